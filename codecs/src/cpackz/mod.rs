@@ -1,0 +1,65 @@
+//! C-Pack with zero lines: 32-bit words against a dictionary of the line's own earlier words.
+//!
+//! # Layout of a chunk of *n* lines
+//! | section | length in bytes | content |
+//! |---|---|---|
+//! | coded | ⌈n / 8⌉ | one bit per line, set = coded |
+//! | raw | ⌈u / 8⌉, u = lines not coded | one bit per line that is not coded, set = raw, clear = all zero |
+//! | padding | 0–1 | zero, up to a multiple of 2 |
+//! | codes | 4 per coded line | two 16-bit planes: bit i of plane p = bit p of the code of word i |
+//! | sub-codes | 2 bits per code 3, padded to a byte | the second half of a 4-bit prefix |
+//! | padding | 0–3 | zero, up to a multiple of 4 |
+//! | words | 4 each | new words, and the 16 words of each raw line |
+//! | halfwords | 2 each | low halfwords, sub-code 1 |
+//! | bytes | 1 each | low bytes, sub-codes 2 and 3 |
+//! | indices | ½ each, padded to a byte | dictionary index, sub-codes 0, 1 and 3 |
+//!
+//! | code | sub-code | word | data |
+//! |---|---|---|---|
+//! | 1 | – | zero | – |
+//! | 2 | – | new: it joins the dictionary | the word |
+//! | 3 | 0 | equals a dictionary word | index |
+//! | 3 | 1 | upper halfword equals a dictionary word's | index, low halfword |
+//! | 3 | 2 | upper three bytes zero | low byte |
+//! | 3 | 3 | upper three bytes equal a dictionary word's | index, low byte |
+//!
+//! Code 0 has no meaning in a coded line. Only new words join the dictionary, and new words are stored in
+//! order; so dictionary entry *k* of a line is the *k*-th word that the line has in the words section, and
+//! no word has to wait for another to be decoded.
+//!
+//! # Source
+//! IPDPS 2019, Table II; Chen et al., TVLSI 2010. A word is tried as zero, equal, one byte, three bytes
+//! equal, halfword equal, new: fewest bits first. (Among equal matches the lowest index would win, but there
+//! is never a second: a word joins only if no entry shares its upper halfword.)
+
+mod portable;
+
+use crate::chunk::{CHUNK_ALIGN, ChunkError};
+use crate::line::{LINE_LEN, line_count};
+use crate::{Algorithm, Codec, Element};
+
+pub use portable::line_bits;
+
+/// The C-Pack+Z codec. Elements do not matter to it.
+#[derive(Clone, Copy, Debug)]
+pub struct CpackZ;
+
+impl Codec for CpackZ {
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::CpackZ
+    }
+
+    fn max_chunk_len(&self, _: Element, raw_len: usize) -> usize {
+        // Two kind bits at most, and no coded line takes more than a raw one.
+        let lines = line_count(raw_len);
+        (2 * lines.div_ceil(8) + 1 + 1 + 3 + 1 + lines * LINE_LEN).next_multiple_of(CHUNK_ALIGN)
+    }
+
+    fn encode_chunk(&self, _: Element, raw: &[u8], coded: &mut [u8]) -> usize {
+        portable::encode(raw, coded)
+    }
+
+    fn decode_chunk(&self, _: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
+        portable::decode(coded, raw)
+    }
+}

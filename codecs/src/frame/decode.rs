@@ -1,0 +1,217 @@
+//! Reading frames. Nothing in a frame is trusted before it was checked.
+
+use super::{FrameError, HEADER_LEN, Header, UNIT};
+use crate::{Codec, codec};
+
+/// A frame whose header and chunk table hold together; its chunks are checked when they are decoded.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    header: Header,
+    bytes: &'a [u8],
+}
+
+/// Where one chunk lies and what the table says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk<'a> {
+    /// Position of the chunk in the frame.
+    pub index: usize,
+    /// Its first byte, counted from the start of the frame.
+    pub offset: usize,
+    /// The stored bytes, padding included.
+    pub stored: &'a [u8],
+    /// Bytes it decodes to.
+    pub raw_len: usize,
+    /// CRC32C of the raw bytes, where the frame has checksums.
+    pub checksum: Option<u32>,
+}
+
+impl Chunk<'_> {
+    /// Whether the raw bytes are stored as they are.
+    #[must_use]
+    pub fn is_raw(&self) -> bool {
+        self.stored.len() / UNIT == self.raw_len.div_ceil(UNIT)
+    }
+}
+
+impl<'a> Frame<'a> {
+    /// Checks the header and every table entry; `bytes` must be the frame and nothing else.
+    ///
+    /// # Errors
+    /// [`FrameError`] naming the first byte that is wrong.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, FrameError> {
+        let header = Header::parse(bytes)?;
+        let got = bytes.len() as u64;
+        let table_end = header.chunks_offset();
+        if bytes.len() < table_end {
+            let needed = (table_end - HEADER_LEN) as u64;
+            let offset = HEADER_LEN as u64;
+            return Err(FrameError::Truncated { part: "chunk table", offset, needed, got: got - offset });
+        }
+        let frame = Self { header, bytes };
+        frame.check_table_padding()?;
+        let end = (table_end + frame.check_table()? as usize * UNIT) as u64;
+        if got < end {
+            let offset = table_end as u64;
+            return Err(FrameError::Truncated {
+                part: "chunks",
+                offset,
+                needed: end - offset,
+                got: got - offset,
+            });
+        }
+        if got > end {
+            return Err(FrameError::Trailing { end, got });
+        }
+        Ok(frame)
+    }
+
+    /// The header.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The chunks in order.
+    pub fn chunks(&self) -> impl ExactSizeIterator<Item = Chunk<'a>> + '_ {
+        (0..self.header.chunks()).map(|index| self.chunk(index))
+    }
+
+    /// Chunk `index`.
+    ///
+    /// # Panics
+    /// If the frame has no such chunk.
+    #[must_use]
+    pub fn chunk(&self, index: usize) -> Chunk<'a> {
+        assert!(index < self.header.chunks(), "chunk {index} of {}", self.header.chunks());
+        let start = if index == 0 { 0 } else { self.end_units(index - 1) };
+        let chunks_offset = self.header.chunks_offset();
+        let offset = chunks_offset + start as usize * UNIT;
+        let end = chunks_offset + self.end_units(index) as usize * UNIT;
+        Chunk {
+            index,
+            offset,
+            stored: &self.bytes[offset..end],
+            raw_len: self.header.chunk_raw_len(index),
+            checksum: self.header.checksum.then(|| self.table_word(index, 4)),
+        }
+    }
+
+    /// Fills `raw` with the frame's raw bytes.
+    ///
+    /// # Errors
+    /// [`FrameError`] if `raw` has another length than the frame's raw bytes, or a chunk is damaged; `raw`
+    /// then holds anything.
+    pub fn decode_into(&self, raw: &mut [u8]) -> Result<(), FrameError> {
+        self.decode_with_progress(raw, |_| {})
+    }
+
+    /// Like [`decode_into`](Self::decode_into), calling `progress` with the raw bytes done so far after each
+    /// chunk.
+    ///
+    /// # Errors
+    /// As [`decode_into`](Self::decode_into).
+    pub fn decode_with_progress(
+        &self,
+        raw: &mut [u8],
+        mut progress: impl FnMut(u64),
+    ) -> Result<(), FrameError> {
+        if raw.len() as u64 != self.header.raw_len {
+            let (raw_len, destination) = (self.header.raw_len, raw.len() as u64);
+            return Err(FrameError::Destination { raw_len, destination });
+        }
+        let mut done = 0;
+        for (chunk, out) in self.chunks().zip(raw.chunks_mut(self.header.chunk_size.bytes())) {
+            self.decode_chunk(&chunk, out)?;
+            done += out.len() as u64;
+            progress(done);
+        }
+        Ok(())
+    }
+
+    /// The frame's raw bytes, if they are at most `limit`.
+    ///
+    /// # Errors
+    /// [`FrameError::RawLength`] if they are more, else as [`decode_into`](Self::decode_into).
+    pub fn decode_to_vec(&self, limit: u64) -> Result<Vec<u8>, FrameError> {
+        let raw_len = self.header.raw_len;
+        if raw_len > limit {
+            return Err(FrameError::RawLength { got: raw_len, limit });
+        }
+        let mut raw = vec![0; raw_len as usize];
+        self.decode_into(&mut raw)?;
+        Ok(raw)
+    }
+
+    /// Decodes one of the frame's chunks into `raw`, which has the chunk's raw length.
+    ///
+    /// # Errors
+    /// [`FrameError::Chunk`] or [`FrameError::Checksum`]; `raw` then holds anything.
+    ///
+    /// # Panics
+    /// If `raw` has not the chunk's raw length.
+    pub fn decode_chunk(&self, chunk: &Chunk<'_>, raw: &mut [u8]) -> Result<(), FrameError> {
+        assert_eq!(raw.len(), chunk.raw_len, "destination of chunk {}", chunk.index);
+        let (index, offset) = (chunk.index, chunk.offset as u64);
+        if chunk.is_raw() {
+            let (content, padding) = chunk.stored.split_at(raw.len());
+            if let Some(i) = padding.iter().position(|&b| b != 0) {
+                let offset = offset + (raw.len() + i) as u64;
+                return Err(FrameError::Reserved { offset, got: padding[i] });
+            }
+            raw.copy_from_slice(content);
+        } else {
+            self.codec()?
+                .decode_chunk(self.header.element, chunk.stored, raw)
+                .map_err(|source| FrameError::Chunk { chunk: index, offset, source })?;
+        }
+        match chunk.checksum {
+            Some(stored) if stored != crc32c::crc32c(raw) => {
+                Err(FrameError::Checksum { chunk: index, offset, stored, computed: crc32c::crc32c(raw) })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn codec(&self) -> Result<&'static dyn Codec, FrameError> {
+        codec(self.header.algorithm).ok_or(FrameError::Unsupported(self.header.algorithm))
+    }
+
+    /// The u32 at byte `at` of entry `index`. The table is known to be there.
+    fn table_word(&self, index: usize, at: usize) -> u32 {
+        let offset = HEADER_LEN + index * self.header.entry_len() + at;
+        let mut word = [0; 4];
+        word.copy_from_slice(&self.bytes[offset..offset + 4]);
+        u32::from_le_bytes(word)
+    }
+
+    fn end_units(&self, index: usize) -> u32 {
+        self.table_word(index, 0)
+    }
+
+    /// Checks that every chunk takes at least one unit and no more than its raw bytes would; returns the end
+    /// of the last one in units.
+    fn check_table(&self) -> Result<u32, FrameError> {
+        let mut start = 0;
+        for chunk in 0..self.header.chunks() {
+            let end = self.end_units(chunk);
+            let limit = self.header.chunk_raw_len(chunk).div_ceil(UNIT) as u32;
+            if end <= start || end - start > limit {
+                let offset = (HEADER_LEN + chunk * self.header.entry_len()) as u64;
+                return Err(FrameError::Table { offset, chunk, start, end, limit });
+            }
+            start = end;
+        }
+        Ok(start)
+    }
+
+    fn check_table_padding(&self) -> Result<(), FrameError> {
+        let used = HEADER_LEN + self.header.chunks() * self.header.entry_len();
+        match self.bytes[used..self.header.chunks_offset()].iter().position(|&b| b != 0) {
+            Some(i) => {
+                let offset = used + i;
+                Err(FrameError::Reserved { offset: offset as u64, got: self.bytes[offset] })
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The frame: what a payload with an algorithm other than `none` consists of.
+//!
+//! Header (16 bytes), chunk table, chunks. `FORMAT.md` draws every byte; the short of it:
+//!
+//! * A table entry is the chunk's end offset in units of 16 bytes, counted from the first chunk, and, if
+//!   the header says so, the CRC32C of the chunk's *raw* bytes. Two entries are enough to find a chunk.
+//! * A chunk is stored raw if its stored length is that of the raw chunk, both in units of 16 bytes.
+//! * Chunks are independent of each other.
+//!
+//! The version is 0: the layout may still change.
+
+mod decode;
+mod encode;
+mod error;
+mod header;
+
+pub use decode::{Chunk, Frame};
+pub use encode::{Options, encode, encode_into, max_frame_len};
+pub use error::FrameError;
+pub use header::{ChunkSize, HEADER_LEN, Header, MAGIC, VERSION};
+
+/// The most raw bytes that one frame holds: table entries count up to 2³² units of 16 bytes.
+pub const MAX_RAW_LEN: u64 = u32::MAX as u64 * crate::chunk::CHUNK_ALIGN as u64;
+
+/// Unit of the chunk table, and alignment of every chunk, in bytes.
+pub const UNIT: usize = crate::chunk::CHUNK_ALIGN;
+
+/// Bytes of `entries` table entries, padding to the first chunk included.
+const fn table_len(chunks: usize, entry_len: usize) -> usize {
+    (chunks * entry_len).next_multiple_of(UNIT)
+}

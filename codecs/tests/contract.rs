@@ -1,0 +1,227 @@
+//! One contract for every codec: what goes in comes out, in no more bytes than promised, the same each time.
+
+mod common;
+
+use common::data::{Fill, KINDS};
+use common::{ELEMENTS, Random, decode_chunk, encode_chunk_over};
+use mgcomp_codecs::frame::{self, ChunkSize, Frame, HEADER_LEN, Options};
+use mgcomp_codecs::{Codec, Element, codecs};
+
+const CHUNK_SIZES: [ChunkSize; 3] = [ChunkSize::SMALL, ChunkSize::DEFAULT, ChunkSize::LARGE];
+
+/// Every length next to a boundary of a line, of a window of 32 elements of any width, of 8 or 16 lines (a
+/// byte of kind bits, a unit of them) and of a unit of the chunk table.
+fn short_lengths() -> Vec<usize> {
+    let boundaries = [1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 512, 576, 1024, 4096];
+    let mut lengths = vec![0];
+    lengths.extend(boundaries.into_iter().flat_map(|boundary| boundary - 1..=boundary + 1));
+    // 31, 32 and 33 elements of each width, and a byte more or less.
+    lengths.extend([1, 2, 4, 8].into_iter().flat_map(|width| [31, 32, 33].map(|count| count * width)));
+    lengths.sort_unstable();
+    lengths.dedup();
+    lengths
+}
+
+/// One and two chunks of `size`, and a byte and a line more or less.
+fn chunk_lengths(size: ChunkSize) -> Vec<usize> {
+    let distances = [-64, -1, 0, 1, 64];
+    let one = size.bytes() as isize;
+    [one, 2 * one].into_iter().flat_map(|len| distances.map(|d| (len + d) as usize)).collect()
+}
+
+/// Calls `check` with every codec, element width and kind of data.
+fn for_every_case(mut check: impl FnMut(&'static dyn Codec, Element, &str, Fill)) {
+    for codec in codecs() {
+        for element in ELEMENTS {
+            for (name, fill) in KINDS {
+                let label = format!("{} {element} {name}", codec.algorithm());
+                check(codec, element, &label, fill);
+            }
+        }
+    }
+}
+
+fn check_chunk(codec: &dyn Codec, element: Element, label: &str, raw: &[u8]) {
+    // `encode_chunk_over` gives a buffer of exactly the promised length: more would panic.
+    let coded = encode_chunk_over(0x00, codec, element, raw);
+    assert!(coded == encode_chunk_over(0xff, codec, element, raw), "{label}: depends on the buffer");
+    assert!(decode_chunk(codec, element, &coded, raw.len()).as_deref() == Ok(raw), "{label}: round trip");
+    let mut padded = coded;
+    padded.resize(padded.len() + 15, 0);
+    assert!(decode_chunk(codec, element, &padded, raw.len()).as_deref() == Ok(raw), "{label}: padded");
+}
+
+#[test]
+fn chunks_round_trip_at_every_boundary() {
+    let mut random = Random(1);
+    for_every_case(|codec, element, label, fill| {
+        for len in short_lengths() {
+            let raw = fill(&mut random, len);
+            check_chunk(codec, element, &format!("{label} {len}"), &raw);
+        }
+    });
+}
+
+#[test]
+fn largest_chunks_round_trip() {
+    let mut random = Random(2);
+    for_every_case(|codec, element, label, fill| {
+        for len in [65_535, 65_536] {
+            let raw = fill(&mut random, len);
+            check_chunk(codec, element, &format!("{label} {len}"), &raw);
+        }
+    });
+}
+
+fn check_frame(codec: &dyn Codec, element: Element, label: &str, raw: &[u8], options: Options) {
+    let frame = frame::encode(codec, element, raw, options).unwrap();
+    assert!(frame == frame::encode(codec, element, raw, options).unwrap(), "{label}: not deterministic");
+
+    let entry_len = if options.checksum { 8 } else { 4 };
+    let table_len = (raw.len().div_ceil(options.chunk_size.bytes()) * entry_len).next_multiple_of(16);
+    let all_raw = HEADER_LEN + table_len + raw.len().next_multiple_of(16);
+    assert_eq!(frame::max_frame_len(raw.len(), options), all_raw, "{label}: worst case");
+    assert!(frame.len() <= all_raw, "{label}: {} bytes, at most {all_raw}", frame.len());
+
+    let parsed = Frame::parse(&frame).unwrap();
+    assert_eq!(parsed.header().element, element);
+    assert_eq!(parsed.header().algorithm, codec.algorithm());
+    assert!(parsed.decode_to_vec(raw.len() as u64).as_deref() == Ok(raw), "{label}: round trip");
+}
+
+#[test]
+fn frames_round_trip_at_every_boundary() {
+    let mut random = Random(3);
+    for_every_case(|codec, element, label, fill| {
+        for len in short_lengths() {
+            let raw = fill(&mut random, len);
+            let label = format!("{label} {len}");
+            check_frame(codec, element, &label, &raw, Options::for_len(len));
+        }
+    });
+}
+
+#[test]
+fn frames_round_trip_next_to_chunk_boundaries() {
+    let mut random = Random(4);
+    for chunk_size in CHUNK_SIZES {
+        for (i, len) in chunk_lengths(chunk_size).into_iter().enumerate() {
+            for (k, (name, fill)) in KINDS.into_iter().enumerate() {
+                let raw = fill(&mut random, len);
+                let options = Options { chunk_size, checksum: k % 2 == 0 };
+                for codec in codecs() {
+                    let label = format!("{} {name} {len} {chunk_size:?}", codec.algorithm());
+                    check_frame(codec, ELEMENTS[(i + k) % 4], &label, &raw, options);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_element_and_chunk_size_round_trips() {
+    let raw = KINDS[KINDS.len() - 1].1(&mut Random(5), 20_011);
+    for codec in codecs() {
+        for element in Element::ALL {
+            for log2 in 12..=16 {
+                let chunk_size = ChunkSize::from_log2(log2).unwrap();
+                let label = format!("{} {element} 2^{log2}", codec.algorithm());
+                check_frame(codec, element, &label, &raw, Options { chunk_size, checksum: log2 % 2 == 0 });
+            }
+        }
+    }
+}
+
+#[test]
+fn any_start_address_will_do() {
+    let data = KINDS[KINDS.len() - 1].1(&mut Random(6), 5000);
+    for codec in codecs() {
+        for element in ELEMENTS {
+            let reference = encode_chunk_over(0, codec, element, &data[..4099]);
+            for start in 1..16 {
+                let mut shifted = vec![0; start];
+                shifted.extend_from_slice(&data[..4099]);
+                let raw = &shifted[start..];
+                let mut coded = vec![0; start + codec.max_chunk_len(element, raw.len())];
+                let len = codec.encode_chunk(element, raw, &mut coded[start..]);
+                assert_eq!(coded[start..start + len], reference, "{} {element} {start}", codec.algorithm());
+                let mut out = vec![0x77; start + raw.len() + 1];
+                codec
+                    .decode_chunk(element, &coded[start..start + len], &mut out[start..start + raw.len()])
+                    .unwrap();
+                assert_eq!(out[start..start + raw.len()], *raw);
+                assert_eq!(out[start + raw.len()], 0x77);
+            }
+        }
+    }
+}
+
+#[test]
+fn worst_case_of_a_chunk_grows_with_the_chunk_and_is_nearly_reached() {
+    let random = Random(7).bytes(65_536);
+    for codec in codecs() {
+        for element in ELEMENTS {
+            let mut before = 0;
+            for len in (0..=65_536).step_by(61).chain([65_536]) {
+                let worst = codec.max_chunk_len(element, len);
+                assert!(
+                    worst >= before,
+                    "{} {element}: {len} needs less than a shorter chunk",
+                    codec.algorithm()
+                );
+                assert!(worst >= len);
+                before = worst;
+            }
+            // Of 65,536 random bytes hardly one element in a window is zero, unless elements are bytes:
+            // there 1 in 256 is.
+            let coded = encode_chunk_over(0, codec, element, &random);
+            let worst = codec.max_chunk_len(element, random.len());
+            let slack = if element.width_bytes() == 1 { 16 + 400 } else { 16 };
+            assert!(
+                worst - coded.len() <= slack,
+                "{} {element}: {} of {worst}",
+                codec.algorithm(),
+                coded.len()
+            );
+        }
+    }
+}
+
+#[test]
+fn incompressible_data_is_stored_raw_and_hopeless_chunks_do_not_spoil_others() {
+    let mut raw = Random(8).bytes(4096);
+    raw.extend_from_slice(&[0; 4096]);
+    for codec in codecs() {
+        let options = Options { chunk_size: ChunkSize::SMALL, checksum: true };
+        let frame = frame::encode(codec, Element::U32, &raw, options).unwrap();
+        let parsed = Frame::parse(&frame).unwrap();
+        let [first, second] = [0, 1].map(|i| parsed.chunk(i));
+        assert!(first.is_raw() && first.stored == &raw[..4096], "{}", codec.algorithm());
+        assert!(!second.is_raw() && second.stored.len() <= 128, "{}", codec.algorithm());
+        assert_eq!(first.checksum, Some(crc32c::crc32c(&raw[..4096])));
+    }
+}
+
+#[test]
+fn progress_counts_raw_bytes_after_each_chunk() {
+    let raw = vec![1; 10_000];
+    let options = Options { chunk_size: ChunkSize::SMALL, checksum: false };
+    for codec in codecs() {
+        let (mut frame, mut encoded, mut decoded) = (vec![9; 3], Vec::new(), Vec::new());
+        frame::encode_into(codec, Element::U8, &raw, options, &mut frame, |done| encoded.push(done)).unwrap();
+        let mut out = vec![0; raw.len()];
+        Frame::parse(&frame).unwrap().decode_with_progress(&mut out, |done| decoded.push(done)).unwrap();
+        assert_eq!(encoded, [4096, 8192, 10_000]);
+        assert_eq!(decoded, encoded);
+        assert_eq!(out, raw);
+    }
+}
+
+#[test]
+fn an_empty_buffer_is_a_header_alone() {
+    for codec in codecs() {
+        let frame = frame::encode(codec, Element::U64, &[], Options::for_len(0)).unwrap();
+        assert_eq!(frame.len(), HEADER_LEN);
+        assert_eq!(Frame::parse(&frame).unwrap().decode_to_vec(0), Ok(vec![]));
+    }
+}
