@@ -1,0 +1,92 @@
+//! What a policy decides, and why.
+
+use std::fmt;
+
+use mgcomp_codecs::Algorithm;
+
+use crate::{CheapFacts, Cycles};
+
+/// How a transfer goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// What codes the payload; [`Algorithm::None`] bypasses every codec.
+    pub algorithm: Algorithm,
+    /// Why.
+    pub reason: Reason,
+    /// The size that the policy expects of the whole transfer, counted as its samples are; exactly the raw bits
+    /// for [`Algorithm::None`]; `None` where it has no expectation.
+    pub predicted_bits: Option<u64>,
+    /// What the transfer costs in the paper's hardware; `None` for algorithms that are not in its Table III.
+    pub charged: Option<Cycles>,
+}
+
+impl Decision {
+    /// Sends the raw bytes, without a codec and its latency.
+    #[must_use]
+    pub const fn bypass(facts: &CheapFacts, reason: Reason) -> Self {
+        Self {
+            algorithm: Algorithm::None,
+            reason,
+            predicted_bits: Some(facts.raw_bits()),
+            charged: Some(Cycles::ZERO),
+        }
+    }
+}
+
+/// Why a policy decided as it did. Displays as one short sentence for an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// There is nothing to code.
+    Empty,
+    /// The operator named the algorithm.
+    Fixed,
+    /// The policy wanted this algorithm, which the peer does not have.
+    NotDecodable(Algorithm),
+    /// The peer has none of the policy's candidates.
+    NoCandidate,
+    /// The transfer was a sample and goes out in its own cheapest form.
+    Sampled {
+        /// Which sample of the phase, from 1.
+        sample: u32,
+        /// Samples in a phase.
+        of: u32,
+    },
+    /// As [`Sampled`](Self::Sampled), but the vote was over when the estimates came.
+    SampledLate,
+    /// The algorithm won the last vote.
+    Won {
+        /// Samples that it won.
+        votes: u32,
+        /// Samples that voted.
+        of: u32,
+    },
+    /// No algorithm won enough samples of the last vote.
+    NoWinner {
+        /// Votes that would have won.
+        needed: u32,
+        /// Samples that voted.
+        of: u32,
+    },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => write!(f, "the transfer holds no bytes"),
+            Self::Fixed => write!(f, "the policy names this algorithm for every transfer"),
+            Self::NotDecodable(algorithm) => write!(f, "the peer cannot decode {algorithm}"),
+            Self::NoCandidate => write!(f, "the peer can decode none of the policy's candidates"),
+            Self::Sampled { sample, of } => {
+                write!(f, "sample {sample} of {of}: lowest penalty of those tried")
+            }
+            Self::SampledLate => {
+                write!(f, "sampled, but after the vote was over: lowest penalty of those tried")
+            }
+            Self::Won { votes, of } => write!(f, "had the lowest penalty in {votes} of {of} samples"),
+            Self::NoWinner { needed, of } => {
+                write!(f, "no algorithm had the lowest penalty in {needed} of {of} samples")
+            }
+        }
+    }
+}

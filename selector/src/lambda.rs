@@ -1,0 +1,161 @@
+//! λ, the weight of latency against size.
+
+use std::fmt;
+use std::num::ParseFloatError;
+use std::str::FromStr;
+
+/// Fraction bits of the fixed-point number that a λ is.
+const FRACTION_BITS: u32 = 20;
+
+/// How many bits of size one nanosecond of latency is worth: the λ of the penalty `P = N + λ (L_C + L_D)`.
+///
+/// Zero looks at size alone; the larger, the more a fast codec counts. Kept as a multiple of 2⁻²⁰, rounded
+/// to the nearest: penalties are then whole numbers of 2⁻²⁰ bits, their order is exact, and all machines
+/// agree on it. The integers of the paper are exact.
+///
+/// # Units
+/// bit/ns, which is Gb/s. The paper's cycle is 1 ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Lambda {
+    fixed_point: u64,
+}
+
+impl Lambda {
+    /// The paper's best overall: 6.
+    pub const PAPER: Self = Self { fixed_point: 6 << FRACTION_BITS };
+    /// The largest λ in Gb/s: 2³².
+    pub const MAX_GBPS: f64 = 4_294_967_296.0;
+
+    /// λ from a number of Gb/s.
+    ///
+    /// # Errors
+    /// [`LambdaError`] if it is no number, negative, or above [`MAX_GBPS`](Self::MAX_GBPS).
+    pub fn try_new(lambda_gbps: f64) -> Result<Self, LambdaError> {
+        if lambda_gbps.is_nan() {
+            return Err(LambdaError::NotANumber);
+        }
+        if lambda_gbps < 0.0 {
+            return Err(LambdaError::Negative { lambda_gbps });
+        }
+        if lambda_gbps > Self::MAX_GBPS {
+            return Err(LambdaError::TooLarge { lambda_gbps });
+        }
+        let scale = f64::from(1u32 << FRACTION_BITS);
+        Ok(Self { fixed_point: (lambda_gbps * scale).round() as u64 })
+    }
+
+    /// The number in Gb/s, as it is used.
+    #[must_use]
+    pub fn gbps(self) -> f64 {
+        self.fixed_point as f64 / f64::from(1u32 << FRACTION_BITS)
+    }
+
+    /// `P = N + λ L`, in units of 2⁻²⁰ bits.
+    ///
+    /// λ takes 53 bits, so no sum overflows.
+    pub(crate) fn penalty(self, size_bits: u64, latency_ns: u64) -> u128 {
+        (u128::from(size_bits) << FRACTION_BITS) + u128::from(self.fixed_point) * u128::from(latency_ns)
+    }
+}
+
+impl Default for Lambda {
+    /// [`Lambda::PAPER`].
+    fn default() -> Self {
+        Self::PAPER
+    }
+}
+
+impl fmt::Display for Lambda {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.gbps().fmt(f)
+    }
+}
+
+impl FromStr for Lambda {
+    type Err = LambdaError;
+
+    fn from_str(text: &str) -> Result<Self, LambdaError> {
+        let lambda_gbps =
+            text.parse().map_err(|source| LambdaError::Text { text: text.to_owned(), source })?;
+        Self::try_new(lambda_gbps)
+    }
+}
+
+/// Why something is no λ.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LambdaError {
+    /// Text that does not read as a number.
+    #[error("lambda {text:?} does not read as a number")]
+    Text {
+        /// What was given.
+        text: String,
+        /// What the parser said.
+        source: ParseFloatError,
+    },
+    /// NaN.
+    #[error("lambda is not a number")]
+    NotANumber,
+    /// Below zero.
+    #[error("lambda is {lambda_gbps}, but must not be negative")]
+    Negative {
+        /// What was given.
+        lambda_gbps: f64,
+    },
+    /// Above the largest.
+    #[error("lambda is {lambda_gbps}, but at most {max} is possible", max = Lambda::MAX_GBPS)]
+    TooLarge {
+        /// What was given.
+        lambda_gbps: f64,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn penalty_of_a_line_at_the_papers_lambda() {
+        // 6 times 8, 3 and 25 cycles are 48, 18 and 150 bits.
+        for (cycles, bits) in [(0, 0), (8, 48), (3, 18), (25, 150)] {
+            assert_eq!(Lambda::PAPER.penalty(100, cycles), (100 + bits) << 20);
+        }
+        assert_eq!(Lambda::PAPER, Lambda::try_new(6.0).unwrap());
+    }
+
+    #[test]
+    fn fractions_count_exactly() {
+        let half = Lambda::try_new(0.5).unwrap();
+        assert_eq!(half.penalty(10, 3), 23 << 19);
+        assert_eq!(half.gbps().to_bits(), 0.5f64.to_bits());
+        // Ten times 0.1 of a bit: in any order, over one line or ten, the sums agree.
+        let tenth = Lambda::try_new(0.1).unwrap();
+        assert_eq!(tenth.penalty(70, 30), 10 * tenth.penalty(7, 3));
+    }
+
+    #[test]
+    fn the_largest_penalty_does_not_overflow() {
+        let largest = Lambda::try_new(Lambda::MAX_GBPS).unwrap();
+        let max = u128::from(u64::MAX);
+        assert_eq!(largest.penalty(u64::MAX, u64::MAX), (max << 20) + (max << 52));
+    }
+
+    #[test]
+    fn what_is_no_lambda_is_refused() {
+        assert_eq!(Lambda::try_new(f64::NAN), Err(LambdaError::NotANumber));
+        assert_eq!(Lambda::try_new(-0.001), Err(LambdaError::Negative { lambda_gbps: -0.001 }));
+        for lambda_gbps in [4_294_967_296.5, f64::INFINITY] {
+            assert_eq!(Lambda::try_new(lambda_gbps), Err(LambdaError::TooLarge { lambda_gbps }));
+        }
+        assert_eq!(Lambda::try_new(-0.0).unwrap().penalty(1, 1), 1 << 20);
+    }
+
+    #[test]
+    fn reads_and_prints_numbers() {
+        assert_eq!("32".parse(), Lambda::try_new(32.0));
+        assert_eq!("nan".parse::<Lambda>(), Err(LambdaError::NotANumber));
+        assert_eq!("2.5".parse::<Lambda>().unwrap().to_string(), "2.5");
+        let error = "six".parse::<Lambda>().unwrap_err();
+        assert_eq!(error.to_string(), "lambda \"six\" does not read as a number");
+    }
+}

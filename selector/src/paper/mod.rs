@@ -1,0 +1,142 @@
+//! The policy `paper`: the adaptive scheme of the paper, by its rules and its numbers.
+//!
+//! * **Sampling phase**: each of 7 transfers is tried with every candidate and goes out in its own cheapest
+//!   form: the one with the lowest penalty `P = N + λ (L_C + L_D)`. It is charged the latency of the slowest
+//!   codec tried. N counts all lines of the transfer in bits, L is Table III times the number of lines.
+//! * **Vote**: the candidate that was cheapest in the most samples wins if those are at least 3.
+//! * **Running phase**: 300 transfers with the winner; without one they bypass the codecs. Then it samples again.
+//! * **Candidates**: none, bdi, fpc and cpackz, less what the peer cannot decode. "Not compressed" has N = 512
+//!   bits a line and L = 0.
+//! * **Ties**, of penalties and of votes, go to the lower latency.
+//! * **State**: one per sender, over all peers and streams, reads and writes together.
+//!
+//! Where the paper is silent: transfers that leave nothing to choose, because they hold no bytes or because the
+//! peer can decode no candidate, bypass and count in neither phase. If the winner is unknown to a peer, the
+//! transfer bypasses and counts. A sample whose estimates come when the vote is over does not count.
+//!
+//! # Source
+//! IPDPS 2019, section V and Table III.
+
+mod candidate;
+mod config;
+mod vote;
+
+use crate::{CheapFacts, Decision, Estimate, Lambda, Outcome, Plan, Policy, Reason, SampleSize};
+use candidate::Candidate;
+pub use config::{PaperConfig, PaperConfigError};
+use vote::{Tally, Winner};
+
+/// The adaptive scheme of the paper.
+#[derive(Clone, Debug)]
+pub struct Paper {
+    config: PaperConfig,
+    phase: Phase,
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    Sampling(Tally),
+    Running { winner: Option<Winner>, transfers_left: u32 },
+}
+
+impl Paper {
+    /// The scheme with the paper's lengths.
+    #[must_use]
+    pub fn new(lambda: Lambda) -> Self {
+        Self::from_checked(PaperConfig { lambda, ..PaperConfig::default() })
+    }
+
+    /// The scheme with lengths of one's own.
+    ///
+    /// # Errors
+    /// As [`PaperConfig::check`].
+    pub fn try_new(config: PaperConfig) -> Result<Self, PaperConfigError> {
+        config.check()?;
+        Ok(Self::from_checked(config))
+    }
+
+    /// The settings.
+    #[must_use]
+    pub const fn config(&self) -> &PaperConfig {
+        &self.config
+    }
+
+    fn from_checked(config: PaperConfig) -> Self {
+        Self { config, phase: Phase::Sampling(Tally::default()) }
+    }
+
+    /// One transfer of a running phase. The last one starts the next sampling phase.
+    fn run(&mut self, facts: &CheapFacts, winner: Option<Winner>, transfers_left: u32) -> Decision {
+        self.phase = match transfers_left {
+            0 | 1 => Phase::Sampling(Tally::default()),
+            _ => Phase::Running { winner, transfers_left: transfers_left - 1 },
+        };
+        let PaperConfig { sampling, votes: needed, .. } = self.config;
+        let Some(Winner { candidate, votes, seen }) = winner else {
+            return Decision::bypass(facts, Reason::NoWinner { needed, of: sampling });
+        };
+        let algorithm = candidate.algorithm();
+        let reason = Reason::Won { votes, of: sampling };
+        if !facts.allows(algorithm) {
+            return Decision::bypass(facts, Reason::NotDecodable(algorithm));
+        }
+        if candidate == Candidate::None {
+            return Decision::bypass(facts, reason);
+        }
+        let charged = Some(candidate.cycles(facts.lines()));
+        Decision { algorithm, reason, predicted_bits: seen.predict_bits(facts.lines()), charged }
+    }
+
+    /// Counts a sample in the vote, if that is still open, and says how it is to be explained.
+    fn vote(&mut self, winner: Candidate, tried: &[candidate::Tried], lines: u64) -> Reason {
+        let PaperConfig { sampling, running, votes, .. } = self.config;
+        let Phase::Sampling(tally) = &mut self.phase else {
+            return Reason::SampledLate;
+        };
+        let sample = tally.add(winner, tried, lines);
+        if sample == sampling {
+            self.phase = Phase::Running { winner: tally.winner(votes), transfers_left: running };
+        }
+        Reason::Sampled { sample, of: sampling }
+    }
+}
+
+impl Policy for Paper {
+    fn name(&self) -> String {
+        "paper".to_owned()
+    }
+
+    fn plan(&mut self, facts: &CheapFacts) -> Plan {
+        if facts.raw_bytes == 0 {
+            return Plan::Use(Decision::bypass(facts, Reason::Empty));
+        }
+        let algorithms = candidate::codecs_to_try(facts);
+        if algorithms.bits() == 0 {
+            return Plan::Use(Decision::bypass(facts, Reason::NoCandidate));
+        }
+        match self.phase {
+            Phase::Sampling(_) => Plan::Sample { algorithms, size: SampleSize::Whole },
+            Phase::Running { winner, transfers_left } => Plan::Use(self.run(facts, winner, transfers_left)),
+        }
+    }
+
+    fn choose(&mut self, facts: &CheapFacts, estimates: &[Estimate]) -> Decision {
+        let tried = candidate::tried(facts, estimates);
+        let cheapest = candidate::cheapest(&tried, self.config.lambda);
+        let reason = self.vote(cheapest.candidate, &tried, facts.lines());
+        let charged = Some(candidate::slowest(&tried));
+        let predicted_bits = match cheapest.candidate {
+            Candidate::None => facts.raw_bits(),
+            _ => cheapest.bits,
+        };
+        Decision {
+            algorithm: cheapest.candidate.algorithm(),
+            reason,
+            predicted_bits: Some(predicted_bits),
+            charged,
+        }
+    }
+
+    /// Learns nothing: the scheme looks at its samples alone.
+    fn observe(&mut self, _facts: &CheapFacts, _decision: &Decision, _outcome: &Outcome) {}
+}
