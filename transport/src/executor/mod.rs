@@ -1,0 +1,83 @@
+//! Carrying out codec work: the part of a transfer that touches bytes.
+
+mod host;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
+use mgcomp_selector::{Estimate, SampleSize};
+
+pub use host::HostExecutor;
+
+use crate::message::Status;
+use crate::payload::Payload;
+
+/// Names a piece of work towards whoever handed it in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket(pub u64);
+
+/// Something to do with bytes.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// Estimate what each algorithm would make of `source`.
+    Estimate {
+        /// The raw bytes.
+        source: Payload,
+        /// What they are.
+        element: Element,
+        /// Which algorithms.
+        algorithms: AlgorithmSet,
+        /// How much to look at.
+        sample: SampleSize,
+    },
+    /// Encode `source`; where that saves nothing, the raw bytes come back under `none`.
+    Encode {
+        /// The raw bytes.
+        source: Payload,
+        /// What they are.
+        element: Element,
+        /// How to encode them.
+        algorithm: Algorithm,
+    },
+    /// Decode `payload` into the whole of `destination`, or leave that as it is.
+    Decode {
+        /// The coded bytes.
+        payload: Payload,
+        /// How they are coded.
+        algorithm: Algorithm,
+        /// Where the raw bytes go.
+        destination: Payload,
+    },
+}
+
+/// What came of a piece of work.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// One estimate for each algorithm that has one.
+    Estimates(Vec<Estimate>),
+    /// The coded bytes, and how they are coded.
+    Encoded(Algorithm, Payload),
+    /// The destination holds the raw bytes.
+    Decoded,
+}
+
+/// A piece of work that is done.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// Which.
+    pub ticket: Ticket,
+    /// Time it took, waiting not counted.
+    pub took: Duration,
+    /// What came of it.
+    pub result: Result<Output, Status>,
+}
+
+/// Where finished work is reported. Called from any thread; must not block.
+pub type DoneSink = Arc<dyn Fn(Done) + Send + Sync>;
+
+/// Something that carries out [`Work`]: threads for host memory, one day CUDA streams for a device.
+pub trait Executor: Send {
+    /// Hands in work; its end is reported to the sink, in any order. Never blocks.
+    fn submit(&self, ticket: Ticket, work: Work);
+}

@@ -1,0 +1,27 @@
+//! Compressed remote memory between the ranks of a job: messages, sessions, links.
+//!
+//! A program talks to a [`node::Node`]. The rest, from the outside in:
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`node`] | the calls of the program; one thread that runs all sessions of a rank |
+//! | [`session`] | what two ranks say to each other: a state machine without I/O or clock |
+//! | [`message`] | the messages, bit by bit (`WIRE.md`) |
+//! | [`region`] | memory opened to peers, and who may do what with it |
+//! | [`executor`] | carries out codec work on host memory |
+//! | [`link`] | carries messages: `loopback` in one process, `tcp` between processes and machines |
+//! | [`payload`], [`memory`] | descriptors of payloads, and the buffers behind them |
+//!
+//! [`node`] has a runnable example.
+
+#[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
+compile_error!("mgcomp runs on little-endian 64-bit targets only");
+
+pub mod executor;
+pub mod link;
+pub mod memory;
+pub mod message;
+pub mod node;
+pub mod payload;
+pub mod region;
+pub mod session;

@@ -1,0 +1,251 @@
+//! Carrying messages between ranks.
+//!
+//! A link carries whole messages, each as two pieces, header and payload. It keeps the messages from one
+//! rank to another in order, loses none while both ends live, and says when an end is gone.
+
+mod bucket;
+pub mod loopback;
+pub mod tcp;
+
+use std::any::Any;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+pub use bucket::{Shaping, ShapingError};
+
+use crate::message::{Header, MessageError, Rank};
+use crate::payload::Payload;
+
+/// A message on its way.
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// What it says.
+    pub header: Header,
+    /// The bytes that come with it.
+    pub payload: Payload,
+}
+
+impl Message {
+    /// Bytes that the message takes on a link, the link's own framing not counted.
+    #[must_use]
+    pub fn wire_len(&self) -> u64 {
+        self.header.encode().len() as u64 + self.payload.coded_len().unwrap_or(0)
+    }
+}
+
+/// Who a link belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The rank on this side.
+    pub rank: Rank,
+    /// Ranks that the link joins, this one counted.
+    pub ranks: u32,
+}
+
+impl Position {
+    /// All ranks but this one.
+    pub fn peers(self) -> impl Iterator<Item = Rank> {
+        (0..self.ranks).map(Rank).filter(move |&rank| rank != self.rank)
+    }
+
+    /// Whether `rank` is one of the others.
+    #[must_use]
+    pub fn is_peer(self, rank: Rank) -> bool {
+        rank != self.rank && rank.0 < self.ranks
+    }
+}
+
+/// What a link has to report.
+#[derive(Debug)]
+pub enum LinkEvent {
+    /// A message came.
+    Message {
+        /// Who sent it.
+        from: Rank,
+        /// The message.
+        message: Message,
+        /// What the link holds back until the message was looked at.
+        credit: Credit,
+    },
+    /// Bytes came that are no message; nothing more will come from this peer.
+    Malformed {
+        /// Who sent them.
+        from: Rank,
+        /// What is wrong with them.
+        error: MessageError,
+    },
+    /// The way to a peer is gone; nothing more will come from it.
+    Closed {
+        /// Which peer.
+        peer: Rank,
+        /// Why.
+        error: LinkError,
+    },
+}
+
+/// Something of the link's that is released when it is dropped: its way of not receiving faster than messages
+/// are looked at.
+pub struct Credit(#[allow(dead_code, reason = "held for its drop")] Option<Box<dyn Any + Send>>);
+
+impl Credit {
+    /// Releases nothing.
+    #[must_use]
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// Releases `held` when dropped.
+    #[must_use]
+    pub fn holding(held: impl Any + Send) -> Self {
+        Self(Some(Box::new(held)))
+    }
+}
+
+impl fmt::Debug for Credit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credit")
+    }
+}
+
+/// Where a link reports. Called from any thread; must not block.
+pub type LinkSink = Arc<dyn Fn(LinkEvent) + Send + Sync>;
+
+/// A way to carry messages between the ranks of a job.
+pub trait Link: Send {
+    /// Who this end is.
+    fn position(&self) -> Position;
+
+    /// Starts reporting to `sink`. Called once, before anything else is sent.
+    ///
+    /// # Errors
+    /// [`LinkError`] if the link cannot work at all.
+    fn start(&mut self, sink: LinkSink) -> Result<(), LinkError>;
+
+    /// Queues a message. Never blocks.
+    ///
+    /// # Errors
+    /// [`SendError`] if the peer is gone or does not drain its queue; the message is not sent then.
+    fn send(&self, to: Rank, message: Message) -> Result<(), SendError>;
+
+    /// Whether bytes to or from `peer` have moved since, or are moving now.
+    fn moved_since(&self, peer: Rank, since: Instant) -> bool;
+
+    /// Sends what is queued for `peer`, then gives the peer up. Nothing more is reported of it.
+    fn close(&self, peer: Rank);
+}
+
+/// Why a message was not queued.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The queue is full: the peer does not take what was sent to it.
+    #[error("{queued_bytes} bytes are queued, at most {limit} may be")]
+    Full {
+        /// Bytes queued before this message.
+        queued_bytes: u64,
+        /// The most that may be.
+        limit: u64,
+    },
+    /// The message is longer than the link can carry.
+    #[error("a message of {bytes} bytes is too long for the link, which carries {limit}")]
+    TooLong {
+        /// Length of the message in bytes.
+        bytes: u64,
+        /// The most the link carries.
+        limit: u64,
+    },
+    /// The payload is not ready, or not in memory that this link reads.
+    #[error("the payload is not in host memory")]
+    Payload,
+    /// The way to the peer is gone, or there is no such peer.
+    #[error("the way to rank {0} is closed")]
+    Closed(Rank),
+}
+
+/// Why the way to a peer is gone.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// The peer closed its end.
+    #[error("rank {0} closed the connection")]
+    PeerClosed(Rank),
+    /// The system reports an error.
+    #[error("{what} {address}: {kind}: {text}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// With whom.
+        address: String,
+        /// Kind of the error.
+        kind: io::ErrorKind,
+        /// The system's words.
+        text: String,
+    },
+    /// A record's checksum does not match.
+    #[error("record {record} from rank {peer}: checksum {computed:#010x}, the record says {stored:#010x}")]
+    Checksum {
+        /// Who sent it.
+        peer: Rank,
+        /// Which record of the connection, from 0.
+        record: u64,
+        /// What it carries.
+        stored: u32,
+        /// What its bytes give.
+        computed: u32,
+    },
+    /// A record is longer than any message may be.
+    #[error("record {record} from rank {peer} claims {len} bytes, at most {limit} may be")]
+    RecordTooLong {
+        /// Who sent it.
+        peer: Rank,
+        /// Which record of the connection, from 0.
+        record: u64,
+        /// What it claims in bytes.
+        len: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// A record ends in the middle because the connection does.
+    #[error("connection to rank {peer} ended {got} bytes into record {record}")]
+    RecordTruncated {
+        /// Who sent it.
+        peer: Rank,
+        /// Which record of the connection, from 0.
+        record: u64,
+        /// Bytes of the record that came.
+        got: u64,
+    },
+    /// The peer's address was not reached in time.
+    #[error("rank {peer} at {address} was not reached within {seconds} s: {text}")]
+    Unreachable {
+        /// Who.
+        peer: Rank,
+        /// Where.
+        address: String,
+        /// How long it was tried, in seconds.
+        seconds: u64,
+        /// The last error.
+        text: String,
+    },
+    /// The job has no such rank.
+    #[error("the job has {ranks} ranks, so there is no rank {rank}")]
+    NoSuchRank {
+        /// Who was to be one.
+        rank: Rank,
+        /// Ranks in the job.
+        ranks: u32,
+    },
+    /// The link was already started.
+    #[error("the link was started before")]
+    StartedTwice,
+}
+
+impl LinkError {
+    /// An error of the system while doing `what` with `address`.
+    #[must_use]
+    pub fn io(what: &'static str, address: impl fmt::Display, error: &io::Error) -> Self {
+        Self::Io { what, address: address.to_string(), kind: error.kind(), text: error.to_string() }
+    }
+}

@@ -1,0 +1,138 @@
+//! Making connections: the higher rank connects to the lower one, and shows first that it belongs to the job.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::{sleep, timeout};
+
+use super::peer::{Connection, Movement};
+use super::record::{self, RecordReader};
+use crate::link::{LinkError, LinkEvent, LinkSink, Message};
+use crate::message::{Expected, Header, Hello, MAX_HELLO_LEN, Rank, Status};
+use crate::payload::Payload;
+
+/// How long a stranger may take for its hello.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a stranger that was refused may take to read why.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
+/// Strangers whose hello is awaited at once.
+const STRANGERS: usize = 64;
+/// How long one attempt to connect may take.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Pause between attempts to connect.
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Connects to `peer`, trying again until `limit` has passed: ranks do not start at the same moment.
+pub(super) async fn connect(peer: Rank, address: String, limit: Duration) -> Result<Connection, LinkError> {
+    let started = Instant::now();
+    loop {
+        let attempt = timeout(ATTEMPT_TIMEOUT, TcpStream::connect(&address)).await;
+        let text = match attempt {
+            Ok(Ok(stream)) => return Ok(Connection { stream, records: 0 }),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no answer".to_owned(),
+        };
+        if started.elapsed() + ATTEMPT_PAUSE >= limit {
+            return Err(LinkError::Unreachable { peer, address, seconds: limit.as_secs(), text });
+        }
+        sleep(ATTEMPT_PAUSE).await;
+    }
+}
+
+/// Receives the connections of the ranks above this one.
+pub(super) struct Acceptor {
+    pub(super) expected: Expected,
+    /// One for each rank above this one, taken by its first good connection.
+    pub(super) seats: Seats,
+    /// Where the hello of an accepted peer is reported.
+    pub(super) sink: LinkSink,
+}
+
+/// The ranks that may still connect: for each rank of the job where to hand its connection, if it has not come.
+pub(super) type Seats = std::sync::Mutex<Vec<Option<mpsc::Sender<Connection>>>>;
+
+impl Acceptor {
+    /// Accepts connections until the link ends.
+    pub(super) async fn run(self: Arc<Self>, listener: TcpListener) {
+        let strangers = Arc::new(Semaphore::new(STRANGERS));
+        loop {
+            let Ok(seat) = strangers.clone().acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, address)) => {
+                    let acceptor = self.clone();
+                    tokio::spawn(async move {
+                        if timeout(HELLO_TIMEOUT, acceptor.welcome(stream)).await.is_err() {
+                            tracing::warn!(%address, "no hello in time");
+                        }
+                        drop(seat);
+                    });
+                }
+                Err(error) => {
+                    // Out of file descriptors, say: others may close some.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    sleep(ATTEMPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Reads the hello and hands the connection to whom it belongs, or says why not.
+    async fn welcome(&self, mut stream: TcpStream) {
+        let movement = Movement::new();
+        let mut reader = RecordReader {
+            stream: &mut stream,
+            peer: self.expected.own, // not known yet
+            record: 0,
+            limit: MAX_HELLO_LEN as u64,
+            movement: &movement,
+        };
+        let message = match reader.next().await {
+            Ok(message) => message,
+            Err(error) => {
+                tracing::warn!(%error, "a connection brought no hello");
+                return;
+            }
+        };
+        match self.admit(message) {
+            Ok((from, message, seat)) => {
+                let credit = crate::link::Credit::none();
+                (self.sink)(LinkEvent::Message { from, message, credit });
+                // The seat has room for the one connection that takes it.
+                let _ = seat.try_send(Connection { stream, records: 1 });
+            }
+            Err(status) => {
+                tracing::warn!(%status, "a connection was refused");
+                let _ = timeout(REFUSAL_TIMEOUT, refuse(stream, status)).await;
+            }
+        }
+    }
+
+    /// Checks a first record; takes the seat of the rank that it names.
+    fn admit(&self, record: Bytes) -> Result<(Rank, Message, mpsc::Sender<Connection>), Status> {
+        let message =
+            record::split(record).map_err(|error| error.refusal_status().unwrap_or(Status::Protocol))?;
+        let Header::Hello(Hello::Greeting(greeting)) = message.header else {
+            return Err(Status::Protocol);
+        };
+        greeting.verify(&self.expected)?;
+        let mut seats = self.seats.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let seat = seats.get_mut(greeting.rank.0 as usize).and_then(Option::take).ok_or(Status::WrongRank)?;
+        Ok((greeting.rank, message, seat))
+    }
+}
+
+/// Tells a stranger why it is not let in, and waits until it has read it.
+async fn refuse(mut stream: TcpStream, status: Status) -> io::Result<()> {
+    let refusal = Header::Hello(Hello::refusal(status));
+    let payload = Payload::empty().bytes().cloned().unwrap_or_default();
+    record::write(&mut stream, &refusal, payload, &Movement::new()).await?;
+    stream.shutdown().await?;
+    let mut ignored = [0; 512];
+    while stream.read(&mut ignored).await? > 0 {}
+    Ok(())
+}

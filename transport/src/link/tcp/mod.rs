@@ -1,0 +1,317 @@
+//! Ranks on one or several machines, joined by TCP.
+//!
+//! Every pair of ranks has one connection, which the higher rank makes to the lower one's address. Messages
+//! travel as records with a checksum. A connection that fails is not made again: the session over it ends.
+//!
+//! All sockets are served by one thread of the link's own.
+
+mod handshake;
+mod peer;
+mod rank_file;
+mod record;
+
+use std::future::Future;
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+pub use rank_file::{RankFile, RankFileError};
+
+use self::handshake::{Acceptor, Seats, connect};
+use self::peer::{Connection, Movement, Outgoing, PeerTask};
+use super::bucket::TokenBucket;
+use super::{Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError, Shaping};
+use crate::message::{Expected, Limits, MAX_HEADER_LEN, Rank};
+
+/// Settings of a TCP link.
+#[derive(Clone, Copy, Debug)]
+pub struct TcpConfig {
+    /// What this rank takes at once: no record may be longer than these allow.
+    pub limits: Limits,
+    /// Bytes that may be queued for one peer.
+    pub queue_bytes: u64,
+    /// How long to try to reach a peer.
+    pub connect_timeout: Duration,
+    /// Makes the link slower than it is.
+    pub shaping: Option<Shaping>,
+}
+
+/// One rank's end of a TCP link.
+pub struct Tcp {
+    position: Position,
+    config: TcpConfig,
+    peers: Vec<Option<Peer>>,
+    port: Option<Mutex<TokenBucket>>,
+    setup: Option<Setup>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What is needed until the link starts.
+struct Setup {
+    listener: TcpListener,
+    rank_file: RankFile,
+    ends: Vec<(Rank, PeerEnd)>,
+}
+
+/// The link's side of a peer.
+struct Peer {
+    /// Taken when the peer is given up.
+    outbox: Mutex<Option<mpsc::UnboundedSender<Outgoing>>>,
+    closed: watch::Sender<bool>,
+    silenced: Arc<AtomicBool>,
+    queued_bytes: Arc<AtomicU64>,
+    movement: Arc<Movement>,
+}
+
+/// The other side of it: what the peer's task gets.
+struct PeerEnd {
+    outbox: mpsc::UnboundedReceiver<Outgoing>,
+    closed: watch::Receiver<bool>,
+    silenced: Arc<AtomicBool>,
+    queued_bytes: Arc<AtomicU64>,
+    movement: Arc<Movement>,
+}
+
+impl Tcp {
+    /// Opens the socket that the ranks above this one will connect to. Port 0 takes any free port.
+    ///
+    /// # Errors
+    /// If the address cannot be used.
+    pub fn bind(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
+        TcpListener::bind(address)
+    }
+
+    /// The end of `rank`, which listens on `listener`, in the job that `rank_file` describes.
+    ///
+    /// # Errors
+    /// [`LinkError`] if the job has no such rank.
+    pub fn new(
+        listener: TcpListener,
+        rank_file: RankFile,
+        rank: Rank,
+        config: TcpConfig,
+    ) -> Result<Self, LinkError> {
+        let position = Position { rank, ranks: rank_file.ranks() };
+        if rank.0 >= position.ranks {
+            return Err(LinkError::NoSuchRank { rank, ranks: position.ranks });
+        }
+        let mut peers: Vec<_> = (0..position.ranks).map(|_| None).collect();
+        let mut ends = Vec::new();
+        for rank in position.peers() {
+            let (peer, end) = Peer::new();
+            peers[rank.0 as usize] = Some(peer);
+            ends.push((rank, end));
+        }
+        let port = config.shaping.map(|shaping| Mutex::new(TokenBucket::new(shaping)));
+        let setup = Some(Setup { listener, rank_file, ends });
+        Ok(Self { position, config, peers, port, setup, thread: None })
+    }
+
+    /// Listens on the address that `rank_file` names for `rank`.
+    ///
+    /// # Errors
+    /// [`LinkError`] if the job has no such rank or its address cannot be used.
+    pub fn listen(rank_file: RankFile, rank: Rank, config: TcpConfig) -> Result<Self, LinkError> {
+        let ranks = rank_file.ranks();
+        let address =
+            rank_file.addresses.get(rank.0 as usize).ok_or(LinkError::NoSuchRank { rank, ranks })?;
+        let listener = Self::bind(address).map_err(|error| LinkError::io("listening on", address, &error))?;
+        Self::new(listener, rank_file, rank, config)
+    }
+
+    /// The address that the listener got.
+    #[must_use]
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        self.setup.as_ref().and_then(|setup| setup.listener.local_addr().ok())
+    }
+
+    fn peer(&self, rank: Rank) -> Option<&Peer> {
+        self.peers.get(rank.0 as usize)?.as_ref()
+    }
+
+    /// The longest message that a peer which keeps to the limits sends: payloads are never longer than the raw
+    /// bytes.
+    fn record_limit(&self) -> u64 {
+        MAX_HEADER_LEN as u64 + u64::from(self.config.limits.max_transfer_bytes)
+    }
+}
+
+impl Link for Tcp {
+    fn position(&self) -> Position {
+        self.position
+    }
+
+    fn start(&mut self, sink: LinkSink) -> Result<(), LinkError> {
+        let Setup { listener, rank_file, ends } = self.setup.take().ok_or(LinkError::StartedTwice)?;
+        let failed =
+            |error: io::Error| LinkError::io("starting the TCP link of rank", self.position.rank, &error);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let server = Server {
+            position: self.position,
+            record_limit: self.record_limit(),
+            connect_timeout: self.config.connect_timeout,
+            rank_file,
+            sink,
+        };
+        let serve = move || server.run(&runtime, listener, ends);
+        let thread = thread::Builder::new().name("mgcomp-tcp".into()).spawn(serve).map_err(failed)?;
+        self.thread = Some(thread);
+        Ok(())
+    }
+
+    fn send(&self, to: Rank, message: Message) -> Result<(), SendError> {
+        let peer = self.peer(to).ok_or(SendError::Closed(to))?;
+        let payload = message.payload.bytes().ok_or(SendError::Payload)?.clone();
+        let mut outgoing = Outgoing { header: message.header, payload, at: None };
+        let (bytes, limit) = (outgoing.wire_len(), self.config.queue_bytes);
+        let longest = u64::from(u32::MAX);
+        if bytes > longest {
+            return Err(SendError::TooLong { bytes, limit: longest });
+        }
+        let queued_bytes = peer.queued_bytes.load(Ordering::SeqCst);
+        if queued_bytes.saturating_add(bytes) > limit {
+            return Err(SendError::Full { queued_bytes, limit });
+        }
+        let outbox = peer.outbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let outbox = outbox.as_ref().ok_or(SendError::Closed(to))?;
+        if let Some(port) = &self.port {
+            let mut port = port.lock().unwrap_or_else(PoisonError::into_inner);
+            outgoing.at = Some(port.arrival(bytes, Instant::now()));
+        }
+        peer.queued_bytes.fetch_add(bytes, Ordering::SeqCst);
+        outbox.send(outgoing).map_err(|_| SendError::Closed(to))
+    }
+
+    fn moved_since(&self, peer: Rank, since: Instant) -> bool {
+        self.peer(peer).is_some_and(|peer| peer.movement.since(since))
+    }
+
+    fn close(&self, peer: Rank) {
+        if let Some(peer) = self.peer(peer) {
+            peer.silenced.store(true, Ordering::SeqCst);
+            peer.outbox.lock().unwrap_or_else(PoisonError::into_inner).take();
+            peer.closed.send_replace(true);
+        }
+    }
+}
+
+impl Drop for Tcp {
+    fn drop(&mut self) {
+        self.position.peers().for_each(|peer| self.close(peer));
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // bounded: closing a peer is
+        }
+    }
+}
+
+impl Peer {
+    fn new() -> (Self, PeerEnd) {
+        let (outbox, outbox_end) = mpsc::unbounded_channel();
+        let (closed, closed_end) = watch::channel(false);
+        let (silenced, queued_bytes, movement) =
+            (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default(), Arc::new(Movement::new()));
+        let end = PeerEnd {
+            outbox: outbox_end,
+            closed: closed_end,
+            silenced: silenced.clone(),
+            queued_bytes: queued_bytes.clone(),
+            movement: movement.clone(),
+        };
+        (Self { outbox: Mutex::new(Some(outbox)), closed, silenced, queued_bytes, movement }, end)
+    }
+}
+
+/// What the link's thread runs.
+struct Server {
+    position: Position,
+    record_limit: u64,
+    connect_timeout: Duration,
+    rank_file: RankFile,
+    sink: LinkSink,
+}
+
+impl Server {
+    fn run(self, runtime: &Runtime, listener: TcpListener, ends: Vec<(Rank, PeerEnd)>) {
+        runtime.block_on(async {
+            let mut tasks = JoinSet::new();
+            let mut seats: Vec<_> = (0..self.position.ranks).map(|_| None).collect();
+            for (peer, end) in ends {
+                let (seat, taken) = mpsc::channel(1);
+                if peer > self.position.rank {
+                    seats[peer.0 as usize] = Some(seat);
+                }
+                tasks.spawn(self.serve(peer, end, taken));
+            }
+            let accepting = tokio::spawn(self.accept(listener, seats.into()));
+            while tasks.join_next().await.is_some() {}
+            accepting.abort();
+        });
+    }
+
+    /// Serves `peer`, whose connection arrives in `seat` if it is the one to make it.
+    fn serve(
+        &self,
+        peer: Rank,
+        end: PeerEnd,
+        mut seat: mpsc::Receiver<Connection>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let sink = silenceable(self.sink.clone(), end.silenced);
+        let task = PeerTask {
+            peer,
+            outbox: end.outbox,
+            closed: end.closed,
+            queued_bytes: end.queued_bytes,
+            movement: end.movement,
+            record_limit: self.record_limit,
+            sink,
+        };
+        let address = self.rank_file.addresses[peer.0 as usize].clone();
+        let (connects, limit) = (peer < self.position.rank, self.connect_timeout);
+        let connecting = async move {
+            if connects {
+                return connect(peer, address, limit).await;
+            }
+            let waited = tokio::time::timeout(limit, seat.recv()).await.ok().flatten();
+            waited.ok_or_else(|| LinkError::Unreachable {
+                peer,
+                address,
+                seconds: limit.as_secs(),
+                text: "it did not connect".to_owned(),
+            })
+        };
+        task.run(connecting)
+    }
+
+    fn accept(&self, listener: TcpListener, seats: Seats) -> impl Future<Output = ()> + Send + use<> {
+        let expected = Expected {
+            secret: self.rank_file.secret,
+            ranks: self.position.ranks,
+            own: self.position.rank,
+            peer: None,
+        };
+        let acceptor = Arc::new(Acceptor { expected, seats, sink: self.sink.clone() });
+        async move {
+            match tokio::net::TcpListener::from_std(listener) {
+                Ok(listener) => acceptor.run(listener).await,
+                Err(error) => tracing::error!(%error, "cannot accept connections"),
+            }
+        }
+    }
+}
+
+/// A sink that reports nothing more once the peer was given up.
+fn silenceable(sink: LinkSink, silenced: Arc<AtomicBool>) -> LinkSink {
+    Arc::new(move |event: LinkEvent| {
+        if !silenced.load(Ordering::SeqCst) {
+            sink(event);
+        }
+    })
+}

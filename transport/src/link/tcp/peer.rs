@@ -1,0 +1,174 @@
+//! The connection with one peer: a queue in, records out, and the other way round.
+
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::time::{sleep, sleep_until, timeout};
+
+use super::record::{self, RecordReader};
+use crate::link::{Credit, LinkError, LinkEvent, LinkSink};
+use crate::message::{Header, Rank};
+
+/// Bytes of messages that were received and not looked at yet; the connection is not read beyond them.
+const UNSEEN_BYTES: u32 = 64 << 20;
+/// How long a peer may take for what is still queued when the connection is closed.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long to wait for a peer's last words when writing to it fails.
+const FAREWELL_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// A message that is to be written, not before the time given.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) header: Header,
+    pub(super) payload: Bytes,
+    pub(super) at: Option<Instant>,
+}
+
+impl Outgoing {
+    pub(super) fn wire_len(&self) -> u64 {
+        (self.header.encode().len() + self.payload.len()) as u64
+    }
+}
+
+/// When bytes last moved on a connection.
+#[derive(Debug)]
+pub(super) struct Movement {
+    base: Instant,
+    nanos: AtomicU64,
+}
+
+impl Movement {
+    pub(super) fn new() -> Self {
+        Self { base: Instant::now(), nanos: AtomicU64::new(0) }
+    }
+
+    pub(super) fn note(&self, now: Instant) {
+        let nanos = now.saturating_duration_since(self.base).as_nanos() as u64;
+        self.nanos.store(nanos, Ordering::Relaxed);
+    }
+
+    pub(super) fn since(&self, since: Instant) -> bool {
+        self.base + Duration::from_nanos(self.nanos.load(Ordering::Relaxed)) > since
+    }
+}
+
+/// A connection that is up.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) stream: TcpStream,
+    /// Records that were read while it was set up.
+    pub(super) records: u64,
+}
+
+/// Serves one peer from the first attempt to connect to the end.
+pub(super) struct PeerTask {
+    pub(super) peer: Rank,
+    /// Ends when this side closes.
+    pub(super) outbox: mpsc::UnboundedReceiver<Outgoing>,
+    /// Turns true when this side closes.
+    pub(super) closed: watch::Receiver<bool>,
+    pub(super) queued_bytes: Arc<AtomicU64>,
+    pub(super) movement: Arc<Movement>,
+    pub(super) record_limit: u64,
+    pub(super) sink: LinkSink,
+}
+
+impl PeerTask {
+    /// Waits for the connection that `connecting` makes and serves it until either end closes it.
+    pub(super) async fn run(self, connecting: impl Future<Output = Result<Connection, LinkError>>) {
+        let (peer, sink, mut closed) = (self.peer, self.sink.clone(), self.closed.clone());
+        let connection = tokio::select! {
+            connection = connecting => connection,
+            _ = closed.wait_for(|&closed| closed) => return,
+        };
+        let end = match connection {
+            Ok(connection) => self.serve(connection).await,
+            Err(error) => Some(LinkEvent::Closed { peer, error }),
+        };
+        if let Some(event) = end {
+            sink(event);
+        }
+    }
+
+    /// Reads and writes until the end; returns what is to be reported of it.
+    async fn serve(mut self, connection: Connection) -> Option<LinkEvent> {
+        // Small messages are not to wait for more; where the option is missing they are merely slower.
+        let _ = connection.stream.set_nodelay(true);
+        let (incoming, outgoing) = connection.stream.into_split();
+        let movement = self.movement.clone();
+        let reader = RecordReader {
+            stream: BufReader::with_capacity(64 << 10, incoming),
+            peer: self.peer,
+            record: connection.records,
+            limit: self.record_limit,
+            movement: &movement,
+        };
+        let (peer, sink, closed) = (self.peer, self.sink.clone(), self.closed.clone());
+        let mut receiving = pin!(receive(reader, &sink));
+        let transmitted = tokio::select! {
+            event = &mut receiving => return Some(event),
+            transmitted = self.transmit(outgoing) => transmitted,
+            () = flush_deadline(closed) => return None,
+        };
+        match transmitted {
+            // Read on until the peer is done too: closing earlier could destroy what it has not read yet.
+            Ok(()) => {
+                let _ = timeout(FLUSH_TIMEOUT, receiving).await;
+                None
+            }
+            Err(error) => {
+                let error = LinkError::io("writing to rank", peer, &error);
+                let farewell = timeout(FAREWELL_TIMEOUT, receiving).await;
+                Some(farewell.unwrap_or(LinkEvent::Closed { peer, error }))
+            }
+        }
+    }
+
+    /// Writes what is queued until this side closes and all of it is out.
+    async fn transmit(&mut self, mut stream: OwnedWriteHalf) -> io::Result<()> {
+        while let Some(message) = self.outbox.recv().await {
+            if let Some(at) = message.at {
+                sleep_until(at.into()).await;
+            }
+            let len = message.wire_len();
+            record::write(&mut stream, &message.header, message.payload, &self.movement).await?;
+            self.queued_bytes.fetch_sub(len, Ordering::SeqCst);
+        }
+        stream.shutdown().await
+    }
+}
+
+/// Resolves some time after this side has closed.
+async fn flush_deadline(mut closed: watch::Receiver<bool>) {
+    // An error means that the link is gone altogether, which is as good as closed.
+    let _ = closed.wait_for(|&closed| closed).await;
+    sleep(FLUSH_TIMEOUT).await;
+}
+
+/// Hands messages up until the stream ends; returns how it did.
+async fn receive(mut reader: RecordReader<'_, BufReader<OwnedReadHalf>>, sink: &LinkSink) -> LinkEvent {
+    let from = reader.peer;
+    let unseen = Arc::new(Semaphore::new(UNSEEN_BYTES as usize));
+    loop {
+        let message = match reader.next().await {
+            Ok(message) => message,
+            Err(error) => return LinkEvent::Closed { peer: from, error },
+        };
+        let permits = u32::try_from(message.len()).unwrap_or(UNSEEN_BYTES).clamp(1, UNSEEN_BYTES);
+        // The semaphore is never closed, so this only waits.
+        let credit = unseen.clone().acquire_many_owned(permits).await.map_or(Credit::none(), Credit::holding);
+        match record::split(message) {
+            Ok(message) => sink(LinkEvent::Message { from, message, credit }),
+            Err(error) => return LinkEvent::Malformed { from, error },
+        }
+    }
+}

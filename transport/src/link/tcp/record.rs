@@ -1,0 +1,98 @@
+//! Records: how messages stand one after the other in a TCP stream.
+//!
+//! ```text
+//! byte 0             4             8
+//!      length, u32   CRC32C, u32   message: header, then payload
+//! ```
+//! Both numbers are little-endian; the length is that of the message, and so is the checksum.
+
+use std::time::Instant;
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::peer::Movement;
+use crate::link::{LinkError, Message};
+use crate::message::{Header, MessageError, Rank};
+use crate::payload::Payload;
+
+/// Bytes before the message.
+const PREFIX_LEN: usize = 8;
+
+/// Reads the records of one peer.
+pub(super) struct RecordReader<'a, R> {
+    pub(super) stream: R,
+    /// Who the records are from, or are claimed to be.
+    pub(super) peer: Rank,
+    /// Records read so far.
+    pub(super) record: u64,
+    /// Longest message in bytes.
+    pub(super) limit: u64,
+    pub(super) movement: &'a Movement,
+}
+
+impl<R: AsyncRead + Unpin> RecordReader<'_, R> {
+    /// The bytes of the next message, checked against their checksum.
+    pub(super) async fn next(&mut self) -> Result<Bytes, LinkError> {
+        let (peer, record) = (self.peer, self.record);
+        let mut prefix = BytesMut::with_capacity(PREFIX_LEN);
+        self.fill(&mut prefix, PREFIX_LEN, 0).await?;
+        let (len, stored) = (prefix.get_u32_le(), prefix.get_u32_le());
+        if u64::from(len) > self.limit {
+            return Err(LinkError::RecordTooLong { peer, record, len: len.into(), limit: self.limit });
+        }
+        // At most `limit` bytes of address space; the system gives memory only for what arrives.
+        let mut message = BytesMut::with_capacity(len as usize);
+        self.fill(&mut message, len as usize, PREFIX_LEN).await?;
+        let computed = crc32c::crc32c(&message);
+        if computed != stored {
+            return Err(LinkError::Checksum { peer, record, stored, computed });
+        }
+        self.record += 1;
+        Ok(message.freeze())
+    }
+
+    /// Reads until `bytes` holds `len` bytes; `before` bytes of the record came earlier.
+    async fn fill(&mut self, bytes: &mut BytesMut, len: usize, before: usize) -> Result<(), LinkError> {
+        let (peer, record) = (self.peer, self.record);
+        while bytes.len() < len {
+            let left = (len - bytes.len()) as u64;
+            let read = (&mut self.stream).take(left).read_buf(bytes).await;
+            match read.map_err(|error| LinkError::io("reading from rank", peer, &error))? {
+                0 if bytes.is_empty() && before == 0 => return Err(LinkError::PeerClosed(peer)),
+                0 => {
+                    let got = (before + bytes.len()) as u64;
+                    return Err(LinkError::RecordTruncated { peer, record, got });
+                }
+                _ => self.movement.note(Instant::now()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes a message apart into header and payload.
+pub(super) fn split(mut message: Bytes) -> Result<Message, MessageError> {
+    let (header, header_len) = Header::parse(&message)?;
+    message.advance(header_len);
+    Ok(Message { header, payload: Payload::from_bytes(message) })
+}
+
+/// Writes one message as a record. `payload` is the message's, as bytes.
+pub(super) async fn write<W: AsyncWrite + Unpin>(
+    stream: &mut W,
+    header: &Header,
+    payload: Bytes,
+    movement: &Movement,
+) -> std::io::Result<()> {
+    let header = header.encode();
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&header), &payload);
+    let len = (header.len() + payload.len()) as u32;
+    let prefix = [len.to_le_bytes(), checksum.to_le_bytes()].concat();
+    let mut record = Bytes::from(prefix).chain(Bytes::copy_from_slice(&header)).chain(payload);
+    while record.has_remaining() {
+        stream.write_buf(&mut record).await?;
+        movement.note(Instant::now());
+    }
+    Ok(())
+}

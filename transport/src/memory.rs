@@ -1,0 +1,255 @@
+//! Host memory that several threads and several peers use at once.
+//!
+//! A peer may read or write a registered buffer at any moment. To keep that sound, bytes are only reached
+//! through closures that hold their range: any number of readers, or one writer, per range; ranges that do
+//! not overlap do not disturb each other.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// A buffer in host memory, shared by reference.
+#[derive(Clone)]
+pub struct HostBuffer {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    bytes: NonNull<u8>,
+    len: usize,
+    holds: Mutex<Vec<Hold>>,
+    released: Condvar,
+}
+
+// SAFETY: the bytes are plain memory owned by `Shared`; `with_range` hands out references to a range only
+// while `holds` records them, so that no two threads have conflicting ones.
+unsafe impl Send for Shared {}
+// SAFETY: as above; everything else in `Shared` is `Sync` by itself.
+unsafe impl Sync for Shared {}
+
+/// A range that somebody is using.
+struct Hold {
+    range: Range<usize>,
+    exclusive: bool,
+}
+
+impl HostBuffer {
+    /// A buffer of `len` zero bytes.
+    #[must_use]
+    pub fn zeroed(len: usize) -> Self {
+        Self::from(vec![0; len])
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shared.len
+    }
+
+    /// Whether the buffer has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.shared.len == 0
+    }
+
+    /// The whole buffer as a slice.
+    #[must_use]
+    pub fn all(&self) -> HostSlice {
+        HostSlice { buffer: self.clone(), range: 0..self.len() }
+    }
+
+    /// The bytes of `range`, or `None` if the buffer does not have them.
+    #[must_use]
+    pub fn slice(&self, range: Range<usize>) -> Option<HostSlice> {
+        (range.start <= range.end && range.end <= self.len())
+            .then(|| HostSlice { buffer: self.clone(), range })
+    }
+}
+
+impl From<Vec<u8>> for HostBuffer {
+    fn from(bytes: Vec<u8>) -> Self {
+        let bytes = Box::leak(bytes.into_boxed_slice());
+        let len = bytes.len();
+        let shared = Shared {
+            bytes: NonNull::from(bytes).cast(),
+            len,
+            holds: Mutex::default(),
+            released: Condvar::new(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let bytes = std::ptr::slice_from_raw_parts_mut(self.bytes.as_ptr(), self.len);
+        // SAFETY: pointer and length came from a leaked box in `From<Vec<u8>>`, the only constructor, and
+        // the last reference to it is gone.
+        drop(unsafe { Box::from_raw(bytes) });
+    }
+}
+
+impl fmt::Debug for HostBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostBuffer({} bytes)", self.len())
+    }
+}
+
+/// A range of a [`HostBuffer`].
+#[derive(Clone, Debug)]
+pub struct HostSlice {
+    buffer: HostBuffer,
+    range: Range<usize>,
+}
+
+impl HostSlice {
+    /// Length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether the slice has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    /// The part of `len` bytes from `offset` on, or `None` if the slice does not have it.
+    #[must_use]
+    pub fn part(&self, offset: usize, len: usize) -> Option<Self> {
+        let start = self.range.start.checked_add(offset)?;
+        let end = start.checked_add(len)?;
+        (end <= self.range.end).then(|| Self { buffer: self.buffer.clone(), range: start..end })
+    }
+
+    /// Calls `look` with the bytes. Waits while somebody writes to any of them.
+    ///
+    /// `look` must not touch the same range for writing, or it waits for itself.
+    pub fn read<R>(&self, look: impl FnOnce(&[u8]) -> R) -> R {
+        let _held = Held::wait(&self.buffer.shared, &self.range, false);
+        // SAFETY: the range lies in the buffer (checked when the slice was made), and while `_held` lives
+        // nobody has a mutable reference to any of it.
+        look(unsafe { std::slice::from_raw_parts(self.start().as_ptr(), self.len()) })
+    }
+
+    /// Calls `change` with the bytes. Waits while somebody reads or writes any of them.
+    ///
+    /// `change` must not touch the same range through another slice, or it waits for itself.
+    pub fn write<R>(&self, change: impl FnOnce(&mut [u8]) -> R) -> R {
+        let _held = Held::wait(&self.buffer.shared, &self.range, true);
+        // SAFETY: the range lies in the buffer, and while `_held` lives nobody else has a reference to any
+        // of it.
+        change(unsafe { std::slice::from_raw_parts_mut(self.start().as_ptr(), self.len()) })
+    }
+
+    /// A copy of the bytes.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.read(<[u8]>::to_vec)
+    }
+
+    fn start(&self) -> NonNull<u8> {
+        // SAFETY: `range.start` is at most the buffer's length.
+        unsafe { self.buffer.shared.bytes.add(self.range.start) }
+    }
+}
+
+/// A range in use; dropping it lets others in.
+struct Held<'a> {
+    shared: &'a Shared,
+    range: &'a Range<usize>,
+    exclusive: bool,
+}
+
+impl<'a> Held<'a> {
+    fn wait(shared: &'a Shared, range: &'a Range<usize>, exclusive: bool) -> Self {
+        let mut holds = shared.lock();
+        while holds.iter().any(|held| (held.exclusive || exclusive) && overlap(&held.range, range)) {
+            holds = shared.released.wait(holds).unwrap_or_else(PoisonError::into_inner);
+        }
+        holds.push(Hold { range: range.clone(), exclusive });
+        Self { shared, range, exclusive }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let mut holds = self.shared.lock();
+        if let Some(i) = holds.iter().position(|h| h.range == *self.range && h.exclusive == self.exclusive) {
+            holds.swap_remove(i);
+        }
+        drop(holds);
+        self.shared.released.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Vec<Hold>> {
+        // The list is whole whenever the lock is free: nothing between lock and unlock can panic halfway.
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn slices_stay_inside() {
+        let buffer = HostBuffer::from(vec![1, 2, 3, 4, 5]);
+        assert!(buffer.slice(3..6).is_none());
+        let slice = buffer.slice(1..4).unwrap();
+        assert!(slice.part(2, 2).is_none());
+        assert!(slice.part(usize::MAX, 2).is_none());
+        assert_eq!(slice.part(1, 2).unwrap().to_vec(), [3, 4]);
+        assert!(slice.part(3, 0).unwrap().is_empty());
+    }
+
+    #[test]
+    fn writer_and_readers_exclude_each_other_only_where_they_overlap() {
+        let buffer = HostBuffer::zeroed(8);
+        let (left, right, middle) =
+            (buffer.slice(0..4).unwrap(), buffer.slice(4..8).unwrap(), buffer.slice(2..6).unwrap());
+        let written = AtomicBool::new(false);
+        thread::scope(|scope| {
+            left.write(|bytes| {
+                right.write(|other| other.fill(9)); // does not overlap: must not wait
+                scope.spawn(|| {
+                    middle.read(|bytes| {
+                        assert!(written.load(Ordering::SeqCst), "read during an overlapping write");
+                        assert_eq!(bytes, [7, 7, 9, 9]);
+                    });
+                });
+                thread::yield_now();
+                bytes.fill(7);
+                written.store(true, Ordering::SeqCst);
+            });
+        });
+    }
+
+    #[test]
+    fn readers_share() {
+        let slice = HostBuffer::from(vec![5; 3]).all();
+        assert!(slice.read(|a| slice.read(|b| a == b)));
+    }
+
+    #[test]
+    fn panic_in_a_closure_releases_the_range() {
+        let slice = HostBuffer::zeroed(4).all();
+        let shared = slice.clone();
+        let panicked = thread::spawn(move || shared.write(|_| panic!("on purpose"))).join();
+        assert!(panicked.is_err());
+        slice.write(|bytes| bytes.fill(1));
+        assert_eq!(slice.to_vec(), [1; 4]);
+    }
+}

@@ -1,0 +1,67 @@
+//! How much a rank takes at once.
+
+use super::Invalid;
+
+/// The most requests that can be in flight in one direction: there are no more ids.
+pub const MAX_IN_FLIGHT: u32 = 1 << 16;
+
+/// What the sender of a hello takes; its peer must stay below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Raw bytes of the longest read, write or tagged send; at least 1.
+    pub max_transfer_bytes: u32,
+    /// Raw bytes of all unanswered reads and writes together, and once more of all unanswered tagged sends;
+    /// at least 1. A longer request than this can never be made.
+    pub window_bytes: u64,
+    /// Unanswered requests of all kinds together; 1 to [`MAX_IN_FLIGHT`].
+    pub max_in_flight: u32,
+}
+
+impl Limits {
+    /// Whether a session can work with these.
+    ///
+    /// # Errors
+    /// [`Invalid`] naming the first limit that is out of range.
+    pub const fn check(&self) -> Result<(), Invalid> {
+        if self.max_transfer_bytes == 0 {
+            return Err(Invalid::MaxTransfer);
+        }
+        if self.window_bytes == 0 {
+            return Err(Invalid::Window);
+        }
+        if self.max_in_flight == 0 || self.max_in_flight > MAX_IN_FLIGHT {
+            return Err(Invalid::InFlight { got: self.max_in_flight });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Limits that [`Limits::check`] lets pass.
+    pub(crate) fn any_limits() -> impl Strategy<Value = Limits> {
+        (1..=u32::MAX, 1..=u64::MAX, 1..=MAX_IN_FLIGHT).prop_map(
+            |(max_transfer_bytes, window_bytes, max_in_flight)| Limits {
+                max_transfer_bytes,
+                window_bytes,
+                max_in_flight,
+            },
+        )
+    }
+
+    #[test]
+    fn each_limit_has_its_range() {
+        let least = Limits { max_transfer_bytes: 1, window_bytes: 1, max_in_flight: 1 };
+        assert_eq!(least.check(), Ok(()));
+        assert_eq!(Limits { max_in_flight: 65_536, ..least }.check(), Ok(()));
+        assert_eq!(Limits { max_transfer_bytes: 0, ..least }.check(), Err(Invalid::MaxTransfer));
+        assert_eq!(Limits { window_bytes: 0, ..least }.check(), Err(Invalid::Window));
+        for got in [0, 65_537, u32::MAX] {
+            assert_eq!(Limits { max_in_flight: got, ..least }.check(), Err(Invalid::InFlight { got }));
+        }
+    }
+}

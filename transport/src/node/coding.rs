@@ -1,0 +1,170 @@
+//! Between sessions, policy and executor: turns what a session wants encoded into work, by what the policy
+//! decides.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
+use mgcomp_selector::{CheapFacts, Decision, Outcome, Plan, Policy, StreamId};
+
+use super::stats::Stats;
+use crate::executor::{Done, Executor, Output, Ticket, Work};
+use crate::message::{Rank, Status};
+use crate::payload::Payload;
+use crate::session::{Decoded, Encoded, JobId, Stream};
+
+/// Stream numbers of tags have this bit set; those of regions are their numbers.
+const TAG_STREAM: u32 = 1 << 31;
+
+/// A session's job that is done.
+pub(super) struct Finished {
+    pub(super) peer: Rank,
+    pub(super) job: JobId,
+    pub(super) result: JobResult,
+}
+
+pub(super) enum JobResult {
+    Encoded(Encoded),
+    Decoded(Decoded),
+}
+
+/// Codec work of a node that is under way.
+pub(super) struct Coder {
+    policy: Box<dyn Policy>,
+    executor: Box<dyn Executor>,
+    stats: Arc<Mutex<Stats>>,
+    under_way: HashMap<Ticket, UnderWay>,
+    next_ticket: u64,
+}
+
+struct UnderWay {
+    peer: Rank,
+    job: JobId,
+    stage: Stage,
+}
+
+enum Stage {
+    Sampling { source: Payload, facts: CheapFacts },
+    Encoding { facts: CheapFacts, decision: Decision, sampling: Duration },
+    Decoding,
+}
+
+impl Coder {
+    pub(super) fn new(
+        policy: Box<dyn Policy>,
+        executor: Box<dyn Executor>,
+        stats: Arc<Mutex<Stats>>,
+    ) -> Self {
+        Self { policy, executor, stats, under_way: HashMap::new(), next_ticket: 0 }
+    }
+
+    /// Starts encoding `source` for `peer`, or first sampling it.
+    pub(super) fn encode(
+        &mut self,
+        (peer, job): (Rank, JobId),
+        source: Payload,
+        element: Element,
+        stream: Stream,
+        allowed: AlgorithmSet,
+    ) {
+        let stream = stream_id(stream);
+        let facts = CheapFacts { peer: peer.0, stream, raw_bytes: source.capacity(), element, allowed };
+        match self.policy.plan(&facts) {
+            Plan::Use(decision) => self.start_encoding((peer, job), source, facts, decision, Duration::ZERO),
+            Plan::Sample { algorithms, size } => {
+                let work = Work::Estimate { source: source.clone(), element, algorithms, sample: size };
+                self.start(UnderWay { peer, job, stage: Stage::Sampling { source, facts } }, work);
+            }
+        }
+    }
+
+    /// Starts decoding what `peer` sent.
+    pub(super) fn decode(
+        &mut self,
+        (peer, job): (Rank, JobId),
+        algorithm: Algorithm,
+        payload: Payload,
+        destination: Payload,
+    ) {
+        let work = Work::Decode { payload, algorithm, destination };
+        self.start(UnderWay { peer, job, stage: Stage::Decoding }, work);
+    }
+
+    /// Takes in what the executor did; returns the job that is done with it, if one is.
+    pub(super) fn done(&mut self, done: Done) -> Option<Finished> {
+        let UnderWay { peer, job, stage } = self.under_way.remove(&done.ticket)?;
+        let result = match (stage, done.result) {
+            (Stage::Sampling { source, facts }, Ok(Output::Estimates(estimates))) => {
+                let decision = self.policy.choose(&facts, &estimates);
+                self.start_encoding((peer, job), source, facts, decision, done.took);
+                return None;
+            }
+            (Stage::Encoding { facts, decision, sampling }, Ok(Output::Encoded(sent, payload))) => {
+                self.count_encoded(&facts, &decision, sent, &payload, (sampling, done.took));
+                JobResult::Encoded(Ok((sent, payload)))
+            }
+            (Stage::Decoding, Ok(Output::Decoded)) => {
+                self.count(|stats| stats.decode += done.took);
+                JobResult::Decoded(Ok(()))
+            }
+            (Stage::Decoding, result) => JobResult::Decoded(Err(result.err().unwrap_or(Status::Internal))),
+            (_, result) => JobResult::Encoded(Err(result.err().unwrap_or(Status::Internal))),
+        };
+        Some(Finished { peer, job, result })
+    }
+
+    fn start_encoding(
+        &mut self,
+        (peer, job): (Rank, JobId),
+        source: Payload,
+        facts: CheapFacts,
+        decision: Decision,
+        sampling: Duration,
+    ) {
+        let work = Work::Encode { source, element: facts.element, algorithm: decision.algorithm };
+        self.start(UnderWay { peer, job, stage: Stage::Encoding { facts, decision, sampling } }, work);
+    }
+
+    fn start(&mut self, under_way: UnderWay, work: Work) {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        self.under_way.insert(ticket, under_way);
+        self.executor.submit(ticket, work);
+    }
+
+    fn count_encoded(
+        &mut self,
+        facts: &CheapFacts,
+        decision: &Decision,
+        sent: Algorithm,
+        payload: &Payload,
+        (sampling, encoding): (Duration, Duration),
+    ) {
+        let coded_bytes = payload.coded_len().unwrap_or(facts.raw_bytes);
+        let codec_ran = decision.algorithm != Algorithm::None || !sampling.is_zero();
+        let encode = if codec_ran { sampling + encoding } else { Duration::ZERO };
+        let outcome = Outcome { sent, coded_bytes, encode, acknowledged: None };
+        self.policy.observe(facts, decision, &outcome);
+        tracing::trace!(
+            peer = facts.peer, raw_bytes = facts.raw_bytes, coded_bytes, algorithm = %sent,
+            reason = %decision.reason, "encoded"
+        );
+        self.count(|stats| {
+            stats.count_sent(sent, facts.raw_bytes, coded_bytes);
+            stats.sampled += u64::from(!sampling.is_zero());
+            stats.encode += encode;
+        });
+    }
+
+    fn count(&self, count: impl FnOnce(&mut Stats)) {
+        count(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+fn stream_id(stream: Stream) -> StreamId {
+    StreamId(match stream {
+        Stream::Region(number) => number.into(),
+        Stream::Tag(tag) => TAG_STREAM | (tag.0 ^ tag.0 >> 32) as u32,
+    })
+}

@@ -1,0 +1,281 @@
+//! A rank's whole transport: sessions with all peers over one link, and the calls of the program.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use mgcomp_codecs::Element;
+//! use mgcomp_selector::{Lambda, PolicySpec};
+//! use mgcomp_transport::link::loopback::Loopback;
+//! use mgcomp_transport::memory::HostBuffer;
+//! use mgcomp_transport::message::Rank;
+//! use mgcomp_transport::node::{Node, NodeConfig};
+//! use mgcomp_transport::region::Access;
+//!
+//! let policy: PolicySpec = "fixed:bdi".parse()?;
+//! let nodes: Vec<Node> = Loopback::fabric(2, None)?
+//!     .into_iter()
+//!     .map(|link| Node::start(Box::new(link), policy.build(Lambda::default()), NodeConfig::default()))
+//!     .collect::<Result<_, _>>()?;
+//!
+//! let tensor = HostBuffer::from((0..4096u32).flat_map(u32::to_le_bytes).collect::<Vec<u8>>());
+//! let address = nodes[1].register(tensor.all(), Element::U32, Access::read_only())?;
+//!
+//! let copy = HostBuffer::zeroed(tensor.len());
+//! nodes[0].read(Rank(1), address, copy.all()).wait()?;
+//! assert_eq!(copy.all().to_vec(), tensor.all().to_vec());
+//! let sent = nodes[1].stats().total();
+//! assert!(sent.coded_bytes < sent.raw_bytes / 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod coding;
+mod engine;
+mod handle;
+mod peers;
+mod stats;
+
+use std::collections::HashMap;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use mgcomp_codecs::Element;
+use mgcomp_selector::Policy;
+
+pub use handle::{Handle, TransferResult};
+pub use peers::PeerState;
+pub use stats::{Stats, Tally};
+
+use self::coding::Coder;
+use self::engine::{Engine, Input};
+use self::peers::PeerBoard;
+use crate::executor::HostExecutor;
+use crate::link::{Link, LinkError, Position};
+use crate::memory::HostSlice;
+use crate::message::{Address, Invalid, Limits, MAX_IN_FLIGHT, Rank, Secret, Tag};
+use crate::payload::Payload;
+use crate::region::{Access, RegionError, RegionTable};
+use crate::session::{Request, Session, SessionConfig};
+
+/// Settings of a node.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// What tells members of the job from strangers; the same on all ranks.
+    pub secret: Secret,
+    /// What this rank takes from a peer at once.
+    pub limits: Limits,
+    /// Bytes per message: longer reads and writes are cut into pieces of this length.
+    pub piece_bytes: u32,
+    /// How long a peer may take for its hello.
+    pub greeting_timeout: Duration,
+    /// How long a peer that owes an answer may stay silent.
+    pub silence_timeout: Duration,
+    /// Threads that run codecs.
+    pub codec_threads: usize,
+    /// Whether frames carry a checksum of the raw bytes, from end to end.
+    pub checksum: bool,
+}
+
+impl Default for NodeConfig {
+    fn default() -> Self {
+        Self {
+            secret: Secret::new([0; 16]),
+            limits: Limits {
+                max_transfer_bytes: 64 << 20,
+                window_bytes: 256 << 20,
+                max_in_flight: MAX_IN_FLIGHT,
+            },
+            piece_bytes: 1 << 20,
+            greeting_timeout: Duration::from_secs(20),
+            silence_timeout: Duration::from_secs(10),
+            codec_threads: thread::available_parallelism().map_or(1, |cores| cores.get().min(2)),
+            checksum: true,
+        }
+    }
+}
+
+/// Why a node did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// The link does not work.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// The system gives no thread.
+    #[error("cannot start a thread")]
+    Thread(#[source] std::io::Error),
+    /// A limit that no peer could keep to.
+    #[error("limits: {0}")]
+    Limits(#[source] Invalid),
+    /// Pieces of no bytes.
+    #[error("pieces of 0 bytes")]
+    PieceBytes,
+}
+
+/// A rank that others can talk to. Dropping it ends its sessions.
+pub struct Node {
+    position: Position,
+    inputs: Sender<Input>,
+    regions: Arc<RwLock<RegionTable>>,
+    board: Arc<PeerBoard>,
+    stats: Arc<Mutex<Stats>>,
+    engine: Option<JoinHandle<()>>,
+}
+
+impl Node {
+    /// Starts a node on `link` and greets all peers.
+    ///
+    /// # Errors
+    /// [`NodeError`] if the settings cannot work or the system does not give what is needed.
+    pub fn start(
+        mut link: Box<dyn Link>,
+        policy: Box<dyn Policy>,
+        config: NodeConfig,
+    ) -> Result<Self, NodeError> {
+        config.limits.check().map_err(NodeError::Limits)?;
+        if config.piece_bytes == 0 {
+            return Err(NodeError::PieceBytes);
+        }
+        let position = link.position();
+        let (inputs, received) = mpsc::channel();
+        let stats = Arc::<Mutex<Stats>>::default();
+        let regions = Arc::<RwLock<RegionTable>>::default();
+        let board = Arc::new(PeerBoard::new(position.rank, position.ranks));
+
+        let sink = inputs.clone();
+        let sink = Arc::new(move |done| drop(sink.send(Input::Done(done)))) as _;
+        let executor =
+            HostExecutor::start(config.codec_threads, config.checksum, &sink).map_err(NodeError::Thread)?;
+        let sink = inputs.clone();
+        link.start(Arc::new(move |event| drop(sink.send(Input::Link(event)))))?;
+
+        let engine = Engine {
+            link,
+            sessions: sessions(position, &config),
+            coder: Coder::new(policy, Box::new(executor), stats.clone()),
+            regions: regions.clone(),
+            board: board.clone(),
+            replies: HashMap::new(),
+            next_request: 0,
+            tick: (config.silence_timeout / 3).max(Duration::from_millis(1)),
+        };
+        let engine = thread::Builder::new()
+            .name(format!("mgcomp-rank-{}", position.rank))
+            .spawn(move || engine.run(&received))
+            .map_err(NodeError::Thread)?;
+        Ok(Self { position, inputs, regions, board, stats, engine: Some(engine) })
+    }
+
+    /// This rank, and how many there are.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// Opens `memory` to the peers that `access` names; returns its first address.
+    ///
+    /// Ranks that register in the same order get the same addresses.
+    ///
+    /// # Errors
+    /// [`RegionError`] if the memory is empty or no region number is free.
+    pub fn register(
+        &self,
+        memory: HostSlice,
+        element: Element,
+        access: Access,
+    ) -> Result<Address, RegionError> {
+        self.regions.write().unwrap_or_else(PoisonError::into_inner).register(memory, element, access)
+    }
+
+    /// Closes the region that starts at `address`. Transfers that have begun still finish.
+    ///
+    /// # Errors
+    /// [`RegionError::Unknown`] if no region starts there.
+    pub fn unregister(&self, address: Address) -> Result<(), RegionError> {
+        self.regions.write().unwrap_or_else(PoisonError::into_inner).unregister(address)
+    }
+
+    /// Fills `into` from the memory of `peer` at `from`.
+    #[must_use]
+    pub fn read(&self, peer: Rank, from: Address, into: HostSlice) -> Handle {
+        self.submit(peer, Request::Read { from, into: Payload::from_memory(into) })
+    }
+
+    /// Puts `from`, values of `element`, into the memory of `peer` at `to`.
+    #[must_use]
+    pub fn write(&self, peer: Rank, from: HostSlice, element: Element, to: Address) -> Handle {
+        self.submit(peer, Request::Write { from: Payload::from_memory(from), element, to })
+    }
+
+    /// Sends `from` to whoever at `peer` receives with `tag`. Finished when it was received. Sends with one tag
+    /// arrive in order.
+    #[must_use]
+    pub fn send(&self, peer: Rank, tag: Tag, from: HostSlice, element: Element) -> Handle {
+        self.submit(peer, Request::Send { from: Payload::from_memory(from), element, tag })
+    }
+
+    /// Receives the next send of `peer` with `tag` into the front of `into`; finishes with its length.
+    #[must_use]
+    pub fn receive(&self, peer: Rank, tag: Tag, into: HostSlice) -> Handle {
+        self.submit(peer, Request::Receive { tag, into: Payload::from_memory(into) })
+    }
+
+    /// How the session with `peer` is; `None` for a rank that is no peer.
+    #[must_use]
+    pub fn peer_state(&self, peer: Rank) -> Option<PeerState> {
+        self.board.state(peer)
+    }
+
+    /// Waits until every peer's session is open or over, or `timeout` has passed; returns all their states.
+    #[must_use]
+    pub fn wait_for_peers(&self, timeout: Duration) -> Vec<(Rank, PeerState)> {
+        self.board.wait(timeout)
+    }
+
+    /// Ends the session with `peer`; its requests fail on both sides.
+    pub fn disconnect(&self, peer: Rank) {
+        let _ = self.inputs.send(Input::Disconnect { peer }); // fails only if all is over anyway
+    }
+
+    /// What was sent so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn submit(&self, peer: Rank, request: Request) -> Handle {
+        let (reply, reports) = mpsc::channel();
+        // If the engine is gone, so is `reply`, and the handle says that the node is closed.
+        let _ = self.inputs.send(Input::Submit { peer, request, reply });
+        Handle::new(reports)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.inputs.send(Input::Stop);
+        if let Some(engine) = self.engine.take() {
+            let _ = engine.join();
+        }
+    }
+}
+
+/// A session for each peer, greeting it.
+fn sessions(position: Position, config: &NodeConfig) -> Vec<Option<Session>> {
+    let now = Instant::now();
+    let session = |peer| {
+        let config = SessionConfig {
+            local: position.rank,
+            peer,
+            ranks: position.ranks,
+            secret: config.secret,
+            limits: config.limits,
+            piece_bytes: config.piece_bytes,
+            greeting_timeout: config.greeting_timeout,
+            silence_timeout: config.silence_timeout,
+        };
+        Session::new(config, now)
+    };
+    (0..position.ranks).map(Rank).map(|rank| (rank != position.rank).then(|| session(rank))).collect()
+}

@@ -1,0 +1,67 @@
+//! Where a program reads how its peers are.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::message::Rank;
+use crate::session::SessionError;
+
+/// How the session with a peer is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PeerState {
+    /// Its hello has not come yet.
+    #[default]
+    Greeting,
+    /// Requests go through.
+    Open,
+    /// It has ended.
+    Over(SessionError),
+}
+
+/// The states of all ranks; this one's own stays at greeting and is not waited for.
+pub(super) struct PeerBoard {
+    local: Rank,
+    states: Mutex<Vec<PeerState>>,
+    changed: Condvar,
+}
+
+impl PeerBoard {
+    pub(super) fn new(local: Rank, ranks: u32) -> Self {
+        let states = Mutex::new(vec![PeerState::default(); ranks as usize]);
+        Self { local, states, changed: Condvar::new() }
+    }
+
+    pub(super) fn set(&self, peer: Rank, open: bool, error: Option<&SessionError>) {
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(state) = states.get_mut(peer.0 as usize) else { return };
+        let stale = match (&state, error) {
+            (PeerState::Over(_), _) => false,
+            (_, Some(_)) => true,
+            (PeerState::Greeting, None) => open,
+            (PeerState::Open, None) => false,
+        };
+        if stale {
+            *state = error.map_or(PeerState::Open, |error| PeerState::Over(error.clone()));
+            self.changed.notify_all();
+        }
+    }
+
+    pub(super) fn state(&self, peer: Rank) -> Option<PeerState> {
+        let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        states.get(peer.0 as usize).filter(|_| peer != self.local).cloned()
+    }
+
+    /// Waits until no peer is at greeting any more, or `timeout` has passed; returns the states of all peers.
+    pub(super) fn wait(&self, timeout: Duration) -> Vec<(Rank, PeerState)> {
+        let until = Instant::now() + timeout;
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let peers = || (0..).map(Rank).zip(&*states).filter(|(rank, _)| *rank != self.local);
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || peers().all(|(_, state)| *state != PeerState::Greeting) {
+                return peers().map(|(rank, state)| (rank, state.clone())).collect();
+            }
+            states = self.changed.wait_timeout(states, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What a node has sent, by algorithm.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use mgcomp_codecs::Algorithm;
+
+/// Payloads sent under one algorithm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many.
+    pub transfers: u64,
+    /// Their raw bytes.
+    pub raw_bytes: u64,
+    /// Their bytes on the link, frames included, message headers not.
+    pub coded_bytes: u64,
+}
+
+/// Counters of a node since its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Payloads sent: answers to reads, writes and sends.
+    pub sent: BTreeMap<Algorithm, Tally>,
+    /// Payloads that were sampled before they were encoded.
+    pub sampled: u64,
+    /// Time that codec threads spent sampling and encoding.
+    pub encode: Duration,
+    /// Time that codec threads spent decoding.
+    pub decode: Duration,
+}
+
+impl Stats {
+    /// The sum over all algorithms.
+    #[must_use]
+    pub fn total(&self) -> Tally {
+        self.sent.values().fold(Tally::default(), |sum, tally| Tally {
+            transfers: sum.transfers + tally.transfers,
+            raw_bytes: sum.raw_bytes + tally.raw_bytes,
+            coded_bytes: sum.coded_bytes + tally.coded_bytes,
+        })
+    }
+
+    pub(super) fn count_sent(&mut self, algorithm: Algorithm, raw_bytes: u64, coded_bytes: u64) {
+        let tally = self.sent.entry(algorithm).or_default();
+        tally.transfers += 1;
+        tally.raw_bytes += raw_bytes;
+        tally.coded_bytes += coded_bytes;
+    }
+}

@@ -1,0 +1,142 @@
+//! Payloads as descriptors: where bytes are or will be, not the bytes themselves.
+//!
+//! A session moves descriptors around and never looks behind them; executors fill them and links carry what
+//! they stand for. So the coded length may become known late, and one day only on a device.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+
+use crate::memory::HostSlice;
+use crate::message::Status;
+
+/// What kind of memory a payload lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Place {
+    /// Ordinary host memory.
+    Host,
+    /// Page-locked host memory that a device can reach.
+    Pinned,
+    /// Memory of the device with this number.
+    Device(u32),
+}
+
+/// What became of the work that fills a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filled {
+    /// Bytes that are valid from the start of the payload.
+    pub coded_len: u64,
+    /// Whether the work went well.
+    pub status: Status,
+}
+
+/// Length cell, status cell and readiness of a payload in one: empty until the payload is ready.
+#[derive(Clone, Debug, Default)]
+pub struct Cell(Arc<OnceLock<Filled>>);
+
+impl Cell {
+    /// Makes the payload ready. Only the first call counts.
+    pub fn fill(&self, filled: Filled) {
+        let _ = self.0.set(filled);
+    }
+
+    /// Length and status, once the payload is ready.
+    #[must_use]
+    pub fn filled(&self) -> Option<Filled> {
+        self.0.get().copied()
+    }
+}
+
+/// Memory behind a payload. Known to executors and links only.
+#[derive(Clone, Debug)]
+enum Storage {
+    Wire(Bytes),
+    Memory(HostSlice),
+}
+
+/// Describes a payload: place, capacity, and a cell that tells length and status once it is ready.
+#[derive(Clone, Debug)]
+pub struct Payload {
+    place: Place,
+    capacity: u64,
+    cell: Cell,
+    storage: Storage,
+}
+
+impl Payload {
+    /// A payload of no bytes.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::from_bytes(Bytes::new())
+    }
+
+    /// Bytes in host memory that are ready: what a link received or an executor wrote.
+    #[must_use]
+    pub fn from_bytes(bytes: Bytes) -> Self {
+        let len = bytes.len() as u64;
+        Self { place: Place::Host, capacity: len, cell: ready_cell(len), storage: Storage::Wire(bytes) }
+    }
+
+    /// A piece of a buffer: the source of an encoding, or the destination of a decoding.
+    #[must_use]
+    pub fn from_memory(slice: HostSlice) -> Self {
+        let len = slice.len() as u64;
+        Self { place: Place::Host, capacity: len, cell: ready_cell(len), storage: Storage::Memory(slice) }
+    }
+
+    /// Where the memory is.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Bytes the memory has room for.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// The cell that tells when the payload is ready.
+    #[must_use]
+    pub fn cell(&self) -> &Cell {
+        &self.cell
+    }
+
+    /// Valid bytes, once the payload is ready.
+    #[must_use]
+    pub fn coded_len(&self) -> Option<u64> {
+        self.cell.filled().map(|filled| filled.coded_len)
+    }
+
+    /// The bytes, if they are in host memory of their own and ready.
+    #[must_use]
+    pub fn bytes(&self) -> Option<&Bytes> {
+        match &self.storage {
+            Storage::Wire(bytes) if self.cell.filled().is_some() => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The piece of a host buffer, if the payload is one.
+    #[must_use]
+    pub fn memory(&self) -> Option<&HostSlice> {
+        match &self.storage {
+            Storage::Memory(slice) => Some(slice),
+            Storage::Wire(_) => None,
+        }
+    }
+
+    /// The part of `len` bytes from `offset` on; `None` if the payload is no buffer or has no such part.
+    #[must_use]
+    pub fn part(&self, offset: u64, len: u64) -> Option<Self> {
+        let slice = self.memory()?.part(usize::try_from(offset).ok()?, usize::try_from(len).ok()?)?;
+        Some(Self::from_memory(slice))
+    }
+}
+
+fn ready_cell(len: u64) -> Cell {
+    let cell = Cell::default();
+    cell.fill(Filled { coded_len: len, status: Status::Good });
+    cell
+}

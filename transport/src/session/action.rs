@@ -1,0 +1,80 @@
+//! What a session wants done.
+
+use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
+
+use super::error::{SessionError, TransferError};
+use super::request::RequestId;
+use crate::message::{Address, Header, Status, Tag};
+use crate::payload::Payload;
+
+/// Names a piece of codec work towards its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct JobId(pub u64);
+
+/// The stream of traffic that a transfer belongs to: what a policy keeps its state by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// A region of the rank that owns the memory.
+    Region(u16),
+    /// Sends with this tag.
+    Tag(Tag),
+}
+
+impl From<Address> for Stream {
+    fn from(address: Address) -> Self {
+        Self::Region(address.region())
+    }
+}
+
+/// One thing to do. Actions are to be carried out in the order in which they come.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Choose an algorithm for `source` and encode it; answer with `encoded`.
+    Encode {
+        /// What to answer with.
+        job: JobId,
+        /// The raw bytes.
+        source: Payload,
+        /// What they are.
+        element: Element,
+        /// What the transfer belongs to.
+        stream: Stream,
+        /// What the peer can decode.
+        allowed: AlgorithmSet,
+    },
+    /// Decode `payload` into the whole of `destination`, or leave that as it is; answer with `decoded`.
+    Decode {
+        /// What to answer with.
+        job: JobId,
+        /// How the payload is coded.
+        algorithm: Algorithm,
+        /// What came from the peer.
+        payload: Payload,
+        /// Where the raw bytes go.
+        destination: Payload,
+    },
+    /// Send a message to the peer.
+    Send {
+        /// Its header.
+        header: Header,
+        /// What follows the header.
+        payload: Payload,
+    },
+    /// A request is finished: bytes moved, or why not.
+    Deliver {
+        /// Which request.
+        request: RequestId,
+        /// Bytes moved.
+        result: Result<u64, TransferError>,
+    },
+    /// The session is over; nothing follows. Close the link to the peer after what was sent.
+    Close {
+        /// Why.
+        error: SessionError,
+    },
+}
+
+/// What an encoding came to.
+pub type Encoded = Result<(Algorithm, Payload), Status>;
+/// What a decoding came to.
+pub type Decoded = Result<(), Status>;

@@ -1,0 +1,137 @@
+//! What a session does about the program's own requests.
+
+use super::action::{Encoded, Stream};
+use super::error::{SessionError, TransferError, Violation};
+use super::request::Request;
+use super::requester::{Lane, Stage, longest_message};
+use super::{Job, Phase, Session, check_payload};
+use crate::message::{
+    DataReady, Header, Limits, MessageId, ReadRequest, Status, TaggedSend, WriteAck, WriteRequest,
+};
+use crate::payload::Payload;
+
+impl Session {
+    pub(super) fn check(&self, request: &Request) -> Result<(), TransferError> {
+        let len = request.memory().capacity();
+        match request {
+            Request::Read { from: address, .. } | Request::Write { to: address, .. } => {
+                let last = len.saturating_sub(1);
+                address
+                    .checked_add(last)
+                    .map(|_| ())
+                    .ok_or(TransferError::AddressRange { address: address.bits(), len })
+            }
+            Request::Send { .. } | Request::Receive { .. } => Ok(()),
+        }
+    }
+
+    pub(super) fn on_data(&mut self, answer: DataReady, payload: Payload) -> Result<(), SessionError> {
+        let DataReady { id, algorithm, status } = answer;
+        if self.requester.end_probe(id) {
+            return Ok(());
+        }
+        let piece = self.requester.piece(id).filter(|piece| matches!(piece.stage, Stage::AwaitingData));
+        let piece = piece.ok_or(Violation::NoSuchRequest(id))?;
+        if !status.is_good() {
+            self.finish(id, Err(TransferError::Refused { peer: self.config.peer, status }));
+            return Ok(());
+        }
+        check_payload(&payload, piece.length)?;
+        piece.stage = Stage::Decoding;
+        let piece = piece.clone();
+        let memory = self.requester.request(&piece).map(Request::memory);
+        match memory.and_then(|memory| memory.part(piece.offset, u64::from(piece.length))) {
+            Some(into) => self.decode(Job::DecodePiece(id), algorithm, payload, into),
+            None => self.finish(id, Err(TransferError::Encode(Status::Internal))),
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_ack(&mut self, answer: WriteAck) -> Result<(), SessionError> {
+        let WriteAck { id, status } = answer;
+        self.requester
+            .piece(id)
+            .filter(|piece| matches!(piece.stage, Stage::AwaitingAck))
+            .ok_or(Violation::NoSuchRequest(id))?;
+        let peer = self.config.peer;
+        self.finish(id, if status.is_good() { Ok(()) } else { Err(TransferError::Refused { peer, status }) });
+        Ok(())
+    }
+
+    /// Starts as many pieces as the peer's limits allow.
+    pub(super) fn start_pieces(&mut self) {
+        let Phase::Open { limits, .. } = self.phase else { return };
+        while let Some((id, request)) = self.requester.start_piece(limits, self.config.piece_bytes) {
+            self.start_piece(id, &request, limits);
+        }
+    }
+
+    fn start_piece(&mut self, id: MessageId, request: &Request, limits: Limits) {
+        let Some(piece) = self.requester.piece(id) else { return };
+        let (offset, length) = (piece.offset, piece.length);
+        match *request {
+            Request::Read { from, .. } => match from.checked_add(offset) {
+                Some(address) => {
+                    let read = ReadRequest { id, address, length };
+                    self.send(Header::ReadRequest(read), Payload::empty());
+                }
+                None => self.finish(id, Err(TransferError::Encode(Status::Internal))),
+            },
+            Request::Write { ref from, element, to } => {
+                let part = from.part(offset, u64::from(length));
+                let (Some(part), Some(address)) = (part, to.checked_add(offset)) else {
+                    return self.finish(id, Err(TransferError::Encode(Status::Internal)));
+                };
+                let job = self.job(Job::EncodePiece(id));
+                self.encode(job, part, element, address.into());
+            }
+            Request::Send { ref from, element, tag } => {
+                let (peer, len, limit) = (self.config.peer, from.capacity(), longest_message(limits));
+                if len > limit {
+                    return self.finish(id, Err(TransferError::TooLong { peer, len, limit }));
+                }
+                let job = self.job(Job::EncodePiece(id));
+                self.encode(job, from.clone(), element, Stream::Tag(tag));
+            }
+            Request::Receive { .. } => {} // never cut into pieces
+        }
+    }
+
+    pub(super) fn piece_encoded(&mut self, id: MessageId, result: Encoded) {
+        let (algorithm, payload) = match result {
+            Ok(encoded) => encoded,
+            Err(status) => return self.finish(id, Err(TransferError::Encode(status))),
+        };
+        let Some(piece) = self.requester.piece(id) else { return };
+        piece.stage = Stage::AwaitingAck;
+        let (offset, length) = (piece.offset, piece.length);
+        if piece.lane == Lane::Tagged {
+            piece.stage = Stage::Held(algorithm, payload);
+            return self.send_held();
+        }
+        let piece = piece.clone();
+        if let Some(&Request::Write { to, .. }) = self.requester.request(&piece)
+            && let Some(address) = to.checked_add(offset)
+        {
+            self.send(Header::WriteRequest(WriteRequest { id, address, length, algorithm }), payload);
+        }
+    }
+
+    /// Sends what is encoded and has no earlier send before it.
+    fn send_held(&mut self) {
+        while let Some((id, algorithm, payload)) = self.requester.next_held() {
+            let Some(piece) = self.requester.piece(id).cloned() else { continue };
+            if let Some(&Request::Send { tag, .. }) = self.requester.request(&piece) {
+                let send = TaggedSend { id, algorithm, tag, length: piece.length };
+                self.send(Header::TaggedSend(send), payload);
+            }
+        }
+    }
+
+    pub(super) fn finish(&mut self, id: MessageId, result: Result<(), TransferError>) {
+        if let Some(finished) = self.requester.finish(id, result) {
+            self.deliver(finished);
+        }
+        self.send_held(); // a failed send may have been what others waited for
+    }
+}

@@ -1,0 +1,81 @@
+//! Matches tagged sends of the peer with receives of the program, each in order.
+
+use std::collections::{HashMap, VecDeque};
+
+use mgcomp_codecs::Algorithm;
+
+use super::request::RequestId;
+use crate::message::{MessageId, Tag};
+use crate::payload::Payload;
+
+/// A send that has arrived.
+#[derive(Debug)]
+pub(super) struct Arrival {
+    pub(super) id: MessageId,
+    pub(super) algorithm: Algorithm,
+    pub(super) length: u32,
+    pub(super) payload: Payload,
+}
+
+/// A receive that waits.
+#[derive(Debug)]
+pub(super) struct Posted {
+    pub(super) request: RequestId,
+    pub(super) into: Payload,
+}
+
+/// Arrivals without a receive and receives without an arrival; never both for one tag.
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    arrived: HashMap<Tag, VecDeque<Arrival>>,
+    posted: HashMap<Tag, VecDeque<Posted>>,
+}
+
+impl Inbox {
+    /// Takes in a send; returns the receive that it belongs to, if there is one.
+    pub(super) fn arrive(&mut self, tag: Tag, arrival: Arrival) -> Option<(Arrival, Posted)> {
+        match take_first(&mut self.posted, tag) {
+            Some(posted) => Some((arrival, posted)),
+            None => {
+                self.arrived.entry(tag).or_default().push_back(arrival);
+                None
+            }
+        }
+    }
+
+    /// Takes in a receive; returns the send that it belongs to, if it is there already.
+    pub(super) fn post(&mut self, tag: Tag, posted: Posted) -> Option<(Arrival, Posted)> {
+        match take_first(&mut self.arrived, tag) {
+            Some(arrival) => Some((arrival, posted)),
+            None => {
+                self.posted.entry(tag).or_default().push_back(posted);
+                None
+            }
+        }
+    }
+
+    /// Whether a receive waits for the peer.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.posted.is_empty()
+    }
+
+    /// Removes all receives that wait.
+    pub(super) fn take_posted(&mut self) -> impl Iterator<Item = RequestId> + use<> {
+        std::mem::take(&mut self.posted).into_values().flatten().map(|posted| posted.request)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.arrived.is_empty() && self.posted.is_empty()
+    }
+}
+
+/// Removes the first entry of `tag`, and the queue with its last.
+fn take_first<T>(queues: &mut HashMap<Tag, VecDeque<T>>, tag: Tag) -> Option<T> {
+    let queue = queues.get_mut(&tag)?;
+    let first = queue.pop_front();
+    if queue.is_empty() {
+        queues.remove(&tag);
+    }
+    first
+}

@@ -1,0 +1,346 @@
+//! What two ranks say to each other, as a state machine.
+//!
+//! A [`Session`] does no I/O and has no clock: it is told what happened (a message came, a job is done, time
+//! has passed) and answers with [`Action`]s. It sees payloads only as descriptors. So it can be tested in
+//! virtual time, and whoever carries the actions out may use the CPU or a GPU.
+
+mod action;
+mod answering;
+mod asking;
+mod config;
+mod error;
+mod inbox;
+mod request;
+mod requester;
+mod responder;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Instant;
+
+use mgcomp_codecs::{Algorithm, AlgorithmSet, Element, ElementSet};
+
+pub use action::{Action, Decoded, Encoded, JobId, Stream};
+pub use config::SessionConfig;
+pub use error::{SessionError, TransferError, Violation};
+pub use request::{Request, RequestId};
+
+use self::inbox::{Inbox, Posted};
+use self::requester::{Finished, Requester};
+use self::responder::Responder;
+use crate::message::{
+    Address, DataReady, Expected, Greeting, Header, Hello, Limits, MessageError, MessageId, ReadRequest,
+    Status,
+};
+use crate::payload::Payload;
+use crate::region::RegionTable;
+
+/// A probe is sent when this part of the silence timeout has passed without a word.
+const PROBE_FRACTION: u32 = 3;
+
+/// One side of the conversation between two ranks.
+#[derive(Debug)]
+pub struct Session {
+    config: SessionConfig,
+    phase: Phase,
+    /// When the peer was last heard, or last began to owe something.
+    heard: Instant,
+    requester: Requester,
+    responder: Responder,
+    inbox: Inbox,
+    jobs: HashMap<JobId, Job>,
+    next_job: u64,
+    actions: VecDeque<Action>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Greeting { until: Instant },
+    Open { limits: Limits, algorithms: AlgorithmSet },
+    Over(SessionError),
+}
+
+/// What a piece of codec work is for.
+#[derive(Debug)]
+enum Job {
+    /// The bytes of a write or send of ours.
+    EncodePiece(MessageId),
+    /// The answer to a read of the peer.
+    EncodeAnswer(MessageId),
+    /// What a read of ours brought.
+    DecodePiece(MessageId),
+    /// A write of the peer.
+    DecodeWrite(MessageId),
+    /// A send of the peer, for this receive of ours.
+    DecodeSend { id: MessageId, receive: RequestId, length: u32 },
+}
+
+impl Session {
+    /// A session that greets its peer. `now` is the time by the clock that all later calls use.
+    #[must_use]
+    pub fn new(config: SessionConfig, now: Instant) -> Self {
+        let hello = Hello::Greeting(Greeting {
+            secret: config.secret,
+            rank: config.local,
+            ranks: config.ranks,
+            limits: config.limits,
+            algorithms: AlgorithmSet::supported(),
+            elements: ElementSet::all(),
+        });
+        let mut session = Self {
+            phase: Phase::Greeting { until: now + config.greeting_timeout },
+            config,
+            heard: now,
+            requester: Requester::default(),
+            responder: Responder::default(),
+            inbox: Inbox::default(),
+            jobs: HashMap::new(),
+            next_job: 0,
+            actions: VecDeque::new(),
+        };
+        session.send(Header::Hello(hello), Payload::empty());
+        session
+    }
+
+    /// The next thing to do, or `None` until something happens.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// When [`on_time`](Self::on_time) should be called next, if nothing else happens before.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Greeting { until } => Some(until),
+            Phase::Open { limits, .. } if self.waits_for_peer() => {
+                let timeout = self.config.silence_timeout;
+                let probes = self.requester.may_probe(limits);
+                Some(self.heard + if probes { timeout / PROBE_FRACTION } else { timeout })
+            }
+            Phase::Open { .. } | Phase::Over(_) => None,
+        }
+    }
+
+    /// Whether the hellos were exchanged and the session has not ended.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open { .. })
+    }
+
+    /// Why the session ended, if it has.
+    #[must_use]
+    pub fn error(&self) -> Option<&SessionError> {
+        match &self.phase {
+            Phase::Over(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// When the peer was last heard, or last began to owe something.
+    #[must_use]
+    pub fn last_heard(&self) -> Instant {
+        self.heard
+    }
+
+    /// Takes in a request of the program. It is answered by one [`Action::Deliver`], in any order.
+    pub fn submit(&mut self, id: RequestId, request: Request, now: Instant) {
+        if let Phase::Over(error) = &self.phase {
+            let error = self.session_failed(error.clone());
+            self.deliver((id, Err(error)));
+            return;
+        }
+        if let Err(error) = self.check(&request) {
+            self.deliver((id, Err(error)));
+            return;
+        }
+        if !self.waits_for_peer() {
+            self.heard = now; // until now the peer had nothing to say
+        }
+        match request {
+            Request::Receive { tag, into } => {
+                if let Some((arrival, posted)) = self.inbox.post(tag, Posted { request: id, into }) {
+                    self.receive(arrival, posted);
+                }
+            }
+            _ => self.requester.submit(id, request),
+        }
+        self.start_pieces();
+    }
+
+    /// Takes in a message of the peer. `regions` is what this rank has registered.
+    pub fn on_message(&mut self, header: Header, payload: Payload, regions: &RegionTable, now: Instant) {
+        self.heard = now;
+        let handled = match (&self.phase, header) {
+            (Phase::Over(_), _) => return,
+            (_, Header::Hello(hello)) => self.on_hello(hello),
+            (Phase::Greeting { .. }, _) => Err(Violation::BeforeHello.into()),
+            (Phase::Open { .. }, Header::ReadRequest(request)) => self.on_read(request, regions),
+            (Phase::Open { .. }, Header::WriteRequest(request)) => self.on_write(request, payload, regions),
+            (Phase::Open { .. }, Header::TaggedSend(send)) => self.on_send(send, payload),
+            (Phase::Open { .. }, Header::DataReady(answer)) => self.on_data(answer, payload),
+            (Phase::Open { .. }, Header::WriteAck(answer)) => self.on_ack(answer),
+        };
+        match handled {
+            Ok(()) => self.start_pieces(),
+            Err(error) => self.close(error),
+        }
+    }
+
+    /// The peer sent bytes that are no message.
+    pub fn on_malformed(&mut self, error: MessageError) {
+        self.close(error.into());
+    }
+
+    /// An [`Action::Encode`] is done.
+    pub fn encoded(&mut self, job: JobId, result: Encoded) {
+        match self.jobs.remove(&job) {
+            Some(Job::EncodePiece(id)) => self.piece_encoded(id, result),
+            Some(Job::EncodeAnswer(id)) => {
+                let (algorithm, payload, status) = match result {
+                    Ok((algorithm, payload)) => (algorithm, payload, Status::Good),
+                    Err(status) => (Algorithm::None, Payload::empty(), status),
+                };
+                self.responder.answered(id);
+                self.send(Header::DataReady(DataReady { id, algorithm, status }), payload);
+            }
+            // Jobs of a session that ended in the meantime are of no interest.
+            _ => {}
+        }
+        self.start_pieces();
+    }
+
+    /// An [`Action::Decode`] is done.
+    pub fn decoded(&mut self, job: JobId, result: Decoded) {
+        let peer = self.config.peer;
+        match self.jobs.remove(&job) {
+            Some(Job::DecodePiece(id)) => {
+                self.finish(id, result.map_err(|status| TransferError::Unusable { peer, status }));
+            }
+            Some(Job::DecodeWrite(id)) => self.acknowledge(id, result.err().unwrap_or(Status::Good)),
+            Some(Job::DecodeSend { id, receive, length }) => {
+                self.acknowledge(id, result.err().unwrap_or(Status::Good));
+                let result = result
+                    .map(|()| u64::from(length))
+                    .map_err(|status| TransferError::Unusable { peer, status });
+                self.deliver((receive, result));
+            }
+            _ => {}
+        }
+        self.start_pieces();
+    }
+
+    /// Bytes to or from the peer have moved, though no whole message came.
+    pub fn on_activity(&mut self, now: Instant) {
+        self.heard = now;
+    }
+
+    /// Time has passed: probes a silent peer, and gives it up in the end.
+    pub fn on_time(&mut self, now: Instant) {
+        match self.phase {
+            Phase::Greeting { until } if now >= until => {
+                self.close(SessionError::GreetingTimeout(self.config.greeting_timeout));
+            }
+            Phase::Open { limits, .. } if self.waits_for_peer() => self.check_silence(limits, now),
+            _ => {}
+        }
+    }
+
+    /// Ends the session: every request fails, the peer is told why where that helps it.
+    pub fn close(&mut self, error: SessionError) {
+        if matches!(self.phase, Phase::Over(_)) {
+            return;
+        }
+        if let Some(status) = error.farewell() {
+            self.send(Header::Hello(Hello::refusal(status)), Payload::empty());
+        }
+        let requests: Vec<_> = self.requester.take_all().chain(self.inbox.take_posted()).collect();
+        let receiving = self.jobs.drain().filter_map(|(_, job)| match job {
+            Job::DecodeSend { receive, .. } => Some(receive),
+            _ => None,
+        });
+        let requests: Vec<_> = requests.into_iter().chain(receiving).collect();
+        for request in requests {
+            let error = self.session_failed(error.clone());
+            self.deliver((request, Err(error)));
+        }
+        self.inbox = Inbox::default();
+        self.responder = Responder::default();
+        self.phase = Phase::Over(error.clone());
+        self.actions.push_back(Action::Close { error });
+    }
+
+    fn on_hello(&mut self, hello: Hello) -> Result<(), SessionError> {
+        let greeting = match (hello, &self.phase) {
+            (Hello::Refusal(refusal), _) => return Err(SessionError::Refused(refusal.status())),
+            (Hello::Greeting(_), Phase::Open { .. }) => return Err(Violation::SecondHello.into()),
+            (Hello::Greeting(greeting), _) => greeting,
+        };
+        let SessionConfig { secret, ranks, local: own, peer, .. } = self.config;
+        let expected = Expected { secret, ranks, own, peer: Some(peer) };
+        greeting.verify(&expected).map_err(SessionError::PeerRefused)?;
+        let algorithms = AlgorithmSet::supported().intersection(greeting.algorithms);
+        self.phase = Phase::Open { limits: greeting.limits, algorithms };
+        Ok(())
+    }
+
+    fn check_silence(&mut self, limits: Limits, now: Instant) {
+        let silent_for = now.saturating_duration_since(self.heard);
+        let timeout = self.config.silence_timeout;
+        if silent_for >= timeout {
+            self.close(SessionError::Silent(timeout));
+        } else if silent_for >= timeout / PROBE_FRACTION
+            && self.requester.may_probe(limits)
+            && let Some(id) = self.requester.start_probe()
+        {
+            let probe = ReadRequest { id, address: Address::new(0, 0), length: 0 };
+            self.send(Header::ReadRequest(probe), Payload::empty());
+        }
+    }
+
+    fn waits_for_peer(&self) -> bool {
+        self.requester.is_busy() || self.inbox.is_waiting()
+    }
+
+    fn encode(&mut self, job: JobId, source: Payload, element: Element, stream: Stream) {
+        let allowed = match self.phase {
+            Phase::Open { algorithms, .. } => algorithms,
+            _ => AlgorithmSet::default(),
+        };
+        self.actions.push_back(Action::Encode { job, source, element, stream, allowed });
+    }
+
+    fn decode(&mut self, job: Job, algorithm: Algorithm, payload: Payload, destination: Payload) {
+        let job = self.job(job);
+        self.actions.push_back(Action::Decode { job, algorithm, payload, destination });
+    }
+
+    fn job(&mut self, job: Job) -> JobId {
+        let id = JobId(self.next_job);
+        self.next_job += 1;
+        self.jobs.insert(id, job);
+        id
+    }
+
+    fn send(&mut self, header: Header, payload: Payload) {
+        self.actions.push_back(Action::Send { header, payload });
+    }
+
+    fn deliver(&mut self, (request, result): Finished) {
+        self.actions.push_back(Action::Deliver { request, result });
+    }
+
+    fn session_failed(&self, error: SessionError) -> TransferError {
+        TransferError::Session { peer: self.config.peer, error }
+    }
+}
+
+/// Frames are never longer than the raw bytes, or they would not be sent.
+fn check_payload(payload: &Payload, length: u32) -> Result<(), Violation> {
+    match payload.coded_len() {
+        Some(payload_len) if payload_len > u64::from(length) => {
+            Err(Violation::PayloadTooLong { payload_len, length })
+        }
+        _ => Ok(()),
+    }
+}

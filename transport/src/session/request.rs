@@ -1,0 +1,57 @@
+//! What the program asks of a session.
+
+use mgcomp_codecs::Element;
+
+use crate::message::{Address, Tag};
+use crate::payload::Payload;
+
+/// Names a request towards whoever made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestId(pub u64);
+
+/// Something to be done with a peer. Local memory is a buffer's payload in each case.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Fill `into` from the peer's memory.
+    Read {
+        /// First byte at the peer.
+        from: Address,
+        /// Where the bytes go.
+        into: Payload,
+    },
+    /// Put `from` into the peer's memory.
+    Write {
+        /// The bytes.
+        from: Payload,
+        /// What they are.
+        element: Element,
+        /// First byte at the peer.
+        to: Address,
+    },
+    /// Hand `from` to whoever at the peer receives with the same tag. Done when it was received.
+    Send {
+        /// The bytes.
+        from: Payload,
+        /// What they are.
+        element: Element,
+        /// What it is matched by.
+        tag: Tag,
+    },
+    /// Take the next send of the peer with this tag.
+    Receive {
+        /// What it is matched by.
+        tag: Tag,
+        /// Where the bytes go; a longer send is refused.
+        into: Payload,
+    },
+}
+
+impl Request {
+    /// The local memory.
+    pub(super) fn memory(&self) -> &Payload {
+        match self {
+            Self::Read { into, .. } | Self::Receive { into, .. } => into,
+            Self::Write { from, .. } | Self::Send { from, .. } => from,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The side of a session that answers: holds the peer to the limits that it was told.
+
+use std::collections::HashMap;
+
+use super::error::Violation;
+use super::requester::Lane;
+use crate::message::{Limits, MessageId};
+
+/// Requests of the peer that are not answered yet.
+#[derive(Debug, Default)]
+pub(super) struct Responder {
+    served: HashMap<MessageId, (Lane, u32)>,
+    memory_bytes: u64,
+    tagged_bytes: u64,
+}
+
+impl Responder {
+    /// Takes in a request of `length` bytes.
+    ///
+    /// # Errors
+    /// [`Violation`] if the peer must not make it now.
+    pub(super) fn admit(
+        &mut self,
+        id: MessageId,
+        lane: Lane,
+        length: u32,
+        limits: Limits,
+    ) -> Result<(), Violation> {
+        if self.served.contains_key(&id) {
+            return Err(Violation::IdInUse(id));
+        }
+        if self.served.len() >= limits.max_in_flight as usize {
+            return Err(Violation::TooManyRequests { limit: limits.max_in_flight });
+        }
+        let in_flight = *self.bytes(lane) + u64::from(length);
+        if in_flight > limits.window_bytes {
+            return Err(Violation::WindowExceeded { in_flight, limit: limits.window_bytes });
+        }
+        *self.bytes(lane) = in_flight;
+        self.served.insert(id, (lane, length));
+        Ok(())
+    }
+
+    /// Notes that the answer has gone out.
+    pub(super) fn answered(&mut self, id: MessageId) {
+        if let Some((lane, length)) = self.served.remove(&id) {
+            *self.bytes(lane) -= u64::from(length);
+        }
+    }
+
+    fn bytes(&mut self, lane: Lane) -> &mut u64 {
+        match lane {
+            Lane::Memory => &mut self.memory_bytes,
+            Lane::Tagged => &mut self.tagged_bytes,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.served.is_empty() && self.memory_bytes == 0 && self.tagged_bytes == 0
+    }
+}
