@@ -1,0 +1,76 @@
+//! `mgcomp compress`: a file becomes a frame.
+
+use std::path::PathBuf;
+
+use mgcomp_codecs::frame::{self, ChunkSize, Options};
+use mgcomp_codecs::{Algorithm, Element};
+
+use crate::args::{self, Choice};
+use crate::error::{CliError, note};
+use crate::input;
+use crate::output::{self, Output};
+use crate::progress::Progress;
+
+/// Compress a file into one frame.
+///
+/// The result is never more than a header and a table larger than the input. Nothing is written until all of
+/// it is ready.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// File to compress; - is standard input
+    input: PathBuf,
+    /// File to write; - is standard output
+    #[arg(short, long)]
+    output: PathBuf,
+    /// Codec; best tries all and keeps the smallest result
+    #[arg(short, long, value_parser = args::choice(), default_value = "best")]
+    algorithm: Choice,
+    /// What the bytes are; a hint that never changes which bytes come back
+    #[arg(short, long, value_parser = args::element(), default_value = "u8")]
+    element: Element,
+    /// Raw bytes per chunk [default: 4K up to 64 KiB, else 16K]
+    #[arg(long, value_parser = args::chunk_size())]
+    chunk_size: Option<ChunkSize>,
+    /// Leave out the checksum of each chunk
+    #[arg(long)]
+    no_checksum: bool,
+    /// Overwrite an existing file
+    #[arg(short, long)]
+    force: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), CliError> {
+    let mut progress = Progress::start();
+    let mut output = Output::create(&args.output, &args.input, args.force)?;
+    let raw = input::read_raw(&args.input, &mut progress)?;
+    let (algorithm, frame) = encode(args, &raw, &mut progress)?;
+    output.write(&frame)?;
+    output.finish()?;
+    drop(progress);
+    let (from, to) = (input::name(&args.input), output::name(&args.output));
+    let ratio = raw.len() as f64 / frame.len() as f64;
+    note(&format!("{from} -> {to}: {} -> {} bytes, ratio {ratio:.2}, {algorithm}", raw.len(), frame.len()));
+    Ok(())
+}
+
+/// The smallest frame among the codecs asked for, the first of them if several are.
+fn encode(args: &Args, raw: &[u8], progress: &mut Progress) -> Result<(Algorithm, Vec<u8>), CliError> {
+    let name = || input::name(&args.input);
+    let chunk_size = args.chunk_size.unwrap_or(ChunkSize::for_len(raw.len()));
+    let options = Options { chunk_size, checksum: !args.no_checksum };
+    let needed_bytes = frame::max_frame_len(raw.len(), options);
+    let mut smallest: Option<(Algorithm, Vec<u8>)> = None;
+    for codec in args.algorithm.codecs() {
+        let algorithm = codec.algorithm();
+        let mut frame = Vec::new();
+        frame.try_reserve_exact(needed_bytes).map_err(|_| CliError::Memory { name: name(), needed_bytes })?;
+        progress.stage(format!("compressing {} with {algorithm}", name()), raw.len() as u64);
+        frame::encode_into(codec, args.element, raw, options, &mut frame, |done| progress.set(done))
+            .map_err(|source| CliError::Encode { name: name(), source })?;
+        if smallest.as_ref().is_none_or(|(_, kept)| frame.len() < kept.len()) {
+            smallest = Some((algorithm, frame));
+        }
+    }
+    // Never empty: the choice is a codec of this version, or all of them.
+    Ok(smallest.unwrap_or((Algorithm::None, Vec::new())))
+}

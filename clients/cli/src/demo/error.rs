@@ -1,0 +1,43 @@
+//! What can go wrong in the demo.
+
+use std::io;
+
+use mgcomp_transport::link::{LinkError, ShapingError};
+use mgcomp_transport::message::Rank;
+use mgcomp_transport::node::{NodeError, PeerState};
+use mgcomp_transport::region::RegionError;
+use mgcomp_transport::session::TransferError;
+
+/// Why the demo stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum DemoError {
+    #[error(transparent)]
+    Shaping(#[from] ShapingError),
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    #[error("cannot start a rank")]
+    Node(#[from] NodeError),
+    #[error("cannot open memory to the other ranks")]
+    Region(#[from] RegionError),
+    #[error("rank {rank} has no session with rank {peer}: {state:?}")]
+    NotConnected { rank: Rank, peer: Rank, state: PeerState },
+    #[error("rank {rank}: a transfer failed")]
+    Transfer { rank: Rank, source: TransferError },
+    #[error("{dataset}: bytes arrived that are not those that were sent")]
+    NotEqual { dataset: String },
+    #[error("rank {0} panicked")]
+    Panicked(Rank),
+    #[error("rank {rank} cannot be run as a process")]
+    Process { rank: Rank, source: io::Error },
+    #[error("rank {0} ended early")]
+    Ended(Rank),
+    #[error("rank {rank} said something unexpected: {line:?}")]
+    Answer { rank: Rank, line: String },
+    #[error("rank {rank} failed: {text}")]
+    Rank { rank: Rank, text: String },
+    #[error("this command is run by `mgcomp demo --tcp` alone; its input is not what that sends: {0:?}")]
+    Input(String),
+    #[error("no random bytes for the job secret")]
+    Random(#[source] io::Error),
+}

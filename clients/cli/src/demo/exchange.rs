@@ -1,0 +1,138 @@
+//! What each rank does: reads the next rank's tensor, writes its own to the rank before, compares.
+
+use std::time::{Duration, Instant};
+
+use mgcomp_selector::{Lambda, PolicySpec};
+use mgcomp_transport::link::Link;
+use mgcomp_transport::memory::HostBuffer;
+use mgcomp_transport::message::{Rank, Secret, Tag};
+use mgcomp_transport::node::{Handle, Node, NodeConfig, PeerState};
+use mgcomp_transport::region::Access;
+use serde::{Deserialize, Serialize};
+
+use super::dataset::Dataset;
+use super::error::DemoError;
+
+/// Bytes per message. Small enough that a tensor of a few hundred KiB is many transfers, as a policy that
+/// samples some of them needs.
+const PIECE_BYTES: u32 = 64 << 10;
+/// How long ranks wait for each other at the start.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How one exchange is to be done.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exchange {
+    pub(super) policy: PolicySpec,
+    pub(super) lambda: Lambda,
+    pub(super) secret: Secret,
+    pub(super) rounds: u32,
+}
+
+/// What a rank has to say of an exchange.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct RankReport {
+    /// Time of all rounds, comparing not counted, in nanoseconds.
+    pub(super) elapsed_ns: u64,
+    /// Whether all that arrived was right.
+    pub(super) equal: bool,
+    /// What the rank sent, by algorithm.
+    pub(super) sent: Vec<Sent>,
+}
+
+/// Payloads under one algorithm.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Sent {
+    pub(super) algorithm: String,
+    pub(super) transfers: u64,
+    pub(super) raw_bytes: u64,
+    pub(super) coded_bytes: u64,
+}
+
+impl Exchange {
+    /// Takes part as the rank that `link` belongs to.
+    pub(super) fn run(&self, link: Box<dyn Link>, dataset: &Dataset) -> Result<RankReport, DemoError> {
+        let position = link.position();
+        let ranks = position.ranks;
+        let next = Rank((position.rank.0 + 1) % ranks);
+        let previous = Rank((position.rank.0 + ranks - 1) % ranks);
+        let node = Node::start(link, self.policy.build(self.lambda), self.config(ranks))?;
+
+        let own = HostBuffer::from(dataset.of_rank(position.rank.0, ranks));
+        let expected = dataset.of_rank(next.0, ranks);
+        let (copy, inbox) = (HostBuffer::zeroed(own.len()), HostBuffer::zeroed(own.len()));
+        // All ranks register in this order, so the addresses are the same everywhere.
+        let source = node.register(own.all(), dataset.element, Access::read_only())?;
+        let target = node.register(inbox.all(), dataset.element, Access::all())?;
+        wait_for_peers(&node)?;
+
+        let (mut elapsed, mut equal) = (Duration::ZERO, true);
+        for round in 0..u64::from(self.rounds) {
+            barrier(&node, Tag(2 * round))?;
+            let started = Instant::now();
+            let read = node.read(next, source, copy.all());
+            let write = node.write(previous, own.all(), dataset.element, target);
+            wait(&node, read)?;
+            wait(&node, write)?;
+            barrier(&node, Tag(2 * round + 1))?;
+            elapsed += started.elapsed();
+            for arrived in [&copy, &inbox] {
+                arrived.all().write(|bytes| {
+                    equal &= *bytes == *expected;
+                    bytes.fill(0); // so that the next round has to bring everything again
+                });
+            }
+        }
+        Ok(RankReport { elapsed_ns: elapsed.as_nanos() as u64, equal, sent: sent(&node) })
+    }
+
+    fn config(&self, ranks: u32) -> NodeConfig {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        NodeConfig {
+            secret: self.secret,
+            piece_bytes: PIECE_BYTES,
+            greeting_timeout: CONNECT_TIMEOUT,
+            // All ranks share this machine's cores.
+            codec_threads: (cores / ranks as usize).clamp(1, 2),
+            ..NodeConfig::default()
+        }
+    }
+}
+
+fn wait_for_peers(node: &Node) -> Result<(), DemoError> {
+    let rank = node.position().rank;
+    let late = node.wait_for_peers(CONNECT_TIMEOUT).into_iter().find(|(_, state)| *state != PeerState::Open);
+    late.map_or(Ok(()), |(peer, state)| Err(DemoError::NotConnected { rank, peer, state }))
+}
+
+/// Returns when every rank has got here: all report to rank 0, which then lets them go.
+fn barrier(node: &Node, tag: Tag) -> Result<(), DemoError> {
+    let position = node.position();
+    let nothing = HostBuffer::zeroed(0);
+    let send = |peer| node.send(peer, tag, nothing.all(), mgcomp_codecs::Element::U8);
+    let receive = |peer| node.receive(peer, tag, nothing.all());
+    let peers = || if position.rank == Rank(0) { position.peers().collect() } else { vec![Rank(0)] };
+    let steps: [&dyn Fn(Rank) -> Handle; 2] =
+        if position.rank == Rank(0) { [&receive, &send] } else { [&send, &receive] };
+    for step in steps {
+        let handles: Vec<Handle> = peers().into_iter().map(step).collect();
+        for handle in handles {
+            wait(node, handle)?;
+        }
+    }
+    Ok(())
+}
+
+fn wait(node: &Node, handle: Handle) -> Result<u64, DemoError> {
+    handle.wait().map_err(|source| DemoError::Transfer { rank: node.position().rank, source })
+}
+
+/// What the node sent, the barriers' empty messages left out.
+fn sent(node: &Node) -> Vec<Sent> {
+    let entry = |(algorithm, tally): (mgcomp_codecs::Algorithm, mgcomp_transport::node::Tally)| Sent {
+        algorithm: algorithm.name().to_owned(),
+        transfers: tally.transfers,
+        raw_bytes: tally.raw_bytes,
+        coded_bytes: tally.coded_bytes,
+    };
+    node.stats().sent.into_iter().filter(|(_, tally)| tally.raw_bytes > 0).map(entry).collect()
+}

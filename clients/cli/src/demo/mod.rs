@@ -1,0 +1,115 @@
+//! `mgcomp demo`: ranks exchange tensors over a slow link, raw and compressed, and compare every byte.
+
+mod dataset;
+mod error;
+mod exchange;
+mod measure;
+mod processes;
+pub(crate) mod rank;
+mod report;
+mod threads;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mgcomp_codecs::Element;
+use mgcomp_selector::{Lambda, PolicySpec};
+use mgcomp_transport::link::Shaping;
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::error::DemoError;
+use self::measure::Ranks;
+use self::processes::Processes;
+use self::threads::Threads;
+use crate::error::CliError;
+use crate::progress::Progress;
+
+/// Exchange tensors between ranks over a slow link, raw and compressed, and compare every byte.
+///
+/// Each rank reads the tensor of the next rank and writes its own into the memory of the one before. A set's
+/// time is that of one such exchange, the median of several.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// How many ranks take part
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=64))]
+    ranks: u32,
+    /// Rate at which each rank sends, in Gb/s
+    #[arg(long, value_name = "GBPS", default_value_t = 1.0)]
+    link_gbps: f64,
+    /// What each message takes on top, in microseconds
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 20)]
+    latency_us: u64,
+    /// How the codec is chosen: paper, or fixed:<algorithm>
+    #[arg(long, default_value = "paper")]
+    policy: PolicySpec,
+    /// What a nanosecond of codec latency weighs, in bits (policy paper)
+    #[arg(long, default_value_t = Lambda::PAPER)]
+    lambda: Lambda,
+    /// Files to exchange instead of the sample tensors
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    data: Vec<PathBuf>,
+    /// What the bytes of the files are; without it their names tell (x.f32.bin), or they are u8
+    #[arg(long, requires = "data")]
+    element: Option<Element>,
+    /// Run the ranks as processes that talk over TCP
+    #[arg(long)]
+    tcp: bool,
+    /// Print one JSON object for each data set
+    #[arg(long)]
+    json: bool,
+}
+
+/// What every rank has to know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Setup {
+    ranks: u32,
+    link_gbps: f64,
+    latency_us: u64,
+    lambda_gbps: f64,
+    data: Vec<PathBuf>,
+    /// By name, or where the file's name tells.
+    element: Option<String>,
+}
+
+impl Setup {
+    fn shaping(&self) -> Result<Shaping, DemoError> {
+        Ok(Shaping::try_new(self.link_gbps, Duration::from_micros(self.latency_us))?)
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), CliError> {
+    let mut progress = Progress::start();
+    let setup = Setup {
+        ranks: args.ranks,
+        link_gbps: args.link_gbps,
+        latency_us: args.latency_us,
+        lambda_gbps: args.lambda.gbps(),
+        data: args.data.clone(),
+        element: args.element.map(|element| element.name().to_owned()),
+    };
+    let shaping = setup.shaping()?;
+    let datasets = dataset::load(&setup, &mut progress)?;
+    let mut ranks: Box<dyn Ranks> = if args.tcp {
+        Box::new(Processes::start(&setup)?)
+    } else {
+        Box::new(Threads::new(&setup, &datasets)?)
+    };
+
+    let mut table = report::Table::new(args, shaping, &datasets);
+    let total_bytes = datasets.iter().map(|set| set.bytes.len() as u64).sum();
+    progress.stage("exchanging".into(), total_bytes);
+    let (mut rows, mut done_bytes) = (Vec::new(), 0);
+    for (index, dataset) in datasets.iter().enumerate() {
+        let row = measure::measure(ranks.as_mut(), index, dataset, args.policy, shaping)?;
+        progress.pause(|| table.print(&row))?;
+        rows.push(row);
+        done_bytes += dataset.bytes.len() as u64;
+        progress.set(done_bytes);
+    }
+    drop(progress);
+    table.finish(&rows)?;
+    match rows.iter().find(|row| !row.equal) {
+        Some(row) => Err(DemoError::NotEqual { dataset: row.dataset.clone() }.into()),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,121 @@
+//! The ranks of the demo as processes of their own, over TCP on this machine.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use mgcomp_selector::PolicySpec;
+use mgcomp_transport::message::Rank;
+
+use super::Setup;
+use super::error::DemoError;
+use super::exchange::RankReport;
+use super::measure::Ranks;
+use super::rank::{Answer, Order};
+
+/// All ranks; ends them when dropped.
+pub(super) struct Processes {
+    members: Vec<Member>,
+}
+
+struct Member {
+    rank: Rank,
+    child: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Processes {
+    pub(super) fn start(setup: &Setup) -> Result<Self, DemoError> {
+        let mut processes = Self { members: Vec::new() };
+        for rank in 0..setup.ranks {
+            let mut member = Member::start(Rank(rank))?;
+            member.order(&Order::Begin { rank, setup: setup.clone() })?;
+            processes.members.push(member);
+        }
+        Ok(processes)
+    }
+
+    /// Lets every rank open a socket; returns the rank file of the job.
+    fn rank_file(&mut self) -> Result<String, DemoError> {
+        self.members.iter_mut().try_for_each(|member| member.order(&Order::Listen))?;
+        let listening = |member: &mut Member| match member.answer()? {
+            Answer::Listening { address } => Ok(address),
+            other => Err(DemoError::Answer { rank: member.rank, line: format!("{other:?}") }),
+        };
+        let addresses = self.members.iter_mut().map(listening).collect::<Result<Vec<_>, _>>()?;
+        let secret = random_secret().map_err(DemoError::Random)?;
+        Ok(serde_json::json!({ "secret": secret, "ranks": addresses }).to_string())
+    }
+}
+
+impl Ranks for Processes {
+    fn exchange(
+        &mut self,
+        dataset: usize,
+        policy: PolicySpec,
+        rounds: u32,
+    ) -> Result<Vec<RankReport>, DemoError> {
+        let rank_file = self.rank_file()?;
+        let order = Order::Exchange { rank_file, dataset, policy: policy.to_string(), rounds };
+        self.members.iter_mut().try_for_each(|member| member.order(&order))?;
+        let report = |member: &mut Member| match member.answer()? {
+            Answer::Report(report) => Ok(report),
+            other => Err(DemoError::Answer { rank: member.rank, line: format!("{other:?}") }),
+        };
+        self.members.iter_mut().map(report).collect()
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        for member in &mut self.members {
+            // It may have ended by itself; either way it is gone afterwards.
+            let _ = member.child.kill();
+            let _ = member.child.wait();
+        }
+    }
+}
+
+impl Member {
+    fn start(rank: Rank) -> Result<Self, DemoError> {
+        let failed = |source| DemoError::Process { rank, source };
+        let program = std::env::current_exe().map_err(failed)?;
+        let mut command = Command::new(program);
+        command.arg("demo-rank").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(failed)?;
+        match (child.stdin.take(), child.stdout.take()) {
+            (Some(orders), Some(answers)) => {
+                Ok(Self { rank, child, orders, answers: BufReader::new(answers) })
+            }
+            _ => Err(DemoError::Ended(rank)),
+        }
+    }
+
+    fn order(&mut self, order: &Order) -> Result<(), DemoError> {
+        let line = serde_json::to_string(order).map_err(io::Error::from);
+        line.and_then(|line| writeln!(self.orders, "{line}"))
+            .map_err(|source| DemoError::Process { rank: self.rank, source })
+    }
+
+    fn answer(&mut self) -> Result<Answer, DemoError> {
+        let rank = self.rank;
+        let mut line = String::new();
+        let read = self.answers.read_line(&mut line);
+        if read.map_err(|source| DemoError::Process { rank, source })? == 0 {
+            return Err(DemoError::Ended(rank));
+        }
+        match serde_json::from_str(&line) {
+            Ok(Answer::Failed { text }) => Err(DemoError::Rank { rank, text }),
+            Ok(answer) => Ok(answer),
+            Err(_) => Err(DemoError::Answer { rank, line }),
+        }
+    }
+}
+
+/// A job secret that nobody can guess, as a rank file spells it.
+fn random_secret() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

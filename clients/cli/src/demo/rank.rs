@@ -1,0 +1,127 @@
+//! `mgcomp demo-rank`: one rank of `mgcomp demo --tcp`, a process that is told what to do line by line.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use mgcomp_selector::{Lambda, PolicySpec};
+use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
+use mgcomp_transport::message::Rank;
+use mgcomp_transport::node::NodeConfig;
+use serde::{Deserialize, Serialize};
+
+use super::Setup;
+use super::dataset::{self, Dataset};
+use super::error::DemoError;
+use super::exchange::{Exchange, RankReport};
+use crate::error::CliError;
+use crate::progress::Progress;
+
+/// Be one rank of `mgcomp demo --tcp`. Not for use by hand.
+#[derive(clap::Args, Debug)]
+#[command(hide = true)]
+pub(crate) struct Args {}
+
+/// What a rank is told, a line of JSON each.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Order {
+    /// First of all: who it is.
+    Begin { rank: u32, setup: Setup },
+    /// Open a socket and say where.
+    Listen,
+    /// Join the ranks of this rank file and exchange a data set.
+    Exchange { rank_file: String, dataset: usize, policy: String, rounds: u32 },
+}
+
+/// What a rank answers, a line of JSON each.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Answer {
+    Listening { address: String },
+    Report(RankReport),
+    Failed { text: String },
+}
+
+pub(crate) fn run(_: &Args) -> Result<(), CliError> {
+    let mut lines = io::stdin().lines().map_while(Result::ok);
+    let first = lines.next().unwrap_or_default();
+    let Order::Begin { rank, setup } = parse(&first)? else {
+        return Err(DemoError::Input(first).into());
+    };
+    let datasets = dataset::load(&setup, &mut Progress::start())?;
+    let mut member = Member { rank: Rank(rank), setup, datasets, listener: None };
+    for line in lines {
+        let order = parse(&line)?;
+        let answer = member.obey(order).unwrap_or_else(|error| Answer::Failed { text: error_text(&error) });
+        answer_with(&answer)?;
+    }
+    Ok(())
+}
+
+/// The λ of a setup.
+pub(super) fn lambda(setup: &Setup) -> Result<Lambda, DemoError> {
+    Lambda::try_new(setup.lambda_gbps).map_err(|error| DemoError::Input(error.to_string()))
+}
+
+struct Member {
+    rank: Rank,
+    setup: Setup,
+    datasets: Vec<Dataset>,
+    listener: Option<std::net::TcpListener>,
+}
+
+impl Member {
+    fn obey(&mut self, order: Order) -> Result<Answer, DemoError> {
+        match order {
+            Order::Begin { .. } => Err(DemoError::Input("begin, a second time".into())),
+            Order::Listen => {
+                let process = |source| DemoError::Process { rank: self.rank, source };
+                let listener = Tcp::bind("127.0.0.1:0").map_err(process)?;
+                let address = listener.local_addr().map_err(process)?.to_string();
+                self.listener = Some(listener);
+                Ok(Answer::Listening { address })
+            }
+            Order::Exchange { rank_file, dataset, policy, rounds } => {
+                self.exchange(&rank_file, dataset, &policy, rounds).map(Answer::Report)
+            }
+        }
+    }
+
+    fn exchange(
+        &mut self,
+        rank_file: &str,
+        dataset: usize,
+        policy: &str,
+        rounds: u32,
+    ) -> Result<RankReport, DemoError> {
+        let bad = |error: &dyn std::fmt::Display| DemoError::Input(error.to_string());
+        let rank_file = RankFile::parse(rank_file).map_err(|error| bad(&error))?;
+        let policy: PolicySpec = policy.parse().map_err(|error| bad(&error))?;
+        let dataset = self.datasets.get(dataset).ok_or_else(|| bad(&"no such data set"))?;
+        let listener = self.listener.take().ok_or_else(|| bad(&"exchange before listen"))?;
+        let secret = rank_file.secret;
+        let config = TcpConfig {
+            limits: NodeConfig::default().limits,
+            queue_bytes: 1 << 30,
+            connect_timeout: Duration::from_secs(20),
+            shaping: Some(self.setup.shaping()?),
+        };
+        let link = Tcp::new(listener, rank_file, self.rank, config)?;
+        Exchange { policy, lambda: lambda(&self.setup)?, secret, rounds }.run(Box::new(link), dataset)
+    }
+}
+
+fn parse(line: &str) -> Result<Order, DemoError> {
+    serde_json::from_str(line).map_err(|_| DemoError::Input(line.to_owned()))
+}
+
+fn answer_with(answer: &Answer) -> Result<(), CliError> {
+    let failed = |source| CliError::Write { name: "standard output".into(), source };
+    let mut out = io::stdout().lock();
+    let line = serde_json::to_string(answer).map_err(|error| failed(error.into()))?;
+    writeln!(out, "{line}").and_then(|()| out.flush()).map_err(failed)
+}
+
+fn error_text(error: &DemoError) -> String {
+    crate::error::with_causes(error)
+}

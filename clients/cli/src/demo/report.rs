@@ -1,0 +1,105 @@
+//! What the demo prints: a table, or a JSON object a line.
+
+use std::io::{self, Write};
+
+use mgcomp_transport::link::Shaping;
+use serde_json::{Map, Value, json};
+
+use super::Args;
+use super::dataset::Dataset;
+use super::measure::{Row, by_number};
+use crate::error::CliError;
+
+/// Prints rows as they come.
+pub(super) struct Table {
+    json: bool,
+    /// Lines still to be printed before the first row.
+    head: Vec<String>,
+    name_width: usize,
+}
+
+impl Table {
+    pub(super) fn new(args: &Args, shaping: Shaping, datasets: &[Dataset]) -> Self {
+        let name_width = datasets.iter().map(|set| set.name.len()).max().unwrap_or(0).max("data set".len());
+        let head = if args.json { Vec::new() } else { head(args, shaping, name_width) };
+        Self { json: args.json, head, name_width }
+    }
+
+    pub(super) fn print(&mut self, row: &Row) -> Result<(), CliError> {
+        for line in std::mem::take(&mut self.head) {
+            print(&line)?;
+        }
+        print(&if self.json { json_line(row) } else { text_line(row, self.name_width) })
+    }
+
+    /// Prints what all rows come to.
+    pub(super) fn finish(&mut self, rows: &[Row]) -> Result<(), CliError> {
+        if self.json || rows.is_empty() {
+            return Ok(());
+        }
+        let sum = |field: fn(&Row) -> f64| rows.iter().map(field).sum::<f64>();
+        let (raw_ms, compressed_ms) = (sum(|row| row.raw_ms), sum(|row| row.compressed_ms));
+        let equal = rows.iter().all(|row| row.equal);
+        print("")?;
+        print(&format!(
+            "all together: {raw_ms:.1} ms raw, {compressed_ms:.1} ms compressed, {:.2} times as fast",
+            raw_ms / compressed_ms
+        ))?;
+        print(if equal { "every byte arrived equal" } else { "NOT every byte arrived equal" })
+    }
+}
+
+fn head(args: &Args, shaping: Shaping, name_width: usize) -> Vec<String> {
+    let Args { ranks, policy, lambda, .. } = args;
+    let link = if args.tcp { "processes over TCP" } else { "threads over loopback" };
+    vec![
+        format!(
+            "{ranks} ranks ({link}), each sends at {} Gb/s, {} µs latency; policy {policy}, λ = {lambda} Gb/s",
+            shaping.rate_gbps(),
+            shaping.latency().as_micros()
+        ),
+        "each rank reads the next rank's tensor and writes its own to the rank before".to_owned(),
+        String::new(),
+        format!(
+            "{:<name_width$} {:>9} {:>9} {:>13} {:>8} {:>8} {:>6}  carried by (share of raw bytes)",
+            "data set", "KiB", "raw/ms", "compressed/ms", "speed-up", "traffic", "equal"
+        ),
+    ]
+}
+
+fn text_line(row: &Row, name_width: usize) -> String {
+    let raw_bytes = row.algorithms.values().map(|carried| carried.raw_bytes).sum::<u64>().max(1);
+    let shares: Vec<String> = by_number(&row.algorithms)
+        .map(|(name, carried)| format!("{name} {:.0} %", 100.0 * carried.raw_bytes as f64 / raw_bytes as f64))
+        .collect();
+    format!(
+        "{:<name_width$} {:>9.1} {:>9.2} {:>13.2} {:>8.2} {:>8.3} {:>6}  {}",
+        row.dataset,
+        row.bytes as f64 / 1024.0,
+        row.raw_ms,
+        row.compressed_ms,
+        row.speedup(),
+        row.traffic,
+        if row.equal { "yes" } else { "NO" },
+        shares.join(", ")
+    )
+}
+
+fn json_line(row: &Row) -> String {
+    let algorithms: Map<String, Value> = by_number(&row.algorithms)
+        .map(|(algorithm, carried)| (algorithm.name().to_owned(), carried.transfers.into()))
+        .collect();
+    let Row { dataset, raw_ms, compressed_ms, traffic, equal, .. } = row;
+    json!({
+        "dataset": dataset, "raw_ms": raw_ms, "compressed_ms": compressed_ms, "speedup": row.speedup(),
+        "traffic": traffic, "equal": equal, "algorithms": algorithms,
+    })
+    .to_string()
+}
+
+fn print(line: &str) -> Result<(), CliError> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")
+        .and_then(|()| out.flush())
+        .map_err(|source| CliError::Write { name: "standard output".into(), source })
+}

@@ -1,0 +1,51 @@
+//! The ranks of the demo in one process, over the loopback link.
+
+use std::thread;
+
+use mgcomp_selector::{Lambda, PolicySpec};
+use mgcomp_transport::link::Shaping;
+use mgcomp_transport::link::loopback::Loopback;
+use mgcomp_transport::message::{Rank, Secret};
+
+use super::dataset::Dataset;
+use super::error::DemoError;
+use super::exchange::{Exchange, RankReport};
+use super::measure::Ranks;
+use super::{Setup, rank};
+
+pub(super) struct Threads<'a> {
+    ranks: u32,
+    shaping: Shaping,
+    lambda: Lambda,
+    datasets: &'a [Dataset],
+}
+
+impl<'a> Threads<'a> {
+    pub(super) fn new(setup: &Setup, datasets: &'a [Dataset]) -> Result<Self, DemoError> {
+        Ok(Self { ranks: setup.ranks, shaping: setup.shaping()?, lambda: rank::lambda(setup)?, datasets })
+    }
+}
+
+impl Ranks for Threads<'_> {
+    fn exchange(
+        &mut self,
+        dataset: usize,
+        policy: PolicySpec,
+        rounds: u32,
+    ) -> Result<Vec<RankReport>, DemoError> {
+        let dataset = &self.datasets[dataset];
+        // Nobody else can reach a loopback fabric, so its secret need not be one.
+        let exchange = Exchange { policy, lambda: self.lambda, secret: Secret::new([0; 16]), rounds };
+        let links = Loopback::fabric(self.ranks, Some(self.shaping))?;
+        thread::scope(|scope| {
+            let run = |link| scope.spawn(move || exchange.run(Box::new(link), dataset));
+            let ranks: Vec<_> = links.into_iter().map(run).collect();
+            let results: Vec<_> = ranks
+                .into_iter()
+                .zip(0..)
+                .map(|(thread, rank)| thread.join().unwrap_or(Err(DemoError::Panicked(Rank(rank)))))
+                .collect();
+            results.into_iter().collect()
+        })
+    }
+}

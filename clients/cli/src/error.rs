@@ -1,0 +1,110 @@
+//! What can go wrong in a command, and the one place that prints it.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use mgcomp_codecs::frame::FrameError;
+
+use crate::demo::DemoError;
+
+/// Why a command failed. Every variant names the file; its source, if any, says why.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum CliError {
+    #[error("cannot read {name}")]
+    Read { name: String, source: io::Error },
+    #[error("cannot read {name}: it is a directory or a device, not a file")]
+    NotReadable { name: String },
+    #[error("cannot read {name}: it is empty, so there is nothing to do")]
+    Empty { name: String },
+    #[error("cannot read {name}: it has more than {limit_bytes} bytes, the most that one frame holds")]
+    TooLong { name: String, limit_bytes: u64 },
+    #[error("cannot write {name}")]
+    Write { name: String, source: io::Error },
+    #[error("cannot write {name}: it is a directory or a device, not a file")]
+    NotWritable { name: String },
+    #[error("cannot write {name}: it exists already; --force overwrites it")]
+    Exists { name: String },
+    #[error("cannot write {name}: it is the input as well")]
+    SameFile { name: String },
+    #[error("cannot compress {name}")]
+    Encode { name: String, source: FrameError },
+    #[error("cannot compress {name}: no memory for a frame of up to {needed_bytes} bytes")]
+    Memory { name: String, needed_bytes: usize },
+    #[error("cannot decode {name}")]
+    Decode { name: String, source: FrameError },
+    #[error("demo")]
+    Demo(#[from] DemoError),
+    #[error("{name} is damaged: {damaged} of {chunks} chunks do not decode, the first of them")]
+    Damaged { name: String, damaged: usize, chunks: usize, source: FrameError },
+}
+
+impl CliError {
+    /// Whether the reader of our standard output went away, which is its right and no failure of ours.
+    /// (Other outputs are regular files, which give no such error.)
+    fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+/// Prints what went wrong, if anything, and says what the process is to return: 0, or 1 for a failure.
+/// (clap returns 2 for wrong usage.)
+pub(crate) fn exit_code(result: Result<(), CliError>) -> ExitCode {
+    match result {
+        Err(error) if !error.is_broken_pipe() => {
+            note(&format!("mgcomp: {}", with_causes(&error)));
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Writes a line to standard error. That it may be closed is no reason to stop.
+pub(crate) fn note(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// `error` and its causes, with `: ` between them.
+pub(crate) fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let why = error.to_string();
+        // Some errors quote their cause already.
+        if !text.ends_with(&why) {
+            text = format!("{text}: {why}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_appended_once() {
+        let source = io::Error::from(io::ErrorKind::NotFound);
+        let why = source.to_string();
+        let error = CliError::Read { name: "x.bin".into(), source };
+        assert_eq!(with_causes(&error), format!("cannot read x.bin: {why}"));
+
+        // This error's text ends in its cause's.
+        let source =
+            mgcomp_codecs::frame::Header::parse(&[b'M', b'G', 0, 13, 0, 0, 14, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+                .unwrap_err();
+        let error = CliError::Decode { name: "x.mgc".into(), source };
+        let text = with_causes(&error);
+        assert!(text.starts_with("cannot decode x.mgc: byte 3: unknown algorithm \"13\""), "{text}");
+        assert_eq!(text.matches("unknown algorithm").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn a_broken_pipe_is_no_failure() {
+        let error = |kind: io::ErrorKind| CliError::Write { name: "-".into(), source: kind.into() };
+        assert!(error(io::ErrorKind::BrokenPipe).is_broken_pipe());
+        assert!(!error(io::ErrorKind::StorageFull).is_broken_pipe());
+    }
+}

@@ -1,0 +1,115 @@
+//! Reading a whole file, or standard input.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use mgcomp_codecs::frame::{ChunkSize, MAX_RAW_LEN, Options, max_frame_len};
+
+use crate::error::CliError;
+use crate::progress::Progress;
+
+/// How much is read between two looks at the progress bar.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// Whether `path` stands for standard input or output.
+pub(crate) fn is_stream(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// What messages call an input.
+pub(crate) fn name(path: &Path) -> String {
+    if is_stream(path) { "standard input".into() } else { path.display().to_string() }
+}
+
+/// Reads a file that is to be compressed.
+pub(crate) fn read_raw(path: &Path, progress: &mut Progress) -> Result<Vec<u8>, CliError> {
+    read(path, MAX_RAW_LEN, progress)
+}
+
+/// Reads a file that should be a frame.
+pub(crate) fn read_frame(path: &Path, progress: &mut Progress) -> Result<Vec<u8>, CliError> {
+    let largest =
+        max_frame_len(MAX_RAW_LEN as usize, Options { chunk_size: ChunkSize::SMALL, checksum: true });
+    read(path, largest as u64, progress)
+}
+
+fn read(path: &Path, limit_bytes: u64, progress: &mut Progress) -> Result<Vec<u8>, CliError> {
+    let failed = |source| CliError::Read { name: name(path), source };
+    let mut bytes = Vec::new();
+    if is_stream(path) {
+        read_pieces(&mut io::stdin().lock(), &name(path), limit_bytes, &mut bytes, progress)?;
+    } else {
+        let len = readable_len(path)?;
+        if len > limit_bytes {
+            return Err(CliError::TooLong { name: name(path), limit_bytes });
+        }
+        bytes.try_reserve_exact(len as usize).map_err(|_| failed(io::ErrorKind::OutOfMemory.into()))?;
+        progress.stage(format!("reading {}", name(path)), len);
+        read_pieces(&mut File::open(path).map_err(failed)?, &name(path), limit_bytes, &mut bytes, progress)?;
+    }
+    if bytes.is_empty() { Err(CliError::Empty { name: name(path) }) } else { Ok(bytes) }
+}
+
+/// The length that the file system gives for `path`; a hint, since a pipe has none.
+///
+/// Devices are refused: some of them never end.
+fn readable_len(path: &Path) -> Result<u64, CliError> {
+    let metadata = fs::metadata(path).map_err(|source| CliError::Read { name: name(path), source })?;
+    if metadata.is_file() || is_pipe(&metadata) {
+        Ok(metadata.len())
+    } else {
+        Err(CliError::NotReadable { name: name(path) })
+    }
+}
+
+#[cfg(unix)]
+fn is_pipe(metadata: &fs::Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    metadata.file_type().is_fifo()
+}
+
+#[cfg(not(unix))]
+fn is_pipe(_: &fs::Metadata) -> bool {
+    false
+}
+
+fn read_pieces(
+    source: &mut impl Read,
+    name: &str,
+    limit_bytes: u64,
+    bytes: &mut Vec<u8>,
+    progress: &mut Progress,
+) -> Result<(), CliError> {
+    loop {
+        let got = source.by_ref().take(PIECE_BYTES).read_to_end(bytes);
+        if got.map_err(|source| CliError::Read { name: name.to_owned(), source })? == 0 {
+            return Ok(());
+        }
+        if bytes.len() as u64 > limit_bytes {
+            return Err(CliError::TooLong { name: name.to_owned(), limit_bytes });
+        }
+        progress.set(bytes.len() as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_stops_at_the_limit() {
+        let read = |len: u64, limit| {
+            let mut bytes = Vec::new();
+            let source = &mut io::repeat(7).take(len);
+            read_pieces(source, "source", limit, &mut bytes, &mut Progress::start())
+                .map(|()| bytes.len() as u64)
+        };
+        let limit = 2 * PIECE_BYTES + 3;
+        assert_eq!(read(limit, limit).unwrap(), limit);
+        assert!(matches!(
+            read(u64::MAX, limit),
+            Err(CliError::TooLong { name, limit_bytes }) if name == "source" && limit_bytes == limit
+        ));
+    }
+}

@@ -1,0 +1,48 @@
+//! `mgcomp`, the command line.
+//!
+//! One module per subcommand, each with `Args` (what clap fills in) and `run`. A new subcommand is such a
+//! module, a variant of [`Command`] and its line in [`main`].
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod compress;
+mod decompress;
+mod demo;
+mod error;
+mod input;
+mod inspect;
+mod output;
+mod progress;
+mod samples;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Lossless compression for the links between GPUs.
+#[derive(Parser)]
+#[command(name = "mgcomp", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Demo(demo::Args),
+    DemoRank(demo::rank::Args),
+    Compress(compress::Args),
+    Decompress(decompress::Args),
+    Inspect(inspect::Args),
+}
+
+fn main() -> ExitCode {
+    error::exit_code(match Cli::parse().command {
+        Command::Demo(args) => demo::run(&args),
+        Command::DemoRank(args) => demo::rank::run(&args),
+        Command::Compress(args) => compress::run(&args),
+        Command::Decompress(args) => decompress::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
+    })
+}

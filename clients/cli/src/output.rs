@@ -1,0 +1,159 @@
+//! Writing a file so that nobody ever sees half of it, or standard output.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::error::CliError;
+use crate::input::is_stream;
+
+/// Where a command's bytes go. A file gets its name only in [`finish`](Output::finish); until then its bytes
+/// are in a temporary file beside it, which goes away with the `Output`.
+#[derive(Debug)]
+pub(crate) struct Output {
+    name: String,
+    sink: Sink,
+}
+
+#[derive(Debug)]
+enum Sink {
+    Stdout,
+    File { temporary: NamedTempFile, target: PathBuf, overwrite: bool },
+}
+
+impl Output {
+    /// Checks that `path` may be written, and that it is not `input`.
+    pub(crate) fn create(path: &Path, input: &Path, overwrite: bool) -> Result<Self, CliError> {
+        let name = name(path);
+        if is_stream(path) {
+            return Ok(Self { name, sink: Sink::Stdout });
+        }
+        let target = target(path, input, overwrite)?;
+        let temporary =
+            temporary_beside(&target).map_err(|source| CliError::Write { name: name.clone(), source })?;
+        Ok(Self { name, sink: Sink::File { temporary, target, overwrite } })
+    }
+
+    /// Appends `bytes`.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+        let written = match &mut self.sink {
+            Sink::Stdout => io::stdout().write_all(bytes),
+            Sink::File { temporary, .. } => temporary.as_file_mut().write_all(bytes),
+        };
+        written.map_err(|source| CliError::Write { name: self.name.clone(), source })
+    }
+
+    /// Gives the file its name, now that everything is in it.
+    pub(crate) fn finish(self) -> Result<(), CliError> {
+        let name = self.name;
+        let done = match self.sink {
+            Sink::Stdout => io::stdout().flush(),
+            Sink::File { temporary, target, overwrite } => temporary.as_file().sync_all().and_then(|()| {
+                if overwrite { temporary.persist(target) } else { temporary.persist_noclobber(target) }
+                    .map(drop)
+                    .map_err(|failed| failed.error)
+            }),
+        };
+        done.map_err(|source| match source.kind() {
+            // Somebody made it in the meantime.
+            io::ErrorKind::AlreadyExists => CliError::Exists { name },
+            _ => CliError::Write { name, source },
+        })
+    }
+}
+
+/// What messages call an output.
+pub(crate) fn name(path: &Path) -> String {
+    if is_stream(path) { "standard output".into() } else { path.display().to_string() }
+}
+
+/// Writes text to standard output.
+pub(crate) fn print(text: &str) -> Result<(), CliError> {
+    let mut stdout = io::stdout().lock();
+    stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+        .map_err(|source| CliError::Write { name: name(Path::new("-")), source })
+}
+
+/// The file that `path` names: of a link the file it leads to, so that the link stays.
+fn target(path: &Path, input: &Path, overwrite: bool) -> Result<PathBuf, CliError> {
+    let name = || name(path);
+    match fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => Err(CliError::NotWritable { name: name() }),
+        Ok(_) => {
+            let target = fs::canonicalize(path).map_err(|source| CliError::Write { name: name(), source })?;
+            if fs::canonicalize(input).is_ok_and(|input| input == target) {
+                Err(CliError::SameFile { name: name() })
+            } else if overwrite {
+                Ok(target)
+            } else {
+                Err(CliError::Exists { name: name() })
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(path.to_owned()),
+        Err(source) => Err(CliError::Write { name: name(), source }),
+    }
+}
+
+/// An empty file in the folder of `target`, so that renaming it needs no copy.
+fn temporary_beside(target: &Path) -> io::Result<NamedTempFile> {
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Opened here for the usual permissions, and for errors that do not name a file that nobody asked for.
+    tempfile::Builder::new()
+        .prefix(".mgcomp-")
+        .make_in(folder, |path| File::options().write(true).create_new(true).open(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_do_not_name_the_temporary_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("absent").join("out");
+        let Err(CliError::Write { name, source }) = Output::create(&path, Path::new("-"), false) else {
+            panic!("made a file in a folder that is not there");
+        };
+        assert_eq!(name, path.display().to_string());
+        assert_eq!(source.kind(), io::ErrorKind::NotFound);
+        assert!(!source.to_string().contains(".mgcomp-"), "{source}");
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_file_has_its_name_only_when_it_is_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let mut output = Output::create(&path, Path::new("-"), false).unwrap();
+        output.write(b"half").unwrap();
+        assert!(!path.exists());
+        drop(output);
+        assert!(names(folder.path()).is_empty());
+
+        let mut output = Output::create(&path, Path::new("-"), false).unwrap();
+        output.write(b"wh").unwrap();
+        output.write(b"ole").unwrap();
+        output.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+        assert_eq!(names(folder.path()), ["out"]);
+    }
+
+    #[test]
+    fn a_file_made_in_the_meantime_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let mut output = Output::create(&path, Path::new("-"), false).unwrap();
+        output.write(b"ours").unwrap();
+        fs::write(&path, b"theirs").unwrap();
+        assert!(matches!(output.finish(), Err(CliError::Exists { .. })));
+        assert_eq!(fs::read(&path).unwrap(), b"theirs");
+        assert_eq!(names(folder.path()), ["out"]);
+    }
+}
