@@ -1,0 +1,126 @@
+//! Which files to measure, and what they hold.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use mgcomp_codecs::Element;
+
+use super::corpus::{self, Corpus};
+use crate::error::BenchError;
+
+/// One file to measure.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    /// What rows call it: the path as given, or inside a given folder the path from there.
+    pub(super) label: String,
+    pub(super) path: PathBuf,
+    pub(super) element: Element,
+}
+
+/// The files behind `data`, in that order, each with what is wrong with it if something is.
+///
+/// A `corpus.json` beside a file says what it holds; else `element` does, else its name.
+pub(super) fn list(data: &[PathBuf], element: Option<Element>) -> Vec<Result<Item, BenchError>> {
+    let mut items = Vec::new();
+    for path in data {
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => match list_folder(path, element) {
+                Ok(found) => items.extend(found),
+                Err(error) => items.push(Err(error)),
+            },
+            Ok(_) => items.push(file(path, element)),
+            Err(source) => items.push(Err(BenchError::Read { path: path.clone(), source })),
+        }
+    }
+    items
+}
+
+/// The content of a file that is worth measuring.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, BenchError> {
+    let failed = |source| BenchError::Read { path: path.to_owned(), source };
+    // Devices are refused: some of them never end.
+    if !fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(BenchError::NotReadable { path: path.to_owned() });
+    }
+    let raw = fs::read(path).map_err(failed)?;
+    if raw.is_empty() { Err(BenchError::Empty { path: path.to_owned() }) } else { Ok(raw) }
+}
+
+fn file(path: &Path, element: Option<Element>) -> Result<Item, BenchError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let element = match Corpus::of_folder(folder)?.and_then(|corpus| corpus.find(&name)) {
+        Some(entry) => entry?.element,
+        None => element.unwrap_or_else(|| element_in_name(&name)),
+    };
+    Ok(Item { label: path.display().to_string(), path: path.to_owned(), element })
+}
+
+fn list_folder(folder: &Path, element: Option<Element>) -> Result<Vec<Result<Item, BenchError>>, BenchError> {
+    let items: Vec<_> = match Corpus::of_folder(folder)? {
+        Some(corpus) => corpus
+            .entries()
+            .map(|entry| {
+                entry.map(|e| Item { path: folder.join(&e.file), label: e.file, element: e.element })
+            })
+            .collect(),
+        None => list_names(folder)?.into_iter().map(|name| Ok(item_in(folder, &name, element))).collect(),
+    };
+    if items.is_empty() { Err(BenchError::NoFiles { path: folder.to_owned() }) } else { Ok(items) }
+}
+
+fn item_in(folder: &Path, name: &Path, element: Option<Element>) -> Item {
+    let label = name.display().to_string();
+    Item { path: folder.join(name), element: element.unwrap_or_else(|| element_in_name(&label)), label }
+}
+
+/// Regular files of `folder` in alphabetical order, without READMEs and hidden files.
+fn list_names(folder: &Path) -> Result<Vec<PathBuf>, BenchError> {
+    let failed = |source| BenchError::Read { path: folder.to_owned(), source };
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        let shown = name.to_string_lossy();
+        let is_data = !shown.starts_with('.') && !shown.starts_with("README") && shown != corpus::FILE_NAME;
+        if is_data && fs::metadata(entry.path()).is_ok_and(|metadata| metadata.is_file()) {
+            names.push(PathBuf::from(name));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The element that a name ends in, as in `x.f32.bin` or `x.i64`; without one, bytes.
+fn element_in_name(name: &str) -> Element {
+    let stem = name.strip_suffix(".bin").unwrap_or(name);
+    match stem.rsplit_once('.').map_or("", |(_, suffix)| suffix) {
+        "i8" => Element::U8,
+        "i16" => Element::U16,
+        "i32" => Element::U32,
+        "i64" => Element::U64,
+        suffix => suffix.parse().unwrap_or(Element::U8),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_elements() {
+        let cases = [
+            ("x.f32.bin", Element::F32),
+            ("x.y.bf16", Element::Bf16),
+            ("x.i64.bin", Element::U64),
+            ("x.f8e5m2.bin", Element::F8E5M2),
+            ("x.bin", Element::U8),
+            ("f32", Element::U8),
+            ("f32.bin", Element::U8),
+            ("x.f32.txt", Element::U8),
+        ];
+        for (name, element) in cases {
+            assert_eq!(element_in_name(name), element, "{name}");
+        }
+    }
+}
