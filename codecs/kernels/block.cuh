@@ -1,0 +1,53 @@
+// What the threads of one block do together.
+#pragma once
+#include "launch.h"
+#include "mgc_dev.cuh"
+
+#define MGC_BLOCK_WARPS (MGC_BLOCK_THREADS / 32)
+
+// Sums of the warps, for one scan at a time.
+template <class T>
+struct ScanShared {
+  T warp_sums[MGC_BLOCK_WARPS];
+};
+
+// The sum of `value` over the threads before the calling one; `*total` becomes that over all threads.
+//
+// Every thread of the block must call it. Several small counts can ride in one T, each in its own bits.
+template <class T>
+MGC_DEV T block_scan(T value, ScanShared<T>& shared, T* total) {
+  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  T inclusive = value;
+#pragma unroll
+  for (u32 distance = 1; distance < 32; distance *= 2) {
+    const T below = __shfl_up_sync(0xffffffffu, inclusive, distance);
+    if (lane >= distance) inclusive += below;
+  }
+  if (lane == 31) shared.warp_sums[warp] = inclusive;
+  __syncthreads();
+  T before = inclusive - value, sum = 0;
+#pragma unroll
+  for (u32 w = 0; w < MGC_BLOCK_WARPS; w++) {
+    if (w == warp) before += sum;
+    sum += shared.warp_sums[w];
+  }
+  __syncthreads();  // The next scan writes warp_sums again.
+  *total = sum;
+  return before;
+}
+
+// Whether any thread of the block holds an error. A barrier: what was written to shared memory before is
+// there for all threads afterwards.
+MGC_DEV bool block_fails(u32 code) { return __syncthreads_or(code != MGC_GOOD) != 0; }
+
+// Keeps the error of the lowest chunk, and of that chunk the lowest code, so that the answer does not depend
+// on which thread comes first.
+MGC_DEV void report(u64* status, u32 chunk, u32 code) {
+  const u64 error = (u64)chunk << MGC_STATUS_CODE_BITS | code;
+  u64 seen = atomicCAS(status, (u64)MGC_GOOD, error);
+  while (seen != MGC_GOOD && seen > error) {
+    const u64 current = atomicCAS(status, seen, error);
+    if (current == seen) break;
+    seen = current;
+  }
+}

@@ -1,0 +1,175 @@
+// The frame as a kernel sees it: header, chunk table, chunks. Nothing in it is trusted before it was checked.
+//
+// Offsets and lengths of the whole frame are 64 bits wide; inside a chunk (at most 64 KiB) 32 bits cannot
+// overflow. All of this runs in every thread alike: the loads are broadcasts, and no thread has to wait.
+#pragma once
+#include "block.cuh"
+
+struct FrameView {
+  const u8* bytes;
+  u64 raw_len;
+  u64 chunks_offset;  // of the first chunk, in bytes
+  u64 payload_units;  // whole units from the first chunk to the end of the frame
+  u32 payload_rest;   // bytes behind them: a good frame has none
+  u32 chunks;
+  u32 chunk_log2;
+  u32 entry_len;   // of the table, in bytes
+  u32 width_log2;  // of an element, in bytes
+};
+
+struct ChunkView {
+  const u8* stored;  // on a multiple of the unit
+  u32 stored_len;    // a multiple of the unit
+  u32 raw_len;
+  u8* dst;  // `raw_len` bytes, at any address
+};
+
+MGC_DEV u32 round_up(u32 value, u32 multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+// Base-2 logarithm of an element's width in bytes, or -1 for a number without a meaning.
+MGC_DEV int element_width_log2(u32 element) {
+  switch (element) {
+    case 0: case 8: case 9: return 0;  // u8 f8e4m3 f8e5m2
+    case 1: case 4: case 5: return 1;  // u16 f16 bf16
+    case 2: case 6: return 2;          // u32 f32
+    case 3: case 7: return 3;          // u64 f64
+    default: return -1;
+  }
+}
+
+// Checks the 16 bytes of the header, field by field from the front.
+MGC_DEV u32 read_header(const u8* bytes, u32 algorithm, u64 dst_len, FrameView* frame) {
+  const int width_log2 = element_width_log2(bytes[4]);
+  if (bytes[0] != 'M' || bytes[1] != 'G') return MGC_BAD_MAGIC;
+  if (bytes[2] != 0) return MGC_BAD_VERSION;
+  if (bytes[3] != algorithm) return MGC_BAD_ALGORITHM;
+  if (width_log2 < 0) return MGC_BAD_ELEMENT;
+  if (bytes[5] > 1) return MGC_BAD_FLAGS;
+  if (bytes[6] < MGC_MIN_CHUNK_LOG2 || bytes[6] > MGC_MAX_CHUNK_LOG2) return MGC_BAD_CHUNK_SIZE;
+  if (bytes[7] != 0) return MGC_BAD_RESERVED;
+  frame->width_log2 = (u32)width_log2;
+  frame->entry_len = bytes[5] == 1 ? 8 : 4;  // with flag 0, a CRC32C follows the end offset
+  frame->chunk_log2 = bytes[6];
+  frame->raw_len = *(const u64*)(bytes + 8);
+  if (frame->raw_len > 0xffffffffull * MGC_UNIT) return MGC_BAD_RAW_LENGTH;
+  if (frame->raw_len != dst_len) return MGC_BAD_DESTINATION;
+  return MGC_GOOD;
+}
+
+// Checks what concerns the frame as a whole: header, length of the table, padding behind it.
+MGC_DEV u32 open_frame(const u8* bytes, u64 len, u32 algorithm, u64 dst_len, FrameView* frame) {
+  if ((u64)bytes % MGC_UNIT != 0) return MGC_BAD_ALIGNMENT;
+  if (len < MGC_HEADER_LEN) return MGC_BAD_TRUNCATED;
+  const u32 code = read_header(bytes, algorithm, dst_len, frame);
+  if (code != MGC_GOOD) return code;
+
+  // Fits: raw_len is below 2^36 and a chunk has at least 2^12 bytes.
+  frame->chunks = (u32)((frame->raw_len + (1ull << frame->chunk_log2) - 1) >> frame->chunk_log2);
+  const u32 table_end = MGC_HEADER_LEN + frame->chunks * frame->entry_len;
+  frame->bytes = bytes;
+  frame->chunks_offset = round_up(table_end, MGC_UNIT);
+  if (len < frame->chunks_offset) return MGC_BAD_TRUNCATED;
+  frame->payload_units = (len - frame->chunks_offset) / MGC_UNIT;
+  frame->payload_rest = (u32)((len - frame->chunks_offset) % MGC_UNIT);
+  for (u32 at = table_end; at < frame->chunks_offset; at++) {
+    if (bytes[at] != 0) return MGC_BAD_RESERVED;
+  }
+  const bool trailing = frame->chunks == 0 && len > frame->chunks_offset;
+  return trailing ? MGC_BAD_TRAILING : MGC_GOOD;
+}
+
+MGC_DEV u64 chunk_end_units(const FrameView& frame, u32 index) {
+  return *(const u32*)(frame.bytes + MGC_HEADER_LEN + (u64)index * frame.entry_len);
+}
+
+// Finds chunk `index` from two table entries. Each block checks the step between its own two; together they
+// check the whole table, and the last one that the frame ends where its last chunk does.
+MGC_DEV u32 open_chunk(const FrameView& frame, u32 index, u8* dst, ChunkView* chunk) {
+  const u64 start = index == 0 ? 0 : chunk_end_units(frame, index - 1);
+  const u64 end = chunk_end_units(frame, index);
+  const u64 raw_start = (u64)index << frame.chunk_log2;
+  const u64 raw_left = frame.raw_len - raw_start;
+  const u64 raw_len = raw_left < 1ull << frame.chunk_log2 ? raw_left : 1ull << frame.chunk_log2;
+  if (end <= start || end - start > (raw_len + MGC_UNIT - 1) / MGC_UNIT) return MGC_BAD_TABLE;
+  if (end > frame.payload_units) return MGC_BAD_TRUNCATED;
+  const bool rest = end < frame.payload_units || frame.payload_rest != 0;
+  if (index + 1 == frame.chunks && rest) return MGC_BAD_TRAILING;
+  chunk->stored = frame.bytes + frame.chunks_offset + start * MGC_UNIT;
+  chunk->stored_len = (u32)(end - start) * MGC_UNIT;
+  chunk->raw_len = (u32)raw_len;
+  chunk->dst = dst + raw_start;
+  return MGC_GOOD;
+}
+
+// Checks that the last section of a chunk, which ends at byte `end`, is followed by nothing but the padding
+// to the next chunk. Each thread looks at one byte.
+MGC_DEV u32 check_chunk_end(const ChunkView& chunk, u32 end) {
+  if (end > chunk.stored_len) return MGC_BAD_CHUNK_TRUNCATED;
+  if (chunk.stored_len - end >= MGC_UNIT) return MGC_BAD_CHUNK_TRAILING;
+  const u32 at = end + threadIdx.x;
+  return at < chunk.stored_len && chunk.stored[at] != 0 ? MGC_BAD_CHUNK_PADDING : MGC_GOOD;
+}
+
+// Sixteen bytes of output on their way to memory.
+struct Unit {
+  u64 halves[2];
+};
+
+// Sets field `index` of a unit that is zero there.
+template <class T>
+MGC_DEV void put(Unit& unit, u32 index, T value) {
+  const u32 at = index * (u32)sizeof(T);
+  unit.halves[at / 8] |= (u64)value << at % 8 * 8;
+}
+
+// Writes unit `index` of a chunk, or what of it lies before byte `end`. Neighbouring threads write
+// neighbouring units; at an address that is no multiple of 16 it goes byte by byte, which is right but slow.
+MGC_DEV void store_unit(const ChunkView& chunk, u32 index, const Unit& unit, u32 end) {
+  u8* to = chunk.dst + index * MGC_UNIT;
+  const u32 left = end - index * MGC_UNIT;
+  if (left >= MGC_UNIT && (u64)to % MGC_UNIT == 0) {
+    const u64 low = unit.halves[0], high = unit.halves[1];
+    *(uint4*)to = make_uint4((u32)low, (u32)(low >> 32), (u32)high, (u32)(high >> 32));
+    return;
+  }
+#pragma unroll  // so that `halves` stays in registers
+  for (u32 i = 0; i < MGC_UNIT; i++) {
+    if (i < left) to[i] = (u8)(unit.halves[i / 8] >> i % 8 * 8);
+  }
+}
+
+// A chunk that is stored as it is.
+MGC_DEV u32 copy_chunk(const ChunkView& chunk) {
+  for (u32 i = threadIdx.x; i * MGC_UNIT < chunk.raw_len; i += MGC_BLOCK_THREADS) {
+    const uint4 from = *(const uint4*)(chunk.stored + i * MGC_UNIT);
+    const Unit unit = {{(u64)from.y << 32 | from.x, (u64)from.w << 32 | from.z}};
+    store_unit(chunk, i, unit, chunk.raw_len);
+  }
+  const u32 at = chunk.raw_len + threadIdx.x;
+  return at < chunk.stored_len && chunk.stored[at] != 0 ? MGC_BAD_RESERVED : MGC_GOOD;
+}
+
+// The body of every decode kernel. Block b takes chunks b, b + gridDim.x, and so on, so that the host can
+// choose the grid before it knows the header; it reports what is wrong and goes on with the next chunk.
+//
+// `DecodeChunk` gets a chunk that is not stored raw. Its threads return what each of them found wrong, all of
+// them from the same place, because barriers follow.
+template <u32 (*DecodeChunk)(const FrameView&, const ChunkView&)>
+MGC_DEV void decode_frame(u32 algorithm, const u8* bytes, u64 len, u8* dst, u64 dst_len, u64* status) {
+  FrameView frame;
+  u32 code = open_frame(bytes, len, algorithm, dst_len, &frame);
+  if (code != MGC_GOOD) {
+    if (blockIdx.x == 0 && threadIdx.x == 0) report(status, 0, code);
+    return;
+  }
+  for (u32 index = blockIdx.x; index < frame.chunks; index += gridDim.x) {
+    ChunkView chunk;
+    code = open_chunk(frame, index, dst, &chunk);
+    if (code == MGC_GOOD) {
+      const bool raw = chunk.stored_len == round_up(chunk.raw_len, MGC_UNIT);
+      code = raw ? copy_chunk(chunk) : DecodeChunk(frame, chunk);
+    }
+    if (code != MGC_GOOD) report(status, index, code);
+    __syncthreads();  // The next chunk uses the same shared memory.
+  }
+}

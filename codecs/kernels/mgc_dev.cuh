@@ -1,0 +1,55 @@
+// Everything a kernel may use that is not plain CUDA C++: PTX on the device, the shim on the CPU.
+//
+// Kernels include nothing but this header and its neighbours here. There is no <cstdint> and no other libc
+// header, because the run-time compiler has none.
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+
+// A shared-memory object of the block; contents are undefined at the start.
+#define MGC_SHARED(T, name) __shared__ T name
+#define MGC_KERNEL extern "C" __global__
+#define MGC_DEV static __device__ __forceinline__
+
+MGC_DEV u64 ld_acquire_gpu(const u64* p) {
+  u64 value;
+  asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(p) : "memory");
+  return value;
+}
+
+MGC_DEV void st_release_gpu(u64* p, u64 value) {
+  asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+}
+
+// The lanes of the warp below the calling one, as a mask.
+MGC_DEV u32 lanemask_lt() {
+  u32 mask;
+  asm("mov.u32 %0, %%lanemask_lt;" : "=r"(mask));
+  return mask;
+}
+
+// Every spin loop calls this: the shim runs one thread at a time and must be told to go on with another.
+MGC_DEV void backoff() { __nanosleep(20); }
+
+// Starts a copy of 16 bytes from global to shared memory that is there after the matching wait.
+MGC_DEV void cp_async16(void* shared, const void* global) {
+  u32 address = (u32)__cvta_generic_to_shared(shared);
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
+}
+
+MGC_DEV void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits until at most N groups of this thread's copies are still under way.
+template <int N>
+MGC_DEV void cp_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+#else
+#include "shim/cuda_shim.h"
+#endif

@@ -1,0 +1,45 @@
+// Lets a C++ compiler for the CPU compile CUDA C++ kernels. Only `mgc_dev.cuh` includes it.
+//
+// The names are CUDA's, so that kernels need not know; each behaves as on the device or stops the program.
+#pragma once
+#include "collectives.h"
+#include "intrinsics.h"
+#include "memory.h"
+#include "runtime.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __constant__ static
+#ifndef __restrict__
+#define __restrict__ __restrict
+#endif
+
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+
+#define threadIdx (shim::current->thread_index)
+#define blockIdx (shim::current->block_index)
+#define blockDim (shim::current->block_dim)
+#define gridDim (shim::current->grid_dim)
+#define warpSize 32
+
+#define MGC_KERNEL extern "C"
+#define MGC_DEV static inline
+// The address of a static is the name of the object: one per block, whoever asks for it.
+#define MGC_SHARED(T, name)          \
+  static const char name##_key = 0; \
+  T& name = *static_cast<T*>(shim::shared_object(&name##_key, sizeof(T), alignof(T)))
+
+inline unsigned lanemask_lt() { return (1u << shim::current->lane) - 1; }
+inline void backoff() { shim::yield(); }
+inline void __nanosleep(unsigned) { shim::yield(); }

@@ -1,0 +1,41 @@
+// Integer intrinsics, with the device's answers where the CPU has none: 0 has 32 leading zeros.
+#pragma once
+#include <cstdint>
+
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
+inline int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
+// Position of the lowest set bit, counted from 1.
+inline int __ffs(int x) { return __builtin_ffs(x); }
+inline int __ffsll(long long x) { return __builtin_ffsll(x); }
+
+// The bits in reverse order.
+inline unsigned __brev(unsigned x) {
+  x = (x >> 1 & 0x55555555u) | (x & 0x55555555u) << 1;
+  x = (x >> 2 & 0x33333333u) | (x & 0x33333333u) << 2;
+  x = (x >> 4 & 0x0f0f0f0fu) | (x & 0x0f0f0f0fu) << 4;
+  return __builtin_bswap32(x);
+}
+
+// Picks four of the eight bytes of y:x; each nibble of `selector` names one, and bit 3 of it asks for the
+// byte's sign instead.
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+  const uint64_t bytes = (uint64_t)y << 32 | x;
+  unsigned picked = 0;
+  for (int i = 0; i < 4; i++) {
+    const unsigned nibble = selector >> 4 * i & 15;
+    unsigned byte = (unsigned)(bytes >> 8 * (nibble & 7)) & 255;
+    if (nibble & 8) byte = byte & 128 ? 255 : 0;
+    picked |= byte << 8 * i;
+  }
+  return picked;
+}
+
+// 32 bits of high:low, shifted by up to 31.
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+  return (unsigned)(((uint64_t)high << 32 | low) >> (shift & 31));
+}
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
+  return (unsigned)(((uint64_t)high << 32 | low) << (shift & 31) >> 32);
+}

@@ -1,0 +1,88 @@
+//! Builds the decode kernels for the CPU, over the shim in `codecs/kernels/shim`.
+//!
+//! Without a C++ compiler, or on a processor that the shim does not know, the build goes on without them;
+//! the reason ends up in `MGCOMP_SHIM_MISSING`, and the tests that need the kernels say so.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+#[path = "src/shim/sources.rs"]
+#[allow(unreachable_pub)] // the library shows it to the tests
+mod sources;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let kernels = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join(sources::KERNELS_DIR);
+    println!("cargo::rerun-if-changed={}", kernels.display());
+    println!("cargo::rustc-check-cfg=cfg(mgcomp_shim)");
+
+    let constants = constants(&fs::read_to_string(kernels.join("launch.h"))?)?;
+    fs::write(PathBuf::from(env::var("OUT_DIR")?).join("launch.rs"), constants)?;
+
+    match compiler() {
+        Ok(compiler) => {
+            println!("cargo::rustc-env=MGCOMP_CXX={compiler}");
+            build_shim(&kernels);
+            println!("cargo::rustc-cfg=mgcomp_shim");
+        }
+        Err(reason) => println!("cargo::rustc-env=MGCOMP_SHIM_MISSING={reason}"),
+    }
+    Ok(())
+}
+
+/// Rust constants for the `#define MGC_NAME number` lines of a header, each with the comment above it.
+fn constants(header: &str) -> Result<String, Box<dyn Error>> {
+    let mut rust = String::new();
+    let mut doc = String::new();
+    for line in header.lines() {
+        let define = line.strip_prefix("#define MGC_").and_then(|define| define.split_once(' '));
+        if let Some(comment) = line.strip_prefix("//") {
+            writeln!(doc, "///{comment}")?;
+        } else if let Some((name, value)) = define {
+            let value: u32 = value.parse().map_err(|e| format!("launch.h: {name} is {value:?}: {e}"))?;
+            write!(rust, "{doc}pub const {name}: u32 = {value};\n\n")?;
+            doc.clear();
+        } else {
+            doc.clear();
+        }
+    }
+    Ok(rust)
+}
+
+/// The C++ compiler's program, if there is one that runs; else why the shim cannot be built.
+fn compiler() -> Result<String, String> {
+    let target = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+    if target != "x86_64" {
+        return Err(format!("the shim switches fibers on x86_64 only, not on {target}"));
+    }
+    let tool = cc::Build::new().cpp(true).try_get_compiler().map_err(|e| one_line(&e.to_string()))?;
+    let program = tool.path().display();
+    match tool.to_command().arg("--version").output() {
+        Ok(output) if output.status.success() => Ok(program.to_string()),
+        Ok(output) => Err(format!("the C++ compiler {program} does not run: {}", output.status)),
+        Err(error) => Err(format!("no C++ compiler: {program}: {error}")),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.lines().collect::<Vec<_>>().join(" ")
+}
+
+fn build_shim(kernels: &Path) {
+    let shim = kernels.join("shim");
+    cc::Build::new()
+        .cpp(true)
+        .std("c++17")
+        .opt_level(2)
+        .debug(true)
+        .warnings(true)
+        .extra_warnings(true)
+        .flag("-Wno-unknown-pragmas") // `#pragma unroll`
+        .flag("-pthread")
+        .flag("-xc++") // the compiler does not know what a .cu file is
+        .files(sources::KERNELS.map(|file| kernels.join(file)))
+        .files(sources::RUNTIME.map(|file| shim.join(file)))
+        .file(shim.join("decode.cpp"))
+        .compile("mgcomp_shim");
+}

@@ -1,0 +1,213 @@
+//! Programs made of kernels and shim, compiled with a sanitizer by the compiler that built this package.
+
+use super::sources::{KERNELS, KERNELS_DIR, RUNTIME};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output};
+
+/// What the kernels are compiled with. The shim's runtime never is, and is only told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sanitizer {
+    /// Nothing.
+    None,
+    /// Accesses outside of objects, and undefined behaviour.
+    Address,
+    /// Accesses that no barrier orders.
+    Thread,
+}
+
+impl Sanitizer {
+    fn flags(self) -> &'static [&'static str] {
+        match self {
+            Self::None => &[],
+            Self::Address => &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
+            Self::Thread => &["-fsanitize=thread"],
+        }
+    }
+
+    fn runtime_flags(self) -> &'static [&'static str] {
+        match self {
+            Self::None => &[],
+            Self::Address => &["-DSHIM_ASAN"],
+            Self::Thread => &["-DSHIM_TSAN"],
+        }
+    }
+}
+
+/// A replacement in the source of a kernel: a bug that some check must find.
+#[derive(Clone, Copy, Debug)]
+pub struct Plant {
+    /// The kernel to compile it into.
+    pub kernel: &'static str,
+    /// The file to change.
+    pub file: &'static str,
+    /// What stands there, once.
+    pub find: &'static str,
+    /// What to put there.
+    pub replace: &'static str,
+}
+
+/// Objects of kernels and runtime in a folder of their own.
+#[derive(Debug)]
+pub struct Toolchain {
+    folder: PathBuf,
+    sanitizer: Sanitizer,
+    /// Whether programs must run without address randomisation, which old sanitizers cannot stand.
+    fixed_addresses: bool,
+}
+
+impl Toolchain {
+    /// Compiles kernels and runtime into `folder`, which is emptied first.
+    ///
+    /// # Errors
+    /// Why there is no such toolchain here, if there is no compiler or it lacks the sanitizer.
+    ///
+    /// # Panics
+    /// If the sources do not compile.
+    pub fn build(sanitizer: Sanitizer, folder: PathBuf) -> Result<Self, String> {
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        }
+        fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        let mut toolchain = Self { folder, sanitizer, fixed_addresses: false };
+        toolchain.probe()?;
+
+        let shim = kernels_dir().join("shim");
+        let mut jobs: Vec<Child> =
+            RUNTIME.iter().map(|file| toolchain.compile(&shim.join(file), file, false)).collect();
+        for file in ["decode.cpp", "replay.cpp", "selftest.cpp"] {
+            jobs.push(toolchain.compile(&shim.join(file), file, true));
+        }
+        for file in KERNELS {
+            jobs.push(toolchain.compile(&kernels_dir().join(file), file, true));
+        }
+        jobs.into_iter().for_each(finish);
+        Ok(toolchain)
+    }
+
+    /// Links `program` (`replay` or `selftest`).
+    ///
+    /// # Panics
+    /// If it does not link.
+    #[must_use]
+    pub fn link(&self, program: &str) -> PathBuf {
+        self.link_with(program, program, &KERNELS.map(|kernel| self.object(kernel)))
+    }
+
+    /// Links `program` with a bug planted into one of its kernels.
+    ///
+    /// # Panics
+    /// If the text to replace is not there exactly once, or the changed kernel does not compile.
+    #[must_use]
+    pub fn link_planted(&self, program: &str, plant: Plant) -> PathBuf {
+        let copy = self.folder.join("planted");
+        fs::create_dir_all(&copy).expect("folder for changed kernels");
+        let here = fs::read_dir(kernels_dir()).expect("kernels").map(|entry| entry.expect("kernel").path());
+        for file in here.filter(|path| path.is_file()) {
+            let name = file.file_name().expect("file name").to_owned();
+            let mut source = fs::read_to_string(&file).expect("kernel source");
+            if name == plant.file {
+                assert_eq!(source.matches(plant.find).count(), 1, "{}: {}", plant.file, plant.find);
+                source = source.replace(plant.find, plant.replace);
+            }
+            fs::write(copy.join(name), source).expect("changed kernel source");
+        }
+        finish(self.compile(&copy.join(plant.kernel), "planted", true));
+        let objects =
+            KERNELS.map(|kernel| self.object(if kernel == plant.kernel { "planted" } else { kernel }));
+        self.link_with(program, "planted_program", &objects)
+    }
+
+    /// Runs a program that this toolchain linked.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[must_use]
+    pub fn run(&self, program: &Path, arguments: &[&str]) -> Output {
+        let mut command = if self.fixed_addresses {
+            let mut command = Command::new("setarch");
+            command.arg("-R").arg(program);
+            command
+        } else {
+            Command::new(program)
+        };
+        // The leak check needs ptrace, which containers often refuse.
+        command.args(arguments).env("ASAN_OPTIONS", "detect_leaks=0").env("TSAN_OPTIONS", "halt_on_error=1");
+        command.output().unwrap_or_else(|e| panic!("{}: {e}", program.display()))
+    }
+
+    /// Whether an empty program with the sanitizer links and runs.
+    fn probe(&mut self) -> Result<(), String> {
+        let source = self.folder.join("probe.cpp");
+        fs::write(&source, "int main() { return 0; }\n").map_err(|e| format!("{}: {e}", source.display()))?;
+        let program = self.folder.join("probe");
+        let linked = compiler()?
+            .args(self.sanitizer.flags())
+            .arg(&source)
+            .arg("-o")
+            .arg(&program)
+            .output()
+            .map_err(|e| format!("the C++ compiler does not start: {e}"))?;
+        if !linked.status.success() {
+            return Err(format!("the C++ compiler has no {:?} sanitizer", self.sanitizer));
+        }
+        for fixed_addresses in [false, true] {
+            self.fixed_addresses = fixed_addresses;
+            if self.run(&program, &[]).status.success() {
+                return Ok(());
+            }
+        }
+        Err(format!("programs with the {:?} sanitizer do not run here", self.sanitizer))
+    }
+
+    fn object(&self, source: &str) -> PathBuf {
+        self.folder.join(format!("{source}.o"))
+    }
+
+    fn compile(&self, source: &Path, name: &str, instrumented: bool) -> Child {
+        let flags = if instrumented { self.sanitizer.flags() } else { self.sanitizer.runtime_flags() };
+        compiler()
+            .expect("a compiler, since it was probed")
+            .args(["-std=c++17", "-O1", "-g", "-Wno-unknown-pragmas", "-I"])
+            .arg(kernels_dir())
+            .args(flags)
+            .args(["-xc++", "-c"])
+            .arg(source)
+            .arg("-o")
+            .arg(self.object(name))
+            .spawn()
+            .unwrap_or_else(|e| panic!("{}: {e}", source.display()))
+    }
+
+    fn link_with(&self, program: &str, name: &str, kernels: &[PathBuf]) -> PathBuf {
+        let path = self.folder.join(name);
+        let own = [format!("{program}.cpp"), "decode.cpp".to_owned()];
+        let objects = RUNTIME.into_iter().chain(own.iter().map(String::as_str)).map(|file| self.object(file));
+        let job = compiler()
+            .expect("a compiler, since it was probed")
+            .args(self.sanitizer.flags())
+            .args(objects)
+            .args(kernels)
+            .args(["-pthread", "-o"])
+            .arg(&path)
+            .spawn();
+        finish(job.unwrap_or_else(|e| panic!("{program}: {e}")));
+        path
+    }
+}
+
+fn kernels_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(KERNELS_DIR)
+}
+
+fn compiler() -> Result<Command, String> {
+    match option_env!("MGCOMP_CXX") {
+        Some(program) => Ok(Command::new(program)),
+        None => Err(option_env!("MGCOMP_SHIM_MISSING").unwrap_or("no C++ compiler").to_owned()),
+    }
+}
+
+fn finish(mut job: Child) {
+    let status = job.wait().expect("compiler");
+    assert!(status.success(), "the compiler ended with {status}; its messages are above");
+}

@@ -1,0 +1,406 @@
+//! The program `mgcomp` from outside: files in, files out, exit codes, messages.
+
+mod program;
+mod workbench;
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use mgcomp_codecs::codecs;
+use serde_json::Value;
+use workbench::{Workbench, stderr, stdout};
+
+/// 32 zero bytes under BDI, by hand: header, one table entry, one chunk.
+///
+/// The CRC32C of 32 zero bytes is that of RFC 3720, B.4. The chunk is one line of form 0 in a byte of its own.
+const ZEROS_FRAME: [u8; 48] = [
+    b'M', b'G', 0, 1, 0, 1, 12, 0, 32, 0, 0, 0, 0, 0, 0, 0, // header
+    1, 0, 0, 0, 0xaa, 0x36, 0x91, 0x8a, 0, 0, 0, 0, 0, 0, 0, 0, // ends after 1 unit; CRC32C; padding
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // one unit
+];
+
+/// Bytes with zeros, small values, repeats and noise in them.
+fn mixed(len: usize) -> Vec<u8> {
+    let mut state = 1u32;
+    (0..len)
+        .map(|i| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            match (i / 256) % 4 {
+                0 => 0,
+                1 => {
+                    if i % 4 == 0 {
+                        (i / 4) as u8
+                    } else {
+                        0
+                    }
+                }
+                2 => b"abcdefgh"[i % 8],
+                _ => (state >> 24) as u8,
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn every_algorithm_round_trips() {
+    let algorithms: Vec<&str> = codecs().map(|codec| codec.algorithm().name()).chain(["best"]).collect();
+    for len in [1, 15, 64, 4095, 65_536, 70_001] {
+        let bench = Workbench::with("raw", &mixed(len));
+        for algorithm in &algorithms {
+            for element in ["u8", "bf16", "f32", "u64"] {
+                let args = ["--algorithm", algorithm, "--element", element, "--force"];
+                bench.succeed(&[&["compress", "raw", "-o", "coded"], &args[..]].concat());
+                bench.succeed(&["decompress", "coded", "-o", "back", "--force"]);
+                assert!(bench.read("back") == bench.read("raw"), "{algorithm} {element} {len}");
+            }
+        }
+        assert_eq!(bench.snapshot().len(), 3, "only raw, coded and back are there");
+    }
+}
+
+#[test]
+fn a_frame_is_as_worked_out_by_hand() {
+    let bench = Workbench::with("zeros", &[0; 32]);
+    bench.succeed(&["compress", "zeros", "-o", "coded", "--algorithm", "bdi"]);
+    assert_eq!(bench.read("coded"), ZEROS_FRAME);
+    bench.succeed(&["decompress", "coded", "-o", "back"]);
+    assert_eq!(bench.read("back"), [0; 32]);
+}
+
+#[test]
+fn best_is_the_smallest() {
+    let bench = Workbench::with("raw", &mixed(40_000));
+    let args = ["compress", "raw", "--element", "u32"];
+    let mut lengths = Vec::new();
+    for codec in codecs() {
+        let name = codec.algorithm().name();
+        bench.succeed(&[&args[..], &["-o", name, "--algorithm", name]].concat());
+        lengths.push(bench.read(name).len());
+    }
+    bench.succeed(&[&args[..], &["-o", "by-default"]].concat());
+    assert_eq!(bench.read("by-default").len(), lengths.iter().copied().min().unwrap());
+    assert!(lengths.iter().any(|&len| len > bench.read("by-default").len()), "all alike: {lengths:?}");
+}
+
+#[test]
+fn options_reach_the_header() {
+    let bench = Workbench::with("raw", &mixed(70_000));
+    for (size, log2) in [("4K", 12), ("16K", 14), ("64K", 16)] {
+        bench.succeed(&["compress", "raw", "-o", "coded", "--chunk-size", size, "--force"]);
+        assert_eq!(bench.read("coded")[5..7], [1, log2], "{size}");
+    }
+    bench.succeed(&["compress", "raw", "-o", "coded", "--no-checksum", "--element", "f64", "--force"]);
+    let coded = bench.read("coded");
+    assert_eq!(coded[4..6], [7, 0], "element f64, no checksums");
+    bench.succeed(&["decompress", "coded", "-o", "back"]);
+    assert!(bench.read("back") == bench.read("raw"));
+}
+
+#[test]
+fn inspect_explains_each_field() {
+    let bench = Workbench::with("frame", &ZEROS_FRAME);
+    let text = stdout(&bench.succeed(&["inspect", "frame", "--chunks"]));
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    let expected = [
+        "0 magic 4d 47 \"MG\": a frame",
+        "2 version 00 layout version 0",
+        "3 algorithm 01 coded with bdi",
+        "4 element 00 values are u8, 8 bits each",
+        "5 flags 01 bit 0: the table holds a CRC32C of each chunk's raw bytes",
+        "6 chunk size 0c 2^12 = 4096 raw bytes per chunk",
+        "7 reserved 00 always zero",
+        "8 raw length 20 00 00 00 00 00 00 00 32 raw bytes",
+        "16 table (16 bytes) 1 entries: end in units of 16 bytes, CRC32C",
+        "32 chunks (16 bytes) 1 coded, 0 raw",
+        "smallest 16 bytes (chunk 0), largest 16 bytes (chunk 0)",
+        "0 32 16 32 8a9136aa coded",
+        "ratio 0.67: 32 raw bytes in 48",
+        "verified: all 1 chunks decode and match their checksums",
+    ];
+    for line in expected {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert!(lines.contains(&words), "no line {line:?} in\n{text}");
+    }
+}
+
+#[test]
+fn inspect_gives_the_same_as_json() {
+    let bench = Workbench::with("frame", &ZEROS_FRAME);
+    let text = stdout(&bench.succeed(&["inspect", "frame", "--json", "--chunks"]));
+    assert_eq!(text.lines().count(), 1);
+    let json: Value = serde_json::from_str(&text).unwrap();
+    let offsets: Vec<u64> =
+        json["header"].as_array().unwrap().iter().map(|field| field["offset"].as_u64().unwrap()).collect();
+    assert_eq!(offsets, [0, 2, 3, 4, 5, 6, 7, 8]);
+    for (key, value) in [
+        ("algorithm", Value::from("bdi")),
+        ("element", "u8".into()),
+        ("checksum", true.into()),
+        ("raw_bytes", 32.into()),
+        ("frame_bytes", 48.into()),
+        ("chunks", 1.into()),
+        ("raw_chunks", 0.into()),
+        ("damaged_chunks", 0.into()),
+        ("error", Value::Null),
+    ] {
+        assert_eq!(json[key], value, "{key}");
+    }
+    assert_eq!(json["chunk_list"][0]["crc32c"], "8a9136aa");
+}
+
+#[test]
+fn inspect_tells_damage() {
+    let mut frame = ZEROS_FRAME;
+    frame[20] ^= 1; // the checksum
+    let bench = Workbench::with("frame", &frame);
+    let said = ["frame is damaged: 1 of 1 chunks", "chunk 0 at byte 32: checksum"];
+    let text = stdout(&bench.fail(&["inspect", "frame", "--chunks"], &said));
+    assert!(text.contains("damaged: 1 of 1 chunks do not decode"), "{text}");
+    let json = stdout(&bench.fail(&["inspect", "frame", "--json"], &said));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["damaged_chunks"], 1);
+    assert!(json["error"].as_str().unwrap().contains("checksum"), "{json}");
+}
+
+#[test]
+fn inspect_explains_a_wrong_header_too() {
+    let mut frame = ZEROS_FRAME;
+    frame[2] = 9;
+    let bench = Workbench::with("frame", &frame);
+    let text = stdout(&bench.fail(&["inspect", "frame"], &["frame version 9 (byte 2)"]));
+    assert!(text.contains("wrong: layout version 9") && text.contains("coded with bdi"), "{text}");
+}
+
+#[test]
+fn bad_input_is_named() {
+    let bench = Workbench::with("frame", &ZEROS_FRAME);
+    bench.write("empty", &[]);
+    fs::create_dir(bench.path("folder")).unwrap();
+    for command in ["compress", "decompress"] {
+        bench.fail(&[command, "absent", "-o", "out"], &["cannot read absent", "No such file"]);
+        bench.fail(&[command, "empty", "-o", "out"], &["cannot read empty: it is empty"]);
+        bench.fail(&[command, "folder", "-o", "out"], &["cannot read folder", "directory"]);
+        bench.fail(&[command, "-", "-o", "out"], &["cannot read standard input: it is empty"]);
+        bench.fail(&[command, "frame", "-o", "folder"], &["cannot write folder", "directory"]);
+        bench.fail(&[command, "frame", "-o", "absent/out"], &["cannot write absent/out", "No such file"]);
+        bench.fail(&[command, "frame", "-o", "frame/out"], &["cannot write frame/out", "Not a directory"]);
+        if cfg!(unix) {
+            bench.fail(&[command, "/dev/zero", "-o", "out"], &["cannot read /dev/zero", "device"]);
+            bench.fail(
+                &[command, "frame", "-o", "/dev/null", "--force"],
+                &["cannot write /dev/null", "device"],
+            );
+        }
+    }
+    for name in ["absent", "empty", "folder"] {
+        bench.fail(&["inspect", name], &["cannot read", name]);
+    }
+}
+
+#[test]
+fn an_unreadable_file_is_named() {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let bench = Workbench::with("secret", &ZEROS_FRAME);
+        fs::set_permissions(bench.path("secret"), fs::Permissions::from_mode(0o000)).unwrap();
+        if fs::read(bench.path("secret")).is_ok() {
+            println!("SKIPPED: this user may read everything");
+            return;
+        }
+        bench.fail(&["compress", "secret", "-o", "out"], &["cannot read secret", "Permission denied"]);
+    }
+}
+
+#[test]
+fn damaged_frames_are_refused_with_the_place() {
+    let cases: [(usize, u8, &str); 10] = [
+        (0, b'X', "byte 0"),
+        (2, 1, "frame version 1 (byte 2)"),
+        (3, 15, "byte 3: unknown algorithm"),
+        (3, 0, "byte 3: this version cannot decode a frame of algorithm none"),
+        (4, 10, "byte 4: unknown element"),
+        (5, 0x80, "byte 5: unknown flags"),
+        (6, 17, "byte 6: chunk size 2^17"),
+        (7, 1, "byte 7"),
+        (16, 3, "byte 16: chunk 0 runs from unit 0 to 3"),
+        (32, 15, "chunk 0 at byte 32"),
+    ];
+    for (at, value, place) in cases {
+        let mut frame = ZEROS_FRAME;
+        frame[at] = value;
+        let bench = Workbench::with("frame", &frame);
+        bench.fail(&["decompress", "frame", "-o", "out"], &["cannot decode frame", place]);
+        bench.fail(&["inspect", "frame"], &["frame", place]);
+    }
+    let bench = Workbench::with("frame", &[&ZEROS_FRAME[..], &[0]].concat());
+    bench.fail(&["decompress", "frame", "-o", "out"], &["it ends at byte 48, but 49 bytes are there"]);
+}
+
+#[test]
+fn every_prefix_of_a_frame_is_truncated() {
+    let bench = Workbench::new();
+    for len in 1..ZEROS_FRAME.len() {
+        bench.write("frame", &ZEROS_FRAME[..len]);
+        bench.fail(&["decompress", "frame", "-o", "out"], &["cannot decode frame: frame truncated", "byte"]);
+    }
+}
+
+#[test]
+fn mutated_frames_give_an_error_or_the_same_bytes() {
+    let bench = Workbench::new();
+    for at in 0..ZEROS_FRAME.len() {
+        for flip in [0x01, 0x80, 0xff] {
+            let mut frame = ZEROS_FRAME;
+            frame[at] ^= flip;
+            bench.write("frame", &frame);
+            let output = bench.run(&["decompress", "frame", "-o", "-"]);
+            match output.status.code() {
+                Some(0) => assert_eq!(output.stdout, [0; 32], "byte {at} ^ {flip:#x}"),
+                Some(1) => assert!(stderr(&output).starts_with("mgcomp: cannot decode frame"), "{at}"),
+                other => panic!("byte {at} ^ {flip:#x}: {other:?}, {}", stderr(&output)),
+            }
+        }
+    }
+}
+
+/// A frame of 2 MB that claims 4 GiB of raw bytes, each chunk in one unit.
+fn boastful_frame() -> Vec<u8> {
+    let chunks = 1u32 << 16;
+    let mut frame = vec![b'M', b'G', 0, 4, 6, 0, 16, 0];
+    frame.extend((u64::from(chunks) << 16).to_le_bytes());
+    frame.extend((1..=chunks).flat_map(u32::to_le_bytes));
+    frame.resize(frame.len() + chunks as usize * 16, 0);
+    frame
+}
+
+#[test]
+fn a_boastful_frame_costs_no_memory() {
+    let bench = Workbench::with("frame", &boastful_frame());
+    let words = ["cannot decode frame", "chunk 0 at byte 262160"];
+    bench.fail(&["decompress", "frame", "-o", "out"], &words);
+    if !cfg!(target_os = "linux") {
+        println!("SKIPPED: memory limits are set the way Linux shells do it");
+        return;
+    }
+    let mgcomp = bench.command(&[]).get_program().to_owned();
+    for args in [&["decompress", "frame", "-o", "out"][..], &["inspect", "frame"]] {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "ulimit -v 524288 && exec \"$0\" \"$@\""]).arg(&mgcomp).args(args);
+        let output = shell.current_dir(bench.folder.path()).output().unwrap();
+        bench.check_failure(&output, args, &["chunk 0 at byte 262160"]);
+    }
+}
+
+#[test]
+fn files_are_overwritten_only_on_demand() {
+    let bench = Workbench::with("raw", &mixed(5000));
+    bench.write("coded", b"precious");
+    bench.fail(&["compress", "raw", "-o", "coded"], &["cannot write coded: it exists already", "--force"]);
+    bench.succeed(&["compress", "raw", "-o", "coded", "--force"]);
+    bench.write("back", b"precious");
+    bench.fail(&["decompress", "coded", "-o", "back"], &["cannot write back: it exists already", "--force"]);
+    bench.succeed(&["decompress", "coded", "-o", "back", "--force"]);
+    assert!(bench.read("back") == mixed(5000));
+    assert_eq!(bench.snapshot().len(), 3);
+}
+
+#[test]
+fn a_failure_leaves_the_old_file() {
+    let mut frame = ZEROS_FRAME;
+    frame[20] ^= 1;
+    let bench = Workbench::with("frame", &frame);
+    bench.write("back", b"precious");
+    bench.fail(&["decompress", "frame", "-o", "back", "--force"], &["checksum"]);
+}
+
+#[test]
+fn the_input_is_never_the_output() {
+    let bench = Workbench::with("frame", &ZEROS_FRAME);
+    fs::create_dir(bench.path("folder")).unwrap();
+    for command in ["compress", "decompress"] {
+        for output in ["frame", "./frame", "folder/../frame"] {
+            bench.fail(&[command, "frame", "-o", output, "--force"], &["it is the input as well"]);
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn links_stay_links() {
+    let bench = Workbench::with("raw", &[7; 100]);
+    bench.write("real", b"old");
+    std::os::unix::fs::symlink("real", bench.path("link")).unwrap();
+    std::os::unix::fs::symlink("raw", bench.path("same")).unwrap();
+    bench.succeed(&["compress", "raw", "-o", "link", "--force"]);
+    assert!(bench.path("link").is_symlink());
+    assert_eq!(bench.read("real")[..2], *b"MG");
+    bench
+        .fail(&["compress", "raw", "-o", "same", "--force"], &["cannot write same: it is the input as well"]);
+}
+
+#[test]
+fn wrong_usage_exits_with_2() {
+    let bench = Workbench::with("raw", &[7; 100]);
+    for args in [
+        &["compress", "raw"][..],
+        &["compress", "raw", "-o", "out", "--algorithm", "none"],
+        &["compress", "raw", "-o", "out", "--algorithm", "xp"],
+        &["compress", "raw", "-o", "out", "--element", "float32"],
+        &["compress", "raw", "-o", "out", "--chunk-size", "16384"],
+        &["shrink", "raw"],
+        &[],
+    ] {
+        let output = bench.run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+        assert_eq!(bench.snapshot().len(), 1, "{args:?}");
+    }
+}
+
+#[test]
+fn dashes_are_the_standard_streams() {
+    let bench = Workbench::new();
+    let pass = |args: &[&str], input: &[u8]| {
+        let mut command = bench.command(args);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // compress and decompress read all before they write, so that one after the other is enough.
+        stdin.write_all(input).unwrap();
+        drop(stdin);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        output.stdout
+    };
+    let raw = mixed(300_000);
+    let coded = pass(&["compress", "-", "-o", "-"], &raw);
+    assert_eq!(coded[..2], *b"MG");
+    assert!(coded.len() < raw.len());
+    assert!(pass(&["decompress", "-", "-o", "-"], &coded) == raw);
+    assert!(bench.snapshot().is_empty());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_output_is_an_error() {
+    let bench = Workbench::with("raw", &mixed(5000));
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let args = ["compress", "raw", "-o", "-"];
+    let output = bench.command(&args).stdout(full).output().unwrap();
+    bench.check_failure(&output, &args, &["cannot write standard output", "No space left"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let bench = Workbench::with("raw", &mixed(1 << 20));
+    bench.succeed(&["compress", "raw", "-o", "coded", "--chunk-size", "4K"]);
+    for args in [&["inspect", "coded", "--chunks"][..], &["decompress", "coded", "-o", "-"], &["--help"]] {
+        let mut child = bench.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+        assert_eq!(stderr(&output), "", "{args:?}");
+    }
+}

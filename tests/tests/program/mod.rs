@@ -1,0 +1,38 @@
+//! Finding and running the workspace's programs from a test.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The program `name` of `package`, built from the sources as they are and in the profile of this test.
+///
+/// Cargo builds the programs of other packages for nobody, and one that lies there may be old.
+///
+/// # Panics
+/// If it does not build.
+pub(crate) fn program(package: &str, name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    // target/[triple/]profile/deps/test
+    let profile_dir = test.ancestors().nth(2).expect("tests lie two folders deep");
+    let program = profile_dir.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    match std::env::var_os("CARGO") {
+        Some(cargo) => build(Command::new(cargo), package, name, profile_dir),
+        // Started by hand: whatever is there has to do.
+        None => assert!(program.exists(), "{} is not built", program.display()),
+    }
+    program
+}
+
+fn build(mut cargo: Command, package: &str, name: &str, profile_dir: &Path) {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
+    cargo.args(["build", "--quiet", "--package", package, "--bin", name, "--manifest-path"]).arg(manifest);
+    let profile = profile_dir.file_name().and_then(|name| name.to_str()).expect("profiles have names");
+    cargo.args(["--profile", if profile == "debug" { "dev" } else { profile }]);
+    let mut target_dir = profile_dir.parent().expect("a profile's folder lies in another");
+    // Only the outermost folder has this file; one in between is called like the target triple.
+    if !target_dir.join("CACHEDIR.TAG").exists() {
+        cargo.arg("--target").arg(target_dir.file_name().expect("triples have names"));
+        target_dir = target_dir.parent().expect("a triple's folder lies in another");
+    }
+    let status = cargo.arg("--target-dir").arg(target_dir).status().expect("cargo runs");
+    assert!(status.success(), "{package} does not build: {status}");
+}
