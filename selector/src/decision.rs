@@ -54,6 +54,8 @@ pub enum Reason {
     },
     /// As [`Sampled`](Self::Sampled), but the vote was over when the estimates came.
     SampledLate,
+    /// The next vote is under way; until it is over, transfers go as after the last one.
+    VotePending,
     /// The algorithm won the last vote.
     Won {
         /// Samples that it won.
@@ -83,6 +85,7 @@ impl fmt::Display for Reason {
             Self::SampledLate => {
                 write!(f, "sampled, but after the vote was over: lowest penalty of those tried")
             }
+            Self::VotePending => write!(f, "as after the last vote, while the next one is under way"),
             Self::Won { votes, of } => write!(f, "had the lowest penalty in {votes} of {of} samples"),
             Self::NoWinner { needed, of } => {
                 write!(f, "no algorithm had the lowest penalty in {needed} of {of} samples")

@@ -189,23 +189,59 @@ fn only_what_the_peer_decodes_is_tried_and_sent() {
     assert_eq!(send(&mut policy, &line(), FOR_BDI).1.algorithm, Algorithm::Bdi);
 }
 
+/// The reason of a plan that asks for no sample.
+fn planned(policy: &mut Paper) -> Option<(Algorithm, Reason)> {
+    match policy.plan(&line()) {
+        Plan::Use(decision) => Some((decision.algorithm, decision.reason)),
+        Plan::Sample { .. } => None,
+    }
+}
+
 #[test]
-fn samples_under_way_when_the_vote_closes_do_not_count() {
+fn no_more_than_seven_transfers_are_sampled_at_once() {
     let mut policy = paper(6.0);
-    for transfer in 0..9 {
-        assert!(matches!(policy.plan(&line()), Plan::Sample { .. }), "transfer {transfer}");
+    for transfer in 0..7 {
+        assert_eq!(planned(&mut policy), None, "transfer {transfer}");
+    }
+    // Nothing has won yet, so what overlaps with the samples goes as it is.
+    for _ in 0..20 {
+        assert_eq!(planned(&mut policy), Some((Algorithm::None, Reason::VotePending)));
     }
     for _ in 0..7 {
         policy.choose(&line(), &estimates(FOR_BDI));
     }
-    for _ in 0..2 {
-        let late = policy.choose(&line(), &estimates(FOR_FPC));
-        assert_eq!((late.algorithm, late.reason), (Algorithm::Fpc, Reason::SampledLate));
+    for transfer in 0..300 {
+        let won = Reason::Won { votes: 7, of: 7 };
+        assert_eq!(planned(&mut policy), Some((Algorithm::Bdi, won)), "transfer {transfer}");
+    }
+    for transfer in 0..7 {
+        assert_eq!(planned(&mut policy), None, "transfer {transfer}");
+    }
+    assert_eq!(planned(&mut policy), Some((Algorithm::Bdi, Reason::VotePending)));
+}
+
+#[test]
+fn lost_samples_are_asked_for_again() {
+    let mut policy = paper(6.0);
+    for _ in 0..7 {
+        assert_eq!(planned(&mut policy), None);
+    }
+    for _ in 0..5 {
+        policy.choose(&line(), &estimates(FOR_BDI));
     }
     for transfer in 0..300 {
-        assert!(!send(&mut policy, &line(), FOR_NONE).0, "transfer {transfer}");
+        let pending = Some((Algorithm::None, Reason::VotePending));
+        assert_eq!(planned(&mut policy), pending, "transfer {transfer}");
     }
-    assert!(send(&mut policy, &line(), FOR_NONE).0);
+    for _ in 0..2 {
+        assert_eq!(planned(&mut policy), None);
+        policy.choose(&line(), &estimates(FOR_BDI));
+    }
+    assert_eq!(planned(&mut policy), Some((Algorithm::Bdi, Reason::Won { votes: 7, of: 7 })));
+    // The lost ones come back after all: too late to count.
+    let late = policy.choose(&line(), &estimates(FOR_FPC));
+    assert_eq!((late.algorithm, late.reason), (Algorithm::Fpc, Reason::SampledLate));
+    assert_eq!(planned(&mut policy), Some((Algorithm::Bdi, Reason::Won { votes: 7, of: 7 })));
 }
 
 #[test]

@@ -12,7 +12,10 @@
 //!
 //! Where the paper is silent: transfers that leave nothing to choose, because they hold no bytes or because the
 //! peer can decode no candidate, bypass and count in neither phase. If the winner is unknown to a peer, the
-//! transfer bypasses and counts. A sample whose estimates come when the vote is over does not count.
+//! transfer bypasses and counts. Where transfers overlap, no more than 7 are sampled: what is sent while their
+//! estimates are still being made goes like the running phase before, and counts in neither phase. A sample that
+//! never comes back, because its session ended, is made up for when as many transfers as a running phase has
+//! went by meanwhile.
 //!
 //! # Source
 //! IPDPS 2019, section V and Table III.
@@ -35,8 +38,20 @@ pub struct Paper {
 
 #[derive(Clone, Debug)]
 enum Phase {
-    Sampling(Tally),
+    Sampling(Sampling),
     Running { winner: Option<Winner>, transfers_left: u32 },
+}
+
+/// A sampling phase under way.
+#[derive(Clone, Debug, Default)]
+struct Sampling {
+    tally: Tally,
+    /// Samples asked for.
+    asked: u32,
+    /// What won the running phase before.
+    previous: Option<Winner>,
+    /// Transfers that went like that phase while samples were awaited.
+    meanwhile: u32,
 }
 
 impl Paper {
@@ -62,15 +77,20 @@ impl Paper {
     }
 
     fn from_checked(config: PaperConfig) -> Self {
-        Self { config, phase: Phase::Sampling(Tally::default()) }
+        Self { config, phase: Phase::Sampling(Sampling::default()) }
     }
 
     /// One transfer of a running phase. The last one starts the next sampling phase.
     fn run(&mut self, facts: &CheapFacts, winner: Option<Winner>, transfers_left: u32) -> Decision {
         self.phase = match transfers_left {
-            0 | 1 => Phase::Sampling(Tally::default()),
+            0 | 1 => Phase::Sampling(Sampling { previous: winner, ..Sampling::default() }),
             _ => Phase::Running { winner, transfers_left: transfers_left - 1 },
         };
+        self.follow(facts, winner)
+    }
+
+    /// The decision for a transfer that goes as a vote has said.
+    fn follow(&self, facts: &CheapFacts, winner: Option<Winner>) -> Decision {
         let PaperConfig { sampling, votes: needed, .. } = self.config;
         let Some(Winner { candidate, votes, seen }) = winner else {
             return Decision::bypass(facts, Reason::NoWinner { needed, of: sampling });
@@ -90,12 +110,12 @@ impl Paper {
     /// Counts a sample in the vote, if that is still open, and says how it is to be explained.
     fn vote(&mut self, winner: Candidate, tried: &[candidate::Tried], lines: u64) -> Reason {
         let PaperConfig { sampling, running, votes, .. } = self.config;
-        let Phase::Sampling(tally) = &mut self.phase else {
+        let Phase::Sampling(phase) = &mut self.phase else {
             return Reason::SampledLate;
         };
-        let sample = tally.add(winner, tried, lines);
+        let sample = phase.tally.add(winner, tried, lines);
         if sample == sampling {
-            self.phase = Phase::Running { winner: tally.winner(votes), transfers_left: running };
+            self.phase = Phase::Running { winner: phase.tally.winner(votes), transfers_left: running };
         }
         Reason::Sampled { sample, of: sampling }
     }
@@ -114,9 +134,24 @@ impl Policy for Paper {
         if algorithms.bits() == 0 {
             return Plan::Use(Decision::bypass(facts, Reason::NoCandidate));
         }
-        match self.phase {
-            Phase::Sampling(_) => Plan::Sample { algorithms, size: SampleSize::Whole },
-            Phase::Running { winner, transfers_left } => Plan::Use(self.run(facts, winner, transfers_left)),
+        let PaperConfig { sampling, running, .. } = self.config;
+        match &mut self.phase {
+            Phase::Running { winner, transfers_left } => {
+                let (winner, transfers_left) = (*winner, *transfers_left);
+                Plan::Use(self.run(facts, winner, transfers_left))
+            }
+            Phase::Sampling(phase) => {
+                if phase.asked == sampling && phase.meanwhile == running {
+                    (phase.asked, phase.meanwhile) = (phase.tally.samples(), 0); // the others are lost
+                }
+                if phase.asked < sampling {
+                    phase.asked += 1;
+                    return Plan::Sample { algorithms, size: SampleSize::Whole };
+                }
+                phase.meanwhile += 1;
+                let previous = phase.previous;
+                Plan::Use(Decision { reason: Reason::VotePending, ..self.follow(facts, previous) })
+            }
         }
     }
 

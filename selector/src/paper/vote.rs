@@ -43,6 +43,11 @@ impl Tally {
         self.samples
     }
 
+    /// How many samples there are.
+    pub(super) const fn samples(&self) -> u32 {
+        self.samples
+    }
+
     /// The candidate with the most votes if it has `needed`; of equals the one with the lower latency.
     pub(super) fn winner(&self, needed: u32) -> Option<Winner> {
         let mut best: Option<Winner> = None;
