@@ -12,6 +12,7 @@ mod demo;
 mod error;
 mod input;
 mod inspect;
+mod log;
 mod output;
 mod progress;
 mod samples;
@@ -38,7 +39,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    error::exit_code(match Cli::parse().command {
+    let cli = Cli::parse();
+    log::start();
+    error::exit_code(match cli.command {
         Command::Demo(args) => demo::run(&args),
         Command::DemoRank(args) => demo::rank::run(&args),
         Command::Compress(args) => compress::run(&args),

@@ -15,7 +15,7 @@ use super::error::DemoError;
 
 /// Bytes per message. Small enough that a tensor of a few hundred KiB is many transfers, as a policy that
 /// samples some of them needs.
-const PIECE_BYTES: u32 = 64 << 10;
+const PIECE_BYTES: u32 = 128 << 10;
 /// How long ranks wait for each other at the start.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 

@@ -14,7 +14,7 @@ use super::exchange::RankReport;
 /// How often each of the two is measured.
 const REPEATS: usize = 3;
 /// What one measurement should take at least when the link alone is slow.
-const TARGET: Duration = Duration::from_millis(250);
+const TARGET: Duration = Duration::from_millis(400);
 /// Rounds at most, for data sets of a few bytes.
 const MAX_ROUNDS: u64 = 200;
 
@@ -113,6 +113,6 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// How algorithms are ordered in reports: as their numbers are.
-pub(super) fn by_number<'a, T>(by_name: &'a BTreeMap<String, T>) -> impl Iterator<Item = (Algorithm, &'a T)> {
+pub(super) fn by_number<T>(by_name: &BTreeMap<String, T>) -> impl Iterator<Item = (Algorithm, &T)> {
     Algorithm::ALL.into_iter().filter_map(|algorithm| Some((algorithm, by_name.get(algorithm.name())?)))
 }

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=64))]
     ranks: u32,
     /// Rate at which each rank sends, in Gb/s
-    #[arg(long, value_name = "GBPS", default_value_t = 1.0)]
+    #[arg(long, value_name = "GBPS", default_value_t = 0.5)]
     link_gbps: f64,
     /// What each message takes on top, in microseconds
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 20)]

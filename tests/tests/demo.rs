@@ -1,0 +1,111 @@
+//! `mgcomp demo` from outside: what it prints, and what it does with bad input.
+
+#[allow(dead_code, reason = "the command line's tests use the rest")]
+mod workbench;
+
+mod program;
+
+use serde_json::Value;
+use workbench::{Workbench, stdout};
+
+/// 64 KiB of `u32` that count up: BDI makes them small, the other line codecs less so.
+fn ramp() -> Vec<u8> {
+    (0..16_384u32).flat_map(u32::to_le_bytes).collect()
+}
+
+fn noise() -> Vec<u8> {
+    let mut state = 7u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..40_001).map(|_| next()).collect()
+}
+
+/// Runs the demo on `ramp` and `noise` and returns its rows.
+fn rows(args: &[&str]) -> Vec<Value> {
+    let bench = Workbench::new();
+    bench.write("ramp.i32.bin", &ramp());
+    bench.write("noise.bin", &noise());
+    let files = ["demo", "--json", "--data", "ramp.i32.bin", "noise.bin"];
+    let output = bench.succeed(&[&files, args].concat());
+    stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Transfers by algorithm of a row.
+fn transfers(row: &Value) -> Vec<(&str, u64)> {
+    let by_name = row["algorithms"].as_object().unwrap();
+    by_name.iter().map(|(name, transfers)| (name.as_str(), transfers.as_u64().unwrap())).collect()
+}
+
+fn check_rows(rows: &[Value]) {
+    const KEYS: [&str; 7] =
+        ["algorithms", "compressed_ms", "dataset", "equal", "raw_ms", "speedup", "traffic"];
+    assert_eq!(rows.iter().map(|row| &row["dataset"]).collect::<Vec<_>>(), ["ramp.i32.bin", "noise.bin"]);
+    for row in rows {
+        let mut keys: Vec<_> = row.as_object().unwrap().keys().map(String::as_str).collect();
+        keys.sort_unstable();
+        assert_eq!(keys, KEYS);
+        assert_eq!(row["equal"], true, "{row}");
+        let number = |key: &str| row[key].as_f64().unwrap();
+        assert!(number("raw_ms") > 0.0 && number("compressed_ms") > 0.0, "{row}");
+        let ratio = number("raw_ms") / number("compressed_ms");
+        assert!((number("speedup") / ratio - 1.0).abs() < 1e-9, "{row}");
+        assert!(transfers(row).iter().map(|(_, transfers)| transfers).sum::<u64>() > 0, "{row}");
+    }
+    // What does not compress goes as it is, to the byte.
+    assert_eq!(rows[1]["traffic"], 1.0);
+    assert_eq!(transfers(&rows[1]).iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["none"]);
+}
+
+#[test]
+fn threads_exchange_and_compare() {
+    let rows = rows(&["--ranks", "4", "--link-gbps", "2", "--policy", "fixed:bdi"]);
+    check_rows(&rows);
+    // Counting words: 20 bytes of data, 2 of mask and 4 bits of form for each line of 64 bytes, where the line
+    // does not start below 2^15; and the frame around them.
+    let traffic = rows[0]["traffic"].as_f64().unwrap();
+    assert!((0.35..0.37).contains(&traffic), "{traffic}");
+    assert_eq!(transfers(&rows[0]).iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["bdi"]);
+}
+
+#[test]
+fn processes_exchange_over_tcp_and_compare() {
+    let rows = rows(&["--tcp", "--ranks", "3", "--link-gbps", "2", "--latency-us", "0", "--policy", "paper"]);
+    check_rows(&rows);
+    assert!(rows[0]["traffic"].as_f64().unwrap() < 0.6, "{}", rows[0]);
+}
+
+#[test]
+fn the_samples_are_exchanged_where_no_file_is_named() {
+    let bench = Workbench::new();
+    let output = bench.succeed(&["demo", "--ranks", "2", "--link-gbps", "20", "--policy", "fixed:zvc"]);
+    let text = stdout(&output);
+    for name in ["relu.f32", "relu.f16", "weights.bf16", "csr_indices.i32", "edges.i64", "random.u8"] {
+        let row =
+            text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"));
+        assert!(row.contains(" yes "), "{row}");
+    }
+    assert!(text.contains("every byte arrived equal"), "{text}");
+}
+
+#[test]
+fn bad_input_is_named() {
+    let bench = Workbench::with("empty.bin", b"");
+    bench.fail(&["demo", "--data", "missing.bin"], &["cannot read missing.bin"]);
+    bench.fail(&["demo", "--data", "empty.bin"], &["cannot read empty.bin", "empty"]);
+    bench.fail(&["demo", "--tcp", "--data", "missing.bin"], &["cannot read missing.bin"]);
+    bench.fail(&["demo", "--link-gbps", "0"], &["link rate 0 Gb/s"]);
+    bench.fail(&["demo", "--link-gbps", "nan"], &["link rate NaN Gb/s"]);
+    bench.fail(&["demo-rank"], &["run by `mgcomp demo --tcp` alone"]);
+    for usage in [
+        &["demo", "--ranks", "1"][..],
+        &["demo", "--policy", "fixed:lzma"],
+        &["demo", "--policy", "fixed:deflate"],
+        &["demo", "--lambda=-1"],
+        &["demo", "--element", "f32"],
+        &["demo", "--data", "empty.bin", "--element", "float32"],
+    ] {
+        assert_eq!(bench.run(usage).status.code(), Some(2), "{usage:?}");
+    }
+}
