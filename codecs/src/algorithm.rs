@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::set::{NumberSet, Numbered};
+
 /// How a payload is coded: the 4-bit field of Data-Ready and Write messages and of the frame header.
 ///
 /// Numbers are never reused. That a number has a name here does not mean that this version has the codec:
@@ -102,50 +104,22 @@ impl TryFrom<u8> for Algorithm {
     }
 }
 
-/// A set of algorithms, as a hello announces it: bit *n* stands for algorithm *n*.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct AlgorithmSet(u16);
+impl Numbered for Algorithm {
+    const ALL: &'static [Self] = &Self::ALL;
+
+    fn number(self) -> u8 {
+        self.number()
+    }
+}
+
+/// A set of algorithms.
+pub type AlgorithmSet = NumberSet<Algorithm>;
 
 impl AlgorithmSet {
     /// `none` and every algorithm that this version has a codec for.
     #[must_use]
     pub fn supported() -> Self {
         std::iter::once(Algorithm::None).chain(crate::codecs().map(crate::Codec::algorithm)).collect()
-    }
-
-    /// The set with these bits; bits without an algorithm are kept, so that a newer peer's set survives.
-    #[must_use]
-    pub const fn from_bits(bits: u16) -> Self {
-        Self(bits)
-    }
-
-    /// The bits as they go on the wire.
-    #[must_use]
-    pub const fn bits(self) -> u16 {
-        self.0
-    }
-
-    /// Whether the set holds `algorithm`.
-    #[must_use]
-    pub const fn contains(self, algorithm: Algorithm) -> bool {
-        self.0 >> algorithm.number() & 1 == 1
-    }
-
-    /// The named algorithms of the set, in the order of their numbers.
-    pub fn iter(self) -> impl Iterator<Item = Algorithm> {
-        Algorithm::ALL.into_iter().filter(move |&algorithm| self.contains(algorithm))
-    }
-
-    /// What is in both sets.
-    #[must_use]
-    pub const fn intersection(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-}
-
-impl FromIterator<Algorithm> for AlgorithmSet {
-    fn from_iter<I: IntoIterator<Item = Algorithm>>(algorithms: I) -> Self {
-        Self(algorithms.into_iter().fold(0, |bits, a| bits | 1 << a.number()))
     }
 }
 
@@ -173,6 +147,5 @@ mod tests {
             let expected = algorithm == Algorithm::None || crate::codec(algorithm).is_some();
             assert_eq!(set.contains(algorithm), expected, "{algorithm}");
         }
-        assert_eq!(set.intersection(AlgorithmSet::from_bits(0b11)).bits(), 0b11);
     }
 }

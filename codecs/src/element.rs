@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::set::{NumberSet, Numbered};
+
 /// How the bytes of a buffer are grouped into values.
 ///
 /// A hint for codecs only: it never changes which bits come back. What a reduction computes on is a
@@ -109,41 +111,16 @@ impl TryFrom<u8> for Element {
     }
 }
 
-/// A set of elements, as a hello announces it: bit *n* stands for the element with number *n*.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct ElementSet(u16);
+impl Numbered for Element {
+    const ALL: &'static [Self] = &Self::ALL;
 
-impl ElementSet {
-    /// All elements of this version.
-    #[must_use]
-    pub fn all() -> Self {
-        Element::ALL.into_iter().collect()
-    }
-
-    /// The set with these bits; bits without an element are kept, so that a newer peer's set survives.
-    #[must_use]
-    pub const fn from_bits(bits: u16) -> Self {
-        Self(bits)
-    }
-
-    /// The bits as they go on the wire.
-    #[must_use]
-    pub const fn bits(self) -> u16 {
-        self.0
-    }
-
-    /// Whether the set holds `element`.
-    #[must_use]
-    pub const fn contains(self, element: Element) -> bool {
-        self.0 >> element.number() & 1 == 1
+    fn number(self) -> u8 {
+        self.number()
     }
 }
 
-impl FromIterator<Element> for ElementSet {
-    fn from_iter<I: IntoIterator<Item = Element>>(elements: I) -> Self {
-        Self(elements.into_iter().fold(0, |bits, e| bits | 1 << e.number()))
-    }
-}
+/// A set of elements.
+pub type ElementSet = NumberSet<Element>;
 
 #[cfg(test)]
 mod tests {
@@ -158,13 +135,5 @@ mod tests {
         }
         assert!(Element::try_from(10).is_err());
         assert_eq!("float32".parse::<Element>(), Err(UnknownElement("float32".into())));
-    }
-
-    #[test]
-    fn sets_hold_what_was_put_in() {
-        let set: ElementSet = [Element::U8, Element::F8E5M2].into_iter().collect();
-        assert_eq!(set.bits(), 0b10_0000_0001);
-        assert!(set.contains(Element::U8) && set.contains(Element::F8E5M2) && !set.contains(Element::F32));
-        assert_eq!(ElementSet::all().bits(), 0x3ff);
     }
 }

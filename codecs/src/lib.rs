@@ -41,9 +41,11 @@ pub mod fpc;
 pub mod frame;
 pub mod line;
 mod packed;
+mod set;
 pub mod zvc;
 
 pub use algorithm::{Algorithm, AlgorithmSet, UnknownAlgorithm};
 pub use chunk::ChunkError;
 pub use codec::{Codec, LineBits, codec, codecs, line_bits, paper_bits};
 pub use element::{Element, ElementSet, UnknownElement};
+pub use set::{NumberSet, Numbered};

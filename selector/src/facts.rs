@@ -29,7 +29,7 @@ pub struct CheapFacts {
 impl CheapFacts {
     /// Whether the peer can take a payload coded by `algorithm`.
     #[must_use]
-    pub const fn allows(&self, algorithm: Algorithm) -> bool {
+    pub fn allows(&self, algorithm: Algorithm) -> bool {
         matches!(algorithm, Algorithm::None) || self.allowed.contains(algorithm)
     }
 

@@ -49,7 +49,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", num_args = 1..)]
     data: Vec<PathBuf>,
     /// What the bytes of the files are; without it their names tell (x.f32.bin), or they are u8
-    #[arg(long, requires = "data")]
+    #[arg(long, requires = "data", value_parser = crate::args::element())]
     element: Option<Element>,
     /// Run the ranks as processes that talk over TCP
     #[arg(long)]
