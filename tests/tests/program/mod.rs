@@ -10,21 +10,33 @@ use std::process::Command;
 /// # Panics
 /// If it does not build.
 pub(crate) fn program(package: &str, name: &str) -> PathBuf {
+    built(package, "--bin", Path::new(name))
+}
+
+/// The same for an example.
+#[allow(dead_code, reason = "not every test that runs programs runs examples")]
+pub(crate) fn example(package: &str, name: &str) -> PathBuf {
+    built(package, "--example", &Path::new("examples").join(name))
+}
+
+/// The target that lies at `path` in the profile's folder.
+fn built(package: &str, kind: &str, path: &Path) -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     // target/[triple/]profile/deps/test
     let profile_dir = test.ancestors().nth(2).expect("tests lie two folders deep");
-    let program = profile_dir.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    let program = profile_dir.join(path).with_extension(std::env::consts::EXE_EXTENSION);
+    let name = path.file_name().and_then(|name| name.to_str()).expect("targets have names");
     match std::env::var_os("CARGO") {
-        Some(cargo) => build(Command::new(cargo), package, name, profile_dir),
+        Some(cargo) => build(Command::new(cargo), package, [kind, name], profile_dir),
         // Started by hand: whatever is there has to do.
         None => assert!(program.exists(), "{} is not built", program.display()),
     }
     program
 }
 
-fn build(mut cargo: Command, package: &str, name: &str, profile_dir: &Path) {
+fn build(mut cargo: Command, package: &str, target: [&str; 2], profile_dir: &Path) {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
-    cargo.args(["build", "--quiet", "--package", package, "--bin", name, "--manifest-path"]).arg(manifest);
+    cargo.args(["build", "--quiet", "--package", package]).args(target).arg("--manifest-path").arg(manifest);
     let profile = profile_dir.file_name().and_then(|name| name.to_str()).expect("profiles have names");
     cargo.args(["--profile", if profile == "debug" { "dev" } else { profile }]);
     let mut target_dir = profile_dir.parent().expect("a profile's folder lies in another");

@@ -5,6 +5,7 @@
 
 mod bucket;
 pub mod loopback;
+mod movement;
 pub mod tcp;
 
 use std::any::Any;
@@ -113,6 +114,8 @@ impl fmt::Debug for Credit {
 pub type LinkSink = Arc<dyn Fn(LinkEvent) + Send + Sync>;
 
 /// A way to carry messages between the ranks of a job.
+///
+/// The first message to each peer is a hello: some links let nobody in without.
 pub trait Link: Send {
     /// Who this end is.
     fn position(&self) -> Position;
@@ -129,10 +132,14 @@ pub trait Link: Send {
     /// [`SendError`] if the peer is gone or does not drain its queue; the message is not sent then.
     fn send(&self, to: Rank, message: Message) -> Result<(), SendError>;
 
-    /// Whether bytes to or from `peer` have moved since, or are moving now.
+    /// Whether bytes have come from `peer` since then, or are on the way in either direction.
+    ///
+    /// What was handed over to be sent is no sign of life, and on the way only while it makes headway.
     fn moved_since(&self, peer: Rank, since: Instant) -> bool;
 
-    /// Sends what is queued for `peer`, then gives the peer up. Nothing more is reported of it.
+    /// Gives `peer` up, once what is queued for it is sent. Nothing more is reported of it from now on.
+    ///
+    /// The peer gets what it takes in bounded time, and nothing if there is no way to it yet.
     fn close(&self, peer: Rank);
 }
 

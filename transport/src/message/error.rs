@@ -1,6 +1,6 @@
 //! What can be wrong with a message.
 
-use super::{Kind, MAX_IN_FLIGHT, Status, VERSION};
+use super::{Kind, MAX_IN_FLIGHT, MIN_IN_FLIGHT, Status, VERSION};
 
 /// Why bytes are no message of this version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -89,7 +89,7 @@ pub enum Invalid {
     #[error("hello, byte 36: the window is 0 bytes")]
     Window,
     /// A hello that allows no request in flight, or more than there are ids.
-    #[error("hello, byte 44: {got} requests in flight; 1 to {MAX_IN_FLIGHT} may be")]
+    #[error("hello, byte 44: {got} requests in flight; {MIN_IN_FLIGHT} to {MAX_IN_FLIGHT} may be")]
     InFlight {
         /// The number of requests.
         got: u32,

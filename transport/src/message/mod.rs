@@ -55,7 +55,7 @@ pub use header::{Header, HeaderBytes};
 pub use hello::{Expected, Greeting, Hello, MAX_HELLO_LEN, Refusal, VERSION};
 pub use id::{MessageId, Tag};
 pub use kind::Kind;
-pub use limits::{Limits, MAX_IN_FLIGHT};
+pub use limits::{Limits, MAX_IN_FLIGHT, MIN_IN_FLIGHT};
 pub use rank::Rank;
 pub use read_request::ReadRequest;
 pub use secret::{Secret, SecretError};

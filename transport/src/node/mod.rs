@@ -58,6 +58,11 @@ use crate::payload::Payload;
 use crate::region::{Access, RegionError, RegionTable};
 use crate::session::{Request, Session, SessionConfig};
 
+/// How often an engine looks at the time, at most.
+const SHORTEST_TICK: Duration = Duration::from_millis(1);
+/// How often an engine looks at the time, at least.
+const LONGEST_TICK: Duration = Duration::from_secs(60);
+
 /// Settings of a node.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
@@ -124,14 +129,27 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node on `link` and greets all peers.
+    /// Starts a node on `link` and greets all peers. What it registers later, peers may ask for too early.
     ///
     /// # Errors
     /// [`NodeError`] if the settings cannot work or the system does not give what is needed.
     pub fn start(
+        link: Box<dyn Link>,
+        policy: Box<dyn Policy>,
+        config: NodeConfig,
+    ) -> Result<Self, NodeError> {
+        Self::start_with(link, policy, config, RegionTable::default())
+    }
+
+    /// As [`start`](Self::start), with regions that are open from the first request on.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_with(
         mut link: Box<dyn Link>,
         policy: Box<dyn Policy>,
         config: NodeConfig,
+        regions: RegionTable,
     ) -> Result<Self, NodeError> {
         config.limits.check().map_err(NodeError::Limits)?;
         if config.piece_bytes == 0 {
@@ -140,7 +158,7 @@ impl Node {
         let position = link.position();
         let (inputs, received) = mpsc::channel();
         let stats = Arc::<Mutex<Stats>>::default();
-        let regions = Arc::<RwLock<RegionTable>>::default();
+        let regions = Arc::new(RwLock::new(regions));
         let board = Arc::new(PeerBoard::new(position.rank, position.ranks));
 
         let sink = inputs.clone();
@@ -158,7 +176,7 @@ impl Node {
             board: board.clone(),
             replies: HashMap::new(),
             next_request: 0,
-            tick: (config.silence_timeout / 3).max(Duration::from_millis(1)),
+            tick: (config.silence_timeout / 3).clamp(SHORTEST_TICK, LONGEST_TICK),
         };
         let engine = thread::Builder::new()
             .name(format!("mgcomp-rank-{}", position.rank))

@@ -53,11 +53,11 @@ impl PeerBoard {
 
     /// Waits until no peer is at greeting any more, or `timeout` has passed; returns the states of all peers.
     pub(super) fn wait(&self, timeout: Duration) -> Vec<(Rank, PeerState)> {
-        let until = Instant::now() + timeout;
+        let until = Instant::now().checked_add(timeout);
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let peers = || (0..).map(Rank).zip(&*states).filter(|(rank, _)| *rank != self.local);
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
             if left.is_zero() || peers().all(|(_, state)| *state != PeerState::Greeting) {
                 return peers().map(|(rank, state)| (rank, state.clone())).collect();
             }

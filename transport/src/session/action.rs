@@ -67,7 +67,8 @@ pub enum Action {
         /// Bytes moved.
         result: Result<u64, TransferError>,
     },
-    /// The session is over; nothing follows. Close the link to the peer after what was sent.
+    /// The session is over: nothing follows but the failure of requests that are made later. Close the link to
+    /// the peer after what was sent.
     Close {
         /// Why.
         error: SessionError,

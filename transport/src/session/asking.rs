@@ -28,7 +28,7 @@ impl Session {
     pub(super) fn on_data(&mut self, answer: DataReady, payload: Payload) -> Result<(), SessionError> {
         let DataReady { id, algorithm, status } = answer;
         if self.requester.end_probe(id) {
-            return Ok(());
+            return Ok(check_payload(&payload, 0)?);
         }
         let piece = self.requester.piece(id).filter(|piece| matches!(piece.stage, Stage::AwaitingData));
         let piece = piece.ok_or(Violation::NoSuchRequest(id))?;

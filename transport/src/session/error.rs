@@ -119,7 +119,7 @@ impl SessionError {
         match self {
             Self::Malformed(error) => Some(error.refusal_status().unwrap_or(Status::Protocol)),
             Self::Violation(_) => Some(Status::Protocol),
-            Self::PeerRefused(status) => Some(*status),
+            Self::PeerRefused(status) => Some(*status).filter(|status| !status.is_good()),
             Self::Closed => Some(Status::Closing),
             // These peers are gone, know already, or do not listen.
             Self::Link(_) | Self::Refused(_) => None,

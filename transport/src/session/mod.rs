@@ -10,6 +10,7 @@ mod asking;
 mod config;
 mod error;
 mod inbox;
+mod life;
 mod request;
 mod requester;
 mod responder;
@@ -29,15 +30,9 @@ pub use request::{Request, RequestId};
 use self::inbox::{Inbox, Posted};
 use self::requester::{Finished, Requester};
 use self::responder::Responder;
-use crate::message::{
-    Address, DataReady, Expected, Greeting, Header, Hello, Limits, MessageError, MessageId, ReadRequest,
-    Status,
-};
+use crate::message::{DataReady, Greeting, Header, Hello, Limits, MessageError, MessageId, Status};
 use crate::payload::Payload;
 use crate::region::RegionTable;
-
-/// A probe is sent when this part of the silence timeout has passed without a word.
-const PROBE_FRACTION: u32 = 3;
 
 /// One side of the conversation between two ranks.
 #[derive(Debug)]
@@ -54,9 +49,10 @@ pub struct Session {
     actions: VecDeque<Action>,
 }
 
+/// A greeting that may take for ever is awaited until `None`.
 #[derive(Debug)]
 enum Phase {
-    Greeting { until: Instant },
+    Greeting { until: Option<Instant> },
     Open { limits: Limits, algorithms: AlgorithmSet },
     Over(SessionError),
 }
@@ -89,7 +85,7 @@ impl Session {
             elements: ElementSet::all(),
         });
         let mut session = Self {
-            phase: Phase::Greeting { until: now + config.greeting_timeout },
+            phase: Phase::Greeting { until: now.checked_add(config.greeting_timeout) },
             config,
             heard: now,
             requester: Requester::default(),
@@ -106,20 +102,6 @@ impl Session {
     /// The next thing to do, or `None` until something happens.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
-    }
-
-    /// When [`on_time`](Self::on_time) should be called next, if nothing else happens before.
-    #[must_use]
-    pub fn deadline(&self) -> Option<Instant> {
-        match self.phase {
-            Phase::Greeting { until } => Some(until),
-            Phase::Open { limits, .. } if self.waits_for_peer() => {
-                let timeout = self.config.silence_timeout;
-                let probes = self.requester.may_probe(limits);
-                Some(self.heard + if probes { timeout / PROBE_FRACTION } else { timeout })
-            }
-            Phase::Open { .. } | Phase::Over(_) => None,
-        }
     }
 
     /// Whether the hellos were exchanged and the session has not ended.
@@ -228,78 +210,6 @@ impl Session {
             _ => {}
         }
         self.start_pieces();
-    }
-
-    /// Bytes to or from the peer have moved, though no whole message came.
-    pub fn on_activity(&mut self, now: Instant) {
-        self.heard = now;
-    }
-
-    /// Time has passed: probes a silent peer, and gives it up in the end.
-    pub fn on_time(&mut self, now: Instant) {
-        match self.phase {
-            Phase::Greeting { until } if now >= until => {
-                self.close(SessionError::GreetingTimeout(self.config.greeting_timeout));
-            }
-            Phase::Open { limits, .. } if self.waits_for_peer() => self.check_silence(limits, now),
-            _ => {}
-        }
-    }
-
-    /// Ends the session: every request fails, the peer is told why where that helps it.
-    pub fn close(&mut self, error: SessionError) {
-        if matches!(self.phase, Phase::Over(_)) {
-            return;
-        }
-        if let Some(status) = error.farewell() {
-            self.send(Header::Hello(Hello::refusal(status)), Payload::empty());
-        }
-        let requests: Vec<_> = self.requester.take_all().chain(self.inbox.take_posted()).collect();
-        let receiving = self.jobs.drain().filter_map(|(_, job)| match job {
-            Job::DecodeSend { receive, .. } => Some(receive),
-            _ => None,
-        });
-        let requests: Vec<_> = requests.into_iter().chain(receiving).collect();
-        for request in requests {
-            let error = self.session_failed(error.clone());
-            self.deliver((request, Err(error)));
-        }
-        self.inbox = Inbox::default();
-        self.responder = Responder::default();
-        self.phase = Phase::Over(error.clone());
-        self.actions.push_back(Action::Close { error });
-    }
-
-    fn on_hello(&mut self, hello: Hello) -> Result<(), SessionError> {
-        let greeting = match (hello, &self.phase) {
-            (Hello::Refusal(refusal), _) => return Err(SessionError::Refused(refusal.status())),
-            (Hello::Greeting(_), Phase::Open { .. }) => return Err(Violation::SecondHello.into()),
-            (Hello::Greeting(greeting), _) => greeting,
-        };
-        let SessionConfig { secret, ranks, local: own, peer, .. } = self.config;
-        let expected = Expected { secret, ranks, own, peer: Some(peer) };
-        greeting.verify(&expected).map_err(SessionError::PeerRefused)?;
-        let algorithms = AlgorithmSet::supported().intersection(greeting.algorithms);
-        self.phase = Phase::Open { limits: greeting.limits, algorithms };
-        Ok(())
-    }
-
-    fn check_silence(&mut self, limits: Limits, now: Instant) {
-        let silent_for = now.saturating_duration_since(self.heard);
-        let timeout = self.config.silence_timeout;
-        if silent_for >= timeout {
-            self.close(SessionError::Silent(timeout));
-        } else if silent_for >= timeout / PROBE_FRACTION
-            && self.requester.may_probe(limits)
-            && let Some(id) = self.requester.start_probe()
-        {
-            let probe = ReadRequest { id, address: Address::new(0, 0), length: 0 };
-            self.send(Header::ReadRequest(probe), Payload::empty());
-        }
-    }
-
-    fn waits_for_peer(&self) -> bool {
-        self.requester.is_busy() || self.inbox.is_waiting()
     }
 
     fn encode(&mut self, job: JobId, source: Payload, element: Element, stream: Stream) {

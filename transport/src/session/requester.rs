@@ -1,6 +1,6 @@
 //! The side of a session that asks: cuts requests into pieces and keeps them within the peer's limits.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use mgcomp_codecs::Algorithm;
 
@@ -17,9 +17,13 @@ pub(super) enum Lane {
     Tagged,
 }
 
+/// Counts transfers in the order of submission. Whoever makes requests may use a `RequestId` twice.
+type TransferNumber = u64;
+
 /// A request that is being worked on.
 #[derive(Debug)]
 struct Transfer {
+    id: RequestId,
     request: Request,
     length: u64,
     /// Where the next piece starts; `None` once the last one has.
@@ -31,7 +35,7 @@ struct Transfer {
 /// A part of a transfer that is in one message.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
-    pub(super) transfer: RequestId,
+    transfer: TransferNumber,
     pub(super) lane: Lane,
     pub(super) offset: u64,
     pub(super) length: u32,
@@ -63,10 +67,13 @@ pub(super) type Finished = (RequestId, Result<u64, TransferError>);
 
 #[derive(Debug, Default)]
 pub(super) struct Requester {
-    transfers: HashMap<RequestId, Transfer>,
+    transfers: BTreeMap<TransferNumber, Transfer>,
+    next_transfer: TransferNumber,
     /// Transfers with pieces yet to start, by lane, in the order of submission.
     memory: LaneState,
     tagged: LaneState,
+    /// Whether it is the sends' turn.
+    sends_next: bool,
     pieces: HashMap<MessageId, Piece>,
     /// The read of no bytes that finds out whether the peer is there.
     probe: Option<MessageId>,
@@ -77,7 +84,7 @@ pub(super) struct Requester {
 
 #[derive(Debug, Default)]
 struct LaneState {
-    waiting: VecDeque<RequestId>,
+    waiting: VecDeque<TransferNumber>,
     in_flight: u32,
     in_flight_bytes: u64,
 }
@@ -87,18 +94,27 @@ impl Requester {
     pub(super) fn submit(&mut self, id: RequestId, request: Request) {
         let length = request.memory().capacity();
         let lane = if matches!(request, Request::Send { .. }) { Lane::Tagged } else { Lane::Memory };
-        self.lane(lane).waiting.push_back(id);
-        self.transfers.insert(id, Transfer { request, length, next: Some(0), in_flight: 0, failed: None });
+        let number = self.next_transfer;
+        self.next_transfer += 1;
+        self.lane(lane).waiting.push_back(number);
+        let transfer = Transfer { id, request, length, next: Some(0), in_flight: 0, failed: None };
+        self.transfers.insert(number, transfer);
     }
 
-    /// The next piece that the peer's limits allow to start, with its request.
+    /// The next piece that the peer's limits allow to start, with its request. Lanes take turns: where few
+    /// requests may be in flight, a long read must not hold up sends either.
     pub(super) fn start_piece(&mut self, limits: Limits, piece_bytes: u32) -> Option<(MessageId, Request)> {
-        [Lane::Memory, Lane::Tagged].into_iter().find_map(|lane| self.start_in(lane, limits, piece_bytes))
+        let lanes = if self.sends_next { [Lane::Tagged, Lane::Memory] } else { [Lane::Memory, Lane::Tagged] };
+        let started =
+            lanes.into_iter().find_map(|lane| Some((lane, self.start_in(lane, limits, piece_bytes)?)));
+        let (lane, piece) = started?;
+        self.sends_next = lane == Lane::Memory;
+        Some(piece)
     }
 
     fn start_in(&mut self, lane: Lane, limits: Limits, piece_bytes: u32) -> Option<(MessageId, Request)> {
-        let transfer_id = *self.lane(lane).waiting.front()?;
-        let transfer = self.transfers.get_mut(&transfer_id)?;
+        let number = *self.lane(lane).waiting.front()?;
+        let transfer = self.transfers.get(&number)?;
         let offset = transfer.next?;
         let most = match lane {
             Lane::Memory => longest_message(limits).min(u64::from(piece_bytes)),
@@ -109,7 +125,7 @@ impl Requester {
             return None;
         }
         let id = self.free_id()?;
-        let transfer = self.transfers.get_mut(&transfer_id)?;
+        let transfer = self.transfers.get_mut(&number)?;
         let end = offset + u64::from(length);
         transfer.next = (end < transfer.length).then_some(end);
         transfer.in_flight += 1;
@@ -129,7 +145,7 @@ impl Requester {
         if lane == Lane::Tagged {
             self.unsent.push_back(id);
         }
-        self.pieces.insert(id, Piece { transfer: transfer_id, lane, offset, length, stage });
+        self.pieces.insert(id, Piece { transfer: number, lane, offset, length, stage });
         Some((id, request))
     }
 
@@ -187,7 +203,7 @@ impl Requester {
             return None;
         }
         let transfer = self.transfers.remove(&piece.transfer)?;
-        Some((piece.transfer, transfer.failed.map_or(Ok(transfer.length), Err)))
+        Some((transfer.id, transfer.failed.map_or(Ok(transfer.length), Err)))
     }
 
     /// Whether a probe may start: none is under way, and the peer takes one more request.
@@ -215,9 +231,9 @@ impl Requester {
         !self.transfers.is_empty()
     }
 
-    /// Removes all requests.
+    /// Removes all requests; returns them in the order of submission.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = RequestId> + use<> {
-        std::mem::take(self).transfers.into_keys()
+        std::mem::take(self).transfers.into_values().map(|transfer| transfer.id)
     }
 
     fn in_flight(&self) -> u32 {

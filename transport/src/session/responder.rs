@@ -59,4 +59,9 @@ impl Responder {
     pub(super) fn is_idle(&self) -> bool {
         self.served.is_empty() && self.memory_bytes == 0 && self.tagged_bytes == 0
     }
+
+    #[cfg(test)]
+    pub(super) fn may_take_one_more(&self, limits: Limits) -> bool {
+        self.served.len() < limits.max_in_flight as usize
+    }
 }

@@ -1,17 +1,20 @@
 //! Making connections: the higher rank connects to the lower one, and shows first that it belongs to the job.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-use super::peer::{Connection, Movement};
+use super::peer::{Connection, discard};
 use super::record::{self, RecordReader};
+use crate::link::movement::Movement;
 use crate::link::{LinkError, LinkEvent, LinkSink, Message};
 use crate::message::{Expected, Header, Hello, MAX_HELLO_LEN, Rank, Status};
 use crate::payload::Payload;
@@ -20,7 +23,7 @@ use crate::payload::Payload;
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a stranger that was refused may take to read why.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
-/// Strangers whose hello is awaited at once.
+/// Strangers whose hello is awaited at once; with more, who came first has to go.
 const STRANGERS: usize = 64;
 /// How long one attempt to connect may take.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -33,6 +36,8 @@ pub(super) async fn connect(peer: Rank, address: String, limit: Duration) -> Res
     loop {
         let attempt = timeout(ATTEMPT_TIMEOUT, TcpStream::connect(&address)).await;
         let text = match attempt {
+            // Where nobody listens on this machine, a socket can get the very port that it asks for.
+            Ok(Ok(stream)) if is_own(&stream) => "it does not listen yet".to_owned(),
             Ok(Ok(stream)) => return Ok(Connection { stream, records: 0 }),
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no answer".to_owned(),
@@ -42,6 +47,11 @@ pub(super) async fn connect(peer: Rank, address: String, limit: Duration) -> Res
         }
         sleep(ATTEMPT_PAUSE).await;
     }
+}
+
+/// Whether both ends of a connection are the same socket.
+fn is_own(stream: &TcpStream) -> bool {
+    stream.local_addr().is_ok_and(|local| stream.peer_addr().is_ok_and(|peer| local == peer))
 }
 
 /// Receives the connections of the ranks above this one.
@@ -59,18 +69,22 @@ pub(super) type Seats = std::sync::Mutex<Vec<Option<mpsc::Sender<Connection>>>>;
 impl Acceptor {
     /// Accepts connections until the link ends.
     pub(super) async fn run(self: Arc<Self>, listener: TcpListener) {
-        let strangers = Arc::new(Semaphore::new(STRANGERS));
+        let mut strangers = VecDeque::<AbortHandle>::new();
         loop {
-            let Ok(seat) = strangers.clone().acquire_owned().await else { return };
             match listener.accept().await {
                 Ok((stream, address)) => {
                     let acceptor = self.clone();
-                    tokio::spawn(async move {
+                    let welcome = async move {
                         if timeout(HELLO_TIMEOUT, acceptor.welcome(stream)).await.is_err() {
                             tracing::warn!(%address, "no hello in time");
                         }
-                        drop(seat);
-                    });
+                    };
+                    strangers.retain(|stranger| !stranger.is_finished());
+                    if strangers.len() >= STRANGERS {
+                        // Members say hello at once: who has waited longest is no member.
+                        strangers.pop_front().iter().for_each(AbortHandle::abort);
+                    }
+                    strangers.push_back(tokio::spawn(welcome).abort_handle());
                 }
                 Err(error) => {
                     // Out of file descriptors, say: others may close some.
@@ -122,6 +136,9 @@ impl Acceptor {
         greeting.verify(&self.expected)?;
         let mut seats = self.seats.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let seat = seats.get_mut(greeting.rank.0 as usize).and_then(Option::take).ok_or(Status::WrongRank)?;
+        if seat.is_closed() {
+            return Err(Status::Closing); // this side has given the rank up in the meantime
+        }
         Ok((greeting.rank, message, seat))
     }
 }
@@ -132,7 +149,6 @@ async fn refuse(mut stream: TcpStream, status: Status) -> io::Result<()> {
     let payload = Payload::empty().bytes().cloned().unwrap_or_default();
     record::write(&mut stream, &refusal, payload, &Movement::new()).await?;
     stream.shutdown().await?;
-    let mut ignored = [0; 512];
-    while stream.read(&mut ignored).await? > 0 {}
+    discard(&mut stream).await;
     Ok(())
 }

@@ -13,7 +13,7 @@ mod record;
 use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 pub use rank_file::{RankFile, RankFileError};
 
 use self::handshake::{Acceptor, Seats, connect};
-use self::peer::{Connection, Movement, Outgoing, PeerTask};
+use self::peer::{Connection, Outgoing, PeerTask, Traffic};
 use super::bucket::TokenBucket;
 use super::{Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError, Shaping};
 use crate::message::{Expected, Limits, MAX_HEADER_LEN, Rank};
@@ -66,8 +66,7 @@ struct Peer {
     outbox: Mutex<Option<mpsc::UnboundedSender<Outgoing>>>,
     closed: watch::Sender<bool>,
     silenced: Arc<AtomicBool>,
-    queued_bytes: Arc<AtomicU64>,
-    movement: Arc<Movement>,
+    traffic: Arc<Traffic>,
 }
 
 /// The other side of it: what the peer's task gets.
@@ -75,8 +74,7 @@ struct PeerEnd {
     outbox: mpsc::UnboundedReceiver<Outgoing>,
     closed: watch::Receiver<bool>,
     silenced: Arc<AtomicBool>,
-    queued_bytes: Arc<AtomicU64>,
-    movement: Arc<Movement>,
+    traffic: Arc<Traffic>,
 }
 
 impl Tcp {
@@ -176,22 +174,24 @@ impl Link for Tcp {
         if bytes > longest {
             return Err(SendError::TooLong { bytes, limit: longest });
         }
-        let queued_bytes = peer.queued_bytes.load(Ordering::SeqCst);
+        let outbox = peer.outbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let outbox = outbox.as_ref().filter(|outbox| !outbox.is_closed()).ok_or(SendError::Closed(to))?;
+        let queued_bytes = peer.traffic.queued_bytes.load(Ordering::SeqCst);
         if queued_bytes.saturating_add(bytes) > limit {
             return Err(SendError::Full { queued_bytes, limit });
         }
-        let outbox = peer.outbox.lock().unwrap_or_else(PoisonError::into_inner);
-        let outbox = outbox.as_ref().ok_or(SendError::Closed(to))?;
         if let Some(port) = &self.port {
             let mut port = port.lock().unwrap_or_else(PoisonError::into_inner);
-            outgoing.at = Some(port.arrival(bytes, Instant::now()));
+            let at = port.arrival(bytes, Instant::now());
+            peer.traffic.written.note(at);
+            outgoing.at = Some(at);
         }
-        peer.queued_bytes.fetch_add(bytes, Ordering::SeqCst);
+        peer.traffic.queued_bytes.fetch_add(bytes, Ordering::SeqCst);
         outbox.send(outgoing).map_err(|_| SendError::Closed(to))
     }
 
     fn moved_since(&self, peer: Rank, since: Instant) -> bool {
-        self.peer(peer).is_some_and(|peer| peer.movement.since(since))
+        self.peer(peer).is_some_and(|peer| peer.traffic.moved_since(since))
     }
 
     fn close(&self, peer: Rank) {
@@ -216,16 +216,14 @@ impl Peer {
     fn new() -> (Self, PeerEnd) {
         let (outbox, outbox_end) = mpsc::unbounded_channel();
         let (closed, closed_end) = watch::channel(false);
-        let (silenced, queued_bytes, movement) =
-            (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default(), Arc::new(Movement::new()));
+        let (silenced, traffic) = (Arc::<AtomicBool>::default(), Arc::new(Traffic::new()));
         let end = PeerEnd {
             outbox: outbox_end,
             closed: closed_end,
             silenced: silenced.clone(),
-            queued_bytes: queued_bytes.clone(),
-            movement: movement.clone(),
+            traffic: traffic.clone(),
         };
-        (Self { outbox: Mutex::new(Some(outbox)), closed, silenced, queued_bytes, movement }, end)
+        (Self { outbox: Mutex::new(Some(outbox)), closed, silenced, traffic }, end)
     }
 }
 
@@ -268,8 +266,7 @@ impl Server {
             peer,
             outbox: end.outbox,
             closed: end.closed,
-            queued_bytes: end.queued_bytes,
-            movement: end.movement,
+            traffic: end.traffic,
             record_limit: self.record_limit,
             sink,
         };

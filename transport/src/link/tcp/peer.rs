@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{sleep, sleep_until, timeout};
 
 use super::record::{self, RecordReader};
+use crate::link::movement::Movement;
 use crate::link::{Credit, LinkError, LinkEvent, LinkSink};
 use crate::message::{Header, Rank};
 
@@ -39,25 +40,25 @@ impl Outgoing {
     }
 }
 
-/// When bytes last moved on a connection.
+/// What goes on between this rank and a peer.
 #[derive(Debug)]
-pub(super) struct Movement {
-    base: Instant,
-    nanos: AtomicU64,
+pub(super) struct Traffic {
+    /// Bytes of messages that are not written yet, or not to the end.
+    pub(super) queued_bytes: AtomicU64,
+    pub(super) written: Movement,
+    pub(super) read: Movement,
 }
 
-impl Movement {
+impl Traffic {
     pub(super) fn new() -> Self {
-        Self { base: Instant::now(), nanos: AtomicU64::new(0) }
+        Self { queued_bytes: AtomicU64::new(0), written: Movement::new(), read: Movement::new() }
     }
 
-    pub(super) fn note(&self, now: Instant) {
-        let nanos = now.saturating_duration_since(self.base).as_nanos() as u64;
-        self.nanos.store(nanos, Ordering::Relaxed);
-    }
-
-    pub(super) fn since(&self, since: Instant) -> bool {
-        self.base + Duration::from_nanos(self.nanos.load(Ordering::Relaxed)) > since
+    /// What was written may still lie in a buffer of this machine's while the peer hangs. So writing counts only
+    /// while there is more to write: then those buffers are full, and headway is the peer's.
+    pub(super) fn moved_since(&self, since: Instant) -> bool {
+        let writing = self.queued_bytes.load(Ordering::SeqCst) > 0;
+        self.read.since(since) || writing && self.written.since(since)
     }
 }
 
@@ -76,8 +77,7 @@ pub(super) struct PeerTask {
     pub(super) outbox: mpsc::UnboundedReceiver<Outgoing>,
     /// Turns true when this side closes.
     pub(super) closed: watch::Receiver<bool>,
-    pub(super) queued_bytes: Arc<AtomicU64>,
-    pub(super) movement: Arc<Movement>,
+    pub(super) traffic: Arc<Traffic>,
     pub(super) record_limit: u64,
     pub(super) sink: LinkSink,
 }
@@ -104,18 +104,18 @@ impl PeerTask {
         // Small messages are not to wait for more; where the option is missing they are merely slower.
         let _ = connection.stream.set_nodelay(true);
         let (incoming, outgoing) = connection.stream.into_split();
-        let movement = self.movement.clone();
+        let traffic = self.traffic.clone();
         let reader = RecordReader {
             stream: BufReader::with_capacity(64 << 10, incoming),
             peer: self.peer,
             record: connection.records,
             limit: self.record_limit,
-            movement: &movement,
+            movement: &traffic.read,
         };
         let (peer, sink, closed) = (self.peer, self.sink.clone(), self.closed.clone());
         let mut receiving = pin!(receive(reader, &sink));
         let transmitted = tokio::select! {
-            event = &mut receiving => return Some(event),
+            event = &mut receiving => return event,
             transmitted = self.transmit(outgoing) => transmitted,
             () = flush_deadline(closed) => return None,
         };
@@ -128,7 +128,7 @@ impl PeerTask {
             Err(error) => {
                 let error = LinkError::io("writing to rank", peer, &error);
                 let farewell = timeout(FAREWELL_TIMEOUT, receiving).await;
-                Some(farewell.unwrap_or(LinkEvent::Closed { peer, error }))
+                farewell.unwrap_or(Some(LinkEvent::Closed { peer, error }))
             }
         }
     }
@@ -140,8 +140,8 @@ impl PeerTask {
                 sleep_until(at.into()).await;
             }
             let len = message.wire_len();
-            record::write(&mut stream, &message.header, message.payload, &self.movement).await?;
-            self.queued_bytes.fetch_sub(len, Ordering::SeqCst);
+            record::write(&mut stream, &message.header, message.payload, &self.traffic.written).await?;
+            self.traffic.queued_bytes.fetch_sub(len, Ordering::SeqCst);
         }
         stream.shutdown().await
     }
@@ -154,21 +154,35 @@ async fn flush_deadline(mut closed: watch::Receiver<bool>) {
     sleep(FLUSH_TIMEOUT).await;
 }
 
-/// Hands messages up until the stream ends; returns how it did.
-async fn receive(mut reader: RecordReader<'_, BufReader<OwnedReadHalf>>, sink: &LinkSink) -> LinkEvent {
+/// Hands messages up until the stream ends; returns how it did, unless that is of no more interest.
+async fn receive(
+    mut reader: RecordReader<'_, BufReader<OwnedReadHalf>>,
+    sink: &LinkSink,
+) -> Option<LinkEvent> {
     let from = reader.peer;
     let unseen = Arc::new(Semaphore::new(UNSEEN_BYTES as usize));
     loop {
         let message = match reader.next().await {
             Ok(message) => message,
-            Err(error) => return LinkEvent::Closed { peer: from, error },
+            Err(error) => return Some(LinkEvent::Closed { peer: from, error }),
         };
         let permits = u32::try_from(message.len()).unwrap_or(UNSEEN_BYTES).clamp(1, UNSEEN_BYTES);
         // The semaphore is never closed, so this only waits.
         let credit = unseen.clone().acquire_many_owned(permits).await.map_or(Credit::none(), Credit::holding);
         match record::split(message) {
             Ok(message) => sink(LinkEvent::Message { from, message, credit }),
-            Err(error) => return LinkEvent::Malformed { from, error },
+            Err(error) => {
+                sink(LinkEvent::Malformed { from, error });
+                // Not the end of the connection: the peer may still be told what was wrong.
+                discard(&mut reader.stream).await;
+                return None;
+            }
         }
     }
+}
+
+/// Reads a stream to its end for nothing.
+pub(super) async fn discard(stream: &mut (impl AsyncRead + Unpin)) {
+    let mut ignored = [0; 4096];
+    while stream.read(&mut ignored).await.is_ok_and(|read| read > 0) {}
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::peer::Movement;
+use crate::link::movement::Movement;
 use crate::link::{LinkError, Message};
 use crate::message::{Header, MessageError, Rank};
 use crate::payload::Payload;

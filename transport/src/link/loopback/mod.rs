@@ -1,14 +1,13 @@
 //! Ranks in one process: messages move by reference, at the pace of memory or of a link that is imitated.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+mod wire;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Instant;
 
-use super::bucket::TokenBucket;
+use self::wire::{Delivery, Wire};
+use super::movement::Movement;
 use super::{Credit, Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError, Shaping};
 use crate::message::Rank;
 
@@ -19,8 +18,8 @@ pub const DEFAULT_QUEUE_BYTES: u64 = 1 << 30;
 pub struct Loopback {
     fabric: Arc<Fabric>,
     rank: Rank,
-    /// Ends the wire thread with the last rank.
-    wire: Option<Sender<Delivery>>,
+    /// What imitates a slow link, if one is imitated; ends with the last rank.
+    wire: Option<Arc<Wire>>,
 }
 
 struct Fabric {
@@ -28,32 +27,24 @@ struct Fabric {
     queue_limit: u64,
     ears: Vec<Mutex<Ear>>,
     paths: Vec<Path>,
-    /// What each rank's port into the fabric is occupied by, where a link is imitated.
-    ports: Vec<Option<Mutex<TokenBucket>>>,
 }
 
 /// Where a rank hears of events; keeps them until it has started to listen.
 enum Ear {
     Waiting(Vec<LinkEvent>),
     Listening(LinkSink),
+    Gone,
 }
 
 /// The way from one rank to another.
-#[derive(Default)]
 struct Path {
+    /// By the rank that it starts from, or because the other is gone.
     closed: AtomicBool,
     queued_bytes: AtomicU64,
+    movement: Movement,
 }
 
-/// A message that arrives later.
-struct Delivery {
-    at: Instant,
-    sequence: u64,
-    from: Rank,
-    to: Rank,
-    parcel: Parcel,
-}
-
+/// What one rank hands another.
 enum Parcel {
     Message(Message, Credit),
     Close,
@@ -83,25 +74,29 @@ impl Loopback {
             ranks,
             queue_limit: queue_bytes,
             ears: (0..count).map(|_| Mutex::new(Ear::Waiting(Vec::new()))).collect(),
-            paths: (0..count * count).map(|_| Path::default()).collect(),
-            ports: (0..count).map(|_| shaping.map(|s| Mutex::new(TokenBucket::new(s)))).collect(),
+            paths: (0..count * count).map(|_| Path::new()).collect(),
         });
-        let wire = match shaping {
-            Some(_) => Some(start_wire(fabric.clone())?),
-            None => None,
+        let start_wire = |shaping| {
+            let fabric = fabric.clone();
+            let deliver = move |Delivery { from, to, parcel, .. }: Delivery| fabric.deliver(from, to, parcel);
+            Wire::start(ranks, shaping, deliver)
+                .map(Arc::new)
+                .map_err(|error| LinkError::io("starting the wire thread of", "loopback", &error))
         };
+        let wire = shaping.map(start_wire).transpose()?;
         let end = |rank| Self { fabric: fabric.clone(), rank: Rank(rank), wire: wire.clone() };
         Ok((0..ranks).map(end).collect())
     }
 
     fn post(&self, to: Rank, bytes: u64, parcel: Parcel) {
-        let (Some(wire), Some(port)) = (&self.wire, &self.fabric.ports[self.rank.0 as usize]) else {
-            return self.fabric.deliver(self.rank, to, parcel);
-        };
-        let mut port = port.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = port.arrival(bytes, Instant::now());
-        // Sent under the lock, so that the wire sees each port's messages in order.
-        let _ = wire.send(Delivery { at, sequence: 0, from: self.rank, to, parcel });
+        let movement = &self.fabric.path(self.rank, to).movement;
+        match &self.wire {
+            Some(wire) => movement.note(wire.post(self.rank, to, bytes, parcel)),
+            None => {
+                movement.note(Instant::now());
+                self.fabric.deliver(self.rank, to, parcel);
+            }
+        }
     }
 }
 
@@ -112,11 +107,10 @@ impl Link for Loopback {
 
     fn start(&mut self, sink: LinkSink) -> Result<(), LinkError> {
         let mut ear = self.fabric.ear(self.rank);
-        match std::mem::replace(&mut *ear, Ear::Listening(sink.clone())) {
-            // Reported under the lock: nothing that comes now may overtake.
-            Ear::Waiting(events) => events.into_iter().for_each(|event| sink(event)),
-            Ear::Listening(_) => return Err(LinkError::StartedTwice),
-        }
+        let Ear::Waiting(events) = &mut *ear else { return Err(LinkError::StartedTwice) };
+        // Reported under the lock: nothing that comes now may overtake.
+        events.drain(..).for_each(|event| sink(event));
+        *ear = Ear::Listening(sink);
         Ok(())
     }
 
@@ -136,10 +130,11 @@ impl Link for Loopback {
         Ok(())
     }
 
-    fn moved_since(&self, peer: Rank, _: Instant) -> bool {
-        // What is under way is moving: the fabric itself never stalls.
-        let queued = |from, to| self.fabric.path(from, to).queued_bytes.load(Ordering::SeqCst) > 0;
-        self.wire.is_some() && (queued(self.rank, peer) || queued(peer, self.rank))
+    fn moved_since(&self, peer: Rank, since: Instant) -> bool {
+        let moved = |from, to, since| self.fabric.path(from, to).movement.since(since);
+        // Of what goes out, only what has not arrived counts. The fabric itself never stalls.
+        self.position().is_peer(peer)
+            && (moved(peer, self.rank, since) || moved(self.rank, peer, since.max(Instant::now())))
     }
 
     fn close(&self, peer: Rank) {
@@ -154,6 +149,9 @@ impl Link for Loopback {
 impl Drop for Loopback {
     fn drop(&mut self) {
         self.position().peers().for_each(|peer| self.close(peer));
+        // Events that wait hold the fabric, which holds them: without this, neither would ever go.
+        let ear = std::mem::replace(&mut *self.fabric.ear(self.rank), Ear::Gone);
+        drop(ear); // after the lock
     }
 }
 
@@ -171,6 +169,12 @@ impl Drop for Queued {
     }
 }
 
+impl Path {
+    fn new() -> Self {
+        Self { closed: AtomicBool::new(false), queued_bytes: AtomicU64::new(0), movement: Movement::new() }
+    }
+}
+
 impl Fabric {
     fn path(&self, from: Rank, to: Rank) -> &Path {
         &self.paths[from.0 as usize * self.ranks as usize + to.0 as usize]
@@ -183,70 +187,19 @@ impl Fabric {
         }
         let event = match parcel {
             Parcel::Message(message, credit) => LinkEvent::Message { from, message, credit },
-            Parcel::Close => LinkEvent::Closed { peer: from, error: LinkError::PeerClosed(from) },
+            Parcel::Close => {
+                self.path(to, from).closed.store(true, Ordering::SeqCst);
+                LinkEvent::Closed { peer: from, error: LinkError::PeerClosed(from) }
+            }
         };
         match &mut *self.ear(to) {
             Ear::Waiting(events) => events.push(event),
             Ear::Listening(sink) => sink(event),
+            Ear::Gone => {}
         }
     }
 
     fn ear(&self, rank: Rank) -> MutexGuard<'_, Ear> {
         self.ears[rank.0 as usize].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Starts the thread that hands over what is under way when its time has come.
-fn start_wire(fabric: Arc<Fabric>) -> Result<Sender<Delivery>, LinkError> {
-    let (sender, receiver) = mpsc::channel();
-    thread::Builder::new()
-        .name("mgcomp-wire".into())
-        .spawn(move || run_wire(&fabric, &receiver))
-        .map_err(|error| LinkError::io("starting the wire thread of", "loopback", &error))?;
-    Ok(sender)
-}
-
-fn run_wire(fabric: &Fabric, incoming: &Receiver<Delivery>) {
-    let mut under_way = BinaryHeap::new();
-    let mut sequence = 0;
-    loop {
-        let now = Instant::now();
-        while under_way.peek().is_some_and(|Reverse(next): &Reverse<Delivery>| next.at <= now) {
-            if let Some(Reverse(next)) = under_way.pop() {
-                fabric.deliver(next.from, next.to, next.parcel);
-            }
-        }
-        let received = match under_way.peek() {
-            Some(Reverse(next)) => incoming.recv_timeout(next.at.saturating_duration_since(now)),
-            None => incoming.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        };
-        match received {
-            Ok(delivery) => {
-                sequence += 1;
-                under_way.push(Reverse(Delivery { sequence, ..delivery }));
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return, // every end is gone: nobody listens
-        }
-    }
-}
-
-impl PartialEq for Delivery {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.sequence) == (other.at, other.sequence)
-    }
-}
-
-impl Eq for Delivery {}
-
-impl PartialOrd for Delivery {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Delivery {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.sequence).cmp(&(other.at, other.sequence))
     }
 }

@@ -1,0 +1,152 @@
+//! Three ranks over TCP, each a process of its own, and what the others make of it when one is gone.
+#![cfg(unix)]
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Nothing here takes this long unless it hangs.
+const HANGS: Duration = Duration::from_secs(50);
+/// In which time a rank must have noticed that another is gone.
+const NOTICED: Duration = Duration::from_secs(5);
+/// How long a rank may be silent.
+const SILENCE_MS: u32 = 1500;
+
+/// A rank in a process, which ends with the test.
+struct Process {
+    child: Child,
+    stdin: ChildStdin,
+    lines: Receiver<String>,
+}
+
+impl Process {
+    fn start(rank: usize) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tcp_rank"))
+            .args([rank.to_string(), SILENCE_MS.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (report, lines) = mpsc::channel();
+        thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| report.send(line)));
+        Self { stdin: child.stdin.take().unwrap(), child, lines }
+    }
+
+    /// The next line that starts with `start`; others are passed over. Fails if it does not come before `until`.
+    #[track_caller]
+    fn line(&self, start: &str, until: Instant) -> String {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let line = self.lines.recv_timeout(left);
+            let line = line.unwrap_or_else(|error| panic!("no line {start:?} in time: {error}"));
+            assert!(!line.starts_with("WRONG"), "{line}");
+            if line.starts_with(start) {
+                return line;
+            }
+        }
+    }
+
+    /// Waits until bytes went to and fro between this rank and `peer` three times more.
+    #[track_caller]
+    fn goes_on_with(&self, peer: usize) {
+        (0..3).for_each(|_| drop(self.line(&format!("ROUND {peer} "), Instant::now() + HANGS)));
+    }
+
+    fn tell(&mut self, line: &str) {
+        writeln!(self.stdin, "{line}").unwrap();
+    }
+
+    fn signal(&self, signal: &str) {
+        let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
+        assert!(status.success(), "kill {signal}");
+    }
+
+    /// Tells the rank to leave, and waits until it has.
+    #[track_caller]
+    fn leave(mut self) {
+        self.tell("leave");
+        let until = Instant::now() + HANGS;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(Instant::now() < until, "hangs instead of leaving");
+            thread::sleep(Duration::from_millis(5));
+        };
+        assert!(status.success(), "{status}");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill(); // has ended already, if all went well
+        let _ = self.child.wait();
+    }
+}
+
+/// Three ranks that are busy with each other.
+fn start() -> [Process; 3] {
+    let mut processes = [0, 1, 2].map(Process::start);
+    let listening = |process: &Process| process.line("LISTENING ", Instant::now() + HANGS)[10..].to_owned();
+    let addresses = processes.each_ref().map(listening);
+    let rank_file = serde_json::json!({ "secret": "0123456789abcdef0123456789abcdef", "ranks": addresses });
+    processes.iter_mut().for_each(|process| process.tell(&rank_file.to_string()));
+    for (rank, process) in processes.iter().enumerate() {
+        (0..3).filter(|&peer| peer != rank).for_each(|peer| process.goes_on_with(peer));
+    }
+    processes
+}
+
+/// Checks that ranks 0 and 2 have both lost rank 1 by now or soon, and go on with each other. Returns what they
+/// say of rank 1.
+fn others_go_on(rank_0: &Process, rank_2: &Process, since: Instant) -> [String; 2] {
+    let lost = [rank_0, rank_2].map(|process| process.line("LOST ", since + NOTICED));
+    assert!(lost.iter().all(|line| line.starts_with("LOST 1 ")), "{lost:?}");
+    rank_0.goes_on_with(2);
+    rank_2.goes_on_with(0);
+    lost
+}
+
+#[test]
+fn others_go_on_when_a_process_is_killed() {
+    let [rank_0, mut rank_1, rank_2] = start();
+    let killed = Instant::now();
+    rank_1.child.kill().unwrap(); // SIGKILL
+    let lost = others_go_on(&rank_0, &rank_2, killed);
+    println!("{lost:?}");
+    rank_0.leave();
+    rank_2.leave();
+}
+
+#[test]
+fn others_go_on_when_a_process_stops() {
+    let [rank_0, rank_1, rank_2] = start();
+    let stopped = Instant::now();
+    rank_1.signal("-STOP");
+    let lost = others_go_on(&rank_0, &rank_2, stopped);
+    assert!(lost.iter().all(|line| line.contains("silent for 1.5s")), "{lost:?}");
+    // Once it goes on, it finds itself alone.
+    rank_1.signal("-CONT");
+    let lost = [(); 2].map(|()| rank_1.line("LOST ", Instant::now() + HANGS));
+    assert!(lost[0][..7] != lost[1][..7], "{lost:?}");
+    rank_1.leave();
+    rank_0.goes_on_with(2);
+    rank_0.leave();
+    rank_2.leave();
+}
+
+#[test]
+fn others_go_on_when_a_process_leaves() {
+    let [rank_0, rank_1, rank_2] = start();
+    let leaving = Instant::now();
+    rank_1.leave();
+    let lost = others_go_on(&rank_0, &rank_2, leaving);
+    assert!(lost.iter().all(|line| line.contains("closing")), "{lost:?}");
+    rank_2.leave();
+    let left = rank_0.line("LOST ", Instant::now() + HANGS);
+    assert!(left.starts_with("LOST 2 ") && left.contains("closing"), "{left}");
+    rank_0.leave();
+}

@@ -1,0 +1,105 @@
+//! How a session begins, how it finds out that its peer is gone, and how it ends.
+
+use std::time::Instant;
+
+use mgcomp_codecs::AlgorithmSet;
+
+use super::action::Action;
+use super::config::SessionConfig;
+use super::error::{SessionError, Violation};
+use super::inbox::Inbox;
+use super::responder::Responder;
+use super::{Job, Phase, Session};
+use crate::message::{Address, Expected, Header, Hello, Limits, ReadRequest};
+use crate::payload::Payload;
+
+/// A probe is sent when this part of the silence timeout has passed without a word.
+const PROBE_FRACTION: u32 = 3;
+
+impl Session {
+    /// When [`on_time`](Self::on_time) should be called next, if nothing else happens before.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Greeting { until } => until,
+            Phase::Open { limits, .. } if self.waits_for_peer() => {
+                let timeout = self.config.silence_timeout;
+                let probes = self.requester.may_probe(limits);
+                self.heard.checked_add(if probes { timeout / PROBE_FRACTION } else { timeout })
+            }
+            Phase::Open { .. } | Phase::Over(_) => None,
+        }
+    }
+
+    /// Bytes to or from the peer have moved, though no whole message came.
+    pub fn on_activity(&mut self, now: Instant) {
+        self.heard = now;
+    }
+
+    /// Time has passed: probes a silent peer, and gives it up in the end.
+    pub fn on_time(&mut self, now: Instant) {
+        match self.phase {
+            Phase::Greeting { until: Some(until) } if now >= until => {
+                self.close(SessionError::GreetingTimeout(self.config.greeting_timeout));
+            }
+            Phase::Open { limits, .. } if self.waits_for_peer() => self.check_silence(limits, now),
+            _ => {}
+        }
+    }
+
+    /// Ends the session: every request fails, the peer is told why where that helps it.
+    pub fn close(&mut self, error: SessionError) {
+        if matches!(self.phase, Phase::Over(_)) {
+            return;
+        }
+        if let Some(status) = error.farewell() {
+            self.send(Header::Hello(Hello::refusal(status)), Payload::empty());
+        }
+        let requests: Vec<_> = self.requester.take_all().chain(self.inbox.take_posted()).collect();
+        let receiving = self.jobs.drain().filter_map(|(_, job)| match job {
+            Job::DecodeSend { receive, .. } => Some(receive),
+            _ => None,
+        });
+        let requests: Vec<_> = requests.into_iter().chain(receiving).collect();
+        for request in requests {
+            let error = self.session_failed(error.clone());
+            self.deliver((request, Err(error)));
+        }
+        self.inbox = Inbox::default();
+        self.responder = Responder::default();
+        self.phase = Phase::Over(error.clone());
+        self.actions.push_back(Action::Close { error });
+    }
+
+    pub(super) fn on_hello(&mut self, hello: Hello) -> Result<(), SessionError> {
+        let greeting = match (hello, &self.phase) {
+            (Hello::Refusal(refusal), _) => return Err(SessionError::Refused(refusal.status())),
+            (Hello::Greeting(_), Phase::Open { .. }) => return Err(Violation::SecondHello.into()),
+            (Hello::Greeting(greeting), _) => greeting,
+        };
+        let SessionConfig { secret, ranks, local: own, peer, .. } = self.config;
+        let expected = Expected { secret, ranks, own, peer: Some(peer) };
+        greeting.verify(&expected).map_err(SessionError::PeerRefused)?;
+        let algorithms = AlgorithmSet::supported().intersection(greeting.algorithms);
+        self.phase = Phase::Open { limits: greeting.limits, algorithms };
+        Ok(())
+    }
+
+    fn check_silence(&mut self, limits: Limits, now: Instant) {
+        let silent_for = now.saturating_duration_since(self.heard);
+        let timeout = self.config.silence_timeout;
+        if silent_for >= timeout {
+            self.close(SessionError::Silent(timeout));
+        } else if silent_for >= timeout / PROBE_FRACTION
+            && self.requester.may_probe(limits)
+            && let Some(id) = self.requester.start_probe()
+        {
+            let probe = ReadRequest { id, address: Address::new(0, 0), length: 0 };
+            self.send(Header::ReadRequest(probe), Payload::empty());
+        }
+    }
+
+    pub(super) fn waits_for_peer(&self) -> bool {
+        self.requester.is_busy() || self.inbox.is_waiting()
+    }
+}

@@ -1,0 +1,170 @@
+//! Tagged sends: who gets what, in which order, and what does not fit.
+
+use super::solo::{Solo, receive, send, zeroed};
+use super::world::World;
+use super::*;
+use crate::memory::HostBuffer;
+
+/// A tagged send of tag 1 as bytes.
+fn message(id: u8, payload: &[u8]) -> Vec<u8> {
+    let header = [0x60, 0, id << 4, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, payload.len() as u8];
+    [&header[..], payload].concat()
+}
+
+#[test]
+fn sends_leave_in_order_though_their_jobs_do_not_finish_in_order() {
+    let mut solo = Solo::open(WIDE);
+    (0..3).for_each(|n| solo.submit(n, send(&[n as u8], 1)));
+    for (job, sent) in [(2, vec![]), (0, vec![0]), (0, vec![1, 2])] {
+        let job = solo.jobs.remove(job).unwrap();
+        solo.work_on(job);
+        let expected: Vec<_> = sent.into_iter().map(|n| message(n, &[n])).collect();
+        assert_eq!(solo.take_sent(), expected);
+    }
+}
+
+#[test]
+fn a_send_that_cannot_be_encoded_does_not_hold_up_later_ones() {
+    let mut solo = Solo::open(WIDE);
+    (0..3).for_each(|n| solo.submit(n, send(&[n as u8], 1)));
+    let jobs: Vec<_> = solo.jobs.drain(..).collect();
+    for job in &jobs[1..] {
+        solo.work_on(job.clone());
+    }
+    assert!(solo.take_sent().is_empty());
+    let Action::Encode { job, .. } = jobs[0] else { panic!("{:?}", jobs[0]) };
+    solo.session.encoded(job, Err(Status::Internal));
+    solo.carry_out();
+    assert_eq!(solo.take_sent(), [message(1, &[1]), message(2, &[2])]);
+    assert_eq!(solo.delivered, [(0, Err(TransferError::Encode(Status::Internal)))]);
+}
+
+#[test]
+fn arrivals_wait_for_receives_and_receives_for_arrivals_each_in_order() {
+    let mut solo = Solo::open(WIDE);
+    let buffers: Vec<_> = (0..4).map(|_| zeroed(2)).collect();
+    solo.hear_bytes(&message(0, b"a"));
+    solo.hear_bytes(&message(1, b"b"));
+    assert!(solo.jobs.is_empty() && solo.take_sent().is_empty());
+    (0..4).for_each(|n| solo.submit(n as u64, receive(1, &buffers[n])));
+    solo.hear_bytes(&message(2, b"c"));
+    solo.hear_bytes(&message(3, b"d"));
+    // Jobs finish backwards; what was matched stays matched.
+    while let Some(job) = solo.jobs.pop_back() {
+        solo.work_on(job);
+    }
+    assert_eq!(solo.delivered, [(3, Ok(1)), (2, Ok(1)), (1, Ok(1)), (0, Ok(1))]);
+    let acks = [[0x40, 0, 0x30, 0], [0x40, 0, 0x20, 0], [0x40, 0, 0x10, 0], [0x40, 0, 0x00, 0]];
+    assert_eq!(solo.take_sent(), acks);
+    let bytes: Vec<_> = buffers.iter().map(crate::memory::HostSlice::to_vec).collect();
+    assert_eq!(bytes, [[b'a', 0], [b'b', 0], [b'c', 0], [b'd', 0]]);
+    assert!(solo.session.is_idle());
+}
+
+#[test]
+fn only_the_same_tag_matches() {
+    let mut solo = Solo::open(WIDE);
+    let tags = [0, 2, u64::MAX, 1 << 32, 1 << 63 | 1];
+    tags.iter().for_each(|&tag| solo.submit(tag, receive(tag, &zeroed(1))));
+    solo.hear_bytes(&message(0, b"a"));
+    assert!(solo.jobs.is_empty());
+    solo.submit(1, receive(1, &zeroed(1)));
+    solo.work();
+    assert_eq!(solo.delivered, [(1, Ok(1))]);
+}
+
+#[test]
+fn both_sides_are_told_that_a_receive_is_too_small() {
+    for receive_first in [true, false] {
+        let mut world = World::open(1, WIDE);
+        let into = HostBuffer::from(vec![9; 4]).all();
+        let next = zeroed(9);
+        let receives = |world: &mut World| {
+            world.submit(1, 1, receive(5, &into));
+            world.submit(1, 2, receive(5, &next));
+        };
+        if receive_first {
+            receives(&mut world);
+        }
+        world.submit(0, 1, send(b"12345", 5));
+        world.submit(0, 2, send(b"6789", 5));
+        world.run();
+        if !receive_first {
+            receives(&mut world);
+            world.run();
+        }
+        let refused = TransferError::Refused { peer: Rank(1), status: Status::ReceiveTooSmall };
+        let too_small = TransferError::BufferTooSmall { peer: Rank(0), len: 5, capacity: 4 };
+        assert_eq!(world.result(0, 1), Some(&Err(refused)));
+        assert_eq!(world.result(1, 1), Some(&Err(too_small)));
+        assert_eq!((world.result(0, 2), world.result(1, 2)), (Some(&Ok(4)), Some(&Ok(4))));
+        assert_eq!(into.to_vec(), [9; 4]);
+        assert_eq!(next.to_vec(), *b"6789\0\0\0\0\0");
+        world.assert_idle();
+    }
+}
+
+#[test]
+fn nothing_can_be_sent_and_received() {
+    let mut world = World::open(2, WIDE);
+    world.submit(0, 1, send(b"", 5));
+    world.submit(1, 1, receive(5, &zeroed(0)));
+    world.submit(1, 2, send(b"", 5));
+    world.submit(0, 2, receive(5, &zeroed(8)));
+    world.run();
+    assert!([(0, 1), (1, 1), (1, 2), (0, 2)].iter().all(|&(end, id)| world.result(end, id) == Some(&Ok(0))));
+    world.assert_idle();
+}
+
+#[test]
+fn a_send_longer_than_the_peer_takes_fails_here_and_later_ones_go_out() {
+    for (max_transfer_bytes, window_bytes) in [(8, 100), (100, 8)] {
+        let limits = Limits { max_transfer_bytes, window_bytes, ..WIDE };
+        // Whether the limit is known yet makes no difference.
+        for mut world in [World::open(3, limits), World::new(3, [config(0, limits), config(1, limits)])] {
+            for (id, len) in [(1, 8), (2, 9), (3, 1000), (4, 7)] {
+                world.submit(0, id, send(&vec![1; len], 6));
+            }
+            (1..3).for_each(|n| world.submit(1, n, receive(6, &zeroed(8))));
+            world.run();
+            let too_long = |len| Err(TransferError::TooLong { peer: Rank(1), len, limit: 8 });
+            assert_eq!(world.result(0, 1), Some(&Ok(8)));
+            assert_eq!(world.result(0, 2), Some(&too_long(9)));
+            assert_eq!(world.result(0, 3), Some(&too_long(1000)));
+            assert_eq!(world.result(0, 4), Some(&Ok(7)));
+            assert_eq!((world.result(1, 1), world.result(1, 2)), (Some(&Ok(8)), Some(&Ok(7))));
+            world.assert_idle();
+        }
+    }
+}
+
+#[test]
+fn a_send_longer_than_this_side_takes_is_answered_with_a_status() {
+    let mut solo = Solo::open(Limits { max_transfer_bytes: 4, ..WIDE });
+    solo.submit(1, receive(1, &zeroed(10)));
+    solo.hear_bytes(&message(0, b"12345"));
+    assert_eq!(solo.take_sent(), [[0x40, 0, 0, 4]]);
+    // It did not use up the receive.
+    solo.hear_bytes(&message(1, b"1234"));
+    solo.work();
+    assert_eq!(solo.delivered, [(1, Ok(4))]);
+}
+
+#[test]
+fn many_tags_wait_and_leave_nothing_behind() {
+    let mut world = World::open(4, WIDE);
+    let tag = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let buffers: Vec<_> = (0..5000).map(|_| zeroed(8)).collect();
+    (0..5000).for_each(|n| world.submit(0, n, send(&n.to_le_bytes(), tag(n))));
+    world.run();
+    assert!(world.ends[0].delivered.is_empty());
+    for n in (0..5000).rev() {
+        world.submit(1, n, receive(tag(n), &buffers[n as usize]));
+    }
+    world.run();
+    for n in 0..5000 {
+        assert_eq!((world.result(0, n), world.result(1, n)), (Some(&Ok(8)), Some(&Ok(8))));
+        assert_eq!(buffers[n as usize].to_vec(), n.to_le_bytes());
+    }
+    world.assert_idle();
+}
