@@ -21,11 +21,12 @@ use std::time::Duration;
 use mgcomp_codecs::Element;
 use mgcomp_selector::{Lambda, PolicySpec};
 use mgcomp_tests::data::{Kind, bytes};
+use mgcomp_transport::link::Link;
 use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
 use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::{Address, Rank, Tag};
 use mgcomp_transport::node::{Node, NodeConfig};
-use mgcomp_transport::region::Access;
+use mgcomp_transport::region::{Access, RegionTable};
 use mgcomp_transport::session::TransferError;
 
 /// Bytes that go one way in a round, three times.
@@ -57,10 +58,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let link = Tcp::new(listener, rank_file, Rank(rank), link)?;
     let policy = "paper".parse::<PolicySpec>()?.build(Lambda::default());
-    let node = Node::start(Box::new(link), policy, config)?;
     // A slot for each rank to write to.
-    let memory = HostBuffer::zeroed(LEN * node.position().ranks as usize);
-    node.register(memory.all(), Element::U32, Access::all())?;
+    let mut regions = RegionTable::default();
+    let memory = HostBuffer::zeroed(LEN * link.position().ranks as usize);
+    regions.register(memory.all(), Element::U32, Access::all())?;
+    let node = Node::start_with(Box::new(link), policy, config, regions)?;
 
     let leaving = AtomicBool::new(false);
     thread::scope(|scope| {

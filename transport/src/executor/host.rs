@@ -2,6 +2,7 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -20,6 +21,8 @@ use crate::payload::Payload;
 /// Codec threads for host memory.
 pub struct HostExecutor {
     queue: Option<Sender<(Ticket, Work)>>,
+    /// Set when nobody wants what is still queued.
+    stopped: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -30,13 +33,14 @@ impl HostExecutor {
     /// If the system gives no thread.
     pub fn start(threads: usize, checksum: bool, sink: &DoneSink) -> io::Result<Self> {
         let (queue, work) = mpsc::channel();
-        let work = Arc::new(Mutex::new(work));
+        let (work, stopped) = (Arc::new(Mutex::new(work)), Arc::<AtomicBool>::default());
         let spawn = |i| {
-            let mut worker = Worker { work: work.clone(), sink: sink.clone(), checksum, scratch: Vec::new() };
+            let (work, stopped, sink) = (work.clone(), stopped.clone(), sink.clone());
+            let mut worker = Worker { work, stopped, sink, checksum, scratch: Vec::new() };
             thread::Builder::new().name(format!("mgcomp-codec-{i}")).spawn(move || worker.run())
         };
         let threads = (0..threads.max(1)).map(spawn).collect::<io::Result<_>>()?;
-        Ok(Self { queue: Some(queue), threads })
+        Ok(Self { queue: Some(queue), stopped, threads })
     }
 }
 
@@ -51,6 +55,7 @@ impl Executor for HostExecutor {
 
 impl Drop for HostExecutor {
     fn drop(&mut self) {
+        self.stopped.store(true, Ordering::Relaxed);
         self.queue = None;
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -60,6 +65,7 @@ impl Drop for HostExecutor {
 
 struct Worker {
     work: Arc<Mutex<Receiver<(Ticket, Work)>>>,
+    stopped: Arc<AtomicBool>,
     sink: DoneSink,
     checksum: bool,
     /// Raw bytes of a frame before they are known to be good.
@@ -71,6 +77,9 @@ impl Worker {
         loop {
             let next = self.work.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok((ticket, work)) = next else { return };
+            if self.stopped.load(Ordering::Relaxed) {
+                return;
+            }
             let started = Instant::now();
             // A defect in a codec must not take the job down with it, nor leave a request without an end.
             let result =

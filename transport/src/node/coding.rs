@@ -45,8 +45,16 @@ struct UnderWay {
 }
 
 enum Stage {
-    Sampling { source: Payload, facts: CheapFacts },
-    Encoding { facts: CheapFacts, decision: Decision, sampling: Duration },
+    Sampling {
+        source: Payload,
+        facts: CheapFacts,
+    },
+    /// `sampling` is the time that a sample took, if one was taken.
+    Encoding {
+        facts: CheapFacts,
+        decision: Decision,
+        sampling: Option<Duration>,
+    },
     Decoding,
 }
 
@@ -71,7 +79,7 @@ impl Coder {
         let stream = stream_id(stream);
         let facts = CheapFacts { peer: peer.0, stream, raw_bytes: source.capacity(), element, allowed };
         match self.policy.plan(&facts) {
-            Plan::Use(decision) => self.start_encoding((peer, job), source, facts, decision, Duration::ZERO),
+            Plan::Use(decision) => self.start_encoding((peer, job), source, facts, decision, None),
             Plan::Sample { algorithms, size } => {
                 let work = Work::Estimate { source: source.clone(), element, algorithms, sample: size };
                 self.start(UnderWay { peer, job, stage: Stage::Sampling { source, facts } }, work);
@@ -97,7 +105,7 @@ impl Coder {
         let result = match (stage, done.result) {
             (Stage::Sampling { source, facts }, Ok(Output::Estimates(estimates))) => {
                 let decision = self.policy.choose(&facts, &estimates);
-                self.start_encoding((peer, job), source, facts, decision, done.took);
+                self.start_encoding((peer, job), source, facts, decision, Some(done.took));
                 return None;
             }
             (Stage::Encoding { facts, decision, sampling }, Ok(Output::Encoded(sent, payload))) => {
@@ -120,7 +128,7 @@ impl Coder {
         source: Payload,
         facts: CheapFacts,
         decision: Decision,
-        sampling: Duration,
+        sampling: Option<Duration>,
     ) {
         let work = Work::Encode { source, element: facts.element, algorithm: decision.algorithm };
         self.start(UnderWay { peer, job, stage: Stage::Encoding { facts, decision, sampling } }, work);
@@ -139,11 +147,11 @@ impl Coder {
         decision: &Decision,
         sent: Algorithm,
         payload: &Payload,
-        (sampling, encoding): (Duration, Duration),
+        (sampling, encoding): (Option<Duration>, Duration),
     ) {
         let coded_bytes = payload.coded_len().unwrap_or(facts.raw_bytes);
-        let codec_ran = decision.algorithm != Algorithm::None || !sampling.is_zero();
-        let encode = if codec_ran { sampling + encoding } else { Duration::ZERO };
+        let copied = decision.algorithm == Algorithm::None; // no codec ran for it
+        let encode = sampling.unwrap_or_default() + if copied { Duration::ZERO } else { encoding };
         let outcome = Outcome { sent, coded_bytes, encode, acknowledged: None };
         self.policy.observe(facts, decision, &outcome);
         tracing::trace!(
@@ -152,7 +160,7 @@ impl Coder {
         );
         self.count(|stats| {
             stats.count_sent(sent, facts.raw_bytes, coded_bytes);
-            stats.sampled += u64::from(!sampling.is_zero());
+            stats.sampled += u64::from(sampling.is_some());
             stats.encode += encode;
         });
     }

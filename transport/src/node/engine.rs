@@ -50,6 +50,9 @@ impl Engine {
             }
             let now = Instant::now();
             if now >= next_check {
+                if now - next_check > self.tick {
+                    self.excuse_peers(now);
+                }
                 self.check_time(now);
                 next_check = self.next_check(now);
             }
@@ -153,6 +156,12 @@ impl Engine {
                 self.link.close(peer);
             }
         }
+    }
+
+    /// This thread did not run for a while, perhaps because the job was suspended. No peer is to blame for what it
+    /// could not be heard to say meanwhile.
+    fn excuse_peers(&mut self, now: Instant) {
+        self.sessions.iter_mut().flatten().for_each(|session| session.on_activity(now));
     }
 
     fn check_time(&mut self, now: Instant) {

@@ -81,7 +81,9 @@ impl Session {
         let expected = Expected { secret, ranks, own, peer: Some(peer) };
         greeting.verify(&expected).map_err(SessionError::PeerRefused)?;
         let algorithms = AlgorithmSet::supported().intersection(greeting.algorithms);
-        self.phase = Phase::Open { limits: greeting.limits, algorithms };
+        // A peer with a huge window must not make this side queue more than it takes itself.
+        let window_bytes = greeting.limits.window_bytes.min(self.config.limits.window_bytes);
+        self.phase = Phase::Open { limits: Limits { window_bytes, ..greeting.limits }, algorithms };
         Ok(())
     }
 

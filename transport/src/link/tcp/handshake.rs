@@ -10,7 +10,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 
 use super::peer::{Connection, discard};
 use super::record::{self, RecordReader};
@@ -23,7 +23,9 @@ use crate::payload::Payload;
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a stranger that was refused may take to read why.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
-/// Strangers whose hello is awaited at once; with more, who came first has to go.
+/// How long it may take while others wait to be let in.
+const CROWDED_HELLO_TIMEOUT: Duration = Duration::from_millis(500);
+/// Strangers whose hello is awaited at once.
 const STRANGERS: usize = 64;
 /// How long one attempt to connect may take.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -69,7 +71,7 @@ pub(super) type Seats = std::sync::Mutex<Vec<Option<mpsc::Sender<Connection>>>>;
 impl Acceptor {
     /// Accepts connections until the link ends.
     pub(super) async fn run(self: Arc<Self>, listener: TcpListener) {
-        let mut strangers = VecDeque::<AbortHandle>::new();
+        let mut strangers = VecDeque::new();
         loop {
             match listener.accept().await {
                 Ok((stream, address)) => {
@@ -79,12 +81,9 @@ impl Acceptor {
                             tracing::warn!(%address, "no hello in time");
                         }
                     };
-                    strangers.retain(|stranger| !stranger.is_finished());
-                    if strangers.len() >= STRANGERS {
-                        // Members say hello at once: who has waited longest is no member.
-                        strangers.pop_front().iter().for_each(AbortHandle::abort);
-                    }
-                    strangers.push_back(tokio::spawn(welcome).abort_handle());
+                    make_room(&mut strangers).await;
+                    let task = tokio::spawn(welcome).abort_handle();
+                    strangers.push_back(Stranger { task, since: Instant::now() });
                 }
                 Err(error) => {
                     // Out of file descriptors, say: others may close some.
@@ -140,6 +139,24 @@ impl Acceptor {
             return Err(Status::Closing); // this side has given the rank up in the meantime
         }
         Ok((greeting.rank, message, seat))
+    }
+}
+
+/// A connection whose hello is awaited.
+struct Stranger {
+    task: AbortHandle,
+    since: Instant,
+}
+
+/// Sees to it that one more stranger can be let in. Members say hello at once, so whoever has waited longest is
+/// none, and has to go.
+async fn make_room(strangers: &mut VecDeque<Stranger>) {
+    strangers.retain(|stranger| !stranger.task.is_finished());
+    if strangers.len() >= STRANGERS
+        && let Some(oldest) = strangers.pop_front()
+    {
+        sleep_until((oldest.since + CROWDED_HELLO_TIMEOUT).into()).await;
+        oldest.task.abort();
     }
 }
 

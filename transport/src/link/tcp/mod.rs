@@ -35,7 +35,8 @@ use crate::message::{Expected, Limits, MAX_HEADER_LEN, Rank};
 pub struct TcpConfig {
     /// What this rank takes at once: no record may be longer than these allow.
     pub limits: Limits,
-    /// Bytes that may be queued for one peer.
+    /// Bytes that may be queued for one peer; a peer that lets more pile up is given up. Room for three windows
+    /// is enough for what a peer may rightly ask for: its reads, this side's writes, and its sends.
     pub queue_bytes: u64,
     /// How long to try to reach a peer.
     pub connect_timeout: Duration,

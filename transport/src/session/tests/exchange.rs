@@ -72,7 +72,8 @@ impl Exchange {
         let configs = [0, 1].map(|local| random_config(&mut rng, local));
         let longest = [0, 1].map(|end| {
             let peer = configs[1 - end].limits;
-            let longest = u64::from(peer.max_transfer_bytes).min(peer.window_bytes);
+            let window_bytes = peer.window_bytes.min(configs[end].limits.window_bytes);
+            let longest = u64::from(peer.max_transfer_bytes).min(window_bytes);
             (longest.min(configs[end].piece_bytes.into()), longest)
         });
         let mut world = World::new(rng.next(), configs);

@@ -1,0 +1,144 @@
+//! One rank's end of a link under test, and the messages that it sends.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use mgcomp_codecs::{Algorithm, AlgorithmSet, ElementSet};
+use mgcomp_transport::link::{Credit, Link, LinkError, LinkEvent, Message, Position, SendError};
+use mgcomp_transport::message::{Greeting, Header, Hello, MessageId, Rank, Tag, TaggedSend};
+use mgcomp_transport::payload::Payload;
+
+use super::{HANGS, LIMITS, SECRET, noise};
+
+/// A link that was started, and what it reports.
+pub(crate) struct End {
+    pub(crate) link: Box<dyn Link>,
+    events: Receiver<LinkEvent>,
+    /// Events of each peer that nobody has asked for yet.
+    unread: Vec<VecDeque<LinkEvent>>,
+}
+
+impl End {
+    /// Starts `link` and greets all peers: a hello is the first message to each.
+    pub(crate) fn start(mut link: Box<dyn Link>) -> Self {
+        let (report, events) = mpsc::channel();
+        link.start(Arc::new(move |event| drop(report.send(event)))).unwrap();
+        let position = link.position();
+        let unread = (0..position.ranks).map(|_| VecDeque::new()).collect();
+        let end = Self { link, events, unread };
+        position.peers().for_each(|peer| end.send(peer, &hello(position)));
+        end
+    }
+
+    /// Starts all links and waits until every one has heard every hello.
+    pub(crate) fn start_all(links: Vec<Box<dyn Link>>) -> Vec<Self> {
+        let mut ends: Vec<_> = links.into_iter().map(Self::start).collect();
+        ends.iter_mut().for_each(Self::meet);
+        ends
+    }
+
+    /// Waits for the hello of each peer.
+    pub(crate) fn meet(&mut self) {
+        for peer in self.link.position().peers() {
+            let (message, _) = self.message(peer);
+            assert_eq!(message.header, hello(Position { rank: peer, ..self.link.position() }).header);
+        }
+    }
+
+    /// Sends, and tries again for as long as the queue is full.
+    #[track_caller]
+    pub(crate) fn send(&self, to: Rank, message: &Message) {
+        loop {
+            match self.link.send(to, message.clone()) {
+                Ok(()) => return,
+                Err(SendError::Full { .. }) => thread::sleep(Duration::from_millis(1)),
+                Err(error) => panic!("rank {} to rank {to}: {error}", self.link.position().rank),
+            }
+        }
+    }
+
+    /// The next event of `peer`.
+    #[track_caller]
+    pub(crate) fn event(&mut self, peer: Rank) -> LinkEvent {
+        loop {
+            if let Some(event) = self.unread[peer.0 as usize].pop_front() {
+                return event;
+            }
+            let event = self.events.recv_timeout(HANGS);
+            let event = event.unwrap_or_else(|error| panic!("no event of rank {peer}: {error}"));
+            self.unread[subject(&event).0 as usize].push_back(event);
+        }
+    }
+
+    /// The next event of `peer`, which must be a message.
+    #[track_caller]
+    pub(crate) fn message(&mut self, peer: Rank) -> (Message, Credit) {
+        match self.event(peer) {
+            LinkEvent::Message { from, message, credit } if from == peer => (message, credit),
+            other => panic!("expected a message of rank {peer}, got {other:?}"),
+        }
+    }
+
+    /// The next event of `peer`, which must be the message with this number.
+    #[track_caller]
+    pub(crate) fn expect(&mut self, peer: Rank, number: u64, len: usize) {
+        let (message, _) = self.message(peer);
+        let expected = numbered(number, len);
+        assert_eq!(message.header, expected.header);
+        // Not compared by assert_eq: nobody wants to read megabytes.
+        assert!(message.payload.bytes() == expected.payload.bytes(), "payload of message {number} differs");
+    }
+
+    /// The next event of `peer`, which must be that it has closed.
+    #[track_caller]
+    pub(crate) fn expect_closed(&mut self, peer: Rank) {
+        match self.event(peer) {
+            LinkEvent::Closed { peer: closed, error } if closed == peer => {
+                assert_eq!(error, LinkError::PeerClosed(peer));
+            }
+            other => panic!("expected the end of rank {peer}, got {other:?}"),
+        }
+    }
+
+    /// Drops the link; returns what it reported and nobody has asked for. Hangs if it keeps its sink.
+    pub(crate) fn drop_link(self) -> Vec<LinkEvent> {
+        let Self { link, events, unread } = self;
+        drop(link);
+        unread.into_iter().flatten().chain(events).collect()
+    }
+}
+
+/// Which peer an event is about.
+pub(crate) fn subject(event: &LinkEvent) -> Rank {
+    match *event {
+        LinkEvent::Message { from, .. } | LinkEvent::Malformed { from, .. } => from,
+        LinkEvent::Closed { peer, .. } => peer,
+    }
+}
+
+/// The first message of a rank.
+pub(crate) fn hello(position: Position) -> Message {
+    let greeting = Greeting {
+        secret: SECRET,
+        rank: position.rank,
+        ranks: position.ranks,
+        limits: LIMITS,
+        algorithms: AlgorithmSet::supported(),
+        elements: ElementSet::all(),
+    };
+    Message { header: Header::Hello(Hello::Greeting(greeting)), payload: Payload::empty() }
+}
+
+/// A message of `len` bytes of payload that tells where it stands in a sequence.
+pub(crate) fn numbered(number: u64, len: usize) -> Message {
+    let header = Header::TaggedSend(TaggedSend {
+        id: MessageId(number as u16),
+        algorithm: Algorithm::None,
+        tag: Tag(number),
+        length: len as u32,
+    });
+    Message { header, payload: Payload::from_bytes(noise(number, len).into()) }
+}

@@ -1,0 +1,57 @@
+//! Makes the links under test.
+
+use std::time::Duration;
+
+use mgcomp_transport::link::loopback::Loopback;
+use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
+use mgcomp_transport::link::{Link, Shaping};
+use mgcomp_transport::message::Rank;
+
+use super::{LIMITS, SECRET};
+
+/// The ends of all ranks, in order.
+type Links = Vec<Box<dyn Link>>;
+
+/// A kind of link: makes the ends of all ranks, each of which queues that many bytes for a peer.
+#[derive(Clone, Copy)]
+pub(crate) struct Fabric {
+    make: fn(ranks: u32, queue_bytes: u64, shaping: Option<Shaping>) -> Links,
+    pub(crate) shaping: Option<Shaping>,
+}
+
+impl Fabric {
+    pub(crate) fn loopback() -> Self {
+        Self { make: make_loopback, shaping: None }
+    }
+
+    pub(crate) fn tcp() -> Self {
+        Self { make: make_tcp, shaping: None }
+    }
+
+    pub(crate) fn shaped(self, rate_gbps: f64, latency_us: u64) -> Self {
+        let shaping = Shaping::try_new(rate_gbps, Duration::from_micros(latency_us)).unwrap();
+        Self { shaping: Some(shaping), ..self }
+    }
+
+    pub(crate) fn links(self, ranks: u32, queue_bytes: u64) -> Links {
+        (self.make)(ranks, queue_bytes, self.shaping)
+    }
+}
+
+fn make_loopback(ranks: u32, queue_bytes: u64, shaping: Option<Shaping>) -> Links {
+    let ends = Loopback::fabric_with_queue(ranks, shaping, queue_bytes).unwrap();
+    ends.into_iter().map(|end| Box::new(end) as _).collect()
+}
+
+fn make_tcp(ranks: u32, queue_bytes: u64, shaping: Option<Shaping>) -> Links {
+    let listeners: Vec<_> = (0..ranks).map(|_| Tcp::bind("127.0.0.1:0").unwrap()).collect();
+    let addresses = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
+    let rank_file = RankFile { secret: SECRET, addresses };
+    let config = tcp_config(queue_bytes, shaping);
+    let link = |(rank, listener)| Tcp::new(listener, rank_file.clone(), rank, config).unwrap();
+    (0..).map(Rank).zip(listeners).map(link).map(|link| Box::new(link) as _).collect()
+}
+
+pub(crate) fn tcp_config(queue_bytes: u64, shaping: Option<Shaping>) -> TcpConfig {
+    TcpConfig { limits: LIMITS, queue_bytes, connect_timeout: Duration::from_secs(20), shaping }
+}

@@ -1,0 +1,88 @@
+//! What the test programs of this crate share: data, watchdogs, links to test.
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+pub(crate) mod end;
+pub(crate) mod fabric;
+pub(crate) mod job;
+
+use std::panic::resume_unwind;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use mgcomp_transport::message::{Limits, Secret};
+
+/// The secret of every job in the tests.
+pub(crate) const SECRET: Secret = Secret::new(*b"a secret of 128b");
+
+/// What every rank in the tests takes, where a test does not say otherwise.
+pub(crate) const LIMITS: Limits =
+    Limits { max_transfer_bytes: 256 << 20, window_bytes: 256 << 20, max_in_flight: 1 << 16 };
+
+/// Nothing in the tests takes this long unless it hangs.
+pub(crate) const HANGS: Duration = Duration::from_secs(50);
+
+/// Runs `body` and fails if it does not end.
+pub(crate) fn watched(body: impl FnOnce() + Send + 'static) {
+    let (done, ended) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        body();
+        let _ = done.send(());
+    });
+    if ended.recv_timeout(HANGS) == Err(RecvTimeoutError::Timeout) {
+        panic!("hangs: not over after {HANGS:?}");
+    }
+    if let Err(panic) = thread.join() {
+        resume_unwind(panic);
+    }
+}
+
+/// Waits until `holds`, which must become true.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let started = std::time::Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < HANGS, "hangs: waited in vain until {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A small generator (SplitMix64): the same numbers for the same seed on every machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ x >> 31
+    }
+
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        (self.bits() % limit as u64) as usize
+    }
+}
+
+/// `len` random bytes.
+pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut random = Random(seed);
+    let mut bytes: Vec<u8> = (0..len.div_ceil(8)).flat_map(|_| random.bits().to_le_bytes()).collect();
+    bytes.truncate(len);
+    bytes
+}
+
+/// `len` bytes of the numbers from `first` on, as 32-bit words.
+pub(crate) fn ramp(first: u32, len: usize) -> Vec<u8> {
+    (0..len as u32).map(|i| first.wrapping_add(i / 4).to_le_bytes()[i as usize % 4]).collect()
+}
+
+/// `len` bytes, mostly zero: one 32-bit word in eight is random.
+pub(crate) fn sparse(seed: u64, len: usize) -> Vec<u8> {
+    let mut random = Random(seed);
+    let word = |_| if random.below(8) == 0 { random.bits() as u32 } else { 0 };
+    let mut bytes: Vec<u8> = (0..len.div_ceil(4)).map(word).flat_map(u32::to_le_bytes).collect();
+    bytes.truncate(len);
+    bytes
+}

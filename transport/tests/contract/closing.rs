@@ -1,0 +1,107 @@
+//! Ends, wanted and not.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use mgcomp_transport::link::{LinkEvent, Message, SendError};
+use mgcomp_transport::message::Rank;
+use mgcomp_transport::payload::Payload;
+
+use crate::ROOMY;
+use crate::common::end::{End, numbered};
+use crate::common::fabric::Fabric;
+use crate::common::wait_until;
+
+pub(crate) fn what_was_queued_comes_before_the_end(fabric: Fabric) {
+    // Both the side that was connected to and the one that connected.
+    for (closing, other) in [(0, 1), (1, 0)] {
+        let mut ends = End::start_all(fabric.links(2, ROOMY));
+        let len = |number| number as usize * 1000;
+        (0..200).for_each(|number| ends[closing].send(Rank(other), &numbered(number, len(number))));
+        ends[closing].link.close(Rank(other));
+        let (closing, hears) = (Rank(closing as u32), &mut ends[other as usize]);
+        (0..200).for_each(|number| hears.expect(closing, number, len(number)));
+        hears.expect_closed(closing);
+        assert_eq!(hears.link.send(closing, numbered(0, 1)), Err(SendError::Closed(closing)));
+        hears.link.close(closing); // of no effect
+    }
+}
+
+pub(crate) fn whoever_closes_hears_nothing_more(fabric: Fabric) {
+    for (closing, other) in [(0, 1), (1, 0)] {
+        let mut ends = End::start_all(fabric.links(2, ROOMY));
+        ends[closing].link.close(Rank(other));
+        for number in 0..50 {
+            // Goes nowhere, whether or not the other side knows yet.
+            let _ = ends[other as usize].link.send(Rank(closing as u32), numbered(number, 1000));
+        }
+        ends[other as usize].expect_closed(Rank(closing as u32));
+        let heard = ends.swap_remove(closing).drop_link();
+        assert!(heard.is_empty(), "{heard:?}");
+    }
+}
+
+pub(crate) fn others_go_on_when_two_part(fabric: Fabric) {
+    let mut ends = End::start_all(fabric.links(4, ROOMY));
+    ends[1].link.close(Rank(2));
+    ends[2].expect_closed(Rank(1));
+    for (from, to) in [(0, 1), (1, 0), (1, 3), (3, 1), (0, 2), (2, 0), (2, 3), (3, 2), (0, 3), (3, 0)] {
+        ends[from].send(Rank(to), &numbered(9, 5000));
+        ends[to as usize].expect(Rank(from as u32), 9, 5000);
+    }
+    // Now one rank goes altogether: the three others hear of it and go on.
+    let heard = ends.remove(0).drop_link();
+    assert!(heard.is_empty(), "{heard:?}");
+    ends.iter_mut().for_each(|end| end.expect_closed(Rank(0)));
+    ends[0].send(Rank(3), &numbered(10, 5000));
+    ends[2].expect(Rank(1), 10, 5000);
+}
+
+pub(crate) fn nothing_goes_to_nobody(fabric: Fabric) {
+    let ends = End::start_all(fabric.links(2, ROOMY));
+    for nobody in [Rank(0), Rank(2), Rank(u32::MAX)] {
+        assert_eq!(ends[0].link.send(nobody, numbered(0, 1)), Err(SendError::Closed(nobody)));
+        ends[0].link.close(nobody); // of no effect
+    }
+    ends[0].link.close(Rank(1));
+    assert_eq!(ends[0].link.send(Rank(1), numbered(0, 1)), Err(SendError::Closed(Rank(1))));
+}
+
+pub(crate) fn dropped_links_end_and_let_go(fabric: Fabric) {
+    let payload = Arc::new(vec![7; 1 << 20]);
+    let message = || Message {
+        payload: Payload::from_bytes(Bytes::from_owner(Held(payload.clone()))),
+        ..numbered(0, 1 << 20)
+    };
+    // Rank 2 never starts. Nobody looks at anything, and queues are full.
+    let mut links = fabric.links(3, 8 << 20);
+    let never_started = links.pop();
+    let ends: Vec<_> = links.into_iter().map(End::start).collect();
+    for (from, to) in [(0, 1), (1, 0), (0, 2), (1, 2)] {
+        while ends[from].link.send(Rank(to), message()).is_ok() {}
+    }
+    for end in ends {
+        end.drop_link();
+    }
+    drop(never_started);
+    wait_until("nobody holds a payload", || Arc::strong_count(&payload) == 1);
+}
+
+pub(crate) fn a_link_that_never_met_anybody_ends_too(fabric: Fabric) {
+    drop(fabric.links(3, ROOMY)); // not even started
+    let mut links = fabric.links(3, ROOMY);
+    let alone = End::start(links.remove(1));
+    drop(links);
+    // That its peers went is something that only some links notice.
+    let heard = alone.drop_link();
+    assert!(!heard.iter().any(|event| matches!(event, LinkEvent::Message { .. })), "{heard:?}");
+}
+
+/// Bytes that tell, by their reference count, whether somebody still has them.
+struct Held(Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}

@@ -1,0 +1,76 @@
+//! What every link promises, checked on each of them.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod closing;
+mod order;
+mod pressure;
+mod shaping;
+mod start;
+
+use common::fabric::Fabric;
+
+/// Messages that a rank may have queued for a peer, in bytes, where a test does not care.
+const ROOMY: u64 = 1 << 30;
+
+/// The contracts, for each link by its name.
+macro_rules! contract {
+    ($($name:ident: $fabric:expr;)*) => {$(
+        mod $name {
+            use super::*;
+
+            contract!(in $fabric =>
+                start::positions_are_those_of_the_fabric
+                start::starting_twice_fails_and_changes_nothing
+                start::messages_wait_for_a_late_starter
+                order::messages_of_all_sizes_arrive_in_order
+                order::eight_ranks_talk_all_to_all
+                pressure::a_peer_that_does_not_look_fills_the_queue
+                pressure::a_peer_that_does_not_look_at_one_hears_the_others
+                pressure::movement_is_seen_and_stalling_too
+                closing::what_was_queued_comes_before_the_end
+                closing::whoever_closes_hears_nothing_more
+                closing::others_go_on_when_two_part
+                closing::nothing_goes_to_nobody
+                closing::dropped_links_end_and_let_go
+                closing::a_link_that_never_met_anybody_ends_too
+            );
+        }
+    )*};
+    (in $fabric:expr => $($part:ident::$test:ident)*) => {$(
+        #[test]
+        fn $test() {
+            common::watched(|| $part::$test($fabric));
+        }
+    )*};
+}
+
+// A new link takes one line here, and two in `common/fabric.rs` to make it.
+contract! {
+    loopback: Fabric::loopback();
+    loopback_shaped: Fabric::loopback().shaped(4.0, 1000);
+    tcp: Fabric::tcp();
+    tcp_shaped: Fabric::tcp().shaped(4.0, 1000);
+}
+
+/// Contracts that only some links can keep, or keep in bearable time.
+macro_rules! contract_of_some {
+    ($($name:ident: $part:ident::$test:ident, $fabric:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            common::watched(|| $part::$test($fabric));
+        }
+    )*};
+}
+
+contract_of_some! {
+    loopback_carries_256_mib_at_once: order::a_message_of_256_mib_arrives, Fabric::loopback();
+    tcp_carries_256_mib_at_once: order::a_message_of_256_mib_arrives, Fabric::tcp();
+    loopback_is_no_faster_than_its_rate: shaping::rate_is_kept, Fabric::loopback().shaped(0.1, 0);
+    tcp_is_no_faster_than_its_rate: shaping::rate_is_kept, Fabric::tcp().shaped(0.1, 0);
+    loopback_has_its_latency: shaping::latency_is_kept, Fabric::loopback().shaped(100.0, 50_000);
+    tcp_has_its_latency: shaping::latency_is_kept, Fabric::tcp().shaped(100.0, 50_000);
+    loopback_shares_a_port: shaping::all_peers_share_a_port, Fabric::loopback().shaped(0.1, 1000);
+    tcp_shares_a_port: shaping::all_peers_share_a_port, Fabric::tcp().shaped(0.1, 1000);
+}

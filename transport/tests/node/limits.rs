@@ -1,0 +1,75 @@
+//! Transfers longer than a piece, a transfer, a window.
+
+use mgcomp_codecs::Element;
+use mgcomp_transport::memory::HostBuffer;
+use mgcomp_transport::message::{Limits, Rank, Tag};
+use mgcomp_transport::node::NodeConfig;
+use mgcomp_transport::region::Access;
+use mgcomp_transport::session::TransferError;
+
+use crate::common::fabric::Fabric;
+use crate::common::job::{config, end_of, nodes};
+use crate::common::{noise, ramp};
+
+fn limits(max_transfer_bytes: u32, window_bytes: u64, max_in_flight: u32) -> Limits {
+    Limits { max_transfer_bytes, window_bytes, max_in_flight }
+}
+
+pub(crate) fn long_transfers_are_cut_to_the_limits(fabric: Fabric) {
+    let cases = [
+        (limits(1000, 2500, 3), 300),
+        (limits(300, 2500, 3), 1000),
+        (limits(1 << 20, 700, 65_536), 1 << 20), // the window is the least
+        (limits(1 << 20, 1 << 20, 2), 777),      // the fewest at a time
+        (limits(u32::MAX - 64, u64::MAX, 65_536), u32::MAX),
+    ];
+    for (limits, piece_bytes) in cases {
+        let nodes = nodes(fabric, 2, "paper", &NodeConfig { limits, piece_bytes, ..config() });
+        let data = [ramp(3, 30_000), noise(5, 33_333)].concat();
+        let region = HostBuffer::from(data.clone());
+        let address = nodes[1].register(region.all(), Element::U32, Access::all()).unwrap();
+        let back = HostBuffer::zeroed(data.len());
+        assert_eq!(end_of(nodes[0].read(Rank(1), address, back.all())), Ok(data.len() as u64));
+        assert!(back.all().to_vec() == data, "{limits:?}");
+
+        let turned: Vec<u8> = data.into_iter().rev().collect();
+        let source = HostBuffer::from(turned.clone());
+        let written = nodes[0].write(Rank(1), source.all(), Element::U8, address);
+        assert_eq!(end_of(written), Ok(turned.len() as u64));
+        assert!(region.all().to_vec() == turned, "{limits:?}");
+    }
+}
+
+pub(crate) fn sends_are_never_cut(fabric: Fabric) {
+    // The receiver's limits count: rank 0 takes less than rank 1.
+    let config = |max_transfer_bytes, window_bytes| NodeConfig {
+        limits: limits(max_transfer_bytes, window_bytes, 8),
+        piece_bytes: 100,
+        ..config()
+    };
+    let mut links = fabric.links(2, 1 << 30).into_iter();
+    let mut node = |config| crate::common::job::node(links.next().unwrap(), "fixed:none", config);
+    let (small, large) = (node(config(1000, 5000)), node(config(5000, 4000)));
+    let send = |from: &mgcomp_transport::node::Node, to, len| {
+        from.send(to, Tag(1), HostBuffer::from(ramp(1, len)).all(), Element::U32)
+    };
+    // The window of rank 1, which is less than its longest transfer, bounds a send too.
+    for (from, to, limit) in [(&large, &small, 1000), (&small, &large, 4000)] {
+        let (sender, receiver) = (from.position().rank, to.position().rank);
+        let too_long = TransferError::TooLong { peer: receiver, len: limit as u64 + 1, limit: limit as u64 };
+        assert_eq!(end_of(send(from, receiver, limit + 1)), Err(too_long));
+        let fits = send(from, receiver, limit);
+        let into = HostBuffer::zeroed(limit);
+        assert_eq!(end_of(to.receive(sender, Tag(1), into.all())), Ok(limit as u64));
+        assert_eq!(end_of(fits), Ok(limit as u64));
+        assert!(into.all().to_vec() == ramp(1, limit));
+    }
+    // More sends than the window holds wait for their turn, and do not hold up reads.
+    let sends: Vec<_> = (0..20).map(|_| send(&large, Rank(0), 900)).collect();
+    let address = small.register(HostBuffer::zeroed(3000).all(), Element::U8, Access::all()).unwrap();
+    assert_eq!(end_of(large.read(Rank(0), address, HostBuffer::zeroed(3000).all())), Ok(3000));
+    for _ in 0..20 {
+        assert_eq!(end_of(small.receive(Rank(1), Tag(1), HostBuffer::zeroed(900).all())), Ok(900));
+    }
+    sends.into_iter().for_each(|send| assert_eq!(end_of(send), Ok(900)));
+}

@@ -1,0 +1,52 @@
+//! Nodes: what a program sees of its peers' memory, over links in one process.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod ends;
+mod limits;
+mod requests;
+mod settings;
+mod statistics;
+mod transfers;
+
+use common::fabric::Fabric;
+
+/// The tests, for each link by its name.
+macro_rules! over {
+    ($($name:ident: $fabric:expr;)*) => {$(
+        mod $name {
+            use super::*;
+
+            over!(in $fabric =>
+                transfers::data_of_all_kinds_survives_every_policy
+                transfers::many_threads_use_one_node
+                transfers::sends_are_matched_in_order_by_tag
+                limits::long_transfers_are_cut_to_the_limits
+                limits::sends_are_never_cut
+                requests::requests_finish_in_any_order
+                requests::handles_tell_when_they_are_finished
+                requests::what_is_refused_touches_nothing
+                requests::regions_may_go_while_they_are_read
+                ends::others_go_on_when_a_node_goes
+                ends::disconnecting_ends_one_session
+                ends::requests_in_flight_end_with_their_node
+                ends::a_node_that_is_dropped_at_once_ends
+                statistics::what_was_sent_adds_up
+                statistics::paper_samples_seven_of_307
+            );
+        }
+    )*};
+    (in $fabric:expr => $($part:ident::$test:ident)*) => {$(
+        #[test]
+        fn $test() {
+            common::watched(|| $part::$test($fabric));
+        }
+    )*};
+}
+
+over! {
+    loopback: Fabric::loopback();
+    loopback_shaped: Fabric::loopback().shaped(4.0, 200);
+    tcp: Fabric::tcp();
+}

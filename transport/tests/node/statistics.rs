@@ -1,0 +1,64 @@
+//! What a node counts.
+
+use mgcomp_codecs::{Algorithm, Element};
+use mgcomp_transport::memory::HostBuffer;
+use mgcomp_transport::message::{Rank, Tag};
+use mgcomp_transport::node::Tally;
+use mgcomp_transport::region::Access;
+
+use crate::common::fabric::Fabric;
+use crate::common::job::{config, end_of, nodes};
+use crate::common::noise;
+
+pub(crate) fn what_was_sent_adds_up(fabric: Fabric) {
+    let nodes = nodes(fabric, 2, "fixed:zvc", &config());
+    let zeros = HostBuffer::zeroed(1 << 16);
+    let random = HostBuffer::from(noise(1, 1 << 16));
+    let at = |memory: &HostBuffer| nodes[1].register(memory.all(), Element::U32, Access::all()).unwrap();
+    let (zeros_at, random_at) = (at(&zeros), at(&random));
+    let into = || HostBuffer::zeroed(1 << 16).all();
+
+    assert_eq!(end_of(nodes[0].read(Rank(1), random_at, into())), Ok(1 << 16));
+    assert_eq!(end_of(nodes[0].read(Rank(1), zeros_at, into())), Ok(1 << 16));
+    let sent = nodes[1].stats();
+    // Random bytes do not shrink, so they went raw.
+    let raw = Tally { transfers: 1, raw_bytes: 1 << 16, coded_bytes: 1 << 16 };
+    assert_eq!(sent.sent[&Algorithm::None], raw);
+    let coded = sent.sent[&Algorithm::Zvc];
+    // 2¹⁴ zero elements are 512 masks of 4 bytes. The frame has a header and 16 chunks with table entries.
+    let coded_bytes = 16 + 16 * 8 + 512 * 4;
+    assert_eq!(coded, Tally { transfers: 1, raw_bytes: 1 << 16, coded_bytes });
+    assert_eq!(sent.sent.len(), 2);
+    let both = Tally { transfers: 2, raw_bytes: 2 << 16, coded_bytes: (1 << 16) + coded.coded_bytes };
+    assert_eq!(sent.total(), both);
+    assert_eq!(sent.sampled, 0);
+
+    // Whoever reads has sent nothing but requests. What it writes and sends counts on its side.
+    assert_eq!(nodes[0].stats().total(), Tally::default());
+    assert_eq!(end_of(nodes[0].write(Rank(1), zeros.all(), Element::U32, random_at)), Ok(1 << 16));
+    let receiving = nodes[1].receive(Rank(0), Tag(1), into());
+    assert_eq!(end_of(nodes[0].send(Rank(1), Tag(1), zeros.all(), Element::U32)), Ok(1 << 16));
+    assert_eq!(end_of(receiving), Ok(1 << 16));
+    let twice = Tally { transfers: 2, raw_bytes: 2 << 16, coded_bytes: 2 * coded.coded_bytes };
+    assert_eq!(nodes[0].stats().total(), twice);
+    assert_eq!(nodes[1].stats().total(), both);
+}
+
+pub(crate) fn paper_samples_seven_of_307(fabric: Fabric) {
+    let nodes = nodes(fabric, 3, "paper", &config());
+    let address = nodes[1].register(HostBuffer::zeroed(4096).all(), Element::U32, Access::all()).unwrap();
+    let mut sampled = Vec::new();
+    let into = HostBuffer::zeroed(4096);
+    // One after the other, so that each is decided on before the next. Reads of two peers count as one.
+    for i in 0..700 {
+        assert_eq!(end_of(nodes[2 * (i % 2)].read(Rank(1), address, into.all())), Ok(4096));
+        sampled.push(nodes[1].stats().sampled);
+    }
+    let expected = |transfers: u64| transfers / 307 * 7 + (transfers % 307).min(7);
+    let expected: Vec<_> = (1..=700).map(expected).collect();
+    assert_eq!(sampled, expected);
+    // Zero lines: BDI has the lowest penalty at λ = 6 (4 + 18 against 3 + 48, 2 + 150 and 512).
+    let sent = nodes[1].stats().sent;
+    assert_eq!(sent.keys().collect::<Vec<_>>(), [&Algorithm::Bdi]);
+    assert_eq!(sent[&Algorithm::Bdi].transfers, 700);
+}

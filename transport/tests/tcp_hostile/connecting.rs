@@ -1,0 +1,131 @@
+//! The side that connects, and whom it finds there.
+
+use std::net::TcpListener;
+use std::thread;
+
+use mgcomp_transport::link::tcp::{Tcp, TcpConfig};
+use mgcomp_transport::link::{LinkError, LinkEvent};
+use mgcomp_transport::memory::HostBuffer;
+use mgcomp_transport::message::{Address, Rank, Status};
+use mgcomp_transport::node::{Node, NodeConfig};
+use mgcomp_transport::session::{SessionError, TransferError};
+
+use crate::bystanders::{RANKS, rank_file};
+use crate::common::end::End;
+use crate::common::fabric::tcp_config;
+use crate::common::job::{SHORT, config, end_of, node, wait_until_over};
+use crate::common::watched;
+use crate::raw::{Raw, hello};
+
+/// Rank 1 of the job, with a node, and the listener on which it expects rank 0.
+fn rank_1(config: NodeConfig) -> (Node, TcpListener) {
+    let listeners: [_; 2] = std::array::from_fn(|_| Tcp::bind("127.0.0.1:0").unwrap());
+    let rank_file = rank_file(&listeners);
+    let [expects, own] = listeners;
+    let link = Tcp::new(own, rank_file, Rank(1), tcp_config(64 << 20, None)).unwrap();
+    (node(Box::new(link), "paper", config), expects)
+}
+
+/// Has rank 1 connect to a rank 0 that answers with `answer`; returns why the session ended.
+fn meet(answer: impl FnOnce(&mut Raw)) -> SessionError {
+    let config = NodeConfig { greeting_timeout: SHORT, ..config() };
+    let (node, listener) = rank_1(config);
+    let waiting = node.read(Rank(0), Address::new(0, 0), HostBuffer::zeroed(1).all());
+    let mut raw = Raw::over(listener.accept().unwrap().0);
+    // Its hello shows who it is.
+    let greeting = raw.message();
+    assert_eq!((greeting.len(), &greeting[24..32]), (64, &[0, 0, 0, 1, 0, 0, 0, RANKS as u8][..]));
+    answer(&mut raw);
+    let error = wait_until_over(&node, Rank(0));
+    assert_eq!(end_of(waiting), Err(TransferError::Session { peer: Rank(0), error: error.clone() }));
+    error
+}
+
+#[test]
+fn answers_that_are_no_greeting_end_the_session() {
+    watched(|| {
+        let mut refusal = vec![0; 64];
+        refusal[..8].copy_from_slice(&[0x50, 8, 0, 1, b'M', b'G', b'C', b'W']);
+        assert_eq!(meet(|raw| raw.record(&refusal)), SessionError::Refused(Status::WrongSecret));
+
+        // Whoever is there is another rank, or of another job.
+        for (rank, ranks, status) in [(2, RANKS, 9), (1, RANKS, 9), (0, RANKS + 1, 10)] {
+            let error = meet(|raw| {
+                raw.record(&hello(rank, ranks));
+                raw.expect_refusal(status);
+            });
+            assert_eq!(error, SessionError::PeerRefused(Status::from_code(status)));
+        }
+        let mut other_secret = hello(0, RANKS);
+        other_secret[20] ^= 1;
+        let error = meet(|raw| {
+            raw.record(&other_secret);
+            raw.expect_refusal(8);
+        });
+        assert_eq!(error, SessionError::PeerRefused(Status::WrongSecret));
+
+        let error = meet(|raw| {
+            raw.record(&[0x40, 0, 0, 0]);
+            raw.expect_refusal(14);
+        });
+        assert!(matches!(error, SessionError::Violation(_)), "{error:?}");
+
+        let error = meet(|raw| raw.bytes(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+        assert!(matches!(error, SessionError::Link(LinkError::RecordTooLong { .. })), "{error:?}");
+    });
+}
+
+#[test]
+fn silence_and_absence_end_the_session_in_time() {
+    watched(|| {
+        assert_eq!(meet(|raw| raw.finish()), SessionError::Link(LinkError::PeerClosed(Rank(0))));
+
+        let (node, listener) = rank_1(NodeConfig { greeting_timeout: SHORT, ..config() });
+        let held = listener.accept().unwrap(); // says nothing
+        assert_eq!(wait_until_over(&node, Rank(0)), SessionError::GreetingTimeout(SHORT));
+        drop(held);
+
+        // Nobody listens at all: the port is one that tests do not get.
+        let own = Tcp::bind("127.0.0.1:0").unwrap();
+        let mut rank_file = rank_file(&[]);
+        rank_file.addresses[0] = "127.0.0.1:9".to_owned();
+        let config = TcpConfig { connect_timeout: SHORT, ..tcp_config(1 << 20, None) };
+        let link = Tcp::new(own, rank_file.clone(), Rank(1), config).unwrap();
+        let mut end = End::start(Box::new(link));
+        match end.event(Rank(0)) {
+            LinkEvent::Closed { peer: Rank(0), error: LinkError::Unreachable { peer, address, .. } } => {
+                assert_eq!((peer, &address), (Rank(0), &rank_file.addresses[0]));
+            }
+            other => panic!("{other:?}"),
+        }
+        // So it is with those who should have connected.
+        match end.event(Rank(2)) {
+            LinkEvent::Closed { peer: Rank(2), error } => {
+                assert!(matches!(error, LinkError::Unreachable { peer: Rank(2), .. }), "{error:?}");
+            }
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+#[test]
+fn a_rank_that_listens_late_is_found() {
+    watched(|| {
+        // An address of its own, so that no other test gets the port in the meantime.
+        let late = match Tcp::bind("127.0.0.2:0") {
+            Ok(late) => late,
+            Err(error) => return println!("SKIPPED: 127.0.0.2 is no address of this machine: {error}"),
+        };
+        let address = late.local_addr().unwrap();
+        let rank_file = rank_file(std::slice::from_ref(&late));
+        drop(late);
+        let own = Tcp::bind("127.0.0.1:0").unwrap();
+        let link = Tcp::new(own, rank_file, Rank(1), tcp_config(1 << 20, None)).unwrap();
+        let end = End::start(Box::new(link));
+        thread::sleep(SHORT / 5);
+        let mut raw = Raw::over(Tcp::bind(address).unwrap().accept().unwrap().0);
+        assert_eq!(raw.message()[..2], [0x50, 0]);
+        drop(end);
+        raw.expect_end();
+    });
+}

@@ -1,0 +1,11 @@
+//! A rank on TCP among strangers, liars and the dead.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bystanders;
+mod connecting;
+mod members;
+mod raw;
+mod silence;
+mod strangers;

@@ -1,0 +1,109 @@
+//! Peers that are there and do nothing.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mgcomp_codecs::Element;
+use mgcomp_transport::memory::{HostBuffer, HostSlice};
+use mgcomp_transport::message::{Address, Rank, Tag};
+use mgcomp_transport::node::{Handle, NodeConfig};
+use mgcomp_transport::session::{SessionError, TransferError};
+
+use crate::bystanders::{Bystanders, RANKS, wait_for};
+use crate::common::job::{SHORT, config, end_of, wait_until_over};
+use crate::common::watched;
+use crate::raw::{Raw, hello};
+
+const FAR: Address = Address::new(0, 0);
+
+fn slice(len: usize) -> HostSlice {
+    HostBuffer::zeroed(len).all()
+}
+
+fn job_and_member(rank: u32) -> (Bystanders, Raw) {
+    let job = Bystanders::with(NodeConfig { silence_timeout: SHORT, ..config() });
+    let mut raw = Raw::connect(job.address);
+    raw.record(&hello(rank, RANKS));
+    assert_eq!(raw.message()[..2], [0x50, 0]);
+    wait_for(&job.nodes[0], Rank(rank), "a session", |state| state == "Open");
+    (job, raw)
+}
+
+/// Checks that a request ended because rank 2 says nothing.
+#[track_caller]
+fn expect_silent(handle: Handle) {
+    let error = SessionError::Silent(SHORT);
+    assert_eq!(end_of(handle), Err(TransferError::Session { peer: Rank(2), error }));
+}
+
+#[test]
+fn requests_of_each_kind_end_when_the_peer_is_silent() {
+    watched(|| {
+        let (job, raw) = job_and_member(2);
+        let node = &job.nodes[0];
+        let handles = [
+            node.read(Rank(2), FAR, slice(100)),
+            node.write(Rank(2), slice(100), Element::U8, FAR),
+            node.send(Rank(2), Tag(1), slice(100), Element::U8),
+            node.receive(Rank(2), Tag(2), slice(100)),
+        ];
+        handles.into_iter().for_each(expect_silent);
+        job.check();
+        drop(raw);
+    });
+}
+
+#[test]
+fn requests_that_keep_coming_do_not_keep_a_silent_peer_alive() {
+    watched(|| {
+        let (job, raw) = job_and_member(2);
+        let node = &job.nodes[0];
+        // Small ones, of which the system takes many for a peer that takes none.
+        let started = Instant::now();
+        let mut handles = Vec::new();
+        while node.peer_state(Rank(2)) == Some(mgcomp_transport::node::PeerState::Open) {
+            handles.push(node.read(Rank(2), FAR, slice(1)));
+            thread::sleep(Duration::from_millis(20));
+            assert!(started.elapsed() < 8 * SHORT, "not over after {} requests", handles.len());
+        }
+        assert_eq!(wait_until_over(node, Rank(2)), SessionError::Silent(SHORT));
+        handles.remove(0); // each of them has failed
+        handles.into_iter().for_each(|handle| assert!(end_of(handle).is_err()));
+        job.check();
+        drop(raw);
+    });
+}
+
+#[test]
+fn a_peer_that_takes_nothing_ends_its_session_only() {
+    watched(|| {
+        let (job, raw) = job_and_member(2);
+        // More than the system keeps for it.
+        expect_silent(job.nodes[0].write(Rank(2), slice(48 << 20), Element::U8, FAR));
+        job.check();
+        drop(raw);
+    });
+}
+
+#[test]
+fn a_peer_that_answers_probes_may_take_its_time() {
+    watched(|| {
+        let (job, mut raw) = job_and_member(2);
+        let send = job.nodes[0].send(Rank(2), Tag(1), slice(8), Element::U8);
+        assert_eq!(raw.message()[0] >> 4, 6);
+        // Nobody receives for several times as long as silence may last.
+        let started = Instant::now();
+        let mut probes = 0;
+        while started.elapsed() < 3 * SHORT {
+            let probe = raw.message();
+            assert_eq!((probe[0] >> 4, &probe[8..]), (1, &[0; 8][..]), "a read of no bytes");
+            // Its answer is a Data-Ready of the same id.
+            raw.record(&[0x20 | probe[0] & 0xf, probe[1], probe[2] & 0xf0, 0]);
+            probes += 1;
+        }
+        assert!(probes >= 3, "{probes} probes");
+        raw.record(&[0x40, 0, 0, 0]); // the send had the first id
+        assert_eq!(end_of(send), Ok(8));
+        job.check();
+    });
+}
