@@ -19,7 +19,7 @@ pub struct Tally {
 /// Counters of a node since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Payloads sent: answers to reads, writes and sends.
+    /// Payloads sent: answers to reads, writes and sends. Those of no bytes are not counted.
     pub sent: BTreeMap<Algorithm, Tally>,
     /// Payloads that were sampled before they were encoded.
     pub sampled: u64,
@@ -41,6 +41,9 @@ impl Stats {
     }
 
     pub(super) fn count_sent(&mut self, algorithm: Algorithm, raw_bytes: u64, coded_bytes: u64) {
+        if raw_bytes == 0 {
+            return;
+        }
         let tally = self.sent.entry(algorithm).or_default();
         tally.transfers += 1;
         tally.raw_bytes += raw_bytes;

@@ -126,7 +126,7 @@ fn wait(node: &Node, handle: Handle) -> Result<u64, DemoError> {
     handle.wait().map_err(|source| DemoError::Transfer { rank: node.position().rank, source })
 }
 
-/// What the node sent, the barriers' empty messages left out.
+/// What the node sent, by algorithm.
 fn sent(node: &Node) -> Vec<Sent> {
     let entry = |(algorithm, tally): (mgcomp_codecs::Algorithm, mgcomp_transport::node::Tally)| Sent {
         algorithm: algorithm.name().to_owned(),
@@ -134,5 +134,5 @@ fn sent(node: &Node) -> Vec<Sent> {
         raw_bytes: tally.raw_bytes,
         coded_bytes: tally.coded_bytes,
     };
-    node.stats().sent.into_iter().filter(|(_, tally)| tally.raw_bytes > 0).map(entry).collect()
+    node.stats().sent.into_iter().map(entry).collect()
 }
