@@ -7,6 +7,7 @@ mod bucket;
 pub mod loopback;
 mod movement;
 pub mod tcp;
+mod wire;
 
 use std::any::Any;
 use std::fmt;

@@ -26,7 +26,7 @@ pub use rank_file::{RankFile, RankFileError};
 
 use self::handshake::{Acceptor, Seats, connect};
 use self::peer::{Connection, Outgoing, PeerTask, Traffic};
-use super::bucket::TokenBucket;
+use super::wire::Wire;
 use super::{Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError, Shaping};
 use crate::message::{Expected, Limits, MAX_HEADER_LEN, Rank};
 
@@ -49,10 +49,15 @@ pub struct Tcp {
     position: Position,
     config: TcpConfig,
     peers: Vec<Option<Peer>>,
-    port: Option<Mutex<TokenBucket>>,
+    /// What imitates a slow link, if one is imitated.
+    wire: Option<Wire<Posted>>,
     setup: Option<Setup>,
     thread: Option<JoinHandle<()>>,
 }
+
+/// A message on the imitated link, and the queue that it goes into when it has crossed it. That keeps the queue
+/// open, so what is under way when a peer is given up still arrives.
+type Posted = (mpsc::UnboundedSender<Outgoing>, Outgoing);
 
 /// What is needed until the link starts.
 struct Setup {
@@ -90,7 +95,7 @@ impl Tcp {
     /// The end of `rank`, which listens on `listener`, in the job that `rank_file` describes.
     ///
     /// # Errors
-    /// [`LinkError`] if the job has no such rank.
+    /// [`LinkError`] if the job has no such rank, or the system gives no thread to imitate a link with.
     pub fn new(
         listener: TcpListener,
         rank_file: RankFile,
@@ -108,9 +113,14 @@ impl Tcp {
             peers[rank.0 as usize] = Some(peer);
             ends.push((rank, end));
         }
-        let port = config.shaping.map(|shaping| Mutex::new(TokenBucket::new(shaping)));
+        let start_wire = |shaping| {
+            // A queue that is gone has no use for the message.
+            Wire::start(1, shaping, |(outbox, message): Posted| drop(outbox.send(message)))
+                .map_err(|error| LinkError::io("starting the wire thread of rank", rank, &error))
+        };
+        let wire = config.shaping.map(start_wire).transpose()?;
         let setup = Some(Setup { listener, rank_file, ends });
-        Ok(Self { position, config, peers, port, setup, thread: None })
+        Ok(Self { position, config, peers, wire, setup, thread: None })
     }
 
     /// Listens on the address that `rank_file` names for `rank`.
@@ -169,7 +179,7 @@ impl Link for Tcp {
     fn send(&self, to: Rank, message: Message) -> Result<(), SendError> {
         let peer = self.peer(to).ok_or(SendError::Closed(to))?;
         let payload = message.payload.bytes().ok_or(SendError::Payload)?.clone();
-        let mut outgoing = Outgoing { header: message.header, payload, at: None };
+        let outgoing = Outgoing { header: message.header, payload };
         let (bytes, limit) = (outgoing.wire_len(), self.config.queue_bytes);
         let longest = u64::from(u32::MAX);
         if bytes > longest {
@@ -181,14 +191,14 @@ impl Link for Tcp {
         if queued_bytes.saturating_add(bytes) > limit {
             return Err(SendError::Full { queued_bytes, limit });
         }
-        if let Some(port) = &self.port {
-            let mut port = port.lock().unwrap_or_else(PoisonError::into_inner);
-            let at = port.arrival(bytes, Instant::now());
-            peer.traffic.written.note(at);
-            outgoing.at = Some(at);
-        }
         peer.traffic.queued_bytes.fetch_add(bytes, Ordering::SeqCst);
-        outbox.send(outgoing).map_err(|_| SendError::Closed(to))
+        match &self.wire {
+            Some(wire) => {
+                peer.traffic.written.note(wire.post(0, bytes, (outbox.clone(), outgoing)));
+                Ok(())
+            }
+            None => outbox.send(outgoing).map_err(|_| SendError::Closed(to)),
+        }
     }
 
     fn moved_since(&self, peer: Rank, since: Instant) -> bool {

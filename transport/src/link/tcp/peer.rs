@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Semaphore, mpsc, watch};
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::record::{self, RecordReader};
 use crate::link::movement::Movement;
@@ -26,12 +26,11 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long to wait for a peer's last words when writing to it fails.
 const FAREWELL_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// A message that is to be written, not before the time given.
+/// A message that is to be written.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) header: Header,
     pub(super) payload: Bytes,
-    pub(super) at: Option<Instant>,
 }
 
 impl Outgoing {
@@ -136,9 +135,6 @@ impl PeerTask {
     /// Writes what is queued until this side closes and all of it is out.
     async fn transmit(&mut self, mut stream: OwnedWriteHalf) -> io::Result<()> {
         while let Some(message) = self.outbox.recv().await {
-            if let Some(at) = message.at {
-                sleep_until(at.into()).await;
-            }
             let len = message.wire_len();
             record::write(&mut stream, &message.header, message.payload, &self.traffic.written).await?;
             self.traffic.queued_bytes.fetch_sub(len, Ordering::SeqCst);

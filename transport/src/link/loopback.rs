@@ -1,13 +1,11 @@
 //! Ranks in one process: messages move by reference, at the pace of memory or of a link that is imitated.
 
-mod wire;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use self::wire::{Delivery, Wire};
 use super::movement::Movement;
+use super::wire::Wire;
 use super::{Credit, Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError, Shaping};
 use crate::message::Rank;
 
@@ -19,7 +17,7 @@ pub struct Loopback {
     fabric: Arc<Fabric>,
     rank: Rank,
     /// What imitates a slow link, if one is imitated; ends with the last rank.
-    wire: Option<Arc<Wire>>,
+    wire: Option<Arc<Wire<Delivery>>>,
 }
 
 struct Fabric {
@@ -44,7 +42,13 @@ struct Path {
     movement: Movement,
 }
 
-/// What one rank hands another.
+/// Something that one rank hands another.
+struct Delivery {
+    from: Rank,
+    to: Rank,
+    parcel: Parcel,
+}
+
 enum Parcel {
     Message(Message, Credit),
     Close,
@@ -78,8 +82,7 @@ impl Loopback {
         });
         let start_wire = |shaping| {
             let fabric = fabric.clone();
-            let deliver = move |Delivery { from, to, parcel, .. }: Delivery| fabric.deliver(from, to, parcel);
-            Wire::start(ranks, shaping, deliver)
+            Wire::start(count, shaping, move |delivery| fabric.deliver(delivery))
                 .map(Arc::new)
                 .map_err(|error| LinkError::io("starting the wire thread of", "loopback", &error))
         };
@@ -90,11 +93,12 @@ impl Loopback {
 
     fn post(&self, to: Rank, bytes: u64, parcel: Parcel) {
         let movement = &self.fabric.path(self.rank, to).movement;
+        let delivery = Delivery { from: self.rank, to, parcel };
         match &self.wire {
-            Some(wire) => movement.note(wire.post(self.rank, to, bytes, parcel)),
+            Some(wire) => movement.note(wire.post(self.rank.0 as usize, bytes, delivery)),
             None => {
                 movement.note(Instant::now());
-                self.fabric.deliver(self.rank, to, parcel);
+                self.fabric.deliver(delivery);
             }
         }
     }
@@ -180,7 +184,7 @@ impl Fabric {
         &self.paths[from.0 as usize * self.ranks as usize + to.0 as usize]
     }
 
-    fn deliver(&self, from: Rank, to: Rank, parcel: Parcel) {
+    fn deliver(&self, Delivery { from, to, parcel }: Delivery) {
         // A rank that has given the sender up hears nothing more of it.
         if self.path(to, from).closed.load(Ordering::SeqCst) {
             return;

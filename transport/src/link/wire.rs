@@ -7,48 +7,45 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use super::Parcel;
-use crate::link::Shaping;
-use crate::link::bucket::TokenBucket;
-use crate::message::Rank;
-
-/// A message under way.
-pub(super) struct Delivery {
-    at: Instant,
-    /// Keeps messages that arrive at the same moment in order.
-    sequence: u64,
-    pub(super) from: Rank,
-    pub(super) to: Rank,
-    pub(super) parcel: Parcel,
-}
+use super::Shaping;
+use super::bucket::TokenBucket;
 
 /// The senders' side of the thread, which ends with it.
-pub(super) struct Wire {
-    shared: Arc<Shared>,
+pub(super) struct Wire<T> {
+    shared: Arc<Shared<T>>,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct Shared<T> {
+    state: Mutex<State<T>>,
     changed: Condvar,
 }
 
-struct State {
-    /// What each rank's port into the fabric is occupied by.
+struct State<T> {
+    /// What each port into the wire is occupied by.
     ports: Vec<TokenBucket>,
-    under_way: BinaryHeap<Reverse<Delivery>>,
+    under_way: BinaryHeap<Reverse<Delivery<T>>>,
     sequence: u64,
     ended: bool,
 }
 
-impl Wire {
-    /// Starts a thread that gives what is posted to `deliver` when it arrives.
+/// Something under way.
+struct Delivery<T> {
+    at: Instant,
+    /// Keeps what arrives at the same moment in order.
+    sequence: u64,
+    parcel: T,
+}
+
+impl<T: Send + 'static> Wire<T> {
+    /// Starts a thread that gives what is posted to `deliver` when it arrives. Each of the `ports` has the rate
+    /// of `shaping` for all that goes through it.
     pub(super) fn start(
-        ranks: u32,
+        ports: usize,
         shaping: Shaping,
-        deliver: impl Fn(Delivery) + Send + 'static,
+        deliver: impl Fn(T) + Send + 'static,
     ) -> io::Result<Self> {
         let state = State {
-            ports: (0..ranks).map(|_| TokenBucket::new(shaping)).collect(),
+            ports: (0..ports).map(|_| TokenBucket::new(shaping)).collect(),
             under_way: BinaryHeap::new(),
             sequence: 0,
             ended: false,
@@ -59,15 +56,15 @@ impl Wire {
         Ok(Self { shared })
     }
 
-    /// Sends `bytes` bytes through the port of `from`; returns when they arrive.
-    pub(super) fn post(&self, from: Rank, to: Rank, bytes: u64, parcel: Parcel) -> Instant {
+    /// Sends `parcel`, of `bytes` bytes, through a port; returns when it arrives.
+    pub(super) fn post(&self, port: usize, bytes: u64, parcel: T) -> Instant {
         let mut state = self.shared.lock();
-        let at = state.ports[from.0 as usize].arrival(bytes, Instant::now());
+        let at = state.ports[port].arrival(bytes, Instant::now());
         let sequence = state.sequence;
         state.sequence += 1;
         // The thread wakes for the first arrival by itself: there is no need to wake it for a later one.
         let is_first = state.under_way.peek().is_none_or(|Reverse(first)| at < first.at);
-        state.under_way.push(Reverse(Delivery { at, sequence, from, to, parcel }));
+        state.under_way.push(Reverse(Delivery { at, sequence, parcel }));
         drop(state);
         if is_first {
             self.shared.changed.notify_one();
@@ -76,15 +73,15 @@ impl Wire {
     }
 }
 
-impl Drop for Wire {
+impl<T> Drop for Wire<T> {
     fn drop(&mut self) {
         self.shared.lock().ended = true;
         self.shared.changed.notify_one();
     }
 }
 
-impl Shared {
-    fn run(&self, deliver: &impl Fn(Delivery)) {
+impl<T> Shared<T> {
+    fn run(&self, deliver: &impl Fn(T)) {
         let mut state = self.lock();
         while !state.ended {
             let now = Instant::now();
@@ -98,7 +95,7 @@ impl Shared {
                     let due = state.under_way.pop();
                     drop(state);
                     if let Some(Reverse(delivery)) = due {
-                        deliver(delivery);
+                        deliver(delivery.parcel);
                     }
                     self.lock()
                 }
@@ -106,26 +103,26 @@ impl Shared {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl PartialEq for Delivery {
+impl<T> PartialEq for Delivery<T> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Delivery {}
+impl<T> Eq for Delivery<T> {}
 
-impl PartialOrd for Delivery {
+impl<T> PartialOrd for Delivery<T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Delivery {
+impl<T> Ord for Delivery<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         (self.at, self.sequence).cmp(&(other.at, other.sequence))
     }
