@@ -207,13 +207,10 @@ fn progress_counts_raw_bytes_after_each_chunk() {
     let raw = vec![1; 10_000];
     let options = Options { chunk_size: ChunkSize::SMALL, checksum: false };
     for codec in codecs() {
-        let (mut frame, mut encoded, mut decoded) = (vec![9; 3], Vec::new(), Vec::new());
+        let (mut frame, mut encoded) = (vec![9; 3], Vec::new());
         frame::encode_into(codec, Element::U8, &raw, options, &mut frame, |done| encoded.push(done)).unwrap();
-        let mut out = vec![0; raw.len()];
-        Frame::parse(&frame).unwrap().decode_with_progress(&mut out, |done| decoded.push(done)).unwrap();
         assert_eq!(encoded, [4096, 8192, 10_000]);
-        assert_eq!(decoded, encoded);
-        assert_eq!(out, raw);
+        assert_eq!(frame, frame::encode(codec, Element::U8, &raw, options).unwrap());
     }
 }
 

@@ -102,28 +102,12 @@ impl<'a> Frame<'a> {
     /// [`FrameError`] if `raw` has another length than the frame's raw bytes, or a chunk is damaged; `raw`
     /// then holds anything.
     pub fn decode_into(&self, raw: &mut [u8]) -> Result<(), FrameError> {
-        self.decode_with_progress(raw, |_| {})
-    }
-
-    /// Like [`decode_into`](Self::decode_into), calling `progress` with the raw bytes done so far after each
-    /// chunk.
-    ///
-    /// # Errors
-    /// As [`decode_into`](Self::decode_into).
-    pub fn decode_with_progress(
-        &self,
-        raw: &mut [u8],
-        mut progress: impl FnMut(u64),
-    ) -> Result<(), FrameError> {
         if raw.len() as u64 != self.header.raw_len {
             let (raw_len, destination) = (self.header.raw_len, raw.len() as u64);
             return Err(FrameError::Destination { raw_len, destination });
         }
-        let mut done = 0;
         for (chunk, out) in self.chunks().zip(raw.chunks_mut(self.header.chunk_size.bytes())) {
             self.decode_chunk(&chunk, out)?;
-            done += out.len() as u64;
-            progress(done);
         }
         Ok(())
     }

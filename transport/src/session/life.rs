@@ -83,7 +83,8 @@ impl Session {
         let algorithms = AlgorithmSet::supported().intersection(greeting.algorithms);
         // A peer with a huge window must not make this side queue more than it takes itself.
         let window_bytes = greeting.limits.window_bytes.min(self.config.limits.window_bytes);
-        self.phase = Phase::Open { limits: Limits { window_bytes, ..greeting.limits }, algorithms };
+        let limits = Limits { window_bytes, ..greeting.limits };
+        self.phase = Phase::Open { limits, algorithms, elements: greeting.elements };
         Ok(())
     }
 

@@ -52,8 +52,15 @@ pub struct Session {
 /// A greeting that may take for ever is awaited until `None`.
 #[derive(Debug)]
 enum Phase {
-    Greeting { until: Option<Instant> },
-    Open { limits: Limits, algorithms: AlgorithmSet },
+    Greeting {
+        until: Option<Instant>,
+    },
+    /// What the peer takes and understands.
+    Open {
+        limits: Limits,
+        algorithms: AlgorithmSet,
+        elements: ElementSet,
+    },
     Over(SessionError),
 }
 
@@ -214,8 +221,9 @@ impl Session {
 
     fn encode(&mut self, job: JobId, source: Payload, element: Element, stream: Stream) {
         let allowed = match self.phase {
-            Phase::Open { algorithms, .. } => algorithms,
-            _ => AlgorithmSet::default(),
+            // A frame of an element that the peer does not know is no frame to it.
+            Phase::Open { algorithms, elements, .. } if elements.contains(element) => algorithms,
+            _ => AlgorithmSet::from_iter([Algorithm::None]),
         };
         self.actions.push_back(Action::Encode { job, source, element, stream, allowed });
     }

@@ -123,3 +123,16 @@ fn only_what_the_peer_decodes_is_allowed() {
     let Some(Action::Encode { allowed, .. }) = solo.jobs.front() else { panic!("no encoding") };
     assert_eq!(allowed.iter().collect::<Vec<_>>(), [Algorithm::None, Algorithm::Zvc]);
 }
+
+#[test]
+fn elements_that_the_peer_does_not_know_go_raw() {
+    let elements = ElementSet::from_iter([Element::F32]);
+    let mut solo = Solo::open_with(config(0, WIDE), Greeting { elements, ..greeting(1, WIDE) });
+    for (element, least) in [(Element::F32, 2), (Element::Bf16, 1)] {
+        let Request::Write { from, to, .. } = write(b"bytes", Address::new(0, 0)) else { unreachable!() };
+        solo.submit(1, Request::Write { from, element, to });
+        let Some(Action::Encode { allowed, .. }) = solo.jobs.pop_back() else { panic!("no encoding") };
+        assert!(allowed.contains(Algorithm::None));
+        assert_eq!(allowed.iter().count().min(2), least, "{element}");
+    }
+}
