@@ -8,7 +8,7 @@ use crate::{Algorithm, UnknownAlgorithm, UnknownElement};
 #[non_exhaustive]
 pub enum FrameError {
     /// The frame ends before the part that starts at `offset` does.
-    #[error("frame truncated: the {part} at byte {offset} needs {needed} bytes, {got} are there")]
+    #[error("frame truncated: {part} from byte {offset} on: {needed} bytes are needed, {got} are there")]
     Truncated {
         /// Which part.
         part: &'static str,
