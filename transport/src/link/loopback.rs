@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use super::movement::Movement;
 use super::wire::Wire;
-use super::{Credit, Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError, Shaping};
+use super::{
+    Credit, Link, LinkError, LinkEvent, LinkSink, Message, Position, QUEUED_MESSAGE_BYTES, SendError, Shaping,
+};
 use crate::message::Rank;
 
 /// Bytes that one rank may have under way to another unless another limit is given.
@@ -124,12 +126,13 @@ impl Link for Loopback {
         }
         let path = self.fabric.path(self.rank, to);
         let (bytes, limit) = (message.wire_len(), self.fabric.queue_limit);
+        let held_bytes = bytes + QUEUED_MESSAGE_BYTES;
         let queued_bytes = path.queued_bytes.load(Ordering::SeqCst);
-        if queued_bytes.saturating_add(bytes) > limit {
+        if queued_bytes.saturating_add(held_bytes) > limit {
             return Err(SendError::Full { queued_bytes, limit });
         }
-        path.queued_bytes.fetch_add(bytes, Ordering::SeqCst);
-        let credit = Credit::holding(Queued { fabric: self.fabric.clone(), from: self.rank, to, bytes });
+        path.queued_bytes.fetch_add(held_bytes, Ordering::SeqCst);
+        let credit = Credit::holding(Queued { fabric: self.fabric.clone(), from: self.rank, to, held_bytes });
         self.post(to, bytes, Parcel::Message(message, credit));
         Ok(())
     }
@@ -164,12 +167,12 @@ struct Queued {
     fabric: Arc<Fabric>,
     from: Rank,
     to: Rank,
-    bytes: u64,
+    held_bytes: u64,
 }
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        self.fabric.path(self.from, self.to).queued_bytes.fetch_sub(self.bytes, Ordering::SeqCst);
+        self.fabric.path(self.from, self.to).queued_bytes.fetch_sub(self.held_bytes, Ordering::SeqCst);
     }
 }
 

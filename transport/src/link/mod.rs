@@ -37,6 +37,10 @@ impl Message {
     }
 }
 
+/// What a message counts for in a queue beside its bytes, for the memory that it takes itself. Otherwise a peer
+/// that reads nothing could have a queue filled with a great many messages of a few bytes.
+const QUEUED_MESSAGE_BYTES: u64 = 256;
+
 /// Who a link belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
@@ -149,7 +153,7 @@ pub trait Link: Send {
 #[non_exhaustive]
 pub enum SendError {
     /// The queue is full: the peer does not take what was sent to it.
-    #[error("{queued_bytes} bytes are queued, at most {limit} may be")]
+    #[error("{queued_bytes} bytes are queued (256 a message counted on top), at most {limit} may be")]
     Full {
         /// Bytes queued before this message.
         queued_bytes: u64,

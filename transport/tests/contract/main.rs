@@ -67,6 +67,8 @@ macro_rules! contract_of_some {
 contract_of_some! {
     loopback_carries_256_mib_at_once: order::a_message_of_256_mib_arrives, Fabric::loopback();
     tcp_carries_256_mib_at_once: order::a_message_of_256_mib_arrives, Fabric::tcp();
+    loopback_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::loopback();
+    tcp_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::tcp();
     loopback_is_no_faster_than_its_rate: shaping::rate_is_kept, Fabric::loopback().shaped(0.1, 0);
     tcp_is_no_faster_than_its_rate: shaping::rate_is_kept, Fabric::tcp().shaped(0.1, 0);
     loopback_has_its_latency: shaping::latency_is_kept, Fabric::loopback().shaped(100.0, 50_000);

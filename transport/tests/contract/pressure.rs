@@ -19,22 +19,30 @@ const ELSEWHERE: u64 = 128 << 20;
 
 /// Sends messages with numbers from 0 on until the queue stays full; returns how many went out.
 fn fill(end: &End, to: Rank) -> u64 {
+    fill_with(end, to, LEN, (QUEUE + ELSEWHERE) / LEN as u64)
+}
+
+/// The same with messages of `len` bytes, of which at most `most` may go out.
+fn fill_with(end: &End, to: Rank, len: usize, most: u64) -> u64 {
     let (mut number, mut full_for) = (0, 0);
     while full_for < 200 {
-        match end.link.send(to, numbered(number, LEN)) {
+        match end.link.send(to, numbered(number, len)) {
             Ok(()) => {
                 number += 1;
                 full_for = 0;
             }
             Err(SendError::Full { queued_bytes, limit }) => {
                 assert_eq!(limit, QUEUE);
-                assert!(queued_bytes <= limit && queued_bytes + LEN as u64 + 64 > limit, "{queued_bytes}");
+                assert!(
+                    queued_bytes <= limit && queued_bytes + len as u64 + 64 + 256 > limit,
+                    "{queued_bytes}"
+                );
                 full_for += 1;
                 thread::sleep(Duration::from_millis(1));
             }
             Err(error) => panic!("{error}"),
         }
-        assert!(number * (LEN as u64) < QUEUE + ELSEWHERE, "nothing holds the sender back");
+        assert!(number <= most, "nothing holds the sender back");
     }
     number
 }
@@ -49,6 +57,13 @@ pub(crate) fn a_peer_that_does_not_look_fills_the_queue(fabric: Fabric) {
         ends[0].send(Rank(1), &numbered(number, LEN));
         ends[1].expect(Rank(0), number, LEN);
     });
+}
+
+/// A message takes memory beside its bytes, so a queue of small ones must not hold as many as its bytes allow.
+pub(crate) fn messages_of_no_payload_fill_the_queue_too(fabric: Fabric) {
+    let mut ends = End::start_all(fabric.links(2, QUEUE));
+    let sent = fill_with(&ends[0], Rank(1), 0, 1_000_000);
+    (0..sent).for_each(|number| ends[1].expect(Rank(0), number, 0));
 }
 
 pub(crate) fn a_peer_that_does_not_look_at_one_hears_the_others(fabric: Fabric) {

@@ -36,7 +36,8 @@ pub struct TcpConfig {
     /// What this rank takes at once: no record may be longer than these allow.
     pub limits: Limits,
     /// Bytes that may be queued for one peer; a peer that lets more pile up is given up. Room for three windows
-    /// is enough for what a peer may rightly ask for: its reads, this side's writes, and its sends.
+    /// is enough for what a peer may rightly ask for: its reads, this side's writes, and its sends. A message counts
+    /// 256 bytes on top of its own, for what it takes itself.
     pub queue_bytes: u64,
     /// How long to try to reach a peer.
     pub connect_timeout: Duration,
@@ -188,10 +189,10 @@ impl Link for Tcp {
         let outbox = peer.outbox.lock().unwrap_or_else(PoisonError::into_inner);
         let outbox = outbox.as_ref().filter(|outbox| !outbox.is_closed()).ok_or(SendError::Closed(to))?;
         let queued_bytes = peer.traffic.queued_bytes.load(Ordering::SeqCst);
-        if queued_bytes.saturating_add(bytes) > limit {
+        if queued_bytes.saturating_add(outgoing.queued_len()) > limit {
             return Err(SendError::Full { queued_bytes, limit });
         }
-        peer.traffic.queued_bytes.fetch_add(bytes, Ordering::SeqCst);
+        peer.traffic.queued_bytes.fetch_add(outgoing.queued_len(), Ordering::SeqCst);
         match &self.wire {
             Some(wire) => {
                 peer.traffic.written.note(wire.post(0, bytes, (outbox.clone(), outgoing)));

@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use super::record::{self, RecordReader};
 use crate::link::movement::Movement;
-use crate::link::{Credit, LinkError, LinkEvent, LinkSink};
+use crate::link::{Credit, LinkError, LinkEvent, LinkSink, QUEUED_MESSAGE_BYTES};
 use crate::message::{Header, Rank};
 
 /// Bytes of messages that were received and not looked at yet; the connection is not read beyond them.
@@ -36,6 +36,11 @@ pub(super) struct Outgoing {
 impl Outgoing {
     pub(super) fn wire_len(&self) -> u64 {
         (self.header.encode().len() + self.payload.len()) as u64
+    }
+
+    /// What it counts for in a queue.
+    pub(super) fn queued_len(&self) -> u64 {
+        self.wire_len() + QUEUED_MESSAGE_BYTES
     }
 }
 
@@ -135,7 +140,7 @@ impl PeerTask {
     /// Writes what is queued until this side closes and all of it is out.
     async fn transmit(&mut self, mut stream: OwnedWriteHalf) -> io::Result<()> {
         while let Some(message) = self.outbox.recv().await {
-            let len = message.wire_len();
+            let len = message.queued_len();
             record::write(&mut stream, &message.header, message.payload, &self.traffic.written).await?;
             self.traffic.queued_bytes.fetch_sub(len, Ordering::SeqCst);
         }
@@ -162,9 +167,10 @@ async fn receive(
             Ok(message) => message,
             Err(error) => return Some(LinkEvent::Closed { peer: from, error }),
         };
-        let permits = u32::try_from(message.len()).unwrap_or(UNSEEN_BYTES).clamp(1, UNSEEN_BYTES);
+        let held_bytes = (message.len() as u64 + QUEUED_MESSAGE_BYTES).min(UNSEEN_BYTES.into()) as u32;
         // The semaphore is never closed, so this only waits.
-        let credit = unseen.clone().acquire_many_owned(permits).await.map_or(Credit::none(), Credit::holding);
+        let credit =
+            unseen.clone().acquire_many_owned(held_bytes).await.map_or(Credit::none(), Credit::holding);
         match record::split(message) {
             Ok(message) => sink(LinkEvent::Message { from, message, credit }),
             Err(error) => {
