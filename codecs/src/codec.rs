@@ -1,18 +1,23 @@
 //! The contract of a codec and the table of all of them.
 
+use std::sync::LazyLock;
+
 use crate::chunk::ChunkError;
-use crate::{Algorithm, Element, bdi, cpackz, fpc, line, zvc};
+use crate::{Algorithm, Cpu, Element, bdi, cpackz, fpc, line, zvc};
 
 /// Turns one chunk of raw bytes into coded bytes and back, without loss.
 ///
 /// A codec never fails to encode: where data does not compress, its output may be as long as
 /// [`max_chunk_len`](Codec::max_chunk_len) says, and the frame stores the chunk raw instead.
-/// Output depends on the input alone, so equal chunks have equal codes on every machine.
+/// Output depends on the input alone, so equal chunks have equal codes on every machine and on every
+/// instruction set.
 pub trait Codec: Send + Sync {
     /// The number under which frames and messages know this codec.
     fn algorithm(&self) -> Algorithm;
 
-    /// The most bytes that [`encode_chunk`](Codec::encode_chunk) writes for a chunk of `raw_len` bytes.
+    /// The room in bytes that [`encode_chunk`](Codec::encode_chunk) needs for a chunk of `raw_len` bytes.
+    ///
+    /// No code is longer. The encoder may write anywhere in it, so behind the code it holds anything.
     fn max_chunk_len(&self, element: Element, raw_len: usize) -> usize;
 
     /// Writes the code of `raw` to the front of `coded` and returns its length in bytes.
@@ -21,6 +26,10 @@ pub trait Codec: Send + Sync {
     /// If `coded` is shorter than [`max_chunk_len`](Codec::max_chunk_len).
     fn encode_chunk(&self, element: Element, raw: &[u8], coded: &mut [u8]) -> usize;
 
+    /// The length in bytes that [`encode_chunk`](Codec::encode_chunk) would return for `raw`, without
+    /// writing anything.
+    fn chunk_len(&self, element: Element, raw: &[u8]) -> usize;
+
     /// Fills `raw` from `coded`, which may end in up to 15 zero bytes of padding.
     ///
     /// # Errors
@@ -28,21 +37,42 @@ pub trait Codec: Send + Sync {
     fn decode_chunk(&self, element: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError>;
 }
 
-/// The size of one 64-byte line in bits, as the paper's Table II counts it (no framing).
-pub type LineBits = fn(&line::Line) -> u32;
+type CodecTable = Vec<Box<dyn Codec>>;
 
-static CODECS: [&dyn Codec; 4] = [&bdi::Bdi, &fpc::Fpc, &cpackz::CpackZ, &zvc::Zvc];
+/// One table per instruction set of this machine, the plainest first.
+static TABLES: LazyLock<Vec<(Cpu, CodecTable)>> =
+    LazyLock::new(|| Cpu::available().map(|cpu| (cpu, table(cpu))).collect());
 
-/// Every codec of this version, in the order of its algorithm's number.
-pub fn codecs() -> impl Iterator<Item = &'static dyn Codec> {
-    CODECS.iter().copied()
+/// Every codec of this version on `cpu`, in the order of its algorithm's number.
+fn table(cpu: Cpu) -> CodecTable {
+    vec![Box::new(bdi::Bdi), Box::new(fpc::Fpc), Box::new(cpackz::CpackZ), Box::new(zvc::Zvc::on(cpu))]
 }
 
-/// The codec for `algorithm`, or `None` where this version has none (and for [`Algorithm::None`]).
+/// Every codec of this version on [`Cpu::active`], in the order of its algorithm's number.
+pub fn codecs() -> impl Iterator<Item = &'static dyn Codec> {
+    codecs_on(Cpu::active())
+}
+
+/// Every codec of this version on `cpu`, in the order of its algorithm's number.
+pub fn codecs_on(cpu: Cpu) -> impl Iterator<Item = &'static dyn Codec> {
+    TABLES.iter().filter(move |(owner, _)| *owner == cpu).flat_map(|(_, table)| table.iter().map(Box::as_ref))
+}
+
+/// The codec for `algorithm` on [`Cpu::active`], or `None` where this version has none (and for
+/// [`Algorithm::None`]).
 #[must_use]
 pub fn codec(algorithm: Algorithm) -> Option<&'static dyn Codec> {
-    codecs().find(|c| c.algorithm() == algorithm)
+    codec_on(Cpu::active(), algorithm)
 }
+
+/// The codec for `algorithm` on `cpu`, or `None` where this version has none (and for [`Algorithm::None`]).
+#[must_use]
+pub fn codec_on(cpu: Cpu, algorithm: Algorithm) -> Option<&'static dyn Codec> {
+    codecs_on(cpu).find(|c| c.algorithm() == algorithm)
+}
+
+/// The size of one 64-byte line in bits, as the paper's Table II counts it (no framing).
+pub type LineBits = fn(&line::Line) -> u32;
 
 /// The line-size function of a line codec; `None` for algorithms that do not work on 64-byte lines.
 #[must_use]

@@ -36,6 +36,7 @@ pub mod bdi;
 mod chunk;
 mod codec;
 pub mod cpackz;
+mod cpu;
 mod element;
 pub mod fpc;
 pub mod frame;
@@ -46,6 +47,9 @@ pub mod zvc;
 
 pub use algorithm::{Algorithm, AlgorithmSet, UnknownAlgorithm};
 pub use chunk::ChunkError;
-pub use codec::{Codec, LineBits, codec, codecs, line_bits, paper_bits};
+pub use codec::{Codec, LineBits, codec, codec_on, codecs, codecs_on, line_bits, paper_bits};
+#[cfg(target_arch = "x86_64")]
+pub use cpu::{Avx2, Avx512};
+pub use cpu::{CPU_VARIABLE, Cpu, CpuError, Isa, UnknownIsa};
 pub use element::{Element, ElementSet, UnknownElement};
 pub use set::{NumberSet, Numbered};

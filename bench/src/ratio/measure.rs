@@ -70,6 +70,10 @@ mod tests {
             codec(Algorithm::Zvc).unwrap().encode_chunk(element, &vec![0; raw.len()], coded)
         }
 
+        fn chunk_len(&self, element: Element, raw: &[u8]) -> usize {
+            codec(Algorithm::Zvc).unwrap().chunk_len(element, &vec![0; raw.len()])
+        }
+
         fn decode_chunk(&self, _: Element, _: &[u8], _: &mut [u8]) -> Result<(), ChunkError> {
             unreachable!("frames are decoded by the codec that their header names")
         }

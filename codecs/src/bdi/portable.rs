@@ -181,6 +181,22 @@ pub(super) fn encode(raw: &[u8], coded: &mut [u8]) -> usize {
     out.len()
 }
 
+pub(super) fn chunk_len(raw: &[u8]) -> usize {
+    let (mut mask_len, mut data_len) = (0, 0);
+    for line in lines(raw) {
+        let (mask, data) = match form_of(&line) {
+            Form::Zero => (0, 0),
+            Form::Repeated => (0, 8),
+            Form::Delta(form, _) => (form.mask_len, form.data_len),
+            Form::Raw => (0, LINE_LEN),
+        };
+        mask_len += mask;
+        data_len += data;
+    }
+    let forms_len = packed_len::<4>(crate::line::line_count(raw.len()));
+    (forms_len + mask_len).next_multiple_of(4) + data_len
+}
+
 pub(super) fn decode(coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
     let lines = crate::line::line_count(raw.len());
     let mut sections = SectionReader::new(coded);

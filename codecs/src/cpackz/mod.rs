@@ -59,6 +59,10 @@ impl Codec for CpackZ {
         portable::encode(raw, coded)
     }
 
+    fn chunk_len(&self, _: Element, raw: &[u8]) -> usize {
+        portable::chunk_len(raw)
+    }
+
     fn decode_chunk(&self, _: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
         portable::decode(coded, raw)
     }

@@ -3,7 +3,7 @@
 use crate::chunk::{ChunkError, SectionReader, SectionWriter};
 use crate::line::{
     Kind, KindReader, KindWriter, LINE_LEN, Line, RAW_LINE_BITS, StreamReader, StreamWriter, Taken,
-    from_words, lines, words,
+    from_words, kinds_len, line_count, lines, words,
 };
 use crate::packed::{PackedWriter, packed_field, packed_len, packed_tail_is_zero};
 
@@ -171,6 +171,41 @@ fn push_data(token: Token, subcodes: &mut PackedWriter<2>, streams: &mut StreamW
             subcodes.push(UPPER_BYTES);
             streams.nibble(index);
             streams.byte(low);
+        }
+    }
+}
+
+pub(super) fn chunk_len(raw: &[u8]) -> usize {
+    let (mut coded, mut extended, mut total) = (0, 0, Taken::default());
+    for line in lines(raw) {
+        let words = words(&line);
+        let tokens = tokens(&words);
+        if words == [0; 16] {
+        } else if coded_bits(&tokens) < RAW_LINE_BITS {
+            coded += 1;
+            extended += tokens.iter().filter(|token| token.code() == EXTENDED).count();
+            tokens.into_iter().for_each(|token| count(token, &mut total));
+        } else {
+            total.words += 16;
+        }
+    }
+    let kinds_len = kinds_len(line_count(raw.len()), coded);
+    total.end(kinds_len.next_multiple_of(2) + CODE_PLANES_LEN * coded + packed_len::<2>(extended))
+}
+
+fn count(token: Token, total: &mut Taken) {
+    match token {
+        Token::Zero => {}
+        Token::New(_) => total.words += 1,
+        Token::Equal { .. } => total.nibbles += 1,
+        Token::LowByte(_) => total.bytes += 1,
+        Token::UpperHalf { .. } => {
+            total.nibbles += 1;
+            total.halves += 1;
+        }
+        Token::UpperBytes { .. } => {
+            total.nibbles += 1;
+            total.bytes += 1;
         }
     }
 }

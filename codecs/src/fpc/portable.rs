@@ -3,7 +3,7 @@
 use crate::chunk::{ChunkError, SectionReader, SectionWriter};
 use crate::line::{
     Kind, KindReader, KindWriter, LINE_LEN, Line, RAW_LINE_BITS, StreamReader, StreamWriter, Taken,
-    from_words, lines, words,
+    from_words, kinds_len, line_count, lines, words,
 };
 
 const UNMATCHED: u8 = 0;
@@ -117,6 +117,23 @@ fn push_data(word: u32, prefix: u8, streams: &mut StreamWriter) {
         LOW_HALF_ZERO => streams.half((word >> 16) as u16),
         _ => streams.half(u16::from_le_bytes([word as u8, (word >> 16) as u8])),
     }
+}
+
+pub(super) fn chunk_len(raw: &[u8]) -> usize {
+    let (mut coded, mut total) = (0, Taken::default());
+    for line in lines(raw) {
+        let words = words(&line);
+        let prefixes = words.map(prefix_of);
+        if words == [0; 16] {
+        } else if coded_bits(&prefixes) < RAW_LINE_BITS {
+            coded += 1;
+            prefixes.into_iter().for_each(|prefix| count(prefix, &mut total));
+        } else {
+            total.words += 16;
+        }
+    }
+    let kinds_len = kinds_len(line_count(raw.len()), coded);
+    total.end(kinds_len.next_multiple_of(2) + PREFIX_PLANES_LEN * coded)
 }
 
 pub(super) fn decode(coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {

@@ -39,6 +39,11 @@ impl KindWriter {
     }
 }
 
+/// The bytes that the kinds of `lines` lines take, `coded` of which are coded.
+pub(crate) const fn kinds_len(lines: usize, coded: usize) -> usize {
+    packed_len::<1>(lines) + packed_len::<1>(lines - coded)
+}
+
 /// The kinds of all lines of a chunk, read back.
 pub(crate) struct KindReader<'a> {
     lines: usize,

@@ -5,7 +5,7 @@
 mod kinds;
 mod streams;
 
-pub(crate) use kinds::{Kind, KindReader, KindWriter};
+pub(crate) use kinds::{Kind, KindReader, KindWriter, kinds_len};
 pub(crate) use streams::{StreamReader, StreamWriter, Taken};
 
 /// Bytes in a line.

@@ -54,6 +54,17 @@ pub(crate) struct Taken {
     pub(crate) nibbles: usize,
 }
 
+impl Taken {
+    /// Where the four sections end if the one before them ends at byte `start`.
+    pub(crate) const fn end(&self, start: usize) -> usize {
+        start.next_multiple_of(4)
+            + 4 * self.words
+            + 2 * self.halves
+            + self.bytes
+            + packed_len::<4>(self.nibbles)
+    }
+}
+
 /// Hands out fields in order. Never runs dry: it was built from a count of all tags.
 pub(crate) struct StreamReader<'a> {
     words: &'a [[u8; 4]],

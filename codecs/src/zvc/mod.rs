@@ -13,17 +13,69 @@
 //! # Source
 //! HPCA 2018 (compressing DMA engine), section V: windows of 32 elements.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod portable;
 
 use crate::chunk::{CHUNK_ALIGN, ChunkError};
-use crate::{Algorithm, Codec, Element};
+use crate::{Algorithm, Codec, Cpu, Element};
 
 /// The ZVC codec, for elements of 8, 16, 32 and 64 bits.
 #[derive(Clone, Copy, Debug)]
-pub struct Zvc;
+pub struct Zvc {
+    cpu: Cpu,
+}
 
 /// Elements per mask.
 const WINDOW: usize = 32;
+
+impl Zvc {
+    /// The codec on `cpu`.
+    #[must_use]
+    pub const fn on(cpu: Cpu) -> Self {
+        Self { cpu }
+    }
+
+    fn encode<const W: usize>(self, raw: &[u8], coded: &mut [u8]) -> usize {
+        match self.cpu {
+            Cpu::Portable => portable::encode::<W>(raw, coded),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx2(cpu) => avx2::encode::<W>(cpu, raw, coded),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(cpu) => avx512::encode::<W>(cpu, raw, coded),
+        }
+    }
+
+    fn len<const W: usize>(self, raw: &[u8]) -> usize {
+        let kept = match self.cpu {
+            Cpu::Portable => portable::non_zeros::<W>(raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx2(cpu) => avx2::non_zeros::<W>(cpu, raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(cpu) => avx512::non_zeros::<W>(cpu, raw),
+        };
+        masks_len::<W>(raw.len()).next_multiple_of(8) + W * kept + raw.len() % W
+    }
+
+    fn decode<const W: usize>(self, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
+        let sections = portable::sections::<W>(coded, raw.len())?;
+        match self.cpu {
+            Cpu::Portable => portable::decode::<W>(sections, raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx2(cpu) => avx2::decode::<W>(cpu, sections, raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(cpu) => avx512::decode::<W>(cpu, sections, raw),
+        }
+        Ok(())
+    }
+}
+
+/// Length of the masks in bytes.
+const fn masks_len<const W: usize>(raw_len: usize) -> usize {
+    4 * (raw_len / W).div_ceil(WINDOW)
+}
 
 impl Codec for Zvc {
     fn algorithm(&self) -> Algorithm {
@@ -32,24 +84,34 @@ impl Codec for Zvc {
 
     fn max_chunk_len(&self, element: Element, raw_len: usize) -> usize {
         let masks = 4 * (raw_len / element.width_bytes()).div_ceil(WINDOW);
-        (masks.next_multiple_of(8) + raw_len).next_multiple_of(CHUNK_ALIGN)
+        // Whole vectors are stored where the non-zero elements of one go.
+        (masks.next_multiple_of(8) + raw_len + 64).next_multiple_of(CHUNK_ALIGN)
     }
 
     fn encode_chunk(&self, element: Element, raw: &[u8], coded: &mut [u8]) -> usize {
         match element.width_bytes() {
-            1 => portable::encode::<1>(raw, coded),
-            2 => portable::encode::<2>(raw, coded),
-            4 => portable::encode::<4>(raw, coded),
-            _ => portable::encode::<8>(raw, coded),
+            1 => self.encode::<1>(raw, coded),
+            2 => self.encode::<2>(raw, coded),
+            4 => self.encode::<4>(raw, coded),
+            _ => self.encode::<8>(raw, coded),
+        }
+    }
+
+    fn chunk_len(&self, element: Element, raw: &[u8]) -> usize {
+        match element.width_bytes() {
+            1 => self.len::<1>(raw),
+            2 => self.len::<2>(raw),
+            4 => self.len::<4>(raw),
+            _ => self.len::<8>(raw),
         }
     }
 
     fn decode_chunk(&self, element: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
         match element.width_bytes() {
-            1 => portable::decode::<1>(coded, raw),
-            2 => portable::decode::<2>(coded, raw),
-            4 => portable::decode::<4>(coded, raw),
-            _ => portable::decode::<8>(coded, raw),
+            1 => self.decode::<1>(coded, raw),
+            2 => self.decode::<2>(coded, raw),
+            4 => self.decode::<4>(coded, raw),
+            _ => self.decode::<8>(coded, raw),
         }
     }
 }
