@@ -39,6 +39,16 @@ pub(crate) fn choice() -> impl TypedValueParser<Value = Choice> {
     })
 }
 
+/// Parses a number of threads, 1 to 1024.
+pub(crate) fn threads() -> impl TypedValueParser<Value = usize> {
+    clap::value_parser!(u16).range(1..=1024).map(usize::from)
+}
+
+/// As many threads as this process may run at once.
+pub(crate) fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(1024)
+}
+
 /// Name and base-2 logarithm of each chunk size.
 const CHUNK_SIZES: [(&str, u8); 5] = [("4K", 12), ("8K", 13), ("16K", 14), ("32K", 15), ("64K", 16)];
 

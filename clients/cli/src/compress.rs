@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use mgcomp_codecs::frame::{self, ChunkSize, Options};
+use mgcomp_codecs::frame::{self, ChunkSize, Options, Workers};
 use mgcomp_codecs::{Algorithm, Element};
 
 use crate::args::{self, Choice};
@@ -34,6 +34,9 @@ pub(crate) struct Args {
     /// Leave out the checksum of each chunk
     #[arg(long)]
     no_checksum: bool,
+    /// Threads that encode [default: as many as the machine runs at once]
+    #[arg(long, value_parser = args::threads(), default_value_t = args::default_threads(), hide_default_value = true)]
+    threads: usize,
     /// Overwrite an existing file
     #[arg(short, long)]
     force: bool,
@@ -59,14 +62,18 @@ fn encode(args: &Args, raw: &[u8], progress: &mut Progress) -> Result<(Algorithm
     let chunk_size = args.chunk_size.unwrap_or(ChunkSize::for_len(raw.len()));
     let options = Options { chunk_size, checksum: !args.no_checksum };
     let needed_bytes = frame::max_frame_len(raw.len(), options);
+    let workers = Workers::new(args.threads).map_err(CliError::Threads)?;
     let mut smallest: Option<(Algorithm, Vec<u8>)> = None;
     for codec in args.algorithm.codecs() {
         let algorithm = codec.algorithm();
         let mut frame = Vec::new();
         frame.try_reserve_exact(needed_bytes).map_err(|_| CliError::Memory { name: name(), needed_bytes })?;
+        frame.resize(needed_bytes, 0);
         progress.stage(format!("compressing {} with {algorithm}", name()), raw.len() as u64);
-        frame::encode_into(codec, args.element, raw, options, &mut frame, |done| progress.set(done))
+        let len = workers
+            .encode_to(codec, args.element, raw, options, &mut frame, &|done| progress.set(done))
             .map_err(|source| CliError::Encode { name: name(), source })?;
+        frame.truncate(len);
         if smallest.as_ref().is_none_or(|(_, kept)| frame.len() < kept.len()) {
             smallest = Some((algorithm, frame));
         }

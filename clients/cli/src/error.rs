@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use mgcomp_codecs::frame::FrameError;
+use mgcomp_codecs::frame::{FrameError, WorkersError};
 
 use crate::demo::DemoError;
 
@@ -34,6 +34,8 @@ pub(crate) enum CliError {
     Memory { name: String, needed_bytes: usize },
     #[error("cannot decode {name}")]
     Decode { name: String, source: FrameError },
+    #[error("cannot compress")]
+    Threads(#[source] WorkersError),
     #[error("demo")]
     Demo(#[from] DemoError),
     #[error("{name} is damaged: {damaged} of {chunks} chunks do not decode, the first of them")]

@@ -20,6 +20,7 @@ mod samples;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use mgcomp_codecs::Cpu;
 
 /// Lossless compression for the links between GPUs.
 #[derive(Parser)]
@@ -41,6 +42,10 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     log::start();
+    if let Err(error) = Cpu::from_env() {
+        error::note(&format!("mgcomp: {error}"));
+        return ExitCode::from(2); // as for wrong usage
+    }
     error::exit_code(match cli.command {
         Command::Demo(args) => demo::run(&args),
         Command::DemoRank(args) => demo::rank::run(&args),

@@ -1,6 +1,7 @@
 //! A progress bar on standard error for what takes long.
 
 use std::io::{self, IsTerminal};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -16,14 +17,20 @@ pub(crate) struct Progress {
     is_terminal: bool,
     label: String,
     total_bytes: u64,
-    bar: Option<ProgressBar>,
+    bar: OnceLock<ProgressBar>,
 }
 
 impl Progress {
     /// Starts the clock.
     pub(crate) fn start() -> Self {
         let is_terminal = io::stderr().is_terminal();
-        Self { started: Instant::now(), is_terminal, label: String::new(), total_bytes: 0, bar: None }
+        Self {
+            started: Instant::now(),
+            is_terminal,
+            label: String::new(),
+            total_bytes: 0,
+            bar: OnceLock::new(),
+        }
     }
 
     /// Goes on to a stage of `total_bytes`, or 0 where nobody knows.
@@ -33,19 +40,17 @@ impl Progress {
         self.set(0);
     }
 
-    /// Says how much of the stage is done.
-    pub(crate) fn set(&mut self, done_bytes: u64) {
-        if self.bar.is_none() && self.is_due() {
-            self.bar = Some(bar(&self.label, self.total_bytes));
+    /// Says how much of the stage is done; from any thread.
+    pub(crate) fn set(&self, done_bytes: u64) {
+        if self.bar.get().is_none() && !self.is_due() {
+            return;
         }
-        if let Some(bar) = &self.bar {
-            bar.set_position(done_bytes);
-        }
+        self.bar.get_or_init(|| bar(&self.label, self.total_bytes)).set_position(done_bytes);
     }
 
     /// Lets `print` write to the terminal without the bar in its way.
     pub(crate) fn pause<R>(&mut self, print: impl FnOnce() -> R) -> R {
-        match &self.bar {
+        match self.bar.get() {
             Some(bar) => bar.suspend(print),
             None => print(),
         }
@@ -91,7 +96,7 @@ mod tests {
         progress.is_terminal = true;
         progress.stage("copying".into(), 100);
         progress.set(10);
-        assert!(progress.bar.is_none());
+        assert!(progress.bar.get().is_none());
 
         let Some(earlier) = progress.started.checked_sub(PATIENCE) else {
             println!("SKIPPED: the clock of this machine started less than two seconds ago");
@@ -99,12 +104,12 @@ mod tests {
         };
         progress.started = earlier;
         progress.set(20);
-        let bar = progress.bar.clone().unwrap();
+        let bar = progress.bar.get().unwrap().clone();
         assert_eq!((bar.position(), bar.length(), bar.message()), (20, Some(100), "copying".into()));
 
         progress.stage("writing".into(), 50);
         assert!(bar.is_finished());
-        assert_eq!(progress.bar.as_ref().map(ProgressBar::message), Some("writing".into()));
+        assert_eq!(progress.bar.get().map(ProgressBar::message), Some("writing".into()));
     }
 
     #[test]
@@ -116,7 +121,7 @@ mod tests {
         }
         progress.stage("copying".into(), 100);
         progress.set(50);
-        assert!(progress.bar.is_none());
+        assert!(progress.bar.get().is_none());
     }
 
     #[test]

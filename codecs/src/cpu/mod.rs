@@ -7,10 +7,12 @@
 mod isa;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod lanes;
+mod stream;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 pub use isa::{Isa, UnknownIsa};
+pub(crate) use stream::Streamer;
 #[cfg(target_arch = "x86_64")]
 pub use x86::{Avx2, Avx512};
 #[cfg(target_arch = "x86_64")]

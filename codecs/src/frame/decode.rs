@@ -1,5 +1,6 @@
 //! Reading frames. Nothing in a frame is trusted before it was checked.
 
+use super::read::Reader;
 use super::{FrameError, HEADER_LEN, Header, UNIT};
 use crate::{Codec, codec};
 
@@ -102,14 +103,9 @@ impl<'a> Frame<'a> {
     /// [`FrameError`] if `raw` has another length than the frame's raw bytes, or a chunk is damaged; `raw`
     /// then holds anything.
     pub fn decode_into(&self, raw: &mut [u8]) -> Result<(), FrameError> {
-        if raw.len() as u64 != self.header.raw_len {
-            let (raw_len, destination) = (self.header.raw_len, raw.len() as u64);
-            return Err(FrameError::Destination { raw_len, destination });
-        }
-        for (chunk, out) in self.chunks().zip(raw.chunks_mut(self.header.chunk_size.bytes())) {
-            self.decode_chunk(&chunk, out)?;
-        }
-        Ok(())
+        let reader = Reader::new(self, raw)?;
+        reader.work();
+        reader.finish()
     }
 
     /// The frame's raw bytes, if they are at most `limit`.

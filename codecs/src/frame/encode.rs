@@ -1,6 +1,7 @@
 //! Writing frames.
 
-use super::{ChunkSize, FrameError, HEADER_LEN, Header, MAX_RAW_LEN, UNIT, table_len};
+use super::write::{Plan, Writer};
+use super::{ChunkSize, FrameError, HEADER_LEN, UNIT, table_len};
 use crate::{Codec, Element};
 
 /// How a frame is laid out.
@@ -34,7 +35,7 @@ pub fn max_frame_len(raw_len: usize, options: Options) -> usize {
 /// The frame of `raw` under `codec`.
 ///
 /// # Errors
-/// [`FrameError::RawLength`] if `raw` is longer than [`MAX_RAW_LEN`].
+/// [`FrameError::RawLength`] if `raw` is longer than [`MAX_RAW_LEN`](super::MAX_RAW_LEN).
 pub fn encode(
     codec: &dyn Codec,
     element: Element,
@@ -42,66 +43,56 @@ pub fn encode(
     options: Options,
 ) -> Result<Vec<u8>, FrameError> {
     let mut frame = Vec::new();
-    encode_into(codec, element, raw, options, &mut frame, |_| {})?;
+    encode_into(codec, element, raw, options, &mut frame, &|_| {})?;
     Ok(frame)
 }
 
-/// Replaces the content of `frame` by the frame of `raw`, calling `progress` with the raw bytes done so far
-/// after each chunk.
+/// Replaces the content of `frame` by the frame of `raw`, calling `progress` with the raw bytes done so far.
 ///
 /// # Errors
-/// [`FrameError::RawLength`] if `raw` is longer than [`MAX_RAW_LEN`].
+/// [`FrameError::RawLength`] if `raw` is longer than [`MAX_RAW_LEN`](super::MAX_RAW_LEN).
 pub fn encode_into(
     codec: &dyn Codec,
     element: Element,
     raw: &[u8],
     options: Options,
     frame: &mut Vec<u8>,
-    mut progress: impl FnMut(u64),
+    progress: &(dyn Fn(u64) + Sync),
 ) -> Result<(), FrameError> {
-    let raw_len = raw.len() as u64;
-    if raw_len > MAX_RAW_LEN {
-        return Err(FrameError::RawLength { got: raw_len, limit: MAX_RAW_LEN });
+    let plan = Plan::new(codec, element, raw, options)?;
+    let room = max_frame_len(raw.len(), options);
+    if frame.capacity() < room {
+        *frame = vec![0; room]; // fresh pages are zero already
+    } else {
+        frame.resize(room, 0);
     }
-    let Options { chunk_size, checksum } = options;
-    let header = Header { algorithm: codec.algorithm(), element, checksum, chunk_size, raw_len };
-    frame.clear();
-    frame.extend_from_slice(&header.to_bytes());
-    frame.resize(header.chunks_offset(), 0);
-
-    let mut scratch = vec![0; codec.max_chunk_len(element, chunk_size.bytes().min(raw.len()))];
-    let mut end_units = 0u32;
-    for (index, chunk) in raw.chunks(chunk_size.bytes()).enumerate() {
-        end_units += push_chunk(codec, element, chunk, &mut scratch, frame);
-        let entry = HEADER_LEN + index * header.entry_len();
-        frame[entry..entry + 4].copy_from_slice(&end_units.to_le_bytes());
-        if checksum {
-            frame[entry + 4..entry + 8].copy_from_slice(&crc32c::crc32c(chunk).to_le_bytes());
-        }
-        progress((index as u64 * chunk_size.bytes() as u64) + chunk.len() as u64);
-    }
+    let len = encode_plan(&plan, frame, progress)?;
+    frame.truncate(len);
     Ok(())
 }
 
-/// Appends one chunk, coded or raw, whichever takes fewer units; returns its units.
-fn push_chunk(
+/// Writes the frame of `raw` to the front of `room`, which has [`max_frame_len`] bytes or more, and returns the
+/// frame's length. What lies behind it is anything.
+///
+/// # Errors
+/// [`FrameError::RawLength`] if `raw` is longer than [`MAX_RAW_LEN`](super::MAX_RAW_LEN), [`FrameError::Room`] if `room` is too
+/// short.
+pub fn encode_to(
     codec: &dyn Codec,
     element: Element,
     raw: &[u8],
-    scratch: &mut [u8],
-    frame: &mut Vec<u8>,
-) -> u32 {
-    let raw_units = raw.len().div_ceil(UNIT);
-    let coded_len = codec.encode_chunk(element, raw, scratch);
-    let coded_units = coded_len.div_ceil(UNIT);
-    let start = frame.len();
-    let units = if coded_units < raw_units {
-        frame.extend_from_slice(&scratch[..coded_len]);
-        coded_units
-    } else {
-        frame.extend_from_slice(raw);
-        raw_units
-    };
-    frame.resize(start + units * UNIT, 0);
-    units as u32
+    options: Options,
+    room: &mut [u8],
+) -> Result<usize, FrameError> {
+    encode_plan(&Plan::new(codec, element, raw, options)?, room, &|_| {})
+}
+
+fn encode_plan(
+    plan: &Plan<'_>,
+    room: &mut [u8],
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<usize, FrameError> {
+    let writer = Writer::new(plan, room, progress)?;
+    writer.work();
+    Ok(writer.finish())
 }

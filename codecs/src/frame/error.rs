@@ -56,6 +56,14 @@ pub enum FrameError {
         /// What it holds.
         got: u8,
     },
+    /// The caller's buffer is shorter than the worst case of the frame.
+    #[error("a frame needs room for {needed} bytes, the buffer has {got}")]
+    Room {
+        /// What [`max_frame_len`](super::max_frame_len) says.
+        needed: u64,
+        /// Length of the buffer in bytes.
+        got: u64,
+    },
     /// More raw bytes than the caller or the format allows.
     #[error("raw length {got} (byte 8) is over the limit of {limit} bytes")]
     RawLength {

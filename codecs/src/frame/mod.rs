@@ -13,11 +13,15 @@ mod decode;
 mod encode;
 mod error;
 mod header;
+mod read;
+mod workers;
+mod write;
 
 pub use decode::{Chunk, Frame};
-pub use encode::{Options, encode, encode_into, max_frame_len};
+pub use encode::{Options, encode, encode_into, encode_to, max_frame_len};
 pub use error::FrameError;
 pub use header::{ChunkSize, HEADER_LEN, Header, MAGIC, VERSION};
+pub use workers::{Workers, WorkersError};
 
 /// The most raw bytes that one frame holds: table entries count up to 2³² units of 16 bytes.
 pub const MAX_RAW_LEN: u64 = u32::MAX as u64 * crate::chunk::CHUNK_ALIGN as u64;

@@ -122,7 +122,7 @@ impl Worker {
         let options = Options { chunk_size: ChunkSize::for_len(source.len()), checksum: self.checksum };
         source.read(|bytes| {
             let mut frame = Vec::with_capacity(bytes.len());
-            encode_into(codec, element, bytes, options, &mut frame, |_| {}).map_err(|_| Status::TooLong)?;
+            encode_into(codec, element, bytes, options, &mut frame, &|_| {}).map_err(|_| Status::TooLong)?;
             // Never more bytes than without mgcomp.
             Ok(if frame.len() < bytes.len() { (algorithm, Bytes::from(frame)) } else { raw(bytes) })
         })

@@ -1,0 +1,263 @@
+//! The work of writing a frame, for one thread or several.
+//!
+//! Chunks are taken in batches, in order. Where a batch goes is known once the one before it has its length;
+//! until then its codes wait on a stage that fits a core's cache. A thread whose turn it is already, as with a
+//! single thread always, writes in place. Large frames are always staged, and streamed past the caches.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::{FrameError, HEADER_LEN, Header, MAX_RAW_LEN, Options, UNIT, max_frame_len};
+use crate::cpu::Streamer;
+use crate::{Codec, Element};
+
+/// Raw bytes of a batch: small, so that several threads share a small buffer evenly.
+const BATCH_LEN: usize = 32 << 10;
+/// Raw bytes of a batch that is streamed: large, for few partial lines.
+const STREAMED_BATCH_LEN: usize = 128 << 10;
+
+/// What is to be framed, and how.
+pub(super) struct Plan<'a> {
+    codec: &'a dyn Codec,
+    raw: &'a [u8],
+    header: Header,
+    options: Options,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(
+        codec: &'a dyn Codec,
+        element: Element,
+        raw: &'a [u8],
+        options: Options,
+    ) -> Result<Self, FrameError> {
+        let raw_len = raw.len() as u64;
+        if raw_len > MAX_RAW_LEN {
+            return Err(FrameError::RawLength { got: raw_len, limit: MAX_RAW_LEN });
+        }
+        let Options { chunk_size, checksum } = options;
+        let header = Header { algorithm: codec.algorithm(), element, checksum, chunk_size, raw_len };
+        Ok(Self { codec, raw, header, options })
+    }
+
+    /// Room for one chunk's code or, where it does not compress, its raw bytes.
+    fn chunk_room(&self) -> usize {
+        let raw_len = self.header.chunk_size.bytes().min(self.raw.len());
+        self.codec.max_chunk_len(self.header.element, raw_len).max(raw_len.next_multiple_of(UNIT))
+    }
+
+    /// Writes one chunk, coded or raw, whichever takes fewer units, to the front of `room`; returns its units.
+    fn write_chunk(&self, raw: &[u8], room: &mut [u8]) -> u32 {
+        let raw_units = raw.len().div_ceil(UNIT);
+        let mut len = self.codec.encode_chunk(self.header.element, raw, room);
+        if len.div_ceil(UNIT) >= raw_units {
+            room[..raw.len()].copy_from_slice(raw);
+            len = raw.len();
+        }
+        let end = len.next_multiple_of(UNIT);
+        room[len..end].fill(0);
+        (end / UNIT) as u32
+    }
+}
+
+/// What no batch has taken yet of the frame's table and chunks. The first batch without a place comes next.
+struct Unwritten<'a> {
+    table: &'a mut [u8],
+    chunks: &'a mut [u8],
+    end_units: u32,
+}
+
+/// A frame in the making. Any number of threads may [`work`](Self::work) on it at once.
+pub(super) struct Writer<'a> {
+    plan: &'a Plan<'a>,
+    progress: &'a (dyn Fn(u64) + Sync),
+    batch_len: usize,
+    streams: bool,
+    /// The next batch that nobody works on.
+    next: AtomicUsize,
+    /// The batch that may take its place now.
+    turn: AtomicUsize,
+    done: AtomicU64,
+    /// A thread died with its batch: nobody must wait for it.
+    abandoned: AtomicBool,
+    unwritten: Mutex<Unwritten<'a>>,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(
+        plan: &'a Plan<'a>,
+        room: &'a mut [u8],
+        progress: &'a (dyn Fn(u64) + Sync),
+    ) -> Result<Self, FrameError> {
+        let needed = max_frame_len(plan.raw.len(), plan.options);
+        if room.len() < needed {
+            return Err(FrameError::Room { needed: needed as u64, got: room.len() as u64 });
+        }
+        let (front, chunks) = room.split_at_mut(plan.header.chunks_offset());
+        let (header, table) = front.split_at_mut(HEADER_LEN);
+        header.copy_from_slice(&plan.header.to_bytes());
+        let used = plan.header.chunks() * plan.header.entry_len();
+        table[used..].fill(0);
+        let streams = Streamer::for_len(plan.raw.len()).streams();
+        let batch_len = if streams { STREAMED_BATCH_LEN } else { BATCH_LEN };
+        Ok(Self {
+            plan,
+            progress,
+            batch_len: batch_len.max(plan.header.chunk_size.bytes()),
+            streams,
+            next: AtomicUsize::new(0),
+            turn: AtomicUsize::new(0),
+            done: AtomicU64::new(0),
+            abandoned: AtomicBool::new(false),
+            unwritten: Mutex::new(Unwritten { table, chunks, end_units: 0 }),
+        })
+    }
+
+    /// Takes batches until none is left.
+    pub(super) fn work(&self) {
+        let _guard = Abandon(&self.abandoned);
+        let mut stage = Stage::default();
+        loop {
+            let batch = self.next.fetch_add(1, Ordering::Relaxed);
+            let start = batch.saturating_mul(self.batch_len);
+            let Some(rest) = self.plan.raw.get(start..).filter(|rest| !rest.is_empty()) else { return };
+            let raw = &rest[..rest.len().min(self.batch_len)];
+            if !self.streams && self.turn.load(Ordering::Acquire) == batch {
+                self.write_in_place(raw);
+                self.turn.store(batch + 1, Ordering::Release);
+            } else if !self.write_staged(batch, raw, &mut stage) {
+                return;
+            }
+            let done = self.done.fetch_add(raw.len() as u64, Ordering::Relaxed) + raw.len() as u64;
+            (self.progress)(done);
+        }
+    }
+
+    /// The length of the frame, once all work is done.
+    pub(super) fn finish(self) -> usize {
+        let unwritten = self.unwritten.into_inner().unwrap_or_else(PoisonError::into_inner);
+        self.plan.header.chunks_offset() + unwritten.end_units as usize * UNIT
+    }
+
+    fn write_in_place(&self, raw: &[u8]) {
+        let mut unwritten = self.unwritten();
+        let chunk_room = self.plan.chunk_room();
+        for chunk in raw.chunks(self.plan.header.chunk_size.bytes()) {
+            let units = if unwritten.chunks.len() >= chunk_room {
+                self.plan.write_chunk(chunk, unwritten.chunks)
+            } else {
+                // The end of the room: enough for the code, but not for what the encoder asks.
+                let mut stage = vec![0; chunk_room];
+                let units = self.plan.write_chunk(chunk, &mut stage);
+                let len = units as usize * UNIT;
+                unwritten.chunks[..len].copy_from_slice(&stage[..len]);
+                units
+            };
+            unwritten.take(units as usize * UNIT);
+            unwritten.push_entry(&self.plan.header, Entry::of(chunk, units, &self.plan.header));
+        }
+    }
+
+    /// Encodes a batch aside and copies it to its place; `false` if its place will never be known.
+    fn write_staged(&self, batch: usize, raw: &[u8], stage: &mut Stage) -> bool {
+        stage.fill(self.plan, self.batch_len, raw);
+        if !self.wait_for_turn(batch) {
+            return false;
+        }
+        let mut unwritten = self.unwritten();
+        let place = unwritten.take(stage.len);
+        for &entry in &stage.entries {
+            unwritten.push_entry(&self.plan.header, entry);
+        }
+        drop(unwritten);
+        self.turn.store(batch + 1, Ordering::Release);
+        Streamer::for_len(self.plan.raw.len()).copy(place, &stage.bytes[..stage.len]);
+        true
+    }
+
+    /// Batches take about the same time and started in order, so the wait is short.
+    fn wait_for_turn(&self, batch: usize) -> bool {
+        let mut spins = 0u32;
+        while self.turn.load(Ordering::Acquire) != batch {
+            if self.abandoned.load(Ordering::Relaxed) {
+                return false;
+            }
+            spins += 1;
+            if spins < 1000 { std::hint::spin_loop() } else { std::thread::yield_now() }
+        }
+        true
+    }
+
+    fn unwritten(&self) -> MutexGuard<'_, Unwritten<'a>> {
+        // A thread that panicked has set `abandoned`; what it left is never used.
+        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<'a> Unwritten<'a> {
+    /// The next `len` bytes of the chunks.
+    fn take(&mut self, len: usize) -> &'a mut [u8] {
+        let (place, rest) = std::mem::take(&mut self.chunks).split_at_mut(len);
+        self.chunks = rest;
+        place
+    }
+
+    fn push_entry(&mut self, header: &Header, entry: Entry) {
+        self.end_units += entry.units;
+        let (place, rest) = std::mem::take(&mut self.table).split_at_mut(header.entry_len());
+        self.table = rest;
+        place[..4].copy_from_slice(&self.end_units.to_le_bytes());
+        if header.checksum {
+            place[4..].copy_from_slice(&entry.checksum.to_le_bytes());
+        }
+    }
+}
+
+/// What the table will say of a chunk.
+#[derive(Clone, Copy)]
+struct Entry {
+    units: u32,
+    /// CRC32C of the raw bytes; 0 where the frame has no checksums.
+    checksum: u32,
+}
+
+impl Entry {
+    fn of(raw: &[u8], units: u32, header: &Header) -> Self {
+        Self { units, checksum: if header.checksum { crc32c::crc32c(raw) } else { 0 } }
+    }
+}
+
+/// The codes of a batch before they have a place.
+#[derive(Default)]
+struct Stage {
+    bytes: Vec<u8>,
+    len: usize,
+    entries: Vec<Entry>,
+}
+
+impl Stage {
+    fn fill(&mut self, plan: &Plan<'_>, batch_len: usize, raw: &[u8]) {
+        if self.bytes.is_empty() {
+            // No chunk is stored in more units than its raw bytes, so only the last one needs more room.
+            self.bytes = vec![0; batch_len.min(plan.raw.len().next_multiple_of(UNIT)) + plan.chunk_room()];
+        }
+        self.len = 0;
+        self.entries.clear();
+        for chunk in raw.chunks(plan.header.chunk_size.bytes()) {
+            let units = plan.write_chunk(chunk, &mut self.bytes[self.len..]);
+            self.len += units as usize * UNIT;
+            self.entries.push(Entry::of(chunk, units, &plan.header));
+        }
+    }
+}
+
+/// Tells the others when its thread unwinds.
+struct Abandon<'a>(&'a AtomicBool);
+
+impl Drop for Abandon<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}

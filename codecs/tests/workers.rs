@@ -1,0 +1,94 @@
+//! Several threads on one frame: the same bytes, the same errors, whatever the number of threads.
+
+mod common;
+
+use std::sync::Mutex;
+
+use common::{Random, codec_of, data};
+use mgcomp_codecs::frame::{self, ChunkSize, Frame, FrameError, Options, Workers, WorkersError};
+use mgcomp_codecs::{Algorithm, Codec, Element, codecs};
+
+const THREADS: [usize; 4] = [1, 2, 3, 8];
+
+fn mixed(len: usize) -> Vec<u8> {
+    let (_, mixed) = data::KINDS[data::KINDS.len() - 1];
+    mixed(&mut Random(30), len)
+}
+
+#[test]
+fn frames_are_the_same_for_any_number_of_threads() {
+    // The last is written past the caches.
+    for len in [0, 1, 4096, 32_768, 32_769, 300_001, (8 << 20) + 777] {
+        let raw = mixed(len);
+        let options = Options { chunk_size: ChunkSize::for_len(len), checksum: true };
+        let algorithms =
+            if len < 1 << 20 { codecs().map(Codec::algorithm).collect() } else { vec![Algorithm::Zvc] };
+        for codec in algorithms.into_iter().map(codec_of) {
+            let expected = frame::encode(codec, Element::F32, &raw, options).unwrap();
+            let parsed = Frame::parse(&expected).unwrap();
+            for workers in THREADS.map(|threads| Workers::new(threads).unwrap()) {
+                let mut room = vec![0xaa; frame::max_frame_len(len, options)];
+                let len = workers.encode_to(codec, Element::F32, &raw, options, &mut room, &|_| {}).unwrap();
+                assert!(room[..len] == expected, "{} {} threads", codec.algorithm(), workers.threads());
+                let mut decoded = vec![0x55; raw.len()];
+                workers.decode_into(&parsed, &mut decoded).unwrap();
+                assert!(decoded == raw, "{} {} threads", codec.algorithm(), workers.threads());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_raw_byte_is_reported_once() {
+    let raw = mixed(1 << 20);
+    let options = Options::for_len(raw.len());
+    let workers = Workers::new(3).unwrap();
+    let reported = Mutex::new(Vec::new());
+    let mut room = vec![0; frame::max_frame_len(raw.len(), options)];
+    let progress = |done| reported.lock().unwrap().push(done);
+    workers.encode_to(codec_of(Algorithm::Bdi), Element::U8, &raw, options, &mut room, &progress).unwrap();
+    let mut reported = reported.into_inner().unwrap();
+    reported.sort_unstable();
+    reported.dedup();
+    assert_eq!(reported.len(), raw.len() / (32 << 10));
+    assert_eq!(reported.last(), Some(&(1 << 20)));
+}
+
+#[test]
+fn the_first_damaged_chunk_is_named_by_any_number_of_threads() {
+    let raw = mixed(600_000);
+    let options = Options::for_len(raw.len());
+    let mut bytes = frame::encode(codec_of(Algorithm::Zvc), Element::U32, &raw, options).unwrap();
+    let entry = |chunk: usize| 16 + 8 * chunk + 4;
+    for chunk in [30, 9, 22] {
+        bytes[entry(chunk)] ^= 1; // its checksum
+    }
+    let parsed = Frame::parse(&bytes).unwrap();
+    for threads in THREADS {
+        let workers = Workers::new(threads).unwrap();
+        for _ in 0..20 {
+            let error = workers.decode_into(&parsed, &mut vec![0; raw.len()]).unwrap_err();
+            assert!(matches!(error, FrameError::Checksum { chunk: 9, .. }), "{threads} threads: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_buffer_that_is_too_short_is_refused() {
+    let raw = mixed(10_000);
+    let options = Options::for_len(raw.len());
+    let needed = frame::max_frame_len(raw.len(), options);
+    let workers = Workers::new(2).unwrap();
+    let codec = codec_of(Algorithm::Fpc);
+    let error =
+        workers.encode_to(codec, Element::U8, &raw, options, &mut vec![0; needed - 1], &|_| {}).unwrap_err();
+    assert_eq!(error, FrameError::Room { needed: needed as u64, got: needed as u64 - 1 });
+    let bytes = frame::encode(codec, Element::U8, &raw, options).unwrap();
+    let error = workers.decode_into(&Frame::parse(&bytes).unwrap(), &mut [0; 9_999]).unwrap_err();
+    assert_eq!(error, FrameError::Destination { raw_len: 10_000, destination: 9_999 });
+}
+
+#[test]
+fn no_thread_at_all_is_refused() {
+    assert!(matches!(Workers::new(0), Err(WorkersError::None)));
+}
