@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use common::{Random, codec_of, data};
 use mgcomp_codecs::frame::{self, ChunkSize, Frame, FrameError, Options, Workers, WorkersError};
-use mgcomp_codecs::{Algorithm, Codec, Element, codecs};
+use mgcomp_codecs::{Algorithm, ChunkError, Codec, Element, codecs};
 
 const THREADS: [usize; 4] = [1, 2, 3, 8];
 
@@ -91,4 +91,47 @@ fn a_buffer_that_is_too_short_is_refused() {
 #[test]
 fn no_thread_at_all_is_refused() {
     assert!(matches!(Workers::new(0), Err(WorkersError::None)));
+}
+
+/// Panics at the chunk that starts with a certain byte.
+struct Fragile;
+
+impl Codec for Fragile {
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::Zvc
+    }
+
+    fn max_chunk_len(&self, element: Element, raw_len: usize) -> usize {
+        codec_of(Algorithm::Zvc).max_chunk_len(element, raw_len)
+    }
+
+    fn encode_chunk(&self, element: Element, raw: &[u8], coded: &mut [u8]) -> usize {
+        assert_ne!(raw[0], 0xbd, "the chunk that breaks");
+        codec_of(Algorithm::Zvc).encode_chunk(element, raw, coded)
+    }
+
+    fn chunk_len(&self, element: Element, raw: &[u8]) -> usize {
+        codec_of(Algorithm::Zvc).chunk_len(element, raw)
+    }
+
+    fn decode_chunk(&self, element: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
+        codec_of(Algorithm::Zvc).decode_chunk(element, coded, raw)
+    }
+}
+
+#[test]
+fn a_codec_that_panics_leaves_no_thread_waiting() {
+    let options = Options { chunk_size: ChunkSize::SMALL, checksum: false };
+    for broken in [0, 100, 255] {
+        let mut raw = vec![1; 1 << 20];
+        raw[broken * 4096] = 0xbd;
+        for threads in THREADS {
+            let caught = std::panic::catch_unwind(|| {
+                let mut room = vec![0; frame::max_frame_len(raw.len(), options)];
+                let workers = Workers::new(threads).unwrap();
+                workers.encode_to(&Fragile, Element::U8, &raw, options, &mut room, &|_| {})
+            });
+            assert!(caught.is_err(), "{threads} threads, chunk {broken}");
+        }
+    }
 }

@@ -59,6 +59,18 @@ impl Drop for Streamer {
     }
 }
 
+/// Asks for `bytes` to be brought near, without waiting for them.
+pub(crate) fn prefetch(bytes: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in bytes.chunks(64) {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: SSE is part of x86-64, and a prefetch of any address is harmless.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = bytes;
+}
+
 /// A whole cache line at its own address.
 #[cfg(target_arch = "x86_64")]
 #[repr(align(64))]

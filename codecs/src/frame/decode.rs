@@ -2,13 +2,14 @@
 
 use super::read::Reader;
 use super::{FrameError, HEADER_LEN, Header, UNIT};
-use crate::{Codec, codec};
+use crate::{Codec, Cpu, codec_on};
 
 /// A frame whose header and chunk table hold together; its chunks are checked when they are decoded.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     header: Header,
     bytes: &'a [u8],
+    cpu: Cpu,
 }
 
 /// Where one chunk lies and what the table says of it.
@@ -48,7 +49,7 @@ impl<'a> Frame<'a> {
             let offset = HEADER_LEN as u64;
             return Err(FrameError::Truncated { part: "chunk table", offset, needed, got: got - offset });
         }
-        let frame = Self { header, bytes };
+        let frame = Self { header, bytes, cpu: Cpu::active() };
         frame.check_table_padding()?;
         let end = (table_end + frame.check_table()? as usize * UNIT) as u64;
         if got < end {
@@ -64,6 +65,12 @@ impl<'a> Frame<'a> {
             return Err(FrameError::Trailing { end, got });
         }
         Ok(frame)
+    }
+
+    /// The same frame, to be decoded on `cpu` instead of [`Cpu::active`].
+    #[must_use]
+    pub const fn on(self, cpu: Cpu) -> Self {
+        Self { cpu, ..self }
     }
 
     /// The header.
@@ -153,7 +160,7 @@ impl<'a> Frame<'a> {
     }
 
     fn codec(&self) -> Result<&'static dyn Codec, FrameError> {
-        codec(self.header.algorithm).ok_or(FrameError::Unsupported(self.header.algorithm))
+        codec_on(self.cpu, self.header.algorithm).ok_or(FrameError::Unsupported(self.header.algorithm))
     }
 
     /// The u32 at byte `at` of entry `index`. The table is known to be there.

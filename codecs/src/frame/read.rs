@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::{Frame, FrameError};
-use crate::cpu::Streamer;
+use crate::cpu::{Streamer, prefetch};
 
 /// A buffer on its way from its frame. Any number of threads may [`work`](Self::work) on it at once.
 pub(super) struct Reader<'a> {
@@ -45,6 +45,9 @@ impl<'a> Reader<'a> {
         while !self.failed.load(Ordering::Relaxed) {
             let Some((index, out)) = self.next() else { return };
             let chunk = self.frame.chunk(index);
+            if streamer.streams() && index + 1 < self.frame.header().chunks() {
+                prefetch(self.frame.chunk(index + 1).stored);
+            }
             let result = if streamer.streams() && !chunk.is_raw() {
                 let stage = &mut stage[..out.len()];
                 self.frame.decode_chunk(&chunk, stage).map(|()| streamer.copy(out, stage))

@@ -5,7 +5,7 @@
 //! single thread always, writes in place. Large frames are always staged, and streamed past the caches.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::{FrameError, HEADER_LEN, Header, MAX_RAW_LEN, Options, UNIT, max_frame_len};
 use crate::cpu::Streamer;
@@ -15,6 +15,9 @@ use crate::{Codec, Element};
 const BATCH_LEN: usize = 32 << 10;
 /// Raw bytes of a batch that is streamed: large, for few partial lines.
 const STREAMED_BATCH_LEN: usize = 128 << 10;
+
+/// How often a thread looks for its turn before it sleeps: some ten microseconds.
+const SPINS: usize = 2000;
 
 /// What is to be framed, and how.
 pub(super) struct Plan<'a> {
@@ -78,6 +81,9 @@ pub(super) struct Writer<'a> {
     /// The batch that may take its place now.
     turn: AtomicUsize,
     done: AtomicU64,
+    /// Threads that wait for [`turned`](Self::turned).
+    sleepers: AtomicUsize,
+    turned: Condvar,
     /// A thread died with its batch: nobody must wait for it.
     abandoned: AtomicBool,
     unwritten: Mutex<Unwritten<'a>>,
@@ -108,6 +114,8 @@ impl<'a> Writer<'a> {
             next: AtomicUsize::new(0),
             turn: AtomicUsize::new(0),
             done: AtomicU64::new(0),
+            sleepers: AtomicUsize::new(0),
+            turned: Condvar::new(),
             abandoned: AtomicBool::new(false),
             unwritten: Mutex::new(Unwritten { table, chunks, end_units: 0 }),
         })
@@ -115,16 +123,16 @@ impl<'a> Writer<'a> {
 
     /// Takes batches until none is left.
     pub(super) fn work(&self) {
-        let _guard = Abandon(&self.abandoned);
+        let _guard = Abandon(self);
         let mut stage = Stage::default();
         loop {
             let batch = self.next.fetch_add(1, Ordering::Relaxed);
             let start = batch.saturating_mul(self.batch_len);
             let Some(rest) = self.plan.raw.get(start..).filter(|rest| !rest.is_empty()) else { return };
             let raw = &rest[..rest.len().min(self.batch_len)];
-            if !self.streams && self.turn.load(Ordering::Acquire) == batch {
+            if !self.streams && self.turn.load(Ordering::SeqCst) == batch {
                 self.write_in_place(raw);
-                self.turn.store(batch + 1, Ordering::Release);
+                self.pass_turn(batch);
             } else if !self.write_staged(batch, raw, &mut stage) {
                 return;
             }
@@ -170,22 +178,45 @@ impl<'a> Writer<'a> {
             unwritten.push_entry(&self.plan.header, entry);
         }
         drop(unwritten);
-        self.turn.store(batch + 1, Ordering::Release);
+        self.pass_turn(batch);
         Streamer::for_len(self.plan.raw.len()).copy(place, &stage.bytes[..stage.len]);
         true
     }
 
-    /// Batches take about the same time and started in order, so the wait is short.
+    /// Batches take about the same time and started in order, so the wait is short, unless the thread ahead
+    /// lost its core: then this one sleeps and leaves it its own.
     fn wait_for_turn(&self, batch: usize) -> bool {
-        let mut spins = 0u32;
-        while self.turn.load(Ordering::Acquire) != batch {
-            if self.abandoned.load(Ordering::Relaxed) {
-                return false;
+        let is_over = || self.turn.load(Ordering::SeqCst) == batch || self.abandoned.load(Ordering::SeqCst);
+        for _ in 0..SPINS {
+            if is_over() {
+                break;
             }
-            spins += 1;
-            if spins < 1000 { std::hint::spin_loop() } else { std::thread::yield_now() }
+            std::hint::spin_loop();
         }
-        true
+        if !is_over() {
+            self.sleepers.fetch_add(1, Ordering::SeqCst);
+            let mut unwritten = self.unwritten();
+            while !is_over() {
+                unwritten = self.turned.wait(unwritten).unwrap_or_else(PoisonError::into_inner);
+            }
+            drop(unwritten);
+            self.sleepers.fetch_sub(1, Ordering::SeqCst);
+        }
+        self.turn.load(Ordering::SeqCst) == batch
+    }
+
+    /// Lets the batch behind `batch` take its place.
+    fn pass_turn(&self, batch: usize) {
+        self.turn.store(batch + 1, Ordering::SeqCst);
+        self.wake();
+    }
+
+    /// Wakes those who sleep. One who counted itself too late to be seen here sees the new turn instead.
+    fn wake(&self) {
+        if self.sleepers.load(Ordering::SeqCst) > 0 {
+            drop(self.unwritten());
+            self.turned.notify_all();
+        }
     }
 
     fn unwritten(&self) -> MutexGuard<'_, Unwritten<'a>> {
@@ -252,12 +283,13 @@ impl Stage {
 }
 
 /// Tells the others when its thread unwinds.
-struct Abandon<'a>(&'a AtomicBool);
+struct Abandon<'a, 'w>(&'a Writer<'w>);
 
-impl Drop for Abandon<'_> {
+impl Drop for Abandon<'_, '_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.store(true, Ordering::Relaxed);
+            self.0.abandoned.store(true, Ordering::SeqCst);
+            self.0.wake();
         }
     }
 }
