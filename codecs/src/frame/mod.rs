@@ -12,6 +12,7 @@
 mod decode;
 mod encode;
 mod error;
+mod estimate;
 mod header;
 mod read;
 mod workers;
@@ -20,6 +21,7 @@ mod write;
 pub use decode::{Chunk, Frame};
 pub use encode::{Options, encode, encode_into, encode_to, max_frame_len};
 pub use error::FrameError;
+pub use estimate::{estimated_frame_len, frame_len};
 pub use header::{ChunkSize, HEADER_LEN, Header, MAGIC, VERSION};
 pub use workers::{Workers, WorkersError};
 
