@@ -1,7 +1,7 @@
 //! Reading frames. Nothing in a frame is trusted before it was checked.
 
 use super::read::Reader;
-use super::{FrameError, HEADER_LEN, Header, UNIT};
+use super::{FrameError, HEADER_LEN, Header, UNIT, crc32c};
 use crate::{Codec, Cpu, codec_on};
 
 /// A frame whose header and chunk table hold together; its chunks are checked when they are decoded.
@@ -152,8 +152,8 @@ impl<'a> Frame<'a> {
                 .map_err(|source| FrameError::Chunk { chunk: index, offset, source })?;
         }
         match chunk.checksum {
-            Some(stored) if stored != crc32c::crc32c(raw) => {
-                Err(FrameError::Checksum { chunk: index, offset, stored, computed: crc32c::crc32c(raw) })
+            Some(stored) if stored != crc32c(raw) => {
+                Err(FrameError::Checksum { chunk: index, offset, stored, computed: crc32c(raw) })
             }
             _ => Ok(()),
         }

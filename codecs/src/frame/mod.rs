@@ -31,6 +31,11 @@ pub const MAX_RAW_LEN: u64 = u32::MAX as u64 * crate::chunk::CHUNK_ALIGN as u64;
 /// Unit of the chunk table, and alignment of every chunk, in bytes.
 pub const UNIT: usize = crate::chunk::CHUNK_ALIGN;
 
+/// The checksum of a chunk's raw bytes: CRC32C, as iSCSI has it.
+fn crc32c(raw: &[u8]) -> u32 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, raw) as u32
+}
+
 /// Bytes of `entries` table entries, padding to the first chunk included.
 const fn table_len(chunks: usize, entry_len: usize) -> usize {
     (chunks * entry_len).next_multiple_of(UNIT)

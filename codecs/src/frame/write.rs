@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::{FrameError, HEADER_LEN, Header, MAX_RAW_LEN, Options, UNIT, max_frame_len};
+use super::{FrameError, HEADER_LEN, Header, MAX_RAW_LEN, Options, UNIT, crc32c, max_frame_len};
 use crate::cpu::Streamer;
 use crate::{Codec, Element};
 
@@ -254,7 +254,7 @@ struct Entry {
 
 impl Entry {
     fn of(raw: &[u8], units: u32, header: &Header) -> Self {
-        Self { units, checksum: if header.checksum { crc32c::crc32c(raw) } else { 0 } }
+        Self { units, checksum: if header.checksum { crc32c(raw) } else { 0 } }
     }
 }
 

@@ -44,7 +44,7 @@ impl<R: AsyncRead + Unpin> RecordReader<'_, R> {
         // At most `limit` bytes of address space; the system gives memory only for what arrives.
         let mut message = BytesMut::with_capacity(len as usize);
         self.fill(&mut message, len as usize, PREFIX_LEN).await?;
-        let computed = crc32c::crc32c(&message);
+        let computed = checksum([&message[..]]);
         if computed != stored {
             return Err(LinkError::Checksum { peer, record, stored, computed });
         }
@@ -78,6 +78,13 @@ pub(super) fn split(mut message: Bytes) -> Result<Message, MessageError> {
     Ok(Message { header, payload: Payload::from_bytes(message) })
 }
 
+/// CRC32C of `pieces`, one after the other.
+fn checksum<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    pieces.into_iter().for_each(|piece| digest.update(piece));
+    digest.finalize() as u32
+}
+
 /// Writes one message as a record. `payload` is the message's, as bytes.
 pub(super) async fn write<W: AsyncWrite + Unpin>(
     stream: &mut W,
@@ -86,7 +93,7 @@ pub(super) async fn write<W: AsyncWrite + Unpin>(
     movement: &Movement,
 ) -> std::io::Result<()> {
     let header = header.encode();
-    let checksum = crc32c::crc32c_append(crc32c::crc32c(&header), &payload);
+    let checksum = checksum([&header[..], &payload]);
     let len = (header.len() + payload.len()) as u32;
     let prefix = [len.to_le_bytes(), checksum.to_le_bytes()].concat();
     let mut record = Bytes::from(prefix).chain(Bytes::copy_from_slice(&header)).chain(payload);
