@@ -2,6 +2,7 @@
 
 use super::write::{Plan, Writer};
 use super::{ChunkSize, FrameError, HEADER_LEN, UNIT, table_len};
+use crate::cpu::Streamer;
 use crate::{Codec, Element};
 
 /// How a frame is laid out.
@@ -61,13 +62,16 @@ pub fn encode_into(
 ) -> Result<(), FrameError> {
     let plan = Plan::new(codec, element, raw, options)?;
     let room = max_frame_len(raw.len(), options);
-    if frame.capacity() < room {
-        *frame = vec![0; room]; // fresh pages are zero already
-    } else {
+    frame.clear();
+    if Streamer::for_len(raw.len()).streams() {
         frame.resize(room, 0);
+        let len = encode_plan(&plan, frame, progress)?;
+        frame.truncate(len);
+    } else {
+        // Filling the worst case with zeros first would take as long as some codecs do.
+        frame.reserve(room);
+        plan.append_to(frame, progress);
     }
-    let len = encode_plan(&plan, frame, progress)?;
-    frame.truncate(len);
     Ok(())
 }
 

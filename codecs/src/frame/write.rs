@@ -43,6 +43,24 @@ impl<'a> Plan<'a> {
         Ok(Self { codec, raw, header, options })
     }
 
+    /// Appends the frame to `frame`, chunk after chunk.
+    pub(super) fn append_to(&self, frame: &mut Vec<u8>, progress: &(dyn Fn(u64) + Sync)) {
+        frame.extend_from_slice(&self.header.to_bytes());
+        frame.resize(self.header.chunks_offset(), 0);
+        let mut stage = vec![0; self.chunk_room()];
+        let (mut end_units, mut done) = (0, 0);
+        for (index, raw) in self.raw.chunks(self.header.chunk_size.bytes()).enumerate() {
+            let units = self.write_chunk(raw, &mut stage);
+            frame.extend_from_slice(&stage[..units as usize * UNIT]);
+            end_units += units;
+            let at = HEADER_LEN + index * self.header.entry_len();
+            Entry::of(raw, units, &self.header)
+                .write(end_units, &mut frame[at..at + self.header.entry_len()]);
+            done += raw.len() as u64;
+            progress(done);
+        }
+    }
+
     /// Room for one chunk's code or, where it does not compress, its raw bytes.
     fn chunk_room(&self) -> usize {
         let raw_len = self.header.chunk_size.bytes().min(self.raw.len());
@@ -237,10 +255,7 @@ impl<'a> Unwritten<'a> {
         self.end_units += entry.units;
         let (place, rest) = std::mem::take(&mut self.table).split_at_mut(header.entry_len());
         self.table = rest;
-        place[..4].copy_from_slice(&self.end_units.to_le_bytes());
-        if header.checksum {
-            place[4..].copy_from_slice(&entry.checksum.to_le_bytes());
-        }
+        entry.write(self.end_units, place);
     }
 }
 
@@ -255,6 +270,16 @@ struct Entry {
 impl Entry {
     fn of(raw: &[u8], units: u32, header: &Header) -> Self {
         Self { units, checksum: if header.checksum { crc32c(raw) } else { 0 } }
+    }
+
+    /// Writes the entry of a chunk that ends at `end_units` to `place`, which has room for a checksum if the
+    /// frame has one.
+    fn write(self, end_units: u32, place: &mut [u8]) {
+        let (end, checksum) = place.split_at_mut(4);
+        end.copy_from_slice(&end_units.to_le_bytes());
+        if !checksum.is_empty() {
+            checksum.copy_from_slice(&self.checksum.to_le_bytes());
+        }
     }
 }
 
