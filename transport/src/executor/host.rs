@@ -121,7 +121,7 @@ impl Worker {
         let codec = codec(algorithm).ok_or(Status::UnsupportedAlgorithm)?;
         let options = Options { chunk_size: ChunkSize::for_len(source.len()), checksum: self.checksum };
         source.read(|bytes| {
-            let mut frame = Vec::with_capacity(bytes.len());
+            let mut frame = Vec::new();
             encode_into(codec, element, bytes, options, &mut frame, &|_| {}).map_err(|_| Status::TooLong)?;
             // Never more bytes than without mgcomp.
             Ok(if frame.len() < bytes.len() { (algorithm, Bytes::from(frame)) } else { raw(bytes) })
@@ -167,11 +167,10 @@ fn sampled_bits(algorithm: Algorithm, raw: &[u8], element: Element, count: usize
     let codec = codec(algorithm)?;
     let chunk_len = ChunkSize::for_len(raw.len()).bytes();
     let step = raw.len().div_ceil(chunk_len).div_ceil(count.max(1)).max(1);
-    let mut scratch = vec![0; codec.max_chunk_len(element, chunk_len.min(raw.len()))];
     let (mut raw_bytes, mut coded_bytes) = (0u128, 0u128);
     for chunk in raw.chunks(chunk_len).step_by(step) {
         raw_bytes += chunk.len() as u128;
-        coded_bytes += codec.encode_chunk(element, chunk, &mut scratch).min(chunk.len()) as u128;
+        coded_bytes += codec.chunk_len(element, chunk).min(chunk.len()) as u128;
     }
     let bits = 8 * coded_bytes * raw.len() as u128 / raw_bytes.max(1);
     u64::try_from(bits).ok()
