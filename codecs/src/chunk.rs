@@ -39,6 +39,14 @@ pub enum ChunkError {
         /// The tag found.
         tag: u8,
     },
+    /// Bytes that say how a chunk is coded have no meaning.
+    #[error("flags {flags:#04x} with mask depths {depths:#04x} have no meaning")]
+    Mode {
+        /// The first byte.
+        flags: u8,
+        /// The second byte.
+        depths: u8,
+    },
     /// An index names a dictionary word that the line has not stored yet.
     #[error("line {line}: dictionary index {index}, but only {words} words are there")]
     Index {

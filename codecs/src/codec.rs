@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::chunk::ChunkError;
-use crate::{Algorithm, Cpu, Element, bdi, cpackz, fpc, line, zvc};
+use crate::{Algorithm, Cpu, Element, bdi, cpackz, fpc, line, xp, zvc};
 
 /// Turns one chunk of raw bytes into coded bytes and back, without loss.
 ///
@@ -45,7 +45,13 @@ static TABLES: LazyLock<Vec<(Cpu, CodecTable)>> =
 
 /// Every codec of this version on `cpu`, in the order of its algorithm's number.
 fn table(cpu: Cpu) -> CodecTable {
-    vec![Box::new(bdi::Bdi), Box::new(fpc::Fpc), Box::new(cpackz::CpackZ), Box::new(zvc::Zvc::on(cpu))]
+    vec![
+        Box::new(bdi::Bdi),
+        Box::new(fpc::Fpc),
+        Box::new(cpackz::CpackZ),
+        Box::new(zvc::Zvc::on(cpu)),
+        Box::new(xp::Xp::on(cpu)),
+    ]
 }
 
 /// Every codec of this version on [`Cpu::active`], in the order of its algorithm's number.

@@ -27,6 +27,7 @@
 //! | [`mod@line`] | the 64-byte line and what the line codecs share |
 //! | [`bdi`], [`fpc`], [`cpackz`] | line codecs: 64-byte lines, sizes in bits per line |
 //! | [`zvc`] | zero-value compression by element |
+//! | [`xp`] | float exponents in few bits |
 
 #[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
 compile_error!("mgcomp runs on little-endian 64-bit targets only");
@@ -43,6 +44,7 @@ pub mod frame;
 pub mod line;
 mod packed;
 mod set;
+pub mod xp;
 pub mod zvc;
 
 pub use algorithm::{Algorithm, AlgorithmSet, UnknownAlgorithm};
