@@ -57,6 +57,16 @@ pub enum ChunkError {
         /// How many dictionary words the line has at that point.
         words: usize,
     },
+    /// A field of a header or a table of codes is out of range.
+    #[error("the field at byte {offset} is {value}, at most {most} may be")]
+    Field {
+        /// Where the field is, or the byte that holds it.
+        offset: usize,
+        /// What it says.
+        value: u32,
+        /// The largest value with a meaning.
+        most: u32,
+    },
 }
 
 /// Lays sections one after the other into a chunk.
@@ -67,7 +77,12 @@ pub(crate) struct SectionWriter<'a> {
 
 impl<'a> SectionWriter<'a> {
     pub(crate) fn new(coded: &'a mut [u8]) -> Self {
-        Self { coded, len: 0 }
+        Self::after(coded, 0)
+    }
+
+    /// Goes on behind `len` bytes that are written already.
+    pub(crate) fn after(coded: &'a mut [u8], len: usize) -> Self {
+        Self { coded, len }
     }
 
     pub(crate) fn put(&mut self, section: &[u8]) {

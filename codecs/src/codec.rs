@@ -3,7 +3,8 @@
 use std::sync::LazyLock;
 
 use crate::chunk::ChunkError;
-use crate::{Algorithm, Cpu, Element, bdi, cpackz, fpc, line, xp, zvc};
+use crate::{Algorithm, Cpu, Element};
+use crate::{bdi, cpackz, fpc, int, line, xp, zvc};
 
 /// Turns one chunk of raw bytes into coded bytes and back, without loss.
 ///
@@ -30,6 +31,14 @@ pub trait Codec: Send + Sync {
     /// writing anything.
     fn chunk_len(&self, element: Element, raw: &[u8]) -> usize;
 
+    /// About how many bytes a code spends on its header and tables, whatever the chunk holds.
+    ///
+    /// An estimate from short pieces of a buffer takes this off each piece.
+    fn overhead_len(&self, element: Element) -> usize {
+        let _ = element;
+        0
+    }
+
     /// Fills `raw` from `coded`, which may end in up to 15 zero bytes of padding.
     ///
     /// # Errors
@@ -51,6 +60,7 @@ fn table(cpu: Cpu) -> CodecTable {
         Box::new(cpackz::CpackZ),
         Box::new(zvc::Zvc::on(cpu)),
         Box::new(xp::Xp::on(cpu)),
+        Box::new(int::Int::on(cpu)),
     ]
 }
 

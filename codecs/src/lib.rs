@@ -28,6 +28,7 @@
 //! | [`bdi`], [`fpc`], [`cpackz`] | line codecs: 64-byte lines, sizes in bits per line |
 //! | [`zvc`] | zero-value compression by element |
 //! | [`xp`] | float exponents in few bits |
+//! | [`int`] | integers, indices and fields |
 
 #[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
 compile_error!("mgcomp runs on little-endian 64-bit targets only");
@@ -41,6 +42,7 @@ mod cpu;
 mod element;
 pub mod fpc;
 pub mod frame;
+pub mod int;
 pub mod line;
 mod packed;
 mod set;

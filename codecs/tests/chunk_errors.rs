@@ -198,10 +198,72 @@ fn zvc() {
     check(&[0, 0, 0, 0, 2, 0, 0, 0], 256, truncated(8, 4, 0));
 }
 
+const fn field(offset: usize, value: u32, most: u32) -> ChunkError {
+    ChunkError::Field { offset, value, most }
+}
+
+/// An INT chunk of 4-byte words: fields, lags and base, then what follows the header.
+fn int_chunk(fields: [u8; 4], rest: &[u8]) -> Vec<u8> {
+    [&fields[..], &[0; 8], rest].concat()
+}
+
+#[test]
+fn int_headers() {
+    let check = |coded: &[u8], raw_len, expected| assert_error(Algorithm::Int, coded, raw_len, expected);
+    check(&[0; 11], 0, truncated(0, 12, 11));
+    check(&int_chunk([3, 0, 0, 0], &[]), 0, field(0, 3, 2));
+    check(&int_chunk([0, 32, 0, 0], &[]), 0, field(1, 32, 31));
+    check(&int_chunk([0, 0, 32, 0], &[]), 0, field(2, 32, 31));
+    check(&int_chunk([0, 0, 0, 1], &[]), 0, field(3, 1, 0));
+    check(&int_chunk([2, 31, 31, 0], &[0; 16]), 0, ChunkError::Trailing { offset: 12, extra: 16 });
+    assert_eq!(decode_chunk(codec_of(Algorithm::Int), Element::U32, &[0; 12], 0), Ok(vec![]));
+}
+
+#[test]
+fn int_codes_and_planes() {
+    let check = |rest: &[u8], raw_len, expected| {
+        assert_error(Algorithm::Int, &int_chunk([0, 0, 0, 0], rest), raw_len, expected);
+    };
+    // 33 words are two blocks; codes from byte 12, planes from 16.
+    check(&[0], 132, truncated(12, 2, 1));
+    check(&[0, 37, 0, 0], 132, field(13, 37, 36));
+    check(&[0, 0, 0], 132, truncated(14, 2, 1));
+    check(&[0, 0, 0, 1], 132, padding(16));
+    check(&[1, 2, 0, 0, 0, 0, 0, 0], 132, truncated(16, 12, 4));
+    // The second block has one word: bit 0 of its planes.
+    check(&[1, 1, 0, 0, 0, 0, 0, 0x80, 1, 0, 0, 1], 132, padding(24));
+    check(&[1, 1, 0, 0, 0, 0, 0, 0x80, 1, 0, 0, 0, 7], 132, padding(25));
+    // Three bytes of a tail.
+    check(&[1, 0, 0, 0, 0, 0, 0, 0x80, 5], 131, truncated(20, 3, 1));
+    check(&[1, 0, 0, 0, 0, 0, 0, 0x80, 5], 127, padding(20));
+    check(&[1, 0, 0, 0, 0, 0, 0, 0x40, 5], 127, truncated(20, 3, 1));
+    // Half a byte too many: one block of bytes.
+    let bytes = |rest: &[u8]| {
+        let coded = [&[0; 9][..], rest].concat();
+        decode_chunk(codec_of(Algorithm::Int), Element::U8, &coded, 9)
+    };
+    assert_eq!(bytes(&[0x10, 0, 0]), Err(padding(10)));
+    assert_eq!(bytes(&[0x0a, 0, 0]), Err(field(9, 10, 9)));
+    assert_eq!(bytes(&[0x00, 0, 0]), Ok(vec![0; 9]));
+}
+
+#[test]
+fn int_patches() {
+    let check = |rest: &[u8], expected| {
+        assert_error(Algorithm::Int, &int_chunk([0, 0, 1, 0], rest), 12, expected);
+    };
+    // One low bit, so two planes a block; patches of 2 bytes for marked words, from byte 24.
+    check(&[34, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 9, 9, 9], truncated(24, 4, 3));
+    check(&[34, 0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0], padding(24));
+    check(&[34, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 9, 9, 9, 9, 1], padding(29));
+    check(&[&[34, 0, 0, 0][..], &[0; 24]].concat(), ChunkError::Trailing { offset: 24, extra: 16 });
+}
+
 #[test]
 fn messages_name_the_place() {
     let text = |error: ChunkError| error.to_string();
     assert_eq!(text(padding(9)), "padding before byte 9 is not zero");
+    assert_eq!(text(field(13, 37, 36)), "the field at byte 13 is 37, at most 36 may be");
     assert_eq!(text(ChunkError::Tag { line: 4, tag: 12 }), "line 4: tag 12 has no meaning");
     assert_eq!(
         text(ChunkError::Index { line: 1, index: 15, words: 2 }),

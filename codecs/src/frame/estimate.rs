@@ -1,14 +1,13 @@
 //! How long a frame would be, without writing it.
 
 use super::{Header, Options, UNIT};
+use crate::line::LINE_LEN;
 use crate::{Codec, Element};
 
-/// Bytes of each piece of a sample: a few lines, so that a sample spreads over many places.
-const PIECE_LEN: usize = 1 << 10;
 /// One byte in so many is looked at.
-const SAMPLED_PART: usize = 128;
+const SAMPLED_PART: usize = 80;
 /// The fewest and the most pieces. From the most on, more would not make the estimate better.
-const PIECES: (usize, usize) = (16, 4096);
+const PIECES: (usize, usize) = (4, 4096);
 
 /// The length in bytes of the frame that [`encode`](super::encode) would write: every chunk is looked at.
 #[must_use]
@@ -19,38 +18,47 @@ pub fn frame_len(codec: &dyn Codec, element: Element, raw: &[u8], options: Optio
     front_len(codec, element, raw, options) + (units * UNIT) as u64
 }
 
-/// About the length in bytes of the frame that [`encode`](super::encode) would write, from a sample of short
-/// pieces spread evenly over `raw`, one in each of as many equal parts, at a place in it that no period in the
-/// data can follow. Buffers too short for a sample are looked at as a whole.
+/// About the length in bytes of the frame that [`encode`](super::encode) would write, from a sample of pieces
+/// spread evenly over `raw`, one in each of as many equal parts, at a place in it that no period in the data
+/// can follow. Buffers too short for a sample are looked at as a whole.
 ///
-/// The same buffer always gives the same estimate.
+/// The same buffer always gives the same estimate. The shorter the buffer, the fewer the pieces: where data
+/// changes along it, an estimate of 1 MiB rests on four places.
 #[must_use]
 pub fn estimated_frame_len(codec: &dyn Codec, element: Element, raw: &[u8], options: Options) -> u64 {
-    let pieces = (raw.len() / SAMPLED_PART / PIECE_LEN).clamp(PIECES.0, PIECES.1);
-    let part_len = raw.len() / pieces / PIECE_LEN * PIECE_LEN;
-    if part_len < 2 * PIECE_LEN {
+    // What a chunk costs beyond its data: it is paid per chunk, not per piece.
+    let overhead_len = codec.overhead_len(element);
+    let piece_len = piece_len(overhead_len, raw.len());
+    let pieces = (raw.len() / SAMPLED_PART / piece_len).clamp(PIECES.0, PIECES.1);
+    let part_len = raw.len() / pieces / LINE_LEN * LINE_LEN;
+    if part_len < 8 * piece_len {
         return frame_len(codec, element, raw, options);
     }
-    // What a chunk costs beyond its data: it is paid per chunk, not per piece.
-    let fixed_len = codec.chunk_len(element, &[]) as u64;
     let mut places = Places(0);
     let mut sampled = 0;
     for part in raw.chunks_exact(part_len).take(pieces) {
-        let lines = (part_len - PIECE_LEN) / LINE;
-        let start = (places.next() % (lines as u64 + 1)) as usize * LINE;
-        let piece = &part[start..start + PIECE_LEN];
-        let coded_len = (codec.chunk_len(element, piece) as u64).saturating_sub(fixed_len);
-        sampled += coded_len.min(PIECE_LEN as u64);
+        let lines = (part_len - piece_len) / LINE_LEN;
+        let start = (places.next() % (lines as u64 + 1)) as usize * LINE_LEN;
+        let piece = &part[start..start + piece_len];
+        let coded_len = codec.chunk_len(element, piece).saturating_sub(overhead_len);
+        sampled += coded_len.min(piece_len) as u64;
     }
     let chunks = raw.len().div_ceil(options.chunk_size.bytes()) as u64;
     // On average half a unit of padding ends a chunk.
     let data_len =
-        sampled * raw.len() as u64 / (pieces * PIECE_LEN) as u64 + chunks * (fixed_len + UNIT as u64 / 2);
+        sampled * raw.len() as u64 / (pieces * piece_len) as u64 + chunks * (overhead_len + UNIT / 2) as u64;
     front_len(codec, element, raw, options) + data_len.min(raw.len().next_multiple_of(UNIT) as u64)
 }
 
-/// Pieces start at a multiple of a line.
-const LINE: usize = crate::line::LINE_LEN;
+/// Codecs that look at one line at a time need no long pieces, so they get many. The others fit tables and
+/// predictors to a chunk, and code a short piece as no chunk ever is.
+const fn piece_len(overhead_len: usize, raw_len: usize) -> usize {
+    match (overhead_len, raw_len) {
+        (0, _) => 1 << 10,
+        (_, ..0x100_0000) => 4 << 10,
+        _ => 16 << 10,
+    }
+}
 
 /// Header and table.
 fn front_len(codec: &dyn Codec, element: Element, raw: &[u8], options: Options) -> u64 {

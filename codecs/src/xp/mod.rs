@@ -76,6 +76,11 @@ impl Codec for Xp {
         }
     }
 
+    fn overhead_len(&self, element: Element) -> usize {
+        // Mode, table and padding of a chunk that has values.
+        if element == Element::F64 || element == Element::U64 { 32 } else { 16 }
+    }
+
     fn decode_chunk(&self, element: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
         match self.cpu {
             Cpu::Portable => portable::decode(element, coded, raw),

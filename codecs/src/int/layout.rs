@@ -1,0 +1,177 @@
+//! Blocks and where the parts of a chunk lie, the same for every back-end.
+
+use super::BLOCK;
+use super::header::Header;
+use super::word::word_bits;
+use crate::chunk::{CHUNK_ALIGN, ChunkError, SectionReader};
+use crate::packed::{packed_field, packed_len, packed_tail_is_zero};
+
+/// How one block is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// This many planes.
+    Planes(u32),
+    /// The chunk's low bits in planes, a plane that marks the longer residuals, and of each of those the bits
+    /// above, in this many bytes.
+    Patched(u32),
+}
+
+impl Form {
+    /// The cheaper form of a block whose longest residual has `longest` bits, with `patches` residuals that are
+    /// longer than `low_bits`; and the bytes of its patches.
+    #[inline]
+    pub(super) const fn cheapest(longest: u32, low_bits: u32, patches: u32) -> (Self, u32) {
+        if longest > low_bits {
+            let patch_len = (longest - low_bits).div_ceil(8);
+            if 4 * (low_bits + 1) + patches * patch_len < 4 * longest {
+                return (Self::Patched(patch_len), patches * patch_len);
+            }
+        }
+        (Self::Planes(longest), 0)
+    }
+
+    pub(super) const fn code<const B: usize>(self) -> u8 {
+        match self {
+            Self::Planes(planes) => planes as u8,
+            Self::Patched(patch_len) => (word_bits::<B>() + patch_len) as u8,
+        }
+    }
+
+    fn of_code<const B: usize>(code: u8) -> Option<Self> {
+        let (code, bits) = (u32::from(code), word_bits::<B>());
+        match code {
+            _ if code <= bits => Some(Self::Planes(code)),
+            _ if code <= bits + B as u32 => Some(Self::Patched(code - bits)),
+            _ => None,
+        }
+    }
+
+    /// Planes of 32 bits, the marks of patches included.
+    pub(super) const fn planes(self, low_bits: u32) -> usize {
+        match self {
+            Self::Planes(planes) => planes as usize,
+            Self::Patched(_) => low_bits as usize + 1,
+        }
+    }
+}
+
+/// Bytes of the codes of `blocks` blocks: half a byte each for bytes, else a byte.
+pub(super) const fn codes_len<const B: usize>(blocks: usize) -> usize {
+    if B == 1 { packed_len::<4>(blocks) } else { blocks }
+}
+
+/// Where planes start: behind header and codes, aligned to their words.
+pub(super) const fn planes_offset<const B: usize>(words: usize) -> usize {
+    (Header::len::<B>() + codes_len::<B>(words.div_ceil(BLOCK))).next_multiple_of(4)
+}
+
+/// The patches of one chunk may take half as many bytes as the chunk; blocks past that are stored in planes. So
+/// an encoder can gather them behind the room for all planes.
+pub(super) const fn most_patch_bytes(raw_len: usize) -> usize {
+    raw_len / 2
+}
+
+/// Bytes that vector stores may write past planes and patches.
+pub(super) const OVERSHOOT: usize = 320;
+
+/// Where an encoder gathers patches before it knows where they go.
+pub(super) const fn staging_offset<const B: usize>(raw_len: usize) -> usize {
+    planes_offset::<B>(raw_len / B) + (raw_len / B).next_multiple_of(BLOCK) * B + OVERSHOOT
+}
+
+/// The room that an encoder needs.
+pub(super) const fn room<const B: usize>(raw_len: usize) -> usize {
+    (staging_offset::<B>(raw_len) + most_patch_bytes(raw_len) + OVERSHOOT).next_multiple_of(CHUNK_ALIGN)
+}
+
+/// The parts of a coded chunk, their lengths checked.
+pub(super) struct Sections<'a> {
+    pub(super) header: Header,
+    pub(super) codes: &'a [u8],
+    pub(super) planes: &'a [u8],
+    pub(super) patches: &'a [u8],
+    pub(super) tail: &'a [u8],
+}
+
+/// Takes a chunk of `raw_len` bytes apart.
+pub(super) fn sections<const B: usize>(coded: &[u8], raw_len: usize) -> Result<Sections<'_>, ChunkError> {
+    let words = raw_len / B;
+    let blocks = words.div_ceil(BLOCK);
+    let mut sections = SectionReader::new(coded);
+    let header = Header::read::<B>(&mut sections)?;
+    let codes_offset = sections.offset();
+    let codes = sections.take(codes_len::<B>(blocks))?;
+    if B == 1 && !packed_tail_is_zero::<4>(codes, blocks) {
+        return Err(ChunkError::Padding { offset: sections.offset() });
+    }
+    sections.align(4)?;
+    let planes_len = planes_len::<B>(codes, codes_offset, blocks, header.low_bits)?;
+    let planes = sections.take(planes_len)?;
+    if !words.is_multiple_of(BLOCK) {
+        check_unused_bits::<B>(&header, codes, planes, words, sections.offset())?;
+    }
+    let patches = sections.take(patches_len::<B>(&header, codes, planes, blocks))?;
+    let tail = sections.take(raw_len % B)?;
+    sections.finish()?;
+    Ok(Sections { header, codes, planes, patches, tail })
+}
+
+/// The form of block `index`, if its code has a meaning.
+fn form_at<const B: usize>(codes: &[u8], index: usize) -> Result<Form, u8> {
+    let code = if B == 1 { packed_field::<4>(codes, index) } else { codes[index] };
+    Form::of_code::<B>(code).ok_or(code)
+}
+
+/// The forms of the blocks of a chunk whose codes have been checked.
+pub(super) fn forms<const B: usize>(codes: &[u8], blocks: usize) -> impl Iterator<Item = Form> {
+    (0..blocks).map(|block| form_at::<B>(codes, block).unwrap_or(Form::Planes(0)))
+}
+
+/// Bytes of all planes; also the check that every code has a meaning.
+fn planes_len<const B: usize>(
+    codes: &[u8],
+    codes_offset: usize,
+    blocks: usize,
+    low_bits: u32,
+) -> Result<usize, ChunkError> {
+    (0..blocks).try_fold(0, |len, block| match form_at::<B>(codes, block) {
+        Ok(form) => Ok(len + 4 * form.planes(low_bits)),
+        Err(code) => {
+            let offset = codes_offset + if B == 1 { block / 2 } else { block };
+            let most = word_bits::<B>() + B as u32;
+            Err(ChunkError::Field { offset, value: u32::from(code), most })
+        }
+    })
+}
+
+/// Bytes of all patches, from the marks in the last plane of each patched block.
+fn patches_len<const B: usize>(header: &Header, codes: &[u8], planes: &[u8], blocks: usize) -> usize {
+    let (mut len, mut end) = (0, 0);
+    for form in forms::<B>(codes, blocks) {
+        end += form.planes(header.low_bits);
+        if let Form::Patched(patch_len) = form {
+            len += plane(planes, end - 1).count_ones() as usize * patch_len as usize;
+        }
+    }
+    len
+}
+
+/// Plane `index` of `planes`.
+pub(super) fn plane(planes: &[u8], index: usize) -> u32 {
+    u32::from_le_bytes([0, 1, 2, 3].map(|byte| planes[4 * index + byte]))
+}
+
+/// Checks that the planes of the last block are zero past the last word.
+fn check_unused_bits<const B: usize>(
+    header: &Header,
+    codes: &[u8],
+    planes: &[u8],
+    words: usize,
+    offset: usize,
+) -> Result<(), ChunkError> {
+    let last = words / BLOCK;
+    let count = form_at::<B>(codes, last).map_or(0, |form| form.planes(header.low_bits));
+    let all = planes.len() / 4;
+    let used = (all - count..all).fold(0, |used, index| used | plane(planes, index));
+    if used >> (words % BLOCK) == 0 { Ok(()) } else { Err(ChunkError::Padding { offset }) }
+}

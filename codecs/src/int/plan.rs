@@ -1,0 +1,171 @@
+//! The definition of how an encoder chooses: predictor, map, rotation and low bits of a chunk, from a sample
+//! of 512 bytes and in integers alone, so that every encoder chooses the same.
+
+use super::header::{Header, Map};
+use super::word::{bit_len, truncated, word, word_bits, zigzag};
+
+/// Runs of neighbouring words in a sample, spread over the chunk.
+pub(super) const RUNS: usize = 8;
+
+/// Bytes of a run.
+pub(super) const RUN_LEN: usize = 64;
+
+/// Short lags are searched from 1 to here.
+pub(super) const SHORT_LAGS: usize = 32;
+
+/// Long lags to try: common lengths of a row.
+pub(super) const ROW_LAGS: [usize; 5] = [64, 128, 256, 512, 1024];
+
+/// Bits by which a predictor must beat the one before it on the sample: less may be chance.
+pub(super) const MARGIN_BITS: u32 = 32;
+
+/// The first words of the runs of the sample of `words` words of `B` bytes; `None` if they are too few.
+pub(super) fn run_starts<const B: usize>(words: usize) -> Option<[usize; RUNS]> {
+    let run = RUN_LEN / B;
+    (words >= RUNS * run)
+        .then(|| std::array::from_fn(|i| ((2 * i + 1) * words / (2 * RUNS)).min(words - run)))
+}
+
+/// The long lags to try in a chunk of `words` words.
+pub(super) fn row_lags(words: usize) -> impl Iterator<Item = usize> {
+    ROW_LAGS.into_iter().filter(move |lag| 2 * lag <= words)
+}
+
+/// How to code a chunk of these words.
+pub(super) fn choose<const B: usize>(words: &[[u8; B]]) -> Header {
+    let Some(first) = words.first() else {
+        return Header { map: Map::Identity, rotation: 0, low_bits: 0, lags: [0, 0], base: 0 };
+    };
+    let starts = run_starts::<B>(words.len());
+    let sample: Vec<usize> = match starts {
+        Some(starts) => starts.into_iter().flat_map(|start| start..start + RUN_LEN / B).collect(),
+        None => (0..words.len()).collect(),
+    };
+    let (map, lags) = match starts {
+        Some(starts) => choose_predictor(words, starts, &sample),
+        None => (Map::Identity, [0, 0]),
+    };
+    let mut header = Header { map, rotation: 0, low_bits: 0, lags, base: word(first) };
+    if lags == [0, 0] {
+        header.base = words.iter().map(word).min().unwrap_or(0);
+    }
+    header.rotation = rotation(&header, words, &sample);
+    let residuals: Vec<u64> = sample.iter().map(|&i| residual(&header, words, i)).collect();
+    header.low_bits = low_bits::<B>(&residuals);
+    header
+}
+
+/// The residual of word `index`.
+pub(super) fn residual<const B: usize>(header: &Header, words: &[[u8; B]], index: usize) -> u64 {
+    let prediction = header.prediction(words, index);
+    header.residual::<B>(truncated::<B>(word(&words[index]).wrapping_sub(prediction)))
+}
+
+/// The cheapest predictor on the sample: none, or one lag, and then a second one.
+fn choose_predictor<const B: usize>(
+    words: &[[u8; B]],
+    starts: [usize; RUNS],
+    sample: &[usize],
+) -> (Map, [usize; 2]) {
+    let cost = |lags| {
+        let header = Header { map: Map::Zigzag, rotation: 0, low_bits: 0, lags, base: word(&words[0]) };
+        sample.iter().map(|&i| bit_len(residual(&header, words, i))).sum::<u32>()
+    };
+    let (map, unpredicted) = cost_of_words(words, sample);
+    let mut best = (unpredicted, [0, 0]);
+    let try_lags = |lags, best: &mut (u32, [usize; 2])| {
+        let cost = cost(lags);
+        if cost + MARGIN_BITS < best.0 {
+            *best = (cost, lags);
+        }
+    };
+    let [nearest, second] = best_short_lags(words, starts, 0);
+    for lag in [1, nearest, second].into_iter().chain(row_lags(words.len())) {
+        try_lags([lag, 0], &mut best);
+    }
+    let first = best.1[0];
+    if first == 0 {
+        return (map, [0, 0]);
+    }
+    let [nearest, _] = best_short_lags(words, starts, first);
+    for lag in [1, nearest].into_iter().chain(row_lags(words.len())) {
+        try_lags([first.min(lag), first.max(lag)], &mut best);
+    }
+    (Map::Zigzag, best.1)
+}
+
+/// The better map for words without prediction, and what the sample costs then: either the bits from each
+/// word's highest set bit down, or those from the highest of the sample down to each word's lowest.
+fn cost_of_words<const B: usize>(words: &[[u8; B]], sample: &[usize]) -> (Map, u32) {
+    let least = sample.iter().map(|&i| word(&words[i])).min().unwrap_or(0);
+    let offsets = sample.iter().map(|&i| word(&words[i]) - least);
+    let highest = offsets.clone().map(bit_len).max().unwrap_or(0);
+    let from_top = offsets.clone().map(bit_len).sum::<u32>();
+    let from_bottom =
+        offsets.filter(|&offset| offset != 0).map(|offset| highest - offset.trailing_zeros()).sum::<u32>();
+    if from_bottom < from_top { (Map::Reversed, from_bottom) } else { (Map::Identity, from_top) }
+}
+
+/// The two short lags that predict best, the better one first, after a first prediction from `lag` words
+/// before (0: none). Two words of each run decide; ties go to the shorter lag.
+fn best_short_lags<const B: usize>(words: &[[u8; B]], starts: [usize; RUNS], lag: usize) -> [usize; 2] {
+    let at = |i: usize| {
+        let before = if lag == 0 { 0 } else { word(&words[i - lag]) };
+        word(&words[i]).wrapping_sub(before)
+    };
+    let run = RUN_LEN / B;
+    let probes = starts.into_iter().flat_map(|start| [start + run / 4, start + 3 * run / 4]);
+    let mut costs = [0; SHORT_LAGS];
+    for i in probes.filter(|i| *i >= lag + SHORT_LAGS) {
+        for (short, cost) in (1..).zip(&mut costs) {
+            *cost += bit_len(zigzag::<B>(truncated::<B>(at(i).wrapping_sub(at(i - short)))));
+        }
+    }
+    two_smallest(&costs).map(|index| index + 1)
+}
+
+/// The indices of the smallest number and of the smallest other one, the first where there are several.
+pub(super) fn two_smallest(costs: &[u32; SHORT_LAGS]) -> [usize; 2] {
+    let smallest = |but: usize| (0..SHORT_LAGS).filter(|&i| i != but).min_by_key(|&i| costs[i]).unwrap_or(0);
+    let first = smallest(SHORT_LAGS);
+    [first, smallest(first)]
+}
+
+/// The rotation that brings bits which are always zero, at the low end of mapped differences, to the high end.
+///
+/// Without a prediction all words count, since one that breaks the rule makes its whole block wide; with one,
+/// the sample does, since its differences are small numbers that seldom share low zeros.
+fn rotation<const B: usize>(header: &Header, words: &[[u8; B]], sample: &[usize]) -> u32 {
+    let any = if header.lags == [0, 0] {
+        (0..words.len()).fold(0, |any, i| any | residual(header, words, i))
+    } else {
+        sample.iter().fold(0, |any, &i| any | residual(header, words, i))
+    };
+    if any == 0 { 0 } else { any.trailing_zeros() }
+}
+
+/// The number of low bits that is cheapest if the sample were one block: planes for all, and whole bytes for
+/// those residuals that are longer. Ties go to fewer bits, and to the length of the longest last of all.
+fn low_bits<const B: usize>(residuals: &[u64]) -> u32 {
+    let mut counts = [0; 65];
+    for residual in residuals {
+        counts[bit_len(*residual) as usize] += 1;
+    }
+    cheapest_low_bits::<B>(&counts)
+}
+
+/// See [`low_bits`]; `counts[n]` residuals are `n` bits long.
+pub(super) fn cheapest_low_bits<const B: usize>(counts: &[u32; 65]) -> u32 {
+    let total: u32 = counts.iter().sum();
+    let longest = counts.iter().rposition(|&count| count != 0).unwrap_or(0) as u32;
+    let mut longer = total;
+    let mut best = (total * longest, longest.min(word_bits::<B>() - 1));
+    for (bits, count) in (0..longest).zip(counts) {
+        longer -= count;
+        let cost = total * (bits + 1) + 8 * longer * (longest - bits).div_ceil(8);
+        if cost < best.0 {
+            best = (cost, bits);
+        }
+    }
+    best.1
+}
