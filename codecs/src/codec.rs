@@ -55,7 +55,7 @@ static TABLES: LazyLock<Vec<(Cpu, CodecTable)>> =
 /// Every codec of this version on `cpu`, in the order of its algorithm's number.
 fn table(cpu: Cpu) -> CodecTable {
     vec![
-        Box::new(bdi::Bdi),
+        Box::new(bdi::Bdi::on(cpu)),
         Box::new(fpc::Fpc),
         Box::new(cpackz::CpackZ),
         Box::new(zvc::Zvc::on(cpu)),
@@ -109,9 +109,12 @@ pub fn line_bits(algorithm: Algorithm) -> Option<LineBits> {
 /// IPDPS 2019, section V (`N` of the penalty) and Table II.
 #[must_use]
 pub fn paper_bits(algorithm: Algorithm, raw: &[u8]) -> Option<u64> {
-    if algorithm == Algorithm::None {
-        return Some(line::line_count(raw.len()) as u64 * u64::from(line::RAW_LINE_BITS));
+    match algorithm {
+        Algorithm::None => Some(line::line_count(raw.len()) as u64 * u64::from(line::RAW_LINE_BITS)),
+        Algorithm::Bdi => Some(bdi::Bdi::on(Cpu::active()).paper_bits(raw)),
+        _ => {
+            let size = line_bits(algorithm)?;
+            Some(line::lines(raw).map(|l| u64::from(size(&l))).sum())
+        }
     }
-    let size = line_bits(algorithm)?;
-    Some(line::lines(raw).map(|l| u64::from(size(&l))).sum())
 }

@@ -1,20 +1,14 @@
 //! The definition of BDI.
 
-use crate::chunk::{ChunkError, SectionReader, SectionWriter};
-use crate::line::{LINE_LEN, Line, RAW_LINE_BITS, lines};
-use crate::packed::{PackedWriter, packed_field, packed_len, packed_tail_is_zero};
-
-const ZERO: u8 = 0;
-const REPEATED: u8 = 1;
-const RAW: u8 = 8;
+use super::{RAW, REPEATED, Tally, ZERO, data_len, mask_len};
+use crate::line::{LINE_LEN, Line, lines};
+use crate::packed::packed_field;
 
 /// A base+delta form. Its functions are those of [`Elements`] for its widths.
 struct DeltaForm {
     number: u8,
-    mask_len: usize,
-    data_len: usize,
-    base_of: fn(&Line) -> Option<u64>,
-    encode: fn(&Line, u64, &mut Vec<u8>, &mut Vec<u8>),
+    fits: fn(&Line) -> bool,
+    encode: fn(&Line, &mut [u8], &mut [u8]),
     decode: fn(&[u8], &[u8]) -> Line,
 }
 
@@ -36,17 +30,8 @@ fn delta_form(number: u8) -> Option<&'static DeltaForm> {
 struct Elements<const B: usize, const D: usize>;
 
 impl<const B: usize, const D: usize> Elements<B, D> {
-    const COUNT: usize = LINE_LEN / B;
-
     const fn form(number: u8) -> DeltaForm {
-        DeltaForm {
-            number,
-            mask_len: Self::COUNT / 8,
-            data_len: B + Self::COUNT * D,
-            base_of: Self::base_of,
-            encode: Self::encode,
-            decode: Self::decode,
-        }
+        DeltaForm { number, fits: Self::fits, encode: Self::encode, decode: Self::decode }
     }
 
     fn of(line: &Line) -> impl Iterator<Item = u64> {
@@ -59,28 +44,33 @@ impl<const B: usize, const D: usize> Elements<B, D> {
         sign_extended::<B>(element).wrapping_add(half) as u64 >> (8 * D) == 0
     }
 
-    /// The explicit base of `line`, or `None` if the form does not fit it.
-    fn base_of(line: &Line) -> Option<u64> {
+    /// The smallest and the largest element that needs the explicit base, if any does.
+    fn explicit_range(line: &Line) -> Option<(u64, u64)> {
         let (mut smallest, mut largest) = (u64::MAX, 0);
-        for element in Self::of(line).filter(|&element| !Self::fits_zero_base(element)) {
-            smallest = smallest.min(element);
-            largest = largest.max(element);
+        for element in Self::of(line) {
+            let short = Self::fits_zero_base(element);
+            smallest = smallest.min(if short { u64::MAX } else { element });
+            largest = largest.max(if short { 0 } else { element });
         }
-        if smallest > largest {
-            return Some(0); // every element belongs to the zero base
-        }
-        (largest - smallest < 1 << (8 * D)).then_some(smallest)
+        (smallest <= largest).then_some((smallest, largest))
     }
 
-    fn encode(line: &Line, base: u64, masks: &mut Vec<u8>, data: &mut Vec<u8>) {
-        let mut mask = 0u32;
-        data.extend_from_slice(&bytes::<B>(base));
-        for (i, element) in Self::of(line).enumerate() {
+    fn fits(line: &Line) -> bool {
+        Self::explicit_range(line).is_none_or(|(smallest, largest)| largest - smallest < 1 << (8 * D))
+    }
+
+    /// Writes a line that fits to `mask` and `data`, which have the form's lengths.
+    fn encode(line: &Line, mask: &mut [u8], data: &mut [u8]) {
+        let base = Self::explicit_range(line).map_or(0, |(smallest, _)| smallest);
+        let (stored_base, deltas) = data.split_at_mut(B);
+        stored_base.copy_from_slice(&bytes::<B>(base));
+        let mut bits = 0u32;
+        for (i, (delta, element)) in deltas.as_chunks_mut().0.iter_mut().zip(Self::of(line)).enumerate() {
             let explicit = !Self::fits_zero_base(element);
-            mask |= u32::from(explicit) << i;
-            data.extend_from_slice(&bytes::<D>(if explicit { element - base } else { element }));
+            bits |= u32::from(explicit) << i;
+            *delta = bytes::<D>(if explicit { element - base } else { element });
         }
-        masks.extend_from_slice(&mask.to_le_bytes()[..Self::COUNT / 8]);
+        mask.copy_from_slice(&bits.to_le_bytes()[..mask.len()]);
     }
 
     /// The line of a mask and its data, which have the form's lengths.
@@ -120,138 +110,75 @@ const fn sign_extended<const W: usize>(number: u64) -> i64 {
     (number << unused) as i64 >> unused
 }
 
-/// The form a line takes, with the explicit base where it has one.
-enum Form {
-    Zero,
-    Repeated,
-    Delta(&'static DeltaForm, u64),
-    Raw,
-}
-
-fn form_of(line: &Line) -> Form {
+/// The form that a line takes.
+pub(super) fn form_of(line: &Line) -> u8 {
     if line.iter().all(|&byte| byte == 0) {
-        return Form::Zero;
+        return ZERO;
     }
     if line.as_chunks::<8>().0.windows(2).all(|pair| pair[0] == pair[1]) {
-        return Form::Repeated;
+        return REPEATED;
     }
-    let fitting = BY_SIZE.iter().find_map(|form| (form.base_of)(line).map(|base| Form::Delta(form, base)));
-    fitting.unwrap_or(Form::Raw)
+    BY_SIZE.iter().find(|form| (form.fits)(line)).map_or(RAW, |form| form.number)
 }
 
-/// Size of one line in bits, its 4-bit form and mask included; 512 if it stays raw.
-///
-/// # Source
-/// IPDPS 2019, Table II.
-#[must_use]
-pub fn line_bits(line: &Line) -> u32 {
-    match form_of(line) {
-        Form::Zero => 4,
-        Form::Repeated => 4 + 64,
-        Form::Delta(form, _) => 4 + 8 * (form.mask_len + form.data_len) as u32,
-        Form::Raw => RAW_LINE_BITS,
+/// Writes the form of every line of `raw`; `forms` has half a byte for each.
+pub(super) fn classify(raw: &[u8], forms: &mut [u8]) {
+    forms.fill(0);
+    for (i, line) in lines(raw).enumerate() {
+        forms[i / 2] |= form_of(&line) << (4 * (i % 2));
     }
 }
 
-pub(super) fn encode(raw: &[u8], coded: &mut [u8]) -> usize {
-    let mut forms = PackedWriter::<4>::default();
-    let (mut masks, mut data) = (Vec::new(), Vec::new());
-    for line in lines(raw) {
-        forms.push(match form_of(&line) {
-            Form::Zero => ZERO,
-            Form::Repeated => {
-                data.extend_from_slice(&line[..8]);
-                REPEATED
-            }
-            Form::Delta(form, base) => {
-                (form.encode)(&line, base, &mut masks, &mut data);
-                form.number
-            }
-            Form::Raw => {
-                data.extend_from_slice(&line);
-                RAW
-            }
-        });
+/// What the lines of these forms add up to.
+pub(super) fn tally(forms: &[u8]) -> Tally {
+    let mut tally = Tally::NONE;
+    for form in forms.iter().flat_map(|byte| [byte & 0xf, byte >> 4]) {
+        tally.mask_len += mask_len(form);
+        tally.data_len += data_len(form);
+        tally.raw_lines += usize::from(form == RAW);
+        tally.all_known &= form <= RAW;
     }
-    let mut out = SectionWriter::new(coded);
-    out.put(forms.bytes());
-    out.put(&masks);
-    out.align(4);
-    out.put(&data);
-    out.len()
+    tally
 }
 
-pub(super) fn chunk_len(raw: &[u8]) -> usize {
-    let (mut mask_len, mut data_len) = (0, 0);
-    for line in lines(raw) {
-        let (mask, data) = match form_of(&line) {
-            Form::Zero => (0, 0),
-            Form::Repeated => (0, 8),
-            Form::Delta(form, _) => (form.mask_len, form.data_len),
-            Form::Raw => (0, LINE_LEN),
-        };
-        mask_len += mask;
-        data_len += data;
+/// Writes the lines of `raw` to `masks` and `data`, which are as long as their forms say.
+pub(super) fn encode(raw: &[u8], forms: &[u8], masks: &mut [u8], data: &mut [u8]) {
+    let (mut mask_at, mut data_at) = (0, 0);
+    for (i, line) in lines(raw).enumerate() {
+        let form = packed_field::<4>(forms, i);
+        let (mask_end, data_end) = (mask_at + mask_len(form), data_at + data_len(form));
+        encode_line(form, &line, &mut masks[mask_at..mask_end], &mut data[data_at..data_end]);
+        (mask_at, data_at) = (mask_end, data_end);
     }
-    let forms_len = packed_len::<4>(crate::line::line_count(raw.len()));
-    (forms_len + mask_len).next_multiple_of(4) + data_len
 }
 
-pub(super) fn decode(coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
-    let lines = crate::line::line_count(raw.len());
-    let mut sections = SectionReader::new(coded);
-    let forms = sections.take(packed_len::<4>(lines))?;
-    if !packed_tail_is_zero::<4>(forms, lines) {
-        return Err(ChunkError::Padding { offset: sections.offset() });
+/// Writes one line to `mask` and `data`, which have the form's lengths.
+pub(super) fn encode_line(form: u8, line: &Line, mask: &mut [u8], data: &mut [u8]) {
+    match delta_form(form) {
+        Some(form) => (form.encode)(line, mask, data),
+        None => data.copy_from_slice(&line[..data.len()]),
     }
-    let (mask_len, data_len) = section_lens(forms, lines)?;
-    let mut masks = sections.take(mask_len)?;
-    sections.align(4)?;
-    let mut data = sections.take(data_len)?;
-    sections.finish()?;
+}
 
+/// Fills `raw` with the lines of `masks` and `data`, which are as long as their forms say.
+pub(super) fn decode(forms: &[u8], masks: &[u8], data: &[u8], raw: &mut [u8]) {
+    let (mut mask_at, mut data_at) = (0, 0);
     for (i, out) in raw.chunks_mut(LINE_LEN).enumerate() {
-        let line = decode_line(packed_field::<4>(forms, i), &mut masks, &mut data);
+        let form = packed_field::<4>(forms, i);
+        let (mask_end, data_end) = (mask_at + mask_len(form), data_at + data_len(form));
+        let line = decode_line(form, &masks[mask_at..mask_end], &data[data_at..data_end]);
         out.copy_from_slice(&line[..out.len()]);
+        (mask_at, data_at) = (mask_end, data_end);
     }
-    Ok(())
 }
 
-/// Lengths of the mask and data sections in bytes; also the check that every form has a meaning.
-fn section_lens(forms: &[u8], lines: usize) -> Result<(usize, usize), ChunkError> {
-    let (mut mask_len, mut data_len) = (0, 0);
-    for line in 0..lines {
-        let form = packed_field::<4>(forms, line);
-        let (mask, data) = match form {
-            ZERO => (0, 0),
-            REPEATED => (0, 8),
-            RAW => (0, LINE_LEN),
-            _ => delta_form(form)
-                .map(|form| (form.mask_len, form.data_len))
-                .ok_or(ChunkError::Tag { line, tag: form })?,
-        };
-        mask_len += mask;
-        data_len += data;
-    }
-    Ok((mask_len, data_len))
-}
-
-/// Takes one line off `masks` and `data`, which [`section_lens`] has sized.
-fn decode_line(form: u8, masks: &mut &[u8], data: &mut &[u8]) -> Line {
+/// The line of a form, its mask and its data, which have the form's lengths.
+pub(super) fn decode_line(form: u8, mask: &[u8], data: &[u8]) -> Line {
     let mut line = [0; LINE_LEN];
-    if form == REPEATED {
-        let word = split_off(data, 8);
-        line.chunks_exact_mut(8).for_each(|out| out.copy_from_slice(word));
-    } else if form == RAW {
-        line.copy_from_slice(split_off(data, LINE_LEN));
-    } else if let Some(form) = delta_form(form) {
-        line = (form.decode)(split_off(masks, form.mask_len), split_off(data, form.data_len));
+    match (form, delta_form(form)) {
+        (_, Some(form)) => line = (form.decode)(mask, data),
+        (REPEATED, _) => line.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(data)),
+        _ => line[..data.len()].copy_from_slice(data),
     }
     line
-}
-
-fn split_off<'a>(bytes: &mut &'a [u8], len: usize) -> &'a [u8] {
-    let (front, rest) = bytes.split_at(len);
-    *bytes = rest;
-    front
 }
