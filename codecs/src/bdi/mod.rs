@@ -28,6 +28,8 @@
 //! that is no short signed number, so that its deltas need no sign.
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod plan;
@@ -122,7 +124,7 @@ impl Bdi {
         match self.cpu {
             Cpu::Portable => portable::classify(raw, forms),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) => portable::classify(raw, forms),
+            Cpu::Avx2(cpu) => avx2::classify(cpu, raw, forms),
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(cpu) => avx512::classify(cpu, raw, forms),
         }
@@ -132,7 +134,7 @@ impl Bdi {
         match self.cpu {
             Cpu::Portable => portable::tally(forms),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) => portable::tally(forms),
+            Cpu::Avx2(cpu) => avx2::tally(cpu, forms),
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(cpu) => avx512::tally(cpu, forms),
         }
@@ -143,7 +145,7 @@ impl Bdi {
         match self.cpu {
             Cpu::Portable => portable::encode(raw, forms, masks, data),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) => portable::encode(raw, forms, masks, data),
+            Cpu::Avx2(cpu) => avx2::encode(cpu, raw, forms, masks, data),
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(cpu) => avx512::encode(cpu, raw, forms, masks, data),
         }
@@ -154,7 +156,7 @@ impl Bdi {
         match self.cpu {
             Cpu::Portable => portable::decode(forms, masks, data, raw),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) => portable::decode(forms, masks, data, raw),
+            Cpu::Avx2(cpu) => avx2::decode(cpu, forms, masks, data, raw),
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(cpu) => avx512::decode(cpu, forms, masks, data, raw),
         }

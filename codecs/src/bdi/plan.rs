@@ -3,7 +3,7 @@
 //! Neighbouring lines rarely have the same form; a branch on it would be guessed wrong for most lines. Where
 //! the code of each line lies follows from the forms before it, so lines can be done in any order.
 
-use super::FORMS;
+use super::{DATA_LENS, FORMS, MASK_LENS};
 
 /// Lines in a block: a line's number fits a byte.
 pub(super) const BLOCK_LINES: usize = 256;
@@ -31,6 +31,22 @@ impl Plan {
             mask_at: [0; BLOCK_LINES],
             data_at: [0; BLOCK_LINES],
         }
+    }
+
+    /// Plans the first `lines` of `forms`, at most a block; returns the lengths of their masks and data.
+    pub(super) fn fill(&mut self, forms: &[u8], lines: usize) -> (usize, usize) {
+        self.counts = [0; FORMS];
+        let (mut mask_at, mut data_at) = (0u16, 0u16);
+        for line in 0..lines {
+            let form = usize::from(forms[line / 2] >> (4 * (line % 2)) & 0xf);
+            self.mask_at[line] = mask_at;
+            self.data_at[line] = data_at;
+            mask_at += u16::from(MASK_LENS[form]);
+            data_at += u16::from(DATA_LENS[form]);
+            self.lists[form][self.counts[form]] = line as u8;
+            self.counts[form] += 1;
+        }
+        (mask_at.into(), data_at.into())
     }
 
     /// The lines of `form`.
