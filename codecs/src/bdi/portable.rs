@@ -4,35 +4,36 @@ use super::{RAW, REPEATED, Tally, ZERO, data_len, mask_len};
 use crate::line::{LINE_LEN, Line, lines};
 use crate::packed::packed_field;
 
-/// A base+delta form. Its functions are those of [`Elements`] for its widths.
+/// A base+delta form: the functions of [`Elements`] for its widths.
 struct DeltaForm {
-    number: u8,
     fits: fn(&Line) -> bool,
     encode: fn(&Line, &mut [u8], &mut [u8]),
     decode: fn(&[u8], &[u8]) -> Line,
 }
 
-/// Forms 2 to 7, cheapest first, ties by the lower number: the first that fits wins.
-static BY_SIZE: [DeltaForm; 6] = [
-    Elements::<8, 1>::form(2), // 140 bits
-    Elements::<4, 1>::form(5), // 180
-    Elements::<8, 2>::form(3), // 204
-    Elements::<4, 2>::form(6), // 308
-    Elements::<2, 1>::form(7), // 308
-    Elements::<8, 4>::form(4), // 332
+/// Forms 2 to 7.
+static DELTA_FORMS: [DeltaForm; 6] = [
+    Elements::<8, 1>::FORM,
+    Elements::<8, 2>::FORM,
+    Elements::<8, 4>::FORM,
+    Elements::<4, 1>::FORM,
+    Elements::<4, 2>::FORM,
+    Elements::<2, 1>::FORM,
 ];
 
+/// Forms 2 to 7, cheapest first, ties by the lower number: the first that fits wins. They take 140, 180, 204,
+/// 308, 308 and 332 bits.
+const BY_SIZE: [u8; 6] = [2, 5, 3, 6, 7, 4];
+
 fn delta_form(number: u8) -> Option<&'static DeltaForm> {
-    BY_SIZE.iter().find(|form| form.number == number)
+    DELTA_FORMS.get(usize::from(number).wrapping_sub(2))
 }
 
 /// A line as elements of `B` bytes with deltas of `D` bytes.
 struct Elements<const B: usize, const D: usize>;
 
 impl<const B: usize, const D: usize> Elements<B, D> {
-    const fn form(number: u8) -> DeltaForm {
-        DeltaForm { number, fits: Self::fits, encode: Self::encode, decode: Self::decode }
-    }
+    const FORM: DeltaForm = DeltaForm { fits: Self::fits, encode: Self::encode, decode: Self::decode };
 
     fn of(line: &Line) -> impl Iterator<Item = u64> {
         line.as_chunks::<B>().0.iter().map(number)
@@ -41,7 +42,7 @@ impl<const B: usize, const D: usize> Elements<B, D> {
     /// Whether `element` is its own delta: a signed number of `D` bytes.
     fn fits_zero_base(element: u64) -> bool {
         let half = 1 << (8 * D - 1);
-        sign_extended::<B>(element).wrapping_add(half) as u64 >> (8 * D) == 0
+        element.wrapping_add(half) << (64 - 8 * B) >> (64 - 8 * B) < 2 * half
     }
 
     /// The smallest and the largest element that needs the explicit base, if any does.
@@ -118,7 +119,8 @@ pub(super) fn form_of(line: &Line) -> u8 {
     if line.as_chunks::<8>().0.windows(2).all(|pair| pair[0] == pair[1]) {
         return REPEATED;
     }
-    BY_SIZE.iter().find(|form| (form.fits)(line)).map_or(RAW, |form| form.number)
+    let fits = |number: &u8| delta_form(*number).is_some_and(|form| (form.fits)(line));
+    BY_SIZE.into_iter().find(fits).unwrap_or(RAW)
 }
 
 /// Writes the form of every line of `raw`; `forms` has half a byte for each.
