@@ -5,8 +5,10 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use mgcomp_codecs::Algorithm;
+use mgcomp_codecs::CpuError;
 use mgcomp_codecs::frame::FrameError;
+
+use crate::timing::CandidateError;
 
 /// Why a file, or all of them, could not be measured. The source, if any, says why.
 #[derive(Debug, thiserror::Error)]
@@ -27,13 +29,31 @@ pub(crate) enum BenchError {
     #[error("{}: entry {index} ({file}) has the unknown dtype {dtype:?}", .path.display())]
     Dtype { path: PathBuf, index: usize, file: String, dtype: String },
     #[error("cannot frame {} with {algorithm}", .path.display())]
-    Frame { path: PathBuf, algorithm: Algorithm, source: FrameError },
+    Frame { path: PathBuf, algorithm: &'static str, source: FrameError },
     #[error("{algorithm} is not lossless on {}: byte {offset} came back different", .path.display())]
-    RoundTrip { path: PathBuf, algorithm: Algorithm, offset: usize },
+    RoundTrip { path: PathBuf, algorithm: &'static str, offset: usize },
+    #[error("{algorithm} failed on {}", .path.display())]
+    Candidate { path: PathBuf, algorithm: &'static str, source: CandidateError },
+    #[error("{algorithm} estimates {} wrongly: {estimated} bytes; its frame has {coded}", .path.display())]
+    Estimate { path: PathBuf, algorithm: &'static str, estimated: u64, coded: u64 },
+    #[error("none of the {files} files holds one of the elements asked for")]
+    NoElement { files: usize },
+    #[error("buffers of {bytes} bytes need {needed} bytes of memory; {available} are available")]
+    Memory { bytes: usize, needed: u64, available: u64 },
+    #[error("cannot have a buffer of {bytes} bytes")]
+    Buffer { bytes: usize, source: io::Error },
+    #[error(transparent)]
+    Cpu(#[from] CpuError),
+    #[error("cannot write {}", .path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("cannot write {}: it is a folder, or lies in none", .path.display())]
+    NoPlace { path: PathBuf },
     #[error("cannot write standard output")]
     Stdout(#[source] io::Error),
     #[error("{failed} of {files} files could not be measured")]
     Incomplete { failed: usize, files: usize },
+    #[error("{failed} of {rows} rows could not be measured")]
+    IncompleteRows { failed: usize, rows: usize },
 }
 
 impl BenchError {
@@ -43,13 +63,13 @@ impl BenchError {
     }
 }
 
-/// Prints what went wrong, if anything, and says what the process is to return: 0, or 1 for a failure.
-/// (clap returns 2 for wrong usage.)
+/// Prints what went wrong, if anything, and says what the process is to return: 0, 1 for a failure, or 2 for
+/// wrong usage, as clap does.
 pub(crate) fn exit_code(result: Result<(), BenchError>) -> ExitCode {
     match result {
         Err(error) if !error.is_broken_pipe() => {
             report(&error);
-            ExitCode::FAILURE
+            if matches!(error, BenchError::Cpu(_)) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
         _ => ExitCode::SUCCESS,
     }

@@ -5,12 +5,21 @@
 
 #![forbid(unsafe_code)]
 
+mod baseline;
+mod codec;
+mod data;
 mod error;
+mod machine;
+mod plot;
 mod ratio;
+mod timing;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use mgcomp_codecs::Cpu;
+
+use error::BenchError;
 
 /// Measure mgcomp; every answer is checked before a figure is printed.
 #[derive(Parser)]
@@ -23,10 +32,18 @@ struct Cli {
 #[derive(Subcommand)]
 enum Bench {
     Ratio(ratio::Args),
+    Codec(codec::Args),
 }
 
 fn main() -> ExitCode {
-    error::exit_code(match Cli::parse().bench {
-        Bench::Ratio(args) => ratio::run(&args),
-    })
+    error::exit_code(run(&Cli::parse()))
+}
+
+fn run(cli: &Cli) -> Result<(), BenchError> {
+    // The codecs would run portable where the variable is wrong: no way to measure.
+    Cpu::from_env()?;
+    match &cli.bench {
+        Bench::Ratio(args) => ratio::run(args),
+        Bench::Codec(args) => codec::run(args),
+    }
 }

@@ -4,7 +4,8 @@ use mgcomp_codecs::frame::{self, Frame, FrameError, Options};
 use mgcomp_codecs::{Codec, paper_bits};
 use serde::Serialize;
 
-use super::files::Item;
+use super::any::Any;
+use crate::data::Item;
 use crate::error::BenchError;
 
 /// What one codec makes of one file. The keys of `--json`.
@@ -20,21 +21,27 @@ pub(super) struct Row<'a> {
     pub(super) paper_bits: Option<u64>,
 }
 
-/// Codes `raw`, the content of `item`, and checks that it comes back.
-pub(super) fn measure<'a>(item: &'a Item, codec: &dyn Codec, raw: &[u8]) -> Result<Row<'a>, BenchError> {
-    let algorithm = codec.algorithm();
+/// Codes `raw`, the content of `item`, and checks that it comes back; takes its chunks into account in `any`.
+pub(super) fn measure<'a>(
+    item: &'a Item,
+    codec: &dyn Codec,
+    raw: &[u8],
+    any: &mut Any,
+) -> Result<Row<'a>, BenchError> {
+    let algorithm = codec.algorithm().name();
     let failed = |source| BenchError::Frame { path: item.path.clone(), algorithm, source };
     let coded = frame::encode(codec, item.element, raw, Options::for_len(raw.len())).map_err(failed)?;
     if let Some(offset) = first_difference(&coded, raw).map_err(failed)? {
         return Err(BenchError::RoundTrip { path: item.path.clone(), algorithm, offset });
     }
+    any.add(&Frame::parse(&coded).map_err(failed)?);
     Ok(Row {
         file: &item.label,
         element: item.element.name(),
-        algorithm: algorithm.name(),
+        algorithm,
         raw_bytes: raw.len() as u64,
         coded_bytes: coded.len() as u64,
-        paper_bits: paper_bits(algorithm, raw),
+        paper_bits: paper_bits(codec.algorithm(), raw),
     })
 }
 
@@ -81,11 +88,14 @@ mod tests {
 
     #[test]
     fn a_codec_that_loses_bytes_gets_no_figure() {
-        let item = Item { label: "x".into(), path: "x".into(), element: Element::U8 };
+        let item = Item { label: "x".into(), path: "x".into(), element: Element::U8, kind: None };
         let raw = [9; 5000];
-        assert!(measure(&item, codec(Algorithm::Zvc).unwrap(), &raw).is_ok());
+        assert!(measure(&item, codec(Algorithm::Zvc).unwrap(), &raw, &mut Any::default()).is_ok());
         // The checksum, which is that of the bytes given to the codec, tells first.
-        assert!(matches!(measure(&item, &Forgetful, &raw), Err(BenchError::Frame { .. })));
+        assert!(matches!(
+            measure(&item, &Forgetful, &raw, &mut Any::default()),
+            Err(BenchError::Frame { .. })
+        ));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::Row;
+use super::{Any, Row};
 use crate::error::BenchError;
 
 /// What the table calls the sums over all files.
@@ -25,23 +25,37 @@ impl Printer {
 
     /// Prints `row` and adds it to its total.
     pub(super) fn print(&mut self, row: &Row<'_>) -> Result<(), BenchError> {
+        let is_first = self.totals.is_empty();
+        self.add(row);
         if self.json {
             return put(&serde_json::to_string(row).expect("a row has string keys"));
         }
-        if self.totals.is_empty() {
+        if is_first {
             put(&self.heading())?;
         }
-        put(&self.line(row))?;
-        self.add(row);
-        Ok(())
+        put(&self.line(row))
     }
 
-    /// Prints the totals; they weigh every byte the same, not every file.
-    pub(super) fn finish(self) -> Result<(), BenchError> {
-        if !self.totals.is_empty() {
+    /// The ratio of one algorithm over all files, none if there was no row of it.
+    pub(super) fn total(&self, algorithm: &str) -> Option<f64> {
+        let total = self.totals.iter().find(|total| total.algorithm == algorithm)?;
+        Some(total.raw_bytes as f64 / total.coded_bytes as f64)
+    }
+
+    /// Prints the totals, which weigh every byte the same, not every file, and then `summary`.
+    pub(super) fn finish(self, summary: &[String]) -> Result<(), BenchError> {
+        if self.json || self.totals.is_empty() {
+            return Ok(());
+        }
+        put("")?;
+        self.totals.iter().try_for_each(|total| put(&self.line(total)))?;
+        if self.totals.iter().any(|total| total.algorithm == Any::NAME) {
+            put("any: computed from the smallest algorithm of each chunk")?;
+        }
+        if !summary.is_empty() {
             put("")?;
         }
-        self.totals.iter().try_for_each(|total| put(&self.line(total)))
+        summary.iter().try_for_each(|line| put(line))
     }
 
     fn add(&mut self, row: &Row<'_>) {

@@ -1,54 +1,21 @@
-//! The program `mgcomp-bench` from outside, with figures worked out by hand.
-
-mod program;
+//! `mgcomp-bench ratio`, with figures worked out by hand.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::path::Path;
+use std::process::{Output, Stdio};
 
 use serde_json::Value;
-use tempfile::TempDir;
 
-fn command(folder: &Path, args: &[&str]) -> Command {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    let program = PROGRAM.get_or_init(|| program::program("mgcomp-bench", "mgcomp-bench"));
-    let mut command = Command::new(program);
-    command.arg("ratio").args(args).current_dir(folder);
-    command
-}
+use crate::{folder, rows, run, stderr};
 
 fn ratio(folder: &Path, args: &[&str]) -> Output {
-    command(folder, args).output().unwrap()
+    run(folder, &[&["ratio"], args].concat())
 }
 
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// The rows of a run with `--json`.
-fn rows(output: &Output) -> Vec<Value> {
-    let text = String::from_utf8(output.stdout.clone()).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-/// The rows of a run with `--json` that must succeed.
 #[track_caller]
 fn good_rows(folder: &Path, args: &[&str]) -> Vec<Value> {
-    let output = ratio(folder, &[&["--json"], args].concat());
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
-    assert_eq!(stderr(&output), "", "{args:?}");
-    rows(&output)
-}
-
-/// A folder with these files.
-fn folder(files: &[(&str, &[u8])]) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, content) in files {
-        fs::write(folder.path().join(name), content).unwrap();
-    }
-    folder
+    crate::good_rows(folder, &[&["ratio"], args].concat())
 }
 
 fn line_of(word: impl Fn(u32) -> u32) -> Vec<u8> {
@@ -94,7 +61,8 @@ fn paper_bits_are_those_of_table_ii() {
 #[test]
 fn rows_have_exactly_these_keys() {
     let folder = folder(&[("zeros.bin", &[0; 640])]);
-    let rows = good_rows(folder.path(), &["--data", "zeros.bin"]);
+    let args = ["--data", "zeros.bin", "--algorithm", "bdi", "fpc", "cpackz", "zvc"];
+    let rows = good_rows(folder.path(), &args);
     let expected = |algorithm: &str, coded_bytes: u64, paper_bits: Value| {
         serde_json::json!({
             "file": "zeros.bin", "element": "u8", "algorithm": algorithm,
@@ -108,6 +76,7 @@ fn rows_have_exactly_these_keys() {
         expected("fpc", 48, 30.into()),
         expected("cpackz", 48, 20.into()),
         expected("zvc", 112, Value::Null),
+        expected("any", 48, Value::Null),
     ];
     assert_eq!(rows, expected);
 }
@@ -117,7 +86,9 @@ fn algorithms_can_be_chosen() {
     let folder = folder(&[("x", &[1; 100])]);
     let rows = good_rows(folder.path(), &["--data", "x", "--algorithm", "zvc", "--algorithm", "bdi"]);
     let algorithms: Vec<_> = rows.iter().map(|row| row["algorithm"].as_str().unwrap()).collect();
-    assert_eq!(algorithms, ["bdi", "zvc"]);
+    assert_eq!(algorithms, ["bdi", "zvc", "any"]);
+    let rows = good_rows(folder.path(), &["--data", "x", "--algorithm", "zvc"]);
+    assert_eq!(rows.len(), 1, "one algorithm alone is any: {rows:?}");
     assert_eq!(ratio(folder.path(), &["--data", "x", "--algorithm", "none"]).status.code(), Some(2));
 }
 
@@ -258,7 +229,9 @@ fn the_table_has_a_row_per_figure_and_totals() {
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     // Fives under BDI: 16 + 16, then 4 of form and padding and 8 of data in one unit; under ZVC by bytes: 2
     // masks of 4 and 16 bytes. Paper ratios: 5120 / 40, 512 / 68, 5632 / 108.
-    let expected: [&[&str]; 8] = [
+    let note = "any: computed from the smallest algorithm of each chunk";
+    let note: Vec<&str> = note.split(' ').collect();
+    let expected: [&[&str]; 12] = [
         &[
             "file",
             "element",
@@ -275,13 +248,81 @@ fn the_table_has_a_row_per_figure_and_totals() {
         ],
         &["zeros", "u8", "bdi", "640", "48", "13.333", "40", "128.000"],
         &["zeros", "u8", "zvc", "640", "112", "5.714", "-", "-"],
+        &["zeros", "u8", "any", "640", "48", "13.333", "-", "-"],
         &["fives", "u8", "bdi", "64", "48", "1.333", "68", "7.529"],
         &["fives", "u8", "zvc", "64", "64", "1.000", "-", "-"],
+        &["fives", "u8", "any", "64", "48", "1.333", "-", "-"],
         &[],
         &["total", "-", "bdi", "704", "96", "7.333", "108", "52.148"],
         &["total", "-", "zvc", "704", "176", "4.000", "-", "-"],
+        &["total", "-", "any", "704", "96", "7.333", "-", "-"],
+        &note,
     ];
     assert_eq!(lines, expected);
+}
+
+#[test]
+fn each_chunk_counts_with_its_smallest_algorithm() {
+    // Five chunks of 16 KiB: more than 64 KiB, so that they have that size. ZVC shrinks the first ones, which
+    // have one element in 32; BDI the others, which count up by one from 2^30.
+    let sparse = (0..2 * 4096u32).map(|i| if i % 32 == 9 { 0x8123_4567 + (i << 8) } else { 0 });
+    let counting = (0..3 * 4096u32).map(|i| (1 << 30) + i);
+    let raw: Vec<u8> = sparse.chain(counting).flat_map(u32::to_le_bytes).collect();
+    let folder = folder(&[("x.i32", &raw)]);
+    let rows = good_rows(folder.path(), &["--data", "x.i32", "--algorithm", "bdi", "zvc"]);
+    let coded = |at: usize| rows[at]["coded_bytes"].as_u64().unwrap();
+    // Header 16, table 5 · 8, padded to 48. ZVC by hand: 128 masks of 4 bytes and 128 values; raw chunks.
+    let zvc = 64 + 2 * (512 + 512) + 3 * 16_384;
+    assert_eq!(coded(1), zvc);
+    // BDI by hand, chunks that count: 256 lines of base 4 bytes, 16 deltas of 1 byte, 16 mask bits and 4 bits
+    // of form, as the low byte has no carry inside a line.
+    let counting_chunk = 128 + 256 * (2 + 4 + 16);
+    let any = 64 + 2 * (512 + 512) + 3 * counting_chunk;
+    assert_eq!((&rows[2]["algorithm"], coded(2)), (&"any".into(), any));
+    assert!(coded(0) > any, "{rows:?}");
+}
+
+#[test]
+fn the_table_ends_in_ratios_by_kind() {
+    let list = br#"{"tensors": [{"file": "a.f32", "dtype": "float32", "kind": "cnn_relu"},
+        {"file": "b.f16", "dtype": "float16", "kind": "cnn_relu_grad"}, {"file": "c", "dtype": "int8"}]}"#;
+    let folder =
+        folder(&[("corpus.json", list), ("a.f32", &[0; 4096]), ("b.f16", &[0; 4096]), ("c", &[1; 4096])]);
+    let output = ratio(folder.path(), &["--data", ".", "--algorithm", "zvc"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    let [heading, row] = &words[words.len() - 2..] else { unreachable!() };
+    assert_eq!(heading[..], ["kind", "of", "data", "files", "MiB", "goal", "zvc", "any", "lz4", "zstd-1"]);
+    // Headers of 32 and one mask of 4 bytes for 32 elements: 8192 / (160 + 288).
+    let expected = ["CNN", "maps,", "masked", "gradients", "2", "0.01", "3.4", "18.286", "-"];
+    assert_eq!(row[..9], expected);
+    // Runs of zeros are what general libraries are best at.
+    assert!(row[9..].iter().all(|ratio| ratio.parse::<f64>().unwrap() > 100.0), "{row:?}");
+}
+
+#[test]
+fn a_plot_names_every_algorithm() {
+    let folder = folder(&[("x.f32", &[0; 4096])]);
+    let output = ratio(folder.path(), &["--data", "x.f32", "--algorithm", "zvc", "bdi", "--plot", "p.svg"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let svg = fs::read_to_string(folder.path().join("p.svg")).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{svg}");
+    for name in ["zvc", "bdi", "lz4", "zstd-1", "memcpy"] {
+        assert!(svg.contains(&format!(">{name}</text>")), "{name}: {svg}");
+    }
+    assert!(svg.contains(">any: "), "{svg}");
+    // A ring and a dot for each algorithm.
+    assert_eq!(svg.matches("<circle ").count(), 8);
+
+    for (path, why) in
+        [("no/p.svg", "cannot write no/p.svg: No such file"), (".", "cannot write .: it is a folder")]
+    {
+        let output = ratio(folder.path(), &["--data", "x.f32", "--plot", path]);
+        assert_eq!(output.status.code(), Some(1), "{path}");
+        assert_eq!(output.stdout, b"", "{path}: nothing may be measured in vain");
+        assert!(stderr(&output).contains(why), "{path}: {}", stderr(&output));
+    }
 }
 
 #[test]
@@ -304,7 +345,7 @@ fn the_samples_of_the_repository_are_the_default() {
 #[test]
 fn a_reader_that_leaves_is_no_failure() {
     let folder = folder(&[("x", &[1; 64])]);
-    let mut command = command(folder.path(), &["--data", "x"]);
+    let mut command = crate::command(folder.path(), &["ratio", "--data", "x"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();

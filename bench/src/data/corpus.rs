@@ -1,9 +1,9 @@
 //! `corpus.json`: what the files of a folder hold.
 //!
 //! ```json
-//! {"tensors": [{"file": "weights.bf16.bin", "dtype": "bfloat16"}]}
+//! {"tensors": [{"file": "weights.bf16.bin", "dtype": "bfloat16", "kind": "weights"}]}
 //! ```
-//! Other keys are ignored.
+//! `kind` may be missing; other keys are ignored.
 
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
@@ -15,11 +15,11 @@ use serde::Deserialize;
 use crate::error::BenchError;
 
 /// The name of the list, in the folder of the files that it describes.
-pub(super) const FILE_NAME: &str = "corpus.json";
+pub(crate) const FILE_NAME: &str = "corpus.json";
 
 /// One folder's list, and where it lies.
 #[derive(Debug)]
-pub(super) struct Corpus {
+pub(crate) struct Corpus {
     path: PathBuf,
     tensors: Vec<Tensor>,
 }
@@ -33,18 +33,21 @@ struct List {
 struct Tensor {
     file: String,
     dtype: String,
+    kind: Option<String>,
 }
 
 /// A file that the list names.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) file: String,
-    pub(super) element: Element,
+pub(crate) struct Entry {
+    pub(crate) file: String,
+    pub(crate) element: Element,
+    /// What sort of data it is, such as `weights`.
+    pub(crate) kind: Option<String>,
 }
 
 impl Corpus {
     /// The list of `folder`, or `None` if it has none.
-    pub(super) fn of_folder(folder: &Path) -> Result<Option<Self>, BenchError> {
+    pub(crate) fn of_folder(folder: &Path) -> Result<Option<Self>, BenchError> {
         let path = folder.join(FILE_NAME);
         match fs::read(&path) {
             Ok(json) => Self::parse(path, &json).map(Some),
@@ -61,24 +64,24 @@ impl Corpus {
     }
 
     /// Every entry in the order of the list.
-    pub(super) fn entries(&self) -> impl Iterator<Item = Result<Entry, BenchError>> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = Result<Entry, BenchError>> {
         (0..self.tensors.len()).map(|index| self.entry(index))
     }
 
     /// The entry for `file`, if there is one.
-    pub(super) fn find(&self, file: &str) -> Option<Result<Entry, BenchError>> {
+    pub(crate) fn find(&self, file: &str) -> Option<Result<Entry, BenchError>> {
         self.tensors.iter().position(|tensor| tensor.file == file).map(|index| self.entry(index))
     }
 
     fn entry(&self, index: usize) -> Result<Entry, BenchError> {
-        let Tensor { file, dtype } = &self.tensors[index];
-        let (path, file) = (self.path.clone(), file.clone());
+        let Tensor { file, dtype, kind } = &self.tensors[index];
+        let (path, file, kind) = (self.path.clone(), file.clone(), kind.clone());
         if file.is_empty() || !Path::new(&file).components().all(|part| matches!(part, Component::Normal(_)))
         {
             return Err(BenchError::Outside { path, index, file });
         }
         match element_of(dtype) {
-            Some(element) => Ok(Entry { file, element }),
+            Some(element) => Ok(Entry { file, element, kind }),
             None => Err(BenchError::Dtype { path, index, file, dtype: dtype.clone() }),
         }
     }
@@ -117,11 +120,11 @@ mod tests {
     #[test]
     fn entries_keep_their_order_and_find_theirs() {
         let list = corpus(
-            r#"{"set": 1, "tensors": [{"file": "b", "dtype": "bfloat16", "shape": [2]}, {"file": "a/c", "dtype": "int64"}]}"#,
+            r#"{"set": 1, "tensors": [{"file": "b", "dtype": "bfloat16", "shape": [2], "kind": "kv"}, {"file": "a/c", "dtype": "int64"}]}"#,
         );
         let entries: Vec<Entry> = list.entries().map(Result::unwrap).collect();
-        assert_eq!(entries[0], Entry { file: "b".into(), element: Element::Bf16 });
-        assert_eq!(entries[1], Entry { file: "a/c".into(), element: Element::U64 });
+        assert_eq!(entries[0], Entry { file: "b".into(), element: Element::Bf16, kind: Some("kv".into()) });
+        assert_eq!(entries[1], Entry { file: "a/c".into(), element: Element::U64, kind: None });
         assert_eq!(list.find("a/c").unwrap().unwrap(), entries[1]);
         assert!(list.find("c").is_none());
     }

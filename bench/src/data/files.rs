@@ -5,22 +5,24 @@ use std::path::{Path, PathBuf};
 
 use mgcomp_codecs::Element;
 
-use super::corpus::{self, Corpus};
+use super::corpus::{self, Corpus, Entry};
 use crate::error::BenchError;
 
 /// One file to measure.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Item {
+pub(crate) struct Item {
     /// What rows call it: the path as given, or inside a given folder the path from there.
-    pub(super) label: String,
-    pub(super) path: PathBuf,
-    pub(super) element: Element,
+    pub(crate) label: String,
+    pub(crate) path: PathBuf,
+    pub(crate) element: Element,
+    /// What sort of data it is, where a list says so.
+    pub(crate) kind: Option<String>,
 }
 
 /// The files behind `data`, in that order, each with what is wrong with it if something is.
 ///
 /// A `corpus.json` beside a file says what it holds; else `element` does, else its name.
-pub(super) fn list(data: &[PathBuf], element: Option<Element>) -> Vec<Result<Item, BenchError>> {
+pub(crate) fn list(data: &[PathBuf], element: Option<Element>) -> Vec<Result<Item, BenchError>> {
     let mut items = Vec::new();
     for path in data {
         match fs::metadata(path) {
@@ -28,7 +30,7 @@ pub(super) fn list(data: &[PathBuf], element: Option<Element>) -> Vec<Result<Ite
                 Ok(found) => items.extend(found),
                 Err(error) => items.push(Err(error)),
             },
-            Ok(_) => items.push(file(path, element)),
+            Ok(_) => items.push(item(path, element)),
             Err(source) => items.push(Err(BenchError::Read { path: path.clone(), source })),
         }
     }
@@ -36,7 +38,7 @@ pub(super) fn list(data: &[PathBuf], element: Option<Element>) -> Vec<Result<Ite
 }
 
 /// The content of a file that is worth measuring.
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, BenchError> {
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, BenchError> {
     let failed = |source| BenchError::Read { path: path.to_owned(), source };
     // Devices are refused: some of them never end.
     if !fs::metadata(path).map_err(failed)?.is_file() {
@@ -46,14 +48,14 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, BenchError> {
     if raw.is_empty() { Err(BenchError::Empty { path: path.to_owned() }) } else { Ok(raw) }
 }
 
-fn file(path: &Path, element: Option<Element>) -> Result<Item, BenchError> {
+fn item(path: &Path, element: Option<Element>) -> Result<Item, BenchError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let folder = path.parent().unwrap_or(Path::new(""));
-    let element = match Corpus::of_folder(folder)?.and_then(|corpus| corpus.find(&name)) {
-        Some(entry) => entry?.element,
-        None => element.unwrap_or_else(|| element_in_name(&name)),
+    let (element, kind) = match Corpus::of_folder(folder)?.and_then(|corpus| corpus.find(&name)) {
+        Some(entry) => entry.map(|entry| (entry.element, entry.kind))?,
+        None => (element.unwrap_or_else(|| element_in_name(&name)), None),
     };
-    Ok(Item { label: path.display().to_string(), path: path.to_owned(), element })
+    Ok(Item { label: path.display().to_string(), path: path.to_owned(), element, kind })
 }
 
 fn list_folder(folder: &Path, element: Option<Element>) -> Result<Vec<Result<Item, BenchError>>, BenchError> {
@@ -61,7 +63,12 @@ fn list_folder(folder: &Path, element: Option<Element>) -> Result<Vec<Result<Ite
         Some(corpus) => corpus
             .entries()
             .map(|entry| {
-                entry.map(|e| Item { path: folder.join(&e.file), label: e.file, element: e.element })
+                entry.map(|Entry { file, element, kind }| Item {
+                    path: folder.join(&file),
+                    label: file,
+                    element,
+                    kind,
+                })
             })
             .collect(),
         None => list_names(folder)?.into_iter().map(|name| Ok(item_in(folder, &name, element))).collect(),
@@ -71,7 +78,8 @@ fn list_folder(folder: &Path, element: Option<Element>) -> Result<Vec<Result<Ite
 
 fn item_in(folder: &Path, name: &Path, element: Option<Element>) -> Item {
     let label = name.display().to_string();
-    Item { path: folder.join(name), element: element.unwrap_or_else(|| element_in_name(&label)), label }
+    let element = element.unwrap_or_else(|| element_in_name(&label));
+    Item { path: folder.join(name), label, element, kind: None }
 }
 
 /// Regular files of `folder` in alphabetical order, without READMEs and hidden files.

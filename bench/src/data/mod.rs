@@ -1,0 +1,9 @@
+//! The data that benches measure: files, what they hold, and the samples of the repository.
+
+mod corpus;
+mod files;
+
+pub(crate) use files::{Item, list, read};
+
+/// Where the data is that the repository itself has.
+pub(crate) const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../clients/cli/samples");

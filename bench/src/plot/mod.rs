@@ -1,0 +1,164 @@
+//! A picture of ratio against speed.
+
+mod axis;
+mod svg;
+
+use axis::Axis;
+use svg::{Anchor, Canvas, Point};
+
+const WIDTH: f64 = 880.0;
+const HEIGHT: f64 = 540.0;
+const LEFT: f64 = 60.0;
+const RIGHT: f64 = WIDTH - 90.0;
+const TOP: f64 = 70.0;
+const BOTTOM: f64 = HEIGHT - 60.0;
+const INK: &str = "#222222";
+const FAINT: &str = "#dddddd";
+const GREY: &str = "#777777";
+/// Colours that most people can tell apart, used in turn.
+const COLOURS: [&str; 10] = [
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b59b00", "#56b4e9", "#8c3b00", "#6a3d9a", "#e31a1c",
+    "#1b7837",
+];
+/// Height of a line of text.
+const TEXT: f64 = 14.0;
+
+/// What to show.
+pub(crate) struct Plot {
+    /// The first one is the heading.
+    pub(crate) titles: Vec<String>,
+    pub(crate) marks: Vec<Mark>,
+    /// Speed of memcpy.
+    pub(crate) memcpy_gbps: f64,
+    /// A ratio without a speed, and its name.
+    pub(crate) level: Option<(String, f64)>,
+}
+
+/// One algorithm. Speeds are in 10⁹ bytes of uncompressed data per second.
+pub(crate) struct Mark {
+    pub(crate) name: &'static str,
+    pub(crate) ratio: f64,
+    pub(crate) encode_gbps: f64,
+    pub(crate) decode_gbps: f64,
+    /// Not ours.
+    pub(crate) is_library: bool,
+}
+
+impl Plot {
+    /// The picture as an SVG file.
+    pub(crate) fn svg(&self) -> String {
+        let speeds = self.marks.iter().flat_map(|mark| [mark.encode_gbps, mark.decode_gbps]);
+        let ratios = self.marks.iter().map(|mark| mark.ratio).chain(self.level.iter().map(|level| level.1));
+        let x = Axis::log(speeds.chain([self.memcpy_gbps]), (LEFT, RIGHT));
+        let y = Axis::linear(ratios, 1.0, (BOTTOM, TOP));
+        let mut canvas = Canvas::new(WIDTH, HEIGHT);
+        for (row, title) in self.titles.iter().enumerate() {
+            let at = Point { x: LEFT, y: 24.0 + TEXT * row as f64 };
+            canvas.text(at, Anchor::Start, if row == 0 { INK } else { GREY }, title);
+        }
+        draw_axes(&mut canvas, &x, &y);
+        self.draw_references(&mut canvas, &x, &y);
+        self.draw_marks(&mut canvas, &x, &y);
+        canvas.finish()
+    }
+
+    fn draw_references(&self, canvas: &mut Canvas, x: &Axis, y: &Axis) {
+        let memcpy = x.pixel(self.memcpy_gbps);
+        canvas.line(Point { x: memcpy, y: TOP }, Point { x: memcpy, y: BOTTOM }, GREY, true);
+        canvas.text(Point { x: memcpy + 4.0, y: TOP + TEXT }, Anchor::Start, GREY, "memcpy");
+        if let Some((name, ratio)) = &self.level {
+            let level = y.pixel(*ratio);
+            canvas.line(Point { x: LEFT, y: level }, Point { x: RIGHT, y: level }, GREY, true);
+            canvas.text(Point { x: LEFT + 4.0, y: level - 4.0 }, Anchor::Start, GREY, name);
+        }
+    }
+
+    fn draw_marks(&self, canvas: &mut Canvas, x: &Axis, y: &Axis) {
+        let mut taken: Vec<Point> = Vec::new();
+        for (index, mark) in self.marks.iter().enumerate() {
+            let colour = if mark.is_library { GREY } else { COLOURS[index % COLOURS.len()] };
+            let height = y.pixel(mark.ratio);
+            let [encode, decode] =
+                [mark.encode_gbps, mark.decode_gbps].map(|gbps| Point { x: x.pixel(gbps), y: height });
+            canvas.line(encode, decode, colour, false);
+            canvas.dot(encode, colour, true);
+            canvas.dot(decode, colour, false);
+            let mut label = Point { x: encode.x.max(decode.x) + 9.0, y: height + 4.0 };
+            while taken
+                .iter()
+                .any(|other| (other.x - label.x).abs() < 50.0 && (other.y - label.y).abs() < TEXT)
+            {
+                label.y -= TEXT;
+            }
+            canvas.text(label, Anchor::Start, colour, mark.name);
+            taken.push(label);
+        }
+    }
+}
+
+fn draw_axes(canvas: &mut Canvas, x: &Axis, y: &Axis) {
+    for tick in x.ticks() {
+        let at = x.pixel(tick);
+        canvas.line(Point { x: at, y: TOP }, Point { x: at, y: BOTTOM }, FAINT, false);
+        canvas.text(Point { x: at, y: BOTTOM + 18.0 }, Anchor::Middle, INK, &shown(tick));
+    }
+    for tick in y.ticks() {
+        let at = y.pixel(tick);
+        canvas.line(Point { x: LEFT, y: at }, Point { x: RIGHT, y: at }, FAINT, false);
+        canvas.text(Point { x: LEFT - 8.0, y: at + 4.0 }, Anchor::End, INK, &shown(tick));
+    }
+    let middle = Point { x: f64::midpoint(LEFT, RIGHT), y: BOTTOM + 40.0 };
+    let speed = "GB/s of uncompressed data, one thread (filled: encode, ring: decode)";
+    canvas.text(middle, Anchor::Middle, INK, speed);
+    canvas.text(Point { x: LEFT - 8.0, y: TOP - 12.0 }, Anchor::End, INK, "ratio");
+}
+
+/// A number without the noise of its last binary digits.
+fn shown(value: f64) -> String {
+    ((value * 1e6).round() / 1e6).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(name: &'static str, ratio: f64, encode_gbps: f64, decode_gbps: f64) -> Mark {
+        Mark { name, ratio, encode_gbps, decode_gbps, is_library: false }
+    }
+
+    #[test]
+    fn marks_lie_where_their_figures_are() {
+        let plot = Plot {
+            titles: vec!["a & b".into()],
+            marks: vec![mark("zvc", 2.0, 1.0, 100.0)],
+            memcpy_gbps: 10.0,
+            level: Some(("any".into(), 3.0)),
+        };
+        let svg = plot.svg();
+        // One to a hundred is the whole width; memcpy is in the middle. Ratios from 1 to 3: two is half-way up.
+        let middle = f64::midpoint(TOP, BOTTOM);
+        for place in [
+            format!("cx=\"{LEFT:.1}\" cy=\"{middle:.1}\""),
+            format!("cx=\"{RIGHT:.1}\" cy=\"{middle:.1}\""),
+            format!(
+                "x1=\"{0:.1}\" y1=\"{TOP:.1}\" x2=\"{0:.1}\" y2=\"{BOTTOM:.1}\"",
+                f64::midpoint(LEFT, RIGHT)
+            ),
+            format!("x1=\"{LEFT:.1}\" y1=\"{TOP:.1}\" x2=\"{RIGHT:.1}\" y2=\"{TOP:.1}\""),
+        ] {
+            assert!(svg.contains(&place), "{place}: {svg}");
+        }
+        assert!(svg.contains("a &amp; b") && svg.contains(">zvc<") && svg.contains(">any<"));
+    }
+
+    #[test]
+    fn names_do_not_cover_each_other() {
+        let marks = vec![mark("a", 2.0, 1.0, 2.0), mark("b", 2.0, 1.0, 2.0), mark("c", 2.001, 1.0, 2.0)];
+        let svg = Plot { titles: Vec::new(), marks, memcpy_gbps: 2.0, level: None }.svg();
+        let place = |name: &str| {
+            let line = svg.lines().find(|line| line.ends_with(&format!(">{name}</text>"))).unwrap();
+            line.split('"').nth(3).unwrap().parse::<f64>().unwrap()
+        };
+        assert!(place("a") - place("b") >= TEXT && place("b") - place("c") >= TEXT - 1.0, "{svg}");
+    }
+}
