@@ -5,7 +5,7 @@ mod common;
 use std::sync::Mutex;
 
 use common::{Random, codec_of, data};
-use mgcomp_codecs::frame::{self, ChunkSize, Frame, FrameError, Options, Workers, WorkersError};
+use mgcomp_codecs::frame::{self, ChunkSize, Frame, FrameError, MAX_THREADS, Options, Workers, WorkersError};
 use mgcomp_codecs::{Algorithm, ChunkError, Codec, Element, codecs};
 
 const THREADS: [usize; 4] = [1, 2, 3, 8];
@@ -89,8 +89,11 @@ fn a_buffer_that_is_too_short_is_refused() {
 }
 
 #[test]
-fn no_thread_at_all_is_refused() {
-    assert!(matches!(Workers::new(0), Err(WorkersError::None)));
+fn no_thread_and_too_many_are_refused() {
+    for threads in [0, MAX_THREADS + 1, usize::MAX] {
+        let error = Workers::new(threads).unwrap_err();
+        assert!(matches!(error, WorkersError::Number { threads: named } if named == threads), "{error}");
+    }
 }
 
 /// Panics at the chunk that starts with a certain byte.

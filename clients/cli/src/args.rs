@@ -1,7 +1,7 @@
 //! Values that several subcommands take, with the one spelling that files and JSON use too.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use mgcomp_codecs::frame::ChunkSize;
+use mgcomp_codecs::frame::{ChunkSize, MAX_THREADS};
 use mgcomp_codecs::{Algorithm, Codec, Element, codec, codecs};
 
 /// Parses an element by its name.
@@ -41,12 +41,12 @@ pub(crate) fn choice() -> impl TypedValueParser<Value = Choice> {
 
 /// Parses a number of threads, 1 to 1024.
 pub(crate) fn threads() -> impl TypedValueParser<Value = usize> {
-    clap::value_parser!(u16).range(1..=1024).map(usize::from)
+    clap::value_parser!(u16).range(1..=MAX_THREADS as i64).map(usize::from)
 }
 
 /// As many threads as this process may run at once.
 pub(crate) fn default_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from).min(1024)
+    std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS)
 }
 
 /// Name and base-2 logarithm of each chunk size.

@@ -9,6 +9,7 @@
 //!
 //! The version is 0: the layout may still change.
 
+mod crew;
 mod decode;
 mod encode;
 mod error;
@@ -23,7 +24,7 @@ pub use encode::{Options, encode, encode_into, encode_to, max_frame_len};
 pub use error::FrameError;
 pub use estimate::{estimated_frame_len, frame_len};
 pub use header::{ChunkSize, HEADER_LEN, Header, MAGIC, VERSION};
-pub use workers::{Workers, WorkersError};
+pub use workers::{MAX_THREADS, Workers, WorkersError};
 
 /// The most raw bytes that one frame holds: table entries count up to 2³² units of 16 bytes.
 pub const MAX_RAW_LEN: u64 = u32::MAX as u64 * crate::chunk::CHUNK_ALIGN as u64;

@@ -1,36 +1,45 @@
 //! Several threads on one frame.
 
-use super::write::{Plan, Writer};
+use super::crew::Crew;
+use super::read::Reader;
+use super::write::{BATCH_LEN, Plan, Writer};
 use super::{Frame, FrameError, Options};
-use crate::frame::read::Reader;
 use crate::{Codec, Element};
 
 /// Threads that encode and decode the chunks of one buffer together.
 ///
 /// The thread that asks works as well, so one thread means no thread is started. Frames are the same bytes
-/// whatever the number of threads. The threads live as long as this value; a call costs some microseconds,
-/// not the start of a thread.
+/// whatever the number of threads. The threads live as long as this value, and a call does not wait for one
+/// that wakes too late to help. Calls at the same time are allowed; all but one of them work alone.
 #[derive(Debug)]
 pub struct Workers {
     /// Threads besides the caller's.
-    pool: Option<rayon::ThreadPool>,
+    crew: Option<Crew>,
     threads: usize,
 }
+
+/// The most threads that one buffer can have.
+pub const MAX_THREADS: usize = 1024;
+
+const TOO_MANY: usize = MAX_THREADS + 1;
 
 /// Why threads could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkersError {
-    /// No thread at all was asked for.
-    #[error("at least one thread is needed")]
-    None,
+    /// None was asked for, or more than [`MAX_THREADS`].
+    #[error("{threads} threads; 1 to {MAX_THREADS} can be had")]
+    Number {
+        /// How many were asked for.
+        threads: usize,
+    },
     /// The system refused.
     #[error("cannot start {threads} threads: {source}")]
     Start {
         /// How many were asked for.
         threads: usize,
         /// What the system says.
-        source: rayon::ThreadPoolBuildError,
+        source: std::io::Error,
     },
 }
 
@@ -38,20 +47,14 @@ impl Workers {
     /// `threads` threads, the caller's included.
     ///
     /// # Errors
-    /// [`WorkersError`] if it is 0, or the system cannot start as many.
+    /// [`WorkersError`] if it is 0 or over [`MAX_THREADS`], or the system cannot start as many.
     pub fn new(threads: usize) -> Result<Self, WorkersError> {
-        let pool = match threads {
-            0 => return Err(WorkersError::None),
+        let crew = match threads {
+            0 | TOO_MANY.. => return Err(WorkersError::Number { threads }),
             1 => None,
-            _ => Some(
-                rayon::ThreadPoolBuilder::new()
-                    .num_threads(threads - 1)
-                    .thread_name(|i| format!("mgcomp-codec-{i}"))
-                    .build()
-                    .map_err(|source| WorkersError::Start { threads, source })?,
-            ),
+            _ => Some(Crew::start(threads - 1).map_err(|source| WorkersError::Start { threads, source })?),
         };
-        Ok(Self { pool, threads })
+        Ok(Self { crew, threads })
     }
 
     /// How many threads work on a frame, the caller's included.
@@ -77,7 +80,7 @@ impl Workers {
     ) -> Result<usize, FrameError> {
         let plan = Plan::new(codec, element, raw, options)?;
         let writer = Writer::new(&plan, room, progress)?;
-        self.together(&|| writer.work());
+        self.together(raw.len(), &|| writer.work());
         Ok(writer.finish())
     }
 
@@ -86,20 +89,17 @@ impl Workers {
     /// # Errors
     /// As [`Frame::decode_into`]; of several damaged chunks the first one is named.
     pub fn decode_into(&self, frame: &Frame<'_>, raw: &mut [u8]) -> Result<(), FrameError> {
+        let raw_len = raw.len();
         let reader = Reader::new(frame, raw)?;
-        self.together(&|| reader.work());
+        self.together(raw_len, &|| reader.work());
         reader.finish()
     }
 
-    fn together(&self, work: &(dyn Fn() + Sync)) {
-        match &self.pool {
-            None => work(),
-            Some(pool) => pool.in_place_scope(|scope| {
-                for _ in 1..self.threads {
-                    scope.spawn(|_| work());
-                }
-                work();
-            }),
+    /// Does `work` on every thread, or on this one alone if there is no more than a batch for each of two.
+    fn together(&self, raw_len: usize, work: &(dyn Fn() + Sync)) {
+        match &self.crew {
+            Some(crew) if raw_len > 2 * BATCH_LEN => crew.run(work),
+            _ => work(),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::cpu::Streamer;
 use crate::{Codec, Element};
 
 /// Raw bytes of a batch: small, so that several threads share a small buffer evenly.
-const BATCH_LEN: usize = 32 << 10;
+pub(super) const BATCH_LEN: usize = 32 << 10;
 /// Raw bytes of a batch that is streamed: large, for few partial lines.
 const STREAMED_BATCH_LEN: usize = 128 << 10;
 
