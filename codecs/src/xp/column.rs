@@ -66,6 +66,25 @@ pub(super) fn take(
     Ok(numbers)
 }
 
+/// The bytes of `planes` planes of `count` numbers.
+pub(super) const fn planes_len(count: usize, planes: usize) -> usize {
+    planes * (count / GROUP * 8 + (count % GROUP).div_ceil(8))
+}
+
+/// The bytes of a column of `count` numbers of `bits` bits.
+pub(super) const fn column_len(count: usize, bits: u32) -> usize {
+    count * (bits as usize / 8) + planes_len(count, bits as usize % 8)
+}
+
+/// Whether the bits behind the last of `count` numbers are zero in each of the planes, `number` a group.
+pub(super) fn planes_end_in_zeros(planes: &[u8], count: usize, number: usize) -> bool {
+    let plane_len = (count % GROUP).div_ceil(8);
+    let last = &planes[planes_len(count / GROUP * GROUP, number)..];
+    plane_len == 0
+        || count.is_multiple_of(8)
+        || last.chunks(plane_len).all(|plane| plane[plane_len - 1] >> (count % 8) == 0)
+}
+
 /// The number in up to eight bytes.
 pub(super) fn little_endian(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
@@ -107,6 +126,7 @@ mod tests {
                     (1..=count).map(|i| 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(i) >> (64 - bits)).collect();
                 let stored = stored(&numbers, bits);
                 let mut sections = SectionReader::new(&stored);
+                assert_eq!(stored.len(), column_len(numbers.len(), bits));
                 assert_eq!(take(&mut sections, numbers.len(), bits), Ok(numbers));
                 assert_eq!(sections.finish(), Ok(()));
             }

@@ -7,7 +7,7 @@ use super::column::little_endian;
 use crate::chunk::{ChunkError, SectionReader};
 
 /// The deepest nesting: a byte of the top level stands for 4096 bits.
-const MAX_DEPTH: u8 = 3;
+pub(super) const MAX_DEPTH: u8 = 3;
 
 /// The depth at which `bits` take the fewest bytes; the lowest of equals.
 pub(super) fn best_depth(bits: &[bool]) -> u8 {

@@ -25,6 +25,8 @@
 //!
 //! "Zero" means that all bits are zero: −0.0 is a value like others. Nothing is ever computed with floats.
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod column;
 mod float;
 mod mask;
@@ -64,7 +66,9 @@ impl Codec for Xp {
         match self.cpu {
             Cpu::Portable => portable::encode(element, raw, coded),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) | Cpu::Avx512(_) => portable::encode(element, raw, coded),
+            Cpu::Avx2(_) => portable::encode(element, raw, coded),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(cpu) => avx512::encode(cpu, element, raw, coded),
         }
     }
 
@@ -72,7 +76,9 @@ impl Codec for Xp {
         match self.cpu {
             Cpu::Portable => portable::chunk_len(element, raw),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) | Cpu::Avx512(_) => portable::chunk_len(element, raw),
+            Cpu::Avx2(_) => portable::chunk_len(element, raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(cpu) => avx512::chunk_len(cpu, element, raw),
         }
     }
 
@@ -85,7 +91,9 @@ impl Codec for Xp {
         match self.cpu {
             Cpu::Portable => portable::decode(element, coded, raw),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) | Cpu::Avx512(_) => portable::decode(element, coded, raw),
+            Cpu::Avx2(_) => portable::decode(element, coded, raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(cpu) => avx512::decode(cpu, element, coded, raw),
         }
     }
 }

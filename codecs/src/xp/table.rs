@@ -5,10 +5,10 @@
 use super::float::{Float, Split};
 
 /// The most samples: what a byte counts.
-const MAX_SAMPLES: usize = 255;
+pub(super) const MAX_SAMPLES: usize = 255;
 
 /// Every how many-eth sample is compared with the value before it.
-const PROBE: usize = 4;
+pub(super) const PROBE: usize = 4;
 
 /// Symbols in the first tier of codes: all that two bits name but the escape.
 pub(super) const TIER_1: usize = 3;
@@ -16,8 +16,13 @@ pub(super) const TIER_1: usize = 3;
 /// The samples of `count` values, spread evenly. The stride is odd, so that it does not stay in one column of a
 /// matrix whose rows are a power of two.
 pub(super) fn samples(count: usize) -> impl Iterator<Item = usize> {
-    let stride = (count / MAX_SAMPLES + 1) | 1;
+    let stride = sample_stride(count);
     (stride / 2..count).step_by(stride)
+}
+
+/// The distance between samples of `count` values.
+pub(super) const fn sample_stride(count: usize) -> usize {
+    (count / MAX_SAMPLES + 1) | 1
 }
 
 /// Whether a mask of the non-zero values is likely to save more than the bit per value that it costs.

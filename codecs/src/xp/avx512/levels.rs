@@ -1,0 +1,177 @@
+//! Masks with their zero bytes left out, level by level: see `mask.rs`.
+
+use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
+
+use super::MAX_RAW_LEN;
+use super::vector::{load, store};
+use crate::cpu::load512_partial;
+use crate::xp::mask::MAX_DEPTH;
+
+const LEVELS: usize = MAX_DEPTH as usize + 1;
+
+/// Where each level starts: the one before has a bit for each byte of a chunk, or an eighth of it and so on, and then 64 bytes.
+const STARTS: [usize; LEVELS] = [0, FIRST, FIRST + FIRST / 8 + 64, FIRST + FIRST / 8 + FIRST / 64 + 128];
+const FIRST: usize = MAX_RAW_LEN / 8 + 64;
+
+/// A mask, the mask of its bytes that are not zero, the mask of those of its bytes, and so on.
+pub(super) struct Levels(MaybeUninit<[u8; STARTS[3] + FIRST / 512 + 128]>);
+
+/// How many bytes the levels of a mask have, and how many of them are not zero.
+pub(super) struct Sizes {
+    bytes: [usize; LEVELS],
+    non_zero: [usize; LEVELS],
+}
+
+impl Sizes {
+    /// The length of the mask at `depth`.
+    pub(super) fn len(&self, depth: u8) -> usize {
+        self.bytes[usize::from(depth)] + self.non_zero[..usize::from(depth)].iter().sum::<usize>()
+    }
+
+    pub(super) fn best_depth(&self) -> u8 {
+        (0..=MAX_DEPTH).min_by_key(|&depth| self.len(depth)).unwrap_or(0)
+    }
+}
+
+/// The bytes of each level of a mask of `bits` bits.
+fn level_lens(bits: usize) -> [usize; LEVELS] {
+    let mut bits = bits;
+    std::array::from_fn(|_| {
+        bits = bits.div_ceil(8);
+        bits
+    })
+}
+
+impl Levels {
+    pub(super) const fn new() -> Self {
+        Self(MaybeUninit::uninit())
+    }
+
+    /// The bytes of the mask itself: room for a bit for each byte of the longest chunk, and 64 bytes.
+    pub(super) fn bits(&mut self) -> *mut u8 {
+        self.level(0)
+    }
+
+    fn level(&mut self, level: usize) -> *mut u8 {
+        self.0.as_mut_ptr().cast::<u8>().wrapping_add(STARTS[level])
+    }
+
+    /// Makes the levels above the mask.
+    ///
+    /// # Safety
+    /// The mask has `bits` bits, not more than a chunk has bytes, and then zeros up to a multiple of 64 bytes.
+    #[target_feature(enable = "avx512bw,popcnt")]
+    pub(super) unsafe fn raise(&mut self, bits: usize) -> Sizes {
+        let bytes = level_lens(bits);
+        let mut non_zero = [0; LEVELS];
+        for level in 0..LEVELS - 1 {
+            let (from, to) = (self.level(level), self.level(level + 1));
+            let blocks = bytes[level].div_ceil(64);
+            for block in 0..blocks {
+                // SAFETY: the block is in the level, which is full of zeros behind its end; the level above has 8 bytes for it.
+                unsafe {
+                    let here = load(from.add(64 * block));
+                    let mask = _mm512_test_epi8_mask(here, here);
+                    to.add(8 * block).cast::<u64>().write_unaligned(mask);
+                    non_zero[level] += mask.count_ones() as usize;
+                }
+            }
+            // SAFETY: a level has 64 bytes behind its own.
+            unsafe { store(to.add(8 * blocks), _mm512_setzero_si512()) };
+        }
+        Sizes { bytes, non_zero }
+    }
+
+    /// Writes the mask at `depth` and returns where it ends.
+    ///
+    /// # Safety
+    /// `sizes` is what [`raise`](Self::raise) said; `to` has room for the mask and 64 bytes.
+    #[target_feature(enable = "avx512bw,avx512vbmi2,popcnt")]
+    pub(super) unsafe fn put(&mut self, sizes: &Sizes, depth: u8, mut to: *mut u8) -> *mut u8 {
+        let top = usize::from(depth);
+        // SAFETY: the level is initialised; below it, each store starts inside the mask, which has room for 64 bytes more.
+        unsafe {
+            to.copy_from_nonoverlapping(self.level(top), sizes.bytes[top]);
+            to = to.add(sizes.bytes[top]);
+            for level in (0..top).rev() {
+                for block in 0..sizes.bytes[level].div_ceil(64) {
+                    let kept = self.level(level + 1).add(8 * block).cast::<u64>().read_unaligned();
+                    let here = load(self.level(level).add(64 * block));
+                    store(to, _mm512_maskz_compress_epi8(kept, here));
+                    to = to.add(kept.count_ones() as usize);
+                }
+            }
+        }
+        to
+    }
+
+    /// Takes a mask of `bits` bits at `depth` off the front of `coded` and returns its length, or `None` if
+    /// it is no such mask. Behind its bits the mask is zeros, up to a multiple of 64 bytes.
+    #[target_feature(enable = "avx512bw,avx512vbmi2,avx512vpopcntdq,bmi2,popcnt")]
+    pub(super) fn take(&mut self, bits: usize, depth: u8, coded: &[u8]) -> Option<usize> {
+        let (lens, top) = (level_lens(bits), usize::from(depth));
+        let mut at = lens[top];
+        let stored = coded.get(..at)?;
+        // SAFETY: a level has room for its bytes and 64 more.
+        unsafe {
+            self.level(top).copy_from_nonoverlapping(stored.as_ptr(), at);
+            store(self.level(top).add(at), _mm512_setzero_si512());
+        }
+        for level in (0..top).rev() {
+            // SAFETY: the level above was written just now.
+            let needed = unsafe {
+                if !self.ends_in_zeros(level + 1, lens[level]) {
+                    return None;
+                }
+                count_bits(self.level(level + 1), lens[level + 1])
+            };
+            coded.get(at..at + needed)?;
+            for block in 0..lens[level].div_ceil(64) {
+                // SAFETY: the level above has 8 bytes for each block; this one has room for all blocks and 64 bytes.
+                unsafe {
+                    let kept = self.level(level + 1).add(8 * block).cast::<u64>().read_unaligned();
+                    let here = _mm512_maskz_expand_epi8(kept, load512_partial(&coded[at..]));
+                    store(self.level(level).add(64 * block), here);
+                    at += kept.count_ones() as usize;
+                }
+            }
+        }
+        // SAFETY: the mask was written just now.
+        unsafe { self.ends_in_zeros(0, bits).then_some(at) }
+    }
+
+    /// Whether the bits of the last byte behind `bits` bits are zero.
+    ///
+    /// # Safety
+    /// The level has these bits.
+    unsafe fn ends_in_zeros(&mut self, level: usize, bits: usize) -> bool {
+        // SAFETY: the caller's promise.
+        bits.is_multiple_of(8) || unsafe { *self.level(level).add(bits / 8) >> (bits % 8) == 0 }
+    }
+
+    /// The set bits of a mask of `bits` bits.
+    ///
+    /// # Safety
+    /// The mask has these bits, and then zeros up to a multiple of 64 bytes.
+    #[target_feature(enable = "avx512bw,avx512vpopcntdq")]
+    pub(super) unsafe fn count(&mut self, bits: usize) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe { count_bits(self.level(0), bits.div_ceil(8)) }
+    }
+}
+
+/// The set bits of `len` bytes.
+///
+/// # Safety
+/// They are there, and then zeros up to a multiple of 64 bytes.
+#[target_feature(enable = "avx512bw,avx512vpopcntdq")]
+unsafe fn count_bits(bytes: *const u8, len: usize) -> usize {
+    let mut sum = _mm512_setzero_si512();
+    for block in 0..len.div_ceil(64) {
+        // SAFETY: the caller's promise.
+        let here = unsafe { load(bytes.add(64 * block)) };
+        sum = _mm512_add_epi64(sum, _mm512_popcnt_epi64(here));
+    }
+    _mm512_reduce_add_epi64(sum) as usize
+}

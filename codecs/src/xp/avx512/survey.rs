@@ -1,0 +1,226 @@
+//! The decisions of an encoder: see `table.rs`, which says the same in plain words.
+
+use std::arch::x86_64::*;
+
+use super::cut::Cut;
+use super::vector::load;
+use crate::xp::table::{MAX_SAMPLES, PROBE, TIER_1, sample_stride, table_len};
+
+/// Symbols with a sign that a float can have at most: 12 bits.
+const MAX_SYMBOLS: usize = 4096;
+
+/// What the samples of some values tell.
+pub(super) struct Survey {
+    pub(super) samples: usize,
+    pub(super) zeros: usize,
+    /// How many samples have each sign and exponent; only as many as the float has are initialised.
+    counts: std::mem::MaybeUninit<[u8; MAX_SYMBOLS]>,
+}
+
+/// The table an encoder writes, and how it cuts the values.
+pub(super) struct Plan {
+    pub(super) signed: bool,
+    pub(super) wide: bool,
+    pub(super) symbols: [u16; 17],
+}
+
+/// A value as a number.
+///
+/// # Safety
+/// There is a value of `B` bits at `from`.
+#[inline]
+unsafe fn number_at<const B: u32>(from: *const u8) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match B {
+            8 => u64::from(*from),
+            16 => u64::from(from.cast::<u16>().read_unaligned()),
+            32 => u64::from(from.cast::<u32>().read_unaligned()),
+            _ => from.cast::<u64>().read_unaligned(),
+        }
+    }
+}
+
+impl Survey {
+    /// # Safety
+    /// `values` has `count` values.
+    #[inline]
+    #[target_feature(enable = "avx512bw,popcnt")]
+    pub(super) unsafe fn of<const B: u32, const E: u32>(values: *const u8, count: usize) -> Self {
+        let mut survey = Self { samples: 0, zeros: 0, counts: std::mem::MaybeUninit::uninit() };
+        let symbols = 2usize << E;
+        // A second table takes every other sample, so that equal ones in a row do not wait for each other.
+        let mut second = std::mem::MaybeUninit::<[u8; 512]>::uninit();
+        let first = survey.counts.as_mut_ptr().cast::<u8>();
+        let both = E <= 8;
+        let second = if both { second.as_mut_ptr().cast::<u8>() } else { first };
+        let stride = sample_stride(count);
+        let (mut i, shift) = (stride / 2, B - 1 - E);
+        // SAFETY: a symbol is below `symbols`, which is at most the length of either table; indices stay below `count`.
+        unsafe {
+            first.write_bytes(0, symbols);
+            if both {
+                second.write_bytes(0, symbols);
+            }
+            let step = stride * Cut::<B, E, false>::WIDTH;
+            let mut from = values.wrapping_add(i * Cut::<B, E, false>::WIDTH);
+            while i + stride < count {
+                let [a, b] = [number_at::<B>(from), number_at::<B>(from.wrapping_add(step))];
+                *first.add((a >> shift) as usize) += 1;
+                *second.add((b >> shift) as usize) += 1;
+                survey.zeros += usize::from(a == 0) + usize::from(b == 0);
+                survey.samples += 2;
+                from = from.wrapping_add(2 * step);
+                i += 2 * stride;
+            }
+            if i < count {
+                let a = number_at::<B>(from);
+                *first.add((a >> shift) as usize) += 1;
+                survey.zeros += usize::from(a == 0);
+                survey.samples += 1;
+            }
+            if both {
+                for i in 0..symbols {
+                    *first.add(i) += *second.add(i);
+                }
+            }
+        }
+        survey
+    }
+
+    /// See `table::has_zeros`.
+    pub(super) fn has_zeros<const B: u32, const E: u32>(&self) -> bool {
+        self.zeros * saved_bits::<B, E>() > self.samples
+    }
+
+    /// The counts by sign and exponent.
+    #[inline]
+    fn counts<const E: u32>(&self) -> &[u8] {
+        // SAFETY: `of` with the same `E` has initialised this many.
+        unsafe { std::slice::from_raw_parts(self.counts.as_ptr().cast(), 2 << E) }
+    }
+
+    /// See `table::Table::of`.
+    #[inline]
+    #[target_feature(enable = "avx512bw,avx512vbmi2,popcnt,bmi1,bmi2")]
+    pub(super) fn plan<const E: u32>(&self) -> Plan {
+        let (positive, negative) = self.counts::<E>().split_at(1 << E);
+        let difference: u32 = positive.iter().zip(negative).map(|(&a, &b)| u32::from(a.abs_diff(b))).sum();
+        let signed = 2 * difference as usize > self.samples + 16;
+        if signed {
+            return rank(self.counts::<E>(), E + 1, self.samples, true);
+        }
+        let mut sums = [0; MAX_SYMBOLS / 2];
+        let sums = &mut sums[..1 << E];
+        for (sum, (a, b)) in sums.iter_mut().zip(positive.iter().zip(negative)) {
+            *sum = a + b;
+        }
+        rank(sums, E, self.samples, false)
+    }
+}
+
+/// See `table::saved_bits`.
+const fn saved_bits<const B: u32, const E: u32>() -> usize {
+    (B - E + 2) as usize
+}
+
+/// See `table::has_repeats`.
+///
+/// # Safety
+/// `values` has `count` values.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) unsafe fn has_repeats<const B: u32, const E: u32>(values: *const u8, count: usize) -> bool {
+    let stride = sample_stride(count);
+    let width = Cut::<B, E, false>::WIDTH;
+    let (mut probes, mut repeats) = (0, 0);
+    let mut i = stride / 2;
+    while i < count {
+        // SAFETY: `i` is below `count`.
+        unsafe {
+            let value = number_at::<B>(values.add(i * width));
+            let before = if i == 0 { 0 } else { number_at::<B>(values.add((i - 1) * width)) };
+            repeats += usize::from(value == before);
+        }
+        probes += 1;
+        i += PROBE * stride;
+    }
+    repeats * saved_bits::<B, E>() > probes
+}
+
+/// The table of the commonest of `counts.len()` symbols.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vbmi2,popcnt,bmi1,bmi2")]
+fn rank(counts: &[u8], symbol_bits: u32, samples: usize, signed: bool) -> Plan {
+    // Larger keys are commoner, or equally common and lower.
+    let mut keys = [0u32; MAX_SAMPLES + 1];
+    let mut found = 0;
+    for (block, counts) in counts.chunks(64).enumerate() {
+        let here = crate::cpu::load512_partial(counts);
+        let mut seen = _mm512_test_epi8_mask(here, here);
+        while seen != 0 {
+            let i = seen.trailing_zeros() as usize;
+            keys[found] = u32::from(counts[i]) << 16 | (0xffff - (64 * block + i) as u32);
+            found += 1;
+            seen &= seen - 1;
+        }
+    }
+    let mut ranked = [0u32; 17];
+    let vectors = found.div_ceil(16);
+    for &key in &keys[..found] {
+        let mut larger = 0;
+        for vector in &keys.as_chunks::<16>().0[..vectors] {
+            // SAFETY: sixteen keys are 64 bytes.
+            let vector = unsafe { load(vector.as_ptr().cast()) };
+            larger += _mm512_cmpgt_epu32_mask(vector, _mm512_set1_epi32(key as i32)).count_ones() as usize;
+        }
+        if let Some(place) = ranked.get_mut(larger) {
+            *place = key;
+        }
+    }
+    plan_of(&ranked, found, counts, symbol_bits, samples, signed)
+}
+
+/// The plan of a table whose keys are `ranked`, of `found` symbols in all.
+#[inline]
+fn plan_of(
+    ranked: &[u32; 17],
+    found: usize,
+    counts: &[u8],
+    symbol_bits: u32,
+    samples: usize,
+    signed: bool,
+) -> Plan {
+    let mut symbols = ranked.map(|key| 0xffff - (key & 0xffff) as u16);
+    let mut beyond = [samples; 18];
+    for i in 0..17 {
+        beyond[i + 1] = beyond[i] - (ranked[i] >> 16) as usize;
+    }
+    let uncoded_bits = symbol_bits as usize;
+    let narrow_bits = 2 * beyond[3] + 3 * beyond[6] + uncoded_bits * beyond[13];
+    let wide_bits = 3 * beyond[3] + 3 * beyond[10] + uncoded_bits * beyond[17];
+    let wide = wide_bits < narrow_bits;
+
+    let (len, all) = (table_len(wide), 1u16 << symbol_bits);
+    let mut filled = found.min(len);
+    let mut symbol = symbols[0];
+    for _ in 1..all {
+        if filled == len {
+            break;
+        }
+        symbol = symbol.wrapping_sub(1) & (all - 1);
+        if counts[usize::from(symbol)] == 0 {
+            symbols[filled] = symbol;
+            filled += 1;
+        }
+    }
+    symbols[filled..].fill(0);
+    Plan { signed, wide, symbols }
+}
+
+/// The parts of the table that belong to each tier.
+pub(super) fn tier_parts(symbols: &[u16; 17], wide: bool) -> [&[u16]; 3] {
+    let second = if wide { 7 } else { 3 };
+    let (first, others) = symbols.split_at(TIER_1);
+    [first, &others[..second], &others[second..second + 7]]
+}

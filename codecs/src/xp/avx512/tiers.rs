@@ -1,0 +1,283 @@
+//! Codes of 64 symbols at a time. Symbols stay where they stand in the tops of their values.
+
+use std::arch::x86_64::*;
+
+use super::cut::Symbols;
+use super::vector::{bytes_of_planes, load, low_bits, store};
+
+/// The symbols of one tier, each in every lane; unused ones are never looked at.
+#[derive(Clone, Copy)]
+pub(super) struct Tier {
+    lanes: [__m512i; 7],
+    /// Byte *i* or word *i* is symbol *i*.
+    list: __m512i,
+}
+
+impl Tier {
+    /// `symbols` shifted left by `planes`, as bytes or words.
+    #[inline]
+    #[target_feature(enable = "avx512bw")]
+    pub(super) fn new<const TOP: usize>(symbols: &[u16], planes: usize) -> Self {
+        let mut lanes = [_mm512_setzero_si512(); 7];
+        let mut list = [0u16; 32];
+        for (i, &symbol) in symbols.iter().enumerate() {
+            let top = symbol << planes;
+            lanes[i] = if TOP == 1 { _mm512_set1_epi8(top as i8) } else { _mm512_set1_epi16(top as i16) };
+            list[i] = top;
+        }
+        let words: [u8; 64] = std::array::from_fn(|i| (list[i / 2] >> (8 * (i % 2))) as u8);
+        let list = if TOP == 1 {
+            // The same sixteen bytes four times: a byte shuffle looks no further.
+            let bytes: [u8; 64] = std::array::from_fn(|i| list[i % 16] as u8);
+            crate::cpu::load512(&bytes)
+        } else {
+            crate::cpu::load512(&words)
+        };
+        Self { lanes, list }
+    }
+}
+
+/// Planes of 64 codes, and which of them are escapes.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Codes {
+    pub(super) planes: [u64; 3],
+    pub(super) escapes: u64,
+}
+
+/// Which of `symbols` are not the `i`-th of the tier, among those of `live`.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+fn others<const TOP: usize>(symbols: Symbols, tier: &Tier, i: usize, live: u64) -> u64 {
+    if TOP == 1 {
+        return _mm512_mask_cmpneq_epi8_mask(live, symbols[0], tier.lanes[i]);
+    }
+    let low = _mm512_mask_cmpneq_epi16_mask(live as u32, symbols[0], tier.lanes[i]);
+    let high = _mm512_mask_cmpneq_epi16_mask((live >> 32) as u32, symbols[1], tier.lanes[i]);
+    u64::from(high) << 32 | u64::from(low)
+}
+
+/// The codes of the symbols of `live` in a tier of `CODE` bits.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) fn codes<const TOP: usize, const CODE: usize>(symbols: Symbols, tier: &Tier, live: u64) -> Codes {
+    if CODE == 2 {
+        // What is left behind each symbol; the first that matches counts.
+        let after_0 = others::<TOP>(symbols, tier, 0, live);
+        let after_1 = others::<TOP>(symbols, tier, 1, after_0);
+        let escapes = others::<TOP>(symbols, tier, 2, after_1);
+        return Codes { planes: [after_0 ^ after_1 ^ escapes, after_1, 0], escapes };
+    }
+    // A set bit of `after[i]`: the code is over i.
+    let mut after = [live; 8];
+    for i in 0..7 {
+        after[i + 1] = others::<TOP>(symbols, tier, i, after[i]);
+    }
+    let escapes = after[7];
+    let low = after[1] ^ after[2] ^ after[3] ^ after[4] ^ after[5] ^ after[6] ^ after[7];
+    let middle = after[2] ^ after[4] ^ after[6];
+    Codes { planes: [low, middle, after[4]], escapes }
+}
+
+/// Moves the symbols of `kept` together to `to`, and returns where the next ones go.
+///
+/// # Safety
+/// `to` has room for 64 symbols and 64 bytes.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vbmi2,popcnt")]
+pub(super) unsafe fn keep<const TOP: usize>(symbols: Symbols, kept: u64, to: *mut u8) -> *mut u8 {
+    // SAFETY: each store is 64 bytes, the second at most 64 bytes behind the first.
+    unsafe {
+        if TOP == 1 {
+            store(to, _mm512_maskz_compress_epi8(kept, symbols[0]));
+            return to.add(kept.count_ones() as usize);
+        }
+        store(to, _mm512_maskz_compress_epi16(kept as u32, symbols[0]));
+        let to = to.add(2 * (kept as u32).count_ones() as usize);
+        store(to, _mm512_maskz_compress_epi16((kept >> 32) as u32, symbols[1]));
+        to.add(2 * (kept >> 32).count_ones() as usize)
+    }
+}
+
+/// # Safety
+/// `from` has 64 symbols.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) unsafe fn symbols_at<const TOP: usize>(from: *const u8) -> Symbols {
+    // SAFETY: the caller's promise; words take two vectors.
+    unsafe { [load(from), if TOP == 1 { _mm512_setzero_si512() } else { load(from.add(64)) }] }
+}
+
+/// Writes the codes of `count` symbols at `symbols` to `to`, moves those without one to the front of
+/// `symbols`, and returns their number.
+///
+/// # Safety
+/// `symbols` has initialised bytes for the next multiple of 64 symbols and 128 bytes more. If `WRITE`, `to` has room
+/// for the column and 8 bytes.
+#[target_feature(enable = "avx512bw,avx512vbmi2,popcnt")]
+pub(super) unsafe fn encode<const TOP: usize, const CODE: usize, const WRITE: bool>(
+    symbols: *mut u8,
+    count: usize,
+    tier: Tier,
+    to: *mut u8,
+) -> usize {
+    let (mut kept, mut to) = (symbols, to);
+    for group in 0..count.div_ceil(64) {
+        let left = count - 64 * group;
+        // SAFETY: the group starts before `count`, so its 64 symbols are there. What is kept goes to the place of symbols that
+        // were read: `kept` is never over `64 * group` symbols.
+        unsafe {
+            let here = symbols_at::<TOP>(symbols.add(64 * group * TOP));
+            let codes = codes::<TOP, CODE>(here, &tier, low_bits(left));
+            if WRITE {
+                to = put_planes::<CODE>(&codes, left, to);
+            }
+            kept = keep::<TOP>(here, codes.escapes, kept);
+        }
+    }
+    // SAFETY: both are in the buffer at `symbols`; 64 bytes behind `kept` are the buffer's slack.
+    unsafe {
+        let bytes = kept.offset_from_unsigned(symbols);
+        store(kept, _mm512_setzero_si512());
+        store(kept.add(64), _mm512_setzero_si512());
+        bytes / TOP
+    }
+}
+
+/// Writes the planes of a group of codes of which `left` are left, and returns where the next ones go.
+///
+/// # Safety
+/// `to` has room for `CODE` planes and 8 bytes.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) unsafe fn put_planes<const CODE: usize>(codes: &Codes, left: usize, to: *mut u8) -> *mut u8 {
+    let plane_len = left.min(64).div_ceil(8);
+    // SAFETY: plane `i` starts inside the planes and takes 8 bytes; the next one overwrites what is too much.
+    unsafe {
+        for (i, plane) in codes.planes[..CODE].iter().enumerate() {
+            to.add(i * plane_len).cast::<u64>().write_unaligned(*plane);
+        }
+        to.add(CODE * plane_len)
+    }
+}
+
+/// The symbols that 64 codes name, with the escapes filled up from `escaped`.
+///
+/// # Safety
+/// `escaped` has the escapes' symbols and 128 bytes more.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,gfni,popcnt")]
+pub(super) unsafe fn symbols_of<const TOP: usize, const CODE: usize>(
+    planes: [u64; 3],
+    tier: &Tier,
+    escaped: *const u8,
+) -> Symbols {
+    let [low, middle, high] = planes;
+    let escapes = if CODE == 2 { low & middle } else { low & middle & high };
+    let named = if CODE == 2 {
+        named_by_two::<TOP>(low, middle, tier)
+    } else {
+        let planes = _mm512_castsi256_si512(_mm256_setr_epi64x(low as i64, middle as i64, high as i64, 0));
+        // The upper half of `planes` is not used: planes 4 to 7 are masked away.
+        let codes = _mm512_and_si512(bytes_of_planes(planes), _mm512_set1_epi8(7));
+        named_by_bytes::<TOP>(codes, tier)
+    };
+    // SAFETY: the caller's promise; the second 32 words start behind the escapes of the first.
+    unsafe {
+        if TOP == 1 {
+            return [_mm512_mask_expand_epi8(named[0], escapes, load(escaped)), named[1]];
+        }
+        let first = _mm512_mask_expand_epi16(named[0], escapes as u32, load(escaped));
+        let escaped = escaped.add(2 * (escapes as u32).count_ones() as usize);
+        [first, _mm512_mask_expand_epi16(named[1], (escapes >> 32) as u32, load(escaped))]
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512bw")]
+fn named_by_two<const TOP: usize>(low: u64, high: u64, tier: &Tier) -> Symbols {
+    let [zero, one, two, ..] = tier.lanes;
+    if TOP == 1 {
+        let named = _mm512_mask_mov_epi8(_mm512_mask_blend_epi8(low, zero, one), high, two);
+        return [named, _mm512_setzero_si512()];
+    }
+    let first = _mm512_mask_mov_epi16(_mm512_mask_blend_epi16(low as u32, zero, one), high as u32, two);
+    let (low, high) = ((low >> 32) as u32, (high >> 32) as u32);
+    [first, _mm512_mask_mov_epi16(_mm512_mask_blend_epi16(low, zero, one), high, two)]
+}
+
+#[inline]
+#[target_feature(enable = "avx512bw")]
+fn named_by_bytes<const TOP: usize>(codes: __m512i, tier: &Tier) -> Symbols {
+    if TOP == 1 {
+        return [_mm512_shuffle_epi8(tier.list, codes), _mm512_setzero_si512()];
+    }
+    let low = _mm512_cvtepu8_epi16(_mm512_castsi512_si256(codes));
+    let high = _mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64::<1>(codes));
+    [_mm512_permutexvar_epi16(low, tier.list), _mm512_permutexvar_epi16(high, tier.list)]
+}
+
+/// Decodes `count` codes at `planes` to `symbols`, taking escapes from `escaped`.
+///
+/// # Safety
+/// `planes` has the column. `escaped` has the escapes' symbols and 128 bytes more. `symbols` has room for the next multiple of 64
+/// symbols and 128 bytes more, which are initialised on return.
+#[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,gfni,popcnt")]
+pub(super) unsafe fn decode<const TOP: usize, const CODE: usize>(
+    planes: *const u8,
+    count: usize,
+    tier: Tier,
+    mut escaped: *const u8,
+    symbols: *mut u8,
+) {
+    for group in 0..count.div_ceil(64) {
+        // SAFETY: the planes of the group lie in the column; its escapes are followed by the 128 bytes; its symbols have room.
+        unsafe {
+            let planes = planes_at::<CODE>(planes, group, count);
+            let here = symbols_of::<TOP, CODE>(planes, &tier, escaped);
+            escaped = escaped.add(TOP * escapes_of::<CODE>(planes).count_ones() as usize);
+            let to = symbols.add(64 * group * TOP);
+            store(to, here[0]);
+            if TOP == 2 {
+                store(to.add(64), here[1]);
+            }
+        }
+    }
+    // SAFETY: the 128 bytes behind the last group.
+    unsafe {
+        let end = symbols.add(count.next_multiple_of(64) * TOP);
+        store(end, _mm512_setzero_si512());
+        store(end.add(64), _mm512_setzero_si512());
+    }
+}
+
+/// The escapes among 64 codes.
+#[inline]
+pub(super) fn escapes_of<const CODE: usize>([low, middle, high]: [u64; 3]) -> u64 {
+    if CODE == 2 { low & middle } else { low & middle & high }
+}
+
+/// The planes of a group of a column of `count` codes at `column`.
+///
+/// # Safety
+/// The column is there, and the group is one of it.
+#[inline]
+pub(super) unsafe fn planes_at<const CODE: usize>(column: *const u8, group: usize, count: usize) -> [u64; 3] {
+    let mut planes = [0; 3];
+    let left = count - 64 * group;
+    // SAFETY: groups before this one have 8 bytes a plane; this one has that as well, or `plane_len`.
+    unsafe {
+        let from = column.add(8 * CODE * group);
+        if left >= 64 {
+            for (i, plane) in planes[..CODE].iter_mut().enumerate() {
+                *plane = from.add(8 * i).cast::<u64>().read_unaligned();
+            }
+        } else {
+            let plane_len = left.div_ceil(8);
+            for (i, plane) in planes[..CODE].iter_mut().enumerate() {
+                let bytes = std::slice::from_raw_parts(from.add(i * plane_len), plane_len);
+                *plane = crate::xp::column::little_endian(bytes);
+            }
+        }
+    }
+    planes
+}
