@@ -25,7 +25,7 @@ impl Avx2 {
     }
 }
 
-/// This machine has AVX-512 F, BW, DQ, VL, VBMI, VBMI2, BITALG, VPOPCNTDQ, GFNI, and what [`Avx2`] says.
+/// This machine has AVX-512 F, BW, CD, DQ, VL, VBMI, VBMI2, BITALG, VPOPCNTDQ, GFNI, and what [`Avx2`] says.
 ///
 /// That is Ice Lake and Zen 4 or later; an older AVX-512 lacks the byte compress and expand that the codecs
 /// live on, and runs AVX2.
@@ -40,6 +40,7 @@ impl Avx512 {
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512cd")
             && is_x86_feature_detected!("avx512vbmi")
             && is_x86_feature_detected!("avx512vbmi2")
             && is_x86_feature_detected!("avx512bitalg")

@@ -37,16 +37,15 @@ impl Form {
         }
     }
 
-    fn of_code<const B: usize>(code: u8) -> Option<Self> {
-        let (code, bits) = (u32::from(code), word_bits::<B>());
-        match code {
-            _ if code <= bits => Some(Self::Planes(code)),
-            _ if code <= bits + B as u32 => Some(Self::Patched(code - bits)),
-            _ => None,
-        }
+    /// The form that a code stands for, one that has a meaning.
+    #[inline]
+    pub(super) const fn of_code<const B: usize>(code: u8) -> Self {
+        let (code, bits) = (code as u32, word_bits::<B>());
+        if code <= bits { Self::Planes(code) } else { Self::Patched(code - bits) }
     }
 
     /// Planes of 32 bits, the marks of patches included.
+    #[inline]
     pub(super) const fn planes(self, low_bits: u32) -> usize {
         match self {
             Self::Planes(planes) => planes as usize,
@@ -105,7 +104,7 @@ pub(super) fn sections<const B: usize>(coded: &[u8], raw_len: usize) -> Result<S
         return Err(ChunkError::Padding { offset: sections.offset() });
     }
     sections.align(4)?;
-    let planes_len = planes_len::<B>(codes, codes_offset, blocks, header.low_bits)?;
+    let planes_len = planes_len::<B>(codes, codes_offset, header.low_bits)?;
     let planes = sections.take(planes_len)?;
     if !words.is_multiple_of(BLOCK) {
         check_unused_bits::<B>(&header, codes, planes, words, sections.offset())?;
@@ -116,32 +115,46 @@ pub(super) fn sections<const B: usize>(coded: &[u8], raw_len: usize) -> Result<S
     Ok(Sections { header, codes, planes, patches, tail })
 }
 
-/// The form of block `index`, if its code has a meaning.
-fn form_at<const B: usize>(codes: &[u8], index: usize) -> Result<Form, u8> {
-    let code = if B == 1 { packed_field::<4>(codes, index) } else { codes[index] };
-    Form::of_code::<B>(code).ok_or(code)
+/// The form of block `index` of a chunk whose codes have been checked.
+#[inline]
+fn form_at<const B: usize>(codes: &[u8], index: usize) -> Form {
+    Form::of_code::<B>(if B == 1 { packed_field::<4>(codes, index) } else { codes[index] })
 }
 
 /// The forms of the blocks of a chunk whose codes have been checked.
+#[inline]
 pub(super) fn forms<const B: usize>(codes: &[u8], blocks: usize) -> impl Iterator<Item = Form> {
-    (0..blocks).map(|block| form_at::<B>(codes, block).unwrap_or(Form::Planes(0)))
+    (0..blocks).map(|block| form_at::<B>(codes, block))
 }
 
 /// Bytes of all planes; also the check that every code has a meaning.
-fn planes_len<const B: usize>(
-    codes: &[u8],
-    codes_offset: usize,
-    blocks: usize,
-    low_bits: u32,
-) -> Result<usize, ChunkError> {
-    (0..blocks).try_fold(0, |len, block| match form_at::<B>(codes, block) {
-        Ok(form) => Ok(len + 4 * form.planes(low_bits)),
-        Err(code) => {
-            let offset = codes_offset + if B == 1 { block / 2 } else { block };
-            let most = word_bits::<B>() + B as u32;
-            Err(ChunkError::Field { offset, value: u32::from(code), most })
+fn planes_len<const B: usize>(codes: &[u8], codes_offset: usize, low_bits: u32) -> Result<usize, ChunkError> {
+    let (bits, most) = (word_bits::<B>() as u8, word_bits::<B>() as u8 + B as u8);
+    let planes_of = |code: u8| if code <= bits { u32::from(code) } else { low_bits + 1 };
+    let (planes, largest) = if B == 1 {
+        // An unused half byte is zero, and zero is no planes.
+        codes.iter().fold((0, 0), |(planes, largest), &byte| {
+            let (even, odd) = (byte & 15, byte >> 4);
+            (planes + planes_of(even) + planes_of(odd), even.max(odd).max(largest))
+        })
+    } else {
+        codes.iter().fold((0, 0), |(planes, largest), &code| (planes + planes_of(code), code.max(largest)))
+    };
+    if largest <= most {
+        return Ok(4 * planes as usize);
+    }
+    let code_in = |byte: u8| {
+        if B == 1 && byte & 15 <= most {
+            byte >> 4
+        } else if B == 1 {
+            byte & 15
+        } else {
+            byte
         }
-    })
+    };
+    let place = codes.iter().position(|&byte| code_in(byte) > most).unwrap_or(0);
+    let value = u32::from(code_in(codes[place]));
+    Err(ChunkError::Field { offset: codes_offset + place, value, most: u32::from(most) })
 }
 
 /// Bytes of all patches, from the marks in the last plane of each patched block.
@@ -170,7 +183,7 @@ fn check_unused_bits<const B: usize>(
     offset: usize,
 ) -> Result<(), ChunkError> {
     let last = words / BLOCK;
-    let count = form_at::<B>(codes, last).map_or(0, |form| form.planes(header.low_bits));
+    let count = form_at::<B>(codes, last).planes(header.low_bits);
     let all = planes.len() / 4;
     let used = (all - count..all).fold(0, |used, index| used | plane(planes, index));
     if used >> (words % BLOCK) == 0 { Ok(()) } else { Err(ChunkError::Padding { offset }) }

@@ -32,6 +32,8 @@
 //! Own design. Delta coding in bit-planes as in BPC (ISCA 2016), patches as in PFOR (ICDE 2006), the two-lag
 //! prediction is Lorenzo's (2003) in two dimensions.
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod header;
 mod layout;
 mod plan;
@@ -61,7 +63,9 @@ impl Int {
         match self.cpu {
             Cpu::Portable => portable::encode::<B>(raw, coded),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) | Cpu::Avx512(_) => portable::encode::<B>(raw, coded),
+            Cpu::Avx2(_) => portable::encode::<B>(raw, coded),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(cpu) => avx512::encode::<B>(cpu, raw, coded),
         }
     }
 
@@ -69,7 +73,9 @@ impl Int {
         match self.cpu {
             Cpu::Portable => portable::len::<B>(raw),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) | Cpu::Avx512(_) => portable::len::<B>(raw),
+            Cpu::Avx2(_) => portable::len::<B>(raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(cpu) => avx512::len::<B>(cpu, raw),
         }
     }
 
@@ -78,7 +84,9 @@ impl Int {
         match self.cpu {
             Cpu::Portable => portable::decode::<B>(&sections, raw),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) | Cpu::Avx512(_) => portable::decode::<B>(&sections, raw),
+            Cpu::Avx2(_) => portable::decode::<B>(&sections, raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(cpu) => avx512::decode::<B>(cpu, &sections, raw),
         }
         Ok(())
     }

@@ -1,0 +1,321 @@
+//! Vectors of words of `B` bytes: the operations that differ by width.
+
+// Loads and stores take pointers; here each one gets its bounds from a slice.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+use crate::cpu::{load512, load512_partial};
+
+/// Words of `B` bytes in a vector.
+pub(super) const fn lanes<const B: usize>() -> usize {
+    64 / B
+}
+
+/// A mask of lanes from number `from` on.
+const fn lanes_from<const B: usize>(from: usize) -> u64 {
+    if from >= lanes::<B>() { 0 } else { u64::MAX >> (64 - lanes::<B>()) & u64::MAX << from }
+}
+
+/// Words, and what is thought to lie before them.
+#[derive(Clone, Copy)]
+pub(super) struct Words<'a, const B: usize> {
+    words: &'a [[u8; B]],
+    base: __m512i,
+}
+
+impl<'a, const B: usize> Words<'a, B> {
+    #[inline]
+    #[target_feature(enable = "avx512bw")]
+    pub(super) fn new(words: &'a [[u8; B]], base: u64) -> Self {
+        Self { words, base: splat::<B>(base) }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    pub(super) const fn words(&self) -> &'a [[u8; B]] {
+        self.words
+    }
+
+    pub(super) const fn base(&self) -> __m512i {
+        self.base
+    }
+
+    /// The words from `index` on.
+    ///
+    /// # Safety
+    /// A vector of words must lie there.
+    #[inline]
+    #[target_feature(enable = "avx512bw")]
+    pub(super) unsafe fn at(&self, index: usize) -> __m512i {
+        debug_assert!(index + lanes::<B>() <= self.words.len());
+        // SAFETY: the caller says that these 64 bytes belong to the slice.
+        unsafe { _mm512_loadu_si512(self.words.as_ptr().add(index).cast()) }
+    }
+
+    /// The words from `index` on, and zeros behind the last.
+    #[inline]
+    #[target_feature(enable = "avx512bw,bmi2")]
+    pub(super) fn near(&self, index: usize) -> __m512i {
+        load512_partial(self.words[index..].as_flattened())
+    }
+
+    /// The words `lag` before those from `index` on.
+    ///
+    /// # Safety
+    /// A vector of words must lie at `index`.
+    #[inline]
+    #[target_feature(enable = "avx512bw")]
+    pub(super) unsafe fn before(&self, index: usize, lag: usize) -> __m512i {
+        if lag <= index {
+            // SAFETY: these words end where those from `index` on do, or earlier.
+            return unsafe { self.at(index - lag) };
+        }
+        // SAFETY: only lanes that lie behind the start of the slice are read, and they end as above.
+        unsafe { load_after::<B>(self.words.as_ptr(), index, lag, self.base) }
+    }
+}
+
+/// The words at `words + index - lag`, with those of `base` where that lies before `words`.
+///
+/// # Safety
+/// The other lanes must lie in the buffer that starts at `words`.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) unsafe fn load_after<const B: usize>(
+    words: *const [u8; B],
+    index: usize,
+    lag: usize,
+    base: __m512i,
+) -> __m512i {
+    let from = words.wrapping_add(index).wrapping_sub(lag);
+    let mask = lanes_from::<B>(lag - index);
+    // SAFETY: masked-out lanes are not touched, and the caller vouches for the others.
+    unsafe {
+        match B {
+            1 => _mm512_mask_loadu_epi8(base, mask, from.cast()),
+            2 => _mm512_mask_loadu_epi16(base, mask as u32, from.cast()),
+            4 => _mm512_mask_loadu_epi32(base, mask as u16, from.cast()),
+            _ => _mm512_mask_loadu_epi64(base, mask as u8, from.cast()),
+        }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) fn splat<const B: usize>(word: u64) -> __m512i {
+    match B {
+        1 => _mm512_set1_epi8(word as i8),
+        2 => _mm512_set1_epi16(word as i16),
+        4 => _mm512_set1_epi32(word as i32),
+        _ => _mm512_set1_epi64(word as i64),
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) fn add<const B: usize>(a: __m512i, b: __m512i) -> __m512i {
+    match B {
+        1 => _mm512_add_epi8(a, b),
+        2 => _mm512_add_epi16(a, b),
+        4 => _mm512_add_epi32(a, b),
+        _ => _mm512_add_epi64(a, b),
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) fn sub<const B: usize>(a: __m512i, b: __m512i) -> __m512i {
+    match B {
+        1 => _mm512_sub_epi8(a, b),
+        2 => _mm512_sub_epi16(a, b),
+        4 => _mm512_sub_epi32(a, b),
+        _ => _mm512_sub_epi64(a, b),
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) fn min<const B: usize>(a: __m512i, b: __m512i) -> __m512i {
+    match B {
+        1 => _mm512_min_epu8(a, b),
+        2 => _mm512_min_epu16(a, b),
+        4 => _mm512_min_epu32(a, b),
+        _ => _mm512_min_epu64(a, b),
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) fn max<const B: usize>(a: __m512i, b: __m512i) -> __m512i {
+    match B {
+        1 => _mm512_max_epu8(a, b),
+        2 => _mm512_max_epu16(a, b),
+        4 => _mm512_max_epu32(a, b),
+        _ => _mm512_max_epu64(a, b),
+    }
+}
+
+/// The words of all lanes, for the few reductions of a chunk.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) fn to_words<const B: usize>(vector: __m512i) -> impl Iterator<Item = u64> {
+    let mut bytes = [0; 64];
+    crate::cpu::store512(&mut bytes, vector);
+    (0..lanes::<B>()).map(move |lane| {
+        let mut wide = [0; 8];
+        wide[..B].copy_from_slice(&bytes[lane * B..][..B]);
+        u64::from_le_bytes(wide)
+    })
+}
+
+/// Each lane's word from lane `index` of `from`, and zero in lanes that `mask` leaves out.
+#[inline]
+#[target_feature(enable = "avx512vbmi")]
+pub(super) fn permuted<const B: usize>(mask: u64, index: __m512i, from: __m512i) -> __m512i {
+    match B {
+        1 => _mm512_maskz_permutexvar_epi8(mask, index, from),
+        2 => _mm512_maskz_permutexvar_epi16(mask as u32, index, from),
+        4 => _mm512_maskz_permutexvar_epi32(mask as u16, index, from),
+        _ => _mm512_maskz_permutexvar_epi64(mask as u8, index, from),
+    }
+}
+
+/// Each lane's word from the two vectors one after the other.
+#[inline]
+#[target_feature(enable = "avx512vbmi")]
+pub(super) fn permuted2<const B: usize>(low: __m512i, index: __m512i, high: __m512i) -> __m512i {
+    match B {
+        1 => _mm512_permutex2var_epi8(low, index, high),
+        2 => _mm512_permutex2var_epi16(low, index, high),
+        4 => _mm512_permutex2var_epi32(low, index, high),
+        _ => _mm512_permutex2var_epi64(low, index, high),
+    }
+}
+
+/// The lanes that are greater than `than`, unsigned.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) fn greater<const B: usize>(vector: __m512i, than: __m512i) -> u64 {
+    match B {
+        1 => _mm512_cmpgt_epu8_mask(vector, than),
+        2 => u64::from(_mm512_cmpgt_epu16_mask(vector, than)),
+        4 => u64::from(_mm512_cmpgt_epu32_mask(vector, than)),
+        _ => u64::from(_mm512_cmpgt_epu64_mask(vector, than)),
+    }
+}
+
+/// Shifts right by less than a word's bits, the same for all.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) fn shifted_right<const B: usize>(vector: __m512i, by: u32) -> __m512i {
+    let count = _mm_cvtsi32_si128(by as i32);
+    match B {
+        1 => _mm512_and_si512(_mm512_srl_epi16(vector, count), _mm512_set1_epi8((0xff >> by) as i8)),
+        2 => _mm512_srl_epi16(vector, count),
+        4 => _mm512_srl_epi32(vector, count),
+        _ => _mm512_srl_epi64(vector, count),
+    }
+}
+
+/// Shifts left by less than a word's bits, the same for all.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) fn shifted_left<const B: usize>(vector: __m512i, by: u32) -> __m512i {
+    let count = _mm_cvtsi32_si128(by as i32);
+    match B {
+        1 => _mm512_and_si512(_mm512_sll_epi16(vector, count), _mm512_set1_epi8((0xff << by) as i8)),
+        2 => _mm512_sll_epi16(vector, count),
+        4 => _mm512_sll_epi32(vector, count),
+        _ => _mm512_sll_epi64(vector, count),
+    }
+}
+
+/// The bits that turn lane mask to a mask of bytes: every byte of the lanes in `mask`.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512dq")]
+pub(super) fn byte_mask<const B: usize>(mask: u64) -> u64 {
+    match B {
+        1 => mask,
+        2 => _mm512_movepi8_mask(_mm512_movm_epi16(mask as u32)),
+        4 => _mm512_movepi8_mask(_mm512_movm_epi32(mask as u16)),
+        _ => _mm512_movepi8_mask(_mm512_movm_epi64(mask as u8)),
+    }
+}
+
+/// The low `count` bytes of every lane.
+pub(super) const fn low_bytes<const B: usize>(count: u32) -> u64 {
+    let lane = u64::MAX >> (64 - B);
+    u64::MAX / lane * (lane & ((1 << count) - 1))
+}
+
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) fn zigzag<const B: usize>(vector: __m512i) -> __m512i {
+    let doubled = add::<B>(vector, vector);
+    let signs = match B {
+        1 => _mm512_movm_epi8(_mm512_movepi8_mask(vector)),
+        2 => _mm512_srai_epi16::<15>(vector),
+        4 => _mm512_srai_epi32::<31>(vector),
+        _ => _mm512_srai_epi64::<63>(vector),
+    };
+    _mm512_xor_si512(doubled, signs)
+}
+
+/// The number of leading zeros of each word.
+#[inline]
+#[target_feature(enable = "avx512vbmi,avx512bitalg,avx512vpopcntdq,avx512cd,gfni")]
+pub(super) fn leading_zeros<const B: usize>(vector: __m512i) -> __m512i {
+    match B {
+        4 => _mm512_lzcnt_epi32(vector),
+        8 => _mm512_lzcnt_epi64(vector),
+        _ => trailing_zeros::<B>(reversed::<B>(vector)),
+    }
+}
+
+/// The number of trailing zeros of each word.
+#[inline]
+#[target_feature(enable = "avx512bitalg,avx512vpopcntdq")]
+pub(super) fn trailing_zeros<const B: usize>(vector: __m512i) -> __m512i {
+    let below = _mm512_andnot_si512(vector, sub::<B>(vector, splat::<B>(1)));
+    match B {
+        1 => _mm512_popcnt_epi8(below),
+        2 => _mm512_popcnt_epi16(below),
+        4 => _mm512_popcnt_epi32(below),
+        _ => _mm512_popcnt_epi64(below),
+    }
+}
+
+/// The sum of all words, which must be small numbers.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) fn sum<const B: usize>(vector: __m512i) -> u32 {
+    match B {
+        1 => _mm512_reduce_add_epi64(_mm512_sad_epu8(vector, _mm512_setzero_si512())) as u32,
+        2 => _mm512_reduce_add_epi32(_mm512_madd_epi16(vector, _mm512_set1_epi16(1))) as u32,
+        4 => _mm512_reduce_add_epi32(vector) as u32,
+        _ => _mm512_reduce_add_epi64(vector) as u32,
+    }
+}
+
+/// The bits of each word in reverse order.
+#[inline]
+#[target_feature(enable = "avx512vbmi,gfni")]
+pub(super) fn reversed<const B: usize>(vector: __m512i) -> __m512i {
+    const REVERSE: i64 = 0x8040_2010_0804_0201_u64 as i64;
+    let bytes = _mm512_gf2p8affine_epi64_epi8::<0>(vector, _mm512_set1_epi64(REVERSE));
+    if B == 1 { bytes } else { _mm512_shuffle_epi8(bytes, load512(const { &bytes_reversed::<B>() })) }
+}
+
+/// The bytes of each word in reverse order, as shuffle control.
+const fn bytes_reversed<const B: usize>() -> [u8; 64] {
+    let mut order = [0; 64];
+    let mut i = 0;
+    while i < 64 {
+        order[i] = (i / B * B + B - 1 - i % B) as u8;
+        i += 1;
+    }
+    order
+}
