@@ -3,16 +3,18 @@
 mod common;
 
 use common::damage::{KINDS_OF_DAMAGE, damage};
-use common::{ELEMENTS, Random, codec_of, data, decode_chunk, encode_chunk};
+use common::{ELEMENTS, Random, all_codecs, codec_of, data, decode_chunk, encode_chunk};
 use mgcomp_codecs::frame::{self, ChunkSize, Frame, FrameError, Options};
 use mgcomp_codecs::{Algorithm, Element, codecs};
 
 const LIMIT: u64 = 1 << 20;
 
-/// Raw bytes whose lines are of every kind; three chunks, the last one short.
+/// Three chunks, the last one short: lines of every kind, mostly zeros, and lines again.
 fn sample() -> Vec<u8> {
     let (_, mixed) = data::KINDS[data::KINDS.len() - 1];
-    mixed(&mut Random(10), 2 * 4096 + 333)
+    let mut raw = mixed(&mut Random(10), 2 * 4096 + 333);
+    raw[4096..2 * 4096 - 256].fill(0);
+    raw
 }
 
 fn options(checksum: bool) -> Options {
@@ -23,9 +25,12 @@ fn sample_frames(checksum: bool) -> Vec<(Algorithm, Vec<u8>)> {
     let raw = sample();
     codecs()
         .map(|codec| {
-            let frame = frame::encode(codec, Element::U16, &raw, options(checksum)).unwrap();
-            assert!(Frame::parse(&frame).unwrap().chunks().any(|chunk| !chunk.is_raw()), "nothing is coded");
-            (codec.algorithm(), frame)
+            let algorithm = codec.algorithm();
+            let element = if algorithm.number() % 2 == 0 { Element::U32 } else { Element::Bf16 };
+            let frame = frame::encode(codec, element, &raw, options(checksum)).unwrap();
+            let coded = Frame::parse(&frame).unwrap().chunks().any(|chunk| !chunk.is_raw());
+            assert!(coded, "{algorithm}: nothing is coded");
+            (algorithm, frame)
         })
         .collect()
 }
@@ -112,7 +117,7 @@ fn every_single_bit_flip_under_checksums_is_noticed_or_harmless() {
             if let Ok(decoded) = &result {
                 assert!(decoded == &raw, "{algorithm} bit {bit}: other bytes without an error");
             }
-            // The element is a hint: three of four codecs decode the same without it. Everything else
+            // The element is a hint: some codecs decode the same without it. Everything else
             // in header and table is noticed.
             if bit / 8 < table_end && bit / 8 != 4 {
                 assert!(result.is_err(), "{algorithm} bit {bit} of header or table");
@@ -131,7 +136,7 @@ fn random_bytes_are_no_frame() {
         // The same behind a header that is well-formed.
         if len > 16 {
             let header = frame::Header {
-                algorithm: codecs().nth(round % 4).unwrap().algorithm(),
+                algorithm: codecs().nth(round % codecs().count()).unwrap().algorithm(),
                 element: ELEMENTS[round / 4 % 4],
                 checksum: round % 3 == 0,
                 chunk_size: ChunkSize::SMALL,
@@ -146,28 +151,9 @@ fn random_bytes_are_no_frame() {
 }
 
 #[test]
-fn random_bytes_as_a_chunk_never_panic() {
-    let mut random = Random(14);
-    for codec in codecs() {
-        let mut decoded = 0;
-        for round in 0..20_000 {
-            // Mostly zero bytes: then tags and lengths agree often enough to come far.
-            let density = 1 + round % 16;
-            let coded_len = random.below(160);
-            let coded: Vec<u8> = (0..coded_len)
-                .map(|_| if random.below(density) == 0 { random.next() as u8 } else { 0 })
-                .collect();
-            let raw_len = random.below(700);
-            decoded += usize::from(decode_chunk(codec, ELEMENTS[round % 4], &coded, raw_len).is_ok());
-        }
-        assert!(decoded > 20, "{}: only {decoded} came through", codec.algorithm());
-    }
-}
-
-#[test]
 fn a_chunk_of_another_raw_length_never_panics() {
     let raw = sample();
-    for codec in codecs() {
+    for (isa, codec) in all_codecs() {
         for element in ELEMENTS {
             let coded = encode_chunk(codec, element, &raw[..1024]);
             for raw_len in 0..=2048 {
@@ -178,7 +164,8 @@ fn a_chunk_of_another_raw_length_never_panics() {
             }
             for len in 0..coded.len() {
                 let result = decode_chunk(codec, element, &coded[..len], 1024);
-                assert!(result.is_err(), "{} {element}: {len} of {}", codec.algorithm(), coded.len());
+                let label = format!("{} {isa} {element}", codec.algorithm());
+                assert!(result.is_err(), "{label}: {len} of {}", coded.len());
             }
         }
     }

@@ -3,12 +3,14 @@
 // Each test file is a crate of its own and uses a part of this.
 #![allow(dead_code)]
 
+pub(crate) mod back_ends;
 pub(crate) mod damage;
 pub(crate) mod data;
+pub(crate) mod fence;
 pub(crate) mod reference;
 
 use mgcomp_codecs::line::Line;
-use mgcomp_codecs::{Algorithm, ChunkError, Codec, Element, codec};
+use mgcomp_codecs::{Algorithm, ChunkError, Codec, Cpu, Element, Isa, codec, codecs_on};
 
 pub(crate) const LINE_ALGORITHMS: [Algorithm; 3] = [Algorithm::Bdi, Algorithm::Fpc, Algorithm::CpackZ];
 
@@ -17,6 +19,11 @@ pub(crate) const ELEMENTS: [Element; 4] = [Element::U8, Element::F16, Element::F
 
 pub(crate) fn codec_of(algorithm: Algorithm) -> &'static dyn Codec {
     codec(algorithm).unwrap_or_else(|| panic!("no codec for {algorithm}"))
+}
+
+/// Every codec on every instruction set of this machine.
+pub(crate) fn all_codecs() -> impl Iterator<Item = (Isa, &'static dyn Codec)> {
+    Cpu::available().flat_map(|cpu| codecs_on(cpu).map(move |codec| (cpu.isa(), codec)))
 }
 
 /// The code of one chunk, written over `dirt`: a codec must not rely on what its buffer held.

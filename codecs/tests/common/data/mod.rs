@@ -1,11 +1,53 @@
 //! Kinds of buffers: each takes some codec through another of its cases.
 
+pub(crate) mod floats;
+mod values;
+
 use super::Random;
+use mgcomp_codecs::Element;
 use mgcomp_codecs::line::LINE_LEN;
+use values::{VALUE_KINDS, ValueFill};
+
+/// A kind of buffer.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    make: Make,
+}
+
+#[derive(Clone, Copy)]
+enum Make {
+    Bytes(Fill),
+    Values(ValueFill),
+}
+
+impl Kind {
+    /// `len` bytes of this kind, as a buffer of `element`.
+    pub(crate) fn fill(&self, random: &mut Random, element: Element, len: usize) -> Vec<u8> {
+        match self.make {
+            Make::Bytes(fill) => fill(random, len),
+            Make::Values(fill) => {
+                let width = element.width_bytes();
+                let values = fill(random, element, len.div_ceil(width));
+                let mut raw: Vec<u8> =
+                    values.iter().flat_map(|value| value.to_le_bytes().into_iter().take(width)).collect();
+                raw.truncate(len);
+                raw
+            }
+        }
+    }
+}
+
+/// Every kind: of bytes whatever the element, and of values of an element.
+pub(crate) fn kinds() -> impl Iterator<Item = Kind> + Clone {
+    let bytes = KINDS.into_iter().map(|(name, fill)| Kind { name, make: Make::Bytes(fill) });
+    bytes.chain(VALUE_KINDS.into_iter().map(|(name, fill)| Kind { name, make: Make::Values(fill) }))
+}
 
 /// Makes a buffer of a length.
 pub(crate) type Fill = fn(&mut Random, usize) -> Vec<u8>;
 
+/// Kinds of bytes.
 pub(crate) const KINDS: [(&str, Fill); 14] = [
     ("all zero", |_, len| vec![0; len]),
     ("all ones", |_, len| vec![0xff; len]),
