@@ -8,13 +8,14 @@ use serde_json::Value;
 
 /// What each package may depend on. An arrow that is not here is reversed, or new: then it belongs into
 /// ARCHITECTURE.md as well.
-const ARROWS: [(&str, &[&str]); 6] = [
+const ARROWS: [(&str, &[&str]); 7] = [
     ("mgcomp-codecs", &[]),
     ("mgcomp-selector", &["mgcomp-codecs"]),
     ("mgcomp-transport", &["mgcomp-codecs", "mgcomp-selector"]),
     ("mgcomp-cli", &["mgcomp-codecs", "mgcomp-selector", "mgcomp-transport"]),
     ("mgcomp-bench", &["mgcomp-codecs", "mgcomp-selector", "mgcomp-transport"]),
     ("mgcomp-tests", &["mgcomp-codecs", "mgcomp-selector", "mgcomp-transport"]),
+    ("mgcomp-fuzz", &["mgcomp-codecs"]),
 ];
 
 /// The only folders at the top that may hold code.

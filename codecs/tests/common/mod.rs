@@ -26,6 +26,11 @@ pub(crate) fn all_codecs() -> impl Iterator<Item = (Isa, &'static dyn Codec)> {
     Cpu::available().flat_map(|cpu| codecs_on(cpu).map(move |codec| (cpu.isa(), codec)))
 }
 
+/// The codec of `algorithm` on every instruction set of this machine, portable code first.
+pub(crate) fn codecs_of(algorithm: Algorithm) -> impl Iterator<Item = &'static dyn Codec> {
+    all_codecs().map(|(_, codec)| codec).filter(move |codec| codec.algorithm() == algorithm)
+}
+
 /// The code of one chunk, written over `dirt`: a codec must not rely on what its buffer held.
 pub(crate) fn encode_chunk_over(dirt: u8, codec: &dyn Codec, element: Element, raw: &[u8]) -> Vec<u8> {
     let mut coded = vec![dirt; codec.max_chunk_len(element, raw.len())];
