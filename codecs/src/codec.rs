@@ -56,7 +56,7 @@ static TABLES: LazyLock<Vec<(Cpu, CodecTable)>> =
 fn table(cpu: Cpu) -> CodecTable {
     vec![
         Box::new(bdi::Bdi::on(cpu)),
-        Box::new(fpc::Fpc),
+        Box::new(fpc::Fpc::on(cpu)),
         Box::new(cpackz::CpackZ),
         Box::new(zvc::Zvc::on(cpu)),
         Box::new(xp::Xp::on(cpu)),

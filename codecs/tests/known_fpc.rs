@@ -137,7 +137,7 @@ fn every_prefix_stored() {
 fn ties_go_to_the_lower_pattern() {
     // Patterns 7 and 8 in one word: its upper halfword is stored, not two bytes.
     let stored = |word: u32| {
-        let coded = common::encode_chunk(&fpc::Fpc, Element::U32, &line_of(&[word]));
+        let coded = common::encode_chunk(common::codec_of(Algorithm::Fpc), Element::U32, &line_of(&[word]));
         let planes = [coded[2], coded[4], coded[6]].map(|plane| plane & 1);
         (planes[0] | planes[1] << 1 | planes[2] << 2, coded[8..].to_vec())
     };

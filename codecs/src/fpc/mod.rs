@@ -28,17 +28,32 @@
 //! IPDPS 2019, Table II; Alameldeen and Wood, 2004. Prefix 0 means "unmatched" inside a coded line, since
 //! all-zero lines are told apart at line level; the paper leaves such a word without a code.
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod portable;
 
 use crate::chunk::{CHUNK_ALIGN, ChunkError};
 use crate::line::{LINE_LEN, line_count};
-use crate::{Algorithm, Codec, Element};
+use crate::{Algorithm, Codec, Cpu, Element};
 
 pub use portable::line_bits;
 
 /// The FPC codec. Elements do not matter to it.
 #[derive(Clone, Copy, Debug)]
-pub struct Fpc;
+pub struct Fpc {
+    cpu: Cpu,
+}
+
+/// Bytes that the prefixes of a line take.
+const PLANES_LEN: usize = 6;
+
+impl Fpc {
+    /// The codec on `cpu`.
+    #[must_use]
+    pub const fn on(cpu: Cpu) -> Self {
+        Self { cpu }
+    }
+}
 
 impl Codec for Fpc {
     fn algorithm(&self) -> Algorithm {
@@ -46,20 +61,39 @@ impl Codec for Fpc {
     }
 
     fn max_chunk_len(&self, _: Element, raw_len: usize) -> usize {
-        // Two kind bits at most, and no coded line takes more than a raw one.
+        // Two kind bits at most, and no coded line takes more than a raw one; behind it, what whole vectors
+        // write beyond the fields they store.
         let lines = line_count(raw_len);
-        (2 * lines.div_ceil(8) + 2 + 4 + 1 + lines * LINE_LEN).next_multiple_of(CHUNK_ALIGN)
+        (2 * lines.div_ceil(8) + 2 + 4 + 1 + lines * LINE_LEN + 256).next_multiple_of(CHUNK_ALIGN)
     }
 
     fn encode_chunk(&self, _: Element, raw: &[u8], coded: &mut [u8]) -> usize {
-        portable::encode(raw, coded)
+        match self.cpu {
+            Cpu::Portable => portable::encode(raw, coded),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx2(_) => portable::encode(raw, coded),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(cpu) => avx512::encode(cpu, raw, coded),
+        }
     }
 
     fn chunk_len(&self, _: Element, raw: &[u8]) -> usize {
-        portable::chunk_len(raw)
+        match self.cpu {
+            Cpu::Portable => portable::chunk_len(raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx2(_) => portable::chunk_len(raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(cpu) => avx512::chunk_len(cpu, raw),
+        }
     }
 
     fn decode_chunk(&self, _: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
-        portable::decode(coded, raw)
+        match self.cpu {
+            Cpu::Portable => portable::decode(coded, raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx2(_) => portable::decode(coded, raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(cpu) => avx512::decode(cpu, coded, raw),
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The definition of FPC.
 
+use super::PLANES_LEN;
 use crate::chunk::{ChunkError, SectionReader, SectionWriter};
 use crate::line::{
     Kind, KindReader, KindWriter, LINE_LEN, Line, RAW_LINE_BITS, StreamReader, StreamWriter, Taken,
@@ -18,7 +19,6 @@ const TWO_SIGNED_8: u8 = 7;
 /// Data bits by prefix.
 const DATA_BITS: [u32; 8] = [32, 0, 8, 4, 8, 16, 16, 16];
 const PREFIX_BITS: u32 = 3;
-const PREFIX_PLANES_LEN: usize = 6;
 
 /// Whether `word` is a signed number of `bits` bits.
 const fn is_signed(word: u32, bits: u32) -> bool {
@@ -133,14 +133,14 @@ pub(super) fn chunk_len(raw: &[u8]) -> usize {
         }
     }
     let kinds_len = kinds_len(line_count(raw.len()), coded);
-    total.end(kinds_len.next_multiple_of(2) + PREFIX_PLANES_LEN * coded)
+    total.end(kinds_len.next_multiple_of(2) + PLANES_LEN * coded)
 }
 
 pub(super) fn decode(coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
     let mut sections = SectionReader::new(coded);
     let kinds = KindReader::read(&mut sections, raw.len())?;
     sections.align(2)?;
-    let planes = sections.take(PREFIX_PLANES_LEN * kinds.coded_lines())?;
+    let planes = sections.take(PLANES_LEN * kinds.coded_lines())?;
     let mut prefixes = planes.as_chunks().0.iter().map(prefixes_of);
 
     let mut total = Taken { words: 16 * kinds.raw_lines(), ..Taken::default() };
@@ -161,7 +161,7 @@ pub(super) fn decode(coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
     Ok(())
 }
 
-fn prefixes_of(planes: &[u8; PREFIX_PLANES_LEN]) -> [u8; 16] {
+fn prefixes_of(planes: &[u8; PLANES_LEN]) -> [u8; 16] {
     let [a, b, c, d, e, f] = *planes;
     let [low, middle, high] = [[a, b], [c, d], [e, f]].map(u16::from_le_bytes);
     std::array::from_fn(|i| (low >> i & 1 | (middle >> i & 1) << 1 | (high >> i & 1) << 2) as u8)

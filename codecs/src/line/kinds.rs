@@ -46,10 +46,10 @@ pub(crate) const fn kinds_len(lines: usize, coded: usize) -> usize {
 
 /// The kinds of all lines of a chunk, read back.
 pub(crate) struct KindReader<'a> {
-    lines: usize,
+    pub(super) lines: usize,
     coded_lines: usize,
-    coded: &'a [u8],
-    raw: &'a [u8],
+    pub(super) coded: &'a [u8],
+    pub(super) raw: &'a [u8],
 }
 
 impl<'a> KindReader<'a> {

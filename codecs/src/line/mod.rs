@@ -2,6 +2,10 @@
 //!
 //! A buffer is cut into lines; the last one is filled up with zeros. Words of a line are little-endian.
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx512;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod blocks;
 mod kinds;
 mod streams;
 

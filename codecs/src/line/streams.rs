@@ -55,6 +55,12 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
+    pub(crate) const NONE: Self = Self { words: 0, halves: 0, bytes: 0, nibbles: 0 };
+
+    pub(crate) fn is_empty(self) -> bool {
+        self == Self::NONE
+    }
+
     /// Where the four sections end if the one before them ends at byte `start`.
     pub(crate) const fn end(&self, start: usize) -> usize {
         start.next_multiple_of(4)
@@ -62,6 +68,15 @@ impl Taken {
             + 2 * self.halves
             + self.bytes
             + packed_len::<4>(self.nibbles)
+    }
+}
+
+impl std::ops::AddAssign for Taken {
+    fn add_assign(&mut self, more: Self) {
+        self.words += more.words;
+        self.halves += more.halves;
+        self.bytes += more.bytes;
+        self.nibbles += more.nibbles;
     }
 }
 
@@ -87,6 +102,11 @@ impl<'a> StreamReader<'a> {
         }
         sections.finish()?;
         Ok(Self { words, halves, bytes, nibbles, taken: Taken::default() })
+    }
+
+    /// The bytes of the sections: words, halfwords, bytes, 4-bit fields.
+    pub(crate) fn sections(&self) -> [&'a [u8]; 4] {
+        [self.words.as_flattened(), self.halves.as_flattened(), self.bytes, self.nibbles]
     }
 
     pub(crate) fn word(&mut self) -> u32 {
