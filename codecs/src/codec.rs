@@ -57,7 +57,7 @@ fn table(cpu: Cpu) -> CodecTable {
     vec![
         Box::new(bdi::Bdi::on(cpu)),
         Box::new(fpc::Fpc::on(cpu)),
-        Box::new(cpackz::CpackZ),
+        Box::new(cpackz::CpackZ::on(cpu)),
         Box::new(zvc::Zvc::on(cpu)),
         Box::new(xp::Xp::on(cpu)),
         Box::new(int::Int::on(cpu)),

@@ -32,17 +32,50 @@
 //! equal, halfword equal, new: fewest bits first. (Among equal matches the lowest index would win, but there
 //! is never a second: a word joins only if no entry shares its upper halfword.)
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod portable;
 
 use crate::chunk::{CHUNK_ALIGN, ChunkError};
 use crate::line::{LINE_LEN, line_count};
-use crate::{Algorithm, Codec, Element};
+use crate::{Algorithm, Codec, Cpu, Element};
 
 pub use portable::line_bits;
 
 /// The C-Pack+Z codec. Elements do not matter to it.
 #[derive(Clone, Copy, Debug)]
-pub struct CpackZ;
+pub struct CpackZ {
+    backend: Backend,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Backend {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2(crate::Avx2),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(avx512::Avx512Cd),
+}
+
+/// Bytes that the codes of a line take.
+const PLANES_LEN: usize = 4;
+
+impl CpackZ {
+    /// The codec on `cpu`.
+    #[must_use]
+    pub fn on(cpu: Cpu) -> Self {
+        let backend = match cpu {
+            Cpu::Portable => Backend::Portable,
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx2(cpu) => Backend::Avx2(cpu),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(cpu) => {
+                avx512::Avx512Cd::detect(cpu).map_or(Backend::Avx2(cpu.avx2()), Backend::Avx512)
+            }
+        };
+        Self { backend }
+    }
+}
 
 impl Codec for CpackZ {
     fn algorithm(&self) -> Algorithm {
@@ -50,20 +83,39 @@ impl Codec for CpackZ {
     }
 
     fn max_chunk_len(&self, _: Element, raw_len: usize) -> usize {
-        // Two kind bits at most, and no coded line takes more than a raw one.
+        // Two kind bits at most, and no coded line takes more than a raw one; behind it, what whole vectors
+        // write beyond the fields they store.
         let lines = line_count(raw_len);
-        (2 * lines.div_ceil(8) + 1 + 1 + 3 + 1 + lines * LINE_LEN).next_multiple_of(CHUNK_ALIGN)
+        (2 * lines.div_ceil(8) + 1 + 1 + 3 + 1 + lines * LINE_LEN + 256).next_multiple_of(CHUNK_ALIGN)
     }
 
     fn encode_chunk(&self, _: Element, raw: &[u8], coded: &mut [u8]) -> usize {
-        portable::encode(raw, coded)
+        match self.backend {
+            Backend::Portable => portable::encode(raw, coded),
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx2(_) => portable::encode(raw, coded),
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx512(cpu) => avx512::encode(cpu, raw, coded),
+        }
     }
 
     fn chunk_len(&self, _: Element, raw: &[u8]) -> usize {
-        portable::chunk_len(raw)
+        match self.backend {
+            Backend::Portable => portable::chunk_len(raw),
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx2(_) => portable::chunk_len(raw),
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx512(cpu) => avx512::chunk_len(cpu, raw),
+        }
     }
 
     fn decode_chunk(&self, _: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
-        portable::decode(coded, raw)
+        match self.backend {
+            Backend::Portable => portable::decode(coded, raw),
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx2(_) => portable::decode(coded, raw),
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx512(cpu) => avx512::decode(cpu, coded, raw),
+        }
     }
 }

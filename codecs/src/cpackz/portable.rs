@@ -1,5 +1,6 @@
 //! The definition of C-Pack+Z.
 
+use super::PLANES_LEN;
 use crate::chunk::{ChunkError, SectionReader, SectionWriter};
 use crate::line::{
     Kind, KindReader, KindWriter, LINE_LEN, Line, RAW_LINE_BITS, StreamReader, StreamWriter, Taken,
@@ -17,7 +18,6 @@ const LOW_BYTE: u8 = 2;
 const UPPER_BYTES: u8 = 3;
 
 const ZERO_LINE_BITS: u32 = 2;
-const CODE_PLANES_LEN: usize = 4;
 
 /// What a word is, with its place in the dictionary where it has one.
 #[derive(Clone, Copy)]
@@ -190,7 +190,7 @@ pub(super) fn chunk_len(raw: &[u8]) -> usize {
         }
     }
     let kinds_len = kinds_len(line_count(raw.len()), coded);
-    total.end(kinds_len.next_multiple_of(2) + CODE_PLANES_LEN * coded + packed_len::<2>(extended))
+    total.end(kinds_len.next_multiple_of(2) + PLANES_LEN * coded + packed_len::<2>(extended))
 }
 
 fn count(token: Token, total: &mut Taken) {
@@ -214,7 +214,7 @@ pub(super) fn decode(coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
     let mut sections = SectionReader::new(coded);
     let kinds = KindReader::read(&mut sections, raw.len())?;
     sections.align(2)?;
-    let planes = sections.take(CODE_PLANES_LEN * kinds.coded_lines())?;
+    let planes = sections.take(PLANES_LEN * kinds.coded_lines())?;
     let codes = planes.as_chunks().0.iter().map(codes_of);
 
     let extended = codes.clone().flatten().filter(|&code| code == EXTENDED).count();
@@ -238,7 +238,7 @@ pub(super) fn decode(coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
     Ok(())
 }
 
-fn codes_of(planes: &[u8; CODE_PLANES_LEN]) -> [u8; 16] {
+fn codes_of(planes: &[u8; PLANES_LEN]) -> [u8; 16] {
     let [a, b, c, d] = *planes;
     let [low, high] = [[a, b], [c, d]].map(u16::from_le_bytes);
     std::array::from_fn(|i| (low >> i & 1 | (high >> i & 1) << 1) as u8)

@@ -53,6 +53,13 @@ pub(crate) fn store_xmm(to: &mut [u8], at: usize, value: __m128i) {
 }
 
 #[inline]
+#[target_feature(enable = "sse2")]
+pub(crate) fn load_xmm(from: &[u8; 16]) -> __m128i {
+    // SAFETY: the array has the 16 bytes that are read.
+    unsafe { _mm_loadu_si128(from.as_ptr().cast()) }
+}
+
+#[inline]
 #[target_feature(enable = "avx")]
 fn store_ymm(to: &mut [u8], at: usize, value: __m256i) {
     let to: &mut [u8; 32] = array_mut(&mut to[at..]);
@@ -209,10 +216,9 @@ impl<const BITS: usize> Unpacker<BITS> {
     #[inline]
     #[target_feature(enable = "avx512vl,avx512vbmi2,popcnt")]
     pub(crate) fn expand(&mut self, mask: u16) -> __m128i {
-        let front: &[u8; 16] = array(&self.fields[self.at..]);
+        let fields = load_xmm(array(&self.fields[self.at..]));
         self.at += mask.count_ones() as usize;
-        // SAFETY: the array has the 16 bytes that are read.
-        _mm_maskz_expand_epi8(mask, unsafe { _mm_loadu_si128(front.as_ptr().cast()) })
+        _mm_maskz_expand_epi8(mask, fields)
     }
 }
 
@@ -240,6 +246,16 @@ impl Fields<'_> {
         let front = self.take(4 * mask.count_ones() as usize);
         // SAFETY: reads a word for each set bit, which is what `front` has.
         unsafe { _mm512_maskz_expandloadu_epi32(mask, front.as_ptr().cast()) }
+    }
+
+    /// The next `count` words, at most 16, in the lowest lanes; zeros behind them.
+    #[inline]
+    #[target_feature(enable = "avx512f,bmi2")]
+    pub(crate) fn front_words(&mut self, count: u32) -> __m512i {
+        let front = self.take(4 * count as usize);
+        let lanes = _bzhi_u32(0xffff, count) as u16;
+        // SAFETY: reads `count` words, which is what `front` has.
+        unsafe { _mm512_maskz_loadu_epi32(lanes, front.as_ptr().cast()) }
     }
 
     /// The next halfwords, one for each set bit of `mask`.

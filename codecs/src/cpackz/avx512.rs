@@ -1,0 +1,148 @@
+//! C-Pack+Z with AVX-512: the earlier words of a line that a word may refer to are found at once, since only the
+//! first word with an upper halfword can be in the dictionary.
+
+// The entry points promise the instructions that their token stands for.
+#![allow(unsafe_code)]
+
+mod decode;
+mod plan;
+mod tokens;
+
+use std::arch::x86_64::*;
+
+use self::decode::decode_chunk;
+use self::plan::{Plan, plan_block};
+use self::tokens::NO_INDICES;
+use super::{PLANES_LEN, portable};
+use crate::Avx512;
+use crate::chunk::ChunkError;
+use crate::cpu::load512;
+use crate::line::avx512::{Packer, load_masks, load_xmm, put_bytes, put_halves, put_words, store_at};
+use crate::line::blocks::{Blocks, Masks, align, write_kinds};
+use crate::line::{Taken, kinds_len, line_count};
+use crate::packed::packed_len;
+
+/// This machine has AVX-512 CD besides what [`Avx512`] says, as every known machine with the latter does.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Avx512Cd(());
+
+impl Avx512Cd {
+    pub(super) fn detect(_: Avx512) -> Option<Self> {
+        is_x86_feature_detected!("avx512cd").then_some(Self(()))
+    }
+}
+
+pub(super) fn encode(_: Avx512Cd, raw: &[u8], coded: &mut [u8]) -> usize {
+    // SAFETY: the token says that this machine has the instructions.
+    unsafe { encode_chunk(raw, coded) }
+}
+
+pub(super) fn chunk_len(_: Avx512Cd, raw: &[u8]) -> usize {
+    // SAFETY: as above.
+    unsafe { measure_chunk(raw) }
+}
+
+pub(super) fn decode(_: Avx512Cd, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
+    // SAFETY: as above.
+    match unsafe { decode_chunk(coded, raw) } {
+        Ok(true) => Ok(()),
+        // The definition knows which tag or index it is.
+        Ok(false) => portable::decode(coded, raw),
+        Err(error) => Err(error),
+    }
+}
+
+#[target_feature(enable = "avx512bw,avx512cd,avx512vl,avx512vbmi2,avx512bitalg,avx512vpopcntdq,bmi2,popcnt")]
+fn encode_chunk(raw: &[u8], coded: &mut [u8]) -> usize {
+    let blocks = Blocks::of(raw);
+    let mut plans = vec![(Plan::EMPTY, NO_INDICES); blocks.len()];
+    for (block, (plan, indices)) in blocks.iter().zip(&mut plans) {
+        plan_block(block, plan, indices);
+    }
+    let kinds = plans.iter().map(|(plan, _)| plan.kinds);
+    let mut at = write_kinds(line_count(raw.len()), kinds, |raw, lines| _pext_u32(raw, lines), coded);
+    at = align(coded, at, 2);
+    for (plan, _) in &plans {
+        at = put_codes(plan, coded, at);
+    }
+    let mut subcodes = Packer::<2>::new();
+    for (plan, _) in plans.iter().filter(|(plan, _)| plan.extended_count > 0) {
+        put_subcodes(plan, &mut subcodes);
+        at = subcodes.flush(coded, at);
+    }
+    at = subcodes.finish(coded, at);
+    at = align(coded, at, 4);
+    for (block, (plan, _)) in blocks.iter().zip(&plans).filter(|(_, (plan, _))| plan.count.words > 0) {
+        at = put_words(block, &plan.fields.words, plan.count.words, coded, at);
+    }
+    for (block, (plan, _)) in blocks.iter().zip(&plans).filter(|(_, (plan, _))| plan.count.halves > 0) {
+        for (line, &mask) in block.iter().zip(&plan.fields.halves.0) {
+            at = put_halves(load512(line), mask, coded, at);
+        }
+    }
+    for (block, (plan, _)) in blocks.iter().zip(&plans).filter(|(_, (plan, _))| plan.count.bytes > 0) {
+        at = put_bytes(block, &plan.fields.bytes, coded, at);
+    }
+    let mut nibbles = Packer::<4>::new();
+    for (plan, indices) in plans.iter().filter(|(plan, _)| plan.count.nibbles > 0) {
+        for (indices, &mask) in indices.iter().zip(&plan.fields.nibbles.0) {
+            nibbles.push(load_xmm(indices), mask);
+        }
+        at = nibbles.flush(coded, at);
+    }
+    nibbles.finish(coded, at)
+}
+
+#[target_feature(enable = "avx512bw,avx512cd,avx512vl,avx512bitalg,avx512vpopcntdq,popcnt")]
+fn measure_chunk(raw: &[u8]) -> usize {
+    let (mut coded_lines, mut extended, mut total) = (0, 0, Taken::NONE);
+    let (mut plan, mut indices) = (Plan::EMPTY, NO_INDICES);
+    for block in Blocks::of(raw).iter() {
+        plan_block(block, &mut plan, &mut indices);
+        coded_lines += plan.kinds.coded.count_ones() as usize;
+        extended += plan.extended_count;
+        total += plan.count;
+    }
+    let kinds_len = kinds_len(line_count(raw.len()), coded_lines);
+    total.end(kinds_len.next_multiple_of(2) + PLANES_LEN * coded_lines + packed_len::<2>(extended))
+}
+
+/// The lanes of two planes, line by line; from 32 on they are those of the second plane.
+static INTERLEAVE: [Masks; 2] = interleave();
+
+const fn interleave() -> [Masks; 2] {
+    let mut lanes = [Masks::NONE; 2];
+    let mut at = 0;
+    while at < 64 {
+        lanes[at / 32].0[at % 32] = (at / 2 + at % 2 * 32) as u16;
+        at += 1;
+    }
+    lanes
+}
+
+/// Writes the code planes of the coded lines; returns where they end.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vbmi2,popcnt")]
+fn put_codes(plan: &Plan, out: &mut [u8], at: usize) -> usize {
+    let coded = plan.kinds.coded;
+    let low = _mm512_maskz_compress_epi16(coded, load_masks(&plan.codes[0]));
+    let high = _mm512_maskz_compress_epi16(coded, load_masks(&plan.codes[1]));
+    store_at(out, at, _mm512_permutex2var_epi16(low, load_masks(&INTERLEAVE[0]), high));
+    store_at(out, at + 64, _mm512_permutex2var_epi16(low, load_masks(&INTERLEAVE[1]), high));
+    at + PLANES_LEN * coded.count_ones() as usize
+}
+
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512vbmi2,popcnt")]
+fn put_subcodes(plan: &Plan, packer: &mut Packer<2>) {
+    let [low, high] = &plan.subcodes;
+    for ((&low, &high), &extended) in low.0.iter().zip(&high.0).zip(&plan.extended.0) {
+        let fields = _mm_mask_add_epi8(
+            _mm_maskz_set1_epi8(low, 1),
+            high,
+            _mm_maskz_set1_epi8(low, 1),
+            _mm_set1_epi8(2),
+        );
+        packer.push(fields, extended);
+    }
+}
