@@ -67,7 +67,11 @@ fn encode_chunk(raw: &[u8], coded: &mut [u8]) -> usize {
     }
     let mut subcodes = Packer::<2>::new();
     for (plan, _) in plans.iter().filter(|(plan, _)| plan.extended_count > 0) {
-        put_subcodes(plan, &mut subcodes);
+        let [low, high] = &plan.subcodes;
+        subcodes.push_block(&plan.extended, |line| {
+            let low = _mm_maskz_set1_epi8(low.0[line], 1);
+            _mm_mask_add_epi8(low, high.0[line], low, _mm_set1_epi8(2))
+        });
         at = subcodes.flush(coded, at);
     }
     at = subcodes.finish(coded, at);
@@ -85,9 +89,7 @@ fn encode_chunk(raw: &[u8], coded: &mut [u8]) -> usize {
     }
     let mut nibbles = Packer::<4>::new();
     for (plan, indices) in plans.iter().filter(|(plan, _)| plan.count.nibbles > 0) {
-        for (indices, &mask) in indices.iter().zip(&plan.fields.nibbles.0) {
-            nibbles.push(load_xmm(indices), mask);
-        }
+        nibbles.push_block(&plan.fields.nibbles, |line| load_xmm(&indices[line]));
         at = nibbles.flush(coded, at);
     }
     nibbles.finish(coded, at)
@@ -130,19 +132,4 @@ fn put_codes(plan: &Plan, out: &mut [u8], at: usize) -> usize {
     store_at(out, at, _mm512_permutex2var_epi16(low, load_masks(&INTERLEAVE[0]), high));
     store_at(out, at + 64, _mm512_permutex2var_epi16(low, load_masks(&INTERLEAVE[1]), high));
     at + PLANES_LEN * coded.count_ones() as usize
-}
-
-#[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512vbmi2,popcnt")]
-fn put_subcodes(plan: &Plan, packer: &mut Packer<2>) {
-    let [low, high] = &plan.subcodes;
-    for ((&low, &high), &extended) in low.0.iter().zip(&high.0).zip(&plan.extended.0) {
-        let fields = _mm_mask_add_epi8(
-            _mm_maskz_set1_epi8(low, 1),
-            high,
-            _mm_maskz_set1_epi8(low, 1),
-            _mm_set1_epi8(2),
-        );
-        packer.push(fields, extended);
-    }
 }

@@ -85,10 +85,9 @@ fn encode_chunk(raw: &[u8], coded: &mut [u8]) -> usize {
     }
     let mut nibbles = Packer::<4>::new();
     for (block, plan) in blocks.iter().zip(&plans).filter(|(_, plan)| plan.count.nibbles > 0) {
-        for (line, &mask) in block.iter().zip(&plan.fields.nibbles.0) {
-            let bytes = _mm512_cvtepi32_epi8(load512(line));
-            nibbles.push(_mm_and_si128(bytes, _mm_set1_epi8(0xf)), mask);
-        }
+        nibbles.push_block(&plan.fields.nibbles, |line| {
+            _mm_and_si128(_mm512_cvtepi32_epi8(load512(&block[line])), _mm_set1_epi8(0xf))
+        });
         at = nibbles.flush(coded, at);
     }
     nibbles.finish(coded, at)

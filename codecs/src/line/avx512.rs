@@ -6,8 +6,8 @@
 use std::arch::x86_64::*;
 
 use super::Taken;
-use super::blocks::{BLOCK_WORDS, Block, BlockKinds, Masks};
-use crate::cpu::{array, array_mut, load512, load512_partial, store512};
+use super::blocks::{BLOCK_WORDS, Block, BlockKinds, Masks, room_at};
+use crate::cpu::{array, load512, load512_partial, store512};
 
 /// How far behind its own end a section may be written, in bytes.
 pub(crate) const OVERSHOOT: usize = 64;
@@ -41,13 +41,13 @@ pub(crate) fn load_at(from: &[u8], at: usize) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512bw")]
 pub(crate) fn store_at(to: &mut [u8], at: usize, value: __m512i) {
-    store512(array_mut(&mut to[at..]), value);
+    store512(room_at(to, at), value);
 }
 
 #[inline]
 #[target_feature(enable = "sse2")]
 pub(crate) fn store_xmm(to: &mut [u8], at: usize, value: __m128i) {
-    let to: &mut [u8; 16] = array_mut(&mut to[at..]);
+    let to: &mut [u8; 16] = room_at(to, at);
     // SAFETY: the array has the 16 bytes that are written.
     unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), value) }
 }
@@ -62,7 +62,7 @@ pub(crate) fn load_xmm(from: &[u8; 16]) -> __m128i {
 #[inline]
 #[target_feature(enable = "avx")]
 fn store_ymm(to: &mut [u8], at: usize, value: __m256i) {
-    let to: &mut [u8; 32] = array_mut(&mut to[at..]);
+    let to: &mut [u8; 32] = room_at(to, at);
     // SAFETY: the array has the 32 bytes that are written.
     unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), value) }
 }
@@ -137,12 +137,17 @@ impl<const BITS: usize> Packer<BITS> {
         Self { fields: [0; BLOCK_WORDS + 8 + OVERSHOOT], len: 0 }
     }
 
-    /// Takes the bytes of `mask`, which must be less than 2 to the power of `BITS`.
+    /// Takes the bytes of each mask from `fields`, which is called with the line's place in the block; they
+    /// must be less than 2 to the power of `BITS`.
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vl,avx512vbmi2,popcnt")]
-    pub(crate) fn push(&mut self, fields: __m128i, mask: u16) {
-        store_xmm(&mut self.fields, self.len, _mm_maskz_compress_epi8(mask, fields));
-        self.len += mask.count_ones() as usize;
+    pub(crate) fn push_block(&mut self, masks: &Masks, fields: impl Fn(usize) -> __m128i) {
+        let mut len = self.len;
+        for (line, &mask) in masks.0.iter().enumerate() {
+            store_xmm(&mut self.fields, len, _mm_maskz_compress_epi8(mask, fields(line)));
+            len += mask.count_ones() as usize;
+        }
+        self.len = len;
     }
 
     /// Writes what fills whole bytes; returns where it ends. Called after each block.

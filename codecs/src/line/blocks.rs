@@ -96,7 +96,7 @@ impl<'a> BitWriter<'a> {
     pub(crate) fn push(&mut self, bits: u32, count: usize) {
         self.pending |= u64::from(bits) << self.pending_bits;
         self.pending_bits += count;
-        self.out[self.at..self.at + 8].copy_from_slice(&self.pending.to_le_bytes());
+        *room_at(self.out, self.at) = self.pending.to_le_bytes();
         let bytes = self.pending_bits / 8;
         self.at += bytes;
         self.pending >>= 8 * bytes;
@@ -153,6 +153,23 @@ fn bits_at(bytes: &[u8], at: usize) -> u32 {
         None => window[..rest.len()].copy_from_slice(rest),
     }
     (u64::from_le_bytes(window) >> (at % 8)) as u32
+}
+
+/// The `N` bytes of `out` from byte `at` on.
+///
+/// # Panics
+/// If there are fewer: then an encoder was given less room than it asks for.
+#[inline(always)]
+pub(crate) fn room_at<const N: usize>(out: &mut [u8], at: usize) -> &mut [u8; N] {
+    #[cold]
+    #[inline(never)]
+    fn no_room(at: usize, needed: usize) -> ! {
+        panic!("no room for {needed} bytes at byte {at}")
+    }
+    match out.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+        Some(room) => room,
+        None => no_room(at, N),
+    }
 }
 
 /// Writes zeros from byte `at` on up to a multiple of `to`; returns where they end.
