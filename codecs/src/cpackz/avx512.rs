@@ -11,16 +11,15 @@ mod tokens;
 use std::arch::x86_64::*;
 
 use self::decode::decode_chunk;
-use self::plan::{Plan, plan_block};
-use self::tokens::NO_INDICES;
+use self::plan::plan_block;
+use super::plan::{Plan, plans};
 use super::{PLANES_LEN, portable};
 use crate::Avx512;
 use crate::chunk::ChunkError;
 use crate::cpu::load512;
 use crate::line::avx512::{Packer, load_masks, load_xmm, put_bytes, put_halves, put_words, store_at};
 use crate::line::blocks::{Blocks, Masks, align, write_kinds};
-use crate::line::{Taken, kinds_len, line_count};
-use crate::packed::packed_len;
+use crate::line::line_count;
 
 /// This machine has AVX-512 CD besides what [`Avx512`] says, as every known machine with the latter does.
 #[derive(Clone, Copy, Debug)]
@@ -55,10 +54,7 @@ pub(super) fn decode(_: Avx512Cd, coded: &[u8], raw: &mut [u8]) -> Result<(), Ch
 #[target_feature(enable = "avx512bw,avx512cd,avx512vl,avx512vbmi2,avx512bitalg,avx512vpopcntdq,bmi2,popcnt")]
 fn encode_chunk(raw: &[u8], coded: &mut [u8]) -> usize {
     let blocks = Blocks::of(raw);
-    let mut plans = vec![(Plan::EMPTY, NO_INDICES); blocks.len()];
-    for (block, (plan, indices)) in blocks.iter().zip(&mut plans) {
-        plan_block(block, plan, indices);
-    }
+    let plans = plans(&blocks, |block, plan, indices| plan_block(block, plan, indices));
     let kinds = plans.iter().map(|(plan, _)| plan.kinds);
     let mut at = write_kinds(line_count(raw.len()), kinds, |raw, lines| _pext_u32(raw, lines), coded);
     at = align(coded, at, 2);
@@ -97,16 +93,7 @@ fn encode_chunk(raw: &[u8], coded: &mut [u8]) -> usize {
 
 #[target_feature(enable = "avx512bw,avx512cd,avx512vl,avx512bitalg,avx512vpopcntdq,popcnt")]
 fn measure_chunk(raw: &[u8]) -> usize {
-    let (mut coded_lines, mut extended, mut total) = (0, 0, Taken::NONE);
-    let (mut plan, mut indices) = (Plan::EMPTY, NO_INDICES);
-    for block in Blocks::of(raw).iter() {
-        plan_block(block, &mut plan, &mut indices);
-        coded_lines += plan.kinds.coded.count_ones() as usize;
-        extended += plan.extended_count;
-        total += plan.count;
-    }
-    let kinds_len = kinds_len(line_count(raw.len()), coded_lines);
-    total.end(kinds_len.next_multiple_of(2) + PLANES_LEN * coded_lines + packed_len::<2>(extended))
+    super::plan::chunk_len(raw, |block, plan, indices| plan_block(block, plan, indices))
 }
 
 /// The lanes of two planes, line by line; from 32 on they are those of the second plane.

@@ -9,6 +9,7 @@ use std::arch::x86_64::*;
 
 use self::planes::{put_planes, take_planes};
 use super::PLANES_LEN;
+use super::plan::{self, Plan, plans};
 use crate::Avx512;
 use crate::chunk::{ChunkError, SectionReader};
 use crate::cpu::{load512, store512};
@@ -17,9 +18,9 @@ use crate::line::avx512::{
     with_raw_lines,
 };
 use crate::line::blocks::{
-    BLOCK_LEN, BLOCK_WORDS, Block, BlockFields, BlockKinds, Blocks, Masks, align, decode_blocks, write_kinds,
+    BLOCK_LEN, BLOCK_WORDS, Block, BlockKinds, Blocks, Masks, align, decode_blocks, write_kinds,
 };
-use crate::line::{KindReader, StreamReader, Taken, kinds_len, line_count};
+use crate::line::{KindReader, StreamReader, Taken, line_count};
 
 pub(super) fn encode(_: Avx512, raw: &[u8], coded: &mut [u8]) -> usize {
     // SAFETY: the token says that this machine has the instructions.
@@ -36,33 +37,10 @@ pub(super) fn decode(_: Avx512, coded: &[u8], raw: &mut [u8]) -> Result<(), Chun
     unsafe { decode_chunk(coded, raw) }
 }
 
-/// What there is to know of a block before its sections are written or read.
-#[derive(Clone)]
-struct Plan {
-    kinds: BlockKinds,
-    /// Bits 0, 1 and 2 of the prefixes.
-    planes: [Masks; 3],
-    fields: BlockFields,
-    count: Taken,
-}
-
-impl Plan {
-    const EMPTY: Self = Self {
-        kinds: BlockKinds { coded: 0, raw: 0 },
-        planes: [Masks::NONE; 3],
-        fields: BlockFields::NONE,
-        count: Taken::NONE,
-    };
-}
-
 #[target_feature(enable = "avx512bw,avx512vl,avx512vbmi2,avx512bitalg,avx512vpopcntdq,bmi2,popcnt")]
 fn encode_chunk(raw: &[u8], coded: &mut [u8]) -> usize {
     let blocks = Blocks::of(raw);
-    let mut plans = vec![Plan::EMPTY; blocks.len()];
-    for (block, plan) in blocks.iter().zip(&mut plans) {
-        let planes = prefix_planes(block);
-        make_plan(planes, kinds_of(planes), plan);
-    }
+    let plans = plans(&blocks, |block, plan| plan_block(block, plan));
     let kinds = plans.iter().map(|plan| plan.kinds);
     let mut at = write_kinds(line_count(raw.len()), kinds, |raw, lines| _pext_u32(raw, lines), coded);
     at = align(coded, at, 2);
@@ -95,15 +73,7 @@ fn encode_chunk(raw: &[u8], coded: &mut [u8]) -> usize {
 
 #[target_feature(enable = "avx512bw,avx512vl,avx512vbmi2,avx512bitalg,avx512vpopcntdq,bmi2,popcnt")]
 fn measure_chunk(raw: &[u8]) -> usize {
-    let (mut coded_lines, mut total, mut plan) = (0, Taken::NONE, Plan::EMPTY);
-    for block in Blocks::of(raw).iter() {
-        let planes = prefix_planes(block);
-        make_plan(planes, kinds_of(planes), &mut plan);
-        coded_lines += plan.kinds.coded.count_ones() as usize;
-        total += plan.count;
-    }
-    let kinds_len = kinds_len(line_count(raw.len()), coded_lines);
-    total.end(kinds_len.next_multiple_of(2) + PLANES_LEN * coded_lines)
+    plan::chunk_len(raw, |block, plan| plan_block(block, plan))
 }
 
 #[target_feature(enable = "avx512bw,avx512vl,avx512vbmi2,avx512bitalg,avx512vpopcntdq,bmi2,popcnt")]
@@ -148,6 +118,13 @@ fn decode_chunk(coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
         }
     });
     Ok(())
+}
+
+#[inline]
+#[target_feature(enable = "avx512bw,avx512bitalg,avx512vpopcntdq")]
+fn plan_block(block: &Block, plan: &mut Plan) {
+    let planes = prefix_planes(block);
+    make_plan(planes, kinds_of(planes), plan);
 }
 
 /// The prefixes of a block's words as three planes, whatever the kinds of its lines.

@@ -30,6 +30,8 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod plan;
 mod portable;
 
 use crate::chunk::{CHUNK_ALIGN, ChunkError};

@@ -3,7 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::super::PLANES_LEN;
-use super::plan::{Plan, plan_codes, plan_subcodes};
+use super::super::plan::Plan;
+use super::plan::{plan_codes, plan_subcodes};
 use crate::chunk::{ChunkError, SectionReader};
 use crate::cpu::store512;
 use crate::line::avx512::{Fields, Unpacker, load_at, load_masks};

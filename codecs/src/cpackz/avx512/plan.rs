@@ -1,38 +1,12 @@
-//! What there is to know of a block before its sections are written or read.
+//! Filling in plans: what follows from the masks of a block is worked out for 32 lines at once.
 
 use std::arch::x86_64::*;
 
-use super::tokens::{Indices, line_tokens};
+use super::super::plan::{Indices, Plan};
+use super::tokens::line_tokens;
 use crate::cpu::load512;
-use crate::line::Taken;
 use crate::line::avx512::{count_fields, load_masks, store_masks, store_xmm, with_raw_lines};
-use crate::line::blocks::{Block, BlockFields, BlockKinds, Masks};
-
-#[derive(Clone)]
-pub(super) struct Plan {
-    pub(super) kinds: BlockKinds,
-    /// Bits 0 and 1 of the codes.
-    pub(super) codes: [Masks; 2],
-    /// Words with a sub-code.
-    pub(super) extended: Masks,
-    /// Bits 0 and 1 of the sub-codes.
-    pub(super) subcodes: [Masks; 2],
-    pub(super) fields: BlockFields,
-    pub(super) count: Taken,
-    pub(super) extended_count: usize,
-}
-
-impl Plan {
-    pub(super) const EMPTY: Self = Self {
-        kinds: BlockKinds { coded: 0, raw: 0 },
-        codes: [Masks::NONE; 2],
-        extended: Masks::NONE,
-        subcodes: [Masks::NONE; 2],
-        fields: BlockFields::NONE,
-        count: Taken::NONE,
-        extended_count: 0,
-    };
-}
+use crate::line::blocks::{Block, BlockKinds, Masks};
 
 /// Plans the block of an encoder.
 #[inline]

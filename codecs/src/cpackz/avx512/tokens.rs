@@ -2,14 +2,6 @@
 
 use std::arch::x86_64::*;
 
-use crate::line::LINE_WORDS;
-use crate::line::blocks::BLOCK_LINES;
-
-/// Dictionary indices of the words of a block's lines.
-pub(super) type Indices = [[u8; LINE_WORDS]; BLOCK_LINES];
-
-pub(super) const NO_INDICES: Indices = [[0; LINE_WORDS]; BLOCK_LINES];
-
 /// One mask per kind of word; a word in none of them equals a dictionary word.
 pub(super) struct Tokens {
     pub(super) zero: u16,
