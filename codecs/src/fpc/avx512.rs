@@ -106,10 +106,9 @@ fn decode_chunk(coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
         nibbles.fill(nibble_section, count.nibbles);
         for (i, line) in block.iter_mut().enumerate() {
             let planes = [low.0[i], middle.0[i]];
-            let signed_4 = fields.nibbles.0[i];
             let narrow = words_of_bytes(
                 bytes.bytes(fields.bytes.0[i]),
-                signed(nibbles.expand(signed_4), signed_4),
+                signed(nibbles.expand(fields.nibbles.0[i])),
                 planes,
             );
             let half = words_of_halves(halves.halves(fields.halves.0[i]), planes);
@@ -244,12 +243,12 @@ fn words_of_bytes(bytes: __m128i, nibbles: __m128i, [low, middle]: [u16; 2]) -> 
     _mm512_mask_mov_epi32(signed, middle & !low, repeated)
 }
 
-/// Signed numbers of 4 bits as bytes, in the lanes of `mask`; zero elsewhere.
+/// Signed numbers of 4 bits as bytes; zero stays zero.
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl")]
-fn signed(nibbles: __m128i, mask: u16) -> __m128i {
+#[target_feature(enable = "sse2")]
+fn signed(nibbles: __m128i) -> __m128i {
     let eight = _mm_set1_epi8(8);
-    _mm_maskz_sub_epi8(mask, _mm_xor_si128(nibbles, eight), eight)
+    _mm_sub_epi8(_mm_xor_si128(nibbles, eight), eight)
 }
 
 /// The control of a byte shuffle inside each word; `control` is that of word 0.

@@ -29,6 +29,8 @@
 //! all-zero lines are told apart at line level; the paper leaves such a word without a code.
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod plan;
@@ -73,7 +75,7 @@ impl Codec for Fpc {
         match self.cpu {
             Cpu::Portable => portable::encode(raw, coded),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) => portable::encode(raw, coded),
+            Cpu::Avx2(cpu) => avx2::encode(cpu, raw, coded),
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(cpu) => avx512::encode(cpu, raw, coded),
         }
@@ -83,7 +85,7 @@ impl Codec for Fpc {
         match self.cpu {
             Cpu::Portable => portable::chunk_len(raw),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) => portable::chunk_len(raw),
+            Cpu::Avx2(cpu) => avx2::chunk_len(cpu, raw),
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(cpu) => avx512::chunk_len(cpu, raw),
         }
@@ -93,7 +95,7 @@ impl Codec for Fpc {
         match self.cpu {
             Cpu::Portable => portable::decode(coded, raw),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) => portable::decode(coded, raw),
+            Cpu::Avx2(cpu) => avx2::decode(cpu, coded, raw),
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(cpu) => avx512::decode(cpu, coded, raw),
         }

@@ -3,6 +3,8 @@
 //! A buffer is cut into lines; the last one is filled up with zeros. Words of a line are little-endian.
 
 #[cfg(target_arch = "x86_64")]
+pub(crate) mod avx2;
+#[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod blocks;
