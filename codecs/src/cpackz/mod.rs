@@ -33,6 +33,8 @@
 //! is never a second: a word joins only if no entry shares its upper halfword.)
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod plan;
@@ -95,7 +97,7 @@ impl Codec for CpackZ {
         match self.backend {
             Backend::Portable => portable::encode(raw, coded),
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx2(_) => portable::encode(raw, coded),
+            Backend::Avx2(cpu) => avx2::encode(cpu, raw, coded),
             #[cfg(target_arch = "x86_64")]
             Backend::Avx512(cpu) => avx512::encode(cpu, raw, coded),
         }
@@ -105,7 +107,7 @@ impl Codec for CpackZ {
         match self.backend {
             Backend::Portable => portable::chunk_len(raw),
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx2(_) => portable::chunk_len(raw),
+            Backend::Avx2(cpu) => avx2::chunk_len(cpu, raw),
             #[cfg(target_arch = "x86_64")]
             Backend::Avx512(cpu) => avx512::chunk_len(cpu, raw),
         }
@@ -115,7 +117,7 @@ impl Codec for CpackZ {
         match self.backend {
             Backend::Portable => portable::decode(coded, raw),
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx2(_) => portable::decode(coded, raw),
+            Backend::Avx2(cpu) => avx2::decode(cpu, coded, raw),
             #[cfg(target_arch = "x86_64")]
             Backend::Avx512(cpu) => avx512::decode(cpu, coded, raw),
         }
