@@ -21,27 +21,17 @@ use crate::line::avx512::{Packer, load_masks, load_xmm, put_bytes, put_halves, p
 use crate::line::blocks::{Blocks, Masks, align, write_kinds};
 use crate::line::line_count;
 
-/// This machine has AVX-512 CD besides what [`Avx512`] says, as every known machine with the latter does.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Avx512Cd(());
-
-impl Avx512Cd {
-    pub(super) fn detect(_: Avx512) -> Option<Self> {
-        is_x86_feature_detected!("avx512cd").then_some(Self(()))
-    }
-}
-
-pub(super) fn encode(_: Avx512Cd, raw: &[u8], coded: &mut [u8]) -> usize {
+pub(super) fn encode(_: Avx512, raw: &[u8], coded: &mut [u8]) -> usize {
     // SAFETY: the token says that this machine has the instructions.
     unsafe { encode_chunk(raw, coded) }
 }
 
-pub(super) fn chunk_len(_: Avx512Cd, raw: &[u8]) -> usize {
+pub(super) fn chunk_len(_: Avx512, raw: &[u8]) -> usize {
     // SAFETY: as above.
     unsafe { measure_chunk(raw) }
 }
 
-pub(super) fn decode(_: Avx512Cd, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
+pub(super) fn decode(_: Avx512, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
     // SAFETY: as above.
     match unsafe { decode_chunk(coded, raw) } {
         Ok(true) => Ok(()),

@@ -49,16 +49,7 @@ pub use portable::line_bits;
 /// The C-Pack+Z codec. Elements do not matter to it.
 #[derive(Clone, Copy, Debug)]
 pub struct CpackZ {
-    backend: Backend,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Backend {
-    Portable,
-    #[cfg(target_arch = "x86_64")]
-    Avx2(crate::Avx2),
-    #[cfg(target_arch = "x86_64")]
-    Avx512(avx512::Avx512Cd),
+    cpu: Cpu,
 }
 
 /// Bytes that the codes of a line take.
@@ -67,17 +58,8 @@ const PLANES_LEN: usize = 4;
 impl CpackZ {
     /// The codec on `cpu`.
     #[must_use]
-    pub fn on(cpu: Cpu) -> Self {
-        let backend = match cpu {
-            Cpu::Portable => Backend::Portable,
-            #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(cpu) => Backend::Avx2(cpu),
-            #[cfg(target_arch = "x86_64")]
-            Cpu::Avx512(cpu) => {
-                avx512::Avx512Cd::detect(cpu).map_or(Backend::Avx2(cpu.avx2()), Backend::Avx512)
-            }
-        };
-        Self { backend }
+    pub const fn on(cpu: Cpu) -> Self {
+        Self { cpu }
     }
 }
 
@@ -94,32 +76,32 @@ impl Codec for CpackZ {
     }
 
     fn encode_chunk(&self, _: Element, raw: &[u8], coded: &mut [u8]) -> usize {
-        match self.backend {
-            Backend::Portable => portable::encode(raw, coded),
+        match self.cpu {
+            Cpu::Portable => portable::encode(raw, coded),
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx2(cpu) => avx2::encode(cpu, raw, coded),
+            Cpu::Avx2(cpu) => avx2::encode(cpu, raw, coded),
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx512(cpu) => avx512::encode(cpu, raw, coded),
+            Cpu::Avx512(cpu) => avx512::encode(cpu, raw, coded),
         }
     }
 
     fn chunk_len(&self, _: Element, raw: &[u8]) -> usize {
-        match self.backend {
-            Backend::Portable => portable::chunk_len(raw),
+        match self.cpu {
+            Cpu::Portable => portable::chunk_len(raw),
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx2(cpu) => avx2::chunk_len(cpu, raw),
+            Cpu::Avx2(cpu) => avx2::chunk_len(cpu, raw),
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx512(cpu) => avx512::chunk_len(cpu, raw),
+            Cpu::Avx512(cpu) => avx512::chunk_len(cpu, raw),
         }
     }
 
     fn decode_chunk(&self, _: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
-        match self.backend {
-            Backend::Portable => portable::decode(coded, raw),
+        match self.cpu {
+            Cpu::Portable => portable::decode(coded, raw),
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx2(cpu) => avx2::decode(cpu, coded, raw),
+            Cpu::Avx2(cpu) => avx2::decode(cpu, coded, raw),
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx512(cpu) => avx512::decode(cpu, coded, raw),
+            Cpu::Avx512(cpu) => avx512::decode(cpu, coded, raw),
         }
     }
 }
