@@ -32,6 +32,8 @@ mod float;
 mod mask;
 mod mode;
 mod portable;
+#[cfg(target_arch = "x86_64")]
+mod scratch;
 mod table;
 
 use crate::chunk::{CHUNK_ALIGN, ChunkError};

@@ -1,9 +1,7 @@
 //! Reading a chunk.
 
 use std::arch::x86_64::*;
-use std::mem::MaybeUninit;
 
-use super::MAX_RAW_LEN;
 use super::cut::{Cut, Rests, Symbols, join};
 use super::levels::Levels;
 use super::masks::{put_repeats_back, put_zeros_back};
@@ -14,38 +12,26 @@ use crate::chunk::CHUNK_ALIGN;
 use crate::cpu::load512_partial;
 use crate::xp::column::{GROUP, column_len, planes_end_in_zeros, planes_len};
 use crate::xp::mode::Mode;
+use crate::xp::scratch::Scratch;
 use crate::xp::table::{table_len, tier_bits};
 
-/// Values in front of which there is one of 0, and behind which there are 128 bytes.
-#[repr(C)]
-struct Values {
-    before: [u8; 8],
-    values: MaybeUninit<[u8; MAX_RAW_LEN + 128]>,
-}
-
-impl Values {
-    const fn new() -> Self {
-        Self { before: [0; 8], values: MaybeUninit::uninit() }
-    }
-
-    /// The values. The pointer may go back to the one before.
-    fn start(&mut self) -> *mut u8 {
-        let offset = std::mem::offset_of!(Self, values);
-        std::ptr::from_mut(self).cast::<u8>().wrapping_add(offset)
-    }
-}
-
-type Symbolic = MaybeUninit<[u8; MAX_RAW_LEN + 256]>;
+/// Bytes in front of values, for one that is 0.
+const BEFORE: usize = 8;
 
 /// Fills `raw` from `coded`; `None` if that is no code, or one whose raw bytes follow the mode.
 #[target_feature(
     enable = "avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,gfni,bmi1,bmi2,popcnt"
 )]
-pub(super) fn decode<const B: u32, const E: u32>(coded: &[u8], raw: &mut [u8]) -> Option<()> {
+pub(super) fn decode<const B: u32, const E: u32>(
+    coded: &[u8],
+    raw: &mut [u8],
+    scratch: &mut Scratch,
+) -> Option<()> {
     let mode = Mode::from_bytes(coded.get(..Mode::LEN)?).ok()??;
     let width = Cut::<B, E, false>::WIDTH;
     let (elements, tail) = raw.split_at_mut(raw.len() / width * width);
-    let (mut zero_mask, mut change_mask) = (Levels::new(), Levels::new());
+    let [zero_mask, change_mask] = &mut scratch.masks;
+    let (mut zero_mask, mut change_mask) = (Levels::new(zero_mask), Levels::new(change_mask));
     let (mut at, elements_count) = (Mode::LEN, elements.len() / width);
     let mut non_zero = elements_count;
     if let Some(depth) = mode.zero_mask {
@@ -60,16 +46,16 @@ pub(super) fn decode<const B: u32, const E: u32>(coded: &[u8], raw: &mut [u8]) -
         kept = unsafe { change_mask.count(non_zero) };
     }
 
-    let (mut values, mut repeated) = (Values::new(), Values::new());
     let masked = mode.zero_mask.is_some() || mode.change_mask.is_some();
-    let to = if masked { values.start() } else { elements.as_mut_ptr() };
+    scratch.values[..BEFORE].fill(0);
+    let to = if masked { scratch.values[BEFORE..].as_mut_ptr() } else { elements.as_mut_ptr() };
     if kept > 0 {
         // SAFETY: there are at most as many values as elements: they have room in either place.
         at = unsafe {
             if mode.signed {
-                take_values::<B, E, true>(coded, at, kept, mode.wide, to)?
+                take_values::<B, E, true>(coded, at, kept, mode.wide, &mut scratch.symbols, to)?
             } else {
-                take_values::<B, E, false>(coded, at, kept, mode.wide, to)?
+                take_values::<B, E, false>(coded, at, kept, mode.wide, &mut scratch.symbols, to)?
             }
         };
     }
@@ -81,15 +67,13 @@ pub(super) fn decode<const B: u32, const E: u32>(coded: &[u8], raw: &mut [u8]) -
     if !masked {
         return Some(());
     }
-    // SAFETY: each mask has as many set bits as there are values, whose places end in 64 initialised bytes.
+    // SAFETY: each mask has as many set bits as there are values, which slack follows.
     unsafe {
-        store(to.add(kept * width), _mm512_setzero_si512());
         let mut from = to.cast_const();
         if mode.change_mask.is_some() && mode.zero_mask.is_some() {
-            let all = std::slice::from_raw_parts_mut(repeated.start(), non_zero * width);
+            let all = &mut scratch.repeated[..non_zero * width];
             put_repeats_back::<B>(change_mask.bits(), from, all);
-            from = repeated.start();
-            store(repeated.start().add(non_zero * width), _mm512_setzero_si512());
+            from = scratch.repeated.as_ptr();
         } else if mode.change_mask.is_some() {
             put_repeats_back::<B>(change_mask.bits(), from, elements);
         }
@@ -115,7 +99,7 @@ struct Columns {
 /// Takes table and columns of `count` values at `at`, writes the values to `to`, and returns where the columns end.
 ///
 /// # Safety
-/// `to` has room for the values, which are no more than a chunk has bytes.
+/// `to` has room for the values, and each of `symbols` for the symbols of as many and slack.
 #[target_feature(
     enable = "avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vpopcntdq,gfni,popcnt,bmi2"
 )]
@@ -124,6 +108,7 @@ unsafe fn take_values<const B: u32, const E: u32, const S: bool>(
     at: usize,
     count: usize,
     wide: bool,
+    symbols: &mut [Box<[u8]>; 2],
     to: *mut u8,
 ) -> Option<usize> {
     let top = Cut::<B, E, S>::TOP;
@@ -133,8 +118,8 @@ unsafe fn take_values<const B: u32, const E: u32, const S: bool>(
     let tier_1 = new_tier::<B, E, S>(tier_1);
     let tier_2 = new_tier::<B, E, S>(tier_2);
     let tier_3 = new_tier::<B, E, S>(tier_3);
-    let (mut one, mut other) = (Symbolic::uninit(), Symbolic::uninit());
-    let (one, other) = (one.as_mut_ptr().cast::<u8>(), other.as_mut_ptr().cast::<u8>());
+    let [one, other] = symbols;
+    let (one, other) = (one.as_mut_ptr(), other.as_mut_ptr());
     let [after_1, after_2, after_3] = columns.escapes;
     // SAFETY: the columns are there, and each has as many numbers as the one before has escapes, none more than `count`, for
     // which the buffers have room.
@@ -172,22 +157,24 @@ fn new_tier<const B: u32, const E: u32, const S: bool>(symbols: &[u16]) -> Tier 
 
 /// The table at `at` and where the columns start.
 #[inline]
+#[target_feature(enable = "avx512bw,bmi2")]
 fn take_table<const B: u32, const E: u32, const S: bool>(
     coded: &[u8],
     at: usize,
     wide: bool,
-) -> Option<([u16; 17], usize)> {
+) -> Option<([u16; 32], usize)> {
     let top = Cut::<B, E, S>::TOP;
     let table_end = at + table_len(wide) * top;
     let columns_start = table_end.next_multiple_of(8);
-    let stored = coded.get(at..columns_start)?;
-    let (stored, padding) = stored.split_at(table_end - at);
-    let mut table = [0; 17];
-    for (symbol, bytes) in table.iter_mut().zip(stored.chunks_exact(top)) {
-        *symbol = crate::xp::column::little_endian(bytes) as u16;
-    }
-    let fits = table.iter().all(|&symbol| u32::from(symbol) < 1 << Cut::<B, E, S>::SYMBOL_BITS);
-    (fits && padding.iter().all(|&byte| byte == 0)).then_some((table, columns_start))
+    let stored = load512_partial(coded.get(at..columns_start)?.get(..table_end - at)?);
+    let words = if top == 1 { _mm512_cvtepu8_epi16(_mm512_castsi512_si256(stored)) } else { stored };
+    let unused = _mm512_set1_epi16((u32::MAX << Cut::<B, E, S>::SYMBOL_BITS) as i16);
+    let mut table = [0u16; 32];
+    // SAFETY: the table has 64 bytes.
+    unsafe { store(table.as_mut_ptr().cast(), words) };
+    let padding = &coded[table_end..columns_start];
+    let fits = _mm512_test_epi16_mask(words, unused) == 0 && padding.iter().all(|&byte| byte == 0);
+    fits.then_some((table, columns_start))
 }
 
 /// Finds the columns of `count` values and checks that they are all there and end in zeros.
@@ -266,7 +253,7 @@ fn count_triples(column: &[u8], count: usize) -> usize {
 /// Writes the symbols without a code to `to`, shifted to where they stand in tops.
 ///
 /// # Safety
-/// The column has `count` symbols; `to` has room for the next multiple of 64 and 128 bytes more, initialised on return.
+/// The column has `count` symbols; `to` has room for the next multiple of 64.
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,gfni")]
 unsafe fn take_symbols<const B: u32, const E: u32, const S: bool>(
     column: *const u8,
@@ -305,12 +292,6 @@ unsafe fn take_symbols<const B: u32, const E: u32, const S: bool>(
                 }
             }
         }
-    }
-    // SAFETY: the 128 bytes behind the last group.
-    unsafe {
-        let end = to.add(count.next_multiple_of(GROUP) * top);
-        store(end, _mm512_setzero_si512());
-        store(end.add(64), _mm512_setzero_si512());
     }
 }
 

@@ -1,9 +1,7 @@
 //! Writing a chunk, or only counting its bytes.
 
 use std::arch::x86_64::*;
-use std::mem::MaybeUninit;
 
-use super::MAX_RAW_LEN;
 use super::cut::{Cut, RestsMut, cut};
 use super::levels::Levels;
 use super::masks::leave_out;
@@ -12,53 +10,46 @@ use super::tiers::{self, Codes, Tier, codes, keep, symbols_at};
 use super::vector::{index, low_bits, planes_of, store};
 use crate::xp::column::{GROUP, column_len, planes_len};
 use crate::xp::mode::Mode;
+use crate::xp::scratch::Scratch;
 use crate::xp::table::{table_len, tier_bits};
-
-/// What an encoder remembers of a chunk on its way.
-struct Scratch {
-    values: MaybeUninit<[u8; MAX_RAW_LEN + 64]>,
-    symbols: MaybeUninit<[u8; MAX_RAW_LEN + 256]>,
-    levels: Levels,
-}
 
 /// The code of `raw` at `coded`, and its length. Unless `WRITE`, only the length.
 ///
 /// # Safety
-/// If `WRITE`, `coded` has the room that the codec asks for a chunk of `raw.len()` bytes. `raw` has at most [`MAX_RAW_LEN`].
+/// If `WRITE`, `coded` has the room that the codec asks for a chunk of `raw.len()` bytes. `raw` is not longer than the scratch memory is made for.
 #[target_feature(
     enable = "avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,gfni,bmi1,bmi2,popcnt"
 )]
 pub(super) unsafe fn code<const B: u32, const E: u32, const WRITE: bool>(
     raw: &[u8],
     coded: *mut u8,
+    scratch: &mut Scratch,
 ) -> usize {
     let width = Cut::<B, E, false>::WIDTH;
     let (mut values, mut count) = (raw.as_ptr(), raw.len() / width);
     let tail = &raw[count * width..];
-    let mut scratch =
-        Scratch { values: MaybeUninit::uninit(), symbols: MaybeUninit::uninit(), levels: Levels::new() };
-    let kept = scratch.values.as_mut_ptr().cast::<u8>();
+    let (kept, mut levels) = (scratch.values.as_mut_ptr(), Levels::new(&mut scratch.masks[0]));
     let (mut mode, mut end) = (Mode::default(), coded.wrapping_add(Mode::LEN));
     // SAFETY: there are `count` values at `values`, in `raw` or in the scratch, which is as long. Masks and table take less
     // than the quarter of a chunk and 512 bytes that the room is longer than the columns.
     unsafe {
-        let mut survey = Survey::of::<B, E>(values, count);
+        let mut survey = Survey::of::<B, E>(values, count, &mut scratch.counts);
         if survey.has_zeros::<B, E>() {
-            let left = leave_out::<B, false>(values, count, scratch.levels.bits(), kept);
-            mode.zero_mask = Some(put_mask::<WRITE>(&mut scratch.levels, count, &mut end));
+            let left = leave_out::<B, false>(values, count, levels.bits(), kept);
+            mode.zero_mask = Some(put_mask::<WRITE>(&mut levels, count, &mut end));
             (values, count) = (kept.cast_const(), left);
-            survey = Survey::of::<B, E>(values, count);
+            survey = Survey::of::<B, E>(values, count, &mut scratch.counts);
         }
         if has_repeats::<B, E>(values, count) {
-            let left = leave_out::<B, true>(values, count, scratch.levels.bits(), kept);
-            mode.change_mask = Some(put_mask::<WRITE>(&mut scratch.levels, count, &mut end));
+            let left = leave_out::<B, true>(values, count, levels.bits(), kept);
+            mode.change_mask = Some(put_mask::<WRITE>(&mut levels, count, &mut end));
             (values, count) = (kept.cast_const(), left);
-            survey = Survey::of::<B, E>(values, count);
+            survey = Survey::of::<B, E>(values, count, &mut scratch.counts);
         }
         if count > 0 {
             let plan = survey.plan::<E>();
             (mode.signed, mode.wide) = (plan.signed, plan.wide);
-            let symbols = scratch.symbols.as_mut_ptr().cast::<u8>();
+            let symbols = scratch.symbols[0].as_mut_ptr();
             let room = Room { chunk: coded, len: raw.len().saturating_sub(tail.len()) };
             let coded_values = if plan.signed {
                 put_values::<B, E, true, WRITE>(values, count, &plan, symbols, end, room)
@@ -111,7 +102,7 @@ unsafe fn put_stored<const WRITE: bool>(raw: &[u8], coded: *mut u8) -> usize {
 /// # Safety
 /// As for [`Levels::raise`]; if `WRITE`, `end` has room for an eighth of `bits` and 128 bytes.
 #[target_feature(enable = "avx512bw,avx512vbmi2,popcnt")]
-unsafe fn put_mask<const WRITE: bool>(levels: &mut Levels, bits: usize, end: &mut *mut u8) -> u8 {
+unsafe fn put_mask<const WRITE: bool>(levels: &mut Levels<'_>, bits: usize, end: &mut *mut u8) -> u8 {
     // SAFETY: the caller's promise; at its best depth a mask is no longer than at depth 0.
     unsafe {
         let sizes = levels.raise(bits);
@@ -244,8 +235,6 @@ unsafe fn cut_values<const B: u32, const E: u32, const S: bool, const WRITE: boo
             let left = count - GROUP * groups;
             kept = cut_last::<B, E, S, WRITE>(values, left, tier, kept, to.wrapping_add(16 * groups), rests);
         }
-        store(kept, _mm512_setzero_si512());
-        store(kept.add(64), _mm512_setzero_si512());
         kept.offset_from_unsigned(escapes) / Cut::<B, E, S>::TOP
     }
 }
@@ -363,7 +352,7 @@ unsafe fn put_tier<const B: u32, const E: u32, const S: bool, const WRITE: bool>
 /// Puts the column of `count` symbols at `to`.
 ///
 /// # Safety
-/// `symbols` has initialised bytes for the next multiple of 64; `to` has room for the column and 64 bytes.
+/// `symbols` has the next multiple of 64; `to` has room for the column and 64 bytes.
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,gfni")]
 unsafe fn put_symbols<const B: u32, const E: u32, const S: bool>(
     symbols: *const u8,
@@ -396,6 +385,8 @@ unsafe fn put_symbols<const B: u32, const E: u32, const S: bool>(
                 to.add(GROUP * group).copy_from_nonoverlapping(whole.as_ptr(), left);
             }
             if bits != 8 {
+                // Behind the last symbol there is anything.
+                let high = _mm512_maskz_mov_epi8(low_bits(left), high);
                 store(planes.as_mut_ptr(), planes_of(high));
                 let number = bits % 8;
                 put_last_planes(&planes, number, left, planes_start.add(8 * number * group));

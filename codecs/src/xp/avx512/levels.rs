@@ -1,12 +1,11 @@
 //! Masks with their zero bytes left out, level by level: see `mask.rs`.
 
 use std::arch::x86_64::*;
-use std::mem::MaybeUninit;
 
-use super::MAX_RAW_LEN;
 use super::vector::{load, store};
 use crate::cpu::load512_partial;
 use crate::xp::mask::MAX_DEPTH;
+use crate::xp::scratch::MAX_RAW_LEN;
 
 const LEVELS: usize = MAX_DEPTH as usize + 1;
 
@@ -15,7 +14,7 @@ const STARTS: [usize; LEVELS] = [0, FIRST, FIRST + FIRST / 8 + 64, FIRST + FIRST
 const FIRST: usize = MAX_RAW_LEN / 8 + 64;
 
 /// A mask, the mask of its bytes that are not zero, the mask of those of its bytes, and so on.
-pub(super) struct Levels(MaybeUninit<[u8; STARTS[3] + FIRST / 512 + 128]>);
+pub(super) struct Levels<'a>(&'a mut [u8]);
 
 /// How many bytes the levels of a mask have, and how many of them are not zero.
 pub(super) struct Sizes {
@@ -43,9 +42,10 @@ fn level_lens(bits: usize) -> [usize; LEVELS] {
     })
 }
 
-impl Levels {
-    pub(super) const fn new() -> Self {
-        Self(MaybeUninit::uninit())
+impl<'a> Levels<'a> {
+    pub(super) fn new(room: &'a mut [u8]) -> Self {
+        assert!(room.len() >= STARTS[3] + FIRST / 512 + 128, "{} bytes for the levels of a mask", room.len());
+        Self(room)
     }
 
     /// The bytes of the mask itself: room for a bit for each byte of the longest chunk, and 64 bytes.
@@ -54,7 +54,7 @@ impl Levels {
     }
 
     fn level(&mut self, level: usize) -> *mut u8 {
-        self.0.as_mut_ptr().cast::<u8>().wrapping_add(STARTS[level])
+        self.0.as_mut_ptr().wrapping_add(STARTS[level])
     }
 
     /// Makes the levels above the mask.

@@ -47,12 +47,8 @@ pub(super) unsafe fn leave_out<const B: u32, const REPEATS: bool>(
             number += kept_here;
         }
     }
-    // SAFETY: the room behind the bits and the kept values.
-    unsafe {
-        let end = bits.add(count.div_ceil(lanes) * lanes / 8);
-        store(end, _mm512_setzero_si512());
-        store(kept, _mm512_setzero_si512());
-    }
+    // SAFETY: the room behind the bits.
+    unsafe { store(bits.add(count.div_ceil(lanes) * lanes / 8), _mm512_setzero_si512()) };
     number
 }
 

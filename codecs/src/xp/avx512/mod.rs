@@ -22,11 +22,9 @@ mod vector;
 
 use super::mode::Mode;
 use super::portable;
+use super::scratch::{MAX_RAW_LEN, Scratch};
 use crate::chunk::ChunkError;
 use crate::{Avx512, Codec, Cpu, Element};
-
-/// The longest chunk that there is scratch memory for; longer ones are left to portable code.
-const MAX_RAW_LEN: usize = 1 << 16;
 
 pub(super) fn encode(cpu: Avx512, element: Element, raw: &[u8], coded: &mut [u8]) -> usize {
     let room = super::Xp::on(Cpu::Avx512(cpu)).max_chunk_len(element, raw.len());
@@ -47,16 +45,16 @@ pub(super) fn chunk_len(_: Avx512, element: Element, raw: &[u8]) -> usize {
 fn code<const WRITE: bool>(element: Element, raw: &[u8], coded: *mut u8) -> usize {
     // SAFETY: a token says that this machine has the instructions; `raw` is not over the limit, and if anything
     // is written, `coded` has the room.
-    unsafe {
+    Scratch::with(|scratch| unsafe {
         match element {
-            Element::U8 | Element::F8E4M3 => encode::code::<8, 4, WRITE>(raw, coded),
-            Element::F8E5M2 => encode::code::<8, 5, WRITE>(raw, coded),
-            Element::F16 => encode::code::<16, 5, WRITE>(raw, coded),
-            Element::U16 | Element::Bf16 => encode::code::<16, 8, WRITE>(raw, coded),
-            Element::U32 | Element::F32 => encode::code::<32, 8, WRITE>(raw, coded),
-            Element::U64 | Element::F64 => encode::code::<64, 11, WRITE>(raw, coded),
+            Element::U8 | Element::F8E4M3 => encode::code::<8, 4, WRITE>(raw, coded, scratch),
+            Element::F8E5M2 => encode::code::<8, 5, WRITE>(raw, coded, scratch),
+            Element::F16 => encode::code::<16, 5, WRITE>(raw, coded, scratch),
+            Element::U16 | Element::Bf16 => encode::code::<16, 8, WRITE>(raw, coded, scratch),
+            Element::U32 | Element::F32 => encode::code::<32, 8, WRITE>(raw, coded, scratch),
+            Element::U64 | Element::F64 => encode::code::<64, 11, WRITE>(raw, coded, scratch),
         }
-    }
+    })
 }
 
 pub(super) fn decode(_: Avx512, element: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
@@ -64,16 +62,16 @@ pub(super) fn decode(_: Avx512, element: Element, coded: &[u8], raw: &mut [u8]) 
         None
     } else {
         // SAFETY: the token says that this machine has the instructions.
-        unsafe {
+        Scratch::with(|scratch| unsafe {
             match element {
-                Element::U8 | Element::F8E4M3 => decode::decode::<8, 4>(coded, raw),
-                Element::F8E5M2 => decode::decode::<8, 5>(coded, raw),
-                Element::F16 => decode::decode::<16, 5>(coded, raw),
-                Element::U16 | Element::Bf16 => decode::decode::<16, 8>(coded, raw),
-                Element::U32 | Element::F32 => decode::decode::<32, 8>(coded, raw),
-                Element::U64 | Element::F64 => decode::decode::<64, 11>(coded, raw),
+                Element::U8 | Element::F8E4M3 => decode::decode::<8, 4>(coded, raw, scratch),
+                Element::F8E5M2 => decode::decode::<8, 5>(coded, raw, scratch),
+                Element::F16 => decode::decode::<16, 5>(coded, raw, scratch),
+                Element::U16 | Element::Bf16 => decode::decode::<16, 8>(coded, raw, scratch),
+                Element::U32 | Element::F32 => decode::decode::<32, 8>(coded, raw, scratch),
+                Element::U64 | Element::F64 => decode::decode::<64, 11>(coded, raw, scratch),
             }
-        }
+        })
     };
     decoded.map_or_else(
         || {

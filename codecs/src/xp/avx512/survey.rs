@@ -6,15 +6,12 @@ use super::cut::Cut;
 use super::vector::load;
 use crate::xp::table::{MAX_SAMPLES, PROBE, TIER_1, sample_stride, table_len};
 
-/// Symbols with a sign that a float can have at most: 12 bits.
-const MAX_SYMBOLS: usize = 4096;
-
 /// What the samples of some values tell.
-pub(super) struct Survey {
-    pub(super) samples: usize,
-    pub(super) zeros: usize,
-    /// How many samples have each sign and exponent; only as many as the float has are initialised.
-    counts: std::mem::MaybeUninit<[u8; MAX_SYMBOLS]>,
+pub(super) struct Survey<'a> {
+    samples: usize,
+    zeros: usize,
+    /// How many samples have each sign and exponent, as many as the float has.
+    counts: &'a mut [u8],
 }
 
 /// The table an encoder writes, and how it cuts the values.
@@ -41,51 +38,49 @@ unsafe fn number_at<const B: u32>(from: *const u8) -> u64 {
     }
 }
 
-impl Survey {
+impl<'a> Survey<'a> {
     /// # Safety
     /// `values` has `count` values.
     #[inline]
     #[target_feature(enable = "avx512bw,popcnt")]
-    pub(super) unsafe fn of<const B: u32, const E: u32>(values: *const u8, count: usize) -> Self {
-        let mut survey = Self { samples: 0, zeros: 0, counts: std::mem::MaybeUninit::uninit() };
-        let symbols = 2usize << E;
-        // A second table takes every other sample, so that equal ones in a row do not wait for each other.
-        let mut second = std::mem::MaybeUninit::<[u8; 512]>::uninit();
-        let first = survey.counts.as_mut_ptr().cast::<u8>();
-        let both = E <= 8;
-        let second = if both { second.as_mut_ptr().cast::<u8>() } else { first };
+    pub(super) unsafe fn of<const B: u32, const E: u32>(
+        values: *const u8,
+        count: usize,
+        counts: &'a mut [u8],
+    ) -> Self {
+        let (width, shift) = (Cut::<B, E, false>::WIDTH, B - 1 - E);
+        // Two tables in turn, so that equal samples in a row do not wait for each other. A large one is enough.
+        let (symbols, tables) = (2usize << E, if E <= 8 { 2 } else { 1 });
+        let counts = &mut counts[..tables * symbols];
+        counts.fill(0);
+        let first = counts.as_mut_ptr();
+        let second = first.wrapping_add((tables - 1) * symbols);
         let stride = sample_stride(count);
-        let (mut i, shift) = (stride / 2, B - 1 - E);
-        // SAFETY: a symbol is below `symbols`, which is at most the length of either table; indices stay below `count`.
+        let (mut i, step) = (stride / 2, stride * width);
+        let (mut from, mut zeros, mut samples) = (values.wrapping_add(i * width), 0, 0);
+        // SAFETY: a symbol is below `symbols`, the length of a table; a value is read only where its index is below `count`.
         unsafe {
-            first.write_bytes(0, symbols);
-            if both {
-                second.write_bytes(0, symbols);
-            }
-            let step = stride * Cut::<B, E, false>::WIDTH;
-            let mut from = values.wrapping_add(i * Cut::<B, E, false>::WIDTH);
             while i + stride < count {
-                let [a, b] = [number_at::<B>(from), number_at::<B>(from.wrapping_add(step))];
+                let (a, b) = (number_at::<B>(from), number_at::<B>(from.wrapping_add(step)));
                 *first.add((a >> shift) as usize) += 1;
                 *second.add((b >> shift) as usize) += 1;
-                survey.zeros += usize::from(a == 0) + usize::from(b == 0);
-                survey.samples += 2;
+                zeros += usize::from(a == 0) + usize::from(b == 0);
+                samples += 2;
                 from = from.wrapping_add(2 * step);
                 i += 2 * stride;
             }
             if i < count {
                 let a = number_at::<B>(from);
                 *first.add((a >> shift) as usize) += 1;
-                survey.zeros += usize::from(a == 0);
-                survey.samples += 1;
-            }
-            if both {
-                for i in 0..symbols {
-                    *first.add(i) += *second.add(i);
-                }
+                zeros += usize::from(a == 0);
+                samples += 1;
             }
         }
-        survey
+        let (counts, others) = counts.split_at_mut(symbols);
+        for (count, other) in counts.iter_mut().zip(others) {
+            *count += *other;
+        }
+        Self { samples, zeros, counts }
     }
 
     /// See `table::has_zeros`.
@@ -93,29 +88,22 @@ impl Survey {
         self.zeros * saved_bits::<B, E>() > self.samples
     }
 
-    /// The counts by sign and exponent.
-    #[inline]
-    fn counts<const E: u32>(&self) -> &[u8] {
-        // SAFETY: `of` with the same `E` has initialised this many.
-        unsafe { std::slice::from_raw_parts(self.counts.as_ptr().cast(), 2 << E) }
-    }
-
     /// See `table::Table::of`.
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vbmi2,popcnt,bmi1,bmi2")]
-    pub(super) fn plan<const E: u32>(&self) -> Plan {
-        let (positive, negative) = self.counts::<E>().split_at(1 << E);
-        let difference: u32 = positive.iter().zip(negative).map(|(&a, &b)| u32::from(a.abs_diff(b))).sum();
-        let signed = 2 * difference as usize > self.samples + 16;
-        if signed {
-            return rank(self.counts::<E>(), E + 1, self.samples, true);
+    pub(super) fn plan<const E: u32>(&mut self) -> Plan {
+        let (positive, negative) = self.counts.split_at_mut(1 << E);
+        let mut difference = 0;
+        for (a, b) in positive.iter().zip(negative.iter()) {
+            difference += u32::from(a.abs_diff(*b));
         }
-        let mut sums = [0; MAX_SYMBOLS / 2];
-        let sums = &mut sums[..1 << E];
-        for (sum, (a, b)) in sums.iter_mut().zip(positive.iter().zip(negative)) {
-            *sum = a + b;
+        if 2 * difference as usize > self.samples + 16 {
+            return rank(self.counts, E + 1, self.samples, true);
         }
-        rank(sums, E, self.samples, false)
+        for (a, b) in positive.iter_mut().zip(negative) {
+            *a += *b;
+        }
+        rank(positive, E, self.samples, false)
     }
 }
 
@@ -219,7 +207,7 @@ fn plan_of(
 }
 
 /// The parts of the table that belong to each tier.
-pub(super) fn tier_parts(symbols: &[u16; 17], wide: bool) -> [&[u16]; 3] {
+pub(super) fn tier_parts(symbols: &[u16], wide: bool) -> [&[u16]; 3] {
     let second = if wide { 7 } else { 3 };
     let (first, others) = symbols.split_at(TIER_1);
     [first, &others[..second], &others[second..second + 7]]

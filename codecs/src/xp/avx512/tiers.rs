@@ -18,22 +18,20 @@ impl Tier {
     #[inline]
     #[target_feature(enable = "avx512bw")]
     pub(super) fn new<const TOP: usize>(symbols: &[u16], planes: usize) -> Self {
-        let mut lanes = [_mm512_setzero_si512(); 7];
-        let mut list = [0u16; 32];
-        for (i, &symbol) in symbols.iter().enumerate() {
-            let top = symbol << planes;
-            lanes[i] = if TOP == 1 { _mm512_set1_epi8(top as i8) } else { _mm512_set1_epi16(top as i16) };
-            list[i] = top;
+        let shift = _mm_cvtsi32_si128(planes as i32);
+        let mut list = [0; 64];
+        for (place, symbol) in list.as_chunks_mut::<2>().0.iter_mut().zip(symbols) {
+            *place = symbol.to_le_bytes();
         }
-        let words: [u8; 64] = std::array::from_fn(|i| (list[i / 2] >> (8 * (i % 2))) as u8);
-        let list = if TOP == 1 {
-            // The same sixteen bytes four times: a byte shuffle looks no further.
-            let bytes: [u8; 64] = std::array::from_fn(|i| list[i % 16] as u8);
-            crate::cpu::load512(&bytes)
-        } else {
-            crate::cpu::load512(&words)
-        };
-        Self { lanes, list }
+        let words = _mm512_sll_epi16(crate::cpu::load512(&list), shift);
+        let mut lanes = [_mm512_setzero_si512(); 7];
+        for (i, lane) in lanes[..symbols.len()].iter_mut().enumerate() {
+            let top = symbols[i] << planes;
+            *lane = if TOP == 1 { _mm512_set1_epi8(top as i8) } else { _mm512_set1_epi16(top as i16) };
+        }
+        // The same sixteen bytes four times: a byte shuffle looks no further.
+        let bytes = _mm512_broadcast_i32x4(_mm256_castsi256_si128(_mm512_cvtepi16_epi8(words)));
+        Self { lanes, list: if TOP == 1 { bytes } else { words } }
     }
 }
 
@@ -111,7 +109,7 @@ pub(super) unsafe fn symbols_at<const TOP: usize>(from: *const u8) -> Symbols {
 /// `symbols`, and returns their number.
 ///
 /// # Safety
-/// `symbols` has initialised bytes for the next multiple of 64 symbols and 128 bytes more. If `WRITE`, `to` has room
+/// `symbols` has room for the next multiple of 64 symbols and 128 bytes more. If `WRITE`, `to` has room
 /// for the column and 8 bytes.
 #[target_feature(enable = "avx512bw,avx512vbmi2,popcnt")]
 pub(super) unsafe fn encode<const TOP: usize, const CODE: usize, const WRITE: bool>(
@@ -134,13 +132,8 @@ pub(super) unsafe fn encode<const TOP: usize, const CODE: usize, const WRITE: bo
             kept = keep::<TOP>(here, codes.escapes, kept);
         }
     }
-    // SAFETY: both are in the buffer at `symbols`; 64 bytes behind `kept` are the buffer's slack.
-    unsafe {
-        let bytes = kept.offset_from_unsigned(symbols);
-        store(kept, _mm512_setzero_si512());
-        store(kept.add(64), _mm512_setzero_si512());
-        bytes / TOP
-    }
+    // SAFETY: both are in the buffer at `symbols`.
+    unsafe { kept.offset_from_unsigned(symbols) / TOP }
 }
 
 /// Writes the planes of a group of codes of which `left` are left, and returns where the next ones go.
@@ -220,7 +213,7 @@ fn named_by_bytes<const TOP: usize>(codes: __m512i, tier: &Tier) -> Symbols {
 ///
 /// # Safety
 /// `planes` has the column. `escaped` has the escapes' symbols and 128 bytes more. `symbols` has room for the next multiple of 64
-/// symbols and 128 bytes more, which are initialised on return.
+/// symbols.
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,gfni,popcnt")]
 pub(super) unsafe fn decode<const TOP: usize, const CODE: usize>(
     planes: *const u8,
@@ -241,12 +234,6 @@ pub(super) unsafe fn decode<const TOP: usize, const CODE: usize>(
                 store(to.add(64), here[1]);
             }
         }
-    }
-    // SAFETY: the 128 bytes behind the last group.
-    unsafe {
-        let end = symbols.add(count.next_multiple_of(64) * TOP);
-        store(end, _mm512_setzero_si512());
-        store(end.add(64), _mm512_setzero_si512());
     }
 }
 
