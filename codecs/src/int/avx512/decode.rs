@@ -1,15 +1,17 @@
-//! Decoding, a unit of blocks at a time.
+//! Decoding: planes to differences for the whole chunk, then the sums that each lag asks for.
 
-// Vectors come from and go to slices through pointers, each bounded by a mask or a length.
+// Vectors come from slices through pointers, each bounded by a mask.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
+use super::super::BLOCK;
 use super::super::layout::{Form, Sections, plane};
+use super::patches::patched;
 use super::planes::{unit_words, words_of};
-use super::scan::Scan;
+use super::sums::add_before;
 use super::transform::Backward;
-use super::vector::{add, byte_mask, lanes, load_after, low_bytes, shifted_left, splat, sub};
+use super::vector::{add, lanes, splat};
 use crate::cpu::{array_mut, load512_partial, store512, store512_partial};
 
 #[target_feature(
@@ -19,88 +21,39 @@ pub(super) fn decode<const B: usize>(sections: &Sections<'_>, raw: &mut [u8]) {
     let header = &sections.header;
     let (words, rest) = raw.as_chunks_mut::<B>();
     rest.copy_from_slice(sections.tail);
-    let base = splat::<B>(header.base);
     let [a, b] = header.lags;
-    let (short, long, lanes) = (a.min(b), a.max(b), lanes::<B>());
-    match (short, long) {
-        (0, 0) => run(sections, words, |_, differences| add::<B>(differences, base)),
-        (0, lag) if lag < lanes => {
-            let mut scan = Scan::<B>::new(lag, base);
-            run(sections, words, |_, differences| scan.next(differences));
-        }
-        (0, lag) => run(sections, words, |done, differences| add::<B>(differences, done.before(lag, base))),
-        _ if long < lanes => {
-            let (mut outer, mut inner) = (Scan::<B>::new(short, base), Scan::<B>::new(long, splat::<B>(0)));
-            run(sections, words, |_, differences| outer.next(inner.next(differences)));
-        }
-        _ if short < lanes => {
-            let (mut scan, mut reached) = (Scan::<B>::new(short, base), base);
-            run(sections, words, |done, differences| {
-                // Words that both lags reach, without loading what may have been stored only now.
-                let words = done.before(long, base);
-                let both = scan.shifted(reached, words);
-                reached = words;
-                scan.next(add::<B>(differences, sub::<B>(words, both)))
-            });
-        }
-        _ => run(sections, words, |done, differences| {
-            let both = sub::<B>(done.before(long, base), done.before(short + long, base));
-            add::<B>(differences, add::<B>(done.before(short, base), both))
-        }),
+    let (short, long) = (a.min(b), a.max(b));
+    unpack(sections, if long == 0 { header.base } else { 0 }, words);
+    // Differences of differences: those before the first are zero, since the words there are all the same.
+    if short > 0 {
+        add_before(words, long, 0);
+    }
+    if long > 0 {
+        add_before(words, if short > 0 { short } else { long }, header.base);
     }
 }
 
-/// The words that have been decoded so far.
-struct Done<const B: usize> {
-    words: *const [u8; B],
-    len: usize,
-}
-
-impl<const B: usize> Done<B> {
-    /// The words `lag` before the next ones, `base` before the first; `lag` is a vector of words or more.
-    #[inline]
-    #[target_feature(enable = "avx512bw")]
-    fn before(&self, lag: usize, base: __m512i) -> __m512i {
-        debug_assert!(lag >= lanes::<B>());
-        if lag <= self.len {
-            // SAFETY: `run` has written `len` words, and this vector ends with them or earlier.
-            return unsafe { _mm512_loadu_si512(self.words.add(self.len - lag).cast()) };
-        }
-        // SAFETY: likewise; what lies before the first word is masked out.
-        unsafe { load_after::<B>(self.words, self.len, lag, base) }
-    }
-}
-
-/// Decodes all blocks; `undo` turns differences to words, given the words before.
+/// Fills `words` with differences, plus `offset`.
 #[inline]
 #[target_feature(
     enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
 )]
-fn run<const B: usize>(
-    sections: &Sections<'_>,
-    words: &mut [[u8; B]],
-    mut undo: impl FnMut(&Done<B>, __m512i) -> __m512i,
-) {
+fn unpack<const B: usize>(sections: &Sections<'_>, offset: u64, words: &mut [[u8; B]]) {
     let header = &sections.header;
-    let backward = Backward::<B>::new(header);
+    let (backward, offset) = (Backward::<B>::new(header), splat::<B>(offset));
     let mut stored = Stored { low_bits: header.low_bits, planes: sections.planes, patches: sections.patches };
-    let mut codes = sections.codes.iter();
-    let mut done = Done { words: words.as_ptr(), len: 0 };
-    let mut units = words.chunks_exact_mut(unit_words::<B>());
-    for (unit, &code) in units.by_ref().zip(codes.by_ref()) {
+    for (unit, &code) in words.chunks_mut(unit_words::<B>()).zip(sections.codes) {
         let residuals = stored.take::<B>(code);
-        for (words, &residuals) in unit.chunks_exact_mut(lanes::<B>()).zip(&residuals) {
-            let next = undo(&done, backward.differences(residuals));
-            store512(array_mut(words.as_flattened_mut()), next);
-            done.len += lanes::<B>();
-        }
-    }
-    if let Some(&code) = codes.next() {
-        let residuals = stored.take::<B>(code);
-        for (words, &residuals) in units.into_remainder().chunks_mut(lanes::<B>()).zip(&residuals) {
-            let next = undo(&done, backward.differences(residuals));
-            store512_partial(words.as_flattened_mut(), next);
-            done.len += words.len();
+        if unit.len() == unit_words::<B>() {
+            for (words, &residuals) in unit.chunks_exact_mut(lanes::<B>()).zip(&residuals) {
+                let words = array_mut(words.as_flattened_mut());
+                store512(words, add::<B>(backward.differences(residuals), offset));
+            }
+        } else {
+            for (words, &residuals) in unit.chunks_mut(lanes::<B>()).zip(&residuals) {
+                let differences = add::<B>(backward.differences(residuals), offset);
+                store512_partial(words.as_flattened_mut(), differences);
+            }
         }
     }
 }
@@ -123,17 +76,11 @@ impl<'a> Stored<'a> {
             return [self.take_pair(code); 4];
         }
         let form = Form::of_code::<B>(code);
-        let planes = self.take_planes(form);
-        let Form::Patched(patch_len) = form else {
-            return words_of::<B>(load_planes::<B>(planes));
-        };
-        let (dense, marks) = self.split_marks(planes);
-        let mut words = words_of::<B>(load_planes::<B>(dense));
-        for (i, words) in words[..32 / lanes::<B>()].iter_mut().enumerate() {
-            let marks = u64::from(marks) >> (i * lanes::<B>()) & u64::MAX >> (64 - lanes::<B>());
-            *words = self.patched::<B>(*words, marks, patch_len);
-        }
-        words
+        let (dense, marks) = self.take_planes(form);
+        let words = words_of::<B>(load_planes::<B>(dense));
+        let Form::Patched(patch_len) = form else { return words };
+        let patches = self.take_patches(marks.count_ones() as usize * patch_len as usize);
+        patched::<B>(words, marks, self.low_bits, patch_len, patches)
     }
 
     /// The residuals of two blocks of bytes.
@@ -142,47 +89,39 @@ impl<'a> Stored<'a> {
         enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,popcnt,bmi1,bmi2"
     )]
     fn take_pair(&mut self, codes: u8) -> __m512i {
-        let mut halves = [_mm256_setzero_si256(); 2];
-        let mut marks = 0;
-        for (i, code) in [codes & 15, codes >> 4].into_iter().enumerate() {
-            let form = Form::of_code::<1>(code);
-            let mut planes = self.take_planes(form);
-            if let Form::Patched(_) = form {
-                let (dense, marked) = self.split_marks(planes);
-                planes = dense;
-                marks |= u64::from(marked) << (32 * i);
-            }
-            halves[i] = _mm512_castsi512_si256(load_dwords(planes, 0));
-        }
-        let planes = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(halves[0]), halves[1]);
+        let (low, low_marks) = self.take_planes(Form::of_code::<1>(codes & 15));
+        let (high, high_marks) = self.take_planes(Form::of_code::<1>(codes >> 4));
+        let [low, high] = [load_dwords(low, 0), load_dwords(high, 0)];
+        let planes = _mm512_inserti64x4::<1>(low, _mm512_castsi512_si256(high));
         let [words, ..] = words_of::<1>([planes; 4]);
-        if marks == 0 { words } else { self.patched::<1>(words, marks, 1) }
+        let marks = u64::from(low_marks) | u64::from(high_marks) << BLOCK;
+        if marks == 0 {
+            return words;
+        }
+        let patches = self.take_patches(marks.count_ones() as usize);
+        let high = _mm512_maskz_expand_epi8(marks, load512_partial(patches));
+        _mm512_or_si512(words, super::vector::shifted_left::<1>(high, self.low_bits))
     }
 
-    /// The planes of the next block.
+    /// The planes of the next block without the one of marks, and that one or zero.
     #[inline]
-    fn take_planes(&mut self, form: Form) -> &'a [u8] {
+    fn take_planes(&mut self, form: Form) -> (&'a [u8], u32) {
         let (planes, rest) = self.planes.split_at(4 * form.planes(self.low_bits));
         self.planes = rest;
-        planes
+        match form {
+            Form::Planes(_) => (planes, 0),
+            Form::Patched(_) => {
+                let (dense, marks) = planes.split_at(4 * self.low_bits as usize);
+                (dense, plane(marks, 0))
+            }
+        }
     }
 
-    /// The planes of a patched block without the last, and that one.
     #[inline]
-    fn split_marks(&self, planes: &'a [u8]) -> (&'a [u8], u32) {
-        let (dense, marks) = planes.split_at(4 * self.low_bits as usize);
-        (dense, plane(marks, 0))
-    }
-
-    /// `words` with the next patches above the low bits of the marked ones.
-    #[inline]
-    #[target_feature(enable = "avx512vbmi,avx512vbmi2,avx512dq,popcnt,bmi1,bmi2")]
-    fn patched<const B: usize>(&mut self, words: __m512i, marks: u64, patch_len: u32) -> __m512i {
-        let mask = byte_mask::<B>(marks) & low_bytes::<B>(patch_len);
-        let (patches, rest) = self.patches.split_at(mask.count_ones() as usize);
+    fn take_patches(&mut self, len: usize) -> &'a [u8] {
+        let (patches, rest) = self.patches.split_at(len);
         self.patches = rest;
-        let high = _mm512_maskz_expand_epi8(mask, load512_partial(patches));
-        _mm512_or_si512(words, shifted_left::<B>(high, self.low_bits))
+        patches
     }
 }
 

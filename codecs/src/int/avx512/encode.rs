@@ -1,19 +1,19 @@
-//! Encoding, a unit of blocks at a time.
+//! Encoding: a tile of residuals, then its blocks.
 
 // Vectors go to the coded bytes through pointers; their room is checked once.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
+use super::super::BLOCK;
 use super::super::header::Header;
 use super::super::layout::{Form, most_patch_bytes, planes_offset, room, staging_offset};
-use super::super::plan::residual;
-use super::super::word::word_bytes;
+use super::patches::store_patches;
 use super::plan::choose;
 use super::planes::{planes_of, unit_blocks, unit_words};
-use super::transform::Forward;
-use super::vector::{Words, byte_mask, greater, lanes, low_bytes, shifted_right, splat, sub};
-use crate::cpu::load512;
+use super::residuals::Residuals;
+use super::tile::Tile;
+use super::vector::{greater, lanes, shifted_right, splat};
 
 #[target_feature(
     enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
@@ -70,94 +70,44 @@ struct Output {
     enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
 )]
 fn run<const B: usize, const STORE: bool>(header: &Header, words: &[[u8; B]], out: &mut Output) {
-    let units = Units {
+    let blocks = Blocks {
         low_bits: header.low_bits,
         limit: splat::<B>((1 << header.low_bits) - 1),
         most_patch_bytes: most_patch_bytes(B * words.len()),
     };
-    let residuals =
-        Residuals { source: Words::new(words, header.base), transform: Forward::new(header), header };
-    let whole = words.len() / unit_words::<B>() * unit_words::<B>();
-    for start in (0..whole).step_by(unit_words::<B>()) {
-        // SAFETY: a whole unit of words starts here.
-        let unit = unsafe { residuals.unit(start) };
-        // SAFETY: `out` has room for all units.
-        unsafe { units.code::<B, STORE>(unit, unit_blocks::<B>(), out) };
-    }
-    if whole < words.len() {
-        let unit = last_unit(header, words, whole);
-        let blocks = (words.len() - whole).div_ceil(super::super::BLOCK);
-        // SAFETY: as above.
-        unsafe { units.code::<B, STORE>(unit, blocks, out) };
+    let residuals = Residuals::new(header, words);
+    let mut tile = Tile::new();
+    for start in (0..words.len()).step_by(Tile::words::<B>()) {
+        residuals.fill(&mut tile, start);
+        let end = words.len().min(start + Tile::words::<B>());
+        for unit in (start..end).step_by(unit_words::<B>()) {
+            let here = (end - unit).div_ceil(BLOCK).min(unit_blocks::<B>());
+            // SAFETY: `out` has room for all units.
+            unsafe { blocks.code_unit::<B, STORE>(tile_unit::<B>(&tile, unit), here, out) };
+        }
     }
 }
 
-/// The residuals of the words from `start` on, fewer than a unit, and zeros.
+/// The vectors of the unit that starts with word `start` of the chunk.
 #[inline]
 #[target_feature(enable = "avx512bw")]
-fn last_unit<const B: usize>(header: &Header, words: &[[u8; B]], start: usize) -> [__m512i; 4] {
-    let mut bytes = [[0; 64]; 4];
-    let places = bytes.as_flattened_mut().as_chunks_mut::<B>().0;
-    for (index, place) in (start..words.len()).zip(places) {
-        *place = word_bytes(residual(header, words, index));
+fn tile_unit<const B: usize>(tile: &Tile, start: usize) -> [__m512i; 4] {
+    let mut unit = [_mm512_setzero_si512(); 4];
+    for (i, vector) in unit[..unit_words::<B>() / lanes::<B>()].iter_mut().enumerate() {
+        *vector = tile.vector(start / lanes::<B>() + i);
     }
-    [0, 1, 2, 3].map(|i| load512(&bytes[i]))
+    unit
 }
 
-/// Makes residuals of words.
-struct Residuals<'a, const B: usize> {
-    source: Words<'a, B>,
-    transform: Forward<B>,
-    header: &'a Header,
-}
-
-impl<const B: usize> Residuals<'_, B> {
-    /// Those of the unit that starts at `start`.
-    ///
-    /// # Safety
-    /// A whole unit must lie there.
-    #[inline]
-    #[target_feature(enable = "avx512vbmi,avx512vbmi2,gfni")]
-    unsafe fn unit(&self, start: usize) -> [__m512i; 4] {
-        let mut unit = [_mm512_setzero_si512(); 4];
-        for (i, vector) in unit[..unit_words::<B>() / lanes::<B>()].iter_mut().enumerate() {
-            // SAFETY: the vectors of a whole unit lie in it.
-            *vector = self.transform.residuals(unsafe { self.differences(start + i * lanes::<B>()) });
-        }
-        unit
-    }
-
-    /// # Safety
-    /// A vector of words must lie at `index`.
-    #[inline]
-    #[target_feature(enable = "avx512bw")]
-    unsafe fn differences(&self, index: usize) -> __m512i {
-        let source = &self.source;
-        // SAFETY: the caller's word.
-        unsafe {
-            let words = source.at(index);
-            match self.header.lags {
-                [0, 0] => sub::<B>(words, source.base()),
-                [lag, 0] | [0, lag] => sub::<B>(words, source.before(index, lag)),
-                [a, b] => {
-                    let once = sub::<B>(words, source.before(index, a));
-                    let before = sub::<B>(source.before(index, b), source.before(index, a + b));
-                    sub::<B>(once, before)
-                }
-            }
-        }
-    }
-}
-
-/// Codes units of residuals.
-struct Units {
+/// What there is to know for the blocks of a chunk.
+struct Blocks {
     low_bits: u32,
     /// The largest residual that needs no patch.
     limit: __m512i,
     most_patch_bytes: usize,
 }
 
-impl Units {
+impl Blocks {
     /// Codes the first `blocks` blocks of a unit.
     ///
     /// # Safety
@@ -166,7 +116,7 @@ impl Units {
     #[target_feature(
         enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
     )]
-    unsafe fn code<const B: usize, const STORE: bool>(
+    unsafe fn code_unit<const B: usize, const STORE: bool>(
         &self,
         unit: [__m512i; 4],
         blocks: usize,
@@ -175,37 +125,92 @@ impl Units {
         let planes = planes_of::<B>(unit);
         let used = used_planes::<B>(planes);
         let marks = self.marks::<B>(unit);
-        let mut codes = 0;
-        for block in 0..blocks {
-            let (longest, marks, planes) = if B == 1 {
-                let used = used >> (8 * block) & 0xff;
-                let planes =
-                    if block == 0 { planes } else { [_mm512_maskz_compress_epi64(0xf0, planes[0]); 4] };
-                (64 - used.leading_zeros(), (marks >> (32 * block)) as u32, planes)
-            } else {
-                (64 - used.leading_zeros(), marks as u32, planes)
-            };
-            let form = self.form(longest, marks, out);
-            codes |= form.code::<B>() << (4 * block);
-            if STORE {
-                // SAFETY: the caller's word.
-                unsafe {
-                    store_planes::<B>(planes, out);
-                    if let Form::Patched(patch_len) = form {
-                        let place = out.coded.add(out.planes + 4 * self.low_bits as usize);
-                        place.cast::<u32>().write_unaligned(marks);
-                        self.store_patches::<B>(unit, block, marks, patch_len, out);
-                    }
+        // SAFETY: the caller's word.
+        let codes = unsafe {
+            if B == 1 {
+                let low = self.code_block::<1, STORE>(planes, used & 0xff, marks as u32, unit, out);
+                let high = _mm512_maskz_compress_epi64(0xf0, planes[0]);
+                let unit = [_mm512_maskz_compress_epi64(0xf0, unit[0]); 4];
+                if blocks == 1 {
+                    low
+                } else {
+                    let marks = (marks >> BLOCK) as u32;
+                    low | self.code_block::<1, STORE>([high; 4], used >> 8, marks, unit, out) << 4
                 }
-            } else if let Form::Patched(patch_len) = form {
-                out.patches += (marks.count_ones() * patch_len) as usize;
+            } else {
+                self.code_block::<B, STORE>(planes, used, marks as u32, unit, out)
             }
-            out.planes += 4 * form.planes(self.low_bits);
-        }
+        };
         if STORE {
-            // SAFETY: there is a code for each unit.
+            // SAFETY: there is room for a code of each unit.
             unsafe { *out.coded.add(out.codes) = codes };
             out.codes += 1;
+        }
+    }
+
+    /// Codes a block of `unit` with these planes, used planes and marks.
+    ///
+    /// # Safety
+    /// As above.
+    #[inline]
+    #[target_feature(
+        enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
+    )]
+    unsafe fn code_block<const B: usize, const STORE: bool>(
+        &self,
+        planes: [__m512i; 4],
+        used: u64,
+        marks: u32,
+        unit: [__m512i; 4],
+        out: &mut Output,
+    ) -> u8 {
+        let longest = 64 - used.leading_zeros();
+        let (mut form, patch_bytes) = Form::cheapest(longest, self.low_bits, marks.count_ones());
+        out.patch_bytes += patch_bytes as usize;
+        if out.patch_bytes > self.most_patch_bytes {
+            form = Form::Planes(longest);
+        }
+        if STORE {
+            // SAFETY: the caller's word.
+            unsafe { store_planes::<B>(planes, out) };
+        }
+        if let Form::Patched(patch_len) = form {
+            if STORE {
+                // SAFETY: the marks lie behind planes that have just been stored, or among them. Patches of all blocks
+                // fit behind the staging offset, and an overshoot behind them.
+                unsafe {
+                    let place = out.coded.add(out.planes + 4 * self.low_bits as usize);
+                    place.cast::<u32>().write_unaligned(marks);
+                    self.store_patches::<B>(unit, marks, patch_len, out.coded.add(out.patches));
+                }
+            }
+            out.patches += patch_bytes as usize;
+        }
+        out.planes += 4 * form.planes(self.low_bits);
+        form.code::<B>()
+    }
+
+    /// Writes the high bits of the marked residuals of a block.
+    ///
+    /// # Safety
+    /// There must be room for them, and 256 bytes, at `to`.
+    #[inline]
+    #[target_feature(enable = "avx512vbmi,avx512vbmi2,avx512dq,avx512vl,popcnt")]
+    unsafe fn store_patches<const B: usize>(
+        &self,
+        unit: [__m512i; 4],
+        marks: u32,
+        patch_len: u32,
+        to: *mut u8,
+    ) {
+        // SAFETY: the caller's word.
+        unsafe {
+            if B == 1 {
+                let high = _mm512_castsi512_si256(shifted_right::<1>(unit[0], self.low_bits));
+                _mm256_storeu_si256(to.cast(), _mm256_maskz_compress_epi8(marks, high));
+            } else {
+                store_patches::<B>(unit, marks, self.low_bits, patch_len, to);
+            }
         }
     }
 
@@ -219,52 +224,17 @@ impl Units {
         }
         marks
     }
-
-    #[inline]
-    #[target_feature(enable = "avx512bw,popcnt")]
-    fn form(&self, longest: u32, marks: u32, out: &mut Output) -> Form {
-        let (form, patch_bytes) = Form::cheapest(longest, self.low_bits, marks.count_ones());
-        out.patch_bytes += patch_bytes as usize;
-        if out.patch_bytes <= self.most_patch_bytes { form } else { Form::Planes(longest) }
-    }
-
-    /// Appends the high bits of the marked residuals of block `block` of a unit.
-    ///
-    /// # Safety
-    /// `out` must have room as [`room`] says.
-    #[inline]
-    #[target_feature(enable = "avx512vbmi,avx512vbmi2,avx512dq,popcnt")]
-    unsafe fn store_patches<const B: usize>(
-        &self,
-        unit: [__m512i; 4],
-        block: usize,
-        marks: u32,
-        patch_len: u32,
-        out: &mut Output,
-    ) {
-        let marks = u64::from(marks) << (32 * block);
-        for (i, &vector) in unit[..unit_words::<B>() / lanes::<B>()].iter().enumerate() {
-            let marks = marks >> (i * lanes::<B>()) & u64::MAX >> (64 - lanes::<B>());
-            let mask = byte_mask::<B>(marks) & low_bytes::<B>(patch_len);
-            let high = shifted_right::<B>(vector, self.low_bits);
-            let packed = _mm512_maskz_compress_epi8(mask, high);
-            // SAFETY: patches of all blocks fit behind the staging offset, and a vector's overshoot behind them.
-            unsafe { _mm512_storeu_si512(out.coded.add(out.patches).cast(), packed) };
-            out.patches += mask.count_ones() as usize;
-        }
-    }
 }
 
 /// A bit for each plane that is not zero; of two blocks, the second one's from bit 8 on.
 #[inline]
 #[target_feature(enable = "avx512bw")]
 fn used_planes<const B: usize>(planes: [__m512i; 4]) -> u64 {
-    let [a, b, c, d] = planes.map(|planes| u64::from(_mm512_test_epi32_mask(planes, planes)));
-    match B {
-        1 | 2 => a,
-        4 => a | b << 16,
-        _ => a | b << 16 | c << 32 | d << 48,
+    let mut used = 0;
+    for (i, &planes) in planes[..B.div_ceil(2)].iter().enumerate() {
+        used |= u64::from(_mm512_test_epi32_mask(planes, planes)) << (16 * i);
     }
+    used
 }
 
 /// Writes all planes of a block, used or not.
@@ -274,8 +244,15 @@ fn used_planes<const B: usize>(planes: [__m512i; 4]) -> u64 {
 #[inline]
 #[target_feature(enable = "avx512bw")]
 unsafe fn store_planes<const B: usize>(planes: [__m512i; 4], out: &mut Output) {
-    for (i, &vector) in planes[..B.div_ceil(2)].iter().enumerate() {
-        // SAFETY: the caller's word: the planes of a block of bytes are half a vector, which overshoots.
-        unsafe { _mm512_storeu_si512(out.coded.add(out.planes + 64 * i).cast(), vector) };
+    // SAFETY: the caller's word.
+    unsafe {
+        let place = out.coded.add(out.planes);
+        if B == 1 {
+            _mm256_storeu_si256(place.cast(), _mm512_castsi512_si256(planes[0]));
+        } else {
+            for (i, &vector) in planes[..B / 2].iter().enumerate() {
+                _mm512_storeu_si512(place.add(64 * i).cast(), vector);
+            }
+        }
     }
 }

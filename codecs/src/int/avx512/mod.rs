@@ -8,9 +8,12 @@
 
 mod decode;
 mod encode;
+mod patches;
 mod plan;
 mod planes;
-mod scan;
+mod residuals;
+mod sums;
+mod tile;
 mod transform;
 mod vector;
 

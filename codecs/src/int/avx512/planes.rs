@@ -33,11 +33,11 @@ pub(super) fn planes_of<const B: usize>(words: [__m512i; 4]) -> [__m512i; 4] {
             [_mm512_permutexvar_epi8(load512(&JOIN_2), turned), zero, zero, zero]
         }
         4 => {
-            let [low, high] = [words[0], words[1]]
-                .map(|words| transposed(_mm512_permutexvar_epi8(load512(&SPLIT_4), words)));
-            let [front, back] =
-                [&JOIN_4[0], &JOIN_4[1]].map(|index| _mm512_permutex2var_epi8(low, load512(index), high));
-            [front, back, zero, zero]
+            let split = load512(&SPLIT_4);
+            let low = transposed(_mm512_permutexvar_epi8(split, words[0]));
+            let high = transposed(_mm512_permutexvar_epi8(split, words[1]));
+            let front = _mm512_permutex2var_epi8(low, load512(&JOIN_4[0]), high);
+            [front, _mm512_permutex2var_epi8(low, load512(&JOIN_4[1]), high), zero, zero]
         }
         _ => planes_of_longs(words),
     }
@@ -47,10 +47,11 @@ pub(super) fn planes_of<const B: usize>(words: [__m512i; 4]) -> [__m512i; 4] {
 #[target_feature(enable = "avx512vbmi,gfni")]
 fn planes_of_longs(words: [__m512i; 4]) -> [__m512i; 4] {
     // Four planes of eight words in each 32 bits: lane l gets planes 16j + 4l.
-    let turned = words.map(|words| {
-        let turned = transposed(_mm512_permutexvar_epi8(load512(&SPLIT_8), words));
-        _mm512_permutexvar_epi32(dwords_turned(), turned)
-    });
+    let mut turned = words;
+    for vector in &mut turned {
+        *vector = transposed(_mm512_permutexvar_epi8(load512(&SPLIT_8), *vector));
+        *vector = _mm512_permutexvar_epi32(dwords_turned(), *vector);
+    }
     let [a, b, c, d] = turned;
     let (ab, cd) = (_mm512_unpacklo_epi8(a, b), _mm512_unpacklo_epi8(c, d));
     let (ab_high, cd_high) = (_mm512_unpackhi_epi8(a, b), _mm512_unpackhi_epi8(c, d));
@@ -74,11 +75,11 @@ pub(super) fn words_of<const B: usize>(planes: [__m512i; 4]) -> [__m512i; 4] {
             [_mm512_permutexvar_epi8(load512(&UNSPLIT_2), turned), zero, zero, zero]
         }
         4 => {
-            let [low, high] = [&UNJOIN_4[0], &UNJOIN_4[1]].map(|index| {
-                let turned = transposed(_mm512_permutex2var_epi8(planes[0], load512(index), planes[1]));
-                _mm512_permutexvar_epi8(load512(&UNSPLIT_4), turned)
-            });
-            [low, high, zero, zero]
+            let [front, back, ..] = planes;
+            let low = transposed(_mm512_permutex2var_epi8(front, load512(&UNJOIN_4[0]), back));
+            let high = transposed(_mm512_permutex2var_epi8(front, load512(&UNJOIN_4[1]), back));
+            let unsplit = load512(&UNSPLIT_4);
+            [_mm512_permutexvar_epi8(unsplit, low), _mm512_permutexvar_epi8(unsplit, high), zero, zero]
         }
         _ => longs_of(planes),
     }
@@ -88,19 +89,24 @@ pub(super) fn words_of<const B: usize>(planes: [__m512i; 4]) -> [__m512i; 4] {
 #[target_feature(enable = "avx512vbmi,gfni")]
 fn longs_of(planes: [__m512i; 4]) -> [__m512i; 4] {
     // In each lane of 128 bits, four planes of the same eight words in 32 bits.
-    let [a, b, c, d] = planes.map(|planes| _mm512_shuffle_epi8(planes, load512(&FOUR_BY_FOUR)));
+    let mut fours = planes;
+    for vector in &mut fours {
+        *vector = _mm512_shuffle_epi8(*vector, load512(&FOUR_BY_FOUR));
+    }
+    let [a, b, c, d] = fours;
     let (ab, cd) = (_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d));
     let (ab_high, cd_high) = (_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d));
-    [
+    let mut words = [
         _mm512_unpacklo_epi64(ab, cd),
         _mm512_unpackhi_epi64(ab, cd),
         _mm512_unpacklo_epi64(ab_high, cd_high),
         _mm512_unpackhi_epi64(ab_high, cd_high),
-    ]
-    .map(|bytes| {
-        let turned = transposed(_mm512_permutexvar_epi8(load512(&UNJOIN_8), bytes));
-        _mm512_permutexvar_epi8(load512(&UNSPLIT_8), turned)
-    })
+    ];
+    for vector in &mut words {
+        let turned = transposed(_mm512_permutexvar_epi8(load512(&UNJOIN_8), *vector));
+        *vector = _mm512_permutexvar_epi8(load512(&UNSPLIT_8), turned);
+    }
+    words
 }
 
 /// In each 64 bits: bit i of byte m of the result is bit m of byte 7 − i.
@@ -144,7 +150,7 @@ const fn unsplit<const B: usize>() -> Index {
     index
 }
 
-static REVERSED_EIGHTS: Index = split::<1>();
+const REVERSED_EIGHTS: Index = split::<1>();
 static SPLIT_2: Index = split::<2>();
 static SPLIT_4: Index = split::<4>();
 static SPLIT_8: Index = split::<8>();
