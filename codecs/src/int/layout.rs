@@ -169,9 +169,10 @@ fn patches_len<const B: usize>(header: &Header, codes: &[u8], planes: &[u8], blo
     len
 }
 
-/// Plane `index` of `planes`.
+/// Plane `index` of `planes`, which must have it.
+#[inline]
 pub(super) fn plane(planes: &[u8], index: usize) -> u32 {
-    u32::from_le_bytes([0, 1, 2, 3].map(|byte| planes[4 * index + byte]))
+    planes.as_chunks().0.get(index).map_or(0, |&bytes| u32::from_le_bytes(bytes))
 }
 
 /// Checks that the planes of the last block are zero past the last word.

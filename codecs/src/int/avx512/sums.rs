@@ -5,25 +5,41 @@
 
 use std::arch::x86_64::*;
 
-use super::vector::{add, lanes, permuted, permuted2, splat};
+use super::vector::{add, lanes, min, permuted, permuted2, splat, sub};
 use crate::cpu::{load512, load512_partial, store512_partial};
-
-/// From here on, vectors back, what was stored has reached the cache.
-const SETTLED: usize = 8;
 
 /// Adds to each word the word `lag` before it, which has been changed itself; `before` lies before the first.
 #[target_feature(enable = "avx512vbmi,avx512vbmi2,avx512dq,avx512vl,bmi2")]
 pub(super) fn add_before<const B: usize>(words: &mut [[u8; B]], lag: usize, before: u64) {
     let before = splat::<B>(before);
-    if lag < lanes::<B>() {
-        let mut scan = Scan::<B>::new(lag, before);
-        each_vector(words, |_, differences| scan.next(differences));
-    } else if lag < SETTLED * lanes::<B>() {
-        let near = Near::<B>::new(lag, before);
-        each_vector(words, |done, differences| add::<B>(differences, near.words(done)));
-    } else {
-        each_vector(words, |done, differences| add::<B>(differences, done.before(lag, before)));
+    match lag / lanes::<B>() {
+        0 => {
+            let mut scan = Scan::<B>::new(lag, before);
+            each_vector(words, |_, differences| scan.next(differences));
+        }
+        1 => add_near::<B, 2>(words, lag, before),
+        2 => add_near::<B, 3>(words, lag, before),
+        3 => add_near::<B, 4>(words, lag, before),
+        4 => add_near::<B, 5>(words, lag, before),
+        _ => each_vector(words, |done, differences| add::<B>(differences, done.before(lag, before))),
     }
+}
+
+/// [`add_before`] for a lag of one vector to four.
+///
+/// The last `RECENT` vectors stay in registers: a load across two that have not reached the cache would wait.
+#[inline]
+#[target_feature(enable = "avx512vbmi,avx512vbmi2,bmi2")]
+fn add_near<const B: usize, const RECENT: usize>(words: &mut [[u8; B]], lag: usize, before: __m512i) {
+    let index = shift_index::<B>(lag % lanes::<B>());
+    let mut recent = [before; 5];
+    each_vector(words, |_, differences| {
+        let reached = permuted2::<B>(recent[5 - RECENT], index, recent[6 - RECENT]);
+        let words = add::<B>(differences, reached);
+        let [_, a, b, c, d] = recent;
+        recent = [a, b, c, d, words];
+        words
+    });
 }
 
 /// The vectors that have been changed already.
@@ -75,34 +91,6 @@ fn each_vector<const B: usize>(words: &mut [[u8; B]], mut change: impl FnMut(&Do
     }
 }
 
-/// A lag of one to a few vectors.
-///
-/// Words are put together from vectors as they were stored: a load across two that have not reached the cache
-/// waits for both.
-struct Near<const B: usize> {
-    /// The lag in words, rounded down and up to vectors.
-    lags: [usize; 2],
-    index: __m512i,
-    before: __m512i,
-}
-
-impl<const B: usize> Near<B> {
-    #[inline]
-    #[target_feature(enable = "avx512vbmi")]
-    fn new(lag: usize, before: __m512i) -> Self {
-        let rest = lag % lanes::<B>();
-        let lags = [lag - rest, (lag - rest) + lanes::<B>() * usize::from(rest > 0)];
-        Self { lags, index: shift_index::<B>(rest), before }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512vbmi")]
-    fn words(&self, done: &Done<B>) -> __m512i {
-        let [high, low] = [done.before(self.lags[0], self.before), done.before(self.lags[1], self.before)];
-        permuted2::<B>(low, self.index, high)
-    }
-}
-
 /// A lag shorter than a vector.
 struct Scan<const B: usize> {
     /// Lanes from `distance` on, and where each gets what lies that distance before it.
@@ -121,12 +109,19 @@ impl<const B: usize> Scan<B> {
         let mut steps = [(0, splat::<B>(0)); 6];
         let (mut used, mut distance) = (0, lag);
         while distance < lanes {
-            let index = lane_index::<B>(|lane| lane.wrapping_sub(distance) % lanes);
+            // Lanes count modulo the vector.
+            let index = sub::<B>(lane_numbers::<B>(), splat::<B>(distance as u64));
             steps[used] = (u64::MAX >> (64 - lanes) & u64::MAX << distance, index);
             used += 1;
             distance *= 2;
         }
-        let carry_index = lane_index::<B>(|lane| lanes - lag + lane % lag);
+        // Lane numbers modulo the lag: what can be taken off is, and what cannot becomes large.
+        let mut rest = lane_numbers::<B>();
+        while distance > lag {
+            distance /= 2;
+            rest = min::<B>(rest, sub::<B>(rest, splat::<B>(distance as u64)));
+        }
+        let carry_index = add::<B>(rest, splat::<B>((lanes - lag) as u64));
         Self { steps, used, carry_index, carry: before }
     }
 
@@ -148,20 +143,26 @@ impl<const B: usize> Scan<B> {
     }
 }
 
-/// A vector of lane numbers.
+/// The number of each lane.
 #[inline]
 #[target_feature(enable = "avx512bw")]
-fn lane_index<const B: usize>(number: impl Fn(usize) -> usize) -> __m512i {
+fn lane_numbers<const B: usize>() -> __m512i {
+    load512(const { &lane_bytes::<B>() })
+}
+
+const fn lane_bytes<const B: usize>() -> [u8; 64] {
     let mut bytes = [0; 64];
-    for (lane, place) in bytes.as_chunks_mut::<B>().0.iter_mut().enumerate() {
-        place[0] = number(lane) as u8;
+    let mut lane = 0;
+    while lane < lanes::<B>() {
+        bytes[lane * B] = lane as u8;
+        lane += 1;
     }
-    load512(&bytes)
+    bytes
 }
 
 /// Where in two neighbouring vectors the words lie that come `lag` before those of the second.
 #[inline]
 #[target_feature(enable = "avx512bw")]
 fn shift_index<const B: usize>(lag: usize) -> __m512i {
-    lane_index::<B>(|lane| lanes::<B>() + lane - lag)
+    add::<B>(lane_numbers::<B>(), splat::<B>((lanes::<B>() - lag) as u64))
 }
