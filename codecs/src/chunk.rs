@@ -67,6 +67,50 @@ pub enum ChunkError {
         /// The largest value with a meaning.
         most: u32,
     },
+    /// Run lengths that do not add up to the chunk.
+    #[error("the runs have {got} elements, the chunk {needed}")]
+    Runs {
+        /// Whole elements in the chunk.
+        needed: usize,
+        /// Elements in all runs.
+        got: usize,
+    },
+    /// A size that no entry has.
+    #[error("entry {entry}: size {size}, but no entry takes more than 128 bytes")]
+    EntrySize {
+        /// Index of the entry in the chunk.
+        entry: usize,
+        /// The size found.
+        size: u8,
+    },
+    /// An index that no plane has, or a run of more planes than are left.
+    #[error("entry {entry}: the code of plane {plane} has no meaning")]
+    EntryCode {
+        /// Index of the entry in the chunk.
+        entry: usize,
+        /// The plane that the code is for, or the first one.
+        plane: usize,
+    },
+    /// The codes and planes of an entry take more or fewer bytes than its size says.
+    #[error("entry {entry}: needs {needed} bits, its size says {got}")]
+    EntryBits {
+        /// Index of the entry in the chunk.
+        entry: usize,
+        /// What its codes and planes take in bits.
+        needed: usize,
+        /// Eight times its size.
+        got: usize,
+    },
+    /// The chunk is no zlib stream, or one of another length.
+    #[error("no zlib stream of {needed} raw bytes: it ends or breaks at byte {offset}, after {got}")]
+    Stream {
+        /// How far it was read.
+        offset: usize,
+        /// The length asked for in bytes.
+        needed: usize,
+        /// How many raw bytes it gave.
+        got: usize,
+    },
 }
 
 /// Lays sections one after the other into a chunk.

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use crate::chunk::ChunkError;
 use crate::{Algorithm, Cpu, Element};
-use crate::{bdi, cpackz, fpc, int, line, xp, zvc};
+use crate::{bdi, bpc, cpackz, deflate, fpc, int, line, rle, xp, zvc};
 
 /// Turns one chunk of raw bytes into coded bytes and back, without loss.
 ///
@@ -59,6 +59,9 @@ fn table(cpu: Cpu) -> CodecTable {
         Box::new(fpc::Fpc::on(cpu)),
         Box::new(cpackz::CpackZ::on(cpu)),
         Box::new(zvc::Zvc::on(cpu)),
+        Box::new(rle::Rle::on(cpu)),
+        Box::new(deflate::Deflate),
+        Box::new(bpc::Bpc::on(cpu)),
         Box::new(xp::Xp::on(cpu)),
         Box::new(int::Int::on(cpu)),
     ]

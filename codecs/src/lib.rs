@@ -26,7 +26,9 @@
 //! | [`frame`] | header, chunk table, encode, decode |
 //! | [`mod@line`] | the 64-byte line and what the line codecs share |
 //! | [`bdi`], [`fpc`], [`cpackz`] | line codecs: 64-byte lines, sizes in bits per line |
-//! | [`zvc`] | zero-value compression by element |
+//! | [`zvc`], [`rle`] | zero-value compression by element, and run lengths of zero elements |
+//! | [`bpc`] | bit-plane compression of 128-byte entries |
+//! | [`deflate`] | zlib format, for reference |
 //! | [`xp`] | float exponents in few bits |
 //! | [`int`] | integers, indices and fields |
 
@@ -35,16 +37,19 @@ compile_error!("mgcomp runs on little-endian 64-bit targets only");
 
 mod algorithm;
 pub mod bdi;
+pub mod bpc;
 mod chunk;
 mod codec;
 pub mod cpackz;
 mod cpu;
+pub mod deflate;
 mod element;
 pub mod fpc;
 pub mod frame;
 pub mod int;
 pub mod line;
 mod packed;
+pub mod rle;
 mod set;
 pub mod xp;
 pub mod zvc;

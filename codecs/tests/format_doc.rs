@@ -101,6 +101,9 @@ fn the_worst_cases_are_those_of_the_text() {
                 (Algorithm::Fpc, 2 * lines.div_ceil(8) + 7 + 64 * lines),
                 (Algorithm::CpackZ, 2 * lines.div_ceil(8) + 6 + 64 * lines),
                 (Algorithm::Zvc, 8 * elements.div_ceil(64) + len),
+                (Algorithm::Rle, (4 + elements.div_ceil(128)).next_multiple_of(width) + len),
+                (Algorithm::Deflate, (6 + 5 * len.div_ceil(65_535) + len).max(11)),
+                (Algorithm::Bpc, 129 * len.div_ceil(128)),
                 (Algorithm::Int, int),
             ];
             for (algorithm, worst) in expected {
@@ -108,8 +111,12 @@ fn the_worst_cases_are_those_of_the_text() {
                 let coded_len = codec.chunk_len(element, &incompressible[..len]);
                 let label = format!("{algorithm} {element} {len}: {coded_len} bytes, {worst} in the text");
                 assert!(coded_len <= worst, "{label}");
-                // Short lines and blocks can take less.
-                let whole = if algorithm == Algorithm::Int { 32 * width } else { 64 };
+                // Short lines, entries and blocks can take less.
+                let whole = match algorithm {
+                    Algorithm::Int => 32 * width,
+                    Algorithm::Bpc => 128,
+                    _ => 64,
+                };
                 assert!(len % whole != 0 || worst <= coded_len + 16, "{label}");
                 assert!(worst <= codec.max_chunk_len(element, len), "{label}");
             }
