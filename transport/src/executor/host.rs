@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn algorithms_without_a_codec_are_refused() {
         let payload = Payload::from_bytes(Bytes::from_static(b"MG"));
-        let result = decode(payload, Algorithm::Deflate, 2);
+        let result = decode(payload, Algorithm::Ibp, 2);
         assert_eq!(result, Err((Status::UnsupportedAlgorithm, vec![0xee; 2])));
     }
 
@@ -268,7 +268,7 @@ mod tests {
         else {
             panic!("no estimates")
         };
-        // Two zero lines: 512, 4, 3 and 2 bits each; ZVC has no lines.
+        // Two zero lines: 512, 4, 3 and 2 bits each; the others have no lines.
         let bits: Vec<_> = estimates.iter().map(|e| e.bits).collect();
         assert_eq!(bits, [1024, 8, 6, 4]);
     }
