@@ -60,6 +60,11 @@ impl Codec for Deflate {
         if compress(raw, |bytes| len += bytes.len()) { len } else { stored_len(raw.len()) }
     }
 
+    fn overhead_len(&self, _: Element) -> usize {
+        // Header, checksum, and the lengths of a block's codes, which are about this long for bytes of all values.
+        64
+    }
+
     fn decode_chunk(&self, _: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
         let flags = inflate_flags::TINFL_FLAG_PARSE_ZLIB_HEADER
             | inflate_flags::TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;

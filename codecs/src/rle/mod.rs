@@ -110,6 +110,10 @@ impl Codec for Rle {
         }
     }
 
+    fn overhead_len(&self, _: Element) -> usize {
+        COUNT_LEN
+    }
+
     fn decode_chunk(&self, element: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
         match element.width_bytes() {
             1 => self.decode::<1>(coded, raw),
