@@ -2,12 +2,34 @@
 
 mod common;
 
-use common::{Random, assert_chunk, codec_of, data, decode_chunk, encode_chunk};
+use common::{Random, codec_of, data, encode_chunk, hex};
 use mgcomp_codecs::bpc::{Entry, entry_bits};
-use mgcomp_codecs::{Algorithm, ChunkError, Element};
+use mgcomp_codecs::{Algorithm, ChunkError, Cpu, Element, codec_on};
 use proptest::prelude::*;
 
 type Words = [u32; 32];
+
+/// Decodes on every instruction set; all must say the same.
+#[track_caller]
+fn decode(stored: &[u8], raw_len: usize) -> Result<Vec<u8>, ChunkError> {
+    let on = |cpu| common::decode_chunk(codec_on(cpu, Algorithm::Bpc).unwrap(), Element::U8, stored, raw_len);
+    let portable = on(Cpu::Portable);
+    for cpu in Cpu::available() {
+        assert_eq!(on(cpu), portable, "{} {}", cpu.isa(), hex(stored));
+    }
+    portable
+}
+
+/// Checks on every instruction set that `raw` is stored as exactly `stored`, and back.
+#[track_caller]
+fn assert_chunk(raw: &[u8], stored: &[u8]) {
+    for cpu in Cpu::available() {
+        let codec = codec_on(cpu, Algorithm::Bpc).unwrap();
+        assert_eq!(hex(&encode_chunk(codec, Element::U8, raw)), hex(stored), "{}", cpu.isa());
+        assert_eq!(codec.chunk_len(Element::U8, raw), stored.len(), "{}", cpu.isa());
+    }
+    assert_eq!(decode(stored, raw.len()).as_deref(), Ok(raw));
+}
 
 fn entry_of(words: &Words) -> Entry {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -37,17 +59,17 @@ fn assert_bits(words: &Words, bits: &str) {
     let entry = entry_of(words);
     assert_eq!(entry_bits(&entry) as usize, count, "{words:08x?}");
     let string = bytes_of(bits);
-    assert_chunk(Algorithm::Bpc, Element::U8, &entry, &[&[string.len() as u8], &string[..]].concat());
+    assert_chunk(&entry, &[&[string.len() as u8], &string[..]].concat());
 }
 
 #[test]
 fn an_entry_of_zeros_takes_its_size_alone() {
     assert_eq!(entry_bits(&[0; 128]), 3 + 7);
-    assert_chunk(Algorithm::Bpc, Element::U32, &[0; 256], &[0, 0]);
-    assert_chunk(Algorithm::Bpc, Element::U32, &[0; 1], &[0]);
+    assert_chunk(&[0; 256], &[0, 0]);
+    assert_chunk(&[0; 1], &[0]);
     // Its codes would be these, and a decoder takes them as well.
     let stored = [&[2], &bytes_of("000 01 11111")[..]].concat();
-    assert_eq!(decode_chunk(codec_of(Algorithm::Bpc), Element::U8, &stored, 128), Ok(vec![0; 128]));
+    assert_eq!(decode(&stored, 128), Ok(vec![0; 128]));
 }
 
 #[test]
@@ -145,7 +167,7 @@ fn an_entry_that_would_take_128_bytes_is_raw() {
     let mut random = Random(40);
     let noise: Words = std::array::from_fn(|_| random.next() as u32);
     assert_eq!(entry_bits(&entry_of(&noise)), 1024);
-    assert_chunk(Algorithm::Bpc, Element::U8, &entry_of(&noise), &[&[128], &entry_of(&noise)[..]].concat());
+    assert_chunk(&entry_of(&noise), &[&[128], &entry_of(&noise)[..]].concat());
     // Of a plane of 32 bits each and the first word's 33, a run at the top saves enough or not.
     for planes in 0..33 {
         let words =
@@ -161,19 +183,18 @@ fn an_entry_that_would_take_128_bytes_is_raw() {
 fn a_partial_entry_is_filled_up_and_cut_off() {
     // The bytes 1, 0, 0: a word 1, then 31 zeros. One difference of -1: in all planes a one at 0.
     let stored = [&[3], &bytes_of("001 1000 00011 00000 01 01111")[..]].concat();
-    assert_chunk(Algorithm::Bpc, Element::U8, &[1, 0, 0], &stored);
+    assert_chunk(&[1, 0, 0], &stored);
     // A raw entry of which the chunk has 3 bytes: 125 are dropped.
     let mut stored = vec![128];
     stored.extend_from_slice(&[0xaa; 128]);
-    assert_eq!(decode_chunk(codec_of(Algorithm::Bpc), Element::U8, &stored, 3), Ok(vec![0xaa; 3]));
+    assert_eq!(decode(&stored, 3), Ok(vec![0xaa; 3]));
 }
 
 #[test]
 fn a_decoder_takes_costlier_codes() {
     let decode = |bits: &str| {
         let string = bytes_of(bits);
-        let stored = [&[string.len() as u8], &string[..]].concat();
-        decode_chunk(codec_of(Algorithm::Bpc), Element::U8, &stored, 128)
+        decode(&[&[string.len() as u8], &string[..]].concat(), 128)
     };
     let ones = Ok(entry_of(&[1; 32]).to_vec());
     // 1 in 8, 16 and 32 bits.
@@ -189,9 +210,7 @@ fn a_decoder_takes_costlier_codes() {
 
 #[test]
 fn each_way_in_which_a_chunk_can_be_wrong() {
-    let error = |stored: &[u8], raw_len| {
-        decode_chunk(codec_of(Algorithm::Bpc), Element::U8, stored, raw_len).unwrap_err()
-    };
+    let error = |stored: &[u8], raw_len| decode(stored, raw_len).unwrap_err();
     let coded = |bits: &str| {
         let string = bytes_of(bits);
         error(&[&[string.len() as u8], &string[..]].concat(), 128)
@@ -277,7 +296,7 @@ fn assert_reference(words: &Words) {
         string if string.len() >= 128 => entry.to_vec(),
         string => string,
     };
-    assert_chunk(Algorithm::Bpc, Element::U32, &entry, &[&[string.len() as u8], &string[..]].concat());
+    assert_chunk(&entry, &[&[string.len() as u8], &string[..]].concat());
 }
 
 #[test]
@@ -331,5 +350,40 @@ proptest! {
     #[test]
     fn any_words_equal_the_reference(words in words()) {
         assert_reference(&words);
+    }
+}
+
+#[test]
+fn chunks_of_any_length_are_the_same_everywhere() {
+    let mut random = Random(43);
+    let portable = codec_on(Cpu::Portable, Algorithm::Bpc).unwrap();
+    for (_, fill) in data::KINDS {
+        for len in (0..400).chain([1023, 1024, 1025, 16_384]) {
+            let raw = fill(&mut random, len);
+            assert_chunk(&raw, &encode_chunk(portable, Element::U8, &raw));
+        }
+    }
+}
+
+/// Strings by chance and damaged ones: every instruction set says the same, which `decode` checks.
+#[test]
+fn wrong_entries_are_wrong_everywhere() {
+    let mut random = Random(42);
+    let raw: Vec<u8> = data::KINDS.iter().flat_map(|(_, fill)| fill(&mut random, 512)).collect();
+    let coded = encode_chunk(codec_of(Algorithm::Bpc), Element::U8, &raw);
+    let mut errors = 0;
+    for _ in 0..20_000 {
+        let mut damaged = coded.clone();
+        for _ in 0..=random.below(3) {
+            damaged[random.below(coded.len())] ^= 1 << random.below(8);
+        }
+        errors += usize::from(decode(&damaged, raw.len()).is_err());
+    }
+    assert!((1_000..20_000).contains(&errors), "{errors} errors");
+    for _ in 0..20_000 {
+        let size = 1 + random.below(127);
+        let density = 1 + random.below(8);
+        let string = (0..size).map(|_| if random.below(density) == 0 { random.next() as u8 } else { 0 });
+        let _ = decode(&std::iter::once(size as u8).chain(string).collect::<Vec<_>>(), 128);
     }
 }

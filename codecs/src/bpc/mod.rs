@@ -40,9 +40,13 @@
 //! # Source
 //! Kim et al., ISCA 2016; ISCA 2020 (buddy compression), which uses it for memory entries of 128 bytes.
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod portable;
 mod string;
 mod symbol;
+#[cfg(target_arch = "x86_64")]
+mod vector;
 
 use crate::chunk::{CHUNK_ALIGN, ChunkError};
 use crate::{Algorithm, Codec, Cpu, Element};
@@ -64,7 +68,6 @@ pub fn entry_bits(entry: &Entry) -> u32 {
 /// The BPC codec. Elements do not matter to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Bpc {
-    #[expect(dead_code, reason = "there is one back-end so far")]
     cpu: Cpu,
 }
 
@@ -96,14 +99,33 @@ impl Codec for Bpc {
     }
 
     fn encode_chunk(&self, _: Element, raw: &[u8], coded: &mut [u8]) -> usize {
-        portable::encode(raw, coded)
+        match self.cpu {
+            Cpu::Portable => portable::encode(raw, coded),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx2(_) => portable::encode(raw, coded),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(cpu) => avx512::encode(cpu, raw, coded),
+        }
     }
 
     fn chunk_len(&self, _: Element, raw: &[u8]) -> usize {
-        portable::chunk_len(raw)
+        match self.cpu {
+            Cpu::Portable => portable::chunk_len(raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx2(_) => portable::chunk_len(raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(cpu) => avx512::chunk_len(cpu, raw),
+        }
     }
 
     fn decode_chunk(&self, _: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
-        portable::decode(&portable::sections(coded, raw.len())?, raw)
+        let sections = portable::sections(coded, raw.len())?;
+        match self.cpu {
+            Cpu::Portable => portable::decode(&sections, raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx2(_) => portable::decode(&sections, raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(cpu) => avx512::decode(cpu, &sections, raw),
+        }
     }
 }
