@@ -111,6 +111,16 @@ pub enum ChunkError {
         /// How many raw bytes it gave.
         got: usize,
     },
+    /// A tensor names a cluster that the codebook has not.
+    #[error("tensor {tensor}: cluster {cluster}, but the codebook has {clusters}")]
+    Cluster {
+        /// Index of the tensor in the chunk.
+        tensor: usize,
+        /// The cluster found.
+        cluster: u8,
+        /// How many clusters the codebook has.
+        clusters: usize,
+    },
 }
 
 /// Lays sections one after the other into a chunk.
@@ -182,6 +192,11 @@ impl<'a> SectionReader<'a> {
         }
         let padding = self.take(extra)?;
         self.expect_zero(padding)
+    }
+
+    /// Everything from the next section on.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        &self.coded[self.offset..]
     }
 
     /// Where the next section starts.

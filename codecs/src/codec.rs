@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::chunk::ChunkError;
+use crate::ibp::CodebookSection;
 use crate::{Algorithm, Cpu, Element};
 use crate::{bdi, bpc, cpackz, deflate, fpc, int, line, rle, xp, zvc};
 
@@ -44,6 +45,42 @@ pub trait Codec: Send + Sync {
     /// # Errors
     /// [`ChunkError`] if `coded` is no code of `raw.len()` bytes. `raw` then holds anything.
     fn decode_chunk(&self, element: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError>;
+
+    /// As [`encode_chunk`](Codec::encode_chunk), for a chunk that starts `offset` bytes into its buffer:
+    /// some codecs know more of one place than of another.
+    fn encode_chunk_at(&self, _offset: u64, element: Element, raw: &[u8], coded: &mut [u8]) -> usize {
+        self.encode_chunk(element, raw, coded)
+    }
+
+    /// As [`chunk_len`](Codec::chunk_len), for a chunk that starts `offset` bytes into its buffer.
+    fn chunk_len_at(&self, _offset: u64, element: Element, raw: &[u8]) -> usize {
+        self.chunk_len(element, raw)
+    }
+
+    /// As [`decode_chunk`](Codec::decode_chunk), for a chunk that starts `offset` bytes into its buffer.
+    ///
+    /// # Errors
+    /// [`ChunkError`] if `coded` is no code of `raw.len()` bytes there. `raw` then holds anything.
+    fn decode_chunk_at(
+        &self,
+        _offset: u64,
+        element: Element,
+        coded: &[u8],
+        raw: &mut [u8],
+    ) -> Result<(), ChunkError> {
+        self.decode_chunk(element, coded, raw)
+    }
+
+    /// A codec of the same algorithm that has learnt from `raw` how to code it; `None` where there is nothing
+    /// to learn, or no gain.
+    fn fitted(&self, _element: Element, _raw: &[u8]) -> Option<Box<dyn Codec>> {
+        None
+    }
+
+    /// What a frame must name or carry so that a reader can decode the chunks of this codec.
+    fn codebook(&self) -> Option<CodebookSection> {
+        None
+    }
 }
 
 type CodecTable = Vec<Box<dyn Codec>>;

@@ -29,6 +29,7 @@
 //! | [`zvc`], [`rle`] | zero-value compression by element, and run lengths of zero elements |
 //! | [`bpc`] | bit-plane compression of 128-byte entries |
 //! | [`deflate`] | zlib format, for reference |
+//! | [`ibp`] | invariant bit packing with a codebook, and tables of packed tensors |
 //! | [`xp`] | float exponents in few bits |
 //! | [`int`] | integers, indices and fields |
 
@@ -46,6 +47,7 @@ pub mod deflate;
 mod element;
 pub mod fpc;
 pub mod frame;
+pub mod ibp;
 pub mod int;
 pub mod line;
 mod packed;

@@ -1,0 +1,79 @@
+//! A codebook as it stands in a frame.
+
+use super::codebook::{Codebook, CodebookError, MAX_CODEBOOK_LEN};
+use crate::chunk::CHUNK_ALIGN;
+
+/// A codebook that a frame names, and carries or not.
+///
+/// ```text
+/// byte  0 .. 7          8 .. 15                                16 ..
+///       identity, u64   body length in bytes, u64; 0 = named   body, zeros up to a multiple of 16
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CodebookSection {
+    /// The reader is expected to have it.
+    Named(u64),
+    /// It is all there.
+    Carried(Codebook),
+}
+
+/// Length of what precedes the body in bytes.
+const HEADER_LEN: usize = 16;
+
+impl CodebookSection {
+    /// The identity of the codebook.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        match self {
+            Self::Named(id) => *id,
+            Self::Carried(codebook) => codebook.id(),
+        }
+    }
+
+    /// The section's bytes, a multiple of 16.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let body = match self {
+            Self::Named(_) => Vec::new(),
+            Self::Carried(codebook) => codebook.to_bytes(),
+        };
+        let mut bytes = Vec::with_capacity(HEADER_LEN + body.len().next_multiple_of(CHUNK_ALIGN));
+        bytes.extend_from_slice(&self.id().to_le_bytes());
+        bytes.extend_from_slice(&(body.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(&body);
+        bytes.resize(bytes.len().next_multiple_of(CHUNK_ALIGN), 0);
+        bytes
+    }
+
+    /// Reads the section at the front of `bytes`; returns it and its length in bytes.
+    ///
+    /// # Errors
+    /// [`CodebookError`]; its offsets count from the front of the section or of the body in it.
+    pub fn parse(bytes: &[u8]) -> Result<(Self, usize), CodebookError> {
+        let truncated = |needed| CodebookError::Truncated { needed, got: bytes.len() };
+        let (header, rest) = bytes.split_first_chunk::<HEADER_LEN>().ok_or(truncated(HEADER_LEN))?;
+        let [id, body_len] = [0, 8].map(|at| u64::from_le_bytes(std::array::from_fn(|i| header[at + i])));
+        if id == 0 {
+            return Err(CodebookError::Empty);
+        }
+        if body_len > MAX_CODEBOOK_LEN as u64 {
+            return Err(CodebookError::TooLong { got: body_len });
+        }
+        let end = HEADER_LEN + body_len as usize;
+        let len = end.next_multiple_of(CHUNK_ALIGN);
+        if bytes.len() < len {
+            return Err(truncated(len));
+        }
+        if let Some(i) = bytes[end..len].iter().position(|&byte| byte != 0) {
+            return Err(CodebookError::Padding { offset: end + i, got: bytes[end + i] });
+        }
+        if body_len == 0 {
+            return Ok((Self::Named(id), len));
+        }
+        let codebook = Codebook::parse(&rest[..body_len as usize])?;
+        if codebook.id() != id {
+            return Err(CodebookError::Id { named: id, computed: codebook.id() });
+        }
+        Ok((Self::Carried(codebook), len))
+    }
+}
