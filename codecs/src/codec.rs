@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use crate::chunk::ChunkError;
 use crate::ibp::CodebookSection;
 use crate::{Algorithm, Cpu, Element};
-use crate::{bdi, bpc, cpackz, deflate, fpc, int, line, rle, xp, zvc};
+use crate::{bdi, bpc, cpackz, deflate, fpc, ibp, int, line, rle, xp, zvc};
 
 /// Turns one chunk of raw bytes into coded bytes and back, without loss.
 ///
@@ -99,6 +99,7 @@ fn table(cpu: Cpu) -> CodecTable {
         Box::new(rle::Rle::on(cpu)),
         Box::new(deflate::Deflate),
         Box::new(bpc::Bpc::on(cpu)),
+        Box::new(ibp::Ibp::on(cpu)),
         Box::new(xp::Xp::on(cpu)),
         Box::new(int::Int::on(cpu)),
     ]

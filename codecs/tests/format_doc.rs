@@ -5,9 +5,10 @@
 
 mod common;
 
-use common::{assert_chunk, hex};
+use common::{assert_chunk, decode_chunk, encode_chunk, hex};
 use mgcomp_codecs::frame::{self, ChunkSize, Frame, HEADER_LEN, Options};
-use mgcomp_codecs::{Algorithm, Element, codec, codecs};
+use mgcomp_codecs::ibp::{CodebookSection, Ibp};
+use mgcomp_codecs::{Algorithm, Codec, Cpu, Element, codec, codecs};
 
 const DOCUMENT: &str = include_str!("../../FORMAT.md");
 
@@ -40,10 +41,20 @@ fn the_raw_bytes_are_what_the_text_says() {
 #[test]
 fn the_chunks_are_what_the_codecs_write_and_read() {
     let raw = dump("raw");
-    for codec in codecs() {
-        let algorithm = codec.algorithm();
+    for algorithm in codecs().map(Codec::algorithm).filter(|&algorithm| algorithm != Algorithm::Ibp) {
         assert_chunk(algorithm, Element::U32, &raw, &dump(&format!("chunk {algorithm}")));
     }
+}
+
+#[test]
+fn the_chunk_with_a_codebook_is_what_the_codec_writes_and_reads() {
+    let (raw, stored) = (dump("raw"), dump("chunk ibp"));
+    let section = CodebookSection::parse(&dump("codebook ibp")).unwrap();
+    assert_eq!(hex(&section.to_bytes()), hex(&dump("codebook ibp")));
+    let CodebookSection::Carried(codebook) = section else { panic!("the codebook is only named") };
+    let codec = Ibp::with(Cpu::active(), codebook).unwrap();
+    assert_eq!(hex(&encode_chunk(&codec, Element::U32, &raw)), hex(&stored));
+    assert_eq!(decode_chunk(&codec, Element::U32, &stored, raw.len()), Ok(raw));
 }
 
 #[test]
@@ -105,6 +116,8 @@ fn the_worst_cases_are_those_of_the_text() {
                 (Algorithm::Deflate, (6 + 5 * len.div_ceil(65_535) + len).max(11)),
                 (Algorithm::Bpc, 129 * len.div_ceil(128)),
                 (Algorithm::Int, int),
+                // Without a codebook: granules of 8 bytes, and no clusters.
+                (Algorithm::Ibp, (len / 8).div_ceil(8) + len),
             ];
             for (algorithm, worst) in expected {
                 let codec = codec(algorithm).unwrap();

@@ -109,7 +109,7 @@ fn a_damaged_frame_without_checksums_is_an_error_or_has_its_raw_length() {
 fn every_single_bit_flip_under_checksums_is_noticed_or_harmless() {
     let raw = sample();
     for (algorithm, frame) in sample_frames(true) {
-        let table_end = Frame::parse(&frame).unwrap().header().chunks_offset();
+        let table_end = Frame::parse(&frame).unwrap().header().table_end();
         for bit in 0..8 * frame.len() {
             let mut damaged = frame.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
@@ -139,6 +139,7 @@ fn random_bytes_are_no_frame() {
                 algorithm: codecs().nth(round % codecs().count()).unwrap().algorithm(),
                 element: ELEMENTS[round / 4 % 4],
                 checksum: round % 3 == 0,
+                codebook: round % 5 == 0,
                 chunk_size: ChunkSize::SMALL,
                 raw_len: random.below(9_000) as u64,
             };

@@ -28,7 +28,7 @@ pub fn shorten_last_chunk(frame: &[u8]) -> Vec<Vec<u8>> {
     let units = parsed.chunk(chunks - 1).stored.len() / UNIT;
     let shorten = |missing: usize| {
         let mut short = frame[..frame.len() - missing * UNIT].to_vec();
-        let end = (short.len() - parsed.header().chunks_offset()) / UNIT;
+        let end = (short.len() - parsed.chunks_offset()) / UNIT;
         short[entry..entry + 4].copy_from_slice(&(end as u32).to_le_bytes());
         short
     };

@@ -1,15 +1,22 @@
 //! Reading frames. Nothing in a frame is trusted before it was checked.
 
 use super::read::Reader;
+use std::sync::Arc;
+
 use super::{FrameError, HEADER_LEN, Header, UNIT, crc32c};
+use crate::ibp::{Codebook, CodebookSection, Ibp};
 use crate::{Codec, Cpu, codec_on};
 
-/// A frame whose header and chunk table hold together; its chunks are checked when they are decoded.
-#[derive(Clone, Copy, Debug)]
+/// A frame whose header, chunk table and codebook hold together; its chunks are checked when they are decoded.
+#[derive(Clone, Debug)]
 pub struct Frame<'a> {
     header: Header,
     bytes: &'a [u8],
     cpu: Cpu,
+    chunks_offset: usize,
+    codebook: Option<CodebookSection>,
+    /// The codec that knows the codebook.
+    fitted: Option<Arc<Ibp>>,
 }
 
 /// Where one chunk lies and what the table says of it.
@@ -43,17 +50,28 @@ impl<'a> Frame<'a> {
     pub fn parse(bytes: &'a [u8]) -> Result<Self, FrameError> {
         let header = Header::parse(bytes)?;
         let got = bytes.len() as u64;
-        let table_end = header.chunks_offset();
+        let table_end = header.table_end();
         if bytes.len() < table_end {
             let needed = (table_end - HEADER_LEN) as u64;
             let offset = HEADER_LEN as u64;
             return Err(FrameError::Truncated { part: "chunk table", offset, needed, got: got - offset });
         }
-        let frame = Self { header, bytes, cpu: Cpu::active() };
+        let mut frame = Self {
+            header,
+            bytes,
+            cpu: Cpu::active(),
+            chunks_offset: table_end,
+            codebook: None,
+            fitted: None,
+        };
         frame.check_table_padding()?;
-        let end = (table_end + frame.check_table()? as usize * UNIT) as u64;
+        let units = frame.check_table()?;
+        if frame.header.codebook {
+            frame.take_codebook()?;
+        }
+        let end = (frame.chunks_offset + units as usize * UNIT) as u64;
         if got < end {
-            let offset = table_end as u64;
+            let offset = frame.chunks_offset as u64;
             return Err(FrameError::Truncated {
                 part: "chunks",
                 offset,
@@ -69,8 +87,37 @@ impl<'a> Frame<'a> {
 
     /// The same frame, to be decoded on `cpu` instead of [`Cpu::active`].
     #[must_use]
-    pub const fn on(self, cpu: Cpu) -> Self {
-        Self { cpu, ..self }
+    pub fn on(mut self, cpu: Cpu) -> Self {
+        self.cpu = cpu;
+        // What was fitted before is right for any instruction set.
+        self.fitted = self.fitted.map(|codec| Arc::new(codec.on_other(cpu)));
+        self
+    }
+
+    /// The same frame, with the codebook that it only names.
+    ///
+    /// # Errors
+    /// [`FrameError::CodebookOther`] if it names another, or none; [`FrameError::Codebook`] if frames cannot
+    /// use this one.
+    pub fn with_codebook(mut self, codebook: &Codebook) -> Result<Self, FrameError> {
+        let (needed, given) = (self.codebook.as_ref().map_or(0, CodebookSection::id), codebook.id());
+        if needed != given {
+            return Err(FrameError::CodebookOther { needed, given });
+        }
+        self.fit(codebook.clone())?;
+        Ok(self)
+    }
+
+    /// The codebook that the frame names or carries.
+    #[must_use]
+    pub fn codebook(&self) -> Option<&CodebookSection> {
+        self.codebook.as_ref()
+    }
+
+    /// Where the first chunk starts, in bytes.
+    #[must_use]
+    pub fn chunks_offset(&self) -> usize {
+        self.chunks_offset
     }
 
     /// The header.
@@ -92,9 +139,8 @@ impl<'a> Frame<'a> {
     pub fn chunk(&self, index: usize) -> Chunk<'a> {
         assert!(index < self.header.chunks(), "chunk {index} of {}", self.header.chunks());
         let start = if index == 0 { 0 } else { self.end_units(index - 1) };
-        let chunks_offset = self.header.chunks_offset();
-        let offset = chunks_offset + start as usize * UNIT;
-        let end = chunks_offset + self.end_units(index) as usize * UNIT;
+        let offset = self.chunks_offset + start as usize * UNIT;
+        let end = self.chunks_offset + self.end_units(index) as usize * UNIT;
         Chunk {
             index,
             offset,
@@ -147,8 +193,9 @@ impl<'a> Frame<'a> {
             }
             raw.copy_from_slice(content);
         } else {
+            let place = index as u64 * self.header.chunk_size.bytes() as u64;
             self.codec()?
-                .decode_chunk(self.header.element, chunk.stored, raw)
+                .decode_chunk_at(place, self.header.element, chunk.stored, raw)
                 .map_err(|source| FrameError::Chunk { chunk: index, offset, source })?;
         }
         match chunk.checksum {
@@ -159,8 +206,46 @@ impl<'a> Frame<'a> {
         }
     }
 
-    fn codec(&self) -> Result<&'static dyn Codec, FrameError> {
+    fn codec(&self) -> Result<&dyn Codec, FrameError> {
+        match (&self.fitted, &self.codebook) {
+            (Some(codec), _) => return Ok(codec.as_ref()),
+            (None, Some(section)) => return Err(FrameError::CodebookMissing { id: section.id() }),
+            (None, None) => {}
+        }
         codec_on(self.cpu, self.header.algorithm).ok_or(FrameError::Unsupported(self.header.algorithm))
+    }
+
+    /// Reads the codebook, which starts where the table ends.
+    fn take_codebook(&mut self) -> Result<(), FrameError> {
+        let offset = self.chunks_offset as u64;
+        let bytes = &self.bytes[self.chunks_offset..];
+        let failed = |source| FrameError::Codebook { offset, source };
+        let truncated = |needed| {
+            let (part, needed, got) = ("codebook", needed as u64, bytes.len() as u64);
+            Err(FrameError::Truncated { part, offset, needed, got })
+        };
+        if bytes.len() < UNIT {
+            return truncated(UNIT);
+        }
+        let len = CodebookSection::len_of(bytes).map_err(failed)?;
+        if bytes.len() < len {
+            return truncated(len);
+        }
+        let section = CodebookSection::parse(bytes).map_err(failed)?;
+        if let CodebookSection::Carried(codebook) = &section {
+            self.fit(codebook.clone())?;
+        }
+        self.chunks_offset += len;
+        self.codebook = Some(section);
+        Ok(())
+    }
+
+    fn fit(&mut self, codebook: Codebook) -> Result<(), FrameError> {
+        let offset = self.header.table_end() as u64;
+        let codec =
+            Ibp::with(self.cpu, codebook).map_err(|source| FrameError::Codebook { offset, source })?;
+        self.fitted = Some(Arc::new(codec));
+        Ok(())
     }
 
     /// The u32 at byte `at` of entry `index`. The table is known to be there.
@@ -193,7 +278,7 @@ impl<'a> Frame<'a> {
 
     fn check_table_padding(&self) -> Result<(), FrameError> {
         let used = HEADER_LEN + self.header.chunks() * self.header.entry_len();
-        match self.bytes[used..self.header.chunks_offset()].iter().position(|&b| b != 0) {
+        match self.bytes[used..self.header.table_end()].iter().position(|&b| b != 0) {
             Some(i) => {
                 let offset = used + i;
                 Err(FrameError::Reserved { offset: offset as u64, got: self.bytes[offset] })

@@ -1,6 +1,7 @@
 //! What can be wrong with a frame.
 
 use crate::chunk::ChunkError;
+use crate::ibp::CodebookError;
 use crate::{Algorithm, UnknownAlgorithm, UnknownElement};
 
 /// Why bytes are not a frame of this version. Offsets count from the frame's first byte.
@@ -95,6 +96,28 @@ pub enum FrameError {
         end: u32,
         /// The most units that a chunk of its raw length takes.
         limit: u32,
+    },
+    /// The codebook cannot be what it says.
+    #[error("codebook at byte {offset}: {source}")]
+    Codebook {
+        /// Where it starts.
+        offset: u64,
+        /// What is wrong with it.
+        source: CodebookError,
+    },
+    /// The frame only names its codebook, and the caller has not given it.
+    #[error("codebook {id:#018x} is needed to decode the chunks; the frame only names it")]
+    CodebookMissing {
+        /// The codebook's identity.
+        id: u64,
+    },
+    /// The caller has given a codebook that is not the one that the frame names.
+    #[error("codebook {given:#018x} was given, but the frame needs {needed:#018x}")]
+    CodebookOther {
+        /// The identity that the frame names; 0 if it needs none.
+        needed: u64,
+        /// The identity of the codebook given.
+        given: u64,
     },
     /// A chunk is no code of its raw length.
     #[error("chunk {chunk} at byte {offset}: {source}")]

@@ -1,6 +1,7 @@
 //! How long a frame would be, without writing it.
 
-use super::{Header, Options, UNIT};
+use super::write::Plan;
+use super::{Options, UNIT};
 use crate::line::LINE_LEN;
 use crate::{Codec, Element};
 
@@ -12,10 +13,12 @@ const PIECES: (usize, usize) = (4, 4096);
 /// The length in bytes of the frame that [`encode`](super::encode) would write: every chunk is looked at.
 #[must_use]
 pub fn frame_len(codec: &dyn Codec, element: Element, raw: &[u8], options: Options) -> u64 {
-    let coded_units = |chunk: &[u8]| codec.chunk_len(element, chunk).div_ceil(UNIT);
-    let chunks = raw.chunks(options.chunk_size.bytes());
-    let units: usize = chunks.map(|chunk| coded_units(chunk).min(chunk.len().div_ceil(UNIT))).sum();
-    front_len(codec, element, raw, options) + (units * UNIT) as u64
+    exact_len(&Plan::of(codec, element, raw, options))
+}
+
+fn exact_len(plan: &Plan<'_>) -> u64 {
+    let units: usize = plan.chunks().map(|(offset, chunk)| plan.chunk_units(offset, chunk)).sum();
+    (plan.chunks_offset() + units * UNIT) as u64
 }
 
 /// About the length in bytes of the frame that [`encode`](super::encode) would write, from a sample of pieces
@@ -26,28 +29,29 @@ pub fn frame_len(codec: &dyn Codec, element: Element, raw: &[u8], options: Optio
 /// changes along it, an estimate of 1 MiB rests on four places.
 #[must_use]
 pub fn estimated_frame_len(codec: &dyn Codec, element: Element, raw: &[u8], options: Options) -> u64 {
+    let plan = Plan::of(codec, element, raw, options);
     // What a chunk costs beyond its data: it is paid per chunk, not per piece.
     let overhead_len = codec.overhead_len(element);
     let piece_len = piece_len(overhead_len, raw.len());
     let pieces = (raw.len() / SAMPLED_PART / piece_len).clamp(PIECES.0, PIECES.1);
     let part_len = raw.len() / pieces / LINE_LEN * LINE_LEN;
     if part_len < 8 * piece_len {
-        return frame_len(codec, element, raw, options);
+        return exact_len(&plan);
     }
     let mut places = Places(0);
     let mut sampled = 0;
-    for part in raw.chunks_exact(part_len).take(pieces) {
+    for (index, part) in raw.chunks_exact(part_len).take(pieces).enumerate() {
         let lines = (part_len - piece_len) / LINE_LEN;
         let start = (places.next() % (lines as u64 + 1)) as usize * LINE_LEN;
         let piece = &part[start..start + piece_len];
-        let coded_len = codec.chunk_len(element, piece).saturating_sub(overhead_len);
-        sampled += coded_len.min(piece_len) as u64;
+        let coded_len = plan.coded_len((index * part_len + start) as u64, piece).unwrap_or(piece_len);
+        sampled += coded_len.saturating_sub(overhead_len).min(piece_len) as u64;
     }
     let chunks = raw.len().div_ceil(options.chunk_size.bytes()) as u64;
     // On average half a unit of padding ends a chunk.
     let data_len =
         sampled * raw.len() as u64 / (pieces * piece_len) as u64 + chunks * (overhead_len + UNIT / 2) as u64;
-    front_len(codec, element, raw, options) + data_len.min(raw.len().next_multiple_of(UNIT) as u64)
+    plan.chunks_offset() as u64 + data_len.min(raw.len().next_multiple_of(UNIT) as u64)
 }
 
 /// Codecs that look at one line at a time need no long pieces, so they get many. The others fit tables and
@@ -58,14 +62,6 @@ const fn piece_len(overhead_len: usize, raw_len: usize) -> usize {
         (_, ..0x100_0000) => 4 << 10,
         _ => 16 << 10,
     }
-}
-
-/// Header and table.
-fn front_len(codec: &dyn Codec, element: Element, raw: &[u8], options: Options) -> u64 {
-    let Options { chunk_size, checksum } = options;
-    let header =
-        Header { algorithm: codec.algorithm(), element, checksum, chunk_size, raw_len: raw.len() as u64 };
-    header.chunks_offset() as u64
 }
 
 /// SplitMix64 from a fixed seed: scattered numbers, the same every time.

@@ -19,6 +19,8 @@ pub const VERSION: u8 = 0;
 
 /// Flag: every table entry carries the CRC32C of its chunk's raw bytes.
 const FLAG_CHECKSUM: u8 = 1;
+/// Flag: a codebook stands between table and chunks.
+const FLAG_CODEBOOK: u8 = 2;
 
 /// How many raw bytes each chunk but the last holds: a power of two from 4 KiB to 64 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,6 +70,8 @@ pub struct Header {
     pub element: Element,
     /// Whether table entries carry checksums.
     pub checksum: bool,
+    /// Whether a codebook is named or carried, without which chunks cannot be decoded.
+    pub codebook: bool,
     /// Raw bytes per chunk.
     pub chunk_size: ChunkSize,
     /// Raw bytes in all.
@@ -83,7 +87,8 @@ impl Header {
         bytes[2] = VERSION;
         bytes[3] = self.algorithm.number();
         bytes[4] = self.element.number();
-        bytes[5] = if self.checksum { FLAG_CHECKSUM } else { 0 };
+        let flags = [(self.checksum, FLAG_CHECKSUM), (self.codebook, FLAG_CODEBOOK)];
+        bytes[5] = flags.iter().map(|&(set, flag)| if set { flag } else { 0 }).sum();
         bytes[6] = self.chunk_size.log2;
         bytes[8..].copy_from_slice(&self.raw_len.to_le_bytes());
         bytes
@@ -112,7 +117,8 @@ impl Header {
             return Err(FrameError::Unsupported(algorithm));
         }
         let element = Element::try_from(element).map_err(FrameError::UnknownElement)?;
-        if flags & !FLAG_CHECKSUM != 0 {
+        let codebook = if algorithm == Algorithm::Ibp { FLAG_CODEBOOK } else { 0 };
+        if flags & !(FLAG_CHECKSUM | codebook) != 0 {
             return Err(FrameError::Flags(flags));
         }
         let chunk_size = ChunkSize::from_log2(chunk_log2).ok_or(FrameError::ChunkSize(chunk_log2))?;
@@ -123,7 +129,8 @@ impl Header {
         if raw_len > MAX_RAW_LEN {
             return Err(FrameError::RawLength { got: raw_len, limit: MAX_RAW_LEN });
         }
-        Ok(Self { algorithm, element, checksum: flags & FLAG_CHECKSUM != 0, chunk_size, raw_len })
+        let [checksum, codebook] = [FLAG_CHECKSUM, FLAG_CODEBOOK].map(|flag| flags & flag != 0);
+        Ok(Self { algorithm, element, checksum, codebook, chunk_size, raw_len })
     }
 
     /// How many chunks the frame has.
@@ -144,9 +151,9 @@ impl Header {
         if self.checksum { 8 } else { 4 }
     }
 
-    /// Where the first chunk starts, in bytes.
+    /// Where the chunk table ends, in bytes: there starts the codebook or, without one, the first chunk.
     #[must_use]
-    pub fn chunks_offset(&self) -> usize {
+    pub fn table_end(&self) -> usize {
         HEADER_LEN + super::table_len(self.chunks(), self.entry_len())
     }
 }

@@ -21,10 +21,20 @@ const SPINS: usize = 2000;
 
 /// What is to be framed, and how.
 pub(super) struct Plan<'a> {
-    codec: &'a dyn Codec,
+    coder: Coder<'a>,
     raw: &'a [u8],
     header: Header,
     options: Options,
+    /// What follows the table: the codebook, if there is one.
+    codebook: Vec<u8>,
+}
+
+/// What codes the chunks.
+enum Coder<'a> {
+    Given(&'a dyn Codec),
+    Fitted(Box<dyn Codec>),
+    /// Nothing: what the codec saves is less than its codebook takes. All chunks are stored raw.
+    None,
 }
 
 impl<'a> Plan<'a> {
@@ -38,19 +48,70 @@ impl<'a> Plan<'a> {
         if raw_len > MAX_RAW_LEN {
             return Err(FrameError::RawLength { got: raw_len, limit: MAX_RAW_LEN });
         }
+        Ok(Self::of(codec, element, raw, options))
+    }
+
+    /// The same for a buffer that no frame could hold, perhaps.
+    pub(super) fn of(codec: &'a dyn Codec, element: Element, raw: &'a [u8], options: Options) -> Self {
         let Options { chunk_size, checksum } = options;
-        let header = Header { algorithm: codec.algorithm(), element, checksum, chunk_size, raw_len };
-        Ok(Self { codec, raw, header, options })
+        let raw_len = raw.len() as u64;
+        let coder = codec.fitted(element, raw).map_or(Coder::Given(codec), Coder::Fitted);
+        let codebook = coder.codec().and_then(Codec::codebook).map(|section| section.to_bytes());
+        let (algorithm, has_codebook) = (codec.algorithm(), codebook.is_some());
+        let header = Header { algorithm, element, checksum, codebook: has_codebook, chunk_size, raw_len };
+        let plan = Self { coder, raw, header, options, codebook: codebook.unwrap_or_default() };
+        if plan.saves_codebook() { plan } else { plan.without_codebook() }
+    }
+
+    /// Whether the chunks save as much as the codebook takes, so that no frame is longer than one of raw
+    /// chunks. Mostly the first chunk settles it.
+    fn saves_codebook(&self) -> bool {
+        let mut left = self.codebook.len() / UNIT;
+        let mut chunks = self.chunks();
+        while left > 0 {
+            let Some((offset, chunk)) = chunks.next() else { return false };
+            let raw_units = chunk.len().div_ceil(UNIT);
+            left = left.saturating_sub(raw_units - self.chunk_units(offset, chunk));
+        }
+        true
+    }
+
+    fn without_codebook(self) -> Self {
+        let header = Header { codebook: false, ..self.header };
+        Self { coder: Coder::None, header, codebook: Vec::new(), ..self }
+    }
+
+    /// The chunks, each with its place in the buffer.
+    pub(super) fn chunks(&self) -> impl Iterator<Item = (u64, &'a [u8])> {
+        let chunk_len = self.header.chunk_size.bytes();
+        self.raw.chunks(chunk_len).enumerate().map(move |(index, chunk)| ((index * chunk_len) as u64, chunk))
+    }
+
+    /// Units that a chunk takes, coded or raw.
+    pub(super) fn chunk_units(&self, offset: u64, raw: &[u8]) -> usize {
+        let raw_units = raw.len().div_ceil(UNIT);
+        raw_units.min(self.coded_len(offset, raw).map_or(raw_units, |len| len.div_ceil(UNIT)))
+    }
+
+    /// Bytes of the code of what starts `offset` bytes into the buffer; `None` if nothing is coded.
+    pub(super) fn coded_len(&self, offset: u64, raw: &[u8]) -> Option<usize> {
+        self.coder.codec().map(|codec| codec.chunk_len_at(offset, self.header.element, raw))
+    }
+
+    /// Where the first chunk starts, in bytes.
+    pub(super) fn chunks_offset(&self) -> usize {
+        self.header.table_end() + self.codebook.len()
     }
 
     /// Appends the frame to `frame`, chunk after chunk.
     pub(super) fn append_to(&self, frame: &mut Vec<u8>, progress: &(dyn Fn(u64) + Sync)) {
         frame.extend_from_slice(&self.header.to_bytes());
-        frame.resize(self.header.chunks_offset(), 0);
+        frame.resize(self.header.table_end(), 0);
+        frame.extend_from_slice(&self.codebook);
         let mut stage = vec![0; self.chunk_room()];
         let (mut end_units, mut done) = (0, 0);
-        for (index, raw) in self.raw.chunks(self.header.chunk_size.bytes()).enumerate() {
-            let units = self.write_chunk(raw, &mut stage);
+        for (index, (offset, raw)) in self.chunks().enumerate() {
+            let units = self.write_chunk(offset, raw, &mut stage);
             frame.extend_from_slice(&stage[..units as usize * UNIT]);
             end_units += units;
             let at = HEADER_LEN + index * self.header.entry_len();
@@ -64,13 +125,18 @@ impl<'a> Plan<'a> {
     /// Room for one chunk's code or, where it does not compress, its raw bytes.
     fn chunk_room(&self) -> usize {
         let raw_len = self.header.chunk_size.bytes().min(self.raw.len());
-        self.codec.max_chunk_len(self.header.element, raw_len).max(raw_len.next_multiple_of(UNIT))
+        let coded = self.coder.codec().map_or(0, |codec| codec.max_chunk_len(self.header.element, raw_len));
+        coded.max(raw_len.next_multiple_of(UNIT))
     }
 
-    /// Writes one chunk, coded or raw, whichever takes fewer units, to the front of `room`; returns its units.
-    fn write_chunk(&self, raw: &[u8], room: &mut [u8]) -> u32 {
+    /// Writes the chunk that starts `offset` bytes into the buffer, coded or raw, whichever takes fewer units,
+    /// to the front of `room`; returns its units.
+    fn write_chunk(&self, offset: u64, raw: &[u8], room: &mut [u8]) -> u32 {
         let raw_units = raw.len().div_ceil(UNIT);
-        let mut len = self.codec.encode_chunk(self.header.element, raw, room);
+        let mut len = match self.coder.codec() {
+            Some(codec) => codec.encode_chunk_at(offset, self.header.element, raw, room),
+            None => raw.len(),
+        };
         if len.div_ceil(UNIT) >= raw_units {
             room[..raw.len()].copy_from_slice(raw);
             len = raw.len();
@@ -78,6 +144,16 @@ impl<'a> Plan<'a> {
         let end = len.next_multiple_of(UNIT);
         room[len..end].fill(0);
         (end / UNIT) as u32
+    }
+}
+
+impl Coder<'_> {
+    fn codec(&self) -> Option<&dyn Codec> {
+        match self {
+            Self::Given(codec) => Some(*codec),
+            Self::Fitted(codec) => Some(codec.as_ref()),
+            Self::None => None,
+        }
     }
 }
 
@@ -117,8 +193,10 @@ impl<'a> Writer<'a> {
         if room.len() < needed {
             return Err(FrameError::Room { needed: needed as u64, got: room.len() as u64 });
         }
-        let (front, chunks) = room.split_at_mut(plan.header.chunks_offset());
-        let (header, table) = front.split_at_mut(HEADER_LEN);
+        let (front, chunks) = room.split_at_mut(plan.chunks_offset());
+        let (header, front) = front.split_at_mut(HEADER_LEN);
+        let (table, codebook) = front.split_at_mut(front.len() - plan.codebook.len());
+        codebook.copy_from_slice(&plan.codebook);
         header.copy_from_slice(&plan.header.to_bytes());
         let used = plan.header.chunks() * plan.header.entry_len();
         table[used..].fill(0);
@@ -149,9 +227,9 @@ impl<'a> Writer<'a> {
             let Some(rest) = self.plan.raw.get(start..).filter(|rest| !rest.is_empty()) else { return };
             let raw = &rest[..rest.len().min(self.batch_len)];
             if !self.streams && self.turn.load(Ordering::SeqCst) == batch {
-                self.write_in_place(raw);
+                self.write_in_place(start, raw);
                 self.pass_turn(batch);
-            } else if !self.write_staged(batch, raw, &mut stage) {
+            } else if !self.write_staged(batch, start, raw, &mut stage) {
                 return;
             }
             let done = self.done.fetch_add(raw.len() as u64, Ordering::Relaxed) + raw.len() as u64;
@@ -162,19 +240,22 @@ impl<'a> Writer<'a> {
     /// The length of the frame, once all work is done.
     pub(super) fn finish(self) -> usize {
         let unwritten = self.unwritten.into_inner().unwrap_or_else(PoisonError::into_inner);
-        self.plan.header.chunks_offset() + unwritten.end_units as usize * UNIT
+        self.plan.chunks_offset() + unwritten.end_units as usize * UNIT
     }
 
-    fn write_in_place(&self, raw: &[u8]) {
+    /// Writes a batch, which starts `start` bytes into the buffer, where it belongs.
+    fn write_in_place(&self, start: usize, raw: &[u8]) {
         let mut unwritten = self.unwritten();
         let chunk_room = self.plan.chunk_room();
-        for chunk in raw.chunks(self.plan.header.chunk_size.bytes()) {
+        let chunk_len = self.plan.header.chunk_size.bytes();
+        for (index, chunk) in raw.chunks(chunk_len).enumerate() {
+            let offset = (start + index * chunk_len) as u64;
             let units = if unwritten.chunks.len() >= chunk_room {
-                self.plan.write_chunk(chunk, unwritten.chunks)
+                self.plan.write_chunk(offset, chunk, unwritten.chunks)
             } else {
                 // The end of the room: enough for the code, but not for what the encoder asks.
                 let mut stage = vec![0; chunk_room];
-                let units = self.plan.write_chunk(chunk, &mut stage);
+                let units = self.plan.write_chunk(offset, chunk, &mut stage);
                 let len = units as usize * UNIT;
                 unwritten.chunks[..len].copy_from_slice(&stage[..len]);
                 units
@@ -185,8 +266,8 @@ impl<'a> Writer<'a> {
     }
 
     /// Encodes a batch aside and copies it to its place; `false` if its place will never be known.
-    fn write_staged(&self, batch: usize, raw: &[u8], stage: &mut Stage) -> bool {
-        stage.fill(self.plan, self.batch_len, raw);
+    fn write_staged(&self, batch: usize, start: usize, raw: &[u8], stage: &mut Stage) -> bool {
+        stage.fill(self.plan, self.batch_len, start, raw);
         if !self.wait_for_turn(batch) {
             return false;
         }
@@ -292,15 +373,17 @@ struct Stage {
 }
 
 impl Stage {
-    fn fill(&mut self, plan: &Plan<'_>, batch_len: usize, raw: &[u8]) {
+    fn fill(&mut self, plan: &Plan<'_>, batch_len: usize, start: usize, raw: &[u8]) {
         if self.bytes.is_empty() {
             // No chunk is stored in more units than its raw bytes, so only the last one needs more room.
             self.bytes = vec![0; batch_len.min(plan.raw.len().next_multiple_of(UNIT)) + plan.chunk_room()];
         }
         self.len = 0;
         self.entries.clear();
-        for chunk in raw.chunks(plan.header.chunk_size.bytes()) {
-            let units = plan.write_chunk(chunk, &mut self.bytes[self.len..]);
+        let chunk_len = plan.header.chunk_size.bytes();
+        for (index, chunk) in raw.chunks(chunk_len).enumerate() {
+            let offset = (start + index * chunk_len) as u64;
+            let units = plan.write_chunk(offset, chunk, &mut self.bytes[self.len..]);
             self.len += units as usize * UNIT;
             self.entries.push(Entry::of(chunk, units, &plan.header));
         }

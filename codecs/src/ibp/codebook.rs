@@ -71,7 +71,7 @@ const VERSION: u8 = 0;
 #[non_exhaustive]
 pub enum CodebookError {
     /// The body ends too early.
-    #[error("codebook truncated: {needed} bytes are needed, {got} are there")]
+    #[error("truncated: {needed} bytes are needed, {got} are there")]
     Truncated {
         /// Bytes that the codebook says it has.
         needed: usize,
@@ -79,7 +79,7 @@ pub enum CodebookError {
         got: usize,
     },
     /// Bytes follow the last cluster.
-    #[error("codebook too long: it ends at byte {end}, but {got} bytes are there")]
+    #[error("too long: it ends at byte {end}, but {got} bytes are there")]
     Trailing {
         /// Where the last cluster ends.
         end: usize,
@@ -87,13 +87,13 @@ pub enum CodebookError {
         got: usize,
     },
     /// A frame says that it carries a body longer than any codebook has.
-    #[error("a codebook of {got} bytes is over the limit of {MAX_CODEBOOK_LEN}")]
+    #[error("{got} bytes (byte 8) are over the limit of {MAX_CODEBOOK_LEN}")]
     TooLong {
         /// The length given in bytes.
         got: u64,
     },
     /// A version that this code does not know.
-    #[error("codebook version {0} (byte 0) is not supported; this is version 0")]
+    #[error("version {0} (byte 0) is not supported; this is version 0")]
     Version(u8),
     /// A granule of neither 4 nor 8 bytes.
     #[error("byte 1: granules of {0} bytes; 4 and 8 are possible")]

@@ -69,6 +69,11 @@ impl Ibp {
         Ok(Self { cpu, packer: Packer::on(cpu, codebook), carries: true })
     }
 
+    /// The same codec on another instruction set.
+    pub(crate) fn on_other(&self, cpu: Cpu) -> Self {
+        Self { cpu, packer: self.packer.on_other(cpu), carries: self.carries }
+    }
+
     /// The same codec for frames that only name the codebook: their readers must have it.
     #[must_use]
     pub fn naming(self) -> Self {

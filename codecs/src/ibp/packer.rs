@@ -2,6 +2,8 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::avx512;
+use std::sync::Arc;
+
 use super::bits::{Sink, Source};
 use super::codebook::Codebook;
 use super::plan::Plan;
@@ -24,7 +26,7 @@ use crate::chunk::{ChunkError, SectionReader};
 pub struct Packer {
     cpu: Cpu,
     codebook: Codebook,
-    plans: Vec<Plan>,
+    plans: Arc<[Plan]>,
 }
 
 /// How a tensor is stored. It stands beside the tensor, not in it.
@@ -54,6 +56,11 @@ impl Packer {
     pub fn on(cpu: Cpu, codebook: Codebook) -> Self {
         let plans = codebook.clusters().iter().map(|invariants| Plan::new(codebook.granule(), invariants));
         Self { cpu, plans: plans.collect(), codebook }
+    }
+
+    /// The same packer on another instruction set.
+    pub(super) fn on_other(&self, cpu: Cpu) -> Self {
+        Self { cpu, codebook: self.codebook.clone(), plans: Arc::clone(&self.plans) }
     }
 
     /// What it packs with.

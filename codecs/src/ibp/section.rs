@@ -45,35 +45,47 @@ impl CodebookSection {
         bytes
     }
 
-    /// Reads the section at the front of `bytes`; returns it and its length in bytes.
+    /// Length in bytes of the section at the front of `bytes`, which may not be all there.
+    ///
+    /// # Errors
+    /// [`CodebookError`] if it can be no codebook's, or not even its first 16 bytes are there.
+    pub fn len_of(bytes: &[u8]) -> Result<usize, CodebookError> {
+        let (_, body_len) = header_of(bytes)?;
+        Ok(HEADER_LEN + body_len.next_multiple_of(CHUNK_ALIGN))
+    }
+
+    /// Reads the section at the front of `bytes`.
     ///
     /// # Errors
     /// [`CodebookError`]; its offsets count from the front of the section or of the body in it.
-    pub fn parse(bytes: &[u8]) -> Result<(Self, usize), CodebookError> {
-        let truncated = |needed| CodebookError::Truncated { needed, got: bytes.len() };
-        let (header, rest) = bytes.split_first_chunk::<HEADER_LEN>().ok_or(truncated(HEADER_LEN))?;
-        let [id, body_len] = [0, 8].map(|at| u64::from_le_bytes(std::array::from_fn(|i| header[at + i])));
-        if id == 0 {
-            return Err(CodebookError::Empty);
-        }
-        if body_len > MAX_CODEBOOK_LEN as u64 {
-            return Err(CodebookError::TooLong { got: body_len });
-        }
-        let end = HEADER_LEN + body_len as usize;
-        let len = end.next_multiple_of(CHUNK_ALIGN);
-        if bytes.len() < len {
-            return Err(truncated(len));
-        }
-        if let Some(i) = bytes[end..len].iter().position(|&byte| byte != 0) {
-            return Err(CodebookError::Padding { offset: end + i, got: bytes[end + i] });
+    pub fn parse(bytes: &[u8]) -> Result<Self, CodebookError> {
+        let (id, body_len) = header_of(bytes)?;
+        let (end, len) = (HEADER_LEN + body_len, Self::len_of(bytes)?);
+        let section = bytes.get(..len).ok_or(CodebookError::Truncated { needed: len, got: bytes.len() })?;
+        if let Some(i) = section[end..].iter().position(|&byte| byte != 0) {
+            return Err(CodebookError::Padding { offset: end + i, got: section[end + i] });
         }
         if body_len == 0 {
-            return Ok((Self::Named(id), len));
+            return Ok(Self::Named(id));
         }
-        let codebook = Codebook::parse(&rest[..body_len as usize])?;
+        let codebook = Codebook::parse(&section[HEADER_LEN..end])?;
         if codebook.id() != id {
             return Err(CodebookError::Id { named: id, computed: codebook.id() });
         }
-        Ok((Self::Carried(codebook), len))
+        Ok(Self::Carried(codebook))
     }
+}
+
+/// Identity and length of the body, if they are possible.
+fn header_of(bytes: &[u8]) -> Result<(u64, usize), CodebookError> {
+    let header: &[u8; HEADER_LEN] =
+        bytes.first_chunk().ok_or(CodebookError::Truncated { needed: HEADER_LEN, got: bytes.len() })?;
+    let [id, body_len] = [0, 8].map(|at| u64::from_le_bytes(std::array::from_fn(|i| header[at + i])));
+    if id == 0 {
+        return Err(CodebookError::Empty);
+    }
+    if body_len > MAX_CODEBOOK_LEN as u64 {
+        return Err(CodebookError::TooLong { got: body_len });
+    }
+    Ok((id, body_len as usize))
 }
