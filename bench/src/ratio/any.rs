@@ -9,7 +9,7 @@ use super::Row;
 #[derive(Debug, Default)]
 pub(super) struct Any {
     frames: usize,
-    /// Header and chunk table of the first frame.
+    /// Header and chunk table of the first frame, and the codebook of every frame that has one.
     front_len: usize,
     stored_lens: Vec<usize>,
 }
@@ -22,13 +22,14 @@ impl Any {
     pub(super) fn add(&mut self, frame: &Frame<'_>) {
         self.frames += 1;
         if self.frames == 1 {
-            self.front_len = frame.header().chunks_offset();
+            self.front_len = frame.header().table_end();
             self.stored_lens = frame.chunks().map(|chunk| chunk.stored.len()).collect();
         } else {
             for (smallest, chunk) in self.stored_lens.iter_mut().zip(frame.chunks()) {
                 *smallest = chunk.stored.len().min(*smallest);
             }
         }
+        self.front_len += frame.chunks_offset() - frame.header().table_end();
     }
 
     /// The row, which like those of `other` frames is about the same buffer. None of one algorithm alone.

@@ -165,12 +165,15 @@ fn estimate(raw: &[u8], element: Element, algorithms: AlgorithmSet, sample: Samp
 /// Bits of the stored form of at most `count` chunks, evenly spaced, scaled up to all of `raw`.
 fn sampled_bits(algorithm: Algorithm, raw: &[u8], element: Element, count: usize) -> Option<u64> {
     let codec = codec(algorithm)?;
+    let fitted = codec.fitted(element, raw);
+    let codec = fitted.as_deref().unwrap_or(codec);
     let chunk_len = ChunkSize::for_len(raw.len()).bytes();
     let step = raw.len().div_ceil(chunk_len).div_ceil(count.max(1)).max(1);
     let (mut raw_bytes, mut coded_bytes) = (0u128, 0u128);
-    for chunk in raw.chunks(chunk_len).step_by(step) {
+    for (index, chunk) in raw.chunks(chunk_len).enumerate().step_by(step) {
+        let offset = (index * chunk_len) as u64;
         raw_bytes += chunk.len() as u128;
-        coded_bytes += codec.chunk_len(element, chunk).min(chunk.len()) as u128;
+        coded_bytes += codec.chunk_len_at(offset, element, chunk).min(chunk.len()) as u128;
     }
     let bits = 8 * coded_bytes * raw.len() as u128 / raw_bytes.max(1);
     u64::try_from(bits).ok()
