@@ -9,7 +9,7 @@ use super::survey::tier_parts;
 use super::tiers::{self, Tier, escapes_of, planes_at, symbols_of};
 use super::vector::{bytes_of_planes, load, store};
 use crate::chunk::CHUNK_ALIGN;
-use crate::cpu::load512_partial;
+use crate::cpu::{load512, load512_partial};
 use crate::xp::column::{GROUP, column_len, planes_end_in_zeros, planes_len};
 use crate::xp::mode::Mode;
 use crate::xp::scratch::Scratch;
@@ -143,7 +143,7 @@ unsafe fn take_values<const B: u32, const E: u32, const S: bool>(
                 tiers::decode::<2, 3>(columns.tier_2, after_1, tier_2, other, one);
             }
         }
-        join_values::<B, E, S>(&columns, count, &tier_1, one, to);
+        join_values::<B, E, S>(&columns, count, tier_1, one, to);
     }
     Some(columns.end)
 }
@@ -226,15 +226,23 @@ fn take_columns<const B: u32, const E: u32, const S: bool>(
 fn count_pairs(column: &[u8], count: usize) -> usize {
     let (whole, last) = column.split_at(planes_len(count - count % GROUP, 2));
     let mut sum = _mm512_setzero_si512();
-    for planes in whole.chunks(64) {
-        let planes = load512_partial(planes);
-        let both = _mm512_and_si512(planes, _mm512_shuffle_epi32::<0b01_00_11_10>(planes));
-        sum = _mm512_add_epi64(sum, _mm512_popcnt_epi64(both));
+    let (vectors, rest) = whole.as_chunks();
+    for planes in vectors {
+        sum = _mm512_add_epi64(sum, pairs_of(load512(planes)));
     }
+    sum = _mm512_add_epi64(sum, pairs_of(load512_partial(rest)));
     let (low, high) = last.split_at(last.len() / 2);
     let last = low.iter().zip(high).map(|(low, high)| (low & high).count_ones() as usize).sum::<usize>();
     // Either plane was joined with the other.
     _mm512_reduce_add_epi64(sum) as usize / 2 + last
+}
+
+/// For each of two planes in turn the bits that are set in both.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vpopcntdq")]
+fn pairs_of(planes: __m512i) -> __m512i {
+    let others = _mm512_shuffle_epi32::<0b01_00_11_10>(planes);
+    _mm512_popcnt_epi64(_mm512_and_si512(planes, others))
 }
 
 /// The escapes in a column of `count` codes of three bits.
@@ -299,30 +307,31 @@ unsafe fn take_symbols<const B: u32, const E: u32, const S: bool>(
 ///
 /// # Safety
 /// The columns are there; `escaped` has the symbols of the first tier's escapes and 128 bytes more; `to` has room.
-#[inline]
+// On its own, so that its registers are.
+#[inline(never)]
 #[target_feature(enable = "avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,gfni,popcnt")]
 unsafe fn join_values<const B: u32, const E: u32, const S: bool>(
     columns: &Columns,
     count: usize,
-    tier: &Tier,
+    tier: Tier,
     mut escaped: *const u8,
     to: *mut u8,
 ) {
     let (groups, group_len) = (count / GROUP, GROUP * Cut::<B, E, S>::WIDTH);
+    let Columns { tier_1, rests: all_rests, .. } = *columns;
     // SAFETY: group by group what the columns have; escapes as far as there are.
     unsafe {
         for group in 0..groups {
-            let planes = columns.tier_1.add(16 * group).cast::<u64>();
+            let planes = tier_1.add(16 * group).cast::<u64>();
             let planes = [planes.read_unaligned(), planes.add(1).read_unaligned(), 0];
-            let symbols = first_symbols::<B, E, S>(planes, tier, escaped);
+            let symbols = first_symbols::<B, E, S>(planes, &tier, escaped);
             escaped = escaped.add(Cut::<B, E, S>::TOP * escapes_of::<2>(planes).count_ones() as usize);
-            let rests = rests_of_group::<B, E, S>(columns.rests, group);
+            let rests = rests_of_group::<B, E, S>(all_rests, group);
             join::<B, E, S>(symbols, rests, to.add(group_len * group));
         }
         if count > GROUP * groups {
-            let symbols =
-                first_symbols::<B, E, S>(planes_at::<2>(columns.tier_1, groups, count), tier, escaped);
-            let rests = rests_of_group::<B, E, S>(columns.rests, groups);
+            let symbols = first_symbols::<B, E, S>(planes_at::<2>(tier_1, groups, count), &tier, escaped);
+            let rests = rests_of_group::<B, E, S>(all_rests, groups);
             join_last::<B, E, S>(symbols, rests, count - GROUP * groups, to.add(group_len * groups));
         }
     }

@@ -136,7 +136,7 @@ unsafe fn put_values<const B: u32, const E: u32, const S: bool, const WRITE: boo
     unsafe {
         let mut end = put_table::<B, E, S, WRITE>(plan, end, room);
         let tier = new_tier::<B, E, S>(tier_1, planes);
-        let escapes = cut_values::<B, E, S, WRITE>(values, count, &tier, symbols, end);
+        let escapes = cut_values::<B, E, S, WRITE>(values, count, tier, symbols, end);
         end = end.wrapping_add(column_len(count, 2) + column_len(count, B - Cut::<B, E, S>::SYMBOL_BITS));
         if !room.holds(end) {
             return None;
@@ -201,12 +201,13 @@ unsafe fn put_table<const B: u32, const E: u32, const S: bool, const WRITE: bool
 ///
 /// # Safety
 /// As for [`put_values`].
-#[inline]
+// On its own, so that its registers are.
+#[inline(never)]
 #[target_feature(enable = "avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,gfni,popcnt")]
 unsafe fn cut_values<const B: u32, const E: u32, const S: bool, const WRITE: bool>(
     values: *const u8,
     count: usize,
-    tier: &Tier,
+    tier: Tier,
     escapes: *mut u8,
     to: *mut u8,
 ) -> usize {
@@ -221,7 +222,7 @@ unsafe fn cut_values<const B: u32, const E: u32, const S: bool, const WRITE: boo
         for group in 0..groups {
             let rests = rests_of_group::<B, E, S>(rests, group);
             let symbols = cut::<B, E, S, WRITE>(values.add(GROUP * Cut::<B, E, S>::WIDTH * group), rests);
-            let codes = first_codes::<B, E, S>(symbols, tier, u64::MAX);
+            let codes = first_codes::<B, E, S>(symbols, &tier, u64::MAX);
             if WRITE {
                 let planes = to.add(16 * group).cast::<u64>();
                 planes.write_unaligned(codes.planes[0]);
@@ -233,7 +234,7 @@ unsafe fn cut_values<const B: u32, const E: u32, const S: bool, const WRITE: boo
             let values = values.add(GROUP * Cut::<B, E, S>::WIDTH * groups);
             let rests = rests_of_group::<B, E, S>(rests, groups);
             let left = count - GROUP * groups;
-            kept = cut_last::<B, E, S, WRITE>(values, left, tier, kept, to.wrapping_add(16 * groups), rests);
+            kept = cut_last::<B, E, S, WRITE>(values, left, &tier, kept, to.wrapping_add(16 * groups), rests);
         }
         kept.offset_from_unsigned(escapes) / Cut::<B, E, S>::TOP
     }

@@ -118,32 +118,39 @@ pub(super) unsafe fn encode<const TOP: usize, const CODE: usize, const WRITE: bo
     tier: Tier,
     to: *mut u8,
 ) -> usize {
-    let (mut kept, mut to) = (symbols, to);
-    for group in 0..count.div_ceil(64) {
-        let left = count - 64 * group;
-        // SAFETY: the group starts before `count`, so its 64 symbols are there. What is kept goes to the place of symbols that
-        // were read: `kept` is never over `64 * group` symbols.
-        unsafe {
+    let (mut kept, mut to, groups) = (symbols, to, count / 64);
+    // SAFETY: each group starts before `count`, so its 64 symbols are there. What is kept goes to the place of symbols that were
+    // read: `kept` is never over `64 * group` symbols.
+    unsafe {
+        for group in 0..groups {
             let here = symbols_at::<TOP>(symbols.add(64 * group * TOP));
-            let codes = codes::<TOP, CODE>(here, &tier, low_bits(left));
+            let codes = codes::<TOP, CODE>(here, &tier, u64::MAX);
             if WRITE {
-                to = put_planes::<CODE>(&codes, left, to);
+                to = put_planes::<CODE>(&codes, 64, to);
             }
             kept = keep::<TOP>(here, codes.escapes, kept);
         }
+        let left = count % 64;
+        if left > 0 {
+            let here = symbols_at::<TOP>(symbols.add(64 * groups * TOP));
+            let codes = codes::<TOP, CODE>(here, &tier, low_bits(left));
+            if WRITE {
+                put_planes::<CODE>(&codes, left, to);
+            }
+            kept = keep::<TOP>(here, codes.escapes, kept);
+        }
+        kept.offset_from_unsigned(symbols) / TOP
     }
-    // SAFETY: both are in the buffer at `symbols`.
-    unsafe { kept.offset_from_unsigned(symbols) / TOP }
 }
 
-/// Writes the planes of a group of codes of which `left` are left, and returns where the next ones go.
+/// Writes the planes of a group of `left` codes, and returns where the next ones go.
 ///
 /// # Safety
 /// `to` has room for `CODE` planes and 8 bytes.
 #[inline]
 #[target_feature(enable = "avx512bw")]
 pub(super) unsafe fn put_planes<const CODE: usize>(codes: &Codes, left: usize, to: *mut u8) -> *mut u8 {
-    let plane_len = left.min(64).div_ceil(8);
+    let plane_len = left.div_ceil(8);
     // SAFETY: plane `i` starts inside the planes and takes 8 bytes; the next one overwrites what is too much.
     unsafe {
         for (i, plane) in codes.planes[..CODE].iter().enumerate() {
