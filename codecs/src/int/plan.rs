@@ -125,7 +125,7 @@ fn best_short_lags<const B: usize>(words: &[[u8; B]], starts: [usize; RUNS], lag
 }
 
 /// The indices of the smallest number and of the smallest other one, the first where there are several.
-pub(super) fn two_smallest(costs: &[u32; SHORT_LAGS]) -> [usize; 2] {
+fn two_smallest(costs: &[u32; SHORT_LAGS]) -> [usize; 2] {
     let smallest = |but: usize| (0..SHORT_LAGS).filter(|&i| i != but).min_by_key(|&i| costs[i]).unwrap_or(0);
     let first = smallest(SHORT_LAGS);
     [first, smallest(first)]
@@ -144,25 +144,25 @@ fn rotation<const B: usize>(header: &Header, words: &[[u8; B]], sample: &[usize]
     if any == 0 { 0 } else { any.trailing_zeros() }
 }
 
-/// The number of low bits that is cheapest if the sample were one block: planes for all, and whole bytes for
-/// those residuals that are longer. Ties go to fewer bits, and to the length of the longest last of all.
+/// The number of low bits that is cheapest if the sample were one block.
 fn low_bits<const B: usize>(residuals: &[u64]) -> u32 {
-    let mut counts = [0; 65];
-    for residual in residuals {
-        counts[bit_len(*residual) as usize] += 1;
-    }
-    cheapest_low_bits::<B>(&counts)
+    let longest = residuals.iter().copied().map(bit_len).max().unwrap_or(0);
+    let longer_than = |bits| residuals.iter().filter(|&&r| bit_len(r) > bits).count() as u32;
+    cheapest_low_bits::<B>(residuals.len() as u32, longest, longer_than)
 }
 
-/// See [`low_bits`]; `counts[n]` residuals are `n` bits long.
-pub(super) fn cheapest_low_bits<const B: usize>(counts: &[u32; 65]) -> u32 {
-    let total: u32 = counts.iter().sum();
-    let longest = counts.iter().rposition(|&count| count != 0).unwrap_or(0) as u32;
-    let mut longer = total;
+/// The number of low bits for `total` residuals in one block that is cheapest: planes for all of them, and whole
+/// bytes for the `longer_than(bits)` of them that are longer. Ties go to fewer bits, but last of all to those of
+/// the longest, which need no bytes.
+#[inline]
+pub(super) fn cheapest_low_bits<const B: usize>(
+    total: u32,
+    longest: u32,
+    longer_than: impl Fn(u32) -> u32,
+) -> u32 {
     let mut best = (total * longest, longest.min(word_bits::<B>() - 1));
-    for (bits, count) in (0..longest).zip(counts) {
-        longer -= count;
-        let cost = total * (bits + 1) + 8 * longer * (longest - bits).div_ceil(8);
+    for bits in 0..longest {
+        let cost = total * (bits + 1) + 8 * longer_than(bits) * (longest - bits).div_ceil(8);
         if cost < best.0 {
             best = (cost, bits);
         }

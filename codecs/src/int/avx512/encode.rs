@@ -123,22 +123,18 @@ impl Blocks {
         out: &mut Output,
     ) {
         let planes = planes_of::<B>(unit);
-        let used = used_planes::<B>(planes);
-        let marks = self.marks::<B>(unit);
         // SAFETY: the caller's word.
         let codes = unsafe {
-            if B == 1 {
-                let low = self.code_block::<1, STORE>(planes, used & 0xff, marks as u32, unit, out);
-                let high = _mm512_maskz_compress_epi64(0xf0, planes[0]);
-                let unit = [_mm512_maskz_compress_epi64(0xf0, unit[0]); 4];
+            if B > 1 {
+                self.code_block::<B, STORE>(planes, unit, out)
+            } else {
+                let low = self.code_block::<1, STORE>(planes, unit, out);
                 if blocks == 1 {
                     low
                 } else {
-                    let marks = (marks >> BLOCK) as u32;
-                    low | self.code_block::<1, STORE>([high; 4], used >> 8, marks, unit, out) << 4
+                    let [planes, unit] = [upper_half(planes[0]), upper_half(unit[0])];
+                    low | self.code_block::<1, STORE>([planes; 4], [unit; 4], out) << 4
                 }
-            } else {
-                self.code_block::<B, STORE>(planes, used, marks as u32, unit, out)
             }
         };
         if STORE {
@@ -148,7 +144,7 @@ impl Blocks {
         }
     }
 
-    /// Codes a block of `unit` with these planes, used planes and marks.
+    /// Codes a block; one of bytes is the lower half of `planes` and `unit`.
     ///
     /// # Safety
     /// As above.
@@ -159,12 +155,11 @@ impl Blocks {
     unsafe fn code_block<const B: usize, const STORE: bool>(
         &self,
         planes: [__m512i; 4],
-        used: u64,
-        marks: u32,
         unit: [__m512i; 4],
         out: &mut Output,
     ) -> u8 {
-        let longest = 64 - used.leading_zeros();
+        let longest = 64 - used_planes::<B>(planes).leading_zeros();
+        let marks = self.marks::<B>(unit);
         let (mut form, patch_bytes) = Form::cheapest(longest, self.low_bits, marks.count_ones());
         out.patch_bytes += patch_bytes as usize;
         if out.patch_bytes > self.most_patch_bytes {
@@ -214,24 +209,38 @@ impl Blocks {
         }
     }
 
-    /// A bit for each residual of the unit: whether it is longer than the low bits.
+    /// A bit for each residual of a block: whether it is longer than the low bits.
     #[inline]
-    #[target_feature(enable = "avx512bw")]
-    fn marks<const B: usize>(&self, unit: [__m512i; 4]) -> u64 {
+    #[target_feature(enable = "avx512bw,avx512vl")]
+    fn marks<const B: usize>(&self, unit: [__m512i; 4]) -> u32 {
+        if B == 1 {
+            let [bytes, limit] = [_mm512_castsi512_si256(unit[0]), _mm512_castsi512_si256(self.limit)];
+            return _mm256_cmpgt_epu8_mask(bytes, limit);
+        }
         let mut marks = 0;
-        for (i, &vector) in unit[..unit_words::<B>() / lanes::<B>()].iter().enumerate() {
-            marks |= greater::<B>(vector, self.limit) << (i * lanes::<B>());
+        for (i, &vector) in unit[..B / 2].iter().enumerate() {
+            marks |= (greater::<B>(vector, self.limit) as u32) << (i * lanes::<B>());
         }
         marks
     }
 }
 
-/// A bit for each plane that is not zero; of two blocks, the second one's from bit 8 on.
 #[inline]
 #[target_feature(enable = "avx512bw")]
+fn upper_half(vector: __m512i) -> __m512i {
+    _mm512_castsi256_si512(_mm512_extracti64x4_epi64::<1>(vector))
+}
+
+/// A bit for each plane of a block that is not zero.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl")]
 fn used_planes<const B: usize>(planes: [__m512i; 4]) -> u64 {
+    if B == 1 {
+        let planes = _mm512_castsi512_si256(planes[0]);
+        return u64::from(_mm256_test_epi32_mask(planes, planes));
+    }
     let mut used = 0;
-    for (i, &planes) in planes[..B.div_ceil(2)].iter().enumerate() {
+    for (i, &planes) in planes[..B / 2].iter().enumerate() {
         used |= u64::from(_mm512_test_epi32_mask(planes, planes)) << (16 * i);
     }
     used

@@ -97,7 +97,7 @@ pub(super) fn patched<const B: usize>(
 /// The low byte of each of 32 words.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl")]
-fn to_bytes<const B: usize>(words: [__m512i; 4]) -> __m256i {
+pub(super) fn to_bytes<const B: usize>(words: [__m512i; 4]) -> __m256i {
     match B {
         2 => _mm512_cvtepi16_epi8(words[0]),
         4 => _mm256_set_m128i(_mm512_cvtepi32_epi8(words[1]), _mm512_cvtepi32_epi8(words[0])),
@@ -130,7 +130,7 @@ fn from_bytes<const B: usize>(bytes: __m256i) -> [__m512i; 4] {
 /// The low two bytes of each of 32 words.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl")]
-fn to_halves<const B: usize>(words: [__m512i; 4]) -> __m512i {
+pub(super) fn to_halves<const B: usize>(words: [__m512i; 4]) -> __m512i {
     match B {
         2 => words[0],
         4 => joined(_mm512_cvtepi32_epi16(words[0]), _mm512_cvtepi32_epi16(words[1])),

@@ -7,16 +7,19 @@ use super::super::plan::{
     self, MARGIN_BITS, RUN_LEN, RUNS, SHORT_LAGS, cheapest_low_bits, row_lags, run_starts,
 };
 use super::super::word::{bit_len, truncated, word, word_bits};
+use super::patches::to_halves;
 use super::transform::Forward;
 use super::vector::{
-    Words, add, lanes, leading_zeros, max, min, splat, sub, sum, to_words, trailing_zeros, zigzag,
+    Words, add, greater, lanes, leading_zeros, max, min, splat, store_low_bytes, sub, sum, to_words,
+    trailing_zeros, zigzag,
 };
+use crate::cpu::{load512, load512_partial};
 
 /// One vector for each run of the sample.
 type Sample = [__m512i; RUNS];
 
 #[target_feature(
-    enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,bmi1,bmi2"
+    enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
 )]
 pub(super) fn choose<const B: usize>(words: &[[u8; B]]) -> Header {
     let Some(starts) = run_starts::<B>(words.len()) else {
@@ -37,7 +40,7 @@ pub(super) fn choose<const B: usize>(words: &[[u8; B]]) -> Header {
         for run in differences {
             any = _mm512_or_si512(any, mapped.residuals(run));
         }
-        header.rotation = rotation_of(to_words::<B>(any).fold(0, |any, word| any | word));
+        header.rotation = rotation_of(or_of::<B>(any));
         differences
     };
     let transform = Forward::<B>::new(&header);
@@ -83,7 +86,7 @@ fn scan_all<const B: usize>(source: &Words<'_, B>, map: Map) -> (u64, u32) {
     }
     let least = to_words::<B>(least).min().unwrap_or(0);
     let rotation = match map {
-        Map::Identity => rotation_of(to_words::<B>(any).fold(0, |any, word| any | word)),
+        Map::Identity => rotation_of(or_of::<B>(any)),
         _ => {
             let most = to_words::<B>(most).max().unwrap_or(0);
             (word_bits::<B>() - bit_len(most - least)) % word_bits::<B>()
@@ -108,60 +111,76 @@ impl<const B: usize> Sampled<'_, B> {
     fn choose_predictor(&self) -> (Map, [usize; 2], Sample) {
         let words = self.source.len();
         let (map, unpredicted) = self.cost_of_words();
-        let (mut best, mut first, mut differences) = (unpredicted, 0, self.sample);
+        let (mut best, mut first) = (unpredicted, 0);
         let [nearest, second] = self.best_short_lags(0);
         for lag in [1, nearest, second].into_iter().chain(row_lags(words)) {
-            let left = self.minus_before(&self.sample, lag);
-            let cost = cost::<B>(&left);
+            let cost = self.cost(|i, start| self.minus_before(self.sample[i], start, lag));
             if cost + MARGIN_BITS < best {
-                (best, first, differences) = (cost, lag, left);
+                (best, first) = (cost, lag);
             }
         }
         if first == 0 {
-            return (map, [0, 0], differences);
+            return (map, [0, 0], self.sample);
         }
-        let (once, mut lags) = (differences, [first, 0]);
+        let once = self.each_run(|i, start| self.minus_before(self.sample[i], start, first));
+        let mut other = 0;
         let [nearest, _] = self.best_short_lags(first);
         for lag in [1, nearest].into_iter().chain(row_lags(words)) {
-            let left = self.minus_difference_before(&once, first, lag);
-            let cost = cost::<B>(&left);
+            let cost = self.cost(|i, start| self.minus_difference_before(once[i], start, first, lag));
             if cost + MARGIN_BITS < best {
-                (best, lags, differences) = (cost, [first.min(lag), first.max(lag)], left);
+                (best, other) = (cost, lag);
             }
         }
-        (Map::Zigzag, lags, differences)
+        if other == 0 {
+            return (Map::Zigzag, [first, 0], once);
+        }
+        let twice = self.each_run(|i, start| self.minus_difference_before(once[i], start, first, other));
+        (Map::Zigzag, [first.min(other), first.max(other)], twice)
     }
 
-    /// `of` less the words `lag` before.
+    /// What `differences` makes of each run, given its number and where it starts.
     #[inline]
     #[target_feature(enable = "avx512bw")]
-    fn minus_before(&self, of: &Sample, lag: usize) -> Sample {
-        let mut left = *of;
-        for (run, &start) in left.iter_mut().zip(&self.starts) {
-            // SAFETY: a run is a vector of words in the chunk.
-            *run = sub::<B>(*run, unsafe { self.source.before(start, lag) });
+    fn each_run(&self, differences: impl Fn(usize, usize) -> __m512i) -> Sample {
+        let mut runs = self.sample;
+        for (i, run) in runs.iter_mut().enumerate() {
+            *run = differences(i, self.starts[i]);
         }
-        left
+        runs
     }
 
-    /// `of`, differences to `first` words before, less those `lag` before.
+    /// The bits of the zigzag differences of the sample.
     #[inline]
-    #[target_feature(enable = "avx512bw")]
-    fn minus_difference_before(&self, of: &Sample, first: usize, lag: usize) -> Sample {
-        let mut left = *of;
-        for (run, &start) in left.iter_mut().zip(&self.starts) {
-            // SAFETY: a run is a vector of words in the chunk.
-            let [word, before] =
-                unsafe { [self.source.before(start, lag), self.source.before(start, first + lag)] };
-            *run = add::<B>(sub::<B>(*run, word), before);
+    #[target_feature(enable = "avx512vbmi,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni")]
+    fn cost(&self, differences: impl Fn(usize, usize) -> __m512i) -> u32 {
+        let mut leading = _mm512_setzero_si512();
+        for (i, &start) in self.starts.iter().enumerate() {
+            leading = add::<B>(leading, leading_zeros::<B>(zigzag::<B>(differences(i, start))));
         }
-        left
+        SAMPLED_BITS - sum::<B>(leading)
+    }
+
+    /// The run that starts at `start`, which may be changed, less the words `lag` before.
+    #[inline]
+    #[target_feature(enable = "avx512vbmi")]
+    fn minus_before(&self, run: __m512i, start: usize, lag: usize) -> __m512i {
+        // SAFETY: a run is a vector of words in the chunk.
+        sub::<B>(run, unsafe { self.source.before(start, lag) })
+    }
+
+    /// The run that starts at `start` less what it was predicted from `first` words before, so less the same `lag`
+    /// before.
+    #[inline]
+    #[target_feature(enable = "avx512vbmi")]
+    fn minus_difference_before(&self, run: __m512i, start: usize, first: usize, lag: usize) -> __m512i {
+        // SAFETY: a run is a vector of words in the chunk.
+        add::<B>(self.minus_before(run, start, lag), unsafe { self.source.before(start, first + lag) })
     }
 
     /// See [`plan`]: the better map for words without prediction, and its cost.
     #[inline]
     #[target_feature(
-        enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,bmi2"
+        enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni"
     )]
     fn cost_of_words(&self) -> (Map, u32) {
         let mut least = self.sample[0];
@@ -170,20 +189,20 @@ impl<const B: usize> Sampled<'_, B> {
         }
         let least = splat::<B>(to_words::<B>(least).min().unwrap_or(0));
         let zero = _mm512_setzero_si512();
-        let (mut leading, mut trailing, mut most, mut zeros) = (zero, zero, zero, 0);
+        let (mut leading, mut trailing, mut any, mut zeros) = (zero, zero, zero, 0);
         for &run in &self.sample {
             let offsets = sub::<B>(run, least);
-            most = max::<B>(most, offsets);
-            zeros += lanes::<B>() as u32 - super::vector::greater::<B>(offsets, zero).count_ones();
+            any = _mm512_or_si512(any, offsets);
+            zeros += lanes::<B>() as u32 - greater::<B>(offsets, zero).count_ones();
             leading = add::<B>(leading, leading_zeros::<B>(offsets));
             trailing = add::<B>(trailing, trailing_zeros::<B>(offsets));
         }
         let bits = word_bits::<B>();
-        let highest = to_words::<B>(most).map(bit_len).max().unwrap_or(0);
-        let sampled = (RUNS * lanes::<B>()) as u32;
-        let from_top = sampled * bits - sum::<B>(leading);
+        let highest = bit_len(or_of::<B>(any));
+        let from_top = SAMPLED_BITS - sum::<B>(leading);
         // All trailing zeros, without those of zero words.
-        let from_bottom = (sampled - zeros) * highest - (sum::<B>(trailing) - zeros * bits);
+        let non_zeros = (RUNS * lanes::<B>()) as u32 - zeros;
+        let from_bottom = non_zeros * highest - (sum::<B>(trailing) - zeros * bits);
         if from_bottom < from_top { (Map::Reversed, from_bottom) } else { (Map::Identity, from_top) }
     }
 
@@ -204,13 +223,9 @@ impl<const B: usize> Sampled<'_, B> {
                 }
             }
         }
-        let mut costs = [0; SHORT_LAGS];
-        // The first lane holds the longest lag.
-        let zeros = leading.into_iter().flat_map(|zeros| to_words::<B>(zeros));
-        for (cost, zeros) in costs.iter_mut().rev().zip(zeros) {
-            *cost = probes * word_bits::<B>() - zeros as u32;
-        }
-        plan::two_smallest(&costs).map(|index| index + 1)
+        let costs =
+            _mm512_sub_epi16(_mm512_set1_epi16((probes * word_bits::<B>()) as i16), halves::<B>(leading));
+        two_smallest(costs)
     }
 
     /// Adds the leading zeros of the differences between word `probe` and the 32 before it.
@@ -225,33 +240,90 @@ impl<const B: usize> Sampled<'_, B> {
         let vectors = (SHORT_LAGS / lanes::<B>()).max(1);
         for (i, sum) in leading[..vectors].iter_mut().enumerate() {
             let index = probe - SHORT_LAGS + i * lanes::<B>();
-            let others = self.source.near(index);
-            let others = if lag == 0 { others } else { sub::<B>(others, self.source.near(index - lag)) };
+            let mut others = self.near(index);
+            if lag > 0 {
+                others = sub::<B>(others, self.near(index - lag));
+            }
             *sum = add::<B>(*sum, leading_zeros::<B>(zigzag::<B>(sub::<B>(own, others))));
         }
     }
+
+    /// The 32 words from `index` on, or a vector if that is less.
+    #[inline]
+    #[target_feature(enable = "avx512bw,bmi2")]
+    fn near(&self, index: usize) -> __m512i {
+        let words = &self.source.words()[index..][..lanes::<B>().min(SHORT_LAGS)];
+        load512_partial(words.as_flattened())
+    }
 }
 
-/// The bits of the zigzag differences of a sample.
+/// Bits of all words of a sample.
+const SAMPLED_BITS: u32 = (8 * RUNS * RUN_LEN) as u32;
+
+/// All words or-ed.
 #[inline]
-#[target_feature(enable = "avx512vbmi,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,bmi2")]
-fn cost<const B: usize>(differences: &Sample) -> u32 {
-    let mut leading = _mm512_setzero_si512();
-    for &run in differences {
-        leading = add::<B>(leading, leading_zeros::<B>(zigzag::<B>(run)));
+#[target_feature(enable = "avx512bw")]
+fn or_of<const B: usize>(vector: __m512i) -> u64 {
+    to_words::<B>(vector).fold(0, |any, word| any | word)
+}
+
+/// The first 32 words, as 16 bits each.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl")]
+fn halves<const B: usize>(words: [__m512i; 4]) -> __m512i {
+    match B {
+        1 => _mm512_cvtepu8_epi16(_mm512_castsi512_si256(words[0])),
+        _ => to_halves::<B>(words),
     }
-    (RUNS * lanes::<B>()) as u32 * word_bits::<B>() - sum::<B>(leading)
+}
+
+/// The lags of the smallest cost and of the second smallest; the first lane is that of the longest lag, and of equal
+/// costs the shorter lag's is smaller.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl")]
+fn two_smallest(costs: __m512i) -> [usize; 2] {
+    // The lag, less one, in the low five bits.
+    let mut lags = [0; 64];
+    for (lane, lag) in lags.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+        lag[0] = (SHORT_LAGS - 1 - lane) as u8;
+    }
+    let keys = _mm512_or_si512(_mm512_slli_epi16::<5>(costs), load512(&lags));
+    let first = smallest(keys);
+    let others = _mm512_cmpneq_epi16_mask(keys, _mm512_set1_epi16(first as i16));
+    let second = smallest(_mm512_mask_blend_epi16(others, _mm512_set1_epi16(-1), keys));
+    [first, second].map(|key| usize::from(key) % SHORT_LAGS + 1)
+}
+
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl")]
+fn smallest(keys: __m512i) -> u16 {
+    let [low, high] = [_mm512_castsi512_si256(keys), _mm512_extracti64x4_epi64::<1>(keys)];
+    let half = _mm256_min_epu16(low, high);
+    let quarter = _mm_min_epu16(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half));
+    _mm_cvtsi128_si32(_mm_minpos_epu16(quarter)) as u16
 }
 
 /// See [`plan`].
 #[inline]
-#[target_feature(enable = "avx512vbmi,avx512bitalg,avx512vpopcntdq,avx512cd,gfni")]
+#[target_feature(enable = "avx512vbmi,avx512bitalg,avx512vpopcntdq,avx512cd,avx512vl,gfni,popcnt")]
 fn low_bits<const B: usize>(residuals: Sample) -> u32 {
-    let mut counts = [0; 65];
-    for run in residuals {
-        for zeros in to_words::<B>(leading_zeros::<B>(run)) {
-            counts[(word_bits::<B>() - zeros as u32) as usize] += 1;
-        }
+    // The lengths of all residuals, a byte each.
+    let mut lengths = [[0; 64]; RUNS];
+    let mut any = _mm512_setzero_si512();
+    for (run, place) in residuals.iter().zip(lengths.as_flattened_mut().chunks_exact_mut(lanes::<B>())) {
+        any = _mm512_or_si512(any, *run);
+        let zeros = leading_zeros::<B>(*run);
+        store_low_bytes::<B>(sub::<B>(splat::<B>(u64::from(word_bits::<B>())), zeros), place);
     }
-    cheapest_low_bits::<B>(&counts)
+    let total = RUNS * lanes::<B>();
+    let mut vectors = [_mm512_setzero_si512(); RUNS];
+    for (vector, lengths) in vectors[..total / 64].iter_mut().zip(&lengths) {
+        *vector = load512(lengths);
+    }
+    let longer_than = |bits: u32| {
+        let limit = _mm512_set1_epi8(bits as i8);
+        let longer = vectors[..total / 64].iter().map(|&v| _mm512_cmpgt_epu8_mask(v, limit).count_ones());
+        longer.sum()
+    };
+    cheapest_low_bits::<B>(total as u32, bit_len(or_of::<B>(any)), longer_than)
 }

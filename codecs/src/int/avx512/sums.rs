@@ -5,8 +5,8 @@
 
 use std::arch::x86_64::*;
 
-use super::vector::{add, lanes, min, permuted, permuted2, splat, sub};
-use crate::cpu::{load512, load512_partial, store512_partial};
+use super::vector::{add, lane_numbers, lanes, min, permuted, permuted2, shift_index, splat, sub};
+use crate::cpu::{load512_partial, store512_partial};
 
 /// Adds to each word the word `lag` before it, which has been changed itself; `before` lies before the first.
 #[target_feature(enable = "avx512vbmi,avx512vbmi2,avx512dq,avx512vl,bmi2")]
@@ -141,28 +141,4 @@ impl<const B: usize> Scan<B> {
         self.carry = permuted::<B>(u64::MAX, self.carry_index, words);
         words
     }
-}
-
-/// The number of each lane.
-#[inline]
-#[target_feature(enable = "avx512bw")]
-fn lane_numbers<const B: usize>() -> __m512i {
-    load512(const { &lane_bytes::<B>() })
-}
-
-const fn lane_bytes<const B: usize>() -> [u8; 64] {
-    let mut bytes = [0; 64];
-    let mut lane = 0;
-    while lane < lanes::<B>() {
-        bytes[lane * B] = lane as u8;
-        lane += 1;
-    }
-    bytes
-}
-
-/// Where in two neighbouring vectors the words lie that come `lag` before those of the second.
-#[inline]
-#[target_feature(enable = "avx512bw")]
-fn shift_index<const B: usize>(lag: usize) -> __m512i {
-    add::<B>(lane_numbers::<B>(), splat::<B>((lanes::<B>() - lag) as u64))
 }

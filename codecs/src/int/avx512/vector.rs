@@ -5,16 +5,11 @@
 
 use std::arch::x86_64::*;
 
-use crate::cpu::{load512, load512_partial};
+use crate::cpu::{array_mut, load512, store512};
 
 /// Words of `B` bytes in a vector.
 pub(super) const fn lanes<const B: usize>() -> usize {
     64 / B
-}
-
-/// A mask of lanes from number `from` on.
-const fn lanes_from<const B: usize>(from: usize) -> u64 {
-    if from >= lanes::<B>() { 0 } else { u64::MAX >> (64 - lanes::<B>()) & u64::MAX << from }
 }
 
 /// Words, and what is thought to lie before them.
@@ -55,52 +50,45 @@ impl<'a, const B: usize> Words<'a, B> {
         unsafe { _mm512_loadu_si512(self.words.as_ptr().add(index).cast()) }
     }
 
-    /// The words from `index` on, and zeros behind the last.
-    #[inline]
-    #[target_feature(enable = "avx512bw,bmi2")]
-    pub(super) fn near(&self, index: usize) -> __m512i {
-        load512_partial(self.words[index..].as_flattened())
-    }
-
     /// The words `lag` before those from `index` on.
     ///
     /// # Safety
     /// A vector of words must lie at `index`.
     #[inline]
-    #[target_feature(enable = "avx512bw")]
+    #[target_feature(enable = "avx512vbmi")]
     pub(super) unsafe fn before(&self, index: usize, lag: usize) -> __m512i {
-        if lag <= index {
-            // SAFETY: these words end where those from `index` on do, or earlier.
-            return unsafe { self.at(index - lag) };
+        let missing = lag.saturating_sub(index);
+        if missing >= lanes::<B>() {
+            return self.base;
         }
-        // SAFETY: only lanes that lie behind the start of the slice are read, and they end as above.
-        unsafe { load_after::<B>(self.words.as_ptr(), index, lag, self.base) }
+        // SAFETY: these words end where those from `index` on do, or earlier.
+        let words = unsafe { self.at(index + missing - lag) };
+        if missing == 0 { words } else { permuted2::<B>(self.base, shift_index::<B>(missing), words) }
     }
 }
 
-/// The words at `words + index - lag`, with those of `base` where that lies before `words`.
-///
-/// # Safety
-/// The other lanes must lie in the buffer that starts at `words`.
+/// The number of each lane.
 #[inline]
 #[target_feature(enable = "avx512bw")]
-pub(super) unsafe fn load_after<const B: usize>(
-    words: *const [u8; B],
-    index: usize,
-    lag: usize,
-    base: __m512i,
-) -> __m512i {
-    let from = words.wrapping_add(index).wrapping_sub(lag);
-    let mask = lanes_from::<B>(lag - index);
-    // SAFETY: masked-out lanes are not touched, and the caller vouches for the others.
-    unsafe {
-        match B {
-            1 => _mm512_mask_loadu_epi8(base, mask, from.cast()),
-            2 => _mm512_mask_loadu_epi16(base, mask as u32, from.cast()),
-            4 => _mm512_mask_loadu_epi32(base, mask as u16, from.cast()),
-            _ => _mm512_mask_loadu_epi64(base, mask as u8, from.cast()),
-        }
+pub(super) fn lane_numbers<const B: usize>() -> __m512i {
+    load512(const { &lane_bytes::<B>() })
+}
+
+const fn lane_bytes<const B: usize>() -> [u8; 64] {
+    let mut bytes = [0; 64];
+    let mut lane = 0;
+    while lane < lanes::<B>() {
+        bytes[lane * B] = lane as u8;
+        lane += 1;
     }
+    bytes
+}
+
+/// Where in two neighbouring vectors the words lie that come `lag` before those of the second.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) fn shift_index<const B: usize>(lag: usize) -> __m512i {
+    add::<B>(lane_numbers::<B>(), splat::<B>((lanes::<B>() - lag) as u64))
 }
 
 #[inline]
@@ -318,4 +306,21 @@ const fn bytes_reversed<const B: usize>() -> [u8; 64] {
         i += 1;
     }
     order
+}
+
+/// Writes the low byte of each word.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl")]
+pub(super) fn store_low_bytes<const B: usize>(vector: __m512i, to: &mut [u8]) {
+    match B {
+        1 => store512(array_mut(to), vector),
+        2 => crate::cpu::store256(array_mut(to), _mm512_cvtepi16_epi8(vector)),
+        4 => {
+            let bytes = _mm512_cvtepi32_epi8(vector);
+            let halves = [_mm_cvtsi128_si64(bytes), _mm_extract_epi64::<1>(bytes)];
+            to[..8].copy_from_slice(&halves[0].to_le_bytes());
+            to[8..16].copy_from_slice(&halves[1].to_le_bytes());
+        }
+        _ => to[..8].copy_from_slice(&_mm_cvtsi128_si64(_mm512_cvtepi64_epi8(vector)).to_le_bytes()),
+    }
 }
