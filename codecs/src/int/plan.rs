@@ -14,10 +14,10 @@ pub(super) const RUN_LEN: usize = 64;
 pub(super) const SHORT_LAGS: usize = 32;
 
 /// Long lags to try: common lengths of a row.
-pub(super) const ROW_LAGS: [usize; 5] = [64, 128, 256, 512, 1024];
+const ROW_LAGS: [usize; 5] = [64, 128, 256, 512, 1024];
 
 /// Bits by which a predictor must beat the one before it on the sample: less may be chance.
-pub(super) const MARGIN_BITS: u32 = 32;
+const MARGIN_BITS: u32 = 32;
 
 /// The first words of the runs of the sample of `words` words of `B` bytes; `None` if they are too few.
 pub(super) fn run_starts<const B: usize>(words: usize) -> Option<[usize; RUNS]> {
@@ -27,7 +27,7 @@ pub(super) fn run_starts<const B: usize>(words: usize) -> Option<[usize; RUNS]> 
 }
 
 /// The long lags to try in a chunk of `words` words.
-pub(super) fn row_lags(words: usize) -> impl Iterator<Item = usize> {
+fn row_lags(words: usize) -> impl Iterator<Item = usize> {
     ROW_LAGS.into_iter().filter(move |lag| 2 * lag <= words)
 }
 
@@ -42,7 +42,7 @@ pub(super) fn choose<const B: usize>(words: &[[u8; B]]) -> Header {
         None => (0..words.len()).collect(),
     };
     let (map, lags) = match starts {
-        Some(starts) => choose_predictor(words, starts, &sample),
+        Some(starts) => choose_predictor(&Sample { words, starts, indices: &sample }, words.len()),
         None => (Map::Identity, [0, 0]),
     };
     let mut header = Header { map, rotation: 0, low_bits: 0, lags, base: word(first) };
@@ -61,71 +61,95 @@ pub(super) fn residual<const B: usize>(header: &Header, words: &[[u8; B]], index
     header.residual::<B>(truncated::<B>(word(&words[index]).wrapping_sub(prediction)))
 }
 
-/// The cheapest predictor on the sample: none, or one lag, and then a second one.
-fn choose_predictor<const B: usize>(
-    words: &[[u8; B]],
-    starts: [usize; RUNS],
-    sample: &[usize],
-) -> (Map, [usize; 2]) {
-    let cost = |lags| {
-        let header = Header { map: Map::Zigzag, rotation: 0, low_bits: 0, lags, base: word(&words[0]) };
-        sample.iter().map(|&i| bit_len(residual(&header, words, i))).sum::<u32>()
-    };
-    let (map, unpredicted) = cost_of_words(words, sample);
+/// What has to be known of a sample to choose a predictor.
+pub(super) trait Sampled {
+    /// The better map for words without prediction, and what the sample costs then, in bits.
+    fn cost_of_words(&self) -> (Map, u32);
+
+    /// What the sample costs with these lags: the bits of its zigzag differences.
+    fn cost_of_lags(&self, lags: [usize; 2]) -> u32;
+
+    /// The two short lags that predict best, the better one first, after a first prediction from `lag` words
+    /// before (0: none). Two words of each run decide; ties go to the shorter lag.
+    fn best_short_lags(&self, lag: usize) -> [usize; 2];
+}
+
+/// The cheapest predictor on a sample of `words` words: none, or one lag, and then a second one.
+pub(super) fn choose_predictor(sample: &impl Sampled, words: usize) -> (Map, [usize; 2]) {
+    let (map, unpredicted) = sample.cost_of_words();
     let mut best = (unpredicted, [0, 0]);
     let try_lags = |lags, best: &mut (u32, [usize; 2])| {
-        let cost = cost(lags);
+        let cost = sample.cost_of_lags(lags);
         if cost + MARGIN_BITS < best.0 {
             *best = (cost, lags);
         }
     };
-    let [nearest, second] = best_short_lags(words, starts, 0);
-    for lag in [1, nearest, second].into_iter().chain(row_lags(words.len())) {
+    let [nearest, second] = sample.best_short_lags(0);
+    for lag in [1, nearest, second].into_iter().chain(row_lags(words)) {
         try_lags([lag, 0], &mut best);
     }
     let first = best.1[0];
     if first == 0 {
         return (map, [0, 0]);
     }
-    let [nearest, _] = best_short_lags(words, starts, first);
-    for lag in [1, nearest].into_iter().chain(row_lags(words.len())) {
+    let [nearest, _] = sample.best_short_lags(first);
+    for lag in [1, nearest].into_iter().chain(row_lags(words)) {
         try_lags([first.min(lag), first.max(lag)], &mut best);
     }
     (Map::Zigzag, best.1)
 }
 
-/// The better map for words without prediction, and what the sample costs then: either the bits from each
-/// word's highest set bit down, or those from the highest of the sample down to each word's lowest.
-fn cost_of_words<const B: usize>(words: &[[u8; B]], sample: &[usize]) -> (Map, u32) {
-    let least = sample.iter().map(|&i| word(&words[i])).min().unwrap_or(0);
-    let offsets = sample.iter().map(|&i| word(&words[i]) - least);
-    let highest = offsets.clone().map(bit_len).max().unwrap_or(0);
-    let from_top = offsets.clone().map(bit_len).sum::<u32>();
-    let from_bottom =
-        offsets.filter(|&offset| offset != 0).map(|offset| highest - offset.trailing_zeros()).sum::<u32>();
-    if from_bottom < from_top { (Map::Reversed, from_bottom) } else { (Map::Identity, from_top) }
+/// The sample of a chunk, word by word.
+struct Sample<'a, const B: usize> {
+    words: &'a [[u8; B]],
+    starts: [usize; RUNS],
+    indices: &'a [usize],
 }
 
-/// The two short lags that predict best, the better one first, after a first prediction from `lag` words
-/// before (0: none). Two words of each run decide; ties go to the shorter lag.
-fn best_short_lags<const B: usize>(words: &[[u8; B]], starts: [usize; RUNS], lag: usize) -> [usize; 2] {
-    let at = |i: usize| {
-        let before = if lag == 0 { 0 } else { word(&words[i - lag]) };
-        word(&words[i]).wrapping_sub(before)
-    };
-    let run = RUN_LEN / B;
-    let probes = starts.into_iter().flat_map(|start| [start + run / 4, start + 3 * run / 4]);
-    let mut costs = [0; SHORT_LAGS];
-    for i in probes.filter(|i| *i >= lag + SHORT_LAGS) {
-        for (short, cost) in (1..).zip(&mut costs) {
-            *cost += bit_len(zigzag::<B>(truncated::<B>(at(i).wrapping_sub(at(i - short)))));
-        }
+impl<const B: usize> Sampled for Sample<'_, B> {
+    /// Either the bits from each word's highest set bit down, or those from the highest of the sample down to
+    /// each word's lowest.
+    fn cost_of_words(&self) -> (Map, u32) {
+        let words = self.indices.iter().map(|&i| word(&self.words[i]));
+        let least = words.clone().min().unwrap_or(0);
+        let offsets = words.map(|word| word - least);
+        let highest = offsets.clone().map(bit_len).max().unwrap_or(0);
+        let from_top = offsets.clone().map(bit_len).sum();
+        let non_zeros = offsets.filter(|&offset| offset != 0);
+        let from_bottom = non_zeros.map(|offset| highest - offset.trailing_zeros()).sum();
+        if from_bottom < from_top { (Map::Reversed, from_bottom) } else { (Map::Identity, from_top) }
     }
-    two_smallest(&costs).map(|index| index + 1)
+
+    fn cost_of_lags(&self, lags: [usize; 2]) -> u32 {
+        let base = word(&self.words[0]);
+        let header = Header { map: Map::Zigzag, rotation: 0, low_bits: 0, lags, base };
+        self.indices.iter().map(|&i| bit_len(residual(&header, self.words, i))).sum()
+    }
+
+    fn best_short_lags(&self, lag: usize) -> [usize; 2] {
+        let at = |i: usize| {
+            let before = if lag == 0 { 0 } else { word(&self.words[i - lag]) };
+            word(&self.words[i]).wrapping_sub(before)
+        };
+        let mut costs = [0; SHORT_LAGS];
+        for i in probes::<B>(self.starts, lag) {
+            for (short, cost) in (1..).zip(&mut costs) {
+                *cost += bit_len(zigzag::<B>(truncated::<B>(at(i).wrapping_sub(at(i - short)))));
+            }
+        }
+        two_smallest(&costs).map(|index| index + 1)
+    }
+}
+
+/// The words that decide on a short lag, two in each run: those with enough words before them.
+pub(super) fn probes<const B: usize>(starts: [usize; RUNS], lag: usize) -> impl Iterator<Item = usize> {
+    let run = RUN_LEN / B;
+    let probes = starts.into_iter().flat_map(move |start| [start + run / 4, start + 3 * run / 4]);
+    probes.filter(move |&probe| probe >= lag + SHORT_LAGS)
 }
 
 /// The indices of the smallest number and of the smallest other one, the first where there are several.
-fn two_smallest(costs: &[u32; SHORT_LAGS]) -> [usize; 2] {
+pub(super) fn two_smallest(costs: &[u32; SHORT_LAGS]) -> [usize; 2] {
     let smallest = |but: usize| (0..SHORT_LAGS).filter(|&i| i != but).min_by_key(|&i| costs[i]).unwrap_or(0);
     let first = smallest(SHORT_LAGS);
     [first, smallest(first)]

@@ -14,14 +14,15 @@ use super::planes::{planes_of, unit_blocks, unit_words};
 use super::residuals::Residuals;
 use super::tile::Tile;
 use super::vector::{greater, lanes, shifted_right, splat};
+use crate::cpu::Avx512;
 
 #[target_feature(
     enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
 )]
-pub(super) fn encode<const B: usize>(raw: &[u8], coded: &mut [u8]) -> usize {
+pub(super) fn encode<const B: usize>(cpu: Avx512, raw: &[u8], coded: &mut [u8]) -> usize {
     assert!(coded.len() >= room::<B>(raw.len()), "{} bytes of room", coded.len());
     let (words, tail) = raw.as_chunks::<B>();
-    let header = choose(words);
+    let header = choose(cpu, words);
     let planes_offset = planes_offset::<B>(words.len());
     coded[..planes_offset].fill(0);
     header.write::<B>(coded);
@@ -45,9 +46,9 @@ pub(super) fn encode<const B: usize>(raw: &[u8], coded: &mut [u8]) -> usize {
 #[target_feature(
     enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
 )]
-pub(super) fn len<const B: usize>(raw: &[u8]) -> usize {
+pub(super) fn len<const B: usize>(cpu: Avx512, raw: &[u8]) -> usize {
     let (words, tail) = raw.as_chunks::<B>();
-    let header = choose(words);
+    let header = choose(cpu, words);
     let planes = planes_offset::<B>(words.len());
     let mut out = Output { coded: std::ptr::null_mut(), codes: 0, planes, patches: 0, patch_bytes: 0 };
     run::<B, false>(&header, words, &mut out);

@@ -20,14 +20,14 @@ mod vector;
 use super::layout::Sections;
 use crate::cpu::Avx512;
 
-pub(super) fn encode<const B: usize>(_: Avx512, raw: &[u8], coded: &mut [u8]) -> usize {
+pub(super) fn encode<const B: usize>(cpu: Avx512, raw: &[u8], coded: &mut [u8]) -> usize {
     // SAFETY: the token says that this machine has the instructions.
-    unsafe { encode::encode::<B>(raw, coded) }
+    unsafe { encode::encode::<B>(cpu, raw, coded) }
 }
 
-pub(super) fn len<const B: usize>(_: Avx512, raw: &[u8]) -> usize {
+pub(super) fn len<const B: usize>(cpu: Avx512, raw: &[u8]) -> usize {
     // SAFETY: as above.
-    unsafe { encode::len::<B>(raw) }
+    unsafe { encode::len::<B>(cpu, raw) }
 }
 
 pub(super) fn decode<const B: usize>(_: Avx512, sections: &Sections<'_>, raw: &mut [u8]) {

@@ -1,10 +1,13 @@
 //! The choice of [`super::super::plan`], a vector of the sample at a time.
 
+// Words are loaded through pointers, and the token is what vouches for instructions in a trait's functions.
+#![allow(unsafe_code)]
+
 use std::arch::x86_64::*;
 
 use super::super::header::{Header, Map};
 use super::super::plan::{
-    self, MARGIN_BITS, RUN_LEN, RUNS, SHORT_LAGS, cheapest_low_bits, row_lags, run_starts,
+    self, RUN_LEN, RUNS, SHORT_LAGS, Sampled, cheapest_low_bits, choose_predictor, probes, run_starts,
 };
 use super::super::word::{bit_len, truncated, word, word_bits};
 use super::patches::to_halves;
@@ -13,52 +16,43 @@ use super::vector::{
     Words, add, greater, lanes, leading_zeros, max, min, splat, store_low_bytes, sub, sum, to_words,
     trailing_zeros, zigzag,
 };
-use crate::cpu::{load512, load512_partial};
-
-/// One vector for each run of the sample.
-type Sample = [__m512i; RUNS];
+use crate::cpu::{Avx512, load512, load512_partial};
 
 #[target_feature(
     enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
 )]
-pub(super) fn choose<const B: usize>(words: &[[u8; B]]) -> Header {
+pub(super) fn choose<const B: usize>(cpu: Avx512, words: &[[u8; B]]) -> Header {
     let Some(starts) = run_starts::<B>(words.len()) else {
         return plan::choose(words);
     };
     let source = Words::new(words, word(&words[0]));
-    let sampled = Sampled { source, starts, sample: starts.map(|start| at_run(&source, start)) };
-    let (map, lags, differences) = sampled.choose_predictor();
+    let sample = Sample { cpu, source, starts };
+    let (map, lags) = choose_predictor(&sample, words.len());
     let mut header = Header { map, rotation: 0, low_bits: 0, lags, base: word(&words[0]) };
-    let differences = if lags == [0, 0] {
-        let (least, rotation) = scan_all(&source, map);
-        header.base = least;
-        header.rotation = rotation;
-        sampled.sample.map(|words| sub::<B>(words, splat::<B>(least)))
-    } else {
-        let mut any = _mm512_setzero_si512();
+    if lags == [0, 0] {
+        (header.base, header.rotation) = scan_all(&source, map);
+    }
+    let source = Words::new(words, header.base);
+    let differences = Sample { cpu, source, starts }.differences(lags);
+    if lags != [0, 0] {
         let mapped = Forward::<B>::new(&header);
+        let mut any = _mm512_setzero_si512();
         for run in differences {
             any = _mm512_or_si512(any, mapped.residuals(run));
         }
         header.rotation = rotation_of(or_of::<B>(any));
-        differences
-    };
+    }
     let transform = Forward::<B>::new(&header);
-    let residuals = differences.map(|run| transform.residuals(run));
+    let mut residuals = differences;
+    for run in &mut residuals {
+        *run = transform.residuals(*run);
+    }
     header.low_bits = low_bits::<B>(residuals);
     header
 }
 
 const fn rotation_of(any: u64) -> u32 {
     if any == 0 { 0 } else { any.trailing_zeros() }
-}
-
-/// The run of a sample that starts at `start`.
-#[inline]
-#[target_feature(enable = "avx512bw")]
-fn at_run<const B: usize>(source: &Words<'_, B>, start: usize) -> __m512i {
-    // SAFETY: a run is a vector of words, and `run_starts` gives none that ends behind the last word.
-    unsafe { source.at(start) }
 }
 
 /// The smallest word of the chunk and the rotation of all offsets from it.
@@ -95,137 +89,113 @@ fn scan_all<const B: usize>(source: &Words<'_, B>, map: Map) -> (u64, u32) {
     (least, rotation)
 }
 
-/// The words of a chunk with the runs of its sample.
-struct Sampled<'a, const B: usize> {
+/// The words of a chunk with the runs of its sample: a vector of words each.
+struct Sample<'a, const B: usize> {
+    cpu: Avx512,
     source: Words<'a, B>,
     starts: [usize; RUNS],
-    sample: Sample,
 }
 
-impl<const B: usize> Sampled<'_, B> {
-    /// Map and lags, and what the lags leave of the sample.
-    #[inline]
-    #[target_feature(
-        enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,bmi2"
-    )]
-    fn choose_predictor(&self) -> (Map, [usize; 2], Sample) {
-        let words = self.source.len();
-        let (map, unpredicted) = self.cost_of_words();
-        let (mut best, mut first) = (unpredicted, 0);
-        let [nearest, second] = self.best_short_lags(0);
-        for lag in [1, nearest, second].into_iter().chain(row_lags(words)) {
-            let cost = self.cost(|i, start| self.minus_before(self.sample[i], start, lag));
-            if cost + MARGIN_BITS < best {
-                (best, first) = (cost, lag);
-            }
-        }
-        if first == 0 {
-            return (map, [0, 0], self.sample);
-        }
-        let once = self.each_run(|i, start| self.minus_before(self.sample[i], start, first));
-        let mut other = 0;
-        let [nearest, _] = self.best_short_lags(first);
-        for lag in [1, nearest].into_iter().chain(row_lags(words)) {
-            let cost = self.cost(|i, start| self.minus_difference_before(once[i], start, first, lag));
-            if cost + MARGIN_BITS < best {
-                (best, other) = (cost, lag);
-            }
-        }
-        if other == 0 {
-            return (Map::Zigzag, [first, 0], once);
-        }
-        let twice = self.each_run(|i, start| self.minus_difference_before(once[i], start, first, other));
-        (Map::Zigzag, [first.min(other), first.max(other)], twice)
+impl<const B: usize> Sampled for Sample<'_, B> {
+    fn cost_of_words(&self) -> (Map, u32) {
+        let _: Avx512 = self.cpu;
+        // SAFETY: the token says that this machine has the instructions.
+        unsafe { self.vector_cost_of_words() }
     }
 
-    /// What `differences` makes of each run, given its number and where it starts.
+    fn cost_of_lags(&self, lags: [usize; 2]) -> u32 {
+        // SAFETY: as above.
+        unsafe { self.vector_cost_of_lags(lags) }
+    }
+
+    fn best_short_lags(&self, lag: usize) -> [usize; 2] {
+        // SAFETY: as above.
+        unsafe { self.vector_best_short_lags(lag) }
+    }
+}
+
+impl<const B: usize> Sample<'_, B> {
+    /// What the lags leave of each run.
     #[inline]
-    #[target_feature(enable = "avx512bw")]
-    fn each_run(&self, differences: impl Fn(usize, usize) -> __m512i) -> Sample {
-        let mut runs = self.sample;
-        for (i, run) in runs.iter_mut().enumerate() {
-            *run = differences(i, self.starts[i]);
+    #[target_feature(enable = "avx512vbmi")]
+    fn differences(&self, lags: [usize; 2]) -> [__m512i; RUNS] {
+        let mut runs = [_mm512_setzero_si512(); RUNS];
+        for (run, &start) in runs.iter_mut().zip(&self.starts) {
+            // SAFETY: a run is a vector of words, and `run_starts` gives none that ends behind the last word.
+            *run = unsafe { self.source.difference(start, lags) };
         }
         runs
+    }
+
+    #[target_feature(enable = "avx512vbmi,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni")]
+    fn vector_cost_of_lags(&self, lags: [usize; 2]) -> u32 {
+        let source = &self.source;
+        // SAFETY: as in `differences`; all lags lie in the chunk where `at` is called, as starts ascend.
+        unsafe {
+            match lags {
+                [a, b] if self.starts[0] < a + b => self.cost(|start| source.difference(start, lags)),
+                [a, 0] => self.cost(|start| sub::<B>(source.at(start), source.at(start - a))),
+                [a, b] => self.cost(|start| {
+                    let once = sub::<B>(source.at(start), source.at(start - a));
+                    add::<B>(sub::<B>(once, source.at(start - b)), source.at(start - (a + b)))
+                }),
+            }
+        }
     }
 
     /// The bits of the zigzag differences of the sample.
     #[inline]
     #[target_feature(enable = "avx512vbmi,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni")]
-    fn cost(&self, differences: impl Fn(usize, usize) -> __m512i) -> u32 {
+    fn cost(&self, difference: impl Fn(usize) -> __m512i) -> u32 {
         let mut leading = _mm512_setzero_si512();
-        for (i, &start) in self.starts.iter().enumerate() {
-            leading = add::<B>(leading, leading_zeros::<B>(zigzag::<B>(differences(i, start))));
+        for &start in &self.starts {
+            leading = add::<B>(leading, leading_zeros::<B>(zigzag::<B>(difference(start))));
         }
         SAMPLED_BITS - sum::<B>(leading)
     }
 
-    /// The run that starts at `start`, which may be changed, less the words `lag` before.
-    #[inline]
-    #[target_feature(enable = "avx512vbmi")]
-    fn minus_before(&self, run: __m512i, start: usize, lag: usize) -> __m512i {
-        // SAFETY: a run is a vector of words in the chunk.
-        sub::<B>(run, unsafe { self.source.before(start, lag) })
-    }
-
-    /// The run that starts at `start` less what it was predicted from `first` words before, so less the same `lag`
-    /// before.
-    #[inline]
-    #[target_feature(enable = "avx512vbmi")]
-    fn minus_difference_before(&self, run: __m512i, start: usize, first: usize, lag: usize) -> __m512i {
-        // SAFETY: a run is a vector of words in the chunk.
-        add::<B>(self.minus_before(run, start, lag), unsafe { self.source.before(start, first + lag) })
-    }
-
-    /// See [`plan`]: the better map for words without prediction, and its cost.
-    #[inline]
     #[target_feature(
-        enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni"
+        enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,popcnt"
     )]
-    fn cost_of_words(&self) -> (Map, u32) {
-        let mut least = self.sample[0];
-        for &run in &self.sample[1..] {
-            least = min::<B>(least, run);
+    fn vector_cost_of_words(&self) -> (Map, u32) {
+        let zero = _mm512_setzero_si512();
+        let mut runs = [zero; RUNS];
+        let mut least = splat::<B>(u64::MAX);
+        for (run, &start) in runs.iter_mut().zip(&self.starts) {
+            // SAFETY: as in `differences`.
+            *run = unsafe { self.source.at(start) };
+            least = min::<B>(least, *run);
         }
         let least = splat::<B>(to_words::<B>(least).min().unwrap_or(0));
-        let zero = _mm512_setzero_si512();
         let (mut leading, mut trailing, mut any, mut zeros) = (zero, zero, zero, 0);
-        for &run in &self.sample {
+        for run in runs {
             let offsets = sub::<B>(run, least);
             any = _mm512_or_si512(any, offsets);
             zeros += lanes::<B>() as u32 - greater::<B>(offsets, zero).count_ones();
             leading = add::<B>(leading, leading_zeros::<B>(offsets));
             trailing = add::<B>(trailing, trailing_zeros::<B>(offsets));
         }
-        let bits = word_bits::<B>();
         let highest = bit_len(or_of::<B>(any));
         let from_top = SAMPLED_BITS - sum::<B>(leading);
         // All trailing zeros, without those of zero words.
         let non_zeros = (RUNS * lanes::<B>()) as u32 - zeros;
-        let from_bottom = non_zeros * highest - (sum::<B>(trailing) - zeros * bits);
+        let from_bottom = non_zeros * highest - (sum::<B>(trailing) - zeros * word_bits::<B>());
         if from_bottom < from_top { (Map::Reversed, from_bottom) } else { (Map::Identity, from_top) }
     }
 
-    /// See [`plan`]. Each lane stands for a lag here.
-    #[inline]
+    /// Each lane stands for a lag here.
     #[target_feature(
         enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,bmi2"
     )]
-    fn best_short_lags(&self, lag: usize) -> [usize; 2] {
-        let run = RUN_LEN / B;
+    fn vector_best_short_lags(&self, lag: usize) -> [usize; 2] {
         let mut leading = [_mm512_setzero_si512(); 4];
-        let mut probes = 0;
-        for &start in &self.starts {
-            for probe in [start + run / 4, start + 3 * run / 4] {
-                if probe >= lag + SHORT_LAGS {
-                    self.add_leading_zeros(&mut leading, probe, lag);
-                    probes += 1;
-                }
-            }
+        let mut count = 0;
+        for probe in probes::<B>(self.starts, lag) {
+            self.add_leading_zeros(&mut leading, probe, lag);
+            count += 1;
         }
-        let costs =
-            _mm512_sub_epi16(_mm512_set1_epi16((probes * word_bits::<B>()) as i16), halves::<B>(leading));
-        two_smallest(costs)
+        let all = _mm512_set1_epi16((count * word_bits::<B>()) as i16);
+        two_smallest(_mm512_sub_epi16(all, halves::<B>(leading)))
     }
 
     /// Adds the leading zeros of the differences between word `probe` and the 32 before it.
@@ -306,7 +276,7 @@ fn smallest(keys: __m512i) -> u16 {
 /// See [`plan`].
 #[inline]
 #[target_feature(enable = "avx512vbmi,avx512bitalg,avx512vpopcntdq,avx512cd,avx512vl,gfni,popcnt")]
-fn low_bits<const B: usize>(residuals: Sample) -> u32 {
+fn low_bits<const B: usize>(residuals: [__m512i; RUNS]) -> u32 {
     // The lengths of all residuals, a byte each.
     let mut lengths = [[0; 64]; RUNS];
     let mut any = _mm512_setzero_si512();

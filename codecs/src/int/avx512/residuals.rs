@@ -33,25 +33,19 @@ impl<'a, const B: usize> Residuals<'a, B> {
         let source = &self.source;
         let end = source.len().min(start + Tile::words::<B>());
         let whole = start..end / lanes::<B>() * lanes::<B>();
-        let [a, b] = self.header.lags;
-        let known = start >= a + b;
-        // SAFETY: `each` passes indices of whole vectors, and all lags lie in the chunk if they are known to.
+        let lags = self.header.lags;
+        let [a, b] = lags;
+        // SAFETY: `each` passes indices of whole vectors, and all lags lie in the chunk where `at` is called.
         unsafe {
             match (a, b) {
                 (0, 0) => self.each(tile, whole.clone(), |i| sub::<B>(source.at(i), source.base())),
-                (0, lag) | (lag, 0) if known => {
+                _ if start < a + b => self.each(tile, whole.clone(), |i| source.difference(i, lags)),
+                (0, lag) | (lag, 0) => {
                     self.each(tile, whole.clone(), |i| sub::<B>(source.at(i), source.at(i - lag)));
                 }
-                (0, lag) | (lag, 0) => {
-                    self.each(tile, whole.clone(), |i| sub::<B>(source.at(i), source.before(i, lag)));
-                }
-                _ if known => self.each(tile, whole.clone(), |i| {
+                _ => self.each(tile, whole.clone(), |i| {
                     let once = sub::<B>(source.at(i), source.at(i - a));
                     add::<B>(sub::<B>(once, source.at(i - b)), source.at(i - (a + b)))
-                }),
-                _ => self.each(tile, whole.clone(), |i| {
-                    let once = sub::<B>(source.at(i), source.before(i, a));
-                    add::<B>(sub::<B>(once, source.before(i, b)), source.before(i, a + b))
                 }),
             }
         }

@@ -67,6 +67,29 @@ impl<'a, const B: usize> Words<'a, B> {
     }
 }
 
+impl<const B: usize> Words<'_, B> {
+    /// The words from `index` on less what these lags predict.
+    ///
+    /// # Safety
+    /// A vector of words must lie at `index`.
+    #[inline]
+    #[target_feature(enable = "avx512vbmi")]
+    pub(super) unsafe fn difference(&self, index: usize, lags: [usize; 2]) -> __m512i {
+        // SAFETY: the caller's word.
+        unsafe {
+            let words = self.at(index);
+            match lags {
+                [0, 0] => sub::<B>(words, self.base),
+                [lag, 0] | [0, lag] => sub::<B>(words, self.before(index, lag)),
+                [a, b] => {
+                    let once = sub::<B>(words, self.before(index, a));
+                    add::<B>(sub::<B>(once, self.before(index, b)), self.before(index, a + b))
+                }
+            }
+        }
+    }
+}
+
 /// The number of each lane.
 #[inline]
 #[target_feature(enable = "avx512bw")]
