@@ -153,9 +153,8 @@ pub fn paper_bits(algorithm: Algorithm, raw: &[u8]) -> Option<u64> {
     match algorithm {
         Algorithm::None => Some(line::line_count(raw.len()) as u64 * u64::from(line::RAW_LINE_BITS)),
         Algorithm::Bdi => Some(bdi::Bdi::on(Cpu::active()).paper_bits(raw)),
-        _ => {
-            let size = line_bits(algorithm)?;
-            Some(line::lines(raw).map(|l| u64::from(size(&l))).sum())
-        }
+        Algorithm::Fpc => Some(fpc::Fpc::on(Cpu::active()).paper_bits(raw)),
+        Algorithm::CpackZ => Some(cpackz::CpackZ::on(Cpu::active()).paper_bits(raw)),
+        _ => None,
     }
 }

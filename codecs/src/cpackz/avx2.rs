@@ -13,7 +13,7 @@ use std::arch::x86_64::*;
 use self::decode::decode_chunk;
 use self::plan::plan_block;
 use super::plan::{Plan, plans};
-use super::{PLANES_LEN, portable};
+use super::{PLANES_LEN, Totals, portable};
 use crate::Avx2;
 use crate::chunk::ChunkError;
 use crate::line::avx2::{
@@ -27,9 +27,9 @@ pub(super) fn encode(_: Avx2, raw: &[u8], coded: &mut [u8]) -> usize {
     unsafe { encode_chunk(raw, coded) }
 }
 
-pub(super) fn chunk_len(_: Avx2, raw: &[u8]) -> usize {
+pub(super) fn totals(_: Avx2, raw: &[u8]) -> Totals {
     // SAFETY: as above.
-    unsafe { measure_chunk(raw) }
+    unsafe { add_up_chunk(raw) }
 }
 
 pub(super) fn decode(_: Avx2, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
@@ -85,8 +85,8 @@ fn encode_chunk(raw: &[u8], coded: &mut [u8]) -> usize {
 }
 
 #[target_feature(enable = "avx2,bmi1,lzcnt,popcnt")]
-fn measure_chunk(raw: &[u8]) -> usize {
-    super::plan::chunk_len(raw, |block, plan, indices| plan_block(block, plan, indices))
+fn add_up_chunk(raw: &[u8]) -> Totals {
+    super::plan::totals(raw, |block, plan, indices| plan_block(block, plan, indices))
 }
 
 /// Writes the code planes of the coded lines; returns where they end.

@@ -13,7 +13,7 @@ use std::arch::x86_64::*;
 use self::decode::decode_chunk;
 use self::plan::plan_block;
 use super::plan::{Plan, plans};
-use super::{PLANES_LEN, portable};
+use super::{PLANES_LEN, Totals, portable};
 use crate::Avx512;
 use crate::chunk::ChunkError;
 use crate::cpu::load512;
@@ -26,9 +26,9 @@ pub(super) fn encode(_: Avx512, raw: &[u8], coded: &mut [u8]) -> usize {
     unsafe { encode_chunk(raw, coded) }
 }
 
-pub(super) fn chunk_len(_: Avx512, raw: &[u8]) -> usize {
+pub(super) fn totals(_: Avx512, raw: &[u8]) -> Totals {
     // SAFETY: as above.
-    unsafe { measure_chunk(raw) }
+    unsafe { add_up_chunk(raw) }
 }
 
 pub(super) fn decode(_: Avx512, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
@@ -82,8 +82,8 @@ fn encode_chunk(raw: &[u8], coded: &mut [u8]) -> usize {
 }
 
 #[target_feature(enable = "avx512bw,avx512cd,avx512vl,avx512bitalg,avx512vpopcntdq,popcnt")]
-fn measure_chunk(raw: &[u8]) -> usize {
-    super::plan::chunk_len(raw, |block, plan, indices| plan_block(block, plan, indices))
+fn add_up_chunk(raw: &[u8]) -> Totals {
+    super::plan::totals(raw, |block, plan, indices| plan_block(block, plan, indices))
 }
 
 /// The lanes of two planes, line by line; from 32 on they are those of the second plane.

@@ -1,9 +1,8 @@
 //! What the vector back-ends know of a chunk before they write or read its sections.
 
-use super::PLANES_LEN;
+use super::Totals;
 use crate::line::blocks::{BLOCK_LINES, Block, BlockFields, BlockKinds, Blocks, Masks};
-use crate::line::{LINE_WORDS, Taken, kinds_len, line_count};
-use crate::packed::packed_len;
+use crate::line::{LINE_WORDS, Taken};
 
 /// One block.
 #[derive(Clone)]
@@ -48,17 +47,17 @@ pub(super) fn plans(
     plans
 }
 
-/// The length of a chunk whose blocks have the plans that `plan` makes.
+/// What the lines of a chunk add up to whose blocks have the plans that `plan` makes.
 #[inline(always)]
-pub(super) fn chunk_len(raw: &[u8], plan: impl Fn(&Block, &mut Plan, &mut Indices)) -> usize {
-    let (mut coded_lines, mut extended, mut total) = (0, 0, Taken::NONE);
-    let (mut each, mut indices) = (Plan::EMPTY, [[0; LINE_WORDS]; BLOCK_LINES]);
+pub(super) fn totals(raw: &[u8], plan: impl Fn(&Block, &mut Plan, &mut Indices)) -> Totals {
+    let (mut totals, mut each) = (Totals::of_lines_in(raw), Plan::EMPTY);
+    let mut indices = [[0; LINE_WORDS]; BLOCK_LINES];
     for block in Blocks::of(raw).iter() {
         plan(block, &mut each, &mut indices);
-        coded_lines += each.kinds.coded.count_ones() as usize;
-        extended += each.extended_count;
-        total += each.count;
+        totals.coded_lines += each.kinds.coded.count_ones() as usize;
+        totals.raw_lines += each.kinds.raw.count_ones() as usize;
+        totals.extended += each.extended_count;
+        totals.fields += each.count;
     }
-    let kinds_len = kinds_len(line_count(raw.len()), coded_lines);
-    total.end(kinds_len.next_multiple_of(2) + PLANES_LEN * coded_lines + packed_len::<2>(extended))
+    totals
 }

@@ -1,10 +1,10 @@
 //! The definition of C-Pack+Z.
 
-use super::PLANES_LEN;
+use super::{PLANES_LEN, Totals};
 use crate::chunk::{ChunkError, SectionReader, SectionWriter};
 use crate::line::{
     Kind, KindReader, KindWriter, LINE_LEN, Line, RAW_LINE_BITS, StreamReader, StreamWriter, Taken,
-    from_words, kinds_len, line_count, lines, words,
+    from_words, lines, words,
 };
 use crate::packed::{PackedWriter, packed_field, packed_len, packed_tail_is_zero};
 
@@ -175,22 +175,20 @@ fn push_data(token: Token, subcodes: &mut PackedWriter<2>, streams: &mut StreamW
     }
 }
 
-pub(super) fn chunk_len(raw: &[u8]) -> usize {
-    let (mut coded, mut extended, mut total) = (0, 0, Taken::default());
-    for line in lines(raw) {
-        let words = words(&line);
+pub(super) fn totals(raw: &[u8]) -> Totals {
+    let mut totals = Totals::of_lines_in(raw);
+    for words in lines(raw).map(|line| words(&line)).filter(|words| *words != [0; 16]) {
         let tokens = tokens(&words);
-        if words == [0; 16] {
-        } else if coded_bits(&tokens) < RAW_LINE_BITS {
-            coded += 1;
-            extended += tokens.iter().filter(|token| token.code() == EXTENDED).count();
-            tokens.into_iter().for_each(|token| count(token, &mut total));
+        if coded_bits(&tokens) < RAW_LINE_BITS {
+            totals.coded_lines += 1;
+            totals.extended += tokens.iter().filter(|token| token.code() == EXTENDED).count();
+            tokens.into_iter().for_each(|token| count(token, &mut totals.fields));
         } else {
-            total.words += 16;
+            totals.raw_lines += 1;
+            totals.fields.words += 16;
         }
     }
-    let kinds_len = kinds_len(line_count(raw.len()), coded);
-    total.end(kinds_len.next_multiple_of(2) + PLANES_LEN * coded + packed_len::<2>(extended))
+    totals
 }
 
 fn count(token: Token, total: &mut Taken) {
@@ -223,7 +221,7 @@ pub(super) fn decode(coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
         return Err(ChunkError::Padding { offset: sections.offset() });
     }
     let new = codes.clone().flatten().filter(|&code| code == NEW).count();
-    let total = totals(subcodes, extended, new + 16 * kinds.raw_lines());
+    let total = fields_of(subcodes, extended, new + 16 * kinds.raw_lines());
     let streams = StreamReader::read(sections, total)?;
 
     let mut decoder = Decoder { codes, subcodes, extended: 0, streams };
@@ -245,7 +243,7 @@ fn codes_of(planes: &[u8; PLANES_LEN]) -> [u8; 16] {
 }
 
 /// What all tags of the chunk ask of the data sections.
-fn totals(subcodes: &[u8], extended: usize, words: usize) -> Taken {
+fn fields_of(subcodes: &[u8], extended: usize, words: usize) -> Taken {
     let mut total = Taken { words, ..Taken::default() };
     for i in 0..extended {
         let subcode = packed_field::<2>(subcodes, i);

@@ -10,8 +10,8 @@ use std::arch::x86_64::*;
 
 use self::decode::decode_chunk;
 use self::prefixes::plan_block;
-use super::PLANES_LEN;
 use super::plan::{self, Plan, plans};
+use super::{PLANES_LEN, Totals};
 use crate::Avx2;
 use crate::chunk::ChunkError;
 use crate::line::avx2::{Packer, keep_bits, load_words, low_bytes, put_bytes, put_halves, put_words};
@@ -23,9 +23,9 @@ pub(super) fn encode(_: Avx2, raw: &[u8], coded: &mut [u8]) -> usize {
     unsafe { encode_chunk(raw, coded) }
 }
 
-pub(super) fn chunk_len(_: Avx2, raw: &[u8]) -> usize {
+pub(super) fn totals(_: Avx2, raw: &[u8]) -> Totals {
     // SAFETY: as above.
-    unsafe { measure_chunk(raw) }
+    unsafe { add_up_chunk(raw) }
 }
 
 pub(super) fn decode(_: Avx2, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
@@ -69,8 +69,8 @@ fn encode_chunk(raw: &[u8], coded: &mut [u8]) -> usize {
 }
 
 #[target_feature(enable = "avx2,bmi1,lzcnt,popcnt")]
-fn measure_chunk(raw: &[u8]) -> usize {
-    plan::chunk_len(raw, |block, plan| plan_block(block, plan))
+fn add_up_chunk(raw: &[u8]) -> Totals {
+    plan::totals(raw, |block, plan| plan_block(block, plan))
 }
 
 /// Writes the planes of the coded lines; returns where they end.

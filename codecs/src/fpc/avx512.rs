@@ -8,8 +8,8 @@ mod planes;
 use std::arch::x86_64::*;
 
 use self::planes::{put_planes, take_planes};
-use super::PLANES_LEN;
 use super::plan::{self, Plan, plans};
+use super::{PLANES_LEN, Totals};
 use crate::Avx512;
 use crate::chunk::{ChunkError, SectionReader};
 use crate::cpu::{load512, store512};
@@ -27,9 +27,9 @@ pub(super) fn encode(_: Avx512, raw: &[u8], coded: &mut [u8]) -> usize {
     unsafe { encode_chunk(raw, coded) }
 }
 
-pub(super) fn chunk_len(_: Avx512, raw: &[u8]) -> usize {
+pub(super) fn totals(_: Avx512, raw: &[u8]) -> Totals {
     // SAFETY: as above.
-    unsafe { measure_chunk(raw) }
+    unsafe { add_up_chunk(raw) }
 }
 
 pub(super) fn decode(_: Avx512, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
@@ -72,8 +72,8 @@ fn encode_chunk(raw: &[u8], coded: &mut [u8]) -> usize {
 }
 
 #[target_feature(enable = "avx512bw,avx512vl,avx512vbmi2,avx512bitalg,avx512vpopcntdq,bmi2,popcnt")]
-fn measure_chunk(raw: &[u8]) -> usize {
-    plan::chunk_len(raw, |block, plan| plan_block(block, plan))
+fn add_up_chunk(raw: &[u8]) -> Totals {
+    plan::totals(raw, |block, plan| plan_block(block, plan))
 }
 
 #[target_feature(enable = "avx512bw,avx512vl,avx512vbmi2,avx512bitalg,avx512vpopcntdq,bmi2,popcnt")]

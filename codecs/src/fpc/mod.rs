@@ -37,7 +37,7 @@ mod plan;
 mod portable;
 
 use crate::chunk::{CHUNK_ALIGN, ChunkError};
-use crate::line::{LINE_LEN, line_count};
+use crate::line::{LINE_LEN, Taken, kinds_len, line_count};
 use crate::{Algorithm, Codec, Cpu, Element};
 
 pub use portable::line_bits;
@@ -48,14 +48,57 @@ pub struct Fpc {
     cpu: Cpu,
 }
 
+/// What the lines of a chunk add up to.
+#[derive(Clone, Copy, Debug)]
+struct Totals {
+    lines: usize,
+    coded_lines: usize,
+    raw_lines: usize,
+    /// Fields in each of the data sections.
+    fields: Taken,
+}
+
 /// Bytes that the prefixes of a line take.
 const PLANES_LEN: usize = 6;
+
+impl Totals {
+    fn of_lines_in(raw: &[u8]) -> Self {
+        Self { lines: line_count(raw.len()), coded_lines: 0, raw_lines: 0, fields: Taken::NONE }
+    }
+
+    fn chunk_len(&self) -> usize {
+        let planes_start = kinds_len(self.lines, self.coded_lines).next_multiple_of(2);
+        self.fields.end(planes_start + PLANES_LEN * self.coded_lines)
+    }
+
+    fn paper_bits(&self) -> u64 {
+        // A raw line is its 16 words, 512 bits, in the words section.
+        let zero_lines = self.lines - self.coded_lines - self.raw_lines;
+        3 * zero_lines as u64 + 16 * 3 * self.coded_lines as u64 + self.fields.bits()
+    }
+}
 
 impl Fpc {
     /// The codec on `cpu`.
     #[must_use]
     pub const fn on(cpu: Cpu) -> Self {
         Self { cpu }
+    }
+
+    /// The size of `raw` in bits as the paper counts it: the sum of [`line_bits`] over its lines.
+    #[must_use]
+    pub fn paper_bits(self, raw: &[u8]) -> u64 {
+        self.totals(raw).paper_bits()
+    }
+
+    fn totals(self, raw: &[u8]) -> Totals {
+        match self.cpu {
+            Cpu::Portable => portable::totals(raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx2(cpu) => avx2::totals(cpu, raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(cpu) => avx512::totals(cpu, raw),
+        }
     }
 }
 
@@ -82,13 +125,7 @@ impl Codec for Fpc {
     }
 
     fn chunk_len(&self, _: Element, raw: &[u8]) -> usize {
-        match self.cpu {
-            Cpu::Portable => portable::chunk_len(raw),
-            #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(cpu) => avx2::chunk_len(cpu, raw),
-            #[cfg(target_arch = "x86_64")]
-            Cpu::Avx512(cpu) => avx512::chunk_len(cpu, raw),
-        }
+        self.totals(raw).chunk_len()
     }
 
     fn decode_chunk(&self, _: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {

@@ -1,8 +1,8 @@
 //! What the vector back-ends know of a chunk before they write or read its sections.
 
-use super::PLANES_LEN;
+use super::Totals;
+use crate::line::Taken;
 use crate::line::blocks::{Block, BlockFields, BlockKinds, Blocks, Masks};
-use crate::line::{Taken, kinds_len, line_count};
 
 /// One block.
 #[derive(Clone)]
@@ -31,15 +31,15 @@ pub(super) fn plans(blocks: &Blocks<'_>, plan: impl Fn(&Block, &mut Plan)) -> Ve
     plans
 }
 
-/// The length of a chunk whose blocks have the plans that `plan` makes.
+/// What the lines of a chunk add up to whose blocks have the plans that `plan` makes.
 #[inline(always)]
-pub(super) fn chunk_len(raw: &[u8], plan: impl Fn(&Block, &mut Plan)) -> usize {
-    let (mut coded_lines, mut total, mut each) = (0, Taken::NONE, Plan::EMPTY);
+pub(super) fn totals(raw: &[u8], plan: impl Fn(&Block, &mut Plan)) -> Totals {
+    let (mut totals, mut each) = (Totals::of_lines_in(raw), Plan::EMPTY);
     for block in Blocks::of(raw).iter() {
         plan(block, &mut each);
-        coded_lines += each.kinds.coded.count_ones() as usize;
-        total += each.count;
+        totals.coded_lines += each.kinds.coded.count_ones() as usize;
+        totals.raw_lines += each.kinds.raw.count_ones() as usize;
+        totals.fields += each.count;
     }
-    let kinds_len = kinds_len(line_count(raw.len()), coded_lines);
-    total.end(kinds_len.next_multiple_of(2) + PLANES_LEN * coded_lines)
+    totals
 }

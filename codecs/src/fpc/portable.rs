@@ -1,10 +1,10 @@
 //! The definition of FPC.
 
-use super::PLANES_LEN;
+use super::{PLANES_LEN, Totals};
 use crate::chunk::{ChunkError, SectionReader, SectionWriter};
 use crate::line::{
     Kind, KindReader, KindWriter, LINE_LEN, Line, RAW_LINE_BITS, StreamReader, StreamWriter, Taken,
-    from_words, kinds_len, line_count, lines, words,
+    from_words, lines, words,
 };
 
 const UNMATCHED: u8 = 0;
@@ -76,20 +76,21 @@ pub(super) fn encode(raw: &[u8], coded: &mut [u8]) -> usize {
     let mut streams = StreamWriter::default();
     for line in lines(raw) {
         let words = words(&line);
+        if words == [0; 16] {
+            kinds.push(Kind::Zero);
+            continue;
+        }
         let prefixes = words.map(prefix_of);
-        let kind = if words == [0; 16] {
-            Kind::Zero
-        } else if coded_bits(&prefixes) < RAW_LINE_BITS {
+        if coded_bits(&prefixes) < RAW_LINE_BITS {
+            kinds.push(Kind::Coded);
             push_planes(&prefixes, &mut planes);
             for (word, prefix) in words.into_iter().zip(prefixes) {
                 push_data(word, prefix, &mut streams);
             }
-            Kind::Coded
         } else {
+            kinds.push(Kind::Raw);
             streams.line(&line);
-            Kind::Raw
-        };
-        kinds.push(kind);
+        }
     }
     let mut out = SectionWriter::new(coded);
     kinds.write(&mut out);
@@ -119,21 +120,19 @@ fn push_data(word: u32, prefix: u8, streams: &mut StreamWriter) {
     }
 }
 
-pub(super) fn chunk_len(raw: &[u8]) -> usize {
-    let (mut coded, mut total) = (0, Taken::default());
-    for line in lines(raw) {
-        let words = words(&line);
+pub(super) fn totals(raw: &[u8]) -> Totals {
+    let mut totals = Totals::of_lines_in(raw);
+    for words in lines(raw).map(|line| words(&line)).filter(|words| *words != [0; 16]) {
         let prefixes = words.map(prefix_of);
-        if words == [0; 16] {
-        } else if coded_bits(&prefixes) < RAW_LINE_BITS {
-            coded += 1;
-            prefixes.into_iter().for_each(|prefix| count(prefix, &mut total));
+        if coded_bits(&prefixes) < RAW_LINE_BITS {
+            totals.coded_lines += 1;
+            prefixes.into_iter().for_each(|prefix| count(prefix, &mut totals.fields));
         } else {
-            total.words += 16;
+            totals.raw_lines += 1;
+            totals.fields.words += 16;
         }
     }
-    let kinds_len = kinds_len(line_count(raw.len()), coded);
-    total.end(kinds_len.next_multiple_of(2) + PLANES_LEN * coded)
+    totals
 }
 
 pub(super) fn decode(coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {

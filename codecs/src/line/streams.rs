@@ -61,6 +61,11 @@ impl Taken {
         self == Self::NONE
     }
 
+    /// What the fields take, without any padding.
+    pub(crate) const fn bits(&self) -> u64 {
+        32 * self.words as u64 + 16 * self.halves as u64 + 8 * self.bytes as u64 + 4 * self.nibbles as u64
+    }
+
     /// Where the four sections end if the one before them ends at byte `start`.
     pub(crate) const fn end(&self, start: usize) -> usize {
         start.next_multiple_of(4)
