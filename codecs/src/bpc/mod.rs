@@ -41,6 +41,8 @@
 //! Kim et al., ISCA 2016; ISCA 2020 (buddy compression), which uses it for memory entries of 128 bytes.
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 mod portable;
 mod string;
@@ -102,7 +104,7 @@ impl Codec for Bpc {
         match self.cpu {
             Cpu::Portable => portable::encode(raw, coded),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) => portable::encode(raw, coded),
+            Cpu::Avx2(cpu) => avx2::encode(cpu, raw, coded),
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(cpu) => avx512::encode(cpu, raw, coded),
         }
@@ -112,7 +114,7 @@ impl Codec for Bpc {
         match self.cpu {
             Cpu::Portable => portable::chunk_len(raw),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) => portable::chunk_len(raw),
+            Cpu::Avx2(cpu) => avx2::chunk_len(cpu, raw),
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(cpu) => avx512::chunk_len(cpu, raw),
         }
@@ -123,7 +125,7 @@ impl Codec for Bpc {
         match self.cpu {
             Cpu::Portable => portable::decode(&sections, raw),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) => portable::decode(&sections, raw),
+            Cpu::Avx2(cpu) => avx2::decode(cpu, &sections, raw),
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(cpu) => avx512::decode(cpu, &sections, raw),
         }

@@ -79,6 +79,34 @@ impl Kinds {
     }
 }
 
+/// Appends the codes of all planes, given the DBX of each as a little-endian word.
+#[inline(always)]
+pub(super) fn push_codes(out: &mut Appender<'_>, kinds: &Kinds, dbx: &Spelled) {
+    let with_index = kinds.pair | kinds.single;
+    let mut left = kinds.run_starts() | kinds.ones | kinds.zero_dbp | with_index;
+    // The next plane without a code.
+    let mut next = 0;
+    while left != 0 {
+        let plane = left.trailing_zeros();
+        let run = (!(kinds.zero >> plane)).trailing_zeros();
+        let has_index = with_index >> plane & 1;
+        let upper = (kinds.zero_dbp | kinds.single) >> plane & 1;
+        let index = u64::from(u32::from_le_bytes(dbx[plane as usize]).trailing_zeros()) * has_index;
+        let (code, bits) = match run {
+            0 => (upper << 4 | has_index << 3 | index << 5, 5 + 5 * has_index as u32),
+            1 => (0b100, 3),
+            _ => (0b10 | (u64::from(run) - 2) << 2, 7),
+        };
+        // Plain planes before it have a code of one bit, which is 1.
+        let plain = plane - next;
+        out.push(code << plain | ((1 << plain) - 1), plain + bits);
+        next = plane + run.max(1);
+        left &= left - 1;
+    }
+    let plain = PLANES as u32 - next;
+    out.push((1 << plain) - 1, plain);
+}
+
 /// The code of the plane in front, and its length in bits.
 #[inline(always)]
 pub(super) fn sign_code(kinds: &Kinds, sign: u32) -> (u64, u32) {
