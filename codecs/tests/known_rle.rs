@@ -2,11 +2,29 @@
 
 mod common;
 
-use common::{assert_chunk, codec_of, decode_chunk, encode_chunk};
-use mgcomp_codecs::{Algorithm, ChunkError, Element};
+use common::{ELEMENTS, Random, codec_of, encode_chunk, hex};
+use mgcomp_codecs::{Algorithm, ChunkError, Cpu, Element, codec_on};
 
+/// Decodes on every instruction set; all must say the same.
+#[track_caller]
+fn decode(element: Element, stored: &[u8], raw_len: usize) -> Result<Vec<u8>, ChunkError> {
+    let on = |cpu| common::decode_chunk(codec_on(cpu, Algorithm::Rle).unwrap(), element, stored, raw_len);
+    let portable = on(Cpu::Portable);
+    for cpu in Cpu::available() {
+        assert_eq!(on(cpu), portable, "{} {}", cpu.isa(), hex(stored));
+    }
+    portable
+}
+
+/// Checks on every instruction set that `raw` is stored as exactly `stored`, and back.
+#[track_caller]
 fn check(element: Element, raw: &[u8], stored: &[u8]) {
-    assert_chunk(Algorithm::Rle, element, raw, stored);
+    for cpu in Cpu::available() {
+        let codec = codec_on(cpu, Algorithm::Rle).unwrap();
+        assert_eq!(hex(&encode_chunk(codec, element, raw)), hex(stored), "{}", cpu.isa());
+        assert_eq!(codec.chunk_len(element, raw), stored.len(), "{}", cpu.isa());
+    }
+    assert_eq!(decode(element, stored, raw.len()).as_deref(), Ok(raw));
 }
 
 #[test]
@@ -80,15 +98,12 @@ fn a_chunk_of_zeros_is_512_times_smaller_and_a_full_one_hardly_longer() {
 fn a_decoder_takes_runs_that_no_encoder_writes() {
     // Two runs of zeros, two of literals, of which one is zero.
     let stored = [4, 0, 0, 0, 0x00, 0x01, 0x80, 0x80, 5, 0];
-    let codec = codec_of(Algorithm::Rle);
-    assert_eq!(decode_chunk(codec, Element::U8, &stored, 5), Ok(vec![0, 0, 0, 5, 0]));
+    assert_eq!(decode(Element::U8, &stored, 5), Ok(vec![0, 0, 0, 5, 0]));
 }
 
 #[test]
 fn each_way_in_which_a_chunk_can_be_wrong() {
-    let error = |element, stored: &[u8], raw_len| {
-        decode_chunk(codec_of(Algorithm::Rle), element, stored, raw_len).unwrap_err()
-    };
+    let error = |element, stored: &[u8], raw_len| decode(element, stored, raw_len).unwrap_err();
     let truncated = |offset, needed, got| ChunkError::Truncated { offset, needed, got };
     assert_eq!(error(Element::U8, &[1, 0, 0], 1), truncated(0, 4, 3));
     assert_eq!(error(Element::U8, &[2, 0, 0, 0, 0], 1), truncated(4, 2, 1));
@@ -105,4 +120,77 @@ fn each_way_in_which_a_chunk_can_be_wrong() {
     long[0] = 1;
     assert_eq!(error(Element::U8, &long, 1), ChunkError::Trailing { offset: 5, extra: 16 });
     assert_eq!(ChunkError::Runs { needed: 4, got: 3 }.to_string(), "the runs have 3 elements, the chunk 4");
+}
+
+/// The code as the rule reads: group equal kinds, drop stretches that are too short, cut into runs.
+fn reference(width: usize, raw: &[u8]) -> Vec<u8> {
+    let elements: Vec<&[u8]> = raw.chunks_exact(width).collect();
+    let is_zero = |element: &&[u8]| element.iter().all(|&byte| byte == 0);
+    let mut kinds: Vec<bool> = vec![];
+    for group in elements.chunk_by(|a, b| is_zero(a) == is_zero(b)) {
+        let stretch = is_zero(&group[0]) && group.len() * width > 2;
+        kinds.extend(group.iter().map(|_| stretch));
+    }
+    let (mut controls, mut literals) = (vec![], vec![]);
+    for stretch in kinds.chunk_by(|a, b| a == b) {
+        for run in stretch.chunks(128) {
+            controls.push((run.len() - 1) as u8 + if run[0] { 0 } else { 128 });
+        }
+    }
+    for (element, _) in elements.iter().zip(&kinds).filter(|(_, zero)| !**zero) {
+        literals.extend_from_slice(element);
+    }
+    let mut stored = (controls.len() as u32).to_le_bytes().to_vec();
+    stored.extend_from_slice(&controls);
+    stored.resize(stored.len().next_multiple_of(width), 0);
+    stored.extend_from_slice(&literals);
+    stored.extend_from_slice(&raw[elements.len() * width..]);
+    stored
+}
+
+/// Elements in runs of up to so many, not zero or zero in turn.
+fn runs(random: &mut Random, width: usize, elements: usize, longest: usize) -> Vec<u8> {
+    let mut raw = vec![];
+    let mut zero = random.below(2) == 0;
+    while raw.len() < elements * width {
+        let len = 1 + random.below(longest);
+        for _ in 0..len {
+            let mut element = [0; 8];
+            element[random.below(width)] = if zero { 0 } else { 1 + random.below(255) as u8 };
+            raw.extend_from_slice(&element[..width]);
+        }
+        zero = !zero;
+    }
+    raw.truncate(elements * width);
+    raw
+}
+
+#[test]
+fn runs_of_any_length_equal_the_reference() {
+    let mut random = Random(50);
+    for element in ELEMENTS {
+        let width = element.width_bytes();
+        for longest in [1, 2, 3, 5, 17, 64, 65, 130, 300] {
+            for elements in (0..200).chain([255, 256, 257, 1000, 4096]) {
+                let mut raw = runs(&mut random, width, elements, longest);
+                raw.extend(random.bytes(elements % width));
+                check(element, &raw, &reference(width, &raw));
+            }
+        }
+    }
+}
+
+#[test]
+fn wrong_chunks_are_wrong_everywhere() {
+    let mut random = Random(51);
+    let mut errors = 0;
+    for round in 0..20_000 {
+        let element = ELEMENTS[round % 4];
+        let raw = runs(&mut random, element.width_bytes(), 100, 1 + round % 40);
+        let mut stored = encode_chunk(codec_of(Algorithm::Rle), element, &raw);
+        let len = stored.len();
+        stored[random.below(len)] ^= 1 << random.below(8);
+        errors += usize::from(decode(element, &stored, raw.len()).is_err());
+    }
+    assert!((1_000..20_000).contains(&errors), "{errors} errors");
 }

@@ -24,7 +24,13 @@
 //! # Source
 //! HPCA 2018 (compressing DMA engine), section V, which compares ZVC with it; the byte is ours.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod portable;
+#[cfg(target_arch = "x86_64")]
+mod vector;
 
 use crate::chunk::{CHUNK_ALIGN, ChunkError};
 use crate::{Algorithm, Codec, Cpu, Element};
@@ -32,7 +38,6 @@ use crate::{Algorithm, Codec, Cpu, Element};
 /// The RLE codec, for elements of 8, 16, 32 and 64 bits.
 #[derive(Clone, Copy, Debug)]
 pub struct Rle {
-    #[expect(dead_code, reason = "there is one back-end so far")]
     cpu: Cpu,
 }
 
@@ -56,17 +61,35 @@ impl Rle {
     }
 
     fn encode<const W: usize>(self, raw: &[u8], coded: &mut [u8]) -> usize {
-        portable::encode::<W>(raw, coded)
+        match self.cpu {
+            Cpu::Portable => portable::encode::<W>(raw, coded),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx2(cpu) => avx2::encode::<W>(cpu, raw, coded),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(cpu) => avx512::encode::<W>(cpu, raw, coded),
+        }
     }
 
     fn len<const W: usize>(self, raw: &[u8]) -> usize {
-        let counts = portable::count::<W>(raw);
+        let counts = match self.cpu {
+            Cpu::Portable => portable::count::<W>(raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx2(cpu) => avx2::count::<W>(cpu, raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(cpu) => avx512::count::<W>(cpu, raw),
+        };
         (COUNT_LEN + counts.controls).next_multiple_of(W) + W * counts.literals + raw.len() % W
     }
 
     fn decode<const W: usize>(self, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
         let sections = portable::sections::<W>(coded, raw.len())?;
-        portable::decode::<W>(sections, raw);
+        match self.cpu {
+            Cpu::Portable => portable::decode::<W>(sections, raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx2(cpu) => avx2::decode::<W>(cpu, sections, raw),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(cpu) => avx512::decode::<W>(cpu, sections, raw),
+        }
         Ok(())
     }
 }

@@ -105,7 +105,8 @@ fn sums(controls: &[u8]) -> (usize, usize) {
     })
 }
 
-fn run_len(control: u8) -> usize {
+/// The elements of one run.
+pub(super) fn run_len(control: u8) -> usize {
     usize::from(control & !LITERALS) + 1
 }
 
