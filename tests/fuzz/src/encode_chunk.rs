@@ -1,7 +1,9 @@
 //! Any bytes as the raw bytes of a chunk, on every instruction set.
 
-use crate::common::back_ends::MAX_RAW_LEN;
 use crate::input::{AS_IT_IS, Input, Sample, samples, with_back_ends};
+
+/// A default chunk and a bit: larger ones cost more than they show.
+const MAX_RAW_LEN: usize = 20_000;
 
 /// Algorithm, element, two places; repetitions (two bytes) and their step; then the raw bytes.
 ///
