@@ -9,8 +9,8 @@
 
 use std::arch::x86_64::*;
 
-use super::bits::{Sink, Source, load, ones};
-use super::plan::{Fields, Plan};
+use super::bits::{self, Sink, Source, ones};
+use super::plan::{Fields, Plan, Wrapped};
 use crate::Avx512;
 use crate::cpu::{array, load512, load512_partial, store512, store512_partial};
 
@@ -79,40 +79,54 @@ impl Phases {
     }
 }
 
+/// Granules whose participation bits are handled together: a whole number of vectors, and few enough that
+/// their bits fit a word that starts within a byte.
+const GROUP: usize = 48;
+
 #[target_feature(enable = "avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi2,popcnt")]
 fn encode_vectors<const G: usize>(plan: &Plan, phase: usize, raw: &[u8], sink: &mut Sink<'_>) {
     let mut phases = Phases::new(plan, phase, 64);
+    let (mut at, mut fill) = (sink.at, sink.fill as usize);
     let mut pending = _mm512_zextsi128_si512(_mm_cvtsi64_si128(sink.pending as i64));
-    let (vectors, rest) = raw.as_chunks();
-    for vector in vectors {
-        encode_vector::<G>(plan, phases.next(), load512(vector), 64 / G, sink, &mut pending);
+    for group in raw.chunks(GROUP * G) {
+        let mut group_marks = 0;
+        for (index, vector) in group.chunks(64).enumerate() {
+            let count = vector.len() / G;
+            let (packed, marks) = encode_vector::<G>(plan, phases.next(), load(vector), count);
+            group_marks |= u64::from(marks.bits) << (64 / G * index);
+            let bits = fill + 8 * G * count - marks.saved;
+
+            let (joined, next) = append(packed, fill, bits, pending);
+            let room = &mut sink.kept[at..];
+            match room.first_chunk_mut() {
+                Some(room) => store512(room, joined),
+                None => store512_partial(room, joined),
+            }
+            (at, fill, pending) = (at + bits / 64 * 8, bits % 64, next);
+        }
+        sink.mark(group_marks, group.len() / G);
     }
-    if !rest.is_empty() {
-        encode_vector::<G>(plan, phases.next(), load512_partial(rest), rest.len() / G, sink, &mut pending);
-    }
+    (sink.at, sink.fill) = (at, fill as u32);
     sink.pending = _mm_cvtsi128_si64(_mm512_castsi512_si128(pending)) as u64;
 }
 
-/// Encodes the first `count` granules of `raw`, the others of which are zero.
+/// Which granules of a vector participate, and how many bits that saves.
+struct Marks {
+    bits: u16,
+    saved: usize,
+}
+
+/// The kept bits of the first `count` granules of `raw`, the others of which are zero.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi2,popcnt")]
-fn encode_vector<const G: usize>(
-    plan: &Plan,
-    phase: usize,
-    raw: __m512i,
-    count: usize,
-    sink: &mut Sink<'_>,
-    pending: &mut __m512i,
-) {
+fn encode_vector<const G: usize>(plan: &Plan, phase: usize, raw: __m512i, count: usize) -> (__m512i, Marks) {
     let valid = ones(count as u32) as u16;
     let marks = participants::<G>(plan, phase, raw) & valid;
-    sink.mark(u64::from(marks), count);
-    let savings = savings(plan, phase / G);
+    let savings = savings::<G>(plan, phase);
     let mut gathered = _mm512_setzero_si512();
     for field in &plan.gather {
         gathered = pick::<G>(gathered, field, phase, raw);
     }
-    let bits = 8 * G * count - saved(marks, savings);
     let packed = match G {
         8 => {
             let lens = _mm512_maskz_set1_epi64(valid as u8, 64);
@@ -125,7 +139,7 @@ fn encode_vector<const G: usize>(
             join32(_mm512_mask_mov_epi32(raw, marks, gathered), lens)
         }
     };
-    append(packed, bits, sink, pending);
+    (packed, Marks { bits: marks, saved: saved::<G>(marks, savings) })
 }
 
 /// Sixteen pieces of up to 32 bits of the given lengths, one behind the other. All other bits are zero.
@@ -184,59 +198,40 @@ fn drop_down(parts: __m512i, upper: u8, shift: __m512i, places: __m512i) -> __m5
     _mm512_ternarylogic_epi64::<0xfe>(lower, low, high)
 }
 
-/// Appends the first `bits` of `packed` to the kept bits; `pending`, in lane 0, is what is not written yet.
+/// The `fill` bits of `pending`, in lane 0, and `packed` behind them, `bits` in all; and the last of them, which
+/// do not fill a word, in lane 0.
 #[inline]
-#[target_feature(enable = "avx512bw,bmi2")]
-fn append(packed: __m512i, bits: usize, sink: &mut Sink<'_>, pending: &mut __m512i) {
-    let fill = i64::from(sink.fill);
-    let low = _mm512_sllv_epi64(packed, _mm512_set1_epi64(fill));
-    let high = _mm512_srlv_epi64(packed, _mm512_set1_epi64(64 - fill));
+#[target_feature(enable = "avx512f")]
+fn append(packed: __m512i, fill: usize, bits: usize, pending: __m512i) -> (__m512i, __m512i) {
+    let shift = _mm512_set1_epi64(fill as i64);
+    let low = _mm512_or_si512(_mm512_sllv_epi64(packed, shift), pending);
+    let high = _mm512_srlv_epi64(packed, _mm512_sub_epi64(_mm512_set1_epi64(64), shift));
     // Lane 0 has what goes behind the vector.
     let high = _mm512_alignr_epi64::<7>(high, high);
-    let low = _mm512_or_si512(low, *pending);
     let joined = _mm512_mask_or_epi64(low, 0xfe, low, high);
-    let room = &mut sink.kept[sink.at..];
-    match room.first_chunk_mut() {
-        Some(room) => store512(room, joined),
-        None => store512_partial(room, joined),
-    }
-    let end = sink.fill as usize + bits;
-    sink.at += end / 64 * 8;
-    sink.fill = (end % 64) as u32;
-    let next = _mm512_permutex2var_epi64(joined, _mm512_set1_epi64((end / 64) as i64), high);
-    *pending = _mm512_maskz_mov_epi64(1, next);
+    let last = _mm512_zextsi128_si512(_mm_cvtsi64_si128((bits / 64) as i64));
+    (joined, _mm512_maskz_permutex2var_epi64(1, joined, last, high))
 }
 
 #[target_feature(enable = "avx512bw,avx512vl,bmi2,popcnt")]
 fn saved_by_vectors<const G: usize>(plan: &Plan, phase: usize, raw: &[u8]) -> usize {
     let mut phases = Phases::new(plan, phase, 64);
-    let (vectors, rest) = raw.as_chunks();
     let mut sum = 0;
-    for vector in vectors {
+    for vector in raw.chunks(64) {
         let phase = phases.next();
-        let marks = participants::<G>(plan, phase, load512(vector));
-        sum += saved(marks, savings(plan, phase / G));
-    }
-    if !rest.is_empty() {
-        let phase = phases.next();
-        let valid = ones((rest.len() / G) as u32) as u16;
-        let marks = participants::<G>(plan, phase, load512_partial(rest)) & valid;
-        sum += saved(marks, savings(plan, phase / G));
+        let marks = participants::<G>(plan, phase, load(vector)) & ones((vector.len() / G) as u32) as u16;
+        sum += saved::<G>(marks, savings::<G>(plan, phase));
     }
     sum
 }
 
-/// Granules whose participation bits fit a word that starts within a byte.
-const MARKS: usize = 56;
-
 #[target_feature(enable = "avx512bw,bmi2")]
 fn saved_in_vectors(plan: &Plan, phase: usize, participation: &[u8], first: usize, count: usize) -> usize {
-    let mut phases = Phases::new(plan, phase, MARKS * plan.granule);
+    let mut phases = Phases::new(plan, phase, GROUP * plan.granule);
     let mut sums = _mm512_setzero_si512();
-    for start in (0..count).step_by(MARKS) {
-        let place = first + start;
-        let marks = load(participation, place / 8) >> (place % 8) & ones((count - start).min(MARKS) as u32);
-        let savings = load512(array(&plan.savings[phases.next() / plan.granule..]));
+    for start in (0..count).step_by(GROUP) {
+        let marks = marks_at(participation, first + start) & ones((count - start).min(GROUP) as u32);
+        let savings = vector_at(&plan.savings, phases.next() / plan.granule);
         let saved = _mm512_sad_epu8(_mm512_maskz_mov_epi8(marks, savings), _mm512_setzero_si512());
         sums = _mm512_add_epi64(sums, saved);
     }
@@ -246,47 +241,60 @@ fn saved_in_vectors(plan: &Plan, phase: usize, participation: &[u8], first: usiz
 #[target_feature(enable = "avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi2,popcnt")]
 fn decode_vectors<const G: usize>(plan: &Plan, phase: usize, source: &mut Source<'_>, raw: &mut [u8]) {
     let mut phases = Phases::new(plan, phase, 64);
-    let (vectors, rest) = raw.as_chunks_mut();
-    for vector in vectors {
-        store512(vector, decode_vector::<G>(plan, phases.next(), 64 / G, source));
+    let mut bit = source.bit;
+    for group in raw.chunks_mut(GROUP * G) {
+        let mut marks = marks_at(source.participation, source.granules);
+        source.granules += group.len() / G;
+        for vector in group.chunks_mut(64) {
+            let (phase, count) = (phases.next(), vector.len() / G);
+            let these = (marks & ones(count as u32)) as u16;
+            marks >>= 64 / G;
+            let savings = savings::<G>(plan, phase);
+            let (kept, start) = (source.kept.get(bit / 8..).unwrap_or_default(), bit % 8);
+            bit += 8 * G * count - saved::<G>(these, savings);
+            let decoded = decode_vector::<G>(plan, phase, these, savings, kept, start);
+            match vector.first_chunk_mut() {
+                Some(vector) => store512(vector, decoded),
+                None => store512_partial(vector, decoded),
+            }
+        }
     }
-    if !rest.is_empty() {
-        let count = rest.len() / G;
-        store512_partial(rest, decode_vector::<G>(plan, phases.next(), count, source));
-    }
+    source.bit = bit;
 }
 
-/// The next `count` granules of `source`.
+/// The granules of a vector of which `marks` participate. The first starts `start` bits into `kept`.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi2,popcnt")]
 fn decode_vector<const G: usize>(
     plan: &Plan,
     phase: usize,
-    count: usize,
-    source: &mut Source<'_>,
+    marks: u16,
+    savings: __m128i,
+    kept: &[u8],
+    start: usize,
 ) -> __m512i {
-    let marks = (source.marks() & ones(count as u32)) as u16;
-    let savings = savings(plan, phase / G);
-    let place = source.bit;
-    source.granules += count;
-    source.bit += 8 * G * count - saved(marks, savings);
-
-    // Where each granule starts, from the byte of the first one on.
-    let start = (place % 8) as i32;
-    let starts = match G {
+    // Where each granule starts, and its words: whole, so that behind a shorter one others follow.
+    let words = match G {
         8 => {
             let len = _mm512_set1_epi64(64);
             let lens = _mm512_mask_sub_epi64(len, marks as u8, len, _mm512_cvtepu8_epi64(savings));
-            _mm512_add_epi64(sums64(lens), _mm512_set1_epi64(i64::from(start)))
+            let starts = _mm512_add_epi64(sums64(lens), _mm512_set1_epi64(start as i64));
+            let bytes = byte_places(_mm512_srli_epi64::<3>(starts), SPREAD_8, 0x0706_0504_0302_0100);
+            let shifts = _mm512_and_si512(starts, _mm512_set1_epi64(7));
+            let [low, high] = windows::<G>(kept).map(|window| _mm512_permutexvar_epi8(bytes, window));
+            _mm512_shrdv_epi64(low, high, shifts)
         }
         _ => {
             let len = _mm512_set1_epi32(32);
             let lens = _mm512_mask_sub_epi32(len, marks, len, _mm512_cvtepu8_epi32(savings));
-            _mm512_add_epi32(sums32(lens), _mm512_set1_epi32(start))
+            let starts = _mm512_add_epi32(sums32(lens), _mm512_set1_epi32(start as i32));
+            let bytes = byte_places(_mm512_srli_epi32::<3>(starts), SPREAD_4, 0x0302_0100_0302_0100);
+            let shifts = _mm512_and_si512(starts, _mm512_set1_epi32(7));
+            let [low, high] = windows::<G>(kept).map(|window| _mm512_permutexvar_epi8(bytes, window));
+            _mm512_shrdv_epi32(low, high, shifts)
         }
     };
-    let words = words::<G>(source.kept.get(place / 8..).unwrap_or_default(), starts);
-    let mut scattered = load512(array(&plan.bitvals[phase..]));
+    let mut scattered = vector_at(&plan.bitvals, phase);
     for field in &plan.scatter {
         scattered = pick::<G>(scattered, field, phase, words);
     }
@@ -296,29 +304,22 @@ fn decode_vector<const G: usize>(
     }
 }
 
-/// The granules that start at these bits of `kept`, whole: behind a shorter one, others follow.
+/// The first 64 bytes, and 64 from a granule's length on; zeros behind the end. No granule starts behind the
+/// first ones, so none ends behind the others.
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,bmi2")]
-fn words<const G: usize>(kept: &[u8], starts: __m512i) -> __m512i {
-    let (low, high) = if kept.len() >= 64 + G {
-        (load512(array(kept)), load512(array(&kept[G..])))
+#[target_feature(enable = "avx512bw,bmi2")]
+fn windows<const G: usize>(kept: &[u8]) -> [__m512i; 2] {
+    if kept.len() >= 64 + G {
+        [load512(array(kept)), load512(array(&kept[G..]))]
     } else {
-        (load512_partial(kept), load512_partial(kept.get(G..).unwrap_or_default()))
-    };
-    match G {
-        8 => {
-            let bytes = byte_places(_mm512_srli_epi64::<3>(starts), SPREAD_8, 0x0706_0504_0302_0100);
-            let shifts = _mm512_and_si512(starts, _mm512_set1_epi64(7));
-            let [low, high] = [low, high].map(|half| _mm512_permutexvar_epi8(bytes, half));
-            _mm512_shrdv_epi64(low, high, shifts)
-        }
-        _ => {
-            let bytes = byte_places(_mm512_srli_epi32::<3>(starts), SPREAD_4, 0x0302_0100_0302_0100);
-            let shifts = _mm512_and_si512(starts, _mm512_set1_epi32(7));
-            let [low, high] = [low, high].map(|half| _mm512_permutexvar_epi8(bytes, half));
-            _mm512_shrdv_epi32(low, high, shifts)
-        }
+        [load512_partial(kept), load512_partial(kept.get(G..).unwrap_or_default())]
     }
+}
+
+/// The participation bits from granule `first` on, at least 57 or all that are left.
+#[inline]
+fn marks_at(participation: &[u8], first: usize) -> u64 {
+    bits::load(participation, first / 8) >> (first % 8)
 }
 
 /// Shuffles that copy the low byte of each number to all of its bytes.
@@ -356,12 +357,21 @@ fn sums32(lens: __m512i) -> __m512i {
     _mm512_add_epi32(sums, _mm512_alignr_epi32::<8>(sums, zero))
 }
 
+/// Up to 64 bytes, zeros behind the end.
+#[inline]
+#[target_feature(enable = "avx512bw,bmi2")]
+fn load(bytes: &[u8]) -> __m512i {
+    match bytes.first_chunk() {
+        Some(whole) => load512(whole),
+        None => load512_partial(bytes),
+    }
+}
+
 /// One bit per granule of `raw`, set where its invariant bits are there.
 #[inline]
 #[target_feature(enable = "avx512bw")]
 fn participants<const G: usize>(plan: &Plan, phase: usize, raw: __m512i) -> u16 {
-    let mask = load512(array(&plan.masks[phase..]));
-    let bitval = load512(array(&plan.bitvals[phase..]));
+    let (mask, bitval) = (vector_at(&plan.masks, phase), vector_at(&plan.bitvals, phase));
     let others = _mm512_ternarylogic_epi64::<0x6a>(raw, mask, bitval); // (raw & mask) ^ bitval
     match G {
         8 => u16::from(_mm512_testn_epi64_mask(others, others)),
@@ -373,28 +383,42 @@ fn participants<const G: usize>(plan: &Plan, phase: usize, raw: __m512i) -> u16 
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vbmi")]
 fn pick<const G: usize>(bits: __m512i, field: &Fields, phase: usize, granules: __m512i) -> __m512i {
-    let mut starts = load512(array(&field.starts[phase..]));
+    let mut starts = vector_at(&field.starts, phase);
     if G == 4 {
         // Two granules share a word.
         starts = _mm512_add_epi8(starts, _mm512_set1_epi64(0x2020_2020_0000_0000));
     }
-    let keeps = load512(array(&field.keeps[phase..]));
+    let keeps = vector_at(&field.keeps, phase);
     _mm512_ternarylogic_epi64::<0xf8>(bits, _mm512_multishift_epi64_epi8(starts, granules), keeps)
 }
 
-/// What granule `first` and the 15 behind it save.
+/// What each granule of a vector saves.
 #[inline]
 #[target_feature(enable = "avx512bw")]
-fn savings(plan: &Plan, first: usize) -> __m128i {
-    let savings: &[u8; 16] = array(&plan.savings[first..]);
-    let savings = u128::from_le_bytes(*savings);
-    _mm_set_epi64x((savings >> 64) as i64, savings as i64)
+fn savings<const G: usize>(plan: &Plan, phase: usize) -> __m128i {
+    let place = plan.savings.place(phase / G);
+    // SAFETY: a place in a table has 64 bytes behind it.
+    unsafe {
+        match G {
+            8 => _mm_loadl_epi64(place.cast()),
+            _ => _mm_loadu_si128(place.cast()),
+        }
+    }
 }
 
 /// What the marked ones of them save in all.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl")]
-fn saved(marks: u16, savings: __m128i) -> usize {
+fn saved<const G: usize>(marks: u16, savings: __m128i) -> usize {
     let sums = _mm_sad_epu8(_mm_maskz_mov_epi8(marks, savings), _mm_setzero_si128());
-    (_mm_cvtsi128_si64(sums) + _mm_extract_epi64::<1>(sums)) as usize
+    let upper = if G == 4 { _mm_extract_epi64::<1>(sums) } else { 0 };
+    (_mm_cvtsi128_si64(sums) + upper) as usize
+}
+
+/// 64 bytes of a table.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+fn vector_at(table: &Wrapped, phase: usize) -> __m512i {
+    // SAFETY: a place in a table has 64 bytes behind it.
+    unsafe { _mm512_loadu_si512(table.place(phase).cast()) }
 }

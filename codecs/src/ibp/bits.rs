@@ -36,12 +36,15 @@ impl<'a> Sink<'a> {
         self.fill = fill % 64;
     }
 
-    /// Adds `count` participation bits, at most 16.
+    /// Adds `count` participation bits, at most 57.
     #[inline]
     pub(super) fn mark(&mut self, marks: u64, count: usize) {
-        let bytes = (marks << (self.granules % 8)).to_le_bytes();
+        let marks = marks << (self.granules % 8);
         let places = &mut self.participation[self.granules / 8..];
-        places.iter_mut().zip(bytes).take(3).for_each(|(place, byte)| *place |= byte);
+        match places.first_chunk_mut() {
+            Some(word) => *word = (u64::from_le_bytes(*word) | marks).to_le_bytes(),
+            None => places.iter_mut().zip(marks.to_le_bytes()).for_each(|(place, byte)| *place |= byte),
+        }
         self.granules += count;
     }
 
@@ -75,12 +78,6 @@ impl<'a> Source<'a> {
         let bit = self.participation[self.granules / 8] >> (self.granules % 8) & 1;
         self.granules += 1;
         bit == 1
-    }
-
-    /// The participation bits from the next granule on, at least 57 or all that are left.
-    #[inline]
-    pub(super) fn marks(&self) -> u64 {
-        load(self.participation, self.granules / 8) >> (self.granules % 8)
     }
 
     /// The next `count` kept bits, at most 64; zeros behind the end.

@@ -1,10 +1,40 @@
 //! The invariant bits of a cluster, laid out for the coders.
 
+use std::ops::Deref;
+
 use super::codebook::{Granule, Invariants};
 use super::portable::{runs, word_of};
 
-/// How far the tables reach over the end of a tensor, so that a vector can be read from any place in it.
-const OVERHANG: usize = 64;
+/// A table that goes on from its start behind its end, so that a vector can be read from any place in it.
+#[derive(Debug)]
+pub(super) struct Wrapped(Vec<u8>);
+
+impl Wrapped {
+    /// How far the table goes on.
+    const OVERHANG: usize = 64;
+
+    fn new(table: &[u8]) -> Self {
+        let len = if table.is_empty() { 0 } else { table.len() + Self::OVERHANG };
+        Self(table.iter().copied().cycle().take(len).collect())
+    }
+
+    /// Where entry `index` is: 64 bytes from there on are the table's.
+    ///
+    /// # Panics
+    /// If the table has no such entry.
+    #[inline]
+    pub(super) fn place(&self, index: usize) -> *const u8 {
+        self.0[index..index + Self::OVERHANG].as_ptr()
+    }
+}
+
+impl Deref for Wrapped {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
 
 /// The invariant bits of a cluster. A *phase* is a place in the tensor in bytes, always that of a granule.
 #[derive(Debug)]
@@ -14,11 +44,11 @@ pub(super) struct Plan {
     /// Bytes of a tensor's whole granules.
     pub(super) period: usize,
     /// The invariant bits, repeated from the start behind the end.
-    pub(super) masks: Vec<u8>,
+    pub(super) masks: Wrapped,
     /// Their values, likewise.
-    pub(super) bitvals: Vec<u8>,
+    pub(super) bitvals: Wrapped,
     /// Bits that each granule saves if it participates, likewise, but by granule.
-    pub(super) savings: Vec<u8>,
+    pub(super) savings: Wrapped,
     /// What brings the kept bits of a granule together, in as many steps as one of its bytes needs.
     pub(super) gather: Vec<Fields>,
     /// The inverse.
@@ -29,16 +59,16 @@ pub(super) struct Plan {
 #[derive(Debug)]
 pub(super) struct Fields {
     /// Where in the granule the eight bits start, modulo 64, that the byte is made of.
-    pub(super) starts: Vec<u8>,
+    pub(super) starts: Wrapped,
     /// Which of them count.
-    pub(super) keeps: Vec<u8>,
+    pub(super) keeps: Wrapped,
 }
 
 impl Plan {
     pub(super) fn new(granule: Granule, Invariants { mask, bitval }: &Invariants) -> Self {
         let granule = granule.bytes();
         let period = mask.len() - mask.len() % granule;
-        let masks = wrapped(&mask[..period]);
+        let masks = Wrapped::new(&mask[..period]);
         let saved: Vec<u8> =
             mask[..period].chunks_exact(granule).map(|mask| word_of(mask).count_ones() as u8).collect();
         let keeps = || mask[..period].chunks_exact(granule).map(|mask| !word_of(mask) & all(granule));
@@ -46,8 +76,8 @@ impl Plan {
             granule,
             period,
             masks,
-            bitvals: wrapped(&bitval[..period]),
-            savings: wrapped(&saved),
+            bitvals: Wrapped::new(&bitval[..period]),
+            savings: Wrapped::new(&saved),
             gather: fields(granule, keeps().map(gather_steps)),
             scatter: fields(granule, keeps().map(scatter_steps)),
         }
@@ -136,23 +166,19 @@ fn scatter_steps(keep: u64) -> Vec<Step> {
 fn fields(granule: usize, steps: impl Iterator<Item = Vec<Step>>) -> Vec<Fields> {
     let steps: Vec<Vec<Step>> = steps.collect();
     let len = granule * steps.len();
-    let mut fields: Vec<Fields> = Vec::new();
+    let mut fields: Vec<[Vec<u8>; 2]> = Vec::new();
     let mut used = vec![0; len];
     for (i, step) in steps.iter().enumerate().flat_map(|(i, steps)| steps.iter().map(move |step| (i, step))) {
         let byte = granule * i + (step.to / 8) as usize;
         if used[byte] == fields.len() {
-            fields.push(Fields { starts: vec![0; len], keeps: vec![0; len] });
+            fields.push([vec![0; len], vec![0; len]]);
         }
-        let field = &mut fields[used[byte]];
-        field.starts[byte] = (step.from.wrapping_sub(step.to % 8) % 64) as u8;
-        field.keeps[byte] = ((0xff >> (8 - step.len)) << (step.to % 8)) as u8;
+        let [starts, keeps] = &mut fields[used[byte]];
+        starts[byte] = (step.from.wrapping_sub(step.to % 8) % 64) as u8;
+        keeps[byte] = ((0xff >> (8 - step.len)) << (step.to % 8)) as u8;
         used[byte] += 1;
     }
-    let wrap = |Fields { starts, keeps }| Fields { starts: wrapped(&starts), keeps: wrapped(&keeps) };
+    let wrap =
+        |[starts, keeps]: [Vec<u8>; 2]| Fields { starts: Wrapped::new(&starts), keeps: Wrapped::new(&keeps) };
     fields.into_iter().map(wrap).collect()
-}
-
-/// `table` and what follows it if it is repeated.
-fn wrapped(table: &[u8]) -> Vec<u8> {
-    table.iter().copied().cycle().take(if table.is_empty() { 0 } else { table.len() + OVERHANG }).collect()
 }
