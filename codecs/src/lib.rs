@@ -30,6 +30,7 @@
 //! | [`bpc`] | bit-plane compression of 128-byte entries |
 //! | [`deflate`] | zlib format, for reference |
 //! | [`ibp`] | invariant bit packing with a codebook, and tables of packed tensors |
+//! | [`zcomp`] | vector primitives: compress-store and load-expand, for a program's own memory |
 //! | [`xp`] | float exponents in few bits |
 //! | [`int`] | integers, indices and fields |
 
@@ -54,6 +55,7 @@ mod packed;
 pub mod rle;
 mod set;
 pub mod xp;
+pub mod zcomp;
 pub mod zvc;
 
 pub use algorithm::{Algorithm, AlgorithmSet, UnknownAlgorithm};

@@ -4,6 +4,8 @@
 //! instructions without asking again. Every instruction set writes and accepts the same bytes as
 //! [`Cpu::Portable`].
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod groups;
 mod isa;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod lanes;
@@ -17,7 +19,8 @@ pub(crate) use stream::{Streamer, prefetch};
 pub use x86::{Avx2, Avx512};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::{
-    array, array_mut, load256, load512, load512_partial, store256, store512, store512_partial,
+    array, array_mut, compress512, expand512, load256, load512, load512_partial, store256, store512,
+    store512_partial,
 };
 
 use std::sync::LazyLock;

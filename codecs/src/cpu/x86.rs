@@ -3,10 +3,7 @@
 // Vector loads and stores take pointers; here each one gets its bounds from a type or a length.
 #![allow(unsafe_code)]
 
-use std::arch::x86_64::{
-    __m256i, __m512i, _mm256_loadu_si256, _mm256_storeu_si256, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
-    _mm512_maskz_loadu_epi8, _mm512_storeu_si512,
-};
+use std::arch::x86_64::*;
 
 /// This machine has AVX2, BMI1, BMI2, LZCNT and POPCNT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +83,30 @@ pub(crate) fn store512(to: &mut [u8; 64], value: __m512i) {
 pub(crate) fn store512_partial(to: &mut [u8], value: __m512i) {
     // SAFETY: the mask covers bytes of the slice only; masked-out bytes are not touched.
     unsafe { _mm512_mask_storeu_epi8(to.as_mut_ptr().cast(), low_bits(to.len()), value) }
+}
+
+/// The elements of `W` bytes whose bit is set, moved to the front.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vbmi2")]
+pub(crate) fn compress512<const W: usize>(mask: u64, vector: __m512i) -> __m512i {
+    match W {
+        1 => _mm512_maskz_compress_epi8(mask, vector),
+        2 => _mm512_maskz_compress_epi16(mask as u32, vector),
+        4 => _mm512_maskz_compress_epi32(mask as u16, vector),
+        _ => _mm512_maskz_compress_epi64(mask as u8, vector),
+    }
+}
+
+/// The inverse of [`compress512`]: zero where the bit is clear.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vbmi2")]
+pub(crate) fn expand512<const W: usize>(mask: u64, vector: __m512i) -> __m512i {
+    match W {
+        1 => _mm512_maskz_expand_epi8(mask, vector),
+        2 => _mm512_maskz_expand_epi16(mask as u32, vector),
+        4 => _mm512_maskz_expand_epi32(mask as u16, vector),
+        _ => _mm512_maskz_expand_epi64(mask as u8, vector),
+    }
 }
 
 /// The 32 bytes of `from`.

@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 use super::masks_len;
 use super::portable::Sections;
 use crate::Avx512;
-use crate::cpu::{array_mut, load512, load512_partial, store512, store512_partial};
+use crate::cpu::{array_mut, compress512, expand512, load512, load512_partial, store512, store512_partial};
 
 /// Bytes of mask for one vector of elements of `W` bytes.
 const fn mask_len<const W: usize>() -> usize {
@@ -45,7 +45,7 @@ fn encode_vectors<const W: usize>(raw: &[u8], coded: &mut [u8]) -> usize {
         let mask = non_zero_mask::<W>(vector);
         masks[mask_at..mask_at + mask_len::<W>()].copy_from_slice(&mask.to_le_bytes()[..mask_len::<W>()]);
         mask_at += mask_len::<W>();
-        store512(array_mut(&mut kept[at..]), compress::<W>(mask, vector));
+        store512(array_mut(&mut kept[at..]), compress512::<W>(mask, vector));
         at += W * mask.count_ones() as usize;
     }
     if !rest.is_empty() {
@@ -53,7 +53,7 @@ fn encode_vectors<const W: usize>(raw: &[u8], coded: &mut [u8]) -> usize {
         let mask = non_zero_mask::<W>(vector);
         let len = (rest.len() / W).div_ceil(8);
         masks[mask_at..mask_at + len].copy_from_slice(&mask.to_le_bytes()[..len]);
-        store512_partial(&mut kept[at..], compress::<W>(mask, vector));
+        store512_partial(&mut kept[at..], compress512::<W>(mask, vector));
         at += W * mask.count_ones() as usize;
     }
     kept[at..at + tail.len()].copy_from_slice(tail);
@@ -81,13 +81,13 @@ fn decode_vectors<const W: usize>(sections: Sections<'_>, raw: &mut [u8]) {
             Some(front) => load512(front),
             None => load512_partial(&kept[at..]),
         };
-        store512(vector, expand::<W>(mask, stored));
+        store512(vector, expand512::<W>(mask, stored));
         at += W * mask.count_ones() as usize;
     }
     if !rest.is_empty() {
         // No bit is set behind the last element.
         let mask = mask_of(&last_mask[..(rest.len() / W).div_ceil(8)]);
-        store512_partial(rest, expand::<W>(mask, load512_partial(&kept[at..])));
+        store512_partial(rest, expand512::<W>(mask, load512_partial(&kept[at..])));
     }
 }
 
@@ -108,29 +108,5 @@ fn non_zero_mask<const W: usize>(vector: __m512i) -> u64 {
         2 => u64::from(_mm512_test_epi16_mask(vector, vector)),
         4 => u64::from(_mm512_test_epi32_mask(vector, vector)),
         _ => u64::from(_mm512_test_epi64_mask(vector, vector)),
-    }
-}
-
-/// The elements whose bit is set, moved to the front.
-#[inline]
-#[target_feature(enable = "avx512bw,avx512vbmi2")]
-fn compress<const W: usize>(mask: u64, vector: __m512i) -> __m512i {
-    match W {
-        1 => _mm512_maskz_compress_epi8(mask, vector),
-        2 => _mm512_maskz_compress_epi16(mask as u32, vector),
-        4 => _mm512_maskz_compress_epi32(mask as u16, vector),
-        _ => _mm512_maskz_compress_epi64(mask as u8, vector),
-    }
-}
-
-/// The inverse of [`compress`]: zero where the bit is clear.
-#[inline]
-#[target_feature(enable = "avx512bw,avx512vbmi2")]
-fn expand<const W: usize>(mask: u64, vector: __m512i) -> __m512i {
-    match W {
-        1 => _mm512_maskz_expand_epi8(mask, vector),
-        2 => _mm512_maskz_expand_epi16(mask as u32, vector),
-        4 => _mm512_maskz_expand_epi32(mask as u16, vector),
-        _ => _mm512_maskz_expand_epi64(mask as u8, vector),
     }
 }

@@ -1,0 +1,163 @@
+//! ZCOMP with AVX2: a vector is one to eight groups of eight elements.
+
+// The entry points promise the instructions that their token stands for.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+use super::{Condition, HeaderSink, Lane, Source, VECTOR_LEN, Vector, ZcompError};
+use crate::Avx2;
+use crate::cpu::groups::{GROUP, GROUP_LEN, compress, expand};
+use crate::cpu::{array, load256};
+
+pub(super) fn store(
+    _: Avx2,
+    lane: Lane,
+    condition: Condition,
+    vectors: &[Vector],
+    headers: Option<&mut [u8]>,
+    data: &mut [u8],
+) -> usize {
+    // SAFETY: the token says that this machine has the instructions.
+    unsafe {
+        match lane.width_bytes() {
+            1 => store_vectors::<1>(lane, condition, vectors, headers, data),
+            2 => store_vectors::<2>(lane, condition, vectors, headers, data),
+            4 => store_vectors::<4>(lane, condition, vectors, headers, data),
+            _ => store_vectors::<8>(lane, condition, vectors, headers, data),
+        }
+    }
+}
+
+pub(super) fn load(
+    _: Avx2,
+    lane: Lane,
+    headers: Option<&[u8]>,
+    data: &[u8],
+    vectors: &mut [Vector],
+) -> Result<usize, ZcompError> {
+    // SAFETY: as above.
+    unsafe {
+        match lane.width_bytes() {
+            1 => load_vectors::<1>(headers, data, vectors),
+            2 => load_vectors::<2>(headers, data, vectors),
+            4 => load_vectors::<4>(headers, data, vectors),
+            _ => load_vectors::<8>(headers, data, vectors),
+        }
+    }
+}
+
+#[target_feature(enable = "avx2,popcnt")]
+fn store_vectors<const W: usize>(
+    lane: Lane,
+    condition: Condition,
+    vectors: &[Vector],
+    headers: Option<&mut [u8]>,
+    data: &mut [u8],
+) -> usize {
+    let (mut headers, mut at) = (HeaderSink::new(headers), 0);
+    for vector in vectors {
+        let mask = kept::<W>(lane, condition, vector);
+        at = headers.put(mask, 8 / W, data, at);
+        for (group, mask) in vector.chunks_exact(GROUP * W).zip(mask.to_le_bytes()) {
+            if at + GROUP_LEN <= data.len() {
+                compress::<W>(mask, group, &mut data[at..at + GROUP_LEN]);
+            } else {
+                // The last groups of the last vector: there is room for the elements, not for the overshoot.
+                let mut room = [0; GROUP_LEN];
+                compress::<W>(mask, group, &mut room);
+                let len = W * mask.count_ones() as usize;
+                data[at..at + len].copy_from_slice(&room[..len]);
+            }
+            at += W * mask.count_ones() as usize;
+        }
+    }
+    at
+}
+
+#[target_feature(enable = "avx2,popcnt")]
+fn load_vectors<const W: usize>(
+    headers: Option<&[u8]>,
+    data: &[u8],
+    vectors: &mut [Vector],
+) -> Result<usize, ZcompError> {
+    let mut source = Source::new(headers, data);
+    for vector in vectors {
+        let (mask, mut at) = source.next(8 / W, W)?;
+        for (group, mask) in vector.chunks_exact_mut(GROUP * W).zip(mask.to_le_bytes()) {
+            let next = at + W * mask.count_ones() as usize;
+            let mut padded = [0; GROUP_LEN];
+            let stored = match data.get(at..at + GROUP_LEN) {
+                Some(stored) => stored,
+                None => {
+                    padded[..next - at].copy_from_slice(&data[at..next]);
+                    &padded
+                }
+            };
+            expand::<W>(mask, stored, group);
+            at = next;
+        }
+    }
+    Ok(source.at)
+}
+
+/// One bit per element that is not dropped. Floats are compared as integers: what is positive there is above
+/// zero or NaN, and of the negative ones NaN has the larger magnitudes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn kept<const W: usize>(lane: Lane, condition: Condition, vector: &Vector) -> u64 {
+    let halves = [load256(array(vector)), load256(array(&vector[VECTOR_LEN / 2..]))];
+    let zero = _mm256_setzero_si256();
+    let [low, high] = halves.map(|half| {
+        let kept = match (condition, lane) {
+            (Condition::EqZ, _) => {
+                let zeros = match W {
+                    1 => _mm256_cmpeq_epi8(half, zero),
+                    2 => _mm256_cmpeq_epi16(half, zero),
+                    4 => _mm256_cmpeq_epi32(half, zero),
+                    _ => _mm256_cmpeq_epi64(half, zero),
+                };
+                _mm256_xor_si256(zeros, _mm256_set1_epi8(-1))
+            }
+            (Condition::LteZ, Lane::I8 | Lane::I32) => above::<W>(half, zero),
+            (Condition::LteZ, Lane::F16 | Lane::F32 | Lane::F64) => {
+                let (magnitude, infinity) = match W {
+                    2 => (_mm256_set1_epi16(0x7fff), _mm256_set1_epi16(0x7c00)),
+                    4 => (_mm256_set1_epi32(0x7fff_ffff), _mm256_set1_epi32(0x7f80_0000)),
+                    _ => (_mm256_set1_epi64x(i64::MAX), _mm256_set1_epi64x(0x7ff << 52)),
+                };
+                let nan = above::<W>(_mm256_and_si256(half, magnitude), infinity);
+                _mm256_or_si256(above::<W>(half, zero), nan)
+            }
+        };
+        lane_mask::<W>(kept)
+    });
+    low | high << (VECTOR_LEN / 2 / W)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn above<const W: usize>(half: __m256i, limit: __m256i) -> __m256i {
+    match W {
+        1 => _mm256_cmpgt_epi8(half, limit),
+        2 => _mm256_cmpgt_epi16(half, limit),
+        4 => _mm256_cmpgt_epi32(half, limit),
+        _ => _mm256_cmpgt_epi64(half, limit),
+    }
+}
+
+/// One bit per element of which all bits are set.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn lane_mask<const W: usize>(set: __m256i) -> u64 {
+    match W {
+        1 => u64::from(_mm256_movemask_epi8(set) as u32),
+        2 => {
+            // Packing works within 128 bits each: the two halves of eight come out 16 bits apart.
+            let bits = _mm256_movemask_epi8(_mm256_packs_epi16(set, set)) as u32;
+            u64::from(bits & 0xff | bits >> 8 & 0xff00)
+        }
+        4 => u64::from(_mm256_movemask_ps(_mm256_castsi256_ps(set)) as u32),
+        _ => u64::from(_mm256_movemask_pd(_mm256_castsi256_pd(set)) as u32),
+    }
+}
