@@ -32,9 +32,9 @@ mod float;
 mod mask;
 mod mode;
 mod portable;
-#[cfg(target_arch = "x86_64")]
-mod scratch;
 mod table;
+#[cfg(target_arch = "x86_64")]
+mod vector;
 
 use crate::chunk::{CHUNK_ALIGN, ChunkError};
 use crate::{Algorithm, Codec, Cpu, Element};
@@ -70,7 +70,7 @@ impl Codec for Xp {
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx2(_) => portable::encode(element, raw, coded),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx512(cpu) => avx512::encode(cpu, element, raw, coded),
+            Cpu::Avx512(cpu) => vector::encode(cpu, self, element, raw, coded),
         }
     }
 
@@ -80,7 +80,7 @@ impl Codec for Xp {
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx2(_) => portable::chunk_len(element, raw),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx512(cpu) => avx512::chunk_len(cpu, element, raw),
+            Cpu::Avx512(cpu) => vector::chunk_len(cpu, element, raw),
         }
     }
 
@@ -95,7 +95,7 @@ impl Codec for Xp {
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx2(_) => portable::decode(element, coded, raw),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx512(cpu) => avx512::decode(cpu, element, coded, raw),
+            Cpu::Avx512(cpu) => vector::decode(cpu, element, coded, raw),
         }
     }
 }

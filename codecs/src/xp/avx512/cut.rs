@@ -1,47 +1,9 @@
-//! Sixty-four values cut into tops, whose high bits are symbols, and the whole bytes below; and back.
-//!
-//! A *top* is the byte of a value that its symbol lies in, or the two bytes if the symbol has more than eight bits. The low bits of
-//! a top, if there are any, are the planes of the rest.
+//! Sixty-four values cut into symbols and rests, and back.
 
 use std::arch::x86_64::*;
 
-use super::vector::{index, load, planes_of, reversed_planes_of, store, store256};
-
-/// How values of `BITS` bits with `EXPONENT` bits of exponent are cut, the sign with the exponent or not.
-pub(super) struct Cut<const BITS: u32, const EXPONENT: u32, const SIGNED: bool>;
-
-impl<const BITS: u32, const EXPONENT: u32, const SIGNED: bool> Cut<BITS, EXPONENT, SIGNED> {
-    pub(super) const WIDTH: usize = BITS as usize / 8;
-    pub(super) const SYMBOL_BITS: u32 = EXPONENT + SIGNED as u32;
-    /// Bytes of a top.
-    pub(super) const TOP: usize = if Self::SYMBOL_BITS > 8 { 2 } else { 1 };
-    /// Planes of the rest: the low bits of a top.
-    pub(super) const PLANES: usize = 8 * Self::TOP - Self::SYMBOL_BITS as usize;
-    /// Bytes of the pieces of the rest.
-    pub(super) const PIECES: [usize; 2] = match Self::WIDTH - Self::TOP {
-        0 => [0, 0],
-        1 => [1, 0],
-        2 => [2, 0],
-        3 => [2, 1],
-        _ => [4, 2],
-    };
-    /// The symbol's bits of a top.
-    const SYMBOL_MASK: u16 = u16::MAX << Self::PLANES;
-}
-
-/// Where the rests of a group of 64 values go: two pieces, then planes.
-#[derive(Clone, Copy)]
-pub(super) struct RestsMut {
-    pub(super) pieces: [*mut u8; 2],
-    pub(super) planes: *mut u8,
-}
-
-/// Where the rests of a group of 64 values are.
-#[derive(Clone, Copy)]
-pub(super) struct Rests {
-    pub(super) pieces: [*const u8; 2],
-    pub(super) planes: *const u8,
-}
+use super::lanes::{bytes_of_planes, index, load, planes_of, reversed_planes_of, store, store256};
+use crate::xp::vector::cut::{Cut, Rests, RestsMut};
 
 /// Symbols of 64 values, still where they stand in the tops: one vector of bytes or two of words.
 pub(super) type Symbols = [__m512i; 2];
@@ -214,7 +176,7 @@ pub(super) unsafe fn join<const B: u32, const E: u32, const S: bool>(
     } else {
         // SAFETY: the mask lets in what the caller promised.
         let stored = unsafe { _mm512_maskz_loadu_epi64((1 << planes) - 1, rests.planes.cast()) };
-        let low_bits = super::vector::bytes_of_planes(stored);
+        let low_bits = bytes_of_planes(stored);
         if Cut::<B, E, S>::TOP == 1 {
             [_mm512_or_si512(symbols[0], low_bits), symbols[1]]
         } else {

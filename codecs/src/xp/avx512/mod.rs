@@ -1,86 +1,141 @@
-//! XP with AVX-512: compares make planes, compress and expand move escapes, matrix products turn bits into planes.
-//!
-//! | file | what it does |
-//! |---|---|
-//! | `survey` | samples, and what an encoder decides from them |
-//! | `masks`, `levels` | leaving values out and putting them back; masks without their zero bytes |
-//! | `cut` | values to symbols and rests, and back |
-//! | `tiers` | symbols to codes, and back |
-//! | `encode`, `decode` | chunks |
+//! XP with AVX-512: compares make planes, compress and expand move escapes, matrix products over bits turn the odd bits
+//! of rests into planes.
 
-// The entry points promise the instructions that their token stands for, and that pointers stay in their slices.
+// The loops are unsafe functions over pointers: see `Vectors`.
 #![allow(unsafe_code)]
 
 mod cut;
-mod decode;
-mod encode;
-mod levels;
+mod lanes;
 mod masks;
-mod survey;
+mod rank;
+mod read;
 mod tiers;
-mod vector;
+mod write;
 
-use super::mode::Mode;
-use super::portable;
-use super::scratch::{MAX_RAW_LEN, Scratch};
-use crate::chunk::ChunkError;
-use crate::{Avx512, Codec, Cpu, Element};
+use super::vector::cut::Rests;
+use super::vector::{Ranked, Vectors};
+use crate::Avx512;
 
-pub(super) fn encode(cpu: Avx512, element: Element, raw: &[u8], coded: &mut [u8]) -> usize {
-    let room = super::Xp::on(Cpu::Avx512(cpu)).max_chunk_len(element, raw.len());
-    assert!(coded.len() >= room, "{} bytes of room, {room} are needed", coded.len());
-    if raw.len() > MAX_RAW_LEN {
-        return portable::encode(element, raw, coded);
+// SAFETY: a token says that this machine has the instructions.
+unsafe impl Vectors for Avx512 {
+    unsafe fn leave_out<const B: u32, const REPEATS: bool>(
+        self,
+        values: *const u8,
+        count: usize,
+        bits: *mut u8,
+        kept: *mut u8,
+    ) -> usize {
+        // SAFETY: the caller's promise, here and below.
+        unsafe { masks::leave_out::<B, REPEATS>(values, count, bits, kept) }
     }
-    code::<true>(element, raw, coded.as_mut_ptr())
-}
 
-pub(super) fn chunk_len(_: Avx512, element: Element, raw: &[u8]) -> usize {
-    if raw.len() > MAX_RAW_LEN {
-        return portable::chunk_len(element, raw);
+    unsafe fn put_zeros_back<const B: u32>(self, bits: *const u8, kept: *const u8, to: &mut [u8]) {
+        // SAFETY: as above.
+        unsafe { masks::put_zeros_back::<B>(bits, kept, to) }
     }
-    code::<false>(element, raw, std::ptr::null_mut())
-}
 
-fn code<const WRITE: bool>(element: Element, raw: &[u8], coded: *mut u8) -> usize {
-    // SAFETY: a token says that this machine has the instructions; `raw` is not over the limit, and if anything
-    // is written, `coded` has the room.
-    Scratch::with(|scratch| unsafe {
-        match element {
-            Element::U8 | Element::F8E4M3 => encode::code::<8, 4, WRITE>(raw, coded, scratch),
-            Element::F8E5M2 => encode::code::<8, 5, WRITE>(raw, coded, scratch),
-            Element::F16 => encode::code::<16, 5, WRITE>(raw, coded, scratch),
-            Element::U16 | Element::Bf16 => encode::code::<16, 8, WRITE>(raw, coded, scratch),
-            Element::U32 | Element::F32 => encode::code::<32, 8, WRITE>(raw, coded, scratch),
-            Element::U64 | Element::F64 => encode::code::<64, 11, WRITE>(raw, coded, scratch),
+    unsafe fn put_repeats_back<const B: u32>(self, bits: *const u8, kept: *const u8, to: &mut [u8]) {
+        // SAFETY: as above.
+        unsafe { masks::put_repeats_back::<B>(bits, kept, to) }
+    }
+
+    unsafe fn raise_level(self, bytes: *const u8, blocks: usize, bits: *mut u8) -> usize {
+        // SAFETY: as above.
+        unsafe { masks::raise_level(bytes, blocks, bits) }
+    }
+
+    unsafe fn put_level(self, bits: *const u8, bytes: *const u8, blocks: usize, to: *mut u8) -> *mut u8 {
+        // SAFETY: as above.
+        unsafe { masks::put_level(bits, bytes, blocks, to) }
+    }
+
+    unsafe fn take_level(self, bits: *const u8, blocks: usize, stored: &[u8], to: *mut u8) -> usize {
+        // SAFETY: as above.
+        unsafe { masks::take_level(bits, blocks, stored, to) }
+    }
+
+    unsafe fn count_bits(self, bytes: *const u8, len: usize) -> usize {
+        // SAFETY: as above.
+        unsafe { masks::count_bits(bytes, len) }
+    }
+
+    fn rank(self, counts: &[u8]) -> Ranked {
+        // SAFETY: as above.
+        unsafe { rank::rank(counts) }
+    }
+
+    unsafe fn cut_values<const B: u32, const E: u32, const S: bool, const WRITE: bool>(
+        self,
+        values: *const u8,
+        count: usize,
+        tops: &[u16],
+        escapes: *mut u8,
+        to: *mut u8,
+    ) -> usize {
+        // SAFETY: as above.
+        unsafe { write::cut_values::<B, E, S, WRITE>(values, count, tops, escapes, to) }
+    }
+
+    unsafe fn put_tier<const TOP: usize, const CODE: usize, const WRITE: bool>(
+        self,
+        symbols: *mut u8,
+        count: usize,
+        tops: &[u16],
+        to: *mut u8,
+    ) -> usize {
+        // SAFETY: as above.
+        unsafe { tiers::encode::<TOP, CODE, WRITE>(symbols, count, tops, to) }
+    }
+
+    unsafe fn put_symbols<const B: u32, const E: u32, const S: bool>(
+        self,
+        symbols: *const u8,
+        count: usize,
+        to: *mut u8,
+    ) {
+        // SAFETY: as above.
+        unsafe { write::put_symbols::<B, E, S>(symbols, count, to) }
+    }
+
+    fn count_escapes<const CODE: usize>(self, column: &[u8], count: usize) -> usize {
+        // SAFETY: as above.
+        unsafe {
+            if CODE == 2 { read::count_pairs(column, count) } else { read::count_triples(column, count) }
         }
-    })
-}
+    }
 
-pub(super) fn decode(_: Avx512, element: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
-    let decoded = if raw.len() > MAX_RAW_LEN {
-        None
-    } else {
-        // SAFETY: the token says that this machine has the instructions.
-        Scratch::with(|scratch| unsafe {
-            match element {
-                Element::U8 | Element::F8E4M3 => decode::decode::<8, 4>(coded, raw, scratch),
-                Element::F8E5M2 => decode::decode::<8, 5>(coded, raw, scratch),
-                Element::F16 => decode::decode::<16, 5>(coded, raw, scratch),
-                Element::U16 | Element::Bf16 => decode::decode::<16, 8>(coded, raw, scratch),
-                Element::U32 | Element::F32 => decode::decode::<32, 8>(coded, raw, scratch),
-                Element::U64 | Element::F64 => decode::decode::<64, 11>(coded, raw, scratch),
-            }
-        })
-    };
-    decoded.map_or_else(
-        || {
-            // Raw bytes behind the mode, or an error: portable code copies those and finds the right words for this.
-            let decoded = portable::decode(element, coded, raw);
-            let stored = coded.starts_with(&Mode::STORED) || raw.len() > MAX_RAW_LEN;
-            debug_assert!(decoded.is_err() || stored, "portable code takes what this does not");
-            decoded
-        },
-        Ok,
-    )
+    unsafe fn take_symbols<const B: u32, const E: u32, const S: bool>(
+        self,
+        column: *const u8,
+        count: usize,
+        to: *mut u8,
+    ) {
+        // SAFETY: as above.
+        unsafe { read::take_symbols::<B, E, S>(column, count, to) }
+    }
+
+    unsafe fn take_tier<const TOP: usize, const CODE: usize>(
+        self,
+        column: *const u8,
+        count: usize,
+        tops: &[u16],
+        escaped: *const u8,
+        to: *mut u8,
+    ) {
+        // SAFETY: as above.
+        unsafe { tiers::decode::<TOP, CODE>(column, count, tops, escaped, to) }
+    }
+
+    unsafe fn join_values<const B: u32, const E: u32, const S: bool>(
+        self,
+        codes: *const u8,
+        rests: Rests,
+        count: usize,
+        tops: &[u16],
+        escaped: *const u8,
+        to: *mut u8,
+    ) {
+        // SAFETY: as above.
+        unsafe { read::join_values::<B, E, S>(codes, rests, count, tops, escaped, to) }
+    }
 }

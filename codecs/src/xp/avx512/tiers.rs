@@ -3,7 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::cut::Symbols;
-use super::vector::{bytes_of_planes, load, low_bits, store};
+use super::lanes::{bytes_of_planes, load, low_bits, store};
+use crate::xp::vector::cut::{Codes, escapes_of, last_planes_at, planes_at};
 
 /// The symbols of one tier, each in every lane; unused ones are never looked at.
 #[derive(Clone, Copy)]
@@ -14,32 +15,23 @@ pub(super) struct Tier {
 }
 
 impl Tier {
-    /// `symbols` shifted left by `planes`, as bytes or words.
+    /// The tier of these symbols, as bytes or words.
     #[inline]
     #[target_feature(enable = "avx512bw")]
-    pub(super) fn new<const TOP: usize>(symbols: &[u16], planes: usize) -> Self {
-        let shift = _mm_cvtsi32_si128(planes as i32);
+    pub(super) fn new<const TOP: usize>(tops: &[u16]) -> Self {
         let mut list = [0; 64];
-        for (place, symbol) in list.as_chunks_mut::<2>().0.iter_mut().zip(symbols) {
-            *place = symbol.to_le_bytes();
+        for (place, top) in list.as_chunks_mut::<2>().0.iter_mut().zip(tops) {
+            *place = top.to_le_bytes();
         }
-        let words = _mm512_sll_epi16(crate::cpu::load512(&list), shift);
+        let words = crate::cpu::load512(&list);
         let mut lanes = [_mm512_setzero_si512(); 7];
-        for (i, lane) in lanes[..symbols.len()].iter_mut().enumerate() {
-            let top = symbols[i] << planes;
+        for (lane, &top) in lanes.iter_mut().zip(tops) {
             *lane = if TOP == 1 { _mm512_set1_epi8(top as i8) } else { _mm512_set1_epi16(top as i16) };
         }
         // The same sixteen bytes four times: a byte shuffle looks no further.
         let bytes = _mm512_broadcast_i32x4(_mm256_castsi256_si128(_mm512_cvtepi16_epi8(words)));
         Self { lanes, list: if TOP == 1 { bytes } else { words } }
     }
-}
-
-/// Planes of 64 codes, and which of them are escapes.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Codes {
-    pub(super) planes: [u64; 3],
-    pub(super) escapes: u64,
 }
 
 /// Which of `symbols` are not the `i`-th of the tier, among those of `live`.
@@ -115,9 +107,10 @@ pub(super) unsafe fn symbols_at<const TOP: usize>(from: *const u8) -> Symbols {
 pub(super) unsafe fn encode<const TOP: usize, const CODE: usize, const WRITE: bool>(
     symbols: *mut u8,
     count: usize,
-    tier: Tier,
+    tops: &[u16],
     to: *mut u8,
 ) -> usize {
+    let tier = Tier::new::<TOP>(tops);
     let (mut kept, mut to, groups) = (symbols, to, count / 64);
     // SAFETY: each group starts before `count`, so its 64 symbols are there. What is kept goes to the place of symbols that were
     // read: `kept` is never over `64 * group` symbols.
@@ -126,7 +119,7 @@ pub(super) unsafe fn encode<const TOP: usize, const CODE: usize, const WRITE: bo
             let here = symbols_at::<TOP>(symbols.add(64 * group * TOP));
             let codes = codes::<TOP, CODE>(here, &tier, u64::MAX);
             if WRITE {
-                to = put_planes::<CODE>(&codes, 64, to);
+                to = codes.put::<CODE>(64, to);
             }
             kept = keep::<TOP>(here, codes.escapes, kept);
         }
@@ -135,28 +128,11 @@ pub(super) unsafe fn encode<const TOP: usize, const CODE: usize, const WRITE: bo
             let here = symbols_at::<TOP>(symbols.add(64 * groups * TOP));
             let codes = codes::<TOP, CODE>(here, &tier, low_bits(left));
             if WRITE {
-                put_planes::<CODE>(&codes, left, to);
+                codes.put::<CODE>(left, to);
             }
             kept = keep::<TOP>(here, codes.escapes, kept);
         }
         kept.offset_from_unsigned(symbols) / TOP
-    }
-}
-
-/// Writes the planes of a group of `left` codes, and returns where the next ones go.
-///
-/// # Safety
-/// `to` has room for `CODE` planes and 8 bytes.
-#[inline]
-#[target_feature(enable = "avx512bw")]
-pub(super) unsafe fn put_planes<const CODE: usize>(codes: &Codes, left: usize, to: *mut u8) -> *mut u8 {
-    let plane_len = left.div_ceil(8);
-    // SAFETY: plane `i` starts inside the planes and takes 8 bytes; the next one overwrites what is too much.
-    unsafe {
-        for (i, plane) in codes.planes[..CODE].iter().enumerate() {
-            to.add(i * plane_len).cast::<u64>().write_unaligned(*plane);
-        }
-        to.add(CODE * plane_len)
     }
 }
 
@@ -223,55 +199,37 @@ fn named_by_bytes<const TOP: usize>(codes: __m512i, tier: &Tier) -> Symbols {
 /// symbols.
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,gfni,popcnt")]
 pub(super) unsafe fn decode<const TOP: usize, const CODE: usize>(
-    planes: *const u8,
+    column: *const u8,
     count: usize,
-    tier: Tier,
+    tops: &[u16],
     mut escaped: *const u8,
-    symbols: *mut u8,
+    to: *mut u8,
 ) {
-    for group in 0..count.div_ceil(64) {
-        // SAFETY: the planes of the group lie in the column; its escapes are followed by the 128 bytes; its symbols have room.
-        unsafe {
-            let planes = planes_at::<CODE>(planes, group, count);
-            let here = symbols_of::<TOP, CODE>(planes, &tier, escaped);
-            escaped = escaped.add(TOP * escapes_of::<CODE>(planes).count_ones() as usize);
-            let to = symbols.add(64 * group * TOP);
-            store(to, here[0]);
-            if TOP == 2 {
-                store(to.add(64), here[1]);
-            }
-        }
-    }
-}
-
-/// The escapes among 64 codes.
-#[inline]
-pub(super) fn escapes_of<const CODE: usize>([low, middle, high]: [u64; 3]) -> u64 {
-    if CODE == 2 { low & middle } else { low & middle & high }
-}
-
-/// The planes of a group of a column of `count` codes at `column`.
-///
-/// # Safety
-/// The column is there, and the group is one of it.
-#[inline]
-pub(super) unsafe fn planes_at<const CODE: usize>(column: *const u8, group: usize, count: usize) -> [u64; 3] {
-    let mut planes = [0; 3];
-    let left = count - 64 * group;
-    // SAFETY: groups before this one have 8 bytes a plane; this one has that as well, or `plane_len`.
+    let (tier, groups, left) = (Tier::new::<TOP>(tops), count / 64, count % 64);
+    // SAFETY: the planes of a group lie in the column; its escapes are followed by slack; its symbols have room.
     unsafe {
-        let from = column.add(8 * CODE * group);
-        if left >= 64 {
-            for (i, plane) in planes[..CODE].iter_mut().enumerate() {
-                *plane = from.add(8 * i).cast::<u64>().read_unaligned();
-            }
-        } else {
-            let plane_len = left.div_ceil(8);
-            for (i, plane) in planes[..CODE].iter_mut().enumerate() {
-                let bytes = std::slice::from_raw_parts(from.add(i * plane_len), plane_len);
-                *plane = crate::xp::column::little_endian(bytes);
-            }
+        for group in 0..groups {
+            let planes = planes_at::<CODE>(column, group);
+            put_symbols::<TOP>(symbols_of::<TOP, CODE>(planes, &tier, escaped), to.add(64 * group * TOP));
+            escaped = escaped.add(TOP * escapes_of::<CODE>(planes).count_ones() as usize);
+        }
+        if left > 0 {
+            let planes = last_planes_at::<CODE>(column, groups, left);
+            put_symbols::<TOP>(symbols_of::<TOP, CODE>(planes, &tier, escaped), to.add(64 * groups * TOP));
         }
     }
-    planes
+}
+
+/// # Safety
+/// `to` has room for 64 symbols.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+unsafe fn put_symbols<const TOP: usize>(symbols: Symbols, to: *mut u8) {
+    // SAFETY: the caller's promise; words take two vectors.
+    unsafe {
+        store(to, symbols[0]);
+        if TOP == 2 {
+            store(to.add(64), symbols[1]);
+        }
+    }
 }

@@ -1,11 +1,8 @@
 //! Masks with their zero bytes left out, level by level: see `mask.rs`.
 
-use std::arch::x86_64::*;
-
-use super::vector::{load, store};
-use crate::cpu::load512_partial;
+use super::Vectors;
+use super::scratch::MAX_RAW_LEN;
 use crate::xp::mask::MAX_DEPTH;
-use crate::xp::scratch::MAX_RAW_LEN;
 
 const LEVELS: usize = MAX_DEPTH as usize + 1;
 
@@ -61,24 +58,17 @@ impl<'a> Levels<'a> {
     ///
     /// # Safety
     /// The mask has `bits` bits, not more than a chunk has bytes, and then zeros up to a multiple of 64 bytes.
-    #[target_feature(enable = "avx512bw,popcnt")]
-    pub(super) unsafe fn raise(&mut self, bits: usize) -> Sizes {
+    pub(super) unsafe fn raise(&mut self, vectors: impl Vectors, bits: usize) -> Sizes {
         let bytes = level_lens(bits);
         let mut non_zero = [0; LEVELS];
         for level in 0..LEVELS - 1 {
-            let (from, to) = (self.level(level), self.level(level + 1));
-            let blocks = bytes[level].div_ceil(64);
-            for block in 0..blocks {
-                // SAFETY: the block is in the level, which is full of zeros behind its end; the level above has 8 bytes for it.
-                unsafe {
-                    let here = load(from.add(64 * block));
-                    let mask = _mm512_test_epi8_mask(here, here);
-                    to.add(8 * block).cast::<u64>().write_unaligned(mask);
-                    non_zero[level] += mask.count_ones() as usize;
-                }
+            let (from, to, blocks) = (self.level(level), self.level(level + 1), bytes[level].div_ceil(64));
+            // SAFETY: each block is in the level, which is full of zeros behind its end; the level above has 8 bytes for each,
+            // and 64 bytes behind its own.
+            unsafe {
+                non_zero[level] = vectors.raise_level(from, blocks, to);
+                to.add(8 * blocks).write_bytes(0, 64);
             }
-            // SAFETY: a level has 64 bytes behind its own.
-            unsafe { store(to.add(8 * blocks), _mm512_setzero_si512()) };
         }
         Sizes { bytes, non_zero }
     }
@@ -87,20 +77,21 @@ impl<'a> Levels<'a> {
     ///
     /// # Safety
     /// `sizes` is what [`raise`](Self::raise) said; `to` has room for the mask and 64 bytes.
-    #[target_feature(enable = "avx512bw,avx512vbmi2,popcnt")]
-    pub(super) unsafe fn put(&mut self, sizes: &Sizes, depth: u8, mut to: *mut u8) -> *mut u8 {
+    pub(super) unsafe fn put(
+        &mut self,
+        vectors: impl Vectors,
+        sizes: &Sizes,
+        depth: u8,
+        mut to: *mut u8,
+    ) -> *mut u8 {
         let top = usize::from(depth);
-        // SAFETY: the level is initialised; below it, each store starts inside the mask, which has room for 64 bytes more.
+        // SAFETY: the levels were made just now.
         unsafe {
             to.copy_from_nonoverlapping(self.level(top), sizes.bytes[top]);
             to = to.add(sizes.bytes[top]);
             for level in (0..top).rev() {
-                for block in 0..sizes.bytes[level].div_ceil(64) {
-                    let kept = self.level(level + 1).add(8 * block).cast::<u64>().read_unaligned();
-                    let here = load(self.level(level).add(64 * block));
-                    store(to, _mm512_maskz_compress_epi8(kept, here));
-                    to = to.add(kept.count_ones() as usize);
-                }
+                let blocks = sizes.bytes[level].div_ceil(64);
+                to = vectors.put_level(self.level(level + 1), self.level(level), blocks, to);
             }
         }
         to
@@ -108,33 +99,32 @@ impl<'a> Levels<'a> {
 
     /// Takes a mask of `bits` bits at `depth` off the front of `coded` and returns its length, or `None` if
     /// it is no such mask. Behind its bits the mask is zeros, up to a multiple of 64 bytes.
-    #[target_feature(enable = "avx512bw,avx512vbmi2,avx512vpopcntdq,bmi2,popcnt")]
-    pub(super) fn take(&mut self, bits: usize, depth: u8, coded: &[u8]) -> Option<usize> {
+    pub(super) fn take(
+        &mut self,
+        vectors: impl Vectors,
+        bits: usize,
+        depth: u8,
+        coded: &[u8],
+    ) -> Option<usize> {
         let (lens, top) = (level_lens(bits), usize::from(depth));
         let mut at = lens[top];
         let stored = coded.get(..at)?;
         // SAFETY: a level has room for its bytes and 64 more.
         unsafe {
             self.level(top).copy_from_nonoverlapping(stored.as_ptr(), at);
-            store(self.level(top).add(at), _mm512_setzero_si512());
+            self.level(top).add(at).write_bytes(0, 64);
         }
         for level in (0..top).rev() {
-            // SAFETY: the level above was written just now.
-            let needed = unsafe {
+            // SAFETY: the level above was written just now, and ends in zeros. It has a bit for each byte of this one, which has room
+            // for whole blocks.
+            unsafe {
                 if !self.ends_in_zeros(level + 1, lens[level]) {
                     return None;
                 }
-                count_bits(self.level(level + 1), lens[level + 1])
-            };
-            coded.get(at..at + needed)?;
-            for block in 0..lens[level].div_ceil(64) {
-                // SAFETY: the level above has 8 bytes for each block; this one has room for all blocks and 64 bytes.
-                unsafe {
-                    let kept = self.level(level + 1).add(8 * block).cast::<u64>().read_unaligned();
-                    let here = _mm512_maskz_expand_epi8(kept, load512_partial(&coded[at..]));
-                    store(self.level(level).add(64 * block), here);
-                    at += kept.count_ones() as usize;
-                }
+                let above = self.level(level + 1);
+                let needed = vectors.count_bits(above, lens[level + 1]);
+                coded.get(at..at + needed)?;
+                at += vectors.take_level(above, lens[level].div_ceil(64), &coded[at..], self.level(level));
             }
         }
         // SAFETY: the mask was written just now.
@@ -154,24 +144,8 @@ impl<'a> Levels<'a> {
     ///
     /// # Safety
     /// The mask has these bits, and then zeros up to a multiple of 64 bytes.
-    #[target_feature(enable = "avx512bw,avx512vpopcntdq")]
-    pub(super) unsafe fn count(&mut self, bits: usize) -> usize {
+    pub(super) unsafe fn count(&mut self, vectors: impl Vectors, bits: usize) -> usize {
         // SAFETY: the caller's promise.
-        unsafe { count_bits(self.level(0), bits.div_ceil(8)) }
+        unsafe { vectors.count_bits(self.level(0), bits.div_ceil(8)) }
     }
-}
-
-/// The set bits of `len` bytes.
-///
-/// # Safety
-/// They are there, and then zeros up to a multiple of 64 bytes.
-#[target_feature(enable = "avx512bw,avx512vpopcntdq")]
-unsafe fn count_bits(bytes: *const u8, len: usize) -> usize {
-    let mut sum = _mm512_setzero_si512();
-    for block in 0..len.div_ceil(64) {
-        // SAFETY: the caller's promise.
-        let here = unsafe { load(bytes.add(64 * block)) };
-        sum = _mm512_add_epi64(sum, _mm512_popcnt_epi64(here));
-    }
-    _mm512_reduce_add_epi64(sum) as usize
 }

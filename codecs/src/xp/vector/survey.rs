@@ -1,11 +1,8 @@
 //! The decisions of an encoder: see `table.rs`, which says the same in plain words.
 
-use std::arch::x86_64::*;
-
+use super::Vectors;
 use super::cut::Cut;
-use super::vector::{load, store};
-use crate::cpu::load512_partial;
-use crate::xp::table::{MAX_SAMPLES, PROBE, TIER_1, sample_stride, table_len};
+use crate::xp::table::{PROBE, TIER_1, sample_stride, table_len};
 
 /// What the samples of some values tell.
 pub(super) struct Survey<'a> {
@@ -26,7 +23,6 @@ pub(super) struct Plan {
 ///
 /// # Safety
 /// There is a value of `B` bits at `from`.
-#[inline]
 unsafe fn number_at<const B: u32>(from: *const u8) -> u64 {
     // SAFETY: the caller's promise.
     unsafe {
@@ -42,8 +38,6 @@ unsafe fn number_at<const B: u32>(from: *const u8) -> u64 {
 impl<'a> Survey<'a> {
     /// # Safety
     /// `values` has `count` values.
-    #[inline]
-    #[target_feature(enable = "avx512bw,popcnt")]
     pub(super) unsafe fn of<const B: u32, const E: u32>(
         values: *const u8,
         count: usize,
@@ -90,21 +84,19 @@ impl<'a> Survey<'a> {
     }
 
     /// See `table::Table::of`.
-    #[inline]
-    #[target_feature(enable = "avx512bw,avx512vbmi2,popcnt,bmi1,bmi2")]
-    pub(super) fn plan<const E: u32>(&mut self) -> Plan {
+    pub(super) fn plan<const E: u32>(&mut self, vectors: impl Vectors) -> Plan {
         let (positive, negative) = self.counts.split_at_mut(1 << E);
         let mut difference = 0;
         for (a, b) in positive.iter().zip(negative.iter()) {
             difference += u32::from(a.abs_diff(*b));
         }
         if 2 * difference as usize > self.samples + 16 {
-            return rank(self.counts, E + 1, self.samples, true);
+            return plan_of(&vectors.rank(self.counts), self.counts, E + 1, self.samples, true);
         }
         for (a, b) in positive.iter_mut().zip(negative) {
             *a += *b;
         }
-        rank(positive, E, self.samples, false)
+        plan_of(&vectors.rank(positive), positive, E, self.samples, false)
     }
 }
 
@@ -117,8 +109,6 @@ const fn saved_bits<const B: u32, const E: u32>() -> usize {
 ///
 /// # Safety
 /// `values` has `count` values.
-#[inline]
-#[target_feature(enable = "avx512bw")]
 pub(super) unsafe fn has_repeats<const B: u32, const E: u32>(values: *const u8, count: usize) -> bool {
     let stride = sample_stride(count);
     let width = Cut::<B, E, false>::WIDTH;
@@ -137,72 +127,27 @@ pub(super) unsafe fn has_repeats<const B: u32, const E: u32>(values: *const u8, 
     repeats * saved_bits::<B, E>() > probes
 }
 
-/// The table of the commonest of `counts.len()` symbols.
-#[inline]
-#[target_feature(enable = "avx512bw,avx512vbmi2,popcnt,bmi1,bmi2")]
-fn rank(counts: &[u8], symbol_bits: u32, samples: usize, signed: bool) -> Plan {
-    // Larger keys are commoner, or equally common and lower.
-    let mut keys = [0u32; MAX_SAMPLES + 64];
-    let mut found = 0;
-    let sixteen = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    for (block, counts) in counts.chunks(64).enumerate() {
-        let here = load512_partial(counts);
-        if _mm512_test_epi8_mask(here, here) == 0 {
-            continue;
-        }
-        for quarter in 0..4 {
-            let here = match quarter {
-                0 => _mm512_castsi512_si128(here),
-                1 => _mm512_extracti32x4_epi32::<1>(here),
-                2 => _mm512_extracti32x4_epi32::<2>(here),
-                _ => _mm512_extracti32x4_epi32::<3>(here),
-            };
-            let here = _mm512_slli_epi32::<16>(_mm512_cvtepu8_epi32(here));
-            let seen = _mm512_test_epi32_mask(here, here);
-            let first = 0xffff - (64 * block + 16 * quarter) as i32;
-            let here = _mm512_or_si512(here, _mm512_sub_epi32(_mm512_set1_epi32(first), sixteen));
-            // SAFETY: no more are seen than there are samples; behind them are 64 places.
-            unsafe { store(keys.as_mut_ptr().add(found).cast(), _mm512_maskz_compress_epi32(seen, here)) };
-            found += seen.count_ones() as usize;
-        }
-    }
-    let mut ranked = [0u32; 17];
-    // Behind the last key are zeros, from the last compress.
-    let vectors = found.div_ceil(16);
-    for &key in &keys[..found] {
-        let mut larger = 0;
-        for vector in &keys.as_chunks::<16>().0[..vectors] {
-            let larger_here = _mm512_cmpgt_epu32_mask(load_keys(vector), _mm512_set1_epi32(key as i32));
-            larger += larger_here.count_ones() as usize;
-        }
-        if let Some(place) = ranked.get_mut(larger) {
-            *place = key;
-        }
-    }
-    plan_of(&ranked, found, counts, symbol_bits, samples, signed)
+/// Keys of the commonest symbols, and how many symbols there are in all.
+pub(in crate::xp) struct Ranked {
+    pub(in crate::xp) keys: [u32; RANKED],
+    pub(in crate::xp) found: usize,
 }
 
-#[inline]
-#[target_feature(enable = "avx512bw")]
-fn load_keys(keys: &[u32; 16]) -> __m512i {
-    // SAFETY: sixteen keys are 64 bytes.
-    unsafe { load(keys.as_ptr().cast()) }
+/// Symbols that are ranked: as many as the largest table has.
+pub(in crate::xp) const RANKED: usize = table_len(true);
+
+/// The symbol of a key. Larger keys are commoner, or equally common and lower: the count is above the symbol's
+/// complement.
+pub(in crate::xp) const fn symbol_of_key(key: u32) -> u16 {
+    !(key as u16)
 }
 
-/// The plan of a table whose keys are `ranked`, of `found` symbols in all.
-#[inline]
-fn plan_of(
-    ranked: &[u32; 17],
-    found: usize,
-    counts: &[u8],
-    symbol_bits: u32,
-    samples: usize,
-    signed: bool,
-) -> Plan {
-    let mut symbols = ranked.map(|key| 0xffff - (key & 0xffff) as u16);
+/// The plan of a table of these symbols.
+fn plan_of(ranked: &Ranked, counts: &[u8], symbol_bits: u32, samples: usize, signed: bool) -> Plan {
+    let mut symbols = ranked.keys.map(symbol_of_key);
     let mut beyond = [samples; 18];
     for i in 0..17 {
-        beyond[i + 1] = beyond[i] - (ranked[i] >> 16) as usize;
+        beyond[i + 1] = beyond[i] - (ranked.keys[i] >> 16) as usize;
     }
     let uncoded_bits = symbol_bits as usize;
     let narrow_bits = 2 * beyond[3] + 3 * beyond[6] + uncoded_bits * beyond[13];
@@ -210,7 +155,7 @@ fn plan_of(
     let wide = wide_bits < narrow_bits;
 
     let (len, all) = (table_len(wide), 1u16 << symbol_bits);
-    let mut filled = found.min(len);
+    let mut filled = ranked.found.min(len);
     let mut symbol = symbols[0];
     for _ in 1..all {
         if filled == len {
