@@ -26,6 +26,8 @@
 //! "Zero" means that all bits are zero: −0.0 is a value like others. Nothing is ever computed with floats.
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 mod column;
 mod float;
@@ -68,7 +70,7 @@ impl Codec for Xp {
         match self.cpu {
             Cpu::Portable => portable::encode(element, raw, coded),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) => portable::encode(element, raw, coded),
+            Cpu::Avx2(cpu) => vector::encode(cpu, self, element, raw, coded),
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(cpu) => vector::encode(cpu, self, element, raw, coded),
         }
@@ -78,7 +80,7 @@ impl Codec for Xp {
         match self.cpu {
             Cpu::Portable => portable::chunk_len(element, raw),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) => portable::chunk_len(element, raw),
+            Cpu::Avx2(cpu) => vector::chunk_len(cpu, element, raw),
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(cpu) => vector::chunk_len(cpu, element, raw),
         }
@@ -93,7 +95,7 @@ impl Codec for Xp {
         match self.cpu {
             Cpu::Portable => portable::decode(element, coded, raw),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) => portable::decode(element, coded, raw),
+            Cpu::Avx2(cpu) => vector::decode(cpu, element, coded, raw),
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(cpu) => vector::decode(cpu, element, coded, raw),
         }

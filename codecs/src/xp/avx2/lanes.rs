@@ -1,0 +1,193 @@
+//! Small steps on vectors of 32 bytes, and on halves and quarters of them.
+
+use std::arch::x86_64::*;
+
+use crate::cpu::lanes::{COMPRESS, EXPAND};
+
+/// # Safety
+/// `from` has 32 bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn load(from: *const u8) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_loadu_si256(from.cast()) }
+}
+
+/// # Safety
+/// `to` has room for 32 bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn store(to: *mut u8, value: __m256i) {
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_storeu_si256(to.cast(), value) }
+}
+
+/// # Safety
+/// `from` has 16 bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn load128(from: *const u8) -> __m128i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm_loadu_si128(from.cast()) }
+}
+
+/// # Safety
+/// `to` has room for 16 bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn store128(to: *mut u8, value: __m128i) {
+    // SAFETY: the caller's promise.
+    unsafe { _mm_storeu_si128(to.cast(), value) }
+}
+
+/// # Safety
+/// `from` has 8 bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn load64(from: *const u8) -> __m128i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm_loadl_epi64(from.cast()) }
+}
+
+/// # Safety
+/// `to` has room for 8 bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn store64(to: *mut u8, value: __m128i) {
+    // SAFETY: the caller's promise.
+    unsafe { _mm_storel_epi64(to.cast(), value) }
+}
+
+/// A control that moves the lanes of `mask` to the front, in eight bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn compress_control(mask: u8) -> __m128i {
+    // SAFETY: a control has eight bytes.
+    unsafe { load64(COMPRESS[usize::from(mask)].as_ptr()) }
+}
+
+/// A control that moves front lanes to those of `mask`, in eight bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn expand_control(mask: u8) -> __m128i {
+    // SAFETY: a control has eight bytes.
+    unsafe { load64(EXPAND[usize::from(mask)].as_ptr()) }
+}
+
+/// A control for eight bytes as one for eight words. Saturation keeps the bytes that mean "no lane".
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn of_words(control: __m128i) -> __m128i {
+    let twice = _mm_adds_epu8(control, control);
+    _mm_unpacklo_epi8(twice, _mm_adds_epu8(twice, _mm_set1_epi8(1)))
+}
+
+/// The four quarters after a pack, which works on the halves of vectors, in order.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn in_order(packed: __m256i) -> __m256i {
+    _mm256_permute4x64_epi64::<0b11_01_10_00>(packed)
+}
+
+/// The low and the high bytes of 32 words.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn bytes_of_words(a: __m256i, b: __m256i) -> (__m256i, __m256i) {
+    let low = _mm256_set1_epi16(0xff);
+    let lows = _mm256_packus_epi16(_mm256_and_si256(a, low), _mm256_and_si256(b, low));
+    let highs = _mm256_packus_epi16(_mm256_srli_epi16::<8>(a), _mm256_srli_epi16::<8>(b));
+    (in_order(lows), in_order(highs))
+}
+
+/// The low and the high words of 16 dwords.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn words_of_dwords(a: __m256i, b: __m256i) -> (__m256i, __m256i) {
+    let low = _mm256_set1_epi32(0xffff);
+    let lows = _mm256_packus_epi32(_mm256_and_si256(a, low), _mm256_and_si256(b, low));
+    let highs = _mm256_packus_epi32(_mm256_srli_epi32::<16>(a), _mm256_srli_epi32::<16>(b));
+    (in_order(lows), in_order(highs))
+}
+
+/// The low and the high dwords of 8 qwords.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn dwords_of_qwords(a: __m256i, b: __m256i) -> (__m256i, __m256i) {
+    let (a, b) = (_mm256_castsi256_ps(a), _mm256_castsi256_ps(b));
+    let lows = _mm256_castps_si256(_mm256_shuffle_ps::<0b10_00_10_00>(a, b));
+    let highs = _mm256_castps_si256(_mm256_shuffle_ps::<0b11_01_11_01>(a, b));
+    (in_order(lows), in_order(highs))
+}
+
+/// Units of `SIZE` bytes of two vectors in turn.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn interleave<const SIZE: usize>(a: __m256i, b: __m256i) -> (__m256i, __m256i) {
+    let (low, high) = match SIZE {
+        1 => (_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b)),
+        2 => (_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)),
+        _ => (_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b)),
+    };
+    (_mm256_permute2x128_si256::<0x20>(low, high), _mm256_permute2x128_si256::<0x31>(low, high))
+}
+
+/// Each bit as a byte of ones or zeros.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn spread_bits(bits: u32) -> __m256i {
+    let each_byte = _mm256_setr_epi8(
+        0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3,
+    );
+    let bit = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64 as i64);
+    let bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(bits as i32), each_byte);
+    _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit), bit)
+}
+
+/// The highest bits of 64 bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn high_bits(a: __m256i, b: __m256i) -> u64 {
+    u64::from(_mm256_movemask_epi8(a) as u32) | u64::from(_mm256_movemask_epi8(b) as u32) << 32
+}
+
+/// Writes the lowest `NUMBER` bits of 64 bytes as planes to `to`.
+///
+/// # Safety
+/// `to` has room for them.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn put_planes<const NUMBER: usize>(mut a: __m256i, mut b: __m256i, to: *mut u8) {
+    // From the highest plane down, each comes to the top of its byte in turn.
+    let shift = _mm_cvtsi32_si128(8 - NUMBER as i32);
+    (a, b) = (_mm256_sll_epi16(a, shift), _mm256_sll_epi16(b, shift));
+    for plane in (0..NUMBER).rev() {
+        // SAFETY: the caller's promise.
+        unsafe { to.add(8 * plane).cast::<u64>().write_unaligned(high_bits(a, b)) };
+        (a, b) = (_mm256_add_epi8(a, a), _mm256_add_epi8(b, b));
+    }
+}
+
+/// The inverse of [`put_planes`].
+///
+/// # Safety
+/// The planes are there.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn take_planes<const NUMBER: usize>(from: *const u8) -> (__m256i, __m256i) {
+    let mut bytes = [_mm256_setzero_si256(); 2];
+    for plane in (0..NUMBER).rev() {
+        for (half, bytes) in bytes.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            let bits = unsafe { from.add(8 * plane + 4 * half).cast::<u32>().read_unaligned() };
+            // Twice what is there, and one where the bit is set.
+            *bytes = _mm256_sub_epi8(_mm256_add_epi8(*bytes, *bytes), spread_bits(bits));
+        }
+    }
+    (bytes[0], bytes[1])
+}
+
+/// A mask of the low `count` bits, all 64 from 64 up.
+#[inline]
+pub(super) const fn low_bits(count: usize) -> u64 {
+    if count >= 64 { u64::MAX } else { (1 << count) - 1 }
+}
