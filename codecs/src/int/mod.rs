@@ -33,6 +33,8 @@
 //! prediction is Lorenzo's (2003) in two dimensions.
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 mod header;
 mod layout;
@@ -63,7 +65,7 @@ impl Int {
         match self.cpu {
             Cpu::Portable => portable::encode::<B>(raw, coded),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) => portable::encode::<B>(raw, coded),
+            Cpu::Avx2(cpu) => avx2::encode::<B>(cpu, raw, coded),
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(cpu) => avx512::encode::<B>(cpu, raw, coded),
         }
@@ -73,7 +75,7 @@ impl Int {
         match self.cpu {
             Cpu::Portable => portable::len::<B>(raw),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) => portable::len::<B>(raw),
+            Cpu::Avx2(cpu) => avx2::len::<B>(cpu, raw),
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(cpu) => avx512::len::<B>(cpu, raw),
         }
@@ -84,7 +86,7 @@ impl Int {
         match self.cpu {
             Cpu::Portable => portable::decode::<B>(&sections, raw),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) => portable::decode::<B>(&sections, raw),
+            Cpu::Avx2(cpu) => avx2::decode::<B>(cpu, &sections, raw),
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(cpu) => avx512::decode::<B>(cpu, &sections, raw),
         }

@@ -1,0 +1,120 @@
+//! Decoding: planes to residuals, patches one by one, then the sums that each lag asks for.
+
+use super::super::BLOCK;
+use super::super::header::Header;
+use super::super::layout::{Form, Sections, forms, plane};
+use super::super::word::{truncated, word, word_bytes};
+use super::planes::{Block, words_of};
+use super::sums::add_before;
+use super::transform::differences;
+use super::vector::{add, lanes, splat};
+use crate::cpu::{array_mut, load256, store256};
+
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub(super) fn decode<const B: usize>(sections: &Sections<'_>, raw: &mut [u8]) {
+    let header = &sections.header;
+    let (words, rest) = raw.as_chunks_mut::<B>();
+    rest.copy_from_slice(sections.tail);
+    let [a, b] = header.lags;
+    let (short, long) = (a.min(b), a.max(b));
+    unpack(sections, words);
+    undo_map(header, if long == 0 { header.base } else { 0 }, words);
+    // Differences of differences: those before the first are zero, since the words there are all the same.
+    if short > 0 {
+        add_before(words, long, 0);
+    }
+    if long > 0 {
+        add_before(words, if short > 0 { short } else { long }, header.base);
+    }
+}
+
+/// Fills `words` with residuals.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn unpack<const B: usize>(sections: &Sections<'_>, words: &mut [[u8; B]]) {
+    let low_bits = sections.header.low_bits;
+    let (mut planes, mut patches) = (sections.planes, sections.patches);
+    let forms = forms::<B>(sections.codes, words.len().div_ceil(BLOCK));
+    for (block, form) in words.chunks_mut(BLOCK).zip(forms) {
+        let (here, rest) = planes.split_at(4 * form.planes(low_bits));
+        planes = rest;
+        match form {
+            Form::Planes(_) => store_block(&words_of::<B>(here), block),
+            Form::Patched(patch_len) => {
+                let (dense, marks) = here.split_at(4 * low_bits as usize);
+                store_block(&words_of::<B>(dense), block);
+                let marks = plane(marks, 0);
+                let (here, rest) = patches.split_at(marks.count_ones() as usize * patch_len as usize);
+                // The patches behind those of the block allow to read eight bytes each time.
+                add_patches(block, marks, low_bits, patch_len as usize, patches);
+                debug_assert!(here.len() + rest.len() == patches.len());
+                patches = rest;
+            }
+        }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn store_block<const B: usize>(block: &Block, to: &mut [[u8; B]]) {
+    let to = to.as_flattened_mut();
+    if to.len() == BLOCK * B {
+        for (place, &vector) in to.chunks_exact_mut(32).zip(block) {
+            store256(array_mut(place), vector);
+        }
+    } else {
+        let mut bytes = [[0; 32]; 8];
+        for (place, &vector) in bytes.iter_mut().zip(block) {
+            store256(place, vector);
+        }
+        to.copy_from_slice(&bytes.as_flattened()[..to.len()]);
+    }
+}
+
+/// Puts a patch above the low bits of each marked word.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn add_patches<const B: usize>(
+    block: &mut [[u8; B]],
+    marks: u32,
+    low_bits: u32,
+    patch_len: usize,
+    patches: &[u8],
+) {
+    let mask = u64::MAX >> (64 - 8 * patch_len);
+    let (mut left, mut at) = (marks, 0);
+    while left != 0 {
+        let high = match patches[at..].first_chunk() {
+            Some(&wide) => u64::from_le_bytes(wide) & mask,
+            None => {
+                let mut wide = [0; 8];
+                wide[..patch_len].copy_from_slice(&patches[at..at + patch_len]);
+                u64::from_le_bytes(wide)
+            }
+        };
+        let place = &mut block[left.trailing_zeros() as usize];
+        *place = word_bytes(word(place) | truncated::<B>(high << low_bits));
+        left &= left - 1;
+        at += patch_len;
+    }
+}
+
+/// Turns residuals to differences, and adds `offset`.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn undo_map<const B: usize>(header: &Header, offset: u64, words: &mut [[u8; B]]) {
+    let offset = splat::<B>(offset);
+    for place in words.chunks_mut(lanes::<B>()) {
+        let place = place.as_flattened_mut();
+        if let Some(place) = place.first_chunk_mut() {
+            let changed = differences::<B>(load256(place), header);
+            store256(place, add::<B>(changed, offset));
+        } else {
+            let mut bytes = [0; 32];
+            bytes[..place.len()].copy_from_slice(place);
+            let changed = differences::<B>(load256(&bytes), header);
+            store256(&mut bytes, add::<B>(changed, offset));
+            place.copy_from_slice(&bytes[..place.len()]);
+        }
+    }
+}

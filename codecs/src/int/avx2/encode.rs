@@ -1,0 +1,200 @@
+//! Encoding, a block at a time.
+
+// Planes go to the coded bytes through pointers; their room is checked once.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+use super::super::BLOCK;
+use super::super::header::Header;
+use super::super::layout::{Form, most_patch_bytes, planes_offset, room, staging_offset};
+use super::super::plan::residual;
+use super::super::word::{bit_len, word, word_bytes};
+use super::plan::choose;
+use super::planes::{Block, store_planes};
+use super::transform::residuals;
+use super::vector::{Words, equal, lanes, mask_bits, or_of, shifted_right};
+use crate::cpu::{Avx2, load256, store256};
+
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub(super) fn encode<const B: usize>(cpu: Avx2, raw: &[u8], coded: &mut [u8]) -> usize {
+    assert!(coded.len() >= room::<B>(raw.len()), "{} bytes of room", coded.len());
+    let (words, tail) = raw.as_chunks::<B>();
+    let header = choose(cpu, words);
+    let planes_offset = planes_offset::<B>(words.len());
+    coded[..planes_offset].fill(0);
+    header.write::<B>(coded);
+    let staging = staging_offset::<B>(raw.len());
+    let mut out =
+        Output { coded: coded.as_mut_ptr(), planes: planes_offset, patches: staging, patch_bytes: 0 };
+    run::<B, true>(&header, words, &mut out);
+    let Output { planes, patches, .. } = out;
+    coded.copy_within(staging..patches, planes);
+    let len = planes + (patches - staging);
+    coded[len..len + tail.len()].copy_from_slice(tail);
+    len + tail.len()
+}
+
+/// The length of the code of `raw`.
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub(super) fn len<const B: usize>(cpu: Avx2, raw: &[u8]) -> usize {
+    let (words, tail) = raw.as_chunks::<B>();
+    let header = choose(cpu, words);
+    let planes = planes_offset::<B>(words.len());
+    let mut out = Output { coded: std::ptr::null_mut(), planes, patches: 0, patch_bytes: 0 };
+    run::<B, false>(&header, words, &mut out);
+    out.planes + out.patches + tail.len()
+}
+
+/// Where the parts of a chunk go on; nothing is written if only their lengths are asked for.
+struct Output {
+    coded: *mut u8,
+    planes: usize,
+    patches: usize,
+    /// Bytes of all patches that blocks have wanted.
+    patch_bytes: usize,
+}
+
+/// Codes all blocks; `STORE`: writes them, for which `out` must have room as [`room`] says.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn run<const B: usize, const STORE: bool>(header: &Header, words: &[[u8; B]], out: &mut Output) {
+    let source = Words::new(words, header.base);
+    let most_patch_bytes = most_patch_bytes(B * words.len());
+    for (index, start) in (0..words.len()).step_by(BLOCK).enumerate() {
+        let block = if start + BLOCK <= words.len() {
+            whole_block(header, &source, start)
+        } else {
+            last_block(header, words, start)
+        };
+        // SAFETY: `out` has room for all blocks, and codes for them, whose place holds zeros.
+        unsafe {
+            let code = code_block::<B, STORE>(header.low_bits, &block, most_patch_bytes, out);
+            if STORE && B == 1 {
+                *out.coded.add(Header::len::<B>() + index / 2) |= code << (4 * (index % 2));
+            } else if STORE {
+                *out.coded.add(Header::len::<B>() + index) = code;
+            }
+        }
+    }
+}
+
+/// The residuals of the block that starts with word `start`, which must be there as a whole.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn whole_block<const B: usize>(header: &Header, source: &Words<'_, B>, start: usize) -> Block {
+    let mut block = [_mm256_setzero_si256(); 8];
+    let [a, b] = header.lags;
+    for (i, vector) in block[..B].iter_mut().enumerate() {
+        let index = start + i * lanes::<B>();
+        // SAFETY: the vectors of a whole block are there, and lags reach words of the chunk where this is known.
+        let difference = unsafe {
+            if start >= a + b {
+                source.known_difference(index, [a, b])
+            } else {
+                source.difference(index, [a, b])
+            }
+        };
+        *vector = residuals::<B>(difference, header);
+    }
+    block
+}
+
+/// The residuals of the words from `start` on, less than a block, and zeros.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn last_block<const B: usize>(header: &Header, words: &[[u8; B]], start: usize) -> Block {
+    let mut bytes = [[0; 32]; 8];
+    let places = bytes.as_flattened_mut().as_chunks_mut::<B>().0;
+    for (index, place) in (start..words.len()).zip(places) {
+        *place = word_bytes(residual(header, words, index));
+    }
+    let mut block = [_mm256_setzero_si256(); 8];
+    for (vector, bytes) in block.iter_mut().zip(&bytes) {
+        *vector = load256(bytes);
+    }
+    block
+}
+
+/// Codes a block and returns its code.
+///
+/// # Safety
+/// If `STORE`, `out` must have room for it as [`room`] says.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn code_block<const B: usize, const STORE: bool>(
+    low_bits: u32,
+    block: &Block,
+    most_patch_bytes: usize,
+    out: &mut Output,
+) -> u8 {
+    let mut any = block[0];
+    for &vector in &block[1..B] {
+        any = _mm256_or_si256(any, vector);
+    }
+    let longest = bit_len(or_of::<B>(any));
+    let marks = if longest > low_bits { marks::<B>(block, low_bits) } else { 0 };
+    let (mut form, patch_bytes) = Form::cheapest(longest, low_bits, marks.count_ones());
+    out.patch_bytes += patch_bytes as usize;
+    if out.patch_bytes > most_patch_bytes {
+        form = Form::Planes(longest);
+    }
+    // SAFETY: the caller's word. Marks lie behind planes that have just been stored, or among them; patches of all
+    // blocks fit behind the staging offset, and an overshoot behind them.
+    unsafe {
+        if let Form::Patched(patch_len) = form {
+            if STORE {
+                let to = out.coded.add(out.planes);
+                store_planes::<B>(block, low_bits as usize, to);
+                to.add(4 * low_bits as usize).cast::<u32>().write_unaligned(marks);
+                store_patches::<B>(block, marks, low_bits, patch_len as usize, out.coded.add(out.patches));
+            }
+            out.patches += patch_bytes as usize;
+        } else if STORE {
+            store_planes::<B>(block, longest as usize, out.coded.add(out.planes));
+        }
+    }
+    out.planes += 4 * form.planes(low_bits);
+    form.code::<B>()
+}
+
+/// A bit for each word of a block: whether it is longer than `low_bits`.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn marks<const B: usize>(block: &Block, low_bits: u32) -> u32 {
+    let mut short = *block;
+    for vector in &mut short[..B] {
+        *vector = equal::<B>(shifted_right::<B>(*vector, low_bits), _mm256_setzero_si256());
+    }
+    !mask_bits::<B>(&short)
+}
+
+/// Writes the bits of the marked words from `low_bits` on.
+///
+/// # Safety
+/// There must be room for them, and eight bytes, at `to`.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn store_patches<const B: usize>(
+    block: &Block,
+    marks: u32,
+    low_bits: u32,
+    patch_len: usize,
+    to: *mut u8,
+) {
+    let mut bytes = [[0; 32]; 8];
+    for (place, &vector) in bytes[..B].iter_mut().zip(block) {
+        store256(place, vector);
+    }
+    let words = bytes.as_flattened().as_chunks::<B>().0;
+    let (mut left, mut place) = (marks, to);
+    while left != 0 {
+        let high = word(&words[left.trailing_zeros() as usize % BLOCK]) >> low_bits;
+        // SAFETY: the caller's word.
+        unsafe {
+            place.cast::<u64>().write_unaligned(high);
+            place = place.add(patch_len);
+        }
+        left &= left - 1;
+    }
+}
