@@ -1,14 +1,14 @@
 //! Decoding: planes to residuals, patches one by one, then the sums that each lag asks for.
 
 use super::super::BLOCK;
-use super::super::header::Header;
+use super::super::header::{Header, Map};
 use super::super::layout::{Form, Sections, forms, plane};
 use super::super::word::{truncated, word, word_bytes};
 use super::planes::{Block, words_of};
-use super::sums::add_before;
-use super::transform::differences;
-use super::vector::{add, lanes, splat};
-use crate::cpu::{array_mut, load256, store256};
+use super::sums::{add_before, each_vector};
+use super::transform::{reversed, rotated_back, unzigzag};
+use super::vector::{add, splat};
+use crate::cpu::{array_mut, store256};
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 pub(super) fn decode<const B: usize>(sections: &Sections<'_>, raw: &mut [u8]) {
@@ -103,18 +103,16 @@ fn add_patches<const B: usize>(
 #[inline]
 #[target_feature(enable = "avx2")]
 fn undo_map<const B: usize>(header: &Header, offset: u64, words: &mut [[u8; B]]) {
-    let offset = splat::<B>(offset);
-    for place in words.chunks_mut(lanes::<B>()) {
-        let place = place.as_flattened_mut();
-        if let Some(place) = place.first_chunk_mut() {
-            let changed = differences::<B>(load256(place), header);
-            store256(place, add::<B>(changed, offset));
-        } else {
-            let mut bytes = [0; 32];
-            bytes[..place.len()].copy_from_slice(place);
-            let changed = differences::<B>(load256(&bytes), header);
-            store256(&mut bytes, add::<B>(changed, offset));
-            place.copy_from_slice(&bytes[..place.len()]);
+    let (rotation, offset) = (header.rotation, splat::<B>(offset));
+    // One loop each, with the same choices for all its words.
+    match header.map {
+        Map::Identity => each_vector(words, |_, r| add::<B>(rotated_back::<B>(r, rotation), offset)),
+        Map::Zigzag if rotation == 0 => each_vector(words, |_, r| add::<B>(unzigzag::<B>(r), offset)),
+        Map::Zigzag => {
+            each_vector(words, |_, r| add::<B>(unzigzag::<B>(rotated_back::<B>(r, rotation)), offset));
+        }
+        Map::Reversed => {
+            each_vector(words, |_, r| add::<B>(reversed::<B>(rotated_back::<B>(r, rotation)), offset));
         }
     }
 }

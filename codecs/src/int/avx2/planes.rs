@@ -18,15 +18,21 @@ pub(super) type Block = [__m256i; 8];
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn store_planes<const B: usize>(block: &Block, count: usize, to: *mut u8) {
     let bytes = bytes_of::<B>(block, count);
-    for (k, &bytes) in bytes[..count.div_ceil(8)].iter().enumerate() {
-        let mut bytes = bytes;
-        for bit in (0..8).rev() {
-            let plane = _mm256_movemask_epi8(bytes);
+    for (k, &bytes) in bytes[..B].iter().enumerate() {
+        if 8 * k < count {
             // SAFETY: the caller's word.
-            unsafe { to.add(4 * (8 * k + bit)).cast::<i32>().write_unaligned(plane) };
-            bytes = _mm256_add_epi8(bytes, bytes);
+            unsafe { _mm256_storeu_si256(to.add(32 * k).cast(), planes_of_bytes(bytes)) };
         }
     }
+}
+
+/// The eight planes of 32 bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn planes_of_bytes(bytes: __m256i) -> __m256i {
+    // Four planes of the same eight words in each 32 bits: planes 0 to 3 to the lower half, the others to the upper.
+    let fours = _mm256_permutevar8x32_epi32(bits_turned(bytes), _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+    _mm256_shuffle_epi8(fours, load256(const { &four_by_four() }))
 }
 
 /// Byte k of the 32 words, for each k that the low `bits` bits of words reach into.

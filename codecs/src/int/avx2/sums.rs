@@ -12,7 +12,14 @@ use crate::cpu::{load256, store256};
 #[target_feature(enable = "avx2")]
 pub(super) fn add_before<const B: usize>(words: &mut [[u8; B]], lag: usize, before: u64) {
     let before = splat::<B>(before);
-    if lag < lanes::<B>() {
+    if lag == 1 {
+        let mut carry = before;
+        each_vector(words, |_, differences| {
+            let words = add::<B>(sums_of::<B>(differences), carry);
+            carry = last_splat::<B>(words);
+            words
+        });
+    } else if lag < lanes::<B>() {
         let mut scan = Scan::<B>::new(lag, before);
         each_vector(words, |_, differences| scan.next(differences));
     } else {
@@ -27,10 +34,49 @@ pub(super) fn add_before<const B: usize>(words: &mut [[u8; B]], lag: usize, befo
     }
 }
 
+/// Each word plus all those before it in the vector.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn sums_of<const B: usize>(words: __m256i) -> __m256i {
+    let mut sums = words;
+    if B <= 1 {
+        sums = add::<B>(sums, _mm256_slli_si256::<1>(sums));
+    }
+    if B <= 2 {
+        sums = add::<B>(sums, _mm256_slli_si256::<2>(sums));
+    }
+    if B <= 4 {
+        sums = add::<B>(sums, _mm256_slli_si256::<4>(sums));
+    }
+    sums = add::<B>(sums, _mm256_slli_si256::<8>(sums));
+    // The sum of the lower half to all of the upper one.
+    let lower = _mm256_permute2x128_si256::<0x08>(sums, sums);
+    add::<B>(sums, _mm256_shuffle_epi8(lower, load256(const { &last_of_half::<B>() })))
+}
+
+/// The last word in all places.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn last_splat<const B: usize>(words: __m256i) -> __m256i {
+    let upper = _mm256_permute2x128_si256::<0x11>(words, words);
+    _mm256_shuffle_epi8(upper, load256(const { &last_of_half::<B>() }))
+}
+
+/// Shuffle control: the last word of each half in all its places.
+const fn last_of_half<const B: usize>() -> [u8; 32] {
+    let mut control = [0; 32];
+    let mut at = 0;
+    while at < 32 {
+        control[at] = (16 - B + at % B) as u8;
+        at += 1;
+    }
+    control
+}
+
 /// Replaces each vector of `words` by what `change` makes of it, given all words before.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn each_vector<const B: usize>(
+pub(super) fn each_vector<const B: usize>(
     words: &mut [[u8; B]],
     mut change: impl FnMut(&[[u8; B]], __m256i) -> __m256i,
 ) {

@@ -19,19 +19,11 @@ pub(super) fn residuals<const B: usize>(differences: __m256i, header: &Header) -
     rotated_right::<B>(mapped, header.rotation)
 }
 
-/// Residuals as differences: see [`Header::difference`].
+/// Residuals as mapped differences: undoes their rotation.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn differences<const B: usize>(residuals: __m256i, header: &Header) -> __m256i {
-    let mapped = match header.rotation {
-        0 => residuals,
-        by => rotated_right::<B>(residuals, word_bits::<B>() - by),
-    };
-    match header.map {
-        Map::Identity => mapped,
-        Map::Zigzag => unzigzag::<B>(mapped),
-        Map::Reversed => reversed::<B>(mapped),
-    }
+pub(super) fn rotated_back<const B: usize>(residuals: __m256i, rotation: u32) -> __m256i {
+    if rotation == 0 { residuals } else { rotated_right::<B>(residuals, word_bits::<B>() - rotation) }
 }
 
 #[inline]
@@ -45,7 +37,7 @@ fn rotated_right<const B: usize>(vector: __m256i, by: u32) -> __m256i {
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn unzigzag<const B: usize>(vector: __m256i) -> __m256i {
+pub(super) fn unzigzag<const B: usize>(vector: __m256i) -> __m256i {
     let odd = _mm256_and_si256(vector, splat::<B>(1));
     _mm256_xor_si256(shifted_right::<B>(vector, 1), sub::<B>(_mm256_setzero_si256(), odd))
 }
@@ -53,7 +45,7 @@ fn unzigzag<const B: usize>(vector: __m256i) -> __m256i {
 /// The bits of each word in reverse order.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn reversed<const B: usize>(vector: __m256i) -> __m256i {
+pub(super) fn reversed<const B: usize>(vector: __m256i) -> __m256i {
     let halves =
         _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15));
     let half = _mm256_set1_epi8(15);

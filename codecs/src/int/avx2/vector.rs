@@ -188,8 +188,13 @@ pub(super) fn min<const B: usize>(a: __m256i, b: __m256i) -> __m256i {
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn max<const B: usize>(a: __m256i, b: __m256i) -> __m256i {
-    let ones = _mm256_set1_epi8(-1);
-    _mm256_xor_si256(min::<B>(_mm256_xor_si256(a, ones), _mm256_xor_si256(b, ones)), ones)
+    match B {
+        1 => _mm256_max_epu8(a, b),
+        2 => _mm256_max_epu16(a, b),
+        4 => _mm256_max_epu32(a, b),
+        // The one that the minimum is not, bit by bit.
+        _ => _mm256_xor_si256(_mm256_xor_si256(a, b), min::<8>(a, b)),
+    }
 }
 
 /// Shifts right by less than a word's bits, the same for all.
