@@ -8,13 +8,12 @@ use std::arch::x86_64::*;
 use super::super::BLOCK;
 use super::super::header::Header;
 use super::super::layout::{Form, most_patch_bytes, planes_offset, room, staging_offset};
-use super::super::plan::residual;
-use super::super::word::{bit_len, word, word_bytes};
+use super::super::word::{bit_len, word};
 use super::plan::choose;
 use super::planes::{Block, store_planes};
-use super::transform::residuals;
-use super::vector::{Words, equal, lanes, mask_bits, or_of, shifted_right};
-use crate::cpu::{Avx2, load256, store256};
+use super::residuals::{Residuals, Tile};
+use super::vector::{equal, mask_bits, or_of, shifted_right};
+use crate::cpu::Avx2;
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 pub(super) fn encode<const B: usize>(cpu: Avx2, raw: &[u8], coded: &mut [u8]) -> usize {
@@ -59,64 +58,28 @@ struct Output {
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn run<const B: usize, const STORE: bool>(header: &Header, words: &[[u8; B]], out: &mut Output) {
-    let source = Words::new(words, header.base);
+    let residuals = Residuals::new(header, words);
     let most_patch_bytes = most_patch_bytes(B * words.len());
-    for (index, start) in (0..words.len()).step_by(BLOCK).enumerate() {
-        let block = if start + BLOCK <= words.len() {
-            whole_block(header, &source, start)
-        } else {
-            last_block(header, words, start)
-        };
-        // SAFETY: `out` has room for all blocks, and codes for them, whose place holds zeros.
-        unsafe {
-            let code = code_block::<B, STORE>(header.low_bits, &block, most_patch_bytes, out);
-            if STORE && B == 1 {
-                *out.coded.add(Header::len::<B>() + index / 2) |= code << (4 * (index % 2));
-            } else if STORE {
-                *out.coded.add(Header::len::<B>() + index) = code;
+    let mut tile = Tile::new();
+    for start in (0..words.len()).step_by(Tile::words::<B>()) {
+        residuals.fill(&mut tile, start);
+        let here = (words.len() - start).min(Tile::words::<B>());
+        for first in (0..here).step_by(BLOCK) {
+            let index = (start + first) / BLOCK;
+            // SAFETY: `out` has room for all blocks, and codes for them, whose place holds zeros.
+            unsafe {
+                let code = code_block::<B, STORE>(header.low_bits, &tile, first, most_patch_bytes, out);
+                if STORE && B == 1 {
+                    *out.coded.add(Header::len::<B>() + index / 2) |= code << (4 * (index % 2));
+                } else if STORE {
+                    *out.coded.add(Header::len::<B>() + index) = code;
+                }
             }
         }
     }
 }
 
-/// The residuals of the block that starts with word `start`, which must be there as a whole.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn whole_block<const B: usize>(header: &Header, source: &Words<'_, B>, start: usize) -> Block {
-    let mut block = [_mm256_setzero_si256(); 8];
-    let [a, b] = header.lags;
-    for (i, vector) in block[..B].iter_mut().enumerate() {
-        let index = start + i * lanes::<B>();
-        // SAFETY: the vectors of a whole block are there, and lags reach words of the chunk where this is known.
-        let difference = unsafe {
-            if start >= a + b {
-                source.known_difference(index, [a, b])
-            } else {
-                source.difference(index, [a, b])
-            }
-        };
-        *vector = residuals::<B>(difference, header);
-    }
-    block
-}
-
-/// The residuals of the words from `start` on, less than a block, and zeros.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn last_block<const B: usize>(header: &Header, words: &[[u8; B]], start: usize) -> Block {
-    let mut bytes = [[0; 32]; 8];
-    let places = bytes.as_flattened_mut().as_chunks_mut::<B>().0;
-    for (index, place) in (start..words.len()).zip(places) {
-        *place = word_bytes(residual(header, words, index));
-    }
-    let mut block = [_mm256_setzero_si256(); 8];
-    for (vector, bytes) in block.iter_mut().zip(&bytes) {
-        *vector = load256(bytes);
-    }
-    block
-}
-
-/// Codes a block and returns its code.
+/// Codes the block that starts with word `first` of a tile and returns its code.
 ///
 /// # Safety
 /// If `STORE`, `out` must have room for it as [`room`] says.
@@ -124,10 +87,12 @@ fn last_block<const B: usize>(header: &Header, words: &[[u8; B]], start: usize) 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 unsafe fn code_block<const B: usize, const STORE: bool>(
     low_bits: u32,
-    block: &Block,
+    tile: &Tile,
+    first: usize,
     most_patch_bytes: usize,
     out: &mut Output,
 ) -> u8 {
+    let block = &tile.block::<B>(first);
     let mut any = block[0];
     for &vector in &block[1..B] {
         any = _mm256_or_si256(any, vector);
@@ -147,7 +112,8 @@ unsafe fn code_block<const B: usize, const STORE: bool>(
                 let to = out.coded.add(out.planes);
                 store_planes::<B>(block, low_bits as usize, to);
                 to.add(4 * low_bits as usize).cast::<u32>().write_unaligned(marks);
-                store_patches::<B>(block, marks, low_bits, patch_len as usize, out.coded.add(out.patches));
+                let words = tile.block_words::<B>(first);
+                store_patches(words, marks, low_bits, patch_len as usize, out.coded.add(out.patches));
             }
             out.patches += patch_bytes as usize;
         } else if STORE {
@@ -176,20 +142,15 @@ fn marks<const B: usize>(block: &Block, low_bits: u32) -> u32 {
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 unsafe fn store_patches<const B: usize>(
-    block: &Block,
+    words: &[[u8; B]],
     marks: u32,
     low_bits: u32,
     patch_len: usize,
     to: *mut u8,
 ) {
-    let mut bytes = [[0; 32]; 8];
-    for (place, &vector) in bytes[..B].iter_mut().zip(block) {
-        store256(place, vector);
-    }
-    let words = bytes.as_flattened().as_chunks::<B>().0;
     let (mut left, mut place) = (marks, to);
     while left != 0 {
-        let high = word(&words[left.trailing_zeros() as usize % BLOCK]) >> low_bits;
+        let high = word(&words[left.trailing_zeros() as usize]) >> low_bits;
         // SAFETY: the caller's word.
         unsafe {
             place.cast::<u64>().write_unaligned(high);

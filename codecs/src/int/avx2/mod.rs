@@ -10,6 +10,7 @@ mod decode;
 mod encode;
 mod plan;
 mod planes;
+mod residuals;
 mod sums;
 mod transform;
 mod vector;

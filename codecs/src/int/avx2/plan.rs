@@ -120,19 +120,10 @@ impl<const B: usize> Sample<'_, B> {
     #[target_feature(enable = "avx2")]
     fn differences(&self, lags: [usize; 2]) -> [__m256i; VECTORS] {
         let mut vectors = [_mm256_setzero_si256(); VECTORS];
-        let known = self.starts[0] >= lags[0] + lags[1];
         for (pair, &start) in vectors.chunks_exact_mut(2).zip(&self.starts) {
             for (i, vector) in pair.iter_mut().enumerate() {
-                let index = start + i * lanes::<B>();
-                // SAFETY: a run is two vectors of words in the chunk. Starts ascend, so lags that are no longer than
-                // the first are no longer than any.
-                *vector = unsafe {
-                    if known {
-                        self.source.known_difference(index, lags)
-                    } else {
-                        self.source.difference(index, lags)
-                    }
-                };
+                // SAFETY: a run is two vectors of words in the chunk, and starts ascend.
+                *vector = unsafe { self.source.difference(start + i * lanes::<B>(), lags) };
             }
         }
         vectors
@@ -140,9 +131,29 @@ impl<const B: usize> Sample<'_, B> {
 
     #[target_feature(enable = "avx2")]
     fn vector_cost_of_lags(&self, lags: [usize; 2]) -> u32 {
+        let source = &self.source;
+        // SAFETY: as in `differences`.
+        unsafe {
+            match lags {
+                [a, b] if self.starts[0] < a + b => self.cost(|i| source.difference(i, lags)),
+                [a, 0] => self.cost(|i| sub::<B>(source.at(i), source.at(i - a))),
+                [a, b] => self.cost(|i| {
+                    let once = sub::<B>(source.at(i), source.at(i - a));
+                    add::<B>(sub::<B>(once, source.at(i - b)), source.at(i - (a + b)))
+                }),
+            }
+        }
+    }
+
+    /// The bits of the zigzag differences of the sample.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn cost(&self, difference: impl Fn(usize) -> __m256i) -> u32 {
         let mut leading = _mm256_setzero_si256();
-        for vector in self.differences(lags) {
-            leading = add::<B>(leading, leading_zeros::<B>(zigzag::<B>(vector)));
+        for &start in &self.starts {
+            for index in [start, start + lanes::<B>()] {
+                leading = add::<B>(leading, leading_zeros::<B>(zigzag::<B>(difference(index))));
+            }
         }
         SAMPLED_BITS - sum::<B>(leading)
     }

@@ -26,15 +26,17 @@ pub(super) fn rotated_back<const B: usize>(residuals: __m256i, rotation: u32) ->
     if rotation == 0 { residuals } else { rotated_right::<B>(residuals, word_bits::<B>() - rotation) }
 }
 
+/// Words rotated right by less than their bits.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn rotated_right<const B: usize>(vector: __m256i, by: u32) -> __m256i {
+pub(super) fn rotated_right<const B: usize>(vector: __m256i, by: u32) -> __m256i {
     if by == 0 {
         return vector;
     }
     _mm256_or_si256(shifted_right::<B>(vector, by), shifted_left::<B>(vector, word_bits::<B>() - by))
 }
 
+/// The inverse of [`zigzag`].
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn unzigzag<const B: usize>(vector: __m256i) -> __m256i {

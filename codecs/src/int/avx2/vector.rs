@@ -77,29 +77,6 @@ impl<'a, const B: usize> Words<'a, B> {
     }
 }
 
-impl<const B: usize> Words<'_, B> {
-    /// [`difference`](Self::difference) where all words that the lags reach are there.
-    ///
-    /// # Safety
-    /// A vector of words must lie at `index`, and the lags, in all, be no longer than it.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn known_difference(&self, index: usize, lags: [usize; 2]) -> __m256i {
-        // SAFETY: the caller's word.
-        unsafe {
-            let words = self.at(index);
-            match lags {
-                [0, 0] => sub::<B>(words, splat::<B>(self.base)),
-                [lag, 0] | [0, lag] => sub::<B>(words, self.at(index - lag)),
-                [a, b] => {
-                    let once = sub::<B>(words, self.at(index - a));
-                    add::<B>(sub::<B>(once, self.at(index - b)), self.at(index - (a + b)))
-                }
-            }
-        }
-    }
-}
-
 /// `count` words of `base`, at most a vector, then the first of `words`.
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -336,17 +313,26 @@ pub(super) fn or_of<const B: usize>(vector: __m256i) -> u64 {
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn mask_bits<const B: usize>(masks: &[__m256i; 8]) -> u32 {
-    let mut bits = 0;
-    for (i, &mask) in masks[..B].iter().enumerate() {
-        match B {
-            1 => bits = _mm256_movemask_epi8(mask) as u32,
-            2 => {
-                let bytes = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi16(masks[0], masks[1]));
-                bits = _mm256_movemask_epi8(bytes) as u32;
-            }
-            4 => bits |= (_mm256_movemask_ps(_mm256_castsi256_ps(mask)) as u32) << (8 * i),
-            _ => bits |= (_mm256_movemask_pd(_mm256_castsi256_pd(mask)) as u32) << (4 * i),
-        }
-    }
-    bits
+    // Packing goes by halves, so that quarters come to lie 0 2 1 3, and eighths 0 2 4 6 1 3 5 7.
+    let quarters = |a, b| _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi16(a, b));
+    let eighths = |[a, b, c, d]: [__m256i; 4]| {
+        let bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+        _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7))
+    };
+    let [a, b, c, d, e, f, g, h] = *masks;
+    let bytes = match B {
+        1 => a,
+        2 => quarters(a, b),
+        4 => eighths([a, b, c, d]),
+        _ => eighths([joined(a, b), joined(c, d), joined(e, f), joined(g, h)]),
+    };
+    _mm256_movemask_epi8(bytes) as u32
+}
+
+/// The low 32 bits of each of eight words of 64.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn joined(front: __m256i, back: __m256i) -> __m256i {
+    let low = _mm256_shuffle_ps::<0x88>(_mm256_castsi256_ps(front), _mm256_castsi256_ps(back));
+    _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_castps_si256(low))
 }
