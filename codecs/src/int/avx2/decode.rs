@@ -3,7 +3,7 @@
 use super::super::BLOCK;
 use super::super::header::{Header, Map};
 use super::super::layout::{Form, Sections, forms, plane};
-use super::super::word::{truncated, word, word_bytes};
+use super::patches::{add_patches, with_bytes};
 use super::planes::{Block, words_of};
 use super::sums::{add_before, each_vector};
 use super::transform::{reversed, rotated_back, unzigzag};
@@ -42,12 +42,14 @@ fn unpack<const B: usize>(sections: &Sections<'_>, words: &mut [[u8; B]]) {
             Form::Planes(_) => store_block(&words_of::<B>(here), block),
             Form::Patched(patch_len) => {
                 let (dense, marks) = here.split_at(4 * low_bits as usize);
-                store_block(&words_of::<B>(dense), block);
                 let marks = plane(marks, 0);
-                let (here, rest) = patches.split_at(marks.count_ones() as usize * patch_len as usize);
-                // The patches behind those of the block allow to read eight bytes each time.
-                add_patches(block, marks, low_bits, patch_len as usize, patches);
-                debug_assert!(here.len() + rest.len() == patches.len());
+                let (_, rest) = patches.split_at(marks.count_ones() as usize * patch_len as usize);
+                if patch_len == 1 && rest.len() >= 8 {
+                    store_block(&with_bytes::<B>(words_of::<B>(dense), marks, low_bits, patches), block);
+                } else {
+                    store_block(&words_of::<B>(dense), block);
+                    add_patches(block, marks, low_bits, patch_len as usize, patches);
+                }
                 patches = rest;
             }
         }
@@ -68,34 +70,6 @@ fn store_block<const B: usize>(block: &Block, to: &mut [[u8; B]]) {
             store256(place, vector);
         }
         to.copy_from_slice(&bytes.as_flattened()[..to.len()]);
-    }
-}
-
-/// Puts a patch above the low bits of each marked word.
-#[inline]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn add_patches<const B: usize>(
-    block: &mut [[u8; B]],
-    marks: u32,
-    low_bits: u32,
-    patch_len: usize,
-    patches: &[u8],
-) {
-    let mask = u64::MAX >> (64 - 8 * patch_len);
-    let (mut left, mut at) = (marks, 0);
-    while left != 0 {
-        let high = match patches[at..].first_chunk() {
-            Some(&wide) => u64::from_le_bytes(wide) & mask,
-            None => {
-                let mut wide = [0; 8];
-                wide[..patch_len].copy_from_slice(&patches[at..at + patch_len]);
-                u64::from_le_bytes(wide)
-            }
-        };
-        let place = &mut block[left.trailing_zeros() as usize];
-        *place = word_bytes(word(place) | truncated::<B>(high << low_bits));
-        left &= left - 1;
-        at += patch_len;
     }
 }
 

@@ -8,7 +8,8 @@ use std::arch::x86_64::*;
 use super::super::BLOCK;
 use super::super::header::Header;
 use super::super::layout::{Form, most_patch_bytes, planes_offset, room, staging_offset};
-use super::super::word::{bit_len, word};
+use super::super::word::bit_len;
+use super::patches::{store_bytes, store_patches};
 use super::plan::choose;
 use super::planes::{Block, store_planes};
 use super::residuals::{Residuals, Tile};
@@ -112,8 +113,13 @@ unsafe fn code_block<const B: usize, const STORE: bool>(
                 let to = out.coded.add(out.planes);
                 store_planes::<B>(block, low_bits as usize, to);
                 to.add(4 * low_bits as usize).cast::<u32>().write_unaligned(marks);
-                let words = tile.block_words::<B>(first);
-                store_patches(words, marks, low_bits, patch_len as usize, out.coded.add(out.patches));
+                let place = out.coded.add(out.patches);
+                if patch_len == 1 {
+                    store_bytes::<B>(block, marks, low_bits, place);
+                } else {
+                    let words = tile.block_words::<B>(first);
+                    store_patches(words, marks, low_bits, patch_len as usize, place);
+                }
             }
             out.patches += patch_bytes as usize;
         } else if STORE {
@@ -133,29 +139,4 @@ fn marks<const B: usize>(block: &Block, low_bits: u32) -> u32 {
         *vector = equal::<B>(shifted_right::<B>(*vector, low_bits), _mm256_setzero_si256());
     }
     !mask_bits::<B>(&short)
-}
-
-/// Writes the bits of the marked words from `low_bits` on.
-///
-/// # Safety
-/// There must be room for them, and eight bytes, at `to`.
-#[inline]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-unsafe fn store_patches<const B: usize>(
-    words: &[[u8; B]],
-    marks: u32,
-    low_bits: u32,
-    patch_len: usize,
-    to: *mut u8,
-) {
-    let (mut left, mut place) = (marks, to);
-    while left != 0 {
-        let high = word(&words[left.trailing_zeros() as usize]) >> low_bits;
-        // SAFETY: the caller's word.
-        unsafe {
-            place.cast::<u64>().write_unaligned(high);
-            place = place.add(patch_len);
-        }
-        left &= left - 1;
-    }
 }

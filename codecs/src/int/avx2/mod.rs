@@ -8,6 +8,7 @@
 
 mod decode;
 mod encode;
+mod patches;
 mod plan;
 mod planes;
 mod residuals;

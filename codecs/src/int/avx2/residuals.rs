@@ -76,7 +76,7 @@ impl<'a, const B: usize> Residuals<'a, B> {
         unsafe {
             match (self.header.map, a, b) {
                 (Map::Identity, 0, 0) => {
-                    self.each(tile, whole.clone(), |i| turned(sub::<B>(source.at(i), base)))
+                    self.each(tile, whole.clone(), |i| turned(sub::<B>(source.at(i), base)));
                 }
                 (Map::Reversed, 0, 0) => {
                     self.each(tile, whole.clone(), |i| turned(reversed::<B>(sub::<B>(source.at(i), base))));

@@ -309,24 +309,36 @@ pub(super) fn or_of<const B: usize>(vector: __m256i) -> u64 {
     truncated::<B>(any)
 }
 
+/// The low byte of each of the 32 words in the first `B` vectors, which may have no higher bits.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn bytes_packed<const B: usize>(block: &[__m256i; 8]) -> __m256i {
+    let [a, b, c, d, e, f, g, h] = *block;
+    match B {
+        1 => a,
+        // Packing goes by halves, so that quarters come to lie 0 2 1 3.
+        2 => _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi16(a, b)),
+        4 => eighths_packed(a, b, c, d),
+        _ => eighths_packed(joined(a, b), joined(c, d), joined(e, f), joined(g, h)),
+    }
+}
+
 /// A bit for each of the 32 words in the first `B` vectors, which are all ones or all zeros.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn mask_bits<const B: usize>(masks: &[__m256i; 8]) -> u32 {
-    // Packing goes by halves, so that quarters come to lie 0 2 1 3, and eighths 0 2 4 6 1 3 5 7.
-    let quarters = |a, b| _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi16(a, b));
-    let eighths = |[a, b, c, d]: [__m256i; 4]| {
-        let bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
-        _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7))
-    };
-    let [a, b, c, d, e, f, g, h] = *masks;
-    let bytes = match B {
-        1 => a,
-        2 => quarters(a, b),
-        4 => eighths([a, b, c, d]),
-        _ => eighths([joined(a, b), joined(c, d), joined(e, f), joined(g, h)]),
-    };
-    _mm256_movemask_epi8(bytes) as u32
+    let mut small = *masks;
+    for mask in &mut small[..B] {
+        *mask = _mm256_and_si256(*mask, splat::<B>(0x80));
+    }
+    _mm256_movemask_epi8(bytes_packed::<B>(&small)) as u32
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn eighths_packed(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> __m256i {
+    let bytes = _mm256_packus_epi16(_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
+    _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7))
 }
 
 /// The low 32 bits of each of eight words of 64.
