@@ -37,7 +37,7 @@ mod plan;
 mod portable;
 
 use crate::chunk::{CHUNK_ALIGN, ChunkError};
-use crate::line::{LINE_LEN, Taken, kinds_len, line_count};
+use crate::line::{LINE_LEN, OVERSHOOT, Taken, kinds_len, line_count};
 use crate::{Algorithm, Codec, Cpu, Element};
 
 pub use portable::line_bits;
@@ -108,10 +108,9 @@ impl Codec for Fpc {
     }
 
     fn max_chunk_len(&self, _: Element, raw_len: usize) -> usize {
-        // Two kind bits at most, and no coded line takes more than a raw one; behind it, what whole vectors
-        // write beyond the fields they store.
+        // Two kind bits at most, and no coded line takes more than a raw one.
         let lines = line_count(raw_len);
-        (2 * lines.div_ceil(8) + 2 + 4 + 1 + lines * LINE_LEN + 256).next_multiple_of(CHUNK_ALIGN)
+        (2 * lines.div_ceil(8) + 2 + 4 + 1 + lines * LINE_LEN + OVERSHOOT).next_multiple_of(CHUNK_ALIGN)
     }
 
     fn encode_chunk(&self, _: Element, raw: &[u8], coded: &mut [u8]) -> usize {

@@ -9,9 +9,6 @@ use super::Taken;
 use super::blocks::{BLOCK_WORDS, Block, BlockKinds, Masks, room_at};
 use crate::cpu::{array, load512, load512_partial, store512};
 
-/// How far behind its own end a section may be written, in bytes.
-pub(crate) const OVERSHOOT: usize = 64;
-
 #[inline]
 #[target_feature(enable = "avx512bw")]
 pub(crate) fn load_masks(masks: &Masks) -> __m512i {
@@ -126,15 +123,18 @@ pub(crate) fn put_bytes(block: &Block, masks: &Masks, out: &mut [u8], mut at: us
 /// Packs fields of 2 or 4 bits that come as bytes, a block at a time.
 pub(crate) struct Packer<const BITS: usize> {
     /// Fields that are not packed yet.
-    fields: [u8; BLOCK_WORDS + 8 + OVERSHOOT],
+    fields: [u8; FIELDS_LEN],
     len: usize,
 }
+
+/// Fields of a block, those left over from the one before, and what whole vectors take beyond them.
+const FIELDS_LEN: usize = BLOCK_WORDS + 64;
 
 impl<const BITS: usize> Packer<BITS> {
     const FIELDS_PER_BYTE: usize = 8 / BITS;
 
     pub(crate) const fn new() -> Self {
-        Self { fields: [0; BLOCK_WORDS + 8 + OVERSHOOT], len: 0 }
+        Self { fields: [0; FIELDS_LEN], len: 0 }
     }
 
     /// Takes the bytes of each mask from `fields`, which is called with the line's place in the block; they
@@ -192,7 +192,7 @@ fn pack<const BITS: usize>(fields: __m512i) -> __m256i {
 
 /// Unpacks fields of 2 or 4 bits into bytes, a block at a time.
 pub(crate) struct Unpacker<const BITS: usize> {
-    fields: [u8; BLOCK_WORDS + 8 + OVERSHOOT],
+    fields: [u8; FIELDS_LEN],
     /// Fields before the next one, counted from the start of the section.
     taken: usize,
     /// Where in `fields` the next one stands.
@@ -201,7 +201,7 @@ pub(crate) struct Unpacker<const BITS: usize> {
 
 impl<const BITS: usize> Unpacker<BITS> {
     pub(crate) const fn new() -> Self {
-        Self { fields: [0; BLOCK_WORDS + 8 + OVERSHOOT], taken: 0, at: 0 }
+        Self { fields: [0; FIELDS_LEN], taken: 0, at: 0 }
     }
 
     /// Unpacks the next `count` fields of `section`, at most as many as a block has words.

@@ -4,7 +4,7 @@
 //! 512-bit vector. Lines behind the end of a chunk count as zero lines; they have nothing in any section, and
 //! the bits they would have among the kinds are cut off.
 
-use super::{KindReader, LINE_LEN, LINE_WORDS, Line, kinds_len};
+use super::{KindReader, LINE_LEN, LINE_WORDS, Line, StreamReader, Taken, kinds_len};
 use crate::packed::packed_len;
 
 /// Lines in a block.
@@ -75,6 +75,28 @@ pub(crate) struct BlockFields {
 impl BlockFields {
     pub(crate) const NONE: Self =
         Self { words: Masks::NONE, halves: Masks::NONE, bytes: Masks::NONE, nibbles: Masks::NONE };
+}
+
+impl Taken {
+    pub(crate) fn is_empty(self) -> bool {
+        self == Self::NONE
+    }
+}
+
+impl std::ops::AddAssign for Taken {
+    fn add_assign(&mut self, more: Self) {
+        self.words += more.words;
+        self.halves += more.halves;
+        self.bytes += more.bytes;
+        self.nibbles += more.nibbles;
+    }
+}
+
+impl<'a> StreamReader<'a> {
+    /// The bytes of the sections: words, halfwords, bytes, 4-bit fields.
+    pub(crate) fn sections(&self) -> [&'a [u8]; 4] {
+        [self.words.as_flattened(), self.halves.as_flattened(), self.bytes, self.nibbles]
+    }
 }
 
 /// Appends bit strings to a slice, lowest bit first. Writes up to seven bytes of zeros behind them.

@@ -21,6 +21,9 @@ pub const LINE_WORDS: usize = LINE_LEN / 4;
 /// What a line costs that is not compressed, in bits.
 pub const RAW_LINE_BITS: u32 = 512;
 
+/// How far behind the end of a code vectors may write, in bytes: the planes of 32 lines where one has any.
+pub(crate) const OVERSHOOT: usize = 256;
+
 /// One line.
 pub type Line = [u8; LINE_LEN];
 

@@ -57,10 +57,6 @@ pub(crate) struct Taken {
 impl Taken {
     pub(crate) const NONE: Self = Self { words: 0, halves: 0, bytes: 0, nibbles: 0 };
 
-    pub(crate) fn is_empty(self) -> bool {
-        self == Self::NONE
-    }
-
     /// What the fields take, without any padding.
     pub(crate) const fn bits(&self) -> u64 {
         32 * self.words as u64 + 16 * self.halves as u64 + 8 * self.bytes as u64 + 4 * self.nibbles as u64
@@ -76,21 +72,12 @@ impl Taken {
     }
 }
 
-impl std::ops::AddAssign for Taken {
-    fn add_assign(&mut self, more: Self) {
-        self.words += more.words;
-        self.halves += more.halves;
-        self.bytes += more.bytes;
-        self.nibbles += more.nibbles;
-    }
-}
-
 /// Hands out fields in order. Never runs dry: it was built from a count of all tags.
 pub(crate) struct StreamReader<'a> {
-    words: &'a [[u8; 4]],
-    halves: &'a [[u8; 2]],
-    bytes: &'a [u8],
-    nibbles: &'a [u8],
+    pub(super) words: &'a [[u8; 4]],
+    pub(super) halves: &'a [[u8; 2]],
+    pub(super) bytes: &'a [u8],
+    pub(super) nibbles: &'a [u8],
     taken: Taken,
 }
 
@@ -107,11 +94,6 @@ impl<'a> StreamReader<'a> {
         }
         sections.finish()?;
         Ok(Self { words, halves, bytes, nibbles, taken: Taken::default() })
-    }
-
-    /// The bytes of the sections: words, halfwords, bytes, 4-bit fields.
-    pub(crate) fn sections(&self) -> [&'a [u8]; 4] {
-        [self.words.as_flattened(), self.halves.as_flattened(), self.bytes, self.nibbles]
     }
 
     pub(crate) fn word(&mut self) -> u32 {
