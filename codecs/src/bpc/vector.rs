@@ -193,7 +193,6 @@ pub(super) struct Codes {
 
 /// What a code that does not begin with `1` or `01` says, by its next three bits.
 struct Short {
-    bits: u8,
     zero_dbp: bool,
     /// The DBX, to be shifted by the index if there is one.
     dbx: u32,
@@ -201,18 +200,21 @@ struct Short {
 }
 
 const SHORT: [Short; 8] = {
-    const ZERO: Short = Short { bits: 3, zero_dbp: false, dbx: 0, index_mask: 0 };
+    const ZERO: Short = Short { zero_dbp: false, dbx: 0, index_mask: 0 };
     [
-        Short { bits: 5, zero_dbp: false, dbx: ALL_ONES, index_mask: 0 },
+        Short { zero_dbp: false, dbx: ALL_ONES, index_mask: 0 },
         ZERO,
-        Short { bits: 10, zero_dbp: false, dbx: 0b11, index_mask: 31 },
+        Short { zero_dbp: false, dbx: 0b11, index_mask: 31 },
         ZERO,
-        Short { bits: 5, zero_dbp: true, dbx: 0, index_mask: 0 },
+        Short { zero_dbp: true, dbx: 0, index_mask: 0 },
         ZERO,
-        Short { bits: 10, zero_dbp: false, dbx: 0b1, index_mask: 31 },
+        Short { zero_dbp: false, dbx: 0b1, index_mask: 31 },
         ZERO,
     ]
 };
+
+/// The lengths of these codes, 4 bits each, the first lowest.
+const SHORT_BITS: u32 = 0x3a35_3a35;
 
 /// Reads the codes at the front of `window`, and puts the DBX that they spell out into `dbx`, which is zero
 /// before. `None` where one has no meaning.
@@ -227,19 +229,23 @@ pub(super) fn read_codes(window: &[u8; ENTRY_ROOM], dbx: &mut Spelled) -> Option
     let (first_word, mut at) = read_first_word(bits_at(0));
     let (mut index, mut wrong) = (0, 0);
     let mut codes = Codes { first_word, plain: 0, zero_dbp: 0, bits: 0 };
+    // One load has 57 bits at least, and in one round at most 33 codes `1` and 10 bits more are read: there is
+    // enough as long as 14 are used at most.
+    let (mut bits, mut used) = (bits_at(at), 0);
     loop {
-        let bits = bits_at(at);
         // As many codes `1` as there are, up to the last plane.
         let plain = (!bits).trailing_zeros().min(PLANES as u32 - index);
         codes.plain |= ((1u64 << plain) - 1) << index;
-        (index, at) = (index + plain, at + plain as usize);
+        index += plain;
+        used += plain;
         if index == PLANES as u32 {
             break;
         }
-        let bits = bits >> plain;
+        bits >>= plain;
         if bits & 0b10 != 0 {
             index += (bits >> 2 & 31) as u32 + 2;
-            at += 7;
+            used += 7;
+            bits >>= 7;
             if index > PLANES as u32 {
                 return None;
             }
@@ -249,9 +255,19 @@ pub(super) fn read_codes(window: &[u8; ENTRY_ROOM], dbx: &mut Spelled) -> Option
             wrong |= value >> 31;
             dbx[index as usize] = (value as u32).to_le_bytes();
             codes.zero_dbp |= u64::from(short.zero_dbp) << index;
-            (index, at) = (index + 1, at + usize::from(short.bits));
+            index += 1;
+            // Next to the loop, not behind a load: the next code waits for this.
+            let len = SHORT_BITS >> (bits as u32 & 0b1_1100) & 15;
+            used += len;
+            bits >>= len;
+        }
+        if used > 14 {
+            at += used as usize;
+            used = 0;
+            bits = bits_at(at);
         }
     }
+    at += used as usize;
     codes.bits = at;
     (wrong == 0).then_some(codes)
 }
