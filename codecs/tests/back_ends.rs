@@ -3,7 +3,7 @@
 mod common;
 
 use common::Random;
-use common::back_ends::{BackEnds, MAX_RAW_LEN, Places};
+use common::back_ends::{BackEnds, Case, MAX_RAW_LEN, OnIsa, Places, on_every_isa};
 use common::damage::{KINDS_OF_CHUNK_DAMAGE, damage_chunk};
 use common::data::{Kind, kinds};
 use common::fence::Place;
@@ -123,6 +123,51 @@ fn equal_at_every_alignment() {
             }
         }
     });
+}
+
+/// Codecs that learn from a buffer learn the same everywhere, and code its chunks alike, wherever these start.
+#[test]
+fn equal_after_learning() {
+    let mut learnt = 0;
+    for_every_codec(29, |algorithm, element, back_ends, random| {
+        for kind in kinds() {
+            let len = 2000 + random.below(4000);
+            let raw = kind.fill(random, element, len);
+            let fitted: Vec<(Isa, Box<dyn Codec>)> = on_every_isa(algorithm)
+                .into_iter()
+                .filter_map(|(isa, codec)| Some((isa, codec.fitted(element, &raw)?)))
+                .collect();
+            if fitted.is_empty() {
+                continue;
+            }
+            assert_eq!(fitted.len(), Cpu::available().count(), "{algorithm} {element} {}", kind.name);
+            for (isa, codec) in &fitted {
+                assert_eq!(
+                    codec.codebook(),
+                    fitted[0].1.codebook(),
+                    "{algorithm} {isa} {element} {}",
+                    kind.name
+                );
+            }
+            let codecs: Vec<OnIsa<'_>> = fitted.iter().map(|(isa, codec)| (*isa, &**codec)).collect();
+            for _ in 0..4 {
+                // Chunks start at multiples of 8 bytes, and end anywhere.
+                let start = 8 * random.below(len / 8);
+                let end = start + random.below(len - start + 1);
+                let places = places(random);
+                let case = Case { element, offset: start as u64, places, what: kind.name };
+                let coded = back_ends.round_trip_with(&codecs, case, &raw[start..end]);
+                for damage in KINDS_OF_CHUNK_DAMAGE {
+                    if !coded.is_empty() {
+                        let damaged = damage_chunk(random, &coded, damage);
+                        let _ = back_ends.decode_with(&codecs, case, &damaged, end - start);
+                    }
+                }
+            }
+            learnt += 1;
+        }
+    });
+    assert!(learnt > 100, "only {learnt} buffers had something to learn");
 }
 
 /// A code may be followed by up to 15 zero bytes; a sixteenth, or another byte, is an error for everyone.

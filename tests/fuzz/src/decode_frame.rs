@@ -1,10 +1,9 @@
 //! Any bytes as a frame.
 
-use crate::common::back_ends::Places;
 use crate::common::fence::{Fenced, Place};
-use crate::common::hex;
-use crate::input::{Sample, samples, with_back_ends};
+use crate::input::{Sample, samples};
 use crate::round_trip::{small_options, workers};
+use mgcomp_codecs::Cpu;
 use mgcomp_codecs::frame::{self, Frame};
 use std::cell::RefCell;
 
@@ -37,14 +36,20 @@ fn decode(bytes: &[u8]) {
         let result = workers.decode_into(&frame, &mut raw).map(|()| raw);
         assert!(result == decoded, "{} threads: {:?}", workers.threads(), result.err());
     }
-    for chunk in frame.chunks().filter(|chunk| !chunk.is_raw()) {
-        with_back_ends(|back_ends| {
-            let (algorithm, element) = (header.algorithm, header.element);
-            let result =
-                back_ends.decode(algorithm, element, chunk.stored, chunk.raw_len, Places::END, "chunk");
-            assert!(result.is_ok() || decoded.is_err(), "chunk {}: {}", chunk.index, hex(chunk.stored));
+    for cpu in Cpu::available() {
+        let frame = frame.clone().on(cpu);
+        with_output(|output| {
+            let raw = output.place(Place::End, header.raw_len as usize, 0x9c);
+            let result = frame.decode_into(raw).map(|()| raw.to_vec());
+            assert_eq!(output.harm(), None, "{}: written before the raw bytes", cpu.isa());
+            assert!(result == decoded, "{}: {:?}", cpu.isa(), result.err());
         });
     }
+}
+
+fn with_output<T>(work: impl FnOnce(&mut Fenced) -> T) -> T {
+    thread_local!(static OUTPUT: RefCell<Fenced> = RefCell::new(Fenced::new(MAX_RAW_LEN as usize)));
+    OUTPUT.with_borrow_mut(work)
 }
 
 /// A frame of every algorithm for every kind of data, with and without checksums.

@@ -10,12 +10,14 @@
 //! | [`encode_chunk`] | raw bytes of one chunk | every instruction set writes portable code's bytes, and they decode |
 //! | [`round_trip`] | raw bytes of a frame | what goes in comes out, in no more bytes than promised, from any number of threads |
 //! | [`estimate`] | raw bytes of a frame | the exact length is that of the frame, the sampled one is possible |
+//! | [`codebook`] | a codebook, or tensors and codes | what is read is written again; every instruction set packs and unpacks alike |
 
 // The buffers between forbidden pages, the comparison of back-ends and the kinds of data are those of the
 // codecs' own tests.
 #[path = "../../../codecs/tests/common/mod.rs"]
 mod common;
 
+pub mod codebook;
 pub mod decode_chunk;
 pub mod decode_frame;
 pub mod encode_chunk;
@@ -38,12 +40,13 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
     Target { name: "decode_frame", run: decode_frame::run, seeds: decode_frame::seeds },
     Target { name: "decode_chunk", run: decode_chunk::run, seeds: decode_chunk::seeds },
     Target { name: "encode_chunk", run: encode_chunk::run, seeds: encode_chunk::seeds },
     Target { name: "round_trip", run: round_trip::run, seeds: round_trip::seeds },
     Target { name: "estimate", run: estimate::run, seeds: estimate::seeds },
+    Target { name: "codebook", run: codebook::run, seeds: codebook::seeds },
 ];
 
 /// A changed copy of `input`, for fuzzing without libFuzzer.
