@@ -36,16 +36,11 @@ impl<'a> Sink<'a> {
         self.fill = fill % 64;
     }
 
-    /// Adds `count` participation bits, at most 57.
-    #[inline]
-    pub(super) fn mark(&mut self, marks: u64, count: usize) {
-        let marks = marks << (self.granules % 8);
-        let places = &mut self.participation[self.granules / 8..];
-        match places.first_chunk_mut() {
-            Some(word) => *word = (u64::from_le_bytes(*word) | marks).to_le_bytes(),
-            None => places.iter_mut().zip(marks.to_le_bytes()).for_each(|(place, byte)| *place |= byte),
-        }
-        self.granules += count;
+    /// For those who add many participation bits.
+    pub(super) fn marker(&self) -> Marker {
+        let fill = self.granules % 8;
+        let begun = if fill > 0 { self.participation[self.granules / 8] } else { 0 };
+        Marker { at: self.granules / 8, pending: u32::from(begun), fill }
     }
 
     /// Writes what is pending; returns the length of the kept bits in bytes.
@@ -53,6 +48,34 @@ impl<'a> Sink<'a> {
         let len = (self.fill as usize).div_ceil(8);
         self.kept[self.at..self.at + len].copy_from_slice(&self.pending.to_le_bytes()[..len]);
         self.at + len
+    }
+}
+
+/// Writes participation bits over what was there, and never reads them back: a read that overlaps the write
+/// before it has to wait.
+pub(super) struct Marker {
+    /// The byte that the pending bits belong to.
+    at: usize,
+    pending: u32,
+    /// How many bits are pending, fewer than 8.
+    fill: usize,
+}
+
+impl Marker {
+    /// Adds `count` bits, at most 16.
+    #[inline]
+    pub(super) fn mark(&mut self, participation: &mut [u8], marks: u16, count: usize) {
+        self.pending |= u32::from(marks) << self.fill;
+        let bytes = self.pending.to_le_bytes();
+        let room = &mut participation[self.at..];
+        match room.first_chunk_mut() {
+            Some(front) => *front = bytes,
+            None => room.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte),
+        }
+        let end = self.fill + count;
+        self.at += end / 8;
+        self.pending >>= end / 8 * 8;
+        self.fill = end % 8;
     }
 }
 

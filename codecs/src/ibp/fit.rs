@@ -3,14 +3,8 @@
 use super::cluster::clusters;
 use super::codebook::{Codebook, CodebookError, Granule, Invariants, check_size};
 use super::counts::Counts;
+use super::levels::{Levels, STEPS, smallest};
 use super::portable::word_of;
-
-/// The thresholds θ that a fit tries, in thousandths: a bit is invariant if at least that share of the tensors
-/// agree on it. Steps are finest where the best one usually lies.
-pub const THRESHOLDS: [u64; STEPS] =
-    [500, 550, 600, 650, 700, 750, 800, 825, 850, 875, 900, 925, 950, 975, 990, 1000];
-
-const STEPS: usize = 16;
 
 /// How a codebook is fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +28,7 @@ impl Default for FitOptions {
 /// The codebook of `tensors`, which lie one behind the other, `tensor_len` bytes each; what is left of a last
 /// one does not count.
 ///
-/// For each cluster, the threshold is that of [`THRESHOLDS`] which packs the tensors looked at into the fewest
+/// For each cluster, the threshold is that of [`THRESHOLDS`](super::THRESHOLDS) which packs the tensors looked at into the fewest
 /// bytes; of several, the highest. The result depends on nothing but the arguments.
 ///
 /// # Errors
@@ -52,56 +46,11 @@ pub fn fit(tensors: &[u8], tensor_len: usize, options: FitOptions) -> Result<Cod
         return Codebook::new(granule, tensor_len, vec![nothing]);
     }
     let fitted = clusters(tensor_len, &sample, limit).into_iter().map(|members| {
-        let counts = Counts::of(tensor_len, members.iter().copied());
-        let sweep = Sweep::new(granule, &counts);
-        let (step, _) = best(sweep.packed_bytes(&members));
-        sweep.invariants(step)
+        let levels = Levels::of(&Counts::of(tensor_len, members.iter().copied()));
+        let (step, _) = smallest(Sweep::new(granule, &levels).packed_bytes(&members));
+        levels.invariants(granule.bytes(), step)
     });
     Codebook::new(granule, tensor_len, fitted.collect())
-}
-
-/// Lengths of tensors that a buffer of unknown structure is tried as, in bytes. The first is a multiple of the
-/// others, and all are multiples of any element.
-const PERIODS: [usize; 2] = [64, 8];
-
-/// The codebook with which a frame of `raw` is shortest, of those with short tensors; `None` if there is
-/// nothing to gain. Looks at a sample of up to 64 KiB.
-pub(super) fn fit_buffer(raw: &[u8]) -> Option<Codebook> {
-    let period = PERIODS[0];
-    let rows = raw.len() / period;
-    let wanted = (rows / 16).clamp(64, 1024);
-    let sample: Vec<&[u8]> = raw.chunks_exact(period).step_by((rows / wanted).max(1) | 1).collect();
-    if sample.is_empty() {
-        return None;
-    }
-    let counts = Counts::of(period, sample.iter().copied());
-    let mut shortest = (raw.len() as u64, None);
-    for tensor_len in PERIODS {
-        let counts = counts.folded(tensor_len);
-        for granule in [Granule::Eight, Granule::Four] {
-            let sweep = Sweep::new(granule, &counts);
-            let (step, bits) = best(sweep.stream_bits(&sample));
-            let sample_bits = 8 * (period * sample.len()) as u64;
-            let coded = (u128::from(bits) * raw.len() as u128 / u128::from(sample_bits)) as u64;
-            let codebook = Codebook::new(granule, tensor_len, vec![sweep.invariants(step)]).ok()?;
-            let carried = 16 + codebook.to_bytes().len() as u64;
-            if coded + carried < shortest.0 {
-                shortest = (coded + carried, Some(codebook));
-            }
-        }
-    }
-    shortest.1
-}
-
-/// Index and value of the smallest size, the last of several.
-fn best(sizes: [u64; STEPS]) -> (usize, u64) {
-    let mut best = (0, sizes[0]);
-    for (step, &size) in sizes.iter().enumerate() {
-        if size <= best.1 {
-            best = (step, size);
-        }
-    }
-    best
 }
 
 /// The masks of one cluster at every threshold. Each contains the next: bits only leave as the threshold rises.
@@ -122,9 +71,9 @@ struct Position {
 }
 
 impl Sweep {
-    fn new(granule: Granule, counts: &Counts) -> Self {
-        let (granule, tensor_len) = (granule.bytes(), counts.ones.len() / 8);
-        let positions = (0..tensor_len / granule).map(|i| Position::new(counts, 8 * granule * i, granule));
+    fn new(granule: Granule, levels: &Levels) -> Self {
+        let (granule, tensor_len) = (granule.bytes(), levels.tensor_len());
+        let positions = (0..tensor_len / granule).map(|i| Position::new(levels, granule * i, granule));
         Self { granule, tensor_len, positions: positions.collect() }
     }
 
@@ -144,17 +93,6 @@ impl Sweep {
         bytes
     }
 
-    /// Bits of all `tensors` at each threshold, coded one behind the other.
-    fn stream_bits(&self, tensors: &[&[u8]]) -> [u64; STEPS] {
-        let len = tensors.iter().map(|tensor| tensor.len()).sum::<usize>();
-        let mut bits = [(8 * len + len / self.granule) as u64; STEPS];
-        for tensor in tensors.iter().flat_map(|tensor| tensor.chunks_exact(self.tensor_len)) {
-            let saved = self.saved(tensor);
-            bits.iter_mut().zip(saved).for_each(|(bits, saved)| *bits -= saved);
-        }
-        bits
-    }
-
     /// Bits that `tensor` saves at each threshold.
     fn saved(&self, tensor: &[u8]) -> [u64; STEPS] {
         let mut sums = [0; STEPS];
@@ -165,34 +103,16 @@ impl Sweep {
         }
         sums
     }
-
-    /// The invariant bits at one threshold.
-    fn invariants(&self, step: usize) -> Invariants {
-        let column = |word: fn(&Position, usize) -> u64| {
-            let words = self.positions.iter().map(|position| word(position, step).to_le_bytes());
-            let mut bytes: Vec<u8> = words.flat_map(|word| word.into_iter().take(self.granule)).collect();
-            bytes.resize(self.tensor_len, 0);
-            bytes
-        };
-        Invariants {
-            mask: column(|position, step| position.masks[step]),
-            bitval: column(|position, step| position.masks[step] & position.majority),
-        }
-    }
 }
 
 impl Position {
-    /// The granule whose first bit is number `start` of the tensor.
-    fn new(counts: &Counts, start: usize, granule: usize) -> Self {
-        let (mut majority, mut masks) = (0, [0; STEPS]);
-        for bit in 0..8 * granule {
-            majority |= u64::from(counts.majority(start + bit)) << bit;
-            let dissenters = u128::from(counts.dissenters(start + bit));
-            for (mask, threshold) in masks.iter_mut().zip(THRESHOLDS) {
-                let tolerated = u128::from(1000 - threshold) * u128::from(counts.tensors);
-                *mask |= u64::from(1000 * dissenters <= tolerated) << bit;
-            }
-        }
-        Self { majority, masks, saved: masks.map(|mask| u64::from(mask.count_ones())) }
+    /// The granule whose first byte is number `start` of the tensor.
+    fn new(levels: &Levels, start: usize, granule: usize) -> Self {
+        let word = |byte: &dyn Fn(usize) -> u8| {
+            (0..granule).rev().fold(0, |word, i| word << 8 | u64::from(byte(start + i)))
+        };
+        let masks = std::array::from_fn(|step| word(&|index| levels.mask(index, step)));
+        let saved = masks.map(|mask| u64::from(mask.count_ones()));
+        Self { majority: word(&|index| levels.majority(index)), masks, saved }
     }
 }

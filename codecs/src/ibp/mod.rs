@@ -21,22 +21,26 @@
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod bits;
+mod buffer;
 mod chunks;
 mod cluster;
 mod codebook;
 mod counts;
 mod fit;
+mod levels;
+mod lines;
 mod packer;
 mod plan;
 mod portable;
 mod section;
 
 pub use codebook::{Codebook, CodebookError, Granule, Invariants, MAX_CLUSTERS, MAX_CODEBOOK_LEN};
-pub use fit::{FitOptions, THRESHOLDS, fit};
+pub use fit::{FitOptions, fit};
+pub use levels::THRESHOLDS;
 pub use packer::{Form, Packed, Packer};
 pub use section::CodebookSection;
 
-use fit::fit_buffer;
+use buffer::fit_buffer;
 
 use crate::chunk::{CHUNK_ALIGN, ChunkError};
 use crate::{Algorithm, Codec, Cpu, Element};

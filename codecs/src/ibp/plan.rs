@@ -1,40 +1,8 @@
 //! The invariant bits of a cluster, laid out for the coders.
 
-use std::ops::Deref;
-
 use super::codebook::{Granule, Invariants};
+use super::lines::Lines;
 use super::portable::{runs, word_of};
-
-/// A table that goes on from its start behind its end, so that a vector can be read from any place in it.
-#[derive(Debug)]
-pub(super) struct Wrapped(Vec<u8>);
-
-impl Wrapped {
-    /// How far the table goes on.
-    const OVERHANG: usize = 64;
-
-    fn new(table: &[u8]) -> Self {
-        let len = if table.is_empty() { 0 } else { table.len() + Self::OVERHANG };
-        Self(table.iter().copied().cycle().take(len).collect())
-    }
-
-    /// Where entry `index` is: 64 bytes from there on are the table's.
-    ///
-    /// # Panics
-    /// If the table has no such entry.
-    #[inline]
-    pub(super) fn place(&self, index: usize) -> *const u8 {
-        self.0[index..index + Self::OVERHANG].as_ptr()
-    }
-}
-
-impl Deref for Wrapped {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
 
 /// The invariant bits of a cluster. A *phase* is a place in the tensor in bytes, always that of a granule.
 #[derive(Debug)]
@@ -43,44 +11,47 @@ pub(super) struct Plan {
     pub(super) granule: usize,
     /// Bytes of a tensor's whole granules.
     pub(super) period: usize,
-    /// The invariant bits, repeated from the start behind the end.
-    pub(super) masks: Wrapped,
-    /// Their values, likewise.
-    pub(super) bitvals: Wrapped,
-    /// Bits that each granule saves if it participates, likewise, but by granule.
-    pub(super) savings: Wrapped,
-    /// What brings the kept bits of a granule together, in as many steps as one of its bytes needs.
-    pub(super) gather: Vec<Fields>,
-    /// The inverse.
-    pub(super) scatter: Vec<Fields>,
+    /// The tables by byte: number [`MASKS`](Self::MASKS), [`BITVALS`](Self::BITVALS), and those of the fields.
+    pub(super) lines: Lines,
+    /// Bits that each granule saves if it participates, and 64 more from the first on.
+    pub(super) savings: Vec<u8>,
+    /// What brings the kept bits of a granule together: 1, 2, 3, 4 or 8 fields.
+    pub(super) gather: Fields,
+    /// The inverse: 1 to 4 fields.
+    pub(super) scatter: Fields,
 }
 
-/// One field of up to eight bits for each byte of a tensor, repeated from the start behind the end.
-#[derive(Debug)]
+/// Fields of up to eight bits, of which a byte of a tensor is made: as many for each byte. A field has two tables:
+/// where in the granule its eight bits start, modulo 64, and which of them count.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Fields {
-    /// Where in the granule the eight bits start, modulo 64, that the byte is made of.
-    pub(super) starts: Wrapped,
-    /// Which of them count.
-    pub(super) keeps: Wrapped,
+    /// Number of the first table.
+    pub(super) first: usize,
+    /// How many fields there are.
+    pub(super) count: usize,
 }
 
 impl Plan {
+    /// Number of the table of invariant bits.
+    pub(super) const MASKS: usize = 0;
+    /// Number of the table of their values.
+    pub(super) const BITVALS: usize = 1;
+
     pub(super) fn new(granule: Granule, Invariants { mask, bitval }: &Invariants) -> Self {
         let granule = granule.bytes();
         let period = mask.len() - mask.len() % granule;
-        let masks = Wrapped::new(&mask[..period]);
+        let (mask, bitval) = (&mask[..period], &bitval[..period]);
+        let keeps = || mask.chunks_exact(granule).map(|mask| !word_of(mask) & all(granule));
         let saved: Vec<u8> =
-            mask[..period].chunks_exact(granule).map(|mask| word_of(mask).count_ones() as u8).collect();
-        let keeps = || mask[..period].chunks_exact(granule).map(|mask| !word_of(mask) & all(granule));
-        Self {
-            granule,
-            period,
-            masks,
-            bitvals: Wrapped::new(&bitval[..period]),
-            savings: Wrapped::new(&saved),
-            gather: fields(granule, keeps().map(gather_steps)),
-            scatter: fields(granule, keeps().map(scatter_steps)),
-        }
+            mask.chunks_exact(granule).map(|mask| word_of(mask).count_ones() as u8).collect();
+        let gathers = field_tables(granule, keeps().map(gather_steps), &[1, 2, 3, 4, 8]);
+        let scatters = field_tables(granule, keeps().map(scatter_steps), &[1, 2, 3, 4]);
+        let gather = Fields { first: 2, count: gathers.len() / 2 };
+        let scatter = Fields { first: 2 + gathers.len(), count: scatters.len() / 2 };
+        let tables = [mask, bitval].into_iter();
+        let tables = tables.chain(gathers.iter().chain(&scatters).map(Vec::as_slice));
+        let savings = saved.iter().copied().cycle().take(if period == 0 { 0 } else { saved.len() + 64 });
+        Self { granule, period, lines: Lines::new(tables), savings: savings.collect(), gather, scatter }
     }
 
     /// The phase behind a granule.
@@ -93,13 +64,13 @@ impl Plan {
     /// The invariant bits of a granule.
     #[inline]
     pub(super) fn mask(&self, phase: usize) -> u64 {
-        word_of(&self.masks[phase..phase + self.granule])
+        self.word(Self::MASKS, phase)
     }
 
     /// Their values.
     #[inline]
     pub(super) fn bitval(&self, phase: usize) -> u64 {
-        word_of(&self.bitvals[phase..phase + self.granule])
+        self.word(Self::BITVALS, phase)
     }
 
     /// The bits of a granule that vary.
@@ -112,6 +83,11 @@ impl Plan {
     #[inline]
     pub(super) fn all(&self) -> u64 {
         all(self.granule)
+    }
+
+    #[inline]
+    fn word(&self, table: usize, phase: usize) -> u64 {
+        word_of(&self.lines[table][phase..phase + self.granule])
     }
 
     /// How many bits a granule saves if it participates.
@@ -162,23 +138,24 @@ fn scatter_steps(keep: u64) -> Vec<Step> {
     steps
 }
 
-/// The steps of each granule, as few fields as will do: the n-th step into a byte goes to the n-th of them.
-fn fields(granule: usize, steps: impl Iterator<Item = Vec<Step>>) -> Vec<Fields> {
+/// The tables of as few fields as will do for these steps of each granule, out of the numbers `allowed`: the n-th
+/// step into a byte goes to the n-th field.
+fn field_tables(granule: usize, steps: impl Iterator<Item = Vec<Step>>, allowed: &[usize]) -> Vec<Vec<u8>> {
     let steps: Vec<Vec<Step>> = steps.collect();
     let len = granule * steps.len();
-    let mut fields: Vec<[Vec<u8>; 2]> = Vec::new();
+    let mut tables: Vec<Vec<u8>> = Vec::new();
     let mut used = vec![0; len];
     for (i, step) in steps.iter().enumerate().flat_map(|(i, steps)| steps.iter().map(move |step| (i, step))) {
         let byte = granule * i + (step.to / 8) as usize;
-        if used[byte] == fields.len() {
-            fields.push([vec![0; len], vec![0; len]]);
+        if 2 * used[byte] == tables.len() {
+            tables.extend([vec![0; len], vec![0; len]]);
         }
-        let [starts, keeps] = &mut fields[used[byte]];
-        starts[byte] = (step.from.wrapping_sub(step.to % 8) % 64) as u8;
-        keeps[byte] = ((0xff >> (8 - step.len)) << (step.to % 8)) as u8;
+        tables[2 * used[byte]][byte] = (step.from.wrapping_sub(step.to % 8) % 64) as u8;
+        tables[2 * used[byte] + 1][byte] = ((0xff >> (8 - step.len)) << (step.to % 8)) as u8;
         used[byte] += 1;
     }
-    let wrap =
-        |[starts, keeps]: [Vec<u8>; 2]| Fields { starts: Wrapped::new(&starts), keeps: Wrapped::new(&keeps) };
-    fields.into_iter().map(wrap).collect()
+    let needed = tables.len() / 2;
+    let count = allowed.iter().copied().find(|&count| count >= needed).unwrap_or(needed);
+    tables.resize(2 * count, vec![0; len]);
+    tables
 }

@@ -1,0 +1,64 @@
+//! From granules to bits.
+
+use std::arch::x86_64::*;
+
+use super::join::{append, join32, join64};
+use super::tables::{Phases, Tables};
+use super::{load, saved};
+use crate::cpu::{store512, store512_partial};
+use crate::ibp::bits::{Sink, ones};
+use crate::ibp::plan::Plan;
+
+/// Encodes with tables of `P` fields.
+#[target_feature(enable = "avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi2,popcnt")]
+pub(super) fn vectors<const G: usize, const P: usize>(
+    plan: &Plan,
+    phase: usize,
+    raw: &[u8],
+    sink: &mut Sink<'_>,
+) {
+    let mut phases = Phases::new(plan, phase, 64);
+    let mut tables = Tables::<P>::none();
+    let mut marker = sink.marker();
+    let (mut at, mut fill) = (sink.at, sink.fill as usize);
+    let mut pending = _mm512_zextsi128_si512(_mm_cvtsi64_si128(sink.pending as i64));
+    for vector in raw.chunks(64) {
+        if let Some(phase) = phases.next() {
+            tables = Tables::at::<G>(plan, plan.gather, phase);
+        }
+        let count = vector.len() / G;
+        let valid = ones(count as u32) as u16;
+        let raw = load(vector);
+        let marks = tables.participants::<G>(raw) & valid;
+        marker.mark(sink.participation, marks, count);
+        let packed = pack::<G, P>(&tables, raw, marks, valid);
+
+        let bits = fill + 8 * G * count - saved::<G>(marks, tables.savings);
+        let (joined, next) = append(packed, fill, bits, pending);
+        let room = &mut sink.kept[at..];
+        match room.first_chunk_mut() {
+            Some(room) => store512(room, joined),
+            None => store512_partial(room, joined),
+        }
+        (at, fill, pending) = (at + bits / 64 * 8, bits % 64, next);
+    }
+    sink.granules += raw.len() / G;
+    (sink.at, sink.fill) = (at, fill as u32);
+    sink.pending = _mm_cvtsi128_si64(_mm512_castsi512_si128(pending)) as u64;
+}
+
+/// The kept bits of the `valid` granules of `raw`, of which `marks` participate. The others are zero.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512vbmi")]
+fn pack<const G: usize, const P: usize>(tables: &Tables<P>, raw: __m512i, marks: u16, valid: u16) -> __m512i {
+    let gathered = tables.pick(_mm512_setzero_si512(), raw);
+    if G == 8 {
+        let lens = _mm512_maskz_set1_epi64(valid as u8, 64);
+        let lens = _mm512_mask_sub_epi64(lens, marks as u8, lens, _mm512_cvtepu8_epi64(tables.savings));
+        join64(_mm512_mask_mov_epi64(raw, marks as u8, gathered), lens)
+    } else {
+        let lens = _mm512_maskz_set1_epi32(valid, 32);
+        let lens = _mm512_mask_sub_epi32(lens, marks, lens, _mm512_cvtepu8_epi32(tables.savings));
+        join32(_mm512_mask_mov_epi32(raw, marks, gathered), lens)
+    }
+}
