@@ -49,16 +49,14 @@ pub(super) fn vectors<const G: usize, const P: usize>(
 
 /// The kept bits of the `valid` granules of `raw`, of which `marks` participate. The others are zero.
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512vbmi")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512vbmi,avx512vbmi2")]
 fn pack<const G: usize, const P: usize>(tables: &Tables<P>, raw: __m512i, marks: u16, valid: u16) -> __m512i {
     let gathered = tables.pick(_mm512_setzero_si512(), raw);
+    let saved = _mm256_cvtepu8_epi16(_mm_maskz_mov_epi8(marks, tables.savings));
+    let lens = _mm256_maskz_sub_epi16(valid, _mm256_set1_epi16(8 * G as i16), saved);
     if G == 8 {
-        let lens = _mm512_maskz_set1_epi64(valid as u8, 64);
-        let lens = _mm512_mask_sub_epi64(lens, marks as u8, lens, _mm512_cvtepu8_epi64(tables.savings));
-        join64(_mm512_mask_mov_epi64(raw, marks as u8, gathered), lens)
+        join64(_mm512_mask_mov_epi64(raw, marks as u8, gathered), _mm256_castsi256_si128(lens))
     } else {
-        let lens = _mm512_maskz_set1_epi32(valid, 32);
-        let lens = _mm512_mask_sub_epi32(lens, marks, lens, _mm512_cvtepu8_epi32(tables.savings));
         join32(_mm512_mask_mov_epi32(raw, marks, gathered), lens)
     }
 }
