@@ -2,13 +2,16 @@
 
 use super::write::Plan;
 use super::{Options, UNIT};
+use crate::cpu::prefetch;
 use crate::line::LINE_LEN;
 use crate::{Codec, Element};
 
 /// One byte in so many is looked at.
 const SAMPLED_PART: usize = 80;
-/// The fewest and the most pieces. From the most on, more would not make the estimate better.
-const PIECES: (usize, usize) = (4, 4096);
+/// The most pieces: more would not make the estimate better.
+const MOST_PIECES: usize = 16_384;
+/// How many pieces ahead memory is asked for. Each lies where nothing was read before.
+const AHEAD: usize = 8;
 
 /// The length in bytes of the frame that [`encode`](super::encode) would write: every chunk is looked at.
 #[must_use]
@@ -32,19 +35,22 @@ pub fn estimated_frame_len(codec: &dyn Codec, element: Element, raw: &[u8], opti
     let plan = Plan::of(codec, element, raw, options);
     // What a chunk costs beyond its data: it is paid per chunk, not per piece.
     let overhead_len = codec.overhead_len(element);
-    let piece_len = piece_len(overhead_len, raw.len());
-    let pieces = (raw.len() / SAMPLED_PART / piece_len).clamp(PIECES.0, PIECES.1);
+    let Pieces { piece_len, fewest } = Pieces::of(overhead_len, raw.len());
+    let pieces = (raw.len() / SAMPLED_PART / piece_len).clamp(fewest, MOST_PIECES);
     let part_len = raw.len() / pieces / LINE_LEN * LINE_LEN;
     if part_len < 8 * piece_len {
         return exact_len(&plan);
     }
-    let mut places = Places(0);
+    let lines = ((part_len - piece_len) / LINE_LEN) as u64;
+    let start_of = |index: usize| index * part_len + (scattered(index) % (lines + 1)) as usize * LINE_LEN;
     let mut sampled = 0;
-    for (index, part) in raw.chunks_exact(part_len).take(pieces).enumerate() {
-        let lines = (part_len - piece_len) / LINE_LEN;
-        let start = (places.next() % (lines as u64 + 1)) as usize * LINE_LEN;
-        let piece = &part[start..start + piece_len];
-        let coded_len = plan.coded_len((index * part_len + start) as u64, piece).unwrap_or(piece_len);
+    for index in 0..pieces {
+        if let Some(next) = raw.get(start_of(index + AHEAD)..).and_then(|rest| rest.get(..piece_len)) {
+            prefetch(next);
+        }
+        let start = start_of(index);
+        let piece = &raw[start..start + piece_len];
+        let coded_len = plan.coded_len(start as u64, piece).unwrap_or(piece_len);
         sampled += coded_len.saturating_sub(overhead_len).min(piece_len) as u64;
     }
     let chunks = raw.len().div_ceil(options.chunk_size.bytes()) as u64;
@@ -54,24 +60,30 @@ pub fn estimated_frame_len(codec: &dyn Codec, element: Element, raw: &[u8], opti
     plan.chunks_offset() as u64 + data_len.min(raw.len().next_multiple_of(UNIT) as u64)
 }
 
-/// Codecs that look at one line at a time need no long pieces, so they get many. The others fit tables and
-/// predictors to a chunk, and code a short piece as no chunk ever is.
-const fn piece_len(overhead_len: usize, raw_len: usize) -> usize {
-    match (overhead_len, raw_len) {
-        (0, _) => 1 << 10,
-        (_, ..0x100_0000) => 4 << 10,
-        _ => 16 << 10,
+/// How a buffer is sampled.
+struct Pieces {
+    /// Bytes of a piece.
+    piece_len: usize,
+    /// The fewest pieces.
+    fewest: usize,
+}
+
+impl Pieces {
+    /// Codecs that look at one line at a time need no long pieces, so they get many. The others fit tables and
+    /// predictors to a chunk, and code a short piece as no chunk ever is.
+    const fn of(overhead_len: usize, raw_len: usize) -> Self {
+        match (overhead_len, raw_len) {
+            (0, _) => Self { piece_len: 512, fewest: 16 },
+            (_, ..0x100_0000) => Self { piece_len: 4 << 10, fewest: 4 },
+            _ => Self { piece_len: 16 << 10, fewest: 4 },
+        }
     }
 }
 
-/// SplitMix64 from a fixed seed: scattered numbers, the same every time.
-struct Places(u64);
-
-impl Places {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
+/// SplitMix64 of `index`: numbers that are scattered, and the same every time.
+const fn scattered(index: usize) -> u64 {
+    let seed = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (seed ^ seed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
 }
