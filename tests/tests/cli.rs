@@ -346,7 +346,7 @@ fn wrong_usage_exits_with_2() {
     for args in [
         &["compress", "raw"][..],
         &["compress", "raw", "-o", "out", "--algorithm", "none"],
-        &["compress", "raw", "-o", "out", "--algorithm", "xp"],
+        &["compress", "raw", "-o", "out", "--algorithm", "lzma"],
         &["compress", "raw", "-o", "out", "--element", "float32"],
         &["compress", "raw", "-o", "out", "--chunk-size", "16384"],
         &["shrink", "raw"],

@@ -103,7 +103,6 @@ fn bad_input_is_named() {
     for usage in [
         &["demo", "--ranks", "1"][..],
         &["demo", "--policy", "fixed:lzma"],
-        &["demo", "--policy", "fixed:ibp"],
         &["demo", "--lambda=-1"],
         &["demo", "--element", "f32"],
         &["demo", "--data", "empty.bin", "--element", "float32"],

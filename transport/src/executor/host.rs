@@ -256,13 +256,6 @@ mod tests {
     }
 
     #[test]
-    fn algorithms_without_a_codec_are_refused() {
-        let payload = Payload::from_bytes(Bytes::from_static(b"MG"));
-        let result = decode(payload, Algorithm::Ibp, 2);
-        assert_eq!(result, Err((Status::UnsupportedAlgorithm, vec![0xee; 2])));
-    }
-
-    #[test]
     fn estimates_are_the_paper_s_sizes() {
         let source = Payload::from_memory(HostBuffer::zeroed(128).all());
         let algorithms = AlgorithmSet::supported();

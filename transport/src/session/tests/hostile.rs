@@ -240,7 +240,7 @@ fn bad_payloads() -> Vec<(Algorithm, Vec<u8>, u8)> {
         (Algorithm::Zvc, frame(1000), 6),
         (Algorithm::Bdi, damaged, 6),
         (Algorithm::Bdi, truncated, 6),
-        (Algorithm::Ibp, frame(1000), 5),
+        (Algorithm::Ibp, frame(1000), 6),
         (Algorithm::Int, frame(1000), 6),
     ]
 }
