@@ -172,6 +172,14 @@ fn less_than_an_element_is_raw() {
 }
 
 #[test]
+fn what_samples_show_to_be_hopeless_is_raw() {
+    let raw = Random(30).bytes(4096);
+    for element in Element::ALL {
+        assert_eq!(encode(element, &raw), [&[0x80, 0], &raw[..]].concat(), "{element}");
+    }
+}
+
+#[test]
 fn every_bit_pattern_comes_back() {
     let halves = bytes_of(0..=u16::MAX);
     for element in Element::ALL {

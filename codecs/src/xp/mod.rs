@@ -62,8 +62,9 @@ impl Codec for Xp {
     }
 
     fn max_chunk_len(&self, _: Element, raw_len: usize) -> usize {
-        // No code is longer than mode and raw bytes; vector code finds out when it has written 3/8 more.
-        (Mode::LEN + raw_len + raw_len * 3 / 8 + 512).next_multiple_of(CHUNK_ALIGN)
+        // No code is longer than mode and raw bytes. Vector code writes masks, table, first codes and rests before it looks: at most
+        // a bit and a bit per value, 41 bytes, two bits and at most the value without two, all rounded up; and stores whole vectors.
+        (Mode::LEN + raw_len + 512).next_multiple_of(CHUNK_ALIGN)
     }
 
     fn encode_chunk(&self, element: Element, raw: &[u8], coded: &mut [u8]) -> usize {

@@ -40,13 +40,21 @@ fn code(element: Element, raw: &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
     if !values.is_empty() {
         let table = Table::of(&values, float);
+        if table.hopeless && masks.is_empty() {
+            return stored(raw);
+        }
         (mode.signed, mode.wide) = (table.signed, table.wide);
         put_table(&table, float, mode, &mut masks);
         put_values(&values, float, &table, &mut body);
     }
 
     let code = [&mode.to_bytes(), &masks[..], &body, tail].concat();
-    if code.len() > raw.len() { [&Mode::STORED, raw].concat() } else { code }
+    if code.len() > raw.len() { stored(raw) } else { code }
+}
+
+/// The code of what is not worth coding.
+fn stored(raw: &[u8]) -> Vec<u8> {
+    [&Mode::STORED, raw].concat()
 }
 
 fn put_mask(bits: &[bool], out: &mut Vec<u8>) -> u8 {

@@ -55,6 +55,8 @@ pub(super) struct Table {
     pub(super) signed: bool,
     /// The second tier has 3 bits and 7 symbols, not 2 and 3.
     pub(super) wide: bool,
+    /// Codes are no shorter than symbols.
+    pub(super) hopeless: bool,
     pub(super) symbols: Vec<u64>,
 }
 
@@ -79,10 +81,12 @@ impl Table {
 
         let mut symbols: Vec<u64> = (0..1 << split.symbol_bits).filter(|&s| counts[s as usize] > 0).collect();
         symbols.sort_by_key(|&s| std::cmp::Reverse(counts[s as usize])); // stable: smaller symbols first
-        let wide = wide_is_shorter(&symbols, &counts, sampled.len(), split);
+        let coded = |wide| code_bits(&symbols, &counts, sampled.len(), split, wide);
+        let wide = coded(true) < coded(false);
+        let hopeless = coded(wide) >= sampled.len() * split.symbol_bits as usize;
         symbols.truncate(table_len(wide));
         fill(&mut symbols, table_len(wide), split);
-        Self { signed, wide, symbols }
+        Self { signed, wide, hopeless, symbols }
     }
 }
 
@@ -99,14 +103,16 @@ fn sign_follows_exponent(sampled: &[u64], float: Float) -> bool {
     2 * difference as usize > sampled.len() + 16
 }
 
-/// Whether the codes of the samples are shorter with seven symbols in the second tier.
-fn wide_is_shorter(symbols: &[u64], counts: &[usize], samples: usize, split: Split) -> bool {
-    let beyond =
-        |coded: usize| samples - symbols.iter().take(coded).map(|&s| counts[s as usize]).sum::<usize>();
-    let uncoded_bits = split.symbol_bits as usize;
-    let narrow_bits = 2 * beyond(3) + 3 * beyond(6) + uncoded_bits * beyond(13);
-    let wide_bits = 3 * beyond(3) + 3 * beyond(10) + uncoded_bits * beyond(17);
-    wide_bits < narrow_bits
+/// Bits of the codes of the samples in all tiers, and of the symbols without a code.
+fn code_bits(symbols: &[u64], counts: &[usize], samples: usize, split: Split, wide: bool) -> usize {
+    let mut in_table = symbols.iter();
+    let (mut left, mut bits) = (samples, 0);
+    for tier in tier_bits(wide) {
+        bits += left * tier as usize;
+        let here = in_table.by_ref().take((1 << tier) - 1);
+        left -= here.map(|&symbol| counts[symbol as usize]).sum::<usize>();
+    }
+    bits + left * split.symbol_bits as usize
 }
 
 /// Fills up `symbols` with those below the commonest, as far as there are any, since exponents thin out downwards.

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::cut::Symbols;
-use super::lanes::{bytes_of_planes, load, low_bits, store};
+use super::lanes::{bytes_of_planes, load, low_bits, store, store256};
 use crate::xp::vector::cut::{Codes, escapes_of, last_planes_at, planes_at};
 
 /// The symbols of one tier, each in every lane; unused ones are never looked at.
@@ -78,8 +78,13 @@ pub(super) unsafe fn keep<const TOP: usize>(symbols: Symbols, kept: u64, to: *mu
     // SAFETY: each store is 64 bytes, the second at most 64 bytes behind the first.
     unsafe {
         if TOP == 1 {
-            store(to, _mm512_maskz_compress_epi8(kept, symbols[0]));
-            return to.add(kept.count_ones() as usize);
+            let (number, symbols) =
+                (kept.count_ones() as usize, _mm512_maskz_compress_epi8(kept, symbols[0]));
+            store256(to, _mm512_castsi512_si256(symbols));
+            if number > 32 {
+                store(to, symbols);
+            }
+            return to.add(number);
         }
         store(to, _mm512_maskz_compress_epi16(kept as u32, symbols[0]));
         let to = to.add(2 * (kept as u32).count_ones() as usize);

@@ -24,8 +24,8 @@ pub(super) unsafe fn code<V: Vectors, const B: u32, const E: u32, const WRITE: b
     let tail = &raw[count * width..];
     let (kept, mut levels) = (scratch.values.as_mut_ptr(), Levels::new(&mut scratch.masks[0]));
     let (mut mode, mut end) = (Mode::default(), coded.wrapping_add(Mode::LEN));
-    // SAFETY: there are `count` values at `values`, in `raw` or in the scratch, which is as long. Masks and table take less
-    // than the quarter of a chunk and 512 bytes that the room is longer than the columns.
+    // SAFETY: there are `count` values at `values`, in `raw` or in the scratch, which is as long. The room has place for what is written
+    // unseen: see `max_chunk_len`.
     unsafe {
         let mut survey = Survey::of::<B, E>(values, count, &mut scratch.counts);
         if survey.has_zeros::<B, E>() {
@@ -42,6 +42,9 @@ pub(super) unsafe fn code<V: Vectors, const B: u32, const E: u32, const WRITE: b
         }
         if count > 0 {
             let plan = survey.plan::<E>(vectors);
+            if plan.hopeless && mode.zero_mask.is_none() && mode.change_mask.is_none() {
+                return put_stored::<WRITE>(raw, coded);
+            }
             (mode.signed, mode.wide) = (plan.signed, plan.wide);
             let symbols = scratch.symbols[0].as_mut_ptr();
             let room = Room { chunk: coded, len: raw.len().saturating_sub(tail.len()) };
@@ -117,7 +120,7 @@ unsafe fn put_mask<const WRITE: bool>(
 ///
 /// # Safety
 /// There are `count` values; `symbols` has room for as many and 256 bytes. If `WRITE`, `end` has room for the table,
-/// the first two columns, three eighths of a byte per value, and 256 bytes.
+/// the first two columns and 64 bytes, and `room` ends 64 bytes before the end of what may be written.
 unsafe fn put_values<V: Vectors, const B: u32, const E: u32, const S: bool, const WRITE: bool>(
     vectors: V,
     values: *const u8,
@@ -131,21 +134,21 @@ unsafe fn put_values<V: Vectors, const B: u32, const E: u32, const S: bool, cons
     // As they stand in tops.
     let tops = plan.symbols.map(|symbol| symbol << Cut::<B, E, S>::PLANES);
     let [tier_1, tier_2, tier_3] = tier_parts(&tops, plan.wide);
-    // SAFETY: the caller's promise: what is put before a check of `room` is promised, and what is put after one ends where the room
-    // was checked to reach, or three eighths of a byte per value behind it.
+    // SAFETY: the caller's promise: the first two columns have their room, and every other one is checked to end in `room`
+    // before it is written.
     unsafe {
         let to = put_table::<B, E, S, WRITE>(plan, end, room);
         let end = to.wrapping_add(column_len(count, 2) + column_len(count, B - Cut::<B, E, S>::SYMBOL_BITS));
         let after_1 = vectors.cut_values::<B, E, S, WRITE>(values, count, tier_1, symbols, to);
-        if !room.holds(end) {
-            return None;
-        }
         let (to, end) = (end, end.wrapping_add(column_len(after_1, second)));
-        let after_2 = put_tier::<V, B, E, S, WRITE>(vectors, symbols, after_1, tier_2, to);
         if !room.holds(end) {
             return None;
         }
+        let after_2 = put_tier::<V, B, E, S, WRITE>(vectors, symbols, after_1, tier_2, to);
         let (to, end) = (end, end.wrapping_add(column_len(after_2, third)));
+        if !room.holds(end) {
+            return None;
+        }
         let after_3 = put_tier::<V, B, E, S, WRITE>(vectors, symbols, after_2, tier_3, to);
         let (to, end) = (end, end.wrapping_add(column_len(after_3, Cut::<B, E, S>::SYMBOL_BITS)));
         if !room.holds(end) {

@@ -16,6 +16,7 @@ pub(super) struct Survey<'a> {
 pub(super) struct Plan {
     pub(super) signed: bool,
     pub(super) wide: bool,
+    pub(super) hopeless: bool,
     pub(super) symbols: [u16; 17],
 }
 
@@ -153,6 +154,7 @@ fn plan_of(ranked: &Ranked, counts: &[u8], symbol_bits: u32, samples: usize, sig
     let narrow_bits = 2 * beyond[3] + 3 * beyond[6] + uncoded_bits * beyond[13];
     let wide_bits = 3 * beyond[3] + 3 * beyond[10] + uncoded_bits * beyond[17];
     let wide = wide_bits < narrow_bits;
+    let hopeless = 2 * samples + wide_bits.min(narrow_bits) >= samples * uncoded_bits;
 
     let (len, all) = (table_len(wide), 1u16 << symbol_bits);
     let mut filled = ranked.found.min(len);
@@ -168,7 +170,7 @@ fn plan_of(ranked: &Ranked, counts: &[u8], symbol_bits: u32, samples: usize, sig
         }
     }
     symbols[filled..].fill(0);
-    Plan { signed, wide, symbols }
+    Plan { signed, wide, hopeless, symbols }
 }
 
 /// The parts of the table that belong to each tier.
