@@ -11,6 +11,7 @@
 //! | [`round_trip`] | raw bytes of a frame | what goes in comes out, in no more bytes than promised, from any number of threads |
 //! | [`estimate`] | raw bytes of a frame | the exact length is that of the frame, the sampled one is possible |
 //! | [`codebook`] | a codebook, or tensors and codes | what is read is written again; every instruction set packs and unpacks alike |
+//! | [`zcomp`] | vectors, or what was stored of them | every instruction set stores and loads alike, in the least room |
 
 // The buffers between forbidden pages, the comparison of back-ends and the kinds of data are those of the
 // codecs' own tests.
@@ -24,6 +25,7 @@ pub mod encode_chunk;
 pub mod estimate;
 mod input;
 pub mod round_trip;
+pub mod zcomp;
 
 /// A fuzz target.
 #[derive(Clone, Copy, Debug)]
@@ -40,13 +42,14 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     Target { name: "decode_frame", run: decode_frame::run, seeds: decode_frame::seeds },
     Target { name: "decode_chunk", run: decode_chunk::run, seeds: decode_chunk::seeds },
     Target { name: "encode_chunk", run: encode_chunk::run, seeds: encode_chunk::seeds },
     Target { name: "round_trip", run: round_trip::run, seeds: round_trip::seeds },
     Target { name: "estimate", run: estimate::run, seeds: estimate::seeds },
     Target { name: "codebook", run: codebook::run, seeds: codebook::seeds },
+    Target { name: "zcomp", run: zcomp::run, seeds: zcomp::seeds },
 ];
 
 /// A changed copy of `input`, for fuzzing without libFuzzer.
