@@ -8,7 +8,7 @@ use crate::input::{AS_IT_IS, Input, with_back_ends};
 use mgcomp_codecs::ibp::{Codebook, CodebookSection, FitOptions, Form, Granule, Ibp, Packer, fit};
 use mgcomp_codecs::{Codec, Cpu, Element, Isa};
 
-const MAX_RAW_LEN: usize = 8_000;
+const MAX_RAW_LEN: usize = 3_000;
 
 /// The first byte says what the rest is: a body, a section, or choices and data.
 ///

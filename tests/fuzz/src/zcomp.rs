@@ -11,7 +11,7 @@ use mgcomp_codecs::zcomp::{
 use mgcomp_codecs::{Cpu, Element};
 use std::cell::RefCell;
 
-const MAX_RAW_LEN: usize = 5_000;
+const MAX_RAW_LEN: usize = 1_500;
 
 /// Lane, layout, partitions and threads, how much of the data is headers; repetitions (two bytes) and their
 /// step; then the data.
