@@ -81,7 +81,7 @@ fn saved_by_vectors<const G: usize>(plan: &Plan, phase: usize, raw: &[u8]) -> us
     let mut sum = 0;
     for vector in raw.chunks(64) {
         if let Some(phase) = phases.next() {
-            tables = Tables::at::<G>(plan, plan.gather, phase);
+            tables = Tables::at::<G, true>(plan, phase);
         }
         let marks = tables.participants::<G>(load(vector)) & ones((vector.len() / G) as u32) as u16;
         sum += saved::<G>(marks, tables.savings);

@@ -33,13 +33,17 @@ impl Lines {
         Self { bytes, start, stride, tables: count }
     }
 
-    /// Where table number `index` starts. From every place in it on there are 64 bytes.
-    ///
-    /// # Panics
-    /// If there is no such table.
+    /// Where the first table starts, and how far the others do from it. From every place in one of
+    /// [`tables`](Self::tables) on there are 64 bytes.
     #[inline]
-    pub(super) fn table(&self, index: usize) -> *const u8 {
-        self[index].as_ptr()
+    pub(super) fn first(&self) -> (*const u8, usize) {
+        (self.bytes[self.start..].as_ptr(), self.stride)
+    }
+
+    /// How many tables there are.
+    #[inline]
+    pub(super) fn tables(&self) -> usize {
+        self.tables
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) fn vectors<const G: usize, const P: usize>(
     let Source { participation, kept, mut granules, mut bit } = *source;
     for vector in raw.chunks_mut(64) {
         if let Some(phase) = phases.next() {
-            tables = Tables::at::<G>(plan, plan.scatter, phase);
+            tables = Tables::at::<G, false>(plan, phase);
         }
         let count = vector.len() / G;
         let marks = (marks_at(participation, granules) & ones(count as u32)) as u16;

@@ -24,7 +24,7 @@ pub(super) fn vectors<const G: usize, const P: usize>(
     let mut pending = _mm512_zextsi128_si512(_mm_cvtsi64_si128(sink.pending as i64));
     for vector in raw.chunks(64) {
         if let Some(phase) = phases.next() {
-            tables = Tables::at::<G>(plan, plan.gather, phase);
+            tables = Tables::at::<G, true>(plan, phase);
         }
         let count = vector.len() / G;
         let valid = ones(count as u32) as u16;

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::ibp::plan::{Fields, Plan};
+use crate::ibp::plan::Plan;
 
 /// The phases of one vector after the other.
 pub(super) struct Phases {
@@ -56,14 +56,18 @@ impl<const P: usize> Tables<P> {
         Self { masks: zero, bitvals: zero, savings, fields: [[zero; 2]; P] }
     }
 
-    /// For granules of `G` bytes, the first of them at `phase`; with the first `P` fields of `fields`.
+    /// For granules of `G` bytes, the first of them at `phase`; with the first `P` fields that gather their bits, or
+    /// those that scatter them. (That makes two functions of it, each with one caller, to be inlined there.)
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vl")]
-    pub(super) fn at<const G: usize>(plan: &Plan, fields: Fields, phase: usize) -> Self {
-        assert!(phase < plan.period && P <= fields.count, "no such place in the tables");
+    pub(super) fn at<const G: usize, const GATHER: bool>(plan: &Plan, phase: usize) -> Self {
+        let fields = if GATHER { plan.gather } else { plan.scatter };
+        let there = phase < plan.period && fields.first + 2 * P <= plan.lines.tables();
+        assert!(there, "no such place in the tables");
+        let (first, stride) = plan.lines.first();
         let table = |index: usize| {
             // SAFETY: the table is one of the plan's and has 64 bytes from the phase on, both checked above.
-            unsafe { _mm512_loadu_si512(plan.lines.table(index).add(phase).cast()) }
+            unsafe { _mm512_loadu_si512(first.add(index * stride + phase).cast()) }
         };
         // Two granules of four bytes share a word.
         let upper = _mm512_set1_epi64(if G == 4 { 0x2020_2020_0000_0000 } else { 0 });
