@@ -27,6 +27,9 @@
 //! IPDPS 2019, Table II; Pekhimenko et al., PACT 2012. The choice of the base is ours: the smallest element
 //! that is no short signed number, so that its deltas need no sign.
 
+// What only the vector code uses is dead where there is none.
+#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]

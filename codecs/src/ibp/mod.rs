@@ -18,6 +18,9 @@
 //! # Source
 //! *Reducing the GPU Memory Bottleneck with Lossless Compression for ML*, section 4.
 
+// What only the vector code uses is dead where there is none.
+#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod bits;
