@@ -1,4 +1,5 @@
-//! XP, worked out by hand from the rule: a mask where it pays, a table, codes of 2, 2 or 3 and 3 bits, the rest.
+//! XP, worked out by hand from the rule: a mask where it pays, a table, codes of 2, 2 or 3 and 3 bits, the
+//! rest.
 
 mod common;
 
@@ -93,7 +94,8 @@ fn the_second_tier_is_wide_where_that_is_shorter() {
 
 #[test]
 fn signs_go_with_exponents_where_they_follow_from_them() {
-    // f16, all positive: exponents 15 15 14 13, the fraction counts up in its lowest two bits and its highest.
+    // f16, all positive: exponents 15 15 14 13, the fraction counts up in its lowest two bits and its
+    // highest.
     let value = |i: u16| ([15, 15, 14, 13][usize::from(i % 4)] << 10) | (i % 4) | (i & 1) << 9;
     let raw = bytes_of((0..64).map(value));
     // Signed; symbols of 6 bits are table bytes, below 15 down to 2.
@@ -130,7 +132,8 @@ fn a_symbol_of_nine_bits_takes_two_bytes_of_the_table() {
 fn zeros_are_a_mask() {
     // 4096 zeros: three levels of zeros above, of which the topmost byte is stored.
     assert_chunk(Algorithm::Xp, Element::F32, &[0; 4 * 4096], &[4, 3, 0]);
-    // 64 elements of 8 bits, only number 9 is not zero: bytes 1 of the mask is kept. The value: 38, rotated 70.
+    // 64 elements of 8 bits, only number 9 is not zero: bytes 1 of the mask is kept. The value: 38, rotated
+    // 70.
     let mut raw = [0; 64];
     raw[9] = 0x38;
     let mut stored = vec![4, 1, 0b10, 0b10, 7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11];

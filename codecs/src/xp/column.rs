@@ -3,8 +3,8 @@
 //!
 //! The low whole bytes come first, in pieces of 4, 2 and 1 bytes as their number asks for: all numbers' first
 //! piece, then all numbers' second. Each of the up to seven bits above is a plane, one bit per number. The
-//! planes of 64 numbers stand together, 8 bytes each; the planes of the last, shorter group are as many bytes as its
-//! numbers need.
+//! planes of 64 numbers stand together, 8 bytes each; the planes of the last, shorter group are as many bytes
+//! as its numbers need.
 
 use crate::chunk::{ChunkError, SectionReader};
 

@@ -1,9 +1,9 @@
 //! Floats without loss: few bits for the exponents that are common, all other bits as they are.
 //!
 //! # Layout of a chunk of *e* whole elements of *w* bytes and a tail of *t* < *w* bytes
-//! A value falls into a *symbol* and a *rest*. Unsigned, the value is rotated left by one within its own bits, so
-//! that the sign is the lowest bit; the symbol is the exponent on top, the rest what is below. Signed, the symbol
-//! is sign and exponent of the value as it is.
+//! A value falls into a *symbol* and a *rest*. Unsigned, the value is rotated left by one within its own
+//! bits, so that the sign is the lowest bit; the symbol is the exponent on top, the rest what is below.
+//! Signed, the symbol is sign and exponent of the value as it is.
 //!
 //! | section | length in bytes | content |
 //! |---|---|---|
@@ -19,9 +19,10 @@
 //! | symbols | symbol bits each | per escape of tier 3 |
 //! | tail | t | what is left of the chunk, as it is |
 //!
-//! The six sections from tier 1 to symbols are columns: whole low bytes, then planes of one bit per number. "Values left"
-//! are all elements, or the non-zero ones, and of these the changed ones, as the masks say. If none is left,
-//! there is no table, no padding and no column. Mode bytes 80 00 mean that the raw bytes follow.
+//! The six sections from tier 1 to symbols are columns: whole low bytes, then planes of one bit per number.
+//! "Values left" are all elements, or the non-zero ones, and of these the changed ones, as the masks say. If
+//! none is left, there is no table, no padding and no column. Mode bytes 80 00 mean that the raw bytes
+//! follow.
 //!
 //! "Zero" means that all bits are zero: −0.0 is a value like others. Nothing is ever computed with floats.
 
@@ -65,8 +66,9 @@ impl Codec for Xp {
     }
 
     fn max_chunk_len(&self, _: Element, raw_len: usize) -> usize {
-        // No code is longer than mode and raw bytes. Vector code writes masks, table, first codes and rests before it looks: at most
-        // a bit and a bit per value, 41 bytes, two bits and at most the value without two, all rounded up; and stores whole vectors.
+        // No code is longer than mode and raw bytes. Vector code writes masks, table, first codes and rests
+        // before it looks: at most a bit and a bit per value, 41 bytes, two bits and at most the value
+        // without two, all rounded up; and stores whole vectors.
         (Mode::LEN + raw_len + 512).next_multiple_of(CHUNK_ALIGN)
     }
 

@@ -70,7 +70,8 @@ fn put_table(table: &Table, float: Float, mode: Mode, masks: &mut Vec<u8>) {
     masks.resize((Mode::LEN + masks.len()).next_multiple_of(8) - Mode::LEN, 0);
 }
 
-/// Appends the codes of the first tier, the rests, the codes of the other tiers, and the symbols without a code.
+/// Appends the codes of the first tier, the rests, the codes of the other tiers, and the symbols without a
+/// code.
 fn put_values(values: &[u64], float: Float, table: &Table, out: &mut Vec<u8>) {
     let split = float.split(table.signed);
     let (mut symbols, rests): (Vec<u64>, Vec<u64>) = values.iter().map(|&value| split.apart(value)).unzip();

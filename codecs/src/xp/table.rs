@@ -13,8 +13,8 @@ pub(super) const PROBE: usize = 4;
 /// Symbols in the first tier of codes: all that two bits name but the escape.
 pub(super) const TIER_1: usize = 3;
 
-/// The samples of `count` values, spread evenly. The stride is odd, so that it does not stay in one column of a
-/// matrix whose rows are a power of two.
+/// The samples of `count` values, spread evenly. The stride is odd, so that it does not stay in one column of
+/// a matrix whose rows are a power of two.
 pub(super) fn samples(count: usize) -> impl Iterator<Item = usize> {
     let stride = sample_stride(count);
     (stride / 2..count).step_by(stride)
@@ -115,7 +115,8 @@ fn code_bits(symbols: &[u64], counts: &[usize], samples: usize, split: Split, wi
     bits + left * split.symbol_bits as usize
 }
 
-/// Fills up `symbols` with those below the commonest, as far as there are any, since exponents thin out downwards.
+/// Fills up `symbols` with those below the commonest, as far as there are any, since exponents thin out
+/// downwards.
 fn fill(symbols: &mut Vec<u64>, len: usize, split: Split) {
     let Some(&commonest) = symbols.first() else { return };
     let all = 1 << split.symbol_bits;

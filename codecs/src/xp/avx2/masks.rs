@@ -25,7 +25,8 @@ pub(super) unsafe fn leave_out<const B: u32, const REPEATS: bool>(
 ) -> usize {
     let (width, zero) = (B as usize / 8, _mm256_setzero_si256());
     let (mut before, mut number) = ([zero; 2], 0);
-    // SAFETY: eight values are read before any of their place is written: there are never more kept values than were read.
+    // SAFETY: eight values are read before any of their place is written: there are never more kept values
+    // than were read.
     unsafe {
         for group in 0..count / EIGHT {
             let here = eight_at::<B>(values.add(EIGHT * width * group));

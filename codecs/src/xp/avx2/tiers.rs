@@ -129,8 +129,8 @@ pub(super) unsafe fn encode<const TOP: usize, const CODE: usize, const WRITE: bo
 ) -> usize {
     let tier = Tier::new::<TOP>(tops);
     let (mut kept, mut to, groups) = (symbols, to, count / 64);
-    // SAFETY: each group starts before `count`, so its 64 symbols are there. What is kept goes to the place of symbols that were
-    // read: `kept` is never over `64 * group` symbols.
+    // SAFETY: each group starts before `count`, so its 64 symbols are there. What is kept goes to the place
+    // of symbols that were read: `kept` is never over `64 * group` symbols.
     unsafe {
         for group in 0..groups {
             let here = symbols_at::<TOP>(symbols.add(64 * group * TOP));
@@ -207,7 +207,8 @@ fn two_bits(low: u32, high: u32) -> __m256i {
     _mm256_or_si256(low, _mm256_and_si256(spread_bits(high), _mm256_set1_epi8(2)))
 }
 
-/// A vector with the next symbols of `escaped` where the low bits of `escapes` are set, and where the following are.
+/// A vector with the next symbols of `escaped` where the low bits of `escapes` are set, and where the
+/// following are.
 ///
 /// # Safety
 /// `escaped` has them and 16 bytes more.
@@ -249,7 +250,8 @@ pub(super) unsafe fn decode<const TOP: usize, const CODE: usize>(
     to: *mut u8,
 ) {
     let (tier, groups, left) = (Tier::new::<TOP>(tops), count / 64, count % 64);
-    // SAFETY: the planes of a group lie in the column; its escapes are followed by slack; its symbols have room.
+    // SAFETY: the planes of a group lie in the column; its escapes are followed by slack; its symbols have
+    // room.
     unsafe {
         for group in 0..groups {
             let planes = planes_at::<CODE>(column, group);

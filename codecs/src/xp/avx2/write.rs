@@ -23,7 +23,8 @@ pub(super) unsafe fn cut_values<const B: u32, const E: u32, const S: bool, const
     let tier = if Cut::<B, E, S>::TOP == 1 { Tier::new::<1>(tops) } else { Tier::new::<2>(tops) };
     let rests = Cut::<B, E, S>::rests_mut(to, count);
     let (mut kept, groups) = (escapes, count / GROUP);
-    // SAFETY: group by group, everything goes behind what came before. Escapes are never more than the values cut so far.
+    // SAFETY: group by group, everything goes behind what came before. Escapes are never more than the values
+    // cut so far.
     unsafe {
         for group in 0..groups {
             let rests = rests.group::<B, E, S>(group);

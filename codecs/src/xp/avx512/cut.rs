@@ -211,7 +211,8 @@ unsafe fn join_bytes<const S: bool>(tops: Symbols, values: *mut u8) {
     unsafe { store(values, value) }
 }
 
-/// The indices that take units of `SIZE` bytes from two vectors in turn: for the low and for the high half of either.
+/// The indices that take units of `SIZE` bytes from two vectors in turn: for the low and for the high half of
+/// either.
 #[inline]
 #[target_feature(enable = "avx512bw")]
 fn interleave<const SIZE: usize>() -> [__m512i; 2] {

@@ -10,12 +10,10 @@ const fn lanes<const B: u32>() -> usize {
     512 / B as usize
 }
 
-/// Moves those of `count` values together at `kept` that are not zero or, if `REPEATS`, that differ from the one
-/// before, the first from 0. Writes the mask of them to `bits` and returns their number.
+/// See [`Vectors::leave_out`](crate::xp::vector::Vectors::leave_out).
 ///
 /// # Safety
-/// `bits` has room for a bit for each value and 128 bytes, `kept` for the values and 64 bytes; `kept` may be `values`. There are
-/// `count` values.
+/// As there.
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,bmi2,popcnt")]
 pub(super) unsafe fn leave_out<const B: u32, const REPEATS: bool>(
     values: *const u8,
@@ -28,7 +26,8 @@ pub(super) unsafe fn leave_out<const B: u32, const REPEATS: bool>(
     let one_back = index!(|i| (64 - B as usize / 8 + i));
     let (mut before, mut number) = (_mm512_setzero_si512(), 0);
     for vector in 0..count.div_ceil(lanes) {
-        // SAFETY: the values of this vector are read before any of its place is written: there are never more kept values than were read.
+        // SAFETY: the values of this vector are read before any of its place is written: there are never more
+        // kept values than were read.
         unsafe {
             let left = (count - vector * lanes).min(lanes);
             let here = std::slice::from_raw_parts(values.add(64 * vector), left * width);
@@ -52,10 +51,10 @@ pub(super) unsafe fn leave_out<const B: u32, const REPEATS: bool>(
     number
 }
 
-/// Writes `count` values to `to`: where a bit is set the next of `kept`, elsewhere zero.
+/// See [`Vectors::put_zeros_back`](crate::xp::vector::Vectors::put_zeros_back).
 ///
 /// # Safety
-/// `bits` has a bit for each value and then zeros up to a multiple of 64; `kept` has their set bits' values and 64 bytes more.
+/// As there.
 #[target_feature(enable = "avx512bw,avx512vbmi2,bmi2,popcnt")]
 pub(super) unsafe fn put_zeros_back<const B: u32>(bits: *const u8, mut kept: *const u8, to: &mut [u8]) {
     for (vector, to) in to.chunks_mut(64).enumerate() {
@@ -68,17 +67,18 @@ pub(super) unsafe fn put_zeros_back<const B: u32>(bits: *const u8, mut kept: *co
     }
 }
 
-/// Writes values to `to`: where a bit is set the next of `kept`, elsewhere the one before, the first 0.
+/// See [`Vectors::put_repeats_back`](crate::xp::vector::Vectors::put_repeats_back).
 ///
 /// # Safety
-/// As for [`put_zeros_back`], and in front of `kept` there is a value of 0.
+/// As there.
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512bitalg,bmi2,popcnt")]
 pub(super) unsafe fn put_repeats_back<const B: u32>(bits: *const u8, kept: *const u8, to: &mut [u8]) {
     let width = B as usize / 8;
     // The last value that was put.
     let mut last = kept.wrapping_sub(width);
     for (vector, to) in to.chunks_mut(64).enumerate() {
-        // SAFETY: `last` is the value in front of `kept`, or one of the kept values, of which 64 bytes follow `last + 1`.
+        // SAFETY: `last` is the value in front of `kept`, or one of the kept values, of which 64 bytes follow
+        // `last + 1`.
         unsafe {
             let mask = bits_at::<B>(bits, vector);
             // If the first is new, none is the old one, and the last may be the 64th new one.
@@ -144,10 +144,10 @@ pub(super) unsafe fn take_level(bits: *const u8, blocks: usize, stored: &[u8], t
     at
 }
 
-/// The set bits of `len` bytes.
+/// See [`Vectors::count_bits`](crate::xp::vector::Vectors::count_bits).
 ///
 /// # Safety
-/// They are there, and then zeros up to a multiple of 64 bytes.
+/// As there.
 #[target_feature(enable = "avx512bw,avx512vpopcntdq")]
 pub(super) unsafe fn count_bits(bytes: *const u8, len: usize) -> usize {
     let mut sum = _mm512_setzero_si512();
@@ -163,8 +163,8 @@ pub(super) unsafe fn count_bits(bytes: *const u8, len: usize) -> usize {
 #[inline]
 #[target_feature(enable = "avx512bw,avx512bitalg,popcnt")]
 fn ranks(mask: u64) -> __m512i {
-    // Set bits of the bytes below each byte: sums of sums, one multiplication. The index of a byte shuffle stays
-    // in its sixteen bytes, in which the word stands twice.
+    // Set bits of the bytes below each byte: sums of sums, one multiplication. The index of a byte shuffle
+    // stays in its sixteen bytes, in which the word stands twice.
     let pairs = mask - (mask >> 1 & 0x5555_5555_5555_5555);
     let nibbles = (pairs & 0x3333_3333_3333_3333) + (pairs >> 2 & 0x3333_3333_3333_3333);
     let bytes = (nibbles + (nibbles >> 4)) & 0x0f0f_0f0f_0f0f_0f0f;

@@ -1,5 +1,5 @@
-//! XP with AVX-512: compares make planes, compress and expand move escapes, matrix products over bits turn the odd bits
-//! of rests into planes.
+//! XP with AVX-512: compares make planes, compress and expand move escapes, matrix products over bits turn
+//! the odd bits of rests into planes.
 
 // The loops are unsafe functions over pointers: see `Vectors`.
 #![allow(unsafe_code)]

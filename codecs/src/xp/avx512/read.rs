@@ -50,10 +50,10 @@ pub(super) fn count_triples(column: &[u8], count: usize) -> usize {
     }
 }
 
-/// Writes the symbols without a code to `to`, shifted to where they stand in tops.
+/// See [`Vectors::take_symbols`](crate::xp::vector::Vectors::take_symbols).
 ///
 /// # Safety
-/// The column has `count` symbols; `to` has room for the next multiple of 64.
+/// As there.
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,gfni")]
 pub(super) unsafe fn take_symbols<const B: u32, const E: u32, const S: bool>(
     column: *const u8,
@@ -91,10 +91,10 @@ pub(super) unsafe fn take_symbols<const B: u32, const E: u32, const S: bool>(
     }
 }
 
-/// Writes `count` values to `to`.
+/// See [`Vectors::join_values`](crate::xp::vector::Vectors::join_values).
 ///
 /// # Safety
-/// The columns are there; `escaped` has the symbols of the first tier's escapes and 128 bytes more; `to` has room.
+/// As there.
 #[target_feature(enable = "avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,gfni,popcnt")]
 pub(super) unsafe fn join_values<const B: u32, const E: u32, const S: bool>(
     codes: *const u8,

@@ -102,12 +102,10 @@ pub(super) unsafe fn symbols_at<const TOP: usize>(from: *const u8) -> Symbols {
     unsafe { [load(from), if TOP == 1 { _mm512_setzero_si512() } else { load(from.add(64)) }] }
 }
 
-/// Writes the codes of `count` symbols at `symbols` to `to`, moves those without one to the front of
-/// `symbols`, and returns their number.
+/// See [`Vectors::put_tier`](crate::xp::vector::Vectors::put_tier).
 ///
 /// # Safety
-/// `symbols` has room for the next multiple of 64 symbols and 128 bytes more. If `WRITE`, `to` has room
-/// for the column and 8 bytes.
+/// As there.
 #[target_feature(enable = "avx512bw,avx512vbmi2,popcnt")]
 pub(super) unsafe fn encode<const TOP: usize, const CODE: usize, const WRITE: bool>(
     symbols: *mut u8,
@@ -117,8 +115,8 @@ pub(super) unsafe fn encode<const TOP: usize, const CODE: usize, const WRITE: bo
 ) -> usize {
     let tier = Tier::new::<TOP>(tops);
     let (mut kept, mut to, groups) = (symbols, to, count / 64);
-    // SAFETY: each group starts before `count`, so its 64 symbols are there. What is kept goes to the place of symbols that were
-    // read: `kept` is never over `64 * group` symbols.
+    // SAFETY: each group starts before `count`, so its 64 symbols are there. What is kept goes to the place
+    // of symbols that were read: `kept` is never over `64 * group` symbols.
     unsafe {
         for group in 0..groups {
             let here = symbols_at::<TOP>(symbols.add(64 * group * TOP));
@@ -197,11 +195,10 @@ fn named_by_bytes<const TOP: usize>(codes: __m512i, tier: &Tier) -> Symbols {
     [_mm512_permutexvar_epi16(low, tier.list), _mm512_permutexvar_epi16(high, tier.list)]
 }
 
-/// Decodes `count` codes at `planes` to `symbols`, taking escapes from `escaped`.
+/// See [`Vectors::take_tier`](crate::xp::vector::Vectors::take_tier).
 ///
 /// # Safety
-/// `planes` has the column. `escaped` has the escapes' symbols and 128 bytes more. `symbols` has room for the next multiple of 64
-/// symbols.
+/// As there.
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,gfni,popcnt")]
 pub(super) unsafe fn decode<const TOP: usize, const CODE: usize>(
     column: *const u8,
@@ -211,7 +208,8 @@ pub(super) unsafe fn decode<const TOP: usize, const CODE: usize>(
     to: *mut u8,
 ) {
     let (tier, groups, left) = (Tier::new::<TOP>(tops), count / 64, count % 64);
-    // SAFETY: the planes of a group lie in the column; its escapes are followed by slack; its symbols have room.
+    // SAFETY: the planes of a group lie in the column; its escapes are followed by slack; its symbols have
+    // room.
     unsafe {
         for group in 0..groups {
             let planes = planes_at::<CODE>(column, group);

@@ -8,11 +8,10 @@ use super::tiers::{Tier, codes, keep, symbols_at};
 use crate::xp::column::GROUP;
 use crate::xp::vector::cut::{Codes, Cut, Last, RestsMut, put_last_planes};
 
-/// Puts the codes of the first tier and the rests at `to`, the symbols of the escapes at `escapes`, and returns their
-/// number.
+/// See [`Vectors::cut_values`](crate::xp::vector::Vectors::cut_values).
 ///
 /// # Safety
-/// As for [`Vectors::cut_values`](crate::xp::vector::Vectors::cut_values).
+/// As there.
 #[target_feature(enable = "avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,gfni,popcnt")]
 pub(super) unsafe fn cut_values<const B: u32, const E: u32, const S: bool, const WRITE: bool>(
     values: *const u8,
@@ -24,8 +23,8 @@ pub(super) unsafe fn cut_values<const B: u32, const E: u32, const S: bool, const
     let tier = if Cut::<B, E, S>::TOP == 1 { Tier::new::<1>(tops) } else { Tier::new::<2>(tops) };
     let rests = Cut::<B, E, S>::rests_mut(to, count);
     let (mut kept, groups) = (escapes, count / GROUP);
-    // SAFETY: group by group, everything goes behind what came before; the planes of the last group are followed by 64
-    // bytes of room. Escapes are never more than the values cut so far.
+    // SAFETY: group by group, everything goes behind what came before; the planes of the last group are
+    // followed by 64 bytes of room. Escapes are never more than the values cut so far.
     unsafe {
         for group in 0..groups {
             let rests = rests.group::<B, E, S>(group);
@@ -101,10 +100,10 @@ unsafe fn keep_symbols<const B: u32, const E: u32, const S: bool>(
     }
 }
 
-/// Puts the column of `count` symbols at `to`.
+/// See [`Vectors::put_symbols`](crate::xp::vector::Vectors::put_symbols).
 ///
 /// # Safety
-/// `symbols` has the next multiple of 64; `to` has room for the column and 64 bytes.
+/// As there.
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,gfni")]
 pub(super) unsafe fn put_symbols<const B: u32, const E: u32, const S: bool>(
     symbols: *const u8,

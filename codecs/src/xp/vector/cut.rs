@@ -1,7 +1,7 @@
 //! Which bytes and bits of a value go where.
 //!
-//! A *top* is the byte of a value that its symbol lies in, or the two bytes if the symbol has more than eight bits. The low
-//! bits of a top, if there are any, are the planes of the rest.
+//! A *top* is the byte of a value that its symbol lies in, or the two bytes if the symbol has more than eight
+//! bits. The low bits of a top, if there are any, are the planes of the rest.
 
 use crate::xp::column::{GROUP, planes_len};
 
@@ -207,7 +207,8 @@ impl Codes {
     #[inline(always)]
     pub(in crate::xp) unsafe fn put<const CODE: usize>(&self, left: usize, to: *mut u8) -> *mut u8 {
         let plane_len = left.div_ceil(8);
-        // SAFETY: plane `i` starts inside the planes and takes 8 bytes; the next one overwrites what is too much.
+        // SAFETY: plane `i` starts inside the planes and takes 8 bytes; the next one overwrites what is too
+        // much.
         unsafe {
             for (i, plane) in self.planes[..CODE].iter().enumerate() {
                 to.add(i * plane_len).cast::<u64>().write_unaligned(*plane);

@@ -89,7 +89,8 @@ struct Columns {
     end: usize,
 }
 
-/// Takes table and columns of `count` values at `at`, writes the values to `to`, and returns where the columns end.
+/// Takes table and columns of `count` values at `at`, writes the values to `to`, and returns where the
+/// columns end.
 ///
 /// # Safety
 /// `to` has room for the values, and each of `symbols` for the symbols of as many and slack.
@@ -108,8 +109,8 @@ unsafe fn take_values<V: Vectors, const B: u32, const E: u32, const S: bool>(
     let [one, other] = symbols;
     let (one, other) = (one.as_mut_ptr(), other.as_mut_ptr());
     let [after_1, after_2, after_3] = columns.escapes;
-    // SAFETY: the columns are there, and each has as many numbers as the one before has escapes, none more than `count`, for
-    // which the buffers have room.
+    // SAFETY: the columns are there, and each has as many numbers as the one before has escapes, none more
+    // than `count`, for which the buffers have room.
     unsafe {
         vectors.take_symbols::<B, E, S>(columns.symbols, after_3, one);
         take_tier::<V, B, E, S>(vectors, columns.tier_3, after_2, tier_3, one, other);

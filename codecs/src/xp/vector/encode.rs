@@ -12,7 +12,8 @@ use crate::xp::table::{table_len, tier_bits};
 /// The code of `raw` at `coded`, and its length. Unless `WRITE`, only the length.
 ///
 /// # Safety
-/// If `WRITE`, `coded` has the room that the codec asks for a chunk of `raw.len()` bytes. `raw` is not longer than the scratch memory is made for.
+/// If `WRITE`, `coded` has the room that the codec asks for a chunk of `raw.len()` bytes. `raw` is not longer
+/// than the scratch memory is made for.
 pub(super) unsafe fn code<V: Vectors, const B: u32, const E: u32, const WRITE: bool>(
     vectors: V,
     raw: &[u8],
@@ -24,8 +25,8 @@ pub(super) unsafe fn code<V: Vectors, const B: u32, const E: u32, const WRITE: b
     let tail = &raw[count * width..];
     let (kept, mut levels) = (scratch.values.as_mut_ptr(), Levels::new(&mut scratch.masks[0]));
     let (mut mode, mut end) = (Mode::default(), coded.wrapping_add(Mode::LEN));
-    // SAFETY: there are `count` values at `values`, in `raw` or in the scratch, which is as long. The room has place for what is written
-    // unseen: see `max_chunk_len`.
+    // SAFETY: there are `count` values at `values`, in `raw` or in the scratch, which is as long. The room
+    // has place for what is written unseen: see `max_chunk_len`.
     unsafe {
         let mut survey = Survey::of::<B, E>(values, count, &mut scratch.counts);
         if survey.has_zeros::<B, E>() {
@@ -116,11 +117,12 @@ unsafe fn put_mask<const WRITE: bool>(
     }
 }
 
-/// Puts the table and all columns at `end` and returns where they end, or `None` once they need more than `room`.
+/// Puts the table and all columns at `end` and returns where they end, or `None` once they need more than
+/// `room`.
 ///
 /// # Safety
-/// There are `count` values; `symbols` has room for as many and 256 bytes. If `WRITE`, `end` has room for the table,
-/// the first two columns and 64 bytes, and `room` ends 64 bytes before the end of what may be written.
+/// There are `count` values; `symbols` has room for as many and 256 bytes. If `WRITE`, `end` has room for the
+/// table, the first two columns and 64 bytes, and `room` ends 64 bytes before the end of what may be written.
 unsafe fn put_values<V: Vectors, const B: u32, const E: u32, const S: bool, const WRITE: bool>(
     vectors: V,
     values: *const u8,
@@ -134,8 +136,8 @@ unsafe fn put_values<V: Vectors, const B: u32, const E: u32, const S: bool, cons
     // As they stand in tops.
     let tops = plan.symbols.map(|symbol| symbol << Cut::<B, E, S>::PLANES);
     let [tier_1, tier_2, tier_3] = tier_parts(&tops, plan.wide);
-    // SAFETY: the caller's promise: the first two columns have their room, and every other one is checked to end in `room`
-    // before it is written.
+    // SAFETY: the caller's promise: the first two columns have their room, and every other one is checked to
+    // end in `room` before it is written.
     unsafe {
         let to = put_table::<B, E, S, WRITE>(plan, end, room);
         let end = to.wrapping_add(column_len(count, 2) + column_len(count, B - Cut::<B, E, S>::SYMBOL_BITS));

@@ -6,7 +6,8 @@ use crate::xp::mask::MAX_DEPTH;
 
 const LEVELS: usize = MAX_DEPTH as usize + 1;
 
-/// Where each level starts: the one before has a bit for each byte of a chunk, or an eighth of it and so on, and then 64 bytes.
+/// Where each level starts: the one before has a bit for each byte of a chunk, or an eighth of it and so on,
+/// and then 64 bytes.
 const STARTS: [usize; LEVELS] = [0, FIRST, FIRST + FIRST / 8 + 64, FIRST + FIRST / 8 + FIRST / 64 + 128];
 const FIRST: usize = MAX_RAW_LEN / 8 + 64;
 
@@ -57,14 +58,15 @@ impl<'a> Levels<'a> {
     /// Makes the levels above the mask.
     ///
     /// # Safety
-    /// The mask has `bits` bits, not more than a chunk has bytes, and then zeros up to a multiple of 64 bytes.
+    /// The mask has `bits` bits, not more than a chunk has bytes, and then zeros up to a multiple of 64
+    /// bytes.
     pub(super) unsafe fn raise(&mut self, vectors: impl Vectors, bits: usize) -> Sizes {
         let bytes = level_lens(bits);
         let mut non_zero = [0; LEVELS];
         for level in 0..LEVELS - 1 {
             let (from, to, blocks) = (self.level(level), self.level(level + 1), bytes[level].div_ceil(64));
-            // SAFETY: each block is in the level, which is full of zeros behind its end; the level above has 8 bytes for each,
-            // and 64 bytes behind its own.
+            // SAFETY: each block is in the level, which is full of zeros behind its end; the level above has
+            // 8 bytes for each, and 64 bytes behind its own.
             unsafe {
                 non_zero[level] = vectors.raise_level(from, blocks, to);
                 to.add(8 * blocks).write_bytes(0, 64);
@@ -115,8 +117,8 @@ impl<'a> Levels<'a> {
             self.level(top).add(at).write_bytes(0, 64);
         }
         for level in (0..top).rev() {
-            // SAFETY: the level above was written just now, and ends in zeros. It has a bit for each byte of this one, which has room
-            // for whole blocks.
+            // SAFETY: the level above was written just now, and ends in zeros. It has a bit for each byte of
+            // this one, which has room for whole blocks.
             unsafe {
                 if !self.ends_in_zeros(level + 1, lens[level]) {
                     return None;

@@ -1,7 +1,8 @@
-//! What the vector back-ends share: the way through a chunk, column by column. The loops over values are theirs.
+//! What the vector back-ends share: the way through a chunk, column by column. The loops over values are
+//! theirs.
 //!
-//! Every loop is called once for a column, so that it can be a function of its own with the instructions of its back-end,
-//! while everything here is plain code.
+//! Every loop is called once for a column, so that it can be a function of its own with the instructions of
+//! its back-end, while everything here is plain code.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -29,17 +30,18 @@ use cut::Rests;
 use scratch::{MAX_RAW_LEN, Scratch};
 pub(super) use survey::{RANKED, Ranked};
 
-/// The loops of a back-end. `B` and `E` are the bits of a value and of its exponent, `S` says whether the sign is part of
-/// the symbol, `TOP` is the bytes of a top, `CODE` the bits of a code. Unless `WRITE`, things are only counted.
+/// The loops of a back-end. `B` and `E` are the bits of a value and of its exponent, `S` says whether the
+/// sign is part of the symbol, `TOP` is the bytes of a top, `CODE` the bits of a code. Unless `WRITE`, things
+/// are only counted.
 ///
 /// # Safety
-/// A value of the type proves that the machine has the instructions of its functions. What else each asks of its
-/// caller is said there. All of them may read up to [`scratch::SLACK`] initialised bytes behind what is in a scratch buffer,
-/// and write as many behind what they put in one.
+/// A value of the type proves that the machine has the instructions of its functions. What else each asks of
+/// its caller is said there. All of them may read up to [`scratch::SLACK`] initialised bytes behind what is
+/// in a scratch buffer, and write as many behind what they put in one.
 pub(super) unsafe trait Vectors: Copy {
-    /// Moves those of `count` values together at `kept` that are not zero or, if `REPEATS`, that differ from the one
-    /// before, the first from 0. Writes the mask of them to `bits`, zeros behind it up to a multiple of 64 bytes, and
-    /// returns their number.
+    /// Moves those of `count` values together at `kept` that are not zero or, if `REPEATS`, that differ from
+    /// the one before, the first from 0. Writes the mask of them to `bits`, zeros behind it up to a multiple
+    /// of 64 bytes, and returns their number.
     ///
     /// # Safety
     /// `bits` has room for a bit for each value and 64 bytes; `kept` is in scratch memory, and may be `values`.
@@ -54,8 +56,8 @@ pub(super) unsafe trait Vectors: Copy {
     /// Fills `to` with values: where a bit is set the next of `kept`, elsewhere zero.
     ///
     /// # Safety
-    /// `bits` has a bit for each value and then zeros up to a multiple of 64 bytes; `kept` has the values of the set
-    /// bits, in scratch memory.
+    /// `bits` has a bit for each value and then zeros up to a multiple of 64 bytes; `kept` has the values of
+    /// the set bits, in scratch memory.
     unsafe fn put_zeros_back<const B: u32>(self, bits: *const u8, kept: *const u8, to: &mut [u8]);
 
     /// Fills `to` with values: where a bit is set the next of `kept`, elsewhere the one before, the first 0.
@@ -64,7 +66,8 @@ pub(super) unsafe trait Vectors: Copy {
     /// As for `put_zeros_back`, and in front of `kept` there is a value of 0.
     unsafe fn put_repeats_back<const B: u32>(self, bits: *const u8, kept: *const u8, to: &mut [u8]);
 
-    /// Writes a bit for each byte of `blocks` times 64 bytes, set = not zero, and returns the number of set bits.
+    /// Writes a bit for each byte of `blocks` times 64 bytes, set = not zero, and returns the number of set
+    /// bits.
     ///
     /// # Safety
     /// The bytes are there, and room for the bits.
@@ -76,8 +79,8 @@ pub(super) unsafe trait Vectors: Copy {
     /// `blocks` times 64 bytes and their bits are there; `to` has room for what is kept and 64 bytes.
     unsafe fn put_level(self, bits: *const u8, bytes: *const u8, blocks: usize, to: *mut u8) -> *mut u8;
 
-    /// Fills `blocks` times 64 bytes: where a bit is set the next of `stored`, elsewhere zero. Returns how many
-    /// were taken.
+    /// Fills `blocks` times 64 bytes: where a bit is set the next of `stored`, elsewhere zero. Returns how
+    /// many were taken.
     ///
     /// # Safety
     /// The bits are there, not more of them set than `stored` has bytes; `to` has room for the bytes.
@@ -92,12 +95,12 @@ pub(super) unsafe trait Vectors: Copy {
     /// The commonest symbols by their counts.
     fn rank(self, counts: &[u8]) -> Ranked;
 
-    /// Writes the codes of the first tier and the rests of `count` values to `to`, the symbols of the escapes to `escapes`,
-    /// and returns their number. `tops` are the symbols of the tier as they stand in tops.
+    /// Writes the codes of the first tier and the rests of `count` values to `to`, the symbols of the escapes
+    /// to `escapes`, and returns their number. `tops` are the symbols of the tier as they stand in tops.
     ///
     /// # Safety
-    /// The values are there; `escapes` is scratch memory for as many symbols. If `WRITE`, `to` has room for both columns and 64
-    /// bytes.
+    /// The values are there; `escapes` is scratch memory for as many symbols. If `WRITE`, `to` has room for
+    /// both columns and 64 bytes.
     unsafe fn cut_values<const B: u32, const E: u32, const S: bool, const WRITE: bool>(
         self,
         values: *const u8,
@@ -107,8 +110,8 @@ pub(super) unsafe trait Vectors: Copy {
         to: *mut u8,
     ) -> usize;
 
-    /// Writes the codes of `count` symbols to `to`, moves the symbols of the escapes to the front of `symbols`, and
-    /// returns their number.
+    /// Writes the codes of `count` symbols to `to`, moves the symbols of the escapes to the front of
+    /// `symbols`, and returns their number.
     ///
     /// # Safety
     /// The symbols are in scratch memory. If `WRITE`, `to` has room for the column and 64 bytes.
@@ -148,7 +151,8 @@ pub(super) unsafe trait Vectors: Copy {
     /// Writes the symbols that `count` codes name to `to`, those of the escapes from `escaped`.
     ///
     /// # Safety
-    /// The column is there; `escaped` has the escapes' symbols, in scratch memory; `to` is scratch memory for as many.
+    /// The column is there; `escaped` has the escapes' symbols, in scratch memory; `to` is scratch memory for
+    /// as many.
     unsafe fn take_tier<const TOP: usize, const CODE: usize>(
         self,
         column: *const u8,
@@ -158,10 +162,12 @@ pub(super) unsafe trait Vectors: Copy {
         to: *mut u8,
     );
 
-    /// Writes `count` values to `to`, from the codes of the first tier, the symbols of its escapes and the rests.
+    /// Writes `count` values to `to`, from the codes of the first tier, the symbols of its escapes and the
+    /// rests.
     ///
     /// # Safety
-    /// Codes and rests are there; `escaped` has the escapes' symbols, in scratch memory; `to` has room for the values.
+    /// Codes and rests are there; `escaped` has the escapes' symbols, in scratch memory; `to` has room for
+    /// the values.
     unsafe fn join_values<const B: u32, const E: u32, const S: bool>(
         self,
         codes: *const u8,
@@ -238,7 +244,8 @@ pub(super) fn decode(
     };
     decoded.map_or_else(
         || {
-            // Raw bytes behind the mode, or an error: portable code copies those and finds the right words for this.
+            // Raw bytes behind the mode, or an error: portable code copies those and finds the right words
+            // for this.
             let decoded = portable::decode(element, coded, raw);
             let stored = coded.starts_with(&Mode::STORED) || raw.len() > MAX_RAW_LEN;
             debug_assert!(decoded.is_err() || stored, "portable code takes what this does not");

@@ -1,6 +1,7 @@
 //! Memory that vector code works in, one per thread and kept between chunks.
 //!
-//! On the stack it would have to be probed page by page for every chunk, which takes as long as a tenth of the work.
+//! On the stack it would have to be probed page by page for every chunk, which takes as long as a tenth of
+//! the work.
 
 use std::cell::Cell;
 
@@ -21,7 +22,8 @@ pub(super) struct Scratch {
     pub(super) repeated: Box<[u8]>,
     /// Symbols of escapes, a byte or two each.
     pub(super) symbols: [Box<[u8]>; 2],
-    /// The zero mask and the change mask with their levels, each a bit per byte of a chunk, an eighth of that, and so on.
+    /// The zero mask and the change mask with their levels, each a bit per byte of a chunk, an eighth of
+    /// that, and so on.
     pub(super) masks: [Box<[u8]>; 2],
     pub(super) counts: Box<[u8]>,
 }

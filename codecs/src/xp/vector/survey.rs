@@ -45,7 +45,8 @@ impl<'a> Survey<'a> {
         counts: &'a mut [u8],
     ) -> Self {
         let (width, shift) = (Cut::<B, E, false>::WIDTH, B - 1 - E);
-        // Two tables in turn, so that equal samples in a row do not wait for each other. A large one is enough.
+        // Two tables in turn, so that equal samples in a row do not wait for each other. A large one is
+        // enough.
         let (symbols, tables) = (2usize << E, if E <= 8 { 2 } else { 1 });
         let counts = &mut counts[..tables * symbols];
         counts.fill(0);
@@ -54,7 +55,8 @@ impl<'a> Survey<'a> {
         let stride = sample_stride(count);
         let (mut i, step) = (stride / 2, stride * width);
         let (mut from, mut zeros, mut samples) = (values.wrapping_add(i * width), 0, 0);
-        // SAFETY: a symbol is below `symbols`, the length of a table; a value is read only where its index is below `count`.
+        // SAFETY: a symbol is below `symbols`, the length of a table; a value is read only where its index is
+        // below `count`.
         unsafe {
             while i + stride < count {
                 let (a, b) = (number_at::<B>(from), number_at::<B>(from.wrapping_add(step)));
@@ -137,8 +139,8 @@ pub(in crate::xp) struct Ranked {
 /// Symbols that are ranked: as many as the largest table has.
 pub(in crate::xp) const RANKED: usize = table_len(true);
 
-/// The symbol of a key. Larger keys are commoner, or equally common and lower: the count is above the symbol's
-/// complement.
+/// The symbol of a key. Larger keys are commoner, or equally common and lower: the count is above the
+/// symbol's complement.
 pub(in crate::xp) const fn symbol_of_key(key: u32) -> u16 {
     !(key as u16)
 }
