@@ -107,7 +107,11 @@ impl<'a, const B: usize> Residuals<'a, B> {
     #[inline]
     #[target_feature(enable = "avx2")]
     fn each(&self, tile: &mut Tile, indices: Range<usize>, residuals: impl Fn(usize) -> __m256i) {
+        let words = self.source.words();
         for index in indices.step_by(lanes::<B>()) {
+            // Chunks mostly follow each other: the sample of the next one would wait for memory many times over.
+            // SAFETY: a prefetch of any address is harmless.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(words.as_ptr().wrapping_add(index + words.len()).cast()) };
             store256(&mut tile.0[index / lanes::<B>() % VECTORS], residuals(index));
         }
     }

@@ -63,7 +63,11 @@ impl<'a, const B: usize> Residuals<'a, B> {
     #[inline]
     #[target_feature(enable = "avx512vbmi,avx512vbmi2,gfni")]
     fn each(&self, tile: &mut Tile, indices: std::ops::Range<usize>, differences: impl Fn(usize) -> __m512i) {
+        let words = self.source.words();
         for index in indices.step_by(lanes::<B>()) {
+            // Chunks mostly follow each other: the sample of the next one would wait for memory many times over.
+            // SAFETY: a prefetch of any address is harmless.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(words.as_ptr().wrapping_add(index + words.len()).cast()) };
             tile.set_vector(index / lanes::<B>(), self.transform.residuals(differences(index)));
         }
     }
