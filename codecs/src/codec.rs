@@ -46,6 +46,14 @@ pub trait Codec: Send + Sync {
     /// [`ChunkError`] if `coded` is no code of `raw.len()` bytes. `raw` then holds anything.
     fn decode_chunk(&self, element: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError>;
 
+    /// Whether this codec writes to memory at a pace that memory keeps up with.
+    ///
+    /// The output of the others is collected in a cache, where a buffer is far larger than that, and streamed
+    /// past it.
+    fn writes_steadily(&self) -> bool {
+        false
+    }
+
     /// As [`encode_chunk`](Codec::encode_chunk), for a chunk that starts `offset` bytes into its buffer:
     /// some codecs know more of one place than of another.
     fn encode_chunk_at(&self, _offset: u64, element: Element, raw: &[u8], coded: &mut [u8]) -> usize {

@@ -120,6 +120,10 @@ impl Codec for Bpc {
         }
     }
 
+    fn writes_steadily(&self) -> bool {
+        true
+    }
+
     fn decode_chunk(&self, _: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
         let sections = portable::sections(coded, raw.len())?;
         match self.cpu {

@@ -14,7 +14,7 @@ mod stream;
 mod x86;
 
 pub use isa::{Isa, UnknownIsa};
-pub(crate) use stream::{Streamer, prefetch};
+pub(crate) use stream::{Streamer, prefetch, prefetch_line};
 #[cfg(target_arch = "x86_64")]
 pub use x86::{Avx2, Avx512};
 #[cfg(target_arch = "x86_64")]

@@ -65,6 +65,10 @@ impl Codec for Deflate {
         64
     }
 
+    fn writes_steadily(&self) -> bool {
+        true
+    }
+
     fn decode_chunk(&self, _: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
         let flags = inflate_flags::TINFL_FLAG_PARSE_ZLIB_HEADER
             | inflate_flags::TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;

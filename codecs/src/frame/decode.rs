@@ -40,6 +40,17 @@ impl Chunk<'_> {
     pub fn is_raw(&self) -> bool {
         self.stored.len() / UNIT == self.raw_len.div_ceil(UNIT)
     }
+
+    /// Compares the checksum of `raw` with that of the table.
+    fn check(&self, raw: &[u8]) -> Result<(), FrameError> {
+        match self.checksum {
+            Some(stored) if stored != crc32c(raw) => {
+                let (chunk, offset) = (self.index, self.offset as u64);
+                Err(FrameError::Checksum { chunk, offset, stored, computed: crc32c(raw) })
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl<'a> Frame<'a> {
@@ -184,26 +195,31 @@ impl<'a> Frame<'a> {
     /// If `raw` has not the chunk's raw length.
     pub fn decode_chunk(&self, chunk: &Chunk<'_>, raw: &mut [u8]) -> Result<(), FrameError> {
         assert_eq!(raw.len(), chunk.raw_len, "destination of chunk {}", chunk.index);
-        let (index, offset) = (chunk.index, chunk.offset as u64);
         if chunk.is_raw() {
-            let (content, padding) = chunk.stored.split_at(raw.len());
-            if let Some(i) = padding.iter().position(|&b| b != 0) {
-                let offset = offset + (raw.len() + i) as u64;
-                return Err(FrameError::Reserved { offset, got: padding[i] });
-            }
-            raw.copy_from_slice(content);
-        } else {
-            let place = index as u64 * self.header.chunk_size.bytes() as u64;
-            self.codec()?
-                .decode_chunk_at(place, self.header.element, chunk.stored, raw)
-                .map_err(|source| FrameError::Chunk { chunk: index, offset, source })?;
+            raw.copy_from_slice(self.raw_content(chunk)?);
+            return Ok(());
         }
-        match chunk.checksum {
-            Some(stored) if stored != crc32c(raw) => {
-                Err(FrameError::Checksum { chunk: index, offset, stored, computed: crc32c(raw) })
-            }
-            _ => Ok(()),
+        let place = chunk.index as u64 * self.header.chunk_size.bytes() as u64;
+        self.codec()?.decode_chunk_at(place, self.header.element, chunk.stored, raw).map_err(|source| {
+            FrameError::Chunk { chunk: chunk.index, offset: chunk.offset as u64, source }
+        })?;
+        chunk.check(raw)
+    }
+
+    /// The raw bytes of a chunk that is stored raw.
+    pub(super) fn raw_content(&self, chunk: &Chunk<'a>) -> Result<&'a [u8], FrameError> {
+        let (content, padding) = chunk.stored.split_at(chunk.raw_len);
+        if let Some(i) = padding.iter().position(|&b| b != 0) {
+            let offset = (chunk.offset + content.len() + i) as u64;
+            return Err(FrameError::Reserved { offset, got: padding[i] });
         }
+        chunk.check(content)?;
+        Ok(content)
+    }
+
+    /// Whether the codec's output is better written straight to memory, however much there is.
+    pub(super) fn writes_steadily(&self) -> bool {
+        self.codec().is_ok_and(Codec::writes_steadily)
     }
 
     fn codec(&self) -> Result<&dyn Codec, FrameError> {

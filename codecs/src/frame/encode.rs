@@ -2,7 +2,6 @@
 
 use super::write::{Plan, Writer};
 use super::{ChunkSize, FrameError, HEADER_LEN, UNIT, table_len};
-use crate::cpu::Streamer;
 use crate::{Codec, Element};
 
 /// How a frame is laid out.
@@ -63,7 +62,7 @@ pub fn encode_into(
     let plan = Plan::new(codec, element, raw, options)?;
     let room = max_frame_len(raw.len(), options);
     frame.clear();
-    if Streamer::for_len(raw.len()).streams() {
+    if plan.streamer().streams() {
         frame.resize(room, 0);
         let len = encode_plan(&plan, frame, progress)?;
         frame.truncate(len);

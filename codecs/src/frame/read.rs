@@ -6,8 +6,8 @@ use std::slice::ChunksMut;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::{Frame, FrameError};
-use crate::cpu::{Streamer, prefetch};
+use super::{Chunk, Frame, FrameError};
+use crate::cpu::Streamer;
 
 /// A buffer on its way from its frame. Any number of threads may [`work`](Self::work) on it at once.
 pub(super) struct Reader<'a> {
@@ -37,7 +37,8 @@ impl<'a> Reader<'a> {
 
     /// Takes chunks until none is left or one is damaged.
     pub(super) fn work(&self) {
-        let streamer = Streamer::for_len(self.raw_len);
+        let streamer =
+            if self.frame.writes_steadily() { Streamer::plain() } else { Streamer::for_len(self.raw_len) };
         let mut stage = Vec::new();
         if streamer.streams() {
             stage.resize(self.frame.header().chunk_size.bytes(), 0);
@@ -45,12 +46,8 @@ impl<'a> Reader<'a> {
         while !self.failed.load(Ordering::Relaxed) {
             let Some((index, out)) = self.next() else { return };
             let chunk = self.frame.chunk(index);
-            if streamer.streams() && index + 1 < self.frame.header().chunks() {
-                prefetch(self.frame.chunk(index + 1).stored);
-            }
-            let result = if streamer.streams() && !chunk.is_raw() {
-                let stage = &mut stage[..out.len()];
-                self.frame.decode_chunk(&chunk, stage).map(|()| streamer.copy(out, stage))
+            let result = if streamer.streams() {
+                self.stream(&streamer, &chunk, &mut stage, out)
             } else {
                 self.frame.decode_chunk(&chunk, out)
             };
@@ -58,6 +55,30 @@ impl<'a> Reader<'a> {
                 self.fail(index, error);
             }
         }
+    }
+
+    /// Decodes a chunk aside and streams it to `out`.
+    fn stream(
+        &self,
+        streamer: &Streamer,
+        chunk: &Chunk<'_>,
+        stage: &mut [u8],
+        out: &mut [u8],
+    ) -> Result<(), FrameError> {
+        let next = if chunk.index + 1 < self.frame.header().chunks() {
+            self.frame.chunk(chunk.index + 1).stored
+        } else {
+            &[]
+        };
+        let content = if chunk.is_raw() {
+            self.frame.raw_content(chunk)?
+        } else {
+            let stage = &mut stage[..out.len()];
+            self.frame.decode_chunk(chunk, stage)?;
+            stage
+        };
+        streamer.copy(out, content, next);
+        Ok(())
     }
 
     /// The outcome, once all work is done.

@@ -98,6 +98,14 @@ impl<'a> Plan<'a> {
         self.coder.codec().map(|codec| codec.chunk_len_at(offset, self.header.element, raw))
     }
 
+    /// How the codes get to their places.
+    pub(super) fn streamer(&self) -> Streamer {
+        match self.coder.codec() {
+            Some(codec) if codec.writes_steadily() => Streamer::plain(),
+            _ => Streamer::for_len(self.raw.len()),
+        }
+    }
+
     /// Where the first chunk starts, in bytes.
     pub(super) fn chunks_offset(&self) -> usize {
         self.header.table_end() + self.codebook.len()
@@ -200,7 +208,7 @@ impl<'a> Writer<'a> {
         header.copy_from_slice(&plan.header.to_bytes());
         let used = plan.header.chunks() * plan.header.entry_len();
         table[used..].fill(0);
-        let streams = Streamer::for_len(plan.raw.len()).streams();
+        let streams = plan.streamer().streams();
         let batch_len = if streams { STREAMED_BATCH_LEN } else { BATCH_LEN };
         Ok(Self {
             plan,
@@ -278,8 +286,15 @@ impl<'a> Writer<'a> {
         }
         drop(unwritten);
         self.pass_turn(batch);
-        Streamer::for_len(self.plan.raw.len()).copy(place, &stage.bytes[..stage.len]);
+        self.plan.streamer().copy(place, &stage.bytes[..stage.len], self.next_raw());
         true
+    }
+
+    /// What the next batch reads, if no other thread takes it.
+    fn next_raw(&self) -> &[u8] {
+        let start = self.next.load(Ordering::Relaxed).saturating_mul(self.batch_len);
+        let rest = self.plan.raw.get(start..).unwrap_or_default();
+        &rest[..rest.len().min(self.batch_len)]
     }
 
     /// Batches take about the same time and started in order, so the wait is short, unless the thread ahead

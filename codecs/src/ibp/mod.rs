@@ -105,6 +105,10 @@ impl Codec for Ibp {
         self.chunk_len_at(0, element, raw)
     }
 
+    fn writes_steadily(&self) -> bool {
+        true
+    }
+
     fn decode_chunk(&self, element: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
         self.decode_chunk_at(0, element, coded, raw)
     }

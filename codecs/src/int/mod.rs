@@ -130,6 +130,10 @@ impl Codec for Int {
         8 + element.width_bytes()
     }
 
+    fn writes_steadily(&self) -> bool {
+        true
+    }
+
     fn decode_chunk(&self, element: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
         match element.width_bytes() {
             1 => self.decode::<1>(coded, raw),

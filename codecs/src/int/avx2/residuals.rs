@@ -13,7 +13,7 @@ use super::super::word::word_bytes;
 use super::planes::Block;
 use super::transform::{reversed, rotated_right};
 use super::vector::{Words, add, lanes, splat, sub, zigzag};
-use crate::cpu::{load256, store256};
+use crate::cpu::{load256, prefetch_line, store256};
 
 /// Vectors in a tile: 2 KiB, which stay in the first-level cache.
 const VECTORS: usize = 64;
@@ -110,8 +110,7 @@ impl<'a, const B: usize> Residuals<'a, B> {
         let words = self.source.words();
         for index in indices.step_by(lanes::<B>()) {
             // Chunks mostly follow each other: the sample of the next one would wait for memory many times over.
-            // SAFETY: a prefetch of any address is harmless.
-            unsafe { _mm_prefetch::<_MM_HINT_T1>(words.as_ptr().wrapping_add(index + words.len()).cast()) };
+            prefetch_line(words.as_ptr().wrapping_add(index + words.len()).cast());
             store256(&mut tile.0[index / lanes::<B>() % VECTORS], residuals(index));
         }
     }

@@ -11,6 +11,7 @@ use super::super::word::word_bytes;
 use super::tile::Tile;
 use super::transform::Forward;
 use super::vector::{Words, add, lanes, sub};
+use crate::cpu::prefetch_line;
 
 /// Makes residuals of the words of a chunk.
 pub(super) struct Residuals<'a, const B: usize> {
@@ -66,8 +67,7 @@ impl<'a, const B: usize> Residuals<'a, B> {
         let words = self.source.words();
         for index in indices.step_by(lanes::<B>()) {
             // Chunks mostly follow each other: the sample of the next one would wait for memory many times over.
-            // SAFETY: a prefetch of any address is harmless.
-            unsafe { _mm_prefetch::<_MM_HINT_T1>(words.as_ptr().wrapping_add(index + words.len()).cast()) };
+            prefetch_line(words.as_ptr().wrapping_add(index + words.len()).cast());
             tile.set_vector(index / lanes::<B>(), self.transform.residuals(differences(index)));
         }
     }
