@@ -8,8 +8,8 @@ use std::arch::x86_64::*;
 use super::super::BLOCK;
 use super::super::layout::{Form, Sections, plane};
 use super::patches::patched;
-use super::planes::{unit_words, words_of};
-use super::sums::add_before;
+use super::planes::{short_longs_of, unit_words, words_of};
+use super::sums::{add_before, add_before_twice};
 use super::transform::Backward;
 use super::vector::{add, lanes, splat};
 use crate::cpu::{array_mut, load512_partial, store512, store512_partial};
@@ -24,12 +24,10 @@ pub(super) fn decode<const B: usize>(sections: &Sections<'_>, raw: &mut [u8]) {
     let [a, b] = header.lags;
     let (short, long) = (a.min(b), a.max(b));
     unpack(sections, if long == 0 { header.base } else { 0 }, words);
-    // Differences of differences: those before the first are zero, since the words there are all the same.
-    if short > 0 {
-        add_before(words, long, 0);
-    }
-    if long > 0 {
-        add_before(words, if short > 0 { short } else { long }, header.base);
+    match (short, long) {
+        (0, 0) => {}
+        (0, lag) => add_before(words, lag, header.base),
+        _ => add_before_twice(words, short, long, header.base),
     }
 }
 
@@ -77,7 +75,11 @@ impl<'a> Stored<'a> {
         }
         let form = Form::of_code::<B>(code);
         let (dense, marks) = self.take_planes(form);
-        let words = words_of::<B>(load_planes::<B>(dense));
+        let words = if B == 8 && dense.len() <= 4 * 32 {
+            short_longs_of(load_planes::<4>(dense))
+        } else {
+            words_of::<B>(load_planes::<B>(dense))
+        };
         let Form::Patched(patch_len) = form else { return words };
         let patches = self.take_patches(marks.count_ones() as usize * patch_len as usize);
         patched::<B>(words, marks, self.low_bits, patch_len, patches)

@@ -63,6 +63,19 @@ fn planes_of_longs(words: [__m512i; 4]) -> [__m512i; 4] {
     ]
 }
 
+/// The words of a block whose longest has 32 bits, from half the planes.
+#[inline]
+#[target_feature(enable = "avx512vbmi,gfni")]
+pub(super) fn short_longs_of(planes: [__m512i; 4]) -> [__m512i; 4] {
+    let [low, high, ..] = words_of::<4>(planes);
+    [
+        _mm512_cvtepu32_epi64(_mm512_castsi512_si256(low)),
+        _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64::<1>(low)),
+        _mm512_cvtepu32_epi64(_mm512_castsi512_si256(high)),
+        _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64::<1>(high)),
+    ]
+}
+
 /// The inverse of [`planes_of`].
 #[inline]
 #[target_feature(enable = "avx512vbmi,gfni")]

@@ -8,20 +8,37 @@ use std::arch::x86_64::*;
 use super::vector::{add, lane_numbers, lanes, min, permuted, permuted2, shift_index, splat, sub};
 use crate::cpu::{load512_partial, store512_partial};
 
-/// Adds to each word the word `lag` before it, which has been changed itself; `before` lies before the first.
+/// Turns differences to words: adds to each the word `lag` before it, which has been changed itself; `base` lies
+/// before the first.
 #[target_feature(enable = "avx512vbmi,avx512vbmi2,avx512dq,avx512vl,bmi2")]
-pub(super) fn add_before<const B: usize>(words: &mut [[u8; B]], lag: usize, before: u64) {
-    let before = splat::<B>(before);
+pub(super) fn add_before<const B: usize>(words: &mut [[u8; B]], lag: usize, base: u64) {
+    let base = splat::<B>(base);
     match lag / lanes::<B>() {
         0 => {
-            let mut scan = Scan::<B>::new(lag, before);
+            let mut scan = Scan::<B>::new(lag, base);
             each_vector(words, |_, differences| scan.next(differences));
         }
-        1 => add_near::<B, 2>(words, lag, before),
-        2 => add_near::<B, 3>(words, lag, before),
-        3 => add_near::<B, 4>(words, lag, before),
-        4 => add_near::<B, 5>(words, lag, before),
-        _ => each_vector(words, |done, differences| add::<B>(differences, done.before(lag, before))),
+        1 => add_near::<B, 2>(words, lag, base),
+        2 => add_near::<B, 3>(words, lag, base),
+        3 => add_near::<B, 4>(words, lag, base),
+        4 => add_near::<B, 5>(words, lag, base),
+        _ => each_vector(words, |done, differences| add::<B>(differences, done.before(lag, base))),
+    }
+}
+
+/// Turns differences of differences to words: [`add_before`] for the lag `long`, then for `short`.
+///
+/// The differences before the first are zero, since the words there are all the same.
+#[target_feature(enable = "avx512vbmi,avx512vbmi2,avx512dq,avx512vl,bmi2")]
+pub(super) fn add_before_twice<const B: usize>(words: &mut [[u8; B]], short: usize, long: usize, base: u64) {
+    if B == 8 && long < lanes::<B>() {
+        // The few steps of both have room in the registers, and do not wait for each other.
+        let mut scans = [Scan::<B>::new(long, splat::<B>(0)), Scan::<B>::new(short, splat::<B>(base))];
+        let [first, second] = &mut scans;
+        each_vector(words, |_, differences| second.next(first.next(differences)));
+    } else {
+        add_before(words, long, 0);
+        add_before(words, short, base);
     }
 }
 
@@ -30,9 +47,9 @@ pub(super) fn add_before<const B: usize>(words: &mut [[u8; B]], lag: usize, befo
 /// The last `RECENT` vectors stay in registers: a load across two that have not reached the cache would wait.
 #[inline]
 #[target_feature(enable = "avx512vbmi,avx512vbmi2,bmi2")]
-fn add_near<const B: usize, const RECENT: usize>(words: &mut [[u8; B]], lag: usize, before: __m512i) {
+fn add_near<const B: usize, const RECENT: usize>(words: &mut [[u8; B]], lag: usize, base: __m512i) {
     let index = shift_index::<B>(lag % lanes::<B>());
-    let mut recent = [before; 5];
+    let mut recent = [base; 5];
     each_vector(words, |_, differences| {
         let reached = permuted2::<B>(recent[5 - RECENT], index, recent[6 - RECENT]);
         let words = add::<B>(differences, reached);
@@ -99,6 +116,8 @@ struct Scan<const B: usize> {
     /// For each lane, the lane of the vector before that lies a multiple of the lag before it.
     carry_index: __m512i,
     carry: __m512i,
+    /// Whether a vector is a multiple of the lag.
+    periodic: bool,
 }
 
 impl<const B: usize> Scan<B> {
@@ -122,7 +141,7 @@ impl<const B: usize> Scan<B> {
             rest = min::<B>(rest, sub::<B>(rest, splat::<B>(distance as u64)));
         }
         let carry_index = add::<B>(rest, splat::<B>((lanes - lag) as u64));
-        Self { steps, used, carry_index, carry: before }
+        Self { steps, used, carry_index, carry: before, periodic: lanes.is_multiple_of(lag) }
     }
 
     /// The words of the next differences.
@@ -138,7 +157,13 @@ impl<const B: usize> Scan<B> {
             }
         }
         let words = add::<B>(sums, self.carry);
-        self.carry = permuted::<B>(u64::MAX, self.carry_index, words);
+        self.carry = if B == 8 && self.periodic {
+            // The carry is its own permutation: only one addition has to wait for the vector before. Where a vector
+            // takes more steps than these, they take longer than the wait.
+            add::<B>(self.carry, permuted::<B>(u64::MAX, self.carry_index, sums))
+        } else {
+            permuted::<B>(u64::MAX, self.carry_index, words)
+        };
         words
     }
 }
