@@ -96,6 +96,34 @@ fn no_thread_and_too_many_are_refused() {
     }
 }
 
+#[test]
+fn damaged_raw_chunks_of_large_frames_are_named() {
+    let mut random = Random(31);
+    // Four chunks of zeros, raw ones, and a last one of 1000 bytes with 8 of padding behind it.
+    let mut raw = vec![0; 64 << 10];
+    raw.extend((0..(8 << 20) / 8 + 125).flat_map(|_| random.next().to_le_bytes()));
+    let options = Options { chunk_size: ChunkSize::for_len(raw.len()), checksum: true };
+    let frame = frame::encode(codec_of(Algorithm::Zvc), Element::U8, &raw, options).unwrap();
+    let parsed = Frame::parse(&frame).unwrap();
+    let last = parsed.header().chunks() - 1;
+    assert_eq!(parsed.chunk(last).raw_len, 1000);
+    for chunk in [4, 77, last].map(|index| parsed.chunk(index)) {
+        assert!(chunk.is_raw(), "chunk {}", chunk.index);
+        let mut damaged = frame.clone();
+        damaged[chunk.offset + 999] ^= 1;
+        let error = Frame::parse(&damaged).unwrap().decode_into(&mut raw.clone()).unwrap_err();
+        assert!(
+            matches!(error, FrameError::Checksum { chunk: index, offset, .. }
+                if index == chunk.index && offset == chunk.offset as u64),
+            "{error}"
+        );
+    }
+    let mut damaged = frame.clone();
+    *damaged.last_mut().unwrap() = 7;
+    let error = Frame::parse(&damaged).unwrap().decode_into(&mut raw.clone()).unwrap_err();
+    assert_eq!(error, FrameError::Reserved { offset: frame.len() as u64 - 1, got: 7 });
+}
+
 /// Panics at the chunk that starts with a certain byte.
 struct Fragile;
 
