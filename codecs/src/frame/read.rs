@@ -1,11 +1,12 @@
-//! The work of reading a frame, for one thread or several: chunks are taken in order, each decoded in place or,
-//! in large buffers, aside and then streamed past the caches.
+//! The work of reading a frame, for one thread or several: batches of chunks are taken in order, each chunk
+//! decoded in place or, in large buffers, aside and then streamed past the caches.
 
 use std::iter::Enumerate;
 use std::slice::ChunksMut;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use super::write::LARGE_BATCH_LEN;
 use super::{Chunk, Frame, FrameError};
 use crate::cpu::Streamer;
 
@@ -13,7 +14,9 @@ use crate::cpu::Streamer;
 pub(super) struct Reader<'a> {
     frame: &'a Frame<'a>,
     raw_len: usize,
-    /// What no thread has taken yet.
+    /// Chunks in a batch.
+    batch: usize,
+    /// The batches that no thread has taken yet.
     left: Mutex<Enumerate<ChunksMut<'a, u8>>>,
     failed: AtomicBool,
     /// The first damaged chunk, with what is wrong with it.
@@ -26,33 +29,37 @@ impl<'a> Reader<'a> {
         if destination != raw_len {
             return Err(FrameError::Destination { raw_len, destination });
         }
+        let chunk_len = frame.header().chunk_size.bytes();
+        let batch = if Streamer::for_len(raw.len()).streams() { LARGE_BATCH_LEN / chunk_len } else { 1 };
         Ok(Self {
             frame,
             raw_len: raw.len(),
-            left: Mutex::new(raw.chunks_mut(frame.header().chunk_size.bytes()).enumerate()),
+            batch,
+            left: Mutex::new(raw.chunks_mut(batch * chunk_len).enumerate()),
             failed: AtomicBool::new(false),
             error: Mutex::new(None),
         })
     }
 
-    /// Takes chunks until none is left or one is damaged.
+    /// Takes batches until none is left or a chunk is damaged.
     pub(super) fn work(&self) {
+        let chunk_len = self.frame.header().chunk_size.bytes();
         let streamer =
             if self.frame.writes_steadily() { Streamer::plain() } else { Streamer::for_len(self.raw_len) };
-        let mut stage = Vec::new();
-        if streamer.streams() {
-            stage.resize(self.frame.header().chunk_size.bytes(), 0);
-        }
+        let mut stage = vec![0; if streamer.streams() { chunk_len } else { 0 }];
         while !self.failed.load(Ordering::Relaxed) {
-            let Some((index, out)) = self.next() else { return };
-            let chunk = self.frame.chunk(index);
-            let result = if streamer.streams() {
-                self.stream(&streamer, &chunk, &mut stage, out)
-            } else {
-                self.frame.decode_chunk(&chunk, out)
-            };
-            if let Err(error) = result {
-                self.fail(index, error);
+            let Some((batch, out)) = self.next() else { return };
+            for (index, out) in out.chunks_mut(chunk_len).enumerate() {
+                let chunk = self.frame.chunk(batch * self.batch + index);
+                let result = if streamer.streams() {
+                    self.stream(&streamer, &chunk, &mut stage, out)
+                } else {
+                    self.frame.decode_chunk(&chunk, out)
+                };
+                if let Err(error) = result {
+                    self.fail(chunk.index, error);
+                    return;
+                }
             }
         }
     }
@@ -93,8 +100,8 @@ impl<'a> Reader<'a> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).next()
     }
 
-    /// Chunks are taken in order, so every chunk before the first damaged one gets its turn: which error is
-    /// kept does not depend on the threads.
+    /// Batches are taken in order and each is decoded to its first error, so every chunk before the first
+    /// damaged one gets its turn: which error is kept does not depend on the threads.
     fn fail(&self, index: usize, error: FrameError) {
         self.failed.store(true, Ordering::Relaxed);
         let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);

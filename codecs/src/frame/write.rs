@@ -2,7 +2,7 @@
 //!
 //! Chunks are taken in batches, in order. Where a batch goes is known once the one before it has its length;
 //! until then its codes wait on a stage that fits a core's cache. A thread whose turn it is already, as with a
-//! single thread always, writes in place. Large frames are always staged, and streamed past the caches.
+//! single thread always, writes in place; but large frames are streamed past the caches, and staged for that.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,8 +13,8 @@ use crate::{Codec, Element};
 
 /// Raw bytes of a batch: small, so that several threads share a small buffer evenly.
 pub(super) const BATCH_LEN: usize = 32 << 10;
-/// Raw bytes of a batch that is streamed: large, for few partial lines.
-const STREAMED_BATCH_LEN: usize = 128 << 10;
+/// Raw bytes of a batch of a large buffer: long, so that threads keep out of each other's lines and pages.
+pub(super) const LARGE_BATCH_LEN: usize = 128 << 10;
 
 /// How often a thread looks for its turn before it sleeps: some ten microseconds.
 const SPINS: usize = 2000;
@@ -98,12 +98,14 @@ impl<'a> Plan<'a> {
         self.coder.codec().map(|codec| codec.chunk_len_at(offset, self.header.element, raw))
     }
 
-    /// How the codes get to their places.
+    /// How codes get to their places that were written aside.
     pub(super) fn streamer(&self) -> Streamer {
-        match self.coder.codec() {
-            Some(codec) if codec.writes_steadily() => Streamer::plain(),
-            _ => Streamer::for_len(self.raw.len()),
-        }
+        Streamer::for_len(self.raw.len())
+    }
+
+    /// Whether codes are written where they belong, if their place is known.
+    fn writes_in_place(&self) -> bool {
+        !self.streamer().streams() || self.coder.codec().is_some_and(Codec::writes_steadily)
     }
 
     /// Where the first chunk starts, in bytes.
@@ -177,7 +179,7 @@ pub(super) struct Writer<'a> {
     plan: &'a Plan<'a>,
     progress: &'a (dyn Fn(u64) + Sync),
     batch_len: usize,
-    streams: bool,
+    in_place: bool,
     /// The next batch that nobody works on.
     next: AtomicUsize,
     /// The batch that may take its place now.
@@ -208,13 +210,12 @@ impl<'a> Writer<'a> {
         header.copy_from_slice(&plan.header.to_bytes());
         let used = plan.header.chunks() * plan.header.entry_len();
         table[used..].fill(0);
-        let streams = plan.streamer().streams();
-        let batch_len = if streams { STREAMED_BATCH_LEN } else { BATCH_LEN };
+        let batch_len = if plan.streamer().streams() { LARGE_BATCH_LEN } else { BATCH_LEN };
         Ok(Self {
             plan,
             progress,
             batch_len: batch_len.max(plan.header.chunk_size.bytes()),
-            streams,
+            in_place: plan.writes_in_place(),
             next: AtomicUsize::new(0),
             turn: AtomicUsize::new(0),
             done: AtomicU64::new(0),
@@ -234,7 +235,7 @@ impl<'a> Writer<'a> {
             let start = batch.saturating_mul(self.batch_len);
             let Some(rest) = self.plan.raw.get(start..).filter(|rest| !rest.is_empty()) else { return };
             let raw = &rest[..rest.len().min(self.batch_len)];
-            if !self.streams && self.turn.load(Ordering::SeqCst) == batch {
+            if self.in_place && self.turn.load(Ordering::SeqCst) == batch {
                 self.write_in_place(start, raw);
                 self.pass_turn(batch);
             } else if !self.write_staged(batch, start, raw, &mut stage) {
