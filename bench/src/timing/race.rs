@@ -6,6 +6,9 @@ use std::time::Duration;
 /// far less than the time for which a busy system leaves a thread alone.
 const SAMPLE: Duration = Duration::from_micros(100);
 
+/// A first call that took as long is a sample; of shorter ones, part is the cost of being the first.
+const LONG: Duration = Duration::from_millis(5);
+
 /// The best time of one call of each of `operations`, over rounds in which each has its turn, so that all see
 /// the same machine.
 ///
@@ -19,11 +22,16 @@ pub(crate) fn race<O: Copy, E>(
     let mut entrants = Vec::with_capacity(operations.len());
     let mut spent = Duration::ZERO;
     for &operation in operations {
-        let once = time(operation, 1)?;
-        spent += once;
-        // A first call that is long enough is a sample already: slow codecs on large buffers get no other.
-        let best = (once >= SAMPLE).then_some(once);
-        entrants.push(Entrant { operation, calls: if best.is_some() { 1 } else { calls_for(once) }, best });
+        let first = time(operation, 1)?;
+        spent += first;
+        if first >= LONG {
+            // Slow codecs on large buffers may get no other.
+            entrants.push(Entrant { operation, calls: 1, best: Some(first) });
+        } else {
+            let second = time(operation, 1)?;
+            spent += second;
+            entrants.push(Entrant { operation, calls: calls_for(second), best: None });
+        }
     }
     let mut round = spent;
     while entrants.iter().any(|entrant| entrant.best.is_none()) || spent + round <= budget {
@@ -73,18 +81,18 @@ mod tests {
     #[test]
     fn the_best_of_interleaved_rounds_counts() {
         let mut log = Vec::new();
-        // Operation 1 gets faster by the call: 5, 4, … ms.
-        let mut second = 6000;
-        let best = race(&[0, 1], micros(17_000), |operation, calls| {
+        // Operation 1 gets faster by the call: 9, 8, … ms.
+        let mut second = 10_000;
+        let best = race(&[0, 1], micros(33_000), |operation, calls| {
             log.push((operation, calls));
             if operation == 0 {
-                return Ok::<_, Infallible>(micros(2000));
+                return Ok::<_, Infallible>(micros(6000));
             }
             second -= 1000;
             Ok(micros(second))
         });
-        assert_eq!(best, Ok(vec![micros(2000), micros(4000)]));
-        // 7 and 6 ms are 13; another 6 would be over 17.
+        assert_eq!(best, Ok(vec![micros(6000), micros(8000)]));
+        // 15 and 14 ms are 29; another 14 would be over 33.
         assert_eq!(log, [(0, 1), (1, 1), (0, 1), (1, 1)]);
     }
 
@@ -96,8 +104,19 @@ mod tests {
             Ok::<_, Infallible>(micros(30) * calls as u32)
         });
         assert_eq!(best, Ok(vec![micros(30)]));
-        // 100 / 30 rounded up; one call to warm up before.
-        assert_eq!(log, [1, 1, 4]);
+        // Two to see how long one takes; 100 / 30 rounded up, and one call to warm up before.
+        assert_eq!(log, [1, 1, 1, 4]);
+    }
+
+    #[test]
+    fn a_slow_first_call_does_not_keep_short_ones_apart() {
+        let mut log = Vec::new();
+        let best = race(&[()], Duration::ZERO, |(), calls| {
+            log.push(calls);
+            Ok::<_, Infallible>(if log.len() == 1 { micros(900) } else { micros(60) * calls as u32 })
+        });
+        assert_eq!(best, Ok(vec![micros(60)]));
+        assert_eq!(log, [1, 1, 1, 2]);
     }
 
     #[test]
