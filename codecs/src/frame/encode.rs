@@ -1,6 +1,7 @@
 //! Writing frames.
 
-use super::write::{Plan, Writer};
+use super::plan::Plan;
+use super::write::Writer;
 use super::{ChunkSize, FrameError, HEADER_LEN, UNIT, table_len};
 use crate::{Codec, Element};
 

@@ -1,6 +1,6 @@
 //! How long a frame would be, without writing it.
 
-use super::write::Plan;
+use super::plan::Plan;
 use super::{Options, UNIT};
 use crate::cpu::prefetch;
 use crate::line::LINE_LEN;

@@ -15,6 +15,7 @@ mod encode;
 mod error;
 mod estimate;
 mod header;
+mod plan;
 mod read;
 mod workers;
 mod write;

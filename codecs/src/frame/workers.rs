@@ -1,8 +1,9 @@
 //! Several threads on one frame.
 
 use super::crew::Crew;
+use super::plan::Plan;
 use super::read::Reader;
-use super::write::{BATCH_LEN, Plan, Writer};
+use super::write::{BATCH_LEN, Writer};
 use super::{Frame, FrameError, Options};
 use crate::{Codec, Element};
 
