@@ -124,6 +124,15 @@ pub(super) fn load(bytes: &[u8], at: usize) -> u64 {
     )
 }
 
+/// The participation bits from granule `first` on, at least 25 or all that are left.
+#[inline]
+pub(super) fn marks_at(participation: &[u8], first: usize) -> u64 {
+    let left = participation.get(first / 8..).unwrap_or_default();
+    let marks =
+        left.first_chunk().map_or_else(|| load(left, 0), |&front| u64::from(u32::from_le_bytes(front)));
+    marks >> (first % 8)
+}
+
 /// The low `count` bits set, at most 64.
 pub(super) const fn ones(count: u32) -> u64 {
     u64::MAX.unbounded_shr(64 - count)

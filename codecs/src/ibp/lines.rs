@@ -7,7 +7,7 @@ const OVERHANG: usize = 64;
 
 /// Tables of one length, each of which goes on from its start behind its end, and starts on a cache line: a vector
 /// across two lines takes twice as long to read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Lines {
     bytes: Vec<u8>,
     /// Where the first table starts.

@@ -1,9 +1,9 @@
 //! Packing single tensors, and what tensors and chunks share.
 
 #[cfg(target_arch = "x86_64")]
+use super::avx2;
+#[cfg(target_arch = "x86_64")]
 use super::avx512;
-use std::sync::Arc;
-
 use super::bits::{Sink, Source};
 use super::codebook::Codebook;
 use super::plan::Plan;
@@ -26,7 +26,7 @@ use crate::chunk::{ChunkError, SectionReader};
 pub struct Packer {
     cpu: Cpu,
     codebook: Codebook,
-    plans: Arc<[Plan]>,
+    plans: Vec<Plan>,
 }
 
 /// How a tensor is stored. It stands beside the tensor, not in it.
@@ -54,13 +54,14 @@ impl Packer {
     /// A packer for the tensors that `codebook` was fitted to.
     #[must_use]
     pub fn on(cpu: Cpu, codebook: Codebook) -> Self {
-        let plans = codebook.clusters().iter().map(|invariants| Plan::new(codebook.granule(), invariants));
-        Self { cpu, plans: plans.collect(), codebook }
+        let clusters = codebook.clusters().iter();
+        let plans = clusters.map(|invariants| Plan::new(cpu, codebook.granule(), invariants)).collect();
+        Self { cpu, codebook, plans }
     }
 
     /// The same packer on another instruction set.
     pub(super) fn on_other(&self, cpu: Cpu) -> Self {
-        Self { cpu, codebook: self.codebook.clone(), plans: Arc::clone(&self.plans) }
+        Self::on(cpu, self.codebook.clone())
     }
 
     /// What it packs with.
@@ -237,7 +238,7 @@ impl Packer {
         match self.cpu {
             Cpu::Portable => portable::encode(plan, phase, granules, sink),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) => portable::encode(plan, phase, granules, sink),
+            Cpu::Avx2(cpu) => avx2::encode(cpu, plan, phase, granules, sink),
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(cpu) => avx512::encode(cpu, plan, phase, granules, sink),
         }
@@ -248,7 +249,7 @@ impl Packer {
         match self.cpu {
             Cpu::Portable => portable::saved_by(plan, phase, granules),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) => portable::saved_by(plan, phase, granules),
+            Cpu::Avx2(cpu) => avx2::saved_by(cpu, plan, phase, granules),
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(cpu) => avx512::saved_by(cpu, plan, phase, granules),
         }
@@ -266,7 +267,7 @@ impl Packer {
         match self.cpu {
             Cpu::Portable => portable::saved_in(plan, phase, participation, first, count),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) => portable::saved_in(plan, phase, participation, first, count),
+            Cpu::Avx2(cpu) => avx2::saved_in(cpu, plan, phase, participation, first, count),
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(cpu) => avx512::saved_in(cpu, plan, phase, participation, first, count),
         }
@@ -277,7 +278,7 @@ impl Packer {
         match self.cpu {
             Cpu::Portable => portable::decode(plan, phase, source, granules),
             #[cfg(target_arch = "x86_64")]
-            Cpu::Avx2(_) => portable::decode(plan, phase, source, granules),
+            Cpu::Avx2(cpu) => avx2::decode(cpu, plan, phase, source, granules),
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(cpu) => avx512::decode(cpu, plan, phase, source, granules),
         }

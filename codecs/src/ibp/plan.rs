@@ -1,21 +1,30 @@
 //! The invariant bits of a cluster, laid out for the coders.
 
+#[cfg(target_arch = "x86_64")]
+use super::avx2;
+#[cfg(target_arch = "x86_64")]
+use super::avx512;
 use super::codebook::{Granule, Invariants};
 use super::lines::Lines;
-use super::portable::{runs, word_of};
+use super::portable::word_of;
+use crate::Cpu;
 
-/// The invariant bits of a cluster. A *phase* is a place in the tensor in bytes, always that of a granule.
+/// The invariant bits of a cluster, with the tables of one instruction set. A *phase* is a place in the tensor in
+/// bytes, always that of a granule.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// Bytes of a granule.
     pub(super) granule: usize,
     /// Bytes of a tensor's whole granules.
     pub(super) period: usize,
-    /// The tables by byte: number [`MASKS`](Self::MASKS), [`BITVALS`](Self::BITVALS), and those of the fields.
+    /// The tables by byte: number [`MASKS`](Self::MASKS), [`BITVALS`](Self::BITVALS), and from
+    /// [`OTHERS`](Self::OTHERS) on those of the instruction set.
     pub(super) lines: Lines,
     /// Bits that each granule saves if it participates, and 64 more from the first on.
     pub(super) savings: Vec<u8>,
-    /// What brings the kept bits of a granule together: 1, 2, 3, 4 or 8 fields.
+    /// AVX2 moves the kept bits of a granule by runs, so many at most; `None` if there are more than pay.
+    pub(super) runs: Option<usize>,
+    /// AVX-512 brings the kept bits of a granule together by 1, 2, 3, 4 or 8 fields.
     pub(super) gather: Fields,
     /// The inverse: 1 to 4 fields.
     pub(super) scatter: Fields,
@@ -23,7 +32,7 @@ pub(super) struct Plan {
 
 /// Fields of up to eight bits, of which a byte of a tensor is made: as many for each byte. A field has two tables:
 /// where in the granule its eight bits start, modulo 64, and which of them count.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fields {
     /// Number of the first table.
     pub(super) first: usize,
@@ -36,22 +45,41 @@ impl Plan {
     pub(super) const MASKS: usize = 0;
     /// Number of the table of their values.
     pub(super) const BITVALS: usize = 1;
+    /// Number of the first table that is not the same for all.
+    pub(super) const OTHERS: usize = 2;
 
-    pub(super) fn new(granule: Granule, Invariants { mask, bitval }: &Invariants) -> Self {
+    pub(super) fn new(cpu: Cpu, granule: Granule, Invariants { mask, bitval }: &Invariants) -> Self {
         let granule = granule.bytes();
         let period = mask.len() - mask.len() % granule;
-        let (mask, bitval) = (&mask[..period], &bitval[..period]);
-        let keeps = || mask.chunks_exact(granule).map(|mask| !word_of(mask) & all(granule));
-        let saved: Vec<u8> =
-            mask.chunks_exact(granule).map(|mask| word_of(mask).count_ones() as u8).collect();
-        let gathers = field_tables(granule, keeps().map(gather_steps), &[1, 2, 3, 4, 8]);
-        let scatters = field_tables(granule, keeps().map(scatter_steps), &[1, 2, 3, 4]);
-        let gather = Fields { first: 2, count: gathers.len() / 2 };
-        let scatter = Fields { first: 2 + gathers.len(), count: scatters.len() / 2 };
-        let tables = [mask, bitval].into_iter();
-        let tables = tables.chain(gathers.iter().chain(&scatters).map(Vec::as_slice));
+        let masks: Vec<u64> = mask.chunks_exact(granule).map(word_of).collect();
+        let saved: Vec<u8> = masks.iter().map(|mask| mask.count_ones() as u8).collect();
         let savings = saved.iter().copied().cycle().take(if period == 0 { 0 } else { saved.len() + 64 });
-        Self { granule, period, lines: Lines::new(tables), savings: savings.collect(), gather, scatter }
+        let mut plan = Self {
+            granule,
+            period,
+            lines: Lines::default(),
+            savings: savings.collect(),
+            runs: None,
+            gather: Fields::default(),
+            scatter: Fields::default(),
+        };
+        let mut tables = vec![mask[..period].to_vec(), bitval[..period].to_vec()];
+        plan.add_tables(cpu, &masks, &mut tables);
+        plan.lines = Lines::new(tables.iter().map(Vec::as_slice));
+        plan
+    }
+
+    /// Adds the tables of an instruction set for granules with these masks.
+    fn add_tables(&mut self, cpu: Cpu, masks: &[u64], tables: &mut Vec<Vec<u8>>) {
+        match cpu {
+            Cpu::Portable => {}
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx2(_) => self.runs = avx2::add_tables(self.granule, masks, tables),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(_) => {
+                [self.gather, self.scatter] = avx512::add_tables(self.granule, masks, tables);
+            }
+        }
     }
 
     /// The phase behind a granule.
@@ -98,64 +126,6 @@ impl Plan {
 }
 
 /// Every bit of a granule.
-const fn all(granule: usize) -> u64 {
+pub(super) const fn all(granule: usize) -> u64 {
     if granule == 8 { u64::MAX } else { u32::MAX as u64 }
-}
-
-/// A stretch of bits that moves from one place in a granule to another, and does not leave a byte there.
-#[derive(Clone, Copy)]
-struct Step {
-    from: u32,
-    to: u32,
-    len: u32,
-}
-
-/// How the ones of `keep` move together.
-fn gather_steps(keep: u64) -> Vec<Step> {
-    let (mut steps, mut count) = (Vec::new(), 0);
-    for (start, len) in runs(keep) {
-        let mut done = 0;
-        while done < len {
-            let to = count + done;
-            let piece = (8 - to % 8).min(len - done);
-            steps.push(Step { from: start + done, to, len: piece });
-            done += piece;
-        }
-        count += len;
-    }
-    steps
-}
-
-/// How bits that are together move to the ones of `keep`.
-fn scatter_steps(keep: u64) -> Vec<Step> {
-    let (mut steps, mut count) = (Vec::new(), 0);
-    for byte in 0..8 {
-        for (start, len) in runs(keep >> (8 * byte) & 0xff) {
-            steps.push(Step { from: count, to: 8 * byte + start, len });
-            count += len;
-        }
-    }
-    steps
-}
-
-/// The tables of as few fields as will do for these steps of each granule, out of the numbers `allowed`: the n-th
-/// step into a byte goes to the n-th field.
-fn field_tables(granule: usize, steps: impl Iterator<Item = Vec<Step>>, allowed: &[usize]) -> Vec<Vec<u8>> {
-    let steps: Vec<Vec<Step>> = steps.collect();
-    let len = granule * steps.len();
-    let mut tables: Vec<Vec<u8>> = Vec::new();
-    let mut used = vec![0; len];
-    for (i, step) in steps.iter().enumerate().flat_map(|(i, steps)| steps.iter().map(move |step| (i, step))) {
-        let byte = granule * i + (step.to / 8) as usize;
-        if 2 * used[byte] == tables.len() {
-            tables.extend([vec![0; len], vec![0; len]]);
-        }
-        tables[2 * used[byte]][byte] = (step.from.wrapping_sub(step.to % 8) % 64) as u8;
-        tables[2 * used[byte] + 1][byte] = ((0xff >> (8 - step.len)) << (step.to % 8)) as u8;
-        used[byte] += 1;
-    }
-    let needed = tables.len() / 2;
-    let count = allowed.iter().copied().find(|&count| count >= needed).unwrap_or(needed);
-    tables.resize(2 * count, vec![0; len]);
-    tables
 }

@@ -9,11 +9,13 @@
 
 mod decode;
 mod encode;
+mod fields;
 mod join;
 mod tables;
 
 use std::arch::x86_64::*;
 
+pub(super) use self::fields::add_tables;
 use self::tables::{Phases, Tables};
 use super::bits::{self, Sink, Source, ones};
 use super::plan::Plan;
