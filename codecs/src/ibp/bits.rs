@@ -80,6 +80,7 @@ impl Marker {
 }
 
 /// Gives the bits of granules back in order.
+#[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     /// One bit per granule.
     pub(super) participation: &'a [u8],
@@ -127,10 +128,18 @@ pub(super) fn load(bytes: &[u8], at: usize) -> u64 {
 /// The participation bits from granule `first` on, at least 25 or all that are left.
 #[inline]
 pub(super) fn marks_at(participation: &[u8], first: usize) -> u64 {
-    let left = participation.get(first / 8..).unwrap_or_default();
-    let marks =
-        left.first_chunk().map_or_else(|| load(left, 0), |&front| u64::from(u32::from_le_bytes(front)));
+    let place = first / 8;
+    let marks = match participation.get(place..place + 4) {
+        Some(four) => u64::from(u32::from_le_bytes([four[0], four[1], four[2], four[3]])),
+        None => load_last(participation, place),
+    };
     marks >> (first % 8)
+}
+
+/// [`load`], where that is rare.
+#[cold]
+fn load_last(bytes: &[u8], at: usize) -> u64 {
+    load(bytes, at)
 }
 
 /// The low `count` bits set, at most 64.

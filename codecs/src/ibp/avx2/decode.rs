@@ -6,8 +6,9 @@
 use std::arch::x86_64::*;
 
 use super::tables::Walk;
-use super::{LINE, each, lanes, shift_down, shift_up};
-use crate::cpu::{array_mut, store256};
+use super::{LINE, VECTOR, each, shift_down, shift_up};
+use crate::cpu::lanes::NO_LANE;
+use crate::cpu::{load256, store256};
 use crate::ibp::bits::{Source, marks_at, ones};
 use crate::ibp::plan::Plan;
 
@@ -18,156 +19,224 @@ const REACH: usize = LINE + WINDOW;
 
 /// Decodes with `P` runs to move, or 0 for the stages.
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-pub(super) fn lines<const G: usize, const P: usize>(
+pub(super) fn granules<const G: usize, const P: usize>(
     plan: &Plan,
     phase: usize,
     source: &mut Source<'_>,
     raw: &mut [u8],
 ) {
     let mut walk = Walk::<P>::new(plan, phase);
-    let done = lines_within::<G, P>(&mut walk, source, raw);
-    if done == raw.len() {
+    let (whole, part) = raw.as_chunks_mut();
+    let done = lines::<G, P>(&mut walk, source, whole);
+    if done == whole.len() && part.is_empty() {
         return;
     }
-    // Fewer bytes than a line may need are left.
+    // What is left of the kept bits, or of the raw bytes, is less than a line may need.
     let place = source.bit / 8;
     let left = &source.kept[place..];
+    let left = &left[..left.len().min(REACH)];
     let mut kept = [0; 2 * REACH];
     kept[..left.len()].copy_from_slice(left);
-    let Source { participation, granules, bit, .. } = *source;
-    let mut last = Source { participation, kept: &kept, granules, bit: bit % 8 };
-    lines_within::<G, P>(&mut walk, &mut last, &mut raw[done..]);
+    let mut last = Source { kept: &kept, bit: source.bit % 8, ..*source };
+    lines::<G, P>(&mut walk, &mut last, &mut whole[done..]);
+    if !part.is_empty() {
+        let count = part.len() / G;
+        let marks = marks_at(last.participation, last.granules) & ones(count as u32);
+        let mut line = [[0; LINE]];
+        let mut alone = Source { participation: &marks.to_le_bytes(), granules: 0, ..last };
+        lines::<G, P>(&mut walk, &mut alone, &mut line);
+        part.copy_from_slice(&line[0][..part.len()]);
+        last.granules += count;
+        // Granules that are not there were taken as well.
+        last.bit = alone.bit - 8 * (LINE - part.len());
+    }
     (source.granules, source.bit) = (last.granules, last.bit + 8 * place);
 }
 
-/// Decodes lines as long as the source has [`REACH`] bytes for each; returns how many bytes these are.
+/// Decodes lines as long as the source has the bytes of all windows; returns how many these are.
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-fn lines_within<const G: usize, const P: usize>(
+fn lines<const G: usize, const P: usize>(
     walk: &mut Walk<'_, P>,
     source: &mut Source<'_>,
-    raw: &mut [u8],
+    lines: &mut [[u8; LINE]],
 ) -> usize {
-    let mut reader = Reader::new(source.kept, source.bit);
+    let Some(last) = source.kept.len().checked_sub(WINDOW) else { return 0 };
+    // Copies stay in registers.
+    let (mut steps, mut at) = (*walk, *source);
     let mut done = 0;
-    while done < raw.len() && reader.has_line() {
-        let line = &mut raw[done..];
-        let len = line.len().min(LINE);
-        let marks = marks_at(source.participation, source.granules) & ones((len / G) as u32);
-        let mut decoded = [_mm256_setzero_si256(); 2];
-        for (i, decoded) in decoded.iter_mut().enumerate() {
-            let place = walk.step();
-            let participants = lanes::<G>(marks >> (32 / G * i));
-            let saved = _mm256_and_si256(place.savings(), participants);
-            let words = reader.words::<G>(_mm256_sub_epi32(each::<G>(8 * G), saved));
-            *decoded = _mm256_blendv_epi8(words, place.scatter::<G>(words), participants);
+    let mut ahead = Layout::new::<G, P>(&steps, &at);
+    for line in lines {
+        let layout = ahead;
+        if layout.quarters[3] / 8 > last {
+            break;
         }
-        match line.first_chunk_mut() {
-            Some(line) => store(line, decoded),
-            None => {
-                let mut whole = [0; LINE];
-                store(&mut whole, decoded);
-                line.copy_from_slice(&whole[..len]);
-                // Granules that are not there have been counted.
-                reader.bit -= 8 * (LINE - len);
-            }
+        let places = steps.places();
+        steps.advance();
+        at.granules += LINE / G;
+        at.bit = layout.end;
+        // It takes long until one knows where to read, so the next line's places are found meanwhile.
+        ahead = Layout::new::<G, P>(&steps, &at);
+        let (vectors, _) = line.as_chunks_mut();
+        for (i, place) in places.into_iter().enumerate() {
+            // SAFETY: no quarter begins behind the last one, and from there on there are 17 bytes.
+            let windows = unsafe { windows(at.kept, layout.quarters[2 * i], layout.quarters[2 * i + 1]) };
+            let words = layout.words::<G>(i, windows);
+            let participants = lanes::<G>(layout.participants, i);
+            let decoded = _mm256_blendv_epi8(words, place.scatter::<G>(words), participants);
+            store256(&mut vectors[i], decoded);
         }
-        source.granules += len / G;
-        done += len;
+        done += 1;
     }
-    source.bit = reader.bit;
+    (*walk, *source) = (steps, at);
     done
 }
 
+/// The 16 bytes from where each quarter begins, and those a byte behind.
+///
+/// # Safety
+/// From the byte of either bit on `kept` must have 17 bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn store(line: &mut [u8; LINE], decoded: [__m256i; 2]) {
-    store256(array_mut(line), decoded[0]);
-    store256(array_mut(&mut line[32..]), decoded[1]);
+unsafe fn windows(kept: &[u8], low: usize, high: usize) -> [__m256i; 2] {
+    // SAFETY: the caller promises the bytes.
+    unsafe {
+        let (low, high) = (kept.as_ptr().add(low / 8), kept.as_ptr().add(high / 8));
+        [
+            _mm256_loadu2_m128i(high.cast(), low.cast()),
+            _mm256_loadu2_m128i(high.add(1).cast(), low.add(1).cast()),
+        ]
+    }
 }
 
-/// Takes granules out of kept bits.
-struct Reader<'a> {
-    kept: &'a [u8],
-    /// How many bits are taken.
-    bit: usize,
-    /// The same in each lane of four bytes, modulo anything that 8 divides.
-    bits: __m256i,
+/// Where the granules of a line lie in the kept bits. A quarter of a line, 16 bytes of raw granules, is half a
+/// vector, and is read from 17 bytes.
+#[derive(Clone, Copy)]
+struct Layout {
+    /// All ones or zero for each granule, a byte each.
+    participants: __m128i,
+    /// The bits where the quarters begin, and where the last one ends.
+    quarters: [usize; 4],
+    end: usize,
+    /// For each granule the byte of its quarter's window where it begins, and the bit in that byte; twice.
+    bytes: __m256i,
+    shifts: __m256i,
 }
 
-impl<'a> Reader<'a> {
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn new(kept: &'a [u8], bit: usize) -> Self {
-        Self { kept, bit, bits: _mm256_set1_epi32((bit % 8) as i32) }
-    }
-
-    /// Whether there are the bytes of a line's windows.
-    #[inline]
-    fn has_line(&self) -> bool {
-        self.bit / 8 + REACH <= self.kept.len()
-    }
-
-    /// The next granules, which have so many bits: each with all that a granule can have, so that behind those of a
-    /// shorter one others follow.
+impl Layout {
+    /// Of the line that the walk and the source are at. Where there is none, nothing participates.
     #[inline]
     #[target_feature(enable = "avx2,bmi2")]
-    fn words<const G: usize>(&mut self, lens: __m256i) -> __m256i {
-        let (starts, totals) = sums::<G>(lens);
-        let others = _mm256_permute2x128_si256::<0x01>(totals, totals);
-        let before = _mm256_blend_epi32::<0xf0>(_mm256_setzero_si256(), others);
-        let begin = _mm256_and_si256(_mm256_add_epi32(self.bits, before), each::<G>(7));
-        self.bits = _mm256_add_epi32(self.bits, _mm256_add_epi32(totals, others));
-
-        let lower = self.bit;
-        let upper = lower + _mm_cvtsi128_si32(_mm256_castsi256_si128(totals)) as u32 as usize;
-        self.bit = upper + _mm_cvtsi128_si32(_mm256_castsi256_si128(others)) as u32 as usize;
-        let [low, high] = self.windows(lower / 8, upper / 8);
-        pick::<G>(low, high, _mm256_add_epi32(starts, begin))
+    fn new<const G: usize, const P: usize>(walk: &Walk<'_, P>, source: &Source<'_>) -> Self {
+        let participants = byte_lanes(marks_at(source.participation, source.granules) as u16);
+        let saved = _mm_and_si128(load128(walk.savings::<G>()), participants);
+        let (starts, totals) = sums::<G>(_mm_sub_epi8(_mm_set1_epi8(8 * G as i8), saved));
+        let ends = _mm_add_epi32(totals, _mm_slli_si128::<4>(totals));
+        let ends = _mm_add_epi32(ends, _mm_slli_si128::<8>(ends));
+        let bit = source.bit;
+        let begins = _mm_add_epi32(_mm_sub_epi32(ends, totals), _mm_set1_epi32((bit % 8) as i32));
+        let begins = _mm_and_si128(begins, _mm_set1_epi8(7));
+        let starts = _mm_add_epi8(starts, _mm_shuffle_epi8(begins, load128(&QUARTERS[G / 8])));
+        let shifts = _mm_and_si128(starts, _mm_set1_epi8(7));
+        let bytes = _mm_and_si128(_mm_srli_epi16::<3>(starts), _mm_set1_epi8(0x1f));
+        let (low, high) = (_mm_cvtsi128_si64(ends) as u64, _mm_extract_epi64::<1>(ends) as u64);
+        let [second, third, fourth, end] =
+            [low & 0xffff_ffff, low >> 32, high & 0xffff_ffff, high >> 32].map(|end| bit + end as usize);
+        Self {
+            participants,
+            quarters: [bit, second, third, fourth],
+            end,
+            bytes: _mm256_broadcastsi128_si256(bytes),
+            shifts: _mm256_broadcastsi128_si256(shifts),
+        }
     }
 
-    /// Sixteen bytes from either place on, one for each half, and those a byte behind.
+    /// The granules of vector number `i`: each with all the bits that a granule can have, so that behind those of a
+    /// shorter one others follow.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn windows(&self, lower: usize, upper: usize) -> [__m256i; 2] {
-        let last = self.kept.len() - WINDOW;
-        assert!(lower <= last && upper <= last, "kept bits end before byte {upper}");
-        // SAFETY: from either place on there are 17 bytes.
-        let load = |place: usize| unsafe { _mm_loadu_si128(self.kept.as_ptr().add(place).cast()) };
-        [0, 1].map(|behind| _mm256_set_m128i(load(upper + behind), load(lower + behind)))
+    fn words<const G: usize>(&self, i: usize, [low, high]: [__m256i; 2]) -> __m256i {
+        let Spread { all, first, steps } = &SPREADS[G / 8][i];
+        let bytes = _mm256_add_epi8(_mm256_shuffle_epi8(self.bytes, load256(all)), load256(steps));
+        let shifts = _mm256_shuffle_epi8(self.shifts, load256(first));
+        let back = _mm256_sub_epi32(each::<G>(8), shifts);
+        let low = shift_down::<G>(_mm256_shuffle_epi8(low, bytes), shifts);
+        _mm256_or_si256(low, shift_up::<G>(_mm256_shuffle_epi8(high, bytes), back))
     }
 }
 
-/// For each granule the lengths of those before it in its half, and in all places what its half has in all.
+/// For each granule the lengths of those before it in its quarter, a byte each; and what each quarter has in all, four
+/// bytes each.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn sums<const G: usize>(lens: __m256i) -> (__m256i, __m256i) {
+fn sums<const G: usize>(lens: __m128i) -> (__m128i, __m128i) {
     if G == 8 {
-        return (_mm256_slli_si256::<8>(lens), _mm256_add_epi32(lens, _mm256_shuffle_epi32::<0x4e>(lens)));
+        let starts = _mm_slli_epi16::<8>(lens);
+        let ends = _mm_add_epi8(lens, starts);
+        return (starts, _mm_cvtepu16_epi32(_mm_srli_epi16::<8>(ends)));
     }
-    let pairs = _mm256_add_epi32(lens, _mm256_slli_si256::<4>(lens));
-    let ends = _mm256_add_epi32(pairs, _mm256_slli_si256::<8>(pairs));
-    (_mm256_sub_epi32(ends, lens), _mm256_shuffle_epi32::<0xff>(ends))
+    let pairs = _mm_add_epi8(lens, _mm_slli_epi32::<8>(lens));
+    let ends = _mm_add_epi8(pairs, _mm_slli_epi32::<16>(pairs));
+    (_mm_sub_epi8(ends, lens), _mm_srli_epi32::<24>(ends))
 }
 
-/// The granules that start at these bits of the bytes of their half; also given are those a byte behind.
+/// All ones in the granules of vector number `i` whose bytes are, zero in the others.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn pick<const G: usize>(low: __m256i, high: __m256i, starts: __m256i) -> __m256i {
-    // The low byte of each start goes to all bytes of the granule, which are one behind the other.
-    let (spread, steps) = if G == 8 {
-        (_mm256_set_epi64x(EIGHTS, 0, EIGHTS, 0), 0x0706_0504_0302_0100)
-    } else {
-        (_mm256_set_epi64x(TWELVES, FOURS, TWELVES, FOURS), 0x0302_0100_0302_0100)
-    };
-    let bytes = _mm256_shuffle_epi8(_mm256_srli_epi32::<3>(starts), spread);
-    let bytes = _mm256_add_epi8(bytes, _mm256_set1_epi64x(steps));
-    let shifts = _mm256_and_si256(starts, each::<G>(7));
-    let low = shift_down::<G>(_mm256_shuffle_epi8(low, bytes), shifts);
-    let back = _mm256_sub_epi32(each::<G>(8), shifts);
-    _mm256_or_si256(low, shift_up::<G>(_mm256_shuffle_epi8(high, bytes), back))
+fn lanes<const G: usize>(bytes: __m128i, i: usize) -> __m256i {
+    match (G, i) {
+        (8, 0) => _mm256_cvtepi8_epi64(bytes),
+        (8, _) => _mm256_cvtepi8_epi64(_mm_srli_si128::<4>(bytes)),
+        (_, 0) => _mm256_cvtepi8_epi32(bytes),
+        (_, _) => _mm256_cvtepi8_epi32(_mm_srli_si128::<8>(bytes)),
+    }
 }
 
-/// Numbers of bytes: those of the second granule of eight bytes; of the first two of four bytes, and the others.
-const EIGHTS: i64 = 0x0808_0808_0808_0808;
-const FOURS: i64 = 0x0404_0404_0000_0000;
-const TWELVES: i64 = 0x0c0c_0c0c_0808_0808;
+/// All ones in the bytes whose bit is set, zero in the others.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn byte_lanes(marks: u16) -> __m128i {
+    let bits = _mm_set1_epi64x(0x8040_2010_0804_0201_u64 as i64);
+    let spread = _mm_set_epi64x(0x0101_0101_0101_0101, 0);
+    let marks = _mm_shuffle_epi8(_mm_cvtsi32_si128(i32::from(marks)), spread);
+    _mm_cmpeq_epi8(_mm_and_si128(marks, bits), bits)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load128(from: &[u8; 16]) -> __m128i {
+    // SAFETY: the array has the 16 bytes that are read.
+    unsafe { _mm_loadu_si128(from.as_ptr().cast()) }
+}
+
+/// Shuffles that copy the low byte of each quarter's number to the bytes of its granules.
+static QUARTERS: [[u8; 16]; 2] = [
+    [0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12],
+    [0, 0, 4, 4, 8, 8, 12, 12, 0, 0, 4, 4, 8, 8, 12, 12],
+];
+
+/// Shuffles that bring the bytes of granules to the granules of a vector.
+struct Spread {
+    /// To each byte.
+    all: [u8; 32],
+    /// To the first byte, and zeros to the others.
+    first: [u8; 32],
+    /// The places of the bytes in their granules.
+    steps: [u8; 32],
+}
+
+static SPREADS: [[Spread; 2]; 2] = [[spread(4, 0), spread(4, 1)], [spread(8, 0), spread(8, 1)]];
+
+const fn spread(granule: usize, vector: usize) -> Spread {
+    let mut spread = Spread { all: [0; 32], first: [NO_LANE; 32], steps: [0; 32] };
+    let mut i = 0;
+    while i < VECTOR {
+        let number = ((VECTOR * vector + i) / granule) as u8;
+        spread.all[i] = number;
+        spread.steps[i] = (i % granule) as u8;
+        if i.is_multiple_of(granule) {
+            spread.first[i] = number;
+        }
+        i += 1;
+    }
+    spread
+}

@@ -15,7 +15,7 @@ const ROOM: usize = LINE + 8;
 
 /// Encodes with `P` runs to move, or 0 for the stages.
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-pub(super) fn lines<const G: usize, const P: usize>(
+pub(super) fn granules<const G: usize, const P: usize>(
     plan: &Plan,
     phase: usize,
     raw: &[u8],
@@ -24,13 +24,12 @@ pub(super) fn lines<const G: usize, const P: usize>(
     let mut walk = Walk::<P>::new(plan, phase);
     let mut marker = sink.marker();
     let mut end = End { pending: sink.pending, fill: u64::from(sink.fill) };
-    let mut at = sink.at;
+    let (mut at, mut spare) = (sink.at, [0; ROOM]);
     for line in raw.chunks(LINE) {
         let (raw, valid) = (load(line), valid(line.len()));
         let mut marks = 0;
         let mut pieces = [Pieces::default(); 2];
-        for i in 0..2 {
-            let place = walk.step();
+        for (i, place) in walk.places().into_iter().enumerate() {
             let participants = _mm256_and_si256(place.participants::<G>(raw[i]), valid[i]);
             marks |= marks_of::<G>(participants) << (32 / G * i);
             let saved = _mm256_and_si256(place.savings(), participants);
@@ -38,17 +37,14 @@ pub(super) fn lines<const G: usize, const P: usize>(
             let bits = _mm256_blendv_epi8(raw[i], place.gather::<G>(raw[i]), participants);
             pieces[i] = Pieces::new::<G>(bits, lens);
         }
+        walk.advance();
         marker.mark(sink.participation, marks as u16, line.len() / G);
         let room = &mut sink.kept[at..];
-        at += match room.first_chunk_mut() {
-            Some(room) => end.append(&pieces, room),
-            None => {
-                let mut spare = [0; ROOM];
-                let len = end.append(&pieces, &mut spare);
-                room[..len].copy_from_slice(&spare[..len]);
-                len
-            }
-        };
+        let len = end.append(&pieces, room.first_chunk_mut().unwrap_or(&mut spare));
+        if room.len() < ROOM {
+            room[..len].copy_from_slice(&spare[..len]);
+        }
+        at += len;
     }
     sink.granules += raw.len() / G;
     (sink.at, sink.pending, sink.fill) = (at, end.pending, end.fill as u32);

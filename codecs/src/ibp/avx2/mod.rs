@@ -23,22 +23,26 @@ use crate::cpu::{array, load256};
 
 /// Bytes that are coded at a time.
 const LINE: usize = 64;
+/// Bytes of a vector.
+const VECTOR: usize = 32;
 
 pub(super) fn encode(_: Avx2, plan: &Plan, phase: usize, raw: &[u8], sink: &mut Sink<'_>) {
     if raw.is_empty() {
         return;
     }
     let encode = match (plan.granule, plan.runs) {
-        (8, Some(1)) => encode::lines::<8, 1>,
-        (8, Some(2)) => encode::lines::<8, 2>,
-        (8, Some(3)) => encode::lines::<8, 3>,
-        (8, Some(4)) => encode::lines::<8, 4>,
-        (8, _) => encode::lines::<8, 0>,
-        (_, Some(1)) => encode::lines::<4, 1>,
-        (_, Some(2)) => encode::lines::<4, 2>,
-        (_, Some(3)) => encode::lines::<4, 3>,
-        (_, Some(4)) => encode::lines::<4, 4>,
-        (_, _) => encode::lines::<4, 0>,
+        (8, Some(1)) => encode::granules::<8, 1>,
+        (8, Some(2)) => encode::granules::<8, 2>,
+        (8, Some(3)) => encode::granules::<8, 3>,
+        (8, Some(4)) => encode::granules::<8, 4>,
+        (8, Some(6)) => encode::granules::<8, 6>,
+        (8, _) => encode::granules::<8, 0>,
+        (_, Some(1)) => encode::granules::<4, 1>,
+        (_, Some(2)) => encode::granules::<4, 2>,
+        (_, Some(3)) => encode::granules::<4, 3>,
+        (_, Some(4)) => encode::granules::<4, 4>,
+        (_, Some(6)) => encode::granules::<4, 6>,
+        (_, _) => encode::granules::<4, 0>,
     };
     // SAFETY: the token says that this machine has the instructions.
     unsafe { encode(plan, phase, raw, sink) }
@@ -49,16 +53,18 @@ pub(super) fn decode(_: Avx2, plan: &Plan, phase: usize, source: &mut Source<'_>
         return;
     }
     let decode = match (plan.granule, plan.runs) {
-        (8, Some(1)) => decode::lines::<8, 1>,
-        (8, Some(2)) => decode::lines::<8, 2>,
-        (8, Some(3)) => decode::lines::<8, 3>,
-        (8, Some(4)) => decode::lines::<8, 4>,
-        (8, _) => decode::lines::<8, 0>,
-        (_, Some(1)) => decode::lines::<4, 1>,
-        (_, Some(2)) => decode::lines::<4, 2>,
-        (_, Some(3)) => decode::lines::<4, 3>,
-        (_, Some(4)) => decode::lines::<4, 4>,
-        (_, _) => decode::lines::<4, 0>,
+        (8, Some(1)) => decode::granules::<8, 1>,
+        (8, Some(2)) => decode::granules::<8, 2>,
+        (8, Some(3)) => decode::granules::<8, 3>,
+        (8, Some(4)) => decode::granules::<8, 4>,
+        (8, Some(6)) => decode::granules::<8, 6>,
+        (8, _) => decode::granules::<8, 0>,
+        (_, Some(1)) => decode::granules::<4, 1>,
+        (_, Some(2)) => decode::granules::<4, 2>,
+        (_, Some(3)) => decode::granules::<4, 3>,
+        (_, Some(4)) => decode::granules::<4, 4>,
+        (_, Some(6)) => decode::granules::<4, 6>,
+        (_, _) => decode::granules::<4, 0>,
     };
     // SAFETY: as above.
     unsafe { decode(plan, phase, source, raw) }
@@ -96,11 +102,12 @@ fn saved_by_lines<const G: usize>(plan: &Plan, phase: usize, raw: &[u8]) -> usiz
     let mut sums = [_mm256_setzero_si256(); 2];
     for line in raw.chunks(LINE) {
         let (raw, valid) = (load(line), valid(line.len()));
-        for ((sum, raw), valid) in sums.iter_mut().zip(raw).zip(valid) {
-            let place = walk.step();
-            let participants = _mm256_and_si256(place.participants::<G>(raw), valid);
-            *sum = _mm256_add_epi64(*sum, byte_sums(_mm256_and_si256(place.savings(), participants)));
+        for (i, place) in walk.places().into_iter().enumerate() {
+            let participants = _mm256_and_si256(place.participants::<G>(raw[i]), valid[i]);
+            let saved = _mm256_and_si256(place.savings(), participants);
+            sums[i] = _mm256_add_epi64(sums[i], byte_sums(saved));
         }
+        walk.advance();
     }
     total(_mm256_add_epi64(sums[0], sums[1]))
 }
@@ -213,18 +220,7 @@ fn shift_up<const G: usize>(granules: __m256i, counts: __m256i) -> __m256i {
     }
 }
 
-/// All ones in the granules of a vector whose bit is set, zero in the others.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn lanes<const G: usize>(marks: u64) -> __m256i {
-    let bits = match G {
-        8 => _mm256_setr_epi64x(1, 2, 4, 8),
-        _ => _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128),
-    };
-    equal::<G>(_mm256_and_si256(each::<G>(marks as usize), bits), bits)
-}
-
-/// The inverse.
+/// One bit per granule of all ones.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn marks_of<const G: usize>(lanes: __m256i) -> u64 {

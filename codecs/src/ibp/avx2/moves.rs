@@ -10,8 +10,8 @@ pub(super) const MOVES: usize = SAVINGS + 1;
 /// Bits move by up to 1, 2, 4, 8, 16 and 32 places, and so by up to 63 in all.
 pub(super) const STAGES: usize = 6;
 
-/// More runs take longer than the stages.
-const MAX_RUNS: usize = 4;
+/// Numbers of runs that there is code for. More take longer than the stages.
+const RUNS: [usize; 5] = [1, 2, 3, 4, 6];
 
 /// Adds the tables for granules with these masks, whose entries are as long as a granule: what it saves, and then
 /// either two per run of kept bits, namely its bits and how far they lie above their place in the code, or one per
@@ -23,17 +23,16 @@ pub(in crate::ibp) fn add_tables(granule: usize, masks: &[u64], tables: &mut Vec
     };
     add(&|mask| u64::from(mask.count_ones()));
     let keep = |mask: u64| !mask & all(granule);
-    // Where nothing is kept at all, one empty run will do.
-    let most = masks.iter().map(|&mask| runs(keep(mask)).count()).fold(1, usize::max);
-    if most > MAX_RUNS {
-        (0..STAGES).for_each(|stage| add(&|mask| movers(keep(mask), stage)));
-        return None;
+    let most = masks.iter().map(|&mask| runs(keep(mask)).count()).fold(0, usize::max);
+    let count = RUNS.into_iter().find(|&count| count >= most);
+    match count {
+        Some(count) => (0..count).for_each(|i| {
+            add(&|mask| run(keep(mask), i).0);
+            add(&|mask| run(keep(mask), i).1);
+        }),
+        None => (0..STAGES).for_each(|stage| add(&|mask| movers(keep(mask), stage))),
     }
-    for i in 0..most {
-        add(&|mask| run(keep(mask), i).0);
-        add(&|mask| run(keep(mask), i).1);
-    }
-    Some(most)
+    count
 }
 
 /// The bits of run number `i` of `keep`, and how many zeros are below; nothing if there are fewer runs.

@@ -7,20 +7,21 @@ use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
 use super::moves::{MOVES, SAVINGS, STAGES};
-use super::{equal, shift_down, shift_up};
+use super::{LINE, VECTOR, equal, shift_down, shift_up};
+use crate::cpu::array;
 use crate::ibp::plan::Plan;
 
-/// Bytes of a vector.
-const VECTOR: usize = 32;
-
-/// The places in the tables of one vector after the other, with `P` runs to move, or 0 for the stages.
+/// The places in the tables of one line after the other, with `P` runs to move, or 0 for the stages.
+#[derive(Clone, Copy)]
 pub(super) struct Walk<'a, const P: usize> {
     first: *const u8,
     stride: usize,
+    savings: &'a [u8],
+    /// Always below the period.
     phase: usize,
     period: usize,
+    /// From line to line.
     step: usize,
-    plan: PhantomData<&'a Plan>,
 }
 
 impl<'a, const P: usize> Walk<'a, P> {
@@ -33,23 +34,37 @@ impl<'a, const P: usize> Walk<'a, P> {
     pub(super) fn new(plan: &'a Plan, phase: usize) -> Self {
         assert!(phase < plan.period && Self::TABLES <= plan.lines.tables(), "no such place in the tables");
         let (first, stride) = plan.lines.first();
-        Self { first, stride, phase, period: plan.period, step: VECTOR % plan.period, plan: PhantomData }
+        let Plan { ref savings, period, .. } = *plan;
+        Self { first, stride, savings, phase, period, step: LINE % period }
     }
 
-    /// That of the next vector.
+    /// Those of the vectors of the line.
     #[inline]
-    pub(super) fn step(&mut self) -> Place<'a, P> {
-        // The phase was below the period when the walk began, and stays there.
-        let first = self.first.wrapping_add(self.phase);
+    pub(super) fn places(&self) -> [Place<'a, P>; 2] {
+        let place = |behind: usize| {
+            let first = self.first.wrapping_add(self.phase + behind);
+            Place { first, stride: self.stride, plan: PhantomData }
+        };
+        [place(0), place(VECTOR)]
+    }
+
+    /// What up to 16 granules of the line save if they participate, a byte each.
+    #[inline]
+    pub(super) fn savings<const G: usize>(&self) -> &'a [u8; 16] {
+        array(&self.savings[self.phase / G..])
+    }
+
+    /// To the next line.
+    #[inline]
+    pub(super) fn advance(&mut self) {
         self.phase += self.step;
         if self.phase >= self.period {
             self.phase -= self.period;
         }
-        Place { first, stride: self.stride, plan: PhantomData }
     }
 }
 
-/// A place in the tables.
+/// Where a vector starts in the tables.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a, const P: usize> {
     first: *const u8,
@@ -63,8 +78,8 @@ impl<const P: usize> Place<'_, P> {
     #[target_feature(enable = "avx2")]
     fn load(self, table: usize) -> __m256i {
         debug_assert!(table < Walk::<P>::TABLES);
-        // SAFETY: the walk checked that the plan has the table, and is at a place below its period, from where on
-        // every table has 64 bytes.
+        // SAFETY: the walk checked that the plan has the table, and is at a phase below its period, from where on
+        // every table has 64 bytes, those of both vectors.
         unsafe { _mm256_loadu_si256(self.first.wrapping_add(table * self.stride).cast()) }
     }
 
