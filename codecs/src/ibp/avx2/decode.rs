@@ -28,29 +28,43 @@ pub(super) fn granules<const G: usize, const P: usize>(
     let mut walk = Walk::<P>::new(plan, phase);
     let (whole, part) = raw.as_chunks_mut();
     let done = lines::<G, P>(&mut walk, source, whole);
-    if done == whole.len() && part.is_empty() {
+    let whole = &mut whole[done..];
+    if whole.is_empty() && part_of_line::<G, P>(&mut walk, source, part) {
         return;
     }
-    // What is left of the kept bits, or of the raw bytes, is less than a line may need.
+    // What is left of the kept bits is less than a line may need.
     let place = source.bit / 8;
     let left = &source.kept[place..];
-    let left = &left[..left.len().min(REACH)];
     let mut kept = [0; 2 * REACH];
     kept[..left.len()].copy_from_slice(left);
     let mut last = Source { kept: &kept, bit: source.bit % 8, ..*source };
-    lines::<G, P>(&mut walk, &mut last, &mut whole[done..]);
-    if !part.is_empty() {
-        let count = part.len() / G;
-        let marks = marks_at(last.participation, last.granules) & ones(count as u32);
-        let mut line = [[0; LINE]];
-        let mut alone = Source { participation: &marks.to_le_bytes(), granules: 0, ..last };
-        lines::<G, P>(&mut walk, &mut alone, &mut line);
-        part.copy_from_slice(&line[0][..part.len()]);
-        last.granules += count;
-        // Granules that are not there were taken as well.
-        last.bit = alone.bit - 8 * (LINE - part.len());
-    }
+    lines::<G, P>(&mut walk, &mut last, whole);
+    part_of_line::<G, P>(&mut walk, &mut last, part);
     (source.granules, source.bit) = (last.granules, last.bit + 8 * place);
+}
+
+/// Decodes less than a line, if the source has the bytes of all windows of a line; returns whether it has.
+#[target_feature(enable = "avx2,bmi1,bmi2")]
+fn part_of_line<const G: usize, const P: usize>(
+    walk: &mut Walk<'_, P>,
+    source: &mut Source<'_>,
+    part: &mut [u8],
+) -> bool {
+    let count = part.len() / G;
+    if count == 0 {
+        return true;
+    }
+    let marks = marks_at(source.participation, source.granules) & ones(count as u32);
+    let mut line = [[0; LINE]];
+    let mut alone = Source { participation: &marks.to_le_bytes(), granules: 0, ..*source };
+    if lines::<G, P>(walk, &mut alone, &mut line) == 0 {
+        return false;
+    }
+    part.copy_from_slice(&line[0][..part.len()]);
+    source.granules += count;
+    // Granules that are not there were taken as well.
+    source.bit = alone.bit - 8 * (LINE - part.len());
+    true
 }
 
 /// Decodes lines as long as the source has the bytes of all windows; returns how many these are.

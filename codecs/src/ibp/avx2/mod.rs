@@ -149,18 +149,18 @@ fn total(sums: __m256i) -> usize {
     (_mm_cvtsi128_si64(halves) + _mm_extract_epi64::<1>(halves)) as usize
 }
 
-/// Up to 64 bytes, zeros behind the end.
+/// Up to 64 bytes of whole granules, zeros behind the end.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load(bytes: &[u8]) -> [__m256i; 2] {
-    let halves = |line: &[u8; LINE]| [load256(array(line)), load256(array(&line[32..]))];
-    match bytes.first_chunk() {
-        Some(line) => halves(line),
-        None => {
-            let mut line = [0; LINE];
-            line[..bytes.len()].copy_from_slice(bytes);
-            halves(&line)
-        }
+    if let Some(line) = bytes.first_chunk::<LINE>() {
+        return [load256(array(line)), load256(array(&line[VECTOR..]))];
+    }
+    let [low, high] = valid(bytes.len());
+    let first: *const i32 = bytes.as_ptr().cast();
+    // SAFETY: the masks cover bytes of the slice only; masked-out bytes are not touched.
+    unsafe {
+        [_mm256_maskload_epi32(first, low), _mm256_maskload_epi32(first.wrapping_byte_add(VECTOR), high)]
     }
 }
 
@@ -177,7 +177,8 @@ fn valid(len: usize) -> [__m256i; 2] {
         }
         ends
     };
-    load(&ENDS[LINE - len..])
+    let ends = &ENDS[LINE - len..];
+    [load256(array(ends)), load256(array(&ends[VECTOR..]))]
 }
 
 /// `number` in each granule of a vector.
