@@ -131,15 +131,9 @@ pub(super) fn marks_at(participation: &[u8], first: usize) -> u64 {
     let place = first / 8;
     let marks = match participation.get(place..place + 4) {
         Some(four) => u64::from(u32::from_le_bytes([four[0], four[1], four[2], four[3]])),
-        None => load_last(participation, place),
+        None => load(participation, place),
     };
     marks >> (first % 8)
-}
-
-/// [`load`], where that is rare.
-#[cold]
-fn load_last(bytes: &[u8], at: usize) -> u64 {
-    load(bytes, at)
 }
 
 /// The low `count` bits set, at most 64.

@@ -70,6 +70,7 @@ impl Plan {
     }
 
     /// Adds the tables of an instruction set for granules with these masks.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
     fn add_tables(&mut self, cpu: Cpu, masks: &[u64], tables: &mut Vec<Vec<u8>>) {
         match cpu {
             Cpu::Portable => {}

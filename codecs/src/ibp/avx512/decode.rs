@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use super::saved;
 use super::tables::{Phases, Tables};
 use crate::cpu::{load512, load512_partial, store512, store512_partial};
-use crate::ibp::bits::{self, Source, ones};
+use crate::ibp::bits::{Source, marks_at, ones};
 use crate::ibp::plan::Plan;
 
 /// Decodes with tables of `P` fields.
@@ -40,19 +40,6 @@ pub(super) fn vectors<const G: usize, const P: usize>(
         }
     }
     (source.granules, source.bit) = (granules, bit);
-}
-
-/// The participation bits from granule `first` on, at least 25 or all that are left.
-#[inline]
-fn marks_at(participation: &[u8], first: usize) -> u64 {
-    let place = first / 8;
-    let marks = if place + 4 <= participation.len() {
-        // SAFETY: the slice has the four bytes.
-        u64::from(unsafe { participation.as_ptr().add(place).cast::<u32>().read_unaligned() })
-    } else {
-        bits::load(participation, place)
-    };
-    marks >> (first % 8)
 }
 
 /// The granules of a vector, of which `marks` participate, from `bit` on in `kept`: each with all of its bits, so
