@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::fence::{Fenced, Place};
 use common::{Random, hex};
 use mgcomp_codecs::ibp::{Codebook, Form, Granule, Ibp, Invariants, Packer};
 use mgcomp_codecs::{Codec, Cpu, Element, Isa};
@@ -63,9 +64,14 @@ fn packers(codebook: &Codebook) -> Vec<(Isa, Packer)> {
     Cpu::available().map(|cpu| (cpu.isa(), Packer::on(cpu, codebook.clone()))).collect()
 }
 
+/// For what is read and what is written.
+fn fences() -> [Fenced; 2] {
+    [0, 1].map(|_| Fenced::new(1 << 16))
+}
+
 #[test]
 fn tensors_of_every_length_are_packed_alike() {
-    let mut random = Random(50);
+    let (mut random, mut fences) = (Random(50), fences());
     let lengths = (1..150).chain([255, 256, 257, 384, 1000, 1023, 1024, 1025, 4096]);
     for (tensor_len, granule) in lengths.flat_map(|len| GRANULES.map(|granule| (len, granule))) {
         for clusters in [1, 3] {
@@ -73,34 +79,39 @@ fn tensors_of_every_length_are_packed_alike() {
             let packers = packers(&codebook);
             for rare in [1, 2, 20, 1000] {
                 let tensor = tensors(&mut random, &codebook, 0, tensor_len, rare);
-                check_tensor(&packers, &tensor, &format!("{tensor_len} {granule:?} {clusters} {rare}"));
+                let label = format!("{tensor_len} {granule:?} {clusters} {rare}");
+                check_tensor(&packers, &mut fences, &tensor, &label);
             }
         }
     }
 }
 
-fn check_tensor(packers: &[(Isa, Packer)], tensor: &[u8], label: &str) {
+fn check_tensor(packers: &[(Isa, Packer)], fences: &mut [Fenced; 2], tensor: &[u8], label: &str) {
+    let [read, written] = fences;
     let mut expected = vec![0; tensor.len()];
     let packed = packers[0].1.pack(tensor, &mut expected);
     expected.truncate(packed.len);
     for (isa, packer) in packers {
+        let tensor = read.hold(Place::End, tensor);
         assert_eq!(packer.packed(tensor), packed, "{label} {isa}");
-        // Behind the slot, nothing may change.
-        let mut slots = vec![0xa5; tensor.len() + 1];
-        assert_eq!(packer.pack(tensor, &mut slots), packed, "{label} {isa}");
-        assert_eq!(hex(&slots[..packed.len]), hex(&expected), "{label} {isa}");
-        assert_eq!(slots[tensor.len()], 0xa5, "{label} {isa}");
-        for slot in [&slots[..packed.len], &slots[..tensor.len()]] {
-            let mut unpacked = vec![0xee; tensor.len()];
-            assert_eq!(packer.unpack(packed.form, slot, &mut unpacked), Ok(packed.len), "{label} {isa}");
-            assert_eq!(hex(&unpacked), hex(tensor), "{label} {isa}");
+        let slot = written.place(Place::End, tensor.len(), 0xa5);
+        assert_eq!(packer.pack(tensor, slot), packed, "{label} {isa}");
+        assert_eq!(hex(&slot[..packed.len]), hex(&expected), "{label} {isa}");
+        assert_eq!(written.harm(), None, "{label} {isa}");
+        let (slot, tensor) = (written.content().to_vec(), tensor.to_vec());
+        for len in [packed.len, tensor.len()] {
+            let slot = read.hold(Place::End, &slot[..len]);
+            let unpacked = written.place(Place::End, tensor.len(), 0xee);
+            assert_eq!(packer.unpack(packed.form, slot, unpacked), Ok(packed.len), "{label} {isa}");
+            assert_eq!(hex(unpacked), hex(&tensor), "{label} {isa}");
+            assert_eq!(written.harm(), None, "{label} {isa}");
         }
     }
 }
 
 #[test]
 fn chunks_at_every_offset_are_coded_alike() {
-    let mut random = Random(51);
+    let (mut random, mut fences) = (Random(51), fences());
     for granule in GRANULES {
         for tensors_len in [1, 2, 3, 8, 9, 13, 16, 64, 125, 128] {
             let tensor_len = tensors_len * granule.bytes();
@@ -115,33 +126,36 @@ fn chunks_at_every_offset_are_coded_alike() {
                     let rare = [1, 2, 20, 1000][round % 4];
                     let raw = tensors(&mut random, &codebook, offset, len, rare);
                     let label = format!("{granule:?} {tensor_len} {clusters} at {offset}, {len} bytes");
-                    check_chunk(&codecs, offset as u64, &raw, &label);
+                    check_chunk(&codecs, &mut fences, offset as u64, &raw, &label);
                 }
             }
         }
     }
 }
 
-fn check_chunk(codecs: &[(Isa, Ibp)], offset: u64, raw: &[u8], label: &str) {
+fn check_chunk(codecs: &[(Isa, Ibp)], fences: &mut [Fenced; 2], offset: u64, raw: &[u8], label: &str) {
+    let [read, written] = fences;
     let mut expected = Vec::new();
     for (isa, codec) in codecs {
-        let mut coded = vec![0xa5; codec.max_chunk_len(Element::U8, raw.len())];
-        let len = codec.encode_chunk_at(offset, Element::U8, raw, &mut coded);
-        coded.truncate(len);
+        let raw = read.hold(Place::End, raw);
+        let room = codec.max_chunk_len(Element::U8, raw.len());
+        let coded = written.place(Place::End, room, 0xa5);
+        let len = codec.encode_chunk_at(offset, Element::U8, raw, coded);
+        let mut coded = coded[..len].to_vec();
         if *isa == Isa::Portable {
             expected.clone_from(&coded);
         }
         assert_eq!(hex(&coded), hex(&expected), "{label} {isa}");
         assert_eq!(codec.chunk_len_at(offset, Element::U8, raw), len, "{label} {isa}");
+        assert_eq!(written.harm(), None, "{label} {isa}");
+        let raw = raw.to_vec();
         for padding in [0, 15] {
             coded.resize(len + padding, 0);
-            let mut decoded = vec![0xee; raw.len()];
-            assert_eq!(
-                codec.decode_chunk_at(offset, Element::U8, &coded, &mut decoded),
-                Ok(()),
-                "{label} {isa}"
-            );
-            assert_eq!(hex(&decoded), hex(raw), "{label} {isa}");
+            let coded = read.hold(Place::End, &coded);
+            let decoded = written.place(Place::End, raw.len(), 0xee);
+            assert_eq!(codec.decode_chunk_at(offset, Element::U8, coded, decoded), Ok(()), "{label} {isa}");
+            assert_eq!(hex(decoded), hex(&raw), "{label} {isa}");
+            assert_eq!(written.harm(), None, "{label} {isa}");
         }
     }
 }
