@@ -24,7 +24,9 @@ pub(super) fn granules<const G: usize, const P: usize>(
     let mut walk = Walk::<P>::new(plan, phase);
     let mut marker = sink.marker();
     let mut end = End { pending: sink.pending, fill: u64::from(sink.fill) };
-    let (mut at, mut spare) = (sink.at, [0; ROOM]);
+    let mut at = sink.at;
+    // Where the room for the kept bits ends sooner than that of a line.
+    let mut spare = [0; ROOM];
     for line in raw.chunks(LINE) {
         let (raw, valid) = (load(line), valid(line.len()));
         let mut marks = 0;

@@ -9,6 +9,7 @@
 
 mod decode;
 mod encode;
+mod layout;
 mod moves;
 mod tables;
 
