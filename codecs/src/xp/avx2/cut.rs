@@ -2,78 +2,70 @@
 
 use std::arch::x86_64::*;
 
-use super::lanes::{
-    bytes_of_words, dwords_of_qwords, interleave, load, put_planes, store, take_planes, words_of_dwords,
-};
+use super::lanes::{bytes_of_words, dwords_of_qwords, interleave, load, store, words_of_dwords};
+use super::planes::{put_planes, take_planes};
+use super::tiers::Symbols;
 use crate::xp::vector::cut::{Cut, Rests, RestsMut};
 
-/// Symbols of 64 values, still where they stand in the tops: two vectors of bytes or four of words.
-pub(super) type Symbols = [__m256i; 4];
+/// Sixty-four words.
+type Words = [__m256i; 4];
 
 /// The symbols of 64 values. If `WRITE`, the rests go out.
 ///
 /// # Safety
-/// `values` has 64 values. If `WRITE`, each piece has room for its 64 numbers, and so have the planes.
+/// `values` has 64 values. If `WRITE`, each piece has room for its 64 numbers, and the planes for 64 bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn cut<const B: u32, const E: u32, const S: bool, const WRITE: bool>(
     values: *const u8,
     rests: RestsMut,
 ) -> Symbols {
-    let words = Cut::<B, E, S>::TOP == 2;
     // SAFETY: the caller's promise, for every width below.
     let mut tops = unsafe {
         match B {
             8 => cut_bytes::<S>(values),
-            16 if words => load_four(values),
-            16 => bytes_out::<WRITE>(rotated::<16, S>(load_four(values)), rests.pieces[0]),
-            32 => {
-                let top = words_out::<S, WRITE>(values, rests.pieces[0]);
-                if words { top } else { bytes_out::<WRITE>(top, rests.pieces[1]) }
-            }
-            _ => cut_qwords::<S, WRITE>(values, rests.pieces),
+            16 => bytes_of_tops(rotated::<16, S>(load_four(values))),
+            32 => bytes_of_tops(cut_dwords::<S, WRITE>(values, rests.pieces[0])),
+            _ => bytes_of_tops(cut_qwords::<S, WRITE>(values, rests.pieces)),
         }
     };
+    if B > 8 && Cut::<B, E, S>::TOP == 1 && WRITE {
+        // SAFETY: the low bytes of the words are the last piece.
+        unsafe { store_two(rests.pieces[if B == 16 { 0 } else { 1 }], tops.low) };
+    }
     if Cut::<B, E, S>::PLANES == 0 {
         return tops;
     }
+    let lowest = if Cut::<B, E, S>::TOP == 1 { &mut tops.high } else { &mut tops.low };
     if WRITE {
         // SAFETY: the caller's promise.
-        unsafe { put_low_bits::<B, E, S>(tops, rests.planes) };
+        unsafe { put_low_bits::<B, E, S>(*lowest, rests.planes) };
     }
-    let mask = Cut::<B, E, S>::SYMBOL_MASK;
-    let mask = if words { _mm256_set1_epi16(mask as i16) } else { _mm256_set1_epi8(mask as i8) };
-    for top in &mut tops {
-        *top = _mm256_and_si256(*top, mask);
+    for bytes in lowest {
+        *bytes = _mm256_and_si256(*bytes, _mm256_set1_epi8(Cut::<B, E, S>::SYMBOL_MASK as i8));
     }
     tops
 }
 
-/// Puts the low bits of tops as planes.
+/// Puts the low bits of bytes as planes.
 ///
 /// # Safety
-/// There is room for them.
+/// There is room for 64 bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn put_low_bits<const B: u32, const E: u32, const S: bool>(tops: Symbols, to: *mut u8) {
-    let (a, b) = if Cut::<B, E, S>::TOP == 1 {
-        (tops[0], tops[1])
-    } else {
-        (bytes_of_words(tops[0], tops[1]).0, bytes_of_words(tops[2], tops[3]).0)
-    };
+unsafe fn put_low_bits<const B: u32, const E: u32, const S: bool>([a, b]: [__m256i; 2], to: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe {
         match Cut::<B, E, S>::PLANES {
             2 => put_planes::<2>(a, b, to),
             3 => put_planes::<3>(a, b, to),
             4 => put_planes::<4>(a, b, to),
-            5 => put_planes::<5>(a, b, to),
             _ => put_planes::<7>(a, b, to),
         }
     }
 }
 
-/// The low bits of 64 tops from planes, as bytes.
+/// The low bits of 64 bytes, from planes.
 ///
 /// # Safety
 /// The planes are there.
@@ -92,11 +84,31 @@ unsafe fn take_low_bits<const B: u32, const E: u32, const S: bool>(from: *const 
     }
 }
 
+/// The high and the low bytes of words.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn bytes_of_tops([a, b, c, d]: Words) -> Symbols {
+    let ((low_a, high_a), (low_b, high_b)) = (bytes_of_words(a, b), bytes_of_words(c, d));
+    Symbols { high: [high_a, high_b], low: [low_a, low_b] }
+}
+
+/// # Safety
+/// There is room for 64 bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn store_two(to: *mut u8, [a, b]: [__m256i; 2]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        store(to, a);
+        store(to.add(32), b);
+    }
+}
+
 /// # Safety
 /// There are 128 bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn load_four(from: *const u8) -> Symbols {
+unsafe fn load_four(from: *const u8) -> Words {
     // SAFETY: the caller's promise.
     unsafe { [load(from), load(from.add(32)), load(from.add(64)), load(from.add(96))] }
 }
@@ -104,7 +116,7 @@ unsafe fn load_four(from: *const u8) -> Symbols {
 /// Values of `BITS` bits rotated left by one, unless the sign stays.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn rotated<const BITS: u32, const S: bool>(mut values: Symbols) -> Symbols {
+fn rotated<const BITS: u32, const S: bool>(mut values: Words) -> Words {
     if S {
         return values;
     }
@@ -146,27 +158,7 @@ unsafe fn cut_bytes<const S: bool>(values: *const u8) -> Symbols {
             _mm256_or_si256(_mm256_add_epi8(b, b), sign(b)),
         );
     }
-    [a, b, zero, zero]
-}
-
-/// The high bytes of 64 words; the low ones go out.
-///
-/// # Safety
-/// If `WRITE`, there is room for them.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn bytes_out<const WRITE: bool>(words: Symbols, to: *mut u8) -> Symbols {
-    let (low_a, high_a) = bytes_of_words(words[0], words[1]);
-    let (low_b, high_b) = bytes_of_words(words[2], words[3]);
-    if WRITE {
-        // SAFETY: the caller's promise.
-        unsafe {
-            store(to, low_a);
-            store(to.add(32), low_b);
-        }
-    }
-    let zero = _mm256_setzero_si256();
-    [high_a, high_b, zero, zero]
+    Symbols { high: [a, b], low: [zero; 2] }
 }
 
 /// The high words of 64 dwords, rotated unless the sign stays; the low ones go out.
@@ -175,7 +167,7 @@ unsafe fn bytes_out<const WRITE: bool>(words: Symbols, to: *mut u8) -> Symbols {
 /// There are 64 values. If `WRITE`, there is room for the low words.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn words_out<const S: bool, const WRITE: bool>(values: *const u8, to: *mut u8) -> Symbols {
+unsafe fn cut_dwords<const S: bool, const WRITE: bool>(values: *const u8, to: *mut u8) -> Words {
     let mut tops = [_mm256_setzero_si256(); 4];
     for half in 0..2 {
         // SAFETY: this is the first or second half of the values, and of the room.
@@ -199,7 +191,7 @@ unsafe fn words_out<const S: bool, const WRITE: bool>(values: *const u8, to: *mu
 /// There are 64 values. If `WRITE`, there is room for the pieces.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn cut_qwords<const S: bool, const WRITE: bool>(values: *const u8, pieces: [*mut u8; 2]) -> Symbols {
+unsafe fn cut_qwords<const S: bool, const WRITE: bool>(values: *const u8, pieces: [*mut u8; 2]) -> Words {
     let mut tops = [_mm256_setzero_si256(); 4];
     for (quarter, top) in tops.iter_mut().enumerate() {
         // SAFETY: this is a quarter of the values, and of the room.
@@ -230,46 +222,46 @@ pub(super) unsafe fn join<const B: u32, const E: u32, const S: bool>(
     rests: Rests,
     values: *mut u8,
 ) {
-    let words = Cut::<B, E, S>::TOP == 2;
     let mut tops = symbols;
+    if B == 8 {
+        // SAFETY: the caller's promise.
+        return unsafe { join_bytes::<S>(symbols.high, take_low_bits::<B, E, S>(rests.planes), values) };
+    }
     if Cut::<B, E, S>::PLANES > 0 {
         // SAFETY: the caller's promise.
         let (a, b) = unsafe { take_low_bits::<B, E, S>(rests.planes) };
-        if words {
-            let zero = _mm256_setzero_si256();
-            let ((a, b), (c, d)) = (interleave::<1>(a, zero), interleave::<1>(b, zero));
-            for (top, low) in tops.iter_mut().zip([a, b, c, d]) {
-                *top = _mm256_or_si256(*top, low);
-            }
-        } else {
-            tops[0] = _mm256_or_si256(tops[0], a);
-            tops[1] = _mm256_or_si256(tops[1], b);
-        }
+        let lowest = if Cut::<B, E, S>::TOP == 1 { &mut tops.high } else { &mut tops.low };
+        *lowest = [_mm256_or_si256(lowest[0], a), _mm256_or_si256(lowest[1], b)];
+    }
+    if B > 8 && Cut::<B, E, S>::TOP == 1 {
+        let piece = rests.pieces[if B == 16 { 0 } else { 1 }];
+        // SAFETY: the last piece is the low bytes of the words.
+        tops.low = unsafe { [load(piece), load(piece.add(32))] };
     }
     // SAFETY: the caller's promise, for every width below.
     unsafe {
         match B {
-            8 => join_bytes::<S>(tops, values),
-            16 if words => store_four(values, tops),
-            16 => {
-                let mut words = bytes_in(tops, rests.pieces[0]);
-                for v in &mut words {
-                    *v = rotated_back::<16, S>(*v);
-                }
-                store_four(values, words);
-            }
-            32 if words => words_in::<S>(tops, rests.pieces[0], values),
-            32 => words_in::<S>(bytes_in(tops, rests.pieces[1]), rests.pieces[0], values),
-            _ => join_qwords::<S>(tops, rests.pieces, values),
+            16 => store_four(values, words_of_tops(tops).map(|v| rotated_back::<16, S>(v))),
+            32 => join_dwords::<S>(words_of_tops(tops), rests.pieces[0], values),
+            _ => join_qwords::<S>(words_of_tops(tops), rests.pieces, values),
         }
     }
+}
+
+/// The words of these high and low bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn words_of_tops(tops: Symbols) -> Words {
+    let (a, b) = interleave::<1>(tops.low[0], tops.high[0]);
+    let (c, d) = interleave::<1>(tops.low[1], tops.high[1]);
+    [a, b, c, d]
 }
 
 /// # Safety
 /// There is room for 128 bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn store_four(to: *mut u8, values: Symbols) {
+unsafe fn store_four(to: *mut u8, values: Words) {
     for (i, v) in values.into_iter().enumerate() {
         // SAFETY: the caller's promise.
         unsafe { store(to.add(32 * i), v) };
@@ -280,31 +272,21 @@ unsafe fn store_four(to: *mut u8, values: Symbols) {
 /// There is room for 64 values.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn join_bytes<const S: bool>(tops: Symbols, values: *mut u8) {
-    for (i, top) in tops.into_iter().take(2).enumerate() {
+unsafe fn join_bytes<const S: bool>(symbols: [__m256i; 2], rests: (__m256i, __m256i), values: *mut u8) {
+    // A rest has at most four bits, the lowest of them the sign.
+    let rotated = _mm256_broadcastsi128_si256(_mm_setr_epi8(
+        0, -0x80, 1, -0x7f, 2, -0x7e, 3, -0x7d, 4, -0x7c, 5, -0x7b, 6, -0x7a, 7, -0x79,
+    ));
+    for (i, (symbol, rest)) in symbols.into_iter().zip([rests.0, rests.1]).enumerate() {
+        // The low bits of symbols are zero: none goes to another byte.
         let value = if S {
-            top
+            _mm256_or_si256(symbol, rest)
         } else {
-            let low = _mm256_and_si256(_mm256_srli_epi16::<1>(top), _mm256_set1_epi8(0x7f));
-            let sign = _mm256_and_si256(_mm256_slli_epi16::<7>(top), _mm256_set1_epi8(-0x80));
-            _mm256_or_si256(low, sign)
+            _mm256_or_si256(_mm256_srli_epi16::<1>(symbol), _mm256_shuffle_epi8(rotated, rest))
         };
         // SAFETY: room for 64 values of a byte.
         unsafe { store(values.add(32 * i), value) };
     }
-}
-
-/// 64 words of these high bytes and the low ones at `low`.
-///
-/// # Safety
-/// There are 64 low bytes.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn bytes_in(high: Symbols, low: *const u8) -> Symbols {
-    // SAFETY: the caller's promise.
-    let (low_a, low_b) = unsafe { (load(low), load(low.add(32))) };
-    let ((a, b), (c, d)) = (interleave::<1>(low_a, high[0]), interleave::<1>(low_b, high[1]));
-    [a, b, c, d]
 }
 
 /// Writes 64 dwords of these high words and the low ones at `low`, rotated back unless the sign stayed.
@@ -313,7 +295,7 @@ unsafe fn bytes_in(high: Symbols, low: *const u8) -> Symbols {
 /// There are 64 low words, and room for the values.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn words_in<const S: bool>(high: Symbols, low: *const u8, values: *mut u8) {
+unsafe fn join_dwords<const S: bool>(high: Words, low: *const u8, values: *mut u8) {
     for (i, high) in high.into_iter().enumerate() {
         // SAFETY: this is a quarter of the words, and of the room.
         unsafe {
@@ -328,7 +310,7 @@ unsafe fn words_in<const S: bool>(high: Symbols, low: *const u8, values: *mut u8
 /// The pieces are there, and room for 64 values.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn join_qwords<const S: bool>(tops: Symbols, pieces: [*const u8; 2], values: *mut u8) {
+unsafe fn join_qwords<const S: bool>(tops: Words, pieces: [*const u8; 2], values: *mut u8) {
     for (i, top) in tops.into_iter().enumerate() {
         // SAFETY: this is a quarter of the pieces, and of the room.
         unsafe {

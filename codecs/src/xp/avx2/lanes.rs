@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::cpu::lanes::{COMPRESS, EXPAND};
+use crate::cpu::lanes::{COMPRESS, EXPAND, NO_LANE};
 
 /// # Safety
 /// `from` has 32 bytes.
@@ -131,18 +131,6 @@ pub(super) fn interleave<const SIZE: usize>(a: __m256i, b: __m256i) -> (__m256i,
     (_mm256_permute2x128_si256::<0x20>(low, high), _mm256_permute2x128_si256::<0x31>(low, high))
 }
 
-/// Each bit as a byte of ones or zeros.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn spread_bits(bits: u32) -> __m256i {
-    let each_byte = _mm256_setr_epi8(
-        0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3,
-    );
-    let bit = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64 as i64);
-    let bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(bits as i32), each_byte);
-    _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit), bit)
-}
-
 /// The highest bits of 64 bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -150,40 +138,30 @@ pub(super) fn high_bits(a: __m256i, b: __m256i) -> u64 {
     u64::from(_mm256_movemask_epi8(a) as u32) | u64::from(_mm256_movemask_epi8(b) as u32) << 32
 }
 
-/// Writes the lowest `NUMBER` bits of 64 bytes as planes to `to`.
-///
-/// # Safety
-/// `to` has room for them.
+/// Bits as bytes of ones or zeros: the 32 bits from byte `FIRST` on of the sixteen in either half.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn put_planes<const NUMBER: usize>(mut a: __m256i, mut b: __m256i, to: *mut u8) {
-    // From the highest plane down, each comes to the top of its byte in turn.
-    let shift = _mm_cvtsi32_si128(8 - NUMBER as i32);
-    (a, b) = (_mm256_sll_epi16(a, shift), _mm256_sll_epi16(b, shift));
-    for plane in (0..NUMBER).rev() {
-        // SAFETY: the caller's promise.
-        unsafe { to.add(8 * plane).cast::<u64>().write_unaligned(high_bits(a, b)) };
-        (a, b) = (_mm256_add_epi8(a, a), _mm256_add_epi8(b, b));
-    }
+pub(super) fn spread_bits<const FIRST: i64>(bits: __m256i) -> __m256i {
+    let eight = |byte: i64| (FIRST + byte) * 0x0101_0101_0101_0101;
+    let each_byte = _mm256_setr_epi64x(eight(0), eight(1), eight(2), eight(3));
+    let bit = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64 as i64);
+    _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(bits, each_byte), bit), bit)
 }
 
-/// The inverse of [`put_planes`].
-///
-/// # Safety
-/// The planes are there.
+/// For each byte of ones how many are before it in its half of the vector; anything for other bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn take_planes<const NUMBER: usize>(from: *const u8) -> (__m256i, __m256i) {
-    let mut bytes = [_mm256_setzero_si256(); 2];
-    for plane in (0..NUMBER).rev() {
-        for (half, bytes) in bytes.iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
-            let bits = unsafe { from.add(8 * plane + 4 * half).cast::<u32>().read_unaligned() };
-            // Twice what is there, and one where the bit is set.
-            *bytes = _mm256_sub_epi8(_mm256_add_epi8(*bytes, *bytes), spread_bits(bits));
-        }
-    }
-    (bytes[0], bytes[1])
+pub(super) fn ranks(ones: __m256i) -> __m256i {
+    // How many up to each byte: in fours by a multiplication, then what the eight and the half have before.
+    // With bytes of ones for ones the factor is 0x0101_0101 / 255.
+    const FACTOR: i32 = 0xfbfc_fdff_u32 as i32;
+    let mut sums = _mm256_mullo_epi32(ones, _mm256_set1_epi32(FACTOR));
+    let none = NO_LANE as i8;
+    let low_four = _mm_setr_epi8(none, none, none, none, 3, 3, 3, 3, none, none, none, none, 11, 11, 11, 11);
+    sums = _mm256_add_epi8(sums, _mm256_shuffle_epi8(sums, _mm256_broadcastsi128_si256(low_four)));
+    let low_eight = _mm256_broadcastsi128_si256(_mm_set_epi64x(0x0707_0707_0707_0707, -1));
+    sums = _mm256_add_epi8(sums, _mm256_shuffle_epi8(sums, low_eight));
+    _mm256_add_epi8(sums, _mm256_set1_epi8(-1))
 }
 
 /// A mask of the low `count` bits, all 64 from 64 up.

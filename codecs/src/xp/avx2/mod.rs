@@ -7,6 +7,7 @@
 mod cut;
 mod lanes;
 mod masks;
+mod planes;
 mod rank;
 mod read;
 mod tiers;

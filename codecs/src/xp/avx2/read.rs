@@ -2,11 +2,16 @@
 
 use std::arch::x86_64::*;
 
-use super::cut::{Symbols, join};
-use super::lanes::{interleave, load, store, take_planes};
-use super::tiers::{Tier, symbols_of};
+use super::cut::join;
+use super::lanes::{bytes_of_words, interleave, load};
+use super::planes::take_planes;
+use super::tiers::{Symbols, Tier, put_symbols, symbols_of};
 use crate::xp::column::GROUP;
 use crate::xp::vector::cut::{Cut, Last, Rests, escapes_of, last_planes_at, planes_at, take_last_planes};
+
+/// Groups whose symbols are found before their values are joined: two short loops keep more in flight than
+/// a long one.
+const BLOCK: usize = 8;
 
 /// See [`Vectors::count_escapes`](crate::xp::vector::Vectors::count_escapes).
 #[target_feature(enable = "popcnt")]
@@ -47,18 +52,20 @@ pub(super) unsafe fn take_symbols<const B: u32, const E: u32, const S: bool>(
             }
             take_last_planes(&mut planes, number, left, planes_start.add(8 * number * group));
             let (high_a, high_b) = take_planes::<8>(planes.as_ptr());
-            for (half, high) in [high_a, high_b].into_iter().enumerate() {
-                let low = load(whole.as_ptr().add(32 * half));
-                if top == 1 {
-                    // Symbols of less than eight bits have no whole byte, those of eight no plane.
-                    let tops = _mm256_sll_epi16(_mm256_or_si256(low, high), shift);
-                    store(to.add(GROUP * group + 32 * half), tops);
-                } else {
+            let (low_a, low_b) = (load(whole.as_ptr()), load(whole.as_ptr().add(32)));
+            let to = to.add(GROUP * group);
+            if top == 1 {
+                // Symbols of less than eight bits have no whole byte, those of eight no plane.
+                let top = |low, high| _mm256_sll_epi16(_mm256_or_si256(low, high), shift);
+                let tops = [top(low_a, high_a), top(low_b, high_b)];
+                put_symbols::<1>(Symbols { high: tops, low: tops }, to);
+            } else {
+                let shifted = |low, high| {
                     let (a, b) = interleave::<1>(low, high);
-                    let to = to.add(2 * GROUP * group + 64 * half);
-                    store(to, _mm256_sll_epi16(a, shift));
-                    store(to.add(32), _mm256_sll_epi16(b, shift));
-                }
+                    bytes_of_words(_mm256_sll_epi16(a, shift), _mm256_sll_epi16(b, shift))
+                };
+                let ((low_a, high_a), (low_b, high_b)) = (shifted(low_a, high_a), shifted(low_b, high_b));
+                put_symbols::<2>(Symbols { high: [high_a, high_b], low: [low_a, low_b] }, to);
             }
         }
     }
@@ -68,7 +75,7 @@ pub(super) unsafe fn take_symbols<const B: u32, const E: u32, const S: bool>(
 ///
 /// # Safety
 /// As there.
-#[target_feature(enable = "avx2,popcnt")]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) unsafe fn join_values<const B: u32, const E: u32, const S: bool>(
     codes: *const u8,
     rests: Rests,
@@ -81,16 +88,27 @@ pub(super) unsafe fn join_values<const B: u32, const E: u32, const S: bool>(
     let tier = if Cut::<B, E, S>::TOP == 1 { Tier::new::<1>(tops) } else { Tier::new::<2>(tops) };
     // SAFETY: group by group what the columns have; escapes as far as there are.
     unsafe {
-        for group in 0..groups {
-            let planes = planes_at::<2>(codes, group);
-            let symbols = first_symbols::<B, E, S>(planes, &tier, escaped);
-            escaped = escaped.add(Cut::<B, E, S>::TOP * escapes_of::<2>(planes).count_ones() as usize);
-            join::<B, E, S>(symbols, rests.group::<B, E, S>(group), to.add(group_len * group));
+        let mut block = [Symbols::ZERO; BLOCK];
+        for start in (0..groups).step_by(BLOCK) {
+            let len = BLOCK.min(groups - start);
+            for (i, place) in block[..len].iter_mut().enumerate() {
+                let (symbols, escapes) =
+                    first_symbols::<B, E, S>(codes.add(16 * (start + i)), &tier, escaped);
+                escaped = escaped.add(escapes);
+                place.high = symbols.high;
+                if Cut::<B, E, S>::TOP == 2 {
+                    place.low = symbols.low;
+                }
+            }
+            for (i, symbols) in block[..len].iter().enumerate() {
+                let group = start + i;
+                join::<B, E, S>(*symbols, rests.group::<B, E, S>(group), to.add(group_len * group));
+            }
         }
         let left = count - GROUP * groups;
         if left > 0 {
             let planes = last_planes_at::<2>(codes, groups, left);
-            let symbols = first_symbols::<B, E, S>(planes, &tier, escaped);
+            let (symbols, _) = first_symbols::<B, E, S>(planes.as_ptr().cast(), &tier, escaped);
             let mut last = Last::new();
             last.take_rests::<B, E, S>(rests.group::<B, E, S>(groups), left);
             join::<B, E, S>(symbols, last.rests(), last.values());
@@ -104,10 +122,10 @@ pub(super) unsafe fn join_values<const B: u32, const E: u32, const S: bool>(
 #[inline]
 #[target_feature(enable = "avx2,popcnt")]
 unsafe fn first_symbols<const B: u32, const E: u32, const S: bool>(
-    planes: [u64; 3],
+    planes: *const u8,
     tier: &Tier,
     escaped: *const u8,
-) -> Symbols {
+) -> (Symbols, usize) {
     // SAFETY: the caller's promise.
     unsafe {
         if Cut::<B, E, S>::TOP == 1 {

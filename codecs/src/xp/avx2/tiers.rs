@@ -2,18 +2,41 @@
 
 use std::arch::x86_64::*;
 
-use super::cut::Symbols;
 use super::lanes::{
-    compress_control, expand_control, high_bits, in_order, load, load64, load128, low_bits, of_words,
-    spread_bits, store, store64, store128, take_planes,
+    compress_control, high_bits, load, load128, low_bits, ranks, spread_bits, store, store64,
 };
+use super::planes::take_planes;
+use crate::xp::vector::HALF;
 use crate::xp::vector::cut::{Codes, escapes_of, last_planes_at, planes_at};
 
-/// The symbols of one tier, each in every lane; unused ones are never looked at.
+/// Symbols of 64 values, still where they stand in the tops: the high bytes, and the low ones of words. In
+/// memory, low bytes are [`HALF`] bytes behind the high ones.
+#[derive(Clone, Copy)]
+pub(super) struct Symbols {
+    pub(super) high: [__m256i; 2],
+    pub(super) low: [__m256i; 2],
+}
+
+impl Symbols {
+    pub(super) const ZERO: Self = {
+        // SAFETY: a vector is 32 bytes.
+        let zero = [unsafe { std::mem::transmute::<[u8; 32], __m256i>([0; 32]) }; 2];
+        Self { high: zero, low: zero }
+    };
+}
+
+/// The symbols of one tier.
 #[derive(Clone, Copy)]
 pub(super) struct Tier {
+    high: Bytes,
+    low: Bytes,
+}
+
+/// A byte of each symbol of a tier: each in every lane, where unused ones are never looked at, and each in its
+/// place in either half.
+#[derive(Clone, Copy)]
+struct Bytes {
     lanes: [__m256i; 7],
-    /// Byte *i* or word *i* is symbol *i* in either half; zero for the escape.
     list: __m256i,
 }
 
@@ -22,15 +45,22 @@ impl Tier {
     #[inline]
     #[target_feature(enable = "avx2")]
     pub(super) fn new<const TOP: usize>(tops: &[u16]) -> Self {
+        let low = Bytes::new(tops.iter().map(|&top| top as u8));
+        if TOP == 1 {
+            return Self { high: low, low };
+        }
+        Self { high: Bytes::new(tops.iter().map(|&top| (top >> 8) as u8)), low }
+    }
+}
+
+impl Bytes {
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn new(bytes: impl Iterator<Item = u8>) -> Self {
         let (mut list, mut lanes) = ([0; 16], [_mm256_setzero_si256(); 7]);
-        for (i, (lane, &top)) in lanes.iter_mut().zip(tops).enumerate() {
-            if TOP == 1 {
-                list[i] = top as u8;
-                *lane = _mm256_set1_epi8(top as i8);
-            } else {
-                list[2 * i..2 * i + 2].copy_from_slice(&top.to_le_bytes());
-                *lane = _mm256_set1_epi16(top as i16);
-            }
+        for ((place, lane), byte) in list.iter_mut().zip(&mut lanes).zip(bytes) {
+            *place = byte;
+            *lane = _mm256_set1_epi8(byte as i8);
         }
         // SAFETY: the list has sixteen bytes.
         let list = unsafe { load128(list.as_ptr()) };
@@ -42,14 +72,14 @@ impl Tier {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn matches<const TOP: usize>(symbols: Symbols, tier: &Tier, i: usize) -> u64 {
-    let [a, b, c, d] = symbols;
-    let symbol = tier.lanes[i];
-    if TOP == 1 {
-        return high_bits(_mm256_cmpeq_epi8(a, symbol), _mm256_cmpeq_epi8(b, symbol));
-    }
-    let low = _mm256_packs_epi16(_mm256_cmpeq_epi16(a, symbol), _mm256_cmpeq_epi16(b, symbol));
-    let high = _mm256_packs_epi16(_mm256_cmpeq_epi16(c, symbol), _mm256_cmpeq_epi16(d, symbol));
-    high_bits(in_order(low), in_order(high))
+    let matches_in = |half: usize| {
+        let high = _mm256_cmpeq_epi8(symbols.high[half], tier.high.lanes[i]);
+        if TOP == 1 {
+            return high;
+        }
+        _mm256_and_si256(high, _mm256_cmpeq_epi8(symbols.low[half], tier.low.lanes[i]))
+    };
+    high_bits(matches_in(0), matches_in(1))
 }
 
 /// The codes of the symbols of `live` in a tier of `CODE` bits.
@@ -71,56 +101,49 @@ pub(super) fn codes<const TOP: usize, const CODE: usize>(symbols: Symbols, tier:
 /// Moves the symbols of `kept` together to `to`, and returns where the next ones go.
 ///
 /// # Safety
-/// `to` has room for 64 symbols and 16 bytes.
+/// `to` is scratch memory for 64 symbols.
 #[inline]
 #[target_feature(enable = "avx2,popcnt")]
 pub(super) unsafe fn keep<const TOP: usize>(symbols: Symbols, kept: u64, mut to: *mut u8) -> *mut u8 {
-    for (i, vector) in symbols[..2 * TOP].iter().enumerate() {
-        for half in 0..2 {
-            let sixteen = if half == 0 {
-                _mm256_castsi256_si128(*vector)
-            } else {
-                _mm256_extracti128_si256::<1>(*vector)
-            };
-            let masks = kept >> (32 / TOP * i + 16 / TOP * half);
+    for quarter in 0..4 {
+        let sixteen = |bytes: [__m256i; 2]| match quarter % 2 {
+            0 => _mm256_castsi256_si128(bytes[quarter / 2]),
+            _ => _mm256_extracti128_si256::<1>(bytes[quarter / 2]),
+        };
+        let (mut high, mut low) = (sixteen(symbols.high), sixteen(symbols.low));
+        for eighth in [2 * quarter, 2 * quarter + 1] {
+            let mask = (kept >> (8 * eighth)) as u8;
+            let control = compress_control(mask);
             // SAFETY: each store starts behind what was kept of fewer than 64 symbols.
             unsafe {
-                if TOP == 1 {
-                    for (mask, eight) in
-                        [(masks as u8, sixteen), ((masks >> 8) as u8, _mm_srli_si128::<8>(sixteen))]
-                    {
-                        store64(to, _mm_shuffle_epi8(eight, compress_control(mask)));
-                        to = to.add(mask.count_ones() as usize);
-                    }
-                } else {
-                    let mask = masks as u8;
-                    store128(to, _mm_shuffle_epi8(sixteen, of_words(compress_control(mask))));
-                    to = to.add(2 * mask.count_ones() as usize);
+                store64(to, _mm_shuffle_epi8(high, control));
+                if TOP == 2 {
+                    store64(to.add(HALF), _mm_shuffle_epi8(low, control));
                 }
+                to = to.add(mask.count_ones() as usize);
             }
+            (high, low) = (_mm_srli_si128::<8>(high), _mm_srli_si128::<8>(low));
         }
     }
     to
 }
 
 /// # Safety
-/// `from` has 64 symbols.
+/// `from` is scratch memory with 64 symbols.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn symbols_at<const TOP: usize>(from: *const u8) -> Symbols {
-    let mut symbols = [_mm256_setzero_si256(); 4];
-    for (i, vector) in symbols[..2 * TOP].iter_mut().enumerate() {
-        // SAFETY: the caller's promise.
-        *vector = unsafe { load(from.add(32 * i)) };
-    }
-    symbols
+    // SAFETY: the caller's promise.
+    let both = |from: *const u8| unsafe { [load(from), load(from.add(32))] };
+    let low = if TOP == 1 { [_mm256_setzero_si256(); 2] } else { both(from.wrapping_add(HALF)) };
+    Symbols { high: both(from), low }
 }
 
 /// See [`Vectors::put_tier`](crate::xp::vector::Vectors::put_tier).
 ///
 /// # Safety
 /// As there.
-#[target_feature(enable = "avx2,popcnt")]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) unsafe fn encode<const TOP: usize, const CODE: usize, const WRITE: bool>(
     symbols: *mut u8,
     count: usize,
@@ -133,7 +156,7 @@ pub(super) unsafe fn encode<const TOP: usize, const CODE: usize, const WRITE: bo
     // of symbols that were read: `kept` is never over `64 * group` symbols.
     unsafe {
         for group in 0..groups {
-            let here = symbols_at::<TOP>(symbols.add(64 * group * TOP));
+            let here = symbols_at::<TOP>(symbols.add(64 * group));
             let codes = codes::<TOP, CODE>(here, &tier, u64::MAX);
             if WRITE {
                 to = codes.put::<CODE>(64, to);
@@ -142,106 +165,97 @@ pub(super) unsafe fn encode<const TOP: usize, const CODE: usize, const WRITE: bo
         }
         let left = count % 64;
         if left > 0 {
-            let here = symbols_at::<TOP>(symbols.add(64 * groups * TOP));
+            let here = symbols_at::<TOP>(symbols.add(64 * groups));
             let codes = codes::<TOP, CODE>(here, &tier, low_bits(left));
             if WRITE {
                 codes.put::<CODE>(left, to);
             }
             kept = keep::<TOP>(here, codes.escapes, kept);
         }
-        kept.offset_from_unsigned(symbols) / TOP
+        kept.offset_from_unsigned(symbols)
     }
 }
 
-/// The symbols that 64 codes name, with the escapes filled up from `escaped`.
+/// The symbols that 64 codes name, with the escapes filled up from `escaped`, and their number.
 ///
 /// # Safety
-/// `escaped` has the escapes' symbols and 16 bytes more.
+/// The planes are there; `escaped` has the escapes' symbols and 16 bytes more.
 #[inline]
 #[target_feature(enable = "avx2,popcnt")]
 pub(super) unsafe fn symbols_of<const TOP: usize, const CODE: usize>(
-    planes: [u64; 3],
+    planes: *const u8,
     tier: &Tier,
-    mut escaped: *const u8,
-) -> Symbols {
-    // SAFETY: planes are eight bytes each.
-    let (a, b) = unsafe {
-        if CODE == 2 {
-            let [low, high, _] = planes;
-            (two_bits(low as u32, high as u32), two_bits((low >> 32) as u32, (high >> 32) as u32))
+    escaped: *const u8,
+) -> (Symbols, usize) {
+    // SAFETY: the caller's promise.
+    let (named, escapes) = unsafe {
+        let escapes = escapes_of::<CODE>(planes_at::<CODE>(planes, 0));
+        let named = if CODE == 2 {
+            named_by_two::<TOP>(load128(planes), tier)
         } else {
-            take_planes::<3>(planes.as_ptr().cast())
-        }
-    };
-    let escapes = escapes_of::<CODE>(planes);
-    let mut symbols = [_mm256_setzero_si256(); 4];
-    for (i, vector) in symbols[..2 * TOP].iter_mut().enumerate() {
-        let codes = if i < TOP { a } else { b };
-        let named = if TOP == 1 {
-            _mm256_shuffle_epi8(tier.list, codes)
-        } else {
-            let half =
-                if i % 2 == 0 { _mm256_castsi256_si128(codes) } else { _mm256_extracti128_si256::<1>(codes) };
-            // Byte 2c and byte 2c + 1 for code c.
-            let twice = _mm256_cvtepu8_epi16(_mm_add_epi8(half, half));
-            let pairs = _mm256_add_epi8(
-                _mm256_or_si256(twice, _mm256_slli_epi16::<8>(twice)),
-                _mm256_set1_epi16(0x100),
-            );
-            _mm256_shuffle_epi8(tier.list, pairs)
+            let (a, b) = take_planes::<3>(planes);
+            [named_by_three::<TOP>(a, tier), named_by_three::<TOP>(b, tier)]
         };
-        // SAFETY: the caller's promise.
-        let (filled, next) = unsafe { filled::<TOP>(escapes >> (32 / TOP * i), escaped) };
-        escaped = next;
-        // The list names an escape zero, and what is filled is zero elsewhere.
-        *vector = _mm256_or_si256(named, filled);
+        (named, escapes)
+    };
+    // What goes to each sixteen lanes starts behind the escapes of those before.
+    let starts =
+        [[0, (escapes as u16).count_ones()], [(escapes as u32).count_ones(), (escapes << 16).count_ones()]];
+    let mut symbols = Symbols::ZERO;
+    for (half, named) in named.into_iter().enumerate() {
+        let ranks = ranks(named.escapes);
+        let filled = |bytes, escaped: *const u8| {
+            let [first, second] = starts[half].map(|start| escaped.wrapping_add(start as usize));
+            // SAFETY: none starts behind the escapes.
+            let stored = unsafe { _mm256_set_m128i(load128(second), load128(first)) };
+            _mm256_blendv_epi8(bytes, _mm256_shuffle_epi8(stored, ranks), named.escapes)
+        };
+        symbols.high[half] = filled(named.high, escaped);
+        if TOP == 2 {
+            symbols.low[half] = filled(named.low, escaped.wrapping_add(HALF));
+        }
     }
-    symbols
+    (symbols, escapes.count_ones() as usize)
 }
 
-/// Codes of two bits as bytes.
+/// The symbols that 32 codes name, and ones for escapes.
+struct Named {
+    high: __m256i,
+    low: __m256i,
+    escapes: __m256i,
+}
+
 #[inline]
 #[target_feature(enable = "avx2")]
-fn two_bits(low: u32, high: u32) -> __m256i {
-    let low = _mm256_and_si256(spread_bits(low), _mm256_set1_epi8(1));
-    _mm256_or_si256(low, _mm256_and_si256(spread_bits(high), _mm256_set1_epi8(2)))
+fn named_by_two<const TOP: usize>(planes: __m128i, tier: &Tier) -> [Named; 2] {
+    let planes = _mm256_broadcastsi128_si256(planes);
+    let low_bits = [spread_bits::<0>(planes), spread_bits::<4>(planes)];
+    let high_bits = [spread_bits::<8>(planes), spread_bits::<12>(planes)];
+    [0, 1].map(|half| {
+        let (low_bit, high_bit) = (low_bits[half], high_bits[half]);
+        let named = |bytes: &Bytes| {
+            let [zero, one, two, ..] = bytes.lanes;
+            _mm256_blendv_epi8(_mm256_blendv_epi8(zero, one, low_bit), two, high_bit)
+        };
+        let high = named(&tier.high);
+        let low = if TOP == 1 { high } else { named(&tier.low) };
+        Named { high, low, escapes: _mm256_and_si256(low_bit, high_bit) }
+    })
 }
 
-/// A vector with the next symbols of `escaped` where the low bits of `escapes` are set, and where the
-/// following are.
-///
-/// # Safety
-/// `escaped` has them and 16 bytes more.
 #[inline]
-#[target_feature(enable = "avx2,popcnt")]
-unsafe fn filled<const TOP: usize>(escapes: u64, mut escaped: *const u8) -> (__m256i, *const u8) {
-    let mut halves = [_mm_setzero_si128(); 2];
-    for (half, sixteen) in halves.iter_mut().enumerate() {
-        let masks = escapes >> (16 / TOP * half);
-        // SAFETY: the caller's promise.
-        unsafe {
-            if TOP == 1 {
-                let (low, high) = (masks as u8, (masks >> 8) as u8);
-                let first = _mm_shuffle_epi8(load64(escaped), expand_control(low));
-                escaped = escaped.add(low.count_ones() as usize);
-                let second = _mm_shuffle_epi8(load64(escaped), expand_control(high));
-                escaped = escaped.add(high.count_ones() as usize);
-                *sixteen = _mm_unpacklo_epi64(first, second);
-            } else {
-                let mask = masks as u8;
-                *sixteen = _mm_shuffle_epi8(load128(escaped), of_words(expand_control(mask)));
-                escaped = escaped.add(2 * mask.count_ones() as usize);
-            }
-        }
-    }
-    (_mm256_set_m128i(halves[1], halves[0]), escaped)
+#[target_feature(enable = "avx2")]
+fn named_by_three<const TOP: usize>(codes: __m256i, tier: &Tier) -> Named {
+    let high = _mm256_shuffle_epi8(tier.high.list, codes);
+    let low = if TOP == 1 { high } else { _mm256_shuffle_epi8(tier.low.list, codes) };
+    Named { high, low, escapes: _mm256_cmpeq_epi8(codes, _mm256_set1_epi8(7)) }
 }
 
 /// See [`Vectors::take_tier`](crate::xp::vector::Vectors::take_tier).
 ///
 /// # Safety
 /// As there.
-#[target_feature(enable = "avx2,popcnt")]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) unsafe fn decode<const TOP: usize, const CODE: usize>(
     column: *const u8,
     count: usize,
@@ -254,24 +268,30 @@ pub(super) unsafe fn decode<const TOP: usize, const CODE: usize>(
     // room.
     unsafe {
         for group in 0..groups {
-            let planes = planes_at::<CODE>(column, group);
-            put_symbols::<TOP>(symbols_of::<TOP, CODE>(planes, &tier, escaped), to.add(64 * group * TOP));
-            escaped = escaped.add(TOP * escapes_of::<CODE>(planes).count_ones() as usize);
+            let (symbols, escapes) = symbols_of::<TOP, CODE>(column.add(8 * CODE * group), &tier, escaped);
+            put_symbols::<TOP>(symbols, to.add(64 * group));
+            escaped = escaped.add(escapes);
         }
         if left > 0 {
             let planes = last_planes_at::<CODE>(column, groups, left);
-            put_symbols::<TOP>(symbols_of::<TOP, CODE>(planes, &tier, escaped), to.add(64 * groups * TOP));
+            let (symbols, _) = symbols_of::<TOP, CODE>(planes.as_ptr().cast(), &tier, escaped);
+            put_symbols::<TOP>(symbols, to.add(64 * groups));
         }
     }
 }
 
 /// # Safety
-/// `to` has room for 64 symbols.
+/// `to` is scratch memory for 64 symbols.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn put_symbols<const TOP: usize>(symbols: Symbols, to: *mut u8) {
-    for (i, vector) in symbols[..2 * TOP].iter().enumerate() {
+pub(super) unsafe fn put_symbols<const TOP: usize>(symbols: Symbols, to: *mut u8) {
+    for half in 0..2 {
         // SAFETY: the caller's promise.
-        unsafe { store(to.add(32 * i), *vector) };
+        unsafe {
+            store(to.add(32 * half), symbols.high[half]);
+            if TOP == 2 {
+                store(to.add(HALF + 32 * half), symbols.low[half]);
+            }
+        }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::arch::x86_64::*;
 
-use super::cut::{Symbols, cut};
-use super::lanes::{bytes_of_words, low_bits, put_planes, store};
-use super::tiers::{Tier, codes, keep, symbols_at};
+use super::cut::cut;
+use super::lanes::{bytes_of_words, interleave, low_bits, store};
+use super::planes::put_planes;
+use super::tiers::{Symbols, Tier, codes, keep, symbols_at};
 use crate::xp::column::GROUP;
 use crate::xp::vector::cut::{Codes, Cut, Last, RestsMut, put_last_planes};
 
@@ -12,7 +13,7 @@ use crate::xp::vector::cut::{Codes, Cut, Last, RestsMut, put_last_planes};
 ///
 /// # Safety
 /// As there.
-#[target_feature(enable = "avx2,popcnt")]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) unsafe fn cut_values<const B: u32, const E: u32, const S: bool, const WRITE: bool>(
     values: *const u8,
     count: usize,
@@ -43,7 +44,7 @@ pub(super) unsafe fn cut_values<const B: u32, const E: u32, const S: bool, const
             let left = count - GROUP * groups;
             kept = cut_last::<B, E, S, WRITE>(values, left, &tier, kept, to.wrapping_add(16 * groups), rests);
         }
-        kept.offset_from_unsigned(escapes) / Cut::<B, E, S>::TOP
+        kept.offset_from_unsigned(escapes)
     }
 }
 
@@ -52,7 +53,7 @@ pub(super) unsafe fn cut_values<const B: u32, const E: u32, const S: bool, const
 /// # Safety
 /// As for [`cut_values`]; the pointers are those of the group.
 #[cold]
-#[target_feature(enable = "avx2,popcnt")]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 unsafe fn cut_last<const B: u32, const E: u32, const S: bool, const WRITE: bool>(
     values: *const u8,
     left: usize,
@@ -121,15 +122,18 @@ pub(super) unsafe fn put_symbols<const B: u32, const E: u32, const S: bool>(
         unsafe {
             let (lows, highs);
             if top == 1 {
-                let [a, b, ..] = symbols_at::<1>(symbols.add(GROUP * group));
+                let [a, b] = symbols_at::<1>(symbols.add(GROUP * group)).high;
                 let mask = _mm256_set1_epi8((0xff_u8 >> Cut::<B, E, S>::PLANES) as i8);
                 let number = |v| _mm256_and_si256(_mm256_srl_epi16(v, shift), mask);
                 lows = (number(a), number(b));
                 highs = lows;
             } else {
-                let [a, b, c, d] = symbols_at::<2>(symbols.add(2 * GROUP * group));
-                let (low_a, high_a) = bytes_of_words(_mm256_srl_epi16(a, shift), _mm256_srl_epi16(b, shift));
-                let (low_b, high_b) = bytes_of_words(_mm256_srl_epi16(c, shift), _mm256_srl_epi16(d, shift));
+                let Symbols { high, low } = symbols_at::<2>(symbols.add(GROUP * group));
+                let shifted = |low, high| {
+                    let (a, b) = interleave::<1>(low, high);
+                    bytes_of_words(_mm256_srl_epi16(a, shift), _mm256_srl_epi16(b, shift))
+                };
+                let ((low_a, high_a), (low_b, high_b)) = (shifted(low[0], high[0]), shifted(low[1], high[1]));
                 (lows, highs) = ((low_a, low_b), (high_a, high_b));
             }
             if bits >= 8 {

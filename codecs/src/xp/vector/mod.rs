@@ -27,6 +27,7 @@ use super::portable;
 use crate::chunk::ChunkError;
 use crate::{Codec, Element};
 use cut::Rests;
+pub(super) use scratch::HALF;
 use scratch::{MAX_RAW_LEN, Scratch};
 pub(super) use survey::{RANKED, Ranked};
 
@@ -36,7 +37,8 @@ pub(super) use survey::{RANKED, Ranked};
 ///
 /// # Safety
 /// A value of the type proves that the machine has the instructions of its functions. What else each asks of
-/// its caller is said there. All of them may read up to [`scratch::SLACK`] initialised bytes behind what is
+/// its caller is said there. In scratch memory symbols have as many bytes as their tops, in the back-end's own
+/// order. All of them may read up to [`scratch::SLACK`] initialised bytes behind what is
 /// in a scratch buffer, and write as many behind what they put in one.
 pub(super) unsafe trait Vectors: Copy {
     /// Moves those of `count` values together at `kept` that are not zero or, if `REPEATS`, that differ from
@@ -137,7 +139,7 @@ pub(super) unsafe trait Vectors: Copy {
     /// The escapes in a column of `count` codes.
     fn count_escapes<const CODE: usize>(self, column: &[u8], count: usize) -> usize;
 
-    /// Writes the symbols of a column of `count` to `to`, as they stand in tops.
+    /// Writes the symbols of a column of `count` to `to`, in whatever form the back-end keeps them in.
     ///
     /// # Safety
     /// The column is there; `to` is scratch memory for as many symbols.

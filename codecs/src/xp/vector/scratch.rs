@@ -11,6 +11,10 @@ pub(super) const MAX_RAW_LEN: usize = 1 << 16;
 /// Bytes that vectors may touch behind the end of what is in a buffer.
 pub(super) const SLACK: usize = 256;
 
+/// Where a back-end may keep the second bytes of symbols that have two: halfway through their buffer. Either
+/// half has half the slack.
+pub(in crate::xp) const HALF: usize = (MAX_RAW_LEN + SLACK) / 2;
+
 /// Bytes for the counts of samples by symbol: 12 bits of the largest, and 9 bits once more.
 pub(super) const COUNTS_LEN: usize = 4096 + 512;
 
