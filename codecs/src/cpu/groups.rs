@@ -20,7 +20,7 @@ pub(crate) fn compress<const W: usize>(mask: u8, group: &[u8], out: &mut [u8]) {
     let control = &COMPRESS[usize::from(mask)];
     match W {
         1 => store128(out, _mm_shuffle_epi8(load64(group), load64(control))),
-        2 => store128(out, _mm_shuffle_epi8(load128(group), byte_pairs(control))),
+        2 => store128(out, _mm_shuffle_epi8(load128(group), byte_pairs(load64(control)))),
         4 => {
             let lanes = _mm256_cvtepu8_epi32(load64(control));
             store_at(out, 0, _mm256_permutevar8x32_epi32(vector(group, 0), lanes));
@@ -47,30 +47,34 @@ pub(crate) fn expand<const W: usize>(mask: u8, stored: &[u8], out: &mut [u8]) {
             let bytes = _mm_cvtsi128_si64(_mm_shuffle_epi8(load64(stored), load64(control)));
             out[..8].copy_from_slice(&bytes.to_le_bytes());
         }
-        2 => store128(out, _mm_shuffle_epi8(load128(stored), byte_pairs(control))),
-        4 => store_at(out, 0, expanded(control, vector(stored, 0))),
+        2 => store128(out, _mm_shuffle_epi8(load128(stored), byte_pairs(load64(control)))),
+        4 => store_at(out, 0, expanded_words(load64(control), vector(stored, 0))),
         _ => {
             let mut at = 0;
             for half in 0..2 {
                 let mask = doubled(mask >> (4 * half));
-                store_at(out, 32 * half, expanded(&EXPAND[usize::from(mask)], vector(stored, at)));
+                store_at(
+                    out,
+                    32 * half,
+                    expanded_words(load64(&EXPAND[usize::from(mask)]), vector(stored, at)),
+                );
                 at += 4 * mask.count_ones() as usize;
             }
         }
     }
 }
 
-/// Eight 32-bit lanes after an expand control.
+/// Eight words of 32 bits after an expand control, which is eight bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn expanded(control: &[u8; 8], stored: __m256i) -> __m256i {
-    let lanes = _mm256_cvtepu8_epi32(load64(control));
+pub(crate) fn expanded_words(control: __m128i, stored: __m256i) -> __m256i {
+    let lanes = _mm256_cvtepu8_epi32(control);
     let none = _mm256_cmpgt_epi32(lanes, _mm256_set1_epi32(7));
     _mm256_andnot_si256(none, _mm256_permutevar8x32_epi32(stored, lanes))
 }
 
 /// Each of the low four bits twice: a mask of 64-bit lanes as one of 32-bit lanes.
-const fn doubled(mask: u8) -> u8 {
+pub(crate) const fn doubled(mask: u8) -> u8 {
     let spread = mask & 1 | (mask & 2) << 1 | (mask & 4) << 2 | (mask & 8) << 3;
     spread | spread << 1
 }
@@ -78,8 +82,7 @@ const fn doubled(mask: u8) -> u8 {
 /// A control for eight bytes as one for eight halfwords. Saturation keeps the "no lane" bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn byte_pairs(control: &[u8; 8]) -> __m128i {
-    let control = load64(control);
+pub(crate) fn byte_pairs(control: __m128i) -> __m128i {
     let twice = _mm_adds_epu8(control, control);
     let upper = _mm_adds_epu8(twice, _mm_set1_epi8(1));
     _mm_unpacklo_epi8(twice, upper)

@@ -19,8 +19,8 @@ pub(crate) use stream::{Streamer, prefetch, prefetch_line};
 pub use x86::{Avx2, Avx512};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::{
-    array, array_mut, compress512, expand512, load256, load512, load512_partial, store256, store512,
-    store512_partial,
+    array, array_mut, compress512, expand512, load256, load512, load512_partial, low_bits, non_zeros512,
+    store256, store256_low, store512, store512_partial,
 };
 
 use std::sync::LazyLock;

@@ -85,11 +85,23 @@ pub(crate) fn store512_partial(to: &mut [u8], value: __m512i) {
     unsafe { _mm512_mask_storeu_epi8(to.as_mut_ptr().cast(), low_bits(to.len()), value) }
 }
 
-/// The elements of `W` bytes whose bit is set, moved to the front.
+/// One bit per element of `width` bytes, set = not zero. `width` is meant to be a constant, here and below.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(crate) fn non_zeros512(width: usize, vector: __m512i) -> u64 {
+    match width {
+        1 => _mm512_test_epi8_mask(vector, vector),
+        2 => u64::from(_mm512_test_epi16_mask(vector, vector)),
+        4 => u64::from(_mm512_test_epi32_mask(vector, vector)),
+        _ => u64::from(_mm512_test_epi64_mask(vector, vector)),
+    }
+}
+
+/// The elements of `width` bytes whose bit is set, moved to the front.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vbmi2")]
-pub(crate) fn compress512<const W: usize>(mask: u64, vector: __m512i) -> __m512i {
-    match W {
+pub(crate) fn compress512(width: usize, mask: u64, vector: __m512i) -> __m512i {
+    match width {
         1 => _mm512_maskz_compress_epi8(mask, vector),
         2 => _mm512_maskz_compress_epi16(mask as u32, vector),
         4 => _mm512_maskz_compress_epi32(mask as u16, vector),
@@ -100,8 +112,8 @@ pub(crate) fn compress512<const W: usize>(mask: u64, vector: __m512i) -> __m512i
 /// The inverse of [`compress512`]: zero where the bit is clear.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vbmi2")]
-pub(crate) fn expand512<const W: usize>(mask: u64, vector: __m512i) -> __m512i {
-    match W {
+pub(crate) fn expand512(width: usize, mask: u64, vector: __m512i) -> __m512i {
+    match width {
         1 => _mm512_maskz_expand_epi8(mask, vector),
         2 => _mm512_maskz_expand_epi16(mask as u32, vector),
         4 => _mm512_maskz_expand_epi32(mask as u16, vector),
@@ -123,6 +135,22 @@ pub(crate) fn load256(from: &[u8; 32]) -> __m256i {
 pub(crate) fn store256(to: &mut [u8; 32], value: __m256i) {
     // SAFETY: the array has the 32 bytes that are written.
     unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), value) }
+}
+
+/// Writes the first 8, 16 or 32 bytes of `value`, as many as `to` has.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(crate) fn store256_low(to: &mut [u8], value: __m256i) {
+    let low = _mm256_castsi256_si128(value);
+    match to.len() {
+        8 => to.copy_from_slice(&_mm_cvtsi128_si64(low).to_le_bytes()),
+        16 => {
+            let to: &mut [u8; 16] = array_mut(to);
+            // SAFETY: the array has the 16 bytes that are written.
+            unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), low) }
+        }
+        _ => store256(array_mut(to), value),
+    }
 }
 
 /// The first `N` bytes of `bytes`.
@@ -150,6 +178,6 @@ pub(crate) fn array_mut<const N: usize>(bytes: &mut [u8]) -> &mut [u8; N] {
 
 /// A mask of the low `count` bits, all 64 from 64 up.
 #[inline]
-const fn low_bits(count: usize) -> u64 {
+pub(crate) const fn low_bits(count: usize) -> u64 {
     if count >= 64 { u64::MAX } else { (1 << count) - 1 }
 }

@@ -7,7 +7,7 @@ use std::arch::x86_64::*;
 
 use super::{Condition, HeaderSink, Lane, Source, Vector, ZcompError};
 use crate::Avx512;
-use crate::cpu::{array_mut, compress512, expand512, load512, load512_partial, store512};
+use crate::cpu::{array_mut, compress512, expand512, load512, load512_partial, non_zeros512, store512};
 
 pub(super) fn store(
     _: Avx512,
@@ -59,7 +59,7 @@ fn store_vectors<const W: usize>(
         let vector = load512(vector);
         let mask = kept::<W>(lane, condition, vector);
         at = headers.put(mask, 8 / W, data, at);
-        store512(array_mut(&mut data[at..]), compress512::<W>(mask, vector));
+        store512(array_mut(&mut data[at..]), compress512(W, mask, vector));
         at += W * mask.count_ones() as usize;
     }
     at
@@ -78,7 +78,7 @@ fn load_vectors<const W: usize>(
             Some(front) => load512(front),
             None => load512_partial(&data[start..]),
         };
-        store512(vector, expand512::<W>(mask, stored));
+        store512(vector, expand512(W, mask, stored));
     }
     Ok(source.at)
 }
@@ -96,12 +96,7 @@ fn kept<const W: usize>(lane: Lane, condition: Condition, vector: __m512i) -> u6
         _ => u64::from(_mm512_cmpgt_epi64_mask(vector, limit)),
     };
     match (condition, lane) {
-        (Condition::EqZ, _) => match W {
-            1 => _mm512_test_epi8_mask(vector, vector),
-            2 => u64::from(_mm512_test_epi16_mask(vector, vector)),
-            4 => u64::from(_mm512_test_epi32_mask(vector, vector)),
-            _ => u64::from(_mm512_test_epi64_mask(vector, vector)),
-        },
+        (Condition::EqZ, _) => non_zeros512(W, vector),
         (Condition::LteZ, Lane::I8 | Lane::I32) => above(zero, vector),
         (Condition::LteZ, Lane::F16 | Lane::F32 | Lane::F64) => {
             let (magnitude, infinity) = match W {

@@ -3,12 +3,12 @@
 // The entry points promise the instructions that their token stands for.
 #![allow(unsafe_code)]
 
-use std::arch::x86_64::*;
-
 use super::masks_len;
 use super::portable::Sections;
 use crate::Avx512;
-use crate::cpu::{array_mut, compress512, expand512, load512, load512_partial, store512, store512_partial};
+use crate::cpu::{
+    array_mut, compress512, expand512, load512, load512_partial, non_zeros512, store512, store512_partial,
+};
 
 /// Bytes of mask for one vector of elements of `W` bytes.
 const fn mask_len<const W: usize>() -> usize {
@@ -42,18 +42,18 @@ fn encode_vectors<const W: usize>(raw: &[u8], coded: &mut [u8]) -> usize {
     let (mut at, mut mask_at) = (0, 0);
     for vector in vectors {
         let vector = load512(vector);
-        let mask = non_zero_mask::<W>(vector);
+        let mask = non_zeros512(W, vector);
         masks[mask_at..mask_at + mask_len::<W>()].copy_from_slice(&mask.to_le_bytes()[..mask_len::<W>()]);
         mask_at += mask_len::<W>();
-        store512(array_mut(&mut kept[at..]), compress512::<W>(mask, vector));
+        store512(array_mut(&mut kept[at..]), compress512(W, mask, vector));
         at += W * mask.count_ones() as usize;
     }
     if !rest.is_empty() {
         let vector = load512_partial(rest);
-        let mask = non_zero_mask::<W>(vector);
+        let mask = non_zeros512(W, vector);
         let len = (rest.len() / W).div_ceil(8);
         masks[mask_at..mask_at + len].copy_from_slice(&mask.to_le_bytes()[..len]);
-        store512_partial(&mut kept[at..], compress512::<W>(mask, vector));
+        store512_partial(&mut kept[at..], compress512(W, mask, vector));
         at += W * mask.count_ones() as usize;
     }
     kept[at..at + tail.len()].copy_from_slice(tail);
@@ -63,8 +63,8 @@ fn encode_vectors<const W: usize>(raw: &[u8], coded: &mut [u8]) -> usize {
 #[target_feature(enable = "avx512bw,bmi2,popcnt")]
 fn count_vectors<const W: usize>(raw: &[u8]) -> usize {
     let (vectors, rest) = raw[..raw.len() - raw.len() % W].as_chunks();
-    let whole = vectors.iter().map(|vector| non_zero_mask::<W>(load512(vector)).count_ones() as usize);
-    whole.sum::<usize>() + non_zero_mask::<W>(load512_partial(rest)).count_ones() as usize
+    let whole = vectors.iter().map(|vector| non_zeros512(W, load512(vector)).count_ones() as usize);
+    whole.sum::<usize>() + non_zeros512(W, load512_partial(rest)).count_ones() as usize
 }
 
 #[target_feature(enable = "avx512bw,avx512vbmi2,bmi2,popcnt")]
@@ -81,13 +81,13 @@ fn decode_vectors<const W: usize>(sections: Sections<'_>, raw: &mut [u8]) {
             Some(front) => load512(front),
             None => load512_partial(&kept[at..]),
         };
-        store512(vector, expand512::<W>(mask, stored));
+        store512(vector, expand512(W, mask, stored));
         at += W * mask.count_ones() as usize;
     }
     if !rest.is_empty() {
         // No bit is set behind the last element.
         let mask = mask_of(&last_mask[..(rest.len() / W).div_ceil(8)]);
-        store512_partial(rest, expand512::<W>(mask, load512_partial(&kept[at..])));
+        store512_partial(rest, expand512(W, mask, load512_partial(&kept[at..])));
     }
 }
 
@@ -97,16 +97,4 @@ fn mask_of(bytes: &[u8]) -> u64 {
     let mut wide = [0; 8];
     wide[..bytes.len()].copy_from_slice(bytes);
     u64::from_le_bytes(wide)
-}
-
-/// One bit per element of `vector`, set = not zero.
-#[inline]
-#[target_feature(enable = "avx512bw")]
-fn non_zero_mask<const W: usize>(vector: __m512i) -> u64 {
-    match W {
-        1 => _mm512_test_epi8_mask(vector, vector),
-        2 => u64::from(_mm512_test_epi16_mask(vector, vector)),
-        4 => u64::from(_mm512_test_epi32_mask(vector, vector)),
-        _ => u64::from(_mm512_test_epi64_mask(vector, vector)),
-    }
 }

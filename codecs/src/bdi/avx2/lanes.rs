@@ -5,7 +5,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::cpu::{array, array_mut, store256};
+use crate::cpu::array;
 
 /// The two halves of a line.
 pub(super) type Halves = [__m256i; 2];
@@ -76,22 +76,6 @@ pub(super) fn widen<const B: usize, const D: usize>(deltas: &[u8]) -> Halves {
                 _ => _mm256_cvtepi8_epi16(part),
             }
         }),
-    }
-}
-
-/// Writes the first 8, 16 or 32 bytes of `value`, as many as `to` has.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn store_low(to: &mut [u8], value: __m256i) {
-    let low = _mm256_castsi256_si128(value);
-    match to.len() {
-        8 => to.copy_from_slice(&_mm_cvtsi128_si64(low).to_le_bytes()),
-        16 => {
-            let to: &mut [u8; 16] = array_mut(to);
-            // SAFETY: the array has the 16 bytes that are written.
-            unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), low) }
-        }
-        _ => store256(array_mut(to), value),
     }
 }
 

@@ -11,7 +11,7 @@ use std::arch::x86_64::*;
 use super::plan::{BLOCK_LINES, Plan, number};
 use super::{DATA_LENS, MASK_LENS, RAW, RAW_LINES, REPEATED, Tally, ZERO, data_len, mask_len, portable};
 use crate::Avx2;
-use crate::cpu::{array, array_mut, load256, store256};
+use crate::cpu::{array, array_mut, load256, store256, store256_low};
 use crate::line::{LINE_LEN, Line};
 use crate::packed::packed_field;
 use lanes::*;
@@ -135,7 +135,7 @@ fn encode_form<const B: usize, const D: usize>(
         mask.copy_from_slice(&explicit.to_le_bytes()[..mask_len]);
         let data = &mut data[place.data_at..place.data_at + data_len];
         data[..B].copy_from_slice(&base.to_le_bytes()[..B]);
-        store_low(&mut data[B..], deltas);
+        store256_low(&mut data[B..], deltas);
     }
 }
 

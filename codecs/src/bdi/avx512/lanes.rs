@@ -5,7 +5,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::cpu::{array, array_mut, load256, store256};
+use crate::cpu::{array, load256};
 
 /// The low `D` bytes of every element of `B` bytes, packed.
 #[inline]
@@ -36,22 +36,6 @@ pub(super) fn widen<const B: usize, const D: usize>(deltas: &[u8]) -> __m512i {
         (4, 1) => _mm512_cvtepi8_epi32(low()),
         (4, _) => _mm512_cvtepi16_epi32(load256(array(deltas))),
         _ => _mm512_cvtepi8_epi16(load256(array(deltas))),
-    }
-}
-
-/// Writes the first 8, 16 or 32 bytes of `value`, as many as `to` has.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn store_low(to: &mut [u8], value: __m256i) {
-    let low = _mm256_castsi256_si128(value);
-    match to.len() {
-        8 => to.copy_from_slice(&_mm_cvtsi128_si64(low).to_le_bytes()),
-        16 => {
-            let to: &mut [u8; 16] = array_mut(to);
-            // SAFETY: the array has the 16 bytes that are written.
-            unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), low) }
-        }
-        _ => store256(array_mut(to), value),
     }
 }
 

@@ -12,7 +12,7 @@ use std::arch::x86_64::*;
 use super::plan::{BLOCK_LINES, Plan, number};
 use super::{RAW, REPEATED, Tally, ZERO, data_len, mask_len, portable};
 use crate::Avx512;
-use crate::cpu::{array, array_mut, load512, store512};
+use crate::cpu::{array, array_mut, load512, store256_low, store512};
 use crate::line::{LINE_LEN, Line};
 use crate::packed::packed_field;
 use lanes::*;
@@ -88,7 +88,7 @@ fn encode_form<const B: usize, const D: usize>(
         mask.copy_from_slice(&explicit.to_le_bytes()[..mask_len]);
         let data = &mut data[place.data_at..place.data_at + data_len];
         data[..B].copy_from_slice(&base.to_le_bytes()[..B]);
-        store_low(&mut data[B..], deltas);
+        store256_low(&mut data[B..], deltas);
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) use self::packed::{Packer, Unpacked, Unpacker};
 pub(crate) use self::take::{Fields, Section};
 use super::Line;
 use super::blocks::{BLOCK_WORDS, Block, Masks, room_at};
+use crate::cpu::groups::byte_pairs;
 use crate::cpu::lanes::COMPRESS;
 use crate::cpu::{load256, store256};
 
@@ -87,7 +88,7 @@ pub(crate) fn put_halves(lanes: [__m256i; 2], mask: u16, out: &mut [u8], mut at:
     for (lanes, mask) in lanes.into_iter().zip(halves_of(mask)) {
         let halves = _mm256_shuffle_epi8(lanes, low_halves);
         let halves = _mm256_castsi256_si128(_mm256_permute4x64_epi64::<0b1000>(halves));
-        let from = byte_pairs(&COMPRESS[usize::from(mask)]);
+        let from = byte_pairs(load64(&COMPRESS[usize::from(mask)]));
         store128(out, at, _mm_shuffle_epi8(halves, from));
         at += 2 * mask.count_ones() as usize;
     }
@@ -122,14 +123,4 @@ pub(crate) fn put_bytes(bytes: __m128i, mask: u16, out: &mut [u8], at: usize) ->
     let bytes = _mm_srli_si128::<8>(bytes);
     store64(out, middle, _mm_shuffle_epi8(bytes, load64(&COMPRESS[usize::from(high)])));
     middle + high.count_ones() as usize
-}
-
-/// The control for pairs of bytes of a control for bytes.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn byte_pairs(control: &[u8; 8]) -> __m128i {
-    // 0x80 becomes 0 here and needs its highest bit back.
-    let bytes = load64(control);
-    let first = _mm_or_si128(_mm_add_epi8(bytes, bytes), _mm_and_si128(bytes, _mm_set1_epi8(i8::MIN)));
-    _mm_unpacklo_epi8(first, _mm_or_si128(first, _mm_set1_epi8(1)))
 }

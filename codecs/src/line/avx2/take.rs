@@ -2,7 +2,8 @@
 
 use std::arch::x86_64::*;
 
-use super::{byte_pairs, load64, load128};
+use super::{load64, load128};
+use crate::cpu::groups::byte_pairs;
 use crate::cpu::lanes::EXPAND;
 use crate::cpu::{array, load256};
 use crate::line::blocks::BLOCK_LEN;
@@ -85,7 +86,7 @@ impl Fields<'_> {
     pub(crate) fn halves(&mut self, mask: u8) -> __m128i {
         let halves = load128(array(&self.bytes[self.at..]));
         self.at += 2 * mask.count_ones() as usize;
-        _mm_shuffle_epi8(halves, byte_pairs(&EXPAND[usize::from(mask)]))
+        _mm_shuffle_epi8(halves, byte_pairs(load64(&EXPAND[usize::from(mask)])))
     }
 
     /// The next bytes, one for each set bit of `mask`; zero elsewhere.

@@ -74,14 +74,6 @@ pub(super) fn expand_control(mask: u8) -> __m128i {
     unsafe { load64(EXPAND[usize::from(mask)].as_ptr()) }
 }
 
-/// A control for eight bytes as one for eight words. Saturation keeps the bytes that mean "no lane".
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn of_words(control: __m128i) -> __m128i {
-    let twice = _mm_adds_epu8(control, control);
-    _mm_unpacklo_epi8(twice, _mm_adds_epu8(twice, _mm_set1_epi8(1)))
-}
-
 /// The four quarters after a pack, which works on the halves of vectors, in order.
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -162,10 +154,4 @@ pub(super) fn ranks(ones: __m256i) -> __m256i {
     let low_eight = _mm256_broadcastsi128_si256(_mm_set_epi64x(0x0707_0707_0707_0707, -1));
     sums = _mm256_add_epi8(sums, _mm256_shuffle_epi8(sums, low_eight));
     _mm256_add_epi8(sums, _mm256_set1_epi8(-1))
-}
-
-/// A mask of the low `count` bits, all 64 from 64 up.
-#[inline]
-pub(super) const fn low_bits(count: usize) -> u64 {
-    if count >= 64 { u64::MAX } else { (1 << count) - 1 }
 }

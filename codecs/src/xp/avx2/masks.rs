@@ -2,9 +2,8 @@
 
 use std::arch::x86_64::*;
 
-use super::lanes::{
-    compress_control, expand_control, high_bits, load, load64, load128, of_words, store, store64, store128,
-};
+use super::lanes::{compress_control, expand_control, load, load64, load128, store, store64, store128};
+use crate::cpu::groups::{byte_pairs, doubled, expanded_words};
 
 /// Values whose bits are a byte of a mask.
 const EIGHT: usize = 8;
@@ -182,7 +181,7 @@ unsafe fn keep<const B: u32>([a, b]: Eight, mask: u8, to: *mut u8) {
     unsafe {
         match B {
             8 => store64(to, _mm_shuffle_epi8(_mm256_castsi256_si128(a), control)),
-            16 => store128(to, _mm_shuffle_epi8(_mm256_castsi256_si128(a), of_words(control))),
+            16 => store128(to, _mm_shuffle_epi8(_mm256_castsi256_si128(a), byte_pairs(control))),
             32 => store(to, _mm256_permutevar8x32_epi32(a, _mm256_cvtepu8_epi32(control))),
             _ => {
                 for (i, v) in [a, b].into_iter().enumerate() {
@@ -207,32 +206,17 @@ unsafe fn spread<const B: u32>(mask: u8, kept: *const u8) -> Eight {
     unsafe {
         match B {
             8 => [_mm256_zextsi128_si256(_mm_shuffle_epi8(load64(kept), control)), zero],
-            16 => [_mm256_zextsi128_si256(_mm_shuffle_epi8(load128(kept), of_words(control))), zero],
-            32 => [spread_dwords(control, load(kept)), zero],
+            16 => [_mm256_zextsi128_si256(_mm_shuffle_epi8(load128(kept), byte_pairs(control))), zero],
+            32 => [expanded_words(control, load(kept)), zero],
             _ => {
                 let second = kept.add(8 * (mask & 0xf).count_ones() as usize);
                 [
-                    spread_dwords(expand_control(doubled(mask)), load(kept)),
-                    spread_dwords(expand_control(doubled(mask >> 4)), load(second)),
+                    expanded_words(expand_control(doubled(mask)), load(kept)),
+                    expanded_words(expand_control(doubled(mask >> 4)), load(second)),
                 ]
             }
         }
     }
-}
-
-/// Eight dwords after an expand control.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn spread_dwords(control: __m128i, stored: __m256i) -> __m256i {
-    let lanes = _mm256_cvtepu8_epi32(control);
-    let none = _mm256_cmpgt_epi32(lanes, _mm256_set1_epi32(7));
-    _mm256_andnot_si256(none, _mm256_permutevar8x32_epi32(stored, lanes))
-}
-
-/// Each of the low four bits twice: a mask of qwords as one of dwords.
-const fn doubled(mask: u8) -> u8 {
-    let spread = mask & 1 | (mask & 2) << 1 | (mask & 4) << 2 | (mask & 8) << 3;
-    spread | spread << 1
 }
 
 /// Eight values: value `ranks[i]` behind `from` for value `i`.
@@ -248,7 +232,7 @@ unsafe fn place<const B: u32>(ranks: &[u8; EIGHT], from: *const u8) -> Eight {
         let control = load64(ranks.as_ptr());
         match B {
             8 => [_mm256_zextsi128_si256(_mm_shuffle_epi8(load64(from), control)), zero],
-            16 => [_mm256_zextsi128_si256(_mm_shuffle_epi8(load128(from), of_words(control))), zero],
+            16 => [_mm256_zextsi128_si256(_mm_shuffle_epi8(load128(from), byte_pairs(control))), zero],
             32 => [_mm256_permutevar8x32_epi32(load(from), _mm256_cvtepu8_epi32(control)), zero],
             _ => {
                 let mut placed = [0u64; EIGHT];
@@ -284,77 +268,4 @@ fn put_eight<const B: u32>([a, b]: Eight, to: &mut [u8]) {
             }
         }
     }
-}
-
-/// See [`Vectors::raise_level`](crate::xp::vector::Vectors::raise_level).
-///
-/// # Safety
-/// As there.
-#[target_feature(enable = "avx2,popcnt")]
-pub(super) unsafe fn raise_level(bytes: *const u8, blocks: usize, bits: *mut u8) -> usize {
-    let (zero, mut non_zero) = (_mm256_setzero_si256(), 0);
-    for block in 0..blocks {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let (a, b) = (load(bytes.add(64 * block)), load(bytes.add(64 * block + 32)));
-            let mask = !high_bits(_mm256_cmpeq_epi8(a, zero), _mm256_cmpeq_epi8(b, zero));
-            bits.add(8 * block).cast::<u64>().write_unaligned(mask);
-            non_zero += mask.count_ones() as usize;
-        }
-    }
-    non_zero
-}
-
-/// See [`Vectors::put_level`](crate::xp::vector::Vectors::put_level).
-///
-/// # Safety
-/// As there.
-#[target_feature(enable = "avx2,popcnt")]
-pub(super) unsafe fn put_level(bits: *const u8, bytes: *const u8, blocks: usize, mut to: *mut u8) -> *mut u8 {
-    for group in 0..EIGHT * blocks {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let mask = *bits.add(group);
-            store64(to, _mm_shuffle_epi8(load64(bytes.add(EIGHT * group)), compress_control(mask)));
-            to = to.add(mask.count_ones() as usize);
-        }
-    }
-    to
-}
-
-/// See [`Vectors::take_level`](crate::xp::vector::Vectors::take_level).
-///
-/// # Safety
-/// As there.
-#[target_feature(enable = "avx2,popcnt")]
-pub(super) unsafe fn take_level(bits: *const u8, blocks: usize, stored: &[u8], to: *mut u8) -> usize {
-    let mut at = 0;
-    for group in 0..EIGHT * blocks {
-        let mut next = [0; EIGHT];
-        match stored[at..].first_chunk() {
-            Some(eight) => next = *eight,
-            None => next[..stored.len() - at].copy_from_slice(&stored[at..]),
-        }
-        // SAFETY: the caller's promise.
-        unsafe {
-            let mask = *bits.add(group);
-            store64(to.add(EIGHT * group), _mm_shuffle_epi8(load64(next.as_ptr()), expand_control(mask)));
-            at += mask.count_ones() as usize;
-        }
-    }
-    at
-}
-
-/// See [`Vectors::count_bits`](crate::xp::vector::Vectors::count_bits).
-///
-/// # Safety
-/// As there.
-#[target_feature(enable = "popcnt")]
-pub(super) unsafe fn count_bits(bytes: *const u8, len: usize) -> usize {
-    let mut sum = 0;
-    for word in 0..len.div_ceil(8) {
-        // SAFETY: the caller's promise.
-        sum += unsafe { bytes.add(8 * word).cast::<u64>().read_unaligned() }.count_ones() as usize;
-    }
-    sum
 }

@@ -2,10 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use super::lanes::{
-    compress_control, high_bits, load, load128, low_bits, ranks, spread_bits, store, store64,
-};
+use super::lanes::{compress_control, high_bits, load, load128, ranks, spread_bits, store, store64};
 use super::planes::take_planes;
+use crate::cpu::low_bits;
 use crate::xp::vector::HALF;
 use crate::xp::vector::cut::{Codes, escapes_of, last_planes_at, planes_at};
 

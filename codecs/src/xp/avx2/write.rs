@@ -3,9 +3,10 @@
 use std::arch::x86_64::*;
 
 use super::cut::cut;
-use super::lanes::{bytes_of_words, interleave, low_bits, store};
+use super::lanes::{bytes_of_words, interleave, store};
 use super::planes::put_planes;
 use super::tiers::{Symbols, Tier, codes, keep, symbols_at};
+use crate::cpu::low_bits;
 use crate::xp::column::GROUP;
 use crate::xp::vector::cut::{Codes, Cut, Last, RestsMut, put_last_planes};
 

@@ -47,12 +47,6 @@ macro_rules! index {
 }
 pub(super) use index;
 
-/// A mask of the low `count` bits, all 64 from 64 up.
-#[inline]
-pub(super) const fn low_bits(count: usize) -> u64 {
-    if count >= 64 { u64::MAX } else { (1 << count) - 1 }
-}
-
 /// Eight planes of eight bytes: bit *i* of byte *j* goes to bit *j* of plane *i*.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vbmi,gfni")]

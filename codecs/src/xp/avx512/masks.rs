@@ -2,8 +2,8 @@
 
 use std::arch::x86_64::*;
 
-use super::lanes::{index, load, low_bits, store};
-use crate::cpu::{load512_partial, store512_partial};
+use super::lanes::{index, load, store};
+use crate::cpu::{compress512, expand512, load512_partial, low_bits, non_zeros512, store512_partial};
 
 /// Values in a vector.
 const fn lanes<const B: u32>() -> usize {
@@ -35,12 +35,12 @@ pub(super) unsafe fn leave_out<const B: u32, const REPEATS: bool>(
             let mask = if REPEATS {
                 let shifted = _mm512_permutex2var_epi8(before, one_back, here);
                 before = here;
-                non_zero::<B>(_mm512_xor_si512(here, shifted)) & low_bits(left)
+                non_zeros512(width, _mm512_xor_si512(here, shifted)) & low_bits(left)
             } else {
-                non_zero::<B>(here)
+                non_zeros512(width, here)
             };
             put_bits::<B>(bits.add(vector * lanes / 8), mask);
-            store(kept, compress::<B>(mask, here));
+            store(kept, compress512(width, mask, here));
             let kept_here = mask.count_ones() as usize;
             kept = kept.add(kept_here * width);
             number += kept_here;
@@ -57,12 +57,13 @@ pub(super) unsafe fn leave_out<const B: u32, const REPEATS: bool>(
 /// As there.
 #[target_feature(enable = "avx512bw,avx512vbmi2,bmi2,popcnt")]
 pub(super) unsafe fn put_zeros_back<const B: u32>(bits: *const u8, mut kept: *const u8, to: &mut [u8]) {
+    let width = B as usize / 8;
     for (vector, to) in to.chunks_mut(64).enumerate() {
         // SAFETY: the bits of the vector are there; the next kept value is among those promised.
         unsafe {
             let mask = bits_at::<B>(bits, vector);
-            store512_partial(to, expand::<B>(mask, load(kept)));
-            kept = kept.add(mask.count_ones() as usize * B as usize / 8);
+            store512_partial(to, expand512(width, mask, load(kept)));
+            kept = kept.add(width * mask.count_ones() as usize);
         }
     }
 }
@@ -88,75 +89,6 @@ pub(super) unsafe fn put_repeats_back<const B: u32>(bits: *const u8, kept: *cons
             last = last.add(width * mask.count_ones() as usize);
         }
     }
-}
-
-/// See [`Vectors::raise_level`](crate::xp::vector::Vectors::raise_level).
-///
-/// # Safety
-/// As there.
-#[target_feature(enable = "avx512bw,popcnt")]
-pub(super) unsafe fn raise_level(bytes: *const u8, blocks: usize, bits: *mut u8) -> usize {
-    let mut non_zero = 0;
-    for block in 0..blocks {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let here = load(bytes.add(64 * block));
-            let mask = _mm512_test_epi8_mask(here, here);
-            bits.add(8 * block).cast::<u64>().write_unaligned(mask);
-            non_zero += mask.count_ones() as usize;
-        }
-    }
-    non_zero
-}
-
-/// See [`Vectors::put_level`](crate::xp::vector::Vectors::put_level).
-///
-/// # Safety
-/// As there.
-#[target_feature(enable = "avx512bw,avx512vbmi2,popcnt")]
-pub(super) unsafe fn put_level(bits: *const u8, bytes: *const u8, blocks: usize, mut to: *mut u8) -> *mut u8 {
-    for block in 0..blocks {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let kept = bits.add(8 * block).cast::<u64>().read_unaligned();
-            store(to, _mm512_maskz_compress_epi8(kept, load(bytes.add(64 * block))));
-            to = to.add(kept.count_ones() as usize);
-        }
-    }
-    to
-}
-
-/// See [`Vectors::take_level`](crate::xp::vector::Vectors::take_level).
-///
-/// # Safety
-/// As there.
-#[target_feature(enable = "avx512bw,avx512vbmi2,bmi2,popcnt")]
-pub(super) unsafe fn take_level(bits: *const u8, blocks: usize, stored: &[u8], to: *mut u8) -> usize {
-    let mut at = 0;
-    for block in 0..blocks {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let kept = bits.add(8 * block).cast::<u64>().read_unaligned();
-            store(to.add(64 * block), _mm512_maskz_expand_epi8(kept, load512_partial(&stored[at..])));
-            at += kept.count_ones() as usize;
-        }
-    }
-    at
-}
-
-/// See [`Vectors::count_bits`](crate::xp::vector::Vectors::count_bits).
-///
-/// # Safety
-/// As there.
-#[target_feature(enable = "avx512bw,avx512vpopcntdq")]
-pub(super) unsafe fn count_bits(bytes: *const u8, len: usize) -> usize {
-    let mut sum = _mm512_setzero_si512();
-    for block in 0..len.div_ceil(64) {
-        // SAFETY: the caller's promise.
-        let here = unsafe { load(bytes.add(64 * block)) };
-        sum = _mm512_add_epi64(sum, _mm512_popcnt_epi64(here));
-    }
-    _mm512_reduce_add_epi64(sum) as usize
 }
 
 /// Byte *i*: the set bits of `mask` below bit *i*.
@@ -218,41 +150,5 @@ unsafe fn bits_at<const B: u32>(bits: *const u8, vector: usize) -> u64 {
             32 => u64::from(from.cast::<u16>().read_unaligned()),
             _ => u64::from(*from),
         }
-    }
-}
-
-/// One bit per value of `vector`, set = not zero.
-#[inline]
-#[target_feature(enable = "avx512bw")]
-fn non_zero<const B: u32>(vector: __m512i) -> u64 {
-    match B {
-        8 => _mm512_test_epi8_mask(vector, vector),
-        16 => u64::from(_mm512_test_epi16_mask(vector, vector)),
-        32 => u64::from(_mm512_test_epi32_mask(vector, vector)),
-        _ => u64::from(_mm512_test_epi64_mask(vector, vector)),
-    }
-}
-
-/// The values whose bit is set, moved to the front.
-#[inline]
-#[target_feature(enable = "avx512bw,avx512vbmi2")]
-fn compress<const B: u32>(mask: u64, vector: __m512i) -> __m512i {
-    match B {
-        8 => _mm512_maskz_compress_epi8(mask, vector),
-        16 => _mm512_maskz_compress_epi16(mask as u32, vector),
-        32 => _mm512_maskz_compress_epi32(mask as u16, vector),
-        _ => _mm512_maskz_compress_epi64(mask as u8, vector),
-    }
-}
-
-/// The inverse of [`compress`]: zero where the bit is clear.
-#[inline]
-#[target_feature(enable = "avx512bw,avx512vbmi2")]
-fn expand<const B: u32>(mask: u64, vector: __m512i) -> __m512i {
-    match B {
-        8 => _mm512_maskz_expand_epi8(mask, vector),
-        16 => _mm512_maskz_expand_epi16(mask as u32, vector),
-        32 => _mm512_maskz_expand_epi32(mask as u16, vector),
-        _ => _mm512_maskz_expand_epi64(mask as u8, vector),
     }
 }

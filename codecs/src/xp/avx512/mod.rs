@@ -6,6 +6,7 @@
 
 mod cut;
 mod lanes;
+mod levels;
 mod masks;
 mod rank;
 mod read;
@@ -41,22 +42,22 @@ unsafe impl Vectors for Avx512 {
 
     unsafe fn raise_level(self, bytes: *const u8, blocks: usize, bits: *mut u8) -> usize {
         // SAFETY: as above.
-        unsafe { masks::raise_level(bytes, blocks, bits) }
+        unsafe { levels::raise_level(bytes, blocks, bits) }
     }
 
     unsafe fn put_level(self, bits: *const u8, bytes: *const u8, blocks: usize, to: *mut u8) -> *mut u8 {
         // SAFETY: as above.
-        unsafe { masks::put_level(bits, bytes, blocks, to) }
+        unsafe { levels::put_level(bits, bytes, blocks, to) }
     }
 
     unsafe fn take_level(self, bits: *const u8, blocks: usize, stored: &[u8], to: *mut u8) -> usize {
         // SAFETY: as above.
-        unsafe { masks::take_level(bits, blocks, stored, to) }
+        unsafe { levels::take_level(bits, blocks, stored, to) }
     }
 
     unsafe fn count_bits(self, bytes: *const u8, len: usize) -> usize {
         // SAFETY: as above.
-        unsafe { masks::count_bits(bytes, len) }
+        unsafe { levels::count_bits(bytes, len) }
     }
 
     fn rank(self, counts: &[u8]) -> Ranked {

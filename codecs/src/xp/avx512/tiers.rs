@@ -3,7 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::cut::Symbols;
-use super::lanes::{bytes_of_planes, load, low_bits, store, store256};
+use super::lanes::{bytes_of_planes, load, store, store256};
+use crate::cpu::low_bits;
 use crate::xp::vector::cut::{Codes, escapes_of, last_planes_at, planes_at};
 
 /// The symbols of one tier, each in every lane; unused ones are never looked at.

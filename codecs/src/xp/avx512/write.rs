@@ -3,8 +3,9 @@
 use std::arch::x86_64::*;
 
 use super::cut::{Symbols, cut};
-use super::lanes::{index, low_bits, planes_of, store};
+use super::lanes::{index, planes_of, store};
 use super::tiers::{Tier, codes, keep, symbols_at};
+use crate::cpu::low_bits;
 use crate::xp::column::GROUP;
 use crate::xp::vector::cut::{Codes, Cut, Last, RestsMut, put_last_planes};
 
