@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 mod cut;
+mod join;
 mod lanes;
 mod levels;
 mod masks;

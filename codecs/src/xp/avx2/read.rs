@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::cut::join;
+use super::join::join;
 use super::lanes::{bytes_of_words, interleave, load};
 use super::planes::take_planes;
 use super::tiers::{Symbols, Tier, put_symbols, symbols_of};

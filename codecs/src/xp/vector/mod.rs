@@ -37,9 +37,9 @@ pub(super) use survey::{RANKED, Ranked};
 ///
 /// # Safety
 /// A value of the type proves that the machine has the instructions of its functions. What else each asks of
-/// its caller is said there. In scratch memory symbols have as many bytes as their tops, in the back-end's own
-/// order. All of them may read up to [`scratch::SLACK`] initialised bytes behind what is
-/// in a scratch buffer, and write as many behind what they put in one.
+/// its caller is said there. In scratch memory symbols have as many bytes as their tops, where the back-end
+/// wants them. All of them may read up to [`scratch::SLACK`] initialised bytes behind what is in a scratch
+/// buffer, and write as many behind what they put in one.
 pub(super) unsafe trait Vectors: Copy {
     /// Moves those of `count` values together at `kept` that are not zero or, if `REPEATS`, that differ from
     /// the one before, the first from 0. Writes the mask of them to `bits`, zeros behind it up to a multiple
