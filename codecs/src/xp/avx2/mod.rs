@@ -1,5 +1,5 @@
-//! XP with AVX2: byte masks make planes, shuffles after controls from tables move escapes eight at a time. No
-//! bit deposits or extracts, which some machines do bit by bit.
+//! XP with AVX2: small bit matrices are transposed to make planes and back, shuffles after controls from tables
+//! or after computed ranks move escapes. No bit deposits or extracts, which some machines do bit by bit.
 
 // The loops are unsafe functions over pointers: see `Vectors`.
 #![allow(unsafe_code)]

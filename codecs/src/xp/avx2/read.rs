@@ -23,6 +23,9 @@ pub(super) fn count_escapes<const CODE: usize>(column: &[u8], count: usize) -> u
         for group in 0..groups {
             escapes += escapes_of::<CODE>(planes_at::<CODE>(column.as_ptr(), group)).count_ones() as usize;
         }
+        if left == 0 {
+            return escapes;
+        }
         let last = last_planes_at::<CODE>(column.as_ptr(), groups, left);
         escapes + escapes_of::<CODE>(last).count_ones() as usize
     }
