@@ -10,6 +10,9 @@ use super::portable::Sections;
 use crate::Avx2;
 use crate::cpu::groups::{GROUP, GROUP_LEN, compress, expand, load64, load128, vector};
 
+/// Groups whose bounds are checked together.
+const BATCH: usize = 4;
+
 pub(super) fn encode<const W: usize>(_: Avx2, raw: &[u8], coded: &mut [u8]) -> usize {
     // SAFETY: the token says that this machine has the instructions.
     unsafe { encode_groups::<W>(raw, coded) }
@@ -67,25 +70,39 @@ fn decode_groups<const W: usize>(sections: Sections<'_>, raw: &mut [u8]) {
     let Sections { masks, kept, tail } = sections;
     let (elements, raw_tail) = raw.split_at_mut(raw.len() - raw.len() % W);
     raw_tail.copy_from_slice(tail);
-    let mut at = 0;
-    for (group, &mask) in elements.chunks_mut(GROUP * W).zip(masks) {
-        let next = at + W * mask.count_ones() as usize;
-        let mut padded = [0; GROUP_LEN];
-        let stored = match kept.get(at..at + GROUP_LEN) {
-            Some(stored) => stored,
-            None => {
-                padded[..next - at].copy_from_slice(&kept[at..next]);
-                &padded
-            }
-        };
-        if group.len() == GROUP * W {
-            expand::<W>(mask, stored, group);
-        } else {
-            let mut out = [0; GROUP_LEN];
-            expand::<W>(mask, stored, &mut out);
-            group.copy_from_slice(&out[..group.len()]);
+    let mut batches = elements.chunks_exact_mut(BATCH * GROUP * W);
+    let mut batch_masks = masks.as_chunks::<BATCH>().0.iter();
+    let (mut at, mut done) = (0, 0);
+    // The rest are near the end of the chunk.
+    while let Some(stored) = kept.get(at..at + BATCH * GROUP * W + GROUP_LEN) {
+        let (Some(batch), Some(masks)) = (batches.next(), batch_masks.next()) else { break };
+        let mut taken = 0;
+        for (group, &mask) in batch.chunks_exact_mut(GROUP * W).zip(masks) {
+            expand::<W>(mask, &stored[taken..taken + GROUP_LEN], group);
+            taken += W * mask.count_ones() as usize;
         }
+        at += taken;
+        done += BATCH;
+    }
+    for (group, &mask) in elements.chunks_mut(GROUP * W).zip(masks).skip(done) {
+        let next = at + W * mask.count_ones() as usize;
+        let mut stored = [0; GROUP_LEN];
+        stored[..next - at].copy_from_slice(&kept[at..next]);
+        expand_group::<W>(mask, &stored, group);
         at = next;
+    }
+}
+
+/// Fills a group, which the end of the elements may cut.
+#[inline]
+#[target_feature(enable = "avx2,popcnt")]
+fn expand_group<const W: usize>(mask: u8, stored: &[u8], group: &mut [u8]) {
+    if group.len() == GROUP * W {
+        expand::<W>(mask, stored, group);
+    } else {
+        let mut out = [0; GROUP_LEN];
+        expand::<W>(mask, stored, &mut out);
+        group.copy_from_slice(&out[..group.len()]);
     }
 }
 
