@@ -54,6 +54,13 @@ pub trait Codec: Send + Sync {
         false
     }
 
+    /// Whether the encoder asks memory for the chunk behind the one that it works on.
+    ///
+    /// For the others that is done between the stores of what was encoded before, where it takes more time.
+    fn asks_ahead(&self) -> bool {
+        false
+    }
+
     /// As [`encode_chunk`](Codec::encode_chunk), for a chunk that starts `offset` bytes into its buffer:
     /// some codecs know more of one place than of another.
     fn encode_chunk_at(&self, _offset: u64, element: Element, raw: &[u8], coded: &mut [u8]) -> usize {

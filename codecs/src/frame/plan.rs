@@ -88,6 +88,12 @@ impl<'a> Plan<'a> {
         Streamer::for_len(self.raw.len())
     }
 
+    /// How much of a batch of `batch_len` bytes has to be asked for before it is encoded.
+    pub(super) fn unasked_len(&self, batch_len: usize) -> usize {
+        let asks_ahead = self.coder.codec().is_some_and(Codec::asks_ahead);
+        if asks_ahead { self.header.chunk_size.bytes() } else { batch_len }
+    }
+
     /// Whether codes are written where they belong, if their place is known.
     pub(super) fn writes_in_place(&self) -> bool {
         !self.streamer().streams() || self.coder.codec().is_some_and(Codec::writes_steadily)

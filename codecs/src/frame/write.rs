@@ -142,11 +142,11 @@ impl<'a> Writer<'a> {
         true
     }
 
-    /// What the next batch reads, if no other thread takes it.
+    /// What the next batch reads first, if no other thread takes it.
     fn next_raw(&self) -> &[u8] {
         let start = self.next.load(Ordering::Relaxed).saturating_mul(self.batch_len);
         let rest = self.plan.raw.get(start..).unwrap_or_default();
-        &rest[..rest.len().min(self.batch_len)]
+        &rest[..rest.len().min(self.plan.unasked_len(self.batch_len))]
     }
 
     /// Batches take about the same time and started in order, so the wait is short, unless the thread ahead

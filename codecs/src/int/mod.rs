@@ -134,6 +134,10 @@ impl Codec for Int {
         true
     }
 
+    fn asks_ahead(&self) -> bool {
+        self.cpu != Cpu::Portable
+    }
+
     fn decode_chunk(&self, element: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {
         match element.width_bytes() {
             1 => self.decode::<1>(coded, raw),

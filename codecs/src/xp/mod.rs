@@ -43,7 +43,7 @@ mod table;
 mod vector;
 
 use crate::chunk::{CHUNK_ALIGN, ChunkError};
-use crate::{Algorithm, Codec, Cpu, Element};
+use crate::{Algorithm, Codec, Cpu, Element, Isa};
 use mode::Mode;
 
 /// The XP codec. An integer counts as the float of its width: `u8` as `f8e4m3`, `u16` as `bf16`.
@@ -95,6 +95,10 @@ impl Codec for Xp {
     fn overhead_len(&self, element: Element) -> usize {
         // Mode, table and padding of a chunk that has values.
         if element == Element::F64 || element == Element::U64 { 32 } else { 16 }
+    }
+
+    fn asks_ahead(&self) -> bool {
+        self.cpu.isa() == Isa::Avx512
     }
 
     fn decode_chunk(&self, element: Element, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkError> {

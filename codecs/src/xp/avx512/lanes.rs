@@ -2,6 +2,8 @@
 
 use std::arch::x86_64::*;
 
+use crate::cpu::prefetch_line;
+
 /// # Safety
 /// `from` has 64 bytes.
 #[inline]
@@ -27,6 +29,14 @@ pub(super) unsafe fn store(to: *mut u8, value: __m512i) {
 pub(super) unsafe fn store256(to: *mut u8, value: __m256i) {
     // SAFETY: the caller's promise.
     unsafe { _mm256_storeu_si256(to.cast(), value) }
+}
+
+/// Asks for 64 values of `B` bits at `values`, wherever that is.
+#[inline]
+pub(super) fn prefetch_lines<const B: u32>(values: *const u8) {
+    for line in 0..B as usize / 8 {
+        prefetch_line(values.wrapping_add(64 * line));
+    }
 }
 
 /// The vector whose byte *i* is what the expression says: a constant, not computed when the program runs.

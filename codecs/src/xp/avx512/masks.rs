@@ -3,7 +3,9 @@
 use std::arch::x86_64::*;
 
 use super::lanes::{index, load, store};
-use crate::cpu::{compress512, expand512, load512_partial, low_bits, non_zeros512, store512_partial};
+use crate::cpu::{
+    compress512, expand512, load512_partial, low_bits, non_zeros512, prefetch_line, store512_partial,
+};
 
 /// Values in a vector.
 const fn lanes<const B: u32>() -> usize {
@@ -32,6 +34,8 @@ pub(super) unsafe fn leave_out<const B: u32, const REPEATS: bool>(
             let left = (count - vector * lanes).min(lanes);
             let here = std::slice::from_raw_parts(values.add(64 * vector), left * width);
             let here = load512_partial(here);
+            // Chunks mostly follow each other.
+            prefetch_line(values.wrapping_add(64 * vector + count * width));
             let mask = if REPEATS {
                 let shifted = _mm512_permutex2var_epi8(before, one_back, here);
                 before = here;

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::cut::{Symbols, cut};
-use super::lanes::{index, planes_of, store};
+use super::lanes::{index, planes_of, prefetch_lines, store};
 use super::tiers::{Tier, codes, keep, symbols_at};
 use crate::cpu::low_bits;
 use crate::xp::column::GROUP;
@@ -29,7 +29,10 @@ pub(super) unsafe fn cut_values<const B: u32, const E: u32, const S: bool, const
     unsafe {
         for group in 0..groups {
             let rests = rests.group::<B, E, S>(group);
-            let symbols = cut::<B, E, S, WRITE>(values.add(GROUP * Cut::<B, E, S>::WIDTH * group), rests);
+            let group_values = values.add(GROUP * Cut::<B, E, S>::WIDTH * group);
+            // Chunks mostly follow each other. Without a mask these values are the chunk.
+            prefetch_lines::<B>(group_values.wrapping_add(count * Cut::<B, E, S>::WIDTH));
+            let symbols = cut::<B, E, S, WRITE>(group_values, rests);
             let codes = first_codes::<B, E, S>(symbols, &tier, u64::MAX);
             if WRITE {
                 let planes = to.add(16 * group).cast::<u64>();
