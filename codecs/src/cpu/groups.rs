@@ -1,4 +1,5 @@
-//! Eight elements at a time with AVX2: a mask byte, and shuffles from a table of 256 masks.
+//! Groups of eight elements with AVX2: a mask byte, and shuffles from a table of 256 masks. Whole vectors of
+//! them go faster: several groups share an instruction, and none waits for the place of the one before.
 
 // Loads and stores take pointers; each gets its bounds from a slice.
 #![allow(unsafe_code)]
@@ -12,6 +13,188 @@ use super::{array, array_mut, load256, store256};
 pub(crate) const GROUP: usize = 8;
 /// Room for eight of the widest elements.
 pub(crate) const GROUP_LEN: usize = 64;
+
+/// Bytes of a vector, which is one to eight groups.
+pub(crate) const VECTOR_LEN: usize = 64;
+/// The elements of a vector that are left, and what a group is too long.
+pub(crate) type Packed = [u8; PACKED_LEN];
+pub(crate) const PACKED_LEN: usize = VECTOR_LEN + GROUP_LEN;
+
+/// Moves the elements of `vector` whose bit is set to the front of `out`, and anything behind them.
+#[inline]
+#[target_feature(enable = "avx2,popcnt")]
+pub(crate) fn compress_vector<const W: usize>(mask: u64, vector: &[u8; VECTOR_LEN], out: &mut Packed) {
+    match W {
+        1 => compress_bytes(mask, vector, out),
+        2 => compress_halfwords(mask as u32, vector, out),
+        _ => {
+            for i in 0..VECTOR_LEN / (GROUP * W) {
+                let at = W * ones_below(mask as u32, GROUP * i);
+                compress::<W>((mask >> (GROUP * i)) as u8, &vector[GROUP * W * i..], &mut out[at..]);
+            }
+        }
+    }
+}
+
+/// The inverse of [`compress_vector`]: zero where the bit is clear.
+#[inline]
+#[target_feature(enable = "avx2,popcnt")]
+pub(crate) fn expand_vector<const W: usize>(mask: u64, stored: &Packed, out: &mut [u8; VECTOR_LEN]) {
+    match W {
+        1 => expand_bytes(mask, stored, out),
+        2 => expand_halfwords(mask as u32, stored, out),
+        _ => {
+            for i in 0..VECTOR_LEN / (GROUP * W) {
+                let at = W * ones_below(mask as u32, GROUP * i);
+                expand::<W>((mask >> (GROUP * i)) as u8, &stored[at..], &mut out[GROUP * W * i..]);
+            }
+        }
+    }
+}
+
+/// All bits of each element of `W` bytes that is zero.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(crate) fn zero_lanes<const W: usize>(half: __m256i) -> __m256i {
+    let zero = _mm256_setzero_si256();
+    match W {
+        1 => _mm256_cmpeq_epi8(half, zero),
+        2 => _mm256_cmpeq_epi16(half, zero),
+        4 => _mm256_cmpeq_epi32(half, zero),
+        _ => _mm256_cmpeq_epi64(half, zero),
+    }
+}
+
+/// One bit per element of a vector, given as halves, of which all bits are set.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(crate) fn lane_mask<const W: usize>([low, high]: [__m256i; 2]) -> u64 {
+    let halves = match W {
+        1 => [_mm256_movemask_epi8(low), _mm256_movemask_epi8(high)],
+        2 => {
+            // Packing works within 128 bits each.
+            let in_turn = _mm256_packs_epi16(low, high);
+            return u64::from(_mm256_movemask_epi8(_mm256_permute4x64_epi64::<0b11_01_10_00>(in_turn)) as u32);
+        }
+        4 => [low, high].map(|half| _mm256_movemask_ps(_mm256_castsi256_ps(half))),
+        _ => [low, high].map(|half| _mm256_movemask_pd(_mm256_castsi256_pd(half))),
+    };
+    u64::from(halves[0] as u32) | u64::from(halves[1] as u32) << (VECTOR_LEN / 2 / W)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,popcnt")]
+fn compress_bytes(mask: u64, from: &[u8; VECTOR_LEN], out: &mut Packed) {
+    const EIGHTS: i64 = i64::from_le_bytes([8; 8]);
+    let upper = _mm256_set_epi64x(EIGHTS, 0, EIGHTS, 0); // a byte shuffle works within 128 bits
+    let mut at = 0;
+    for (half, mask) in [mask as u32, (mask >> 32) as u32].into_iter().enumerate() {
+        let apart = _mm256_shuffle_epi8(
+            vector(from, 32 * half),
+            _mm256_or_si256(group_controls(&COMPRESS, mask), upper),
+        );
+        // Stores are dear here: one for two groups.
+        let packed = _mm256_shuffle_epi8(apart, by_first_count(&CLOSE, mask));
+        store128(&mut out[at..], _mm256_castsi256_si128(packed));
+        store128(&mut out[at + ones_below(mask, 16)..], _mm256_extracti128_si256::<1>(packed));
+        at += mask.count_ones() as usize;
+    }
+}
+
+/// `CLOSE[count]`: a control for 16 bytes that moves the upper eight behind the first `count`.
+static CLOSE: [[u8; 16]; GROUP + 1] = by_count(true);
+
+/// `BEHIND[count]`: what leads the upper eight controls of 16 behind `count` bytes. "No lane" stays that.
+static BEHIND: [[u8; 16]; GROUP + 1] = by_count(false);
+
+const fn by_count(close: bool) -> [[u8; 16]; GROUP + 1] {
+    let mut table = [[0; 16]; GROUP + 1];
+    let mut count = 0;
+    while count <= GROUP {
+        let mut i = 0;
+        while i < 16 {
+            table[count][i] = match close {
+                true if i < count => i as u8,
+                true => (i + GROUP - count) as u8, // past 15 what comes is behind the elements
+                false if i < GROUP => 0,
+                false => count as u8,
+            };
+            i += 1;
+        }
+        count += 1;
+    }
+    table
+}
+
+#[inline]
+#[target_feature(enable = "avx2,popcnt")]
+fn expand_bytes(mask: u64, stored: &Packed, out: &mut [u8; VECTOR_LEN]) {
+    let mut at = 0;
+    for (half, mask) in [mask as u32, (mask >> 32) as u32].into_iter().enumerate() {
+        let upper = load128(&stored[at + ones_below(mask, 16)..]);
+        let from = _mm256_set_m128i(upper, load128(&stored[at..]));
+        let control = _mm256_add_epi8(group_controls(&EXPAND, mask), by_first_count(&BEHIND, mask));
+        store_at(out, 32 * half, _mm256_shuffle_epi8(from, control));
+        at += mask.count_ones() as usize;
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,popcnt")]
+fn compress_halfwords(mask: u32, from: &[u8; VECTOR_LEN], out: &mut Packed) {
+    for start in [0, 2 * GROUP] {
+        let control = halfword_controls(&COMPRESS, mask >> start);
+        let packed = _mm256_shuffle_epi8(vector(from, 2 * start), control);
+        let at = [start, start + GROUP].map(|group| 2 * ones_below(mask, group));
+        store128(&mut out[at[0]..], _mm256_castsi256_si128(packed));
+        store128(&mut out[at[1]..], _mm256_extracti128_si256::<1>(packed));
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,popcnt")]
+fn expand_halfwords(mask: u32, stored: &Packed, out: &mut [u8; VECTOR_LEN]) {
+    for start in [0, 2 * GROUP] {
+        let at = [start, start + GROUP].map(|group| 2 * ones_below(mask, group));
+        let groups = _mm256_set_m128i(load128(&stored[at[1]..]), load128(&stored[at[0]..]));
+        let control = halfword_controls(&EXPAND, mask >> start);
+        store_at(out, 2 * start, _mm256_shuffle_epi8(groups, control));
+    }
+}
+
+/// Set bits of `mask` below bit `end`, which is less than 32.
+#[inline]
+#[target_feature(enable = "popcnt")]
+fn ones_below(mask: u32, end: usize) -> usize {
+    (mask & ((1 << end) - 1)).count_ones() as usize
+}
+
+/// The table's entries for four groups.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn group_controls(table: &[[u8; 8]; 256], mask: u32) -> __m256i {
+    // No arithmetic: these numbers are loaded into halves of vectors, integers would go through more moves.
+    let [a, b, c, d] = [0, 8, 16, 24].map(|bit| f64::from_le_bytes(table[usize::from((mask >> bit) as u8)]));
+    _mm256_castpd_si256(_mm256_set_pd(d, c, b, a))
+}
+
+/// For each pair of groups the entry of the table for how many elements the first one has.
+#[inline]
+#[target_feature(enable = "avx2,popcnt")]
+fn by_first_count(table: &[[u8; 16]; GROUP + 1], mask: u32) -> __m256i {
+    let [low, high] = [mask, mask >> 16].map(|mask| load128(&table[(mask as u8).count_ones() as usize]));
+    _mm256_set_m128i(high, low)
+}
+
+/// The controls of two groups of halfwords. Saturation keeps the "no lane" bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn halfword_controls(table: &[[u8; 8]; 256], mask: u32) -> __m256i {
+    let [low, high] = [0, 8].map(|bit| load64(&table[usize::from((mask >> bit) as u8)]));
+    let controls = _mm256_set_m128i(high, low);
+    let pairs = _mm256_unpacklo_epi8(controls, controls);
+    _mm256_or_si256(_mm256_adds_epu8(pairs, pairs), _mm256_set1_epi16(0x100))
+}
 
 /// Moves the elements of `group` whose bit is set to the front of `out`, and anything behind them.
 #[inline]

@@ -7,7 +7,7 @@ use std::arch::x86_64::*;
 
 use super::{Condition, HeaderSink, Lane, Source, VECTOR_LEN, Vector, ZcompError};
 use crate::Avx2;
-use crate::cpu::groups::{GROUP, GROUP_LEN, compress, expand};
+use crate::cpu::groups::{GROUP, GROUP_LEN, compress, expand, lane_mask, zero_lanes};
 use crate::cpu::{array, load256};
 
 pub(super) fn store(
@@ -108,31 +108,19 @@ fn load_vectors<const W: usize>(
 fn kept<const W: usize>(lane: Lane, condition: Condition, vector: &Vector) -> u64 {
     let halves = [load256(array(vector)), load256(array(&vector[VECTOR_LEN / 2..]))];
     let zero = _mm256_setzero_si256();
-    let [low, high] = halves.map(|half| {
-        let kept = match (condition, lane) {
-            (Condition::EqZ, _) => {
-                let zeros = match W {
-                    1 => _mm256_cmpeq_epi8(half, zero),
-                    2 => _mm256_cmpeq_epi16(half, zero),
-                    4 => _mm256_cmpeq_epi32(half, zero),
-                    _ => _mm256_cmpeq_epi64(half, zero),
-                };
-                _mm256_xor_si256(zeros, _mm256_set1_epi8(-1))
-            }
-            (Condition::LteZ, Lane::I8 | Lane::I32) => above::<W>(half, zero),
-            (Condition::LteZ, Lane::F16 | Lane::F32 | Lane::F64) => {
-                let (magnitude, infinity) = match W {
-                    2 => (_mm256_set1_epi16(0x7fff), _mm256_set1_epi16(0x7c00)),
-                    4 => (_mm256_set1_epi32(0x7fff_ffff), _mm256_set1_epi32(0x7f80_0000)),
-                    _ => (_mm256_set1_epi64x(i64::MAX), _mm256_set1_epi64x(0x7ff << 52)),
-                };
-                let nan = above::<W>(_mm256_and_si256(half, magnitude), infinity);
-                _mm256_or_si256(above::<W>(half, zero), nan)
-            }
-        };
-        lane_mask::<W>(kept)
-    });
-    low | high << (VECTOR_LEN / 2 / W)
+    lane_mask::<W>(halves.map(|half| match (condition, lane) {
+        (Condition::EqZ, _) => _mm256_xor_si256(zero_lanes::<W>(half), _mm256_set1_epi8(-1)),
+        (Condition::LteZ, Lane::I8 | Lane::I32) => above::<W>(half, zero),
+        (Condition::LteZ, Lane::F16 | Lane::F32 | Lane::F64) => {
+            let (magnitude, infinity) = match W {
+                2 => (_mm256_set1_epi16(0x7fff), _mm256_set1_epi16(0x7c00)),
+                4 => (_mm256_set1_epi32(0x7fff_ffff), _mm256_set1_epi32(0x7f80_0000)),
+                _ => (_mm256_set1_epi64x(i64::MAX), _mm256_set1_epi64x(0x7ff << 52)),
+            };
+            let nan = above::<W>(_mm256_and_si256(half, magnitude), infinity);
+            _mm256_or_si256(above::<W>(half, zero), nan)
+        }
+    }))
 }
 
 #[inline]
@@ -143,21 +131,5 @@ fn above<const W: usize>(half: __m256i, limit: __m256i) -> __m256i {
         2 => _mm256_cmpgt_epi16(half, limit),
         4 => _mm256_cmpgt_epi32(half, limit),
         _ => _mm256_cmpgt_epi64(half, limit),
-    }
-}
-
-/// One bit per element of which all bits are set.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn lane_mask<const W: usize>(set: __m256i) -> u64 {
-    match W {
-        1 => u64::from(_mm256_movemask_epi8(set) as u32),
-        2 => {
-            // Packing works within 128 bits each: the two halves of eight come out 16 bits apart.
-            let bits = _mm256_movemask_epi8(_mm256_packs_epi16(set, set)) as u32;
-            u64::from(bits & 0xff | bits >> 8 & 0xff00)
-        }
-        4 => u64::from(_mm256_movemask_ps(_mm256_castsi256_ps(set)) as u32),
-        _ => u64::from(_mm256_movemask_pd(_mm256_castsi256_pd(set)) as u32),
     }
 }

@@ -3,17 +3,12 @@
 // The entry points promise the instructions that their token stands for.
 #![allow(unsafe_code)]
 
-use super::masks_len;
 use super::portable::Sections;
+use super::{mask_len, mask_of, masks_len};
 use crate::Avx512;
 use crate::cpu::{
     array_mut, compress512, expand512, load512, load512_partial, non_zeros512, store512, store512_partial,
 };
-
-/// Bytes of mask for one vector of elements of `W` bytes.
-const fn mask_len<const W: usize>() -> usize {
-    8 / W
-}
 
 pub(super) fn encode<const W: usize>(_: Avx512, raw: &[u8], coded: &mut [u8]) -> usize {
     // SAFETY: the token says that this machine has the instructions.
@@ -89,12 +84,4 @@ fn decode_vectors<const W: usize>(sections: Sections<'_>, raw: &mut [u8]) {
         let mask = mask_of(&last_mask[..(rest.len() / W).div_ceil(8)]);
         store512_partial(rest, expand512(W, mask, load512_partial(&kept[at..])));
     }
-}
-
-/// The number in up to eight little-endian bytes.
-#[inline(always)]
-fn mask_of(bytes: &[u8]) -> u64 {
-    let mut wide = [0; 8];
-    wide[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(wide)
 }

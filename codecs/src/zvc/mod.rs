@@ -77,6 +77,21 @@ const fn masks_len<const W: usize>(raw_len: usize) -> usize {
     4 * (raw_len / W).div_ceil(WINDOW)
 }
 
+/// Bytes of mask for one vector of 64 bytes.
+#[cfg(target_arch = "x86_64")]
+const fn mask_len<const W: usize>() -> usize {
+    8 / W
+}
+
+/// The number in up to eight little-endian bytes.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn mask_of(bytes: &[u8]) -> u64 {
+    let mut wide = [0; 8];
+    wide[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(wide)
+}
+
 impl Codec for Zvc {
     fn algorithm(&self) -> Algorithm {
         Algorithm::Zvc
