@@ -1,4 +1,4 @@
-//! Builds the decode kernels for the CPU, over the shim in `codecs/kernels/shim`.
+//! Builds the kernels for the CPU, over the shim in `codecs/kernels/shim`.
 //!
 //! Without a C++ compiler, or on a processor that the shim does not know, the build goes on without them;
 //! the reason ends up in `MGCOMP_SHIM_MISSING`, and the tests that need the kernels say so.
@@ -81,8 +81,8 @@ fn build_shim(kernels: &Path) {
         .flag("-Wno-unknown-pragmas") // `#pragma unroll`
         .flag("-pthread")
         .flag("-xc++") // the compiler does not know what a .cu file is
-        .files(sources::KERNELS.map(|file| kernels.join(file)))
+        .files(sources::kernels().iter().map(|file| kernels.join(file)))
         .files(sources::RUNTIME.map(|file| shim.join(file)))
-        .file(shim.join("decode.cpp"))
+        .file(shim.join("kernels.cpp"))
         .compile("mgcomp_shim");
 }

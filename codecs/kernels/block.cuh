@@ -11,18 +11,24 @@ struct ScanShared {
   T warp_sums[MGC_BLOCK_WARPS];
 };
 
+// The sum of `value` over the lanes of the warp up to and including the calling one. All lanes must call it.
+template <class T>
+MGC_DEV T warp_scan(T value) {
+#pragma unroll
+  for (u32 distance = 1; distance < 32; distance *= 2) {
+    const T below = __shfl_up_sync(0xffffffffu, value, distance);
+    if (threadIdx.x % 32 >= distance) value += below;
+  }
+  return value;
+}
+
 // The sum of `value` over the threads before the calling one; `*total` becomes that over all threads.
 //
 // Every thread of the block must call it. Several small counts can ride in one T, each in its own bits.
 template <class T>
 MGC_DEV T block_scan(T value, ScanShared<T>& shared, T* total) {
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  T inclusive = value;
-#pragma unroll
-  for (u32 distance = 1; distance < 32; distance *= 2) {
-    const T below = __shfl_up_sync(0xffffffffu, inclusive, distance);
-    if (lane >= distance) inclusive += below;
-  }
+  const T inclusive = warp_scan(value);
   if (lane == 31) shared.warp_sums[warp] = inclusive;
   __syncthreads();
   T before = inclusive - value, sum = 0;

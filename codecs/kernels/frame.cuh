@@ -5,8 +5,12 @@
 #pragma once
 #include "block.cuh"
 
+// The most raw bytes that one frame holds.
+#define MGC_MAX_RAW_LEN (0xffffffffull * MGC_UNIT)
+
 struct FrameView {
   const u8* bytes;
+  u8* dst;
   u64 raw_len;
   u64 chunks_offset;  // of the first chunk, in bytes
   u64 payload_units;  // whole units from the first chunk to the end of the frame
@@ -14,14 +18,20 @@ struct FrameView {
   u32 chunks;
   u32 chunk_log2;
   u32 entry_len;   // of the table, in bytes
+  u32 element;
   u32 width_log2;  // of an element, in bytes
 };
 
-struct ChunkView {
-  const u8* stored;  // on a multiple of the unit
-  u32 stored_len;    // a multiple of the unit
+// A chunk to decode.
+struct CodedChunk {
+  const u8* stored;  // on a multiple of the unit; in shared memory, unless the chunk is stored raw
+  u8* scratch;       // shared memory on a multiple of 16: bytes per KiB of `capacity` as codecs.h says
+  u8* dst;           // `raw_len` bytes, at any address
+  u32 stored_len;    // a multiple of the unit, less than `raw_len` unless the chunk is stored raw
   u32 raw_len;
-  u8* dst;  // `raw_len` bytes, at any address
+  u32 capacity;  // at least the chunk size
+  u32 element;
+  u32 width_log2;  // of an element, in bytes
 };
 
 MGC_DEV u32 round_up(u32 value, u32 multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -44,20 +54,22 @@ MGC_DEV u32 read_header(const u8* bytes, u32 algorithm, u64 dst_len, FrameView* 
   if (bytes[2] != 0) return MGC_BAD_VERSION;
   if (bytes[3] != algorithm) return MGC_BAD_ALGORITHM;
   if (width_log2 < 0) return MGC_BAD_ELEMENT;
-  if (bytes[5] > 1) return MGC_BAD_FLAGS;
+  if (bytes[5] > MGC_FLAG_CHECKSUMS) return MGC_BAD_FLAGS;
   if (bytes[6] < MGC_MIN_CHUNK_LOG2 || bytes[6] > MGC_MAX_CHUNK_LOG2) return MGC_BAD_CHUNK_SIZE;
   if (bytes[7] != 0) return MGC_BAD_RESERVED;
+  frame->element = bytes[4];
   frame->width_log2 = (u32)width_log2;
-  frame->entry_len = bytes[5] == 1 ? 8 : 4;  // with flag 0, a CRC32C follows the end offset
+  frame->entry_len = bytes[5] == MGC_FLAG_CHECKSUMS ? 2 * MGC_ENTRY_LEN : MGC_ENTRY_LEN;
   frame->chunk_log2 = bytes[6];
   frame->raw_len = *(const u64*)(bytes + 8);
-  if (frame->raw_len > 0xffffffffull * MGC_UNIT) return MGC_BAD_RAW_LENGTH;
+  if (frame->raw_len > MGC_MAX_RAW_LEN) return MGC_BAD_RAW_LENGTH;
   if (frame->raw_len != dst_len) return MGC_BAD_DESTINATION;
   return MGC_GOOD;
 }
 
-// Checks what concerns the frame as a whole: header, length of the table, padding behind it.
-MGC_DEV u32 open_frame(const u8* bytes, u64 len, u32 algorithm, u64 dst_len, FrameView* frame) {
+// Checks what concerns the frame as a whole: header, length of the table, padding behind it. `dst` is for its
+// raw bytes.
+MGC_DEV u32 open_frame(const u8* bytes, u64 len, u32 algorithm, u8* dst, u64 dst_len, FrameView* frame) {
   if ((u64)bytes % MGC_UNIT != 0) return MGC_BAD_ALIGNMENT;
   if (len < MGC_HEADER_LEN) return MGC_BAD_TRUNCATED;
   const u32 code = read_header(bytes, algorithm, dst_len, frame);
@@ -67,6 +79,7 @@ MGC_DEV u32 open_frame(const u8* bytes, u64 len, u32 algorithm, u64 dst_len, Fra
   frame->chunks = (u32)((frame->raw_len + (1ull << frame->chunk_log2) - 1) >> frame->chunk_log2);
   const u32 table_end = MGC_HEADER_LEN + frame->chunks * frame->entry_len;
   frame->bytes = bytes;
+  frame->dst = dst;
   frame->chunks_offset = round_up(table_end, MGC_UNIT);
   if (len < frame->chunks_offset) return MGC_BAD_TRUNCATED;
   frame->payload_units = (len - frame->chunks_offset) / MGC_UNIT;
@@ -84,7 +97,7 @@ MGC_DEV u64 chunk_end_units(const FrameView& frame, u32 index) {
 
 // Finds chunk `index` from two table entries. Each block checks the step between its own two; together they
 // check the whole table, and the last one that the frame ends where its last chunk does.
-MGC_DEV u32 open_chunk(const FrameView& frame, u32 index, u8* dst, ChunkView* chunk) {
+MGC_DEV u32 open_chunk(const FrameView& frame, u32 index, CodedChunk* chunk) {
   const u64 start = index == 0 ? 0 : chunk_end_units(frame, index - 1);
   const u64 end = chunk_end_units(frame, index);
   const u64 raw_start = (u64)index << frame.chunk_log2;
@@ -97,13 +110,15 @@ MGC_DEV u32 open_chunk(const FrameView& frame, u32 index, u8* dst, ChunkView* ch
   chunk->stored = frame.bytes + frame.chunks_offset + start * MGC_UNIT;
   chunk->stored_len = (u32)(end - start) * MGC_UNIT;
   chunk->raw_len = (u32)raw_len;
-  chunk->dst = dst + raw_start;
+  chunk->dst = frame.dst + raw_start;
+  chunk->element = frame.element;
+  chunk->width_log2 = frame.width_log2;
   return MGC_GOOD;
 }
 
 // Checks that the last section of a chunk, which ends at byte `end`, is followed by nothing but the padding
 // to the next chunk. Each thread looks at one byte.
-MGC_DEV u32 check_chunk_end(const ChunkView& chunk, u32 end) {
+MGC_DEV u32 check_chunk_end(const CodedChunk& chunk, u32 end) {
   if (end > chunk.stored_len) return MGC_BAD_CHUNK_TRUNCATED;
   if (chunk.stored_len - end >= MGC_UNIT) return MGC_BAD_CHUNK_TRAILING;
   const u32 at = end + threadIdx.x;
@@ -124,7 +139,7 @@ MGC_DEV void put(Unit& unit, u32 index, T value) {
 
 // Writes unit `index` of a chunk, or what of it lies before byte `end`. Neighbouring threads write
 // neighbouring units; at an address that is no multiple of 16 it goes byte by byte, which is right but slow.
-MGC_DEV void store_unit(const ChunkView& chunk, u32 index, const Unit& unit, u32 end) {
+MGC_DEV void store_unit(const CodedChunk& chunk, u32 index, const Unit& unit, u32 end) {
   u8* to = chunk.dst + index * MGC_UNIT;
   const u32 left = end - index * MGC_UNIT;
   if (left >= MGC_UNIT && (u64)to % MGC_UNIT == 0) {
@@ -139,7 +154,7 @@ MGC_DEV void store_unit(const ChunkView& chunk, u32 index, const Unit& unit, u32
 }
 
 // A chunk that is stored as it is.
-MGC_DEV u32 copy_chunk(const ChunkView& chunk) {
+MGC_DEV u32 copy_chunk(const CodedChunk& chunk) {
   for (u32 i = threadIdx.x; i * MGC_UNIT < chunk.raw_len; i += MGC_BLOCK_THREADS) {
     const uint4 from = *(const uint4*)(chunk.stored + i * MGC_UNIT);
     const Unit unit = {{(u64)from.y << 32 | from.x, (u64)from.w << 32 | from.z}};
@@ -147,29 +162,4 @@ MGC_DEV u32 copy_chunk(const ChunkView& chunk) {
   }
   const u32 at = chunk.raw_len + threadIdx.x;
   return at < chunk.stored_len && chunk.stored[at] != 0 ? MGC_BAD_RESERVED : MGC_GOOD;
-}
-
-// The body of every decode kernel. Block b takes chunks b, b + gridDim.x, and so on, so that the host can
-// choose the grid before it knows the header; it reports what is wrong and goes on with the next chunk.
-//
-// `DecodeChunk` gets a chunk that is not stored raw. Its threads return what each of them found wrong, all of
-// them from the same place, because barriers follow.
-template <u32 (*DecodeChunk)(const FrameView&, const ChunkView&)>
-MGC_DEV void decode_frame(u32 algorithm, const u8* bytes, u64 len, u8* dst, u64 dst_len, u64* status) {
-  FrameView frame;
-  u32 code = open_frame(bytes, len, algorithm, dst_len, &frame);
-  if (code != MGC_GOOD) {
-    if (blockIdx.x == 0 && threadIdx.x == 0) report(status, 0, code);
-    return;
-  }
-  for (u32 index = blockIdx.x; index < frame.chunks; index += gridDim.x) {
-    ChunkView chunk;
-    code = open_chunk(frame, index, dst, &chunk);
-    if (code == MGC_GOOD) {
-      const bool raw = chunk.stored_len == round_up(chunk.raw_len, MGC_UNIT);
-      code = raw ? copy_chunk(chunk) : DecodeChunk(frame, chunk);
-    }
-    if (code != MGC_GOOD) report(status, index, code);
-    __syncthreads();  // The next chunk uses the same shared memory.
-  }
 }

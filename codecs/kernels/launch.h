@@ -10,21 +10,32 @@
 #define MGC_UNIT 16
 // Length of the frame header in bytes.
 #define MGC_HEADER_LEN 16
+// Length of a table entry without a checksum, in bytes.
+#define MGC_ENTRY_LEN 4
+// Bit of the header's flags: a CRC32C follows each end in the table, which makes entries twice as long.
+#define MGC_FLAG_CHECKSUMS 1
 // Base-2 logarithm of the smallest chunk size; n raw bytes keep at most n / 2^12 blocks busy, rounded up.
 #define MGC_MIN_CHUNK_LOG2 12
 // Base-2 logarithm of the largest chunk size.
 #define MGC_MAX_CHUNK_LOG2 16
 
-// Frame algorithm of the C-Pack+Z kernel.
-#define MGC_ALGORITHM_CPACKZ 3
-// Frame algorithm of the ZVC kernel.
-#define MGC_ALGORITHM_ZVC 4
+// Jobs in one launch: what fits into 4 KiB of kernel parameters beside 64 bytes for the batch.
+#define MGC_MAX_JOBS 63
+// Words of 64 bits at the start of the workspace. An encoder's has one more per chunk behind them; a job
+// without bytes counts as one chunk.
+#define MGC_WORKSPACE_WORDS 80
+// Dynamic shared memory of a kernel: so many times the chunk size, and the codec's scratch (see codecs.h).
+#define MGC_ENCODE_BUFFERS 2
+// As above, for a decoder.
+#define MGC_DECODE_BUFFERS 1
+// As above; the scratch is the encoder's.
+#define MGC_ESTIMATE_BUFFERS 1
 
 // Status word: the low bits hold the code, the bits above them the index of the chunk.
 #define MGC_STATUS_CODE_BITS 8
-// All chunks are decoded.
+// All is well.
 #define MGC_GOOD 0
-// The frame does not start on a multiple of the unit in memory.
+// The frame, to be read or written, does not start on a multiple of the unit in memory.
 #define MGC_BAD_ALIGNMENT 1
 // The frame ends before its header, its table or its chunks do.
 #define MGC_BAD_TRUNCATED 2
@@ -60,3 +71,17 @@
 #define MGC_BAD_CHUNK_TAG 17
 // An index names a dictionary word that the line has not stored yet.
 #define MGC_BAD_CHUNK_INDEX 18
+// The room for a frame is less than the longest frame of so many raw bytes.
+#define MGC_BAD_ROOM 19
+// The frame's chunks are larger than the launch has shared memory for.
+#define MGC_BAD_CHUNK_LIMIT 20
+// Bytes that say how a chunk is coded have no meaning.
+#define MGC_BAD_CHUNK_MODE 21
+// A field of a chunk's header, or a code, is out of range.
+#define MGC_BAD_CHUNK_FIELD 22
+// Run lengths that do not add up to the chunk.
+#define MGC_BAD_CHUNK_RUNS 23
+// A size that no entry has.
+#define MGC_BAD_CHUNK_ENTRY 24
+// A codebook that cannot be used.
+#define MGC_BAD_CODEBOOK 25

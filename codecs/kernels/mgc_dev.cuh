@@ -16,14 +16,27 @@ typedef unsigned long long u64;
 #define MGC_KERNEL extern "C" __global__
 #define MGC_DEV static __device__ __forceinline__
 
-MGC_DEV u64 ld_acquire_gpu(const u64* p) {
+// A parameter of a kernel that is read in place, however large it is.
+#define MGC_PARAM(T) const __grid_constant__ T
+// The block's shared memory whose length the launch says, on a multiple of 16; undefined at the start.
+#define MGC_DYNAMIC_SHARED(name) extern __shared__ __align__(16) u8 name[]
+
+// A word that other blocks write and read at the same time. It orders nothing but itself.
+MGC_DEV u64 ld_relaxed_gpu(const u64* p) {
   u64 value;
-  asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(p) : "memory");
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(p) : "memory");
   return value;
 }
 
-MGC_DEV void st_release_gpu(u64* p, u64 value) {
-  asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+MGC_DEV void st_relaxed_gpu(u64* p, u64 value) {
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+}
+
+// What this block did before its addition is seen by the one whose addition comes later.
+MGC_DEV u32 atomic_add_acq_rel_gpu(u32* p, u32 value) {
+  u32 old;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(p), "r"(value) : "memory");
+  return old;
 }
 
 // The lanes of the warp below the calling one, as a mask.

@@ -1,19 +1,22 @@
-//! The decode kernels of `codecs/kernels`, run on the CPU by their shim.
+//! The kernels of `codecs/kernels`, run on the CPU by their shim.
 #![allow(unsafe_code)] // calls into C++
 
+mod batch;
 mod expected;
 pub mod record;
 pub mod sources;
 mod status;
 pub mod toolchain;
 
+pub use batch::{Job, Kernel};
 pub use expected::expected;
 pub use status::{Status, launch};
 
 use std::io::Write as _;
 
-use crate::guarded::Guarded;
-use mgcomp_codecs::Algorithm;
+use batch::{RawBatch, raw_batch};
+use mgcomp_codecs::frame::ChunkSize;
+use mgcomp_codecs::{Algorithm, Element};
 
 /// In which order runnable threads go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,17 +51,22 @@ pub struct Launch {
     pub order: LaneOrder,
     /// Blocks in the grid.
     pub blocks: u32,
-    /// How far behind a multiple of 16 the frame starts, 0 to 15. The kernels want 0.
-    pub frame_offset: usize,
-    /// How far behind a multiple of 16 the destination starts, 0 to 15.
+    /// Threads of the host that run blocks.
+    pub os_threads: u32,
+    /// How far behind a multiple of 16 the source starts, 0 to 15. For a frame the kernels want 0.
+    pub src_offset: usize,
+    /// How far behind a multiple of 16 the destination starts, 0 to 15. For a frame the kernels want 0.
     pub dst_offset: usize,
+    /// The largest chunks for which a decoder is given shared memory.
+    pub chunk_limit: ChunkSize,
 }
 
 impl Launch {
     /// A launch of `blocks` blocks on aligned buffers.
     #[must_use]
     pub const fn new(order: LaneOrder, blocks: u32) -> Self {
-        Self { order, blocks, frame_offset: 0, dst_offset: 0 }
+        let chunk_limit = ChunkSize::LARGE;
+        Self { order, blocks, os_threads: 1, src_offset: 0, dst_offset: 0, chunk_limit }
     }
 }
 
@@ -87,10 +95,55 @@ impl Shim {
         Self::detect().map_err(|reason| skip(test, reason)).ok()
     }
 
+    /// Every algorithm that has kernels.
+    ///
+    /// # Panics
+    /// If the table names one that is none.
+    #[must_use]
+    pub fn algorithms(self) -> Vec<Algorithm> {
+        let known = |number| Algorithm::ALL.into_iter().find(|algorithm| algorithm.number() == number);
+        let named = sources::codecs().map(|(name, number)| (name, known(number)));
+        named.map(|(name, algorithm)| algorithm.unwrap_or_else(|| panic!("no algorithm {name}"))).collect()
+    }
+
+    /// Runs a kernel on a batch. `chunk_size` is that of the frames to write, or the largest of those to read.
+    ///
+    /// # Panics
+    /// If there is no such kernel, or it wrote outside of its buffers, or left the workspace other than zero.
+    pub fn run(
+        self,
+        algorithm: Algorithm,
+        kernel: Kernel,
+        jobs: &mut [Job],
+        chunk_size: ChunkSize,
+        launch: Launch,
+    ) {
+        let (batch, workspace) = raw_batch(kernel, jobs, chunk_size.log2());
+        run(algorithm, kernel, &batch, launch);
+        workspace.check();
+        let dirty = workspace.content().iter().position(|&byte| byte != 0);
+        assert_eq!(dirty, None, "{algorithm} {kernel:?} {launch:?}: a byte of the workspace is not zero");
+        jobs.iter().for_each(Job::check);
+    }
+
+    fn run_one(
+        self,
+        algorithm: Algorithm,
+        kernel: Kernel,
+        job: Job,
+        chunk: ChunkSize,
+        launch: Launch,
+    ) -> Job {
+        let mut jobs = [job];
+        self.run(algorithm, kernel, &mut jobs, chunk, launch);
+        let [job] = jobs;
+        job
+    }
+
     /// Decodes `frame` into `dst_len` bytes with the kernel of `algorithm`.
     ///
     /// # Panics
-    /// If there is no such kernel, or it wrote outside of its buffers.
+    /// As [`run`](Self::run).
     #[must_use]
     pub fn decode(
         self,
@@ -99,12 +152,45 @@ impl Shim {
         dst_len: usize,
         launch: Launch,
     ) -> (Status, Vec<u8>) {
-        let frame = Guarded::new(frame, launch.frame_offset);
-        let mut dst = Guarded::new(&vec![0x5a; dst_len], launch.dst_offset);
-        let status = run(algorithm, frame.content(), dst.content_mut(), launch);
-        frame.check();
-        dst.check();
-        (Status::from_word(status), dst.content().to_vec())
+        let job = Job::decode(frame, dst_len, launch);
+        let job = self.run_one(algorithm, Kernel::Decode, job, launch.chunk_limit, launch);
+        (job.status(), job.dst().to_vec())
+    }
+
+    /// Encodes `raw` with the kernel of `algorithm`.
+    ///
+    /// # Panics
+    /// As [`run`](Self::run), or if it wrote behind the frame.
+    #[must_use]
+    pub fn encode(
+        self,
+        algorithm: Algorithm,
+        element: Element,
+        raw: &[u8],
+        chunk: ChunkSize,
+        launch: Launch,
+    ) -> (Status, Vec<u8>) {
+        let job = Job::encode(element, raw, chunk, launch);
+        let job = self.run_one(algorithm, Kernel::Encode, job, chunk, launch);
+        (job.status(), job.frame().to_vec())
+    }
+
+    /// The length of the frame that [`encode`](Self::encode) would write, by the kernel of `algorithm`.
+    ///
+    /// # Panics
+    /// As [`run`](Self::run).
+    #[must_use]
+    pub fn estimate(
+        self,
+        algorithm: Algorithm,
+        element: Element,
+        raw: &[u8],
+        chunk: ChunkSize,
+        launch: Launch,
+    ) -> (Status, u64) {
+        let job = Job::new(element.number().into(), raw, 0, launch);
+        let job = self.run_one(algorithm, Kernel::Estimate, job, chunk, launch);
+        (job.status(), job.out_len())
     }
 }
 
@@ -119,42 +205,37 @@ pub fn skip(test: &str, reason: &str) {
 }
 
 #[cfg(mgcomp_shim)]
-fn run(algorithm: Algorithm, frame: &[u8], dst: &mut [u8], launch: Launch) -> u64 {
+fn run(algorithm: Algorithm, kernel: Kernel, batch: &RawBatch, launch: Launch) {
     unsafe extern "C" {
-        fn mgc_shim_decode(
+        fn mgc_shim_launch(
             algorithm: u32,
+            direction: u32,
             blocks: u32,
             order: u32,
             seed: u64,
-            frame: *const u8,
-            frame_len: u64,
-            dst: *mut u8,
-            dst_len: u64,
-            status: *mut u64,
+            os_threads: u32,
+            batch: *const RawBatch,
         ) -> i32;
     }
     let seed = if let LaneOrder::Random(seed) = launch.order { seed } else { 0 };
-    let mut status = 0;
-    // SAFETY: the pointers and lengths are those of two live slices and a live integer. That the kernels stay
-    // inside them whatever the frame holds is what the tests check, with guard bytes and under a sanitizer.
+    // SAFETY: the batch's pointers and lengths are those of live buffers that nobody else uses meanwhile. That
+    // the kernels stay inside them whatever the frames hold is what the tests check, with guard bytes and under
+    // a sanitizer.
     let refused = unsafe {
-        mgc_shim_decode(
+        mgc_shim_launch(
             algorithm.number().into(),
+            kernel.number(),
             launch.blocks,
             launch.order.number(),
             seed,
-            frame.as_ptr(),
-            frame.len() as u64,
-            dst.as_mut_ptr(),
-            dst.len() as u64,
-            &raw mut status,
+            launch.os_threads,
+            batch,
         )
     };
-    assert_eq!(refused, 0, "no kernel decodes {algorithm}");
-    status
+    assert_eq!(refused, 0, "{algorithm} has no kernels");
 }
 
 #[cfg(not(mgcomp_shim))]
-fn run(_: Algorithm, _: &[u8], _: &mut [u8], _: Launch) -> u64 {
+fn run(_: Algorithm, _: Kernel, _: &RawBatch, _: Launch) {
     unreachable!("a Shim exists only where the kernels were built")
 }

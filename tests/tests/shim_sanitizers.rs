@@ -1,4 +1,4 @@
-//! The decode kernels under the address, undefined-behaviour and thread sanitizers; and that shim and
+//! The kernels under the address, undefined-behaviour and thread sanitizers; and that shim and
 //! sanitizers find what they are there to find.
 
 use std::fs;
@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use mgcomp_codecs::frame::{self, ChunkSize, Options};
-use mgcomp_codecs::{Algorithm, Element, codec};
+use mgcomp_codecs::{Algorithm, Cpu, Element, codec_on};
 use mgcomp_tests::damage;
 use mgcomp_tests::data::{self, Kind, Random};
+use mgcomp_tests::shim::record::{self, Source};
 use mgcomp_tests::shim::toolchain::{Plant, Sanitizer, Toolchain};
-use mgcomp_tests::shim::{LaneOrder, Launch, Shim, record, skip};
-
-const ALGORITHMS: [Algorithm; 2] = [Algorithm::Zvc, Algorithm::CpackZ];
+use mgcomp_tests::shim::{LaneOrder, Launch, Shim, skip};
 
 /// The toolchain, or `None` and a line that says that `test` is skipped. Each test has its own folder.
 fn toolchain_or_skip(test: &str, sanitizer: Sanitizer) -> Option<(Shim, Toolchain)> {
@@ -24,53 +23,75 @@ fn toolchain_or_skip(test: &str, sanitizer: Sanitizer) -> Option<(Shim, Toolchai
 fn coded(algorithm: Algorithm, element: Element, kind: Kind, len: usize, chunk_size: ChunkSize) -> Vec<u8> {
     let raw = data::bytes(kind, len, len as u64);
     let options = Options { chunk_size, checksum: false };
-    frame::encode(codec(algorithm).unwrap(), element, &raw, options).unwrap()
+    frame::encode(codec_on(Cpu::Portable, algorithm).unwrap(), element, &raw, options).unwrap()
 }
 
-/// Good frames of all kinds and widths, what is left of them when they are cut, and many mutants.
+/// Good frames of all kinds and widths, what is left of them when they are cut, and many mutants; the raw bytes
+/// to encode and to estimate, with room enough and too little.
 fn address_records(shim: Shim) -> Vec<u8> {
     let mut file = Vec::new();
-    let mut random = Random::new(3);
-    for algorithm in ALGORITHMS {
+    for algorithm in shim.algorithms() {
+        let mut push =
+            |source: Source<'_>, launch| record::push(&mut file, shim, algorithm, source, 1, launch);
+        let mut random = Random::new(3);
         let elements = [Element::U8, Element::U16, Element::U32, Element::U64];
         for (n, kind) in Kind::ALL.into_iter().cycle().take(24).enumerate() {
             let len = [1, 63, 64, 1000, 4095, 4096, 9001][n % 7];
-            let frame = coded(algorithm, elements[n / 6], kind, len, ChunkSize::SMALL);
-            let launch = Launch { dst_offset: n % 2 * 5, ..Launch::new(LaneOrder::ALL[n % 3], 2) };
-            record::push(&mut file, shim, algorithm, &frame, len, launch);
+            let element = elements[n / 6];
+            let frame = coded(algorithm, element, kind, len, ChunkSize::SMALL);
+            let launch = Launch::new(LaneOrder::ALL[n % 3], 2);
+            let to = Launch { dst_offset: n % 2 * 5, ..launch };
+            push(Source::Frame(&frame, len), to);
             for _ in 0..30 {
-                let mutant = damage::mutate(&frame, &mut random);
-                record::push(&mut file, shim, algorithm, &mutant, len, launch);
+                push(Source::Frame(&damage::mutate(&frame, &mut random), len), to);
             }
+            let raw = data::bytes(kind, len, len as u64);
+            let from = Launch { src_offset: [0, 4, 5][n % 3], ..launch };
+            push(Source::Raw(element, &raw, ChunkSize::SMALL), from);
+            push(Source::Estimated(element, &raw, ChunkSize::SMALL), from);
+            push(Source::Cramped(element, &raw, ChunkSize::SMALL, random.below(16 + len)), from);
         }
         let frame = coded(algorithm, Element::U16, Kind::Mixed, 600, ChunkSize::SMALL);
         for len in 0..frame.len() {
-            record::push(&mut file, shim, algorithm, &frame[..len], 600, Launch::new(LaneOrder::Lifo, 1));
+            push(Source::Frame(&frame[..len], 600), Launch::new(LaneOrder::Lifo, 1));
         }
         let zeros = coded(algorithm, Element::U8, Kind::Zero, 4096 + 4095, ChunkSize::SMALL);
         for frame in damage::shorten_last_chunk(&zeros) {
-            record::push(&mut file, shim, algorithm, &frame, 4096 + 4095, Launch::new(LaneOrder::Fifo, 2));
+            push(Source::Frame(&frame, 4096 + 4095), Launch::new(LaneOrder::Fifo, 2));
         }
-        let large = coded(algorithm, Element::U8, Kind::Mixed, 70_001, ChunkSize::LARGE);
-        record::push(&mut file, shim, algorithm, &large, 70_001, Launch::new(LaneOrder::Random(5), 2));
+        for kind in [Kind::Mixed, Kind::Sparse] {
+            let raw = data::bytes(kind, 70_001, 70_001);
+            let large = coded(algorithm, Element::U8, kind, 70_001, ChunkSize::LARGE);
+            push(Source::Frame(&large, 70_001), Launch::new(LaneOrder::Random(5), 2));
+            push(Source::Raw(Element::U8, &raw, ChunkSize::LARGE), Launch::new(LaneOrder::Random(5), 2));
+        }
     }
     file
 }
 
-/// A few frames in which blocks take several chunks and chunks several rounds of a scan. Races show in every
-/// lane order alike, so each frame runs in one only: a thread costs the sanitizer most of a millisecond.
+/// A few launches in which blocks take several chunks and chunks several rounds of a scan. Races show in every
+/// lane order alike, so each runs in one only: a thread costs the sanitizer most of a millisecond.
 fn thread_records(shim: Shim) -> Vec<u8> {
     let mut file = Vec::new();
-    for algorithm in ALGORITHMS {
+    for algorithm in shim.algorithms() {
+        let mut push =
+            |source: Source<'_>, jobs, launch| record::push(&mut file, shim, algorithm, source, jobs, launch);
+        let raw = data::bytes(Kind::Mixed, 9001, 9001);
         let frame = coded(algorithm, Element::U32, Kind::Mixed, 9001, ChunkSize::SMALL);
-        record::push(&mut file, shim, algorithm, &frame, 9001, Launch::new(LaneOrder::Fifo, 1));
-        record::push(&mut file, shim, algorithm, &frame, 9001, Launch::new(LaneOrder::Random(7), 3));
+        push(Source::Frame(&frame, 9001), 1, Launch::new(LaneOrder::Fifo, 1));
+        push(Source::Frame(&frame, 9001), 1, Launch::new(LaneOrder::Random(7), 3));
+        let crowd = Launch { os_threads: 3, ..Launch::new(LaneOrder::Fifo, 6) };
+        push(Source::Raw(Element::U32, &raw, ChunkSize::SMALL), 2, crowd);
+        push(Source::Raw(Element::U8, &raw, ChunkSize::SMALL), 1, Launch::new(LaneOrder::Lifo, 1));
+        push(Source::Estimated(Element::U32, &raw, ChunkSize::SMALL), 2, Launch::new(LaneOrder::Fifo, 2));
         let rounds = coded(algorithm, Element::U8, Kind::Mixed, 20_000, ChunkSize::LARGE);
-        record::push(&mut file, shim, algorithm, &rounds, 20_000, Launch::new(LaneOrder::Lifo, 1));
+        push(Source::Frame(&rounds, 20_000), 1, Launch::new(LaneOrder::Lifo, 1));
+        let raw = data::bytes(Kind::Mixed, 20_000, 20_000);
+        push(Source::Raw(Element::U16, &raw, ChunkSize::LARGE), 1, Launch::new(LaneOrder::Lifo, 1));
         let mut bad = frame;
         bad[40] ^= 0xff;
         bad[16] = 0;
-        record::push(&mut file, shim, algorithm, &bad, 9001, Launch::new(LaneOrder::Fifo, 3));
+        push(Source::Frame(&bad, 9001), 1, Launch::new(LaneOrder::Fifo, 3));
     }
     file
 }
@@ -116,18 +137,20 @@ fn kernels_stay_inside_their_buffers() {
         // The table is believed.
         (plant("zvc.cu", "frame.cuh", "end > frame.payload_units", "false"), "AddressSanitizer"),
         // The last unit is written whole.
-        (plant("cpackz.cu", "frame.cuh", "left >= MGC_UNIT && (u64)to", "(u64)to"), "AddressSanitizer"),
+        (plant("zvc.cu", "frame.cuh", "left >= MGC_UNIT && (u64)to", "(u64)to"), "AddressSanitizer"),
         // Masks are believed to be there.
-        (plant("zvc.cu", "zvc.cu", "kept_offset > chunk.stored_len", "false"), "AddressSanitizer"),
-        // Sections are believed to be there.
-        (
-            plant("cpackz.cu", "frame.cuh", "return MGC_BAD_CHUNK_TRUNCATED", "return MGC_GOOD"),
-            "AddressSanitizer",
-        ),
+        (plant("zvc.cu", "zvc.cu", "at.kept > chunk.stored_len", "false"), "AddressSanitizer"),
         // Sixteen bytes are written wherever the destination is.
         (plant("zvc.cu", "frame.cuh", " && (u64)to % MGC_UNIT == 0", ""), "misaligned address"),
-        // An index may name a word of the next line.
-        (plant("cpackz.cu", "cpackz.cu", "index >= dictionary_len", "false"), "expected code"),
+        // The room is believed to be there.
+        (plant("zvc.cu", "write.cuh", "job.dst_len < longest", "false"), "AddressSanitizer"),
+        // A code that is longer than its chunk is written.
+        (plant("zvc.cu", "write.cuh", "if (is_coded) Codec", "Codec"), "AddressSanitizer"),
+        // Raw bytes are loaded by whole units.
+        (
+            plant("zvc.cu", "write.cuh", "len / MGC_UNIT * MGC_UNIT", "round_up(len, MGC_UNIT)"),
+            "AddressSanitizer",
+        ),
     ];
     replay(test, &toolchain, &address_records(shim), &plants);
 
@@ -142,13 +165,25 @@ fn kernels_have_every_barrier_they_need() {
     let Some((shim, toolchain)) = toolchain_or_skip(test, Sanitizer::Thread) else { return };
     let sums_written = "shared.warp_sums[warp] = inclusive;\n  __syncthreads();";
     let sums_read = "__syncthreads();  // The next scan writes warp_sums again.";
-    let plant = |kernel, file, find, replace| Plant { kernel, file, find, replace };
+    let plant = |file, find, replace| Plant { kernel: "zvc.cu", file, find, replace };
     let without_barrier = "shared.warp_sums[warp] = inclusive;";
-    let masks_written = "if (block_fails(code)) return code;";
+    let windows_counted = "if (block_fails(code)) return code;";
+    let acquire_release = "atomic_add_acq_rel_gpu(&workspace_of(batch)->done, 1)";
+    let loaded = "cp_async_wait<0>();\n  __syncthreads();\n}\n\n// The first";
+    let loaded_alone = "cp_async_wait<0>();\n}\n\n// The first";
+    let buffers_free = "__syncthreads();  // Nobody reads the last chunk's buffers any more, either.";
+    let emitted = "  __syncthreads();\n  const u32 before = shared.units_before;";
+    let emitted_alone = "  const u32 before = shared.units_before;";
+    let race = "ThreadSanitizer: data race";
     let plants = [
-        (plant("cpackz.cu", "block.cuh", sums_written, without_barrier), "ThreadSanitizer: data race"),
-        (plant("zvc.cu", "block.cuh", sums_read, ""), "ThreadSanitizer: data race"),
-        (plant("zvc.cu", "zvc.cu", masks_written, "if (code) return code;"), "ThreadSanitizer: data race"),
+        (plant("block.cuh", sums_written, without_barrier), race),
+        (plant("block.cuh", sums_read, ""), race),
+        (plant("zvc.cu", windows_counted, "if (code) return code;"), race),
+        (plant("batch.cuh", acquire_release, "atomicAdd(&workspace_of(batch)->done, 1u)"), race),
+        (plant("write.cuh", loaded, loaded_alone), race),
+        (plant("write.cuh", buffers_free, ""), race),
+        (plant("write.cuh", emitted, emitted_alone), race),
+        (plant("read.cuh", "__syncthreads();  // The next chunk", "// The next chunk"), race),
     ];
     replay(test, &toolchain, &thread_records(shim), &plants);
     expect_report("race", &toolchain.run(&toolchain.link("selftest"), &["shared_race"]), "data race");

@@ -40,6 +40,9 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return
   static const char name##_key = 0; \
   T& name = *static_cast<T*>(shim::shared_object(&name##_key, sizeof(T), alignof(T)))
 
+#define MGC_PARAM(T) const T&
+#define MGC_DYNAMIC_SHARED(name) u8* const name = static_cast<u8*>(shim::dynamic_shared())
+
 inline unsigned lanemask_lt() { return (1u << shim::current->lane) - 1; }
 inline void backoff() { shim::yield(); }
 inline void __nanosleep(unsigned) { shim::yield(); }

@@ -27,6 +27,11 @@ void* shared_object(const void* key, size_t len, size_t align) {
   return object;
 }
 
+void* dynamic_shared() {
+  static const char key = 0;
+  return shared_object(&key, block->options.dynamic_shared_len, 16);
+}
+
 void release_shared_objects() {
   for (SharedObject& s : block->shared) {
 #ifdef SHIM_TSAN

@@ -42,11 +42,14 @@ inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
-inline unsigned long long ld_acquire_gpu(const unsigned long long* p) {
-  return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+inline unsigned long long ld_relaxed_gpu(const unsigned long long* p) {
+  return __atomic_load_n(p, __ATOMIC_RELAXED);
 }
-inline void st_release_gpu(unsigned long long* p, unsigned long long value) {
-  __atomic_store_n(p, value, __ATOMIC_RELEASE);
+inline void st_relaxed_gpu(unsigned long long* p, unsigned long long value) {
+  __atomic_store_n(p, value, __ATOMIC_RELAXED);
+}
+inline unsigned atomic_add_acq_rel_gpu(unsigned* p, unsigned value) {
+  return __atomic_fetch_add(p, value, __ATOMIC_ACQ_REL);
 }
 
 inline void cp_async16(void* shared, const void* global) { shim::copy_async(shared, global, 16); }

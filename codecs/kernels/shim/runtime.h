@@ -44,6 +44,9 @@ void yield();
 // The block's shared object that `key` names; garbage when a block sees it first.
 void* shared_object(const void* key, size_t len, size_t align);
 
+// The block's shared memory of `Options::dynamic_shared_len` bytes; garbage when a block sees it first.
+void* dynamic_shared();
+
 // Asynchronous copies: bytes land only when a wait asks for them, as late as the device may let them.
 void copy_async(void* to, const void* from, unsigned len);
 void copy_commit();
@@ -58,6 +61,7 @@ struct Options {
   // Over how many OS threads the blocks are spread. Kernels whose blocks wait for each other need several, or
   // blocks that only wait for lower ones.
   unsigned os_threads = 1;
+  size_t dynamic_shared_len = 0;
 };
 
 void launch_function(dim3 grid, dim3 block, void (*kernel)(void*), void* arguments, Options options);

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "../lookback.cuh"
 #include "../mgc_dev.cuh"
 
 static unsigned failures;
@@ -120,6 +121,51 @@ static void copy_kernel() {
   EXPECT(shared.words[5], 6);
 }
 
+static u64 states[600];
+
+// One warp looks back from every chunk, over lengths alone or to an end some chunks before; what is behind that
+// end is never waited for.
+static void look_back_kernel() {
+  for (u32 index = 1; index < 600; index += index < 150 ? 1 : 37) {
+    const u32 ends[] = {1, 2, 31, 32, 33, 64, 127, 128, 129, index};
+    for (u32 end : ends) {
+      if (end > index) continue;
+      if (threadIdx.x == 0) {
+        memset(states, 0, sizeof states);
+        for (u32 c = index - end + 1; c < index; c++) states[c] = MGC_STATE_LEN | (c + 1);
+        states[index - end] = MGC_STATE_END | 0xfff00000u;
+      }
+      __syncwarp();
+      const u32 before = index * (index + 1) / 2 - (index - end + 1) * (index - end + 2) / 2;
+      EXPECT(look_back(states, index), 0xfff00000u + before);
+      __syncwarp();
+    }
+  }
+}
+
+// Block 0 looks back while block 1 tells the lengths, the farthest last.
+static void late_states_kernel() {
+  if (blockIdx.x == 0) {
+    EXPECT(look_back(states, 300), 5 + 299);
+  } else if (threadIdx.x == 0) {
+    for (u32 c = 300; c-- > 0;) {
+      for (u32 i = 0; i < 20; i++) backoff();
+      st_relaxed_gpu(states + c, c == 0 ? MGC_STATE_END | 5 : MGC_STATE_LEN | 1);
+    }
+  }
+}
+
+static void check_look_back() {
+  for (int order = 0; order < 3; order++) {
+    shim::Options options;
+    options.order = (shim::Order)order;
+    shim::launch(dim3(1), dim3(32), look_back_kernel, options);
+    memset(states, 0, sizeof states);
+    options.os_threads = 2;
+    shim::launch(dim3(2), dim3(32), late_states_kernel, options);
+  }
+}
+
 static void divergent_barrier() {
   if (threadIdx.x < 16) __syncthreads();
 }
@@ -186,6 +232,7 @@ int main(int argc, char** argv) {
   if (argc > 1) return run_misuse(argv[1]);
   check_intrinsics();
   check_atomics();
+  check_look_back();
   for (int order = 0; order < 3; order++) {
     shim::Options options;
     options.order = (shim::Order)order;

@@ -3,8 +3,31 @@
 /// Where the kernels lie, seen from this package.
 pub const KERNELS_DIR: &str = "../codecs/kernels";
 
-/// The kernels.
-pub const KERNELS: [&str; 2] = ["zvc.cu", "cpackz.cu"];
+/// The table of the codecs that have kernels: a line `MGC_CODEC(name, algorithm, ...)` for each.
+pub const CODECS: &str = include_str!("../../../codecs/kernels/codecs.h");
 
-/// The shim's runtime, in its `shim` folder.
+/// The shim's runtime and the kernels' C function, in its `shim` folder.
 pub const RUNTIME: [&str; 5] = ["fiber.cpp", "launch.cpp", "memory.cpp", "scheduler.cpp", "sync.cpp"];
+
+/// Name and algorithm number of each codec in the table.
+///
+/// # Panics
+/// If a line of the table is not as its head says.
+pub fn codecs() -> impl Iterator<Item = (&'static str, u8)> {
+    let lines = CODECS.lines().filter_map(|line| line.strip_prefix("MGC_CODEC("));
+    lines.map(|line| {
+        let mut fields = line.split(',').map(str::trim);
+        let name = fields.next().expect("a name");
+        let algorithm = fields.next().and_then(|number| number.parse().ok());
+        (name, algorithm.unwrap_or_else(|| panic!("codecs.h: {name} has no algorithm number")))
+    })
+}
+
+/// The file of each codec's kernels.
+///
+/// # Panics
+/// If a line of the table is not as its head says.
+#[must_use]
+pub fn kernels() -> Vec<String> {
+    codecs().map(|(name, _)| format!("{name}.cu")).collect()
+}

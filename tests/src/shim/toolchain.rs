@@ -1,6 +1,6 @@
 //! Programs made of kernels and shim, compiled with a sanitizer by the compiler that built this package.
 
-use super::sources::{KERNELS, KERNELS_DIR, RUNTIME};
+use super::sources::{KERNELS_DIR, RUNTIME, kernels};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
@@ -75,11 +75,11 @@ impl Toolchain {
         let shim = kernels_dir().join("shim");
         let mut jobs: Vec<Child> =
             RUNTIME.iter().map(|file| toolchain.compile(&shim.join(file), file, false)).collect();
-        for file in ["decode.cpp", "replay.cpp", "selftest.cpp"] {
+        for file in ["kernels.cpp", "replay.cpp", "selftest.cpp"] {
             jobs.push(toolchain.compile(&shim.join(file), file, true));
         }
-        for file in KERNELS {
-            jobs.push(toolchain.compile(&kernels_dir().join(file), file, true));
+        for file in kernels() {
+            jobs.push(toolchain.compile(&kernels_dir().join(&file), &file, true));
         }
         jobs.into_iter().for_each(finish);
         Ok(toolchain)
@@ -91,7 +91,8 @@ impl Toolchain {
     /// If it does not link.
     #[must_use]
     pub fn link(&self, program: &str) -> PathBuf {
-        self.link_with(program, program, &KERNELS.map(|kernel| self.object(kernel)))
+        let objects: Vec<PathBuf> = kernels().iter().map(|kernel| self.object(kernel)).collect();
+        self.link_with(program, program, &objects)
     }
 
     /// Links `program` with a bug planted into one of its kernels.
@@ -113,8 +114,8 @@ impl Toolchain {
             fs::write(copy.join(name), source).expect("changed kernel source");
         }
         finish(self.compile(&copy.join(plant.kernel), "planted", true));
-        let objects =
-            KERNELS.map(|kernel| self.object(if kernel == plant.kernel { "planted" } else { kernel }));
+        let object = |kernel: &String| self.object(if kernel == plant.kernel { "planted" } else { kernel });
+        let objects: Vec<PathBuf> = kernels().iter().map(object).collect();
         self.link_with(program, "planted_program", &objects)
     }
 
@@ -181,7 +182,7 @@ impl Toolchain {
 
     fn link_with(&self, program: &str, name: &str, kernels: &[PathBuf]) -> PathBuf {
         let path = self.folder.join(name);
-        let own = [format!("{program}.cpp"), "decode.cpp".to_owned()];
+        let own = [format!("{program}.cpp"), "kernels.cpp".to_owned()];
         let objects = RUNTIME.into_iter().chain(own.iter().map(String::as_str)).map(|file| self.object(file));
         let job = compiler()
             .expect("a compiler, since it was probed")

@@ -1,0 +1,8 @@
+// The codecs that have kernels, one line each:
+//
+//   MGC_CODEC(name, algorithm, encode scratch, decode scratch)
+//
+// `name` is that of the file (name.cu) and of its kernels (name_encode, name_decode, name_estimate);
+// `algorithm` is the frame's. The scratch is shared memory, in bytes for each KiB of the chunk size. The hosts
+// read these lines as text. Who includes this file defines MGC_CODEC first.
+MGC_CODEC(zvc, 4, 128, 64)

@@ -1,0 +1,50 @@
+// The kernels behind one C function, for hosts that are not written in C++.
+#include "../batch.cuh"
+
+enum Direction { ENCODE, DECODE, ESTIMATE };
+
+struct Codec {
+  u32 algorithm;
+  u32 encode_scratch, decode_scratch;
+  void (*kernels[3])(const MgcBatch&);  // by direction
+};
+
+#define MGC_CODEC(name, algorithm, encode_scratch, decode_scratch) \
+  extern "C" void name##_encode(const MgcBatch&);                  \
+  extern "C" void name##_decode(const MgcBatch&);                  \
+  extern "C" void name##_estimate(const MgcBatch&);
+#include "../codecs.h"
+#undef MGC_CODEC
+
+static const Codec CODECS[] = {
+#define MGC_CODEC(name, algorithm, encode_scratch, decode_scratch) \
+  {algorithm, encode_scratch, decode_scratch, {name##_encode, name##_decode, name##_estimate}},
+#include "../codecs.h"
+#undef MGC_CODEC
+};
+
+// What a launch takes of dynamic shared memory.
+static size_t shared_len(const Codec& codec, Direction direction, u32 chunk_log2) {
+  static const u32 BUFFERS[] = {MGC_ENCODE_BUFFERS, MGC_DECODE_BUFFERS, MGC_ESTIMATE_BUFFERS};
+  const u32 scratch = direction == DECODE ? codec.decode_scratch : codec.encode_scratch;
+  return ((size_t)BUFFERS[direction] << chunk_log2) + ((size_t)scratch << chunk_log2 >> 10);
+}
+
+// Launches a kernel of `algorithm` over `blocks` blocks, on `os_threads` threads of the host, and waits for its
+// end. Returns 0, or 1 if there is no such kernel or order. The rest is as the kernel says.
+extern "C" int mgc_shim_launch(u32 algorithm, u32 direction, u32 blocks, u32 order, u64 seed, u32 os_threads,
+                               const MgcBatch* batch) {
+  if (direction > ESTIMATE || order > 2) return 1;
+  for (const Codec& codec : CODECS) {
+    if (codec.algorithm != algorithm) continue;
+    shim::Options options;
+    options.order = (shim::Order)order;
+    options.seed = seed;
+    options.os_threads = os_threads;
+    options.dynamic_shared_len = shared_len(codec, (Direction)direction, batch->chunk_log2);
+    auto call = [&] { codec.kernels[direction](*batch); };
+    shim::launch(dim3(blocks), dim3(MGC_BLOCK_THREADS), call, options);
+    return 0;
+  }
+  return 1;
+}
