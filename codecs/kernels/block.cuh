@@ -42,6 +42,32 @@ MGC_DEV T block_scan(T value, ScanShared<T>& shared, T* total) {
   return before;
 }
 
+// The largest `value` of the threads before the calling one, and of those before it in the loop that `before`
+// stands for; `*total` becomes the largest of `before` and all threads' values.
+//
+// Every thread of the block must call it.
+MGC_DEV u32 block_scan_max(u32 value, u32 before, ScanShared<u32>& shared, u32* total) {
+  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  u32 inclusive = value;
+#pragma unroll
+  for (u32 distance = 1; distance < 32; distance *= 2) {
+    const u32 below = __shfl_up_sync(0xffffffffu, inclusive, distance);
+    if (lane >= distance && below > inclusive) inclusive = below;
+  }
+  const u32 left = __shfl_up_sync(0xffffffffu, inclusive, 1);
+  if (lane == 31) shared.warp_sums[warp] = inclusive;
+  __syncthreads();
+  u32 largest = before;
+#pragma unroll
+  for (u32 w = 0; w < MGC_BLOCK_WARPS; w++) {
+    if (w == warp) before = largest;
+    largest = shared.warp_sums[w] > largest ? shared.warp_sums[w] : largest;
+  }
+  __syncthreads();  // As above.
+  *total = largest;
+  return lane != 0 && left > before ? left : before;
+}
+
 // Whether any thread of the block holds an error. A barrier: what was written to shared memory before is
 // there for all threads afterwards.
 MGC_DEV bool block_fails(u32 code) { return __syncthreads_or(code != MGC_GOOD) != 0; }
