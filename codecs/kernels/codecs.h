@@ -5,5 +5,7 @@
 // `name` is that of the file (name.cu) and of its kernels (name_encode, name_decode, name_estimate);
 // `algorithm` is the frame's. The scratch is shared memory, in bytes for each KiB of the chunk size. The hosts
 // read these lines as text. Who includes this file defines MGC_CODEC first.
+MGC_CODEC(bdi, 1, 256, 64)
+MGC_CODEC(cpackz, 3, 320, 256)
 MGC_CODEC(zvc, 4, 128, 64)
 MGC_CODEC(rle, 5, 384, 192)

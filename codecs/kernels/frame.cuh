@@ -125,6 +125,20 @@ MGC_DEV u32 check_chunk_end(const CodedChunk& chunk, u32 end) {
   return at < chunk.stored_len && chunk.stored[at] != 0 ? MGC_BAD_CHUNK_PADDING : MGC_GOOD;
 }
 
+// 32 bits of the chunk from bit `at` on; bits behind its end read as zero.
+MGC_DEV u32 chunk_bits(const CodedChunk& chunk, u32 at) {
+  const u32* words = (const u32*)chunk.stored;
+  const u32 count = chunk.stored_len / 4, index = at / 32;
+  const u32 low = index < count ? words[index] : 0;
+  const u32 high = index + 1 < count ? words[index + 1] : 0;
+  return __funnelshift_r(low, high, at % 32);
+}
+
+// Whether the padding from bit `from` up to byte `to` is zero; it is less than 32 bits long.
+MGC_DEV bool padding_is_zero(const CodedChunk& chunk, u32 from, u32 to) {
+  return (chunk_bits(chunk, from) & ((1u << (8 * to - from)) - 1)) == 0;
+}
+
 // Sixteen bytes of output on their way to memory.
 struct Unit {
   u64 halves[2];

@@ -44,14 +44,16 @@ pub enum Kind {
     Dictionary,
     /// All six C-Pack patterns in each line.
     Patterns,
+    /// Elements of 2, 4 or 8 bytes, each near the base of its line or near zero.
+    Deltas,
     /// Runs of lines, each of another kind.
     Mixed,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 6] =
-        [Self::Zero, Self::Sparse, Self::Dense, Self::Dictionary, Self::Patterns, Self::Mixed];
+    pub const ALL: [Self; 7] =
+        [Self::Zero, Self::Sparse, Self::Dense, Self::Dictionary, Self::Patterns, Self::Deltas, Self::Mixed];
 }
 
 /// `len` bytes of a kind.
@@ -62,7 +64,7 @@ pub fn bytes(kind: Kind, len: usize, seed: u64) -> Vec<u8> {
     while bytes.len() < len {
         match kind {
             Kind::Mixed => {
-                let kind = Kind::ALL[random.below(5)];
+                let kind = Kind::ALL[random.below(6)];
                 for _ in 0..=random.below(8) {
                     push_line(kind, &mut random, &mut bytes);
                 }
@@ -81,6 +83,7 @@ fn push_line(kind: Kind, random: &mut Random, bytes: &mut Vec<u8>) {
         Kind::Dense | Kind::Mixed => std::array::from_fn(|_| random.bits() as u32),
         Kind::Dictionary => dictionary_line(random),
         Kind::Patterns => pattern_line(random),
+        Kind::Deltas => delta_line(random),
     };
     bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
 }
@@ -113,6 +116,26 @@ fn pattern_line(random: &mut Random) -> [u32; 16] {
         4 => 1 + random.below(255) as u32,
         _ => base ^ 0x0000_0003,
     })
+}
+
+/// Each line has its own width of elements and of deltas; some are all the same.
+fn delta_line(random: &mut Random) -> [u32; 16] {
+    let width_bits = [16, 32, 64][random.below(3)];
+    let delta_bits = [0, 7, 8, 9, 15, 16, 17, 31, 32][random.below(9)].min(width_bits - 1);
+    let (base, zero_percent) = (random.bits(), [0, 0, 30, 100][random.below(4)]);
+    let mut element = || {
+        let delta = random.bits() & ((1 << delta_bits) - 1);
+        let near_zero = delta.wrapping_sub(1 << delta_bits >> 1);
+        let element = if random.percent(zero_percent) { near_zero } else { base.wrapping_add(delta) };
+        element & u64::MAX >> (64 - width_bits)
+    };
+    let per_pair = 64 / width_bits;
+    let mut words = [0; 16];
+    for pair in words.as_chunks_mut().0 {
+        let bits = (0..per_pair).fold(0, |bits, i| bits | element() << (i * width_bits));
+        *pair = [bits as u32, (bits >> 32) as u32];
+    }
+    words
 }
 
 #[cfg(test)]

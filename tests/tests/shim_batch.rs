@@ -26,7 +26,7 @@ fn sample(algorithm: Algorithm, element: Element, kind: Kind, len: usize) -> Sam
 fn samples(algorithm: Algorithm, count: usize) -> Vec<Sample> {
     let lengths = [0, 1, 4096, 0, 0, 5000, 12_345, 16, 4095, 8192, 64];
     let sample_at = |n: usize| {
-        let (element, kind) = (Element::ALL[n % 10], Kind::ALL[n % 6]);
+        let (element, kind) = (Element::ALL[n % 10], Kind::ALL[n % 7]);
         sample(algorithm, element, kind, lengths[n % lengths.len()])
     };
     (0..count).map(sample_at).collect()

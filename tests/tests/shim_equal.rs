@@ -165,3 +165,46 @@ fn zvc_written_by_hand() {
     let encoded = shim.encode(Algorithm::Zvc, Element::U16, &raw, ChunkSize::SMALL, launch);
     assert_eq!(encoded, (Status::GOOD, frame.to_vec()));
 }
+
+#[test]
+fn cpackz_written_by_hand() {
+    let Some(shim) = Shim::or_skip("cpackz_written_by_hand") else { return };
+    // A zero line, then one with all patterns: new, zero, equal, upper half, low byte, upper bytes, ten zeros.
+    // Codes 2 1 3 3 3 3 1...: plane 0 is clear at word 0 alone, plane 1 set at 0 and 2 to 5.
+    // Sub-codes 0 1 2 3 and indices 0 0 0, first in the lowest bits.
+    #[rustfmt::skip]
+    let frame = [
+        b'M', b'G', 0, 3, 2, 0, 12, 0,   128, 0, 0, 0, 0, 0, 0, 0,
+        2, 0, 0, 0, 0, 0, 0, 0,   0, 0, 0, 0, 0, 0, 0, 0,
+        0b10, 0b0, 0xfe, 0xff, 0x3d, 0x00, 0b11_10_01_00, 0,      // coded, raw, planes, sub-codes, padding
+        0x44, 0x33, 0x22, 0x11,   0xbb, 0xaa,   0x07, 0x99,       // word, halfword, bytes
+        0x00, 0x00,   0, 0, 0, 0, 0, 0,   0, 0, 0, 0, 0, 0, 0, 0, // indices, padding
+    ];
+    let line = [0x1122_3344u32, 0, 0x1122_3344, 0x1122_aabb, 7, 0x1122_3399];
+    let mut raw = [0; 128];
+    raw[64..88].copy_from_slice(&line.map(u32::to_le_bytes).concat());
+    let launch = Launch::new(LaneOrder::Fifo, 1);
+    assert_eq!(shim.decode(Algorithm::CpackZ, &frame, 128, launch), (Status::GOOD, raw.to_vec()));
+    let encoded = shim.encode(Algorithm::CpackZ, Element::U32, &raw, ChunkSize::SMALL, launch);
+    assert_eq!(encoded, (Status::GOOD, frame.to_vec()));
+}
+
+#[test]
+fn rle_written_by_hand() {
+    let Some(shim) = Shim::or_skip("rle_written_by_hand") else { return };
+    // 60 u16 elements: 7, a lone zero, 8, then 57 zeros; and a byte that is no element.
+    #[rustfmt::skip]
+    let frame = [
+        b'M', b'G', 0, 5, 1, 0, 12, 0,   121, 0, 0, 0, 0, 0, 0, 0,
+        1, 0, 0, 0, 0, 0, 0, 0,   0, 0, 0, 0, 0, 0, 0, 0,
+        2, 0, 0, 0,   0x82, 56,   7, 0, 0, 0, 8, 0,   9, 0, 0, 0, // controls, literals, tail, padding
+    ];
+    let mut raw = [0; 121];
+    raw[0] = 7;
+    raw[4] = 8;
+    raw[120] = 9;
+    let launch = Launch::new(LaneOrder::Fifo, 1);
+    assert_eq!(shim.decode(Algorithm::Rle, &frame, 121, launch), (Status::GOOD, raw.to_vec()));
+    let encoded = shim.encode(Algorithm::Rle, Element::U16, &raw, ChunkSize::SMALL, launch);
+    assert_eq!(encoded, (Status::GOOD, frame.to_vec()));
+}

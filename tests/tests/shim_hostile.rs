@@ -149,6 +149,20 @@ fn each_fault_of_a_chunk_has_its_code() {
     let zvc = |at, byte, code| expect_code(shim, Algorithm::Zvc, at, byte, code);
     zvc(32, 0xff, launch::BAD_CHUNK_TRUNCATED);
     zvc(32 + 128 + 8, 1, launch::BAD_CHUNK_PADDING);
+    // C-Pack+Z: chunk 0 has 64 lines, so 8 + 8 bytes of kinds, 4 of planes, 1 of sub-codes; the word at 24.
+    let cpackz = |at, byte, code| expect_code(shim, Algorithm::CpackZ, at, byte, code);
+    cpackz(32, 0xff, launch::BAD_CHUNK_TRUNCATED);
+    cpackz(32 + 15, 0x80, launch::BAD_CHUNK_PADDING); // a raw bit where 63 are used
+    cpackz(32 + 16, 0xf6, launch::BAD_CHUNK_TAG); // a word with code 0
+    cpackz(32 + 20, 0x04, launch::BAD_CHUNK_PADDING); // behind the only sub-code
+    cpackz(32 + 28, 0x01, launch::BAD_CHUNK_INDEX); // entry 1 of 1
+    cpackz(32 + 28, 0x10, launch::BAD_CHUNK_PADDING); // behind the only index
+    // RLE: chunk 0 has two controls, 2 literals and 1022 zeros, cut into 8 runs: 9 controls at 36.
+    let rle = |at, byte, code| expect_code(shim, Algorithm::Rle, at, byte, code);
+    rle(32, 0xff, launch::BAD_CHUNK_TRUNCATED);
+    rle(35, 1, launch::BAD_CHUNK_RUNS); // more controls than elements
+    rle(36, 0x80, launch::BAD_CHUNK_RUNS); // one literal only
+    rle(36 + 9, 1, launch::BAD_CHUNK_PADDING); // before the literals
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The kernels under the address, undefined-behaviour and thread sanitizers; and that shim and
 //! sanitizers find what they are there to find.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -28,78 +29,82 @@ fn coded(algorithm: Algorithm, element: Element, kind: Kind, len: usize, chunk_s
 
 /// Good frames of all kinds and widths, what is left of them when they are cut, and many mutants; the raw bytes
 /// to encode and to estimate, with room enough and too little.
-fn address_records(shim: Shim) -> Vec<u8> {
+fn address_records(shim: Shim, algorithm: Algorithm) -> Vec<u8> {
     let mut file = Vec::new();
-    for algorithm in shim.algorithms() {
-        let mut push =
-            |source: Source<'_>, launch| record::push(&mut file, shim, algorithm, source, 1, launch);
-        let mut random = Random::new(3);
-        let elements = [Element::U8, Element::U16, Element::U32, Element::U64];
-        for (n, kind) in Kind::ALL.into_iter().cycle().take(24).enumerate() {
-            let len = [1, 63, 64, 1000, 4095, 4096, 9001][n % 7];
-            let element = elements[n / 6];
-            let frame = coded(algorithm, element, kind, len, ChunkSize::SMALL);
-            let launch = Launch::new(LaneOrder::ALL[n % 3], 2);
-            let to = Launch { dst_offset: n % 2 * 5, ..launch };
-            push(Source::Frame(&frame, len), to);
-            for _ in 0..30 {
-                push(Source::Frame(&damage::mutate(&frame, &mut random), len), to);
-            }
-            let raw = data::bytes(kind, len, len as u64);
-            let from = Launch { src_offset: [0, 4, 5][n % 3], ..launch };
-            push(Source::Raw(element, &raw, ChunkSize::SMALL), from);
-            push(Source::Estimated(element, &raw, ChunkSize::SMALL), from);
-            push(Source::Cramped(element, &raw, ChunkSize::SMALL, random.below(16 + len)), from);
+    let mut push = |source: Source<'_>, launch| record::push(&mut file, shim, algorithm, source, 1, launch);
+    let mut random = Random::new(3);
+    let elements = [Element::U8, Element::U16, Element::U32, Element::U64];
+    for (n, kind) in Kind::ALL.into_iter().cycle().take(28).enumerate() {
+        let len = [1, 63, 64, 1000, 4095, 4096, 9001, 130][n % 8];
+        let element = elements[n / 7];
+        let frame = coded(algorithm, element, kind, len, ChunkSize::SMALL);
+        let launch = Launch::new(LaneOrder::ALL[n % 3], 2);
+        let to = Launch { dst_offset: n % 2 * 5, ..launch };
+        push(Source::Frame(&frame, len), to);
+        for _ in 0..30 {
+            push(Source::Frame(&damage::mutate(&frame, &mut random), len), to);
         }
-        let frame = coded(algorithm, Element::U16, Kind::Mixed, 600, ChunkSize::SMALL);
-        for len in 0..frame.len() {
-            push(Source::Frame(&frame[..len], 600), Launch::new(LaneOrder::Lifo, 1));
-        }
-        let zeros = coded(algorithm, Element::U8, Kind::Zero, 4096 + 4095, ChunkSize::SMALL);
-        for frame in damage::shorten_last_chunk(&zeros) {
-            push(Source::Frame(&frame, 4096 + 4095), Launch::new(LaneOrder::Fifo, 2));
-        }
-        for kind in [Kind::Mixed, Kind::Sparse] {
-            let raw = data::bytes(kind, 70_001, 70_001);
-            let large = coded(algorithm, Element::U8, kind, 70_001, ChunkSize::LARGE);
-            push(Source::Frame(&large, 70_001), Launch::new(LaneOrder::Random(5), 2));
-            push(Source::Raw(Element::U8, &raw, ChunkSize::LARGE), Launch::new(LaneOrder::Random(5), 2));
-        }
+        let raw = data::bytes(kind, len, len as u64);
+        let from = Launch { src_offset: [0, 4, 5][n % 3], ..launch };
+        push(Source::Raw(element, &raw, ChunkSize::SMALL), from);
+        push(Source::Estimated(element, &raw, ChunkSize::SMALL), from);
+        push(Source::Cramped(element, &raw, ChunkSize::SMALL, random.below(16 + len)), from);
+    }
+    let frame = coded(algorithm, Element::U16, Kind::Mixed, 600, ChunkSize::SMALL);
+    for len in 0..frame.len() {
+        push(Source::Frame(&frame[..len], 600), Launch::new(LaneOrder::Lifo, 1));
+    }
+    let zeros = coded(algorithm, Element::U8, Kind::Zero, 4096 + 4095, ChunkSize::SMALL);
+    for frame in damage::shorten_last_chunk(&zeros) {
+        push(Source::Frame(&frame, 4096 + 4095), Launch::new(LaneOrder::Fifo, 2));
+    }
+    for kind in [Kind::Mixed, Kind::Sparse] {
+        let raw = data::bytes(kind, 70_001, 70_001);
+        let large = coded(algorithm, Element::U8, kind, 70_001, ChunkSize::LARGE);
+        push(Source::Frame(&large, 70_001), Launch::new(LaneOrder::Random(5), 2));
+        push(Source::Raw(Element::U8, &raw, ChunkSize::LARGE), Launch::new(LaneOrder::Random(5), 2));
     }
     file
 }
 
 /// A few launches in which blocks take several chunks and chunks several rounds of a scan. Races show in every
 /// lane order alike, so each runs in one only: a thread costs the sanitizer most of a millisecond.
-fn thread_records(shim: Shim) -> Vec<u8> {
+fn thread_records(shim: Shim, algorithm: Algorithm) -> Vec<u8> {
     let mut file = Vec::new();
-    for algorithm in shim.algorithms() {
-        let mut push =
-            |source: Source<'_>, jobs, launch| record::push(&mut file, shim, algorithm, source, jobs, launch);
-        let raw = data::bytes(Kind::Mixed, 9001, 9001);
-        let frame = coded(algorithm, Element::U32, Kind::Mixed, 9001, ChunkSize::SMALL);
-        push(Source::Frame(&frame, 9001), 1, Launch::new(LaneOrder::Fifo, 1));
-        push(Source::Frame(&frame, 9001), 1, Launch::new(LaneOrder::Random(7), 3));
-        let crowd = Launch { os_threads: 3, ..Launch::new(LaneOrder::Fifo, 6) };
-        push(Source::Raw(Element::U32, &raw, ChunkSize::SMALL), 2, crowd);
-        push(Source::Raw(Element::U8, &raw, ChunkSize::SMALL), 1, Launch::new(LaneOrder::Lifo, 1));
-        push(Source::Estimated(Element::U32, &raw, ChunkSize::SMALL), 2, Launch::new(LaneOrder::Fifo, 2));
-        let rounds = coded(algorithm, Element::U8, Kind::Mixed, 20_000, ChunkSize::LARGE);
-        push(Source::Frame(&rounds, 20_000), 1, Launch::new(LaneOrder::Lifo, 1));
-        let raw = data::bytes(Kind::Mixed, 20_000, 20_000);
-        push(Source::Raw(Element::U16, &raw, ChunkSize::LARGE), 1, Launch::new(LaneOrder::Lifo, 1));
-        let mut bad = frame;
-        bad[40] ^= 0xff;
-        bad[16] = 0;
-        push(Source::Frame(&bad, 9001), 1, Launch::new(LaneOrder::Fifo, 3));
-    }
+    let mut push =
+        |source: Source<'_>, jobs, launch| record::push(&mut file, shim, algorithm, source, jobs, launch);
+    let raw = data::bytes(Kind::Mixed, 9001, 9001);
+    let frame = coded(algorithm, Element::U32, Kind::Mixed, 9001, ChunkSize::SMALL);
+    push(Source::Frame(&frame, 9001), 1, Launch::new(LaneOrder::Fifo, 1));
+    push(Source::Frame(&frame, 9001), 1, Launch::new(LaneOrder::Random(7), 3));
+    let crowd = Launch { os_threads: 3, ..Launch::new(LaneOrder::Fifo, 6) };
+    push(Source::Raw(Element::U32, &raw, ChunkSize::SMALL), 2, crowd);
+    push(Source::Raw(Element::U8, &raw, ChunkSize::SMALL), 1, Launch::new(LaneOrder::Lifo, 1));
+    push(Source::Estimated(Element::U32, &raw, ChunkSize::SMALL), 2, Launch::new(LaneOrder::Fifo, 2));
+    let rounds = coded(algorithm, Element::U8, Kind::Mixed, 20_000, ChunkSize::LARGE);
+    push(Source::Frame(&rounds, 20_000), 1, Launch::new(LaneOrder::Lifo, 1));
+    let raw = data::bytes(Kind::Mixed, 20_000, 20_000);
+    push(Source::Raw(Element::U16, &raw, ChunkSize::LARGE), 1, Launch::new(LaneOrder::Lifo, 1));
+    let mut bad = frame;
+    bad[40] ^= 0xff;
+    bad[16] = 0;
+    push(Source::Frame(&bad, 9001), 1, Launch::new(LaneOrder::Fifo, 3));
     file
 }
 
-fn write_records(test: &str, records: &[u8]) -> String {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.records"));
-    fs::write(&path, records).unwrap();
-    path.into_os_string().into_string().unwrap()
+/// Writes the records of each algorithm to a file of its own.
+fn write_records(
+    test: &str,
+    shim: Shim,
+    records: fn(Shim, Algorithm) -> Vec<u8>,
+) -> BTreeMap<&'static str, String> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let write = |algorithm: Algorithm| {
+        let path = folder.join(format!("{test}.{algorithm}.records"));
+        fs::write(&path, records(shim, algorithm)).unwrap();
+        (algorithm.name(), path.into_os_string().into_string().unwrap())
+    };
+    shim.algorithms().into_iter().map(write).collect()
 }
 
 fn text(output: &Output) -> String {
@@ -116,14 +121,18 @@ fn expect_report(what: &str, output: &Output, word: &str) {
     assert!(!output.status.success() && text.contains(word), "{what}: {}\n{text}", output.status);
 }
 
-/// Replays `records`; then with each bug of `plants`, which must be reported in the words beside it.
-fn replay(test: &str, toolchain: &Toolchain, records: &[u8], plants: &[(Plant, &str)]) {
-    let file = write_records(test, records);
-    let clean = toolchain.run(&toolchain.link("replay"), &[&file]);
-    expect_good(&clean);
-    assert!(text(&clean).contains(" 0 bad"), "{}", text(&clean));
+/// Replays the records of every algorithm; then, with each bug of `plants`, those of the kernel it is planted
+/// into, which must be reported in the words beside it.
+fn replay(toolchain: &Toolchain, files: &BTreeMap<&str, String>, plants: &[(Plant, &str)]) {
+    let program = toolchain.link("replay");
+    for file in files.values() {
+        let clean = toolchain.run(&program, &[file]);
+        expect_good(&clean);
+        assert!(text(&clean).contains(" 0 bad"), "{file}: {}", text(&clean));
+    }
     for (plant, word) in plants {
-        let output = toolchain.run(&toolchain.link_planted("replay", *plant), &[&file]);
+        let file = &files[plant.kernel.trim_end_matches(".cu")];
+        let output = toolchain.run(&toolchain.link_planted("replay", *plant), &[file]);
         expect_report(&format!("{plant:?}"), &output, word);
     }
 }
@@ -140,6 +149,34 @@ fn kernels_stay_inside_their_buffers() {
         (plant("zvc.cu", "frame.cuh", "left >= MGC_UNIT && (u64)to", "(u64)to"), "AddressSanitizer"),
         // Masks are believed to be there.
         (plant("zvc.cu", "zvc.cu", "at.kept > chunk.stored_len", "false"), "AddressSanitizer"),
+        // Sections are believed to be there.
+        (
+            plant("cpackz.cu", "frame.cuh", "return MGC_BAD_CHUNK_TRUNCATED", "return MGC_GOOD"),
+            "AddressSanitizer",
+        ),
+        (plant("rle.cu", "rle.cu", "RLE_COUNT_LEN + count > chunk.stored_len", "false"), "AddressSanitizer"),
+        // An index may name a word of the next line.
+        (plant("cpackz.cu", "cpackz_decode.cuh", "index >= dictionary_len", "false"), "expected 12"),
+        // Runs may go on behind the last element.
+        (plant("rle.cu", "rle.cu", "counts.elements != elements", "false"), "expected 17"),
+        // Forms are believed to have their bytes.
+        (
+            plant("bdi.cu", "bdi_decode.cuh", "check_chunk_end(chunk, at.data + data_len)", "MGC_GOOD"),
+            "AddressSanitizer",
+        ),
+        // Encoders write a field too many.
+        (
+            plant("bdi.cu", "bdi_encode.cuh", "low, high, data + element_len", "low, high, data + 16"),
+            "AddressSanitizer",
+        ),
+        (
+            plant("rle.cu", "rle.cu", "coded[plan.len - tail_len + t]", "coded[plan.len + 15 + t]"),
+            "AddressSanitizer",
+        ),
+        (
+            plant("cpackz.cu", "cpackz_encode.cuh", "cpackz_is_long(cpackz", "!cpackz_is_long(cpackz"),
+            "expected 0",
+        ),
         // Sixteen bytes are written wherever the destination is.
         (plant("zvc.cu", "frame.cuh", " && (u64)to % MGC_UNIT == 0", ""), "misaligned address"),
         // The room is believed to be there.
@@ -152,7 +189,7 @@ fn kernels_stay_inside_their_buffers() {
             "AddressSanitizer",
         ),
     ];
-    replay(test, &toolchain, &address_records(shim), &plants);
+    replay(&toolchain, &write_records(test, shim, address_records), &plants);
 
     let selftest = toolchain.link("selftest");
     expect_good(&toolchain.run(&selftest, &[]));
@@ -163,10 +200,10 @@ fn kernels_stay_inside_their_buffers() {
 fn kernels_have_every_barrier_they_need() {
     let test = "kernels_have_every_barrier_they_need";
     let Some((shim, toolchain)) = toolchain_or_skip(test, Sanitizer::Thread) else { return };
-    let sums_written = "shared.warp_sums[warp] = inclusive;\n  __syncthreads();";
+    let sums_written = "shared.warp_sums[warp] = inclusive;\n  __syncthreads();\n  T before";
     let sums_read = "__syncthreads();  // The next scan writes warp_sums again.";
     let plant = |file, find, replace| Plant { kernel: "zvc.cu", file, find, replace };
-    let without_barrier = "shared.warp_sums[warp] = inclusive;";
+    let without_barrier = "shared.warp_sums[warp] = inclusive;\n  T before";
     let windows_counted = "if (block_fails(code)) return code;";
     let acquire_release = "atomic_add_acq_rel_gpu(&workspace_of(batch)->done, 1)";
     let loaded = "cp_async_wait<0>();\n  __syncthreads();\n}\n\n// The first";
@@ -182,10 +219,11 @@ fn kernels_have_every_barrier_they_need() {
         (plant("batch.cuh", acquire_release, "atomicAdd(&workspace_of(batch)->done, 1u)"), race),
         (plant("write.cuh", loaded, loaded_alone), race),
         (plant("write.cuh", buffers_free, ""), race),
-        (plant("write.cuh", emitted, emitted_alone), race),
+        // Where to write is garbage: it is a race or the end.
+        (plant("write.cuh", emitted, emitted_alone), "ThreadSanitizer"),
         (plant("read.cuh", "__syncthreads();  // The next chunk", "// The next chunk"), race),
     ];
-    replay(test, &toolchain, &thread_records(shim), &plants);
+    replay(&toolchain, &write_records(test, shim, thread_records), &plants);
     expect_report("race", &toolchain.run(&toolchain.link("selftest"), &["shared_race"]), "data race");
 }
 

@@ -1,0 +1,57 @@
+// Base-delta-immediate. FORMAT.md draws the chunk: forms, masks, data.
+//
+// Block:   one chunk at a time (at most 1,024 lines of 64 bytes); see write.cuh and read.cuh.
+// Traffic: each byte is read from memory once and written once. A thread finds the form of a line, 16 lanes
+//          write it, four lanes decode it; what they need of it stays in shared memory.
+// Tail:    the last line is coded whole; what of it lies behind the raw length is not written.
+// Scope:   threads of one block meet at barriers.
+// Input:   anything; see read.cuh.
+#include "bdi_decode.cuh"
+#include "bdi_encode.cuh"
+#include "kernels.cuh"
+
+struct Bdi {
+  static constexpr u32 ENCODE_BLOCKS = 5, DECODE_BLOCKS = 5;
+
+  struct Plan {
+    u32 len;
+    u32 masks_len;
+  };
+
+  MGC_DEV Plan plan_chunk(const RawChunk& chunk) {
+    BdiPlannedLine* const planned = (BdiPlannedLine*)chunk.scratch;
+    const u32 lines = bdi_line_count(chunk.raw_len);
+    const u32 sum = bdi_plan_lines(chunk, lines, planned);
+    const BdiSections at = bdi_sections(lines, bdi_masks_len(sum));
+    return {at.data + bdi_data_len(sum), bdi_masks_len(sum)};
+  }
+
+  MGC_DEV void emit_chunk(const RawChunk& chunk, const Plan& plan, u8* coded) {
+    const BdiPlannedLine* const planned = (const BdiPlannedLine*)chunk.scratch;
+    const u32 lines = bdi_line_count(chunk.raw_len);
+    const BdiSections at = bdi_sections(lines, plan.masks_len);
+    bdi_put_forms(planned, lines, at, coded);
+    for (u32 first = 0; first < lines; first += MGC_BLOCK_THREADS / BDI_LANES) {
+      const u32 line = first + threadIdx.x / BDI_LANES;
+      BdiPlannedLine planned_line = planned[line < lines ? line : 0];
+      if (line >= lines) planned_line.form = BDI_ZERO;  // writes nothing
+      bdi_put_line(chunk, planned_line, line < lines ? line : 0, at, coded);
+    }
+  }
+
+  MGC_DEV u32 decode_chunk(const CodedChunk& chunk) {
+    u32* const starts = (u32*)chunk.scratch;
+    const u32 lines = bdi_line_count(chunk.raw_len);
+    if ((lines + 1) / 2 > chunk.stored_len) return MGC_BAD_CHUNK_TRUNCATED;
+    u32 sum;
+    u32 code = bdi_read_forms(chunk, lines, starts, &sum);
+    const BdiSections at = bdi_sections(lines, bdi_masks_len(sum));
+    const u32 misplaced = bdi_check_sections(chunk, at, bdi_data_len(sum));
+    if (code == MGC_GOOD) code = misplaced;
+    if (block_fails(code)) return code;
+    bdi_expand(chunk, at, starts);
+    return MGC_GOOD;
+  }
+};
+
+MGC_KERNELS(bdi, Bdi)

@@ -1,0 +1,24 @@
+// Numbers at odd places in shared memory.
+#pragma once
+#include "launch.h"
+#include "mgc_dev.cuh"
+
+// The 4 bytes at byte `at` of `bytes`, which lie on a multiple of 4. No word is read that has none of them.
+MGC_DEV u32 load_u32(const u8* bytes, u32 at) {
+  const u32* words = (const u32*)bytes;
+  return __funnelshift_r(words[at / 4], words[(at + 3) / 4], at % 4 * 8);
+}
+
+// Sets those of 32 bits from bit `at` of `bytes` on that are set in `bits`; threads may share words. Words that
+// get none are left alone.
+MGC_DEV void or_bits(u8* bytes, u32 at, u32 bits) {
+  u32* word = (u32*)bytes + at / 32;
+  const u32 low = bits << at % 32, high = at % 32 != 0 ? bits >> (32 - at % 32) : 0;
+  if (low != 0) atomicOr(word, low);
+  if (high != 0) atomicOr(word + 1, high);
+}
+
+// Zeroes the words that hold bytes `from` to `end` - 1, and so perhaps a few on both sides.
+MGC_DEV void zero_words(u8* bytes, u32 from, u32 end) {
+  for (u32 i = from / 4 + threadIdx.x; i * 4 < end; i += MGC_BLOCK_THREADS) ((u32*)bytes)[i] = 0;
+}
