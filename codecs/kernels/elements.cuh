@@ -113,12 +113,13 @@ MGC_DEV void expand_elements(const CodedChunk& chunk, u32 end, const u32* masks,
   const u32 per_unit = MGC_UNIT / sizeof(T);
   for (u32 i = threadIdx.x; i * MGC_UNIT < end; i += MGC_BLOCK_THREADS) {
     const u32 window = i * per_unit / MGC_WINDOW, first = i * per_unit % MGC_WINDOW;
-    const u32 mask = masks[window];
-    const T* next = (const T*)kept + kept_before[window] + __popc(mask & ((1u << first) - 1));
+    const u32 mask = masks[window], own = mask >> first;
+    u32 next = kept_before[window] + (u32)__popc(mask & ((1u << first) - 1));
     Unit unit = {{0, 0}};
 #pragma unroll
     for (u32 e = 0; e < per_unit; e++) {
-      if (mask >> (first + e) & 1) put(unit, e, *next++);
+      if (own >> e & 1) put(unit, e, ((const T*)kept)[next]);
+      next += own >> e & 1;
     }
     store_unit(chunk, i, unit, end);
   }

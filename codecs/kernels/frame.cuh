@@ -24,7 +24,7 @@ struct FrameView {
 
 // A chunk to decode.
 struct CodedChunk {
-  const u8* stored;  // on a multiple of the unit; in shared memory, unless the chunk is stored raw
+  const u8* stored;  // on a multiple of the unit, in shared memory
   u8* scratch;       // shared memory on a multiple of 16: bytes per KiB of `capacity` as codecs.h says
   u8* dst;           // `raw_len` bytes, at any address
   u32 stored_len;    // a multiple of the unit, less than `raw_len` unless the chunk is stored raw
@@ -38,30 +38,26 @@ MGC_DEV u32 round_up(u32 value, u32 multiple) { return (value + multiple - 1) / 
 
 // Base-2 logarithm of an element's width in bytes, or -1 for a number without a meaning.
 MGC_DEV int element_width_log2(u32 element) {
-  switch (element) {
-    case 0: case 8: case 9: return 0;  // u8 f8e4m3 f8e5m2
-    case 1: case 4: case 5: return 1;  // u16 f16 bf16
-    case 2: case 6: return 2;          // u32 f32
-    case 3: case 7: return 3;          // u64 f64
-    default: return -1;
-  }
+  // u8 u16 u32 u64 f16 bf16 f32 f64 f8e4m3 f8e5m2
+  return element < 10 ? (int)(0x0032113210ull >> 4 * element & 15) : -1;
 }
 
-// Checks the 16 bytes of the header, field by field from the front.
-MGC_DEV u32 read_header(const u8* bytes, u32 algorithm, u64 dst_len, FrameView* frame) {
-  const int width_log2 = element_width_log2(bytes[4]);
-  if (bytes[0] != 'M' || bytes[1] != 'G') return MGC_BAD_MAGIC;
-  if (bytes[2] != 0) return MGC_BAD_VERSION;
-  if (bytes[3] != algorithm) return MGC_BAD_ALGORITHM;
+// Checks the 16 bytes of the header, read at once, field by field from the front.
+MGC_DEV u32 read_header(uint4 header, u32 algorithm, u64 dst_len, FrameView* frame) {
+  const u32 element = header.y & 0xff, flags = header.y >> 8 & 0xff, chunk_log2 = header.y >> 16 & 0xff;
+  const int width_log2 = element_width_log2(element);
+  if ((header.x & 0xffff) != ('M' | 'G' << 8)) return MGC_BAD_MAGIC;
+  if ((header.x >> 16 & 0xff) != 0) return MGC_BAD_VERSION;
+  if (header.x >> 24 != algorithm) return MGC_BAD_ALGORITHM;
   if (width_log2 < 0) return MGC_BAD_ELEMENT;
-  if (bytes[5] > MGC_FLAG_CHECKSUMS) return MGC_BAD_FLAGS;
-  if (bytes[6] < MGC_MIN_CHUNK_LOG2 || bytes[6] > MGC_MAX_CHUNK_LOG2) return MGC_BAD_CHUNK_SIZE;
-  if (bytes[7] != 0) return MGC_BAD_RESERVED;
-  frame->element = bytes[4];
+  if (flags > MGC_FLAG_CHECKSUMS) return MGC_BAD_FLAGS;
+  if (chunk_log2 < MGC_MIN_CHUNK_LOG2 || chunk_log2 > MGC_MAX_CHUNK_LOG2) return MGC_BAD_CHUNK_SIZE;
+  if (header.y >> 24 != 0) return MGC_BAD_RESERVED;
+  frame->element = element;
   frame->width_log2 = (u32)width_log2;
-  frame->entry_len = bytes[5] == MGC_FLAG_CHECKSUMS ? 2 * MGC_ENTRY_LEN : MGC_ENTRY_LEN;
-  frame->chunk_log2 = bytes[6];
-  frame->raw_len = *(const u64*)(bytes + 8);
+  frame->entry_len = flags == MGC_FLAG_CHECKSUMS ? 2 * MGC_ENTRY_LEN : MGC_ENTRY_LEN;
+  frame->chunk_log2 = chunk_log2;
+  frame->raw_len = (u64)header.w << 32 | header.z;
   if (frame->raw_len > MGC_MAX_RAW_LEN) return MGC_BAD_RAW_LENGTH;
   if (frame->raw_len != dst_len) return MGC_BAD_DESTINATION;
   return MGC_GOOD;
@@ -72,7 +68,7 @@ MGC_DEV u32 read_header(const u8* bytes, u32 algorithm, u64 dst_len, FrameView* 
 MGC_DEV u32 open_frame(const u8* bytes, u64 len, u32 algorithm, u8* dst, u64 dst_len, FrameView* frame) {
   if ((u64)bytes % MGC_UNIT != 0) return MGC_BAD_ALIGNMENT;
   if (len < MGC_HEADER_LEN) return MGC_BAD_TRUNCATED;
-  const u32 code = read_header(bytes, algorithm, dst_len, frame);
+  const u32 code = read_header(*(const uint4*)bytes, algorithm, dst_len, frame);
   if (code != MGC_GOOD) return code;
 
   // Fits: raw_len is below 2^36 and a chunk has at least 2^12 bytes.

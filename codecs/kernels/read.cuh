@@ -53,7 +53,7 @@ MGC_DEV u32 open_jobs(const MgcBatch& batch, u32 algorithm, DecodeShared& shared
   return total;
 }
 
-// Brings the coded bytes to shared memory, where they end at `end`; they are there for all threads afterwards.
+// Brings the stored bytes to shared memory, all at once, where they end at `end`; they are there for all threads afterwards.
 MGC_DEV void stage(CodedChunk& chunk, u8* end) {
   u8* const to = end - chunk.stored_len;
   for (u32 at = threadIdx.x * MGC_UNIT; at < chunk.stored_len; at += MGC_BLOCK_THREADS * MGC_UNIT) {
@@ -79,16 +79,17 @@ MGC_DEV void decode_frames(const MgcBatch& batch) {
     const u32 j = find_job(batch.jobs, at, [&](u32 i) { return shared.first_chunk[i]; });
     const u32 index = at - shared.first_chunk[j];
     CodedChunk chunk;
-    u32 code = open_chunk(shared.frames[j], index, &chunk);
+    FrameView frame = shared.frames[j];
+    // Pointers that come from the parameter are known to be global.
+    frame.bytes = batch.job[j].src;
+    frame.dst = batch.job[j].dst;
+    u32 code = open_chunk(frame, index, &chunk);
     if (code == MGC_GOOD) {
-      if (chunk.stored_len == round_up(chunk.raw_len, MGC_UNIT)) {
-        code = copy_chunk(chunk);
-      } else {
-        chunk.capacity = capacity;
-        chunk.scratch = memory;
-        stage(chunk, end);
-        code = Codec::decode_chunk(chunk);
-      }
+      chunk.capacity = capacity;
+      chunk.scratch = memory;
+      stage(chunk, end);
+      const bool is_raw = chunk.stored_len == round_up(chunk.raw_len, MGC_UNIT);
+      code = is_raw ? copy_chunk(chunk) : Codec::decode_chunk(chunk);
     }
     if (code != MGC_GOOD) report(&statuses[j], index, code);
     __syncthreads();  // The next chunk uses the same shared memory.

@@ -106,7 +106,10 @@ fn every_length_around_chunks() {
                 for (k, kind) in Kind::ALL.into_iter().enumerate() {
                     let raw = data::bytes(kind, len, len as u64);
                     let element = ELEMENTS[(n + k) % 4];
-                    judge(shim, algorithm, element, &raw, chunk_size, &LaneOrder::ALL);
+                    // Larger chunks take longer, and no order sees more of them.
+                    let orders = &LaneOrder::ALL[(n + k) % 3..][..1];
+                    let orders = if chunk_size == ChunkSize::SMALL { &LaneOrder::ALL } else { orders };
+                    judge(shim, algorithm, element, &raw, chunk_size, orders);
                 }
             }
         }
