@@ -1,4 +1,4 @@
-// What the kernels and the host must agree on: launch geometry, algorithm numbers, status codes.
+// What the kernels and the host must agree on: launch geometry, status codes. Codecs are in codecs.h.
 //
 // Only lines of the form `#define MGC_NAME number`, each under the comment that explains it: the host's
 // build reads this file as text and makes constants of it, so that no number is written twice.

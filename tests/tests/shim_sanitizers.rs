@@ -183,6 +183,18 @@ fn kernels_stay_inside_their_buffers() {
         (plant("zvc.cu", "write.cuh", "job.dst_len < longest", "false"), "AddressSanitizer"),
         // A code that is longer than its chunk is written.
         (plant("zvc.cu", "write.cuh", "if (is_coded) Codec", "Codec"), "AddressSanitizer"),
+        // A code that saves nothing is kept.
+        (
+            plant("zvc.cu", "write.cuh", "coded_units < raw_units", "coded_units <= raw_units"),
+            "not as expected",
+        ),
+        // Lengths from behind the nearest end are added.
+        (plant("zvc.cu", "lookback.cuh", "wanted >> lane & 1 ?", "true ?"), "AddressSanitizer"),
+        // What the look-back leaves is not cleared away.
+        (
+            plant("zvc.cu", "write.cuh", "clear_workspace(batch, batch.chunks)", "clear_workspace(batch, 0)"),
+            "not as expected",
+        ),
         // Raw bytes are loaded by whole units.
         (
             plant("zvc.cu", "write.cuh", "len / MGC_UNIT * MGC_UNIT", "round_up(len, MGC_UNIT)"),

@@ -6,7 +6,7 @@ pub const KERNELS_DIR: &str = "../codecs/kernels";
 /// The table of the codecs that have kernels: a line `MGC_CODEC(name, algorithm, ...)` for each.
 pub const CODECS: &str = include_str!("../../../codecs/kernels/codecs.h");
 
-/// The shim's runtime and the kernels' C function, in its `shim` folder.
+/// The shim's runtime, in its `shim` folder.
 pub const RUNTIME: [&str; 5] = ["fiber.cpp", "launch.cpp", "memory.cpp", "scheduler.cpp", "sync.cpp"];
 
 /// Name and algorithm number of each codec in the table.
