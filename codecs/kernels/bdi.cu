@@ -1,8 +1,8 @@
 // Base-delta-immediate. FORMAT.md draws the chunk: forms, masks, data.
 //
 // Block:   one chunk at a time (at most 1,024 lines of 64 bytes); see write.cuh and read.cuh.
-// Traffic: each byte is read from memory once and written once. A thread finds the form of a line, 16 lanes
-//          write it, four lanes decode it; what they need of it stays in shared memory.
+// Traffic: each byte is read from memory once and written once. A thread finds the form of a line, four
+//          lanes write it or decode it; what they need of it stays in shared memory.
 // Tail:    the last line is coded whole; what of it lies behind the raw length is not written.
 // Scope:   threads of one block meet at barriers.
 // Input:   anything; see read.cuh.
@@ -31,12 +31,7 @@ struct Bdi {
     const u32 lines = bdi_line_count(chunk.raw_len);
     const BdiSections at = bdi_sections(lines, plan.masks_len);
     bdi_put_forms(planned, lines, at, coded);
-    for (u32 first = 0; first < lines; first += MGC_BLOCK_THREADS / BDI_LANES) {
-      const u32 line = first + threadIdx.x / BDI_LANES;
-      BdiPlannedLine planned_line = planned[line < lines ? line : 0];
-      if (line >= lines) planned_line.form = BDI_ZERO;  // writes nothing
-      bdi_put_line(chunk, planned_line, line < lines ? line : 0, at, coded);
-    }
+    bdi_put_lines(chunk, planned, lines, at, coded);
   }
 
   MGC_DEV u32 decode_chunk(const CodedChunk& chunk) {

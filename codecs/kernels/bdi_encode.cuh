@@ -1,10 +1,7 @@
-// Encoding a BDI chunk: forms and bases of its lines, a line per thread; then their bytes, a line per 16 lanes.
+// Encoding a BDI chunk: forms and bases of its lines, a line per thread; then their bytes, a line per four lanes.
 #pragma once
 #include "bdi_layout.cuh"
 #include "write.cuh"
-
-// Lanes that write a line, a word each.
-#define BDI_LANES 16
 
 // A line as it is encoded.
 struct BdiPlannedLine {
@@ -160,85 +157,101 @@ MGC_DEV void bdi_put_forms(const BdiPlannedLine* planned, u32 lines, const BdiSe
   if (padding < at.data) coded[padding] = 0;
 }
 
-// Bits 0 to 3 of a number at bits 0, 2, 4 and 6.
-MGC_DEV u32 bdi_spread(u32 bits) {
-  bits = (bits | bits << 2) & 0x33;
-  return (bits | bits << 1) & 0x55;
+// What a quarter of a line has: a bit for each element, set if it has the explicit base, and the deltas, one
+// behind the other.
+struct BdiQuarter {
+  u32 mask;
+  u64 deltas;
+};
+
+// Two elements of 8 bytes, with deltas of 1, 2 or 4.
+MGC_DEV BdiQuarter bdi_quarter_8(uint4 words, u64 base, u32 delta_log2) {
+  const u32 delta_bits = 8u << delta_log2;
+  const u64 half = 1ull << (delta_bits - 1), first = (u64)words.y << 32 | words.x;
+  const u64 second = (u64)words.w << 32 | words.z;
+  const bool first_explicit = first + half >= 2 * half, second_explicit = second + half >= 2 * half;
+  const u32 low = words.x - (first_explicit ? (u32)base : 0), high = words.z - (second_explicit ? (u32)base : 0);
+  const u64 deltas = (u64)high << delta_bits | (low & (u32)(2 * half - 1));
+  return {(first_explicit ? 1u : 0) | (second_explicit ? 2u : 0), deltas};
 }
 
-// Bits 0, 2 to 14 of a number next to each other.
-MGC_DEV u32 bdi_gather(u32 bits) {
-  bits &= 0x5555;
-  bits = (bits | bits >> 1) & 0x3333;
-  bits = (bits | bits >> 2) & 0x0f0f;
-  return (bits | bits >> 4) & 0xff;
+// Four elements of 4 bytes, with deltas of 1 or 2.
+MGC_DEV BdiQuarter bdi_quarter_4(uint4 words, u32 base, u32 delta_log2) {
+  const u32 elements[4] = {words.x, words.y, words.z, words.w};
+  const u32 delta_bits = 8u << delta_log2, half = 1u << (delta_bits - 1);
+  BdiQuarter to = {0, 0};
+#pragma unroll
+  for (u32 i = 4; i-- > 0;) {
+    const bool is_explicit = elements[i] + half >= 2 * half;
+    const u32 delta = (elements[i] - (is_explicit ? base : 0)) & (2 * half - 1);
+    to.mask = to.mask << 1 | (is_explicit ? 1 : 0);
+    to.deltas = to.deltas << delta_bits | delta;
+  }
+  return to;
 }
 
-// Byte `index` of a line's mask. `low` and `high` have a bit for each word: whether the element in it, or in its
-// lower half, has the explicit base; and that in its upper half.
-MGC_DEV u32 bdi_mask_byte(u32 element_log2, u32 low, u32 high, u32 index) {
-  if (element_log2 == 3) return bdi_gather(low);
-  if (element_log2 == 2) return low >> 8 * index & 0xff;
-  return bdi_spread(low >> 4 * index & 15) | bdi_spread(high >> 4 * index & 15) << 1;
+// Eight elements of 2 bytes, with deltas of 1.
+MGC_DEV BdiQuarter bdi_quarter_2(uint4 words, u32 base) {
+  const u32 pairs[4] = {words.x, words.y, words.z, words.w};
+  u32 deltas[2] = {0, 0}, mask = 0;
+#pragma unroll
+  for (u32 i = 0; i < 8; i++) {
+    const u32 element = i % 2 ? pairs[i / 2] >> 16 : pairs[i / 2] & 0xffff;
+    const bool is_explicit = ((element + 0x80) & 0xffff) >= 0x100;
+    deltas[i / 4] |= ((element - (is_explicit ? base : 0)) & 0xff) << i % 4 * 8;
+    mask |= (is_explicit ? 1u : 0) << i;
+  }
+  return {mask, (u64)deltas[1] << 32 | deltas[0]};
 }
 
-// Writes a word on a multiple of 2.
-MGC_DEV void bdi_put_word(u8* to, u32 word) {
-  if ((u64)to % 4 == 0) {
-    *(u32*)to = word;
-  } else {
-    ((u16*)to)[0] = (u16)word;
-    ((u16*)to)[1] = (u16)(word >> 16);
+// Writes the first `len` bytes of a number to a multiple of 2; 2, 4 or 8 of them.
+MGC_DEV void bdi_put(u8* to, u64 bytes, u32 len) {
+  u16* const halves = (u16*)to;
+  halves[0] = (u16)bytes;
+  if (len > 2) halves[1] = (u16)(bytes >> 16);
+  if (len > 4) {
+    halves[2] = (u16)(bytes >> 32);
+    halves[3] = (u16)(bytes >> 48);
   }
 }
 
-// Writes the delta or deltas of the lane's word to a line's data behind the base. `low` and `high` are as for
-// bdi_mask_byte, of this word; of 8-byte elements only the lower word has a delta.
-MGC_DEV void bdi_put_deltas(const BdiPlannedLine& line, u32 index, u32 word, bool low, bool high, u8* deltas) {
-  const u32 element_log2 = bdi_element_log2(line.form), delta_log2 = bdi_delta_log2(line.form);
-  const u32 base = (u32)line.base;
-  if (element_log2 == 1) {
-    const u32 lower = word - (low ? base : 0), upper = (word >> 16) - (high ? base : 0);
-    ((u16*)deltas)[index] = (u16)((lower & 0xff) | upper << 8);
-    return;
+// Writes what quarter `quarter` of a line has in masks and data. All lanes of a warp must call it, four
+// neighbours for a line.
+MGC_DEV void bdi_put_quarter(const BdiPlannedLine& line, u32 quarter, uint4 words, u8* masks, u8* data) {
+  const u32 all = 0xffffffffu, form = line.form;
+  const u32 element_log2 = bdi_element_log2(form), delta_log2 = bdi_delta_log2(form);
+  const u32 elements = MGC_UNIT >> element_log2;
+  BdiQuarter own = {0, 0};
+  if (bdi_has_deltas(form)) {
+    own = element_log2 == 3   ? bdi_quarter_8(words, line.base, delta_log2)
+          : element_log2 == 2 ? bdi_quarter_4(words, (u32)line.base, delta_log2)
+                              : bdi_quarter_2(words, (u32)line.base);
   }
-  if (element_log2 == 3 && index % 2 != 0) return;
-  const u32 delta = word - (low ? base : 0), element = element_log2 == 3 ? index / 2 : index;
-  if (delta_log2 == 0) {
-    deltas[element] = (u8)delta;
-  } else if (delta_log2 == 1) {
-    ((u16*)deltas)[element] = (u16)delta;
-  } else {
-    bdi_put_word(deltas + 4 * element, delta);
+  u32 mask = own.mask << (elements * quarter & 31);
+  mask |= __shfl_xor_sync(all, mask, 1);
+  mask |= __shfl_xor_sync(all, mask, 2);
+  if (bdi_has_deltas(form)) {
+    const u32 element_len = 1u << element_log2, deltas_len = elements << delta_log2;
+    if (8 * quarter < 4 * elements) masks[quarter] = (u8)(mask >> 8 * quarter);
+    if (2 * quarter < element_len) ((u16*)data)[quarter] = (u16)(line.base >> 16 * quarter);
+    bdi_put(data + element_len + deltas_len * quarter, own.deltas, deltas_len);
+  } else if (form == BDI_RAW || (form == BDI_REPEATED && quarter == 0)) {
+    u8* const to = data + MGC_UNIT * quarter;
+    bdi_put(to, (u64)words.y << 32 | words.x, 8);
+    if (form == BDI_RAW) bdi_put(to + 8, (u64)words.w << 32 | words.z, 8);
   }
 }
 
-// Writes masks and data of a line. All lanes of a warp must call it; a line of zeros has nothing.
-MGC_DEV void bdi_put_line(const RawChunk& chunk, const BdiPlannedLine& line, u32 number, const BdiSections& at,
-                          u8* coded) {
-  const u32 all = 0xffffffffu, lane = threadIdx.x % 32, index = lane % BDI_LANES, line_lane = lane - index;
-  const u32 word = ((const u32*)chunk.raw)[number * (BDI_LINE_LEN / 4) + index];
-  const u32 upper_word = __shfl_xor_sync(all, word, 1);
-  const u32 element_log2 = bdi_element_log2(line.form);
-  const u64 half = 1ull << ((8 << bdi_delta_log2(line.form)) - 1);
-  bool low, high = false;
-  if (element_log2 == 3) {
-    low = ((u64)upper_word << 32 | word) + half >= 2 * half;
-  } else if (element_log2 == 2) {
-    low = word + (u32)half >= 2 * (u32)half;
-  } else {
-    low = (word << 16) + (0x80u << 16) >= 0x100u << 16;
-    high = (word & 0xffff0000u) + (0x80u << 16) >= 0x100u << 16;
+// Writes masks and data of all lines.
+MGC_DEV void bdi_put_lines(const RawChunk& chunk, const BdiPlannedLine* planned, u32 lines, const BdiSections& at,
+                           u8* coded) {
+  const u32 quarter = threadIdx.x % 4;
+  for (u32 first = 0; first < lines; first += MGC_BLOCK_THREADS / 4) {
+    const u32 number = first + threadIdx.x / 4, in_chunk = number < lines ? number : 0;
+    BdiPlannedLine line = planned[in_chunk];
+    if (number >= lines) line.form = BDI_ZERO;  // writes nothing
+    const uint4 words = *(const uint4*)(chunk.raw + in_chunk * BDI_LINE_LEN + quarter * MGC_UNIT);
+    u8* const masks = coded + at.masks + bdi_masks_len(line.lens_before);
+    bdi_put_quarter(line, quarter, words, masks, coded + at.data + bdi_data_len(line.lens_before));
   }
-  const u32 lows = (__ballot_sync(all, low) >> line_lane) & 0xffff;
-  const u32 highs = (__ballot_sync(all, high) >> line_lane) & 0xffff;
-
-  u8* const masks = coded + at.masks + bdi_masks_len(line.lens_before);
-  u8* const data = coded + at.data + bdi_data_len(line.lens_before);
-  if (line.form == BDI_RAW || (line.form == BDI_REPEATED && index < 2)) bdi_put_word(data + 4 * index, word);
-  if (!bdi_has_deltas(line.form)) return;
-  const u32 mask_len = bdi_masks_len(bdi_lens(line.form)), element_len = 1u << element_log2;
-  if (index < mask_len) masks[index] = (u8)bdi_mask_byte(element_log2, lows, highs, index);
-  if (2 * index < element_len) ((u16*)data)[index] = (u16)(line.base >> 16 * index);
-  bdi_put_deltas(line, index, word, low, high, data + element_len);
 }
