@@ -33,6 +33,7 @@
 //! | [`zcomp`] | vector primitives: compress-store and load-expand, for a program's own memory |
 //! | [`xp`] | float exponents in few bits |
 //! | [`int`] | integers, indices and fields |
+//! | `device` | codecs on CUDA devices; feature `cuda`, on by default |
 
 #[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
 compile_error!("mgcomp runs on little-endian 64-bit targets only");
@@ -45,6 +46,8 @@ mod codec;
 pub mod cpackz;
 mod cpu;
 pub mod deflate;
+#[cfg(feature = "cuda")]
+pub mod device;
 mod element;
 pub mod fpc;
 pub mod frame;

@@ -1,0 +1,60 @@
+//! Lists the CUDA sources in `kernels`, for the crate to carry: they are compiled at run time.
+
+use std::env;
+use std::error::Error;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let kernels = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("kernels");
+    println!("cargo::rerun-if-changed=build.rs");
+    if env::var_os("CARGO_FEATURE_CUDA").is_some() {
+        let list = PathBuf::from(env::var("OUT_DIR")?).join("kernels.rs");
+        fs::write(list, headers(&kernels)? + &sources(&kernels)?)?;
+    }
+    Ok(())
+}
+
+/// `HEADERS`: every header in the folder, by name.
+fn headers(kernels: &Path) -> Result<String, Box<dyn Error>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(kernels)? {
+        let name = entry?.file_name().into_string().map_err(|name| format!("file name {name:?}"))?;
+        if name.ends_with(".h") || name.ends_with(".cuh") {
+            names.push(name);
+        }
+    }
+    names.sort();
+    let mut rust = String::from("static HEADERS: &[(&str, &str)] = &[\n");
+    for name in names {
+        writeln!(rust, "    ({name:?}, {}),", include(&kernels.join(&name)))?;
+    }
+    Ok(rust + "];\n")
+}
+
+/// `SOURCES`: what the table of codecs names, in its order.
+fn sources(kernels: &Path) -> Result<String, Box<dyn Error>> {
+    let table = fs::read_to_string(kernels.join("codecs.h"))?;
+    println!("cargo::rerun-if-changed={}", kernels.join("ptx").display());
+    let mut rust = String::from("static SOURCES: &[KernelSource] = &[\n");
+    for line in table.lines().filter_map(|line| line.strip_prefix("MGC_CODEC(")) {
+        let fields: Vec<&str> = line.trim_end_matches(')').split(',').map(str::trim).collect();
+        let [name, algorithm, encode_scratch, decode_scratch] = fields[..] else {
+            return Err(format!("codecs.h: {line:?} has {} fields, not 4", fields.len()).into());
+        };
+        let file = format!("{name}.cu");
+        let ptx = kernels.join("ptx").join(format!("{name}.ptx.z"));
+        let ptx = if ptx.exists() { include(&ptx).replace("_str!", "_bytes!") } else { "b\"\"".to_owned() };
+        writeln!(rust, "    KernelSource {{ algorithm: Algorithm::ALL[{algorithm}], file: {file:?},")?;
+        writeln!(rust, "        text: {}, packed_ptx: {ptx},", include(&kernels.join(&file)))?;
+        writeln!(rust, "        encode_scratch: {encode_scratch}, decode_scratch: {decode_scratch} }},")?;
+    }
+    Ok(rust + "];\n")
+}
+
+/// Rust for the text of a file. A file that is new is noticed because another one names it.
+fn include(path: &Path) -> String {
+    println!("cargo::rerun-if-changed={}", path.display());
+    format!("include_str!({:?})", path.display().to_string())
+}

@@ -1,0 +1,126 @@
+//! The functions of the CUDA driver that this crate calls.
+//!
+//! `cudarc` finds the library and names its types. Its functions are not called, because they panic where
+//! one is missing and take a result that they do not know for one that they do: here a missing function is an
+//! error, and a result is a number.
+#![allow(unsafe_code, non_snake_case)] // calls into the driver; fields are called like its functions
+
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::OnceLock;
+
+use cudarc::driver::sys;
+use sys::{CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphExec, CUmodule, CUstream};
+
+use super::DeviceError;
+
+/// The `CUresult` of a query whose answer is "not yet".
+pub(super) const NOT_READY: u32 = 600;
+
+macro_rules! functions {
+    ($(fn $symbol:ident($($argument:ty),*);)*) => {
+        /// The driver, loaded.
+        #[derive(Debug)]
+        pub(super) struct Driver {
+            $(pub(super) $symbol: unsafe extern "C" fn($($argument),*) -> u32,)*
+        }
+
+        impl Driver {
+            fn load() -> Result<Self, DeviceError> {
+                // SAFETY: loading the driver runs its own initialisers, nothing else.
+                if !unsafe { sys::is_culib_present() } {
+                    return Err(DeviceError::NoDriver);
+                }
+                // SAFETY: as above; the library was just found.
+                let library = unsafe { sys::culib() };
+                let missing = |symbol| DeviceError::MissingSymbol { library: "the CUDA driver", symbol };
+                Ok(Self {
+                    $($symbol: {
+                        // SAFETY: the signature is that of cuda.h. The library is never unloaded.
+                        let found = unsafe { library.get(concat!(stringify!($symbol), "\0").as_bytes()) };
+                        *found.map_err(|_| missing(stringify!($symbol)))?
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    fn cuInit(u32);
+    fn cuGetErrorName(u32, *mut *const c_char);
+    fn cuDriverGetVersion(*mut i32);
+    fn cuDeviceGetCount(*mut i32);
+    fn cuDeviceGet(*mut CUdevice, i32);
+    fn cuDeviceGetName(*mut c_char, i32, CUdevice);
+    fn cuDeviceTotalMem_v2(*mut usize, CUdevice);
+    fn cuDeviceGetAttribute(*mut i32, sys::CUdevice_attribute, CUdevice);
+    fn cuDevicePrimaryCtxRetain(*mut CUcontext, CUdevice);
+    fn cuDevicePrimaryCtxRelease_v2(CUdevice);
+    fn cuCtxPushCurrent_v2(CUcontext);
+    fn cuCtxPopCurrent_v2(*mut CUcontext);
+    fn cuModuleLoadData(*mut CUmodule, *const c_void);
+    fn cuModuleUnload(CUmodule);
+    fn cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char);
+    fn cuFuncGetAttribute(*mut i32, sys::CUfunction_attribute, CUfunction);
+    fn cuFuncSetAttribute(CUfunction, sys::CUfunction_attribute, i32);
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(*mut i32, CUfunction, i32, usize);
+    fn cuMemAlloc_v2(*mut CUdeviceptr, usize);
+    fn cuMemFree_v2(CUdeviceptr);
+    fn cuMemsetD8Async(CUdeviceptr, u8, usize, CUstream);
+    fn cuMemcpyHtoDAsync_v2(CUdeviceptr, *const c_void, usize, CUstream);
+    fn cuMemcpyDtoHAsync_v2(*mut c_void, CUdeviceptr, usize, CUstream);
+    fn cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, CUstream);
+    fn cuStreamCreate(*mut CUstream, u32);
+    fn cuStreamDestroy_v2(CUstream);
+    fn cuStreamSynchronize(CUstream);
+    fn cuStreamQuery(CUstream);
+    fn cuStreamWaitEvent(CUstream, CUevent, u32);
+    fn cuStreamBeginCapture_v2(CUstream, sys::CUstreamCaptureMode);
+    fn cuStreamEndCapture(CUstream, *mut CUgraph);
+    fn cuEventCreate(*mut CUevent, u32);
+    fn cuEventRecord(CUevent, CUstream);
+    fn cuEventDestroy_v2(CUevent);
+    fn cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, u64);
+    fn cuGraphLaunch(CUgraphExec, CUstream);
+    fn cuGraphExecDestroy(CUgraphExec);
+    fn cuGraphDestroy(CUgraph);
+    fn cuLaunchKernel(CUfunction, u32, u32, u32, u32, u32, u32, u32, CUstream, *mut *mut c_void, *mut *mut c_void);
+}
+
+impl Driver {
+    /// The driver of this machine, loaded once.
+    pub(super) fn instance() -> Result<&'static Self, DeviceError> {
+        static DRIVER: OnceLock<Result<Driver, DeviceError>> = OnceLock::new();
+        DRIVER.get_or_init(Self::load).as_ref().map_err(Clone::clone)
+    }
+
+    /// What `code` is called.
+    fn error_name(&self, code: u32) -> &'static str {
+        let mut name = std::ptr::null();
+        // SAFETY: `name` is a live variable.
+        let unknown = unsafe { (self.cuGetErrorName)(code, &raw mut name) } != 0 || name.is_null();
+        if unknown {
+            return "unknown";
+        }
+        // SAFETY: the driver gave a string of its own, which lives as long as the driver: for ever.
+        unsafe { CStr::from_ptr(name) }.to_str().unwrap_or("unknown")
+    }
+
+    /// The result of `call`, as an error if it is one.
+    pub(super) fn check(&self, call: &'static str, code: u32) -> Result<(), DeviceError> {
+        match code {
+            0 => Ok(()),
+            _ => Err(DeviceError::Driver { call, code, name: self.error_name(code) }),
+        }
+    }
+}
+
+/// Calls a function of a [`Driver`] and makes an error of its result, under its name. To be used in an `unsafe`
+/// block that says why the arguments are right.
+macro_rules! call {
+    ($driver:expr, $symbol:ident($($argument:expr),* $(,)?)) => {{
+        let driver: &Driver = $driver;
+        driver.check(stringify!($symbol), (driver.$symbol)($($argument),*))
+    }};
+}
+pub(super) use call;

@@ -1,0 +1,176 @@
+//! What host and kernels agree on: numbers read from the kernels' own headers, and the structs of a launch.
+
+use super::KernelSource;
+
+/// The numbers of `launch.h`.
+const NUMBERS: &str = include_str!("../../kernels/launch.h");
+
+pub(super) const BLOCK_THREADS: u32 = number("BLOCK_THREADS");
+pub(super) const UNIT: u64 = number("UNIT") as u64;
+pub(super) const MAX_JOBS: usize = number("MAX_JOBS") as usize;
+pub(super) const WORKSPACE_WORDS: u64 = number("WORKSPACE_WORDS") as u64;
+/// Bytes of a word of 64 bits.
+pub(super) const WORD: u64 = 8;
+pub(super) const STATUS_CODE_BITS: u32 = number("STATUS_CODE_BITS");
+
+const BUFFERS: [u32; 3] = [number("ENCODE_BUFFERS"), number("DECODE_BUFFERS"), number("ESTIMATE_BUFFERS")];
+
+/// What a kernel does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Encode,
+    Decode,
+    Estimate,
+}
+
+impl Direction {
+    pub(super) const ALL: [Self; 3] = [Self::Encode, Self::Decode, Self::Estimate];
+
+    /// The end of the kernels' names.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Encode => "encode",
+            Self::Decode => "decode",
+            Self::Estimate => "estimate",
+        }
+    }
+}
+
+impl KernelSource {
+    /// Dynamic shared memory of a launch over chunks of up to 2^`chunk_log2` bytes.
+    pub(super) const fn shared_len(&self, direction: Direction, chunk_log2: u32) -> u32 {
+        let scratch = match direction {
+            Direction::Decode => self.decode_scratch,
+            Direction::Encode | Direction::Estimate => self.encode_scratch,
+        };
+        (BUFFERS[direction as usize] << chunk_log2) + (scratch << chunk_log2 >> 10)
+    }
+}
+
+/// One buffer of a launch: `MgcJob` of `batch.cuh`, field by field.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(super) struct Job {
+    pub(super) src: u64,
+    pub(super) src_len: u64,
+    pub(super) src_len_at: u64,
+    pub(super) dst: u64,
+    pub(super) dst_len: u64,
+    pub(super) out_len: u64,
+    pub(super) status: u64,
+    pub(super) first_chunk: u32,
+    pub(super) element: u32,
+}
+
+/// What one launch works on: `MgcBatch` of `batch.cuh`, field by field.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Batch {
+    pub(super) jobs: u32,
+    pub(super) chunks: u32,
+    pub(super) chunk_log2: u32,
+    pub(super) reserved: u32,
+    pub(super) workspace: u64,
+    pub(super) unused: [u64; 5],
+    pub(super) job: [Job; MAX_JOBS],
+}
+
+/// The most that the parameters of a kernel may take on any device.
+const MAX_PARAMETERS_LEN: usize = 4096;
+
+const _: () = assert!(size_of::<Job>() == 64 && size_of::<Batch>() <= MAX_PARAMETERS_LEN);
+
+/// What `launch.h` says of the status `code`: the comment above its number.
+pub(super) fn status_text(code: u32) -> Option<String> {
+    let lines: Vec<&str> = NUMBERS.lines().collect();
+    let is_code = |line: &&str| {
+        let define = line.strip_prefix("#define MGC_BAD_").and_then(|define| define.split_once(' '));
+        define.is_some_and(|(_, value)| value.parse() == Ok(code))
+    };
+    let at = lines.iter().position(is_code)?;
+    let comment = lines[..at].iter().rev().map_while(|line| line.strip_prefix("// "));
+    let mut comment: Vec<&str> = comment.collect();
+    comment.reverse();
+    Some(comment.join(" ").trim_end_matches('.').to_owned())
+}
+
+/// The number that `launch.h` defines as `MGC_` and `name`. Without one this crate does not compile.
+const fn number(name: &str) -> u32 {
+    let text = NUMBERS.as_bytes();
+    let mut at = 0;
+    while at < text.len() {
+        let after_name = skip(text, skip(text, Some(at), "#define MGC_"), name);
+        if let Some(digits) = skip(text, after_name, " ") {
+            return parse(text, digits);
+        }
+        while at < text.len() && text[at] != b'\n' {
+            at += 1;
+        }
+        at += 1;
+    }
+    panic!("launch.h lacks a number")
+}
+
+/// Where `text` goes on behind `prefix`, if that is what stands at `at`.
+const fn skip(text: &[u8], at: Option<usize>, prefix: &str) -> Option<usize> {
+    let Some(at) = at else { return None };
+    let prefix = prefix.as_bytes();
+    let mut i = 0;
+    while i < prefix.len() {
+        if at + i >= text.len() || text[at + i] != prefix[i] {
+            return None;
+        }
+        i += 1;
+    }
+    Some(at + i)
+}
+
+const fn parse(text: &[u8], mut at: usize) -> u32 {
+    let mut value = 0;
+    while at < text.len() && text[at].is_ascii_digit() {
+        value = 10 * value + (text[at] - b'0') as u32;
+        at += 1;
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::sources;
+    use crate::frame;
+
+    #[test]
+    fn numbers_are_those_of_the_frame() {
+        assert_eq!(UNIT, frame::UNIT as u64);
+        assert_eq!(number("HEADER_LEN") as usize, frame::HEADER_LEN);
+        assert_eq!(number("GOOD"), 0);
+        assert_eq!(1 << number("MIN_CHUNK_LOG2"), frame::ChunkSize::SMALL.bytes());
+        assert_eq!(1 << number("MAX_CHUNK_LOG2"), frame::ChunkSize::LARGE.bytes());
+    }
+
+    #[test]
+    fn every_source_is_named_after_its_algorithm() {
+        assert!(!sources().is_empty());
+        for source in sources() {
+            assert_eq!(source.file, format!("{}.cu", source.algorithm));
+            assert!(source.text.contains("MGC_KERNELS("), "{}", source.file);
+        }
+    }
+
+    #[test]
+    fn shared_memory_is_buffers_and_scratch() {
+        let zvc = KernelSource::of(crate::Algorithm::Zvc).unwrap();
+        let source = KernelSource { encode_scratch: 128, decode_scratch: 64, ..*zvc };
+        assert_eq!(source.shared_len(Direction::Encode, 14), 2 * 16384 + 16 * 128);
+        assert_eq!(source.shared_len(Direction::Estimate, 14), 16384 + 16 * 128);
+        assert_eq!(source.shared_len(Direction::Decode, 16), 65536 + 64 * 64);
+    }
+
+    #[test]
+    fn every_status_has_a_text() {
+        assert_eq!(status_text(number("BAD_TRAILING")).unwrap(), "Bytes follow the last chunk");
+        assert_eq!(status_text(0), None);
+        assert_eq!(status_text(255), None);
+    }
+}

@@ -1,0 +1,220 @@
+//! Codecs on CUDA devices, for buffers in device memory.
+//!
+//! A call enqueues one launch on a CUDA stream and returns: it allocates nothing and waits for nothing, so it can
+//! be captured in a graph. Lengths and status words are left in device memory, where the next call finds them.
+//! The frames are those of [`frame`](crate::frame), byte for byte, without checksums.
+//!
+//! Nothing of CUDA is needed to build this. The driver is looked for when a [`Device`] is opened. Kernels are
+//! compiled for the device by NVRTC when a [`Coder`] is made, and kept in a [`Cache`]; where there is no compiler,
+//! PTX that ships with this crate does.
+//!
+//! ```
+//! use mgcomp_codecs::device::{Compress, Decompress, Device, DeviceError, Status, workspace_len};
+//! use mgcomp_codecs::frame::{ChunkSize, max_frame_len};
+//! use mgcomp_codecs::{Algorithm, Element};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let device = match Device::open(0) {
+//!     Err(DeviceError::NoDriver) => return Ok(()), // no GPU here
+//!     device => device?,
+//! };
+//! let stream = device.stream()?;
+//! let zvc = device.coder(Algorithm::Zvc, ChunkSize::DEFAULT)?;
+//!
+//! let raw = vec![0u8; 100_000];
+//! let room = zvc.max_frame_len(raw.len() as u64);
+//! let (src, coded, back) = (device.alloc(raw.len() as u64)?, device.alloc(room)?, device.alloc(raw.len() as u64)?);
+//! let words = device.alloc(3 * 8)?;
+//! let mut workspace = device.workspace(&stream, workspace_len(zvc.chunk_size(), &[raw.len() as u64]))?;
+//!
+//! stream.upload(&raw, src.region())?;
+//! // From here on nothing waits until the last line.
+//! let (len, status) = (words.region().word(0), words.region().word(8));
+//! let compress = Compress { element: Element::F32, src: src.region(), dst: coded.region(), len, status };
+//! zvc.compress(&stream, &mut workspace, &[compress])?;
+//! let decompress = Decompress {
+//!     src: coded.region(),
+//!     src_len: Some(len),
+//!     dst: back.region(),
+//!     status: words.region().word(16),
+//! };
+//! zvc.decompress(&stream, &mut workspace, &[decompress])?;
+//!
+//! assert!(stream.read(len)? < 20_000);
+//! Status::from_word(stream.read(status)?).check()?;
+//! Status::from_word(stream.read(decompress.status)?).check()?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod cache;
+mod coder;
+mod context;
+mod driver;
+mod error;
+mod graph;
+mod kernels;
+mod launch;
+mod memory;
+mod module;
+mod nvrtc;
+mod probe;
+mod status;
+mod stream;
+mod workspace;
+
+pub use cache::Cache;
+pub use coder::{Coder, Compress, Decompress, Estimate};
+pub use error::{Capability, DeviceError};
+pub use graph::Graph;
+pub use kernels::{KernelSource, MIN_CAPABILITY, Target, UnknownTarget, sources};
+pub use memory::{Buffer, Region, Word};
+pub use module::Origin;
+pub use nvrtc::{Compiled, Compiler};
+pub use probe::{DeviceInfo, devices};
+pub use status::{Refused, Status};
+pub use stream::Stream;
+pub use workspace::{Workspace, workspace_len};
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use context::Context;
+use driver::Driver;
+use module::Module;
+
+use crate::Algorithm;
+use crate::frame::ChunkSize;
+
+/// The environment variable that names the folder of compiled kernels.
+pub const CACHE_VARIABLE: &str = "MGCOMP_CACHE";
+
+/// The environment variable that names the folder of NVRTC's libraries.
+pub const COMPILER_VARIABLE: &str = "MGCOMP_NVRTC";
+
+/// A device in use. Clones are the same device.
+#[derive(Clone, Debug)]
+pub struct Device {
+    shared: Arc<Shared>,
+}
+
+/// What everything on a device holds on to.
+#[derive(Debug)]
+struct Shared {
+    context: Context,
+    info: DeviceInfo,
+    cache: Cache,
+    /// Loaded kernels. None is unloaded before the last hold on the device is gone: a graph, say, may still
+    /// launch it.
+    modules: Mutex<HashMap<Algorithm, Module>>,
+}
+
+impl Device {
+    /// The device with number `ordinal`, with the default cache of kernels.
+    ///
+    /// # Errors
+    /// As [`open_with`](Self::open_with).
+    pub fn open(ordinal: u32) -> Result<Self, DeviceError> {
+        Self::open_with(ordinal, Cache::Default)
+    }
+
+    /// The device with number `ordinal`, with compiled kernels in `cache`.
+    ///
+    /// It uses the device's primary context, as the CUDA runtime does, and leaves each thread's current context
+    /// as it is.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoDriver`], [`DeviceError::NoDevice`], [`DeviceError::TooOld`], and whatever the driver
+    /// says.
+    pub fn open_with(ordinal: u32, cache: Cache) -> Result<Self, DeviceError> {
+        let driver = Driver::instance()?;
+        let (handle, info) = probe::find(driver, ordinal)?;
+        if info.capability < MIN_CAPABILITY {
+            return Err(DeviceError::TooOld { found: info.capability, needed: MIN_CAPABILITY });
+        }
+        let context = Context::retain(driver, handle)?;
+        let modules = Mutex::default();
+        Ok(Self { shared: Arc::new(Shared { context, info, cache, modules }) })
+    }
+
+    /// What there is to know of it.
+    #[must_use]
+    pub fn info(&self) -> &DeviceInfo {
+        &self.shared.info
+    }
+
+    /// `len` bytes of its memory.
+    ///
+    /// # Errors
+    /// Whatever the driver says; see [`DeviceError::is_out_of_memory`].
+    pub fn alloc(&self, len: u64) -> Result<Buffer, DeviceError> {
+        Buffer::allocate(&self.shared, len)
+    }
+
+    /// A new stream.
+    ///
+    /// # Errors
+    /// Whatever the driver says.
+    pub fn stream(&self) -> Result<Stream, DeviceError> {
+        Stream::create(&self.shared)
+    }
+
+    /// A stream that somebody else owns. Null is the legacy default stream.
+    ///
+    /// # Safety
+    /// `stream` must be a `CUstream` of the device's primary context, or null, for as long as the result is used.
+    #[must_use]
+    #[allow(unsafe_code)] // the caller promises
+    pub unsafe fn adopt_stream(&self, stream: *mut c_void) -> Stream {
+        Stream::adopt(&self.shared, stream)
+    }
+
+    /// A workspace of `len` bytes for calls on `stream`; see [`workspace_len`].
+    ///
+    /// # Errors
+    /// Whatever the driver says.
+    pub fn workspace(&self, stream: &Stream, len: u64) -> Result<Workspace<'static>, DeviceError> {
+        Workspace::new(stream, self.alloc(len)?)
+    }
+
+    /// The codec of `algorithm`, to write frames with chunks of `chunk_size` and to read frames with chunks of
+    /// up to that.
+    ///
+    /// The first time this loads the kernels, which may mean to compile them: seconds, not microseconds. It
+    /// must not be done while a stream of this thread records.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoKernels`], [`DeviceError::NotLoaded`], [`DeviceError::TooShort`] if a block of this
+    /// device has too little shared memory for such chunks, and whatever the driver says.
+    pub fn coder(&self, algorithm: Algorithm, chunk_size: ChunkSize) -> Result<Coder, DeviceError> {
+        self.shared.with_module(algorithm, |module| Coder::new(&self.shared, module, algorithm, chunk_size))
+    }
+}
+
+impl Shared {
+    /// Uses the kernels of `algorithm`, which are loaded if they are not yet.
+    fn with_module<T>(
+        &self,
+        algorithm: Algorithm,
+        usage: impl FnOnce(&Module) -> Result<T, DeviceError>,
+    ) -> Result<T, DeviceError> {
+        let source = KernelSource::of(algorithm).ok_or(DeviceError::NoKernels(algorithm))?;
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        match modules.entry(algorithm) {
+            Entry::Occupied(entry) => usage(entry.get()),
+            Entry::Vacant(entry) => {
+                let capability = self.info.capability;
+                usage(entry.insert(Module::load(&self.context, capability, &self.cache, source)?))
+            }
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let modules = self.modules.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.context.release(|driver| modules.drain().for_each(|(_, module)| module.unload(driver)));
+    }
+}

@@ -1,0 +1,249 @@
+//! Kernels that are loaded into a context.
+#![allow(unsafe_code)] // calls into the driver
+
+use std::ffi::{CString, c_void};
+use std::ptr;
+
+use cudarc::driver::sys::{CUfunction, CUfunction_attribute as Attribute, CUmodule, CUstream};
+
+use super::cache::Entry;
+use super::context::{Context, Entered};
+use super::driver::{Driver, call};
+use super::kernels::{KernelSource, Target};
+use super::launch::{BLOCK_THREADS, Batch, Direction};
+use super::nvrtc::Compiler;
+use super::{Cache, Capability, DeviceError};
+
+/// Where kernels come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Compiled by this process.
+    Compiled,
+    /// Compiled earlier, and read from the cache.
+    Cached,
+    /// The PTX that ships with this crate, compiled by the driver.
+    Shipped,
+}
+
+/// The kernels of one algorithm, loaded. They live as long as the device's context is held.
+#[derive(Debug)]
+pub(super) struct Module {
+    handle: CUmodule,
+    pub(super) origin: Origin,
+    kernels: [Kernel; 3],
+    source: &'static KernelSource,
+}
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+struct Kernel {
+    handle: CUfunction,
+    /// Shared memory that it takes whatever the launch asks for.
+    static_shared: u32,
+}
+
+// SAFETY: the driver's handles may be used by any thread; the driver locks what it has to.
+unsafe impl Send for Module {}
+// SAFETY: as above.
+unsafe impl Sync for Module {}
+
+impl Module {
+    /// Loads the kernels of `source`: from the cache, else compiled, else those that ship.
+    pub(super) fn load(
+        context: &Context,
+        capability: Capability,
+        cache: &Cache,
+        source: &'static KernelSource,
+    ) -> Result<Self, DeviceError> {
+        let entered = context.enter()?;
+        let target = Target::cubin(capability);
+        let entry = Entry::of(cache, source, target);
+        // A cached image that does not load is of a newer compiler than the driver: compile it here.
+        if let Some(image) = entry.as_ref().and_then(Entry::read) {
+            match Self::from_image(&entered, source, &image, Origin::Cached) {
+                Err(error) if is_about_image(&error) => {}
+                module => return module,
+            }
+        }
+        let compiled = match Self::compile(&entered, source, target, entry.as_ref()) {
+            Err(error) if is_about_image(&error) => Box::new(error),
+            module => return module,
+        };
+        match Self::from_ptx(&entered, source) {
+            Err(error) if is_about_image(&error) => {
+                let shipped = Box::new(error);
+                Err(DeviceError::NotLoaded { algorithm: source.algorithm, compiled, shipped })
+            }
+            module => module,
+        }
+    }
+
+    fn compile(
+        entered: &Entered<'_>,
+        source: &'static KernelSource,
+        target: Target,
+        entry: Option<&Entry>,
+    ) -> Result<Self, DeviceError> {
+        let image = Compiler::instance()?.compile(source, target)?.image;
+        let module = Self::from_image(entered, source, &image, Origin::Compiled)?;
+        // Without a cache the next process compiles again, which is slower and not wrong.
+        let _ = entry.map(|entry| entry.write(&image));
+        Ok(module)
+    }
+
+    fn from_ptx(entered: &Entered<'_>, source: &'static KernelSource) -> Result<Self, DeviceError> {
+        let mut image = source.shipped_ptx()?.into_bytes();
+        image.push(0);
+        Self::from_image(entered, source, &image, Origin::Shipped)
+    }
+
+    /// Loads a cubin, or PTX that ends in a zero.
+    fn from_image(
+        entered: &Entered<'_>,
+        source: &'static KernelSource,
+        image: &[u8],
+        origin: Origin,
+    ) -> Result<Self, DeviceError> {
+        let mut handle = ptr::null_mut();
+        // SAFETY: the image is machine code that knows its length or text that ends in a zero; the driver
+        // copies it.
+        unsafe { call!(entered.driver, cuModuleLoadData(&raw mut handle, image.as_ptr().cast()))? };
+        let found = Direction::ALL.map(|direction| {
+            Kernel::find(entered, handle, &format!("{}_{}", source.algorithm, direction.name()))
+        });
+        match found {
+            [Ok(encode), Ok(decode), Ok(estimate)] => {
+                Ok(Self { handle, origin, kernels: [encode, decode, estimate], source })
+            }
+            [Err(error), ..] | [_, Err(error), _] | [.., Err(error)] => {
+                // SAFETY: it was just loaded, and nothing of it runs.
+                let _ = unsafe { (entered.driver.cuModuleUnload)(handle) };
+                Err(error)
+            }
+        }
+    }
+
+    /// The kernel for `direction`, ready to work on chunks of up to 2^`chunk_log2` bytes; `limit` is the shared
+    /// memory that a block may have.
+    pub(super) fn prepare(
+        &self,
+        entered: &Entered<'_>,
+        direction: Direction,
+        chunk_log2: u32,
+        limit: u32,
+    ) -> Result<Prepared, DeviceError> {
+        let kernel = self.kernels[direction as usize];
+        let shared_len = self.source.shared_len(direction, chunk_log2);
+        let needed = u64::from(shared_len) + u64::from(kernel.static_shared);
+        if needed > limit.into() {
+            let what = "the shared memory of a block";
+            return Err(DeviceError::TooShort { what, needed, got: limit.into() });
+        }
+        // All that it may have, so that preparing it for small chunks takes nothing from large ones.
+        let most = (limit - kernel.static_shared) as i32;
+        let mut blocks_per_sm = 0;
+        // SAFETY: the kernel is loaded, and `blocks_per_sm` is a live variable.
+        unsafe {
+            let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            call!(entered.driver, cuFuncSetAttribute(kernel.handle, attribute, most))?;
+            call!(
+                entered.driver,
+                cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                    &raw mut blocks_per_sm,
+                    kernel.handle,
+                    BLOCK_THREADS as i32,
+                    shared_len as usize,
+                )
+            )?;
+        }
+        Ok(Prepared { handle: kernel.handle, shared_len, blocks_per_sm: blocks_per_sm.max(1) as u32 })
+    }
+
+    /// Unloads it.
+    pub(super) fn unload(self, driver: &Driver) {
+        // SAFETY: `from_image` has loaded it, and whoever could launch it held the device that gives it up.
+        unsafe { (driver.cuModuleUnload)(self.handle) };
+    }
+}
+
+impl Kernel {
+    fn find(entered: &Entered<'_>, module: CUmodule, name: &str) -> Result<Self, DeviceError> {
+        let name = CString::new(name).unwrap_or_default();
+        let mut handle = ptr::null_mut();
+        let mut static_shared = 0;
+        // SAFETY: `handle` and `static_shared` are live variables, and the name is a string.
+        unsafe {
+            call!(entered.driver, cuModuleGetFunction(&raw mut handle, module, name.as_ptr()))?;
+            let attribute = Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
+            call!(entered.driver, cuFuncGetAttribute(&raw mut static_shared, attribute, handle))?;
+        }
+        Ok(Self { handle, static_shared: static_shared.max(0) as u32 })
+    }
+}
+
+/// A kernel, and how to launch it for one chunk size.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Prepared {
+    handle: CUfunction,
+    shared_len: u32,
+    /// Blocks that run at the same time on one multiprocessor.
+    pub(super) blocks_per_sm: u32,
+}
+
+// SAFETY: the driver's handles may be used by any thread; the driver locks what it has to.
+unsafe impl Send for Prepared {}
+// SAFETY: as above.
+unsafe impl Sync for Prepared {}
+
+impl Prepared {
+    /// Enqueues a launch of `blocks` blocks.
+    ///
+    /// # Safety
+    /// What the batch points to must be there, as `batch.cuh` says, and its workspace must be zero and of
+    /// nobody else's use until the launch has ended. The kernel must still be loaded.
+    pub(super) unsafe fn launch(
+        &self,
+        entered: &Entered<'_>,
+        stream: CUstream,
+        blocks: u32,
+        batch: &Batch,
+    ) -> Result<(), DeviceError> {
+        let batch: *const Batch = batch;
+        let mut parameters: [*mut c_void; 1] = [batch.cast_mut().cast()];
+        // SAFETY: every kernel of this crate has one parameter, a batch by value, which the driver copies. The
+        // rest is the caller's promise.
+        unsafe {
+            call!(
+                entered.driver,
+                cuLaunchKernel(
+                    self.handle,
+                    blocks,
+                    1,
+                    1,
+                    BLOCK_THREADS,
+                    1,
+                    1,
+                    self.shared_len,
+                    stream,
+                    parameters.as_mut_ptr(),
+                    ptr::null_mut(),
+                )
+            )
+        }
+    }
+}
+
+/// Whether another image may fare better: the compiler is missing or does not know the device, or the driver
+/// does not take what it made.
+fn is_about_image(error: &DeviceError) -> bool {
+    match error {
+        DeviceError::NoCompiler
+        | DeviceError::NotShipped
+        | DeviceError::MissingSymbol { .. }
+        | DeviceError::Compiler { .. } => true,
+        DeviceError::Driver { call, code, .. } => {
+            matches!((*call, *code), ("cuModuleLoadData", 200 | 209 | 218 | 221..=223 | 300))
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,261 @@
+//! The run-time compiler of CUDA, NVRTC.
+//!
+//! As with the driver, `cudarc` finds the library, and functions are looked up here.
+#![allow(unsafe_code, non_snake_case)] // calls into the compiler; fields are called like its functions
+
+use std::env;
+use std::ffi::{CString, OsString, c_char};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::OnceLock;
+
+use cudarc::nvrtc::sys::{self, nvrtcProgram};
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+
+use super::kernels::{KernelSource, Target};
+use super::{COMPILER_VARIABLE, DeviceError};
+
+/// Flags besides the target. They are part of what a cache knows a cubin by.
+pub(super) const FLAGS: [&str; 2] = ["--std=c++17", "--ptxas-options=-v"];
+
+/// What the compiler made of a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compiled {
+    /// Machine code or PTX; PTX ends in a zero.
+    pub image: Vec<u8>,
+    /// What the compiler said. For machine code, that includes the registers and memory of each kernel.
+    pub log: String,
+}
+
+/// The compiler of this machine.
+#[derive(Debug)]
+pub struct Compiler {
+    functions: Functions,
+    version: (i32, i32),
+}
+
+macro_rules! functions {
+    ($(fn $symbol:ident($($argument:ty),*);)*) => {
+        #[derive(Debug)]
+        struct Functions {
+            $($symbol: unsafe extern "C" fn($($argument),*) -> u32,)*
+        }
+
+        impl Functions {
+            fn load() -> Result<Self, DeviceError> {
+                // SAFETY: loading the compiler runs its own initialisers, nothing else.
+                if !unsafe { sys::is_culib_present() } {
+                    return Err(DeviceError::NoCompiler);
+                }
+                // SAFETY: as above; the library was just found.
+                let library = unsafe { sys::culib() };
+                let missing = |symbol| DeviceError::MissingSymbol { library: "NVRTC", symbol };
+                Ok(Self {
+                    $($symbol: {
+                        // SAFETY: the signature is that of nvrtc.h. The library is never unloaded.
+                        let found = unsafe { library.get(concat!(stringify!($symbol), "\0").as_bytes()) };
+                        *found.map_err(|_| missing(stringify!($symbol)))?
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    fn nvrtcVersion(*mut i32, *mut i32);
+    fn nvrtcCreateProgram(
+        *mut nvrtcProgram, *const c_char, *const c_char, i32, *const *const c_char, *const *const c_char
+    );
+    fn nvrtcDestroyProgram(*mut nvrtcProgram);
+    fn nvrtcCompileProgram(nvrtcProgram, i32, *const *const c_char);
+    fn nvrtcGetProgramLogSize(nvrtcProgram, *mut usize);
+    fn nvrtcGetProgramLog(nvrtcProgram, *mut c_char);
+    fn nvrtcGetCUBINSize(nvrtcProgram, *mut usize);
+    fn nvrtcGetCUBIN(nvrtcProgram, *mut c_char);
+    fn nvrtcGetPTXSize(nvrtcProgram, *mut usize);
+    fn nvrtcGetPTX(nvrtcProgram, *mut c_char);
+}
+
+impl Compiler {
+    /// The compiler of this machine, loaded once: from the folder that `MGCOMP_NVRTC` names, else from where
+    /// the system looks for libraries.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoCompiler`] if there is none.
+    pub fn instance() -> Result<&'static Self, DeviceError> {
+        static COMPILER: OnceLock<Result<Compiler, DeviceError>> = OnceLock::new();
+        let load = || Self::load(env::var_os(COMPILER_VARIABLE));
+        COMPILER.get_or_init(load).as_ref().map_err(Clone::clone)
+    }
+
+    fn load(folder: Option<OsString>) -> Result<Self, DeviceError> {
+        if let Some(folder) = folder.filter(|folder| !folder.is_empty()) {
+            open_libraries(Path::new(&folder));
+        }
+        let functions = Functions::load()?;
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: the arguments are live variables. It cannot fail but for them.
+        unsafe { (functions.nvrtcVersion)(&raw mut major, &raw mut minor) };
+        Ok(Self { functions, version: (major, minor) })
+    }
+
+    /// Its version of CUDA, major and minor.
+    #[must_use]
+    pub const fn version(&self) -> (i32, i32) {
+        self.version
+    }
+
+    /// Compiles `source` for `target`.
+    ///
+    /// # Errors
+    /// [`DeviceError::Compiler`], with the compiler's messages.
+    pub fn compile(&self, source: &KernelSource, target: Target) -> Result<Compiled, DeviceError> {
+        let program = Program::create(&self.functions, source, target)?;
+        program.compile()?;
+        let image = if target.is_cubin() { program.cubin()? } else { program.ptx()? };
+        Ok(Compiled { image, log: program.log()? })
+    }
+}
+
+/// Opens the compiler and its built-ins, in a folder that the loader does not know, so that both are found by
+/// name from now on. What is not there is found missing later.
+fn open_libraries(folder: &Path) {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| is_library(path))
+        .collect();
+    // The compiler asks for its built-ins by name: they have to be there first.
+    files.sort_by_key(|path| !name(path).contains("builtins"));
+    for file in files {
+        // SAFETY: the user names the folder of a compiler; opening it runs its initialisers.
+        if let Ok(library) = unsafe { Library::open(Some(&file), RTLD_NOW | RTLD_GLOBAL) } {
+            std::mem::forget(library);
+        }
+    }
+}
+
+/// `libnvrtc.so.13`, `libnvrtc-builtins.so.13.0` and the like, but not the `alt` builds beside them.
+fn is_library(path: &Path) -> bool {
+    let name = name(path);
+    name.starts_with("libnvrtc") && name.contains(".so") && !name.contains(".alt.")
+}
+
+fn name(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
+/// A program in the compiler.
+struct Program<'a> {
+    functions: &'a Functions,
+    handle: nvrtcProgram,
+    file: &'static str,
+    target: Target,
+}
+
+impl<'a> Program<'a> {
+    fn create(functions: &'a Functions, source: &KernelSource, target: Target) -> Result<Self, DeviceError> {
+        let text = c_string(source.text);
+        let file = c_string(source.file);
+        let headers = source.headers();
+        let texts: Vec<CString> = headers.iter().map(|(_, text)| c_string(text)).collect();
+        let names: Vec<CString> = headers.iter().map(|(name, _)| c_string(name)).collect();
+        let (texts, names) = (pointers(&texts), pointers(&names));
+        let mut program = Self { functions, handle: ptr::null_mut(), file: source.file, target };
+        // SAFETY: all pointers are to live strings, as many as it says; the compiler copies them.
+        let code = unsafe {
+            (functions.nvrtcCreateProgram)(
+                &raw mut program.handle,
+                text.as_ptr(),
+                file.as_ptr(),
+                texts.len() as i32,
+                texts.as_ptr(),
+                names.as_ptr(),
+            )
+        };
+        program.check("nvrtcCreateProgram", code)?;
+        Ok(program)
+    }
+
+    fn compile(&self) -> Result<(), DeviceError> {
+        let mut flags = vec![c_string(&format!("--gpu-architecture={}", self.target))];
+        flags.extend(FLAGS.map(c_string));
+        let flags = pointers(&flags);
+        // SAFETY: the program lives, and so do the flags, as many as it says.
+        let code =
+            unsafe { (self.functions.nvrtcCompileProgram)(self.handle, flags.len() as i32, flags.as_ptr()) };
+        self.check("nvrtcCompileProgram", code).map_err(|error| match error {
+            DeviceError::Compiler { call, file, target, code, .. } => {
+                let log = self.log().unwrap_or_default();
+                DeviceError::Compiler { call, file, target, code, log }
+            }
+            other => other,
+        })
+    }
+
+    fn cubin(&self) -> Result<Vec<u8>, DeviceError> {
+        let functions = self.functions;
+        self.bytes(
+            ("nvrtcGetCUBINSize", functions.nvrtcGetCUBINSize),
+            ("nvrtcGetCUBIN", functions.nvrtcGetCUBIN),
+        )
+    }
+
+    fn ptx(&self) -> Result<Vec<u8>, DeviceError> {
+        let functions = self.functions;
+        self.bytes(("nvrtcGetPTXSize", functions.nvrtcGetPTXSize), ("nvrtcGetPTX", functions.nvrtcGetPTX))
+    }
+
+    fn log(&self) -> Result<String, DeviceError> {
+        let functions = self.functions;
+        let log = self.bytes(
+            ("nvrtcGetProgramLogSize", functions.nvrtcGetProgramLogSize),
+            ("nvrtcGetProgramLog", functions.nvrtcGetProgramLog),
+        )?;
+        Ok(String::from_utf8_lossy(&log).trim_end_matches(['\0', '\n']).to_owned())
+    }
+
+    /// What a pair of functions gives: its length, then its bytes.
+    fn bytes(
+        &self,
+        (size_call, size): (&'static str, unsafe extern "C" fn(nvrtcProgram, *mut usize) -> u32),
+        (call, fill): (&'static str, unsafe extern "C" fn(nvrtcProgram, *mut c_char) -> u32),
+    ) -> Result<Vec<u8>, DeviceError> {
+        let mut len = 0;
+        // SAFETY: the program lives, and `len` is a live variable.
+        self.check(size_call, unsafe { size(self.handle, &raw mut len) })?;
+        let mut bytes = vec![0u8; len];
+        // SAFETY: the program lives, and `bytes` has as many bytes as it asked for.
+        self.check(call, unsafe { fill(self.handle, bytes.as_mut_ptr().cast()) })?;
+        Ok(bytes)
+    }
+
+    fn check(&self, call: &'static str, code: u32) -> Result<(), DeviceError> {
+        let Self { file, target, .. } = *self;
+        match code {
+            0 => Ok(()),
+            _ => Err(DeviceError::Compiler { call, file, target, code, log: String::new() }),
+        }
+    }
+}
+
+impl Drop for Program<'_> {
+    fn drop(&mut self) {
+        if !self.handle.is_null() {
+            // SAFETY: `create` has made it.
+            unsafe { (self.functions.nvrtcDestroyProgram)(&raw mut self.handle) };
+        }
+    }
+}
+
+/// `text` up to its first zero, where there should be none.
+fn c_string(text: &str) -> CString {
+    CString::new(text.split('\0').next().unwrap_or_default()).unwrap_or_default()
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const c_char> {
+    strings.iter().map(|string| string.as_ptr()).collect()
+}

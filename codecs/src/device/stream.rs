@@ -1,0 +1,190 @@
+//! Queues of work for a device.
+#![allow(unsafe_code)] // calls into the driver
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream, CUstream_flags};
+
+use super::context::Entered;
+use super::driver::{Driver, NOT_READY, call};
+use super::{DeviceError, Region, Shared, Word};
+
+/// A CUDA stream: work that is enqueued here runs in order, some time later.
+#[derive(Debug)]
+pub struct Stream {
+    pub(super) shared: Arc<Shared>,
+    pub(super) handle: CUstream,
+    /// Whether to destroy it.
+    owned: bool,
+}
+
+// SAFETY: the driver's handles may be used by any thread; the driver locks what it has to.
+unsafe impl Send for Stream {}
+// SAFETY: as above.
+unsafe impl Sync for Stream {}
+
+impl Stream {
+    pub(super) fn create(shared: &Arc<Shared>) -> Result<Self, DeviceError> {
+        let entered = shared.context.enter()?;
+        let mut handle = ptr::null_mut();
+        // Work of the default stream, which libraries like to use, is not waited for.
+        let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: `handle` is a live variable.
+        unsafe { call!(entered.driver, cuStreamCreate(&raw mut handle, flags))? };
+        Ok(Self { shared: Arc::clone(shared), handle, owned: true })
+    }
+
+    pub(super) fn adopt(shared: &Arc<Shared>, handle: *mut c_void) -> Self {
+        Self { shared: Arc::clone(shared), handle: handle.cast(), owned: false }
+    }
+
+    /// The driver's handle, a `CUstream`.
+    #[must_use]
+    pub const fn as_raw(&self) -> *mut c_void {
+        self.handle.cast()
+    }
+
+    /// Waits until all work enqueued so far has ended.
+    ///
+    /// # Errors
+    /// Whatever the driver says, also of work that was enqueued before.
+    pub fn wait(&self) -> Result<(), DeviceError> {
+        self.wait_in(&self.shared.context.enter()?)
+    }
+
+    fn wait_in(&self, entered: &Entered<'_>) -> Result<(), DeviceError> {
+        // SAFETY: the stream lives.
+        unsafe { call!(entered.driver, cuStreamSynchronize(self.handle)) }
+    }
+
+    /// Whether all work enqueued so far has ended.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub fn is_idle(&self) -> Result<bool, DeviceError> {
+        let entered = self.shared.context.enter()?;
+        // SAFETY: the stream lives.
+        let code = unsafe { (entered.driver.cuStreamQuery)(self.handle) };
+        if code == NOT_READY {
+            return Ok(false);
+        }
+        entered.driver.check("cuStreamQuery", code).map(|()| true)
+    }
+
+    /// Lets what is enqueued here from now on wait for what is enqueued on `other` now.
+    ///
+    /// # Errors
+    /// Whatever the driver says.
+    pub fn follow(&self, other: &Self) -> Result<(), DeviceError> {
+        let entered = self.shared.context.enter()?;
+        let event = Event::create(entered.driver)?;
+        // SAFETY: the streams and the event live; an event may be destroyed before it happens.
+        unsafe {
+            call!(entered.driver, cuEventRecord(event.handle, other.handle))?;
+            call!(entered.driver, cuStreamWaitEvent(self.handle, event.handle, 0))
+        }
+    }
+
+    /// Enqueues zeros for all of `region`.
+    ///
+    /// # Errors
+    /// Whatever the driver says.
+    pub fn zero(&self, region: Region<'_>) -> Result<(), DeviceError> {
+        let entered = self.shared.context.enter()?;
+        // SAFETY: a region is device memory for as long as its work lasts: a buffer waits before it is freed.
+        unsafe {
+            call!(entered.driver, cuMemsetD8Async(region.address(), 0, region.len() as usize, self.handle))
+        }
+    }
+
+    /// Enqueues a copy of `from` to the region `to` of the same length.
+    ///
+    /// # Errors
+    /// [`DeviceError::TooShort`] if `to` is shorter, and whatever the driver says.
+    pub fn copy(&self, from: Region<'_>, to: Region<'_>) -> Result<(), DeviceError> {
+        to.check_len("the destination of a copy", from.len())?;
+        let entered = self.shared.context.enter()?;
+        let len = from.len() as usize;
+        // SAFETY: as for `zero`; both have `len` bytes.
+        unsafe { call!(entered.driver, cuMemcpyDtoDAsync_v2(to.address(), from.address(), len, self.handle)) }
+    }
+
+    /// Copies `bytes` to the front of `to`, and waits for that.
+    ///
+    /// # Errors
+    /// [`DeviceError::TooShort`] if `to` is shorter, and whatever the driver says.
+    pub fn upload(&self, bytes: &[u8], to: Region<'_>) -> Result<(), DeviceError> {
+        to.check_len("the destination of an upload", bytes.len() as u64)?;
+        let entered = self.shared.context.enter()?;
+        let from = bytes.as_ptr().cast();
+        // SAFETY: `bytes` is borrowed until the copy has ended, which is waited for: that fails only with the
+        // context, and then nothing is copied any more. And as for `zero`.
+        let copied = unsafe {
+            call!(entered.driver, cuMemcpyHtoDAsync_v2(to.address(), from, bytes.len(), self.handle))
+        };
+        // Also after an error: nothing may still use `bytes`.
+        copied.and(self.wait_in(&entered))
+    }
+
+    /// Copies the front of `from` to `bytes`, and waits for that: all work enqueued before has then ended.
+    ///
+    /// # Errors
+    /// [`DeviceError::TooShort`] if `from` is shorter, and whatever the driver says.
+    pub fn download(&self, from: Region<'_>, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        from.check_len("the source of a download", bytes.len() as u64)?;
+        let entered = self.shared.context.enter()?;
+        let to = bytes.as_mut_ptr().cast();
+        // SAFETY: `bytes` is borrowed until the copy has ended, which is waited for: that fails only with the
+        // context, and then nothing is copied any more. And as for `zero`.
+        let copied = unsafe {
+            call!(entered.driver, cuMemcpyDtoHAsync_v2(to, from.address(), bytes.len(), self.handle))
+        };
+        copied.and(self.wait_in(&entered))
+    }
+
+    /// What `word` holds when all work enqueued before has ended, which is waited for.
+    ///
+    /// # Errors
+    /// Whatever the driver says.
+    pub fn read(&self, word: Word<'_>) -> Result<u64, DeviceError> {
+        let mut bytes = [0; 8];
+        self.download(word.region(), &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if self.owned {
+            self.shared.context.release(|driver| {
+                // SAFETY: `create` has made the stream. What is enqueued still runs.
+                unsafe { (driver.cuStreamDestroy_v2)(self.handle) };
+            });
+        }
+    }
+}
+
+/// A place in a stream.
+struct Event<'a> {
+    driver: &'a Driver,
+    handle: CUevent,
+}
+
+impl<'a> Event<'a> {
+    fn create(driver: &'a Driver) -> Result<Self, DeviceError> {
+        let mut handle = ptr::null_mut();
+        let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+        // SAFETY: `handle` is a live variable.
+        unsafe { call!(driver, cuEventCreate(&raw mut handle, flags))? };
+        Ok(Self { driver, handle })
+    }
+}
+
+impl Drop for Event<'_> {
+    fn drop(&mut self) {
+        // SAFETY: `create` has made it, and the context is still current.
+        let _ = unsafe { (self.driver.cuEventDestroy_v2)(self.handle) };
+    }
+}
