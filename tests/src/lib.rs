@@ -1,6 +1,7 @@
-//! What the tests of several crates share: seeded data and damage, guarded buffers, and the GPU kernels on
-//! the CPU.
+//! What the tests of several crates share: seeded data and damage, guarded buffers, the GPU kernels on
+//! the CPU, and a CUDA driver that runs them there.
 
+pub mod compile;
 pub mod damage;
 pub mod data;
 pub mod guarded;

@@ -1,0 +1,40 @@
+//! Compiles the GPU kernels with NVRTC for every device that matters, and compares what follows from them with
+//! the files of the repository; with `--write`, renews the files.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use mgcomp_codecs::device::Compiler;
+use mgcomp_tests::compile::{self, Compilation, RENEW, VERSION};
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let writes = match &arguments[..] {
+        [] => false,
+        [flag] if flag == "--write" => true,
+        _ => return Err("usage: kernels [--write]".into()),
+    };
+    let compiler = Compiler::instance()?;
+    if compiler.version() != VERSION {
+        let (major, minor) = compiler.version();
+        return Err(format!("NVRTC is of CUDA {major}.{minor}, not {}.{}", VERSION.0, VERSION.1).into());
+    }
+    let Compilation { rows, artifacts } = compile::compile(compiler)?;
+    let mut good = true;
+    for (target, row) in &rows {
+        println!(
+            "{:<20} {target:<7} {:>3} registers {:>6} bytes shared {:>4} bytes stack {:>4} bytes spilled",
+            row.kernel, row.registers, row.shared_bytes, row.stack_bytes, row.spill_bytes
+        );
+        good &= row.spill_bytes == 0;
+    }
+    for artifact in &artifacts {
+        if writes {
+            artifact.write()?;
+        } else if !artifact.is_current() {
+            eprintln!("{} is of other kernels; renew it: {RENEW}", artifact.path.display());
+            good = false;
+        }
+    }
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,206 @@
+//! The kernels as the CUDA compiler sees them: what they take on each device, and the PTX that ships.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use mgcomp_codecs::device::{Compiler, DeviceError, KernelSource, MIN_CAPABILITY, Target, sources};
+
+use miniz_oxide::deflate::compress_to_vec_zlib;
+use miniz_oxide::inflate::decompress_to_vec_zlib;
+
+use crate::shim::launch;
+use crate::shim::sources::KERNELS_DIR;
+
+/// Devices that the table is about.
+pub const TARGETS: [&str; 4] = ["sm_80", "sm_90", "sm_90a", "sm_100"];
+
+/// The version of CUDA whose compiler the table and the PTX come from.
+pub const VERSION: (i32, i32) = (13, 0);
+
+/// The level of compression that takes longest.
+const MOST_PACKED: u8 = 10;
+
+/// How to renew what this module checks.
+pub const RENEW: &str = "cargo run -p mgcomp-tests --bin kernels -- --write";
+
+/// What a kernel takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resources {
+    /// Its name.
+    pub kernel: String,
+    /// Registers of each thread.
+    pub registers: u32,
+    /// Shared memory of a block in bytes, without what a launch asks for.
+    pub shared_bytes: u32,
+    /// Memory of each thread in bytes. What the compiler puts there is slow.
+    pub stack_bytes: u32,
+    /// Bytes of registers that it stores there for want of registers, and loads again.
+    pub spill_bytes: u32,
+}
+
+/// A file that follows from the kernels.
+#[derive(Clone, Debug)]
+pub struct Artifact {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// What it has to hold.
+    content: String,
+    /// Whether it is kept in zlib format.
+    packed: bool,
+}
+
+impl Artifact {
+    /// Whether the file is as it has to be.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        let found = fs::read(&self.path).unwrap_or_default();
+        let found = if self.packed { decompress_to_vec_zlib(&found).unwrap_or_default() } else { found };
+        found == self.content.as_bytes()
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn write(&self) -> io::Result<()> {
+        fs::create_dir_all(self.path.parent().unwrap_or(&self.path))?;
+        let content = self.content.as_bytes();
+        if self.packed {
+            fs::write(&self.path, compress_to_vec_zlib(content, MOST_PACKED))
+        } else {
+            fs::write(&self.path, content)
+        }
+    }
+}
+
+/// All kernels, compiled.
+#[derive(Clone, Debug)]
+pub struct Compilation {
+    /// What each kernel takes on each device.
+    pub rows: Vec<(Target, Resources)>,
+    /// The files that follow.
+    pub artifacts: Vec<Artifact>,
+}
+
+/// Compiles all kernels for all targets, and gives what they take and the files that follow.
+///
+/// # Errors
+/// What the compiler says.
+///
+/// # Panics
+/// If its log is none that this code knows.
+pub fn compile(compiler: &Compiler) -> Result<Compilation, DeviceError> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(KERNELS_DIR);
+    let mut all = Compilation { rows: Vec::new(), artifacts: Vec::new() };
+    let compiled: Vec<_> = std::thread::scope(|scope| {
+        let jobs = sources().iter().map(|source| scope.spawn(|| compile_source(compiler, source)));
+        let jobs: Vec<_> = jobs.collect();
+        jobs.into_iter().map(|job| job.join().expect("a log that is understood")).collect()
+    });
+    for (source, compiled) in sources().iter().zip(compiled) {
+        let (rows, ptx) = compiled?;
+        all.rows.extend(rows);
+        let path = folder.join("ptx").join(source.file.replace(".cu", ".ptx.z"));
+        all.artifacts.push(Artifact { path, content: ptx, packed: true });
+    }
+    let path = folder.join("RESOURCES.md");
+    all.artifacts.push(Artifact { path, content: table(&all.rows), packed: false });
+    Ok(all)
+}
+
+/// What the kernels of `source` take on each device, and the PTX that ships.
+fn compile_source(
+    compiler: &Compiler,
+    source: &KernelSource,
+) -> Result<(Vec<(Target, Resources)>, String), DeviceError> {
+    let mut rows = Vec::new();
+    for target in targets() {
+        let log = compiler.compile(source, target)?.log;
+        rows.extend(parse_log(&log).into_iter().map(|resources| (target, resources)));
+    }
+    Ok((rows, shipped_ptx(compiler, source)?))
+}
+
+/// The first line of the PTX that ships: what it was compiled from.
+#[must_use]
+pub fn fingerprint_line(source: &KernelSource) -> String {
+    let fingerprint = source.fingerprint(Target::ptx(MIN_CAPABILITY));
+    let hex: String = fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("// fingerprint {hex}\n")
+}
+
+fn targets() -> impl Iterator<Item = Target> {
+    TARGETS.into_iter().map(|target| target.parse().expect("a target"))
+}
+
+/// The PTX without comments, which name the build of the compiler.
+fn shipped_ptx(compiler: &Compiler, source: &KernelSource) -> Result<String, DeviceError> {
+    let image = compiler.compile(source, Target::ptx(MIN_CAPABILITY))?.image;
+    let text = String::from_utf8_lossy(&image);
+    let lines = text.trim_end_matches('\0').lines().map(str::trim_end);
+    let code = lines.filter(|line| !line.is_empty() && !line.starts_with("//"));
+    Ok(fingerprint_line(source) + &code.fold(String::new(), |text, line| text + line + "\n"))
+}
+
+/// What the log of a compilation says of each kernel:
+///
+/// ```text
+/// ptxas info    : Compiling entry function 'zvc_decode' for 'sm_90'
+/// ptxas info    : Function properties for zvc_decode
+///     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+/// ptxas info    : Used 48 registers, used 1 barriers, 4128 bytes smem
+/// ```
+///
+/// # Panics
+/// If it is not like that.
+#[must_use]
+pub fn parse_log(log: &str) -> Vec<Resources> {
+    let mut found = Vec::new();
+    let entries = log.split("Compiling entry function '").skip(1);
+    for entry in entries {
+        let kernel = entry.split('\'').next().unwrap_or_default().to_owned();
+        let required =
+            |what| number_before(entry, what).unwrap_or_else(|| panic!("no {what} of {kernel} in\n{log}"));
+        found.push(Resources {
+            registers: required(" registers"),
+            shared_bytes: number_before(entry, " bytes smem").unwrap_or(0),
+            stack_bytes: required(" bytes stack frame"),
+            spill_bytes: required(" bytes spill stores") + required(" bytes spill loads"),
+            kernel,
+        });
+    }
+    found
+}
+
+/// The number before the first `what`.
+fn number_before(text: &str, what: &str) -> Option<u32> {
+    let before = &text[..text.find(what)?];
+    let digits = before.rfind(|c: char| !c.is_ascii_digit()).map_or(before, |at| &before[at + 1..]);
+    digits.parse().ok()
+}
+
+fn table(rows: &[(Target, Resources)]) -> String {
+    let threads = launch::BLOCK_THREADS;
+    let mut text = format!(
+        "# What the kernels take\n\n\
+         Registers of a thread · shared memory of a block in bytes, without the buffers that a launch asks for, \
+         as NVRTC {}.{}\ncompiles them. Nothing is spilled. Blocks have {threads} threads.\n\n\
+         `{RENEW}` writes this and the PTX that ships; `tests/run` compares both.\n\n",
+        VERSION.0, VERSION.1
+    );
+    let heads = TARGETS.join(" | ");
+    let _ = writeln!(text, "| kernel | {heads} |\n|---|{}", "---|".repeat(TARGETS.len()));
+    let mut kernels: Vec<&str> = rows.iter().map(|(_, row)| row.kernel.as_str()).collect();
+    kernels.sort_unstable();
+    kernels.dedup();
+    for kernel in kernels {
+        let cells = targets().map(|target| {
+            let row = rows.iter().find(|(of, row)| *of == target && row.kernel == kernel);
+            row.map_or("–".to_owned(), |(_, row)| format!("{} · {}", row.registers, row.shared_bytes))
+        });
+        let cells: Vec<String> = cells.collect();
+        let _ = writeln!(text, "| `{kernel}` | {} |", cells.join(" | "));
+    }
+    text
+}

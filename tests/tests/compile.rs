@@ -1,0 +1,72 @@
+//! The GPU kernels compile for every device that matters, without spills, and what is said of them is true.
+
+use mgcomp_codecs::device::{Compiler, sources};
+use mgcomp_tests::compile::{self, Compilation, RENEW, Resources, TARGETS, VERSION};
+use mgcomp_tests::shim::sources::codecs;
+
+/// The compiler, or `None` and a line that says that `test` is skipped.
+fn compiler_or_skip(test: &str) -> Option<&'static Compiler> {
+    let required = std::env::var("MGCOMP_REQUIRE_NVRTC").is_ok_and(|v| v == "1");
+    let compiler = Compiler::instance().map_err(|error| error.to_string());
+    let found = compiler.and_then(|compiler| match compiler.version() {
+        VERSION => Ok(compiler),
+        (major, minor) => Err(format!("NVRTC is of CUDA {major}.{minor}")),
+    });
+    match found {
+        Ok(compiler) => Some(compiler),
+        Err(reason) if required => panic!("{test} cannot run: {reason}"),
+        Err(reason) => {
+            eprintln!("SKIPPED: {test}: {reason}");
+            None
+        }
+    }
+}
+
+#[test]
+fn kernels_compile_without_spills() {
+    let Some(compiler) = compiler_or_skip("kernels_compile_without_spills") else { return };
+    let Compilation { rows, artifacts } = compile::compile(compiler).unwrap();
+    // Encode, decode and estimate.
+    assert_eq!(rows.len(), 3 * TARGETS.len() * codecs().count());
+    for (target, row) in &rows {
+        assert_eq!(row.spill_bytes, 0, "{} spills on {target}", row.kernel);
+    }
+    for artifact in artifacts {
+        assert!(artifact.is_current(), "{} is not up to date: {RENEW}", artifact.path.display());
+    }
+}
+
+#[test]
+fn the_ptx_that_ships_is_of_these_kernels() {
+    for source in sources() {
+        let ptx = source.shipped_ptx().unwrap_or_default();
+        let fingerprint = compile::fingerprint_line(source);
+        assert!(ptx.starts_with(&fingerprint), "the PTX of {} is not up to date: {RENEW}", source.file);
+        for kernel in ["encode", "decode", "estimate"] {
+            let entry = format!(".entry {}_{kernel}(", source.algorithm);
+            assert!(ptx.contains(&entry), "{}: no {entry}", source.file);
+        }
+    }
+}
+
+#[test]
+fn logs_are_understood() {
+    let log = "ptxas info    : 0 bytes gmem\n\
+               ptxas info    : Compiling entry function 'zvc_decode' for 'sm_90'\n\
+               ptxas info    : Function properties for zvc_decode\n    \
+               16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\n\
+               ptxas info    : Used 48 registers, used 1 barriers, 16 bytes cumulative stack size, 4128 bytes smem\n\
+               ptxas info    : Compiling entry function 'zvc_encode' for 'sm_90'\n\
+               ptxas info    : Function properties for zvc_encode\n    \
+               0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n\
+               ptxas info    : Used 255 registers, used 0 barriers";
+    let row = |kernel: &str, registers, shared_bytes, stack_bytes, spill_bytes| Resources {
+        kernel: kernel.to_owned(),
+        registers,
+        shared_bytes,
+        stack_bytes,
+        spill_bytes,
+    };
+    let expected = [row("zvc_decode", 48, 4128, 16, 20), row("zvc_encode", 255, 0, 0, 0)];
+    assert_eq!(compile::parse_log(log), expected);
+}
