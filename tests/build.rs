@@ -6,6 +6,7 @@
 use std::error::Error;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::{env, fs};
 
 #[path = "src/shim/sources.rs"]
@@ -23,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     match compiler() {
         Ok(compiler) => {
             println!("cargo::rustc-env=MGCOMP_CXX={compiler}");
-            build_shim(&kernels);
+            build_shim(&kernels)?;
             println!("cargo::rustc-cfg=mgcomp_shim");
         }
         Err(reason) => println!("cargo::rustc-env=MGCOMP_SHIM_MISSING={reason}"),
@@ -69,20 +70,57 @@ fn one_line(text: &str) -> String {
     text.lines().collect::<Vec<_>>().join(" ")
 }
 
-fn build_shim(kernels: &Path) {
+/// The kernels and the shim, for tests to link; and a CUDA driver and a compiler made of them, for tests to load.
+fn build_shim(kernels: &Path) -> Result<(), Box<dyn Error>> {
     let shim = kernels.join("shim");
-    cc::Build::new()
+    let mut build = cc::Build::new();
+    build
         .cpp(true)
         .std("c++17")
         .opt_level(2)
         .debug(true)
+        .pic(true)
         .warnings(true)
         .extra_warnings(true)
         .flag("-Wno-unknown-pragmas") // `#pragma unroll`
         .flag("-pthread")
-        .flag("-xc++") // the compiler does not know what a .cu file is
+        .flag("-xc++"); // the compiler does not know what a .cu file is
+    let objects = build
+        .clone()
         .files(sources::kernels().iter().map(|file| kernels.join(file)))
         .files(sources::RUNTIME.map(|file| shim.join(file)))
-        .file(shim.join("kernels.cpp"))
-        .compile("mgcomp_shim");
+        .compile_intermediates();
+    build.clone().objects(&objects).file(shim.join("kernels.cpp")).compile("mgcomp_shim");
+
+    let stub = |files: &[&str]| {
+        build.clone().files(files.iter().map(|file| shim.join("stub").join(file))).compile_intermediates()
+    };
+    let driver = [objects, stub(&sources::STUB_DRIVER)].concat();
+    let driver = link_library(&build, "libcuda.so.1", &driver)?;
+    let compiler = link_library(&build, "libnvrtc.so.13", &stub(&sources::STUB_COMPILER))?;
+    println!("cargo::rustc-env=MGCOMP_STUB_DRIVER={}", driver.display());
+    println!("cargo::rustc-env=MGCOMP_STUB_COMPILER={}", compiler.display());
+    Ok(())
+}
+
+/// Links a shared library in a folder of its own, which is the result. It is there under its name with and
+/// without the version.
+fn link_library(build: &cc::Build, name: &str, objects: &[PathBuf]) -> Result<PathBuf, Box<dyn Error>> {
+    let (short, _) = name.split_once(".so").ok_or("no shared library")?;
+    let folder = PathBuf::from(env::var("OUT_DIR")?).join(short);
+    fs::create_dir_all(&folder)?;
+    let status = Command::new(build.get_compiler().path())
+        .args(["-shared", "-pthread", &format!("-Wl,-soname,{name}"), "-o"])
+        .arg(folder.join(name))
+        .args(objects)
+        .status()?;
+    if !status.success() {
+        return Err(format!("{name} does not link: {status}").into());
+    }
+    // A link and not a copy, which would be loaded as another library.
+    let link = folder.join(format!("{short}.so"));
+    if !link.exists() {
+        std::os::unix::fs::symlink(name, link)?;
+    }
+    Ok(folder)
 }

@@ -6,3 +6,4 @@ pub mod damage;
 pub mod data;
 pub mod guarded;
 pub mod shim;
+pub mod stub;

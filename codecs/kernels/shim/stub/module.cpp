@@ -1,0 +1,161 @@
+// Modules, and kernels that run on the shim.
+#include <cstring>
+#include <set>
+
+#include "../../batch.cuh"
+#include "stub.h"
+
+using namespace stub;
+
+struct Kernel {
+  const char* codec;
+  const char* name;
+  void (*run)(const MgcBatch&);
+};
+
+#define MGC_CODEC(name, ...)                      \
+  extern "C" void name##_encode(const MgcBatch&); \
+  extern "C" void name##_decode(const MgcBatch&); \
+  extern "C" void name##_estimate(const MgcBatch&);
+#include "../../codecs.h"
+#undef MGC_CODEC
+
+static const Kernel KERNELS[] = {
+#define MGC_CODEC(name, ...)                 \
+  {#name, #name "_encode", name##_encode},   \
+  {#name, #name "_decode", name##_decode},   \
+  {#name, #name "_estimate", name##_estimate},
+#include "../../codecs.h"
+#undef MGC_CODEC
+};
+
+// Dynamic shared memory that a kernel may have without asking for more.
+static constexpr size_t DEFAULT_SHARED_LEN = 48 << 10;
+// What a kernel is said to take of its own.
+static constexpr int STATIC_SHARED_LEN = 1 << 10;
+
+struct Function {
+  const Kernel* kernel;
+  size_t shared_limit;
+};
+
+struct Module {
+  std::string image;
+  std::vector<std::unique_ptr<Function>> functions;
+};
+
+static std::set<Function*> functions;
+
+// The number behind `word`, without a point: 90 for "sm_90", 90 for "9.0".
+static unsigned number_after(const std::string& text, const char* word) {
+  size_t at = text.find(word);
+  if (at == std::string::npos) return 0;
+  unsigned number = 0;
+  for (at += strlen(word); at < text.size() && (text[at] == '.' || isdigit(text[at])); at++) {
+    if (text[at] != '.') number = 10 * number + (unsigned)(text[at] - '0');
+  }
+  return number;
+}
+
+// Whether the device takes an image: what the stub of the compiler makes, PTX, or real machine code.
+static Result check_image(const char* image) {
+  const Settings& s = driver().settings;
+  if (memcmp(image, "\x7f" "ELF", 4) == 0) return SUCCESS;
+  const std::string text(image);
+  if (text.rfind("STUB CUBIN", 0) == 0) return number_after(text, "sm_") == s.capability ? SUCCESS : NO_BINARY;
+  const unsigned version = number_after(text, ".version "), target = number_after(text, ".target sm_");
+  if (version == 0 || target == 0) return INVALID_IMAGE;
+  // PTX 9.0 came with CUDA 13.0, and 8.0 with 12.0.
+  if (version > (s.driver_version / 1000 - 4) * 10 + s.driver_version % 1000 / 10) return UNSUPPORTED_PTX;
+  return target <= s.capability ? SUCCESS : NO_BINARY;
+}
+
+// Whether an image has a kernel.
+static bool has_kernel(const std::string& image, const Kernel& kernel) {
+  if (image.empty()) return true;  // machine code: not looked into
+  if (image.rfind("STUB CUBIN", 0) != 0) return image.find(std::string(".entry ") + kernel.name) != std::string::npos;
+  return image.find(std::string("\n") + kernel.codec + ".cu\n") != std::string::npos;
+}
+
+STUB_API int cuModuleLoadData(void** handle, const char* image) {
+  STUB_ENTER_CONTEXT;
+  if (const Result error = refuse_recording()) return error;
+  if (const Result error = check_image(image)) return error;
+  Module* const module = new Module;
+  if (image[0] != '\x7f') module->image = image;
+  *handle = module;
+  driver().live[MODULES]++;
+  return SUCCESS;
+}
+
+STUB_API int cuModuleUnload(Module* module) {
+  STUB_RELEASE;
+  drain_all();
+  for (const auto& function : module->functions) functions.erase(function.get());
+  delete module;
+  driver().live[MODULES]--;
+  return result;
+}
+
+STUB_API int cuModuleGetFunction(void** handle, Module* module, const char* name) {
+  STUB_ENTER_CONTEXT;
+  for (const Kernel& kernel : KERNELS) {
+    if (strcmp(kernel.name, name) != 0 || !has_kernel(module->image, kernel)) continue;
+    module->functions.emplace_back(new Function{&kernel, DEFAULT_SHARED_LEN});
+    functions.insert(module->functions.back().get());
+    *handle = module->functions.back().get();
+    return SUCCESS;
+  }
+  return NOT_FOUND;
+}
+
+STUB_API int cuFuncGetAttribute(int* value, int attribute, Function* function) {
+  STUB_ENTER_CONTEXT;
+  if (functions.count(function) == 0) return INVALID_HANDLE;
+  *value = STATIC_SHARED_LEN;
+  return attribute == 1 ? SUCCESS : INVALID_VALUE;
+}
+
+STUB_API int cuFuncSetAttribute(Function* function, int attribute, int value) {
+  STUB_ENTER_CONTEXT;
+  if (functions.count(function) == 0) return INVALID_HANDLE;
+  const int64_t most = (int64_t)driver().settings.shared_len - STATIC_SHARED_LEN;
+  if (attribute != 8 || value < 0 || value > most) return INVALID_VALUE;
+  function->shared_limit = (size_t)value;
+  return SUCCESS;
+}
+
+STUB_API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function* function, int, size_t shared_len) {
+  STUB_ENTER_CONTEXT;
+  if (functions.count(function) == 0) return INVALID_HANDLE;
+  *blocks = (int)(driver().settings.shared_len / (shared_len + STATIC_SHARED_LEN));
+  return SUCCESS;
+}
+
+static void run(const Kernel& kernel, unsigned grid, size_t shared_len, const MgcBatch& batch) {
+  Driver& d = driver();
+  d.grid = grid;
+  if (++d.launches == d.settings.faulty_launch) {
+    d.dead = ILLEGAL_ADDRESS;
+    return;
+  }
+  shim::Options options;
+  options.order = (shim::Order)d.settings.lane_order;
+  options.seed = d.launches;
+  options.dynamic_shared_len = shared_len;
+  shim::launch(dim3(grid), dim3(MGC_BLOCK_THREADS), [&] { kernel.run(batch); }, options);
+}
+
+// Parameters are copied now; what they point to is looked at when the work runs.
+STUB_API int cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                            unsigned block_y, unsigned block_z, unsigned shared_len, void* stream, void** parameters,
+                            void** extra) {
+  STUB_ENTER_CONTEXT;
+  if (functions.count(function) == 0) return INVALID_HANDLE;
+  const bool shape = grid_x != 0 && grid_y == 1 && grid_z == 1 && block_x == MGC_BLOCK_THREADS && block_y == 1 &&
+                     block_z == 1 && extra == nullptr;
+  if (!shape || shared_len > function->shared_limit) return INVALID_VALUE;
+  const Kernel* const kernel = function->kernel;
+  const auto batch = std::make_shared<MgcBatch>(*(const MgcBatch*)parameters[0]);
+  return enqueue(stream, [=] { run(*kernel, grid_x, shared_len, *batch); });
+}

@@ -1,0 +1,118 @@
+// A CUDA driver without a device. Internal to the stub.
+//
+// Work is queued and runs only when somebody waits for it, so that a host that does not wait sees what was
+// there before. Every call can be made to fail, and everything that is made is counted.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace stub {
+
+// Numbers of `CUresult`.
+enum Result : int {
+  SUCCESS = 0,
+  INVALID_VALUE = 1,
+  OUT_OF_MEMORY = 2,
+  INVALID_DEVICE = 101,
+  INVALID_IMAGE = 200,
+  INVALID_CONTEXT = 201,
+  NO_BINARY = 209,
+  UNSUPPORTED_PTX = 222,
+  INVALID_HANDLE = 400,
+  NOT_FOUND = 500,
+  NOT_READY = 600,
+  ILLEGAL_ADDRESS = 700,
+  CAPTURE_UNSUPPORTED = 900,
+  CAPTURE_INVALIDATED = 901,
+};
+
+// What a test may set, with the values at the start.
+struct Settings {
+  uint64_t capability = 90;  // ten times the major number, and the minor one
+  uint64_t sm_count = 3;
+  uint64_t shared_len = 227 << 10;
+  uint64_t memory_len = 1 << 30;
+  uint64_t driver_version = 13000;
+  uint64_t lane_order = 0;
+  uint64_t faulty_launch = 0;  // counted from 1: this one ends in an illegal address
+};
+
+// What a test may count, in the order of `mgc_stub_live`.
+enum Kind { HOLDS, CURRENT, MODULES, ALLOCATIONS, STREAMS, EVENTS, GRAPHS, EXECUTABLES, KINDS };
+
+using Operation = std::function<void()>;
+
+struct Recording {
+  std::vector<Operation> operations;
+  bool valid = true;
+};
+
+struct Stream {
+  std::deque<Operation> queue;
+  std::shared_ptr<Recording> recording;  // while it records
+};
+
+// A place in a stream that an event stands for.
+struct Marker {
+  std::shared_ptr<Stream> stream;
+  bool reached = false;
+};
+
+struct Event {
+  std::shared_ptr<Marker> marker;
+};
+
+struct Driver {
+  std::recursive_mutex mutex;
+  Settings settings;
+  size_t live[KINDS] = {};
+  uint64_t allocated = 0;
+  std::vector<std::shared_ptr<Stream>> streams;  // those that were destroyed too, while they have work
+  Result dead = SUCCESS;                         // the error that every call gives from now on
+
+  // The call to fail: the `fail_at`th of those named `fail_call`, or of all if that is empty.
+  std::string fail_call;
+  uint64_t fail_at = 0, calls = 0;
+  uint64_t launches = 0, grid = 0;
+  Result fail_with = SUCCESS;
+  std::string failed;  // its name, once it has failed
+};
+
+Driver& driver();
+
+// Counts a call; the error that it must give, if any.
+Result enter(const char* call);
+// As `enter`, for calls that need a current context.
+Result enter_context(const char* call);
+
+std::shared_ptr<Stream> find_stream(void* handle);
+// Queues or records an operation.
+Result enqueue(void* stream, Operation operation);
+// Runs all work of one stream, or of all.
+void drain(const std::shared_ptr<Stream>& stream);
+void drain_all();
+// Fails, and spoils the recording, if any stream records, or this one: for calls that may not be made meanwhile.
+Result refuse_recording();
+Result refuse_recording_of(const std::shared_ptr<Stream>& stream);
+
+[[noreturn]] void die(const char* what);
+
+}  // namespace stub
+
+#define STUB_API extern "C" __attribute__((visibility("default")))
+#define STUB_ENTER                                              \
+  std::lock_guard<std::recursive_mutex> lock(driver().mutex);   \
+  if (const Result error = enter(__func__)) return error
+#define STUB_ENTER_CONTEXT                                      \
+  std::lock_guard<std::recursive_mutex> lock(driver().mutex);   \
+  if (const Result error = enter_context(__func__)) return error
+// For calls that give something back, which they do even when they fail.
+#define STUB_RELEASE                                            \
+  std::lock_guard<std::recursive_mutex> lock(driver().mutex);   \
+  const Result result = enter(__func__)

@@ -1,0 +1,193 @@
+//! A CUDA driver without a device, which runs kernels on the CPU shim, and a compiler to go with it.
+//!
+//! Each test that uses them runs in a process of its own, which finds them where it looks for libraries.
+#![allow(unsafe_code)] // calls into C++
+
+use std::env;
+use std::ffi::{CStr, CString, c_char};
+use std::process::Command;
+
+use libloading::Library;
+
+use crate::shim;
+
+/// In a process that runs one test: which one.
+const TEST_VARIABLE: &str = "MGCOMP_STUB_TEST";
+/// What such a process says at its end.
+const DONE: &str = "stub: the test is done";
+
+/// Which libraries of CUDA a test finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Libraries {
+    /// Those of this machine, if any.
+    Own,
+    /// The stub of the driver, and the compiler of this machine, if any.
+    Driver,
+    /// The stubs of both.
+    DriverAndCompiler,
+}
+
+/// The stubs, loaded into this process.
+#[derive(Debug)]
+pub struct Stub {
+    driver: Library,
+    compiler: Option<Library>,
+}
+
+/// What is alive in the driver, in the order of the stub's kinds.
+const KINDS: [&str; 8] =
+    ["holds", "current contexts", "modules", "allocations", "streams", "events", "graphs", "executables"];
+
+/// Runs `body` with the stubs, in a process of its own; `test` is the full name of the calling test. At the end
+/// nothing may be left in the driver.
+///
+/// # Panics
+/// If `body` fails, or leaves something.
+pub fn with_stub(test: &str, libraries: Libraries, body: impl FnOnce(&Stub)) {
+    in_process(test, libraries, || {
+        let stub = Stub::load();
+        stub.call::<unsafe extern "C" fn()>("mgc_stub_reset", |reset| {
+            // SAFETY: it takes nothing.
+            unsafe { reset() };
+        });
+        body(&stub);
+        assert_eq!(stub.left(), "", "left in the driver");
+    });
+}
+
+/// Runs `body` in a process of its own, which finds `libraries`; `test` is the full name of the calling test.
+///
+/// # Panics
+/// If `body` fails.
+pub fn in_process(test: &str, libraries: Libraries, body: impl FnOnce()) {
+    if env::var(TEST_VARIABLE).is_ok_and(|running| running == test) {
+        body();
+        println!("{DONE}");
+        return;
+    }
+    let Some(folders) = folders(libraries) else {
+        let reason = option_env!("MGCOMP_SHIM_MISSING").unwrap_or("the shim was not built");
+        return shim::skip(test, reason);
+    };
+    let path = env::join_paths(folders.iter().map(Into::into).chain(library_path())).expect("library path");
+    let output = Command::new(env::current_exe().expect("this program"))
+        .args([test, "--exact", "--nocapture"])
+        .env(TEST_VARIABLE, test)
+        .env("LD_LIBRARY_PATH", path)
+        .env_remove("MGCOMP_NVRTC")
+        .env("MGCOMP_CACHE", "")
+        .output()
+        .expect("this program, once more");
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains(DONE), "{test}: {}\n{text}", output.status);
+    for line in text.lines().filter(|line| line.starts_with("SKIPPED")) {
+        eprintln!("{line}");
+    }
+}
+
+/// The folders of the stubs, if they were built.
+fn folders(libraries: Libraries) -> Option<Vec<&'static str>> {
+    let (driver, compiler) = (option_env!("MGCOMP_STUB_DRIVER"), option_env!("MGCOMP_STUB_COMPILER"));
+    match libraries {
+        Libraries::Own => Some(Vec::new()),
+        Libraries::Driver => Some(vec![driver?]),
+        Libraries::DriverAndCompiler => Some(vec![driver?, compiler?]),
+    }
+}
+
+fn library_path() -> Vec<std::path::PathBuf> {
+    env::var_os("LD_LIBRARY_PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default()
+}
+
+impl Stub {
+    fn load() -> Self {
+        // SAFETY: the stub's initialisers do nothing.
+        let driver = unsafe { Library::new("libcuda.so.1") }.expect("the stub of the driver");
+        // SAFETY: as above, or it is a compiler, which does not mind.
+        let compiler = unsafe { Library::new("libnvrtc.so.13") }.ok();
+        Self { driver, compiler }
+    }
+
+    /// Looks up a function and uses it.
+    fn call<F: Copy + 'static>(&self, name: &str, usage: impl FnOnce(F)) {
+        // SAFETY: each caller names the type that the stub's sources give the function.
+        let function = unsafe { self.driver.get::<F>(name.as_bytes()) };
+        let function = function.or_else(|missing| match &self.compiler {
+            // SAFETY: as above.
+            Some(compiler) => unsafe { compiler.get::<F>(name.as_bytes()) },
+            None => Err(missing),
+        });
+        usage(*function.unwrap_or_else(|e| panic!("{name}: {e}; is this the stub?")));
+    }
+
+    /// Sets a setting of the stub, by its name in `stub.h`.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn set(&self, setting: &str, value: u64) {
+        let name = CString::new(setting).expect("a name");
+        self.call::<unsafe extern "C" fn(*const c_char, u64) -> i32>("mgc_stub_set", |set| {
+            // SAFETY: the name is a string.
+            assert_eq!(unsafe { set(name.as_ptr(), value) }, 0, "no setting {setting}");
+        });
+    }
+
+    /// Makes the `at`th call from now fail with `code`, counted from 1: of those named `call`, or of all.
+    ///
+    /// # Panics
+    /// If the name holds a zero.
+    pub fn fail(&self, call: Option<&str>, at: u64, code: u32) {
+        let name = call.map(|call| CString::new(call).expect("a name"));
+        let name = name.as_ref().map_or(std::ptr::null(), |name| name.as_ptr());
+        self.call::<unsafe extern "C" fn(*const c_char, u64, u32)>("mgc_stub_fail", |fail| {
+            // SAFETY: the name is a string, or there is none.
+            unsafe { fail(name, at, code) };
+        });
+    }
+
+    /// Makes the `at`th call of the compiler from now fail with `code`, counted from 1.
+    pub fn fail_compiler(&self, at: u32, code: u32) {
+        self.call::<unsafe extern "C" fn(u32, u32)>("mgc_stub_fail_compiler", |fail| {
+            // SAFETY: it takes numbers.
+            unsafe { fail(at, code) };
+        });
+    }
+
+    /// The call that was made to fail, if one was.
+    #[must_use]
+    pub fn failed(&self) -> Option<String> {
+        let mut name = String::new();
+        self.call::<unsafe extern "C" fn() -> *const c_char>("mgc_stub_failed", |failed| {
+            // SAFETY: the stub gives a string of its own, which lasts until the next call of a driver.
+            name = unsafe { CStr::from_ptr(failed()) }.to_string_lossy().into_owned();
+        });
+        Some(name).filter(|name| !name.is_empty())
+    }
+
+    /// A number that the stub counts, by the name of the function behind `mgc_stub_`.
+    #[must_use]
+    pub fn count(&self, what: &str) -> u64 {
+        let mut count = 0;
+        self.call::<unsafe extern "C" fn() -> u64>(&format!("mgc_stub_{what}"), |function| {
+            // SAFETY: it takes nothing.
+            count = unsafe { function() };
+        });
+        count
+    }
+
+    /// What is alive in the driver, in words; nothing if all is given back.
+    #[must_use]
+    pub fn left(&self) -> String {
+        let mut left = Vec::new();
+        self.call::<unsafe extern "C" fn(u32) -> u64>("mgc_stub_live", |live| {
+            for (kind, name) in (0..).zip(KINDS) {
+                // SAFETY: it takes a number.
+                let count = unsafe { live(kind) };
+                if count != 0 {
+                    left.push(format!("{count} {name}"));
+                }
+            }
+        });
+        left.join(", ")
+    }
+}

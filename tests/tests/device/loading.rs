@@ -1,0 +1,217 @@
+//! Where the driver, the compiler and the kernels come from, and what is said when they do not.
+
+use std::fs;
+use std::path::Path;
+
+use mgcomp_codecs::Algorithm;
+use mgcomp_codecs::device::{
+    Cache, Capability, Compiler, Device, DeviceError, KernelSource, Origin, devices,
+};
+use mgcomp_codecs::frame::ChunkSize;
+use mgcomp_tests::stub::{Libraries, in_process, with_stub};
+
+use crate::rig;
+
+fn origin(cache: Cache) -> Result<Origin, DeviceError> {
+    let device = Device::open_with(0, cache)?;
+    Ok(device.coder(Algorithm::Zvc, ChunkSize::DEFAULT)?.origin())
+}
+
+#[test]
+fn there_is_a_device() {
+    with_stub("loading::there_is_a_device", Libraries::DriverAndCompiler, |_| {
+        let found = devices().unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0], *rig::open().info());
+        assert_eq!(found[0].name, "CPU shim");
+        assert_eq!(found[0].capability, Capability { major: 9, minor: 0 });
+        assert_eq!((found[0].sm_count, found[0].shared_bytes), (3, 227 << 10));
+        assert_eq!((found[0].memory_bytes, found[0].driver_version), (1 << 30, 13000));
+        let error = Device::open(1).unwrap_err();
+        assert_eq!(error.to_string(), "there is no CUDA device 1; 1 are there");
+    });
+}
+
+#[test]
+fn no_driver() {
+    in_process("loading::no_driver", Libraries::Own, || match Device::open(0) {
+        Err(DeviceError::NoDriver) => assert_eq!(devices(), Err(DeviceError::NoDriver)),
+        _ => eprintln!("SKIPPED: no_driver: this machine has a driver"),
+    });
+}
+
+#[test]
+fn no_compiler() {
+    with_stub("loading::no_compiler", Libraries::Driver, |stub| {
+        if Compiler::instance().is_ok() {
+            eprintln!("SKIPPED: no_compiler: this machine has the compiler");
+            return;
+        }
+        assert_eq!(origin(Cache::Off), Ok(Origin::Shipped));
+        // A driver that is older than the PTX.
+        stub.set("driver_version", 12080);
+        let error = origin(Cache::Off).unwrap_err();
+        let text = "no kernels of zvc for this device: no CUDA run-time compiler: libnvrtc is missing or does \
+                    not load; and of the PTX that ships: cuModuleLoadData failed: CUDA error 222 \
+                    (CUDA_ERROR_UNSUPPORTED_PTX_VERSION)";
+        assert_eq!(error.to_string(), text);
+    });
+}
+
+#[test]
+fn devices_that_are_too_old_or_too_new() {
+    with_stub("loading::devices_that_are_too_old_or_too_new", Libraries::DriverAndCompiler, |stub| {
+        stub.set("capability", 75);
+        let error = origin(Cache::Off).unwrap_err();
+        assert_eq!(error.to_string(), "the device has compute capability 7.5; the kernels need 8.0");
+        for (capability, expected) in
+            [(80, Origin::Compiled), (103, Origin::Compiled), (121, Origin::Compiled), (130, Origin::Shipped)]
+        {
+            stub.set("capability", capability);
+            assert_eq!(origin(Cache::Off), Ok(expected), "{capability}");
+        }
+        // Neither: the compiler does not know the device, nor the driver the PTX.
+        stub.set("driver_version", 12080);
+        let error = origin(Cache::Off).unwrap_err();
+        let DeviceError::NotLoaded { algorithm: Algorithm::Zvc, compiled, .. } = error else {
+            panic!("{error}")
+        };
+        let text = "nvrtcCompileProgram failed for zvc.cu, sm_130: NVRTC error 5\nnvrtc: error: invalid value \
+                    for --gpu-architecture";
+        assert_eq!(compiled.to_string(), text);
+    });
+}
+
+#[test]
+fn a_source_that_does_not_compile() {
+    with_stub("loading::a_source_that_does_not_compile", Libraries::DriverAndCompiler, |_| {
+        let mut bad = *KernelSource::of(Algorithm::Zvc).unwrap();
+        bad.text = "#include \"nothing.cuh\"\n";
+        let error = Compiler::instance().unwrap().compile(&bad, "sm_90".parse().unwrap()).unwrap_err();
+        let DeviceError::Compiler { call: "nvrtcCompileProgram", code: 6, log, .. } = error else {
+            panic!("{error}")
+        };
+        assert!(log.contains("cannot open source file \"nothing.cuh\""), "{log}");
+    });
+}
+
+#[test]
+fn every_call_of_the_compiler_may_fail() {
+    let test = "loading::every_call_of_the_compiler_may_fail";
+    with_stub(test, Libraries::DriverAndCompiler, |stub| {
+        // Loaded once, so that its version was asked for.
+        let compiler = Compiler::instance().unwrap();
+        let zvc = KernelSource::of(Algorithm::Zvc).unwrap();
+        let calls = [
+            "nvrtcCreateProgram",
+            "nvrtcCompileProgram",
+            "nvrtcGetCUBINSize",
+            "nvrtcGetCUBIN",
+            "nvrtcGetProgramLogSize",
+            "nvrtcGetProgramLog",
+        ];
+        for (at, expected) in (1..).zip(calls) {
+            stub.fail_compiler(at, 11);
+            let error = compiler.compile(zvc, "sm_90".parse().unwrap()).unwrap_err();
+            let DeviceError::Compiler { call, code: 11, .. } = error else { panic!("{error}") };
+            assert_eq!(call, expected);
+            assert_eq!(stub.count("programs"), 0, "left after {call}");
+            stub.fail_compiler(at, 11);
+            assert_eq!(origin(Cache::Off), Ok(Origin::Shipped), "{call}");
+        }
+        stub.fail_compiler(7, 11);
+        assert_eq!(origin(Cache::Off), Ok(Origin::Compiled));
+    });
+}
+
+#[test]
+fn algorithms_without_kernels() {
+    with_stub("loading::algorithms_without_kernels", Libraries::DriverAndCompiler, |_| {
+        let device = rig::open();
+        for algorithm in [Algorithm::None, Algorithm::Deflate] {
+            let error = device.coder(algorithm, ChunkSize::DEFAULT).unwrap_err();
+            assert_eq!(error, DeviceError::NoKernels(algorithm));
+        }
+    });
+}
+
+#[test]
+fn too_little_shared_memory() {
+    with_stub("loading::too_little_shared_memory", Libraries::DriverAndCompiler, |stub| {
+        stub.set("shared_len", 99 << 10);
+        let device = rig::open();
+        device.coder(Algorithm::Zvc, ChunkSize::DEFAULT).unwrap();
+        // Two chunks of 64 KiB, and what the kernel takes besides.
+        let error = device.coder(Algorithm::Zvc, ChunkSize::LARGE).unwrap_err();
+        let what = "the shared memory of a block";
+        let DeviceError::TooShort { what: got, needed, got: 101_376 } = error else { panic!("{error}") };
+        assert!(got == what && needed > 128 << 10, "{got} {needed}");
+    });
+}
+
+/// The only file in a folder.
+fn only_file(folder: &Path) -> std::path::PathBuf {
+    let files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    files[0].clone()
+}
+
+#[test]
+fn kernels_are_compiled_once() {
+    with_stub("loading::kernels_are_compiled_once", Libraries::DriverAndCompiler, |stub| {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::At(folder.path().join("not/there/yet"));
+        assert_eq!(origin(cache.clone()), Ok(Origin::Compiled));
+        assert_eq!(origin(cache.clone()), Ok(Origin::Cached));
+        assert_eq!(origin(Cache::Off), Ok(Origin::Compiled));
+
+        let file = only_file(&folder.path().join("not/there/yet"));
+        assert!(file.to_str().unwrap().contains("zvc-sm_90-"), "{}", file.display());
+        stub.set("capability", 100);
+        assert_eq!(origin(cache.clone()), Ok(Origin::Compiled), "another device");
+        stub.set("capability", 90);
+
+        let good = fs::read(&file).unwrap();
+        let mut flipped = good.clone();
+        *flipped.last_mut().unwrap() ^= 1;
+        let mut of_another_source = good.clone();
+        of_another_source[16] ^= 1;
+        let too_short = good[..60].to_vec();
+        let without_image = good[..80].to_vec();
+        let damaged = [Vec::new(), b"hello".to_vec(), flipped, of_another_source, too_short, without_image];
+        for bytes in damaged {
+            fs::write(&file, &bytes).unwrap();
+            assert_eq!(origin(cache.clone()), Ok(Origin::Compiled), "{} bytes", bytes.len());
+            assert_eq!(fs::read(&file).unwrap(), good, "not replaced");
+            assert_eq!(origin(cache.clone()), Ok(Origin::Cached));
+        }
+    });
+}
+
+#[test]
+fn a_cached_image_that_the_driver_refuses_is_replaced() {
+    let test = "loading::a_cached_image_that_the_driver_refuses_is_replaced";
+    with_stub(test, Libraries::DriverAndCompiler, |stub| {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::At(folder.path().to_owned());
+        assert_eq!(origin(cache.clone()), Ok(Origin::Compiled));
+        stub.fail(Some("cuModuleLoadData"), 1, 209);
+        assert_eq!(origin(cache.clone()), Ok(Origin::Compiled));
+        // Other errors are not about the image.
+        stub.fail(Some("cuModuleLoadData"), 1, rig::OUT_OF_MEMORY);
+        assert!(origin(cache.clone()).unwrap_err().is_out_of_memory());
+        assert_eq!(origin(cache), Ok(Origin::Cached));
+    });
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_changes_nothing() {
+    let test = "loading::a_cache_that_cannot_be_written_changes_nothing";
+    with_stub(test, Libraries::DriverAndCompiler, |_| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for folder in [file.path().to_owned(), file.path().join("below a file")] {
+            assert_eq!(origin(Cache::At(folder.clone())), Ok(Origin::Compiled));
+            assert_eq!(origin(Cache::At(folder)), Ok(Origin::Compiled));
+        }
+    });
+}

@@ -1,0 +1,8 @@
+//! The codecs on a device, by way of a CUDA driver that runs their kernels on the CPU shim.
+
+mod arguments;
+mod failures;
+mod late;
+mod loading;
+mod rig;
+mod round_trips;

@@ -1,0 +1,118 @@
+//! What the tests of devices share: buffers on a device, and jobs made of them.
+
+use mgcomp_codecs::device::{
+    Buffer, Cache, Coder, Compress, Decompress, Device, DeviceError, Estimate, Region, Status, Stream,
+    Workspace, sources, workspace_len,
+};
+use mgcomp_codecs::frame::ChunkSize;
+use mgcomp_codecs::{Algorithm, Element};
+
+/// The error of CUDA that says that memory ran out.
+pub(crate) const OUT_OF_MEMORY: u32 = 2;
+
+/// Every algorithm that runs on devices.
+pub(crate) fn algorithms() -> Vec<Algorithm> {
+    sources().iter().map(|source| source.algorithm).collect()
+}
+
+/// The device, without a cache.
+pub(crate) fn open() -> Device {
+    Device::open_with(0, Cache::Off).unwrap()
+}
+
+/// A buffer that holds `bytes`.
+pub(crate) fn upload(device: &Device, stream: &Stream, bytes: &[u8]) -> Result<Buffer, DeviceError> {
+    let buffer = device.alloc(bytes.len() as u64)?;
+    stream.upload(bytes, buffer.region())?;
+    Ok(buffer)
+}
+
+pub(crate) fn download(stream: &Stream, region: Region<'_>) -> Result<Vec<u8>, DeviceError> {
+    let mut bytes = vec![0; region.len() as usize];
+    stream.download(region, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// One buffer on a device with room for all that can become of it.
+pub(crate) struct Room {
+    pub(crate) element: Element,
+    pub(crate) raw: Buffer,
+    pub(crate) coded: Buffer,
+    pub(crate) back: Buffer,
+    words: Buffer,
+}
+
+impl Room {
+    pub(crate) fn new(
+        device: &Device,
+        stream: &Stream,
+        coder: &Coder,
+        element: Element,
+        raw: &[u8],
+    ) -> Result<Self, DeviceError> {
+        let len = raw.len() as u64;
+        Ok(Self {
+            element,
+            raw: upload(device, stream, raw)?,
+            coded: device.alloc(coder.max_frame_len(len))?,
+            back: device.alloc(len)?,
+            words: upload(device, stream, &[0xee; 40])?,
+        })
+    }
+
+    pub(crate) fn compress(&self) -> Compress<'_> {
+        let words = self.words.region();
+        let (src, dst) = (self.raw.region(), self.coded.region());
+        Compress { element: self.element, src, dst, len: words.word(0), status: words.word(8) }
+    }
+
+    /// Of the frame that `compress` leaves.
+    pub(crate) fn decompress(&self) -> Decompress<'_> {
+        let words = self.words.region();
+        Decompress {
+            src: self.coded.region(),
+            src_len: Some(words.word(0)),
+            dst: self.back.region(),
+            status: words.word(16),
+        }
+    }
+
+    pub(crate) fn estimate(&self) -> Estimate<'_> {
+        let words = self.words.region();
+        let src = self.raw.region();
+        Estimate { element: self.element, src, len: words.word(24), status: words.word(32) }
+    }
+
+    /// The frame, when all is done.
+    pub(crate) fn frame(&self, stream: &Stream) -> Result<Vec<u8>, DeviceError> {
+        let compress = self.compress();
+        let status = Status::from_word(stream.read(compress.status)?);
+        assert_eq!(status, Status::GOOD);
+        let len = stream.read(compress.len)?;
+        download(stream, self.coded.slice(0..len))
+    }
+
+    /// The raw bytes that came back, when all is done.
+    pub(crate) fn bytes_back(&self, stream: &Stream) -> Result<Vec<u8>, DeviceError> {
+        let status = Status::from_word(stream.read(self.decompress().status)?);
+        assert_eq!(status, Status::GOOD);
+        download(stream, self.back.region())
+    }
+
+    /// The estimated length, when all is done.
+    pub(crate) fn estimated_len(&self, stream: &Stream) -> Result<u64, DeviceError> {
+        let status = Status::from_word(stream.read(self.estimate().status)?);
+        assert_eq!(status, Status::GOOD);
+        stream.read(self.estimate().len)
+    }
+}
+
+/// A workspace for buffers of these lengths.
+pub(crate) fn workspace(
+    device: &Device,
+    stream: &Stream,
+    chunk_size: ChunkSize,
+    raw_lens: &[u64],
+) -> Result<Workspace<'static>, DeviceError> {
+    device.workspace(stream, workspace_len(chunk_size, raw_lens))
+}
