@@ -25,6 +25,8 @@ pub enum Libraries {
     Driver,
     /// The stubs of both.
     DriverAndCompiler,
+    /// The stub of the driver, and that of the compiler in the folder that a variable names.
+    DriverAndCompilerInFolder,
 }
 
 /// The stubs, loaded into this process.
@@ -74,7 +76,15 @@ pub fn in_process(test: &str, libraries: Libraries, body: impl FnOnce()) {
         .args([test, "--exact", "--nocapture"])
         .env(TEST_VARIABLE, test)
         .env("LD_LIBRARY_PATH", path)
-        .env_remove("MGCOMP_NVRTC")
+        .env(
+            "MGCOMP_NVRTC",
+            match libraries {
+                Libraries::DriverAndCompilerInFolder => {
+                    option_env!("MGCOMP_STUB_COMPILER").unwrap_or_default()
+                }
+                _ => "",
+            },
+        )
         .env("MGCOMP_CACHE", "")
         .output()
         .expect("this program, once more");
@@ -90,7 +100,7 @@ fn folders(libraries: Libraries) -> Option<Vec<&'static str>> {
     let (driver, compiler) = (option_env!("MGCOMP_STUB_DRIVER"), option_env!("MGCOMP_STUB_COMPILER"));
     match libraries {
         Libraries::Own => Some(Vec::new()),
-        Libraries::Driver => Some(vec![driver?]),
+        Libraries::Driver | Libraries::DriverAndCompilerInFolder => Some(vec![driver?]),
         Libraries::DriverAndCompiler => Some(vec![driver?, compiler?]),
     }
 }

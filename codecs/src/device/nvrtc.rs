@@ -11,7 +11,8 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use cudarc::nvrtc::sys::{self, nvrtcProgram};
-use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+use libloading::Library;
+use libloading::os::unix::{self, RTLD_GLOBAL, RTLD_NOW};
 
 use super::kernels::{KernelSource, Target};
 use super::{COMPILER_VARIABLE, DeviceError};
@@ -43,13 +44,7 @@ macro_rules! functions {
         }
 
         impl Functions {
-            fn load() -> Result<Self, DeviceError> {
-                // SAFETY: loading the compiler runs its own initialisers, nothing else.
-                if !unsafe { sys::is_culib_present() } {
-                    return Err(DeviceError::NoCompiler);
-                }
-                // SAFETY: as above; the library was just found.
-                let library = unsafe { sys::culib() };
+            fn find(library: &'static Library) -> Result<Self, DeviceError> {
                 let missing = |symbol| DeviceError::MissingSymbol { library: "NVRTC", symbol };
                 Ok(Self {
                     $($symbol: {
@@ -91,10 +86,12 @@ impl Compiler {
     }
 
     fn load(folder: Option<OsString>) -> Result<Self, DeviceError> {
-        if let Some(folder) = folder.filter(|folder| !folder.is_empty()) {
-            open_libraries(Path::new(&folder));
-        }
-        let functions = Functions::load()?;
+        let folder = folder.filter(|folder| !folder.is_empty());
+        let library = match folder.and_then(|folder| open_in(Path::new(&folder))) {
+            Some(library) => library,
+            None => open()?,
+        };
+        let functions = Functions::find(library)?;
         let (mut major, mut minor) = (0, 0);
         // SAFETY: the arguments are live variables. It cannot fail but for them.
         unsafe { (functions.nvrtcVersion)(&raw mut major, &raw mut minor) };
@@ -119,23 +116,37 @@ impl Compiler {
     }
 }
 
-/// Opens the compiler and its built-ins, in a folder that the loader does not know, so that both are found by
-/// name from now on. What is not there is found missing later.
-fn open_libraries(folder: &Path) {
-    let mut files: Vec<PathBuf> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| is_library(path))
-        .collect();
+/// The compiler where the system looks for libraries.
+fn open() -> Result<&'static Library, DeviceError> {
+    // SAFETY: loading the compiler runs its own initialisers, nothing else.
+    if unsafe { sys::is_culib_present() } {
+        // SAFETY: as above; the library was just found.
+        Ok(unsafe { sys::culib() })
+    } else {
+        Err(DeviceError::NoCompiler)
+    }
+}
+
+/// The compiler in a folder, if it is there. It is never closed.
+fn open_in(folder: &Path) -> Option<&'static Library> {
+    let entries = fs::read_dir(folder).ok()?;
+    let mut files: Vec<PathBuf> =
+        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| is_library(path)).collect();
     // The compiler asks for its built-ins by name: they have to be there first.
-    files.sort_by_key(|path| !name(path).contains("builtins"));
+    files.sort_by_key(|path| !is_builtins(path));
+    let mut compiler = None;
     for file in files {
         // SAFETY: the user names the folder of a compiler; opening it runs its initialisers.
-        if let Ok(library) = unsafe { Library::open(Some(&file), RTLD_NOW | RTLD_GLOBAL) } {
-            std::mem::forget(library);
+        if let Ok(library) = unsafe { unix::Library::open(Some(&file), RTLD_NOW | RTLD_GLOBAL) } {
+            let library: &'static Library = Box::leak(Box::new(library.into()));
+            compiler = compiler.or(Some(library).filter(|_| !is_builtins(&file)));
         }
     }
+    compiler
+}
+
+fn is_builtins(path: &Path) -> bool {
+    name(path).contains("builtins")
 }
 
 /// `libnvrtc.so.13`, `libnvrtc-builtins.so.13.0` and the like, but not the `alt` builds beside them.

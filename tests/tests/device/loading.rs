@@ -59,6 +59,14 @@ fn no_compiler() {
 }
 
 #[test]
+fn a_variable_names_the_compiler() {
+    with_stub("loading::a_variable_names_the_compiler", Libraries::DriverAndCompilerInFolder, |_| {
+        assert_eq!(origin(Cache::Off), Ok(Origin::Compiled));
+        assert_eq!(Compiler::instance().unwrap().version(), (13, 0));
+    });
+}
+
+#[test]
 fn devices_that_are_too_old_or_too_new() {
     with_stub("loading::devices_that_are_too_old_or_too_new", Libraries::DriverAndCompiler, |stub| {
         stub.set("capability", 75);
