@@ -16,8 +16,8 @@
 // barriers, block_scan and MGC_SHARED objects are at hand. The constants say how many blocks must fit on a
 // multiprocessor by their registers: 65536 / 256 / blocks is what a thread may have, 48 for 5.
 //
-// plan_chunk   finds out how long the code will be. It writes to the scratch and to MGC_SHARED objects only. A
-//              Plan is what a thread keeps in registers; `len`, in bytes and the same in all threads, is
+// plan_chunk   finds out how long the code will be. It writes to the scratch and to MGC_SHARED objects only; or
+//              to the raw bytes, if it reloads them where the chunk is to be stored raw. A Plan is what a thread keeps in registers; `len`, in bytes and the same in all threads, is
 //              exactly what the portable encoder gives, or anything that takes no fewer units than the raw
 //              chunk if that does. The estimate is this and no more.
 // emit_chunk   writes bytes 0 to len - 1 of the code. It is called only if coding saves a unit. It may write
@@ -40,8 +40,9 @@
 
 // A chunk to encode.
 struct RawChunk {
-  const u8* raw;  // in shared memory
-  u8* scratch;    // shared memory on a multiple of 16: bytes per KiB of `capacity` as codecs.h says
+  u8* raw;         // in shared memory
+  const u8* from;  // the same bytes, where they were loaded from
+  u8* scratch;     // shared memory on a multiple of 16: bytes per KiB of `capacity` as codecs.h says
   u32 raw_len;
   u32 capacity;  // the chunk size
   u32 element;
@@ -103,6 +104,13 @@ MGC_DEV void start_load(const u8* from, u32 len, u8* raw) {
 MGC_DEV void finish_load() {
   cp_async_wait<0>();
   __syncthreads();
+}
+
+// For a plan that changed the raw bytes and finds that they are to be stored as they are.
+MGC_DEV void reload_chunk(const RawChunk& chunk) {
+  __syncthreads();
+  start_load(chunk.from, chunk.raw_len, chunk.raw);
+  finish_load();
 }
 
 // The first `left` bytes of a word; zeros behind them. `left` may be negative, or more than there are.
@@ -185,7 +193,7 @@ MGC_DEV RawChunk start_chunk(const MgcJob& job, u32 index, u32 capacity, u8* raw
   const u64 start = (u64)index * capacity, left = job.src_len - start;
   const u32 raw_len = left < capacity ? (u32)left : capacity;
   start_load(job.src + start, raw_len, raw);
-  return {raw, scratch, raw_len, capacity, job.element, (u32)element_width_log2(job.element)};
+  return {raw, job.src + start, scratch, raw_len, capacity, job.element, (u32)element_width_log2(job.element)};
 }
 
 // The body of every encode kernel.

@@ -39,3 +39,9 @@ inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
 inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
   return (unsigned)(((uint64_t)high << 32 | low) << (shift & 31) >> 32);
 }
+
+// The products of the four bytes of `a` and `b`, added to `sum`.
+inline unsigned __dp4a(unsigned a, unsigned b, unsigned sum) {
+  for (int i = 0; i < 4; i++) sum += (a >> 8 * i & 255) * (b >> 8 * i & 255);
+  return sum;
+}

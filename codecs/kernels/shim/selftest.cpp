@@ -33,6 +33,7 @@ static void check_intrinsics() {
   EXPECT(__funnelshift_r(0x89abcdefu, 0x01234567u, 8), 0x6789abcdu);
   EXPECT(__funnelshift_r(0x89abcdefu, 0x01234567u, 32), 0x89abcdefu);
   EXPECT(__funnelshift_l(0x89abcdefu, 0x01234567u, 8), 0x23456789u);
+  EXPECT(__dp4a(0x01ff0203u, 0x01020304u, 5u), 5u + 1 + 510 + 6 + 12);
 }
 
 static void warp_kernel() {

@@ -1,0 +1,54 @@
+// XP: few bits for the exponents that are common, all other bits as they are. FORMAT.md draws the chunk.
+//
+// Block:   one chunk at a time (4 to 64 KiB of raw bytes), any element; see write.cuh and read.cuh. A thread
+//          has eight values at a time, an octet.
+// Traffic: each byte is read from memory once and written once.
+// Tail:    the last octet may be partial, its unused bits are clear; bytes short of an element are kept.
+// Scope:   threads of one block meet at barriers; while values are decoded only those of a warp.
+// Input:   anything; see read.cuh.
+#include "xp_decode.cuh"
+#include "xp_encode.cuh"
+
+// What the threads of an encoding block share, from the plan of a chunk to its end.
+MGC_DEV XpEncodeShared& xp_encode_shared() {
+  MGC_SHARED(XpEncodeShared, shared);
+  return shared;
+}
+
+struct Xp {
+  static constexpr u32 ENCODE_BLOCKS = 5, DECODE_BLOCKS = 5;
+
+  typedef XpPlan Plan;
+
+  MGC_DEV Plan plan_chunk(const RawChunk& chunk) {
+    XpEncodeShared& shared = xp_encode_shared();
+    switch (chunk.width_log2) {
+      case 0: return xp_plan<u8>(shared, chunk);
+      case 1: return xp_plan<u16>(shared, chunk);
+      case 2: return xp_plan<u32>(shared, chunk);
+      default: return xp_plan<u64>(shared, chunk);
+    }
+  }
+
+  MGC_DEV void emit_chunk(const RawChunk& chunk, const Plan& plan, u8* coded) {
+    XpEncodeShared& shared = xp_encode_shared();
+    switch (chunk.width_log2) {
+      case 0: xp_emit<u8>(shared, chunk, plan, coded); break;
+      case 1: xp_emit<u16>(shared, chunk, plan, coded); break;
+      case 2: xp_emit<u32>(shared, chunk, plan, coded); break;
+      default: xp_emit<u64>(shared, chunk, plan, coded); break;
+    }
+  }
+
+  MGC_DEV u32 decode_chunk(const CodedChunk& chunk) {
+    MGC_SHARED(XpDecodeShared, shared);
+    switch (chunk.width_log2) {
+      case 0: return xp_decode<u8>(shared, chunk);
+      case 1: return xp_decode<u16>(shared, chunk);
+      case 2: return xp_decode<u32>(shared, chunk);
+      default: return xp_decode<u64>(shared, chunk);
+    }
+  }
+};
+
+MGC_KERNELS(xp, Xp)
