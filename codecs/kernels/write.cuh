@@ -16,13 +16,15 @@
 // barriers, block_scan and MGC_SHARED objects are at hand. The constants say how many blocks must fit on a
 // multiprocessor by their registers: 65536 / 256 / blocks is what a thread may have, 48 for 5.
 //
-// plan_chunk   finds out how long the code will be. It writes to the scratch and to MGC_SHARED objects only; or
-//              to the raw bytes, if it reloads them where the chunk is to be stored raw. A Plan is what a thread keeps in registers; `len`, in bytes and the same in all threads, is
-//              exactly what the portable encoder gives, or anything that takes no fewer units than the raw
-//              chunk if that does. The estimate is this and no more.
+// plan_chunk   finds out how long the code will be. It writes to the scratch and to MGC_SHARED objects only, or
+//              to the raw bytes if it calls reload_chunk where coding saves no unit. A Plan is what a thread
+//              keeps in registers; `len`, in bytes and the same in all threads, is exactly what the portable
+//              encoder gives, or anything that takes no fewer units than the raw chunk if that does. The
+//              estimate is this and no more.
 // emit_chunk   writes bytes 0 to len - 1 of the code. It is called only if coding saves a unit. It may write
 //              up to the next multiple of 16, and what is there then does not matter; a byte behind that is
-//              out of bounds. `coded` is shared memory on a multiple of 16, garbage at first.
+//              out of bounds. `coded` is shared memory on a multiple of 16, garbage at first. Nobody needs the
+//              raw bytes any more.
 //
 // The raw bytes are in shared memory on a multiple of 16, with zeros behind them up to the next multiple of
 // 128 from their start: whole lines and entries. Before a plan and after an emit there is a barrier, between
@@ -106,13 +108,6 @@ MGC_DEV void finish_load() {
   __syncthreads();
 }
 
-// For a plan that changed the raw bytes and finds that they are to be stored as they are.
-MGC_DEV void reload_chunk(const RawChunk& chunk) {
-  __syncthreads();
-  start_load(chunk.from, chunk.raw_len, chunk.raw);
-  finish_load();
-}
-
 // The first `left` bytes of a word; zeros behind them. `left` may be negative, or more than there are.
 MGC_DEV u32 first_bytes(u32 word, int left) {
   return left >= 4 ? word : left <= 0 ? 0 : word & ((1u << 8 * left) - 1);
@@ -129,6 +124,13 @@ MGC_DEV void stream_out(const u8* from, u32 len, u8* to) {
     }
     *(uint4*)(to + at) = unit;
   }
+}
+
+// For a plan that changed the raw bytes and finds that they are to be stored as they are.
+MGC_DEV void reload_chunk(const RawChunk& chunk) {
+  __syncthreads();
+  start_load(chunk.from, chunk.raw_len, chunk.raw);
+  finish_load();
 }
 
 // Header, padding of the table, length and status of a frame whose chunks take `units`.
