@@ -53,7 +53,8 @@ MGC_DEV u32 open_jobs(const MgcBatch& batch, u32 algorithm, DecodeShared& shared
   return total;
 }
 
-// Brings the stored bytes to shared memory, all at once, where they end at `end`; they are there for all threads afterwards.
+// Brings the stored bytes to shared memory, all at once, where they end at `end`; they are there for all threads
+// afterwards.
 MGC_DEV void stage(CodedChunk& chunk, u8* end) {
   u8* const to = end - chunk.stored_len;
   for (u32 at = threadIdx.x * MGC_UNIT; at < chunk.stored_len; at += MGC_BLOCK_THREADS * MGC_UNIT) {

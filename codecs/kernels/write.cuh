@@ -32,8 +32,8 @@
 // block_scan behind the last write to the scratch does as well.)
 //
 // Order of things in a block: take a ticket, so that chunks are begun in order whatever the grid; load; plan;
-// tell the others the length at once; emit, while they do the same; look back for the place; stream out with
-// 16-byte stores. The block with the last chunk of a job writes header, length and status. The last block to
+// tell the others the length at once; emit, while they do the same; look back for the place; ask for the next
+// ticket; stream out with 16-byte stores. The block with the last chunk of a job writes header, length and status. The last block to
 // end zeroes the workspace.
 #pragma once
 #include "batch.cuh"
@@ -65,6 +65,9 @@ MGC_DEV FrameShape frame_shape(u64 raw_len, u32 chunk_log2) {
   const u32 chunks = (u32)((raw_len + (1ull << chunk_log2) - 1) >> chunk_log2);
   return {chunks, round_up(MGC_HEADER_LEN + chunks * MGC_ENTRY_LEN, MGC_UNIT)};
 }
+
+// Whole units that hold `len` bytes of a chunk.
+MGC_DEV u32 units_of(u32 len) { return (len + MGC_UNIT - 1) / MGC_UNIT; }
 
 // What keeps a job from being estimated. It depends on the job alone, so that all blocks agree.
 MGC_DEV u32 check_raw(const MgcJob& job) {
@@ -161,15 +164,21 @@ MGC_DEV u32 find_place(u64* states, u32 index, u32 units) {
   return before;
 }
 
-// Encodes chunk `index` of a job, which is all loaded. The code ends at `end`, in shared memory.
+// What is to be stored of a chunk, and where.
+struct PlacedChunk {
+  const u8* from;  // in shared memory
+  u32 len;
+  u32 units_before;
+};
+
+// Encodes chunk `index` of a job, which is all loaded, and finds its place. The code ends at `end`, in shared
+// memory. There is a barrier behind.
 template <class Codec>
-MGC_DEV void encode_chunk(const MgcBatch& batch, const MgcJob& job, u32 index, const RawChunk& chunk, u8* end,
-                          EncodeShared& shared) {
+MGC_DEV PlacedChunk place_chunk(const MgcBatch& batch, const MgcJob& job, u32 index, const RawChunk& chunk,
+                                u8* end, EncodeShared& shared) {
   const typename Codec::Plan plan = Codec::plan_chunk(chunk);
-  const u32 raw_units = (chunk.raw_len + MGC_UNIT - 1) / MGC_UNIT;
-  const u32 coded_units = (plan.len + MGC_UNIT - 1) / MGC_UNIT;
-  const bool is_coded = coded_units < raw_units;
-  const u32 units = is_coded ? coded_units : raw_units;
+  const bool is_coded = units_of(plan.len) < units_of(chunk.raw_len);
+  const u32 len = is_coded ? plan.len : chunk.raw_len, units = units_of(len);
   u64* const states = chunk_states(batch) + job.first_chunk;
   if (threadIdx.x == 0) st_relaxed_gpu(states + index, (index == 0 ? MGC_STATE_END : MGC_STATE_LEN) | units);
 
@@ -183,11 +192,15 @@ MGC_DEV void encode_chunk(const MgcBatch& batch, const MgcJob& job, u32 index, c
     }
   }
   __syncthreads();
-  const u32 before = shared.units_before;
-  const FrameShape shape = frame_shape(job.src_len, batch.chunk_log2);
-  u8* const to = job.dst + shape.chunks_offset + (u64)before * MGC_UNIT;
-  stream_out(is_coded ? coded : chunk.raw, is_coded ? plan.len : chunk.raw_len, to);
-  if (index + 1 == shape.chunks) finish_frame(job, Codec::ALGORITHM, batch.chunk_log2, before + units);
+  return {is_coded ? coded : chunk.raw, len, shared.units_before};
+}
+
+// Writes chunk `index` of a job to its place; after the last one, all else of the frame.
+MGC_DEV void store_chunk(const MgcJob& job, u32 algorithm, u32 chunk_log2, u32 index, const PlacedChunk& chunk) {
+  const FrameShape shape = frame_shape(job.src_len, chunk_log2);
+  stream_out(chunk.from, chunk.len, job.dst + shape.chunks_offset + (u64)chunk.units_before * MGC_UNIT);
+  if (index + 1 < shape.chunks) return;
+  finish_frame(job, algorithm, chunk_log2, chunk.units_before + units_of(chunk.len));
 }
 
 // Chunk `index` of a job, on its way to shared memory.
@@ -219,18 +232,26 @@ MGC_DEV void encode_frames(const MgcBatch& batch) {
     const u32 index = ticket - job.first_chunk;
     const u32 code = check_job(job, batch.chunk_log2);
     const bool is_work = code == MGC_GOOD && job.src_len != 0;
-    RawChunk chunk;
-    if (is_work) chunk = start_chunk(job, index, capacity, raw, scratch);
-    if (threadIdx.x == 0) next = atomicAdd(tickets, 1u);  // while the bytes are on their way
-    finish_load();
+    PlacedChunk placed = {nullptr, 0, 0};
     if (is_work) {
-      encode_chunk<Codec>(batch, job, index, chunk, end, shared);
-    } else if (code == MGC_GOOD) {
+      const RawChunk chunk = start_chunk(job, index, capacity, raw, scratch);
+      finish_load();
+      placed = place_chunk<Codec>(batch, job, index, chunk, end, shared);
+    }
+    // The next ticket is on its way while the bytes are stored. Not before: who holds a chunk keeps those behind
+    // it waiting.
+    if (threadIdx.x == 0) next = atomicAdd(tickets, 1u);
+    if (is_work) {
+      store_chunk(job, Codec::ALGORITHM, batch.chunk_log2, index, placed);
+      continue;
+    }
+    if (code == MGC_GOOD) {
       finish_frame(job, Codec::ALGORITHM, batch.chunk_log2, 0);
     } else if (index == 0 && threadIdx.x == 0) {
       *job.out_len = 0;
       *job.status = code;
     }
+    __syncthreads();  // All threads have read this ticket.
   }
   if (is_last_block(batch)) clear_workspace(batch, batch.chunks);
 }
@@ -240,7 +261,7 @@ template <class Codec>
 MGC_DEV void estimate_frames(const MgcBatch& batch) {
   MGC_DYNAMIC_SHARED(memory);
   const u32 capacity = 1u << batch.chunk_log2;
-  u64* const units_of = workspace_of(batch)->job;
+  u64* const sums = workspace_of(batch)->job;
   for (u32 ticket = blockIdx.x; ticket < batch.chunks; ticket += gridDim.x) {
     const u32 j = find_job(batch.jobs, ticket, [&](u32 i) { return batch.job[i].first_chunk; });
     const MgcJob& job = batch.job[j];
@@ -249,7 +270,7 @@ MGC_DEV void estimate_frames(const MgcBatch& batch) {
     finish_load();
     const u32 coded_len = Codec::plan_chunk(chunk).len;
     const u32 len = coded_len < chunk.raw_len ? coded_len : chunk.raw_len;
-    if (threadIdx.x == 0) atomicAdd(&units_of[j], (u64)((len + MGC_UNIT - 1) / MGC_UNIT));
+    if (threadIdx.x == 0) atomicAdd(&sums[j], (u64)units_of(len));
     __syncthreads();  // The next chunk uses the same memory.
   }
   if (!is_last_block(batch)) return;
@@ -257,7 +278,7 @@ MGC_DEV void estimate_frames(const MgcBatch& batch) {
     const MgcJob& job = batch.job[threadIdx.x];
     const u32 code = check_raw(job);
     const u64 offset = frame_shape(job.src_len, batch.chunk_log2).chunks_offset;
-    *job.out_len = code == MGC_GOOD ? offset + units_of[threadIdx.x] * MGC_UNIT : 0;
+    *job.out_len = code == MGC_GOOD ? offset + sums[threadIdx.x] * MGC_UNIT : 0;
     *job.status = code;
   }
   __syncthreads();

@@ -85,6 +85,7 @@ fn thread_records(shim: Shim, algorithm: Algorithm) -> Vec<u8> {
     push(Source::Frame(&rounds, 20_000), 1, Launch::new(LaneOrder::Lifo, 1));
     let raw = data::bytes(Kind::Mixed, 20_000, 20_000);
     push(Source::Raw(Element::U16, &raw, ChunkSize::LARGE), 1, Launch::new(LaneOrder::Lifo, 1));
+    push(Source::Raw(Element::U32, &[], ChunkSize::SMALL), 5, Launch::new(LaneOrder::Lifo, 1));
     let mut bad = frame;
     bad[40] ^= 0xff;
     bad[16] = 0;
@@ -185,11 +186,11 @@ fn kernels_stay_inside_their_buffers() {
         (plant("zvc.cu", "write.cuh", "if (is_coded) Codec", "Codec"), "AddressSanitizer"),
         // A code that saves nothing is kept.
         (
-            plant("zvc.cu", "write.cuh", "coded_units < raw_units", "coded_units <= raw_units"),
+            plant("zvc.cu", "write.cuh", "units_of(plan.len) < units_of", "units_of(plan.len) <= units_of"),
             "not as expected",
         ),
         // Lengths from behind the nearest end are added.
-        (plant("zvc.cu", "lookback.cuh", "wanted >> lane & 1 ?", "true ?"), "AddressSanitizer"),
+        (plant("zvc.cu", "lookback.cuh", "wanted >> lane & 1 ?", "true ?"), "not as expected"),
         // What the look-back leaves is not cleared away.
         (
             plant("zvc.cu", "write.cuh", "clear_workspace(batch, batch.chunks)", "clear_workspace(batch, 0)"),
@@ -220,9 +221,9 @@ fn kernels_have_every_barrier_they_need() {
     let acquire_release = "atomic_add_acq_rel_gpu(&workspace_of(batch)->done, 1)";
     let loaded = "cp_async_wait<0>();\n  __syncthreads();\n}\n\n// The first";
     let loaded_alone = "cp_async_wait<0>();\n}\n\n// The first";
-    let buffers_free = "__syncthreads();  // Nobody reads the last chunk's buffers any more, either.";
-    let emitted = "  __syncthreads();\n  const u32 before = shared.units_before;";
-    let emitted_alone = "  const u32 before = shared.units_before;";
+    let ticket_told = "__syncthreads();  // Nobody reads the last chunk's buffers any more, either.";
+    let emitted = "  __syncthreads();\n  return {is_coded";
+    let emitted_alone = "  return {is_coded";
     let race = "ThreadSanitizer: data race";
     let plants = [
         (plant("block.cuh", sums_written, without_barrier), race),
@@ -230,7 +231,8 @@ fn kernels_have_every_barrier_they_need() {
         (plant("zvc.cu", windows_counted, "if (code) return code;"), race),
         (plant("batch.cuh", acquire_release, "atomicAdd(&workspace_of(batch)->done, 1u)"), race),
         (plant("write.cuh", loaded, loaded_alone), race),
-        (plant("write.cuh", buffers_free, ""), race),
+        (plant("write.cuh", ticket_told, ""), race),
+        (plant("write.cuh", "__syncthreads();  // All threads have read this ticket.", ""), race),
         // Where to write is garbage: it is a race or the end.
         (plant("write.cuh", emitted, emitted_alone), "ThreadSanitizer"),
         (plant("read.cuh", "__syncthreads();  // The next chunk", "// The next chunk"), race),
