@@ -6,6 +6,7 @@
 // `algorithm` is the frame's. The scratch is shared memory, in bytes for each KiB of the chunk size. The hosts
 // read these lines as text. Who includes this file defines MGC_CODEC first.
 MGC_CODEC(bdi, 1, 256, 64)
+MGC_CODEC(fpc, 2, 256, 256)
 MGC_CODEC(cpackz, 3, 320, 256)
 MGC_CODEC(zvc, 4, 128, 64)
 MGC_CODEC(rle, 5, 384, 192)

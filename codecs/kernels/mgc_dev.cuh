@@ -46,6 +46,14 @@ MGC_DEV u32 lanemask_lt() {
   return mask;
 }
 
+// Picks four of the eight bytes of y:x; each nibble of `selector` names one, and bit 3 of it asks for eight
+// times the byte's sign instead. (__byte_perm promises no signs.)
+MGC_DEV u32 permute_bytes(u32 x, u32 y, u32 selector) {
+  u32 picked;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(picked) : "r"(x), "r"(y), "r"(selector));
+  return picked;
+}
+
 // Every spin loop calls this: the shim runs one thread at a time and must be told to go on with another.
 MGC_DEV void backoff() { __nanosleep(20); }
 

@@ -163,6 +163,13 @@ fn each_fault_of_a_chunk_has_its_code() {
     rle(35, 1, launch::BAD_CHUNK_RUNS); // more controls than elements
     rle(36, 0x80, launch::BAD_CHUNK_RUNS); // one literal only
     rle(36 + 9, 1, launch::BAD_CHUNK_PADDING); // before the literals
+    // FPC: chunk 0 has 8 bytes of coded bits, 8 of raw bits, the planes of a line, 2 of padding, and two words.
+    let fpc = |at, byte, code| expect_code(shim, Algorithm::Fpc, at, byte, code);
+    fpc(32, 0, launch::BAD_CHUNK_TRAILING);
+    fpc(32 + 8, 1, launch::BAD_CHUNK_TRUNCATED);
+    fpc(32 + 15, 0x80, launch::BAD_CHUNK_PADDING);
+    fpc(32 + 16, 0xff, launch::BAD_CHUNK_PADDING);
+    fpc(32 + 22, 1, launch::BAD_CHUNK_PADDING);
 }
 
 #[test]

@@ -201,6 +201,8 @@ fn kernels_stay_inside_their_buffers() {
             plant("zvc.cu", "write.cuh", "len / MGC_UNIT * MGC_UNIT", "round_up(len, MGC_UNIT)"),
             "AddressSanitizer",
         ),
+        // Planes are believed to be there.
+        (plant("fpc.cu", "line.cuh", "tags_end > chunk.stored_len", "false"), "AddressSanitizer"),
     ];
     replay(&toolchain, &write_records(test, shim, address_records), &plants);
 
@@ -217,6 +219,7 @@ fn kernels_have_every_barrier_they_need() {
     let sums_read = "__syncthreads();  // The next scan writes warp_sums again.";
     let plant = |file, find, replace| Plant { kernel: "zvc.cu", file, find, replace };
     let without_barrier = "shared.warp_sums[warp] = inclusive;\n  T before";
+    let fpc = |find, replace| Plant { kernel: "fpc.cu", file: "fpc.cu", find, replace };
     let windows_counted = "if (block_fails(code)) return code;";
     let acquire_release = "atomic_add_acq_rel_gpu(&workspace_of(batch)->done, 1)";
     let loaded = "cp_async_wait<0>();\n  __syncthreads();\n}\n\n// The first";
@@ -236,6 +239,8 @@ fn kernels_have_every_barrier_they_need() {
         // Where to write is garbage: it is a race or the end.
         (plant("write.cuh", emitted, emitted_alone), "ThreadSanitizer"),
         (plant("read.cuh", "__syncthreads();  // The next chunk", "// The next chunk"), race),
+        (fpc("fpc_classify(chunk, lines);\n    __syncthreads();", "fpc_classify(chunk, lines);"), race),
+        (fpc("plan.at.end);\n    __syncthreads();", "plan.at.end);"), race),
     ];
     replay(&toolchain, &write_records(test, shim, thread_records), &plants);
     expect_report("race", &toolchain.run(&toolchain.link("selftest"), &["shared_race"]), "data race");

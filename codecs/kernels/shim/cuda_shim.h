@@ -44,5 +44,6 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return
 #define MGC_DYNAMIC_SHARED(name) u8* const name = static_cast<u8*>(shim::dynamic_shared())
 
 inline unsigned lanemask_lt() { return (1u << shim::current->lane) - 1; }
+inline unsigned permute_bytes(unsigned x, unsigned y, unsigned selector) { return __byte_perm(x, y, selector); }
 inline void backoff() { shim::yield(); }
 inline void __nanosleep(unsigned) { shim::yield(); }
