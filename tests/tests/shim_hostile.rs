@@ -114,7 +114,7 @@ fn expect_code(shim: Shim, algorithm: Algorithm, at: usize, byte: u8, code: u32)
     let mut frame = two_chunks(algorithm);
     assert_ne!(frame[at], byte, "byte {at} would not change");
     frame[at] = byte;
-    assert_eq!(expected(algorithm, &frame, 4096 + 128), None, "byte {at}");
+    assert!(expected(algorithm, &frame, 4096 + 128).is_none(), "byte {at}");
     for order in LaneOrder::ALL {
         let (status, _) = shim.decode(algorithm, &frame, 4096 + 128, Launch::new(order, 2));
         assert_eq!(status.code, code, "{algorithm}: byte {at} = {byte:#04x}, {order:?}");
@@ -170,6 +170,13 @@ fn each_fault_of_a_chunk_has_its_code() {
     fpc(32 + 15, 0x80, launch::BAD_CHUNK_PADDING);
     fpc(32 + 16, 0xff, launch::BAD_CHUNK_PADDING);
     fpc(32 + 22, 1, launch::BAD_CHUNK_PADDING);
+    // BPC: chunk 0 has 32 sizes, of which one is not 0, and the 203 bits of an entry.
+    let bpc = |at, byte, code| expect_code(shim, Algorithm::Bpc, at, byte, code);
+    bpc(32, 27, launch::BAD_CHUNK_ENTRY);
+    bpc(32 + 32 + 4, 0x14, launch::BAD_CHUNK_FIELD); // a run that is too long
+    bpc(32 + 32 + 9, 0x91, launch::BAD_CHUNK_FIELD); // an index of 31
+    bpc(32 + 32 + 25, 0x84, launch::BAD_CHUNK_PADDING);
+    bpc(32 + 1, 128, launch::BAD_CHUNK_TRUNCATED);
 }
 
 #[test]
