@@ -9,7 +9,10 @@
 struct MgcJob {
   const u8* src;          // to encode: raw bytes at any address; to decode: a frame on a multiple of 16
   u64 src_len;            // in bytes
-  const u64* src_len_at;  // to decode: where the frame's length is, at most src_len; null: it is src_len
+  union {
+    const u64* src_len_at;  // to decode: where the frame's length is, at most src_len; null: it is src_len
+    const u8* codebook;     // to encode: the codebook's section, body and all, on a multiple of 16; or null
+  };
   u8* dst;                // to encode: on a multiple of 16; to decode: at any address
   u64 dst_len;            // to encode: the room there is; to decode: the raw length
   u64* out_len;           // encode and estimate leave the frame's length here, 0 if there is none
@@ -22,9 +25,10 @@ struct MgcBatch {
   u32 jobs;
   u32 chunks;      // to encode: of all jobs, counted as for first_chunk
   u32 chunk_log2;  // of the chunk size: to decode, of the largest one there is shared memory for
-  u32 reserved;
-  u64* workspace;  // zero before the first launch; zero again after each
-  u64 unused[5];
+  u32 names_codebooks;       // to encode: 1 if frames only name their codebook
+  u64* workspace;            // zero before the first launch; zero again after each
+  const u8* known_codebook;  // to decode: the section of a codebook that frames may name, or null
+  u64 unused[4];
   MgcJob job[MGC_MAX_JOBS];
 };
 static_assert(sizeof(MgcJob) == 64 && sizeof(MgcBatch) == 4096, "the hosts have the same structs");
@@ -32,10 +36,11 @@ static_assert(sizeof(MgcJob) == 64 && sizeof(MgcBatch) == 4096, "the hosts have 
 // The workspace. Launches that may run at the same time need one each.
 struct Workspace {
   u32 ticket;  // chunks handed out
-  u32 gap1[15];
+  u32 trial;   // encode with codebooks: chunks handed out to find out what they save
+  u32 gap1[14];
   u32 done;  // blocks that have ended
   u32 gap2[15];
-  u64 job[MGC_MAX_JOBS];  // decode: status; estimate: units
+  u64 job[MGC_MAX_JOBS];  // decode: status; estimate: units; encode: see write.cuh
   u64 gap3;
 };
 static_assert(sizeof(Workspace) == 8 * MGC_WORKSPACE_WORDS, "the hosts know the length");

@@ -10,6 +10,7 @@
 // Tail:    the last entry is filled up with zeros; what of it lies behind the raw length is not written.
 // Scope:   threads of one block meet at barriers.
 // Input:   anything; see read.cuh.
+#include "bytes.cuh"
 #include "kernels.cuh"
 
 #define BPC_ENTRY_LEN 128
@@ -165,30 +166,9 @@ MGC_DEV u32 bpc_size(const u8* entry, u32* zeros) {
   return size < BPC_ENTRY_LEN ? size : BPC_ENTRY_LEN;
 }
 
-// Appends bits to shared memory that is zero before. Strings share the words at their ends, so all are added to.
-struct BpcAppender {
-  u32* to;
-  u32 pending, pending_len;  // less than a word
-
-  // `bits` has no ones from bit `len` on; at most 32.
-  __device__ void push(u32 bits, u32 len) {
-    pending |= bits << pending_len;
-    const u32 rest = __funnelshift_l(bits, 0, pending_len);
-    pending_len += len;
-    if (pending_len < 32) return;
-    atomicOr(to++, pending);
-    pending = rest;
-    pending_len -= 32;
-  }
-
-  __device__ void finish() {
-    if (pending_len != 0) atomicOr(to, pending);
-  }
-};
-
 // Writes the codes of planes 32 to 0. Of the rows, which are DBP before, the DBX of those planes that stand behind
 // the codes are left, and zero for all others; likewise the signs.
-MGC_DEV void bpc_write_codes(BpcRows& rows, u32* signs, u32 zeros, BpcAppender& out) {
+MGC_DEV void bpc_write_codes(BpcRows& rows, u32* signs, u32 zeros, BitAppender& out) {
   u32 above = *signs;
   const BpcCode signs_code = bpc_plane_code(above, above);
   // Codes wait until there are three of them.
@@ -215,7 +195,7 @@ MGC_DEV void bpc_write_codes(BpcRows& rows, u32* signs, u32 zeros, BpcAppender& 
 }
 
 // Writes what bpc_write_codes left.
-MGC_DEV void bpc_write_planes(const BpcRows& rows, u32 signs, BpcAppender& out) {
+MGC_DEV void bpc_write_planes(const BpcRows& rows, u32 signs, BitAppender& out) {
   if (signs != 0) out.push(signs, 31);
 #pragma unroll
   for (u32 i = 0; i < 32; i++) {
@@ -223,7 +203,7 @@ MGC_DEV void bpc_write_planes(const BpcRows& rows, u32 signs, BpcAppender& out) 
   }
 }
 
-MGC_DEV void bpc_write_entry(const u8* entry, u32 zeros, BpcAppender& out) {
+MGC_DEV void bpc_write_entry(const u8* entry, u32 zeros, BitAppender& out) {
   BpcRows rows;
   bpc_load(entry, rows);
   const u32 first = rows[0];
@@ -418,18 +398,15 @@ struct Bpc {
   MGC_DEV void emit_chunk(const RawChunk& chunk, const Plan& plan, u8* coded) {
     const uint2* const records = (const uint2*)chunk.scratch;
     const u32 entries = bpc_entries(chunk.raw_len);
-    for (u32 at = threadIdx.x * MGC_UNIT; at < plan.len; at += MGC_BLOCK_THREADS * MGC_UNIT) {
-      *(uint4*)(coded + at) = make_uint4(0, 0, 0, 0);
-    }
+    zero_words(coded, 0, plan.len);
     __syncthreads();
     for (u32 i = threadIdx.x; i < entries; i += MGC_BLOCK_THREADS) {
       const uint2 record = records[i];
       const u32 size = record.y & 0xff;
       if (size == 0) continue;
-      atomicOr((u32*)coded + i / 4, size << i % 4 * 8);
+      or_bits(coded, 8 * i, size);
       const u8* const entry = chunk.raw + i * BPC_ENTRY_LEN;
-      const u32 start = entries + (record.y >> 8);
-      BpcAppender out = {(u32*)coded + start / 4, 0, start % 4 * 8};
+      BitAppender out = append_at(coded, 8 * (entries + (record.y >> 8)));
       if (size < BPC_ENTRY_LEN) {
         bpc_write_entry(entry, record.x, out);
       } else {

@@ -22,3 +22,27 @@ MGC_DEV void or_bits(u8* bytes, u32 at, u32 bits) {
 MGC_DEV void zero_words(u8* bytes, u32 from, u32 end) {
   for (u32 i = from / 4 + threadIdx.x; i * 4 < end; i += MGC_BLOCK_THREADS) ((u32*)bytes)[i] = 0;
 }
+
+// Appends bits to words that are zero before; threads whose bits meet in a word both add theirs.
+struct BitAppender {
+  u32* to;
+  u32 pending, pending_len;  // less than a word
+
+  // `bits` has no ones from bit `len` on; at most 32.
+  __device__ void push(u32 bits, u32 len) {
+    pending |= bits << pending_len;
+    const u32 rest = __funnelshift_l(bits, 0, pending_len);
+    pending_len += len;
+    if (pending_len < 32) return;
+    atomicOr(to++, pending);
+    pending = rest;
+    pending_len -= 32;
+  }
+
+  __device__ void finish() {
+    if (pending_len != 0) atomicOr(to, pending);
+  }
+};
+
+// An appender that starts with bit `at` of `bytes`.
+MGC_DEV BitAppender append_at(u8* bytes, u32 at) { return {(u32*)bytes + at / 32, 0, at % 32}; }

@@ -58,7 +58,7 @@ struct FpcCursor {
   __device__ bool bit2(u32 e) const { return high >> e & 1; }
   __device__ bool has_word(u32 e) const { return !(bit0(e) | bit1(e) | bit2(e)); }
   __device__ bool has_half(u32 e) const { return bit2(e) & (bit0(e) | bit1(e)); }
-  __device__ bool has_byte(u32 e) const { return !bit0(e) & (bit1(e) ^ bit2(e)); }
+  __device__ bool has_byte(u32 e) const { return (!bit0(e)) & (bit1(e) ^ bit2(e)); }
   __device__ bool has_nibble(u32 e) const { return bit0(e) & bit1(e) & !bit2(e); }
 };
 

@@ -4,6 +4,7 @@
 // overflow. All of this runs in every thread alike: the loads are broadcasts, and no thread has to wait.
 #pragma once
 #include "block.cuh"
+#include "codebook.cuh"
 
 // The most raw bytes that one frame holds.
 #define MGC_MAX_RAW_LEN (0xffffffffull * MGC_UNIT)
@@ -31,7 +32,10 @@ struct CodedChunk {
   u32 raw_len;
   u32 capacity;  // at least the chunk size
   u32 element;
-  u32 width_log2;  // of an element, in bytes
+  u32 width_log2;      // of an element, in bytes
+  u64 raw_start;       // from the start of the raw bytes, in bytes
+  const u8* codebook;  // the frame's section, or null
+  const u8* known_codebook;  // the section of a codebook that the frame may name, or null
 };
 
 MGC_DEV u32 round_up(u32 value, u32 multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -50,12 +54,13 @@ MGC_DEV u32 read_header(uint4 header, u32 algorithm, u64 dst_len, FrameView* fra
   if ((header.x >> 16 & 0xff) != 0) return MGC_BAD_VERSION;
   if (header.x >> 24 != algorithm) return MGC_BAD_ALGORITHM;
   if (width_log2 < 0) return MGC_BAD_ELEMENT;
-  if (flags > MGC_FLAG_CHECKSUMS) return MGC_BAD_FLAGS;
+  const u32 known_flags = MGC_FLAG_CHECKSUMS | (has_codebooks(algorithm) ? MGC_FLAG_CODEBOOK : 0);
+  if ((flags & ~known_flags) != 0) return MGC_BAD_FLAGS;
   if (chunk_log2 < MGC_MIN_CHUNK_LOG2 || chunk_log2 > MGC_MAX_CHUNK_LOG2) return MGC_BAD_CHUNK_SIZE;
   if (header.y >> 24 != 0) return MGC_BAD_RESERVED;
   frame->element = element;
   frame->width_log2 = (u32)width_log2;
-  frame->entry_len = flags == MGC_FLAG_CHECKSUMS ? 2 * MGC_ENTRY_LEN : MGC_ENTRY_LEN;
+  frame->entry_len = flags & MGC_FLAG_CHECKSUMS ? 2 * MGC_ENTRY_LEN : MGC_ENTRY_LEN;
   frame->chunk_log2 = chunk_log2;
   frame->raw_len = (u64)header.w << 32 | header.z;
   if (frame->raw_len > MGC_MAX_RAW_LEN) return MGC_BAD_RAW_LENGTH;
@@ -63,8 +68,18 @@ MGC_DEV u32 read_header(uint4 header, u32 algorithm, u64 dst_len, FrameView* fra
   return MGC_GOOD;
 }
 
-// Checks what concerns the frame as a whole: header, length of the table, padding behind it. `dst` is for its
-// raw bytes.
+// Where the table ends, and its padding: in bytes.
+MGC_DEV u32 table_end(const FrameView& frame) {
+  return round_up(MGC_HEADER_LEN + frame.chunks * frame.entry_len, MGC_UNIT);
+}
+
+// The codebook's section of a frame, or null.
+MGC_DEV const u8* codebook_section(const FrameView& frame) {
+  return frame.chunks_offset != table_end(frame) ? frame.bytes + table_end(frame) : nullptr;
+}
+
+// Checks what concerns the frame as a whole: header, length of the table, padding behind it, and of a codebook what
+// open_codebook does. `dst` is for its raw bytes.
 MGC_DEV u32 open_frame(const u8* bytes, u64 len, u32 algorithm, u8* dst, u64 dst_len, FrameView* frame) {
   if ((u64)bytes % MGC_UNIT != 0) return MGC_BAD_ALIGNMENT;
   if (len < MGC_HEADER_LEN) return MGC_BAD_TRUNCATED;
@@ -73,16 +88,21 @@ MGC_DEV u32 open_frame(const u8* bytes, u64 len, u32 algorithm, u8* dst, u64 dst
 
   // Fits: raw_len is below 2^36 and a chunk has at least 2^12 bytes.
   frame->chunks = (u32)((frame->raw_len + (1ull << frame->chunk_log2) - 1) >> frame->chunk_log2);
-  const u32 table_end = MGC_HEADER_LEN + frame->chunks * frame->entry_len;
   frame->bytes = bytes;
   frame->dst = dst;
-  frame->chunks_offset = round_up(table_end, MGC_UNIT);
+  frame->chunks_offset = table_end(*frame);
   if (len < frame->chunks_offset) return MGC_BAD_TRUNCATED;
-  frame->payload_units = (len - frame->chunks_offset) / MGC_UNIT;
-  frame->payload_rest = (u32)((len - frame->chunks_offset) % MGC_UNIT);
-  for (u32 at = table_end; at < frame->chunks_offset; at++) {
+  for (u32 at = MGC_HEADER_LEN + frame->chunks * frame->entry_len; at < frame->chunks_offset; at++) {
     if (bytes[at] != 0) return MGC_BAD_RESERVED;
   }
+  if (has_codebooks(algorithm) && (bytes[5] & MGC_FLAG_CODEBOOK) != 0) {
+    Codebook codebook;
+    const u32 bad = open_codebook(bytes + frame->chunks_offset, len - frame->chunks_offset, &codebook);
+    if (bad != MGC_GOOD) return bad;
+    frame->chunks_offset += codebook.section_len;
+  }
+  frame->payload_units = (len - frame->chunks_offset) / MGC_UNIT;
+  frame->payload_rest = (u32)((len - frame->chunks_offset) % MGC_UNIT);
   const bool trailing = frame->chunks == 0 && len > frame->chunks_offset;
   return trailing ? MGC_BAD_TRAILING : MGC_GOOD;
 }
@@ -107,6 +127,8 @@ MGC_DEV u32 open_chunk(const FrameView& frame, u32 index, CodedChunk* chunk) {
   chunk->stored_len = (u32)(end - start) * MGC_UNIT;
   chunk->raw_len = (u32)raw_len;
   chunk->dst = frame.dst + raw_start;
+  chunk->raw_start = raw_start;
+  chunk->codebook = codebook_section(frame);
   chunk->element = frame.element;
   chunk->width_log2 = frame.width_log2;
   return MGC_GOOD;

@@ -14,6 +14,8 @@
 #define MGC_ENTRY_LEN 4
 // Bit of the header's flags: a CRC32C follows each end in the table, which makes entries twice as long.
 #define MGC_FLAG_CHECKSUMS 1
+// Bit of the header's flags: a codebook stands between table and chunks, which only IBP has.
+#define MGC_FLAG_CODEBOOK 2
 // Base-2 logarithm of the smallest chunk size; n raw bytes keep at most n / 2^12 blocks busy, rounded up.
 #define MGC_MIN_CHUNK_LOG2 12
 // Base-2 logarithm of the largest chunk size.

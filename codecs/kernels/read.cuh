@@ -53,6 +53,21 @@ MGC_DEV u32 open_jobs(const MgcBatch& batch, u32 algorithm, DecodeShared& shared
   return total;
 }
 
+// Checks the codebooks that frames carry, each in one block: one of those with the fewest chunks.
+MGC_DEV void check_codebooks(const MgcBatch& batch, u32 algorithm) {
+  for (u32 j = 0; j < batch.jobs; j++) {
+    FrameView frame;
+    if (gridDim.x - 1 - j % gridDim.x != blockIdx.x) continue;
+    if (open_job(batch.job[j], algorithm, batch.chunk_log2, &frame) != MGC_GOOD) continue;
+    const u8* const section = codebook_section(frame);
+    if (section == nullptr) continue;
+    Codebook codebook;
+    u32 code = open_codebook(section, frame.chunks_offset, &codebook);
+    if (code == MGC_GOOD) code = check_codebook(section, codebook);
+    if (code != MGC_GOOD) report(&workspace_of(batch)->job[j], 0, code);
+  }
+}
+
 // Brings the stored bytes to shared memory, all at once, where they end at `end`; they are there for all threads
 // afterwards.
 MGC_DEV void stage(CodedChunk& chunk, u8* end) {
@@ -76,6 +91,7 @@ MGC_DEV void decode_frames(const MgcBatch& batch) {
   // Coded bytes end where the memory does: what reads behind them is out of bounds.
   u8* const end = memory + (capacity >> 10) * Codec::DECODE_SCRATCH + capacity;
   const u32 chunks = open_jobs(batch, Codec::ALGORITHM, shared);
+  if (has_codebooks(Codec::ALGORITHM)) check_codebooks(batch, Codec::ALGORITHM);
   for (u32 at = blockIdx.x; at < chunks; at += gridDim.x) {
     const u32 j = find_job(batch.jobs, at, [&](u32 i) { return shared.first_chunk[i]; });
     const u32 index = at - shared.first_chunk[j];
@@ -88,6 +104,7 @@ MGC_DEV void decode_frames(const MgcBatch& batch) {
     if (code == MGC_GOOD) {
       chunk.capacity = capacity;
       chunk.scratch = memory;
+      chunk.known_codebook = batch.known_codebook;
       stage(chunk, end);
       const bool is_raw = chunk.stored_len == round_up(chunk.raw_len, MGC_UNIT);
       code = is_raw ? copy_chunk(chunk) : Codec::decode_chunk(chunk);

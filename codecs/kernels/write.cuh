@@ -48,7 +48,9 @@ struct RawChunk {
   u32 raw_len;
   u32 capacity;  // the chunk size
   u32 element;
-  u32 width_log2;  // of an element, in bytes
+  u32 width_log2;      // of an element, in bytes
+  u64 raw_start;       // from the start of the raw bytes, in bytes
+  const u8* codebook;  // the section of one that was opened before
 };
 
 // Raw bytes are followed by zeros up to a multiple of this.
@@ -69,15 +71,25 @@ MGC_DEV FrameShape frame_shape(u64 raw_len, u32 chunk_log2) {
 // Whole units that hold `len` bytes of a chunk.
 MGC_DEV u32 units_of(u32 len) { return (len + MGC_UNIT - 1) / MGC_UNIT; }
 
+// Opens the codebook that a job is to be encoded with: body and all.
+MGC_DEV u32 open_own_codebook(const MgcJob& job, Codebook* codebook) {
+  if ((u64)job.codebook % MGC_UNIT != 0) return MGC_BAD_ALIGNMENT;
+  const u32 code = open_codebook(job.codebook, ~0ull, codebook);
+  return code == MGC_GOOD && codebook->masks == nullptr ? MGC_BAD_CODEBOOK : code;
+}
+
 // What keeps a job from being estimated. It depends on the job alone, so that all blocks agree.
-MGC_DEV u32 check_raw(const MgcJob& job) {
+MGC_DEV u32 check_raw(const MgcJob& job, u32 algorithm) {
   if (element_width_log2(job.element) < 0) return MGC_BAD_ELEMENT;
-  return job.src_len > MGC_MAX_RAW_LEN ? MGC_BAD_RAW_LENGTH : MGC_GOOD;
+  if (job.src_len > MGC_MAX_RAW_LEN) return MGC_BAD_RAW_LENGTH;
+  if (!has_codebooks(algorithm) || job.codebook == nullptr) return MGC_GOOD;
+  Codebook codebook;
+  return open_own_codebook(job, &codebook);
 }
 
 // What keeps a job from being encoded.
-MGC_DEV u32 check_job(const MgcJob& job, u32 chunk_log2) {
-  const u32 code = check_raw(job);
+MGC_DEV u32 check_job(const MgcJob& job, u32 algorithm, u32 chunk_log2) {
+  const u32 code = check_raw(job, algorithm);
   if (code != MGC_GOOD) return code;
   if ((u64)job.dst % MGC_UNIT != 0) return MGC_BAD_ALIGNMENT;
   const u64 raw_units = (job.src_len + MGC_UNIT - 1) / MGC_UNIT;
@@ -136,17 +148,28 @@ MGC_DEV void reload_chunk(const RawChunk& chunk) {
   finish_load();
 }
 
-// Header, padding of the table, length and status of a frame whose chunks take `units`.
-MGC_DEV void finish_frame(const MgcJob& job, u32 algorithm, u32 chunk_log2, u32 units) {
+// The codebook of a frame, `len` bytes, which holds the body or none.
+MGC_DEV void write_codebook(const u8* section, u32 len, u8* to) {
+  for (u32 at = threadIdx.x * MGC_UNIT; at < len; at += MGC_BLOCK_THREADS * MGC_UNIT) {
+    uint4 unit = *(const uint4*)(section + at);
+    if (len == MGC_CODEBOOK_HEADER_LEN) unit.z = unit.w = 0;
+    *(uint4*)(to + at) = unit;
+  }
+}
+
+// Header, padding of the table, codebook, length and status of a frame whose chunks take `units`.
+MGC_DEV void finish_frame(const MgcJob& job, u32 algorithm, u32 chunk_log2, u32 units, u32 codebook_len) {
   const FrameShape shape = frame_shape(job.src_len, chunk_log2);
   const u32 padding = MGC_HEADER_LEN + (shape.chunks + threadIdx.x) * MGC_ENTRY_LEN;
   if (padding < shape.chunks_offset) *(u32*)(job.dst + padding) = 0;
+  if (codebook_len != 0) write_codebook(job.codebook, codebook_len, job.dst + shape.chunks_offset);
   if (threadIdx.x != 0) return;
-  // Magic, version 0, algorithm; element, no flags, chunk size, 0; raw length.
+  // Magic, version 0, algorithm; element, flags, chunk size, 0; raw length.
   const u32 first = 'M' | 'G' << 8 | algorithm << 24;
-  const u32 second = job.element | chunk_log2 << 16;
+  const u32 flags = codebook_len != 0 ? MGC_FLAG_CODEBOOK : 0;
+  const u32 second = job.element | flags << 8 | chunk_log2 << 16;
   *(uint4*)job.dst = make_uint4(first, second, (u32)job.src_len, (u32)(job.src_len >> 32));
-  *job.out_len = shape.chunks_offset + (u64)units * MGC_UNIT;
+  *job.out_len = shape.chunks_offset + codebook_len + (u64)units * MGC_UNIT;
   *job.status = MGC_GOOD;
 }
 
@@ -154,6 +177,7 @@ MGC_DEV void finish_frame(const MgcJob& job, u32 algorithm, u32 chunk_log2, u32 
 struct EncodeShared {
   u32 ticket;
   u32 units_before;
+  u32 codebook_len;  // of the frame whose chunk it is, in bytes
 };
 
 // Where chunk `index` of a job starts, in units; tells the others where it ends. For the first warp.
@@ -176,7 +200,10 @@ struct PlacedChunk {
 template <class Codec>
 MGC_DEV PlacedChunk place_chunk(const MgcBatch& batch, const MgcJob& job, u32 index, const RawChunk& chunk,
                                 u8* end, EncodeShared& shared) {
-  const typename Codec::Plan plan = Codec::plan_chunk(chunk);
+  typename Codec::Plan plan;
+  plan.len = chunk.raw_len;
+  // Without a codebook nothing is coded that needs one.
+  if (!has_codebooks(Codec::ALGORITHM) || shared.codebook_len != 0) plan = Codec::plan_chunk(chunk);
   const bool is_coded = units_of(plan.len) < units_of(chunk.raw_len);
   const u32 len = is_coded ? plan.len : chunk.raw_len, units = units_of(len);
   u64* const states = chunk_states(batch) + job.first_chunk;
@@ -196,11 +223,13 @@ MGC_DEV PlacedChunk place_chunk(const MgcBatch& batch, const MgcJob& job, u32 in
 }
 
 // Writes chunk `index` of a job to its place; after the last one, all else of the frame.
-MGC_DEV void store_chunk(const MgcJob& job, u32 algorithm, u32 chunk_log2, u32 index, const PlacedChunk& chunk) {
+MGC_DEV void store_chunk(const MgcJob& job, u32 algorithm, u32 chunk_log2, u32 index, const PlacedChunk& chunk,
+                         u32 codebook_len) {
   const FrameShape shape = frame_shape(job.src_len, chunk_log2);
-  stream_out(chunk.from, chunk.len, job.dst + shape.chunks_offset + (u64)chunk.units_before * MGC_UNIT);
+  u8* const chunks = job.dst + shape.chunks_offset + codebook_len;
+  stream_out(chunk.from, chunk.len, chunks + (u64)chunk.units_before * MGC_UNIT);
   if (index + 1 < shape.chunks) return;
-  finish_frame(job, algorithm, chunk_log2, chunk.units_before + units_of(chunk.len));
+  finish_frame(job, algorithm, chunk_log2, chunk.units_before + units_of(chunk.len), codebook_len);
 }
 
 // Chunk `index` of a job, on its way to shared memory.
@@ -208,8 +237,11 @@ MGC_DEV RawChunk start_chunk(const MgcJob& job, u32 index, u32 capacity, u8* raw
   const u64 start = (u64)index * capacity, left = job.src_len - start;
   const u32 raw_len = left < capacity ? (u32)left : capacity;
   start_load(job.src + start, raw_len, raw);
-  return {raw, job.src + start, scratch, raw_len, capacity, job.element, (u32)element_width_log2(job.element)};
+  const u32 width_log2 = (u32)element_width_log2(job.element);
+  return {raw, job.src + start, scratch, raw_len, capacity, job.element, width_log2, start, job.codebook};
 }
+
+#include "trial.cuh"
 
 // The body of every encode kernel.
 template <class Codec>
@@ -222,19 +254,22 @@ MGC_DEV void encode_frames(const MgcBatch& batch) {
   u8* const end = scratch + (capacity >> 10) * Codec::ENCODE_SCRATCH + capacity;
   u32* const tickets = &workspace_of(batch)->ticket;
 
+  if (has_codebooks(Codec::ALGORITHM)) try_codebooks<Codec>(batch, raw, scratch, shared);
   u32 next = threadIdx.x == 0 ? atomicAdd(tickets, 1u) : 0;
   for (;;) {
     if (threadIdx.x == 0) shared.ticket = next;
     __syncthreads();  // Nobody reads the last chunk's buffers any more, either.
     const u32 ticket = shared.ticket;
     if (ticket >= batch.chunks) break;
-    const MgcJob& job = batch.job[find_job(batch.jobs, ticket, [&](u32 j) { return batch.job[j].first_chunk; })];
+    const u32 j = find_job(batch.jobs, ticket, [&](u32 i) { return batch.job[i].first_chunk; });
+    const MgcJob& job = batch.job[j];
     const u32 index = ticket - job.first_chunk;
-    const u32 code = check_job(job, batch.chunk_log2);
+    const u32 code = check_job(job, Codec::ALGORITHM, batch.chunk_log2);
     const bool is_work = code == MGC_GOOD && job.src_len != 0;
     PlacedChunk placed = {nullptr, 0, 0};
     if (is_work) {
       const RawChunk chunk = start_chunk(job, index, capacity, raw, scratch);
+      if (has_codebooks(Codec::ALGORITHM) && threadIdx.x == 0) shared.codebook_len = final_codebook_len(batch, j);
       finish_load();
       placed = place_chunk<Codec>(batch, job, index, chunk, end, shared);
     }
@@ -242,11 +277,12 @@ MGC_DEV void encode_frames(const MgcBatch& batch) {
     // it waiting.
     if (threadIdx.x == 0) next = atomicAdd(tickets, 1u);
     if (is_work) {
-      store_chunk(job, Codec::ALGORITHM, batch.chunk_log2, index, placed);
+      const u32 codebook_len = has_codebooks(Codec::ALGORITHM) ? shared.codebook_len : 0;
+      store_chunk(job, Codec::ALGORITHM, batch.chunk_log2, index, placed, codebook_len);
       continue;
     }
     if (code == MGC_GOOD) {
-      finish_frame(job, Codec::ALGORITHM, batch.chunk_log2, 0);
+      finish_frame(job, Codec::ALGORITHM, batch.chunk_log2, 0, 0);
     } else if (index == 0 && threadIdx.x == 0) {
       *job.out_len = 0;
       *job.status = code;
@@ -265,7 +301,8 @@ MGC_DEV void estimate_frames(const MgcBatch& batch) {
   for (u32 ticket = blockIdx.x; ticket < batch.chunks; ticket += gridDim.x) {
     const u32 j = find_job(batch.jobs, ticket, [&](u32 i) { return batch.job[i].first_chunk; });
     const MgcJob& job = batch.job[j];
-    if (check_raw(job) != MGC_GOOD || job.src_len == 0) continue;
+    if (check_raw(job, Codec::ALGORITHM) != MGC_GOOD || job.src_len == 0) continue;
+    if (has_codebooks(Codec::ALGORITHM) && job.codebook == nullptr) continue;
     const RawChunk chunk = start_chunk(job, ticket - job.first_chunk, capacity, memory, memory + capacity);
     finish_load();
     const u32 coded_len = Codec::plan_chunk(chunk).len;
@@ -276,9 +313,11 @@ MGC_DEV void estimate_frames(const MgcBatch& batch) {
   if (!is_last_block(batch)) return;
   if (threadIdx.x < batch.jobs) {
     const MgcJob& job = batch.job[threadIdx.x];
-    const u32 code = check_raw(job);
-    const u64 offset = frame_shape(job.src_len, batch.chunk_log2).chunks_offset;
-    *job.out_len = code == MGC_GOOD ? offset + sums[threadIdx.x] * MGC_UNIT : 0;
+    const u32 code = check_raw(job, Codec::ALGORITHM);
+    const u64 units = sums[threadIdx.x];
+    u64 len = frame_shape(job.src_len, batch.chunk_log2).chunks_offset;
+    len += has_codebooks(Codec::ALGORITHM) ? tried_len(batch, job, units) : units * MGC_UNIT;
+    *job.out_len = code == MGC_GOOD ? len : 0;
     *job.status = code;
   }
   __syncthreads();

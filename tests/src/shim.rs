@@ -59,6 +59,8 @@ pub struct Launch {
     pub dst_offset: usize,
     /// The largest chunks for which a decoder is given shared memory.
     pub chunk_limit: ChunkSize,
+    /// Whether frames to write only name their codebook.
+    pub names_codebooks: bool,
 }
 
 impl Launch {
@@ -66,7 +68,8 @@ impl Launch {
     #[must_use]
     pub const fn new(order: LaneOrder, blocks: u32) -> Self {
         let chunk_limit = ChunkSize::LARGE;
-        Self { order, blocks, os_threads: 1, src_offset: 0, dst_offset: 0, chunk_limit }
+        let names_codebooks = false;
+        Self { order, blocks, os_threads: 1, src_offset: 0, dst_offset: 0, chunk_limit, names_codebooks }
     }
 }
 
@@ -106,7 +109,8 @@ impl Shim {
         named.map(|(name, algorithm)| algorithm.unwrap_or_else(|| panic!("no algorithm {name}"))).collect()
     }
 
-    /// Runs a kernel on a batch. `chunk_size` is that of the frames to write, or the largest of those to read.
+    /// Runs a kernel on a batch. `chunk_size` is that of the frames to write, or the largest of those to read. Jobs to
+    /// encode that have no codebook get the one that the portable encoder would fit.
     ///
     /// # Panics
     /// If there is no such kernel, or it wrote outside of its buffers, or left the workspace other than zero.
@@ -118,7 +122,10 @@ impl Shim {
         chunk_size: ChunkSize,
         launch: Launch,
     ) {
-        let (batch, workspace) = raw_batch(kernel, jobs, chunk_size.log2());
+        if kernel != Kernel::Decode {
+            jobs.iter_mut().for_each(|job| job.fit_codebook(algorithm));
+        }
+        let (batch, workspace) = raw_batch(kernel, jobs, chunk_size.log2(), launch);
         run(algorithm, kernel, &batch, launch);
         workspace.check();
         let dirty = workspace.content().iter().position(|&byte| byte != 0);

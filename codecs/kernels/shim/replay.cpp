@@ -3,7 +3,7 @@
 //
 // usage: replay FILE
 //
-// A record, little-endian, is a `Record`; the source; and, if the code is 0, the result: the raw bytes or the
+// A record, little-endian, is a `Record`; the codebook; the source; and, if the code is 0, the result: the raw bytes or the
 // frame. Every job of the launch is the same.
 #include <cstdio>
 #include <cstdlib>
@@ -18,7 +18,7 @@ struct Record {
   u32 algorithm, direction, element, chunk_log2, blocks, order, os_threads, jobs;
   u32 src_offset, dst_offset;  // from a multiple of 16
   u64 code;                    // expected
-  u64 src_len, dst_len, out_len, result_len;
+  u64 out_len, src_len, dst_len, result_len, codebook_len;
 };
 
 // A job with buffers of its own.
@@ -53,6 +53,7 @@ static bool is_good(const Record& record, const Buffers& job, const u8* result) 
 
 // Whether the kernel answers as the record says, and leaves the workspace zero.
 static bool replay(FILE* file, const Record& record, u64 index) {
+  u8* codebook = read_bytes(file, 0, record.codebook_len);
   u8* src = read_bytes(file, record.src_offset, record.src_len);
   u8* result = read_bytes(file, 0, record.code == 0 ? record.result_len : 0);
   const u64 chunks = record.jobs * chunks_of(record);
@@ -71,6 +72,7 @@ static bool replay(FILE* file, const Record& record, u64 index) {
     batch.job[j] = {src + record.src_offset, record.src_len, nullptr, jobs[j].dst + record.dst_offset,
                     record.dst_len, &jobs[j].out_len, &jobs[j].status, (u32)(j * chunks_of(record)),
                     record.element};
+    if (record.direction != 1 && record.codebook_len != 0) batch.job[j].codebook = codebook;
   }
   bool good = mgc_shim_launch(record.algorithm, record.direction, record.blocks, record.order, index + 1,
                               record.os_threads, &batch) == 0;
@@ -84,6 +86,7 @@ static bool replay(FILE* file, const Record& record, u64 index) {
   }
   for (u64 w = 0; w < words; w++) good = good && workspace[w] == 0;
   if (!good) fprintf(stderr, "replay: record %llu: not as expected\n", index);
+  free(codebook);
   free(src);
   free(result);
   free(workspace);

@@ -2,8 +2,8 @@
 
 use super::{Launch, Status, launch};
 use crate::guarded::Guarded;
-use mgcomp_codecs::Element;
 use mgcomp_codecs::frame::{self, ChunkSize, Options};
+use mgcomp_codecs::{Algorithm, Cpu, Element, codec_on};
 
 /// Which kernel of a codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,7 @@ impl Kernel {
 pub(super) struct RawJob {
     src: *const u8,
     src_len: u64,
+    /// For decoders `src_len_at`, for the others `codebook`.
     src_len_at: *const u64,
     dst: *mut u8,
     dst_len: u64,
@@ -50,9 +51,10 @@ pub(super) struct RawBatch {
     jobs: u32,
     chunks: u32,
     chunk_log2: u32,
-    reserved: u32,
+    names_codebooks: u32,
     workspace: *mut u64,
-    unused: [u64; 5],
+    known_codebook: *const u8,
+    unused: [u64; 4],
     job: [RawJob; launch::MAX_JOBS as usize],
 }
 
@@ -66,6 +68,8 @@ pub struct Job {
     element: u32,
     /// Where the kernel finds the source's length, if not in the batch.
     src_len: Option<u64>,
+    /// The section of a codebook.
+    codebook: Option<Guarded>,
     out_len: u64,
     status: u64,
 }
@@ -79,7 +83,7 @@ impl Job {
     pub fn new(element: u32, src: &[u8], dst_len: usize, launch: Launch) -> Self {
         let src = Guarded::new(src, launch.src_offset);
         let dst = Guarded::new(&vec![UNTOUCHED; dst_len], launch.dst_offset);
-        Self { src, dst, element, src_len: None, out_len: u64::MAX, status: u64::MAX }
+        Self { src, dst, element, src_len: None, codebook: None, out_len: u64::MAX, status: u64::MAX }
     }
 
     /// Raw bytes to encode, with room for the longest frame.
@@ -99,6 +103,29 @@ impl Job {
     #[must_use]
     pub fn with_len_in_memory(self, len: u64) -> Self {
         Self { src_len: Some(len), ..self }
+    }
+
+    /// The same with the section of a codebook: what to encode with, or what a frame to decode may name.
+    #[must_use]
+    pub fn with_codebook(self, section: &[u8]) -> Self {
+        Self { codebook: Some(Guarded::new(section, 0)), ..self }
+    }
+
+    /// The section of its codebook.
+    #[must_use]
+    pub fn codebook(&self) -> Option<&[u8]> {
+        self.codebook.as_ref().map(Guarded::content)
+    }
+
+    /// Fits a codebook to the bytes to encode if there is none, as the portable encoder does.
+    pub(super) fn fit_codebook(&mut self, algorithm: Algorithm) {
+        if self.codebook.is_some() {
+            return;
+        }
+        let codec =
+            codec_on(Cpu::Portable, algorithm).and_then(|c| c.fitted(Element::U8, self.src.content()));
+        let section = codec.and_then(|codec| codec.codebook());
+        self.codebook = section.map(|section| Guarded::new(&section.to_bytes(), 0));
     }
 
     /// What the kernel said.
@@ -130,11 +157,13 @@ impl Job {
         frame
     }
 
-    fn raw(&mut self, first_chunk: u32) -> RawJob {
+    fn raw(&mut self, kernel: Kernel, first_chunk: u32) -> RawJob {
+        let src_len_at = self.src_len.as_ref().map_or(std::ptr::null(), |len| &raw const *len);
+        let codebook = self.codebook().map_or(std::ptr::null(), <[u8]>::as_ptr);
         RawJob {
             src: self.src.content().as_ptr(),
             src_len: self.src.content().len() as u64,
-            src_len_at: self.src_len.as_ref().map_or(std::ptr::null(), |len| &raw const *len),
+            src_len_at: if kernel == Kernel::Decode { src_len_at } else { codebook.cast() },
             dst: self.dst.content_mut().as_mut_ptr(),
             dst_len: self.dst.content().len() as u64,
             out_len: &raw mut self.out_len,
@@ -147,18 +176,26 @@ impl Job {
     pub(super) fn check(&self) {
         self.src.check();
         self.dst.check();
+        self.codebook.iter().for_each(Guarded::check);
     }
 }
 
 /// A batch whose pointers lead to `jobs`, and the workspace it needs.
-pub(super) fn raw_batch(kernel: Kernel, jobs: &mut [Job], chunk_log2: u8) -> (RawBatch, Guarded) {
+pub(super) fn raw_batch(
+    kernel: Kernel,
+    jobs: &mut [Job],
+    chunk_log2: u8,
+    launch: Launch,
+) -> (RawBatch, Guarded) {
+    let known_codebook = jobs.iter().find_map(Job::codebook).map_or(std::ptr::null(), <[u8]>::as_ptr);
     let mut batch = RawBatch {
         jobs: jobs.len() as u32,
         chunks: 0,
         chunk_log2: chunk_log2.into(),
-        reserved: 0,
+        names_codebooks: launch.names_codebooks.into(),
         workspace: std::ptr::null_mut(),
-        unused: [0; 5],
+        known_codebook,
+        unused: [0; 4],
         job: std::array::from_fn(|_| RawJob {
             src: std::ptr::null(),
             src_len: 0,
@@ -173,7 +210,7 @@ pub(super) fn raw_batch(kernel: Kernel, jobs: &mut [Job], chunk_log2: u8) -> (Ra
     };
     assert!(jobs.len() <= batch.job.len(), "{} jobs", jobs.len());
     for (job, raw) in jobs.iter_mut().zip(&mut batch.job) {
-        *raw = job.raw(batch.chunks);
+        *raw = job.raw(kernel, batch.chunks);
         batch.chunks += (raw.src_len.div_ceil(1 << chunk_log2) as u32).max(1);
     }
     // Only an encoder keeps a word for each chunk.

@@ -69,9 +69,12 @@ pub fn push(
         file.extend(number.to_le_bytes());
     }
     let code = job.status().code;
-    for field in [code.into(), src.len() as u64, job.dst().len() as u64, out_len, result.len() as u64] {
+    let codebook = job.codebook().unwrap_or_default();
+    let lengths = [src, job.dst(), result, codebook].map(|bytes| bytes.len() as u64);
+    for field in [code.into(), out_len].into_iter().chain(lengths) {
         file.extend(field.to_le_bytes());
     }
+    file.extend_from_slice(codebook);
     file.extend_from_slice(src);
     if code == launch::GOOD {
         file.extend_from_slice(result);
