@@ -4,6 +4,8 @@
 // Traffic: each byte is read from memory once and written once. In shared memory encoding reads the raw bytes
 //          twice, 16 at a time, and writes each field once; decoding reads each field once. What a line needs
 //          to be coded alone is a record of 16 bytes there.
+// Bound:   some 100 instructions for a word of 4 bytes to encode (27 to find its prefix, 11 to count, the rest to
+//          write it), 90 to decode.
 // Threads: one has four words of a line, but one has a whole line where lines are counted.
 // Tail:    the last line is filled up with zeros; what of it lies behind the raw length is not written.
 // Scope:   threads of one block meet at barriers.

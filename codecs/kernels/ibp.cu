@@ -4,6 +4,8 @@
 // Traffic: each byte is read from memory once and written once, but chunks whose savings decide whether a
 //          frame has its codebook at all are read twice. Masks come from memory, where the codebook is, that is
 //          from a cache; where tensors are as short as codebooks fitted to buffers have them, once a chunk.
+// Bound:   some 145 instructions for a word of 4 bytes to encode (30 to plan), 110 to decode, where masks are
+//          short and have no more than IBP_RUNS runs of other bits.
 // Threads: one has 16 bytes, four words of 32 bits; granules of eight bytes are two of them. A warp works on
 //          neighbouring units, and where the bits of each start is a running sum over its lanes.
 // Tail:    bytes short of a granule are kept as they are.

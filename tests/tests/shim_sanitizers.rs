@@ -203,6 +203,10 @@ fn kernels_stay_inside_their_buffers() {
         ),
         // Planes are believed to be there.
         (plant("fpc.cu", "line.cuh", "tags_end > chunk.stored_len", "false"), "AddressSanitizer"),
+        // Sizes are believed to be there.
+        (plant("bpc.cu", "bpc.cu", "entries > chunk.stored_len", "false"), "AddressSanitizer"),
+        // A codebook is believed to be there.
+        (plant("ibp.cu", "codebook.cuh", "room < codebook->section_len", "false"), "AddressSanitizer"),
     ];
     replay(&toolchain, &write_records(test, shim, address_records), &plants);
 
@@ -219,6 +223,7 @@ fn kernels_have_every_barrier_they_need() {
     let sums_read = "__syncthreads();  // The next scan writes warp_sums again.";
     let plant = |file, find, replace| Plant { kernel: "zvc.cu", file, find, replace };
     let without_barrier = "shared.warp_sums[warp] = inclusive;\n  T before";
+    let ibp = |find, replace| Plant { kernel: "ibp.cu", file: "ibp.cu", find, replace };
     let fpc = |find, replace| Plant { kernel: "fpc.cu", file: "fpc.cu", find, replace };
     let windows_counted = "if (block_fails(code)) return code;";
     let acquire_release = "atomic_add_acq_rel_gpu(&workspace_of(batch)->done, 1)";
@@ -240,6 +245,7 @@ fn kernels_have_every_barrier_they_need() {
         (plant("write.cuh", emitted, emitted_alone), "ThreadSanitizer"),
         (plant("read.cuh", "__syncthreads();  // The next chunk", "// The next chunk"), race),
         (fpc("fpc_classify(chunk, lines);\n    __syncthreads();", "fpc_classify(chunk, lines);"), race),
+        (ibp("zero_words(coded, 0, plan.len);\n    __syncthreads();", "zero_words(coded, 0, plan.len);"), race),
         (fpc("plan.at.end);\n    __syncthreads();", "plan.at.end);"), race),
     ];
     replay(&toolchain, &write_records(test, shim, thread_records), &plants);

@@ -36,6 +36,10 @@ pub struct Compress<'a> {
     /// Where the frame goes: on a multiple of 16, with room for
     /// [`max_frame_len`](Coder::max_frame_len) bytes. It must not overlap `src`.
     pub dst: Region<'a>,
+    /// For IBP the codebook that was fitted to the bytes, on a multiple of 16: all that
+    /// [`CodebookSection::to_bytes`](crate::ibp::CodebookSection::to_bytes) gives for one that is carried. The
+    /// frame carries it if it pays. Without one, all chunks are stored raw. Other codecs do not look at it.
+    pub codebook: Option<Region<'a>>,
     /// Where the frame's length goes, in bytes.
     pub len: Word<'a>,
     /// Where the [`Status`](super::Status) goes.
@@ -64,6 +68,8 @@ pub struct Estimate<'a> {
     pub element: Element,
     /// The raw bytes; fastest on a multiple of 16.
     pub src: Region<'a>,
+    /// As for [`Compress`].
+    pub codebook: Option<Region<'a>>,
     /// Where the length goes, in bytes. It is exact.
     pub len: Word<'a>,
     /// Where the [`Status`](super::Status) goes.
@@ -198,9 +204,10 @@ impl Coder {
             jobs: works.len() as u32,
             chunks: first_chunk,
             chunk_log2: self.chunk_size.log2().into(),
-            reserved: 0,
+            names_codebooks: 0,
             workspace,
-            unused: [0; 5],
+            known_codebook: 0,
+            unused: [0; 4],
             job,
         }
     }
@@ -227,6 +234,7 @@ impl Work for Compress<'_> {
         check_raw_len("the source", self.src)?;
         self.dst.check_align("the destination of a frame", UNIT)?;
         self.dst.check_len("the destination of a frame", coder.max_frame_len(self.src.len()))?;
+        check_codebook(self.codebook)?;
         self.len.check("the length")?;
         self.status.check("the status")
     }
@@ -237,6 +245,7 @@ impl Work for Compress<'_> {
             src_len: self.src.len(),
             dst: self.dst.address(),
             dst_len: self.dst.len(),
+            src_len_at: self.codebook.map_or(0, |codebook| codebook.address()),
             out_len: self.len.address(),
             status: self.status.address(),
             element: self.element.number().into(),
@@ -277,6 +286,7 @@ impl Work for Decompress<'_> {
 impl Work for Estimate<'_> {
     fn check(&self, _: &Coder) -> Result<(), DeviceError> {
         check_raw_len("the source", self.src)?;
+        check_codebook(self.codebook)?;
         self.len.check("the length")?;
         self.status.check("the status")
     }
@@ -285,6 +295,7 @@ impl Work for Estimate<'_> {
         Job {
             src: self.src.address(),
             src_len: self.src.len(),
+            src_len_at: self.codebook.map_or(0, |codebook| codebook.address()),
             out_len: self.len.address(),
             status: self.status.address(),
             element: self.element.number().into(),
@@ -295,6 +306,13 @@ impl Work for Estimate<'_> {
     fn raw_len(&self) -> u64 {
         self.src.len()
     }
+}
+
+/// Fails if a codebook is not where kernels can read it.
+fn check_codebook(codebook: Option<Region<'_>>) -> Result<(), DeviceError> {
+    let Some(codebook) = codebook else { return Ok(()) };
+    codebook.check_align("a codebook", UNIT)?;
+    codebook.check_len("a codebook", UNIT)
 }
 
 /// Fails if no frame holds so many raw bytes.

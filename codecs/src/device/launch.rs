@@ -53,6 +53,7 @@ impl KernelSource {
 pub(super) struct Job {
     pub(super) src: u64,
     pub(super) src_len: u64,
+    /// To decode `src_len_at`, else `codebook`.
     pub(super) src_len_at: u64,
     pub(super) dst: u64,
     pub(super) dst_len: u64,
@@ -69,9 +70,10 @@ pub(super) struct Batch {
     pub(super) jobs: u32,
     pub(super) chunks: u32,
     pub(super) chunk_log2: u32,
-    pub(super) reserved: u32,
+    pub(super) names_codebooks: u32,
     pub(super) workspace: u64,
-    pub(super) unused: [u64; 5],
+    pub(super) known_codebook: u64,
+    pub(super) unused: [u64; 4],
     pub(super) job: [Job; MAX_JOBS],
 }
 

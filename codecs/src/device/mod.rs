@@ -30,7 +30,8 @@
 //! stream.upload(&raw, src.region())?;
 //! // From here on nothing waits until the last line.
 //! let (len, status) = (words.region().word(0), words.region().word(8));
-//! let compress = Compress { element: Element::F32, src: src.region(), dst: coded.region(), len, status };
+//! let (element, codebook) = (Element::F32, None);
+//! let compress = Compress { element, src: src.region(), dst: coded.region(), codebook, len, status };
 //! zvc.compress(&stream, &mut workspace, &[compress])?;
 //! let decompress = Decompress {
 //!     src: coded.region(),

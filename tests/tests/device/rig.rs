@@ -5,7 +5,7 @@ use mgcomp_codecs::device::{
     Workspace, sources, workspace_len,
 };
 use mgcomp_codecs::frame::ChunkSize;
-use mgcomp_codecs::{Algorithm, Element};
+use mgcomp_codecs::{Algorithm, Cpu, Element, codec_on};
 
 /// The error of CUDA that says that memory ran out.
 pub(crate) const OUT_OF_MEMORY: u32 = 2;
@@ -33,12 +33,19 @@ pub(crate) fn download(stream: &Stream, region: Region<'_>) -> Result<Vec<u8>, D
     Ok(bytes)
 }
 
+fn fitted_codebook(algorithm: Algorithm, element: Element, raw: &[u8]) -> Option<Vec<u8>> {
+    let codec = codec_on(Cpu::Portable, algorithm)?.fitted(element, raw)?;
+    Some(codec.codebook()?.to_bytes())
+}
+
 /// One buffer on a device with room for all that can become of it.
 pub(crate) struct Room {
     pub(crate) element: Element,
     pub(crate) raw: Buffer,
     pub(crate) coded: Buffer,
     pub(crate) back: Buffer,
+    /// The codebook that the portable encoder would fit.
+    codebook: Option<Buffer>,
     words: Buffer,
 }
 
@@ -56,6 +63,9 @@ impl Room {
             raw: upload(device, stream, raw)?,
             coded: device.alloc(coder.max_frame_len(len))?,
             back: device.alloc(len)?,
+            codebook: fitted_codebook(coder.algorithm(), element, raw)
+                .map(|section| upload(device, stream, &section))
+                .transpose()?,
             words: upload(device, stream, &[0xee; 40])?,
         })
     }
@@ -63,7 +73,8 @@ impl Room {
     pub(crate) fn compress(&self) -> Compress<'_> {
         let words = self.words.region();
         let (src, dst) = (self.raw.region(), self.coded.region());
-        Compress { element: self.element, src, dst, len: words.word(0), status: words.word(8) }
+        let codebook = self.codebook.as_ref().map(Buffer::region);
+        Compress { element: self.element, src, dst, codebook, len: words.word(0), status: words.word(8) }
     }
 
     /// Of the frame that `compress` leaves.
@@ -80,7 +91,8 @@ impl Room {
     pub(crate) fn estimate(&self) -> Estimate<'_> {
         let words = self.words.region();
         let src = self.raw.region();
-        Estimate { element: self.element, src, len: words.word(24), status: words.word(32) }
+        let codebook = self.codebook.as_ref().map(Buffer::region);
+        Estimate { element: self.element, src, codebook, len: words.word(24), status: words.word(32) }
     }
 
     /// The frame, when all is done.
