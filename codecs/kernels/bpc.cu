@@ -19,8 +19,6 @@
 #define BPC_WORDS 32
 // The DBX of a plane of ones.
 #define BPC_ALL_ONES 0x7fffffffu
-// The longest string of codes without planes, in bits, is below this.
-#define BPC_CODE_BITS 384
 
 // Words, differences or planes 0 to 31 of an entry. Indices must be known when this is compiled.
 typedef u32 BpcRows[BPC_WORDS];
