@@ -5,5 +5,6 @@ pub mod compile;
 pub mod damage;
 pub mod data;
 pub mod guarded;
+pub mod series;
 pub mod shim;
 pub mod stub;
