@@ -17,18 +17,24 @@
 #define INT_ZIGZAG 1
 #define INT_REVERSED 2
 
+// The header as it is stored; the base is as wide as a word.
 struct IntHeader {
+  u32 fields;  // map, rotation, low bits, 0
+  u32 lags;    // two, in words; 0 is none
   u64 base;
-  u32 map;
-  u32 rotation;
-  u32 low_bits;
-  u32 lags[2];  // in words; 0 is none
 };
+
+MGC_DEV u32 int_map(const IntHeader& header) { return header.fields & 0xff; }
+MGC_DEV u32 int_rotation(const IntHeader& header) { return header.fields >> 8 & 0xff; }
+MGC_DEV u32 int_patched_from(const IntHeader& header) { return header.fields >> 16 & 0xff; }
+MGC_DEV u32 int_lag_a(const IntHeader& header) { return header.lags & 0xffff; }
+MGC_DEV u32 int_lag_b(const IntHeader& header) { return header.lags >> 16; }
+// How many lags an encoder's header has; the second one is never alone.
+MGC_DEV u32 int_lags(const IntHeader& header) { return header.lags == 0 ? 0 : header.lags >> 16 == 0 ? 1 : 2; }
 
 // The words of a chunk to encode.
 struct IntSource {
   const u8* raw;
-  u32 words;
   u32 len;  // of the words, in bytes
 };
 
@@ -62,7 +68,8 @@ MGC_DEV bool int_is_sampled(const IntSource& source) { return source.len >= INT_
 // The first word of run `run`.
 template <u32 B>
 MGC_DEV u32 int_run_start(const IntSource& source, u32 run) {
-  const u32 start = (2 * run + 1) * source.words / (2 * INT_RUNS), last = source.words - INT_RUN_LEN / B;
+  const u32 words = source.len / B;
+  const u32 start = (2 * run + 1) * words / (2 * INT_RUNS), last = words - INT_RUN_LEN / B;
   return start < last ? start : last;
 }
 
@@ -74,16 +81,16 @@ MGC_DEV u32 int_sample_at(const IntSource& source, u32 tile) {
   return int_run_start<B>(source, index / per_run) * B + index % per_run * INT_BYTES(B);
 }
 
-// What the prediction leaves of the register at byte `at`.
+// What the lags `a` and `b`, in words, leave of the register at byte `at`.
 template <u32 B>
-MGC_DEV IntOf<B> int_difference(const IntSource& source, IntOf<B> base, const u32 (&lags)[2], u32 at) {
+MGC_DEV IntOf<B> int_difference(const IntSource& source, IntOf<B> base, u32 a, u32 b, u32 at) {
   const IntOf<B> own = int_load<B>(source.raw, at);
-  if (lags[0] == 0) return int_sub<B>(own, base);
-  const int a = (int)at - (int)(lags[0] * B), b = (int)(lags[1] * B);
-  IntOf<B> left = int_sub<B>(own, int_load_before<B>(source.raw, base, a));
+  if (a == 0) return int_sub<B>(own, base);
+  const int a_len = (int)(a * B), b_len = (int)(b * B);
+  IntOf<B> left = int_sub<B>(own, int_load_before<B>(source.raw, base, (int)at - a_len));
   if (b != 0) {
-    left = int_sub<B>(left, int_load_before<B>(source.raw, base, (int)at - b));
-    left = int_add<B>(left, int_load_before<B>(source.raw, base, a - b));
+    left = int_sub<B>(left, int_load_before<B>(source.raw, base, (int)at - b_len));
+    left = int_add<B>(left, int_load_before<B>(source.raw, base, (int)at - a_len - b_len));
   }
   return left;
 }
@@ -97,7 +104,7 @@ MGC_DEV IntOf<B> int_mapped(u32 map, IntOf<B> difference) {
 template <u32 B>
 MGC_DEV IntOf<B> int_least_sampled(const IntSource& source) {
   IntOf<B> least = ~(IntOf<B>)0;
-#pragma unroll
+#pragma unroll 1
   for (u32 tile = 0; tile < INT_SAMPLE_LEN / INT_TILE(B); tile++) {
     const IntOf<B> words = int_load<B>(source.raw, int_sample_at<B>(source, tile));
 #pragma unroll
@@ -115,7 +122,7 @@ MGC_DEV u32 int_price_words(const IntSource& source, u32* reversed) {
   const IntOf<B> least = int_splat<B>(int_least_sampled<B>(source));
   IntOf<B> any = 0;
   u32 from_top = 0, from_bottom = 0, nonzeros = 0;
-#pragma unroll
+#pragma unroll 1
   for (u32 tile = 0; tile < INT_SAMPLE_LEN / INT_TILE(B); tile++) {
     const IntOf<B> words = int_sub<B>(int_load<B>(source.raw, int_sample_at<B>(source, tile)), least);
     any |= words;
@@ -135,12 +142,11 @@ MGC_DEV u32 int_price_words(const IntSource& source, u32* reversed) {
 template <u32 B>
 MGC_DEV u32 int_price_lags(const IntSource& source, u32 a, u32 b) {
   const IntOf<B> base = int_splat<B>(int_word<B>(source.raw, 0));
-  const u32 lags[2] = {a, b};
   u32 bits = 0;
 #pragma unroll 1
   for (u32 tile = 0; tile < INT_SAMPLE_LEN / INT_TILE(B); tile++) {
     const u32 at = int_sample_at<B>(source, tile);
-    bits += int_lengths<B>(int_zigzag<B>(int_difference<B>(source, base, lags, at)));
+    bits += int_lengths<B>(int_zigzag<B>(int_difference<B>(source, base, a, b, at)));
   }
   return __reduce_add_sync(0xffffffffu, bits);
 }
@@ -167,7 +173,7 @@ MGC_DEV u32 int_price_short_lag(const IntSource& source, u32 run, u32 first) {
 
 // The lag that every chunk tries and that warp `warp` prices, or 0.
 MGC_DEV u32 int_fixed_lag(u32 warp, u32 words) {
-  const u32 lag = warp == 1 ? 1 : 32u << (warp - 1);
+  const u32 lag = warp <= 1 ? 1 : 32u << (warp - 1);
   if (warp == 0 || warp > 6) return 0;
   return lag == 1 || 2 * lag <= words ? lag : 0;
 }
@@ -186,7 +192,7 @@ MGC_DEV u32 int_best_short_lag(const IntShared& shared, bool second) {
 template <u32 B>
 MGC_DEV void int_price_all(const IntSource& source, u32 first, IntShared& shared, IntPrices& prices) {
   const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const u32 fixed = int_fixed_lag(warp, source.words);
+  const u32 fixed = int_fixed_lag(warp, source.len / B);
   u32 bits = 0;
   if (warp == 0 && first == 0) {
     u32 reversed;
@@ -230,17 +236,19 @@ MGC_DEV u32 int_pick_lag(const IntPrices& prices, u32 short_lags, u32 words, u32
 // Map and lags of a chunk that is large enough to be sampled.
 template <u32 B>
 MGC_DEV void int_choose_predictor(const IntSource& source, IntShared& shared, IntHeader* header) {
-  int_price_all<B>(source, 0, shared, shared.prices[0]);
-  u32 bits = shared.prices[0].bits[0];
-  const u32 first = int_pick_lag(shared.prices[0], 2, source.words, &bits);
-  header->map = first != 0 ? INT_ZIGZAG : shared.reversed ? INT_REVERSED : INT_IDENTITY;
-  header->lags[0] = first;
-  if (first == 0) return;
-  int_price_all<B>(source, first, shared, shared.prices[1]);
-  const u32 second = int_pick_lag(shared.prices[1], 1, source.words, &bits);
-  if (second == 0) return;
-  header->lags[0] = first < second ? first : second;
-  header->lags[1] = first < second ? second : first;
+  u32 bits = 0, lags = 0;
+#pragma unroll 1
+  for (u32 round = 0; round < 2; round++) {
+    const IntPrices& prices = shared.prices[round];
+    int_price_all<B>(source, lags, shared, shared.prices[round]);
+    if (round == 0) bits = prices.bits[0];
+    const u32 lag = int_pick_lag(prices, 2 - round, source.len / B, &bits);
+    if (lag == 0) break;
+    lags = lag < lags ? lag | lags << 16 : lags | lag << 16;
+    if (round == 0) lags = lag;
+  }
+  header->fields = lags != 0 ? INT_ZIGZAG : shared.reversed ? INT_REVERSED : INT_IDENTITY;
+  header->lags = lags;
 }
 
 // Base and rotation of a chunk without prediction, from all its words.
@@ -280,7 +288,8 @@ MGC_DEV void int_survey(const IntSource& source, IntShared& shared, IntHeader* h
   // largest one's.
   const IntOf<B> lowest = any & (0 - any);
   const u32 low_zeros = any == 0 ? 0 : int_length<B>(lowest) - 1;
-  header->rotation = header->map == INT_IDENTITY ? low_zeros : (8 * B - int_length<B>(most - least)) % (8 * B);
+  const u32 high_zeros = (8 * B - int_length<B>((IntOf<B>)(most - least))) % (8 * B);
+  header->fields |= (int_map(*header) == INT_IDENTITY ? low_zeros : high_zeros) << 8;
 }
 
 // The number of low bits that is cheapest if the sample were one block, from the counts of its `total` lengths,
@@ -302,28 +311,32 @@ MGC_DEV u32 int_cheapest_low_bits(const u32* lengths, u32 total, u32 longest) {
   return longest < 8 * B ? longest : 8 * B - 1;
 }
 
+// The mapped differences in this lane's register of tile `tile` of the sample; zero where no words are.
+template <u32 B>
+MGC_DEV IntOf<B> int_sampled(const IntSource& source, const IntHeader& header, u32 at) {
+  if (at >= source.len) return 0;
+  const IntOf<B> base = int_splat<B>((IntOf<B>)header.base);
+  const IntOf<B> left = int_difference<B>(source, base, int_lag_a(header), int_lag_b(header), at);
+  return int_first_bytes<B>(int_mapped<B>(int_map(header), left), 0, (int)source.len - (int)at);
+}
+
 // Completes the header by what the sample's residuals say, and shows it to the block. Warp 0 must call it.
 template <u32 B>
 MGC_DEV void int_finish_header(const IntSource& source, IntHeader& header, IntShared& shared) {
   constexpr u32 TILES = INT_SAMPLE_LEN / INT_TILE(B);
-  const IntOf<B> base = int_splat<B>((IntOf<B>)header.base);
-  IntOf<B> mapped[TILES], any = 0;
-#pragma unroll
-  for (u32 tile = 0; tile < TILES; tile++) {
-    const u32 at = int_sample_at<B>(source, tile);
-    mapped[tile] = 0;
-    if (at < source.len) {
-      mapped[tile] = int_mapped<B>(header.map, int_difference<B>(source, base, header.lags, at));
-      mapped[tile] = int_first_bytes<B>(mapped[tile], 0, (int)source.len - (int)at);
-    }
-    any |= mapped[tile];
-  }
+  IntOf<B> any = 0;
+#pragma unroll 1
+  for (u32 tile = 0; tile < TILES; tile++) any |= int_sampled<B>(source, header, int_sample_at<B>(source, tile));
   any = int_warp_or(int_folded<B>(any));
-  if (header.lags[0] != 0) header.rotation = any == 0 ? 0 : int_length<B>((IntOf<B>)(any & (0 - any))) - 1;
-#pragma unroll
+  if (header.lags != 0 && any != 0) {
+    const IntOf<B> lowest = any & (0 - any);
+    header.fields |= (int_length<B>(lowest) - 1) << 8;
+  }
+  const u32 rotation = int_rotation(header);
+#pragma unroll 1
   for (u32 tile = 0; tile < TILES; tile++) {
     const u32 at = int_sample_at<B>(source, tile);
-    const IntOf<B> residuals = int_rotated<B>(mapped[tile], header.rotation);
+    const IntOf<B> residuals = int_rotated<B>(int_sampled<B>(source, header, at), rotation);
 #pragma unroll
     for (u32 i = 0; i < INT_PER_LANE(B); i++) {
       if (at + i * B >= source.len) continue;
@@ -331,9 +344,9 @@ MGC_DEV void int_finish_header(const IntSource& source, IntHeader& header, IntSh
     }
   }
   __syncwarp();
-  const u32 longest = any == 0 ? 0 : int_length<B>(int_word_of<B>(int_rotated<B>(any, header.rotation), 0));
-  const u32 total = int_is_sampled(source) ? INT_SAMPLE_LEN / B : source.words;
-  header.low_bits = int_cheapest_low_bits<B>(shared.lengths, total, longest);
+  const u32 longest = any == 0 ? 0 : int_length<B>(int_rotated<B>(any, rotation));
+  const u32 total = int_is_sampled(source) ? INT_SAMPLE_LEN / B : source.len / B;
+  header.fields |= int_cheapest_low_bits<B>(shared.lengths, total, longest) << 16;
   if (threadIdx.x == 0) shared.header = header;
 }
 
@@ -342,10 +355,10 @@ MGC_DEV void int_finish_header(const IntSource& source, IntHeader& header, IntSh
 template <u32 B>
 MGC_DEV void int_choose(const IntSource& source) {
   IntShared& shared = int_shared();
-  IntHeader header = {int_word<B>(source.raw, 0), INT_IDENTITY, 0, 0, {0, 0}};
+  IntHeader header = {INT_IDENTITY, 0, int_word<B>(source.raw, 0)};
   if (threadIdx.x <= 64) shared.lengths[threadIdx.x] = 0;
   if (int_is_sampled(source)) int_choose_predictor<B>(source, shared, &header);
-  if (header.lags[0] == 0) int_survey<B>(source, shared, &header);
+  if (header.lags == 0) int_survey<B>(source, shared, &header);
   if (threadIdx.x < 32) int_finish_header<B>(source, header, shared);
   __syncthreads();
 }

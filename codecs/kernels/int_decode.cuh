@@ -31,11 +31,10 @@ MGC_DEV u32 int_planes_of(u32 code, u32 low_bits) {
 
 template <u32 B>
 MGC_DEV u32 int_read_header(const u8* stored, IntHeader* header) {
-  const u32 fields = *(const u32*)stored, lags = *(const u32*)(stored + 4);
-  *header = {int_word<B>(stored + 8, 0), fields & 0xff, fields >> 8 & 0xff, fields >> 16 & 0xff,
-             {lags & 0xffff, lags >> 16}};
-  const bool good = header->map <= INT_REVERSED && header->rotation < 8 * B && header->low_bits < 8 * B;
-  return good && fields >> 24 == 0 ? MGC_GOOD : MGC_BAD_CHUNK_FIELD;
+  *header = {((const u32*)stored)[0], ((const u32*)stored)[1], int_word<B>(stored + 8, 0)};
+  const bool rotates = int_rotation(*header) < 8 * B && int_patched_from(*header) < 8 * B;
+  const bool good = rotates && int_map(*header) <= INT_REVERSED && header->fields >> 24 == 0;
+  return good ? MGC_GOOD : MGC_BAD_CHUNK_FIELD;
 }
 
 // Checks what stands between the codes and the planes: an unused half byte, and padding.
@@ -50,7 +49,7 @@ MGC_DEV u32 int_check_codes_end(const u8* stored, const IntCoded& at) {
 template <u32 B>
 MGC_DEV u32 int_check_unused_bits(const u8* stored, const IntCoded& at) {
   const u32 used = at.words % 32, last = int_code_at<B>(stored, at.blocks - 1);
-  if (used == 0 || threadIdx.x >= int_planes_of<B>(last, at.header.low_bits)) return MGC_GOOD;
+  if (used == 0 || threadIdx.x >= int_planes_of<B>(last, int_patched_from(at.header))) return MGC_GOOD;
   const u32 plane = ((const u32*)(stored + at.patches_at))[-1 - (int)threadIdx.x];
   return plane >> used != 0 ? MGC_BAD_CHUNK_PADDING : MGC_GOOD;
 }
@@ -69,9 +68,10 @@ MGC_DEV u32 int_open(const CodedChunk& chunk, IntCoded* at, u32* places) {
   code = int_check_codes_end<B>(chunk.stored, *at);
 
   const u32 per_thread = (at->blocks + MGC_BLOCK_THREADS - 1) / MGC_BLOCK_THREADS;
-  const u32 first = threadIdx.x * per_thread, low_bits = at->header.low_bits;
+  const u32 first = threadIdx.x * per_thread, low_bits = int_patched_from(at->header);
   const u32 end = first + per_thread < at->blocks ? first + per_thread : at->blocks;
   u32 planes = 0;
+#pragma unroll 1
   for (u32 i = first; i < end; i++) {
     const u32 form = int_code_at<B>(chunk.stored, i);
     if (form > 9 * B) code = MGC_BAD_CHUNK_FIELD;
@@ -83,6 +83,7 @@ MGC_DEV u32 int_open(const CodedChunk& chunk, IntCoded* at, u32* places) {
   if (at->patches_at > chunk.stored_len) return MGC_BAD_CHUNK_TRUNCATED;
 
   u32 patches = 0, plane = planes_before;
+#pragma unroll 1
   for (u32 i = first; i < end; i++) {
     const u32 form = int_code_at<B>(chunk.stored, i);
     places[i] = plane | patches << 16;
@@ -129,7 +130,7 @@ MGC_DEV IntOf<B> int_differences(const CodedChunk& chunk, const IntCoded& at, co
   if (!__any_sync(all, code != 0)) return 0;
 
   const bool patched = code > 8 * B;
-  const u32 count = patched ? at.header.low_bits : code;
+  const u32 count = patched ? int_patched_from(at.header) : code;
   const u32* const planes = (const u32*)(chunk.stored + at.planes_at) + (place & 0xffff);
   IntOf<B> residuals = int_from_planes<B>(plane < count ? planes[plane] : 0);
   if (B == 8 && __any_sync(all, count > 32)) {
@@ -138,12 +139,12 @@ MGC_DEV IntOf<B> int_differences(const CodedChunk& chunk, const IntCoded& at, co
   }
   if (patched) {
     const u8* const patches = chunk.stored + at.patches_at + (place >> 16);
-    residuals |= int_patches<B>(planes[count], at.header.low_bits, code - 8 * B, patches);
+    residuals |= int_patches<B>(planes[count], int_patched_from(at.header), code - 8 * B, patches);
   }
-  const u32 rotation = at.header.rotation;
+  const u32 rotation = int_rotation(at.header);
   const IntOf<B> mapped = int_rotated<B>(residuals, rotation == 0 ? 0 : 8 * B - rotation);
-  if (at.header.map == INT_ZIGZAG) return int_unzigzag<B>(mapped);
-  return at.header.map == INT_REVERSED ? int_reversed<B>(mapped) : mapped;
+  if (int_map(at.header) == INT_ZIGZAG) return int_unzigzag<B>(mapped);
+  return int_map(at.header) == INT_REVERSED ? int_reversed<B>(mapped) : mapped;
 }
 
 // Replaces differences by words. Lags of 0 are none; one is not.
@@ -170,8 +171,8 @@ MGC_DEV u32 int_decode_chunk(const CodedChunk& chunk) {
   if (block_fails(code)) return code;
 
   // A lag past the last word adds nothing but the base, which is added once.
-  const u32 a = at.header.lags[0] < at.words ? at.header.lags[0] : 0;
-  const u32 b = at.header.lags[1] < at.words ? at.header.lags[1] : 0;
+  const u32 a = int_lag_a(at.header) < at.words ? int_lag_a(at.header) : 0;
+  const u32 b = int_lag_b(at.header) < at.words ? int_lag_b(at.header) : 0;
   const bool sums = (a | b) != 0;
   const IntOf<B> base = sums ? 0 : int_splat<B>((IntOf<B>)at.header.base);
   const u32 words_len = at.words * B, tiles = int_tiles<B>(words_len);

@@ -11,9 +11,9 @@
 
 // What is to be written about the blocks; entries behind the last block say that it is empty.
 struct IntBlocks {
-  u32* places;  // at first: length of the longest residual, and how many patches from bit 8 on; then the planes
-                // before the block, and the bytes of patches before it from bit 16 on
-  u8* codes;
+  u32* places;  // at first what int_measure says of the longest residual; then the planes before the block, and
+                // the bytes of patches before it from bit 16 on
+  u8* codes;    // at first how many residuals would be patched
 };
 
 MGC_DEV IntBlocks int_blocks(const RawChunk& chunk) {
@@ -22,8 +22,7 @@ MGC_DEV IntBlocks int_blocks(const RawChunk& chunk) {
 
 template <u32 B>
 MGC_DEV IntSource int_source(const RawChunk& chunk) {
-  const u32 words = chunk.raw_len / B;
-  return {chunk.raw, words, words * B};
+  return {chunk.raw, chunk.raw_len / B * B};
 }
 
 // How many tiles there are, and how many blocks in one.
@@ -45,45 +44,63 @@ MGC_DEV u32 int_planes_offset(u32 words) {
   return round_up(8 + B + int_codes_len<B>(words), 4);
 }
 
-// This lane's residuals of tile `tile`; those behind the last word are zero.
-template <u32 B>
+// This lane's residuals of tile `tile`, with LAGS lags; those behind the last word are zero.
+template <u32 B, u32 LAGS>
 MGC_DEV IntOf<B> int_residuals(const IntSource& source, const IntHeader& header, u32 tile) {
+  const u32 a = int_lag_a(header), b = int_lag_b(header);
   const IntOf<B> base = int_splat<B>((IntOf<B>)header.base);
   const u32 start = tile * INT_TILE(B), at = start + threadIdx.x % 32 * INT_BYTES(B);
-  const u32 a = header.lags[0] * B, b = header.lags[1] * B;
-  const bool inside = start >= a + b && start + INT_TILE(B) <= source.len;
   IntOf<B> left;
-  if (inside) {
-    // All that words are predicted from is there.
-    left = int_sub<B>(int_load<B>(source.raw, at), a == 0 ? base : int_load<B>(source.raw, at - a));
-    if (b != 0) {
-      left = int_sub<B>(left, int_load<B>(source.raw, at - b));
-      left = int_add<B>(left, int_load<B>(source.raw, at - a - b));
+  if (start >= (a + b) * B && start + INT_TILE(B) <= source.len) {
+    // All words that are predicted, and those they are predicted from, are there.
+    const u8* const own = source.raw + at;
+    left = int_sub<B>(*(const IntOf<B>*)own, LAGS == 0 ? base : int_load_back<B>(own, a * B));
+    if (LAGS == 2) {
+      left = int_sub<B>(left, int_load_back<B>(own, b * B));
+      left = int_add<B>(left, int_load_back<B>(own, (a + b) * B));
     }
   } else {
-    left = at < source.len ? int_difference<B>(source, base, header.lags, at) : 0;
+    // Words that are not there are what they are predicted to be.
+    left = at < source.len ? int_difference<B>(source, base, LAGS == 0 ? 0 : a, LAGS < 2 ? 0 : b, at) : 0;
+    left = int_first_bytes<B>(left, 0, (int)source.len - (int)at);
   }
-  const IntOf<B> residuals = int_rotated<B>(int_mapped<B>(header.map, left), header.rotation);
-  return inside ? residuals : int_first_bytes<B>(residuals, 0, (int)source.len - (int)at);
+  const IntOf<B> mapped = LAGS != 0 ? int_zigzag<B>(left) : int_map(header) == INT_REVERSED ? int_reversed<B>(left) : left;
+  return int_rotated<B>(mapped, int_rotation(header));
 }
 
-// Of the block that this lane has a register of: the length of its longest residual, and from bit 8 on how many
-// are longer than `low_bits`. A whole warp must call it; the lanes of a block get the same.
+// Measures the blocks of a tile: the length of their longest residuals, and how many are longer than
+// `low_bits`. Up to 32 bits, the residuals or-ed stand for the length. A whole warp must call it.
 template <u32 B>
-MGC_DEV u32 int_measure(IntOf<B> residuals, u32 low_bits) {
+MGC_DEV void int_measure(IntOf<B> residuals, u32 low_bits, u32 tile, const IntBlocks& blocks) {
   const u32 all = 0xffffffffu;
   const IntOf<B> patches = residuals & ~int_low_bits<B>(low_bits);
+  u32 longest, count;
   if (B >= 4) {
-    const u32 longest = int_length<B>(int_warp_or(residuals));
-    return longest | (u32)__popc(__ballot_sync(all, patches != 0)) << 8;
-  }
-  u32 any = (u32)int_folded<B>(residuals), count = int_nonzeros<B>(patches);
+    const IntOf<B> any = int_warp_or(residuals);
+    longest = B == 8 ? int_length<B>(any) : (u32)any;
+    count = (u32)__popc(__ballot_sync(all, patches != 0));
+  } else {
+    longest = (u32)int_folded<B>(residuals);
+    count = int_nonzeros<B>(patches);
 #pragma unroll
-  for (u32 distance = INT_BLOCK_LANES(B) / 2; distance > 0; distance /= 2) {
-    any |= __shfl_xor_sync(all, any, distance);
-    count += __shfl_xor_sync(all, count, distance);
+    for (u32 distance = INT_BLOCK_LANES(B) / 2; distance > 0; distance /= 2) {
+      longest |= __shfl_xor_sync(all, longest, distance);
+      count += __shfl_xor_sync(all, count, distance);
+    }
   }
-  return int_length<B>(any) | count << 8;
+  if (int_first_word<B>() != 0) return;
+  const u32 block = tile * INT_BLOCKS_PER_TILE(B) + threadIdx.x % 32 / INT_BLOCK_LANES(B);
+  blocks.places[block] = longest;
+  blocks.codes[block] = (u8)count;
+}
+
+template <u32 B, u32 LAGS>
+MGC_DEV void int_measure_all(const IntSource& source, const IntHeader& header, const IntBlocks& blocks) {
+  const u32 tiles = int_tiles<B>(source.len);
+#pragma unroll 1
+  for (u32 tile = threadIdx.x / 32; tile < tiles; tile += MGC_BLOCK_WARPS) {
+    int_measure<B>(int_residuals<B, LAGS>(source, header, tile), int_patched_from(header), tile, blocks);
+  }
 }
 
 // What of a block is stored.
@@ -93,10 +110,11 @@ struct IntForm {
   u32 patch_bytes;
 };
 
-// The cheaper form of a block that measures so, or the one without patches.
+// The cheaper form of a block that has been measured, or the one without patches.
 template <u32 B>
-MGC_DEV IntForm int_form(u32 measure, u32 low_bits, bool may_patch) {
-  const u32 longest = measure & 0xff, patches = measure >> 8;
+MGC_DEV IntForm int_form(const IntBlocks& blocks, u32 block, u32 low_bits, bool may_patch) {
+  const u32 measure = blocks.places[block], patches = blocks.codes[block];
+  const u32 longest = B == 8 ? measure : int_length<4>(measure);
   const u32 patch_len = (longest - low_bits + 7) / 8, patch_bytes = patches * patch_len;
   const bool shorter = longest > low_bits && 4 * (low_bits + 1) + patch_bytes < 4 * longest;
   if (shorter && may_patch) return {8 * B + patch_len, low_bits + 1, patch_bytes};
@@ -115,8 +133,9 @@ MGC_DEV u32 int_place(const IntSource& source, u32 low_bits, const IntBlocks& bl
   const u32 most_patch_bytes = source.len / 2;
 
   u32 own = 0;
+#pragma unroll 1
   for (u32 i = first; i < end; i++) {
-    const IntForm form = int_form<B>(blocks.places[i], low_bits, true);
+    const IntForm form = int_form<B>(blocks, i, low_bits, true);
     own += form.planes | form.patch_bytes << 16;
   }
   u32 total;
@@ -126,19 +145,20 @@ MGC_DEV u32 int_place(const IntSource& source, u32 low_bits, const IntBlocks& bl
     // Rare: from some block on there is no room for patches. Those count on, so that all later ones see it.
     u32 wanted = wanted_before;
     own = 0;
-    for (u32 i = first; i < end; i++) {
-      wanted += int_form<B>(blocks.places[i], low_bits, true).patch_bytes;
-      const IntForm form = int_form<B>(blocks.places[i], low_bits, wanted <= most_patch_bytes);
+  #pragma unroll 1
+  for (u32 i = first; i < end; i++) {
+      wanted += int_form<B>(blocks, i, low_bits, true).patch_bytes;
+      const IntForm form = int_form<B>(blocks, i, low_bits, wanted <= most_patch_bytes);
       own += form.planes | form.patch_bytes << 16;
     }
     before = block_scan(own, scan, &total);
   }
   u32 wanted = wanted_before;
+#pragma unroll 1
   for (u32 i = first; i < end; i++) {
-    const u32 measure = blocks.places[i];
-    IntForm form = int_form<B>(measure, low_bits, true);
+    IntForm form = int_form<B>(blocks, i, low_bits, true);
     wanted += form.patch_bytes;
-    if (wanted > most_patch_bytes) form = int_form<B>(measure, low_bits, false);
+    if (wanted > most_patch_bytes) form = int_form<B>(blocks, i, low_bits, false);
     blocks.codes[i] = (u8)form.code;
     blocks.places[i] = before;
     before += form.planes | form.patch_bytes << 16;
@@ -154,26 +174,23 @@ MGC_DEV u32 int_plan_chunk(const RawChunk& chunk, u32* total) {
   const IntBlocks blocks = int_blocks(chunk);
   const u32 tail_len = chunk.raw_len - source.len;
   *total = 0;
-  if (source.words == 0) return int_planes_offset<B>(0) + tail_len;  // longer than the chunk
+  if (source.len == 0) return int_planes_offset<B>(0) + tail_len;  // longer than the chunk
 
   int_choose<B>(source);
   const IntHeader header = int_shared().header;
-  const u32 tiles = int_tiles<B>(source.len);
-  for (u32 tile = threadIdx.x / 32; tile < tiles; tile += MGC_BLOCK_WARPS) {
-    const u32 measure = int_measure<B>(int_residuals<B>(source, header, tile), header.low_bits);
-    if (int_first_word<B>() == 0) {
-      blocks.places[tile * INT_BLOCKS_PER_TILE(B) + threadIdx.x % 32 / INT_BLOCK_LANES(B)] = measure;
-    }
+  switch (int_lags(header)) {
+    case 0: int_measure_all<B, 0>(source, header, blocks); break;
+    case 1: int_measure_all<B, 1>(source, header, blocks); break;
+    default: int_measure_all<B, 2>(source, header, blocks); break;
   }
   __syncthreads();
-  *total = int_place<B>(source, header.low_bits, blocks);
-  return int_planes_offset<B>(source.words) + 4 * (*total & 0xffff) + (*total >> 16) + tail_len;
+  *total = int_place<B>(source, int_patched_from(header), blocks);
+  return int_planes_offset<B>(source.len / B) + 4 * (*total & 0xffff) + (*total >> 16) + tail_len;
 }
 
 template <u32 B>
 MGC_DEV void int_put_header(const IntHeader& header, u8* coded) {
-  *(u32*)coded = header.map | header.rotation << 8 | header.low_bits << 16;
-  *(u32*)(coded + 4) = header.lags[0] | header.lags[1] << 16;
+  *(uint2*)coded = make_uint2(header.fields, header.lags);
   *(typename IntWord<B>::Type*)(coded + 8) = (typename IntWord<B>::Type)header.base;
 }
 
@@ -219,7 +236,7 @@ MGC_DEV void int_put_patches(IntOf<B> residuals, u32 low_bits, u32 marks, u32 pa
 }
 
 // Writes the planes and patches of tile `tile`.
-template <u32 B>
+template <u32 B, u32 LAGS>
 MGC_DEV void int_put_tile(const IntSource& source, const IntHeader& header, const IntBlocks& blocks, u32 tile,
                           u32* planes, u8* patches) {
   const u32 all = 0xffffffffu, plane = int_plane<B>();
@@ -228,9 +245,9 @@ MGC_DEV void int_put_tile(const IntSource& source, const IntHeader& header, cons
   if (!__any_sync(all, code != 0)) return;
 
   const bool patched = code > 8 * B;
-  const u32 count = patched ? header.low_bits : code;
+  const u32 count = patched ? int_patched_from(header) : code;
   u32* const to = planes + (place & 0xffff);
-  const IntOf<B> residuals = int_residuals<B>(source, header, tile);
+  const IntOf<B> residuals = int_residuals<B, LAGS>(source, header, tile);
   const u32 low = int_to_planes<B>((u32)residuals);
   if (plane < count) to[plane] = low;
   if (B == 8 && __any_sync(all, count > 32)) {
@@ -238,10 +255,20 @@ MGC_DEV void int_put_tile(const IntSource& source, const IntHeader& header, cons
     if (32 + plane < count) to[32 + plane] = high;
   }
   if (!__any_sync(all, patched)) return;
-  const u32 marks = int_marks<B>(residuals, low, header.low_bits);
+  const u32 marks = int_marks<B>(residuals, low, int_patched_from(header));
   if (!patched) return;
   if (int_first_word<B>() == 0) to[count] = marks;
-  int_put_patches<B>(residuals, header.low_bits, marks, code - 8 * B, patches + (place >> 16));
+  int_put_patches<B>(residuals, int_patched_from(header), marks, code - 8 * B, patches + (place >> 16));
+}
+
+template <u32 B, u32 LAGS>
+MGC_DEV void int_put_all(const IntSource& source, const IntHeader& header, const IntBlocks& blocks, u32* planes,
+                         u8* patches) {
+  const u32 tiles = int_tiles<B>(source.len);
+#pragma unroll 1
+  for (u32 tile = threadIdx.x / 32; tile < tiles; tile += MGC_BLOCK_WARPS) {
+    int_put_tile<B, LAGS>(source, header, blocks, tile, planes, patches);
+  }
 }
 
 // Writes the code of a chunk that int_plan_chunk gave `total` for.
@@ -250,15 +277,16 @@ MGC_DEV void int_emit_chunk(const RawChunk& chunk, u32 total, u8* coded) {
   const IntSource source = int_source<B>(chunk);
   const IntBlocks blocks = int_blocks(chunk);
   const IntHeader header = int_shared().header;
-  u32* const planes = (u32*)(coded + int_planes_offset<B>(source.words));
+  u32* const planes = (u32*)(coded + int_planes_offset<B>(source.len / B));
   u8* const patches = (u8*)(planes + (total & 0xffff));
   u8* const tail = patches + (total >> 16);
 
   if (threadIdx.x == 0) int_put_header<B>(header, coded);
-  int_put_codes<B>(blocks.codes, source.words, coded);
-  const u32 tiles = int_tiles<B>(source.len);
-  for (u32 tile = threadIdx.x / 32; tile < tiles; tile += MGC_BLOCK_WARPS) {
-    int_put_tile<B>(source, header, blocks, tile, planes, patches);
+  int_put_codes<B>(blocks.codes, source.len / B, coded);
+  switch (int_lags(header)) {
+    case 0: int_put_all<B, 0>(source, header, blocks, planes, patches); break;
+    case 1: int_put_all<B, 1>(source, header, blocks, planes, patches); break;
+    default: int_put_all<B, 2>(source, header, blocks, planes, patches); break;
   }
   const u32 at = source.len + threadIdx.x;
   if (at < chunk.raw_len) tail[threadIdx.x] = chunk.raw[at];

@@ -177,7 +177,15 @@ MGC_DEV IntOf<B> int_load(const u8* raw, u32 at) {
   return __funnelshift_r(words[at / 4], words[(at + 3) / 4], at % 4 * 8);
 }
 
-// As above, where `base` stands before the first word. `at` may be negative.
+// The register `back` bytes, at least 1, before the one at `at`, which starts on a multiple of its own length.
+template <u32 B>
+MGC_DEV IntOf<B> int_load_back(const u8* at, u32 back) {
+  if (B >= 4) return *(const IntOf<B>*)(at - back);
+  const u32* const words = (const u32*)(at - round_up(back, 4));
+  return __funnelshift_r(words[0], words[1], (0 - back) % 4 * 8);
+}
+
+// As int_load, where `base` stands before the first word. `at` may be negative.
 template <u32 B>
 MGC_DEV IntOf<B> int_load_before(const u8* raw, IntOf<B> base, int at) {
   if (at >= 0) return int_load<B>(raw, (u32)at);
