@@ -12,7 +12,7 @@
 #include "int_decode.cuh"
 
 struct Int {
-  static constexpr u32 ENCODE_BLOCKS = 5, DECODE_BLOCKS = 5;
+  static constexpr u32 ENCODE_BLOCKS = 4, DECODE_BLOCKS = 4;
 
   struct Plan {
     u32 len;

@@ -1,5 +1,5 @@
-// How an INT chunk is coded: predictor, map, base, rotation and low bits, the same as every encoder chooses; FORMAT.md
-// says how. A sample of 512 bytes decides, so this costs the same for chunks of all sizes.
+// How an INT chunk is coded: predictor, map, base, rotation and low bits, the same as every encoder chooses;
+// FORMAT.md says how. A sample of 512 bytes decides, so this costs the same for chunks of all sizes.
 //
 // Warps share the work: each one prices a predictor on the whole sample and searches short lags in one of its
 // runs. What they find goes through shared memory, and all threads draw the same conclusions from it.
@@ -97,7 +97,8 @@ MGC_DEV IntOf<B> int_difference(const IntSource& source, IntOf<B> base, u32 a, u
 
 template <u32 B>
 MGC_DEV IntOf<B> int_mapped(u32 map, IntOf<B> difference) {
-  return map == INT_ZIGZAG ? int_zigzag<B>(difference) : map == INT_REVERSED ? int_reversed<B>(difference) : difference;
+  if (map == INT_ZIGZAG) return int_zigzag<B>(difference);
+  return map == INT_REVERSED ? int_reversed<B>(difference) : difference;
 }
 
 // The smallest word of the sample.

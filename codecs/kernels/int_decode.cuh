@@ -122,7 +122,8 @@ MGC_DEV IntOf<B> int_patches(u32 marks, u32 low_bits, u32 patch_len, const u8* p
 
 // The differences in this lane's register of tile `tile`.
 template <u32 B>
-MGC_DEV IntOf<B> int_differences(const CodedChunk& chunk, const IntCoded& at, const u32* places, u32 tile) {
+MGC_DEV IntOf<B> int_differences(const CodedChunk& chunk, const IntCoded& at, const u32* places,
+                                 const IntSwaps& swaps, u32 tile) {
   const u32 all = 0xffffffffu, plane = int_plane<B>();
   const u32 block = tile * INT_BLOCKS_PER_TILE(B) + threadIdx.x % 32 / INT_BLOCK_LANES(B);
   const bool is_block = block < at.blocks;
@@ -132,9 +133,9 @@ MGC_DEV IntOf<B> int_differences(const CodedChunk& chunk, const IntCoded& at, co
   const bool patched = code > 8 * B;
   const u32 count = patched ? int_patched_from(at.header) : code;
   const u32* const planes = (const u32*)(chunk.stored + at.planes_at) + (place & 0xffff);
-  IntOf<B> residuals = int_from_planes<B>(plane < count ? planes[plane] : 0);
+  IntOf<B> residuals = int_from_planes<B>(plane < count ? planes[plane] : 0, swaps);
   if (B == 8 && __any_sync(all, count > 32)) {
-    const u32 high = int_from_planes<B>(32 + plane < count ? planes[32 + plane] : 0);
+    const u32 high = int_from_planes<B>(32 + plane < count ? planes[32 + plane] : 0, swaps);
     residuals |= (IntOf<B>)((u64)high << 32);
   }
   if (patched) {
@@ -175,9 +176,12 @@ MGC_DEV u32 int_decode_chunk(const CodedChunk& chunk) {
   const u32 b = int_lag_b(at.header) < at.words ? int_lag_b(at.header) : 0;
   const bool sums = (a | b) != 0;
   const IntOf<B> base = sums ? 0 : int_splat<B>((IntOf<B>)at.header.base);
-  const u32 words_len = at.words * B, tiles = int_tiles<B>(words_len);
-  for (u32 tile = threadIdx.x / 32; tile < tiles; tile += MGC_BLOCK_WARPS) {
-    const IntOf<B> left = int_differences<B>(chunk, at, places, tile);
+  const u32 words_len = at.words * B, rounds = int_rounds<B>(words_len);
+  const IntSwaps swaps = int_swaps<B>();
+#pragma unroll 1
+  for (u32 round = 0; round < rounds; round++) {
+    const u32 tile = int_tile(round);
+    const IntOf<B> left = int_differences<B>(chunk, at, places, swaps, tile);
     *(IntOf<B>*)(words + tile * INT_TILE(B) + threadIdx.x % 32 * INT_BYTES(B)) = int_add<B>(left, base);
   }
   __syncthreads();

@@ -25,12 +25,17 @@ MGC_DEV IntSource int_source(const RawChunk& chunk) {
   return {chunk.raw, chunk.raw_len / B * B};
 }
 
-// How many tiles there are, and how many blocks in one.
+// In each round, each warp has a tile. All of them go through all rounds, since the compiler then knows that
+// lanes of a warp are together; a whole number of rounds always fits into the smallest chunk size.
 template <u32 B>
-MGC_DEV u32 int_tiles(u32 words_len) {
-  return (words_len + INT_TILE(B) - 1) / INT_TILE(B);
+MGC_DEV u32 int_rounds(u32 words_len) {
+  return (words_len + MGC_BLOCK_WARPS * INT_TILE(B) - 1) / (MGC_BLOCK_WARPS * INT_TILE(B));
 }
-#define INT_BLOCKS_PER_TILE(B) (INT_PER_LANE(B))
+static_assert((1 << MGC_MIN_CHUNK_LOG2) % (MGC_BLOCK_WARPS * INT_TILE(8)) == 0, "rounds fit");
+
+MGC_DEV u32 int_tile(u32 round) { return round * MGC_BLOCK_WARPS + threadIdx.x / 32; }
+
+#define INT_BLOCKS_PER_TILE(B) INT_PER_LANE(B)
 
 template <u32 B>
 MGC_DEV u32 int_codes_len(u32 words) {
@@ -64,12 +69,12 @@ MGC_DEV IntOf<B> int_residuals(const IntSource& source, const IntHeader& header,
     left = at < source.len ? int_difference<B>(source, base, LAGS == 0 ? 0 : a, LAGS < 2 ? 0 : b, at) : 0;
     left = int_first_bytes<B>(left, 0, (int)source.len - (int)at);
   }
-  const IntOf<B> mapped = LAGS != 0 ? int_zigzag<B>(left) : int_map(header) == INT_REVERSED ? int_reversed<B>(left) : left;
-  return int_rotated<B>(mapped, int_rotation(header));
+  const u32 map = LAGS != 0 ? INT_ZIGZAG : int_map(header);
+  return int_rotated<B>(int_mapped<B>(map, left), int_rotation(header));
 }
 
 // Measures the blocks of a tile: the length of their longest residuals, and how many are longer than
-// `low_bits`. Up to 32 bits, the residuals or-ed stand for the length. A whole warp must call it.
+// `low_bits`. Registers of 32 bits or-ed stand for the length. A whole warp must call it.
 template <u32 B>
 MGC_DEV void int_measure(IntOf<B> residuals, u32 low_bits, u32 tile, const IntBlocks& blocks) {
   const u32 all = 0xffffffffu;
@@ -80,7 +85,7 @@ MGC_DEV void int_measure(IntOf<B> residuals, u32 low_bits, u32 tile, const IntBl
     longest = B == 8 ? int_length<B>(any) : (u32)any;
     count = (u32)__popc(__ballot_sync(all, patches != 0));
   } else {
-    longest = (u32)int_folded<B>(residuals);
+    longest = (u32)residuals;
     count = int_nonzeros<B>(patches);
 #pragma unroll
     for (u32 distance = INT_BLOCK_LANES(B) / 2; distance > 0; distance /= 2) {
@@ -96,9 +101,10 @@ MGC_DEV void int_measure(IntOf<B> residuals, u32 low_bits, u32 tile, const IntBl
 
 template <u32 B, u32 LAGS>
 MGC_DEV void int_measure_all(const IntSource& source, const IntHeader& header, const IntBlocks& blocks) {
-  const u32 tiles = int_tiles<B>(source.len);
+  const u32 rounds = int_rounds<B>(source.len);
 #pragma unroll 1
-  for (u32 tile = threadIdx.x / 32; tile < tiles; tile += MGC_BLOCK_WARPS) {
+  for (u32 round = 0; round < rounds; round++) {
+    const u32 tile = int_tile(round);
     int_measure<B>(int_residuals<B, LAGS>(source, header, tile), int_patched_from(header), tile, blocks);
   }
 }
@@ -114,7 +120,7 @@ struct IntForm {
 template <u32 B>
 MGC_DEV IntForm int_form(const IntBlocks& blocks, u32 block, u32 low_bits, bool may_patch) {
   const u32 measure = blocks.places[block], patches = blocks.codes[block];
-  const u32 longest = B == 8 ? measure : int_length<4>(measure);
+  const u32 longest = B == 8 ? measure : int_length<4>((u32)int_folded<B>(measure));
   const u32 patch_len = (longest - low_bits + 7) / 8, patch_bytes = patches * patch_len;
   const bool shorter = longest > low_bits && 4 * (low_bits + 1) + patch_bytes < 4 * longest;
   if (shorter && may_patch) return {8 * B + patch_len, low_bits + 1, patch_bytes};
@@ -126,7 +132,7 @@ MGC_DEV IntForm int_form(const IntBlocks& blocks, u32 block, u32 low_bits, bool 
 template <u32 B>
 MGC_DEV u32 int_place(const IntSource& source, u32 low_bits, const IntBlocks& blocks) {
   ScanShared<u32>& scan = int_scan();
-  const u32 count = int_tiles<B>(source.len) * INT_BLOCKS_PER_TILE(B);
+  const u32 count = int_rounds<B>(source.len) * MGC_BLOCK_WARPS * INT_BLOCKS_PER_TILE(B);
   const u32 per_thread = (count + MGC_BLOCK_THREADS - 1) / MGC_BLOCK_THREADS;
   const u32 first = threadIdx.x * per_thread;
   const u32 end = first + per_thread < count ? first + per_thread : count;
@@ -237,8 +243,8 @@ MGC_DEV void int_put_patches(IntOf<B> residuals, u32 low_bits, u32 marks, u32 pa
 
 // Writes the planes and patches of tile `tile`.
 template <u32 B, u32 LAGS>
-MGC_DEV void int_put_tile(const IntSource& source, const IntHeader& header, const IntBlocks& blocks, u32 tile,
-                          u32* planes, u8* patches) {
+MGC_DEV void int_put_tile(const IntSource& source, const IntHeader& header, const IntBlocks& blocks,
+                          const IntSwaps& swaps, u32 tile, u32* planes, u8* patches) {
   const u32 all = 0xffffffffu, plane = int_plane<B>();
   const u32 block = tile * INT_BLOCKS_PER_TILE(B) + threadIdx.x % 32 / INT_BLOCK_LANES(B);
   const u32 code = blocks.codes[block], place = blocks.places[block];
@@ -248,10 +254,10 @@ MGC_DEV void int_put_tile(const IntSource& source, const IntHeader& header, cons
   const u32 count = patched ? int_patched_from(header) : code;
   u32* const to = planes + (place & 0xffff);
   const IntOf<B> residuals = int_residuals<B, LAGS>(source, header, tile);
-  const u32 low = int_to_planes<B>((u32)residuals);
+  const u32 low = int_to_planes<B>((u32)residuals, swaps);
   if (plane < count) to[plane] = low;
   if (B == 8 && __any_sync(all, count > 32)) {
-    const u32 high = int_to_planes<B>((u32)((u64)residuals >> 32));
+    const u32 high = int_to_planes<B>((u32)((u64)residuals >> 32), swaps);
     if (32 + plane < count) to[32 + plane] = high;
   }
   if (!__any_sync(all, patched)) return;
@@ -264,10 +270,11 @@ MGC_DEV void int_put_tile(const IntSource& source, const IntHeader& header, cons
 template <u32 B, u32 LAGS>
 MGC_DEV void int_put_all(const IntSource& source, const IntHeader& header, const IntBlocks& blocks, u32* planes,
                          u8* patches) {
-  const u32 tiles = int_tiles<B>(source.len);
+  const u32 rounds = int_rounds<B>(source.len);
+  const IntSwaps swaps = int_swaps<B>();
 #pragma unroll 1
-  for (u32 tile = threadIdx.x / 32; tile < tiles; tile += MGC_BLOCK_WARPS) {
-    int_put_tile<B, LAGS>(source, header, blocks, tile, planes, patches);
+  for (u32 round = 0; round < rounds; round++) {
+    int_put_tile<B, LAGS>(source, header, blocks, swaps, int_tile(round), planes, patches);
   }
 }
 

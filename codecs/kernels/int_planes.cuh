@@ -7,31 +7,57 @@
 #pragma once
 #include "int_words.cuh"
 
-template <u32 DISTANCE, u32 SHIFT>
-MGC_DEV u32 int_swap(u32 x) {
-  const u32 other = __shfl_xor_sync(0xffffffffu, x, DISTANCE);
-  const bool upper = (threadIdx.x & DISTANCE) != 0;
-  if (SHIFT == 16) return __byte_perm(x, other, upper ? 0x3276 : 0x5410);
-  if (SHIFT == 8) return __byte_perm(x, other, upper ? 0x3715 : 0x6240);
-  const u32 lower_bits = SHIFT == 4 ? 0x0f0f0f0fu : SHIFT == 2 ? 0x33333333u : 0x55555555u;
-  const u32 kept = upper ? ~lower_bits : lower_bits;
-  return (x & kept) | (__funnelshift_l(other, other, upper ? 32 - SHIFT : SHIFT) & ~kept);
+// What a lane needs to know of itself for the steps. Each step takes half of the bits from another lane.
+struct IntSwaps {
+  u32 pick[2];  // bytes, where halves and bytes are swapped
+  u32 kept[3];  // bits, where fours, twos and ones are
+  u32 turn[3];  // by how much the others are rotated
+};
+
+// How far the lanes are apart that swap halves (step 0), bytes, fours, twos and ones (step 4).
+template <u32 B>
+MGC_DEV u32 int_distance(u32 step) {
+  return B == 1 ? 4 >> step % 3 : B == 2 ? 8 >> step % 4 : 16 >> step;
+}
+
+template <u32 B>
+MGC_DEV IntSwaps int_swaps() {
+  IntSwaps swaps;
+#pragma unroll
+  for (u32 step = 0; step < 5; step++) {
+    const bool upper = (threadIdx.x & int_distance<B>(step)) != 0;
+    const u32 lower_bits = step == 2 ? 0x0f0f0f0fu : step == 3 ? 0x33333333u : 0x55555555u;
+    if (step == 0) swaps.pick[0] = in_register(upper ? 0x3276 : 0x5410);
+    if (step == 1) swaps.pick[1] = in_register(upper ? 0x3715 : 0x6240);
+    if (step < 2) continue;
+    swaps.kept[step - 2] = in_register(upper ? ~lower_bits : lower_bits);
+    swaps.turn[step - 2] = in_register(upper ? 32 - (16 >> step) : 16 >> step);
+  }
+  return swaps;
+}
+
+template <u32 B>
+MGC_DEV u32 int_swap(u32 x, u32 step, const IntSwaps& swaps) {
+  const u32 other = __shfl_xor_sync(0xffffffffu, x, int_distance<B>(step));
+  if (step < 2) return __byte_perm(x, other, swaps.pick[step]);
+  const u32 turned = __funnelshift_l(other, other, swaps.turn[step - 2]);
+  return (x & swaps.kept[step - 2]) | (turned & ~swaps.kept[step - 2]);
 }
 
 // The plane of this lane, from the words of all lanes.
 template <u32 B>
-MGC_DEV u32 int_to_planes(u32 x) {
-  if (B == 1) return int_swap<2, 1>(int_swap<4, 2>(int_swap<1, 4>(int_swap<2, 8>(int_swap<4, 16>(x)))));
-  if (B == 2) return int_swap<8, 1>(int_swap<1, 2>(int_swap<2, 4>(int_swap<4, 8>(int_swap<8, 16>(x)))));
-  return int_swap<1, 1>(int_swap<2, 2>(int_swap<4, 4>(int_swap<8, 8>(int_swap<16, 16>(x)))));
+MGC_DEV u32 int_to_planes(u32 x, const IntSwaps& swaps) {
+#pragma unroll
+  for (u32 step = 0; step < 5; step++) x = int_swap<B>(x, step, swaps);
+  return x;
 }
 
 // The inverse of int_to_planes.
 template <u32 B>
-MGC_DEV u32 int_from_planes(u32 x) {
-  if (B == 1) return int_swap<4, 16>(int_swap<2, 8>(int_swap<1, 4>(int_swap<4, 2>(int_swap<2, 1>(x)))));
-  if (B == 2) return int_swap<8, 16>(int_swap<4, 8>(int_swap<2, 4>(int_swap<1, 2>(int_swap<8, 1>(x)))));
-  return int_swap<16, 16>(int_swap<8, 8>(int_swap<4, 4>(int_swap<2, 2>(int_swap<1, 1>(x)))));
+MGC_DEV u32 int_from_planes(u32 x, const IntSwaps& swaps) {
+#pragma unroll
+  for (u32 step = 5; step > 0; step--) x = int_swap<B>(x, step - 1, swaps);
+  return x;
 }
 
 // Which plane of its block this lane has; of words of 8 bytes also the one 32 further on.

@@ -54,6 +54,12 @@ MGC_DEV u32 permute_bytes(u32 x, u32 y, u32 selector) {
   return picked;
 }
 
+// `value`, which the compiler then keeps instead of computing it again in each round of a loop.
+MGC_DEV u32 in_register(u32 value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
 // Every spin loop calls this: the shim runs one thread at a time and must be told to go on with another.
 MGC_DEV void backoff() { __nanosleep(20); }
 

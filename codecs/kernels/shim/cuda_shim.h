@@ -45,5 +45,6 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return
 
 inline unsigned lanemask_lt() { return (1u << shim::current->lane) - 1; }
 inline unsigned permute_bytes(unsigned x, unsigned y, unsigned selector) { return __byte_perm(x, y, selector); }
+inline unsigned in_register(unsigned value) { return value; }
 inline void backoff() { shim::yield(); }
 inline void __nanosleep(unsigned) { shim::yield(); }
