@@ -150,15 +150,13 @@ MGC_DEV IntOf<B> int_differences(const CodedChunk& chunk, const IntCoded& at, co
 
 // Replaces differences by words. Lags of 0 are none; one is not.
 template <u32 B>
-MGC_DEV void int_sum_words(u8* words, const IntCoded& at, u32 a, u32 b) {
-  typedef typename IntWord<B>::Type Word;
+MGC_DEV void int_undo_lags(u8* words, const IntCoded& at, u32 a, u32 b) {
   // With the base in place of all words before the first, differences from it are sums of sums of differences.
-  Word* const from_base = (Word*)words;
-  const Word base = (Word)at.header.base;
+  const IntOf<B> base = (IntOf<B>)at.header.base;
 #pragma unroll 1
   for (u32 lag = a != 0 ? a : b; lag != 0; lag = a != 0 ? b : 0, a = 0) {
     const bool is_last = a == 0 || b == 0;
-    int_sum_up(from_base, at.words, lag, is_last ? base : (Word)0);
+    int_sum_words<B>(words, at.words, lag, is_last ? base : 0);
   }
 }
 
@@ -185,7 +183,7 @@ MGC_DEV u32 int_decode_chunk(const CodedChunk& chunk) {
     *(IntOf<B>*)(words + tile * INT_TILE(B) + threadIdx.x % 32 * INT_BYTES(B)) = int_add<B>(left, base);
   }
   __syncthreads();
-  if (sums) int_sum_words<B>(words, at, a, b);
+  if (sums) int_undo_lags<B>(words, at, a, b);
 
   for (u32 i = threadIdx.x; i * MGC_UNIT < words_len; i += MGC_BLOCK_THREADS) {
     const uint4 from = *(const uint4*)(words + i * MGC_UNIT);
