@@ -10,6 +10,8 @@
 #define INT_RUN_LEN 64
 #define INT_SAMPLE_LEN (INT_RUNS * INT_RUN_LEN)
 #define INT_SHORT_LAGS 32
+// Tiles of the sample.
+#define INT_SAMPLE_TILES(B) (INT_SAMPLE_LEN / INT_TILE(B))
 // By so many bits a predictor must beat the one before it.
 #define INT_MARGIN_BITS 32
 
@@ -41,7 +43,8 @@ struct IntSource {
 // What warps find out about predictors: first about one lag, then about a second one.
 struct IntPrices {
   u32 bits[8];  // by warp: no prediction, then the lags of int_fixed_lag
-  u32 short_lag[2], short_bits[2];
+  u32 short_lag[2];
+  u32 short_bits[8];  // by warp: of the first one, then of the second one, in each tile of the sample
 };
 
 struct IntShared {
@@ -51,6 +54,7 @@ struct IntShared {
   u32 short_bits[INT_RUNS][INT_SHORT_LAGS];
   u32 lengths[64 + 1];  // how many residuals of the sample have so many bits
   u64 least[MGC_BLOCK_WARPS], most[MGC_BLOCK_WARPS], any[MGC_BLOCK_WARPS];
+  u64 sampled_any[4];  // by tile of the sample
 };
 
 MGC_DEV IntShared& int_shared() {
@@ -106,7 +110,7 @@ template <u32 B>
 MGC_DEV IntOf<B> int_least_sampled(const IntSource& source) {
   IntOf<B> least = ~(IntOf<B>)0;
 #pragma unroll 1
-  for (u32 tile = 0; tile < INT_SAMPLE_LEN / INT_TILE(B); tile++) {
+  for (u32 tile = 0; tile < INT_SAMPLE_TILES(B); tile++) {
     const IntOf<B> words = int_load<B>(source.raw, int_sample_at<B>(source, tile));
 #pragma unroll
     for (u32 i = 0; i < INT_PER_LANE(B); i++) {
@@ -124,7 +128,7 @@ MGC_DEV u32 int_price_words(const IntSource& source, u32* reversed) {
   IntOf<B> any = 0;
   u32 from_top = 0, from_bottom = 0, nonzeros = 0;
 #pragma unroll 1
-  for (u32 tile = 0; tile < INT_SAMPLE_LEN / INT_TILE(B); tile++) {
+  for (u32 tile = 0; tile < INT_SAMPLE_TILES(B); tile++) {
     const IntOf<B> words = int_sub<B>(int_load<B>(source.raw, int_sample_at<B>(source, tile)), least);
     any |= words;
     from_top += int_lengths<B>(words);
@@ -139,13 +143,13 @@ MGC_DEV u32 int_price_words(const IntSource& source, u32* reversed) {
   return from_bottom < from_top ? from_bottom : from_top;
 }
 
-// The bits that the sample takes with one lag or two. A whole warp must call it.
+// The bits that some tiles of the sample take with one lag or two. A whole warp must call it.
 template <u32 B>
-MGC_DEV u32 int_price_lags(const IntSource& source, u32 a, u32 b) {
+MGC_DEV u32 int_price_lags(const IntSource& source, u32 a, u32 b, u32 first_tile, u32 tiles) {
   const IntOf<B> base = int_splat<B>(int_word<B>(source.raw, 0));
   u32 bits = 0;
 #pragma unroll 1
-  for (u32 tile = 0; tile < INT_SAMPLE_LEN / INT_TILE(B); tile++) {
+  for (u32 tile = first_tile; tile < first_tile + tiles; tile++) {
     const u32 at = int_sample_at<B>(source, tile);
     bits += int_lengths<B>(int_zigzag<B>(int_difference<B>(source, base, a, b, at)));
   }
@@ -192,32 +196,38 @@ MGC_DEV u32 int_best_short_lag(const IntShared& shared, bool second) {
 // Prices what can follow `first`, which is 0 for a first lag.
 template <u32 B>
 MGC_DEV void int_price_all(const IntSource& source, u32 first, IntShared& shared, IntPrices& prices) {
+  constexpr u32 TILES = INT_SAMPLE_TILES(B);
   const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const u32 fixed = int_fixed_lag(warp, source.len / B);
-  u32 bits = 0;
+  u32 bits = 0, lag = fixed, first_tile = 0, tiles = TILES;
+  shared.short_bits[warp][lane] = int_price_short_lag<B>(source, warp, first);
   if (warp == 0 && first == 0) {
     u32 reversed;
     bits = int_price_words<B>(source, &reversed);
     if (lane == 0) shared.reversed = reversed;
-  } else if (fixed != 0) {
-    bits = int_price_lags<B>(source, fixed, first);  // in any order: the sum is the same
   }
-  if (lane == 0) prices.bits[warp] = bits;
-  shared.short_bits[warp][lane] = int_price_short_lag<B>(source, warp, first);
-  __syncthreads();
-  if (warp < (first == 0 ? 2 : 1)) {
-    const u32 lag = int_best_short_lag(shared, warp == 1);
-    const u32 short_bits = int_price_lags<B>(source, lag, first);
-    if (lane == 0) {
-      prices.short_lag[warp] = lag;
-      prices.short_bits[warp] = short_bits;
+  // First the fixed lags, a warp for each; then the short ones, a warp for each tile.
+#pragma unroll 1
+  for (u32 turn = 0; turn < 2; turn++) {
+    if (turn == 1) {
+      const u32 place = warp / TILES;
+      __syncthreads();
+      lag = place < (first == 0 ? 2 : 1) ? int_best_short_lag(shared, place == 1) : 0;
+      if (lane == 0 && warp % TILES == 0 && place < 2) prices.short_lag[place] = lag;
+      first_tile = warp % TILES;
+      tiles = 1;
     }
+    // In any order of lags: the sum is the same.
+    if (lag != 0) bits = int_price_lags<B>(source, lag, first, first_tile, tiles);
+    if (lane == 0) (turn == 0 ? prices.bits : prices.short_bits)[warp] = bits;
   }
   __syncthreads();
 }
 
 // The lag with which the sample takes fewest bits, and the bits; 0 if none beats `*bits` by enough.
+template <u32 B>
 MGC_DEV u32 int_pick_lag(const IntPrices& prices, u32 short_lags, u32 words, u32* bits) {
+  constexpr u32 TILES = INT_SAMPLE_TILES(B);
   u32 best = 0;
   const auto consider = [&](u32 lag, u32 price) {
     if (price + INT_MARGIN_BITS < *bits) {
@@ -226,7 +236,13 @@ MGC_DEV u32 int_pick_lag(const IntPrices& prices, u32 short_lags, u32 words, u32
     }
   };
   consider(1, prices.bits[1]);
-  for (u32 i = 0; i < short_lags; i++) consider(prices.short_lag[i], prices.short_bits[i]);
+  for (u32 i = 0; i < short_lags; i++) {
+    u32 price = 0;
+#pragma unroll
+    for (u32 tile = 0; tile < TILES; tile++) price += prices.short_bits[i * TILES + tile];
+    consider(prices.short_lag[i], price);
+  }
+#pragma unroll
   for (u32 warp = 2; warp <= 6; warp++) {
     const u32 lag = int_fixed_lag(warp, words);
     if (lag != 0) consider(lag, prices.bits[warp]);
@@ -243,7 +259,7 @@ MGC_DEV void int_choose_predictor(const IntSource& source, IntShared& shared, In
     const IntPrices& prices = shared.prices[round];
     int_price_all<B>(source, lags, shared, shared.prices[round]);
     if (round == 0) bits = prices.bits[0];
-    const u32 lag = int_pick_lag(prices, 2 - round, source.len / B, &bits);
+    const u32 lag = int_pick_lag<B>(prices, 2 - round, source.len / B, &bits);
     if (lag == 0) break;
     lags = lag < lags ? lag | lags << 16 : lags | lag << 16;
     if (round == 0) lags = lag;
@@ -321,45 +337,50 @@ MGC_DEV IntOf<B> int_sampled(const IntSource& source, const IntHeader& header, u
   return int_first_bytes<B>(int_mapped<B>(int_map(header), left), 0, (int)source.len - (int)at);
 }
 
-// Completes the header by what the sample's residuals say, and shows it to the block. Warp 0 must call it.
+// Completes the header by what the sample's residuals say; a warp looks at each tile.
 template <u32 B>
 MGC_DEV void int_finish_header(const IntSource& source, IntHeader& header, IntShared& shared) {
-  constexpr u32 TILES = INT_SAMPLE_LEN / INT_TILE(B);
-  IntOf<B> any = 0;
-#pragma unroll 1
-  for (u32 tile = 0; tile < TILES; tile++) any |= int_sampled<B>(source, header, int_sample_at<B>(source, tile));
-  any = int_warp_or(int_folded<B>(any));
+  constexpr u32 TILES = INT_SAMPLE_TILES(B);
+  const u32 warp = threadIdx.x / 32;
+  IntOf<B> mapped = 0, any = 0;
+  u32 at = 0;
+  if (warp < TILES) {
+    at = int_sample_at<B>(source, warp);
+    mapped = int_sampled<B>(source, header, at);
+    any = int_warp_or(int_folded<B>(mapped));
+    if (threadIdx.x % 32 == 0) shared.sampled_any[warp] = any;
+  }
+  __syncthreads();
+  any = 0;
+#pragma unroll
+  for (u32 tile = 0; tile < TILES; tile++) any |= (IntOf<B>)shared.sampled_any[tile];
   if (header.lags != 0 && any != 0) {
     const IntOf<B> lowest = any & (0 - any);
     header.fields |= (int_length<B>(lowest) - 1) << 8;
   }
   const u32 rotation = int_rotation(header);
-#pragma unroll 1
-  for (u32 tile = 0; tile < TILES; tile++) {
-    const u32 at = int_sample_at<B>(source, tile);
-    const IntOf<B> residuals = int_rotated<B>(int_sampled<B>(source, header, at), rotation);
+  const IntOf<B> residuals = int_rotated<B>(mapped, rotation);
 #pragma unroll
-    for (u32 i = 0; i < INT_PER_LANE(B); i++) {
-      if (at + i * B >= source.len) continue;
-      atomicAdd(&shared.lengths[int_length<B>(int_word_of<B>(residuals, i))], 1u);
-    }
+  for (u32 i = 0; i < INT_PER_LANE(B); i++) {
+    if (warp >= TILES || at + i * B >= source.len) continue;
+    atomicAdd(&shared.lengths[int_length<B>(int_word_of<B>(residuals, i))], 1u);
   }
-  __syncwarp();
+  __syncthreads();
   const u32 longest = any == 0 ? 0 : int_length<B>(int_rotated<B>(any, rotation));
   const u32 total = int_is_sampled(source) ? INT_SAMPLE_LEN / B : source.len / B;
   header.fields |= int_cheapest_low_bits<B>(shared.lengths, total, longest) << 16;
-  if (threadIdx.x == 0) shared.header = header;
 }
 
-// Leaves in `int_shared().header` how to code the words, of which there must be one at least. All threads must
-// call it; the header is there for all of them afterwards.
+// How to code the words, of which there must be one at least; also in `int_shared().header`, once there was a
+// barrier. All threads must call it.
 template <u32 B>
-MGC_DEV void int_choose(const IntSource& source) {
+MGC_DEV IntHeader int_choose(const IntSource& source) {
   IntShared& shared = int_shared();
   IntHeader header = {INT_IDENTITY, 0, int_word<B>(source.raw, 0)};
   if (threadIdx.x <= 64) shared.lengths[threadIdx.x] = 0;
   if (int_is_sampled(source)) int_choose_predictor<B>(source, shared, &header);
   if (header.lags == 0) int_survey<B>(source, shared, &header);
-  if (threadIdx.x < 32) int_finish_header<B>(source, header, shared);
-  __syncthreads();
+  int_finish_header<B>(source, header, shared);
+  if (threadIdx.x == 0) shared.header = header;
+  return header;
 }

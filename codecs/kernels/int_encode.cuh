@@ -182,8 +182,7 @@ MGC_DEV u32 int_plan_chunk(const RawChunk& chunk, u32* total) {
   *total = 0;
   if (source.len == 0) return int_planes_offset<B>(0) + tail_len;  // longer than the chunk
 
-  int_choose<B>(source);
-  const IntHeader header = int_shared().header;
+  const IntHeader header = int_choose<B>(source);
   switch (int_lags(header)) {
     case 0: int_measure_all<B, 0>(source, header, blocks); break;
     case 1: int_measure_all<B, 1>(source, header, blocks); break;
