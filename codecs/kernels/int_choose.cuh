@@ -221,7 +221,7 @@ MGC_DEV void int_price_all(const IntSource& source, u32 first, IntShared& shared
     if (lag != 0) bits = int_price_lags<B>(source, lag, first, first_tile, tiles);
     if (lane == 0) (turn == 0 ? prices.bits : prices.short_bits)[warp] = bits;
   }
-  __syncthreads();
+  __syncthreads();  // Prices are told.
 }
 
 // The lag with which the sample takes fewest bits, and the bits; 0 if none beats `*bits` by enough.

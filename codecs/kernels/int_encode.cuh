@@ -188,7 +188,7 @@ MGC_DEV u32 int_plan_chunk(const RawChunk& chunk, u32* total) {
     case 1: int_measure_all<B, 1>(source, header, blocks); break;
     default: int_measure_all<B, 2>(source, header, blocks); break;
   }
-  __syncthreads();
+  __syncthreads();  // All blocks are measured.
   *total = int_place<B>(source, int_patched_from(header), blocks);
   return int_planes_offset<B>(source.len / B) + 4 * (*total & 0xffff) + (*total >> 16) + tail_len;
 }

@@ -10,6 +10,7 @@ use mgcomp_codecs::frame::{self, ChunkSize, Options};
 use mgcomp_codecs::{Algorithm, Cpu, Element, codec_on};
 use mgcomp_tests::damage;
 use mgcomp_tests::data::{self, Kind, Random};
+use mgcomp_tests::series::{self, Near, Shape};
 use mgcomp_tests::shim::record::{self, Source};
 use mgcomp_tests::shim::toolchain::{Plant, Sanitizer, Toolchain};
 use mgcomp_tests::shim::{LaneOrder, Launch, Shim, skip};
@@ -64,7 +65,42 @@ fn address_records(shim: Shim, algorithm: Algorithm) -> Vec<u8> {
         push(Source::Frame(&large, 70_001), Launch::new(LaneOrder::Random(5), 2));
         push(Source::Raw(Element::U8, &raw, ChunkSize::LARGE), Launch::new(LaneOrder::Random(5), 2));
     }
+    if algorithm != Algorithm::Int {
+        return file;
+    }
+    for (element, raw) in predicted() {
+        let options = Options { chunk_size: ChunkSize::SMALL, checksum: false };
+        let frame =
+            frame::encode(codec_on(Cpu::Portable, algorithm).unwrap(), element, &raw, options).unwrap();
+        push(Source::Raw(element, &raw, ChunkSize::SMALL), Launch::new(LaneOrder::Fifo, 2));
+        push(Source::Frame(&frame, raw.len()), Launch::new(LaneOrder::Lifo, 2));
+        for _ in 0..60 {
+            let mutant = damage::mutate(&frame, &mut random);
+            push(Source::Frame(&mutant, raw.len()), Launch::new(LaneOrder::Fifo, 2));
+        }
+    }
     file
+}
+
+/// Words that INT predicts, of each width, that stand out by all lengths of patches: more than a chunk of them.
+fn predicted() -> impl Iterator<Item = (Element, Vec<u8>)> {
+    let shape = |near, noise_bits, outlier_bits, shift| {
+        let outlier_percent = if outlier_bits == 56 { 75 } else { 4 };
+        Shape { near, noise_bits, outlier_percent, outlier_bits, shift }
+    };
+    let shapes = [
+        (Element::U8, shape(Near::Before(1), 1, 7, 0)),
+        (Element::U8, shape(Near::Plane(4, 64), 2, 8, 0)),
+        (Element::U16, shape(Near::Plane(1, 128), 2, 12, 3)),
+        (Element::F32, shape(Near::BaseFromTop, 5, 16, 0)),
+        (Element::U32, shape(Near::Plane(3, 17), 3, 24, 0)),
+        (Element::U64, shape(Near::Before(27), 9, 40, 0)),
+        (Element::U64, shape(Near::Base, 0, 56, 0)),
+    ];
+    shapes.into_iter().map(|(element, shape)| {
+        let width = element.width_bytes();
+        (element, series::words(shape, width, 4300 / width, &mut Random::new(6)))
+    })
 }
 
 /// A few launches in which blocks take several chunks and chunks several rounds of a scan. Races show in every
@@ -90,6 +126,16 @@ fn thread_records(shim: Shim, algorithm: Algorithm) -> Vec<u8> {
     bad[40] ^= 0xff;
     bad[16] = 0;
     push(Source::Frame(&bad, 9001), 1, Launch::new(LaneOrder::Fifo, 3));
+    if algorithm != Algorithm::Int {
+        return file;
+    }
+    for (element, raw) in predicted() {
+        let options = Options { chunk_size: ChunkSize::SMALL, checksum: false };
+        let frame =
+            frame::encode(codec_on(Cpu::Portable, algorithm).unwrap(), element, &raw, options).unwrap();
+        push(Source::Raw(element, &raw, ChunkSize::SMALL), 1, Launch::new(LaneOrder::Fifo, 1));
+        push(Source::Frame(&frame, raw.len()), 1, Launch::new(LaneOrder::Lifo, 1));
+    }
     file
 }
 
@@ -178,6 +224,19 @@ fn kernels_stay_inside_their_buffers() {
             plant("cpackz.cu", "cpackz_encode.cuh", "cpackz_is_long(cpackz", "!cpackz_is_long(cpackz"),
             "expected 0",
         ),
+        // INT: planes and patches are believed to be there.
+        (plant("int.cu", "int_decode.cuh", "at->patches_at > chunk.stored_len", "false"), "AddressSanitizer"),
+        (
+            plant(
+                "int.cu",
+                "int_decode.cuh",
+                "check_chunk_end(chunk, at->end + chunk.raw_len % B)",
+                "MGC_GOOD",
+            ),
+            "AddressSanitizer",
+        ),
+        // Patches of half a chunk and more are written.
+        (plant("int.cu", "int_encode.cuh", "wanted > most_patch_bytes", "false"), "expected 0"),
         // Sixteen bytes are written wherever the destination is.
         (plant("zvc.cu", "frame.cuh", " && (u64)to % MGC_UNIT == 0", ""), "misaligned address"),
         // The room is believed to be there.
@@ -232,6 +291,10 @@ fn kernels_have_every_barrier_they_need() {
     let ticket_told = "__syncthreads();  // Nobody reads the last chunk's buffers any more, either.";
     let emitted = "  __syncthreads();\n  return {is_coded";
     let emitted_alone = "  return {is_coded";
+    let in_int = |file, find, replace| Plant { kernel: "int.cu", file, find, replace };
+    let columns_told = "sums[threadIdx.x] = own;\n  }";
+    let prices_told = "__syncthreads();  // Prices are told.";
+    let measured = "__syncthreads();  // All blocks are measured.";
     let race = "ThreadSanitizer: data race";
     let plants = [
         (plant("block.cuh", sums_written, without_barrier), race),
@@ -247,6 +310,9 @@ fn kernels_have_every_barrier_they_need() {
         (fpc("fpc_classify(chunk, lines);\n    __syncthreads();", "fpc_classify(chunk, lines);"), race),
         (ibp("zero_words(coded, 0, plan.len);\n    __syncthreads();", "zero_words(coded, 0, plan.len);"), race),
         (fpc("plan.at.end);\n    __syncthreads();", "plan.at.end);"), race),
+        (in_int("int_sums.cuh", "sums[threadIdx.x] = own;\n  }\n  __syncthreads();", columns_told), race),
+        (in_int("int_choose.cuh", prices_told, ""), race),
+        (in_int("int_encode.cuh", measured, ""), race),
     ];
     replay(&toolchain, &write_records(test, shim, thread_records), &plants);
     expect_report("race", &toolchain.run(&toolchain.link("selftest"), &["shared_race"]), "data race");
