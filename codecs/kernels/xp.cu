@@ -16,27 +16,29 @@ MGC_DEV XpEncodeShared& xp_encode_shared() {
 }
 
 struct Xp {
-  static constexpr u32 ENCODE_BLOCKS = 5, DECODE_BLOCKS = 5;
+  static constexpr u32 ENCODE_BLOCKS = 4, DECODE_BLOCKS = 4;
 
-  typedef XpPlan Plan;
+  struct Plan {
+    u32 len;
+  };
 
   MGC_DEV Plan plan_chunk(const RawChunk& chunk) {
     XpEncodeShared& shared = xp_encode_shared();
     switch (chunk.width_log2) {
-      case 0: return xp_plan<u8>(shared, chunk);
-      case 1: return xp_plan<u16>(shared, chunk);
-      case 2: return xp_plan<u32>(shared, chunk);
-      default: return xp_plan<u64>(shared, chunk);
+      case 0: return {xp_plan<u8>(shared, chunk)};
+      case 1: return {xp_plan<u16>(shared, chunk)};
+      case 2: return {xp_plan<u32>(shared, chunk)};
+      default: return {xp_plan<u64>(shared, chunk)};
     }
   }
 
-  MGC_DEV void emit_chunk(const RawChunk& chunk, const Plan& plan, u8* coded) {
+  MGC_DEV void emit_chunk(const RawChunk& chunk, const Plan&, u8* coded) {
     XpEncodeShared& shared = xp_encode_shared();
     switch (chunk.width_log2) {
-      case 0: xp_emit<u8>(shared, chunk, plan, coded); break;
-      case 1: xp_emit<u16>(shared, chunk, plan, coded); break;
-      case 2: xp_emit<u32>(shared, chunk, plan, coded); break;
-      default: xp_emit<u64>(shared, chunk, plan, coded); break;
+      case 0: xp_emit<u8>(shared, chunk, coded); break;
+      case 1: xp_emit<u16>(shared, chunk, coded); break;
+      case 2: xp_emit<u32>(shared, chunk, coded); break;
+      default: xp_emit<u64>(shared, chunk, coded); break;
     }
   }
 

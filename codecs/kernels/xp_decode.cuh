@@ -16,7 +16,7 @@ MGC_DEV constexpr u32 xp_stream_octets() {
   return sizeof(T) <= 2 ? 32 : 64 / sizeof(T);
 }
 
-// Bytes of values that a warp keeps where there are masks: two reads, or more.
+// Bytes of values that a warp keeps where there are masks: those of a read, and of the elements of a round.
 #define XP_RING_LEN 1024
 
 // What one warp resolves: the symbols of the escapes of up to 32 octets, with those around them that share an
@@ -26,21 +26,33 @@ struct XpResolved {
   u16 second[32 * 8 + 8];  // escapes of the second
 };
 
-struct XpDecodeShared {
-  u32 symbols[XP_MAX_TABLE + 1];
-  XpSums sums[4];
-  XpResolved resolved[MGC_BLOCK_WARPS];
-  u64 rings[MGC_BLOCK_WARPS][XP_RING_LEN / 8];
-};
-
-// What is known of a chunk when its values are read.
+// What is known of a chunk when its values are read. It is kept in shared memory, because all threads need it
+// all the time and none has registers for it.
 struct XpSource {
-  const u8* stored;
-  const u32* symbols;
   XpSplit split;
   XpColumns at;
   u32 values, k1, k2, k3;
   bool wide;
+};
+
+// A part of some numbers: what a warp has to do with.
+struct XpPart {
+  u32 from, to;
+};
+
+// Which masks there are, and the parts of a warp in what they leave.
+struct XpMasks {
+  bool zeros, changes;
+  XpPart elements, non_zeros, values;
+};
+
+struct XpDecodeShared {
+  XpSource source;
+  XpMasks masks[MGC_BLOCK_WARPS];
+  u32 symbols[XP_MAX_TABLE + 1];
+  XpSums sums[4];
+  XpResolved resolved[MGC_BLOCK_WARPS];
+  u64 rings[MGC_BLOCK_WARPS][XP_RING_LEN / 8];
 };
 
 // The bits of octet `octet` that belong to numbers `from` to `to` - 1.
@@ -72,11 +84,6 @@ MGC_DEV u32 xp_count_mask(const u8* mask, u32 from, u32 to) {
   return __reduce_add_sync(0xffffffffu, own);
 }
 
-// A part of some numbers: what a warp has to do with.
-struct XpPart {
-  u32 from, to;
-};
-
 // The part of a warp, from what its part of the level above holds; `*total` is that of all. A barrier.
 MGC_DEV XpPart xp_part(u32 of_warp, XpSums& sums, u32* total) {
   const u32 warp = threadIdx.x / 32;
@@ -96,8 +103,8 @@ MGC_DEV XpPart xp_part(u32 of_warp, XpSums& sums, u32* total) {
 MGC_DEV u32 xp_check_planes(const u8* column, u32 count, u32 planes) {
   if (count % 8 == 0 || threadIdx.x >= planes) return MGC_GOOD;
   u32 step;
-  const u32 at = xp_plane_at(count, planes, count / 8, &step) + threadIdx.x * step;
-  return column[at] >> count % 8 != 0 ? MGC_BAD_CHUNK_PADDING : MGC_GOOD;
+  const u8* const from = column + xp_plane_at(count, planes, count / 8, &step);
+  return from[threadIdx.x * step] >> count % 8 != 0 ? MGC_BAD_CHUNK_PADDING : MGC_GOOD;
 }
 
 // Where a warp is in the stream of values.
@@ -107,8 +114,8 @@ struct XpStream {
 };
 
 // Symbol `index` of the column of symbols.
-MGC_DEV u32 xp_stored_symbol(const XpSource& source, u32 index) {
-  const u8* column = source.stored + source.at.symbols;
+MGC_DEV u32 xp_stored_symbol(const XpSource& source, const u8* stored, u32 index) {
+  const u8* column = stored + source.at.symbols;
   u32 bits = source.split.symbol_bits, symbol = 0, low = 0, step;
   if (bits >= 8) {
     symbol = column[index];
@@ -121,16 +128,17 @@ MGC_DEV u32 xp_stored_symbol(const XpSource& source, u32 index) {
 }
 
 // Resolves the next `count` escapes of the second tier, one per lane and round.
-MGC_DEV void xp_resolve_second(const XpSource& source, XpStream& stream, u32 count, XpResolved& resolved) {
+MGC_DEV void xp_resolve_second(const XpDecodeShared& shared, const u8* stored, XpStream& stream, u32 count, XpResolved& resolved) {
+  const XpSource& source = shared.source;
   const u32 lane = threadIdx.x % 32;
-  const u32* const table = source.symbols + XP_TIER_1 + xp_second_tier(source.wide);
+  const u32* const table = shared.symbols + XP_TIER_1 + xp_second_tier(source.wide);
   for (u32 first = 0; first < count; first += 32) {
     const u32 index = stream.second + first + lane;
     const bool has = first + lane < count;
     u32 code = 0;
     if (has) {
       u32 step;
-      const u8* from = source.stored + source.at.third + xp_plane_at(source.k2, 3, index / 8, &step);
+      const u8* from = stored + source.at.third + xp_plane_at(source.k2, 3, index / 8, &step);
       const u32 bit = index % 8;
       code = (from[0] >> bit & 1u) | (from[step] >> bit & 1u) << 1 | (from[2 * step] >> bit & 1u) << 2;
     }
@@ -138,7 +146,7 @@ MGC_DEV void xp_resolve_second(const XpSource& source, XpStream& stream, u32 cou
     if (has) {
       const u32 escape = stream.third + __popc(escapes & lanemask_lt());
       resolved.second[first + lane] =
-          (u16)(code == XP_TIER_3 ? xp_stored_symbol(source, escape) : table[code]);
+          (u16)(code == XP_TIER_3 ? xp_stored_symbol(shared.source, stored, escape) : table[code]);
     }
     stream.third += __popc(escapes);
   }
@@ -147,16 +155,17 @@ MGC_DEV void xp_resolve_second(const XpSource& source, XpStream& stream, u32 cou
 
 // Resolves the next `count` escapes of the first tier, an octet per lane and round. The symbol of the first of
 // them is `resolved.first[stream.first % 8]` afterwards.
-MGC_DEV void xp_resolve_first(const XpSource& source, XpStream& stream, u32 count, XpResolved& resolved) {
+MGC_DEV void xp_resolve_first(const XpDecodeShared& shared, const u8* stored, XpStream& stream, u32 count, XpResolved& resolved) {
+  const XpSource& source = shared.source;
   const u32 all = 0xffffffffu, lane = threadIdx.x % 32, planes = source.wide ? 3 : 2;
   const u32 from = stream.first, to = from + count;
-  const u32* const table = source.symbols + XP_TIER_1;
+  const u32* const table = shared.symbols + XP_TIER_1;
   for (u32 round = from / 8; 8 * round < to; round += 32) {
     const u32 octet = round + lane, window = xp_window(octet, from, to);
     u32 bytes[3] = {0, 0, 0};
     if (window != 0) {
       u32 step;
-      const u8* column = source.stored + source.at.second + xp_plane_at(source.k1, planes, octet, &step);
+      const u8* column = stored + source.at.second + xp_plane_at(source.k1, planes, octet, &step);
       bytes[0] = column[0];
       bytes[1] = column[step];
       if (planes == 3) bytes[2] = column[2 * step];
@@ -167,7 +176,7 @@ MGC_DEV void xp_resolve_first(const XpSource& source, XpStream& stream, u32 coun
     const u32 total = __shfl_sync(all, inclusive, 31);
     u32 next = inclusive - __popc(escapes);
     if (total != 0) {
-      xp_resolve_second(source, stream, total, resolved);
+      xp_resolve_second(shared, stored, stream, total, resolved);
       __syncwarp();
     }
     if (window != 0) {
@@ -210,10 +219,10 @@ MGC_DEV void xp_take_words(const u8* from, u32 (&words)[WORDS], u32 len) {
 
 // Reads the rests of an octet.
 template <class T>
-MGC_DEV void xp_take_rests(const XpSource& source, u32 octet, T (&rests)[8]) {
+MGC_DEV void xp_take_rests(const XpSource& source, const u8* stored, u32 octet, T (&rests)[8]) {
   const u32 count = source.values, first = 8 * octet, rest_bits = source.split.rest_bits;
   const u32 number = count - first < 8 ? count - first : 8;
-  const u8* column = source.stored + source.at.rests;
+  const u8* column = stored + source.at.rests;
   u32 low = 0;
 #pragma unroll
   for (u32 i = 0; i < 8; i++) rests[i] = 0;
@@ -258,14 +267,15 @@ MGC_DEV void xp_take_rests(const XpSource& source, u32 octet, T (&rests)[8]) {
 // Reads the next octets of the stream, one per lane up to xp_stream_octets; a lane whose octet has no values
 // gets zeros. For a whole warp.
 template <class T>
-MGC_DEV void xp_next(const XpSource& source, XpStream& stream, XpResolved& resolved, T (&values)[8]) {
+MGC_DEV void xp_next(const XpDecodeShared& shared, const u8* stored, XpStream& stream, XpResolved& resolved, T (&values)[8]) {
+  const XpSource& source = shared.source;
   const u32 all = 0xffffffffu, lane = threadIdx.x % 32;
   const u32 octet = stream.octet + lane;
   const bool has = lane < xp_stream_octets<T>() && 8 * octet < source.values;
   u32 low = 0, high = 0;
   if (has) {
     u32 step;
-    const u8* const column = source.stored + source.at.first + xp_plane_at(source.values, 2, octet, &step);
+    const u8* const column = stored + source.at.first + xp_plane_at(source.values, 2, octet, &step);
     low = column[0];
     high = column[step];
   }
@@ -274,18 +284,18 @@ MGC_DEV void xp_next(const XpSource& source, XpStream& stream, XpResolved& resol
   const u32 total = __shfl_sync(all, inclusive, 31);
   u32 next = stream.first % 8 + inclusive - __popc(escapes);
   if (total != 0) {
-    xp_resolve_first(source, stream, total, resolved);
+    xp_resolve_first(shared, stored, stream, total, resolved);
   }
   stream.octet += xp_stream_octets<T>();
 
   T rests[8] = {};
-  if (has) xp_take_rests<T>(source, octet, rests);
+  if (has) xp_take_rests<T>(source, stored, octet, rests);
 #pragma unroll
   for (u32 i = 0; i < 8; i++) {
     const u32 code = (low >> i & 1) | (high >> i & 1) << 1;
     u32 symbol;
     if (code == XP_TIER_1) symbol = resolved.first[next++];
-    else symbol = source.symbols[code];
+    else symbol = shared.symbols[code];
     const T value = (T)((T)symbol << source.split.rest_bits | rests[i]);
     values[i] = source.split.is_signed ? value : xp_sign_up(value);
   }
@@ -317,13 +327,6 @@ MGC_DEV void xp_store_octet(const CodedChunk& chunk, u32 octet, const T (&values
   }
 }
 
-// Where the masks are, and the parts of the warp in what they leave.
-struct XpMasks {
-  const u8* zeros;    // null: there is none
-  const u8* changes;
-  XpPart elements, non_zeros, values;
-};
-
 // The part of the elements that a warp has: whole reads of the stream.
 template <class T>
 MGC_DEV XpPart xp_part_of_elements(u32 elements) {
@@ -333,14 +336,15 @@ MGC_DEV XpPart xp_part_of_elements(u32 elements) {
 }
 
 template <class T>
-MGC_DEV void xp_write_plain(const CodedChunk& chunk, const XpSource& source, XpStream stream, const XpPart& part,
+MGC_DEV void xp_write_plain(const CodedChunk& chunk, const XpDecodeShared& shared, XpStream stream, const XpPart& part,
                             XpResolved& resolved) {
+  const XpSource& source = shared.source;
   const u32 lane = threadIdx.x % 32, end = source.values * (u32)sizeof(T);
   if (part.from == part.to) return;
   while (8 * stream.octet < part.to) {
     const u32 octet = stream.octet + lane;
     T values[8];
-    xp_next(source, stream, resolved, values);
+    xp_next(shared, chunk.stored, stream, resolved, values);
     const u32 own = lane < xp_stream_octets<T>() ? octet : 0xfffffff;
     xp_store_octet(chunk, own, values, end);
   }
@@ -355,14 +359,13 @@ MGC_DEV u32 xp_mask_bits(const u8* mask, u32 at, u32 count) {
 
 // Writes the elements of a warp, a unit per lane and round.
 template <class T>
-MGC_DEV void xp_write_masked(const CodedChunk& chunk, const XpSource& source, XpStream stream,
+MGC_DEV void xp_write_masked(const CodedChunk& chunk, const XpDecodeShared& shared, XpStream stream,
                              const XpMasks& masks, XpResolved& resolved, T* ring) {
+  const u8* const changes = chunk.scratch + xp_levels_len(chunk.capacity / (u32)sizeof(T));
   constexpr u32 PER_UNIT = MGC_UNIT / sizeof(T), RING = XP_RING_LEN / sizeof(T);
   const u32 all = 0xffffffffu, lane = threadIdx.x % 32;
-  const u32 end = chunk.raw_len / (u32)sizeof(T) * (u32)sizeof(T), elements = chunk.raw_len / (u32)sizeof(T);
+  const u32 elements = chunk.raw_len / (u32)sizeof(T);
   u32 non_zeros = masks.non_zeros.from, used = masks.values.from;
-  T last = 0;  // value `used` - 1
-  bool has_last = used == 0;
   for (u32 first = masks.elements.from; first < masks.elements.to; first += 32 * PER_UNIT) {
     const u32 at = first + lane * PER_UNIT;
     // The elements of the unit that are not zero, and those of them that differ from the one before.
@@ -371,9 +374,9 @@ MGC_DEV void xp_write_masked(const CodedChunk& chunk, const XpSource& source, Xp
       keep = PER_UNIT >= 8 ? xp_live(elements, at / 8) : xp_live(elements, at / 8) >> at % 8;
       if (PER_UNIT == 16) keep |= xp_live(elements, at / 8 + 1) << 8;
       if (PER_UNIT < 8) keep &= (1u << PER_UNIT) - 1;
-      if (masks.zeros != nullptr) {
-        u32 bits = masks.zeros[at / 8] >> at % 8;
-        if (PER_UNIT == 16) bits |= at + 8 < elements ? masks.zeros[at / 8 + 1] << 8 : 0;
+      if (masks.zeros) {
+        u32 bits = chunk.scratch[at / 8] >> at % 8;
+        if (PER_UNIT == 16) bits |= at + 8 < elements ? chunk.scratch[at / 8 + 1] << 8 : 0;
         keep &= bits;
       }
     }
@@ -381,10 +384,10 @@ MGC_DEV void xp_write_masked(const CodedChunk& chunk, const XpSource& source, Xp
     u32 before = non_zeros + inclusive - __popc(keep);
     non_zeros += __shfl_sync(all, inclusive, 31);
     u32 changed = (1u << __popc(keep)) - 1;
-    if (masks.changes != nullptr && keep != 0) {
-      u32 bits = xp_mask_bits(masks.changes, before, masks.non_zeros.to);
+    if (masks.changes && keep != 0) {
+      u32 bits = xp_mask_bits(changes, before, masks.non_zeros.to);
       if (PER_UNIT == 16 && before + 8 < masks.non_zeros.to) {
-        bits = (bits & 0xff) | xp_mask_bits(masks.changes, before + 8, masks.non_zeros.to) << 8;
+        bits = (bits & 0xff) | xp_mask_bits(changes, before + 8, masks.non_zeros.to) << 8;
       }
       changed &= bits;
     }
@@ -392,21 +395,20 @@ MGC_DEV void xp_write_masked(const CodedChunk& chunk, const XpSource& source, Xp
     u32 next = used + inclusive - __popc(changed);
     const u32 end_used = used + __shfl_sync(all, inclusive, 31);
 
-    while (8 * stream.octet < end_used || (!has_last && 8 * stream.octet < used)) {
+    // The value before the first one used is still in the ring: it holds those of a round and of a read.
+    while (8 * stream.octet < end_used) {
       const u32 octet = stream.octet + lane;
       T values[8];
-      xp_next(source, stream, resolved, values);
+      xp_next(shared, chunk.stored, stream, resolved, values);
       if (lane < xp_stream_octets<T>()) {
 #pragma unroll
         for (u32 i = 0; i < 8; i++) ring[(8 * octet + i) % RING] = values[i];
       }
       __syncwarp();
     }
-    if (!has_last) last = ring[(used - 1) % RING];
-    has_last = true;
 
     Unit unit = {{0, 0}};
-    T value = next == used ? last : ring[(next - 1) % RING];
+    T value = next == 0 ? (T)0 : ring[(next - 1) % RING];
 #pragma unroll
     for (u32 i = 0; i < PER_UNIT; i++) {
       if ((keep >> i & 1) == 0) continue;
@@ -414,8 +416,7 @@ MGC_DEV void xp_write_masked(const CodedChunk& chunk, const XpSource& source, Xp
       changed >>= 1;
       put(unit, i, value);
     }
-    if (at < elements) store_unit(chunk, at / PER_UNIT, unit, end);
-    if (end_used != used) last = ring[(end_used - 1) % RING];
+    if (at < elements) store_unit(chunk, at / PER_UNIT, unit, elements * (u32)sizeof(T));
     used = end_used;
     __syncwarp();  // The next values go to the same ring.
   }
@@ -433,16 +434,16 @@ MGC_DEV u32 xp_take_masks(const CodedChunk& chunk, XpDecodeShared& shared, u32 m
   if ((mode & XP_ZERO_MASK) != 0) {
     code = xp_take_mask(chunk, at, elements, depths & 3, chunk.scratch, room, shared.sums);
     if (block_fails(code)) return code;
-    masks->zeros = chunk.scratch;
-    const u32 own = xp_count_mask(masks->zeros, masks->elements.from, masks->elements.to);
+    masks->zeros = true;
+    const u32 own = xp_count_mask(chunk.scratch, masks->elements.from, masks->elements.to);
     masks->non_zeros = masks->values = xp_part(own, shared.sums[2], values);
   }
   if ((mode & XP_CHANGE_MASK) != 0) {
     u8* const levels = chunk.scratch + xp_levels_len(room);
     code = xp_take_mask(chunk, at, *values, depths >> 4, levels, room, shared.sums);
     if (block_fails(code)) return code;
-    masks->changes = levels;
-    const u32 own = xp_count_mask(masks->changes, masks->non_zeros.from, masks->non_zeros.to);
+    masks->changes = true;
+    const u32 own = xp_count_mask(levels, masks->non_zeros.from, masks->non_zeros.to);
     masks->values = xp_part(own, shared.sums[3], values);
   }
   return MGC_GOOD;
@@ -525,8 +526,6 @@ MGC_DEV u32 xp_decode(XpDecodeShared& shared, const CodedChunk& chunk) {
   if (code != MGC_GOOD) return code;
 
   XpSource source = {};
-  source.stored = chunk.stored;
-  source.symbols = shared.symbols;
   source.split = xp_split(chunk.element, chunk.width_log2, (mode & XP_SIGNED) != 0);
   source.wide = (mode & XP_WIDE) != 0;
   XpMasks masks;
@@ -553,13 +552,15 @@ MGC_DEV u32 xp_decode(XpDecodeShared& shared, const CodedChunk& chunk) {
     if (columns_code != MGC_GOOD) code = columns_code;
   }
   if (code == MGC_GOOD) code = check_chunk_end(chunk, at + tail_len);
+  if (t == 0) shared.source = source;
+  if (t % 32 == 0) shared.masks[t / 32] = masks;
   if (block_fails(code)) return code;
 
   XpResolved& resolved = shared.resolved[t / 32];
   if (masked) {
-    xp_write_masked<T>(chunk, source, stream, masks, resolved, (T*)shared.rings[t / 32]);
+    xp_write_masked<T>(chunk, shared, stream, shared.masks[t / 32], resolved, (T*)shared.rings[t / 32]);
   } else {
-    xp_write_plain<T>(chunk, source, stream, masks.elements, resolved);
+    xp_write_plain<T>(chunk, shared, stream, shared.masks[t / 32].elements, resolved);
   }
   if (t < tail_len) chunk.dst[chunk.raw_len - tail_len + t] = chunk.stored[at + t];
   return MGC_GOOD;

@@ -8,17 +8,7 @@
 //        lies below what the next one reads, and the barrier of the scan is between reading and writing. The
 //        second tier is made of these bytes the same way, the third of what the second leaves.
 #pragma once
-#include "xp_mask.cuh"
 #include "xp_table.cuh"
-
-struct XpPlan {
-  u32 len;
-  u32 values;  // that the masks leave
-  u32 mode;
-  XpMask zeros, changes;
-  u32 non_zeros;  // bits of the change mask
-  u32 k1, k2, k3;  // escapes of the tiers
-};
 
 // Room for the levels of a mask in the scratch.
 template <class T>
@@ -200,7 +190,7 @@ MGC_DEV XpColumns xp_planned_columns(const XpPlan& plan, const XpSplit& split) {
 }
 
 template <class T>
-MGC_DEV XpPlan xp_plan(XpEncodeShared& shared, const RawChunk& chunk) {
+MGC_DEV u32 xp_plan(XpEncodeShared& shared, const RawChunk& chunk) {
   const u32 tail_len = chunk.raw_len % (u32)sizeof(T);
   XpPlan plan = {};
   plan.values = chunk.raw_len / (u32)sizeof(T);
@@ -215,16 +205,22 @@ MGC_DEV XpPlan xp_plan(XpEncodeShared& shared, const RawChunk& chunk) {
         xp_choose(shared, xp_keys<T>(shared, chunk), chunk, samples, sample.symbol, sample.first);
     plan.mode |= (table.is_signed ? XP_SIGNED : 0) | (table.wide ? XP_WIDE : 0);
     if (table.hopeless && !masked) {
-      plan.len = XP_MODE_LEN + chunk.raw_len;
-      return plan;
+      return XP_MODE_LEN + chunk.raw_len;
     }
     __syncthreads();
     xp_count_escapes<T>(shared, chunk, &plan);
-    end = xp_planned_columns(plan, xp_split(chunk.element, chunk.width_log2, table.is_signed)).end;
+    const XpSplit split = xp_split(chunk.element, chunk.width_log2, table.is_signed);
+    const XpColumns at = xp_planned_columns(plan, split);
+    end = at.end;
+    if (threadIdx.x == 0) {
+      shared.split = split;
+      shared.at = at;
+    }
   }
   plan.len = end + tail_len;
   if (masked && round_up(plan.len, MGC_UNIT) >= round_up(chunk.raw_len, MGC_UNIT)) reload_chunk(chunk);
-  return plan;
+  if (threadIdx.x == 0) shared.plan = plan;
+  return plan.len;
 }
 
 // Writes bytes from registers to an even address of shared memory: the first `len` of them, a multiple of 8
@@ -343,15 +339,17 @@ MGC_DEV void xp_add_symbol(u8* column, u32 count, u32 index, u32 symbol, u32 sym
 template <class T>
 MGC_DEV void xp_add_symbols(u8* column, u32 count, u32 index, const XpSplit& split, u32 mask,
                             const u32 (&words)[xp_words<T>()]) {
+  constexpr u32 UNUSED = sizeof(T) < 4 ? 32 - 8 * sizeof(T) : 0;
   for (; mask != 0; mask &= mask - 1) {
     const u32 which = (u32)__ffs((int)mask) - 1;
-    T value = xp_element<T>(words, 0);
+    u32 top = 0;  // the upper 32 bits of the value, or all of it and zeros
 #pragma unroll
-    for (u32 i = 1; i < 8; i++) {
-      if (which == i) value = xp_element<T>(words, i);
+    for (u32 i = 0; i < 8; i++) {
+      const u32 own = sizeof(T) == 8 ? words[(2 * i + 1) % xp_words<T>()] : (u32)xp_element<T>(words, i) << UNUSED;
+      if (which == i) top = own;
     }
-    if (!split.is_signed) value = xp_sign_down(value);
-    xp_add_symbol(column, count, index++, (u32)(value >> split.rest_bits), split.symbol_bits);
+    const u32 symbol = (split.is_signed ? top : top << 1) >> (32 - split.symbol_bits);
+    xp_add_symbol(column, count, index++, symbol, split.symbol_bits);
   }
 }
 
@@ -432,8 +430,11 @@ MGC_DEV void xp_emit_third(const RawChunk& chunk, const XpPlan& plan, u8* column
 }
 
 template <class T>
-MGC_DEV void xp_emit(XpEncodeShared& shared, const RawChunk& chunk, const XpPlan& plan, u8* coded) {
-  const XpSplit split = xp_split(chunk.element, chunk.width_log2, (plan.mode & XP_SIGNED) != 0);
+MGC_DEV void xp_emit(XpEncodeShared& shared, const RawChunk& chunk, u8* coded) {
+  __syncthreads();  // What thread 0 wrote is there.
+  const XpPlan& plan = shared.plan;
+  const XpSplit& split = shared.split;
+  const XpColumns& at = shared.at;
   const u32 room = xp_mask_room<T>(chunk), tail_len = chunk.raw_len % (u32)sizeof(T), t = threadIdx.x;
   const u32 elements = chunk.raw_len / (u32)sizeof(T);
   if (t == 0) {
@@ -450,7 +451,6 @@ MGC_DEV void xp_emit(XpEncodeShared& shared, const RawChunk& chunk, const XpPlan
   }
   if (plan.values == 0) return;
 
-  const XpColumns at = xp_planned_columns(plan, split);
   const u32 symbol_len = split.symbol_bits > 8 ? 2 : 1, table_at = xp_table_at(plan);
   const u32 table = xp_table_len(plan.mode & XP_WIDE) * symbol_len;
   if (t < at.first - table_at) {

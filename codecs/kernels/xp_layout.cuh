@@ -137,16 +137,16 @@ MGC_DEV constexpr u32 xp_words() {
 // Loads an octet from shared memory on a multiple of its length, at most 16 bytes at a time.
 template <class T>
 MGC_DEV void xp_load_octet(const T* from, u32 (&words)[xp_words<T>()]) {
-  if (sizeof(T) == 1) {
-    const uint2 pair = *(const uint2*)from;
-    words[0] = pair.x, words[1] = pair.y;
-    return;
-  }
 #pragma unroll
-  for (u32 i = 0; i < xp_words<T>() / 4; i++) {
-    const uint4 unit = ((const uint4*)from)[i];
-    words[4 * i] = unit.x, words[(4 * i + 1) % xp_words<T>()] = unit.y;
-    words[(4 * i + 2) % xp_words<T>()] = unit.z, words[(4 * i + 3) % xp_words<T>()] = unit.w;
+  for (u32 i = 0; i < xp_words<T>(); i += sizeof(T) == 1 ? 2 : 4) {
+    if (sizeof(T) == 1) {
+      const uint2 pair = *(const uint2*)from;
+      words[0] = pair.x, words[1] = pair.y;
+    } else {
+      const uint4 unit = ((const uint4*)from)[i / 4];
+      words[i] = unit.x, words[i + 1] = unit.y;
+      words[(i + 2) % xp_words<T>()] = unit.z, words[(i + 3) % xp_words<T>()] = unit.w;
+    }
   }
 }
 

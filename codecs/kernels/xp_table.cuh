@@ -8,7 +8,7 @@
 //   bits 5-7  escapes of the first, the second, the third tier
 // The byte is kept inverted, so that a symbol that was never counted, and has no code, is right as it is.
 #pragma once
-#include "xp_layout.cuh"
+#include "xp_mask.cuh"
 
 // The most samples: what a byte counts.
 #define XP_MAX_SAMPLES 255
@@ -19,7 +19,21 @@
 // Samples have at most so many different symbols, and a group of four keys.
 #define XP_KEYS 256
 
+// What is planned for a chunk.
+struct XpPlan {
+  u32 len;          // in bytes
+  u32 values;  // that the masks leave
+  u32 mode;
+  XpMask zeros, changes;
+  u32 non_zeros;  // bits of the change mask
+  u32 k1, k2, k3;  // escapes of the tiers
+};
+
+// What all threads know of a chunk and none has registers for, and what they work on together.
 struct XpEncodeShared {
+  XpPlan plan;
+  XpSplit split;
+  XpColumns at;
   // Counts of symbols, then what their codes are, inverted.
   union {
     u8 codes[XP_SYMBOLS];
