@@ -66,10 +66,12 @@ functions! {
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(*mut i32, CUfunction, i32, usize);
     fn cuMemAlloc_v2(*mut CUdeviceptr, usize);
     fn cuMemFree_v2(CUdeviceptr);
+    fn cuMemHostAlloc(*mut *mut c_void, usize, u32);
+    fn cuMemFreeHost(*mut c_void);
     fn cuMemsetD8Async(CUdeviceptr, u8, usize, CUstream);
     fn cuMemcpyHtoDAsync_v2(CUdeviceptr, *const c_void, usize, CUstream);
     fn cuMemcpyDtoHAsync_v2(*mut c_void, CUdeviceptr, usize, CUstream);
-    fn cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, CUstream);
+    fn cuMemcpyAsync(CUdeviceptr, CUdeviceptr, usize, CUstream);
     fn cuStreamCreate(*mut CUstream, u32);
     fn cuStreamDestroy_v2(CUstream);
     fn cuStreamSynchronize(CUstream);
@@ -79,6 +81,7 @@ functions! {
     fn cuStreamEndCapture(CUstream, *mut CUgraph);
     fn cuEventCreate(*mut CUevent, u32);
     fn cuEventRecord(CUevent, CUstream);
+    fn cuEventElapsedTime(*mut f32, CUevent, CUevent);
     fn cuEventDestroy_v2(CUevent);
     fn cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, u64);
     fn cuGraphLaunch(CUgraphExec, CUstream);

@@ -22,6 +22,8 @@ pub struct DeviceInfo {
     pub sm_count: u32,
     /// Shared memory in bytes that a block can have.
     pub shared_bytes: u32,
+    /// Its second-level cache in bytes; 0 if it has none.
+    pub l2_bytes: u32,
     /// Its memory in bytes.
     pub memory_bytes: u64,
     /// The version of CUDA that the driver knows: 13000 is 13.0.
@@ -86,6 +88,7 @@ fn info(driver: &Driver, ordinal: u32, device: CUdevice) -> Result<DeviceInfo, D
         },
         sm_count: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
         shared_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+        l2_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
         memory_bytes: memory_bytes as u64,
         driver_version: version.max(0) as u32,
     })

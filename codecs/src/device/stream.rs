@@ -99,7 +99,7 @@ impl Stream {
         }
     }
 
-    /// Enqueues a copy of `from` to the region `to` of the same length.
+    /// Enqueues a copy of `from` to the front of `to`, each in the memory of a device or pinned.
     ///
     /// # Errors
     /// [`DeviceError::TooShort`] if `to` is shorter, and whatever the driver says.
@@ -108,7 +108,7 @@ impl Stream {
         let entered = self.shared.context.enter()?;
         let len = from.len() as usize;
         // SAFETY: as for `zero`; both have `len` bytes.
-        unsafe { call!(entered.driver, cuMemcpyDtoDAsync_v2(to.address(), from.address(), len, self.handle)) }
+        unsafe { call!(entered.driver, cuMemcpyAsync(to.address(), from.address(), len, self.handle)) }
     }
 
     /// Copies `bytes` to the front of `to`, and waits for that.

@@ -83,6 +83,7 @@ STUB_API int cuDeviceGetAttribute(int* value, int attribute, int) {
   const Settings& s = driver().settings;
   switch (attribute) {
     case 16: *value = (int)s.sm_count; return SUCCESS;
+    case 38: *value = (int)s.l2_len; return SUCCESS;
     case 75: *value = (int)(s.capability / 10); return SUCCESS;
     case 76: *value = (int)(s.capability % 10); return SUCCESS;
     case 97: *value = (int)s.shared_len; return SUCCESS;

@@ -1,4 +1,5 @@
 // What tests ask of the stub, and how calls are counted and made to fail.
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 
@@ -6,8 +7,32 @@
 
 namespace stub {
 
+struct Setting {
+  const char* name;
+  uint64_t Settings::*field;
+};
+
+static const Setting SETTINGS[] = {
+    {"capability", &Settings::capability},         {"sm_count", &Settings::sm_count},
+    {"shared_len", &Settings::shared_len},         {"l2_len", &Settings::l2_len},
+    {"memory_len", &Settings::memory_len},
+    {"driver_version", &Settings::driver_version}, {"lane_order", &Settings::lane_order},
+    {"faulty_launch", &Settings::faulty_launch},   {"wrong_byte", &Settings::wrong_byte},
+    {"stray_byte", &Settings::stray_byte},
+};
+
+static Driver* make_driver() {
+  Driver* const made = new Driver;
+  for (const Setting& setting : SETTINGS) {
+    std::string variable = std::string("MGCOMP_STUB_") + setting.name;
+    for (char& c : variable) c = (char)toupper((unsigned char)c);
+    if (const char* value = getenv(variable.c_str())) made->settings.*setting.field = strtoull(value, nullptr, 10);
+  }
+  return made;
+}
+
 Driver& driver() {
-  static Driver* const the_driver = new Driver;  // never destroyed: exit handlers may still call
+  static Driver* const the_driver = make_driver();  // never destroyed: exit handlers may still call
   return *the_driver;
 }
 
@@ -45,17 +70,8 @@ STUB_API void mgc_stub_reset() {
 STUB_API int mgc_stub_set(const char* name, uint64_t value) {
   Driver& d = driver();
   std::lock_guard<std::recursive_mutex> lock(d.mutex);
-  const struct {
-    const char* name;
-    uint64_t& setting;
-  } settings[] = {
-      {"capability", d.settings.capability},         {"sm_count", d.settings.sm_count},
-      {"shared_len", d.settings.shared_len},         {"memory_len", d.settings.memory_len},
-      {"driver_version", d.settings.driver_version}, {"lane_order", d.settings.lane_order},
-      {"faulty_launch", d.settings.faulty_launch},
-  };
-  for (const auto& s : settings) {
-    if (std::string(s.name) == name) return s.setting = value, 0;
+  for (const Setting& setting : SETTINGS) {
+    if (std::string(setting.name) == name) return d.settings.*setting.field = value, 0;
   }
   return 1;
 }

@@ -31,8 +31,7 @@ static bool is_mapped(uint64_t address, size_t len) {
   return address + len <= found->first + found->second;
 }
 
-STUB_API int cuMemAlloc_v2(uint64_t* address, size_t len) {
-  STUB_ENTER_CONTEXT;
+static Result allocate(uint64_t* address, size_t len) {
   if (const Result error = refuse_recording()) return error;
   if (len == 0) return INVALID_VALUE;
   Driver& d = driver();
@@ -49,8 +48,7 @@ STUB_API int cuMemAlloc_v2(uint64_t* address, size_t len) {
   return SUCCESS;
 }
 
-STUB_API int cuMemFree_v2(uint64_t address) {
-  STUB_RELEASE;
+static void release(uint64_t address) {
   refuse_recording();
   drain_all();
   const auto found = allocations.find(address);
@@ -60,6 +58,28 @@ STUB_API int cuMemFree_v2(uint64_t address) {
   driver().live[ALLOCATIONS]--;
   allocations.erase(found);
   free((uint8_t*)address - GUARD_LEN);
+}
+
+STUB_API int cuMemAlloc_v2(uint64_t* address, size_t len) {
+  STUB_ENTER_CONTEXT;
+  return allocate(address, len);
+}
+
+STUB_API int cuMemFree_v2(uint64_t address) {
+  STUB_RELEASE;
+  release(address);
+  return result;
+}
+
+// The memory of the device is the host's as well.
+STUB_API int cuMemHostAlloc(void** address, size_t len, unsigned) {
+  STUB_ENTER_CONTEXT;
+  return allocate((uint64_t*)address, len);
+}
+
+STUB_API int cuMemFreeHost(void* address) {
+  STUB_RELEASE;
+  release((uint64_t)address);
   return result;
 }
 
@@ -88,7 +108,7 @@ STUB_API int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t len, void* han
   return driver().dead;
 }
 
-STUB_API int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t len, void* stream) {
+STUB_API int cuMemcpyAsync(uint64_t to, uint64_t from, size_t len, void* stream) {
   STUB_ENTER_CONTEXT;
   if (!is_mapped(to, len) || !is_mapped(from, len)) return INVALID_VALUE;
   return enqueue(stream, [=] { memmove((void*)to, (const void*)from, len); });

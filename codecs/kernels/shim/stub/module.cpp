@@ -132,6 +132,17 @@ STUB_API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function* 
   return SUCCESS;
 }
 
+// What a kernel with a bug would do.
+static void plant(const MgcBatch& batch) {
+  const Settings& s = driver().settings;
+  for (unsigned i = 0; i < batch.jobs; i++) {
+    const MgcJob& job = batch.job[i];
+    if (job.dst == nullptr) continue;
+    if (s.wrong_byte != 0 && job.dst_len != 0) job.dst[0] ^= 1;
+    if (s.stray_byte != 0) job.dst[job.dst_len] ^= 1;
+  }
+}
+
 static void run(const Kernel& kernel, unsigned grid, size_t shared_len, const MgcBatch& batch) {
   Driver& d = driver();
   d.grid = grid;
@@ -144,6 +155,7 @@ static void run(const Kernel& kernel, unsigned grid, size_t shared_len, const Mg
   options.seed = d.launches;
   options.dynamic_shared_len = shared_len;
   shim::launch(dim3(grid), dim3(MGC_BLOCK_THREADS), [&] { kernel.run(batch); }, options);
+  plant(batch);
 }
 
 // Parameters are copied now; what they point to is looked at when the work runs.

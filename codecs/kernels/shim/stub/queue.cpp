@@ -119,7 +119,19 @@ STUB_API int cuEventRecord(void* event, void* handle) {
   const auto marker = std::make_shared<Marker>();
   marker->stream = stream;
   ((Event*)event)->marker = marker;
-  return enqueue(handle, [marker] { marker->reached = true; });
+  return enqueue(handle, [marker] {
+    marker->reached = true;
+    marker->at = std::chrono::steady_clock::now();
+  });
+}
+
+STUB_API int cuEventElapsedTime(float* milliseconds, void* start, void* end) {
+  STUB_ENTER_CONTEXT;
+  const std::shared_ptr<Marker> from = ((Event*)start)->marker, to = ((Event*)end)->marker;
+  if (from == nullptr || to == nullptr) return INVALID_HANDLE;
+  if (!from->reached || !to->reached) return NOT_READY;
+  *milliseconds = std::chrono::duration<float, std::milli>(to->at - from->at).count();
+  return SUCCESS;
 }
 
 STUB_API int cuStreamWaitEvent(void* handle, void* event, unsigned) {

@@ -3,6 +3,7 @@
 // Work is queued and runs only when somebody waits for it, so that a host that does not wait sees what was
 // there before. Every call can be made to fail, and everything that is made is counted.
 #pragma once
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -32,15 +33,19 @@ enum Result : int {
   CAPTURE_INVALIDATED = 901,
 };
 
-// What a test may set, with the values at the start.
+// What a test may set, with the values at the start. A program finds those of its environment, as in
+// MGCOMP_STUB_WRONG_BYTE.
 struct Settings {
   uint64_t capability = 90;  // ten times the major number, and the minor one
   uint64_t sm_count = 3;
   uint64_t shared_len = 227 << 10;
+  uint64_t l2_len = 1 << 20;
   uint64_t memory_len = 1 << 30;
   uint64_t driver_version = 13000;
   uint64_t lane_order = 0;
   uint64_t faulty_launch = 0;  // counted from 1: this one ends in an illegal address
+  uint64_t wrong_byte = 0;     // 1: the first byte of all that kernels write is another one
+  uint64_t stray_byte = 0;     // 1: kernels write a byte behind their destinations
 };
 
 // What a test may count, in the order of `mgc_stub_live`.
@@ -62,6 +67,7 @@ struct Stream {
 struct Marker {
   std::shared_ptr<Stream> stream;
   bool reached = false;
+  std::chrono::steady_clock::time_point at;  // when it was
 };
 
 struct Event {

@@ -1,0 +1,74 @@
+//! Moments in the work of a stream.
+#![allow(unsafe_code)] // calls into the driver
+
+use std::ptr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cudarc::driver::sys::CUevent;
+
+use super::driver::{Driver, call};
+use super::{Device, DeviceError, Shared, Stream};
+
+/// A moment in the work of a stream, by the device's clock.
+#[derive(Debug)]
+pub struct Event {
+    shared: Arc<Shared>,
+    handle: CUevent,
+}
+
+// SAFETY: the driver's handles may be used by any thread; the driver locks what it has to.
+unsafe impl Send for Event {}
+// SAFETY: as above.
+unsafe impl Sync for Event {}
+
+impl Device {
+    /// An event that has not been recorded.
+    ///
+    /// # Errors
+    /// Whatever the driver says.
+    pub fn event(&self) -> Result<Event, DeviceError> {
+        let entered = self.shared.context.enter()?;
+        let mut handle = ptr::null_mut();
+        // SAFETY: `handle` is a live variable. No flags: times are kept.
+        unsafe { call!(entered.driver, cuEventCreate(&raw mut handle, 0))? };
+        Ok(Event { shared: Arc::clone(&self.shared), handle })
+    }
+}
+
+impl Stream {
+    /// Lets `event` stand for the moment at which all work enqueued here so far has ended.
+    ///
+    /// # Errors
+    /// Whatever the driver says.
+    pub fn record(&self, event: &Event) -> Result<(), DeviceError> {
+        let entered = self.shared.context.enter()?;
+        // SAFETY: both live.
+        unsafe { call!(entered.driver, cuEventRecord(event.handle, self.handle)) }
+    }
+}
+
+impl Event {
+    /// The time from `start` to this one, both of which must have happened: who has waited for the streams knows.
+    ///
+    /// # Errors
+    /// Whatever the driver says, which is an error too where one has not happened yet.
+    pub fn since(&self, start: &Self) -> Result<Duration, DeviceError> {
+        let entered = self.shared.context.enter()?;
+        let mut milliseconds = 0f32;
+        // SAFETY: `milliseconds` is a live variable, and both events live.
+        unsafe {
+            call!(entered.driver, cuEventElapsedTime(&raw mut milliseconds, start.handle, self.handle))?;
+        }
+        Ok(Duration::try_from_secs_f64(f64::from(milliseconds) / 1e3).unwrap_or_default())
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        self.shared.context.release(|driver| {
+            // SAFETY: `event` has made it. What waits for it goes on.
+            unsafe { (driver.cuEventDestroy_v2)(self.handle) };
+        });
+    }
+}
