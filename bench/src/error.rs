@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use mgcomp_codecs::CpuError;
+use mgcomp_codecs::device::DeviceError;
 use mgcomp_codecs::frame::FrameError;
 
+use crate::gpu::TimeError;
 use crate::timing::CandidateError;
 
 /// Why a file, or all of them, could not be measured. The source, if any, says why.
@@ -44,6 +46,14 @@ pub(crate) enum BenchError {
     Buffer { bytes: usize, source: io::Error },
     #[error(transparent)]
     Cpu(#[from] CpuError),
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    #[error("{failed} of {checks} checks failed: nothing is timed")]
+    Checks { failed: usize, checks: usize },
+    #[error("--{flag} is not for devices")]
+    NotOnDevices { flag: &'static str },
+    #[error("{subject} cannot be timed on {} bytes of {dataset}", .bytes)]
+    Time { subject: &'static str, dataset: String, bytes: usize, source: TimeError },
     #[error("cannot write {}", .path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("cannot write {}: it is a folder, or lies in none", .path.display())]

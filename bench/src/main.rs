@@ -3,12 +3,11 @@
 //! One folder per bench, each with `Args` (what clap fills in) and `run`. A new bench is such a folder, a
 //! variant of [`Bench`] and its line in [`main`].
 
-#![forbid(unsafe_code)]
-
 mod baseline;
 mod codec;
 mod data;
 mod error;
+mod gpu;
 mod machine;
 mod plot;
 mod ratio;
@@ -33,6 +32,7 @@ struct Cli {
 enum Bench {
     Ratio(ratio::Args),
     Codec(codec::Args),
+    Gpu(gpu::Args),
 }
 
 fn main() -> ExitCode {
@@ -45,5 +45,6 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
     match &cli.bench {
         Bench::Ratio(args) => ratio::run(args),
         Bench::Codec(args) => codec::run(args),
+        Bench::Gpu(args) => gpu::run(args),
     }
 }

@@ -13,7 +13,7 @@ const MAX_SECONDS: f64 = 3600.0;
 /// A value that is none of its flag's.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub(super) enum ArgError {
+pub(crate) enum ArgError {
     #[error(transparent)]
     Element(#[from] UnknownElement),
     #[error(transparent)]
@@ -24,15 +24,39 @@ pub(super) enum ArgError {
     Bytes(String),
     #[error("a buffer has 1 to {MAX_RAW_LEN} bytes, not {0}")]
     BytesRange(u64),
+    #[error("{0:?} is none of cpu, cuda and cuda:NUMBER")]
+    Processor(String),
     #[error("{0:?} is no number of seconds above 0 and up to {MAX_SECONDS}")]
     Seconds(String),
 }
 
+/// Where codecs run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Processor {
+    Cpu,
+    /// The CUDA device with this number.
+    Cuda(u32),
+}
+
+impl FromStr for Processor {
+    type Err = ArgError;
+
+    fn from_str(text: &str) -> Result<Self, ArgError> {
+        let unknown = || ArgError::Processor(text.to_owned());
+        match text.split_once(':') {
+            None if text == "cpu" => Ok(Self::Cpu),
+            None if text == "cuda" => Ok(Self::Cuda(0)),
+            Some(("cuda", number)) => number.parse().map(Self::Cuda).map_err(|_| unknown()),
+            _ => Err(unknown()),
+        }
+    }
+}
+
 /// A file with its element, or a file or folder whose list or names say it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Data {
-    pub(super) path: PathBuf,
-    pub(super) element: Option<Element>,
+pub(crate) struct Data {
+    pub(crate) path: PathBuf,
+    pub(crate) element: Option<Element>,
 }
 
 impl FromStr for Data {
@@ -60,7 +84,7 @@ pub(super) fn parse_isa(name: &str) -> Result<Cpu, ArgError> {
 }
 
 /// A size: bytes, or with a binary suffix.
-pub(super) fn parse_bytes(text: &str) -> Result<usize, ArgError> {
+pub(crate) fn parse_bytes(text: &str) -> Result<usize, ArgError> {
     let number = text.trim_end_matches("iB").trim_end_matches(['K', 'M', 'G']);
     let shift = match text.strip_prefix(number).unwrap_or_default().trim_end_matches("iB") {
         "" => 0,
@@ -107,6 +131,17 @@ mod tests {
         assert_eq!(parse_seconds("0.25"), Ok(Duration::from_millis(250)));
         for text in ["0", "-1", "NaN", "inf", "3601", "x", ""] {
             assert_eq!(parse_seconds(text), Err(ArgError::Seconds(text.into())), "{text}");
+        }
+    }
+
+    #[test]
+    fn processors_have_names() {
+        let cases = [("cpu", Processor::Cpu), ("cuda", Processor::Cuda(0)), ("cuda:3", Processor::Cuda(3))];
+        for (text, processor) in cases {
+            assert_eq!(text.parse(), Ok(processor));
+        }
+        for text in ["", "gpu", "cpu:0", "cuda:", "cuda:x", "cuda:-1"] {
+            assert_eq!(text.parse::<Processor>(), Err(ArgError::Processor(text.into())));
         }
     }
 

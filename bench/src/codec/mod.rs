@@ -5,22 +5,24 @@ mod measure;
 mod plan;
 mod print;
 mod subject;
-mod tile;
 
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use mgcomp_codecs::{Cpu, Element};
+use mgcomp_codecs::{Algorithm, Cpu, Element};
 
 use crate::data::{self, Item, SAMPLES};
 use crate::error::{self, BenchError};
+use crate::gpu;
 use crate::machine::{self, Machine};
 use crate::timing::Buffer;
-use args::Data;
+use args::Processor;
+pub(crate) use args::{Data, parse_bytes};
 use measure::Place;
 use plan::{Choices, Combination};
 use print::Printer;
 use subject::Subject;
+pub(crate) use subject::home;
 
 /// Size of the small buffer where the system does not tell that of the second-level cache.
 const SMALL_BYTES: usize = 512 << 10;
@@ -68,9 +70,52 @@ pub(crate) struct Args {
     /// Frames with checksums, as in files; without, as on links that have their own
     #[arg(long)]
     checksum: bool,
+    /// The processor whose memory the buffers lie in: cpu, cuda or cuda:NUMBER
+    #[arg(long, default_value = "cpu")]
+    device: Processor,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
+}
+
+impl Args {
+    /// Fails if a flag is there that means nothing to devices.
+    fn check_for_devices(&self) -> Result<(), BenchError> {
+        let libraries = self.algorithm.iter().any(|subject| matches!(subject, Subject::Library(_)));
+        let flags = [
+            ("isa", !self.isa.is_empty()),
+            ("threads", !self.threads.is_empty()),
+            ("checksum", self.checksum),
+            ("seconds", self.seconds.is_some()),
+            ("element", !self.element.is_empty()),
+            ("algorithm lz4 or zstd-1", libraries),
+        ];
+        match flags.into_iter().find(|(_, given)| *given) {
+            Some((flag, _)) => Err(BenchError::NotOnDevices { flag }),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) const fn json(&self) -> bool {
+        self.json
+    }
+
+    pub(crate) fn bytes(&self) -> &[usize] {
+        &self.bytes
+    }
+
+    pub(crate) fn data(&self) -> &[Data] {
+        &self.data
+    }
+
+    /// The codecs that flags name.
+    pub(crate) fn algorithms(&self) -> Vec<Algorithm> {
+        let codec = |subject: &Subject| match subject {
+            Subject::Codec(algorithm) => Some(*algorithm),
+            Subject::Library(_) => None,
+        };
+        self.algorithm.iter().filter_map(codec).collect()
+    }
 }
 
 fn subject_parser() -> impl TypedValueParser<Value = Subject> {
@@ -82,6 +127,10 @@ fn element_parser() -> impl TypedValueParser<Value = Element> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
+    if let Processor::Cuda(ordinal) = args.device {
+        args.check_for_devices()?;
+        return gpu::run_codec(args, ordinal);
+    }
     let machine = Machine::detect();
     let (items, mut failed) = items(args)?;
     let choices = choices(args, &machine, &items);
@@ -97,23 +146,37 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
 
 /// The data, and how much of it cannot be had, which is reported.
 fn items(args: &Args) -> Result<(Vec<Item>, usize), BenchError> {
-    let samples = [Data { path: SAMPLES.into(), element: None }];
-    let data = if args.data.is_empty() { &samples[..] } else { &args.data };
     let (mut items, mut failed) = (Vec::new(), 0);
-    for Data { path, element } in data {
-        for item in data::list(std::slice::from_ref(path), None) {
-            match item {
-                Ok(item) => items.push(Item { element: element.unwrap_or(item.element), ..item }),
-                Err(error) => {
-                    error::report(&error);
-                    failed += 1;
-                }
+    for item in listed(&args.data) {
+        match item {
+            Ok(item) => items.push(item),
+            Err(error) => {
+                error::report(&error);
+                failed += 1;
             }
         }
     }
     let files = items.len();
     items.retain(|item| args.element.is_empty() || args.element.contains(&item.element));
     if items.is_empty() && files > 0 { Err(BenchError::NoElement { files }) } else { Ok((items, failed)) }
+}
+
+/// The files of `data`, or the samples of the repository without any.
+pub(crate) fn items_of(data: &[Data]) -> Result<Vec<Item>, BenchError> {
+    listed(data).into_iter().collect()
+}
+
+/// The same, each with what is wrong with it if something is.
+fn listed(data: &[Data]) -> Vec<Result<Item, BenchError>> {
+    let samples = [Data { path: SAMPLES.into(), element: None }];
+    let data = if data.is_empty() { &samples[..] } else { data };
+    let of = |Data { path, element }: &Data| {
+        let items = data::list(std::slice::from_ref(path), None).into_iter();
+        items
+            .map(|item| item.map(|item| Item { element: element.unwrap_or(item.element), ..item }))
+            .collect::<Vec<_>>()
+    };
+    data.iter().flat_map(of).collect()
 }
 
 fn choices<'a>(args: &Args, machine: &Machine, items: &'a [Item]) -> Choices<'a> {
@@ -194,6 +257,6 @@ fn place(item: &Item, bytes: usize) -> Result<Place, BenchError> {
     let sample = data::read(&item.path)?;
     let buffer = || Buffer::new(bytes).map_err(|source| BenchError::Buffer { bytes, source });
     let (mut raw, out) = (buffer()?, buffer()?);
-    let tile_len = tile::tile(&sample, item.element.width_bytes(), &mut raw);
+    let tile_len = data::tile(&sample, item.element.width_bytes(), &mut raw);
     Ok(Place { raw, out, tile_len })
 }

@@ -38,7 +38,7 @@ impl Subject {
 }
 
 /// The element whose sample shows what an algorithm is for: indices, dense weights, or a sparse map.
-const fn home(algorithm: Algorithm) -> Element {
+pub(crate) const fn home(algorithm: Algorithm) -> Element {
     match algorithm {
         Algorithm::Bdi | Algorithm::Bpc | Algorithm::Int => Element::U32,
         Algorithm::Ibp | Algorithm::Xp => Element::Bf16,

@@ -2,8 +2,12 @@
 
 mod corpus;
 mod files;
+mod random;
+mod tile;
 
 pub(crate) use files::{Item, list, read};
+pub(crate) use random::Random;
+pub(crate) use tile::tile;
 
 /// Where the data is that the repository itself has.
 pub(crate) const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../clients/cli/samples");

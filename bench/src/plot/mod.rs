@@ -28,10 +28,18 @@ pub(crate) struct Plot {
     /// The first one is the heading.
     pub(crate) titles: Vec<String>,
     pub(crate) marks: Vec<Mark>,
-    /// Speed of memcpy.
-    pub(crate) memcpy_gbps: f64,
+    pub(crate) reference: Reference,
+    /// What the axis of speeds is about.
+    pub(crate) speed: &'static str,
     /// A ratio without a speed, and its name.
     pub(crate) level: Option<(String, f64)>,
+}
+
+/// A speed to compare with, in 10⁹ bytes of uncompressed data per second.
+#[derive(Clone, Copy)]
+pub(crate) struct Reference {
+    pub(crate) name: &'static str,
+    pub(crate) gbps: f64,
 }
 
 /// One algorithm. Speeds are in 10⁹ bytes of uncompressed data per second.
@@ -49,23 +57,24 @@ impl Plot {
     pub(crate) fn svg(&self) -> String {
         let speeds = self.marks.iter().flat_map(|mark| [mark.encode_gbps, mark.decode_gbps]);
         let ratios = self.marks.iter().map(|mark| mark.ratio).chain(self.level.iter().map(|level| level.1));
-        let x = Axis::log(speeds.chain([self.memcpy_gbps]), (LEFT, RIGHT));
+        let x = Axis::log(speeds.chain([self.reference.gbps]), (LEFT, RIGHT));
         let y = Axis::linear(ratios, 1.0, (BOTTOM, TOP));
         let mut canvas = Canvas::new(WIDTH, HEIGHT);
         for (row, title) in self.titles.iter().enumerate() {
             let at = Point { x: LEFT, y: 24.0 + TEXT * row as f64 };
             canvas.text(at, Anchor::Start, if row == 0 { INK } else { GREY }, title);
         }
-        draw_axes(&mut canvas, &x, &y);
+        draw_axes(&mut canvas, &x, &y, self.speed);
         self.draw_references(&mut canvas, &x, &y);
         self.draw_marks(&mut canvas, &x, &y);
         canvas.finish()
     }
 
     fn draw_references(&self, canvas: &mut Canvas, x: &Axis, y: &Axis) {
-        let memcpy = x.pixel(self.memcpy_gbps);
-        canvas.line(Point { x: memcpy, y: TOP }, Point { x: memcpy, y: BOTTOM }, GREY, true);
-        canvas.text(Point { x: memcpy + 4.0, y: TOP + TEXT }, Anchor::Start, GREY, "memcpy");
+        let Reference { name, gbps } = self.reference;
+        let at = x.pixel(gbps);
+        canvas.line(Point { x: at, y: TOP }, Point { x: at, y: BOTTOM }, GREY, true);
+        canvas.text(Point { x: at + 4.0, y: TOP + TEXT }, Anchor::Start, GREY, name);
         if let Some((name, ratio)) = &self.level {
             let level = y.pixel(*ratio);
             canvas.line(Point { x: LEFT, y: level }, Point { x: RIGHT, y: level }, GREY, true);
@@ -96,7 +105,7 @@ impl Plot {
     }
 }
 
-fn draw_axes(canvas: &mut Canvas, x: &Axis, y: &Axis) {
+fn draw_axes(canvas: &mut Canvas, x: &Axis, y: &Axis, speed: &str) {
     for tick in x.ticks() {
         let at = x.pixel(tick);
         canvas.line(Point { x: at, y: TOP }, Point { x: at, y: BOTTOM }, FAINT, false);
@@ -108,7 +117,6 @@ fn draw_axes(canvas: &mut Canvas, x: &Axis, y: &Axis) {
         canvas.text(Point { x: LEFT - 8.0, y: at + 4.0 }, Anchor::End, INK, &shown(tick));
     }
     let middle = Point { x: f64::midpoint(LEFT, RIGHT), y: BOTTOM + 40.0 };
-    let speed = "GB/s of uncompressed data, one thread (filled: encode, ring: decode)";
     canvas.text(middle, Anchor::Middle, INK, speed);
     canvas.text(Point { x: LEFT - 8.0, y: TOP - 12.0 }, Anchor::End, INK, "ratio");
 }
@@ -131,7 +139,8 @@ mod tests {
         let plot = Plot {
             titles: vec!["a & b".into()],
             marks: vec![mark("zvc", 2.0, 1.0, 100.0)],
-            memcpy_gbps: 10.0,
+            reference: Reference { name: "memcpy", gbps: 10.0 },
+            speed: "GB/s",
             level: Some(("any".into(), 3.0)),
         };
         let svg = plot.svg();
@@ -154,7 +163,8 @@ mod tests {
     #[test]
     fn names_do_not_cover_each_other() {
         let marks = vec![mark("a", 2.0, 1.0, 2.0), mark("b", 2.0, 1.0, 2.0), mark("c", 2.001, 1.0, 2.0)];
-        let svg = Plot { titles: Vec::new(), marks, memcpy_gbps: 2.0, level: None }.svg();
+        let reference = Reference { name: "memcpy", gbps: 2.0 };
+        let svg = Plot { titles: Vec::new(), marks, reference, speed: "GB/s", level: None }.svg();
         let place = |name: &str| {
             let line = svg.lines().find(|line| line.ends_with(&format!(">{name}</text>"))).unwrap();
             line.split('"').nth(3).unwrap().parse::<f64>().unwrap()

@@ -17,7 +17,7 @@ use crate::baseline::Library;
 use crate::data::{self, Item, SAMPLES};
 use crate::error::{self, BenchError};
 use crate::machine::Machine;
-use crate::plot::Plot;
+use crate::plot::{Plot, Reference};
 use any::Any;
 use measure::Row;
 use print::Printer;
@@ -192,7 +192,8 @@ fn plot(args: &Args, speeds: &Speeds, any: Option<f64>) -> Plot {
             format!("{}, {cpu}; each file in turn, best of all rounds", Machine::detect().describe()),
         ],
         marks: speeds.marks(),
-        memcpy_gbps: speeds.memcpy_gbps(),
+        reference: Reference { name: "memcpy", gbps: speeds.memcpy_gbps() },
+        speed: "GB/s of uncompressed data, one thread (filled: encode, ring: decode)",
         level: any.map(|ratio| ("any: smallest algorithm of each chunk (computed)".into(), ratio)),
     }
 }

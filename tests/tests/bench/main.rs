@@ -1,6 +1,7 @@
 //! The program `mgcomp-bench` from outside.
 
 mod codec;
+mod gpu;
 #[path = "../program/mod.rs"]
 mod program;
 mod ratio;

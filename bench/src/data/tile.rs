@@ -8,7 +8,7 @@ const STEP: usize = 1_000_003;
 /// from element k · STEP on, wrapped around at its end.
 ///
 /// Returns the length of a tile.
-pub(super) fn tile(sample: &[u8], width: usize, to: &mut [u8]) -> usize {
+pub(crate) fn tile(sample: &[u8], width: usize, to: &mut [u8]) -> usize {
     // Without its tail, so that elements stay aligned in the next tile. A tail alone is kept.
     let whole = sample.len() - sample.len() % width;
     let sample = if whole == 0 { sample } else { &sample[..whole] };

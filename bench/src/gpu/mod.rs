@@ -1,0 +1,131 @@
+//! `mgcomp-bench gpu`: whether the kernels are right on a device, and then how fast they are.
+
+mod check;
+mod data;
+mod nvcomp;
+mod report;
+mod time;
+
+use std::path::{Path, PathBuf};
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use mgcomp_codecs::Algorithm;
+use mgcomp_codecs::device::{Device, sources};
+
+use crate::codec::{Args as CodecArgs, Data, parse_bytes};
+use crate::data::SAMPLES;
+use crate::error::BenchError;
+use check::Effort;
+use nvcomp::{Library, NvcompError};
+use report::Report;
+use time::Plan;
+pub(crate) use time::TimeError;
+
+/// Checks the kernels on a CUDA device against the CPU's codecs, then times them beside a copy in device memory.
+///
+/// Checked are buffers of random lengths, contents and addresses in batches, both ways; one large buffer; graphs
+/// that are recorded and replayed; damaged frames, with guard bytes around every buffer. Nothing is timed unless
+/// all of that holds. Times are those of CUDA events; medians; inputs take turns over more than the second-level
+/// cache. Up to 4 MiB a time is what one more node costs in a graph of 100. A fraction is the bytes that an
+/// operation must read and write, by its time, over the same of the copy in the same run.
+/// Where there is no device, the exit code is 1.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only check
+    #[arg(long)]
+    checks: bool,
+    /// Number of the device
+    #[arg(long, default_value_t = 0)]
+    device: u32,
+    /// Only these algorithms [default: all that have kernels]
+    #[arg(long, num_args = 1.., value_parser = algorithm_parser())]
+    algorithm: Vec<Algorithm>,
+    /// Buffers in each check of each algorithm
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    cases: u32,
+    /// Size of the one large buffer that is checked
+    #[arg(long, default_value = "96M", value_parser = parse_bytes)]
+    large: usize,
+    /// Where random cases start
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Sizes of buffers to time [default: 64K to 1G]
+    #[arg(long, num_args = 1.., value_parser = parse_bytes)]
+    bytes: Vec<usize>,
+    /// Data to time, as for `codec` [default: the samples in the repository, and data by chance]
+    #[arg(long, num_args = 1..)]
+    data: Vec<Data>,
+    /// Folder of the samples
+    #[arg(long, default_value = SAMPLES, hide_default_value = true)]
+    samples: PathBuf,
+    /// Rounds of which the median counts
+    #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
+    /// libnvcomp.so of nvCOMP 6, to time it as well [default: where the system finds it]
+    #[arg(long, value_name = "FILE")]
+    nvcomp: Option<PathBuf>,
+    /// Write DATE_DEVICE.json, .md and .svg into this folder
+    #[arg(long, value_name = "FOLDER")]
+    results: Option<PathBuf>,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    fn nvcomp(&self) -> Result<Library, NvcompError> {
+        // It takes the first device.
+        if self.device == 0 { Library::find(self.nvcomp.as_deref()) } else { Err(NvcompError::OtherDevice) }
+    }
+}
+
+fn algorithm_parser() -> impl TypedValueParser<Value = Algorithm> {
+    let names = sources().iter().map(|source| source.algorithm.name());
+    PossibleValuesParser::new(names).try_map(|name| name.parse())
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
+    let device = Device::open(args.device)?;
+    let mut report = Report::new(device.info(), args.json)?;
+    let algorithms = chosen(&args.algorithm);
+    let effort = Effort { cases: args.cases as usize, large_bytes: args.large, seed: args.seed };
+    let mut result = check::run(&device, &algorithms, effort, &mut report);
+    if result.is_ok() && !args.checks {
+        let plan = Plan {
+            algorithms: &algorithms,
+            bytes: &args.bytes,
+            data: &args.data,
+            samples: &args.samples,
+            rounds: args.rounds.into(),
+            nvcomp: args.nvcomp(),
+            with_links: true,
+        };
+        result = time::run(&device, &plan, &mut report);
+    }
+    // Also after a failure: what was found is worth keeping.
+    let written = args.results.as_ref().map_or(Ok(()), |folder| report.write(folder));
+    result.and(written)
+}
+
+/// The table of `mgcomp-bench codec` for a device: times only, no links, no other libraries.
+pub(crate) fn run_codec(args: &CodecArgs, ordinal: u32) -> Result<(), BenchError> {
+    let device = Device::open(ordinal)?;
+    let mut report = Report::new(device.info(), args.json())?;
+    let algorithms = chosen(&args.algorithms());
+    let plan = Plan {
+        algorithms: &algorithms,
+        bytes: args.bytes(),
+        data: args.data(),
+        samples: Path::new(SAMPLES),
+        rounds: 11,
+        nvcomp: Err(NvcompError::NotAsked),
+        with_links: false,
+    };
+    time::run(&device, &plan, &mut report)
+}
+
+/// Those of `named` that have kernels, or all, each once.
+fn chosen(named: &[Algorithm]) -> Vec<Algorithm> {
+    let all = sources().iter().map(|source| source.algorithm);
+    all.filter(|algorithm| named.is_empty() || named.contains(algorithm)).collect()
+}

@@ -1,0 +1,146 @@
+//! The rows as tables that a reader can open.
+
+use std::fmt::Write as _;
+
+use super::row::{Row, Run, Timed};
+use crate::machine::size;
+
+/// All that was found, under a heading that says on what.
+pub(super) fn table(run: &Run, rows: &[Row]) -> String {
+    let mut text = format!("# {}, {}\n\n", run.device, run.date);
+    let _ = writeln!(text, "{}\n", run.to_string().replace('\n', "; host: "));
+    text += "Written by `mgcomp-bench gpu`; [README.md](README.md) says what the figures mean.\n";
+    checks(rows, &mut text);
+    times(rows, &mut text);
+    links(rows, &mut text);
+    skipped(rows, &mut text);
+    text
+}
+
+fn checks(rows: &[Row], text: &mut String) {
+    *text += "\n## Checks\n\n| algorithm | check | buffers | bytes | result |\n|---|---|---:|---:|---|\n";
+    for row in rows {
+        let Row::Check(row) = row else { continue };
+        let result = row.error.as_deref().unwrap_or("ok").replace('|', "/");
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {result} |",
+            row.algorithm, row.check, row.buffers, row.bytes
+        );
+    }
+}
+
+fn times(rows: &[Row], text: &mut String) {
+    let times: Vec<&Timed> =
+        rows.iter().filter_map(|row| if let Row::Time(timed) = row { Some(timed) } else { None }).collect();
+    for group in times.chunk_by(|a, b| (&a.dataset, a.bytes) == (&b.dataset, b.bytes)) {
+        let first = group[0];
+        let _ = write!(
+            text,
+            "\n## {} ({}), {}\n\n\
+             | subject | timed by | ratio | encode µs | × copy | decode µs | × copy | estimate µs | × copy | copy µs |\n\
+             |---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+            first.dataset,
+            first.element,
+            size(first.bytes)
+        );
+        for row in group {
+            let optional = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
+            let _ = writeln!(
+                text,
+                "| {} | {} | {:.3} | {:.2} | {:.3} | {:.2} | {:.3} | {} | {} | {:.2} |",
+                row.subject,
+                if row.method == super::Method::Graph { "graph" } else { "stream" },
+                row.ratio,
+                row.encode_us,
+                row.encode_fraction,
+                row.decode_us,
+                row.decode_fraction,
+                optional(row.estimate_us),
+                optional(row.estimate_fraction),
+                row.copy_us,
+            );
+        }
+    }
+}
+
+fn links(rows: &[Row], text: &mut String) {
+    let mut lines = String::new();
+    for row in rows {
+        let Row::Link(row) = row else { continue };
+        let _ = writeln!(
+            lines,
+            "| {} | {} | {} | {:.3} | {:.2} | {:.2} | {:.2} | {:.2} |",
+            row.dataset,
+            size(row.bytes),
+            row.subject,
+            row.ratio,
+            row.to_host_gbps,
+            row.to_host_plain_gbps,
+            row.to_device_gbps,
+            row.to_device_plain_gbps,
+        );
+    }
+    if !lines.is_empty() {
+        *text += "\n## Between device and pinned memory of the host, GB/s\n\n\
+                  | data | bytes | subject | ratio | to host | plain | to device | plain |\n\
+                  |---|---:|---|---:|---:|---:|---:|---:|\n";
+        *text += &lines;
+    }
+}
+
+fn skipped(rows: &[Row], text: &mut String) {
+    let mut heading = Some("\n## Skipped\n\n");
+    for row in rows {
+        let Row::Skipped(row) = row else { continue };
+        *text += heading.take().unwrap_or_default();
+        let _ = writeln!(text, "* {}: {}", row.what, row.why);
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::row::tests::timed;
+    use super::super::row::{Checked, Skipped};
+    use super::*;
+
+    pub(in crate::gpu::report) fn run() -> Run {
+        Run {
+            version: "1",
+            date: "2026-01-02".into(),
+            device: "D".into(),
+            capability: "9.0".into(),
+            sm_count: 3,
+            l2_bytes: 1 << 20,
+            memory_bytes: 1 << 30,
+            driver_cuda: "13.0".into(),
+            nvrtc: None,
+            cpu: "C".into(),
+        }
+    }
+
+    #[test]
+    fn every_row_is_in_a_table() {
+        let rows = [
+            Row::Run(run()),
+            Row::Check(Checked {
+                check: "graphs",
+                algorithm: "zvc",
+                passed: true,
+                buffers: 5,
+                bytes: 6,
+                error: None,
+            }),
+            Row::Time(timed("zvc", "x", 4096)),
+            Row::Time(timed("xp", "x", 4096)),
+            Row::Skipped(Skipped { what: "a".into(), why: "b".into() }),
+        ];
+        let text = table(&run(), &rows);
+        assert!(text.starts_with("# D, 2026-01-02\n"), "{text}");
+        assert!(text.contains("| zvc | graphs | 5 | 6 | ok |"), "{text}");
+        assert_eq!(text.matches("## x (bf16), 4 KiB").count(), 1, "{text}");
+        assert!(text.contains("| xp | stream | 2.000 | 1.50 | "), "{text}");
+        assert!(text.ends_with("## Skipped\n\n* a: b\n"), "{text}");
+        assert!(!text.contains("pinned"), "{text}");
+    }
+}

@@ -1,0 +1,291 @@
+//! The rows of a report, which are the lines of its JSON file: `bench/results/README.md` says what they mean.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::machine::size;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(in crate::gpu) enum Row {
+    Run(Run),
+    Check(Checked),
+    Time(Timed),
+    Link(Linked),
+    Skipped(Skipped),
+}
+
+/// What everything else was found on. The first line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(in crate::gpu) struct Run {
+    pub(in crate::gpu) version: &'static str,
+    pub(in crate::gpu) date: String,
+    pub(in crate::gpu) device: String,
+    pub(in crate::gpu) capability: String,
+    pub(in crate::gpu) sm_count: u32,
+    pub(in crate::gpu) l2_bytes: u32,
+    pub(in crate::gpu) memory_bytes: u64,
+    /// The version of CUDA that the driver knows.
+    pub(in crate::gpu) driver_cuda: String,
+    /// The compiler's version, if there is one.
+    pub(in crate::gpu) nvrtc: Option<String>,
+    pub(in crate::gpu) cpu: String,
+}
+
+/// Whether the kernels of an algorithm passed a check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(in crate::gpu) struct Checked {
+    pub(in crate::gpu) check: &'static str,
+    pub(in crate::gpu) algorithm: &'static str,
+    pub(in crate::gpu) passed: bool,
+    pub(in crate::gpu) buffers: usize,
+    pub(in crate::gpu) bytes: u64,
+    pub(in crate::gpu) error: Option<String>,
+}
+
+/// How calls were timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::gpu) enum Method {
+    /// What each further node of a graph costs.
+    Graph,
+    /// One call after the other in a stream.
+    Stream,
+}
+
+/// Times of one subject on buffers of one size.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(in crate::gpu) struct Timed {
+    pub(in crate::gpu) subject: &'static str,
+    /// Ours, or a library's.
+    pub(in crate::gpu) is_library: bool,
+    pub(in crate::gpu) dataset: String,
+    pub(in crate::gpu) element: &'static str,
+    pub(in crate::gpu) bytes: usize,
+    /// Buffers that take turns.
+    pub(in crate::gpu) buffers: usize,
+    pub(in crate::gpu) method: Method,
+    pub(in crate::gpu) rounds: usize,
+    /// Of one buffer, on average.
+    pub(in crate::gpu) coded_bytes: f64,
+    pub(in crate::gpu) ratio: f64,
+    pub(in crate::gpu) copy_us: f64,
+    pub(in crate::gpu) encode_us: f64,
+    pub(in crate::gpu) decode_us: f64,
+    pub(in crate::gpu) estimate_us: Option<f64>,
+    /// 10⁹ uncompressed bytes per second, from here on.
+    pub(in crate::gpu) copy_gbps: f64,
+    pub(in crate::gpu) encode_gbps: f64,
+    pub(in crate::gpu) decode_gbps: f64,
+    pub(in crate::gpu) estimate_gbps: Option<f64>,
+    /// Bytes read and written per second, over those of the copy, from here on.
+    pub(in crate::gpu) encode_fraction: f64,
+    pub(in crate::gpu) decode_fraction: f64,
+    pub(in crate::gpu) estimate_fraction: Option<f64>,
+}
+
+/// A buffer between device and pinned memory of the host, compressed on the way and plain.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(in crate::gpu) struct Linked {
+    pub(in crate::gpu) subject: &'static str,
+    pub(in crate::gpu) dataset: String,
+    pub(in crate::gpu) element: &'static str,
+    pub(in crate::gpu) bytes: usize,
+    /// It travels in so many.
+    pub(in crate::gpu) pieces: usize,
+    pub(in crate::gpu) rounds: usize,
+    pub(in crate::gpu) ratio: f64,
+    /// 10⁹ uncompressed bytes per second, all of them.
+    pub(in crate::gpu) to_host_plain_gbps: f64,
+    pub(in crate::gpu) to_host_gbps: f64,
+    pub(in crate::gpu) to_device_plain_gbps: f64,
+    pub(in crate::gpu) to_device_gbps: f64,
+}
+
+/// Something that was left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(in crate::gpu) struct Skipped {
+    pub(in crate::gpu) what: String,
+    pub(in crate::gpu) why: String,
+}
+
+/// Median times of one call in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::gpu) struct Seconds {
+    pub(in crate::gpu) copy: f64,
+    pub(in crate::gpu) encode: f64,
+    pub(in crate::gpu) decode: f64,
+    pub(in crate::gpu) estimate: Option<f64>,
+}
+
+impl Timed {
+    /// Fills in what follows from `times` and the lengths.
+    pub(in crate::gpu) fn with_times(mut self, times: Seconds) -> Self {
+        let (raw, coded) = (self.bytes as f64, self.coded_bytes);
+        let gbps = |seconds: f64| rounded(raw / seconds.max(1e-12) / 1e9);
+        let copy_rate = 2.0 * raw / times.copy.max(1e-12);
+        let fraction = |bytes: f64, seconds: f64| rounded(bytes / seconds.max(1e-12) / copy_rate);
+        self.ratio = rounded(raw / coded.max(1.0));
+        self.coded_bytes = rounded(coded);
+        (self.copy_us, self.copy_gbps) = (rounded(1e6 * times.copy), gbps(times.copy));
+        (self.encode_us, self.encode_gbps) = (rounded(1e6 * times.encode), gbps(times.encode));
+        (self.decode_us, self.decode_gbps) = (rounded(1e6 * times.decode), gbps(times.decode));
+        self.estimate_us = times.estimate.map(|seconds| rounded(1e6 * seconds));
+        self.estimate_gbps = times.estimate.map(gbps);
+        self.encode_fraction = fraction(raw + coded, times.encode);
+        self.decode_fraction = fraction(raw + coded, times.decode);
+        self.estimate_fraction = times.estimate.map(|seconds| fraction(raw, seconds));
+        self
+    }
+}
+
+/// To four decimals: more would be noise.
+pub(in crate::gpu) fn rounded(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
+}
+
+impl Row {
+    pub(super) fn json(&self) -> String {
+        serde_json::to_string(self).expect("a row has string keys")
+    }
+}
+
+pub(super) const HEADING: &str = "subject          timed by  ratio   encode/µs  of copy   decode/µs  of copy  estimate/µs  of copy     copy/µs  copy GB/s";
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Run(run) => write!(f, "{run}"),
+            Self::Check(row) => write!(f, "{row}"),
+            Self::Time(row) => write!(f, "{row}"),
+            Self::Link(row) => write!(f, "{row}"),
+            Self::Skipped(Skipped { what, why }) => write!(f, "SKIPPED {what}: {why}"),
+        }
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { device, capability, sm_count, driver_cuda, cpu, .. } = self;
+        let nvrtc = self.nvrtc.as_deref().unwrap_or("none");
+        let (l2, memory) = (size(self.l2_bytes as usize), self.memory_bytes >> 20);
+        write!(
+            f,
+            "{device}, compute capability {capability}, {sm_count} multiprocessors, L2 {l2}, {memory} MiB, \
+             driver for CUDA {driver_cuda}, NVRTC {nvrtc}\n{cpu}"
+        )
+    }
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { check, algorithm, buffers, bytes, .. } = self;
+        match &self.error {
+            None => write!(f, "ok      {algorithm:<8} {check:<18} {buffers:>6} buffers, {bytes} bytes"),
+            Some(error) => write!(f, "FAILED  {algorithm:<8} {check:<18} {error}"),
+        }
+    }
+}
+
+impl fmt::Display for Timed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let method = match self.method {
+            Method::Graph => "graph",
+            Method::Stream => "stream",
+        };
+        let (estimate, fraction) = match (self.estimate_us, self.estimate_fraction) {
+            (Some(us), Some(fraction)) => (format!("{us:.2}"), format!("{fraction:.3}")),
+            _ => ("-".into(), "-".into()),
+        };
+        write!(
+            f,
+            "{:<15}  {method:<8}  {:>5.3}  {:>10.2}  {:>7.3}  {:>10.2}  {:>7.3}  {estimate:>11}  {fraction:>7}  {:>10.2}  {:>9.1}",
+            self.subject,
+            self.ratio,
+            self.encode_us,
+            self.encode_fraction,
+            self.decode_us,
+            self.decode_fraction,
+            self.copy_us,
+            self.copy_gbps,
+        )
+    }
+}
+
+impl fmt::Display for Linked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:<15}  {} {}: to the host {:.2} GB/s, plain {:.2}; to the device {:.2} GB/s, plain {:.2}",
+            self.subject,
+            self.dataset,
+            size(self.bytes),
+            self.to_host_gbps,
+            self.to_host_plain_gbps,
+            self.to_device_gbps,
+            self.to_device_plain_gbps,
+        )
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A row of 1000 bytes and half of that coded: copied in 1 µs, encoded in 1.5 µs.
+    pub(in crate::gpu::report) fn timed(subject: &'static str, dataset: &str, bytes: usize) -> Timed {
+        let empty = Timed {
+            subject,
+            is_library: false,
+            dataset: dataset.into(),
+            element: "bf16",
+            bytes,
+            buffers: 7,
+            method: Method::Stream,
+            rounds: 3,
+            coded_bytes: bytes as f64 / 2.0,
+            ratio: 0.0,
+            copy_us: 0.0,
+            encode_us: 0.0,
+            decode_us: 0.0,
+            estimate_us: None,
+            copy_gbps: 0.0,
+            encode_gbps: 0.0,
+            decode_gbps: 0.0,
+            estimate_gbps: None,
+            encode_fraction: 0.0,
+            decode_fraction: 0.0,
+            estimate_fraction: None,
+        };
+        empty.with_times(Seconds { copy: 1e-6, encode: 1.5e-6, decode: 0.75e-6, estimate: Some(0.5e-6) })
+    }
+
+    #[test]
+    fn fractions_count_bytes_read_and_written() {
+        let row = timed("zvc", "x", 1000);
+        assert_eq!((row.ratio, row.copy_us, row.copy_gbps), (2.0, 1.0, 1.0));
+        // The copy moves 2000 bytes in 1 µs; encoding 1500 in 1.5 µs, half its rate.
+        assert_eq!((row.encode_us, row.encode_gbps, row.encode_fraction), (1.5, 0.6667, 0.5));
+        assert_eq!((row.decode_us, row.decode_fraction), (0.75, 1.0));
+        // An estimate reads 1000 in 0.5 µs.
+        assert_eq!((row.estimate_gbps, row.estimate_fraction), (Some(2.0), Some(1.0)));
+    }
+
+    #[test]
+    fn rows_say_what_they_are() {
+        let row = Row::Skipped(Skipped { what: "a".into(), why: "b".into() });
+        assert_eq!(row.json(), r#"{"kind":"skipped","what":"a","why":"b"}"#);
+        assert_eq!(row.to_string(), "SKIPPED a: b");
+        let json: serde_json::Value =
+            serde_json::from_str(&Row::Time(timed("zvc", "x", 1000)).json()).unwrap();
+        assert_eq!((&json["kind"], &json["method"]), (&"time".into(), &"stream".into()));
+    }
+
+    #[test]
+    fn lines_are_as_wide_as_the_heading() {
+        let line = timed("zvc", "x", 1000).to_string();
+        assert_eq!(line.chars().count(), HEADING.chars().count(), "\n{HEADING}\n{line}");
+    }
+}

@@ -1,0 +1,40 @@
+//! Why there is no figure.
+
+use mgcomp_codecs::device::{DeviceError, Refused};
+
+use crate::gpu::nvcomp::NvcompError;
+
+/// Why something could not be timed, or was wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum TimeError {
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    #[error("buffer {set}: {refused}")]
+    Refused { set: usize, refused: Refused },
+    #[error("buffer {set}: byte {offset} came back different")]
+    RoundTrip { set: usize, offset: usize },
+    #[error("buffer {set}: estimated as {estimated} bytes; its frame has {coded}")]
+    Estimate { set: usize, estimated: u64, coded: u64 },
+    #[error("needs {needed} bytes of the device's memory; it has {has}")]
+    Memory { needed: u64, has: u64 },
+    #[error(transparent)]
+    Nvcomp(#[from] NvcompError),
+}
+
+impl TimeError {
+    /// Whether this is how things are, and nobody's fault.
+    pub(super) const fn is_no_failure(&self) -> bool {
+        match self {
+            Self::Memory { .. } => true,
+            Self::Device(error) => error.is_out_of_memory(),
+            Self::Nvcomp(error) => error.is_limit(),
+            _ => false,
+        }
+    }
+
+    /// Whether nothing works on the device any more.
+    pub(super) const fn is_lost(&self) -> bool {
+        matches!(self, Self::Device(error) if error.is_sticky())
+    }
+}

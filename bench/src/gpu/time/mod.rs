@@ -1,0 +1,197 @@
+//! How fast subjects are, each beside a copy in device memory.
+
+mod clock;
+mod contest;
+mod error;
+mod kernels;
+mod link;
+mod place;
+
+use std::path::Path;
+
+use mgcomp_codecs::Algorithm;
+use mgcomp_codecs::device::{Device, Stream};
+
+use super::data::{Dataset, datasets};
+use super::nvcomp::{Batch, Library, Method as Compressor, NvcompError};
+use super::report::{Report, Timed};
+use crate::codec::{Data, home};
+use crate::error::{BenchError, report as report_error};
+use clock::Clock;
+use contest::{Contest, Subject};
+pub(crate) use error::TimeError;
+use kernels::Kernels;
+pub(super) use place::Place;
+
+pub(super) use contest::{Operation, Subject as TimedSubject};
+
+/// Sizes where nobody asks for others.
+const SIZES: [usize; 8] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, TABLE_BYTES, 1 << 30];
+/// The size at which every subject is timed on all data.
+const TABLE_BYTES: usize = 256 << 20;
+/// The least size for the way to the host and back.
+const LINK_BYTES: usize = 16 << 20;
+
+/// What is to be timed.
+pub(super) struct Plan<'a> {
+    pub(super) algorithms: &'a [Algorithm],
+    /// Without any, some.
+    pub(super) bytes: &'a [usize],
+    pub(super) data: &'a [Data],
+    /// Where the samples are, which are timed without any.
+    pub(super) samples: &'a Path,
+    pub(super) rounds: usize,
+    pub(super) nvcomp: Result<Library, NvcompError>,
+    /// Whether to time the way to the host and back.
+    pub(super) with_links: bool,
+}
+
+impl Plan<'_> {
+    /// Whether an algorithm is timed on data of a set, in buffers of a size: on what it is for, and on
+    /// everything at one size; on what flags name.
+    fn takes(&self, algorithm: Algorithm, dataset: &Dataset, bytes: usize) -> bool {
+        let is_home = home(algorithm) == dataset.element && !is_by_chance(dataset);
+        !self.data.is_empty() || !self.bytes.is_empty() || bytes == TABLE_BYTES || is_home
+    }
+
+    fn sizes(&self) -> Vec<usize> {
+        if self.bytes.is_empty() { SIZES.to_vec() } else { self.bytes.to_vec() }
+    }
+}
+
+/// Whether it is none of the samples that stand for what an algorithm is for.
+fn is_by_chance(dataset: &Dataset) -> bool {
+    !dataset.label.ends_with(".bin")
+}
+
+/// Times everything in `plan`. What cannot be timed is reported, and the rest is timed all the same, unless the
+/// device is lost.
+pub(super) fn run(device: &Device, plan: &Plan<'_>, report: &mut Report) -> Result<(), BenchError> {
+    let datasets = datasets(plan.data, plan.samples)?;
+    if let Err(why) = &plan.nvcomp
+        && !matches!(why, NvcompError::NotAsked)
+    {
+        report.skipped("nvCOMP", &why.to_string())?;
+    }
+    let (mut failed, mut rows) = (0, 0);
+    for bytes in plan.sizes() {
+        for dataset in &datasets {
+            let algorithms: Vec<Algorithm> =
+                plan.algorithms.iter().copied().filter(|a| plan.takes(*a, dataset, bytes)).collect();
+            if algorithms.is_empty() {
+                continue;
+            }
+            let mut bench = Bench { device, plan, report, dataset, bytes, failed: 0, rows: 0 };
+            bench.run(&algorithms)?;
+            failed += bench.failed;
+            rows += bench.rows;
+        }
+    }
+    if failed > 0 { Err(BenchError::IncompleteRows { failed, rows }) } else { Ok(()) }
+}
+
+/// The timing of one buffer.
+struct Bench<'a> {
+    device: &'a Device,
+    plan: &'a Plan<'a>,
+    report: &'a mut Report,
+    dataset: &'a Dataset,
+    bytes: usize,
+    failed: usize,
+    rows: usize,
+}
+
+impl Bench<'_> {
+    fn run(&mut self, algorithms: &[Algorithm]) -> Result<(), BenchError> {
+        let place = match Place::new(self.device, self.dataset, self.bytes) {
+            Ok(place) => place,
+            Err(error) => return self.without("all subjects", error),
+        };
+        for &algorithm in algorithms {
+            self.time(&place, algorithm.name(), |device, stream, place| {
+                Kernels::new(device, stream, algorithm, place)
+            })?;
+        }
+        if let Ok(library) = &self.plan.nvcomp {
+            for method in Compressor::ALL {
+                self.time(&place, method.name(), |device, stream, place| {
+                    Batch::new(library, method, device, stream, place)
+                })?;
+            }
+        }
+        if self.plan.with_links && self.bytes >= LINK_BYTES {
+            for &algorithm in algorithms.iter().filter(|a| home(**a) == self.dataset.element) {
+                self.rows += 1;
+                match link::time(self.device, algorithm, self.dataset, &place, self.plan.rounds) {
+                    Ok(linked) => self.report.linked(linked)?,
+                    Err(error) => self.without(algorithm.name(), error)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Times one subject and reports it.
+    fn time<S: Subject>(
+        &mut self,
+        place: &Place,
+        name: &'static str,
+        make: impl FnOnce(&Device, &Stream, &Place) -> Result<S, TimeError>,
+    ) -> Result<(), BenchError> {
+        self.rows += 1;
+        let run = || {
+            let clock = Clock::new(self.device)?;
+            let mut subject = make(self.device, &clock.stream, place)?;
+            Contest::new(clock, place, &mut subject).run(self.plan.rounds)
+        };
+        let result = run();
+        match result {
+            Ok(outcome) => self.report.timed(self.row(place, name, &outcome)),
+            Err(error) => self.without(name, error),
+        }
+    }
+
+    fn row(&self, place: &Place, name: &'static str, outcome: &contest::Outcome) -> Timed {
+        let empty = Timed {
+            subject: name,
+            is_library: outcome.is_library,
+            dataset: self.dataset.label.clone(),
+            element: self.dataset.element.name(),
+            bytes: self.bytes,
+            buffers: place.sets,
+            method: outcome.method,
+            rounds: self.plan.rounds,
+            coded_bytes: outcome.coded_bytes as f64 / place.sets as f64,
+            ratio: 0.0,
+            copy_us: 0.0,
+            encode_us: 0.0,
+            decode_us: 0.0,
+            estimate_us: None,
+            copy_gbps: 0.0,
+            encode_gbps: 0.0,
+            decode_gbps: 0.0,
+            estimate_gbps: None,
+            encode_fraction: 0.0,
+            decode_fraction: 0.0,
+            estimate_fraction: None,
+        };
+        empty.with_times(outcome.seconds)
+    }
+
+    /// Reports what could not be timed. Too little memory or a way that a library does not go is no failure; a
+    /// lost device is the end.
+    fn without(&mut self, subject: &'static str, source: TimeError) -> Result<(), BenchError> {
+        let (dataset, bytes) = (self.dataset.label.clone(), self.bytes);
+        if source.is_no_failure() {
+            return self.report.skipped(&format!("{subject}, {dataset}, {bytes} bytes"), &source.to_string());
+        }
+        let is_lost = source.is_lost();
+        let error = BenchError::Time { subject, dataset, bytes, source };
+        if is_lost {
+            return Err(error);
+        }
+        report_error(&error);
+        self.failed += 1;
+        Ok(())
+    }
+}

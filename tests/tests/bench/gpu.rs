@@ -1,0 +1,254 @@
+//! `mgcomp-bench gpu` and `codec --device cuda`, on a CUDA driver that runs kernels on the CPU.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use mgcomp_codecs::device::sources;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{command, folder, rows, stderr};
+
+/// As little as touches everything.
+const SMALL: [&str; 4] = ["--cases", "5", "--large", "30K"];
+
+/// The folders of the stubs of driver and compiler, if they were built.
+fn stubs() -> Option<PathBuf> {
+    let (driver, compiler) = (option_env!("MGCOMP_STUB_DRIVER")?, option_env!("MGCOMP_STUB_COMPILER")?);
+    Some(env::join_paths([driver, compiler]).unwrap().into())
+}
+
+/// `command` with the stubs; none where they were not built.
+fn on_stub(mut command: Command, test: &str) -> Option<Output> {
+    let Some(path) = stubs() else {
+        mgcomp_tests::shim::skip(
+            test,
+            option_env!("MGCOMP_SHIM_MISSING").unwrap_or("the shim was not built"),
+        );
+        return None;
+    };
+    command
+        .env("LD_LIBRARY_PATH", path)
+        .env("MGCOMP_CACHE", "")
+        .env("MGCOMP_STUB_L2_LEN", "100000")
+        .env_remove("MGCOMP_NVRTC");
+    Some(command.output().unwrap())
+}
+
+fn text<'a>(row: &'a Value, key: &str) -> &'a str {
+    row[key].as_str().unwrap()
+}
+
+fn of_kind<'a>(rows: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    rows.iter().filter(|row| text(row, "kind") == kind).collect()
+}
+
+#[test]
+fn every_algorithm_passes_every_check() {
+    let folder = folder(&[]);
+    let args = [&["gpu", "--checks", "--json"], &SMALL[..]].concat();
+    let Some(output) = on_stub(command(folder.path(), &args), "every_algorithm_passes_every_check") else {
+        return;
+    };
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let rows = rows(&output);
+    assert_eq!((text(&rows[0], "kind"), text(&rows[0], "device")), ("run", "CPU shim"));
+    let checks = of_kind(&rows, "check");
+    assert_eq!(checks.len(), rows.len() - 1);
+    let passed: BTreeSet<(&str, &str)> = checks
+        .into_iter()
+        .filter(|row| row["passed"] == true && row["error"].is_null() && row["buffers"].as_u64() > Some(0))
+        .map(|row| (text(row, "algorithm"), text(row, "check")))
+        .collect();
+    let expected = sources().iter().flat_map(|source| {
+        let names = ["round trips", "one large buffer", "graphs", "hostile frames"];
+        names.map(|check| (source.algorithm.name(), check))
+    });
+    assert_eq!(passed, expected.collect());
+}
+
+#[test]
+fn a_device_that_is_lost_ends_the_run() {
+    let folder = folder(&[]);
+    let mut command =
+        command(folder.path(), &[&["gpu", "--json", "--algorithm", "zvc"], &SMALL[..]].concat());
+    command.env("MGCOMP_STUB_FAULTY_LAUNCH", "3");
+    let Some(output) = on_stub(command, "a_device_that_is_lost_ends_the_run") else { return };
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{}", stderr(&output));
+    let rows = rows(&output);
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    assert_eq!((text(&rows[1], "check"), &rows[1]["passed"]), ("round trips", &false.into()));
+}
+
+/// Checks a device whose kernels have a bug; returns the checks that failed, with what they say.
+fn failures(variable: &str) -> Option<Vec<(String, String)>> {
+    let folder = folder(&[]);
+    let mut command =
+        command(folder.path(), &[&["gpu", "--json", "--algorithm", "zvc"], &SMALL[..]].concat());
+    command.env(variable, "1");
+    let output = on_stub(command, variable)?;
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("of 4 checks failed: nothing is timed"), "{}", stderr(&output));
+    let rows = rows(&output);
+    assert!(of_kind(&rows, "time").is_empty(), "{rows:?}");
+    let checks = of_kind(&rows, "check").into_iter().filter(|row| row["passed"] == false);
+    Some(checks.map(|row| (text(row, "check").to_owned(), text(row, "error").to_owned())).collect())
+}
+
+#[test]
+fn a_wrong_byte_fails_the_checks_and_nothing_is_timed() {
+    let Some(failures) = failures("MGCOMP_STUB_WRONG_BYTE") else { return };
+    let names: Vec<&str> = failures.iter().map(|(check, _)| check.as_str()).collect();
+    assert!(names.contains(&"round trips") && names.contains(&"one large buffer"), "{failures:?}");
+    // `MG` is how a frame starts.
+    assert!(
+        failures.iter().any(|(_, error)| error.contains("byte 0 of the frame is 0x4c, not 0x4d")),
+        "{failures:?}"
+    );
+}
+
+#[test]
+fn a_byte_behind_a_buffer_fails_the_checks() {
+    let Some(failures) = failures("MGCOMP_STUB_STRAY_BYTE") else { return };
+    let names: Vec<&str> = failures.iter().map(|(check, _)| check.as_str()).collect();
+    assert_eq!(names, ["round trips", "one large buffer", "graphs", "hostile frames"], "{failures:?}");
+    assert!(failures.iter().all(|(_, error)| error.contains("was written")), "{failures:?}");
+}
+
+/// Times one file and writes the results.
+fn time(folder: &TempDir) -> Option<Output> {
+    let args =
+        ["gpu", "--json", "--algorithm", "zvc", "--bytes", "2000", "5M", "--rounds", "1", "--data", "x.f32"];
+    let more = ["--results", "r", "--nvcomp", "/nowhere/libnvcomp.so.6"];
+    on_stub(command(folder.path(), &[&args[..], &more, &["--cases", "1", "--large", "1"]].concat()), "time")
+}
+
+#[test]
+fn times_are_written_and_say_of_what() {
+    let sparse: Vec<u8> = (0..4000u32).flat_map(|i| (u32::from(i % 4 == 0) * i).to_le_bytes()).collect();
+    let folder = folder(&[("x.f32", &sparse)]);
+    let Some(output) = time(&folder) else { return };
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let rows = rows(&output);
+    let times = of_kind(&rows, "time");
+    let found: Vec<_> = times.iter().map(|row| (row["bytes"].as_u64(), text(row, "method"))).collect();
+    assert_eq!(found, [(Some(2000), "graph"), (Some(5 << 20), "stream")]);
+    for row in times {
+        // One in four elements, and a bit for each: 18 of 64 bytes, and the framing.
+        let ratio = row["ratio"].as_f64().unwrap();
+        assert!((3.0..64.0 / 18.0).contains(&ratio), "{row}");
+        assert_eq!((text(row, "subject"), text(row, "element")), ("zvc", "f32"));
+    }
+    let skipped = of_kind(&rows, "skipped");
+    assert_eq!(text(skipped[0], "what"), "nvCOMP");
+    assert!(text(skipped[0], "why").starts_with("/nowhere/libnvcomp.so.6 does not load"), "{skipped:?}");
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder.path().join("r")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let extensions: Vec<_> = files.iter().map(|file| file.extension().unwrap()).collect();
+    assert_eq!(extensions, ["json", "md", "svg"]);
+    let name = files[0].file_stem().unwrap().to_str().unwrap();
+    assert!(name.ends_with("_cpu-shim") && name.starts_with("20"), "{name}");
+    let json = fs::read_to_string(&files[0]).unwrap();
+    assert_eq!(json.as_bytes(), output.stdout);
+}
+
+#[test]
+fn the_codec_table_is_of_the_device() {
+    let folder = folder(&[("x.u32", &[7; 5000])]);
+    let args =
+        ["codec", "--device", "cuda", "--algorithm", "bdi", "--bytes", "1000", "--data", "x.u32", "--json"];
+    let Some(output) = on_stub(command(folder.path(), &args), "the_codec_table_is_of_the_device") else {
+        return;
+    };
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let rows = rows(&output);
+    let kinds: Vec<&str> = rows.iter().map(|row| text(row, "kind")).collect();
+    assert_eq!(kinds, ["run", "time"]);
+    assert_eq!((text(&rows[1], "subject"), text(&rows[1], "dataset")), ("bdi", "x.u32"));
+}
+
+#[test]
+fn what_means_nothing_to_devices_is_refused() {
+    let folder = folder(&[("x.u32", &[7; 500])]);
+    let flags: [&[&str]; 3] = [&["--isa", "portable"], &["--threads", "2"], &["--checksum"]];
+    for flag in flags {
+        let args = [&["codec", "--device", "cuda", "--data", "x.u32"], flag].concat();
+        let output = command(folder.path(), &args).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{flag:?}");
+        assert_eq!(stderr(&output), format!("mgcomp-bench: {} is not for devices\n", flag[0]));
+    }
+}
+
+#[test]
+fn without_a_device_there_is_an_error() {
+    if mgcomp_codecs::device::devices().is_ok() {
+        return mgcomp_tests::shim::skip("without_a_device_there_is_an_error", "there is a device");
+    }
+    let folder = folder(&[]);
+    for args in [&["gpu"][..], &["gpu", "--checks"], &["codec", "--device", "cuda:0"]] {
+        let output = command(folder.path(), args).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert_eq!(output.stdout, b"", "{args:?}");
+        let expected = "mgcomp-bench: no CUDA driver: libcuda.so.1 is missing or does not load\n";
+        assert_eq!(stderr(&output), expected, "{args:?}");
+    }
+}
+
+#[test]
+fn the_script_needs_the_program_alone() {
+    let folder = folder(&[]);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/gpu/run");
+    let mut run = Command::new("bash");
+    run.arg(script).args(["--checks", "--algorithm", "zvc"]).args(SMALL);
+    run.env("MGCOMP_BENCH", command(folder.path(), &[]).get_program());
+    // What lies on this machine must not decide.
+    run.env("PATH", "/usr/bin:/bin");
+    let Some(output) = on_stub(run, "the_script_needs_the_program_alone") else { return };
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{stdout}{}", stderr(&output));
+    assert!(stdout.contains("ok      zvc      hostile frames"), "{stdout}");
+    assert!(stdout.ends_with("== all checks passed\n"), "{stdout}");
+}
+
+/// The table of README.md: algorithm and what it says of GPUs.
+fn told() -> Vec<(String, String)> {
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
+    let table =
+        readme.split("| kernels | on the CPU shim | on a GPU |").nth(1).expect("the table in README.md");
+    let cells = |line: &str| -> Option<(String, String)> {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        Some((cells.get(1)?.trim_matches('`').to_owned(), (*cells.get(3)?).to_owned()))
+    };
+    table.lines().skip(2).take_while(|line| line.starts_with('|')).filter_map(cells).collect()
+}
+
+#[test]
+fn the_readme_tells_what_has_run_where() {
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/results");
+    let told = told();
+    let names: Vec<&str> = told.iter().map(|(name, _)| name.as_str()).collect();
+    let expected: Vec<&str> = sources().iter().map(|source| source.algorithm.name()).collect();
+    assert_eq!(names, expected, "the table in README.md");
+    for (name, where_run) in &told {
+        if where_run == "no" {
+            continue;
+        }
+        // Else the file of results, as a link.
+        let file = where_run.split(['(', ')']).nth(1).unwrap_or_else(|| panic!("{name}: {where_run}"));
+        let file = results.join(file.trim_start_matches("bench/results/")).with_extension("json");
+        let rows: Vec<Value> = fs::read_to_string(&file)
+            .unwrap_or_else(|e| panic!("{}: {e}", file.display()))
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_ne!(text(&rows[0], "device"), "CPU shim", "{name}");
+        let checks = of_kind(&rows, "check").into_iter().filter(|row| text(row, "algorithm") == name);
+        let passed: Vec<bool> = checks.map(|row| row["passed"] == true).collect();
+        assert!(passed.len() >= 4 && passed.iter().all(|passed| *passed), "{name} in {}", file.display());
+    }
+}
