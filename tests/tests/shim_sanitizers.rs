@@ -308,7 +308,10 @@ fn kernels_have_every_barrier_they_need() {
         (plant("write.cuh", emitted, emitted_alone), "ThreadSanitizer"),
         (plant("read.cuh", "__syncthreads();  // The next chunk", "// The next chunk"), race),
         (fpc("fpc_classify(chunk, lines);\n    __syncthreads();", "fpc_classify(chunk, lines);"), race),
-        (ibp("zero_words(coded, 0, plan.len);\n    __syncthreads();", "zero_words(coded, 0, plan.len);"), race),
+        (
+            ibp("zero_words(coded, 0, plan.len);\n    __syncthreads();", "zero_words(coded, 0, plan.len);"),
+            race,
+        ),
         (fpc("plan.at.end);\n    __syncthreads();", "plan.at.end);"), race),
         (in_int("int_sums.cuh", "sums[threadIdx.x] = own;\n  }\n  __syncthreads();", columns_told), race),
         (in_int("int_choose.cuh", prices_told, ""), race),
