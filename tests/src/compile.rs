@@ -185,7 +185,8 @@ fn table(rows: &[(Target, Resources)]) -> String {
     let mut text = format!(
         "# What the kernels take\n\n\
          Registers of a thread · shared memory of a block in bytes, without the buffers that a launch asks for, \
-         as NVRTC {}.{}\ncompiles them. Nothing is spilled. Blocks have {threads} threads.\n\n\
+         as NVRTC {}.{}\ncompiles them. Blocks have {threads} threads. A kernel that spills registers fails the \
+         tests; its spilled bytes stand here too.\n\n\
          `{RENEW}` writes this and the PTX that ships; `tests/run` compares both.\n\n",
         VERSION.0, VERSION.1
     );
@@ -197,10 +198,16 @@ fn table(rows: &[(Target, Resources)]) -> String {
     for kernel in kernels {
         let cells = targets().map(|target| {
             let row = rows.iter().find(|(of, row)| *of == target && row.kernel == kernel);
-            row.map_or("–".to_owned(), |(_, row)| format!("{} · {}", row.registers, row.shared_bytes))
+            row.map_or("–".to_owned(), |(_, row)| cell(row))
         });
         let cells: Vec<String> = cells.collect();
         let _ = writeln!(text, "| `{kernel}` | {} |", cells.join(" | "));
     }
     text
+}
+
+fn cell(row: &Resources) -> String {
+    let spilled =
+        if row.spill_bytes == 0 { String::new() } else { format!(" · {} spilled", row.spill_bytes) };
+    format!("{} · {}{spilled}", row.registers, row.shared_bytes)
 }
