@@ -2,8 +2,8 @@
 // encoder chooses.
 //
 // Block:   one chunk at a time (4 to 64 KiB of raw bytes), any element width; see write.cuh and read.cuh.
-// Files:   int_words.cuh arithmetic; int_planes.cuh transposes; int_choose.cuh what the header says; int_encode.cuh,
-//          int_sums.cuh, int_decode.cuh the rest.
+// Files:   int_words.cuh arithmetic; int_planes.cuh transposes; int_price.cuh and int_choose.cuh what the header
+//          says; int_encode.cuh, int_sums.cuh, int_decode.cuh the rest.
 // Traffic: each byte is read from memory once and written once. In shared memory, encoding reads a word, and
 //          those it is predicted from, twice; decoding writes it and reads it once, and reads it twice and writes
 //          it once for each lag.

@@ -314,7 +314,7 @@ fn kernels_have_every_barrier_they_need() {
         ),
         (fpc("plan.at.end);\n    __syncthreads();", "plan.at.end);"), race),
         (in_int("int_sums.cuh", "sums[threadIdx.x] = own;\n  }\n  __syncthreads();", columns_told), race),
-        (in_int("int_choose.cuh", prices_told, ""), race),
+        (in_int("int_price.cuh", prices_told, ""), race),
         (in_int("int_encode.cuh", measured, ""), race),
     ];
     replay(&toolchain, &write_records(test, shim, thread_records), &plants);
