@@ -86,7 +86,7 @@ template <u32 B>
 MGC_DEV IntOf<B> int_zigzag(IntOf<B> x) {
   if (B == 8) return x << 1 ^ (IntOf<B>)((long long)x >> 63);
   if (B == 4) return x << 1 ^ (u32)((int)x >> 31);
-  const u32 signs = ((u32)x >> (8 * B - 1) & (u32)int_splat<B>(1)) * (B == 1 ? 0xffu : 0xffffu);
+  const u32 signs = permute_bytes((u32)x, 0, B == 1 ? 0xba98 : 0xbb99);
   return ((x & ~int_tops<B>()) << 1) ^ signs;
 }
 

@@ -44,7 +44,15 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return
 #define MGC_DYNAMIC_SHARED(name) u8* const name = static_cast<u8*>(shim::dynamic_shared())
 
 inline unsigned lanemask_lt() { return (1u << shim::current->lane) - 1; }
-inline unsigned permute_bytes(unsigned x, unsigned y, unsigned selector) { return __byte_perm(x, y, selector); }
 inline unsigned in_register(unsigned value) { return value; }
+inline unsigned permute_bytes(unsigned x, unsigned y, unsigned selector) {
+  const unsigned bytes = __byte_perm(x, y, selector), asks = selector >> 3 & 0x1111u;
+  unsigned picked = 0;
+  for (int i = 0; i < 4; i++) {
+    const unsigned byte = bytes >> 8 * i & 255, sign = byte & 128 ? 255 : 0;
+    picked |= (asks >> 4 * i & 1 ? sign : byte) << 8 * i;
+  }
+  return picked;
+}
 inline void backoff() { shim::yield(); }
 inline void __nanosleep(unsigned) { shim::yield(); }

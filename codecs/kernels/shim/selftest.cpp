@@ -29,7 +29,8 @@ static void check_intrinsics() {
   EXPECT(__ffsll(0x100000000ll), 33);
   EXPECT(__brev(0x00000013u), 0xc8000000u);
   EXPECT(__byte_perm(0x33221100u, 0x776655ffu, 0x7410u), 0x77ff1100u);
-  EXPECT(__byte_perm(0x33221100u, 0x776655ffu, 0x8c21u), 0x00ff2211u);
+  EXPECT(__byte_perm(0x332211f0u, 0x77665504u, 0x8c21u), 0xf0042211u);
+  EXPECT(permute_bytes(0x332211f0u, 0x77665504u, 0x8c21u), 0xff002211u);
   EXPECT(__funnelshift_r(0x89abcdefu, 0x01234567u, 8), 0x6789abcdu);
   EXPECT(__funnelshift_r(0x89abcdefu, 0x01234567u, 32), 0x89abcdefu);
   EXPECT(__funnelshift_l(0x89abcdefu, 0x01234567u, 8), 0x23456789u);
