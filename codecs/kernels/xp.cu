@@ -2,12 +2,24 @@
 //
 // Block:   one chunk at a time (4 to 64 KiB of raw bytes), any element; see write.cuh and read.cuh. A thread
 //          has eight values at a time, an octet.
-// Traffic: each byte is read from memory once and written once.
+// Traffic: each byte is read from memory once and written once. Encoding reads the raw bytes twice in shared
+//          memory, looks each value up once and has a barrier per 2048 values and tier; decoding reads the
+//          first tier twice, to count and to decode, and has none while values are written.
+// Bound:   memory, as far as a chunk's raw and coded bytes take longer than its instructions.
 // Tail:    the last octet may be partial, its unused bits are clear; bytes short of an element are kept.
 // Scope:   threads of one block meet at barriers; while values are decoded only those of a warp.
 // Input:   anything; see read.cuh.
 #include "xp_decode.cuh"
 #include "xp_encode.cuh"
+
+// What fits without spills; the assembler needs more registers for other architectures than for 9.0.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ / 100 != 9
+#define XP_ENCODE_BLOCKS 2
+#define XP_DECODE_BLOCKS 3
+#else
+#define XP_ENCODE_BLOCKS 4
+#define XP_DECODE_BLOCKS 4
+#endif
 
 // What the threads of an encoding block share, from the plan of a chunk to its end.
 MGC_DEV XpEncodeShared& xp_encode_shared() {
@@ -16,7 +28,7 @@ MGC_DEV XpEncodeShared& xp_encode_shared() {
 }
 
 struct Xp {
-  static constexpr u32 ENCODE_BLOCKS = 4, DECODE_BLOCKS = 4;
+  static constexpr u32 ENCODE_BLOCKS = XP_ENCODE_BLOCKS, DECODE_BLOCKS = XP_DECODE_BLOCKS;
 
   struct Plan {
     u32 len;

@@ -180,6 +180,10 @@ fn each_fault_of_a_chunk_has_its_code() {
     bpc(32 + 32 + 9, 0x91, launch::BAD_CHUNK_FIELD); // an index of 31
     bpc(32 + 32 + 25, 0x84, launch::BAD_CHUNK_PADDING);
     bpc(32 + 1, 128, launch::BAD_CHUNK_TRUNCATED);
+    // XP: two bytes of mode.
+    let xp = |at, byte, code| expect_code(shim, Algorithm::Xp, at, byte, code);
+    xp(32, 0x10, launch::BAD_CHUNK_MODE);
+    xp(33, 0x44, launch::BAD_CHUNK_MODE);
 }
 
 #[test]
