@@ -7,7 +7,7 @@
 #[path = "../../codecs/tests/common/random.rs"]
 mod random;
 #[path = "../../codecs/tests/common/data/mod.rs"]
-mod values;
+mod data;
 
 use std::collections::BTreeSet;
 
@@ -54,7 +54,7 @@ fn judge(
 fn all_kinds(shim: Shim, algorithm: Algorithm, mut each: impl FnMut(&[u8])) {
     let shapes = [(ChunkSize::SMALL, 8205), (ChunkSize::DEFAULT, 16_384), (ChunkSize::LARGE, 66_001)];
     let mut random = Random(u64::from(algorithm.number()));
-    for (n, kind) in values::kinds().enumerate() {
+    for (n, kind) in data::kinds().enumerate() {
         for (e, element) in Element::ALL.into_iter().enumerate() {
             // Large chunks take long: one element of each kind.
             let shapes = if e == n % Element::ALL.len() { &shapes[..] } else { &shapes[..1 + (n + e) % 2] };

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // a workspace between guards
 
 use mgcomp_codecs::device::{
-    Coder, Compress, Decompress, Device, DeviceError, Estimate, Stream, Workspace, workspace_len,
+    Coder, Compress, Decompress, Device, DeviceError, Estimate, Region, Stream, Workspace, workspace_len,
 };
 use mgcomp_codecs::frame::{self, Options};
 use mgcomp_codecs::{Algorithm, Codec, codec};
@@ -18,8 +18,12 @@ pub(super) fn reference(algorithm: Algorithm) -> Result<&'static dyn Codec, Devi
 
 /// The frame that the CPU makes of a case.
 pub(super) fn frame_of(coder: &Coder, case: &Case, checksum: bool) -> Result<Vec<u8>, CheckError> {
+    frame_by(reference(coder.algorithm())?, coder, case, checksum)
+}
+
+/// The frame that `codec` makes of a case.
+fn frame_by(codec: &dyn Codec, coder: &Coder, case: &Case, checksum: bool) -> Result<Vec<u8>, CheckError> {
     let options = Options { chunk_size: coder.chunk_size(), checksum };
-    let codec = reference(coder.algorithm())?;
     frame::encode(codec, case.element, &case.raw, options)
         .map_err(|source| CheckError::Frame { case: case.to_string(), source })
 }
@@ -29,6 +33,9 @@ pub(super) struct Rig {
     pub(super) case: Case,
     /// The CPU's frame, which the device must make as well.
     pub(super) frame: Vec<u8>,
+    /// The CPU's codec, where it has learnt from the bytes, and its codebook.
+    fitted: Option<Box<dyn Codec>>,
+    codebook: Option<Guarded>,
     raw: Guarded,
     coded: Guarded,
     /// A frame of the CPU, to decode; it may have checksums.
@@ -48,7 +55,12 @@ impl Rig {
     ) -> Result<Self, CheckError> {
         let len = case.raw.len() as u64;
         let foreign = frame_of(coder, &case, checksum)?;
+        let fitted = reference(coder.algorithm())?.fitted(case.element, &case.raw);
+        let section = fitted.as_ref().and_then(|codec| codec.codebook()).map(|section| section.to_bytes());
+        let codebook = section.map(|section| Guarded::new(device, stream, "the codebook", &section, 0));
         Ok(Self {
+            codebook: codebook.transpose()?,
+            fitted,
             frame: frame_of(coder, &case, false)?,
             raw: Guarded::new(device, stream, "the source", &case.raw, case.offset)?,
             coded: Guarded::poisoned(device, stream, "the frame", coder.max_frame_len(len), 0)?,
@@ -62,7 +74,8 @@ impl Rig {
     pub(super) fn compress(&self) -> Compress<'_> {
         let words = self.words.region();
         let (src, dst) = (self.raw.region(), self.coded.region());
-        Compress { element: self.case.element, src, dst, status: words.word(0), len: words.word(8) }
+        let (element, codebook) = (self.case.element, self.codebook());
+        Compress { element, src, dst, codebook, status: words.word(0), len: words.word(8) }
     }
 
     /// Of the CPU's frame.
@@ -80,14 +93,21 @@ impl Rig {
     pub(super) fn estimate(&self) -> Estimate<'_> {
         let words = self.words.region();
         let (status, len) = (words.word(24), words.word(32));
-        Estimate { element: self.case.element, src: self.raw.region(), status, len }
+        let (element, codebook) = (self.case.element, self.codebook());
+        Estimate { element, src: self.raw.region(), codebook, status, len }
+    }
+
+    fn codebook(&self) -> Option<Region<'_>> {
+        self.codebook.as_ref().map(Guarded::region)
     }
 
     /// Puts other raw bytes, as many, into the place of those before.
     pub(super) fn refill(&mut self, stream: &Stream, coder: &Coder, raw: Vec<u8>) -> Result<(), CheckError> {
         stream.upload(&raw, self.raw.region())?;
         self.case.raw = raw;
-        self.frame = frame_of(coder, &self.case, false)?;
+        // A codebook stays as it is.
+        let codec = self.fitted.as_deref().map_or_else(|| reference(coder.algorithm()), Ok)?;
+        self.frame = frame_by(codec, coder, &self.case, false)?;
         Ok(())
     }
 
@@ -104,6 +124,9 @@ impl Rig {
         compare(case, "the frame", &coded[..self.frame.len()], &self.frame)?;
         compare(case, "what came back", &self.back.read(stream, case)?, &case.raw)?;
         compare(case, "the source", &self.raw.read(stream, case)?, &case.raw)?;
+        if let Some(codebook) = &self.codebook {
+            codebook.read(stream, case)?;
+        }
         self.foreign.read(stream, case)?;
         Ok(())
     }

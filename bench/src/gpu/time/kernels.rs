@@ -16,6 +16,7 @@ const WORD_BYTES: usize = 8;
 /// The kernels of one algorithm, and room for their frames.
 pub(super) struct Kernels {
     coder: Coder,
+    codebook: Option<Buffer>,
     coded: Buffer,
     words: Buffer,
     workspace: Workspace<'static>,
@@ -37,7 +38,8 @@ impl Kernels {
         let coded = device.alloc(place.sets as u64 * stride)?;
         let words = device.alloc((place.sets * WORDS * WORD_BYTES) as u64)?;
         let workspace = device.workspace(stream, workspace_len)?;
-        Ok(Self { coder, coded, words, workspace, sets: place.sets, stride })
+        let codebook = place.codebook(device, stream, algorithm)?;
+        Ok(Self { coder, codebook, coded, words, workspace, sets: place.sets, stride })
     }
 }
 
@@ -56,11 +58,12 @@ impl Subject for Kernels {
         let start = set as u64 * self.stride;
         let room = self.coded.slice(start..start + self.stride);
         let word = |at: usize| self.words.region().word(((set * WORDS + at) * WORD_BYTES) as u64);
+        let codebook = self.codebook.as_ref().map(Buffer::region);
         let workspace = &mut self.workspace;
         match operation {
             Operation::Copy => stream.copy(raw, back)?,
             Operation::Encode => {
-                let job = Compress { element, src: raw, dst: room, len: word(0), status: word(1) };
+                let job = Compress { element, src: raw, dst: room, codebook, len: word(0), status: word(1) };
                 self.coder.compress(stream, workspace, &[job])?;
             }
             Operation::Decode => {
@@ -68,7 +71,7 @@ impl Subject for Kernels {
                 self.coder.decompress(stream, workspace, &[job])?;
             }
             Operation::Estimate => {
-                let job = Estimate { element, src: raw, len: word(3), status: word(4) };
+                let job = Estimate { element, src: raw, codebook, len: word(3), status: word(4) };
                 self.coder.estimate(stream, workspace, &[job])?;
             }
         }

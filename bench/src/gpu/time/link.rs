@@ -72,6 +72,7 @@ pub(super) fn time(
 struct Road<'a> {
     place: &'a Place,
     coder: Coder,
+    codebook: Option<Buffer>,
     coded: Buffer,
     words: Buffer,
     host: Pinned,
@@ -106,6 +107,7 @@ impl<'a> Road<'a> {
             Ok::<_, DeviceError>(Lane { stream, workspace })
         };
         let lanes = (0..LANES).map(|_| lane()).collect::<Result<_, _>>()?;
+        let codebook = place.codebook(device, &device.stream()?, algorithm)?;
         let traffic = Traffic { lanes, lens: vec![0; pieces] };
         let room = pieces as u64 * stride;
         let road = Self {
@@ -114,6 +116,7 @@ impl<'a> Road<'a> {
             host: device.alloc_pinned(room)?,
             place,
             coder,
+            codebook,
             pieces,
             piece_bytes,
             stride,
@@ -198,6 +201,7 @@ impl<'a> Road<'a> {
             element: self.place.element,
             src: self.part(self.place.raw(0), piece),
             dst: self.frame(piece),
+            codebook: self.codebook.as_ref().map(Buffer::region),
             len: self.word(piece, 0),
             status: self.word(piece, 1),
         };

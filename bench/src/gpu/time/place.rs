@@ -1,7 +1,7 @@
 //! Where subjects are timed: buffers in device memory that take turns.
 
-use mgcomp_codecs::Element;
 use mgcomp_codecs::device::{Buffer, Device, DeviceError, Region, Stream};
+use mgcomp_codecs::{Algorithm, Element, codec};
 
 use super::TimeError;
 use super::contest::NODES;
@@ -58,6 +58,21 @@ impl Place {
     /// What buffer `set` holds.
     pub(super) fn content(&self, set: usize) -> &[u8] {
         &self.host[set * self.bytes..][..self.bytes]
+    }
+
+    /// The codebook that the CPU fits to buffer 0, which the others resemble, if the codec wants one.
+    pub(super) fn codebook(
+        &self,
+        device: &Device,
+        stream: &Stream,
+        algorithm: Algorithm,
+    ) -> Result<Option<Buffer>, DeviceError> {
+        let fitted = codec(algorithm).and_then(|codec| codec.fitted(self.element, self.content(0)));
+        let Some(section) = fitted.and_then(|codec| codec.codebook()) else { return Ok(None) };
+        let bytes = section.to_bytes();
+        let buffer = device.alloc(bytes.len() as u64)?;
+        stream.upload(&bytes, buffer.region())?;
+        Ok(Some(buffer))
     }
 
     /// The raw bytes of a buffer.
