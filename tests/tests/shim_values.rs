@@ -4,10 +4,10 @@
 // What this file does not use, other tests do.
 #![allow(dead_code)]
 
-#[path = "../../codecs/tests/common/random.rs"]
-mod random;
 #[path = "../../codecs/tests/common/data/mod.rs"]
 mod data;
+#[path = "../../codecs/tests/common/random.rs"]
+mod random;
 
 use std::collections::BTreeSet;
 
