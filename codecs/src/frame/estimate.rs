@@ -1,7 +1,7 @@
 //! How long a frame would be, without writing it.
 
 use super::plan::Plan;
-use super::{Options, UNIT};
+use super::{Options, UNIT, max_frame_len};
 use crate::cpu::prefetch;
 use crate::line::LINE_LEN;
 use crate::{Codec, Element};
@@ -57,7 +57,8 @@ pub fn estimated_frame_len(codec: &dyn Codec, element: Element, raw: &[u8], opti
     // On average half a unit of padding ends a chunk.
     let data_len =
         sampled * raw.len() as u64 / (pieces * piece_len) as u64 + chunks * (overhead_len + UNIT / 2) as u64;
-    plan.chunks_offset() as u64 + data_len.min(raw.len().next_multiple_of(UNIT) as u64)
+    // No frame is longer, though what a sample saves may be less than the codebook takes.
+    (plan.chunks_offset() as u64 + data_len).min(max_frame_len(raw.len(), options) as u64)
 }
 
 /// How a buffer is sampled.
