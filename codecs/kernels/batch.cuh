@@ -18,16 +18,17 @@ struct MgcJob {
   u64* out_len;           // encode and estimate leave the frame's length here, 0 if there is none
   u64* status;            // every kernel leaves a status word here
   u32 first_chunk;        // to encode: number of chunks of the jobs before, where no bytes count as one
-  u32 element;            // to encode: number of the frame's element
+  u16 element;            // to encode: number of the frame's element
+  u16 codebook_units;     // to encode: units there are of the codebook, where more than it may have count as that
 };
 
 struct MgcBatch {
   u32 jobs;
   u32 chunks;      // to encode: of all jobs, counted as for first_chunk
   u32 chunk_log2;  // of the chunk size: to decode, of the largest one there is shared memory for
-  u32 names_codebooks;       // to encode: 1 if frames only name their codebook
+  u32 names_codebooks;       // to encode: 1 if frames only name their codebook; hosts give 0 so far, tests both
   u64* workspace;            // zero before the first launch; zero again after each
-  const u8* known_codebook;  // to decode: the section of a codebook that frames may name, or null
+  const u8* known_codebook;  // to decode: the section of a codebook that frames may name, or null as hosts give so far
   u64 unused[4];
   MgcJob job[MGC_MAX_JOBS];
 };

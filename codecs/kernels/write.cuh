@@ -31,7 +31,7 @@
 // them none: if threads emit from scratch that others planned, plan_chunk ends with __syncthreads(). (A
 // block_scan behind the last write to the scratch does as well.)
 //
-// Order of things in a block: take a ticket, so that chunks are begun in order whatever the grid; load; plan;
+// Order of things in a block: where frames may have codebooks, trials first (trial.cuh). Then take a ticket, so that chunks are begun in order whatever the grid; load; plan;
 // tell the others the length at once; emit, while they do the same; look back for the place; ask for the next
 // ticket; stream out with 16-byte stores. The block with the last chunk of a job writes header, length and status. The last block to
 // end zeroes the workspace.
@@ -74,7 +74,7 @@ MGC_DEV u32 units_of(u32 len) { return (len + MGC_UNIT - 1) / MGC_UNIT; }
 // Opens the codebook that a job is to be encoded with: body and all.
 MGC_DEV u32 open_own_codebook(const MgcJob& job, Codebook* codebook) {
   if ((u64)job.codebook % MGC_UNIT != 0) return MGC_BAD_ALIGNMENT;
-  const u32 code = open_codebook(job.codebook, ~0ull, codebook);
+  const u32 code = open_codebook(job.codebook, (u64)job.codebook_units * MGC_UNIT, codebook);
   return code == MGC_GOOD && codebook->masks == nullptr ? MGC_BAD_CODEBOOK : code;
 }
 

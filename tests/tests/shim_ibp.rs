@@ -207,6 +207,16 @@ fn a_codebook_to_encode_with_must_be_good() {
             assert_eq!(job.out_len(), 0);
         }
     }
+    // It says that it is longer than what there is of it; nothing behind that is read.
+    let section = section(codebook);
+    for len in [0, 16, 32, section.len() - 16] {
+        for kernel in [Kernel::Encode, Kernel::Estimate] {
+            let job = Job::encode(Element::U8, raw, ChunkSize::SMALL, launch).with_codebook(&section[..len]);
+            let job = run(shim, kernel, job, launch);
+            assert_eq!(job.status().code, launch::BAD_TRUNCATED, "{len} bytes");
+            assert_eq!(job.out_len(), 0);
+        }
+    }
 }
 
 #[test]

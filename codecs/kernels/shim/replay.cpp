@@ -71,8 +71,11 @@ static bool replay(FILE* file, const Record& record, u64 index) {
     jobs[j] = {src, (u8*)allocate(record.dst_offset + record.dst_len), 0, ~0ull};
     batch.job[j] = {src + record.src_offset, record.src_len, nullptr, jobs[j].dst + record.dst_offset,
                     record.dst_len, &jobs[j].out_len, &jobs[j].status, (u32)(j * chunks_of(record)),
-                    record.element};
-    if (record.direction != 1 && record.codebook_len != 0) batch.job[j].codebook = codebook;
+                    (u16)record.element, 0};
+    if (record.direction != 1 && record.codebook_len != 0) {
+      batch.job[j].codebook = codebook;
+      batch.job[j].codebook_units = (u16)(record.codebook_len / MGC_UNIT);
+    }
   }
   bool good = mgc_shim_launch(record.algorithm, record.direction, record.blocks, record.order, index + 1,
                               record.os_threads, &batch) == 0;

@@ -39,6 +39,8 @@ pub struct Compress<'a> {
     /// For IBP the codebook that was fitted to the bytes, on a multiple of 16: all that
     /// [`CodebookSection::to_bytes`](crate::ibp::CodebookSection::to_bytes) gives for one that is carried. The
     /// frame carries it if it pays. Without one, all chunks are stored raw. Other codecs do not look at it.
+    /// Kernels read nothing behind the region, but do not compare the codebook with its identity: of bytes that
+    /// no `to_bytes` gave they may make a frame that readers refuse.
     pub codebook: Option<Region<'a>>,
     /// Where the frame's length goes, in bytes.
     pub len: Word<'a>,
@@ -49,7 +51,7 @@ pub struct Compress<'a> {
 /// A frame to decompress.
 #[derive(Clone, Copy, Debug)]
 pub struct Decompress<'a> {
-    /// The frame, on a multiple of 16.
+    /// The frame, on a multiple of 16. One that only names its codebook is refused if a chunk needs it.
     pub src: Region<'a>,
     /// Where to find the frame's length when the work runs, if it is less than all of `src`: where a
     /// [`Compress`] before it leaves it, say.
@@ -246,6 +248,7 @@ impl Work for Compress<'_> {
             dst: self.dst.address(),
             dst_len: self.dst.len(),
             src_len_at: self.codebook.map_or(0, |codebook| codebook.address()),
+            codebook_units: codebook_units(self.codebook),
             out_len: self.len.address(),
             status: self.status.address(),
             element: self.element.number().into(),
@@ -296,6 +299,7 @@ impl Work for Estimate<'_> {
             src: self.src.address(),
             src_len: self.src.len(),
             src_len_at: self.codebook.map_or(0, |codebook| codebook.address()),
+            codebook_units: codebook_units(self.codebook),
             out_len: self.len.address(),
             status: self.status.address(),
             element: self.element.number().into(),
@@ -313,6 +317,12 @@ fn check_codebook(codebook: Option<Region<'_>>) -> Result<(), DeviceError> {
     let Some(codebook) = codebook else { return Ok(()) };
     codebook.check_align("a codebook", UNIT)?;
     codebook.check_len("a codebook", UNIT)
+}
+
+/// The units of a codebook's region: kernels read no further, whatever the codebook says of its length.
+fn codebook_units(codebook: Option<Region<'_>>) -> u16 {
+    let units = codebook.map_or(0, |codebook| codebook.len() / UNIT);
+    u16::try_from(units).unwrap_or(u16::MAX)
 }
 
 /// Fails if no frame holds so many raw bytes.

@@ -60,7 +60,8 @@ pub(super) struct Job {
     pub(super) out_len: u64,
     pub(super) status: u64,
     pub(super) first_chunk: u32,
-    pub(super) element: u32,
+    pub(super) element: u16,
+    pub(super) codebook_units: u16,
 }
 
 /// What one launch works on: `MgcBatch` of `batch.cuh`, field by field.

@@ -1,8 +1,9 @@
 //! Codecs on CUDA devices, for buffers in device memory.
 //!
-//! A call enqueues one launch on a CUDA stream and returns: it allocates nothing and waits for nothing, so it can
+//! A call enqueues one launch for every 63 buffers on a CUDA stream and returns: it allocates nothing and waits for nothing, so it can
 //! be captured in a graph. Lengths and status words are left in device memory, where the next call finds them.
-//! The frames are those of [`frame`](crate::frame), byte for byte, without checksums.
+//! The frames are those of [`frame`](crate::frame), byte for byte, without checksums; for IBP if the codebook is the
+//! one that the host has fitted. Without one, IBP stores raw.
 //!
 //! Nothing of CUDA is needed to build this. The driver is looked for when a [`Device`] is opened. Kernels are
 //! compiled for the device by NVRTC when a [`Coder`] is made, and kept in a [`Cache`]; where there is no compiler,

@@ -75,14 +75,18 @@ impl Crew {
         // SAFETY: only who sits looks at the work, and `Sitting` is dropped, on every way out of this function,
         // only when nobody sits any more and nobody can.
         let lasting = unsafe { std::mem::transmute::<Work<'_>, Work<'static>>(work) };
+        // Left behind by a call that died itself.
+        *lock(&self.shared.panic) = None;
         *lock(&self.shared.work) = Some(lasting);
         let sitting = Sitting(&self.shared);
         self.shared.seats.open(self.threads.len());
         self.shared.ring();
         work();
         drop(sitting);
+        // Before another call can have the crew: what a thread died of belongs to this one.
+        let panic = lock(&self.shared.panic).take();
         drop(call);
-        if let Some(payload) = lock(&self.shared.panic).take() {
+        if let Some(payload) = panic {
             resume_unwind(payload);
         }
     }
@@ -241,11 +245,12 @@ mod tests {
     fn a_panic_of_any_thread_reaches_the_caller_and_the_crew_goes_on() {
         let crew = Crew::start(1).unwrap();
         let caller = thread::current().id();
-        for culprit_is_caller in [false, true] {
+        for (caller_dies, other_dies) in [(false, true), (true, false), (true, true)] {
             let barrier = Barrier::new(2);
             let work = || {
                 barrier.wait();
-                assert_ne!(thread::current().id() == caller, culprit_is_caller, "as arranged");
+                let dies = if thread::current().id() == caller { caller_dies } else { other_dies };
+                assert!(!dies, "as arranged");
             };
             assert!(catch_unwind(AssertUnwindSafe(|| crew.run(&work))).is_err());
         }

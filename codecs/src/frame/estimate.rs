@@ -55,8 +55,8 @@ pub fn estimated_frame_len(codec: &dyn Codec, element: Element, raw: &[u8], opti
     }
     let chunks = raw.len().div_ceil(options.chunk_size.bytes()) as u64;
     // On average half a unit of padding ends a chunk.
-    let data_len =
-        sampled * raw.len() as u64 / (pieces * piece_len) as u64 + chunks * (overhead_len + UNIT / 2) as u64;
+    let scaled_len = (u128::from(sampled) * raw.len() as u128 / (pieces * piece_len) as u128) as u64;
+    let data_len = scaled_len + chunks * (overhead_len + UNIT / 2) as u64;
     // No frame is longer, though what a sample saves may be less than the codebook takes.
     (plan.chunks_offset() as u64 + data_len).min(max_frame_len(raw.len(), options) as u64)
 }

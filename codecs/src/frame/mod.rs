@@ -1,6 +1,6 @@
 //! The frame: what a payload with an algorithm other than `none` consists of.
 //!
-//! Header (16 bytes), chunk table, chunks. `FORMAT.md` draws every byte; the short of it:
+//! Header (16 bytes), chunk table, for IBP a codebook, chunks. `FORMAT.md` draws every byte; the short of it:
 //!
 //! * A table entry is the chunk's end offset in units of 16 bytes, counted from the first chunk, and, if
 //!   the header says so, the CRC32C of the chunk's *raw* bytes. Two entries are enough to find a chunk.
@@ -27,7 +27,7 @@ pub use estimate::{estimated_frame_len, frame_len};
 pub use header::{ChunkSize, HEADER_LEN, Header, MAGIC, VERSION};
 pub use workers::{MAX_THREADS, Workers, WorkersError};
 
-/// The most raw bytes that one frame holds: table entries count up to 2³² units of 16 bytes.
+/// The most raw bytes that one frame holds: table entries count up to 2³² − 1 units of 16 bytes.
 pub const MAX_RAW_LEN: u64 = u32::MAX as u64 * crate::chunk::CHUNK_ALIGN as u64;
 
 /// Unit of the chunk table, and alignment of every chunk, in bytes.

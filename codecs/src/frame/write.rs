@@ -2,7 +2,8 @@
 //!
 //! Chunks are taken in batches, in order. Where a batch goes is known once the one before it has its length;
 //! until then its codes wait on a stage that fits a core's cache. A thread whose turn it is already, as with a
-//! single thread always, writes in place; but large frames are streamed past the caches, and staged for that.
+//! single thread always, writes in place. Large frames are staged and streamed past the caches, unless the codec
+//! writes steadily (see [`Codec::writes_steadily`](crate::Codec::writes_steadily)).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

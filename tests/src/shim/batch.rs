@@ -41,7 +41,8 @@ pub(super) struct RawJob {
     out_len: *mut u64,
     status: *mut u64,
     first_chunk: u32,
-    element: u32,
+    element: u16,
+    codebook_units: u16,
 }
 
 /// `MgcBatch`.
@@ -169,7 +170,8 @@ impl Job {
             out_len: &raw mut self.out_len,
             status: &raw mut self.status,
             first_chunk,
-            element: self.element,
+            element: self.element as u16,
+            codebook_units: (self.codebook().map_or(0, <[u8]>::len) / launch::UNIT as usize) as u16,
         }
     }
 
@@ -206,6 +208,7 @@ pub(super) fn raw_batch(
             status: std::ptr::null_mut(),
             first_chunk: 0,
             element: 0,
+            codebook_units: 0,
         }),
     };
     assert!(jobs.len() <= batch.job.len(), "{} jobs", jobs.len());
