@@ -40,9 +40,11 @@ fn build(mut cargo: Command, package: &str, target: [&str; 2], profile_dir: &Pat
     let profile = profile_dir.file_name().and_then(|name| name.to_str()).expect("profiles have names");
     cargo.args(["--profile", if profile == "debug" { "dev" } else { profile }]);
     let mut target_dir = profile_dir.parent().expect("a profile's folder lies in another");
-    // Only the outermost folder has this file; one in between is called like the target triple.
-    if !target_dir.join("CACHEDIR.TAG").exists() {
-        cargo.arg("--target").arg(target_dir.file_name().expect("triples have names"));
+    // With `--target` there is a folder in between, called like the triple. Cargo's own marks of the outermost folder
+    // will not do: it leaves none in a folder that was there before it.
+    let between = target_dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if between.starts_with(std::env::consts::ARCH) && between.contains('-') {
+        cargo.arg("--target").arg(between);
         target_dir = target_dir.parent().expect("a triple's folder lies in another");
     }
     let status = cargo.arg("--target-dir").arg(target_dir).status().expect("cargo runs");
