@@ -4,7 +4,7 @@ mod common;
 
 use common::{ELEMENTS, Random, data};
 use mgcomp_codecs::frame::{self, ChunkSize, Options};
-use mgcomp_codecs::{Element, codecs};
+use mgcomp_codecs::{Algorithm, Element, codecs};
 
 #[test]
 fn the_exact_length_is_that_of_the_frame() {
@@ -48,6 +48,18 @@ fn the_sampled_length_of_even_data_is_within_two_percent() {
             let error = (sampled - exact).abs() / exact;
             assert!(error < 0.02, "{} {len}: {sampled} for {exact}", codec.algorithm());
         }
+    }
+}
+
+#[test]
+fn long_buffers_are_sampled_as_well() {
+    let raw = even_mixture(1 << 20).repeat(33);
+    let options = Options::for_len(raw.len());
+    for codec in codecs().filter(|codec| codec.algorithm() != Algorithm::Deflate) {
+        let exact = frame::frame_len(codec, Element::F32, &raw, options) as f64;
+        let sampled = frame::estimated_frame_len(codec, Element::F32, &raw, options) as f64;
+        let error = (sampled - exact).abs() / exact;
+        assert!(error < 0.02, "{}: {sampled} for {exact}", codec.algorithm());
     }
 }
 

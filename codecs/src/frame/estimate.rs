@@ -6,10 +6,10 @@ use crate::cpu::prefetch;
 use crate::line::LINE_LEN;
 use crate::{Codec, Element};
 
-/// One byte in so many is looked at.
-const SAMPLED_PART: usize = 80;
 /// The most pieces: more would not make the estimate better.
-const MOST_PIECES: usize = 16_384;
+const MOST_PIECES: usize = 2048;
+/// Short pieces are looked at so many bytes together.
+const GATHERED_LEN: usize = 4 << 10;
 /// How many pieces ahead memory is asked for. Each lies where nothing was read before.
 const AHEAD: usize = 8;
 
@@ -35,49 +35,80 @@ pub fn estimated_frame_len(codec: &dyn Codec, element: Element, raw: &[u8], opti
     let plan = Plan::of(codec, element, raw, options);
     // What a chunk costs beyond its data: it is paid per chunk, not per piece.
     let overhead_len = codec.overhead_len(element);
-    let Pieces { piece_len, fewest } = Pieces::of(overhead_len, raw.len());
-    let pieces = (raw.len() / SAMPLED_PART / piece_len).clamp(fewest, MOST_PIECES);
-    let part_len = raw.len() / pieces / LINE_LEN * LINE_LEN;
-    if part_len < 8 * piece_len {
-        return exact_len(&plan);
-    }
-    let lines = ((part_len - piece_len) / LINE_LEN) as u64;
-    let start_of = |index: usize| index * part_len + (scattered(index) % (lines + 1)) as usize * LINE_LEN;
-    let mut sampled = 0;
-    for index in 0..pieces {
-        if let Some(next) = raw.get(start_of(index + AHEAD)..).and_then(|rest| rest.get(..piece_len)) {
-            prefetch(next);
-        }
-        let start = start_of(index);
-        let piece = &raw[start..start + piece_len];
-        let coded_len = plan.coded_len(start as u64, piece).unwrap_or(piece_len);
-        sampled += coded_len.saturating_sub(overhead_len).min(piece_len) as u64;
-    }
+    let Some(sample) = Sample::of(overhead_len, raw.len()) else { return exact_len(&plan) };
+    let scaled_len =
+        u128::from(sample.coded_len(&plan, overhead_len)) * raw.len() as u128 / sample.len() as u128;
     let chunks = raw.len().div_ceil(options.chunk_size.bytes()) as u64;
     // On average half a unit of padding ends a chunk.
-    let scaled_len = (u128::from(sampled) * raw.len() as u128 / (pieces * piece_len) as u128) as u64;
-    let data_len = scaled_len + chunks * (overhead_len + UNIT / 2) as u64;
+    let data_len = scaled_len as u64 + chunks * (overhead_len + UNIT / 2) as u64;
     // No frame is longer, though what a sample saves may be less than the codebook takes.
     (plan.chunks_offset() as u64 + data_len).min(max_frame_len(raw.len(), options) as u64)
 }
 
-/// How a buffer is sampled.
-struct Pieces {
-    /// Bytes of a piece.
+/// Where a buffer is looked at: a piece in each of as many equal parts.
+struct Sample {
     piece_len: usize,
-    /// The fewest pieces.
-    fewest: usize,
+    pieces: usize,
+    part_len: usize,
 }
 
-impl Pieces {
-    /// Codecs that look at one line at a time need no long pieces, so they get many. The others fit tables and
-    /// predictors to a chunk, and code a short piece as no chunk ever is.
-    const fn of(overhead_len: usize, raw_len: usize) -> Self {
-        match (overhead_len, raw_len) {
-            (0, _) => Self { piece_len: 512, fewest: 16 },
-            (_, ..0x100_0000) => Self { piece_len: 4 << 10, fewest: 4 },
-            _ => Self { piece_len: 16 << 10, fewest: 4 },
+impl Sample {
+    /// `None` for a buffer that is too short for one.
+    ///
+    /// Codecs that look at one line at a time need no long pieces, so they get many where there are few bytes to
+    /// look at. The others fit tables and predictors to a chunk, and code a short piece as no chunk ever is.
+    ///
+    /// All pieces together are to cost a hundredth of what encoding takes, or less. Past the caches a byte of
+    /// theirs costs twice what it costs an encoder, which reads on where it was; fewer are enough then.
+    fn of(overhead_len: usize, raw_len: usize) -> Option<Self> {
+        let (piece_len, one_byte_in) = match (overhead_len, raw_len >> 20) {
+            (0, ..32) => (512, 100),
+            (0, _) => (4 << 10, 200),
+            (_, ..16) => (4 << 10, 160),
+            (_, ..32) => (16 << 10, 100),
+            (_, _) => (16 << 10, 180),
+        };
+        let fewest = if overhead_len == 0 { 16 } else { 4 };
+        let pieces = (raw_len / one_byte_in / piece_len).clamp(fewest, MOST_PIECES);
+        let part_len = raw_len / pieces / LINE_LEN * LINE_LEN;
+        (part_len >= 8 * piece_len).then_some(Self { piece_len, pieces, part_len })
+    }
+
+    /// Bytes of all pieces.
+    const fn len(&self) -> usize {
+        self.pieces * self.piece_len
+    }
+
+    /// Bytes of the codes of all pieces, without what each code has besides.
+    fn coded_len(&self, plan: &Plan<'_>, overhead_len: usize) -> u64 {
+        // Codecs that look at a line at a time take many lines at once, from wherever these come.
+        let gathers = overhead_len == 0 && plan.codebook.is_empty();
+        let mut gathered = Vec::with_capacity(if gathers { GATHERED_LEN } else { 0 });
+        let mut len = 0;
+        for index in 0..self.pieces {
+            if index + AHEAD < self.pieces {
+                prefetch(&plan.raw[self.start_of(index + AHEAD)..][..self.piece_len]);
+            }
+            let start = self.start_of(index);
+            let mut piece = &plan.raw[start..][..self.piece_len];
+            if gathers {
+                gathered.extend_from_slice(piece);
+                if gathered.len() < GATHERED_LEN && index + 1 < self.pieces {
+                    continue;
+                }
+                piece = &gathered;
+            }
+            let coded_len = plan.coded_len(start as u64, piece).unwrap_or(piece.len());
+            len += coded_len.saturating_sub(overhead_len).min(piece.len()) as u64;
+            gathered.clear();
         }
+        len
+    }
+
+    /// The place of a piece in its part: any line that leaves room for it.
+    fn start_of(&self, index: usize) -> usize {
+        let lines = ((self.part_len - self.piece_len) / LINE_LEN) as u64;
+        index * self.part_len + (scattered(index) % (lines + 1)) as usize * LINE_LEN
     }
 }
 
