@@ -3,7 +3,8 @@
 use std::env;
 use std::error::Error;
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, DirEntry};
+use std::io;
 use std::path::{Path, PathBuf};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -16,13 +17,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// `HEADERS`: every header in the folder, by name.
+/// `HEADERS`: every header, by the name under which sources include it: its path in the folder.
 fn headers(kernels: &Path) -> Result<String, Box<dyn Error>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(kernels)? {
-        let name = entry?.file_name().into_string().map_err(|name| format!("file name {name:?}"))?;
-        if name.ends_with(".h") || name.ends_with(".cuh") {
-            names.push(name);
+    let mut names = header_names(kernels, "")?;
+    for folder in file_names(kernels)? {
+        // The shim is for the CPU alone.
+        if folder != "shim" && kernels.join(&folder).is_dir() {
+            names.extend(header_names(&kernels.join(&folder), &format!("{folder}/"))?);
         }
     }
     names.sort();
@@ -31,6 +32,22 @@ fn headers(kernels: &Path) -> Result<String, Box<dyn Error>> {
         writeln!(rust, "    ({name:?}, {}),", include(&kernels.join(&name)))?;
     }
     Ok(rust + "];\n")
+}
+
+/// The headers in one folder, each with `prefix` before its name.
+fn header_names(folder: &Path, prefix: &str) -> Result<Vec<String>, Box<dyn Error>> {
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let is_header = |name: &String| name.ends_with(".h") || name.ends_with(".cuh");
+    let names = file_names(folder)?.into_iter().filter(is_header);
+    Ok(names.map(|name| format!("{prefix}{name}")).collect())
+}
+
+fn file_names(folder: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+    let name = |entry: io::Result<DirEntry>| {
+        let name = entry?.file_name().into_string();
+        name.map_err(|name| format!("file name {name:?}").into())
+    };
+    fs::read_dir(folder)?.map(name).collect()
 }
 
 /// `SOURCES`: what the table of codecs names, in its order.
@@ -43,7 +60,7 @@ fn sources(kernels: &Path) -> Result<String, Box<dyn Error>> {
         let [name, algorithm, encode_scratch, decode_scratch] = fields[..] else {
             return Err(format!("codecs.h: {line:?} has {} fields, not 4", fields.len()).into());
         };
-        let file = format!("{name}.cu");
+        let file = format!("{name}/{name}.cu");
         let ptx = kernels.join("ptx").join(format!("{name}.ptx.z"));
         let ptx = if ptx.exists() { include(&ptx).replace("_str!", "_bytes!") } else { "b\"\"".to_owned() };
         writeln!(rust, "    KernelSource {{ algorithm: Algorithm::ALL[{algorithm}], file: {file:?},")?;
@@ -53,7 +70,7 @@ fn sources(kernels: &Path) -> Result<String, Box<dyn Error>> {
     Ok(rust + "];\n")
 }
 
-/// Rust for the text of a file. A file that is new is noticed because another one names it.
+/// Rust for the text of a file.
 fn include(path: &Path) -> String {
     println!("cargo::rerun-if-changed={}", path.display());
     format!("include_str!({:?})", path.display().to_string())

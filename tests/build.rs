@@ -82,6 +82,7 @@ fn build_shim(kernels: &Path) -> Result<(), Box<dyn Error>> {
         .pic(true)
         .warnings(true)
         .extra_warnings(true)
+        .include(kernels)
         .flag("-Wno-unknown-pragmas") // `#pragma unroll`
         .flag("-pthread")
         .flag("-xc++"); // the compiler does not know what a .cu file is

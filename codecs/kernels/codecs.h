@@ -2,7 +2,7 @@
 //
 //   MGC_CODEC(name, algorithm, encode scratch, decode scratch)
 //
-// `name` is that of the file (name.cu) and of its kernels (name_encode, name_decode, name_estimate);
+// `name` is that of the folder and file (name/name.cu) and of the kernels (name_encode, name_decode, name_estimate);
 // `algorithm` is the frame's. The scratch is shared memory, in bytes for each KiB of the chunk size. The hosts
 // read these lines as text. Who includes this file defines MGC_CODEC first.
 MGC_CODEC(bdi, 1, 256, 64)

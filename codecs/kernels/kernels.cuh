@@ -1,7 +1,7 @@
 // What a codec's file includes: the skeletons, the table of codecs, and the entry points.
 #pragma once
-#include "read.cuh"
-#include "write.cuh"
+#include "frame/read.cuh"
+#include "frame/write.cuh"
 
 #define MGC_CODEC(name, algorithm, encode_scratch, decode_scratch)                      \
   struct name##_launch {                                                                \

@@ -178,7 +178,7 @@ fn replay(toolchain: &Toolchain, files: &BTreeMap<&str, String>, plants: &[(Plan
         assert!(text(&clean).contains(" 0 bad"), "{file}: {}", text(&clean));
     }
     for (plant, word) in plants {
-        let file = &files[plant.kernel.trim_end_matches(".cu")];
+        let file = &files[plant.codec];
         let output = toolchain.run(&toolchain.link_planted("replay", *plant), &[file]);
         expect_report(&format!("{plant:?}"), &output, word);
     }
@@ -188,84 +188,89 @@ fn replay(toolchain: &Toolchain, files: &BTreeMap<&str, String>, plants: &[(Plan
 fn kernels_stay_inside_their_buffers() {
     let test = "kernels_stay_inside_their_buffers";
     let Some((shim, toolchain)) = toolchain_or_skip(test, Sanitizer::Address) else { return };
-    let plant = |kernel, file, find, replace| Plant { kernel, file, find, replace };
+    let plant = |codec, file, find, replace| Plant { codec, file, find, replace };
     let plants = [
         // The table is believed.
-        (plant("zvc.cu", "frame.cuh", "end > frame.payload_units", "false"), "AddressSanitizer"),
+        (plant("zvc", "frame/frame.cuh", "end > frame.payload_units", "false"), "AddressSanitizer"),
         // The last unit is written whole.
-        (plant("zvc.cu", "frame.cuh", "left >= MGC_UNIT && (u64)to", "(u64)to"), "AddressSanitizer"),
+        (plant("zvc", "frame/frame.cuh", "left >= MGC_UNIT && (u64)to", "(u64)to"), "AddressSanitizer"),
         // Masks are believed to be there.
-        (plant("zvc.cu", "zvc.cu", "at.kept > chunk.stored_len", "false"), "AddressSanitizer"),
+        (plant("zvc", "zvc/zvc.cu", "at.kept > chunk.stored_len", "false"), "AddressSanitizer"),
         // Sections are believed to be there.
         (
-            plant("cpackz.cu", "frame.cuh", "return MGC_BAD_CHUNK_TRUNCATED", "return MGC_GOOD"),
+            plant("cpackz", "frame/frame.cuh", "return MGC_BAD_CHUNK_TRUNCATED", "return MGC_GOOD"),
             "AddressSanitizer",
         ),
-        (plant("rle.cu", "rle.cu", "RLE_COUNT_LEN + count > chunk.stored_len", "false"), "AddressSanitizer"),
+        (plant("rle", "rle/rle.cu", "RLE_COUNT_LEN + count > chunk.stored_len", "false"), "AddressSanitizer"),
         // An index may name a word of the next line.
-        (plant("cpackz.cu", "cpackz_decode.cuh", "index >= dictionary_len", "false"), "expected 12"),
+        (plant("cpackz", "cpackz/decode.cuh", "index >= dictionary_len", "false"), "expected 12"),
         // Runs may go on behind the last element.
-        (plant("rle.cu", "rle.cu", "counts.elements != elements", "false"), "expected 17"),
+        (plant("rle", "rle/rle.cu", "counts.elements != elements", "false"), "expected 17"),
         // Forms are believed to have their bytes.
         (
-            plant("bdi.cu", "bdi_decode.cuh", "check_chunk_end(chunk, at.data + data_len)", "MGC_GOOD"),
+            plant("bdi", "bdi/decode.cuh", "check_chunk_end(chunk, at.data + data_len)", "MGC_GOOD"),
             "AddressSanitizer",
         ),
         // Encoders write a field too many.
         (
-            plant("bdi.cu", "bdi_encode.cuh", "data + element_len + deltas_len", "data + 16 + deltas_len"),
+            plant("bdi", "bdi/encode.cuh", "data + element_len + deltas_len", "data + 16 + deltas_len"),
             "AddressSanitizer",
         ),
         (
-            plant("rle.cu", "rle.cu", "coded[plan.len - tail_len + t]", "coded[plan.len + 15 + t]"),
+            plant("rle", "rle/rle.cu", "coded[plan.len - tail_len + t]", "coded[plan.len + 15 + t]"),
             "AddressSanitizer",
         ),
         (
-            plant("cpackz.cu", "cpackz_encode.cuh", "cpackz_is_long(cpackz", "!cpackz_is_long(cpackz"),
+            plant("cpackz", "cpackz/encode.cuh", "cpackz_is_long(cpackz", "!cpackz_is_long(cpackz"),
             "expected 0",
         ),
         // INT: planes and patches are believed to be there.
-        (plant("int.cu", "int_decode.cuh", "at->patches_at > chunk.stored_len", "false"), "AddressSanitizer"),
+        (plant("int", "int/decode.cuh", "at->patches_at > chunk.stored_len", "false"), "AddressSanitizer"),
         (
-            plant(
-                "int.cu",
-                "int_decode.cuh",
-                "check_chunk_end(chunk, at->end + chunk.raw_len % B)",
-                "MGC_GOOD",
-            ),
+            plant("int", "int/decode.cuh", "check_chunk_end(chunk, at->end + chunk.raw_len % B)", "MGC_GOOD"),
             "AddressSanitizer",
         ),
         // Patches of half a chunk and more are written.
-        (plant("int.cu", "int_encode.cuh", "wanted > most_patch_bytes", "false"), "AddressSanitizer"),
+        (plant("int", "int/encode.cuh", "wanted > most_patch_bytes", "false"), "AddressSanitizer"),
         // Sixteen bytes are written wherever the destination is.
-        (plant("zvc.cu", "frame.cuh", " && (u64)to % MGC_UNIT == 0", ""), "misaligned address"),
+        (plant("zvc", "frame/frame.cuh", " && (u64)to % MGC_UNIT == 0", ""), "misaligned address"),
         // The room is believed to be there.
-        (plant("zvc.cu", "write.cuh", "job.dst_len < longest", "false"), "AddressSanitizer"),
+        (plant("zvc", "frame/write.cuh", "job.dst_len < longest", "false"), "AddressSanitizer"),
         // A code that is longer than its chunk is written.
-        (plant("zvc.cu", "write.cuh", "if (is_coded) Codec", "Codec"), "AddressSanitizer"),
+        (plant("zvc", "frame/write.cuh", "if (is_coded) Codec", "Codec"), "AddressSanitizer"),
         // A code that saves nothing is kept.
         (
-            plant("zvc.cu", "write.cuh", "units_of(plan.len) < units_of", "units_of(plan.len) <= units_of"),
+            plant(
+                "zvc",
+                "frame/write.cuh",
+                "units_of(plan.len) < units_of",
+                "units_of(plan.len) <= units_of",
+            ),
             "not as expected",
         ),
         // Lengths from behind the nearest end are added.
-        (plant("zvc.cu", "lookback.cuh", "wanted >> lane & 1 ?", "true ?"), "not as expected"),
+        (plant("zvc", "frame/lookback.cuh", "wanted >> lane & 1 ?", "true ?"), "not as expected"),
         // What the look-back leaves is not cleared away.
         (
-            plant("zvc.cu", "write.cuh", "clear_workspace(batch, batch.chunks)", "clear_workspace(batch, 0)"),
+            plant(
+                "zvc",
+                "frame/write.cuh",
+                "clear_workspace(batch, batch.chunks)",
+                "clear_workspace(batch, 0)",
+            ),
             "not as expected",
         ),
         // Raw bytes are loaded by whole units.
         (
-            plant("zvc.cu", "write.cuh", "len / MGC_UNIT * MGC_UNIT", "round_up(len, MGC_UNIT)"),
+            plant("zvc", "frame/write.cuh", "len / MGC_UNIT * MGC_UNIT", "round_up(len, MGC_UNIT)"),
             "AddressSanitizer",
         ),
         // Planes are believed to be there.
-        (plant("fpc.cu", "line.cuh", "tags_end > chunk.stored_len", "false"), "AddressSanitizer"),
+        (plant("fpc", "fpc/line.cuh", "tags_end > chunk.stored_len", "false"), "AddressSanitizer"),
         // Sizes are believed to be there.
-        (plant("bpc.cu", "bpc.cu", "entries > chunk.stored_len", "false"), "AddressSanitizer"),
+        (plant("bpc", "bpc/bpc.cu", "entries > chunk.stored_len", "false"), "AddressSanitizer"),
         // A codebook is believed to be there.
-        (plant("ibp.cu", "codebook.cuh", "room < codebook->section_len", "false"), "AddressSanitizer"),
+        (plant("ibp", "frame/codebook.cuh", "room < codebook->section_len", "false"), "AddressSanitizer"),
     ];
     replay(&toolchain, &write_records(test, shim, address_records), &plants);
 
@@ -280,10 +285,10 @@ fn kernels_have_every_barrier_they_need() {
     let Some((shim, toolchain)) = toolchain_or_skip(test, Sanitizer::Thread) else { return };
     let sums_written = "shared.warp_sums[warp] = inclusive;\n  __syncthreads();\n  T before";
     let sums_read = "__syncthreads();  // The next scan writes warp_sums again.";
-    let plant = |file, find, replace| Plant { kernel: "zvc.cu", file, find, replace };
+    let plant = |file, find, replace| Plant { codec: "zvc", file, find, replace };
     let without_barrier = "shared.warp_sums[warp] = inclusive;\n  T before";
-    let ibp = |find, replace| Plant { kernel: "ibp.cu", file: "ibp.cu", find, replace };
-    let fpc = |find, replace| Plant { kernel: "fpc.cu", file: "fpc.cu", find, replace };
+    let ibp = |find, replace| Plant { codec: "ibp", file: "ibp/ibp.cu", find, replace };
+    let fpc = |find, replace| Plant { codec: "fpc", file: "fpc/fpc.cu", find, replace };
     let windows_counted = "if (block_fails(code)) return code;";
     let acquire_release = "atomic_add_acq_rel_gpu(&workspace_of(batch)->done, 1)";
     let loaded = "cp_async_wait<0>();\n  __syncthreads();\n}\n\n// The first";
@@ -291,31 +296,31 @@ fn kernels_have_every_barrier_they_need() {
     let ticket_told = "__syncthreads();  // Nobody reads the last chunk's buffers any more, either.";
     let emitted = "  __syncthreads();\n  return {is_coded";
     let emitted_alone = "  return {is_coded";
-    let in_int = |file, find, replace| Plant { kernel: "int.cu", file, find, replace };
+    let in_int = |file, find, replace| Plant { codec: "int", file, find, replace };
     let columns_told = "sums[threadIdx.x] = own;\n  }";
     let prices_told = "__syncthreads();  // Prices are told.";
     let measured = "__syncthreads();  // All blocks are measured.";
     let race = "ThreadSanitizer: data race";
     let plants = [
-        (plant("block.cuh", sums_written, without_barrier), race),
-        (plant("block.cuh", sums_read, ""), race),
-        (plant("zvc.cu", windows_counted, "if (code) return code;"), race),
-        (plant("batch.cuh", acquire_release, "atomicAdd(&workspace_of(batch)->done, 1u)"), race),
-        (plant("write.cuh", loaded, loaded_alone), race),
-        (plant("write.cuh", ticket_told, ""), race),
-        (plant("write.cuh", "__syncthreads();  // All threads have read this ticket.", ""), race),
+        (plant("common/block.cuh", sums_written, without_barrier), race),
+        (plant("common/block.cuh", sums_read, ""), race),
+        (plant("zvc/zvc.cu", windows_counted, "if (code) return code;"), race),
+        (plant("frame/batch.cuh", acquire_release, "atomicAdd(&workspace_of(batch)->done, 1u)"), race),
+        (plant("frame/write.cuh", loaded, loaded_alone), race),
+        (plant("frame/write.cuh", ticket_told, ""), race),
+        (plant("frame/write.cuh", "__syncthreads();  // All threads have read this ticket.", ""), race),
         // Where to write is garbage: it is a race or the end.
-        (plant("write.cuh", emitted, emitted_alone), "ThreadSanitizer"),
-        (plant("read.cuh", "__syncthreads();  // The next chunk", "// The next chunk"), race),
+        (plant("frame/write.cuh", emitted, emitted_alone), "ThreadSanitizer"),
+        (plant("frame/read.cuh", "__syncthreads();  // The next chunk", "// The next chunk"), race),
         (fpc("fpc_classify(chunk, lines);\n    __syncthreads();", "fpc_classify(chunk, lines);"), race),
         (
             ibp("zero_words(coded, 0, plan.len);\n    __syncthreads();", "zero_words(coded, 0, plan.len);"),
             race,
         ),
         (fpc("plan.at.end);\n    __syncthreads();", "plan.at.end);"), race),
-        (in_int("int_sums.cuh", "sums[threadIdx.x] = own;\n  }\n  __syncthreads();", columns_told), race),
-        (in_int("int_price.cuh", prices_told, ""), race),
-        (in_int("int_encode.cuh", measured, ""), race),
+        (in_int("int/sums.cuh", "sums[threadIdx.x] = own;\n  }\n  __syncthreads();", columns_told), race),
+        (in_int("int/price.cuh", prices_told, ""), race),
+        (in_int("int/encode.cuh", measured, ""), race),
     ];
     replay(&toolchain, &write_records(test, shim, thread_records), &plants);
     expect_report("race", &toolchain.run(&toolchain.link("selftest"), &["shared_race"]), "data race");

@@ -1,5 +1,5 @@
 // The kernels behind one C function, for hosts that are not written in C++.
-#include "../batch.cuh"
+#include "../frame/batch.cuh"
 
 enum Direction { ENCODE, DECODE, ESTIMATE };
 

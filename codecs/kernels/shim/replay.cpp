@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "../batch.cuh"
+#include "../frame/batch.cuh"
 
 extern "C" int mgc_shim_launch(u32 algorithm, u32 direction, u32 blocks, u32 order, u64 seed, u32 os_threads,
                                const MgcBatch* batch);

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "../lookback.cuh"
+#include "../frame/lookback.cuh"
 #include "../mgc_dev.cuh"
 
 static unsigned failures;

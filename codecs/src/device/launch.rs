@@ -47,7 +47,7 @@ impl KernelSource {
     }
 }
 
-/// One buffer of a launch: `MgcJob` of `batch.cuh`, field by field.
+/// One buffer of a launch: `MgcJob` of `frame/batch.cuh`, field by field.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(super) struct Job {
@@ -64,7 +64,7 @@ pub(super) struct Job {
     pub(super) codebook_units: u16,
 }
 
-/// What one launch works on: `MgcBatch` of `batch.cuh`, field by field.
+/// What one launch works on: `MgcBatch` of `frame/batch.cuh`, field by field.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Batch {
@@ -156,7 +156,7 @@ mod tests {
     fn every_source_is_named_after_its_algorithm() {
         assert!(!sources().is_empty());
         for source in sources() {
-            assert_eq!(source.file, format!("{}.cu", source.algorithm));
+            assert_eq!(source.file, format!("{0}/{0}.cu", source.algorithm));
             assert!(source.text.contains("MGC_KERNELS("), "{}", source.file);
         }
     }

@@ -199,7 +199,7 @@ impl Prepared {
     /// Enqueues a launch of `blocks` blocks.
     ///
     /// # Safety
-    /// What the batch points to must be there, as `batch.cuh` says, and its workspace must be zero and of
+    /// What the batch points to must be there, as `frame/batch.cuh` says, and its workspace must be zero and of
     /// nobody else's use until the launch has ended. The kernel must still be loaded.
     pub(super) unsafe fn launch(
         &self,

@@ -1,4 +1,4 @@
-//! What a launch is given: the structs of `codecs/kernels/batch.cuh`, and buffers for them.
+//! What a launch is given: the structs of `codecs/kernels/frame/batch.cuh`, and buffers for them.
 
 use super::{Launch, Status, launch};
 use crate::guarded::Guarded;

@@ -29,11 +29,17 @@ pub fn codecs() -> impl Iterator<Item = (&'static str, u8)> {
     })
 }
 
-/// The file of each codec's kernels.
+/// The file of each codec's kernels, in [`KERNELS_DIR`].
 ///
 /// # Panics
 /// If a line of the table is not as its head says.
 #[must_use]
 pub fn kernels() -> Vec<String> {
-    codecs().map(|(name, _)| format!("{name}.cu")).collect()
+    codecs().map(|(name, _)| source_of(name)).collect()
+}
+
+/// The file of the kernels of `codec`, in [`KERNELS_DIR`].
+#[must_use]
+pub fn source_of(codec: &str) -> String {
+    format!("{codec}/{codec}.cu")
 }

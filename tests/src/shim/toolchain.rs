@@ -1,6 +1,6 @@
 //! Programs made of kernels and shim, compiled with a sanitizer by the compiler that built this package.
 
-use super::sources::{KERNELS_DIR, RUNTIME, kernels};
+use super::sources::{KERNELS_DIR, RUNTIME, kernels, source_of};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
@@ -37,9 +37,9 @@ impl Sanitizer {
 /// A replacement in the source of a kernel: a bug that some check must find.
 #[derive(Clone, Copy, Debug)]
 pub struct Plant {
-    /// The kernel to compile it into.
-    pub kernel: &'static str,
-    /// The file to change.
+    /// The codec into whose kernels it is compiled.
+    pub codec: &'static str,
+    /// The file to change, in the folder of the kernels.
     pub file: &'static str,
     /// What stands there, once.
     pub find: &'static str,
@@ -74,12 +74,12 @@ impl Toolchain {
 
         let shim = kernels_dir().join("shim");
         let mut jobs: Vec<Child> =
-            RUNTIME.iter().map(|file| toolchain.compile(&shim.join(file), file, false)).collect();
+            RUNTIME.iter().map(|file| toolchain.compile(&shim, file, file, false)).collect();
         for file in ["kernels.cpp", "replay.cpp", "selftest.cpp"] {
-            jobs.push(toolchain.compile(&shim.join(file), file, true));
+            jobs.push(toolchain.compile(&shim, file, file, true));
         }
         for file in kernels() {
-            jobs.push(toolchain.compile(&kernels_dir().join(&file), &file, true));
+            jobs.push(toolchain.compile(&kernels_dir(), &file, &file, true));
         }
         jobs.into_iter().for_each(finish);
         Ok(toolchain)
@@ -102,19 +102,15 @@ impl Toolchain {
     #[must_use]
     pub fn link_planted(&self, program: &str, plant: Plant) -> PathBuf {
         let copy = self.folder.join("planted");
-        fs::create_dir_all(&copy).expect("folder for changed kernels");
-        let here = fs::read_dir(kernels_dir()).expect("kernels").map(|entry| entry.expect("kernel").path());
-        for file in here.filter(|path| path.is_file()) {
-            let name = file.file_name().expect("file name").to_owned();
-            let mut source = fs::read_to_string(&file).expect("kernel source");
-            if name == plant.file {
-                assert_eq!(source.matches(plant.find).count(), 1, "{}: {}", plant.file, plant.find);
-                source = source.replace(plant.find, plant.replace);
-            }
-            fs::write(copy.join(name), source).expect("changed kernel source");
-        }
-        finish(self.compile(&copy.join(plant.kernel), "planted", true));
-        let object = |kernel: &String| self.object(if kernel == plant.kernel { "planted" } else { kernel });
+        copy_sources(&kernels_dir(), &copy);
+        let changed = copy.join(plant.file);
+        let text = fs::read_to_string(&changed).expect("kernel source");
+        assert_eq!(text.matches(plant.find).count(), 1, "{}: {}", plant.file, plant.find);
+        fs::write(changed, text.replace(plant.find, plant.replace)).expect("changed kernel source");
+
+        let kernel = source_of(plant.codec);
+        finish(self.compile(&copy, &kernel, "planted", true));
+        let object = |file: &String| self.object(if *file == kernel { "planted" } else { file });
         let objects: Vec<PathBuf> = kernels().iter().map(object).collect();
         self.link_with(program, "planted_program", &objects)
     }
@@ -162,18 +158,22 @@ impl Toolchain {
     }
 
     fn object(&self, source: &str) -> PathBuf {
-        self.folder.join(format!("{source}.o"))
+        self.folder.join(format!("{}.o", source.replace('/', "-")))
     }
 
-    fn compile(&self, source: &Path, name: &str, instrumented: bool) -> Child {
+    /// Starts to compile `file` of `folder`, which has the kernels that it includes, to the object of `name`.
+    fn compile(&self, folder: &Path, file: &str, name: &str, instrumented: bool) -> Child {
+        let source = folder.join(file);
         let flags = if instrumented { self.sanitizer.flags() } else { self.sanitizer.runtime_flags() };
         compiler()
             .expect("a compiler, since it was probed")
             .args(["-std=c++17", "-O1", "-g", "-Wno-unknown-pragmas", "-I"])
+            .arg(folder)
+            .arg("-I")
             .arg(kernels_dir())
             .args(flags)
             .args(["-xc++", "-c"])
-            .arg(source)
+            .arg(&source)
             .arg("-o")
             .arg(self.object(name))
             .spawn()
@@ -194,6 +194,20 @@ impl Toolchain {
             .spawn();
         finish(job.unwrap_or_else(|e| panic!("{program}: {e}")));
         path
+    }
+}
+
+/// Copies the kernels with all that they include, but for the shim.
+fn copy_sources(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("folder for kernels");
+    for entry in fs::read_dir(from).expect("kernels") {
+        let path = entry.expect("kernel").path();
+        let name = path.file_name().expect("file name");
+        if path.is_file() {
+            fs::copy(&path, to.join(name)).expect("copy of a kernel source");
+        } else if name != "shim" && name != "ptx" {
+            copy_sources(&path, &to.join(name));
+        }
     }
 }
 

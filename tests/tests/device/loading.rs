@@ -84,7 +84,7 @@ fn devices_that_are_too_old_or_too_new() {
         let DeviceError::NotLoaded { algorithm: Algorithm::Zvc, compiled, .. } = error else {
             panic!("{error}")
         };
-        let text = "nvrtcCompileProgram failed for zvc.cu, sm_130: NVRTC error 5\nnvrtc: error: invalid value \
+        let text = "nvrtcCompileProgram failed for zvc/zvc.cu, sm_130: NVRTC error 5\nnvrtc: error: invalid value \
                     for --gpu-architecture";
         assert_eq!(compiled.to_string(), text);
     });

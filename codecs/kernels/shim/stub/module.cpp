@@ -2,7 +2,7 @@
 #include <cstring>
 #include <set>
 
-#include "../../batch.cuh"
+#include "../../frame/batch.cuh"
 #include "stub.h"
 
 using namespace stub;
@@ -74,7 +74,7 @@ static Result check_image(const char* image) {
 static bool has_kernel(const std::string& image, const Kernel& kernel) {
   if (image.empty()) return true;  // machine code: not looked into
   if (image.rfind("STUB CUBIN", 0) != 0) return image.find(std::string(".entry ") + kernel.name) != std::string::npos;
-  return image.find(std::string("\n") + kernel.codec + ".cu\n") != std::string::npos;
+  return image.find(std::string("\n") + kernel.codec + "/" + kernel.codec + ".cu\n") != std::string::npos;
 }
 
 STUB_API int cuModuleLoadData(void** handle, const char* image) {
