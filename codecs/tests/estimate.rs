@@ -64,6 +64,24 @@ fn long_buffers_are_sampled_as_well() {
 }
 
 #[test]
+fn a_caller_decides_how_much_is_looked_at() {
+    let raw = even_mixture(1 << 20);
+    let options = Options::for_len(raw.len());
+    for codec in codecs() {
+        let exact = frame::frame_len(codec, Element::F32, &raw, options);
+        let sampled = |len| frame::sampled_frame_len(codec, Element::F32, &raw, options, len);
+        for (sample_len, most_error) in [(0, 0.15), (8 << 10, 0.1), (64 << 10, 0.03), (256 << 10, 0.02)] {
+            let error = (sampled(sample_len) as f64 - exact as f64).abs() / exact as f64;
+            assert!(error < most_error, "{} from {sample_len} bytes: off by {error}", codec.algorithm());
+        }
+        for all in [raw.len(), 2 * raw.len(), usize::MAX] {
+            assert_eq!(sampled(all), exact, "{}", codec.algorithm());
+        }
+        assert_eq!(frame::sampled_frame_len(codec, Element::F32, &[], options, 0), 16);
+    }
+}
+
+#[test]
 fn short_buffers_are_looked_at_as_a_whole() {
     let raw = even_mixture(30_000);
     let options = Options::for_len(raw.len());

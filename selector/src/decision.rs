@@ -4,7 +4,7 @@ use std::fmt;
 
 use mgcomp_codecs::Algorithm;
 
-use crate::{CheapFacts, Cycles};
+use crate::{CheapFacts, Cycles, Lambda};
 
 /// How a transfer goes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,9 @@ pub struct Decision {
     /// The size that the policy expects of the whole transfer, counted as its samples are; exactly the raw bits
     /// for [`Algorithm::None`]; `None` where it has no expectation.
     pub predicted_bits: Option<u64>,
+    /// The time until the receiver has the raw bytes, as the policy expects it, in nanoseconds; `None` where it has no
+    /// expectation.
+    pub predicted_ns: Option<u64>,
     /// What the transfer costs in the paper's hardware; `None` for algorithms that are not in its Table III.
     pub charged: Option<Cycles>,
 }
@@ -28,6 +31,7 @@ impl Decision {
             algorithm: Algorithm::None,
             reason,
             predicted_bits: Some(facts.raw_bits()),
+            predicted_ns: None,
             charged: Some(Cycles::ZERO),
         }
     }
@@ -45,6 +49,37 @@ pub enum Reason {
     NotDecodable(Algorithm),
     /// The peer has none of the policy's candidates.
     NoCandidate,
+    /// The transfer is shorter than codecs are started for.
+    TooShort {
+        /// The shortest that is worth a look.
+        least_bytes: u64,
+    },
+    /// Nothing is known of the link, so nothing can be said of times.
+    LinkUnknown,
+    /// Codecs take longer than the link, whatever the data is.
+    LinkTooFast {
+        /// What the raw form is predicted to take.
+        raw_ns: u64,
+    },
+    /// Nothing is known of the stream's data yet, and this transfer cannot afford a sample.
+    NotSampled,
+    /// No algorithm is predicted to save enough.
+    NoGain {
+        /// What the raw form is predicted to take.
+        raw_ns: u64,
+    },
+    /// Predicted to be there first.
+    Fastest {
+        /// What it is predicted to take.
+        predicted_ns: u64,
+        /// What the raw form is predicted to take.
+        raw_ns: u64,
+    },
+    /// Has the lowest penalty under the operator's λ, as far as is known.
+    LowestPenalty {
+        /// That λ.
+        lambda: Lambda,
+    },
     /// The transfer was a sample and goes out in its own cheapest form.
     Sampled {
         /// Which sample of the phase, from 1.
@@ -79,6 +114,19 @@ impl fmt::Display for Reason {
             Self::Fixed => write!(f, "the policy names this algorithm for every transfer"),
             Self::NotDecodable(algorithm) => write!(f, "the peer cannot decode {algorithm}"),
             Self::NoCandidate => write!(f, "the peer can decode none of the policy's candidates"),
+            Self::TooShort { least_bytes } => write!(f, "shorter than {least_bytes} bytes"),
+            Self::LinkUnknown => write!(f, "nothing is known of the link yet"),
+            Self::LinkTooFast { raw_ns } => {
+                write!(f, "no codec can keep up with the link: raw takes {}", Micros(*raw_ns))
+            }
+            Self::NotSampled => write!(f, "the stream is not known, and too short for a sample"),
+            Self::NoGain { raw_ns } => {
+                write!(f, "no algorithm would be there sooner: raw takes {}", Micros(*raw_ns))
+            }
+            Self::Fastest { predicted_ns, raw_ns } => {
+                write!(f, "there first: {} instead of {} raw", Micros(*predicted_ns), Micros(*raw_ns))
+            }
+            Self::LowestPenalty { lambda } => write!(f, "lowest penalty with lambda {lambda}"),
             Self::Sampled { sample, of } => {
                 write!(f, "sample {sample} of {of}: lowest penalty of those tried")
             }
@@ -91,5 +139,26 @@ impl fmt::Display for Reason {
                 write!(f, "no algorithm had the lowest penalty in {needed} of {of} samples")
             }
         }
+    }
+}
+
+/// Nanoseconds, shown as microseconds.
+struct Micros(u64);
+
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{} us", self.0 / 1000, self.0 % 1000 / 100)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_read_as_sentences() {
+        let fastest = Reason::Fastest { predicted_ns: 312_400, raw_ns: 839_060 };
+        assert_eq!(fastest.to_string(), "there first: 312.4 us instead of 839.0 us raw");
+        assert_eq!(Reason::TooShort { least_bytes: 512 }.to_string(), "shorter than 512 bytes");
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use mgcomp_codecs::line::LINE_LEN;
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 
+use crate::LinkFacts;
+
 /// A stream of traffic: a registered region, a communicator and operation, or a caller's tag.
 ///
 /// Transfers of one stream to one peer tend to look alike. Who numbers the streams is the sender's affair.
@@ -12,7 +14,7 @@ use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 pub struct StreamId(pub u32);
 
 /// What is known of a transfer without looking at its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CheapFacts {
     /// Rank of the receiver.
     pub peer: u32,
@@ -24,6 +26,8 @@ pub struct CheapFacts {
     pub element: Element,
     /// What the peer can decode. [`Algorithm::None`] needs no decoder and counts as a member always.
     pub allowed: AlgorithmSet,
+    /// What is known of the link to the peer, if anything.
+    pub link: Option<LinkFacts>,
 }
 
 impl CheapFacts {
@@ -64,8 +68,12 @@ pub struct Outcome {
     pub sent: Algorithm,
     /// Length of the payload on the wire, frame included.
     pub coded_bytes: u64,
-    /// Time spent coding, sampling included; zero if no codec ran.
-    pub encode: Duration,
+    /// Time that the sample took; `None` if none was taken.
+    pub sampling: Option<Duration>,
+    /// Time that the codec took; `None` if none ran.
+    pub encode: Option<Duration>,
+    /// Time that the receiver's codec took, where the sender learns of it.
+    pub decode: Option<Duration>,
     /// From the plan until the peer acknowledged; `None` where the sender does not know: answers to reads
     /// are never acknowledged.
     pub acknowledged: Option<Duration>,
@@ -76,7 +84,7 @@ mod tests {
     use super::*;
 
     fn facts(raw_bytes: u64, allowed: AlgorithmSet) -> CheapFacts {
-        CheapFacts { peer: 0, stream: StreamId(0), raw_bytes, element: Element::U8, allowed }
+        CheapFacts { peer: 0, stream: StreamId(0), raw_bytes, element: Element::U8, allowed, link: None }
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Fixed {
             return Decision::bypass(facts, Reason::Fixed);
         }
         let charged = table3(algorithm).map(|line| line.times(facts.lines()));
-        Decision { algorithm, reason: Reason::Fixed, predicted_bits: None, charged }
+        Decision { algorithm, reason: Reason::Fixed, predicted_bits: None, predicted_ns: None, charged }
     }
 }
 
@@ -90,6 +90,7 @@ mod tests {
             raw_bytes,
             element: Element::F32,
             allowed: allowed.iter().copied().collect::<AlgorithmSet>(),
+            link: None,
         };
         match Fixed::try_new(algorithm).unwrap().plan(&facts) {
             Plan::Use(decision) => decision,
@@ -105,6 +106,7 @@ mod tests {
                 algorithm: Algorithm::Zvc,
                 reason: Reason::Fixed,
                 predicted_bits: None,
+                predicted_ns: None,
                 charged: None,
             };
             assert_eq!(decision, expected, "{raw_bytes} bytes");

@@ -6,16 +6,17 @@
 //!
 //! ```
 //! use mgcomp_codecs::{Algorithm, AlgorithmSet, Element, paper_bits};
-//! use mgcomp_selector::{CheapFacts, Estimate, Lambda, Plan, PolicySpec, StreamId};
+//! use mgcomp_selector::{CheapFacts, Estimate, Lambda, Plan, PolicySpec, Steering, StreamId};
 //!
 //! let payload: Vec<u8> = (0..1024u32).flat_map(u32::to_le_bytes).collect();
-//! let mut policy = "paper".parse::<PolicySpec>()?.build(Lambda::try_new(6.0)?);
+//! let mut policy = "paper".parse::<PolicySpec>()?.build(&Steering::from(Lambda::try_new(6.0)?));
 //! let facts = CheapFacts {
 //!     peer: 1,
 //!     stream: StreamId(0),
 //!     raw_bytes: payload.len() as u64,
 //!     element: Element::U32,
 //!     allowed: AlgorithmSet::supported(),
+//!     link: None,
 //! };
 //!
 //! let decision = match policy.plan(&facts) {
@@ -39,28 +40,36 @@
 //! | [`Policy`], [`Plan`] | the contract, and what a policy asks for |
 //! | [`CheapFacts`], [`Estimate`], [`Outcome`] | the numbers that go in |
 //! | [`Decision`], [`Reason`] | what comes out, and why |
+//! | [`LinkFacts`], [`Overlap`] | what is known of a link |
+//! | [`speeds`] | how fast codecs are, from measured times |
+//! | [`adaptive`] | whatever is predicted to be there first |
 //! | [`Fixed`] | always the same algorithm |
 //! | [`paper`] | the adaptive scheme of IPDPS 2019: sampling, vote, running |
 //! | [`table3`], [`Cycles`] | codec latencies of the paper's hardware |
 //! | [`Lambda`] | the weight of latency against size |
-//! | [`PolicySpec`] | policies by name: `fixed:zvc`, `paper` |
+//! | [`PolicySpec`] | policies by name: `adaptive`, `paper`, `fixed:zvc` |
 
 #![forbid(unsafe_code)]
 
+pub mod adaptive;
 mod decision;
 mod facts;
 mod fixed;
 mod hardware;
 mod lambda;
+mod link;
 pub mod paper;
 mod policy;
 mod spec;
+pub mod speeds;
 
+pub use adaptive::{Adaptive, AdaptiveConfig, AdaptiveConfigError};
 pub use decision::{Decision, Reason};
 pub use facts::{CheapFacts, Estimate, Outcome, StreamId};
 pub use fixed::{Fixed, NoCodec};
 pub use hardware::{Cycles, table3};
 pub use lambda::{Lambda, LambdaError};
+pub use link::{LinkFacts, LinkFactsError, Overlap};
 pub use paper::{Paper, PaperConfig, PaperConfigError};
 pub use policy::{Plan, Policy, SampleSize};
-pub use spec::{PolicySpec, PolicySpecError};
+pub use spec::{PolicySpec, PolicySpecError, Steering};

@@ -52,6 +52,6 @@ pub enum Plan {
 pub enum SampleSize {
     /// All of it; bits as the paper counts them, [`paper_bits`](mgcomp_codecs::paper_bits).
     Whole,
-    /// At most this many chunks, evenly spaced; bits of the stored form, scaled up to the whole transfer.
-    Chunks(u32),
+    /// About this many bytes, in pieces spread over the transfer; bits of the stored form, scaled up to all of it.
+    Bytes(u64),
 }

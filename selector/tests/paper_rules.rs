@@ -19,7 +19,7 @@ fn line() -> CheapFacts {
 }
 
 fn facts(raw_bytes: u64, allowed: AlgorithmSet) -> CheapFacts {
-    CheapFacts { peer: 1, stream: StreamId(7), raw_bytes, element: Element::U32, allowed }
+    CheapFacts { peer: 1, stream: StreamId(7), raw_bytes, element: Element::U32, allowed, link: None }
 }
 
 fn paper(lambda_gbps: f64) -> Paper {
@@ -78,6 +78,7 @@ fn a_sample_goes_out_in_its_own_cheapest_form_charged_the_slowest() {
         let expected = Decision {
             algorithm,
             reason: Reason::Sampled { sample, of: 7 },
+            predicted_ns: None,
             predicted_bits: Some(predicted_bits),
             charged: Some(Cycles { compress: 32, decompress: 18 }),
         };

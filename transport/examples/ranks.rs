@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Element;
-use mgcomp_selector::{Lambda, PolicySpec};
+use mgcomp_selector::{PolicySpec, Steering};
 use mgcomp_transport::link::Link;
 use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
 use mgcomp_transport::memory::HostBuffer;
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let own = HostBuffer::from(tensor(rank));
     let mut regions = RegionTable::default();
     let address = regions.register(own.all(), Element::U32, Access::read_only())?;
-    let node = Node::start_with(Box::new(link), policy.build(Lambda::PAPER), config, regions)?;
+    let node = Node::start_with(Box::new(link), policy.build(&Steering::default()), config, regions)?;
     for (peer, state) in node.wait_for_peers(Duration::from_secs(20)) {
         if let PeerState::Over(error) = state {
             return Err(format!("rank {peer}: {error}").into());

@@ -32,12 +32,31 @@ fn exact_len(plan: &Plan<'_>) -> u64 {
 /// changes along it, an estimate of 1 MiB rests on four places.
 #[must_use]
 pub fn estimated_frame_len(codec: &dyn Codec, element: Element, raw: &[u8], options: Options) -> u64 {
-    let plan = Plan::of(codec, element, raw, options);
-    // What a chunk costs beyond its data: it is paid per chunk, not per piece.
-    let overhead_len = codec.overhead_len(element);
-    let Some(sample) = Sample::of(overhead_len, raw.len()) else { return exact_len(&plan) };
+    let sample = Sample::of(codec.overhead_len(element), raw.len());
+    scaled_up(&Plan::of(codec, element, raw, options), codec.overhead_len(element), sample)
+}
+
+/// As [`estimated_frame_len`], from about `sample_len` bytes of `raw`, however few of all they are: what a caller can
+/// afford to look at.
+#[must_use]
+pub fn sampled_frame_len(
+    codec: &dyn Codec,
+    element: Element,
+    raw: &[u8],
+    options: Options,
+    sample_len: usize,
+) -> u64 {
+    let sample = Sample::within(sample_len, codec.overhead_len(element), raw.len());
+    scaled_up(&Plan::of(codec, element, raw, options), codec.overhead_len(element), sample)
+}
+
+/// The length from a sample, or from all if there is none. `overhead_len` is what a chunk costs beyond its data: it is
+/// paid per chunk, not per piece.
+fn scaled_up(plan: &Plan<'_>, overhead_len: usize, sample: Option<Sample>) -> u64 {
+    let Some(sample) = sample else { return exact_len(plan) };
+    let (raw, options) = (plan.raw, plan.options);
     let scaled_len =
-        u128::from(sample.coded_len(&plan, overhead_len)) * raw.len() as u128 / sample.len() as u128;
+        u128::from(sample.coded_len(plan, overhead_len)) * raw.len() as u128 / sample.len() as u128;
     let chunks = raw.len().div_ceil(options.chunk_size.bytes()) as u64;
     // On average half a unit of padding ends a chunk.
     let data_len = scaled_len as u64 + chunks * (overhead_len + UNIT / 2) as u64;
@@ -72,6 +91,19 @@ impl Sample {
         let pieces = (raw_len / one_byte_in / piece_len).clamp(fewest, MOST_PIECES);
         let part_len = raw_len / pieces / LINE_LEN * LINE_LEN;
         (part_len >= 8 * piece_len).then_some(Self { piece_len, pieces, part_len })
+    }
+
+    /// A sample of about `sample_len` bytes; `None` where that is half of the buffer or more.
+    fn within(sample_len: usize, overhead_len: usize, raw_len: usize) -> Option<Self> {
+        // The shorter the pieces, the more places; but codecs that fit tables need pieces that look like chunks.
+        let piece_len = match overhead_len {
+            0 => 512,
+            _ if sample_len < 64 << 10 => 4 << 10,
+            _ => 16 << 10,
+        };
+        let pieces = (sample_len / piece_len).max(1);
+        let part_len = raw_len / pieces / LINE_LEN * LINE_LEN;
+        (part_len >= 2 * piece_len).then_some(Self { piece_len, pieces, part_len })
     }
 
     /// Bytes of all pieces.

@@ -23,7 +23,7 @@ mod write;
 pub use decode::{Chunk, Frame};
 pub use encode::{Options, encode, encode_into, encode_to, max_frame_len};
 pub use error::FrameError;
-pub use estimate::{estimated_frame_len, frame_len};
+pub use estimate::{estimated_frame_len, frame_len, sampled_frame_len};
 pub use header::{ChunkSize, HEADER_LEN, Header, MAGIC, VERSION};
 pub use workers::{MAX_THREADS, Workers, WorkersError};
 

@@ -89,7 +89,7 @@ mod tests {
     use crate::StreamId;
 
     fn facts(raw_bytes: u64, allowed: AlgorithmSet) -> CheapFacts {
-        CheapFacts { peer: 0, stream: StreamId(0), raw_bytes, element: Element::U32, allowed }
+        CheapFacts { peer: 0, stream: StreamId(0), raw_bytes, element: Element::U32, allowed, link: None }
     }
 
     fn estimates(bits: [u64; 3]) -> [Estimate; 3] {

@@ -104,7 +104,8 @@ impl Paper {
             return Decision::bypass(facts, reason);
         }
         let charged = Some(candidate.cycles(facts.lines()));
-        Decision { algorithm, reason, predicted_bits: seen.predict_bits(facts.lines()), charged }
+        let predicted_bits = seen.predict_bits(facts.lines());
+        Decision { algorithm, reason, predicted_bits, predicted_ns: None, charged }
     }
 
     /// Counts a sample in the vote, if that is still open, and says how it is to be explained.
@@ -168,6 +169,7 @@ impl Policy for Paper {
             algorithm: cheapest.candidate.algorithm(),
             reason,
             predicted_bits: Some(predicted_bits),
+            predicted_ns: None,
             charged,
         }
     }

@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use mgcomp_codecs::Element;
-use mgcomp_selector::{Lambda, PolicySpec};
+use mgcomp_selector::{PolicySpec, Steering};
 use mgcomp_tests::data::{Kind, bytes};
 use mgcomp_transport::link::Link;
 use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         shaping: None,
     };
     let link = Tcp::new(listener, rank_file, Rank(rank), link)?;
-    let policy = "paper".parse::<PolicySpec>()?.build(Lambda::default());
+    let policy = "paper".parse::<PolicySpec>()?.build(&Steering::default());
     // A slot for each rank to write to.
     let mut regions = RegionTable::default();
     let memory = HostBuffer::zeroed(LEN * link.position().ranks as usize);

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use bytes::Bytes;
-use mgcomp_codecs::frame::{ChunkSize, Frame, Options, encode_into};
+use mgcomp_codecs::frame::{ChunkSize, Frame, Options, encode_into, sampled_frame_len};
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element, codec, paper_bits};
 use mgcomp_selector::{Estimate, SampleSize};
 
@@ -157,26 +157,17 @@ impl Worker {
 fn estimate(raw: &[u8], element: Element, algorithms: AlgorithmSet, sample: SampleSize) -> Vec<Estimate> {
     let bits = |algorithm| match sample {
         SampleSize::Whole => paper_bits(algorithm, raw),
-        SampleSize::Chunks(chunks) => sampled_bits(algorithm, raw, element, chunks as usize),
+        SampleSize::Bytes(bytes) => sampled_bits(algorithm, raw, element, bytes),
     };
     algorithms.iter().filter_map(|algorithm| Some(Estimate { algorithm, bits: bits(algorithm)? })).collect()
 }
 
-/// Bits of the stored form of at most `count` chunks, evenly spaced, scaled up to all of `raw`.
-fn sampled_bits(algorithm: Algorithm, raw: &[u8], element: Element, count: usize) -> Option<u64> {
+/// Bits of the stored form, from about `bytes` bytes of `raw`.
+fn sampled_bits(algorithm: Algorithm, raw: &[u8], element: Element, bytes: u64) -> Option<u64> {
     let codec = codec(algorithm)?;
-    let fitted = codec.fitted(element, raw);
-    let codec = fitted.as_deref().unwrap_or(codec);
-    let chunk_len = ChunkSize::for_len(raw.len()).bytes();
-    let step = raw.len().div_ceil(chunk_len).div_ceil(count.max(1)).max(1);
-    let (mut raw_bytes, mut coded_bytes) = (0u128, 0u128);
-    for (index, chunk) in raw.chunks(chunk_len).enumerate().step_by(step) {
-        let offset = (index * chunk_len) as u64;
-        raw_bytes += chunk.len() as u128;
-        coded_bytes += codec.chunk_len_at(offset, element, chunk).min(chunk.len()) as u128;
-    }
-    let bits = 8 * coded_bytes * raw.len() as u128 / raw_bytes.max(1);
-    u64::try_from(bits).ok()
+    let options = Options::for_len(raw.len());
+    let sample_len = usize::try_from(bytes).unwrap_or(usize::MAX);
+    Some(8 * sampled_frame_len(codec, element, raw, options, sample_len))
 }
 
 #[cfg(test)]
@@ -270,20 +261,19 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_of_chunks_is_scaled_up() {
-        // Ten chunks of 16 KiB; of every fifth, one is looked at: the two that hold zeros.
-        let mut raw = vec![0xa5; 160 << 10];
-        for chunk in [0, 5] {
-            raw[chunk << 14..(chunk + 1) << 14].fill(0);
-        }
+    fn a_sample_of_bytes_is_scaled_up() {
+        // Every element of a quarter is there, so masks of 1/32 and a quarter of the raw bytes.
+        let raw: Vec<u8> = (0..1u32 << 18).flat_map(|i| (u32::from(i % 4 == 0) * 77).to_le_bytes()).collect();
+        let raw_bits = raw.len() as f64 * 8.0;
         let source = Payload::from_memory(HostBuffer::from(raw).all());
         let algorithms = AlgorithmSet::from_iter([Algorithm::Zvc]);
-        let (element, sample) = (Element::U32, SampleSize::Chunks(2));
+        let (element, sample) = (Element::U32, SampleSize::Bytes(32 << 10));
         let Ok(Output::Estimates(estimates)) = run(Work::Estimate { source, element, algorithms, sample })
         else {
             panic!("no estimates")
         };
-        // 128 masks of 4 bytes a chunk, ten times.
-        assert_eq!(estimates, [Estimate { algorithm: Algorithm::Zvc, bits: 10 * 128 * 32 }]);
+        let [Estimate { algorithm: Algorithm::Zvc, bits }] = estimates[..] else { panic!("{estimates:?}") };
+        let fraction = bits as f64 / raw_bits;
+        assert!((fraction - (0.25 + 1.0 / 32.0)).abs() < 0.005, "{fraction}");
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use mgcomp_selector::{LinkFacts, Overlap};
+
 /// How fast a link is made to look.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shaping {
@@ -34,6 +36,12 @@ impl Shaping {
     #[must_use]
     pub fn latency(self) -> Duration {
         self.latency
+    }
+
+    /// The same as policies see it. Codec work on one message does not overlap with sending it.
+    pub(super) fn facts(self) -> Option<LinkFacts> {
+        let latency_ns = u64::try_from(self.latency.as_nanos()).unwrap_or(u64::MAX);
+        LinkFacts::try_new(self.rate_gbps, latency_ns, Overlap::None).ok()
     }
 
     /// How long `bytes` bytes take at this rate.

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use mgcomp_selector::LinkFacts;
+
 use super::movement::Movement;
 use super::wire::Wire;
 use super::{
@@ -20,6 +22,7 @@ pub struct Loopback {
     rank: Rank,
     /// What imitates a slow link, if one is imitated; ends with the last rank.
     wire: Option<Arc<Wire<Delivery>>>,
+    shaping: Option<Shaping>,
 }
 
 struct Fabric {
@@ -89,7 +92,7 @@ impl Loopback {
                 .map_err(|error| LinkError::io("starting the wire thread of", "loopback", &error))
         };
         let wire = shaping.map(start_wire).transpose()?;
-        let end = |rank| Self { fabric: fabric.clone(), rank: Rank(rank), wire: wire.clone() };
+        let end = |rank| Self { fabric: fabric.clone(), rank: Rank(rank), wire: wire.clone(), shaping };
         Ok((0..ranks).map(end).collect())
     }
 
@@ -142,6 +145,11 @@ impl Link for Loopback {
         // Of what goes out, only what has not arrived counts. The fabric itself never stalls.
         self.position().is_peer(peer)
             && (moved(peer, self.rank, since) || moved(self.rank, peer, since.max(Instant::now())))
+    }
+
+    /// Known only of a link that is made slower: otherwise bytes change hands without being moved.
+    fn facts(&self, _peer: Rank) -> Option<LinkFacts> {
+        self.shaping.and_then(Shaping::facts)
     }
 
     fn close(&self, peer: Rank) {

@@ -6,6 +6,7 @@
 mod bucket;
 pub mod loopback;
 mod movement;
+mod rate;
 pub mod tcp;
 mod wire;
 
@@ -14,6 +15,8 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
+
+use mgcomp_selector::LinkFacts;
 
 pub use bucket::{Shaping, ShapingError};
 
@@ -141,6 +144,9 @@ pub trait Link: Send {
     ///
     /// What was handed over to be sent is no sign of life, and on the way only while it makes headway.
     fn moved_since(&self, peer: Rank, since: Instant) -> bool;
+
+    /// What is known of the way to `peer`: what it was made to be, or what was seen of it. `None` while nothing is.
+    fn facts(&self, peer: Rank) -> Option<LinkFacts>;
 
     /// Gives `peer` up, once what is queued for it is sent. Nothing more is reported of it from now on.
     ///

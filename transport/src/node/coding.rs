@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
-use mgcomp_selector::{CheapFacts, Decision, Outcome, Plan, Policy, StreamId};
+use mgcomp_selector::{CheapFacts, Decision, LinkFacts, Outcome, Plan, Policy, StreamId};
 
 use super::stats::Stats;
 use crate::executor::{Done, Executor, Output, Ticket, Work};
@@ -74,10 +74,10 @@ impl Coder {
         source: Payload,
         element: Element,
         stream: Stream,
-        allowed: AlgorithmSet,
+        (allowed, link): (AlgorithmSet, Option<LinkFacts>),
     ) {
         let stream = stream_id(stream);
-        let facts = CheapFacts { peer: peer.0, stream, raw_bytes: source.capacity(), element, allowed };
+        let facts = CheapFacts { peer: peer.0, stream, raw_bytes: source.capacity(), element, allowed, link };
         match self.policy.plan(&facts) {
             Plan::Use(decision) => self.start_encoding((peer, job), source, facts, decision, None),
             Plan::Sample { algorithms, size } => {
@@ -150,9 +150,8 @@ impl Coder {
         (sampling, encoding): (Option<Duration>, Duration),
     ) {
         let coded_bytes = payload.coded_len().unwrap_or(facts.raw_bytes);
-        let copied = decision.algorithm == Algorithm::None; // no codec ran for it
-        let encode = sampling.unwrap_or_default() + if copied { Duration::ZERO } else { encoding };
-        let outcome = Outcome { sent, coded_bytes, encode, acknowledged: None };
+        let encode = (decision.algorithm != Algorithm::None).then_some(encoding); // else no codec ran
+        let outcome = Outcome { sent, coded_bytes, sampling, encode, decode: None, acknowledged: None };
         self.policy.observe(facts, decision, &outcome);
         tracing::trace!(
             peer = facts.peer, raw_bytes = facts.raw_bytes, coded_bytes, algorithm = %sent,
@@ -161,7 +160,7 @@ impl Coder {
         self.count(|stats| {
             stats.count_sent(sent, facts.raw_bytes, coded_bytes);
             stats.sampled += u64::from(sampling.is_some());
-            stats.encode += encode;
+            stats.encode += sampling.unwrap_or_default() + encode.unwrap_or_default();
         });
     }
 

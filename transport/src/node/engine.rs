@@ -132,7 +132,8 @@ impl Engine {
     fn act(&mut self, peer: Rank, action: Action) {
         match action {
             Action::Encode { job, source, element, stream, allowed } => {
-                self.coder.encode((peer, job), source, element, stream, allowed);
+                let link = self.link.facts(peer);
+                self.coder.encode((peer, job), source, element, stream, (allowed, link));
             }
             Action::Decode { job, algorithm, payload, destination } => {
                 self.coder.decode((peer, job), algorithm, payload, destination);

@@ -4,7 +4,7 @@
 //! use std::time::Duration;
 //!
 //! use mgcomp_codecs::Element;
-//! use mgcomp_selector::{Lambda, PolicySpec};
+//! use mgcomp_selector::{PolicySpec, Steering};
 //! use mgcomp_transport::link::loopback::Loopback;
 //! use mgcomp_transport::memory::HostBuffer;
 //! use mgcomp_transport::message::Rank;
@@ -14,7 +14,7 @@
 //! let policy: PolicySpec = "fixed:bdi".parse()?;
 //! let nodes: Vec<Node> = Loopback::fabric(2, None)?
 //!     .into_iter()
-//!     .map(|link| Node::start(Box::new(link), policy.build(Lambda::default()), NodeConfig::default()))
+//!     .map(|link| Node::start(Box::new(link), policy.build(&Steering::default()), NodeConfig::default()))
 //!     .collect::<Result<_, _>>()?;
 //!
 //! let tensor = HostBuffer::from((0..4096u32).flat_map(u32::to_le_bytes).collect::<Vec<u8>>());

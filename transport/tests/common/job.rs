@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mgcomp_selector::{Lambda, PolicySpec};
+use mgcomp_selector::{PolicySpec, Steering};
 use mgcomp_transport::link::Link;
 use mgcomp_transport::message::Rank;
 use mgcomp_transport::node::{Handle, Node, NodeConfig, PeerState, TransferResult};
@@ -23,7 +23,7 @@ pub(crate) fn config() -> NodeConfig {
 
 pub(crate) fn node(link: Box<dyn Link>, policy: &str, config: NodeConfig) -> Node {
     let policy: PolicySpec = policy.parse().unwrap();
-    Node::start(link, policy.build(Lambda::default()), config).unwrap()
+    Node::start(link, policy.build(&Steering::default()), config).unwrap()
 }
 
 /// The nodes of all ranks, which have met.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mgcomp_codecs::Element;
-use mgcomp_selector::{Lambda, PolicySpec};
+use mgcomp_selector::{PolicySpec, Steering};
 use mgcomp_transport::link::loopback::Loopback;
 use mgcomp_transport::link::{Link, LinkError};
 use mgcomp_transport::memory::HostBuffer;
@@ -18,7 +18,7 @@ use crate::common::job::{config, end_of, node, nodes, wait_until_over};
 use crate::common::{LIMITS, watched};
 
 fn start(link: Box<dyn Link>, config: NodeConfig) -> Result<Node, NodeError> {
-    Node::start(link, "paper".parse::<PolicySpec>().unwrap().build(Lambda::default()), config)
+    Node::start(link, "paper".parse::<PolicySpec>().unwrap().build(&Steering::default()), config)
 }
 
 fn one_link() -> Box<dyn Link> {

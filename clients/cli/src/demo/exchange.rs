@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mgcomp_selector::{Lambda, PolicySpec};
+use mgcomp_selector::{Lambda, PolicySpec, Steering};
 use mgcomp_transport::link::Link;
 use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::{Rank, Secret, Tag};
@@ -23,7 +23,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exchange {
     pub(super) policy: PolicySpec,
-    pub(super) lambda: Lambda,
+    pub(super) lambda: Option<Lambda>,
     pub(super) secret: Secret,
     pub(super) rounds: u32,
 }
@@ -55,7 +55,11 @@ impl Exchange {
         let ranks = position.ranks;
         let next = Rank((position.rank.0 + 1) % ranks);
         let previous = Rank((position.rank.0 + ranks - 1) % ranks);
-        let node = Node::start(link, self.policy.build(self.lambda), self.config(ranks))?;
+        let node = Node::start(
+            link,
+            self.policy.build(&Steering { lambda: self.lambda, ..Steering::default() }),
+            self.config(ranks),
+        )?;
 
         let own = HostBuffer::from(dataset.of_rank(position.rank.0, ranks));
         let expected = dataset.of_rank(next.0, ranks);

@@ -39,12 +39,12 @@ pub(crate) struct Args {
     /// What each message takes on top, in microseconds
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 20)]
     latency_us: u64,
-    /// How the codec is chosen: paper, or fixed:<algorithm>
-    #[arg(long, default_value = "paper")]
+    /// How the codec is chosen: adaptive, paper, or fixed:<algorithm>
+    #[arg(long, default_value_t)]
     policy: PolicySpec,
-    /// What a nanosecond of codec latency weighs, in bits (policy paper)
-    #[arg(long, default_value_t = Lambda::PAPER)]
-    lambda: Lambda,
+    /// What a nanosecond of codec latency weighs, in bits. Without it adaptive goes by time, and paper by 6
+    #[arg(long, value_name = "GBPS")]
+    lambda: Option<Lambda>,
     /// Files to exchange instead of the sample tensors
     #[arg(long, value_name = "FILE", num_args = 1..)]
     data: Vec<PathBuf>,
@@ -65,7 +65,7 @@ struct Setup {
     ranks: u32,
     link_gbps: f64,
     latency_us: u64,
-    lambda_gbps: f64,
+    lambda_gbps: Option<f64>,
     data: Vec<PathBuf>,
     /// By name, or where the file's name tells.
     element: Option<String>,
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         ranks: args.ranks,
         link_gbps: args.link_gbps,
         latency_us: args.latency_us,
-        lambda_gbps: args.lambda.gbps(),
+        lambda_gbps: args.lambda.map(Lambda::gbps),
         data: args.data.clone(),
         element: args.element.map(|element| element.name().to_owned()),
     };

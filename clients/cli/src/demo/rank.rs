@@ -59,8 +59,8 @@ pub(crate) fn run(_: &Args) -> Result<(), CliError> {
 }
 
 /// The λ of a setup.
-pub(super) fn lambda(setup: &Setup) -> Result<Lambda, DemoError> {
-    Lambda::try_new(setup.lambda_gbps).map_err(|error| DemoError::Input(error.to_string()))
+pub(super) fn lambda(setup: &Setup) -> Result<Option<Lambda>, DemoError> {
+    setup.lambda_gbps.map(Lambda::try_new).transpose().map_err(|error| DemoError::Input(error.to_string()))
 }
 
 struct Member {

@@ -51,10 +51,12 @@ impl Table {
 
 fn head(args: &Args, shaping: Shaping, name_width: usize) -> Vec<String> {
     let Args { ranks, policy, lambda, .. } = args;
+    // What the policy goes by if nobody says otherwise is in its own documentation.
+    let lambda = lambda.map(|lambda| format!(", λ = {lambda} Gb/s")).unwrap_or_default();
     let link = if args.tcp { "processes over TCP" } else { "threads over loopback" };
     vec![
         format!(
-            "{ranks} ranks ({link}), each sends at {} Gb/s, {} µs latency; policy {policy}, λ = {lambda} Gb/s",
+            "{ranks} ranks ({link}), each sends at {} Gb/s, {} µs latency; policy {policy}{lambda}",
             shaping.rate_gbps(),
             shaping.latency().as_micros()
         ),

@@ -16,7 +16,7 @@ use super::{Setup, rank};
 pub(super) struct Threads<'a> {
     ranks: u32,
     shaping: Shaping,
-    lambda: Lambda,
+    lambda: Option<Lambda>,
     datasets: &'a [Dataset],
 }
 

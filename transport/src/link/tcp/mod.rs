@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use mgcomp_selector::{LinkFacts, Overlap};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -204,6 +205,14 @@ impl Link for Tcp {
 
     fn moved_since(&self, peer: Rank, since: Instant) -> bool {
         self.peer(peer).is_some_and(|peer| peer.traffic.moved_since(since))
+    }
+
+    fn facts(&self, peer: Rank) -> Option<LinkFacts> {
+        if let Some(shaping) = self.config.shaping {
+            return shaping.facts();
+        }
+        // The latency is not known; it is the same for raw and coded bytes.
+        LinkFacts::try_new(self.peer(peer)?.traffic.rate.gbps()?, 0, Overlap::None).ok()
     }
 
     fn close(&self, peer: Rank) {

@@ -16,6 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use super::record::{self, RecordReader};
 use crate::link::movement::Movement;
+use crate::link::rate::{Rate, RateMeter};
 use crate::link::{Credit, LinkError, LinkEvent, LinkSink, QUEUED_MESSAGE_BYTES};
 use crate::message::{Header, Rank};
 
@@ -51,11 +52,18 @@ pub(super) struct Traffic {
     pub(super) queued_bytes: AtomicU64,
     pub(super) written: Movement,
     pub(super) read: Movement,
+    /// How fast the peer takes what is written.
+    pub(super) rate: Rate,
 }
 
 impl Traffic {
     pub(super) fn new() -> Self {
-        Self { queued_bytes: AtomicU64::new(0), written: Movement::new(), read: Movement::new() }
+        Self {
+            queued_bytes: AtomicU64::new(0),
+            written: Movement::new(),
+            read: Movement::new(),
+            rate: Rate::default(),
+        }
     }
 
     /// What was written may still lie in a buffer of this machine's while the peer hangs. So writing counts only
@@ -139,9 +147,11 @@ impl PeerTask {
 
     /// Writes what is queued until this side closes and all of it is out.
     async fn transmit(&mut self, mut stream: OwnedWriteHalf) -> io::Result<()> {
+        let mut meter = RateMeter::new(&self.traffic.rate);
         while let Some(message) = self.outbox.recv().await {
-            let len = message.queued_len();
+            let (len, wire_len, started) = (message.queued_len(), message.wire_len(), Instant::now());
             record::write(&mut stream, &message.header, message.payload, &self.traffic.written).await?;
+            meter.wrote(wire_len, started, Instant::now());
             self.traffic.queued_bytes.fetch_sub(len, Ordering::SeqCst);
         }
         stream.shutdown().await

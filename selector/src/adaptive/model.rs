@@ -1,0 +1,100 @@
+//! What a transfer will take: the arithmetic of the policy, without its memory.
+
+use crate::speeds::CodecTimes;
+use crate::{Lambda, LinkFacts, Overlap};
+
+/// What is minimised: the time until the receiver has the raw bytes, or the operator's penalty.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Goal {
+    pub(super) link: LinkFacts,
+    /// With this λ the penalty `P = N + λ (L_C + L_D)` decides.
+    pub(super) lambda: Option<Lambda>,
+}
+
+impl Goal {
+    /// What it costs to send `bits` on the link, `raw_bytes` of them before coding, with codecs that take `times`:
+    /// in nanoseconds, or in bits with a λ.
+    pub(super) fn cost(&self, raw_bytes: u64, bits: f64, times: CodecTimes) -> f64 {
+        match self.lambda {
+            None => self.completion_ns(raw_bytes, bits, times),
+            Some(lambda) => bits + lambda.gbps() * (times.encode_ns + times.decode_ns),
+        }
+    }
+
+    /// Encode, link and decode one after the other; or of each segment, where they overlap. Then the slowest stage
+    /// sets the pace, and the others show once, in the first segment and the last.
+    pub(super) fn completion_ns(&self, raw_bytes: u64, bits: f64, times: CodecTimes) -> f64 {
+        let wire_ns = bits / self.link.rate_gbps();
+        let CodecTimes { encode_ns, decode_ns } = times;
+        let all_ns = encode_ns + wire_ns + decode_ns;
+        let segments = match self.link.overlap() {
+            Overlap::None => 1,
+            Overlap::Segments(bytes) => raw_bytes.div_ceil(bytes).max(1),
+        } as f64;
+        let slowest_ns = encode_ns.max(wire_ns).max(decode_ns);
+        self.link.latency_ns() as f64 + all_ns / segments + slowest_ns * (segments - 1.0) / segments
+    }
+
+    /// Whether it is near enough to `other` for what was worked out under one to hold under the other.
+    pub(super) fn is_near(&self, other: &Self) -> bool {
+        let near = |a: f64, b: f64| (a - b).abs() <= a.min(b) / 32.0;
+        let latency_ns = |goal: &Self| goal.link.latency_ns() as f64 + 1000.0;
+        self.lambda == other.lambda
+            && self.link.overlap() == other.link.overlap()
+            && near(self.link.rate_gbps(), other.link.rate_gbps())
+            && near(latency_ns(self), latency_ns(other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn goal(rate_gbps: f64, overlap: Overlap) -> Goal {
+        Goal { link: LinkFacts::try_new(rate_gbps, 500, overlap).unwrap(), lambda: None }
+    }
+
+    const TIMES: CodecTimes = CodecTimes { encode_ns: 1000.0, decode_ns: 600.0 };
+
+    #[test]
+    fn without_overlap_the_stages_add_up() {
+        // 40,000 bits at 10 Gb/s are 4,000 ns, after 500 of latency.
+        let cost = goal(10.0, Overlap::None).cost(10_000, 40_000.0, TIMES);
+        assert_eq!(cost, 500.0 + 1000.0 + 4000.0 + 600.0);
+    }
+
+    #[test]
+    fn with_overlap_the_slowest_stage_sets_the_pace() {
+        // Four segments of 250, 1,000 and 150 ns: the link works for 4,000, the first encode and the last decode show.
+        let overlap = Overlap::Segments(2500);
+        let cost = goal(10.0, overlap).cost(10_000, 40_000.0, TIMES);
+        assert_eq!(cost, 500.0 + 250.0 + 4000.0 + 150.0);
+        // At 100 Gb/s the encoder is slowest: 400 ns on the link.
+        let cost = goal(100.0, overlap).cost(10_000, 40_000.0, TIMES);
+        assert_eq!(cost, 500.0 + 1000.0 + 100.0 + 150.0);
+        // A transfer shorter than a segment cannot overlap.
+        let cost = goal(10.0, overlap).cost(2000, 40_000.0, TIMES);
+        assert_eq!(cost, 500.0 + 1000.0 + 4000.0 + 600.0);
+    }
+
+    #[test]
+    fn the_penalty_is_the_paper_s() {
+        let lambda = Some(Lambda::try_new(8.0).unwrap());
+        let cost = Goal { lambda, ..goal(1.0, Overlap::None) }.cost(10_000, 40_000.0, TIMES);
+        assert_eq!(cost, 40_000.0 + 8.0 * 1600.0);
+        // Without overlap and latency, completion is the penalty over the rate where λ is the rate.
+        let link = LinkFacts::try_new(8.0, 0, Overlap::None).unwrap();
+        assert_eq!(Goal { link, lambda: None }.cost(10_000, 40_000.0, TIMES), cost / 8.0);
+    }
+
+    #[test]
+    fn small_changes_of_a_link_are_near_and_others_are_not() {
+        let base = goal(100.0, Overlap::None);
+        assert!(base.is_near(&goal(102.0, Overlap::None)));
+        assert!(!base.is_near(&goal(110.0, Overlap::None)));
+        assert!(!base.is_near(&goal(100.0, Overlap::Segments(1))));
+        let slow = LinkFacts::try_new(100.0, 50_000, Overlap::None).unwrap();
+        assert!(!base.is_near(&Goal { link: slow, ..base }));
+        assert!(!base.is_near(&Goal { lambda: Some(Lambda::PAPER), ..base }));
+    }
+}

@@ -1,0 +1,91 @@
+//! What is known of the link to a peer.
+
+/// A link as a policy sees it: numbers that somebody measured or was told.
+///
+/// # Units
+/// Gb/s, which is bits per nanosecond, and nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinkFacts {
+    rate_gbps: f64,
+    latency_ns: u64,
+    overlap: Overlap,
+}
+
+/// Whether codecs work while the link does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Overlap {
+    /// Encoding, the link and decoding come one after the other.
+    #[default]
+    None,
+    /// Transfers are cut into segments of this many raw bytes: while one is on the link, the next is encoded and
+    /// the one before decoded.
+    Segments(u64),
+}
+
+impl LinkFacts {
+    /// A link of `rate_gbps` Gb/s on which the first bit takes `latency_ns` ns.
+    ///
+    /// # Errors
+    /// [`LinkFactsError`] if the rate is not a number above zero, or segments are of no bytes.
+    pub fn try_new(rate_gbps: f64, latency_ns: u64, overlap: Overlap) -> Result<Self, LinkFactsError> {
+        // Also false where the rate is not a number.
+        let positive = rate_gbps > 0.0 && rate_gbps.is_finite();
+        if !positive {
+            return Err(LinkFactsError::Rate { rate_gbps });
+        }
+        if overlap == Overlap::Segments(0) {
+            return Err(LinkFactsError::Segments);
+        }
+        Ok(Self { rate_gbps, latency_ns, overlap })
+    }
+
+    /// Bits that it carries in a nanosecond.
+    #[must_use]
+    pub const fn rate_gbps(&self) -> f64 {
+        self.rate_gbps
+    }
+
+    /// Time that the first bit takes.
+    #[must_use]
+    pub const fn latency_ns(&self) -> u64 {
+        self.latency_ns
+    }
+
+    /// Whether codecs work meanwhile.
+    #[must_use]
+    pub const fn overlap(&self) -> Overlap {
+        self.overlap
+    }
+}
+
+/// Why numbers do not make a link.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LinkFactsError {
+    /// The rate is zero, negative, infinite or not a number.
+    #[error("a link rate of {rate_gbps} Gb/s: it must be a number above 0")]
+    Rate {
+        /// What was given.
+        rate_gbps: f64,
+    },
+    /// Segments of no bytes.
+    #[error("segments of 0 bytes")]
+    Segments,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_that_no_link_has_are_refused() {
+        for rate in [0.0, -0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let error = LinkFacts::try_new(rate, 0, Overlap::None).unwrap_err();
+            assert!(matches!(error, LinkFactsError::Rate { .. }), "{rate}");
+            assert!(error.to_string().contains("above 0"), "{error}");
+        }
+        let error = LinkFacts::try_new(10.0, 0, Overlap::Segments(0)).unwrap_err();
+        assert_eq!(error, LinkFactsError::Segments);
+        assert!(LinkFacts::try_new(f64::MIN_POSITIVE, u64::MAX, Overlap::Segments(1)).is_ok());
+    }
+}

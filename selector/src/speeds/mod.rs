@@ -1,0 +1,262 @@
+//! How fast codecs are on a machine: measured times, and what lies between them.
+//!
+//! Codecs take longer for more bytes, but not in proportion: a frame costs something by itself, and a buffer that
+//! fits a cache goes faster. And they take longer where there is more to write. So a machine is described by times
+//! at a few lengths, for data of a few ratios ([`Series`]), and what is asked for is interpolated: along the length,
+//! then along the coded fraction.
+
+mod typical;
+
+use std::sync::Arc;
+
+use mgcomp_codecs::{Algorithm, Element};
+use serde::{Deserialize, Serialize};
+
+/// Numbers of algorithms and elements are below this.
+const NUMBERS: usize = 16;
+
+/// Times of one call.
+///
+/// # Units
+/// Nanoseconds, fractions of them too: small things are measured by the thousand.
+#[derive(Clone, Copy, Debug, PartialEq, Default, Serialize, Deserialize)]
+pub struct Point {
+    /// Length of the buffer before coding.
+    pub raw_bytes: u64,
+    /// Time to encode it.
+    pub encode_ns: f64,
+    /// Time to decode it.
+    pub decode_ns: f64,
+}
+
+/// Times for data that compresses in one way, over the length of the buffer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Coded bytes per raw byte of that data.
+    pub fraction: f64,
+    /// By rising length.
+    pub points: Vec<Point>,
+}
+
+/// One codec on one element.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CodecSpeed {
+    /// The algorithm, by name.
+    pub algorithm: String,
+    /// The element, by name.
+    pub element: String,
+    /// Time of the size-only estimator for a byte that it looks at, in nanoseconds.
+    pub estimate_ns_per_byte: f64,
+    /// By rising fraction.
+    pub series: Vec<Series>,
+}
+
+/// The codecs of a machine.
+#[derive(Clone, Debug)]
+pub struct Speeds {
+    codecs: Vec<CodecSpeed>,
+    /// By numbers of element and algorithm: where in `codecs`.
+    index: [[Option<u16>; NUMBERS]; NUMBERS],
+}
+
+/// What coding a transfer takes.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct CodecTimes {
+    /// At the sender, in nanoseconds.
+    pub encode_ns: f64,
+    /// At the receiver, in nanoseconds.
+    pub decode_ns: f64,
+}
+
+impl Speeds {
+    /// A table of measured times. A codec that is not in it will not be chosen by who goes by times.
+    ///
+    /// # Errors
+    /// [`SpeedsError`] that names the first entry that makes no sense.
+    pub fn try_new(codecs: Vec<CodecSpeed>) -> Result<Self, SpeedsError> {
+        let mut index = [[None; NUMBERS]; NUMBERS];
+        for (entry, codec) in codecs.iter().enumerate() {
+            let wrong = |what| SpeedsError { entry, what };
+            let algorithm: Algorithm = codec.algorithm.parse().map_err(|_| wrong(Wrong::Algorithm))?;
+            let element: Element = codec.element.parse().map_err(|_| wrong(Wrong::Element))?;
+            check(codec).map_err(wrong)?;
+            let place = &mut index[usize::from(element.number())][usize::from(algorithm.number())];
+            if place.is_some() {
+                return Err(wrong(Wrong::Twice));
+            }
+            *place = Some(entry as u16); // no more pairs than 256 pass the line above
+        }
+        Ok(Self { codecs, index })
+    }
+
+    /// Times of one core of a server CPU of 2021 with AVX-512 at 2 to 3 GHz: a start where nothing was measured.
+    #[must_use]
+    pub fn typical() -> Arc<Self> {
+        typical::speeds()
+    }
+
+    /// The entries, as they were given.
+    #[must_use]
+    pub fn codecs(&self) -> &[CodecSpeed] {
+        &self.codecs
+    }
+
+    /// What coding `raw_bytes` takes that become `fraction` as many; `None` for a codec that was not measured.
+    #[must_use]
+    pub fn times(
+        &self,
+        algorithm: Algorithm,
+        element: Element,
+        raw_bytes: u64,
+        fraction: f64,
+    ) -> Option<CodecTimes> {
+        Some(self.codec(algorithm, element)?.times(raw_bytes, fraction))
+    }
+
+    /// What the size-only estimator takes for a byte, in nanoseconds; `None` for a codec that was not measured.
+    #[must_use]
+    pub fn estimate_ns_per_byte(&self, algorithm: Algorithm, element: Element) -> Option<f64> {
+        self.codec(algorithm, element).map(|codec| codec.estimate_ns_per_byte)
+    }
+
+    fn codec(&self, algorithm: Algorithm, element: Element) -> Option<&CodecSpeed> {
+        let entry = self.index[usize::from(element.number())][usize::from(algorithm.number())]?;
+        self.codecs.get(usize::from(entry))
+    }
+}
+
+impl CodecSpeed {
+    fn times(&self, raw_bytes: u64, fraction: f64) -> CodecTimes {
+        let above = self.series.partition_point(|series| series.fraction < fraction);
+        let (Some(low), high) = (self.series.get(above.saturating_sub(1)), self.series.get(above)) else {
+            return CodecTimes::default(); // no table without a series gets in
+        };
+        let at_low = low.times(raw_bytes);
+        match high {
+            Some(high) if above > 0 => {
+                let share = (fraction - low.fraction) / (high.fraction - low.fraction);
+                at_low.towards(high.times(raw_bytes), share)
+            }
+            // Outside of what was measured: as at its edge.
+            _ => at_low,
+        }
+    }
+}
+
+impl Series {
+    fn times(&self, raw_bytes: u64) -> CodecTimes {
+        let above = self.points.partition_point(|point| point.raw_bytes < raw_bytes);
+        match (self.points.get(above.wrapping_sub(1)), self.points.get(above)) {
+            (Some(low), Some(high)) => {
+                let share = (raw_bytes - low.raw_bytes) as f64 / (high.raw_bytes - low.raw_bytes) as f64;
+                low.times().towards(high.times(), share)
+            }
+            // Shorter than all that was measured: a call costs something by itself.
+            (None, Some(first)) => first.times(),
+            (Some(last), None) => last.times().scaled(raw_bytes as f64 / last.raw_bytes as f64),
+            (None, None) => CodecTimes::default(),
+        }
+    }
+}
+
+impl Point {
+    const fn times(&self) -> CodecTimes {
+        CodecTimes { encode_ns: self.encode_ns, decode_ns: self.decode_ns }
+    }
+}
+
+impl CodecTimes {
+    fn towards(self, other: Self, share: f64) -> Self {
+        let between = |a: f64, b: f64| a + (b - a) * share;
+        Self {
+            encode_ns: between(self.encode_ns, other.encode_ns),
+            decode_ns: between(self.decode_ns, other.decode_ns),
+        }
+    }
+
+    fn scaled(self, by: f64) -> Self {
+        Self { encode_ns: self.encode_ns * by, decode_ns: self.decode_ns * by }
+    }
+}
+
+fn check(codec: &CodecSpeed) -> Result<(), Wrong> {
+    let time = |ns: f64| ns.is_finite() && ns >= 0.0;
+    if !time(codec.estimate_ns_per_byte) {
+        return Err(Wrong::Time { ns: codec.estimate_ns_per_byte });
+    }
+    if codec.series.is_empty() {
+        return Err(Wrong::Empty);
+    }
+    let mut fraction_before = 0.0;
+    for series in &codec.series {
+        // Also false where the fraction is not a number. Frames are longer than raw bytes only by a header.
+        let rises = series.fraction > fraction_before && series.fraction <= 2.0;
+        if !rises {
+            return Err(Wrong::Fraction { fraction: series.fraction });
+        }
+        fraction_before = series.fraction;
+        if series.points.is_empty() {
+            return Err(Wrong::Empty);
+        }
+        let mut bytes_before = 0;
+        for point in &series.points {
+            if point.raw_bytes <= bytes_before {
+                return Err(Wrong::Length { raw_bytes: point.raw_bytes });
+            }
+            bytes_before = point.raw_bytes;
+            if let Some(ns) = [point.encode_ns, point.decode_ns].into_iter().find(|&ns| !time(ns)) {
+                return Err(Wrong::Time { ns });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Why a table of times makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error("codec speeds, entry {entry}: {what}")]
+pub struct SpeedsError {
+    /// Which entry, from 0.
+    pub entry: usize,
+    /// What is wrong with it.
+    pub what: Wrong,
+}
+
+/// What is wrong with an entry.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Wrong {
+    /// No algorithm has this name.
+    #[error("unknown algorithm")]
+    Algorithm,
+    /// No element has this name.
+    #[error("unknown element")]
+    Element,
+    /// Algorithm and element were there before.
+    #[error("algorithm and element are there twice")]
+    Twice,
+    /// Nothing was measured.
+    #[error("no times")]
+    Empty,
+    /// Fractions do not rise, or are none.
+    #[error("fraction {fraction}: fractions must rise, above 0 and at most 2")]
+    Fraction {
+        /// What was given.
+        fraction: f64,
+    },
+    /// Lengths do not rise.
+    #[error("length {raw_bytes}: lengths must rise, above 0")]
+    Length {
+        /// What was given.
+        raw_bytes: u64,
+    },
+    /// A time that no clock shows.
+    #[error("time {ns} ns: times must be numbers from 0 on")]
+    Time {
+        /// What was given.
+        ns: f64,
+    },
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+use super::*;
+
+fn point(raw_bytes: u64, encode_ns: f64, decode_ns: f64) -> Point {
+    Point { raw_bytes, encode_ns, decode_ns }
+}
+
+fn entry(series: Vec<Series>) -> CodecSpeed {
+    CodecSpeed { algorithm: "xp".into(), element: "bf16".into(), estimate_ns_per_byte: 0.1, series }
+}
+
+/// At half the bytes: 1,000 bytes in 200 ns, 3,000 in 400 ns; at full length twice that. Decoding takes half.
+fn table() -> Speeds {
+    let series = |fraction, by: f64| Series {
+        fraction,
+        points: vec![point(1000, 200.0 * by, 100.0 * by), point(3000, 400.0 * by, 200.0 * by)],
+    };
+    Speeds::try_new(vec![entry(vec![series(0.5, 1.0), series(1.0, 2.0)])]).unwrap()
+}
+
+#[test]
+fn between_lengths_and_fractions_times_are_interpolated() {
+    let table = table();
+    let cases = [
+        (1000, 0.5, 200.0),
+        (2000, 0.5, 300.0),
+        (2000, 0.75, 450.0),
+        (2000, 1.0, 600.0),
+        // Outside: the time of a call for less, in proportion for more, and the nearest fraction.
+        (10, 0.5, 200.0),
+        (6000, 0.5, 800.0),
+        (2000, 0.01, 300.0),
+        (2000, 1.5, 600.0),
+    ];
+    for (raw_bytes, fraction, encode_ns) in cases {
+        let times = table.times(Algorithm::Xp, Element::Bf16, raw_bytes, fraction).unwrap();
+        let expected = CodecTimes { encode_ns, decode_ns: encode_ns / 2.0 };
+        assert_eq!(times, expected, "{raw_bytes} bytes at {fraction}");
+    }
+}
+
+#[test]
+fn what_was_not_measured_has_no_times() {
+    let table = table();
+    assert_eq!(table.times(Algorithm::Xp, Element::F16, 1000, 0.5), None);
+    assert_eq!(table.times(Algorithm::Zvc, Element::Bf16, 1000, 0.5), None);
+    assert_eq!(table.times(Algorithm::None, Element::Bf16, 1000, 0.5), None);
+    assert_eq!(table.estimate_ns_per_byte(Algorithm::Zvc, Element::Bf16), None);
+    assert_eq!(table.estimate_ns_per_byte(Algorithm::Xp, Element::Bf16), Some(0.1));
+}
+
+#[test]
+fn tables_that_make_no_sense_are_refused() {
+    let good = || entry(vec![Series { fraction: 0.5, points: vec![point(1000, 1.0, 1.0)] }]);
+    let broken = |change: fn(&mut CodecSpeed)| {
+        let mut codec = good();
+        change(&mut codec);
+        Speeds::try_new(vec![codec]).unwrap_err().what
+    };
+    assert_eq!(broken(|c| c.algorithm = "lz4".into()), Wrong::Algorithm);
+    assert_eq!(broken(|c| c.element = "f128".into()), Wrong::Element);
+    assert_eq!(broken(|c| c.series.clear()), Wrong::Empty);
+    assert_eq!(broken(|c| c.series[0].points.clear()), Wrong::Empty);
+    assert_eq!(broken(|c| c.series[0].fraction = 0.0), Wrong::Fraction { fraction: 0.0 });
+    assert!(matches!(broken(|c| c.series[0].fraction = f64::NAN), Wrong::Fraction { .. }));
+    assert_eq!(broken(|c| c.series[0].fraction = 2.5), Wrong::Fraction { fraction: 2.5 });
+    assert_eq!(broken(|c| c.series.push(c.series[0].clone())), Wrong::Fraction { fraction: 0.5 });
+    assert_eq!(broken(|c| c.series[0].points[0].raw_bytes = 0), Wrong::Length { raw_bytes: 0 });
+    assert_eq!(broken(|c| c.series[0].points.push(point(1000, 1.0, 1.0))), Wrong::Length { raw_bytes: 1000 });
+    assert_eq!(broken(|c| c.series[0].points[0].encode_ns = -1.0), Wrong::Time { ns: -1.0 });
+    assert!(matches!(broken(|c| c.series[0].points[0].decode_ns = f64::INFINITY), Wrong::Time { .. }));
+    assert!(matches!(broken(|c| c.estimate_ns_per_byte = f64::NAN), Wrong::Time { .. }));
+
+    let error = Speeds::try_new(vec![good(), good()]).unwrap_err();
+    assert_eq!(error, SpeedsError { entry: 1, what: Wrong::Twice });
+    assert_eq!(error.to_string(), "codec speeds, entry 1: algorithm and element are there twice");
+}
+
+#[test]
+fn typical_speeds_cover_every_codec_and_element() {
+    let typical = Speeds::typical();
+    for codec in mgcomp_codecs::codecs() {
+        for element in Element::ALL {
+            let times = typical.times(codec.algorithm(), element, 1 << 20, 0.5);
+            assert!(times.is_some_and(|t| t.encode_ns > 0.0 && t.decode_ns > 0.0), "{}", codec.algorithm());
+        }
+    }
+}

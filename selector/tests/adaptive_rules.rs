@@ -1,0 +1,343 @@
+//! The rules of the policy `adaptive`, with numbers worked out by hand.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
+use mgcomp_selector::speeds::{CodecSpeed, Point, Series, Speeds};
+use mgcomp_selector::{
+    Adaptive, AdaptiveConfig, CheapFacts, Decision, Estimate, Lambda, LinkFacts, Outcome, Overlap, Plan,
+    Policy, Reason, SampleSize, StreamId,
+};
+use proptest::prelude::*;
+
+const MIB: u64 = 1 << 20;
+
+/// XP takes 0.1 and 0.05 ns a byte, ZVC half of that; estimates take 0.02 ns a byte each.
+fn speeds() -> Arc<Speeds> {
+    let codec = |algorithm: Algorithm, ns: f64| CodecSpeed {
+        algorithm: algorithm.name().into(),
+        element: "f32".into(),
+        estimate_ns_per_byte: 0.02,
+        series: vec![Series {
+            fraction: 1.0,
+            points: [1, MIB]
+                .map(|raw_bytes| Point {
+                    raw_bytes,
+                    encode_ns: ns * raw_bytes as f64,
+                    decode_ns: ns / 2.0 * raw_bytes as f64,
+                })
+                .into(),
+        }],
+    };
+    Arc::new(Speeds::try_new(vec![codec(Algorithm::Xp, 0.1), codec(Algorithm::Zvc, 0.05)]).unwrap())
+}
+
+fn link(rate_gbps: f64) -> Option<LinkFacts> {
+    Some(LinkFacts::try_new(rate_gbps, 0, Overlap::None).unwrap())
+}
+
+/// A transfer at 8 Gb/s, which is 1 ns for a raw byte.
+fn transfer(raw_bytes: u64) -> CheapFacts {
+    let allowed = AlgorithmSet::supported();
+    CheapFacts { peer: 1, stream: StreamId(7), raw_bytes, element: Element::F32, allowed, link: link(8.0) }
+}
+
+/// What the data of a stream is: coded bytes per raw byte.
+#[derive(Clone, Copy)]
+struct Data {
+    xp: f64,
+    zvc: f64,
+}
+
+impl Data {
+    fn fraction(self, algorithm: Algorithm) -> f64 {
+        match algorithm {
+            Algorithm::Xp => self.xp,
+            Algorithm::Zvc => self.zvc,
+            _ => 1.0,
+        }
+    }
+}
+
+/// What came of a transfer.
+struct Sent {
+    decision: Decision,
+    /// Bytes that a sample looked at, times algorithms.
+    sampled_bytes: u64,
+}
+
+/// Sends a transfer of `data` on a machine where all takes just what was measured.
+fn send(policy: &mut Adaptive, facts: &CheapFacts, data: Data) -> Sent {
+    let (decision, sampled_bytes) = match policy.plan(facts) {
+        Plan::Use(decision) => (decision, 0),
+        Plan::Sample { algorithms, size: SampleSize::Bytes(bytes) } => {
+            assert!(bytes <= facts.raw_bytes && algorithms.bits() != 0);
+            let estimate = |algorithm| Estimate {
+                algorithm,
+                bits: (data.fraction(algorithm) * facts.raw_bits() as f64) as u64,
+            };
+            let estimates: Vec<_> = algorithms.iter().map(estimate).collect();
+            (policy.choose(facts, &estimates), bytes * estimates.len() as u64)
+        }
+        plan @ Plan::Sample { .. } => panic!("{plan:?}"),
+    };
+    let ns = |per_byte: f64| Duration::from_nanos((per_byte * facts.raw_bytes as f64) as u64);
+    let codec = match decision.algorithm {
+        Algorithm::Xp => Some(0.1),
+        Algorithm::Zvc => Some(0.05),
+        _ => None,
+    };
+    let outcome = Outcome {
+        sent: decision.algorithm,
+        coded_bytes: (data.fraction(decision.algorithm) * facts.raw_bytes as f64) as u64,
+        sampling: (sampled_bytes > 0).then(|| Duration::from_nanos((0.02 * sampled_bytes as f64) as u64)),
+        encode: codec.map(ns),
+        decode: codec.map(|per_byte| ns(per_byte / 2.0)),
+        acknowledged: None,
+    };
+    policy.observe(facts, &decision, &outcome);
+    Sent { decision, sampled_bytes }
+}
+
+const WEIGHTS: Data = Data { xp: 0.6, zvc: 1.0 };
+const ACTIVATIONS: Data = Data { xp: 0.45, zvc: 0.4 };
+const NOISE: Data = Data { xp: 1.0, zvc: 1.0 };
+
+#[test]
+fn what_is_hopeless_or_short_is_never_looked_at() {
+    let mut policy = Adaptive::new(speeds());
+    let reason = |policy: &mut Adaptive, facts: CheapFacts| match policy.plan(&facts) {
+        Plan::Use(decision) => {
+            assert_eq!(decision.algorithm, Algorithm::None);
+            decision.reason
+        }
+        sample @ Plan::Sample { .. } => panic!("{sample:?}"),
+    };
+    assert_eq!(reason(&mut policy, transfer(0)), Reason::Empty);
+    assert_eq!(reason(&mut policy, transfer(511)), Reason::TooShort { least_bytes: 512 });
+    assert_eq!(reason(&mut policy, CheapFacts { link: None, ..transfer(MIB) }), Reason::LinkUnknown);
+    // 400 Gb/s carry a byte in 0.02 ns. ZVC takes 0.075, were its code empty.
+    for _ in 0..1000 {
+        let fast = CheapFacts { link: link(400.0), ..transfer(MIB) };
+        assert_eq!(reason(&mut policy, fast), Reason::LinkTooFast { raw_ns: 20_972 });
+    }
+    let nothing = CheapFacts { allowed: AlgorithmSet::from_bits(0), ..transfer(MIB) };
+    assert_eq!(reason(&mut policy, nothing), Reason::LinkTooFast { raw_ns: MIB });
+}
+
+#[test]
+fn the_algorithm_that_is_there_first_is_taken() {
+    let mut policy = Adaptive::new(speeds());
+    let sent = send(&mut policy, &transfer(MIB), WEIGHTS);
+    assert!(sent.sampled_bytes > 0, "nothing was known");
+    // 0.6 on the link, 0.15 in the codec.
+    let predicted_ns = (0.75 * MIB as f64) as u64;
+    assert_eq!(sent.decision.algorithm, Algorithm::Xp);
+    assert_eq!(sent.decision.reason, Reason::Fastest { predicted_ns, raw_ns: MIB });
+    assert_eq!(sent.decision.predicted_ns, Some(predicted_ns));
+    let bits = sent.decision.predicted_bits.unwrap() as f64;
+    assert!((bits / (8.0 * MIB as f64) - 0.6).abs() < 1e-6);
+
+    // ZVC: 0.4 + 0.075, XP: 0.45 + 0.15. Another stream, so nothing is known again.
+    let other = CheapFacts { stream: StreamId(8), ..transfer(MIB) };
+    assert_eq!(send(&mut policy, &other, ACTIVATIONS).decision.algorithm, Algorithm::Zvc);
+    // Codecs that save nothing are not taken, for all that they were tried.
+    let third = CheapFacts { stream: StreamId(9), ..transfer(MIB) };
+    assert_eq!(send(&mut policy, &third, NOISE).decision.reason, Reason::NoGain { raw_ns: MIB });
+}
+
+#[test]
+fn what_saves_less_than_the_least_gain_goes_raw() {
+    // XP: 0.845 + 0.15 saves half a percent.
+    let data = Data { xp: 0.845, zvc: 1.0 };
+    assert_eq!(send(&mut Adaptive::new(speeds()), &transfer(MIB), data).decision.algorithm, Algorithm::None);
+    let eager = AdaptiveConfig { least_gain: 0.0, ..AdaptiveConfig::default() };
+    let mut policy = Adaptive::try_new(eager, speeds()).unwrap();
+    assert_eq!(send(&mut policy, &transfer(MIB), data).decision.algorithm, Algorithm::Xp);
+}
+
+#[test]
+fn sampling_keeps_to_its_share() {
+    for (raw_bytes, data) in [(16 << 10, WEIGHTS), (MIB, NOISE), (64 * MIB, ACTIVATIONS)] {
+        let mut policy = Adaptive::new(speeds());
+        let (mut sampled_ns, mut raw_ns, mut samples) = (0.0, 0.0, 0);
+        for _ in 0..2000 {
+            let sent = send(&mut policy, &transfer(raw_bytes), data);
+            sampled_ns += 0.02 * sent.sampled_bytes as f64;
+            samples += u32::from(sent.sampled_bytes > 0);
+            raw_ns += raw_bytes as f64;
+        }
+        assert!(samples > 2, "{raw_bytes} bytes: {samples} samples");
+        assert!(sampled_ns < 0.005 * raw_ns, "{raw_bytes} bytes: {sampled_ns} of {raw_ns} ns");
+    }
+}
+
+#[test]
+fn a_surprise_brings_a_sample_at_once() {
+    let mut policy = Adaptive::new(speeds());
+    let facts = transfer(16 << 10);
+    for _ in 0..100 {
+        send(&mut policy, &facts, WEIGHTS);
+    }
+    // The data changes; nobody can know until it was encoded.
+    let sent = send(&mut policy, &facts, ACTIVATIONS);
+    if sent.sampled_bytes == 0 {
+        assert_eq!(sent.decision.algorithm, Algorithm::Xp);
+        let next = send(&mut policy, &facts, ACTIVATIONS);
+        assert!(next.sampled_bytes > 0);
+        assert_eq!(next.decision.algorithm, Algorithm::Zvc);
+    }
+    assert_eq!(send(&mut policy, &facts, ACTIVATIONS).decision.algorithm, Algorithm::Zvc);
+}
+
+#[test]
+fn raw_streams_find_out_that_their_data_changed() {
+    let mut policy = Adaptive::new(speeds());
+    let facts = transfer(64 << 10);
+    for _ in 0..1000 {
+        send(&mut policy, &facts, NOISE);
+    }
+    let until_found =
+        (0..).find(|_| send(&mut policy, &facts, ACTIVATIONS).decision.algorithm == Algorithm::Zvc);
+    assert!(until_found.unwrap() < 100, "{until_found:?}");
+}
+
+#[test]
+fn the_operator_s_lambda_decides_by_penalty() {
+    let with = |lambda| {
+        let lambda = Lambda::try_new(lambda).unwrap();
+        let config = AdaptiveConfig { lambda: Some(lambda), ..AdaptiveConfig::default() };
+        let mut policy = Adaptive::try_new(config, speeds()).unwrap();
+        let decision = send(&mut policy, &transfer(MIB), Data { xp: 0.3, zvc: 0.4 }).decision;
+        assert_eq!(decision.reason, Reason::LowestPenalty { lambda });
+        decision.algorithm
+    };
+    // Bits a byte: XP 2.4 + 0.15 λ, ZVC 3.2 + 0.075 λ, raw 8. The first two meet at λ = 10.67.
+    assert_eq!(with(0.0), Algorithm::Xp);
+    assert_eq!(with(10.0), Algorithm::Xp);
+    assert_eq!(with(11.0), Algorithm::Zvc);
+    assert_eq!(with(1000.0), Algorithm::None);
+}
+
+#[test]
+fn lambda_needs_no_link() {
+    let config = AdaptiveConfig { lambda: Some(Lambda::PAPER), ..AdaptiveConfig::default() };
+    let mut policy = Adaptive::try_new(config, speeds()).unwrap();
+    let facts = CheapFacts { link: None, ..transfer(MIB) };
+    let found = (0..100).find(|_| send(&mut policy, &facts, WEIGHTS).decision.algorithm == Algorithm::Xp);
+    assert!(found.is_some());
+}
+
+#[test]
+fn another_link_or_another_peer_s_codecs_count_at_once() {
+    let mut policy = Adaptive::new(speeds());
+    for _ in 0..10 {
+        send(&mut policy, &transfer(MIB), ACTIVATIONS);
+    }
+    assert_eq!(send(&mut policy, &transfer(MIB), ACTIVATIONS).decision.algorithm, Algorithm::Zvc);
+    let fast = CheapFacts { link: link(400.0), ..transfer(MIB) };
+    assert_eq!(send(&mut policy, &fast, ACTIVATIONS).decision.algorithm, Algorithm::None);
+    let only_xp = CheapFacts { allowed: AlgorithmSet::from_iter([Algorithm::Xp]), ..transfer(MIB) };
+    assert_eq!(send(&mut policy, &only_xp, ACTIVATIONS).decision.algorithm, Algorithm::Xp);
+    assert_eq!(send(&mut policy, &transfer(MIB), ACTIVATIONS).decision.algorithm, Algorithm::Zvc);
+}
+
+#[test]
+fn equals_go_to_the_raw_form_and_then_to_the_lower_number() {
+    let mut table = speeds().codecs().to_vec();
+    for codec in &mut table {
+        for point in codec.series.iter_mut().flat_map(|series| &mut series.points) {
+            (point.encode_ns, point.decode_ns) = (0.0, 0.0);
+        }
+    }
+    let speeds = Arc::new(Speeds::try_new(table).unwrap());
+    let eager = AdaptiveConfig { least_gain: 0.0, ..AdaptiveConfig::default() };
+    let chosen = |xp, zvc| {
+        let mut policy = Adaptive::try_new(eager, speeds.clone()).unwrap();
+        send(&mut policy, &transfer(MIB), Data { xp, zvc }).decision.algorithm
+    };
+    assert_eq!(chosen(1.0, 1.0), Algorithm::None);
+    assert_eq!(chosen(0.5, 0.5), Algorithm::Zvc);
+    assert_eq!(chosen(0.25, 0.5), Algorithm::Xp);
+}
+
+#[test]
+fn slow_codecs_are_found_out() {
+    let mut policy = Adaptive::new(speeds());
+    let facts = transfer(MIB);
+    // XP would be there after 0.5 + 0.15, ZVC after 0.55 + 0.075; but here XP encodes in 0.2, not 0.1.
+    let data = Data { xp: 0.46, zvc: 0.55 };
+    let mut chosen = Vec::new();
+    for _ in 0..50 {
+        let sent = send(&mut policy, &facts, data);
+        chosen.push(sent.decision.algorithm);
+        if sent.decision.algorithm == Algorithm::Xp {
+            let outcome = Outcome {
+                sent: Algorithm::Xp,
+                coded_bytes: (0.46 * MIB as f64) as u64,
+                sampling: None,
+                encode: Some(Duration::from_nanos(MIB / 5)),
+                decode: None,
+                acknowledged: None,
+            };
+            policy.observe(&facts, &sent.decision, &outcome);
+        }
+    }
+    assert_eq!(chosen[0], Algorithm::Xp);
+    assert!(chosen.contains(&Algorithm::Zvc));
+}
+
+#[test]
+fn a_sample_that_never_comes_back_is_asked_for_again() {
+    let mut policy = Adaptive::new(speeds());
+    let facts = transfer(MIB);
+    let sampled = |policy: &mut Adaptive| matches!(policy.plan(&facts), Plan::Sample { .. });
+    assert!(sampled(&mut policy));
+    // While nothing is known, each transfer is sampled that can afford it.
+    assert!(sampled(&mut policy));
+    send(&mut policy, &facts, WEIGHTS);
+    assert!((0..100).any(|_| sampled(&mut policy)));
+    let again = (0..).find(|_| sampled(&mut policy));
+    assert!((10..100).contains(&again.unwrap()), "{again:?}");
+}
+
+#[test]
+fn streams_beyond_the_thousandth_share_what_they_know() {
+    let mut policy = Adaptive::new(speeds());
+    let stream = |id| CheapFacts { stream: StreamId(id), ..transfer(MIB) };
+    for id in 0..1024 {
+        assert!(send(&mut policy, &stream(id), WEIGHTS).sampled_bytes > 0);
+    }
+    assert!(send(&mut policy, &stream(1024), WEIGHTS).sampled_bytes > 0);
+    // The next ones know at once.
+    let Plan::Use(decision) = policy.plan(&stream(5000)) else { panic!("sampled again") };
+    assert_eq!(decision.algorithm, Algorithm::Xp);
+    // So do those that were there in time.
+    let Plan::Use(decision) = policy.plan(&stream(3)) else { panic!("sampled again") };
+    assert_eq!(decision.algorithm, Algorithm::Xp);
+}
+
+proptest! {
+    #[test]
+    fn decisions_are_decodable_and_repeatable(
+        seed in any::<u64>(),
+        steps in prop::collection::vec((0u64..1 << 26, 0u32..4, any::<u16>(), 0.01f64..2.0, 0.1f64..800.0), 1..200),
+    ) {
+        let (mut first, mut second) = (Adaptive::new(Speeds::typical()), Adaptive::new(Speeds::typical()));
+        for (raw_bytes, stream, allowed, fraction, rate) in steps {
+            let facts = CheapFacts {
+                peer: (seed % 3) as u32,
+                stream: StreamId(stream),
+                raw_bytes,
+                element: Element::ALL[stream as usize],
+                allowed: AlgorithmSet::from_bits(allowed),
+                link: link(rate),
+            };
+            let data = Data { xp: fraction, zvc: (fraction * 1.1).min(2.0) };
+            let (a, b) = (send(&mut first, &facts, data), send(&mut second, &facts, data));
+            prop_assert_eq!(a.decision, b.decision);
+            prop_assert!(facts.allows(a.decision.algorithm));
+        }
+    }
+}
