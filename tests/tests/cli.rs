@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use mgcomp_codecs::codecs;
+use mgcomp_codecs::{Element, codecs};
 use serde_json::Value;
 use workbench::{Workbench, stderr, stdout};
 
@@ -402,5 +402,26 @@ fn a_reader_that_leaves_is_no_failure() {
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
         assert_eq!(stderr(&output), "", "{args:?}");
+    }
+}
+
+#[test]
+fn measured_speeds_are_kept_and_shown() {
+    let bench = Workbench::new();
+    bench.fail(&["calibrate"], &["no folder to keep the speeds in", "MGCOMP_CACHE"]);
+    assert_eq!(bench.run(&["calibrate", "--json", "--output", "x"]).status.code(), Some(2));
+
+    let shown = bench.succeed(&["calibrate", "--output", "speeds.json"]);
+    let shown = stdout(&shown);
+    assert!(shown.ends_with("kept in speeds.json\n"), "{shown}");
+    let kept: Value = serde_json::from_slice(&bench.read("speeds.json")).unwrap();
+    let pairs = codecs().count() * Element::ALL.len();
+    assert_eq!(kept["codecs"].as_array().unwrap().len(), pairs);
+    // A line for each element below the two of the head.
+    let rows: Vec<&str> = shown.lines().skip(2).take(Element::ALL.len()).collect();
+    for (row, element) in rows.iter().zip(Element::ALL) {
+        assert!(row.starts_with(element.name()), "{row}");
+        let rates = row.split([' ', '/']).filter_map(|word| word.parse::<f64>().ok());
+        assert_eq!(rates.filter(|&rate| rate > 0.0).count(), 2 * codecs().count(), "{row}");
     }
 }

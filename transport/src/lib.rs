@@ -9,6 +9,7 @@
 //! | [`message`] | the messages, bit by bit (`WIRE.md`) |
 //! | [`region`] | memory opened to peers, and who may do what with it |
 //! | [`executor`] | carries out codec work on host memory |
+//! | [`calibrate`] | how fast the codecs are on this machine |
 //! | [`link`] | carries messages: `loopback` in one process, `tcp` between processes and machines |
 //! | [`payload`], [`memory`] | descriptors of payloads, and the buffers behind them |
 //!
@@ -17,6 +18,7 @@
 #[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
 compile_error!("mgcomp runs on little-endian 64-bit targets only");
 
+pub mod calibrate;
 pub mod executor;
 pub mod link;
 pub mod memory;

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use mgcomp_codecs::frame::{FrameError, WorkersError};
 
+use mgcomp_transport::calibrate::{CalibrateError, SpeedsFileError};
+
 use crate::demo::DemoError;
 
 /// Why a command failed. Every variant names the file; its source, if any, says why.
@@ -36,6 +38,12 @@ pub(crate) enum CliError {
     Decode { name: String, source: FrameError },
     #[error("cannot compress")]
     Threads(#[source] WorkersError),
+    #[error("cannot time the codecs")]
+    Calibrate(#[from] CalibrateError),
+    #[error("cannot keep the speeds")]
+    Speeds { source: SpeedsFileError },
+    #[error("no folder to keep the speeds in: set MGCOMP_CACHE or HOME, or name a file with --output")]
+    NoCache,
     #[error("demo")]
     Demo(#[from] DemoError),
     #[error("{name} is damaged: {damaged} of {chunks} chunks do not decode, the first of them")]

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod calibrate;
 mod compress;
 mod decompress;
 mod demo;
@@ -37,6 +38,7 @@ enum Command {
     Compress(compress::Args),
     Decompress(decompress::Args),
     Inspect(inspect::Args),
+    Calibrate(calibrate::Args),
 }
 
 fn main() -> ExitCode {
@@ -52,5 +54,6 @@ fn main() -> ExitCode {
         Command::Compress(args) => compress::run(&args),
         Command::Decompress(args) => decompress::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
     })
 }

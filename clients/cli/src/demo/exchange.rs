@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use mgcomp_selector::{Lambda, PolicySpec, Steering};
+use mgcomp_transport::calibrate;
 use mgcomp_transport::link::Link;
 use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::{Rank, Secret, Tag};
@@ -57,7 +58,7 @@ impl Exchange {
         let previous = Rank((position.rank.0 + ranks - 1) % ranks);
         let node = Node::start(
             link,
-            self.policy.build(&Steering { lambda: self.lambda, ..Steering::default() }),
+            self.policy.build(&Steering { lambda: self.lambda, speeds: calibrate::speeds() }),
             self.config(ranks),
         )?;
 

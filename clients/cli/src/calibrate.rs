@@ -1,0 +1,64 @@
+//! `mgcomp calibrate`: measures how fast the codecs are here, for the policy `adaptive` to reckon with.
+
+use std::path::PathBuf;
+
+use mgcomp_codecs::{Algorithm, Element, ElementSet, codecs};
+use mgcomp_selector::speeds::Speeds;
+use mgcomp_transport::calibrate::{SpeedsFile, calibrate, calibrated_bytes};
+
+use crate::error::CliError;
+use crate::output::print;
+use crate::progress::Progress;
+
+/// What the table shows: GB/s of a buffer of this length that becomes this part of itself.
+const SHOWN_BYTES: u64 = 1 << 20;
+const SHOWN_FRACTION: f64 = 0.5;
+
+/// Measure how fast the codecs are on this machine, and keep it for the policy adaptive.
+///
+/// One thread works for a few seconds; what else runs meanwhile spoils the result.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Where to keep the result, instead of where programs look for it
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print the result as JSON and keep nothing
+    #[arg(long, conflicts_with = "output")]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), CliError> {
+    let path = match args.json {
+        true => None,
+        false => Some(args.output.clone().or_else(SpeedsFile::default_path).ok_or(CliError::NoCache)?),
+    };
+    let mut progress = Progress::start();
+    progress.stage("timing codecs".into(), calibrated_bytes(ElementSet::all()));
+    let speeds = calibrate(ElementSet::all(), &|done_bytes| progress.set(done_bytes))?;
+    drop(progress);
+    let file = SpeedsFile::of_this_machine(&speeds);
+    let Some(path) = path else {
+        return print(&format!("{}\n", file.to_json()));
+    };
+    file.save(&path).map_err(|source| CliError::Speeds { source })?;
+    print(&table(&speeds))?;
+    print(&format!("kept in {}\n", path.display()))
+}
+
+fn table(speeds: &Speeds) -> String {
+    let mut text = format!(
+        "GB/s of raw bytes on one core, encode / decode, 1 MiB that becomes half of it\n{:<8}",
+        "element"
+    );
+    let algorithms: Vec<Algorithm> = codecs().map(mgcomp_codecs::Codec::algorithm).collect();
+    algorithms.iter().for_each(|algorithm| text += &format!(" {algorithm:>13}"));
+    for element in Element::ALL {
+        text += &format!("\n{element:<8}");
+        for &algorithm in &algorithms {
+            let times = speeds.times(algorithm, element, SHOWN_BYTES, SHOWN_FRACTION).unwrap_or_default();
+            let rate = |ns: f64| SHOWN_BYTES as f64 / ns;
+            text += &format!(" {:>6.2}/{:>6.2}", rate(times.encode_ns), rate(times.decode_ns));
+        }
+    }
+    text + "\n"
+}

@@ -1,0 +1,267 @@
+//! How fast the codecs are on this machine: measured once, kept in a file, and handed to policies as numbers.
+//!
+//! Each codec is timed on generated data of each element: sparse, dense and noise, so that times are known for data
+//! that compresses well, somewhat and not at all; at a few lengths, so that they are known for messages and for
+//! buffers that no cache holds. One thread works, as one does on each transfer.
+//!
+//! ```no_run
+//! use mgcomp_codecs::ElementSet;
+//! use mgcomp_transport::calibrate::{SpeedsFile, calibrate};
+//!
+//! let speeds = calibrate(ElementSet::all(), &|done_bytes| eprintln!("{done_bytes}"))?;
+//! let file = SpeedsFile::default_path().expect("a home folder");
+//! SpeedsFile::of_this_machine(&speeds).save(&file)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod data;
+mod file;
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use mgcomp_codecs::frame::{self, ChunkSize, Frame, Options};
+use mgcomp_codecs::{Algorithm, Codec, Element, ElementSet, codecs};
+use mgcomp_selector::speeds::{CodecSpeed, Point, Series, Speeds};
+
+use self::data::Kind;
+pub use self::file::{SpeedsFile, SpeedsFileError, speeds};
+
+/// Lengths at which data of each kind is timed.
+const LENGTHS: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
+/// A length beyond most caches, timed on dense data alone; the other kinds are taken to slow down as that does.
+const LONG: usize = 8 << 20;
+/// A codec that takes longer for the length before is not timed at the next: it is in proportion.
+const SLOW: Duration = Duration::from_millis(4);
+/// How long one thing is timed at least, over all repetitions.
+const LEAST_TIME: Duration = Duration::from_micros(300);
+/// The fewest and the most repetitions.
+const REPETITIONS: (usize, usize) = (3, 64);
+/// Bytes that estimators are timed on: what samples look at.
+const SAMPLE_LEN: usize = 64 << 10;
+/// Two kinds of data that become about the same tell nothing apart.
+const LEAST_DIFFERENCE: f64 = 0.02;
+
+/// Times every codec on `elements`, which takes some seconds for all of them. `progress` hears how many of the
+/// [`calibrated_bytes`] are done.
+///
+/// # Errors
+/// [`CalibrateError`] if a codec does not bring back what it was given: nothing is measured then.
+pub fn calibrate(elements: ElementSet, progress: &dyn Fn(u64)) -> Result<Speeds, CalibrateError> {
+    let pairs: Vec<(Element, &dyn Codec)> =
+        elements.iter().flat_map(|element| codecs().map(move |codec| (element, codec))).collect();
+    let mut speeds = Vec::with_capacity(pairs.len());
+    let mut kinds: Option<(Element, Vec<Vec<u8>>)> = None;
+    for (step, &(element, codec)) in pairs.iter().enumerate() {
+        progress((step * LONG) as u64);
+        if kinds.as_ref().is_none_or(|(of, _)| *of != element) {
+            kinds = Some((element, Kind::ALL.map(|kind| kind.fill(element, longest(kind))).into()));
+        }
+        let raw = kinds.as_ref().map_or(&[][..], |(_, raw)| raw);
+        speeds.push(time_codec(codec, element, raw)?);
+    }
+    progress((pairs.len() * LONG) as u64);
+    Ok(Speeds::try_new(speeds)?)
+}
+
+/// Bytes of the longest buffers that [`calibrate`] times.
+#[must_use]
+pub fn calibrated_bytes(elements: ElementSet) -> u64 {
+    (elements.iter().count() * codecs().count() * LONG) as u64
+}
+
+/// How much data of a kind is needed.
+const fn longest(kind: Kind) -> usize {
+    match kind {
+        Kind::Dense => LONG,
+        Kind::Sparse | Kind::Noise => LENGTHS[LENGTHS.len() - 1],
+    }
+}
+
+/// One codec on one element; `raw` holds the data of each kind.
+fn time_codec(codec: &dyn Codec, element: Element, raw: &[Vec<u8>]) -> Result<CodecSpeed, CalibrateError> {
+    let mut series = Vec::<Series>::new();
+    let mut buffers = Buffers::default();
+    for (kind, raw) in Kind::ALL.into_iter().zip(raw) {
+        debug_assert_eq!(raw.len(), longest(kind));
+        series.push(time_kind(codec, element, raw, &mut buffers)?);
+    }
+    slow_down_alike(&mut series);
+    series.sort_by(|a, b| a.fraction.total_cmp(&b.fraction));
+    series.dedup_by(|b, a| b.fraction - a.fraction < LEAST_DIFFERENCE);
+    let dense = &raw[Kind::Dense as usize];
+    Ok(CodecSpeed {
+        algorithm: codec.algorithm().name().to_owned(),
+        element: element.name().to_owned(),
+        estimate_ns_per_byte: time_estimate(codec, element, dense),
+        series,
+    })
+}
+
+#[derive(Default)]
+struct Buffers {
+    frame: Vec<u8>,
+    back: Vec<u8>,
+}
+
+fn time_kind(
+    codec: &dyn Codec,
+    element: Element,
+    raw: &[u8],
+    Buffers { frame, back }: &mut Buffers,
+) -> Result<Series, CalibrateError> {
+    let (mut points, mut fraction) = (Vec::new(), 1.0);
+    for raw in LENGTHS.into_iter().chain([LONG]).filter_map(|len| raw.get(..len)) {
+        let options = Options { chunk_size: ChunkSize::for_len(raw.len()), checksum: true };
+        let encode = median(|| {
+            let encoded = frame::encode_into(codec, element, raw, options, frame, &|_| {});
+            black_box(encoded).is_ok()
+        });
+        back.resize(raw.len(), 0);
+        let parsed = Frame::parse(frame).ok().filter(|_| encode.is_some());
+        let decode = parsed.and_then(|parsed| median(|| black_box(parsed.decode_into(back)).is_ok()));
+        let (Some(encode), Some(decode)) = (encode, decode) else {
+            return Err(CalibrateError::Codec { algorithm: codec.algorithm(), element });
+        };
+        if back != raw {
+            return Err(CalibrateError::NotEqual { algorithm: codec.algorithm(), element });
+        }
+        let ns = |time: Duration| time.as_nanos() as f64;
+        let raw_bytes = raw.len() as u64;
+        points.push(Point { raw_bytes, encode_ns: ns(encode), decode_ns: ns(decode) });
+        fraction = frame.len() as f64 / raw.len() as f64;
+        if encode.max(decode) > SLOW {
+            break;
+        }
+    }
+    Ok(Series { fraction, points })
+}
+
+/// Gives each series the long length that only one was timed at, slowed down as that one is.
+fn slow_down_alike(series: &mut [Series]) {
+    let timed = |series: &Series| {
+        let [.., short, long] = series.points[..] else { return None };
+        (long.raw_bytes == LONG as u64).then_some((short, long))
+    };
+    let Some((short, long)) = series.iter().find_map(timed) else { return };
+    for points in series.iter_mut().map(|series| &mut series.points) {
+        if let Some(last) = points.last().copied().filter(|last| last.raw_bytes == short.raw_bytes) {
+            points.push(Point {
+                raw_bytes: long.raw_bytes,
+                encode_ns: last.encode_ns * (long.encode_ns / short.encode_ns),
+                decode_ns: last.decode_ns * (long.decode_ns / short.decode_ns),
+            });
+        }
+    }
+}
+
+fn time_estimate(codec: &dyn Codec, element: Element, raw: &[u8]) -> f64 {
+    let options = Options::for_len(raw.len());
+    // A codec that is slow here is slow on a few bytes, too.
+    let time = |sample_len: usize| {
+        median(|| {
+            black_box(frame::sampled_frame_len(codec, element, raw, options, sample_len));
+            true
+        })
+    };
+    time(SAMPLE_LEN).map_or(0.0, |time| time.as_nanos() as f64 / SAMPLE_LEN as f64)
+}
+
+/// The median time of `work` after a first run that fetches what it needs; `None` if it says that it failed.
+fn median(mut work: impl FnMut() -> bool) -> Option<Duration> {
+    if !work() {
+        return None;
+    }
+    let (mut times, mut total) = (Vec::new(), Duration::ZERO);
+    while times.len() < REPETITIONS.0 || (times.len() < REPETITIONS.1 && total < LEAST_TIME) {
+        let started = Instant::now();
+        if !work() {
+            return None;
+        }
+        let took = started.elapsed();
+        times.push(took);
+        total += took;
+        if total > 8 * SLOW {
+            break; // so slow that its noise does not matter
+        }
+    }
+    times.sort_unstable();
+    Some(times[times.len() / 2])
+}
+
+/// Why codecs were not timed.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CalibrateError {
+    /// A codec refuses data that it must take.
+    #[error("codec {algorithm} fails on {element}")]
+    Codec {
+        /// Which codec.
+        algorithm: Algorithm,
+        /// On what.
+        element: Element,
+    },
+    /// A codec brought back other bytes.
+    #[error("codec {algorithm} does not bring back what it was given as {element}")]
+    NotEqual {
+        /// Which codec.
+        algorithm: Algorithm,
+        /// On what.
+        element: Element,
+    },
+    /// Times that make no sense.
+    #[error(transparent)]
+    Speeds(#[from] mgcomp_selector::speeds::SpeedsError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_codec_is_timed_at_more_than_one_fraction() {
+        let elements = ElementSet::from_iter([Element::F32]);
+        let done = std::cell::Cell::new(0);
+        let speeds = calibrate(elements, &|done_bytes| done.set(done_bytes)).unwrap();
+        assert_eq!(done.get(), calibrated_bytes(elements));
+        for codec in codecs() {
+            let algorithm = codec.algorithm();
+            let times = |bytes, fraction| speeds.times(algorithm, Element::F32, bytes, fraction).unwrap();
+            assert!(times(1 << 20, 0.5).encode_ns > times(64 << 10, 0.5).encode_ns, "{algorithm}");
+            assert!(speeds.estimate_ns_per_byte(algorithm, Element::F32).is_some_and(|ns| ns > 0.0));
+            assert_eq!(speeds.times(algorithm, Element::F16, 4096, 1.0), None);
+        }
+        let xp = speeds.codecs().iter().find(|codec| codec.algorithm == "xp").unwrap();
+        assert!(xp.series.len() == 3 && xp.series.iter().all(|series| series.points.len() == 4), "{xp:?}");
+    }
+
+    #[test]
+    fn the_long_length_of_one_series_stands_for_all() {
+        let point = |raw_bytes, ns| Point { raw_bytes, encode_ns: ns, decode_ns: ns / 2.0 };
+        let long = LONG as u64;
+        let series = |points| Series { fraction: 1.0, points };
+        let mut all = [
+            series(vec![point(1000, 100.0), point(long, 300.0)]),
+            series(vec![point(1000, 10.0)]),
+            series(vec![point(500, 7.0)]),
+        ];
+        slow_down_alike(&mut all);
+        assert_eq!(all[1].points, [point(1000, 10.0), point(long, 30.0)]);
+        assert_eq!(
+            all[2].points,
+            [point(500, 7.0)],
+            "too slow for the length that the other was compared at"
+        );
+    }
+
+    #[test]
+    fn work_that_fails_has_no_time() {
+        assert_eq!(median(|| false), None);
+        let mut runs = 0;
+        let failing_later = || {
+            runs += 1;
+            runs < 3
+        };
+        assert_eq!(median(failing_later), None);
+    }
+}
