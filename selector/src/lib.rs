@@ -43,6 +43,7 @@
 //! | [`LinkFacts`], [`Overlap`] | what is known of a link |
 //! | [`speeds`] | how fast codecs are, from measured times |
 //! | [`adaptive`] | whatever is predicted to be there first |
+//! | [`DecisionLog`] | what was expected and what came of it, transfer by transfer |
 //! | [`Fixed`] | always the same algorithm |
 //! | [`paper`] | the adaptive scheme of IPDPS 2019: sampling, vote, running |
 //! | [`table3`], [`Cycles`] | codec latencies of the paper's hardware |
@@ -58,6 +59,7 @@ mod fixed;
 mod hardware;
 mod lambda;
 mod link;
+mod log;
 pub mod paper;
 mod policy;
 mod spec;
@@ -70,6 +72,7 @@ pub use fixed::{Fixed, NoCodec};
 pub use hardware::{Cycles, table3};
 pub use lambda::{Lambda, LambdaError};
 pub use link::{LinkFacts, LinkFactsError, Overlap};
+pub use log::{DecisionLog, Record, RecordId};
 pub use paper::{Paper, PaperConfig, PaperConfigError};
 pub use policy::{Plan, Policy, SampleSize};
 pub use spec::{PolicySpec, PolicySpecError, Steering};

@@ -2,11 +2,13 @@
 //! decides.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
-use mgcomp_selector::{CheapFacts, Decision, LinkFacts, Outcome, Plan, Policy, StreamId};
+use mgcomp_selector::{
+    CheapFacts, Decision, DecisionLog, LinkFacts, Outcome, Plan, Policy, RecordId, StreamId,
+};
 
 use super::stats::Stats;
 use crate::executor::{Done, Executor, Output, Ticket, Work};
@@ -36,6 +38,9 @@ pub(super) struct Coder {
     stats: Arc<Mutex<Stats>>,
     under_way: HashMap<Ticket, UnderWay>,
     next_ticket: u64,
+    log: Arc<Mutex<DecisionLog>>,
+    /// Of writes that the peer has yet to acknowledge: their records, and when they were planned.
+    unacknowledged: HashMap<(Rank, JobId), (RecordId, Instant)>,
 }
 
 struct UnderWay {
@@ -47,15 +52,24 @@ struct UnderWay {
 enum Stage {
     Sampling {
         source: Payload,
-        facts: CheapFacts,
+        transfer: Transfer,
     },
     /// `sampling` is the time that a sample took, if one was taken.
     Encoding {
-        facts: CheapFacts,
+        transfer: Transfer,
         decision: Decision,
         sampling: Option<Duration>,
     },
     Decoding,
+}
+
+/// What is to be encoded, as policy and log see it.
+#[derive(Clone, Copy)]
+struct Transfer {
+    facts: CheapFacts,
+    planned_at: Instant,
+    /// Whether the peer will say when it has it.
+    acknowledged: bool,
 }
 
 impl Coder {
@@ -63,8 +77,10 @@ impl Coder {
         policy: Box<dyn Policy>,
         executor: Box<dyn Executor>,
         stats: Arc<Mutex<Stats>>,
+        log: Arc<Mutex<DecisionLog>>,
     ) -> Self {
-        Self { policy, executor, stats, under_way: HashMap::new(), next_ticket: 0 }
+        let (under_way, unacknowledged) = (HashMap::new(), HashMap::new());
+        Self { policy, executor, stats, under_way, next_ticket: 0, log, unacknowledged }
     }
 
     /// Starts encoding `source` for `peer`, or first sampling it.
@@ -75,14 +91,16 @@ impl Coder {
         element: Element,
         stream: Stream,
         (allowed, link): (AlgorithmSet, Option<LinkFacts>),
+        acknowledged: bool,
     ) {
         let stream = stream_id(stream);
         let facts = CheapFacts { peer: peer.0, stream, raw_bytes: source.capacity(), element, allowed, link };
+        let transfer = Transfer { facts, planned_at: Instant::now(), acknowledged };
         match self.policy.plan(&facts) {
-            Plan::Use(decision) => self.start_encoding((peer, job), source, facts, decision, None),
+            Plan::Use(decision) => self.start_encoding((peer, job), source, transfer, decision, None),
             Plan::Sample { algorithms, size } => {
                 let work = Work::Estimate { source: source.clone(), element, algorithms, sample: size };
-                self.start(UnderWay { peer, job, stage: Stage::Sampling { source, facts } }, work);
+                self.start(UnderWay { peer, job, stage: Stage::Sampling { source, transfer } }, work);
             }
         }
     }
@@ -99,17 +117,33 @@ impl Coder {
         self.start(UnderWay { peer, job, stage: Stage::Decoding }, work);
     }
 
+    /// The peer has what `job` encoded.
+    pub(super) fn acknowledged(&mut self, by: (Rank, JobId)) {
+        if let Some((record, planned_at)) = self.unacknowledged.remove(&by) {
+            lock(&self.log).acknowledged(record, planned_at.elapsed());
+        }
+    }
+
+    /// Nothing more will come of what was sent to `peer`.
+    pub(super) fn forget(&mut self, peer: Rank) {
+        self.unacknowledged.retain(|(to, _), _| *to != peer);
+    }
+
     /// Takes in what the executor did; returns the job that is done with it, if one is.
     pub(super) fn done(&mut self, done: Done) -> Option<Finished> {
         let UnderWay { peer, job, stage } = self.under_way.remove(&done.ticket)?;
         let result = match (stage, done.result) {
-            (Stage::Sampling { source, facts }, Ok(Output::Estimates(estimates))) => {
-                let decision = self.policy.choose(&facts, &estimates);
-                self.start_encoding((peer, job), source, facts, decision, Some(done.took));
+            (Stage::Sampling { source, transfer }, Ok(Output::Estimates(estimates))) => {
+                let decision = self.policy.choose(&transfer.facts, &estimates);
+                self.start_encoding((peer, job), source, transfer, decision, Some(done.took));
                 return None;
             }
-            (Stage::Encoding { facts, decision, sampling }, Ok(Output::Encoded(sent, payload))) => {
-                self.count_encoded(&facts, &decision, sent, &payload, (sampling, done.took));
+            (Stage::Encoding { transfer, decision, sampling }, Ok(Output::Encoded(sent, payload))) => {
+                let record =
+                    self.count_encoded(&transfer.facts, &decision, sent, &payload, (sampling, done.took));
+                if transfer.acknowledged {
+                    self.unacknowledged.insert((peer, job), (record, transfer.planned_at));
+                }
                 JobResult::Encoded(Ok((sent, payload)))
             }
             (Stage::Decoding, Ok(Output::Decoded)) => {
@@ -126,12 +160,12 @@ impl Coder {
         &mut self,
         (peer, job): (Rank, JobId),
         source: Payload,
-        facts: CheapFacts,
+        transfer: Transfer,
         decision: Decision,
         sampling: Option<Duration>,
     ) {
-        let work = Work::Encode { source, element: facts.element, algorithm: decision.algorithm };
-        self.start(UnderWay { peer, job, stage: Stage::Encoding { facts, decision, sampling } }, work);
+        let work = Work::Encode { source, element: transfer.facts.element, algorithm: decision.algorithm };
+        self.start(UnderWay { peer, job, stage: Stage::Encoding { transfer, decision, sampling } }, work);
     }
 
     fn start(&mut self, under_way: UnderWay, work: Work) {
@@ -148,7 +182,7 @@ impl Coder {
         sent: Algorithm,
         payload: &Payload,
         (sampling, encoding): (Option<Duration>, Duration),
-    ) {
+    ) -> RecordId {
         let coded_bytes = payload.coded_len().unwrap_or(facts.raw_bytes);
         let encode = (decision.algorithm != Algorithm::None).then_some(encoding); // else no codec ran
         let outcome = Outcome { sent, coded_bytes, sampling, encode, decode: None, acknowledged: None };
@@ -162,11 +196,16 @@ impl Coder {
             stats.sampled += u64::from(sampling.is_some());
             stats.encode += sampling.unwrap_or_default() + encode.unwrap_or_default();
         });
+        lock(&self.log).push(*facts, *decision, outcome)
     }
 
     fn count(&self, count: impl FnOnce(&mut Stats)) {
-        count(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
+        count(&mut lock(&self.stats));
     }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn stream_id(stream: Stream) -> StreamId {

@@ -131,9 +131,9 @@ impl Engine {
 
     fn act(&mut self, peer: Rank, action: Action) {
         match action {
-            Action::Encode { job, source, element, stream, allowed } => {
+            Action::Encode { job, source, element, stream, allowed, acknowledged } => {
                 let link = self.link.facts(peer);
-                self.coder.encode((peer, job), source, element, stream, (allowed, link));
+                self.coder.encode((peer, job), source, element, stream, (allowed, link), acknowledged);
             }
             Action::Decode { job, algorithm, payload, destination } => {
                 self.coder.decode((peer, job), algorithm, payload, destination);
@@ -147,6 +147,7 @@ impl Engine {
                     }
                 }
             },
+            Action::Acknowledged { job } => self.coder.acknowledged((peer, job)),
             Action::Deliver { request, result } => {
                 if let Some(reply) = self.replies.remove(&request) {
                     let _ = reply.send(result); // nobody may be waiting any more
@@ -154,6 +155,7 @@ impl Engine {
             }
             Action::Close { error } => {
                 tracing::debug!(%peer, %error, "session over");
+                self.coder.forget(peer);
                 self.link.close(peer);
             }
         }

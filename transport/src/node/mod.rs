@@ -41,7 +41,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Element;
-use mgcomp_selector::Policy;
+use mgcomp_selector::{DecisionLog, Policy, Record};
 
 pub use handle::{Handle, TransferResult};
 pub use peers::PeerState;
@@ -80,6 +80,8 @@ pub struct NodeConfig {
     pub codec_threads: usize,
     /// Whether frames carry a checksum of the raw bytes, from end to end.
     pub checksum: bool,
+    /// Decisions that [`Node::decisions`] remembers.
+    pub remembered_decisions: usize,
 }
 
 impl Default for NodeConfig {
@@ -96,6 +98,7 @@ impl Default for NodeConfig {
             silence_timeout: Duration::from_secs(10),
             codec_threads: thread::available_parallelism().map_or(1, |cores| cores.get().min(2)),
             checksum: true,
+            remembered_decisions: DecisionLog::DEFAULT_CAPACITY,
         }
     }
 }
@@ -125,6 +128,7 @@ pub struct Node {
     regions: Arc<RwLock<RegionTable>>,
     board: Arc<PeerBoard>,
     stats: Arc<Mutex<Stats>>,
+    log: Arc<Mutex<DecisionLog>>,
     engine: Option<JoinHandle<()>>,
 }
 
@@ -158,6 +162,7 @@ impl Node {
         let position = link.position();
         let (inputs, received) = mpsc::channel();
         let stats = Arc::<Mutex<Stats>>::default();
+        let log = Arc::new(Mutex::new(DecisionLog::new(config.remembered_decisions)));
         let regions = Arc::new(RwLock::new(regions));
         let board = Arc::new(PeerBoard::new(position.rank, position.ranks));
 
@@ -171,7 +176,7 @@ impl Node {
         let engine = Engine {
             link,
             sessions: sessions(position, &config),
-            coder: Coder::new(policy, Box::new(executor), stats.clone()),
+            coder: Coder::new(policy, Box::new(executor), stats.clone(), log.clone()),
             regions: regions.clone(),
             board: board.clone(),
             replies: HashMap::new(),
@@ -182,7 +187,7 @@ impl Node {
             .name(format!("mgcomp-rank-{}", position.rank))
             .spawn(move || engine.run(&received))
             .map_err(NodeError::Thread)?;
-        Ok(Self { position, inputs, regions, board, stats, engine: Some(engine) })
+        Ok(Self { position, inputs, regions, board, stats, log, engine: Some(engine) })
     }
 
     /// This rank, and how many there are.
@@ -260,6 +265,13 @@ impl Node {
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How the last payloads were coded and why, the oldest first: what was expected of each and what came of it.
+    /// Only writes say when the peer had them.
+    #[must_use]
+    pub fn decisions(&self) -> Vec<Record> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).records().copied().collect()
     }
 
     fn submit(&self, peer: Rank, request: Request) -> Handle {

@@ -41,6 +41,8 @@ pub enum Action {
         stream: Stream,
         /// What the peer can decode.
         allowed: AlgorithmSet,
+        /// Whether [`Acknowledged`](Self::Acknowledged) says when the peer has it.
+        acknowledged: bool,
     },
     /// Decode `payload` into the whole of `destination`, or leave that as it is; answer with `decoded`.
     Decode {
@@ -59,6 +61,11 @@ pub enum Action {
         header: Header,
         /// What follows the header.
         payload: Payload,
+    },
+    /// The peer has the bytes of a write that this job encoded.
+    Acknowledged {
+        /// That job.
+        job: JobId,
     },
     /// A request is finished: bytes moved, or why not.
     Deliver {

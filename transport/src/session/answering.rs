@@ -27,7 +27,7 @@ impl Session {
             match regions.grant(self.config.peer, Operation::Read, address, length) {
                 Ok(grant) => {
                     let job = self.job(Job::EncodeAnswer(id));
-                    self.encode(job, grant.memory, grant.element, address.into());
+                    self.encode(job, grant.memory, grant.element, address.into(), false);
                 }
                 Err(status) => self.answer_read(id, status),
             }

@@ -1,6 +1,6 @@
 //! What a session does about the program's own requests.
 
-use super::action::{Encoded, Stream};
+use super::action::{Action, Encoded, JobId, Stream};
 use super::error::{SessionError, TransferError, Violation};
 use super::request::Request;
 use super::requester::{Lane, Stage, longest_message};
@@ -49,10 +49,12 @@ impl Session {
 
     pub(super) fn on_ack(&mut self, answer: WriteAck) -> Result<(), SessionError> {
         let WriteAck { id, status } = answer;
-        self.requester
-            .piece(id)
-            .filter(|piece| matches!(piece.stage, Stage::AwaitingAck))
-            .ok_or(Violation::NoSuchRequest(id))?;
+        let piece = self.requester.piece(id).filter(|piece| matches!(piece.stage, Stage::AwaitingAck));
+        let piece = piece.ok_or(Violation::NoSuchRequest(id))?;
+        // A send is acknowledged when it is received, and how long that takes is the program's affair.
+        if let (Some(job), Lane::Memory) = (piece.encoded_by, piece.lane) {
+            self.actions.push_back(Action::Acknowledged { job });
+        }
         let peer = self.config.peer;
         self.finish(id, if status.is_good() { Ok(()) } else { Err(TransferError::Refused { peer, status }) });
         Ok(())
@@ -83,7 +85,7 @@ impl Session {
                     return self.finish(id, Err(TransferError::Encode(Status::Internal)));
                 };
                 let job = self.job(Job::EncodePiece(id));
-                self.encode(job, part, element, address.into());
+                self.encode(job, part, element, address.into(), true);
             }
             Request::Send { ref from, element, tag } => {
                 let (peer, len, limit) = (self.config.peer, from.capacity(), longest_message(limits));
@@ -91,19 +93,19 @@ impl Session {
                     return self.finish(id, Err(TransferError::TooLong { peer, len, limit }));
                 }
                 let job = self.job(Job::EncodePiece(id));
-                self.encode(job, from.clone(), element, Stream::Tag(tag));
+                self.encode(job, from.clone(), element, Stream::Tag(tag), false);
             }
             Request::Receive { .. } => {} // never cut into pieces
         }
     }
 
-    pub(super) fn piece_encoded(&mut self, id: MessageId, result: Encoded) {
+    pub(super) fn piece_encoded(&mut self, id: MessageId, job: JobId, result: Encoded) {
         let (algorithm, payload) = match result {
             Ok(encoded) => encoded,
             Err(status) => return self.finish(id, Err(TransferError::Encode(status))),
         };
         let Some(piece) = self.requester.piece(id) else { return };
-        piece.stage = Stage::AwaitingAck;
+        (piece.stage, piece.encoded_by) = (Stage::AwaitingAck, Some(job));
         let (offset, length) = (piece.offset, piece.length);
         if piece.lane == Lane::Tagged {
             piece.stage = Stage::Held(algorithm, payload);

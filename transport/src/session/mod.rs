@@ -184,7 +184,7 @@ impl Session {
     /// An [`Action::Encode`] is done.
     pub fn encoded(&mut self, job: JobId, result: Encoded) {
         match self.jobs.remove(&job) {
-            Some(Job::EncodePiece(id)) => self.piece_encoded(id, result),
+            Some(Job::EncodePiece(id)) => self.piece_encoded(id, job, result),
             Some(Job::EncodeAnswer(id)) => {
                 let (algorithm, payload, status) = match result {
                     Ok((algorithm, payload)) => (algorithm, payload, Status::Good),
@@ -219,13 +219,13 @@ impl Session {
         self.start_pieces();
     }
 
-    fn encode(&mut self, job: JobId, source: Payload, element: Element, stream: Stream) {
+    fn encode(&mut self, job: JobId, source: Payload, element: Element, stream: Stream, acknowledged: bool) {
         let allowed = match self.phase {
             // A frame of an element that the peer does not know is no frame to it.
             Phase::Open { algorithms, elements, .. } if elements.contains(element) => algorithms,
             _ => AlgorithmSet::from_iter([Algorithm::None]),
         };
-        self.actions.push_back(Action::Encode { job, source, element, stream, allowed });
+        self.actions.push_back(Action::Encode { job, source, element, stream, allowed, acknowledged });
     }
 
     fn decode(&mut self, job: Job, algorithm: Algorithm, payload: Payload, destination: Payload) {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use mgcomp_codecs::Algorithm;
 
+use super::action::JobId;
 use super::error::TransferError;
 use super::request::{Request, RequestId};
 use crate::message::{Limits, MessageId};
@@ -40,6 +41,8 @@ pub(super) struct Piece {
     pub(super) offset: u64,
     pub(super) length: u32,
     pub(super) stage: Stage,
+    /// What encoded it, once that is done.
+    pub(super) encoded_by: Option<JobId>,
 }
 
 /// How far a piece has come.
@@ -145,7 +148,7 @@ impl Requester {
         if lane == Lane::Tagged {
             self.unsent.push_back(id);
         }
-        self.pieces.insert(id, Piece { transfer: number, lane, offset, length, stage });
+        self.pieces.insert(id, Piece { transfer: number, lane, offset, length, stage, encoded_by: None });
         Some((id, request))
     }
 

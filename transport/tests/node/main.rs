@@ -33,6 +33,7 @@ macro_rules! over {
                 ends::requests_in_flight_end_with_their_node
                 ends::a_node_that_is_dropped_at_once_ends
                 statistics::what_was_sent_adds_up
+                statistics::decisions_are_remembered
                 statistics::paper_samples_seven_of_307
             );
         }

@@ -1,9 +1,10 @@
 //! What a node counts.
 
 use mgcomp_codecs::{Algorithm, Element};
+use mgcomp_selector::{Record, RecordId};
 use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::{Rank, Tag};
-use mgcomp_transport::node::Tally;
+use mgcomp_transport::node::{NodeConfig, Tally};
 use mgcomp_transport::region::Access;
 
 use crate::common::fabric::Fabric;
@@ -42,6 +43,33 @@ pub(crate) fn what_was_sent_adds_up(fabric: Fabric) {
     let twice = Tally { transfers: 2, raw_bytes: 2 << 16, coded_bytes: 2 * coded.coded_bytes };
     assert_eq!(nodes[0].stats().total(), twice);
     assert_eq!(nodes[1].stats().total(), both);
+}
+
+pub(crate) fn decisions_are_remembered(fabric: Fabric) {
+    let nodes = nodes(fabric, 2, "fixed:zvc", &NodeConfig { remembered_decisions: 2, ..config() });
+    let zeros = HostBuffer::zeroed(1 << 16);
+    let (random, target) = (HostBuffer::from(noise(1, 1 << 16)), HostBuffer::zeroed(1 << 16));
+    let address = nodes[1].register(target.all(), Element::U32, Access::all()).unwrap();
+    assert_eq!(end_of(nodes[0].write(Rank(1), random.all(), Element::U32, address)), Ok(1 << 16));
+    assert_eq!(end_of(nodes[0].read(Rank(1), address, HostBuffer::zeroed(1 << 16).all())), Ok(1 << 16));
+    for memory in [&random, &zeros] {
+        assert_eq!(end_of(nodes[0].write(Rank(1), memory.all(), Element::U32, address)), Ok(1 << 16));
+    }
+
+    let [first, second] = nodes[0].decisions()[..] else { panic!("{:?}", nodes[0].decisions()) };
+    assert_eq!((first.id, second.id), (RecordId(1), RecordId(2)), "the first of three is forgotten");
+    let summary =
+        |record: &Record| (record.decision.algorithm, record.outcome.sent, record.outcome.coded_bytes);
+    assert_eq!(summary(&first), (Algorithm::Zvc, Algorithm::None, 1 << 16));
+    assert_eq!(summary(&second), (Algorithm::Zvc, Algorithm::Zvc, 16 + 16 * 8 + 512 * 4));
+    for record in [&first, &second] {
+        assert_eq!((record.facts.peer, record.facts.raw_bytes), (1, 1 << 16));
+        // Within the time from the plan to the acknowledgement the codec ran.
+        assert!(record.outcome.acknowledged >= record.outcome.encode && record.outcome.encode.is_some());
+    }
+    // Nobody says when an answer to a read has arrived.
+    let [answer] = nodes[1].decisions()[..] else { panic!("{:?}", nodes[1].decisions()) };
+    assert_eq!((answer.outcome.sent, answer.outcome.acknowledged), (Algorithm::None, None));
 }
 
 pub(crate) fn paper_samples_seven_of_307(fabric: Fabric) {

@@ -11,7 +11,8 @@ use crate::common::fabric::Fabric;
 use crate::common::job::{config, end_of, nodes};
 use crate::common::{noise, ramp, sparse};
 
-const POLICIES: [&str; 6] = ["fixed:none", "fixed:bdi", "fixed:fpc", "fixed:cpackz", "fixed:zvc", "paper"];
+const POLICIES: [&str; 7] =
+    ["fixed:none", "fixed:bdi", "fixed:fpc", "fixed:cpackz", "fixed:zvc", "paper", "adaptive"];
 
 pub(crate) fn data_of_all_kinds_survives_every_policy(fabric: Fabric) {
     for policy in POLICIES {

@@ -106,6 +106,7 @@ impl Exchange {
         let error = self.world.ends[end].session.error();
         assert_eq!(error, None, "end {end}");
         assert_eq!(self.world.ends[end].delivered.len(), self.requests[end].len());
+        assert_eq!(self.world.ends[end].unacknowledged.len(), 0, "writes that are over");
         for (id, expected) in self.requests[end].iter().enumerate() {
             assert_eq!(self.world.result(end, id as u64), Some(&Ok(expected.len)), "end {end}, request {id}");
             if let Some((buffer, bytes)) = &expected.memory {

@@ -1,6 +1,6 @@
 //! Both ends of a session, the link between them and their codecs, in virtual time and all from one seed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
 
@@ -37,6 +37,8 @@ pub(super) struct End {
     pub(super) regions: RegionTable,
     pub(super) delivered: HashMap<RequestId, Result<u64, TransferError>>,
     pub(super) closed: Option<SessionError>,
+    /// What was encoded and is to be acknowledged.
+    pub(super) unacknowledged: HashSet<JobId>,
 }
 
 enum Event {
@@ -56,6 +58,7 @@ impl World {
             regions: RegionTable::default(),
             delivered: HashMap::new(),
             closed: None,
+            unacknowledged: HashSet::new(),
         });
         let mut world = Self {
             rng: Rng::new(seed),
@@ -186,13 +189,19 @@ impl World {
     fn act(&mut self, end: usize, action: Action) {
         match action {
             Action::Send { header, payload } => self.send(end, header, &payload),
-            Action::Encode { job, source, element, allowed, .. } => {
+            Action::Encode { job, source, element, allowed, acknowledged, .. } => {
+                if acknowledged {
+                    self.ends[end].unacknowledged.insert(job);
+                }
                 let algorithms: Vec<_> = allowed.iter().collect();
                 let algorithm = self.rng.pick(&algorithms);
                 self.schedule_job(Event::Encode { end, job, source, element, algorithm });
             }
             Action::Decode { job, algorithm, payload, destination } => {
                 self.schedule_job(Event::Decode { end, job, algorithm, payload, destination });
+            }
+            Action::Acknowledged { job } => {
+                assert!(self.ends[end].unacknowledged.remove(&job), "{job:?} acknowledged, but not to be");
             }
             Action::Deliver { request, result } => {
                 let before = self.ends[end].delivered.insert(request, result);
