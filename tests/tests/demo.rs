@@ -92,6 +92,25 @@ fn the_samples_are_exchanged_where_no_file_is_named() {
 }
 
 #[test]
+fn decisions_are_explained_on_demand() {
+    for args in [&["--decisions", "3"][..], &["--decisions", "3", "--tcp"]] {
+        let rows = rows(args);
+        let decisions = rows[0]["decisions"].as_array().unwrap();
+        assert_eq!(decisions.len(), 3, "{decisions:?}");
+        for decision in decisions {
+            assert_eq!((&decision["peer"], &decision["element"]), (&3.into(), &"u32".into()), "{decision}");
+            assert!(decision["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{decision}");
+            let number = |key: &str| decision[key].as_u64().unwrap_or_else(|| panic!("{key} of {decision}"));
+            assert!(number("coded_bits") <= 8 * number("raw_bytes"));
+            assert!(number("predicted_bits") > 0 && number("predicted_ns") > 0);
+        }
+    }
+    let bench = Workbench::with("noise.bin", &noise());
+    let text = stdout(&bench.succeed(&["demo", "--decisions", "1", "--data", "noise.bin"]));
+    assert!(text.lines().any(|line| line.starts_with("  #") && line.contains("u8 bytes as none")), "{text}");
+}
+
+#[test]
 fn bad_input_is_named() {
     let bench = Workbench::with("empty.bin", b"");
     bench.fail(&["demo", "--data", "missing.bin"], &["cannot read missing.bin"]);

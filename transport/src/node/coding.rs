@@ -141,7 +141,7 @@ impl Coder {
             (Stage::Encoding { transfer, decision, sampling }, Ok(Output::Encoded(sent, payload))) => {
                 let record =
                     self.count_encoded(&transfer.facts, &decision, sent, &payload, (sampling, done.took));
-                if transfer.acknowledged {
+                if let Some(record) = record.filter(|_| transfer.acknowledged) {
                     self.unacknowledged.insert((peer, job), (record, transfer.planned_at));
                 }
                 JobResult::Encoded(Ok((sent, payload)))
@@ -182,7 +182,7 @@ impl Coder {
         sent: Algorithm,
         payload: &Payload,
         (sampling, encoding): (Option<Duration>, Duration),
-    ) -> RecordId {
+    ) -> Option<RecordId> {
         let coded_bytes = payload.coded_len().unwrap_or(facts.raw_bytes);
         let encode = (decision.algorithm != Algorithm::None).then_some(encoding); // else no codec ran
         let outcome = Outcome { sent, coded_bytes, sampling, encode, decode: None, acknowledged: None };
@@ -196,7 +196,8 @@ impl Coder {
             stats.sampled += u64::from(sampling.is_some());
             stats.encode += sampling.unwrap_or_default() + encode.unwrap_or_default();
         });
-        lock(&self.log).push(*facts, *decision, outcome)
+        // Where there are no bytes there was nothing to decide.
+        (facts.raw_bytes > 0).then(|| lock(&self.log).push(*facts, *decision, outcome))
     }
 
     fn count(&self, count: impl FnOnce(&mut Stats)) {

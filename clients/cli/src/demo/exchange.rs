@@ -27,6 +27,8 @@ pub(super) struct Exchange {
     pub(super) lambda: Option<Lambda>,
     pub(super) secret: Secret,
     pub(super) rounds: u32,
+    /// How many of its last decisions each rank is to report.
+    pub(super) decisions: usize,
 }
 
 /// What a rank has to say of an exchange.
@@ -38,6 +40,8 @@ pub(super) struct RankReport {
     pub(super) equal: bool,
     /// What the rank sent, by algorithm.
     pub(super) sent: Vec<Sent>,
+    /// Its last decisions, as lines and as objects.
+    pub(super) decisions: Vec<(String, serde_json::Value)>,
 }
 
 /// Payloads under one algorithm.
@@ -87,7 +91,12 @@ impl Exchange {
                 });
             }
         }
-        Ok(RankReport { elapsed_ns: elapsed.as_nanos() as u64, equal, sent: sent(&node) })
+        Ok(RankReport {
+            elapsed_ns: elapsed.as_nanos() as u64,
+            equal,
+            sent: sent(&node),
+            decisions: decisions(&node),
+        })
     }
 
     fn config(&self, ranks: u32) -> NodeConfig {
@@ -98,6 +107,7 @@ impl Exchange {
             greeting_timeout: CONNECT_TIMEOUT,
             // All ranks share this machine's cores.
             codec_threads: (cores / ranks as usize).clamp(1, 2),
+            remembered_decisions: self.decisions,
             ..NodeConfig::default()
         }
     }
@@ -129,6 +139,11 @@ fn barrier(node: &Node, tag: Tag) -> Result<(), DemoError> {
 
 fn wait(node: &Node, handle: Handle) -> Result<u64, DemoError> {
     handle.wait().map_err(|source| DemoError::Transfer { rank: node.position().rank, source })
+}
+
+fn decisions(node: &Node) -> Vec<(String, serde_json::Value)> {
+    let entry = |record: &mgcomp_selector::Record| (record.to_string(), serde_json::json!(record));
+    node.decisions().iter().map(entry).collect()
 }
 
 /// What the node sent, by algorithm.

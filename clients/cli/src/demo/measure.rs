@@ -41,6 +41,8 @@ pub(super) struct Row {
     pub(super) equal: bool,
     /// By name: transfers and raw bytes.
     pub(super) algorithms: BTreeMap<String, Carried>,
+    /// The last decisions of rank 0, as lines and as objects.
+    pub(super) decisions: Vec<(String, serde_json::Value)>,
 }
 
 /// What one algorithm carried.
@@ -68,11 +70,13 @@ pub(super) fn measure(
     let rounds = rounds(dataset, shaping);
     let (mut raw_ms, mut compressed_ms) = (Vec::new(), Vec::new());
     let (mut equal, mut algorithms) = (true, BTreeMap::<String, Carried>::new());
+    let mut decisions = Vec::new();
     for _ in 0..REPEATS {
         let raw = ranks.exchange(index, raw_policy, rounds)?;
         let compressed = ranks.exchange(index, policy, rounds)?;
         raw_ms.push(millis(&raw, rounds));
         compressed_ms.push(millis(&compressed, rounds));
+        decisions = compressed.first().map(|report| report.decisions.clone()).unwrap_or_default();
         equal &= raw.iter().chain(&compressed).all(|report| report.equal);
         for sent in compressed.iter().flat_map(|report| &report.sent) {
             let carried = algorithms.entry(sent.algorithm.clone()).or_default();
@@ -90,6 +94,7 @@ pub(super) fn measure(
         traffic: sum(|c| c.coded_bytes) / sum(|c| c.raw_bytes),
         equal,
         algorithms,
+        decisions,
     })
 }
 

@@ -51,6 +51,9 @@ pub(crate) struct Args {
     /// What the bytes of the files are; without it their names tell (x.f32.bin), or they are u8
     #[arg(long, requires = "data", value_parser = crate::args::element())]
     element: Option<Element>,
+    /// Print the last decisions of rank 0 for each data set: what, why, what was expected and what came of it
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1024))]
+    decisions: u32,
     /// Run the ranks as processes that talk over TCP
     #[arg(long)]
     tcp: bool,
@@ -66,6 +69,7 @@ struct Setup {
     link_gbps: f64,
     latency_us: u64,
     lambda_gbps: Option<f64>,
+    decisions: u32,
     data: Vec<PathBuf>,
     /// By name, or where the file's name tells.
     element: Option<String>,
@@ -84,6 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         link_gbps: args.link_gbps,
         latency_us: args.latency_us,
         lambda_gbps: args.lambda.map(Lambda::gbps),
+        decisions: args.decisions,
         data: args.data.clone(),
         element: args.element.map(|element| element.name().to_owned()),
     };

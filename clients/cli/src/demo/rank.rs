@@ -107,7 +107,14 @@ impl Member {
             shaping: Some(self.setup.shaping()?),
         };
         let link = Tcp::new(listener, rank_file, self.rank, config)?;
-        Exchange { policy, lambda: lambda(&self.setup)?, secret, rounds }.run(Box::new(link), dataset)
+        Exchange {
+            policy,
+            lambda: lambda(&self.setup)?,
+            secret,
+            rounds,
+            decisions: self.setup.decisions as usize,
+        }
+        .run(Box::new(link), dataset)
     }
 }
 

@@ -29,7 +29,11 @@ impl Table {
         for line in std::mem::take(&mut self.head) {
             print(&line)?;
         }
-        print(&if self.json { json_line(row) } else { text_line(row, self.name_width) })
+        if self.json {
+            return print(&json_line(row));
+        }
+        print(&text_line(row, self.name_width))?;
+        row.decisions.iter().try_for_each(|(line, _)| print(&format!("  {line}")))
     }
 
     /// Prints what all rows come to.
@@ -92,11 +96,14 @@ fn json_line(row: &Row) -> String {
         .map(|(algorithm, carried)| (algorithm.name().to_owned(), carried.transfers.into()))
         .collect();
     let Row { dataset, raw_ms, compressed_ms, traffic, equal, .. } = row;
-    json!({
+    let mut object = json!({
         "dataset": dataset, "raw_ms": raw_ms, "compressed_ms": compressed_ms, "speedup": row.speedup(),
         "traffic": traffic, "equal": equal, "algorithms": algorithms,
-    })
-    .to_string()
+    });
+    if !row.decisions.is_empty() {
+        object["decisions"] = row.decisions.iter().map(|(_, object)| object.clone()).collect();
+    }
+    object.to_string()
 }
 
 fn print(line: &str) -> Result<(), CliError> {

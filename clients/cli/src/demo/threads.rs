@@ -17,12 +17,19 @@ pub(super) struct Threads<'a> {
     ranks: u32,
     shaping: Shaping,
     lambda: Option<Lambda>,
+    decisions: usize,
     datasets: &'a [Dataset],
 }
 
 impl<'a> Threads<'a> {
     pub(super) fn new(setup: &Setup, datasets: &'a [Dataset]) -> Result<Self, DemoError> {
-        Ok(Self { ranks: setup.ranks, shaping: setup.shaping()?, lambda: rank::lambda(setup)?, datasets })
+        Ok(Self {
+            ranks: setup.ranks,
+            shaping: setup.shaping()?,
+            lambda: rank::lambda(setup)?,
+            decisions: setup.decisions as usize,
+            datasets,
+        })
     }
 }
 
@@ -35,7 +42,13 @@ impl Ranks for Threads<'_> {
     ) -> Result<Vec<RankReport>, DemoError> {
         let dataset = &self.datasets[dataset];
         // Nobody else can reach a loopback fabric, so its secret need not be one.
-        let exchange = Exchange { policy, lambda: self.lambda, secret: Secret::new([0; 16]), rounds };
+        let exchange = Exchange {
+            policy,
+            lambda: self.lambda,
+            secret: Secret::new([0; 16]),
+            rounds,
+            decisions: self.decisions,
+        };
         let links = Loopback::fabric(self.ranks, Some(self.shaping))?;
         thread::scope(|scope| {
             let run = |link| scope.spawn(move || exchange.run(Box::new(link), dataset));
