@@ -27,6 +27,8 @@ pub enum Libraries {
     DriverAndCompiler,
     /// The stub of the driver, and that of the compiler in the folder that a variable names.
     DriverAndCompilerInFolder,
+    /// The stubs of both, and a variable that names a folder without a compiler.
+    DriverAndCompilerNotInFolder,
 }
 
 /// The stubs, loaded into this process.
@@ -82,6 +84,9 @@ pub fn in_process(test: &str, libraries: Libraries, body: impl FnOnce()) {
                 Libraries::DriverAndCompilerInFolder => {
                     option_env!("MGCOMP_STUB_COMPILER").unwrap_or_default()
                 }
+                Libraries::DriverAndCompilerNotInFolder => {
+                    option_env!("MGCOMP_STUB_DRIVER").unwrap_or_default()
+                }
                 _ => "",
             },
         )
@@ -101,7 +106,9 @@ fn folders(libraries: Libraries) -> Option<Vec<&'static str>> {
     match libraries {
         Libraries::Own => Some(Vec::new()),
         Libraries::Driver | Libraries::DriverAndCompilerInFolder => Some(vec![driver?]),
-        Libraries::DriverAndCompiler => Some(vec![driver?, compiler?]),
+        Libraries::DriverAndCompiler | Libraries::DriverAndCompilerNotInFolder => {
+            Some(vec![driver?, compiler?])
+        }
     }
 }
 

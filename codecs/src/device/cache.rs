@@ -2,17 +2,17 @@
 //!
 //! A file is `MAGIC`, the fingerprint of what the image was compiled from, the SHA-256 of the image, the image.
 //! One that is anything else is not used, and is replaced by the next that is compiled. The cache saves time
-//! and nothing else: where it cannot be read or written, kernels are compiled each time.
+//! and nothing else: where it cannot be read or written, kernels are compiled each time, and a warning says why.
+//!
+//! Who can write here chooses what runs on the device, so a folder or a file that is not the user's alone is not used.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::{env, process};
+use std::env;
+use std::path::PathBuf;
 
 use sha2::{Digest as _, Sha256};
 
 use super::CACHE_VARIABLE;
+use super::folder::{FolderError, PrivateFolder};
 use super::kernels::{FINGERPRINT_LEN, KernelSource, Target};
 
 const MAGIC: [u8; 16] = *b"mgcomp cubin 1\0\0";
@@ -23,10 +23,13 @@ const PREFIX_LEN: usize = MAGIC.len() + FINGERPRINT_LEN + HASH_LEN;
 const MAX_FILE_LEN: u64 = 64 << 20;
 
 /// Where compiled kernels are kept.
+///
+/// A folder is used only if it belongs to the user, or to root, and nobody else may write to it. What keeps it from
+/// being used is told as a warning by `tracing`, and kernels are compiled without it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Cache {
-    /// In the folder that `MGCOMP_CACHE` names, and nowhere if it is set to nothing; else in `mgcomp` in
-    /// `XDG_CACHE_HOME`, else in `.cache/mgcomp` in the home folder.
+    /// In the folder that `MGCOMP_CACHE` names, by an absolute path, and nowhere if it is set to nothing; else in
+    /// `mgcomp` in `XDG_CACHE_HOME`, else in `.cache/mgcomp` in the home folder.
     #[default]
     Default,
     /// In this folder, which is made if it is not there.
@@ -35,47 +38,69 @@ pub enum Cache {
     Off,
 }
 
+/// Why there is no cache where there could be one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum CacheError {
+    #[error("{CACHE_VARIABLE} is {path:?}, which is no absolute path")]
+    NotAbsolute { path: PathBuf },
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+}
+
 impl Cache {
     /// The folder, if there is to be one.
-    fn folder(&self) -> Option<PathBuf> {
+    fn folder(&self) -> Result<Option<PathBuf>, CacheError> {
         match self {
-            Self::Off => None,
-            Self::At(folder) => Some(folder.clone()),
+            Self::Off => Ok(None),
+            Self::At(folder) => Ok(Some(folder.clone())),
             Self::Default => default_folder(|name| env::var_os(name).map(PathBuf::from)),
         }
     }
 }
 
 /// The folder by the environment. A relative path would be another folder in each working directory.
-fn default_folder(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
-    if let Some(folder) = variable(CACHE_VARIABLE) {
-        return Some(folder).filter(|folder| !folder.as_os_str().is_empty());
+fn default_folder(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<Option<PathBuf>, CacheError> {
+    if let Some(path) = variable(CACHE_VARIABLE) {
+        return match path {
+            path if path.as_os_str().is_empty() => Ok(None),
+            path if path.is_absolute() => Ok(Some(path)),
+            path => Err(CacheError::NotAbsolute { path }),
+        };
     }
     let caches = variable("XDG_CACHE_HOME").filter(|folder| folder.is_absolute());
     let home = || variable("HOME").filter(|folder| folder.is_absolute());
-    Some(caches.or_else(|| Some(home()?.join(".cache")))?.join("mgcomp"))
+    Ok(caches.or_else(|| Some(home()?.join(".cache"))).map(|caches| caches.join("mgcomp")))
 }
 
 /// The place of one image in a cache.
 #[derive(Debug)]
 pub(super) struct Entry {
-    file: PathBuf,
+    folder: PrivateFolder,
+    name: String,
     key: [u8; FINGERPRINT_LEN],
 }
 
 impl Entry {
     /// The place of `source` compiled for `target`, if there is a cache.
-    pub(super) fn of(cache: &Cache, source: &KernelSource, target: Target) -> Option<Self> {
+    pub(super) fn of(
+        cache: &Cache,
+        source: &KernelSource,
+        target: Target,
+    ) -> Result<Option<Self>, CacheError> {
+        let Some(folder) = cache.folder()? else { return Ok(None) };
+        let folder = PrivateFolder::open(folder)?;
         let key = source.fingerprint(target);
         let hex: String = key[..16].iter().map(|byte| format!("{byte:02x}")).collect();
-        let file = cache.folder()?.join(format!("{}-{target}-{hex}.cubin", source.algorithm));
-        Some(Self { file, key })
+        Ok(Some(Self { folder, name: format!("{}-{target}-{hex}.cubin", source.algorithm), key }))
     }
 
     /// The image, if it is there and whole.
-    pub(super) fn read(&self) -> Option<Vec<u8>> {
-        let mut content = Vec::new();
-        File::open(&self.file).ok()?.take(MAX_FILE_LEN).read_to_end(&mut content).ok()?;
+    pub(super) fn read(&self) -> Result<Option<Vec<u8>>, CacheError> {
+        let content = self.folder.read(&self.name, MAX_FILE_LEN)?;
+        Ok(content.and_then(|content| self.image_of(content)))
+    }
+
+    fn image_of(&self, mut content: Vec<u8>) -> Option<Vec<u8>> {
         let rest = content.strip_prefix(&MAGIC)?.strip_prefix(&self.key)?;
         let (hash, image) = rest.split_at_checked(HASH_LEN)?;
         if image.is_empty() || hash != Sha256::digest(image).as_slice() {
@@ -85,34 +110,15 @@ impl Entry {
     }
 
     /// Puts `image` there. Other processes see the file whole or not at all.
-    pub(super) fn write(&self, image: &[u8]) -> io::Result<()> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        make_folder(self.file.parent().unwrap_or(Path::new(".")))?;
-        let draft = self.file.with_extension(format!("{}-{number}.draft", process::id()));
-        let written = self.write_to(&draft, image).and_then(|()| fs::rename(&draft, &self.file));
-        if written.is_err() {
-            let _ = fs::remove_file(&draft);
-        }
-        written
+    pub(super) fn write(&self, image: &[u8]) -> Result<(), CacheError> {
+        let hash = Sha256::digest(image);
+        Ok(self.folder.write(&self.name, &[&MAGIC, &self.key, &hash, image])?)
     }
 
-    fn write_to(&self, draft: &Path, image: &[u8]) -> io::Result<()> {
-        let mut file = File::create(draft)?;
-        file.write_all(&MAGIC)?;
-        file.write_all(&self.key)?;
-        file.write_all(&Sha256::digest(image))?;
-        file.write_all(image)
+    /// Throws away what is there.
+    pub(super) fn remove(&self) {
+        self.folder.remove(&self.name);
     }
-}
-
-/// Whoever can write here chooses what runs on the device, so it is the user's alone.
-fn make_folder(folder: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
 }
 
 #[cfg(test)]
@@ -125,12 +131,15 @@ mod tests {
             let find = |name: &str| variables.iter().find(|v| v.0 == name).map(|v| PathBuf::from(v.1));
             default_folder(find)
         };
+        let at = |path: &str| Ok(Some(PathBuf::from(path)));
         let all = [("MGCOMP_CACHE", "/a"), ("XDG_CACHE_HOME", "/b"), ("HOME", "/c")];
-        assert_eq!(folder(&all), Some("/a".into()));
-        assert_eq!(folder(&all[1..]), Some("/b/mgcomp".into()));
-        assert_eq!(folder(&all[2..]), Some("/c/.cache/mgcomp".into()));
-        assert_eq!(folder(&[]), None);
-        assert_eq!(folder(&[("MGCOMP_CACHE", ""), ("HOME", "/c")]), None);
-        assert_eq!(folder(&[("XDG_CACHE_HOME", "b"), ("HOME", "/c")]), Some("/c/.cache/mgcomp".into()));
+        assert_eq!(folder(&all), at("/a"));
+        assert_eq!(folder(&all[1..]), at("/b/mgcomp"));
+        assert_eq!(folder(&all[2..]), at("/c/.cache/mgcomp"));
+        assert_eq!(folder(&[]), Ok(None));
+        assert_eq!(folder(&[("MGCOMP_CACHE", ""), ("HOME", "/c")]), Ok(None));
+        assert_eq!(folder(&[("XDG_CACHE_HOME", "b"), ("HOME", "/c")]), at("/c/.cache/mgcomp"));
+        let error = folder(&[("MGCOMP_CACHE", "a/b"), ("HOME", "/c")]).unwrap_err();
+        assert_eq!(error.to_string(), "MGCOMP_CACHE is \"a/b\", which is no absolute path");
     }
 }

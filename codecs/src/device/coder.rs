@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::launch::{Batch, Direction, Job, MAX_JOBS, UNIT, WORD, WORKSPACE_WORDS};
 use super::module::{Module, Prepared};
 use super::workspace::chunks_of;
-use super::{DeviceError, Origin, Region, Shared, Stream, Word, Workspace};
+use super::{DeviceCodebook, DeviceError, Origin, Region, Shared, Stream, Word, Workspace};
 use crate::frame::{self, ChunkSize, MAX_RAW_LEN, Options};
 use crate::{Algorithm, Element};
 
@@ -36,12 +36,9 @@ pub struct Compress<'a> {
     /// Where the frame goes: on a multiple of 16, with room for
     /// [`max_frame_len`](Coder::max_frame_len) bytes. It must not overlap `src`.
     pub dst: Region<'a>,
-    /// For IBP the codebook that was fitted to the bytes, on a multiple of 16: all that
-    /// [`CodebookSection::to_bytes`](crate::ibp::CodebookSection::to_bytes) gives for one that is carried. The
-    /// frame carries it if it pays. Without one, all chunks are stored raw. Other codecs do not look at it.
-    /// Kernels read nothing behind the region, but do not compare the codebook with its identity: of bytes that
-    /// no `to_bytes` gave they may make a frame that readers refuse.
-    pub codebook: Option<Region<'a>>,
+    /// For IBP the codebook that was fitted to the bytes. The frame carries it if it pays. Without one, all chunks are
+    /// stored raw. Other codecs do not look at it.
+    pub codebook: Option<&'a DeviceCodebook>,
     /// Where the frame's length goes, in bytes.
     pub len: Word<'a>,
     /// Where the [`Status`](super::Status) goes.
@@ -71,7 +68,7 @@ pub struct Estimate<'a> {
     /// The raw bytes; fastest on a multiple of 16.
     pub src: Region<'a>,
     /// As for [`Compress`].
-    pub codebook: Option<Region<'a>>,
+    pub codebook: Option<&'a DeviceCodebook>,
     /// Where the length goes, in bytes. It is exact.
     pub len: Word<'a>,
     /// Where the [`Status`](super::Status) goes.
@@ -233,31 +230,25 @@ trait Work {
 
 impl Work for Compress<'_> {
     fn check(&self, coder: &Coder) -> Result<(), DeviceError> {
-        check_raw_len("the source", self.src)?;
+        self.estimate().check(coder)?;
         self.dst.check_align("the destination of a frame", UNIT)?;
-        self.dst.check_len("the destination of a frame", coder.max_frame_len(self.src.len()))?;
-        check_codebook(self.codebook)?;
-        self.len.check("the length")?;
-        self.status.check("the status")
+        self.dst.check_len("the destination of a frame", coder.max_frame_len(self.src.len()))
     }
 
     fn job(&self) -> Job {
-        Job {
-            src: self.src.address(),
-            src_len: self.src.len(),
-            dst: self.dst.address(),
-            dst_len: self.dst.len(),
-            src_len_at: self.codebook.map_or(0, |codebook| codebook.address()),
-            codebook_units: codebook_units(self.codebook),
-            out_len: self.len.address(),
-            status: self.status.address(),
-            element: self.element.number().into(),
-            ..Job::default()
-        }
+        Job { dst: self.dst.address(), dst_len: self.dst.len(), ..self.estimate().job() }
     }
 
     fn raw_len(&self) -> u64 {
         self.src.len()
+    }
+}
+
+impl<'a> Compress<'a> {
+    /// What it has in common with an estimate.
+    const fn estimate(&self) -> Estimate<'a> {
+        let Self { element, src, codebook, len, status, .. } = *self;
+        Estimate { element, src, codebook, len, status }
     }
 }
 
@@ -289,7 +280,6 @@ impl Work for Decompress<'_> {
 impl Work for Estimate<'_> {
     fn check(&self, _: &Coder) -> Result<(), DeviceError> {
         check_raw_len("the source", self.src)?;
-        check_codebook(self.codebook)?;
         self.len.check("the length")?;
         self.status.check("the status")
     }
@@ -298,8 +288,8 @@ impl Work for Estimate<'_> {
         Job {
             src: self.src.address(),
             src_len: self.src.len(),
-            src_len_at: self.codebook.map_or(0, |codebook| codebook.address()),
-            codebook_units: codebook_units(self.codebook),
+            src_len_at: self.codebook.map_or(0, DeviceCodebook::address),
+            codebook_units: self.codebook.map_or(0, DeviceCodebook::units),
             out_len: self.len.address(),
             status: self.status.address(),
             element: self.element.number().into(),
@@ -310,19 +300,6 @@ impl Work for Estimate<'_> {
     fn raw_len(&self) -> u64 {
         self.src.len()
     }
-}
-
-/// Fails if a codebook is not where kernels can read it.
-fn check_codebook(codebook: Option<Region<'_>>) -> Result<(), DeviceError> {
-    let Some(codebook) = codebook else { return Ok(()) };
-    codebook.check_align("a codebook", UNIT)?;
-    codebook.check_len("a codebook", UNIT)
-}
-
-/// The units of a codebook's region: kernels read no further, whatever the codebook says of its length.
-fn codebook_units(codebook: Option<Region<'_>>) -> u16 {
-    let units = codebook.map_or(0, |codebook| codebook.len() / UNIT);
-    u16::try_from(units).unwrap_or(u16::MAX)
 }
 
 /// Fails if no frame holds so many raw bytes.

@@ -122,7 +122,7 @@ impl Driver {
 /// block that says why the arguments are right.
 macro_rules! call {
     ($driver:expr, $symbol:ident($($argument:expr),* $(,)?)) => {{
-        let driver: &Driver = $driver;
+        let driver: &$crate::device::driver::Driver = $driver;
         driver.check(stringify!($symbol), (driver.$symbol)($($argument),*))
     }};
 }

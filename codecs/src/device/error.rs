@@ -1,8 +1,10 @@
 //! What can go wrong between the host and a device.
 
 use std::fmt;
+use std::io;
+use std::path::PathBuf;
 
-use super::Target;
+use super::{COMPILER_VARIABLE, ImageError, Target};
 use crate::Algorithm;
 
 /// Why the host could not do what it was asked to on a device.
@@ -18,6 +20,14 @@ pub enum DeviceError {
     /// There is no run-time compiler on this machine.
     #[error("no CUDA run-time compiler: libnvrtc is missing or does not load")]
     NoCompiler,
+    /// The environment names a folder for the run-time compiler that has none.
+    #[error("{COMPILER_VARIABLE} is {folder:?}: {problem}")]
+    CompilerFolder {
+        /// The folder.
+        folder: PathBuf,
+        /// What is wrong with it.
+        problem: Box<CompilerProblem>,
+    },
     /// A library of CUDA lacks a function: it is too old.
     #[error("{library} has no {symbol}: it is too old")]
     MissingSymbol {
@@ -69,6 +79,9 @@ pub enum DeviceError {
         /// What the compiler has to say.
         log: String,
     },
+    /// A kernel's code does not say where it ends, or lies.
+    #[error("the code of the kernels is broken: {0}")]
+    Image(ImageError),
     /// No PTX of the kernels ships with this crate.
     #[error("there is none")]
     NotShipped,
@@ -132,6 +145,29 @@ impl DeviceError {
     pub const fn is_out_of_memory(&self) -> bool {
         matches!(self, Self::Driver { code: 2, .. })
     }
+}
+
+/// What is wrong with the folder that the environment names for the run-time compiler.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompilerProblem {
+    /// It would be another one in each working directory.
+    #[error("it is no absolute path")]
+    NotAbsolute,
+    /// It is no folder, or not for this user to read.
+    #[error("it cannot be read: {0}")]
+    Unreadable(io::ErrorKind),
+    /// The compiler is not there.
+    #[error("it has no libnvrtc.so")]
+    Absent,
+    /// The compiler or a part of it does not load.
+    #[error("{file} does not load: {reason}")]
+    NotLoaded {
+        /// The file.
+        file: String,
+        /// What the system has to say.
+        reason: String,
+    },
 }
 
 /// The compute capability of a device, which says what instructions it has.

@@ -5,9 +5,9 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cudarc::driver::sys::CUevent;
+use cudarc::driver::sys::{CUevent, CUevent_flags};
 
-use super::driver::{Driver, call};
+use super::driver::call;
 use super::{Device, DeviceError, Shared, Stream};
 
 /// A moment in the work of a stream, by the device's clock.
@@ -28,11 +28,7 @@ impl Device {
     /// # Errors
     /// Whatever the driver says.
     pub fn event(&self) -> Result<Event, DeviceError> {
-        let entered = self.shared.context.enter()?;
-        let mut handle = ptr::null_mut();
-        // SAFETY: `handle` is a live variable. No flags: times are kept.
-        unsafe { call!(entered.driver, cuEventCreate(&raw mut handle, 0))? };
-        Ok(Event { shared: Arc::clone(&self.shared), handle })
+        Event::create(&self.shared, CUevent_flags::CU_EVENT_DEFAULT)
     }
 }
 
@@ -46,9 +42,29 @@ impl Stream {
         // SAFETY: both live.
         unsafe { call!(entered.driver, cuEventRecord(event.handle, self.handle)) }
     }
+
+    /// Lets what is enqueued here from now on wait for what is enqueued on `other` now.
+    ///
+    /// # Errors
+    /// Whatever the driver says.
+    pub fn follow(&self, other: &Self) -> Result<(), DeviceError> {
+        let event = Event::create(&self.shared, CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
+        other.record(&event)?;
+        let entered = self.shared.context.enter()?;
+        // SAFETY: both live; an event may be destroyed before it happens.
+        unsafe { call!(entered.driver, cuStreamWaitEvent(self.handle, event.handle, 0)) }
+    }
 }
 
 impl Event {
+    fn create(shared: &Arc<Shared>, flags: CUevent_flags) -> Result<Self, DeviceError> {
+        let entered = shared.context.enter()?;
+        let mut handle = ptr::null_mut();
+        // SAFETY: `handle` is a live variable.
+        unsafe { call!(entered.driver, cuEventCreate(&raw mut handle, flags as u32))? };
+        Ok(Self { shared: Arc::clone(shared), handle })
+    }
+
     /// The time from `start` to this one, both of which must have happened: who has waited for the streams knows.
     ///
     /// # Errors
@@ -67,7 +83,7 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         self.shared.context.release(|driver| {
-            // SAFETY: `event` has made it. What waits for it goes on.
+            // SAFETY: `create` has made it. What waits for it goes on.
             unsafe { (driver.cuEventDestroy_v2)(self.handle) };
         });
     }

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::driver::{Driver, call};
+use super::driver::call;
 use super::launch::WORD;
 use super::{DeviceError, Shared};
 

@@ -50,12 +50,15 @@
 //! ```
 
 mod cache;
+mod codebook;
 mod coder;
 mod context;
 mod driver;
 mod error;
 mod event;
+mod folder;
 mod graph;
+mod image;
 mod kernels;
 mod launch;
 mod memory;
@@ -68,10 +71,12 @@ mod stream;
 mod workspace;
 
 pub use cache::Cache;
+pub use codebook::DeviceCodebook;
 pub use coder::{Coder, Compress, Decompress, Estimate};
-pub use error::{Capability, DeviceError};
+pub use error::{Capability, CompilerProblem, DeviceError};
 pub use event::Event;
 pub use graph::Graph;
+pub use image::ImageError;
 pub use kernels::{KernelSource, MIN_CAPABILITY, Target, UnknownTarget, sources};
 pub use memory::{Buffer, Region, Word};
 pub use module::Origin;
@@ -94,10 +99,10 @@ use module::Module;
 use crate::Algorithm;
 use crate::frame::ChunkSize;
 
-/// The environment variable that names the folder of compiled kernels.
+/// The environment variable that names the folder of compiled kernels, by an absolute path.
 pub const CACHE_VARIABLE: &str = "MGCOMP_CACHE";
 
-/// The environment variable that names the folder of NVRTC's libraries.
+/// The environment variable that names the folder of NVRTC's libraries, by an absolute path.
 pub const COMPILER_VARIABLE: &str = "MGCOMP_NVRTC";
 
 /// A device in use. Clones are the same device.

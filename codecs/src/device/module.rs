@@ -5,10 +5,12 @@ use std::ffi::{CString, c_void};
 use std::ptr;
 
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute as Attribute, CUmodule, CUstream};
+use tracing::warn;
 
 use super::cache::Entry;
 use super::context::{Context, Entered};
 use super::driver::{Driver, call};
+use super::image::Image;
 use super::kernels::{KernelSource, Target};
 use super::launch::{BLOCK_THREADS, Batch, Direction};
 use super::nvrtc::Compiler;
@@ -57,12 +59,20 @@ impl Module {
     ) -> Result<Self, DeviceError> {
         let entered = context.enter()?;
         let target = Target::cubin(capability);
-        let entry = Entry::of(cache, source, target);
-        // A cached image that does not load is of a newer compiler than the driver: compile it here.
-        if let Some(image) = entry.as_ref().and_then(Entry::read) {
-            match Self::from_image(&entered, source, &image, Origin::Cached) {
-                Err(error) if is_about_image(&error) => {}
-                module => return module,
+        let entry = Entry::of(cache, source, target).unwrap_or_else(|error| {
+            warn!(%error, "kernels are compiled without a cache");
+            None
+        });
+        if let Some(entry) = &entry {
+            match Self::from_cache(&entered, source, entry) {
+                Ok(None) => {}
+                Ok(Some(module)) => return Ok(module),
+                // Of a newer compiler than the driver, or not what its name says.
+                Err(error) if is_about_image(&error) => {
+                    warn!(%error, "a kernel in the cache is thrown away");
+                    entry.remove();
+                }
+                Err(error) => return Err(error),
             }
         }
         let compiled = match Self::compile(&entered, source, target, entry.as_ref()) {
@@ -78,6 +88,20 @@ impl Module {
         }
     }
 
+    /// The module in the cache, if there is one.
+    fn from_cache(
+        entered: &Entered<'_>,
+        source: &'static KernelSource,
+        entry: &Entry,
+    ) -> Result<Option<Self>, DeviceError> {
+        let image = entry.read().unwrap_or_else(|error| {
+            warn!(%error, "a kernel in the cache is not used");
+            None
+        });
+        let Some(image) = image else { return Ok(None) };
+        Self::from_image(entered, source, &image_of(image)?, Origin::Cached).map(Some)
+    }
+
     fn compile(
         entered: &Entered<'_>,
         source: &'static KernelSource,
@@ -85,28 +109,28 @@ impl Module {
         entry: Option<&Entry>,
     ) -> Result<Self, DeviceError> {
         let image = Compiler::instance()?.compile(source, target)?.image;
-        let module = Self::from_image(entered, source, &image, Origin::Compiled)?;
+        let module = Self::from_image(entered, source, &image_of(image.clone())?, Origin::Compiled)?;
         // Without a cache the next process compiles again, which is slower and not wrong.
-        let _ = entry.map(|entry| entry.write(&image));
+        if let Some(Err(error)) = entry.map(|entry| entry.write(&image)) {
+            warn!(%error, "a compiled kernel cannot be kept");
+        }
         Ok(module)
     }
 
     fn from_ptx(entered: &Entered<'_>, source: &'static KernelSource) -> Result<Self, DeviceError> {
-        let mut image = source.shipped_ptx()?.into_bytes();
-        image.push(0);
+        let image = image_of(source.shipped_ptx()?.into_bytes())?;
         Self::from_image(entered, source, &image, Origin::Shipped)
     }
 
-    /// Loads a cubin, or PTX that ends in a zero.
+    /// Loads machine code or PTX.
     fn from_image(
         entered: &Entered<'_>,
         source: &'static KernelSource,
-        image: &[u8],
+        image: &Image,
         origin: Origin,
     ) -> Result<Self, DeviceError> {
         let mut handle = ptr::null_mut();
-        // SAFETY: the image is machine code that knows its length or text that ends in a zero; the driver
-        // copies it.
+        // SAFETY: an image says where it ends, and the driver copies it.
         unsafe { call!(entered.driver, cuModuleLoadData(&raw mut handle, image.as_ptr().cast()))? };
         let found = Direction::ALL.map(|direction| {
             Kernel::find(entered, handle, &format!("{}_{}", source.algorithm, direction.name()))
@@ -233,17 +257,23 @@ impl Prepared {
     }
 }
 
-/// Whether another image may fare better: the compiler is missing or does not know the device, or the driver
-/// does not take what it made.
+fn image_of(bytes: Vec<u8>) -> Result<Image, DeviceError> {
+    Image::of(bytes).map_err(DeviceError::Image)
+}
+
+/// Whether another image may fare better: the compiler is missing or does not know the device, the driver does not
+/// take what it made, or a kernel is not in it.
 fn is_about_image(error: &DeviceError) -> bool {
     match error {
         DeviceError::NoCompiler
         | DeviceError::NotShipped
         | DeviceError::MissingSymbol { .. }
+        | DeviceError::Image(_)
         | DeviceError::Compiler { .. } => true,
-        DeviceError::Driver { call, code, .. } => {
-            matches!((*call, *code), ("cuModuleLoadData", 200 | 209 | 218 | 221..=223 | 300))
-        }
+        DeviceError::Driver { call, code, .. } => matches!(
+            (*call, *code),
+            ("cuModuleLoadData", 200 | 209 | 218 | 221..=223 | 300) | ("cuModuleGetFunction", 500)
+        ),
         _ => false,
     }
 }

@@ -14,8 +14,9 @@ use cudarc::nvrtc::sys::{self, nvrtcProgram};
 use libloading::Library;
 use libloading::os::unix::{self, RTLD_GLOBAL, RTLD_NOW};
 
+use super::image::Image;
 use super::kernels::{KernelSource, Target};
-use super::{COMPILER_VARIABLE, DeviceError};
+use super::{COMPILER_VARIABLE, CompilerProblem, DeviceError};
 
 /// Flags besides the target. They are part of what a cache knows a cubin by.
 pub(super) const FLAGS: [&str; 2] = ["--std=c++17", "--ptxas-options=-v"];
@@ -74,11 +75,13 @@ functions! {
 }
 
 impl Compiler {
-    /// The compiler of this machine, loaded once: from the folder that `MGCOMP_NVRTC` names, else from where
-    /// the system looks for libraries.
+    /// The compiler of this machine, loaded once: from the folder that `MGCOMP_NVRTC` names, or if it is not set or
+    /// set to nothing, from where the system looks for libraries. In a folder it is the newest of
+    /// `libnvrtc.so.13`, `libnvrtc.so.12` and the like, else `libnvrtc.so`; and the built-ins of its version.
     ///
     /// # Errors
-    /// [`DeviceError::NoCompiler`] if there is none.
+    /// [`DeviceError::NoCompiler`] if there is none, [`DeviceError::CompilerFolder`] if a folder is named that has
+    /// none.
     pub fn instance() -> Result<&'static Self, DeviceError> {
         static COMPILER: OnceLock<Result<Compiler, DeviceError>> = OnceLock::new();
         let load = || Self::load(env::var_os(COMPILER_VARIABLE));
@@ -86,11 +89,22 @@ impl Compiler {
     }
 
     fn load(folder: Option<OsString>) -> Result<Self, DeviceError> {
-        let folder = folder.filter(|folder| !folder.is_empty());
-        let library = match folder.and_then(|folder| open_in(Path::new(&folder))) {
-            Some(library) => library,
-            None => open()?,
+        let Some(folder) = folder.filter(|folder| !folder.is_empty()).map(PathBuf::from) else {
+            return Self::of(open()?);
         };
+        let wrong =
+            |problem| DeviceError::CompilerFolder { folder: folder.clone(), problem: Box::new(problem) };
+        let compiler = Self::of(open_in(&folder, &newest_in(&folder).map_err(wrong)?).map_err(wrong)?)?;
+        // The compiler asks for its built-ins by this name when it compiles. It is found then because it is loaded.
+        let (major, minor) = compiler.version;
+        let builtins = format!("libnvrtc-builtins.so.{major}.{minor}");
+        if folder.join(&builtins).exists() {
+            open_in(&folder, &builtins).map_err(wrong)?;
+        }
+        Ok(compiler)
+    }
+
+    fn of(library: &'static Library) -> Result<Self, DeviceError> {
         let functions = Functions::find(library)?;
         let (mut major, mut minor) = (0, 0);
         // SAFETY: the arguments are live variables. It cannot fail but for them.
@@ -107,11 +121,12 @@ impl Compiler {
     /// Compiles `source` for `target`.
     ///
     /// # Errors
-    /// [`DeviceError::Compiler`], with the compiler's messages.
+    /// [`DeviceError::Compiler`], with the compiler's messages; [`DeviceError::Image`] if what it made has no end.
     pub fn compile(&self, source: &KernelSource, target: Target) -> Result<Compiled, DeviceError> {
         let program = Program::create(&self.functions, source, target)?;
         program.compile()?;
         let image = if target.is_cubin() { program.cubin()? } else { program.ptx()? };
+        let image = Image::of(image).map_err(DeviceError::Image)?.into_bytes();
         Ok(Compiled { image, log: program.log()? })
     }
 }
@@ -127,36 +142,35 @@ fn open() -> Result<&'static Library, DeviceError> {
     }
 }
 
-/// The compiler in a folder, if it is there. It is never closed.
-fn open_in(folder: &Path) -> Option<&'static Library> {
-    let entries = fs::read_dir(folder).ok()?;
-    let mut files: Vec<PathBuf> =
-        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| is_library(path)).collect();
-    // The compiler asks for its built-ins by name: they have to be there first.
-    files.sort_by_key(|path| !is_builtins(path));
-    let mut compiler = None;
-    for file in files {
-        // SAFETY: the user names the folder of a compiler; opening it runs its initialisers.
-        if let Ok(library) = unsafe { unix::Library::open(Some(&file), RTLD_NOW | RTLD_GLOBAL) } {
-            let library: &'static Library = Box::leak(Box::new(library.into()));
-            compiler = compiler.or(Some(library).filter(|_| !is_builtins(&file)));
+/// The name of the newest compiler in a folder.
+fn newest_in(folder: &Path) -> Result<String, CompilerProblem> {
+    if !folder.is_absolute() {
+        return Err(CompilerProblem::NotAbsolute);
+    }
+    let entries = fs::read_dir(folder).map_err(|error| CompilerProblem::Unreadable(error.kind()))?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let newest = names.filter_map(|name| Some((generation(&name)?, name))).max();
+    newest.map(|(_, name)| name).ok_or(CompilerProblem::Absent)
+}
+
+/// The generation of the compiler in a file of this name: 13 of `libnvrtc.so.13`, 0 of `libnvrtc.so`. Other names are
+/// those of its parts, or of builds that lie beside it.
+fn generation(name: &str) -> Option<u32> {
+    match name.strip_prefix("libnvrtc.so")? {
+        "" => Some(0),
+        rest => {
+            rest.strip_prefix('.').filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()))?.parse().ok()
         }
     }
-    compiler
 }
 
-fn is_builtins(path: &Path) -> bool {
-    name(path).contains("builtins")
-}
-
-/// `libnvrtc.so.13`, `libnvrtc-builtins.so.13.0` and the like, but not the `alt` builds beside them.
-fn is_library(path: &Path) -> bool {
-    let name = name(path);
-    name.starts_with("libnvrtc") && name.contains(".so") && !name.contains(".alt.")
-}
-
-fn name(path: &Path) -> &str {
-    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+/// A library in a folder. It is never closed.
+fn open_in(folder: &Path, file: &str) -> Result<&'static Library, CompilerProblem> {
+    // SAFETY: the user names the folder of a compiler; opening it runs its initialisers.
+    let opened = unsafe { unix::Library::open(Some(folder.join(file)), RTLD_NOW | RTLD_GLOBAL) };
+    let library = opened
+        .map_err(|error| CompilerProblem::NotLoaded { file: file.to_owned(), reason: error.to_string() })?;
+    Ok(Box::leak(Box::new(library.into())))
 }
 
 /// A program in the compiler.
@@ -269,4 +283,48 @@ fn c_string(text: &str) -> CString {
 
 fn pointers(strings: &[CString]) -> Vec<*const c_char> {
     strings.iter().map(|string| string.as_ptr()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_compiler_in_a_folder_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(newest_in(folder.path()), Err(CompilerProblem::Absent));
+        let others = [
+            "libnvrtc-builtins.so.99.0",
+            "libnvrtc.alt.so.99",
+            "libnvrtc.so.99.bak",
+            "libnvrtc.so.+99",
+            "libnvrtc.so.",
+            "libnvrtc_static.a",
+            "xlibnvrtc.so.99",
+        ];
+        for name in others {
+            fs::write(folder.path().join(name), "").unwrap();
+            assert_eq!(newest_in(folder.path()), Err(CompilerProblem::Absent), "{name}");
+        }
+        for name in ["libnvrtc.so", "libnvrtc.so.9", "libnvrtc.so.12", "libnvrtc.so.13"] {
+            fs::write(folder.path().join(name), "").unwrap();
+            assert_eq!(newest_in(folder.path()).as_deref(), Ok(name));
+        }
+    }
+
+    #[test]
+    fn a_folder_without_a_compiler_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let message =
+            |value: &Path| Compiler::load(Some(value.as_os_str().to_owned())).unwrap_err().to_string();
+        assert_eq!(message(Path::new("lib")), "MGCOMP_NVRTC is \"lib\": it is no absolute path");
+        let named = |what: &str| format!("MGCOMP_NVRTC is {:?}: {what}", folder.path());
+        assert_eq!(message(folder.path()), named("it has no libnvrtc.so"));
+        fs::write(folder.path().join("libnvrtc.so.13"), "no library").unwrap();
+        let text = message(folder.path());
+        assert!(text.starts_with(&named("libnvrtc.so.13 does not load: ")), "{text}");
+        let file = folder.path().join("libnvrtc.so.13");
+        let expected = format!("MGCOMP_NVRTC is {file:?}: it cannot be read: not a directory");
+        assert_eq!(message(&file), expected);
+    }
 }

@@ -4,7 +4,7 @@
 use std::ptr;
 use std::sync::Arc;
 
-use super::driver::{Driver, call};
+use super::driver::call;
 use super::{Device, DeviceError, Region, Shared};
 
 /// Every device may use it, by its address on the host.

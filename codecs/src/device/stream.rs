@@ -5,10 +5,10 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream, CUstream_flags};
+use cudarc::driver::sys::{CUstream, CUstream_flags};
 
 use super::context::Entered;
-use super::driver::{Driver, NOT_READY, call};
+use super::driver::{NOT_READY, call};
 use super::{DeviceError, Region, Shared, Word};
 
 /// A CUDA stream: work that is enqueued here runs in order, some time later.
@@ -71,20 +71,6 @@ impl Stream {
             return Ok(false);
         }
         entered.driver.check("cuStreamQuery", code).map(|()| true)
-    }
-
-    /// Lets what is enqueued here from now on wait for what is enqueued on `other` now.
-    ///
-    /// # Errors
-    /// Whatever the driver says.
-    pub fn follow(&self, other: &Self) -> Result<(), DeviceError> {
-        let entered = self.shared.context.enter()?;
-        let event = Event::create(entered.driver)?;
-        // SAFETY: the streams and the event live; an event may be destroyed before it happens.
-        unsafe {
-            call!(entered.driver, cuEventRecord(event.handle, other.handle))?;
-            call!(entered.driver, cuStreamWaitEvent(self.handle, event.handle, 0))
-        }
     }
 
     /// Enqueues zeros for all of `region`.
@@ -163,28 +149,5 @@ impl Drop for Stream {
                 unsafe { (driver.cuStreamDestroy_v2)(self.handle) };
             });
         }
-    }
-}
-
-/// A place in a stream.
-struct Event<'a> {
-    driver: &'a Driver,
-    handle: CUevent,
-}
-
-impl<'a> Event<'a> {
-    fn create(driver: &'a Driver) -> Result<Self, DeviceError> {
-        let mut handle = ptr::null_mut();
-        let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
-        // SAFETY: `handle` is a live variable.
-        unsafe { call!(driver, cuEventCreate(&raw mut handle, flags))? };
-        Ok(Self { driver, handle })
-    }
-}
-
-impl Drop for Event<'_> {
-    fn drop(&mut self) {
-        // SAFETY: `create` has made it, and the context is still current.
-        let _ = unsafe { (self.driver.cuEventDestroy_v2)(self.handle) };
     }
 }

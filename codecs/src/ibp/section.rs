@@ -30,6 +30,15 @@ impl CodebookSection {
         }
     }
 
+    /// The codebook, if it is all there.
+    #[must_use]
+    pub const fn carried(&self) -> Option<&Codebook> {
+        match self {
+            Self::Named(_) => None,
+            Self::Carried(codebook) => Some(codebook),
+        }
+    }
+
     /// The section's bytes, a multiple of 16.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {

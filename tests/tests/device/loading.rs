@@ -1,6 +1,7 @@
 //! Where the driver, the compiler and the kernels come from, and what is said when they do not.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use mgcomp_codecs::Algorithm;
@@ -9,6 +10,7 @@ use mgcomp_codecs::device::{
 };
 use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_tests::stub::{Libraries, in_process, with_stub};
+use sha2::{Digest as _, Sha256};
 
 use crate::rig;
 
@@ -63,6 +65,17 @@ fn a_variable_names_the_compiler() {
     with_stub("loading::a_variable_names_the_compiler", Libraries::DriverAndCompilerInFolder, |_| {
         assert_eq!(origin(Cache::Off), Ok(Origin::Compiled));
         assert_eq!(Compiler::instance().unwrap().version(), (13, 0));
+    });
+}
+
+#[test]
+fn a_variable_that_names_no_compiler_is_an_error() {
+    let test = "loading::a_variable_that_names_no_compiler_is_an_error";
+    with_stub(test, Libraries::DriverAndCompilerNotInFolder, |_| {
+        let folder = std::env::var("MGCOMP_NVRTC").unwrap();
+        // The system would find one, and there is PTX.
+        let error = origin(Cache::Off).unwrap_err();
+        assert_eq!(error.to_string(), format!("MGCOMP_NVRTC is {folder:?}: it has no libnvrtc.so"));
     });
 }
 
@@ -208,6 +221,67 @@ fn a_cached_image_that_the_driver_refuses_is_replaced() {
         // Other errors are not about the image.
         stub.fail(Some("cuModuleLoadData"), 1, rig::OUT_OF_MEMORY);
         assert!(origin(cache.clone()).unwrap_err().is_out_of_memory());
+        assert_eq!(origin(cache), Ok(Origin::Cached));
+    });
+}
+
+/// Makes `file` of a cache hold another image, as if it had been compiled.
+fn forge(file: &Path, image: &[u8]) {
+    let mut content = fs::read(file).unwrap()[..48].to_vec();
+    content.extend(Sha256::digest(image));
+    content.extend(image);
+    fs::write(file, content).unwrap();
+}
+
+#[test]
+fn a_cached_image_that_is_not_what_its_name_says_is_replaced() {
+    let test = "loading::a_cached_image_that_is_not_what_its_name_says_is_replaced";
+    with_stub(test, Libraries::DriverAndCompiler, |stub| {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::At(folder.path().to_owned());
+        assert_eq!(origin(cache.clone()), Ok(Origin::Compiled));
+        let file = only_file(folder.path());
+        let good = fs::read(&file).unwrap();
+        let without_kernels = &b"STUB CUBIN sm_90\nbdi/bdi.cu\n"[..];
+        // The driver would take this; its only section lies behind its end.
+        let mut cut = [0; 128];
+        cut[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        (cut[40], cut[58], cut[60]) = (64, 64, 1);
+        (cut[64 + 4], cut[64 + 24], cut[64 + 32]) = (1, 64, 65);
+        for image in [without_kernels, &cut] {
+            forge(&file, image);
+            assert_eq!(origin(cache.clone()), Ok(Origin::Compiled), "{image:?}");
+            assert_eq!(fs::read(&file).unwrap(), good, "not replaced");
+            assert_eq!(origin(cache.clone()), Ok(Origin::Cached));
+            // Without a compiler it is thrown away as well.
+            forge(&file, image);
+            stub.fail_compiler(1, 11);
+            assert_eq!(origin(cache.clone()), Ok(Origin::Shipped), "{image:?}");
+            assert!(!file.exists());
+            assert_eq!(origin(cache.clone()), Ok(Origin::Compiled));
+        }
+        // One that ends where its section does is taken.
+        cut[64 + 32] = 64;
+        forge(&file, &cut);
+        assert_eq!(origin(cache), Ok(Origin::Cached));
+    });
+}
+
+#[test]
+fn a_cache_that_others_may_write_to_is_not_used() {
+    let test = "loading::a_cache_that_others_may_write_to_is_not_used";
+    with_stub(test, Libraries::DriverAndCompiler, |_| {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::At(folder.path().to_owned());
+        let set_mode =
+            |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        set_mode(folder.path(), 0o777);
+        assert_eq!(origin(cache.clone()), Ok(Origin::Compiled));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        set_mode(folder.path(), 0o700);
+        assert_eq!(origin(cache.clone()), Ok(Origin::Compiled));
+        set_mode(&only_file(folder.path()), 0o666);
+        assert_eq!(origin(cache.clone()), Ok(Origin::Compiled));
         assert_eq!(origin(cache), Ok(Origin::Cached));
     });
 }

@@ -1,10 +1,11 @@
 //! What the tests of devices share: buffers on a device, and jobs made of them.
 
 use mgcomp_codecs::device::{
-    Buffer, Cache, Coder, Compress, Decompress, Device, DeviceError, Estimate, Region, Status, Stream,
-    Workspace, sources, workspace_len,
+    Buffer, Cache, Coder, Compress, Decompress, Device, DeviceCodebook, DeviceError, Estimate, Region,
+    Status, Stream, Workspace, sources, workspace_len,
 };
 use mgcomp_codecs::frame::ChunkSize;
+use mgcomp_codecs::ibp::Codebook;
 use mgcomp_codecs::{Algorithm, Cpu, Element, codec_on};
 
 /// The error of CUDA that says that memory ran out.
@@ -33,9 +34,9 @@ pub(crate) fn download(stream: &Stream, region: Region<'_>) -> Result<Vec<u8>, D
     Ok(bytes)
 }
 
-fn fitted_codebook(algorithm: Algorithm, element: Element, raw: &[u8]) -> Option<Vec<u8>> {
+fn fitted_codebook(algorithm: Algorithm, element: Element, raw: &[u8]) -> Option<Codebook> {
     let codec = codec_on(Cpu::Portable, algorithm)?.fitted(element, raw)?;
-    Some(codec.codebook()?.to_bytes())
+    codec.codebook()?.carried().cloned()
 }
 
 /// One buffer on a device with room for all that can become of it.
@@ -45,7 +46,7 @@ pub(crate) struct Room {
     pub(crate) coded: Buffer,
     pub(crate) back: Buffer,
     /// The codebook that the portable encoder would fit.
-    codebook: Option<Buffer>,
+    codebook: Option<DeviceCodebook>,
     words: Buffer,
 }
 
@@ -64,7 +65,7 @@ impl Room {
             coded: device.alloc(coder.max_frame_len(len))?,
             back: device.alloc(len)?,
             codebook: fitted_codebook(coder.algorithm(), element, raw)
-                .map(|section| upload(device, stream, &section))
+                .map(|codebook| device.codebook(stream, &codebook))
                 .transpose()?,
             words: upload(device, stream, &[0xee; 40])?,
         })
@@ -73,7 +74,7 @@ impl Room {
     pub(crate) fn compress(&self) -> Compress<'_> {
         let words = self.words.region();
         let (src, dst) = (self.raw.region(), self.coded.region());
-        let codebook = self.codebook.as_ref().map(Buffer::region);
+        let codebook = self.codebook.as_ref();
         Compress { element: self.element, src, dst, codebook, len: words.word(0), status: words.word(8) }
     }
 
@@ -91,7 +92,7 @@ impl Room {
     pub(crate) fn estimate(&self) -> Estimate<'_> {
         let words = self.words.region();
         let src = self.raw.region();
-        let codebook = self.codebook.as_ref().map(Buffer::region);
+        let codebook = self.codebook.as_ref();
         Estimate { element: self.element, src, codebook, len: words.word(24), status: words.word(32) }
     }
 

@@ -2,9 +2,11 @@
 #![allow(unsafe_code)] // a workspace between guards
 
 use mgcomp_codecs::device::{
-    Coder, Compress, Decompress, Device, DeviceError, Estimate, Region, Stream, Workspace, workspace_len,
+    Coder, Compress, Decompress, Device, DeviceCodebook, DeviceError, Estimate, Stream, Workspace,
+    workspace_len,
 };
 use mgcomp_codecs::frame::{self, Options};
+use mgcomp_codecs::ibp::CodebookSection;
 use mgcomp_codecs::{Algorithm, Codec, codec};
 
 use super::case::Case;
@@ -35,7 +37,7 @@ pub(super) struct Rig {
     pub(super) frame: Vec<u8>,
     /// The CPU's codec, where it has learnt from the bytes, and its codebook.
     fitted: Option<Box<dyn Codec>>,
-    codebook: Option<Guarded>,
+    codebook: Option<DeviceCodebook>,
     raw: Guarded,
     coded: Guarded,
     /// A frame of the CPU, to decode; it may have checksums.
@@ -56,8 +58,9 @@ impl Rig {
         let len = case.raw.len() as u64;
         let foreign = frame_of(coder, &case, checksum)?;
         let fitted = reference(coder.algorithm())?.fitted(case.element, &case.raw);
-        let section = fitted.as_ref().and_then(|codec| codec.codebook()).map(|section| section.to_bytes());
-        let codebook = section.map(|section| Guarded::new(device, stream, "the codebook", &section, 0));
+        let section = fitted.as_ref().and_then(|codec| codec.codebook());
+        let codebook = section.as_ref().and_then(CodebookSection::carried);
+        let codebook = codebook.map(|codebook| device.codebook(stream, codebook));
         Ok(Self {
             codebook: codebook.transpose()?,
             fitted,
@@ -74,7 +77,7 @@ impl Rig {
     pub(super) fn compress(&self) -> Compress<'_> {
         let words = self.words.region();
         let (src, dst) = (self.raw.region(), self.coded.region());
-        let (element, codebook) = (self.case.element, self.codebook());
+        let (element, codebook) = (self.case.element, self.codebook.as_ref());
         Compress { element, src, dst, codebook, status: words.word(0), len: words.word(8) }
     }
 
@@ -93,12 +96,8 @@ impl Rig {
     pub(super) fn estimate(&self) -> Estimate<'_> {
         let words = self.words.region();
         let (status, len) = (words.word(24), words.word(32));
-        let (element, codebook) = (self.case.element, self.codebook());
+        let (element, codebook) = (self.case.element, self.codebook.as_ref());
         Estimate { element, src: self.raw.region(), codebook, status, len }
-    }
-
-    fn codebook(&self) -> Option<Region<'_>> {
-        self.codebook.as_ref().map(Guarded::region)
     }
 
     /// Puts other raw bytes, as many, into the place of those before.
@@ -124,9 +123,6 @@ impl Rig {
         compare(case, "the frame", &coded[..self.frame.len()], &self.frame)?;
         compare(case, "what came back", &self.back.read(stream, case)?, &case.raw)?;
         compare(case, "the source", &self.raw.read(stream, case)?, &case.raw)?;
-        if let Some(codebook) = &self.codebook {
-            codebook.read(stream, case)?;
-        }
         self.foreign.read(stream, case)?;
         Ok(())
     }

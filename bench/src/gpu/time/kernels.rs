@@ -2,7 +2,8 @@
 
 use mgcomp_codecs::Algorithm;
 use mgcomp_codecs::device::{
-    Buffer, Coder, Compress, Decompress, Device, Estimate, Status, Stream, Workspace, workspace_len,
+    Buffer, Coder, Compress, Decompress, Device, DeviceCodebook, Estimate, Status, Stream, Workspace,
+    workspace_len,
 };
 use mgcomp_codecs::frame::ChunkSize;
 
@@ -16,7 +17,7 @@ const WORD_BYTES: usize = 8;
 /// The kernels of one algorithm, and room for their frames.
 pub(super) struct Kernels {
     coder: Coder,
-    codebook: Option<Buffer>,
+    codebook: Option<DeviceCodebook>,
     coded: Buffer,
     words: Buffer,
     workspace: Workspace<'static>,
@@ -58,7 +59,7 @@ impl Subject for Kernels {
         let start = set as u64 * self.stride;
         let room = self.coded.slice(start..start + self.stride);
         let word = |at: usize| self.words.region().word(((set * WORDS + at) * WORD_BYTES) as u64);
-        let codebook = self.codebook.as_ref().map(Buffer::region);
+        let codebook = self.codebook.as_ref();
         let workspace = &mut self.workspace;
         match operation {
             Operation::Copy => stream.copy(raw, back)?,

@@ -5,8 +5,8 @@
 
 use mgcomp_codecs::Algorithm;
 use mgcomp_codecs::device::{
-    Buffer, Coder, Compress, Decompress, Device, DeviceError, Pinned, Region, Status, Stream, Word,
-    Workspace, workspace_len,
+    Buffer, Coder, Compress, Decompress, Device, DeviceCodebook, DeviceError, Pinned, Region, Status, Stream,
+    Word, Workspace, workspace_len,
 };
 use mgcomp_codecs::frame::ChunkSize;
 
@@ -72,7 +72,7 @@ pub(super) fn time(
 struct Road<'a> {
     place: &'a Place,
     coder: Coder,
-    codebook: Option<Buffer>,
+    codebook: Option<DeviceCodebook>,
     coded: Buffer,
     words: Buffer,
     host: Pinned,
@@ -201,7 +201,7 @@ impl<'a> Road<'a> {
             element: self.place.element,
             src: self.part(self.place.raw(0), piece),
             dst: self.frame(piece),
-            codebook: self.codebook.as_ref().map(Buffer::region),
+            codebook: self.codebook.as_ref(),
             len: self.word(piece, 0),
             status: self.word(piece, 1),
         };

@@ -1,6 +1,7 @@
 //! Where subjects are timed: buffers in device memory that take turns.
 
-use mgcomp_codecs::device::{Buffer, Device, DeviceError, Region, Stream};
+use mgcomp_codecs::device::{Buffer, Device, DeviceCodebook, DeviceError, Region, Stream};
+use mgcomp_codecs::ibp::CodebookSection;
 use mgcomp_codecs::{Algorithm, Element, codec};
 
 use super::TimeError;
@@ -66,13 +67,11 @@ impl Place {
         device: &Device,
         stream: &Stream,
         algorithm: Algorithm,
-    ) -> Result<Option<Buffer>, DeviceError> {
+    ) -> Result<Option<DeviceCodebook>, DeviceError> {
         let fitted = codec(algorithm).and_then(|codec| codec.fitted(self.element, self.content(0)));
-        let Some(section) = fitted.and_then(|codec| codec.codebook()) else { return Ok(None) };
-        let bytes = section.to_bytes();
-        let buffer = device.alloc(bytes.len() as u64)?;
-        stream.upload(&bytes, buffer.region())?;
-        Ok(Some(buffer))
+        let section = fitted.and_then(|codec| codec.codebook());
+        let codebook = section.as_ref().and_then(CodebookSection::carried);
+        codebook.map(|codebook| device.codebook(stream, codebook)).transpose()
     }
 
     /// The raw bytes of a buffer.
