@@ -64,7 +64,7 @@ pub(crate) struct Args {
     /// libnvcomp.so of nvCOMP 6, to time it as well [default: where the system finds it]
     #[arg(long, value_name = "FILE")]
     nvcomp: Option<PathBuf>,
-    /// Write DATE_DEVICE.json, .md and .svg into this folder
+    /// Write DATE_DEVICE.json, .md and .svg into this folder; DATE_DEVICE_2 and so on if they are there
     #[arg(long, value_name = "FOLDER")]
     results: Option<PathBuf>,
     /// Print one JSON object a line

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -120,18 +122,36 @@ fn a_byte_behind_a_buffer_fails_the_checks() {
 }
 
 /// Times one file and writes the results.
-fn time(folder: &TempDir) -> Option<Output> {
+fn time(folder: &TempDir, nvcomp: &OsStr) -> Option<Output> {
     let args =
         ["gpu", "--json", "--algorithm", "zvc", "--bytes", "2000", "5M", "--rounds", "1", "--data", "x.f32"];
-    let more = ["--results", "r", "--nvcomp", "/nowhere/libnvcomp.so.6"];
-    on_stub(command(folder.path(), &[&args[..], &more, &["--cases", "1", "--large", "1"]].concat()), "time")
+    let more = ["--results", "r", "--cases", "1", "--large", "1"];
+    let mut command = command(folder.path(), &[&args[..], &more].concat());
+    command.arg("--nvcomp").arg(nvcomp);
+    on_stub(command, "time")
+}
+
+#[test]
+fn the_library_that_is_named_is_the_one_that_is_loaded() {
+    let test = "the_library_that_is_named_is_the_one_that_is_loaded";
+    let Some(compiler) = option_env!("MGCOMP_STUB_COMPILER") else {
+        return mgcomp_tests::shim::skip(test, option_env!("MGCOMP_SHIM_MISSING").unwrap_or_default());
+    };
+    let folder = folder(&[("x.f32", &[1; 4000])]);
+    // A library that is not nvCOMP, by a name that is no text, in the working folder.
+    let name = OsStr::from_bytes(b"lib\xff.so");
+    fs::copy(Path::new(compiler).join("libnvrtc.so.13"), folder.path().join(name)).unwrap();
+    let Some(output) = time(&folder, name) else { return };
+    let rows = rows(&output);
+    let why = text(of_kind(&rows, "skipped")[0], "why");
+    assert_eq!(why, "lib\u{fffd}.so has no nvcompGetProperties: it is no nvCOMP 6");
 }
 
 #[test]
 fn times_are_written_and_say_of_what() {
     let sparse: Vec<u8> = (0..4000u32).flat_map(|i| (u32::from(i % 4 == 0) * i).to_le_bytes()).collect();
     let folder = folder(&[("x.f32", &sparse)]);
-    let Some(output) = time(&folder) else { return };
+    let Some(output) = time(&folder, OsStr::new("/nowhere/libnvcomp.so.6")) else { return };
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let rows = rows(&output);
     let times = of_kind(&rows, "time");

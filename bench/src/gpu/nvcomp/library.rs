@@ -164,8 +164,10 @@ impl Library {
     /// The library at `path`, or where the system finds it.
     pub(in crate::gpu) fn find(path: Option<&Path>) -> Result<Self, NvcompError> {
         let name = path.map_or_else(|| FILE.into(), |path| path.display().to_string());
+        // What has no slash in it is looked for by the system.
+        let path = path.map_or_else(|| FILE.into(), |path| Path::new(".").join(path));
         // SAFETY: the user names the library or has installed it; loading it runs its initialisers.
-        let file = unsafe { File::new(&name) };
+        let file = unsafe { File::new(&path) };
         let file = file.map_err(|e| NvcompError::NotLoaded { file: name.clone(), reason: e.to_string() })?;
         let library = Self { file, name };
         library.check_version()?;
@@ -233,7 +235,10 @@ mod tests {
 
     #[test]
     fn a_library_that_is_not_there_is_an_error() {
-        let error = Library::find(Some(Path::new("/nowhere/libnvcomp.so"))).err().unwrap();
-        assert!(error.to_string().starts_with("/nowhere/libnvcomp.so does not load: "), "{error}");
+        // The system would find the last one.
+        for path in ["/nowhere/libnvcomp.so", "nowhere/libnvcomp.so", "libc.so.6"] {
+            let error = Library::find(Some(Path::new(path))).err().unwrap();
+            assert!(error.to_string().starts_with(&format!("{path} does not load: ")), "{error}");
+        }
     }
 }

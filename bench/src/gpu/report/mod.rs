@@ -1,10 +1,10 @@
 //! What was found: printed as it comes, and kept for files.
 
+mod files;
 mod markdown;
 mod picture;
 mod row;
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -76,20 +76,14 @@ impl Report {
         Ok(())
     }
 
-    /// Writes all rows, a table and a picture into `folder`.
+    /// Writes all rows, a table and a picture into `folder`, beside those of earlier runs.
     pub(super) fn write(&self, folder: &Path) -> Result<(), BenchError> {
         let Some(Row::Run(run)) = self.rows.first() else { return Ok(()) };
         let stem = format!("{}_{}", run.date, slug(&run.device));
         let json: String = self.rows.iter().map(|row| row.json() + "\n").collect();
         let mut files = vec![("json", json), ("md", markdown::table(run, &self.rows))];
         files.extend(picture::draw(run, &self.rows).map(|svg| ("svg", svg)));
-        let failed = |path: &Path, source| BenchError::Write { path: path.to_owned(), source };
-        fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;
-        for (extension, text) in files {
-            let path = folder.join(format!("{stem}.{extension}"));
-            fs::write(&path, text).map_err(|source| failed(&path, source))?;
-        }
-        Ok(())
+        files::write(folder, &stem, &files)
     }
 }
 
