@@ -7,9 +7,10 @@ use std::sync::Arc;
 use mgcomp_codecs::{Algorithm, UnknownAlgorithm, codecs};
 
 use crate::speeds::Speeds;
-use crate::{Adaptive, AdaptiveConfig, Fixed, Lambda, NoCodec, Paper, Policy};
+use crate::{Adaptive, AdaptiveConfig, Fixed, Lambda, NoCodec, Paper, PaperConfig, PaperConfigError, Policy};
 
-/// The name of a policy, as flags and files spell it: `adaptive`, `paper` or `fixed:<algorithm>`.
+/// The name of a policy, as flags and files spell it: `adaptive`, `paper`,
+/// `paper:<sampling>,<running>,<votes>` or `fixed:<algorithm>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum PolicySpec {
@@ -18,8 +19,9 @@ pub enum PolicySpec {
     Adaptive,
     /// `fixed:<algorithm>`: always this one.
     Fixed(Fixed),
-    /// `paper`: the adaptive scheme of IPDPS 2019 with the paper's phase lengths.
-    Paper,
+    /// `paper`: the adaptive scheme of IPDPS 2019, with its phase lengths or `paper:SAMPLING,RUNNING,VOTES`. The λ of
+    /// these settings is that of [`Steering`].
+    Paper(PaperConfig),
 }
 
 impl PolicySpec {
@@ -32,7 +34,10 @@ impl PolicySpec {
                 Box::new(Adaptive::from_checked(config, steering.speeds.clone()))
             }
             Self::Fixed(fixed) => Box::new(fixed),
-            Self::Paper => Box::new(Paper::new(steering.lambda.unwrap_or_default())),
+            Self::Paper(config) => {
+                let lambda = steering.lambda.unwrap_or(config.lambda);
+                Box::new(Paper::from_checked(PaperConfig { lambda, ..config }))
+            }
         }
     }
 }
@@ -66,7 +71,7 @@ impl fmt::Display for PolicySpec {
         match self {
             Self::Adaptive => f.pad("adaptive"),
             Self::Fixed(fixed) => f.pad(&fixed.name()),
-            Self::Paper => f.pad("paper"),
+            Self::Paper(config) => f.pad(&config.name()),
         }
     }
 }
@@ -79,9 +84,12 @@ impl FromStr for PolicySpec {
             let algorithm: Algorithm = algorithm.parse()?;
             return Ok(Self::Fixed(Fixed::try_new(algorithm)?));
         }
+        if let Some(lengths) = name.strip_prefix("paper:") {
+            return Ok(Self::Paper(paper_config(lengths)?));
+        }
         match name {
             "adaptive" => Ok(Self::Adaptive),
-            "paper" => Ok(Self::Paper),
+            "paper" => Ok(Self::Paper(PaperConfig::default())),
             _ => Err(PolicySpecError::Unknown { name: name.to_owned() }),
         }
     }
@@ -97,12 +105,32 @@ pub enum PolicySpecError {
         /// What was given.
         name: String,
     },
+    /// `paper:` with anything but three whole numbers.
+    #[error("policy paper: {lengths:?} is not SAMPLING,RUNNING,VOTES, three whole numbers such as 7,300,3")]
+    Lengths {
+        /// What was given.
+        lengths: String,
+    },
+    /// `paper:` with lengths that make no scheme.
+    #[error("policy paper: {0}")]
+    Paper(#[from] PaperConfigError),
     /// `fixed:` with a name that is no algorithm.
     #[error("policy fixed: {0}")]
     Algorithm(#[from] UnknownAlgorithm),
     /// `fixed:` with an algorithm that this version cannot encode with.
     #[error("policy fixed: {0}; known: {known}", known = known())]
     NoCodec(#[from] NoCodec),
+}
+
+/// `SAMPLING,RUNNING,VOTES`.
+fn paper_config(lengths: &str) -> Result<PaperConfig, PolicySpecError> {
+    let wrong = || PolicySpecError::Lengths { lengths: lengths.to_owned() };
+    let numbers: Vec<u32> =
+        lengths.split(',').map(str::parse).collect::<Result<_, _>>().map_err(|_| wrong())?;
+    let [sampling, running, votes] = numbers[..] else { return Err(wrong()) };
+    let config = PaperConfig { sampling, running, votes, ..PaperConfig::default() };
+    config.check()?;
+    Ok(config)
 }
 
 fn known() -> String {
@@ -117,8 +145,16 @@ mod tests {
 
     #[test]
     fn known_names_round_trip_and_name_the_policy() {
-        for name in ["adaptive", "paper", "fixed:none", "fixed:bdi", "fixed:fpc", "fixed:cpackz", "fixed:zvc"]
-        {
+        for name in [
+            "adaptive",
+            "paper",
+            "paper:5,100,2",
+            "fixed:none",
+            "fixed:bdi",
+            "fixed:fpc",
+            "fixed:cpackz",
+            "fixed:zvc",
+        ] {
             let spec: PolicySpec = name.parse().unwrap();
             assert_eq!(spec.to_string(), name);
             assert_eq!(spec.build(&Steering::default()).name(), name);
@@ -132,6 +168,19 @@ mod tests {
             let start = format!("unknown policy {name:?}; known: adaptive paper fixed:none fixed:bdi");
             assert!(message.starts_with(&start), "{message}");
         }
+    }
+
+    #[test]
+    fn lengths_of_the_paper_s_phases_are_checked() {
+        let parse = |name: &str| name.parse::<PolicySpec>();
+        assert_eq!(parse("paper:7,300,3").unwrap().to_string(), "paper");
+        for lengths in ["", "7", "7,300", "7,300,3,1", "7,300,x", "-7,300,3", "7, 300,3", "4294967296,1,1"] {
+            let expected = PolicySpecError::Lengths { lengths: lengths.into() };
+            assert_eq!(parse(&format!("paper:{lengths}")), Err(expected));
+        }
+        let expected = PaperConfigError::TooManyVotes { votes: 8, sampling: 7 };
+        assert_eq!(parse("paper:7,300,8"), Err(PolicySpecError::Paper(expected)));
+        assert_eq!(parse("paper:0,300,3"), Err(PolicySpecError::Paper(PaperConfigError::NoSampling)));
     }
 
     #[test]

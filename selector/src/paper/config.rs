@@ -22,6 +22,15 @@ impl Default for PaperConfig {
 }
 
 impl PaperConfig {
+    /// How flags and files spell the policy with these lengths.
+    pub(crate) fn name(&self) -> String {
+        let Self { sampling, running, votes, lambda } = *self;
+        if *self == (Self { lambda, ..Self::default() }) {
+            return "paper".to_owned();
+        }
+        format!("paper:{sampling},{running},{votes}")
+    }
+
     /// Tells whether the lengths fit each other.
     ///
     /// # Errors

@@ -76,7 +76,7 @@ impl Paper {
         &self.config
     }
 
-    fn from_checked(config: PaperConfig) -> Self {
+    pub(crate) fn from_checked(config: PaperConfig) -> Self {
         Self { config, phase: Phase::Sampling(Sampling::default()) }
     }
 
@@ -124,7 +124,7 @@ impl Paper {
 
 impl Policy for Paper {
     fn name(&self) -> String {
-        "paper".to_owned()
+        self.config.name()
     }
 
     fn plan(&mut self, facts: &CheapFacts) -> Plan {

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// What each message takes on top, in microseconds
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 20)]
     latency_us: u64,
-    /// How the codec is chosen: adaptive, paper, or fixed:<algorithm>
+    /// How the codec is chosen: adaptive, paper, paper:<sampling>,<running>,<votes>, or fixed:<algorithm>
     #[arg(long, default_value_t)]
     policy: PolicySpec,
     /// What a nanosecond of codec latency weighs, in bits. Without it adaptive goes by time, and paper by 6
