@@ -41,6 +41,7 @@ compile_error!("mgcomp runs on little-endian 64-bit targets only");
 mod algorithm;
 pub mod bdi;
 pub mod bpc;
+mod cache;
 mod chunk;
 mod codec;
 pub mod cpackz;
@@ -62,6 +63,7 @@ pub mod zcomp;
 pub mod zvc;
 
 pub use algorithm::{Algorithm, AlgorithmSet, UnknownAlgorithm};
+pub use cache::{CACHE_VARIABLE, CacheFolderError, cache_folder};
 pub use chunk::ChunkError;
 pub use codec::{Codec, LineBits, codec, codec_on, codecs, codecs_on, line_bits, paper_bits};
 #[cfg(target_arch = "x86_64")]

@@ -409,6 +409,9 @@ fn a_reader_that_leaves_is_no_failure() {
 fn measured_speeds_are_kept_and_shown() {
     let bench = Workbench::new();
     bench.fail(&["calibrate"], &["no folder to keep the speeds in", "MGCOMP_CACHE"]);
+    let relative = bench.command(&["calibrate"]).env("MGCOMP_CACHE", "a/b").output().unwrap();
+    assert_eq!(relative.status.code(), Some(1));
+    assert!(stderr(&relative).contains("MGCOMP_CACHE is \"a/b\", which is no absolute path"));
     assert_eq!(bench.run(&["calibrate", "--json", "--output", "x"]).status.code(), Some(2));
 
     let shown = bench.succeed(&["calibrate", "--output", "speeds.json"]);

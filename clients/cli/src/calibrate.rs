@@ -30,7 +30,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let path = match args.json {
         true => None,
-        false => Some(args.output.clone().or_else(SpeedsFile::default_path).ok_or(CliError::NoCache)?),
+        false => Some(path(args)?),
     };
     let mut progress = Progress::start();
     progress.stage("timing codecs".into(), calibrated_bytes(ElementSet::all()));
@@ -43,6 +43,13 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     file.save(&path).map_err(|source| CliError::Speeds { source })?;
     print(&table(&speeds))?;
     print(&format!("kept in {}\n", path.display()))
+}
+
+fn path(args: &Args) -> Result<PathBuf, CliError> {
+    match &args.output {
+        Some(path) => Ok(path.clone()),
+        None => SpeedsFile::default_path()?.ok_or(CliError::NoCache),
+    }
 }
 
 fn table(speeds: &Speeds) -> String {

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use mgcomp_codecs::CacheFolderError;
 use mgcomp_codecs::frame::{FrameError, WorkersError};
 
 use mgcomp_transport::calibrate::{CalibrateError, SpeedsFileError};
@@ -42,6 +43,8 @@ pub(crate) enum CliError {
     Calibrate(#[from] CalibrateError),
     #[error("cannot keep the speeds")]
     Speeds { source: SpeedsFileError },
+    #[error("cannot keep the speeds")]
+    Cache(#[from] CacheFolderError),
     #[error("no folder to keep the speeds in: set MGCOMP_CACHE or HOME, or name a file with --output")]
     NoCache,
     #[error("demo")]

@@ -6,14 +6,13 @@
 //!
 //! Who can write here chooses what runs on the device, so a folder or a file that is not the user's alone is not used.
 
-use std::env;
 use std::path::PathBuf;
 
 use sha2::{Digest as _, Sha256};
 
-use super::CACHE_VARIABLE;
 use super::folder::{FolderError, PrivateFolder};
 use super::kernels::{FINGERPRINT_LEN, KernelSource, Target};
+use crate::cache::{CacheFolderError, cache_folder};
 
 const MAGIC: [u8; 16] = *b"mgcomp cubin 1\0\0";
 const HASH_LEN: usize = 32;
@@ -41,8 +40,8 @@ pub enum Cache {
 /// Why there is no cache where there could be one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CacheError {
-    #[error("{CACHE_VARIABLE} is {path:?}, which is no absolute path")]
-    NotAbsolute { path: PathBuf },
+    #[error(transparent)]
+    Named(#[from] CacheFolderError),
     #[error(transparent)]
     Folder(#[from] FolderError),
 }
@@ -53,23 +52,9 @@ impl Cache {
         match self {
             Self::Off => Ok(None),
             Self::At(folder) => Ok(Some(folder.clone())),
-            Self::Default => default_folder(|name| env::var_os(name).map(PathBuf::from)),
+            Self::Default => Ok(cache_folder()?),
         }
     }
-}
-
-/// The folder by the environment. A relative path would be another folder in each working directory.
-fn default_folder(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<Option<PathBuf>, CacheError> {
-    if let Some(path) = variable(CACHE_VARIABLE) {
-        return match path {
-            path if path.as_os_str().is_empty() => Ok(None),
-            path if path.is_absolute() => Ok(Some(path)),
-            path => Err(CacheError::NotAbsolute { path }),
-        };
-    }
-    let caches = variable("XDG_CACHE_HOME").filter(|folder| folder.is_absolute());
-    let home = || variable("HOME").filter(|folder| folder.is_absolute());
-    Ok(caches.or_else(|| Some(home()?.join(".cache"))).map(|caches| caches.join("mgcomp")))
 }
 
 /// The place of one image in a cache.
@@ -118,28 +103,5 @@ impl Entry {
     /// Throws away what is there.
     pub(super) fn remove(&self) {
         self.folder.remove(&self.name);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_environment_names_the_folder() {
-        let folder = |variables: &[(&str, &str)]| {
-            let find = |name: &str| variables.iter().find(|v| v.0 == name).map(|v| PathBuf::from(v.1));
-            default_folder(find)
-        };
-        let at = |path: &str| Ok(Some(PathBuf::from(path)));
-        let all = [("MGCOMP_CACHE", "/a"), ("XDG_CACHE_HOME", "/b"), ("HOME", "/c")];
-        assert_eq!(folder(&all), at("/a"));
-        assert_eq!(folder(&all[1..]), at("/b/mgcomp"));
-        assert_eq!(folder(&all[2..]), at("/c/.cache/mgcomp"));
-        assert_eq!(folder(&[]), Ok(None));
-        assert_eq!(folder(&[("MGCOMP_CACHE", ""), ("HOME", "/c")]), Ok(None));
-        assert_eq!(folder(&[("XDG_CACHE_HOME", "b"), ("HOME", "/c")]), at("/c/.cache/mgcomp"));
-        let error = folder(&[("MGCOMP_CACHE", "a/b"), ("HOME", "/c")]).unwrap_err();
-        assert_eq!(error.to_string(), "MGCOMP_CACHE is \"a/b\", which is no absolute path");
     }
 }

@@ -99,9 +99,6 @@ use module::Module;
 use crate::Algorithm;
 use crate::frame::ChunkSize;
 
-/// The environment variable that names the folder of compiled kernels, by an absolute path.
-pub const CACHE_VARIABLE: &str = "MGCOMP_CACHE";
-
 /// The environment variable that names the folder of NVRTC's libraries, by an absolute path.
 pub const COMPILER_VARIABLE: &str = "MGCOMP_NVRTC";
 

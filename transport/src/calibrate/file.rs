@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{env, fmt};
 
-use mgcomp_codecs::Cpu;
+use mgcomp_codecs::{CacheFolderError, Cpu, cache_folder};
 use mgcomp_selector::speeds::{CodecSpeed, Speeds, SpeedsError};
 use serde::{Deserialize, Serialize};
 
@@ -37,13 +37,12 @@ impl SpeedsFile {
         }
     }
 
-    /// Where they are kept: `speeds.json` in the folder that `MGCOMP_CACHE` names, else in `mgcomp` in
-    /// `XDG_CACHE_HOME`, else in `.cache/mgcomp` in the home folder. `None` if the environment names no folder, or
-    /// `MGCOMP_CACHE` is set to nothing. Relative paths count for nothing: they would mean another folder in each
-    /// working directory.
-    #[must_use]
-    pub fn default_path() -> Option<PathBuf> {
-        default_folder(|name| env::var_os(name).map(PathBuf::from)).map(|folder| folder.join(FILE_NAME))
+    /// Where they are kept: `speeds.json` in the [folder](cache_folder) for what is measured; `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`cache_folder`].
+    pub fn default_path() -> Result<Option<PathBuf>, CacheFolderError> {
+        Ok(cache_folder()?.map(|folder| folder.join(FILE_NAME)))
     }
 
     /// Reads a file that was [saved](Self::save).
@@ -100,24 +99,14 @@ impl SpeedsFile {
 /// The speeds of this machine if they were measured, else typical ones.
 #[must_use]
 pub fn speeds() -> Arc<Speeds> {
-    let loaded = SpeedsFile::default_path().map(|path| SpeedsFile::load(&path));
-    match loaded {
-        Some(Ok(speeds)) => return speeds,
-        Some(Err(error)) if !error.is_missing() => {
-            tracing::warn!(%error, "measured codec speeds are not used");
-        }
-        _ => {}
+    let unused = |error: &dyn std::error::Error| tracing::warn!(%error, "measured codec speeds are not used");
+    match SpeedsFile::default_path().map(|path| path.map(|path| SpeedsFile::load(&path))) {
+        Ok(Some(Ok(speeds))) => return speeds,
+        Ok(Some(Err(error))) if !error.is_missing() => unused(&error),
+        Err(error) => unused(&error),
+        Ok(_) => {}
     }
     Speeds::typical()
-}
-
-fn default_folder(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
-    let absolute = |name| variable(name).filter(|folder| folder.is_absolute());
-    if variable("MGCOMP_CACHE").is_some() {
-        return absolute("MGCOMP_CACHE");
-    }
-    let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-    Some(caches?.join("mgcomp"))
 }
 
 /// What the system calls the processor.
@@ -218,19 +207,5 @@ mod tests {
         fs::write(&path, [0xff, 0xfe]).unwrap();
         assert!(SpeedsFile::load(&path).is_err());
         assert!(!SpeedsFile::load(folder.path()).unwrap_err().is_missing(), "a folder");
-    }
-
-    #[test]
-    fn folders_come_from_the_environment() {
-        let of = |set: &[(&str, &str)]| {
-            default_folder(|name| set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
-        };
-        assert_eq!(of(&[]), None);
-        assert_eq!(of(&[("HOME", "/h")]), Some("/h/.cache/mgcomp".into()));
-        assert_eq!(of(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/x")]), Some("/x/mgcomp".into()));
-        assert_eq!(of(&[("HOME", "/h"), ("XDG_CACHE_HOME", "x")]), Some("/h/.cache/mgcomp".into()));
-        assert_eq!(of(&[("HOME", "/h"), ("MGCOMP_CACHE", "/m")]), Some("/m".into()));
-        assert_eq!(of(&[("HOME", "/h"), ("MGCOMP_CACHE", "")]), None);
-        assert_eq!(of(&[("HOME", "/h"), ("MGCOMP_CACHE", "m")]), None);
     }
 }

@@ -9,7 +9,7 @@
 //! use mgcomp_transport::calibrate::{SpeedsFile, calibrate};
 //!
 //! let speeds = calibrate(ElementSet::all(), &|done_bytes| eprintln!("{done_bytes}"))?;
-//! let file = SpeedsFile::default_path().expect("a home folder");
+//! let file = SpeedsFile::default_path()?.ok_or("no folder to keep it in")?;
 //! SpeedsFile::of_this_machine(&speeds).save(&file)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
