@@ -5,6 +5,7 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`node`] | the calls of the program; one thread that runs all sessions of a rank |
+//! | [`communicator`] | ranks that work together: messages by tag, collectives |
 //! | [`session`] | what two ranks say to each other: a state machine without I/O or clock |
 //! | [`message`] | the messages, bit by bit (`WIRE.md`) |
 //! | [`region`] | memory opened to peers, and who may do what with it |
@@ -19,6 +20,7 @@
 compile_error!("mgcomp runs on little-endian 64-bit targets only");
 
 pub mod calibrate;
+pub mod communicator;
 pub mod executor;
 pub mod link;
 pub mod memory;

@@ -125,6 +125,19 @@ impl HostSlice {
         (end <= self.range.end).then(|| Self { buffer: self.buffer.clone(), range: start..end })
     }
 
+    /// Whether these are the same bytes as those of `other`, not only equal ones.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.buffer.shared, &other.buffer.shared) && self.range == other.range
+    }
+
+    /// Whether some bytes are also those of `other`.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let empty = self.is_empty() || other.is_empty();
+        !empty && Arc::ptr_eq(&self.buffer.shared, &other.buffer.shared) && overlap(&self.range, &other.range)
+    }
+
     /// Calls `look` with the bytes. Waits while somebody writes to any of them.
     ///
     /// `look` must not touch the same range for writing, or it waits for itself.

@@ -1,0 +1,68 @@
+//! Where the bytes of each member lie in a buffer.
+
+use super::super::{CommunicatorError, Group};
+use crate::memory::HostSlice;
+
+/// A part of a buffer, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Block {
+    /// Where it starts.
+    pub offset: usize,
+    /// Its length.
+    pub len: usize,
+}
+
+/// Blocks of `len` bytes, one after the other.
+pub(super) fn equal(group: &Group, len: usize) -> Vec<Block> {
+    (0..group.size()).map(|rank| Block { offset: rank * len, len }).collect()
+}
+
+/// Blocks of about equal length that hold all of `len` bytes, whole numbers of `width` each.
+pub(super) fn shares(group: &Group, len: usize, width: usize) -> Vec<Block> {
+    let (count, ranks) = (len / width, group.size());
+    let start = |rank: usize| (count / ranks * rank + (count % ranks).min(rank)) * width;
+    (0..ranks).map(|rank| Block { offset: start(rank), len: start(rank + 1) - start(rank) }).collect()
+}
+
+/// Checks the length of a buffer.
+pub(super) fn check_len(
+    what: &'static str,
+    buffer: &HostSlice,
+    expected: usize,
+) -> Result<(), CommunicatorError> {
+    let got = buffer.len();
+    if got == expected { Ok(()) } else { Err(CommunicatorError::Length { what, got, expected }) }
+}
+
+/// The parts of `buffer` that `blocks` name, one for each member.
+pub(super) fn in_buffer(
+    group: &Group,
+    buffer: &HostSlice,
+    blocks: &[Block],
+) -> Result<Vec<HostSlice>, CommunicatorError> {
+    if blocks.len() != group.size() {
+        return Err(CommunicatorError::Blocks { got: blocks.len(), ranks: group.size() as u32 });
+    }
+    let part = |(block, &Block { offset, len }): (usize, &Block)| {
+        let outside = CommunicatorError::BlockOutside { block, offset, len, buffer_len: buffer.len() };
+        buffer.part(offset, len).ok_or(outside)
+    };
+    blocks.iter().enumerate().map(part).collect()
+}
+
+/// As [`in_buffer`], for blocks that are written, which must not overlap.
+pub(super) fn to_receive(
+    group: &Group,
+    buffer: &HostSlice,
+    blocks: &[Block],
+) -> Result<Vec<HostSlice>, CommunicatorError> {
+    let parts = in_buffer(group, buffer, blocks)?;
+    let mut order: Vec<usize> = (0..blocks.len()).filter(|&block| blocks[block].len > 0).collect();
+    order.sort_by_key(|&block| blocks[block].offset);
+    for pair in order.windows(2) {
+        if blocks[pair[0]].offset + blocks[pair[0]].len > blocks[pair[1]].offset {
+            return Err(CommunicatorError::BlocksOverlap { first: pair[0], second: pair[1] });
+        }
+    }
+    Ok(parts)
+}

@@ -1,0 +1,143 @@
+//! Collectives that compute.
+
+use super::super::reduction::{combine, finish};
+use super::super::transfer::{PART_BYTES, Transfers, parts};
+use super::blocks::{check_len, equal, in_buffer, shares, to_receive};
+use super::{Block, CommunicatorError, Datatype, Group, Kind, Operation};
+use crate::memory::{HostBuffer, HostSlice};
+
+/// Shorter buffers are brought to everybody who needs the result, and combined there: one way instead of two.
+const SHORT_BYTES: usize = 16 << 10;
+
+/// What is computed.
+type Task = (Datatype, Operation);
+
+impl Group {
+    pub(super) fn reduce(
+        &self,
+        root: usize,
+        send: &HostSlice,
+        receive: &HostSlice,
+        task: Task,
+    ) -> Result<(), CommunicatorError> {
+        check_width(send, task)?;
+        if self.rank == root {
+            check_buffers(send, receive)?;
+        }
+        if send.len() <= SHORT_BYTES {
+            let blocks = equal(self, send.len());
+            let all = HostBuffer::zeroed(if self.rank == root { send.len() * self.size() } else { 0 });
+            self.gather(root, send, &all.all(), &blocks, task.0.element())?;
+            return if self.rank == root { self.combine_all(&all, receive, task) } else { Ok(()) };
+        }
+        let blocks = shares(self, send.len(), task.0.width_bytes());
+        let mine = HostBuffer::zeroed(blocks[self.rank].len);
+        self.reduce_scatter(send, &blocks, &mine.all(), task)?;
+        self.gather(root, &mine.all(), receive, &blocks, task.0.element())
+    }
+
+    pub(super) fn all_reduce(
+        &self,
+        send: &HostSlice,
+        receive: &HostSlice,
+        task: Task,
+    ) -> Result<(), CommunicatorError> {
+        check_width(send, task)?;
+        check_buffers(send, receive)?;
+        if send.len() <= SHORT_BYTES {
+            let all = HostBuffer::zeroed(send.len() * self.size());
+            self.all_gather(send, &all.all(), &equal(self, send.len()), task.0.element())?;
+            return self.combine_all(&all, receive, task);
+        }
+        let blocks = shares(self, send.len(), task.0.width_bytes());
+        let mine = in_buffer(self, receive, &blocks)?.swap_remove(self.rank);
+        self.reduce_scatter(send, &blocks, &mine, task)?;
+        self.all_gather(&mine, receive, &blocks, task.0.element())
+    }
+
+    /// Each member gets its block from all others, part by part, and combines the parts in the order of the ranks.
+    /// While it does, the next part is on its way.
+    pub(super) fn reduce_scatter(
+        &self,
+        send: &HostSlice,
+        blocks: &[Block],
+        receive: &HostSlice,
+        task: Task,
+    ) -> Result<(), CommunicatorError> {
+        let (tag, element) = (self.collective_tag(Kind::Reduce), task.0.element());
+        let from = in_buffer(self, send, blocks)?;
+        from.iter().try_for_each(|block| check_width(block, task))?;
+        let own = &from[self.rank];
+        check_len("this member's block", receive, own.len())?;
+        if !receive.is_same(own) && receive.overlaps(send) {
+            return Err(CommunicatorError::Overlap);
+        }
+        let mut sending = Transfers::default();
+        self.others().for_each(|to| sending.add(self.send_known(to, tag, &from[to], element)));
+
+        let rooms = [(); 2].map(|()| HostBuffer::zeroed(self.size() * PART_BYTES.min(own.len())));
+        let arrive = |part: usize, len: usize| {
+            let (arrived, mut transfers) = (self.rooms_of(&rooms[part % 2], len), Transfers::default());
+            for other in self.others() {
+                transfers.add(self.receive_known(other, tag, &arrived[other]));
+            }
+            (arrived, transfers)
+        };
+        let combined = (|| {
+            let own_parts: Vec<HostSlice> = parts(own).collect();
+            let mut next = own_parts.first().map(|first| arrive(0, first.len()));
+            for (index, (own, receive)) in own_parts.iter().zip(parts(receive)).enumerate() {
+                let Some((mut arrived, transfers)) = next.take() else { break };
+                transfers.wait()?;
+                next = own_parts.get(index + 1).map(|part| arrive(index + 1, part.len()));
+                arrived[self.rank] = own.clone();
+                self.combine(&arrived, &receive, task);
+            }
+            Ok(())
+        })();
+        combined.and(sending.wait())
+    }
+
+    /// Room for `len` bytes of each member.
+    fn rooms_of(&self, buffer: &HostBuffer, len: usize) -> Vec<HostSlice> {
+        let room = |rank: usize| buffer.slice(rank * len..(rank + 1) * len);
+        (0..self.size()).map(|rank| room(rank).expect("there is a part of room for each member")).collect()
+    }
+
+    /// Combines what all members have, one after the other in `all`.
+    fn combine_all(
+        &self,
+        all: &HostBuffer,
+        receive: &HostSlice,
+        task: Task,
+    ) -> Result<(), CommunicatorError> {
+        let blocks = to_receive(self, &all.all(), &equal(self, receive.len()))?;
+        self.combine(&blocks, receive, task);
+        Ok(())
+    }
+
+    /// Combines numbers from the left, in the order of the ranks. One of them may be where the result goes.
+    fn combine(&self, numbers: &[HostSlice], result: &HostSlice, (datatype, operation): Task) {
+        let mut left = numbers.first().map(HostSlice::to_vec).unwrap_or_default();
+        for right in &numbers[1..] {
+            right.read(|right| combine(operation, datatype, &mut left, right));
+        }
+        finish(operation, datatype, &mut left, self.size() as u32);
+        result.write(|result| result.copy_from_slice(&left));
+    }
+}
+
+fn check_width(numbers: &HostSlice, (datatype, _): Task) -> Result<(), CommunicatorError> {
+    let len = numbers.len();
+    if len.is_multiple_of(datatype.width_bytes()) {
+        Ok(())
+    } else {
+        Err(CommunicatorError::Width { len, datatype })
+    }
+}
+
+/// Two buffers of the same length that are the same or have nothing in common.
+fn check_buffers(send: &HostSlice, receive: &HostSlice) -> Result<(), CommunicatorError> {
+    check_len("the buffer to reduce into", receive, send.len())?;
+    if send.is_same(receive) || !send.overlaps(receive) { Ok(()) } else { Err(CommunicatorError::Overlap) }
+}

@@ -1,0 +1,207 @@
+//! Operations that all members take part in.
+//!
+//! Each has a form that returns when this member is done, and one, `start_…`, that goes on by itself.
+
+mod blocks;
+mod combining;
+mod moving;
+
+use mgcomp_codecs::Element;
+
+pub use self::blocks::Block;
+use self::blocks::{check_len, equal};
+use super::{CollectiveRequest, Communicator, CommunicatorError, Datatype, Group, Kind, Operation};
+use crate::memory::{HostBuffer, HostSlice};
+
+/// Declares the two forms of a collective, which do `$work` in the thread of the caller or in another.
+macro_rules! collective {
+    (
+        $(#[$doc:meta])*
+        $name:ident / $start:ident ($($argument:ident: [$($kind:tt)+]),* $(,)?), in place: $place:literal, $group:ident => $work:expr
+    ) => {
+        $(#[$doc])*
+        ///
+        #[doc = $place]
+        ///
+        /// # Errors
+        /// [`CommunicatorError`] if the buffers do not fit, or a transfer fails.
+        pub fn $name(&self, $($argument: $($kind)+),*) -> Result<(), CommunicatorError> {
+            self.collective(|$group| $work)
+        }
+
+        #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), "), without waiting.")]
+        #[must_use]
+        pub fn $start(&self, $($argument: $($kind)+),*) -> CollectiveRequest {
+            $(let $argument = $argument.to_owned();)*
+            self.start_collective(move |$group| {
+                $(let $argument = borrow!($argument: $($kind)+);)*
+                $work
+            })
+        }
+    };
+}
+
+/// What was taken as a reference is one again.
+macro_rules! borrow {
+    ($argument:ident: &$kind:ty) => {
+        &$argument
+    };
+    ($argument:ident: $kind:ty) => {
+        $argument
+    };
+}
+
+impl Communicator {
+    collective! {
+        /// Returns when all members have called it.
+        barrier / start_barrier(),
+        in place: "There are no buffers.",
+        group => group.barrier()
+    }
+
+    collective! {
+        /// Brings the bytes of `buffer` at `root`, values of `element`, to all members.
+        broadcast / start_broadcast(root: [u32], buffer: [&HostSlice], element: [Element]),
+        in place: "All members use one buffer of the same length.",
+        group => group.broadcast(group.check_rank(root)?, buffer, element)
+    }
+
+    collective! {
+        /// Brings `send` of all members to `root`, where `receive` holds one after the other; elsewhere it is not used.
+        gather / start_gather(root: [u32], send: [&HostSlice], receive: [&HostSlice], element: [Element]),
+        in place: "At `root`, `send` may be its own block of `receive`.",
+        group => {
+            let blocks = equal(group, send.len());
+            let root = group.check_rank(root)?;
+            if group.rank == root {
+                check_len("the buffer to gather into", receive, send.len() * blocks.len())?;
+            }
+            group.gather(root, send, receive, &blocks, element)
+        }
+    }
+
+    collective! {
+        /// As [`gather`](Self::gather), with a block of its own length and place in `receive` for each member, in bytes.
+        /// Only those at `root` count.
+        gather_v / start_gather_v(root: [u32], send: [&HostSlice], receive: [&HostSlice], blocks: [&[Block]], element: [Element]),
+        in place: "At `root`, `send` may be its own block of `receive`.",
+        group => group.gather(group.check_rank(root)?, send, receive, blocks, element)
+    }
+
+    collective! {
+        /// Cuts `send` at `root` into equal blocks and brings each member one, into `receive`; elsewhere `send` is not
+        /// used.
+        scatter / start_scatter(root: [u32], send: [&HostSlice], receive: [&HostSlice], element: [Element]),
+        in place: "At `root`, `receive` may be its own block of `send`.",
+        group => {
+            let blocks = equal(group, receive.len());
+            let root = group.check_rank(root)?;
+            if group.rank == root {
+                check_len("the buffer to scatter", send, receive.len() * blocks.len())?;
+            }
+            group.scatter(root, send, &blocks, receive, element)
+        }
+    }
+
+    collective! {
+        /// As [`scatter`](Self::scatter), with a block of its own length and place in `send` for each member, in bytes.
+        /// Only those at `root` count.
+        scatter_v / start_scatter_v(root: [u32], send: [&HostSlice], blocks: [&[Block]], receive: [&HostSlice], element: [Element]),
+        in place: "At `root`, `receive` may be its own block of `send`.",
+        group => group.scatter(group.check_rank(root)?, send, blocks, receive, element)
+    }
+
+    collective! {
+        /// Brings `send` of all members to all, one after the other in `receive`.
+        all_gather / start_all_gather(send: [&HostSlice], receive: [&HostSlice], element: [Element]),
+        in place: "`send` may be this member's block of `receive`.",
+        group => {
+            let blocks = equal(group, send.len());
+            check_len("the buffer to gather into", receive, send.len() * blocks.len())?;
+            group.all_gather(send, receive, &blocks, element)
+        }
+    }
+
+    collective! {
+        /// As [`all_gather`](Self::all_gather), with a block of its own length and place in `receive` for each member,
+        /// in bytes. Lengths are the same on all members.
+        all_gather_v / start_all_gather_v(send: [&HostSlice], receive: [&HostSlice], blocks: [&[Block]], element: [Element]),
+        in place: "`send` may be this member's block of `receive`.",
+        group => group.all_gather(send, receive, blocks, element)
+    }
+
+    collective! {
+        /// Cuts `send` into equal blocks, one for each member, and brings each there: block i of member j becomes block
+        /// j of member i.
+        all_to_all / start_all_to_all(send: [&HostSlice], receive: [&HostSlice], element: [Element]),
+        in place: "The two buffers have no bytes in common.",
+        group => {
+            let ranks = group.size();
+            check_len("the buffer to receive into", receive, send.len())?;
+            check_len("the buffer to send", send, send.len() / ranks * ranks)?;
+            let blocks = equal(group, send.len() / ranks);
+            group.all_to_all(send, &blocks, receive, &blocks, element)
+        }
+    }
+
+    collective! {
+        /// As [`all_to_all`](Self::all_to_all), with blocks of their own lengths and places, in bytes.
+        all_to_all_v / start_all_to_all_v(
+            send: [&HostSlice], send_blocks: [&[Block]], receive: [&HostSlice], receive_blocks: [&[Block]], element: [Element]
+        ),
+        in place: "The two buffers have no bytes in common.",
+        group => group.all_to_all(send, send_blocks, receive, receive_blocks, element)
+    }
+
+    collective! {
+        /// Combines `send` of all members number by number, in `receive` at `root`; elsewhere that is not used.
+        reduce / start_reduce(
+            root: [u32], send: [&HostSlice], receive: [&HostSlice], datatype: [Datatype], operation: [Operation]
+        ),
+        in place: "At `root`, the two may be the same.",
+        group => group.reduce(group.check_rank(root)?, send, receive, (datatype, operation))
+    }
+
+    collective! {
+        /// Combines `send` of all members number by number, and leaves each with one of as many equal blocks of the
+        /// result.
+        reduce_scatter / start_reduce_scatter(
+            send: [&HostSlice], receive: [&HostSlice], datatype: [Datatype], operation: [Operation]
+        ),
+        in place: "`receive` may be this member's block of `send`.",
+        group => {
+            let blocks = equal(group, receive.len());
+            check_len("the buffer to reduce", send, receive.len() * blocks.len())?;
+            group.reduce_scatter(send, &blocks, receive, (datatype, operation))
+        }
+    }
+
+    collective! {
+        /// As [`reduce_scatter`](Self::reduce_scatter), with a block of its own length and place in `send` for each
+        /// member, in bytes. All members name the same blocks.
+        reduce_scatter_v / start_reduce_scatter_v(
+            send: [&HostSlice], blocks: [&[Block]], receive: [&HostSlice], datatype: [Datatype], operation: [Operation]
+        ),
+        in place: "`receive` may be this member's block of `send`.",
+        group => group.reduce_scatter(send, blocks, receive, (datatype, operation))
+    }
+
+    collective! {
+        /// Combines `send` of all members number by number, in `receive` of all.
+        all_reduce / start_all_reduce(
+            send: [&HostSlice], receive: [&HostSlice], datatype: [Datatype], operation: [Operation]
+        ),
+        in place: "The two may be the same.",
+        group => group.all_reduce(send, receive, (datatype, operation))
+    }
+
+    /// Brings four words of each member to all.
+    pub(super) fn all_gather_words(&self, words: [u32; 4]) -> Result<Vec<[u32; 4]>, CommunicatorError> {
+        let mine = HostBuffer::from(words.map(u32::to_le_bytes).concat());
+        let all = HostBuffer::zeroed(mine.len() * self.group.size());
+        self.all_gather(&mine.all(), &all.all(), Element::U32)?;
+        let word = |bytes: &[u8]| bytes.try_into().map_or(0, u32::from_le_bytes);
+        let words = |bytes: &[u8]| std::array::from_fn(|i| word(&bytes[4 * i..4 * i + 4]));
+        Ok(all.all().read(|bytes| bytes.chunks_exact(mine.len()).map(words).collect()))
+    }
+}

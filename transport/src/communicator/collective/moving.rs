@@ -1,0 +1,143 @@
+//! Collectives that only move bytes.
+
+use mgcomp_codecs::Element;
+
+use super::super::transfer::{Transfers, copy};
+use super::blocks::{check_len, in_buffer, shares, to_receive};
+use super::{Block, CommunicatorError, Group, Kind};
+use crate::memory::{HostBuffer, HostSlice};
+
+/// Shorter broadcasts go to each member straight from the root; of longer ones each member gets a share, and hands it
+/// on.
+const SHORT_BROADCAST_BYTES: usize = 64 << 10;
+/// Shares of a broadcast are whole numbers of this, so that codecs see whole elements and lines.
+const SHARE_BYTES: usize = 64;
+
+impl Group {
+    /// Each round a member tells one twice as far away as in the round before; after log₂ n rounds it has heard of all.
+    pub(super) fn barrier(&self) -> Result<(), CommunicatorError> {
+        let (tag, nothing) = (self.collective_tag(Kind::Barrier), HostBuffer::zeroed(0));
+        let mut distance = 1;
+        while distance < self.size() {
+            let to = self.members[(self.rank + distance) % self.size()];
+            let from = self.members[(self.rank + self.size() - distance) % self.size()];
+            let mut transfers = Transfers::default();
+            transfers.push(self.node.receive(from, tag, nothing.all()));
+            transfers.push(self.node.send(to, tag, nothing.all(), Element::U8));
+            transfers.wait()?;
+            distance *= 2;
+        }
+        Ok(())
+    }
+
+    pub(super) fn broadcast(
+        &self,
+        root: usize,
+        buffer: &HostSlice,
+        element: Element,
+    ) -> Result<(), CommunicatorError> {
+        let tag = self.collective_tag(Kind::Broadcast);
+        if buffer.len() > SHORT_BROADCAST_BYTES {
+            // The last share takes what is no whole number of them.
+            let whole = buffer.len() / SHARE_BYTES * SHARE_BYTES;
+            let mut blocks = shares(self, whole, SHARE_BYTES);
+            if let Some(last) = blocks.last_mut() {
+                last.len += buffer.len() - whole;
+            }
+            let mine = in_buffer(self, buffer, &blocks)?.swap_remove(self.rank);
+            self.scatter(root, buffer, &blocks, &mine, element)?;
+            return self.all_gather(&mine, buffer, &blocks, element);
+        }
+        if self.rank != root {
+            return self.receive_known(root, tag, buffer).wait();
+        }
+        let mut transfers = Transfers::default();
+        self.others().for_each(|to| transfers.add(self.send_known(to, tag, buffer, element)));
+        transfers.wait()
+    }
+
+    pub(super) fn gather(
+        &self,
+        root: usize,
+        send: &HostSlice,
+        receive: &HostSlice,
+        blocks: &[Block],
+        element: Element,
+    ) -> Result<(), CommunicatorError> {
+        let tag = self.collective_tag(Kind::Gather);
+        if self.rank != root {
+            return self.send_known(root, tag, send, element).wait();
+        }
+        let into = to_receive(self, receive, blocks)?;
+        check_len("this member's block", send, into[root].len())?;
+        let mut transfers = Transfers::default();
+        self.others().for_each(|from| transfers.add(self.receive_known(from, tag, &into[from])));
+        let copied = copy(send, &into[root]);
+        transfers.wait().and(copied)
+    }
+
+    pub(super) fn scatter(
+        &self,
+        root: usize,
+        send: &HostSlice,
+        blocks: &[Block],
+        receive: &HostSlice,
+        element: Element,
+    ) -> Result<(), CommunicatorError> {
+        let tag = self.collective_tag(Kind::Scatter);
+        if self.rank != root {
+            return self.receive_known(root, tag, receive).wait();
+        }
+        let from = in_buffer(self, send, blocks)?;
+        check_len("this member's block", receive, from[root].len())?;
+        let mut transfers = Transfers::default();
+        self.others().for_each(|to| transfers.add(self.send_known(to, tag, &from[to], element)));
+        let copied = copy(&from[root], receive);
+        transfers.wait().and(copied)
+    }
+
+    pub(super) fn all_gather(
+        &self,
+        send: &HostSlice,
+        receive: &HostSlice,
+        blocks: &[Block],
+        element: Element,
+    ) -> Result<(), CommunicatorError> {
+        let tag = self.collective_tag(Kind::AllGather);
+        let into = to_receive(self, receive, blocks)?;
+        check_len("this member's block", send, into[self.rank].len())?;
+        if !send.is_same(&into[self.rank]) && send.overlaps(receive) {
+            return Err(CommunicatorError::Overlap);
+        }
+        let mut transfers = Transfers::default();
+        for other in self.others() {
+            transfers.add(self.receive_known(other, tag, &into[other]));
+            transfers.add(self.send_known(other, tag, send, element));
+        }
+        let copied = copy(send, &into[self.rank]);
+        transfers.wait().and(copied)
+    }
+
+    pub(super) fn all_to_all(
+        &self,
+        send: &HostSlice,
+        send_blocks: &[Block],
+        receive: &HostSlice,
+        receive_blocks: &[Block],
+        element: Element,
+    ) -> Result<(), CommunicatorError> {
+        let tag = self.collective_tag(Kind::AllToAll);
+        let (from, into) = (in_buffer(self, send, send_blocks)?, to_receive(self, receive, receive_blocks)?);
+        check_len("this member's block", &from[self.rank], into[self.rank].len())?;
+        if send.overlaps(receive) {
+            return Err(CommunicatorError::Overlap);
+        }
+        let mut transfers = Transfers::default();
+        for other in self.others() {
+            transfers.add(self.receive_known(other, tag, &into[other]));
+            transfers.add(self.send_known(other, tag, &from[other], element));
+        }
+        let copied = copy(&from[self.rank], &into[self.rank]);
+        transfers.wait().and(copied)
+    }
+}

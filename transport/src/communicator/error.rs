@@ -1,0 +1,87 @@
+//! Why an operation of a communicator fails.
+
+use super::Datatype;
+use crate::session::TransferError;
+
+/// Why an operation failed, by who must act.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommunicatorError {
+    /// No member has this number.
+    #[error("there is no rank {rank} among {ranks}")]
+    Rank {
+        /// What was asked for.
+        rank: u32,
+        /// Members that there are.
+        ranks: u32,
+    },
+    /// Buffers do not fit each other or the number of ranks.
+    #[error("{what} has {got} bytes, but {expected} are needed")]
+    Length {
+        /// Which buffer.
+        what: &'static str,
+        /// What it has.
+        got: usize,
+        /// What it needs.
+        expected: usize,
+    },
+    /// One block for each rank is needed.
+    #[error("{got} blocks for {ranks} ranks")]
+    Blocks {
+        /// Blocks given.
+        got: usize,
+        /// Members that there are.
+        ranks: u32,
+    },
+    /// A block lies outside of its buffer.
+    #[error("block {block} is {len} bytes at {offset}, outside of a buffer of {buffer_len}")]
+    BlockOutside {
+        /// Which block.
+        block: usize,
+        /// Where it starts.
+        offset: usize,
+        /// Its bytes.
+        len: usize,
+        /// The bytes that there are.
+        buffer_len: usize,
+    },
+    /// Two blocks that are received have bytes in common.
+    #[error("blocks {first} and {second} overlap")]
+    BlocksOverlap {
+        /// The one that starts first.
+        first: usize,
+        /// The other.
+        second: usize,
+    },
+    /// A buffer that is read and one that is written have bytes in common, and are not the same.
+    #[error("the buffers to send from and to receive into overlap, but not where in-place use allows it")]
+    Overlap,
+    /// A buffer does not hold whole numbers.
+    #[error("{len} bytes are no whole number of {datatype}")]
+    Width {
+        /// Its bytes.
+        len: usize,
+        /// What it is to hold.
+        datatype: Datatype,
+    },
+    /// A message is longer than the buffer that it was to go to. It is lost.
+    #[error("a message of {len} bytes does not fit the buffer of {capacity}")]
+    Truncated {
+        /// Bytes of the message.
+        len: u64,
+        /// Bytes of the buffer.
+        capacity: u64,
+    },
+    /// An earlier operation failed halfway, so that ranks may be at different places.
+    #[error("the communicator cannot be used since an operation failed: {0}")]
+    Broken(Box<CommunicatorError>),
+    /// All numbers of communicators are used up.
+    #[error("no more communicators can be made from this node")]
+    TooMany,
+    /// The system gives no thread.
+    #[error("cannot start a thread: {0}")]
+    Thread(String),
+    /// A transfer with a member failed.
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
+}

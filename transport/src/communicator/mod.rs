@@ -1,0 +1,217 @@
+//! Ranks that work together: messages by tag, and collectives.
+//!
+//! ```
+//! use mgcomp_selector::{PolicySpec, Steering};
+//! use mgcomp_transport::communicator::{Communicator, Datatype, Operation};
+//! use mgcomp_transport::link::loopback::Loopback;
+//! use mgcomp_transport::memory::HostBuffer;
+//! use mgcomp_transport::node::{Node, NodeConfig};
+//!
+//! let policy = PolicySpec::default();
+//! let start = |link| Node::start(Box::new(link), policy.build(&Steering::default()), NodeConfig::default());
+//! let nodes: Vec<Node> = Loopback::fabric(3, None)?.into_iter().map(start).collect::<Result<_, _>>()?;
+//!
+//! std::thread::scope(|scope| {
+//!     for node in nodes {
+//!         scope.spawn(move || {
+//!             let world = Communicator::world(node);
+//!             let gradient = HostBuffer::from([1.0f32, 2.0].map(f32::to_le_bytes).concat());
+//!             world.all_reduce(&gradient.all(), &gradient.all(), Datatype::F32, Operation::Sum).unwrap();
+//!             assert_eq!(gradient.all().to_vec(), [3.0f32, 6.0].map(f32::to_le_bytes).concat());
+//!         });
+//!     }
+//! });
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Order
+//! All members call the same collectives in the same order, as in MPI; blocking and non-blocking ones count alike and are
+//! carried out one after the other. Messages by tag are independent of them. An operation that fails on one member leaves
+//! the others waiting or failing, so the communicator can do no more of them: each says why.
+//!
+//! # Algorithms
+//! Every block goes straight from the rank that has it to the rank that wants it, in parts of 1 MiB. Ranks start with
+//! the next one, so that they do not all send to the same. A broadcast of more than 64 KiB is cut into shares that the
+//! ranks hand on to each other. A reduction combines in the order of the ranks, whatever its length: of up to 16 KiB
+//! everything goes to whoever needs the result; of more each rank gets its share of the numbers from all others,
+//! combines it, and hands it on. So the same buffers give the same bits on every link, with and without compression. The
+//! rules of the arithmetic are those of [`Operation`].
+//!
+//! # Memory
+//! Beside the caller's buffers a reduction holds two parts of 1 MiB for each other rank.
+
+mod collective;
+mod datatype;
+mod error;
+mod message;
+mod reduction;
+mod request;
+mod transfer;
+mod turn;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+pub use self::collective::Block;
+pub use self::datatype::Datatype;
+pub use self::error::CommunicatorError;
+pub use self::message::{ReceiveRequest, SendRequest};
+pub use self::reduction::Operation;
+pub use self::request::CollectiveRequest;
+use self::turn::Turns;
+use crate::message::{Rank, Tag};
+use crate::node::Node;
+
+/// Tags with this bit are those of communicators.
+const COMMUNICATOR_TAG: u64 = 1 << 63;
+/// Where the number of the communicator lies in a tag.
+const CONTEXT_SHIFT: u32 = 40;
+/// Communicators that a node can tell apart.
+const MOST_CONTEXTS: u32 = 1 << (63 - CONTEXT_SHIFT);
+/// Tags with this bit are those of collectives.
+const COLLECTIVE_TAG: u64 = 1 << (CONTEXT_SHIFT - 1);
+
+/// Ranks that work together. Clones are the same communicator.
+#[derive(Clone)]
+pub struct Communicator {
+    group: Arc<Group>,
+}
+
+/// What the threads of a communicator share.
+struct Group {
+    node: Arc<Node>,
+    /// Ranks of the node's job, in the order of this communicator.
+    members: Vec<Rank>,
+    /// Which of them this one is.
+    rank: usize,
+    /// Tells the messages of this communicator from those of others.
+    context: u32,
+    /// The next number that no communicator of this node has.
+    next_context: Arc<AtomicU32>,
+    turns: Turns,
+    /// Why nothing more can be done.
+    broken: OnceLock<CommunicatorError>,
+}
+
+impl Communicator {
+    /// All ranks of a job. A node has one such communicator.
+    #[must_use]
+    pub fn world(node: Node) -> Self {
+        let position = node.position();
+        let members = (0..position.ranks).map(Rank).collect();
+        let next_context = Arc::new(AtomicU32::new(1));
+        Self::of(Arc::new(node), members, position.rank.0 as usize, 0, next_context)
+    }
+
+    fn of(
+        node: Arc<Node>,
+        members: Vec<Rank>,
+        rank: usize,
+        context: u32,
+        next_context: Arc<AtomicU32>,
+    ) -> Self {
+        let (turns, broken) = (Turns::default(), OnceLock::new());
+        Self { group: Arc::new(Group { node, members, rank, context, next_context, turns, broken }) }
+    }
+
+    /// This member, from 0.
+    #[must_use]
+    pub fn rank(&self) -> u32 {
+        self.group.rank as u32
+    }
+
+    /// How many members there are.
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.group.members.len() as u32
+    }
+
+    /// The node that carries the messages: its counters and decisions.
+    #[must_use]
+    pub fn node(&self) -> &Node {
+        &self.group.node
+    }
+
+    /// Makes communicators of the members that name the same `color`, ordered by `key` and then by rank. A member that
+    /// names none is in none. A collective: all members call it.
+    ///
+    /// # Errors
+    /// [`CommunicatorError`] if a transfer fails, or the node has too many communicators.
+    pub fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Self>, CommunicatorError> {
+        let group = &*self.group;
+        let next = group.next_context.load(Ordering::SeqCst);
+        let mine = [next, u32::from(color.is_some()), color.unwrap_or(0), key as u32];
+        let all = self.all_gather_words(mine)?;
+        // A number that is free on every member.
+        let context = all.iter().map(|words| words[0]).max().unwrap_or(next);
+        if context >= MOST_CONTEXTS {
+            return Err(CommunicatorError::TooMany);
+        }
+        group.next_context.fetch_max(context + 1, Ordering::SeqCst);
+        let Some(color) = color else { return Ok(None) };
+        let mut chosen: Vec<(i32, usize)> = all
+            .iter()
+            .enumerate()
+            .filter(|(_, words)| words[1] == 1 && words[2] == color)
+            .map(|(rank, words)| (words[3] as i32, rank))
+            .collect();
+        chosen.sort_unstable();
+        let rank = chosen.iter().position(|&(_, rank)| rank == group.rank).unwrap_or_default();
+        let members = chosen.into_iter().map(|(_, rank)| group.members[rank]).collect();
+        Ok(Some(Self::of(group.node.clone(), members, rank, context, group.next_context.clone())))
+    }
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {} of {} in communicator {}", self.rank, self.size(), self.context)
+    }
+}
+
+impl fmt::Debug for Communicator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Communicator({:?})", self.group)
+    }
+}
+
+impl Group {
+    fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    fn check_rank(&self, rank: u32) -> Result<usize, CommunicatorError> {
+        let ranks = self.size() as u32;
+        if rank < ranks { Ok(rank as usize) } else { Err(CommunicatorError::Rank { rank, ranks }) }
+    }
+
+    /// The tag of messages of the program.
+    fn message_tag(&self, tag: u32) -> Tag {
+        Tag(COMMUNICATOR_TAG | u64::from(self.context) << CONTEXT_SHIFT | u64::from(tag))
+    }
+
+    /// The tag of a kind of collective. Sends with one tag arrive in order and collectives are carried out in order, so
+    /// that all calls of a kind can share one; to policies they are one stream.
+    fn collective_tag(&self, kind: Kind) -> Tag {
+        let context = u64::from(self.context) << CONTEXT_SHIFT;
+        Tag(COMMUNICATOR_TAG | COLLECTIVE_TAG | context | kind as u64)
+    }
+
+    /// The other members, from the next one on.
+    fn others(&self) -> impl Iterator<Item = usize> + use<> {
+        let (rank, size) = (self.rank, self.size());
+        (1..size).map(move |distance| (rank + distance) % size)
+    }
+}
+
+/// What the messages of a collective are for.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Barrier,
+    Broadcast,
+    Gather,
+    Scatter,
+    AllGather,
+    AllToAll,
+    Reduce,
+}

@@ -1,0 +1,86 @@
+//! Collectives that go on while the program does something else.
+
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::thread;
+
+use super::{Communicator, CommunicatorError, Group};
+use crate::session::TransferError;
+
+/// A collective under way. Its buffers are not to be touched before it is finished; dropping it does not stop it.
+#[derive(Debug)]
+pub struct CollectiveRequest {
+    reports: Receiver<Result<(), CommunicatorError>>,
+    result: Option<Result<(), CommunicatorError>>,
+}
+
+impl CollectiveRequest {
+    /// Waits until the collective is finished.
+    ///
+    /// # Errors
+    /// [`CommunicatorError`] if it failed.
+    pub fn wait(mut self) -> Result<(), CommunicatorError> {
+        match self.result.take() {
+            Some(result) => result,
+            None => self.reports.recv().unwrap_or(Err(TransferError::NodeClosed.into())),
+        }
+    }
+
+    /// Whether the collective is finished, one way or the other.
+    pub fn is_finished(&mut self) -> bool {
+        if self.result.is_none() {
+            self.result = match self.reports.try_recv() {
+                Ok(result) => Some(result),
+                Err(TryRecvError::Empty) => None,
+                Err(TryRecvError::Disconnected) => Some(Err(TransferError::NodeClosed.into())),
+            };
+        }
+        self.result.is_some()
+    }
+}
+
+impl Communicator {
+    /// Carries out a collective when those before it are over.
+    pub(super) fn collective(
+        &self,
+        work: impl FnOnce(&Group) -> Result<(), CommunicatorError>,
+    ) -> Result<(), CommunicatorError> {
+        let turn = self.group.turns.take();
+        self.group.turns.in_turn(turn, || self.group.unless_broken(work))
+    }
+
+    /// As [`collective`](Self::collective), on a thread of its own. Its place in the order is that of the call.
+    pub(super) fn start_collective(
+        &self,
+        work: impl FnOnce(&Group) -> Result<(), CommunicatorError> + Send + 'static,
+    ) -> CollectiveRequest {
+        let (report, reports) = mpsc::channel();
+        let (group, turn) = (self.group.clone(), self.group.turns.take());
+        let task = move || {
+            let result = group.turns.in_turn(turn, || group.unless_broken(work));
+            let _ = report.send(result); // nobody may be waiting any more
+        };
+        let started = thread::Builder::new().name("mgcomp-collective".into()).spawn(task);
+        let result = started.err().map(|error| {
+            // Those behind it must not wait for it.
+            self.group.turns.in_turn(turn, || Err(CommunicatorError::Thread(error.to_string())))
+        });
+        CollectiveRequest { reports, result }
+    }
+}
+
+impl Group {
+    /// A collective that fails halfway leaves the members at different places, so nothing can follow it.
+    fn unless_broken(
+        &self,
+        work: impl FnOnce(&Self) -> Result<(), CommunicatorError>,
+    ) -> Result<(), CommunicatorError> {
+        if let Some(error) = self.broken.get() {
+            return Err(CommunicatorError::Broken(Box::new(error.clone())));
+        }
+        let result = work(self);
+        if let Err(error @ CommunicatorError::Transfer(_)) = &result {
+            let _ = self.broken.set(error.clone()); // the first one is the cause
+        }
+        result
+    }
+}

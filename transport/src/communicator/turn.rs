@@ -1,0 +1,91 @@
+//! One after the other, in the order of the calls.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Hands out turns.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Turns that were taken.
+    taken: u64,
+    /// Turns that are over.
+    over: u64,
+}
+
+/// A place in the order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn(u64);
+
+impl Turns {
+    /// Takes the next place.
+    pub(super) fn take(&self) -> Turn {
+        let mut state = self.lock();
+        state.taken += 1;
+        Turn(state.taken - 1)
+    }
+
+    /// Does `work` when all places before are over. The turn ends with it, even if it panics.
+    pub(super) fn in_turn<R>(&self, turn: Turn, work: impl FnOnce() -> R) -> R {
+        let mut state = self.lock();
+        while state.over < turn.0 {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(state);
+        let _over = Over(self);
+        work()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends a turn.
+struct Over<'a>(&'a Turns);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.lock().over += 1;
+        self.0.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn work_is_done_in_the_order_of_the_turns() {
+        let (turns, done) = (Arc::new(Turns::default()), Arc::new(Mutex::new(Vec::new())));
+        let places: Vec<Turn> = (0..8).map(|_| turns.take()).collect();
+        // Started the other way round.
+        let threads: Vec<_> = places
+            .into_iter()
+            .enumerate()
+            .rev()
+            .map(|(place, turn)| {
+                let (turns, done) = (turns.clone(), done.clone());
+                thread::spawn(move || turns.in_turn(turn, || done.lock().unwrap().push(place)))
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(*done.lock().unwrap(), (0..8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_panic_ends_a_turn() {
+        let turns = Arc::new(Turns::default());
+        let (first, second) = (turns.take(), turns.take());
+        let panicking = turns.clone();
+        assert!(thread::spawn(move || panicking.in_turn(first, || panic!("on purpose"))).join().is_err());
+        assert_eq!(turns.in_turn(second, || 7), 7);
+    }
+}

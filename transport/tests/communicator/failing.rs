@@ -1,0 +1,112 @@
+//! Wrong arguments, order, and members that go.
+
+use mgcomp_codecs::Element;
+use mgcomp_transport::communicator::{Block, Communicator, CommunicatorError, Datatype, Operation};
+use mgcomp_transport::memory::HostBuffer;
+
+use super::{buffer_of, bytes_of, on_all};
+use crate::common::fabric::Fabric;
+use crate::common::job::{config, nodes};
+use crate::common::watched;
+
+#[test]
+fn wrong_arguments_are_named_and_break_nothing() {
+    watched(|| {
+        on_all(Fabric::loopback(), 2, "adaptive", |world| {
+            let buffer = |len| HostBuffer::zeroed(len).all();
+            let u8 = Element::U8;
+            assert_eq!(world.send(2, 0, &buffer(1), u8), Err(CommunicatorError::Rank { rank: 2, ranks: 2 }));
+            assert_eq!(
+                world.broadcast(9, &buffer(1), u8),
+                Err(CommunicatorError::Rank { rank: 9, ranks: 2 })
+            );
+            let what = "the buffer to gather into";
+            let error = world.all_gather(&buffer(10), &buffer(19), u8);
+            assert_eq!(error, Err(CommunicatorError::Length { what, got: 19, expected: 20 }));
+            let error = world.all_to_all(&buffer(21), &buffer(21), u8);
+            assert_eq!(
+                error,
+                Err(CommunicatorError::Length { what: "the buffer to send", got: 21, expected: 20 })
+            );
+            let blocks = |pairs: &[(usize, usize)]| -> Vec<Block> {
+                pairs.iter().map(|&(offset, len)| Block { offset, len }).collect()
+            };
+            let gather = |pairs: &[(usize, usize)]| {
+                world.all_gather_v(&buffer(pairs[0].1), &buffer(20), &blocks(pairs), u8).unwrap_err()
+            };
+            assert_eq!(gather(&[(0, 5)]), CommunicatorError::Blocks { got: 1, ranks: 2 });
+            let outside = CommunicatorError::BlockOutside { block: 1, offset: 16, len: 5, buffer_len: 20 };
+            assert_eq!(gather(&[(0, 5), (16, 5)]), outside);
+            let outside =
+                CommunicatorError::BlockOutside { block: 1, offset: usize::MAX, len: 5, buffer_len: 20 };
+            assert_eq!(gather(&[(0, 5), (usize::MAX, 5)]), outside);
+            assert_eq!(gather(&[(4, 5), (0, 5)]), CommunicatorError::BlocksOverlap { first: 1, second: 0 });
+
+            let numbers = HostBuffer::zeroed(20);
+            let part = |offset, len| numbers.all().part(offset, len).unwrap();
+            let reduce = |send, receive| world.all_reduce(&send, &receive, Datatype::F32, Operation::Sum);
+            assert_eq!(reduce(part(0, 12), part(4, 12)), Err(CommunicatorError::Overlap));
+            let width = CommunicatorError::Width { len: 10, datatype: Datatype::F32 };
+            assert_eq!(reduce(part(0, 10), part(10, 10)), Err(width));
+            assert_eq!(world.all_gather(&part(3, 10), &part(0, 20), u8), Err(CommunicatorError::Overlap));
+
+            // All said no before anything was sent.
+            let all = HostBuffer::zeroed(20);
+            world.all_gather(&buffer_of(world.rank(), 10).all(), &all.all(), u8).unwrap();
+            assert_eq!(all.all().to_vec(), [bytes_of(0, 10), bytes_of(1, 10)].concat());
+        });
+    });
+}
+
+#[test]
+fn collectives_that_do_not_wait_keep_their_order() {
+    watched(|| {
+        on_all(Fabric::loopback(), 3, "adaptive", |world| {
+            let results: Vec<_> = (0..8).map(|_| HostBuffer::zeroed(3 * 40_000)).collect();
+            let mut requests: Vec<_> = (0..8)
+                .map(|turn| {
+                    let send = buffer_of(10 * turn as u32 + world.rank(), 40_000);
+                    world.start_all_gather(&send.all(), &results[turn].all(), Element::U32)
+                })
+                .collect();
+            // One that waits comes after them.
+            world.barrier().unwrap();
+            requests.iter_mut().for_each(|request| assert!(request.is_finished()));
+            requests.into_iter().rev().for_each(|request| request.wait().unwrap());
+            for (turn, result) in results.iter().enumerate() {
+                let expected = (0..3).flat_map(|rank| bytes_of(10 * turn as u32 + rank, 40_000));
+                assert!(result.all().to_vec() == expected.collect::<Vec<_>>(), "turn {turn}");
+            }
+        });
+    });
+}
+
+#[test]
+fn a_member_that_goes_ends_the_collectives_of_all() {
+    watched(|| {
+        for fabric in [Fabric::loopback(), Fabric::tcp()] {
+            let mut worlds: Vec<_> =
+                nodes(fabric, 3, "adaptive", &config()).into_iter().map(Communicator::world).collect();
+            let leaving = worlds.pop().unwrap();
+            std::thread::scope(|scope| {
+                for world in &worlds {
+                    scope.spawn(move || {
+                        let buffer = buffer_of(world.rank(), 3 << 20);
+                        let error =
+                            world.all_reduce(&buffer.all(), &buffer.all(), Datatype::F32, Operation::Sum);
+                        assert!(matches!(error, Err(CommunicatorError::Transfer(_))), "{error:?}");
+                        let later = world.start_barrier().wait();
+                        assert!(matches!(later, Err(CommunicatorError::Broken(_))), "{later:?}");
+                        // Messages do not depend on collectives.
+                        let (peer, into) = (1 - world.rank(), HostBuffer::zeroed(10));
+                        let from = buffer_of(world.rank(), 10);
+                        let received =
+                            world.send_receive((peer, &from.all()), (peer, &into.all()), 1, Element::U8);
+                        assert_eq!(received, Ok(10));
+                    });
+                }
+                drop(leaving);
+            });
+        }
+    });
+}

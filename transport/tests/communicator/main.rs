@@ -1,0 +1,75 @@
+//! Communicators over every link: what arrives, what is computed, and what happens when it goes wrong.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod combining;
+mod failing;
+mod messages;
+mod moving;
+mod splitting;
+
+use std::thread;
+
+use common::fabric::Fabric;
+use common::job::{config, nodes};
+use mgcomp_transport::communicator::Communicator;
+use mgcomp_transport::memory::HostBuffer;
+
+/// Every rank's own thread does `work`; returns what each came to, in the order of the ranks.
+fn on_all<R: Send>(
+    fabric: Fabric,
+    ranks: u32,
+    policy: &str,
+    work: impl Fn(&Communicator) -> R + Sync,
+) -> Vec<R> {
+    let communicators: Vec<_> =
+        nodes(fabric, ranks, policy, &config()).into_iter().map(Communicator::world).collect();
+    thread::scope(|scope| {
+        let work = &work;
+        let spawn = |communicator| scope.spawn(move || work(communicator));
+        let threads: Vec<_> = communicators.iter().map(spawn).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// `len` bytes that differ from rank to rank, and compress.
+fn bytes_of(rank: u32, len: usize) -> Vec<u8> {
+    common::ramp(1 + rank * 1_000_003, len)
+}
+
+fn buffer_of(rank: u32, len: usize) -> HostBuffer {
+    HostBuffer::from(bytes_of(rank, len))
+}
+
+/// The tests, for each link by its name.
+macro_rules! over {
+    ($($name:ident: $fabric:expr;)*) => {$(
+        mod $name {
+            use super::*;
+
+            over!(in $fabric =>
+                messages::messages_of_every_length_arrive
+                messages::messages_that_are_too_long_are_lost_alone
+                messages::tags_are_told_apart_and_kept_in_order
+                moving::every_collective_moves_what_it_should
+                moving::blocks_have_lengths_and_places_of_their_own
+                moving::in_place_is_the_same
+                combining::reductions_are_from_the_left_in_the_order_of_the_ranks
+                combining::compression_changes_no_bit
+                splitting::members_are_ordered_by_key_and_rank
+            );
+        }
+    )*};
+    (in $fabric:expr => $($part:ident::$test:ident)*) => {$(
+        #[test]
+        fn $test() {
+            common::watched(|| $part::$test($fabric));
+        }
+    )*};
+}
+
+over! {
+    loopback: Fabric::loopback();
+    tcp: Fabric::tcp();
+}

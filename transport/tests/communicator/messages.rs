@@ -1,0 +1,87 @@
+//! Messages by tag.
+
+use mgcomp_codecs::Element;
+use mgcomp_transport::communicator::CommunicatorError;
+use mgcomp_transport::memory::HostBuffer;
+
+use super::{buffer_of, bytes_of, on_all};
+use crate::common::fabric::Fabric;
+
+const MIB: usize = 1 << 20;
+
+pub(super) fn messages_of_every_length_arrive(fabric: Fabric) {
+    on_all(fabric, 2, "adaptive", |world| {
+        let (own, peer) = (world.rank(), 1 - world.rank());
+        for len in [0, 1, 4095, MIB - 1, MIB, MIB + 1, 3 * MIB, 3 * MIB + 5] {
+            for room in [len, len + 1, len + 2 * MIB] {
+                let into = HostBuffer::from(vec![0xee; room]);
+                let send = buffer_of(own, len);
+                let received = world.send_receive((peer, &send.all()), (peer, &into.all()), 7, Element::U32);
+                assert_eq!(received, Ok(len as u64));
+                let mut expected = bytes_of(peer, len);
+                expected.resize(room, 0xee);
+                assert!(into.all().to_vec() == expected, "{len} bytes in {room}");
+            }
+        }
+    });
+}
+
+pub(super) fn messages_that_are_too_long_are_lost_alone(fabric: Fabric) {
+    on_all(fabric, 2, "fixed:bdi", |world| {
+        let cases =
+            [(10, 9), (MIB, 100), (MIB, MIB - 1), (MIB + 1, 0), (MIB + 5, MIB), (3 * MIB, 2 * MIB + 1)];
+        for (len, room) in cases {
+            if world.rank() == 0 {
+                // The sender of a short message hears of it; of a long one the receiver took all parts it could.
+                let _ = world.send(1, 3, &buffer_of(0, len).all(), Element::U32);
+                world.send(1, 3, &buffer_of(5, 100).all(), Element::U32).unwrap();
+                continue;
+            }
+            let into = HostBuffer::zeroed(room);
+            let error = world.receive(0, 3, &into.all()).unwrap_err();
+            let expected = CommunicatorError::Truncated { len: len as u64, capacity: room as u64 };
+            assert_eq!(error, expected, "{len} bytes in {room}");
+            let next = HostBuffer::zeroed(100);
+            assert_eq!(world.receive(0, 3, &next.all()), Ok(100));
+            assert_eq!(next.all().to_vec(), bytes_of(5, 100), "after {len} bytes in {room}");
+        }
+    });
+}
+
+pub(super) fn tags_are_told_apart_and_kept_in_order(fabric: Fabric) {
+    on_all(fabric, 3, "adaptive", |world| {
+        let (own, ranks) = (world.rank(), world.size());
+        let peers: Vec<u32> = (0..ranks).filter(|&rank| rank != own).collect();
+        let len = |peer: u32, tag: u32, turn: u32| (100 * peer + 10 * tag + turn) as usize * 777;
+        let mut sends = Vec::new();
+        for &peer in &peers {
+            for (tag, turn) in [(0, 0), (1, 0), (0, 1), (u32::MAX, 0)] {
+                let from = buffer_of(own, len(own, tag % 7, turn));
+                sends.push(world.start_send(peer, tag, &from.all(), Element::U8).unwrap());
+            }
+        }
+        for &peer in &peers {
+            for (tag, turn) in [(u32::MAX, 0), (1, 0), (0, 0), (0, 1)] {
+                let len = len(peer, tag % 7, turn);
+                let into = HostBuffer::zeroed(len);
+                assert_eq!(world.receive(peer, tag, &into.all()), Ok(len as u64), "tag {tag} of {peer}");
+                assert!(into.all().to_vec() == bytes_of(peer, len), "tag {tag} of {peer}");
+            }
+        }
+        for mut send in sends {
+            crate::common::wait_until("a send that was received is finished", || send.is_finished());
+            send.wait().unwrap();
+        }
+        // A receive that is asked about goes on by that.
+        let (next, before) = ((own + 1) % ranks, (own + ranks - 1) % ranks);
+        let into = HostBuffer::zeroed(3 * MIB);
+        let mut receive = world.start_receive(before, 9, &into.all()).unwrap();
+        assert!(!receive.is_finished());
+        world.barrier().unwrap();
+        let send = world.start_send(next, 9, &buffer_of(own, 2 * MIB).all(), Element::U32).unwrap();
+        crate::common::wait_until("the message is there", || receive.is_finished());
+        assert_eq!(receive.wait(), Ok(2 * MIB as u64));
+        assert!(into.all().part(0, 2 * MIB).unwrap().to_vec() == bytes_of(before, 2 * MIB));
+        send.wait().unwrap();
+    });
+}

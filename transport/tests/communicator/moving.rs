@@ -1,0 +1,131 @@
+//! Collectives that only move bytes, against what they should leave.
+
+use mgcomp_codecs::Element;
+use mgcomp_transport::communicator::{Block, Communicator};
+use mgcomp_transport::memory::HostBuffer;
+
+use super::{buffer_of, bytes_of, on_all};
+use crate::common::fabric::Fabric;
+
+const LENGTHS: [usize; 6] = [0, 1, 63, 65_536, 65_543, (1 << 20) + 13];
+
+/// Blocks of all ranks, one after the other.
+fn joined(world: &Communicator, len: usize) -> Vec<u8> {
+    (0..world.size()).flat_map(|rank| bytes_of(rank, len)).collect()
+}
+
+pub(super) fn every_collective_moves_what_it_should(fabric: Fabric) {
+    for ranks in [1, 2, 5] {
+        on_all(fabric, ranks, "adaptive", |world| {
+            let (own, ranks) = (world.rank(), world.size() as usize);
+            for len in LENGTHS {
+                let root = (len as u32 + 1) % world.size();
+                let send = buffer_of(own, len);
+                world.barrier().unwrap();
+
+                let shared = buffer_of(own, len);
+                world.broadcast(root, &shared.all(), Element::U32).unwrap();
+                assert!(shared.all().to_vec() == bytes_of(root, len), "broadcast of {len}");
+
+                let all = HostBuffer::zeroed(len * ranks);
+                world.all_gather(&send.all(), &all.all(), Element::U32).unwrap();
+                assert!(all.all().to_vec() == joined(world, len), "all_gather of {len}");
+
+                let gathered = HostBuffer::zeroed(if own == root { len * ranks } else { 0 });
+                world.gather(root, &send.all(), &gathered.all(), Element::U32).unwrap();
+                let expected = if own == root { joined(world, len) } else { Vec::new() };
+                assert!(gathered.all().to_vec() == expected, "gather of {len}");
+
+                let block = HostBuffer::zeroed(len);
+                let all_of_root = HostBuffer::from(if own == root { joined(world, len) } else { Vec::new() });
+                world.scatter(root, &all_of_root.all(), &block.all(), Element::U32).unwrap();
+                assert!(block.all().to_vec() == bytes_of(own, len), "scatter of {len}");
+
+                // Block i of rank j is that of "rank" 10 j + i.
+                let of = |from: usize, to: usize| bytes_of((10 * from + to) as u32, len);
+                let outgoing: Vec<u8> = (0..ranks).flat_map(|to| of(own as usize, to)).collect();
+                let incoming = HostBuffer::zeroed(len * ranks);
+                world.all_to_all(&HostBuffer::from(outgoing).all(), &incoming.all(), Element::U32).unwrap();
+                let expected: Vec<u8> = (0..ranks).flat_map(|from| of(from, own as usize)).collect();
+                assert!(incoming.all().to_vec() == expected, "all_to_all of {len}");
+            }
+        });
+    }
+}
+
+pub(super) fn blocks_have_lengths_and_places_of_their_own(fabric: Fabric) {
+    on_all(fabric, 4, "fixed:xp", |world| {
+        let (own, ranks) = (world.rank() as usize, world.size() as usize);
+        // Blocks in reverse, of 0, 1001, 2002 … bytes, with gaps of 3.
+        let len = |rank: usize| rank * 1001;
+        let mut blocks = vec![Block { offset: 0, len: 0 }; ranks];
+        let mut end = 3;
+        for rank in (0..ranks).rev() {
+            blocks[rank] = Block { offset: end, len: len(rank) };
+            end += len(rank) + 3;
+        }
+        let filled = |block_of: &dyn Fn(usize) -> Vec<u8>| {
+            let mut bytes = vec![0xee; end];
+            for (rank, block) in blocks.iter().enumerate() {
+                bytes[block.offset..][..block.len].copy_from_slice(&block_of(rank));
+            }
+            bytes
+        };
+        let empty = || HostBuffer::from(vec![0xee; end]);
+        let own_bytes = |rank: usize| bytes_of(rank as u32, len(rank));
+        let send = HostBuffer::from(own_bytes(own));
+
+        let all = empty();
+        world.all_gather_v(&send.all(), &all.all(), &blocks, Element::F32).unwrap();
+        assert!(all.all().to_vec() == filled(&own_bytes));
+
+        let gathered = empty();
+        world.gather_v(2, &send.all(), &gathered.all(), &blocks, Element::F32).unwrap();
+        assert!(gathered.all().to_vec() == if own == 2 { filled(&own_bytes) } else { vec![0xee; end] });
+
+        let block = HostBuffer::zeroed(len(own));
+        world.scatter_v(3, &all.all(), &blocks, &block.all(), Element::F32).unwrap();
+        assert!(block.all().to_vec() == own_bytes(own));
+
+        // Rank j sends i · 500 bytes to rank i, so rank i gets i · 500 from each.
+        let outgoing: Vec<Block> = (0..ranks).map(|to| Block { offset: to * 2000, len: to * 500 }).collect();
+        let incoming: Vec<Block> =
+            (0..ranks).map(|from| Block { offset: (ranks - 1 - from) * 1600, len: own * 500 }).collect();
+        let (from, into) = (buffer_of(own as u32, 8000), HostBuffer::zeroed(6400));
+        world.all_to_all_v(&from.all(), &outgoing, &into.all(), &incoming, Element::U8).unwrap();
+        let mut expected = vec![0; 6400];
+        for (rank, block) in incoming.iter().enumerate() {
+            let sent = &bytes_of(rank as u32, 8000)[own * 2000..][..own * 500];
+            expected[block.offset..][..block.len].copy_from_slice(sent);
+        }
+        assert!(into.all().to_vec() == expected);
+    });
+}
+
+pub(super) fn in_place_is_the_same(fabric: Fabric) {
+    on_all(fabric, 3, "adaptive", |world| {
+        for len in [777, (1 << 20) + 13] {
+            let own = world.rank() as usize;
+            let own_only = || {
+                let mut bytes = vec![0; 3 * len];
+                bytes[own * len..][..len].copy_from_slice(&bytes_of(own as u32, len));
+                HostBuffer::from(bytes)
+            };
+            let all = own_only();
+            world.all_gather(&all.all().part(own * len, len).unwrap(), &all.all(), Element::U32).unwrap();
+            assert!(all.all().to_vec() == joined(world, len));
+
+            let gathered = own_only();
+            world
+                .gather(1, &gathered.all().part(own * len, len).unwrap(), &gathered.all(), Element::U32)
+                .unwrap();
+            if own == 1 {
+                assert!(gathered.all().to_vec() == joined(world, len));
+            }
+            let scattered = HostBuffer::from(joined(world, len));
+            let block = scattered.all().part(own * len, len).unwrap();
+            world.scatter(1, &scattered.all(), &block, Element::U32).unwrap();
+            assert!(scattered.all().to_vec() == joined(world, len));
+        }
+    });
+}
