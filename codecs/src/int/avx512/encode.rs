@@ -7,13 +7,14 @@ use std::arch::x86_64::*;
 
 use super::super::BLOCK;
 use super::super::header::Header;
-use super::super::layout::{Form, most_patch_bytes, planes_offset, room, staging_offset};
+use super::super::layout::{codes_len, most_patch_bytes, planes_offset, room, staging_offset};
+use super::forms::{Forms, Limits};
 use super::patches::store_patches;
 use super::plan::choose;
-use super::planes::{planes_of, unit_blocks, unit_words};
+use super::planes::{planes_of, planes_of_short_longs, unit_words};
 use super::residuals::Residuals;
 use super::tile::Tile;
-use super::vector::{greater, lanes, shifted_right, splat};
+use super::vector::{lanes, shifted_right};
 use crate::cpu::Avx512;
 
 #[target_feature(
@@ -32,9 +33,8 @@ pub(super) fn encode<const B: usize>(cpu: Avx512, raw: &[u8], coded: &mut [u8]) 
         codes: Header::len::<B>(),
         planes: planes_offset,
         patches: staging,
-        patch_bytes: 0,
     };
-    run::<B, true>(&header, words, &mut out);
+    store_all::<B>(&header, words, &mut out);
     let Output { planes, patches, .. } = out;
     coded.copy_within(staging..patches, planes);
     let len = planes + (patches - staging);
@@ -49,220 +49,193 @@ pub(super) fn encode<const B: usize>(cpu: Avx512, raw: &[u8], coded: &mut [u8]) 
 pub(super) fn len<const B: usize>(cpu: Avx512, raw: &[u8]) -> usize {
     let (words, tail) = raw.as_chunks::<B>();
     let header = choose(cpu, words);
-    let planes = planes_offset::<B>(words.len());
-    let mut out = Output { coded: std::ptr::null_mut(), codes: 0, planes, patches: 0, patch_bytes: 0 };
-    run::<B, false>(&header, words, &mut out);
-    out.planes + out.patches + tail.len()
+    let residuals = Residuals::new(&header, words);
+    let mut limits = Limits::new::<B>(header.low_bits, most_patch_bytes(B * words.len()));
+    let (mut tile, mut forms) = (Tile::new(), Forms::new());
+    let mut data_len = 0;
+    for start in (0..words.len()).step_by(Tile::words::<B>()) {
+        residuals.fill(&mut tile, start);
+        forms.take::<B>(&tile, &mut limits);
+        data_len += 4 * forms.planes + forms.patch_bytes;
+    }
+    planes_offset::<B>(words.len()) + data_len + tail.len()
 }
 
-/// Where the parts of a chunk go on; nothing is written if only their lengths are asked for.
+/// Where the parts of a chunk go on.
 struct Output {
     coded: *mut u8,
     codes: usize,
     planes: usize,
     patches: usize,
-    /// Bytes of all patches that blocks have wanted.
-    patch_bytes: usize,
 }
 
-/// Codes all blocks; `STORE`: writes them, for which `out` must have room as [`room`] says.
+/// Writes all blocks, for which `out` must have room as [`room`] says.
+///
+/// Each tile is made before the one ahead of it is written, so that neither waits for the other's last step.
 #[inline]
 #[target_feature(
     enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
 )]
-fn run<const B: usize, const STORE: bool>(header: &Header, words: &[[u8; B]], out: &mut Output) {
-    let blocks = Blocks {
-        low_bits: header.low_bits,
-        limit: splat::<B>((1 << header.low_bits) - 1),
-        most_patch_bytes: most_patch_bytes(B * words.len()),
-    };
+fn store_all<const B: usize>(header: &Header, words: &[[u8; B]], out: &mut Output) {
     let residuals = Residuals::new(header, words);
-    let mut tile = Tile::new();
+    let mut limits = Limits::new::<B>(header.low_bits, most_patch_bytes(B * words.len()));
+    let (mut tiles, mut forms) = ([const { Tile::new() }; 2], Forms::new());
+    if words.is_empty() {
+        return;
+    }
+    let [mut tile, mut next] = tiles.each_mut();
+    residuals.fill(tile, 0);
+    forms.take::<B>(tile, &mut limits);
     for start in (0..words.len()).step_by(Tile::words::<B>()) {
-        residuals.fill(&mut tile, start);
-        let end = words.len().min(start + Tile::words::<B>());
-        for unit in (start..end).step_by(unit_words::<B>()) {
-            let here = (end - unit).div_ceil(BLOCK).min(unit_blocks::<B>());
-            // SAFETY: `out` has room for all units.
-            unsafe { blocks.code_unit::<B, STORE>(tile_unit::<B>(&tile, unit), here, out) };
+        let next_start = start + Tile::words::<B>();
+        if next_start < words.len() {
+            residuals.fill(next, next_start);
         }
+        let units = (words.len() - start).min(Tile::words::<B>()).div_ceil(unit_words::<B>());
+        // SAFETY: `out` has room for all units.
+        unsafe { out.store::<B>(tile, &forms, units, header.low_bits) };
+        if next_start < words.len() {
+            forms.take::<B>(next, &mut limits);
+        }
+        std::mem::swap(&mut tile, &mut next);
     }
 }
 
-/// The vectors of the unit that starts with word `start` of the chunk.
+/// The vectors of unit `index` of a tile.
 #[inline]
 #[target_feature(enable = "avx512bw")]
-fn tile_unit<const B: usize>(tile: &Tile, start: usize) -> [__m512i; 4] {
+fn tile_unit<const B: usize>(tile: &Tile, index: usize) -> [__m512i; 4] {
     let mut unit = [_mm512_setzero_si512(); 4];
-    for (i, vector) in unit[..unit_words::<B>() / lanes::<B>()].iter_mut().enumerate() {
-        *vector = tile.vector(start / lanes::<B>() + i);
+    let vectors = unit_words::<B>() / lanes::<B>();
+    for (i, vector) in unit[..vectors].iter_mut().enumerate() {
+        *vector = tile.vector(index * vectors + i);
     }
     unit
 }
 
-/// What there is to know for the blocks of a chunk.
-struct Blocks {
-    low_bits: u32,
-    /// The largest residual that needs no patch.
-    limit: __m512i,
-    most_patch_bytes: usize,
-}
-
-impl Blocks {
-    /// Codes the first `blocks` blocks of a unit.
+impl Output {
+    /// Writes the first `units` units of a tile.
     ///
     /// # Safety
-    /// If `STORE`, `out` must have room for them as [`room`] says.
+    /// There must be room for them as [`room`] says.
     #[inline]
     #[target_feature(
         enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
     )]
-    unsafe fn code_unit<const B: usize, const STORE: bool>(
-        &self,
-        unit: [__m512i; 4],
-        blocks: usize,
-        out: &mut Output,
-    ) {
-        let planes = planes_of::<B>(unit);
-        // SAFETY: the caller's word.
-        let codes = unsafe {
-            if B > 1 {
-                self.code_block::<B, STORE>(planes, unit, out)
-            } else {
-                let low = self.code_block::<1, STORE>(planes, unit, out);
-                if blocks == 1 {
-                    low
-                } else {
-                    let [planes, unit] = [upper_half(planes[0]), upper_half(unit[0])];
-                    low | self.code_block::<1, STORE>([planes; 4], [unit; 4], out) << 4
-                }
-            }
-        };
-        if STORE {
-            // SAFETY: there is room for a code of each unit.
-            unsafe { *out.coded.add(out.codes) = codes };
-            out.codes += 1;
-        }
-    }
-
-    /// Codes a block; one of bytes is the lower half of `planes` and `unit`.
-    ///
-    /// # Safety
-    /// As above.
-    #[inline]
-    #[target_feature(
-        enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
-    )]
-    unsafe fn code_block<const B: usize, const STORE: bool>(
-        &self,
-        planes: [__m512i; 4],
-        unit: [__m512i; 4],
-        out: &mut Output,
-    ) -> u8 {
-        let longest = 64 - used_planes::<B>(planes).leading_zeros();
-        let marks = self.marks::<B>(unit);
-        let (mut form, patch_bytes) = Form::cheapest(longest, self.low_bits, marks.count_ones());
-        out.patch_bytes += patch_bytes as usize;
-        if out.patch_bytes > self.most_patch_bytes {
-            form = Form::Planes(longest);
-        }
-        if STORE {
-            // SAFETY: the caller's word.
-            unsafe { store_planes::<B>(planes, out) };
-        }
-        if let Form::Patched(patch_len) = form {
-            if STORE {
-                // SAFETY: the marks lie behind planes that have just been stored, or among them. Patches of all blocks
-                // fit behind the staging offset, and an overshoot behind them.
-                unsafe {
-                    let place = out.coded.add(out.planes + 4 * self.low_bits as usize);
-                    place.cast::<u32>().write_unaligned(marks);
-                    self.store_patches::<B>(unit, marks, patch_len, out.coded.add(out.patches));
-                }
-            }
-            out.patches += patch_bytes as usize;
-        }
-        out.planes += 4 * form.planes(self.low_bits);
-        form.code::<B>()
-    }
-
-    /// Writes the high bits of the marked residuals of a block.
-    ///
-    /// # Safety
-    /// There must be room for them, and 256 bytes, at `to`.
-    #[inline]
-    #[target_feature(enable = "avx512vbmi,avx512vbmi2,avx512dq,avx512vl,popcnt")]
-    unsafe fn store_patches<const B: usize>(
-        &self,
-        unit: [__m512i; 4],
-        marks: u32,
-        patch_len: u32,
-        to: *mut u8,
-    ) {
-        // SAFETY: the caller's word.
+    unsafe fn store<const B: usize>(&mut self, tile: &Tile, forms: &Forms, units: usize, low_bits: u32) {
+        // SAFETY: the caller's word; there is room for a code of each unit, and all patches and an overshoot fit
+        // behind the staging offset.
         unsafe {
+            self.coded.add(self.codes).copy_from_nonoverlapping(forms.codes.as_ptr(), units);
+            let planes = self.coded.add(self.planes);
+            let patches = self.coded.add(self.patches);
             if B == 1 {
-                let high = _mm512_castsi512_si256(shifted_right::<1>(unit[0], self.low_bits));
-                _mm256_storeu_si256(to.cast(), _mm256_maskz_compress_epi8(marks, high));
+                store_pairs(tile, forms, units, low_bits, planes, patches);
             } else {
-                store_patches::<B>(unit, marks, self.low_bits, patch_len, to);
+                match forms.most_dense {
+                    0 => store_blocks::<B, 0>(tile, forms, units, planes),
+                    ..=16 => store_blocks::<B, 1>(tile, forms, units, planes),
+                    ..=32 => store_blocks::<B, 2>(tile, forms, units, planes),
+                    _ => store_blocks::<B, 4>(tile, forms, units, planes),
+                }
+                store_all_patches::<B>(tile, forms, low_bits, patches);
             }
         }
-    }
-
-    /// A bit for each residual of a block: whether it is longer than the low bits.
-    #[inline]
-    #[target_feature(enable = "avx512bw,avx512vl")]
-    fn marks<const B: usize>(&self, unit: [__m512i; 4]) -> u32 {
-        if B == 1 {
-            let [bytes, limit] = [_mm512_castsi512_si256(unit[0]), _mm512_castsi512_si256(self.limit)];
-            return _mm256_cmpgt_epu8_mask(bytes, limit);
-        }
-        let mut marks = 0;
-        for (i, &vector) in unit[..B / 2].iter().enumerate() {
-            marks |= (greater::<B>(vector, self.limit) as u32) << (i * lanes::<B>());
-        }
-        marks
+        self.codes += units;
+        self.planes += 4 * forms.planes;
+        self.patches += forms.patch_bytes;
     }
 }
 
-#[inline]
-#[target_feature(enable = "avx512bw")]
-fn upper_half(vector: __m512i) -> __m512i {
-    _mm512_castsi256_si512(_mm512_extracti64x4_epi64::<1>(vector))
-}
-
-/// A bit for each plane of a block that is not zero.
-#[inline]
-#[target_feature(enable = "avx512bw,avx512vl")]
-fn used_planes<const B: usize>(planes: [__m512i; 4]) -> u64 {
-    if B == 1 {
-        let planes = _mm512_castsi512_si256(planes[0]);
-        return u64::from(_mm256_test_epi32_mask(planes, planes));
-    }
-    let mut used = 0;
-    for (i, &planes) in planes[..B / 2].iter().enumerate() {
-        used |= u64::from(_mm512_test_epi32_mask(planes, planes)) << (16 * i);
-    }
-    used
-}
-
-/// Writes all planes of a block, used or not.
+/// Writes `N` vectors of planes of each of the first `blocks` blocks, which are enough for all, and then the marks
+/// behind those planes that are used: if a block is not patched, the next one overwrites its marks.
 ///
 /// # Safety
-/// `out` must have room for them.
+/// There must be room for them and for those of another block.
 #[inline]
-#[target_feature(enable = "avx512bw")]
-unsafe fn store_planes<const B: usize>(planes: [__m512i; 4], out: &mut Output) {
-    // SAFETY: the caller's word.
-    unsafe {
-        let place = out.coded.add(out.planes);
-        if B == 1 {
-            _mm256_storeu_si256(place.cast(), _mm512_castsi512_si256(planes[0]));
-        } else {
-            for (i, &vector) in planes[..B / 2].iter().enumerate() {
+#[target_feature(
+    enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
+)]
+unsafe fn store_blocks<const B: usize, const N: usize>(
+    tile: &Tile,
+    forms: &Forms,
+    blocks: usize,
+    to: *mut u8,
+) {
+    for block in 0..blocks {
+        let unit = tile_unit::<B>(tile, block);
+        let planes = if B == 8 && N <= 2 { planes_of_short_longs(unit) } else { planes_of::<B>(unit) };
+        // SAFETY: the caller's word.
+        unsafe {
+            let place = to.add(4 * forms.starts.of(block) as usize);
+            for (i, &vector) in planes[..N.min(B / 2)].iter().enumerate() {
                 _mm512_storeu_si512(place.add(64 * i).cast(), vector);
             }
+            to.add(4 * forms.marks_at.of(block) as usize)
+                .cast::<u32>()
+                .write_unaligned(forms.marks.of(block));
+        }
+    }
+}
+
+/// Writes the high bits of the marked residuals of all patched blocks.
+///
+/// # Safety
+/// There must be room for them, and 256 bytes.
+#[inline]
+#[target_feature(
+    enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
+)]
+unsafe fn store_all_patches<const B: usize>(tile: &Tile, forms: &Forms, low_bits: u32, to: *mut u8) {
+    let (mut left, mut place) = (forms.patched, to);
+    while left != 0 {
+        let block = left.trailing_zeros() as usize;
+        left &= left - 1;
+        let unit = tile_unit::<B>(tile, block);
+        // SAFETY: the caller's word.
+        unsafe {
+            let len =
+                store_patches::<B>(unit, forms.marks.of(block), low_bits, forms.patch_lens.of(block), place);
+            place = place.add(len);
+        }
+    }
+}
+
+/// Writes planes and patches of blocks of bytes, two at a time; the last one of a chunk may be empty.
+///
+/// # Safety
+/// There must be room for them, and for a vector more of either.
+#[inline]
+#[target_feature(
+    enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
+)]
+unsafe fn store_pairs(
+    tile: &Tile,
+    forms: &Forms,
+    pairs: usize,
+    low_bits: u32,
+    planes_to: *mut u8,
+    patches_to: *mut u8,
+) {
+    let mut place = patches_to;
+    for pair in 0..pairs {
+        let words = tile.vector(pair);
+        let [planes, ..] = planes_of::<1>([words; 4]);
+        let halves = [_mm512_castsi512_si256(planes), _mm512_extracti64x4_epi64::<1>(planes)];
+        for (block, planes) in (2 * pair..).zip(halves) {
+            // SAFETY: the caller's word.
+            unsafe {
+                _mm256_storeu_si256(planes_to.add(4 * forms.starts.of(block) as usize).cast(), planes);
+                let marks_to = planes_to.add(4 * forms.marks_at.of(block) as usize);
+                marks_to.cast::<u32>().write_unaligned(forms.marks.of(block));
+            }
+        }
+        let marks = forms.patched_marks.of_pair(pair);
+        let patches = _mm512_maskz_compress_epi8(marks, shifted_right::<1>(words, low_bits));
+        // SAFETY: as above.
+        unsafe {
+            _mm512_storeu_si512(place.cast(), patches);
+            place = place.add(marks.count_ones() as usize);
         }
     }
 }

@@ -8,6 +8,7 @@
 
 mod decode;
 mod encode;
+mod forms;
 mod patches;
 mod plan;
 mod planes;

@@ -63,6 +63,17 @@ fn planes_of_longs(words: [__m512i; 4]) -> [__m512i; 4] {
     ]
 }
 
+/// Half the planes of 64-bit words, of which no others are asked for.
+#[inline]
+#[target_feature(enable = "avx512vbmi,gfni")]
+pub(super) fn planes_of_short_longs(words: [__m512i; 4]) -> [__m512i; 4] {
+    let [a, b, c, d] = words;
+    let low_halves = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    let low = _mm512_permutex2var_epi32(a, low_halves, b);
+    let high = _mm512_permutex2var_epi32(c, low_halves, d);
+    planes_of::<4>([low, high, low, high])
+}
+
 /// The words of a block whose longest has 32 bits, from half the planes.
 #[inline]
 #[target_feature(enable = "avx512vbmi,gfni")]

@@ -17,6 +17,9 @@ impl Tile {
         Self([[0; 64]; VECTORS])
     }
 
+    /// Vectors in a tile.
+    pub(super) const VECTORS: usize = VECTORS;
+
     /// Words in a tile.
     pub(super) const fn words<const B: usize>() -> usize {
         VECTORS * lanes::<B>()
