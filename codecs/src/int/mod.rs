@@ -130,10 +130,6 @@ impl Codec for Int {
         8 + element.width_bytes()
     }
 
-    fn writes_steadily(&self) -> bool {
-        true
-    }
-
     fn asks_ahead(&self) -> bool {
         self.cpu != Cpu::Portable
     }

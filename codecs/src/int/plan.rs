@@ -42,7 +42,7 @@ pub(super) fn choose<const B: usize>(words: &[[u8; B]]) -> Header {
         None => (0..words.len()).collect(),
     };
     let (map, lags) = match starts {
-        Some(starts) => choose_predictor(&Sample { words, starts, indices: &sample }, words.len()),
+        Some(starts) => choose_predictor(&mut Sample { words, starts, indices: &sample }, words.len()),
         None => (Map::Identity, [0, 0]),
     };
     let mut header = Header { map, rotation: 0, low_bits: 0, lags, base: word(first) };
@@ -64,39 +64,62 @@ pub(super) fn residual<const B: usize>(header: &Header, words: &[[u8; B]], index
 /// What has to be known of a sample to choose a predictor.
 pub(super) trait Sampled {
     /// The better map for words without prediction, and what the sample costs then, in bits.
-    fn cost_of_words(&self) -> (Map, u32);
+    fn cost_of_words(&mut self) -> (Map, u32);
 
     /// What the sample costs with these lags: the bits of its zigzag differences.
-    fn cost_of_lags(&self, lags: [usize; 2]) -> u32;
+    fn cost_of_lags(&mut self, lags: [usize; 2]) -> u32;
 
     /// The two short lags that predict best, the better one first, after a first prediction from `lag` words
     /// before (0: none). Two words of each run decide; ties go to the shorter lag.
-    fn best_short_lags(&self, lag: usize) -> [usize; 2];
+    fn best_short_lags(&mut self, lag: usize) -> [usize; 2];
 }
 
 /// The cheapest predictor on a sample of `words` words: none, or one lag, and then a second one.
-pub(super) fn choose_predictor(sample: &impl Sampled, words: usize) -> (Map, [usize; 2]) {
+pub(super) fn choose_predictor(sample: &mut impl Sampled, words: usize) -> (Map, [usize; 2]) {
     let (map, unpredicted) = sample.cost_of_words();
-    let mut best = (unpredicted, [0, 0]);
-    let try_lags = |lags, best: &mut (u32, [usize; 2])| {
-        let cost = sample.cost_of_lags(lags);
-        if cost + MARGIN_BITS < best.0 {
-            *best = (cost, lags);
-        }
-    };
+    let mut best = Best { cost: unpredicted, lags: [0, 0] };
+    if best.is_beyond_beating() {
+        return (map, [0, 0]);
+    }
     let [nearest, second] = sample.best_short_lags(0);
     for lag in [1, nearest, second].into_iter().chain(row_lags(words)) {
-        try_lags([lag, 0], &mut best);
+        best.try_lags(sample, [lag, 0]);
     }
-    let first = best.1[0];
+    let first = best.lags[0];
     if first == 0 {
         return (map, [0, 0]);
     }
-    let [nearest, _] = sample.best_short_lags(first);
-    for lag in [1, nearest].into_iter().chain(row_lags(words)) {
-        try_lags([first.min(lag), first.max(lag)], &mut best);
+    if !best.is_beyond_beating() {
+        let [nearest, _] = sample.best_short_lags(first);
+        for lag in [1, nearest].into_iter().chain(row_lags(words)) {
+            best.try_lags(sample, [first.min(lag), first.max(lag)]);
+        }
     }
-    (Map::Zigzag, best.1)
+    (Map::Zigzag, best.lags)
+}
+
+/// The predictor that is cheapest so far.
+struct Best {
+    cost: u32,
+    lags: [usize; 2],
+}
+
+impl Best {
+    /// Whether any other would have to cost less than nothing.
+    const fn is_beyond_beating(&self) -> bool {
+        self.cost <= MARGIN_BITS
+    }
+
+    fn try_lags(&mut self, sample: &mut impl Sampled, lags: [usize; 2]) {
+        // The same lags again are no cheaper.
+        if lags == self.lags {
+            return;
+        }
+        let cost = sample.cost_of_lags(lags);
+        if cost + MARGIN_BITS < self.cost {
+            *self = Self { cost, lags };
+        }
+    }
 }
 
 /// The sample of a chunk, word by word.
@@ -109,7 +132,7 @@ struct Sample<'a, const B: usize> {
 impl<const B: usize> Sampled for Sample<'_, B> {
     /// Either the bits from each word's highest set bit down, or those from the highest of the sample down to
     /// each word's lowest.
-    fn cost_of_words(&self) -> (Map, u32) {
+    fn cost_of_words(&mut self) -> (Map, u32) {
         let words = self.indices.iter().map(|&i| word(&self.words[i]));
         let least = words.clone().min().unwrap_or(0);
         let offsets = words.map(|word| word - least);
@@ -120,13 +143,13 @@ impl<const B: usize> Sampled for Sample<'_, B> {
         if from_bottom < from_top { (Map::Reversed, from_bottom) } else { (Map::Identity, from_top) }
     }
 
-    fn cost_of_lags(&self, lags: [usize; 2]) -> u32 {
+    fn cost_of_lags(&mut self, lags: [usize; 2]) -> u32 {
         let base = word(&self.words[0]);
         let header = Header { map: Map::Zigzag, rotation: 0, low_bits: 0, lags, base };
         self.indices.iter().map(|&i| bit_len(residual(&header, self.words, i))).sum()
     }
 
-    fn best_short_lags(&self, lag: usize) -> [usize; 2] {
+    fn best_short_lags(&mut self, lag: usize) -> [usize; 2] {
         let at = |i: usize| {
             let before = if lag == 0 { 0 } else { word(&self.words[i - lag]) };
             word(&self.words[i]).wrapping_sub(before)

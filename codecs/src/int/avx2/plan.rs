@@ -29,8 +29,8 @@ pub(super) fn choose<const B: usize>(cpu: Avx2, words: &[[u8; B]]) -> Header {
     let Some(starts) = run_starts::<B>(words.len()) else {
         return plan::choose(words);
     };
-    let sample = Sample { cpu, source: Words::new(words, word(&words[0])), starts };
-    let (map, lags) = choose_predictor(&sample, words.len());
+    let mut sample = Sample { cpu, source: Words::new(words, word(&words[0])), starts };
+    let (map, lags) = choose_predictor(&mut sample, words.len());
     let mut header = Header { map, rotation: 0, low_bits: 0, lags, base: word(&words[0]) };
     if lags == [0, 0] {
         (header.base, header.rotation) = scan_all(&sample.source, map);
@@ -97,18 +97,18 @@ struct Sample<'a, const B: usize> {
 }
 
 impl<const B: usize> Sampled for Sample<'_, B> {
-    fn cost_of_words(&self) -> (Map, u32) {
+    fn cost_of_words(&mut self) -> (Map, u32) {
         let _: Avx2 = self.cpu;
         // SAFETY: the token says that this machine has the instructions.
         unsafe { self.vector_cost_of_words() }
     }
 
-    fn cost_of_lags(&self, lags: [usize; 2]) -> u32 {
+    fn cost_of_lags(&mut self, lags: [usize; 2]) -> u32 {
         // SAFETY: as above.
         unsafe { self.vector_cost_of_lags(lags) }
     }
 
-    fn best_short_lags(&self, lag: usize) -> [usize; 2] {
+    fn best_short_lags(&mut self, lag: usize) -> [usize; 2] {
         // SAFETY: as above.
         unsafe { self.vector_best_short_lags(lag) }
     }

@@ -5,9 +5,8 @@
 
 use std::arch::x86_64::*;
 
-use super::super::BLOCK;
 use super::super::header::Header;
-use super::super::layout::{codes_len, most_patch_bytes, planes_offset, room, staging_offset};
+use super::super::layout::{most_patch_bytes, planes_offset, room, staging_offset};
 use super::forms::{Forms, Limits};
 use super::patches::store_patches;
 use super::plan::choose;
@@ -134,8 +133,8 @@ impl Output {
             } else {
                 match forms.most_dense {
                     0 => store_blocks::<B, 0>(tile, forms, units, planes),
-                    ..=16 => store_blocks::<B, 1>(tile, forms, units, planes),
-                    ..=32 => store_blocks::<B, 2>(tile, forms, units, planes),
+                    1..=16 => store_blocks::<B, 1>(tile, forms, units, planes),
+                    17..=32 => store_blocks::<B, 2>(tile, forms, units, planes),
                     _ => store_blocks::<B, 4>(tile, forms, units, planes),
                 }
                 store_all_patches::<B>(tile, forms, low_bits, patches);

@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 use super::super::BLOCK;
 use super::super::word::word_bits;
 use super::tile::Tile;
-use super::vector::{greater, lane_numbers, lanes, leading_zeros, permuted2, splat, sub};
+use super::vector::{add, greater, lane_numbers, leading_zeros, permuted2, splat, sub};
 use crate::cpu::{load512, store512};
 
 /// The most blocks in a tile: those of bytes.
@@ -72,10 +72,6 @@ impl Limits {
             longest_low: splat::<B>((1 << low_bits) - 1),
             patch_bytes_left: most_patch_bytes as i64,
         }
-    }
-
-    pub(super) const fn low_bits(&self) -> u32 {
-        self.low_bits
     }
 }
 
@@ -186,8 +182,9 @@ fn lengths_of_blocks<const B: usize>(tile: &Tile) -> __m512i {
         }
     }
     // Neighbouring lanes of two vectors are joined to those of one, until a block has one lane.
-    let even = add_lanes::<B>(0);
-    let odd = add_lanes::<B>(1);
+    let numbers = lane_numbers::<B>();
+    let even = add::<B>(numbers, numbers);
+    let odd = add::<B>(even, splat::<B>(1));
     while count > 1 {
         count /= 2;
         for i in 0..count {
@@ -196,14 +193,6 @@ fn lengths_of_blocks<const B: usize>(tile: &Tile) -> __m512i {
         }
     }
     sub::<B>(splat::<B>(u64::from(word_bits::<B>())), leading_zeros::<B>(any[0]))
-}
-
-/// Twice the number of each lane, plus `first`.
-#[inline]
-#[target_feature(enable = "avx512bw")]
-fn add_lanes<const B: usize>(first: u64) -> __m512i {
-    let numbers = lane_numbers::<B>();
-    super::vector::add::<B>(super::vector::add::<B>(numbers, numbers), splat::<B>(first))
 }
 
 /// The sum of each number and all those before it.

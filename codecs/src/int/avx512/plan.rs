@@ -14,9 +14,9 @@ use super::patches::to_halves;
 use super::transform::Forward;
 use super::vector::{
     Words, add, greater, lanes, leading_zeros, max, min, splat, store_low_bytes, sub, sum, to_words,
-    trailing_zeros, zigzag,
+    trailing_zeros, zigzag_leading_zeros,
 };
-use crate::cpu::{Avx512, load512, load512_partial};
+use crate::cpu::{Avx512, array, load256, load512};
 
 #[target_feature(
     enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
@@ -26,14 +26,17 @@ pub(super) fn choose<const B: usize>(cpu: Avx512, words: &[[u8; B]]) -> Header {
         return plan::choose(words);
     };
     let source = Words::new(words, word(&words[0]));
-    let sample = Sample { cpu, source, starts };
-    let (map, lags) = choose_predictor(&sample, words.len());
+    let (map, lags) = choose_predictor(&mut Sample::new(cpu, source, starts), words.len());
     let mut header = Header { map, rotation: 0, low_bits: 0, lags, base: word(&words[0]) };
     if lags == [0, 0] {
         (header.base, header.rotation) = scan_all(&source, map);
     }
     let source = Words::new(words, header.base);
-    let differences = Sample { cpu, source, starts }.differences(lags);
+    let mut differences = [_mm512_setzero_si512(); RUNS];
+    for (run, &start) in differences.iter_mut().zip(&starts) {
+        // SAFETY: a run is a vector of words, and `run_starts` gives none that ends behind the last word.
+        *run = unsafe { source.difference(start, lags) };
+    }
     if lags != [0, 0] {
         let mapped = Forward::<B>::new(&header);
         let mut any = _mm512_setzero_si512();
@@ -62,6 +65,7 @@ fn scan_all<const B: usize>(source: &Words<'_, B>, map: Map) -> (u64, u32) {
     let first = source.base();
     let (mut least, mut most, mut any) = (first, first, _mm512_setzero_si512());
     let last = source.len() - lanes::<B>();
+    let to_line = lanes::<B>() - source.words().as_ptr().addr() / B % lanes::<B>();
     let mut index = 0;
     loop {
         // SAFETY: `index` is at most a vector before the end.
@@ -76,7 +80,9 @@ fn scan_all<const B: usize>(source: &Words<'_, B>, map: Map) -> (u64, u32) {
         if index == last {
             break;
         }
-        index = (index + lanes::<B>()).min(last);
+        // A load across two lines takes twice as long.
+        let ahead = if index == 0 { to_line } else { lanes::<B>() };
+        index = (index + ahead).min(last);
     }
     let least = to_words::<B>(least).min().unwrap_or(0);
     let rotation = match map {
@@ -94,53 +100,70 @@ struct Sample<'a, const B: usize> {
     cpu: Avx512,
     source: Words<'a, B>,
     starts: [usize; RUNS],
+    runs: [__m512i; RUNS],
+    /// The runs less what lies `once_lag` words before them; 0 before there are any.
+    once: [__m512i; RUNS],
+    once_lag: usize,
 }
 
 impl<const B: usize> Sampled for Sample<'_, B> {
-    fn cost_of_words(&self) -> (Map, u32) {
+    fn cost_of_words(&mut self) -> (Map, u32) {
         let _: Avx512 = self.cpu;
         // SAFETY: the token says that this machine has the instructions.
         unsafe { self.vector_cost_of_words() }
     }
 
-    fn cost_of_lags(&self, lags: [usize; 2]) -> u32 {
+    fn cost_of_lags(&mut self, lags: [usize; 2]) -> u32 {
         // SAFETY: as above.
         unsafe { self.vector_cost_of_lags(lags) }
     }
 
-    fn best_short_lags(&self, lag: usize) -> [usize; 2] {
+    fn best_short_lags(&mut self, lag: usize) -> [usize; 2] {
         // SAFETY: as above.
         unsafe { self.vector_best_short_lags(lag) }
     }
 }
 
-impl<const B: usize> Sample<'_, B> {
-    /// What the lags leave of each run.
+impl<'a, const B: usize> Sample<'a, B> {
+    #[inline]
+    #[target_feature(enable = "avx512bw")]
+    fn new(cpu: Avx512, source: Words<'a, B>, starts: [usize; RUNS]) -> Self {
+        // SAFETY: a run is a vector of words, and `run_starts` gives none that ends behind the last word.
+        let runs = starts.map(|start| unsafe { source.at(start) });
+        Self { cpu, source, starts, runs, once: runs, once_lag: 0 }
+    }
+
+    /// The words `lag` before those of run `index`.
     #[inline]
     #[target_feature(enable = "avx512vbmi")]
-    fn differences(&self, lags: [usize; 2]) -> [__m512i; RUNS] {
-        let mut runs = [_mm512_setzero_si512(); RUNS];
-        for (run, &start) in runs.iter_mut().zip(&self.starts) {
-            // SAFETY: a run is a vector of words, and `run_starts` gives none that ends behind the last word.
-            *run = unsafe { self.source.difference(start, lags) };
+    fn before(&self, index: usize, lag: usize) -> __m512i {
+        let start = self.starts[index];
+        // SAFETY: as in `new`; the words of the first line lie before the run.
+        unsafe { if lag <= start { self.source.at(start - lag) } else { self.source.before(start, lag) } }
+    }
+
+    /// Takes the differences that one lag leaves, for lags that come on top.
+    #[target_feature(enable = "avx512vbmi")]
+    fn take_once(&mut self, lag: usize) {
+        for index in 0..RUNS {
+            self.once[index] = sub::<B>(self.runs[index], self.before(index, lag));
         }
-        runs
+        self.once_lag = lag;
     }
 
     #[target_feature(enable = "avx512vbmi,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni")]
-    fn vector_cost_of_lags(&self, lags: [usize; 2]) -> u32 {
-        let source = &self.source;
-        // SAFETY: as in `differences`; all lags lie in the chunk where `at` is called, as starts ascend.
-        unsafe {
-            match lags {
-                [a, b] if self.starts[0] < a + b => self.cost(|start| source.difference(start, lags)),
-                [a, 0] => self.cost(|start| sub::<B>(source.at(start), source.at(start - a))),
-                [a, b] => self.cost(|start| {
-                    let once = sub::<B>(source.at(start), source.at(start - a));
-                    add::<B>(sub::<B>(once, source.at(start - b)), source.at(start - (a + b)))
-                }),
-            }
+    fn vector_cost_of_lags(&mut self, [a, b]: [usize; 2]) -> u32 {
+        if b == 0 {
+            return self.cost(|index| sub::<B>(self.runs[index], self.before(index, a)));
         }
+        if self.once_lag != a && self.once_lag != b {
+            self.take_once(a);
+        }
+        let (first, second) = (self.once_lag, a + b - self.once_lag);
+        self.cost(|index| {
+            let once_before = sub::<B>(self.before(index, second), self.before(index, first + second));
+            sub::<B>(self.once[index], once_before)
+        })
     }
 
     /// The bits of the zigzag differences of the sample.
@@ -148,8 +171,8 @@ impl<const B: usize> Sample<'_, B> {
     #[target_feature(enable = "avx512vbmi,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni")]
     fn cost(&self, difference: impl Fn(usize) -> __m512i) -> u32 {
         let mut leading = _mm512_setzero_si512();
-        for &start in &self.starts {
-            leading = add::<B>(leading, leading_zeros::<B>(zigzag::<B>(difference(start))));
+        for index in 0..RUNS {
+            leading = add::<B>(leading, zigzag_leading_zeros::<B>(difference(index)));
         }
         SAMPLED_BITS - sum::<B>(leading)
     }
@@ -159,16 +182,13 @@ impl<const B: usize> Sample<'_, B> {
     )]
     fn vector_cost_of_words(&self) -> (Map, u32) {
         let zero = _mm512_setzero_si512();
-        let mut runs = [zero; RUNS];
         let mut least = splat::<B>(u64::MAX);
-        for (run, &start) in runs.iter_mut().zip(&self.starts) {
-            // SAFETY: as in `differences`.
-            *run = unsafe { self.source.at(start) };
-            least = min::<B>(least, *run);
+        for run in self.runs {
+            least = min::<B>(least, run);
         }
         let least = splat::<B>(to_words::<B>(least).min().unwrap_or(0));
         let (mut leading, mut trailing, mut any, mut zeros) = (zero, zero, zero, 0);
-        for run in runs {
+        for run in self.runs {
             let offsets = sub::<B>(run, least);
             any = _mm512_or_si512(any, offsets);
             zeros += lanes::<B>() as u32 - greater::<B>(offsets, zero).count_ones();
@@ -187,7 +207,10 @@ impl<const B: usize> Sample<'_, B> {
     #[target_feature(
         enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,bmi2"
     )]
-    fn vector_best_short_lags(&self, lag: usize) -> [usize; 2] {
+    fn vector_best_short_lags(&mut self, lag: usize) -> [usize; 2] {
+        if lag > 0 {
+            self.take_once(lag);
+        }
         let mut leading = [_mm512_setzero_si512(); 4];
         let mut count = 0;
         for probe in probes::<B>(self.starts, lag) {
@@ -214,7 +237,7 @@ impl<const B: usize> Sample<'_, B> {
             if lag > 0 {
                 others = sub::<B>(others, self.near(index - lag));
             }
-            *sum = add::<B>(*sum, leading_zeros::<B>(zigzag::<B>(sub::<B>(own, others))));
+            *sum = add::<B>(*sum, zigzag_leading_zeros::<B>(sub::<B>(own, others)));
         }
     }
 
@@ -223,7 +246,10 @@ impl<const B: usize> Sample<'_, B> {
     #[target_feature(enable = "avx512bw,bmi2")]
     fn near(&self, index: usize) -> __m512i {
         let words = &self.source.words()[index..][..lanes::<B>().min(SHORT_LAGS)];
-        load512_partial(words.as_flattened())
+        match B {
+            1 => _mm512_castsi256_si512(load256(array(words.as_flattened()))),
+            _ => load512(array(words.as_flattened())),
+        }
     }
 }
 

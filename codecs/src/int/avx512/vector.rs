@@ -5,6 +5,7 @@
 
 use std::arch::x86_64::*;
 
+use super::super::word;
 use crate::cpu::{array_mut, load512, store512};
 
 /// Words of `B` bytes in a vector.
@@ -285,6 +286,33 @@ pub(super) fn leading_zeros<const B: usize>(vector: __m512i) -> __m512i {
         _ => trailing_zeros::<B>(reversed::<B>(vector)),
     }
 }
+
+/// [`leading_zeros`] of [`zigzag`].
+#[inline]
+#[target_feature(enable = "avx512vbmi,avx512bitalg,avx512vpopcntdq,avx512cd,gfni")]
+pub(super) fn zigzag_leading_zeros<const B: usize>(vector: __m512i) -> __m512i {
+    if B == 1 {
+        let reversed = _mm512_gf2p8affine_epi64_epi8::<0>(vector, _mm512_set1_epi64(ZIGZAG_REVERSED));
+        return trailing_zeros::<1>(reversed);
+    }
+    leading_zeros::<B>(zigzag::<B>(vector))
+}
+
+/// The matrix of zigzag, whose results have their bits in reverse order.
+const ZIGZAG_REVERSED: i64 = {
+    let mut rows = [0; 8];
+    let mut bit = 0;
+    while bit < 8 {
+        let image = word::reversed::<1>(word::zigzag::<1>(1 << bit));
+        let mut i = 0;
+        while i < 8 {
+            rows[7 - i] |= ((image >> i & 1) << bit) as u8;
+            i += 1;
+        }
+        bit += 1;
+    }
+    i64::from_le_bytes(rows)
+};
 
 /// The number of trailing zeros of each word.
 #[inline]
