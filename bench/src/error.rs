@@ -8,8 +8,10 @@ use std::process::ExitCode;
 use mgcomp_codecs::CpuError;
 use mgcomp_codecs::device::DeviceError;
 use mgcomp_codecs::frame::FrameError;
+use mgcomp_selector::PaperConfigError;
 
 use crate::gpu::TimeError;
+use crate::paper::TraceError;
 use crate::timing::CandidateError;
 
 /// Why a file, or all of them, could not be measured. The source, if any, says why.
@@ -54,6 +56,10 @@ pub(crate) enum BenchError {
     NotOnDevices { flag: &'static str },
     #[error("{subject} cannot be timed on {} bytes of {dataset}", .bytes)]
     Time { subject: &'static str, dataset: String, bytes: usize, source: TimeError },
+    #[error("{} is no trace", .path.display())]
+    Trace { path: PathBuf, source: TraceError },
+    #[error(transparent)]
+    Phases(#[from] PaperConfigError),
     #[error("cannot write {}", .path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("cannot write {}: it is a folder, or lies in none", .path.display())]
@@ -79,7 +85,11 @@ pub(crate) fn exit_code(result: Result<(), BenchError>) -> ExitCode {
     match result {
         Err(error) if !error.is_broken_pipe() => {
             report(&error);
-            if matches!(error, BenchError::Cpu(_)) { ExitCode::from(2) } else { ExitCode::FAILURE }
+            if matches!(error, BenchError::Cpu(_) | BenchError::Phases(_)) {
+                ExitCode::from(2)
+            } else {
+                ExitCode::FAILURE
+            }
         }
         _ => ExitCode::SUCCESS,
     }

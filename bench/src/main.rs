@@ -9,6 +9,7 @@ mod data;
 mod error;
 mod gpu;
 mod machine;
+mod paper;
 mod plot;
 mod ratio;
 mod timing;
@@ -33,6 +34,7 @@ enum Bench {
     Ratio(ratio::Args),
     Codec(codec::Args),
     Gpu(gpu::Args),
+    Paper(paper::Args),
 }
 
 fn main() -> ExitCode {
@@ -46,5 +48,6 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
         Bench::Ratio(args) => ratio::run(args),
         Bench::Codec(args) => codec::run(args),
         Bench::Gpu(args) => gpu::run(args),
+        Bench::Paper(args) => paper::run(args),
     }
 }

@@ -1,10 +1,18 @@
-//! A picture of ratio against speed.
+//! Pictures: ratio against speed ([`Plot`]), groups of bars ([`Bars`]), lines ([`Lines`]).
 
 mod axis;
+mod bars;
+mod canvas;
+mod lines;
+mod png;
+mod raster;
 mod svg;
 
 use axis::Axis;
-use svg::{Anchor, Canvas, Point};
+pub(crate) use bars::Bars;
+pub(crate) use canvas::Canvas;
+use canvas::{Anchor, Point};
+pub(crate) use lines::{Lines, Scale, Series};
 
 const WIDTH: f64 = 880.0;
 const HEIGHT: f64 = 540.0;
@@ -67,7 +75,7 @@ impl Plot {
         draw_axes(&mut canvas, &x, &y, self.speed);
         self.draw_references(&mut canvas, &x, &y);
         self.draw_marks(&mut canvas, &x, &y);
-        canvas.finish()
+        canvas.svg()
     }
 
     fn draw_references(&self, canvas: &mut Canvas, x: &Axis, y: &Axis) {

@@ -1,0 +1,126 @@
+//! `mgcomp-bench paper`: the tables and figures of IPDPS 2019 from a model of its system.
+
+mod character;
+mod fabric;
+mod generate;
+mod patterns;
+mod published;
+mod report;
+mod runs;
+mod trace;
+mod transfer;
+mod workload;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::builder::RangedU64ValueParser;
+use mgcomp_selector::{Lambda, PaperConfig};
+
+use crate::error::BenchError;
+use fabric::System;
+use generate::{Bench, Share};
+use report::Report;
+use runs::{Job, Plan};
+pub(crate) use trace::TraceError;
+
+/// The λ of Figure 6 and between.
+const LAMBDAS: [f64; 9] = [0.0, 1.0, 2.0, 4.0, 6.0, 8.0, 16.0, 32.0, 64.0];
+
+/// Tables V and VI and Figures 1, 5, 6 and 7 of IPDPS 2019, from a model of its system.
+///
+/// Four GPUs and a CPU share a bus of 20 bytes per cycle at 1 GHz. Payloads come from trace files, or are made up like
+/// those of the paper's seven benchmarks, at its sizes. Codecs cost what the paper's hardware takes (Table
+/// III); policies are those of mgcomp. Traces are read to their end before anything is printed.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Trace files, plain or xz [default: none]
+    #[arg(long, num_args = 1.., value_name = "FILE")]
+    trace: Vec<PathBuf>,
+    /// Benchmarks to generate: AES BS FIR GD KM MT SC [default: all, or none beside traces]
+    #[arg(long, num_args = 1.., value_name = "NAME")]
+    bench: Vec<Bench>,
+    /// How much of the paper's sizes to generate, up to 1
+    #[arg(long, default_value = "1", value_name = "SHARE")]
+    scale: Share,
+    /// Weights of latency against size [default: 0 1 2 4 6 8 16 32 64]
+    #[arg(long, num_args = 1.., allow_negative_numbers = true, value_name = "GBPS")]
+    lambda: Vec<Lambda>,
+    /// Requests of a GPU that may be unanswered; figures are those of the first number
+    #[arg(long, num_args = 1.., default_values_t = [64], value_parser = RangedU64ValueParser::<u32>::new().range(1..=65_536))]
+    outstanding: Vec<u32>,
+    /// Cycles from the arrival of a request to its answer, which the paper does not give
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    memory_cycles: u64,
+    /// Transfers of a sampling phase
+    #[arg(long, default_value_t = 7)]
+    sampling: u32,
+    /// Transfers of a running phase
+    #[arg(long, default_value_t = 300)]
+    running: u32,
+    /// Samples that a codec must win
+    #[arg(long, default_value_t = 3)]
+    votes: u32,
+    /// Count 32 bits, not 35, for a word that FPC does not match, as the paper seems to: no decoder could tell
+    #[arg(long)]
+    count_as_paper: bool,
+    /// Also write CSV files into this folder
+    #[arg(long, value_name = "FOLDER")]
+    csv: Option<PathBuf>,
+    /// Also draw the figures into this folder, as SVG and as PNG
+    #[arg(long, value_name = "FOLDER")]
+    plot: Option<PathBuf>,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
+    let plan = args.plan()?;
+    for folder in [&args.csv, &args.plot].into_iter().flatten() {
+        make_folder(folder)?;
+    }
+    let jobs = args.jobs()?;
+    let report = Report::new(plan.clone(), runs::run(jobs, &plan));
+    report.print(args.json)?;
+    if let Some(folder) = &args.csv {
+        report.write_csv(folder)?;
+    }
+    match &args.plot {
+        Some(folder) => report.draw(folder),
+        None => Ok(()),
+    }
+}
+
+impl Args {
+    fn plan(&self) -> Result<Plan, BenchError> {
+        let Self { sampling, running, votes, .. } = *self;
+        let phases = PaperConfig { sampling, running, votes, ..PaperConfig::default() };
+        phases.check()?;
+        let mut lambdas = self.lambda.clone();
+        if lambdas.is_empty() {
+            let known = |gbps| Lambda::try_new(gbps).expect("the λ of the paper are good");
+            lambdas = LAMBDAS.map(known).to_vec();
+        }
+        lambdas.sort();
+        lambdas.dedup();
+        let (share, as_paper) = (self.scale, self.count_as_paper);
+        let system = |&outstanding| System { outstanding, memory_cycles: self.memory_cycles };
+        Ok(Plan { phases, lambdas, systems: self.outstanding.iter().map(system).collect(), share, as_paper })
+    }
+
+    fn jobs(&self) -> Result<Vec<Job>, BenchError> {
+        let benches =
+            if self.bench.is_empty() && self.trace.is_empty() { &Bench::ALL[..] } else { &self.bench };
+        let mut jobs: Vec<Job> = benches.iter().map(|&bench| Job::Bench(bench)).collect();
+        for path in &self.trace {
+            jobs.push(Job::Trace(trace::read(path, self.count_as_paper)?));
+        }
+        Ok(jobs)
+    }
+}
+
+/// Fails now, not after all is computed, if no file can be written into `folder`.
+pub(crate) fn make_folder(folder: &Path) -> Result<(), BenchError> {
+    fs::create_dir_all(folder).map_err(|source| BenchError::Write { path: folder.to_owned(), source })
+}

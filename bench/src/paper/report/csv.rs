@@ -1,0 +1,131 @@
+//! CSV files, units in their headers.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use super::super::fabric::{CODECS, Distance};
+use super::super::published::TABLE_V;
+use super::tables::patterns_text;
+use super::{Figure, Report};
+use crate::error::BenchError;
+
+pub(super) fn write(report: &Report, folder: &Path) -> Result<(), BenchError> {
+    let mut files = vec![
+        ("table5".to_owned(), table_v(report)),
+        ("table6".to_owned(), table_vi(report)),
+        ("figure1".to_owned(), figure_1(report)),
+        ("runs".to_owned(), runs(report)),
+    ];
+    files.extend(report.figures().iter().map(|figure| (format!("figure{}", figure.number), of(figure))));
+    for (name, text) in files {
+        let path = folder.join(format!("{name}.csv"));
+        fs::write(&path, text).map_err(|source| BenchError::Write { path, source })?;
+    }
+    Ok(())
+}
+
+fn table_v(report: &Report) -> String {
+    let mut text = "name,source,reads,writes,entropy,bdi_ratio,fpc_ratio,cpackz_ratio,paper_reads,paper_writes,paper_entropy,paper_bdi_ratio,paper_fpc_ratio,paper_cpackz_ratio\n".to_owned();
+    for done in &report.done {
+        let (character, [bdi, fpc, cpackz]) = (&done.character, done.ratios);
+        let source = if done.is_trace { "trace" } else { "generated" };
+        let (reads, writes, entropy) = (character.reads, character.writes, character.entropy());
+        let paper = done.bench.map_or(",,,,,".to_owned(), |bench| {
+            let row = TABLE_V[bench as usize];
+            let [a, b, c] = row.ratios;
+            format!("{},{},{},{a},{b},{c}", row.reads, row.writes, row.entropy)
+        });
+        let name = quoted(&done.name);
+        let _ = writeln!(
+            text,
+            "{name},{source},{reads},{writes},{entropy:.5},{bdi:.5},{fpc:.5},{cpackz:.5},{paper}"
+        );
+    }
+    text
+}
+
+fn table_vi(report: &Report) -> String {
+    let mut text = "name,fpc_patterns/%,cpackz_patterns/%,bdi_patterns/%\n".to_owned();
+    for done in &report.done {
+        let [fpc, cpackz, bdi] = done.character.dominant().map(|patterns| patterns_text(&patterns));
+        let _ = writeln!(text, "{},{fpc},{cpackz},{bdi}", quoted(&done.name));
+    }
+    text
+}
+
+fn figure_1(report: &Report) -> String {
+    let mut text = "name,transfer,bdi/bit,fpc/bit,cpackz/bit,entropy\n".to_owned();
+    for done in &report.done {
+        for (i, shown) in done.shown.iter().enumerate() {
+            let [bdi, fpc, cpackz] = shown.bits;
+            let _ = writeln!(text, "{},{i},{bdi},{fpc},{cpackz},{:.5}", quoted(&done.name), shown.entropy);
+        }
+    }
+    text
+}
+
+/// One row for each workload and scheme, and the means.
+fn of(figure: &Figure) -> String {
+    let keys: Vec<String> = figure.matrices.iter().map(|matrix| matrix.quantity.key()).collect();
+    let mut text = format!("name,scheme,{}\n", keys.join(","));
+    let Some(first) = figure.matrices.first() else { return text };
+    let means: Vec<Vec<f64>> = figure.matrices.iter().map(super::Matrix::means).collect();
+    for (column, scheme) in first.columns.iter().enumerate() {
+        for (row, (name, _)) in first.rows.iter().enumerate() {
+            let values: Vec<String> =
+                figure.matrices.iter().map(|matrix| format!("{:.5}", matrix.rows[row].1[column])).collect();
+            let _ = writeln!(text, "{},{scheme},{}", quoted(name), values.join(","));
+        }
+        let values: Vec<String> = means.iter().map(|means| format!("{:.5}", means[column])).collect();
+        let _ = writeln!(text, "mean,{scheme},{}", values.join(","));
+    }
+    text
+}
+
+fn runs(report: &Report) -> String {
+    let mut text =
+        "name,scheme,outstanding,memory/cycle,time/cycle,bus/cycle,raw/byte,payload/byte,fabric/byte"
+            .to_owned();
+    for algorithm in ["none"].into_iter().chain(CODECS.map(|codec| codec.name())) {
+        let _ = write!(text, ",sent_{algorithm}");
+    }
+    text += ",codecs/pJ";
+    for distance in Distance::ALL {
+        let _ = write!(text, ",energy_{}/pJ", distance.name());
+    }
+    text += "\n";
+    for done in &report.done {
+        for run in &done.runs {
+            let (outcome, system) = (&run.outcome, run.system);
+            let numbers = [
+                u64::from(system.outstanding),
+                system.memory_cycles,
+                outcome.cycles,
+                outcome.bus_cycles,
+                outcome.raw_bytes,
+                outcome.payload_bytes,
+                outcome.fabric_bytes,
+            ];
+            let _ = write!(text, "{},{}", quoted(&done.name), run.scheme.label());
+            for number in numbers.iter().chain(&outcome.sent) {
+                let _ = write!(text, ",{number}");
+            }
+            let _ = write!(text, ",{:.0}", outcome.codec_pj());
+            for distance in Distance::ALL {
+                let _ = write!(text, ",{:.0}", outcome.energy_pj(distance));
+            }
+            text += "\n";
+        }
+    }
+    text
+}
+
+/// A name that may hold commas and quotes.
+fn quoted(name: &str) -> String {
+    if name.contains([',', '"', '\n']) {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    } else {
+        name.to_owned()
+    }
+}

@@ -1,0 +1,137 @@
+//! Every workload under every scheme, on as many threads as there are cores.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use mgcomp_selector::{Fixed, Lambda, Paper, PaperConfig, Policy};
+
+use super::character::Character;
+use super::fabric::{CODECS, Outcome, Requests, System, simulate};
+use super::generate::{Bench, Share};
+use super::workload::{Shown, Workload};
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    /// Lengths of the phases; λ is that of the scheme.
+    pub(super) phases: PaperConfig,
+    pub(super) lambdas: Vec<Lambda>,
+    pub(super) systems: Vec<System>,
+    pub(super) share: Share,
+    pub(super) as_paper: bool,
+}
+
+/// Where transfers come from.
+pub(super) enum Job {
+    Trace(Workload),
+    Bench(Bench),
+}
+
+/// How payloads are coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scheme {
+    None,
+    /// Always this one of [`CODECS`].
+    Codec(usize),
+    /// The paper's adaptive scheme.
+    Adaptive(Lambda),
+}
+
+impl Scheme {
+    /// Its name in tables.
+    pub(super) fn label(self) -> String {
+        match self {
+            Self::None => "none".into(),
+            Self::Codec(codec) => ["BDI", "FPC", "C-Pack+Z"][codec].into(),
+            Self::Adaptive(lambda) => format!("λ={lambda}"),
+        }
+    }
+
+    fn policy(self, phases: PaperConfig) -> Box<dyn Policy> {
+        match self {
+            Self::None => Box::new(Fixed::BYPASS),
+            Self::Codec(codec) => Box::new(Fixed::try_new(CODECS[codec]).expect("all three have codecs")),
+            Self::Adaptive(lambda) => {
+                Box::new(Paper::try_new(PaperConfig { lambda, ..phases }).expect("phases are checked"))
+            }
+        }
+    }
+}
+
+/// A workload under one scheme.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    pub(super) scheme: Scheme,
+    pub(super) system: System,
+    pub(super) outcome: Outcome,
+}
+
+/// What came of a job.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) name: String,
+    pub(super) bench: Option<Bench>,
+    pub(super) is_trace: bool,
+    pub(super) character: Character,
+    /// Raw bits over coded bits: BDI, FPC, C-Pack+Z.
+    pub(super) ratios: [f64; 3],
+    pub(super) shown: Vec<Shown>,
+    pub(super) runs: Vec<Run>,
+}
+
+impl Done {
+    /// The run of `scheme` on `system`.
+    pub(super) fn outcome(&self, scheme: Scheme, system: System) -> &Outcome {
+        let run = self.runs.iter().find(|run| run.scheme == scheme && run.system == system);
+        &run.expect("every scheme runs on every system").outcome
+    }
+}
+
+impl Plan {
+    pub(super) fn schemes(&self) -> Vec<Scheme> {
+        let adaptive = self.lambdas.iter().map(|&lambda| Scheme::Adaptive(lambda));
+        [Scheme::None].into_iter().chain((0..CODECS.len()).map(Scheme::Codec)).chain(adaptive).collect()
+    }
+
+    fn run(&self, job: Job) -> Done {
+        let workload = match job {
+            Job::Trace(workload) => workload,
+            Job::Bench(bench) => {
+                let mut workload = Workload::new(bench.to_string(), Some(bench), false, self.as_paper);
+                bench.generate(self.share, &mut |transfer| workload.push(transfer));
+                workload.finish()
+            }
+        };
+        let requests = Requests::of(&workload.transfers);
+        let mut runs = Vec::new();
+        for &system in &self.systems {
+            for scheme in self.schemes() {
+                let policy = || scheme.policy(self.phases);
+                let outcome = simulate(&workload.transfers, &requests, system, policy);
+                runs.push(Run { scheme, system, outcome });
+            }
+        }
+        let ratios = workload.ratios();
+        let Workload { name, bench, is_trace, character, shown, .. } = workload;
+        Done { name, bench, is_trace, character, ratios, shown, runs }
+    }
+}
+
+/// Does all jobs; results are in their order.
+pub(super) fn run(jobs: Vec<Job>, plan: &Plan) -> Vec<Done> {
+    let jobs: Vec<Mutex<Option<Job>>> = jobs.into_iter().map(|job| Mutex::new(Some(job))).collect();
+    let done: Vec<Mutex<Option<Done>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        // From the last: the largest benchmarks are MT and SC, and start first.
+        while let Some(i) = jobs.len().checked_sub(1 + next.fetch_add(1, Ordering::Relaxed)) {
+            let job = jobs[i].lock().expect("no other thread has it").take();
+            *done[i].lock().expect("no other thread has it") = job.map(|job| plan.run(job));
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let taken = done.into_iter().filter_map(|done| done.into_inner().ok().flatten());
+    taken.collect()
+}

@@ -1,0 +1,100 @@
+//! A picture as a list of shapes, to be written as SVG or as PNG.
+
+use std::fs;
+use std::path::Path;
+
+use super::{raster, svg};
+use crate::error::BenchError;
+
+/// A place on the canvas in pixels, from its upper left corner.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Point {
+    pub(super) x: f64,
+    pub(super) y: f64,
+}
+
+/// Which end of a text lies at its point.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// A colour is written `#rrggbb`.
+pub(super) enum Shape {
+    Line {
+        from: Point,
+        to: Point,
+        colour: &'static str,
+        is_dashed: bool,
+    },
+    Dot {
+        at: Point,
+        colour: &'static str,
+        is_filled: bool,
+    },
+    /// From its upper left to its lower right corner.
+    Bar {
+        from: Point,
+        to: Point,
+        colour: &'static str,
+    },
+    Text {
+        at: Point,
+        anchor: Anchor,
+        colour: &'static str,
+        text: String,
+    },
+}
+
+/// A picture while it is drawn.
+pub(crate) struct Canvas {
+    pub(super) width: f64,
+    pub(super) height: f64,
+    pub(super) shapes: Vec<Shape>,
+}
+
+impl Canvas {
+    /// An empty white picture.
+    pub(super) fn new(width: f64, height: f64) -> Self {
+        Self { width, height, shapes: Vec::new() }
+    }
+
+    pub(super) fn line(&mut self, from: Point, to: Point, colour: &'static str, is_dashed: bool) {
+        self.shapes.push(Shape::Line { from, to, colour, is_dashed });
+    }
+
+    /// A dot, filled or a ring.
+    pub(super) fn dot(&mut self, at: Point, colour: &'static str, is_filled: bool) {
+        self.shapes.push(Shape::Dot { at, colour, is_filled });
+    }
+
+    pub(super) fn bar(&mut self, from: Point, to: Point, colour: &'static str) {
+        self.shapes.push(Shape::Bar { from, to, colour });
+    }
+
+    pub(super) fn text(&mut self, at: Point, anchor: Anchor, colour: &'static str, text: &str) {
+        self.shapes.push(Shape::Text { at, anchor, colour, text: text.to_owned() });
+    }
+
+    /// The picture as an SVG file.
+    pub(crate) fn svg(&self) -> String {
+        svg::write(self)
+    }
+
+    /// The picture as a PNG file.
+    pub(crate) fn png(&self) -> Vec<u8> {
+        raster::draw(self).png()
+    }
+
+    /// Writes the picture to `name.svg` and `name.png` in `folder`.
+    pub(crate) fn save(&self, folder: &Path, name: &str) -> Result<(), BenchError> {
+        let files = [("svg", self.svg().into_bytes()), ("png", self.png())];
+        for (extension, content) in files {
+            let path = folder.join(format!("{name}.{extension}"));
+            fs::write(&path, content).map_err(|source| BenchError::Write { path, source })?;
+        }
+        Ok(())
+    }
+}
