@@ -12,6 +12,7 @@ use mgcomp_selector::PaperConfigError;
 
 use crate::gpu::TimeError;
 use crate::paper::TraceError;
+use crate::scale::RatesError;
 use crate::timing::CandidateError;
 
 /// Why a file, or all of them, could not be measured. The source, if any, says why.
@@ -58,6 +59,8 @@ pub(crate) enum BenchError {
     Time { subject: &'static str, dataset: String, bytes: usize, source: TimeError },
     #[error("{} is no trace", .path.display())]
     Trace { path: PathBuf, source: TraceError },
+    #[error("cannot take the rates of a codec from {}", .path.display())]
+    Rates { path: PathBuf, source: RatesError },
     #[error(transparent)]
     Phases(#[from] PaperConfigError),
     #[error("cannot write {}", .path.display())]

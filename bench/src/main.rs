@@ -12,6 +12,7 @@ mod machine;
 mod paper;
 mod plot;
 mod ratio;
+mod scale;
 mod timing;
 
 use std::process::ExitCode;
@@ -35,6 +36,7 @@ enum Bench {
     Codec(codec::Args),
     Gpu(gpu::Args),
     Paper(paper::Args),
+    Scale(scale::Args),
 }
 
 fn main() -> ExitCode {
@@ -49,5 +51,6 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
         Bench::Codec(args) => codec::run(args),
         Bench::Gpu(args) => gpu::run(args),
         Bench::Paper(args) => paper::run(args),
+        Bench::Scale(args) => scale::run(args),
     }
 }

@@ -8,6 +8,11 @@ use super::super::workload::Sized;
 /// The codecs of the paper, in the order of [`Sized::bits`].
 pub(in crate::paper) const CODECS: [Algorithm; 3] = [Algorithm::Bdi, Algorithm::Fpc, Algorithm::CpackZ];
 
+/// All of [`CODECS`], by their numbers.
+const ALLOWED: AlgorithmSet = AlgorithmSet::from_bits(
+    1 << Algorithm::Bdi.number() | 1 << Algorithm::Fpc.number() | 1 << Algorithm::CpackZ.number(),
+);
+
 /// How a payload goes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Coded {
@@ -30,7 +35,7 @@ pub(super) fn code(policy: &mut dyn Policy, transfer: &Sized) -> Coded {
         stream: StreamId(0),
         raw_bytes: u64::from(transfer.raw_bytes),
         element: Element::U8,
-        allowed: allowed(),
+        allowed: ALLOWED,
         link: None, // the scheme does not ask
     };
     match policy.plan(&facts) {
@@ -51,10 +56,6 @@ pub(super) fn code(policy: &mut dyn Policy, transfer: &Sized) -> Coded {
             Coded { tried: [true; 3], cycles, ..sized(transfer, decision.algorithm) }
         }
     }
-}
-
-fn allowed() -> AlgorithmSet {
-    CODECS.into_iter().collect()
 }
 
 /// The payload by `algorithm` in whole bytes, or raw if that is no larger.

@@ -1,0 +1,182 @@
+//! What the model says, as text, JSON and CSV.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::collective::{Collective, Fabric};
+use super::time::{Case, Model, Sending};
+use crate::error::BenchError;
+use crate::machine::size;
+
+const HEADING: &str =
+    "a MODEL of collectives on many GPUs: nothing here is measured but the codec's rates, where said so";
+/// In turn and overlapped.
+const COMPRESSED: [Sending; 2] = [Sending::InTurn, Sending::Overlapped];
+
+/// All that was asked for.
+pub(super) struct Report {
+    pub(super) model: Model,
+    pub(super) fabrics: [Fabric; 3],
+    pub(super) collectives: [Collective; 3],
+    pub(super) gpus: Vec<u64>,
+    pub(super) bytes: Vec<usize>,
+    pub(super) link_gbps: Vec<f64>,
+}
+
+impl Report {
+    pub(super) fn print(&self, json: bool) -> Result<(), BenchError> {
+        let lines = if json { self.json() } else { self.text() };
+        let mut out = io::stdout().lock();
+        lines.iter().try_for_each(|line| writeln!(out, "{line}")).map_err(BenchError::Stdout)
+    }
+
+    /// Every combination but that of link rates.
+    pub(super) fn cases(&self) -> Vec<Case> {
+        let mut cases = Vec::new();
+        for &collective in &self.collectives {
+            for &bytes in &self.bytes {
+                for &gpus in &self.gpus {
+                    let case = |&fabric: &Fabric| Case { collective, fabric, gpus, bytes };
+                    cases.extend(self.fabrics.iter().map(case));
+                }
+            }
+        }
+        cases
+    }
+
+    fn text(&self) -> Vec<String> {
+        let Model { rates, latency_s, codec_s, segment_bytes } = &self.model;
+        let mut lines = vec![
+            HEADING.to_owned(),
+            format!(
+                "ratio {}, encode {} GB/s, decode {} GB/s per GPU: {}",
+                rates.ratio, rates.encode_gbytes, rates.decode_gbytes, rates.source
+            ),
+            format!(
+                "{:.2} µs latency per link, {:.2} µs per codec call, segments of {}; {}",
+                latency_s * 1e6,
+                codec_s * 1e6,
+                size(*segment_bytes as usize),
+                self.tree()
+            ),
+            "speed-up over raw, codec and wire in turn / overlapped; break-even: the fastest link with which compression pays;\n\
+             needed: the codec rate, encoder and decoder alike, with which it pays on the fastest link shown, overlapped"
+                .to_owned(),
+        ];
+        for group in self.cases().chunks(self.fabrics.len() * self.gpus.len()) {
+            lines.extend(self.group(group));
+        }
+        lines
+    }
+
+    fn tree(&self) -> String {
+        let trees = self.fabrics.iter().filter_map(|fabric| match fabric {
+            Fabric::FatTree { leaf, taper } => {
+                Some(format!("fat tree with {leaf} GPUs per leaf, links above {taper} times slower"))
+            }
+            Fabric::Ring | Fabric::Switch => None,
+        });
+        trees.collect()
+    }
+
+    /// The table of one collective and one size.
+    fn group(&self, cases: &[Case]) -> Vec<String> {
+        let Some(first) = cases.first() else { return Vec::new() };
+        let rates: String = self.link_gbps.iter().map(|gbps| format!(" {gbps:>11}")).collect();
+        let mut lines = vec![
+            format!("\n{}, {} per GPU; link rate in Gb/s:", first.collective.name(), size(first.bytes)),
+            format!("{:>7} {:<8}{rates}  {:>19}  {:>11}", "GPUs", "fabric", "break-even Gb/s", "needed GB/s"),
+        ];
+        for case in cases {
+            let gains: String = self
+                .link_gbps
+                .iter()
+                .map(|&gbps| {
+                    let [turn, overlap] = COMPRESSED.map(|sending| self.model.speed_up(case, gbps, sending));
+                    format!(" {turn:>5.2}/{overlap:<5.2}")
+                })
+                .collect();
+            let [turn, overlap] = COMPRESSED.map(|sending| shown(self.model.break_even_gbps(case, sending)));
+            let needed = shown(self.needed(case));
+            let name = case.fabric.name();
+            lines.push(format!("{:>7} {name:<8}{gains}  {turn:>9}/{overlap:<9}  {needed:>11}", case.gpus));
+        }
+        lines
+    }
+
+    fn needed(&self, case: &Case) -> Option<f64> {
+        let fastest = self.link_gbps.iter().copied().fold(0.0, f64::max);
+        self.model.needed_gbytes(case, fastest, Sending::Overlapped)
+    }
+
+    fn json(&self) -> Vec<String> {
+        let rates = &self.model.rates;
+        let mut rows = vec![json!({
+            "row": "model", "ratio": rates.ratio, "encode_gbytes": rates.encode_gbytes,
+            "decode_gbytes": rates.decode_gbytes, "source": rates.source, "latency_us": self.model.latency_s * 1e6,
+            "codec_us": self.model.codec_s * 1e6, "segment_bytes": self.model.segment_bytes,
+        })];
+        for case in self.cases() {
+            let head = |row: &str| {
+                json!({
+                    "row": row, "collective": case.collective.name(), "fabric": case.fabric.name(),
+                    "gpus": case.gpus, "bytes": case.bytes,
+                })
+            };
+            for &gbps in &self.link_gbps {
+                let [raw, turn, overlap] = [Sending::Raw, Sending::InTurn, Sending::Overlapped]
+                    .map(|sending| 1e3 * self.model.seconds(&case, gbps, sending));
+                let mut row = head("time");
+                row["link_gbps"] = gbps.into();
+                row["raw_ms"] = raw.into();
+                row["in_turn_ms"] = turn.into();
+                row["overlapped_ms"] = overlap.into();
+                rows.push(row);
+            }
+            let mut row = head("break-even");
+            let [turn, overlap] = COMPRESSED.map(|sending| self.model.break_even_gbps(&case, sending));
+            row["in_turn_gbps"] = turn.into();
+            row["overlapped_gbps"] = overlap.into();
+            rows.push(row);
+        }
+        rows.iter().map(Value::to_string).collect()
+    }
+
+    /// Writes `scale.csv` and `break_even.csv` into `folder`.
+    pub(super) fn write_csv(&self, folder: &Path) -> Result<(), BenchError> {
+        let mut times =
+            "collective,fabric,gpus,buffer/byte,link/(Gb/s),raw/s,in_turn/s,overlapped/s\n".to_owned();
+        let mut limits = "collective,fabric,gpus,buffer/byte,in_turn_break_even/(Gb/s),overlapped_break_even/(Gb/s),needed/(GB/s)\n".to_owned();
+        for case in self.cases() {
+            let head =
+                format!("{},{},{},{}", case.collective.name(), case.fabric.name(), case.gpus, case.bytes);
+            for &gbps in &self.link_gbps {
+                let [raw, turn, overlap] = [Sending::Raw, Sending::InTurn, Sending::Overlapped]
+                    .map(|sending| self.model.seconds(&case, gbps, sending));
+                let _ = writeln!(times, "{head},{gbps},{raw:e},{turn:e},{overlap:e}");
+            }
+            let [turn, overlap] = COMPRESSED.map(|sending| self.model.break_even_gbps(&case, sending));
+            let number = |value: Option<f64>| value.map(|value| format!("{value:.3}")).unwrap_or_default();
+            let needed = number(self.needed(&case));
+            let _ = writeln!(limits, "{head},{},{},{needed}", number(turn), number(overlap));
+        }
+        for (name, text) in [("scale.csv", times), ("break_even.csv", limits)] {
+            let path = folder.join(name);
+            fs::write(&path, text).map_err(|source| BenchError::Write { path, source })?;
+        }
+        Ok(())
+    }
+}
+
+/// Three digits; "never" where there is no number.
+fn shown(value: Option<f64>) -> String {
+    match value {
+        None => "never".into(),
+        Some(value) if value >= 100.0 => format!("{value:.0}"),
+        Some(value) => format!("{value:.2}"),
+    }
+}

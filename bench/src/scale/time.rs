@@ -1,0 +1,187 @@
+//! How long steps take.
+
+use super::collective::{Collective, Fabric, Steps};
+use super::rates::CodecRates;
+
+/// Bytes of a frame beside its chunks, for each message: header and the least of tables.
+const FRAME_BYTES: f64 = 32.0;
+/// Link rates in Gb/s among which break-even is looked for.
+const SEARCH_GBPS: (f64, f64) = (1e-2, 1e6);
+
+/// How a message is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sending {
+    Raw,
+    /// Encode, send, decode, one after the other.
+    InTurn,
+    /// Encode, send and decode work on segments of a message at the same time.
+    Overlapped,
+}
+
+/// What the time of a message depends on.
+#[derive(Clone, Debug)]
+pub(super) struct Model {
+    pub(super) rates: CodecRates,
+    /// Of one link.
+    pub(super) latency_s: f64,
+    /// Fixed time of an encoder or decoder for each message.
+    pub(super) codec_s: f64,
+    pub(super) segment_bytes: f64,
+}
+
+/// A collective on a fabric.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Case {
+    pub(super) collective: Collective,
+    pub(super) fabric: Fabric,
+    pub(super) gpus: u64,
+    pub(super) bytes: usize,
+}
+
+impl Model {
+    /// Seconds for all steps.
+    pub(super) fn seconds(&self, case: &Case, link_gbps: f64, sending: Sending) -> f64 {
+        let steps = case.collective.steps(case.fabric, case.gpus, case.bytes as f64);
+        steps.iter().map(|steps| steps.count as f64 * self.step_seconds(steps, link_gbps, sending)).sum()
+    }
+
+    /// How many times as fast as raw.
+    pub(super) fn speed_up(&self, case: &Case, link_gbps: f64, sending: Sending) -> f64 {
+        self.seconds(case, link_gbps, Sending::Raw) / self.seconds(case, link_gbps, sending)
+    }
+
+    fn step_seconds(&self, steps: &Steps, link_gbps: f64, sending: Sending) -> f64 {
+        let bytes_per_s = link_gbps * 1e9 / 8.0 / steps.slowdown;
+        let latency = steps.hops * self.latency_s;
+        if sending == Sending::Raw {
+            return latency + steps.wire_bytes / bytes_per_s;
+        }
+        let coded_bytes = steps.wire_bytes / self.rates.ratio + FRAME_BYTES * steps.messages;
+        let wire = coded_bytes / bytes_per_s;
+        let encode = self.codec_seconds(steps.encode_bytes, steps.messages, self.rates.encode_gbytes);
+        let decode = self.codec_seconds(steps.decode_bytes, steps.messages, self.rates.decode_gbytes);
+        let sum = encode + wire + decode;
+        if sending == Sending::InTurn {
+            return latency + sum;
+        }
+        if steps.is_forwarded {
+            return (latency + encode.max(wire)).max(decode);
+        }
+        // The first segment passes all stages; the others follow at the pace of the slowest.
+        let raw = steps.encode_bytes.max(steps.decode_bytes);
+        let segments = (raw / self.segment_bytes).ceil().max(steps.messages).max(1.0);
+        let slowest = encode.max(wire).max(decode);
+        latency + sum / segments + slowest * (1.0 - 1.0 / segments)
+    }
+
+    fn codec_seconds(&self, bytes: f64, messages: f64, gbytes: f64) -> f64 {
+        if bytes > 0.0 { self.codec_s * messages + bytes / (gbytes * 1e9) } else { 0.0 }
+    }
+
+    /// The fastest link in Gb/s with which compression still pays, if it does with any: the faster the link, the
+    /// less there is to gain.
+    pub(super) fn break_even_gbps(&self, case: &Case, sending: Sending) -> Option<f64> {
+        let pays = |gbps: f64| self.speed_up(case, gbps, sending) > 1.0;
+        largest(SEARCH_GBPS, pays)
+    }
+
+    /// The least codec rate in GB/s, for encoder and decoder alike, with which compression pays on links of
+    /// `link_gbps`.
+    pub(super) fn needed_gbytes(&self, case: &Case, link_gbps: f64, sending: Sending) -> Option<f64> {
+        let pays = |slowness: f64| {
+            let rate = 1.0 / slowness;
+            let rates = CodecRates { encode_gbytes: rate, decode_gbytes: rate, ..self.rates.clone() };
+            Self { rates, ..self.clone() }.speed_up(case, link_gbps, sending) > 1.0
+        };
+        largest((1e-6, 1e3), pays).map(|slowness| 1.0 / slowness)
+    }
+}
+
+/// The largest number between two for which `holds`, where it holds for all smaller ones; none if it holds for
+/// none.
+fn largest((low, high): (f64, f64), holds: impl Fn(f64) -> bool) -> Option<f64> {
+    if !holds(low) {
+        return None;
+    }
+    if holds(high) {
+        return Some(high);
+    }
+    let (mut good, mut bad) = (low.ln(), high.ln());
+    for _ in 0..60 {
+        let middle = f64::midpoint(good, bad);
+        if holds(middle.exp()) { good = middle } else { bad = middle }
+    }
+    Some(good.exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model() -> Model {
+        let rates =
+            CodecRates { source: String::new(), ratio: 2.0, encode_gbytes: 10.0, decode_gbytes: 20.0 };
+        Model { rates, latency_s: 1e-6, codec_s: 1e-6, segment_bytes: 1e6 }
+    }
+
+    fn pair() -> Case {
+        Case { collective: Collective::AllGather, fabric: Fabric::Ring, gpus: 2, bytes: 20_000_000 }
+    }
+
+    #[test]
+    fn one_message_by_hand() {
+        let close = |seconds: f64, us: f64| assert!((seconds * 1e6 - us).abs() < 0.01, "{seconds} {us}");
+        // Two GPUs, 10 MB each way at 8 Gb/s, 1 GB/s: 10 ms and a µs.
+        close(model().seconds(&pair(), 8.0, Sending::Raw), 10_001.0);
+        // Encode 1000 + 1, wire 5000 (and 32 bytes), decode 500 + 1.
+        close(model().seconds(&pair(), 8.0, Sending::InTurn), 1.0 + 1001.0 + 5000.032 + 501.0);
+        // Ten segments: a tenth of the sum, and nine tenths of the slowest.
+        close(model().seconds(&pair(), 8.0, Sending::Overlapped), 1.0 + 650.2032 + 0.9 * 5000.032);
+    }
+
+    #[test]
+    fn forwarding_hides_decoders() {
+        // Three GPUs, two steps of 10 MB at 8 Gb/s: encode 1001 behind wire 5000, then wire 5000 with decode 501.
+        let ring = Case { gpus: 3, bytes: 30_000_000, ..pair() };
+        let us = 1e6 * model().seconds(&ring, 8.0, Sending::Overlapped);
+        let last = 1.0 + (5000.032 + 501.0) / 10.0 + 0.9 * 5000.032;
+        assert!((us - (1.0 + 5000.032 + last)).abs() < 0.01, "{us}");
+    }
+
+    #[test]
+    fn break_even_by_hand() {
+        // In turn: 1/B − 1/(2 B) = 1/10 + 1/20 ns per byte: B = 3.33 GB/s = 26.7 Gb/s, less what is fixed.
+        let in_turn = model().break_even_gbps(&pair(), Sending::InTurn).unwrap();
+        assert!((in_turn - 26.67).abs() < 0.2, "{in_turn}");
+        // Overlapped, it is near the encoder's 80 Gb/s.
+        let overlapped = model().break_even_gbps(&pair(), Sending::Overlapped).unwrap();
+        assert!((65.0..80.0).contains(&overlapped), "{overlapped}");
+        // The other way round: codecs of equal rate need 2 · 2 times the link's in turn.
+        let needed = model().needed_gbytes(&pair(), 80.0, Sending::InTurn).unwrap();
+        assert!((needed - 40.0).abs() < 0.5, "{needed}");
+    }
+
+    #[test]
+    fn what_does_not_shrink_or_is_short_never_pays() {
+        let mut same = model();
+        same.rates.ratio = 1.0;
+        assert_eq!(same.break_even_gbps(&pair(), Sending::Overlapped), None);
+        let tiny = Case { bytes: 64, ..pair() };
+        assert_eq!(model().break_even_gbps(&tiny, Sending::InTurn), None);
+        assert_eq!(model().needed_gbytes(&tiny, 100.0, Sending::InTurn), None);
+    }
+
+    #[test]
+    fn faster_links_gain_less() {
+        for fabric in Fabric::all(64, 2.0) {
+            for collective in Collective::ALL {
+                let case = Case { collective, fabric, gpus: 512, bytes: 64 << 20 };
+                for sending in [Sending::InTurn, Sending::Overlapped] {
+                    let gains = [10.0, 100.0, 1000.0].map(|gbps| model().speed_up(&case, gbps, sending));
+                    assert!(gains[0] >= gains[1] && gains[1] >= gains[2], "{case:?} {sending:?} {gains:?}");
+                    assert!(gains[0] <= 2.0);
+                }
+            }
+        }
+    }
+}
