@@ -114,7 +114,7 @@ impl Args {
             if self.bench.is_empty() && self.trace.is_empty() { &Bench::ALL[..] } else { &self.bench };
         let mut jobs: Vec<Job> = benches.iter().map(|&bench| Job::Bench(bench)).collect();
         for path in &self.trace {
-            jobs.push(Job::Trace(trace::read(path, self.count_as_paper)?));
+            jobs.push(Job::Trace(Box::new(trace::read(path, self.count_as_paper)?)));
         }
         Ok(jobs)
     }

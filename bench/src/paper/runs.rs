@@ -24,7 +24,7 @@ pub(super) struct Plan {
 
 /// Where transfers come from.
 pub(super) enum Job {
-    Trace(Workload),
+    Trace(Box<Workload>),
     Bench(Bench),
 }
 
@@ -96,7 +96,7 @@ impl Plan {
 
     fn run(&self, job: Job) -> Done {
         let workload = match job {
-            Job::Trace(workload) => workload,
+            Job::Trace(workload) => *workload,
             Job::Bench(bench) => {
                 let mut workload = Workload::new(bench.to_string(), Some(bench), false, self.as_paper);
                 bench.generate(self.share, &mut |transfer| workload.push(transfer));

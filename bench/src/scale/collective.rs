@@ -15,6 +15,7 @@
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::enum_variant_names, reason = "that is what they are called")]
 pub(super) enum Collective {
     AllGather,
     /// Reduce-scatter, then all-gather.

@@ -2,9 +2,11 @@
 
 mod codec;
 mod gpu;
+mod paper;
 #[path = "../program/mod.rs"]
 mod program;
 mod ratio;
+mod scale;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -145,10 +145,10 @@ mod tests {
         let row = TABLE_V[bench as usize];
         let limit = if matches!(bench, Bench::Fir | Bench::Mt) { 0.02 } else { 0.07 };
         for (ours, paper) in workload.ratios().into_iter().zip(row.ratios) {
-            assert!((ours / paper - 1.0).abs() <= limit, "{}: {ours} for {paper}", bench);
+            assert!((ours / paper - 1.0).abs() <= limit, "{bench}: {ours} for {paper}");
         }
         let entropy = workload.character.entropy();
-        assert!((entropy / row.entropy - 1.0).abs() <= limit, "{}: entropy {entropy}", bench);
+        assert!((entropy / row.entropy - 1.0).abs() <= limit, "{bench}: entropy {entropy}");
     }
 
     #[test]

@@ -87,7 +87,7 @@ fn runs(report: &Report) -> String {
     let mut text =
         "name,scheme,outstanding,memory/cycle,time/cycle,bus/cycle,raw/byte,payload/byte,fabric/byte"
             .to_owned();
-    for algorithm in ["none"].into_iter().chain(CODECS.map(|codec| codec.name())) {
+    for algorithm in ["none"].into_iter().chain(CODECS.map(mgcomp_codecs::Algorithm::name)) {
         let _ = write!(text, ",sent_{algorithm}");
     }
     text += ",codecs/pJ";

@@ -1,0 +1,249 @@
+//! `mgcomp-bench paper`, with traces and figures made by hand.
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::{folder, run, stderr};
+
+/// Generates next to nothing.
+const SMALL: [&str; 2] = ["--scale", "0.001"];
+
+fn paper(folder: &Path, args: &[&str]) -> Output {
+    run(folder, &[&["paper"], args].concat())
+}
+
+#[track_caller]
+fn good_rows(folder: &Path, args: &[&str]) -> Vec<Value> {
+    crate::good_rows(folder, &[&["paper"], args].concat())
+}
+
+/// A record as the traces have it.
+fn record(kind: u8, from: u8, to: u8, time: u64, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![kind, from, to, 0];
+    bytes.extend((payload.len() as u32).to_le_bytes());
+    bytes.extend(0x40u64.to_le_bytes());
+    bytes.extend(time.to_le_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+/// 16 words that BDI makes 180 bits (base 4 bytes, deltas of 1), and FPC and C-Pack+Z 512 and 274.
+fn near_words() -> Vec<u8> {
+    (0..16u32).flat_map(|i| (0x1234_5600 + i).to_le_bytes()).collect()
+}
+
+/// The run of `scheme`, at this λ if it is the paper's.
+fn run_row<'a>(rows: &'a [Value], scheme: &str, lambda: Option<f64>) -> &'a Value {
+    let found = rows
+        .iter()
+        .find(|row| row["row"] == "run" && row["scheme"] == scheme && row["lambda_gbps"].as_f64() == lambda);
+    found.unwrap()
+}
+
+#[test]
+fn a_read_goes_over_the_fabric_as_worked_out_by_hand() {
+    let folder = folder(&[("one.bin", &record(0, 1, 2, 7, &near_words()))]);
+    let rows = good_rows(folder.path(), &["--trace", "one.bin", "--lambda", "6"]);
+    // Cycles: the request 1, memory 100, then compression, the answer on the bus, and decompression.
+    let expected = [
+        ("none", None, 1 + 100 + 4, 16 + 68),
+        ("bdi", None, 1 + 100 + 2 + 2 + 1, 16 + 4 + 23),
+        // 512 bits: compressed in vain, then raw.
+        ("fpc", None, 1 + 100 + 3 + 4, 16 + 68),
+        // 274 bits are 35 bytes.
+        ("cpackz", None, 1 + 100 + 16 + 2 + 9, 16 + 4 + 35),
+        // A sample: charged as C-Pack+Z, sent as BDI.
+        ("paper", Some(6.0), 1 + 100 + 16 + 2 + 9, 16 + 4 + 23),
+    ];
+    for (scheme, lambda, cycles, bytes) in expected {
+        let row = run_row(&rows, scheme, lambda);
+        assert_eq!((&row["cycles"], &row["fabric_bytes"]), (&cycles.into(), &bytes.into()), "{scheme}");
+    }
+    let bdi = run_row(&rows, "bdi", None);
+    // 43 bytes at 1.5, 11 and 250 pJ per bit, and 1.3 pJ for the line.
+    let energy = ["energy_inter_die_pj", "energy_board_pj", "energy_node_pj"].map(|key| bdi[key].as_f64());
+    assert_eq!(energy, [517.3, 3785.3, 86001.3].map(Some));
+    let table = &rows[0];
+    let ratios = ["bdi", "fpc", "cpackz"].map(|key| table[key].as_f64().unwrap());
+    assert_eq!(ratios, [2.8444, 1.0, 1.8686]);
+    assert_eq!(
+        (&table["reads"], &table["writes"], &table["source"]),
+        (&1.into(), &0.into(), &"trace".into())
+    );
+}
+
+#[test]
+fn hostile_traces_are_told_by_file_record_offset_and_field() {
+    let good = record(0, 1, 2, 7, &[0; 64]);
+    let with = |second: Vec<u8>| [good.clone(), second].concat();
+    let cut = with(record(1, 3, 4, 8, &[0; 64]))[..120].to_vec();
+    let cases: [(&str, Vec<u8>, &str); 8] = [
+        ("empty", Vec::new(), "the trace is empty"),
+        ("cut", cut, "record 1 at byte 88 is cut short: 32 of 88 bytes"),
+        (
+            "foreign",
+            b"\x7fELF and so on, which is long enough".to_vec(),
+            "record 0 at byte 0: kind is 127, but must be 0",
+        ),
+        ("kind", with(record(2, 1, 2, 8, &[0; 64])), "record 1 at byte 88: kind is 2, but must be 0"),
+        (
+            "gpu",
+            with(record(1, 5, 2, 8, &[0; 64])),
+            "record 1 at byte 88: sender is GPU 5, but GPUs are 1 to 4",
+        ),
+        (
+            "self",
+            with(record(1, 2, 2, 8, &[0; 64])),
+            "record 1 at byte 88: sender and receiver are both GPU 2",
+        ),
+        (
+            "length",
+            with(record(1, 1, 2, 8, &[0; 5000])),
+            "payload length is 5000 bytes, but must be 1 to 4032",
+        ),
+        (
+            "time",
+            with(record(1, 1, 2, 6, &[0; 64])),
+            "record 1 at byte 88: time is 6 ps, before that of the record before, 7 ps",
+        ),
+    ];
+    for (name, content, message) in cases {
+        let folder = folder(&[("good.bin", &good), (name, &content)]);
+        let output = paper(folder.path(), &["--trace", "good.bin", name]);
+        assert_eq!(output.status.code(), Some(1), "{name}");
+        assert_eq!(output.stdout, b"", "{name}: printed before all was checked");
+        let error = stderr(&output);
+        assert!(error.contains(&format!("{name} is no trace")) && error.contains(message), "{name}: {error}");
+    }
+    let folder = folder(&[("bad.xz", b"\xfd7zXZ\0not really")]);
+    let output = paper(folder.path(), &["--trace", "bad.xz"]);
+    assert!(stderr(&output).contains("bad.xz is no trace"), "{}", stderr(&output));
+    for path in ["missing.bin", "."] {
+        let output = paper(folder.path(), &["--trace", path]);
+        assert_eq!(output.status.code(), Some(1), "{path}");
+        assert!(stderr(&output).contains(&format!("cannot read {path}")), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn wrong_flags_are_refused_before_any_work() {
+    let folder = folder(&[]);
+    let cases: [(&[&str], &str); 12] = [
+        (&["--lambda", "-1"], "lambda is -1, but must not be negative"),
+        (&["--lambda", "nan"], "lambda is not a number"),
+        (&["--lambda", "six"], "lambda \"six\" does not read as a number"),
+        (&["--sampling", "0", "--votes", "0"], "the sampling phase has 0 transfers"),
+        (&["--running", "0"], "the running phase has 0 transfers"),
+        (&["--votes", "0"], "0 votes would win"),
+        (&["--votes", "8"], "8 votes are needed, but a sampling phase has only 7"),
+        (&["--outstanding", "0"], "0 is not in 1..=65536"),
+        (&["--scale", "0"], "\"0\" is no share of the paper's sizes"),
+        (&["--scale", "1.5"], "\"1.5\" is no share of the paper's sizes"),
+        (&["--bench", "LU"], "unknown benchmark \"LU\""),
+        (&["--memory-cycles", "-5"], "unexpected argument"),
+    ];
+    for (args, message) in cases {
+        let output = paper(folder.path(), args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert_eq!(output.stdout, b"", "{args:?}");
+        assert!(stderr(&output).contains(message), "{args:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn runs_are_the_same_every_time() {
+    let folder = folder(&[]);
+    let args = [&["--lambda", "0", "6", "--outstanding", "16", "64"], &SMALL[..]].concat();
+    let [first, second] = [0, 1].map(|_| good_rows(folder.path(), &args));
+    assert_eq!(first, second);
+    // Tables, then six schemes on two systems, for seven benchmarks, then the means.
+    assert_eq!(first.len(), 7 + 7 + 7 * 6 * 2 + 1);
+    assert_eq!(first.last().unwrap()["workloads"], 7);
+}
+
+#[test]
+fn counting_as_the_paper_does_changes_fpc_alone() {
+    let folder = folder(&[]);
+    let args = [&["--bench", "KM", "--lambda", "6"], &SMALL[..]].concat();
+    let ours = good_rows(folder.path(), &args);
+    let paper = good_rows(folder.path(), &[&args[..], &["--count-as-paper"]].concat());
+    let ratio = |rows: &[Value], key: &str| rows[0][key].as_f64().unwrap();
+    assert!(ratio(&paper, "fpc") > 1.03 * ratio(&ours, "fpc"));
+    assert_eq!(ratio(&paper, "bdi"), ratio(&ours, "bdi"));
+    assert_eq!(ratio(&paper, "cpackz"), ratio(&ours, "cpackz"));
+}
+
+#[test]
+fn text_has_all_tables_and_figures_and_the_published_numbers() {
+    let folder = folder(&[]);
+    let output = paper(folder.path(), &SMALL);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let parts =
+        ["Table V:", "Table VI:", "Figure 1:", "Figure 5:", "Figure 6:", "Figure 7:", "Why they differ"];
+    let places: Vec<usize> = parts.iter().map(|part| text.find(part).expect(part)).collect();
+    assert!(places.is_sorted());
+    for published in ["37.10", "(9) 96 (2) <3 (1) <1", "paper -62 %", "paper +33 %", "paper -45 %"] {
+        assert!(text.contains(published), "{published}");
+    }
+    for bench in ["AES", "BS", "FIR", "GD", "KM", "MT", "SC"] {
+        assert!(text.contains(&format!("\n{bench}: ")), "no word on {bench}");
+    }
+    assert!(text.contains("64 requests outstanding"));
+    // All of the sweep, 0 to 64.
+    assert!(text.contains("λ=0") && text.contains("λ=64"));
+}
+
+#[test]
+fn files_hold_figures() {
+    let folder = folder(&[]);
+    let args = [&["--csv", "out", "--plot", "out"], &SMALL[..]].concat();
+    let output = paper(folder.path(), &args);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let read = |name: &str| fs::read(folder.path().join("out").join(name)).expect(name);
+    let rows = |name: &str| String::from_utf8(read(name)).unwrap().lines().count();
+    // Seven benchmarks and their mean under three codecs, nine λ, and all of them.
+    assert_eq!(["figure5.csv", "figure6.csv", "figure7.csv"].map(rows), [1 + 24, 1 + 72, 1 + 96]);
+    assert_eq!(["table5.csv", "table6.csv", "runs.csv"].map(rows), [8, 8, 1 + 7 * 13]);
+    for name in
+        ["figure1-sc-sizes", "figure1-fir-entropy", "figure5-time", "figure6-traffic", "figure7-inter-die"]
+    {
+        assert!(read(&format!("{name}.svg")).starts_with(b"<svg "), "{name}");
+        assert!(read(&format!("{name}.png")).starts_with(b"\x89PNG\r\n\x1a\n"), "{name}");
+    }
+    fs::write(folder.path().join("file"), "").unwrap();
+    let output = paper(folder.path(), &[&["--csv", "file"], &SMALL[..]].concat());
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+}
+
+#[test]
+fn real_traces_have_the_ratios_of_their_readme() {
+    let Some(traces) = std::env::var_os("MGCOMP_TRACES") else {
+        println!("SKIPPED: MGCOMP_TRACES names no folder with traces");
+        return;
+    };
+    // BDI, FPC, C-Pack+Z by the rules of the codecs.
+    let expected = [
+        ("aes_768k", [1.003, 1.007, 1.010]),
+        ("bs_4096", [1.029, 1.225, 1.242]),
+        ("fir_256k", [1.641, 1.005, 1.334]),
+        ("floyd_128", [2.666, 5.108, 4.079]),
+        ("mt_1024", [2.084, 1.015, 1.530]),
+        ("relu_256k", [1.646, 1.005, 1.301]),
+        ("sc_382_iota", [2.418, 1.080, 1.731]),
+        ("stencil_256", [3.674, 1.697, 2.846]),
+    ];
+    let files: Vec<String> = expected.iter().map(|(name, _)| format!("{name}.bin.xz")).collect();
+    let mut args = vec!["--lambda", "6", "--trace"];
+    args.extend(files.iter().map(String::as_str));
+    let rows = good_rows(Path::new(&traces), &args);
+    for ((name, ratios), row) in expected.into_iter().zip(rows) {
+        assert_eq!(row["name"], name);
+        let found = ["bdi", "fpc", "cpackz"].map(|key| row[key].as_f64().unwrap());
+        let same = ratios.iter().zip(found).all(|(a, b)| (a - b).abs() <= 0.0006);
+        assert!(same, "{name}: {found:?}, not {ratios:?}");
+    }
+}

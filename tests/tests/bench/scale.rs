@@ -1,0 +1,119 @@
+//! `mgcomp-bench scale`: the model, by hand.
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::{folder, run, stderr};
+
+/// Two GPUs with 20 MB, 10 of which each sends; links of 8 Gb/s are 1 GB/s.
+const PAIR: [&str; 14] = [
+    "--gpus",
+    "2",
+    "--bytes",
+    "20000000",
+    "--link-gbps",
+    "8",
+    "--ratio",
+    "2",
+    "--encode",
+    "10",
+    "--decode",
+    "20",
+    "--segment",
+    "1000000",
+];
+
+fn scale(folder: &Path, args: &[&str]) -> Output {
+    run(folder, &[&["scale"], args].concat())
+}
+
+fn good_rows(folder: &Path, args: &[&str]) -> Vec<Value> {
+    crate::good_rows(folder, &[&["scale"], args].concat())
+}
+
+fn find<'a>(rows: &'a [Value], row: &str, collective: &str, fabric: &str) -> &'a Value {
+    let same = |found: &&Value| {
+        found["row"] == row && found["collective"] == collective && found["fabric"] == fabric
+    };
+    rows.iter().find(same).unwrap()
+}
+
+#[test]
+fn times_are_those_worked_out_by_hand() {
+    let folder = folder(&[]);
+    let rows = good_rows(folder.path(), &PAIR);
+    let near = |value: &Value, ms: f64| {
+        assert!((value.as_f64().unwrap() - ms).abs() < 2e-4, "{value} for {ms}");
+    };
+    // Latency 2 µs; encode 1 ms, wire 5 ms, decode 0.5 ms, half a µs for either codec, 32 bytes of frame.
+    let time = find(&rows, "time", "all-gather", "ring");
+    near(&time["raw_ms"], 10.002);
+    near(&time["in_turn_ms"], 6.503);
+    near(&time["overlapped_ms"], 0.002 + 0.65 + 4.5);
+    // All-reduce is the same twice; a switch has two links on the way.
+    near(&find(&rows, "time", "all-reduce", "ring")["raw_ms"], 20.004);
+    near(&find(&rows, "time", "all-gather", "switch")["raw_ms"], 10.004);
+    // In turn, 1/B = 2 (1/10 + 1/20) ns per byte: 26.7 Gb/s.
+    let limit = find(&rows, "break-even", "all-gather", "ring")["in_turn_gbps"].as_f64().unwrap();
+    assert!((limit - 26.67).abs() < 0.2, "{limit}");
+    // Three collectives on three fabrics, each with a time and a limit, after the model.
+    assert_eq!(rows.len(), 1 + 3 * 3 * 2);
+}
+
+#[test]
+fn text_says_that_it_is_a_model_and_files_hold_it() {
+    let folder = folder(&[]);
+    let output = scale(folder.path(), &[&PAIR[..], &["--csv", "out", "--plot", "out"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("a MODEL") && text.contains("break-even"), "{text}");
+    let read = |name: &str| fs::read(folder.path().join("out").join(name)).expect(name);
+    assert_eq!(String::from_utf8(read("scale.csv")).unwrap().lines().count(), 1 + 9);
+    assert_eq!(String::from_utf8(read("break_even.csv")).unwrap().lines().count(), 1 + 9);
+    let svg = String::from_utf8(read("scale-all-to-all-20000000.svg")).unwrap();
+    assert!(svg.contains("MODEL") && read("scale-all-to-all-20000000.png").starts_with(b"\x89PNG"));
+}
+
+#[test]
+fn rates_come_from_the_output_of_the_codec_bench() {
+    let row = "{\"algorithm\":\"xp\",\"element\":\"bf16\",\"dataset\":\"w\",\"isa\":\"avx2\",\"threads\":2,\"bytes\":64,\
+               \"encode_gbps\":3.5,\"decode_gbps\":4.5,\"estimate_gbps\":null,\"memcpy_gbps\":9.0,\"ratio\":1.25}\n";
+    let folder = folder(&[("codec.json", row.as_bytes()), ("bad.json", b"{}"), ("empty.json", b"")]);
+    let args = ["--codec", "codec.json", "--gpus", "8", "--bytes", "1M", "--link-gbps", "10"];
+    let rows = good_rows(folder.path(), &args);
+    let rates = ["ratio", "encode_gbytes", "decode_gbytes"].map(|key| rows[0][key].as_f64().unwrap());
+    assert_eq!(rates, [1.25, 3.5, 4.5]);
+    let cases = [
+        (["--codec", "bad.json", "--algorithm", "xp"], "bad.json: line 1 is no row of a codec"),
+        (["--codec", "codec.json", "--algorithm", "zvc"], "codec.json: none of its 1 rows is of \"zvc\""),
+        (["--codec", "empty.json", "--algorithm", "xp"], "cannot measure empty.json: it is empty"),
+    ];
+    for (args, message) in cases {
+        let output = scale(folder.path(), &args);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{args:?}");
+        assert!(stderr(&output).contains(message), "{args:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn wrong_flags_are_refused() {
+    let folder = folder(&[]);
+    let cases: [(&[&str], &str); 8] = [
+        (&["--gpus", "1"], "1 is not in 2..=1048576"),
+        (&["--link-gbps", "0"], "\"0\" is no number above 0"),
+        (&["--link-gbps", "nan"], "\"nan\" is no number above 0"),
+        (&["--ratio", "-2"], "\"-2\" is no number above 0"),
+        (&["--encode", "inf"], "\"inf\" is no number above 0"),
+        (&["--bytes", "0"], "a buffer has 1 to"),
+        (&["--taper", "0"], "\"0\" is no number above 0"),
+        (&["--codec", "x", "--ratio", "2"], "cannot be used with"),
+    ];
+    for (args, message) in cases {
+        let output = scale(folder.path(), args);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{args:?}");
+        assert!(stderr(&output).contains(message), "{args:?}: {}", stderr(&output));
+    }
+}
