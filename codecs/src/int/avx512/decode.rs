@@ -9,10 +9,11 @@ use super::super::BLOCK;
 use super::super::layout::{Form, Sections, plane};
 use super::patches::patched;
 use super::planes::{short_longs_of, unit_words, words_of};
-use super::sums::{add_before, add_before_twice};
+use super::sums::{Done, Pass, add_earlier, add_earlier_twice};
+use super::tile::Tile;
 use super::transform::Backward;
 use super::vector::{add, lanes, splat};
-use crate::cpu::{array_mut, load512_partial, store512, store512_partial};
+use crate::cpu::{load512_partial, low_bits, store512};
 
 #[target_feature(
     enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
@@ -23,37 +24,72 @@ pub(super) fn decode<const B: usize>(sections: &Sections<'_>, raw: &mut [u8]) {
     rest.copy_from_slice(sections.tail);
     let [a, b] = header.lags;
     let (short, long) = (a.min(b), a.max(b));
-    unpack(sections, if long == 0 { header.base } else { 0 }, words);
+    let pass = Pass { sections, words };
     match (short, long) {
-        (0, 0) => {}
-        (0, lag) => add_before(words, lag, header.base),
-        _ => add_before_twice(words, short, long, header.base),
+        (0, 0) => unpack_offsets(pass),
+        (0, lag) => add_earlier::<B, true>(pass, lag, header.base, |differences| differences),
+        _ => add_earlier_twice(pass, short, long, header.base),
     }
 }
 
-/// Fills `words` with differences, plus `offset`.
+/// Fills `words` with what `change` makes of each vector of differences, given those before.
 #[inline]
 #[target_feature(
     enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
 )]
-fn unpack<const B: usize>(sections: &Sections<'_>, offset: u64, words: &mut [[u8; B]]) {
-    let header = &sections.header;
-    let (backward, offset) = (Backward::<B>::new(header), splat::<B>(offset));
-    let mut stored = Stored { low_bits: header.low_bits, planes: sections.planes, patches: sections.patches };
-    for (unit, &code) in words.chunks_mut(unit_words::<B>()).zip(sections.codes) {
-        let residuals = stored.take::<B>(code);
-        if unit.len() == unit_words::<B>() {
-            for (words, &residuals) in unit.chunks_exact_mut(lanes::<B>()).zip(&residuals) {
-                let words = array_mut(words.as_flattened_mut());
-                store512(words, add::<B>(backward.differences(residuals), offset));
-            }
-        } else {
-            for (words, &residuals) in unit.chunks_mut(lanes::<B>()).zip(&residuals) {
-                let differences = add::<B>(backward.differences(residuals), offset);
-                store512_partial(words.as_flattened_mut(), differences);
+pub(super) fn unpack<const B: usize>(
+    sections: &Sections<'_>,
+    words: &mut [[u8; B]],
+    mut change: impl FnMut(&Done<B>, __m512i) -> __m512i,
+) {
+    let mut stored = Stored::of::<B>(sections);
+    let (backward, none) = (Backward::<B>::new(&sections.header), splat::<B>(0));
+    let mut tile = Tile::new();
+    let mut left = words.len();
+    let mut place = words.as_mut_ptr();
+    let mut done = Done::none_of(place);
+    for codes in sections.codes.chunks(tile_units::<B>()) {
+        stored.take_units(codes, &backward, none, tile.bytes());
+        for index in 0..(left / lanes::<B>()).min(Tile::VECTORS) {
+            let changed = change(&done, tile.vector(index));
+            // SAFETY: a vector of words is left.
+            unsafe {
+                _mm512_storeu_si512(place.cast(), changed);
+                place = place.add(lanes::<B>());
+                done.advance();
             }
         }
+        if left < Tile::words::<B>() && !left.is_multiple_of(lanes::<B>()) {
+            let changed = change(&done, tile.vector(left / lanes::<B>()));
+            let mask = low_bits(left % lanes::<B>() * B);
+            // SAFETY: the mask covers the words that are left.
+            unsafe { _mm512_mask_storeu_epi8(place.cast(), mask, changed) };
+        }
+        left = left.saturating_sub(Tile::words::<B>());
     }
+}
+
+/// Fills the words of `pass` with differences plus the base.
+#[inline]
+#[target_feature(
+    enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
+)]
+fn unpack_offsets<const B: usize>(pass: Pass<'_, B>) {
+    let sections = pass.sections;
+    let (backward, base) = (Backward::<B>::new(&sections.header), splat::<B>(sections.header.base));
+    let mut stored = Stored::of::<B>(sections);
+    let (units, rest) = pass.words.split_at_mut(pass.words.len() / unit_words::<B>() * unit_words::<B>());
+    let (codes, last_code) = sections.codes.split_at(units.len() / unit_words::<B>());
+    stored.take_units(codes, &backward, base, units.as_flattened_mut());
+    let mut tile = Tile::new();
+    stored.take_units(last_code, &backward, base, tile.bytes());
+    let rest = rest.as_flattened_mut();
+    rest.copy_from_slice(&tile.bytes()[..rest.len()]);
+}
+
+/// Units of a tile.
+const fn tile_units<const B: usize>() -> usize {
+    Tile::words::<B>() / unit_words::<B>()
 }
 
 /// What is left of planes and patches.
@@ -64,6 +100,29 @@ struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
+    const fn of<const B: usize>(sections: &Sections<'a>) -> Self {
+        Self { low_bits: sections.header.low_bits, planes: sections.planes, patches: sections.patches }
+    }
+
+    /// Fills `to` with the differences of the units with these codes, plus `offset`; it has room for them.
+    #[target_feature(
+        enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
+    )]
+    fn take_units<const B: usize>(
+        &mut self,
+        codes: &[u8],
+        backward: &Backward<B>,
+        offset: __m512i,
+        to: &mut [u8],
+    ) {
+        for (&code, unit) in codes.iter().zip(to.chunks_exact_mut(B * unit_words::<B>())) {
+            let residuals = self.take::<B>(code);
+            for (vector, &residuals) in unit.as_chunks_mut().0.iter_mut().zip(&residuals) {
+                store512(vector, add::<B>(backward.differences(residuals), offset));
+            }
+        }
+    }
+
     /// The residuals of a unit with these codes.
     #[inline]
     #[target_feature(

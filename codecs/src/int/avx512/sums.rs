@@ -5,67 +5,126 @@
 
 use std::arch::x86_64::*;
 
+use super::super::layout::Sections;
+use super::decode::unpack;
 use super::vector::{add, lane_numbers, lanes, min, permuted, permuted2, shift_index, splat, sub};
 use crate::cpu::{load512_partial, store512_partial};
 
-/// Turns differences to words: adds to each the word `lag` before it, which has been changed itself; `base` lies
-/// before the first.
-#[target_feature(enable = "avx512vbmi,avx512vbmi2,avx512dq,avx512vl,bmi2")]
-pub(super) fn add_before<const B: usize>(words: &mut [[u8; B]], lag: usize, base: u64) {
+/// Turns differences to words: adds to what `before` makes of each the word `lag` before it, which has been
+/// changed itself; `base` lies before the first.
+#[inline]
+#[target_feature(
+    enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
+)]
+pub(super) fn add_earlier<const B: usize, const UNPACK: bool>(
+    pass: Pass<'_, B>,
+    lag: usize,
+    base: u64,
+    mut before: impl FnMut(__m512i) -> __m512i,
+) {
     let base = splat::<B>(base);
     match lag / lanes::<B>() {
         0 => {
             let mut scan = Scan::<B>::new(lag, base);
-            each_vector(words, |_, differences| scan.next(differences));
+            pass.each::<UNPACK>(|_, differences| scan.next(before(differences)));
         }
-        1 => add_near::<B, 2>(words, lag, base),
-        2 => add_near::<B, 3>(words, lag, base),
-        3 => add_near::<B, 4>(words, lag, base),
-        4 => add_near::<B, 5>(words, lag, base),
-        _ => each_vector(words, |done, differences| add::<B>(differences, done.before(lag, base))),
+        1 => add_near::<B, 2, UNPACK>(pass, lag, base, before),
+        2 => add_near::<B, 3, UNPACK>(pass, lag, base, before),
+        3 => add_near::<B, 4, UNPACK>(pass, lag, base, before),
+        4 => add_near::<B, 5, UNPACK>(pass, lag, base, before),
+        _ => pass.each::<UNPACK>(|done, differences| add::<B>(before(differences), done.before(lag, base))),
     }
 }
 
-/// Turns differences of differences to words: [`add_before`] for the lag `long`, then for `short`.
-///
-/// The differences before the first are zero, since the words there are all the same.
-#[target_feature(enable = "avx512vbmi,avx512vbmi2,avx512dq,avx512vl,bmi2")]
-pub(super) fn add_before_twice<const B: usize>(words: &mut [[u8; B]], short: usize, long: usize, base: u64) {
-    if B == 8 && long < lanes::<B>() {
-        // The few steps of both have room in the registers, and do not wait for each other.
-        let mut scans = [Scan::<B>::new(long, splat::<B>(0)), Scan::<B>::new(short, splat::<B>(base))];
-        let [first, second] = &mut scans;
-        each_vector(words, |_, differences| second.next(first.next(differences)));
+/// Turns differences of differences to words: [`add_earlier`] for two lags, in the order that takes the fewest
+/// steps. Whichever comes first, the differences before the first word are zero, since the words there are all
+/// the same.
+#[target_feature(
+    enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
+)]
+pub(super) fn add_earlier_twice<const B: usize>(mut pass: Pass<'_, B>, short: usize, long: usize, base: u64) {
+    let (is_short, is_long) = (short < lanes::<B>(), long >= lanes::<B>());
+    if is_short && (is_long || B == 8) {
+        // A few steps have room in the registers, and do not wait for those of the other lag.
+        let mut scan = Scan::<B>::new(short, splat::<B>(0));
+        add_earlier::<B, true>(pass, long, base, |differences| scan.next(differences));
     } else {
-        add_before(words, long, 0);
-        add_before(words, short, base);
+        add_earlier::<B, true>(pass.again(), long, 0, |differences| differences);
+        add_earlier::<B, false>(pass, short, base, |differences| differences);
     }
 }
 
-/// [`add_before`] for a lag of one vector to four.
+/// [`add_earlier`] for a lag of one vector to four.
 ///
 /// The last `RECENT` vectors stay in registers: a load across two that have not reached the cache would wait.
 #[inline]
-#[target_feature(enable = "avx512vbmi,avx512vbmi2,bmi2")]
-fn add_near<const B: usize, const RECENT: usize>(words: &mut [[u8; B]], lag: usize, base: __m512i) {
+#[target_feature(
+    enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
+)]
+fn add_near<const B: usize, const RECENT: usize, const UNPACK: bool>(
+    pass: Pass<'_, B>,
+    lag: usize,
+    base: __m512i,
+    mut before: impl FnMut(__m512i) -> __m512i,
+) {
     let index = shift_index::<B>(lag % lanes::<B>());
     let mut recent = [base; 5];
-    each_vector(words, |_, differences| {
+    pass.each::<UNPACK>(|_, differences| {
         let reached = permuted2::<B>(recent[5 - RECENT], index, recent[6 - RECENT]);
-        let words = add::<B>(differences, reached);
+        let words = add::<B>(before(differences), reached);
         let [_, a, b, c, d] = recent;
         recent = [a, b, c, d, words];
         words
     });
 }
 
+/// The words of a chunk, and what they are unpacked from.
+pub(super) struct Pass<'a, const B: usize> {
+    pub(super) sections: &'a Sections<'a>,
+    pub(super) words: &'a mut [[u8; B]],
+}
+
+impl<const B: usize> Pass<'_, B> {
+    /// The same, to go through once more.
+    pub(super) const fn again(&mut self) -> Pass<'_, B> {
+        Pass { sections: self.sections, words: self.words }
+    }
+
+    /// Replaces each vector of the words by what `change` makes of it, given those before. `UNPACK`: of the
+    /// differences that are stored for it.
+    #[inline]
+    #[target_feature(
+        enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
+    )]
+    pub(super) fn each<const UNPACK: bool>(self, change: impl FnMut(&Done<B>, __m512i) -> __m512i) {
+        if UNPACK {
+            unpack(self.sections, self.words, change);
+        } else {
+            each_vector(self.words, change);
+        }
+    }
+}
+
 /// The vectors that have been changed already.
-struct Done<const B: usize> {
+pub(super) struct Done<const B: usize> {
     words: *const [u8; B],
     len: usize,
 }
 
 impl<const B: usize> Done<B> {
+    /// None of the words that start at `words`.
+    pub(super) const fn none_of(words: *const [u8; B]) -> Self {
+        Self { words, len: 0 }
+    }
+
+    /// Another vector of them.
+    ///
+    /// # Safety
+    /// A vector of words must lie there, to be loaded as long as this value lives.
+    pub(super) const unsafe fn advance(&mut self) {
+        self.len += lanes::<B>();
+    }
+
     /// The words `lag` before the next vector, `before` where there are none; `lag` is a vector or more.
     #[inline]
     #[target_feature(enable = "avx512vbmi")]
@@ -91,7 +150,7 @@ impl<const B: usize> Done<B> {
 fn each_vector<const B: usize>(words: &mut [[u8; B]], mut change: impl FnMut(&Done<B>, __m512i) -> __m512i) {
     let whole = words.len() / lanes::<B>() * lanes::<B>();
     let start = words.as_mut_ptr();
-    let mut done = Done { words: start, len: 0 };
+    let mut done = Done::none_of(start);
     while done.len < whole {
         // SAFETY: a whole vector of the slice starts here.
         let place = unsafe { start.add(done.len) };
@@ -100,7 +159,8 @@ fn each_vector<const B: usize>(words: &mut [[u8; B]], mut change: impl FnMut(&Do
         let changed = change(&done, differences);
         // SAFETY: as above.
         unsafe { _mm512_storeu_si512(place.cast(), changed) };
-        done.len += lanes::<B>();
+        // SAFETY: as above.
+        unsafe { done.advance() };
     }
     if whole < words.len() {
         let changed = change(&done, load512_partial(words[whole..].as_flattened()));
