@@ -8,6 +8,8 @@
 #define MGC_BLOCK_THREADS 256
 // Unit of the chunk table, and alignment of chunks and of the frame itself, in bytes.
 #define MGC_UNIT 16
+// Version of the frame's layout.
+#define MGC_FRAME_VERSION 1
 // Length of the frame header in bytes.
 #define MGC_HEADER_LEN 16
 // Length of a table entry without a checksum, in bytes.

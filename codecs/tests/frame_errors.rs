@@ -54,7 +54,8 @@ fn trailing_bytes() {
 fn header_bytes_0_to_7() {
     assert_eq!(error_of(set(0, b"m")), FrameError::Magic(*b"mG"));
     assert_eq!(error_of(set(1, b"g")), FrameError::Magic(*b"Mg"));
-    assert_eq!(error_of(set(2, &[1])), FrameError::Version(1));
+    assert_eq!(error_of(set(2, &[0])), FrameError::Version(0));
+    assert_eq!(error_of(set(2, &[2])), FrameError::Version(2));
     assert_eq!(error_of(set(4, &[10])), FrameError::UnknownElement(UnknownElement("10".into())));
     assert_eq!(error_of(set(5, &[0b11])), FrameError::Flags(3));
     assert_eq!(error_of(set(5, &[0x80])), FrameError::Flags(0x80));

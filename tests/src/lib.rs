@@ -4,6 +4,7 @@
 pub mod compile;
 pub mod damage;
 pub mod data;
+pub mod golden;
 pub mod guarded;
 pub mod series;
 pub mod shim;

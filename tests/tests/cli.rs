@@ -15,7 +15,7 @@ use workbench::{Workbench, stderr, stdout};
 ///
 /// The CRC32C of 32 zero bytes is that of RFC 3720, B.4. The chunk is one line of form 0 in a byte of its own.
 const ZEROS_FRAME: [u8; 48] = [
-    b'M', b'G', 0, 1, 0, 1, 12, 0, 32, 0, 0, 0, 0, 0, 0, 0, // header
+    b'M', b'G', 1, 1, 0, 1, 12, 0, 32, 0, 0, 0, 0, 0, 0, 0, // header
     1, 0, 0, 0, 0xaa, 0x36, 0x91, 0x8a, 0, 0, 0, 0, 0, 0, 0, 0, // ends after 1 unit; CRC32C; padding
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // one unit
 ];
@@ -104,7 +104,7 @@ fn inspect_explains_each_field() {
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     let expected = [
         "0 magic 4d 47 \"MG\": a frame",
-        "2 version 00 layout version 0",
+        "2 version 01 layout version 1",
         "3 algorithm 01 coded with bdi",
         "4 element 00 values are u8, 8 bits each",
         "5 flags 01 bit 0: the table holds a CRC32C of each chunk's raw bytes",
@@ -217,7 +217,7 @@ fn an_unreadable_file_is_named() {
 fn damaged_frames_are_refused_with_the_place() {
     let cases: [(usize, u8, &str); 10] = [
         (0, b'X', "byte 0"),
-        (2, 1, "frame version 1 (byte 2)"),
+        (2, 0, "frame version 0 (byte 2)"),
         (3, 15, "byte 3: unknown algorithm"),
         (3, 0, "byte 3: this version cannot decode a frame of algorithm none"),
         (4, 10, "byte 4: unknown element"),
@@ -268,7 +268,7 @@ fn mutated_frames_give_an_error_or_the_same_bytes() {
 /// A frame of 2 MB that claims 4 GiB of raw bytes, each chunk in one unit.
 fn boastful_frame() -> Vec<u8> {
     let chunks = 1u32 << 16;
-    let mut frame = vec![b'M', b'G', 0, 4, 6, 0, 16, 0];
+    let mut frame = vec![b'M', b'G', 1, 4, 6, 0, 16, 0];
     frame.extend((u64::from(chunks) << 16).to_le_bytes());
     frame.extend((1..=chunks).flat_map(u32::to_le_bytes));
     frame.resize(frame.len() + chunks as usize * 16, 0);

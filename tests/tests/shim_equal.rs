@@ -155,7 +155,7 @@ fn zvc_written_by_hand() {
     // 40 u16 elements: 0x0102 at 1, 0x0304 at 33, and a byte that is no element.
     #[rustfmt::skip]
     let frame = [
-        b'M', b'G', 0, 4, 1, 0, 12, 0,   81, 0, 0, 0, 0, 0, 0, 0,
+        b'M', b'G', 1, 4, 1, 0, 12, 0,   81, 0, 0, 0, 0, 0, 0, 0,
         1, 0, 0, 0, 0, 0, 0, 0,   0, 0, 0, 0, 0, 0, 0, 0,         // ends after 1 unit; padding of the table
         2, 0, 0, 0, 2, 0, 0, 0,   2, 1, 4, 3, 9, 0, 0, 0,         // masks, elements, tail, padding
     ];
@@ -177,7 +177,7 @@ fn cpackz_written_by_hand() {
     // Sub-codes 0 1 2 3 and indices 0 0 0, first in the lowest bits.
     #[rustfmt::skip]
     let frame = [
-        b'M', b'G', 0, 3, 2, 0, 12, 0,   128, 0, 0, 0, 0, 0, 0, 0,
+        b'M', b'G', 1, 3, 2, 0, 12, 0,   128, 0, 0, 0, 0, 0, 0, 0,
         2, 0, 0, 0, 0, 0, 0, 0,   0, 0, 0, 0, 0, 0, 0, 0,
         0b10, 0b0, 0xfe, 0xff, 0x3d, 0x00, 0b11_10_01_00, 0,      // coded, raw, planes, sub-codes, padding
         0x44, 0x33, 0x22, 0x11,   0xbb, 0xaa,   0x07, 0x99,       // word, halfword, bytes
@@ -198,7 +198,7 @@ fn rle_written_by_hand() {
     // 60 u16 elements: 7, a lone zero, 8, then 57 zeros; and a byte that is no element.
     #[rustfmt::skip]
     let frame = [
-        b'M', b'G', 0, 5, 1, 0, 12, 0,   121, 0, 0, 0, 0, 0, 0, 0,
+        b'M', b'G', 1, 5, 1, 0, 12, 0,   121, 0, 0, 0, 0, 0, 0, 0,
         1, 0, 0, 0, 0, 0, 0, 0,   0, 0, 0, 0, 0, 0, 0, 0,
         2, 0, 0, 0,   0x82, 56,   7, 0, 0, 0, 8, 0,   9, 0, 0, 0, // controls, literals, tail, padding
     ];

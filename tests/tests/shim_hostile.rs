@@ -127,7 +127,8 @@ fn each_fault_of_the_frame_has_its_code() {
     for algorithm in shim.algorithms() {
         expect_code(shim, algorithm, 0, b'm', launch::BAD_MAGIC);
         expect_code(shim, algorithm, 1, b'g', launch::BAD_MAGIC);
-        expect_code(shim, algorithm, 2, 1, launch::BAD_VERSION);
+        expect_code(shim, algorithm, 2, 0, launch::BAD_VERSION);
+        expect_code(shim, algorithm, 2, 2, launch::BAD_VERSION);
         expect_code(shim, algorithm, 3, algorithm.number() ^ 1, launch::BAD_ALGORITHM);
         expect_code(shim, algorithm, 4, 10, launch::BAD_ELEMENT);
         expect_code(shim, algorithm, 5, 4, launch::BAD_FLAGS);

@@ -106,7 +106,7 @@ mod tests {
 
         // This error's text ends in its cause's.
         let source =
-            mgcomp_codecs::frame::Header::parse(&[b'M', b'G', 0, 13, 0, 0, 14, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+            mgcomp_codecs::frame::Header::parse(&[b'M', b'G', 1, 13, 0, 0, 14, 0, 0, 0, 0, 0, 0, 0, 0, 0])
                 .unwrap_err();
         let error = CliError::Decode { name: "x.mgc".into(), source };
         let text = with_causes(&error);

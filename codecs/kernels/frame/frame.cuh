@@ -51,7 +51,7 @@ MGC_DEV u32 read_header(uint4 header, u32 algorithm, u64 dst_len, FrameView* fra
   const u32 element = header.y & 0xff, flags = header.y >> 8 & 0xff, chunk_log2 = header.y >> 16 & 0xff;
   const int width_log2 = element_width_log2(element);
   if ((header.x & 0xffff) != ('M' | 'G' << 8)) return MGC_BAD_MAGIC;
-  if ((header.x >> 16 & 0xff) != 0) return MGC_BAD_VERSION;
+  if ((header.x >> 16 & 0xff) != MGC_FRAME_VERSION) return MGC_BAD_VERSION;
   if (header.x >> 24 != algorithm) return MGC_BAD_ALGORITHM;
   if (width_log2 < 0) return MGC_BAD_ELEMENT;
   const u32 known_flags = MGC_FLAG_CHECKSUMS | (has_codebooks(algorithm) ? MGC_FLAG_CODEBOOK : 0);

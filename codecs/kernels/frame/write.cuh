@@ -31,10 +31,10 @@
 // them none: if threads emit from scratch that others planned, plan_chunk ends with __syncthreads(). (A
 // block_scan behind the last write to the scratch does as well.)
 //
-// Order of things in a block: where frames may have codebooks, trials first (trial.cuh). Then take a ticket, so that chunks are begun in order whatever the grid; load; plan;
-// tell the others the length at once; emit, while they do the same; look back for the place; ask for the next
-// ticket; stream out with 16-byte stores. The block with the last chunk of a job writes header, length and status. The last block to
-// end zeroes the workspace.
+// Order of things in a block: where frames may have codebooks, trials first (trial.cuh). Then take a ticket, so that
+// chunks are begun in order whatever the grid; load; plan; tell the others the length at once; emit, while they do the
+// same; look back for the place; ask for the next ticket; stream out with 16-byte stores. The block with the last chunk
+// of a job writes header, length and status. The last block to end zeroes the workspace.
 #pragma once
 #include "frame/batch.cuh"
 #include "frame/frame.cuh"
@@ -165,7 +165,7 @@ MGC_DEV void finish_frame(const MgcJob& job, u32 algorithm, u32 chunk_log2, u32 
   if (codebook_len != 0) write_codebook(job.codebook, codebook_len, job.dst + shape.chunks_offset);
   if (threadIdx.x != 0) return;
   // Magic, version 0, algorithm; element, flags, chunk size, 0; raw length.
-  const u32 first = 'M' | 'G' << 8 | algorithm << 24;
+  const u32 first = 'M' | 'G' << 8 | MGC_FRAME_VERSION << 16 | algorithm << 24;
   const u32 flags = codebook_len != 0 ? MGC_FLAG_CODEBOOK : 0;
   const u32 second = job.element | flags << 8 | chunk_log2 << 16;
   *(uint4*)job.dst = make_uint4(first, second, (u32)job.src_len, (u32)(job.src_len >> 32));

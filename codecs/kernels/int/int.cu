@@ -2,14 +2,14 @@
 // encoder chooses.
 //
 // Block:   one chunk at a time (4 to 64 KiB of raw bytes), any element width; see frame/write.cuh and read.cuh.
-// Files:   words.cuh arithmetic; planes.cuh transposes; price.cuh and choose.cuh what the header
-//          says; encode.cuh, sums.cuh, decode.cuh the rest.
+// Files:   words.cuh arithmetic; planes.cuh transposes; price.cuh and choose.cuh what the header says; encode.cuh,
+//          sums.cuh, decode.cuh the rest.
 // Traffic: each byte is read from memory once and written once. In shared memory, encoding reads a word, and
 //          those it is predicted from, twice; decoding writes it and reads it once, and reads it twice and writes
 //          it once for each lag.
 // Bound:   instructions of a warp for 128 bytes with one lag, counted in the machine code for sm_90. Encoding words
-//          of 4 bytes takes 30 to measure and 60 to write, bytes 55 and 75; patches 30 to 50 more. Decoding takes 80 and
-//          110, for each lag 12 and 46 (bytes: 14 where 4 divides the lag), and 5 to write. The choice of a
+//          of 4 bytes takes 30 to measure and 60 to write, bytes 55 and 75; patches 30 to 50 more. Decoding takes 80
+//          and 110, for each lag 12 and 46 (bytes: 14 where 4 divides the lag), and 5 to write. The choice of a
 //          predictor takes about 4,000 for a chunk. So at four instructions a cycle, 132 multiprocessors of
 //          1.7 GHz encode chunks of 16 KiB at no more than 0.8 TB/s of words of 4 bytes and 0.6 of bytes, and
 //          decode them at no more than 0.9 and 0.6.

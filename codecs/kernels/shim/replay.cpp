@@ -3,8 +3,8 @@
 //
 // usage: replay FILE
 //
-// A record, little-endian, is a `Record`; the codebook; the source; and, if the code is 0, the result: the raw bytes or the
-// frame. Every job of the launch is the same.
+// A record, little-endian, is a `Record`; the codebook; the source; and, if the code is 0, the result: the raw bytes or
+// the frame. Every job of the launch is the same.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

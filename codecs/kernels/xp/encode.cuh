@@ -301,7 +301,10 @@ MGC_DEV void xp_put_rests(u8* column, u32 count, u32 octet, const XpSplit& split
   }
   if (split.rest_bits > low) {
     xp_pick_bytes(rests, low, piece);
-    if (number < 8) piece[0] &= xp_byte_mask(xp_live(count, octet)), piece[1] &= xp_byte_mask(xp_live(count, octet) >> 4);
+    if (number < 8) {
+      piece[0] &= xp_byte_mask(xp_live(count, octet));
+      piece[1] &= xp_byte_mask(xp_live(count, octet) >> 4);
+    }
     xp_transpose(piece[0], piece[1]);
     xp_put_planes(column, count, split.rest_bits - low, octet, piece[0], piece[1]);
   }

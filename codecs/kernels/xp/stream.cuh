@@ -123,7 +123,8 @@ MGC_DEV u32 xp_stored_symbol(const XpSource& source, const u8* stored, u32 index
 }
 
 // Resolves the next `count` escapes of the second tier, one per lane and round.
-MGC_DEV void xp_resolve_second(const XpDecodeShared& shared, const u8* stored, XpStream& stream, u32 count, XpResolved& resolved) {
+MGC_DEV void xp_resolve_second(const XpDecodeShared& shared, const u8* stored, XpStream& stream, u32 count,
+                               XpResolved& resolved) {
   const XpSource& source = shared.source;
   const u32 lane = threadIdx.x % 32;
   const u32* const table = shared.symbols + XP_TIER_1 + xp_second_tier(source.wide);
@@ -150,7 +151,8 @@ MGC_DEV void xp_resolve_second(const XpDecodeShared& shared, const u8* stored, X
 
 // Resolves the next `count` escapes of the first tier, an octet per lane and round. The symbol of the first of
 // them is `resolved.first[stream.first % 8]` afterwards.
-MGC_DEV void xp_resolve_first(const XpDecodeShared& shared, const u8* stored, XpStream& stream, u32 count, XpResolved& resolved) {
+MGC_DEV void xp_resolve_first(const XpDecodeShared& shared, const u8* stored, XpStream& stream, u32 count,
+                              XpResolved& resolved) {
   const XpSource& source = shared.source;
   const u32 all = 0xffffffffu, lane = threadIdx.x % 32, planes = source.wide ? 3 : 2;
   const u32 from = stream.first, to = from + count;
@@ -262,7 +264,8 @@ MGC_DEV void xp_take_rests(const XpSource& source, const u8* stored, u32 octet, 
 // Reads the next octets of the stream, one per lane up to xp_stream_octets; a lane whose octet has no values
 // gets zeros. For a whole warp.
 template <class T>
-MGC_DEV void xp_next(const XpDecodeShared& shared, const u8* stored, XpStream& stream, XpResolved& resolved, T (&values)[8]) {
+MGC_DEV void xp_next(const XpDecodeShared& shared, const u8* stored, XpStream& stream, XpResolved& resolved,
+                     T (&values)[8]) {
   const XpSource& source = shared.source;
   const u32 all = 0xffffffffu, lane = threadIdx.x % 32;
   const u32 octet = stream.octet + lane;

@@ -5,7 +5,6 @@
 // Traffic: each byte is read from memory once and written once. Encoding reads the raw bytes twice in shared
 //          memory, looks each value up once and has a barrier per 2048 values and tier; decoding reads the
 //          first tier twice, to count and to decode, and has none while values are written.
-// Bound:   memory, as far as a chunk's raw and coded bytes take longer than its instructions.
 // Tail:    the last octet may be partial, its unused bits are clear; bytes short of an element are kept.
 // Scope:   threads of one block meet at barriers; while values are decoded only those of a warp.
 // Input:   anything; see frame/read.cuh.

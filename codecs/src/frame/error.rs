@@ -1,5 +1,6 @@
 //! What can be wrong with a frame.
 
+use super::VERSION;
 use crate::chunk::ChunkError;
 use crate::ibp::CodebookError;
 use crate::{Algorithm, UnknownAlgorithm, UnknownElement};
@@ -32,7 +33,7 @@ pub enum FrameError {
     #[error("no frame: byte 0 should start with 4d 47, found {0:02x?}")]
     Magic([u8; 2]),
     /// A version that this code does not know.
-    #[error("frame version {0} (byte 2) is not supported; this is version 0")]
+    #[error("frame version {0} (byte 2) is not supported; this is version {VERSION}")]
     Version(u8),
     /// An algorithm number without a meaning.
     #[error("byte 3: {0}")]

@@ -15,7 +15,7 @@ pub const HEADER_LEN: usize = 16;
 /// The first two bytes of every frame.
 pub const MAGIC: [u8; 2] = *b"MG";
 /// The only version of the layout so far.
-pub const VERSION: u8 = 0;
+pub const VERSION: u8 = 1;
 
 /// Flag: every table entry carries the CRC32C of its chunk's raw bytes.
 const FLAG_CHECKSUM: u8 = 1;

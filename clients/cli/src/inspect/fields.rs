@@ -104,7 +104,7 @@ fn raw_length(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    const GOOD: [u8; 16] = [b'M', b'G', 0, 4, 6, 1, 14, 0, 0x39, 0x30, 0, 0, 0, 0, 0, 0];
+    const GOOD: [u8; 16] = [b'M', b'G', 1, 4, 6, 1, 14, 0, 0x39, 0x30, 0, 0, 0, 0, 0, 0];
 
     #[test]
     fn good_fields_are_explained() {
@@ -117,12 +117,12 @@ mod tests {
         assert!(fields.iter().all(|f| !f.meaning.starts_with("wrong")));
         // Together they are the header, without a gap.
         let bytes: Vec<&str> = fields.iter().flat_map(|f| f.bytes.split(' ')).collect();
-        assert_eq!(bytes.join(""), "4d47000406010e003930000000000000");
+        assert_eq!(bytes.join(""), "4d47010406010e003930000000000000");
     }
 
     #[test]
     fn each_wrong_field_says_so_and_no_other() {
-        let wrong = [(0, 0), (2, 1), (3, 0), (3, 13), (4, 10), (5, 2), (6, 11), (6, 17), (7, 1), (15, 1)];
+        let wrong = [(0, 0), (2, 0), (3, 0), (3, 13), (4, 10), (5, 2), (6, 11), (6, 17), (7, 1), (15, 1)];
         for (at, value) in wrong {
             let mut header = GOOD;
             header[at] = value;
