@@ -10,7 +10,7 @@ use crate::Avx2;
 use crate::cpu::groups::{GROUP, GROUP_LEN, compress, expand, lane_mask, zero_lanes};
 use crate::cpu::{array, load256};
 
-pub(super) fn store(
+pub(super) fn store<const W: usize>(
     _: Avx2,
     lane: Lane,
     condition: Condition,
@@ -19,32 +19,17 @@ pub(super) fn store(
     data: &mut [u8],
 ) -> usize {
     // SAFETY: the token says that this machine has the instructions.
-    unsafe {
-        match lane.width_bytes() {
-            1 => store_vectors::<1>(lane, condition, vectors, headers, data),
-            2 => store_vectors::<2>(lane, condition, vectors, headers, data),
-            4 => store_vectors::<4>(lane, condition, vectors, headers, data),
-            _ => store_vectors::<8>(lane, condition, vectors, headers, data),
-        }
-    }
+    unsafe { store_vectors::<W>(lane, condition, vectors, headers, data) }
 }
 
-pub(super) fn load(
+pub(super) fn load<const W: usize>(
     _: Avx2,
-    lane: Lane,
     headers: Option<&[u8]>,
     data: &[u8],
     vectors: &mut [Vector],
 ) -> Result<usize, ZcompError> {
     // SAFETY: as above.
-    unsafe {
-        match lane.width_bytes() {
-            1 => load_vectors::<1>(headers, data, vectors),
-            2 => load_vectors::<2>(headers, data, vectors),
-            4 => load_vectors::<4>(headers, data, vectors),
-            _ => load_vectors::<8>(headers, data, vectors),
-        }
-    }
+    unsafe { load_vectors::<W>(headers, data, vectors) }
 }
 
 #[target_feature(enable = "avx2,popcnt")]

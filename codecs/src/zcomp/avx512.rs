@@ -9,7 +9,7 @@ use super::{Condition, HeaderSink, Lane, Source, Vector, ZcompError};
 use crate::Avx512;
 use crate::cpu::{array_mut, compress512, expand512, load512, load512_partial, non_zeros512, store512};
 
-pub(super) fn store(
+pub(super) fn store<const W: usize>(
     _: Avx512,
     lane: Lane,
     condition: Condition,
@@ -18,32 +18,17 @@ pub(super) fn store(
     data: &mut [u8],
 ) -> usize {
     // SAFETY: the token says that this machine has the instructions.
-    unsafe {
-        match lane.width_bytes() {
-            1 => store_vectors::<1>(lane, condition, vectors, headers, data),
-            2 => store_vectors::<2>(lane, condition, vectors, headers, data),
-            4 => store_vectors::<4>(lane, condition, vectors, headers, data),
-            _ => store_vectors::<8>(lane, condition, vectors, headers, data),
-        }
-    }
+    unsafe { store_vectors::<W>(lane, condition, vectors, headers, data) }
 }
 
-pub(super) fn load(
+pub(super) fn load<const W: usize>(
     _: Avx512,
-    lane: Lane,
     headers: Option<&[u8]>,
     data: &[u8],
     vectors: &mut [Vector],
 ) -> Result<usize, ZcompError> {
     // SAFETY: as above.
-    unsafe {
-        match lane.width_bytes() {
-            1 => load_vectors::<1>(headers, data, vectors),
-            2 => load_vectors::<2>(headers, data, vectors),
-            4 => load_vectors::<4>(headers, data, vectors),
-            _ => load_vectors::<8>(headers, data, vectors),
-        }
-    }
+    unsafe { load_vectors::<W>(headers, data, vectors) }
 }
 
 #[target_feature(enable = "avx512bw,avx512vbmi2,popcnt")]

@@ -178,12 +178,29 @@ fn store(
     headers: Option<&mut [u8]>,
     data: &mut [u8],
 ) -> usize {
+    match lane.width_bytes() {
+        1 => store_on::<1>(cpu, lane, condition, vectors, headers, data),
+        2 => store_on::<2>(cpu, lane, condition, vectors, headers, data),
+        4 => store_on::<4>(cpu, lane, condition, vectors, headers, data),
+        _ => store_on::<8>(cpu, lane, condition, vectors, headers, data),
+    }
+}
+
+/// As [`store`], for lanes of `W` bytes.
+fn store_on<const W: usize>(
+    cpu: Cpu,
+    lane: Lane,
+    condition: Condition,
+    vectors: &[Vector],
+    headers: Option<&mut [u8]>,
+    data: &mut [u8],
+) -> usize {
     match cpu {
         Cpu::Portable => portable::store(lane, condition, vectors, headers, data),
         #[cfg(target_arch = "x86_64")]
-        Cpu::Avx2(cpu) => avx2::store(cpu, lane, condition, vectors, headers, data),
+        Cpu::Avx2(cpu) => avx2::store::<W>(cpu, lane, condition, vectors, headers, data),
         #[cfg(target_arch = "x86_64")]
-        Cpu::Avx512(cpu) => avx512::store(cpu, lane, condition, vectors, headers, data),
+        Cpu::Avx512(cpu) => avx512::store::<W>(cpu, lane, condition, vectors, headers, data),
     }
 }
 
@@ -195,12 +212,28 @@ fn load(
     data: &[u8],
     vectors: &mut [Vector],
 ) -> Result<usize, ZcompError> {
+    match lane.width_bytes() {
+        1 => load_on::<1>(cpu, lane, headers, data, vectors),
+        2 => load_on::<2>(cpu, lane, headers, data, vectors),
+        4 => load_on::<4>(cpu, lane, headers, data, vectors),
+        _ => load_on::<8>(cpu, lane, headers, data, vectors),
+    }
+}
+
+/// As [`load`], for lanes of `W` bytes.
+fn load_on<const W: usize>(
+    cpu: Cpu,
+    lane: Lane,
+    headers: Option<&[u8]>,
+    data: &[u8],
+    vectors: &mut [Vector],
+) -> Result<usize, ZcompError> {
     match cpu {
         Cpu::Portable => portable::load(lane, headers, data, vectors),
         #[cfg(target_arch = "x86_64")]
-        Cpu::Avx2(cpu) => avx2::load(cpu, lane, headers, data, vectors),
+        Cpu::Avx2(cpu) => avx2::load::<W>(cpu, headers, data, vectors),
         #[cfg(target_arch = "x86_64")]
-        Cpu::Avx512(cpu) => avx512::load(cpu, lane, headers, data, vectors),
+        Cpu::Avx512(cpu) => avx512::load::<W>(cpu, headers, data, vectors),
     }
 }
 

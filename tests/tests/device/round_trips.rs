@@ -143,3 +143,21 @@ fn the_grid_stays_within_its_share() {
         assert_eq!(stub.count("grid"), 2);
     });
 }
+
+#[test]
+#[allow(unsafe_code)] // a stream of somebody else
+fn streams_of_others_are_used_and_left_alone() {
+    let test = "round_trips::streams_of_others_are_used_and_left_alone";
+    with_stub(test, Libraries::DriverAndCompiler, |_| {
+        let device = rig::open();
+        let theirs = device.stream().unwrap();
+        let buffers = [(Element::F32, data::bytes(Kind::Sparse, 9000, 4))];
+        // SAFETY: a stream of the device that outlives this one.
+        let adopted = unsafe { device.adopt_stream(theirs.as_raw()) };
+        assert_eq!(adopted.as_raw(), theirs.as_raw());
+        round_trip(&device, &adopted, Algorithm::Zvc, ChunkSize::SMALL, &buffers);
+        drop(adopted);
+        // Whoever adopts a stream does not destroy it.
+        round_trip(&device, &theirs, Algorithm::Zvc, ChunkSize::SMALL, &buffers);
+    });
+}

@@ -12,7 +12,7 @@ mod record;
 
 use std::future::Future;
 use std::io;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -135,12 +135,6 @@ impl Tcp {
             rank_file.addresses.get(rank.0 as usize).ok_or(LinkError::NoSuchRank { rank, ranks })?;
         let listener = Self::bind(address).map_err(|error| LinkError::io("listening on", address, &error))?;
         Self::new(listener, rank_file, rank, config)
-    }
-
-    /// The address that the listener got.
-    #[must_use]
-    pub fn local_address(&self) -> Option<SocketAddr> {
-        self.setup.as_ref().and_then(|setup| setup.listener.local_addr().ok())
     }
 
     fn peer(&self, rank: Rank) -> Option<&Peer> {
