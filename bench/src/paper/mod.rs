@@ -34,7 +34,7 @@ const LAMBDAS: [f64; 9] = [0.0, 1.0, 2.0, 4.0, 6.0, 8.0, 16.0, 32.0, 64.0];
 /// III); policies are those of mgcomp. Traces are read to their end before anything is printed.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Trace files, plain or xz [default: none]
+    /// Trace files, plain or xz, or folders with such (.bin, .xz) [default: none]
     #[arg(long, num_args = 1.., value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// Benchmarks to generate: AES BS FIR GD KM MT SC [default: all, or none beside traces]
@@ -113,8 +113,8 @@ impl Args {
         let benches =
             if self.bench.is_empty() && self.trace.is_empty() { &Bench::ALL[..] } else { &self.bench };
         let mut jobs: Vec<Job> = benches.iter().map(|&bench| Job::Bench(bench)).collect();
-        for path in &self.trace {
-            jobs.push(Job::Trace(Box::new(trace::read(path, self.count_as_paper)?)));
+        for path in trace::files(&self.trace)? {
+            jobs.push(Job::Trace(Box::new(trace::read(&path, self.count_as_paper)?)));
         }
         Ok(jobs)
     }

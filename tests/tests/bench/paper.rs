@@ -121,11 +121,24 @@ fn hostile_traces_are_told_by_file_record_offset_and_field() {
     let folder = folder(&[("bad.xz", b"\xfd7zXZ\0not really")]);
     let output = paper(folder.path(), &["--trace", "bad.xz"]);
     assert!(stderr(&output).contains("bad.xz is no trace"), "{}", stderr(&output));
-    for path in ["missing.bin", "."] {
-        let output = paper(folder.path(), &["--trace", path]);
-        assert_eq!(output.status.code(), Some(1), "{path}");
-        assert!(stderr(&output).contains(&format!("cannot read {path}")), "{}", stderr(&output));
-    }
+    let output = paper(folder.path(), &["--trace", "missing.bin"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("cannot read missing.bin"), "{}", stderr(&output));
+    fs::create_dir(folder.path().join("none")).unwrap();
+    let output = paper(folder.path(), &["--trace", "none"]);
+    assert!(stderr(&output).contains("none has no files to measure"), "{}", stderr(&output));
+}
+
+#[test]
+fn folders_stand_for_their_traces() {
+    let good = record(0, 1, 2, 7, &[0; 64]);
+    let folder = folder(&[("sc_b.bin", &good), ("a.bin", &good), ("README.md", b"no trace")]);
+    let rows = good_rows(folder.path(), &["--trace", "."]);
+    let names: Vec<&Value> =
+        rows.iter().filter(|row| row["row"] == "table5").map(|row| &row["name"]).collect();
+    assert_eq!(names, ["a", "sc_b"]);
+    // The front of the name says what it is to be compared with.
+    assert_eq!((&rows[0]["paper"], &rows[1]["paper"]["bdi"]), (&Value::Null, &2.69.into()));
 }
 
 #[test]

@@ -18,7 +18,7 @@ mod record;
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use liblzma::read::XzDecoder;
 use liblzma::stream::{CONCATENATED, Stream};
@@ -35,6 +35,27 @@ const XZ_MAGIC: [u8; 6] = [0xfd, b'7', b'z', b'X', b'Z', 0];
 const XZ_MEMORY_BYTES: u64 = 256 << 20;
 /// The most records of a file.
 const MAX_RECORDS: u64 = 1 << 26;
+
+/// The files of `paths`, of folders all that are called like traces, by name.
+pub(super) fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, BenchError> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let failed = |source| BenchError::Read { path: path.clone(), source };
+        let entries = fs::read_dir(path).map_err(failed)?.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        let is_trace = |file: &PathBuf| file.extension().is_some_and(|end| end == "bin" || end == "xz");
+        let mut found: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).filter(is_trace).collect();
+        if found.is_empty() {
+            return Err(BenchError::NoFiles { path: path.clone() });
+        }
+        found.sort();
+        files.extend(found);
+    }
+    Ok(files)
+}
 
 /// The whole trace in `path`, checked to its end.
 pub(super) fn read(path: &Path, as_paper: bool) -> Result<Workload, BenchError> {
