@@ -3,8 +3,10 @@
 //! Pixel i is `uint32(i)`, and the mask `float32(0)` to `float32(8)`. Images have a margin of a pixel on each side,
 //! so rows are 1026 wide and hardly any load is aligned. 65,536 output lines, three of four remote, are the 49k
 //! writes of Table V. Its 5464k reads are those of nine channels, three images in red, green and blue: for each
-//! channel a wavefront of 64 pixels loads nine times 5 lines, a line of the mask, and the sums so far, 4 lines, which start as zeros. Such sums are one line in twelve, and explain why Table VI has 8 % BDI lines with 2-byte deltas and 6 %
-//! words of which C-Pack+Z matches half, which pixels alone never have: neighbours differ by 36 for each channel.
+//! channel a wavefront of 64 pixels loads nine times 5 lines, a line of the mask, and the sums so far, 4 lines,
+//! which start as zeros. Such sums are one line in twelve, and explain why Table VI has 8 % BDI lines with 2-byte
+//! deltas and 6 % words of which C-Pack+Z matches half, which pixels alone never have: neighbours differ by 36
+//! for each channel.
 
 use mgcomp_codecs::line::Line;
 
