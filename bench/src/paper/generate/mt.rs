@@ -1,9 +1,9 @@
 //! MT: the transpose of 8192 × 8192 numbers.
 //!
 //! The pattern shares of Table VI (FPC: 83 % 8-bit values, 15 % 4-bit values, 1 to 2 % zeros) are those of
-//! uniform random integers from 0 to about 47 in 32 bits; entropy and ratios fit best with 0 to 49. A workgroup reads a block of 16 × 16, line by line, and
-//! writes it turned round. Each line is read once and written once, three of four by another GPU: 3,145,728 reads
-//! and as many writes. The few that are missing are launches.
+//! uniform random integers from 0 to about 47 in 32 bits; entropy and ratios fit best with 0 to 49. A workgroup reads
+//! a block of 16 × 16, line by line, and writes it turned round. Each line is read once and written once, three of four
+//! by another GPU: 3,145,728 reads and as many writes. The few that are missing are launches.
 
 use super::fabric::{Remote, line, random};
 
