@@ -110,6 +110,11 @@ impl<'a> Gpu<'a> {
             .unwrap_or(u64::MAX)
     }
 
+    /// Whether a message only waits for room in the output buffer.
+    pub(super) fn waits_for_room(&self, now: u64) -> bool {
+        self.encoding.is_some_and(|(done, _)| done <= now)
+    }
+
     /// Whether all its requests are answered.
     pub(super) fn is_done(&self) -> bool {
         self.requests.len() == 0 && self.outstanding == 0

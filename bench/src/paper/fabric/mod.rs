@@ -125,8 +125,9 @@ impl Fabric<'_> {
             self.outcome.bus_cycles += cycles;
             self.outcome.fabric_bytes += u64::from(message.bytes);
             self.bus = Some((now + cycles, message));
-            // There is room in its output buffer now.
-            self.wake[gpu] = self.gpus[gpu].advance(now, &mut self.outcome);
+            if self.gpus[gpu].waits_for_room(now) {
+                self.wake[gpu] = self.gpus[gpu].advance(now, &mut self.outcome);
+            }
         }
         let over = self.bus.map_or(u64::MAX, |(end, _)| end);
         let next = self.wake.iter().fold(over, |next, &wake| next.min(wake));
@@ -136,7 +137,7 @@ impl Fabric<'_> {
     /// Takes a message from the next port that has one for which there is room.
     fn arbitrate(&mut self) -> Option<(usize, Message)> {
         for turn in 0..PORTS {
-            let port = (self.next_port + turn) % PORTS;
+            let port = (self.next_port + turn) % PORTS; // 0 is the CPU, which has nothing to send
             let Some(gpu) = port.checked_sub(1) else { continue };
             let Some(&message) = self.gpus[gpu].output.front() else { continue };
             let input = &mut self.gpus[usize::from(message.to)].input;
