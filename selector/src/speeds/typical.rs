@@ -9,7 +9,7 @@ use super::{CodecSpeed, Point, Series, Speeds};
 /// What a call costs whatever its length, in nanoseconds.
 const CALL_NS: f64 = 1000.0;
 
-/// GB/s of raw bytes on one core: encode, decode, exact size. `mgcomp-bench codec` at 256 MiB on one core of a Xeon
+/// GB/s of raw bytes on one core: encode, decode, exact size. `mgcomp-bench codec` at 256 MiB on one server core
 /// with AVX-512, memcpy 14 GB/s, on the data that each codec is for.
 const RATES: [(Algorithm, f64, f64, f64); 10] = [
     (Algorithm::Bdi, 6.0, 15.0, 17.0),
