@@ -89,7 +89,7 @@ impl Speeds {
         Ok(Self { codecs, index })
     }
 
-    /// Times of one core of a server CPU of 2021 with AVX-512 at 2 to 3 GHz: a start where nothing was measured.
+    /// Times of one core of a server with AVX-512: a start where nothing was measured.
     #[must_use]
     pub fn typical() -> Arc<Self> {
         typical::speeds()
