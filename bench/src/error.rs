@@ -9,10 +9,12 @@ use mgcomp_codecs::CpuError;
 use mgcomp_codecs::device::DeviceError;
 use mgcomp_codecs::frame::FrameError;
 use mgcomp_selector::PaperConfigError;
+use mgcomp_transport::calibrate::CalibrateError;
 
 use crate::gpu::TimeError;
 use crate::paper::TraceError;
 use crate::scale::RatesError;
+use crate::select;
 use crate::timing::CandidateError;
 
 /// Why a file, or all of them, could not be measured. The source, if any, says why.
@@ -63,6 +65,12 @@ pub(crate) enum BenchError {
     Rates { path: PathBuf, source: RatesError },
     #[error(transparent)]
     Phases(#[from] PaperConfigError),
+    #[error(transparent)]
+    Select(#[from] select::ArgError),
+    #[error(transparent)]
+    Calibrate(#[from] CalibrateError),
+    #[error("a policy chose {algorithm}, which was not measured")]
+    NotMeasured { algorithm: &'static str },
     #[error("cannot write {}", .path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("cannot write {}: it is a folder, or lies in none", .path.display())]
@@ -88,7 +96,7 @@ pub(crate) fn exit_code(result: Result<(), BenchError>) -> ExitCode {
     match result {
         Err(error) if !error.is_broken_pipe() => {
             report(&error);
-            if matches!(error, BenchError::Cpu(_) | BenchError::Phases(_)) {
+            if matches!(error, BenchError::Cpu(_) | BenchError::Phases(_) | BenchError::Select(_)) {
                 ExitCode::from(2)
             } else {
                 ExitCode::FAILURE

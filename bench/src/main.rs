@@ -13,6 +13,7 @@ mod paper;
 mod plot;
 mod ratio;
 mod scale;
+mod select;
 mod timing;
 
 use std::process::ExitCode;
@@ -37,6 +38,7 @@ enum Bench {
     Gpu(gpu::Args),
     Paper(paper::Args),
     Scale(scale::Args),
+    Select(select::Args),
 }
 
 fn main() -> ExitCode {
@@ -52,5 +54,6 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
         Bench::Gpu(args) => gpu::run(args),
         Bench::Paper(args) => paper::run(args),
         Bench::Scale(args) => scale::run(args),
+        Bench::Select(args) => select::run(args),
     }
 }

@@ -8,6 +8,10 @@ mod png;
 mod raster;
 mod svg;
 
+use std::fs;
+use std::path::Path;
+
+use crate::error::BenchError;
 use axis::Axis;
 pub(crate) use bars::Bars;
 pub(crate) use canvas::Canvas;
@@ -110,6 +114,16 @@ impl Plot {
             canvas.text(label, Anchor::Start, colour, mark.name);
             taken.push(label);
         }
+    }
+}
+
+/// Fails now, not after all is measured, if no file can be written to `path`.
+pub(crate) fn check_place(path: &Path) -> Result<(), BenchError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match fs::metadata(folder) {
+        Ok(metadata) if metadata.is_dir() && !path.is_dir() => Ok(()),
+        Ok(_) => Err(BenchError::NoPlace { path: path.to_owned() }),
+        Err(source) => Err(BenchError::Write { path: path.to_owned(), source }),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::baseline::Library;
 use crate::data::{self, Item, SAMPLES};
 use crate::error::{self, BenchError};
 use crate::machine::Machine;
-use crate::plot::{Plot, Reference};
+use crate::plot::{self, Plot, Reference};
 use any::Any;
 use measure::Row;
 use print::Printer;
@@ -62,7 +62,7 @@ fn algorithm_parser() -> impl TypedValueParser<Value = Algorithm> {
 
 pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
     if let Some(path) = &args.plot {
-        check_folder(path)?;
+        plot::check_place(path)?;
     }
     let items = data::list(&args.data, args.element);
     let labels = items.iter().filter_map(|item| item.as_ref().ok()).map(|item| item.label.as_str());
@@ -85,16 +85,6 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
 /// The codecs of `algorithms`, or all, each once and in the order of their numbers.
 fn chosen_codecs(algorithms: &[Algorithm]) -> Vec<&'static dyn Codec> {
     codecs().filter(|c| algorithms.is_empty() || algorithms.contains(&c.algorithm())).collect()
-}
-
-/// Fails now, not after all is measured, if no file can be written to `path`.
-fn check_folder(path: &Path) -> Result<(), BenchError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match fs::metadata(folder) {
-        Ok(metadata) if metadata.is_dir() && !path.is_dir() => Ok(()),
-        Ok(_) => Err(BenchError::NoPlace { path: path.to_owned() }),
-        Err(source) => Err(BenchError::Write { path: path.to_owned(), source }),
-    }
 }
 
 /// A run of this bench.

@@ -1,0 +1,105 @@
+//! A policy at work on a sequence, by the measured table.
+
+use std::time::Duration;
+
+use mgcomp_codecs::{Algorithm, AlgorithmSet};
+use mgcomp_selector::{CheapFacts, Estimate, Outcome, Plan, Policy, StreamId};
+
+use super::clock::{Call, Costs};
+use super::completion::Link;
+use super::sampler::Sampler;
+use super::sequence::Cut;
+use super::source::Source;
+use super::table::Table;
+use crate::error::BenchError;
+
+/// A sequence over a link.
+pub(super) struct Replay<'a> {
+    pub(super) sources: &'a [Source],
+    pub(super) cuts: &'a [Cut],
+    pub(super) table: &'a Table,
+    pub(super) transfers: &'a [usize],
+    pub(super) link: Link,
+}
+
+/// What a policy came to.
+#[derive(Clone, Debug)]
+pub(super) struct Replayed {
+    /// All transfers, with what deciding and sampling took.
+    pub(super) time_ns: f64,
+    pub(super) sampling_ns: f64,
+    pub(super) costs: Costs,
+    /// Raw bytes by the number of the algorithm that was decided on.
+    pub(super) carried: [u64; 16],
+}
+
+impl Replay<'_> {
+    /// Replays the sequence with a policy that knows nothing yet.
+    pub(super) fn run(
+        &self,
+        build: &dyn Fn() -> Box<dyn Policy>,
+        sampler: &mut Sampler,
+    ) -> Result<Replayed, BenchError> {
+        let mut policy = build();
+        let mut calls = Vec::new();
+        let (mut transfers_ns, mut sampling_ns, mut carried) = (0.0, 0.0, [0; 16]);
+        for &cut in self.transfers {
+            let facts = self.facts(cut);
+            calls.push(Call::Plan(facts));
+            let (decision, sampling) = match policy.plan(&facts) {
+                Plan::Use(decision) => (decision, None),
+                Plan::Sample { algorithms, size } => {
+                    let mut took = Duration::ZERO;
+                    let raw = self.raw(cut);
+                    let take = |algorithm| {
+                        let (bits, time) = sampler.take((cut, raw, facts.element), algorithm, size)?;
+                        took += time;
+                        Some(Estimate { algorithm, bits })
+                    };
+                    let estimates: Vec<Estimate> = algorithms.iter().filter_map(take).collect();
+                    calls.push(Call::Choose(facts, estimates.clone()));
+                    (policy.choose(&facts, &estimates), Some(took))
+                }
+            };
+            let raw_bytes = facts.raw_bytes;
+            let Some(sent) = self.table.sent(cut, raw_bytes, decision.algorithm) else {
+                return Err(BenchError::NotMeasured { algorithm: decision.algorithm.name() });
+            };
+            carried[usize::from(decision.algorithm.number())] += raw_bytes;
+            transfers_ns += self.link.completion_ns(raw_bytes, &sent);
+            sampling_ns += sampling.unwrap_or_default().as_nanos() as f64;
+            let went_raw = sent.wire_bytes == raw_bytes;
+            let time = |ns: f64| Some(Duration::from_nanos(ns.round() as u64));
+            let outcome = Outcome {
+                sent: if went_raw { Algorithm::None } else { decision.algorithm },
+                coded_bytes: sent.wire_bytes,
+                sampling,
+                encode: if decision.algorithm == Algorithm::None { None } else { time(sent.encode_ns) },
+                decode: if went_raw { None } else { time(sent.decode_ns) },
+                acknowledged: None,
+            };
+            policy.observe(&facts, &decision, &outcome);
+            calls.push(Call::Observe(facts, decision, outcome));
+        }
+        let costs = Costs::of(build, &calls);
+        Ok(Replayed { time_ns: transfers_ns + sampling_ns + costs.all_ns, sampling_ns, costs, carried })
+    }
+
+    fn raw(&self, cut: usize) -> &[u8] {
+        let Cut { source, offset, len, .. } = self.cuts[cut];
+        &self.sources[source].raw()[offset..][..len]
+    }
+
+    /// One stream to one peer.
+    fn facts(&self, cut: usize) -> CheapFacts {
+        let Cut { element, len, .. } = self.cuts[cut];
+        CheapFacts {
+            peer: 1,
+            stream: StreamId(0),
+            raw_bytes: len as u64,
+            element,
+            allowed: AlgorithmSet::supported(),
+            link: Some(self.link.facts()),
+        }
+    }
+}
