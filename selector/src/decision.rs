@@ -75,6 +75,13 @@ pub enum Reason {
         /// What the raw form is predicted to take.
         raw_ns: u64,
     },
+    /// Not predicted to be there first, but it was never timed on data like this, and might be.
+    Trial {
+        /// What it is predicted to take.
+        predicted_ns: u64,
+        /// What the raw form is predicted to take.
+        raw_ns: u64,
+    },
     /// Has the lowest penalty under the operator's λ, as far as is known.
     LowestPenalty {
         /// That λ.
@@ -126,6 +133,12 @@ impl fmt::Display for Reason {
             Self::Fastest { predicted_ns, raw_ns } => {
                 write!(f, "there first: {} instead of {} raw", Micros(*predicted_ns), Micros(*raw_ns))
             }
+            Self::Trial { predicted_ns, raw_ns } => write!(
+                f,
+                "tried to see what it takes: predicted {}, raw {}",
+                Micros(*predicted_ns),
+                Micros(*raw_ns)
+            ),
             Self::LowestPenalty { lambda } => write!(f, "lowest penalty with lambda {lambda}"),
             Self::Sampled { sample, of } => {
                 write!(f, "sample {sample} of {of}: lowest penalty of those tried")

@@ -151,7 +151,11 @@ fn the_algorithm_that_is_there_first_is_taken() {
 fn what_saves_less_than_the_least_gain_goes_raw() {
     // XP: 0.845 + 0.15 saves half a percent.
     let data = Data { xp: 0.845, zvc: 1.0 };
-    assert_eq!(send(&mut Adaptive::new(speeds()), &transfer(MIB), data).decision.algorithm, Algorithm::None);
+    let mut policy = Adaptive::new(speeds());
+    let sent: Vec<Decision> = (0..50).map(|_| send(&mut policy, &transfer(MIB), data).decision).collect();
+    // It may be tried once: it might be faster here than where it was measured.
+    let coded: Vec<&Decision> = sent.iter().filter(|d| d.algorithm != Algorithm::None).collect();
+    assert!(coded.len() <= 1 && coded.iter().all(|d| matches!(d.reason, Reason::Trial { .. })), "{coded:?}");
     let eager = AdaptiveConfig { least_gain: 0.0, ..AdaptiveConfig::default() };
     let mut policy = Adaptive::try_new(eager, speeds()).unwrap();
     assert_eq!(send(&mut policy, &transfer(MIB), data).decision.algorithm, Algorithm::Xp);
@@ -284,8 +288,33 @@ fn slow_codecs_are_found_out() {
             policy.observe(&facts, &sent.decision, &outcome);
         }
     }
-    assert_eq!(chosen[0], Algorithm::Xp);
-    assert!(chosen.contains(&Algorithm::Zvc));
+    assert!(chosen.contains(&Algorithm::Xp));
+    assert_eq!(chosen.last(), Some(&Algorithm::Zvc));
+}
+
+#[test]
+fn what_might_be_faster_than_measured_is_tried_and_kept() {
+    let mut policy = Adaptive::new(speeds());
+    // XP is predicted after 0.9 + 0.15 and ZVC after 1.075, so both go raw; but here XP takes a third of that.
+    let (facts, data) = (transfer(MIB), Data { xp: 0.9, zvc: 1.0 });
+    let mut trials = 0;
+    for _ in 0..100 {
+        let sent = send(&mut policy, &facts, data);
+        trials += u32::from(matches!(sent.decision.reason, Reason::Trial { .. }));
+        if sent.decision.algorithm == Algorithm::Xp {
+            for _ in 0..4 {
+                let ns = |part: u64| Some(Duration::from_nanos(MIB / part));
+                let (encode, decode) = (ns(30), ns(60));
+                let coded_bytes = (0.9 * MIB as f64) as u64;
+                let (sampling, acknowledged) = (None, None);
+                let outcome =
+                    Outcome { sent: Algorithm::Xp, coded_bytes, sampling, encode, decode, acknowledged };
+                policy.observe(&facts, &sent.decision, &outcome);
+            }
+        }
+    }
+    assert!((1..5).contains(&trials), "{trials}");
+    assert_eq!(send(&mut policy, &facts, data).decision.algorithm, Algorithm::Xp);
 }
 
 #[test]
@@ -310,12 +339,13 @@ fn streams_beyond_the_thousandth_share_what_they_know() {
         assert!(send(&mut policy, &stream(id), WEIGHTS).sampled_bytes > 0);
     }
     assert!(send(&mut policy, &stream(1024), WEIGHTS).sampled_bytes > 0);
-    // The next ones know at once.
-    let Plan::Use(decision) = policy.plan(&stream(5000)) else { panic!("sampled again") };
-    assert_eq!(decision.algorithm, Algorithm::Xp);
-    // So do those that were there in time.
-    let Plan::Use(decision) = policy.plan(&stream(3)) else { panic!("sampled again") };
-    assert_eq!(decision.algorithm, Algorithm::Xp);
+    // The next ones know at once, and so do those that were there in time: what follows is too short for a sample.
+    for id in [5000, 3] {
+        let Plan::Use(decision) = policy.plan(&CheapFacts { raw_bytes: 1024, ..stream(id) }) else {
+            panic!("sampled again")
+        };
+        assert_eq!(decision.algorithm, Algorithm::Xp);
+    }
 }
 
 proptest! {

@@ -2,34 +2,73 @@
 
 use super::AdaptiveConfig;
 
-/// An account in the unit of the goal (nanoseconds, or bits of penalty): each transfer pays in a share of what it
-/// costs, each sample is paid from it.
+/// An account in nanoseconds: each transfer pays in a share of what it takes, each sample is paid from it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     credit: f64,
     share: f64,
+    /// What may be borrowed now.
+    loan: f64,
+    urgent_share: f64,
+    trials: f64,
+    trial_share: f64,
+    /// Whether nothing is known of the stream yet: what finds that out is not paid back.
+    founding: bool,
 }
 
 /// Transfers whose share can be saved up: a stream that was long quiet must not spend it all at once.
 const MOST_SAVED_TRANSFERS: f64 = 64.0;
-/// The part of a transfer that its sample may take on credit, where nothing is known of the stream, or what was known
-/// turned out wrong.
+/// The part of the transfers since it became urgent that a sample may take on credit.
 const URGENT_SHARE: f64 = 0.05;
+/// How much of that comes back with each transfer that is not urgent.
+const CALM: f64 = 1.05;
+/// The same while a stream is new.
+const FOUNDING_SHARE: f64 = 0.1;
+/// The part of all transfers that trials may lose: at first, and after many that showed nothing new.
+const TRIAL_SHARES: (f64, f64) = (0.02, 0.001);
 
 impl Budget {
     pub(super) fn new(config: &AdaptiveConfig) -> Self {
-        Self { credit: 0.0, share: config.sampling_share }
+        Self {
+            credit: 0.0,
+            share: config.sampling_share,
+            loan: 0.0,
+            urgent_share: URGENT_SHARE,
+            trials: 0.0,
+            trial_share: TRIAL_SHARES.0,
+            founding: true,
+        }
     }
 
     /// Pays in for a transfer of this cost.
-    pub(super) fn earn(&mut self, cost: f64) {
+    pub(super) fn earn(&mut self, cost: f64, urgent: bool) {
         let earned = self.share * cost;
         self.credit = (self.credit + earned).min(earned * MOST_SAVED_TRANSFERS);
+        if !urgent {
+            self.urgent_share = (self.urgent_share * CALM).min(URGENT_SHARE);
+        } else {
+            self.loan += if self.founding { FOUNDING_SHARE } else { self.urgent_share } * cost;
+        }
+        self.trials += self.trial_share * cost;
     }
 
-    /// What a sample of a transfer of this cost may cost now.
-    pub(super) fn affordable(&self, cost: f64, urgent: bool) -> f64 {
-        if urgent { self.credit.max(URGENT_SHARE * cost) } else { self.credit }
+    /// Whether a trial may lose so much; if so, it is paid for.
+    pub(super) fn allows_trial(&mut self, loss: f64) -> bool {
+        let allowed = loss <= self.trials;
+        if allowed {
+            self.trials -= loss;
+        }
+        allowed
+    }
+
+    /// All that the first samples can say is known.
+    pub(super) fn is_founded(&mut self) {
+        self.founding = false;
+    }
+
+    /// What a sample may cost now. Who borrows pays the last debt first.
+    pub(super) fn affordable(&self, urgent: bool) -> f64 {
+        if urgent { self.credit.max(self.loan + self.credit.min(0.0)) } else { self.credit }
     }
 
     /// What can be saved up from transfers of this cost.
@@ -37,19 +76,35 @@ impl Budget {
         self.share * cost * (MOST_SAVED_TRANSFERS - 1.0)
     }
 
-    /// Pays for a sample, on credit if need be.
-    pub(super) fn spend(&mut self, cost: f64) {
-        self.credit -= cost;
+    /// Hears whether a trial was worth it.
+    pub(super) fn tried(&mut self, found_better: bool) {
+        let (most, least) = TRIAL_SHARES;
+        self.trial_share = if found_better { most } else { (self.trial_share / 2.0).max(least) };
     }
 
-    /// A sample said what was expected: the next ones can wait longer.
-    pub(super) fn confirm(&mut self, least_share: f64) {
+    /// Pays for a sample, on credit if need be.
+    pub(super) fn spend(&mut self, cost: f64) {
+        if self.founding {
+            self.loan -= cost;
+        } else {
+            self.credit -= cost;
+            self.loan = 0.0;
+        }
+    }
+
+    /// A sample changed nothing: the next ones can wait longer. If it was urgent, the next are less so than they may
+    /// look.
+    pub(super) fn confirm(&mut self, least_share: f64, urgent: bool) {
         self.share = (self.share / 2.0).max(least_share);
+        if urgent {
+            self.urgent_share = (self.urgent_share / 2.0).max(least_share);
+        }
     }
 
     /// The data has changed: look closely again.
     pub(super) fn surprise(&mut self, config: &AdaptiveConfig) {
         self.share = config.sampling_share;
+        self.urgent_share = URGENT_SHARE;
     }
 }
 
@@ -66,13 +121,30 @@ mod tests {
         lambda: None,
     };
 
+    fn founded() -> Budget {
+        let mut budget = Budget::new(&CONFIG);
+        budget.is_founded();
+        budget
+    }
+
+    #[test]
+    fn what_a_new_stream_spends_is_not_paid_back() {
+        let mut budget = Budget::new(&CONFIG);
+        budget.earn(100.0, true);
+        assert_eq!(budget.affordable(true), 10.0);
+        budget.spend(8.0);
+        assert_eq!(budget.affordable(true), 2.0);
+        budget.is_founded();
+        assert_eq!(budget.affordable(false), 1.0);
+    }
+
     #[test]
     fn samples_cost_the_share_and_no_more() {
-        let mut budget = Budget::new(&CONFIG);
+        let mut budget = founded();
         let (mut spent, mut samples) = (0.0, 0);
         for _ in 0..10_000 {
-            budget.earn(100.0);
-            if budget.affordable(100.0, false) >= 7.0 {
+            budget.earn(100.0, false);
+            if budget.affordable(false) >= 7.0 {
                 budget.spend(7.0);
                 spent += 7.0;
                 samples += 1;
@@ -85,35 +157,64 @@ mod tests {
 
     #[test]
     fn urgency_lends_and_the_debt_is_paid_back_first() {
-        let mut budget = Budget::new(&CONFIG);
-        assert_eq!(budget.affordable(100.0, true), 5.0);
-        budget.spend(5.0);
-        for _ in 0..5 {
-            budget.earn(100.0);
+        let mut budget = founded();
+        budget.earn(100.0, true);
+        assert_eq!(budget.affordable(true), 5.0);
+        // What could not be spent on one transfer can be on the next.
+        budget.earn(100.0, true);
+        assert_eq!(budget.affordable(true), 10.0);
+        budget.spend(10.0);
+        for _ in 0..8 {
+            budget.earn(100.0, false);
         }
-        assert_eq!(budget.affordable(100.0, false), 0.0);
+        assert_eq!(budget.affordable(false), 0.0);
+        // Urgent again while in debt: there is less to be had.
+        budget.spend(3.0);
+        budget.earn(100.0, true);
+        assert_eq!(budget.affordable(true), 3.0);
     }
 
     #[test]
-    fn confirmation_lowers_the_share_to_a_floor_and_surprise_restores_it() {
+    fn confirmation_lowers_the_shares_to_a_floor_and_surprise_restores_them() {
         let mut budget = Budget::new(&CONFIG);
         for expected in [0.005, 0.0025, 0.002, 0.002] {
-            budget.confirm(CONFIG.quiet_share);
+            budget.confirm(CONFIG.quiet_share, true);
             assert_eq!(budget.share, expected);
         }
+        assert_eq!(budget.urgent_share, 0.05 / 16.0);
         budget.surprise(&CONFIG);
-        assert_eq!(budget.share, 0.01);
+        assert_eq!((budget.share, budget.urgent_share), (0.01, 0.05));
+    }
+
+    #[test]
+    fn trials_lose_their_share_and_no_more() {
+        let mut budget = Budget::new(&CONFIG);
+        let lost = |budget: &mut Budget, found_better| {
+            let allowed = |_: &u32| {
+                budget.earn(100.0, false);
+                let allowed = budget.allows_trial(10.0);
+                if allowed {
+                    budget.tried(found_better);
+                }
+                allowed
+            };
+            (0..1000).filter(allowed).count()
+        };
+        // 2 % of 100,000 while they find something, later 0.1 %.
+        assert!((199..=200).contains(&lost(&mut budget, true)));
+        assert!((10..20).contains(&lost(&mut budget, false)));
+        assert!((9..=10).contains(&lost(&mut budget, false)));
     }
 
     #[test]
     fn what_is_saved_up_is_bounded() {
         let mut budget = Budget::new(&CONFIG);
         for _ in 0..1000 {
-            budget.earn(100.0);
+            budget.earn(100.0, false);
         }
-        assert_eq!(budget.affordable(100.0, false), 64.0);
+        assert_eq!(budget.affordable(false), 64.0);
         // A short transfer after long ones finds little saved.
-        budget.earn(1.0);
-        assert_eq!(budget.affordable(1.0, false), 0.64);
+        budget.earn(1.0, false);
+        assert_eq!(budget.affordable(false), 0.64);
     }
 }

@@ -2,18 +2,26 @@
 
 use mgcomp_codecs::Algorithm;
 
+use super::stream::Paces;
 use crate::speeds::CodecTimes;
 
-/// Weight of what is new against what is known.
+/// Weight of what is new against what is known, where transfers are as long as each other.
 const WEIGHT: f64 = 0.25;
+/// What is left of the weight of what is known once something else is seen.
+const DOUBTED: f64 = 0.1;
 /// What moves by less is not worth working out choices again.
 const NEAR: f64 = 0.02;
+/// What moves by more makes choices wrong.
+const FAR: f64 = 0.1;
 /// A single time may be that of an interrupt.
 const MOST_AT_ONCE: f64 = 2.0;
 /// How far codecs on this data may be from what was measured.
 const MOST_IN_ALL: f64 = 16.0;
+/// Where bands of lengths begin: codecs that are slower than measured in one of them need not be so in the next.
+const BANDS_BYTES: [u64; 4] = [64 << 10, 1 << 20, 4 << 20, 16 << 20];
+const BANDS: usize = BANDS_BYTES.len() + 1;
 
-/// By algorithm: coded fraction, and how much slower than measured the codec is.
+/// By algorithm: the fraction that is left of the data, and how much slower than measured the codec is.
 #[derive(Clone, Debug)]
 pub(super) struct Knowledge {
     live: [Entry; 16],
@@ -23,13 +31,38 @@ pub(super) struct Knowledge {
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    fraction: Option<f64>,
+    data: Option<Data>,
+    paces: [Pace; BANDS],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Data {
+    fraction: f64,
+    /// Bytes that it was seen on, old ones counted less and less.
+    evidence_bytes: f64,
+}
+
+/// Times as parts of what was measured before all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Pace {
     encode: f64,
     decode: f64,
+    /// Transfers of this band that it comes from.
+    timed: u32,
+}
+
+/// How far what is known has moved from what choices rest on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Moved {
+    No,
+    /// Choices should be worked out again some time.
+    Little,
+    /// Choices may be wrong.
+    Far,
 }
 
 impl Entry {
-    const UNKNOWN: Self = Self { fraction: None, encode: 1.0, decode: 1.0 };
+    const UNKNOWN: Self = Self { data: None, paces: [Pace { encode: 1.0, decode: 1.0, timed: 0 }; BANDS] };
 }
 
 impl Default for Knowledge {
@@ -41,58 +74,98 @@ impl Default for Knowledge {
 impl Knowledge {
     /// Nothing of the data, but how fast codecs have been for others.
     pub(super) fn starting_from(others: &Self) -> Self {
-        let live = others.live.map(|entry| Entry { fraction: None, ..entry });
+        let live = others
+            .live
+            .map(|entry| Entry { data: None, paces: entry.paces.map(|pace| Pace { timed: 0, ..pace }) });
         Self { settled: live, live }
     }
 
-    /// Coded bytes per raw byte, if known.
+    /// Coded bytes per raw byte, without framing, if known.
     pub(super) fn fraction(&self, algorithm: Algorithm) -> Option<f64> {
-        self.settled[usize::from(algorithm.number())].fraction
+        self.settled[usize::from(algorithm.number())].data.map(|data| data.fraction)
     }
 
     /// Times as they are on this data.
-    pub(super) fn corrected(&self, algorithm: Algorithm, times: CodecTimes) -> CodecTimes {
-        let entry = &self.settled[usize::from(algorithm.number())];
-        CodecTimes { encode_ns: times.encode_ns * entry.encode, decode_ns: times.decode_ns * entry.decode }
+    pub(super) fn corrected(&self, algorithm: Algorithm, raw_bytes: u64, times: CodecTimes) -> CodecTimes {
+        let Pace { encode, decode, .. } =
+            self.settled[usize::from(algorithm.number())].paces[band(raw_bytes)];
+        CodecTimes { encode_ns: times.encode_ns * encode, decode_ns: times.decode_ns * decode }
     }
 
-    /// Learns a fraction. One that is further from the known than `drift` replaces it, others move it.
-    pub(super) fn learn_fraction(&mut self, algorithm: Algorithm, fraction: f64, drift: f64) {
-        let known = &mut self.live[usize::from(algorithm.number())].fraction;
+    /// How many transfers of about this length have shown what the codec takes.
+    pub(super) fn timed(&self, algorithm: Algorithm, raw_bytes: u64) -> u32 {
+        self.live[usize::from(algorithm.number())].paces[band(raw_bytes)].timed
+    }
+
+    /// Whether transfers of any length have.
+    pub(super) fn is_timed(&self, algorithm: Algorithm) -> bool {
+        self.live[usize::from(algorithm.number())].paces.iter().any(|pace| pace.timed > 0)
+    }
+
+    /// Learns the fraction that was seen on so many bytes. One that is further from the known than `drift` makes that
+    /// doubtful.
+    pub(super) fn learn_fraction(&mut self, algorithm: Algorithm, fraction: f64, raw_bytes: f64, drift: f64) {
+        let known = &mut self.live[usize::from(algorithm.number())].data;
         *known = Some(match *known {
-            Some(before) if differ(before, fraction) <= drift => before + (fraction - before) * WEIGHT,
-            _ => fraction,
+            Some(Data { fraction: before, evidence_bytes }) => {
+                let kept = if differ(before, fraction) <= drift { 1.0 - WEIGHT } else { DOUBTED };
+                let evidence_bytes = evidence_bytes * kept + raw_bytes;
+                Data { fraction: before + (fraction - before) * raw_bytes / evidence_bytes, evidence_bytes }
+            }
+            None => Data { fraction, evidence_bytes: raw_bytes },
         });
     }
 
     /// Learns how the times of a transfer compare with those that were measured before all: observed over measured.
-    pub(super) fn learn_times(&mut self, algorithm: Algorithm, encode: Option<f64>, decode: Option<f64>) {
-        let entry = &mut self.live[usize::from(algorithm.number())];
-        for (known, seen) in [(&mut entry.encode, encode), (&mut entry.decode, decode)] {
+    pub(super) fn learn_times(&mut self, algorithm: Algorithm, raw_bytes: u64, seen: Paces) {
+        let paces = &mut self.live[usize::from(algorithm.number())].paces;
+        let pace = &mut paces[band(raw_bytes)];
+        // The first times count more.
+        let weight = WEIGHT.max(1.0 / (f64::from(pace.timed) + 1.5));
+        for (known, seen) in [(&mut pace.encode, seen.encode), (&mut pace.decode, seen.decode)] {
             if let Some(seen) = seen.filter(|seen| seen.is_finite()) {
                 let seen = seen.clamp(*known / MOST_AT_ONCE, *known * MOST_AT_ONCE);
-                *known = (*known + (seen - *known) * WEIGHT).clamp(1.0 / MOST_IN_ALL, MOST_IN_ALL);
+                *known = (*known + (seen - *known) * weight).clamp(1.0 / MOST_IN_ALL, MOST_IN_ALL);
             }
+        }
+        pace.timed = pace.timed.saturating_add(1);
+        // Rather what holds for other lengths than what was measured on other data.
+        let seen = Pace { timed: 0, ..*pace };
+        paces.iter_mut().filter(|pace| pace.timed == 0).for_each(|pace| *pace = seen);
+    }
+
+    /// The data is no longer what codecs were timed on: what they took is where to start from, no more.
+    pub(super) fn doubt_times(&mut self) {
+        for pace in self.live.iter_mut().flat_map(|entry| &mut entry.paces) {
+            pace.timed = 0;
         }
     }
 
-    /// Whether what was learned is worth working out choices again; if so, it counts from now on.
-    pub(super) fn settle(&mut self) -> bool {
-        let moved = |(live, settled): (&Entry, &Entry)| {
-            let fractions = match (live.fraction, settled.fraction) {
-                (Some(a), Some(b)) => differ(a, b) > NEAR,
-                (a, b) => a != b,
-            };
-            fractions
-                || differ(live.encode, settled.encode) > NEAR
-                || differ(live.decode, settled.decode) > NEAR
+    /// How far an algorithm has moved; if it has, what was learned counts from now on.
+    pub(super) fn settle(&mut self, algorithm: Algorithm) -> Moved {
+        let at = usize::from(algorithm.number());
+        let (live, settled) = (&self.live[at], &self.settled[at]);
+        let mut far = match (live.data, settled.data) {
+            (Some(a), Some(b)) => differ(a.fraction, b.fraction),
+            (None, None) => 0.0,
+            _ => f64::INFINITY,
         };
-        let moved = self.live.iter().zip(&self.settled).any(moved);
-        if moved {
-            self.settled = self.live;
+        for (live, settled) in live.paces.iter().zip(&settled.paces) {
+            if live == settled {
+                continue;
+            }
+            far = far.max(differ(live.encode, settled.encode)).max(differ(live.decode, settled.decode));
         }
-        moved
+        if far <= NEAR {
+            return Moved::No;
+        }
+        self.settled[at] = self.live[at];
+        if far <= FAR { Moved::Little } else { Moved::Far }
     }
+}
+
+fn band(raw_bytes: u64) -> usize {
+    BANDS_BYTES.iter().filter(|&&bytes| raw_bytes >= bytes).count()
 }
 
 /// How far apart two sizes or times are, as a part of the smaller.
@@ -105,58 +178,86 @@ pub(super) fn differ(a: f64, b: f64) -> f64 {
 mod tests {
     use super::*;
 
+    const KIB: u64 = 1 << 10;
+
     #[test]
     fn near_fractions_move_the_known_and_far_ones_replace_it() {
         let mut knowledge = Knowledge::default();
         assert_eq!(knowledge.fraction(Algorithm::Xp), None);
-        let mut learn = |fraction| {
-            knowledge.learn_fraction(Algorithm::Xp, fraction, 0.1);
-            knowledge.settle();
+        let mut learn = |fraction, raw_bytes| {
+            knowledge.learn_fraction(Algorithm::Xp, fraction, raw_bytes, 0.1);
+            knowledge.settle(Algorithm::Xp);
             knowledge.fraction(Algorithm::Xp).unwrap()
         };
-        assert_eq!(learn(0.5), 0.5);
-        assert_eq!(learn(0.54), 0.51);
-        assert_eq!(learn(0.9), 0.9);
+        assert_eq!(learn(0.5, 1000.0), 0.5);
+        // 0.75 of what was there before, and as much as that was: 4/7 of the way.
+        assert!((learn(0.535, 1000.0) - 0.52).abs() < 1e-9);
+        assert!(learn(0.9, 1000.0) > 0.82);
+        // What is short says little of what is long.
+        assert!(learn(0.1, 1.0) > 0.8);
+        assert!(learn(0.1, 1e6) < 0.11);
         assert_eq!(knowledge.fraction(Algorithm::Zvc), None);
     }
 
     #[test]
     fn small_moves_do_not_count_until_they_add_up() {
         let mut knowledge = Knowledge::default();
-        knowledge.learn_fraction(Algorithm::Xp, 0.5, 0.1);
-        assert!(knowledge.settle());
-        assert!(!knowledge.settle());
-        knowledge.learn_fraction(Algorithm::Xp, 0.52, 0.1); // to 0.505
-        assert!(!knowledge.settle());
-        assert_eq!(knowledge.fraction(Algorithm::Xp), Some(0.5));
-        knowledge.learn_fraction(Algorithm::Xp, 0.55, 0.1); // to 0.51625
-        assert!(knowledge.settle());
+        let mut learn = |fraction| {
+            knowledge.learn_fraction(Algorithm::Xp, fraction, 1000.0, 0.1);
+            knowledge.settle(Algorithm::Xp)
+        };
+        assert_eq!(learn(0.5), Moved::Far);
+        assert_eq!(learn(0.5), Moved::No);
+        assert_eq!(learn(0.51), Moved::No);
+        assert_eq!(learn(0.53), Moved::Little);
+        assert_eq!(learn(0.8), Moved::Far);
     }
 
     #[test]
     fn one_slow_call_does_not_condemn_a_codec() {
         let mut knowledge = Knowledge::default();
-        knowledge.learn_times(Algorithm::Zvc, Some(1000.0), None);
-        assert!(knowledge.settle());
-        let measured = CodecTimes { encode_ns: 100.0, decode_ns: 100.0 };
-        // Taken for twice as slow, and a quarter of the way there.
-        let expected = CodecTimes { encode_ns: 125.0, decode_ns: 100.0 };
-        assert_eq!(knowledge.corrected(Algorithm::Zvc, measured), expected);
+        knowledge.learn_times(Algorithm::Zvc, KIB, Paces { encode: Some(1000.0), decode: None });
+        assert_eq!(knowledge.settle(Algorithm::Zvc), Moved::Far);
+        let measured = CodecTimes { encode_ns: 90.0, decode_ns: 90.0 };
+        // Taken for twice as slow, and two thirds of the way there.
+        let corrected = knowledge.corrected(Algorithm::Zvc, KIB, measured);
+        assert!((corrected.encode_ns - 150.0).abs() < 1e-9 && corrected.decode_ns == 90.0, "{corrected:?}");
         for _ in 0..100 {
-            knowledge.learn_times(Algorithm::Zvc, Some(1000.0), Some(f64::NAN));
+            knowledge.learn_times(
+                Algorithm::Zvc,
+                KIB,
+                Paces { encode: Some(1000.0), decode: Some(f64::NAN) },
+            );
         }
-        knowledge.settle();
-        assert_eq!(knowledge.corrected(Algorithm::Zvc, measured).encode_ns, 1600.0);
+        knowledge.settle(Algorithm::Zvc);
+        assert_eq!(knowledge.corrected(Algorithm::Zvc, KIB, measured).encode_ns, 1440.0);
+    }
+
+    #[test]
+    fn other_lengths_go_by_the_first_that_was_timed_until_they_are() {
+        let mut knowledge = Knowledge::default();
+        let encode_ns = |knowledge: &mut Knowledge, raw_bytes| {
+            knowledge.settle(Algorithm::Zvc);
+            let measured = CodecTimes { encode_ns: 1.0, decode_ns: 1.0 };
+            knowledge.corrected(Algorithm::Zvc, raw_bytes, measured).encode_ns
+        };
+        knowledge.learn_times(Algorithm::Zvc, KIB, Paces { encode: Some(1.6), decode: None });
+        assert!((encode_ns(&mut knowledge, 64 << 20) - 1.4).abs() < 1e-9);
+        assert_eq!((knowledge.timed(Algorithm::Zvc, KIB), knowledge.timed(Algorithm::Zvc, 64 << 20)), (1, 0));
+        knowledge.learn_times(Algorithm::Zvc, 64 << 20, Paces { encode: Some(0.8), decode: None });
+        assert!((encode_ns(&mut knowledge, 64 << 20) - 1.0).abs() < 1e-9);
+        assert!((encode_ns(&mut knowledge, KIB) - 1.4).abs() < 1e-9);
     }
 
     #[test]
     fn new_streams_inherit_speeds_but_no_sizes() {
         let mut others = Knowledge::default();
-        others.learn_fraction(Algorithm::Xp, 0.5, 0.1);
-        others.learn_times(Algorithm::Xp, Some(2.0), None);
+        others.learn_fraction(Algorithm::Xp, 0.5, 1000.0, 0.1);
+        others.learn_times(Algorithm::Xp, KIB, Paces { encode: Some(1.6), decode: None });
         let new = Knowledge::starting_from(&others);
         assert_eq!(new.fraction(Algorithm::Xp), None);
+        assert_eq!(new.timed(Algorithm::Xp, KIB), 0);
         let measured = CodecTimes { encode_ns: 100.0, decode_ns: 100.0 };
-        assert_eq!(new.corrected(Algorithm::Xp, measured).encode_ns, 125.0);
+        assert!((new.corrected(Algorithm::Xp, KIB, measured).encode_ns - 140.0).abs() < 1e-9);
     }
 }

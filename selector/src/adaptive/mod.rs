@@ -4,25 +4,36 @@
 //!   `N` / link rate, decoding; where the link and codecs overlap, the slowest of the three and the fill of the others.
 //!   If the operator sets a λ, the penalty `P = N + λ (L_C + L_D)` decides instead, with `L` as measured here.
 //! * **What it knows**: the link, from the facts of each transfer; how fast codecs are on this machine, from
-//!   [`Speeds`]; and of each stream, what its data became and how long that took.
+//!   [`Speeds`]; and of each stream, what its data became and how long that took, apart for short and long transfers.
+//!   Sizes are known without framing, so that short transfers and long ones tell of each other. Long ones count more;
+//!   what a sample says, an eighth of what the transfer itself does.
 //! * **Order of work**: the size gate; then what the stream's last transfers of about this length said, which is one
-//!   look-up; rarely a sample. An algorithm that would lose even if its code were empty is never tried, and where that
-//!   holds for all of them, nothing is.
+//!   look-up; rarely a sample. An algorithm that would lose even if the data suited it is never tried, and where that
+//!   holds for all of them, nothing is. Choices are worked out again when what they rest on has moved: for short
+//!   transfers not each time.
 //! * **Samples** are paid from an account: 0.5 % of what a stream's transfers take, down to 0.1 % while samples say
-//!   nothing new. The first sample of a stream, and one after a surprise, may take 5 % of its transfer and is paid back.
-//!   Long transfers can afford one each. Most samples try what is near the best; one in eight, all that is promising.
-//! * **Surprise**: a size that is off by more than a tenth. The stream is sampled again at once.
+//!   nothing new. Until the sizes of all that is promising are known, they may take 10 % of what was sent until then;
+//!   after a surprise 5 % of what was sent since, which is paid back. Long transfers can afford one each. Most samples
+//!   try what is near the best; one in eight, all that is promising.
+//! * **Surprise**: a size so far from the expected that the link needs more or less by a tenth of the transfer's time.
+//!   The stream is sampled again as soon as that can be afforded. If that finds nothing new, the next surprises are
+//!   worth less.
+//! * **Trials**: what was never timed on data like this might be up to twice as fast as measured on other data. Where
+//!   it would win then, it is tried once; trials may lose 2 % of all time at first, and half as much with each that
+//!   was in vain, down to 0.1 %. Where the data has changed, what was timed counts as never timed.
 //! * **State**: one for each peer, stream and element, at most 1,024; later ones share one for each element.
 //! * **Ties** go to the raw form, then to the lower algorithm number.
 
 mod budget;
 mod choice;
 mod config;
+mod framing;
 mod knowledge;
 mod model;
+mod sample;
 mod stream;
+mod streams;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use mgcomp_codecs::Algorithm;
@@ -32,11 +43,10 @@ pub use self::config::{AdaptiveConfig, AdaptiveConfigError};
 use self::knowledge::Knowledge;
 use self::model::Goal;
 use self::stream::{Ask, Common, Stream};
+use self::streams::{Key, Streams};
 use crate::speeds::Speeds;
 use crate::{CheapFacts, Decision, Estimate, Lambda, LinkFacts, Outcome, Overlap, Plan, Policy, Reason};
 
-/// Streams that have a state of their own.
-const MOST_STREAMS: usize = 1024;
 /// Weight of a new time of an estimator against the known.
 const WEIGHT: f64 = 0.25;
 
@@ -45,14 +55,11 @@ const WEIGHT: f64 = 0.25;
 pub struct Adaptive {
     config: AdaptiveConfig,
     speeds: Arc<Speeds>,
-    streams: HashMap<Key, Stream>,
+    streams: Streams,
     /// How codecs did on all streams: where new ones start.
     others: Knowledge,
     estimate_factor: f64,
 }
-
-/// Peer, stream and number of the element. The streams that come too late have none but the element.
-type Key = (Option<(u32, u32)>, u8);
 
 impl Adaptive {
     /// The policy with default settings.
@@ -77,7 +84,13 @@ impl Adaptive {
     }
 
     pub(crate) fn from_checked(config: AdaptiveConfig, speeds: Arc<Speeds>) -> Self {
-        Self { config, speeds, streams: HashMap::new(), others: Knowledge::default(), estimate_factor: 1.0 }
+        Self {
+            config,
+            speeds,
+            streams: Streams::default(),
+            others: Knowledge::default(),
+            estimate_factor: 1.0,
+        }
     }
 
     /// What decides; `None` if nothing is known of the link and no λ is set.
@@ -95,12 +108,9 @@ impl Adaptive {
 
     /// The stream of a transfer, and what all streams share.
     fn stream(&mut self, facts: &CheapFacts) -> (&mut Stream, Common<'_>) {
-        let element = facts.element.number();
-        let own: Key = (Some((facts.peer, facts.stream.0)), element);
-        let full = self.streams.len() >= MOST_STREAMS;
-        let key = if full && !self.streams.contains_key(&own) { (None, element) } else { own };
-        let (config, others) = (&self.config, &self.others);
-        let stream = self.streams.entry(key).or_insert_with(|| Stream::new(config, others));
+        let (config, others, element) = (&self.config, &self.others, facts.element);
+        let key = Key { peer: facts.peer, stream: facts.stream.0, element };
+        let stream = self.streams.of(key, || Stream::new(config, element, others));
         (stream, Common { config, speeds: &self.speeds, estimate_factor: self.estimate_factor })
     }
 }
@@ -125,7 +135,7 @@ impl Policy for Adaptive {
         let choice = stream.choice(&common, facts, goal);
         match stream.ask(&common, facts, &choice) {
             Some(Ask { algorithms, size }) => Plan::Sample { algorithms, size },
-            None => Plan::Use(decision(facts, &choice, goal.lambda)),
+            None => Plan::Use(decision(stream, facts, &choice, goal.lambda)),
         }
     }
 
@@ -134,32 +144,29 @@ impl Policy for Adaptive {
             return Decision::bypass(facts, Reason::LinkUnknown);
         };
         let (stream, common) = self.stream(facts);
-        stream.learn_sample(&common, facts, estimates);
+        stream.learn_sample(facts, estimates);
         let choice = stream.choice(&common, facts, goal);
-        stream.chosen(common.config, choice.algorithm);
-        decision(facts, &choice, goal.lambda)
+        stream.chosen(common.config, &choice, !estimates.is_empty());
+        decision(stream, facts, &choice, goal.lambda)
     }
 
     fn observe(&mut self, facts: &CheapFacts, decision: &Decision, outcome: &Outcome) {
         if facts.raw_bytes < self.config.least_bytes.max(1) {
             return;
         }
+        let tried = decision.algorithm;
+        if tried == Algorithm::None && outcome.sampling.is_none() {
+            return; // raw forms teach nothing
+        }
+        let goal = self.goal(facts);
         let (stream, common) = self.stream(facts);
         let sampled = outcome.sampling.and_then(|took| stream.learn_sampling(took.as_nanos() as f64));
-        let tried = decision.algorithm;
         if tried != Algorithm::None {
-            let achieved = outcome.coded_bytes as f64 / facts.raw_bytes as f64;
-            let measured = Stream::measured(&common, facts, tried, achieved);
-            let ratio =
-                |took: Option<std::time::Duration>, ns: f64| took.map(|took| took.as_nanos() as f64 / ns);
-            let encode = ratio(outcome.encode, measured.encode_ns);
-            let decode = ratio(outcome.decode, measured.decode_ns);
-            let expected =
-                decision.predicted_bits.map_or(achieved, |bits| bits as f64 / facts.raw_bits() as f64);
-            stream.learn_size(common.config, tried, expected, achieved);
-            stream.learn_times(tried, encode, decode);
-            self.others.learn_times(tried, encode, decode);
-            self.others.settle();
+            let paces = stream.learn_times(&common, facts, tried, outcome);
+            stream.learn_outcome(&common, facts, goal, decision, outcome);
+            if let Some(paces) = paces {
+                self.others.learn_times(tried, facts.raw_bytes, paces);
+            }
         }
         if let Some(sampled) = sampled {
             let factor = self.estimate_factor * sampled.clamp(0.5, 2.0);
@@ -169,24 +176,24 @@ impl Policy for Adaptive {
     }
 }
 
-fn decision(facts: &CheapFacts, choice: &Choice, lambda: Option<Lambda>) -> Decision {
-    let ns = |per_byte: f64| (per_byte * facts.raw_bytes as f64).round() as u64;
-    let (predicted_ns, raw_ns) = (ns(choice.ns_per_byte), ns(choice.raw_ns_per_byte));
-    let reason = match (choice.algorithm, lambda) {
-        (Algorithm::None, None) if choice.promising.bits() == 0 => Reason::LinkTooFast { raw_ns },
-        (Algorithm::None, _) if !choice.informed && choice.promising.bits() != 0 => Reason::NotSampled,
+fn decision(stream: &mut Stream, facts: &CheapFacts, choice: &Choice, lambda: Option<Lambda>) -> Decision {
+    let rounded = |ns: f64| (ns + 0.5) as u64;
+    let way = stream.way(choice, facts);
+    let raw_ns = rounded(choice.raw_ns(facts.raw_bytes));
+    let predicted_ns = rounded(choice.ns(&way, facts.raw_bytes));
+    let reason = match (way.algorithm, lambda) {
+        (Algorithm::None, None) if !choice.is_open() => Reason::LinkTooFast { raw_ns },
+        (Algorithm::None, _) if !choice.is_informed() && choice.is_open() => Reason::NotSampled,
         (_, Some(lambda)) => Reason::LowestPenalty { lambda },
         (Algorithm::None, None) => Reason::NoGain { raw_ns },
+        (algorithm, None) if algorithm != choice.best.algorithm => Reason::Trial { predicted_ns, raw_ns },
         (_, None) => Reason::Fastest { predicted_ns, raw_ns },
     };
-    let bits = (choice.fraction * facts.raw_bits() as f64).round() as u64;
-    let predicted_bits = Some(if choice.algorithm == Algorithm::None { facts.raw_bits() } else { bits });
-    let charged = crate::table3(choice.algorithm).map(|line| line.times(facts.lines()));
     Decision {
-        algorithm: choice.algorithm,
+        algorithm: way.algorithm,
         reason,
-        predicted_bits,
+        predicted_bits: Some(stream.predicted_bits(&way, facts)),
         predicted_ns: Some(predicted_ns),
-        charged,
+        charged: crate::table3(way.algorithm).map(|line| line.times(facts.lines())),
     }
 }

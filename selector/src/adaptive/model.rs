@@ -32,13 +32,20 @@ impl Goal {
             Overlap::Segments(bytes) => raw_bytes.div_ceil(bytes).max(1),
         } as f64;
         let slowest_ns = encode_ns.max(wire_ns).max(decode_ns);
-        self.link.latency_ns() as f64 + all_ns / segments + slowest_ns * (segments - 1.0) / segments
+        self.latency_ns() + all_ns / segments + slowest_ns * (segments - 1.0) / segments
+    }
+
+    pub(super) const fn latency_ns(&self) -> f64 {
+        self.link.latency_ns() as f64
     }
 
     /// Whether it is near enough to `other` for what was worked out under one to hold under the other.
     pub(super) fn is_near(&self, other: &Self) -> bool {
         let near = |a: f64, b: f64| (a - b).abs() <= a.min(b) / 32.0;
-        let latency_ns = |goal: &Self| goal.link.latency_ns() as f64 + 1000.0;
+        if self == other {
+            return true;
+        }
+        let latency_ns = |goal: &Self| goal.latency_ns() + 1000.0;
         self.lambda == other.lambda
             && self.link.overlap() == other.link.overlap()
             && near(self.link.rate_gbps(), other.link.rate_gbps())

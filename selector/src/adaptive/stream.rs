@@ -1,31 +1,38 @@
 //! What the policy keeps of one stream.
 
-use mgcomp_codecs::{Algorithm, AlgorithmSet};
+use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 
 use super::AdaptiveConfig;
 use super::budget::Budget;
-use super::choice::{Choice, Choices, Scene};
-use super::knowledge::{Knowledge, differ};
+use super::choice::{Choice, Choices, Scene, Way};
+use super::framing::Framing;
+use super::knowledge::Knowledge;
 use super::model::Goal;
-use crate::speeds::{CodecTimes, Speeds};
-use crate::{CheapFacts, Estimate, SampleSize};
+use super::sample::Sample;
+use crate::speeds::Speeds;
+use crate::{CheapFacts, Decision, Estimate, Outcome, Reason, SampleSize};
 
-/// The fewest bytes that say anything.
-const LEAST_SAMPLE_BYTES: u64 = 4 << 10;
-/// More bytes say little more.
-const MOST_SAMPLE_BYTES: u64 = 256 << 10;
-/// What an estimate costs whatever its length, in nanoseconds.
-const ESTIMATE_CALL_NS: f64 = 200.0;
 /// One sample in so many tries all that is promising; the others, what is near the best.
 const WIDE_EVERY: u32 = 8;
+/// Samples that may go by until all sizes are known.
+const FIRST_SAMPLES: u32 = 16;
 /// A sample that does not come back within so many transfers is lost.
 const LOST_AFTER: u32 = 32;
+/// A size that a sample finds so far from the known, as a part of it, is that of other data.
+const OTHER_DATA: f64 = 0.25;
+/// How much longer than expected a sample can take.
+const MOST_LATE: f64 = 4.0;
+/// What a sample of a transfer says, as a part of what the transfer itself does.
+const SAMPLED_EVIDENCE: f64 = 0.125;
+/// A codec that was timed so often is timed on every fourth transfer only.
+const WELL_TIMED: u32 = 16;
 
 /// One kind of data on its way to one peer.
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     knowledge: Knowledge,
     choices: Choices,
+    framing: Framing,
     /// What `choices` were worked out under.
     scene: Option<(Goal, AlgorithmSet)>,
     budget: Budget,
@@ -40,6 +47,7 @@ pub(super) struct Stream {
     /// Nothing is known, or what was known turned out wrong.
     urgent: bool,
     samples: u32,
+    observed: u32,
 }
 
 /// What is the same for all streams of a policy.
@@ -56,11 +64,19 @@ pub(super) struct Ask {
     pub(super) size: SampleSize,
 }
 
+/// Observed over measured times of a codec.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Paces {
+    pub(super) encode: Option<f64>,
+    pub(super) decode: Option<f64>,
+}
+
 impl Stream {
-    pub(super) fn new(config: &AdaptiveConfig, others: &Knowledge) -> Self {
+    pub(super) fn new(config: &AdaptiveConfig, element: Element, others: &Knowledge) -> Self {
         Self {
             knowledge: Knowledge::starting_from(others),
             choices: Choices::default(),
+            framing: Framing::of(element),
             scene: None,
             budget: Budget::new(config),
             awaited: None,
@@ -69,107 +85,190 @@ impl Stream {
             before: None,
             urgent: true,
             samples: 0,
+            observed: 0,
         }
     }
 
     /// The best as far as is known.
     pub(super) fn choice(&mut self, common: &Common<'_>, facts: &CheapFacts, goal: Goal) -> Choice {
         let same =
-            self.scene.is_some_and(|(before, allowed)| before.is_near(&goal) && allowed == facts.allowed);
+            self.scene.is_some_and(|(before, allowed)| allowed == facts.allowed && before.is_near(&goal));
         if !same {
             self.scene = Some((goal, facts.allowed));
-            self.choices.clear();
+            self.choices = Choices::default();
         }
-        if let Some(choice) = self.choices.of(facts.raw_bytes) {
-            return *choice;
-        }
-        let scene = Scene {
-            goal,
-            speeds: common.speeds,
-            element: facts.element,
-            allowed: facts.allowed,
-            knowledge: &self.knowledge,
-            least_gain: common.config.least_gain,
-        };
-        *self.choices.of(facts.raw_bytes).insert(scene.choose(facts.raw_bytes))
+        let Self { knowledge, choices, framing, .. } = self;
+        choices.of(facts.raw_bytes, || {
+            let scene = Scene {
+                goal,
+                speeds: common.speeds,
+                element: facts.element,
+                allowed: facts.allowed,
+                knowledge,
+                framing,
+                least_gain: common.config.least_gain,
+            };
+            scene.choose(facts.raw_bytes)
+        })
     }
 
-    /// Whether to look at this transfer first, and how closely.
+    /// What a transfer is predicted to become, in bits.
+    pub(super) fn predicted_bits(&self, way: &Way, facts: &CheapFacts) -> u64 {
+        match way.algorithm {
+            Algorithm::None => facts.raw_bits(),
+            _ => (way.coded_bytes(&self.framing, facts.raw_bytes) * 8.0 + 0.5) as u64,
+        }
+    }
+
+    /// The way to take: the best one, or now and then another that might turn out better.
+    pub(super) fn way(&mut self, choice: &Choice, facts: &CheapFacts) -> Way {
+        match choice.trial {
+            Some(trial)
+                if self.knowledge.timed(trial.way.algorithm, facts.raw_bytes) == 0
+                    && self.budget.allows_trial(trial.loss_ns(facts.raw_bytes)) =>
+            {
+                trial.way
+            }
+            _ => choice.best,
+        }
+    }
+
+    /// Takes account of a transfer, and says whether to look at it first, and how closely.
     pub(super) fn ask(&mut self, common: &Common<'_>, facts: &CheapFacts, choice: &Choice) -> Option<Ask> {
-        if choice.promising.bits() == 0 {
+        if !choice.is_open() {
             return None; // whatever the data is
         }
-        let transfer_ns = choice.ns_per_byte * facts.raw_bytes as f64;
-        self.budget.earn(transfer_ns);
+        let transfer_ns = choice.ns(&choice.best, facts.raw_bytes);
+        self.budget.earn(transfer_ns, self.urgent);
         if let Some(transfers) = &mut self.awaited {
             *transfers += 1;
             // Where nothing is known at all, transfers that overlap with the first are sampled as well.
-            if *transfers < LOST_AFTER && choice.informed {
+            if *transfers < LOST_AFTER && choice.is_informed() {
                 return None;
             }
         }
-        let affordable_ns = self.budget.affordable(transfer_ns, self.urgent);
+        let affordable_ns = self.budget.affordable(self.urgent);
         if affordable_ns < self.due_ns {
             return None;
         }
         let wide = self.urgent || self.samples.is_multiple_of(WIDE_EVERY) || choice.contenders.bits() == 0;
-        let wanted = if wide { choice.promising } else { choice.contenders };
-        let Sample { algorithms, ns_per_byte, calls_ns, whole_ns } =
-            Sample::of(common, facts, wanted, affordable_ns);
+        let wanted = match choice.unknown {
+            unknown if self.urgent && unknown.bits() != 0 => unknown,
+            _ if wide => choice.promising,
+            _ => choice.contenders,
+        };
+        let sample = Sample::of(common, facts, wanted, affordable_ns);
         // Rather all of them later than some of them now, if it is not too long until then.
-        self.due_ns = whole_ns.min(self.budget.reachable(transfer_ns));
-        if algorithms.bits() == 0 || (!self.urgent && affordable_ns < self.due_ns) {
+        self.due_ns = sample.whole_ns.min(self.budget.reachable(transfer_ns));
+        if sample.algorithms.bits() == 0 || affordable_ns < self.due_ns {
             return None;
         }
-        let bytes = ((affordable_ns - calls_ns) / ns_per_byte) as u64;
-        let bytes = bytes.clamp(LEAST_SAMPLE_BYTES, MOST_SAMPLE_BYTES).min(facts.raw_bytes);
-        self.expected_sample_ns = ns_per_byte * bytes as f64 + calls_ns;
+        let bytes = sample.affordable_bytes(facts.raw_bytes, affordable_ns);
+        self.expected_sample_ns = sample.ns(bytes);
         self.budget.spend(self.expected_sample_ns);
         self.awaited = Some(0);
-        self.before = choice.informed.then_some(choice.algorithm);
-        self.samples += 1;
-        Some(Ask { algorithms, size: SampleSize::Bytes(bytes) })
+        self.before = choice.is_informed().then_some(choice.best.algorithm);
+        self.samples = self.samples.wrapping_add(1);
+        Some(Ask { algorithms: sample.algorithms, size: SampleSize::Bytes(bytes) })
     }
 
     /// Learns what a sample says.
-    pub(super) fn learn_sample(&mut self, common: &Common<'_>, facts: &CheapFacts, estimates: &[Estimate]) {
+    pub(super) fn learn_sample(&mut self, facts: &CheapFacts, estimates: &[Estimate]) {
         self.awaited = None;
-        self.urgent &= estimates.is_empty();
-        for estimate in estimates.iter().filter(|estimate| estimate.algorithm != Algorithm::None) {
-            let fraction = estimate.bits as f64 / facts.raw_bits() as f64;
-            self.knowledge.learn_fraction(estimate.algorithm, fraction, common.config.drift);
+        for &Estimate { algorithm, bits } in estimates {
+            if algorithm == Algorithm::None {
+                continue;
+            }
+            let fraction = self.framing.data_fraction(algorithm, facts.raw_bytes, bits as f64 / 8.0);
+            let evidence_bytes = SAMPLED_EVIDENCE * facts.raw_bytes as f64;
+            self.knowledge.learn_fraction(algorithm, fraction, evidence_bytes, OTHER_DATA);
+            self.settle(algorithm);
         }
-        self.settle();
+        self.choices.forget(facts.raw_bytes);
     }
 
     /// Hears what was chosen after a sample.
-    pub(super) fn chosen(&mut self, config: &AdaptiveConfig, algorithm: Algorithm) {
+    pub(super) fn chosen(&mut self, config: &AdaptiveConfig, choice: &Choice, sampled: bool) {
+        // Until all sizes are known, the others are to be found out soon.
+        let urgent = self.urgent;
+        self.urgent &= !sampled || (choice.unknown.bits() != 0 && self.samples < FIRST_SAMPLES);
+        if !self.urgent {
+            self.budget.is_founded();
+        }
         match self.before {
-            Some(before) if before == algorithm => self.budget.confirm(config.quiet_share),
-            _ => self.budget.surprise(config),
+            Some(before) if before == choice.best.algorithm => {
+                self.budget.confirm(config.quiet_share, urgent)
+            }
+            _ => {
+                self.budget.surprise(config);
+                self.knowledge.doubt_times();
+                self.choices.start_again();
+            }
         }
     }
 
-    /// Learns what a transfer became. Returns whether that was expected.
-    pub(super) fn learn_size(
+    /// Learns what a transfer became. If that was not expected, the stream is to be looked at again.
+    pub(super) fn learn_outcome(
         &mut self,
-        config: &AdaptiveConfig,
-        algorithm: Algorithm,
-        expected: f64,
-        achieved: f64,
+        common: &Common<'_>,
+        facts: &CheapFacts,
+        goal: Option<Goal>,
+        decision: &Decision,
+        outcome: &Outcome,
     ) {
-        self.knowledge.learn_fraction(algorithm, achieved, config.drift);
-        if differ(expected, achieved) > config.drift {
-            self.urgent = true;
-            self.budget.surprise(config);
+        let (tried, coded_bytes) = (decision.algorithm, outcome.coded_bytes as f64);
+        let fraction = self.framing.data_fraction(tried, facts.raw_bytes, coded_bytes);
+        self.knowledge.learn_fraction(tried, fraction, facts.raw_bytes as f64, common.config.drift);
+        let (Some(goal), Some(bits), Some(ns)) = (goal, decision.predicted_bits, decision.predicted_ns)
+        else {
+            return;
+        };
+        self.settle(tried);
+        let off_ns = (coded_bytes * 8.0 - bits as f64).abs() / goal.link.rate_gbps();
+        let surprising = off_ns > common.config.drift * ns as f64;
+        let trial = matches!(decision.reason, Reason::Trial { .. });
+        if !surprising && !trial {
+            return;
         }
-        self.settle();
+        self.choices.forget(facts.raw_bytes);
+        let still_best = self.choice(common, facts, goal).best.algorithm == tried;
+        if trial {
+            self.budget.tried(still_best);
+        }
+        if surprising {
+            self.urgent = true;
+            if !still_best && !trial {
+                self.budget.surprise(common.config);
+                self.knowledge.doubt_times();
+                self.choices.start_again();
+            }
+        }
     }
 
-    /// Learns how long codecs took, as parts of what was measured before all.
-    pub(super) fn learn_times(&mut self, algorithm: Algorithm, encode: Option<f64>, decode: Option<f64>) {
-        self.knowledge.learn_times(algorithm, encode, decode);
-        self.settle();
+    /// Learns how long codecs took; returns how that compares with what was measured before all. The codecs that are
+    /// known well are looked at now and then only.
+    pub(super) fn learn_times(
+        &mut self,
+        common: &Common<'_>,
+        facts: &CheapFacts,
+        algorithm: Algorithm,
+        outcome: &Outcome,
+    ) -> Option<Paces> {
+        self.observed = self.observed.wrapping_add(1);
+        let well_timed = self.knowledge.timed(algorithm, facts.raw_bytes) >= WELL_TIMED;
+        if well_timed && !self.observed.is_multiple_of(4) {
+            return None;
+        }
+        let fraction = outcome.coded_bytes as f64 / facts.raw_bytes as f64;
+        let measured = common.speeds.times(algorithm, facts.element, facts.raw_bytes, fraction)?;
+        let pace = |took: Option<std::time::Duration>, ns: f64| took.map(|took| took.as_nanos() as f64 / ns);
+        let paces = Paces {
+            encode: pace(outcome.encode, measured.encode_ns),
+            decode: pace(outcome.decode, measured.decode_ns),
+        };
+        self.knowledge.learn_times(algorithm, facts.raw_bytes, paces);
+        self.settle(algorithm);
+        Some(paces)
     }
 
     /// Learns what a sample took. Returns how that compares with what was expected.
@@ -178,59 +277,13 @@ impl Stream {
         if expected_ns <= 0.0 {
             return None; // of another sample, already accounted for
         }
-        self.budget.spend(took_ns - expected_ns);
+        // More than that was an interrupt, and is nobody's fault.
+        self.budget.spend(took_ns.min(expected_ns * MOST_LATE) - expected_ns);
         Some(took_ns / expected_ns)
     }
 
-    /// The times of a transfer as they were measured before all, for comparison.
-    pub(super) fn measured(
-        common: &Common<'_>,
-        facts: &CheapFacts,
-        algorithm: Algorithm,
-        fraction: f64,
-    ) -> CodecTimes {
-        common.speeds.times(algorithm, facts.element, facts.raw_bytes, fraction).unwrap_or_default()
-    }
-
-    fn settle(&mut self) {
-        if self.knowledge.settle() {
-            self.choices.clear();
-        }
-    }
-}
-
-/// What is to be tried.
-struct Sample {
-    /// Those of the wanted that can be afforded, the quickest first.
-    algorithms: AlgorithmSet,
-    /// What a byte takes with all of them.
-    ns_per_byte: f64,
-    /// What they take whatever the length.
-    calls_ns: f64,
-    /// What the smallest sample with all of the wanted takes.
-    whole_ns: f64,
-}
-
-impl Sample {
-    fn of(common: &Common<'_>, facts: &CheapFacts, wanted: AlgorithmSet, affordable_ns: f64) -> Self {
-        let rate = |algorithm| {
-            let ns = common.speeds.estimate_ns_per_byte(algorithm, facts.element)?;
-            Some((ns * common.estimate_factor, algorithm))
-        };
-        let mut by_rate: Vec<(f64, Algorithm)> = wanted.iter().filter_map(rate).collect();
-        by_rate.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let least_bytes = LEAST_SAMPLE_BYTES.min(facts.raw_bytes) as f64;
-        let (mut set, mut whole_ns) = (0, 0.0);
-        let mut sample =
-            Self { algorithms: AlgorithmSet::from_bits(0), ns_per_byte: 0.0, calls_ns: 0.0, whole_ns };
-        for (ns, algorithm) in by_rate {
-            whole_ns += ns * least_bytes + ESTIMATE_CALL_NS;
-            if whole_ns <= affordable_ns {
-                set |= 1 << algorithm.number();
-                sample.ns_per_byte += ns;
-                sample.calls_ns += ESTIMATE_CALL_NS;
-            }
-        }
-        Self { algorithms: AlgorithmSet::from_bits(set), whole_ns, ..sample }
+    /// Lets choices rest on what was learned of an algorithm.
+    fn settle(&mut self, algorithm: Algorithm) {
+        self.choices.renew(self.knowledge.settle(algorithm));
     }
 }

@@ -7,6 +7,7 @@ mod paper;
 mod program;
 mod ratio;
 mod scale;
+mod select;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,146 @@
+//! `mgcomp-bench select`: which rows there are and what they say; times are whatever they are.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use mgcomp_codecs::codecs;
+use serde_json::Value;
+
+use crate::{folder, good_rows, run, stderr};
+
+/// As little as will do for a figure.
+const QUICK: [&str; 8] = ["select", "--quick", "--transfers", "16", "--longest", "32K", "--shortest", "256"];
+
+fn args<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&QUICK[..], more].concat()
+}
+
+fn text<'a>(row: &'a Value, key: &str) -> &'a str {
+    row[key].as_str().unwrap()
+}
+
+fn number(row: &Value, key: &str) -> f64 {
+    row[key].as_f64().unwrap()
+}
+
+#[test]
+fn every_policy_has_a_row_for_each_sequence_rate_and_overlap() {
+    let elsewhere = folder(&[]);
+    let rows = good_rows(elsewhere.path(), &args(&["--link-gbps", "1", "100"]));
+    let mut policies: Vec<String> = codecs().map(|codec| format!("fixed:{}", codec.algorithm())).collect();
+    policies.extend(["fixed:none", "paper", "adaptive"].map(str::to_owned));
+    let sequences = ["dense", "relu", "indices", "random", "phases", "bytes"];
+    assert_eq!(rows.len(), policies.len() * sequences.len() * 4);
+    let found: BTreeSet<_> = rows
+        .iter()
+        .map(|row| {
+            let place =
+                (text(row, "sequence"), number(row, "link_gbps") as u64, row["overlap"].as_bool().unwrap());
+            (place, text(row, "policy"))
+        })
+        .collect();
+    for sequence in sequences {
+        for rate in [1, 100] {
+            for overlap in [false, true] {
+                for policy in &policies {
+                    assert!(
+                        found.contains(&((sequence, rate, overlap), policy.as_str())),
+                        "{sequence} {policy}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_have_exactly_these_keys_and_nobody_beats_the_oracle() {
+    let elsewhere = folder(&[]);
+    let keys = [
+        "decision_ns",
+        "link_gbps",
+        "oracle_ms",
+        "overlap",
+        "policy",
+        "sampling_share",
+        "sequence",
+        "time_ms",
+    ];
+    for row in good_rows(elsewhere.path(), &args(&["--sequence", "phases", "--link-gbps", "10"])) {
+        let mut found: Vec<_> = row.as_object().unwrap().keys().map(String::as_str).collect();
+        found.sort_unstable();
+        assert_eq!(found, keys);
+        assert!(number(&row, "time_ms") >= number(&row, "oracle_ms"), "{row}");
+        assert!((0.0..1.0).contains(&number(&row, "sampling_share")), "{row}");
+        assert!(number(&row, "decision_ns") >= 0.0, "{row}");
+        if text(&row, "policy").starts_with("fixed:") {
+            assert_eq!(number(&row, "sampling_share"), 0.0);
+        }
+    }
+}
+
+#[test]
+fn files_are_sequences_of_their_own_and_phases_together() {
+    let zeros = [0; 40_000];
+    let noise: Vec<u8> =
+        (0..40_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13 ^ i >> 3) as u8).collect();
+    let folder = folder(&[("zeros", &zeros), ("noise.bin", &noise)]);
+    let more =
+        ["--data", "zeros:f32", "noise.bin:u8", "--link-gbps", "0.5", "--overlap", "no", "--latency-us", "0"];
+    let rows = good_rows(folder.path(), &args(&more));
+    let names: BTreeSet<&str> = rows.iter().map(|row| text(row, "sequence")).collect();
+    assert_eq!(names, BTreeSet::from(["zeros", "noise.bin", "phases", "bytes"]));
+    let of = |policy: &str| {
+        let row = rows.iter().find(|row| row["sequence"] == "zeros" && row["policy"] == policy);
+        number(row.unwrap(), "time_ms")
+    };
+    // Zeros at half a gigabit: any codec of zeros is far ahead of the raw form, and adaptive finds one.
+    assert!(of("fixed:zvc") < 0.5 * of("fixed:none") && of("adaptive") < 0.8 * of("fixed:none"));
+    // Nothing is ahead without a codec: 16 bits a nanosecond would be. The time of the raw form is that of the link.
+    let raw = rows.iter().find(|row| row["sequence"] == "zeros" && row["policy"] == "fixed:none").unwrap();
+    assert!(number(raw, "time_ms") > 0.0 && number(raw, "time_ms") < 16.0 * 40_000.0 * 16.0 / 1e6);
+}
+
+#[test]
+fn the_table_tells_regrets_and_goals_and_the_plot_is_drawn() {
+    let folder = folder(&[]);
+    let more = ["--sequence", "dense", "--link-gbps", "1", "10", "--plot", "regret.svg"];
+    let output = run(folder.path(), &args(&more));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let table = String::from_utf8_lossy(&output.stdout);
+    for part in
+        ["dense, one phase, overlap: no", "dense, one phase, overlap: yes", "oracle", "goals of adaptive"]
+    {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    let svg = fs::read_to_string(folder.path().join("regret.svg")).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.contains(">adaptive<") && svg.contains(">fixed:none<"), "{svg}");
+}
+
+#[test]
+fn wrong_usage_is_told_before_any_work() {
+    let folder = folder(&[("empty", b""), ("x", &[1; 64])]);
+    let cases: [(&[&str], i32, &str); 12] = [
+        (&["--link-gbps", "0"], 2, "\"0\" is no link rate"),
+        (&["--link-gbps", "10", "-1"], 2, "\"-1\" is no link rate"),
+        (&["--link-gbps", "NaN"], 2, "\"NaN\" is no link rate"),
+        (&["--latency-us", "-1"], 2, "\"-1\" is no latency"),
+        (&["--transfers", "0"], 2, "--transfers"),
+        (&["--segment", "0"], 2, "--segment"),
+        (&["--threads", "0"], 2, "--threads"),
+        (&["--data", "x:f128"], 2, "f128"),
+        (&["--data", "empty:u8"], 1, "it is empty"),
+        (&["--data", "missing:u8"], 1, "cannot read missing"),
+        (&["--sequence", "dance"], 2, "no sequence is called \"dance\"; there are dense"),
+        (&["--plot", "missing/regret.svg"], 1, "cannot write"),
+    ];
+    for (more, code, message) in cases {
+        let output = run(folder.path(), &args(more));
+        assert_eq!(output.status.code(), Some(code), "{more:?}: {}", stderr(&output));
+        assert_eq!(output.stdout, b"", "{more:?}");
+        assert!(stderr(&output).contains(message), "{more:?}: {}", stderr(&output));
+    }
+    let output = run(folder.path(), &["select", "--shortest", "1M", "--longest", "64K"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--shortest is above --longest"), "{}", stderr(&output));
+}
