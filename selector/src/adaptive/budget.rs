@@ -23,7 +23,7 @@ const URGENT_SHARE: f64 = 0.05;
 /// How much of that comes back with each transfer that is not urgent.
 const CALM: f64 = 1.05;
 /// The same while a stream is new.
-const FOUNDING_SHARE: f64 = 0.1;
+const FOUNDING_SHARE: f64 = 0.05;
 /// The part of all transfers that trials may lose: at first, and after many that showed nothing new.
 const TRIAL_SHARES: (f64, f64) = (0.02, 0.001);
 
@@ -131,8 +131,8 @@ mod tests {
     fn what_a_new_stream_spends_is_not_paid_back() {
         let mut budget = Budget::new(&CONFIG);
         budget.earn(100.0, true);
-        assert_eq!(budget.affordable(true), 10.0);
-        budget.spend(8.0);
+        assert_eq!(budget.affordable(true), 5.0);
+        budget.spend(3.0);
         assert_eq!(budget.affordable(true), 2.0);
         budget.is_founded();
         assert_eq!(budget.affordable(false), 1.0);

@@ -24,6 +24,8 @@ const STALE_USES: u32 = 8;
 const WORTHY_NS: f64 = 500_000.0;
 /// Choices that are looked up at least between two that are worked out for the sake of long transfers.
 const BETWEEN: u32 = 8;
+/// The same where what choices rest on has moved far.
+const BETWEEN_DOUBTED: u32 = 2;
 
 /// The best way for transfers of one stream and about one length.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -129,7 +131,8 @@ impl Choices {
             let good = match () {
                 () if known.edition == *edition => true,
                 () if known.edition < *oldest_good || known.uses >= STALE_USES => false,
-                () if worthy => known.edition >= *doubted && *looked_up < BETWEEN,
+                () if worthy && known.edition < *doubted => *looked_up < BETWEEN_DOUBTED,
+                () if worthy => *looked_up < BETWEEN,
                 () => true,
             };
             if good {
@@ -253,7 +256,7 @@ impl Scene<'_> {
     /// Whether an algorithm would keep below a cost if the data suited it. Data that shrinks more may take longer.
     fn is_promising(&self, algorithm: Algorithm, raw_bytes: u64, limit: f64) -> bool {
         FRACTIONS.into_iter().any(|fraction| {
-            let times = self.times(algorithm, raw_bytes, fraction);
+            let times = self.times(algorithm, raw_bytes, fraction).map(|times| hoped(times, HOPED));
             times.is_some_and(|times| {
                 self.goal.cost(raw_bytes, raw_bytes as f64 * 8.0 * fraction, times) < limit
             })
@@ -352,7 +355,7 @@ mod tests {
         choices.renew(Moved::Little);
         let served = (0..100).position(|_| worked_out(&mut choices));
         assert_eq!(served, Some(STALE_USES as usize));
-        // Long ones get a new choice at once where something has moved far, and soon where it has moved a little.
+        // Long ones get a new choice soon, the sooner the further things have moved.
         let long = |choices: &mut Choices| {
             let mut again = false;
             choices.of(1 << 20, || {
@@ -363,7 +366,7 @@ mod tests {
         };
         assert!(long(&mut choices));
         choices.renew(Moved::Far);
-        assert!(long(&mut choices));
+        assert_eq!((0..100).position(|_| long(&mut choices)), Some(BETWEEN_DOUBTED as usize));
         choices.renew(Moved::Little);
         assert_eq!((0..100).position(|_| long(&mut choices)), Some(BETWEEN as usize));
     }

@@ -8,12 +8,12 @@
 //!   Sizes are known without framing, so that short transfers and long ones tell of each other. Long ones count more;
 //!   what a sample says, an eighth of what the transfer itself does.
 //! * **Order of work**: the size gate; then what the stream's last transfers of about this length said, which is one
-//!   look-up; rarely a sample. An algorithm that would lose even if the data suited it is never tried, and where that
-//!   holds for all of them, nothing is. Choices are worked out again when what they rest on has moved: for short
-//!   transfers not each time.
+//!   look-up; rarely a sample. An algorithm that would lose even if the data suited it, and it were twice as fast as
+//!   measured, is never tried, and where that holds for all of them, nothing is. Choices are worked out again when what
+//!   they rest on has moved: for short transfers not each time.
 //! * **Samples** are paid from an account: 0.5 % of what a stream's transfers take, down to 0.1 % while samples say
-//!   nothing new. Until the sizes of all that is promising are known, they may take 10 % of what was sent until then;
-//!   after a surprise 5 % of what was sent since, which is paid back. Long transfers can afford one each. Most samples
+//!   nothing new. Until the sizes of all that is promising are known, they may take 5 % of what was sent until then;
+//!   after a surprise as much of what was sent since, which is paid back. Long transfers can afford one each. Most samples
 //!   try what is near the best; one in eight, all that is promising.
 //! * **Surprise**: a size so far from the expected that the link needs more or less by a tenth of the transfer's time.
 //!   The stream is sampled again as soon as that can be afforded. If that finds nothing new, the next surprises are

@@ -197,7 +197,7 @@ impl Stream {
         }
         match self.before {
             Some(before) if before == choice.best.algorithm => {
-                self.budget.confirm(config.quiet_share, urgent)
+                self.budget.confirm(config.quiet_share, urgent);
             }
             _ => {
                 self.budget.surprise(config);
