@@ -28,7 +28,7 @@ use self::data::Kind;
 pub use self::file::{SpeedsFile, SpeedsFileError, speeds};
 
 /// Lengths at which data of each kind is timed.
-const LENGTHS: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
+const LENGTHS: [usize; 4] = [512, 4 << 10, 64 << 10, 1 << 20];
 /// A length beyond most caches, timed on dense data alone; the other kinds are taken to slow down as that does.
 const LONG: usize = 8 << 20;
 /// A codec that takes longer for the length before is not timed at the next: it is in proportion.
@@ -232,7 +232,7 @@ mod tests {
             assert_eq!(speeds.times(algorithm, Element::F16, 4096, 1.0), None);
         }
         let xp = speeds.codecs().iter().find(|codec| codec.algorithm == "xp").unwrap();
-        assert!(xp.series.len() == 3 && xp.series.iter().all(|series| series.points.len() == 4), "{xp:?}");
+        assert!(xp.series.len() == 3 && xp.series.iter().all(|series| series.points.len() == 5), "{xp:?}");
     }
 
     #[test]
