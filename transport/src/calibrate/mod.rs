@@ -113,10 +113,14 @@ fn time_kind(
     let (mut points, mut fraction) = (Vec::new(), 1.0);
     for raw in LENGTHS.into_iter().chain([LONG]).filter_map(|len| raw.get(..len)) {
         let options = Options { chunk_size: ChunkSize::for_len(raw.len()), checksum: true };
+        frame.resize(frame.len().max(frame::max_frame_len(raw.len(), options)), 0);
+        let mut frame_len = 0;
         let encode = median(|| {
-            let encoded = frame::encode_into(codec, element, raw, options, frame, &|_| {});
-            black_box(encoded).is_ok()
+            let encoded = frame::encode_to(codec, element, raw, options, frame);
+            frame_len = black_box(encoded).unwrap_or_default();
+            frame_len > 0
         });
+        let frame = &frame[..frame_len];
         back.resize(raw.len(), 0);
         let parsed = Frame::parse(frame).ok().filter(|_| encode.is_some());
         let decode = parsed.and_then(|parsed| median(|| black_box(parsed.decode_into(back)).is_ok()));
