@@ -165,6 +165,21 @@ fn progress_counts_raw_bytes_up_to_all_of_them() {
 }
 
 #[test]
+fn what_a_buffer_held_before_does_not_show() {
+    // Long enough to be written past the caches.
+    let raw: Vec<u8> = (0..9u32 << 18).flat_map(|i| (i / 3 * u32::from(i % 7 != 0)).to_le_bytes()).collect();
+    let options = Options::for_len(raw.len());
+    for codec in codecs().filter(|codec| codec.algorithm() != mgcomp_codecs::Algorithm::Deflate) {
+        let expected = frame::encode(codec, Element::U32, &raw, options).unwrap();
+        for before in [0, 1000, frame::max_frame_len(raw.len(), options), 16 << 20] {
+            let mut frame = vec![0xee; before];
+            frame::encode_into(codec, Element::U32, &raw, options, &mut frame, &|_| {}).unwrap();
+            assert!(frame == expected, "{} over {before} bytes", codec.algorithm());
+        }
+    }
+}
+
+#[test]
 fn an_empty_buffer_is_a_header_alone() {
     for codec in codecs() {
         let frame = frame::encode(codec, Element::U64, &[], Options::for_len(0)).unwrap();

@@ -62,13 +62,16 @@ pub fn encode_into(
 ) -> Result<(), FrameError> {
     let plan = Plan::new(codec, element, raw, options)?;
     let room = max_frame_len(raw.len(), options);
-    frame.clear();
     if plan.streamer().streams() {
-        frame.resize(room, 0);
+        // Filling room with zeros takes as long as some codecs do. Fresh memory has them, and old bytes may stay.
+        match frame.capacity() < room {
+            true => *frame = vec![0; room],
+            false => frame.resize(room, 0),
+        }
         let len = encode_plan(&plan, frame, progress)?;
         frame.truncate(len);
     } else {
-        // Filling the worst case with zeros first would take as long as some codecs do.
+        frame.clear();
         frame.reserve(room);
         plan.append_to(frame, progress);
     }
