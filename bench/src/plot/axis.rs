@@ -1,5 +1,8 @@
 //! From values to pixels.
 
+use super::canvas::{Anchor, Canvas, Point};
+use super::{FAINT, INK, shown};
+
 /// An axis from one pixel to another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axis {
@@ -77,6 +80,35 @@ fn round_down(value: f64) -> f64 {
     let power = 10f64.powf((value * (1.0 + 1e-9)).log10().floor());
     let digit = [5.0, 2.0].into_iter().find(|digit| value >= digit * power * (1.0 - 1e-9));
     digit.unwrap_or(1.0) * power
+}
+
+/// Where in a picture the values are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    pub(super) left: f64,
+    pub(super) right: f64,
+    pub(super) top: f64,
+    pub(super) bottom: f64,
+}
+
+impl Frame {
+    /// Lines and numbers of both axes, and what they count: that of `x` below, that of `y` above.
+    pub(super) fn draw(&self, canvas: &mut Canvas, (x, below): (&Axis, &str), (y, above): (&Axis, &str)) {
+        let Self { left, right, top, bottom } = *self;
+        for tick in x.ticks() {
+            let at = x.pixel(tick);
+            canvas.line(Point { x: at, y: top }, Point { x: at, y: bottom }, FAINT, false);
+            canvas.text(Point { x: at, y: bottom + 18.0 }, Anchor::Middle, INK, &shown(tick));
+        }
+        for tick in y.ticks() {
+            let at = y.pixel(tick);
+            canvas.line(Point { x: left, y: at }, Point { x: right, y: at }, FAINT, false);
+            canvas.text(Point { x: left - 8.0, y: at + 4.0 }, Anchor::End, INK, &shown(tick));
+        }
+        let middle = Point { x: f64::midpoint(left, right), y: bottom + 40.0 };
+        canvas.text(middle, Anchor::Middle, INK, below);
+        canvas.text(Point { x: 8.0, y: top - 12.0 }, Anchor::Start, INK, above);
+    }
 }
 
 #[cfg(test)]

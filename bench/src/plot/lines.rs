@@ -1,8 +1,8 @@
 //! Values along an axis.
 
-use super::axis::Axis;
+use super::axis::{Axis, Frame};
 use super::canvas::{Anchor, Canvas, Point};
-use super::{COLOURS, FAINT, GREY, INK, TEXT, shown};
+use super::{COLOURS, GREY, INK, TEXT};
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 480.0;
@@ -10,6 +10,7 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = WIDTH - 150.0;
 const TOP: f64 = 80.0;
 const BOTTOM: f64 = HEIGHT - 60.0;
+const FRAME: Frame = Frame { left: LEFT, right: RIGHT, top: TOP, bottom: BOTTOM };
 
 /// How an axis runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,7 +49,7 @@ impl Lines {
             let at = Point { x: LEFT, y: 22.0 + TEXT * row as f64 };
             canvas.text(at, Anchor::Start, if row == 0 { INK } else { GREY }, title);
         }
-        self.draw_axes(&mut canvas, &x, &y);
+        FRAME.draw(&mut canvas, (&x, &self.axes.0), (&y, &self.axes.1));
         if let Some((name, level)) = &self.level {
             let at = y.pixel(*level);
             canvas.line(Point { x: LEFT, y: at }, Point { x: RIGHT, y: at }, INK, true);
@@ -66,22 +67,6 @@ impl Lines {
             canvas.text(Point { x: from.x + 22.0, y: row }, Anchor::Start, INK, &series.name);
         }
         canvas
-    }
-
-    fn draw_axes(&self, canvas: &mut Canvas, x: &Axis, y: &Axis) {
-        for tick in x.ticks() {
-            let at = x.pixel(tick);
-            canvas.line(Point { x: at, y: TOP }, Point { x: at, y: BOTTOM }, FAINT, false);
-            canvas.text(Point { x: at, y: BOTTOM + 18.0 }, Anchor::Middle, INK, &shown(tick));
-        }
-        for tick in y.ticks() {
-            let at = y.pixel(tick);
-            canvas.line(Point { x: LEFT, y: at }, Point { x: RIGHT, y: at }, FAINT, false);
-            canvas.text(Point { x: LEFT - 8.0, y: at + 4.0 }, Anchor::End, INK, &shown(tick));
-        }
-        let middle = Point { x: f64::midpoint(LEFT, RIGHT), y: BOTTOM + 40.0 };
-        canvas.text(middle, Anchor::Middle, INK, &self.axes.0);
-        canvas.text(Point { x: 8.0, y: TOP - 12.0 }, Anchor::Start, INK, &self.axes.1);
     }
 }
 

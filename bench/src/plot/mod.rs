@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::error::BenchError;
-use axis::Axis;
+use axis::{Axis, Frame};
 pub(crate) use bars::Bars;
 pub(crate) use canvas::Canvas;
 use canvas::{Anchor, Point};
@@ -24,6 +24,7 @@ const LEFT: f64 = 60.0;
 const RIGHT: f64 = WIDTH - 90.0;
 const TOP: f64 = 70.0;
 const BOTTOM: f64 = HEIGHT - 60.0;
+const FRAME: Frame = Frame { left: LEFT, right: RIGHT, top: TOP, bottom: BOTTOM };
 const INK: &str = "#222222";
 const FAINT: &str = "#dddddd";
 const GREY: &str = "#777777";
@@ -76,7 +77,7 @@ impl Plot {
             let at = Point { x: LEFT, y: 24.0 + TEXT * row as f64 };
             canvas.text(at, Anchor::Start, if row == 0 { INK } else { GREY }, title);
         }
-        draw_axes(&mut canvas, &x, &y, self.speed);
+        FRAME.draw(&mut canvas, (&x, self.speed), (&y, "ratio"));
         self.draw_references(&mut canvas, &x, &y);
         self.draw_marks(&mut canvas, &x, &y);
         canvas.svg()
@@ -125,22 +126,6 @@ pub(crate) fn check_place(path: &Path) -> Result<(), BenchError> {
         Ok(_) => Err(BenchError::NoPlace { path: path.to_owned() }),
         Err(source) => Err(BenchError::Write { path: path.to_owned(), source }),
     }
-}
-
-fn draw_axes(canvas: &mut Canvas, x: &Axis, y: &Axis, speed: &str) {
-    for tick in x.ticks() {
-        let at = x.pixel(tick);
-        canvas.line(Point { x: at, y: TOP }, Point { x: at, y: BOTTOM }, FAINT, false);
-        canvas.text(Point { x: at, y: BOTTOM + 18.0 }, Anchor::Middle, INK, &shown(tick));
-    }
-    for tick in y.ticks() {
-        let at = y.pixel(tick);
-        canvas.line(Point { x: LEFT, y: at }, Point { x: RIGHT, y: at }, FAINT, false);
-        canvas.text(Point { x: LEFT - 8.0, y: at + 4.0 }, Anchor::End, INK, &shown(tick));
-    }
-    let middle = Point { x: f64::midpoint(LEFT, RIGHT), y: BOTTOM + 40.0 };
-    canvas.text(middle, Anchor::Middle, INK, speed);
-    canvas.text(Point { x: LEFT - 8.0, y: TOP - 12.0 }, Anchor::End, INK, "ratio");
 }
 
 /// A number without the noise of its last binary digits.

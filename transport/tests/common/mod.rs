@@ -37,6 +37,26 @@ pub(crate) fn watched(body: impl FnOnce() + Send + 'static) {
     }
 }
 
+/// Makes a test of each `part::test` for each link by its name: `on_every_link! { [part::test …] name: fabric; … }`.
+#[allow(unused_macros, reason = "not every test program tests all links")]
+macro_rules! on_every_link {
+    (in $fabric:expr => [$($part:ident::$test:ident)*]) => {$(
+        #[test]
+        fn $test() {
+            crate::common::watched(|| $part::$test($fabric));
+        }
+    )*};
+    ($tests:tt $($name:ident: $fabric:expr;)*) => {$(
+        mod $name {
+            use super::*;
+
+            crate::common::on_every_link!(in $fabric => $tests);
+        }
+    )*};
+}
+#[allow(unused_imports, reason = "not every test program tests all links")]
+pub(crate) use on_every_link;
+
 /// Waits until `holds`, which must become true.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {

@@ -13,6 +13,7 @@ use std::thread;
 
 use common::fabric::Fabric;
 use common::job::{config, nodes};
+use common::on_every_link;
 use mgcomp_transport::communicator::Communicator;
 use mgcomp_transport::memory::HostBuffer;
 
@@ -42,34 +43,18 @@ fn buffer_of(rank: u32, len: usize) -> HostBuffer {
     HostBuffer::from(bytes_of(rank, len))
 }
 
-/// The tests, for each link by its name.
-macro_rules! over {
-    ($($name:ident: $fabric:expr;)*) => {$(
-        mod $name {
-            use super::*;
-
-            over!(in $fabric =>
-                messages::messages_of_every_length_arrive
-                messages::messages_that_are_too_long_are_lost_alone
-                messages::tags_are_told_apart_and_kept_in_order
-                moving::every_collective_moves_what_it_should
-                moving::blocks_have_lengths_and_places_of_their_own
-                moving::in_place_is_the_same
-                combining::reductions_are_from_the_left_in_the_order_of_the_ranks
-                combining::compression_changes_no_bit
-                splitting::members_are_ordered_by_key_and_rank
-            );
-        }
-    )*};
-    (in $fabric:expr => $($part:ident::$test:ident)*) => {$(
-        #[test]
-        fn $test() {
-            common::watched(|| $part::$test($fabric));
-        }
-    )*};
-}
-
-over! {
+on_every_link! {
+    [
+        messages::messages_of_every_length_arrive
+        messages::messages_that_are_too_long_are_lost_alone
+        messages::tags_are_told_apart_and_kept_in_order
+        moving::every_collective_moves_what_it_should
+        moving::blocks_have_lengths_and_places_of_their_own
+        moving::in_place_is_the_same
+        combining::reductions_are_from_the_left_in_the_order_of_the_ranks
+        combining::compression_changes_no_bit
+        splitting::members_are_ordered_by_key_and_rank
+    ]
     loopback: Fabric::loopback();
     tcp: Fabric::tcp();
 }

@@ -10,44 +10,29 @@ mod shaping;
 mod start;
 
 use common::fabric::Fabric;
+use common::on_every_link;
 
 /// Messages that a rank may have queued for a peer, in bytes, where a test does not care.
 const ROOMY: u64 = 1 << 30;
 
-/// The contracts, for each link by its name.
-macro_rules! contract {
-    ($($name:ident: $fabric:expr;)*) => {$(
-        mod $name {
-            use super::*;
-
-            contract!(in $fabric =>
-                start::positions_are_those_of_the_fabric
-                start::starting_twice_fails_and_changes_nothing
-                start::messages_wait_for_a_late_starter
-                order::messages_of_all_sizes_arrive_in_order
-                order::eight_ranks_talk_all_to_all
-                pressure::a_peer_that_does_not_look_fills_the_queue
-                pressure::a_peer_that_does_not_look_at_one_hears_the_others
-                pressure::movement_is_seen_and_stalling_too
-                closing::what_was_queued_comes_before_the_end
-                closing::whoever_closes_hears_nothing_more
-                closing::others_go_on_when_two_part
-                closing::nothing_goes_to_nobody
-                closing::dropped_links_end_and_let_go
-                closing::a_link_that_never_met_anybody_ends_too
-            );
-        }
-    )*};
-    (in $fabric:expr => $($part:ident::$test:ident)*) => {$(
-        #[test]
-        fn $test() {
-            common::watched(|| $part::$test($fabric));
-        }
-    )*};
-}
-
 // A new link takes one line here, and two in `common/fabric.rs` to make it.
-contract! {
+on_every_link! {
+    [
+        start::positions_are_those_of_the_fabric
+        start::starting_twice_fails_and_changes_nothing
+        start::messages_wait_for_a_late_starter
+        order::messages_of_all_sizes_arrive_in_order
+        order::eight_ranks_talk_all_to_all
+        pressure::a_peer_that_does_not_look_fills_the_queue
+        pressure::a_peer_that_does_not_look_at_one_hears_the_others
+        pressure::movement_is_seen_and_stalling_too
+        closing::what_was_queued_comes_before_the_end
+        closing::whoever_closes_hears_nothing_more
+        closing::others_go_on_when_two_part
+        closing::nothing_goes_to_nobody
+        closing::dropped_links_end_and_let_go
+        closing::a_link_that_never_met_anybody_ends_too
+    ]
     loopback: Fabric::loopback();
     loopback_shaped: Fabric::loopback().shaped(4.0, 1000);
     tcp: Fabric::tcp();

@@ -11,42 +11,27 @@ mod statistics;
 mod transfers;
 
 use common::fabric::Fabric;
+use common::on_every_link;
 
-/// The tests, for each link by its name.
-macro_rules! over {
-    ($($name:ident: $fabric:expr;)*) => {$(
-        mod $name {
-            use super::*;
-
-            over!(in $fabric =>
-                transfers::data_of_all_kinds_survives_every_policy
-                transfers::many_threads_use_one_node
-                transfers::sends_are_matched_in_order_by_tag
-                limits::long_transfers_are_cut_to_the_limits
-                limits::sends_are_never_cut
-                requests::requests_finish_in_any_order
-                requests::handles_tell_when_they_are_finished
-                requests::what_is_refused_touches_nothing
-                requests::regions_may_go_while_they_are_read
-                ends::others_go_on_when_a_node_goes
-                ends::disconnecting_ends_one_session
-                ends::requests_in_flight_end_with_their_node
-                ends::a_node_that_is_dropped_at_once_ends
-                statistics::what_was_sent_adds_up
-                statistics::decisions_are_remembered
-                statistics::paper_samples_seven_of_307
-            );
-        }
-    )*};
-    (in $fabric:expr => $($part:ident::$test:ident)*) => {$(
-        #[test]
-        fn $test() {
-            common::watched(|| $part::$test($fabric));
-        }
-    )*};
-}
-
-over! {
+on_every_link! {
+    [
+        transfers::data_of_all_kinds_survives_every_policy
+        transfers::many_threads_use_one_node
+        transfers::sends_are_matched_in_order_by_tag
+        limits::long_transfers_are_cut_to_the_limits
+        limits::sends_are_never_cut
+        requests::requests_finish_in_any_order
+        requests::handles_tell_when_they_are_finished
+        requests::what_is_refused_touches_nothing
+        requests::regions_may_go_while_they_are_read
+        ends::others_go_on_when_a_node_goes
+        ends::disconnecting_ends_one_session
+        ends::requests_in_flight_end_with_their_node
+        ends::a_node_that_is_dropped_at_once_ends
+        statistics::what_was_sent_adds_up
+        statistics::decisions_are_remembered
+        statistics::paper_samples_seven_of_307
+    ]
     loopback: Fabric::loopback();
     loopback_shaped: Fabric::loopback().shaped(4.0, 200);
     tcp: Fabric::tcp();
