@@ -1,8 +1,7 @@
 //! The kernels give the portable frames of every kind of values that the codecs are tested with, and take
 //! them apart again.
 
-// What this file does not use, other tests do.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "what this file does not use of the shared modules, other tests do")]
 
 #[path = "../../codecs/tests/common/data/mod.rs"]
 mod data;

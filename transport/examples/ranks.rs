@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Element;
 use mgcomp_selector::{PolicySpec, Steering};
+use mgcomp_transport::calibrate;
 use mgcomp_transport::link::Link;
 use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
 use mgcomp_transport::memory::HostBuffer;
@@ -40,13 +41,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let link = Tcp::listen(rank_file, rank, tcp)?;
     let peers: Vec<Rank> = link.position().peers().collect();
-    let policy: PolicySpec = "paper".parse()?;
+    // The policy that predicts, from what `mgcomp calibrate` measured on this machine if it was run.
+    let (policy, steering) = (PolicySpec::Adaptive, Steering { lambda: None, speeds: calibrate::speeds() });
     // Every rank registers its tensor first, so it has the same address on all of them; before the node starts,
     // so that it is there when the first peer asks.
     let own = HostBuffer::from(tensor(rank));
     let mut regions = RegionTable::default();
     let address = regions.register(own.all(), Element::U32, Access::read_only())?;
-    let node = Node::start_with(Box::new(link), policy.build(&Steering::default()), config, regions)?;
+    let node = Node::start_with(Box::new(link), policy.build(&steering), config, regions)?;
     for (peer, state) in node.wait_for_peers(Duration::from_secs(20)) {
         if let PeerState::Over(error) = state {
             return Err(format!("rank {peer}: {error}").into());

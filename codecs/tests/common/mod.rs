@@ -1,7 +1,6 @@
 //! What the test files share: chunk calls without buffers, seeded random numbers, kinds of data.
 
-// Each test file is a crate of its own and uses a part of this.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test file is a crate of its own and uses a part of this")]
 
 pub(crate) mod back_ends;
 pub(crate) mod damage;

@@ -12,6 +12,8 @@ use std::sync::Arc;
 use mgcomp_codecs::{Algorithm, Element};
 use serde::{Deserialize, Serialize};
 
+/// The longest time that is believed: more than a week.
+const MOST_NS: f64 = 1e15;
 /// Numbers of algorithms and elements are below this.
 const NUMBERS: usize = 16;
 
@@ -180,7 +182,7 @@ impl CodecTimes {
 }
 
 fn check(codec: &CodecSpeed) -> Result<(), Wrong> {
-    let time = |ns: f64| ns.is_finite() && ns >= 0.0;
+    let time = |ns: f64| (0.0..=MOST_NS).contains(&ns);
     if !time(codec.estimate_ns_per_byte) {
         return Err(Wrong::Time { ns: codec.estimate_ns_per_byte });
     }
@@ -251,7 +253,7 @@ pub enum Wrong {
         raw_bytes: u64,
     },
     /// A time that no clock shows.
-    #[error("time {ns} ns: times must be numbers from 0 on")]
+    #[error("time {ns} ns: times must be numbers from 0 to {MOST_NS}")]
     Time {
         /// What was given.
         ns: f64,

@@ -68,6 +68,7 @@ fn tables_that_make_no_sense_are_refused() {
     assert_eq!(broken(|c| c.series[0].points.push(point(1000, 1.0, 1.0))), Wrong::Length { raw_bytes: 1000 });
     assert_eq!(broken(|c| c.series[0].points[0].encode_ns = -1.0), Wrong::Time { ns: -1.0 });
     assert!(matches!(broken(|c| c.series[0].points[0].decode_ns = f64::INFINITY), Wrong::Time { .. }));
+    assert_eq!(broken(|c| c.series[0].points[0].encode_ns = 2e15), Wrong::Time { ns: 2e15 });
     assert!(matches!(broken(|c| c.estimate_ns_per_byte = f64::NAN), Wrong::Time { .. }));
 
     let error = Speeds::try_new(vec![good(), good()]).unwrap_err();

@@ -51,6 +51,10 @@ impl SpeedsFile {
     /// [`SpeedsFileError`] if it cannot be read, is no such file, or is of another machine or version.
     pub fn load(path: &Path) -> Result<Arc<Speeds>, SpeedsFileError> {
         let wrong = |why| SpeedsFileError { path: path.to_owned(), why };
+        // Opening a pipe would wait for somebody to write to it.
+        if !fs::metadata(path).map_err(|error| wrong(Why::Io(error)))?.is_file() {
+            return Err(wrong(Why::NotAFile));
+        }
         let mut text = String::new();
         let read = File::open(path).and_then(|file| file.take(MAX_FILE_LEN + 1).read_to_string(&mut text));
         let read = read.map_err(|error| wrong(Why::Io(error)))?;
@@ -136,6 +140,7 @@ impl SpeedsFileError {
 #[derive(Debug)]
 enum Why {
     Io(io::Error),
+    NotAFile,
     TooLong,
     Json(serde_json::Error),
     Foreign { what: &'static str, found: String, expected: String },
@@ -146,6 +151,7 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(error) => error.fmt(f),
+            Self::NotAFile => write!(f, "not a file"),
             Self::TooLong => write!(f, "longer than {MAX_FILE_LEN} bytes"),
             Self::Json(error) => write!(f, "no file of codec speeds: {error}"),
             Self::Foreign { what, found, expected } => {
@@ -206,6 +212,7 @@ mod tests {
         assert!(refused(&" ".repeat(MAX_FILE_LEN as usize + 1)).contains("longer than"));
         fs::write(&path, [0xff, 0xfe]).unwrap();
         assert!(SpeedsFile::load(&path).is_err());
-        assert!(!SpeedsFile::load(folder.path()).unwrap_err().is_missing(), "a folder");
+        let error = SpeedsFile::load(folder.path()).unwrap_err();
+        assert!(!error.is_missing() && error.to_string().ends_with(": not a file"), "{error}");
     }
 }

@@ -72,6 +72,16 @@ pub enum CommunicatorError {
         /// Bytes of the buffer.
         capacity: u64,
     },
+    /// A member sent another number of bytes than this one expected: they do not agree on the lengths of the operation.
+    #[error("rank {rank} sent {got} bytes where {expected} were expected")]
+    WrongLength {
+        /// Who sent them, by its number in the communicator.
+        rank: u32,
+        /// Bytes that came.
+        got: u64,
+        /// Bytes that were to come.
+        expected: u64,
+    },
     /// An earlier operation failed halfway, so that ranks may be at different places.
     #[error("the communicator cannot be used since an operation failed: {0}")]
     Broken(Box<CommunicatorError>),

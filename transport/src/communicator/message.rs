@@ -77,16 +77,16 @@ impl Communicator {
         let send = |slice, element| group.node.send(peer, tag, slice, element);
         let mut transfers = Transfers::default();
         if from.is_empty() {
-            transfers.push(send(from.clone(), element));
+            transfers.send(send(from.clone(), element));
         }
         for (part, number) in parts(from).zip(0..) {
             if number == 1 {
-                transfers.push(send(rest_len(from).all(), Element::U64));
+                transfers.send(send(rest_len(from).all(), Element::U64));
             }
-            transfers.push(send(part, element));
+            transfers.send(send(part, element));
         }
         if from.len() == PART_BYTES {
-            transfers.push(send(rest_len(from).all(), Element::U64));
+            transfers.send(send(rest_len(from).all(), Element::U64));
         }
         Ok(SendRequest { transfers })
     }
@@ -219,8 +219,16 @@ impl ReceiveRequest {
     }
 
     fn after_length(&self, received: TransferResult, length: &HostBuffer) -> Stage {
-        if let Err(error) = received {
-            return Stage::Done(Err(error.into()));
+        let wrong = match received {
+            Ok(len) if len == REST_BYTES as u64 => None,
+            Ok(got) => {
+                let (rank, expected) = (self.from as u32, REST_BYTES as u64);
+                Some(CommunicatorError::WrongLength { rank, got, expected })
+            }
+            Err(error) => Some(error.into()),
+        };
+        if let Some(error) = wrong {
+            return Stage::Done(Err(error));
         }
         let rest = length.all().read(|bytes| bytes.try_into().map_or(0, u64::from_le_bytes));
         let len = rest.saturating_add(PART_BYTES as u64);

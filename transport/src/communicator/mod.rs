@@ -25,9 +25,10 @@
 //! ```
 //!
 //! # Order
-//! All members call the same collectives in the same order, as in MPI; blocking and non-blocking ones count alike and are
-//! carried out one after the other. Messages by tag are independent of them. An operation that fails on one member leaves
-//! the others waiting or failing, so the communicator can do no more of them: each says why.
+//! All members call the same collectives in the same order with lengths that agree, as in MPI; blocking and non-blocking
+//! ones count alike and are carried out one after the other. Messages by tag are independent of them. An operation that
+//! fails on one member leaves the others waiting or failing, so the communicator can do no more of them: each says why.
+//! Its buffers may then still be read and written for a while.
 //!
 //! # Algorithms
 //! Every block goes straight from the rank that has it to the rank that wants it, in parts of 1 MiB. Ranks start with

@@ -78,7 +78,8 @@ impl Group {
             return Err(CommunicatorError::Broken(Box::new(error.clone())));
         }
         let result = work(self);
-        if let Err(error @ CommunicatorError::Transfer(_)) = &result {
+        if let Err(error @ (CommunicatorError::Transfer(_) | CommunicatorError::WrongLength { .. })) = &result
+        {
             let _ = self.broken.set(error.clone()); // the first one is the cause
         }
         result

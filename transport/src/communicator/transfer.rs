@@ -14,27 +14,44 @@ pub(super) const PART_BYTES: usize = 1 << 20;
 /// Transfers under way.
 #[derive(Debug, Default)]
 pub(super) struct Transfers {
-    handles: Vec<Handle>,
+    under_way: Vec<Transfer>,
+}
+
+#[derive(Debug)]
+struct Transfer {
+    handle: Handle,
+    /// Of a receive: from whom, and how many bytes are to come.
+    expected: Option<(usize, u64)>,
 }
 
 impl Transfers {
-    /// Waits for all of them, also behind one that failed: buffers are free again afterwards.
+    /// Waits for all of them, or until one fails: what a member does not send would be waited for in vain.
     pub(super) fn wait(self) -> Result<(), CommunicatorError> {
-        let results: Vec<_> = self.handles.into_iter().map(Handle::wait).collect();
-        results.into_iter().try_for_each(|result| result.map(drop).map_err(Into::into))
+        for Transfer { handle, expected } in self.under_way {
+            let got = handle.wait()?;
+            if let Some((rank, expected)) = expected.filter(|&(_, expected)| got != expected) {
+                return Err(CommunicatorError::WrongLength { rank: rank as u32, got, expected });
+            }
+        }
+        Ok(())
     }
 
-    pub(super) fn push(&mut self, handle: Handle) {
-        self.handles.push(handle);
+    pub(super) fn send(&mut self, handle: Handle) {
+        self.under_way.push(Transfer { handle, expected: None });
+    }
+
+    /// A receive of `len` bytes from the member `rank`.
+    pub(super) fn receive(&mut self, handle: Handle, rank: usize, len: usize) {
+        self.under_way.push(Transfer { handle, expected: Some((rank, len as u64)) });
     }
 
     /// Whether all of them are finished, one way or the other.
     pub(super) fn are_finished(&mut self) -> bool {
-        self.handles.iter_mut().all(Handle::is_finished)
+        self.under_way.iter_mut().all(|transfer| transfer.handle.is_finished())
     }
 
     pub(super) fn add(&mut self, other: Self) {
-        self.handles.extend(other.handles);
+        self.under_way.extend(other.under_way);
     }
 }
 
@@ -42,14 +59,20 @@ impl Group {
     /// Sends all of `from`, whose length the receiver knows.
     pub(super) fn send_known(&self, to: usize, tag: Tag, from: &HostSlice, element: Element) -> Transfers {
         let peer = self.members[to];
-        let handles = parts(from).map(|part| self.node.send(peer, tag, part, element)).collect();
-        Transfers { handles }
+        let mut transfers = Transfers::default();
+        parts(from).for_each(|part| transfers.send(self.node.send(peer, tag, part, element)));
+        transfers
     }
 
     /// Receives as many bytes as `into` has.
     pub(super) fn receive_known(&self, from: usize, tag: Tag, into: &HostSlice) -> Transfers {
         let peer = self.members[from];
-        Transfers { handles: parts(into).map(|part| self.node.receive(peer, tag, part)).collect() }
+        let mut transfers = Transfers::default();
+        for part in parts(into) {
+            let len = part.len();
+            transfers.receive(self.node.receive(peer, tag, part), from, len);
+        }
+        transfers
     }
 }
 

@@ -127,6 +127,12 @@ impl Coder {
     /// Nothing more will come of what was sent to `peer`.
     pub(super) fn forget(&mut self, peer: Rank) {
         self.unacknowledged.retain(|(to, _), _| *to != peer);
+        for under_way in self.under_way.values_mut().filter(|under_way| under_way.peer == peer) {
+            if let Stage::Sampling { transfer, .. } | Stage::Encoding { transfer, .. } = &mut under_way.stage
+            {
+                transfer.acknowledged = false;
+            }
+        }
     }
 
     /// Takes in what the executor did; returns the job that is done with it, if one is.

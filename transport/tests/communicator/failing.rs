@@ -59,6 +59,35 @@ fn wrong_arguments_are_named_and_break_nothing() {
 }
 
 #[test]
+fn members_that_do_not_agree_on_lengths_hear_of_it() {
+    watched(|| {
+        let worlds: Vec<_> = nodes(Fabric::loopback(), 2, "adaptive", &config())
+            .into_iter()
+            .map(Communicator::world)
+            .collect();
+        // The others' block is shorter or longer than what either expects.
+        let block = |rank: u32| if rank == 0 { 1000 } else { 999 };
+        std::thread::scope(|scope| {
+            for world in &worlds {
+                scope.spawn(move || {
+                    let len = block(world.rank());
+                    let (send, all) = (buffer_of(world.rank(), len), HostBuffer::zeroed(2 * len));
+                    let error = world.all_gather(&send.all(), &all.all(), Element::U8).unwrap_err();
+                    if world.rank() == 0 {
+                        let expected = CommunicatorError::WrongLength { rank: 1, got: 999, expected: 1000 };
+                        assert_eq!(error, expected);
+                    } else {
+                        assert!(matches!(error, CommunicatorError::Transfer(_)), "{error:?}");
+                    }
+                    let later = world.barrier();
+                    assert!(matches!(later, Err(CommunicatorError::Broken(_))), "{later:?}");
+                });
+            }
+        });
+    });
+}
+
+#[test]
 fn collectives_that_do_not_wait_keep_their_order() {
     watched(|| {
         on_all(Fabric::loopback(), 3, "adaptive", |world| {

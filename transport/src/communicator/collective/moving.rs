@@ -19,11 +19,11 @@ impl Group {
         let (tag, nothing) = (self.collective_tag(Kind::Barrier), HostBuffer::zeroed(0));
         let mut distance = 1;
         while distance < self.size() {
-            let to = self.members[(self.rank + distance) % self.size()];
-            let from = self.members[(self.rank + self.size() - distance) % self.size()];
+            let to = (self.rank + distance) % self.size();
+            let from = (self.rank + self.size() - distance) % self.size();
             let mut transfers = Transfers::default();
-            transfers.push(self.node.receive(from, tag, nothing.all()));
-            transfers.push(self.node.send(to, tag, nothing.all(), Element::U8));
+            transfers.receive(self.node.receive(self.members[from], tag, nothing.all()), from, 0);
+            transfers.send(self.node.send(self.members[to], tag, nothing.all(), Element::U8));
             transfers.wait()?;
             distance *= 2;
         }
