@@ -1,12 +1,12 @@
 //! Host memory that several threads and several peers use at once.
 //!
 //! A peer may read or write a registered buffer at any moment. To keep that sound, bytes are only reached
-//! through closures that hold their range: any number of readers, or one writer, per range; ranges that do
+//! while their range is held: by any number of readers, or one writer, per range; ranges that do
 //! not overlap do not disturb each other.
 #![allow(unsafe_code)]
 
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -23,8 +23,8 @@ struct Shared {
     released: Condvar,
 }
 
-// SAFETY: the bytes are plain memory owned by `Shared`; `with_range` hands out references to a range only
-// while `holds` records them, so that no two threads have conflicting ones.
+// SAFETY: the bytes are plain memory owned by `Shared`; references to a range are handed out only while `holds`
+// records them, so that no two threads have conflicting ones.
 unsafe impl Send for Shared {}
 // SAFETY: as above; everything else in `Shared` is `Sync` by itself.
 unsafe impl Sync for Shared {}
@@ -32,7 +32,13 @@ unsafe impl Sync for Shared {}
 /// A range that somebody is using.
 struct Hold {
     range: Range<usize>,
-    exclusive: bool,
+    usage: Use,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Shared,
+    Exclusive,
 }
 
 impl HostBuffer {
@@ -134,28 +140,45 @@ impl HostSlice {
     /// Whether some bytes are also those of `other`.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
-        let empty = self.is_empty() || other.is_empty();
-        !empty && Arc::ptr_eq(&self.buffer.shared, &other.buffer.shared) && overlap(&self.range, &other.range)
+        Arc::ptr_eq(&self.buffer.shared, &other.buffer.shared) && overlap(&self.range, &other.range)
     }
 
     /// Calls `look` with the bytes. Waits while somebody writes to any of them.
     ///
     /// `look` must not touch the same range for writing, or it waits for itself.
     pub fn read<R>(&self, look: impl FnOnce(&[u8]) -> R) -> R {
-        let _held = Held::wait(&self.buffer.shared, &self.range, false);
-        // SAFETY: the range lies in the buffer (checked when the slice was made), and while `_held` lives
-        // nobody has a mutable reference to any of it.
-        look(unsafe { std::slice::from_raw_parts(self.start().as_ptr(), self.len()) })
+        look(&self.hold())
     }
 
     /// Calls `change` with the bytes. Waits while somebody reads or writes any of them.
     ///
     /// `change` must not touch the same range through another slice, or it waits for itself.
     pub fn write<R>(&self, change: impl FnOnce(&mut [u8]) -> R) -> R {
-        let _held = Held::wait(&self.buffer.shared, &self.range, true);
-        // SAFETY: the range lies in the buffer, and while `_held` lives nobody else has a reference to any
-        // of it.
-        change(unsafe { std::slice::from_raw_parts_mut(self.start().as_ptr(), self.len()) })
+        change(&mut self.hold_mut())
+    }
+
+    /// The bytes, for as long as the value lives. Waits while somebody writes to any of them.
+    #[must_use]
+    pub fn hold(&self) -> Held {
+        self.wait_for(Use::Shared)
+    }
+
+    /// The bytes to be changed, for as long as the value lives. Waits while somebody reads or writes any of them.
+    #[must_use]
+    pub fn hold_mut(&self) -> HeldMut {
+        HeldMut(self.wait_for(Use::Exclusive))
+    }
+
+    /// As [`hold`](Self::hold), but `None` where that would have to wait.
+    #[must_use]
+    pub fn try_hold(&self) -> Option<Held> {
+        self.hold_if_free(Use::Shared)
+    }
+
+    /// As [`hold_mut`](Self::hold_mut), but `None` where that would have to wait.
+    #[must_use]
+    pub fn try_hold_mut(&self) -> Option<HeldMut> {
+        self.hold_if_free(Use::Exclusive).map(HeldMut)
     }
 
     /// A copy of the bytes.
@@ -164,39 +187,98 @@ impl HostSlice {
         self.read(<[u8]>::to_vec)
     }
 
+    fn wait_for(&self, usage: Use) -> Held {
+        let shared = &*self.buffer.shared;
+        let mut holds = shared.lock();
+        while !is_free(&holds, &self.range, usage) {
+            holds = shared.released.wait(holds).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.note_hold(&mut holds, usage)
+    }
+
+    fn hold_if_free(&self, usage: Use) -> Option<Held> {
+        let mut holds = self.buffer.shared.lock();
+        is_free(&holds, &self.range, usage).then(|| self.note_hold(&mut holds, usage))
+    }
+
+    fn note_hold(&self, holds: &mut Vec<Hold>, usage: Use) -> Held {
+        holds.push(Hold { range: self.range.clone(), usage });
+        Held { slice: self.clone(), usage }
+    }
+
     fn start(&self) -> NonNull<u8> {
         // SAFETY: `range.start` is at most the buffer's length.
         unsafe { self.buffer.shared.bytes.add(self.range.start) }
     }
 }
 
-/// A range in use; dropping it lets others in.
-struct Held<'a> {
-    shared: &'a Shared,
-    range: &'a Range<usize>,
-    exclusive: bool,
+/// Bytes that nobody changes while this lives.
+#[derive(Debug)]
+pub struct Held {
+    slice: HostSlice,
+    usage: Use,
 }
 
-impl<'a> Held<'a> {
-    fn wait(shared: &'a Shared, range: &'a Range<usize>, exclusive: bool) -> Self {
-        let mut holds = shared.lock();
-        while holds.iter().any(|held| (held.exclusive || exclusive) && overlap(&held.range, range)) {
-            holds = shared.released.wait(holds).unwrap_or_else(PoisonError::into_inner);
-        }
-        holds.push(Hold { range: range.clone(), exclusive });
-        Self { shared, range, exclusive }
+impl Deref for Held {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the range lies in the buffer (checked when the slice was made), and while the hold is noted nobody
+        // else has a mutable reference to any of it.
+        unsafe { std::slice::from_raw_parts(self.slice.start().as_ptr(), self.slice.len()) }
     }
 }
 
-impl Drop for Held<'_> {
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Drop for Held {
     fn drop(&mut self) {
-        let mut holds = self.shared.lock();
-        if let Some(i) = holds.iter().position(|h| h.range == *self.range && h.exclusive == self.exclusive) {
+        let (shared, range) = (&self.slice.buffer.shared, &self.slice.range);
+        let mut holds = shared.lock();
+        if let Some(i) = holds.iter().position(|h| h.range == *range && h.usage == self.usage) {
             holds.swap_remove(i);
         }
         drop(holds);
-        self.shared.released.notify_all();
+        shared.released.notify_all();
     }
+}
+
+/// Bytes that nobody else reaches while this lives.
+#[derive(Debug)]
+pub struct HeldMut(Held);
+
+impl HeldMut {
+    /// The slice that they are.
+    #[must_use]
+    pub fn slice(&self) -> &HostSlice {
+        &self.0.slice
+    }
+}
+
+impl Deref for HeldMut {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl DerefMut for HeldMut {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let slice = &self.0.slice;
+        // SAFETY: the range lies in the buffer, and while the exclusive hold is noted nobody else has a reference to
+        // any of it; `self` is borrowed for as long as this one lives.
+        unsafe { std::slice::from_raw_parts_mut(slice.start().as_ptr(), slice.len()) }
+    }
+}
+
+fn is_free(holds: &[Hold], range: &Range<usize>, usage: Use) -> bool {
+    let excludes = |held: &Hold| held.usage == Use::Exclusive || usage == Use::Exclusive;
+    !holds.iter().any(|held| excludes(held) && overlap(&held.range, range))
 }
 
 impl Shared {
@@ -207,7 +289,7 @@ impl Shared {
 }
 
 fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
-    a.start < b.end && b.start < a.end
+    a.start.max(b.start) < a.end.min(b.end)
 }
 
 #[cfg(test)]
@@ -254,6 +336,23 @@ mod tests {
     fn readers_share() {
         let slice = HostBuffer::from(vec![5; 3]).all();
         assert!(slice.read(|a| slice.read(|b| a == b)));
+    }
+
+    #[test]
+    fn what_is_held_is_free_again_when_the_hold_is_gone() {
+        let buffer = HostBuffer::from(vec![1, 2, 3, 4]);
+        let (left, all) = (buffer.slice(0..2).unwrap(), buffer.all());
+        let held = left.try_hold().unwrap();
+        assert_eq!(*held, [1, 2]);
+        assert!(all.try_hold_mut().is_none(), "written while it is read");
+        assert_eq!(all.try_hold().unwrap().len(), 4);
+        drop(held);
+        let mut held = all.try_hold_mut().unwrap();
+        held[0] = 9;
+        assert!(left.try_hold().is_none() && left.try_hold_mut().is_none(), "reached while it is written");
+        assert!(held.slice().is_same(&all));
+        drop(held);
+        assert_eq!(left.to_vec(), [9, 2]);
     }
 
     #[test]

@@ -56,8 +56,10 @@ impl Communicator {
         let (report, reports) = mpsc::channel();
         let (group, turn) = (self.group.clone(), self.group.turns.take());
         let task = move || {
-            let result = group.turns.in_turn(turn, || group.unless_broken(work));
-            let _ = report.send(result); // nobody may be waiting any more
+            // In its turn: what comes after it finds it finished.
+            group.turns.in_turn(turn, || {
+                let _ = report.send(group.unless_broken(work)); // nobody may be waiting any more
+            });
         };
         let started = thread::Builder::new().name("mgcomp-collective".into()).spawn(task);
         let result = started.err().map(|error| {

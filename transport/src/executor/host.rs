@@ -1,12 +1,13 @@
-//! The executor for host memory: a few threads that take work off one queue.
+//! The executor for host memory: a few threads that take work off one queue, and the caller's own for what is short.
 
+use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use mgcomp_codecs::frame::{ChunkSize, Frame, Options, encode_into, sampled_frame_len};
@@ -14,9 +15,14 @@ use mgcomp_codecs::{Algorithm, AlgorithmSet, Element, codec, paper_bits};
 use mgcomp_selector::{Estimate, SampleSize};
 
 use super::{Done, DoneSink, Executor, Output, Ticket, Work};
-use crate::memory::HostSlice;
+use crate::memory::{Held, HeldMut};
 use crate::message::Status;
 use crate::payload::Payload;
+
+/// Copies of up to this many bytes are made at once: they take less time than waking a thread.
+const BRIEF_COPY_BYTES: u64 = 64 << 10;
+/// Codecs work on up to this many bytes at once.
+const BRIEF_CODEC_BYTES: u64 = 16 << 10;
 
 /// Codec threads for host memory.
 pub struct HostExecutor {
@@ -24,10 +30,15 @@ pub struct HostExecutor {
     /// Set when nobody wants what is still queued.
     stopped: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
+    /// For what is done on the caller's thread.
+    workbench: Workbench,
+    /// Without threads: work on memory that was in use.
+    waiting: VecDeque<(Ticket, Work)>,
 }
 
 impl HostExecutor {
-    /// Starts `threads` threads that report to `sink`. Frames carry checksums if `checksum` says so.
+    /// Starts `threads` threads that report to `sink`. Without any, all work is done on the caller's. Frames carry
+    /// checksums if `checksum` says so.
     ///
     /// # Errors
     /// If the system gives no thread.
@@ -36,20 +47,46 @@ impl HostExecutor {
         let (work, stopped) = (Arc::new(Mutex::new(work)), Arc::<AtomicBool>::default());
         let spawn = |i| {
             let (work, stopped, sink) = (work.clone(), stopped.clone(), sink.clone());
-            let mut worker = Worker { work, stopped, sink, checksum, scratch: Vec::new() };
+            let mut worker = Worker { work, stopped, sink, workbench: Workbench::new(checksum) };
             thread::Builder::new().name(format!("mgcomp-codec-{i}")).spawn(move || worker.run())
         };
-        let threads = (0..threads.max(1)).map(spawn).collect::<io::Result<_>>()?;
-        Ok(Self { queue: Some(queue), stopped, threads })
+        let threads = (0..threads).map(spawn).collect::<io::Result<_>>()?;
+        let (workbench, waiting) = (Workbench::new(checksum), VecDeque::new());
+        Ok(Self { queue: Some(queue), stopped, threads, workbench, waiting })
     }
 }
 
 impl Executor for HostExecutor {
-    fn submit(&self, ticket: Ticket, work: Work) {
+    fn submit(&mut self, ticket: Ticket, work: Work) -> Option<Done> {
+        if self.threads.is_empty() {
+            self.waiting.push_back((ticket, work));
+            return self.resume();
+        }
+        if is_brief(&work)
+            && let Ok(memory) = Memory::try_hold(&work)
+        {
+            return Some(self.workbench.carry_out(ticket, &work, memory));
+        }
         if let Some(queue) = &self.queue {
             // Workers outlive the queue: sending fails only after they were told to stop.
             let _ = queue.send((ticket, work));
         }
+        None
+    }
+
+    fn resume(&mut self) -> Option<Done> {
+        for _ in 0..self.waiting.len() {
+            let (ticket, work) = self.waiting.pop_front()?;
+            match Memory::try_hold(&work) {
+                Ok(memory) => return Some(self.workbench.carry_out(ticket, &work, memory)),
+                Err(InUse) => self.waiting.push_back((ticket, work)),
+            }
+        }
+        None
+    }
+
+    fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
     }
 }
 
@@ -63,13 +100,35 @@ impl Drop for HostExecutor {
     }
 }
 
+/// Whether work takes less time than it takes to wake a thread for it.
+fn is_brief(work: &Work) -> bool {
+    match work {
+        Work::Encode { algorithm: Algorithm::None, lent: true, .. } => true,
+        Work::Encode { source, algorithm, .. } => source.capacity() <= brief_bytes(*algorithm),
+        Work::Decode { destination, algorithm, .. } => destination.capacity() <= brief_bytes(*algorithm),
+        Work::Estimate { source, algorithms, sample, .. } => {
+            let bytes = match sample {
+                SampleSize::Whole => source.capacity(),
+                SampleSize::Bytes(bytes) => source.capacity().min(*bytes),
+            };
+            bytes * algorithms.iter().count() as u64 <= BRIEF_CODEC_BYTES
+        }
+    }
+}
+
+fn brief_bytes(algorithm: Algorithm) -> u64 {
+    match algorithm {
+        Algorithm::None => BRIEF_COPY_BYTES,
+        Algorithm::Deflate => 0,
+        _ => BRIEF_CODEC_BYTES,
+    }
+}
+
 struct Worker {
     work: Arc<Mutex<Receiver<(Ticket, Work)>>>,
     stopped: Arc<AtomicBool>,
     sink: DoneSink,
-    checksum: bool,
-    /// Raw bytes of a frame before they are known to be good.
-    scratch: Vec<u8>,
+    workbench: Workbench,
 }
 
 impl Worker {
@@ -80,60 +139,124 @@ impl Worker {
             if self.stopped.load(Ordering::Relaxed) {
                 return;
             }
-            let started = Instant::now();
-            // A defect in a codec must not take the job down with it, nor leave a request without an end.
-            let result =
-                catch_unwind(AssertUnwindSafe(|| self.carry_out(work))).unwrap_or(Err(Status::Internal));
-            (self.sink)(Done { ticket, took: started.elapsed(), result });
+            let done = self.workbench.carry_out(ticket, &work, Memory::hold(&work));
+            drop(work); // before anybody hears of it: the memory is the program's again
+            (self.sink)(done);
+        }
+    }
+}
+
+/// The host memory that a piece of work is on, held for it.
+enum Memory {
+    Source(Held),
+    Destination(HeldMut),
+    /// The payload is somewhere else.
+    Elsewhere,
+}
+
+/// Somebody else holds the memory.
+struct InUse;
+
+impl Memory {
+    /// Waits until it is free.
+    fn hold(work: &Work) -> Self {
+        match work {
+            Work::Estimate { source, .. } | Work::Encode { source, .. } => {
+                source.memory().map_or(Self::Elsewhere, |source| Self::Source(source.hold()))
+            }
+            Work::Decode { destination, .. } => {
+                destination.memory().map_or(Self::Elsewhere, |into| Self::Destination(into.hold_mut()))
+            }
         }
     }
 
-    fn carry_out(&mut self, work: Work) -> Result<Output, Status> {
+    fn try_hold(work: &Work) -> Result<Self, InUse> {
         match work {
-            Work::Estimate { source, element, algorithms, sample } => {
-                let source = source.memory().ok_or(Status::Internal)?;
-                Ok(Output::Estimates(source.read(|raw| estimate(raw, element, algorithms, sample))))
+            Work::Estimate { source, .. } | Work::Encode { source, .. } => match source.memory() {
+                Some(source) => source.try_hold().map(Self::Source).ok_or(InUse),
+                None => Ok(Self::Elsewhere),
+            },
+            Work::Decode { destination, .. } => match destination.memory() {
+                Some(into) => into.try_hold_mut().map(Self::Destination).ok_or(InUse),
+                None => Ok(Self::Elsewhere),
+            },
+        }
+    }
+}
+
+/// What one thread works with.
+struct Workbench {
+    checksum: bool,
+    /// Raw bytes of a frame before they are known to be good.
+    scratch: Vec<u8>,
+}
+
+impl Workbench {
+    fn new(checksum: bool) -> Self {
+        Self { checksum, scratch: Vec::new() }
+    }
+
+    fn carry_out(&mut self, ticket: Ticket, work: &Work, memory: Memory) -> Done {
+        // Without a codec nobody asks for the time, and the clock would take longer than the work.
+        let started = (!matches!(work, Work::Encode { algorithm: Algorithm::None, .. })).then(Instant::now);
+        // A defect in a codec must not take the job down with it, nor leave a request without an end.
+        let result =
+            catch_unwind(AssertUnwindSafe(|| self.work_on(work, memory))).unwrap_or(Err(Status::Internal));
+        Done { ticket, took: started.map_or(Duration::ZERO, |started| started.elapsed()), result }
+    }
+
+    fn work_on(&mut self, work: &Work, memory: Memory) -> Result<Output, Status> {
+        match (work, memory) {
+            (&Work::Estimate { element, algorithms, sample, .. }, Memory::Source(raw)) => {
+                Ok(Output::Estimates(estimate(&raw, element, algorithms, sample)))
             }
-            Work::Encode { source, element, algorithm } => {
-                let source = source.memory().ok_or(Status::Internal)?;
-                let (algorithm, bytes) = self.encode(source, element, algorithm)?;
+            (&Work::Encode { element, algorithm, lent, .. }, Memory::Source(raw)) => {
+                let (algorithm, bytes) = self.encode(raw, element, algorithm, lent)?;
                 Ok(Output::Encoded(algorithm, Payload::from_bytes(bytes)))
             }
-            Work::Decode { payload, algorithm, destination } => {
+            (Work::Decode { payload, algorithm, all_or_nothing, .. }, Memory::Destination(mut into)) => {
                 let payload = payload.bytes().ok_or(Status::Internal)?;
-                let destination = destination.memory().ok_or(Status::Internal)?;
-                self.decode(payload, algorithm, destination)?;
+                self.decode(payload, *algorithm, &mut into, *all_or_nothing)?;
                 Ok(Output::Decoded)
             }
+            _ => Err(Status::Internal),
         }
     }
 
     fn encode(
         &self,
-        source: &HostSlice,
+        source: Held,
         element: Element,
         algorithm: Algorithm,
+        lent: bool,
     ) -> Result<(Algorithm, Bytes), Status> {
-        let raw = |raw: &[u8]| (Algorithm::None, Bytes::copy_from_slice(raw));
-        if algorithm == Algorithm::None {
-            return Ok(source.read(raw));
-        }
-        let codec = codec(algorithm).ok_or(Status::UnsupportedAlgorithm)?;
-        let options = Options { chunk_size: ChunkSize::for_len(source.len()), checksum: self.checksum };
-        source.read(|bytes| {
+        if algorithm != Algorithm::None {
+            let codec = codec(algorithm).ok_or(Status::UnsupportedAlgorithm)?;
+            let options = Options { chunk_size: ChunkSize::for_len(source.len()), checksum: self.checksum };
             let mut frame = Vec::new();
-            encode_into(codec, element, bytes, options, &mut frame, &|_| {}).map_err(|_| Status::TooLong)?;
+            encode_into(codec, element, &source, options, &mut frame, &|_| {})
+                .map_err(|_| Status::TooLong)?;
             // Never more bytes than without mgcomp.
-            Ok(if frame.len() < bytes.len() { (algorithm, Bytes::from(frame)) } else { raw(bytes) })
-        })
+            if frame.len() < source.len() {
+                return Ok((algorithm, Bytes::from(frame)));
+            }
+        }
+        let raw = if lent { Bytes::from_owner(source) } else { Bytes::copy_from_slice(&source) };
+        Ok((Algorithm::None, raw))
     }
 
-    fn decode(&mut self, payload: &Bytes, algorithm: Algorithm, into: &HostSlice) -> Result<(), Status> {
+    fn decode(
+        &mut self,
+        payload: &Bytes,
+        algorithm: Algorithm,
+        into: &mut [u8],
+        all_or_nothing: bool,
+    ) -> Result<(), Status> {
         if algorithm == Algorithm::None {
             if payload.len() != into.len() {
                 return Err(Status::BadPayload);
             }
-            into.write(|raw| raw.copy_from_slice(payload));
+            into.copy_from_slice(payload);
             return Ok(());
         }
         if codec(algorithm).is_none() {
@@ -143,13 +266,17 @@ impl Worker {
         if frame.header().algorithm != algorithm || frame.header().raw_len != into.len() as u64 {
             return Err(Status::BadPayload);
         }
-        // Decode aside first: a frame that turns out bad halfway must leave the destination as it was.
-        self.scratch.resize(into.len(), 0);
-        frame.decode_into(&mut self.scratch).map_err(|error| {
+        let bad = |error| {
             tracing::warn!(%error, "payload does not decode");
             Status::BadPayload
-        })?;
-        into.write(|raw| raw.copy_from_slice(&self.scratch));
+        };
+        if !all_or_nothing {
+            return frame.decode_into(into).map_err(bad);
+        }
+        // A frame may turn out bad halfway.
+        self.scratch.resize(into.len(), 0);
+        frame.decode_into(&mut self.scratch).map_err(bad)?;
+        into.copy_from_slice(&self.scratch);
         Ok(())
     }
 }
@@ -179,16 +306,15 @@ mod tests {
     fn run(work: Work) -> Result<Output, Status> {
         let (report, reports) = mpsc::channel();
         let sink: DoneSink = Arc::new(move |done| report.send(done).unwrap());
-        let executor = HostExecutor::start(1, true, &sink).unwrap();
-        executor.submit(Ticket(7), work);
-        let done = reports.recv().unwrap();
+        let mut executor = HostExecutor::start(1, true, &sink).unwrap();
+        let done = executor.submit(Ticket(7), work).unwrap_or_else(|| reports.recv().unwrap());
         assert_eq!(done.ticket, Ticket(7));
         done.result
     }
 
     fn encode(raw: &[u8], algorithm: Algorithm) -> (Algorithm, Payload) {
         let source = Payload::from_memory(HostBuffer::from(raw.to_vec()).all());
-        match run(Work::Encode { source, element: Element::U32, algorithm }) {
+        match run(Work::Encode { source, element: Element::U32, algorithm, lent: false }) {
             Ok(Output::Encoded(algorithm, payload)) => (algorithm, payload),
             other => panic!("{other:?}"),
         }
@@ -197,7 +323,7 @@ mod tests {
     fn decode(payload: Payload, algorithm: Algorithm, len: usize) -> Result<Vec<u8>, (Status, Vec<u8>)> {
         let buffer = HostBuffer::from(vec![0xee; len]);
         let destination = Payload::from_memory(buffer.all());
-        match run(Work::Decode { payload, algorithm, destination }) {
+        match run(Work::Decode { payload, algorithm, destination, all_or_nothing: true }) {
             Ok(Output::Decoded) => Ok(buffer.all().to_vec()),
             Err(status) => Err((status, buffer.all().to_vec())),
             other => panic!("{other:?}"),

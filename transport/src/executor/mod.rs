@@ -39,8 +39,10 @@ pub enum Work {
         element: Element,
         /// How to encode them.
         algorithm: Algorithm,
+        /// Whether the raw bytes may go out from where they are: nobody changes them until they have.
+        lent: bool,
     },
-    /// Decode `payload` into the whole of `destination`, or leave that as it is.
+    /// Decode `payload` into the whole of `destination`.
     Decode {
         /// The coded bytes.
         payload: Payload,
@@ -48,6 +50,8 @@ pub enum Work {
         algorithm: Algorithm,
         /// Where the raw bytes go.
         destination: Payload,
+        /// Whether that is to stay as it is if the payload turns out bad.
+        all_or_nothing: bool,
     },
 }
 
@@ -78,6 +82,17 @@ pub type DoneSink = Arc<dyn Fn(Done) + Send + Sync>;
 
 /// Something that carries out [`Work`]: threads for host memory, one day CUDA streams for a device.
 pub trait Executor: Send {
-    /// Hands in work; its end is reported to the sink, in any order. Never blocks.
-    fn submit(&self, ticket: Ticket, work: Work);
+    /// Hands in work. What takes next to no time may be done at once, and its end returned; that of other work is
+    /// reported to the sink, in any order. Never blocks.
+    fn submit(&mut self, ticket: Ticket, work: Work) -> Option<Done>;
+
+    /// Does some of the work that could not be done when it was handed in and that nobody else does; returns its end.
+    fn resume(&mut self) -> Option<Done> {
+        None
+    }
+
+    /// Whether there is such work: [`resume`](Self::resume) is to be called now and then.
+    fn is_waiting(&self) -> bool {
+        false
+    }
 }

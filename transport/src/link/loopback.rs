@@ -207,11 +207,12 @@ impl Fabric {
                 LinkEvent::Closed { peer: from, error: LinkError::PeerClosed(from) }
             }
         };
-        match &mut *self.ear(to) {
-            Ear::Waiting(events) => events.push(event),
-            Ear::Listening(sink) => sink(event),
-            Ear::Gone => {}
-        }
+        let sink = match &mut *self.ear(to) {
+            Ear::Waiting(events) => return events.push(event),
+            Ear::Listening(sink) => sink.clone(),
+            Ear::Gone => return,
+        };
+        sink(event); // after the lock: whoever hears of it may answer at once
     }
 
     fn ear(&self, rank: Rank) -> MutexGuard<'_, Ear> {

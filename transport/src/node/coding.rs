@@ -14,7 +14,7 @@ use super::stats::Stats;
 use crate::executor::{Done, Executor, Output, Ticket, Work};
 use crate::message::{Rank, Status};
 use crate::payload::Payload;
-use crate::session::{Decoded, Encoded, JobId, Stream};
+use crate::session::{Decoded, Encoded, JobId, Purpose, Stream};
 
 /// Stream numbers of tags have this bit set; those of regions are their numbers.
 const TAG_STREAM: u32 = 1 << 31;
@@ -68,8 +68,16 @@ enum Stage {
 struct Transfer {
     facts: CheapFacts,
     planned_at: Instant,
+    purpose: Purpose,
+    /// Whether the session that it is for is over.
+    forgotten: bool,
+}
+
+impl Transfer {
     /// Whether the peer will say when it has it.
-    acknowledged: bool,
+    fn is_acknowledged(&self) -> bool {
+        self.purpose == Purpose::Write && !self.forgotten
+    }
 }
 
 impl Coder {
@@ -83,7 +91,7 @@ impl Coder {
         Self { policy, executor, stats, under_way, next_ticket: 0, log, unacknowledged }
     }
 
-    /// Starts encoding `source` for `peer`, or first sampling it.
+    /// Starts encoding `source` for `peer`, or first sampling it. What is done at once is returned.
     pub(super) fn encode(
         &mut self,
         (peer, job): (Rank, JobId),
@@ -91,30 +99,31 @@ impl Coder {
         element: Element,
         stream: Stream,
         (allowed, link): (AlgorithmSet, Option<LinkFacts>),
-        acknowledged: bool,
-    ) {
+        purpose: Purpose,
+    ) -> Option<Finished> {
         let stream = stream_id(stream);
         let facts = CheapFacts { peer: peer.0, stream, raw_bytes: source.capacity(), element, allowed, link };
-        let transfer = Transfer { facts, planned_at: Instant::now(), acknowledged };
+        let transfer = Transfer { facts, planned_at: Instant::now(), purpose, forgotten: false };
         match self.policy.plan(&facts) {
             Plan::Use(decision) => self.start_encoding((peer, job), source, transfer, decision, None),
             Plan::Sample { algorithms, size } => {
                 let work = Work::Estimate { source: source.clone(), element, algorithms, sample: size };
-                self.start(UnderWay { peer, job, stage: Stage::Sampling { source, transfer } }, work);
+                self.start(UnderWay { peer, job, stage: Stage::Sampling { source, transfer } }, work)
             }
         }
     }
 
-    /// Starts decoding what `peer` sent.
+    /// Starts decoding what `peer` sent. What is done at once is returned.
     pub(super) fn decode(
         &mut self,
         (peer, job): (Rank, JobId),
         algorithm: Algorithm,
         payload: Payload,
         destination: Payload,
-    ) {
-        let work = Work::Decode { payload, algorithm, destination };
-        self.start(UnderWay { peer, job, stage: Stage::Decoding }, work);
+        all_or_nothing: bool,
+    ) -> Option<Finished> {
+        let work = Work::Decode { payload, algorithm, destination, all_or_nothing };
+        self.start(UnderWay { peer, job, stage: Stage::Decoding }, work)
     }
 
     /// The peer has what `job` encoded.
@@ -130,7 +139,7 @@ impl Coder {
         for under_way in self.under_way.values_mut().filter(|under_way| under_way.peer == peer) {
             if let Stage::Sampling { transfer, .. } | Stage::Encoding { transfer, .. } = &mut under_way.stage
             {
-                transfer.acknowledged = false;
+                transfer.forgotten = true;
             }
         }
     }
@@ -141,13 +150,12 @@ impl Coder {
         let result = match (stage, done.result) {
             (Stage::Sampling { source, transfer }, Ok(Output::Estimates(estimates))) => {
                 let decision = self.policy.choose(&transfer.facts, &estimates);
-                self.start_encoding((peer, job), source, transfer, decision, Some(done.took));
-                return None;
+                return self.start_encoding((peer, job), source, transfer, decision, Some(done.took));
             }
             (Stage::Encoding { transfer, decision, sampling }, Ok(Output::Encoded(sent, payload))) => {
                 let record =
                     self.count_encoded(&transfer.facts, &decision, sent, &payload, (sampling, done.took));
-                if let Some(record) = record.filter(|_| transfer.acknowledged) {
+                if let Some(record) = record.filter(|_| transfer.is_acknowledged()) {
                     self.unacknowledged.insert((peer, job), (record, transfer.planned_at));
                 }
                 JobResult::Encoded(Ok((sent, payload)))
@@ -162,6 +170,21 @@ impl Coder {
         Some(Finished { peer, job, result })
     }
 
+    /// Does some of the work that had to wait for memory; see [`Executor::resume`].
+    pub(super) fn resume(&mut self) -> Option<Finished> {
+        loop {
+            let done = self.executor.resume()?;
+            if let Some(finished) = self.done(done) {
+                return Some(finished);
+            }
+        }
+    }
+
+    /// Whether there is such work.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.executor.is_waiting()
+    }
+
     fn start_encoding(
         &mut self,
         (peer, job): (Rank, JobId),
@@ -169,16 +192,19 @@ impl Coder {
         transfer: Transfer,
         decision: Decision,
         sampling: Option<Duration>,
-    ) {
-        let work = Work::Encode { source, element: transfer.facts.element, algorithm: decision.algorithm };
-        self.start(UnderWay { peer, job, stage: Stage::Encoding { transfer, decision, sampling } }, work);
+    ) -> Option<Finished> {
+        let (element, algorithm) = (transfer.facts.element, decision.algorithm);
+        let lent = transfer.purpose != Purpose::Answer;
+        let work = Work::Encode { source, element, algorithm, lent };
+        self.start(UnderWay { peer, job, stage: Stage::Encoding { transfer, decision, sampling } }, work)
     }
 
-    fn start(&mut self, under_way: UnderWay, work: Work) {
+    fn start(&mut self, under_way: UnderWay, work: Work) -> Option<Finished> {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         self.under_way.insert(ticket, under_way);
-        self.executor.submit(ticket, work);
+        let done = self.executor.submit(ticket, work)?;
+        self.done(done)
     }
 
     fn count_encoded(

@@ -1,29 +1,23 @@
-//! The thread that runs a node: takes in what happens, tells the sessions, and does what they ask.
+//! What runs a node: takes in what happens, tells the sessions, and does what they ask.
 //!
-//! It never waits for anything but the next input: links queue, executors have threads of their own.
+//! It never waits for anything: links queue, executors have threads of their own.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use super::coding::{Coder, Finished, JobResult};
 use super::handle::TransferResult;
+use super::mailbox::Input;
 use super::peers::PeerBoard;
-use crate::executor::Done;
 use crate::link::{Link, LinkEvent, Message, SendError};
 use crate::message::Rank;
 use crate::region::RegionTable;
 use crate::session::{Action, Request, RequestId, Session, SessionError, TransferError};
 
-/// Something that happened.
-pub(super) enum Input {
-    Submit { peer: Rank, request: Request, reply: Sender<TransferResult> },
-    Disconnect { peer: Rank },
-    Link(LinkEvent),
-    Done(Done),
-    Stop,
-}
+/// How long to wait before trying again to reach memory that somebody else was using.
+const RETRY: Duration = Duration::from_millis(1);
 
 pub(super) struct Engine {
     pub(super) link: Box<dyn Link>,
@@ -39,31 +33,49 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    pub(super) fn run(mut self, inputs: &Receiver<Input>) {
+    /// Sends the hellos. Returns when to look at the time.
+    pub(super) fn greet(&mut self) -> Instant {
         self.carry_out_all();
-        let mut next_check = Instant::now();
-        loop {
-            match inputs.recv_timeout(next_check.saturating_duration_since(Instant::now())) {
-                Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => break,
-                Ok(input) => self.take_in(input),
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            let now = Instant::now();
-            if now >= next_check {
-                if now - next_check > self.tick {
-                    self.excuse_peers(now);
-                }
-                self.check_time(now);
-                next_check = self.next_check(now);
-            }
+        self.next_check(Instant::now())
+    }
+
+    /// Takes in one thing that happened. Returns when to look at the time next, where that has changed.
+    pub(super) fn take_in(&mut self, input: Input) -> Option<Instant> {
+        let mut next_check = None;
+        match input {
+            Input::Time { due } => next_check = Some(self.on_time(due)),
+            Input::Stop => self.stop(),
+            input => self.happen(input),
         }
+        if self.coder.is_waiting() {
+            self.resume_work();
+            next_check = self.coder.is_waiting().then(|| Instant::now() + RETRY).or(next_check);
+        }
+        next_check
+    }
+
+    /// Ends what has gone wrong beyond repair.
+    pub(super) fn abandon(&mut self) {
+        self.replies.clear();
+    }
+
+    fn stop(&mut self) {
         for session in self.sessions.iter_mut().flatten() {
             session.close(SessionError::Closed);
         }
         self.carry_out_all();
     }
 
-    fn take_in(&mut self, input: Input) {
+    fn on_time(&mut self, due: Instant) -> Instant {
+        let now = Instant::now();
+        if now.saturating_duration_since(due) > self.tick {
+            self.excuse_peers(now);
+        }
+        self.check_time(now);
+        self.next_check(now)
+    }
+
+    fn happen(&mut self, input: Input) {
         match input {
             Input::Submit { peer, request, reply } => self.submit(peer, request, reply),
             Input::Disconnect { peer } => self.tell(peer, |session| session.close(SessionError::Closed)),
@@ -82,14 +94,13 @@ impl Engine {
                 self.tell(peer, |session| session.close(error.into()));
             }
             Input::Done(done) => {
-                if let Some(Finished { peer, job, result }) = self.coder.done(done) {
-                    self.tell(peer, |session| match result {
-                        JobResult::Encoded(result) => session.encoded(job, result),
-                        JobResult::Decoded(result) => session.decoded(job, result),
-                    });
+                if let Some(finished) = self.coder.done(done) {
+                    let peer = finished.peer;
+                    self.job_done(finished);
+                    self.carry_out(peer);
                 }
             }
-            Input::Stop => {}
+            Input::Time { .. } | Input::Stop => {}
         }
     }
 
@@ -104,6 +115,24 @@ impl Engine {
         self.next_request += 1;
         self.replies.insert(id, reply);
         self.tell(peer, |session| session.submit(id, request, Instant::now()));
+    }
+
+    fn resume_work(&mut self) {
+        while let Some(finished) = self.coder.resume() {
+            let peer = finished.peer;
+            self.job_done(finished);
+            self.carry_out(peer);
+        }
+    }
+
+    /// Tells a session that its work is done. What it then asks is still to be carried out.
+    fn job_done(&mut self, Finished { peer, job, result }: Finished) {
+        if let Some(Some(session)) = self.sessions.get_mut(peer.0 as usize) {
+            match result {
+                JobResult::Encoded(result) => session.encoded(job, result),
+                JobResult::Decoded(result) => session.decoded(job, result),
+            }
+        }
     }
 
     /// Tells the session with `peer` something and does what it then asks.
@@ -131,12 +160,15 @@ impl Engine {
 
     fn act(&mut self, peer: Rank, action: Action) {
         match action {
-            Action::Encode { job, source, element, stream, allowed, acknowledged } => {
-                let link = self.link.facts(peer);
-                self.coder.encode((peer, job), source, element, stream, (allowed, link), acknowledged);
+            Action::Encode { job, source, element, stream, allowed, purpose } => {
+                let facts = (allowed, self.link.facts(peer));
+                let done = self.coder.encode((peer, job), source, element, stream, facts, purpose);
+                done.into_iter().for_each(|finished| self.job_done(finished));
             }
-            Action::Decode { job, algorithm, payload, destination } => {
-                self.coder.decode((peer, job), algorithm, payload, destination);
+            Action::Decode { job, algorithm, payload, destination, all_or_nothing } => {
+                let by = (peer, job);
+                let done = self.coder.decode(by, algorithm, payload, destination, all_or_nothing);
+                done.into_iter().for_each(|finished| self.job_done(finished));
             }
             Action::Send { header, payload } => match self.link.send(peer, Message { header, payload }) {
                 // A closed link has said why, or is about to.
@@ -161,7 +193,7 @@ impl Engine {
         }
     }
 
-    /// This thread did not run for a while, perhaps because the job was suspended. No peer is to blame for what it
+    /// Nobody looked at the time for a while, perhaps because the job was suspended. No peer is to blame for what it
     /// could not be heard to say meanwhile.
     fn excuse_peers(&mut self, now: Instant) {
         self.sessions.iter_mut().flatten().for_each(|session| session.on_activity(now));

@@ -31,11 +31,12 @@
 mod coding;
 mod engine;
 mod handle;
+mod mailbox;
 mod peers;
 mod stats;
 
 use std::collections::HashMap;
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -48,7 +49,8 @@ pub use peers::PeerState;
 pub use stats::{Stats, Tally};
 
 use self::coding::Coder;
-use self::engine::{Engine, Input};
+use self::engine::Engine;
+use self::mailbox::{Input, Mailbox};
 use self::peers::PeerBoard;
 use crate::executor::HostExecutor;
 use crate::link::{Link, LinkError, Position};
@@ -76,7 +78,7 @@ pub struct NodeConfig {
     pub greeting_timeout: Duration,
     /// How long a peer that owes an answer may stay silent.
     pub silence_timeout: Duration,
-    /// Threads that run codecs.
+    /// Threads that run codecs; with none, they run on the threads that call, and that links receive on.
     pub codec_threads: usize,
     /// Whether frames carry a checksum of the raw bytes, from end to end.
     pub checksum: bool,
@@ -124,12 +126,12 @@ pub enum NodeError {
 /// A rank that others can talk to. Dropping it ends its sessions.
 pub struct Node {
     position: Position,
-    inputs: Sender<Input>,
+    mailbox: Arc<Mailbox>,
     regions: Arc<RwLock<RegionTable>>,
     board: Arc<PeerBoard>,
     stats: Arc<Mutex<Stats>>,
     log: Arc<Mutex<DecisionLog>>,
-    engine: Option<JoinHandle<()>>,
+    timekeeper: Option<JoinHandle<()>>,
 }
 
 impl Node {
@@ -160,20 +162,25 @@ impl Node {
             return Err(NodeError::PieceBytes);
         }
         let position = link.position();
-        let (inputs, received) = mpsc::channel();
         let stats = Arc::<Mutex<Stats>>::default();
         let log = Arc::new(Mutex::new(DecisionLog::new(config.remembered_decisions)));
         let regions = Arc::new(RwLock::new(regions));
         let board = Arc::new(PeerBoard::new(position.rank, position.ranks));
+        let mailbox = Arc::new(Mailbox::new());
 
-        let sink = inputs.clone();
-        let sink = Arc::new(move |done| drop(sink.send(Input::Done(done)))) as _;
+        let sink = mailbox.clone();
+        let sink = Arc::new(move |done| sink.post(Input::Done(done))) as _;
         let executor =
             HostExecutor::start(config.codec_threads, config.checksum, &sink).map_err(NodeError::Thread)?;
-        let sink = inputs.clone();
-        link.start(Arc::new(move |event| drop(sink.send(Input::Link(event)))))?;
+        let sink = mailbox.clone();
+        link.start(Arc::new(move |event| sink.post(Input::Link(event))))?;
 
-        let engine = Engine {
+        let keeper = mailbox.clone();
+        let timekeeper = thread::Builder::new()
+            .name(format!("mgcomp-rank-{}", position.rank))
+            .spawn(move || keeper.keep_time())
+            .map_err(NodeError::Thread)?;
+        mailbox.open(Engine {
             link,
             sessions: sessions(position, &config),
             coder: Coder::new(policy, Box::new(executor), stats.clone(), log.clone()),
@@ -182,12 +189,8 @@ impl Node {
             replies: HashMap::new(),
             next_request: 0,
             tick: (config.silence_timeout / 3).clamp(SHORTEST_TICK, LONGEST_TICK),
-        };
-        let engine = thread::Builder::new()
-            .name(format!("mgcomp-rank-{}", position.rank))
-            .spawn(move || engine.run(&received))
-            .map_err(NodeError::Thread)?;
-        Ok(Self { position, inputs, regions, board, stats, log, engine: Some(engine) })
+        });
+        Ok(Self { position, mailbox, regions, board, stats, log, timekeeper: Some(timekeeper) })
     }
 
     /// This rank, and how many there are.
@@ -258,7 +261,7 @@ impl Node {
 
     /// Ends the session with `peer`; its requests fail on both sides.
     pub fn disconnect(&self, peer: Rank) {
-        let _ = self.inputs.send(Input::Disconnect { peer }); // fails only if all is over anyway
+        self.mailbox.post(Input::Disconnect { peer });
     }
 
     /// What was sent so far.
@@ -276,17 +279,17 @@ impl Node {
 
     fn submit(&self, peer: Rank, request: Request) -> Handle {
         let (reply, reports) = mpsc::channel();
-        // If the engine is gone, so is `reply`, and the handle says that the node is closed.
-        let _ = self.inputs.send(Input::Submit { peer, request, reply });
+        // If all is over, `reply` is dropped, and the handle says that the node is closed.
+        self.mailbox.post(Input::Submit { peer, request, reply });
         Handle::new(reports)
     }
 }
 
 impl Drop for Node {
     fn drop(&mut self) {
-        let _ = self.inputs.send(Input::Stop);
-        if let Some(engine) = self.engine.take() {
-            let _ = engine.join();
+        self.mailbox.close();
+        if let Some(timekeeper) = self.timekeeper.take() {
+            let _ = timekeeper.join();
         }
     }
 }

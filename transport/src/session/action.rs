@@ -26,6 +26,18 @@ impl From<Address> for Stream {
     }
 }
 
+/// What encoded bytes are sent as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The answer to a read of the peer, from memory that the program may change meanwhile.
+    Answer,
+    /// A write, from memory that the program leaves alone until it is finished; [`Action::Acknowledged`] says when the
+    /// peer has it.
+    Write,
+    /// A tagged send, from memory that the program leaves alone until it is finished.
+    Send,
+}
+
 /// One thing to do. Actions are to be carried out in the order in which they come.
 #[derive(Clone, Debug)]
 pub enum Action {
@@ -41,10 +53,10 @@ pub enum Action {
         stream: Stream,
         /// What the peer can decode.
         allowed: AlgorithmSet,
-        /// Whether [`Acknowledged`](Self::Acknowledged) says when the peer has it.
-        acknowledged: bool,
+        /// What the bytes are sent as.
+        purpose: Purpose,
     },
-    /// Decode `payload` into the whole of `destination`, or leave that as it is; answer with `decoded`.
+    /// Decode `payload` into the whole of `destination`; answer with `decoded`.
     Decode {
         /// What to answer with.
         job: JobId,
@@ -54,6 +66,9 @@ pub enum Action {
         payload: Payload,
         /// Where the raw bytes go.
         destination: Payload,
+        /// Whether the destination is to stay as it is if the payload turns out bad: the peer chose it, not the
+        /// program.
+        all_or_nothing: bool,
     },
     /// Send a message to the peer.
     Send {

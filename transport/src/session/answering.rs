@@ -2,6 +2,7 @@
 
 use mgcomp_codecs::Algorithm;
 
+use super::action::Purpose;
 use super::error::{SessionError, TransferError};
 use super::inbox::{Arrival, Posted};
 use super::requester::Lane;
@@ -27,7 +28,7 @@ impl Session {
             match regions.grant(self.config.peer, Operation::Read, address, length) {
                 Ok(grant) => {
                     let job = self.job(Job::EncodeAnswer(id));
-                    self.encode(job, grant.memory, grant.element, address.into(), false);
+                    self.encode(job, grant.memory, grant.element, address.into(), Purpose::Answer);
                 }
                 Err(status) => self.answer_read(id, status),
             }

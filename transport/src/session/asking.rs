@@ -1,6 +1,6 @@
 //! What a session does about the program's own requests.
 
-use super::action::{Action, Encoded, JobId, Stream};
+use super::action::{Action, Encoded, JobId, Purpose, Stream};
 use super::error::{SessionError, TransferError, Violation};
 use super::request::Request;
 use super::requester::{Lane, Stage, longest_message};
@@ -85,7 +85,7 @@ impl Session {
                     return self.finish(id, Err(TransferError::Encode(Status::Internal)));
                 };
                 let job = self.job(Job::EncodePiece(id));
-                self.encode(job, part, element, address.into(), true);
+                self.encode(job, part, element, address.into(), Purpose::Write);
             }
             Request::Send { ref from, element, tag } => {
                 let (peer, len, limit) = (self.config.peer, from.capacity(), longest_message(limits));
@@ -93,7 +93,7 @@ impl Session {
                     return self.finish(id, Err(TransferError::TooLong { peer, len, limit }));
                 }
                 let job = self.job(Job::EncodePiece(id));
-                self.encode(job, from.clone(), element, Stream::Tag(tag), false);
+                self.encode(job, from.clone(), element, Stream::Tag(tag), Purpose::Send);
             }
             Request::Receive { .. } => {} // never cut into pieces
         }

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element, ElementSet};
 
-pub use action::{Action, Decoded, Encoded, JobId, Stream};
+pub use action::{Action, Decoded, Encoded, JobId, Purpose, Stream};
 pub use config::SessionConfig;
 pub use error::{SessionError, TransferError, Violation};
 pub use request::{Request, RequestId};
@@ -219,18 +219,19 @@ impl Session {
         self.start_pieces();
     }
 
-    fn encode(&mut self, job: JobId, source: Payload, element: Element, stream: Stream, acknowledged: bool) {
+    fn encode(&mut self, job: JobId, source: Payload, element: Element, stream: Stream, purpose: Purpose) {
         let allowed = match self.phase {
             // A frame of an element that the peer does not know is no frame to it.
             Phase::Open { algorithms, elements, .. } if elements.contains(element) => algorithms,
             _ => AlgorithmSet::from_iter([Algorithm::None]),
         };
-        self.actions.push_back(Action::Encode { job, source, element, stream, allowed, acknowledged });
+        self.actions.push_back(Action::Encode { job, source, element, stream, allowed, purpose });
     }
 
     fn decode(&mut self, job: Job, algorithm: Algorithm, payload: Payload, destination: Payload) {
+        let all_or_nothing = matches!(job, Job::DecodeWrite(_));
         let job = self.job(job);
-        self.actions.push_back(Action::Decode { job, algorithm, payload, destination });
+        self.actions.push_back(Action::Decode { job, algorithm, payload, destination, all_or_nothing });
     }
 
     fn job(&mut self, job: Job) -> JobId {

@@ -53,7 +53,7 @@ fn the_longest_times_mean_for_ever() {
         let config = NodeConfig {
             greeting_timeout: Duration::MAX,
             silence_timeout: Duration::MAX,
-            codec_threads: 0, // at least one runs all the same
+            codec_threads: 0,
             ..config()
         };
         let nodes = nodes(Fabric::loopback(), 2, "paper", &config);

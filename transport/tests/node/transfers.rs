@@ -1,10 +1,12 @@
 //! Bytes arrive as they were.
 
 use std::thread;
+use std::time::Duration;
 
 use mgcomp_codecs::Element;
 use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::{Rank, Tag};
+use mgcomp_transport::node::{Node, NodeConfig};
 use mgcomp_transport::region::Access;
 
 use crate::common::fabric::Fabric;
@@ -28,8 +30,37 @@ pub(crate) fn data_of_all_kinds_survives_every_policy(fabric: Fabric) {
     }
 }
 
+pub(crate) fn nodes_without_codec_threads_do_all_the_same(fabric: Fabric) {
+    for policy in POLICIES {
+        let nodes = nodes(fabric, 2, policy, &NodeConfig { codec_threads: 0, ..config() });
+        for len in [1, 4096, (2 << 20) + 77] {
+            round_trip(&nodes, &ramp(3, len), Element::U32);
+        }
+    }
+}
+
+/// What peers want with memory that the program is looking at happens afterwards, and nothing else waits for it.
+pub(crate) fn memory_in_use_holds_up_nothing_else(fabric: Fabric) {
+    for codec_threads in [0, 1] {
+        let nodes = nodes(fabric, 2, "fixed:bdi", &NodeConfig { codec_threads, ..config() });
+        let region = HostBuffer::zeroed(2 * 100_000);
+        let address = nodes[1].register(region.all(), Element::U32, Access::all()).unwrap();
+        let source = HostBuffer::from(ramp(5, 100_000));
+        let held = region.slice(0..10).unwrap().hold();
+        let mut waiting = nodes[0].write(Rank(1), source.all(), Element::U32, address);
+        if codec_threads == 0 {
+            let beside = address.checked_add(100_000).unwrap();
+            assert_eq!(end_of(nodes[0].write(Rank(1), source.all(), Element::U32, beside)), Ok(100_000));
+        }
+        assert_eq!(waiting.wait_for(Duration::from_millis(30)), None);
+        drop(held);
+        assert_eq!(end_of(waiting), Ok(100_000));
+        assert!(region.slice(0..100_000).unwrap().to_vec() == ramp(5, 100_000));
+    }
+}
+
 /// Writes `data` into rank 1's memory, reads it back, and sends it there.
-fn round_trip(nodes: &[mgcomp_transport::node::Node], data: &[u8], element: Element) {
+fn round_trip(nodes: &[Node], data: &[u8], element: Element) {
     let source = HostBuffer::from(data.to_vec());
     let len = data.len();
     // Room on both sides, which must stay as it is.

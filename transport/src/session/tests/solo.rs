@@ -96,7 +96,7 @@ impl Solo {
             Action::Encode { job, source, element, .. } => {
                 self.session.encoded(job, encode_payload(&source, element, Algorithm::None));
             }
-            Action::Decode { job, algorithm, payload, destination } => {
+            Action::Decode { job, algorithm, payload, destination, .. } => {
                 self.session.decoded(job, decode_payload(algorithm, &payload, &destination));
             }
             other => panic!("no work: {other:?}"),

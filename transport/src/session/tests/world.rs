@@ -189,15 +189,15 @@ impl World {
     fn act(&mut self, end: usize, action: Action) {
         match action {
             Action::Send { header, payload } => self.send(end, header, &payload),
-            Action::Encode { job, source, element, allowed, acknowledged, .. } => {
-                if acknowledged {
+            Action::Encode { job, source, element, allowed, purpose, .. } => {
+                if purpose == Purpose::Write {
                     self.ends[end].unacknowledged.insert(job);
                 }
                 let algorithms: Vec<_> = allowed.iter().collect();
                 let algorithm = self.rng.pick(&algorithms);
                 self.schedule_job(Event::Encode { end, job, source, element, algorithm });
             }
-            Action::Decode { job, algorithm, payload, destination } => {
+            Action::Decode { job, algorithm, payload, destination, .. } => {
                 self.schedule_job(Event::Decode { end, job, algorithm, payload, destination });
             }
             Action::Acknowledged { job } => {
