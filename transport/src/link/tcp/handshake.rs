@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use super::peer::{Connection, discard};
-use super::record::{self, RecordReader};
+use super::record::{self, Record, RecordReader};
 use crate::link::movement::Movement;
 use crate::link::{LinkError, LinkEvent, LinkSink, Message};
 use crate::message::{Expected, Header, Hello, MAX_HELLO_LEN, Rank, Status};
@@ -164,7 +164,7 @@ async fn make_room(strangers: &mut VecDeque<Stranger>) {
 async fn refuse(mut stream: TcpStream, status: Status) -> io::Result<()> {
     let refusal = Header::Hello(Hello::refusal(status));
     let payload = Payload::empty().bytes().cloned().unwrap_or_default();
-    record::write(&mut stream, &refusal, payload, &Movement::new()).await?;
+    Record::new(&refusal, payload).write(&mut stream, &Movement::new()).await?;
     stream.shutdown().await?;
     discard(&mut stream).await;
     Ok(())

@@ -26,7 +26,8 @@ use tokio::task::JoinSet;
 pub use rank_file::{RankFile, RankFileError};
 
 use self::handshake::{Acceptor, Seats, connect};
-use self::peer::{Connection, Outgoing, PeerTask, Traffic};
+use self::peer::{Connection, Outbox, Outgoing, PeerTask, Traffic};
+use self::record::Record;
 use super::wire::Wire;
 use super::{Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError, Shaping};
 use crate::message::{Expected, Limits, MAX_HEADER_LEN, Rank};
@@ -70,8 +71,7 @@ struct Setup {
 
 /// The link's side of a peer.
 struct Peer {
-    /// Taken when the peer is given up.
-    outbox: Mutex<Option<mpsc::UnboundedSender<Outgoing>>>,
+    outbox: Arc<Mutex<Outbox>>,
     closed: watch::Sender<bool>,
     silenced: Arc<AtomicBool>,
     traffic: Arc<Traffic>,
@@ -79,7 +79,8 @@ struct Peer {
 
 /// The other side of it: what the peer's task gets.
 struct PeerEnd {
-    outbox: mpsc::UnboundedReceiver<Outgoing>,
+    queue: mpsc::UnboundedReceiver<Outgoing>,
+    outbox: Arc<Mutex<Outbox>>,
     closed: watch::Receiver<bool>,
     silenced: Arc<AtomicBool>,
     traffic: Arc<Traffic>,
@@ -175,26 +176,28 @@ impl Link for Tcp {
     fn send(&self, to: Rank, message: Message) -> Result<(), SendError> {
         let peer = self.peer(to).ok_or(SendError::Closed(to))?;
         let payload = message.payload.bytes().ok_or(SendError::Payload)?.clone();
-        let outgoing = Outgoing { header: message.header, payload };
-        let (bytes, limit) = (outgoing.wire_len(), self.config.queue_bytes);
+        let (len, limit) = (message.wire_len(), self.config.queue_bytes);
         let longest = u64::from(u32::MAX);
-        if bytes > longest {
-            return Err(SendError::TooLong { bytes, limit: longest });
+        if len > longest {
+            return Err(SendError::TooLong { bytes: len, limit: longest });
         }
+        let mut message = Outgoing { record: Record::new(&message.header, payload), len };
         let outbox = peer.outbox.lock().unwrap_or_else(PoisonError::into_inner);
-        let outbox = outbox.as_ref().filter(|outbox| !outbox.is_closed()).ok_or(SendError::Closed(to))?;
+        let queue = outbox.queue.as_ref().filter(|queue| !queue.is_closed()).ok_or(SendError::Closed(to))?;
         let queued_bytes = peer.traffic.queued_bytes.load(Ordering::SeqCst);
-        if queued_bytes.saturating_add(outgoing.queued_len()) > limit {
+        if queued_bytes.saturating_add(message.queued_len()) > limit {
             return Err(SendError::Full { queued_bytes, limit });
         }
-        peer.traffic.queued_bytes.fetch_add(outgoing.queued_len(), Ordering::SeqCst);
-        match &self.wire {
-            Some(wire) => {
-                peer.traffic.written.note(wire.post(0, bytes, (outbox.clone(), outgoing)));
-                Ok(())
-            }
-            None => outbox.send(outgoing).map_err(|_| SendError::Closed(to)),
+        if let Some(wire) = &self.wire {
+            peer.traffic.queued_bytes.fetch_add(message.queued_len(), Ordering::SeqCst);
+            peer.traffic.written.note(wire.post(0, len, (queue.clone(), message)));
+            return Ok(());
         }
+        if queued_bytes == 0 && outbox.write_at_once(&mut message, &peer.traffic.written) {
+            return Ok(());
+        }
+        peer.traffic.queued_bytes.fetch_add(message.queued_len(), Ordering::SeqCst);
+        queue.send(message).map_err(|_| SendError::Closed(to))
     }
 
     fn moved_since(&self, peer: Rank, since: Instant) -> bool {
@@ -212,7 +215,7 @@ impl Link for Tcp {
     fn close(&self, peer: Rank) {
         if let Some(peer) = self.peer(peer) {
             peer.silenced.store(true, Ordering::SeqCst);
-            peer.outbox.lock().unwrap_or_else(PoisonError::into_inner).take();
+            peer.outbox.lock().unwrap_or_else(PoisonError::into_inner).queue = None;
             peer.closed.send_replace(true);
         }
     }
@@ -229,16 +232,18 @@ impl Drop for Tcp {
 
 impl Peer {
     fn new() -> (Self, PeerEnd) {
-        let (outbox, outbox_end) = mpsc::unbounded_channel();
+        let (sender, queue) = mpsc::unbounded_channel();
+        let outbox = Arc::new(Mutex::new(Outbox::new(sender)));
         let (closed, closed_end) = watch::channel(false);
         let (silenced, traffic) = (Arc::<AtomicBool>::default(), Arc::new(Traffic::new()));
         let end = PeerEnd {
-            outbox: outbox_end,
+            queue,
+            outbox: outbox.clone(),
             closed: closed_end,
             silenced: silenced.clone(),
             traffic: traffic.clone(),
         };
-        (Self { outbox: Mutex::new(Some(outbox)), closed, silenced, traffic }, end)
+        (Self { outbox, closed, silenced, traffic }, end)
     }
 }
 
@@ -279,6 +284,7 @@ impl Server {
         let sink = silenceable(self.sink.clone(), end.silenced);
         let task = PeerTask {
             peer,
+            queue: end.queue,
             outbox: end.outbox,
             closed: end.closed,
             traffic: end.traffic,

@@ -3,22 +3,21 @@
 use std::future::Future;
 use std::io;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use super::record::{self, RecordReader};
+use super::record::{self, Record, RecordReader};
 use crate::link::movement::Movement;
 use crate::link::rate::{Rate, RateMeter};
 use crate::link::{Credit, LinkError, LinkEvent, LinkSink, QUEUED_MESSAGE_BYTES};
-use crate::message::{Header, Rank};
+use crate::message::Rank;
 
 /// Bytes of messages that were received and not looked at yet; the connection is not read beyond them.
 const UNSEEN_BYTES: u32 = 64 << 20;
@@ -30,18 +29,36 @@ const FAREWELL_TIMEOUT: Duration = Duration::from_millis(200);
 /// A message that is to be written.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    pub(super) header: Header,
-    pub(super) payload: Bytes,
+    pub(super) record: Record,
+    /// Length of the message in bytes.
+    pub(super) len: u64,
 }
 
 impl Outgoing {
-    pub(super) fn wire_len(&self) -> u64 {
-        (self.header.encode().len() + self.payload.len()) as u64
-    }
-
     /// What it counts for in a queue.
     pub(super) fn queued_len(&self) -> u64 {
-        self.wire_len() + QUEUED_MESSAGE_BYTES
+        self.len + QUEUED_MESSAGE_BYTES
+    }
+}
+
+/// The way out to a peer.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    /// For what the socket does not take at once; taken when the peer is given up.
+    pub(super) queue: Option<mpsc::UnboundedSender<Outgoing>>,
+    /// The socket, while there is a connection: whoever sends may write to it while nothing is queued.
+    socket: Option<std::net::TcpStream>,
+}
+
+impl Outbox {
+    pub(super) fn new(queue: mpsc::UnboundedSender<Outgoing>) -> Self {
+        Self { queue: Some(queue), socket: None }
+    }
+
+    /// Writes to the socket what it takes; returns whether that was all. Only while nothing is queued.
+    pub(super) fn write_at_once(&self, message: &mut Outgoing, movement: &Movement) -> bool {
+        // An error is left to the link's thread, which will meet it again and report it.
+        self.socket.as_ref().is_some_and(|socket| message.record.try_write(socket, movement).unwrap_or(false))
     }
 }
 
@@ -86,7 +103,8 @@ pub(super) struct Connection {
 pub(super) struct PeerTask {
     pub(super) peer: Rank,
     /// Ends when this side closes.
-    pub(super) outbox: mpsc::UnboundedReceiver<Outgoing>,
+    pub(super) queue: mpsc::UnboundedReceiver<Outgoing>,
+    pub(super) outbox: Arc<Mutex<Outbox>>,
     /// Turns true when this side closes.
     pub(super) closed: watch::Receiver<bool>,
     pub(super) traffic: Arc<Traffic>,
@@ -115,7 +133,15 @@ impl PeerTask {
     async fn serve(mut self, connection: Connection) -> Option<LinkEvent> {
         // Small messages are not to wait for more; where the option is missing they are merely slower.
         let _ = connection.stream.set_nodelay(true);
-        let (incoming, outgoing) = connection.stream.into_split();
+        let outbox = self.outbox.clone();
+        let (stream, _lent) = match lend(connection.stream, &outbox) {
+            Ok(lent) => lent,
+            Err(error) => {
+                let error = LinkError::io("using the connection to rank", self.peer, &error);
+                return Some(LinkEvent::Closed { peer: self.peer, error });
+            }
+        };
+        let (incoming, outgoing) = stream.into_split();
         let traffic = self.traffic.clone();
         let reader = RecordReader {
             stream: BufReader::with_capacity(64 << 10, incoming),
@@ -148,13 +174,29 @@ impl PeerTask {
     /// Writes what is queued until this side closes and all of it is out.
     async fn transmit(&mut self, mut stream: OwnedWriteHalf) -> io::Result<()> {
         let mut meter = RateMeter::new(&self.traffic.rate);
-        while let Some(message) = self.outbox.recv().await {
-            let (len, wire_len, started) = (message.queued_len(), message.wire_len(), Instant::now());
-            record::write(&mut stream, &message.header, message.payload, &self.traffic.written).await?;
-            meter.wrote(wire_len, started, Instant::now());
+        while let Some(message) = self.queue.recv().await {
+            let (len, left, started) = (message.queued_len(), message.record.remaining(), Instant::now());
+            message.record.write(&mut stream, &self.traffic.written).await?;
+            meter.wrote(left, started, Instant::now());
             self.traffic.queued_bytes.fetch_sub(len, Ordering::SeqCst);
         }
         stream.shutdown().await
+    }
+}
+
+/// Lets whoever sends write to the connection, for as long as the second value lives.
+fn lend(stream: TcpStream, outbox: &Mutex<Outbox>) -> io::Result<(TcpStream, Lent<'_>)> {
+    let stream = stream.into_std()?;
+    let second = stream.try_clone()?;
+    outbox.lock().unwrap_or_else(PoisonError::into_inner).socket = Some(second);
+    Ok((TcpStream::from_std(stream)?, Lent(outbox)))
+}
+
+struct Lent<'a>(&'a Mutex<Outbox>);
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).socket = None;
     }
 }
 

@@ -6,8 +6,10 @@
 //! ```
 //! Both numbers are little-endian; the length is that of the message, and so is the checksum.
 
+use std::io::{self, IoSlice, Write};
 use std::time::Instant;
 
+use bytes::buf::Chain;
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
@@ -85,21 +87,54 @@ fn checksum<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     digest.finalize() as u32
 }
 
-/// Writes one message as a record. `payload` is the message's, as bytes.
-pub(super) async fn write<W: AsyncWrite + Unpin>(
-    stream: &mut W,
-    header: &Header,
-    payload: Bytes,
-    movement: &Movement,
-) -> std::io::Result<()> {
-    let header = header.encode();
-    let checksum = checksum([&header[..], &payload]);
-    let len = (header.len() + payload.len()) as u32;
-    let prefix = [len.to_le_bytes(), checksum.to_le_bytes()].concat();
-    let mut record = Bytes::from(prefix).chain(Bytes::copy_from_slice(&header)).chain(payload);
-    while record.has_remaining() {
-        stream.write_buf(&mut record).await?;
-        movement.note(Instant::now());
+/// A message as a record, or what is left of it to write.
+#[derive(Debug)]
+pub(super) struct Record {
+    left: Chain<Bytes, Bytes>,
+}
+
+impl Record {
+    /// The record of a message whose payload is `payload`.
+    pub(super) fn new(header: &Header, payload: Bytes) -> Self {
+        let header = header.encode();
+        let checksum = checksum([&header[..], &payload]);
+        let len = (header.len() + payload.len()) as u32;
+        let front = [&len.to_le_bytes()[..], &checksum.to_le_bytes(), &header].concat();
+        Self { left: Bytes::from(front).chain(payload) }
     }
-    Ok(())
+
+    /// Bytes left to write.
+    pub(super) fn remaining(&self) -> u64 {
+        self.left.remaining() as u64
+    }
+
+    /// Writes as much as `socket` takes without waiting; returns whether that was all.
+    pub(super) fn try_write(&mut self, mut socket: impl Write, movement: &Movement) -> io::Result<bool> {
+        while self.left.has_remaining() {
+            let mut pieces = [IoSlice::new(&[]); 2];
+            let count = self.left.chunks_vectored(&mut pieces);
+            match socket.write_vectored(&pieces[..count]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => self.left.advance(written),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            movement.note(Instant::now());
+        }
+        Ok(true)
+    }
+
+    /// Writes all of it.
+    pub(super) async fn write<W: AsyncWrite + Unpin>(
+        mut self,
+        stream: &mut W,
+        movement: &Movement,
+    ) -> io::Result<()> {
+        while self.left.has_remaining() {
+            stream.write_buf(&mut self.left).await?;
+            movement.note(Instant::now());
+        }
+        Ok(())
+    }
 }
