@@ -27,5 +27,6 @@ pub mod memory;
 pub mod message;
 pub mod node;
 pub mod payload;
+mod pool;
 pub mod region;
 pub mod session;

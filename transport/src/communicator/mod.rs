@@ -39,7 +39,7 @@
 //! rules of the arithmetic are those of [`Operation`].
 //!
 //! # Memory
-//! Beside the caller's buffers a reduction holds two parts of 1 MiB for each other rank.
+//! Beside the caller's buffers a communicator keeps, from its first reduction on, up to two parts of 1 MiB for each rank.
 
 mod collective;
 mod datatype;
@@ -52,7 +52,7 @@ mod turn;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 pub use self::collective::Block;
 pub use self::datatype::Datatype;
@@ -61,6 +61,7 @@ pub use self::message::{ReceiveRequest, SendRequest};
 pub use self::reduction::Operation;
 pub use self::request::CollectiveRequest;
 use self::turn::Turns;
+use crate::memory::HostBuffer;
 use crate::message::{Rank, Tag};
 use crate::node::Node;
 
@@ -91,6 +92,8 @@ struct Group {
     /// The next number that no communicator of this node has.
     next_context: Arc<AtomicU32>,
     turns: Turns,
+    /// What reductions receive into.
+    rooms: Mutex<[HostBuffer; 2]>,
     /// Why nothing more can be done.
     broken: OnceLock<CommunicatorError>,
 }
@@ -112,8 +115,17 @@ impl Communicator {
         context: u32,
         next_context: Arc<AtomicU32>,
     ) -> Self {
-        let (turns, broken) = (Turns::default(), OnceLock::new());
-        Self { group: Arc::new(Group { node, members, rank, context, next_context, turns, broken }) }
+        let group = Group {
+            node,
+            members,
+            rank,
+            context,
+            next_context,
+            turns: Turns::default(),
+            rooms: Mutex::new([(); 2].map(|()| HostBuffer::zeroed(0))),
+            broken: OnceLock::new(),
+        };
+        Self { group: Arc::new(group) }
     }
 
     /// This member, from 0.

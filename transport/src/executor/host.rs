@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use mgcomp_codecs::frame::{ChunkSize, Frame, Options, encode_into, sampled_frame_len};
+use mgcomp_codecs::frame::{ChunkSize, Frame, Options, encode_into, max_frame_len, sampled_frame_len};
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element, codec, paper_bits};
 use mgcomp_selector::{Estimate, SampleSize};
 
@@ -18,6 +18,7 @@ use super::{Done, DoneSink, Executor, Output, Ticket, Work};
 use crate::memory::{Held, HeldMut};
 use crate::message::Status;
 use crate::payload::Payload;
+use crate::pool::Pool;
 
 /// Copies of up to this many bytes are made at once: they take less time than waking a thread.
 const BRIEF_COPY_BYTES: u64 = 64 << 10;
@@ -45,13 +46,14 @@ impl HostExecutor {
     pub fn start(threads: usize, checksum: bool, sink: &DoneSink) -> io::Result<Self> {
         let (queue, work) = mpsc::channel();
         let (work, stopped) = (Arc::new(Mutex::new(work)), Arc::<AtomicBool>::default());
+        let pool = Pool::default();
         let spawn = |i| {
             let (work, stopped, sink) = (work.clone(), stopped.clone(), sink.clone());
-            let mut worker = Worker { work, stopped, sink, workbench: Workbench::new(checksum) };
+            let mut worker = Worker { work, stopped, sink, workbench: Workbench::new(checksum, &pool) };
             thread::Builder::new().name(format!("mgcomp-codec-{i}")).spawn(move || worker.run())
         };
         let threads = (0..threads).map(spawn).collect::<io::Result<_>>()?;
-        let (workbench, waiting) = (Workbench::new(checksum), VecDeque::new());
+        let (workbench, waiting) = (Workbench::new(checksum, &pool), VecDeque::new());
         Ok(Self { queue: Some(queue), stopped, threads, workbench, waiting })
     }
 }
@@ -187,13 +189,15 @@ impl Memory {
 /// What one thread works with.
 struct Workbench {
     checksum: bool,
+    /// For what goes out.
+    pool: Pool,
     /// Raw bytes of a frame before they are known to be good.
     scratch: Vec<u8>,
 }
 
 impl Workbench {
-    fn new(checksum: bool) -> Self {
-        Self { checksum, scratch: Vec::new() }
+    fn new(checksum: bool, pool: &Pool) -> Self {
+        Self { checksum, pool: pool.clone(), scratch: Vec::new() }
     }
 
     fn carry_out(&mut self, ticket: Ticket, work: &Work, memory: Memory) -> Done {
@@ -233,16 +237,20 @@ impl Workbench {
         if algorithm != Algorithm::None {
             let codec = codec(algorithm).ok_or(Status::UnsupportedAlgorithm)?;
             let options = Options { chunk_size: ChunkSize::for_len(source.len()), checksum: self.checksum };
-            let mut frame = Vec::new();
+            let mut frame = self.pool.take(max_frame_len(source.len(), options));
             encode_into(codec, element, &source, options, &mut frame, &|_| {})
                 .map_err(|_| Status::TooLong)?;
             // Never more bytes than without mgcomp.
             if frame.len() < source.len() {
-                return Ok((algorithm, Bytes::from(frame)));
+                return Ok((algorithm, Bytes::from_owner(frame)));
             }
         }
-        let raw = if lent { Bytes::from_owner(source) } else { Bytes::copy_from_slice(&source) };
-        Ok((Algorithm::None, raw))
+        if lent {
+            return Ok((Algorithm::None, Bytes::from_owner(source)));
+        }
+        let mut copy = self.pool.take(source.len());
+        copy.extend_from_slice(&source);
+        Ok((Algorithm::None, Bytes::from_owner(copy)))
     }
 
     fn decode(

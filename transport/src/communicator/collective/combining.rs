@@ -1,5 +1,7 @@
 //! Collectives that compute.
 
+use std::sync::PoisonError;
+
 use super::super::reduction::{combine, finish};
 use super::super::transfer::{PART_BYTES, Transfers, parts};
 use super::blocks::{check_len, equal, in_buffer, shares, to_receive};
@@ -8,6 +10,9 @@ use crate::memory::{HostBuffer, HostSlice};
 
 /// Shorter buffers are brought to everybody who needs the result, and combined there: one way instead of two.
 const SHORT_BYTES: usize = 16 << 10;
+
+/// Combined at once, so that intermediate results stay in the innermost cache. Whole numbers of every datatype.
+const BLOCK_BYTES: usize = 8 << 10;
 
 /// What is computed.
 type Task = (Datatype, Operation);
@@ -75,7 +80,7 @@ impl Group {
         let mut sending = Transfers::default();
         self.others().for_each(|to| sending.add(self.send_known(to, tag, &from[to], element)));
 
-        let rooms = [(); 2].map(|()| HostBuffer::zeroed(self.size() * PART_BYTES.min(own.len())));
+        let rooms = self.rooms(self.size() * PART_BYTES.min(own.len()));
         let arrive = |part: usize, len: usize| {
             let (arrived, mut transfers) = (self.rooms_of(&rooms[part % 2], len), Transfers::default());
             for other in self.others() {
@@ -98,6 +103,16 @@ impl Group {
         combined.and(sending.wait())
     }
 
+    /// Two buffers of `len` bytes or more to receive into. They are kept for the next reduction: clearing fresh memory
+    /// takes longer than combining what comes into it.
+    fn rooms(&self, len: usize) -> [HostBuffer; 2] {
+        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+        if rooms[0].len() < len {
+            *rooms = [(); 2].map(|()| HostBuffer::zeroed(len));
+        }
+        rooms.clone()
+    }
+
     /// Room for `len` bytes of each member.
     fn rooms_of(&self, buffer: &HostBuffer, len: usize) -> Vec<HostSlice> {
         let room = |rank: usize| buffer.slice(rank * len..(rank + 1) * len);
@@ -118,12 +133,20 @@ impl Group {
 
     /// Combines numbers from the left, in the order of the ranks. One of them may be where the result goes.
     fn combine(&self, numbers: &[HostSlice], result: &HostSlice, (datatype, operation): Task) {
-        let mut left = numbers.first().map(HostSlice::to_vec).unwrap_or_default();
-        for right in &numbers[1..] {
-            right.read(|right| combine(operation, datatype, &mut left, right));
+        let ranks = self.size() as u32;
+        let mut result_bytes = result.hold_mut();
+        let held: Vec<_> = numbers.iter().map(|from| (!from.is_same(result)).then(|| from.hold())).collect();
+        let mut left = [0; BLOCK_BYTES];
+        for start in (0..result.len()).step_by(BLOCK_BYTES) {
+            let block = start..result.len().min(start + BLOCK_BYTES);
+            let left = &mut left[..block.len()];
+            let bytes_of = |rank: usize| held[rank].as_deref().unwrap_or(&result_bytes);
+            left.copy_from_slice(&bytes_of(0)[block.clone()]);
+            (1..held.len())
+                .for_each(|rank| combine(operation, datatype, left, &bytes_of(rank)[block.clone()]));
+            finish(operation, datatype, left, ranks);
+            result_bytes[block].copy_from_slice(left);
         }
-        finish(operation, datatype, &mut left, self.size() as u32);
-        result.write(|result| result.copy_from_slice(&left));
     }
 }
 

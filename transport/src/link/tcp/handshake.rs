@@ -18,6 +18,7 @@ use crate::link::movement::Movement;
 use crate::link::{LinkError, LinkEvent, LinkSink, Message};
 use crate::message::{Expected, Header, Hello, MAX_HELLO_LEN, Rank, Status};
 use crate::payload::Payload;
+use crate::pool::Pool;
 
 /// How long a stranger may take for its hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
@@ -103,6 +104,7 @@ impl Acceptor {
             record: 0,
             limit: MAX_HELLO_LEN as u64,
             movement: &movement,
+            pool: Pool::default(),
         };
         let message = match reader.next().await {
             Ok(message) => message,

@@ -18,6 +18,7 @@ use crate::link::movement::Movement;
 use crate::link::rate::{Rate, RateMeter};
 use crate::link::{Credit, LinkError, LinkEvent, LinkSink, QUEUED_MESSAGE_BYTES};
 use crate::message::Rank;
+use crate::pool::Pool;
 
 /// Bytes of messages that were received and not looked at yet; the connection is not read beyond them.
 const UNSEEN_BYTES: u32 = 64 << 20;
@@ -149,6 +150,7 @@ impl PeerTask {
             record: connection.records,
             limit: self.record_limit,
             movement: &traffic.read,
+            pool: Pool::default(),
         };
         let (peer, sink, closed) = (self.peer, self.sink.clone(), self.closed.clone());
         let mut receiving = pin!(receive(reader, &sink));

@@ -10,13 +10,14 @@ use std::io::{self, IoSlice, Write};
 use std::time::Instant;
 
 use bytes::buf::Chain;
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::link::movement::Movement;
 use crate::link::{LinkError, Message};
 use crate::message::{Header, MessageError, Rank};
 use crate::payload::Payload;
+use crate::pool::Pool;
 
 /// Bytes before the message.
 const PREFIX_LEN: usize = 8;
@@ -31,31 +32,34 @@ pub(super) struct RecordReader<'a, R> {
     /// Longest message in bytes.
     pub(super) limit: u64,
     pub(super) movement: &'a Movement,
+    /// For what comes.
+    pub(super) pool: Pool,
 }
 
 impl<R: AsyncRead + Unpin> RecordReader<'_, R> {
     /// The bytes of the next message, checked against their checksum.
     pub(super) async fn next(&mut self) -> Result<Bytes, LinkError> {
         let (peer, record) = (self.peer, self.record);
-        let mut prefix = BytesMut::with_capacity(PREFIX_LEN);
+        let mut prefix = Vec::with_capacity(PREFIX_LEN);
         self.fill(&mut prefix, PREFIX_LEN, 0).await?;
+        let mut prefix = &prefix[..];
         let (len, stored) = (prefix.get_u32_le(), prefix.get_u32_le());
         if u64::from(len) > self.limit {
             return Err(LinkError::RecordTooLong { peer, record, len: len.into(), limit: self.limit });
         }
         // At most `limit` bytes of address space; the system gives memory only for what arrives.
-        let mut message = BytesMut::with_capacity(len as usize);
+        let mut message = self.pool.take(len as usize);
         self.fill(&mut message, len as usize, PREFIX_LEN).await?;
         let computed = checksum([&message[..]]);
         if computed != stored {
             return Err(LinkError::Checksum { peer, record, stored, computed });
         }
         self.record += 1;
-        Ok(message.freeze())
+        Ok(Bytes::from_owner(message))
     }
 
     /// Reads until `bytes` holds `len` bytes; `before` bytes of the record came earlier.
-    async fn fill(&mut self, bytes: &mut BytesMut, len: usize, before: usize) -> Result<(), LinkError> {
+    async fn fill(&mut self, bytes: &mut Vec<u8>, len: usize, before: usize) -> Result<(), LinkError> {
         let (peer, record) = (self.peer, self.record);
         while bytes.len() < len {
             let left = (len - bytes.len()) as u64;
