@@ -107,6 +107,7 @@ fn is_brief(work: &Work) -> bool {
     match work {
         Work::Encode { algorithm: Algorithm::None, lent: true, .. } => true,
         Work::Encode { source, algorithm, .. } => source.capacity() <= brief_bytes(*algorithm),
+        work if is_in_place(work) => true,
         Work::Decode { destination, algorithm, .. } => destination.capacity() <= brief_bytes(*algorithm),
         Work::Estimate { source, algorithms, sample, .. } => {
             let bytes = match sample {
@@ -115,6 +116,16 @@ fn is_brief(work: &Work) -> bool {
             };
             bytes * algorithms.iter().count() as u64 <= BRIEF_CODEC_BYTES
         }
+    }
+}
+
+/// Whether a link has put raw bytes where they go.
+fn is_in_place(work: &Work) -> bool {
+    match work {
+        Work::Decode { payload, algorithm: Algorithm::None, destination, .. } => {
+            payload.memory().zip(destination.memory()).is_some_and(|(from, into)| from.is_same(into))
+        }
+        _ => false,
     }
 }
 
@@ -152,6 +163,8 @@ impl Worker {
 enum Memory {
     Source(Held),
     Destination(HeldMut),
+    /// What is to be decoded is where it goes already.
+    InPlace,
     /// The payload is somewhere else.
     Elsewhere,
 }
@@ -163,6 +176,7 @@ impl Memory {
     /// Waits until it is free.
     fn hold(work: &Work) -> Self {
         match work {
+            work if is_in_place(work) => Self::InPlace,
             Work::Estimate { source, .. } | Work::Encode { source, .. } => {
                 source.memory().map_or(Self::Elsewhere, |source| Self::Source(source.hold()))
             }
@@ -174,6 +188,7 @@ impl Memory {
 
     fn try_hold(work: &Work) -> Result<Self, InUse> {
         match work {
+            work if is_in_place(work) => Ok(Self::InPlace),
             Work::Estimate { source, .. } | Work::Encode { source, .. } => match source.memory() {
                 Some(source) => source.try_hold().map(Self::Source).ok_or(InUse),
                 None => Ok(Self::Elsewhere),
@@ -223,6 +238,7 @@ impl Workbench {
                 self.decode(payload, *algorithm, &mut into, *all_or_nothing)?;
                 Ok(Output::Decoded)
             }
+            (_, Memory::InPlace) => Ok(Output::Decoded),
             _ => Err(Status::Internal),
         }
     }

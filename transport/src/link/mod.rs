@@ -14,12 +14,14 @@ use std::any::Any;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Instant;
 
 use mgcomp_selector::LinkFacts;
 
 pub use bucket::{Shaping, ShapingError};
 
+use crate::memory::HeldMut;
 use crate::message::{Header, MessageError, Rank};
 use crate::payload::Payload;
 
@@ -69,6 +71,18 @@ impl Position {
 /// What a link has to report.
 #[derive(Debug)]
 pub enum LinkEvent {
+    /// A message is coming whose payload is long. Whoever expects it may say where it is to be put; the message then
+    /// has that memory as its payload, and is reported as usual when all of it is there.
+    Coming {
+        /// Who is sending it.
+        from: Rank,
+        /// Its header.
+        header: Header,
+        /// Length of the payload in bytes.
+        len: u64,
+        /// Takes the memory, as long as the payload, or is dropped.
+        landing: SyncSender<HeldMut>,
+    },
     /// A message came.
     Message {
         /// Who sent it.
@@ -259,6 +273,19 @@ pub enum LinkError {
     /// The link was already started.
     #[error("the link was started before")]
     StartedTwice,
+}
+
+/// Payloads of this length and more are worth asking [where they go](LinkEvent::Coming).
+const LONG_PAYLOAD_BYTES: u64 = 32 << 10;
+
+/// Asks where a payload of `len` bytes is to be put, if it is worth it.
+fn landing(sink: &LinkSink, from: Rank, header: &Header, len: u64) -> Option<HeldMut> {
+    if len < LONG_PAYLOAD_BYTES {
+        return None;
+    }
+    let (landing, place) = sync_channel(1);
+    sink(LinkEvent::Coming { from, header: *header, len, landing });
+    place.recv().ok().filter(|place| place.len() as u64 == len)
 }
 
 impl LinkError {

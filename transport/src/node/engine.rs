@@ -87,6 +87,13 @@ impl Engine {
                 });
                 drop(credit); // looked at: the link may receive more
             }
+            Input::Link(LinkEvent::Coming { from, header, len, landing }) => {
+                if let Some(Some(session)) = self.sessions.get(from.0 as usize)
+                    && let Some(place) = session.landing(&header, len).and_then(|place| place.try_hold_mut())
+                {
+                    let _ = landing.send(place); // there is room for one, and the link may be gone
+                }
+            }
             Input::Link(LinkEvent::Malformed { from, error }) => {
                 self.tell(from, |session| session.on_malformed(error));
             }

@@ -222,7 +222,7 @@ impl Node {
         self.regions.write().unwrap_or_else(PoisonError::into_inner).unregister(address)
     }
 
-    /// Fills `into` from the memory of `peer` at `from`.
+    /// Fills `into` from the memory of `peer` at `from`. If that fails, parts of `into` may have been written.
     #[must_use]
     pub fn read(&self, peer: Rank, from: Address, into: HostSlice) -> Handle {
         self.submit(peer, Request::Read { from, into: Payload::from_memory(into) })
@@ -241,7 +241,8 @@ impl Node {
         self.submit(peer, Request::Send { from: Payload::from_memory(from), element, tag })
     }
 
-    /// Receives the next send of `peer` with `tag` into the front of `into`; finishes with its length.
+    /// Receives the next send of `peer` with `tag` into the front of `into`; finishes with its length. If that fails,
+    /// parts of `into` may have been written.
     #[must_use]
     pub fn receive(&self, peer: Rank, tag: Tag, into: HostSlice) -> Handle {
         self.submit(peer, Request::Receive { tag, into: Payload::from_memory(into) })

@@ -54,6 +54,11 @@ impl Inbox {
         }
     }
 
+    /// The receive that the next send with `tag` belongs to.
+    pub(super) fn next_receive(&self, tag: Tag) -> Option<&Posted> {
+        self.posted.get(&tag)?.front()
+    }
+
     /// Whether a receive waits for the peer.
     pub(super) fn is_waiting(&self) -> bool {
         !self.posted.is_empty()

@@ -30,7 +30,10 @@ pub use request::{Request, RequestId};
 use self::inbox::{Inbox, Posted};
 use self::requester::{Finished, Requester};
 use self::responder::Responder;
-use crate::message::{DataReady, Greeting, Header, Hello, Limits, MessageError, MessageId, Status};
+use crate::memory::HostSlice;
+use crate::message::{
+    DataReady, Greeting, Header, Hello, Limits, MessageError, MessageId, Status, TaggedSend,
+};
 use crate::payload::Payload;
 use crate::region::RegionTable;
 
@@ -174,6 +177,24 @@ impl Session {
             Ok(()) => self.start_pieces(),
             Err(error) => self.close(error),
         }
+    }
+
+    /// Where the payload of a message that is coming, `len` bytes, is to be put: what the program has asked for goes
+    /// there without a detour, if it comes raw. What the peer writes by itself does not.
+    #[must_use]
+    pub fn landing(&self, header: &Header, len: u64) -> Option<HostSlice> {
+        let Phase::Open { .. } = self.phase else { return None };
+        let place = match *header {
+            Header::DataReady(DataReady { id, algorithm: Algorithm::None, .. }) => {
+                let (memory, piece) = self.requester.awaited(id)?;
+                memory.part(piece.offset, u64::from(piece.length))?
+            }
+            Header::TaggedSend(TaggedSend { tag, algorithm: Algorithm::None, .. }) => {
+                self.inbox.next_receive(tag)?.into.part(0, len)?
+            }
+            _ => return None,
+        };
+        place.memory().filter(|place| place.len() as u64 == len).cloned()
     }
 
     /// The peer sent bytes that are no message.

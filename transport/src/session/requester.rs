@@ -166,6 +166,12 @@ impl Requester {
         self.pieces.get_mut(&id)
     }
 
+    /// The memory of the read that waits for answer `id`, and which piece of it that is.
+    pub(super) fn awaited(&self, id: MessageId) -> Option<(&Payload, &Piece)> {
+        let piece = self.pieces.get(&id).filter(|piece| matches!(piece.stage, Stage::AwaitingData))?;
+        Some((self.request(piece)?.memory(), piece))
+    }
+
     /// The request that a piece belongs to.
     pub(super) fn request(&self, piece: &Piece) -> Option<&Request> {
         self.transfers.get(&piece.transfer).map(|transfer| &transfer.request)

@@ -25,7 +25,11 @@ impl End {
     /// Starts `link` and greets all peers: a hello is the first message to each.
     pub(crate) fn start(mut link: Box<dyn Link>) -> Self {
         let (report, events) = mpsc::channel();
-        link.start(Arc::new(move |event| drop(report.send(event)))).unwrap();
+        let sink = move |event| match event {
+            LinkEvent::Coming { .. } => {} // nothing to say about it
+            event => drop(report.send(event)),
+        };
+        link.start(Arc::new(sink)).unwrap();
         let position = link.position();
         let unread = (0..position.ranks).map(|_| VecDeque::new()).collect();
         let end = Self { link, events, unread };
@@ -114,7 +118,9 @@ impl End {
 /// Which peer an event is about.
 pub(crate) fn subject(event: &LinkEvent) -> Rank {
     match *event {
-        LinkEvent::Message { from, .. } | LinkEvent::Malformed { from, .. } => from,
+        LinkEvent::Coming { from, .. }
+        | LinkEvent::Message { from, .. }
+        | LinkEvent::Malformed { from, .. } => from,
         LinkEvent::Closed { peer, .. } => peer,
     }
 }

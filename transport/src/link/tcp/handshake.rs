@@ -5,7 +5,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -13,7 +12,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use super::peer::{Connection, discard};
-use super::record::{self, Record, RecordReader};
+use super::record::{Received, Record, RecordReader};
 use crate::link::movement::Movement;
 use crate::link::{LinkError, LinkEvent, LinkSink, Message};
 use crate::message::{Expected, Header, Hello, MAX_HELLO_LEN, Rank, Status};
@@ -106,14 +105,14 @@ impl Acceptor {
             movement: &movement,
             pool: Pool::default(),
         };
-        let message = match reader.next().await {
-            Ok(message) => message,
+        let received = match reader.next(|_, _| None).await {
+            Ok(received) => received,
             Err(error) => {
                 tracing::warn!(%error, "a connection brought no hello");
                 return;
             }
         };
-        match self.admit(message) {
+        match self.admit(received) {
             Ok((from, message, seat)) => {
                 let credit = crate::link::Credit::none();
                 (self.sink)(LinkEvent::Message { from, message, credit });
@@ -128,9 +127,11 @@ impl Acceptor {
     }
 
     /// Checks a first record; takes the seat of the rank that it names.
-    fn admit(&self, record: Bytes) -> Result<(Rank, Message, mpsc::Sender<Connection>), Status> {
-        let message =
-            record::split(record).map_err(|error| error.refusal_status().unwrap_or(Status::Protocol))?;
+    fn admit(&self, received: Received) -> Result<(Rank, Message, mpsc::Sender<Connection>), Status> {
+        let message = match received {
+            Received::Message(message) => message,
+            Received::Malformed(error) => return Err(error.refusal_status().unwrap_or(Status::Protocol)),
+        };
         let Header::Hello(Hello::Greeting(greeting)) = message.header else {
             return Err(Status::Protocol);
         };

@@ -13,10 +13,10 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use super::record::{self, Record, RecordReader};
+use super::record::{Received, Record, RecordReader};
 use crate::link::movement::Movement;
 use crate::link::rate::{Rate, RateMeter};
-use crate::link::{Credit, LinkError, LinkEvent, LinkSink, QUEUED_MESSAGE_BYTES};
+use crate::link::{Credit, LinkError, LinkEvent, LinkSink, QUEUED_MESSAGE_BYTES, landing};
 use crate::message::Rank;
 use crate::pool::Pool;
 
@@ -217,23 +217,22 @@ async fn receive(
     let from = reader.peer;
     let unseen = Arc::new(Semaphore::new(UNSEEN_BYTES as usize));
     loop {
-        let message = match reader.next().await {
-            Ok(message) => message,
-            Err(error) => return Some(LinkEvent::Closed { peer: from, error }),
-        };
-        let held_bytes = (message.len() as u64 + QUEUED_MESSAGE_BYTES).min(UNSEEN_BYTES.into()) as u32;
-        // The semaphore is never closed, so this only waits.
-        let credit =
-            unseen.clone().acquire_many_owned(held_bytes).await.map_or(Credit::none(), Credit::holding);
-        match record::split(message) {
-            Ok(message) => sink(LinkEvent::Message { from, message, credit }),
-            Err(error) => {
+        let received = reader.next(|header, len| landing(sink, from, header, len)).await;
+        let message = match received {
+            Ok(Received::Message(message)) => message,
+            Ok(Received::Malformed(error)) => {
                 sink(LinkEvent::Malformed { from, error });
                 // Not the end of the connection: the peer may still be told what was wrong.
                 discard(&mut reader.stream).await;
                 return None;
             }
-        }
+            Err(error) => return Some(LinkEvent::Closed { peer: from, error }),
+        };
+        let held_bytes = (message.wire_len() + QUEUED_MESSAGE_BYTES).min(UNSEEN_BYTES.into()) as u32;
+        // The semaphore is never closed, so this only waits.
+        let credit =
+            unseen.clone().acquire_many_owned(held_bytes).await.map_or(Credit::none(), Credit::holding);
+        sink(LinkEvent::Message { from, message, credit });
     }
 }
 

@@ -15,12 +15,17 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::link::movement::Movement;
 use crate::link::{LinkError, Message};
-use crate::message::{Header, MessageError, Rank};
+use crate::memory::{HeldMut, HostSlice};
+use crate::message::{Header, MAX_HEADER_LEN, MessageError, Rank};
 use crate::payload::Payload;
 use crate::pool::Pool;
 
 /// Bytes before the message.
 const PREFIX_LEN: usize = 8;
+/// Read at once, so that the checksum finds them in a cache.
+const READ_BYTES: usize = 256 << 10;
+/// CRC32C, as CPUs compute it.
+const CHECKSUM: crc_fast::CrcAlgorithm = crc_fast::CrcAlgorithm::Crc32Iscsi;
 
 /// Reads the records of one peer.
 pub(super) struct RecordReader<'a, R> {
@@ -36,9 +41,21 @@ pub(super) struct RecordReader<'a, R> {
     pub(super) pool: Pool,
 }
 
+/// What a record brought.
+pub(super) enum Received {
+    /// A message.
+    Message(Message),
+    /// Bytes that are none.
+    Malformed(MessageError),
+}
+
 impl<R: AsyncRead + Unpin> RecordReader<'_, R> {
-    /// The bytes of the next message, checked against their checksum.
-    pub(super) async fn next(&mut self) -> Result<Bytes, LinkError> {
+    /// The next message, checked against its checksum. `landing` says where a payload is to be put, if it is to be put
+    /// anywhere: the message has it there then.
+    pub(super) async fn next(
+        &mut self,
+        landing: impl FnOnce(&Header, u64) -> Option<HeldMut>,
+    ) -> Result<Received, LinkError> {
         let (peer, record) = (self.peer, self.record);
         let mut prefix = Vec::with_capacity(PREFIX_LEN);
         self.fill(&mut prefix, PREFIX_LEN, 0).await?;
@@ -47,38 +64,78 @@ impl<R: AsyncRead + Unpin> RecordReader<'_, R> {
         if u64::from(len) > self.limit {
             return Err(LinkError::RecordTooLong { peer, record, len: len.into(), limit: self.limit });
         }
+        let len = len as usize;
         // At most `limit` bytes of address space; the system gives memory only for what arrives.
-        let mut message = self.pool.take(len as usize);
-        self.fill(&mut message, len as usize, PREFIX_LEN).await?;
-        let computed = checksum([&message[..]]);
+        let mut message = self.pool.take(len);
+        self.fill(&mut message, len.min(MAX_HEADER_LEN), PREFIX_LEN).await?;
+        // What is no header is looked at again when all of it is there.
+        let place = Header::parse(&message).ok().and_then(|(header, header_len)| {
+            landing(&header, (len - header_len) as u64).map(|place| (header, header_len, place))
+        });
+        let mut digest = crc_fast::Digest::new(CHECKSUM);
+        let received = if let Some((header, header_len, place)) = place {
+            digest.update(&message[..header_len]);
+            let slice = self.fill_place(place, &message[header_len..], &mut digest).await?;
+            Received::Message(Message { header, payload: Payload::from_memory(slice) })
+        } else {
+            self.fill(&mut message, len, PREFIX_LEN).await?;
+            digest.update(&message);
+            split(Bytes::from_owner(message)).map_or_else(Received::Malformed, Received::Message)
+        };
+        let computed = digest.finalize() as u32;
         if computed != stored {
             return Err(LinkError::Checksum { peer, record, stored, computed });
         }
         self.record += 1;
-        Ok(Bytes::from_owner(message))
+        Ok(received)
+    }
+
+    /// Reads a payload to its place; `front` of it came with the header.
+    async fn fill_place(
+        &mut self,
+        mut place: HeldMut,
+        front: &[u8],
+        digest: &mut crc_fast::Digest,
+    ) -> Result<HostSlice, LinkError> {
+        place[..front.len()].copy_from_slice(front);
+        digest.update(front);
+        let mut filled = front.len();
+        while filled < place.len() {
+            let end = place.len().min(filled + READ_BYTES);
+            let read = self.stream.read(&mut place[filled..end]).await;
+            let read = self.check_read(read, PREFIX_LEN + MAX_HEADER_LEN + filled)?;
+            digest.update(&place[filled..filled + read]);
+            filled += read;
+        }
+        Ok(place.slice().clone())
     }
 
     /// Reads until `bytes` holds `len` bytes; `before` bytes of the record came earlier.
     async fn fill(&mut self, bytes: &mut Vec<u8>, len: usize, before: usize) -> Result<(), LinkError> {
-        let (peer, record) = (self.peer, self.record);
         while bytes.len() < len {
             let left = (len - bytes.len()) as u64;
             let read = (&mut self.stream).take(left).read_buf(bytes).await;
-            match read.map_err(|error| LinkError::io("reading from rank", peer, &error))? {
-                0 if bytes.is_empty() && before == 0 => return Err(LinkError::PeerClosed(peer)),
-                0 => {
-                    let got = (before + bytes.len()) as u64;
-                    return Err(LinkError::RecordTruncated { peer, record, got });
-                }
-                _ => self.movement.note(Instant::now()),
-            }
+            self.check_read(read, before + bytes.len())?;
         }
         Ok(())
+    }
+
+    /// What came of reading some bytes; `got` bytes of the record were there before.
+    fn check_read(&self, read: io::Result<usize>, got: usize) -> Result<usize, LinkError> {
+        let (peer, record) = (self.peer, self.record);
+        match read.map_err(|error| LinkError::io("reading from rank", peer, &error))? {
+            0 if got == 0 => Err(LinkError::PeerClosed(peer)),
+            0 => Err(LinkError::RecordTruncated { peer, record, got: got as u64 }),
+            read => {
+                self.movement.note(Instant::now());
+                Ok(read)
+            }
+        }
     }
 }
 
 /// Takes a message apart into header and payload.
-pub(super) fn split(mut message: Bytes) -> Result<Message, MessageError> {
+fn split(mut message: Bytes) -> Result<Message, MessageError> {
     let (header, header_len) = Header::parse(&message)?;
     message.advance(header_len);
     Ok(Message { header, payload: Payload::from_bytes(message) })
@@ -86,7 +143,7 @@ pub(super) fn split(mut message: Bytes) -> Result<Message, MessageError> {
 
 /// CRC32C of `pieces`, one after the other.
 fn checksum<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
-    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    let mut digest = crc_fast::Digest::new(CHECKSUM);
     pieces.into_iter().for_each(|piece| digest.update(piece));
     digest.finalize() as u32
 }

@@ -168,3 +168,60 @@ fn many_tags_wait_and_leave_nothing_behind() {
     }
     world.assert_idle();
 }
+
+#[test]
+fn raw_bytes_that_were_asked_for_have_a_place_to_go() {
+    let mut solo = Solo::open(WIDE);
+    let (first, second) = (HostBuffer::zeroed(100), HostBuffer::zeroed(30));
+    let raw = |id, tag, length| {
+        Header::TaggedSend(TaggedSend {
+            id: MessageId(id),
+            algorithm: Algorithm::None,
+            tag: Tag(tag),
+            length,
+        })
+    };
+    assert!(solo.session.landing(&raw(0, 5, 80), 80).is_none(), "nobody has asked for it yet");
+    for (id, buffer) in [(0, &first), (1, &second)] {
+        solo.submit(id, Request::Receive { tag: Tag(5), into: Payload::from_memory(buffer.all()) });
+    }
+    let place = solo.session.landing(&raw(0, 5, 80), 80).unwrap();
+    assert!(place.is_same(&first.slice(0..80).unwrap()));
+    assert!(solo.session.landing(&raw(0, 5, 101), 101).is_none(), "longer than the receive");
+    assert!(solo.session.landing(&raw(0, 6, 80), 80).is_none(), "another tag");
+    let coded = TaggedSend { id: MessageId(0), algorithm: Algorithm::Bdi, tag: Tag(5), length: 80 };
+    assert!(solo.session.landing(&Header::TaggedSend(coded), 80).is_none(), "to be decoded");
+    // When the first has come, the place is that of the second.
+    solo.hear(raw(0, 5, 80), &[7; 80]);
+    let place = solo.session.landing(&raw(1, 5, 30), 30).unwrap();
+    assert!(place.is_same(&second.all()));
+
+    // The second piece of a read of two.
+    const PIECE: u32 = 1 << 16;
+    let into = HostBuffer::zeroed(PIECE as usize + 10);
+    solo.submit(2, Request::Read { from: Address::new(1, 0), into: Payload::from_memory(into.all()) });
+    let asked: Vec<_> = solo.sent.iter().filter_map(|sent| Header::parse(sent).ok()).collect();
+    let ids: Vec<_> = asked
+        .iter()
+        .filter_map(|(header, _)| match header {
+            Header::ReadRequest(request) => Some(request.id),
+            _ => None,
+        })
+        .collect();
+    let answer = |id, algorithm| Header::DataReady(DataReady { id, algorithm, status: Status::Good });
+    let place = solo.session.landing(&answer(ids[1], Algorithm::None), 10).unwrap();
+    assert!(place.is_same(&into.slice(PIECE as usize..PIECE as usize + 10).unwrap()));
+    assert!(solo.session.landing(&answer(ids[1], Algorithm::None), 9).is_none(), "not all of it");
+    assert!(solo.session.landing(&answer(ids[1], Algorithm::Zvc), 10).is_none());
+    assert!(solo.session.landing(&answer(MessageId(999), Algorithm::None), 10).is_none());
+    // What the peer writes by itself is checked before it touches anything.
+    let write = crate::message::WriteRequest {
+        id: MessageId(9),
+        address: Address::new(1, 0),
+        length: 10,
+        algorithm: Algorithm::None,
+    };
+    assert!(solo.session.landing(&Header::WriteRequest(write), 10).is_none());
+    solo.close(SessionError::Closed);
+    assert!(solo.session.landing(&answer(ids[1], Algorithm::None), 10).is_none(), "the session is over");
+}
