@@ -12,9 +12,11 @@ mod wire;
 
 use std::any::Any;
 use std::fmt;
+use std::future::Future;
 use std::io;
-use std::sync::Arc;
+use std::pin::Pin;
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use mgcomp_selector::LinkFacts;
@@ -163,10 +165,21 @@ pub trait Link: Send {
     /// What is known of the way to `peer`: what it was made to be, or what was seen of it. `None` while nothing is.
     fn facts(&self, peer: Rank) -> Option<LinkFacts>;
 
+    /// What a thread that waits for messages may do meanwhile, where the link has a use for it.
+    fn driver(&self) -> Option<Weak<dyn Drive>> {
+        None
+    }
+
     /// Gives `peer` up, once what is queued for it is sent. Nothing more is reported of it from now on.
     ///
     /// The peer gets what it takes in bounded time, and nothing if there is no way to it yet.
     fn close(&self, peer: Rank);
+}
+
+/// The work of a link, done by whoever waits for what it brings: no other thread needs to be woken for it.
+pub trait Drive: Send + Sync {
+    /// Does the link's work until `until` is ready; returns `false` at once if another thread is doing it.
+    fn drive(&self, until: Pin<&mut (dyn Future<Output = ()> + Send)>) -> bool;
 }
 
 /// Why a message was not queued.

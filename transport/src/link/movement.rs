@@ -23,6 +23,11 @@ impl Movement {
         self.latest_ns.fetch_max(latest_ns, Ordering::Relaxed);
     }
 
+    /// The latest time; that of the start if bytes never moved.
+    pub(super) fn latest(&self) -> Instant {
+        self.base + Duration::from_nanos(self.latest_ns.load(Ordering::Relaxed))
+    }
+
     /// Whether bytes moved after `since`.
     pub(super) fn since(&self, since: Instant) -> bool {
         let latest_ns = self.latest_ns.load(Ordering::Relaxed);

@@ -3,12 +3,11 @@
 //! It never waits for anything: links queue, executors have threads of their own.
 
 use std::collections::HashMap;
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use super::coding::{Coder, Finished, JobResult};
-use super::handle::TransferResult;
+use super::handle::Reply;
 use super::mailbox::Input;
 use super::peers::PeerBoard;
 use crate::link::{Link, LinkEvent, Message, SendError};
@@ -26,7 +25,7 @@ pub(super) struct Engine {
     pub(super) coder: Coder,
     pub(super) regions: Arc<RwLock<RegionTable>>,
     pub(super) board: Arc<PeerBoard>,
-    pub(super) replies: HashMap<RequestId, Sender<TransferResult>>,
+    pub(super) replies: HashMap<RequestId, Reply>,
     pub(super) next_request: u64,
     /// No session needs to hear of the time for longer than this.
     pub(super) tick: Duration,
@@ -111,11 +110,11 @@ impl Engine {
         }
     }
 
-    fn submit(&mut self, peer: Rank, request: Request, reply: Sender<TransferResult>) {
+    fn submit(&mut self, peer: Rank, request: Request, reply: Reply) {
         let position = self.link.position();
         if !position.is_peer(peer) {
             let (last, local) = (position.ranks - 1, position.rank);
-            let _ = reply.send(Err(TransferError::NoSuchPeer { peer, last, local }));
+            reply.send(Err(TransferError::NoSuchPeer { peer, last, local }));
             return;
         }
         let id = RequestId(self.next_request);
@@ -189,7 +188,7 @@ impl Engine {
             Action::Acknowledged { job } => self.coder.acknowledged((peer, job)),
             Action::Deliver { request, result } => {
                 if let Some(reply) = self.replies.remove(&request) {
-                    let _ = reply.send(result); // nobody may be waiting any more
+                    reply.send(result);
                 }
             }
             Action::Close { error } => {

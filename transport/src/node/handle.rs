@@ -1,57 +1,138 @@
 //! Waiting for requests.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
-use std::time::Duration;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
+use crate::link::Drive;
 use crate::session::TransferError;
 
 /// What a request comes to: bytes moved, or why not.
 pub type TransferResult = Result<u64, TransferError>;
 
 /// A request under way. Requests finish in any order; dropping the handle does not stop one.
-#[derive(Debug)]
 pub struct Handle {
-    reports: Receiver<TransferResult>,
+    end: Arc<End>,
+    /// What to do while waiting.
+    driver: Option<Weak<dyn Drive>>,
+}
+
+/// Where a request's end is reported. Dropped without a report, it says that the node is closed.
+pub(super) struct Reply {
+    end: Arc<End>,
+}
+
+#[derive(Debug, Default)]
+struct End {
+    state: Mutex<State>,
+    reported: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
     result: Option<TransferResult>,
+    waker: Option<Waker>,
+}
+
+/// A handle, and where its end is reported.
+pub(super) fn handle(driver: Option<Weak<dyn Drive>>) -> (Reply, Handle) {
+    let end = Arc::<End>::default();
+    (Reply { end: end.clone() }, Handle { end, driver })
 }
 
 impl Handle {
-    pub(super) fn new(reports: Receiver<TransferResult>) -> Self {
-        Self { reports, result: None }
-    }
-
     /// Waits until the request is finished. Returns the bytes moved.
     ///
     /// # Errors
     /// [`TransferError`] if it failed.
-    pub fn wait(mut self) -> TransferResult {
-        match self.result.take() {
-            Some(result) => result,
-            None => self.reports.recv().unwrap_or(Err(TransferError::NodeClosed)),
+    pub fn wait(self) -> TransferResult {
+        self.drive();
+        let mut state = self.end.lock();
+        loop {
+            if let Some(result) = state.result.take() {
+                return result;
+            }
+            state = self.end.reported.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// Waits for at most `timeout`; `None` if the request is not finished by then.
-    pub fn wait_for(&mut self, timeout: Duration) -> Option<&TransferResult> {
-        if self.result.is_none() {
-            self.result = match self.reports.recv_timeout(timeout) {
-                Ok(result) => Some(result),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => Some(Err(TransferError::NodeClosed)),
-            };
+    pub fn wait_for(&mut self, timeout: Duration) -> Option<TransferResult> {
+        let until = Instant::now().checked_add(timeout);
+        let mut state = self.end.lock();
+        while state.result.is_none() {
+            let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return None;
+            }
+            state = self.end.reported.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        self.result.as_ref()
+        state.result.clone()
     }
 
     /// Whether the request is finished, one way or the other.
     pub fn is_finished(&mut self) -> bool {
-        if self.result.is_none() {
-            self.result = match self.reports.try_recv() {
-                Ok(result) => Some(result),
-                Err(TryRecvError::Empty) => None,
-                Err(TryRecvError::Disconnected) => Some(Err(TransferError::NodeClosed)),
-            };
+        self.end.lock().result.is_some()
+    }
+
+    /// Does the link's work until the request is finished, unless another thread does.
+    fn drive(&self) {
+        if self.end.lock().result.is_none()
+            && let Some(driver) = self.driver.as_ref().and_then(Weak::upgrade)
+        {
+            driver.drive(pin!(poll_fn(|context| self.end.poll(context))));
         }
-        self.result.is_some()
+    }
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Handle({:?})", self.end.lock().result)
+    }
+}
+
+impl Reply {
+    /// Reports the end.
+    pub(super) fn send(self, result: TransferResult) {
+        self.end.report(result);
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        self.end.report(Err(TransferError::NodeClosed)); // no news if there was a report
+    }
+}
+
+impl End {
+    fn report(&self, result: TransferResult) {
+        let mut state = self.lock();
+        if state.result.is_some() {
+            return;
+        }
+        state.result = Some(result);
+        let waker = state.waker.take();
+        drop(state);
+        self.reported.notify_all();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn poll(&self, context: &Context<'_>) -> Poll<()> {
+        let mut state = self.lock();
+        if state.result.is_some() {
+            return Poll::Ready(());
+        }
+        if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            state.waker = Some(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,12 +7,11 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::engine::Engine;
-use super::handle::TransferResult;
+use super::handle::Reply;
 use crate::executor::Done;
 use crate::link::LinkEvent;
 use crate::message::Rank;
@@ -26,7 +25,7 @@ pub(super) enum Input {
     Submit {
         peer: Rank,
         request: Request,
-        reply: Sender<TransferResult>,
+        reply: Reply,
     },
     Disconnect {
         peer: Rank,

@@ -36,8 +36,7 @@ mod peers;
 mod stats;
 
 use std::collections::HashMap;
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -53,7 +52,7 @@ use self::engine::Engine;
 use self::mailbox::{Input, Mailbox};
 use self::peers::PeerBoard;
 use crate::executor::HostExecutor;
-use crate::link::{Link, LinkError, Position};
+use crate::link::{Drive, Link, LinkError, Position};
 use crate::memory::HostSlice;
 use crate::message::{Address, Invalid, Limits, MAX_IN_FLIGHT, Rank, Secret, Tag};
 use crate::payload::Payload;
@@ -127,6 +126,8 @@ pub enum NodeError {
 pub struct Node {
     position: Position,
     mailbox: Arc<Mailbox>,
+    /// What threads that wait may do meanwhile.
+    driver: Option<Weak<dyn Drive>>,
     regions: Arc<RwLock<RegionTable>>,
     board: Arc<PeerBoard>,
     stats: Arc<Mutex<Stats>>,
@@ -175,6 +176,7 @@ impl Node {
         let sink = mailbox.clone();
         link.start(Arc::new(move |event| sink.post(Input::Link(event))))?;
 
+        let driver = link.driver();
         let keeper = mailbox.clone();
         let timekeeper = thread::Builder::new()
             .name(format!("mgcomp-rank-{}", position.rank))
@@ -190,7 +192,7 @@ impl Node {
             next_request: 0,
             tick: (config.silence_timeout / 3).clamp(SHORTEST_TICK, LONGEST_TICK),
         });
-        Ok(Self { position, mailbox, regions, board, stats, log, timekeeper: Some(timekeeper) })
+        Ok(Self { position, mailbox, driver, regions, board, stats, log, timekeeper: Some(timekeeper) })
     }
 
     /// This rank, and how many there are.
@@ -279,10 +281,10 @@ impl Node {
     }
 
     fn submit(&self, peer: Rank, request: Request) -> Handle {
-        let (reply, reports) = mpsc::channel();
+        let (reply, handle) = handle::handle(self.driver.clone());
         // If all is over, `reply` is dropped, and the handle says that the node is closed.
         self.mailbox.post(Input::Submit { peer, request, reply });
-        Handle::new(reports)
+        handle
     }
 }
 

@@ -42,8 +42,8 @@ pub(crate) fn handles_tell_when_they_are_finished(fabric: Fabric) {
     assert!(!receive.is_finished());
     // Nobody keeps the handle of the send: it goes out all the same.
     drop(nodes[0].send(Rank(1), Tag(3), buffer(8), Element::U8));
-    assert_eq!(receive.wait_for(Duration::MAX), Some(&Ok(8)));
-    assert_eq!(receive.wait_for(Duration::ZERO), Some(&Ok(8)));
+    assert_eq!(receive.wait_for(Duration::MAX), Some(Ok(8)));
+    assert_eq!(receive.wait_for(Duration::ZERO), Some(Ok(8)));
     assert!(receive.is_finished());
     assert_eq!(receive.wait(), Ok(8));
 

@@ -5,6 +5,7 @@
 //!
 //! All sockets are served by one thread of the link's own.
 
+mod drive;
 mod handshake;
 mod peer;
 mod rank_file;
@@ -14,22 +15,22 @@ use std::future::Future;
 use std::io;
 use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use mgcomp_selector::{LinkFacts, Overlap};
-use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 pub use rank_file::{RankFile, RankFileError};
 
+use self::drive::Driver;
 use self::handshake::{Acceptor, Seats, connect};
 use self::peer::{Connection, Outbox, Outgoing, PeerTask, Traffic};
 use self::record::Record;
 use super::wire::Wire;
-use super::{Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError, Shaping};
+use super::{Drive, Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError, Shaping};
 use crate::message::{Expected, Limits, MAX_HEADER_LEN, Rank};
 
 /// Settings of a TCP link.
@@ -55,6 +56,7 @@ pub struct Tcp {
     /// What imitates a slow link, if one is imitated.
     wire: Option<Wire<Posted>>,
     setup: Option<Setup>,
+    driver: Option<Arc<Driver>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -123,7 +125,7 @@ impl Tcp {
         };
         let wire = config.shaping.map(start_wire).transpose()?;
         let setup = Some(Setup { listener, rank_file, ends });
-        Ok(Self { position, config, peers, wire, setup, thread: None })
+        Ok(Self { position, config, peers, wire, setup, driver: None, thread: None })
     }
 
     /// Listens on the address that `rank_file` names for `rank`.
@@ -136,6 +138,13 @@ impl Tcp {
             rank_file.addresses.get(rank.0 as usize).ok_or(LinkError::NoSuchRank { rank, ranks })?;
         let listener = Self::bind(address).map_err(|error| LinkError::io("listening on", address, &error))?;
         Self::new(listener, rank_file, rank, config)
+    }
+
+    /// Something was queued for the link's thread.
+    fn attend(&self) {
+        if let Some(driver) = &self.driver {
+            driver.attend();
+        }
     }
 
     fn peer(&self, rank: Rank) -> Option<&Peer> {
@@ -158,7 +167,8 @@ impl Link for Tcp {
         let Setup { listener, rank_file, ends } = self.setup.take().ok_or(LinkError::StartedTwice)?;
         let failed =
             |error: io::Error| LinkError::io("starting the TCP link of rank", self.position.rank, &error);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let traffic = self.peers.iter().flatten().map(|peer| peer.traffic.clone()).collect();
+        let driver = Arc::new(Driver::new(traffic).map_err(failed)?);
         listener.set_nonblocking(true).map_err(failed)?;
         let server = Server {
             position: self.position,
@@ -167,9 +177,10 @@ impl Link for Tcp {
             rank_file,
             sink,
         };
-        let serve = move || server.run(&runtime, listener, ends);
+        let serving = driver.clone();
+        let serve = move || serving.run(server.run(listener, ends));
         let thread = thread::Builder::new().name("mgcomp-tcp".into()).spawn(serve).map_err(failed)?;
-        self.thread = Some(thread);
+        (self.driver, self.thread) = (Some(driver), Some(thread));
         Ok(())
     }
 
@@ -197,7 +208,9 @@ impl Link for Tcp {
             return Ok(());
         }
         peer.traffic.queued_bytes.fetch_add(message.queued_len(), Ordering::SeqCst);
-        queue.send(message).map_err(|_| SendError::Closed(to))
+        let queued = queue.send(message).map_err(|_| SendError::Closed(to));
+        self.attend();
+        queued
     }
 
     fn moved_since(&self, peer: Rank, since: Instant) -> bool {
@@ -217,13 +230,20 @@ impl Link for Tcp {
             peer.silenced.store(true, Ordering::SeqCst);
             peer.outbox.lock().unwrap_or_else(PoisonError::into_inner).queue = None;
             peer.closed.send_replace(true);
+            self.attend();
         }
+    }
+
+    fn driver(&self) -> Option<Weak<dyn Drive>> {
+        let driver: Arc<dyn Drive> = self.driver.clone()?;
+        Some(Arc::downgrade(&driver))
     }
 }
 
 impl Drop for Tcp {
     fn drop(&mut self) {
         self.position.peers().for_each(|peer| self.close(peer));
+        self.driver = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join(); // bounded: closing a peer is
         }
@@ -257,21 +277,19 @@ struct Server {
 }
 
 impl Server {
-    fn run(self, runtime: &Runtime, listener: TcpListener, ends: Vec<(Rank, PeerEnd)>) {
-        runtime.block_on(async {
-            let mut tasks = JoinSet::new();
-            let mut seats: Vec<_> = (0..self.position.ranks).map(|_| None).collect();
-            for (peer, end) in ends {
-                let (seat, taken) = mpsc::channel(1);
-                if peer > self.position.rank {
-                    seats[peer.0 as usize] = Some(seat);
-                }
-                tasks.spawn(self.serve(peer, end, taken));
+    async fn run(self, listener: TcpListener, ends: Vec<(Rank, PeerEnd)>) {
+        let mut tasks = JoinSet::new();
+        let mut seats: Vec<_> = (0..self.position.ranks).map(|_| None).collect();
+        for (peer, end) in ends {
+            let (seat, taken) = mpsc::channel(1);
+            if peer > self.position.rank {
+                seats[peer.0 as usize] = Some(seat);
             }
-            let accepting = tokio::spawn(self.accept(listener, seats.into()));
-            while tasks.join_next().await.is_some() {}
-            accepting.abort();
-        });
+            tasks.spawn(self.serve(peer, end, taken));
+        }
+        let accepting = tokio::spawn(self.accept(listener, seats.into()));
+        while tasks.join_next().await.is_some() {}
+        accepting.abort();
     }
 
     /// Serves `peer`, whose connection arrives in `seat` if it is the one to make it.

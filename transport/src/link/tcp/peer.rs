@@ -22,6 +22,9 @@ use crate::pool::Pool;
 
 /// Bytes of messages that were received and not looked at yet; the connection is not read beyond them.
 const UNSEEN_BYTES: u32 = 64 << 20;
+/// Bytes that are read at once beyond what is asked for: many short messages, or the start of a long one, whose rest is
+/// read to where it goes.
+const READ_AHEAD_BYTES: usize = 8 << 10;
 /// How long a peer may take for what is still queued when the connection is closed.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long to wait for a peer's last words when writing to it fails.
@@ -84,11 +87,20 @@ impl Traffic {
         }
     }
 
+    /// Whether the link's thread has something to write.
+    pub(super) fn has_backlog(&self) -> bool {
+        self.queued_bytes.load(Ordering::SeqCst) > 0
+    }
+
+    /// When bytes last moved.
+    pub(super) fn last_moved(&self) -> Instant {
+        self.read.latest().max(self.written.latest())
+    }
+
     /// What was written may still lie in a buffer of this machine's while the peer hangs. So writing counts only
     /// while there is more to write: then those buffers are full, and headway is the peer's.
     pub(super) fn moved_since(&self, since: Instant) -> bool {
-        let writing = self.queued_bytes.load(Ordering::SeqCst) > 0;
-        self.read.since(since) || writing && self.written.since(since)
+        self.read.since(since) || self.has_backlog() && self.written.since(since)
     }
 }
 
@@ -145,7 +157,7 @@ impl PeerTask {
         let (incoming, outgoing) = stream.into_split();
         let traffic = self.traffic.clone();
         let reader = RecordReader {
-            stream: BufReader::with_capacity(64 << 10, incoming),
+            stream: BufReader::with_capacity(READ_AHEAD_BYTES, incoming),
             peer: self.peer,
             record: connection.records,
             limit: self.record_limit,
