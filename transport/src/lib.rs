@@ -11,7 +11,7 @@
 //! | [`region`] | memory opened to peers, and who may do what with it |
 //! | [`executor`] | carries out codec work on host memory |
 //! | [`calibrate`] | how fast the codecs are on this machine |
-//! | [`link`] | carries messages: `loopback` in one process, `tcp` between processes and machines |
+//! | [`link`] | carries messages: `loopback` in one process, `shm` between processes of one node, `tcp` between machines |
 //! | [`payload`], [`memory`] | descriptors of payloads, and the buffers behind them |
 //!
 //! [`node`] has a runnable example.

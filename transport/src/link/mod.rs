@@ -7,6 +7,8 @@ mod bucket;
 pub mod loopback;
 mod movement;
 mod rate;
+#[cfg(target_os = "linux")]
+pub mod shm;
 pub mod tcp;
 mod wire;
 
@@ -262,6 +264,28 @@ pub enum LinkError {
         record: u64,
         /// Bytes of the record that came.
         got: u64,
+    },
+    /// A place in a shared ring where the peer cannot be.
+    #[error(
+        "rank {peer} says it is at byte {claimed} of the ring, not at one of {least} to {most}, in steps of 64"
+    )]
+    RingPlace {
+        /// Whose ring it is.
+        peer: Rank,
+        /// Where it says it is.
+        claimed: u64,
+        /// Where it must be at least.
+        least: u64,
+        /// Where it can be at most.
+        most: u64,
+    },
+    /// Something that is no answer came where a peer was to say whether it lets this rank in.
+    #[error("rank {peer} answered with {got} bytes that are no answer")]
+    Answer {
+        /// Who.
+        peer: Rank,
+        /// How many bytes came.
+        got: usize,
     },
     /// The peer's address was not reached in time.
     #[error("rank {peer} at {address} was not reached within {seconds} s: {text}")]

@@ -1,5 +1,6 @@
 //! How fast a link turned out to be.
 
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -33,8 +34,8 @@ impl Rate {
 
 /// The writer's side of a [`Rate`]: adds up writes that follow each other closely.
 #[derive(Debug)]
-pub(super) struct RateMeter<'a> {
-    rate: &'a Rate,
+pub(super) struct RateMeter<R> {
+    rate: R,
     window: Option<Window>,
 }
 
@@ -45,8 +46,8 @@ struct Window {
     bytes: u64,
 }
 
-impl<'a> RateMeter<'a> {
-    pub(super) fn new(rate: &'a Rate) -> Self {
+impl<R: Deref<Target = Rate>> RateMeter<R> {
+    pub(super) fn new(rate: R) -> Self {
         Self { rate, window: None }
     }
 

@@ -35,6 +35,15 @@ impl Header {
     /// [`MessageError::Incomplete`] if the message ends too early, [`MessageError::Version`] for a hello of
     /// another version, else [`MessageError::Invalid`] naming the first bit that is wrong.
     pub fn parse(message: &[u8]) -> Result<(Self, usize), MessageError> {
+        Self::parse_front(message, message.len())
+    }
+
+    /// As [`parse`](Self::parse), of a message of `message_len` bytes of which only the front is there: all of it,
+    /// or at least as much as the longest header has.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn parse_front(message: &[u8], message_len: usize) -> Result<(Self, usize), MessageError> {
         let first = *message.first().ok_or(MessageError::Incomplete { kind: None, needed: 1, got: 0 })?;
         let number = first >> 4;
         let header = match Kind::from_number(number).ok_or(Invalid::Type { got: number })? {
@@ -46,8 +55,8 @@ impl Header {
             Kind::TaggedSend => Self::TaggedSend(TaggedSend::parse(message)?),
         };
         let header_len = header.kind().header_len();
-        if message.len() > header_len && !header.carries_payload() {
-            let (kind, got) = (header.kind(), message.len() - header_len);
+        if message_len > header_len && !header.carries_payload() {
+            let (kind, got) = (header.kind(), message_len - header_len);
             return Err(Invalid::Trailing { kind, header_len, got }.into());
         }
         Ok((header, header_len))

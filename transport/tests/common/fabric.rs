@@ -1,8 +1,10 @@
 //! Makes the links under test.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use mgcomp_transport::link::loopback::Loopback;
+use mgcomp_transport::link::shm::{Shm, ShmConfig, ShmJob};
 use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
 use mgcomp_transport::link::{Link, Shaping};
 use mgcomp_transport::message::Rank;
@@ -28,6 +30,15 @@ impl Fabric {
         Self { make: make_tcp, shaping: None }
     }
 
+    pub(crate) fn shm() -> Self {
+        Self { make: make_shm, shaping: None }
+    }
+
+    /// As [`shm`](Self::shm), with rings that hold next to nothing, and threads that sleep at once.
+    pub(crate) fn shm_tight() -> Self {
+        Self { make: make_tight_shm, shaping: None }
+    }
+
     pub(crate) fn shaped(self, rate_gbps: f64, latency_us: u64) -> Self {
         let shaping = Shaping::try_new(rate_gbps, Duration::from_micros(latency_us)).unwrap();
         Self { shaping: Some(shaping), ..self }
@@ -50,6 +61,27 @@ fn make_tcp(ranks: u32, queue_bytes: u64, shaping: Option<Shaping>) -> Links {
     let config = tcp_config(queue_bytes, shaping);
     let link = |(rank, listener)| Tcp::new(listener, rank_file.clone(), rank, config).unwrap();
     (0..).map(Rank).zip(listeners).map(link).map(|link| Box::new(link) as _).collect()
+}
+
+fn make_shm(ranks: u32, queue_bytes: u64, shaping: Option<Shaping>) -> Links {
+    make_shm_with(ranks, ShmConfig { queue_bytes, shaping, ..ShmConfig::new(LIMITS) })
+}
+
+fn make_tight_shm(ranks: u32, queue_bytes: u64, shaping: Option<Shaping>) -> Links {
+    let (ring_bytes, awake) = (4096, Duration::ZERO);
+    make_shm_with(ranks, ShmConfig { queue_bytes, shaping, ring_bytes, awake, ..ShmConfig::new(LIMITS) })
+}
+
+fn make_shm_with(ranks: u32, config: ShmConfig) -> Links {
+    let job = shm_job(ranks);
+    (0..ranks).map(|rank| Box::new(Shm::new(job.clone(), Rank(rank), config).unwrap()) as _).collect()
+}
+
+/// A job that no other test has.
+pub(crate) fn shm_job(ranks: u32) -> ShmJob {
+    static JOBS: AtomicU32 = AtomicU32::new(0);
+    let number = JOBS.fetch_add(1, Ordering::Relaxed);
+    ShmJob::new(SECRET, ranks).named(&format!("test-{}-{number}", std::process::id()))
 }
 
 pub(crate) fn tcp_config(queue_bytes: u64, shaping: Option<Shaping>) -> TcpConfig {

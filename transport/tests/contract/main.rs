@@ -37,6 +37,9 @@ on_every_link! {
     loopback_shaped: Fabric::loopback().shaped(4.0, 1000);
     tcp: Fabric::tcp();
     tcp_shaped: Fabric::tcp().shaped(4.0, 1000);
+    shm: Fabric::shm();
+    shm_tight: Fabric::shm_tight();
+    shm_shaped: Fabric::shm().shaped(4.0, 1000);
 }
 
 /// Contracts that only some links can keep, or keep in bearable time.
@@ -52,12 +55,17 @@ macro_rules! contract_of_some {
 contract_of_some! {
     loopback_carries_256_mib_at_once: order::a_message_of_256_mib_arrives, Fabric::loopback();
     tcp_carries_256_mib_at_once: order::a_message_of_256_mib_arrives, Fabric::tcp();
+    shm_carries_256_mib_at_once: order::a_message_of_256_mib_arrives, Fabric::shm();
     loopback_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::loopback();
     tcp_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::tcp();
+    shm_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::shm();
     loopback_is_no_faster_than_its_rate: shaping::rate_is_kept, Fabric::loopback().shaped(0.1, 0);
     tcp_is_no_faster_than_its_rate: shaping::rate_is_kept, Fabric::tcp().shaped(0.1, 0);
+    shm_is_no_faster_than_its_rate: shaping::rate_is_kept, Fabric::shm().shaped(0.1, 0);
     loopback_has_its_latency: shaping::latency_is_kept, Fabric::loopback().shaped(100.0, 50_000);
     tcp_has_its_latency: shaping::latency_is_kept, Fabric::tcp().shaped(100.0, 50_000);
+    shm_has_its_latency: shaping::latency_is_kept, Fabric::shm().shaped(100.0, 50_000);
     loopback_shares_a_port: shaping::all_peers_share_a_port, Fabric::loopback().shaped(0.1, 1000);
     tcp_shares_a_port: shaping::all_peers_share_a_port, Fabric::tcp().shaped(0.1, 1000);
+    shm_shares_a_port: shaping::all_peers_share_a_port, Fabric::shm().shaped(0.1, 1000);
 }

@@ -1,0 +1,154 @@
+//! What ranks say over the socket before they share memory.
+//!
+//! ```text
+//! byte 0       4            6         8       24        28         32                40
+//!      "MGCS"  version, u16 zero, u16 secret  rank, u32 ranks, u32 bytes a ring, u64        who connects
+//!      "MGCS"  version, u16 status, zero                                                    the answer
+//! ```
+//! Numbers are little-endian. The file of the shared memory comes with the hello.
+
+use crate::link::Position;
+use crate::message::{Rank, Secret, Status};
+
+/// What both begin with.
+const MAGIC: [u8; 4] = *b"MGCS";
+/// Of the hello, the shared memory and all that is in it.
+const VERSION: u16 = 1;
+/// Bytes of a hello.
+pub(super) const HELLO_LEN: usize = 40;
+/// Bytes of an answer.
+pub(super) const ANSWER_LEN: usize = 8;
+
+/// What the rank that connects says of itself and of the memory that it made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ShmHello {
+    pub(super) secret: Secret,
+    pub(super) position: Position,
+    pub(super) ring_bytes: u64,
+}
+
+impl ShmHello {
+    pub(super) fn encode(&self) -> [u8; HELLO_LEN] {
+        let mut bytes = [0; HELLO_LEN];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4..6].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[8..24].copy_from_slice(&self.secret.bytes());
+        bytes[24..28].copy_from_slice(&self.position.rank.0.to_le_bytes());
+        bytes[28..32].copy_from_slice(&self.position.ranks.to_le_bytes());
+        bytes[32..].copy_from_slice(&self.ring_bytes.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a hello; if it is none, the status is what to refuse it with.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Status> {
+        check_front(bytes)?;
+        let bytes: &[u8; HELLO_LEN] = bytes.try_into().map_err(|_| Status::Protocol)?;
+        if bytes[6..8] != [0; 2] {
+            return Err(Status::Protocol);
+        }
+        let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[at + i]));
+        Ok(Self {
+            secret: Secret::new(std::array::from_fn(|i| bytes[8 + i])),
+            position: Position { rank: Rank(number(24)), ranks: number(28) },
+            ring_bytes: u64::from(number(32)) | u64::from(number(36)) << 32,
+        })
+    }
+
+    /// Whether it comes from a rank that `own` expects a connection of. If not, the status says why; the secret comes
+    /// first, so that a stranger learns nothing of the job.
+    pub(super) fn verify(&self, secret: Secret, own: Position) -> Result<(), Status> {
+        if self.secret != secret {
+            return Err(Status::WrongSecret);
+        }
+        if self.position.ranks != own.ranks {
+            return Err(Status::WrongRankCount);
+        }
+        if self.position.rank <= own.rank || !own.is_peer(self.position.rank) {
+            return Err(Status::WrongRank);
+        }
+        Ok(())
+    }
+}
+
+/// The answer to a hello.
+pub(super) fn answer(status: Status) -> [u8; ANSWER_LEN] {
+    let [a, b, c, d] = MAGIC;
+    let [low, high] = VERSION.to_le_bytes();
+    [a, b, c, d, low, high, status.code(), 0]
+}
+
+/// Reads an answer; `None` if it is none.
+pub(super) fn parse_answer(bytes: &[u8]) -> Option<Status> {
+    let bytes: &[u8; ANSWER_LEN] = bytes.try_into().ok()?;
+    // A rank of another version says so in its own words, which begin like these.
+    let refused = matches!(check_front(bytes), Err(Status::WrongVersion)).then_some(Status::WrongVersion);
+    refused.or_else(|| (*bytes == answer(Status::from_code(bytes[6]))).then(|| Status::from_code(bytes[6])))
+}
+
+/// Checks what stands in the same place in every version.
+fn check_front(bytes: &[u8]) -> Result<(), Status> {
+    if bytes.len() < 6 || bytes[..4] != MAGIC {
+        return Err(Status::Protocol);
+    }
+    if bytes[4..6] == VERSION.to_le_bytes() { Ok(()) } else { Err(Status::WrongVersion) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HELLO: ShmHello = ShmHello {
+        secret: Secret::new(*b"0123456789abcdef"),
+        position: Position { rank: Rank(2), ranks: 0x0103 },
+        ring_bytes: 0x0001_0000,
+    };
+
+    #[test]
+    fn bytes_are_those_of_the_document() {
+        let bytes = [
+            &b"MGCS\x01\0\0\0"[..],
+            b"0123456789abcdef",
+            &[2, 0, 0, 0, 3, 1, 0, 0],
+            &[0, 0, 1, 0, 0, 0, 0, 0],
+        ]
+        .concat();
+        assert_eq!(HELLO.encode()[..], bytes);
+        assert_eq!(ShmHello::parse(&bytes), Ok(HELLO));
+        assert_eq!(answer(Status::WrongSecret), *b"MGCS\x01\0\x08\0");
+        for status in Status::ALL {
+            assert_eq!(parse_answer(&answer(status)), Some(status));
+        }
+    }
+
+    #[test]
+    fn what_is_no_hello_is_refused() {
+        let good = HELLO.encode();
+        let long = [&good[..], &[0]].concat();
+        (0..HELLO_LEN).for_each(|len| assert_eq!(ShmHello::parse(&good[..len]), Err(Status::Protocol)));
+        assert_eq!(ShmHello::parse(&long), Err(Status::Protocol));
+        let changed = |at: usize| {
+            let mut bytes = good;
+            bytes[at] ^= 1;
+            ShmHello::parse(&bytes)
+        };
+        (0..4).chain(6..8).for_each(|at| assert_eq!(changed(at), Err(Status::Protocol)));
+        (4..6).for_each(|at| assert_eq!(changed(at), Err(Status::WrongVersion)));
+        assert_eq!(parse_answer(b"MGCS\x02\0\0\0"), Some(Status::WrongVersion));
+        for bad in [&b"MGCT\x01\0\0\0"[..], b"MGCS\x01\0\0\x01", b"MGCS\x01\0\0", b"", b"MGCS\x01\0\0\0\0"] {
+            assert_eq!(parse_answer(bad), None);
+        }
+    }
+
+    #[test]
+    fn strangers_learn_that_they_are_strangers_first() {
+        let own = Position { rank: Rank(1), ranks: 0x0103 };
+        assert_eq!(HELLO.verify(HELLO.secret, own), Ok(()));
+        let wrong = Secret::new([0; 16]);
+        assert_eq!(HELLO.verify(wrong, Position { rank: Rank(2), ranks: 3 }), Err(Status::WrongSecret));
+        assert_eq!(HELLO.verify(HELLO.secret, Position { ranks: 3, ..own }), Err(Status::WrongRankCount));
+        for rank in [2, 3, 0x0102] {
+            let own = Position { rank: Rank(rank), ..own };
+            assert_eq!(HELLO.verify(HELLO.secret, own), Err(Status::WrongRank));
+        }
+    }
+}

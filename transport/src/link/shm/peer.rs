@@ -1,0 +1,330 @@
+//! The callers' side of a peer: a queue in front of a ring.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::record::Record;
+use super::ring::{LINE, Misplaced, PIECE_BYTES, Writer};
+use super::socket;
+use super::waker::Waker;
+use crate::link::movement::Movement;
+use crate::link::rate::{Rate, RateMeter};
+use crate::link::{Credit, QUEUED_MESSAGE_BYTES, SendError};
+use crate::message::{Header, Rank};
+
+/// Bytes of messages that were received and not looked at yet; the ring is not read beyond them.
+const UNSEEN_BYTES: u64 = 64 << 20;
+/// A caller copies at most so many bytes itself; the rest is the thread's.
+const CALLER_BYTES: usize = 2 << 20;
+/// The thread copies at most so many bytes before it looks at others.
+const TURN_BYTES: usize = 256 << 10;
+/// Shorter messages say nothing of the rate.
+const METERED_BYTES: usize = 16 << 10;
+
+/// What callers and the link's thread know of a peer.
+pub(super) struct Peer {
+    pub(super) rank: Rank,
+    queue_limit: u64,
+    /// Bytes of messages that are not written yet, or not to the end.
+    queued_bytes: AtomicU64,
+    /// Bytes of messages that came and were not looked at.
+    unseen_bytes: AtomicU64,
+    /// Whether the peer was given up, and nothing more is reported of it.
+    closing: AtomicBool,
+    /// Whether the thread has to look at the peer's queue.
+    wanted: AtomicBool,
+    outgoing: Mutex<Outgoing>,
+    pub(super) written: Movement,
+    pub(super) read: Movement,
+    pub(super) rate: Arc<Rate>,
+    waker: Arc<Waker>,
+}
+
+struct Outgoing {
+    way: Way,
+    queue: VecDeque<Record>,
+    /// Messages that will be queued when they have crossed the link that is imitated.
+    on_wire: u64,
+    meter: RateMeter<Arc<Rate>>,
+}
+
+enum Way {
+    /// The peer has not been met.
+    None,
+    Open(Outlet),
+    /// What the peer said of its ring was wrong.
+    Broken(Misplaced),
+    Closed,
+}
+
+/// A ring to write to, and how to wake its reader.
+pub(super) struct Outlet {
+    pub(super) writer: Writer,
+    pub(super) socket: Arc<OwnedFd>,
+}
+
+/// How the queue of a peer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Queue {
+    /// Nothing is to be done.
+    Empty,
+    /// Nothing is to be done yet, but something will be.
+    Expecting,
+    /// There is more to write, and room for it.
+    Moving,
+    /// There is no room.
+    Stuck,
+}
+
+impl Peer {
+    pub(super) fn new(rank: Rank, queue_limit: u64, waker: Arc<Waker>) -> Self {
+        let rate = Arc::<Rate>::default();
+        let meter = RateMeter::new(rate.clone());
+        let outgoing = Outgoing { way: Way::None, queue: VecDeque::new(), on_wire: 0, meter };
+        Self {
+            rank,
+            queue_limit,
+            queued_bytes: AtomicU64::new(0),
+            unseen_bytes: AtomicU64::new(0),
+            closing: AtomicBool::new(false),
+            wanted: AtomicBool::new(false),
+            outgoing: Mutex::new(outgoing),
+            written: Movement::new(),
+            read: Movement::new(),
+            rate,
+            waker,
+        }
+    }
+
+    /// Sends a message, or queues it if it cannot be sent at once.
+    pub(super) fn send(&self, header: &Header, payload: Bytes) -> Result<(), SendError> {
+        let mut record = self.admit(header, payload)?;
+        let mut outgoing = self.lock();
+        if outgoing.is_closed() || self.is_closing() {
+            self.settle(&record);
+            return Err(SendError::Closed(self.rank));
+        }
+        // What was queued before goes first.
+        if !outgoing.queue.is_empty() || !self.write(&mut outgoing, &mut record, CALLER_BYTES) {
+            self.leave(&mut outgoing, record);
+        }
+        Ok(())
+    }
+
+    /// Counts a message as queued that will cross an imitated link first; [`arrive`](Self::arrive) is for when it has.
+    pub(super) fn post(&self, header: &Header, payload: Bytes) -> Result<Record, SendError> {
+        let record = self.admit(header, payload)?;
+        let mut outgoing = self.lock();
+        if outgoing.is_closed() || self.is_closing() {
+            self.settle(&record);
+            return Err(SendError::Closed(self.rank));
+        }
+        outgoing.on_wire += 1;
+        Ok(record)
+    }
+
+    /// A message has crossed the imitated link.
+    pub(super) fn arrive(&self, mut record: Record) {
+        let mut outgoing = self.lock();
+        outgoing.on_wire -= 1;
+        if outgoing.is_closed() {
+            self.settle(&record);
+        } else if !outgoing.queue.is_empty() || !self.write(&mut outgoing, &mut record, CALLER_BYTES) {
+            self.leave(&mut outgoing, record);
+        }
+        if self.is_closing() {
+            drop(outgoing);
+            self.want(); // it may have been the last
+        }
+    }
+
+    /// A message as it will be written, counted as queued.
+    fn admit(&self, header: &Header, payload: Bytes) -> Result<Record, SendError> {
+        let longest = u64::from(u32::MAX);
+        let (bytes, limit) = (header.encode().len() as u64 + payload.len() as u64, self.queue_limit);
+        if bytes > longest {
+            return Err(SendError::TooLong { bytes, limit: longest });
+        }
+        let held_bytes = bytes + QUEUED_MESSAGE_BYTES;
+        let queued_bytes = self.queued_bytes.load(Ordering::Relaxed);
+        if queued_bytes.saturating_add(held_bytes) > limit {
+            return Err(SendError::Full { queued_bytes, limit });
+        }
+        self.queued_bytes.fetch_add(held_bytes, Ordering::Relaxed);
+        Ok(Record::new(header, payload))
+    }
+
+    /// A message is queued no more.
+    fn settle(&self, record: &Record) {
+        let held_bytes = record.message_len() as u64 + QUEUED_MESSAGE_BYTES;
+        self.queued_bytes.fetch_sub(held_bytes, Ordering::Relaxed);
+    }
+
+    /// Leaves a message to the thread.
+    fn leave(&self, outgoing: &mut Outgoing, record: Record) {
+        outgoing.queue.push_back(record);
+        // Otherwise the thread knows already, or has to meet the peer first.
+        if outgoing.queue.len() == 1 && !matches!(outgoing.way, Way::None) {
+            self.want();
+        }
+    }
+
+    /// Writes up to `most` bytes of a message. Returns whether it is written to the end.
+    fn write(&self, outgoing: &mut Outgoing, record: &mut Record, most: usize) -> bool {
+        let Outgoing { way, meter, .. } = outgoing;
+        let Way::Open(outlet) = way else { return false };
+        let metered = record.message_len() >= METERED_BYTES;
+        let started = metered.then(Instant::now);
+        let before = record.done();
+        let mut written = false;
+        while !written && record.done() - before < most {
+            let piece_start = record.done();
+            written = match record.write(&mut outlet.writer, PIECE_BYTES) {
+                Ok(written) => written,
+                Err(misplaced) => {
+                    *way = Way::Broken(misplaced);
+                    self.want();
+                    return false;
+                }
+            };
+            if record.done() == piece_start {
+                break;
+            }
+            // At once, so that it copies out while this side copies in.
+            if outlet.writer.must_wake_reader() {
+                socket::ring(&outlet.socket);
+            }
+        }
+        let progress = record.done() - before;
+        if progress > 0 {
+            let now = Instant::now();
+            self.written.note(now);
+            if let Some(started) = started {
+                meter.wrote(progress as u64, started, now);
+            }
+        }
+        if written {
+            self.settle(record);
+        }
+        written
+    }
+
+    /// The thread's turn: writes what is queued, while there is room.
+    pub(super) fn pump(&self) -> Result<Queue, Misplaced> {
+        let mut outgoing = self.lock();
+        let mut left = TURN_BYTES;
+        while let Some(mut record) = outgoing.queue.pop_front() {
+            let before = record.done();
+            if !self.write(&mut outgoing, &mut record, left) {
+                let moved = record.done() > before || left < TURN_BYTES;
+                outgoing.queue.push_front(record);
+                return match outgoing.way {
+                    Way::Broken(misplaced) => Err(misplaced),
+                    _ if moved => Ok(Queue::Moving),
+                    _ => Ok(Queue::Stuck),
+                };
+            }
+            left -= (record.done() - before).min(left);
+            if left == 0 {
+                return Ok(Queue::Moving);
+            }
+        }
+        match outgoing.way {
+            Way::Broken(misplaced) => Err(misplaced),
+            _ if outgoing.on_wire > 0 => Ok(Queue::Expecting),
+            _ => Ok(Queue::Empty),
+        }
+    }
+
+    /// Whether there is room for what is queued. Says before that the thread sleeps, if `sleeping`.
+    pub(super) fn has_room(&self, sleeping: bool) -> bool {
+        let mut outgoing = self.lock();
+        let Way::Open(outlet) = &mut outgoing.way else { return false };
+        outlet.writer.set_sleeping(sleeping);
+        std::sync::atomic::fence(Ordering::SeqCst);
+        outlet.writer.room(LINE).map_or(true, |room| room >= LINE)
+    }
+
+    /// The peer was met.
+    pub(super) fn open(&self, outlet: Outlet) {
+        self.lock().way = Way::Open(outlet);
+        self.want();
+    }
+
+    /// Nothing more will be written: forgets what is queued.
+    pub(super) fn end(&self) {
+        let mut outgoing = self.lock();
+        outgoing.way = Way::Closed;
+        let queue = std::mem::take(&mut outgoing.queue);
+        drop(outgoing);
+        queue.iter().for_each(|record| self.settle(record));
+    }
+
+    /// The program gives the peer up.
+    pub(super) fn close(&self) {
+        let outgoing = self.lock();
+        self.closing.store(true, Ordering::SeqCst);
+        drop(outgoing);
+        self.want();
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::SeqCst)
+    }
+
+    /// Whether the thread was to look at the peer since it was last asked.
+    pub(super) fn take_wanted(&self) -> bool {
+        self.is_wanted() && self.wanted.swap(false, Ordering::SeqCst)
+    }
+
+    pub(super) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::SeqCst)
+    }
+
+    fn want(&self) {
+        self.wanted.store(true, Ordering::SeqCst);
+        self.waker.wake();
+    }
+
+    /// Whether so much was not looked at yet that no more is received.
+    pub(super) fn is_unseen_full(&self) -> bool {
+        self.unseen_bytes.load(Ordering::SeqCst) >= UNSEEN_BYTES
+    }
+
+    /// Counts a message of `bytes` bytes as not looked at until what this returns is dropped.
+    pub(super) fn credit(self: &Arc<Self>, bytes: u64) -> Credit {
+        let held_bytes = bytes + QUEUED_MESSAGE_BYTES;
+        self.unseen_bytes.fetch_add(held_bytes, Ordering::SeqCst);
+        Credit::holding(Unseen { peer: self.clone(), held_bytes })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Outgoing> {
+        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Outgoing {
+    fn is_closed(&self) -> bool {
+        matches!(self.way, Way::Closed)
+    }
+}
+
+/// A message that was not looked at.
+struct Unseen {
+    peer: Arc<Peer>,
+    held_bytes: u64,
+}
+
+impl Drop for Unseen {
+    fn drop(&mut self) {
+        let before = self.peer.unseen_bytes.fetch_sub(self.held_bytes, Ordering::SeqCst);
+        if before >= UNSEEN_BYTES && before - self.held_bytes < UNSEEN_BYTES {
+            self.peer.want(); // the thread may go on
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Records: how messages stand one after the other in a ring.
+//!
+//! ```text
+//! byte 0             4          8
+//!      length, u32   zero, u32  message: header, then payload; then up to the next multiple of 64 anything
+//! ```
+//! Numbers are little-endian; the length is that of the message. A record longer than the ring goes through it in
+//! pieces.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::pool::Pool;
+use super::ring::{LINE, Misplaced, PIECE_BYTES, Reader, Writer};
+use crate::link::{LinkError, Message};
+use crate::message::{Header, MAX_HEADER_LEN, MessageError, Rank};
+use crate::payload::Payload;
+
+/// Bytes before the message.
+const PREFIX_LEN: usize = 8;
+/// Bytes that hold the prefix and any header.
+const FRONT_LEN: usize = PREFIX_LEN + MAX_HEADER_LEN;
+
+/// A message that is to be written, or is being.
+pub(super) struct Record {
+    front: [u8; FRONT_LEN],
+    front_len: usize,
+    payload: Bytes,
+    /// Bytes of the record that are in the ring.
+    done: usize,
+}
+
+impl Record {
+    /// The record of a message, whose length must fit in 32 bits.
+    pub(super) fn new(header: &Header, payload: Bytes) -> Self {
+        let header = header.encode();
+        let len = (header.len() + payload.len()) as u32;
+        let mut front = [0; FRONT_LEN];
+        front[..4].copy_from_slice(&len.to_le_bytes());
+        let front_len = PREFIX_LEN + header.len();
+        front[PREFIX_LEN..front_len].copy_from_slice(&header);
+        Self { front, front_len, payload, done: 0 }
+    }
+
+    /// Bytes of the message.
+    pub(super) fn message_len(&self) -> usize {
+        self.front_len - PREFIX_LEN + self.payload.len()
+    }
+
+    /// Bytes of the record that are in the ring.
+    pub(super) fn done(&self) -> usize {
+        self.done
+    }
+
+    /// Writes as much as there is room for, at most `most` bytes. Returns whether all is written.
+    pub(super) fn write(&mut self, writer: &mut Writer, most: usize) -> Result<bool, Misplaced> {
+        let total = (self.front_len + self.payload.len()).next_multiple_of(LINE);
+        let end = total.min(self.done + most);
+        while self.done < end {
+            let wanted = (end - self.done).min(PIECE_BYTES);
+            let len = writer.room(wanted)?.min(wanted) / LINE * LINE;
+            if len == 0 {
+                return Ok(false);
+            }
+            self.put(writer, len);
+            writer.publish(len);
+            self.done += len;
+        }
+        Ok(self.done == total)
+    }
+
+    /// Copies the next `len` bytes, of which the last may lie behind the message.
+    fn put(&self, writer: &Writer, len: usize) {
+        let front = &self.front[self.done.min(self.front_len)..self.front_len.min(self.done + len)];
+        writer.put(0, front);
+        let start = (self.done + front.len()).saturating_sub(self.front_len);
+        let payload = &self.payload[start.min(self.payload.len())..];
+        writer.put(front.len(), &payload[..payload.len().min(len - front.len())]);
+    }
+}
+
+/// Takes records out of a ring.
+pub(super) struct Intake {
+    peer: Rank,
+    /// Longest message in bytes.
+    limit: u64,
+    /// Records that are done.
+    record: u64,
+    open: Option<Open>,
+    pool: Arc<Pool>,
+}
+
+/// A message of which not all is there.
+struct Open {
+    header: Header,
+    message_len: usize,
+    payload: Vec<u8>,
+    /// Bytes of the payload that are missing.
+    missing: usize,
+}
+
+/// What a look into the ring brings.
+pub(super) enum Taken {
+    /// All that is there was taken, and no message is complete.
+    Nothing,
+    /// Some of a message, which goes on.
+    Part,
+    /// A message, and how long it was.
+    Message(Message, u64),
+}
+
+/// Why nothing more can be taken.
+pub(super) enum Broken {
+    /// The bytes are no message.
+    Malformed(MessageError),
+    /// The ring is out of order.
+    Ring(LinkError),
+}
+
+impl Intake {
+    pub(super) fn new(peer: Rank, limit: u64, pool: Arc<Pool>) -> Self {
+        Self { peer, limit, record: 0, open: None, pool }
+    }
+
+    /// Takes at most a piece of the ring's bytes, or a small message.
+    pub(super) fn take(&mut self, reader: &mut Reader) -> Result<Taken, Broken> {
+        let peer = self.peer;
+        let misplaced = |misplaced| Broken::Ring(out_of_place(peer, misplaced));
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => match self.begin(reader)? {
+                Some(open) => open,
+                None => return Ok(Taken::Nothing),
+            },
+        };
+        let wanted = open.missing.min(PIECE_BYTES);
+        let len = reader.available(wanted).map_err(misplaced)?.min(wanted);
+        reader.take(len, &mut open.payload);
+        open.missing -= len;
+        if open.missing > 0 {
+            self.open = Some(open);
+            return Ok(if len > 0 { Taken::Part } else { Taken::Nothing });
+        }
+        reader.skip_to_line();
+        self.record += 1;
+        let payload = Payload::from_bytes(self.pool.freeze(open.payload));
+        Ok(Taken::Message(Message { header: open.header, payload }, open.message_len as u64))
+    }
+
+    /// The front of the next record, if it is there; with what came of the payload along with it.
+    fn begin(&self, reader: &mut Reader) -> Result<Option<Open>, Broken> {
+        let misplaced = |misplaced| Broken::Ring(out_of_place(self.peer, misplaced));
+        let available = reader.available(1).map_err(misplaced)?;
+        if available == 0 {
+            return Ok(None);
+        }
+        // One copy, and all that is decided is decided by it.
+        let mut copy = [0; FRONT_LEN];
+        let front = &mut copy[..available.min(FRONT_LEN)];
+        reader.peek(front);
+        let (prefix, message) = front.split_at(PREFIX_LEN);
+        let [len, zero] = [0, 4].map(|at| u32::from_le_bytes([0, 1, 2, 3].map(|i| prefix[at + i])));
+        let (len, limit) = (u64::from(len), self.limit);
+        if len > limit || zero != 0 {
+            let (peer, record) = (self.peer, self.record);
+            let len = len | u64::from(zero) << 32;
+            return Err(Broken::Ring(LinkError::RecordTooLong { peer, record, len, limit }));
+        }
+        let (message_len, wanted) = (len as usize, MAX_HEADER_LEN.min(len as usize));
+        if message.len() < wanted {
+            // The rest may have come since.
+            let available = reader.available(PREFIX_LEN + wanted).map_err(misplaced)?;
+            return if available >= PREFIX_LEN + wanted { self.begin(reader) } else { Ok(None) };
+        }
+        let message = &message[..wanted];
+        let (header, header_len) = Header::parse_front(message, message_len).map_err(Broken::Malformed)?;
+        reader.skip(PREFIX_LEN + wanted);
+        let payload_len = message_len - header_len;
+        let mut payload = self.pool.take(payload_len);
+        payload.extend_from_slice(&message[header_len..]);
+        Ok(Some(Open { header, message_len, missing: payload_len - payload.len(), payload }))
+    }
+
+    /// What the end of the ring means: in good order only between records.
+    pub(super) fn end(&self, reader: &mut Reader) -> LinkError {
+        let (peer, record) = (self.peer, self.record);
+        let got = match (&self.open, reader.available(1)) {
+            (Some(open), _) => open.payload.len() as u64,
+            (None, Ok(0) | Err(_)) => return LinkError::PeerClosed(peer),
+            (None, Ok(available)) => available as u64,
+        };
+        LinkError::RecordTruncated { peer, record, got }
+    }
+}
+
+/// The peer is where it cannot be in a ring.
+pub(super) fn out_of_place(peer: Rank, Misplaced { claimed, least, most }: Misplaced) -> LinkError {
+    LinkError::RingPlace { peer, claimed, least, most }
+}

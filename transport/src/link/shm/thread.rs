@@ -1,0 +1,372 @@
+//! The link's thread: meets peers, empties rings, and fills those that callers found full.
+//!
+//! It goes round its peers while there is anything to do, looks for a moment longer, and then sleeps until a peer or a
+//! caller wakes it. Peers are told through their rings that it sleeps, so that nobody makes a call to wake a thread
+//! that is awake.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::meeting::{Door, Met};
+use super::peer::{Outlet, Peer, Queue};
+use super::poller::{Poller, Token};
+use super::pool::Pool;
+use super::record::{Broken, Intake, Taken, out_of_place};
+use super::ring::{Reader, Writer};
+use super::segment::{Direction, Segment};
+use super::socket;
+use super::waker::Waker;
+use crate::link::{LinkError, LinkEvent, LinkSink};
+use crate::message::{Header, Hello, Rank};
+use crate::payload::Payload;
+
+/// How long a peer may take for what is still queued when it is given up.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often a busy thread looks at its sockets.
+const SOCKETS_PERIOD: Duration = Duration::from_millis(1);
+/// How long nothing must happen until memory for what is received goes back to the system.
+const QUIET: Duration = Duration::from_secs(1);
+/// Messages, or pieces of them, that are taken of one peer before the next one's turn.
+const TURN: usize = 32;
+/// Of the time that an idle thread stays awake, the part in which it lets nobody else have the processor.
+const GREEDY: Duration = Duration::from_micros(2);
+
+/// What the thread runs.
+pub(super) struct Server {
+    pub(super) ends: Vec<End>,
+    pub(super) door: Door,
+    pub(super) poller: Poller,
+    pub(super) waker: Arc<Waker>,
+    pub(super) ended: Arc<AtomicBool>,
+    pub(super) pool: Arc<Pool>,
+    pub(super) sink: LinkSink,
+    /// Longest message in bytes.
+    pub(super) record_limit: u64,
+    /// How long an idle thread stays awake.
+    pub(super) awake: Duration,
+}
+
+/// The thread's side of a peer.
+pub(super) struct End {
+    pub(super) peer: Arc<Peer>,
+    stage: Stage,
+    /// When the peer is left, whatever is still queued.
+    flush_until: Option<Instant>,
+}
+
+enum Stage {
+    Meeting,
+    Open(Box<Connection>),
+    Over,
+}
+
+/// A peer that was met.
+struct Connection {
+    reader: Reader,
+    /// `None` once what came made no sense: nothing more is taken in.
+    intake: Option<Intake>,
+    socket: Arc<OwnedFd>,
+    /// Becomes readable when the peer's process ends.
+    process: Option<OwnedFd>,
+    queue: Queue,
+    hung_up: bool,
+}
+
+impl End {
+    pub(super) fn new(peer: Arc<Peer>) -> Self {
+        Self { peer, stage: Stage::Meeting, flush_until: None }
+    }
+}
+
+impl Server {
+    pub(super) fn run(mut self) {
+        let mut quiet_since = Instant::now();
+        let mut sockets_at = quiet_since;
+        while !self.is_over() {
+            let busy = self.go_round();
+            let now = Instant::now();
+            if busy {
+                quiet_since = now;
+            }
+            let quiet = now - quiet_since;
+            if !busy && quiet >= self.awake {
+                if self.sleep(now) {
+                    quiet_since = Instant::now();
+                }
+                sockets_at = Instant::now() + SOCKETS_PERIOD;
+            } else if now >= sockets_at {
+                self.look_at_sockets(Some(Duration::ZERO));
+                sockets_at = now + SOCKETS_PERIOD;
+            } else if !busy && quiet >= GREEDY {
+                thread::yield_now();
+            } else if !busy {
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.ended.load(Ordering::SeqCst) && self.ends.iter().all(|end| matches!(end.stage, Stage::Over))
+    }
+
+    /// Gives every peer a turn. Returns whether anything was done.
+    fn go_round(&mut self) -> bool {
+        let mut busy = false;
+        for i in 0..self.ends.len() {
+            let end = &mut self.ends[i];
+            if matches!(end.stage, Stage::Over) {
+                continue;
+            }
+            let wanted = end.peer.take_wanted();
+            if end.peer.is_closing() {
+                busy |= self.part(i);
+            } else if matches!(end.stage, Stage::Open(_)) {
+                match end.turn(wanted, &self.sink) {
+                    Ok(moved) => busy |= moved,
+                    Err(error) => self.finish(i, error),
+                }
+            }
+        }
+        busy
+    }
+
+    /// What is left to do with a peer that the program gave up: sending what is queued. Returns whether some was sent.
+    fn part(&mut self, i: usize) -> bool {
+        let end = &mut self.ends[i];
+        let now = Instant::now();
+        let until = *end.flush_until.get_or_insert(now + FLUSH_TIMEOUT);
+        let queue = match &mut end.stage {
+            Stage::Open(connection) if !connection.hung_up => {
+                connection.queue = end.peer.pump().unwrap_or(Queue::Empty);
+                connection.queue
+            }
+            _ => Queue::Empty,
+        };
+        if queue == Queue::Empty || now >= until {
+            self.finish(i, None);
+        }
+        queue == Queue::Moving
+    }
+
+    /// Ends all that there is with a peer; reports `error` if there is one.
+    fn finish(&mut self, i: usize, error: Option<LinkError>) {
+        let end = &mut self.ends[i];
+        let peer = end.peer.rank;
+        end.peer.end();
+        match std::mem::replace(&mut end.stage, Stage::Over) {
+            Stage::Open(connection) => {
+                self.poller.remove(&connection.socket);
+                connection.process.iter().for_each(|process| self.poller.remove(process));
+            }
+            Stage::Meeting => self.door.give_up(peer, &self.poller),
+            Stage::Over => {}
+        }
+        if let Some(error) = error.filter(|_| !end.peer.is_closing()) {
+            (self.sink)(LinkEvent::Closed { peer, error });
+        }
+    }
+
+    /// Sleeps until something is to be done. Returns whether anything was while it was about to.
+    fn sleep(&mut self, now: Instant) -> bool {
+        self.waker.fall_asleep();
+        let mut ready = self.ended.load(Ordering::SeqCst) && self.is_over();
+        for end in &mut self.ends {
+            ready |= end.fall_asleep();
+        }
+        if !ready {
+            let deadline =
+                self.ends.iter().filter_map(|end| end.flush_until).fold(self.door.deadline(), earlier);
+            let timeout = deadline.map(|deadline| deadline.saturating_duration_since(now));
+            let until_quiet = self.pool.keeps_any().then_some(QUIET);
+            let longest = [timeout, until_quiet].into_iter().flatten().min();
+            let woken = self.look_at_sockets(longest);
+            if !woken && longest == until_quiet {
+                self.pool.clear();
+            }
+            ready = woken;
+        }
+        self.waker.wake_up();
+        self.ends.iter_mut().for_each(End::wake_up);
+        ready
+    }
+
+    /// Takes in what happens at sockets, waiting for it for at most so long. Returns whether anything did.
+    fn look_at_sockets(&mut self, timeout: Option<Duration>) -> bool {
+        let tokens = self.poller.wait(timeout);
+        for &token in &tokens {
+            match token {
+                Token::Waker => self.waker.hush(),
+                Token::Peer(rank) => self.heed(rank),
+                Token::Door(visitor) => self.door.visit(visitor, &self.poller),
+            }
+        }
+        for (peer, met) in self.door.meet(&self.poller, Instant::now()) {
+            self.welcome(peer, met);
+        }
+        !tokens.is_empty()
+    }
+
+    /// A peer rang, or is gone.
+    fn heed(&mut self, rank: Rank) {
+        let Some(end) = self.ends.iter_mut().find(|end| end.peer.rank == rank) else { return };
+        let Stage::Open(connection) = &mut end.stage else { return };
+        let ended = |process: &OwnedFd| Poller::is_ready(process);
+        if !socket::hush(&connection.socket) || connection.process.as_ref().is_some_and(ended) {
+            connection.hung_up = true;
+            // Both would be ready for ever.
+            self.poller.remove(&connection.socket);
+            connection.process.iter().for_each(|process| self.poller.remove(process));
+        }
+    }
+
+    /// A peer was met, or will not be.
+    fn welcome(&mut self, rank: Rank, met: Met) {
+        let Some(i) = self.ends.iter().position(|end| end.peer.rank == rank) else { return };
+        if !matches!(self.ends[i].stage, Stage::Meeting) {
+            return;
+        }
+        match met {
+            Met::Peer { socket, segment, is_maker } => {
+                if let Err(error) = self.connect(i, socket, segment, is_maker) {
+                    self.finish(i, Some(LinkError::io("waiting for rank", rank, &error)));
+                }
+            }
+            Met::Refusal(status) => {
+                let (header, payload) = (Header::Hello(Hello::refusal(status)), Payload::empty());
+                if !self.ends[i].peer.is_closing() {
+                    let message = crate::link::Message { header, payload };
+                    let credit = crate::link::Credit::none();
+                    (self.sink)(LinkEvent::Message { from: rank, message, credit });
+                }
+                self.finish(i, Some(LinkError::PeerClosed(rank)));
+            }
+            Met::Nobody(error) => self.finish(i, Some(error)),
+        }
+    }
+
+    fn connect(&mut self, i: usize, socket: OwnedFd, segment: Segment, is_maker: bool) -> io::Result<()> {
+        let peer = self.ends[i].peer.clone();
+        let process = super::credentials::Credentials::of(&socket)?.watch();
+        self.poller.add(&socket, Token::Peer(peer.rank))?;
+        if let Some(process) = &process {
+            self.poller.add(process, Token::Peer(peer.rank))?;
+        }
+        let (socket, segment) = (Arc::new(socket), Arc::new(segment));
+        let (out, back) = match is_maker {
+            true => (Direction::FromMaker, Direction::ToMaker),
+            false => (Direction::ToMaker, Direction::FromMaker),
+        };
+        let reader = Reader::new(segment.clone(), back);
+        let intake = Some(Intake::new(peer.rank, self.record_limit, self.pool.clone()));
+        let queue = Queue::Empty;
+        let connection =
+            Connection { reader, intake, socket: socket.clone(), process, queue, hung_up: false };
+        self.ends[i].stage = Stage::Open(Box::new(connection));
+        peer.open(Outlet { writer: Writer::new(segment, out), socket });
+        Ok(())
+    }
+}
+
+impl Connection {
+    /// Takes messages out of the ring while there are any, for a turn.
+    fn take_in(&mut self, peer: &Arc<Peer>, sink: &LinkSink) -> Result<bool, Option<LinkError>> {
+        let (from, mut busy) = (peer.rank, false);
+        for _ in 0..TURN {
+            let Some(intake) = self.intake.as_mut().filter(|_| !peer.is_unseen_full()) else { break };
+            let taken = intake.take(&mut self.reader);
+            if matches!(taken, Ok(Taken::Nothing)) {
+                break;
+            }
+            if !busy {
+                busy = true;
+                peer.read.note(Instant::now());
+            }
+            match taken {
+                Ok(Taken::Nothing | Taken::Part) => {}
+                Ok(Taken::Message(message, len)) => {
+                    let credit = peer.credit(len);
+                    if !peer.is_closing() {
+                        sink(LinkEvent::Message { from, message, credit });
+                    }
+                }
+                // Not the end of the connection: the peer may still be told what was wrong.
+                Err(Broken::Malformed(error)) => {
+                    self.intake = None;
+                    if !peer.is_closing() {
+                        sink(LinkEvent::Malformed { from, error });
+                    }
+                }
+                Err(Broken::Ring(error)) => return Err(Some(error)),
+            }
+            if self.reader.should_publish() {
+                self.publish();
+            }
+        }
+        if busy {
+            self.publish();
+        }
+        Ok(busy)
+    }
+
+    fn publish(&mut self) {
+        if self.reader.publish() {
+            socket::ring(&self.socket);
+        }
+    }
+}
+
+impl End {
+    /// Takes in and gives out what is due. Returns whether anything was, or why the peer is gone.
+    fn turn(&mut self, wanted: bool, sink: &LinkSink) -> Result<bool, Option<LinkError>> {
+        let Stage::Open(connection) = &mut self.stage else { return Ok(false) };
+        let peer = &self.peer;
+        // Before looking into the ring: what was written before the end is there by then.
+        let hung_up = connection.hung_up;
+        let mut busy = connection.take_in(peer, sink)?;
+        if hung_up && !busy && !peer.is_unseen_full() {
+            let end = connection.intake.as_ref().map(|intake| intake.end(&mut connection.reader));
+            return Err(end);
+        }
+        if wanted || connection.queue != Queue::Empty {
+            connection.queue = peer.pump().map_err(|misplaced| Some(out_of_place(peer.rank, misplaced)))?;
+            busy |= connection.queue == Queue::Moving;
+        }
+        Ok(busy)
+    }
+
+    /// Says that the thread sleeps, and looks a last time. Returns whether there is something to do.
+    fn fall_asleep(&mut self) -> bool {
+        if self.peer.is_wanted() {
+            return true;
+        }
+        let Stage::Open(connection) = &mut self.stage else { return false };
+        let reads = connection.intake.is_some() && !self.peer.is_unseen_full() && !self.peer.is_closing();
+        let mut ready = connection.hung_up && !self.peer.is_unseen_full();
+        if reads && !connection.hung_up {
+            connection.reader.set_sleeping(true);
+            fence(Ordering::SeqCst);
+            ready |= connection.reader.has_news();
+        }
+        if matches!(connection.queue, Queue::Stuck | Queue::Moving) {
+            ready |= self.peer.has_room(true);
+        }
+        ready
+    }
+
+    fn wake_up(&mut self) {
+        let Stage::Open(connection) = &mut self.stage else { return };
+        connection.reader.set_sleeping(false);
+        if matches!(connection.queue, Queue::Stuck | Queue::Moving) {
+            self.peer.has_room(false);
+        }
+    }
+}
+
+/// The earlier of two times, if there are any.
+fn earlier(a: Option<Instant>, b: Instant) -> Option<Instant> {
+    Some(a.map_or(b, |a| a.min(b)))
+}
