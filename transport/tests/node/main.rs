@@ -36,5 +36,6 @@ on_every_link! {
     ]
     loopback: Fabric::loopback();
     loopback_shaped: Fabric::loopback().shaped(4.0, 200);
+    shm: Fabric::shm();
     tcp: Fabric::tcp();
 }
