@@ -43,6 +43,10 @@ pub(crate) enum BenchError {
     Candidate { path: PathBuf, algorithm: &'static str, source: CandidateError },
     #[error("{algorithm} estimates {} wrongly: {estimated} bytes; its frame has {coded}", .path.display())]
     Estimate { path: PathBuf, algorithm: &'static str, estimated: u64, coded: u64 },
+    #[error("no control page: MGCOMP=off, or the system gives no memory file")]
+    NoPage,
+    #[error("{expected} transfers were made, but the page counts {got}")]
+    Miscounted { expected: u64, got: u64 },
     #[error("none of the {files} files holds one of the elements asked for")]
     NoElement { files: usize },
     #[error("buffers of {bytes} bytes need {needed} bytes of memory; {available} are available")]

@@ -5,6 +5,7 @@
 
 mod baseline;
 mod codec;
+mod control;
 mod data;
 mod error;
 mod gpu;
@@ -35,6 +36,7 @@ struct Cli {
 enum Bench {
     Ratio(ratio::Args),
     Codec(codec::Args),
+    Control(control::Args),
     Gpu(gpu::Args),
     Paper(paper::Args),
     Scale(scale::Args),
@@ -51,6 +53,7 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
     match &cli.bench {
         Bench::Ratio(args) => ratio::run(args),
         Bench::Codec(args) => codec::run(args),
+        Bench::Control(args) => control::run(args),
         Bench::Gpu(args) => gpu::run(args),
         Bench::Paper(args) => paper::run(args),
         Bench::Scale(args) => scale::run(args),

@@ -112,6 +112,8 @@ pub enum Reason {
         /// Samples that voted.
         of: u32,
     },
+    /// The operator has switched compression off.
+    SwitchedOff,
 }
 
 impl fmt::Display for Reason {
@@ -151,6 +153,7 @@ impl fmt::Display for Reason {
             Self::NoWinner { needed, of } => {
                 write!(f, "no algorithm had the lowest penalty in {needed} of {of} samples")
             }
+            Self::SwitchedOff => write!(f, "compression is switched off"),
         }
     }
 }

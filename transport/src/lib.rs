@@ -11,6 +11,7 @@
 //! | [`region`] | memory opened to peers, and who may do what with it |
 //! | [`executor`] | carries out codec work on host memory |
 //! | [`calibrate`] | how fast the codecs are on this machine |
+//! | [`control`] | how an operator sees and steers a running program |
 //! | [`link`] | carries messages: `loopback` in one process, `shm` between processes of one node, `tcp` between machines |
 //! | [`payload`], [`memory`] | descriptors of payloads, and the buffers behind them |
 //!
@@ -21,6 +22,7 @@ compile_error!("mgcomp runs on little-endian 64-bit targets only");
 
 pub mod calibrate;
 pub mod communicator;
+pub mod control;
 pub mod executor;
 pub mod link;
 pub mod memory;

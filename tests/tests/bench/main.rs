@@ -1,6 +1,7 @@
 //! The program `mgcomp-bench` from outside.
 
 mod codec;
+mod control;
 mod gpu;
 mod paper;
 #[path = "../program/mod.rs"]

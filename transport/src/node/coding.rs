@@ -11,6 +11,7 @@ use mgcomp_selector::{
 };
 
 use super::stats::Stats;
+use crate::control::Meter;
 use crate::executor::{Done, Executor, Output, Ticket, Work};
 use crate::message::{Rank, Status};
 use crate::payload::Payload;
@@ -34,13 +35,14 @@ pub(super) enum JobResult {
 /// Codec work of a node that is under way.
 pub(super) struct Coder {
     policy: Box<dyn Policy>,
+    meter: Meter,
     executor: Box<dyn Executor>,
     stats: Arc<Mutex<Stats>>,
     under_way: HashMap<Ticket, UnderWay>,
     next_ticket: u64,
     log: Arc<Mutex<DecisionLog>>,
-    /// Of writes that the peer has yet to acknowledge: their records, and when they were planned.
-    unacknowledged: HashMap<(Rank, JobId), (RecordId, Instant)>,
+    /// Of writes that the peer has yet to acknowledge: their records, and the times that were predicted.
+    unacknowledged: HashMap<(Rank, JobId), (RecordId, Transfer, Option<u64>)>,
 }
 
 struct UnderWay {
@@ -60,7 +62,10 @@ enum Stage {
         decision: Decision,
         sampling: Option<Duration>,
     },
-    Decoding,
+    Decoding {
+        raw_bytes: u64,
+        coded_bytes: u64,
+    },
 }
 
 /// What is to be encoded, as policy and log see it.
@@ -82,13 +87,13 @@ impl Transfer {
 
 impl Coder {
     pub(super) fn new(
-        policy: Box<dyn Policy>,
+        (policy, meter): (Box<dyn Policy>, Meter),
         executor: Box<dyn Executor>,
         stats: Arc<Mutex<Stats>>,
         log: Arc<Mutex<DecisionLog>>,
     ) -> Self {
         let (under_way, unacknowledged) = (HashMap::new(), HashMap::new());
-        Self { policy, executor, stats, under_way, next_ticket: 0, log, unacknowledged }
+        Self { policy, meter, executor, stats, under_way, next_ticket: 0, log, unacknowledged }
     }
 
     /// Starts encoding `source` for `peer`, or first sampling it. What is done at once is returned.
@@ -122,14 +127,18 @@ impl Coder {
         destination: Payload,
         all_or_nothing: bool,
     ) -> Option<Finished> {
+        let raw_bytes = destination.capacity();
+        let stage = Stage::Decoding { raw_bytes, coded_bytes: payload.coded_len().unwrap_or(raw_bytes) };
         let work = Work::Decode { payload, algorithm, destination, all_or_nothing };
-        self.start(UnderWay { peer, job, stage: Stage::Decoding }, work)
+        self.start(UnderWay { peer, job, stage }, work)
     }
 
     /// The peer has what `job` encoded.
     pub(super) fn acknowledged(&mut self, by: (Rank, JobId)) {
-        if let Some((record, planned_at)) = self.unacknowledged.remove(&by) {
-            lock(&self.log).acknowledged(record, planned_at.elapsed());
+        if let Some((record, transfer, predicted_ns)) = self.unacknowledged.remove(&by) {
+            let after = transfer.planned_at.elapsed();
+            lock(&self.log).acknowledged(record, after);
+            self.meter.acknowledged(&transfer.facts, predicted_ns, after);
         }
     }
 
@@ -156,16 +165,23 @@ impl Coder {
                 let record =
                     self.count_encoded(&transfer.facts, &decision, sent, &payload, (sampling, done.took));
                 if let Some(record) = record.filter(|_| transfer.is_acknowledged()) {
-                    self.unacknowledged.insert((peer, job), (record, transfer.planned_at));
+                    self.unacknowledged.insert((peer, job), (record, transfer, decision.predicted_ns));
                 }
                 JobResult::Encoded(Ok((sent, payload)))
             }
-            (Stage::Decoding, Ok(Output::Decoded)) => {
+            (Stage::Decoding { raw_bytes, coded_bytes }, Ok(Output::Decoded)) => {
                 self.count(|stats| stats.decode += done.took);
+                self.meter.decoded(peer.0, raw_bytes, coded_bytes, done.took);
                 JobResult::Decoded(Ok(()))
             }
-            (Stage::Decoding, result) => JobResult::Decoded(Err(result.err().unwrap_or(Status::Internal))),
-            (_, result) => JobResult::Encoded(Err(result.err().unwrap_or(Status::Internal))),
+            (stage, result) => {
+                self.meter.failed(peer.0);
+                let status = result.err().unwrap_or(Status::Internal);
+                match stage {
+                    Stage::Decoding { .. } => JobResult::Decoded(Err(status)),
+                    _ => JobResult::Encoded(Err(status)),
+                }
+            }
         };
         Some(Finished { peer, job, result })
     }

@@ -51,6 +51,7 @@ use self::coding::Coder;
 use self::engine::Engine;
 use self::mailbox::{Input, Mailbox};
 use self::peers::PeerBoard;
+use crate::control;
 use crate::executor::HostExecutor;
 use crate::link::{Drive, Link, LinkError, Position};
 use crate::memory::HostSlice;
@@ -182,10 +183,11 @@ impl Node {
             .name(format!("mgcomp-rank-{}", position.rank))
             .spawn(move || keeper.keep_time())
             .map_err(NodeError::Thread)?;
+        let (policy, meter) = control::steer(policy, position);
         mailbox.open(Engine {
             link,
             sessions: sessions(position, &config),
-            coder: Coder::new(policy, Box::new(executor), stats.clone(), log.clone()),
+            coder: Coder::new((policy, meter), Box::new(executor), stats.clone(), log.clone()),
             regions: regions.clone(),
             board: board.clone(),
             replies: HashMap::new(),

@@ -1,0 +1,82 @@
+//! The control page: how an operator sees and steers a running program.
+//!
+//! A process has one page, a memory file of [`PAGE_BYTES`] that it hands to the node's daemon over a Unix socket. Each
+//! pair of peer and stream has a slot there: one word of [`Settings`], which the daemon writes and the process reads at
+//! each transfer, and counters and [`histogram`]s, which the process writes and the daemon reads. Nothing waits for
+//! anybody: either side may be gone at any moment, and the data path pays some loads and stores.
+//!
+//! * **Settings** are one 64-bit word, so nobody sees half a change. A slot without a word of its own goes by the
+//!   page's default. What a word says takes effect at the stream's next transfer; [`Settings`] says how it is packed.
+//! * **Trust**: none. The daemon maps a file only if it can never change its length ([`MapError`]), checks the header
+//!   ([`PageError`]) and every number that is a length or an index, and uses all else as numbers. A process ignores
+//!   settings that make no sense, and counts them.
+//! * **Environment**: `MGCOMP=off` turns all compression off, and there is no page. `MGCOMP_SOCKET` says where the daemon
+//!   listens; empty = it is not looked for; unset = `$XDG_RUNTIME_DIR/mgcomp.sock`, then `/run/mgcomp/mgcomp.sock`.
+//!   `MGCOMP_JOB` names the job; without it SLURM, PMIx, PMI or Flux do.
+//!
+//! Nodes do all of this by themselves. `layout.rs` says where everything lies, `handover.rs` how a page gets to the
+//! daemon.
+
+mod attachment;
+mod claims;
+pub mod handover;
+pub mod histogram;
+mod identity;
+mod layout;
+mod map;
+mod meter;
+mod page;
+mod reason;
+mod settings;
+mod slot;
+mod steered;
+mod view;
+
+use std::sync::Arc;
+
+use mgcomp_selector::Policy;
+
+pub use attachment::{Attachment, attach, sockets};
+pub use identity::{Identity, MAX_NAME_BYTES};
+pub use layout::PAGE_BYTES;
+pub use map::MapError;
+pub(crate) use meter::Meter;
+pub use page::{Page, PageError};
+pub use reason::LastDecision;
+pub use settings::{PolicyName, PolicyNameError, Settings, SettingsError, SizeGate};
+pub use view::{Count, SlotIdentity, SlotKind, SlotView};
+
+use claims::NodeSlots;
+use steered::{Steered, SwitchedOff};
+
+use crate::link::Position;
+
+/// Puts the policy of a node under the operator's settings; returns what counts beside it.
+pub(crate) fn steer(policy: Box<dyn Policy>, position: Position) -> (Box<dyn Policy>, Meter) {
+    if attachment::is_switched_off() {
+        return (Box::new(SwitchedOff), Meter::default());
+    }
+    match attach() {
+        Some(attachment) => steer_by(attachment, policy, position),
+        None => (policy, Meter::default()),
+    }
+}
+
+fn steer_by(
+    attachment: Arc<Attachment>,
+    policy: Box<dyn Policy>,
+    position: Position,
+) -> (Box<dyn Policy>, Meter) {
+    attachment.page().set_rank(Some(position.rank.0), position.ranks);
+    let slots = Arc::new(NodeSlots::new(attachment, position.rank.0));
+    (Box::new(Steered::new(policy, slots.clone())), Meter::new(slots))
+}
+
+/// A policy as nodes run it: steered through `attachment`. For benches, which time what that costs.
+#[must_use]
+pub fn steered(attachment: Arc<Attachment>, policy: Box<dyn Policy>, position: Position) -> Box<dyn Policy> {
+    steer_by(attachment, policy, position).0
+}
+
+#[cfg(test)]
+mod tests;
