@@ -8,10 +8,11 @@ use serde_json::Value;
 
 /// What each package may depend on. An arrow that is not here is reversed, or new: then it belongs into
 /// ARCHITECTURE.md as well.
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 8] = [
     ("mgcomp-codecs", &[]),
     ("mgcomp-selector", &["mgcomp-codecs"]),
     ("mgcomp-transport", &["mgcomp-codecs", "mgcomp-selector"]),
+    ("mgcomp-proto", &[]),
     ("mgcomp-cli", &["mgcomp-codecs", "mgcomp-selector", "mgcomp-transport"]),
     ("mgcomp-bench", &["mgcomp-codecs", "mgcomp-selector", "mgcomp-transport"]),
     ("mgcomp-tests", &["mgcomp-codecs", "mgcomp-selector", "mgcomp-transport"]),
