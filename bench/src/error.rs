@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use mgcomp_codecs::CpuError;
 use mgcomp_codecs::device::DeviceError;
 use mgcomp_codecs::frame::FrameError;
+use mgcomp_plot::PlotError;
 use mgcomp_selector::PaperConfigError;
 use mgcomp_transport::calibrate::CalibrateError;
 
@@ -77,8 +78,8 @@ pub(crate) enum BenchError {
     NotMeasured { algorithm: &'static str },
     #[error("cannot write {}", .path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error("cannot write {}: it is a folder, or lies in none", .path.display())]
-    NoPlace { path: PathBuf },
+    #[error(transparent)]
+    Plot(#[from] PlotError),
     #[error("cannot write standard output")]
     Stdout(#[source] io::Error),
     #[error("{failed} of {files} files could not be measured")]

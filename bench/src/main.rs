@@ -11,7 +11,6 @@ mod error;
 mod gpu;
 mod machine;
 mod paper;
-mod plot;
 mod ratio;
 mod scale;
 mod select;

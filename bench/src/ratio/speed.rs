@@ -8,8 +8,8 @@ use mgcomp_codecs::{Algorithm, Cpu};
 use crate::baseline::Library;
 use crate::data::Item;
 use crate::error::BenchError;
-use crate::plot::Mark;
 use crate::timing::{Blocks, Buffer, Candidate, CandidateError, Framed, memcpy, race};
+use mgcomp_plot::Mark;
 
 /// Time for one file under one algorithm.
 const BUDGET: Duration = Duration::from_millis(5);

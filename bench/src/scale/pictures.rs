@@ -7,7 +7,7 @@ use super::report::Report;
 use super::time::Sending;
 use crate::error::BenchError;
 use crate::machine::size;
-use crate::plot::{Canvas, Lines, Scale, Series};
+use mgcomp_plot::{Canvas, Lines, Scale, Series};
 
 /// One picture for each collective and size: the smallest and the largest number of GPUs on each fabric.
 pub(super) fn draw(report: &Report, folder: &Path) -> Result<(), BenchError> {

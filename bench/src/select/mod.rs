@@ -40,7 +40,7 @@ const BUFFERS: u64 = 14;
 
 pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
     if let Some(path) = &args.plot {
-        crate::plot::check_place(path)?;
+        mgcomp_plot::check_place(path)?;
     }
     let shape = Shape::of(args);
     let chosen = source::choose(&args.data, args.seed)?;

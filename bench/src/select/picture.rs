@@ -5,7 +5,7 @@ use mgcomp_selector::PolicySpec;
 
 use super::print::Row;
 use crate::machine::Machine;
-use crate::plot::{Lines, Scale, Series};
+use mgcomp_plot::{Lines, Scale, Series};
 
 /// Regrets in percent below this are drawn as this: the scale is logarithmic.
 const LEAST_PERCENT: f64 = 0.1;

@@ -2,7 +2,7 @@
 
 use super::row::{Row, Run, Timed};
 use crate::machine::size;
-use crate::plot::{Mark, Plot, Reference};
+use mgcomp_plot::{Mark, Plot, Reference};
 
 /// The data that most of this is for, if it was timed.
 const DATASET: &str = "weights.bf16.bin";

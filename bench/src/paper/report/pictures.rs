@@ -7,7 +7,7 @@ use super::super::generate::Bench;
 use super::super::runs::Done;
 use super::{Figure, Matrix, Quantity, Report};
 use crate::error::BenchError;
-use crate::plot::{Bars, Canvas, Lines, Scale, Series};
+use mgcomp_plot::{Bars, Canvas, Lines, Scale, Series};
 
 pub(super) fn draw(report: &Report, folder: &Path) -> Result<(), BenchError> {
     // The paper shows these two; of traces, all.

@@ -13,33 +13,42 @@ const BOTTOM: f64 = HEIGHT - 60.0;
 const FRAME: Frame = Frame { left: LEFT, right: RIGHT, top: TOP, bottom: BOTTOM };
 
 /// How an axis runs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scale {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// In even steps from 0 or below.
     Linear,
     /// Values are above 0.
     Log,
 }
 
 /// A named line, or a cloud of dots.
-pub(crate) struct Series {
-    pub(crate) name: String,
-    pub(crate) points: Vec<(f64, f64)>,
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// What the legend calls it.
+    pub name: String,
+    /// Where it goes.
+    pub points: Vec<(f64, f64)>,
 }
 
 /// What to show.
-pub(crate) struct Lines {
+#[derive(Clone, Debug)]
+pub struct Lines {
     /// The first one is the heading.
-    pub(crate) titles: Vec<String>,
+    pub titles: Vec<String>,
     /// What the axes are about.
-    pub(crate) axes: (String, String),
-    pub(crate) scales: (Scale, Scale),
-    pub(crate) series: Vec<Series>,
+    pub axes: (String, String),
+    /// How they run.
+    pub scales: (Scale, Scale),
+    /// What is drawn, in this order.
+    pub series: Vec<Series>,
     /// A height to compare with, and its name.
-    pub(crate) level: Option<(String, f64)>,
+    pub level: Option<(String, f64)>,
 }
 
 impl Lines {
-    pub(crate) fn draw(&self) -> Canvas {
+    /// Draws them.
+    #[must_use]
+    pub fn draw(&self) -> Canvas {
         let points = || self.series.iter().flat_map(|series| series.points.iter());
         let heights = points().map(|point| point.1).chain(self.level.iter().map(|level| level.1));
         let x = axis(self.scales.0, points().map(|point| point.0), (LEFT, RIGHT));

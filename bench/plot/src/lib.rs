@@ -1,22 +1,25 @@
-//! Pictures: ratio against speed ([`Plot`]), groups of bars ([`Bars`]), lines ([`Lines`]).
+//! Pictures of figures: ratio against speed ([`Plot`]), groups of bars ([`Bars`]), lines ([`Lines`]).
+//!
+//! Each is drawn as a list of shapes, which is written as SVG or, with feature `png`, drawn as pixels.
 
 mod axis;
 mod bars;
 mod canvas;
 mod lines;
+#[cfg(feature = "png")]
 mod png;
+#[cfg(feature = "png")]
 mod raster;
 mod svg;
 
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use crate::error::BenchError;
 use axis::{Axis, Frame};
-pub(crate) use bars::Bars;
-pub(crate) use canvas::Canvas;
+pub use bars::Bars;
+pub use canvas::Canvas;
 use canvas::{Anchor, Point};
-pub(crate) use lines::{Lines, Scale, Series};
+pub use lines::{Lines, Scale, Series};
 
 const WIDTH: f64 = 880.0;
 const HEIGHT: f64 = 540.0;
@@ -36,38 +39,69 @@ const COLOURS: [&str; 10] = [
 /// Height of a line of text.
 const TEXT: f64 = 14.0;
 
+/// Why a picture was not kept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlotError {
+    /// The file cannot be written.
+    #[error("cannot write {}", .path.display())]
+    Write {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// No file can be there.
+    #[error("cannot write {}: it is a folder, or lies in none", .path.display())]
+    NoPlace {
+        /// Where.
+        path: PathBuf,
+    },
+}
+
 /// What to show.
-pub(crate) struct Plot {
+#[derive(Clone, Debug)]
+pub struct Plot {
     /// The first one is the heading.
-    pub(crate) titles: Vec<String>,
-    pub(crate) marks: Vec<Mark>,
-    pub(crate) reference: Reference,
+    pub titles: Vec<String>,
+    /// One for each algorithm.
+    pub marks: Vec<Mark>,
+    /// What they are compared with.
+    pub reference: Reference,
     /// What the axis of speeds is about.
-    pub(crate) speed: &'static str,
+    pub speed: &'static str,
     /// A ratio without a speed, and its name.
-    pub(crate) level: Option<(String, f64)>,
+    pub level: Option<(String, f64)>,
 }
 
 /// A speed to compare with, in 10⁹ bytes of uncompressed data per second.
-#[derive(Clone, Copy)]
-pub(crate) struct Reference {
-    pub(crate) name: &'static str,
-    pub(crate) gbps: f64,
+#[derive(Clone, Copy, Debug)]
+pub struct Reference {
+    /// What is so fast.
+    pub name: &'static str,
+    /// How fast.
+    pub gbps: f64,
 }
 
 /// One algorithm. Speeds are in 10⁹ bytes of uncompressed data per second.
-pub(crate) struct Mark {
-    pub(crate) name: &'static str,
-    pub(crate) ratio: f64,
-    pub(crate) encode_gbps: f64,
-    pub(crate) decode_gbps: f64,
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    /// What it is called.
+    pub name: &'static str,
+    /// Raw bytes per coded byte.
+    pub ratio: f64,
+    /// How fast it encodes.
+    pub encode_gbps: f64,
+    /// How fast it decodes.
+    pub decode_gbps: f64,
     /// Not ours.
-    pub(crate) is_library: bool,
+    pub is_library: bool,
 }
 
 impl Plot {
     /// The picture as an SVG file.
-    pub(crate) fn svg(&self) -> String {
+    #[must_use]
+    pub fn svg(&self) -> String {
         let speeds = self.marks.iter().flat_map(|mark| [mark.encode_gbps, mark.decode_gbps]);
         let ratios = self.marks.iter().map(|mark| mark.ratio).chain(self.level.iter().map(|level| level.1));
         let x = Axis::log(speeds.chain([self.reference.gbps]), (LEFT, RIGHT));
@@ -119,12 +153,15 @@ impl Plot {
 }
 
 /// Fails now, not after all is measured, if no file can be written to `path`.
-pub(crate) fn check_place(path: &Path) -> Result<(), BenchError> {
+///
+/// # Errors
+/// [`PlotError`] if it is a folder, or lies in none that there is.
+pub fn check_place(path: &Path) -> Result<(), PlotError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match fs::metadata(folder) {
         Ok(metadata) if metadata.is_dir() && !path.is_dir() => Ok(()),
-        Ok(_) => Err(BenchError::NoPlace { path: path.to_owned() }),
-        Err(source) => Err(BenchError::Write { path: path.to_owned(), source }),
+        Ok(_) => Err(PlotError::NoPlace { path: path.to_owned() }),
+        Err(source) => Err(PlotError::Write { path: path.to_owned(), source }),
     }
 }
 

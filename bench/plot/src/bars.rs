@@ -14,21 +14,24 @@ const BOTTOM: f64 = HEIGHT - 50.0;
 const FILLED: f64 = 0.84;
 
 /// What to show: values from 0 up.
-pub(crate) struct Bars {
+#[derive(Clone, Debug)]
+pub struct Bars {
     /// The first one is the heading.
-    pub(crate) titles: Vec<String>,
+    pub titles: Vec<String>,
     /// What the height of a bar is.
-    pub(crate) unit: String,
+    pub unit: String,
     /// Names of the bars of each group.
-    pub(crate) names: Vec<String>,
+    pub names: Vec<String>,
     /// Groups with a value for each name.
-    pub(crate) groups: Vec<(String, Vec<f64>)>,
+    pub groups: Vec<(String, Vec<f64>)>,
     /// Heights to compare with, and their names.
-    pub(crate) levels: Vec<(String, f64)>,
+    pub levels: Vec<(String, f64)>,
 }
 
 impl Bars {
-    pub(crate) fn draw(&self) -> Canvas {
+    /// Draws them.
+    #[must_use]
+    pub fn draw(&self) -> Canvas {
         let values = self.groups.iter().flat_map(|(_, values)| values.iter().copied());
         let values = values.chain(self.levels.iter().map(|level| level.1)).chain([0.0]);
         let y = Axis::linear(values, 1.0, (BOTTOM, TOP));

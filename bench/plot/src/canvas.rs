@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use super::{raster, svg};
-use crate::error::BenchError;
+#[cfg(feature = "png")]
+use super::raster;
+use super::{PlotError, svg};
 
 /// A place on the canvas in pixels, from its upper left corner.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,6 +23,7 @@ pub(super) enum Anchor {
 }
 
 /// A colour is written `#rrggbb`.
+#[derive(Clone, Debug)]
 pub(super) enum Shape {
     Line {
         from: Point,
@@ -49,7 +51,8 @@ pub(super) enum Shape {
 }
 
 /// A picture while it is drawn.
-pub(crate) struct Canvas {
+#[derive(Clone, Debug)]
+pub struct Canvas {
     pub(super) width: f64,
     pub(super) height: f64,
     pub(super) shapes: Vec<Shape>,
@@ -79,22 +82,37 @@ impl Canvas {
     }
 
     /// The picture as an SVG file.
-    pub(crate) fn svg(&self) -> String {
+    #[must_use]
+    pub fn svg(&self) -> String {
         svg::write(self)
     }
 
     /// The picture as a PNG file.
-    pub(crate) fn png(&self) -> Vec<u8> {
+    #[cfg(feature = "png")]
+    #[must_use]
+    pub fn png(&self) -> Vec<u8> {
         raster::draw(self).png()
     }
 
-    /// Writes the picture to `name.svg` and `name.png` in `folder`.
-    pub(crate) fn save(&self, folder: &Path, name: &str) -> Result<(), BenchError> {
-        let files = [("svg", self.svg().into_bytes()), ("png", self.png())];
-        for (extension, content) in files {
-            let path = folder.join(format!("{name}.{extension}"));
-            fs::write(&path, content).map_err(|source| BenchError::Write { path, source })?;
-        }
-        Ok(())
+    /// Writes the picture to the SVG file `path`.
+    ///
+    /// # Errors
+    /// [`PlotError::Write`] if it cannot.
+    pub fn save_svg(&self, path: &Path) -> Result<(), PlotError> {
+        write(path, self.svg().as_bytes())
     }
+
+    /// Writes the picture to `name.svg` and `name.png` in `folder`.
+    ///
+    /// # Errors
+    /// [`PlotError::Write`] if it cannot.
+    #[cfg(feature = "png")]
+    pub fn save(&self, folder: &Path, name: &str) -> Result<(), PlotError> {
+        write(&folder.join(format!("{name}.svg")), self.svg().as_bytes())?;
+        write(&folder.join(format!("{name}.png")), &self.png())
+    }
+}
+
+fn write(path: &Path, content: &[u8]) -> Result<(), PlotError> {
+    fs::write(path, content).map_err(|source| PlotError::Write { path: path.to_owned(), source })
 }
