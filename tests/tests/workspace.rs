@@ -14,7 +14,7 @@ const ARROWS: [(&str, &[&str]); 9] = [
     ("mgcomp-transport", &["mgcomp-codecs", "mgcomp-selector"]),
     ("mgcomp-proto", &[]),
     ("mgcomp-plot", &[]),
-    ("mgcomp-cli", &["mgcomp-codecs", "mgcomp-selector", "mgcomp-transport"]),
+    ("mgcomp-cli", &["mgcomp-codecs", "mgcomp-plot", "mgcomp-selector", "mgcomp-transport"]),
     ("mgcomp-bench", &["mgcomp-codecs", "mgcomp-plot", "mgcomp-selector", "mgcomp-transport"]),
     ("mgcomp-tests", &["mgcomp-codecs", "mgcomp-selector", "mgcomp-transport"]),
     ("mgcomp-fuzz", &["mgcomp-codecs"]),

@@ -10,6 +10,7 @@ use mgcomp_codecs::frame::{FrameError, WorkersError};
 use mgcomp_transport::calibrate::{CalibrateError, SpeedsFileError};
 
 use crate::demo::DemoError;
+use crate::perf::PerfError;
 
 /// Why a command failed. Every variant names the file; its source, if any, says why.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +50,8 @@ pub(crate) enum CliError {
     NoCache,
     #[error("demo")]
     Demo(#[from] DemoError),
+    #[error("perf")]
+    Perf(#[from] PerfError),
     #[error("{name} is damaged: {damaged} of {chunks} chunks do not decode, the first of them")]
     Damaged { name: String, damaged: usize, chunks: usize, source: FrameError },
 }
@@ -57,7 +60,11 @@ impl CliError {
     /// Whether the reader of our standard output went away, which is its right and no failure of ours.
     /// (Other outputs are regular files, which give no such error.)
     fn is_broken_pipe(&self) -> bool {
-        matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+        match self {
+            Self::Write { source, .. } => source.kind() == io::ErrorKind::BrokenPipe,
+            Self::Perf(PerfError::Data(error)) => error.is_broken_pipe(),
+            _ => false,
+        }
     }
 }
 

@@ -17,6 +17,12 @@ pub(crate) fn is_stream(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
+/// What the type of the values may be called by a name like `x.f32.bin`: `f32`. Empty where there is nothing like it.
+pub(crate) fn type_suffix(path: &Path) -> &str {
+    let stem = path.file_stem().map(Path::new);
+    stem.and_then(Path::extension).and_then(std::ffi::OsStr::to_str).unwrap_or_default()
+}
+
 /// What messages call an input.
 pub(crate) fn name(path: &Path) -> String {
     if is_stream(path) { "standard input".into() } else { path.display().to_string() }

@@ -15,6 +15,7 @@ mod input;
 mod inspect;
 mod log;
 mod output;
+mod perf;
 mod progress;
 mod samples;
 
@@ -39,6 +40,8 @@ enum Command {
     Decompress(decompress::Args),
     Inspect(inspect::Args),
     Calibrate(calibrate::Args),
+    Perf(Box<perf::Args>),
+    PerfRank(Box<perf::child::Args>),
 }
 
 fn main() -> ExitCode {
@@ -55,5 +58,7 @@ fn main() -> ExitCode {
         Command::Decompress(args) => decompress::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
+        Command::Perf(args) => perf::run(&args),
+        Command::PerfRank(args) => perf::child::run(&args),
     })
 }

@@ -53,9 +53,7 @@ pub(super) fn load(setup: &Setup, progress: &mut Progress) -> Result<Vec<Dataset
 
 /// The element that a name like `x.f32.bin` tells; bytes where it tells none.
 fn element_of_name(path: &Path) -> Element {
-    let stem = path.file_stem().map(Path::new);
-    let suffix = stem.and_then(Path::extension).and_then(std::ffi::OsStr::to_str).unwrap_or_default();
-    match suffix {
+    match input::type_suffix(path) {
         "i8" => Element::U8,
         "i16" => Element::U16,
         "i32" => Element::U32,

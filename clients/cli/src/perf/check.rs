@@ -1,0 +1,172 @@
+//! Counts what is wrong in a result, against what every rank can work out by itself.
+
+use mgcomp_transport::communicator::{Datatype, Operation};
+use mgcomp_transport::memory::HostSlice;
+
+use super::data::Data;
+use super::numbers;
+use super::operation::{Origin, Piece};
+use super::values::Values;
+
+/// How much is worked out at once.
+const STEP_BYTES: usize = 64 << 10;
+/// Results up to this are worked out once and kept.
+const KEPT_BYTES: usize = 4 << 20;
+/// What results are overwritten with before an operation, so that none of before counts as one of now.
+const JUNK: u8 = 0xa5;
+
+/// What a rank must have after an operation.
+pub(super) struct Expected<'a> {
+    data: &'a Data,
+    ranks: usize,
+    width: usize,
+    task: Option<(Datatype, Operation)>,
+    pieces: Vec<(Piece, HostSlice)>,
+    /// All pieces one after the other, if they are short.
+    kept: Option<Vec<u8>>,
+}
+
+impl<'a> Expected<'a> {
+    /// `pieces` with the memory where they must be.
+    pub(super) fn new(
+        data: &'a Data,
+        ranks: usize,
+        values: Values,
+        task: Option<(Datatype, Operation)>,
+        pieces: Vec<(Piece, HostSlice)>,
+    ) -> Self {
+        let mut expected = Self { data, ranks, width: values.width_bytes(), task, pieces, kept: None };
+        let len = expected.pieces.iter().map(|(piece, _)| piece.at.len()).sum();
+        if len <= KEPT_BYTES {
+            let mut kept = vec![0; len];
+            let mut rest = &mut kept[..];
+            for (Piece { at, origin, .. }, _) in &expected.pieces {
+                let (own, later) = rest.split_at_mut(at.len());
+                let mut steps = Steps::default();
+                for (step, own) in own.chunks_mut(STEP_BYTES).enumerate() {
+                    expected.work_out(*origin, step * STEP_BYTES, own, &mut steps);
+                }
+                rest = later;
+            }
+            expected.kept = Some(kept);
+        }
+        expected
+    }
+
+    /// Overwrites where the result will be.
+    pub(super) fn spoil(&self) {
+        self.pieces.iter().for_each(|(_, place)| place.write(|bytes| bytes.fill(JUNK)));
+    }
+
+    /// Makes one value wrong, if there is a result.
+    pub(super) fn change_a_byte(&self) {
+        if let Some((_, place)) = self.pieces.first() {
+            place.write(|bytes| bytes[0] ^= 1);
+        }
+    }
+
+    /// How many values of the result are wrong.
+    pub(super) fn wrong(&self) -> u64 {
+        let mut before = 0;
+        let mut wrong = 0;
+        let (mut steps, mut scratch) = (Steps::default(), vec![0; STEP_BYTES]);
+        for (Piece { at, origin, .. }, place) in &self.pieces {
+            wrong += place.read(|found| match &self.kept {
+                Some(kept) => self.differing(&kept[before..before + at.len()], found),
+                None => {
+                    let count = |(step, found): (usize, &[u8])| {
+                        let expected = &mut scratch[..found.len()];
+                        self.work_out(*origin, step * STEP_BYTES, expected, &mut steps);
+                        self.differing(expected, found)
+                    };
+                    found.chunks(STEP_BYTES).enumerate().map(count).sum()
+                }
+            });
+            before += at.len();
+        }
+        wrong
+    }
+
+    fn differing(&self, expected: &[u8], found: &[u8]) -> u64 {
+        if expected == found {
+            return 0;
+        }
+        let pairs = expected.chunks(self.width).zip(found.chunks(self.width));
+        pairs.filter(|(expected, found)| expected != found).count() as u64
+    }
+
+    /// Fills `into` with what must be `step` bytes into a piece.
+    fn work_out(&self, origin: Origin, step: usize, into: &mut [u8], steps: &mut Steps) {
+        match (origin, self.task) {
+            (Origin::Combined { offset }, Some((datatype, operation))) => {
+                steps.of_ranks.resize_with(self.ranks, Vec::new);
+                for (rank, bytes) in steps.of_ranks.iter_mut().enumerate() {
+                    bytes.resize(into.len(), 0);
+                    self.data.fill(rank, offset + step, bytes);
+                }
+                let of_ranks: Vec<&[u8]> = steps.of_ranks.iter().map(Vec::as_slice).collect();
+                numbers::combine(datatype, operation, &of_ranks, into);
+            }
+            (Origin::Rank { rank, offset }, _) => self.data.fill(rank, offset + step, into),
+            // Nothing is combined without a task; were it, no value would be right.
+            (Origin::Combined { .. }, None) => into.fill(!JUNK),
+        }
+    }
+}
+
+/// Room for the data of each rank.
+#[derive(Default)]
+struct Steps {
+    of_ranks: Vec<Vec<u8>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use mgcomp_transport::memory::HostBuffer;
+
+    use super::super::operation::Place;
+    use super::*;
+
+    const I32: Values = Values::Numbers(Datatype::I32);
+
+    /// Two ranks count from 0 and from 16.
+    fn data() -> Data {
+        Data::of_file((0..32i32).flat_map(i32::to_le_bytes).collect(), I32, 2).unwrap()
+    }
+
+    /// Counts in a buffer of 32-bit numbers that must hold `origin`, from its third number on.
+    fn wrong(numbers: &[i32], origin: Origin) -> u64 {
+        let buffer = HostBuffer::from(numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>());
+        let piece = Piece { place: Place::Main, at: 8..buffer.len(), origin };
+        let slice = buffer.slice(piece.at.clone()).unwrap();
+        let data = data();
+        let task = Some((Datatype::I32, Operation::Sum));
+        let mut expected = Expected::new(&data, 2, I32, task, vec![(piece, slice)]);
+        let kept = expected.wrong();
+        expected.kept = None;
+        assert_eq!(expected.wrong(), kept);
+        kept
+    }
+
+    #[test]
+    fn wrong_values_are_counted() {
+        let of_rank_1 = Origin::Rank { rank: 1, offset: 4 };
+        assert_eq!(wrong(&[-1, -1, 17, 18, 19], of_rank_1), 0);
+        assert_eq!(wrong(&[-1, -1, 17, 18 + 256, 20], of_rank_1), 2);
+        let sums = Origin::Combined { offset: 0 };
+        assert_eq!(wrong(&[-1, -1, 16, 18, 20], sums), 0);
+        assert_eq!(wrong(&[-1, -1, 16, 17, 20], sums), 1);
+    }
+
+    #[test]
+    fn what_was_there_before_is_gone() {
+        let buffer = HostBuffer::zeroed(8);
+        let piece = Piece { place: Place::Main, at: 0..8, origin: Origin::Rank { rank: 0, offset: 0 } };
+        let data = data();
+        let expected = Expected::new(&data, 2, I32, None, vec![(piece, buffer.all())]);
+        expected.spoil();
+        assert_eq!(expected.wrong(), 2);
+        buffer.all().write(|bytes| data.fill(0, 0, bytes));
+        assert_eq!(expected.wrong(), 0);
+    }
+}

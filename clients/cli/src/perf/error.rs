@@ -1,0 +1,98 @@
+//! What can go wrong while ranks are measured.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use mgcomp_codecs::Element;
+use mgcomp_plot::PlotError;
+use mgcomp_transport::communicator::CommunicatorError;
+use mgcomp_transport::link::tcp::RankFileError;
+use mgcomp_transport::link::{LinkError, ShapingError};
+use mgcomp_transport::message::Rank;
+use mgcomp_transport::node::{NodeError, PeerState};
+use mgcomp_transport::region::RegionError;
+use mgcomp_transport::session::TransferError;
+
+use crate::error::CliError;
+
+/// Why nothing more is measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum PerfError {
+    #[error("--min {min} is more than --max {max}")]
+    Sizes { min: usize, max: usize },
+    #[error("{op} computes, and {element} is nothing to compute with")]
+    NoNumbers { op: &'static str, element: Element },
+    #[error("a rank file is for --link tcp, not for {link}")]
+    RankFileLink { link: &'static str },
+    #[error("buffers for {ranks} ranks here need {needed} bytes of memory; {available} are available")]
+    Memory { ranks: u32, needed: u64, available: u64 },
+    #[error("cannot measure with {}: it is no regular file, so not every rank could read it", .path.display())]
+    NoFile { path: PathBuf },
+    #[error("cannot measure with {}: its {len} bytes are not one {values}", .path.display())]
+    Short { path: PathBuf, len: usize, values: &'static str },
+    #[error(transparent)]
+    Data(#[from] Box<CliError>),
+    #[error(transparent)]
+    Shaping(#[from] ShapingError),
+    #[error(transparent)]
+    RankFile(#[from] RankFileError),
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    #[error("cannot start a rank")]
+    Node(#[from] NodeError),
+    #[error("cannot open memory to the other ranks")]
+    Region(#[from] RegionError),
+    #[error("rank {rank} has no session with rank {peer}: {}", why(.state))]
+    NotConnected { rank: Rank, peer: Rank, state: PeerState },
+    #[error("rank {other} was started with other flags or other data than rank {rank}")]
+    Disagree { rank: u32, other: u32 },
+    #[error("rank {rank}")]
+    Communicator { rank: u32, source: CommunicatorError },
+    #[error("rank {rank}")]
+    Transfer { rank: u32, source: TransferError },
+    #[error("{wrong} values are not what they must be")]
+    Wrong { wrong: u64 },
+    #[error("rank {rank}: {what} is not over after {limit:?} (--timeout)")]
+    Late { rank: u32, what: String, limit: Duration },
+    #[error("no thread to watch over the time")]
+    Watchdog(#[source] io::Error),
+    #[error("rank {0} panicked")]
+    Panicked(u32),
+    #[error("rank {rank} cannot be run as a process")]
+    Process { rank: u32, source: io::Error },
+    #[error("rank {rank} has ended ({status})")]
+    Ended { rank: u32, status: ExitStatus },
+    #[error("rank {rank} failed: {text}")]
+    Rank { rank: u32, text: String },
+    #[error("rank {rank} said something unexpected: {line:?}")]
+    Answer { rank: u32, line: String },
+    #[error("this command is run by `mgcomp perf` alone; its input is not what that sends: {0:?}")]
+    Input(String),
+    #[error("no random bytes for the job secret")]
+    Random(#[source] io::Error),
+    #[error(transparent)]
+    Plot(#[from] PlotError),
+}
+
+impl PerfError {
+    /// Whether it says only that a connection is gone, and not why.
+    pub(super) fn is_of_connection(&self) -> bool {
+        matches!(self, Self::Communicator { .. } | Self::Transfer { .. } | Self::NotConnected { .. })
+    }
+}
+
+fn why(state: &PeerState) -> String {
+    match state {
+        PeerState::Over(error) => error.to_string(),
+        PeerState::Greeting | PeerState::Open => "it did not come in time".to_owned(),
+    }
+}
+
+impl From<CliError> for PerfError {
+    fn from(error: CliError) -> Self {
+        Self::Data(Box::new(error))
+    }
+}

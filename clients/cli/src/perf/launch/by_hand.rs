@@ -1,0 +1,20 @@
+//! One rank of several that were started by hand, which find each other by a rank file.
+
+use std::path::Path;
+
+use mgcomp_transport::link::tcp::{RankFile, Tcp};
+use mgcomp_transport::message::Rank;
+
+use super::super::error::PerfError;
+use super::super::measure::Sink;
+use super::super::options::Args;
+use super::{memory, processes, take_part};
+
+pub(super) fn run(args: &Args, rank_file: &Path, rank: u32, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
+    let rank_file = RankFile::read(rank_file)?;
+    let (ranks, secret) = (rank_file.ranks(), rank_file.secret);
+    memory::check(args, ranks as usize, 1)?;
+    let data = args.load(ranks as usize)?;
+    let link = Tcp::listen(rank_file, Rank(rank), processes::tcp_config(args)?)?;
+    take_part(args, &data, Box::new(link), secret, 1, sink)
+}

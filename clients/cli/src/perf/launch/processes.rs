@@ -1,0 +1,191 @@
+//! Ranks as processes of their own on this machine: this one is rank 0 and starts the others.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
+use mgcomp_transport::message::Rank;
+use mgcomp_transport::node::NodeConfig;
+
+use super::super::error::PerfError;
+use super::super::measure::Sink;
+use super::super::options::Args;
+use super::child::{Answer, Order};
+use super::{memory, take_part};
+
+/// Bytes that may be queued for one peer.
+const QUEUE_BYTES: u64 = 1 << 30;
+/// How long the others may take to end once all is done, or one has failed.
+const PARTING: Duration = Duration::from_secs(10);
+/// How long to look for a rank that has failed first, if this one has.
+const BLAMING: Duration = Duration::from_secs(1);
+const POLLING: Duration = Duration::from_millis(2);
+
+pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
+    let ranks = args.ranks;
+    memory::check(args, ranks as usize, ranks)?;
+    let data = args.load(ranks as usize)?;
+    let mut children = Children::start(ranks)?;
+    let (listener, rank_file) = children.meet()?;
+    let secret = rank_file.secret;
+    let link = Tcp::new(listener, rank_file, Rank(0), tcp_config(args)?)?;
+    match take_part(args, &data, Box::new(link), secret, ranks, sink) {
+        Ok(wrong) => children.wait().map(|()| wrong),
+        // What became of the connections does not say why.
+        Err(error) if error.is_of_connection() => Err(children.find_cause().unwrap_or(error)),
+        Err(error) => Err(error),
+    }
+}
+
+/// The TCP link of a rank.
+pub(super) fn tcp_config(args: &Args) -> Result<TcpConfig, PerfError> {
+    Ok(TcpConfig {
+        limits: NodeConfig::default().limits,
+        queue_bytes: QUEUE_BYTES,
+        connect_timeout: args.timeout,
+        shaping: args.shaping()?,
+    })
+}
+
+/// Ranks 1 and up; ends them when dropped.
+struct Children {
+    children: Vec<Other>,
+}
+
+/// One of them.
+struct Other {
+    rank: u32,
+    process: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Children {
+    fn start(ranks: u32) -> Result<Self, PerfError> {
+        let mut started = Self { children: Vec::new() };
+        for rank in 1..ranks {
+            started.children.push(Other::start(rank)?);
+        }
+        Ok(started)
+    }
+
+    /// Lets every rank open a socket, and tells all where the others are.
+    fn meet(&mut self) -> Result<(TcpListener, RankFile), PerfError> {
+        let own = |source| PerfError::Process { rank: 0, source };
+        let listener = Tcp::bind("127.0.0.1:0").map_err(own)?;
+        let mut addresses = vec![listener.local_addr().map_err(own)?.to_string()];
+        for other in &mut self.children {
+            other.order(&Order::Listen { rank: other.rank })?;
+        }
+        for other in &mut self.children {
+            addresses.push(other.address()?);
+        }
+        let secret = random_secret().map_err(PerfError::Random)?;
+        let rank_file = serde_json::json!({ "secret": secret, "ranks": addresses }).to_string();
+        for other in &mut self.children {
+            other.order(&Order::Join { rank_file: rank_file.clone() })?;
+        }
+        Ok((listener, RankFile::parse(&rank_file)?))
+    }
+
+    /// Waits until all have ended, which they do by themselves now.
+    fn wait(&mut self) -> Result<(), PerfError> {
+        let until = Instant::now() + PARTING;
+        while Instant::now() < until && !self.children.iter_mut().all(Other::has_ended) {
+            thread::sleep(POLLING);
+        }
+        self.children.iter_mut().find_map(Other::failure).map_or(Ok(()), |failure| Err(failure.error))
+    }
+
+    /// Which of them has failed by itself, and not because another one did. Waits for a while until all have ended.
+    fn find_cause(&mut self) -> Option<PerfError> {
+        let until = Instant::now() + BLAMING;
+        loop {
+            let mut failures = self.children.iter_mut().filter_map(Other::failure);
+            let cause = failures.find(|failure| failure.is_cause);
+            if cause.is_some() || Instant::now() >= until || self.children.iter_mut().all(Other::has_ended) {
+                return cause.map(|failure| failure.error);
+            }
+            thread::sleep(POLLING);
+        }
+    }
+}
+
+impl Drop for Children {
+    fn drop(&mut self) {
+        for Other { process, .. } in &mut self.children {
+            // It may have ended by itself; either way it is gone afterwards.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+/// Why a rank has ended.
+struct Failure {
+    error: PerfError,
+    is_cause: bool,
+}
+
+impl Other {
+    fn start(rank: u32) -> Result<Self, PerfError> {
+        let failed = |source| PerfError::Process { rank, source };
+        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        // The same flags: the first word was this command.
+        command.arg("perf-rank").args(std::env::args_os().skip(2));
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+        match (process.stdin.take(), process.stdout.take()) {
+            (Some(orders), Some(answers)) => {
+                Ok(Self { rank, process, orders, answers: BufReader::new(answers) })
+            }
+            _ => Err(failed(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    fn order(&mut self, order: &Order) -> Result<(), PerfError> {
+        let line = serde_json::to_string(order).map_err(io::Error::from);
+        let told = line.and_then(|line| writeln!(self.orders, "{line}"));
+        told.map_err(|source| PerfError::Process { rank: self.rank, source })
+    }
+
+    /// What it says next; nothing if it has ended.
+    fn answer(&mut self) -> Result<Answer, PerfError> {
+        let (rank, mut line) = (self.rank, String::new());
+        self.answers.read_line(&mut line).map_err(|source| PerfError::Process { rank, source })?;
+        serde_json::from_str(&line).map_err(|_| PerfError::Answer { rank, line })
+    }
+
+    /// Where it listens.
+    fn address(&mut self) -> Result<String, PerfError> {
+        match self.answer()? {
+            Answer::Listening { address } => Ok(address),
+            Answer::Failed { text, .. } => Err(PerfError::Rank { rank: self.rank, text }),
+        }
+    }
+
+    fn has_ended(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(Some(_)))
+    }
+
+    /// Why it has ended, if it has, and not well.
+    fn failure(&mut self) -> Option<Failure> {
+        let status = self.process.try_wait().ok().flatten().filter(|status| !status.success())?;
+        Some(match self.answer() {
+            Ok(Answer::Failed { text, is_cause }) => {
+                Failure { error: PerfError::Rank { rank: self.rank, text }, is_cause }
+            }
+            _ => Failure { error: PerfError::Ended { rank: self.rank, status }, is_cause: true },
+        })
+    }
+}
+
+/// A job secret that nobody can guess, as a rank file spells it.
+fn random_secret() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

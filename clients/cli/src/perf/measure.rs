@@ -1,0 +1,269 @@
+//! The run of one rank. All ranks do the same; rank 0 decides how often and how far, and hears what the others saw.
+
+use std::time::{Duration, Instant};
+
+use super::agreement::{digest, first_other, word_of_root, words_of_all};
+use super::check::Expected;
+use super::data::Data;
+use super::error::PerfError;
+use super::member::{Member, Step};
+use super::operation::{Op, Piece, ROOT};
+use super::options::{Args, Mode};
+use super::row::{Row, Seen};
+use super::watchdog::Watchdog;
+use crate::error::note;
+
+/// Iterations before those that count, if there is time.
+const WARMUP: u32 = 10;
+/// Iterations that count: at least and at most, where the time decides.
+const LEAST: u64 = 3;
+const MOST: u64 = 10_000;
+/// Results up to this are checked in every iteration.
+const ALWAYS_CHECKED_BYTES: usize = 4 << 20;
+
+/// Takes what was measured as it comes; only rank 0 has something to tell.
+pub(super) type Sink<'a> = dyn FnMut(Row) -> Result<(), PerfError> + 'a;
+
+/// One rank at work.
+pub(super) struct Run<'a> {
+    args: &'a Args,
+    data: &'a Data,
+    // Goes before the rank that it watches over.
+    watchdog: Watchdog,
+    member: Member,
+}
+
+/// Whether a result is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Check {
+    Not,
+    Checked,
+    /// A byte of it is changed before.
+    Spoiled,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(args: &'a Args, data: &'a Data, member: Member) -> Result<Self, PerfError> {
+        let watchdog = Watchdog::start(member.world.clone(), args.timeout).map_err(PerfError::Watchdog)?;
+        Ok(Self { args, data, member, watchdog })
+    }
+
+    /// Measures everything. Returns how many values were wrong, as far as this rank knows.
+    pub(super) fn all(&self, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
+        self.ops(sink).map_err(|error| match self.watchdog.late() {
+            Some(what) => PerfError::Late { rank: self.rank(), what, limit: self.args.timeout },
+            None => error,
+        })
+    }
+
+    fn ops(&self, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
+        let ranks = self.member.world.size() as usize;
+        self.member.switch.turn(true);
+        let common = digest(self.args.common(ranks, self.data).as_bytes());
+        if let Some(other) = first_other(&self.member.world, common).map_err(|error| self.failed(error))? {
+            return Err(PerfError::Disagree { rank: self.rank(), other });
+        }
+        let ops = self.args.op.len() as u32;
+        let mut wrong = 0;
+        for &op in &self.args.op {
+            wrong += self.sizes(op, self.args.seconds / ops, sink)?;
+        }
+        // Nobody leaves while others may still need it.
+        self.member.world.barrier().map_err(|error| self.failed(error))?;
+        Ok(wrong)
+    }
+
+    fn rank(&self) -> u32 {
+        self.member.world.rank()
+    }
+
+    fn is_root(&self) -> bool {
+        self.rank() as usize == ROOT
+    }
+
+    fn failed(&self, source: mgcomp_transport::communicator::CommunicatorError) -> PerfError {
+        PerfError::Communicator { rank: self.rank(), source }
+    }
+
+    /// What the root says.
+    fn agreed(&self, word: u64) -> Result<u64, PerfError> {
+        word_of_root(&self.member.world, word).map_err(|error| self.failed(error))
+    }
+
+    /// All sizes of an operation.
+    fn sizes(&self, op: Op, time: Duration, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
+        let sizes = self.args.sizes(op, self.member.world.size() as usize);
+        let until = Instant::now() + time;
+        let (mut wrong, mut last) = (0, None);
+        for (index, &bytes) in sizes.iter().enumerate() {
+            let left = until.saturating_duration_since(Instant::now());
+            let fits = self.args.iters.is_some() || fits(last, bytes, left);
+            if self.agreed(fits.into())? == 0 {
+                if self.is_root() {
+                    let (count, name) = (sizes.len() - index, op.name());
+                    note(&format!(
+                        "{name}: {count} sizes from {bytes} bytes on are left out: no time (--seconds)"
+                    ));
+                }
+                break;
+            }
+            let share = left / (sizes.len() - index) as u32;
+            let (round, found) = self.size(op, bytes, share, sink)?;
+            last = Some((bytes, round));
+            wrong += found;
+        }
+        Ok(wrong)
+    }
+
+    /// One size. Returns the time of a round of all modes, and how many values were wrong.
+    fn size(
+        &self,
+        op: Op,
+        bytes: usize,
+        time: Duration,
+        sink: &mut Sink<'_>,
+    ) -> Result<(Duration, u64), PerfError> {
+        let step = self.member.step(self.args, op, bytes);
+        let placed = |piece: Piece| {
+            let place = step.at(piece.place, piece.at.clone());
+            (piece, place)
+        };
+        let pieces = op.result(step.case).into_iter().map(placed).collect();
+        let expected = Expected::new(self.data, step.case.ranks, self.args.values(), step.task, pieces);
+        let modes = self.args.modes();
+        let mut seen = vec![Seen::default(); modes.len()];
+
+        let started = Instant::now();
+        self.fill(&step);
+        let round = self.warm_up(&step, &expected, time, &mut seen)?;
+        let left = time.saturating_sub(started.elapsed());
+        let fitting = (left.as_nanos() / round.as_nanos().max(1)).clamp(LEAST.into(), MOST.into()) as u64;
+        let iterations = self.agreed(self.args.iters.map_or(fitting, u64::from))?;
+        for iteration in 0..iterations {
+            let is_last = iteration + 1 == iterations;
+            let check = match is_last || bytes <= ALWAYS_CHECKED_BYTES {
+                true if is_last && self.args.spoil && self.is_root() => Check::Spoiled,
+                true => Check::Checked,
+                false => Check::Not,
+            };
+            for (&mode, seen) in modes.iter().zip(&mut seen) {
+                self.iterate(&step, &expected, mode, check, seen)?;
+            }
+        }
+        let wrong = self.report(&step, seen, sink)?;
+        Ok((round, wrong))
+    }
+
+    /// Iterations whose times do not count, but whose results do. Returns the time of the last round.
+    fn warm_up(
+        &self,
+        step: &Step,
+        expected: &Expected<'_>,
+        time: Duration,
+        seen: &mut [Seen],
+    ) -> Result<Duration, PerfError> {
+        let (started, modes) = (Instant::now(), self.args.modes());
+        let count = self.args.warmup.unwrap_or(WARMUP);
+        let mut round = Duration::ZERO;
+        for index in 0..count {
+            let round_started = Instant::now();
+            let check = if index == 0 || step.case.bytes <= ALWAYS_CHECKED_BYTES {
+                Check::Checked
+            } else {
+                Check::Not
+            };
+            for (&mode, seen) in modes.iter().zip(&mut *seen) {
+                let mut warm = Seen::default();
+                self.iterate(step, expected, mode, check, &mut warm)?;
+                seen.wrong += warm.wrong;
+            }
+            round = round_started.elapsed();
+            let goes_on = self.args.warmup.is_some() || started.elapsed() + round < time / 4;
+            if self.agreed(goes_on.into())? == 0 {
+                break;
+            }
+        }
+        Ok(round)
+    }
+
+    /// Puts this rank's data where it has to be.
+    fn fill(&self, step: &Step) {
+        if let Some(input) = step.op.input(step.case) {
+            let place = step.at(super::operation::Place::Main, input.at);
+            place.write(|bytes| self.data.fill(step.case.rank, 0, bytes));
+        }
+    }
+
+    /// One iteration of one mode.
+    fn iterate(
+        &self,
+        step: &Step,
+        expected: &Expected<'_>,
+        mode: Mode,
+        check: Check,
+        seen: &mut Seen,
+    ) -> Result<(), PerfError> {
+        let Member { world, switch, .. } = &self.member;
+        if check != Check::Not {
+            expected.spoil();
+        }
+        if check != Check::Not || step.op.reduces() {
+            self.fill(step);
+        }
+        self.watchdog.step(step.op, step.case.bytes);
+        switch.turn(mode == Mode::Raw);
+        let before = world.node().stats();
+        world.barrier().map_err(|error| self.failed(error))?;
+        let started = Instant::now();
+        self.member.carry_out(step)?;
+        let took = started.elapsed();
+        // Peers may still be reading what lies here.
+        world.barrier().map_err(|error| self.failed(error))?;
+        seen.count(took, &before, &world.node().stats());
+        // What ranks agree on is no part of what is measured, and nothing for a policy to learn from.
+        switch.turn(true);
+        if check == Check::Spoiled {
+            expected.change_a_byte();
+        }
+        if check != Check::Not {
+            seen.wrong += expected.wrong();
+        }
+        Ok(())
+    }
+
+    /// Brings what all ranks have seen to the root. Returns how many values were wrong.
+    fn report(&self, step: &Step, seen: Vec<Seen>, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
+        let mut wrong = 0;
+        for (&mode, seen) in self.args.modes().iter().zip(seen) {
+            let words =
+                words_of_all(&self.member.world, &seen.words()).map_err(|error| self.failed(error))?;
+            if self.is_root() {
+                let row = Row::new(self.args, step, mode, &words);
+                wrong += row.wrong;
+                sink(row)?;
+            }
+        }
+        Ok(wrong)
+    }
+}
+
+/// Whether there is time for `bytes`, after a round of `last` bytes took so long.
+fn fits(last: Option<(usize, Duration)>, bytes: usize, left: Duration) -> bool {
+    let Some((last_bytes, round)) = last else { return true };
+    let growth = bytes as f64 / last_bytes.max(1) as f64;
+    // One round to warm up, and those that count at least.
+    round.as_secs_f64() * growth * (1 + LEAST) as f64 <= left.as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_buffers_are_left_out_when_time_is_short() {
+        let second = Duration::from_secs(1);
+        assert!(fits(None, 1 << 30, Duration::ZERO));
+        assert!(fits(Some((1 << 20, second)), 2 << 20, 8 * second));
+        assert!(!fits(Some((1 << 20, second)), 2 << 20, 7 * second));
+    }
+}

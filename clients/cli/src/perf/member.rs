@@ -1,0 +1,166 @@
+//! One rank: its place among the others, its buffers, and how it carries an operation out.
+
+use mgcomp_codecs::Element;
+use mgcomp_selector::Steering;
+use mgcomp_transport::calibrate;
+use mgcomp_transport::communicator::{Communicator, CommunicatorError, Datatype, Operation};
+use mgcomp_transport::link::Link;
+use mgcomp_transport::memory::{HostBuffer, HostSlice};
+use mgcomp_transport::message::{Address, Rank, Secret};
+use mgcomp_transport::node::{Handle, Node, NodeConfig, PeerState};
+use mgcomp_transport::region::Access;
+
+use super::data::datatype;
+use super::error::PerfError;
+use super::operation::{Case, Op, Place, ROOT};
+use super::options::Args;
+use super::switch::Switch;
+
+/// A rank that has met all others.
+pub(super) struct Member {
+    pub(super) world: Communicator,
+    pub(super) switch: Switch,
+    buffers: Buffers,
+}
+
+/// Memory for the longest operation.
+struct Buffers {
+    main: HostBuffer,
+    aside: HostBuffer,
+    /// Where peers reach them, if they do. Ranks register in the same order, so addresses are the same everywhere.
+    addresses: Option<(Address, Address)>,
+}
+
+/// An operation of one size, and the memory that it works on.
+pub(super) struct Step {
+    pub(super) op: Op,
+    pub(super) case: Case,
+    pub(super) main: HostSlice,
+    pub(super) aside: HostSlice,
+    addresses: Option<(Address, Address)>,
+    element: Element,
+    pub(super) task: Option<(Datatype, Operation)>,
+}
+
+impl Member {
+    /// Joins the ranks at the other ends of `link`, `local_ranks` of which are on this machine.
+    pub(super) fn join(
+        link: Box<dyn Link>,
+        secret: Secret,
+        args: &Args,
+        local_ranks: u32,
+    ) -> Result<Self, PerfError> {
+        let (switch, ranks) = (Switch::default(), link.position().ranks as usize);
+        let steering = Steering { lambda: args.lambda, speeds: calibrate::speeds() };
+        let config = NodeConfig {
+            secret,
+            greeting_timeout: args.timeout,
+            codec_threads: args.codec_threads(local_ranks),
+            ..NodeConfig::default()
+        };
+        let node = Node::start(link, switch.over(args.policy.build(&steering)), config)?;
+        let buffers = Buffers::new(args, args.longest(ranks), &node)?;
+        let rank = node.position().rank;
+        let states = node.wait_for_peers(args.timeout);
+        match states.into_iter().find(|(_, state)| *state != PeerState::Open) {
+            Some((peer, state)) => Err(PerfError::NotConnected { rank, peer, state }),
+            None => Ok(Self { world: Communicator::world(node), switch, buffers }),
+        }
+    }
+
+    /// Prepares `op` of `bytes`, which is not more than was planned for.
+    pub(super) fn step(&self, args: &Args, op: Op, bytes: usize) -> Step {
+        let Buffers { main, aside, addresses } = &self.buffers;
+        let front =
+            |buffer: &HostBuffer| buffer.slice(0..bytes.min(buffer.len())).unwrap_or_else(|| buffer.all());
+        let (rank, ranks) = (self.world.rank() as usize, self.world.size() as usize);
+        let values = args.values();
+        Step {
+            op,
+            case: Case { rank, ranks, bytes },
+            main: front(main),
+            aside: front(aside),
+            addresses: *addresses,
+            element: values.element(),
+            task: datatype(values).filter(|_| op.reduces()).map(|datatype| (datatype, args.reduction)),
+        }
+    }
+
+    /// Carries the operation out, as this rank's part of it.
+    pub(super) fn carry_out(&self, step: &Step) -> Result<(), PerfError> {
+        let failed = |source| PerfError::Communicator { rank: self.world.rank(), source };
+        match step.op {
+            Op::Read | Op::Write => self.reach_over(step),
+            _ if step.op.reduces() => self.reduce(step).map_err(failed),
+            _ => self.bring(step).map_err(failed),
+        }
+    }
+
+    fn bring(&self, step: &Step) -> Result<(), CommunicatorError> {
+        let Step { op, case, main, aside, element, .. } = step;
+        let (world, root, element) = (&self.world, ROOT as u32, *element);
+        let own = || step.at(Place::Main, case.block(case.rank));
+        match op {
+            Op::AllGather => world.all_gather(&own(), main, element),
+            Op::AllToAll => world.all_to_all(main, aside, element),
+            Op::Broadcast => world.broadcast(root, main, element),
+            Op::Gather => world.gather(root, &own(), main, element),
+            Op::Scatter => world.scatter(root, main, &own(), element),
+            Op::SendRecv => {
+                let (to, from) = ((case.next() as u32, main), (case.previous() as u32, aside));
+                world.send_receive(to, from, 0, element).map(drop)
+            }
+            _ => world.barrier(),
+        }
+    }
+
+    fn reduce(&self, step: &Step) -> Result<(), CommunicatorError> {
+        let Step { op, case, main, .. } = step;
+        let (datatype, operation) = step.task.unwrap_or((Datatype::U8, Operation::Sum));
+        match op {
+            Op::AllReduce => self.world.all_reduce(main, main, datatype, operation),
+            Op::Reduce => self.world.reduce(ROOT as u32, main, main, datatype, operation),
+            _ => {
+                let own = step.at(Place::Main, case.block(case.rank));
+                self.world.reduce_scatter(main, &own, datatype, operation)
+            }
+        }
+    }
+
+    /// Reads the memory of the next rank, or writes to it.
+    fn reach_over(&self, step: &Step) -> Result<(), PerfError> {
+        let Some((main, aside)) = step.addresses else { return Ok(()) };
+        let (node, next) = (self.world.node(), Rank(step.case.next() as u32));
+        let handle: Handle = match step.op {
+            Op::Read => node.read(next, main, step.aside.clone()),
+            _ => node.write(next, step.main.clone(), step.element, aside),
+        };
+        handle.wait().map(drop).map_err(|source| PerfError::Transfer { rank: self.world.rank(), source })
+    }
+}
+
+impl Buffers {
+    fn new(args: &Args, longest: usize, node: &Node) -> Result<Self, PerfError> {
+        let main = HostBuffer::zeroed(longest);
+        let aside = HostBuffer::zeroed(if args.needs_aside() { longest } else { 0 });
+        let register =
+            |buffer: &HostBuffer, access| node.register(buffer.all(), args.values().element(), access);
+        let addresses = if args.needs_regions() {
+            Some((register(&main, Access::read_only())?, register(&aside, Access::all())?))
+        } else {
+            None
+        };
+        Ok(Self { main, aside, addresses })
+    }
+}
+
+impl Step {
+    /// A part of one of the buffers.
+    pub(super) fn at(&self, place: Place, range: std::ops::Range<usize>) -> HostSlice {
+        let buffer = match place {
+            Place::Main => &self.main,
+            Place::Aside => &self.aside,
+        };
+        buffer.part(range.start, range.len()).expect("operations stay within their size")
+    }
+}

@@ -1,0 +1,267 @@
+//! What can be asked for, and whether it makes sense.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use mgcomp_selector::{Lambda, PolicySpec};
+use mgcomp_transport::communicator::{Datatype, Operation};
+use mgcomp_transport::link::Shaping;
+
+use super::data::Data;
+use super::error::PerfError;
+use super::launch::LinkKind;
+use super::operation::Op;
+use super::pattern::Pattern;
+use super::sizes::{Size, sizes};
+use super::values::Values;
+use crate::progress::Progress;
+
+/// Measure operations between ranks over buffers of many sizes, and check every result.
+///
+/// Sizes and bandwidths are counted as in nccl-tests. A size is that of the longest buffer of a rank: of all blocks
+/// together in all_gather, all_to_all, gather, scatter and reduce_scatter. Algorithm bandwidth is size / time, in 10⁹
+/// bytes of uncompressed data per second. Bus bandwidth is that times 2(n−1)/n for all_reduce, (n−1)/n for the five
+/// above, and 1 for all else, with n ranks: what one port of the network would have to carry. In JSON both end in
+/// _gbps, which here, as in every bench, means GB/s. Link rates alone are in bits, Gb/s.
+///
+/// The time is the median of the iterations on the slowest rank; all ranks meet in a barrier before each. Operations
+/// work in place where they can. Ranks have different data. `wrong` counts values of all ranks that are not what the
+/// operation must give; results up to 4 MiB are checked in every iteration, longer ones in the first and the last.
+/// `ratio` is raw bytes per byte that was sent.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// What to measure, one or several with commas between them
+    #[arg(long, value_name = "OP", value_delimiter = ',', default_value = "all_reduce", value_parser = op())]
+    pub(super) op: Vec<Op>,
+    /// How reductions combine numbers
+    #[arg(long, value_name = "OPERATION", default_value = "sum", value_parser = operation())]
+    pub(super) reduction: Operation,
+    /// What joins the ranks: loopback (threads in one process) or tcp (processes)
+    #[arg(long, default_value = "loopback", value_parser = link(), default_value_if("rank_file", clap::builder::ArgPredicate::IsPresent, "tcp"))]
+    pub(super) link: LinkKind,
+    /// How many ranks take part
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=64))]
+    pub(super) ranks: u32,
+    /// The shortest buffer, in bytes or with K, M, G
+    #[arg(long, value_name = "SIZE", default_value = "8")]
+    pub(super) min: Size,
+    /// The longest buffer
+    #[arg(long, value_name = "SIZE", default_value = "64M")]
+    pub(super) max: Size,
+    /// Each buffer is this many times as long as the one before
+    #[arg(long, value_name = "TIMES", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..))]
+    pub(super) factor: u32,
+    /// Iterations for each size; without it, as many as there is time for
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(super) iters: Option<u32>,
+    /// Iterations before those that count; without it 10, or as many as there is time for
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    pub(super) warmup: Option<u32>,
+    /// Time for the whole run where --iters does not set it; sizes that do not fit are left out
+    #[arg(long, value_name = "S", default_value = "40", value_parser = seconds)]
+    pub(super) seconds: Duration,
+    /// What the bytes are: i8 to i64, u8 to u64, f16, bf16, f32, f64, and for what does not compute f8e4m3, f8e5m2.
+    /// Without it the name of the file tells (x.f32.bin), or it is f32
+    #[arg(long, value_name = "TYPE")]
+    pub(super) element: Option<Values>,
+    /// A file with the data, over and over, from another place on each rank
+    #[arg(long, value_name = "FILE", conflicts_with = "pattern")]
+    data: Option<PathBuf>,
+    /// Data that is made up: normal numbers, those after a ReLU, a sequence, random bits, or zeros
+    #[arg(long, default_value = "normal", value_parser = pattern())]
+    pattern: Pattern,
+    /// How the codec is chosen: adaptive, paper, paper:<sampling>,<running>,<votes>, or fixed:<algorithm>
+    #[arg(long, default_value_t)]
+    pub(super) policy: PolicySpec,
+    /// Compress nothing
+    #[arg(long, conflicts_with_all = ["policy", "interleave", "lambda"])]
+    raw: bool,
+    /// Let raw and compressed iterations take turns, and report both
+    #[arg(long)]
+    interleave: bool,
+    /// What a nanosecond of codec latency weighs, in bits. Without it adaptive goes by time, and paper by 6
+    #[arg(long, value_name = "GBPS")]
+    pub(super) lambda: Option<Lambda>,
+    /// Make the link slower: the rate at which each rank sends, in Gb/s
+    #[arg(long, value_name = "GBPS")]
+    link_gbps: Option<f64>,
+    /// What each message then takes on top, in microseconds
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, requires = "link_gbps")]
+    latency_us: u64,
+    /// Threads that run codecs, on each rank; without it up to 2, as many as the ranks of this machine have cores for
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    codec_threads: Option<u16>,
+    /// Be one rank of several that are started by hand, on any machines: who they are. All get the same flags
+    #[arg(long, value_name = "FILE", requires = "rank", conflicts_with = "ranks")]
+    pub(super) rank_file: Option<PathBuf>,
+    /// Which of these ranks; 0 prints what was measured
+    #[arg(long, value_name = "N", requires = "rank_file")]
+    pub(super) rank: Option<u32>,
+    /// What takes longer than this fails: meeting the other ranks, one operation
+    #[arg(long, value_name = "S", default_value = "60", value_parser = seconds)]
+    pub(super) timeout: Duration,
+    /// Print one JSON object for each row: op, link, ranks, bytes, element, time_us, algbw_gbps, busbw_gbps, wrong,
+    /// ratio, algorithms (transfers by name), mode
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Draw bus bandwidth over size
+    #[arg(long, value_name = "FILE.svg")]
+    pub(super) plot: Option<PathBuf>,
+    /// Change a byte of rank 0's result before it is checked, to see that the check finds it
+    #[arg(long, hide = true)]
+    pub(super) spoil: bool,
+}
+
+/// Whether a policy chooses codecs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Raw,
+    Compressed,
+}
+
+impl Args {
+    /// What each iteration is done in, one after the other.
+    pub(super) fn modes(&self) -> &'static [Mode] {
+        match (self.raw, self.interleave) {
+            (true, _) => &[Mode::Raw],
+            (false, true) => &[Mode::Raw, Mode::Compressed],
+            (false, false) => &[Mode::Compressed],
+        }
+    }
+
+    /// What rows call a mode.
+    pub(super) fn mode_name(&self, mode: Mode) -> String {
+        match mode {
+            Mode::Raw => "raw".into(),
+            Mode::Compressed => self.policy.to_string(),
+        }
+    }
+
+    pub(super) fn values(&self) -> Values {
+        let of_data = || self.data.as_deref().map(Values::of_file);
+        self.element.or_else(of_data).unwrap_or(Values::Numbers(Datatype::F32))
+    }
+
+    /// Sizes of `op`, of whole values on each rank.
+    pub(super) fn sizes(&self, op: Op, ranks: usize) -> Vec<usize> {
+        match op {
+            Op::Barrier => vec![0],
+            _ => sizes(self.min, self.max, self.factor, op.blocks(ranks) * self.values().width_bytes()),
+        }
+    }
+
+    /// The longest buffer of all.
+    pub(super) fn longest(&self, ranks: usize) -> usize {
+        self.op.iter().flat_map(|&op| self.sizes(op, ranks)).max().unwrap_or_default()
+    }
+
+    pub(super) fn needs_aside(&self) -> bool {
+        self.op.iter().any(|op| op.needs_aside())
+    }
+
+    pub(super) fn needs_regions(&self) -> bool {
+        self.op.iter().any(|op| op.needs_regions())
+    }
+
+    pub(super) fn shaping(&self) -> Result<Option<Shaping>, PerfError> {
+        let latency = Duration::from_micros(self.latency_us);
+        let shaping = self.link_gbps.map(|gbps| Shaping::try_new(gbps, latency));
+        Ok(shaping.transpose()?)
+    }
+
+    /// Codec threads of a rank that shares this machine's cores with so many.
+    pub(super) fn codec_threads(&self, local_ranks: u32) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let share = (cores / local_ranks as usize).clamp(1, 2);
+        self.codec_threads.map_or(share, usize::from)
+    }
+
+    /// Refuses what cannot be measured.
+    pub(super) fn check(&self) -> Result<(), PerfError> {
+        if self.min > self.max {
+            return Err(PerfError::Sizes { min: self.min.0, max: self.max.0 });
+        }
+        if let (Values::Opaque(element), Some(op)) = (self.values(), self.op.iter().find(|op| op.reduces())) {
+            return Err(PerfError::NoNumbers { op: op.name(), element });
+        }
+        if self.rank_file.is_some() && self.link != LinkKind::Tcp {
+            return Err(PerfError::RankFileLink { link: self.link.name() });
+        }
+        if let Some(path) = &self.plot {
+            mgcomp_plot::check_place(path)?;
+        }
+        self.shaping().map(drop)
+    }
+
+    /// What all ranks take their data from.
+    pub(super) fn load(&self, ranks: usize) -> Result<Data, PerfError> {
+        let (values, longest) = (self.values(), self.longest(ranks));
+        let Some(path) = &self.data else {
+            return Ok(Data::of_pattern(self.pattern, values, ranks, longest));
+        };
+        // Other processes have to read it as well.
+        if !path.is_file() && path.exists() {
+            return Err(PerfError::NoFile { path: path.clone() });
+        }
+        let bytes = crate::input::read_raw(path, &mut Progress::start()).map_err(Box::new)?;
+        let len = bytes.len();
+        Data::of_file(bytes, values, ranks).ok_or_else(|| PerfError::Short {
+            path: path.clone(),
+            len,
+            values: values.name(),
+        })
+    }
+
+    /// What the data is called.
+    pub(super) fn data_name(&self) -> String {
+        match &self.data {
+            Some(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            None => self.pattern.name().to_owned(),
+        }
+    }
+
+    /// All that ranks have to agree on, as one text.
+    pub(super) fn common(&self, ranks: usize, data: &Data) -> String {
+        let Self { op, reduction, min, max, factor, iters, warmup, policy, .. } = self;
+        let (modes, values, digest) = (self.modes(), self.values(), data.digest());
+        format!(
+            "{op:?} {reduction} {min:?} {max:?} {factor} {iters:?} {warmup:?} {policy} {modes:?} {values} {ranks} {digest}"
+        )
+    }
+}
+
+fn op() -> impl TypedValueParser<Value = Op> {
+    one_of(&Op::ALL, Op::name)
+}
+
+fn operation() -> impl TypedValueParser<Value = Operation> {
+    one_of(&Operation::ALL, Operation::name)
+}
+
+fn pattern() -> impl TypedValueParser<Value = Pattern> {
+    one_of(&Pattern::ALL, Pattern::name)
+}
+
+fn link() -> impl TypedValueParser<Value = LinkKind> {
+    one_of(&LinkKind::ALL, LinkKind::name)
+}
+
+/// Parses the name of one of `all`.
+fn one_of<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(all.iter().map(move |&one| name(one))).map(move |given| {
+        // clap has already refused every other name.
+        all.iter().copied().find(|&one| name(one) == given).unwrap_or(all[0])
+    })
+}
+
+/// A time from a millisecond to a day.
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.001..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(format!("{text:?} is no number of seconds from 0.001 to 86400")),
+    }
+}

@@ -1,0 +1,117 @@
+//! What is printed: a table, or a JSON object a line.
+
+use serde_json::{Map, Value, json};
+
+use super::error::PerfError;
+use super::operation::Op;
+use super::options::Args;
+use super::row::Row;
+use super::sizes::shown;
+use crate::output::print;
+
+/// Prints rows as they come.
+pub(super) struct Table<'a> {
+    args: &'a Args,
+    ranks: usize,
+    op: Option<Op>,
+}
+
+impl<'a> Table<'a> {
+    pub(super) fn new(args: &'a Args, ranks: usize) -> Self {
+        Self { args, ranks, op: None }
+    }
+
+    pub(super) fn print(&mut self, row: &Row) -> Result<(), PerfError> {
+        if self.args.json {
+            return Ok(print(&format!("{}\n", json_line(row)))?);
+        }
+        if self.op != Some(row.op) {
+            let gap = if self.op.is_some() { "\n" } else { "" };
+            print(&format!("{gap}{}", head(self.args, self.ranks, row.op)))?;
+            self.op = Some(row.op);
+        }
+        Ok(print(&text_line(row))?)
+    }
+}
+
+fn head(args: &Args, ranks: usize, op: Op) -> String {
+    let reduction = if op.reduces() { format!(" ({})", args.reduction) } else { String::new() };
+    let (values, data, link) = (args.values(), args.data_name(), args.link.describe());
+    format!(
+        "{}{reduction} of {values} ({data}), {ranks} ranks ({link})\n{:>10} {:>12} {:>11} {:>11} {:>10} {:>10} {:>6} {:>7}  {:<12} {}\n",
+        op.name(),
+        "size",
+        "count",
+        "time/µs",
+        "min/µs",
+        "alg/GB/s",
+        "bus/GB/s",
+        "wrong",
+        "ratio",
+        "mode",
+        "carried by (share of raw bytes)"
+    )
+}
+
+fn text_line(row: &Row) -> String {
+    let raw_bytes = row.algorithms().map(|(_, tally)| tally.raw_bytes).sum::<u64>().max(1);
+    let share = |bytes: u64| 100.0 * bytes as f64 / raw_bytes as f64;
+    let shares: Vec<String> =
+        row.algorithms().map(|(name, tally)| format!("{name} {:.0} %", share(tally.raw_bytes))).collect();
+    format!(
+        "{:>10} {:>12} {:>11.3} {:>11.3} {:>10.4} {:>10.4} {:>6} {:>7.3}  {:<12} {}\n",
+        shown(row.bytes),
+        row.bytes / row.width,
+        micros(row.median_ns),
+        micros(row.min_ns),
+        row.algorithm_bandwidth(),
+        row.bus_bandwidth(),
+        row.wrong,
+        row.ratio(),
+        row.mode,
+        shares.join(", ")
+    )
+}
+
+fn json_line(row: &Row) -> Value {
+    let algorithms: Map<String, Value> = row
+        .algorithms()
+        .map(|(algorithm, tally)| (algorithm.name().to_owned(), tally.transfers.into()))
+        .collect();
+    json!({
+        "op": row.op.name(), "link": row.link, "ranks": row.ranks, "bytes": row.bytes, "element": row.element,
+        "time_us": micros(row.median_ns), "algbw_gbps": row.algorithm_bandwidth(),
+        "busbw_gbps": row.bus_bandwidth(), "wrong": row.wrong, "ratio": row.ratio(),
+        "algorithms": algorithms, "mode": row.mode,
+    })
+}
+
+fn micros(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_has_what_is_promised() {
+        let value = json_line(&Row::example(Op::AllReduce, 4, 1_000_000, 500_000));
+        let expected = json!({
+            "op": "all_reduce", "link": "tcp", "ranks": 4, "bytes": 1_000_000, "element": "f32", "time_us": 500.0,
+            "algbw_gbps": 2.0, "busbw_gbps": 3.0, "wrong": 0, "ratio": 2.5,
+            "algorithms": { "none": 1, "xp": 3 }, "mode": "adaptive",
+        });
+        assert_eq!(value, expected);
+    }
+
+    #[test]
+    fn a_line_has_all_columns() {
+        let line = text_line(&Row::example(Op::AllReduce, 4, 1 << 20, 1_048_576));
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let expected =
+            ["1", "MiB", "262144", "1048.576", "0.900", "1.0000", "1.5000", "0", "2.500", "adaptive"];
+        assert_eq!(columns[..10], expected);
+        assert!(line.ends_with("none 25 %, xp 75 %\n"), "{line}");
+    }
+}
