@@ -12,7 +12,7 @@
 //! | [`executor`] | carries out codec work on host memory |
 //! | [`calibrate`] | how fast the codecs are on this machine |
 //! | [`control`] | how an operator sees and steers a running program |
-//! | [`link`] | carries messages: `loopback` in one process, `shm` between processes of one node, `tcp` between machines |
+//! | [`link`] | carries messages: `loopback` in one process, `shm` between processes of one node, `tcp` between machines, `mpi` in an MPI job |
 //! | [`payload`], [`memory`] | descriptors of payloads, and the buffers behind them |
 //!
 //! [`node`] has a runnable example.

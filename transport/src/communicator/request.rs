@@ -4,6 +4,7 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 
 use super::{Communicator, CommunicatorError, Group};
+use crate::link::driving;
 use crate::session::TransferError;
 
 /// A collective under way. Its buffers are not to be touched before it is finished; dropping it does not stop it.
@@ -21,14 +22,14 @@ impl CollectiveRequest {
     pub fn wait(mut self) -> Result<(), CommunicatorError> {
         match self.result.take() {
             Some(result) => result,
-            None => self.reports.recv().unwrap_or(Err(TransferError::NodeClosed.into())),
+            None => driving::receive(&self.reports).unwrap_or(Err(TransferError::NodeClosed.into())),
         }
     }
 
     /// Whether the collective is finished, one way or the other.
     pub fn is_finished(&mut self) -> bool {
         if self.result.is_none() {
-            self.result = match self.reports.try_recv() {
+            self.result = match driving::try_receive(&self.reports) {
                 Ok(result) => Some(result),
                 Err(TryRecvError::Empty) => None,
                 Err(TryRecvError::Disconnected) => Some(Err(TransferError::NodeClosed.into())),

@@ -2,6 +2,8 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::link::driving;
+
 /// Hands out turns.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
@@ -33,7 +35,7 @@ impl Turns {
     pub(super) fn in_turn<R>(&self, turn: Turn, work: impl FnOnce() -> R) -> R {
         let mut state = self.lock();
         while state.over < turn.0 {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = driving::wait(&self.state, &self.changed, state, None);
         }
         drop(state);
         let _over = Over(self);

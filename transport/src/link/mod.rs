@@ -4,8 +4,11 @@
 //! rank to another in order, loses none while both ends live, and says when an end is gone.
 
 mod bucket;
+pub(crate) mod driving;
 pub mod loopback;
 mod movement;
+#[cfg(feature = "mpi")]
+pub mod mpi;
 mod rate;
 #[cfg(target_os = "linux")]
 pub mod shm;
@@ -24,6 +27,7 @@ use std::time::Instant;
 use mgcomp_selector::LinkFacts;
 
 pub use bucket::{Shaping, ShapingError};
+pub use driving::drive;
 
 use crate::memory::HeldMut;
 use crate::message::{Header, MessageError, Rank};
@@ -310,6 +314,42 @@ pub enum LinkError {
     /// The link was already started.
     #[error("the link was started before")]
     StartedTwice,
+    /// A record is of no known kind.
+    #[error("record {record} from rank {peer} is of kind {kind}, which is not known")]
+    RecordKind {
+        /// Who sent it.
+        peer: Rank,
+        /// Which record of the connection, from 0.
+        record: u64,
+        /// What it claims to be.
+        kind: u32,
+    },
+    /// MPI reports an error.
+    #[error("MPI, with rank {peer}: {call} returned {code}: {text}")]
+    Mpi {
+        /// With whom.
+        peer: Rank,
+        /// The call that failed.
+        call: &'static str,
+        /// What it returned.
+        code: i32,
+        /// MPI's words.
+        text: String,
+    },
+    /// MPI was finalized while the link was in use.
+    #[error("MPI was finalized, which ends the link to rank {0}")]
+    MpiFinalized(Rank),
+    /// Only one thread of the program may let the link go on, and does not.
+    #[error(
+        "rank {peer} was not heard because the thread that made the link has not let it go on for {seconds} s: \
+         it has to wait in calls of mgcomp, or to call link::drive"
+    )]
+    NotDriven {
+        /// Who may have sent something.
+        peer: Rank,
+        /// For how long.
+        seconds: u64,
+    },
 }
 
 /// Payloads of this length and more are worth asking [where they go](LinkEvent::Coming).
@@ -330,5 +370,10 @@ impl LinkError {
     #[must_use]
     pub fn io(what: &'static str, address: impl fmt::Display, error: &io::Error) -> Self {
         Self::Io { what, address: address.to_string(), kind: error.kind(), text: error.to_string() }
+    }
+
+    #[cfg(feature = "mpi")]
+    fn mpi(peer: Rank, failure: &mpi::MpiFailure) -> Self {
+        Self::Mpi { peer, call: failure.call, code: failure.code, text: failure.text.clone() }
     }
 }

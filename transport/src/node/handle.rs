@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use crate::link::Drive;
+use crate::link::{Drive, driving};
 use crate::session::TransferError;
 
 /// What a request comes to: bytes moved, or why not.
@@ -52,9 +52,11 @@ impl Handle {
         let mut state = self.end.lock();
         loop {
             if let Some(result) = state.result.take() {
+                drop(state);
+                driving::settle();
                 return result;
             }
-            state = self.end.reported.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = driving::wait(&self.end.state, &self.end.reported, state, None);
         }
     }
 
@@ -67,19 +69,25 @@ impl Handle {
             if left.is_zero() {
                 return None;
             }
-            state = self.end.reported.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = driving::wait(&self.end.state, &self.end.reported, state, Some(left));
         }
-        state.result.clone()
+        let result = state.result.clone();
+        drop(state);
+        driving::settle();
+        result
     }
 
     /// Whether the request is finished, one way or the other.
     pub fn is_finished(&mut self) -> bool {
-        self.end.lock().result.is_some()
+        self.end.is_reported() || {
+            driving::drive();
+            self.end.is_reported()
+        }
     }
 
     /// Does the link's work until the request is finished, unless another thread does.
     fn drive(&self) {
-        if self.end.lock().result.is_none()
+        if !self.end.is_reported()
             && let Some(driver) = self.driver.as_ref().and_then(Weak::upgrade)
         {
             driver.drive(pin!(poll_fn(|context| self.end.poll(context))));
@@ -119,6 +127,10 @@ impl End {
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+
+    fn is_reported(&self) -> bool {
+        self.lock().result.is_some()
     }
 
     fn poll(&self, context: &Context<'_>) -> Poll<()> {

@@ -3,6 +3,7 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::link::driving;
 use crate::message::Rank;
 use crate::session::SessionError;
 
@@ -59,9 +60,12 @@ impl PeerBoard {
             let peers = || (0..).map(Rank).zip(&*states).filter(|(rank, _)| *rank != self.local);
             let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
             if left.is_zero() || peers().all(|(_, state)| *state != PeerState::Greeting) {
-                return peers().map(|(rank, state)| (rank, state.clone())).collect();
+                let found = peers().map(|(rank, state)| (rank, state.clone())).collect();
+                drop(states);
+                driving::settle(); // this side's hellos, for one
+                return found;
             }
-            states = self.changed.wait_timeout(states, left).unwrap_or_else(PoisonError::into_inner).0;
+            states = driving::wait(&self.states, &self.changed, states, Some(left));
         }
     }
 }

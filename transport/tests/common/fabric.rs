@@ -19,15 +19,29 @@ type Links = Vec<Box<dyn Link>>;
 pub(crate) struct Fabric {
     make: fn(ranks: u32, queue_bytes: u64, shaping: Option<Shaping>) -> Links,
     pub(crate) shaping: Option<Shaping>,
+    /// Whether what the link needs is there; says SKIPPED otherwise.
+    is_possible: fn() -> bool,
 }
 
 impl Fabric {
     pub(crate) fn loopback() -> Self {
-        Self { make: make_loopback, shaping: None }
+        Self { make: make_loopback, shaping: None, is_possible: || true }
     }
 
     pub(crate) fn tcp() -> Self {
-        Self { make: make_tcp, shaping: None }
+        Self { make: make_tcp, shaping: None, is_possible: || true }
+    }
+
+    /// Ranks under mpirun that call MPI from any thread.
+    #[cfg(feature = "mpi")]
+    pub(crate) fn mpi_multiple() -> Self {
+        Self { make: make_mpi::<true>, shaping: None, is_possible: super::mpi::launch::is_possible }
+    }
+
+    /// Ranks under mpirun that call MPI from one thread only.
+    #[cfg(feature = "mpi")]
+    pub(crate) fn mpi_funneled() -> Self {
+        Self { make: make_mpi::<false>, shaping: None, is_possible: super::mpi::launch::is_possible }
     }
 
     pub(crate) fn shm() -> Self {
@@ -44,9 +58,18 @@ impl Fabric {
         Self { shaping: Some(shaping), ..self }
     }
 
+    pub(crate) fn is_possible(self) -> bool {
+        (self.is_possible)()
+    }
+
     pub(crate) fn links(self, ranks: u32, queue_bytes: u64) -> Links {
         (self.make)(ranks, queue_bytes, self.shaping)
     }
+}
+
+#[cfg(feature = "mpi")]
+fn make_mpi<const MULTIPLE: bool>(ranks: u32, queue_bytes: u64, _: Option<Shaping>) -> Links {
+    super::mpi::remote::links(MULTIPLE, ranks, queue_bytes)
 }
 
 fn make_loopback(ranks: u32, queue_bytes: u64, shaping: Option<Shaping>) -> Links {

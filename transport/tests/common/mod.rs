@@ -4,6 +4,8 @@
 pub(crate) mod end;
 pub(crate) mod fabric;
 pub(crate) mod job;
+#[cfg(feature = "mpi")]
+pub(crate) mod mpi;
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -43,10 +45,15 @@ macro_rules! on_every_link {
     (in $fabric:expr => [$($part:ident::$test:ident)*]) => {$(
         #[test]
         fn $test() {
-            crate::common::watched(|| $part::$test($fabric));
+            crate::common::watched(|| {
+                if $fabric.is_possible() {
+                    $part::$test($fabric);
+                }
+            });
         }
     )*};
-    ($tests:tt $($name:ident: $fabric:expr;)*) => {$(
+    ($tests:tt $($(#[$condition:meta])* $name:ident: $fabric:expr;)*) => {$(
+        $(#[$condition])*
         mod $name {
             use super::*;
 

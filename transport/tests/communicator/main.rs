@@ -57,4 +57,11 @@ on_every_link! {
     ]
     loopback: Fabric::loopback();
     tcp: Fabric::tcp();
+    #[cfg(feature = "mpi")]
+    mpi_multiple: Fabric::mpi_multiple();
+    #[cfg(feature = "mpi")]
+    mpi_funneled: Fabric::mpi_funneled();
 }
+
+#[cfg(feature = "mpi")]
+common::mpi::mpi_agent!();

@@ -1,0 +1,212 @@
+//! Ranks of an MPI job, joined by its messages.
+//!
+//! ```no_run
+//! use mgcomp_selector::{PolicySpec, Steering};
+//! use mgcomp_transport::communicator::Communicator;
+//! use mgcomp_transport::link::mpi::{Mpi, MpiConfig};
+//! use mgcomp_transport::node::{Node, NodeConfig};
+//! use mpi::Threading;
+//!
+//! let (universe, _) = mpi::initialize_with_threading(Threading::Multiple).unwrap();
+//! // All ranks do this at the same time.
+//! let link = Mpi::new(&universe.world(), MpiConfig::default())?;
+//! let config = NodeConfig { secret: link.secret(), ..NodeConfig::default() };
+//! let node = Node::start(Box::new(link), PolicySpec::default().build(&Steering::default()), config)?;
+//! let world = Communicator::world(node);
+//! world.barrier()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The link has a duplicate of the communicator that it is given, so its messages and the program's own do not meet.
+//! The job secret is made by rank 0 and broadcast over it.
+//!
+//! # Threads
+//! Under `MPI_THREAD_MULTIPLE` a thread of the link's own calls MPI. Under `MPI_THREAD_FUNNELED` and
+//! `MPI_THREAD_SERIALIZED` only the thread that made the link does, under the former that which initialized MPI; it does
+//! so whenever it waits in a call of this crate, asks whether a request is finished, or calls
+//! [`drive`](super::drive). While it computes or waits elsewhere nothing goes on: peers that wait for this rank wait until their
+//! silence timeout. If it stays away for [`undriven_timeout`](MpiConfig::undriven_timeout) while other threads of this rank
+//! wait, their requests fail and say so. Under `MPI_THREAD_SINGLE` there is no link.
+//!
+//! # Ends
+//! A link ends before MPI does: when MPI is finalized, links that still live are closed. Closing takes at most two
+//! seconds. What a peer has not begun to take by then it will not get, and the memory of what it may still take is not
+//! given back. When a process dies, most MPIs end the job; where they do not, what MPI reports ends the session, else the
+//! silence of the peer does.
+//!
+//! # Memory
+//! For each peer: what is queued for it, at most [`queue_bytes`](MpiConfig::queue_bytes); at most 8 MiB of that is known to
+//! MPI at a time, in at most 64 messages, all of them synchronous, so that MPI buffers no more than these. From it: 64 MiB and
+//! one message that were not looked at.
+
+mod error;
+mod finalizing;
+mod incoming;
+mod outbox;
+mod outgoing;
+mod progress;
+mod raw;
+mod record;
+mod shared;
+
+use std::fs::File;
+use std::io::Read;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use mgcomp_selector::{LinkFacts, Overlap};
+use mpi::topology::{Communicator, SimpleCommunicator};
+use mpi::traits::AsRaw;
+
+pub use error::{MpiError, MpiFailure};
+
+use self::outbox::{Outgoing, Peer};
+use self::progress::{Operations, Progress};
+use self::raw::Callers;
+use self::shared::Shared;
+use super::driving;
+use super::{Link, LinkError, LinkSink, Message, Position, SendError};
+use crate::message::{Limits, MAX_HEADER_LEN, Rank, Secret};
+use crate::node::NodeConfig;
+
+/// Settings of a link over MPI.
+#[derive(Clone, Copy, Debug)]
+pub struct MpiConfig {
+    /// What this rank takes at once: no message may be longer than these allow.
+    pub limits: Limits,
+    /// Bytes that may be queued for one peer; a peer that lets more pile up is given up. A message counts 256 bytes on
+    /// top of its own, for what it takes itself.
+    pub queue_bytes: u64,
+    /// How long the one thread that may call MPI may stay away while others wait.
+    pub undriven_timeout: Duration,
+}
+
+impl Default for MpiConfig {
+    fn default() -> Self {
+        Self {
+            limits: NodeConfig::default().limits,
+            queue_bytes: 1 << 30,
+            undriven_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// One rank's end of a link over MPI.
+pub struct Mpi {
+    position: Position,
+    config: MpiConfig,
+    secret: Secret,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Mpi {
+    /// The end of this process. All processes of `communicator` call this at the same time, and each is the rank that
+    /// it has there.
+    ///
+    /// # Errors
+    /// [`MpiError`] if MPI does not run, or does not let this thread or any other call it.
+    pub fn new(communicator: &SimpleCommunicator, config: MpiConfig) -> Result<Self, MpiError> {
+        let callers = raw::callers()?;
+        finalizing::free_unused();
+        let position = Position { rank: Rank(communicator.rank() as u32), ranks: communicator.size() as u32 };
+        let mut operations = Operations::on_duplicate(communicator.as_raw())?;
+        let own = if position.rank == Rank(0) { random_bytes()? } else { [0; 16] };
+        let secret = Secret::new(operations.broadcast(own)?);
+
+        let peer = |rank| position.is_peer(rank).then(|| Peer::new(rank));
+        let peers: Vec<_> = (0..position.ranks).map(|rank| peer(Rank(rank))).collect();
+        let record_limit = MAX_HEADER_LEN as u64 + u64::from(config.limits.max_transfer_bytes);
+        let progress = Progress::new(operations, &peers, record_limit);
+        let shared = Arc::new(Shared::new(peers, progress, callers));
+        finalizing::register(&shared)?;
+        if callers == Callers::One {
+            driving::add(shared.clone());
+        }
+        Ok(Self { position, config, secret, shared, thread: None })
+    }
+
+    /// The job secret, the same on all ranks.
+    #[must_use]
+    pub fn secret(&self) -> Secret {
+        self.secret
+    }
+
+    /// Whether the thread that made the link has to let it go on.
+    #[must_use]
+    pub fn needs_driving(&self) -> bool {
+        self.shared.callers() == Callers::One
+    }
+}
+
+impl Link for Mpi {
+    fn position(&self) -> Position {
+        self.position
+    }
+
+    fn start(&mut self, sink: LinkSink) -> Result<(), LinkError> {
+        match &mut *self.shared.progress() {
+            Some(progress) => progress.report_to(sink)?,
+            None => return Err(LinkError::MpiFinalized(self.position.rank)),
+        }
+        if !self.needs_driving() {
+            let shared = self.shared.clone();
+            let serve = move || shared.serve();
+            let thread = thread::Builder::new().name("mgcomp-mpi".into()).spawn(serve);
+            let failed = |error| LinkError::io("starting the MPI link of rank", self.position.rank, &error);
+            self.thread = Some(thread.map_err(failed)?);
+        }
+        Ok(())
+    }
+
+    fn send(&self, to: Rank, message: Message) -> Result<(), SendError> {
+        let peer = self.shared.peer(to).ok_or(SendError::Closed(to))?;
+        let payload = message.payload.bytes().ok_or(SendError::Payload)?.clone();
+        peer.push(Outgoing { header: message.header, payload }, self.config.queue_bytes)?;
+        self.shared.wake();
+        Ok(())
+    }
+
+    fn moved_since(&self, peer: Rank, since: Instant) -> bool {
+        let Some(peer) = self.shared.peer(peer) else { return false };
+        if !self.shared.is_undriven_since(since) {
+            return peer.moved_since(since);
+        }
+        // No peer is to blame for what nobody here has looked at.
+        let limit = self.config.undriven_timeout;
+        if Instant::now().checked_sub(limit).is_some_and(|then| self.shared.is_undriven_since(then)) {
+            self.shared.report_undriven(peer, limit);
+        }
+        true
+    }
+
+    fn facts(&self, peer: Rank) -> Option<LinkFacts> {
+        // The latency is not known; it is the same for raw and coded bytes.
+        LinkFacts::try_new(self.shared.peer(peer)?.rate.gbps()?, 0, Overlap::None).ok()
+    }
+
+    fn close(&self, peer: Rank) {
+        if let Some(peer) = self.shared.peer(peer) {
+            peer.silence();
+            peer.close();
+            self.shared.wake();
+        }
+    }
+}
+
+impl Drop for Mpi {
+    fn drop(&mut self) {
+        self.position.peers().for_each(|peer| self.close(peer));
+        self.shared.leave();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // bounded: closing a peer is
+        }
+    }
+}
+
+fn random_bytes() -> Result<[u8; 16], MpiError> {
+    let mut bytes = [0; 16];
+    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.map(|()| bytes).map_err(|error| MpiError::Secret(error.to_string()))
+}

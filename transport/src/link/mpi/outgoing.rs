@@ -1,0 +1,128 @@
+//! Sending to one peer.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::error::MpiFailure;
+use super::outbox::Peer;
+use super::progress::{Operations, PIECE_TAG, RECORD_TAG, What};
+use super::record::{self, PIECE_BYTES};
+use crate::link::rate::{Rate, RateMeter};
+
+/// Records and pieces that MPI has for a peer which has not begun to take them. What MPI keeps in buffers of its own
+/// on either side is bounded by this.
+const UNDER_WAY: usize = 64;
+/// The same in bytes.
+const BYTES_UNDER_WAY: usize = 8 * PIECE_BYTES;
+
+/// One direction, as the thread that calls MPI sees it.
+pub(super) struct Outgoing {
+    under_way: usize,
+    bytes_under_way: usize,
+    /// What is still to be sent of the message at hand, and what it counts for in the queue.
+    rest: Bytes,
+    queued_len: u64,
+    farewell: Farewell,
+    meter: RateMeter<Arc<Rate>>,
+    /// When the last one was over.
+    sent: Instant,
+}
+
+/// How far this side is with its last record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Farewell {
+    NotYet,
+    UnderWay,
+    /// The peer has it, or will not get it.
+    Over,
+}
+
+/// A send under way.
+#[derive(Debug)]
+pub(super) struct Parcel {
+    len: usize,
+    /// What the message counts for in the queue, if this is the end of it.
+    releases: u64,
+    is_farewell: bool,
+    since: Instant,
+}
+
+impl Outgoing {
+    pub(super) fn new(peer: &Peer) -> Self {
+        Self {
+            under_way: 0,
+            bytes_under_way: 0,
+            rest: Bytes::new(),
+            queued_len: 0,
+            farewell: Farewell::NotYet,
+            meter: RateMeter::new(peer.rate.clone()),
+            sent: Instant::now(),
+        }
+    }
+
+    /// Whether the peer knows that nothing more comes.
+    pub(super) fn is_over(&self) -> bool {
+        self.farewell == Farewell::Over
+    }
+
+    /// Gives MPI as much as it may have. Returns whether there was anything.
+    pub(super) fn post(&mut self, peer: &Peer, operations: &mut Operations) -> Result<bool, MpiFailure> {
+        let mut made = false;
+        while self.farewell == Farewell::NotYet
+            && self.under_way < UNDER_WAY
+            && self.bytes_under_way < BYTES_UNDER_WAY
+        {
+            let (bytes, tag) = if self.rest.is_empty() {
+                match peer.pop() {
+                    Ok(None) => break,
+                    Ok(Some(message)) => {
+                        self.queued_len = message.queued_len();
+                        let (record, rest) = record::write(&message.header, message.payload);
+                        self.rest = rest;
+                        (record, RECORD_TAG)
+                    }
+                    Err(_) => {
+                        self.farewell = Farewell::UnderWay;
+                        (record::farewell(), RECORD_TAG)
+                    }
+                }
+            } else {
+                (self.rest.split_to(self.rest.len().min(PIECE_BYTES)), PIECE_TAG)
+            };
+            peer.has_rest.store(!self.rest.is_empty(), Ordering::SeqCst);
+            let releases = if self.rest.is_empty() { std::mem::take(&mut self.queued_len) } else { 0 };
+            let is_farewell = self.farewell == Farewell::UnderWay;
+            let parcel = Parcel { len: bytes.len(), releases, is_farewell, since: Instant::now() };
+            self.under_way += 1;
+            self.bytes_under_way += bytes.len();
+            operations.send(bytes, peer.rank.0, tag, What::Sent(peer.rank, parcel))?;
+            made = true;
+        }
+        Ok(made)
+    }
+
+    /// The peer has begun to take `parcel`.
+    pub(super) fn sent(&mut self, peer: &Peer, parcel: &Parcel) {
+        let now = Instant::now();
+        self.under_way -= 1;
+        self.bytes_under_way -= parcel.len;
+        peer.release(parcel.releases);
+        peer.written.note(now);
+        self.meter.wrote(parcel.len as u64, parcel.since.max(self.sent), now);
+        self.sent = now;
+        if parcel.is_farewell {
+            self.farewell = Farewell::Over;
+        }
+    }
+
+    /// Sends nothing more, not even that.
+    pub(super) fn give_up(&mut self, peer: &Peer) {
+        self.rest = Bytes::new();
+        self.farewell = Farewell::Over;
+        peer.has_rest.store(false, Ordering::SeqCst);
+        peer.clear();
+    }
+}

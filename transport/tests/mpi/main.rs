@@ -1,0 +1,72 @@
+//! Programs under mpirun that use the library and MPI at once, each rank a process of its own.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+#[cfg(feature = "mpi")]
+mod ends;
+#[cfg(feature = "mpi")]
+mod mixed;
+#[cfg(feature = "mpi")]
+mod series;
+#[cfg(feature = "mpi")]
+mod under;
+
+#[cfg(not(feature = "mpi"))]
+#[test]
+fn links_over_mpi() {
+    println!("SKIPPED: built without the feature `mpi`");
+}
+
+/// Makes a test of each `part::program` at each level of threads, on so many ranks.
+#[cfg(feature = "mpi")]
+macro_rules! programs {
+    ($($part:ident::$program:ident on $ranks:literal;)*) => {
+        /// What `under::run` starts.
+        fn program(name: &str) -> fn(&under::Job) {
+            match name {
+                $(stringify!($program) => $part::$program,)*
+                other => panic!("there is no program {other}"),
+            }
+        }
+
+        mod mpi_multiple {
+            $(#[test]
+            fn $program() {
+                crate::under::run(stringify!($program), $ranks, "multiple");
+            })*
+        }
+
+        mod mpi_funneled {
+            $(#[test]
+            fn $program() {
+                crate::under::run(stringify!($program), $ranks, "funneled");
+            })*
+        }
+    };
+}
+
+#[cfg(feature = "mpi")]
+programs! {
+    series::collectives_give_the_bits_of_loopback on 3;
+    series::two_ranks_do_too on 2;
+    mixed::own_traffic_of_the_program_is_undisturbed on 4;
+    mixed::communicators_are_made_and_given_back_meanwhile on 2;
+    ends::mpi_is_finalized_while_a_node_lives on 3;
+    ends::a_rank_that_leaves_is_noticed on 3;
+    ends::a_rank_that_does_not_go_on_is_noticed on 2;
+    ends::threads_that_may_not_call_mpi_are_told on 1;
+}
+
+#[cfg(feature = "mpi")]
+#[test]
+#[ignore = "runs under mpirun, which the other tests start"]
+fn mpi_program() {
+    under::serve();
+}
+
+#[cfg(feature = "mpi")]
+#[test]
+fn mpi_for_one_thread_makes_no_link() {
+    under::run("one_thread", 2, "single");
+}

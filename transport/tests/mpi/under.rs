@@ -1,0 +1,114 @@
+//! Running programs under mpirun, and what they find there.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use mgcomp_selector::{PolicySpec, Steering};
+use mgcomp_transport::communicator::Communicator;
+use mgcomp_transport::link::mpi::{Mpi, MpiConfig, MpiError};
+use mgcomp_transport::message::Rank;
+use mgcomp_transport::node::{Node, NodeConfig, PeerState};
+use mpi::Threading;
+use mpi::environment::Universe;
+use mpi::topology::SimpleCommunicator;
+
+use crate::common::mpi::launch;
+use crate::common::{HANGS, LIMITS, watched};
+
+const PROGRAM: &str = "MGCOMP_PROGRAM";
+const LEVEL: &str = "MGCOMP_LEVEL";
+
+/// Runs `program` on so many ranks, where MPI is initialized for that level of threads.
+pub(super) fn run(program: &'static str, ranks: u32, level: &'static str) {
+    // Open MPI's runs of one user disturb each other while they start.
+    static STARTING: Mutex<()> = Mutex::new(());
+    let _starting = STARTING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    watched(move || {
+        if launch::is_possible() {
+            let processes = launch::start(ranks, "mpi_program", &[(PROGRAM, program), (LEVEL, level)]);
+            assert!(processes.end(), "see what they said");
+        }
+    });
+}
+
+/// A process of it.
+pub(super) fn serve() {
+    let name = std::env::var(PROGRAM).expect("the tests start this under mpirun");
+    if std::env::var(LEVEL).unwrap() == "single" {
+        return one_thread();
+    }
+    assert_eq!(
+        Mpi::new(&SimpleCommunicator::world(), MpiConfig::default()).err(),
+        Some(MpiError::NotInitialized)
+    );
+    let multiple = std::env::var(LEVEL).unwrap() == "multiple";
+    let level = if multiple { Threading::Multiple } else { Threading::Funneled };
+    let (universe, got) = mpi::initialize_with_threading(level).unwrap();
+    assert_eq!(got, level, "what MPI provides");
+    let world = universe.world();
+    let job = Job { world, multiple, universe: Mutex::new(Some(universe)) };
+    crate::program(&name)(&job);
+    drop(job);
+    assert_eq!(Mpi::new(&SimpleCommunicator::world(), MpiConfig::default()).err(), Some(MpiError::Finalized));
+}
+
+fn one_thread() {
+    let universe = mpi::initialize().unwrap();
+    let error = Mpi::new(&universe.world(), MpiConfig::default()).err();
+    assert_eq!(error, Some(MpiError::SingleThread));
+}
+
+/// An MPI job, of which this process is a rank.
+pub(super) struct Job {
+    pub(super) world: SimpleCommunicator,
+    pub(super) multiple: bool,
+    universe: Mutex<Option<Universe>>,
+}
+
+impl Job {
+    pub(super) fn link(&self) -> Mpi {
+        self.link_with(MpiConfig::default())
+    }
+
+    pub(super) fn link_with(&self, config: MpiConfig) -> Mpi {
+        let link = Mpi::new(&self.world, MpiConfig { limits: LIMITS, ..config }).unwrap();
+        assert_eq!(link.needs_driving(), !self.multiple);
+        link
+    }
+
+    /// A node on a link over MPI, which has met its peers.
+    pub(super) fn node(&self, policy: &str, silence_timeout: Duration) -> Node {
+        node(self.link(), policy, silence_timeout)
+    }
+
+    pub(super) fn communicator(&self, policy: &str) -> Communicator {
+        Communicator::world(self.node(policy, HANGS))
+    }
+
+    /// Finalizes MPI.
+    pub(super) fn finalize(&self) {
+        drop(self.universe.lock().unwrap().take());
+    }
+}
+
+pub(super) fn node(link: Mpi, policy: &str, silence_timeout: Duration) -> Node {
+    let policy = policy.parse::<PolicySpec>().unwrap().build(&Steering::default());
+    let secret = link.secret();
+    let config = NodeConfig {
+        secret,
+        limits: LIMITS,
+        greeting_timeout: HANGS,
+        silence_timeout,
+        ..NodeConfig::default()
+    };
+    let node = Node::start(Box::new(link), policy, config).unwrap();
+    for (peer, state) in node.wait_for_peers(HANGS) {
+        assert_eq!(state, PeerState::Open, "rank {peer}");
+    }
+    node
+}
+
+/// The only peer of a rank in a job of two.
+pub(super) fn other(node: &Node) -> Rank {
+    Rank(1 - node.position().rank.0)
+}
