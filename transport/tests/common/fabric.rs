@@ -45,12 +45,12 @@ impl Fabric {
     }
 
     pub(crate) fn shm() -> Self {
-        Self { make: make_shm, shaping: None }
+        Self { make: make_shm, shaping: None, is_possible: || true }
     }
 
     /// As [`shm`](Self::shm), with rings that hold next to nothing, and threads that sleep at once.
     pub(crate) fn shm_tight() -> Self {
-        Self { make: make_tight_shm, shaping: None }
+        Self { make: make_tight_shm, shaping: None, is_possible: || true }
     }
 
     pub(crate) fn shaped(self, rate_gbps: f64, latency_us: u64) -> Self {

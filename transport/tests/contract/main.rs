@@ -73,8 +73,6 @@ contract_of_some! {
     shm_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::shm();
     #[cfg(feature = "mpi")]
     mpi_carries_256_mib_at_once: order::a_message_of_256_mib_arrives, Fabric::mpi_multiple();
-    loopback_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::loopback();
-    tcp_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::tcp();
     #[cfg(feature = "mpi")]
     mpi_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::mpi_funneled();
     loopback_is_no_faster_than_its_rate: shaping::rate_is_kept, Fabric::loopback().shaped(0.1, 0);

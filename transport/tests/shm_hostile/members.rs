@@ -11,7 +11,10 @@ use crate::common::{HANGS, Random, noise, wait_until, watched};
 use crate::raw::{READ_BACK, RING, Raw, WRITTEN, WRITTEN_BACK, greeting, record};
 
 /// Joins as ranks 2, 3 and 4 in turn, lets each misbehave, and checks why its session is over.
-fn cases(cases: &[(&dyn Fn(&Raw, u32), &str)]) {
+/// What a member does, and what is said of it.
+type Case<'a> = (&'a dyn Fn(&Raw, u32), &'a str);
+
+fn cases(cases: &[Case<'_>]) {
     for three in cases.chunks(3) {
         let job = Bystanders::start();
         for (rank, (misbehave, reason)) in (2..).zip(three) {
@@ -95,7 +98,7 @@ fn records_that_are_none_end_the_session() {
             ),
             (
                 &|raw, rank| {
-                    after_greeting(raw, rank, &[&(300u32 << 20).to_le_bytes()[..], &[0; 4]].concat(), 64)
+                    after_greeting(raw, rank, &[&(300u32 << 20).to_le_bytes()[..], &[0; 4]].concat(), 64);
                 },
                 "Link(RecordTooLong { peer: Rank(3), record: 1, len: 314572800, limit: 268435520 })",
             ),

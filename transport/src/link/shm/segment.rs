@@ -89,7 +89,7 @@ impl Segment {
         let seals = fcntl_get_seals(file).map_err(|_| BadSegment::Unsealed)?;
         // Pages of another size come from a pool, which may be empty when they are needed again.
         let file_system = fstatfs(file).map_err(io::Error::from)?.f_type;
-        if !seals.contains(SEALS) || i64::from(file_system) != TMPFS {
+        if !seals.contains(SEALS) || file_system != TMPFS {
             return Err(BadSegment::Unsealed);
         }
         let (got, expected) = (fstat(file).map_err(io::Error::from)?.st_size, file_len(ring_bytes));
@@ -104,7 +104,7 @@ impl Segment {
         let map = MmapOptions::new()
             .len(file_len(ring_bytes) as usize)
             .populate()
-            .map_raw(&std::os::fd::AsRawFd::as_raw_fd(&file))?;
+            .map_raw(std::os::fd::AsRawFd::as_raw_fd(&file))?;
         Ok(Self { map, ring_bytes: ring_bytes as usize })
     }
 
