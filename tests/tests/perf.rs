@@ -293,17 +293,18 @@ fn long_run(bench: &Workbench, flags: &[&str]) -> (Child, Vec<u32>) {
     let args = ["perf", "--link", "tcp", "--ranks", "3", "--op", "all_gather", "--min", "1K", "--max", "1K"];
     let long = ["--iters", "1000000", "--warmup", "0"];
     let mut command = bench.command(&[&args[..], &long, flags].concat());
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let started = Instant::now();
-    loop {
+    while started.elapsed() < HANGS {
         let others = children(child.id());
         // Once they have threads they have met, or are about to.
         if others.len() == 2 && others.iter().all(|&id| threads(id) > 3) {
             return (child, others);
         }
-        assert!(started.elapsed() < HANGS, "hangs: {others:?}");
         thread::sleep(Duration::from_millis(5));
     }
+    child.kill().unwrap();
+    panic!("hangs: {:?}", child.wait_with_output());
 }
 
 /// The processes that `parent` has started and that run.
