@@ -19,7 +19,7 @@ pub struct HostBuffer {
 struct Shared {
     bytes: NonNull<u8>,
     len: usize,
-    holds: Mutex<Vec<Hold>>,
+    holds: Mutex<Holds>,
     released: Condvar,
 }
 
@@ -28,6 +28,14 @@ struct Shared {
 unsafe impl Send for Shared {}
 // SAFETY: as above; everything else in `Shared` is `Sync` by itself.
 unsafe impl Sync for Shared {}
+
+/// What is in use.
+#[derive(Default)]
+struct Holds {
+    list: Vec<Hold>,
+    /// Threads that wait for something to be released: telling nobody would be a call of the system all the same.
+    waiting: usize,
+}
 
 /// A range that somebody is using.
 struct Hold {
@@ -190,19 +198,21 @@ impl HostSlice {
     fn wait_for(&self, usage: Use) -> Held {
         let shared = &*self.buffer.shared;
         let mut holds = shared.lock();
-        while !is_free(&holds, &self.range, usage) {
+        while !holds.are_free(&self.range, usage) {
+            holds.waiting += 1;
             holds = shared.released.wait(holds).unwrap_or_else(PoisonError::into_inner);
+            holds.waiting -= 1;
         }
         self.note_hold(&mut holds, usage)
     }
 
     fn hold_if_free(&self, usage: Use) -> Option<Held> {
         let mut holds = self.buffer.shared.lock();
-        is_free(&holds, &self.range, usage).then(|| self.note_hold(&mut holds, usage))
+        holds.are_free(&self.range, usage).then(|| self.note_hold(&mut holds, usage))
     }
 
-    fn note_hold(&self, holds: &mut Vec<Hold>, usage: Use) -> Held {
-        holds.push(Hold { range: self.range.clone(), usage });
+    fn note_hold(&self, holds: &mut Holds, usage: Use) -> Held {
+        holds.list.push(Hold { range: self.range.clone(), usage });
         Held { slice: self.clone(), usage }
     }
 
@@ -239,11 +249,14 @@ impl Drop for Held {
     fn drop(&mut self) {
         let (shared, range) = (&self.slice.buffer.shared, &self.slice.range);
         let mut holds = shared.lock();
-        if let Some(i) = holds.iter().position(|h| h.range == *range && h.usage == self.usage) {
-            holds.swap_remove(i);
+        if let Some(i) = holds.list.iter().position(|h| h.range == *range && h.usage == self.usage) {
+            holds.list.swap_remove(i);
         }
+        let waiting = holds.waiting > 0;
         drop(holds);
-        shared.released.notify_all();
+        if waiting {
+            shared.released.notify_all();
+        }
     }
 }
 
@@ -276,13 +289,15 @@ impl DerefMut for HeldMut {
     }
 }
 
-fn is_free(holds: &[Hold], range: &Range<usize>, usage: Use) -> bool {
-    let excludes = |held: &Hold| held.usage == Use::Exclusive || usage == Use::Exclusive;
-    !holds.iter().any(|held| excludes(held) && overlap(&held.range, range))
+impl Holds {
+    fn are_free(&self, range: &Range<usize>, usage: Use) -> bool {
+        let excludes = |held: &Hold| held.usage == Use::Exclusive || usage == Use::Exclusive;
+        !self.list.iter().any(|held| excludes(held) && overlap(&held.range, range))
+    }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Vec<Hold>> {
+    fn lock(&self) -> MutexGuard<'_, Holds> {
         // The list is whole whenever the lock is free: nothing between lock and unlock can panic halfway.
         self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }

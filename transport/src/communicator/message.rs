@@ -79,7 +79,7 @@ impl Communicator {
         if from.is_empty() {
             transfers.send(send(from.clone(), element));
         }
-        for (part, number) in parts(from).zip(0..) {
+        for (part, number) in parts(from, PART_BYTES).zip(0..) {
             if number == 1 {
                 transfers.send(send(rest_len(from).all(), Element::U64));
             }

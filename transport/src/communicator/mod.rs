@@ -34,12 +34,12 @@
 //! Every block goes straight from the rank that has it to the rank that wants it, in parts of 1 MiB. Ranks start with
 //! the next one, so that they do not all send to the same. A broadcast of more than 64 KiB is cut into shares that the
 //! ranks hand on to each other. A reduction combines in the order of the ranks, whatever its length: of up to 16 KiB
-//! everything goes to whoever needs the result; of more each rank gets its share of the numbers from all others,
-//! combines it, and hands it on. So the same buffers give the same bits on every link, with and without compression. The
+//! everything goes to whoever needs the result; of more each rank gets its share of the numbers from all others, in parts
+//! of 256 KiB, combines it, and hands it on. So the same buffers give the same bits on every link, with and without compression. The
 //! rules of the arithmetic are those of [`Operation`].
 //!
 //! # Memory
-//! Beside the caller's buffers a communicator keeps, from its first reduction on, up to two parts of 1 MiB for each rank.
+//! Beside the caller's buffers a communicator keeps, from its first reduction on, up to two parts of 256 KiB for each rank.
 
 mod collective;
 mod datatype;

@@ -58,17 +58,38 @@ impl Transfers {
 impl Group {
     /// Sends all of `from`, whose length the receiver knows.
     pub(super) fn send_known(&self, to: usize, tag: Tag, from: &HostSlice, element: Element) -> Transfers {
+        self.send_parts(to, tag, (from, PART_BYTES), element)
+    }
+
+    /// As [`send_known`](Self::send_known), in parts of `part_bytes`, which the receiver knows too.
+    pub(super) fn send_parts(
+        &self,
+        to: usize,
+        tag: Tag,
+        (from, part_bytes): (&HostSlice, usize),
+        element: Element,
+    ) -> Transfers {
         let peer = self.members[to];
         let mut transfers = Transfers::default();
-        parts(from).for_each(|part| transfers.send(self.node.send(peer, tag, part, element)));
+        parts(from, part_bytes).for_each(|part| transfers.send(self.node.send(peer, tag, part, element)));
         transfers
     }
 
     /// Receives as many bytes as `into` has.
     pub(super) fn receive_known(&self, from: usize, tag: Tag, into: &HostSlice) -> Transfers {
+        self.receive_parts(from, tag, (into, PART_BYTES))
+    }
+
+    /// As [`receive_known`](Self::receive_known), in parts of `part_bytes`.
+    pub(super) fn receive_parts(
+        &self,
+        from: usize,
+        tag: Tag,
+        (into, part_bytes): (&HostSlice, usize),
+    ) -> Transfers {
         let peer = self.members[from];
         let mut transfers = Transfers::default();
-        for part in parts(into) {
+        for part in parts(into, part_bytes) {
             let len = part.len();
             transfers.receive(self.node.receive(peer, tag, part), from, len);
         }
@@ -76,10 +97,10 @@ impl Group {
     }
 }
 
-/// `slice` in parts of the length that travels at once; none of a slice without bytes.
-pub(super) fn parts(slice: &HostSlice) -> impl Iterator<Item = HostSlice> + '_ {
-    let starts = (0..slice.len()).step_by(PART_BYTES);
-    starts.filter_map(|start| slice.part(start, PART_BYTES.min(slice.len() - start)))
+/// `slice` in parts of `part_bytes`; none of a slice without bytes.
+pub(super) fn parts(slice: &HostSlice, part_bytes: usize) -> impl Iterator<Item = HostSlice> + '_ {
+    let starts = (0..slice.len()).step_by(part_bytes);
+    starts.filter_map(move |start| slice.part(start, part_bytes.min(slice.len() - start)))
 }
 
 /// Copies `from` to `into`, which has the same length. A slice that is copied onto itself stays as it is.

@@ -21,7 +21,7 @@ use crate::payload::Payload;
 use crate::pool::Pool;
 
 /// Copies of up to this many bytes are made at once: they take less time than waking a thread.
-const BRIEF_COPY_BYTES: u64 = 64 << 10;
+const BRIEF_COPY_BYTES: u64 = 256 << 10;
 /// Codecs work on up to this many bytes at once.
 const BRIEF_CODEC_BYTES: u64 = 16 << 10;
 

@@ -34,6 +34,8 @@ struct End {
 struct State {
     result: Option<TransferResult>,
     waker: Option<Waker>,
+    /// Whether a thread sleeps until there is a report.
+    sleeper: bool,
 }
 
 /// A handle, and where its end is reported.
@@ -56,6 +58,7 @@ impl Handle {
                 driving::settle();
                 return result;
             }
+            state.sleeper = true;
             state = driving::wait(&self.end.state, &self.end.reported, state, None);
         }
     }
@@ -69,6 +72,7 @@ impl Handle {
             if left.is_zero() {
                 return None;
             }
+            state.sleeper = true;
             state = driving::wait(&self.end.state, &self.end.reported, state, Some(left));
         }
         let result = state.result.clone();
@@ -121,9 +125,11 @@ impl End {
             return;
         }
         state.result = Some(result);
-        let waker = state.waker.take();
+        let (waker, sleeper) = (state.waker.take(), state.sleeper);
         drop(state);
-        self.reported.notify_all();
+        if sleeper {
+            self.reported.notify_all();
+        }
         if let Some(waker) = waker {
             waker.wake();
         }

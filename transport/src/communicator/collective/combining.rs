@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 
 use super::super::reduction::{combine, finish};
-use super::super::transfer::{PART_BYTES, Transfers, parts};
+use super::super::transfer::{Transfers, parts};
 use super::blocks::{check_len, equal, in_buffer, shares, to_receive};
 use super::{Block, CommunicatorError, Datatype, Group, Kind, Operation};
 use crate::memory::{HostBuffer, HostSlice};
@@ -13,6 +13,10 @@ const SHORT_BYTES: usize = 16 << 10;
 
 /// Combined at once, so that intermediate results stay in the innermost cache. Whole numbers of every datatype.
 const BLOCK_BYTES: usize = 8 << 10;
+
+/// Reductions travel in parts of this length: short, so that combining and handing on begin early. Whole numbers of every
+/// datatype.
+const PART_BYTES: usize = 256 << 10;
 
 /// What is computed.
 type Task = (Datatype, Operation);
@@ -54,20 +58,41 @@ impl Group {
             self.all_gather(send, &all.all(), &equal(self, send.len()), task.0.element())?;
             return self.combine_all(&all, receive, task);
         }
+        let (tag, element) = (self.collective_tag(Kind::AllGather), task.0.element());
         let blocks = shares(self, send.len(), task.0.width_bytes());
-        let mine = in_buffer(self, receive, &blocks)?.swap_remove(self.rank);
-        self.reduce_scatter(send, &blocks, &mine, task)?;
-        self.all_gather(&mine, receive, &blocks, task.0.element())
+        let results = in_buffer(self, receive, &blocks)?;
+        let mut handing_on = Transfers::default();
+        for other in self.others() {
+            handing_on.add(self.receive_parts(other, tag, (&results[other], PART_BYTES)));
+        }
+        self.reduce_parts(send, &blocks, &results[self.rank], task, |part| {
+            for other in self.others() {
+                handing_on.send(self.node.send(self.members[other], tag, part.clone(), element));
+            }
+        })?;
+        handing_on.wait()
     }
 
-    /// Each member gets its block from all others, part by part, and combines the parts in the order of the ranks.
-    /// While it does, the next part is on its way.
+    /// Leaves each member with its block of the result.
     pub(super) fn reduce_scatter(
         &self,
         send: &HostSlice,
         blocks: &[Block],
         receive: &HostSlice,
         task: Task,
+    ) -> Result<(), CommunicatorError> {
+        self.reduce_parts(send, blocks, receive, task, |_| {})
+    }
+
+    /// Each member gets its block from all others, part by part, and combines the parts in the order of the ranks.
+    /// While it does, the next part is on its way. `finished` hears of every part of the result.
+    fn reduce_parts(
+        &self,
+        send: &HostSlice,
+        blocks: &[Block],
+        receive: &HostSlice,
+        task: Task,
+        mut finished: impl FnMut(HostSlice),
     ) -> Result<(), CommunicatorError> {
         let (tag, element) = (self.collective_tag(Kind::Reduce), task.0.element());
         let from = in_buffer(self, send, blocks)?;
@@ -78,29 +103,29 @@ impl Group {
             return Err(CommunicatorError::Overlap);
         }
         let mut sending = Transfers::default();
-        self.others().for_each(|to| sending.add(self.send_known(to, tag, &from[to], element)));
+        for to in self.others() {
+            sending.add(self.send_parts(to, tag, (&from[to], PART_BYTES), element));
+        }
 
         let rooms = self.rooms(self.size() * PART_BYTES.min(own.len()));
         let arrive = |part: usize, len: usize| {
             let (arrived, mut transfers) = (self.rooms_of(&rooms[part % 2], len), Transfers::default());
             for other in self.others() {
-                transfers.add(self.receive_known(other, tag, &arrived[other]));
+                transfers.add(self.receive_parts(other, tag, (&arrived[other], PART_BYTES)));
             }
             (arrived, transfers)
         };
-        let combined = (|| {
-            let own_parts: Vec<HostSlice> = parts(own).collect();
-            let mut next = own_parts.first().map(|first| arrive(0, first.len()));
-            for (index, (own, receive)) in own_parts.iter().zip(parts(receive)).enumerate() {
-                let Some((mut arrived, transfers)) = next.take() else { break };
-                transfers.wait()?;
-                next = own_parts.get(index + 1).map(|part| arrive(index + 1, part.len()));
-                arrived[self.rank] = own.clone();
-                self.combine(&arrived, &receive, task);
-            }
-            Ok(())
-        })();
-        combined.and(sending.wait())
+        let own_parts: Vec<HostSlice> = parts(own, PART_BYTES).collect();
+        let mut next = own_parts.first().map(|first| arrive(0, first.len()));
+        for (index, (own, receive)) in own_parts.iter().zip(parts(receive, PART_BYTES)).enumerate() {
+            let Some((mut arrived, transfers)) = next.take() else { break };
+            transfers.wait()?;
+            next = own_parts.get(index + 1).map(|part| arrive(index + 1, part.len()));
+            arrived[self.rank] = own.clone();
+            self.combine(&arrived, &receive, task);
+            finished(receive);
+        }
+        sending.wait()
     }
 
     /// Two buffers of `len` bytes or more to receive into. They are kept for the next reduction: clearing fresh memory

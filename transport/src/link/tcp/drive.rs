@@ -9,6 +9,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
@@ -75,15 +76,6 @@ impl Driver {
         }
     }
 
-    /// Sees to it that somebody serves the sockets: there is something to do.
-    pub(super) fn attend(&self) {
-        let mut state = self.lock();
-        if state.server == Server::Nobody {
-            state.needed = true;
-            self.changed.notify_all();
-        }
-    }
-
     /// Waits until it is the turn of the link's thread.
     fn wait_for_turn(&self) {
         let mut state = self.lock();
@@ -112,13 +104,11 @@ impl Driver {
                 return;
             }
             yield_now().await;
+            // Whoever is waited for may want this very processor.
+            thread::yield_now();
             moved = self.traffic.iter().map(|traffic| traffic.last_moved()).fold(moved, Instant::max);
         }
         until.await;
-    }
-
-    fn has_backlog(&self) -> bool {
-        self.traffic.iter().any(|traffic| traffic.has_backlog())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -150,7 +140,6 @@ impl Drive for Driver {
         let mut state = self.lock();
         let left = Instant::now();
         (state.server, state.since) = (Server::Nobody, left);
-        state.needed |= self.has_backlog();
         // After a long wait the link's thread sleeps until it is told.
         if state.needed || left - came >= AWAY {
             self.changed.notify_all();

@@ -140,13 +140,6 @@ impl Tcp {
         Self::new(listener, rank_file, rank, config)
     }
 
-    /// Something was queued for the link's thread.
-    fn attend(&self) {
-        if let Some(driver) = &self.driver {
-            driver.attend();
-        }
-    }
-
     fn peer(&self, rank: Rank) -> Option<&Peer> {
         self.peers.get(rank.0 as usize)?.as_ref()
     }
@@ -208,9 +201,7 @@ impl Link for Tcp {
             return Ok(());
         }
         peer.traffic.queued_bytes.fetch_add(message.queued_len(), Ordering::SeqCst);
-        let queued = queue.send(message).map_err(|_| SendError::Closed(to));
-        self.attend();
-        queued
+        queue.send(message).map_err(|_| SendError::Closed(to))
     }
 
     fn moved_since(&self, peer: Rank, since: Instant) -> bool {
@@ -230,7 +221,6 @@ impl Link for Tcp {
             peer.silenced.store(true, Ordering::SeqCst);
             peer.outbox.lock().unwrap_or_else(PoisonError::into_inner).queue = None;
             peer.closed.send_replace(true);
-            self.attend();
         }
     }
 
