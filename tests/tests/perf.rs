@@ -83,7 +83,7 @@ fn sizes(rows: &[Value], op: &str) -> Vec<u64> {
 
 #[test]
 fn every_operation_is_right_on_every_link() {
-    for link in ["loopback", "tcp"] {
+    for link in ["loopback", "shm", "tcp"] {
         let args =
             ["--op", ALL, "--link", link, "--ranks", "3", "--min", "8", "--max", "1M", "--factor", "32"];
         let rows = rows(&args);
@@ -290,7 +290,7 @@ fn ranks_that_measure_something_else_are_found() {
 
 /// A run of three processes that goes on for long, and the ids of ranks 1 and 2.
 fn long_run(bench: &Workbench, flags: &[&str]) -> (Child, Vec<u32>) {
-    let args = ["perf", "--link", "tcp", "--ranks", "3", "--op", "all_gather", "--min", "1K", "--max", "1K"];
+    let args = ["perf", "--ranks", "3", "--op", "all_gather", "--min", "1K", "--max", "1K"];
     let long = ["--iters", "1000000", "--warmup", "0"];
     let mut command = bench.command(&[&args[..], &long, flags].concat());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -356,13 +356,15 @@ fn a_rank_that_is_killed_ends_the_run() {
         return;
     }
     let bench = Workbench::new();
-    let (child, others) = long_run(&bench, &[]);
-    signal("-KILL", others[1]);
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let text = stderr(&output);
-    assert!(text.contains("rank 2 has ended (signal: 9") && text.lines().count() == 1, "{text}");
-    all_go(&others);
+    for link in ["shm", "tcp"] {
+        let (child, others) = long_run(&bench, &["--link", link]);
+        signal("-KILL", others[1]);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let text = stderr(&output);
+        assert!(text.contains("rank 2 has ended (signal: 9") && text.lines().count() == 1, "{text}");
+        all_go(&others);
+    }
 }
 
 #[test]
@@ -371,7 +373,7 @@ fn a_rank_that_is_stuck_ends_the_run() {
         return;
     }
     let bench = Workbench::new();
-    let (child, others) = long_run(&bench, &["--timeout", "3"]);
+    let (child, others) = long_run(&bench, &["--link", "tcp", "--timeout", "3"]);
     signal("-STOP", others[0]);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -385,7 +387,7 @@ fn ranks_go_with_the_one_that_started_them() {
         return;
     }
     let bench = Workbench::new();
-    let (mut child, others) = long_run(&bench, &[]);
+    let (mut child, others) = long_run(&bench, &["--link", "tcp"]);
     child.kill().unwrap();
     child.wait().unwrap();
     all_go(&others);

@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// How reductions combine numbers
     #[arg(long, value_name = "OPERATION", default_value = "sum", value_parser = operation())]
     pub(super) reduction: Operation,
-    /// What joins the ranks: loopback (threads in one process) or tcp (processes)
+    /// What joins the ranks: loopback (threads of one process), shm (processes that share memory) or tcp (processes)
     #[arg(long, default_value = "loopback", value_parser = link(), default_value_if("rank_file", clap::builder::ArgPredicate::IsPresent, "tcp"))]
     pub(super) link: LinkKind,
     /// How many ranks take part

@@ -2,19 +2,18 @@
 
 use std::path::Path;
 
-use mgcomp_transport::link::tcp::{RankFile, Tcp};
-use mgcomp_transport::message::Rank;
+use mgcomp_transport::link::tcp::RankFile;
 
 use super::super::error::PerfError;
 use super::super::measure::Sink;
 use super::super::options::Args;
-use super::{memory, processes, take_part};
+use super::{memory, take_part, tcp};
 
 pub(super) fn run(args: &Args, rank_file: &Path, rank: u32, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
     let rank_file = RankFile::read(rank_file)?;
     let (ranks, secret) = (rank_file.ranks(), rank_file.secret);
     memory::check(args, ranks as usize, 1)?;
     let data = args.load(ranks as usize)?;
-    let link = Tcp::listen(rank_file, Rank(rank), processes::tcp_config(args)?)?;
-    take_part(args, &data, Box::new(link), secret, 1, sink)
+    let link = tcp::link_by_hand(rank_file, rank, args)?;
+    take_part(args, &data, link, secret, 1, sink)
 }

@@ -1,16 +1,14 @@
 //! `mgcomp perf-rank`: one rank of `mgcomp perf`, a process that has the same flags and is told line by line who it is.
 
 use std::io::{self, Write};
-use std::net::TcpListener;
 use std::thread;
 
-use mgcomp_transport::link::tcp::{RankFile, Tcp};
-use mgcomp_transport::message::Rank;
+use mgcomp_transport::message::Secret;
 use serde::{Deserialize, Serialize};
 
 use super::super::error::PerfError;
 use super::super::options;
-use super::{processes, take_part};
+use super::{LinkKind, shm, take_part, tcp};
 use crate::error::{CliError, with_causes};
 
 /// Be one rank of `mgcomp perf`. Not for use by hand.
@@ -26,24 +24,20 @@ pub(crate) struct Args {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Order {
-    /// First of all: open a socket and say where.
-    Listen { rank: u32 },
-    /// Join the ranks of this rank file.
-    Join { rank_file: String },
+    /// First of all: who it is.
+    Begin { rank: u32, ranks: u32, secret: String },
+    /// Where all ranks listen, if the link needs that.
+    Join { addresses: Vec<String> },
 }
 
 /// What a rank answers, a line of JSON each.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Answer {
-    Listening {
-        address: String,
-    },
+    /// Where it listens, if the link needs that.
+    Listening { address: String },
     /// The last line. It is no cause if it came of what another rank did.
-    Failed {
-        text: String,
-        is_cause: bool,
-    },
+    Failed { text: String, is_cause: bool },
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
@@ -53,30 +47,36 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
 fn take_orders(args: &options::Args) -> Result<(), PerfError> {
     let mut lines = io::stdin().lines().map_while(Result::ok);
     let first = lines.next().unwrap_or_default();
-    let Order::Listen { rank } = parse(&first)? else { return Err(PerfError::Input(first)) };
-    let failed = |source| PerfError::Process { rank, source };
-    let listener = Tcp::bind("127.0.0.1:0").map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?.to_string();
-    answer(&Answer::Listening { address }).map_err(failed)?;
-
-    let second = lines.next().unwrap_or_default();
-    let Order::Join { rank_file } = parse(&second)? else { return Err(PerfError::Input(second)) };
+    let bad = || PerfError::Input(first.clone());
+    let Order::Begin { rank, ranks, secret } = parse(&first)? else { return Err(bad()) };
+    let secret: Secret = secret.parse().map_err(|_| bad())?;
+    let waiting = match args.link {
+        LinkKind::Tcp => {
+            let waiting = tcp::Waiting::start(rank)?;
+            let answered = answer(&Answer::Listening { address: waiting.address.clone() });
+            answered.map_err(|source| PerfError::Process { rank, source })?;
+            let line = lines.next().unwrap_or_default();
+            let Order::Join { addresses } = parse(&line)? else { return Err(PerfError::Input(line)) };
+            Some((waiting, addresses))
+        }
+        _ => None,
+    };
     end_with_parent();
-    if let Err(error) = join(args, listener, Rank(rank), &rank_file) {
+    let join = || {
+        let data = args.load(ranks as usize)?;
+        let link = match waiting {
+            Some((waiting, addresses)) => waiting.link(addresses, secret, args)?,
+            None => shm::link(rank, ranks, secret, args)?,
+        };
+        take_part(args, &data, link, secret, ranks, &mut |_| Ok(()))
+    };
+    if let Err(error) = join() {
         let (text, is_cause) = (with_causes(&error), !error.is_of_connection());
         // Nobody hears it if the parent has gone, which is why it failed then.
         let _ = answer(&Answer::Failed { text, is_cause });
         std::process::exit(1);
     }
     Ok(())
-}
-
-fn join(args: &options::Args, listener: TcpListener, rank: Rank, rank_file: &str) -> Result<(), PerfError> {
-    let rank_file = RankFile::parse(rank_file)?;
-    let (ranks, secret) = (rank_file.ranks(), rank_file.secret);
-    let data = args.load(ranks as usize)?;
-    let link = Tcp::new(listener, rank_file, rank, processes::tcp_config(args)?)?;
-    take_part(args, &data, Box::new(link), secret, ranks, &mut |_| Ok(())).map(drop)
 }
 
 fn answer(answer: &Answer) -> io::Result<()> {

@@ -2,23 +2,18 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
-use mgcomp_transport::message::Rank;
-use mgcomp_transport::node::NodeConfig;
+use mgcomp_transport::message::Secret;
 
 use super::super::error::PerfError;
 use super::super::measure::Sink;
 use super::super::options::Args;
 use super::child::{Answer, Order};
-use super::{memory, take_part};
+use super::{LinkKind, memory, shm, take_part, tcp};
 
-/// Bytes that may be queued for one peer.
-const QUEUE_BYTES: u64 = 1 << 30;
 /// How long the others may take to end once all is done, or one has failed.
 const PARTING: Duration = Duration::from_secs(10);
 /// How long to look for a rank that has failed first, if this one has.
@@ -29,26 +24,23 @@ pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
     let ranks = args.ranks;
     memory::check(args, ranks as usize, ranks)?;
     let data = args.load(ranks as usize)?;
-    let mut children = Children::start(ranks)?;
-    let (listener, rank_file) = children.meet()?;
-    let secret = rank_file.secret;
-    let link = Tcp::new(listener, rank_file, Rank(0), tcp_config(args)?)?;
-    match take_part(args, &data, Box::new(link), secret, ranks, sink) {
+    let text = random_secret().map_err(PerfError::Random)?;
+    let secret: Secret = text.parse().map_err(|_| PerfError::Random(io::ErrorKind::InvalidData.into()))?;
+    let mut children = Children::start(ranks, &text)?;
+    let link = match args.link {
+        LinkKind::Tcp => {
+            let waiting = tcp::Waiting::start(0)?;
+            let addresses = children.addresses(waiting.address.clone())?;
+            waiting.link(addresses, secret, args)?
+        }
+        _ => shm::link(0, ranks, secret, args)?,
+    };
+    match take_part(args, &data, link, secret, ranks, sink) {
         Ok(wrong) => children.wait().map(|()| wrong),
         // What became of the connections does not say why.
         Err(error) if error.is_of_connection() => Err(children.find_cause().unwrap_or(error)),
         Err(error) => Err(error),
     }
-}
-
-/// The TCP link of a rank.
-pub(super) fn tcp_config(args: &Args) -> Result<TcpConfig, PerfError> {
-    Ok(TcpConfig {
-        limits: NodeConfig::default().limits,
-        queue_bytes: QUEUE_BYTES,
-        connect_timeout: args.timeout,
-        shaping: args.shaping()?,
-    })
 }
 
 /// Ranks 1 and up; ends them when dropped.
@@ -65,31 +57,26 @@ struct Other {
 }
 
 impl Children {
-    fn start(ranks: u32) -> Result<Self, PerfError> {
+    fn start(ranks: u32, secret: &str) -> Result<Self, PerfError> {
         let mut started = Self { children: Vec::new() };
         for rank in 1..ranks {
-            started.children.push(Other::start(rank)?);
+            let mut other = Other::start(rank)?;
+            other.order(&Order::Begin { rank, ranks, secret: secret.to_owned() })?;
+            started.children.push(other);
         }
         Ok(started)
     }
 
-    /// Lets every rank open a socket, and tells all where the others are.
-    fn meet(&mut self) -> Result<(TcpListener, RankFile), PerfError> {
-        let own = |source| PerfError::Process { rank: 0, source };
-        let listener = Tcp::bind("127.0.0.1:0").map_err(own)?;
-        let mut addresses = vec![listener.local_addr().map_err(own)?.to_string()];
-        for other in &mut self.children {
-            other.order(&Order::Listen { rank: other.rank })?;
-        }
+    /// Hears where all listen, and tells them, with this process's own address in front.
+    fn addresses(&mut self, own: String) -> Result<Vec<String>, PerfError> {
+        let mut addresses = vec![own];
         for other in &mut self.children {
             addresses.push(other.address()?);
         }
-        let secret = random_secret().map_err(PerfError::Random)?;
-        let rank_file = serde_json::json!({ "secret": secret, "ranks": addresses }).to_string();
         for other in &mut self.children {
-            other.order(&Order::Join { rank_file: rank_file.clone() })?;
+            other.order(&Order::Join { addresses: addresses.clone() })?;
         }
-        Ok((listener, RankFile::parse(&rank_file)?))
+        Ok(addresses)
     }
 
     /// Waits until all have ended, which they do by themselves now.
