@@ -188,6 +188,9 @@ impl Server {
                 self.pool.clear();
             }
             ready = woken;
+        } else {
+            // What is left of a message in a ring keeps the thread awake; that its sender is gone stands at a socket.
+            self.look_at_sockets(Some(Duration::ZERO));
         }
         self.waker.wake_up();
         self.ends.iter_mut().for_each(End::wake_up);
