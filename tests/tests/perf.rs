@@ -83,7 +83,7 @@ fn sizes(rows: &[Value], op: &str) -> Vec<u64> {
 
 #[test]
 fn every_operation_is_right_on_every_link() {
-    for link in ["loopback", "shm", "tcp"] {
+    for link in ["loopback", "tcp", "shm"].into_iter().take(if cfg!(target_os = "linux") { 3 } else { 2 }) {
         let args =
             ["--op", ALL, "--link", link, "--ranks", "3", "--min", "8", "--max", "1M", "--factor", "32"];
         let rows = rows(&args);
@@ -356,7 +356,7 @@ fn a_rank_that_is_killed_ends_the_run() {
         return;
     }
     let bench = Workbench::new();
-    for link in ["shm", "tcp"] {
+    for link in ["tcp", "shm"] {
         let (child, others) = long_run(&bench, &["--link", link]);
         signal("-KILL", others[1]);
         let output = child.wait_with_output().unwrap();

@@ -25,6 +25,19 @@ pub(crate) enum PerfError {
     Sizes { min: usize, max: usize },
     #[error("{op} computes, and {element} is nothing to compute with")]
     NoNumbers { op: &'static str, element: Element },
+    #[error("mpirun says how many ranks there are, and its link is as fast as it is")]
+    OfMpi,
+    #[error("{link} does not join processes that this one starts")]
+    NoProcesses { link: &'static str },
+    #[cfg(feature = "mpi")]
+    #[error("MPI was started before")]
+    MpiStarted,
+    #[cfg(feature = "mpi")]
+    #[error(transparent)]
+    Mpi(#[from] mgcomp_transport::link::mpi::MpiError),
+    #[cfg(feature = "mpi")]
+    #[error("one rank has nobody to talk to: start several with mpirun -np N")]
+    Alone,
     #[error("a rank file is for --link tcp, not for {link}")]
     RankFileLink { link: &'static str },
     #[error("buffers for {ranks} ranks here need {needed} bytes of memory; {available} are available")]

@@ -18,6 +18,9 @@ const WARMUP: u32 = 10;
 /// Iterations that count: at least and at most, where the time decides.
 const LEAST: u64 = 3;
 const MOST: u64 = 10_000;
+/// Of more iterations than this the time is looked at so often.
+const MANY: u64 = 100;
+const LOOKS: u64 = 10;
 /// Results up to this are checked in every iteration.
 const ALWAYS_CHECKED_BYTES: usize = 4 << 20;
 
@@ -140,14 +143,21 @@ impl<'a> Run<'a> {
         let fitting = (left.as_nanos() / round.as_nanos().max(1)).clamp(LEAST.into(), MOST.into()) as u64;
         let iterations = self.agreed(self.args.iters.map_or(fitting, u64::from))?;
         for iteration in 0..iterations {
-            let is_last = iteration + 1 == iterations;
-            let check = match is_last || bytes <= ALWAYS_CHECKED_BYTES {
-                true if is_last && self.args.spoil && self.is_root() => Check::Spoiled,
-                true => Check::Checked,
+            let is_checked = iteration + 1 == iterations || bytes <= ALWAYS_CHECKED_BYTES;
+            let check = match iteration == 0 && self.args.spoil && self.is_root() {
+                true => Check::Spoiled,
+                false if is_checked => Check::Checked,
                 false => Check::Not,
             };
             for (&mode, seen) in modes.iter().zip(&mut seen) {
                 self.iterate(&step, &expected, mode, check, seen)?;
+            }
+            // They may take longer than those before: a look at the time now and then.
+            if self.args.iters.is_none() && iterations > MANY && iteration % (iterations / LOOKS) == 0 {
+                let goes_on = started.elapsed() < time + time / 4;
+                if self.agreed(goes_on.into())? == 0 {
+                    break;
+                }
             }
         }
         let wrong = self.report(&step, seen, sink)?;

@@ -37,12 +37,13 @@ pub(crate) struct Args {
     /// How reductions combine numbers
     #[arg(long, value_name = "OPERATION", default_value = "sum", value_parser = operation())]
     pub(super) reduction: Operation,
-    /// What joins the ranks: loopback (threads of one process), shm (processes that share memory) or tcp (processes)
+    /// What joins the ranks: loopback (threads of one process), shm (processes that share memory), tcp (processes), and
+    /// where it is built in mpi (processes that mpirun has started)
     #[arg(long, default_value = "loopback", value_parser = link(), default_value_if("rank_file", clap::builder::ArgPredicate::IsPresent, "tcp"))]
     pub(super) link: LinkKind,
-    /// How many ranks take part
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=64))]
-    pub(super) ranks: u32,
+    /// How many ranks take part; without it 2
+    #[arg(long, value_parser = clap::value_parser!(u32).range(2..=64))]
+    ranks: Option<u32>,
     /// The shortest buffer, in bytes or with K, M, G
     #[arg(long, value_name = "SIZE", default_value = "8")]
     pub(super) min: Size,
@@ -121,6 +122,11 @@ pub(super) enum Mode {
 }
 
 impl Args {
+    /// How many ranks this process starts.
+    pub(super) fn ranks(&self) -> u32 {
+        self.ranks.unwrap_or(2)
+    }
+
     /// What each iteration is done in, one after the other.
     pub(super) fn modes(&self) -> &'static [Mode] {
         match (self.raw, self.interleave) {
@@ -188,6 +194,9 @@ impl Args {
         if self.rank_file.is_some() && self.link != LinkKind::Tcp {
             return Err(PerfError::RankFileLink { link: self.link.name() });
         }
+        if self.link.is_mpi() && (self.ranks.is_some() || self.link_gbps.is_some()) {
+            return Err(PerfError::OfMpi);
+        }
         if let Some(path) = &self.plot {
             mgcomp_plot::check_place(path)?;
         }
@@ -244,7 +253,7 @@ fn pattern() -> impl TypedValueParser<Value = Pattern> {
 }
 
 fn link() -> impl TypedValueParser<Value = LinkKind> {
-    one_of(&LinkKind::ALL, LinkKind::name)
+    one_of(LinkKind::ALL, LinkKind::name)
 }
 
 /// Parses the name of one of `all`.

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::super::error::PerfError;
 use super::super::options;
-use super::{LinkKind, shm, take_part, tcp};
+#[cfg(target_os = "linux")]
+use super::shm;
+use super::{LinkKind, take_part, tcp};
 use crate::error::{CliError, with_causes};
 
 /// Be one rank of `mgcomp perf`. Not for use by hand.
@@ -50,23 +52,26 @@ fn take_orders(args: &options::Args) -> Result<(), PerfError> {
     let bad = || PerfError::Input(first.clone());
     let Order::Begin { rank, ranks, secret } = parse(&first)? else { return Err(bad()) };
     let secret: Secret = secret.parse().map_err(|_| bad())?;
-    let waiting = match args.link {
+    let meeting = match args.link {
         LinkKind::Tcp => {
             let waiting = tcp::Waiting::start(rank)?;
             let answered = answer(&Answer::Listening { address: waiting.address.clone() });
             answered.map_err(|source| PerfError::Process { rank, source })?;
             let line = lines.next().unwrap_or_default();
             let Order::Join { addresses } = parse(&line)? else { return Err(PerfError::Input(line)) };
-            Some((waiting, addresses))
+            Meeting::Tcp(waiting, addresses)
         }
-        _ => None,
+        #[cfg(target_os = "linux")]
+        LinkKind::Shm => Meeting::Shm,
+        other => return Err(PerfError::NoProcesses { link: other.name() }),
     };
     end_with_parent();
     let join = || {
         let data = args.load(ranks as usize)?;
-        let link = match waiting {
-            Some((waiting, addresses)) => waiting.link(addresses, secret, args)?,
-            None => shm::link(rank, ranks, secret, args)?,
+        let link = match meeting {
+            Meeting::Tcp(waiting, addresses) => waiting.link(addresses, secret, args)?,
+            #[cfg(target_os = "linux")]
+            Meeting::Shm => shm::link(rank, ranks, secret, args)?,
         };
         take_part(args, &data, link, secret, ranks, &mut |_| Ok(()))
     };
@@ -77,6 +82,13 @@ fn take_orders(args: &options::Args) -> Result<(), PerfError> {
         std::process::exit(1);
     }
     Ok(())
+}
+
+/// What a rank knows of the others.
+enum Meeting {
+    Tcp(tcp::Waiting, Vec<String>),
+    #[cfg(target_os = "linux")]
+    Shm,
 }
 
 fn answer(answer: &Answer) -> io::Result<()> {

@@ -3,7 +3,10 @@
 mod by_hand;
 pub(crate) mod child;
 mod memory;
+#[cfg(feature = "mpi")]
+mod mpi;
 mod processes;
+#[cfg(target_os = "linux")]
 mod shm;
 mod tcp;
 mod threads;
@@ -24,27 +27,48 @@ const QUEUE_BYTES: u64 = 1 << 30;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LinkKind {
     Loopback,
+    #[cfg(target_os = "linux")]
     Shm,
     Tcp,
+    #[cfg(feature = "mpi")]
+    Mpi,
 }
 
 impl LinkKind {
-    pub(super) const ALL: [Self; 3] = [Self::Loopback, Self::Shm, Self::Tcp];
+    pub(super) const ALL: &'static [Self] = &[
+        Self::Loopback,
+        #[cfg(target_os = "linux")]
+        Self::Shm,
+        Self::Tcp,
+        #[cfg(feature = "mpi")]
+        Self::Mpi,
+    ];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Loopback => "loopback",
+            #[cfg(target_os = "linux")]
             Self::Shm => "shm",
             Self::Tcp => "tcp",
+            #[cfg(feature = "mpi")]
+            Self::Mpi => "mpi",
         }
+    }
+
+    /// Whether ranks that mpirun has started use it.
+    pub(super) fn is_mpi(self) -> bool {
+        self.name() == "mpi"
     }
 
     /// For headings.
     pub(super) const fn describe(self) -> &'static str {
         match self {
             Self::Loopback => "threads over loopback",
+            #[cfg(target_os = "linux")]
             Self::Shm => "processes over shared memory",
             Self::Tcp => "processes over TCP",
+            #[cfg(feature = "mpi")]
+            Self::Mpi => "processes over MPI",
         }
     }
 }
@@ -54,7 +78,9 @@ pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
     match (args.link, &args.rank_file, args.rank) {
         (_, Some(rank_file), Some(rank)) => by_hand::run(args, rank_file, rank, sink),
         (LinkKind::Loopback, ..) => threads::run(args, sink),
-        (LinkKind::Shm | LinkKind::Tcp, ..) => processes::run(args, sink),
+        #[cfg(feature = "mpi")]
+        (LinkKind::Mpi, ..) => mpi::run(args, sink),
+        _ => processes::run(args, sink),
     }
 }
 

@@ -12,7 +12,9 @@ use super::super::error::PerfError;
 use super::super::measure::Sink;
 use super::super::options::Args;
 use super::child::{Answer, Order};
-use super::{LinkKind, memory, shm, take_part, tcp};
+#[cfg(target_os = "linux")]
+use super::shm;
+use super::{LinkKind, memory, take_part, tcp};
 
 /// How long the others may take to end once all is done, or one has failed.
 const PARTING: Duration = Duration::from_secs(10);
@@ -21,7 +23,7 @@ const BLAMING: Duration = Duration::from_secs(1);
 const POLLING: Duration = Duration::from_millis(2);
 
 pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
-    let ranks = args.ranks;
+    let ranks = args.ranks();
     memory::check(args, ranks as usize, ranks)?;
     let data = args.load(ranks as usize)?;
     let text = random_secret().map_err(PerfError::Random)?;
@@ -33,7 +35,9 @@ pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
             let addresses = children.addresses(waiting.address.clone())?;
             waiting.link(addresses, secret, args)?
         }
-        _ => shm::link(0, ranks, secret, args)?,
+        #[cfg(target_os = "linux")]
+        LinkKind::Shm => shm::link(0, ranks, secret, args)?,
+        other => return Err(PerfError::NoProcesses { link: other.name() }),
     };
     match take_part(args, &data, link, secret, ranks, sink) {
         Ok(wrong) => children.wait().map(|()| wrong),

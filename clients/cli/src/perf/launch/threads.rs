@@ -11,7 +11,7 @@ use super::super::options::Args;
 use super::{memory, take_part};
 
 pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
-    let ranks = args.ranks;
+    let ranks = args.ranks();
     memory::check(args, ranks as usize, ranks)?;
     let data = args.load(ranks as usize)?;
     // Nobody else can reach a loopback fabric, so its secret need not be one.

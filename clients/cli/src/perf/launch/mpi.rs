@@ -1,0 +1,25 @@
+//! Ranks that `mpirun` has started, joined by the messages of MPI.
+
+use mgcomp_transport::link::Link;
+use mgcomp_transport::link::mpi::{Mpi, MpiConfig};
+use mpi::Threading;
+
+use super::super::error::PerfError;
+use super::super::measure::Sink;
+use super::super::options::Args;
+use super::{QUEUE_BYTES, memory, take_part};
+
+pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
+    // Ends MPI when it is dropped, after all else here.
+    let (universe, _) = mpi::initialize_with_threading(Threading::Multiple).ok_or(PerfError::MpiStarted)?;
+    let config = MpiConfig { queue_bytes: QUEUE_BYTES, ..MpiConfig::default() };
+    let link = Mpi::new(&universe.world(), config)?;
+    let (ranks, secret) = (link.position().ranks, link.secret());
+    if ranks < 2 {
+        return Err(PerfError::Alone);
+    }
+    // How many of them are on this machine it does not know.
+    memory::check(args, ranks as usize, 1)?;
+    let data = args.load(ranks as usize)?;
+    take_part(args, &data, Box::new(link), secret, ranks, sink)
+}
