@@ -7,7 +7,7 @@ use mgcomp_transport::link::loopback::Loopback;
 use mgcomp_transport::link::shm::{Shm, ShmConfig, ShmJob};
 use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
 use mgcomp_transport::link::{Link, Shaping};
-use mgcomp_transport::message::Rank;
+use mgcomp_transport::message::{Limits, Rank};
 
 use super::{LIMITS, SECRET};
 
@@ -17,7 +17,8 @@ type Links = Vec<Box<dyn Link>>;
 /// A kind of link: makes the ends of all ranks, each of which queues that many bytes for a peer.
 #[derive(Clone, Copy)]
 pub(crate) struct Fabric {
-    make: fn(ranks: u32, queue_bytes: u64, shaping: Option<Shaping>) -> Links,
+    make: fn(ranks: u32, queue_bytes: u64, fabric: Fabric) -> Links,
+    limits: Limits,
     pub(crate) shaping: Option<Shaping>,
     /// Whether what the link needs is there; says SKIPPED otherwise.
     is_possible: fn() -> bool,
@@ -25,32 +26,42 @@ pub(crate) struct Fabric {
 
 impl Fabric {
     pub(crate) fn loopback() -> Self {
-        Self { make: make_loopback, shaping: None, is_possible: || true }
+        Self { make: make_loopback, limits: LIMITS, shaping: None, is_possible: || true }
     }
 
     pub(crate) fn tcp() -> Self {
-        Self { make: make_tcp, shaping: None, is_possible: || true }
+        Self { make: make_tcp, limits: LIMITS, shaping: None, is_possible: || true }
     }
 
     /// Ranks under mpirun that call MPI from any thread.
     #[cfg(feature = "mpi")]
     pub(crate) fn mpi_multiple() -> Self {
-        Self { make: make_mpi::<true>, shaping: None, is_possible: super::mpi::launch::is_possible }
+        Self {
+            make: make_mpi::<true>,
+            limits: LIMITS,
+            shaping: None,
+            is_possible: super::mpi::launch::is_possible,
+        }
     }
 
     /// Ranks under mpirun that call MPI from one thread only.
     #[cfg(feature = "mpi")]
     pub(crate) fn mpi_funneled() -> Self {
-        Self { make: make_mpi::<false>, shaping: None, is_possible: super::mpi::launch::is_possible }
+        Self {
+            make: make_mpi::<false>,
+            limits: LIMITS,
+            shaping: None,
+            is_possible: super::mpi::launch::is_possible,
+        }
     }
 
     pub(crate) fn shm() -> Self {
-        Self { make: make_shm, shaping: None, is_possible: || true }
+        Self { make: make_shm, limits: LIMITS, shaping: None, is_possible: || true }
     }
 
     /// As [`shm`](Self::shm), with rings that hold next to nothing, and threads that sleep at once.
     pub(crate) fn shm_tight() -> Self {
-        Self { make: make_tight_shm, shaping: None, is_possible: || true }
+        Self { make: make_tight_shm, limits: LIMITS, shaping: None, is_possible: || true }
     }
 
     pub(crate) fn shaped(self, rate_gbps: f64, latency_us: u64) -> Self {
@@ -62,37 +73,46 @@ impl Fabric {
         (self.is_possible)()
     }
 
+    /// A link that takes messages of a gibibyte.
+    pub(crate) fn taking_1_gib(self) -> Self {
+        let max_transfer_bytes = 1 << 30;
+        Self { limits: Limits { max_transfer_bytes, ..LIMITS }, ..self }
+    }
+
     pub(crate) fn links(self, ranks: u32, queue_bytes: u64) -> Links {
-        (self.make)(ranks, queue_bytes, self.shaping)
+        (self.make)(ranks, queue_bytes, self)
     }
 }
 
 #[cfg(feature = "mpi")]
-fn make_mpi<const MULTIPLE: bool>(ranks: u32, queue_bytes: u64, _: Option<Shaping>) -> Links {
+fn make_mpi<const MULTIPLE: bool>(ranks: u32, queue_bytes: u64, _: Fabric) -> Links {
     super::mpi::remote::links(MULTIPLE, ranks, queue_bytes)
 }
 
-fn make_loopback(ranks: u32, queue_bytes: u64, shaping: Option<Shaping>) -> Links {
-    let ends = Loopback::fabric_with_queue(ranks, shaping, queue_bytes).unwrap();
+fn make_loopback(ranks: u32, queue_bytes: u64, fabric: Fabric) -> Links {
+    let ends = Loopback::fabric_with_queue(ranks, fabric.shaping, queue_bytes).unwrap();
     ends.into_iter().map(|end| Box::new(end) as _).collect()
 }
 
-fn make_tcp(ranks: u32, queue_bytes: u64, shaping: Option<Shaping>) -> Links {
+fn make_tcp(ranks: u32, queue_bytes: u64, fabric: Fabric) -> Links {
     let listeners: Vec<_> = (0..ranks).map(|_| Tcp::bind("127.0.0.1:0").unwrap()).collect();
     let addresses = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
     let rank_file = RankFile { secret: SECRET, addresses };
-    let config = tcp_config(queue_bytes, shaping);
+    let config = TcpConfig { limits: fabric.limits, ..tcp_config(queue_bytes, fabric.shaping) };
     let link = |(rank, listener)| Tcp::new(listener, rank_file.clone(), rank, config).unwrap();
     (0..).map(Rank).zip(listeners).map(link).map(|link| Box::new(link) as _).collect()
 }
 
-fn make_shm(ranks: u32, queue_bytes: u64, shaping: Option<Shaping>) -> Links {
-    make_shm_with(ranks, ShmConfig { queue_bytes, shaping, ..ShmConfig::new(LIMITS) })
+fn make_shm(ranks: u32, queue_bytes: u64, fabric: Fabric) -> Links {
+    make_shm_with(ranks, ShmConfig { queue_bytes, shaping: fabric.shaping, ..ShmConfig::new(fabric.limits) })
 }
 
-fn make_tight_shm(ranks: u32, queue_bytes: u64, shaping: Option<Shaping>) -> Links {
-    let (ring_bytes, awake) = (4096, Duration::ZERO);
-    make_shm_with(ranks, ShmConfig { queue_bytes, shaping, ring_bytes, awake, ..ShmConfig::new(LIMITS) })
+fn make_tight_shm(ranks: u32, queue_bytes: u64, fabric: Fabric) -> Links {
+    let (ring_bytes, awake, shaping) = (Some(4096), Duration::ZERO, fabric.shaping);
+    make_shm_with(
+        ranks,
+        ShmConfig { queue_bytes, shaping, ring_bytes, awake, ..ShmConfig::new(fabric.limits) },
+    )
 }
 
 fn make_shm_with(ranks: u32, config: ShmConfig) -> Links {

@@ -5,13 +5,14 @@
 //! file has no name and neither has the socket in any file system, so nothing is left behind by a rank that is
 //! killed.
 //!
-//! A message is copied into the ring by the caller, if there is room, and out of it by the link's one thread; both at
-//! once if it is long. A message longer than the ring goes through it in pieces.
+//! A message is copied into the ring by the caller, if there is room, and out of it by the link's one thread, or by a thread
+//! of the program that waits for it; both at once if it is long. A message longer than the ring goes through it in pieces.
 //!
 //! Memory: two rings for each pair of ranks, what callers have queued, and at most 64 MiB and a message from each
 //! peer that was not looked at yet; buffers for these are kept and used again, and given back after a second of quiet.
 
 mod credentials;
+mod drive;
 mod hello;
 mod meeting;
 mod peer;
@@ -20,34 +21,40 @@ mod pool;
 mod record;
 mod ring;
 mod segment;
+mod server;
 mod socket;
-mod thread;
 mod waker;
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use mgcomp_selector::{LinkFacts, Overlap};
 use sha2::{Digest, Sha256};
 
+use self::drive::Driver;
 use self::meeting::Door;
 use self::peer::Peer;
 use self::poller::{Poller, Token};
 use self::pool::Pool;
 use self::record::Record;
 use self::segment::RING_BYTES;
-use self::thread::{End, Server};
+use self::server::{End, Server};
 use self::waker::Waker;
 use super::wire::Wire;
-use super::{Link, LinkError, LinkSink, Message, Position, SendError, Shaping};
+use super::{Drive, Link, LinkError, LinkSink, Message, Position, SendError, Shaping};
 use crate::message::{Limits, MAX_HEADER_LEN, Rank, Secret};
 
 /// Most bytes of memory for received messages that are kept to be used again.
 const KEPT_BYTES: u64 = 64 << 20;
+/// Bytes of all rings of a rank, where nobody says how long one is.
+const ALL_RINGS_BYTES: u64 = 64 << 20;
+/// And of one of them.
+const LEAST_RING_BYTES: u64 = 64 << 10;
+const MOST_RING_BYTES: u64 = 2 << 20;
 
 /// The ranks that share memory.
 #[derive(Clone, Debug)]
@@ -88,9 +95,10 @@ pub struct ShmConfig {
     pub queue_bytes: u64,
     /// How long to try to meet a peer.
     pub connect_timeout: Duration,
-    /// Bytes of each ring to a peer of a lower rank: a power of two from 4 KiB to 1 GiB. The most that fits in a
-    /// core's cache together with what else it does is best.
-    pub ring_bytes: u64,
+    /// Bytes of each of the two rings to a peer of a lower rank: a power of two from 4 KiB to 1 GiB, or `None` for 2 MiB,
+    /// and less where a rank's rings would have more than 64 MiB in all. Rings that fit into the cache of one core are
+    /// slower: what the writer needs next is then still in that of the reader.
+    pub ring_bytes: Option<u64>,
     /// How long the link's thread looks for work before it sleeps. Waking it takes a while, but a thread that
     /// looks takes time from others, though it yields to them.
     pub awake: Duration,
@@ -106,7 +114,7 @@ impl ShmConfig {
             limits,
             queue_bytes: 1 << 30,
             connect_timeout: Duration::from_secs(20),
-            ring_bytes: 512 << 10,
+            ring_bytes: None,
             awake: Duration::from_micros(50),
             shaping: None,
         }
@@ -122,8 +130,16 @@ pub struct Shm {
     ended: Arc<AtomicBool>,
     /// What imitates a slow link, if one is imitated.
     wire: Option<Wire<Posted>>,
-    setup: Option<(ShmJob, OwnedFd)>,
+    setup: Option<Setup>,
+    driver: Option<Arc<Driver>>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What is needed until the link starts.
+struct Setup {
+    job: ShmJob,
+    listener: OwnedFd,
+    ring_bytes: u64,
 }
 
 /// A message on the imitated link, and whom it goes to.
@@ -145,7 +161,8 @@ impl Shm {
             let address = String::from_utf8_lossy(&name).into_owned();
             move |error: io::Error| LinkError::io(what, address, &error)
         };
-        if !RING_BYTES.contains(&config.ring_bytes) || !config.ring_bytes.is_power_of_two() {
+        let ring_bytes = config.ring_bytes.unwrap_or_else(|| ring_bytes_for(job.ranks));
+        if !RING_BYTES.contains(&ring_bytes) || !ring_bytes.is_power_of_two() {
             return Err(failed("making rings for")(io::ErrorKind::InvalidInput.into()));
         }
         let listener = socket::listen_as(&name).map_err(failed("listening as"))?;
@@ -157,8 +174,18 @@ impl Shm {
                 .map_err(failed("starting the wire thread of"))
         };
         let wire = config.shaping.map(start_wire).transpose()?;
-        let setup = Some((job, listener));
-        Ok(Self { position, config, peers, waker, ended: Arc::default(), wire, setup, thread: None })
+        let setup = Some(Setup { job, listener, ring_bytes });
+        Ok(Self {
+            position,
+            config,
+            peers,
+            waker,
+            ended: Arc::default(),
+            wire,
+            setup,
+            driver: None,
+            thread: None,
+        })
     }
 
     fn peer(&self, rank: Rank) -> Option<&Arc<Peer>> {
@@ -166,8 +193,9 @@ impl Shm {
     }
 
     /// What the thread needs.
-    fn server(&self, job: ShmJob, listener: OwnedFd, sink: LinkSink) -> io::Result<Server> {
-        let ShmConfig { limits, connect_timeout, ring_bytes, awake, .. } = self.config;
+    fn server(&self, setup: Setup, sink: LinkSink) -> io::Result<Server> {
+        let ShmConfig { limits, connect_timeout, awake, .. } = self.config;
+        let Setup { job, listener, ring_bytes } = setup;
         let record_limit = MAX_HEADER_LEN as u64 + u64::from(limits.max_transfer_bytes);
         let poller = Poller::new()?;
         poller.add(&*self.waker, Token::Waker)?;
@@ -185,18 +213,27 @@ impl Shm {
     }
 }
 
+/// Bytes of a ring in a job of so many ranks.
+fn ring_bytes_for(ranks: u32) -> u64 {
+    let rings = 2 * u64::from(ranks.max(2) - 1);
+    (ALL_RINGS_BYTES / rings).clamp(LEAST_RING_BYTES, MOST_RING_BYTES).next_power_of_two()
+}
+
 impl Link for Shm {
     fn position(&self) -> Position {
         self.position
     }
 
     fn start(&mut self, sink: LinkSink) -> Result<(), LinkError> {
-        let (job, listener) = self.setup.take().ok_or(LinkError::StartedTwice)?;
+        let setup = self.setup.take().ok_or(LinkError::StartedTwice)?;
         let failed =
             |error: io::Error| LinkError::io("starting the link of rank", self.position.rank, &error);
-        let server = self.server(job, listener, sink).map_err(failed)?;
-        let thread = std::thread::Builder::new().name("mgcomp-shm".into()).spawn(move || server.run());
+        let server = self.server(setup, sink).map_err(failed)?;
+        let driver = Arc::new(Driver::new(server, self.waker.clone()));
+        let driven = driver.clone();
+        let thread = std::thread::Builder::new().name("mgcomp-shm".into()).spawn(move || driven.run());
         self.thread = Some(thread.map_err(failed)?);
+        self.driver = Some(driver);
         Ok(())
     }
 
@@ -211,7 +248,7 @@ impl Link for Shm {
     }
 
     fn moved_since(&self, peer: Rank, since: Instant) -> bool {
-        self.peer(peer).is_some_and(|peer| peer.read.since(since) || peer.written.since(since))
+        self.peer(peer).is_some_and(|peer| peer.moved_since(since))
     }
 
     fn facts(&self, peer: Rank) -> Option<LinkFacts> {
@@ -220,6 +257,11 @@ impl Link for Shm {
         }
         // The latency is not known; it is the same for raw and coded bytes.
         LinkFacts::try_new(self.peer(peer)?.rate.gbps()?, 0, Overlap::None).ok()
+    }
+
+    fn driver(&self) -> Option<Weak<dyn Drive>> {
+        let driver: Arc<dyn Drive> = self.driver.clone()?;
+        Some(Arc::downgrade(&driver))
     }
 
     fn close(&self, peer: Rank) {
@@ -233,6 +275,7 @@ impl Drop for Shm {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::SeqCst);
         self.peers.iter().flatten().for_each(|peer| peer.close());
+        self.driver.iter().for_each(|driver| driver.end());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join(); // bounded: closing a peer is
         }

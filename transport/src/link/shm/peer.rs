@@ -41,6 +41,8 @@ pub(super) struct Peer {
     outgoing: Mutex<Outgoing>,
     pub(super) written: Movement,
     pub(super) read: Movement,
+    /// Bytes are being taken in right now: what is read is reported before the clock is looked at.
+    pub(super) reading: AtomicBool,
     pub(super) rate: Arc<Rate>,
     waker: Arc<Waker>,
 }
@@ -96,6 +98,7 @@ impl Peer {
             outgoing: Mutex::new(outgoing),
             written: Movement::new(),
             read: Movement::new(),
+            reading: AtomicBool::new(false),
             rate,
             waker,
         }
@@ -145,8 +148,9 @@ impl Peer {
 
     /// A message as it will be written, counted as queued.
     fn admit(&self, header: &Header, payload: Bytes) -> Result<Record, SendError> {
-        let longest = u64::from(u32::MAX);
-        let (bytes, limit) = (header.encode().len() as u64 + payload.len() as u64, self.queue_limit);
+        let (longest, limit) = (u64::from(u32::MAX), self.queue_limit);
+        let record = Record::new(header, payload);
+        let bytes = record.message_len() as u64;
         if bytes > longest {
             return Err(SendError::TooLong { bytes, limit: longest });
         }
@@ -156,7 +160,7 @@ impl Peer {
             return Err(SendError::Full { queued_bytes, limit });
         }
         self.queued_bytes.fetch_add(held_bytes, Ordering::Relaxed);
-        Ok(Record::new(header, payload))
+        Ok(record)
     }
 
     /// A message is queued no more.
@@ -248,6 +252,15 @@ impl Peer {
         outlet.writer.set_sleeping(sleeping);
         std::sync::atomic::fence(Ordering::SeqCst);
         outlet.writer.room(LINE).map_or(true, |room| room >= LINE)
+    }
+
+    /// Whether bytes have moved since then, or do now. What was written may still lie in the ring while the peer hangs,
+    /// so writing counts only while there is more to write: then the ring is full, and headway is the peer's.
+    pub(super) fn moved_since(&self, since: Instant) -> bool {
+        let has_backlog = self.queued_bytes.load(Ordering::Relaxed) > 0;
+        self.reading.load(Ordering::Acquire)
+            || self.read.since(since)
+            || has_backlog && self.written.since(since)
     }
 
     /// The peer was met.

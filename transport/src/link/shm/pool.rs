@@ -5,8 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
+use super::ring::LINE;
+
 /// Shorter buffers are left to the allocator, which keeps those.
 const LEAST_BYTES: usize = 64 << 10;
+/// Longer buffers begin at a line, as payloads in rings do.
+const UNALIGNED_BYTES: usize = 512;
 
 /// Buffers that nobody uses at the moment.
 pub(super) struct Pool {
@@ -15,10 +19,32 @@ pub(super) struct Pool {
     limit: usize,
 }
 
+/// Memory that a payload is received into.
+pub(super) struct Buffer {
+    bytes: Vec<u8>,
+    /// Where the payload begins.
+    start: usize,
+}
+
 /// A received payload; goes back to the pool when nobody looks at it any more.
 struct Lent {
-    bytes: Vec<u8>,
+    buffer: Buffer,
     pool: Arc<Pool>,
+}
+
+impl Buffer {
+    /// What the payload is added to.
+    pub(super) fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Uses `bytes` for a payload, which begins at a line if `aligned`.
+    fn begin(mut bytes: Vec<u8>, aligned: bool) -> Self {
+        bytes.clear();
+        let start = if aligned { bytes.as_ptr().align_offset(LINE).min(LINE) } else { 0 };
+        bytes.resize(start, 0);
+        Self { bytes, start }
+    }
 }
 
 impl Pool {
@@ -26,26 +52,30 @@ impl Pool {
         Arc::new(Self { kept: Mutex::default(), limit: usize::try_from(limit).unwrap_or(usize::MAX) })
     }
 
-    /// An empty buffer with room for `len` bytes.
-    pub(super) fn take(&self, len: usize) -> Vec<u8> {
+    /// A buffer with room for a payload of `len` bytes.
+    pub(super) fn take(&self, len: usize) -> Buffer {
+        if len < UNALIGNED_BYTES {
+            return Buffer::begin(Vec::with_capacity(len), false);
+        }
+        let len = len + LINE;
         if len < LEAST_BYTES {
-            return Vec::with_capacity(len);
+            return Buffer::begin(Vec::with_capacity(len), true);
         }
         let mut kept = self.kept();
         // The one used last: its bytes may still be in the cache. Not one that is much too long.
-        let fitting =
-            kept.iter().rposition(|buffer| (len..=len.saturating_mul(2)).contains(&buffer.capacity()));
-        let found = fitting.map(|i| kept.remove(i));
+        let fits = |buffer: &Vec<u8>| (len..=len.saturating_mul(2)).contains(&buffer.capacity());
+        let found = kept.iter().rposition(fits).map(|i| kept.remove(i));
         drop(kept);
-        found.unwrap_or_else(|| Vec::with_capacity(len))
+        Buffer::begin(found.unwrap_or_else(|| Vec::with_capacity(len)), true)
     }
 
-    /// Makes `bytes`, which came from [`take`](Self::take), a payload.
-    pub(super) fn freeze(self: &Arc<Self>, bytes: Vec<u8>) -> Bytes {
-        if bytes.capacity() < LEAST_BYTES {
-            return Bytes::from(bytes);
+    /// Makes a payload of what `buffer`, which came from [`take`](Self::take), was filled with.
+    pub(super) fn freeze(self: &Arc<Self>, buffer: Buffer) -> Bytes {
+        if buffer.bytes.capacity() < LEAST_BYTES {
+            let Buffer { bytes, start } = buffer;
+            return if start == 0 { Bytes::from(bytes) } else { Bytes::from(bytes).slice(start..) };
         }
-        Bytes::from_owner(Lent { bytes, pool: self.clone() })
+        Bytes::from_owner(Lent { buffer, pool: self.clone() })
     }
 
     /// Whether there is a buffer that nobody uses.
@@ -66,14 +96,13 @@ impl Pool {
 
 impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes
+        &self.buffer.bytes[self.buffer.start..]
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let mut buffer = std::mem::take(&mut self.bytes);
-        buffer.clear();
+        let buffer = std::mem::take(&mut self.buffer.bytes);
         let mut kept = self.pool.kept();
         // The oldest make room.
         let mut total: usize = kept.iter().map(Vec::capacity).sum();
@@ -99,9 +128,13 @@ mod tests {
         let pool = Pool::new(300_000);
         let lend = |len: usize| {
             let mut buffer = pool.take(len);
-            assert!(buffer.is_empty() && buffer.capacity() >= len);
-            buffer.resize(len, 7);
-            pool.freeze(buffer)
+            let bytes = buffer.bytes_mut();
+            assert!(bytes.capacity() - bytes.len() >= len);
+            bytes.resize(bytes.len() + len, 7);
+            let payload = pool.freeze(buffer);
+            assert!(payload.len() == len && payload.iter().all(|&byte| byte == 7));
+            assert!(len < 512 || payload.as_ptr() as usize % 64 == 0, "copies begin alike");
+            payload
         };
         let first = lend(100_000);
         assert_eq!(first.len(), 100_000);
@@ -116,6 +149,11 @@ mod tests {
         assert!(!pool.keeps_any());
         drop(lend(400_000)); // longer than all that may be kept
         assert!(!pool.keeps_any());
+        for len in [0, 1, 511, 512, 4096, 65_471, 65_472] {
+            pool.clear();
+            drop(lend(len));
+        }
+        pool.clear();
         drop(lend(10));
         assert!(!pool.keeps_any());
     }

@@ -4,16 +4,18 @@
 //! byte 0             4          8
 //!      length, u32   zero, u32  message: header, then payload; then up to the next multiple of 64 anything
 //! ```
-//! Numbers are little-endian; the length is that of the message. A record longer than the ring goes through it in
-//! pieces.
+//! Numbers are little-endian; the length is that of the message. If that is over 1,024 bytes, the payload begins at the
+//! first multiple of 64 behind the header: copies are up to twice as fast if both sides begin alike. A record longer
+//! than the ring goes through it in pieces.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::pool::Pool;
+use super::pool::{Buffer, Pool};
 use super::ring::{LINE, Misplaced, PIECE_BYTES, Reader, Writer};
 use crate::link::{LinkError, Message};
+use crate::memory::HeldMut;
 use crate::message::{Header, MAX_HEADER_LEN, MessageError, Rank};
 use crate::payload::Payload;
 
@@ -21,31 +23,42 @@ use crate::payload::Payload;
 const PREFIX_LEN: usize = 8;
 /// Bytes that hold the prefix and any header.
 const FRONT_LEN: usize = PREFIX_LEN + MAX_HEADER_LEN;
+/// The payloads of longer messages begin at a line.
+const UNALIGNED_LEN: usize = 1024;
+
+/// Messages of so many bytes go past the caches.
+const STREAMED_LEN: usize = 32 << 10;
+
+/// Where the payload of a message begins in its record.
+fn payload_start(header_len: usize, message_len: usize) -> usize {
+    let end = PREFIX_LEN + header_len;
+    if message_len > UNALIGNED_LEN { end.next_multiple_of(LINE) } else { end }
+}
 
 /// A message that is to be written, or is being.
 pub(super) struct Record {
-    front: [u8; FRONT_LEN],
+    front: [u8; 2 * LINE],
     front_len: usize,
+    message_len: usize,
     payload: Bytes,
     /// Bytes of the record that are in the ring.
     done: usize,
 }
 
 impl Record {
-    /// The record of a message, whose length must fit in 32 bits.
+    /// The record of a message. Its length must fit in 32 bits, or the record must not be written.
     pub(super) fn new(header: &Header, payload: Bytes) -> Self {
         let header = header.encode();
-        let len = (header.len() + payload.len()) as u32;
-        let mut front = [0; FRONT_LEN];
-        front[..4].copy_from_slice(&len.to_le_bytes());
-        let front_len = PREFIX_LEN + header.len();
-        front[PREFIX_LEN..front_len].copy_from_slice(&header);
-        Self { front, front_len, payload, done: 0 }
+        let message_len = header.len() + payload.len();
+        let mut front = [0; 2 * LINE];
+        front[..4].copy_from_slice(&(message_len as u32).to_le_bytes());
+        front[PREFIX_LEN..PREFIX_LEN + header.len()].copy_from_slice(&header);
+        Self { front, front_len: payload_start(header.len(), message_len), message_len, payload, done: 0 }
     }
 
     /// Bytes of the message.
     pub(super) fn message_len(&self) -> usize {
-        self.front_len - PREFIX_LEN + self.payload.len()
+        self.message_len
     }
 
     /// Bytes of the record that are in the ring.
@@ -73,10 +86,11 @@ impl Record {
     /// Copies the next `len` bytes, of which the last may lie behind the message.
     fn put(&self, writer: &Writer, len: usize) {
         let front = &self.front[self.done.min(self.front_len)..self.front_len.min(self.done + len)];
-        writer.put(0, front);
+        writer.put(0, front, false);
         let start = (self.done + front.len()).saturating_sub(self.front_len);
         let payload = &self.payload[start.min(self.payload.len())..];
-        writer.put(front.len(), &payload[..payload.len().min(len - front.len())]);
+        let payload = &payload[..payload.len().min(len - front.len())];
+        writer.put(front.len(), payload, self.message_len >= STREAMED_LEN);
     }
 }
 
@@ -91,13 +105,28 @@ pub(super) struct Intake {
     pool: Arc<Pool>,
 }
 
+/// The beginning of a record, and what it says.
+struct Front {
+    copy: [u8; FRONT_LEN],
+    header: Header,
+    header_len: usize,
+    message_len: usize,
+}
+
 /// A message of which not all is there.
 struct Open {
     header: Header,
     message_len: usize,
-    payload: Vec<u8>,
+    payload: Landing,
     /// Bytes of the payload that are missing.
     missing: usize,
+}
+
+/// Where a payload is received.
+enum Landing {
+    Buffer(Buffer),
+    /// Where whoever expects it wants it.
+    Place(HeldMut),
 }
 
 /// What a look into the ring brings.
@@ -123,20 +152,31 @@ impl Intake {
         Self { peer, limit, record: 0, open: None, pool }
     }
 
-    /// Takes at most a piece of the ring's bytes, or a small message.
-    pub(super) fn take(&mut self, reader: &mut Reader) -> Result<Taken, Broken> {
+    /// Takes at most a piece of the ring's bytes, or a small message. `landing` says where a payload is to be put, if it
+    /// is to be put anywhere: the message has it there then.
+    pub(super) fn take(
+        &mut self,
+        reader: &mut Reader,
+        landing: impl FnOnce(&Header, u64) -> Option<HeldMut>,
+    ) -> Result<Taken, Broken> {
         let peer = self.peer;
         let misplaced = |misplaced| Broken::Ring(out_of_place(peer, misplaced));
         let mut open = match self.open.take() {
             Some(open) => open,
             None => match self.begin(reader)? {
-                Some(open) => open,
+                Some(front) => self.land(reader, front, landing),
                 None => return Ok(Taken::Nothing),
             },
         };
         let wanted = open.missing.min(PIECE_BYTES);
         let len = reader.available(wanted).map_err(misplaced)?.min(wanted);
-        reader.take(len, &mut open.payload);
+        match &mut open.payload {
+            Landing::Buffer(buffer) => reader.take(len, buffer.bytes_mut()),
+            Landing::Place(place) => {
+                let filled = place.len() - open.missing;
+                reader.fill(&mut place[filled..filled + len]);
+            }
+        }
         open.missing -= len;
         if open.missing > 0 {
             self.open = Some(open);
@@ -144,12 +184,15 @@ impl Intake {
         }
         reader.skip_to_line();
         self.record += 1;
-        let payload = Payload::from_bytes(self.pool.freeze(open.payload));
+        let payload = match open.payload {
+            Landing::Buffer(buffer) => Payload::from_bytes(self.pool.freeze(buffer)),
+            Landing::Place(place) => Payload::from_memory(place.slice().clone()),
+        };
         Ok(Taken::Message(Message { header: open.header, payload }, open.message_len as u64))
     }
 
-    /// The front of the next record, if it is there; with what came of the payload along with it.
-    fn begin(&self, reader: &mut Reader) -> Result<Option<Open>, Broken> {
+    /// Looks at the front of the next record, if it is there.
+    fn begin(&self, reader: &mut Reader) -> Result<Option<Front>, Broken> {
         let misplaced = |misplaced| Broken::Ring(out_of_place(self.peer, misplaced));
         let available = reader.available(1).map_err(misplaced)?;
         if available == 0 {
@@ -175,18 +218,40 @@ impl Intake {
         }
         let message = &message[..wanted];
         let (header, header_len) = Header::parse_front(message, message_len).map_err(Broken::Malformed)?;
-        reader.skip(PREFIX_LEN + wanted);
-        let payload_len = message_len - header_len;
+        if payload_start(header_len, message_len) > available {
+            return Ok(None);
+        }
+        Ok(Some(Front { copy, header, header_len, message_len }))
+    }
+
+    /// Begins to receive a message.
+    fn land(
+        &self,
+        reader: &mut Reader,
+        front: Front,
+        landing: impl FnOnce(&Header, u64) -> Option<HeldMut>,
+    ) -> Open {
+        let Front { copy, header, header_len, message_len } = front;
+        let (start, payload_len) = (payload_start(header_len, message_len), message_len - header_len);
+        // Of a payload that begins at a line nothing is in the copy, or is left there.
+        let early = if message_len > UNALIGNED_LEN { 0 } else { payload_len.min(FRONT_LEN - start) };
+        reader.skip(start + early);
+        let missing = payload_len - early;
+        if early == 0
+            && let Some(place) = landing(&header, payload_len as u64)
+        {
+            return Open { header, message_len, missing, payload: Landing::Place(place) };
+        }
         let mut payload = self.pool.take(payload_len);
-        payload.extend_from_slice(&message[header_len..]);
-        Ok(Some(Open { header, message_len, missing: payload_len - payload.len(), payload }))
+        payload.bytes_mut().extend_from_slice(&copy[start..start + early]);
+        Open { header, message_len, missing, payload: Landing::Buffer(payload) }
     }
 
     /// What the end of the ring means: in good order only between records.
     pub(super) fn end(&self, reader: &mut Reader) -> LinkError {
         let (peer, record) = (self.peer, self.record);
         let got = match (&self.open, reader.available(1)) {
-            (Some(open), _) => open.payload.len() as u64,
+            (Some(open), _) => (open.message_len - open.missing) as u64,
             (None, Ok(0) | Err(_)) => return LinkError::PeerClosed(peer),
             (None, Ok(available)) => available as u64,
         };

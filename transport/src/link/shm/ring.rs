@@ -52,9 +52,9 @@ impl Writer {
         Ok(ring_bytes - (self.written - self.read) as usize)
     }
 
-    /// Writes `bytes`, for which there must be room, `offset` bytes on.
-    pub(super) fn put(&self, offset: usize, bytes: &[u8]) {
-        self.segment.write(self.direction, self.written + offset as u64, bytes);
+    /// Writes `bytes`, for which there must be room, `offset` bytes on; past the caches if it `streams`.
+    pub(super) fn put(&self, offset: usize, bytes: &[u8], streams: bool) {
+        self.segment.write(self.direction, self.written + offset as u64, bytes, streams);
     }
 
     /// Tells the reader that there are `len` bytes more, a multiple of a line.
@@ -120,6 +120,12 @@ impl Reader {
         self.read += len as u64;
     }
 
+    /// Fills `bytes` with what comes next, which must be there.
+    pub(super) fn fill(&mut self, bytes: &mut [u8]) {
+        self.segment.read(self.direction, self.read, bytes);
+        self.read += bytes.len() as u64;
+    }
+
     /// Goes on by `len` bytes, which must be there.
     pub(super) fn skip(&mut self, len: usize) {
         self.read += len as u64;
@@ -177,8 +183,8 @@ mod tests {
         let (mut writer, mut reader, _) = ring();
         for round in 0..100u8 {
             assert_eq!(writer.room(4096), Ok(4096));
-            writer.put(0, &[round; 1000]);
-            writer.put(1000, &[!round; 1000]);
+            writer.put(0, &[round; 1000], false);
+            writer.put(1000, &[!round; 1000], true);
             assert_eq!(reader.available(1), Ok(0), "not told yet");
             writer.publish(2048);
             assert_eq!(writer.room(4096), Ok(2048));

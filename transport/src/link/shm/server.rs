@@ -1,7 +1,7 @@
-//! The link's thread: meets peers, empties rings, and fills those that callers found full.
+//! The link's work: meeting peers, emptying rings, and filling those that callers found full.
 //!
-//! It goes round its peers while there is anything to do, looks for a moment longer, and then sleeps until a peer or a
-//! caller wakes it. Peers are told through their rings that it sleeps, so that nobody makes a call to wake a thread
+//! Whoever does it goes round the peers while there is anything to do, looks for a moment longer, and then sleeps until a
+//! peer or a caller wakes it. Peers are told through their rings that it sleeps, so that nobody makes a call to wake a thread
 //! that is awake.
 
 use std::io;
@@ -20,7 +20,7 @@ use super::ring::{Reader, Writer};
 use super::segment::{Direction, Segment};
 use super::socket;
 use super::waker::Waker;
-use crate::link::{LinkError, LinkEvent, LinkSink};
+use crate::link::{LinkError, LinkEvent, LinkSink, landing};
 use crate::message::{Header, Hello, Rank};
 use crate::payload::Payload;
 
@@ -32,10 +32,26 @@ const SOCKETS_PERIOD: Duration = Duration::from_millis(1);
 const QUIET: Duration = Duration::from_secs(1);
 /// Messages, or pieces of them, that are taken of one peer before the next one's turn.
 const TURN: usize = 32;
+/// Rounds between two looks at the clock.
+const ROUNDS_BY_CLOCK: u32 = 16;
 /// Of the time that an idle thread stays awake, the part in which it lets nobody else have the processor.
-const GREEDY: Duration = Duration::from_micros(2);
+const GREEDY: Duration = Duration::from_micros(5);
 
-/// What the thread runs.
+/// When something was done last, and what is due.
+pub(super) struct Pace {
+    quiet_since: Instant,
+    sockets_at: Instant,
+    rounds: u32,
+}
+
+impl Pace {
+    pub(super) fn new() -> Self {
+        let now = Instant::now();
+        Self { quiet_since: now, sockets_at: now, rounds: 0 }
+    }
+}
+
+/// What has to be done for a link; one thread at a time does it.
 pub(super) struct Server {
     pub(super) ends: Vec<End>,
     pub(super) door: Door,
@@ -83,33 +99,43 @@ impl End {
 }
 
 impl Server {
-    pub(super) fn run(mut self) {
-        let mut quiet_since = Instant::now();
-        let mut sockets_at = quiet_since;
-        while !self.is_over() {
-            let busy = self.go_round();
-            let now = Instant::now();
-            if busy {
-                quiet_since = now;
+    /// Goes round once; and when it is time, looks at the sockets, or sleeps because nothing has happened for a while.
+    pub(super) fn step(&mut self, pace: &mut Pace) {
+        let busy = self.go_round();
+        pace.rounds = pace.rounds.wrapping_add(1);
+        // Looking at the clock takes as long as looking into several rings.
+        if !pace.rounds.is_multiple_of(ROUNDS_BY_CLOCK) && !self.awake.is_zero() {
+            std::hint::spin_loop();
+            return;
+        }
+        let now = Instant::now();
+        if busy {
+            pace.quiet_since = now;
+        }
+        let quiet = now - pace.quiet_since;
+        if !busy && quiet >= self.awake {
+            if self.sleep(now) {
+                pace.quiet_since = Instant::now();
             }
-            let quiet = now - quiet_since;
-            if !busy && quiet >= self.awake {
-                if self.sleep(now) {
-                    quiet_since = Instant::now();
-                }
-                sockets_at = Instant::now() + SOCKETS_PERIOD;
-            } else if now >= sockets_at {
-                self.look_at_sockets(Some(Duration::ZERO));
-                sockets_at = now + SOCKETS_PERIOD;
-            } else if !busy && quiet >= GREEDY {
-                thread::yield_now();
-            } else if !busy {
-                std::hint::spin_loop();
-            }
+            pace.sockets_at = Instant::now() + SOCKETS_PERIOD;
+        } else if now >= pace.sockets_at {
+            self.look_at_sockets(Some(Duration::ZERO));
+            pace.sockets_at = now + SOCKETS_PERIOD;
+        } else if !busy && quiet >= GREEDY {
+            thread::yield_now();
         }
     }
 
-    fn is_over(&self) -> bool {
+    /// Whether somebody has to go on: there is more to write than there was room for.
+    pub(super) fn has_backlog(&self) -> bool {
+        self.ends.iter().any(|end| match &end.stage {
+            Stage::Open(connection) => connection.queue != Queue::Empty || end.peer.is_wanted(),
+            Stage::Meeting | Stage::Over => false,
+        })
+    }
+
+    /// Whether nothing is left to do, ever.
+    pub(super) fn is_over(&self) -> bool {
         self.ended.load(Ordering::SeqCst) && self.ends.iter().all(|end| matches!(end.stage, Stage::Over))
     }
 
@@ -173,7 +199,7 @@ impl Server {
     /// Sleeps until something is to be done. Returns whether anything was while it was about to.
     fn sleep(&mut self, now: Instant) -> bool {
         self.waker.fall_asleep();
-        let mut ready = self.ended.load(Ordering::SeqCst) && self.is_over();
+        let mut ready = self.waker.take_called() || self.ended.load(Ordering::SeqCst) && self.is_over();
         for end in &mut self.ends {
             ready |= end.fall_asleep();
         }
@@ -280,13 +306,13 @@ impl Connection {
         let (from, mut busy) = (peer.rank, false);
         for _ in 0..TURN {
             let Some(intake) = self.intake.as_mut().filter(|_| !peer.is_unseen_full()) else { break };
-            let taken = intake.take(&mut self.reader);
+            let taken = intake.take(&mut self.reader, |header, len| landing(sink, from, header, len));
             if matches!(taken, Ok(Taken::Nothing)) {
                 break;
             }
             if !busy {
                 busy = true;
-                peer.read.note(Instant::now());
+                peer.reading.store(true, Ordering::Release);
             }
             match taken {
                 Ok(Taken::Nothing | Taken::Part) => {}
@@ -311,6 +337,8 @@ impl Connection {
         }
         if busy {
             self.publish();
+            peer.read.note(Instant::now());
+            peer.reading.store(false, Ordering::Release);
         }
         Ok(busy)
     }
