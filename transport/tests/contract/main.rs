@@ -66,8 +66,11 @@ macro_rules! contract_of_some {
 
 contract_of_some! {
     loopback_carries_256_mib_at_once: order::a_message_of_256_mib_arrives, Fabric::loopback();
+    loopback_carries_1_gib_at_once: order::a_message_of_1_gib_arrives, Fabric::loopback();
     tcp_carries_256_mib_at_once: order::a_message_of_256_mib_arrives, Fabric::tcp();
+    tcp_carries_1_gib_at_once: order::a_message_of_1_gib_arrives, Fabric::tcp();
     shm_carries_256_mib_at_once: order::a_message_of_256_mib_arrives, Fabric::shm();
+    shm_carries_1_gib_at_once: order::a_message_of_1_gib_arrives, Fabric::shm();
     loopback_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::loopback();
     tcp_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::tcp();
     shm_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::shm();

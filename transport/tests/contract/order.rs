@@ -1,9 +1,13 @@
 //! Messages arrive whole and in order.
 
+use std::fs;
 use std::thread;
 
-use mgcomp_transport::link::Link;
-use mgcomp_transport::message::Rank;
+use bytes::Bytes;
+use mgcomp_codecs::Algorithm;
+use mgcomp_transport::link::{Link, Message};
+use mgcomp_transport::message::{Header, MessageId, Rank, Tag, TaggedSend};
+use mgcomp_transport::payload::Payload;
 
 use crate::ROOMY;
 use crate::common::end::{End, numbered};
@@ -76,4 +80,41 @@ pub(crate) fn a_message_of_256_mib_arrives(fabric: Fabric) {
     ends[0].expect(Rank(1), 1, 3);
     ends[0].expect(Rank(1), 2, LEN);
     ends[0].expect(Rank(1), 3, 3);
+}
+
+/// Bytes of memory that a message of a gibibyte may take on its way, with room for two tests at once.
+const MEMORY_BYTES: u64 = 5 << 30;
+
+pub(crate) fn a_message_of_1_gib_arrives(fabric: Fabric) {
+    const LEN: usize = 1 << 30;
+    if available_bytes().is_some_and(|available| available < MEMORY_BYTES) {
+        println!("SKIPPED: a message of 1 GiB needs {MEMORY_BYTES} bytes of memory");
+        return;
+    }
+    // Almost all of it is memory that is never touched, and so takes no room.
+    let mut content = vec![0; LEN];
+    content.iter_mut().step_by((1 << 20) + 77).zip(1..).for_each(|(byte, i)| *byte = i as u8);
+    content[LEN - 1] = 0xff;
+    let content = Bytes::from(content);
+    let header = Header::TaggedSend(TaggedSend {
+        id: MessageId(1),
+        algorithm: Algorithm::None,
+        tag: Tag(1),
+        length: LEN as u32,
+    });
+    let mut ends = End::start_all(fabric.taking_1_gib().links(2, 2 << 30));
+    ends[1].send(Rank(0), &Message { header, payload: Payload::from_bytes(content.clone()) });
+    ends[1].send(Rank(0), &numbered(2, 3));
+    let (message, _) = ends[0].message(Rank(1));
+    assert_eq!(message.header, header);
+    assert!(message.payload.bytes() == Some(&content), "the bytes differ");
+    drop(message);
+    ends[0].expect(Rank(1), 2, 3);
+}
+
+/// Memory that the system could hand out now; none where it does not say.
+fn available_bytes() -> Option<u64> {
+    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(1024 * line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?)
 }

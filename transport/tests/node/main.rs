@@ -17,6 +17,7 @@ on_every_link! {
     [
         transfers::data_of_all_kinds_survives_every_policy
         transfers::many_threads_use_one_node
+        transfers::empty_and_unaligned_buffers_work
         transfers::nodes_without_codec_threads_do_all_the_same
         transfers::memory_in_use_holds_up_nothing_else
         transfers::sends_are_matched_in_order_by_tag

@@ -30,6 +30,34 @@ pub(crate) fn data_of_all_kinds_survives_every_policy(fabric: Fabric) {
     }
 }
 
+pub(crate) fn empty_and_unaligned_buffers_work(fabric: Fabric) {
+    for policy in ["fixed:none", "fixed:zvc", "adaptive"] {
+        let nodes = nodes(fabric, 2, policy, &config());
+        let (content, region) = (sparse(4, 200_000), HostBuffer::zeroed(200_000));
+        let address = nodes[1].register(region.all(), Element::U16, Access::all()).unwrap();
+        let source = HostBuffer::from(content.clone());
+        for (i, (start, len)) in
+            [(0, 0), (1, 0), (1, 1), (3, 4093), (7, 65_537), (13, 150_001)].into_iter().enumerate()
+        {
+            // From an odd place to another, and to a third: in buffers, in regions, and in whole elements of neither.
+            let element = Element::ALL[i % Element::ALL.len()];
+            let from = source.slice(start..start + len).unwrap();
+            let to = address.checked_add(start as u64 + 5).unwrap();
+            assert_eq!(end_of(nodes[0].write(Rank(1), from.clone(), element, to)), Ok(len as u64));
+            let back = HostBuffer::zeroed(len + 9);
+            let into = back.slice(9..9 + len).unwrap();
+            assert_eq!(end_of(nodes[0].read(Rank(1), to, into.clone())), Ok(len as u64));
+            assert!(into.to_vec() == content[start..start + len], "{len} bytes at {start}, {policy}");
+            let sending = nodes[0].send(Rank(1), Tag(1), from, element);
+            into.write(|bytes| bytes.fill(0));
+            assert_eq!(end_of(nodes[1].receive(Rank(0), Tag(1), into.clone())), Ok(len as u64));
+            assert_eq!(end_of(sending), Ok(len as u64));
+            assert!(into.to_vec() == content[start..start + len], "{len} bytes at {start}, {policy}");
+            assert_eq!(back.slice(0..9).unwrap().to_vec(), [0; 9], "what is before is not touched");
+        }
+    }
+}
+
 pub(crate) fn nodes_without_codec_threads_do_all_the_same(fabric: Fabric) {
     for policy in POLICIES {
         let nodes = nodes(fabric, 2, policy, &NodeConfig { codec_threads: 0, ..config() });
