@@ -1,8 +1,9 @@
-//! Three ranks over TCP, each a process of its own, and what the others make of it when one is gone.
+//! Three ranks over TCP or shared memory, each a process of its own, and what the others make of it when one is gone.
 #![cfg(unix)]
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,9 +23,9 @@ struct Process {
 }
 
 impl Process {
-    fn start(rank: usize, silence: Duration) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_tcp_rank"))
-            .args([rank.to_string(), silence.as_millis().to_string()])
+    fn start(link: &str, rank: usize, silence: Duration) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_link_rank"))
+            .args([link.to_owned(), rank.to_string(), silence.as_millis().to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -88,11 +89,14 @@ impl Drop for Process {
 }
 
 /// Three ranks that are busy with each other, and lose patience with one that is silent for so long.
-fn start(silence: Duration) -> [Process; 3] {
-    let mut processes = [0, 1, 2].map(|rank| Process::start(rank, silence));
+fn start(link: &str, silence: Duration) -> [Process; 3] {
+    // A secret of its own for each job: over shared memory it is how ranks find each other.
+    static JOBS: AtomicU64 = AtomicU64::new(0);
+    let secret = format!("{:016x}{:016x}", std::process::id(), JOBS.fetch_add(1, Ordering::SeqCst));
+    let mut processes = [0, 1, 2].map(|rank| Process::start(link, rank, silence));
     let listening = |process: &Process| process.line("LISTENING ", Instant::now() + HANGS)[10..].to_owned();
     let addresses = processes.each_ref().map(listening);
-    let rank_file = serde_json::json!({ "secret": "0123456789abcdef0123456789abcdef", "ranks": addresses });
+    let rank_file = serde_json::json!({ "secret": secret, "ranks": addresses });
     processes.iter_mut().for_each(|process| process.tell(&rank_file.to_string()));
     all_go_on(&processes);
     processes
@@ -115,9 +119,27 @@ fn others_go_on(rank_0: &Process, rank_2: &Process, since: Instant) -> [String; 
     lost
 }
 
-#[test]
-fn others_go_on_when_a_process_is_killed() {
-    let [rank_0, mut rank_1, rank_2] = start(PATIENT);
+/// Makes a test of each function for each link.
+macro_rules! on_links {
+    ($($link:ident)*) => {$(
+        mod $link {
+            on_links! { in $link: others_go_on_when_a_process_is_killed others_go_on_when_a_process_stops others_go_on_when_a_process_leaves a_job_that_is_suspended_goes_on }
+        }
+    )*};
+    (in $link:ident: $($test:ident)*) => {$(
+        #[test]
+        fn $test() {
+            super::$test(stringify!($link));
+        }
+    )*};
+}
+
+on_links! { tcp }
+#[cfg(target_os = "linux")]
+on_links! { shm }
+
+fn others_go_on_when_a_process_is_killed(link: &str) {
+    let [rank_0, mut rank_1, rank_2] = start(link, PATIENT);
     let killed = Instant::now();
     rank_1.child.kill().unwrap(); // SIGKILL
     others_go_on(&rank_0, &rank_2, killed);
@@ -125,9 +147,8 @@ fn others_go_on_when_a_process_is_killed() {
     rank_2.leave();
 }
 
-#[test]
-fn others_go_on_when_a_process_stops() {
-    let [rank_0, rank_1, rank_2] = start(Duration::from_millis(2500));
+fn others_go_on_when_a_process_stops(link: &str) {
+    let [rank_0, rank_1, rank_2] = start(link, Duration::from_millis(2500));
     let stopped = Instant::now();
     rank_1.signal("-STOP");
     let lost = others_go_on(&rank_0, &rank_2, stopped);
@@ -142,9 +163,8 @@ fn others_go_on_when_a_process_stops() {
     rank_2.leave();
 }
 
-#[test]
-fn others_go_on_when_a_process_leaves() {
-    let [rank_0, rank_1, rank_2] = start(PATIENT);
+fn others_go_on_when_a_process_leaves(link: &str) {
+    let [rank_0, rank_1, rank_2] = start(link, PATIENT);
     let leaving = Instant::now();
     rank_1.leave();
     let lost = others_go_on(&rank_0, &rank_2, leaving);
@@ -155,10 +175,9 @@ fn others_go_on_when_a_process_leaves() {
     rank_0.leave();
 }
 
-#[test]
-fn a_job_that_is_suspended_goes_on() {
+fn a_job_that_is_suspended_goes_on(link: &str) {
     let silence = Duration::from_millis(1500);
-    let processes = start(silence);
+    let processes = start(link, silence);
     processes.iter().for_each(|process| process.signal("-STOP"));
     // Longer than any rank may be silent; but nobody could have been heard.
     thread::sleep(2 * silence);

@@ -1,7 +1,7 @@
-//! One rank of a job over TCP, for tests that do things to processes: moves bytes to and from all peers, checks
+//! One rank of a job over TCP or shared memory, for tests that do things to processes: moves bytes to and from all peers, checks
 //! them, and tells of it until it is told to leave.
 //!
-//! Arguments: its rank, and the milliseconds that a peer may be silent. What it says, a line each:
+//! Arguments: `tcp` or `shm`, its rank, and the milliseconds that a peer may be silent. What it says, a line each:
 //!
 //! | line | meaning |
 //! |---|---|
@@ -14,6 +14,7 @@
 
 use std::error::Error;
 use std::io::{self, Write};
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -24,7 +25,7 @@ use mgcomp_tests::data::{Kind, bytes};
 use mgcomp_transport::link::Link;
 use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
 use mgcomp_transport::memory::HostBuffer;
-use mgcomp_transport::message::{Address, Rank, Tag};
+use mgcomp_transport::message::{Address, Limits, Rank, Tag};
 use mgcomp_transport::node::{Node, NodeConfig};
 use mgcomp_transport::region::{Access, RegionTable};
 use mgcomp_transport::session::TransferError;
@@ -34,7 +35,9 @@ const LEN: usize = 1 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let mut number = || arguments.next().ok_or("two numbers are expected")?.parse::<u32>().map_err(Box::from);
+    let kind = arguments.next().unwrap_or_default();
+    let mut number =
+        || arguments.next().ok_or("a link and two numbers are expected")?.parse::<u32>().map_err(Box::from);
     let (rank, silence_ms): (u32, Result<u32, Box<dyn Error>>) = (number()?, number());
     let silence_timeout = Duration::from_millis(silence_ms?.into());
 
@@ -50,19 +53,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         silence_timeout,
         ..NodeConfig::default()
     };
-    let link = TcpConfig {
-        limits: config.limits,
-        queue_bytes: 1 << 30,
-        connect_timeout: Duration::from_secs(20),
-        shaping: None,
-    };
-    let link = Tcp::new(listener, rank_file, Rank(rank), link)?;
+    let link = link(&kind, listener, rank_file, Rank(rank), config.limits)?;
     let policy = "paper".parse::<PolicySpec>()?.build(&Steering::default());
     // A slot for each rank to write to.
     let mut regions = RegionTable::default();
     let memory = HostBuffer::zeroed(LEN * link.position().ranks as usize);
     regions.register(memory.all(), Element::U32, Access::all())?;
-    let node = Node::start_with(Box::new(link), policy, config, regions)?;
+    let node = Node::start_with(link, policy, config, regions)?;
 
     let leaving = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -76,6 +73,30 @@ fn main() -> Result<(), Box<dyn Error>> {
         node.position().peers().for_each(|peer| node.disconnect(peer));
     });
     Ok(())
+}
+
+/// The rank's end of a link of this kind.
+fn link(
+    kind: &str,
+    listener: TcpListener,
+    rank_file: RankFile,
+    rank: Rank,
+    limits: Limits,
+) -> Result<Box<dyn Link>, Box<dyn Error>> {
+    match kind {
+        "tcp" => {
+            let (queue_bytes, connect_timeout) = (1 << 30, Duration::from_secs(20));
+            let config = TcpConfig { limits, queue_bytes, connect_timeout, shaping: None };
+            Ok(Box::new(Tcp::new(listener, rank_file, rank, config)?))
+        }
+        #[cfg(target_os = "linux")]
+        "shm" => {
+            use mgcomp_transport::link::shm::{Shm, ShmConfig, ShmJob};
+            let job = ShmJob::new(rank_file.secret, rank_file.ranks());
+            Ok(Box::new(Shm::new(job, rank, ShmConfig::new(limits))?))
+        }
+        _ => Err(format!("no link {kind:?}").into()),
+    }
 }
 
 fn talk(node: &Node, peer: Rank, leaving: &AtomicBool) {
