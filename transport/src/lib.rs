@@ -24,6 +24,7 @@ pub mod calibrate;
 pub mod communicator;
 pub mod control;
 pub mod executor;
+mod fork;
 pub mod link;
 pub mod memory;
 pub mod message;

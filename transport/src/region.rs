@@ -114,6 +114,9 @@ pub enum RegionError {
     /// No region starts at this address.
     #[error("no region starts at {0}")]
     Unknown(Address),
+    /// This process is a child, made by `fork`, of the one that started the node.
+    #[error("the node belongs to the process that this one was forked from")]
+    Forked,
 }
 
 /// The regions of one rank, by their first number.

@@ -45,6 +45,7 @@ impl Communicator {
         &self,
         work: impl FnOnce(&Group) -> Result<(), CommunicatorError>,
     ) -> Result<(), CommunicatorError> {
+        self.group.check_process()?;
         let turn = self.group.turns.take();
         self.group.turns.in_turn(turn, || self.group.unless_broken(work))
     }
@@ -55,6 +56,9 @@ impl Communicator {
         work: impl FnOnce(&Group) -> Result<(), CommunicatorError> + Send + 'static,
     ) -> CollectiveRequest {
         let (report, reports) = mpsc::channel();
+        if let Err(error) = self.group.check_process() {
+            return CollectiveRequest { reports, result: Some(Err(error)) };
+        }
         let (group, turn) = (self.group.clone(), self.group.turns.take());
         let task = move || {
             // In its turn: what comes after it finds it finished.
@@ -72,6 +76,11 @@ impl Communicator {
 }
 
 impl Group {
+    /// In a child made by `fork`, nobody ends the turns that the parent's threads have.
+    fn check_process(&self) -> Result<(), CommunicatorError> {
+        if self.node.is_forked() { Err(TransferError::Forked.into()) } else { Ok(()) }
+    }
+
     /// A collective that fails halfway leaves the members at different places, so nothing can follow it.
     fn unless_broken(
         &self,

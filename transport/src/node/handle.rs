@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use crate::fork::Process;
 use crate::link::{Drive, driving};
 use crate::session::TransferError;
 
@@ -17,6 +18,8 @@ pub struct Handle {
     end: Arc<End>,
     /// What to do while waiting.
     driver: Option<Weak<dyn Drive>>,
+    /// Where the request was made; nobody reports its end anywhere else.
+    process: Process,
 }
 
 /// Where a request's end is reported. Dropped without a report, it says that the node is closed.
@@ -41,7 +44,7 @@ struct State {
 /// A handle, and where its end is reported.
 pub(super) fn handle(driver: Option<Weak<dyn Drive>>) -> (Reply, Handle) {
     let end = Arc::<End>::default();
-    (Reply { end: end.clone() }, Handle { end, driver })
+    (Reply { end: end.clone() }, Handle { end, driver, process: Process::current() })
 }
 
 impl Handle {
@@ -50,6 +53,9 @@ impl Handle {
     /// # Errors
     /// [`TransferError`] if it failed.
     pub fn wait(self) -> TransferResult {
+        if !self.process.is_current() {
+            return Err(TransferError::Forked);
+        }
         self.drive();
         let mut state = self.end.lock();
         loop {
@@ -65,6 +71,9 @@ impl Handle {
 
     /// Waits for at most `timeout`; `None` if the request is not finished by then.
     pub fn wait_for(&mut self, timeout: Duration) -> Option<TransferResult> {
+        if !self.process.is_current() {
+            return Some(Err(TransferError::Forked));
+        }
         let until = Instant::now().checked_add(timeout);
         let mut state = self.end.lock();
         while state.result.is_none() {
@@ -83,6 +92,9 @@ impl Handle {
 
     /// Whether the request is finished, one way or the other.
     pub fn is_finished(&mut self) -> bool {
+        if !self.process.is_current() {
+            return true;
+        }
         self.end.is_reported() || {
             driving::drive();
             self.end.is_reported()
@@ -101,7 +113,8 @@ impl Handle {
 
 impl std::fmt::Debug for Handle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Handle({:?})", self.end.lock().result)
+        let result = self.process.is_current().then(|| self.end.lock().result.clone()).flatten();
+        write!(f, "Handle({result:?})")
     }
 }
 

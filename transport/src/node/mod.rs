@@ -53,12 +53,13 @@ use self::mailbox::{Input, Mailbox};
 use self::peers::PeerBoard;
 use crate::control;
 use crate::executor::HostExecutor;
+use crate::fork::Process;
 use crate::link::{Drive, Link, LinkError, Position};
 use crate::memory::HostSlice;
 use crate::message::{Address, Invalid, Limits, MAX_IN_FLIGHT, Rank, Secret, Tag};
 use crate::payload::Payload;
 use crate::region::{Access, RegionError, RegionTable};
-use crate::session::{Request, Session, SessionConfig};
+use crate::session::{Request, Session, SessionConfig, SessionError, TransferError};
 
 /// How often an engine looks at the time, at most.
 const SHORTEST_TICK: Duration = Duration::from_millis(1);
@@ -124,8 +125,13 @@ pub enum NodeError {
 }
 
 /// A rank that others can talk to. Dropping it ends its sessions.
+///
+/// A child made by `fork` can do nothing with its parent's nodes: what it asks for fails at once, and dropping one there
+/// does nothing. The parent goes on as before.
 pub struct Node {
     position: Position,
+    /// The process that has the threads.
+    process: Process,
     mailbox: Arc<Mailbox>,
     /// What threads that wait may do meanwhile.
     driver: Option<Weak<dyn Drive>>,
@@ -163,7 +169,7 @@ impl Node {
         if config.piece_bytes == 0 {
             return Err(NodeError::PieceBytes);
         }
-        let position = link.position();
+        let (position, process) = (link.position(), Process::current());
         let stats = Arc::<Mutex<Stats>>::default();
         let log = Arc::new(Mutex::new(DecisionLog::new(config.remembered_decisions)));
         let regions = Arc::new(RwLock::new(regions));
@@ -194,7 +200,8 @@ impl Node {
             next_request: 0,
             tick: (config.silence_timeout / 3).clamp(SHORTEST_TICK, LONGEST_TICK),
         });
-        Ok(Self { position, mailbox, driver, regions, board, stats, log, timekeeper: Some(timekeeper) })
+        let timekeeper = Some(timekeeper);
+        Ok(Self { position, process, mailbox, driver, regions, board, stats, log, timekeeper })
     }
 
     /// This rank, and how many there are.
@@ -215,6 +222,9 @@ impl Node {
         element: Element,
         access: Access,
     ) -> Result<Address, RegionError> {
+        if self.is_forked() {
+            return Err(RegionError::Forked);
+        }
         self.regions.write().unwrap_or_else(PoisonError::into_inner).register(memory, element, access)
     }
 
@@ -223,6 +233,9 @@ impl Node {
     /// # Errors
     /// [`RegionError::Unknown`] if no region starts there.
     pub fn unregister(&self, address: Address) -> Result<(), RegionError> {
+        if self.is_forked() {
+            return Err(RegionError::Forked);
+        }
         self.regions.write().unwrap_or_else(PoisonError::into_inner).unregister(address)
     }
 
@@ -255,23 +268,34 @@ impl Node {
     /// How the session with `peer` is; `None` for a rank that is no peer.
     #[must_use]
     pub fn peer_state(&self, peer: Rank) -> Option<PeerState> {
+        if self.is_forked() {
+            return self.position.is_peer(peer).then(forked);
+        }
         self.board.state(peer)
     }
 
     /// Waits until every peer's session is open or over, or `timeout` has passed; returns all their states.
     #[must_use]
     pub fn wait_for_peers(&self, timeout: Duration) -> Vec<(Rank, PeerState)> {
+        if self.is_forked() {
+            return self.position.peers().map(|peer| (peer, forked())).collect();
+        }
         self.board.wait(timeout)
     }
 
     /// Ends the session with `peer`; its requests fail on both sides.
     pub fn disconnect(&self, peer: Rank) {
-        self.mailbox.post(Input::Disconnect { peer });
+        if !self.is_forked() {
+            self.mailbox.post(Input::Disconnect { peer });
+        }
     }
 
     /// What was sent so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
+        if self.is_forked() {
+            return Stats::default();
+        }
         self.stats.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -279,11 +303,23 @@ impl Node {
     /// Only writes say when the peer had them.
     #[must_use]
     pub fn decisions(&self) -> Vec<Record> {
+        if self.is_forked() {
+            return Vec::new();
+        }
         self.log.lock().unwrap_or_else(PoisonError::into_inner).records().copied().collect()
+    }
+
+    /// Whether this process is a child, made by `fork`, of the one that started the node.
+    pub(crate) fn is_forked(&self) -> bool {
+        !self.process.is_current()
     }
 
     fn submit(&self, peer: Rank, request: Request) -> Handle {
         let (reply, handle) = handle::handle(self.driver.clone());
+        if self.is_forked() {
+            reply.send(Err(TransferError::Forked));
+            return handle;
+        }
         // If all is over, `reply` is dropped, and the handle says that the node is closed.
         self.mailbox.post(Input::Submit { peer, request, reply });
         handle
@@ -292,11 +328,21 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
+        if self.is_forked() {
+            // The threads that share everything else, and so keep it, are not here to be waited for.
+            std::mem::forget(self.timekeeper.take());
+            return;
+        }
         self.mailbox.close();
         if let Some(timekeeper) = self.timekeeper.take() {
             let _ = timekeeper.join();
         }
     }
+}
+
+/// How a child sees the peers of its parent.
+fn forked() -> PeerState {
+    PeerState::Over(SessionError::Forked)
 }
 
 /// A session for each peer, greeting it.

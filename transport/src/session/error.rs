@@ -77,6 +77,9 @@ pub enum TransferError {
     /// The node on this side was closed.
     #[error("the node is closed")]
     NodeClosed,
+    /// This process is a child, made by `fork`, of the one that started the node: it has none of its threads.
+    #[error("the node belongs to the process that this one was forked from")]
+    Forked,
 }
 
 /// Why a session ended.
@@ -110,6 +113,9 @@ pub enum SessionError {
     /// This side closed the session.
     #[error("closed on this side")]
     Closed,
+    /// This process is a child, made by `fork`, of the one that has the session.
+    #[error("the session belongs to the process that this one was forked from")]
+    Forked,
 }
 
 impl SessionError {
@@ -122,7 +128,7 @@ impl SessionError {
             Self::PeerRefused(status) => Some(*status).filter(|status| !status.is_good()),
             Self::Closed => Some(Status::Closing),
             // These peers are gone, know already, or do not listen.
-            Self::Link(_) | Self::Refused(_) => None,
+            Self::Link(_) | Self::Refused(_) | Self::Forked => None,
             Self::Silent(_) | Self::GreetingTimeout(_) | Self::Send(_) => None,
         }
     }

@@ -167,7 +167,7 @@ async fn make_room(strangers: &mut VecDeque<Stranger>) {
 async fn refuse(mut stream: TcpStream, status: Status) -> io::Result<()> {
     let refusal = Header::Hello(Hello::refusal(status));
     let payload = Payload::empty().bytes().cloned().unwrap_or_default();
-    Record::new(&refusal, payload).write(&mut stream, &Movement::new()).await?;
+    Record::new(&refusal, payload).write(&stream, &Movement::new()).await?;
     stream.shutdown().await?;
     discard(&mut stream).await;
     Ok(())

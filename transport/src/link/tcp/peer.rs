@@ -190,7 +190,7 @@ impl PeerTask {
         let mut meter = RateMeter::new(&self.traffic.rate);
         while let Some(message) = self.queue.recv().await {
             let (len, left, started) = (message.queued_len(), message.record.remaining(), Instant::now());
-            message.record.write(&mut stream, &self.traffic.written).await?;
+            message.record.write(stream.as_ref(), &self.traffic.written).await?;
             meter.wrote(left, started, Instant::now());
             self.traffic.queued_bytes.fetch_sub(len, Ordering::SeqCst);
         }

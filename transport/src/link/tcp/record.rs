@@ -6,12 +6,14 @@
 //! ```
 //! Both numbers are little-endian; the length is that of the message, and so is the checksum.
 
-use std::io::{self, IoSlice, Write};
+use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
 use std::time::Instant;
 
 use bytes::buf::Chain;
 use bytes::{Buf, Bytes};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, Interest};
+use tokio::net::TcpStream;
 
 use crate::link::movement::Movement;
 use crate::link::{LinkError, Message};
@@ -170,32 +172,52 @@ impl Record {
     }
 
     /// Writes as much as `socket` takes without waiting; returns whether that was all.
-    pub(super) fn try_write(&mut self, mut socket: impl Write, movement: &Movement) -> io::Result<bool> {
+    pub(super) fn try_write(&mut self, socket: impl AsFd, movement: &Movement) -> io::Result<bool> {
         while self.left.has_remaining() {
-            let mut pieces = [IoSlice::new(&[]); 2];
-            let count = self.left.chunks_vectored(&mut pieces);
-            match socket.write_vectored(&pieces[..count]) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => self.left.advance(written),
+            match self.write_some(&socket) {
+                Ok(()) => movement.note(Instant::now()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
-            movement.note(Instant::now());
         }
         Ok(true)
     }
 
     /// Writes all of it.
-    pub(super) async fn write<W: AsyncWrite + Unpin>(
-        mut self,
-        stream: &mut W,
-        movement: &Movement,
-    ) -> io::Result<()> {
+    pub(super) async fn write(mut self, stream: &TcpStream, movement: &Movement) -> io::Result<()> {
         while self.left.has_remaining() {
-            stream.write_buf(&mut self.left).await?;
-            movement.note(Instant::now());
+            let written = stream.async_io(Interest::WRITABLE, || self.write_some(stream)).await;
+            match written {
+                Ok(()) => movement.note(Instant::now()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
+
+    fn write_some(&mut self, socket: impl AsFd) -> io::Result<()> {
+        let mut pieces = [IoSlice::new(&[]); 2];
+        let count = self.left.chunks_vectored(&mut pieces);
+        match write_quietly(socket, &pieces[..count])? {
+            0 => Err(io::ErrorKind::WriteZero.into()),
+            written => {
+                self.left.advance(written);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Writes to a socket whose peer may be gone, without a signal to the program, which may not be used to that.
+fn write_quietly(socket: impl AsFd, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+        Ok(sendmsg(socket, pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)?)
+    }
+    // Elsewhere sockets are made so that they raise none.
+    #[cfg(not(target_os = "linux"))]
+    Ok(rustix::io::writev(socket, pieces)?)
 }
