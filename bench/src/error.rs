@@ -13,6 +13,7 @@ use mgcomp_selector::PaperConfigError;
 use mgcomp_transport::calibrate::CalibrateError;
 
 use crate::gpu::TimeError;
+use crate::link::LinkBenchError;
 use crate::paper::TraceError;
 use crate::scale::RatesError;
 use crate::select;
@@ -64,6 +65,8 @@ pub(crate) enum BenchError {
     NotOnDevices { flag: &'static str },
     #[error("{subject} cannot be timed on {} bytes of {dataset}", .bytes)]
     Time { subject: &'static str, dataset: String, bytes: usize, source: TimeError },
+    #[error("{link} cannot be measured with messages of {bytes} bytes")]
+    Link { link: &'static str, bytes: usize, source: LinkBenchError },
     #[error("{} is no trace", .path.display())]
     Trace { path: PathBuf, source: TraceError },
     #[error("cannot take the rates of a codec from {}", .path.display())]

@@ -9,6 +9,7 @@ mod control;
 mod data;
 mod error;
 mod gpu;
+mod link;
 mod machine;
 mod paper;
 mod ratio;
@@ -37,6 +38,7 @@ enum Bench {
     Codec(codec::Args),
     Control(control::Args),
     Gpu(gpu::Args),
+    Link(link::Args),
     Paper(paper::Args),
     Scale(scale::Args),
     Select(select::Args),
@@ -54,6 +56,7 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
         Bench::Codec(args) => codec::run(args),
         Bench::Control(args) => control::run(args),
         Bench::Gpu(args) => gpu::run(args),
+        Bench::Link(args) => link::run(args),
         Bench::Paper(args) => paper::run(args),
         Bench::Scale(args) => scale::run(args),
         Bench::Select(args) => select::run(args),

@@ -99,7 +99,7 @@ pub(crate) fn parse_bytes(text: &str) -> Result<usize, ArgError> {
 }
 
 /// A time above zero.
-pub(super) fn parse_seconds(text: &str) -> Result<Duration, ArgError> {
+pub(crate) fn parse_seconds(text: &str) -> Result<Duration, ArgError> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= MAX_SECONDS => Ok(Duration::from_secs_f64(seconds)),
         _ => Err(ArgError::Seconds(text.to_owned())),

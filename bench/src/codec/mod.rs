@@ -17,7 +17,7 @@ use crate::gpu;
 use crate::machine::{self, Machine};
 use crate::timing::Buffer;
 use args::Processor;
-pub(crate) use args::{ArgError, Data, parse_bytes};
+pub(crate) use args::{ArgError, Data, parse_bytes, parse_seconds};
 use measure::Place;
 use plan::{Choices, Combination};
 use print::Printer;

@@ -3,6 +3,8 @@
 mod codec;
 mod control;
 mod gpu;
+#[cfg(target_os = "linux")]
+mod link;
 mod paper;
 #[path = "../program/mod.rs"]
 mod program;

@@ -1,0 +1,135 @@
+//! `mgcomp-bench link`: how long a message takes from one rank to another, and how many bytes get there, beside memcpy.
+
+mod pair;
+mod print;
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use mgcomp_transport::link::{LinkError, SendError};
+
+use crate::codec::{parse_bytes, parse_seconds};
+use crate::error::BenchError;
+use crate::timing::{Buffer, memcpy};
+use pair::Pair;
+use print::{Printer, Row};
+
+/// A stream has about as many bytes, unless one message has more.
+const STREAM_BYTES: usize = 64 << 20;
+/// And at most as many messages.
+const STREAM_MESSAGES: usize = 4096;
+/// Messages sent one by one between two looks at the clock.
+const BURST: usize = 256;
+
+/// How long a message takes over a link, and how many bytes go through it, beside memcpy in the same run.
+///
+/// Both ranks are in this process, each with its own end of the link: what they say to each other is the same as
+/// between processes. Latency is from before the call that sends until the receiver is told, the median of messages
+/// sent one by one. Bandwidth is that of messages sent one behind the other, the best of rounds that alternate with
+/// copies of the same bytes.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Which links
+    #[arg(long, num_args = 1.., value_enum, default_values_t = [Kind::Loopback, Kind::Shm, Kind::Tcp])]
+    link: Vec<Kind>,
+    /// Bytes of a message, as in 64K
+    #[arg(long, num_args = 1.., default_values = ["8", "64", "512", "4K", "64K", "1M", "16M", "256M"], value_parser = parse_bytes)]
+    bytes: Vec<usize>,
+    /// Seconds for each row
+    #[arg(long, default_value = "0.5", value_parser = parse_seconds)]
+    seconds: Duration,
+    /// Bytes of a ring of shm, a power of two [default: what the link takes by itself]
+    #[arg(long, value_parser = parse_bytes)]
+    ring: Option<usize>,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// A kind of link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Kind {
+    Loopback,
+    Shm,
+    Tcp,
+}
+
+/// Why a link could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LinkBenchError {
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    #[error(transparent)]
+    Send(#[from] SendError),
+    #[error("{wrong} of {of} messages came otherwise than they were sent")]
+    Wrong { wrong: u64, of: usize },
+    #[error("the link ended")]
+    Over,
+    #[error("a message does not arrive")]
+    Hangs,
+    #[cfg(not(target_os = "linux"))]
+    #[error("there is no shm on this system")]
+    NoShm,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
+    let printer = Printer::start(args.json)?;
+    for &bytes in &args.bytes {
+        for &kind in &args.link {
+            printer.row(&measure(kind, bytes, args)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn measure(kind: Kind, bytes: usize, args: &Args) -> Result<Row, BenchError> {
+    let buffer = || Buffer::new(bytes).map_err(|source| BenchError::Buffer { bytes, source });
+    let (mut raw, mut copy) = (buffer()?, buffer()?);
+    raw.iter_mut()
+        .enumerate()
+        .for_each(|(i, byte)| *byte = (i as u32).wrapping_mul(0x9e37_79b1).to_le_bytes()[3]);
+    let message = Bytes::from_owner(raw);
+    let failed = |source| BenchError::Link { link: kind.name(), bytes, source };
+    let ring_bytes = args.ring.map(|ring| ring as u64);
+    let mut pair = Pair::meet(kind, &message, ring_bytes).map_err(failed)?;
+    let count = (STREAM_BYTES / bytes).clamp(1, STREAM_MESSAGES);
+    pair.check(count).map_err(failed)?;
+
+    let half = args.seconds / 2;
+    let latency = median(&mut pair, half).map_err(failed)?;
+    let (mut best_copy, mut best_stream) = (Duration::MAX, Duration::MAX);
+    let started = Instant::now();
+    while best_stream == Duration::MAX || started.elapsed() < half {
+        best_copy = best_copy.min(memcpy(black_box(&message), &mut copy, 1, count));
+        best_stream = best_stream.min(pair.stream(count).map_err(failed)?);
+    }
+    pair.check(1).map_err(failed)?;
+    let gbps = |took: Duration| (bytes * count) as f64 / took.as_nanos().max(1) as f64;
+    Ok(Row::new(kind.name(), bytes, latency, gbps(best_stream), gbps(best_copy)))
+}
+
+/// The median of what messages take that are sent one by one.
+fn median(pair: &mut Pair, budget: Duration) -> Result<Duration, LinkBenchError> {
+    let (started, mut all) = (Instant::now(), Vec::new());
+    while all.is_empty() || started.elapsed() < budget {
+        for _ in 0..BURST {
+            all.push(pair.one_way()?);
+            if started.elapsed() >= budget {
+                break;
+            }
+        }
+    }
+    let middle = all.len() / 2;
+    Ok(*all.select_nth_unstable(middle).1)
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Loopback => "loopback",
+            Self::Shm => "shm",
+            Self::Tcp => "tcp",
+        }
+    }
+}
