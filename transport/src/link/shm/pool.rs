@@ -133,7 +133,7 @@ mod tests {
             bytes.resize(bytes.len() + len, 7);
             let payload = pool.freeze(buffer);
             assert!(payload.len() == len && payload.iter().all(|&byte| byte == 7));
-            assert!(len < 512 || payload.as_ptr() as usize % 64 == 0, "copies begin alike");
+            assert!(len < 512 || (payload.as_ptr() as usize).is_multiple_of(64), "copies begin alike");
             payload
         };
         let first = lend(100_000);

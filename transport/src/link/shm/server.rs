@@ -183,6 +183,7 @@ impl Server {
         let end = &mut self.ends[i];
         let peer = end.peer.rank;
         end.peer.end();
+        end.flush_until = None; // or the thread would wake for it over and over
         match std::mem::replace(&mut end.stage, Stage::Over) {
             Stage::Open(connection) => {
                 self.poller.remove(&connection.socket);
@@ -371,6 +372,9 @@ impl End {
 
     /// Says that the thread sleeps, and looks a last time. Returns whether there is something to do.
     fn fall_asleep(&mut self) -> bool {
+        if matches!(self.stage, Stage::Over) {
+            return false; // whatever callers still want of it
+        }
         if self.peer.is_wanted() {
             return true;
         }
