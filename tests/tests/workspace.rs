@@ -8,14 +8,25 @@ use serde_json::Value;
 
 /// What each package may depend on. An arrow that is not here is reversed, or new: then it belongs into
 /// ARCHITECTURE.md as well.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("mgcomp-codecs", &[]),
     ("mgcomp-selector", &["mgcomp-codecs"]),
     ("mgcomp-transport", &["mgcomp-codecs", "mgcomp-selector"]),
     ("mgcomp-proto", &[]),
     ("mgcomp-plot", &[]),
-    ("mgcomp-cli", &["mgcomp-codecs", "mgcomp-plot", "mgcomp-selector", "mgcomp-transport"]),
-    ("mgcomp-bench", &["mgcomp-codecs", "mgcomp-plot", "mgcomp-selector", "mgcomp-transport"]),
+    ("mgcomp-daemon", &["mgcomp-codecs", "mgcomp-proto", "mgcomp-selector", "mgcomp-transport"]),
+    ("mgcomp-cli", &["mgcomp-codecs", "mgcomp-plot", "mgcomp-proto", "mgcomp-selector", "mgcomp-transport"]),
+    (
+        "mgcomp-bench",
+        &[
+            "mgcomp-codecs",
+            "mgcomp-daemon",
+            "mgcomp-plot",
+            "mgcomp-proto",
+            "mgcomp-selector",
+            "mgcomp-transport",
+        ],
+    ),
     ("mgcomp-tests", &["mgcomp-codecs", "mgcomp-selector", "mgcomp-transport"]),
     ("mgcomp-fuzz", &["mgcomp-codecs"]),
 ];

@@ -100,7 +100,12 @@ pub fn sockets() -> Vec<PathBuf> {
 
 impl Attachment {
     /// A new page, offered to the daemon on whichever of `sockets` it listens.
-    pub(super) fn start(sockets: Vec<PathBuf>) -> io::Result<Self> {
+    ///
+    /// Programs use [`attach`]; this is for tests and benches, which play many programs.
+    ///
+    /// # Errors
+    /// What the system says if it gives no memory file or thread.
+    pub fn start(sockets: Vec<PathBuf>) -> io::Result<Self> {
         let (page, file) = Page::create(&Identity::of_this_process())?;
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let over = AtomicBool::new(false);

@@ -29,7 +29,10 @@ const VERSION: u32 = 1;
 const OFFER_BYTES: usize = 16;
 
 /// Offers the page in `file` on `socket`.
-pub(super) fn offer(socket: impl AsFd, file: BorrowedFd<'_>) -> io::Result<()> {
+///
+/// # Errors
+/// What the system says if the socket does not take it at once.
+pub fn offer(socket: impl AsFd, file: BorrowedFd<'_>) -> io::Result<()> {
     let mut offer = [0; OFFER_BYTES];
     offer[..8].copy_from_slice(&GREETING);
     offer[8..12].copy_from_slice(&VERSION.to_le_bytes());

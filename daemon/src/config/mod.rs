@@ -1,0 +1,181 @@
+//! Settings of the daemon itself: from a file, the environment and flags, in that order of rising weight.
+//!
+//! Each setting has one name: `state_dir` in the file, `MGCOMP_DAEMON_STATE_DIR` in the environment, `--state-dir` as a
+//! flag. Everything that is wrong is told at once.
+
+mod security;
+mod sources;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio_rustls::rustls;
+use tracing::Level;
+
+pub use security::Token;
+pub use sources::Flags;
+use sources::{Given, Setting};
+
+/// Processes that may be connected, unless told otherwise.
+const MAX_PROCESSES: usize = 4096;
+/// Watch calls under way, unless told otherwise.
+const MAX_WATCHERS: usize = 1024;
+
+/// What a daemon goes by.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where programs and clients on this node connect.
+    pub socket: PathBuf,
+    /// Where settings are kept.
+    pub state_dir: PathBuf,
+    /// Where other clients connect, if they may.
+    pub listen: Option<SocketAddr>,
+    /// What these must show.
+    pub token: Option<Token>,
+    /// How these are talked to.
+    pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// Users who may change settings, beside root and the daemon's own.
+    pub operators: Vec<u32>,
+    /// Whether other users may hand over pages and look.
+    pub open_to_users: bool,
+    /// What is logged.
+    pub log: Level,
+    /// Processes that may be connected.
+    pub max_processes: usize,
+    /// Watch calls that may be under way.
+    pub max_watchers: usize,
+}
+
+impl Config {
+    /// A daemon for one user, on a Unix socket alone.
+    #[must_use]
+    pub fn private(socket: PathBuf, state_dir: PathBuf) -> Self {
+        Self {
+            socket,
+            state_dir,
+            listen: None,
+            token: None,
+            tls: None,
+            operators: Vec::new(),
+            open_to_users: false,
+            log: Level::INFO,
+            max_processes: MAX_PROCESSES,
+            max_watchers: MAX_WATCHERS,
+        }
+    }
+
+    /// What flags, the environment and the file that either names say.
+    ///
+    /// # Errors
+    /// [`Problems`]: all of them.
+    pub fn load(flags: &Flags) -> Result<Self, Problems> {
+        let mut problems = Vec::new();
+        let given = sources::gather(flags, |name| std::env::var_os(name), &mut problems);
+        let config = Self::from_given(&given, &mut problems);
+        if problems.is_empty() { Ok(config) } else { Err(Problems(problems)) }
+    }
+
+    fn from_given(given: &Given, problems: &mut Vec<Problem>) -> Self {
+        let mut config = Self::private(default_socket(), default_state_dir());
+        given.parse(Setting::Socket, &mut config.socket, problems, path);
+        given.parse(Setting::StateDir, &mut config.state_dir, problems, path);
+        given.parse(Setting::Listen, &mut config.listen, problems, |text| {
+            let wrong = |_| format!("{text:?} is no address with a port, such as 127.0.0.1:7411");
+            if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(wrong) }
+        });
+        given.parse(Setting::TokenFile, &mut config.token, problems, |text| {
+            Token::read(text.as_ref()).map(Some)
+        });
+        given.parse(Setting::Operators, &mut config.operators, problems, users);
+        given.parse(Setting::OpenToUsers, &mut config.open_to_users, problems, |text| match text {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            _ => Err(format!("{text:?} is neither true nor false")),
+        });
+        given.parse(Setting::Log, &mut config.log, problems, |text| {
+            text.parse().map_err(|_| format!("{text:?} is no level; known: error warn info debug trace"))
+        });
+        given.parse(Setting::MaxProcesses, &mut config.max_processes, problems, count);
+        given.parse(Setting::MaxWatchers, &mut config.max_watchers, problems, count);
+        config.tls = security::tls(given, problems);
+        config.check(given, problems);
+        config
+    }
+
+    /// What settings demand of each other.
+    fn check(&self, given: &Given, problems: &mut Vec<Problem>) {
+        let Some(listen) = self.listen else { return };
+        if self.token.is_none() && !given.has(Setting::TokenFile) {
+            let what = "whoever connects over TCP must show a token: name a file with one as token_file";
+            problems.push(given.problem(Setting::Listen, what.to_owned()));
+        }
+        let tls = self.tls.is_some() || given.has(Setting::TlsCert) || given.has(Setting::TlsKey);
+        if !listen.ip().is_loopback() && !tls {
+            let what =
+                format!("{listen} can be reached from elsewhere, which takes TLS: set tls_cert and tls_key");
+            problems.push(given.problem(Setting::Listen, what));
+        }
+    }
+}
+
+/// Where programs look for the daemon first.
+fn default_socket() -> PathBuf {
+    let sockets = mgcomp_transport::control::sockets();
+    let system = || PathBuf::from("/run/mgcomp/mgcomp.sock");
+    if rustix::process::getuid().is_root() && std::env::var_os("MGCOMP_SOCKET").is_none() {
+        return system();
+    }
+    sockets.into_iter().next().unwrap_or_else(system)
+}
+
+/// What the service manager gives, or else the user's own.
+fn default_state_dir() -> PathBuf {
+    let var = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let of_user = || var("XDG_STATE_HOME").or_else(|| Some(var("HOME")?.join(".local/state")));
+    let root = rustix::process::getuid().is_root();
+    var("STATE_DIRECTORY")
+        .or_else(|| if root { None } else { Some(of_user()?.join("mgcomp")) })
+        .unwrap_or_else(|| PathBuf::from("/var/lib/mgcomp"))
+}
+
+fn path(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if path.is_absolute() { Ok(path) } else { Err(format!("{text:?} is no absolute path")) }
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    let known = text.parse().ok().filter(|count| (1..=1_000_000).contains(count));
+    known.ok_or_else(|| format!("{text:?} is no number from 1 to 1000000"))
+}
+
+fn users(text: &str) -> Result<Vec<u32>, String> {
+    let users = text.split(',').map(str::trim).filter(|user| !user.is_empty());
+    users.map(|user| user.parse().map_err(|_| format!("{user:?} is no user id, which is a number"))).collect()
+}
+
+/// Something that is wrong with what was given.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {what}")]
+pub struct Problem {
+    /// Where it was given.
+    pub place: String,
+    /// What is wrong, and what would be right.
+    pub what: String,
+}
+
+/// Everything that is wrong, a line each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problems(pub Vec<Problem>);
+
+impl std::fmt::Display for Problems {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+impl std::error::Error for Problems {}
+
+#[cfg(test)]
+mod tests;

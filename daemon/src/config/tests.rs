@@ -1,0 +1,83 @@
+//! What is given where, and what is wrong with it.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs;
+
+use super::*;
+
+fn load(file: &str, env: &[(&str, &str)], flags: Flags) -> Result<Config, Vec<String>> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("daemon.toml");
+    fs::write(&path, file).unwrap();
+    let flags = Flags { config: Some(path.clone()), ..flags };
+    let env: HashMap<String, OsString> = env.iter().map(|(k, v)| (k.to_string(), v.into())).collect();
+    let mut problems = Vec::new();
+    let given = sources::gather(&flags, |name| env.get(name).cloned(), &mut problems);
+    let config = Config::from_given(&given, &mut problems);
+    let text = |problem: &Problem| problem.to_string().replace(&path.display().to_string(), "FILE");
+    if problems.is_empty() { Ok(config) } else { Err(problems.iter().map(text).collect()) }
+}
+
+#[test]
+fn flags_outweigh_the_environment_and_that_the_file() {
+    let file = "state_dir = '/file'\nmax_processes = 10\nmax_watchers = 11\noperators = [1000, 1001]\n";
+    let env = [("MGCOMP_DAEMON_STATE_DIR", "/env"), ("MGCOMP_DAEMON_MAX_PROCESSES", "20")];
+    let flags = Flags { state_dir: Some("/flag".to_owned()), ..Flags::default() };
+    let config = load(file, &env, flags).unwrap();
+    assert_eq!(config.state_dir, PathBuf::from("/flag"));
+    assert_eq!((config.max_processes, config.max_watchers), (20, 11));
+    assert_eq!(config.operators, [1000, 1001]);
+}
+
+#[test]
+fn every_problem_is_told_at_once() {
+    let file = "sokcet = '/x'\nmax_processes = 0\nlog = 'loud'\nopen_to_users = 'maybe'\nlisten = { a = 1 }";
+    let env = [("MGCOMP_DAEMON_LISTEN", "0.0.0.0:80"), ("MGCOMP_DAEMON_OPERATORS", "root")];
+    let flags = Flags { state_dir: Some("relative".to_owned()), ..Flags::default() };
+    let problems = load(file, &env, flags).unwrap_err();
+    for expected in [
+        "FILE: sokcet: is no setting; known: socket state_dir",
+        "FILE: listen: cannot be table",
+        "FILE: max_processes: \"0\" is no number from 1",
+        "FILE: log: \"loud\" is no level",
+        "FILE: open_to_users: \"maybe\" is neither true nor false",
+        "environment MGCOMP_DAEMON_OPERATORS: \"root\" is no user id",
+        "environment MGCOMP_DAEMON_LISTEN: whoever connects over TCP must show a token",
+        "environment MGCOMP_DAEMON_LISTEN: 0.0.0.0:80 can be reached from elsewhere, which takes TLS",
+        "--state-dir: \"relative\" is no absolute path",
+    ] {
+        assert!(problems.iter().any(|problem| problem.starts_with(expected)), "{expected}: {problems:#?}");
+    }
+    assert_eq!(problems.len(), 9, "{problems:#?}");
+}
+
+#[test]
+fn files_that_are_not_there_are_told() {
+    let problems = load("tls_cert = '/nowhere/cert'\ntoken_file = '/nowhere/token'", &[], Flags::default());
+    let problems = problems.unwrap_err().join("\n");
+    for expected in ["FILE: token_file: /nowhere/token", "tls_cert: takes tls_key", "tls_cert: /nowhere/cert"]
+    {
+        assert!(problems.contains(expected), "{expected}: {problems}");
+    }
+    assert!(load("not toml", &[], Flags::default()).unwrap_err()[0].starts_with("FILE: is no TOML"));
+    let flags = Flags { config: Some("/nowhere/file".into()), ..Flags::default() };
+    assert!(Config::load(&flags).unwrap_err().to_string().contains("/nowhere/file: cannot be read"));
+}
+
+#[test]
+fn loopback_needs_a_token_and_no_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    fs::write(&token, "0123456789abcdef\n").unwrap();
+    let file = format!("listen = '127.0.0.1:0'\ntoken_file = '{}'", token.display());
+    let config = load(&file, &[], Flags::default()).unwrap();
+    let token = config.token.unwrap();
+    assert!(token.is("0123456789abcdef"));
+    for wrong in ["", "0123456789abcdeF", "0123456789abcde", "0123456789abcdef0"] {
+        assert!(!token.is(wrong), "{wrong}");
+    }
+    assert!(!format!("{token:?}").contains("0123"));
+    fs::write(folder.path().join("token"), "short").unwrap();
+    assert!(load(&file, &[], Flags::default()).unwrap_err()[0].contains("holds no token"));
+}

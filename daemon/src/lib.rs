@@ -1,0 +1,45 @@
+//! `mgcomp-daemon`: shows and steers every program of a node that uses mgcomp.
+//!
+//! Programs hand it their control pages (`mgcomp_transport::control`) over its Unix socket; operators talk to it as the
+//! gRPC service of `mgcomp_proto`, over the same socket or over TCP; Prometheus reads `/metrics` there.
+//!
+//! ```no_run
+//! use mgcomp_daemon::{Config, Listener, run};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = Config::private("/tmp/mgcomp.sock".into(), "/tmp/mgcomp-state".into());
+//! run(Listener::open(config)?, async { drop(tokio::signal::ctrl_c().await) }).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | `config/` | file, environment and flags; every problem at once |
+//! | `listen/` | sockets, TLS, who may do what |
+//! | `processes` | the pages that were handed over |
+//! | `settings/` | what is set at which scope, kept on disk |
+//! | `snapshot` | what all pages say at one moment |
+//! | `service/` | the calls of the service, one file for each kind |
+//! | `watch` | what watchers of the same thing share |
+//! | `metrics` | the page for Prometheus |
+
+#![forbid(unsafe_code)]
+
+mod config;
+mod error;
+mod listen;
+mod metrics;
+mod node;
+mod notify;
+mod processes;
+mod service;
+mod settings;
+mod snapshot;
+mod watch;
+
+pub use config::{Config, Flags, Problem, Problems, Token};
+pub use error::DaemonError;
+pub use listen::Listener;
+pub use node::{run, run_reloading};
+pub use settings::{Scope, SettingsFileError};

@@ -1,0 +1,126 @@
+//! Where programs and clients come in.
+//!
+//! On the Unix socket the first bytes tell them apart: those of a hand-over of a control page, or else HTTP, which is
+//! gRPC or a request for `/metrics`. The kernel says who is at the other end. Over TCP there is only HTTP, with a token,
+//! and with TLS where that is configured.
+
+mod handover;
+mod http;
+mod tcp;
+mod unix;
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::FlockOperation;
+use tokio::net::{TcpListener, UnixListener};
+
+pub(crate) use http::Routes;
+pub(crate) use tcp::serve_tcp;
+pub(crate) use unix::serve_unix;
+
+use crate::config::Config;
+use crate::error::DaemonError;
+
+/// How long a stranger may take to say what it wants.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Connections at the same time, beside those of processes.
+const MAX_CONNECTIONS: usize = 4096;
+/// How long to wait when the system gives no more connections.
+const BREATH: Duration = Duration::from_millis(50);
+
+/// Who calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// Whether it may change anything.
+    pub(crate) operator: bool,
+    /// Whether each of its requests must show the token.
+    pub(crate) by_token: bool,
+}
+
+/// A daemon's sockets and the folder that is its own. Opened inside a runtime.
+#[derive(Debug)]
+pub struct Listener {
+    pub(crate) config: Config,
+    pub(crate) unix: UnixListener,
+    pub(crate) tcp: Option<TcpListener>,
+    /// Held for as long as the daemon runs.
+    _locks: [File; 2],
+}
+
+impl Listener {
+    /// Takes socket and state folder for this daemon alone.
+    ///
+    /// # Errors
+    /// [`DaemonError`] if another daemon has them, or if the system gives them not.
+    pub fn open(config: Config) -> Result<Self, DaemonError> {
+        let socket_dir = config.socket.parent().unwrap_or(Path::new("/"));
+        for folder in [socket_dir, &config.state_dir] {
+            fs::create_dir_all(folder)
+                .map_err(|source| DaemonError::Path { path: folder.to_owned(), source })?;
+        }
+        let mut beside = config.socket.clone().into_os_string();
+        beside.push(".lock");
+        let locks = [lock(PathBuf::from(beside))?, lock(config.state_dir.join("lock"))?];
+        let unix = bind_unix(&config)?;
+        let tcp = config.listen.map(bind_tcp).transpose()?;
+        Ok(Self { config, unix, tcp, _locks: locks })
+    }
+
+    /// Where clients connect over TCP, if they may: the port that was found if any would do.
+    #[must_use]
+    pub fn tcp_address(&self) -> Option<std::net::SocketAddr> {
+        self.tcp.as_ref().and_then(|tcp| tcp.local_addr().ok())
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // Whoever starts next finds the place clean; if not, it cleans up by itself.
+        let _ = fs::remove_file(&self.config.socket);
+    }
+}
+
+/// A file that nobody else has locked.
+fn lock(path: PathBuf) -> Result<File, DaemonError> {
+    let failed = |source| DaemonError::Path { path: path.clone(), source };
+    let file = File::options().create(true).append(true).open(&path).map_err(failed)?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(DaemonError::Second { path }),
+        Err(error) => Err(failed(error.into())),
+    }
+}
+
+/// Listens at the socket's path; what a daemon that was killed left there goes away.
+fn bind_unix(config: &Config) -> Result<UnixListener, DaemonError> {
+    let path = &config.socket;
+    let failed = |source| DaemonError::Path { path: path.clone(), source };
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.file_type().is_socket() => fs::remove_file(path).map_err(failed)?,
+        Ok(_) => return Err(DaemonError::NoSocket { path: path.clone() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(error)),
+    }
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    open_to(config).map_err(failed)?;
+    Ok(listener)
+}
+
+/// Lets other users connect, or not. Who they are is looked at for each connection anyway.
+pub(crate) fn open_to(config: &Config) -> io::Result<()> {
+    let others = config.open_to_users || !config.operators.is_empty();
+    fs::set_permissions(&config.socket, fs::Permissions::from_mode(if others { 0o666 } else { 0o600 }))
+}
+
+fn bind_tcp(address: std::net::SocketAddr) -> Result<TcpListener, DaemonError> {
+    let bind = || {
+        let listener = std::net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        TcpListener::from_std(listener)
+    };
+    bind().map_err(|source| DaemonError::Listen { address, source })
+}

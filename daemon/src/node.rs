@@ -1,0 +1,224 @@
+//! A daemon as it runs.
+
+use std::future::{Future, pending};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use mgcomp_codecs::Algorithm;
+use mgcomp_proto::v1::{DaemonInfo, ScopedSettings};
+use rustix::process::Resource;
+use tokio::sync::{Mutex, Notify, mpsc, watch};
+
+use crate::config::Config;
+use crate::error::DaemonError;
+use crate::listen::{self, Listener, Routes, serve_tcp, serve_unix};
+use crate::notify::notify;
+use crate::processes::Processes;
+use crate::service::convert;
+use crate::settings::{Scope, Store};
+use crate::snapshot::{Snapshots, unix_ns};
+use crate::watch::Watches;
+
+/// How long changes are gathered before they are written into all pages.
+const GATHER: Duration = Duration::from_millis(10);
+/// How often processes are looked for that are gone without a word.
+const REAP: Duration = Duration::from_secs(2);
+/// How long calls may take to finish when the daemon stops.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// What all parts of a daemon share.
+#[derive(Debug)]
+pub(crate) struct Node {
+    config: RwLock<Arc<Config>>,
+    pub(crate) store: Store,
+    pub(crate) processes: Processes,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) watches: Watches,
+    /// Whoever times codecs holds it.
+    pub(crate) calibrating: Mutex<()>,
+    stopping: watch::Sender<bool>,
+    changed: Notify,
+    changes: AtomicU64,
+    watchers: Arc<AtomicUsize>,
+    started_unix_ns: u64,
+}
+
+/// A watch call under way.
+#[derive(Debug)]
+pub(crate) struct Watching(Arc<AtomicUsize>);
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Runs a daemon until `shutdown` is over; then calls under way finish, and settings are kept.
+///
+/// # Errors
+/// [`DaemonError`] if it cannot start. Once it runs, it runs.
+pub async fn run(listener: Listener, shutdown: impl Future<Output = ()>) -> Result<(), DaemonError> {
+    let (_never, reloads) = mpsc::channel(1);
+    run_reloading(listener, shutdown, reloads).await
+}
+
+/// As [`run`], and goes by each configuration that comes, but for its sockets and folders.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_reloading(
+    listener: Listener,
+    shutdown: impl Future<Output = ()>,
+    mut reloads: mpsc::Receiver<Config>,
+) -> Result<(), DaemonError> {
+    raise_file_limit();
+    let node = Arc::new(Node::open(listener.config.clone())?);
+    let routes = Routes::new(node.clone()).await?;
+    let tcp = async {
+        match &listener.tcp {
+            Some(tcp) => serve_tcp(node.clone(), routes.clone(), tcp).await,
+            None => pending().await,
+        }
+    };
+    let reload = async {
+        while let Some(config) = reloads.recv().await {
+            node.reload(config);
+        }
+        pending::<()>().await;
+    };
+    tracing::info!(socket = %listener.config.socket.display(), tcp = ?listener.tcp_address(), "ready");
+    notify("READY=1");
+    {
+        let (keep, apply, reap) = (pin!(node.store.keep()), pin!(node.apply()), pin!(node.reap()));
+        tokio::select! {
+            () = shutdown => {}
+            () = serve_unix(node.clone(), routes.clone(), &listener.unix) => {}
+            () = tcp => {}
+            () = reload => {}
+            () = keep => {}
+            () = apply => {}
+            () = reap => {}
+        }
+    }
+    notify("STOPPING=1");
+    tracing::info!("stopping");
+    node.stopping.send_replace(true);
+    if tokio::time::timeout(DRAIN, routes.drain()).await.is_err() {
+        tracing::warn!("some calls did not finish in time");
+    }
+    if let Err(error) = node.store.flush().await {
+        tracing::error!(%error, "settings are lost");
+    }
+    Ok(())
+}
+
+impl Node {
+    fn open(config: Config) -> Result<Self, DaemonError> {
+        Ok(Self {
+            store: Store::open(&config.state_dir)?,
+            config: RwLock::new(Arc::new(config)),
+            processes: Processes::default(),
+            snapshots: Snapshots::default(),
+            watches: Watches::default(),
+            calibrating: Mutex::default(),
+            stopping: watch::Sender::new(false),
+            changed: Notify::new(),
+            changes: AtomicU64::new(0),
+            watchers: Arc::default(),
+            started_unix_ns: unix_ns(),
+        })
+    }
+
+    /// What the daemon goes by now.
+    pub(crate) fn config(&self) -> Arc<Config> {
+        self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Turns true when the daemon stops.
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
+    }
+
+    /// Room for one more watcher, if there is.
+    pub(crate) fn watching(&self) -> Option<Watching> {
+        let watching = Watching(self.watchers.clone());
+        let before = self.watchers.fetch_add(1, Ordering::Relaxed);
+        (before < self.config().max_watchers).then_some(watching)
+    }
+
+    /// Settings have changed: pages are to hear of it.
+    pub(crate) fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        self.changed.notify_one();
+    }
+
+    /// What is set at a scope and what holds there.
+    pub(crate) fn scoped(&self, scope: &Scope) -> ScopedSettings {
+        let scopes = self.store.scopes();
+        convert::scoped(scope, scopes.own(scope), &scopes.effective(scope))
+    }
+
+    pub(crate) fn info(&self) -> DaemonInfo {
+        let fixed = Algorithm::ALL.into_iter().map(|algorithm| format!("fixed:{algorithm}"));
+        let policies = ["adaptive".to_owned(), "paper".to_owned()].into_iter().chain(fixed);
+        let can_be_set = |policy: &String| policy.parse::<mgcomp_transport::control::PolicyName>().is_ok();
+        DaemonInfo {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            page_version: 1,
+            pid: std::process::id(),
+            started_unix_ns: self.started_unix_ns,
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            processes: self.processes.count() as u32,
+            watchers: self.watchers.load(Ordering::Relaxed) as u32,
+            refused_pages: self.processes.refused(),
+            setting_changes: self.changes.load(Ordering::Relaxed),
+            persist_error: self.store.problem().unwrap_or_default(),
+            state_dir: self.config().state_dir.display().to_string(),
+            policies: policies.filter(can_be_set).collect(),
+        }
+    }
+
+    /// Writes changed settings into all pages, for ever.
+    async fn apply(&self) {
+        loop {
+            self.changed.notified().await;
+            self.processes.apply(&self.store.scopes());
+            tokio::time::sleep(GATHER).await;
+        }
+    }
+
+    /// Finds processes that are gone without a word, for ever.
+    async fn reap(&self) {
+        let mut ticks = tokio::time::interval(REAP);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.processes.find_gone();
+        }
+    }
+
+    fn reload(&self, config: Config) {
+        let old = self.config();
+        if (&old.socket, &old.state_dir, old.listen) != (&config.socket, &config.state_dir, config.listen) {
+            tracing::warn!("socket, state_dir and listen stay as they are until the daemon is started again");
+        }
+        let (socket, state_dir, listen) = (old.socket.clone(), old.state_dir.clone(), old.listen);
+        let config = Config { socket, state_dir, listen, ..config };
+        if let Err(error) = listen::open_to(&config) {
+            tracing::warn!(%error, "the socket stays open to those to whom it was");
+        }
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        tracing::info!("reloaded");
+    }
+}
+
+/// As many files as the system lets us have: each process and each client takes one.
+fn raise_file_limit() {
+    let mut limit = rustix::process::getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = rustix::process::setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "few processes and clients can be connected at the same time");
+    }
+}

@@ -1,0 +1,144 @@
+//! The processes that have handed over their pages.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use mgcomp_transport::control::{Identity, Page, PageError, SlotKind};
+use rustix::process::Pid;
+use tokio::sync::Notify;
+
+use crate::settings::{Scope, Scopes};
+
+/// Who a process is, as far as it says and the kernel does.
+#[derive(Debug)]
+pub(crate) struct Who {
+    /// Its number among all that ever connected.
+    pub(crate) id: u64,
+    pub(crate) identity: Identity,
+    /// As the kernel told; 0 = in a namespace that cannot be seen into.
+    pub(crate) pid: u32,
+    pub(crate) uid: u32,
+}
+
+/// A process and its page.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) who: Arc<Who>,
+    pub(crate) page: Page,
+    /// It is gone, though its connection may not be.
+    pub(crate) gone: Notify,
+}
+
+/// All that are connected.
+#[derive(Debug, Default)]
+pub(crate) struct Processes {
+    connected: RwLock<BTreeMap<u64, Arc<Process>>>,
+    adopted: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// Why a page is not taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AdoptError {
+    #[error("{most} processes are connected already: raise max_processes of the daemon")]
+    TooMany { most: usize },
+    #[error(transparent)]
+    Page(#[from] PageError),
+}
+
+impl Processes {
+    /// Takes a page in, with the settings that hold for it.
+    pub(crate) fn adopt(
+        &self,
+        file: OwnedFd,
+        (uid, pid): (u32, u32),
+        most: usize,
+        scopes: &Scopes,
+    ) -> Result<Arc<Process>, AdoptError> {
+        if self.count() >= most {
+            return Err(AdoptError::TooMany { most });
+        }
+        let page = Page::adopt(file)?;
+        let id = self.adopted.fetch_add(1, Ordering::Relaxed);
+        let who = Arc::new(Who { id, identity: page.identity()?, pid, uid });
+        let process = Arc::new(Process { who, page, gone: Notify::new() });
+        process.apply(scopes);
+        self.write(|connected| connected.insert(id, process.clone()));
+        Ok(process)
+    }
+
+    pub(crate) fn count_refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn remove(&self, id: u64) {
+        self.write(|connected| connected.remove(&id));
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.connected.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// All of them, in the order in which they came.
+    pub(crate) fn all(&self) -> Vec<Arc<Process>> {
+        self.connected.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Writes what holds now into every page.
+    pub(crate) fn apply(&self, scopes: &Scopes) {
+        self.all().iter().for_each(|process| process.apply(scopes));
+    }
+
+    /// Whether anything here is in `scope`.
+    pub(crate) fn has(&self, scope: &Scope) -> bool {
+        let Some(job) = &scope.job else { return true };
+        let all = self.all();
+        let mut of_job = all.iter().filter(|process| process.who.identity.job == *job);
+        match scope.peer {
+            None => of_job.next().is_some(),
+            Some(peer) => of_job.any(|process| process.has(peer, scope.stream)),
+        }
+    }
+
+    /// Wakes the tasks of processes that no longer exist but left their connection to somebody.
+    pub(crate) fn find_gone(&self) {
+        for process in self.all() {
+            let pid = i32::try_from(process.who.pid).ok().and_then(Pid::from_raw);
+            let gone = |pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH);
+            if pid.is_some_and(gone) {
+                process.gone.notify_one();
+            }
+        }
+    }
+
+    fn write<T>(&self, write: impl FnOnce(&mut BTreeMap<u64, Arc<Process>>) -> T) -> T {
+        write(&mut self.connected.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Process {
+    /// Writes what holds now into the page.
+    pub(crate) fn apply(&self, scopes: &Scopes) {
+        let settings = scopes.of_job(&self.who.identity.job);
+        self.page.set(None, &settings.job);
+        for slot in 0..self.page.used() {
+            if let Some(view) = self.page.whose(slot).filter(|whose| whose.kind == SlotKind::Sent) {
+                self.page.set(Some(slot), &settings.stream(view.peer, view.stream));
+            }
+        }
+        self.page.set(Some(Page::other()), &settings.job);
+    }
+
+    fn has(&self, peer: u32, stream: Option<u32>) -> bool {
+        (0..self.page.used()).filter_map(|slot| self.page.whose(slot)).any(|whose| {
+            whose.peer == peer
+                && stream.is_none_or(|stream| whose.kind == SlotKind::Sent && whose.stream == stream)
+        })
+    }
+}

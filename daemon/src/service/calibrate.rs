@@ -1,0 +1,55 @@
+//! Measuring how fast the codecs are, once at a time.
+
+use mgcomp_codecs::{Element, ElementSet, codecs};
+use mgcomp_proto::v1::{CalibrateResponse, CodecSpeed};
+use mgcomp_selector::speeds::Speeds;
+use mgcomp_transport::calibrate::{SpeedsFile, calibrate};
+use tonic::Status;
+
+use crate::node::Node;
+
+/// What is told: speeds on a buffer of this length that becomes this part of itself.
+const TOLD_BYTES: u64 = 1 << 20;
+const TOLD_FRACTION: f64 = 0.5;
+
+pub(super) async fn run(node: &Node, dry_run: bool) -> Result<CalibrateResponse, Status> {
+    let Ok(_one) = node.calibrating.try_lock() else {
+        return Err(Status::failed_precondition("a calibration is under way: wait for it"));
+    };
+    let work = tokio::task::spawn_blocking(move || measure(dry_run)).await;
+    work.unwrap_or_else(|error| Err(Status::internal(error.to_string())))
+}
+
+fn measure(dry_run: bool) -> Result<CalibrateResponse, Status> {
+    let internal =
+        |error: &dyn std::fmt::Display| Status::internal(format!("cannot time the codecs: {error}"));
+    let speeds = calibrate(ElementSet::all(), &|_| {}).map_err(|error| internal(&error))?;
+    let mut kept = String::new();
+    if !dry_run {
+        let path = SpeedsFile::default_path().map_err(|error| internal(&error))?;
+        let path = path.ok_or_else(|| {
+            Status::failed_precondition(
+                "there is no folder to keep speeds in: set MGCOMP_CACHE for the daemon",
+            )
+        })?;
+        let saved = SpeedsFile::of_this_machine(&speeds).save(&path);
+        saved.map_err(|error| Status::resource_exhausted(format!("cannot keep the speeds: {error}")))?;
+        kept = path.display().to_string();
+    }
+    Ok(CalibrateResponse { speeds: told(&speeds), path: kept })
+}
+
+fn told(speeds: &Speeds) -> Vec<CodecSpeed> {
+    let pairs =
+        Element::ALL.into_iter().flat_map(|element| codecs().map(move |codec| (element, codec.algorithm())));
+    let speed = |(element, algorithm): (Element, mgcomp_codecs::Algorithm)| {
+        let times = speeds.times(algorithm, element, TOLD_BYTES, TOLD_FRACTION)?;
+        Some(CodecSpeed {
+            algorithm: algorithm.name().to_owned(),
+            element: element.name().to_owned(),
+            encode_gigabytes_per_second: TOLD_BYTES as f64 / times.encode_ns,
+            decode_gigabytes_per_second: TOLD_BYTES as f64 / times.decode_ns,
+        })
+    };
+    pairs.filter_map(speed).collect()
+}

@@ -1,0 +1,87 @@
+//! Histograms: the pages' own, summed over a scope, in the form that other tools read.
+
+use hdrhistogram::Histogram as Hdr;
+use hdrhistogram::serialization::{Serializer, V2Serializer};
+use mgcomp_proto::v1::{self, GetHistogramRequest, GetHistogramResponse, Quantile};
+use mgcomp_transport::control::histogram::{Histogram, Measure};
+use mgcomp_transport::control::{Page, SlotKind, SlotView};
+use tonic::Status;
+
+use super::{absent, steer};
+use crate::node::Node;
+use crate::settings::Scope;
+
+/// The quantiles that are told.
+const QUANTILES: [f64; 6] = [0.0, 0.5, 0.9, 0.99, 0.999, 1.0];
+/// Values from here on are counted as this one.
+const LARGEST: u64 = 1 << 41;
+/// Pages are less exact than that.
+const DIGITS: u8 = 2;
+
+pub(super) fn get(node: &Node, request: GetHistogramRequest) -> Result<GetHistogramResponse, Status> {
+    let scope = steer::scope(request.scope)?;
+    if !node.processes.has(&scope) {
+        return Err(absent(&scope));
+    }
+    let Some((measure, kind)) = measure(request.measure) else {
+        let text = format!("measure {} is not known: 1 to 7 are, as the definition says", request.measure);
+        return Err(Status::invalid_argument(text));
+    };
+    let counted = sum(node, &scope, measure, kind);
+    let hdr = hdr(&counted).map_err(Status::internal)?;
+    let mut hdr_v2 = Vec::new();
+    V2Serializer::new().serialize(&hdr, &mut hdr_v2).map_err(|error| Status::internal(error.to_string()))?;
+    let quantile = |quantile| Quantile { quantile, value: hdr.value_at_quantile(quantile) };
+    let quantiles = if hdr.is_empty() { Vec::new() } else { QUANTILES.map(quantile).to_vec() };
+    Ok(GetHistogramResponse {
+        measure: request.measure,
+        count: hdr.len(),
+        mean: hdr.mean(),
+        quantiles,
+        hdr_v2,
+    })
+}
+
+/// What a measure is called in a page, and in which slots.
+fn measure(measure: i32) -> Option<(Measure, SlotKind)> {
+    Some(match v1::Measure::try_from(measure).ok()? {
+        v1::Measure::RawBytes => (Measure::RawBytes, SlotKind::Sent),
+        v1::Measure::EncodeNs => (Measure::CodecNs, SlotKind::Sent),
+        v1::Measure::DecodeNs => (Measure::CodecNs, SlotKind::Received),
+        v1::Measure::AcknowledgedNs => (Measure::AcknowledgedNs, SlotKind::Sent),
+        v1::Measure::SizePermille => (Measure::SizePermille, SlotKind::Sent),
+        v1::Measure::TimePermille => (Measure::TimePermille, SlotKind::Sent),
+        v1::Measure::ReceivedRawBytes => (Measure::RawBytes, SlotKind::Received),
+        v1::Measure::Unspecified => return None,
+    })
+}
+
+fn sum(node: &Node, scope: &Scope, measure: Measure, kind: SlotKind) -> Histogram {
+    let mut sum = Histogram::default();
+    let all = node.processes.all();
+    let in_job = |job: &str| scope.job.as_deref().is_none_or(|wanted| wanted == job);
+    for process in all.iter().filter(|process| in_job(&process.who.identity.job)) {
+        let page = &process.page;
+        for slot in (0..page.used()).chain([Page::other()]) {
+            let Some(whose) = page.whose(slot) else { continue };
+            let of_kind = whose.kind == kind
+                || (whose.kind == SlotKind::Other && kind == SlotKind::Sent && scope.peer.is_none());
+            let in_scope = scope.peer.is_none_or(|peer| whose.peer == peer)
+                && scope.stream.is_none_or(|stream| whose.kind == SlotKind::Sent && whose.stream == stream);
+            // What nobody counts in is not touched: that would take memory.
+            let counts = |view: SlotView| view.sent().transfers + view.decoded.transfers > 0;
+            if of_kind && in_scope && page.view(slot).is_some_and(counts) {
+                page.add_histogram(slot, measure, &mut sum);
+            }
+        }
+    }
+    sum
+}
+
+fn hdr(counted: &Histogram) -> Result<Hdr<u64>, String> {
+    let mut hdr = Hdr::new_with_bounds(1, LARGEST, DIGITS).map_err(|error| error.to_string())?;
+    for (value, count) in counted.counted() {
+        hdr.record_n(value.min(LARGEST), count).map_err(|error| error.to_string())?;
+    }
+    Ok(hdr)
+}

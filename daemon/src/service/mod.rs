@@ -1,0 +1,178 @@
+//! The service: one file for each kind of call. What goes wrong becomes a status here and nowhere else.
+
+mod calibrate;
+pub(crate) mod convert;
+mod histogram;
+mod lists;
+mod steer;
+
+use std::sync::Arc;
+
+use mgcomp_proto::v1::control_server::Control;
+use mgcomp_proto::v1::{
+    CalibrateRequest, CalibrateResponse, DaemonInfo, GetDaemonInfoRequest, GetHistogramRequest,
+    GetHistogramResponse, GetSettingsRequest, ListJobsRequest, ListJobsResponse, ListPeersRequest,
+    ListPeersResponse, ListSettingsRequest, ListSettingsResponse, ListStreamsRequest, ListStreamsResponse,
+    ScopedSettings, UpdateSettingsRequest, WatchRequest, WatchResponse,
+};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use crate::listen::Caller;
+use crate::node::Node;
+use crate::settings::{ChangeError, Scope};
+use crate::watch::Subject;
+
+/// Answers calls.
+#[derive(Clone, Debug)]
+pub(crate) struct Service {
+    node: Arc<Node>,
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+impl Service {
+    pub(crate) fn new(node: Arc<Node>) -> Self {
+        Self { node }
+    }
+}
+
+#[tonic::async_trait]
+impl Control for Service {
+    async fn get_daemon_info(&self, _: Request<GetDaemonInfoRequest>) -> Answer<DaemonInfo> {
+        Ok(Response::new(self.node.info()))
+    }
+
+    async fn list_jobs(&self, request: Request<ListJobsRequest>) -> Answer<ListJobsResponse> {
+        Ok(Response::new(lists::jobs(&self.node, request.get_ref().with_processes).await))
+    }
+
+    async fn list_peers(&self, request: Request<ListPeersRequest>) -> Answer<ListPeersResponse> {
+        lists::peers(&self.node, &request.get_ref().job).await.map(Response::new)
+    }
+
+    async fn list_streams(&self, request: Request<ListStreamsRequest>) -> Answer<ListStreamsResponse> {
+        let ListStreamsRequest { job, peer } = request.get_ref();
+        lists::streams(&self.node, job, *peer).await.map(Response::new)
+    }
+
+    async fn get_settings(&self, request: Request<GetSettingsRequest>) -> Answer<ScopedSettings> {
+        let scope = steer::scope(request.into_inner().scope)?;
+        let known = self.node.store.scopes().own(&scope).version > 0;
+        if !known && !self.node.processes.has(&scope) {
+            return Err(absent(&scope));
+        }
+        Ok(Response::new(self.node.scoped(&scope)))
+    }
+
+    async fn list_settings(&self, _: Request<ListSettingsRequest>) -> Answer<ListSettingsResponse> {
+        let scopes = self.node.store.scopes();
+        let settings = scopes
+            .iter()
+            .map(|(scope, own)| convert::scoped(scope, *own, &scopes.effective(scope)))
+            .collect();
+        Ok(Response::new(ListSettingsResponse { settings }))
+    }
+
+    async fn update_settings(&self, request: Request<UpdateSettingsRequest>) -> Answer<ScopedSettings> {
+        may_steer(&request)?;
+        steer::update(&self.node, request.into_inner()).await.map(Response::new)
+    }
+
+    type WatchStream = ReceiverStream<Result<WatchResponse, Status>>;
+
+    async fn watch(&self, request: Request<WatchRequest>) -> Answer<Self::WatchStream> {
+        let subject = Subject::of(request.into_inner()).map_err(Status::invalid_argument)?;
+        let job = Scope { job: subject.job.clone(), ..Scope::default() };
+        if !self.node.processes.has(&job) {
+            return Err(absent(&job));
+        }
+        let watching = self.node.watching().ok_or_else(|| {
+            Status::resource_exhausted(
+                "as many watchers as the daemon allows: end one, or raise max_watchers",
+            )
+        })?;
+        let (sender, receiver) = mpsc::channel(1);
+        let node = self.node.clone();
+        tokio::spawn(async move {
+            tell(&node, subject, &sender).await;
+            drop(watching);
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn get_histogram(&self, request: Request<GetHistogramRequest>) -> Answer<GetHistogramResponse> {
+        histogram::get(&self.node, request.into_inner()).map(Response::new)
+    }
+
+    async fn calibrate(&self, request: Request<CalibrateRequest>) -> Answer<CalibrateResponse> {
+        may_steer(&request)?;
+        calibrate::run(&self.node, request.get_ref().dry_run).await.map(Response::new)
+    }
+}
+
+/// Sends updates until the client or the daemon is gone. While the client does not read, updates are missed.
+async fn tell(node: &Arc<Node>, subject: Subject, client: &mpsc::Sender<Result<WatchResponse, Status>>) {
+    let mut stopping = node.stopping();
+    let mut last = 0;
+    loop {
+        let mut updates = node.watches.subscribe(node, subject.clone());
+        updates.mark_changed();
+        loop {
+            let changed = tokio::select! {
+                changed = updates.changed() => changed,
+                () = client.closed() => return,
+                _ = stopping.wait_for(|stopping| *stopping) => {
+                    let _ = client.try_send(Err(Status::unavailable("the daemon stops; try again later")));
+                    return;
+                }
+            };
+            if changed.is_err() {
+                break; // the sampler had just ended when we came
+            }
+            let (number, response) = updates.borrow_and_update().clone();
+            if number == 0 {
+                continue; // nothing was seen yet
+            }
+            let missed = if last == 0 { 0 } else { number.saturating_sub(last + 1) as u32 };
+            last = number;
+            let response = WatchResponse { missed, ..(*response).clone() };
+            let sent = tokio::select! {
+                sent = client.send(Ok(response)) => sent,
+                _ = stopping.wait_for(|stopping| *stopping) => return,
+            };
+            if sent.is_err() {
+                return;
+            }
+        }
+        last = 0;
+    }
+}
+
+/// Only operators change anything.
+fn may_steer<T>(request: &Request<T>) -> Result<(), Status> {
+    match request.extensions().get::<Caller>() {
+        Some(caller) if caller.operator => Ok(()),
+        _ => Err(Status::permission_denied(
+            "only operators may change settings: the daemon's own user, root, and those that its `operators` name",
+        )),
+    }
+}
+
+/// The status of what is not there.
+fn absent(scope: &Scope) -> Status {
+    Status::not_found(format!(
+        "nothing here is {scope}: `ListJobs`, `ListPeers` and `ListStreams` say what is"
+    ))
+}
+
+impl From<ChangeError> for Status {
+    fn from(error: ChangeError) -> Self {
+        let text = error.to_string();
+        match error {
+            ChangeError::Stale { .. } => Self::aborted(text),
+            ChangeError::TooMany | ChangeError::Disk { .. } => Self::resource_exhausted(text),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What all pages say at one moment, and sums of that.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use mgcomp_transport::control::{Count, Page, SlotKind, SlotView};
+use tokio::sync::Mutex;
+
+use crate::processes::{Processes, Who};
+
+/// What all pages said.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) at: Instant,
+    pub(crate) unix_ns: u64,
+    /// By the number of the process.
+    pub(crate) processes: BTreeMap<u64, ProcessView>,
+}
+
+/// What a page said.
+#[derive(Debug)]
+pub(crate) struct ProcessView {
+    pub(crate) who: Arc<Who>,
+    /// By slot; what makes no sense is left out. The slot of all other streams comes last.
+    slots: Vec<Option<SlotView>>,
+}
+
+impl Snapshot {
+    fn take(processes: &Processes) -> Self {
+        let view = |process: Arc<crate::processes::Process>| {
+            let page = &process.page;
+            let slots = (0..page.used()).map(|slot| page.view(slot));
+            let slots = slots.chain([page.view(Page::other())]).collect();
+            (process.who.id, ProcessView { who: process.who.clone(), slots })
+        };
+        Self {
+            at: Instant::now(),
+            unix_ns: unix_ns(),
+            processes: processes.all().into_iter().map(view).collect(),
+        }
+    }
+
+    /// Processes by job.
+    pub(crate) fn jobs(&self) -> BTreeMap<&str, Vec<&ProcessView>> {
+        let mut jobs = BTreeMap::<&str, Vec<_>>::new();
+        for process in self.processes.values() {
+            jobs.entry(&process.who.identity.job).or_default().push(process);
+        }
+        jobs
+    }
+}
+
+impl ProcessView {
+    /// Slots that count anything, each with what it said in `before`.
+    pub(crate) fn slots<'a>(
+        &'a self,
+        before: Option<&'a Snapshot>,
+    ) -> impl Iterator<Item = (&'a SlotView, Option<&'a SlotView>)> {
+        let before = before.and_then(|before| before.processes.get(&self.who.id));
+        let counting =
+            self.slots.iter().enumerate().filter_map(|(index, slot)| Some((index, slot.as_ref()?)));
+        let counting = counting.filter(|(_, slot)| slot.kind != SlotKind::Other || slot.sent().transfers > 0);
+        counting.map(move |(index, slot)| {
+            // The slot of all others moves behind new ones, but keeps its kind.
+            let same = before.and_then(|before| match slot.kind {
+                SlotKind::Other => before.slots.last(),
+                _ => before.slots.get(index),
+            });
+            (slot, same.and_then(Option::as_ref).filter(|before| before.kind == slot.kind))
+        })
+    }
+}
+
+/// Takes snapshots, not more often than asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshots {
+    last: Mutex<Option<Arc<Snapshot>>>,
+}
+
+impl Snapshots {
+    /// A snapshot that is no older than `age`.
+    pub(crate) async fn get(&self, processes: &Processes, age: Duration) -> Arc<Snapshot> {
+        let mut last = self.last.lock().await;
+        match &*last {
+            Some(snapshot) if snapshot.at.elapsed() <= age => snapshot.clone(),
+            _ => last.insert(Arc::new(Snapshot::take(processes))).clone(),
+        }
+    }
+}
+
+/// Now, in nanoseconds since 1970.
+pub(crate) fn unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// Sums over slots.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Totals {
+    pub(crate) algorithms: [Count; 11],
+    pub(crate) sampled: u64,
+    pub(crate) sampling_ns: u64,
+    pub(crate) encode_ns: u64,
+    pub(crate) decode_ns: u64,
+    pub(crate) acknowledged: u64,
+    pub(crate) acknowledged_ns: u64,
+    pub(crate) received: Count,
+    pub(crate) errors: u64,
+    pub(crate) predicted_bits: u64,
+    pub(crate) achieved_bits: u64,
+    pub(crate) saved_ns: i64,
+    rates: f64,
+    rated: u32,
+}
+
+impl Totals {
+    /// Adds what a slot has counted since `before`.
+    pub(crate) fn add(&mut self, now: &SlotView, before: Option<&SlotView>) {
+        let since = |field: fn(&SlotView) -> u64| field(now).saturating_sub(before.map_or(0, field));
+        let mut sent = Count::default();
+        for (index, sum) in self.algorithms.iter_mut().enumerate() {
+            let count = minus(now.algorithms[index], before.map(|before| before.algorithms[index]));
+            add(sum, count);
+            add(&mut sent, count);
+        }
+        add(&mut self.received, minus(now.decoded, before.map(|before| before.decoded)));
+        let (encode_ns, sampling_ns) = (since(|slot| slot.encode_ns), since(|slot| slot.sampling_ns));
+        let sums = [
+            (&mut self.sampled, since(|slot| slot.sampled)),
+            (&mut self.sampling_ns, sampling_ns),
+            (&mut self.encode_ns, encode_ns),
+            (&mut self.decode_ns, since(|slot| slot.decode_ns)),
+            (&mut self.acknowledged, since(|slot| slot.acknowledged)),
+            (&mut self.acknowledged_ns, since(|slot| slot.acknowledged_ns)),
+            (&mut self.errors, since(|slot| slot.errors)),
+            (&mut self.predicted_bits, since(|slot| slot.predicted_bits)),
+            (&mut self.achieved_bits, since(|slot| slot.achieved_bits)),
+        ];
+        sums.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
+        if let Some(gbps) = now.link_gbps {
+            // Gb/s are bits per nanosecond.
+            let link_ns = (sent.raw_bytes as f64 - sent.coded_bytes as f64) * 8.0 / gbps;
+            let saved_ns = link_ns - encode_ns as f64 - sampling_ns as f64;
+            self.saved_ns = self.saved_ns.saturating_add(saved_ns as i64);
+            self.rates += gbps;
+            self.rated += 1;
+        }
+    }
+
+    /// Over all algorithms.
+    pub(crate) fn sent(&self) -> Count {
+        self.algorithms.iter().fold(Count::default(), |mut sum, count| {
+            add(&mut sum, *count);
+            sum
+        })
+    }
+
+    /// The mean rate of the links, if any is known.
+    pub(crate) fn link_gbps(&self) -> Option<f64> {
+        (self.rated > 0).then(|| self.rates / f64::from(self.rated))
+    }
+}
+
+fn add(sum: &mut Count, more: Count) {
+    sum.transfers = sum.transfers.saturating_add(more.transfers);
+    sum.raw_bytes = sum.raw_bytes.saturating_add(more.raw_bytes);
+    sum.coded_bytes = sum.coded_bytes.saturating_add(more.coded_bytes);
+}
+
+fn minus(now: Count, before: Option<Count>) -> Count {
+    let before = before.unwrap_or_default();
+    Count {
+        transfers: now.transfers.saturating_sub(before.transfers),
+        raw_bytes: now.raw_bytes.saturating_sub(before.raw_bytes),
+        coded_bytes: now.coded_bytes.saturating_sub(before.coded_bytes),
+    }
+}

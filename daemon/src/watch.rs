@@ -1,0 +1,220 @@
+//! What watchers see. All that watch the same thing share one sampler, which never waits for any of them: who is slow
+//! sees the latest when it looks again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use mgcomp_proto::v1::{Level, Row, WatchRequest, WatchResponse};
+use mgcomp_transport::control::{SlotKind, SlotView};
+use tokio::sync::watch;
+
+use crate::node::Node;
+use crate::service::convert;
+use crate::settings::{JobSettings, Scopes};
+use crate::snapshot::{ProcessView, Snapshot, Totals};
+
+/// What is watched.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Subject {
+    pub(crate) job: Option<String>,
+    pub(crate) peer: Option<u32>,
+    pub(crate) level: Level,
+    pub(crate) interval: Duration,
+}
+
+/// The shortest and the longest interval, and what 0 means.
+const INTERVALS_MS: (u32, u32, u32) = (100, 60_000, 1000);
+
+impl Subject {
+    /// What a request asks for, or why that is nothing.
+    pub(crate) fn of(request: WatchRequest) -> Result<Self, String> {
+        let (shortest, longest, usual) = INTERVALS_MS;
+        let interval_ms = if request.interval_ms == 0 { usual } else { request.interval_ms };
+        if !(shortest..=longest).contains(&interval_ms) {
+            return Err(format!("interval_ms is {interval_ms}: {shortest} to {longest} is possible"));
+        }
+        let level = match Level::try_from(request.level) {
+            Ok(Level::Unspecified) => Level::Job,
+            Ok(level) => level,
+            Err(_) => return Err(format!("level {} is not known: 1 job, 2 peer, 3 stream", request.level)),
+        };
+        let job = Some(request.job).filter(|job| !job.is_empty());
+        let interval = Duration::from_millis(interval_ms.into());
+        Ok(Self { job, peer: request.peer, level, interval })
+    }
+}
+
+/// A response and its number.
+pub(crate) type Update = (u64, Arc<WatchResponse>);
+
+/// All subjects that are watched.
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    subjects: Mutex<HashMap<Subject, Weak<watch::Sender<Update>>>>,
+}
+
+impl Watches {
+    /// What is seen of a subject from now on.
+    pub(crate) fn subscribe(&self, node: &Arc<Node>, subject: Subject) -> watch::Receiver<Update> {
+        let mut subjects = self.subjects.lock().unwrap_or_else(PoisonError::into_inner);
+        subjects.retain(|_, sender| sender.strong_count() > 0);
+        if let Some(sender) = subjects.get(&subject).and_then(Weak::upgrade) {
+            return sender.subscribe();
+        }
+        let (sender, receiver) = watch::channel(<Update>::default());
+        let sender = Arc::new(sender);
+        subjects.insert(subject.clone(), Arc::downgrade(&sender));
+        drop(subjects);
+        tokio::spawn(sample(node.clone(), subject, sender));
+        receiver
+    }
+}
+
+/// Samples for as long as anybody watches.
+async fn sample(node: Arc<Node>, subject: Subject, sender: Arc<watch::Sender<Update>>) {
+    let mut ticks = tokio::time::interval(subject.interval);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    let mut before: Option<Arc<Snapshot>> = None;
+    for number in 1.. {
+        ticks.tick().await;
+        if sender.receiver_count() == 0 {
+            return;
+        }
+        let now = node.snapshots.get(&node.processes, subject.interval / 4).await;
+        let response = {
+            let scopes = node.store.scopes();
+            response(&subject, &scopes, &now, before.as_deref())
+        };
+        before = Some(now);
+        sender.send_replace((number, Arc::new(response)));
+    }
+}
+
+fn response(subject: &Subject, scopes: &Scopes, now: &Snapshot, before: Option<&Snapshot>) -> WatchResponse {
+    let interval = before.map_or(Duration::ZERO, |before| now.at - before.at);
+    let jobs = now.jobs();
+    let mut rows = Vec::new();
+    for (job, processes) in &jobs {
+        if subject.job.as_deref().is_none_or(|wanted| wanted == *job) {
+            let settings = scopes.of_job(job);
+            match subject.level {
+                Level::Stream => streams(subject, (job, &settings), processes, before, interval, &mut rows),
+                Level::Peer => peers(subject, (job, &settings), processes, before, interval, &mut rows),
+                _ => rows.push(whole(subject, (job, &settings), processes, before, interval)),
+            }
+        }
+    }
+    let interval_ns = interval.as_nanos() as u64;
+    WatchResponse { unix_ns: now.unix_ns, interval_ns, rows, missed: 0 }
+}
+
+/// Totals until now and in the interval.
+#[derive(Default)]
+struct Pair {
+    total: Totals,
+    interval: Totals,
+}
+
+impl Pair {
+    fn add(&mut self, now: &SlotView, before: Option<&SlotView>, known: bool) {
+        self.total.add(now, None);
+        if known {
+            self.interval.add(now, before);
+        }
+    }
+
+    fn row(&self, job: &str, interval: Duration) -> Row {
+        let sent = self.interval.sent();
+        let gbps = |bytes: u64| match interval.as_nanos() {
+            0 => 0.0,
+            ns => bytes as f64 * 8.0 / ns as f64,
+        };
+        Row {
+            job: job.to_owned(),
+            interval: Some(convert::traffic(&self.interval)),
+            total: Some(convert::traffic(&self.total)),
+            raw_gbps: gbps(sent.raw_bytes),
+            coded_gbps: gbps(sent.coded_bytes),
+            link_gbps: self.total.link_gbps(),
+            ..Row::default()
+        }
+    }
+}
+
+/// Whether a slot belongs to what is watched.
+fn wanted(subject: &Subject, slot: &SlotView) -> bool {
+    subject.peer.is_none_or(|peer| slot.kind != SlotKind::Other && slot.peer == peer)
+}
+
+fn whole(
+    subject: &Subject,
+    (job, settings): (&str, &JobSettings),
+    processes: &[&ProcessView],
+    before: Option<&Snapshot>,
+    interval: Duration,
+) -> Row {
+    let mut pair = Pair::default();
+    for process in processes {
+        for (slot, earlier) in process.slots(before).filter(|(slot, _)| wanted(subject, slot)) {
+            pair.add(slot, earlier, before.is_some());
+        }
+    }
+    let effective = subject.peer.map_or(settings.job, |peer| settings.peer(peer));
+    Row {
+        processes: processes.len() as u32,
+        effective: Some(convert::settings(&effective)),
+        ..pair.row(job, interval)
+    }
+}
+
+fn peers(
+    subject: &Subject,
+    (job, settings): (&str, &JobSettings),
+    processes: &[&ProcessView],
+    before: Option<&Snapshot>,
+    interval: Duration,
+    rows: &mut Vec<Row>,
+) {
+    let mut peers = std::collections::BTreeMap::<u32, Pair>::new();
+    for process in processes {
+        for (slot, earlier) in process.slots(before).filter(|(slot, _)| wanted(subject, slot)) {
+            if slot.kind != SlotKind::Other {
+                peers.entry(slot.peer).or_default().add(slot, earlier, before.is_some());
+            }
+        }
+    }
+    rows.extend(peers.into_iter().map(|(peer, pair)| Row {
+        peer: Some(peer),
+        effective: Some(convert::settings(&settings.peer(peer))),
+        ..pair.row(job, interval)
+    }));
+}
+
+fn streams(
+    subject: &Subject,
+    (job, settings): (&str, &JobSettings),
+    processes: &[&ProcessView],
+    before: Option<&Snapshot>,
+    interval: Duration,
+    rows: &mut Vec<Row>,
+) {
+    for process in processes {
+        let sent = process.slots(before).filter(|(slot, _)| slot.kind != SlotKind::Received);
+        for (slot, earlier) in sent.filter(|(slot, _)| wanted(subject, slot)) {
+            let mut pair = Pair::default();
+            pair.add(slot, earlier, before.is_some());
+            let own = slot.kind == SlotKind::Sent;
+            let effective = if own { settings.stream(slot.peer, slot.stream) } else { settings.job };
+            rows.push(Row {
+                peer: own.then_some(slot.peer),
+                stream: own.then_some(slot.stream),
+                pid: process.who.pid,
+                rank: own.then_some(slot.rank),
+                effective: Some(convert::settings(&effective)),
+                last_decision: slot.decision.as_ref().map(convert::decision),
+                ..pair.row(job, interval)
+            });
+        }
+    }
+}
