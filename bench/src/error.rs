@@ -45,6 +45,16 @@ pub(crate) enum BenchError {
     Candidate { path: PathBuf, algorithm: &'static str, source: CandidateError },
     #[error("{algorithm} estimates {} wrongly: {estimated} bytes; its frame has {coded}", .path.display())]
     Estimate { path: PathBuf, algorithm: &'static str, estimated: u64, coded: u64 },
+    #[error("the daemon")]
+    Daemon(#[source] io::Error),
+    #[error("the daemon does not start")]
+    DaemonStart(#[from] mgcomp_daemon::DaemonError),
+    #[error("the daemon says: {}", .0.message())]
+    Status(#[from] tonic::Status),
+    #[error("of {processes} processes the daemon sees {seen}")]
+    NotSeen { processes: u32, seen: u32 },
+    #[error("lambda {lambda_gbps} was set, but is neither kept nor gone by")]
+    NotKept { lambda_gbps: f64 },
     #[error("no control page: MGCOMP=off, or the system gives no memory file")]
     NoPage,
     #[error("{expected} transfers were made, but the page counts {got}")]

@@ -6,6 +6,7 @@
 mod baseline;
 mod codec;
 mod control;
+mod daemon;
 mod data;
 mod error;
 mod gpu;
@@ -37,6 +38,7 @@ enum Bench {
     Ratio(ratio::Args),
     Codec(codec::Args),
     Control(control::Args),
+    Daemon(daemon::Args),
     Gpu(gpu::Args),
     Link(link::Args),
     Paper(paper::Args),
@@ -55,6 +57,7 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
         Bench::Ratio(args) => ratio::run(args),
         Bench::Codec(args) => codec::run(args),
         Bench::Control(args) => control::run(args),
+        Bench::Daemon(args) => daemon::run(args),
         Bench::Gpu(args) => gpu::run(args),
         Bench::Link(args) => link::run(args),
         Bench::Paper(args) => paper::run(args),

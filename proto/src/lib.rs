@@ -4,6 +4,8 @@
 //! The generated code is kept beside the definition, so building needs no protoc. A test generates it anew and
 //! compares; `MGCOMP_PROTO=write cargo test -p mgcomp-proto` renews it.
 //!
+//! Clients need the feature `client`, and some stream to the daemon for a `Channel`.
+//!
 //! ```
 //! use mgcomp_proto::v1::Scope;
 //!
@@ -12,6 +14,12 @@
 //! ```
 
 #![forbid(unsafe_code)]
+
+#[cfg(feature = "client")]
+mod channel;
+
+#[cfg(feature = "client")]
+pub use channel::Channel;
 
 /// Version 1 of the interface.
 #[allow(missing_docs, unreachable_pub, rust_2018_idioms, clippy::all, clippy::pedantic, reason = "generated")]

@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 
 use mgcomp_codecs::{Algorithm, Element, ElementSet, codecs};
+use mgcomp_proto::v1::{CalibrateRequest, CodecSpeed};
 use mgcomp_selector::speeds::Speeds;
 use mgcomp_transport::calibrate::{SpeedsFile, calibrate, calibrated_bytes};
 
+use crate::client::{Target, with_daemon};
 use crate::error::CliError;
 use crate::output::print;
 use crate::progress::Progress;
+use crate::show;
 
 /// What the table shows: GB/s of a buffer of this length that becomes this part of itself.
 const SHOWN_BYTES: u64 = 1 << 20;
@@ -25,9 +28,17 @@ pub(crate) struct Args {
     /// Print the result as JSON and keep nothing
     #[arg(long, conflicts_with = "output")]
     json: bool,
+    /// Let the daemon measure and keep it: what programs of its user go by
+    #[arg(long, conflicts_with_all = ["output", "json"])]
+    daemon: bool,
+    #[command(flatten)]
+    target: Target,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
+    if args.daemon {
+        return on_daemon(args);
+    }
     let path = match args.json {
         true => None,
         false => Some(path(args)?),
@@ -43,6 +54,21 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     file.save(&path).map_err(|source| CliError::Speeds { source })?;
     print(&table(&speeds))?;
     print(&format!("kept in {}\n", path.display()))
+}
+
+/// The same table, of the daemon's measurements.
+fn on_daemon(args: &Args) -> Result<(), CliError> {
+    let measured = with_daemon(&args.target, async |mut daemon| {
+        Ok(daemon.calibrate(CalibrateRequest { dry_run: false }).await?.into_inner())
+    })?;
+    let head = ["element", "algorithm", "encode GB/s", "decode GB/s"];
+    let row = |speed: &CodecSpeed| {
+        let rates = [speed.encode_gigabytes_per_second, speed.decode_gigabytes_per_second];
+        [vec![speed.element.clone(), speed.algorithm.clone()], rates.map(|rate| format!("{rate:.2}")).into()]
+            .concat()
+    };
+    print(&show::table(&head, 2, &measured.speeds.iter().map(row).collect::<Vec<_>>()))?;
+    print(&format!("kept in {}\n", measured.path))
 }
 
 fn path(args: &Args) -> Result<PathBuf, CliError> {

@@ -9,6 +9,7 @@ use mgcomp_codecs::frame::{FrameError, WorkersError};
 
 use mgcomp_transport::calibrate::{CalibrateError, SpeedsFileError};
 
+use crate::client::ClientError;
 use crate::demo::DemoError;
 use crate::perf::PerfError;
 
@@ -48,6 +49,10 @@ pub(crate) enum CliError {
     Cache(#[from] CacheFolderError),
     #[error("no folder to keep the speeds in: set MGCOMP_CACHE or HOME, or name a file with --output")]
     NoCache,
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("there is no command {name:?}")]
+    NoCommand { name: String },
     #[error("demo")]
     Demo(#[from] DemoError),
     #[error("perf")]

@@ -7,17 +7,25 @@
 
 mod args;
 mod calibrate;
+mod client;
 mod compress;
 mod decompress;
 mod demo;
 mod error;
+mod histogram;
 mod input;
 mod inspect;
+mod jobs;
+mod lambda;
 mod log;
 mod output;
 mod perf;
 mod progress;
 mod samples;
+mod shell;
+mod show;
+mod top;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -42,6 +50,18 @@ enum Command {
     Calibrate(calibrate::Args),
     Perf(Box<perf::Args>),
     PerfRank(Box<perf::child::Args>),
+    Jobs(jobs::Args),
+    Top(top::Args),
+    Watch(watch::Args),
+    Lambda(lambda::LambdaArgs),
+    Policy(lambda::PolicyArgs),
+    /// Let running programs compress again
+    On(lambda::SwitchArgs),
+    /// Stop running programs from compressing
+    Off(lambda::SwitchArgs),
+    Histogram(histogram::Args),
+    Completions(shell::CompletionsArgs),
+    Man(shell::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -60,5 +80,15 @@ fn main() -> ExitCode {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Perf(args) => perf::run(&args),
         Command::PerfRank(args) => perf::child::run(&args),
+        Command::Jobs(args) => jobs::run(&args),
+        Command::Top(args) => top::run(&args),
+        Command::Watch(args) => watch::run(&args),
+        Command::Lambda(args) => lambda::run_lambda(&args),
+        Command::Policy(args) => lambda::run_policy(&args),
+        Command::On(args) => lambda::run_switch(&args, true),
+        Command::Off(args) => lambda::run_switch(&args, false),
+        Command::Histogram(args) => histogram::run(&args),
+        Command::Completions(args) => shell::completions(&args),
+        Command::Man(args) => shell::man(&args),
     })
 }

@@ -21,3 +21,18 @@ fn without_a_page_there_is_nothing_to_measure() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("no control page"), "{}", stderr(&output));
 }
+
+#[test]
+fn a_daemon_under_a_little_load_gives_all_figures() {
+    let args = ["daemon", "--processes", "20", "--peers", "3", "--watchers", "5", "--seconds", "0.6"];
+    let rows = good_rows(Path::new("."), &args);
+    let figures: Vec<_> = rows.iter().map(|row| row["figure"].as_str().unwrap()).collect();
+    for expected in
+        ["idle, of a core", "ListJobs, median", "setting changes", "until every process goes by a change"]
+    {
+        assert!(figures.contains(&expected), "{expected}: {figures:?}");
+    }
+    for row in rows {
+        assert!(row["value"].as_f64().unwrap() >= 0.0, "{row}");
+    }
+}

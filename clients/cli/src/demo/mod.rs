@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use mgcomp_codecs::Element;
 use mgcomp_selector::{Lambda, PolicySpec};
+use mgcomp_transport::control;
 use mgcomp_transport::link::Shaping;
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +83,8 @@ impl Setup {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
+    // What is counted is one job's from the first exchange to the last, whoever watches.
+    let _seen = control::attach();
     let mut progress = Progress::start();
     let setup = Setup {
         ranks: args.ranks,

@@ -83,6 +83,9 @@ impl Member {
         let program = std::env::current_exe().map_err(failed)?;
         let mut command = Command::new(program);
         command.arg("demo-rank").stdin(Stdio::piped()).stdout(Stdio::piped());
+        if std::env::var_os("MGCOMP_JOB").is_none() {
+            command.env("MGCOMP_JOB", format!("demo-{}", std::process::id()));
+        }
         let mut child = command.spawn().map_err(failed)?;
         match (child.stdin.take(), child.stdout.take()) {
             (Some(orders), Some(answers)) => {

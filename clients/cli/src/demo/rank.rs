@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use mgcomp_selector::{Lambda, PolicySpec};
+use mgcomp_transport::control;
 use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
 use mgcomp_transport::message::Rank;
 use mgcomp_transport::node::NodeConfig;
@@ -43,6 +44,7 @@ pub(super) enum Answer {
 }
 
 pub(crate) fn run(_: &Args) -> Result<(), CliError> {
+    let _seen = control::attach(); // from the first exchange to the last
     let mut lines = io::stdin().lines().map_while(Result::ok);
     let first = lines.next().unwrap_or_default();
     let Order::Begin { rank, setup } = parse(&first)? else {

@@ -1,0 +1,155 @@
+//! Which daemon a command talks to, and about what.
+
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use http::{HeaderValue, Uri};
+use mgcomp_proto::Channel;
+use mgcomp_proto::v1::Scope;
+use mgcomp_proto::v1::control_client::ControlClient;
+use mgcomp_transport::control;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, ServerName};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::{TlsConnector, rustls};
+
+use super::{ClientError, Daemon};
+
+/// Which daemon.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Daemon")]
+pub(crate) struct Target {
+    /// Its Unix socket [default: MGCOMP_SOCKET, or $XDG_RUNTIME_DIR/mgcomp.sock, or /run/mgcomp/mgcomp.sock]
+    #[arg(long, value_name = "PATH", conflicts_with = "address")]
+    socket: Option<PathBuf>,
+    /// Its address: HOST:PORT, http:// or https://; without either, https but on this machine
+    #[arg(long)]
+    address: Option<String>,
+    /// File with the token for that address
+    #[arg(long, value_name = "PATH", requires = "address")]
+    token_file: Option<PathBuf>,
+    /// Authorities that its certificate may come from, in PEM
+    #[arg(long, value_name = "PATH", requires = "address")]
+    ca: Option<PathBuf>,
+}
+
+/// About what.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Scope")]
+pub(crate) struct ScopeArgs {
+    /// This job; without it the whole node
+    #[arg(long, value_name = "ID")]
+    pub(crate) job: Option<String>,
+    /// What the job sends to this rank
+    #[arg(long, value_name = "RANK", requires = "job")]
+    pub(crate) peer: Option<u32>,
+    /// This stream to that rank
+    #[arg(long, value_name = "NUMBER", requires = "peer")]
+    pub(crate) stream: Option<u32>,
+}
+
+impl ScopeArgs {
+    pub(crate) fn scope(&self) -> Scope {
+        Scope { job: self.job.clone().unwrap_or_default(), peer: self.peer, stream: self.stream }
+    }
+}
+
+/// Whatever carries bytes.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+impl Target {
+    /// A connection to the daemon.
+    pub(super) async fn connect(&self) -> Result<Daemon, ClientError> {
+        let (place, stream): (String, Box<dyn Stream>) = match &self.address {
+            Some(address) => self.connect_tcp(address).await?,
+            None => {
+                let (path, stream) = self.connect_unix().await?;
+                (path.display().to_string(), Box::new(stream))
+            }
+        };
+        let channel = Channel::open(stream, self.authorization()?).await;
+        let channel = channel.map_err(|source| ClientError::Http { place, source })?;
+        // The name is for form's sake: the connection is there.
+        let origin = Uri::from_static("http://mgcomp-daemon");
+        Ok(ControlClient::with_origin(channel, origin).max_decoding_message_size(usize::MAX))
+    }
+
+    async fn connect_unix(&self) -> Result<(PathBuf, UnixStream), ClientError> {
+        let paths = self.socket.clone().map_or_else(control::sockets, |path| vec![path]);
+        let mut failed = ClientError::Nowhere;
+        for path in paths {
+            match UnixStream::connect(&path).await {
+                Ok(stream) => return Ok((path, stream)),
+                Err(source) => failed = ClientError::Connect { place: path.display().to_string(), source },
+            }
+        }
+        Err(failed)
+    }
+
+    async fn connect_tcp(&self, address: &str) -> Result<(String, Box<dyn Stream>), ClientError> {
+        let wrong = || ClientError::Address { address: address.to_owned() };
+        let uri: Uri = address.parse().map_err(|_| wrong())?;
+        let host = uri.host().ok_or_else(wrong)?.trim_matches(['[', ']']).to_owned();
+        let port = uri.port_u16().ok_or_else(wrong)?;
+        let local = host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+        let tls = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            Some(_) => return Err(wrong()),
+            None => !local || self.ca.is_some(),
+        };
+        let place = format!("{host}:{port}");
+        let connected = TcpStream::connect((host.as_str(), port)).await;
+        let stream = connected.map_err(|source| ClientError::Connect { place: place.clone(), source })?;
+        let _ = stream.set_nodelay(true); // only makes it faster
+        if !tls {
+            return Ok((place, Box::new(stream)));
+        }
+        let name = ServerName::try_from(host).map_err(|_| wrong())?;
+        let secured = self.tls()?.connect(name, stream).await;
+        let stream = secured.map_err(|source| ClientError::Tls { place: place.clone(), source })?;
+        Ok((place, Box::new(stream)))
+    }
+
+    fn authorization(&self) -> Result<Option<HeaderValue>, ClientError> {
+        let Some(path) = &self.token_file else { return Ok(None) };
+        let token = fs::read_to_string(path).map_err(|source| read_error(path, source))?;
+        let mut value =
+            HeaderValue::from_str(&format!("Bearer {}", token.trim())).map_err(|_| ClientError::Token)?;
+        value.set_sensitive(true);
+        Ok(Some(value))
+    }
+
+    /// TLS as a client; trusts --ca alone.
+    fn tls(&self) -> Result<TlsConnector, ClientError> {
+        let mut roots = rustls::RootCertStore::empty();
+        if let Some(path) = &self.ca {
+            let wrong = |what: String| ClientError::Certificates { path: path.clone(), what };
+            let certificates =
+                CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?;
+            for certificate in certificates {
+                let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
+                roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
+            }
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder =
+            rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let builder = builder.map_err(|error| ClientError::Tls {
+            place: self.address.clone().unwrap_or_default(),
+            source: io::Error::other(error),
+        })?;
+        let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Ok(TlsConnector::from(Arc::new(config)))
+    }
+}
+
+fn read_error(path: &Path, source: io::Error) -> ClientError {
+    ClientError::Read { path: path.to_owned(), source }
+}

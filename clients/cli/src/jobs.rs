@@ -1,0 +1,148 @@
+//! `mgcomp jobs`: what runs on the node.
+
+use mgcomp_proto::v1::{Job, ListJobsRequest, ListStreamsRequest, Settings, Stream, Traffic};
+use serde_json::{Value, json};
+
+use crate::client::{Target, with_daemon};
+use crate::error::CliError;
+use crate::output::print;
+use crate::show;
+
+/// List the jobs of the node that use mgcomp, or the streams of one.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// List the streams of this job
+    #[arg(long, value_name = "ID")]
+    job: Option<String>,
+    /// Only those to this rank
+    #[arg(long, value_name = "RANK", requires = "job")]
+    peer: Option<u32>,
+    /// Print one JSON object for each
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), CliError> {
+    match &args.job {
+        None => {
+            let request = ListJobsRequest { with_processes: args.json };
+            let jobs = with_daemon(&args.target, async |mut daemon| {
+                Ok(daemon.list_jobs(request).await?.into_inner().jobs)
+            })?;
+            print(&if args.json { lines(jobs.iter().map(job_json)) } else { job_table(&jobs) })
+        }
+        Some(job) => {
+            let request = ListStreamsRequest { job: job.clone(), peer: args.peer };
+            let streams = with_daemon(&args.target, async |mut daemon| {
+                Ok(daemon.list_streams(request).await?.into_inner().streams)
+            })?;
+            print(&if args.json { lines(streams.iter().map(stream_json)) } else { stream_table(&streams) })
+        }
+    }
+}
+
+fn lines(objects: impl Iterator<Item = Value>) -> String {
+    objects.map(|object| format!("{object}\n")).collect()
+}
+
+fn job_json(job: &Job) -> Value {
+    let process = |process: &mgcomp_proto::v1::Process| {
+        json!({
+            "pid": process.pid, "uid": process.uid, "rank": process.rank, "ranks": process.ranks,
+            "program": process.program, "version": process.version, "started_unix_ns": process.started_unix_ns,
+        })
+    };
+    json!({
+        "job": job.id,
+        "processes": job.process_list.iter().map(process).collect::<Vec<_>>(),
+        "peers": job.peers,
+        "streams": job.streams,
+        "traffic": job.traffic.as_ref().map(show::traffic),
+        "effective": job.effective.as_ref().map(show::settings),
+    })
+}
+
+fn stream_json(stream: &Stream) -> Value {
+    json!({
+        "job": stream.job, "pid": stream.pid, "rank": stream.rank,
+        "peer": (!stream.other).then_some(stream.peer),
+        "stream": (!stream.other).then_some(stream.stream),
+        "link_gbps": stream.link_gbps,
+        "link_latency_ns": stream.link_latency_ns,
+        "traffic": stream.traffic.as_ref().map(show::traffic),
+        "effective": stream.effective.as_ref().map(show::settings),
+        "in_effect": stream.in_effect.as_ref().map(show::settings),
+        "not_followed": stream.not_followed,
+        "last_decision": stream.last_decision.as_ref().map(show::decision),
+    })
+}
+
+fn job_table(jobs: &[Job]) -> String {
+    if jobs.is_empty() {
+        return "no program that uses mgcomp runs here\n".to_owned();
+    }
+    let head = [
+        "job",
+        "processes",
+        "peers",
+        "streams",
+        "raw",
+        "on links",
+        "ratio",
+        "saved",
+        "lambda",
+        "policy",
+        "carried by",
+    ];
+    let row = |job: &Job| {
+        let traffic = job.traffic.clone().unwrap_or_default();
+        let counts = [job.processes, job.peers, job.streams].map(|count| count.to_string());
+        [vec![job.id.clone()], counts.into(), totals(&traffic, job.effective.as_ref())].concat()
+    };
+    show::table(&head, 1, &jobs.iter().map(row).collect::<Vec<_>>())
+}
+
+fn stream_table(streams: &[Stream]) -> String {
+    let head = [
+        "rank",
+        "peer",
+        "stream",
+        "link Gb/s",
+        "raw",
+        "on links",
+        "ratio",
+        "saved",
+        "lambda",
+        "policy",
+        "carried by",
+        "last decision",
+    ];
+    let row = |stream: &Stream| {
+        let traffic = stream.traffic.clone().unwrap_or_default();
+        let (peer, number) = match stream.other {
+            true => ("other".to_owned(), "other".to_owned()),
+            false => (stream.peer.to_string(), format!("{:#x}", stream.stream)),
+        };
+        let link = stream.link_gbps.map_or_else(|| "–".to_owned(), |gbps| format!("{gbps:.1}"));
+        let why = stream.last_decision.as_ref().map(|last| format!("{}: {}", last.sent, last.reason));
+        let who = vec![stream.rank.to_string(), peer, number, link];
+        let last = vec![why.unwrap_or_default()];
+        [who, totals(&traffic, stream.in_effect.as_ref()), last].concat()
+    };
+    show::table(&head, 0, &streams.iter().map(row).collect::<Vec<_>>())
+}
+
+/// The columns that both tables have.
+fn totals(traffic: &Traffic, settings: Option<&Settings>) -> Vec<String> {
+    vec![
+        show::bytes(traffic.raw_bytes),
+        show::bytes(traffic.coded_bytes),
+        show::ratio_text(traffic),
+        show::time(traffic.saved_ns),
+        show::lambda(settings),
+        show::policy(settings),
+        show::mix(traffic),
+    ]
+}

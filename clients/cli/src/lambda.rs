@@ -1,0 +1,198 @@
+//! `mgcomp lambda` and `mgcomp policy`, and `mgcomp on` and `mgcomp off`: what operators set.
+
+use mgcomp_proto::v1::{GetSettingsRequest, ScopedSettings, Settings, SettingsField, UpdateSettingsRequest};
+use serde_json::json;
+
+use crate::client::{ClientError, ScopeArgs, Target, with_daemon};
+use crate::error::CliError;
+use crate::output::print;
+use crate::show;
+
+/// Show or set λ, the weight of latency against size, of running programs.
+#[derive(clap::Args, Debug)]
+pub(crate) struct LambdaArgs {
+    #[command(subcommand)]
+    what: LambdaCommand,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum LambdaCommand {
+    /// What holds, and what is set
+    Get(Common),
+    /// Set it
+    Set {
+        /// λ in Gb/s, which is bits per nanosecond
+        #[arg(value_name = "GBPS", allow_hyphen_values = true)]
+        lambda_gbps: f64,
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        change: Change,
+    },
+    /// Let that of the wider scope hold again
+    Unset {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        change: Change,
+    },
+}
+
+/// Show or set how running programs choose codecs.
+#[derive(clap::Args, Debug)]
+pub(crate) struct PolicyArgs {
+    #[command(subcommand)]
+    what: PolicyCommand,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum PolicyCommand {
+    /// What holds, and what is set
+    Get(Common),
+    /// Set it
+    Set {
+        /// adaptive, paper, or fixed:<algorithm>
+        policy: String,
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        change: Change,
+    },
+    /// Let that of the wider scope hold again
+    Unset {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        change: Change,
+    },
+}
+
+/// Let running programs compress again, or stop them from it.
+#[derive(clap::Args, Debug)]
+pub(crate) struct SwitchArgs {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    change: Change,
+}
+
+#[derive(clap::Args, Clone, Debug)]
+struct Common {
+    #[command(flatten)]
+    scope: ScopeArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(clap::Args, Clone, Copy, Debug)]
+struct Change {
+    /// Change it only if the scope still has this version, which `get --json` shows
+    #[arg(long, value_name = "VERSION")]
+    expected_version: Option<u64>,
+    /// Do not wait until it is on disk; the only way while the disk is full
+    #[arg(long)]
+    volatile: bool,
+    /// Set it even if there is no such job, peer or stream yet
+    #[arg(long)]
+    ahead: bool,
+}
+
+/// Which setting a command is about.
+#[derive(Clone, Copy)]
+enum About {
+    Lambda,
+    Policy,
+    Switch,
+}
+
+pub(crate) fn run_lambda(args: &LambdaArgs) -> Result<(), CliError> {
+    match &args.what {
+        LambdaCommand::Get(common) => show(About::Lambda, common, get(common)?),
+        LambdaCommand::Set { lambda_gbps, common, change } => {
+            let set = Settings { lambda_gbps: Some(*lambda_gbps), ..Settings::default() };
+            show(About::Lambda, common, update(common, *change, Some(set), None)?)
+        }
+        LambdaCommand::Unset { common, change } => {
+            show(About::Lambda, common, update(common, *change, None, Some(SettingsField::LambdaGbps))?)
+        }
+    }
+}
+
+pub(crate) fn run_policy(args: &PolicyArgs) -> Result<(), CliError> {
+    match &args.what {
+        PolicyCommand::Get(common) => show(About::Policy, common, get(common)?),
+        PolicyCommand::Set { policy, common, change } => {
+            let set = Settings { policy: Some(policy.clone()), ..Settings::default() };
+            show(About::Policy, common, update(common, *change, Some(set), None)?)
+        }
+        PolicyCommand::Unset { common, change } => {
+            show(About::Policy, common, update(common, *change, None, Some(SettingsField::Policy))?)
+        }
+    }
+}
+
+/// `on` takes the switch away where `off` had set it, so that a wider scope's holds again; a wider `off` is overridden.
+pub(crate) fn run_switch(args: &SwitchArgs, on: bool) -> Result<(), CliError> {
+    let set = Settings { compress: Some(on), ..Settings::default() };
+    show(About::Switch, &args.common, update(&args.common, args.change, Some(set), None)?)
+}
+
+fn get(common: &Common) -> Result<ScopedSettings, ClientError> {
+    with_daemon(&common.target, async |mut daemon| {
+        let request = GetSettingsRequest { scope: Some(common.scope.scope()) };
+        Ok(daemon.get_settings(request).await?.into_inner())
+    })
+}
+
+fn update(
+    common: &Common,
+    change: Change,
+    set: Option<Settings>,
+    unset: Option<SettingsField>,
+) -> Result<ScopedSettings, ClientError> {
+    with_daemon(&common.target, async |mut daemon| {
+        let request = UpdateSettingsRequest {
+            scope: Some(common.scope.scope()),
+            set,
+            unset: unset.into_iter().map(i32::from).collect(),
+            expected_version: change.expected_version,
+            durable: !change.volatile,
+            allow_absent: change.ahead,
+        };
+        Ok(daemon.update_settings(request).await?.into_inner())
+    })
+}
+
+fn show(about: About, common: &Common, scoped: ScopedSettings) -> Result<(), CliError> {
+    let ScopedSettings { scope, own, effective, version } = scoped;
+    let (scope, own, effective) =
+        (scope.unwrap_or_default(), own.unwrap_or_default(), effective.unwrap_or_default());
+    if common.json {
+        let mut object = match about {
+            About::Lambda => {
+                json!({ "lambda_gbps": effective.lambda_gbps, "own_lambda_gbps": own.lambda_gbps })
+            }
+            About::Policy => json!({ "policy": effective.policy, "own_policy": own.policy }),
+            About::Switch => json!({ "compress": effective.compress, "own_compress": own.compress }),
+        };
+        object["version"] = version.into();
+        show::put_scope(&mut object, &scope);
+        return print(&format!("{object}\n"));
+    }
+    let number = |value: Option<f64>| value.map(|gbps| format!("{gbps} Gb/s"));
+    let switch = |value: Option<bool>| value.map(|on| if on { "on" } else { "off" }.to_owned());
+    let (name, own, effective) = match about {
+        About::Lambda => ("lambda", number(own.lambda_gbps), number(effective.lambda_gbps)),
+        About::Policy => ("policy", own.policy, effective.policy),
+        About::Switch => ("compression", switch(own.compress), switch(effective.compress)),
+    };
+    let place = show::place(&scope);
+    print(&match (own, effective) {
+        (Some(own), _) => format!("{place}: {name} {own}\n"),
+        (None, Some(effective)) => format!("{place}: {name} {effective}, from a wider scope\n"),
+        (None, None) => format!("{place}: {name} as each program says\n"),
+    })
+}

@@ -1,0 +1,129 @@
+//! `mgcomp watch`: rates and decisions, line by line.
+
+use mgcomp_proto::v1::{Level, Row, WatchRequest, WatchResponse};
+use serde_json::{Value, json};
+
+use crate::client::{Target, with_daemon};
+use crate::error::CliError;
+use crate::output::print;
+use crate::show;
+
+/// Watch what programs exchange: a table at each interval, or one JSON object for each row.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Only this job
+    #[arg(long, value_name = "ID")]
+    job: Option<String>,
+    /// Only what goes to this rank
+    #[arg(long, value_name = "RANK", requires = "job")]
+    peer: Option<u32>,
+    /// A row for each job, peer or stream
+    #[arg(long, value_enum, default_value_t)]
+    level: Rows,
+    /// Time between tables
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    interval_ms: u32,
+    /// Stop after so many
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+    /// Print one JSON object for each row
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// How finely to tell.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Rows {
+    #[default]
+    Job,
+    Peer,
+    Stream,
+}
+
+impl From<Rows> for Level {
+    fn from(rows: Rows) -> Self {
+        match rows {
+            Rows::Job => Self::Job,
+            Rows::Peer => Self::Peer,
+            Rows::Stream => Self::Stream,
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), CliError> {
+    let request = WatchRequest {
+        job: args.job.clone().unwrap_or_default(),
+        peer: args.peer,
+        level: Level::from(args.level).into(),
+        interval_ms: args.interval_ms,
+    };
+    with_daemon(&args.target, async |mut daemon| {
+        let mut responses = daemon.watch(request).await?.into_inner();
+        let mut told = 0;
+        while args.count.is_none_or(|count| told < count) {
+            let Some(response) = responses.message().await? else { break };
+            let text = if args.json { lines(&response) } else { table(args.level, &response) };
+            if let Err(error) = print(&text) {
+                return Ok(Err(error));
+            }
+            told += 1;
+        }
+        Ok(Ok(()))
+    })?
+}
+
+fn lines(response: &WatchResponse) -> String {
+    response.rows.iter().map(|row| format!("{}\n", row_json(response, row))).collect()
+}
+
+fn row_json(response: &WatchResponse, row: &Row) -> Value {
+    json!({
+        "unix_ns": response.unix_ns,
+        "interval_ns": response.interval_ns,
+        "missed": response.missed,
+        "job": row.job,
+        "rank": row.rank,
+        "peer": row.peer,
+        "stream": row.stream,
+        "raw_gbps": row.raw_gbps,
+        "coded_gbps": row.coded_gbps,
+        "link_gbps": row.link_gbps,
+        "interval": row.interval.as_ref().map(show::traffic),
+        "total": row.total.as_ref().map(show::traffic),
+        "effective": row.effective.as_ref().map(show::settings),
+        "last_decision": row.last_decision.as_ref().map(show::decision),
+    })
+}
+
+fn table(level: Rows, response: &WatchResponse) -> String {
+    let mut head = vec!["job", "raw Gb/s", "link Gb/s", "ratio", "saved", "lambda", "policy", "carried by"];
+    let who: &[&str] = match level {
+        Rows::Job => &[],
+        Rows::Peer => &["peer"],
+        Rows::Stream => &["rank", "peer", "stream"],
+    };
+    head.splice(1..1, who.iter().copied());
+    let number = |value: Option<u32>| value.map_or_else(|| "other".to_owned(), |value| value.to_string());
+    let row = |row: &Row| {
+        let interval = row.interval.clone().unwrap_or_default();
+        let who = match level {
+            Rows::Job => vec![],
+            Rows::Peer => vec![number(row.peer)],
+            Rows::Stream => vec![number(row.rank), number(row.peer), number(row.stream)],
+        };
+        let rest = vec![
+            format!("{:.3}", row.raw_gbps),
+            format!("{:.3}", row.coded_gbps),
+            show::ratio_text(&interval),
+            show::time(interval.saved_ns),
+            show::lambda(row.effective.as_ref()),
+            show::policy(row.effective.as_ref()),
+            show::mix(&interval),
+        ];
+        [vec![row.job.clone()], who, rest].concat()
+    };
+    let rows: Vec<_> = response.rows.iter().map(row).collect();
+    show::table(&head, 1, &rows) + "\n"
+}

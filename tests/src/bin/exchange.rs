@@ -1,0 +1,62 @@
+//! Two ranks in one process that write to each other until the input ends, and compare what arrives: something to
+//! look at and to steer. Prints how many rounds it has made, now and then. Usage: exchange POLICY
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use mgcomp_codecs::Element;
+use mgcomp_selector::{PolicySpec, Steering};
+use mgcomp_transport::link::Shaping;
+use mgcomp_transport::link::loopback::Loopback;
+use mgcomp_transport::memory::HostBuffer;
+use mgcomp_transport::message::Rank;
+use mgcomp_transport::node::{Node, NodeConfig};
+use mgcomp_transport::region::Access;
+
+/// Bytes of a round, and of each of its messages.
+const BYTES: usize = 256 << 10;
+const PIECE_BYTES: u32 = 16 << 10;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let policy: PolicySpec = std::env::args().nth(1).unwrap_or_default().parse()?;
+    let over = Arc::new(AtomicBool::new(false));
+    let seen = over.clone();
+    std::thread::spawn(move || {
+        let _ = io::stdin().read_to_end(&mut Vec::new());
+        seen.store(true, Ordering::Relaxed);
+    });
+
+    let shaping = Shaping::try_new(4.0, Duration::from_micros(5))?;
+    let start = |link| {
+        let config = NodeConfig { piece_bytes: PIECE_BYTES, ..NodeConfig::default() };
+        Node::start(Box::new(link), policy.build(&Steering::default()), config)
+    };
+    let nodes: Vec<Node> =
+        Loopback::fabric(2, Some(shaping))?.into_iter().map(start).collect::<Result<_, _>>()?;
+    let (from, to) = (HostBuffer::from(half_zero()), HostBuffer::zeroed(BYTES));
+    let address = nodes[1].register(to.all(), Element::F32, Access::all())?;
+
+    let (mut rounds, mut told) = (0u64, Instant::now());
+    while !over.load(Ordering::Relaxed) {
+        nodes[0].write(Rank(1), from.all(), Element::F32, address).wait()?;
+        if to.all().to_vec() != from.all().to_vec() {
+            return Err("bytes arrived that are not those that were sent".into());
+        }
+        to.all().write(|bytes| bytes.fill(0xff));
+        rounds += 1;
+        if told.elapsed() > Duration::from_millis(50) {
+            told = Instant::now();
+            writeln!(io::stdout(), "{rounds}")?;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// Floats, every other one zero, so that every codec has something to do.
+fn half_zero() -> Vec<u8> {
+    let value = |index: u32| if index.is_multiple_of(2) { 0.0 } else { 1.0 + (index % 1009) as f32 / 1024.0 };
+    (0..BYTES as u32 / 4).flat_map(|index| value(index).to_le_bytes()).collect()
+}

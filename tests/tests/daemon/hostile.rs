@@ -1,0 +1,102 @@
+//! Bytes that nobody should send.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use mgcomp_transport::control::handover::{GREETING, offer};
+
+use crate::rig::{Rig, until};
+
+fn connect(rig: &Rig) -> UnixStream {
+    let stream = UnixStream::connect(rig.socket()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream
+}
+
+/// What the daemon answers before it closes the connection.
+fn answer(mut stream: UnixStream) -> Vec<u8> {
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer); // it may be reset too
+    answer
+}
+
+#[test]
+fn garbage_on_the_socket_hurts_nobody() {
+    let rig = Rig::start(&[]);
+    let exchange = rig.exchange("a", "fixed:bdi");
+    rig.until_stream("is seen", "a", |stream| !stream["last_decision"].is_null());
+    let noise: Vec<u8> = (0..100_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let http2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    let mut hostile: Vec<Vec<u8>> = vec![
+        noise.clone(),
+        b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        b"\r\n\r\n".to_vec(),
+        [&http2[..], &noise].concat(),
+        [&http2[..], &[0xff, 0xff, 0xff, 4, 0, 0, 0, 0, 0]].concat(),
+    ];
+    hostile.extend((1..=GREETING.len()).map(|len| GREETING[..len].to_vec()));
+    hostile.push([&GREETING[..], &[9; 200]].concat());
+    for bytes in hostile {
+        let mut stream = connect(&rig);
+        let _ = stream.write_all(&bytes);
+        drop(stream);
+        let mut stream = connect(&rig);
+        let _ = stream.write_all(&bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        answer(stream);
+    }
+    rig.succeed(&["policy", "set", "fixed:rle"]);
+    rig.until_stream("still steered", "a", |stream| stream["last_decision"]["decided"] == "rle");
+    exchange.finish();
+}
+
+#[test]
+fn files_that_are_no_page_are_refused_with_the_reason() {
+    let rig = Rig::start(&[]);
+    let refused = |file: &dyn AsFd| {
+        let stream = connect(&rig);
+        offer(&stream, file.as_fd()).unwrap();
+        String::from_utf8_lossy(&answer(stream)).into_owned()
+    };
+    let plain = tempfile::tempfile().unwrap();
+    assert!(refused(&plain).contains("not"), "a plain file");
+    assert!(refused(&File::open("/dev/zero").unwrap()).contains("not "), "a device");
+    let (pipe, _end) = std::io::pipe().unwrap();
+    assert!(refused(&pipe).contains("not a memory file"), "a pipe");
+
+    let mut without = connect(&rig);
+    without.write_all(&[&GREETING[..], &[1, 0, 0, 0, 0, 0, 0, 0]].concat()).unwrap();
+    assert!(String::from_utf8_lossy(&answer(without)).contains("exactly one file descriptor"));
+    let mut newer = connect(&rig);
+    newer.write_all(&[&GREETING[..], &[2, 0, 0, 0, 0, 0, 0, 0]].concat()).unwrap();
+    assert!(String::from_utf8_lossy(&answer(newer)).contains("version 2"));
+}
+
+#[test]
+fn a_client_that_does_not_read_holds_nobody_up() {
+    let rig = Rig::start(&["--max-watchers", "3"]);
+    let exchange = rig.exchange("a", "fixed:bdi");
+    rig.until_stream("is seen", "a", |stream| !stream["last_decision"].is_null());
+    let args = ["watch", "--level", "stream", "--interval-ms", "100", "--json"];
+    let mut stuck: Vec<_> = (0..3)
+        .map(|_| {
+            let mut command = rig.mgcomp_command(&args);
+            command.arg("--socket").arg(rig.socket()).stdout(std::process::Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    until("there is no room for more watchers", || {
+        let output = rig.mgcomp(&["watch", "--count", "1"]);
+        String::from_utf8_lossy(&output.stderr).contains("RESOURCE_EXHAUSTED")
+    });
+    rig.succeed(&["policy", "set", "fixed:rle"]);
+    rig.until_stream("others are served", "a", |stream| stream["last_decision"]["decided"] == "rle");
+    for watcher in &mut stuck {
+        watcher.kill().unwrap();
+        watcher.wait().unwrap();
+    }
+    until("their places are free again", || rig.mgcomp(&["watch", "--count", "1"]).status.success());
+    exchange.finish();
+}

@@ -1,0 +1,102 @@
+//! Start, end, and what is kept in between.
+
+use std::process::Stdio;
+
+use crate::rig::{Rig, text, until};
+
+#[test]
+fn what_was_set_is_there_after_a_restart() {
+    let mut rig = Rig::start(&[]);
+    rig.succeed(&["lambda", "set", "3.25"]);
+    // Not waited for by the command, but kept when the daemon ends.
+    rig.succeed(&["policy", "set", "paper", "--job", "x", "--ahead", "--volatile"]);
+    rig.signal("TERM");
+    assert_eq!(rig.wait_daemon(), Some(0));
+    assert!(!rig.socket().exists(), "the socket stays behind");
+    rig.start_daemon();
+    assert_eq!(rig.json(&["lambda", "get"])[0]["lambda_gbps"], 3.25);
+    assert_eq!(rig.json(&["policy", "get", "--job", "x"])[0]["policy"], "paper");
+    rig.kill_daemon();
+    rig.start_daemon();
+    assert_eq!(rig.json(&["lambda", "get"])[0]["lambda_gbps"], 3.25, "a killed daemon has kept it too");
+}
+
+#[test]
+fn a_second_daemon_is_refused() {
+    let rig = Rig::start(&[]);
+    let output = rig.daemon_command().output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let message = text(&output.stderr);
+    assert!(message.contains("another mgcomp-daemon uses"), "{message}");
+    rig.succeed(&["jobs"]);
+}
+
+#[test]
+fn every_problem_with_the_configuration_is_told_at_once() {
+    let rig = Rig::empty();
+    std::fs::write(rig.path("bad.toml"), "listen = '0.0.0.0:7411'\nsokcet = 1\nlog = 'loud'\n").unwrap();
+    let output = rig.daemon_command().arg("--config").arg(rig.path("bad.toml")).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let message = text(&output.stderr);
+    for word in ["sokcet", "loud", "token_file", "tls_cert"] {
+        assert!(message.contains(word), "{word}: {message}");
+    }
+}
+
+#[test]
+fn a_reload_keeps_what_is_good_and_refuses_what_is_not() {
+    let mut rig = Rig::empty();
+    let config = rig.path("daemon.toml");
+    std::fs::write(&config, "max_watchers = 1\n").unwrap();
+    let mut daemon = rig.daemon_command();
+    daemon.arg("--config").arg(&config).stderr(Stdio::null());
+    let child = daemon.spawn().unwrap();
+    rig.adopt(child);
+    until("the daemon answers", || rig.mgcomp(&["jobs"]).status.success());
+
+    let watch = || rig.mgcomp(&["watch", "--interval-ms", "100", "--count", "1"]);
+    let message = || text(&watch().stderr);
+
+    // What is wrong changes nothing, so there is room for a watcher still.
+    std::fs::write(&config, "max_watchers = 'none'\n").unwrap();
+    rig.signal("HUP");
+    until("there is room for one", || watch().status.success());
+    // A limit that can be seen from outside: nobody may watch beside this one.
+    let mut first = rig.mgcomp_command(&["watch"]);
+    let mut first = first.arg("--socket").arg(rig.socket()).stdout(Stdio::null()).spawn().unwrap();
+    until("there is room for no more", || message().contains("RESOURCE_EXHAUSTED"));
+    std::fs::write(&config, "max_watchers = 5\nlog = 'debug'\n").unwrap();
+    rig.signal("HUP");
+    until("there is room for more", || watch().status.success());
+    first.kill().unwrap();
+    first.wait().unwrap();
+    rig.signal("TERM");
+    assert_eq!(rig.wait_daemon(), Some(0));
+}
+
+#[test]
+fn damaged_settings_are_not_overwritten() {
+    let rig = Rig::empty();
+    std::fs::create_dir(rig.path("state")).unwrap();
+    let path = rig.path("state").join("settings.json");
+    std::fs::write(&path, "{\"version\":1,").unwrap();
+    let output = rig.daemon_command().output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("move it away"), "{}", text(&output.stderr));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"version\":1,");
+}
+
+#[test]
+fn a_setting_that_cannot_be_kept_is_refused() {
+    let rig = Rig::start(&[]);
+    rig.succeed(&["lambda", "set", "1"]);
+    // As good as a full disk, and to be had without one.
+    std::fs::rename(rig.path("state"), rig.path("elsewhere")).unwrap();
+    rig.fail(&["lambda", "set", "2"], &["RESOURCE_EXHAUSTED", "nothing was changed"]);
+    assert_eq!(rig.json(&["lambda", "get"])[0]["lambda_gbps"], 1.0);
+    rig.succeed(&["lambda", "set", "3", "--volatile"]);
+    assert_eq!(rig.json(&["lambda", "get"])[0]["lambda_gbps"], 3.0);
+    std::fs::rename(rig.path("elsewhere"), rig.path("state")).unwrap();
+    let kept = || std::fs::read_to_string(rig.path("state").join("settings.json")).unwrap();
+    until("it is kept when there is room again", || kept().contains("\"lambda_gbps\":3.0"));
+}

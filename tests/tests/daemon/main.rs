@@ -1,0 +1,11 @@
+//! `mgcomp-daemon`, the programs that it sees and steers, and `mgcomp` beside them: everything as processes.
+
+mod crash;
+mod hostile;
+mod life;
+#[path = "../program/mod.rs"]
+mod program;
+mod remote;
+mod rig;
+mod steer;
+mod values;

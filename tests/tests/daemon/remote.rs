@@ -1,0 +1,134 @@
+//! Over TCP: tokens, TLS, metrics.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::rig::{Rig, text};
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// A port that nobody uses, most likely for a while.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// What is answered to some bytes.
+fn exchange(port: u16, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream.write_all(bytes).unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    text(&answer)
+}
+
+fn token_file(folder: &tempfile::TempDir, name: &str, token: &str) -> String {
+    let path = folder.path().join(name);
+    fs::write(&path, token).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn a_token_is_needed_for_everything_but_health() {
+    let folder = tempfile::tempdir().unwrap();
+    let (right, wrong) = (token_file(&folder, "right", TOKEN), token_file(&folder, "wrong", &TOKEN[1..]));
+    let port = free_port();
+    let address = format!("127.0.0.1:{port}");
+    let rig = Rig::start(&["--listen", &address, "--token-file", &right]);
+    let lambda = |token: &[&str]| {
+        let args = [&["lambda", "set", "2", "--address", &address], token].concat();
+        rig.mgcomp_command(&args).output().unwrap()
+    };
+    for token in [&[][..], &["--token-file", &wrong]] {
+        let output = lambda(token);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains("UNAUTHENTICATED"), "{}", text(&output.stderr));
+    }
+    assert_eq!(rig.json(&["lambda", "get"])[0]["lambda_gbps"], serde_json::Value::Null);
+    let output = lambda(&["--token-file", &right]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(rig.json(&["lambda", "get"])[0]["lambda_gbps"], 2.0);
+
+    let metrics =
+        |header: &str| exchange(port, format!("GET /metrics HTTP/1.1\r\nhost: x\r\n{header}\r\n").as_bytes());
+    assert!(metrics("").starts_with("HTTP/1.1 401"));
+    let page = metrics(&format!("authorization: Bearer {TOKEN}\r\n"));
+    assert!(
+        page.starts_with("HTTP/1.1 200") && page.contains("mgcomp_daemon_setting_changes_total 1"),
+        "{page}"
+    );
+}
+
+#[test]
+fn metrics_tell_what_programs_exchange() {
+    let rig = Rig::start(&[]);
+    let exchange = rig.exchange("a\"b", "fixed:zvc");
+    rig.until_stream("is seen", "a\"b", |stream| stream["traffic"]["acknowledged"].as_u64() > Some(10));
+    let mut stream = std::os::unix::net::UnixStream::connect(rig.socket()).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    let mut page = String::new();
+    stream.read_to_string(&mut page).unwrap();
+    for expected in [
+        "mgcomp_job_processes{job=\"a\\\"b\"} 1",
+        "mgcomp_raw_bytes_total{job=\"a\\\"b\",peer=\"1\",algorithm=\"zvc\"}",
+        "# TYPE mgcomp_coded_bytes_total counter",
+        "mgcomp_daemon_processes 1",
+    ] {
+        assert!(page.contains(expected), "{expected}: {page}");
+    }
+    exchange.finish();
+}
+
+#[test]
+fn tls_is_spoken_where_it_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (key, certificate) = (path("key"), path("certificate"));
+    let names = "[req]\ndistinguished_name=dn\nx509_extensions=ext\nprompt=no\n[dn]\nCN=localhost\n[ext]\n";
+    fs::write(
+        path("config"),
+        format!("{names}subjectAltName=IP:127.0.0.1\nbasicConstraints=critical,CA:FALSE\n"),
+    )
+    .unwrap();
+    let made = Command::new("openssl")
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-days",
+            "2",
+        ])
+        .args(["-config", &path("config"), "-keyout", &key, "-out", &certificate])
+        .output();
+    if !made.as_ref().is_ok_and(|made| made.status.success()) {
+        assert!(std::env::var_os("MGCOMP_REQUIRE_OPENSSL").is_none(), "openssl does not work: {made:?}");
+        println!("SKIPPED: no openssl to make a certificate with");
+        return;
+    }
+    let token = token_file(&folder, "token", TOKEN);
+    let port = free_port();
+    let address = format!("127.0.0.1:{port}");
+    let tls = ["--tls-cert", &certificate, "--tls-key", &key];
+    let rig = Rig::start(&[&["--listen", &address, "--token-file", &token][..], &tls].concat());
+
+    let jobs = |more: &[&str]| {
+        let args = [&["jobs", "--token-file", &token], more].concat();
+        rig.mgcomp_command(&args).output().unwrap()
+    };
+    let https = format!("https://{address}");
+    let good = jobs(&["--address", &https, "--ca", &certificate]);
+    assert!(good.status.success(), "{}", text(&good.stderr));
+    let stranger = jobs(&["--address", &https]);
+    assert!(text(&stranger.stderr).contains("TLS to"), "{}", text(&stranger.stderr));
+    let plain = jobs(&["--address", &format!("http://{address}")]);
+    assert_eq!(plain.status.code(), Some(1), "plaintext on the TLS port");
+    assert!(exchange(port, b"GET /metrics HTTP/1.1\r\n\r\n").contains("This port speaks TLS"));
+    rig.succeed(&["jobs"]);
+}

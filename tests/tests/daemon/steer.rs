@@ -1,0 +1,121 @@
+//! A program follows what is set while it runs, at whatever scope.
+
+use serde_json::{Value, json};
+
+use crate::rig::Rig;
+
+/// Transfers of each algorithm in an interval that began after now.
+fn mix(rig: &Rig, job: &str) -> Vec<String> {
+    let rows = rig.json(&["watch", "--job", job, "--interval-ms", "200", "--count", "3"]);
+    let algorithms = rows.last().unwrap()["interval"]["algorithms"].as_object().unwrap();
+    algorithms.keys().cloned().collect()
+}
+
+fn decided(algorithm: &'static str) -> impl Fn(&Value) -> bool {
+    move |stream| stream["last_decision"]["decided"] == algorithm
+}
+
+#[test]
+fn lambda_changes_what_carries_the_bytes() {
+    let rig = Rig::start(&[]);
+    let exchange = rig.exchange("train-7", "paper");
+    let compressed = |stream: &Value| stream["last_decision"]["decided"] != "none";
+    rig.until_stream("the exchange is seen", "train-7", |stream| !stream["last_decision"].is_null());
+
+    // Size alone counts; then nothing but codec time.
+    rig.succeed(&["lambda", "set", "0", "--job", "train-7"]);
+    rig.until_stream("lambda 0 compresses", "train-7", |stream| {
+        stream["in_effect"]["lambda_gbps"] == 0.0 && compressed(stream)
+    });
+    rig.succeed(&["lambda", "set", "1000000", "--job", "train-7"]);
+    rig.until_stream("a large lambda does not", "train-7", |stream| {
+        stream["in_effect"]["lambda_gbps"] == 1_000_000.0 && !compressed(stream)
+    });
+    assert_eq!(mix(&rig, "train-7"), ["none"]);
+    exchange.until_more();
+    exchange.finish();
+}
+
+#[test]
+fn the_narrowest_scope_counts_and_removal_falls_back() {
+    let rig = Rig::start(&[]);
+    let exchange = rig.exchange("a", "fixed:bdi");
+    rig.until_stream("the program's own policy", "a", decided("bdi"));
+    let stream = rig.stream("a").unwrap();
+    let (peer, number) = (stream["peer"].to_string(), stream["stream"].to_string());
+    let job = ["--job", "a"];
+    let to_peer = [&job[..], &["--peer", &peer]].concat();
+    let of_stream = [&to_peer[..], &["--stream", &number]].concat();
+    let scopes: [(&[&str], &str); 4] = [(&[], "zvc"), (&job, "rle"), (&to_peer, "fpc"), (&of_stream, "xp")];
+    for (scope, algorithm) in scopes {
+        rig.succeed(&[&["policy", "set", &format!("fixed:{algorithm}")], scope].concat());
+        rig.until_stream("the narrower counts", "a", decided(algorithm));
+    }
+    for (scope, falls_back_to) in
+        [(scopes[3].0, "fpc"), (scopes[2].0, "rle"), (scopes[1].0, "zvc"), (scopes[0].0, "bdi")]
+    {
+        rig.succeed(&[&["policy", "unset"], scope].concat());
+        rig.until_stream("the wider counts again", "a", decided(falls_back_to));
+    }
+    exchange.finish();
+}
+
+#[test]
+fn off_stops_compression_and_on_brings_it_back() {
+    let rig = Rig::start(&[]);
+    let exchange = rig.exchange("a", "fixed:zvc");
+    rig.until_stream("compresses", "a", decided("zvc"));
+    rig.succeed(&["off"]);
+    rig.until_stream("is off", "a", |stream| {
+        stream["last_decision"]["reason"] == "compression is switched off"
+            && stream["in_effect"]["compress"] == false
+    });
+    rig.succeed(&["on", "--job", "a"]);
+    rig.until_stream("is on", "a", decided("zvc"));
+    exchange.finish();
+}
+
+#[test]
+fn what_is_seen_adds_up() {
+    let rig = Rig::start(&[]);
+    let exchange = rig.exchange("a", "fixed:zvc");
+    exchange.until_more();
+    rig.until_stream("is seen", "a", |stream| stream["traffic"]["acknowledged"].as_u64() > Some(50));
+    let jobs = rig.json(&["jobs"]);
+    let job = &jobs[0];
+    assert_eq!((jobs.len(), &job["job"], job["processes"].as_array().unwrap().len()), (1, &json!("a"), 1));
+    let process = &job["processes"][0];
+    assert_eq!(
+        (&process["program"], process["pid"].as_u64()),
+        (&json!("exchange"), Some(exchange.child.id().into()))
+    );
+    let traffic = &job["traffic"];
+    let number = |key: &str| traffic[key].as_u64().unwrap();
+    assert!(number("coded_bytes") < number("raw_bytes") * 3 / 4, "{traffic}");
+    assert_eq!(number("raw_bytes"), traffic["algorithms"]["zvc"]["raw_bytes"].as_u64().unwrap());
+    assert!(number("received") > 0 && number("encode_ns") > 0 && number("decode_ns") > 0, "{traffic}");
+    assert_eq!(number("errors"), 0);
+
+    // Everything is written in pieces of 16 KiB.
+    let sizes = rig.json(&["histogram", "raw-bytes", "--job", "a"]);
+    let quantiles = sizes[0]["quantiles"].as_array().unwrap();
+    for quantile in quantiles {
+        let value = quantile["value"].as_f64().unwrap();
+        assert!((value - 16384.0).abs() <= 16384.0 * 0.08, "{quantiles:?}");
+    }
+    assert!(sizes[0]["count"].as_u64() > Some(50));
+    assert!(rig.succeed(&["jobs"]).contains("zvc 100 %"));
+    assert!(rig.succeed(&["jobs", "--job", "a"]).contains("the policy names this algorithm"));
+    exchange.finish();
+}
+
+#[test]
+fn switched_off_by_the_environment_nothing_is_seen() {
+    let rig = Rig::start(&[]);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_exchange"));
+    command.arg("fixed:zvc").env("MGCOMP_SOCKET", rig.socket()).env("MGCOMP", "off");
+    let exchange = crate::rig::Exchange::start(&mut command);
+    exchange.until_more();
+    assert_eq!(rig.json(&["jobs"]), Vec::<Value>::new());
+    exchange.finish();
+}

@@ -1,0 +1,64 @@
+//! Values that nothing can have are refused with the right status, and change nothing.
+
+use serde_json::Value;
+
+use crate::rig::Rig;
+
+#[test]
+fn bad_values_change_nothing() {
+    let rig = Rig::start(&[]);
+    rig.succeed(&["lambda", "set", "6"]);
+    let before = rig.json(&["lambda", "get"]);
+    for lambda in ["-1", "NaN", "inf", "-inf", "1e300", "4294967297"] {
+        rig.fail(&["lambda", "set", lambda], &["INVALID_ARGUMENT", "lambda is"]);
+    }
+    for policy in ["lz4", "fixed:lz4", "fixed:", "", "adaptive ", "paper:1,2,3", "paper:5,100,2"] {
+        rig.fail(&["policy", "set", policy], &["INVALID_ARGUMENT", "policy"]);
+    }
+    let huge = "x".repeat(100_000);
+    rig.fail(&["policy", "set", &huge], &["OUT_OF_RANGE"]);
+    rig.fail(&["lambda", "set", "1", "--job", &"j".repeat(65)], &["INVALID_ARGUMENT", "at most 64"]);
+    rig.fail(&["lambda", "set", "1", "--job", "a b"], &["INVALID_ARGUMENT", "no spaces"]);
+    rig.fail(&["lambda", "set", "1", "--job", "absent"], &["NOT_FOUND", "job \"absent\""]);
+    rig.fail(&["lambda", "get", "--job", "absent"], &["NOT_FOUND"]);
+    rig.fail(&["jobs", "--job", "absent"], &["NOT_FOUND"]);
+    rig.fail(&["watch", "--job", "absent"], &["NOT_FOUND"]);
+    rig.fail(&["watch", "--interval-ms", "1"], &["INVALID_ARGUMENT", "100 to 60000"]);
+    rig.fail(&["lambda", "set", "1", "--expected-version", "77"], &["ABORTED", "stale"]);
+    assert_eq!(rig.json(&["lambda", "get"]), before);
+}
+
+#[test]
+fn settings_are_shown_as_they_are() {
+    let rig = Rig::start(&[]);
+    let get = |args: &[&str]| rig.json(&[&["lambda", "get"], args].concat()).remove(0);
+    assert_eq!((&get(&[])["scope"], &get(&[])["lambda_gbps"]), (&"node".into(), &Value::Null));
+    rig.succeed(&["lambda", "set", "2.5"]);
+    rig.succeed(&["lambda", "set", "0.1", "--job", "later", "--ahead"]);
+    let (node, job) = (get(&[]), get(&["--job", "later"]));
+    assert_eq!(node["lambda_gbps"], 2.5);
+    assert_eq!((&job["scope"], &job["job"]), (&"job".into(), &"later".into()));
+    assert!((job["lambda_gbps"].as_f64().unwrap() - 0.1).abs() < 1e-6, "{job}");
+    let version = job["version"].to_string();
+    rig.succeed(&["lambda", "unset", "--job", "later", "--expected-version", &version]);
+    rig.fail(&["lambda", "get", "--job", "later"], &["NOT_FOUND"]);
+    assert_eq!(rig.succeed(&["lambda", "get"]), "node: lambda 2.5 Gb/s\n");
+    assert_eq!(rig.succeed(&["policy", "get"]), "node: policy as each program says\n");
+}
+
+#[test]
+fn shells_and_manuals_get_what_they_want() {
+    let rig = Rig::empty();
+    let run = |args: &[&str]| {
+        let output = rig.mgcomp_command(args).output().unwrap();
+        assert!(output.status.success(), "{args:?}");
+        crate::rig::text(&output.stdout)
+    };
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(run(&["completions", shell]).contains("lambda"), "{shell}");
+    }
+    assert!(run(&["man"]).contains(".TH mgcomp 1"));
+    assert!(run(&["man", "lambda"]).contains("weight of latency"));
+    let output = rig.mgcomp_command(&["man", "nonsense"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+}
