@@ -1,62 +1,101 @@
 //! Threads that wait to help with one piece of work after another.
 //!
 //! A pool for everything must run each job it was given, so its caller waits for the slowest thread to wake,
-//! which takes longer than encoding half a megabyte. Here a call offers *seats*: a thread that comes late finds
-//! them closed, and the caller waits only for those who sit.
+//! which takes longer than encoding half a megabyte. Here a call offers each thread a *seat*: a thread that
+//! comes late finds it withdrawn, and the caller waits only for those who sit.
+//!
+//! Half a megabyte takes some ten microseconds, and a cache line a tenth of one from core to core. So a seat
+//! is one line, with all that caller and thread tell each other, and nobody else looks at it.
 
 // A thread outlives the borrow of the work it is handed; the seats keep it from touching it afterwards.
 #![allow(unsafe_code)]
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::{Duration, Instant};
 
-type Work<'a> = &'a (dyn Fn() + Sync);
+use super::apart::Apart;
 
-/// How often a thread looks for what it waits for before it sleeps: some tens of microseconds.
-const SPINS: usize = 2000;
+/// What a crew does: called with 0 on the caller's thread and with another number on each other.
+pub(super) trait Work: Sync {
+    fn work(&self, thread: usize);
+}
+
+impl<F: Fn(usize) + Sync> Work for F {
+    fn work(&self, thread: usize) {
+        self(thread);
+    }
+}
+
+/// How long a thread looks for what it waits for before it sleeps: twice as long as waking it takes.
+const SPIN_TIME: Duration = Duration::from_micros(20);
+
+/// Looks between two looks at the clock.
+const SPINS: u32 = 32;
 
 /// Some threads that share the work of whoever calls [`run`](Self::run).
 #[derive(Debug)]
 pub(super) struct Crew {
-    shared: Arc<Shared>,
     /// One call at a time has the crew.
     calls: Mutex<()>,
-    threads: Vec<JoinHandle<()>>,
+    members: Vec<Member>,
 }
 
-struct Shared {
-    seats: Seats,
-    /// What those who sit do. Only they may look.
-    work: Mutex<Option<Work<'static>>>,
-    /// What a thread died of.
-    panic: Mutex<Option<Box<dyn Any + Send>>>,
-    closing: AtomicBool,
-    /// Threads asleep at the bell, and callers asleep until nobody sits.
-    sleepers: AtomicUsize,
-    door: Mutex<()>,
-    bell: Condvar,
+/// A thread with its seat.
+#[derive(Debug)]
+struct Member {
+    seat: Arc<Apart<Seat>>,
+    /// None once it was joined.
+    thread: Option<JoinHandle<()>>,
 }
+
+/// What a thread is asked to do.
+struct Seat {
+    state: AtomicU8,
+    /// Written while nobody sits, read by who does.
+    work: Mutex<Option<&'static dyn Work>>,
+    more: Box<More>,
+}
+
+/// What is seldom needed.
+#[derive(Default)]
+struct More {
+    /// The caller, if it sleeps.
+    caller: Mutex<Option<Thread>>,
+    /// What the work died of.
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+/// There is no work, and the thread looks for some.
+const EMPTY: u8 = 0;
+/// The same, but the thread sleeps, or is about to.
+const ASLEEP: u8 = 1;
+/// There is work, if the thread comes in time.
+const OFFERED: u8 = 2;
+/// The thread works.
+const TAKEN: u8 = 3;
+/// The same, and the caller sleeps until it is done.
+const AWAITED: u8 = 4;
+/// There will be no more work.
+const CLOSED: u8 = 5;
 
 impl Crew {
     /// Starts `threads` threads.
     pub(super) fn start(threads: usize) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared {
-            seats: Seats(AtomicU64::new(0)),
-            work: Mutex::new(None),
-            panic: Mutex::new(None),
-            closing: AtomicBool::new(false),
-            sleepers: AtomicUsize::new(0),
-            door: Mutex::new(()),
-            bell: Condvar::new(),
-        });
-        let mut crew = Self { shared, calls: Mutex::new(()), threads: Vec::new() };
-        for number in 0..threads {
-            let shared = Arc::clone(&crew.shared);
+        let mut crew = Self { calls: Mutex::new(()), members: Vec::new() };
+        for number in 1..=threads {
+            let seat = Arc::new(Apart(Seat {
+                state: AtomicU8::new(EMPTY),
+                work: Mutex::new(None),
+                more: Box::default(),
+            }));
             let name = format!("mgcomp-codec-{number}");
-            crew.threads.push(std::thread::Builder::new().name(name).spawn(move || shared.serve())?);
+            let own = Arc::clone(&seat);
+            let thread = thread::Builder::new().name(name).spawn(move || own.serve(number))?;
+            crew.members.push(Member { seat, thread: Some(thread) });
         }
         Ok(crew)
     }
@@ -66,25 +105,23 @@ impl Crew {
     ///
     /// # Panics
     /// If `work` does, on any thread.
-    pub(super) fn run(&self, work: Work<'_>) {
+    pub(super) fn run(&self, work: &dyn Work) {
         let call = match self.calls.try_lock() {
             Ok(call) => call,
-            Err(std::sync::TryLockError::Poisoned(call)) => call.into_inner(),
-            Err(std::sync::TryLockError::WouldBlock) => return work(),
+            Err(TryLockError::Poisoned(call)) => call.into_inner(),
+            Err(TryLockError::WouldBlock) => return work.work(0),
         };
         // SAFETY: only who sits looks at the work, and `Sitting` is dropped, on every way out of this function,
         // only when nobody sits any more and nobody can.
-        let lasting = unsafe { std::mem::transmute::<Work<'_>, Work<'static>>(work) };
-        // Left behind by a call that died itself.
-        *lock(&self.shared.panic) = None;
-        *lock(&self.shared.work) = Some(lasting);
-        let sitting = Sitting(&self.shared);
-        self.shared.seats.open(self.threads.len());
-        self.shared.ring();
-        work();
-        drop(sitting);
+        let lasting = unsafe { std::mem::transmute::<&dyn Work, &'static dyn Work>(work) };
+        let mut sitting = Sitting { members: &self.members, panic: None };
+        for member in &self.members {
+            member.offer(lasting);
+        }
+        work.work(0);
+        sitting.end();
+        let panic = sitting.panic.take();
         // Before another call can have the crew: what a thread died of belongs to this one.
-        let panic = lock(&self.shared.panic).take();
         drop(call);
         if let Some(payload) = panic {
             resume_unwind(payload);
@@ -94,112 +131,136 @@ impl Crew {
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        self.shared.closing.store(true, SeqCst);
-        self.shared.ring();
-        for thread in self.threads.drain(..) {
-            let _ = thread.join(); // it catches what its work throws
+        // Nobody sits: a call borrows the crew.
+        for member in &self.members {
+            member.seat.state.store(CLOSED, SeqCst);
+            member.unpark();
+        }
+        for member in &mut self.members {
+            // It catches what its work throws.
+            let _ = member.thread.take().map(JoinHandle::join);
         }
     }
 }
 
-/// Closes the seats and waits until they are empty when it goes.
-struct Sitting<'a>(&'a Shared);
+impl Member {
+    fn offer(&self, work: &'static dyn Work) {
+        *lock(&self.seat.work) = Some(work);
+        if self.seat.state.swap(OFFERED, SeqCst) == ASLEEP {
+            self.unpark();
+        }
+    }
+
+    fn unpark(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+}
+
+/// Takes back the offers and waits for those who sit when it goes.
+struct Sitting<'a> {
+    members: &'a [Member],
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+impl Sitting<'_> {
+    fn end(&mut self) {
+        // First all, so that nobody sits down while another is waited for.
+        for Member { seat, .. } in self.members {
+            let _ = seat.state.compare_exchange(OFFERED, EMPTY, SeqCst, SeqCst);
+        }
+        for Member { seat, .. } in std::mem::take(&mut self.members) {
+            seat.wait_until_empty();
+            if let Some(payload) = seat.take_panic() {
+                self.panic = Some(payload);
+            }
+        }
+    }
+}
 
 impl Drop for Sitting<'_> {
     fn drop(&mut self) {
-        self.0.seats.close();
-        self.0.wait_until(|shared| shared.seats.taken() == 0);
-        *lock(&self.0.work) = None;
+        self.end();
     }
 }
 
-impl Shared {
+impl Seat {
     /// What each thread does all its life.
-    fn serve(&self) {
-        let mut last_call = 0;
-        loop {
-            self.wait_until(|shared| shared.seats.call() != last_call || shared.closing.load(SeqCst));
-            if self.closing.load(SeqCst) {
-                return;
+    fn serve(&self, number: usize) {
+        while self.sit_down() {
+            let work = *lock(&self.work);
+            let outcome = work.map(|work| catch_unwind(AssertUnwindSafe(|| work.work(number))));
+            if let Some(Err(payload)) = outcome {
+                *lock(&self.more.panic) = Some(payload);
             }
-            last_call = self.seats.call();
-            if self.seats.take(last_call) {
-                let work = *lock(&self.work);
-                if let Some(Err(payload)) = work.map(|work| catch_unwind(AssertUnwindSafe(work))) {
-                    *lock(&self.panic) = Some(payload);
-                }
-                self.seats.leave();
-                self.ring();
+            if self.state.swap(EMPTY, SeqCst) == AWAITED
+                && let Some(caller) = lock(&self.more.caller).take()
+            {
+                caller.unpark();
             }
         }
     }
 
-    fn wait_until(&self, is_over: impl Fn(&Self) -> bool) {
+    /// Waits for work and takes it; `false` if there will be none.
+    fn sit_down(&self) -> bool {
+        loop {
+            spin_until(|| matches!(self.state.load(SeqCst), OFFERED | CLOSED));
+            match self.state.compare_exchange(OFFERED, TAKEN, SeqCst, SeqCst) {
+                Ok(_) => return true,
+                Err(CLOSED) => return false,
+                Err(_) => self.sleep(),
+            }
+        }
+    }
+
+    /// Sleeps while there is nothing to do.
+    fn sleep(&self) {
+        if self.state.compare_exchange(EMPTY, ASLEEP, SeqCst, SeqCst).is_ok() {
+            while self.state.load(SeqCst) == ASLEEP {
+                thread::park();
+            }
+        }
+    }
+
+    /// Waits until the thread is done, if it works.
+    fn wait_until_empty(&self) {
+        let works = || matches!(self.state.load(SeqCst), TAKEN | AWAITED);
+        spin_until(|| !works());
+        if works() {
+            *lock(&self.more.caller) = Some(thread::current());
+            let _ = self.state.compare_exchange(TAKEN, AWAITED, SeqCst, SeqCst);
+            while works() {
+                thread::park();
+            }
+        }
+        *lock(&self.work) = None;
+    }
+
+    fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
+        lock(&self.more.panic).take()
+    }
+}
+
+/// Looks whether it is over until it is, or has taken long.
+pub(super) fn spin_until(is_over: impl Fn() -> bool) {
+    let mut start = None;
+    loop {
         for _ in 0..SPINS {
-            if is_over(self) {
+            if is_over() {
                 return;
             }
             std::hint::spin_loop();
         }
-        let mut door = lock(&self.door);
-        // Whoever changes something sees this count, or this thread sees the change.
-        self.sleepers.fetch_add(1, SeqCst);
-        while !is_over(self) {
-            door = self.bell.wait(door).unwrap_or_else(PoisonError::into_inner);
-        }
-        self.sleepers.fetch_sub(1, SeqCst);
-    }
-
-    /// Wakes those who sleep.
-    fn ring(&self) {
-        if self.sleepers.load(SeqCst) > 0 {
-            drop(lock(&self.door));
-            self.bell.notify_all();
+        if start.get_or_insert_with(Instant::now).elapsed() > SPIN_TIME {
+            return;
         }
     }
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for Seat {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("seats", &self.seats.0).finish_non_exhaustive()
-    }
-}
-
-/// Number of the call in the upper 32 bits, seats open in the middle 16, seats taken in the lower 16.
-struct Seats(AtomicU64);
-
-impl Seats {
-    const ONE_OPEN: u64 = 1 << 16;
-    const ALL_OPEN: u64 = 0xffff << 16;
-
-    fn call(&self) -> u64 {
-        self.0.load(SeqCst) >> 32
-    }
-
-    fn taken(&self) -> u64 {
-        self.0.load(SeqCst) & 0xffff
-    }
-
-    /// Starts the next call with `seats` seats; nobody sits.
-    fn open(&self, seats: usize) {
-        let next_call = self.call().wrapping_add(1) & 0xffff_ffff;
-        self.0.store(next_call << 32 | (seats as u64) << 16, SeqCst);
-    }
-
-    fn close(&self) {
-        self.0.fetch_and(!Self::ALL_OPEN, SeqCst);
-    }
-
-    /// Takes a seat of `call`, if one is open.
-    fn take(&self, call: u64) -> bool {
-        let taken = |seats: u64| {
-            (seats >> 32 == call && seats & Self::ALL_OPEN != 0).then(|| seats - Self::ONE_OPEN + 1)
-        };
-        self.0.fetch_update(SeqCst, SeqCst, taken).is_ok()
-    }
-
-    fn leave(&self) {
-        self.0.fetch_sub(1, SeqCst);
+        f.debug_struct("Seat").field("state", &self.state).finish_non_exhaustive()
     }
 }
 
@@ -213,19 +274,20 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
     use std::sync::Barrier;
-    use std::thread;
+    use std::sync::atomic::AtomicUsize;
 
     #[test]
     fn every_call_runs_on_its_caller_and_at_most_once_on_each_thread() {
         let crew = Crew::start(3).unwrap();
         for _ in 0..2000 {
             let runs = Mutex::new(Vec::new());
-            crew.run(&|| lock(&runs).push(thread::current().id()));
+            crew.run(&|number| lock(&runs).push((number, thread::current().id())));
             let runs = runs.into_inner().unwrap();
-            let distinct: HashSet<_> = runs.iter().copied().collect();
-            assert!(distinct.contains(&thread::current().id()));
-            assert_eq!(distinct.len(), runs.len());
-            assert!(runs.len() <= 4);
+            assert!(runs.contains(&(0, thread::current().id())));
+            let numbers: HashSet<_> = runs.iter().map(|run| run.0).collect();
+            let threads: HashSet<_> = runs.iter().map(|run| run.1).collect();
+            assert_eq!((numbers.len(), threads.len()), (runs.len(), runs.len()));
+            assert!(numbers.iter().all(|&number| number <= 3), "{numbers:?}");
         }
     }
 
@@ -235,9 +297,27 @@ mod tests {
         for _ in 0..50 {
             // Nobody passes before all three are there.
             let barrier = Barrier::new(3);
-            crew.run(&|| {
+            crew.run(&|_| {
                 barrier.wait();
             });
+        }
+    }
+
+    #[test]
+    fn sleepers_wake_and_are_waited_for() {
+        let crew = Crew::start(2).unwrap();
+        let awhile = 4 * SPIN_TIME;
+        for slow in 0..3 {
+            thread::sleep(awhile);
+            let (barrier, runs) = (Barrier::new(3), AtomicUsize::new(0));
+            crew.run(&|number| {
+                barrier.wait();
+                if number == slow {
+                    thread::sleep(awhile);
+                }
+                runs.fetch_add(1, SeqCst);
+            });
+            assert_eq!(runs.into_inner(), 3);
         }
     }
 
@@ -247,7 +327,7 @@ mod tests {
         let caller = thread::current().id();
         for (caller_dies, other_dies) in [(false, true), (true, false), (true, true)] {
             let barrier = Barrier::new(2);
-            let work = || {
+            let work = |_| {
                 barrier.wait();
                 let dies = if thread::current().id() == caller { caller_dies } else { other_dies };
                 assert!(!dies, "as arranged");
@@ -255,7 +335,7 @@ mod tests {
             assert!(catch_unwind(AssertUnwindSafe(|| crew.run(&work))).is_err());
         }
         let barrier = Barrier::new(2);
-        crew.run(&|| {
+        crew.run(&|_| {
             barrier.wait();
         });
     }
@@ -264,11 +344,11 @@ mod tests {
     fn a_second_caller_works_alone() {
         let crew = Crew::start(1).unwrap();
         let runs = AtomicUsize::new(0);
-        let inner = || {
+        let inner = |_| {
             runs.fetch_add(1, SeqCst);
         };
         let barrier = Barrier::new(2);
-        crew.run(&|| {
+        crew.run(&|_| {
             crew.run(&inner);
             barrier.wait(); // both threads of the outer call are here
         });

@@ -1,8 +1,9 @@
 //! Reading frames. Nothing in a frame is trusted before it was checked.
 
-use super::read::Reader;
 use std::sync::Arc;
 
+use super::crew::Work;
+use super::read::Reader;
 use super::{FrameError, HEADER_LEN, Header, UNIT, crc32c};
 use crate::ibp::{Codebook, CodebookSection, Ibp};
 use crate::{Codec, Cpu, codec_on};
@@ -167,8 +168,8 @@ impl<'a> Frame<'a> {
     /// [`FrameError`] if `raw` has another length than the frame's raw bytes, or a chunk is damaged; `raw`
     /// then holds anything.
     pub fn decode_into(&self, raw: &mut [u8]) -> Result<(), FrameError> {
-        let reader = Reader::new(self, raw)?;
-        reader.work();
+        let reader = Reader::new(self, raw, 1)?;
+        reader.work(0);
         reader.finish()
     }
 

@@ -1,6 +1,8 @@
 //! Writing frames.
 
+use super::crew::Work;
 use super::plan::Plan;
+use super::stage::Stages;
 use super::write::Writer;
 use super::{ChunkSize, FrameError, HEADER_LEN, UNIT, table_len};
 use crate::{Codec, Element};
@@ -99,7 +101,8 @@ fn encode_plan(
     room: &mut [u8],
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<usize, FrameError> {
-    let writer = Writer::new(plan, room, progress)?;
-    writer.work();
+    let stages = Stages::default();
+    let writer = Writer::new(plan, room, 1, &stages, progress)?;
+    writer.work(0);
     Ok(writer.finish())
 }

@@ -9,6 +9,7 @@
 //!
 //! The version is 0: the layout may still change.
 
+mod apart;
 mod crew;
 mod decode;
 mod encode;
@@ -17,6 +18,7 @@ mod estimate;
 mod header;
 mod plan;
 mod read;
+mod stage;
 mod workers;
 mod write;
 

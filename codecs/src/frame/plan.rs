@@ -159,7 +159,7 @@ impl Coder<'_> {
 }
 
 /// What the table will say of a chunk.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) units: u32,
     /// CRC32C of the raw bytes; 0 where the frame has no checksums.

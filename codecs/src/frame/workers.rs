@@ -1,9 +1,10 @@
 //! Several threads on one frame.
 
-use super::crew::Crew;
+use super::crew::{Crew, Work};
 use super::plan::Plan;
 use super::read::Reader;
-use super::write::{BATCH_LEN, Writer};
+use super::stage::Stages;
+use super::write::Writer;
 use super::{Frame, FrameError, Options};
 use crate::{Codec, Element};
 
@@ -17,7 +18,11 @@ pub struct Workers {
     /// Threads besides the caller's.
     crew: Option<Crew>,
     threads: usize,
+    stages: Stages,
 }
+
+/// Up to so many raw bytes, one thread is done before another has come.
+const ALONE_LEN: usize = 64 << 10;
 
 /// The most threads that one buffer can have.
 pub const MAX_THREADS: usize = 1024;
@@ -55,7 +60,7 @@ impl Workers {
             1 => None,
             _ => Some(Crew::start(threads - 1).map_err(|source| WorkersError::Start { threads, source })?),
         };
-        Ok(Self { crew, threads })
+        Ok(Self { crew, threads, stages: Stages::new(threads) })
     }
 
     /// How many threads work on a frame, the caller's included.
@@ -80,8 +85,8 @@ impl Workers {
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<usize, FrameError> {
         let plan = Plan::new(codec, element, raw, options)?;
-        let writer = Writer::new(&plan, room, progress)?;
-        self.together(raw.len(), &|| writer.work());
+        let writer = Writer::new(&plan, room, self.threads, &self.stages, progress)?;
+        self.together(raw.len(), &writer);
         Ok(writer.finish())
     }
 
@@ -91,16 +96,16 @@ impl Workers {
     /// As [`Frame::decode_into`]; of several damaged chunks the first one is named.
     pub fn decode_into(&self, frame: &Frame<'_>, raw: &mut [u8]) -> Result<(), FrameError> {
         let raw_len = raw.len();
-        let reader = Reader::new(frame, raw)?;
-        self.together(raw_len, &|| reader.work());
+        let reader = Reader::new(frame, raw, self.threads)?;
+        self.together(raw_len, &reader);
         reader.finish()
     }
 
-    /// Does `work` on every thread, or on this one alone if there is no more than a batch for each of two.
-    fn together(&self, raw_len: usize, work: &(dyn Fn() + Sync)) {
+    /// Does `work` on every thread, or on this one alone if there is little of it.
+    fn together(&self, raw_len: usize, work: &dyn Work) {
         match &self.crew {
-            Some(crew) if raw_len > 2 * BATCH_LEN => crew.run(work),
-            _ => work(),
+            Some(crew) if raw_len > ALONE_LEN => crew.run(work),
+            _ => work.work(0),
         }
     }
 }
