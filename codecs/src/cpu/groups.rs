@@ -85,35 +85,53 @@ pub(crate) fn lane_mask<const W: usize>([low, high]: [__m256i; 2]) -> u64 {
 #[inline]
 #[target_feature(enable = "avx2,popcnt")]
 fn compress_bytes(mask: u64, from: &[u8; VECTOR_LEN], out: &mut Packed) {
-    const EIGHTS: i64 = i64::from_le_bytes([8; 8]);
-    let upper = _mm256_set_epi64x(EIGHTS, 0, EIGHTS, 0); // a byte shuffle works within 128 bits
+    let tables = &COMPRESS_BYTES;
     let mut at = 0;
     for (half, mask) in [mask as u32, (mask >> 32) as u32].into_iter().enumerate() {
-        let apart = _mm256_shuffle_epi8(
-            vector(from, 32 * half),
-            _mm256_or_si256(group_controls(&COMPRESS, mask), upper),
-        );
+        // A byte shuffle works within 128 bits.
+        let controls = group_controls(tables.controls.each_ref(), mask);
+        let apart = _mm256_shuffle_epi8(vector(from, 32 * half), controls);
         // Stores are dear here: one for two groups.
-        let packed = _mm256_shuffle_epi8(apart, by_first_count(&CLOSE, mask));
+        let packed = _mm256_shuffle_epi8(apart, by_first_mask(&tables.close, mask));
         store128(&mut out[at..], _mm256_castsi256_si128(packed));
         store128(&mut out[at + ones_below(mask, 16)..], _mm256_extracti128_si256::<1>(packed));
         at += mask.count_ones() as usize;
     }
 }
 
-/// `CLOSE[count]`: a control for 16 bytes that moves the upper eight behind the first `count`.
-static CLOSE: [[u8; 16]; GROUP + 1] = by_count(true);
+/// What bytes are compressed by, side by side: one address leads to all of it.
+struct CompressTables {
+    /// [`COMPRESS`] for the lower eight of 16 bytes and for the upper eight.
+    controls: [[[u8; 8]; 256]; 2],
+    /// `close[mask]`: a control for 16 bytes that moves the upper eight behind as many as `mask` has bits.
+    close: [[u8; 16]; 256],
+}
 
-/// `BEHIND[count]`: what leads the upper eight controls of 16 behind `count` bytes. "No lane" stays that.
-static BEHIND: [[u8; 16]; GROUP + 1] = by_count(false);
+static COMPRESS_BYTES: CompressTables =
+    CompressTables { controls: [COMPRESS, upper_controls()], close: by_mask(true) };
 
-const fn by_count(close: bool) -> [[u8; 16]; GROUP + 1] {
-    let mut table = [[0; 16]; GROUP + 1];
-    let mut count = 0;
-    while count <= GROUP {
+const fn upper_controls() -> [[u8; 8]; 256] {
+    let mut table = COMPRESS;
+    let mut at = 0;
+    while at < 256 * GROUP {
+        table[at / GROUP][at % GROUP] |= GROUP as u8; // "no lane" stays that
+        at += 1;
+    }
+    table
+}
+
+/// `BEHIND[mask]`: what leads the upper eight controls of 16 behind as many bytes as `mask` has bits. "No lane"
+/// stays that.
+static BEHIND: [[u8; 16]; 256] = by_mask(false);
+
+const fn by_mask(close: bool) -> [[u8; 16]; 256] {
+    let mut table = [[0; 16]; 256];
+    let mut mask = 0;
+    while mask < 256 {
+        let count = (mask as u8).count_ones() as usize;
         let mut i = 0;
         while i < 16 {
-            table[count][i] = match close {
+            table[mask][i] = match close {
                 true if i < count => i as u8,
                 true => (i + GROUP - count) as u8, // past 15 what comes is behind the elements
                 false if i < GROUP => 0,
@@ -121,7 +139,7 @@ const fn by_count(close: bool) -> [[u8; 16]; GROUP + 1] {
             };
             i += 1;
         }
-        count += 1;
+        mask += 1;
     }
     table
 }
@@ -133,7 +151,7 @@ fn expand_bytes(mask: u64, stored: &Packed, out: &mut [u8; VECTOR_LEN]) {
     for (half, mask) in [mask as u32, (mask >> 32) as u32].into_iter().enumerate() {
         let upper = load128(&stored[at + ones_below(mask, 16)..]);
         let from = _mm256_set_m128i(upper, load128(&stored[at..]));
-        let control = _mm256_add_epi8(group_controls(&EXPAND, mask), by_first_count(&BEHIND, mask));
+        let control = _mm256_add_epi8(group_controls([&EXPAND; 2], mask), by_first_mask(&BEHIND, mask));
         store_at(out, 32 * half, _mm256_shuffle_epi8(from, control));
         at += mask.count_ones() as usize;
     }
@@ -169,20 +187,22 @@ fn ones_below(mask: u32, end: usize) -> usize {
     (mask & ((1 << end) - 1)).count_ones() as usize
 }
 
-/// The table's entries for four groups.
+/// The tables' entries for four groups: the first table's for the lower ones of 16 bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn group_controls(table: &[[u8; 8]; 256], mask: u32) -> __m256i {
-    // No arithmetic: these numbers are loaded into halves of vectors, integers would go through more moves.
-    let [a, b, c, d] = [0, 8, 16, 24].map(|bit| f64::from_le_bytes(table[usize::from((mask >> bit) as u8)]));
-    _mm256_castpd_si256(_mm256_set_pd(d, c, b, a))
+fn group_controls(tables: [&[[u8; 8]; 256]; 2], mask: u32) -> __m256i {
+    let pair = |bit: u32| {
+        let [low, high] = [0, 1].map(|i| &tables[i][usize::from((mask >> (bit + 8 * i as u32)) as u8)]);
+        _mm_insert_epi64::<1>(load64(low), i64::from_le_bytes(*high))
+    };
+    _mm256_set_m128i(pair(16), pair(0))
 }
 
-/// For each pair of groups the entry of the table for how many elements the first one has.
+/// For each pair of groups the table's entry for the first one.
 #[inline]
-#[target_feature(enable = "avx2,popcnt")]
-fn by_first_count(table: &[[u8; 16]; GROUP + 1], mask: u32) -> __m256i {
-    let [low, high] = [mask, mask >> 16].map(|mask| load128(&table[(mask as u8).count_ones() as usize]));
+#[target_feature(enable = "avx2")]
+fn by_first_mask(table: &[[u8; 16]; 256], mask: u32) -> __m256i {
+    let [low, high] = [mask, mask >> 16].map(|mask| load128(&table[usize::from(mask as u8)]));
     _mm256_set_m128i(high, low)
 }
 

@@ -45,7 +45,7 @@ pub(super) fn decode(_: Avx2, coded: &[u8], raw: &mut [u8]) -> Result<(), ChunkE
 #[target_feature(enable = "avx2,bmi1,lzcnt,popcnt")]
 fn encode_chunk(raw: &[u8], coded: &mut [u8]) -> usize {
     let blocks = Blocks::of(raw);
-    let plans = plans(&blocks, |block, plan, indices| plan_block(block, plan, indices));
+    let plans = plans(&blocks, |block, plan, indices| plan_block::<true>(block, plan, indices));
     let kinds = plans.iter().map(|(plan, _)| plan.kinds);
     let mut at = write_kinds(line_count(raw.len()), kinds, keep_bits, coded);
     at = align(coded, at, 2);
@@ -86,7 +86,7 @@ fn encode_chunk(raw: &[u8], coded: &mut [u8]) -> usize {
 
 #[target_feature(enable = "avx2,bmi1,lzcnt,popcnt")]
 fn add_up_chunk(raw: &[u8]) -> Totals {
-    super::plan::totals(raw, |block, plan, indices| plan_block(block, plan, indices))
+    super::plan::totals(raw, |block, plan, indices| plan_block::<false>(block, plan, indices))
 }
 
 /// Writes the code planes of the coded lines; returns where they end.

@@ -10,15 +10,17 @@ use crate::line::avx2::{
 };
 use crate::line::blocks::{Block, BlockKinds, Masks};
 
-/// Plans the block of an encoder.
+/// Plans the block of an encoder; who only wants its size needs no indices.
 #[inline]
 #[target_feature(enable = "avx2,popcnt")]
-pub(super) fn plan_block(block: &Block, plan: &mut Plan, indices: &mut Indices) {
+pub(super) fn plan_block<const INDICES: bool>(block: &Block, plan: &mut Plan, indices: &mut Indices) {
     for (i, (line, indices)) in block.iter().zip(indices).enumerate() {
-        let tokens = line_tokens(line);
+        let tokens = line_tokens::<INDICES>(line);
         [plan.codes[0].0[i], plan.codes[1].0[i]] = [!tokens.new, !tokens.zero];
         [plan.subcodes[0].0[i], plan.subcodes[1].0[i]] = tokens.subcodes;
-        store128(indices, 0, tokens.indices);
+        if INDICES {
+            store128(indices, 0, tokens.indices);
+        }
     }
     plan.kinds = kinds_of(plan);
     plan_codes(plan);

@@ -16,10 +16,10 @@ pub(super) struct Tokens {
     pub(super) indices: __m128i,
 }
 
-/// The tokens of 16 words.
+/// The tokens of 16 words, with indices or without.
 #[inline]
 #[target_feature(enable = "avx2,popcnt")]
-pub(super) fn line_tokens(line: &Line) -> Tokens {
+pub(super) fn line_tokens<const INDICES: bool>(line: &Line) -> Tokens {
     let [b0, b1, b2, b3] = byte_planes(line);
     let nothing = _mm_setzero_si128();
     let upper = _mm_or_si128(_mm_or_si128(b1, b2), b3);
@@ -46,7 +46,7 @@ pub(super) fn line_tokens(line: &Line) -> Tokens {
         zero,
         new,
         subcodes: [found & !equal, upper_bytes & !equal | short & !zero],
-        indices: _mm_shuffle_epi8(dictionary_places(new), first),
+        indices: if INDICES { _mm_shuffle_epi8(dictionary_places(new), first) } else { nothing },
     }
 }
 
