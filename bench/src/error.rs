@@ -12,6 +12,7 @@ use mgcomp_plot::PlotError;
 use mgcomp_selector::PaperConfigError;
 use mgcomp_transport::calibrate::CalibrateError;
 
+use crate::codec::CountError;
 use crate::gpu::TimeError;
 use crate::link::LinkBenchError;
 use crate::paper::TraceError;
@@ -65,6 +66,8 @@ pub(crate) enum BenchError {
     Memory { bytes: usize, needed: u64, available: u64 },
     #[error("cannot have a buffer of {bytes} bytes")]
     Buffer { bytes: usize, source: io::Error },
+    #[error(transparent)]
+    Count(#[from] CountError),
     #[error(transparent)]
     Cpu(#[from] CpuError),
     #[error(transparent)]

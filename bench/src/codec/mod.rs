@@ -1,6 +1,7 @@
 //! `mgcomp-bench codec`: how fast each codec is, beside memcpy, LZ4 and zstd.
 
 mod args;
+mod instructions;
 mod measure;
 mod plan;
 mod print;
@@ -18,6 +19,7 @@ use crate::machine::{self, Machine};
 use crate::timing::Buffer;
 use args::Processor;
 pub(crate) use args::{ArgError, Data, parse_bytes, parse_seconds};
+pub(crate) use instructions::CountError;
 use measure::Place;
 use plan::{Choices, Combination};
 use print::Printer;
@@ -73,6 +75,12 @@ pub(crate) struct Args {
     /// The processor whose memory the buffers lie in: cpu, cuda or cuda:NUMBER
     #[arg(long, default_value = "cpu")]
     device: Processor,
+    /// Instead of times: instructions per 64 bytes of uncompressed data, counted one by one on one thread
+    #[arg(long)]
+    instructions: bool,
+    /// Be the process whose instructions are counted
+    #[arg(long, hide = true, requires = "instructions")]
+    traced: bool,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
@@ -127,6 +135,9 @@ fn element_parser() -> impl TypedValueParser<Value = Element> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
+    if args.instructions {
+        return instructions::run(args);
+    }
     if let Processor::Cuda(ordinal) = args.device {
         args.check_for_devices()?;
         return gpu::run_codec(args, ordinal);

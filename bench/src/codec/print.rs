@@ -145,7 +145,7 @@ fn line(row: &Row<'_>) -> String {
     )
 }
 
-fn put(line: &str) -> Result<(), BenchError> {
+pub(super) fn put(line: &str) -> Result<(), BenchError> {
     writeln!(io::stdout(), "{line}").map_err(BenchError::Stdout)
 }
 

@@ -44,6 +44,40 @@ fn every_combination_has_one_row() {
 }
 
 #[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn instructions_are_counted_per_byte() {
+    let mixed: Vec<u8> = (0..4096u32).map(|i| if i % 3 == 0 { 0 } else { i as u8 }).collect();
+    let folder = folder(&[("mixed.u8", &mixed)]);
+    let args = ["codec", "--instructions", "--json", "--data", "mixed.u8", "--algorithm", "zvc", "rle"];
+    let output = run(folder.path(), &[&args[..], &["--isa", "portable", "--bytes", "2K", "4K"]].concat());
+    if stderr(&output).contains("does not let a process be traced") {
+        eprintln!("SKIPPED: instructions_are_counted_per_byte: {}", stderr(&output));
+        return;
+    }
+    assert!(output.status.success(), "{}", stderr(&output));
+    let rows = rows(&output);
+    let found: Vec<_> = rows.iter().map(|row| (text(row, "algorithm"), row["bytes"].as_u64())).collect();
+    let expected = [("zvc", Some(2048)), ("rle", Some(2048)), ("zvc", Some(4096)), ("rle", Some(4096))];
+    assert_eq!(found, expected);
+    for key in ["encode_instructions", "decode_instructions", "estimate_instructions"] {
+        for (one, two) in rows.iter().zip(&rows[2..]) {
+            let [one, two] = [one, two].map(|row| row[key].as_f64().unwrap());
+            // A chunk and one twice as long. A word of eight bytes takes an instruction to load at least.
+            assert!(one >= 2.0 && one < 10_000.0 && (one / two - 1.0).abs() < 0.25, "{key}: {one} {two}");
+        }
+    }
+}
+
+#[test]
+fn what_instructions_have_no_use_for_is_refused() {
+    let folder = folder(&[("a.u8", &[1; 64])]);
+    for flag in [&["--threads", "2"][..], &["--seconds", "1"], &["--checksum"]] {
+        let output = run(folder.path(), &[&["codec", "--instructions", "--data", "a.u8"][..], flag].concat());
+        assert!(!output.status.success() && stderr(&output).contains(flag[0]), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn rows_have_exactly_these_keys() {
     let folder = folder(&[("zeros.f32", &[0; 4096])]);
     let args = ["codec", "--data", "zeros.f32", "--bytes", "4K", "--algorithm", "zvc", "zstd-1"];
