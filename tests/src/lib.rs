@@ -8,4 +8,5 @@ pub mod golden;
 pub mod guarded;
 pub mod series;
 pub mod shim;
+pub mod soak;
 pub mod stub;

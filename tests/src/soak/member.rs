@@ -1,0 +1,121 @@
+//! A process that is a rank, in one generation after the other.
+//!
+//! It says, a line each:
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `LISTENING address` | ready for a generation; its seed and the rank file, a line each, are expected on standard input |
+//! | `STEP n` | so many operations of this generation went well; not all are told |
+//! | `FAILED error` | an operation failed, or the ranks did not come together |
+//! | `QUIET rss threads descriptors` | everything of the generation was given back; follows on `FAILED` |
+//! | `WRONG what` | bytes are not what they should be; the last line |
+//!
+//! The end of standard input is its own.
+
+use std::convert::Infallible;
+use std::fmt::Arguments;
+use std::io::{self, Write};
+use std::net::TcpListener;
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mgcomp_selector::{PolicySpec, Steering};
+use mgcomp_transport::communicator::Communicator;
+use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
+use mgcomp_transport::message::Rank;
+use mgcomp_transport::node::{Node, NodeConfig, PeerState};
+
+use super::footprint::Footprint;
+use super::operations::{self, Failure};
+
+/// How long ranks try to find each other.
+const MEETING: Duration = Duration::from_secs(5);
+/// How long threads may take to end that nobody waits for.
+const ENDING: Duration = Duration::from_secs(5);
+/// Operations from one line to the next.
+pub(super) const STEPS: u64 = 10;
+
+/// Runs rank number `rank`.
+#[must_use]
+pub fn rank(rank: u32) -> ExitCode {
+    match generations(Rank(rank)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("soak, rank {rank}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn generations(rank: Rank) -> Result<(), Box<dyn std::error::Error>> {
+    let mut lines = io::stdin().lines();
+    loop {
+        let listener = Tcp::bind("127.0.0.1:0")?;
+        tell(format_args!("LISTENING {}", listener.local_addr()?));
+        let Some(seed) = lines.next() else { return Ok(()) };
+        let seed = seed?.parse()?;
+        let rank_file = RankFile::parse(&lines.next().ok_or("a rank file is expected")??)?;
+        match generation(listener, rank_file, rank, seed) {
+            Ok(never) => match never {},
+            Err(Failure::Failed(error)) => tell(format_args!("FAILED {error}")),
+            Err(Failure::Wrong(what)) => {
+                tell(format_args!("WRONG {what}"));
+                return Err(what.into());
+            }
+        }
+        tell(format_args!("QUIET {}", quiet()?));
+    }
+}
+
+/// Works with the others until that fails.
+fn generation(
+    listener: TcpListener,
+    rank_file: RankFile,
+    rank: Rank,
+    seed: u64,
+) -> Result<Infallible, Failure> {
+    let config = NodeConfig {
+        secret: rank_file.secret,
+        greeting_timeout: MEETING,
+        silence_timeout: Duration::from_secs(5),
+        ..NodeConfig::default()
+    };
+    let tcp =
+        TcpConfig { limits: config.limits, queue_bytes: 1 << 30, connect_timeout: MEETING, shaping: None };
+    let link = Tcp::new(listener, rank_file, rank, tcp)?;
+    let policy = ["adaptive", "paper", "fixed:none", "fixed:bdi"][(seed % 4) as usize];
+    let policy = policy.parse::<PolicySpec>().map_err(Failure::from_error)?.build(&Steering::default());
+    let node = Node::start(Box::new(link), policy, config)?;
+    for (peer, state) in node.wait_for_peers(2 * MEETING) {
+        if state != PeerState::Open {
+            return Err(Failure::Failed(format!("rank {peer} is not there: {state:?}")));
+        }
+    }
+    let world = Communicator::world(node);
+    let mut step = 0;
+    loop {
+        operations::step(&world, seed, step)?;
+        step += 1;
+        if step % STEPS == 0 {
+            tell(format_args!("STEP {step}"));
+        }
+    }
+}
+
+/// What this process has, once the threads have ended that nobody waits for.
+fn quiet() -> io::Result<Footprint> {
+    let started = Instant::now();
+    loop {
+        let footprint = Footprint::own()?;
+        if footprint.threads <= 1 || started.elapsed() > ENDING {
+            return Ok(footprint);
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Prints a line whole. Nobody may be there any more to read it.
+fn tell(line: Arguments<'_>) {
+    let _ = writeln!(io::stdout().lock(), "{line}");
+}
