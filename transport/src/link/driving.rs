@@ -4,7 +4,7 @@
 //! on while that thread waits in a call of this crate or asks whether a request is finished, and whenever it calls
 //! [`drive`]. Threads that have no such link wait as always.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -39,6 +39,8 @@ pub(crate) trait Driven {
 
 thread_local! {
     static DRIVEN: RefCell<Vec<Arc<dyn Driven>>> = const { RefCell::new(Vec::new()) };
+    /// How long this thread has been waiting for one thing.
+    static WAITING: Cell<Option<Idle>> = const { Cell::new(None) };
 }
 
 /// Lets the links go on that only this thread may let go on. Returns whether anything was done.
@@ -111,22 +113,22 @@ pub(crate) fn wait<'a, T>(
     guard: MutexGuard<'a, T>,
     timeout: Option<Duration>,
 ) -> MutexGuard<'a, T> {
-    let mut timeout = timeout;
-    let mut guard = guard;
-    if is_driving() {
-        drop(guard);
-        let made = drive();
-        guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
-        if made {
-            return guard;
-        }
-        // A notification may have been missed.
-        timeout = Some(timeout.unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE));
+    if !is_driving() {
+        return match timeout {
+            Some(timeout) => changed.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0,
+            None => changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
+        };
     }
-    match timeout {
-        Some(timeout) => changed.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0,
-        None => changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
+    drop(guard);
+    let pause = WAITING.take().unwrap_or_else(Idle::start).between(drive());
+    let locked = || mutex.lock().unwrap_or_else(PoisonError::into_inner);
+    let pause = timeout.unwrap_or(pause).min(pause);
+    if pause.is_zero() {
+        thread::yield_now();
+        return locked();
     }
+    // A notification may have been missed; the pause is short.
+    changed.wait_timeout(locked(), pause).unwrap_or_else(PoisonError::into_inner).0
 }
 
 fn is_driving() -> bool {
@@ -150,11 +152,23 @@ pub(crate) fn settle() {
 /// How long nothing was done, and so how long to sleep.
 pub(crate) struct Idle {
     since: Instant,
+    /// When it was last looked at.
+    looked: Instant,
 }
 
 impl Idle {
     pub(crate) fn start() -> Self {
-        Self { since: Instant::now() }
+        let now = Instant::now();
+        Self { since: now, looked: now }
+    }
+
+    /// Goes on with one wait in many short ones, and says how long the next one is to be.
+    fn between(self, made: bool) -> Duration {
+        let goes_on = !made && self.looked.elapsed() < 4 * LONGEST_PAUSE;
+        let idle = if goes_on { Self { looked: Instant::now(), ..self } } else { Self::start() };
+        let pause = idle.pause();
+        WAITING.set(Some(idle));
+        pause
     }
 
     /// Sleeps if nothing was done for long, else lets others run.
