@@ -1,15 +1,52 @@
-//! The example `ranks`: two ranks that find each other by a rank file.
+//! The examples of the library: by themselves, and as ranks that find each other by a rank file. Under mpirun they run in
+//! `transport/tests/mpi`.
 
 #[allow(dead_code, reason = "other tests run programs, not examples")]
 mod program;
 
 use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 /// Addresses that were free a moment ago.
 fn free_addresses() -> [String; 2] {
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     listeners.map(|listener| listener.local_addr().unwrap().to_string())
+}
+
+/// What an example printed that went well.
+fn well(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+#[test]
+fn four_ranks_in_one_process() {
+    for (name, says) in [
+        ("remote_read", "read the parameters of all others"),
+        ("gradient_all_reduce", "the same weights on all ranks"),
+        ("halo_exchange", "equal those of one rank"),
+    ] {
+        let example = program::example("mgcomp-transport", name);
+        let text = well(&Command::new(example).output().unwrap());
+        for rank in 0..4 {
+            let start = format!("rank {rank}: ");
+            assert!(
+                text.lines().any(|line| line.starts_with(&start) && line.contains(says)),
+                "{name}: {text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_examples_cannot_do_is_an_error() {
+    let example = program::example("mgcomp-transport", "halo_exchange");
+    for arguments in [&["job.json"][..], &["/nowhere/job.json", "0"]] {
+        let output = Command::new(&example).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(!output.stderr.is_empty());
+    }
 }
 
 #[test]
@@ -20,7 +57,7 @@ fn two_ranks_read_each_other() {
     let content = serde_json::json!({ "secret": secret, "ranks": free_addresses() });
     std::fs::write(&job, content.to_string()).unwrap();
 
-    let example = program::example("mgcomp-transport", "ranks");
+    let example = program::example("mgcomp-transport", "remote_read");
     let start = |rank: &str| {
         let mut command = Command::new(&example);
         command.arg(&job).arg(rank).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -29,9 +66,8 @@ fn two_ranks_read_each_other() {
     let ranks: [Child; 2] = ["1", "0"].map(start);
     for (child, (rank, peer)) in ranks.into_iter().zip([(1, 0), (0, 1)]) {
         let output = child.wait_with_output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-        let read = format!("rank {rank} read 16777216 bytes of rank {peer} ");
+        let text = well(&output);
+        let read = format!("rank {rank} read 16777216 bytes of rank {peer}, ");
         let line = text.lines().find(|line| line.starts_with(&read)).unwrap_or_else(|| panic!("{text}"));
         assert!(line.ends_with("equal: true"), "{line}");
     }

@@ -70,3 +70,11 @@ fn mpi_program() {
 fn mpi_for_one_thread_makes_no_link() {
     under::run("one_thread", 2, "single");
 }
+
+#[cfg(feature = "mpi")]
+#[test]
+fn mpi_examples_go_well() {
+    under::run_example("remote_read", 2);
+    under::run_example("gradient_all_reduce", 3);
+    under::run_example("halo_exchange", 4);
+}

@@ -1,5 +1,7 @@
 //! Running programs under mpirun, and what they find there.
 
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -20,15 +22,42 @@ const LEVEL: &str = "MGCOMP_LEVEL";
 
 /// Runs `program` on so many ranks, where MPI is initialized for that level of threads.
 pub(super) fn run(program: &'static str, ranks: u32, level: &'static str) {
-    // Open MPI's runs of one user disturb each other while they start.
-    static STARTING: Mutex<()> = Mutex::new(());
-    let _starting = STARTING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     watched(move || {
         if launch::is_possible() {
             let processes = launch::start(ranks, "mpi_program", &[(PROGRAM, program), (LEVEL, level)]);
             assert!(processes.end(), "see what they said");
         }
     });
+}
+
+/// Runs an example on so many ranks.
+pub(super) fn run_example(name: &'static str, ranks: u32) {
+    if !launch::is_possible() {
+        return;
+    }
+    let example = built_example(name);
+    watched(move || {
+        let processes = launch::start_program(ranks, &example, &["mpi"], &[]);
+        assert!(processes.end(), "{name} on {ranks} ranks");
+    });
+}
+
+/// The example `name`, built in the profile of this test.
+fn built_example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    // target/profile/deps/test
+    let profile = test.ancestors().nth(2).unwrap();
+    // Started by hand, whatever is there has to do.
+    if let Some(cargo) = std::env::var_os("CARGO") {
+        let mut build = Command::new(cargo);
+        build.args(["build", "--quiet", "--features", "mpi", "--example", name]);
+        build.current_dir(env!("CARGO_MANIFEST_DIR")).arg("--target-dir").arg(profile.parent().unwrap());
+        if profile.ends_with("release") {
+            build.arg("--release");
+        }
+        assert!(build.status().unwrap().success(), "{name} does not build");
+    }
+    profile.join("examples").join(name)
 }
 
 /// A process of it.

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
+use tempfile::TempDir;
+
 use crate::common::wait_until;
 
 /// Whether there is an mpirun; says SKIPPED otherwise.
@@ -18,14 +20,18 @@ pub(crate) fn is_possible() -> bool {
 }
 
 /// Processes under mpirun, which end with this.
-pub(crate) struct Launched(Child);
+pub(crate) struct Launched {
+    mpirun: Child,
+    /// Where it keeps what its processes share: runs of one user disturb each other in a place of all.
+    _folder: TempDir,
+}
 
 impl Launched {
     /// Waits until all have ended; returns whether they say that all went well.
     pub(crate) fn end(mut self) -> bool {
         let mut well = false;
         wait_until("all processes have ended", || {
-            let status = self.0.try_wait().unwrap();
+            let status = self.mpirun.try_wait().unwrap();
             well = status.is_some_and(|status| status.success());
             status.is_some()
         });
@@ -34,7 +40,7 @@ impl Launched {
 
     /// Fails if they have ended.
     pub(crate) fn expect_running(&mut self) {
-        if let Some(status) = self.0.try_wait().unwrap() {
+        if let Some(status) = self.mpirun.try_wait().unwrap() {
             panic!("mpirun: {status}");
         }
     }
@@ -42,13 +48,24 @@ impl Launched {
 
 impl Drop for Launched {
     fn drop(&mut self) {
-        let _ = self.0.kill(); // has ended already, if all went well
-        let _ = self.0.wait();
+        let _ = self.mpirun.kill(); // has ended already, if all went well
+        let _ = self.mpirun.wait();
     }
 }
 
 /// Runs the ignored test `name` of this program in `ranks` processes, which find `variables` in their environment.
 pub(crate) fn start(ranks: u32, name: &str, variables: &[(&str, &str)]) -> Launched {
+    let arguments = ["--ignored", "--exact", name, "--nocapture", "--test-threads=1"];
+    start_program(ranks, &std::env::current_exe().unwrap(), &arguments, variables)
+}
+
+/// Runs `executable` in `ranks` processes.
+pub(crate) fn start_program(
+    ranks: u32,
+    executable: &Path,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+) -> Launched {
     let (program, is_open_mpi) = mpirun().expect("there is an mpirun");
     let mut command = Command::new(program);
     if *is_open_mpi {
@@ -57,10 +74,11 @@ pub(crate) fn start(ranks: u32, name: &str, variables: &[(&str, &str)]) -> Launc
         command.args(["--mca", "mpi_yield_when_idle", "1"]);
         command.args(["--mca", "btl_vader_single_copy_mechanism", "none"]);
     }
-    command.args(["-n", &ranks.to_string()]).arg(std::env::current_exe().unwrap());
-    command.args(["--ignored", "--exact", name, "--nocapture", "--test-threads=1"]);
-    command.envs(variables.iter().copied()).stdin(Stdio::null()).stdout(Stdio::null());
-    Launched(command.spawn().unwrap())
+    command.args(["-n", &ranks.to_string()]).arg(executable).args(arguments);
+    let folder = tempfile::tempdir().unwrap();
+    command.envs(variables.iter().copied()).env("TMPDIR", folder.path());
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    Launched { mpirun: command.spawn().unwrap(), _folder: folder }
 }
 
 fn version() -> String {

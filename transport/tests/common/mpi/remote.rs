@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{BufReader, Read};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Instant;
 
@@ -44,12 +44,7 @@ struct End {
 /// The ends of a link over MPI of processes that may call it from any thread, or from one.
 pub(crate) fn links(multiple: bool, ranks: u32, queue_bytes: u64) -> Vec<Box<dyn Link>> {
     static JOBS: [OnceLock<Job>; 2] = [const { OnceLock::new() }; 2];
-    // Open MPI's runs of one user disturb each other while they start.
-    static STARTING: Mutex<()> = Mutex::new(());
-    let job = JOBS[usize::from(multiple)].get_or_init(|| {
-        let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
-        Job::start(multiple)
-    });
+    let job = JOBS[usize::from(multiple)].get_or_init(|| Job::start(multiple));
     job.links(ranks, queue_bytes).into_iter().map(|link| Box::new(link) as _).collect()
 }
 
