@@ -63,7 +63,7 @@ fn instructions_are_counted_per_byte() {
         for (one, two) in rows.iter().zip(&rows[2..]) {
             let [one, two] = [one, two].map(|row| row[key].as_f64().unwrap());
             // A chunk and one twice as long. A word of eight bytes takes an instruction to load at least.
-            assert!(one >= 2.0 && one < 10_000.0 && (one / two - 1.0).abs() < 0.25, "{key}: {one} {two}");
+            assert!((2.0..10_000.0).contains(&one) && (one / two - 1.0).abs() < 0.25, "{key}: {one} {two}");
         }
     }
 }
