@@ -2,53 +2,81 @@
 //! it.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Shorter buffers come from the allocator, which keeps them by itself.
 const SHORTEST_BYTES: usize = 32 << 10;
-/// Longer ones are rare, and too much to keep.
-const LONGEST_BYTES: usize = 4 << 20;
-/// Bytes that a pool keeps, at most.
+/// Bytes that a pool keeps where nobody says.
 const KEPT_BYTES: usize = 32 << 20;
 
 /// A store of buffers that are not in use.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pool {
-    shared: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<Vec<Vec<u8>>>>,
+    /// The most bytes that are kept.
+    limit: usize,
 }
 
-#[derive(Debug, Default)]
-struct Kept {
-    buffers: Vec<Vec<u8>>,
-    bytes: usize,
+impl Default for Pool {
+    fn default() -> Self {
+        Self::keeping(KEPT_BYTES)
+    }
 }
 
 impl Pool {
+    /// A pool that keeps up to `limit` bytes.
+    pub(crate) fn keeping(limit: usize) -> Self {
+        Self { kept: Arc::default(), limit }
+    }
+
     /// An empty buffer with room for `len` bytes.
     pub(crate) fn take(&self, len: usize) -> Pooled {
         let bytes = self.find(len).unwrap_or_else(|| Vec::with_capacity(len));
         Pooled { bytes, pool: self.clone() }
     }
 
+    /// Whether there is a buffer that nobody uses.
+    pub(crate) fn keeps_any(&self) -> bool {
+        !self.kept().is_empty()
+    }
+
+    /// Lets go of all buffers that nobody uses.
+    pub(crate) fn clear(&self) {
+        let kept = std::mem::take(&mut *self.kept());
+        drop(kept); // after the lock
+    }
+
     fn find(&self, len: usize) -> Option<Vec<u8>> {
-        if !(SHORTEST_BYTES..=LONGEST_BYTES).contains(&len) {
+        if len < SHORTEST_BYTES {
             return None;
         }
-        let mut kept = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        // The last one came last, and is the likeliest to be in a cache.
-        let found = kept.buffers.iter().rposition(|buffer| buffer.capacity() >= len)?;
-        let mut buffer = kept.buffers.remove(found);
-        kept.bytes -= buffer.capacity();
+        let mut kept = self.kept();
+        // The one used last: its bytes may still be in the cache. Not one that is much too long.
+        let fits = |buffer: &Vec<u8>| (len..=len.saturating_mul(2)).contains(&buffer.capacity());
+        let found = kept.iter().rposition(fits)?;
+        let mut buffer = kept.remove(found);
         buffer.clear();
         Some(buffer)
     }
 
     fn keep(&self, buffer: Vec<u8>) {
-        let mut kept = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.bytes + buffer.capacity() <= KEPT_BYTES {
-            kept.bytes += buffer.capacity();
-            kept.buffers.push(buffer);
+        let mut kept = self.kept();
+        // The oldest make room.
+        let mut total: usize = kept.iter().map(Vec::capacity).sum();
+        let mut dropped = Vec::new();
+        while total + buffer.capacity() > self.limit && !kept.is_empty() {
+            let oldest = kept.remove(0);
+            total -= oldest.capacity();
+            dropped.push(oldest);
         }
+        if total + buffer.capacity() <= self.limit {
+            kept.push(buffer);
+        }
+        drop(kept); // before the memory goes back to the system, which takes long
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -82,7 +110,7 @@ impl AsRef<[u8]> for Pooled {
 impl Drop for Pooled {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
-        if (SHORTEST_BYTES..=LONGEST_BYTES).contains(&bytes.capacity()) {
+        if bytes.capacity() >= SHORTEST_BYTES {
             self.pool.keep(bytes);
         }
     }
@@ -99,21 +127,23 @@ mod tests {
         first.extend_from_slice(&[7; 50_000]);
         let at = first.as_ptr();
         drop(first);
-        let again = pool.take(60_000);
+        let again = pool.take(99_000);
         assert_eq!((again.as_ptr(), again.len()), (at, 0));
-        assert!(again.capacity() >= 100_000);
-        assert_ne!(pool.take(60_000).as_ptr(), at, "it is in use");
+        assert_ne!(pool.take(99_000).as_ptr(), at, "it is in use");
     }
 
     #[test]
     fn a_pool_keeps_no_more_than_its_limit() {
-        let pool = Pool::default();
-        let buffers: Vec<_> = (0..20).map(|_| pool.take(LONGEST_BYTES)).collect();
+        let pool = Pool::keeping(300_000);
+        let total = || pool.kept().iter().map(Vec::capacity).sum::<usize>();
+        let buffers: Vec<_> = (0..4).map(|_| pool.take(100_000)).collect();
         drop(buffers);
-        let kept = pool.shared.lock().unwrap();
-        assert_eq!((kept.buffers.len(), kept.bytes), (8, KEPT_BYTES));
-        drop(kept);
-        drop((pool.take(LONGEST_BYTES + 1), pool.take(SHORTEST_BYTES - 1)));
-        assert_eq!(pool.shared.lock().unwrap().buffers.len(), 8);
+        assert!(pool.keeps_any() && total() <= 300_000, "{}", total());
+        drop(pool.take(140_000)); // the oldest make room
+        assert!(total() <= 300_000 && pool.kept().last().unwrap().capacity() >= 140_000);
+        pool.clear();
+        assert!(!pool.keeps_any());
+        drop((pool.take(400_000), pool.take(10))); // longer than all that may be kept; left to the allocator
+        assert!(!pool.keeps_any());
     }
 }

@@ -11,13 +11,13 @@
 //! Memory: two rings for each pair of ranks, what callers have queued, and at most 64 MiB and a message from each
 //! peer that was not looked at yet; buffers for these are kept and used again, and given back after a second of quiet.
 
+mod buffer;
 mod credentials;
 mod drive;
 mod hello;
 mod meeting;
 mod peer;
 mod poller;
-mod pool;
 mod record;
 mod ring;
 mod segment;
@@ -39,7 +39,6 @@ use self::drive::Driver;
 use self::meeting::Door;
 use self::peer::Peer;
 use self::poller::{Poller, Token};
-use self::pool::Pool;
 use self::record::Record;
 use self::segment::RING_BYTES;
 use self::server::{End, Server};
@@ -47,6 +46,7 @@ use self::waker::Waker;
 use super::wire::Wire;
 use super::{Drive, Link, LinkError, LinkSink, Message, Position, SendError, Shaping};
 use crate::message::{Limits, MAX_HEADER_LEN, Rank, Secret};
+use crate::pool::Pool;
 
 /// Most bytes of memory for received messages that are kept to be used again.
 const KEPT_BYTES: u64 = 64 << 20;
@@ -205,7 +205,7 @@ impl Shm {
             poller,
             waker: self.waker.clone(),
             ended: self.ended.clone(),
-            pool: Pool::new(KEPT_BYTES.max(record_limit)),
+            pool: Pool::keeping(usize::try_from(KEPT_BYTES.max(record_limit)).unwrap_or(usize::MAX)),
             sink,
             record_limit,
             awake,

@@ -8,16 +8,15 @@
 //! first multiple of 64 behind the header: copies are up to twice as fast if both sides begin alike. A record longer
 //! than the ring goes through it in pieces.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 
-use super::pool::{Buffer, Pool};
+use super::buffer::Buffer;
 use super::ring::{LINE, Misplaced, PIECE_BYTES, Reader, Writer};
 use crate::link::{LinkError, Message};
 use crate::memory::HeldMut;
 use crate::message::{Header, MAX_HEADER_LEN, MessageError, Rank};
 use crate::payload::Payload;
+use crate::pool::Pool;
 
 /// Bytes before the message.
 const PREFIX_LEN: usize = 8;
@@ -102,7 +101,7 @@ pub(super) struct Intake {
     /// Records that are done.
     record: u64,
     open: Option<Open>,
-    pool: Arc<Pool>,
+    pool: Pool,
 }
 
 /// The beginning of a record, and what it says.
@@ -148,7 +147,7 @@ pub(super) enum Broken {
 }
 
 impl Intake {
-    pub(super) fn new(peer: Rank, limit: u64, pool: Arc<Pool>) -> Self {
+    pub(super) fn new(peer: Rank, limit: u64, pool: Pool) -> Self {
         Self { peer, limit, record: 0, open: None, pool }
     }
 
@@ -185,7 +184,7 @@ impl Intake {
         reader.skip_to_line();
         self.record += 1;
         let payload = match open.payload {
-            Landing::Buffer(buffer) => Payload::from_bytes(self.pool.freeze(buffer)),
+            Landing::Buffer(buffer) => Payload::from_bytes(buffer.freeze()),
             Landing::Place(place) => Payload::from_memory(place.slice().clone()),
         };
         Ok(Taken::Message(Message { header: open.header, payload }, open.message_len as u64))
@@ -242,7 +241,7 @@ impl Intake {
         {
             return Open { header, message_len, missing, payload: Landing::Place(place) };
         }
-        let mut payload = self.pool.take(payload_len);
+        let mut payload = Buffer::from_pool(&self.pool, payload_len);
         payload.bytes_mut().extend_from_slice(&copy[start..start + early]);
         Open { header, message_len, missing, payload: Landing::Buffer(payload) }
     }

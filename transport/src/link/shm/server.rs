@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use super::meeting::{Door, Met};
 use super::peer::{Outlet, Peer, Queue};
 use super::poller::{Poller, Token};
-use super::pool::Pool;
 use super::record::{Broken, Intake, Taken, out_of_place};
 use super::ring::{Reader, Writer};
 use super::segment::{Direction, Segment};
@@ -23,6 +22,7 @@ use super::waker::Waker;
 use crate::link::{LinkError, LinkEvent, LinkSink, landing};
 use crate::message::{Header, Hello, Rank};
 use crate::payload::Payload;
+use crate::pool::Pool;
 
 /// How long a peer may take for what is still queued when it is given up.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -58,7 +58,7 @@ pub(super) struct Server {
     pub(super) poller: Poller,
     pub(super) waker: Arc<Waker>,
     pub(super) ended: Arc<AtomicBool>,
-    pub(super) pool: Arc<Pool>,
+    pub(super) pool: Pool,
     pub(super) sink: LinkSink,
     /// Longest message in bytes.
     pub(super) record_limit: u64,
