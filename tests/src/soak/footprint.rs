@@ -52,11 +52,14 @@ impl FromStr for Footprint {
 /// back at once.
 const GROWTH_KIB: u64 = 16 << 10;
 
-/// Whether memory is flat over `footprints`, from the second quarter of them on: in the first one, buffers and arenas are
+/// Fewer generations than four times as many tell nothing: what an allocator keeps grows through the first dozens.
+const LEAST_QUARTER: usize = 15;
+
+/// By how much memory grows over `footprints`, from the second quarter of them on: in the first one, buffers and arenas are
 /// made that stay. `None` if there are too few to tell.
 pub(super) fn growth_kib(footprints: &[Footprint]) -> Option<u64> {
     let quarter = footprints.len() / 4;
-    if quarter < 3 {
+    if quarter < LEAST_QUARTER {
         return None;
     }
     let median = |part: &[Footprint]| {
@@ -83,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_leak_is_told_from_a_start() {
-        assert_eq!(growth_kib(&footprints(0..11)), None);
+        assert_eq!(growth_kib(&footprints(0..59)), None);
         let settled = footprints((0..100).map(|i| if i < 20 { i * 1000 } else { 50_000 + i % 3 }));
         assert!(is_flat(growth_kib(&settled).unwrap()));
         let leaking = footprints((0..100).map(|i| 50_000 + i * 400));
