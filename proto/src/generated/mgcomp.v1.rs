@@ -40,7 +40,7 @@ pub struct ScopedSettings {
     /// What holds there: for each setting the narrowest scope that sets it. Absent = the program's own choice.
     #[prost(message, optional, tag = "3")]
     pub effective: ::core::option::Option<Settings>,
-    /// Changes with each change of `own`; 0 = nothing was ever set there.
+    /// Changes with each change of `own` and is never used again; 0 = nothing is set there.
     #[prost(uint64, tag = "4")]
     pub version: u64,
 }
