@@ -7,8 +7,8 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use clap::Parser;
-use mgcomp_daemon::{Config, DaemonError, Flags, Listener, run_reloading};
-use tokio::signal::unix::{SignalKind, signal};
+use mgcomp_daemon::{Config, Flags, Listener, run_reloading};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -71,34 +71,31 @@ fn start_log(config: &Config) -> LogLevel {
 fn serve(flags: &Flags, config: Config, log: &LogLevel) -> Result<(), Box<dyn Error>> {
     // Two threads: one may be busy with many watchers while the other takes changes.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let done: Result<(), DaemonError> = runtime.block_on(async {
-        let listener = Listener::open(config)?;
+    runtime.block_on(async {
+        // Heard before anybody is told that the daemon is ready: whoever knows may send a signal.
+        let (stop, hangups) = (stop()?, signal(SignalKind::hangup())?);
         let (sender, reloads) = mpsc::channel(1);
-        tokio::spawn(reload(flags.clone(), log.clone(), sender));
-        run_reloading(listener, stop(), reloads).await
-    });
-    done?;
-    Ok(())
+        tokio::spawn(reload(flags.clone(), log.clone(), hangups, sender));
+        run_reloading(Listener::open(config)?, stop, reloads).await?;
+        Ok(())
+    })
 }
 
-/// Until the first SIGTERM or SIGINT.
-async fn stop() {
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        tracing::error!("no signals can be heard, so the daemon ends only when it is killed");
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+/// Until the first SIGTERM or SIGINT from now on.
+fn stop() -> io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
 }
 
 /// Reads the settings again at each SIGHUP. Where they are wrong, the old ones stay.
-async fn reload(flags: Flags, log: LogLevel, configs: mpsc::Sender<Config>) {
-    let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
-    while hangup.recv().await.is_some() {
+async fn reload(flags: Flags, log: LogLevel, mut hangups: Signal, configs: mpsc::Sender<Config>) {
+    while hangups.recv().await.is_some() {
         match Config::load(&flags) {
             Ok(config) => {
                 let _ = log.reload(LevelFilter::from_level(config.log));

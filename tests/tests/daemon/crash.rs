@@ -23,13 +23,12 @@ fn programs_go_on_without_the_daemon_and_find_it_again() {
 #[test]
 fn a_job_that_is_killed_goes_away_and_others_stay() {
     let rig = Rig::start(&[]);
-    let mut victim = rig.exchange("victim", "fixed:bdi");
+    let victim = rig.exchange("victim", "fixed:bdi");
     let other = rig.exchange("other", "fixed:bdi");
     for job in ["victim", "other"] {
         rig.until_stream("is seen", job, |stream| !stream["last_decision"].is_null());
     }
-    victim.child.kill().unwrap();
-    victim.child.wait().unwrap();
+    drop(victim);
     let jobs = || {
         let jobs = rig.json(&["jobs"]);
         jobs.iter().map(|job| job["job"].as_str().unwrap().to_owned()).collect::<Vec<_>>()

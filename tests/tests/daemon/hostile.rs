@@ -80,23 +80,11 @@ fn a_client_that_does_not_read_holds_nobody_up() {
     let rig = Rig::start(&["--max-watchers", "3"]);
     let exchange = rig.exchange("a", "fixed:bdi");
     rig.until_stream("is seen", "a", |stream| !stream["last_decision"].is_null());
-    let args = ["watch", "--level", "stream", "--interval-ms", "100", "--json"];
-    let mut stuck: Vec<_> = (0..3)
-        .map(|_| {
-            let mut command = rig.mgcomp_command(&args);
-            command.arg("--socket").arg(rig.socket()).stdout(std::process::Stdio::piped()).spawn().unwrap()
-        })
-        .collect();
-    until("there is no room for more watchers", || {
-        let output = rig.mgcomp(&["watch", "--count", "1"]);
-        String::from_utf8_lossy(&output.stderr).contains("RESOURCE_EXHAUSTED")
-    });
+    let stuck: Vec<_> = (0..3).map(|_| rig.watcher()).collect();
+    rig.fail(&["watch", "--count", "1"], &["RESOURCE_EXHAUSTED"]);
     rig.succeed(&["policy", "set", "fixed:rle"]);
     rig.until_stream("others are served", "a", |stream| stream["last_decision"]["decided"] == "rle");
-    for watcher in &mut stuck {
-        watcher.kill().unwrap();
-        watcher.wait().unwrap();
-    }
+    drop(stuck);
     until("their places are free again", || rig.mgcomp(&["watch", "--count", "1"]).status.success());
     exchange.finish();
 }

@@ -1,7 +1,5 @@
 //! Start, end, and what is kept in between.
 
-use std::process::Stdio;
-
 use crate::rig::{Rig, text, until};
 
 #[test]
@@ -48,28 +46,19 @@ fn a_reload_keeps_what_is_good_and_refuses_what_is_not() {
     let mut rig = Rig::empty();
     let config = rig.path("daemon.toml");
     std::fs::write(&config, "max_watchers = 1\n").unwrap();
-    let mut daemon = rig.daemon_command();
-    daemon.arg("--config").arg(&config).stderr(Stdio::null());
-    let child = daemon.spawn().unwrap();
-    rig.adopt(child);
-    until("the daemon answers", || rig.mgcomp(&["jobs"]).status.success());
+    rig.start_with(&["--config", config.to_str().unwrap()]);
 
     let watch = || rig.mgcomp(&["watch", "--interval-ms", "100", "--count", "1"]);
-    let message = || text(&watch().stderr);
 
-    // What is wrong changes nothing, so there is room for a watcher still.
+    // What is wrong changes nothing: there is room for one watcher still, and for no other beside it.
     std::fs::write(&config, "max_watchers = 'none'\n").unwrap();
     rig.signal("HUP");
-    until("there is room for one", || watch().status.success());
-    // A limit that can be seen from outside: nobody may watch beside this one.
-    let mut first = rig.mgcomp_command(&["watch"]);
-    let mut first = first.arg("--socket").arg(rig.socket()).stdout(Stdio::null()).spawn().unwrap();
-    until("there is room for no more", || message().contains("RESOURCE_EXHAUSTED"));
+    let first = rig.watcher();
+    assert!(text(&watch().stderr).contains("RESOURCE_EXHAUSTED"));
     std::fs::write(&config, "max_watchers = 5\nlog = 'debug'\n").unwrap();
     rig.signal("HUP");
     until("there is room for more", || watch().status.success());
-    first.kill().unwrap();
-    first.wait().unwrap();
+    drop(first);
     rig.signal("TERM");
     assert_eq!(rig.wait_daemon(), Some(0));
 }

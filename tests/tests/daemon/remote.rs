@@ -2,22 +2,18 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
 use crate::rig::{Rig, text};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-
-/// A port that nobody uses, most likely for a while.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
+const ANY_PORT: &str = "127.0.0.1:0";
 
 /// What is answered to some bytes.
-fn exchange(port: u16, bytes: &[u8]) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+fn exchange(address: &str, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     stream.write_all(bytes).unwrap();
     let mut answer = Vec::new();
@@ -35,9 +31,8 @@ fn token_file(folder: &tempfile::TempDir, name: &str, token: &str) -> String {
 fn a_token_is_needed_for_everything_but_health() {
     let folder = tempfile::tempdir().unwrap();
     let (right, wrong) = (token_file(&folder, "right", TOKEN), token_file(&folder, "wrong", &TOKEN[1..]));
-    let port = free_port();
-    let address = format!("127.0.0.1:{port}");
-    let rig = Rig::start(&["--listen", &address, "--token-file", &right]);
+    let rig = Rig::start(&["--listen", ANY_PORT, "--token-file", &right]);
+    let address = rig.address().to_string();
     let lambda = |token: &[&str]| {
         let args = [&["lambda", "set", "2", "--address", &address], token].concat();
         rig.mgcomp_command(&args).output().unwrap()
@@ -53,7 +48,7 @@ fn a_token_is_needed_for_everything_but_health() {
     assert_eq!(rig.json(&["lambda", "get"])[0]["lambda_gbps"], 2.0);
 
     let metrics =
-        |header: &str| exchange(port, format!("GET /metrics HTTP/1.1\r\nhost: x\r\n{header}\r\n").as_bytes());
+        |header: &str| exchange(&address, format!("GET /metrics HTTP/1.1\r\nhost: x\r\n{header}\r\n").as_bytes());
     assert!(metrics("").starts_with("HTTP/1.1 401"));
     let page = metrics(&format!("authorization: Bearer {TOKEN}\r\n"));
     assert!(
@@ -113,10 +108,9 @@ fn tls_is_spoken_where_it_is_asked_for() {
         return;
     }
     let token = token_file(&folder, "token", TOKEN);
-    let port = free_port();
-    let address = format!("127.0.0.1:{port}");
     let tls = ["--tls-cert", &certificate, "--tls-key", &key];
-    let rig = Rig::start(&[&["--listen", &address, "--token-file", &token][..], &tls].concat());
+    let rig = Rig::start(&[&["--listen", ANY_PORT, "--token-file", &token][..], &tls].concat());
+    let address = rig.address().to_string();
 
     let jobs = |more: &[&str]| {
         let args = [&["jobs", "--token-file", &token], more].concat();
@@ -129,6 +123,6 @@ fn tls_is_spoken_where_it_is_asked_for() {
     assert!(text(&stranger.stderr).contains("TLS to"), "{}", text(&stranger.stderr));
     let plain = jobs(&["--address", &format!("http://{address}")]);
     assert_eq!(plain.status.code(), Some(1), "plaintext on the TLS port");
-    assert!(exchange(port, b"GET /metrics HTTP/1.1\r\n\r\n").contains("This port speaks TLS"));
+    assert!(exchange(&address, b"GET /metrics HTTP/1.1\r\n\r\n").contains("This port speaks TLS"));
     rig.succeed(&["jobs"]);
 }

@@ -1,8 +1,9 @@
 //! A daemon in a folder of its own, programs that exchange data, and the command line.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,9 +19,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder with a daemon in it.
 pub(crate) struct Rig {
-    folder: TempDir,
-    daemon: Option<Child>,
+    daemon: Option<Daemon>,
     args: Vec<String>,
+    folder: TempDir,
+}
+
+/// A daemon that runs.
+struct Daemon {
+    process: Ended,
+    /// Where it listens over TCP, if it does.
+    address: Option<SocketAddr>,
 }
 
 fn found(cell: &'static OnceLock<PathBuf>, package: &str, name: &str) -> &'static Path {
@@ -28,17 +36,16 @@ fn found(cell: &'static OnceLock<PathBuf>, package: &str, name: &str) -> &'stati
 }
 
 impl Rig {
-    /// Starts a daemon with more arguments and waits until it answers.
+    /// Starts a daemon with more arguments, in a new folder.
     pub(crate) fn start(args: &[&str]) -> Self {
         let mut rig = Self::empty();
-        rig.args = args.iter().map(|arg| (*arg).to_owned()).collect();
-        rig.start_daemon();
+        rig.start_with(args);
         rig
     }
 
     /// Without a daemon.
     pub(crate) fn empty() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), daemon: None, args: Vec::new() }
+        Self { daemon: None, args: Vec::new(), folder: tempfile::tempdir().unwrap() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -59,26 +66,40 @@ impl Rig {
         command
     }
 
-    pub(crate) fn start_daemon(&mut self) {
-        self.daemon = Some(self.daemon_command().stderr(Stdio::null()).spawn().unwrap());
-        until("the daemon answers", || self.mgcomp(&["jobs"]).status.success());
+    /// Starts a daemon with more arguments, which the next one gets too.
+    pub(crate) fn start_with(&mut self, args: &[&str]) {
+        self.args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        self.start_daemon();
     }
 
-    /// Takes in a daemon that was started otherwise.
-    pub(crate) fn adopt(&mut self, daemon: Child) {
-        self.daemon = Some(daemon);
+    /// Starts a daemon and waits until it says that it is ready.
+    pub(crate) fn start_daemon(&mut self) {
+        let mut process = Ended(self.daemon_command().stderr(Stdio::piped()).spawn().unwrap());
+        let mut log = BufReader::new(process.0.stderr.take().unwrap());
+        let mut told = String::new();
+        while !told.contains(" ready ") {
+            assert!(log.read_line(&mut told).unwrap() > 0, "the daemon does not start: {told}");
+        }
+        // The rest is nobody's, but the daemon must be able to tell it.
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        let address = told.split_once("tcp=Some(").and_then(|(_, rest)| rest.split(')').next());
+        let address = address.map(|address| address.parse().unwrap());
+        self.daemon = Some(Daemon { process, address });
+    }
+
+    /// Where the daemon listens over TCP.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.daemon.as_ref().unwrap().address.unwrap()
     }
 
     /// The daemon's process id.
     pub(crate) fn pid(&self) -> u32 {
-        self.daemon.as_ref().unwrap().id()
+        self.daemon.as_ref().unwrap().process.0.id()
     }
 
     /// Ends the daemon at once.
     pub(crate) fn kill_daemon(&mut self) {
-        let mut daemon = self.daemon.take().unwrap();
-        daemon.kill().unwrap();
-        daemon.wait().unwrap();
+        self.daemon = None;
     }
 
     /// Sends the daemon a signal by name.
@@ -89,13 +110,7 @@ impl Rig {
 
     /// Waits until the daemon has ended by itself; returns its exit code.
     pub(crate) fn wait_daemon(&mut self) -> Option<i32> {
-        let mut daemon = self.daemon.take().unwrap();
-        let mut code = None;
-        until("the daemon ends", || {
-            code = daemon.try_wait().unwrap();
-            code.is_some()
-        });
-        code.unwrap().code()
+        self.daemon.take().unwrap().process.wait().code()
     }
 
     /// Runs the command line against this daemon.
@@ -138,6 +153,23 @@ impl Rig {
         }
     }
 
+    /// A watcher that has its place, which is kept until it is dropped. It has told one line and is not read from since.
+    ///
+    /// The places of watchers that have ended are free a moment later, so it may be sent away first.
+    #[track_caller]
+    pub(crate) fn watcher(&self) -> Ended {
+        let mut place = None;
+        until("there is room for a watcher", || {
+            let mut command = self.mgcomp_command(&["watch", "--level", "stream", "--interval-ms", "100"]);
+            command.arg("--socket").arg(self.socket()).stdout(Stdio::piped()).stderr(Stdio::null());
+            let mut watcher = Ended(command.spawn().unwrap());
+            let told = watcher.0.stdout.as_mut().unwrap().read(&mut [0]).unwrap();
+            place = (told > 0).then_some(watcher);
+            place.is_some()
+        });
+        place.unwrap()
+    }
+
     /// A program that exchanges data under `policy` as `job`.
     pub(crate) fn exchange(&self, job: &str, policy: &str) -> Exchange {
         let mut command = Command::new(env!("CARGO_BIN_EXE_exchange"));
@@ -169,18 +201,32 @@ impl Rig {
     }
 }
 
-impl Drop for Rig {
+/// A process that ends when dropped.
+pub(crate) struct Ended(pub(crate) Child);
+
+impl Ended {
+    /// Waits until it has ended by itself.
+    #[track_caller]
+    fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        until("the process ends", || {
+            status = self.0.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+}
+
+impl Drop for Ended {
     fn drop(&mut self) {
-        if let Some(daemon) = &mut self.daemon {
-            let _ = daemon.kill();
-            let _ = daemon.wait();
-        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
 /// A program that exchanges data; ends when dropped.
 pub(crate) struct Exchange {
-    pub(crate) child: Child,
+    process: Ended,
     input: Option<ChildStdin>,
     rounds: Arc<AtomicU64>,
 }
@@ -195,7 +241,11 @@ impl Exchange {
                 told.store(line.parse().unwrap(), Ordering::Relaxed);
             }
         });
-        Self { input: child.stdin.take(), child, rounds }
+        Self { input: child.stdin.take(), process: Ended(child), rounds }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.0.id()
     }
 
     /// Waits until it has made some more rounds.
@@ -209,19 +259,7 @@ impl Exchange {
     #[track_caller]
     pub(crate) fn finish(mut self) {
         drop(self.input.take());
-        let mut code = None;
-        until("the exchange ends", || {
-            code = self.child.try_wait().unwrap();
-            code.is_some()
-        });
-        assert!(code.unwrap().success());
-    }
-}
-
-impl Drop for Exchange {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        assert!(self.process.wait().success());
     }
 }
 
@@ -240,7 +278,7 @@ fn wait(mut holds: impl FnMut() -> bool) -> bool {
         if started.elapsed() > PATIENCE {
             return false;
         }
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
