@@ -13,6 +13,7 @@
 //! | [`calibrate`] | how fast the codecs are on this machine |
 //! | [`control`] | how an operator sees and steers a running program |
 //! | [`link`] | carries messages: `loopback` in one process, `shm` between processes of one node, `tcp` between machines, `mpi` in an MPI job |
+//! | [`simulated`] | a link between host and device for machines without a GPU |
 //! | [`payload`], [`memory`] | descriptors of payloads, and the buffers behind them |
 //!
 //! [`node`] has a runnable example.
@@ -29,7 +30,9 @@ pub mod link;
 pub mod memory;
 pub mod message;
 pub mod node;
+mod pace;
 pub mod payload;
 mod pool;
 pub mod region;
 pub mod session;
+pub mod simulated;

@@ -3,7 +3,6 @@
 //! A link carries whole messages, each as two pieces, header and payload. It keeps the messages from one
 //! rank to another in order, loses none while both ends live, and says when an end is gone.
 
-mod bucket;
 pub(crate) mod driving;
 pub mod loopback;
 mod movement;
@@ -26,11 +25,11 @@ use std::time::Instant;
 
 use mgcomp_selector::LinkFacts;
 
-pub use bucket::{Shaping, ShapingError};
 pub use driving::drive;
 
 use crate::memory::HeldMut;
 use crate::message::{Header, MessageError, Rank};
+pub use crate::pace::{Shaping, ShapingError};
 use crate::payload::Payload;
 
 /// A message on its way.

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Instant;
 
 use super::Shaping;
-use super::bucket::TokenBucket;
+use crate::pace::TokenBucket;
 
 /// The senders' side of the thread, which ends with it.
 pub(super) struct Wire<T> {
