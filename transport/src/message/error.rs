@@ -43,7 +43,7 @@ impl MessageError {
 #[non_exhaustive]
 pub enum Invalid {
     /// A type number without a meaning.
-    #[error("bit 0: message type {got} is unknown; 1 to 6 are known")]
+    #[error("bit 0: message type {got} is unknown; 1 to 9 are known")]
     Type {
         /// The number.
         got: u8,

@@ -4,8 +4,8 @@ use std::fmt;
 use std::ops::Deref;
 
 use super::{
-    DataReady, Hello, Invalid, Kind, MAX_HEADER_LEN, MessageError, ReadRequest, TaggedSend, WriteAck,
-    WriteRequest,
+    DataReady, Fetch, Hello, Invalid, Kind, MAX_HEADER_LEN, MessageError, Offer, OfferAck, ReadRequest,
+    TaggedSend, WriteAck, WriteRequest,
 };
 
 /// A message without its payload.
@@ -23,6 +23,12 @@ pub enum Header {
     Hello(Hello),
     /// Type 6.
     TaggedSend(TaggedSend),
+    /// Type 7.
+    Offer(Offer),
+    /// Type 8.
+    Fetch(Fetch),
+    /// Type 9.
+    OfferAck(OfferAck),
 }
 
 impl Header {
@@ -53,6 +59,9 @@ impl Header {
             Kind::WriteAck => Self::WriteAck(WriteAck::parse(message)?),
             Kind::Hello => Self::Hello(Hello::parse(message)?),
             Kind::TaggedSend => Self::TaggedSend(TaggedSend::parse(message)?),
+            Kind::Offer => Self::Offer(Offer::parse(message)?),
+            Kind::Fetch => Self::Fetch(Fetch::parse(message)?),
+            Kind::OfferAck => Self::OfferAck(OfferAck::parse(message)?),
         };
         let header_len = header.kind().header_len();
         if message_len > header_len && !header.carries_payload() {
@@ -72,6 +81,9 @@ impl Header {
             Self::WriteAck(message) => message.encode(),
             Self::Hello(message) => message.encode(),
             Self::TaggedSend(message) => message.encode(),
+            Self::Offer(message) => message.encode(),
+            Self::Fetch(message) => message.encode(),
+            Self::OfferAck(message) => message.encode(),
         }
     }
 
@@ -85,16 +97,20 @@ impl Header {
             Self::WriteAck(_) => Kind::WriteAck,
             Self::Hello(_) => Kind::Hello,
             Self::TaggedSend(_) => Kind::TaggedSend,
+            Self::Offer(_) => Kind::Offer,
+            Self::Fetch(_) => Kind::Fetch,
+            Self::OfferAck(_) => Kind::OfferAck,
         }
     }
 
-    /// Whether a payload follows: in writes, tagged sends, and the answer to a read that went well.
+    /// Whether a payload follows: in writes, tagged sends, and the answer to a read or fetch that went well.
     #[must_use]
     pub const fn carries_payload(&self) -> bool {
         match self {
             Self::WriteRequest(_) | Self::TaggedSend(_) => true,
             Self::DataReady(message) => message.status.is_good(),
             Self::ReadRequest(_) | Self::WriteAck(_) | Self::Hello(_) => false,
+            Self::Offer(_) | Self::Fetch(_) | Self::OfferAck(_) => false,
         }
     }
 }
@@ -144,7 +160,10 @@ pub(super) mod tests {
 
     use super::*;
     use crate::message::data_ready::tests::any_data_ready;
+    use crate::message::fetch::tests::any_fetch;
     use crate::message::hello::tests::any_hello;
+    use crate::message::offer::tests::any_offer;
+    use crate::message::offer_ack::tests::any_offer_ack;
     use crate::message::read_request::tests::any_read_request;
     use crate::message::tagged_send::tests::any_tagged_send;
     use crate::message::write_ack::tests::any_write_ack;
@@ -160,6 +179,9 @@ pub(super) mod tests {
             any_write_ack().prop_map(Header::WriteAck),
             any_hello().prop_map(Header::Hello),
             any_tagged_send().prop_map(Header::TaggedSend),
+            any_offer().prop_map(Header::Offer),
+            any_fetch().prop_map(Header::Fetch),
+            any_offer_ack().prop_map(Header::OfferAck),
         ]
     }
 
@@ -170,7 +192,7 @@ pub(super) mod tests {
 
     #[test]
     fn type_numbers_without_a_meaning_are_invalid_whatever_follows() {
-        for got in [0, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
+        for got in [0, 10, 11, 12, 13, 14, 15] {
             let error = MessageError::Invalid(Invalid::Type { got });
             assert_eq!(Header::parse(&[got << 4]), Err(error.clone()));
             assert_eq!(Header::parse(&[got << 4 | 0xf; 80]), Err(error));

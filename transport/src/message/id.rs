@@ -15,6 +15,18 @@ impl fmt::Display for MessageId {
     }
 }
 
+/// Names an offer.
+///
+/// The rank that makes an offer chooses its number, and may use it again once the answer is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OfferId(pub u32);
+
+impl fmt::Display for OfferId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// What a tagged send is for: it goes to the receive that asks this peer for the same tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tag(pub u64);

@@ -2,15 +2,17 @@
 
 use std::fmt;
 
-use super::{data_ready, hello, read_request, tagged_send, write_ack, write_request};
+use super::{
+    data_ready, fetch, hello, offer, offer_ack, read_request, tagged_send, write_ack, write_request,
+};
 
-/// What a message is. The numbers 0 and 7 to 15 have no meaning in this version.
+/// What a message is. The numbers 0 and 10 to 15 have no meaning in this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
     /// Asks for bytes of the receiver's memory.
     ReadRequest = 1,
-    /// Answers a read request.
+    /// Answers a read request or a fetch.
     DataReady = 2,
     /// Carries bytes into the receiver's memory.
     WriteRequest = 3,
@@ -20,20 +22,29 @@ pub enum Kind {
     Hello = 5,
     /// Carries bytes to whoever asks for this tag.
     TaggedSend = 6,
+    /// Says that there are bytes for whoever asks for this tag.
+    Offer = 7,
+    /// Asks for bytes of an offer.
+    Fetch = 8,
+    /// Answers an offer.
+    OfferAck = 9,
 }
 
 impl Kind {
     /// Every kind, in the order of its number.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::ReadRequest,
         Self::DataReady,
         Self::WriteRequest,
         Self::WriteAck,
         Self::Hello,
         Self::TaggedSend,
+        Self::Offer,
+        Self::Fetch,
+        Self::OfferAck,
     ];
 
-    /// The number on the wire, 1 to 6.
+    /// The number on the wire, 1 to 9.
     #[must_use]
     pub const fn number(self) -> u8 {
         self as u8
@@ -55,6 +66,9 @@ impl Kind {
             Self::WriteAck => "Write-ACK",
             Self::Hello => "hello",
             Self::TaggedSend => "tagged send",
+            Self::Offer => "offer",
+            Self::Fetch => "fetch",
+            Self::OfferAck => "Offer-ACK",
         }
     }
 
@@ -68,6 +82,9 @@ impl Kind {
             Self::WriteAck => write_ack::LAYOUT.bytes(),
             Self::Hello => hello::LAYOUT.bytes(),
             Self::TaggedSend => tagged_send::LAYOUT.bytes(),
+            Self::Offer => offer::LAYOUT.bytes(),
+            Self::Fetch => fetch::LAYOUT.bytes(),
+            Self::OfferAck => offer_ack::LAYOUT.bytes(),
         }
     }
 }
@@ -83,9 +100,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sixteen_numbers_six_kinds() {
+    fn sixteen_numbers_nine_kinds() {
         let known: Vec<u8> = (0..16).filter(|&n| Kind::from_number(n).is_some()).collect();
-        assert_eq!(known, [1, 2, 3, 4, 5, 6]);
+        assert_eq!(known, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
         for kind in Kind::ALL {
             assert_eq!(Kind::from_number(kind.number()), Some(kind));
         }
@@ -94,6 +111,6 @@ mod tests {
     #[test]
     fn header_lengths_are_those_of_the_paper_and_ours() {
         let bits = Kind::ALL.map(|kind| kind.header_len() * 8);
-        assert_eq!(bits, [128, 32, 104, 32, 512, 128]);
+        assert_eq!(bits, [128, 32, 104, 32, 512, 128, 192, 160, 64]);
     }
 }

@@ -12,12 +12,13 @@ pub const MIN_IN_FLIGHT: u32 = 2;
 /// What the sender of a hello takes; its peer must stay below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Raw bytes of the longest read, write or tagged send; at least 1.
+    /// Raw bytes of the longest read, write, tagged send or fetch; at least 1.
     pub max_transfer_bytes: u32,
-    /// Raw bytes of all unanswered reads and writes together, and once more of all unanswered tagged sends;
+    /// Raw bytes of all unanswered reads, writes and fetches together, and once more of all unanswered tagged sends;
     /// at least 1. A longer request than this can never be made.
     pub window_bytes: u64,
-    /// Unanswered requests of all kinds together; [`MIN_IN_FLIGHT`] to [`MAX_IN_FLIGHT`].
+    /// Unanswered requests of all kinds together, and once more unanswered offers; [`MIN_IN_FLIGHT`] to
+    /// [`MAX_IN_FLIGHT`].
     pub max_in_flight: u32,
 }
 

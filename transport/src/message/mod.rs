@@ -25,16 +25,22 @@
 //! | 4 | [`WriteAck`] | 4 bytes | none |
 //! | 5 | [`Hello`] | 64 bytes | none |
 //! | 6 | [`TaggedSend`] | 16 bytes | what is sent |
+//! | 7 | [`Offer`] | 24 bytes | none |
+//! | 8 | [`Fetch`] | 20 bytes | none |
+//! | 9 | [`OfferAck`] | 8 bytes | none |
 
 mod address;
 mod data_ready;
 mod error;
+mod fetch;
 mod header;
 mod hello;
 mod id;
 mod kind;
 mod layout;
 mod limits;
+mod offer;
+mod offer_ack;
 mod rank;
 mod read_request;
 mod secret;
@@ -51,11 +57,14 @@ mod wire_doc_tests;
 pub use address::Address;
 pub use data_ready::DataReady;
 pub use error::{Invalid, MessageError};
+pub use fetch::Fetch;
 pub use header::{Header, HeaderBytes};
 pub use hello::{Expected, Greeting, Hello, MAX_HELLO_LEN, Refusal, VERSION};
-pub use id::{MessageId, Tag};
+pub use id::{MessageId, OfferId, Tag};
 pub use kind::Kind;
 pub use limits::{Limits, MAX_IN_FLIGHT, MIN_IN_FLIGHT};
+pub use offer::Offer;
+pub use offer_ack::OfferAck;
 pub use rank::Rank;
 pub use read_request::ReadRequest;
 pub use secret::{Secret, SecretError};

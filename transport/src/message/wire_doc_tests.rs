@@ -4,10 +4,12 @@ use mgcomp_codecs::{Algorithm, AlgorithmSet, ElementSet};
 
 use super::layout::Field;
 use super::{
-    Address, DataReady, Greeting, Header, Hello, Kind, Limits, MAX_HELLO_LEN, MessageId, Rank, ReadRequest,
-    Secret, Status, Tag, TaggedSend, VERSION, WriteAck, WriteRequest,
+    Address, DataReady, Fetch, Greeting, Header, Hello, Kind, Limits, MAX_HELLO_LEN, MessageId, Offer,
+    OfferAck, OfferId, Rank, ReadRequest, Secret, Status, Tag, TaggedSend, VERSION, WriteAck, WriteRequest,
 };
-use super::{data_ready, hello, read_request, tagged_send, write_ack, write_request};
+use super::{
+    data_ready, fetch, hello, offer, offer_ack, read_request, tagged_send, write_ack, write_request,
+};
 
 const WIRE: &str = include_str!("../../../WIRE.md");
 
@@ -19,6 +21,9 @@ fn fields(kind: Kind) -> &'static [Field] {
         Kind::WriteAck => write_ack::LAYOUT.fields(),
         Kind::Hello => hello::LAYOUT.fields(),
         Kind::TaggedSend => tagged_send::LAYOUT.fields(),
+        Kind::Offer => offer::LAYOUT.fields(),
+        Kind::Fetch => fetch::LAYOUT.fields(),
+        Kind::OfferAck => offer_ack::LAYOUT.fields(),
     }
 }
 
@@ -94,6 +99,17 @@ fn examples(kind: Kind) -> Vec<(Header, &'static [u8])> {
             let (algorithm, tag) = (Algorithm::None, Tag(0x0123_4567_89ab_cdef));
             let send = TaggedSend { id: MessageId(0xabe), algorithm, tag, length: 3 };
             vec![(Header::TaggedSend(send), b"abc")]
+        }
+        Kind::Offer => {
+            let tag = Tag(0x0123_4567_89ab_cdef);
+            vec![(Header::Offer(Offer { offer: OfferId(5), tag, length: 1 << 32 }), &[])]
+        }
+        Kind::Fetch => {
+            let fetch = Fetch { id: MessageId(0xdef), offer: OfferId(5), offset: 1 << 20, length: 1 << 20 };
+            vec![(Header::Fetch(fetch), &[])]
+        }
+        Kind::OfferAck => {
+            vec![(Header::OfferAck(OfferAck { status: Status::Good, offer: OfferId(5) }), &[])]
         }
     }
 }

@@ -251,8 +251,9 @@ impl Node {
         self.submit(peer, Request::Write { from: Payload::from_memory(from), element, to })
     }
 
-    /// Sends `from` to whoever at `peer` receives with `tag`. Finished when it was received. Sends with one tag
-    /// arrive in order.
+    /// Sends `from`, of any length, to whoever at `peer` receives with `tag`. Finished when it was received. Sends
+    /// with one tag arrive in order; those with different tags may be received in any. What is longer than a transfer,
+    /// and what the peer's window has no room for before something else is received, waits on this side.
     #[must_use]
     pub fn send(&self, peer: Rank, tag: Tag, from: HostSlice, element: Element) -> Handle {
         self.submit(peer, Request::Send { from: Payload::from_memory(from), element, tag })

@@ -2,12 +2,16 @@
 
 use mgcomp_codecs::Algorithm;
 
-use super::action::Purpose;
-use super::error::{SessionError, TransferError};
-use super::inbox::{Arrival, Posted};
+use super::action::{Encoded, Purpose, Stream};
+use super::error::{SessionError, TransferError, Violation};
+use super::inbox::{Arrival, Posted, Sent};
+use super::request::Request;
 use super::requester::Lane;
 use super::{Job, Session, check_payload};
-use crate::message::{DataReady, Header, MessageId, ReadRequest, Status, TaggedSend, WriteAck, WriteRequest};
+use crate::message::{
+    DataReady, Fetch, Header, MessageId, Offer, OfferAck, OfferId, ReadRequest, Status, Tag, TaggedSend,
+    WriteAck, WriteRequest,
+};
 use crate::payload::Payload;
 use crate::region::{Operation, RegionTable};
 
@@ -64,24 +68,64 @@ impl Session {
             return Ok(());
         }
         check_payload(&payload, length)?;
-        if let Some((arrival, posted)) = self.inbox.arrive(tag, Arrival { id, algorithm, length, payload }) {
-            self.receive(arrival, posted);
+        let sent = Sent { id, algorithm, length, payload };
+        if let Some((arrival, posted)) = self.inbox.arrive(tag, Arrival::Sent(sent)) {
+            self.receive(tag, arrival, posted);
         }
         Ok(())
     }
 
-    pub(super) fn receive(&mut self, arrival: Arrival, posted: Posted) {
-        let Arrival { id, algorithm, length, payload } = arrival;
-        match posted.into.part(0, u64::from(length)) {
-            Some(destination) => {
-                let job = Job::DecodeSend { id, receive: posted.request, length };
-                self.decode(job, algorithm, payload, destination);
+    pub(super) fn on_offer(&mut self, offer: Offer) -> Result<(), SessionError> {
+        let Offer { offer, tag, length } = offer;
+        self.responder.admit_offer(offer, self.config.limits)?;
+        if let Some((arrival, posted)) = self.inbox.arrive(tag, Arrival::Offered { offer, length }) {
+            self.receive(tag, arrival, posted);
+        }
+        Ok(())
+    }
+
+    /// The peer wants bytes of a send that it was offered.
+    pub(super) fn on_fetch(&mut self, fetch: Fetch) -> Result<(), SessionError> {
+        let Fetch { id, offer, offset, length } = fetch;
+        let Some(&Request::Send { ref from, element, tag }) = self.requester.offered(offer) else {
+            return Err(Violation::NoSuchOffer(offer).into());
+        };
+        let part = from.part(offset, u64::from(length));
+        self.admit(id, Lane::Memory, length)?;
+        if length > self.config.limits.max_transfer_bytes {
+            self.answer_read(id, Status::TooLong);
+        } else if let Some(part) = part {
+            self.requester.offers().begin_fetch(offer);
+            let job = self.job(Job::EncodeFetched { id, offer });
+            self.encode(job, part, element, Stream::Tag(tag), Purpose::Send);
+        } else {
+            self.answer_read(id, Status::OutOfBounds);
+        }
+        Ok(())
+    }
+
+    /// A send or an offer with `tag` has come together with a receive.
+    pub(super) fn receive(&mut self, tag: Tag, arrival: Arrival, posted: Posted) {
+        let Posted { request, into } = posted;
+        let len = match &arrival {
+            Arrival::Sent(sent) => sent.length.into(),
+            Arrival::Offered { length, .. } => *length,
+        };
+        let part = into.part(0, len);
+        if part.is_none() {
+            let (peer, capacity) = (self.config.peer, into.capacity());
+            self.deliver((request, Err(TransferError::BufferTooSmall { peer, len, capacity })));
+        }
+        match (arrival, part) {
+            (Arrival::Sent(Sent { id, algorithm, length, payload }), Some(into)) => {
+                let job = Job::DecodeSend { id, receive: request, length };
+                self.decode(job, algorithm, payload, into);
             }
-            None => {
-                self.acknowledge(id, Status::ReceiveTooSmall);
-                let (peer, len, capacity) = (self.config.peer, u64::from(length), posted.into.capacity());
-                self.deliver((posted.request, Err(TransferError::BufferTooSmall { peer, len, capacity })));
+            (Arrival::Sent(Sent { id, .. }), None) => self.acknowledge(id, Status::ReceiveTooSmall),
+            (Arrival::Offered { offer, .. }, Some(into)) => {
+                self.requester.fetch(request, Request::Receive { tag, into }, offer);
             }
+            (Arrival::Offered { offer, .. }, None) => self.acknowledge_offer(offer, Status::ReceiveTooSmall),
         }
     }
 
@@ -93,9 +137,24 @@ impl Session {
         Ok(self.responder.admit(id, lane, held, limits)?)
     }
 
+    /// Answers a read or a fetch with what was encoded for it.
+    pub(super) fn answer_with(&mut self, id: MessageId, result: Encoded) {
+        let (algorithm, payload, status) = match result {
+            Ok((algorithm, payload)) => (algorithm, payload, Status::Good),
+            Err(status) => (Algorithm::None, Payload::empty(), status),
+        };
+        self.responder.answered(id);
+        self.send(Header::DataReady(DataReady { id, algorithm, status }), payload);
+    }
+
     fn answer_read(&mut self, id: MessageId, status: Status) {
         self.responder.answered(id);
         self.send(Header::DataReady(DataReady { id, algorithm: Algorithm::None, status }), Payload::empty());
+    }
+
+    pub(super) fn acknowledge_offer(&mut self, offer: OfferId, status: Status) {
+        self.responder.answered_offer(offer);
+        self.send(Header::OfferAck(OfferAck { status, offer }), Payload::empty());
     }
 
     pub(super) fn acknowledge(&mut self, id: MessageId, status: Status) {

@@ -1,12 +1,15 @@
 //! What a session does about the program's own requests.
 
+use mgcomp_codecs::Algorithm;
+
 use super::action::{Action, Encoded, JobId, Purpose, Stream};
 use super::error::{SessionError, TransferError, Violation};
 use super::request::Request;
-use super::requester::{Lane, Stage, longest_message};
+use super::requester::{Ended, Lane, Leaving, Stage, Started};
 use super::{Job, Phase, Session, check_payload};
 use crate::message::{
-    DataReady, Header, Limits, MessageId, ReadRequest, Status, TaggedSend, WriteAck, WriteRequest,
+    DataReady, Fetch, Header, MessageId, Offer, OfferAck, OfferId, ReadRequest, Status, TaggedSend, WriteAck,
+    WriteRequest,
 };
 use crate::payload::Payload;
 
@@ -55,20 +58,37 @@ impl Session {
         if let (Some(job), Lane::Memory) = (piece.encoded_by, piece.lane) {
             self.actions.push_back(Action::Acknowledged { job });
         }
-        let peer = self.config.peer;
-        self.finish(id, if status.is_good() { Ok(()) } else { Err(TransferError::Refused { peer, status }) });
+        let result = self.answered(status);
+        self.finish(id, result);
         Ok(())
+    }
+
+    pub(super) fn on_offer_ack(&mut self, answer: OfferAck) -> Result<(), SessionError> {
+        let result = self.answered(answer.status);
+        if let Some(ended) = self.requester.finish_offer(answer.offer, result)? {
+            self.deliver(ended.finished);
+        }
+        Ok(())
+    }
+
+    /// What an answer with this status says of the request.
+    fn answered(&self, status: Status) -> Result<(), TransferError> {
+        let peer = self.config.peer;
+        if status.is_good() { Ok(()) } else { Err(TransferError::Refused { peer, status }) }
     }
 
     /// Starts as many pieces as the peer's limits allow.
     pub(super) fn start_pieces(&mut self) {
         let Phase::Open { limits, .. } = self.phase else { return };
-        while let Some((id, request)) = self.requester.start_piece(limits, self.config.piece_bytes) {
-            self.start_piece(id, &request, limits);
+        while let Some(started) = self.requester.start_piece(limits, self.config.piece_bytes) {
+            match started {
+                Started::Piece(id, request) => self.start_piece(id, &request),
+                Started::Offer => self.send_held(),
+            }
         }
     }
 
-    fn start_piece(&mut self, id: MessageId, request: &Request, limits: Limits) {
+    fn start_piece(&mut self, id: MessageId, request: &Request) {
         let Some(piece) = self.requester.piece(id) else { return };
         let (offset, length) = (piece.offset, piece.length);
         match *request {
@@ -88,14 +108,15 @@ impl Session {
                 self.encode(job, part, element, address.into(), Purpose::Write);
             }
             Request::Send { ref from, element, tag } => {
-                let (peer, len, limit) = (self.config.peer, from.capacity(), longest_message(limits));
-                if len > limit {
-                    return self.finish(id, Err(TransferError::TooLong { peer, len, limit }));
-                }
                 let job = self.job(Job::EncodePiece(id));
                 self.encode(job, from.clone(), element, Stream::Tag(tag), Purpose::Send);
             }
-            Request::Receive { .. } => {} // never cut into pieces
+            Request::Receive { .. } => match self.requester.fetches(id) {
+                Some(offer) => {
+                    self.send(Header::Fetch(Fetch { id, offer, offset, length }), Payload::empty());
+                }
+                None => self.finish(id, Err(TransferError::Encode(Status::Internal))),
+            },
         }
     }
 
@@ -119,21 +140,46 @@ impl Session {
         }
     }
 
-    /// Sends what is encoded and has no earlier send before it.
+    /// Sends what is encoded, or to be offered, and has no earlier send before it.
     fn send_held(&mut self) {
-        while let Some((id, algorithm, payload)) = self.requester.next_held() {
-            let Some(piece) = self.requester.piece(id).cloned() else { continue };
-            if let Some(&Request::Send { tag, .. }) = self.requester.request(&piece) {
-                let send = TaggedSend { id, algorithm, tag, length: piece.length };
-                self.send(Header::TaggedSend(send), payload);
+        while let Some(leaving) = self.requester.next_leaving() {
+            match leaving {
+                Leaving::Send(id, algorithm, payload) => self.send_tagged(id, algorithm, payload),
+                Leaving::Offer(offer) => self.send_offer(offer),
             }
         }
     }
 
+    fn send_tagged(&mut self, id: MessageId, algorithm: Algorithm, payload: Payload) {
+        let Some(piece) = self.requester.piece(id).cloned() else { return };
+        if let Some(&Request::Send { tag, .. }) = self.requester.request(&piece) {
+            let send = TaggedSend { id, algorithm, tag, length: piece.length };
+            self.send(Header::TaggedSend(send), payload);
+        }
+    }
+
+    fn send_offer(&mut self, offer: OfferId) {
+        if let Some((&Request::Send { tag, .. }, length)) = self.requester.tell_offer(offer) {
+            self.send(Header::Offer(Offer { offer, tag, length }), Payload::empty());
+        }
+    }
+
     pub(super) fn finish(&mut self, id: MessageId, result: Result<(), TransferError>) {
-        if let Some(finished) = self.requester.finish(id, result) {
+        if let Some(Ended { finished, fetched }) = self.requester.finish(id, result) {
+            if let Some(offer) = fetched {
+                self.acknowledge_offer(offer, status_of(&finished.1));
+            }
             self.deliver(finished);
         }
         self.send_held(); // a failed send may have been what others waited for
+    }
+}
+
+/// What the peer is told of a receive that ended so.
+fn status_of(result: &Result<u64, TransferError>) -> Status {
+    match result {
+        Ok(_) => Status::Good,
+        Err(TransferError::Unusable { status, .. }) => *status,
+        Err(_) => Status::Internal,
     }
 }

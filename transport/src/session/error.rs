@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::link::{LinkError, SendError};
-use crate::message::{MessageError, MessageId, Rank, Status};
+use crate::message::{MessageError, MessageId, OfferId, Rank, Status};
 
 /// Why a request was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,16 +28,6 @@ pub enum TransferError {
     /// The bytes here could not be encoded.
     #[error("could not encode the payload: {0}")]
     Encode(Status),
-    /// A send is longer than the peer takes in one message.
-    #[error("{len} bytes are more than the {limit} that rank {peer} takes in one send")]
-    TooLong {
-        /// To whom.
-        peer: Rank,
-        /// Length in bytes.
-        len: u64,
-        /// The peer's limit in bytes.
-        limit: u64,
-    },
     /// A send arrived that does not fit the receive it was matched with; the sender was told.
     #[error("rank {peer} sent {len} bytes, but the buffer has room for {capacity}")]
     BufferTooSmall {
@@ -150,6 +140,18 @@ pub enum Violation {
     /// A request under an id whose request is still unanswered.
     #[error("message id {0} is already in flight")]
     IdInUse(MessageId),
+    /// A fetch of, or an answer to, an offer that was not made or is answered already.
+    #[error("there is no offer {0}")]
+    NoSuchOffer(OfferId),
+    /// An offer under a number whose offer is still unanswered, or an answer to one that is still being fetched.
+    #[error("offer {0} is in use")]
+    OfferInUse(OfferId),
+    /// More offers at once than this side announced.
+    #[error("more than {limit} unanswered offers")]
+    TooManyOffers {
+        /// What was announced.
+        limit: u32,
+    },
     /// More requests at once than this side announced.
     #[error("more than {limit} requests in flight")]
     TooManyRequests {

@@ -1,16 +1,23 @@
-//! Matches tagged sends of the peer with receives of the program, each in order.
+//! Matches tagged sends and offers of the peer with receives of the program, each in order.
 
 use std::collections::{HashMap, VecDeque};
 
 use mgcomp_codecs::Algorithm;
 
 use super::request::RequestId;
-use crate::message::{MessageId, Tag};
+use crate::message::{MessageId, OfferId, Tag};
 use crate::payload::Payload;
 
-/// A send that has arrived.
+/// A send that has arrived, or was offered.
 #[derive(Debug)]
-pub(super) struct Arrival {
+pub(super) enum Arrival {
+    Sent(Sent),
+    Offered { offer: OfferId, length: u64 },
+}
+
+/// A send with its bytes.
+#[derive(Debug)]
+pub(super) struct Sent {
     pub(super) id: MessageId,
     pub(super) algorithm: Algorithm,
     pub(super) length: u32,

@@ -11,6 +11,7 @@ mod config;
 mod error;
 mod inbox;
 mod life;
+mod offers;
 mod request;
 mod requester;
 mod responder;
@@ -32,7 +33,7 @@ use self::requester::{Finished, Requester};
 use self::responder::Responder;
 use crate::memory::HostSlice;
 use crate::message::{
-    DataReady, Greeting, Header, Hello, Limits, MessageError, MessageId, Status, TaggedSend,
+    DataReady, Greeting, Header, Hello, Limits, MessageError, MessageId, OfferId, Status, TaggedSend,
 };
 use crate::payload::Payload;
 use crate::region::RegionTable;
@@ -74,7 +75,9 @@ enum Job {
     EncodePiece(MessageId),
     /// The answer to a read of the peer.
     EncodeAnswer(MessageId),
-    /// What a read of ours brought.
+    /// The answer to a fetch of the peer.
+    EncodeFetched { id: MessageId, offer: OfferId },
+    /// What a read or fetch of ours brought.
     DecodePiece(MessageId),
     /// A write of the peer.
     DecodeWrite(MessageId),
@@ -152,7 +155,7 @@ impl Session {
         match request {
             Request::Receive { tag, into } => {
                 if let Some((arrival, posted)) = self.inbox.post(tag, Posted { request: id, into }) {
-                    self.receive(arrival, posted);
+                    self.receive(tag, arrival, posted);
                 }
             }
             _ => self.requester.submit(id, request),
@@ -170,6 +173,9 @@ impl Session {
             (Phase::Open { .. }, Header::ReadRequest(request)) => self.on_read(request, regions),
             (Phase::Open { .. }, Header::WriteRequest(request)) => self.on_write(request, payload, regions),
             (Phase::Open { .. }, Header::TaggedSend(send)) => self.on_send(send, payload),
+            (Phase::Open { .. }, Header::Offer(offer)) => self.on_offer(offer),
+            (Phase::Open { .. }, Header::Fetch(fetch)) => self.on_fetch(fetch),
+            (Phase::Open { .. }, Header::OfferAck(answer)) => self.on_offer_ack(answer),
             (Phase::Open { .. }, Header::DataReady(answer)) => self.on_data(answer, payload),
             (Phase::Open { .. }, Header::WriteAck(answer)) => self.on_ack(answer),
         };
@@ -206,13 +212,10 @@ impl Session {
     pub fn encoded(&mut self, job: JobId, result: Encoded) {
         match self.jobs.remove(&job) {
             Some(Job::EncodePiece(id)) => self.piece_encoded(id, job, result),
-            Some(Job::EncodeAnswer(id)) => {
-                let (algorithm, payload, status) = match result {
-                    Ok((algorithm, payload)) => (algorithm, payload, Status::Good),
-                    Err(status) => (Algorithm::None, Payload::empty(), status),
-                };
-                self.responder.answered(id);
-                self.send(Header::DataReady(DataReady { id, algorithm, status }), payload);
+            Some(Job::EncodeAnswer(id)) => self.answer_with(id, result),
+            Some(Job::EncodeFetched { id, offer }) => {
+                self.requester.offers().end_fetch(offer);
+                self.answer_with(id, result);
             }
             // Jobs of a session that ended in the meantime are of no interest.
             _ => {}

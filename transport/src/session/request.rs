@@ -28,7 +28,7 @@ pub enum Request {
         /// First byte at the peer.
         to: Address,
     },
-    /// Hand `from` to whoever at the peer receives with the same tag. Done when it was received.
+    /// Hand `from`, of any length, to whoever at the peer receives with the same tag. Done when it was received.
     Send {
         /// The bytes.
         from: Payload,

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use mgcomp_codecs::Algorithm;
 
 use super::action::JobId;
-use super::error::TransferError;
+use super::error::{TransferError, Violation};
+use super::offers::Offers;
 use super::request::{Request, RequestId};
-use crate::message::{Limits, MessageId};
+use crate::message::{Limits, MessageId, OfferId};
 use crate::payload::Payload;
 
 /// Transfers that share a window. Sends wait for a receive at the peer, perhaps for long, and must not hold
@@ -19,13 +20,15 @@ pub(super) enum Lane {
 }
 
 /// Counts transfers in the order of submission. Whoever makes requests may use a `RequestId` twice.
-type TransferNumber = u64;
+pub(super) type TransferNumber = u64;
 
 /// A request that is being worked on.
 #[derive(Debug)]
 struct Transfer {
     id: RequestId,
     request: Request,
+    /// Of a receive: the offer that it was matched with.
+    fetches: Option<OfferId>,
     length: u64,
     /// Where the next piece starts; `None` once the last one has.
     next: Option<u64>,
@@ -52,11 +55,11 @@ pub(super) enum Stage {
     Encoding,
     /// A send that is encoded and waits for earlier ones, so that sends arrive in order.
     Held(Algorithm, Payload),
-    /// A read that the peer has to answer with bytes.
+    /// A read or fetch that the peer has to answer with bytes.
     AwaitingData,
     /// A write or send that the peer has to acknowledge.
     AwaitingAck,
-    /// Bytes of a read are being decoded here.
+    /// Bytes of a read or fetch are being decoded here.
     Decoding,
 }
 
@@ -67,6 +70,34 @@ pub(super) fn longest_message(limits: Limits) -> u64 {
 
 /// A request's end: what to deliver.
 pub(super) type Finished = (RequestId, Result<u64, TransferError>);
+
+/// A transfer's end.
+pub(super) struct Ended {
+    pub(super) finished: Finished,
+    /// The offer that it has fetched, or failed to.
+    pub(super) fetched: Option<OfferId>,
+}
+
+/// What was started.
+pub(super) enum Started {
+    /// A piece of this request.
+    Piece(MessageId, Request),
+    /// An offer, which waits to leave.
+    Offer,
+}
+
+/// Something that has to leave in its turn.
+pub(super) enum Leaving {
+    Send(MessageId, Algorithm, Payload),
+    Offer(OfferId),
+}
+
+/// A send under way that has not left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unsent {
+    Send(MessageId),
+    Offer(OfferId),
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Requester {
@@ -82,7 +113,13 @@ pub(super) struct Requester {
     probe: Option<MessageId>,
     next_id: u16,
     /// Sends under way that have not left yet, in order.
-    unsent: VecDeque<MessageId>,
+    unsent: VecDeque<Unsent>,
+    offers: Offers,
+}
+
+/// Receives are here only once they were matched with an offer, which the peer answers by itself.
+fn lane_of(request: &Request) -> Lane {
+    if matches!(request, Request::Send { .. }) { Lane::Tagged } else { Lane::Memory }
 }
 
 #[derive(Debug, Default)]
@@ -95,18 +132,27 @@ struct LaneState {
 impl Requester {
     /// Takes in a request; its pieces start with [`start_piece`](Self::start_piece).
     pub(super) fn submit(&mut self, id: RequestId, request: Request) {
+        self.add(id, request, None);
+    }
+
+    /// Takes in a receive that was matched with an offer, and has exactly as much room.
+    pub(super) fn fetch(&mut self, id: RequestId, receive: Request, offer: OfferId) {
+        self.add(id, receive, Some(offer));
+    }
+
+    fn add(&mut self, id: RequestId, request: Request, fetches: Option<OfferId>) {
         let length = request.memory().capacity();
-        let lane = if matches!(request, Request::Send { .. }) { Lane::Tagged } else { Lane::Memory };
+        let lane = lane_of(&request);
         let number = self.next_transfer;
         self.next_transfer += 1;
         self.lane(lane).waiting.push_back(number);
-        let transfer = Transfer { id, request, length, next: Some(0), in_flight: 0, failed: None };
+        let transfer = Transfer { id, request, fetches, length, next: Some(0), in_flight: 0, failed: None };
         self.transfers.insert(number, transfer);
     }
 
     /// The next piece that the peer's limits allow to start, with its request. Lanes take turns: where few
     /// requests may be in flight, a long read must not hold up sends either.
-    pub(super) fn start_piece(&mut self, limits: Limits, piece_bytes: u32) -> Option<(MessageId, Request)> {
+    pub(super) fn start_piece(&mut self, limits: Limits, piece_bytes: u32) -> Option<Started> {
         let lanes = if self.sends_next { [Lane::Tagged, Lane::Memory] } else { [Lane::Memory, Lane::Tagged] };
         let started =
             lanes.into_iter().find_map(|lane| Some((lane, self.start_in(lane, limits, piece_bytes)?)));
@@ -115,17 +161,21 @@ impl Requester {
         Some(piece)
     }
 
-    fn start_in(&mut self, lane: Lane, limits: Limits, piece_bytes: u32) -> Option<(MessageId, Request)> {
+    fn start_in(&mut self, lane: Lane, limits: Limits, piece_bytes: u32) -> Option<Started> {
         let number = *self.lane(lane).waiting.front()?;
         let transfer = self.transfers.get(&number)?;
         let offset = transfer.next?;
         let most = match lane {
             Lane::Memory => longest_message(limits).min(u64::from(piece_bytes)),
-            Lane::Tagged => longest_message(limits), // whole: its length was checked against this
+            Lane::Tagged => longest_message(limits),
         };
-        let length = (transfer.length - offset).min(most) as u32;
-        if !self.fits(lane, length, limits) {
-            return None;
+        let left = transfer.length - offset;
+        let length = left.min(most) as u32;
+        if left > most && lane == Lane::Tagged || !self.has_room(lane, length, limits) {
+            return if lane == Lane::Tagged { self.start_offer(number, limits) } else { None };
+        }
+        if self.in_flight() >= limits.max_in_flight {
+            return None; // reads and writes will be answered, whatever the peer receives
         }
         let id = self.free_id()?;
         let transfer = self.transfers.get_mut(&number)?;
@@ -142,24 +192,32 @@ impl Requester {
             state.waiting.pop_front();
         }
         let stage = match request {
-            Request::Read { .. } => Stage::AwaitingData,
+            Request::Read { .. } | Request::Receive { .. } => Stage::AwaitingData,
             _ => Stage::Encoding,
         };
         if lane == Lane::Tagged {
-            self.unsent.push_back(id);
+            self.unsent.push_back(Unsent::Send(id));
         }
         self.pieces.insert(id, Piece { transfer: number, lane, offset, length, stage, encoded_by: None });
-        Some((id, request))
+        Some(Started::Piece(id, request))
     }
 
-    /// Whether one more transfer of `length` bytes keeps to the peer's limits. Sends leave half of the ids to
-    /// reads and writes.
-    fn fits(&mut self, lane: Lane, length: u32, limits: Limits) -> bool {
+    /// Offers a send that cannot go out as it is: it is longer than the peer takes in one message, or what the peer
+    /// takes unasked is used up. It holds up nobody then, whatever the peer receives next.
+    fn start_offer(&mut self, number: TransferNumber, limits: Limits) -> Option<Started> {
+        let offer = self.offers.open(number, limits)?;
+        let transfer = self.transfers.get_mut(&number)?;
+        (transfer.next, transfer.in_flight) = (None, 1);
+        self.tagged.waiting.pop_front();
+        self.unsent.push_back(Unsent::Offer(offer));
+        Some(Started::Offer)
+    }
+
+    /// Whether a lane has room for one more transfer of `length` bytes. Sends leave half of the ids to reads and
+    /// writes.
+    fn has_room(&mut self, lane: Lane, length: u32, limits: Limits) -> bool {
         let sends_fit = lane == Lane::Memory || self.tagged.in_flight < limits.max_in_flight.div_ceil(2);
-        let in_flight_bytes = self.lane(lane).in_flight_bytes;
-        self.in_flight() < limits.max_in_flight
-            && sends_fit
-            && in_flight_bytes.saturating_add(u64::from(length)) <= limits.window_bytes
+        sends_fit && self.lane(lane).in_flight_bytes.saturating_add(u64::from(length)) <= limits.window_bytes
     }
 
     pub(super) fn piece(&mut self, id: MessageId) -> Option<&mut Piece> {
@@ -177,42 +235,86 @@ impl Requester {
         self.transfers.get(&piece.transfer).map(|transfer| &transfer.request)
     }
 
-    /// Takes the first send that has not left, if it is encoded by now.
-    pub(super) fn next_held(&mut self) -> Option<(MessageId, Algorithm, Payload)> {
-        let id = *self.unsent.front()?;
-        let piece = self.pieces.get_mut(&id)?;
-        let Stage::Held(algorithm, payload) = &piece.stage else { return None };
-        let held = (id, *algorithm, payload.clone());
-        piece.stage = Stage::AwaitingAck;
+    /// The offer that a piece is fetched of.
+    pub(super) fn fetches(&self, id: MessageId) -> Option<OfferId> {
+        self.transfers.get(&self.pieces.get(&id)?.transfer)?.fetches
+    }
+
+    /// The send that the peer was told of by this offer.
+    pub(super) fn offered(&self, offer: OfferId) -> Option<&Request> {
+        self.transfers.get(&self.offers.told(offer)?).map(|transfer| &transfer.request)
+    }
+
+    /// As [`offered`](Self::offered), of an offer that leaves now; with its length.
+    pub(super) fn tell_offer(&mut self, offer: OfferId) -> Option<(&Request, u64)> {
+        let transfer = self.transfers.get(&self.offers.tell(offer)?)?;
+        Some((&transfer.request, transfer.length))
+    }
+
+    /// Where it is noted which offers are being fetched.
+    pub(super) fn offers(&mut self) -> &mut Offers {
+        &mut self.offers
+    }
+
+    /// Takes the first send that has not left, if it is encoded by now or need not be.
+    pub(super) fn next_leaving(&mut self) -> Option<Leaving> {
+        let leaving = match *self.unsent.front()? {
+            Unsent::Offer(offer) => Leaving::Offer(offer),
+            Unsent::Send(id) => {
+                let piece = self.pieces.get_mut(&id)?;
+                let Stage::Held(algorithm, payload) = &piece.stage else { return None };
+                let leaving = Leaving::Send(id, *algorithm, payload.clone());
+                piece.stage = Stage::AwaitingAck;
+                leaving
+            }
+        };
         self.unsent.pop_front();
-        Some(held)
+        Some(leaving)
+    }
+
+    /// Ends an offer that the peer has answered; returns its request's end.
+    ///
+    /// # Errors
+    /// [`Violation`] if the peer cannot answer it now.
+    pub(super) fn finish_offer(
+        &mut self,
+        offer: OfferId,
+        result: Result<(), TransferError>,
+    ) -> Result<Option<Ended>, Violation> {
+        let number = self.offers.end(offer)?;
+        Ok(self.finish_part(number, result))
     }
 
     /// Ends a piece; returns its request's end if this was what it waited for.
-    pub(super) fn finish(&mut self, id: MessageId, result: Result<(), TransferError>) -> Option<Finished> {
+    pub(super) fn finish(&mut self, id: MessageId, result: Result<(), TransferError>) -> Option<Ended> {
         let piece = self.pieces.remove(&id)?;
         if matches!(piece.stage, Stage::Encoding | Stage::Held(..)) {
-            self.unsent.retain(|&unsent| unsent != id);
+            self.unsent.retain(|&unsent| unsent != Unsent::Send(id));
         }
         let state = self.lane(piece.lane);
         state.in_flight -= 1;
         state.in_flight_bytes -= u64::from(piece.length);
+        self.finish_part(piece.transfer, result)
+    }
 
-        let transfer = self.transfers.get_mut(&piece.transfer)?;
+    /// Ends a part of a transfer, a piece or an offer.
+    fn finish_part(&mut self, number: TransferNumber, result: Result<(), TransferError>) -> Option<Ended> {
+        let transfer = self.transfers.get_mut(&number)?;
         transfer.in_flight -= 1;
         if let Err(error) = result {
             transfer.failed.get_or_insert(error);
             if transfer.next.take().is_some() {
                 // What has not started never will.
-                self.lane(piece.lane).waiting.retain(|&waiting| waiting != piece.transfer);
+                let lane = lane_of(&transfer.request);
+                self.lane(lane).waiting.retain(|&waiting| waiting != number);
             }
         }
-        let transfer = self.transfers.get(&piece.transfer)?;
+        let transfer = self.transfers.get(&number)?;
         if transfer.in_flight > 0 || transfer.next.is_some() {
             return None;
         }
-        let transfer = self.transfers.remove(&piece.transfer)?;
-        Some((transfer.id, transfer.failed.map_or(Ok(transfer.length), Err)))
+        let Transfer { id, fetches, length, failed, .. } = self.transfers.remove(&number)?;
+        Some(Ended { finished: (id, failed.map_or(Ok(length), Err)), fetched: fetches })
     }
 
     /// Whether a probe may start: none is under way, and the peer takes one more request.
@@ -273,7 +375,8 @@ impl Requester {
     pub(super) fn is_idle(&self) -> bool {
         let idle =
             |lane: &LaneState| lane.waiting.is_empty() && lane.in_flight == 0 && lane.in_flight_bytes == 0;
-        let lanes = idle(&self.memory) && idle(&self.tagged) && self.unsent.is_empty();
+        let lanes =
+            idle(&self.memory) && idle(&self.tagged) && self.unsent.is_empty() && self.offers.is_idle();
         lanes && self.transfers.is_empty() && self.pieces.is_empty() && self.probe.is_none()
     }
 }

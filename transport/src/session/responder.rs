@@ -1,10 +1,10 @@
 //! The side of a session that answers: holds the peer to the limits that it was told.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::error::Violation;
 use super::requester::Lane;
-use crate::message::{Limits, MessageId};
+use crate::message::{Limits, MessageId, OfferId};
 
 /// Requests of the peer that are not answered yet.
 #[derive(Debug, Default)]
@@ -12,6 +12,7 @@ pub(super) struct Responder {
     served: HashMap<MessageId, (Lane, u32)>,
     memory_bytes: u64,
     tagged_bytes: u64,
+    offers: HashSet<OfferId>,
 }
 
 impl Responder {
@@ -41,6 +42,22 @@ impl Responder {
         Ok(())
     }
 
+    /// Takes in an offer of the peer.
+    ///
+    /// # Errors
+    /// [`Violation`] if the peer must not make it now.
+    pub(super) fn admit_offer(&mut self, offer: OfferId, limits: Limits) -> Result<(), Violation> {
+        if self.offers.len() >= limits.max_in_flight as usize {
+            return Err(Violation::TooManyOffers { limit: limits.max_in_flight });
+        }
+        if self.offers.insert(offer) { Ok(()) } else { Err(Violation::OfferInUse(offer)) }
+    }
+
+    /// Notes that the answer to an offer has gone out.
+    pub(super) fn answered_offer(&mut self, offer: OfferId) {
+        self.offers.remove(&offer);
+    }
+
     /// Notes that the answer has gone out.
     pub(super) fn answered(&mut self, id: MessageId) {
         if let Some((lane, length)) = self.served.remove(&id) {
@@ -57,7 +74,7 @@ impl Responder {
 
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
-        self.served.is_empty() && self.memory_bytes == 0 && self.tagged_bytes == 0
+        self.served.is_empty() && self.offers.is_empty() && self.memory_bytes == 0 && self.tagged_bytes == 0
     }
 
     #[cfg(test)]

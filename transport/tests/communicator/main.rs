@@ -16,6 +16,7 @@ use common::job::{config, nodes};
 use common::on_every_link;
 use mgcomp_transport::communicator::Communicator;
 use mgcomp_transport::memory::HostBuffer;
+use mgcomp_transport::node::NodeConfig;
 
 /// Every rank's own thread does `work`; returns what each came to, in the order of the ranks.
 fn on_all<R: Send>(
@@ -24,8 +25,18 @@ fn on_all<R: Send>(
     policy: &str,
     work: impl Fn(&Communicator) -> R + Sync,
 ) -> Vec<R> {
+    on_all_with(fabric, ranks, policy, &config(), work)
+}
+
+fn on_all_with<R: Send>(
+    fabric: Fabric,
+    ranks: u32,
+    policy: &str,
+    config: &NodeConfig,
+    work: impl Fn(&Communicator) -> R + Sync,
+) -> Vec<R> {
     let communicators: Vec<_> =
-        nodes(fabric, ranks, policy, &config()).into_iter().map(Communicator::world).collect();
+        nodes(fabric, ranks, policy, config).into_iter().map(Communicator::world).collect();
     thread::scope(|scope| {
         let work = &work;
         let spawn = |communicator| scope.spawn(move || work(communicator));
@@ -48,6 +59,7 @@ on_every_link! {
         messages::messages_of_every_length_arrive
         messages::messages_that_are_too_long_are_lost_alone
         messages::tags_are_told_apart_and_kept_in_order
+        messages::messages_are_received_in_any_order
         moving::every_collective_moves_what_it_should
         moving::blocks_have_lengths_and_places_of_their_own
         moving::in_place_is_the_same

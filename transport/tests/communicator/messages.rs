@@ -3,9 +3,13 @@
 use mgcomp_codecs::Element;
 use mgcomp_transport::communicator::CommunicatorError;
 use mgcomp_transport::memory::HostBuffer;
+use mgcomp_transport::message::Limits;
+use mgcomp_transport::node::NodeConfig;
 
-use super::{buffer_of, bytes_of, on_all};
+use super::{buffer_of, bytes_of, on_all, on_all_with};
+use crate::common::LIMITS;
 use crate::common::fabric::Fabric;
+use crate::common::job::config;
 
 const MIB: usize = 1 << 20;
 
@@ -83,5 +87,24 @@ pub(super) fn tags_are_told_apart_and_kept_in_order(fabric: Fabric) {
         assert_eq!(receive.wait(), Ok(2 * MIB as u64));
         assert!(into.all().part(0, 2 * MIB).unwrap().to_vec() == bytes_of(before, 2 * MIB));
         send.wait().unwrap();
+    });
+}
+
+pub(super) fn messages_are_received_in_any_order(fabric: Fabric) {
+    const LEN: usize = 8 * MIB;
+    // A window holds a message and a half.
+    let config = NodeConfig { limits: Limits { window_bytes: 12 << 20, ..LIMITS }, ..config() };
+    on_all_with(fabric, 2, "adaptive", &config, |world| {
+        if world.rank() == 0 {
+            let send = |tag| world.start_send(1, tag, &buffer_of(tag, LEN).all(), Element::U32).unwrap();
+            let sends: Vec<_> = (1..7).map(send).collect();
+            sends.into_iter().for_each(|send| send.wait().unwrap());
+        } else {
+            for tag in (1..7).rev() {
+                let into = HostBuffer::zeroed(LEN);
+                assert_eq!(world.receive(0, tag, &into.all()), Ok(LEN as u64), "tag {tag}");
+                assert!(into.all().to_vec() == bytes_of(tag, LEN), "tag {tag}");
+            }
+        }
     });
 }

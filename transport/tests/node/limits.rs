@@ -5,7 +5,6 @@ use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::{Limits, Rank, Tag};
 use mgcomp_transport::node::NodeConfig;
 use mgcomp_transport::region::Access;
-use mgcomp_transport::session::TransferError;
 
 use crate::common::fabric::Fabric;
 use crate::common::job::{config, end_of, nodes};
@@ -40,7 +39,7 @@ pub(crate) fn long_transfers_are_cut_to_the_limits(fabric: Fabric) {
     }
 }
 
-pub(crate) fn sends_are_never_cut(fabric: Fabric) {
+pub(crate) fn sends_of_any_length_arrive(fabric: Fabric) {
     // The receiver's limits count: rank 0 takes less than rank 1.
     let config = |max_transfer_bytes, window_bytes| NodeConfig {
         limits: limits(max_transfer_bytes, window_bytes, 8),
@@ -48,28 +47,49 @@ pub(crate) fn sends_are_never_cut(fabric: Fabric) {
         ..config()
     };
     let mut links = fabric.links(2, 1 << 30).into_iter();
-    let mut node = |config| crate::common::job::node(links.next().unwrap(), "fixed:none", config);
+    let mut node = |config| crate::common::job::node(links.next().unwrap(), "paper", config);
     let (small, large) = (node(config(1000, 5000)), node(config(5000, 4000)));
     let send = |from: &mgcomp_transport::node::Node, to, len| {
         from.send(to, Tag(1), HostBuffer::from(ramp(1, len)).all(), Element::U32)
     };
-    // The window of rank 1, which is less than its longest transfer, bounds a send too.
+    // What is longer than a transfer or a window is fetched in pieces.
     for (from, to, limit) in [(&large, &small, 1000), (&small, &large, 4000)] {
         let (sender, receiver) = (from.position().rank, to.position().rank);
-        let too_long = TransferError::TooLong { peer: receiver, len: limit as u64 + 1, limit: limit as u64 };
-        assert_eq!(end_of(send(from, receiver, limit + 1)), Err(too_long));
-        let fits = send(from, receiver, limit);
-        let into = HostBuffer::zeroed(limit);
-        assert_eq!(end_of(to.receive(sender, Tag(1), into.all())), Ok(limit as u64));
-        assert_eq!(end_of(fits), Ok(limit as u64));
-        assert!(into.all().to_vec() == ramp(1, limit));
+        for len in [limit, limit + 1, 10 * limit + 7] {
+            let sent = send(from, receiver, len);
+            let into = HostBuffer::zeroed(len);
+            assert_eq!(end_of(to.receive(sender, Tag(1), into.all())), Ok(len as u64));
+            assert_eq!(end_of(sent), Ok(len as u64));
+            assert!(into.all().to_vec() == ramp(1, len));
+        }
     }
-    // More sends than the window holds wait for their turn, and do not hold up reads.
-    let sends: Vec<_> = (0..20).map(|_| send(&large, Rank(0), 900)).collect();
+    // More sends than the window holds are offered, and do not hold up reads.
+    let sends: Vec<_> = (0..13).map(|_| send(&large, Rank(0), 900)).collect();
     let address = small.register(HostBuffer::zeroed(3000).all(), Element::U8, Access::all()).unwrap();
     assert_eq!(end_of(large.read(Rank(0), address, HostBuffer::zeroed(3000).all())), Ok(3000));
-    for _ in 0..20 {
+    for _ in 0..13 {
         assert_eq!(end_of(small.receive(Rank(1), Tag(1), HostBuffer::zeroed(900).all())), Ok(900));
     }
     sends.into_iter().for_each(|send| assert_eq!(end_of(send), Ok(900)));
+}
+
+pub(crate) fn sends_are_received_in_any_order(fabric: Fabric) {
+    const LEN: usize = 8 << 20;
+    const SENDS: u32 = 6;
+    // Room for two of them, and a short one on top.
+    let limits = limits(LEN as u32, 2 * LEN as u64 + 1000, 65_536);
+    let nodes = nodes(fabric, 2, "adaptive", &NodeConfig { limits, ..config() });
+    let data = |n| if n % 2 == 0 { ramp(n, LEN) } else { noise(n.into(), LEN) };
+    let send =
+        |n: u32, bytes| nodes[0].send(Rank(1), Tag(n.into()), HostBuffer::from(bytes).all(), Element::U32);
+    let sends: Vec<_> = (0..SENDS).map(|n| send(n, data(n))).collect();
+    let last = send(SENDS, ramp(1, 1000));
+    let into = HostBuffer::zeroed(LEN);
+    let receive = |n: u32| end_of(nodes[1].receive(Rank(0), Tag(n.into()), into.all()));
+    assert_eq!((receive(SENDS), end_of(last)), (Ok(1000), Ok(1000)));
+    for (n, sent) in (0..SENDS).zip(sends).rev() {
+        assert_eq!(receive(n), Ok(LEN as u64));
+        assert!(into.all().to_vec() == data(n), "send {n}");
+        assert_eq!(end_of(sent), Ok(LEN as u64));
+    }
 }

@@ -22,7 +22,8 @@ on_every_link! {
         transfers::memory_in_use_holds_up_nothing_else
         transfers::sends_are_matched_in_order_by_tag
         limits::long_transfers_are_cut_to_the_limits
-        limits::sends_are_never_cut
+        limits::sends_of_any_length_arrive
+        limits::sends_are_received_in_any_order
         requests::requests_finish_in_any_order
         requests::handles_tell_when_they_are_finished
         requests::what_is_refused_touches_nothing

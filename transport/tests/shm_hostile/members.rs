@@ -108,7 +108,7 @@ fn records_that_are_none_end_the_session() {
                 "Link(RecordTooLong { peer: Rank(4), record: 1, len: 4294967312",
             ),
             (&|raw, rank| after_greeting(raw, rank, &record(&[]), 64), "Malformed("),
-            (&|raw, rank| after_greeting(raw, rank, &record(&[0x70, 0, 0, 0]), 64), "Malformed("),
+            (&|raw, rank| after_greeting(raw, rank, &record(&[0xa0, 0, 0, 0]), 64), "Malformed("),
             (&|raw, rank| after_greeting(raw, rank, &record(&[0x10; 15]), 64), "Malformed("),
             // A long message of a kind that has no payload: judged by its front, not waited for.
             (
@@ -208,5 +208,24 @@ fn memory_that_changes_all_the_time_harms_nobody() {
             }
             job.check();
         }
+    });
+}
+
+#[test]
+fn offers_that_break_the_rules_end_the_session() {
+    watched(|| {
+        // A fetch and an answer of what was not offered, and two offers under one number.
+        let fetch = [0x80, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+        let answer = [0x90, 0, 0, 0, 0, 0, 0, 5];
+        let offer = [0x70, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+        let mut twice = record(&offer);
+        twice.resize(64, 0);
+        twice.extend(record(&offer));
+        let unknown = "Violation(NoSuchOffer(OfferId(5)))";
+        cases(&[
+            (&|raw, rank| after_greeting(raw, rank, &record(&fetch), 64), unknown),
+            (&|raw, rank| after_greeting(raw, rank, &record(&answer), 64), unknown),
+            (&|raw, rank| after_greeting(raw, rank, &twice, 128), "Violation(OfferInUse(OfferId(5)))"),
+        ]);
     });
 }

@@ -6,6 +6,7 @@ mod common;
 mod bystanders;
 mod connecting;
 mod members;
+mod offers;
 mod raw;
 mod silence;
 mod strangers;

@@ -9,18 +9,23 @@ use crate::common::{noise, watched};
 use crate::raw::{Raw, hello, read_request, record};
 
 /// Connects as `rank`, which rank 0 then takes for its peer.
-fn join(job: &Bystanders, rank: u32) -> Raw {
+pub(crate) fn join(job: &Bystanders, rank: u32) -> Raw {
+    join_with(job, rank, &hello(rank, RANKS))
+}
+
+/// As [`join`], with this hello.
+pub(crate) fn join_with(job: &Bystanders, rank: u32, hello: &[u8]) -> Raw {
     let mut raw = Raw::connect(job.address);
-    raw.record(&hello(rank, RANKS));
+    raw.record(hello);
     let greeting = raw.message();
-    assert_eq!((greeting.len(), &greeting[..4]), (64, &[0x50, 0, 0, 1][..]));
+    assert_eq!((greeting.len(), &greeting[..4]), (64, &[0x50, 0, 0, 2][..]));
     assert_eq!(greeting[24..28], [0; 4]); // rank 0
     wait_for(&job.nodes[0], Rank(rank), "a session", |state| state == "Open");
     raw
 }
 
 /// Runs up to three cases with a fresh job: ranks 2, 3 and 4 each misbehave once.
-fn cases<const N: usize>(messages: [&[u8]; N], check: impl Fn(&Bystanders, Raw, u32)) {
+pub(crate) fn cases<const N: usize>(messages: [&[u8]; N], check: impl Fn(&Bystanders, Raw, u32)) {
     for three in messages.chunks(3) {
         let job = Bystanders::start();
         for (rank, message) in (2..).zip(three) {
@@ -41,7 +46,7 @@ fn malformed_messages_end_the_session_with_a_reason() {
         cases(
             [
                 &record(&[]),                                             // incomplete
-                &record(&[0x70, 0, 0, 0]),                                // no such type
+                &record(&[0xa0, 0, 0, 0]),                                // no such type
                 &record(&[0x10; 15]),                                     // half a Read request
                 &record(&[&read_request(1, 0, 0, 1)[..], &[0]].concat()), // a payload where there is none
                 &record(&[0x40, 0, 0x01, 0]),                             // a reserved bit
@@ -115,10 +120,10 @@ fn random_bytes_from_a_member_end_its_session_alone() {
 fn random_messages_in_good_records_end_their_session_alone() {
     watched(|| {
         for seed in 0..10 {
-            // Types 1 to 6, so that many parse, with anything in them.
+            // Types 1 to 9, so that many parse, with anything in them.
             let message = |i: u64| {
                 let mut bytes = noise(seed * 100 + i, 40 + i as usize % 30);
-                bytes[0] = bytes[0] & 0x0f | (1 + (bytes[1] % 6)) << 4;
+                bytes[0] = bytes[0] & 0x0f | (1 + (bytes[1] % 9)) << 4;
                 record(&bytes)
             };
             let bytes: Vec<_> = (0..3).map(|i| (0..20).flat_map(|j| message(i * 20 + j)).collect()).collect();
@@ -137,7 +142,7 @@ fn whoever_never_stops_talking_is_cut_off() {
     watched(|| {
         let job = Bystanders::start();
         let mut raw = join(&job, 2);
-        raw.record(&[0x70; 4]); // malformed
+        raw.record(&[0xa0; 4]); // malformed
         // Goes on sending until it cannot: the connection is closed over its head.
         let endless = vec![0; 1 << 16];
         while std::io::Write::write_all(&mut raw.stream, &endless).is_ok() {}

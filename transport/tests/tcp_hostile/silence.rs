@@ -54,6 +54,19 @@ fn requests_of_each_kind_end_when_the_peer_is_silent() {
 }
 
 #[test]
+fn a_peer_that_offers_and_then_says_nothing_is_given_up() {
+    watched(|| {
+        let (job, mut raw) = job_and_member(2);
+        // Offer 0, tag 9, 100 bytes.
+        raw.record(&[0x70, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 100]);
+        let receive = job.nodes[0].receive(Rank(2), Tag(9), slice(100));
+        assert_eq!(raw.message()[0], 0x80, "a fetch");
+        expect_silent(receive);
+        job.check();
+    });
+}
+
+#[test]
 fn requests_that_keep_coming_do_not_keep_a_silent_peer_alive() {
     watched(|| {
         let (job, raw) = job_and_member(2);

@@ -41,16 +41,16 @@ fn answers_and_requests_may_overtake_each_other() {
 #[derive(Debug, Default)]
 struct Totals {
     requests: usize,
-    /// Reads, writes, sends.
-    messages: [u64; 3],
+    /// Reads, writes, sends, fetches.
+    messages: [u64; 4],
     compressed: u64,
 }
 
 /// Two ends, what they were asked to do, and what must have come of it.
 struct Exchange {
     world: World,
-    /// Longest piece and longest send of either end.
-    longest: [(u64, u64); 2],
+    /// Longest piece of either end.
+    longest: [u64; 2],
     regions: Vec<(HostBuffer, Address)>,
     /// What the regions must hold in the end.
     region_bytes: [Vec<u8>; 2],
@@ -74,7 +74,7 @@ impl Exchange {
             let peer = configs[1 - end].limits;
             let window_bytes = peer.window_bytes.min(configs[end].limits.window_bytes);
             let longest = u64::from(peer.max_transfer_bytes).min(window_bytes);
-            (longest.min(configs[end].piece_bytes.into()), longest)
+            longest.min(configs[end].piece_bytes.into())
         });
         let mut world = World::new(rng.next(), configs);
         world.reorder = reorder;
@@ -97,7 +97,7 @@ impl Exchange {
             self.check(end);
             totals.requests += self.requests[end].len();
             let traffic = &self.world.traffic[end];
-            (0..3).for_each(|kind| totals.messages[kind] += traffic.asked[kind]);
+            (0..4).for_each(|kind| totals.messages[kind] += traffic.asked[kind]);
             totals.compressed += traffic.compressed;
         }
     }
@@ -153,7 +153,9 @@ impl Exchange {
         let (sends, receives) = (times(), times());
         let tag = Tag(number << 60 | number);
         for (send_at, receive_at) in sends.into_iter().zip(receives) {
-            let len = self.random_len(end).min(self.longest[end].1 as usize);
+            // The receiver may cut it in pieces of its own.
+            let most = self.longest[1 - end].saturating_mul(30);
+            let len = self.random_len(end).min(usize::try_from(most).unwrap_or(usize::MAX));
             let bytes = self.world.rng.data(len);
             let room = len + self.world.rng.pick(&[0, 0, 1, 50]);
             let (into, mut expected) = guarded(room);
@@ -181,7 +183,7 @@ impl Exchange {
 
     /// A length that makes at most some tens of pieces, the corners more often than by chance.
     fn random_len(&mut self, end: usize) -> usize {
-        let piece = self.longest[end].0;
+        let piece = self.longest[end];
         let rng = &mut self.world.rng;
         let corners = [0, 1, 3, piece - 1, piece, piece.saturating_add(1), piece.saturating_mul(3)];
         let corner = rng.pick(&corners);

@@ -44,7 +44,9 @@ fn bytes_in_flight_reach_the_window_of_each_lane_and_stay_there() {
     assert_eq!(world.result(0, 0), Some(&Ok(1005)));
     assert!((1..100).all(|n| world.result(0, n) == Some(&Ok(10))));
     assert_eq!(world.traffic[0].peak.bytes, [100, 100]);
-    assert_eq!(world.traffic[0].asked, [101, 0, 99]);
+    assert_eq!(world.traffic[0].asked, [101, 0, 10, 0]);
+    // What found no window was offered, and fetched by the receives.
+    assert_eq!((world.traffic[0].offered, world.traffic[1].asked), (89, [0, 0, 0, 89]));
     world.assert_idle();
 }
 
@@ -60,7 +62,7 @@ fn a_window_smaller_than_the_longest_transfer_cuts_pieces() {
     assert_eq!((world.result(0, 1), world.result(0, 2)), (Some(&Ok(50)), Some(&Ok(50))));
     assert_eq!(into.to_vec(), [1; 50]);
     assert_eq!(region.all().to_vec(), [[1; 50], [9; 50]].concat());
-    assert_eq!(world.traffic[0].asked, [8, 8, 0]);
+    assert_eq!(world.traffic[0].asked, [8, 8, 0, 0]);
     assert_eq!(world.traffic[0].peak.bytes, [7, 0]);
 }
 
@@ -74,7 +76,7 @@ fn pieces_of_one_byte() {
     world.run();
     assert_eq!(world.result(0, 1), Some(&Ok(256)));
     assert_eq!(into.to_vec(), (0..=255).collect::<Vec<u8>>());
-    assert_eq!(world.traffic[0].asked, [256, 0, 0]);
+    assert_eq!(world.traffic[0].asked, [256, 0, 0, 0]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod hello;
 mod hostile;
 mod limits;
 mod noise;
+mod offers;
 mod refused;
 mod rng;
 mod silence;

@@ -8,7 +8,7 @@ use super::solo::{Solo, read, receive, send, write, zeroed};
 use super::*;
 use crate::link::LinkError;
 use crate::memory::{HostBuffer, HostSlice};
-use crate::message::{TaggedSend, WriteAck, WriteRequest};
+use crate::message::{Fetch, Offer, OfferAck, TaggedSend, WriteAck, WriteRequest};
 use crate::region::Access;
 
 const LIMITS: Limits = Limits { max_transfer_bytes: 64, window_bytes: 600, max_in_flight: 12 };
@@ -64,13 +64,23 @@ impl Target {
         let asked = self.asked.swap_remove(rng.index(self.asked.len()));
         let status = if rng.one_in(4) { Status::from_code(rng.next() as u8) } else { Status::Good };
         match asked {
-            Header::ReadRequest(ReadRequest { id, length, .. }) => {
+            Header::ReadRequest(ReadRequest { id, length, .. }) | Header::Fetch(Fetch { id, length, .. }) => {
                 let (algorithm, payload) = payload(rng, length);
                 let payload = if status.is_good() { &payload[..] } else { b"" };
                 [&*Header::DataReady(DataReady { id, algorithm, status }).encode(), payload].concat()
             }
             Header::WriteRequest(WriteRequest { id, .. }) | Header::TaggedSend(TaggedSend { id, .. }) => {
                 Header::WriteAck(WriteAck { id, status }).encode().to_vec()
+            }
+            Header::Offer(Offer { offer, length, .. }) if rng.one_in(2) => {
+                // It is fetched first, and then once more if that is still allowed.
+                self.asked.push(asked);
+                let id = MessageId(1000 + rng.below(1000) as u16);
+                let length = rng.below(length.min(64) + 2) as u32;
+                Header::Fetch(Fetch { id, offer, offset: rng.below(3), length }).encode().to_vec()
+            }
+            Header::Offer(Offer { offer, .. }) => {
+                Header::OfferAck(OfferAck { status, offer }).encode().to_vec()
             }
             _ => message(rng),
         }
@@ -119,12 +129,16 @@ fn message(rng: &mut Rng) -> Vec<u8> {
     let length = rng.pick(&[0, 1, 6, 32, 63, 64, 64, 64, 65, u32::MAX]);
     let (algorithm, payload) = payload(rng, length);
     let status = if rng.one_in(3) { Status::from_code(rng.next() as u8) } else { Status::Good };
-    let header = match rng.below(60) {
+    let offer = OfferId(rng.below(300) as u32);
+    let header = match rng.below(70) {
         0..10 => Header::ReadRequest(ReadRequest { id, address, length }),
         10 => Header::DataReady(DataReady { id, algorithm, status }),
         11..25 => Header::WriteRequest(WriteRequest { id, address, length, algorithm }),
         25 => Header::WriteAck(WriteAck { id, status }),
         26..40 => Header::TaggedSend(TaggedSend { id, algorithm, tag: Tag(rng.below(3)), length }),
+        60..69 => Header::Offer(Offer { offer, tag: Tag(rng.below(3)), length: rng.below(200) }),
+        69 if rng.one_in(2) => Header::Fetch(Fetch { id, offer, offset: rng.below(100), length }),
+        69 => Header::OfferAck(OfferAck { status, offer }),
         _ if rng.one_in(10) => Header::Hello(Hello::Greeting(greeting(1, LIMITS))),
         _ if rng.one_in(10) => Header::Hello(Hello::refusal(Status::Closing)),
         _ => Header::ReadRequest(ReadRequest { id, address, length: 0 }),

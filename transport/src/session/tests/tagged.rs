@@ -117,28 +117,6 @@ fn nothing_can_be_sent_and_received() {
 }
 
 #[test]
-fn a_send_longer_than_the_peer_takes_fails_here_and_later_ones_go_out() {
-    for (max_transfer_bytes, window_bytes) in [(8, 100), (100, 8)] {
-        let limits = Limits { max_transfer_bytes, window_bytes, ..WIDE };
-        // Whether the limit is known yet makes no difference.
-        for mut world in [World::open(3, limits), World::new(3, [config(0, limits), config(1, limits)])] {
-            for (id, len) in [(1, 8), (2, 9), (3, 1000), (4, 7)] {
-                world.submit(0, id, send(&vec![1; len], 6));
-            }
-            (1..3).for_each(|n| world.submit(1, n, receive(6, &zeroed(8))));
-            world.run();
-            let too_long = |len| Err(TransferError::TooLong { peer: Rank(1), len, limit: 8 });
-            assert_eq!(world.result(0, 1), Some(&Ok(8)));
-            assert_eq!(world.result(0, 2), Some(&too_long(9)));
-            assert_eq!(world.result(0, 3), Some(&too_long(1000)));
-            assert_eq!(world.result(0, 4), Some(&Ok(7)));
-            assert_eq!((world.result(1, 1), world.result(1, 2)), (Some(&Ok(8)), Some(&Ok(7))));
-            world.assert_idle();
-        }
-    }
-}
-
-#[test]
 fn a_send_longer_than_this_side_takes_is_answered_with_a_status() {
     let mut solo = Solo::open(Limits { max_transfer_bytes: 4, ..WIDE });
     solo.submit(1, receive(1, &zeroed(10)));
