@@ -10,7 +10,7 @@ use super::error::MpiFailure;
 use super::outbox::Peer;
 use super::progress::{Operations, PIECE_TAG, RECORD_TAG, What};
 use super::record::{self, PIECE_BYTES};
-use crate::link::rate::{Rate, RateMeter};
+use crate::link::rate::{Backlog, Rate, RateMeter};
 
 /// Records and pieces that MPI has for a peer which has not begun to take them. What MPI keeps in buffers of its own
 /// on either side is bounded by this.
@@ -111,7 +111,8 @@ impl Outgoing {
         self.bytes_under_way -= parcel.len;
         peer.release(parcel.releases);
         peer.written.note(now);
-        self.meter.wrote(parcel.len as u64, parcel.since.max(self.sent), now);
+        let backlog = if self.under_way > 0 { Backlog::Some } else { Backlog::None };
+        self.meter.wrote(parcel.len as u64, parcel.since.max(self.sent), now, backlog);
         self.sent = now;
         if parcel.is_farewell {
             self.farewell = Farewell::Over;

@@ -13,7 +13,7 @@ use super::ring::{LINE, Misplaced, PIECE_BYTES, Writer};
 use super::socket;
 use super::waker::Waker;
 use crate::link::movement::Movement;
-use crate::link::rate::{Rate, RateMeter};
+use crate::link::rate::{Backlog, Rate, RateMeter};
 use crate::link::{Credit, QUEUED_MESSAGE_BYTES, SendError};
 use crate::message::{Header, Rank};
 
@@ -209,7 +209,8 @@ impl Peer {
             let now = Instant::now();
             self.written.note(now);
             if let Some(started) = started {
-                meter.wrote(progress as u64, started, now);
+                let backlog = if written { Backlog::None } else { Backlog::Some };
+                meter.wrote(progress as u64, started, now, backlog);
             }
         }
         if written {

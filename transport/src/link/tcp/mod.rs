@@ -5,8 +5,10 @@
 //!
 //! All sockets are served by one thread of the link's own.
 
+mod counters;
 mod drive;
 mod handshake;
+mod pace;
 mod peer;
 mod rank_file;
 mod record;
@@ -19,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use mgcomp_selector::{LinkFacts, Overlap};
+use mgcomp_selector::LinkFacts;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -197,6 +199,7 @@ impl Link for Tcp {
             peer.traffic.written.note(wire.post(0, len, (queue.clone(), message)));
             return Ok(());
         }
+        peer.traffic.sending(len, queued_bytes);
         if queued_bytes == 0 && outbox.write_at_once(&mut message, &peer.traffic.written) {
             return Ok(());
         }
@@ -212,8 +215,8 @@ impl Link for Tcp {
         if let Some(shaping) = self.config.shaping {
             return shaping.facts();
         }
-        // The latency is not known; it is the same for raw and coded bytes.
-        LinkFacts::try_new(self.peer(peer)?.traffic.rate.gbps()?, 0, Overlap::None).ok()
+        let peer = self.peer(peer)?;
+        peer.traffic.facts(&peer.outbox)
     }
 
     fn close(&self, peer: Rank) {

@@ -4,18 +4,21 @@ use std::future::Future;
 use std::io;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use mgcomp_selector::{LinkFacts, Overlap};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
+use super::counters::Counters;
+use super::pace::{LONG_BYTES, Pace, Sent};
 use super::record::{Received, Record, RecordReader};
 use crate::link::movement::Movement;
-use crate::link::rate::{Rate, RateMeter};
+use crate::link::rate::{Backlog, Rate, RateMeter};
 use crate::link::{Credit, LinkError, LinkEvent, LinkSink, QUEUED_MESSAGE_BYTES, landing};
 use crate::message::Rank;
 use crate::pool::Pool;
@@ -29,6 +32,9 @@ const READ_AHEAD_BYTES: usize = 8 << 10;
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long to wait for a peer's last words when writing to it fails.
 const FAREWELL_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// Bytes that are sent between two looks at how fast the connection is.
+const LOOK_BYTES: u64 = 128 << 10;
 
 /// A message that is to be written.
 #[derive(Debug)]
@@ -59,6 +65,11 @@ impl Outbox {
         Self { queue: Some(queue), socket: None }
     }
 
+    /// What the kernel counts of the connection, while there is one.
+    fn counters(&self) -> Option<Counters> {
+        Counters::of(self.socket.as_ref()?)
+    }
+
     /// Writes to the socket what it takes; returns whether that was all. Only while nothing is queued.
     pub(super) fn write_at_once(&self, message: &mut Outgoing, movement: &Movement) -> bool {
         // An error is left to the link's thread, which will meet it again and report it.
@@ -73,8 +84,10 @@ pub(super) struct Traffic {
     pub(super) queued_bytes: AtomicU64,
     pub(super) written: Movement,
     pub(super) read: Movement,
-    /// How fast the peer takes what is written.
-    pub(super) rate: Rate,
+    sent: Mutex<Sent>,
+    pace: Mutex<Pace>,
+    /// How fast the peer takes what is written, where the kernel does not say.
+    rate: Rate,
 }
 
 impl Traffic {
@@ -83,8 +96,33 @@ impl Traffic {
             queued_bytes: AtomicU64::new(0),
             written: Movement::new(),
             read: Movement::new(),
+            sent: Mutex::default(),
+            pace: Mutex::default(),
             rate: Rate::default(),
         }
+    }
+
+    /// A message of `bytes` bytes is handed over, before which so much is queued.
+    pub(super) fn sending(&self, bytes: u64, queued_bytes: u64) {
+        let mut sent = lock(&self.sent);
+        sent.bytes += bytes;
+        if bytes >= LONG_BYTES {
+            sent.long_bytes += bytes;
+            sent.bursts = sent.bursts.wrapping_add(u32::from(queued_bytes == 0));
+        }
+    }
+
+    /// What is known of the way out, which is looked at again if enough was sent since the last time.
+    pub(super) fn facts(&self, outbox: &Mutex<Outbox>) -> Option<LinkFacts> {
+        let (sent, mut pace) = (*lock(&self.sent), lock(&self.pace));
+        if sent.bytes - pace.looked_at().bytes >= LOOK_BYTES
+            && let Some(counters) = lock(outbox).counters()
+        {
+            pace.look(counters, sent);
+        }
+        // The latency is not known then; it is the same for raw and coded bytes.
+        let slower = || LinkFacts::try_new(self.rate.gbps()?, 0, Overlap::None).ok();
+        pace.facts().or_else(slower)
     }
 
     /// Whether the link's thread has something to write.
@@ -191,8 +229,9 @@ impl PeerTask {
         while let Some(message) = self.queue.recv().await {
             let (len, left, started) = (message.queued_len(), message.record.remaining(), Instant::now());
             message.record.write(stream.as_ref(), &self.traffic.written).await?;
-            meter.wrote(left, started, Instant::now());
-            self.traffic.queued_bytes.fetch_sub(len, Ordering::SeqCst);
+            let queued_bytes = self.traffic.queued_bytes.fetch_sub(len, Ordering::SeqCst);
+            let backlog = if queued_bytes > len { Backlog::Some } else { Backlog::None };
+            meter.wrote(left, started, Instant::now(), backlog);
         }
         stream.shutdown().await
     }
@@ -202,15 +241,19 @@ impl PeerTask {
 fn lend(stream: TcpStream, outbox: &Mutex<Outbox>) -> io::Result<(TcpStream, Lent<'_>)> {
     let stream = stream.into_std()?;
     let second = stream.try_clone()?;
-    outbox.lock().unwrap_or_else(PoisonError::into_inner).socket = Some(second);
+    lock(outbox).socket = Some(second);
     Ok((TcpStream::from_std(stream)?, Lent(outbox)))
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Lent<'a>(&'a Mutex<Outbox>);
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).socket = None;
+        lock(self.0).socket = None;
     }
 }
 
