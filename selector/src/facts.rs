@@ -5,7 +5,7 @@ use std::time::Duration;
 use mgcomp_codecs::line::LINE_LEN;
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 
-use crate::LinkFacts;
+use crate::{Lambda, LinkFacts};
 
 /// A stream of traffic: a registered region, a communicator and operation, or a caller's tag.
 ///
@@ -28,6 +28,9 @@ pub struct CheapFacts {
     pub allowed: AlgorithmSet,
     /// What is known of the link to the peer, if anything.
     pub link: Option<LinkFacts>,
+    /// The λ that the operator has set for this transfer while the program runs. It takes the place of the one that
+    /// [`Adaptive`](crate::Adaptive) was built with; other policies have no use for it.
+    pub lambda: Option<Lambda>,
 }
 
 impl CheapFacts {
@@ -84,7 +87,8 @@ mod tests {
     use super::*;
 
     fn facts(raw_bytes: u64, allowed: AlgorithmSet) -> CheapFacts {
-        CheapFacts { peer: 0, stream: StreamId(0), raw_bytes, element: Element::U8, allowed, link: None }
+        let (stream, element) = (StreamId(0), Element::U8);
+        CheapFacts { peer: 0, stream, raw_bytes, element, allowed, link: None, lambda: None }
     }
 
     #[test]

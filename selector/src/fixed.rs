@@ -91,6 +91,7 @@ mod tests {
             element: Element::F32,
             allowed: allowed.iter().copied().collect::<AlgorithmSet>(),
             link: None,
+            lambda: None,
         };
         match Fixed::try_new(algorithm).unwrap().plan(&facts) {
             Plan::Use(decision) => decision,

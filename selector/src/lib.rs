@@ -17,6 +17,7 @@
 //!     element: Element::U32,
 //!     allowed: AlgorithmSet::supported(),
 //!     link: None,
+//!     lambda: None,
 //! };
 //!
 //! let decision = match policy.plan(&facts) {

@@ -168,6 +168,7 @@ mod tests {
             element: Element::Bf16,
             allowed: AlgorithmSet::supported(),
             link: LinkFacts::try_new(10.0, 500, Overlap::None).ok(),
+            lambda: None,
         };
         let decision = Decision {
             algorithm: Algorithm::Xp,

@@ -40,7 +40,8 @@ fn link(rate_gbps: f64) -> Option<LinkFacts> {
 /// A transfer at 8 Gb/s, which is 1 ns for a raw byte.
 fn transfer(raw_bytes: u64) -> CheapFacts {
     let allowed = AlgorithmSet::supported();
-    CheapFacts { peer: 1, stream: StreamId(7), raw_bytes, element: Element::F32, allowed, link: link(8.0) }
+    let (stream, element) = (StreamId(7), Element::F32);
+    CheapFacts { peer: 1, stream, raw_bytes, element, allowed, link: link(8.0), lambda: None }
 }
 
 /// What the data of a stream is: coded bytes per raw byte.
@@ -234,6 +235,28 @@ fn lambda_needs_no_link() {
 }
 
 #[test]
+fn a_lambda_that_is_set_on_the_way_changes_the_choice_and_nothing_else() {
+    let mut policy = Adaptive::new(speeds());
+    let data = Data { xp: 0.3, zvc: 0.4 };
+    for _ in 0..100 {
+        send(&mut policy, &transfer(MIB), data);
+    }
+    // Both sizes are known, so each λ is obeyed at once, by transfers that no stream would sample: bits a byte are XP
+    // 2.4 + 0.15 λ, ZVC 3.2 + 0.075 λ, raw 8, and some more for frames.
+    let short = transfer(1024);
+    for (lambda, algorithm) in [(0.0, Algorithm::Xp), (11.0, Algorithm::Zvc), (1000.0, Algorithm::None)] {
+        let lambda = Lambda::try_new(lambda).unwrap();
+        let Plan::Use(decision) = policy.plan(&CheapFacts { lambda: Some(lambda), ..short }) else {
+            panic!("sampled again")
+        };
+        assert_eq!((decision.algorithm, decision.reason), (algorithm, Reason::LowestPenalty { lambda }));
+    }
+    let Plan::Use(decision) = policy.plan(&short) else { panic!("sampled again") };
+    let by_time = matches!(decision.reason, Reason::Fastest { .. } | Reason::Trial { .. });
+    assert!(by_time, "{decision:?}");
+}
+
+#[test]
 fn another_link_or_another_peer_s_codecs_count_at_once() {
     let mut policy = Adaptive::new(speeds());
     for _ in 0..10 {
@@ -363,6 +386,7 @@ proptest! {
                 element: Element::ALL[stream as usize],
                 allowed: AlgorithmSet::from_bits(allowed),
                 link: link(rate),
+                lambda: None,
             };
             let data = Data { xp: fraction, zvc: (fraction * 1.1).min(2.0) };
             let (a, b) = (send(&mut first, &facts, data), send(&mut second, &facts, data));

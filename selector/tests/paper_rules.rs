@@ -19,7 +19,8 @@ fn line() -> CheapFacts {
 }
 
 fn facts(raw_bytes: u64, allowed: AlgorithmSet) -> CheapFacts {
-    CheapFacts { peer: 1, stream: StreamId(7), raw_bytes, element: Element::U32, allowed, link: None }
+    let (stream, element) = (StreamId(7), Element::U32);
+    CheapFacts { peer: 1, stream, raw_bytes, element, allowed, link: None, lambda: None }
 }
 
 fn paper(lambda_gbps: f64) -> Paper {

@@ -117,6 +117,7 @@ fn transfers(policy: &mut dyn Policy, streams: u32) -> Duration {
         element: Element::F32,
         allowed: AlgorithmSet::supported(),
         link,
+        lambda: None,
     };
     let started = Instant::now();
     for transfer in 0..TRANSFERS {

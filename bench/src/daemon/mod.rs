@@ -158,6 +158,7 @@ impl Process {
                 element: Element::F32,
                 allowed: AlgorithmSet::supported(),
                 link: LinkFacts::try_new(100.0, 1000, Overlap::None).ok(),
+                lambda: None,
             };
             if let Plan::Use(decision) = self.policy.plan(&facts) {
                 self.policy.observe(&facts, &decision, &outcome);

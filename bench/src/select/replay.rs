@@ -100,6 +100,7 @@ impl Replay<'_> {
             element,
             allowed: AlgorithmSet::supported(),
             link: Some(self.link.facts()),
+            lambda: None,
         }
     }
 }

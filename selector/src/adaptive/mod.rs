@@ -95,7 +95,7 @@ impl Adaptive {
 
     /// What decides; `None` if nothing is known of the link and no λ is set.
     fn goal(&self, facts: &CheapFacts) -> Option<Goal> {
-        let lambda = self.config.lambda;
+        let lambda = facts.lambda.or(self.config.lambda);
         match facts.link {
             Some(link) => Some(Goal { link, lambda }),
             // The penalty needs no link; what samples may take is then reckoned against a fast one.

@@ -89,7 +89,8 @@ mod tests {
     use crate::StreamId;
 
     fn facts(raw_bytes: u64, allowed: AlgorithmSet) -> CheapFacts {
-        CheapFacts { peer: 0, stream: StreamId(0), raw_bytes, element: Element::U32, allowed, link: None }
+        let (stream, element) = (StreamId(0), Element::U32);
+        CheapFacts { peer: 0, stream, raw_bytes, element, allowed, link: None, lambda: None }
     }
 
     fn estimates(bits: [u64; 3]) -> [Estimate; 3] {

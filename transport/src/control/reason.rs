@@ -155,6 +155,7 @@ mod tests {
         element: Element::F32,
         allowed: AlgorithmSet::from_bits(0),
         link: None,
+        lambda: None,
     };
 
     fn words() -> [AtomicU64; DECISION_WORDS + 1] {

@@ -45,12 +45,14 @@ struct Stream {
     off: bool,
     least_bytes: u64,
     variant: usize,
+    /// The λ that its policy is told with each transfer.
+    lambda: Option<Lambda>,
 }
 
 /// A policy that settings ask for.
 #[derive(Debug)]
 struct Variant {
-    key: (Option<PolicyName>, Option<Lambda>),
+    key: (PolicySpec, Option<Lambda>),
     policy: Box<dyn Policy>,
     /// Streams that go by it.
     streams: usize,
@@ -65,9 +67,15 @@ struct SampleKey {
     element: Element,
 }
 
+impl Stream {
+    fn new(slot: Slot) -> Self {
+        Self { slot, word: 0, off: false, least_bytes: 0, variant: OWN, lambda: None }
+    }
+}
+
 impl Steered {
     pub(super) fn new(own: Box<dyn Policy>, slots: Arc<NodeSlots>) -> Self {
-        let other = Stream { slot: slots.other(), word: 0, off: false, least_bytes: 0, variant: OWN };
+        let other = Stream::new(slots.other());
         Self {
             own,
             variants: vec![None],
@@ -98,7 +106,7 @@ impl Steered {
         }
         let slot = self.slots.claim(facts.peer, facts.stream.0, SlotKind::Sent);
         let index = self.streams.len() as u32;
-        self.streams.push(Stream { slot, word: 0, off: false, least_bytes: 0, variant: OWN });
+        self.streams.push(Stream::new(slot));
         self.by_key.insert(key, index);
         index
     }
@@ -111,7 +119,7 @@ impl Steered {
             self.streams[index].slot.not_understood();
             return;
         };
-        let variant = self.variant(&settings, index);
+        let (variant, lambda) = self.variant(&settings, index);
         let before = std::mem::replace(&mut self.streams[index].variant, variant);
         if let Some(Some(variant)) = self.variants.get_mut(variant) {
             variant.streams += 1;
@@ -121,28 +129,38 @@ impl Steered {
         }
         self.forget_unused();
         let stream = &mut self.streams[index];
+        stream.lambda = lambda;
         stream.off = settings.compress == Some(false);
         stream.least_bytes = settings.gate.map_or(0, SizeGate::least_bytes);
         stream.slot.in_effect(word);
     }
 
-    /// The policy that `settings` ask for, made if there is none yet.
-    fn variant(&mut self, settings: &Settings, index: usize) -> usize {
-        let key = (settings.policy, settings.lambda);
-        if key == (None, None) {
-            return OWN;
+    /// The policy that `settings` ask for, made if there is none yet, and the λ that it is to be told. `adaptive` takes
+    /// every λ as it comes: what it knows of data and link is as true under another.
+    fn variant(&mut self, settings: &Settings, index: usize) -> (usize, Option<Lambda>) {
+        let own = self.own.name().parse::<PolicySpec>().ok();
+        let wanted = settings.policy.map(PolicyName::spec).or(own);
+        let told = settings.lambda.filter(|_| wanted == Some(PolicySpec::Adaptive));
+        let lambda = if told.is_some() { None } else { settings.lambda };
+        if lambda.is_none() && wanted == own {
+            return (OWN, told);
         }
+        let Some(spec) = wanted else {
+            // A policy of the program's own making: nobody knows what λ would do to it.
+            self.streams[index].slot.not_followed();
+            return (OWN, None);
+        };
+        (self.built(spec, lambda), told)
+    }
+
+    /// The place of a policy of this kind, made if there is none yet.
+    fn built(&mut self, spec: PolicySpec, lambda: Option<Lambda>) -> usize {
+        let key = (spec, lambda);
         let same = |variant: &Option<Variant>| variant.as_ref().is_some_and(|variant| variant.key == key);
         if let Some(known) = self.variants.iter().position(same) {
             return known;
         }
-        let own = || self.own.name().parse::<PolicySpec>().ok();
-        let Some(spec) = settings.policy.map(PolicyName::spec).or_else(own) else {
-            // A policy of the program's own making: nobody knows what λ would do to it.
-            self.streams[index].slot.not_followed();
-            return OWN;
-        };
-        let policy = spec.build(&Steering { lambda: settings.lambda, speeds: calibrate::speeds() });
+        let policy = spec.build(&Steering { lambda, speeds: calibrate::speeds() });
         let variant = Some(Variant { key, policy, streams: 0 });
         // The first place is the program's own.
         match self.variants.iter().skip(1).position(Option::is_none) {
@@ -196,14 +214,14 @@ impl Policy for Steered {
         if word != self.streams[index].word {
             self.steer(index, word);
         }
-        let Stream { off, least_bytes, variant, .. } = self.streams[index];
+        let Stream { off, least_bytes, variant, lambda, .. } = self.streams[index];
         if off {
             return Plan::Use(Decision::bypass(facts, Reason::SwitchedOff));
         }
         if facts.raw_bytes < least_bytes {
             return Plan::Use(Decision::bypass(facts, Reason::TooShort { least_bytes }));
         }
-        let plan = self.policy(variant).plan(facts);
+        let plan = self.policy(variant).plan(&CheapFacts { lambda, ..*facts });
         if matches!(plan, Plan::Sample { .. }) {
             if self.samples.len() >= MOST_SAMPLES {
                 self.samples.remove(0);
@@ -216,8 +234,8 @@ impl Policy for Steered {
     fn choose(&mut self, facts: &CheapFacts, estimates: &[Estimate]) -> Decision {
         let asked = self.sampled(facts);
         let index = self.stream(facts);
-        let variant = asked.unwrap_or(self.streams[index].variant);
-        self.policy(variant).choose(facts, estimates)
+        let Stream { variant, lambda, .. } = self.streams[index];
+        self.policy(asked.unwrap_or(variant)).choose(&CheapFacts { lambda, ..*facts }, estimates)
     }
 
     fn observe(&mut self, facts: &CheapFacts, decision: &Decision, outcome: &Outcome) {
@@ -225,11 +243,11 @@ impl Policy for Steered {
             return self.own.observe(facts, decision, outcome);
         }
         let index = self.stream(facts);
-        let Stream { slot, variant, off, .. } = &self.streams[index];
+        let Stream { slot, variant, off, lambda, .. } = &self.streams[index];
         slot.sent(facts, decision, outcome);
-        let (variant, off) = (*variant, *off);
+        let (variant, off, lambda) = (*variant, *off, *lambda);
         if !off {
-            self.policy(variant).observe(facts, decision, outcome);
+            self.policy(variant).observe(&CheapFacts { lambda, ..*facts }, decision, outcome);
         }
     }
 }

@@ -24,6 +24,7 @@ fn facts(stream: u32, raw_bytes: u64) -> CheapFacts {
         element: Element::F32,
         allowed: AlgorithmSet::supported(),
         link: LinkFacts::try_new(10.0, 500, Overlap::None).ok(),
+        lambda: None,
     }
 }
 
@@ -111,6 +112,44 @@ fn lambda_steers_the_program_s_own_policy() {
     let decision = decision.expect("a stream is sampled in the end");
     assert_eq!(decision.reason, Reason::LowestPenalty { lambda });
     assert_eq!(attachment.page().view(0).unwrap().in_effect.lambda, Some(lambda));
+}
+
+#[test]
+fn what_adaptive_has_learned_is_as_good_under_another_lambda() {
+    let adaptive = PolicySpec::Adaptive.build(&Steering::default());
+    let (mut policy, _meter, attachment) = steered_policy(adaptive);
+    let facts = facts(1, 1 << 20);
+    let mut samples = 0;
+    let mut send = |policy: &mut dyn Policy| {
+        let decision = match policy.plan(&facts) {
+            Plan::Use(decision) => decision,
+            Plan::Sample { algorithms, .. } => {
+                samples += 1;
+                let bits = facts.raw_bits() / 2;
+                let estimates: Vec<_> =
+                    algorithms.iter().map(|algorithm| Estimate { algorithm, bits }).collect();
+                policy.choose(&facts, &estimates)
+            }
+        };
+        let coded = decision.algorithm != Algorithm::None;
+        let coded_bytes = if coded { facts.raw_bytes / 2 } else { facts.raw_bytes };
+        let encode_ns = coded.then_some(100_000);
+        policy.observe(&facts, &decision, &outcome(decision.algorithm, coded_bytes, encode_ns));
+        (decision, samples)
+    };
+    let (_, known) = (0..50).map(|_| send(policy.as_mut())).last().unwrap();
+    assert!(known > 0);
+    for lambda_gbps in [0.0, 6.0, 0.0] {
+        let lambda = Lambda::try_new(lambda_gbps).unwrap();
+        attachment.page().set(None, &Settings { lambda: Some(lambda), ..Settings::default() });
+        let (decision, samples) = send(policy.as_mut());
+        assert_eq!(decision.reason, Reason::LowestPenalty { lambda });
+        assert_ne!(decision.algorithm, Algorithm::None);
+        assert_eq!(samples, known, "a stream that starts anew is sampled first");
+    }
+    attachment.page().set(None, &Settings::default());
+    let (decision, _) = send(policy.as_mut());
+    assert!(matches!(decision.reason, Reason::Fastest { .. }), "{decision:?}");
 }
 
 #[test]

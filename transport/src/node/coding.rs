@@ -107,7 +107,8 @@ impl Coder {
         purpose: Purpose,
     ) -> Option<Finished> {
         let stream = stream_id(stream);
-        let facts = CheapFacts { peer: peer.0, stream, raw_bytes: source.capacity(), element, allowed, link };
+        let (peer_rank, raw_bytes) = (peer.0, source.capacity());
+        let facts = CheapFacts { peer: peer_rank, stream, raw_bytes, element, allowed, link, lambda: None };
         let transfer = Transfer { facts, planned_at: Instant::now(), purpose, forgotten: false };
         match self.policy.plan(&facts) {
             Plan::Use(decision) => self.start_encoding((peer, job), source, transfer, decision, None),

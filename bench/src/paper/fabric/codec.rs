@@ -37,6 +37,7 @@ pub(super) fn code(policy: &mut dyn Policy, transfer: &Sized) -> Coded {
         element: Element::U8,
         allowed: ALLOWED,
         link: None, // the scheme does not ask
+        lambda: None,
     };
     match policy.plan(&facts) {
         Plan::Use(decision) => {
