@@ -82,6 +82,13 @@ pub enum Reason {
         /// What the raw form is predicted to take.
         raw_ns: u64,
     },
+    /// Nothing is known of the stream's data yet; if it is like most of its element, this is there first.
+    Guessed {
+        /// What it is predicted to take then.
+        predicted_ns: u64,
+        /// What the raw form is predicted to take.
+        raw_ns: u64,
+    },
     /// Has the lowest penalty under the operator's λ, as far as is known.
     LowestPenalty {
         /// That λ.
@@ -138,6 +145,12 @@ impl fmt::Display for Reason {
             Self::Trial { predicted_ns, raw_ns } => write!(
                 f,
                 "tried to see what it takes: predicted {}, raw {}",
+                Micros(*predicted_ns),
+                Micros(*raw_ns)
+            ),
+            Self::Guessed { predicted_ns, raw_ns } => write!(
+                f,
+                "the stream is not known: guessed from other data of its kind: {} instead of {} raw",
                 Micros(*predicted_ns),
                 Micros(*raw_ns)
             ),

@@ -1,8 +1,10 @@
 //! What deciding takes: the calls of a replay, made again with the clock running.
 
+use std::collections::HashSet;
 use std::hint::black_box;
 use std::time::Instant;
 
+use mgcomp_codecs::Element;
 use mgcomp_selector::{CheapFacts, Decision, Estimate, Outcome, Plan, Policy};
 
 /// How often all calls are made: the best counts, for the others were interrupted.
@@ -22,6 +24,8 @@ pub(super) struct Costs {
     pub(super) all_ns: f64,
     /// The decision of a transfer that is not sampled: the median.
     pub(super) plan_ns: f64,
+    /// The same, the slowest of a hundred, the first for each length left out.
+    pub(super) slow_plan_ns: f64,
     /// Hearing what came of one: the median.
     pub(super) observe_ns: f64,
 }
@@ -29,8 +33,26 @@ pub(super) struct Costs {
 impl Costs {
     pub(super) fn of(build: &dyn Fn() -> Box<dyn Policy>, calls: &[Call]) -> Self {
         let all_ns = (0..RUNS).map(|_| time_all(&mut *build(), calls)).fold(f64::INFINITY, f64::min);
-        let (plan_ns, observe_ns) = time_each(&mut *build(), calls);
-        Self { all_ns, plan_ns, observe_ns }
+        let each = time_each(build, calls);
+        let running = running(calls);
+        let clock_ns = each.clock_ns;
+        let net = |ns: &f64| (ns - clock_ns).max(0.0);
+        let mut plans: Vec<f64> = each.plans.iter().flatten().map(net).collect();
+        let mut observed: Vec<f64> = each.observed.iter().map(net).collect();
+        let mut late: Vec<f64> = each
+            .plans
+            .iter()
+            .zip(running)
+            .filter(|(_, running)| *running)
+            .filter_map(|(ns, _)| *ns)
+            .collect();
+        late.iter_mut().for_each(|ns| *ns = net(ns));
+        Self {
+            all_ns,
+            plan_ns: quantile(&mut plans, 0.5),
+            slow_plan_ns: quantile(&mut late, 0.99),
+            observe_ns: quantile(&mut observed, 0.5),
+        }
     }
 }
 
@@ -42,26 +64,69 @@ fn time_all(policy: &mut dyn Policy, calls: &[Call]) -> f64 {
     started.elapsed().as_nanos() as f64
 }
 
-/// The medians of planning and observing, less what the clock takes.
-fn time_each(policy: &mut dyn Policy, calls: &[Call]) -> (f64, f64) {
-    let (mut plans, mut observed) = (Vec::new(), Vec::new());
-    let mut clock: Vec<u64> = (0..calls.len()).map(|_| since(Instant::now())).collect();
-    for call in calls {
-        let started = Instant::now();
-        let samples = make(policy, call);
-        let ns = since(started);
-        match call {
-            Call::Plan(_) if !samples => plans.push(ns),
-            Call::Observe(..) => observed.push(ns),
-            _ => {}
-        }
-    }
-    let clock_ns = median(&mut clock);
-    ((median(&mut plans) - clock_ns).max(0.0), (median(&mut observed) - clock_ns).max(0.0))
+/// What each call took at best, and what the clock takes.
+struct Each {
+    /// By plan; none for those that ask for a sample.
+    plans: Vec<Option<f64>>,
+    observed: Vec<f64>,
+    clock_ns: f64,
 }
 
-fn since(started: Instant) -> u64 {
-    started.elapsed().as_nanos() as u64
+/// Makes all calls several times: what is slow each time is slow by itself.
+fn time_each(build: &dyn Fn() -> Box<dyn Policy>, calls: &[Call]) -> Each {
+    let mut clock: Vec<f64> = (0..calls.len()).map(|_| since(Instant::now())).collect();
+    let mut each = Each { plans: Vec::new(), observed: Vec::new(), clock_ns: quantile(&mut clock, 0.5) };
+    for _ in 0..RUNS {
+        let (mut plan, mut observe) = (0, 0);
+        let mut policy = build();
+        for call in calls {
+            let started = Instant::now();
+            let samples = make(&mut *policy, call);
+            let ns = since(started);
+            match call {
+                Call::Plan(_) => {
+                    note(&mut each.plans, plan, if samples { None } else { Some(ns) }, |a, b| {
+                        a.zip(b).map(|(a, b)| f64::min(a, b))
+                    });
+                    plan += 1;
+                }
+                Call::Observe(..) => {
+                    note(&mut each.observed, observe, ns, f64::min);
+                    observe += 1;
+                }
+                Call::Choose(..) => {}
+            }
+        }
+    }
+    each
+}
+
+/// Takes what is better of a figure and the one that was there before.
+fn note<T: Copy>(figures: &mut Vec<T>, at: usize, figure: T, better: impl Fn(T, T) -> T) {
+    match figures.get_mut(at) {
+        Some(known) => *known = better(*known, figure),
+        None => figures.push(figure),
+    }
+}
+
+/// By plan: whether a transfer of the same element and about the same length went before.
+fn running(calls: &[Call]) -> Vec<bool> {
+    let mut met = HashSet::<(Element, u64)>::new();
+    let plan = |call: &Call| match call {
+        Call::Plan(facts) => Some(!met.insert((facts.element, half_octave(facts.raw_bytes)))),
+        _ => None,
+    };
+    calls.iter().filter_map(plan).collect()
+}
+
+/// Lengths from one to one and a half powers of two, and from there to the next power.
+fn half_octave(raw_bytes: u64) -> u64 {
+    let octave = raw_bytes.max(2).ilog2();
+    u64::from(2 * octave) + (raw_bytes >> (octave - 1) & 1)
+}
+
+fn since(started: Instant) -> f64 {
+    started.elapsed().as_nanos() as f64
 }
 
 /// Makes a call; returns whether it asks for a sample.
@@ -80,9 +145,10 @@ fn make(policy: &mut dyn Policy, call: &Call) -> bool {
 }
 
 /// Zero where there is nothing.
-fn median(times: &mut [u64]) -> f64 {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or_default() as f64
+fn quantile(times: &mut [f64], part: f64) -> f64 {
+    times.sort_unstable_by(f64::total_cmp);
+    let last = times.len().saturating_sub(1) as f64;
+    times.get((last * part).ceil() as usize).copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -90,8 +156,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_one_counts() {
-        assert_eq!(median(&mut [9, 1, 5]), 5.0);
-        assert_eq!(median(&mut []), 0.0);
+    fn quantiles_are_figures_that_came_up() {
+        assert_eq!(quantile(&mut [9.0, 1.0, 5.0], 0.5), 5.0);
+        assert_eq!(quantile(&mut [9.0, 1.0, 5.0], 0.99), 9.0);
+        assert_eq!(quantile(&mut [], 0.5), 0.0);
     }
 }

@@ -95,7 +95,7 @@ impl Printer {
                 "{}\nmgcomp-bench {}\n\
                  {} transfers of {} to {} a sequence, all of one stream; latency {} ns; segments of {} where codecs and link overlap\n\
                  oracle: ms with the best algorithm of each transfer; the others: % longer than that. decide, observe: ns a transfer;\n\
-                 sample: % of the time of adaptive. deflate is timed on the first 64 KiB of a transfer",
+                 slow: the slowest decision of a hundred, but for the first of each length; sample: % of the time of adaptive. deflate is timed on the first 64 KiB of a transfer",
                 machine.describe(),
                 command.join(" "),
                 args.transfers(),
@@ -156,7 +156,7 @@ fn json(row: &Row, spec: PolicySpec, replayed: &Replayed) -> String {
 fn heading(row: &Row) -> String {
     let fixed: String = row.fixed().map(|(algorithm, _)| format!(" {:>7}", algorithm.name())).collect();
     format!(
-        "  Gb/s     oracle{fixed}   paper adaptive  decide observe  sample  adaptive takes (share of raw bytes)"
+        "  Gb/s     oracle{fixed}   paper adaptive  decide   slow observe  sample  adaptive takes (share of raw bytes)"
     )
 }
 
@@ -170,11 +170,12 @@ fn line(row: &Row) -> String {
     let paper = row.paper().map_or(String::new(), |paper| percent(paper.time_ns));
     let Some(adaptive) = row.adaptive() else { return String::new() };
     format!(
-        "{:>6}  {:>9.2}{fixed} {paper:>7} {:>8.2}  {:>6.0} {:>7.0}  {:>6.2}  {}",
+        "{:>6}  {:>9.2}{fixed} {paper:>7} {:>8.2}  {:>6.0} {:>6.0} {:>7.0}  {:>6.2}  {}",
         row.link.rate_gbps,
         row.oracle_ns / 1e6,
         100.0 * row.regret(adaptive.time_ns),
         adaptive.costs.plan_ns,
+        adaptive.costs.slow_plan_ns,
         adaptive.costs.observe_ns,
         100.0 * adaptive.sampling_ns / adaptive.time_ns,
         mix(&adaptive.carried),

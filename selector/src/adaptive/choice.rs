@@ -3,29 +3,21 @@
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 
 use super::framing::Framing;
-use super::knowledge::{Knowledge, Moved};
+use super::knowledge::Knowledge;
 use super::model::Goal;
+use super::priors::Priors;
 use crate::speeds::{CodecTimes, Speeds};
 
-/// Lengths from 2^first on are told apart, two classes an octave.
-const FIRST_OCTAVE: u32 = 6;
-const CLASSES: usize = 64;
 /// What costs at most so many times the best is worth comparing with it again.
 const CONTENDER: f64 = 1.25;
 /// What a codec may turn out to take that was never timed on this data, as a part of what was measured on other.
 const HOPED: f64 = 0.5;
 /// The same of one that was timed on this data, but on other lengths.
-const HOPED_ELSEWHERE: f64 = 0.8;
+const HOPED_ELSEWHERE: f64 = 0.65;
 /// What data may shrink to.
 const FRACTIONS: [f64; 2] = [0.0, 0.6];
-/// Transfers that a choice may serve after something was learned.
-const STALE_USES: u32 = 8;
-/// A transfer that takes longer deserves a choice by all that is known, unless one was worked out a moment ago.
-const WORTHY_NS: f64 = 500_000.0;
-/// Choices that are looked up at least between two that are worked out for the sake of long transfers.
-const BETWEEN: u32 = 8;
-/// The same where what choices rest on has moved far.
-const BETWEEN_DOUBTED: u32 = 2;
+/// What a guess is taken to be worth: it is right so often.
+const GUESSED_RIGHT: f64 = 0.7;
 
 /// The best way for transfers of one stream and about one length.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,9 +33,8 @@ pub(super) struct Choice {
     pub(super) contenders: AlgorithmSet,
     /// Those of the promising of whose size nothing is known.
     pub(super) unknown: AlgorithmSet,
-    /// What it rests on, and how many transfers it has served.
-    edition: u32,
-    uses: u32,
+    /// What is worth taking while nothing is known of any size.
+    pub(super) guess: Option<Way>,
 }
 
 /// An algorithm, and what it is predicted to do.
@@ -103,85 +94,6 @@ impl Trial {
     }
 }
 
-/// Choices by length.
-#[derive(Clone, Debug)]
-pub(super) struct Choices {
-    by_class: [Option<Choice>; CLASSES],
-    edition: u32,
-    /// Choices of earlier editions than this are no good.
-    oldest_good: u32,
-    /// Choices of earlier editions than this may be no good.
-    doubted: u32,
-    looked_up: u32,
-}
-
-impl Default for Choices {
-    fn default() -> Self {
-        Self { by_class: [None; CLASSES], edition: 0, oldest_good: 0, doubted: 0, looked_up: 0 }
-    }
-}
-
-impl Choices {
-    /// The choice for transfers of about this length, worked out by `choose` if there is none that will do.
-    pub(super) fn of(&mut self, raw_bytes: u64, choose: impl FnOnce() -> Choice) -> Choice {
-        let Self { by_class, edition, oldest_good, doubted, looked_up } = self;
-        let place = &mut by_class[class(raw_bytes)];
-        if let Some(known) = place {
-            let worthy = known.raw_ns(raw_bytes) >= WORTHY_NS;
-            let good = match () {
-                () if known.edition == *edition => true,
-                () if known.edition < *oldest_good || known.uses >= STALE_USES => false,
-                () if worthy && known.edition < *doubted => *looked_up < BETWEEN_DOUBTED,
-                () if worthy => *looked_up < BETWEEN,
-                () => true,
-            };
-            if good {
-                known.uses += 1;
-                *looked_up += 1;
-                return *known;
-            }
-        }
-        *looked_up = 0;
-        *place.insert(Choice { edition: *edition, ..choose() })
-    }
-
-    /// The choice for this length is to be worked out again, whatever it rests on.
-    pub(super) fn forget(&mut self, raw_bytes: u64) {
-        self.by_class[class(raw_bytes)] = None;
-    }
-
-    /// What choices rest on has moved.
-    pub(super) fn renew(&mut self, moved: Moved) {
-        match moved {
-            Moved::No => {}
-            Moved::Little => {
-                if self.edition == u32::MAX {
-                    *self = Self::default();
-                }
-                self.edition += 1;
-            }
-            Moved::Far => {
-                self.renew(Moved::Little);
-                self.doubted = self.edition;
-            }
-        }
-    }
-
-    /// The data is other data: no choice is good any more.
-    pub(super) fn start_again(&mut self) {
-        self.renew(Moved::Far);
-        self.oldest_good = self.edition;
-    }
-}
-
-fn class(raw_bytes: u64) -> usize {
-    let raw_bytes = raw_bytes.max(1);
-    let octave = raw_bytes.ilog2();
-    let upper_half = if octave == 0 { 0 } else { raw_bytes >> (octave - 1) & 1 };
-    let class = 2 * octave.saturating_sub(FIRST_OCTAVE) as usize + upper_half as usize;
-    class.min(CLASSES - 1)
-}
-
 /// What a choice is made from.
 pub(super) struct Scene<'a> {
     pub(super) goal: Goal,
@@ -189,6 +101,7 @@ pub(super) struct Scene<'a> {
     pub(super) element: Element,
     pub(super) allowed: AlgorithmSet,
     pub(super) knowledge: &'a Knowledge,
+    pub(super) priors: &'a Priors,
     pub(super) framing: &'a Framing,
     /// What a codec must save of the raw cost, as a part of it.
     pub(super) least_gain: f64,
@@ -209,37 +122,40 @@ impl Scene<'_> {
     pub(super) fn choose(&self, raw_bytes: u64) -> Choice {
         let raw = self.raw(raw_bytes);
         let limit = raw.cost * (1.0 - self.least_gain);
-        let (mut best, mut hopes) = (raw, Vec::<(f64, Known)>::new());
+        let (mut best, mut guess, mut hopes) = (raw, None, [None::<Known>; 16]);
         let (mut promising, mut unknown) = (0u16, 0u16);
         let mut costs = [f64::INFINITY; 16];
         for algorithm in self.allowed.iter() {
-            if !self.is_promising(algorithm, raw_bytes, limit) {
+            let at = usize::from(algorithm.number());
+            let known = self.known(algorithm, raw_bytes);
+            // What saves something as it is needs no other data for that.
+            let saves = known.is_some_and(|known| known.cost < limit);
+            if !saves && !self.is_promising(algorithm, raw_bytes, limit) {
                 continue;
             }
-            promising |= 1 << algorithm.number();
-            let Some(known) = self.known(algorithm, raw_bytes) else {
-                unknown |= 1 << algorithm.number();
+            promising |= 1 << at;
+            let Some(known) = known else {
+                unknown |= 1 << at;
+                guess = self.better_guess(guess, algorithm, &raw, raw_bytes);
                 continue;
             };
-            costs[usize::from(algorithm.number())] = known.cost;
-            if known.cost < best.cost && known.cost < limit {
+            (costs[at], hopes[at]) = (known.cost, Some(known));
+            if saves && known.cost < best.cost {
                 best = known;
-            }
-            if let Some(cost) = self.hoped(&known, raw_bytes)
-                && cost < limit
-            {
-                hopes.push((cost, known));
             }
         }
         // Of what may be better, what is predicted to lose least is tried first.
-        hopes.retain(|(cost, known)| *cost < best.cost && known.algorithm != best.algorithm);
-        let trial = hopes.into_iter().min_by(|(_, a), (_, b)| a.cost.total_cmp(&b.cost));
+        let hope = |known: &Known| {
+            let below = best.cost.min(limit);
+            known.algorithm != best.algorithm && self.hoped(known, raw_bytes).is_some_and(|cost| cost < below)
+        };
+        let trial = hopes.into_iter().flatten().filter(hope).min_by(|a, b| a.cost.total_cmp(&b.cost));
         let near = |number: &u16| costs[usize::from(*number)] <= best.cost * CONTENDER;
         let contenders = (0..16u16).filter(near).fold(0, |set, number| set | 1 << number);
         let way = |known: &Known| self.way(known, raw_bytes);
         Choice {
             best: way(&best),
-            trial: trial.map(|(_, known)| Trial {
+            trial: trial.map(|known| Trial {
                 way: way(&known),
                 loss_ns_per_byte: (way(&known).ns_per_byte - way(&best).ns_per_byte).max(0.0),
             }),
@@ -248,13 +164,39 @@ impl Scene<'_> {
             promising: AlgorithmSet::from_bits(promising),
             contenders: AlgorithmSet::from_bits(contenders),
             unknown: AlgorithmSet::from_bits(unknown),
-            edition: 0,
-            uses: 0,
+            guess: guess.filter(|_| unknown == promising).map(|known| way(&known)),
         }
+    }
+
+    /// The better of a guess and another one, if that is worth anything: as far as it is right it saves something, and
+    /// else encoding was in vain.
+    fn better_guess(
+        &self,
+        guess: Option<Known>,
+        algorithm: Algorithm,
+        raw: &Known,
+        raw_bytes: u64,
+    ) -> Option<Known> {
+        // An operator's λ asks for what is known.
+        let fraction = self.priors.fraction(self.element, algorithm).filter(|_| self.goal.lambda.is_none());
+        let Some(guessed) = fraction.and_then(|fraction| self.at(algorithm, raw_bytes, fraction)) else {
+            return guess;
+        };
+        let in_vain = CodecTimes { decode_ns: 0.0, ..guessed.times };
+        let lost = self.goal.cost(raw_bytes, raw.coded_bits, in_vain) - raw.cost;
+        let worth = GUESSED_RIGHT * (raw.cost - guessed.cost) > (1.0 - GUESSED_RIGHT) * lost;
+        let better = guess.is_none_or(|known| guessed.cost < known.cost);
+        if worth && better { Some(guessed) } else { guess }
     }
 
     /// Whether an algorithm would keep below a cost if the data suited it. Data that shrinks more may take longer.
     fn is_promising(&self, algorithm: Algorithm, raw_bytes: u64, limit: f64) -> bool {
+        // Most that are too slow are so for all data, which is quickly seen.
+        let Some(least) = self.speeds.least_times(algorithm, self.element, raw_bytes) else { return false };
+        let least = hoped(self.knowledge.corrected(algorithm, raw_bytes, least), HOPED);
+        if self.goal.cost(raw_bytes, 0.0, least) >= limit {
+            return false;
+        }
         FRACTIONS.into_iter().any(|fraction| {
             let times = self.times(algorithm, raw_bytes, fraction).map(|times| hoped(times, HOPED));
             times.is_some_and(|times| {
@@ -271,7 +213,11 @@ impl Scene<'_> {
 
     /// `None` where nothing is known of the size.
     fn known(&self, algorithm: Algorithm, raw_bytes: u64) -> Option<Known> {
-        let fraction = self.knowledge.fraction(algorithm)?;
+        self.at(algorithm, raw_bytes, self.knowledge.fraction(algorithm)?)
+    }
+
+    /// What becomes of data that shrinks to this fraction.
+    fn at(&self, algorithm: Algorithm, raw_bytes: u64, fraction: f64) -> Option<Known> {
         let raw = raw_bytes as f64;
         let coded_bytes = fraction * raw + self.framing.bytes(algorithm, raw_bytes);
         let times = self.times(algorithm, raw_bytes, coded_bytes / raw)?;
@@ -308,66 +254,19 @@ fn hoped(CodecTimes { encode_ns, decode_ns }: CodecTimes, part: f64) -> CodecTim
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn classes_are_half_octaves() {
-        assert_eq!([1, 2, 3, 64, 95, 96, 127, 128].map(class), [0, 0, 1, 0, 0, 1, 1, 2]);
-        assert_eq!(class(3 << 20), class((4 << 20) - 1));
-        assert_ne!(class(3 << 20), class((3 << 20) - 1));
-        assert_eq!(class(u64::MAX), CLASSES - 1);
-        assert_eq!(class(0), 0);
-    }
-
-    #[test]
-    fn choices_are_worked_out_again_in_time() {
-        let choice = Choice {
-            best: Way { algorithm: Algorithm::None, fraction: 1.0, ns_per_byte: 1.0 },
+impl Choice {
+    /// Of transfers that take no time.
+    pub(super) fn nothing() -> Self {
+        let nothing = AlgorithmSet::from_bits(0);
+        Self {
+            best: Way { algorithm: Algorithm::None, fraction: 1.0, ns_per_byte: 0.0 },
             trial: None,
-            raw_ns_per_byte: 1.0,
+            raw_ns_per_byte: 0.0,
             latency_ns: 0.0,
-            promising: AlgorithmSet::from_bits(0),
-            contenders: AlgorithmSet::from_bits(0),
-            unknown: AlgorithmSet::from_bits(0),
-            edition: 0,
-            uses: 0,
-        };
-        let mut choices = Choices::default();
-        let worked_out = |choices: &mut Choices| {
-            let mut again = false;
-            choices.of(1000, || {
-                again = true;
-                choice
-            });
-            again
-        };
-        assert!(worked_out(&mut choices));
-        assert!((0..100).all(|_| !worked_out(&mut choices)));
-        choices.renew(Moved::No);
-        assert!(!worked_out(&mut choices));
-        choices.start_again();
-        assert!(worked_out(&mut choices));
-        choices.renew(Moved::Far);
-        assert!(!worked_out(&mut choices), "short transfers can wait");
-        choices.start_again();
-        assert!(worked_out(&mut choices));
-        choices.renew(Moved::Little);
-        let served = (0..100).position(|_| worked_out(&mut choices));
-        assert_eq!(served, Some(STALE_USES as usize));
-        // Long ones get a new choice soon, the sooner the further things have moved.
-        let long = |choices: &mut Choices| {
-            let mut again = false;
-            choices.of(1 << 20, || {
-                again = true;
-                choice
-            });
-            again
-        };
-        assert!(long(&mut choices));
-        choices.renew(Moved::Far);
-        assert_eq!((0..100).position(|_| long(&mut choices)), Some(BETWEEN_DOUBTED as usize));
-        choices.renew(Moved::Little);
-        assert_eq!((0..100).position(|_| long(&mut choices)), Some(BETWEEN as usize));
+            promising: nothing,
+            contenders: nothing,
+            unknown: nothing,
+            guess: None,
+        }
     }
 }

@@ -80,9 +80,23 @@ impl Knowledge {
         Self { settled: live, live }
     }
 
+    /// The same data, sent to somebody else: known until it turns out otherwise, which one transfer is enough for.
+    pub(super) fn for_another_peer(&self) -> Self {
+        let live = self.live.map(|entry| {
+            let data = entry.data.map(|data| Data { evidence_bytes: data.evidence_bytes.min(1.0), ..data });
+            Entry { data, ..entry }
+        });
+        Self { settled: live, live }
+    }
+
     /// Coded bytes per raw byte, without framing, if known.
     pub(super) fn fraction(&self, algorithm: Algorithm) -> Option<f64> {
         self.settled[usize::from(algorithm.number())].data.map(|data| data.fraction)
+    }
+
+    /// The same, though choices may not rest on it yet.
+    pub(super) fn latest_fraction(&self, algorithm: Algorithm) -> Option<f64> {
+        self.live[usize::from(algorithm.number())].data.map(|data| data.fraction)
     }
 
     /// Times as they are on this data.

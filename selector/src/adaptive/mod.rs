@@ -6,11 +6,15 @@
 //! * **What it knows**: the link, from the facts of each transfer; how fast codecs are on this machine, from
 //!   [`Speeds`]; and of each stream, what its data became and how long that took, apart for short and long transfers.
 //!   Sizes are known without framing, so that short transfers and long ones tell of each other. Long ones count more;
-//!   what a sample says, an eighth of what the transfer itself does.
+//!   what a sample says, an eighth of what the transfer itself does at most, and less if it looked at few bytes.
 //! * **Order of work**: the size gate; then what the stream's last transfers of about this length said, which is one
 //!   look-up; rarely a sample. An algorithm that would lose even if the data suited it, and it were twice as fast as
-//!   measured, is never tried, and where that holds for all of them, nothing is. Choices are worked out again when what
-//!   they rest on has moved: for short transfers not each time.
+//!   measured, is never tried, and where that holds for all of them, nothing is.
+//! * **Choices** are worked out again when what they rest on has moved: between transfers, as far as 1/2048 of their
+//!   time goes, while the old ones serve. Only the first transfer of a length waits for its choice.
+//! * **Cold starts**: a stream to a new peer starts from what the same stream became for the last one, and is sampled as if
+//!   nothing were known. Where there is no such stream and no sample can be afforded, the first transfers may go by what
+//!   data of their element tends to become (`priors.rs`), if that is worth more than it can lose.
 //! * **Samples** are paid from an account: 0.5 % of what a stream's transfers take, down to 0.1 % while samples say
 //!   nothing new. Until the sizes of all that is promising are known, they may take 5 % of what was sent until then;
 //!   after a surprise as much of what was sent since, which is paid back. Long transfers can afford one each. Most samples
@@ -26,10 +30,12 @@
 
 mod budget;
 mod choice;
+mod choices;
 mod config;
 mod framing;
 mod knowledge;
 mod model;
+mod priors;
 mod sample;
 mod stream;
 mod streams;
@@ -42,7 +48,8 @@ use self::choice::Choice;
 pub use self::config::{AdaptiveConfig, AdaptiveConfigError};
 use self::knowledge::Knowledge;
 use self::model::Goal;
-use self::stream::{Ask, Common, Stream};
+use self::priors::Priors;
+use self::stream::{Ask, Common, Kind, Stream};
 use self::streams::{Key, Streams};
 use crate::speeds::Speeds;
 use crate::{CheapFacts, Decision, Estimate, Lambda, LinkFacts, Outcome, Overlap, Plan, Policy, Reason};
@@ -58,7 +65,10 @@ pub struct Adaptive {
     streams: Streams,
     /// How codecs did on all streams: where new ones start.
     others: Knowledge,
+    priors: Priors,
     estimate_factor: f64,
+    /// A choice has served that is to be worked out again.
+    stale: bool,
 }
 
 impl Adaptive {
@@ -89,7 +99,9 @@ impl Adaptive {
             speeds,
             streams: Streams::default(),
             others: Knowledge::default(),
+            priors: Priors::default(),
             estimate_factor: 1.0,
+            stale: false,
         }
     }
 
@@ -110,8 +122,9 @@ impl Adaptive {
     fn stream(&mut self, facts: &CheapFacts) -> (&mut Stream, Common<'_>) {
         let (config, others, element) = (&self.config, &self.others, facts.element);
         let key = Key { peer: facts.peer, stream: facts.stream.0, element };
-        let stream = self.streams.of(key, || Stream::new(config, element, others));
-        (stream, Common { config, speeds: &self.speeds, estimate_factor: self.estimate_factor })
+        let stream = self.streams.of(key, |sibling| Stream::new(config, element, sibling, others));
+        let estimate_factor = self.estimate_factor;
+        (stream, Common { config, speeds: &self.speeds, priors: &self.priors, estimate_factor })
     }
 }
 
@@ -133,10 +146,13 @@ impl Policy for Adaptive {
         };
         let (stream, common) = self.stream(facts);
         let choice = stream.choice(&common, facts, goal);
-        match stream.ask(&common, facts, &choice) {
+        let stale = stream.is_stale();
+        let plan = match stream.ask(&common, facts, &choice) {
             Some(Ask { algorithms, size }) => Plan::Sample { algorithms, size },
             None => Plan::Use(decision(stream, facts, &choice, goal.lambda)),
-        }
+        };
+        self.stale |= stale;
+        plan
     }
 
     fn choose(&mut self, facts: &CheapFacts, estimates: &[Estimate]) -> Decision {
@@ -145,28 +161,40 @@ impl Policy for Adaptive {
         };
         let (stream, common) = self.stream(facts);
         stream.learn_sample(facts, estimates);
-        let choice = stream.choice(&common, facts, goal);
+        let choice = stream.choose_now(&common, facts, goal);
         stream.chosen(common.config, &choice, !estimates.is_empty());
-        decision(stream, facts, &choice, goal.lambda)
+        let decision = decision(stream, facts, &choice, goal.lambda);
+        let known = |algorithm: Algorithm| Some((algorithm, stream.fraction(algorithm)?));
+        let seen: Vec<_> = estimates.iter().filter_map(|estimate| known(estimate.algorithm)).collect();
+        for (algorithm, fraction) in seen {
+            self.priors.learn(facts.element, algorithm, fraction);
+        }
+        decision
     }
 
     fn observe(&mut self, facts: &CheapFacts, decision: &Decision, outcome: &Outcome) {
-        if facts.raw_bytes < self.config.least_bytes.max(1) {
-            return;
-        }
         let tried = decision.algorithm;
-        if tried == Algorithm::None && outcome.sampling.is_none() {
-            return; // raw forms teach nothing
+        // Raw forms teach nothing.
+        let is_lesson = tried != Algorithm::None || outcome.sampling.is_some();
+        if facts.raw_bytes < self.config.least_bytes.max(1) || !(is_lesson || self.stale) {
+            return;
         }
         let goal = self.goal(facts);
         let (stream, common) = self.stream(facts);
         let sampled = outcome.sampling.and_then(|took| stream.learn_sampling(took.as_nanos() as f64));
+        let mut paces = None;
         if tried != Algorithm::None {
-            let paces = stream.learn_times(&common, facts, tried, outcome);
+            paces = stream.learn_times(&common, facts, tried, outcome);
             stream.learn_outcome(&common, facts, goal, decision, outcome);
-            if let Some(paces) = paces {
-                self.others.learn_times(tried, facts.raw_bytes, paces);
-            }
+        }
+        let stale = goal.is_some_and(|goal| stream.choose_again(&common, facts, goal));
+        let seen = stream.fraction(tried);
+        self.stale = stale;
+        if let Some(fraction) = seen {
+            self.priors.learn(facts.element, tried, fraction);
+        }
+        if let Some(paces) = paces {
+            self.others.learn_times(tried, facts.raw_bytes, paces);
         }
         if let Some(sampled) = sampled {
             let factor = self.estimate_factor * sampled.clamp(0.5, 2.0);
@@ -178,15 +206,16 @@ impl Policy for Adaptive {
 
 fn decision(stream: &mut Stream, facts: &CheapFacts, choice: &Choice, lambda: Option<Lambda>) -> Decision {
     let rounded = |ns: f64| (ns + 0.5) as u64;
-    let way = stream.way(choice, facts);
+    let (way, kind) = stream.way(choice, facts);
     let raw_ns = rounded(choice.raw_ns(facts.raw_bytes));
     let predicted_ns = rounded(choice.ns(&way, facts.raw_bytes));
     let reason = match (way.algorithm, lambda) {
+        (_, None) if kind == Kind::Guess => Reason::Guessed { predicted_ns, raw_ns },
         (Algorithm::None, None) if !choice.is_open() => Reason::LinkTooFast { raw_ns },
         (Algorithm::None, _) if !choice.is_informed() && choice.is_open() => Reason::NotSampled,
         (_, Some(lambda)) => Reason::LowestPenalty { lambda },
         (Algorithm::None, None) => Reason::NoGain { raw_ns },
-        (algorithm, None) if algorithm != choice.best.algorithm => Reason::Trial { predicted_ns, raw_ns },
+        (_, None) if kind == Kind::Trial => Reason::Trial { predicted_ns, raw_ns },
         (_, None) => Reason::Fastest { predicted_ns, raw_ns },
     };
     Decision {

@@ -41,10 +41,16 @@ impl Goal {
 
     /// Whether it is near enough to `other` for what was worked out under one to hold under the other.
     pub(super) fn is_near(&self, other: &Self) -> bool {
-        let near = |a: f64, b: f64| (a - b).abs() <= a.min(b) / 32.0;
-        if self == other {
-            return true;
-        }
+        self == other || self.is_within(other, 1.0 / 32.0)
+    }
+
+    /// Whether what was worked out under one is good enough under the other for a while.
+    pub(super) fn is_similar(&self, other: &Self) -> bool {
+        self.is_within(other, 0.25)
+    }
+
+    fn is_within(&self, other: &Self, part: f64) -> bool {
+        let near = |a: f64, b: f64| (a - b).abs() <= a.min(b) * part;
         let latency_ns = |goal: &Self| goal.latency_ns() + 1000.0;
         self.lambda == other.lambda
             && self.link.overlap() == other.link.overlap()
@@ -99,6 +105,8 @@ mod tests {
         let base = goal(100.0, Overlap::None);
         assert!(base.is_near(&goal(102.0, Overlap::None)));
         assert!(!base.is_near(&goal(110.0, Overlap::None)));
+        assert!(base.is_similar(&goal(110.0, Overlap::None)));
+        assert!(!base.is_similar(&goal(150.0, Overlap::None)));
         assert!(!base.is_near(&goal(100.0, Overlap::Segments(1))));
         let slow = LinkFacts::try_new(100.0, 50_000, Overlap::None).unwrap();
         assert!(!base.is_near(&Goal { link: slow, ..base }));

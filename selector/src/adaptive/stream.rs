@@ -4,10 +4,12 @@ use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 
 use super::AdaptiveConfig;
 use super::budget::Budget;
-use super::choice::{Choice, Choices, Scene, Way};
+use super::choice::{Choice, Scene, Way};
+use super::choices::Choices;
 use super::framing::Framing;
 use super::knowledge::Knowledge;
 use super::model::Goal;
+use super::priors::Priors;
 use super::sample::Sample;
 use crate::speeds::Speeds;
 use crate::{CheapFacts, Decision, Estimate, Outcome, Reason, SampleSize};
@@ -24,6 +26,10 @@ const OTHER_DATA: f64 = 0.25;
 const MOST_LATE: f64 = 4.0;
 /// What a sample of a transfer says, as a part of what the transfer itself does.
 const SAMPLED_EVIDENCE: f64 = 0.125;
+/// A sample of so few bytes says half of that, and may be twice as far off by chance.
+const FEW_BYTES: f64 = 16384.0;
+/// Guesses under way before one has come back.
+const MOST_GUESSES: u32 = 4;
 /// A codec that was timed so often is timed on every fourth transfer only.
 const WELL_TIMED: u32 = 16;
 
@@ -40,6 +46,8 @@ pub(super) struct Stream {
     awaited: Option<u32>,
     /// What that sample was expected to take, in nanoseconds.
     expected_sample_ns: f64,
+    /// Bytes that it looks at.
+    sample_bytes: u64,
     /// What must be affordable before it is worth looking what a sample would be, in nanoseconds.
     due_ns: f64,
     /// What the last sample was to confirm.
@@ -47,6 +55,7 @@ pub(super) struct Stream {
     /// Nothing is known, or what was known turned out wrong.
     urgent: bool,
     samples: u32,
+    guesses: u32,
     observed: u32,
 }
 
@@ -54,8 +63,17 @@ pub(super) struct Stream {
 pub(super) struct Common<'a> {
     pub(super) config: &'a AdaptiveConfig,
     pub(super) speeds: &'a Speeds,
+    pub(super) priors: &'a Priors,
     /// How much longer estimators take than was measured.
     pub(super) estimate_factor: f64,
+}
+
+/// Why a way is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Best,
+    Guess,
+    Trial,
 }
 
 /// What a stream asks for.
@@ -72,44 +90,81 @@ pub(super) struct Paces {
 }
 
 impl Stream {
-    pub(super) fn new(config: &AdaptiveConfig, element: Element, others: &Knowledge) -> Self {
+    /// A stream that nothing was sent on, beside the same stream to another peer if there is one, and all others.
+    pub(super) fn new(
+        config: &AdaptiveConfig,
+        element: Element,
+        sibling: Option<&Self>,
+        others: &Knowledge,
+    ) -> Self {
+        let knowledge = match sibling {
+            Some(sibling) => sibling.knowledge.for_another_peer(),
+            None => Knowledge::starting_from(others),
+        };
         Self {
-            knowledge: Knowledge::starting_from(others),
+            knowledge,
             choices: Choices::default(),
             framing: Framing::of(element),
             scene: None,
             budget: Budget::new(config),
             awaited: None,
             expected_sample_ns: 0.0,
+            sample_bytes: 0,
             due_ns: 0.0,
             before: None,
             urgent: true,
             samples: 0,
+            guesses: 0,
             observed: 0,
         }
     }
 
-    /// The best as far as is known.
+    /// The best as far as is known. Only the first transfer of a length waits until that is worked out.
     pub(super) fn choice(&mut self, common: &Common<'_>, facts: &CheapFacts, goal: Goal) -> Choice {
-        let same =
-            self.scene.is_some_and(|(before, allowed)| allowed == facts.allowed && before.is_near(&goal));
-        if !same {
-            self.scene = Some((goal, facts.allowed));
-            self.choices = Choices::default();
-        }
+        self.set_scene(facts, goal);
         let Self { knowledge, choices, framing, .. } = self;
-        choices.of(facts.raw_bytes, || {
-            let scene = Scene {
-                goal,
-                speeds: common.speeds,
-                element: facts.element,
-                allowed: facts.allowed,
-                knowledge,
-                framing,
-                least_gain: common.config.least_gain,
-            };
-            scene.choose(facts.raw_bytes)
-        })
+        choices.of(facts.raw_bytes, || scene(common, facts, goal, knowledge, framing).choose(facts.raw_bytes))
+    }
+
+    /// The best as far as is known by now.
+    pub(super) fn choose_now(&mut self, common: &Common<'_>, facts: &CheapFacts, goal: Goal) -> Choice {
+        self.set_scene(facts, goal);
+        let Self { knowledge, choices, framing, .. } = self;
+        let choice = scene(common, facts, goal, knowledge, framing).choose(facts.raw_bytes);
+        choices.put(facts.raw_bytes, choice)
+    }
+
+    /// What data was last known to become.
+    pub(super) fn fraction(&self, algorithm: Algorithm) -> Option<f64> {
+        self.knowledge.latest_fraction(algorithm)
+    }
+
+    /// Whether choices are to be worked out again.
+    pub(super) const fn is_stale(&self) -> bool {
+        self.choices.is_stale()
+    }
+
+    /// Works choices out again that rest on what is no longer known, as far as the stream can afford it; that of
+    /// transfers like this one first. Returns whether any are left.
+    pub(super) fn choose_again(&mut self, common: &Common<'_>, facts: &CheapFacts, goal: Goal) -> bool {
+        let Self { knowledge, choices, framing, .. } = self;
+        let scene = scene(common, facts, goal, knowledge, framing);
+        while let Some(raw_bytes) = choices.next_stale(facts.raw_bytes) {
+            choices.put(raw_bytes, scene.choose(raw_bytes));
+        }
+        choices.is_stale()
+    }
+
+    /// Choices are made for one link and one peer's codecs. Where the link has turned out a little other than it seemed,
+    /// they serve until they are worked out again.
+    fn set_scene(&mut self, facts: &CheapFacts, goal: Goal) {
+        let before = self.scene.filter(|(_, allowed)| *allowed == facts.allowed).map(|(goal, _)| goal);
+        match before {
+            Some(before) if before.is_near(&goal) => return,
+            Some(before) if before.is_similar(&goal) => self.choices.start_again(),
+            _ => self.choices = Choices::default(),
+        }
+        self.scene = Some((goal, facts.allowed));
     }
 
     /// What a transfer is predicted to become, in bits.
@@ -121,24 +176,29 @@ impl Stream {
     }
 
     /// The way to take: the best one, or now and then another that might turn out better.
-    pub(super) fn way(&mut self, choice: &Choice, facts: &CheapFacts) -> Way {
-        match choice.trial {
-            Some(trial)
+    pub(super) fn way(&mut self, choice: &Choice, facts: &CheapFacts) -> (Way, Kind) {
+        match (choice.guess, choice.trial) {
+            (Some(guess), _) if self.guesses < MOST_GUESSES => {
+                self.guesses += 1;
+                (guess, Kind::Guess)
+            }
+            (_, Some(trial))
                 if self.knowledge.timed(trial.way.algorithm, facts.raw_bytes) == 0
                     && self.budget.allows_trial(trial.loss_ns(facts.raw_bytes)) =>
             {
-                trial.way
+                (trial.way, Kind::Trial)
             }
-            _ => choice.best,
+            _ => (choice.best, Kind::Best),
         }
     }
 
     /// Takes account of a transfer, and says whether to look at it first, and how closely.
     pub(super) fn ask(&mut self, common: &Common<'_>, facts: &CheapFacts, choice: &Choice) -> Option<Ask> {
+        let transfer_ns = choice.ns(&choice.best, facts.raw_bytes);
+        self.choices.earn(transfer_ns);
         if !choice.is_open() {
             return None; // whatever the data is
         }
-        let transfer_ns = choice.ns(&choice.best, facts.raw_bytes);
         self.budget.earn(transfer_ns, self.urgent);
         if let Some(transfers) = &mut self.awaited {
             *transfers += 1;
@@ -164,7 +224,7 @@ impl Stream {
             return None;
         }
         let bytes = sample.affordable_bytes(facts.raw_bytes, affordable_ns);
-        self.expected_sample_ns = sample.ns(bytes);
+        (self.expected_sample_ns, self.sample_bytes) = (sample.ns(bytes), bytes);
         self.budget.spend(self.expected_sample_ns);
         self.awaited = Some(0);
         self.before = choice.is_informed().then_some(choice.best.algorithm);
@@ -175,16 +235,18 @@ impl Stream {
     /// Learns what a sample says.
     pub(super) fn learn_sample(&mut self, facts: &CheapFacts, estimates: &[Estimate]) {
         self.awaited = None;
+        let looked_at = self.sample_bytes.clamp(1, facts.raw_bytes.max(1)) as f64;
+        let part = looked_at / (looked_at + FEW_BYTES).min(facts.raw_bytes.max(1) as f64);
+        let (evidence, other_data) = (SAMPLED_EVIDENCE * part, OTHER_DATA / part);
         for &Estimate { algorithm, bits } in estimates {
             if algorithm == Algorithm::None {
                 continue;
             }
             let fraction = self.framing.data_fraction(algorithm, facts.raw_bytes, bits as f64 / 8.0);
-            let evidence_bytes = SAMPLED_EVIDENCE * facts.raw_bytes as f64;
-            self.knowledge.learn_fraction(algorithm, fraction, evidence_bytes, OTHER_DATA);
+            let evidence_bytes = evidence * facts.raw_bytes as f64;
+            self.knowledge.learn_fraction(algorithm, fraction, evidence_bytes, other_data);
             self.settle(algorithm);
         }
-        self.choices.forget(facts.raw_bytes);
     }
 
     /// Hears what was chosen after a sample.
@@ -225,13 +287,15 @@ impl Stream {
         };
         self.settle(tried);
         let off_ns = (coded_bytes * 8.0 - bits as f64).abs() / goal.link.rate_gbps();
+        if let Reason::Guessed { .. } = decision.reason {
+            return; // which was to be no more than that
+        }
         let surprising = off_ns > common.config.drift * ns as f64;
         let trial = matches!(decision.reason, Reason::Trial { .. });
         if !surprising && !trial {
             return;
         }
-        self.choices.forget(facts.raw_bytes);
-        let still_best = self.choice(common, facts, goal).best.algorithm == tried;
+        let still_best = self.choose_now(common, facts, goal).best.algorithm == tried;
         if trial {
             self.budget.tried(still_best);
         }
@@ -285,5 +349,26 @@ impl Stream {
     /// Lets choices rest on what was learned of an algorithm.
     fn settle(&mut self, algorithm: Algorithm) {
         self.choices.renew(self.knowledge.settle(algorithm));
+    }
+}
+
+/// What choices of a stream are made from.
+fn scene<'a>(
+    common: &'a Common<'_>,
+    facts: &CheapFacts,
+    goal: Goal,
+    knowledge: &'a Knowledge,
+    framing: &'a Framing,
+) -> Scene<'a> {
+    let Common { config, speeds, priors, .. } = *common;
+    Scene {
+        goal,
+        speeds,
+        element: facts.element,
+        allowed: facts.allowed,
+        knowledge,
+        priors,
+        framing,
+        least_gain: config.least_gain,
     }
 }

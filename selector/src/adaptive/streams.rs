@@ -24,6 +24,8 @@ pub(super) struct Key {
 pub(super) struct Streams {
     states: Vec<Stream>,
     places: HashMap<Key, usize>,
+    /// By stream and element: the state of the last one that was met, whatever its peer.
+    siblings: HashMap<(u32, Element), usize>,
     /// By element: the state that late streams share.
     late: HashMap<Element, usize>,
     recent: [Option<(Key, usize)>; RECENT],
@@ -31,13 +33,20 @@ pub(super) struct Streams {
 
 impl Default for Streams {
     fn default() -> Self {
-        Self { states: Vec::new(), places: HashMap::new(), late: HashMap::new(), recent: [None; RECENT] }
+        Self {
+            states: Vec::new(),
+            places: HashMap::new(),
+            siblings: HashMap::new(),
+            late: HashMap::new(),
+            recent: [None; RECENT],
+        }
     }
 }
 
 impl Streams {
-    /// The state of a stream, made by `make` if there is none.
-    pub(super) fn of(&mut self, key: Key, make: impl FnOnce() -> Stream) -> &mut Stream {
+    /// The state of a stream, made by `make` if there is none: from that of the same stream to another peer, if there is
+    /// one.
+    pub(super) fn of(&mut self, key: Key, make: impl FnOnce(Option<&Stream>) -> Stream) -> &mut Stream {
         let slot = slot(key);
         let at = match self.recent[slot] {
             Some((recent, at)) if recent == key => at,
@@ -50,17 +59,22 @@ impl Streams {
         &mut self.states[at]
     }
 
-    fn place(&mut self, key: Key, make: impl FnOnce() -> Stream) -> usize {
-        let Self { states, places, late, .. } = self;
+    fn place(&mut self, key: Key, make: impl FnOnce(Option<&Stream>) -> Stream) -> usize {
+        let Self { states, places, siblings, late, .. } = self;
         if let Some(&at) = places.get(&key) {
             return at;
         }
+        let sibling = siblings.get(&(key.stream, key.element)).copied();
         let add = || {
-            states.push(make());
+            let state = make(sibling.map(|at| &states[at]));
+            states.push(state);
             states.len() - 1
         };
         if places.len() < MOST_STREAMS {
-            *places.entry(key).or_insert_with(add)
+            let at = add();
+            places.insert(key, at);
+            siblings.insert((key.stream, key.element), at);
+            at
         } else {
             *late.entry(key.element).or_insert_with(add)
         }

@@ -57,6 +57,8 @@ pub struct CodecSpeed {
 #[derive(Clone, Debug)]
 pub struct Speeds {
     codecs: Vec<CodecSpeed>,
+    /// By entry: what coding takes at least, whatever the data becomes.
+    floors: Vec<Series>,
     /// By numbers of element and algorithm: where in `codecs`.
     index: [[Option<u16>; NUMBERS]; NUMBERS],
 }
@@ -88,7 +90,8 @@ impl Speeds {
             }
             *place = Some(entry as u16); // no more pairs than 256 pass the line above
         }
-        Ok(Self { codecs, index })
+        let floors = codecs.iter().map(CodecSpeed::floor).collect();
+        Ok(Self { codecs, floors, index })
     }
 
     /// Times of one core of a server with AVX-512: a start where nothing was measured.
@@ -113,6 +116,17 @@ impl Speeds {
         fraction: f64,
     ) -> Option<CodecTimes> {
         Some(self.codec(algorithm, element)?.times(raw_bytes, fraction))
+    }
+
+    /// No more than what coding `raw_bytes` takes, whatever they become; `None` for a codec that was not measured.
+    pub(crate) fn least_times(
+        &self,
+        algorithm: Algorithm,
+        element: Element,
+        raw_bytes: u64,
+    ) -> Option<CodecTimes> {
+        let entry = self.index[usize::from(element.number())][usize::from(algorithm.number())]?;
+        self.floors.get(usize::from(entry)).map(|floor| floor.times(raw_bytes))
     }
 
     /// What the size-only estimator takes for a byte, in nanoseconds; `None` for a codec that was not measured.
@@ -142,6 +156,27 @@ impl CodecSpeed {
             // Outside of what was measured: as at its edge.
             _ => at_low,
         }
+    }
+
+    /// The least of all series at every length that one of them was measured at. Between two of these each series is a
+    /// straight line, so none of them comes below the line from one to the next.
+    fn floor(&self) -> Series {
+        let mut lengths: Vec<u64> =
+            self.series.iter().flat_map(|series| &series.points).map(|point| point.raw_bytes).collect();
+        lengths.sort_unstable();
+        lengths.dedup();
+        let least = |raw_bytes| {
+            let times = self.series.iter().map(|series| series.times(raw_bytes));
+            times.reduce(|a, b| CodecTimes {
+                encode_ns: a.encode_ns.min(b.encode_ns),
+                decode_ns: a.decode_ns.min(b.decode_ns),
+            })
+        };
+        let point = |raw_bytes| {
+            let CodecTimes { encode_ns, decode_ns } = least(raw_bytes).unwrap_or_default();
+            Point { raw_bytes, encode_ns, decode_ns }
+        };
+        Series { fraction: 0.0, points: lengths.into_iter().map(point).collect() }
     }
 }
 

@@ -39,6 +39,30 @@ fn between_lengths_and_fractions_times_are_interpolated() {
 }
 
 #[test]
+fn least_times_are_below_all_others_and_reach_them() {
+    // The first takes longer for much, the second for little, and the third was timed at one length only.
+    let series = |fraction, points| Series { fraction, points };
+    let all = vec![
+        series(0.2, vec![point(1000, 100.0, 50.0), point(9000, 1700.0, 90.0)]),
+        series(0.6, vec![point(2000, 400.0, 10.0), point(5000, 600.0, 300.0)]),
+        series(1.0, vec![point(4000, 500.0, 100.0)]),
+    ];
+    let table = Speeds::try_new(vec![entry(all)]).unwrap();
+    for raw_bytes in (1..200).map(|step| step * 100) {
+        let least = table.least_times(Algorithm::Xp, Element::Bf16, raw_bytes).unwrap();
+        for fraction in [0.0, 0.2, 0.4, 0.6, 0.9, 1.0] {
+            let times = table.times(Algorithm::Xp, Element::Bf16, raw_bytes, fraction).unwrap();
+            let near = 1.0 + 1e-9;
+            assert!(least.encode_ns <= times.encode_ns * near, "{raw_bytes} bytes at {fraction}");
+            assert!(least.decode_ns <= times.decode_ns * near, "{raw_bytes} bytes at {fraction}");
+        }
+    }
+    let least = |raw_bytes| table.least_times(Algorithm::Xp, Element::Bf16, raw_bytes).unwrap().encode_ns;
+    assert_eq!([1000, 4000, 9000].map(least), [100.0, 500.0, 1080.0]);
+    assert_eq!(table.least_times(Algorithm::Zvc, Element::Bf16, 1000), None);
+}
+
+#[test]
 fn what_was_not_measured_has_no_times() {
     let table = table();
     assert_eq!(table.times(Algorithm::Xp, Element::F16, 1000, 0.5), None);

@@ -109,6 +109,7 @@ fn code(reason: &Reason) -> (u8, u8, u64, u64) {
         Reason::Won { votes, of } => (16, 0, votes.into(), of.into()),
         Reason::NoWinner { needed, of } => (17, 0, needed.into(), of.into()),
         Reason::SwitchedOff => (18, 0, 0, 0),
+        Reason::Guessed { predicted_ns, raw_ns } => (19, 0, predicted_ns, raw_ns),
         _ => (0, 0, 0, 0),
     }
 }
@@ -134,6 +135,7 @@ fn reason(code: u8, algorithm: Option<Algorithm>, a: u64, b: u64) -> Option<Reas
         16 => Reason::Won { votes: small(a)?, of: small(b)? },
         17 => Reason::NoWinner { needed: small(a)?, of: small(b)? },
         18 => Reason::SwitchedOff,
+        19 => Reason::Guessed { predicted_ns: a, raw_ns: b },
         _ => return None,
     })
 }
@@ -205,6 +207,7 @@ mod tests {
             Reason::Won { votes: 3, of: 7 },
             Reason::NoWinner { needed: 3, of: 7 },
             Reason::SwitchedOff,
+            Reason::Guessed { predicted_ns: 7, raw_ns: 8 },
         ];
         for reason in reasons {
             let expected = LastDecision {

@@ -1,0 +1,194 @@
+//! The choices of a stream by length: looked up for each transfer, and worked out again between transfers.
+
+use super::choice::Choice;
+use super::knowledge::Moved;
+
+/// Lengths from 2^first on are told apart, two classes an octave.
+const FIRST_OCTAVE: u32 = 6;
+const CLASSES: usize = 64;
+/// What working out a choice is taken to cost, in nanoseconds.
+const CHOOSING_NS: f64 = 400.0;
+/// The part of the transfers' time that it may take.
+const SHARE: f64 = 1.0 / 2048.0;
+/// What can be saved up for when the data changes, and what is there at the start, in choices.
+const MOST_SAVED: f64 = 40.0;
+const FIRST_SAVED: f64 = 4.0;
+
+/// Choices by length.
+#[derive(Clone, Debug)]
+pub(super) struct Choices {
+    /// By place in `by_class`, 0 if there is none: most streams know few lengths.
+    places: [u8; CLASSES],
+    known: Vec<(u64, Choice)>,
+    /// Classes that have a choice.
+    met: u64,
+    /// Classes whose choices rest on what is no longer known, and those of them that may be wrong.
+    stale: u64,
+    doubted: u64,
+    /// What may be spent on working out choices, in nanoseconds.
+    saved_ns: f64,
+}
+
+impl Default for Choices {
+    fn default() -> Self {
+        let saved_ns = FIRST_SAVED * CHOOSING_NS;
+        Self { places: [0; CLASSES], known: Vec::new(), met: 0, stale: 0, doubted: 0, saved_ns }
+    }
+}
+
+impl Choices {
+    /// The choice for transfers of about this length, worked out by `choose` only if there is none.
+    pub(super) fn of(&mut self, raw_bytes: u64, choose: impl FnOnce() -> Choice) -> Choice {
+        match self.known.get(usize::from(self.places[class(raw_bytes)]).wrapping_sub(1)) {
+            Some((_, known)) => *known,
+            None => self.put(raw_bytes, choose()),
+        }
+    }
+
+    /// Puts a choice in place of the one for its length.
+    pub(super) fn put(&mut self, raw_bytes: u64, choice: Choice) -> Choice {
+        let class = class(raw_bytes);
+        match usize::from(self.places[class]).checked_sub(1) {
+            Some(place) => self.known[place] = (raw_bytes, choice),
+            None => {
+                self.known.push((raw_bytes, choice));
+                self.places[class] = self.known.len() as u8;
+                self.met |= 1 << class;
+            }
+        }
+        self.stale &= !(1 << class);
+        self.doubted &= !(1 << class);
+        choice
+    }
+
+    /// What choices rest on has moved.
+    pub(super) fn renew(&mut self, moved: Moved) {
+        match moved {
+            Moved::No => {}
+            Moved::Little => self.stale = self.met,
+            Moved::Far => self.start_again(),
+        }
+    }
+
+    /// The data is other data, or the link another: no choice is good any more.
+    pub(super) fn start_again(&mut self) {
+        (self.stale, self.doubted) = (self.met, self.met);
+    }
+
+    /// A transfer has taken so long; a part of that may be spent on choices.
+    pub(super) fn earn(&mut self, transfer_ns: f64) {
+        self.saved_ns = (self.saved_ns + SHARE * transfer_ns).min(MOST_SAVED * CHOOSING_NS);
+    }
+
+    /// Whether any choice is to be worked out again.
+    pub(super) const fn is_stale(&self) -> bool {
+        self.stale != 0
+    }
+
+    /// A length whose choice should be worked out again now: that of the last transfer first, then the longest that may
+    /// be wrong. What is only stale can wait for the next transfer of its length.
+    pub(super) fn next_stale(&mut self, last_bytes: u64) -> Option<u64> {
+        let last = 1 << class(last_bytes) & self.stale;
+        if (last | self.doubted) == 0 || self.saved_ns < CHOOSING_NS {
+            return None;
+        }
+        self.saved_ns -= CHOOSING_NS;
+        if last != 0 {
+            return Some(last_bytes);
+        }
+        let place = self.places[self.doubted.ilog2() as usize];
+        self.known.get(usize::from(place).checked_sub(1)?).map(|(raw_bytes, _)| *raw_bytes)
+    }
+}
+
+fn class(raw_bytes: u64) -> usize {
+    let raw_bytes = raw_bytes.max(1);
+    let octave = raw_bytes.ilog2();
+    let upper_half = if octave == 0 { 0 } else { raw_bytes >> (octave - 1) & 1 };
+    let class = 2 * octave.saturating_sub(FIRST_OCTAVE) as usize + upper_half as usize;
+    class.min(CLASSES - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: u64 = 1 << 10;
+
+    /// Looks a choice up; tells whether it was worked out.
+    fn worked_out(choices: &mut Choices, raw_bytes: u64) -> bool {
+        let mut again = false;
+        choices.of(raw_bytes, || {
+            again = true;
+            Choice::nothing()
+        });
+        again
+    }
+
+    #[test]
+    fn classes_are_half_octaves() {
+        assert_eq!([1, 2, 3, 64, 95, 96, 127, 128].map(class), [0, 0, 1, 0, 0, 1, 1, 2]);
+        assert_eq!(class(3 << 20), class((4 << 20) - 1));
+        assert_ne!(class(3 << 20), class((3 << 20) - 1));
+        assert_eq!(class(u64::MAX), CLASSES - 1);
+        assert_eq!(class(0), 0);
+    }
+
+    #[test]
+    fn only_the_first_transfer_of_a_length_waits_for_its_choice() {
+        let mut choices = Choices::default();
+        assert!(worked_out(&mut choices, KIB));
+        assert!(!worked_out(&mut choices, KIB + 100));
+        assert!(worked_out(&mut choices, 2 * KIB));
+        choices.start_again();
+        assert!(choices.is_stale());
+        assert!(!worked_out(&mut choices, KIB) && !worked_out(&mut choices, 2 * KIB));
+    }
+
+    #[test]
+    fn the_last_length_comes_first_and_then_what_may_be_wrong() {
+        let mut choices = Choices::default();
+        for raw_bytes in [KIB, 2 * KIB, 4 * KIB, 8 * KIB] {
+            worked_out(&mut choices, raw_bytes);
+        }
+        let order = |choices: &mut Choices| {
+            let mut order = Vec::new();
+            while let Some(raw_bytes) = choices.next_stale(2 * KIB) {
+                choices.put(raw_bytes, Choice::nothing());
+                order.push(raw_bytes);
+            }
+            order
+        };
+        choices.earn(1e9);
+        choices.renew(Moved::No);
+        assert!(order(&mut choices).is_empty());
+        choices.renew(Moved::Little);
+        assert_eq!(order(&mut choices), [2 * KIB]);
+        assert!(choices.is_stale());
+        choices.renew(Moved::Far);
+        assert_eq!(order(&mut choices), [2 * KIB, 8 * KIB, 4 * KIB, KIB]);
+        assert!(!choices.is_stale());
+    }
+
+    #[test]
+    fn choosing_takes_its_share_and_no_more() {
+        let mut choices = Choices::default();
+        worked_out(&mut choices, KIB);
+        let mut chosen = 0;
+        for _ in 0..10_000 {
+            choices.earn(3000.0);
+            choices.renew(Moved::Little);
+            if let Some(raw_bytes) = choices.next_stale(KIB) {
+                choices.put(raw_bytes, Choice::nothing());
+                chosen += 1;
+            }
+        }
+        // 30,000,000 ns / 2048 are 36 times 400, and 4 more are there from the start.
+        assert!((39..=41).contains(&chosen), "{chosen}");
+        // What is saved up is bounded.
+        choices.earn(1e12);
+        choices.renew(Moved::Far);
+        let at_once = (0..100).filter(|_| choices.next_stale(2 * KIB).is_some()).count();
+        assert_eq!(at_once, 40);
+    }
+}
