@@ -74,6 +74,7 @@ fn sum(node: &Node, scope: &Scope, measure: Measure, kind: SlotKind) -> Histogra
                 page.add_histogram(slot, measure, &mut sum);
             }
         }
+        page.let_go_of_histograms();
     }
     sum
 }

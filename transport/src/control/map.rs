@@ -5,15 +5,18 @@
 #![allow(unsafe_code)] // maps memory that another process writes
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
 use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use super::layout::{PAGE_BYTES, WORDS};
 
+/// What the system maps at least.
+const SYSTEM_PAGE_BYTES: usize = 4096;
 /// What `fstatfs` says of memory files in ordinary pages.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 /// Without these seals the file could still change its length, or lose the seals.
@@ -67,6 +70,20 @@ impl Map {
         // SAFETY: `of_file` has mapped WORDS words for reading and writing, page-aligned, until this value is dropped; the
         // file has that length for good by its seals. Atomics may be written by others meanwhile.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), WORDS) }
+    }
+
+    /// No longer counts the memory of `words` as this process's; whoever looks there again finds what was there.
+    pub(super) fn let_go(&self, words: Range<usize>) {
+        let words = &self.words()[words];
+        let first = words.as_ptr().addr().next_multiple_of(SYSTEM_PAGE_BYTES);
+        let bytes =
+            (words.as_ptr_range().end.addr().saturating_sub(first)) / SYSTEM_PAGE_BYTES * SYSTEM_PAGE_BYTES;
+        let start = self.base.as_ptr().cast::<std::ffi::c_void>().with_addr(first);
+        // SAFETY: the range lies inside the mapping, since `words` does; the mapping is shared, so its file keeps every word.
+        let done = unsafe { rustix::mm::madvise(start, bytes, Advice::LinuxDontNeed) };
+        if let Err(error) = done {
+            tracing::debug!(%error, "memory is kept that could be let go");
+        }
     }
 
     /// `file` must be PAGE_BYTES long and sealed.
@@ -136,6 +153,20 @@ mod tests {
         here.words()[WORDS - 1].store(7, Relaxed);
         there.words()[0].store(9, Relaxed);
         assert_eq!((there.words()[WORDS - 1].load(Relaxed), here.words()[0].load(Relaxed)), (7, 9));
+    }
+
+    #[test]
+    fn what_is_let_go_is_still_there() {
+        let (here, file) = Map::create().unwrap();
+        let there = Map::adopt(&file).unwrap();
+        (0..WORDS).step_by(97).for_each(|word| here.words()[word].store(word as u64, Relaxed));
+        for range in [0..0, 1..2, 0..WORDS, 700..5000, WORDS - 1..WORDS] {
+            here.let_go(range.clone());
+            there.let_go(range);
+            for map in [&here, &there] {
+                assert!((0..WORDS).step_by(97).all(|word| map.words()[word].load(Relaxed) == word as u64));
+            }
+        }
     }
 
     #[test]

@@ -115,6 +115,11 @@ impl Page {
         }
     }
 
+    /// Lets go of the memory that reading histograms has taken; they stay as they are.
+    pub fn let_go_of_histograms(&self) {
+        self.map.let_go(layout::histograms(0)..layout::WORDS);
+    }
+
     /// Sets what holds for `slot`; `None` = what holds for slots that have no settings of their own.
     pub fn set(&self, slot: Option<usize>, settings: &Settings) {
         let index = match slot {
