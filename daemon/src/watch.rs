@@ -1,7 +1,7 @@
 //! What watchers see. All that watch the same thing share one sampler, which never waits for any of them: who is slow
 //! sees the latest when it looks again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -97,12 +97,7 @@ fn response(subject: &Subject, scopes: &Scopes, now: &Snapshot, before: Option<&
     let mut rows = Vec::new();
     for (job, processes) in &jobs {
         if subject.job.as_deref().is_none_or(|wanted| wanted == *job) {
-            let settings = scopes.of_job(job);
-            match subject.level {
-                Level::Stream => streams(subject, (job, &settings), processes, before, interval, &mut rows),
-                Level::Peer => peers(subject, (job, &settings), processes, before, interval, &mut rows),
-                _ => rows.push(whole(subject, (job, &settings), processes, before, interval)),
-            }
+            rows.extend(rows_of(subject, (job, &scopes.of_job(job)), processes, before, interval));
         }
     }
     let interval_ns = interval.as_nanos() as u64;
@@ -124,7 +119,8 @@ impl Pair {
         }
     }
 
-    fn row(&self, job: &str, interval: Duration) -> Row {
+    /// `row` with these numbers.
+    fn row(&self, row: Row, job: &str, interval: Duration) -> Row {
         let sent = self.interval.sent();
         let gbps = |bytes: u64| match interval.as_nanos() {
             0 => 0.0,
@@ -137,9 +133,41 @@ impl Pair {
             raw_gbps: gbps(sent.raw_bytes),
             coded_gbps: gbps(sent.coded_bytes),
             link_gbps: self.total.link_gbps(),
-            ..Row::default()
+            ..row
         }
     }
+}
+
+/// The rows of a job, at whatever level.
+fn rows_of(
+    subject: &Subject,
+    (job, settings): (&str, &JobSettings),
+    processes: &[&ProcessView],
+    before: Option<&Snapshot>,
+    interval: Duration,
+) -> impl Iterator<Item = Row> {
+    let mut rows = BTreeMap::<(u64, usize), (Row, Pair)>::new();
+    if subject.level == Level::Job {
+        rows.insert((0, 0), (whole(subject, settings, processes), Pair::default()));
+    }
+    for process in processes {
+        for (index, (slot, earlier)) in process.slots(before).enumerate() {
+            let place = match (subject.level, slot.kind) {
+                _ if !wanted(subject, slot) => continue,
+                (Level::Stream, SlotKind::Received) | (Level::Peer, SlotKind::Other) => continue,
+                (Level::Stream, _) => (process.who.id, index),
+                (Level::Peer, _) => (slot.peer.into(), 0),
+                (Level::Job | Level::Unspecified, _) => (0, 0),
+            };
+            let row = || match subject.level {
+                Level::Stream => stream(settings, process, slot),
+                _ => peer(settings, slot.peer),
+            };
+            let (_, pair) = rows.entry(place).or_insert_with(|| (row(), Pair::default()));
+            pair.add(slot, earlier, before.is_some());
+        }
+    }
+    rows.into_values().map(move |(row, pair)| pair.row(row, job, interval))
 }
 
 /// Whether a slot belongs to what is watched.
@@ -147,74 +175,29 @@ fn wanted(subject: &Subject, slot: &SlotView) -> bool {
     subject.peer.is_none_or(|peer| slot.kind != SlotKind::Other && slot.peer == peer)
 }
 
-fn whole(
-    subject: &Subject,
-    (job, settings): (&str, &JobSettings),
-    processes: &[&ProcessView],
-    before: Option<&Snapshot>,
-    interval: Duration,
-) -> Row {
-    let mut pair = Pair::default();
-    for process in processes {
-        for (slot, earlier) in process.slots(before).filter(|(slot, _)| wanted(subject, slot)) {
-            pair.add(slot, earlier, before.is_some());
-        }
-    }
+fn whole(subject: &Subject, settings: &JobSettings, processes: &[&ProcessView]) -> Row {
     let effective = subject.peer.map_or(settings.job, |peer| settings.peer(peer));
     Row {
         processes: processes.len() as u32,
         effective: Some(convert::settings(&effective)),
-        ..pair.row(job, interval)
+        ..Row::default()
     }
 }
 
-fn peers(
-    subject: &Subject,
-    (job, settings): (&str, &JobSettings),
-    processes: &[&ProcessView],
-    before: Option<&Snapshot>,
-    interval: Duration,
-    rows: &mut Vec<Row>,
-) {
-    let mut peers = std::collections::BTreeMap::<u32, Pair>::new();
-    for process in processes {
-        for (slot, earlier) in process.slots(before).filter(|(slot, _)| wanted(subject, slot)) {
-            if slot.kind != SlotKind::Other {
-                peers.entry(slot.peer).or_default().add(slot, earlier, before.is_some());
-            }
-        }
-    }
-    rows.extend(peers.into_iter().map(|(peer, pair)| Row {
-        peer: Some(peer),
-        effective: Some(convert::settings(&settings.peer(peer))),
-        ..pair.row(job, interval)
-    }));
+fn peer(settings: &JobSettings, peer: u32) -> Row {
+    Row { peer: Some(peer), effective: Some(convert::settings(&settings.peer(peer))), ..Row::default() }
 }
 
-fn streams(
-    subject: &Subject,
-    (job, settings): (&str, &JobSettings),
-    processes: &[&ProcessView],
-    before: Option<&Snapshot>,
-    interval: Duration,
-    rows: &mut Vec<Row>,
-) {
-    for process in processes {
-        let sent = process.slots(before).filter(|(slot, _)| slot.kind != SlotKind::Received);
-        for (slot, earlier) in sent.filter(|(slot, _)| wanted(subject, slot)) {
-            let mut pair = Pair::default();
-            pair.add(slot, earlier, before.is_some());
-            let own = slot.kind == SlotKind::Sent;
-            let effective = if own { settings.stream(slot.peer, slot.stream) } else { settings.job };
-            rows.push(Row {
-                peer: own.then_some(slot.peer),
-                stream: own.then_some(slot.stream),
-                pid: process.who.pid,
-                rank: own.then_some(slot.rank),
-                effective: Some(convert::settings(&effective)),
-                last_decision: slot.decision.as_ref().map(convert::decision),
-                ..pair.row(job, interval)
-            });
-        }
+fn stream(settings: &JobSettings, process: &ProcessView, slot: &SlotView) -> Row {
+    let own = slot.kind == SlotKind::Sent;
+    let effective = if own { settings.stream(slot.peer, slot.stream) } else { settings.job };
+    Row {
+        peer: own.then_some(slot.peer),
+        stream: own.then_some(slot.stream),
+        pid: process.who.pid,
+        rank: own.then_some(slot.rank),
+        effective: Some(convert::settings(&effective)),
+        last_decision: slot.decision.as_ref().map(convert::decision),
+        ..Row::default()
     }
 }

@@ -25,22 +25,19 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
-    match &args.job {
+    let text = with_daemon(&args.target, async |mut daemon| match &args.job {
         None => {
             let request = ListJobsRequest { with_processes: args.json };
-            let jobs = with_daemon(&args.target, async |mut daemon| {
-                Ok(daemon.list_jobs(request).await?.into_inner().jobs)
-            })?;
-            print(&if args.json { lines(jobs.iter().map(job_json)) } else { job_table(&jobs) })
+            let jobs = daemon.list_jobs(request).await?.into_inner().jobs;
+            Ok(if args.json { lines(jobs.iter().map(job_json)) } else { job_table(&jobs) })
         }
         Some(job) => {
             let request = ListStreamsRequest { job: job.clone(), peer: args.peer };
-            let streams = with_daemon(&args.target, async |mut daemon| {
-                Ok(daemon.list_streams(request).await?.into_inner().streams)
-            })?;
-            print(&if args.json { lines(streams.iter().map(stream_json)) } else { stream_table(&streams) })
+            let streams = daemon.list_streams(request).await?.into_inner().streams;
+            Ok(if args.json { lines(streams.iter().map(stream_json)) } else { stream_table(&streams) })
         }
-    }
+    })?;
+    print(&text)
 }
 
 fn lines(objects: impl Iterator<Item = Value>) -> String {
@@ -83,19 +80,7 @@ fn job_table(jobs: &[Job]) -> String {
     if jobs.is_empty() {
         return "no program that uses mgcomp runs here\n".to_owned();
     }
-    let head = [
-        "job",
-        "processes",
-        "peers",
-        "streams",
-        "raw",
-        "on links",
-        "ratio",
-        "saved",
-        "lambda",
-        "policy",
-        "carried by",
-    ];
+    let head = [&["job", "processes", "peers", "streams"][..], &TOTALS].concat();
     let row = |job: &Job| {
         let traffic = job.traffic.clone().unwrap_or_default();
         let counts = [job.processes, job.peers, job.streams].map(|count| count.to_string());
@@ -105,20 +90,7 @@ fn job_table(jobs: &[Job]) -> String {
 }
 
 fn stream_table(streams: &[Stream]) -> String {
-    let head = [
-        "rank",
-        "peer",
-        "stream",
-        "link Gb/s",
-        "raw",
-        "on links",
-        "ratio",
-        "saved",
-        "lambda",
-        "policy",
-        "carried by",
-        "last decision",
-    ];
+    let head = [&["rank", "peer", "stream", "link Gb/s"][..], &TOTALS, &["last decision"]].concat();
     let row = |stream: &Stream| {
         let traffic = stream.traffic.clone().unwrap_or_default();
         let (peer, number) = match stream.other {
@@ -135,6 +107,9 @@ fn stream_table(streams: &[Stream]) -> String {
 }
 
 /// The columns that both tables have.
+const TOTALS: [&str; 7] = ["raw", "on links", "ratio", "saved", "lambda", "policy", "carried by"];
+
+/// What is in them.
 fn totals(traffic: &Traffic, settings: Option<&Settings>) -> Vec<String> {
     vec![
         show::bytes(traffic.raw_bytes),

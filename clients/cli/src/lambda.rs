@@ -12,47 +12,25 @@ use crate::show;
 #[derive(clap::Args, Debug)]
 pub(crate) struct LambdaArgs {
     #[command(subcommand)]
-    what: LambdaCommand,
-}
-
-#[derive(clap::Subcommand, Debug)]
-enum LambdaCommand {
-    /// What holds, and what is set
-    Get(Common),
-    /// Set it
-    Set {
-        /// λ in Gb/s, which is bits per nanosecond
-        #[arg(value_name = "GBPS", allow_hyphen_values = true)]
-        lambda_gbps: f64,
-        #[command(flatten)]
-        common: Common,
-        #[command(flatten)]
-        change: Change,
-    },
-    /// Let that of the wider scope hold again
-    Unset {
-        #[command(flatten)]
-        common: Common,
-        #[command(flatten)]
-        change: Change,
-    },
+    what: What<Lambda>,
 }
 
 /// Show or set how running programs choose codecs.
 #[derive(clap::Args, Debug)]
 pub(crate) struct PolicyArgs {
     #[command(subcommand)]
-    what: PolicyCommand,
+    what: What<Policy>,
 }
 
+/// What is done with a setting.
 #[derive(clap::Subcommand, Debug)]
-enum PolicyCommand {
+enum What<V: Value> {
     /// What holds, and what is set
     Get(Common),
     /// Set it
     Set {
-        /// adaptive, paper, or fixed:<algorithm>
-        policy: String,
+        #[command(flatten)]
+        value: V,
         #[command(flatten)]
         common: Common,
         #[command(flatten)]
@@ -65,6 +43,45 @@ enum PolicyCommand {
         #[command(flatten)]
         change: Change,
     },
+}
+
+/// What a setting is set to.
+trait Value: clap::Args {
+    const ABOUT: About;
+    const FIELD: SettingsField;
+
+    fn settings(&self) -> Settings;
+}
+
+#[derive(clap::Args, Debug)]
+struct Lambda {
+    /// λ in Gb/s, which is bits per nanosecond
+    #[arg(value_name = "GBPS", allow_hyphen_values = true)]
+    lambda_gbps: f64,
+}
+
+impl Value for Lambda {
+    const ABOUT: About = About::Lambda;
+    const FIELD: SettingsField = SettingsField::LambdaGbps;
+
+    fn settings(&self) -> Settings {
+        Settings { lambda_gbps: Some(self.lambda_gbps), ..Settings::default() }
+    }
+}
+
+#[derive(clap::Args, Debug)]
+struct Policy {
+    /// adaptive, paper, or fixed:<algorithm>
+    policy: String,
+}
+
+impl Value for Policy {
+    const ABOUT: About = About::Policy;
+    const FIELD: SettingsField = SettingsField::Policy;
+
+    fn settings(&self) -> Settings {
+        Settings { policy: Some(self.policy.clone()), ..Settings::default() }
+    }
 }
 
 /// Let running programs compress again, or stop them from it.
@@ -109,28 +126,23 @@ enum About {
 }
 
 pub(crate) fn run_lambda(args: &LambdaArgs) -> Result<(), CliError> {
-    match &args.what {
-        LambdaCommand::Get(common) => show(About::Lambda, common, get(common)?),
-        LambdaCommand::Set { lambda_gbps, common, change } => {
-            let set = Settings { lambda_gbps: Some(*lambda_gbps), ..Settings::default() };
-            show(About::Lambda, common, update(common, *change, Some(set), None)?)
-        }
-        LambdaCommand::Unset { common, change } => {
-            show(About::Lambda, common, update(common, *change, None, Some(SettingsField::LambdaGbps))?)
-        }
-    }
+    args.what.run()
 }
 
 pub(crate) fn run_policy(args: &PolicyArgs) -> Result<(), CliError> {
-    match &args.what {
-        PolicyCommand::Get(common) => show(About::Policy, common, get(common)?),
-        PolicyCommand::Set { policy, common, change } => {
-            let set = Settings { policy: Some(policy.clone()), ..Settings::default() };
-            show(About::Policy, common, update(common, *change, Some(set), None)?)
-        }
-        PolicyCommand::Unset { common, change } => {
-            show(About::Policy, common, update(common, *change, None, Some(SettingsField::Policy))?)
-        }
+    args.what.run()
+}
+
+impl<V: Value> What<V> {
+    fn run(&self) -> Result<(), CliError> {
+        let (common, scoped) = match self {
+            Self::Get(common) => (common, get(common)?),
+            Self::Set { value, common, change } => {
+                (common, update(common, *change, Some(value.settings()), None)?)
+            }
+            Self::Unset { common, change } => (common, update(common, *change, None, Some(V::FIELD))?),
+        };
+        show(V::ABOUT, common, scoped)
     }
 }
 
