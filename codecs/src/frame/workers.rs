@@ -101,6 +101,18 @@ impl Workers {
         reader.finish()
     }
 
+    /// Calls `work` with 0 on this thread, and with another number on each of the others that comes in time; returns when
+    /// all are done. So the work must be such that any number of threads can share it.
+    ///
+    /// # Panics
+    /// If `work` does, on any thread.
+    pub fn run(&self, work: &(dyn Fn(usize) + Sync)) {
+        match &self.crew {
+            Some(crew) => crew.run(&|thread| work(thread)),
+            None => work(0),
+        }
+    }
+
     /// Does `work` on every thread, or on this one alone if there is little of it.
     fn together(&self, raw_len: usize, work: &dyn Work) {
         match &self.crew {

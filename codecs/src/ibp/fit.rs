@@ -1,6 +1,6 @@
 //! Finding the invariant bits of a set of tensors.
 
-use super::cluster::clusters;
+use super::cluster;
 use super::codebook::{Codebook, CodebookError, Granule, Invariants, check_size};
 use super::counts::Counts;
 use super::levels::{Levels, STEPS, smallest};
@@ -41,11 +41,29 @@ pub fn fit(tensors: &[u8], tensor_len: usize, options: FitOptions) -> Result<Cod
     let granule = granule.unwrap_or(Granule::for_tensor(tensor_len));
     check_size(tensor_len, limit)?;
     let sample: Vec<&[u8]> = tensors.chunks_exact(tensor_len).step_by(stride | 1).collect();
+    fit_sample(&sample, tensor_len, granule, limit)
+}
+
+/// As [`fit`], from tensors that the caller picked, with granules of this length and up to `clusters` clusters.
+///
+/// # Errors
+/// [`CodebookError`] if `tensor_len` or the number of clusters is out of range.
+///
+/// # Panics
+/// If a tensor has another length.
+pub fn fit_sample(
+    sample: &[&[u8]],
+    tensor_len: usize,
+    granule: Granule,
+    clusters: usize,
+) -> Result<Codebook, CodebookError> {
+    check_size(tensor_len, clusters)?;
+    assert!(sample.iter().all(|tensor| tensor.len() == tensor_len), "tensors of {tensor_len} bytes");
     if sample.is_empty() {
         let nothing = Invariants { mask: vec![0; tensor_len], bitval: vec![0; tensor_len] };
         return Codebook::new(granule, tensor_len, vec![nothing]);
     }
-    let fitted = clusters(tensor_len, &sample, limit).into_iter().map(|members| {
+    let fitted = cluster::clusters(tensor_len, sample, clusters).into_iter().map(|members| {
         let levels = Levels::of(&Counts::of(tensor_len, members.iter().copied()));
         let (step, _) = smallest(Sweep::new(granule, &levels).packed_bytes(&members));
         levels.invariants(granule.bytes(), step)

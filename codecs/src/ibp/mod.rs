@@ -40,7 +40,7 @@ mod portable;
 mod section;
 
 pub use codebook::{Codebook, CodebookError, Granule, Invariants, MAX_CLUSTERS, MAX_CODEBOOK_LEN};
-pub use fit::{FitOptions, fit};
+pub use fit::{FitOptions, fit, fit_sample};
 pub use levels::THRESHOLDS;
 pub use packer::{Form, Packed, Packer};
 pub use section::CodebookSection;

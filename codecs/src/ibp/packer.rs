@@ -10,6 +10,7 @@ use super::plan::Plan;
 use super::portable;
 use crate::Cpu;
 use crate::chunk::{ChunkError, SectionReader};
+use crate::cpu::prefetch;
 
 /// Packs the tensors of a set one by one, in place or anywhere: what a table of compressed rows is made of.
 ///
@@ -27,6 +28,28 @@ pub struct Packer {
     cpu: Cpu,
     codebook: Codebook,
     plans: Vec<Plan>,
+    shape: Shape,
+}
+
+/// How a tensor is cut, worked out once: dividing takes as long as decoding a line.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    /// Bytes of its whole granules.
+    whole: usize,
+    /// How many these are.
+    granules: usize,
+    /// Bytes of their participation bits.
+    participation_len: usize,
+    /// Bytes behind the last whole granule.
+    tail_len: usize,
+}
+
+impl Shape {
+    fn new(granule: usize, tensor_len: usize) -> Self {
+        let granules = tensor_len / granule;
+        let whole = granule * granules;
+        Self { whole, granules, participation_len: granules.div_ceil(8), tail_len: tensor_len - whole }
+    }
 }
 
 /// How a tensor is stored. It stands beside the tensor, not in it.
@@ -56,7 +79,8 @@ impl Packer {
     pub fn on(cpu: Cpu, codebook: Codebook) -> Self {
         let clusters = codebook.clusters().iter();
         let plans = clusters.map(|invariants| Plan::new(cpu, codebook.granule(), invariants)).collect();
-        Self { cpu, codebook, plans }
+        let shape = Shape::new(codebook.granule().bytes(), codebook.tensor_len());
+        Self { cpu, codebook, plans, shape }
     }
 
     /// The same packer on another instruction set.
@@ -126,11 +150,64 @@ impl Packer {
             tensor.copy_from_slice(sections.take(tensor.len())?);
             return Ok(tensor.len());
         };
-        let clusters = [cluster];
-        self.check_clusters(&clusters)?;
-        let parts = [Part { cluster: usize::from(cluster), phase: 0, len: self.whole(tensor.len()) }];
-        self.decode_sections(&mut sections, parts.into_iter(), tensor)?;
+        self.check_clusters(&[cluster])?;
+        match self.cpu {
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512(cpu) => self.decode_row(cpu, usize::from(cluster), &mut sections, tensor)?,
+            _ => {
+                let part = Part { cluster: usize::from(cluster), phase: 0, len: self.shape.whole };
+                self.decode_sections(&mut sections, std::iter::once(part), tensor)?;
+            }
+        }
         Ok(sections.offset())
+    }
+
+    /// The stored length in bytes of the tensor at the front of `slot`, which is not decoded.
+    ///
+    /// # Errors
+    /// [`ChunkError`] if not even its participation bits are there, or the codebook has no such cluster.
+    pub fn stored_len(&self, form: Form, slot: &[u8]) -> Result<usize, ChunkError> {
+        let Form::Packed { cluster } = form else { return Ok(self.codebook.tensor_len()) };
+        self.check_clusters(&[cluster])?;
+        let Shape { granules, participation_len, tail_len, whole } = self.shape;
+        let participation = SectionReader::new(slot).take(participation_len)?;
+        let saved = self.saved_in(usize::from(cluster), 0, participation, 0, granules);
+        Ok(participation_len + (8 * whole - saved).div_ceil(8) + tail_len)
+    }
+
+    /// The fewest bytes that a tensor is stored in.
+    #[must_use]
+    pub fn min_stored_len(&self) -> usize {
+        self.shape.participation_len + self.shape.tail_len
+    }
+
+    /// Asks for the front of a slot that will be [unpacked](Self::unpack) soon to be brought near, without waiting.
+    #[inline]
+    pub fn prefetch(front: &[u8]) {
+        prefetch(front);
+    }
+
+    /// Decodes the sections of a whole tensor in one pass: how long the kept bits are is known when it is done.
+    #[cfg(target_arch = "x86_64")]
+    fn decode_row(
+        &self,
+        cpu: crate::Avx512,
+        cluster: usize,
+        sections: &mut SectionReader<'_>,
+        tensor: &mut [u8],
+    ) -> Result<(), ChunkError> {
+        let Shape { whole, granules, participation_len, tail_len } = self.shape;
+        let participation = sections.take(participation_len)?;
+        check_unused(participation, granules, sections.offset())?;
+        let mut source = Source::new(participation, sections.rest());
+        let (granules, tail) = tensor.split_at_mut(whole);
+        avx512::decode_row(cpu, &self.plans[cluster], &mut source, granules);
+        let kept = sections.take(source.bit.div_ceil(8))?;
+        check_unused(kept, source.bit, sections.offset())?;
+        if tail_len > 0 {
+            tail.copy_from_slice(sections.take(tail_len)?);
+        }
+        Ok(())
     }
 
     /// Decodes participation bits, kept bits and tail of granules that lie in `parts`.

@@ -28,6 +28,17 @@ pub(super) struct Plan {
     pub(super) gather: Fields,
     /// The inverse: 1 to 4 fields.
     pub(super) scatter: Fields,
+    /// What AVX-512 knows of the lines of a whole tensor.
+    pub(super) row: RowLines,
+}
+
+/// Lines of 64 bytes of a tensor, from its start on.
+#[derive(Debug, Default)]
+pub(super) struct RowLines {
+    /// Number of the first of as many tables as there are scatter fields.
+    pub(super) first: usize,
+    /// For each line the kept bits of its granules if all participate; none if these do not fit a word.
+    pub(super) bits: Vec<Option<u8>>,
 }
 
 /// Fields of up to eight bits, of which a byte of a tensor is made: as many for each byte. A field has two tables:
@@ -62,6 +73,7 @@ impl Plan {
             runs: None,
             gather: Fields::default(),
             scatter: Fields::default(),
+            row: RowLines::default(),
         };
         let mut tables = vec![mask[..period].to_vec(), bitval[..period].to_vec()];
         plan.add_tables(cpu, &masks, &mut tables);
@@ -79,6 +91,7 @@ impl Plan {
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(_) => {
                 [self.gather, self.scatter] = avx512::add_tables(self.granule, masks, tables);
+                self.row = avx512::add_row_tables(self.granule, masks, self, tables);
             }
         }
     }

@@ -25,21 +25,35 @@ pub(super) fn vectors<const G: usize, const P: usize>(
         }
         let count = vector.len() / G;
         let marks = (marks_at(participation, granules) & ones(count as u32)) as u16;
-        let words = words::<G>(kept, bit, marks, tables.savings);
+        let (decoded, taken) = self::vector::<G, P>(kept, bit, marks, count, &tables);
         granules += count;
-        bit += 8 * G * count - saved::<G>(marks, tables.savings);
-
-        let scattered = tables.pick(tables.bitvals, words);
-        let decoded = match G {
-            8 => _mm512_mask_mov_epi64(words, marks as u8, scattered),
-            _ => _mm512_mask_mov_epi32(words, marks, scattered),
-        };
+        bit += taken;
         match vector.first_chunk_mut() {
             Some(vector) => store512(vector, decoded),
             None => store512_partial(vector, decoded),
         }
     }
     (source.granules, source.bit) = (granules, bit);
+}
+
+/// The first `count` granules of a vector, of which `marks` participate, from `bit` on in `kept`, and how many bits they
+/// have there.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi2,popcnt")]
+pub(super) fn vector<const G: usize, const P: usize>(
+    kept: &[u8],
+    bit: usize,
+    marks: u16,
+    count: usize,
+    tables: &Tables<P>,
+) -> (__m512i, usize) {
+    let words = words::<G>(kept, bit, marks, tables.savings);
+    let scattered = tables.pick(tables.bitvals, words);
+    let decoded = match G {
+        8 => _mm512_mask_mov_epi64(words, marks as u8, scattered),
+        _ => _mm512_mask_mov_epi32(words, marks, scattered),
+    };
+    (decoded, 8 * G * count - saved::<G>(marks, tables.savings))
 }
 
 /// The granules of a vector, of which `marks` participate, from `bit` on in `kept`: each with all of its bits, so

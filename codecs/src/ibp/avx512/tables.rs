@@ -62,13 +62,7 @@ impl<const P: usize> Tables<P> {
     #[target_feature(enable = "avx512bw,avx512vl")]
     pub(super) fn at<const G: usize, const GATHER: bool>(plan: &Plan, phase: usize) -> Self {
         let fields = if GATHER { plan.gather } else { plan.scatter };
-        let there = phase < plan.period && fields.first + 2 * P <= plan.lines.tables();
-        assert!(there, "no such place in the tables");
-        let (first, stride) = plan.lines.first();
-        let table = |index: usize| {
-            // SAFETY: the table is one of the plan's and has 64 bytes from the phase on, both checked above.
-            unsafe { _mm512_loadu_si512(first.add(index * stride + phase).cast()) }
-        };
+        let table = |index: usize| load_table(plan, index, phase);
         // Two granules of four bytes share a word.
         let upper = _mm512_set1_epi64(if G == 4 { 0x2020_2020_0000_0000 } else { 0 });
         Self {
@@ -104,6 +98,16 @@ impl<const P: usize> Tables<P> {
         }
         picked
     }
+}
+
+/// The 64 bytes of a table from `phase` on.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) fn load_table(plan: &Plan, index: usize, phase: usize) -> __m512i {
+    assert!(phase < plan.period && index < plan.lines.tables(), "no such place in the tables");
+    let (first, stride) = plan.lines.first();
+    // SAFETY: the table is one of the plan's and has 64 bytes from the phase on, both checked above.
+    unsafe { _mm512_loadu_si512(first.add(index * stride + phase).cast()) }
 }
 
 /// What each of 64 granules saves, the first of them at `phase`.
