@@ -10,6 +10,7 @@
 //! | [`message`] | the messages, bit by bit (`WIRE.md`) |
 //! | [`region`] | memory opened to peers, and who may do what with it |
 //! | [`executor`] | carries out codec work on host memory |
+//! | [`buddy`] | device memory that holds more than it has: compressed entries, and buddy memory for what does not fit |
 //! | [`calibrate`] | how fast the codecs are on this machine |
 //! | [`control`] | how an operator sees and steers a running program |
 //! | [`link`] | carries messages: `loopback` in one process, `shm` between processes of one node, `tcp` between machines, `mpi` in an MPI job |
@@ -21,6 +22,7 @@
 #[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
 compile_error!("mgcomp runs on little-endian 64-bit targets only");
 
+pub mod buddy;
 pub mod calibrate;
 pub mod communicator;
 pub mod control;
