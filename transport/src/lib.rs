@@ -14,6 +14,7 @@
 //! | [`calibrate`] | how fast the codecs are on this machine |
 //! | [`control`] | how an operator sees and steers a running program |
 //! | [`link`] | carries messages: `loopback` in one process, `shm` between processes of one node, `tcp` between machines, `mpi` in an MPI job |
+//! | [`copy`] | copies between host and device, compressed on their way; the offload queue |
 //! | [`simulated`] | a link between host and device for machines without a GPU |
 //! | [`payload`], [`memory`] | descriptors of payloads, and the buffers behind them |
 //!
@@ -26,6 +27,7 @@ pub mod buddy;
 pub mod calibrate;
 pub mod communicator;
 pub mod control;
+pub mod copy;
 pub mod executor;
 mod fork;
 pub mod link;

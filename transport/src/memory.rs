@@ -139,6 +139,12 @@ impl HostSlice {
         (end <= self.range.end).then(|| Self { buffer: self.buffer.clone(), range: start..end })
     }
 
+    /// Where it begins in its buffer.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.range.start
+    }
+
     /// Whether these are the same bytes as those of `other`, not only equal ones.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
@@ -149,6 +155,13 @@ impl HostSlice {
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.buffer.shared, &other.buffer.shared) && overlap(&self.range, &other.range)
+    }
+
+    /// The bytes of the buffer that are also those of `other`, if there are any.
+    #[must_use]
+    pub fn overlap(&self, other: &Self) -> Option<Range<usize>> {
+        let common = self.range.start.max(other.range.start)..self.range.end.min(other.range.end);
+        self.overlaps(other).then_some(common)
     }
 
     /// Calls `look` with the bytes. Waits while somebody writes to any of them.
@@ -323,6 +336,16 @@ mod tests {
         assert!(slice.part(usize::MAX, 2).is_none());
         assert_eq!(slice.part(1, 2).unwrap().to_vec(), [3, 4]);
         assert!(slice.part(3, 0).unwrap().is_empty());
+        assert_eq!(slice.part(1, 2).unwrap().offset(), 2);
+    }
+
+    #[test]
+    fn what_slices_have_in_common_is_known() {
+        let buffer = HostBuffer::zeroed(8);
+        let slice = |range| buffer.slice(range).unwrap();
+        assert_eq!(slice(0..5).overlap(&slice(3..8)), Some(3..5));
+        assert_eq!(slice(0..3).overlap(&slice(3..8)), None);
+        assert_eq!(slice(0..5).overlap(&HostBuffer::zeroed(8).all()), None);
     }
 
     #[test]

@@ -83,6 +83,12 @@ impl TokenBucket {
     /// When a message of `bytes` bytes arrives that is handed over at `now`: the link sends one message after
     /// the other, and each takes the latency on top.
     pub(crate) fn arrival(&mut self, bytes: u64, now: Instant) -> Instant {
+        let (_, end) = self.turn(bytes, now);
+        later(end, self.shaping.latency)
+    }
+
+    /// From when to when the link is busy with that message.
+    pub(crate) fn turn(&mut self, bytes: u64, now: Instant) -> (Instant, Instant) {
         let start = match self.free_at {
             Some(free_at) if free_at >= now => free_at,
             _ => {
@@ -95,7 +101,16 @@ impl TokenBucket {
         self.rest_ns = exact_ns - whole_ns;
         let end = later(start, to_duration(whole_ns));
         self.free_at = Some(end);
-        later(end, self.shaping.latency)
+        (start, end)
+    }
+
+    /// From now on; what is under way arrives as it was said.
+    pub(crate) fn set_shaping(&mut self, shaping: Shaping) {
+        self.shaping = shaping;
+    }
+
+    pub(crate) fn shaping(&self) -> Shaping {
+        self.shaping
     }
 }
 
@@ -183,6 +198,15 @@ mod tests {
         let mut bytes = TokenBucket::new(Shaping::try_new(128.0, Duration::ZERO).unwrap());
         let last = (0..1600).map(|_| bytes.arrival(1, now)).last().unwrap();
         assert_eq!(last, now + Duration::from_nanos(100));
+    }
+
+    #[test]
+    fn a_new_rate_counts_from_the_next_message_on() {
+        let (now, ms) = (Instant::now(), Duration::from_millis);
+        let mut bucket = TokenBucket::new(Shaping::try_new(0.008, Duration::ZERO).unwrap());
+        assert_eq!(bucket.turn(3000, now), (now, now + ms(3)));
+        bucket.set_shaping(Shaping::try_new(0.08, Duration::ZERO).unwrap());
+        assert_eq!(bucket.turn(10_000, now), (now + ms(3), now + ms(4)));
     }
 
     #[test]

@@ -135,6 +135,12 @@ impl Payload {
     }
 }
 
+impl From<HostSlice> for Payload {
+    fn from(slice: HostSlice) -> Self {
+        Self::from_memory(slice)
+    }
+}
+
 fn ready_cell(len: u64) -> Cell {
     let cell = Cell::default();
     cell.fill(Filled { coded_len: len, status: Status::Good });

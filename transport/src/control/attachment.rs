@@ -75,7 +75,7 @@ pub fn attach() -> Option<Arc<Attachment>> {
 }
 
 /// Whether `MGCOMP=off`.
-pub(super) fn is_switched_off() -> bool {
+pub(crate) fn is_switched_off() -> bool {
     let value = std::env::var_os(SWITCH).unwrap_or_default();
     if !["", "on", "off"].iter().any(|known| value == **known) {
         tracing::warn!(?value, "{SWITCH} is neither on nor off and has no effect");

@@ -36,6 +36,7 @@ use std::sync::Arc;
 
 use mgcomp_selector::Policy;
 
+pub(crate) use attachment::is_switched_off;
 pub use attachment::{Attachment, attach, sockets};
 pub use identity::{Identity, MAX_NAME_BYTES};
 pub use layout::PAGE_BYTES;

@@ -12,7 +12,7 @@ mod rate;
 #[cfg(target_os = "linux")]
 pub mod shm;
 pub mod tcp;
-mod wire;
+pub(crate) mod wire;
 
 use std::any::Any;
 use std::fmt;

@@ -4,15 +4,16 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use super::Shaping;
 use crate::pace::TokenBucket;
 
 /// The senders' side of the thread, which ends with it.
-pub(super) struct Wire<T> {
+pub(crate) struct Wire<T> {
     shared: Arc<Shared<T>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 struct Shared<T> {
@@ -44,39 +45,57 @@ impl<T: Send + 'static> Wire<T> {
         shaping: Shaping,
         deliver: impl Fn(T) + Send + 'static,
     ) -> io::Result<Self> {
-        let state = State {
-            ports: (0..ports).map(|_| TokenBucket::new(shaping)).collect(),
-            under_way: BinaryHeap::new(),
-            sequence: 0,
-            ended: false,
-        };
+        Self::spawn((0..ports).map(|_| TokenBucket::new(shaping)).collect(), deliver)
+    }
+
+    /// The same without ports: a thread that gives what is held back to `deliver` when its time has come.
+    pub(crate) fn timer(deliver: impl Fn(T) + Send + 'static) -> io::Result<Self> {
+        Self::spawn(Vec::new(), deliver)
+    }
+
+    fn spawn(ports: Vec<TokenBucket>, deliver: impl Fn(T) + Send + 'static) -> io::Result<Self> {
+        let state = State { ports, under_way: BinaryHeap::new(), sequence: 0, ended: false };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         let running = shared.clone();
-        thread::Builder::new().name("mgcomp-wire".into()).spawn(move || running.run(&deliver))?;
-        Ok(Self { shared })
+        let thread = thread::Builder::new().name("mgcomp-wire".into());
+        let thread = Some(thread.spawn(move || running.run(&deliver))?);
+        Ok(Self { shared, thread })
     }
 
     /// Sends `parcel`, of `bytes` bytes, through a port; returns when it arrives.
     pub(super) fn post(&self, port: usize, bytes: u64, parcel: T) -> Instant {
         let mut state = self.shared.lock();
         let at = state.ports[port].arrival(bytes, Instant::now());
-        let sequence = state.sequence;
-        state.sequence += 1;
-        // The thread wakes for the first arrival by itself: there is no need to wake it for a later one.
-        let is_first = state.under_way.peek().is_none_or(|Reverse(first)| at < first.at);
-        state.under_way.push(Reverse(Delivery { at, sequence, parcel }));
-        drop(state);
-        if is_first {
-            self.shared.changed.notify_one();
-        }
+        self.shared.hold(state, at, parcel);
         at
+    }
+
+    /// Holds `parcel` back until `at`.
+    pub(crate) fn hold_until(&self, at: Instant, parcel: T) {
+        self.shared.hold(self.shared.lock(), at, parcel);
+    }
+
+    /// Ends the thread, waits for it, and returns what it still held. Not to be called by what it delivers.
+    pub(crate) fn end(mut self) -> Vec<T> {
+        self.tell_to_end();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let held = std::mem::take(&mut self.shared.lock().under_way);
+        held.into_iter().map(|Reverse(delivery)| delivery.parcel).collect()
+    }
+}
+
+impl<T> Wire<T> {
+    fn tell_to_end(&self) {
+        self.shared.lock().ended = true;
+        self.shared.changed.notify_one();
     }
 }
 
 impl<T> Drop for Wire<T> {
     fn drop(&mut self) {
-        self.shared.lock().ended = true;
-        self.shared.changed.notify_one();
+        self.tell_to_end();
     }
 }
 
@@ -100,6 +119,18 @@ impl<T> Shared<T> {
                     self.lock()
                 }
             };
+        }
+    }
+
+    fn hold(&self, mut state: MutexGuard<'_, State<T>>, at: Instant, parcel: T) {
+        let sequence = state.sequence;
+        state.sequence += 1;
+        // The thread wakes for the first arrival by itself: there is no need to wake it for a later one.
+        let is_first = state.under_way.peek().is_none_or(|Reverse(first)| at < first.at);
+        state.under_way.push(Reverse(Delivery { at, sequence, parcel }));
+        drop(state);
+        if is_first {
+            self.changed.notify_one();
         }
     }
 

@@ -1,0 +1,382 @@
+//! The calls that copy.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use mgcomp_codecs::Element;
+use mgcomp_selector::{CheapFacts, Decision, Plan, PolicySpec};
+
+use super::cap::Cap;
+use super::choice::{self, Policies};
+use super::engine::Engine;
+use super::handle::{Reply, handle};
+use super::job::{End, Finished, Job, Ready, Task};
+use super::lane::Lane;
+use super::{CopyConfig, CopyError, CopyHandle, CopyReport, Direction, Kept};
+use crate::executor::{DoneSink, Executor, HostExecutor, Output, Work};
+use crate::fork::Process;
+use crate::link::Shaping;
+use crate::memory::HostSlice;
+use crate::payload::Payload;
+
+/// Segments are multiples of so many bytes: any element fits, and every line of a codec.
+const SEGMENT_GRAIN: usize = 64;
+/// The longest segment, in bytes.
+const LONGEST_SEGMENT: usize = 1 << 30;
+/// The most segments under way in one direction.
+const WIDEST_WINDOW: usize = 1 << 16;
+/// The most threads.
+const MOST_THREADS: usize = 1024;
+
+/// Copies memory, compressed on its way. Any number of threads may ask at once.
+///
+/// Dropping it ends its threads and waits for them; copies that are not finished fail with [`CopyError::Closed`]. While memory
+/// of a copy is held ([`HostSlice::hold_mut`]), the copy waits, and so does the drop.
+pub struct Copier {
+    inner: Arc<Inner>,
+    process: Process,
+}
+
+/// What copies share.
+pub(super) struct Inner {
+    engine: Arc<Engine>,
+    /// By direction.
+    lanes: [Arc<Lane>; 4],
+    cap: Arc<Cap>,
+    policies: Policies,
+    segment_bytes: u64,
+}
+
+/// What was decided for a copy, and what the sample took that it was decided by.
+type Choice = Arc<OnceLock<(Decision, Option<Duration>)>>;
+
+/// A copy whose coding is yet to be decided. If nobody does, it fails when this goes.
+struct Undecided {
+    job: Arc<Job>,
+    lane: Arc<Lane>,
+    choice: Choice,
+}
+
+impl Undecided {
+    fn decide(self, decision: Decision, sampling: Option<Duration>) {
+        let _ = self.choice.set((decision, sampling));
+        self.job.make_ready(Ready::Encode(decision));
+    }
+}
+
+impl Drop for Undecided {
+    fn drop(&mut self) {
+        if self.job.ready().is_none() {
+            self.job.make_ready(Ready::Failed(CopyError::Closed { written_bytes: 0 }));
+        }
+        self.lane.attend();
+    }
+}
+
+impl Copier {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// [`CopyError::Setting`] or [`CopyError::Rate`] if the settings cannot work, [`CopyError::Thread`] if the system gives no
+    /// thread.
+    pub fn start(config: CopyConfig) -> Result<Self, CopyError> {
+        let (threads, checksum) = (config.codec_threads, config.checksum);
+        Self::start_with(config, |sink| Ok(Box::new(HostExecutor::start(threads, checksum, sink)?)))
+    }
+
+    pub(super) fn start_with(
+        config: CopyConfig,
+        executor: impl FnOnce(&DoneSink) -> std::io::Result<Box<dyn Executor>>,
+    ) -> Result<Self, CopyError> {
+        check(&config)?;
+        let cap = Arc::new(Cap::new(config.read_cap()?));
+        let engine = Arc::new(Engine::start(executor)?);
+        let how = (config.order, config.window);
+        let lane = |direction: Direction| {
+            let cap = direction.reads_device().then(|| cap.clone());
+            Arc::new(Lane::new(engine.clone(), config.link(direction).cloned(), cap, how))
+        };
+        let lanes = Direction::ALL.map(lane);
+        let segment_bytes = config.segment_bytes as u64;
+        let inner = Arc::new(Inner { engine, lanes, cap, policies: Policies::new(), segment_bytes });
+        Ok(Self { inner, process: Process::current() })
+    }
+
+    /// Copies `source`, values of `element`, to `destination` and waits for it: compressed on the link as `policy` says,
+    /// decoded where it goes.
+    ///
+    /// # Errors
+    /// [`CopyError`]; where it does not say so, nothing was written.
+    pub fn memcpy_compressed(
+        &self,
+        destination: impl Into<Payload>,
+        source: impl Into<Payload>,
+        direction: Direction,
+        element: Element,
+        policy: PolicySpec,
+    ) -> Result<CopyReport, CopyError> {
+        self.memcpy_compressed_async(destination, source, direction, element, policy)?.wait()
+    }
+
+    /// The same without waiting. Until it is finished, neither side is to be changed by others.
+    ///
+    /// # Errors
+    /// [`CopyError`] if it cannot begin.
+    pub fn memcpy_compressed_async(
+        &self,
+        destination: impl Into<Payload>,
+        source: impl Into<Payload>,
+        direction: Direction,
+        element: Element,
+        policy: PolicySpec,
+    ) -> Result<CopyHandle<CopyReport>, CopyError> {
+        self.check_process()?;
+        let (destination, source) = (destination.into(), source.into());
+        check_pair(&destination, &source, element)?;
+        let task = Task::Copy { source, destination };
+        Ok(self.begin(task, direction, element, policy, |finished| Ok(finished.report)))
+    }
+
+    /// Brings `source` over the link and keeps it compressed there.
+    ///
+    /// # Errors
+    /// [`CopyError`] if it cannot begin.
+    pub fn keep(
+        &self,
+        source: impl Into<Payload>,
+        direction: Direction,
+        element: Element,
+        policy: PolicySpec,
+    ) -> Result<CopyHandle<(Kept, CopyReport)>, CopyError> {
+        self.check_process()?;
+        let source = source.into();
+        check_source(&source, element)?;
+        Ok(self.begin(Task::Keep { source }, direction, element, policy, kept_and_report))
+    }
+
+    /// Brings what is kept compressed over the link and decodes it into `destination`.
+    ///
+    /// # Errors
+    /// [`CopyError`] if it cannot begin.
+    pub fn expand(
+        &self,
+        destination: impl Into<Payload>,
+        kept: &Kept,
+        direction: Direction,
+    ) -> Result<CopyHandle<CopyReport>, CopyError> {
+        self.check_process()?;
+        let destination = destination.into();
+        check_destination(&destination, kept.raw_bytes, kept.element)?;
+        let (reply, handle) = handle();
+        let end = ending(reply, |finished| Ok(finished.report));
+        let sizes = (kept.raw_bytes, kept.segment_bytes);
+        let job = self.inner.expansion(destination, kept.element, sizes, direction, end);
+        job.make_ready(Ready::Expand(kept.clone()));
+        self.inner.lane(direction).add(job);
+        Ok(handle)
+    }
+
+    /// Changes the rate at which copies may read device memory, for segments that have yet to begin.
+    ///
+    /// # Errors
+    /// [`CopyError::Rate`] if it is not a positive number.
+    pub fn set_read_cap_gbps(&self, gbps: f64) -> Result<(), CopyError> {
+        self.check_process()?;
+        self.inner.cap.set(Shaping::try_new(gbps, Duration::ZERO)?);
+        Ok(())
+    }
+
+    /// The rate at which copies may read device memory, in Gb/s; none = no limit.
+    #[must_use]
+    pub fn read_cap_gbps(&self) -> Option<f64> {
+        self.check_process().ok().and_then(|()| self.inner.cap.gbps())
+    }
+
+    pub(super) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
+    pub(super) fn check_process(&self) -> Result<(), CopyError> {
+        if self.process.is_current() { Ok(()) } else { Err(CopyError::Forked) }
+    }
+
+    fn begin<T: Send + 'static>(
+        &self,
+        task: Task,
+        direction: Direction,
+        element: Element,
+        policy: PolicySpec,
+        take: fn(Finished) -> Result<T, CopyError>,
+    ) -> CopyHandle<T> {
+        let (reply, handle) = handle();
+        self.inner.encode(task, direction, element, policy, ending(reply, take));
+        handle
+    }
+}
+
+impl Drop for Copier {
+    fn drop(&mut self) {
+        // In a child the threads are not there to be waited for, and what they held is held for ever.
+        if self.process.is_current() {
+            self.inner.lanes.iter().for_each(Lane::close);
+            self.inner.engine.end();
+        } else {
+            std::mem::forget(self.inner.clone());
+        }
+    }
+}
+
+impl Inner {
+    pub(super) fn lane(&self, direction: Direction) -> &Arc<Lane> {
+        &self.lanes[direction as usize]
+    }
+
+    /// Takes in a copy that is to be encoded.
+    pub(super) fn encode(
+        self: &Arc<Self>,
+        task: Task,
+        direction: Direction,
+        element: Element,
+        spec: PolicySpec,
+        end: End,
+    ) {
+        let (Task::Copy { source, .. } | Task::Keep { source }) = &task else { return };
+        let source = source.clone();
+        let lane = self.lane(direction);
+        let sizes = (source.capacity(), self.segment_bytes);
+        let facts = choice::facts(direction, lane.link.as_ref(), element, sizes);
+        let choice = Choice::default();
+        let end = self.observing(spec, facts, choice.clone(), end);
+        let job = Arc::new(Job::new(task, element, sizes, simulated_gbps(lane), end));
+        // Into the lane before it is decided: its turn is that of the call.
+        lane.add(job.clone());
+        self.decide((spec, facts), Undecided { job, lane: lane.clone(), choice }, source);
+    }
+
+    /// A copy of what is kept, which begins once it is told what that is.
+    pub(super) fn expansion(
+        &self,
+        destination: Payload,
+        element: Element,
+        (raw_bytes, segment_bytes): (u64, u64),
+        direction: Direction,
+        end: End,
+    ) -> Arc<Job> {
+        let gbps = simulated_gbps(self.lane(direction));
+        let task = Task::Expand { destination };
+        Arc::new(Job::new(task, element, (raw_bytes, segment_bytes.max(1)), gbps, end))
+    }
+
+    pub(super) fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
+    }
+
+    /// Asks the policy, which may want a sample first.
+    fn decide(
+        self: &Arc<Self>,
+        (spec, facts): (PolicySpec, CheapFacts),
+        undecided: Undecided,
+        source: Payload,
+    ) {
+        match self.policies.plan(spec, &facts) {
+            Plan::Use(decision) => undecided.decide(decision, None),
+            Plan::Sample { algorithms, size } => {
+                let work = Work::Estimate { source, element: facts.element, algorithms, sample: size };
+                let inner = Arc::downgrade(self);
+                self.engine.run(work, move |done| {
+                    let Some(inner) = inner.upgrade() else { return };
+                    // Without estimates, nothing is considered.
+                    let estimates = match done.result {
+                        Ok(Output::Estimates(estimates)) => estimates,
+                        _ => Vec::new(),
+                    };
+                    undecided.decide(inner.policies.choose(spec, &facts, &estimates), Some(done.took));
+                });
+            }
+        }
+    }
+
+    /// Tells the policy what came of its decision before anybody else hears of it.
+    fn observing(self: &Arc<Self>, spec: PolicySpec, facts: CheapFacts, choice: Choice, end: End) -> End {
+        let inner = Arc::downgrade(self);
+        Box::new(move |result| {
+            if let (Ok(finished), Some((decision, sampling)), Some(inner)) =
+                (&result, choice.get(), inner.upgrade())
+            {
+                inner.policies.observe(spec, &facts, (decision, *sampling), &finished.report);
+            }
+            end(result);
+        })
+    }
+}
+
+fn simulated_gbps(lane: &Lane) -> Option<f64> {
+    lane.link.as_ref().map(|link| link.shaping().rate_gbps())
+}
+
+/// Reports to a handle.
+fn ending<T: Send + 'static>(reply: Reply<T>, take: fn(Finished) -> Result<T, CopyError>) -> End {
+    Box::new(move |result| {
+        // Nobody listens if the handle is gone.
+        let _ = reply.send(result.and_then(take));
+    })
+}
+
+fn kept_and_report(finished: Finished) -> Result<(Kept, CopyReport), CopyError> {
+    let kept = finished.kept.ok_or(CopyError::Closed { written_bytes: 0 })?;
+    Ok((kept, finished.report))
+}
+
+fn check(config: &CopyConfig) -> Result<(), CopyError> {
+    let setting = |what, got: usize, least: usize, most: usize| match (least..=most).contains(&got) {
+        true => Ok(()),
+        false => Err(CopyError::Setting { what, got: got as u64, least: least as u64, most: most as u64 }),
+    };
+    setting("codec threads", config.codec_threads, 1, MOST_THREADS)?;
+    setting("segment bytes", config.segment_bytes, SEGMENT_GRAIN, LONGEST_SEGMENT)?;
+    setting("segment bytes beyond a multiple of 64", config.segment_bytes % SEGMENT_GRAIN, 0, 0)?;
+    setting("window", config.window, 1, WIDEST_WINDOW)
+}
+
+fn check_pair(destination: &Payload, source: &Payload, element: Element) -> Result<(), CopyError> {
+    check_source(source, element)?;
+    check_destination(destination, source.capacity(), element)?;
+    match reach(source)?.overlap(reach(destination)?) {
+        Some(common) => Err(CopyError::Overlap { bytes: common.len(), offset: common.start }),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn check_source(source: &Payload, element: Element) -> Result<(), CopyError> {
+    let (bytes, width_bytes) = (source.capacity(), element.width_bytes());
+    if !bytes.is_multiple_of(width_bytes as u64) {
+        return Err(CopyError::OddLength { bytes, width_bytes });
+    }
+    check_place(source, element)
+}
+
+pub(super) fn check_destination(
+    destination: &Payload,
+    source_bytes: u64,
+    element: Element,
+) -> Result<(), CopyError> {
+    let destination_bytes = destination.capacity();
+    if destination_bytes != source_bytes {
+        return Err(CopyError::Length { source_bytes, destination_bytes });
+    }
+    check_place(destination, element)
+}
+
+fn check_place(payload: &Payload, element: Element) -> Result<(), CopyError> {
+    let (offset, width_bytes) = (reach(payload)?.offset(), element.width_bytes());
+    if offset.is_multiple_of(width_bytes) {
+        Ok(())
+    } else {
+        Err(CopyError::Misaligned { offset, width_bytes })
+    }
+}
+
+/// The host memory behind a payload.
+fn reach(payload: &Payload) -> Result<&HostSlice, CopyError> {
+    payload.memory().ok_or(CopyError::Place { place: payload.place() })
+}

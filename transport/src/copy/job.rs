@@ -1,0 +1,252 @@
+//! One copy: what is copied, how far it is, and who wants to know.
+
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use mgcomp_codecs::{Algorithm, Element};
+use mgcomp_selector::{Decision, Reason};
+
+use super::kept::Coded;
+use super::{CopyError, CopyReport, Kept};
+use crate::message::Status;
+use crate::payload::Payload;
+
+/// What to do with the bytes.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// Encode, carry, decode.
+    Copy { source: Payload, destination: Payload },
+    /// Encode, carry, keep.
+    Keep { source: Payload },
+    /// Carry, decode.
+    Expand { destination: Payload },
+}
+
+/// What a copy waits for before it can begin.
+#[derive(Debug)]
+pub(super) enum Ready {
+    /// How to encode it.
+    Encode(Decision),
+    /// What to expand.
+    Expand(Kept),
+    /// There is nothing to begin.
+    Failed(CopyError),
+}
+
+/// Called once, when the copy is finished.
+pub(super) type End = Box<dyn FnOnce(Result<Finished, CopyError>) + Send>;
+
+/// What came of a copy.
+#[derive(Debug)]
+pub(super) struct Finished {
+    pub(super) report: CopyReport,
+    /// What is kept, if that was asked for.
+    pub(super) kept: Option<Kept>,
+}
+
+pub(super) struct Job {
+    pub(super) task: Task,
+    pub(super) element: Element,
+    pub(super) raw_bytes: u64,
+    pub(super) segment_bytes: u64,
+    ready: OnceLock<Ready>,
+    started: Instant,
+    progress: Mutex<Progress>,
+    simulated_gbps: Option<f64>,
+}
+
+struct Progress {
+    /// Segments that have begun, and those that are over.
+    begun: u64,
+    over: u64,
+    coded: Vec<Option<Coded>>,
+    algorithm: Algorithm,
+    coded_bytes: u64,
+    written_bytes: u64,
+    encode: Duration,
+    decode: Duration,
+    error: Option<CopyError>,
+    end: Option<End>,
+}
+
+impl Job {
+    pub(super) fn new(
+        task: Task,
+        element: Element,
+        (raw_bytes, segment_bytes): (u64, u64),
+        simulated_gbps: Option<f64>,
+        end: End,
+    ) -> Self {
+        let kept = if matches!(task, Task::Keep { .. }) { raw_bytes.div_ceil(segment_bytes) } else { 0 };
+        let progress = Progress {
+            begun: 0,
+            over: 0,
+            coded: (0..kept).map(|_| None).collect(),
+            algorithm: Algorithm::None,
+            coded_bytes: 0,
+            written_bytes: 0,
+            encode: Duration::ZERO,
+            decode: Duration::ZERO,
+            error: None,
+            end: Some(end),
+        };
+        let (ready, started, progress) = (OnceLock::new(), Instant::now(), Mutex::new(progress));
+        Self { task, element, raw_bytes, segment_bytes, ready, started, progress, simulated_gbps }
+    }
+
+    /// Lets it begin. Only the first call counts.
+    pub(super) fn make_ready(&self, ready: Ready) {
+        if let Ready::Failed(error) = &ready {
+            self.lock().error.get_or_insert_with(|| error.clone());
+        }
+        let _ = self.ready.set(ready);
+    }
+
+    /// Nothing of it begins any more; what is under way may still end well.
+    pub(super) fn close(&self) {
+        let mut progress = self.lock();
+        let written_bytes = progress.written_bytes;
+        if progress.begun < self.segments() {
+            progress.error.get_or_insert(CopyError::Closed { written_bytes });
+        }
+    }
+
+    pub(super) fn ready(&self) -> Option<&Ready> {
+        self.ready.get()
+    }
+
+    fn segments(&self) -> u64 {
+        self.raw_bytes.div_ceil(self.segment_bytes)
+    }
+
+    /// The next segment to begin with, if one is left. After a failure none is.
+    pub(super) fn begin_segment(&self) -> Option<u64> {
+        let mut progress = self.lock();
+        if progress.error.is_some() || progress.begun == self.segments() {
+            return None;
+        }
+        progress.begun += 1;
+        Some(progress.begun - 1)
+    }
+
+    /// Whether there is no segment to begin with any more.
+    pub(super) fn has_begun_all(&self) -> bool {
+        let progress = self.lock();
+        progress.error.is_some() || progress.begun == self.segments()
+    }
+
+    /// Where segment `index` starts and how long it is.
+    pub(super) fn place(&self, index: u64) -> (u64, u64) {
+        let start = index * self.segment_bytes;
+        (start, self.segment_bytes.min(self.raw_bytes - start))
+    }
+
+    pub(super) fn encoded(&self, algorithm: Algorithm, coded_bytes: usize, took: Duration) {
+        let mut progress = self.lock();
+        progress.encode += took;
+        progress.carries(algorithm, coded_bytes);
+    }
+
+    pub(super) fn carried(&self, coded: &Coded) {
+        self.lock().carries(coded.algorithm, coded.bytes.len());
+    }
+
+    /// Segment `index` is kept.
+    pub(super) fn keep(&self, index: u64, algorithm: Algorithm, bytes: Bytes) {
+        if let Some(place) = self.lock().coded.get_mut(index as usize) {
+            *place = Some(Coded { algorithm, bytes });
+        }
+    }
+
+    /// A segment is where it goes.
+    pub(super) fn decoded(&self, raw_bytes: u64, took: Duration) {
+        let mut progress = self.lock();
+        progress.decode += took;
+        progress.written_bytes += raw_bytes;
+    }
+
+    /// Segment `index` cannot be copied: `None` if it was lost, with all who could say why.
+    pub(super) fn fail(&self, index: u64, status: Option<Status>) {
+        let ((start, len), raw_bytes) = (self.place(index), self.raw_bytes);
+        let mut progress = self.lock();
+        let written_bytes = progress.written_bytes;
+        progress.error.get_or_insert(match status {
+            Some(status) => CopyError::Segment { start, end: start + len, raw_bytes, status, written_bytes },
+            None => CopyError::Closed { written_bytes },
+        });
+    }
+
+    /// A segment that had begun is over.
+    pub(super) fn end_segment(&self) {
+        self.lock().over += 1;
+    }
+
+    /// Whether nothing of it is left to do or under way.
+    pub(super) fn is_over(&self) -> bool {
+        let progress = self.lock();
+        let is_failed = progress.error.is_some();
+        let all_begun = is_failed || (self.ready().is_some() && progress.begun == self.segments());
+        all_begun && progress.over == progress.begun
+    }
+
+    /// Tells whoever wants to know; once.
+    pub(super) fn report(&self) {
+        let mut progress = self.lock();
+        let Some(end) = progress.end.take() else { return };
+        let result = match progress.error.take() {
+            // How much was written may have changed since.
+            Some(error) => Err(with_written(error, progress.written_bytes)),
+            None => Ok(self.finish(&mut progress)),
+        };
+        drop(progress);
+        end(result);
+    }
+
+    fn finish(&self, progress: &mut Progress) -> Finished {
+        let Self { element, raw_bytes, segment_bytes, .. } = *self;
+        let report = CopyReport {
+            raw_bytes,
+            coded_bytes: progress.coded_bytes,
+            algorithm: progress.algorithm,
+            reason: self.reason(),
+            encode: progress.encode,
+            decode: progress.decode,
+            took: self.started.elapsed(),
+            simulated_gbps: self.simulated_gbps,
+        };
+        let segments = std::mem::take(&mut progress.coded).into_iter().flatten().collect();
+        let is_kept = matches!(self.task, Task::Keep { .. });
+        Finished { report, kept: is_kept.then_some(Kept { element, raw_bytes, segment_bytes, segments }) }
+    }
+
+    fn reason(&self) -> Option<Reason> {
+        match self.ready()? {
+            Ready::Encode(decision) => Some(decision.reason),
+            _ => None,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress {
+    fn carries(&mut self, algorithm: Algorithm, coded_bytes: usize) {
+        self.coded_bytes += coded_bytes as u64;
+        if algorithm != Algorithm::None {
+            self.algorithm = algorithm;
+        }
+    }
+}
+
+fn with_written(error: CopyError, written_bytes: u64) -> CopyError {
+    match error {
+        CopyError::Segment { start, end, raw_bytes, status, .. } => {
+            CopyError::Segment { start, end, raw_bytes, status, written_bytes }
+        }
+        CopyError::Closed { .. } => CopyError::Closed { written_bytes },
+        other => other,
+    }
+}

@@ -1,0 +1,241 @@
+//! The calls of a queue.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use mgcomp_codecs::Element;
+use mgcomp_selector::PolicySpec;
+
+use super::store::{Place, Store};
+use super::{OffloadConfig, OffloadError, OffloadStats, Ticket};
+use crate::copy::copier::{Copier, check_destination, check_source};
+use crate::copy::handle::{CopyHandle, handle};
+use crate::copy::job::{Finished, Job, Ready, Task};
+use crate::copy::{CopyError, CopyReport, Direction};
+use crate::memory::HostSlice;
+use crate::payload::Payload;
+
+/// Takes buffers out of device memory, keeps them compressed in host memory, and brings them back.
+///
+/// Dropping it ends its threads and waits for them; what it keeps is gone with it. Where there is no GPU, "device memory" is
+/// any host memory, and the links are simulated.
+pub struct OffloadQueue {
+    number: u64,
+    policy: PolicySpec,
+    copier: Copier,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Mutex<Store>,
+    /// Room was made, or a copy has ended.
+    changed: Condvar,
+}
+
+impl OffloadQueue {
+    /// Starts a queue.
+    ///
+    /// # Errors
+    /// As [`Copier::start`].
+    pub fn start(config: OffloadConfig) -> Result<Self, OffloadError> {
+        let copier = Copier::start(config.copy)?;
+        Ok(Self::on(copier, config.policy, config.host_bytes))
+    }
+
+    pub(in crate::copy) fn on(copier: Copier, policy: PolicySpec, host_bytes: u64) -> Self {
+        static QUEUES: AtomicU64 = AtomicU64::new(0);
+
+        let number = QUEUES.fetch_add(1, Ordering::Relaxed);
+        let shared = Shared { store: Mutex::new(Store::new(host_bytes)), changed: Condvar::new() };
+        Self { number, policy, copier, shared: Arc::new(shared) }
+    }
+
+    /// Begins to take `buffer`, values of `element`, out of device memory. Until [`wait`](Self::wait) returns, it is not to be
+    /// changed. Waits while host memory is full and something is under way that may make room.
+    ///
+    /// # Errors
+    /// [`OffloadError::Full`] if nothing is, [`OffloadError::TooLong`] if it never fits, [`OffloadError::Copy`] if it cannot be
+    /// copied.
+    pub fn offload(&self, buffer: HostSlice, element: Element) -> Result<Ticket, OffloadError> {
+        self.admit(buffer, element, true)
+    }
+
+    /// The same, but refused instead of waiting.
+    ///
+    /// # Errors
+    /// As [`offload`](Self::offload).
+    pub fn try_offload(&self, buffer: HostSlice, element: Element) -> Result<Ticket, OffloadError> {
+        self.admit(buffer, element, false)
+    }
+
+    /// Waits until what the ticket stands for is out of device memory, so that its buffer may be used again.
+    ///
+    /// # Errors
+    /// [`OffloadError`] if that failed, or for a ticket that is not of this queue or was used.
+    pub fn wait(&self, ticket: Ticket) -> Result<CopyReport, OffloadError> {
+        let number = self.check_ticket(ticket)?;
+        let mut store = self.shared.lock();
+        loop {
+            match &store.entry(self.number, number)?.place {
+                Place::Leaving(_) => {}
+                Place::Kept(_, report) | Place::Returning(_, report) => return Ok(*report),
+                Place::Failed(error) => return Err(error.clone().into()),
+            }
+            store = self.shared.wait(store);
+        }
+    }
+
+    /// Begins to bring what the ticket stands for into `buffer`, which has the length of what was offloaded; if it is not out
+    /// yet, as soon as it is. If the copy fails, the ticket may be used again.
+    ///
+    /// # Errors
+    /// [`OffloadError`] for a ticket that is not of this queue or was used, for a buffer of another length, or if the way out
+    /// failed; the last two leave the ticket as it was.
+    pub fn prefetch(
+        &self,
+        ticket: Ticket,
+        buffer: HostSlice,
+    ) -> Result<CopyHandle<CopyReport>, OffloadError> {
+        let number = self.check_ticket(ticket)?;
+        let destination = Payload::from_memory(buffer);
+        let (reply, handle) = handle();
+        let shared = self.shared.clone();
+        let end = move |result: Result<Finished, CopyError>| {
+            shared.change(|store| store.returned(number, result.is_ok()));
+            let _ = reply.send(result.map(|finished| finished.report));
+        };
+        let mut store = self.shared.lock();
+        let entry = store.entry(self.number, number)?;
+        check_destination(&destination, entry.raw_bytes, entry.element)?;
+        let direction = Direction::HostToDevice;
+        let (element, sizes) = (entry.element, (entry.raw_bytes, self.copier.inner().segment_bytes()));
+        let make_job =
+            || self.copier.inner().expansion(destination, element, sizes, direction, Box::new(end));
+        let job = match &mut entry.place {
+            Place::Leaving(waiting @ None) => waiting.insert(make_job()).clone(),
+            Place::Kept(kept, report) => {
+                let (kept, report) = (kept.clone(), *report);
+                let job = make_job();
+                job.make_ready(Ready::Expand(kept.clone()));
+                entry.place = Place::Returning(kept, report);
+                store.under_way += 1;
+                job
+            }
+            Place::Leaving(Some(_)) | Place::Returning(..) => {
+                return Err(OffloadError::Used { number, queue: self.number });
+            }
+            Place::Failed(error) => return Err(error.clone().into()),
+        };
+        drop(store); // its end takes the lock
+        self.copier.inner().lane(direction).add(job);
+        Ok(handle)
+    }
+
+    /// Drops what the ticket stands for; waits until it is out.
+    ///
+    /// # Errors
+    /// [`OffloadError`] for a ticket that is not of this queue or was used.
+    pub fn discard(&self, ticket: Ticket) -> Result<(), OffloadError> {
+        let number = self.check_ticket(ticket)?;
+        let mut store = self.shared.lock();
+        loop {
+            match &store.entry(self.number, number)?.place {
+                Place::Leaving(None) => {}
+                Place::Leaving(Some(_)) | Place::Returning(..) => {
+                    return Err(OffloadError::Used { number, queue: self.number });
+                }
+                Place::Kept(..) | Place::Failed(_) => break,
+            }
+            store = self.shared.wait(store);
+        }
+        store.remove(number);
+        store.stats.discarded += 1;
+        drop(store);
+        self.shared.changed.notify_all();
+        Ok(())
+    }
+
+    /// Changes the rate at which device memory is read, in Gb/s, for segments that have yet to begin.
+    ///
+    /// # Errors
+    /// [`OffloadError::Copy`] if it is not a positive number.
+    pub fn set_read_cap_gbps(&self, gbps: f64) -> Result<(), OffloadError> {
+        Ok(self.copier.set_read_cap_gbps(gbps)?)
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn stats(&self) -> OffloadStats {
+        self.copier.check_process().map_or_else(|_| OffloadStats::default(), |()| self.shared.lock().stats)
+    }
+
+    fn admit(&self, buffer: HostSlice, element: Element, waits: bool) -> Result<Ticket, OffloadError> {
+        self.copier.check_process()?;
+        let source = Payload::from_memory(buffer);
+        check_source(&source, element)?;
+        let raw_bytes = source.capacity();
+        let mut store = self.shared.lock();
+        let charge = store.charge(raw_bytes)?;
+        let mut has_waited = false;
+        while !store.has_room(charge) {
+            if !waits || store.under_way == 0 {
+                return Err(store.full(charge));
+            }
+            store.stats.waits += u64::from(!has_waited);
+            has_waited = true;
+            store = self.shared.wait(store);
+        }
+        let number = store.admit(raw_bytes, element, charge);
+        drop(store); // its end takes the lock
+        self.leave(source, element, number);
+        Ok(Ticket { queue: self.number, number })
+    }
+
+    fn leave(&self, source: Payload, element: Element, number: u64) {
+        let shared = self.shared.clone();
+        let lane = self.copier.inner().lane(Direction::HostToDevice).clone();
+        let end = move |result: Result<Finished, CopyError>| {
+            let result = result.and_then(|Finished { report, kept }| {
+                Ok((kept.ok_or(CopyError::Closed { written_bytes: 0 })?, report))
+            });
+            let next = match &result {
+                Ok((kept, _)) => Ready::Expand(kept.clone()),
+                Err(error) => Ready::Failed(error.clone()),
+            };
+            let waiting: Option<Arc<Job>> = shared.change(|store| store.left(number, result));
+            if let Some(job) = waiting {
+                job.make_ready(next);
+                lane.attend();
+            }
+        };
+        let task = Task::Keep { source };
+        let direction = Direction::DeviceToHost;
+        self.copier.inner().encode(task, direction, element, self.policy, Box::new(end));
+    }
+
+    fn check_ticket(&self, ticket: Ticket) -> Result<u64, OffloadError> {
+        self.copier.check_process()?;
+        let Ticket { queue: of_queue, number } = ticket;
+        if of_queue == self.number {
+            Ok(number)
+        } else {
+            Err(OffloadError::OtherQueue { number, of_queue, queue: self.number })
+        }
+    }
+}
+
+impl Shared {
+    fn change<R>(&self, change: impl FnOnce(&mut Store) -> R) -> R {
+        let changed = change(&mut self.lock());
+        self.changed.notify_all();
+        changed
+    }
+
+    fn wait<'a>(&self, store: MutexGuard<'a, Store>) -> MutexGuard<'a, Store> {
+        self.changed.wait(store).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
