@@ -81,6 +81,7 @@ functions! {
     fn cuStreamEndCapture(CUstream, *mut CUgraph);
     fn cuEventCreate(*mut CUevent, u32);
     fn cuEventRecord(CUevent, CUstream);
+    fn cuEventSynchronize(CUevent);
     fn cuEventElapsedTime(*mut f32, CUevent, CUevent);
     fn cuEventDestroy_v2(CUevent);
     fn cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, u64);

@@ -28,7 +28,18 @@ impl Device {
     /// # Errors
     /// Whatever the driver says.
     pub fn event(&self) -> Result<Event, DeviceError> {
-        Event::create(&self.shared, CUevent_flags::CU_EVENT_DEFAULT)
+        Event::create(&self.shared, CUevent_flags::CU_EVENT_DEFAULT as u32)
+    }
+
+    /// An event that has not been recorded and tells no time, so that streams and threads wait for it at less cost: a
+    /// thread sleeps meanwhile.
+    ///
+    /// # Errors
+    /// Whatever the driver says.
+    pub fn milestone(&self) -> Result<Event, DeviceError> {
+        let flags =
+            CUevent_flags::CU_EVENT_DISABLE_TIMING as u32 | CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32;
+        Event::create(&self.shared, flags)
     }
 }
 
@@ -48,8 +59,17 @@ impl Stream {
     /// # Errors
     /// Whatever the driver says.
     pub fn follow(&self, other: &Self) -> Result<(), DeviceError> {
-        let event = Event::create(&self.shared, CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
+        let event = Event::create(&self.shared, CUevent_flags::CU_EVENT_DISABLE_TIMING as u32)?;
         other.record(&event)?;
+        self.follow_event(&event)
+    }
+
+    /// Lets what is enqueued here from now on wait for the moment that `event` stands for now. One that has not been
+    /// recorded is not waited for.
+    ///
+    /// # Errors
+    /// Whatever the driver says.
+    pub fn follow_event(&self, event: &Event) -> Result<(), DeviceError> {
         let entered = self.shared.context.enter()?;
         // SAFETY: both live; an event may be destroyed before it happens.
         unsafe { call!(entered.driver, cuStreamWaitEvent(self.handle, event.handle, 0)) }
@@ -57,12 +77,23 @@ impl Stream {
 }
 
 impl Event {
-    fn create(shared: &Arc<Shared>, flags: CUevent_flags) -> Result<Self, DeviceError> {
+    fn create(shared: &Arc<Shared>, flags: u32) -> Result<Self, DeviceError> {
         let entered = shared.context.enter()?;
         let mut handle = ptr::null_mut();
         // SAFETY: `handle` is a live variable.
-        unsafe { call!(entered.driver, cuEventCreate(&raw mut handle, flags as u32))? };
+        unsafe { call!(entered.driver, cuEventCreate(&raw mut handle, flags))? };
         Ok(Self { shared: Arc::clone(shared), handle })
+    }
+
+    /// Waits until it has happened, as all that was enqueued before it then has. One that has not been recorded is not
+    /// waited for.
+    ///
+    /// # Errors
+    /// Whatever the driver says, also of work that was enqueued before.
+    pub fn wait(&self) -> Result<(), DeviceError> {
+        let entered = self.shared.context.enter()?;
+        // SAFETY: it lives.
+        unsafe { call!(entered.driver, cuEventSynchronize(self.handle)) }
     }
 
     /// The time from `start` to this one, both of which must have happened: who has waited for the streams knows.

@@ -14,7 +14,7 @@ const PORTABLE_AND_MAPPED: u32 = 1 | 2;
 /// What it holds at first is anything.
 ///
 /// It is a [`Region`] like memory of the device, and is filled and read through streams, in the order of their
-/// work. Dropping it waits for the work that may still use it.
+/// work, or by the host through [`as_ptr`](Self::as_ptr). Dropping it waits for the work that may still use it.
 #[derive(Debug)]
 pub struct Pinned {
     shared: Arc<Shared>,
@@ -43,6 +43,12 @@ impl Pinned {
     pub const fn region(&self) -> Region<'_> {
         // SAFETY: the memory is there for as long as the borrow, and dropping it waits for work with it.
         unsafe { Region::from_raw(self.address, self.len) }
+    }
+
+    /// Where it is on the host. Whoever reads or writes there sees to it that no work does meanwhile.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut u8 {
+        ptr::with_exposed_provenance_mut(self.address as usize)
     }
 }
 

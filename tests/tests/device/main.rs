@@ -6,3 +6,4 @@ mod late;
 mod loading;
 mod rig;
 mod round_trips;
+mod streams;

@@ -19,6 +19,7 @@ static const Setting SETTINGS[] = {
     {"driver_version", &Settings::driver_version}, {"lane_order", &Settings::lane_order},
     {"faulty_launch", &Settings::faulty_launch},   {"wrong_byte", &Settings::wrong_byte},
     {"stray_byte", &Settings::stray_byte},
+    {"threads", &Settings::threads},               {"strict_free", &Settings::strict_free},
 };
 
 static Driver* make_driver() {

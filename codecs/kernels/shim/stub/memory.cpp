@@ -50,9 +50,14 @@ static Result allocate(uint64_t* address, size_t len) {
 
 static void release(uint64_t address) {
   refuse_recording();
-  drain_all();
   const auto found = allocations.find(address);
   if (found == allocations.end()) die("memory is freed that was not allocated");
+  // When all is lost nothing more begins, but what has begun must end.
+  if (driver().settings.strict_free == 0 || driver().dead != SUCCESS) {
+    drain_all();
+  } else if (is_in_use({address, found->second})) {
+    die("memory is freed that queued work uses");
+  }
   check_guards(address, found->second);
   driver().allocated -= found->second;
   driver().live[ALLOCATIONS]--;
@@ -86,7 +91,7 @@ STUB_API int cuMemFreeHost(void* address) {
 STUB_API int cuMemsetD8Async(uint64_t to, unsigned char value, size_t len, void* stream) {
   STUB_ENTER_CONTEXT;
   if (!is_mapped(to, len)) return INVALID_VALUE;
-  return enqueue(stream, [=] { memset((void*)to, value, len); });
+  return enqueue(stream, [=] { memset((void*)to, value, len); }, {{to, len}});
 }
 
 // From pageable memory, as all of it is here: the bytes are taken before the call returns.
@@ -94,7 +99,7 @@ STUB_API int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t len, voi
   STUB_ENTER_CONTEXT;
   if (!is_mapped(to, len)) return INVALID_VALUE;
   const std::string bytes((const char*)from, len);
-  return enqueue(stream, [=] { memcpy((void*)to, bytes.data(), len); });
+  return enqueue(stream, [=] { memcpy((void*)to, bytes.data(), len); }, {{to, len}});
 }
 
 // To pageable memory: the call returns when all work before it has ended, and the bytes are there.
@@ -111,5 +116,5 @@ STUB_API int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t len, void* han
 STUB_API int cuMemcpyAsync(uint64_t to, uint64_t from, size_t len, void* stream) {
   STUB_ENTER_CONTEXT;
   if (!is_mapped(to, len) || !is_mapped(from, len)) return INVALID_VALUE;
-  return enqueue(stream, [=] { memmove((void*)to, (const void*)from, len); });
+  return enqueue(stream, [=] { memmove((void*)to, (const void*)from, len); }, {{to, len}, {from, len}});
 }

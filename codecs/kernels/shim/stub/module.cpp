@@ -143,19 +143,42 @@ static void plant(const MgcBatch& batch) {
   }
 }
 
-static void run(const Kernel& kernel, unsigned grid, size_t shared_len, const MgcBatch& batch) {
+// Counts a launch; false if it is the one that ends in an illegal address.
+static bool begin_launch(unsigned grid, shim::Options& options) {
   Driver& d = driver();
+  std::lock_guard<std::recursive_mutex> lock(d.mutex);
   d.grid = grid;
-  if (++d.launches == d.settings.faulty_launch) {
-    d.dead = ILLEGAL_ADDRESS;
-    return;
-  }
-  shim::Options options;
+  options.seed = ++d.launches;
   options.order = (shim::Order)d.settings.lane_order;
-  options.seed = d.launches;
+  if (d.launches != d.settings.faulty_launch) return true;
+  d.dead = ILLEGAL_ADDRESS;
+  d.changed.notify_all();
+  return false;
+}
+
+static void run(const Kernel& kernel, unsigned grid, size_t shared_len, const MgcBatch& batch) {
+  shim::Options options;
+  if (!begin_launch(grid, options)) return;
   options.dynamic_shared_len = shared_len;
   shim::launch(dim3(grid), dim3(MGC_BLOCK_THREADS), [&] { kernel.run(batch); }, options);
   plant(batch);
+}
+
+// The memory that a launch uses.
+static std::vector<Range> memory_of(const MgcBatch& batch) {
+  std::vector<Range> memory = {{(uint64_t)batch.workspace, 8 * MGC_WORKSPACE_WORDS}};
+  const auto add = [&](const volatile void* at, size_t len) {
+    if (at != nullptr) memory.push_back({(uint64_t)at, len});
+  };
+  for (unsigned i = 0; i < batch.jobs; i++) {
+    const MgcJob& job = batch.job[i];
+    add(job.src, job.src_len);
+    add(job.dst, job.dst_len);
+    add(job.src_len_at, 8);
+    add(job.out_len, 8);
+    add(job.status, 8);
+  }
+  return memory;
 }
 
 // Parameters are copied now; what they point to is looked at when the work runs.
@@ -169,5 +192,5 @@ STUB_API int cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y
   if (!shape || shared_len > function->shared_limit) return INVALID_VALUE;
   const Kernel* const kernel = function->kernel;
   const auto batch = std::make_shared<MgcBatch>(*(const MgcBatch*)parameters[0]);
-  return enqueue(stream, [=] { run(*kernel, grid_x, shared_len, *batch); });
+  return enqueue(stream, [=] { run(*kernel, grid_x, shared_len, *batch); }, memory_of(*batch));
 }

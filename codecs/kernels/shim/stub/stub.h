@@ -1,9 +1,11 @@
 // A CUDA driver without a device. Internal to the stub.
 //
 // Work is queued and runs only when somebody waits for it, so that a host that does not wait sees what was
-// there before. Every call can be made to fail, and everything that is made is counted.
+// there before; or each stream has a thread, which takes its time. Every call can be made to fail, and everything
+// that is made is counted.
 #pragma once
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -46,12 +48,22 @@ struct Settings {
   uint64_t faulty_launch = 0;  // counted from 1: this one ends in an illegal address
   uint64_t wrong_byte = 0;     // 1: the first byte of all that kernels write is another one
   uint64_t stray_byte = 0;     // 1: kernels write a byte behind their destinations
+  uint64_t threads = 0;        // not 0: streams made from now on have a thread each, which dawdles by this seed
+  uint64_t strict_free = 0;    // 1: memory must not be freed while work that uses it is queued
 };
 
 // What a test may count, in the order of `mgc_stub_live`.
 enum Kind { HOLDS, CURRENT, MODULES, ALLOCATIONS, STREAMS, EVENTS, GRAPHS, EXECUTABLES, KINDS };
 
-using Operation = std::function<void()>;
+struct Range {
+  uint64_t address;
+  size_t len;
+};
+
+struct Operation {
+  std::function<void()> run;
+  std::vector<Range> touches;  // the memory that it uses
+};
 
 struct Recording {
   std::vector<Operation> operations;
@@ -59,7 +71,10 @@ struct Recording {
 };
 
 struct Stream {
-  std::deque<Operation> queue;
+  std::deque<Operation> queue;  // the one at the front is not done
+  uint64_t done = 0;            // operations that are
+  bool threaded = false;        // whether a thread runs them
+  bool destroyed = false;
   std::shared_ptr<Recording> recording;  // while it records
 };
 
@@ -76,10 +91,12 @@ struct Event {
 
 struct Driver {
   std::recursive_mutex mutex;
+  std::condition_variable_any changed;  // an operation is queued or done, for streams with threads
   Settings settings;
   size_t live[KINDS] = {};
   uint64_t allocated = 0;
   std::vector<std::shared_ptr<Stream>> streams;  // those that were destroyed too, while they have work
+  uint64_t streams_made = 0;
   Result dead = SUCCESS;                         // the error that every call gives from now on
 
   // The call to fail: the `fail_at`th of those named `fail_call`, or of all if that is empty.
@@ -98,8 +115,12 @@ Result enter(const char* call);
 Result enter_context(const char* call);
 
 std::shared_ptr<Stream> find_stream(void* handle);
-// Queues or records an operation.
-Result enqueue(void* stream, Operation operation);
+// Queues or records an operation, which runs without the mutex where its stream has a thread.
+Result enqueue(void* stream, std::function<void()> run, std::vector<Range> touches = {});
+// Waits, or works, until the marker is reached or all is lost.
+void reach(const Marker& marker);
+// Whether queued work uses some of the memory.
+bool is_in_use(Range memory);
 // Runs all work of one stream, or of all.
 void drain(const std::shared_ptr<Stream>& stream);
 void drain_all();

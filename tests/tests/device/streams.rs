@@ -1,0 +1,101 @@
+//! Streams with threads of their own: only what somebody has asked for is in order.
+
+use mgcomp_codecs::device::{Device, DeviceError, Stream};
+use mgcomp_codecs::frame::ChunkSize;
+use mgcomp_codecs::{Algorithm, Element};
+use mgcomp_tests::data::{self, Kind};
+use mgcomp_tests::stub::{Libraries, with_stub};
+
+use crate::rig::{self, Room, download, upload};
+
+#[test]
+fn an_event_orders_streams() {
+    with_stub("streams::an_event_orders_streams", Libraries::DriverAndCompiler, |stub| {
+        for seed in 1..20 {
+            stub.set("threads", seed);
+            let device = rig::open();
+            let raw = data::bytes(Kind::Mixed, 5000, seed);
+            let streams: Vec<Stream> = (0..3).map(|_| device.stream().unwrap()).collect();
+            let buffers: Vec<_> = (0..4).map(|_| device.alloc(raw.len() as u64).unwrap()).collect();
+            streams[0].upload(&raw, buffers[0].region()).unwrap();
+            // From stream to stream, and nobody waits before the end.
+            let events: Vec<_> = streams.iter().map(|_| device.milestone().unwrap()).collect();
+            for (i, stream) in streams.iter().enumerate() {
+                if i > 0 {
+                    stream.follow_event(&events[i - 1]).unwrap();
+                }
+                stream.copy(buffers[i].region(), buffers[i + 1].region()).unwrap();
+                stream.record(&events[i]).unwrap();
+            }
+            events[2].wait().unwrap();
+            assert!(download(&streams[2], buffers[3].region()).unwrap() == raw, "seed {seed}");
+        }
+    });
+}
+
+#[test]
+fn kernels_of_several_streams_run_at_once() {
+    with_stub("streams::kernels_of_several_streams_run_at_once", Libraries::DriverAndCompiler, |stub| {
+        stub.set("threads", 5);
+        stub.set("strict_free", 1);
+        let device = rig::open();
+        let coder = device.coder(Algorithm::Bdi, ChunkSize::SMALL).unwrap();
+        let start = |seed: u64| -> Result<_, DeviceError> {
+            let stream = device.stream()?;
+            let raw = data::bytes(Kind::Sparse, 9000, seed);
+            let room = Room::new(&device, &stream, &coder, Element::U32, &raw)?;
+            let mut workspace = rig::workspace(&device, &stream, ChunkSize::SMALL, &[raw.len() as u64])?;
+            coder.compress(&stream, &mut workspace, &[room.compress()])?;
+            coder.decompress(&stream, &mut workspace, &[room.decompress()])?;
+            Ok((stream, raw, room, workspace))
+        };
+        let started: Vec<_> = (0..4).map(|seed| start(seed).unwrap()).collect();
+        for (stream, raw, room, _) in &started {
+            assert!(room.bytes_back(stream).unwrap() == *raw);
+        }
+    });
+}
+
+#[test]
+fn a_fault_ends_every_wait() {
+    with_stub("streams::a_fault_ends_every_wait", Libraries::DriverAndCompiler, |stub| {
+        stub.set("threads", 3);
+        stub.set("faulty_launch", 1);
+        let device = rig::open();
+        let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
+        let coder = device.coder(Algorithm::Zvc, ChunkSize::SMALL).unwrap();
+        let room = Room::new(&device, &first, &coder, Element::U32, &[7; 100]).unwrap();
+        let mut workspace = rig::workspace(&device, &first, ChunkSize::SMALL, &[100]).unwrap();
+        coder.compress(&first, &mut workspace, &[room.compress()]).unwrap();
+        let event = device.milestone().unwrap();
+        first.record(&event).unwrap();
+        second.follow_event(&event).unwrap();
+        assert!(second.wait().unwrap_err().is_sticky());
+        assert!(event.wait().unwrap_err().is_sticky());
+        drop((room, workspace, event, second, first));
+    });
+}
+
+/// What is freed too early must be found: this is the test of that check.
+#[test]
+fn memory_that_work_uses_is_not_freed_unnoticed() {
+    const TEST: &str = "streams::memory_that_work_uses_is_not_freed_unnoticed";
+    let found = std::panic::catch_unwind(|| {
+        with_stub(TEST, Libraries::DriverAndCompiler, |stub| {
+            stub.set("strict_free", 1);
+            let device: Device = rig::open();
+            let stream = device.stream().unwrap();
+            let buffer = upload(&device, &stream, &[1; 100]).unwrap();
+            stream.zero(buffer.region()).unwrap();
+            drop(buffer);
+        });
+    });
+    match found {
+        Ok(()) if option_env!("MGCOMP_STUB_DRIVER").is_none() => {} // skipped
+        Ok(()) => panic!("not found"),
+        Err(panic) => {
+            let text = panic.downcast::<String>().expect("a text");
+            assert!(text.contains("memory is freed that queued work uses"), "{text}");
+        }
+    }
+}
