@@ -9,7 +9,7 @@
 //! | [`session`] | what two ranks say to each other: a state machine without I/O or clock |
 //! | [`message`] | the messages, bit by bit (`WIRE.md`) |
 //! | [`region`] | memory opened to peers, and who may do what with it |
-//! | [`executor`] | carries out codec work on host memory |
+//! | [`executor`] | carries out codec work, on memory of the host and of CUDA devices |
 //! | [`buddy`] | device memory that holds more than it has: compressed entries, and buddy memory for what does not fit |
 //! | [`calibrate`] | how fast the codecs are on this machine |
 //! | [`control`] | how an operator sees and steers a running program |

@@ -1,14 +1,28 @@
-//! Host memory that several threads and several peers use at once.
+//! Memory that several threads and several peers use at once: of the host, and with the feature `cuda` of devices.
 //!
 //! A peer may read or write a registered buffer at any moment. To keep that sound, bytes are only reached
 //! while their range is held: by any number of readers, or one writer, per range; ranges that do
 //! not overlap do not disturb each other.
 #![allow(unsafe_code)]
 
+#[cfg(feature = "cuda")]
+mod device;
+mod ranges;
+mod slice;
+
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+#[cfg(feature = "cuda")]
+pub use device::{DeviceBuffer, DeviceSlice};
+pub(crate) use slice::Stretch;
+pub use slice::{AnySlice, Slice};
+
+#[cfg(feature = "cuda")]
+pub(crate) use device::DeviceHold;
+use ranges::{Ranges, Use, overlap};
 
 /// A buffer in host memory, shared by reference.
 #[derive(Clone)]
@@ -19,35 +33,14 @@ pub struct HostBuffer {
 struct Shared {
     bytes: NonNull<u8>,
     len: usize,
-    holds: Mutex<Holds>,
-    released: Condvar,
+    ranges: Ranges,
 }
 
-// SAFETY: the bytes are plain memory owned by `Shared`; references to a range are handed out only while `holds`
+// SAFETY: the bytes are plain memory owned by `Shared`; references to a range are handed out only while `ranges`
 // records them, so that no two threads have conflicting ones.
 unsafe impl Send for Shared {}
 // SAFETY: as above; everything else in `Shared` is `Sync` by itself.
 unsafe impl Sync for Shared {}
-
-/// What is in use.
-#[derive(Default)]
-struct Holds {
-    list: Vec<Hold>,
-    /// Threads that wait for something to be released: telling nobody would be a call of the system all the same.
-    waiting: usize,
-}
-
-/// A range that somebody is using.
-struct Hold {
-    range: Range<usize>,
-    usage: Use,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Use {
-    Shared,
-    Exclusive,
-}
 
 impl HostBuffer {
     /// A buffer of `len` zero bytes.
@@ -86,12 +79,7 @@ impl From<Vec<u8>> for HostBuffer {
     fn from(bytes: Vec<u8>) -> Self {
         let bytes = Box::leak(bytes.into_boxed_slice());
         let len = bytes.len();
-        let shared = Shared {
-            bytes: NonNull::from(bytes).cast(),
-            len,
-            holds: Mutex::default(),
-            released: Condvar::new(),
-        };
+        let shared = Shared { bytes: NonNull::from(bytes).cast(), len, ranges: Ranges::default() };
         Self { shared: Arc::new(shared) }
     }
 }
@@ -209,24 +197,13 @@ impl HostSlice {
     }
 
     fn wait_for(&self, usage: Use) -> Held {
-        let shared = &*self.buffer.shared;
-        let mut holds = shared.lock();
-        while !holds.are_free(&self.range, usage) {
-            holds.waiting += 1;
-            holds = shared.released.wait(holds).unwrap_or_else(PoisonError::into_inner);
-            holds.waiting -= 1;
-        }
-        self.note_hold(&mut holds, usage)
+        self.buffer.shared.ranges.hold(&self.range, usage);
+        Held { slice: self.clone(), usage }
     }
 
     fn hold_if_free(&self, usage: Use) -> Option<Held> {
-        let mut holds = self.buffer.shared.lock();
-        holds.are_free(&self.range, usage).then(|| self.note_hold(&mut holds, usage))
-    }
-
-    fn note_hold(&self, holds: &mut Holds, usage: Use) -> Held {
-        holds.list.push(Hold { range: self.range.clone(), usage });
-        Held { slice: self.clone(), usage }
+        let is_held = self.buffer.shared.ranges.try_hold(&self.range, usage);
+        is_held.then(|| Held { slice: self.clone(), usage })
     }
 
     fn start(&self) -> NonNull<u8> {
@@ -260,16 +237,7 @@ impl AsRef<[u8]> for Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let (shared, range) = (&self.slice.buffer.shared, &self.slice.range);
-        let mut holds = shared.lock();
-        if let Some(i) = holds.list.iter().position(|h| h.range == *range && h.usage == self.usage) {
-            holds.list.swap_remove(i);
-        }
-        let waiting = holds.waiting > 0;
-        drop(holds);
-        if waiting {
-            shared.released.notify_all();
-        }
+        self.slice.buffer.shared.ranges.release(&self.slice.range, self.usage);
     }
 }
 
@@ -300,24 +268,6 @@ impl DerefMut for HeldMut {
         // any of it; `self` is borrowed for as long as this one lives.
         unsafe { std::slice::from_raw_parts_mut(slice.start().as_ptr(), slice.len()) }
     }
-}
-
-impl Holds {
-    fn are_free(&self, range: &Range<usize>, usage: Use) -> bool {
-        let excludes = |held: &Hold| held.usage == Use::Exclusive || usage == Use::Exclusive;
-        !self.list.iter().any(|held| excludes(held) && overlap(&held.range, range))
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Holds> {
-        // The list is whole whenever the lock is free: nothing between lock and unlock can panic halfway.
-        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
-    a.start.max(b.start) < a.end.min(b.end)
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Payloads as descriptors: where bytes are or will be, not the bytes themselves.
 //!
 //! A session moves descriptors around and never looks behind them; executors fill them and links carry what
-//! they stand for. So the coded length may become known late, and one day only on a device.
+//! they stand for. So bytes may lie in the memory of a device, and the coded length may become known late.
 
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use crate::memory::HostSlice;
+use crate::memory::{HostSlice, Slice};
 use crate::message::Status;
 
 /// What kind of memory a payload lies in.
@@ -52,7 +52,7 @@ impl Cell {
 #[derive(Clone, Debug)]
 enum Storage {
     Wire(Bytes),
-    Memory(HostSlice),
+    Memory(Slice),
 }
 
 /// Describes a payload: place, capacity, and a cell that tells length and status once it is ready.
@@ -80,9 +80,16 @@ impl Payload {
 
     /// A piece of a buffer: the source of an encoding, or the destination of a decoding.
     #[must_use]
-    pub fn from_memory(slice: HostSlice) -> Self {
+    pub fn from_memory(slice: impl Into<Slice>) -> Self {
+        let slice = slice.into();
         let len = slice.len() as u64;
-        Self { place: Place::Host, capacity: len, cell: ready_cell(len), storage: Storage::Memory(slice) }
+        Self { place: slice.place(), capacity: len, cell: ready_cell(len), storage: Storage::Memory(slice) }
+    }
+
+    /// Bytes in page-locked memory that are ready: what an executor brought from a device.
+    #[must_use]
+    pub fn from_pinned(bytes: Bytes) -> Self {
+        Self { place: Place::Pinned, ..Self::from_bytes(bytes) }
     }
 
     /// Where the memory is.
@@ -121,6 +128,12 @@ impl Payload {
     /// The piece of a host buffer, if the payload is one.
     #[must_use]
     pub fn memory(&self) -> Option<&HostSlice> {
+        self.slice()?.as_host()
+    }
+
+    /// The piece of a buffer, if the payload is one.
+    #[must_use]
+    pub fn slice(&self) -> Option<&Slice> {
         match &self.storage {
             Storage::Memory(slice) => Some(slice),
             Storage::Wire(_) => None,
@@ -130,7 +143,7 @@ impl Payload {
     /// The part of `len` bytes from `offset` on; `None` if the payload is no buffer or has no such part.
     #[must_use]
     pub fn part(&self, offset: u64, len: u64) -> Option<Self> {
-        let slice = self.memory()?.part(usize::try_from(offset).ok()?, usize::try_from(len).ok()?)?;
+        let slice = self.slice()?.part(usize::try_from(offset).ok()?, usize::try_from(len).ok()?)?;
         Some(Self::from_memory(slice))
     }
 }

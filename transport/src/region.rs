@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mgcomp_codecs::Element;
 
-use crate::memory::HostSlice;
+use crate::memory::Slice;
 use crate::message::{Address, Rank, Status};
 use crate::payload::Payload;
 
@@ -75,7 +75,7 @@ pub enum Operation {
 /// Memory that peers may reach under an address.
 #[derive(Clone, Debug)]
 struct Region {
-    memory: HostSlice,
+    memory: Slice,
     element: Element,
     access: Access,
 }
@@ -134,10 +134,11 @@ impl RegionTable {
     /// [`RegionError`] if the memory is empty or the numbers are used up.
     pub fn register(
         &mut self,
-        memory: HostSlice,
+        memory: impl Into<Slice>,
         element: Element,
         access: Access,
     ) -> Result<Address, RegionError> {
+        let memory = memory.into();
         if memory.is_empty() {
             return Err(RegionError::Empty);
         }

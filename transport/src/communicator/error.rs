@@ -91,6 +91,10 @@ pub enum CommunicatorError {
     /// The system gives no thread.
     #[error("cannot start a thread: {0}")]
     Thread(String),
+    /// A block could not be copied from or to the memory of a device.
+    #[cfg(feature = "cuda")]
+    #[error(transparent)]
+    Device(#[from] mgcomp_codecs::device::DeviceError),
     /// A transfer with a member failed.
     #[error(transparent)]
     Transfer(#[from] TransferError),

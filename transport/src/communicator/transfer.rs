@@ -3,7 +3,7 @@
 use mgcomp_codecs::Element;
 
 use super::{CommunicatorError, Group};
-use crate::memory::HostSlice;
+use crate::memory::{Slice, Stretch};
 use crate::message::Tag;
 use crate::node::Handle;
 
@@ -57,7 +57,7 @@ impl Transfers {
 
 impl Group {
     /// Sends all of `from`, whose length the receiver knows.
-    pub(super) fn send_known(&self, to: usize, tag: Tag, from: &HostSlice, element: Element) -> Transfers {
+    pub(super) fn send_known(&self, to: usize, tag: Tag, from: &impl Stretch, element: Element) -> Transfers {
         self.send_parts(to, tag, (from, PART_BYTES), element)
     }
 
@@ -66,7 +66,7 @@ impl Group {
         &self,
         to: usize,
         tag: Tag,
-        (from, part_bytes): (&HostSlice, usize),
+        (from, part_bytes): (&impl Stretch, usize),
         element: Element,
     ) -> Transfers {
         let peer = self.members[to];
@@ -76,7 +76,7 @@ impl Group {
     }
 
     /// Receives as many bytes as `into` has.
-    pub(super) fn receive_known(&self, from: usize, tag: Tag, into: &HostSlice) -> Transfers {
+    pub(super) fn receive_known(&self, from: usize, tag: Tag, into: &impl Stretch) -> Transfers {
         self.receive_parts(from, tag, (into, PART_BYTES))
     }
 
@@ -85,7 +85,7 @@ impl Group {
         &self,
         from: usize,
         tag: Tag,
-        (into, part_bytes): (&HostSlice, usize),
+        (into, part_bytes): (&impl Stretch, usize),
     ) -> Transfers {
         let peer = self.members[from];
         let mut transfers = Transfers::default();
@@ -98,19 +98,26 @@ impl Group {
 }
 
 /// `slice` in parts of `part_bytes`; none of a slice without bytes.
-pub(super) fn parts(slice: &HostSlice, part_bytes: usize) -> impl Iterator<Item = HostSlice> + '_ {
+pub(super) fn parts<S: Stretch>(slice: &S, part_bytes: usize) -> impl Iterator<Item = S> + '_ {
     let starts = (0..slice.len()).step_by(part_bytes);
     starts.filter_map(move |start| slice.part(start, part_bytes.min(slice.len() - start)))
 }
 
 /// Copies `from` to `into`, which has the same length. A slice that is copied onto itself stays as it is.
-pub(super) fn copy(from: &HostSlice, into: &HostSlice) -> Result<(), CommunicatorError> {
-    if from.is_same(into) || from.is_empty() {
+pub(super) fn copy(from: &impl Stretch, into: &impl Stretch) -> Result<(), CommunicatorError> {
+    let (from, into): (Slice, Slice) = (from.clone().into(), into.clone().into());
+    if from.is_same(&into) || from.is_empty() {
         return Ok(());
     }
-    if from.overlaps(into) {
+    if from.overlaps(&into) {
         return Err(CommunicatorError::Overlap);
     }
-    into.write(|into| from.read(|from| into.copy_from_slice(from)));
+    #[cfg(feature = "cuda")]
+    crate::executor::cuda::copy(&from, &into)?;
+    #[cfg(not(feature = "cuda"))]
+    {
+        let (Slice::Host(from), Slice::Host(into)) = (from, into);
+        into.write(|into| from.read(|from| into.copy_from_slice(from)));
+    }
     Ok(())
 }

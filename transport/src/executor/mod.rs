@@ -1,13 +1,18 @@
-//! Carrying out codec work: the part of a transfer that touches bytes.
+//! Carrying out codec work: the part of a transfer that touches bytes, in whatever memory they are.
 
+#[cfg(feature = "cuda")]
+pub(crate) mod cuda;
 mod host;
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 use mgcomp_selector::{Estimate, SampleSize};
 
+#[cfg(feature = "cuda")]
+pub use cuda::CudaExecutor;
 pub use host::HostExecutor;
 
 use crate::message::Status;
@@ -80,7 +85,20 @@ pub struct Done {
 /// Where finished work is reported. Called from any thread; must not block.
 pub type DoneSink = Arc<dyn Fn(Done) + Send + Sync>;
 
-/// Something that carries out [`Work`]: threads for host memory, one day CUDA streams for a device.
+/// The executor for all memory that this build knows: see [`HostExecutor::start`].
+///
+/// # Errors
+/// If the system gives no thread.
+pub fn start(threads: usize, checksum: bool, sink: &DoneSink) -> io::Result<Box<dyn Executor>> {
+    let host = HostExecutor::start(threads, checksum, sink)?;
+    #[cfg(feature = "cuda")]
+    let executor = CudaExecutor::new(host, sink.clone());
+    #[cfg(not(feature = "cuda"))]
+    let executor = host;
+    Ok(Box::new(executor))
+}
+
+/// Something that carries out [`Work`]: threads for host memory, CUDA streams for a device's.
 pub trait Executor: Send {
     /// Hands in work. What takes next to no time may be done at once, and its end returned; that of other work is
     /// reported to the sink, in any order. Never blocks.

@@ -52,10 +52,10 @@ use self::engine::Engine;
 use self::mailbox::{Input, Mailbox};
 use self::peers::PeerBoard;
 use crate::control;
-use crate::executor::HostExecutor;
+use crate::executor;
 use crate::fork::Process;
 use crate::link::{Drive, Link, LinkError, Position};
-use crate::memory::HostSlice;
+use crate::memory::Slice;
 use crate::message::{Address, Invalid, Limits, MAX_IN_FLIGHT, Rank, Secret, Tag};
 use crate::payload::Payload;
 use crate::region::{Access, RegionError, RegionTable};
@@ -81,7 +81,7 @@ pub struct NodeConfig {
     pub silence_timeout: Duration,
     /// Threads that run codecs; with none, they run on the threads that call, and that links receive on.
     pub codec_threads: usize,
-    /// Whether frames carry a checksum of the raw bytes, from end to end.
+    /// Whether frames carry a checksum of the raw bytes, from end to end; but for those from and to memory of devices.
     pub checksum: bool,
     /// Decisions that [`Node::decisions`] remembers.
     pub remembered_decisions: usize,
@@ -179,7 +179,7 @@ impl Node {
         let sink = mailbox.clone();
         let sink = Arc::new(move |done| sink.post(Input::Done(done))) as _;
         let executor =
-            HostExecutor::start(config.codec_threads, config.checksum, &sink).map_err(NodeError::Thread)?;
+            executor::start(config.codec_threads, config.checksum, &sink).map_err(NodeError::Thread)?;
         let sink = mailbox.clone();
         link.start(Arc::new(move |event| sink.post(Input::Link(event))))?;
 
@@ -193,7 +193,7 @@ impl Node {
         mailbox.open(Engine {
             link,
             sessions: sessions(position, &config),
-            coder: Coder::new((policy, meter), Box::new(executor), stats.clone(), log.clone()),
+            coder: Coder::new((policy, meter), executor, stats.clone(), log.clone()),
             regions: regions.clone(),
             board: board.clone(),
             replies: HashMap::new(),
@@ -218,7 +218,7 @@ impl Node {
     /// [`RegionError`] if the memory is empty or no region number is free.
     pub fn register(
         &self,
-        memory: HostSlice,
+        memory: impl Into<Slice>,
         element: Element,
         access: Access,
     ) -> Result<Address, RegionError> {
@@ -241,13 +241,13 @@ impl Node {
 
     /// Fills `into` from the memory of `peer` at `from`. If that fails, parts of `into` may have been written.
     #[must_use]
-    pub fn read(&self, peer: Rank, from: Address, into: HostSlice) -> Handle {
+    pub fn read(&self, peer: Rank, from: Address, into: impl Into<Slice>) -> Handle {
         self.submit(peer, Request::Read { from, into: Payload::from_memory(into) })
     }
 
     /// Puts `from`, values of `element`, into the memory of `peer` at `to`.
     #[must_use]
-    pub fn write(&self, peer: Rank, from: HostSlice, element: Element, to: Address) -> Handle {
+    pub fn write(&self, peer: Rank, from: impl Into<Slice>, element: Element, to: Address) -> Handle {
         self.submit(peer, Request::Write { from: Payload::from_memory(from), element, to })
     }
 
@@ -255,14 +255,14 @@ impl Node {
     /// with one tag arrive in order; those with different tags may be received in any. What is longer than a transfer,
     /// and what the peer's window has no room for before something else is received, waits on this side.
     #[must_use]
-    pub fn send(&self, peer: Rank, tag: Tag, from: HostSlice, element: Element) -> Handle {
+    pub fn send(&self, peer: Rank, tag: Tag, from: impl Into<Slice>, element: Element) -> Handle {
         self.submit(peer, Request::Send { from: Payload::from_memory(from), element, tag })
     }
 
     /// Receives the next send of `peer` with `tag` into the front of `into`; finishes with its length. If that fails,
     /// parts of `into` may have been written.
     #[must_use]
-    pub fn receive(&self, peer: Rank, tag: Tag, into: HostSlice) -> Handle {
+    pub fn receive(&self, peer: Rank, tag: Tag, into: impl Into<Slice>) -> Handle {
         self.submit(peer, Request::Receive { tag, into: Payload::from_memory(into) })
     }
 

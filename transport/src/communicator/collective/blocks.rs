@@ -1,7 +1,7 @@
 //! Where the bytes of each member lie in a buffer.
 
 use super::super::{CommunicatorError, Group};
-use crate::memory::HostSlice;
+use crate::memory::Stretch;
 
 /// A part of a buffer, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,7 +27,7 @@ pub(super) fn shares(group: &Group, len: usize, width: usize) -> Vec<Block> {
 /// Checks the length of a buffer.
 pub(super) fn check_len(
     what: &'static str,
-    buffer: &HostSlice,
+    buffer: &impl Stretch,
     expected: usize,
 ) -> Result<(), CommunicatorError> {
     let got = buffer.len();
@@ -35,11 +35,11 @@ pub(super) fn check_len(
 }
 
 /// The parts of `buffer` that `blocks` name, one for each member.
-pub(super) fn in_buffer(
+pub(super) fn in_buffer<S: Stretch>(
     group: &Group,
-    buffer: &HostSlice,
+    buffer: &S,
     blocks: &[Block],
-) -> Result<Vec<HostSlice>, CommunicatorError> {
+) -> Result<Vec<S>, CommunicatorError> {
     if blocks.len() != group.size() {
         return Err(CommunicatorError::Blocks { got: blocks.len(), ranks: group.size() as u32 });
     }
@@ -51,11 +51,11 @@ pub(super) fn in_buffer(
 }
 
 /// As [`in_buffer`], for blocks that are written, which must not overlap.
-pub(super) fn to_receive(
+pub(super) fn to_receive<S: Stretch>(
     group: &Group,
-    buffer: &HostSlice,
+    buffer: &S,
     blocks: &[Block],
-) -> Result<Vec<HostSlice>, CommunicatorError> {
+) -> Result<Vec<S>, CommunicatorError> {
     let parts = in_buffer(group, buffer, blocks)?;
     let mut order: Vec<usize> = (0..blocks.len()).filter(|&block| blocks[block].len > 0).collect();
     order.sort_by_key(|&block| blocks[block].offset);

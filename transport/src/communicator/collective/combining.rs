@@ -36,13 +36,13 @@ impl Group {
         if send.len() <= SHORT_BYTES {
             let blocks = equal(self, send.len());
             let all = HostBuffer::zeroed(if self.rank == root { send.len() * self.size() } else { 0 });
-            self.gather(root, send, &all.all(), &blocks, task.0.element())?;
+            self.gather(root, &send.clone().into(), &all.all().into(), &blocks, task.0.element())?;
             return if self.rank == root { self.combine_all(&all, receive, task) } else { Ok(()) };
         }
         let blocks = shares(self, send.len(), task.0.width_bytes());
         let mine = HostBuffer::zeroed(blocks[self.rank].len);
         self.reduce_scatter(send, &blocks, &mine.all(), task)?;
-        self.gather(root, &mine.all(), receive, &blocks, task.0.element())
+        self.gather(root, &mine.all().into(), &receive.clone().into(), &blocks, task.0.element())
     }
 
     pub(super) fn all_reduce(
@@ -55,7 +55,12 @@ impl Group {
         check_buffers(send, receive)?;
         if send.len() <= SHORT_BYTES {
             let all = HostBuffer::zeroed(send.len() * self.size());
-            self.all_gather(send, &all.all(), &equal(self, send.len()), task.0.element())?;
+            self.all_gather(
+                &send.clone().into(),
+                &all.all().into(),
+                &equal(self, send.len()),
+                task.0.element(),
+            )?;
             return self.combine_all(&all, receive, task);
         }
         let (tag, element) = (self.collective_tag(Kind::AllGather), task.0.element());

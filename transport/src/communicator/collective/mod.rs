@@ -11,7 +11,7 @@ use mgcomp_codecs::Element;
 pub use self::blocks::Block;
 use self::blocks::{check_len, equal};
 use super::{CollectiveRequest, Communicator, CommunicatorError, Datatype, Group, Kind, Operation};
-use crate::memory::{HostBuffer, HostSlice};
+use crate::memory::{AnySlice, HostBuffer, HostSlice, Slice};
 
 /// Declares the two forms of a collective, which do `$work` in the thread of the caller or in another.
 macro_rules! collective {
@@ -26,18 +26,39 @@ macro_rules! collective {
         /// # Errors
         /// [`CommunicatorError`] if the buffers do not fit, or a transfer fails.
         pub fn $name(&self, $($argument: $($kind)+),*) -> Result<(), CommunicatorError> {
+            $(let $argument = lend!($argument: $($kind)+);)*
             self.collective(|$group| $work)
         }
 
         #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), "), without waiting.")]
         #[must_use]
         pub fn $start(&self, $($argument: $($kind)+),*) -> CollectiveRequest {
-            $(let $argument = $argument.to_owned();)*
+            $(let $argument = keep!($argument: $($kind)+);)*
             self.start_collective(move |$group| {
                 $(let $argument = borrow!($argument: $($kind)+);)*
                 $work
             })
         }
+    };
+}
+
+/// An argument as the work takes it: slices of any memory as references to a [`Slice`].
+macro_rules! lend {
+    ($argument:ident: &impl AnySlice) => {
+        &Into::<Slice>::into($argument.clone())
+    };
+    ($argument:ident: $kind:ty) => {
+        $argument
+    };
+}
+
+/// An argument that outlives the call.
+macro_rules! keep {
+    ($argument:ident: &impl AnySlice) => {
+        Into::<Slice>::into($argument.clone())
+    };
+    ($argument:ident: $kind:ty) => {
+        $argument.to_owned()
     };
 }
 
@@ -61,14 +82,14 @@ impl Communicator {
 
     collective! {
         /// Brings the bytes of `buffer` at `root`, values of `element`, to all members.
-        broadcast / start_broadcast(root: [u32], buffer: [&HostSlice], element: [Element]),
+        broadcast / start_broadcast(root: [u32], buffer: [&impl AnySlice], element: [Element]),
         in place: "All members use one buffer of the same length.",
         group => group.broadcast(group.check_rank(root)?, buffer, element)
     }
 
     collective! {
         /// Brings `send` of all members to `root`, where `receive` holds one after the other; elsewhere it is not used.
-        gather / start_gather(root: [u32], send: [&HostSlice], receive: [&HostSlice], element: [Element]),
+        gather / start_gather(root: [u32], send: [&impl AnySlice], receive: [&impl AnySlice], element: [Element]),
         in place: "At `root`, `send` may be its own block of `receive`.",
         group => {
             let blocks = equal(group, send.len());
@@ -83,7 +104,7 @@ impl Communicator {
     collective! {
         /// As [`gather`](Self::gather), with a block of its own length and place in `receive` for each member, in bytes.
         /// Only those at `root` count.
-        gather_v / start_gather_v(root: [u32], send: [&HostSlice], receive: [&HostSlice], blocks: [&[Block]], element: [Element]),
+        gather_v / start_gather_v(root: [u32], send: [&impl AnySlice], receive: [&impl AnySlice], blocks: [&[Block]], element: [Element]),
         in place: "At `root`, `send` may be its own block of `receive`.",
         group => group.gather(group.check_rank(root)?, send, receive, blocks, element)
     }
@@ -91,7 +112,7 @@ impl Communicator {
     collective! {
         /// Cuts `send` at `root` into equal blocks and brings each member one, into `receive`; elsewhere `send` is not
         /// used.
-        scatter / start_scatter(root: [u32], send: [&HostSlice], receive: [&HostSlice], element: [Element]),
+        scatter / start_scatter(root: [u32], send: [&impl AnySlice], receive: [&impl AnySlice], element: [Element]),
         in place: "At `root`, `receive` may be its own block of `send`.",
         group => {
             let blocks = equal(group, receive.len());
@@ -106,14 +127,14 @@ impl Communicator {
     collective! {
         /// As [`scatter`](Self::scatter), with a block of its own length and place in `send` for each member, in bytes.
         /// Only those at `root` count.
-        scatter_v / start_scatter_v(root: [u32], send: [&HostSlice], blocks: [&[Block]], receive: [&HostSlice], element: [Element]),
+        scatter_v / start_scatter_v(root: [u32], send: [&impl AnySlice], blocks: [&[Block]], receive: [&impl AnySlice], element: [Element]),
         in place: "At `root`, `receive` may be its own block of `send`.",
         group => group.scatter(group.check_rank(root)?, send, blocks, receive, element)
     }
 
     collective! {
         /// Brings `send` of all members to all, one after the other in `receive`.
-        all_gather / start_all_gather(send: [&HostSlice], receive: [&HostSlice], element: [Element]),
+        all_gather / start_all_gather(send: [&impl AnySlice], receive: [&impl AnySlice], element: [Element]),
         in place: "`send` may be this member's block of `receive`.",
         group => {
             let blocks = equal(group, send.len());
@@ -125,7 +146,7 @@ impl Communicator {
     collective! {
         /// As [`all_gather`](Self::all_gather), with a block of its own length and place in `receive` for each member,
         /// in bytes. Lengths are the same on all members.
-        all_gather_v / start_all_gather_v(send: [&HostSlice], receive: [&HostSlice], blocks: [&[Block]], element: [Element]),
+        all_gather_v / start_all_gather_v(send: [&impl AnySlice], receive: [&impl AnySlice], blocks: [&[Block]], element: [Element]),
         in place: "`send` may be this member's block of `receive`.",
         group => group.all_gather(send, receive, blocks, element)
     }
@@ -133,7 +154,7 @@ impl Communicator {
     collective! {
         /// Cuts `send` into equal blocks, one for each member, and brings each there: block i of member j becomes block
         /// j of member i.
-        all_to_all / start_all_to_all(send: [&HostSlice], receive: [&HostSlice], element: [Element]),
+        all_to_all / start_all_to_all(send: [&impl AnySlice], receive: [&impl AnySlice], element: [Element]),
         in place: "The two buffers have no bytes in common.",
         group => {
             let ranks = group.size();
@@ -147,7 +168,7 @@ impl Communicator {
     collective! {
         /// As [`all_to_all`](Self::all_to_all), with blocks of their own lengths and places, in bytes.
         all_to_all_v / start_all_to_all_v(
-            send: [&HostSlice], send_blocks: [&[Block]], receive: [&HostSlice], receive_blocks: [&[Block]], element: [Element]
+            send: [&impl AnySlice], send_blocks: [&[Block]], receive: [&impl AnySlice], receive_blocks: [&[Block]], element: [Element]
         ),
         in place: "The two buffers have no bytes in common.",
         group => group.all_to_all(send, send_blocks, receive, receive_blocks, element)

@@ -5,7 +5,7 @@ use mgcomp_codecs::Element;
 use super::super::transfer::{Transfers, copy};
 use super::blocks::{check_len, in_buffer, shares, to_receive};
 use super::{Block, CommunicatorError, Group, Kind};
-use crate::memory::{HostBuffer, HostSlice};
+use crate::memory::{HostBuffer, Slice};
 
 /// Shorter broadcasts go to each member straight from the root; of longer ones each member gets a share, and hands it
 /// on.
@@ -33,7 +33,7 @@ impl Group {
     pub(super) fn broadcast(
         &self,
         root: usize,
-        buffer: &HostSlice,
+        buffer: &Slice,
         element: Element,
     ) -> Result<(), CommunicatorError> {
         let tag = self.collective_tag(Kind::Broadcast);
@@ -59,8 +59,8 @@ impl Group {
     pub(super) fn gather(
         &self,
         root: usize,
-        send: &HostSlice,
-        receive: &HostSlice,
+        send: &Slice,
+        receive: &Slice,
         blocks: &[Block],
         element: Element,
     ) -> Result<(), CommunicatorError> {
@@ -79,9 +79,9 @@ impl Group {
     pub(super) fn scatter(
         &self,
         root: usize,
-        send: &HostSlice,
+        send: &Slice,
         blocks: &[Block],
-        receive: &HostSlice,
+        receive: &Slice,
         element: Element,
     ) -> Result<(), CommunicatorError> {
         let tag = self.collective_tag(Kind::Scatter);
@@ -98,8 +98,8 @@ impl Group {
 
     pub(super) fn all_gather(
         &self,
-        send: &HostSlice,
-        receive: &HostSlice,
+        send: &Slice,
+        receive: &Slice,
         blocks: &[Block],
         element: Element,
     ) -> Result<(), CommunicatorError> {
@@ -120,9 +120,9 @@ impl Group {
 
     pub(super) fn all_to_all(
         &self,
-        send: &HostSlice,
+        send: &Slice,
         send_blocks: &[Block],
-        receive: &HostSlice,
+        receive: &Slice,
         receive_blocks: &[Block],
         element: Element,
     ) -> Result<(), CommunicatorError> {

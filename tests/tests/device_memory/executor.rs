@@ -1,0 +1,145 @@
+//! The executor by itself: what it makes, what it refuses, what it estimates.
+
+use std::sync::{Arc, mpsc};
+
+use bytes::Bytes;
+use mgcomp_codecs::frame::Frame;
+use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
+use mgcomp_selector::SampleSize;
+use mgcomp_tests::data::{self, Kind};
+use mgcomp_transport::executor::{self, Executor, Output, Ticket, Work};
+use mgcomp_transport::memory::DeviceBuffer;
+use mgcomp_transport::message::Status;
+use mgcomp_transport::payload::{Payload, Place};
+
+use crate::rig::{bytes_of, on_device, open, with_threads};
+
+struct Rig {
+    executor: Box<dyn Executor>,
+    reports: mpsc::Receiver<executor::Done>,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let (report, reports) = mpsc::channel();
+        let report = std::sync::Mutex::new(report);
+        let sink = Arc::new(move |done| report.lock().unwrap().send(done).unwrap()) as _;
+        Self { executor: executor::start(1, true, &sink).unwrap(), reports }
+    }
+
+    fn run(&mut self, work: Work) -> Result<Output, Status> {
+        let done = self.executor.submit(Ticket(7), work).unwrap_or_else(|| self.reports.recv().unwrap());
+        done.result
+    }
+
+    fn encode(&mut self, source: &DeviceBuffer, algorithm: Algorithm) -> (Algorithm, Payload) {
+        let source = Payload::from_memory(source.all());
+        match self.run(Work::Encode { source, element: Element::U32, algorithm, lent: true }) {
+            Ok(Output::Encoded(algorithm, payload)) => (algorithm, payload),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn decode(
+        &mut self,
+        bytes: &[u8],
+        algorithm: Algorithm,
+        destination: &DeviceBuffer,
+        all_or_nothing: bool,
+    ) -> Result<(), Status> {
+        let payload = Payload::from_bytes(Bytes::copy_from_slice(bytes));
+        let destination = Payload::from_memory(destination.all());
+        self.run(Work::Decode { payload, algorithm, destination, all_or_nothing }).map(drop)
+    }
+}
+
+#[test]
+fn frames_of_a_device_are_those_of_the_host() {
+    with_threads("executor::frames_of_a_device_are_those_of_the_host", 1, |_| {
+        let ((device, stream), mut rig) = (open(), Rig::new());
+        let raw = data::bytes(Kind::Deltas, 40_000, 1);
+        let source = on_device(&device, &stream, &raw);
+        assert_eq!(Payload::from_memory(source.all()).place(), Place::Device(0));
+        let (algorithm, payload) = rig.encode(&source, Algorithm::Bdi);
+        assert_eq!((algorithm, payload.place()), (Algorithm::Bdi, Place::Pinned));
+        let bytes = payload.bytes().unwrap().clone();
+        assert_eq!(payload.coded_len(), Some(bytes.len() as u64));
+        let mut back = vec![0; raw.len()];
+        Frame::parse(&bytes).unwrap().decode_into(&mut back).unwrap();
+        assert!(back == raw);
+        for all_or_nothing in [false, true] {
+            let into = DeviceBuffer::alloc(&device, raw.len()).unwrap();
+            assert_eq!(rig.decode(&bytes, algorithm, &into, all_or_nothing), Ok(()));
+            assert!(bytes_of(&stream, &into.all()) == raw);
+        }
+        // What does not shrink goes raw; of nothing, nothing.
+        let noise = data::bytes(Kind::Dense, 5000, 1);
+        let source = on_device(&device, &stream, &noise);
+        let (algorithm, payload) = rig.encode(&source, Algorithm::Bdi);
+        assert_eq!((algorithm, payload.bytes().unwrap().to_vec()), (Algorithm::None, noise));
+        let nothing = DeviceBuffer::alloc(&device, 0).unwrap();
+        let (algorithm, payload) = rig.encode(&nothing, Algorithm::Bdi);
+        assert_eq!((algorithm, payload.coded_len()), (Algorithm::None, Some(0)));
+        assert_eq!(rig.decode(&[], Algorithm::None, &nothing, false), Ok(()));
+        // A payload that outlives its executor.
+        let (_, payload) = rig.encode(&source, Algorithm::None);
+        drop(rig);
+        assert_eq!(payload.coded_len(), Some(5000));
+    });
+}
+
+#[test]
+fn bad_payloads_leave_the_destination_alone() {
+    with_threads("executor::bad_payloads_leave_the_destination_alone", 2, |_| {
+        let ((device, stream), mut rig) = (open(), Rig::new());
+        let raw = data::bytes(Kind::Sparse, 30_000, 1);
+        let source = on_device(&device, &stream, &raw);
+        let (algorithm, payload) = rig.encode(&source, Algorithm::Bdi);
+        let good = payload.bytes().unwrap().to_vec();
+        let mut damaged = good.clone();
+        let tag = 16 + 4 * raw.len().div_ceil(4096).next_multiple_of(4);
+        damaged[tag] = 0xff; // the first tag of the first chunk
+        let cases = [
+            (damaged, algorithm),
+            (good[..good.len() - 16].to_vec(), algorithm),
+            (good.clone(), Algorithm::Zvc),
+            (good.clone(), Algorithm::None),
+            (Vec::new(), algorithm),
+            (Vec::new(), Algorithm::None),
+        ];
+        let into = on_device(&device, &stream, &[0xee; 30_000]);
+        for (case, (bytes, algorithm)) in cases.into_iter().enumerate() {
+            assert_eq!(rig.decode(&bytes, algorithm, &into, true), Err(Status::BadPayload), "case {case}");
+            assert_eq!(bytes_of(&stream, &into.all()), [0xee; 30_000], "case {case}");
+        }
+        assert_eq!(rig.decode(&good, algorithm, &into, true), Ok(()));
+        assert!(bytes_of(&stream, &into.all()) == raw);
+    });
+}
+
+#[test]
+fn estimates_are_those_of_frames() {
+    with_threads("executor::estimates_are_those_of_frames", 3, |_| {
+        let ((device, stream), mut rig) = (open(), Rig::new());
+        let raw = data::bytes(Kind::Deltas, 200_000, 1);
+        let source = on_device(&device, &stream, &raw);
+        let (_, payload) = rig.encode(&source, Algorithm::Bdi);
+        let frame_len = payload.coded_len().unwrap();
+        let algorithms = AlgorithmSet::from_iter([Algorithm::None, Algorithm::Bdi, Algorithm::Deflate]);
+        let mut estimate = |sample| {
+            let source = Payload::from_memory(source.all());
+            match rig.run(Work::Estimate { source, element: Element::U32, algorithms, sample }) {
+                Ok(Output::Estimates(found)) => {
+                    found.into_iter().map(|e| (e.algorithm, e.bits)).collect::<Vec<_>>()
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        let whole = [(Algorithm::None, 8 * 200_000), (Algorithm::Bdi, 8 * frame_len)];
+        assert_eq!(estimate(SampleSize::Whole), whole);
+        let sampled = estimate(SampleSize::Bytes(100_000));
+        let [(Algorithm::Bdi, bits)] = sampled[..] else { panic!("{sampled:?}") };
+        let ratio = bits as f64 / (8 * frame_len) as f64;
+        assert!((0.8..1.25).contains(&ratio), "{ratio}");
+    });
+}

@@ -1,0 +1,96 @@
+//! Whatever call of the driver fails: transfers end, what arrives is right, and nothing is left behind.
+
+use mgcomp_codecs::Element;
+use mgcomp_tests::data::{self, Kind};
+use mgcomp_transport::memory::{DeviceBuffer, HostBuffer};
+use mgcomp_transport::message::Rank;
+use mgcomp_transport::region::Access;
+
+use crate::rig::{bytes_of, end_of, loopback, nodes, on_device, open, with_threads};
+
+const OUT_OF_MEMORY: u32 = 2;
+
+#[test]
+fn every_call_may_fail() {
+    with_threads("failures::every_call_may_fail", 1, |stub| {
+        let raw = data::bytes(Kind::Sparse, 50_000, 3);
+        let (mut at, mut failures) = (1, 0);
+        loop {
+            let (device, stream) = open();
+            let nodes = nodes(loopback, 2, "fixed:bdi");
+            let source = on_device(&device, &stream, &raw);
+            let (region, back) = (on_device(&device, &stream, &raw), on_device(&device, &stream, &raw));
+            stream.zero(region.all().region()).unwrap();
+            stream.zero(back.all().region()).unwrap();
+            stream.wait().unwrap();
+            let address = nodes[1].register(region.all(), Element::U32, Access::all()).unwrap();
+
+            stub.fail(None, at, OUT_OF_MEMORY);
+            let written = end_of(nodes[0].write(Rank(1), source.all(), Element::U32, address));
+            let read = end_of(nodes[0].read(Rank(1), address, back.all()));
+            let failed = stub.failed();
+            stub.fail(None, 0, 0);
+            failures += usize::from(written.is_err() || read.is_err());
+            if written.is_ok() {
+                assert!(bytes_of(&stream, &region.all()) == raw, "written, {failed:?} failed");
+            }
+            if written.is_ok() && read.is_ok() {
+                assert!(bytes_of(&stream, &back.all()) == raw, "read, {failed:?} failed");
+            }
+            drop((nodes, source, region, back, stream, device));
+            assert_eq!(stub.left(), "", "after call {at}, {failed:?}");
+            if failed.is_none() {
+                break;
+            }
+            at += 1 + at / 10;
+        }
+        assert!(failures > 0);
+    });
+}
+
+#[test]
+fn a_fault_of_a_kernel_ends_every_transfer() {
+    with_threads("failures::a_fault_of_a_kernel_ends_every_transfer", 2, |stub| {
+        stub.set("faulty_launch", 3);
+        let raw = data::bytes(Kind::Sparse, 150_000, 3);
+        let (device, stream) = open();
+        let nodes = nodes(loopback, 2, "fixed:bdi");
+        let source = on_device(&device, &stream, &raw);
+        let region = DeviceBuffer::alloc(&device, raw.len()).unwrap();
+        let address = nodes[1].register(region.all(), Element::U32, Access::all()).unwrap();
+        let write = || nodes[0].write(Rank(1), source.all(), Element::U32, address);
+        let writes: Vec<_> = (0..3).map(|_| write()).collect();
+        assert!(writes.into_iter().map(end_of).any(|end| end.is_err()));
+        assert!(end_of(write()).is_err(), "the context is lost");
+        drop((nodes, source, region, stream, device));
+    });
+}
+
+#[test]
+fn a_device_without_kernels_moves_raw_bytes() {
+    with_threads("failures::a_device_without_kernels_moves_raw_bytes", 3, |stub| {
+        let raw = data::bytes(Kind::Sparse, 50_000, 3);
+        let (device, stream) = open();
+        let nodes = nodes(loopback, 2, "fixed:bdi");
+        // Less than any kernel needs.
+        stub.set("shared_len", 1 << 10);
+        let (device_without, _) = open();
+        assert!(device_without.info().shared_bytes < device.info().shared_bytes);
+        let source = on_device(&device_without, &stream, &raw);
+        let region = DeviceBuffer::alloc(&device_without, raw.len()).unwrap();
+        let address = nodes[1].register(region.all(), Element::U32, Access::all()).unwrap();
+        assert_eq!(
+            end_of(nodes[0].write(Rank(1), source.all(), Element::U32, address)),
+            Ok(raw.len() as u64)
+        );
+        assert!(bytes_of(&stream, &region.all()) == raw);
+        let sent = nodes[0].stats().total();
+        assert_eq!(sent.coded_bytes, sent.raw_bytes);
+        // A frame from the host is decoded by the host.
+        let host = HostBuffer::from(raw.clone());
+        assert_eq!(end_of(nodes[0].write(Rank(1), host.all(), Element::U32, address)), Ok(raw.len() as u64));
+        assert!(bytes_of(&stream, &region.all()) == raw);
+        let sent = nodes[0].stats().total();
+        assert!(sent.coded_bytes < sent.raw_bytes);
+    });
+}

@@ -1,0 +1,8 @@
+//! Buffers in the memory of a device, handed to nodes and communicators, by way of a CUDA driver that runs kernels on the
+//! CPU shim. Streams have threads that dawdle, and memory that work uses must not be freed.
+
+mod collectives;
+mod executor;
+mod failures;
+mod rig;
+mod transfers;

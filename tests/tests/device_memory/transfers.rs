@@ -1,0 +1,143 @@
+//! Reads, writes and sends.
+#![allow(unsafe_code)] // memory that a test owns
+
+use mgcomp_codecs::Element;
+use mgcomp_codecs::device::{Device, Stream};
+use mgcomp_tests::data::{self, Kind};
+use mgcomp_transport::memory::{DeviceBuffer, HostBuffer};
+use mgcomp_transport::message::{Rank, Tag};
+use mgcomp_transport::node::Node;
+use mgcomp_transport::region::Access;
+
+use crate::rig::{Links, bytes_of, end_of, loopback, nodes, on_device, open, tcp, with_threads};
+
+const LENGTHS: [usize; 4] = [1, 4099, 70_001, 180_000];
+
+#[test]
+fn device_memory_travels_over_loopback() {
+    with_threads("transfers::device_memory_travels_over_loopback", 1, |_| travel(loopback));
+}
+
+#[test]
+fn device_memory_travels_over_tcp() {
+    with_threads("transfers::device_memory_travels_over_tcp", 2, |_| travel(tcp));
+}
+
+fn travel(links: Links) {
+    let (device, stream) = open();
+    for policy in ["fixed:none", "fixed:bdi", "fixed:deflate", "paper", "adaptive"] {
+        let nodes = nodes(links, 2, policy);
+        for (seed, len) in (0..).zip(LENGTHS) {
+            for kind in [Kind::Dense, Kind::Sparse] {
+                round_trip(&nodes, &device, &stream, &data::bytes(kind, len, seed));
+            }
+        }
+        if policy == "fixed:bdi" {
+            let sent = nodes[0].stats().total();
+            assert!(sent.coded_bytes < sent.raw_bytes, "{sent:?}");
+        }
+    }
+}
+
+/// From a device to a device, to the host, and back.
+fn round_trip(nodes: &[Node], device: &Device, stream: &Stream, raw: &[u8]) {
+    let (element, len) = (Element::U32, raw.len());
+    let source = on_device(device, stream, raw);
+    let region = DeviceBuffer::alloc(device, len).unwrap();
+    let address = nodes[1].register(region.all(), element, Access::all()).unwrap();
+    assert_eq!(end_of(nodes[0].write(Rank(1), source.all(), element, address)), Ok(len as u64));
+    assert!(bytes_of(stream, &region.all()) == raw, "written, {len} bytes");
+
+    // An odd part of it to the host.
+    let start = len / 3;
+    let into = HostBuffer::zeroed(len - start);
+    let from = address.checked_add(start as u64).unwrap();
+    assert_eq!(end_of(nodes[0].read(Rank(1), from, into.all())), Ok((len - start) as u64));
+    assert!(into.all().to_vec() == raw[start..], "read, {len} bytes");
+
+    let back = DeviceBuffer::alloc(device, len + 3).unwrap();
+    stream.zero(back.all().region()).unwrap();
+    let receiving = nodes[0].receive(Rank(1), Tag(7), back.all().after(stream).unwrap());
+    let sending = nodes[1].send(Rank(0), Tag(7), region.slice(0..len).unwrap(), element);
+    assert_eq!(end_of(receiving), Ok(len as u64));
+    assert_eq!(end_of(sending), Ok(len as u64));
+    assert!(bytes_of(stream, &back.slice(0..len).unwrap()) == raw, "sent, {len} bytes");
+    assert_eq!(bytes_of(stream, &back.slice(len..len + 3).unwrap()), [0; 3], "what is behind is not touched");
+
+    let host = HostBuffer::from(raw.to_vec());
+    assert_eq!(end_of(nodes[0].write(Rank(1), host.all(), element, address)), Ok(len as u64));
+    assert!(bytes_of(stream, &region.all()) == raw, "written from the host, {len} bytes");
+    nodes[1].unregister(address).unwrap();
+}
+
+#[test]
+fn work_of_the_program_comes_first_where_it_says_so() {
+    with_threads("transfers::work_of_the_program_comes_first_where_it_says_so", 3, |_| {
+        let (device, _) = open();
+        let nodes = nodes(loopback, 2, "fixed:bdi");
+        for seed in 0..20 {
+            let raw = data::bytes(Kind::Sparse, 30_000, seed);
+            let stream = device.stream().unwrap();
+            let first = on_device(&device, &stream, &raw);
+            let alloc = || DeviceBuffer::alloc(&device, raw.len()).unwrap();
+            let (second, third) = (alloc(), alloc());
+            // Nobody waits for these: the library must.
+            stream.copy(first.all().region(), second.all().region()).unwrap();
+            stream.zero(third.all().region()).unwrap();
+            let (from, to) = (second.all().after(&stream).unwrap(), third.all().after(&stream).unwrap());
+            let address = nodes[1].register(to, Element::U32, Access::all()).unwrap();
+            let written = end_of(nodes[0].write(Rank(1), from, Element::U32, address));
+            assert_eq!(written, Ok(raw.len() as u64));
+            assert!(bytes_of(&stream, &third.all()) == raw, "round {seed}");
+            nodes[1].unregister(address).unwrap();
+        }
+    });
+}
+
+#[test]
+fn memory_is_kept_as_long_as_it_is_used() {
+    with_threads("transfers::memory_is_kept_as_long_as_it_is_used", 4, |_| {
+        let (device, stream) = open();
+        let nodes = nodes(loopback, 2, "fixed:zvc");
+        let raw = data::bytes(Kind::Sparse, 100_000, 5);
+        for _ in 0..5 {
+            let memory = device.alloc(raw.len() as u64).unwrap();
+            stream.upload(&raw, memory.region()).unwrap();
+            let (address, len) = (memory.region().address(), raw.len());
+            // SAFETY: the owner frees the memory when it is dropped, not before.
+            let lent = unsafe { DeviceBuffer::adopt(&device, address, len, memory) };
+            let sending = nodes[0].send(Rank(1), Tag(1), lent.all(), Element::U16);
+            drop(lent); // the program has no hold on it any more
+            let into = DeviceBuffer::alloc(&device, len).unwrap();
+            assert_eq!(end_of(nodes[1].receive(Rank(0), Tag(1), into.all())), Ok(len as u64));
+            assert_eq!(end_of(sending), Ok(len as u64));
+            assert!(bytes_of(&stream, &into.all()) == raw);
+        }
+    });
+}
+
+#[test]
+fn many_transfers_share_a_device() {
+    with_threads("transfers::many_transfers_share_a_device", 6, |_| {
+        let (device, stream) = open();
+        let nodes = nodes(loopback, 2, "fixed:bdi");
+        let region = DeviceBuffer::alloc(&device, 8 * 50_000).unwrap();
+        let address = nodes[1].register(region.all(), Element::U32, Access::all()).unwrap();
+        let raws: Vec<_> = (0..8).map(|seed| data::bytes(Kind::Deltas, 50_000, seed)).collect();
+        let sources: Vec<_> = raws.iter().map(|raw| on_device(&device, &stream, raw)).collect();
+        let place = |i: usize| address.checked_add(50_000 * i as u64).unwrap();
+        let write = |(i, source): (usize, &DeviceBuffer)| {
+            nodes[0].write(Rank(1), source.all(), Element::U32, place(i))
+        };
+        let writes: Vec<_> = sources.iter().enumerate().map(write).collect();
+        writes.into_iter().for_each(|write| assert_eq!(end_of(write), Ok(50_000)));
+        // All of them read the same memory, into places of their own.
+        let back: Vec<_> = raws.iter().map(|raw| DeviceBuffer::alloc(&device, raw.len()).unwrap()).collect();
+        let read = |(i, into): (usize, &DeviceBuffer)| nodes[0].read(Rank(1), place(i), into.all());
+        let reads: Vec<_> = back.iter().enumerate().map(read).collect();
+        reads.into_iter().for_each(|read| assert_eq!(end_of(read), Ok(50_000)));
+        for (raw, back) in raws.iter().zip(&back) {
+            assert!(bytes_of(&stream, &back.all()) == *raw);
+        }
+    });
+}

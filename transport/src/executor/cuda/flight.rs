@@ -1,0 +1,226 @@
+//! What is done on a lane for each kind of work: first all that needs no look at results, then the rest.
+#![allow(unsafe_code)] // page-locked memory that no work uses any more
+
+use bytes::Bytes;
+use mgcomp_codecs::Algorithm;
+use mgcomp_codecs::device::{DeviceError, Status as KernelStatus};
+use mgcomp_codecs::frame::{ChunkSize, Frame};
+
+use super::kernels::Kernels;
+use super::lane::{Destination, Lane};
+use super::sampling::Sample;
+use crate::executor::{Output, Work};
+use crate::memory::{DeviceSlice, Slice};
+use crate::message::Status;
+use crate::payload::Payload;
+
+/// Why work came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    #[error("status {0:?}")]
+    Status(Status),
+}
+
+impl Failure {
+    /// What the session is told.
+    pub(super) fn status(&self) -> Status {
+        match self {
+            Self::Device(_) => Status::Internal,
+            Self::Status(status) => *status,
+        }
+    }
+}
+
+/// Work that is under way on a lane.
+#[derive(Debug)]
+pub(super) enum Flight {
+    /// There was nothing to do.
+    Nothing(Output),
+    /// The memory is being compressed.
+    Compressing(Algorithm),
+    /// The memory is being copied to a room, as it is.
+    CopyingOut,
+    /// Raw bytes are being copied to the memory.
+    CopyingIn,
+    /// A frame is being decompressed.
+    Decompressing(Destination),
+    /// Samples are being compressed, only for their lengths.
+    Estimating(Sample),
+}
+
+impl Flight {
+    /// Enqueues what `work` needs first.
+    pub(super) fn start(lane: &mut Lane, kernels: &mut Kernels, work: &Work) -> Result<Self, Failure> {
+        match work {
+            Work::Encode { source, .. } | Work::Estimate { source, .. } => {
+                let source = slice_of(source)?;
+                if source.is_empty() {
+                    return Ok(Self::Nothing(nothing(work)));
+                }
+                lane.begin(source.hold())?;
+            }
+            Work::Decode { destination, .. } => lane.begin(slice_of(destination)?.hold_mut())?,
+        }
+        match *work {
+            Work::Encode { ref source, element, algorithm, .. } => {
+                let chunk_size = ChunkSize::for_len(slice_of(source)?.len());
+                if algorithm != Algorithm::None
+                    && let Some(coder) = kernels.coder(algorithm, chunk_size)
+                {
+                    match lane.compress(coder, element) {
+                        Ok(()) => return Ok(Self::Compressing(algorithm)),
+                        Err(error) if error.is_sticky() => return Err(error.into()),
+                        // The copy comes behind whatever was enqueued.
+                        Err(error) => tracing::warn!(%error, "not compressed"),
+                    }
+                }
+                lane.copy_out()?;
+                lane.mark()?;
+                Ok(Self::CopyingOut)
+            }
+            Work::Decode { ref payload, algorithm, ref destination, all_or_nothing } => {
+                let len = slice_of(destination)?.len();
+                let into = if all_or_nothing { Destination::Scratch } else { Destination::Place };
+                Self::start_decode(lane, kernels, (payload, algorithm), len, into)
+            }
+            Work::Estimate { ref source, element, algorithms, sample } => {
+                let mut sample = Sample::of(slice_of(source)?.len() as u64, sample, algorithms);
+                sample.start(lane, kernels, element)?;
+                Ok(Self::Estimating(sample))
+            }
+        }
+    }
+
+    fn start_decode(
+        lane: &mut Lane,
+        kernels: &mut Kernels,
+        (payload, algorithm): (&Payload, Algorithm),
+        len: usize,
+        into: Destination,
+    ) -> Result<Self, Failure> {
+        let bytes = payload.bytes().ok_or(Failure::Status(Status::Internal))?;
+        if algorithm == Algorithm::None {
+            if bytes.len() != len {
+                return Err(Failure::Status(Status::BadPayload));
+            }
+            if len == 0 {
+                return Ok(Self::Nothing(Output::Decoded));
+            }
+            return copy_in(lane, len, |room| {
+                room.copy_from_slice(bytes);
+                Ok(())
+            });
+        }
+        let frame = Frame::parse(bytes).map_err(|_| Failure::Status(Status::BadPayload))?;
+        let header = frame.header();
+        if header.algorithm != algorithm || header.raw_len != len as u64 {
+            return Err(Failure::Status(Status::BadPayload));
+        }
+        let Some(coder) = kernels.coder(algorithm, header.chunk_size) else {
+            // The host can do it, if anybody can.
+            return copy_in(lane, len, |room| {
+                frame.decode_into(room).map_err(|_| Failure::Status(Status::BadPayload))
+            });
+        };
+        let room = lane.staging().filled(bytes.len(), |room| {
+            room.copy_from_slice(bytes);
+            Ok::<(), DeviceError>(())
+        })?;
+        lane.decompress(coder, room, into)?;
+        Ok(Self::Decompressing(into))
+    }
+
+    /// Waits for what was enqueued, and does what is left to do.
+    pub(super) fn finish(self, lane: &mut Lane, work: &Work) -> Result<Output, Failure> {
+        match self {
+            Self::Nothing(output) => Ok(output),
+            Self::Compressing(algorithm) => {
+                let [len, status] = first_two(lane.words.wait()?);
+                let raw_len = raw_len(work) as u64;
+                let is_good = KernelStatus::from_word(status) == KernelStatus::GOOD;
+                // Never more bytes than without mgcomp.
+                if is_good && len > 0 && len < raw_len {
+                    lane.copy_frame_out(len)?;
+                    arrive(lane, algorithm)
+                } else {
+                    lane.copy_out()?;
+                    arrive(lane, Algorithm::None)
+                }
+            }
+            Self::CopyingOut => arrived(lane, Algorithm::None),
+            Self::CopyingIn => lane.wait().map(|()| Output::Decoded).map_err(Into::into),
+            Self::Decompressing(into) => {
+                let [_, status] = first_two(lane.words.wait()?);
+                if let Err(error) = KernelStatus::from_word(status).check() {
+                    tracing::warn!(%error, "payload does not decode");
+                    return Err(Failure::Status(Status::BadPayload));
+                }
+                if into == Destination::Scratch {
+                    lane.copy_scratch_in()?;
+                    lane.mark()?;
+                    lane.wait()?;
+                }
+                Ok(Output::Decoded)
+            }
+            Self::Estimating(sample) => Ok(Output::Estimates(sample.read(lane.words.wait()?))),
+        }
+    }
+}
+
+/// Fills a room with raw bytes and enqueues their copy to the memory.
+fn copy_in(
+    lane: &mut Lane,
+    len: usize,
+    fill: impl FnOnce(&mut [u8]) -> Result<(), Failure>,
+) -> Result<Flight, Failure> {
+    let room = lane.staging().filled(len, fill)?;
+    lane.copy_in(room)?;
+    lane.mark()?;
+    Ok(Flight::CopyingIn)
+}
+
+/// Waits for what was enqueued last, a copy to a room.
+fn arrive(lane: &mut Lane, algorithm: Algorithm) -> Result<Output, Failure> {
+    lane.mark()?;
+    arrived(lane, algorithm)
+}
+
+/// The payload in the lane's room, once it is there.
+fn arrived(lane: &mut Lane, algorithm: Algorithm) -> Result<Output, Failure> {
+    lane.wait()?;
+    let room = lane.end().ok_or(Failure::Status(Status::Internal))?;
+    // SAFETY: all work that uses the room was enqueued before the mark, which was waited for.
+    let ready = unsafe { room.into_ready() };
+    Ok(Output::Encoded(algorithm, Payload::from_pinned(Bytes::from_owner(ready))))
+}
+
+/// What comes of work on no bytes.
+fn nothing(work: &Work) -> Output {
+    match work {
+        Work::Encode { .. } => Output::Encoded(Algorithm::None, Payload::empty()),
+        Work::Decode { .. } => Output::Decoded,
+        Work::Estimate { .. } => Output::Estimates(Vec::new()),
+    }
+}
+
+fn raw_len(work: &Work) -> usize {
+    match work {
+        Work::Encode { source: memory, .. }
+        | Work::Estimate { source: memory, .. }
+        | Work::Decode { destination: memory, .. } => memory.capacity() as usize,
+    }
+}
+
+/// The memory behind a payload that is a piece of a device's.
+fn slice_of(payload: &Payload) -> Result<&DeviceSlice, Failure> {
+    match payload.slice() {
+        Some(Slice::Device(slice)) => Ok(slice),
+        _ => Err(Failure::Status(Status::Internal)),
+    }
+}
+
+fn first_two(words: &[u64]) -> [u64; 2] {
+    [words[0], words[1]]
+}

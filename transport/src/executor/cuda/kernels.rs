@@ -1,0 +1,42 @@
+//! The kernels of a device, found once.
+
+use std::collections::HashMap;
+
+use mgcomp_codecs::Algorithm;
+use mgcomp_codecs::device::{Coder, Device, DeviceError};
+use mgcomp_codecs::frame::ChunkSize;
+
+/// Codecs of a device by algorithm and chunk size.
+#[derive(Debug)]
+pub(super) struct Kernels {
+    device: Device,
+    /// `None` for those that this device cannot have.
+    coders: HashMap<(Algorithm, u8), Option<Coder>>,
+}
+
+impl Kernels {
+    pub(super) fn new(device: &Device) -> Self {
+        Self { device: device.clone(), coders: HashMap::new() }
+    }
+
+    /// The codec, if there are kernels of it. To load them the first time may take seconds.
+    pub(super) fn coder(&mut self, algorithm: Algorithm, chunk_size: ChunkSize) -> Option<&Coder> {
+        let key = (algorithm, chunk_size.log2());
+        if !self.coders.contains_key(&key) {
+            let found = self.device.coder(algorithm, chunk_size);
+            if let Err(error) = &found {
+                tracing::warn!(%algorithm, %error, "the device does without these kernels");
+                if !is_for_good(error) {
+                    return None;
+                }
+            }
+            self.coders.insert(key, found.ok());
+        }
+        self.coders.get(&key)?.as_ref()
+    }
+}
+
+/// Whether it is no use to try again.
+fn is_for_good(error: &DeviceError) -> bool {
+    matches!(error, DeviceError::NoKernels(_) | DeviceError::NotLoaded { .. } | DeviceError::TooShort { .. })
+}

@@ -1,0 +1,227 @@
+//! A stream with all that a piece of work on it needs.
+
+use std::sync::Arc;
+
+use mgcomp_codecs::Element;
+use mgcomp_codecs::device::{
+    Buffer, Coder, Compress, Decompress, Device, DeviceError, Estimate, Event, Region, Stream, Workspace,
+    workspace_len,
+};
+
+use super::staging::{Room, Staging, Words};
+use crate::memory::{DeviceHold, DeviceSlice};
+
+/// Words that one piece of work can use.
+pub(super) const WORDS: usize = 2048;
+/// Scratch has at least this length, and doubles from there.
+const SHORTEST_SCRATCH_BYTES: u64 = 1 << 20;
+
+/// One piece of work is on a lane at a time. Work waits for what its slice is to wait for, and for nothing else.
+#[derive(Debug)]
+pub(super) struct Lane {
+    device: Device,
+    stream: Stream,
+    staging: Arc<Staging>,
+    /// Recorded behind all that is enqueued.
+    done: Event,
+    workspace: Option<Workspace<'static>>,
+    pub(super) words: Words,
+    /// For frames.
+    coded: Scratch,
+    /// For raw bytes before it is known whether they are good.
+    raw: Scratch,
+    /// What the work that is under way uses. Let go when it has ended.
+    hold: Option<DeviceHold>,
+    room: Option<Room>,
+}
+
+/// Where raw bytes are decoded to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Destination {
+    Place,
+    Scratch,
+}
+
+impl Lane {
+    pub(super) fn new(device: &Device, staging: &Arc<Staging>) -> Result<Self, DeviceError> {
+        Ok(Self {
+            device: device.clone(),
+            stream: device.stream()?,
+            staging: Arc::clone(staging),
+            done: device.milestone()?,
+            workspace: None,
+            words: Words::new(device, WORDS)?,
+            coded: Scratch::default(),
+            raw: Scratch::default(),
+            hold: None,
+            room: None,
+        })
+    }
+
+    /// Where rooms come from.
+    pub(super) fn staging(&self) -> &Arc<Staging> {
+        &self.staging
+    }
+
+    /// Begins work on memory that is held for it.
+    pub(super) fn begin(&mut self, hold: DeviceHold) -> Result<(), DeviceError> {
+        let ordered = hold.slice().order(&self.stream);
+        self.hold = Some(hold);
+        ordered
+    }
+
+    /// Marks the end of what was enqueued.
+    pub(super) fn mark(&self) -> Result<(), DeviceError> {
+        self.stream.record(&self.done)
+    }
+
+    /// Waits until what was enqueued before the mark has ended.
+    pub(super) fn wait(&self) -> Result<(), DeviceError> {
+        self.done.wait()
+    }
+
+    /// Ends work of which nothing is under way any more. Returns the room that it used.
+    pub(super) fn end(&mut self) -> Option<Room> {
+        self.hold = None;
+        self.room.take()
+    }
+
+    /// Ends work that has gone wrong: only when nothing is on the stream any more, what it uses may be let go. If even
+    /// that cannot be waited for, the context is lost and runs nothing any more.
+    pub(super) fn abandon(&mut self) {
+        if let Err(error) = self.stream.wait() {
+            tracing::warn!(%error, "a stream does not come to its end");
+        }
+        self.end();
+    }
+
+    /// Enqueues a copy of the memory to a new room.
+    pub(super) fn copy_out(&mut self) -> Result<(), DeviceError> {
+        let slice = held(self.hold.as_ref());
+        let room = self.room.insert(self.staging.take(slice.len())?);
+        self.stream.copy(slice.region(), room.region())
+    }
+
+    /// Enqueues a copy of the frame's first `len` bytes to a new room.
+    pub(super) fn copy_frame_out(&mut self, len: u64) -> Result<(), DeviceError> {
+        let frame = self.coded.room(&self.device, len)?;
+        let room = self.room.insert(self.staging.take(len as usize)?);
+        self.stream.copy(frame, room.region())
+    }
+
+    /// Enqueues a copy of `room` to the memory.
+    pub(super) fn copy_in(&mut self, room: Room) -> Result<(), DeviceError> {
+        let slice = held(self.hold.as_ref());
+        self.stream.copy(self.room.insert(room).region(), slice.region())
+    }
+
+    /// Enqueues a copy of the scratch to the memory.
+    pub(super) fn copy_scratch_in(&mut self) -> Result<(), DeviceError> {
+        let slice = held(self.hold.as_ref());
+        self.stream.copy(self.raw.room(&self.device, slice.len() as u64)?, slice.region())
+    }
+
+    /// Enqueues the compression of the memory: word 0 will be the frame's length, word 1 the status.
+    pub(super) fn compress(&mut self, coder: &Coder, element: Element) -> Result<(), DeviceError> {
+        let src = held(self.hold.as_ref()).region();
+        let needed = workspace_len(coder.chunk_size(), &[src.len()]);
+        let workspace = grown(&mut self.workspace, &self.device, &self.stream, needed)?;
+        let dst = self.coded.room(&self.device, coder.max_frame_len(src.len()))?;
+        let (len, status) = (self.words.word(0), self.words.word(1));
+        let job = Compress { element, src, dst, codebook: None, len, status };
+        coder.compress(&self.stream, workspace, &[job])?;
+        self.words.fetch(&self.stream, 2)
+    }
+
+    /// Enqueues the decompression of the frame in `room`: word 1 will be the status.
+    pub(super) fn decompress(
+        &mut self,
+        coder: &Coder,
+        room: Room,
+        into: Destination,
+    ) -> Result<(), DeviceError> {
+        let slice = held(self.hold.as_ref());
+        let room = self.room.insert(room).region();
+        let src = self.coded.room(&self.device, room.len())?;
+        self.stream.copy(room, src)?;
+        let dst = match into {
+            Destination::Place => slice.region(),
+            Destination::Scratch => self.raw.room(&self.device, slice.len() as u64)?,
+        };
+        let needed = workspace_len(coder.chunk_size(), &[]);
+        let workspace = grown(&mut self.workspace, &self.device, &self.stream, needed)?;
+        let job = Decompress { src, src_len: None, dst, status: self.words.word(1) };
+        coder.decompress(&self.stream, workspace, &[job])?;
+        self.words.fetch(&self.stream, 2)
+    }
+
+    /// Enqueues the estimation of `pieces` of the memory, each an offset and a length: length and status of each will be
+    /// in the words from `first` on.
+    pub(super) fn estimate(
+        &mut self,
+        coder: &Coder,
+        element: Element,
+        pieces: &[(u64, u64)],
+        first: usize,
+    ) -> Result<(), DeviceError> {
+        let memory = held(self.hold.as_ref()).region();
+        let needed = workspace_len(coder.chunk_size(), &[]);
+        let workspace = grown(&mut self.workspace, &self.device, &self.stream, needed)?;
+        let job = |(i, &(offset, len)): (usize, &(u64, u64))| Estimate {
+            element,
+            src: memory.slice(offset..offset + len),
+            codebook: None,
+            len: self.words.word(first + 2 * i),
+            status: self.words.word(first + 2 * i + 1),
+        };
+        let jobs: Vec<_> = pieces.iter().enumerate().map(job).collect();
+        coder.estimate(&self.stream, workspace, &jobs)
+    }
+
+    /// Enqueues a copy of the first words to the host.
+    pub(super) fn fetch_words(&mut self, count: usize) -> Result<(), DeviceError> {
+        self.words.fetch(&self.stream, count)
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        if self.hold.is_some() {
+            self.abandon();
+        }
+    }
+}
+
+/// The memory that work is on.
+fn held(hold: Option<&DeviceHold>) -> &DeviceSlice {
+    hold.expect("work has begun").slice()
+}
+
+/// A workspace of at least `needed` bytes. What it replaces is in no use: the work before it on this lane has ended.
+fn grown<'a>(
+    workspace: &'a mut Option<Workspace<'static>>,
+    device: &Device,
+    stream: &Stream,
+    needed: u64,
+) -> Result<&'a mut Workspace<'static>, DeviceError> {
+    if workspace.as_ref().is_none_or(|workspace| workspace.len() < needed) {
+        *workspace = Some(device.workspace(stream, needed.next_power_of_two())?);
+    }
+    Ok(workspace.as_mut().expect("just made"))
+}
+
+/// Memory of the device for as long as one piece of work takes.
+#[derive(Debug, Default)]
+struct Scratch(Option<Buffer>);
+
+impl Scratch {
+    /// The first `len` bytes, the same as before unless there were fewer. To make room for more than ever, the old memory
+    /// is freed, for which the driver waits: that happens a few times in the life of a lane.
+    fn room(&mut self, device: &Device, len: u64) -> Result<Region<'_>, DeviceError> {
+        if self.0.as_ref().is_none_or(|buffer| buffer.region().len() < len) {
+            self.0 = None;
+            self.0 = Some(device.alloc(len.max(SHORTEST_SCRATCH_BYTES).next_power_of_two())?);
+        }
+        Ok(self.0.as_ref().expect("just made").slice(0..len))
+    }
+}

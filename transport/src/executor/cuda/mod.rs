@@ -1,0 +1,113 @@
+//! The executor for the memory of CUDA devices.
+//!
+//! Each device gets streams of its own, on which codecs run by their kernels and bytes go to and from page-locked memory
+//! of the host: links carry them from there. Nothing waits for a device but one thread that does nothing else. Work on
+//! different pieces overlaps: while one is coded, the one before is copied.
+//!
+//! What the kernels cannot do goes another way: a source is sent raw, and a frame is decoded by the host. Frames that
+//! devices make have no checksums, and those of frames that they read are not compared.
+
+mod flight;
+mod kernels;
+mod lane;
+mod sampling;
+mod staging;
+mod worker;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use mgcomp_codecs::device::{Device, DeviceError};
+
+use self::worker::Worker;
+use super::{Done, DoneSink, Executor, HostExecutor, Ticket, Work};
+use crate::memory::Slice;
+use crate::message::Status;
+
+/// Carries out work on memory of devices, and leaves all other work to the executor for host memory.
+pub struct CudaExecutor {
+    host: HostExecutor,
+    sink: DoneSink,
+    /// By number of the device, from its first work on.
+    workers: HashMap<u32, Worker>,
+}
+
+impl CudaExecutor {
+    /// An executor that reports to `sink` what `host` does not do. Devices are set up when the first work for them comes.
+    #[must_use]
+    pub fn new(host: HostExecutor, sink: DoneSink) -> Self {
+        Self { host, sink, workers: HashMap::new() }
+    }
+
+    fn worker(&mut self, device: &Device) -> std::io::Result<&Worker> {
+        use std::collections::hash_map::Entry;
+        match self.workers.entry(device.info().ordinal) {
+            Entry::Occupied(entry) => Ok(entry.into_mut()),
+            Entry::Vacant(entry) => Ok(entry.insert(Worker::start(device, &self.sink)?)),
+        }
+    }
+}
+
+impl Executor for CudaExecutor {
+    fn submit(&mut self, ticket: Ticket, work: Work) -> Option<Done> {
+        let Some(device) = device_of(&work) else { return self.host.submit(ticket, work) };
+        let handed_in = match self.worker(&device) {
+            Ok(worker) => worker.submit(ticket, work),
+            Err(error) => {
+                tracing::warn!(%error, "no thread for a device");
+                false
+            }
+        };
+        (!handed_in).then_some(Done { ticket, took: Duration::ZERO, result: Err(Status::Internal) })
+    }
+
+    fn resume(&mut self) -> Option<Done> {
+        self.host.resume()
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.host.is_waiting()
+    }
+}
+
+/// The device whose memory the work is on, if it is on one's.
+fn device_of(work: &Work) -> Option<Device> {
+    let memory = match work {
+        Work::Estimate { source, .. } | Work::Encode { source, .. } => source,
+        Work::Decode { destination, .. } => destination,
+    };
+    match memory.slice()? {
+        Slice::Device(slice) => Some(slice.device().clone()),
+        Slice::Host(_) => None,
+    }
+}
+
+/// Copies `from` to `into`, which is as long, where one of them is on a device. Waits until it is done.
+pub(crate) fn copy(from: &Slice, into: &Slice) -> Result<(), DeviceError> {
+    match (from, into) {
+        (Slice::Device(from), Slice::Device(into)) => {
+            let (from, into) = (from.hold(), into.hold_mut());
+            let stream = into.slice().device().stream()?;
+            from.slice().order(&stream)?;
+            into.slice().order(&stream)?;
+            let copied = stream.copy(from.slice().region(), into.slice().region());
+            copied.and(stream.wait()) // also after an error: the memory must not be let go before
+        }
+        (Slice::Host(from), Slice::Device(into)) => {
+            let (from, into) = (from.hold(), into.hold_mut());
+            let stream = into.slice().device().stream()?;
+            into.slice().order(&stream)?;
+            stream.upload(&from, into.slice().region())
+        }
+        (Slice::Device(from), Slice::Host(into)) => {
+            let (from, mut into) = (from.hold(), into.hold_mut());
+            let stream = from.slice().device().stream()?;
+            from.slice().order(&stream)?;
+            stream.download(from.slice().region(), &mut into)
+        }
+        (Slice::Host(from), Slice::Host(into)) => {
+            into.write(|into| from.read(|from| into.copy_from_slice(from)));
+            Ok(())
+        }
+    }
+}

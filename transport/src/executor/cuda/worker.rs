@@ -1,0 +1,172 @@
+//! The two threads of a device: one enqueues work and never waits for results, the other waits for them.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use mgcomp_codecs::device::Device;
+
+use super::flight::{Failure, Flight};
+use super::kernels::Kernels;
+use super::lane::Lane;
+use super::staging::Staging;
+use crate::executor::{Done, DoneSink, Output, Ticket, Work};
+
+/// Pieces of work under way at once: one is coded, one is copied, one waits so that the device need not.
+const LANES: usize = 3;
+
+/// Carries out work on the memory of one device.
+pub(super) struct Worker {
+    queue: Option<Sender<(Ticket, Work)>>,
+    /// Set when nobody wants what is still queued.
+    stopped: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Work that is under way.
+struct UnderWay {
+    ticket: Ticket,
+    work: Work,
+    flight: Flight,
+    lane: Lane,
+    started: Instant,
+}
+
+impl Worker {
+    /// Starts the threads, which report to `sink`.
+    pub(super) fn start(device: &Device, sink: &DoneSink) -> io::Result<Self> {
+        let (queue, work) = mpsc::channel();
+        let (flying, landing) = mpsc::channel();
+        let (free, freed) = mpsc::channel();
+        let stopped = Arc::<AtomicBool>::default();
+        let issuer = Issuer {
+            device: device.clone(),
+            staging: Staging::new(device),
+            kernels: Kernels::new(device),
+            stopped: stopped.clone(),
+            sink: sink.clone(),
+            flying,
+            freed,
+            free: Vec::new(),
+            lanes: 0,
+        };
+        let mut worker = Self { queue: Some(queue), stopped, threads: Vec::new() };
+        let sink = sink.clone();
+        // If the second thread does not start, the first ends with the worker.
+        let name = format!("mgcomp-cuda-{}", device.info().ordinal);
+        let finish = thread::Builder::new().name(format!("{name}-wait"));
+        worker.threads.push(finish.spawn(move || finish_all(&landing, &free, &sink))?);
+        let issue = thread::Builder::new().name(name);
+        worker.threads.push(issue.spawn(move || issuer.run(&work))?);
+        Ok(worker)
+    }
+
+    /// Queues work; `false` if the threads are gone.
+    pub(super) fn submit(&self, ticket: Ticket, work: Work) -> bool {
+        self.queue.as_ref().is_some_and(|queue| queue.send((ticket, work)).is_ok())
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.queue = None;
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread that enqueues.
+struct Issuer {
+    device: Device,
+    staging: Arc<Staging>,
+    kernels: Kernels,
+    stopped: Arc<AtomicBool>,
+    sink: DoneSink,
+    flying: Sender<UnderWay>,
+    freed: Receiver<Lane>,
+    free: Vec<Lane>,
+    /// Lanes that were made.
+    lanes: usize,
+}
+
+impl Issuer {
+    fn run(mut self, queue: &Receiver<(Ticket, Work)>) {
+        while let Ok((ticket, work)) = queue.recv() {
+            if self.stopped.load(Ordering::Relaxed) {
+                return;
+            }
+            self.issue(ticket, work);
+        }
+    }
+
+    fn issue(&mut self, ticket: Ticket, work: Work) {
+        let waited_from = Instant::now();
+        let mut lane = match self.lane() {
+            Ok(lane) => lane,
+            Err(failure) => return report(&self.sink, ticket, waited_from, work, Err(failure)),
+        };
+        let started = Instant::now();
+        match Flight::start(&mut lane, &mut self.kernels, &work) {
+            // The other thread outlives this one.
+            Ok(flight) => drop(self.flying.send(UnderWay { ticket, work, flight, lane, started })),
+            Err(failure) => {
+                lane.abandon();
+                self.free.push(lane);
+                report(&self.sink, ticket, started, work, Err(failure));
+            }
+        }
+    }
+
+    /// A lane that nothing is on: one that is free, a new one, or the next that becomes free.
+    fn lane(&mut self) -> Result<Lane, Failure> {
+        self.free.extend(self.freed.try_iter());
+        if let Some(lane) = self.free.pop() {
+            return Ok(lane);
+        }
+        if self.lanes < LANES {
+            match Lane::new(&self.device, &self.staging) {
+                Ok(lane) => {
+                    self.lanes += 1;
+                    return Ok(lane);
+                }
+                Err(error) if self.lanes == 0 => return Err(error.into()),
+                Err(error) => tracing::warn!(%error, "the device does with fewer streams"),
+            }
+        }
+        self.freed.recv().map_err(|_| Failure::Status(crate::message::Status::Internal))
+    }
+}
+
+/// The thread that waits.
+fn finish_all(landing: &Receiver<UnderWay>, free: &Sender<Lane>, sink: &DoneSink) {
+    let mut last = Instant::now();
+    for UnderWay { ticket, work, flight, mut lane, started } in landing {
+        let result = flight.finish(&mut lane, &work);
+        match &result {
+            Ok(_) => drop(lane.end()),
+            Err(_) => lane.abandon(),
+        }
+        // Nobody takes them any more if the other thread is gone.
+        let _ = free.send(lane);
+        // What was under way before it is not its time.
+        report(sink, ticket, started.max(last), work, result);
+        last = Instant::now();
+    }
+}
+
+/// Says what came of `work`.
+fn report(sink: &DoneSink, ticket: Ticket, started: Instant, work: Work, result: Result<Output, Failure>) {
+    drop(work); // before anybody hears of it: the memory is the program's again
+    let result = result.map_err(|failure| {
+        if let Failure::Device(error) = &failure {
+            tracing::warn!(%error, "work on a device failed");
+        }
+        failure.status()
+    });
+    sink(Done { ticket, took: started.elapsed(), result });
+}
