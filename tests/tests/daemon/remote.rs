@@ -47,8 +47,9 @@ fn a_token_is_needed_for_everything_but_health() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(rig.json(&["lambda", "get"])[0]["lambda_gbps"], 2.0);
 
-    let metrics =
-        |header: &str| exchange(&address, format!("GET /metrics HTTP/1.1\r\nhost: x\r\n{header}\r\n").as_bytes());
+    let metrics = |header: &str| {
+        exchange(&address, format!("GET /metrics HTTP/1.1\r\nhost: x\r\n{header}\r\n").as_bytes())
+    };
     assert!(metrics("").starts_with("HTTP/1.1 401"));
     let page = metrics(&format!("authorization: Bearer {TOKEN}\r\n"));
     assert!(

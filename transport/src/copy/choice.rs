@@ -91,5 +91,5 @@ pub(super) fn facts(
         let latency_ns = u64::try_from(shaping.latency().as_nanos()).unwrap_or(u64::MAX);
         LinkFacts::try_new(shaping.rate_gbps(), latency_ns, Overlap::Segments(segment_bytes)).ok()
     });
-    CheapFacts { peer: 0, stream, raw_bytes, element, allowed: AlgorithmSet::supported(), link }
+    CheapFacts { peer: 0, stream, raw_bytes, element, allowed: AlgorithmSet::supported(), link, lambda: None }
 }

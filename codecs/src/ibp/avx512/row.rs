@@ -82,7 +82,9 @@ pub(in crate::ibp) fn add_row_tables(
     let before: Vec<u8> = before.flat_map(|before| std::iter::repeat_n(before, granule)).collect();
     for field in 0..plan.scatter.count {
         let starts = &tables[plan.scatter.first + 2 * field];
-        tables.push(starts.iter().zip(&before).map(|(start, before)| start.wrapping_add(*before) % 64).collect());
+        tables.push(
+            starts.iter().zip(&before).map(|(start, before)| start.wrapping_add(*before) % 64).collect(),
+        );
     }
     RowLines { first, bits }
 }
