@@ -17,7 +17,7 @@ use crate::link::LinkEvent;
 use crate::message::Rank;
 use crate::session::Request;
 
-/// Inputs that a lent thread takes in before it hands over.
+/// Inputs that a lent thread takes in before it hands over, and the node's own before it looks at the time.
 const MOST_AT_ONCE: usize = 64;
 
 /// Something that happened.
@@ -106,14 +106,15 @@ impl Mailbox {
         let mut state = self.lock();
         while !state.over {
             let now = Instant::now();
-            if std::mem::take(&mut state.handed_over) {
-                drop(state);
-                self.work(usize::MAX);
-                state = self.lock();
-            } else if let Some(due) = state.next_check.filter(|&due| due <= now) {
+            // First: where inputs never end, somebody may have been silent for too long all the same.
+            if let Some(due) = state.next_check.filter(|&due| due <= now) {
                 state.next_check = None; // whoever looks at the time says when to do so again
                 drop(state);
                 self.post(Input::Time { due });
+                state = self.lock();
+            } else if std::mem::take(&mut state.handed_over) {
+                drop(state);
+                self.work(MOST_AT_ONCE);
                 state = self.lock();
             } else if let Some(next) = state.next_check {
                 let waited = self.changed.wait_timeout(state, next - now);
