@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, sleep_until, timeout};
 
@@ -71,17 +71,18 @@ pub(super) type Seats = std::sync::Mutex<Vec<Option<mpsc::Sender<Connection>>>>;
 impl Acceptor {
     /// Accepts connections until the link ends.
     pub(super) async fn run(self: Arc<Self>, listener: TcpListener) {
-        let mut strangers = VecDeque::new();
+        let (mut strangers, room) = (VecDeque::new(), Arc::new(Semaphore::new(STRANGERS)));
         loop {
             match listener.accept().await {
                 Ok((stream, address)) => {
                     let acceptor = self.clone();
+                    let place = make_room(&room, &mut strangers).await;
                     let welcome = async move {
+                        let _place = place;
                         if timeout(HELLO_TIMEOUT, acceptor.welcome(stream)).await.is_err() {
                             tracing::warn!(%address, "no hello in time");
                         }
                     };
-                    make_room(&mut strangers).await;
                     let task = tokio::spawn(welcome).abort_handle();
                     strangers.push_back(Stranger { task, since: Instant::now() });
                 }
@@ -151,16 +152,22 @@ struct Stranger {
     since: Instant,
 }
 
-/// Sees to it that one more stranger can be let in. Members say hello at once, so whoever has waited longest is
-/// none, and has to go.
-async fn make_room(strangers: &mut VecDeque<Stranger>) {
+/// Waits until one more stranger can be let in. Members say hello at once, so whoever has waited longest is none, and
+/// has to go if nobody goes by itself.
+async fn make_room(
+    room: &Arc<Semaphore>,
+    strangers: &mut VecDeque<Stranger>,
+) -> Option<OwnedSemaphorePermit> {
     strangers.retain(|stranger| !stranger.task.is_finished());
-    if strangers.len() >= STRANGERS
-        && let Some(oldest) = strangers.pop_front()
-    {
-        sleep_until((oldest.since + CROWDED_HELLO_TIMEOUT).into()).await;
-        oldest.task.abort();
+    if let Some(oldest) = strangers.front() {
+        tokio::select! {
+            biased;
+            place = room.clone().acquire_owned() => return place.ok(),
+            () = sleep_until((oldest.since + CROWDED_HELLO_TIMEOUT).into()) => oldest.task.abort(),
+        }
     }
+    // The semaphore is never closed, so this only waits for whoever goes.
+    room.clone().acquire_owned().await.ok()
 }
 
 /// Tells a stranger why it is not let in, and waits until it has read it.
