@@ -1,0 +1,132 @@
+//! What networks do to connections: each end hears of it, by the name of the other; nobody else does, and nothing is left.
+//!
+//! One test runs at a time: threads and descriptors are counted.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod footprint;
+mod relay;
+mod strangers;
+mod trio;
+
+use std::time::Duration;
+
+use common::job::{SHORT, config, end_of};
+use common::{noise, watched};
+use footprint::leaving_nothing;
+use mgcomp_codecs::Element;
+use mgcomp_transport::link::LinkError;
+use mgcomp_transport::memory::HostBuffer;
+use mgcomp_transport::message::{Rank, Tag};
+use mgcomp_transport::node::{Handle, NodeConfig};
+use mgcomp_transport::session::{SessionError, TransferError};
+use relay::Conduct;
+use trio::Trio;
+
+/// Why a request with `peer` failed.
+#[track_caller]
+fn reason(handle: Handle, peer: u32) -> SessionError {
+    match end_of(handle) {
+        Err(error @ TransferError::Session { .. }) => {
+            assert!(error.to_string().contains(&format!("rank {peer}")), "{error}");
+            let TransferError::Session { peer: named, error } = error else { unreachable!() };
+            assert_eq!(named, Rank(peer));
+            error
+        }
+        other => panic!("a request with rank {peer} came to {other:?}"),
+    }
+}
+
+/// Ranks 0 and 1 work with each other over a relay that then changes to `conduct`. Returns why rank 0 and rank 1 say
+/// that they cannot go on.
+fn broken_by(conduct: Conduct, config: &NodeConfig) -> [SessionError; 2] {
+    let trio = Trio::start(config);
+    let [zero, one, _] = &trio.nodes;
+    let waiting = [
+        zero.receive(Rank(1), Tag(7), HostBuffer::zeroed(10).all()),
+        one.receive(Rank(0), Tag(7), HostBuffer::zeroed(10).all()),
+    ];
+    // In the middle of more than all buffers on the way hold.
+    trio.relay.conduct(Conduct::Hold);
+    let read = one.read(Rank(0), trio::REGION, HostBuffer::zeroed(trio::LEN).all());
+    trio.relay.conduct(conduct);
+    reason(read, 0);
+    let [of_zero, of_one] = waiting;
+    let reasons = [reason(of_zero, 1), reason(of_one, 0)];
+    // What is asked later fails at once, and the others go on.
+    reason(zero.send(Rank(1), Tag(1), HostBuffer::zeroed(1).all(), Element::U8), 1);
+    trio.check_bystanders();
+    reasons
+}
+
+#[test]
+fn a_link_that_is_cut_ends_the_session_on_both_sides() {
+    leaving_nothing(|| {
+        for reason in broken_by(Conduct::Cut, &config()) {
+            let cut = matches!(
+                reason,
+                SessionError::Link(
+                    LinkError::PeerClosed(_) | LinkError::RecordTruncated { .. } | LinkError::Io { .. }
+                )
+            );
+            assert!(cut, "{reason:?}");
+        }
+    });
+}
+
+#[test]
+fn a_connection_that_is_reset_ends_the_session_on_both_sides() {
+    leaving_nothing(|| {
+        for reason in broken_by(Conduct::Reset, &config()) {
+            assert!(matches!(reason, SessionError::Link(_)), "{reason:?}");
+        }
+    });
+}
+
+#[test]
+fn a_peer_that_vanishes_without_a_word_is_given_up() {
+    leaving_nothing(|| {
+        // Nobody closes anything: only silence tells.
+        let config = NodeConfig { silence_timeout: SHORT, ..config() };
+        assert_eq!(
+            broken_by(Conduct::Hold, &config),
+            [SessionError::Silent(SHORT), SessionError::Silent(SHORT)]
+        );
+    });
+}
+
+#[test]
+fn a_flipped_bit_is_found() {
+    leaving_nothing(|| {
+        let [_, of_one] = broken_by(Conduct::Flip, &config());
+        let found = matches!(of_one, SessionError::Link(LinkError::Checksum { peer: Rank(0), .. }));
+        assert!(found, "{of_one:?}");
+    });
+}
+
+#[test]
+fn delays_stalls_and_slow_readers_are_waited_for() {
+    leaving_nothing(|| {
+        let trio = Trio::start(&config());
+        let [zero, one, _] = &trio.nodes;
+        let slow = Conduct::Slow(Duration::from_millis(1));
+        for conduct in [slow, Conduct::Pass] {
+            trio.relay.conduct(conduct);
+            let sent = noise(3, 2 << 20);
+            let into = HostBuffer::zeroed(sent.len());
+            let receive = one.receive(Rank(0), Tag(3), into.all());
+            let send = zero.send(Rank(1), Tag(3), HostBuffer::from(sent.clone()).all(), Element::U8);
+            let read = one.read(Rank(0), trio::REGION, HostBuffer::zeroed(4 << 20).all());
+            // Nothing at all for a while, in the middle of it.
+            trio.relay.conduct(Conduct::Hold);
+            trio.check_bystanders();
+            std::thread::sleep(SHORT / 5);
+            trio.relay.conduct(conduct);
+            trio.check_bystanders();
+            assert_eq!((end_of(receive), end_of(send)), (Ok(2 << 20), Ok(2 << 20)));
+            assert_eq!(end_of(read), Ok(4 << 20));
+            assert!(into.all().to_vec() == sent);
+        }
+    });
+}

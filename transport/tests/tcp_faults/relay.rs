@@ -1,0 +1,135 @@
+//! Stands in a connection's way, and does to it what networks do.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How often it looks at what it is to do.
+const LOOK: Duration = Duration::from_millis(5);
+const CHUNK_BYTES: usize = 16 << 10;
+
+/// What a relay does with what comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Conduct {
+    /// Passes it on.
+    Pass,
+    /// Passes it on in chunks, each after a while.
+    Slow(Duration),
+    /// Takes nothing, and keeps the connection.
+    Hold,
+    /// Changes a bit of the next whole chunk on the way back, then passes on.
+    Flip,
+    /// Ends both connections in good order.
+    Cut,
+    /// Ends both connections by a reset.
+    Reset,
+}
+
+/// A relay of one connection.
+pub(crate) struct Relay {
+    pub(crate) address: SocketAddr,
+    conduct: Arc<Mutex<Conduct>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Relay {
+    /// Passes one connection on to `target`.
+    pub(crate) fn to(target: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let conduct = Arc::new(Mutex::new(Conduct::Pass));
+        let shared = conduct.clone();
+        let thread = thread::spawn(move || {
+            let (client, _) = listener.accept().unwrap();
+            drop(listener);
+            let server = TcpStream::connect(target).unwrap();
+            let [there, back] =
+                [(&client, &server, false), (&server, &client, true)].map(|(from, to, is_back)| {
+                    let (from, to, conduct) =
+                        (from.try_clone().unwrap(), to.try_clone().unwrap(), shared.clone());
+                    thread::spawn(move || pass(from, to, is_back, &conduct))
+                });
+            there.join().unwrap();
+            back.join().unwrap();
+            if *shared.lock().unwrap() == Conduct::Reset {
+                // Closing a socket that lingers for no time resets its connection.
+                for stream in [&client, &server] {
+                    rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO)).unwrap();
+                }
+            }
+        });
+        Self { address, conduct, thread: Some(thread) }
+    }
+
+    pub(crate) fn conduct(&self, conduct: Conduct) {
+        *self.conduct.lock().unwrap() = conduct;
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.conduct(Conduct::Cut);
+        let _ = TcpStream::connect(self.address); // or it waits for the one that never came
+        let ended = self.thread.take().map(JoinHandle::join);
+        if !thread::panicking() {
+            ended.unwrap().unwrap();
+        }
+    }
+}
+
+/// Passes bytes on in one direction until either end closes, or it is told to end.
+fn pass(mut from: TcpStream, mut to: TcpStream, is_back: bool, conduct: &Mutex<Conduct>) {
+    for stream in [&from, &to] {
+        stream.set_read_timeout(Some(LOOK)).unwrap();
+        stream.set_write_timeout(Some(LOOK)).unwrap();
+    }
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        let now = *conduct.lock().unwrap();
+        match now {
+            Conduct::Cut => break drop((from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both))),
+            Conduct::Reset => break,
+            Conduct::Hold => thread::sleep(LOOK),
+            Conduct::Pass | Conduct::Slow(_) | Conduct::Flip => {
+                let got = match from.read(&mut chunk) {
+                    Ok(0) => break drop(to.shutdown(Shutdown::Write)),
+                    Ok(got) => got,
+                    Err(error) if is_wait(&error) => continue,
+                    Err(_) => break drop(to.shutdown(Shutdown::Both)),
+                };
+                if let Conduct::Slow(pause) = now {
+                    thread::sleep(pause);
+                }
+                if now == Conduct::Flip && is_back && got == CHUNK_BYTES {
+                    chunk[got / 2] ^= 4;
+                    *conduct.lock().unwrap() = Conduct::Pass;
+                }
+                if !give(&mut to, &chunk[..got], conduct) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Writes all of it; returns whether that was possible. Not longer than there is a connection to keep.
+fn give(to: &mut TcpStream, mut bytes: &[u8], conduct: &Mutex<Conduct>) -> bool {
+    while !bytes.is_empty() {
+        match to.write(bytes) {
+            Ok(given) => bytes = &bytes[given..],
+            Err(error) if is_wait(&error) => {
+                if matches!(*conduct.lock().unwrap(), Conduct::Cut | Conduct::Reset) {
+                    return true; // it ends where it looks next
+                }
+            }
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+fn is_wait(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
