@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use super::footprint::{Footprint, growth_kib, is_flat};
 use super::process::Process;
+use super::way::Way;
 use crate::data::Random;
 
 /// In which time a rank must have noticed that another is gone. Where that dies while they meet, the others try to
-/// reach it for five seconds, and wait for its hello for as long.
-const NOTICED: Duration = Duration::from_secs(20);
+/// reach it for five seconds, and wait for its hello for as long; on a busy machine all of it takes longer.
+const NOTICED: Duration = Duration::from_secs(60);
 /// How long a rank may take for anything else.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How often the lines of ranks are looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -24,6 +25,8 @@ pub struct Plan {
     pub duration: Duration,
     /// Ranks, at least three.
     pub ranks: usize,
+    /// The link between them.
+    pub way: Way,
     /// Of everything that is random.
     pub seed: u64,
 }
@@ -92,11 +95,12 @@ pub enum SoakError {
 /// # Errors
 /// [`SoakError`] if anything is not as it should be.
 pub fn run(plan: &Plan) -> Result<Report, SoakError> {
-    println!("soak: {} ranks, {} s, seed {}", plan.ranks, plan.duration.as_secs(), plan.seed);
+    let Plan { duration, ranks, way, seed } = *plan;
+    println!("soak: {ranks} ranks over {}, {} s, seed {seed}", way.name(), duration.as_secs());
     let started = Instant::now();
     let mut soak = Soak {
-        random: Random::new(plan.seed),
-        members: (0..plan.ranks).map(Member::start).collect::<Result<_, _>>()?,
+        random: Random::new(seed),
+        members: (0..ranks).map(|rank| Member::start(rank, way)).collect::<Result<_, _>>()?,
         report: Report {
             plan: *plan,
             kills: 0,
@@ -107,7 +111,7 @@ pub fn run(plan: &Plan) -> Result<Report, SoakError> {
             growth_kib: None,
         },
     };
-    while started.elapsed() < plan.duration {
+    while started.elapsed() < duration {
         soak.generation()?;
     }
     soak.end()
@@ -126,8 +130,8 @@ struct Member {
 }
 
 impl Member {
-    fn start(rank: usize) -> Result<Self, SoakError> {
-        Ok(Self { process: Process::start(rank)?, first: None })
+    fn start(rank: usize, way: Way) -> Result<Self, SoakError> {
+        Ok(Self { process: Process::start(rank, way)?, first: None })
     }
 }
 
@@ -141,7 +145,7 @@ impl Soak {
         self.watch(lasting)?;
 
         let victim = 1 + self.random.below(self.members.len() - 1);
-        let mut killed = Member::start(victim)?;
+        let mut killed = Member::start(victim, self.report.plan.way)?;
         std::mem::swap(&mut killed, &mut self.members[victim]);
         killed.process.kill()?;
         let at = Instant::now();

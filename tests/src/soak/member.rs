@@ -15,19 +15,19 @@
 use std::convert::Infallible;
 use std::fmt::Arguments;
 use std::io::{self, Write};
-use std::net::TcpListener;
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use mgcomp_selector::{PolicySpec, Steering};
 use mgcomp_transport::communicator::Communicator;
-use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
+use mgcomp_transport::link::tcp::RankFile;
 use mgcomp_transport::message::Rank;
 use mgcomp_transport::node::{Node, NodeConfig, PeerState};
 
 use super::footprint::Footprint;
 use super::operations::{self, Failure};
+use super::way::{Start, Way};
 
 /// How long ranks try to find each other.
 const MEETING: Duration = Duration::from_secs(5);
@@ -36,10 +36,10 @@ const ENDING: Duration = Duration::from_secs(5);
 /// Operations from one line to the next.
 pub(super) const STEPS: u64 = 10;
 
-/// Runs rank number `rank`.
+/// Runs rank number `rank`, which meets the others by `way`.
 #[must_use]
-pub fn rank(rank: u32) -> ExitCode {
-    match generations(Rank(rank)) {
+pub fn rank(rank: u32, way: Way) -> ExitCode {
+    match generations(Rank(rank), way) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("soak, rank {rank}: {error}");
@@ -48,15 +48,15 @@ pub fn rank(rank: u32) -> ExitCode {
     }
 }
 
-fn generations(rank: Rank) -> Result<(), Box<dyn std::error::Error>> {
+fn generations(rank: Rank, way: Way) -> Result<(), Box<dyn std::error::Error>> {
     let mut lines = io::stdin().lines();
     loop {
-        let listener = Tcp::bind("127.0.0.1:0")?;
-        tell(format_args!("LISTENING {}", listener.local_addr()?));
+        let start = Start::by(way)?;
+        tell(format_args!("LISTENING {}", start.address(rank)?));
         let Some(seed) = lines.next() else { return Ok(()) };
         let seed = seed?.parse()?;
         let rank_file = RankFile::parse(&lines.next().ok_or("a rank file is expected")??)?;
-        match generation(listener, rank_file, rank, seed) {
+        match generation(start, rank_file, rank, seed) {
             Ok(never) => match never {},
             Err(Failure::Failed(error)) => tell(format_args!("FAILED {error}")),
             Err(Failure::Wrong(what)) => {
@@ -69,24 +69,17 @@ fn generations(rank: Rank) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// Works with the others until that fails.
-fn generation(
-    listener: TcpListener,
-    rank_file: RankFile,
-    rank: Rank,
-    seed: u64,
-) -> Result<Infallible, Failure> {
+fn generation(start: Start, rank_file: RankFile, rank: Rank, seed: u64) -> Result<Infallible, Failure> {
     let config = NodeConfig {
         secret: rank_file.secret,
         greeting_timeout: MEETING,
         silence_timeout: Duration::from_secs(5),
         ..NodeConfig::default()
     };
-    let tcp =
-        TcpConfig { limits: config.limits, queue_bytes: 1 << 30, connect_timeout: MEETING, shaping: None };
-    let link = Tcp::new(listener, rank_file, rank, tcp)?;
+    let link = start.link(rank_file, rank, config.limits, MEETING)?;
     let policy = ["adaptive", "paper", "fixed:none", "fixed:bdi"][(seed % 4) as usize];
     let policy = policy.parse::<PolicySpec>().map_err(Failure::from_error)?.build(&Steering::default());
-    let node = Node::start(Box::new(link), policy, config)?;
+    let node = Node::start(link, policy, config)?;
     for (peer, state) in node.wait_for_peers(2 * MEETING) {
         if state != PeerState::Open {
             return Err(Failure::Failed(format!("rank {peer} is not there: {state:?}")));

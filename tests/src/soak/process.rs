@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::RANK_ARGUMENT;
 use super::controller::SoakError;
+use super::way::Way;
 
 /// How long a rank may take to leave when it is told to.
 const LEAVING: Duration = Duration::from_secs(10);
@@ -21,9 +22,9 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn start(rank: usize) -> io::Result<Self> {
+    pub(super) fn start(rank: usize, way: Way) -> io::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
-            .args([RANK_ARGUMENT, &rank.to_string()])
+            .args([RANK_ARGUMENT, &rank.to_string(), way.name()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
