@@ -5,12 +5,15 @@
 //! at a few lengths, for data of a few ratios ([`Series`]), and what is asked for is interpolated: along the length,
 //! then along the coded fraction.
 
+mod curve;
 mod typical;
 
 use std::sync::Arc;
 
 use mgcomp_codecs::{Algorithm, Element};
 use serde::{Deserialize, Serialize};
+
+use self::curve::Curves;
 
 /// The longest time that is believed: more than a week.
 const MOST_NS: f64 = 1e15;
@@ -57,8 +60,8 @@ pub struct CodecSpeed {
 #[derive(Clone, Debug)]
 pub struct Speeds {
     codecs: Vec<CodecSpeed>,
-    /// By entry: what coding takes at least, whatever the data becomes.
-    floors: Vec<Series>,
+    /// By entry: the same, ready to be asked.
+    curves: Vec<Curves>,
     /// By numbers of element and algorithm: where in `codecs`.
     index: [[Option<u16>; NUMBERS]; NUMBERS],
 }
@@ -90,8 +93,8 @@ impl Speeds {
             }
             *place = Some(entry as u16); // no more pairs than 256 pass the line above
         }
-        let floors = codecs.iter().map(CodecSpeed::floor).collect();
-        Ok(Self { codecs, floors, index })
+        let curves = codecs.iter().map(Curves::of).collect();
+        Ok(Self { codecs, curves, index })
     }
 
     /// Times of one core of a server with AVX-512: a start where nothing was measured.
@@ -115,7 +118,7 @@ impl Speeds {
         raw_bytes: u64,
         fraction: f64,
     ) -> Option<CodecTimes> {
-        Some(self.codec(algorithm, element)?.times(raw_bytes, fraction))
+        Some(self.curves.get(self.entry(algorithm, element)?)?.times(raw_bytes, fraction))
     }
 
     /// No more than what coding `raw_bytes` takes, whatever they become; `None` for a codec that was not measured.
@@ -125,74 +128,17 @@ impl Speeds {
         element: Element,
         raw_bytes: u64,
     ) -> Option<CodecTimes> {
-        let entry = self.index[usize::from(element.number())][usize::from(algorithm.number())]?;
-        self.floors.get(usize::from(entry)).map(|floor| floor.times(raw_bytes))
+        Some(self.curves.get(self.entry(algorithm, element)?)?.least_times(raw_bytes))
     }
 
     /// What the size-only estimator takes for a byte, in nanoseconds; `None` for a codec that was not measured.
     #[must_use]
     pub fn estimate_ns_per_byte(&self, algorithm: Algorithm, element: Element) -> Option<f64> {
-        self.codec(algorithm, element).map(|codec| codec.estimate_ns_per_byte)
+        self.codecs.get(self.entry(algorithm, element)?).map(|codec| codec.estimate_ns_per_byte)
     }
 
-    fn codec(&self, algorithm: Algorithm, element: Element) -> Option<&CodecSpeed> {
-        let entry = self.index[usize::from(element.number())][usize::from(algorithm.number())]?;
-        self.codecs.get(usize::from(entry))
-    }
-}
-
-impl CodecSpeed {
-    fn times(&self, raw_bytes: u64, fraction: f64) -> CodecTimes {
-        let above = self.series.partition_point(|series| series.fraction < fraction);
-        let (Some(low), high) = (self.series.get(above.saturating_sub(1)), self.series.get(above)) else {
-            return CodecTimes::default(); // no table without a series gets in
-        };
-        let at_low = low.times(raw_bytes);
-        match high {
-            Some(high) if above > 0 => {
-                let share = (fraction - low.fraction) / (high.fraction - low.fraction);
-                at_low.towards(high.times(raw_bytes), share)
-            }
-            // Outside of what was measured: as at its edge.
-            _ => at_low,
-        }
-    }
-
-    /// The least of all series at every length that one of them was measured at. Between two of these each series is a
-    /// straight line, so none of them comes below the line from one to the next.
-    fn floor(&self) -> Series {
-        let mut lengths: Vec<u64> =
-            self.series.iter().flat_map(|series| &series.points).map(|point| point.raw_bytes).collect();
-        lengths.sort_unstable();
-        lengths.dedup();
-        let least = |raw_bytes| {
-            let times = self.series.iter().map(|series| series.times(raw_bytes));
-            times.reduce(|a, b| CodecTimes {
-                encode_ns: a.encode_ns.min(b.encode_ns),
-                decode_ns: a.decode_ns.min(b.decode_ns),
-            })
-        };
-        let point = |raw_bytes| {
-            let CodecTimes { encode_ns, decode_ns } = least(raw_bytes).unwrap_or_default();
-            Point { raw_bytes, encode_ns, decode_ns }
-        };
-        Series { fraction: 0.0, points: lengths.into_iter().map(point).collect() }
-    }
-}
-
-impl Series {
-    fn times(&self, raw_bytes: u64) -> CodecTimes {
-        let above = self.points.partition_point(|point| point.raw_bytes < raw_bytes);
-        match (self.points.get(above.wrapping_sub(1)), self.points.get(above)) {
-            (Some(low), Some(high)) => {
-                let share = (raw_bytes - low.raw_bytes) as f64 / (high.raw_bytes - low.raw_bytes) as f64;
-                low.times().towards(high.times(), share)
-            }
-            // Shorter than all that was measured: a call costs something by itself.
-            (None, Some(first)) => first.times(),
-            (Some(last), None) => last.times().scaled(raw_bytes as f64 / last.raw_bytes as f64),
-            (None, None) => CodecTimes::default(),
-        }
+    fn entry(&self, algorithm: Algorithm, element: Element) -> Option<usize> {
+        self.index[usize::from(element.number())][usize::from(algorithm.number())].map(usize::from)
     }
 }
 
@@ -209,10 +155,6 @@ impl CodecTimes {
             encode_ns: between(self.encode_ns, other.encode_ns),
             decode_ns: between(self.decode_ns, other.decode_ns),
         }
-    }
-
-    fn scaled(self, by: f64) -> Self {
-        Self { encode_ns: self.encode_ns * by, decode_ns: self.decode_ns * by }
     }
 }
 
