@@ -111,6 +111,28 @@ fn decisions_are_explained_on_demand() {
 }
 
 #[test]
+fn what_carries_the_bytes_follows_lambda() {
+    let bench = Workbench::new();
+    bench.write("ramp.i32.bin", &ramp());
+    let args = ["demo", "--daemon", "--ranks", "2", "--link-gbps", "1", "--data", "ramp.i32.bin"];
+    let rows: Vec<Value> = stdout(&bench.succeed(&[&args[..], &["--json"]].concat()))
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let under = |lambda: Value| -> Vec<&Value> {
+        rows.iter().filter(|row| row["lambda_gbps"] == lambda).map(|row| &row["algorithms"]).collect()
+    };
+    let (none, size, time) = (under(Value::Null), under(0.0.into()), under(1e6.into()));
+    assert_eq!([none.len(), size.len(), time.len()], [3; 3], "{rows:#?}");
+    let raw = |mix: &Value| mix["none"].as_u64().unwrap_or(0);
+    let all = |mix: &Value| mix.as_object().unwrap().values().map(|raw| raw.as_u64().unwrap()).sum::<u64>();
+    assert!(raw(size[2]) * 2 < all(size[2]), "{rows:#?}");
+    assert!(raw(time[2]) * 10 >= all(time[2]) * 9, "{rows:#?}");
+    let text = stdout(&bench.succeed(&args));
+    assert!(text.contains("mgcomp lambda set 0: only size counts") && text.contains("none "), "{text}");
+}
+
+#[test]
 fn bad_input_is_named() {
     let bench = Workbench::with("empty.bin", b"");
     bench.fail(&["demo", "--data", "missing.bin"], &["cannot read missing.bin"]);

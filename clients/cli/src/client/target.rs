@@ -12,7 +12,7 @@ use mgcomp_proto::v1::Scope;
 use mgcomp_proto::v1::control_client::ControlClient;
 use mgcomp_transport::control;
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, ServerName};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::{TlsConnector, rustls};
@@ -35,6 +35,12 @@ pub(crate) struct Target {
     /// Authorities that its certificate may come from, in PEM
     #[arg(long, value_name = "PATH", requires = "address")]
     ca: Option<PathBuf>,
+    /// Certificates to show it, in PEM, if it asks for them
+    #[arg(long, value_name = "PATH", requires = "address", requires = "key")]
+    cert: Option<PathBuf>,
+    /// The key that goes with them, in PEM
+    #[arg(long, value_name = "PATH", requires = "cert")]
+    key: Option<PathBuf>,
 }
 
 /// About what.
@@ -63,6 +69,11 @@ trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 impl Target {
+    /// The daemon at a socket.
+    pub(crate) fn at(socket: PathBuf) -> Self {
+        Self { socket: Some(socket), address: None, token_file: None, ca: None, cert: None, key: None }
+    }
+
     /// A connection to the daemon.
     pub(super) async fn connect(&self) -> Result<Daemon, ClientError> {
         let (place, stream): (String, Box<dyn Stream>) = match &self.address {
@@ -129,25 +140,39 @@ impl Target {
     fn tls(&self) -> Result<TlsConnector, ClientError> {
         let mut roots = rustls::RootCertStore::empty();
         if let Some(path) = &self.ca {
-            let wrong = |what: String| ClientError::Certificates { path: path.clone(), what };
-            let certificates =
-                CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?;
-            for certificate in certificates {
-                let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
-                roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
+            for certificate in certificates(path)? {
+                roots.add(certificate).map_err(|error| wrong(path, &error))?;
             }
         }
+        let failed = |error| ClientError::Tls {
+            place: self.address.clone().unwrap_or_default(),
+            source: io::Error::other(error),
+        };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder =
             rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let builder = builder.map_err(|error| ClientError::Tls {
-            place: self.address.clone().unwrap_or_default(),
-            source: io::Error::other(error),
-        })?;
-        let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+        let builder = builder.map_err(failed)?.with_root_certificates(roots);
+        let mut config = match (&self.cert, &self.key) {
+            (Some(cert), Some(key)) => {
+                let read = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, &error))?;
+                builder
+                    .with_client_auth_cert(certificates(cert)?, read)
+                    .map_err(|error| wrong(key, &error))?
+            }
+            _ => builder.with_no_client_auth(),
+        };
         config.alpn_protocols = vec![b"h2".to_vec()];
         Ok(TlsConnector::from(Arc::new(config)))
     }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ClientError> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    read.map_err(|error| wrong(path, &error))
+}
+
+fn wrong(path: &Path, error: &dyn std::fmt::Display) -> ClientError {
+    ClientError::Certificates { path: path.to_owned(), what: error.to_string() }
 }
 
 fn read_error(path: &Path, source: io::Error) -> ClientError {

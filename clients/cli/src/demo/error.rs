@@ -2,6 +2,7 @@
 
 use std::io;
 
+use mgcomp_daemon::DaemonError;
 use mgcomp_transport::link::{LinkError, ShapingError};
 use mgcomp_transport::message::Rank;
 use mgcomp_transport::node::{NodeError, PeerState};
@@ -38,6 +39,10 @@ pub(crate) enum DemoError {
     Rank { rank: Rank, text: String },
     #[error("this command is run by `mgcomp demo --tcp` alone; its input is not what that sends: {0:?}")]
     Input(String),
+    #[error("cannot start a daemon for the demo")]
+    Daemon(#[from] DaemonError),
+    #[error("cannot start a daemon for the demo")]
+    System(#[source] io::Error),
     #[error("no random bytes for the job secret")]
     Random(#[source] io::Error),
 }

@@ -100,7 +100,7 @@ pub(super) fn measure(
 
 /// Enough rounds for the target, by the time that the raw bytes take on the link: each rank sends its tensor
 /// twice in a round.
-fn rounds(dataset: &Dataset, shaping: Shaping) -> u32 {
+pub(super) fn rounds(dataset: &Dataset, shaping: Shaping) -> u32 {
     let round = shaping.duration(2 * dataset.bytes.len() as u64) + 4 * shaping.latency();
     let rounds = TARGET.as_nanos().div_ceil(round.as_nanos().max(1));
     rounds.clamp(1, MAX_ROUNDS.into()) as u32

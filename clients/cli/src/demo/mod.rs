@@ -7,6 +7,7 @@ mod measure;
 mod processes;
 pub(crate) mod rank;
 mod report;
+mod steered;
 mod threads;
 
 use std::path::PathBuf;
@@ -58,7 +59,10 @@ pub(crate) struct Args {
     /// Run the ranks as processes that talk over TCP
     #[arg(long)]
     tcp: bool,
-    /// Print one JSON object for each data set
+    /// Run them beside a daemon of the demo's own that changes λ, and show how what carries the bytes follows
+    #[arg(long, conflicts_with_all = ["decisions", "lambda"])]
+    daemon: bool,
+    /// Print one JSON object for each data set, or for each moment
     #[arg(long)]
     json: bool,
 }
@@ -97,8 +101,12 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     };
     let shaping = setup.shaping()?;
     let datasets = dataset::load(&setup, &mut progress)?;
+    if args.daemon {
+        drop(progress);
+        return steered::run(args, &setup, &datasets);
+    }
     let mut ranks: Box<dyn Ranks> = if args.tcp {
-        Box::new(Processes::start(&setup)?)
+        Box::new(Processes::start(&setup, None)?)
     } else {
         Box::new(Threads::new(&setup, &datasets)?)
     };

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use mgcomp_selector::PolicySpec;
@@ -26,10 +27,11 @@ struct Member {
 }
 
 impl Processes {
-    pub(super) fn start(setup: &Setup) -> Result<Self, DemoError> {
+    /// Starts them, to be seen by the daemon at `socket` or by whichever they find.
+    pub(super) fn start(setup: &Setup, socket: Option<&Path>) -> Result<Self, DemoError> {
         let mut processes = Self { members: Vec::new() };
         for rank in 0..setup.ranks {
-            let mut member = Member::start(Rank(rank))?;
+            let mut member = Member::start(Rank(rank), socket)?;
             member.order(&Order::Begin { rank, setup: setup.clone() })?;
             processes.members.push(member);
         }
@@ -78,13 +80,16 @@ impl Drop for Processes {
 }
 
 impl Member {
-    fn start(rank: Rank) -> Result<Self, DemoError> {
+    fn start(rank: Rank, socket: Option<&Path>) -> Result<Self, DemoError> {
         let failed = |source| DemoError::Process { rank, source };
         let program = std::env::current_exe().map_err(failed)?;
         let mut command = Command::new(program);
         command.arg("demo-rank").stdin(Stdio::piped()).stdout(Stdio::piped());
         if std::env::var_os("MGCOMP_JOB").is_none() {
             command.env("MGCOMP_JOB", format!("demo-{}", std::process::id()));
+        }
+        if let Some(socket) = socket {
+            command.env("MGCOMP_SOCKET", socket);
         }
         let mut child = command.spawn().map_err(failed)?;
         match (child.stdin.take(), child.stdout.take()) {
