@@ -1,7 +1,8 @@
 //! `mgcomp-daemon`: shows and steers every program of a node that uses mgcomp.
 //!
 //! Programs hand it their control pages (`mgcomp_transport::control`) over its Unix socket; operators talk to it as the
-//! gRPC service of `mgcomp_proto`, over the same socket or over TCP; Prometheus reads `/metrics` there.
+//! gRPC service of `mgcomp_proto`, over the same socket or over TCP; Prometheus reads `/metrics` there,
+//! and a browser shows the dashboard.
 //!
 //! ```no_run
 //! use mgcomp_daemon::{Config, Listener, run};
@@ -23,10 +24,12 @@
 //! | `service/` | the calls of the service, one file for each kind |
 //! | `watch` | what watchers of the same thing share |
 //! | `metrics` | the page for Prometheus |
+//! | `dashboard/` | the page for people |
 
 #![forbid(unsafe_code)]
 
 mod config;
+mod dashboard;
 mod error;
 mod listen;
 mod metrics;

@@ -109,8 +109,9 @@ pub(crate) struct Totals {
     pub(crate) predicted_bits: u64,
     pub(crate) achieved_bits: u64,
     pub(crate) saved_ns: i64,
-    rates: f64,
-    rated: u32,
+    /// Sum and number of the rates of links.
+    pub(crate) rates: f64,
+    pub(crate) rated: u32,
 }
 
 impl Totals {

@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use hyper::body::Incoming;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header};
+use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -14,18 +14,24 @@ use hyper_util::server::graceful::GracefulShutdown;
 use mgcomp_proto::DESCRIPTOR_SET;
 use mgcomp_proto::v1::control_server::ControlServer;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::server::NamedService;
 
 use super::{Caller, PATIENCE};
 use crate::error::DaemonError;
-use crate::metrics;
 use crate::node::Node;
 use crate::service::Service;
+use crate::{dashboard, metrics};
 
 /// The longest request.
 const MAX_REQUEST_BYTES: usize = 64 << 10;
+/// The longest head of one.
+const MAX_HEAD_BYTES: usize = 16 << 10;
+/// How long a client may take to read an answer over HTTP/1, which has one on each connection.
+const READING: Duration = Duration::from_secs(60);
 /// Calls at the same time on one connection.
 const MAX_CALLS: u32 = 1024;
 /// How often a silent connection is asked whether it is still there, and how long it may take to say so.
@@ -73,24 +79,32 @@ impl Routes {
         caller: Caller,
     ) {
         let routes = self.clone();
+        // Nobody stays who asks for nothing, or has no token where one is needed.
+        let deadline = watch::Sender::new(Some(Instant::now() + PATIENCE));
+        let over = over(deadline.subscribe());
+        let deadline = Arc::new(deadline);
         let service = service_fn(move |request| {
-            let routes = routes.clone();
-            async move { Ok::<_, Infallible>(routes.answer(request, caller).await) }
+            let (routes, deadline) = (routes.clone(), deadline.clone());
+            async move { Ok::<_, Infallible>(routes.answer(request, caller, &deadline).await) }
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE).keep_alive(false);
+        builder.http1().max_buf_size(MAX_HEAD_BYTES);
         let (interval, timeout) = KEEP_ALIVE;
         let http2 = &mut builder.http2();
         http2.timer(TokioTimer::new()).keep_alive_interval(interval).keep_alive_timeout(timeout);
-        http2.max_concurrent_streams(MAX_CALLS);
+        http2.max_concurrent_streams(MAX_CALLS).max_header_list_size(MAX_HEAD_BYTES as u32);
         let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
         let watched = {
             let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(connections) = &*connections else { return };
             connections.watch(connection)
         };
-        if let Err(error) = watched.await {
-            tracing::debug!(error, "a connection failed");
+        tokio::select! {
+            ended = watched => if let Err(error) = ended {
+                tracing::debug!(error, "a connection failed");
+            },
+            () = over => tracing::debug!("a connection was held for too long"),
         }
     }
 
@@ -103,25 +117,59 @@ impl Routes {
         }
     }
 
-    async fn answer(&self, mut request: Request<Incoming>, caller: Caller) -> Response<Body> {
+    async fn answer(
+        &self,
+        mut request: Request<Incoming>,
+        caller: Caller,
+        deadline: &watch::Sender<Option<Instant>>,
+    ) -> Response<Body> {
+        let is_http2 = request.version() == Version::HTTP_2;
+        if !is_http2 {
+            deadline.send_replace(Some(Instant::now() + READING));
+        }
         let path = request.uri().path().to_owned();
         let service = path.split('/').nth(1).unwrap_or_default();
         let is_health = service == "grpc.health.v1.Health";
         let is_grpc = request.headers().get(header::CONTENT_TYPE).is_some_and(is_grpc);
-        if caller.by_token && !is_health && !self.shows_token(request.headers()) {
+        let only_asks = matches!(*request.method(), Method::GET | Method::HEAD);
+        if let Some((kind, text)) = dashboard::file(&path).filter(|_| only_asks) {
+            return plain(StatusCode::OK, kind, text);
+        }
+        let is_known = !caller.by_token || self.shows_token(request.headers());
+        if !is_known && !is_health {
             return match is_grpc {
                 true => Status::unauthenticated(NO_TOKEN).into_http(),
-                false => text(StatusCode::UNAUTHORIZED, NO_TOKEN.to_owned()),
+                false => plain(StatusCode::UNAUTHORIZED, TEXT, NO_TOKEN),
             };
+        }
+        if is_known && is_http2 {
+            deadline.send_replace(None);
         }
         request.extensions_mut().insert(caller);
         match self.services.iter().find(|(name, _)| *name == service) {
+            // Browsers speak HTTP/1 where there is no TLS, and may do so for a web site that nobody trusts.
+            Some(_) if !is_http2 => {
+                plain(StatusCode::HTTP_VERSION_NOT_SUPPORTED, TEXT, "gRPC takes HTTP/2\n")
+            }
             Some((_, route)) => route(request).await,
             None if is_grpc => Status::unimplemented(format!("there is no service {service:?}")).into_http(),
-            None if path == "/metrics" && request.method() == Method::GET => {
-                text(StatusCode::OK, metrics::page(&self.node).await)
+            None if only_asks => {
+                let is_local = caller.by_token || dashboard::is_local(request.uri(), request.headers());
+                self.tell(request.uri().clone(), is_local).await
             }
-            None => text(StatusCode::NOT_FOUND, "There is /metrics here, and gRPC.\n".to_owned()),
+            None => plain(StatusCode::NOT_FOUND, TEXT, WHAT_IS_HERE),
+        }
+    }
+
+    /// What is no call. What browsers show is for those who name this machine as its user sees it.
+    async fn tell(&self, uri: Uri, is_local: bool) -> Response<Body> {
+        match uri.path() {
+            "/metrics" => plain(StatusCode::OK, METRICS, metrics::page(&self.node).await),
+            dashboard::DATA if is_local => {
+                plain(StatusCode::OK, JSON, dashboard::data(&self.node, uri.query()).await)
+            }
+            dashboard::DATA => plain(StatusCode::MISDIRECTED_REQUEST, TEXT, NOT_LOCAL),
+            _ => plain(StatusCode::NOT_FOUND, TEXT, WHAT_IS_HERE),
         }
     }
 
@@ -139,15 +187,42 @@ fn is_grpc(value: &HeaderValue) -> bool {
     value.as_bytes().starts_with(b"application/grpc")
 }
 
-fn text(status: StatusCode, text: String) -> Response<Body> {
-    let mut response = Response::new(Body::new(http_body_util::Full::from(text)));
+const WHAT_IS_HERE: &str = "There is / for people, /metrics for Prometheus, and gRPC.\n";
+const NOT_LOCAL: &str = "Name this machine by a number or as localhost.\n";
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain; charset=utf-8";
+const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// An answer that is no call's.
+fn plain(status: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Body::new(http_body_util::Full::new(text.into())));
     *response.status_mut() = status;
-    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.extend(dashboard::RULES);
     if status == StatusCode::UNAUTHORIZED {
-        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response
+}
+
+/// Until the deadline that holds by then is over.
+async fn over(mut deadline: watch::Receiver<Option<Instant>>) {
+    loop {
+        let until = *deadline.borrow_and_update();
+        let passed = async {
+            match until {
+                Some(until) => sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = passed => return,
+            changed = deadline.changed() => if changed.is_err() {
+                return std::future::pending().await; // the connection ends by itself
+            },
+        }
+    }
 }
 
 /// A gRPC service under its name.

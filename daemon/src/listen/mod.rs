@@ -1,7 +1,7 @@
 //! Where programs and clients come in.
 //!
 //! On the Unix socket the first bytes tell them apart: those of a hand-over of a control page, or else HTTP, which is
-//! gRPC or a request for `/metrics`. The kernel says who is at the other end. Over TCP there is only HTTP, with a token,
+//! gRPC or a request for `/metrics` or the dashboard. The kernel says who is at the other end. Over TCP there is only HTTP, with a token,
 //! and with TLS where that is configured.
 
 mod handover;
@@ -13,10 +13,12 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::FlockOperation;
 use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(crate) use http::Routes;
 pub(crate) use tcp::serve_tcp;
@@ -81,6 +83,25 @@ impl Drop for Listener {
     fn drop(&mut self) {
         // Whoever starts next finds the place clean; if not, it cleans up by itself.
         let _ = fs::remove_file(&self.config.socket);
+    }
+}
+
+/// Gives each connection a task and a permit, as many as there is room for; further ones are closed. For ever.
+async fn take_all<S, A, F>(accept: impl Fn() -> A, serve: impl Fn(S, OwnedSemaphorePermit) -> F)
+where
+    A: Future<Output = io::Result<S>>,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        match (accept().await, room.clone().try_acquire_owned()) {
+            (Ok(stream), Ok(permit)) => drop(tokio::spawn(serve(stream, permit))),
+            (Ok(_), Err(_)) => tracing::debug!("a connection is closed: there are {MAX_CONNECTIONS} already"),
+            (Err(error), _) => {
+                tracing::warn!(%error, "no more connections for now");
+                tokio::time::sleep(BREATH).await;
+            }
+        }
     }
 }
 

@@ -3,40 +3,33 @@
 use std::io;
 use std::sync::Arc;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
-use super::{BREATH, Caller, MAX_CONNECTIONS, PATIENCE, Routes};
+use super::{Caller, PATIENCE, Routes, take_all};
 use crate::node::Node;
 
 /// What whoever speaks plainly to a TLS port is told.
 const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\nThis port speaks TLS: use https.\n";
+/// What is read of what it says.
+const MOST_UNREAD_BYTES: u64 = 64 << 10;
 /// The first byte of TLS.
 const HANDSHAKE: u8 = 0x16;
 
 /// Takes connections, for ever.
 pub(crate) async fn serve_tcp(node: Arc<Node>, routes: Routes, listener: &TcpListener) {
-    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "no more connections for now");
-                tokio::time::sleep(BREATH).await;
-                continue;
-            }
-        };
-        let Ok(permit) = room.clone().try_acquire_owned() else { continue };
+    let accept = || async { listener.accept().await.map(|(stream, _)| stream) };
+    take_all(accept, |stream, permit| {
         let (node, routes) = (node.clone(), routes.clone());
-        tokio::spawn(async move {
+        async move {
             if let Err(error) = serve(&node, &routes, stream).await {
                 tracing::debug!(%error, "a connection failed");
             }
             drop(permit);
-        });
-    }
+        }
+    })
+    .await;
 }
 
 async fn serve(node: &Node, routes: &Routes, mut stream: TcpStream) -> io::Result<()> {
@@ -45,7 +38,13 @@ async fn serve(node: &Node, routes: &Routes, mut stream: TcpStream) -> io::Resul
     let first = tokio::time::timeout(PATIENCE, first_byte(&stream)).await??;
     match node.config().tls.clone() {
         None => routes.serve(stream, caller).await,
-        Some(_) if first != HANDSHAKE => stream.write_all(PLAIN).await?,
+        Some(_) if first != HANDSHAKE => {
+            stream.write_all(PLAIN).await?;
+            stream.shutdown().await?;
+            // Closed with something unread, the connection would be reset and the answer lost.
+            let mut unread = stream.take(MOST_UNREAD_BYTES);
+            tokio::time::timeout(PATIENCE, tokio::io::copy(&mut unread, &mut tokio::io::sink())).await??;
+        }
         Some(tls) => {
             let stream = tokio::time::timeout(PATIENCE, TlsAcceptor::from(tls).accept(stream)).await??;
             routes.serve(stream, caller).await;

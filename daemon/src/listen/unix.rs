@@ -7,41 +7,31 @@ use mgcomp_transport::control::handover::GREETING;
 use rustix::net::RecvFlags;
 use tokio::io::Interest;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+use tokio::sync::OwnedSemaphorePermit;
 
-use super::{BREATH, Caller, MAX_CONNECTIONS, PATIENCE, Routes, handover};
+use super::{BREATH, Caller, PATIENCE, Routes, handover, take_all};
 use crate::node::Node;
 
 /// Takes connections, for ever.
 pub(crate) async fn serve_unix(node: Arc<Node>, routes: Routes, listener: &UnixListener) {
-    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "no more connections for now");
-                tokio::time::sleep(BREATH).await;
-                continue;
-            }
-        };
-        let Ok(permit) = room.clone().try_acquire_owned() else { continue };
-        let (node, routes) = (node.clone(), routes.clone());
-        tokio::spawn(async move {
-            let Some(credentials) = stream.peer_cred().ok() else { return };
-            let (uid, pid) = (credentials.uid(), credentials.pid().unwrap_or(0));
-            let Some(caller) = caller(&node, uid) else {
-                tracing::debug!(uid, "a user who may not connect");
-                return;
-            };
-            match tokio::time::timeout(PATIENCE, is_handover(&stream)).await {
-                Ok(Ok(true)) => {
-                    drop(permit); // processes are counted by themselves
-                    handover::serve(&node, stream, (uid, u32::try_from(pid).unwrap_or(0))).await;
-                }
-                Ok(Ok(false)) => routes.serve(stream, caller).await,
-                Ok(Err(_)) | Err(_) => {} // gone, or nothing to say
-            }
-        });
+    let accept = || async { listener.accept().await.map(|(stream, _)| stream) };
+    take_all(accept, |stream, permit| serve(node.clone(), routes.clone(), stream, permit)).await;
+}
+
+async fn serve(node: Arc<Node>, routes: Routes, stream: UnixStream, permit: OwnedSemaphorePermit) {
+    let Some(credentials) = stream.peer_cred().ok() else { return };
+    let (uid, pid) = (credentials.uid(), credentials.pid().unwrap_or(0));
+    let Some(caller) = caller(&node, uid) else {
+        tracing::debug!(uid, "a user who may not connect");
+        return;
+    };
+    match tokio::time::timeout(PATIENCE, is_handover(&stream)).await {
+        Ok(Ok(true)) => {
+            drop(permit); // processes are counted by themselves
+            handover::serve(&node, stream, (uid, u32::try_from(pid).unwrap_or(0))).await;
+        }
+        Ok(Ok(false)) => routes.serve(stream, caller).await,
+        Ok(Err(_)) | Err(_) => {} // gone, or nothing to say
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mgcomp_transport::control::handover::{GREETING, offer};
 
-use crate::rig::{Rig, until};
+use crate::rig::{Rig, text, until};
 
 fn connect(rig: &Rig) -> UnixStream {
     let stream = UnixStream::connect(rig.socket()).unwrap();
@@ -73,6 +73,36 @@ fn files_that_are_no_page_are_refused_with_the_reason() {
     let mut newer = connect(&rig);
     newer.write_all(&[&GREETING[..], &[2, 0, 0, 0, 0, 0, 0, 0]].concat()).unwrap();
     assert!(String::from_utf8_lossy(&answer(newer)).contains("version 2"));
+}
+
+#[test]
+fn who_says_nothing_whole_is_sent_away() {
+    let rig = Rig::start(&[]);
+    let preface = &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..];
+    let slow = [&b""[..], &GREETING[..3], b"GET / HT", b"GET / HTTP/1.1\r\nhost: x\r\n", &preface[..5]];
+    let waiting: Vec<_> = slow
+        .into_iter()
+        .map(|bytes| {
+            let mut stream = connect(&rig);
+            stream.write_all(bytes).unwrap();
+            stream
+        })
+        .collect();
+    // A head without end is refused as soon as it is too long.
+    let mut endless = connect(&rig);
+    endless.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+    let sent = (0..100_000).try_for_each(|_| endless.write_all(b"x: 0123456789\r\n"));
+    assert!(sent.is_err(), "it was read to the end");
+    rig.succeed(&["jobs"]);
+    // Ends when the daemon closes the connection; none of them has asked for anything.
+    for mut stream in waiting {
+        stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+        let mut answer = Vec::new();
+        match stream.read_to_end(&mut answer) {
+            Ok(_) => assert!(!text(&answer).contains("200 OK"), "{}", text(&answer)),
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset),
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! Start, end, and what is kept in between.
 
-use crate::rig::{Rig, text, until};
+use std::os::unix::net::UnixDatagram;
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::rig::{Ended, Rig, send_signal, text, until};
 
 #[test]
 fn what_was_set_is_there_after_a_restart() {
@@ -61,6 +65,26 @@ fn a_reload_keeps_what_is_good_and_refuses_what_is_not() {
     drop(first);
     rig.signal("TERM");
     assert_eq!(rig.wait_daemon(), Some(0));
+}
+
+#[test]
+fn the_service_manager_is_told() {
+    let rig = Rig::empty();
+    let manager = UnixDatagram::bind(rig.path("notify")).unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    let told = || {
+        let mut bytes = [0; 64];
+        let len = manager.recv(&mut bytes).unwrap();
+        text(&bytes[..len])
+    };
+    let mut command = rig.daemon_command();
+    command.env("NOTIFY_SOCKET", rig.path("notify")).stderr(Stdio::null());
+    let mut daemon = Ended(command.spawn().unwrap());
+    assert_eq!(told(), "READY=1");
+    rig.succeed(&["jobs"]);
+    send_signal("TERM", daemon.0.id());
+    assert_eq!(told(), "STOPPING=1");
+    assert_eq!(daemon.wait().code(), Some(0));
 }
 
 #[test]

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use crate::rig::{Rig, text};
 
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-const ANY_PORT: &str = "127.0.0.1:0";
+pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+pub(crate) const ANY_PORT: &str = "127.0.0.1:0";
 
 /// What is answered to some bytes.
-fn exchange(address: &str, bytes: &[u8]) -> String {
+pub(crate) fn exchange(address: &str, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     stream.write_all(bytes).unwrap();
@@ -21,7 +21,7 @@ fn exchange(address: &str, bytes: &[u8]) -> String {
     text(&answer)
 }
 
-fn token_file(folder: &tempfile::TempDir, name: &str, token: &str) -> String {
+pub(crate) fn token_file(folder: &tempfile::TempDir, name: &str, token: &str) -> String {
     let path = folder.path().join(name);
     fs::write(&path, token).unwrap();
     path.display().to_string()
@@ -115,7 +115,7 @@ fn tls_is_spoken_where_it_is_asked_for() {
 
     let jobs = |more: &[&str]| {
         let args = [&["jobs", "--token-file", &token], more].concat();
-        rig.mgcomp_command(&args).output().unwrap()
+        Rig::empty().mgcomp_command(&args).output().unwrap()
     };
     let https = format!("https://{address}");
     let good = jobs(&["--address", &https, "--ca", &certificate]);
@@ -126,4 +126,15 @@ fn tls_is_spoken_where_it_is_asked_for() {
     assert_eq!(plain.status.code(), Some(1), "plaintext on the TLS port");
     assert!(exchange(&address, b"GET /metrics HTTP/1.1\r\n\r\n").contains("This port speaks TLS"));
     rig.succeed(&["jobs"]);
+    drop(rig);
+
+    // The same certificate serves as that of a client, and as the authority that it comes from.
+    let both =
+        [&["--listen", ANY_PORT, "--token-file", &token, "--tls-client-ca", &certificate][..], &tls].concat();
+    let rig = Rig::start(&both);
+    let https = format!("https://{}", rig.address());
+    let nobody = jobs(&["--address", &https, "--ca", &certificate]);
+    assert_eq!(nobody.status.code(), Some(1), "a client without a certificate");
+    let known = jobs(&["--address", &https, "--ca", &certificate, "--cert", &certificate, "--key", &key]);
+    assert!(known.status.success(), "{}", text(&known.stderr));
 }

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::program::program;
 
 /// How long anything is waited for. Far more than it takes, since machines can be busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A folder with a daemon in it.
 pub(crate) struct Rig {
@@ -104,8 +104,7 @@ impl Rig {
 
     /// Sends the daemon a signal by name.
     pub(crate) fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args(["-s", name, &self.pid().to_string()]).status().unwrap();
-        assert!(sent.success());
+        send_signal(name, self.pid());
     }
 
     /// Waits until the daemon has ended by itself; returns its exit code.
@@ -207,7 +206,7 @@ pub(crate) struct Ended(pub(crate) Child);
 impl Ended {
     /// Waits until it has ended by itself.
     #[track_caller]
-    fn wait(&mut self) -> ExitStatus {
+    pub(crate) fn wait(&mut self) -> ExitStatus {
         let mut status = None;
         until("the process ends", || {
             status = self.0.try_wait().unwrap();
@@ -261,6 +260,12 @@ impl Exchange {
         drop(self.input.take());
         assert!(self.process.wait().success());
     }
+}
+
+/// Sends a process a signal by name.
+pub(crate) fn send_signal(name: &str, pid: u32) {
+    let sent = Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap();
+    assert!(sent.success());
 }
 
 /// Waits until something holds.

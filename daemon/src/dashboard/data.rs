@@ -1,0 +1,194 @@
+//! What the page shows: sums by job, and who sends to whom; never more than a screen has room for.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use mgcomp_codecs::Algorithm;
+use mgcomp_selector::Lambda;
+use mgcomp_transport::control::{SlotKind, SlotView};
+use serde::Serialize;
+
+use super::verdict::Verdict;
+use crate::node::Node;
+use crate::settings::Scopes;
+use crate::snapshot::{ProcessView, Totals};
+
+/// How old the numbers may be: all who look at the same moment see the same.
+const AGE: Duration = Duration::from_millis(100);
+/// Jobs that are told one by one, those that send the most.
+const MOST_JOBS: usize = 40;
+/// Rows and columns of the map of links. Where there are more ranks, neighbours share one.
+const MOST_RANKS: usize = 48;
+
+#[derive(Serialize)]
+struct Data<'a> {
+    unix_ns: u64,
+    host: String,
+    version: &'static str,
+    processes: usize,
+    /// In the order of their numbers.
+    algorithms: Vec<&'static str>,
+    verdict: Verdict,
+    total: Sums,
+    jobs: Vec<Job<'a>>,
+    /// How many jobs are not told.
+    other_jobs: usize,
+    links: Links<'a>,
+}
+
+#[derive(Serialize)]
+struct Job<'a> {
+    job: &'a str,
+    processes: usize,
+    streams: usize,
+    lambda_gbps: Option<f64>,
+    policy: Option<String>,
+    compress: Option<bool>,
+    #[serde(flatten)]
+    sums: Sums,
+}
+
+#[derive(Serialize)]
+struct Sums {
+    raw_bytes: u64,
+    coded_bytes: u64,
+    saved_ns: i64,
+    link_gbps: Option<f64>,
+    /// Raw bytes by name.
+    algorithms: BTreeMap<&'static str, u64>,
+}
+
+/// Who of a job sends to whom.
+#[derive(Default, Serialize)]
+struct Links<'a> {
+    job: &'a str,
+    /// Names of rows and columns.
+    ranks: Vec<String>,
+    peers: Vec<String>,
+    cells: Vec<Link>,
+}
+
+/// What goes from a row to a column.
+#[derive(Serialize)]
+struct Link {
+    from: usize,
+    to: usize,
+    raw: u64,
+    coded: u64,
+    link_gbps: Option<f64>,
+}
+
+/// All of it, with the links of `wanted` or, if there is no such job, of the one that sends the most.
+pub(super) async fn json(node: &Node, wanted: &str) -> String {
+    let snapshot = node.snapshots.get(&node.processes, AGE).await;
+    let by_job = snapshot.jobs();
+    let mut total = Totals::default();
+    let mut jobs: Vec<_> = {
+        let scopes = node.store.scopes();
+        by_job.iter().map(|(job, processes)| Job::of(job, processes, &scopes, &mut total)).collect()
+    };
+    jobs.sort_by_key(|job| Reverse(job.sums.raw_bytes));
+    let off = jobs.iter().all(|job| job.compress == Some(false));
+    let shown = by_job.get_key_value(wanted).or_else(|| by_job.get_key_value(jobs.first()?.job));
+    let other_jobs = jobs.len().saturating_sub(MOST_JOBS);
+    jobs.truncate(MOST_JOBS);
+    let data = Data {
+        unix_ns: snapshot.unix_ns,
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        version: env!("CARGO_PKG_VERSION"),
+        processes: snapshot.processes.len(),
+        algorithms: Algorithm::ALL.iter().map(|algorithm| algorithm.name()).collect(),
+        verdict: Verdict::of(snapshot.processes.len(), off, &total),
+        total: Sums::of(&total),
+        jobs,
+        other_jobs,
+        links: shown.map(|(job, processes)| Links::of(job, processes)).unwrap_or_default(),
+    };
+    serde_json::to_string(&data).unwrap_or_default()
+}
+
+impl<'a> Job<'a> {
+    /// What the processes of a job say, which is added to `total` too.
+    fn of(job: &'a str, processes: &[&ProcessView], scopes: &Scopes, total: &mut Totals) -> Self {
+        let (mut sums, mut streams) = (Totals::default(), 0);
+        for (slot, _) in processes.iter().flat_map(|process| process.slots(None)) {
+            sums.add(slot, None);
+            total.add(slot, None);
+            streams += usize::from(slot.kind == SlotKind::Sent);
+        }
+        let settings = scopes.of_job(job).job;
+        Self {
+            job,
+            processes: processes.len(),
+            streams,
+            lambda_gbps: settings.lambda.map(Lambda::gbps),
+            policy: settings.policy.map(|policy| policy.to_string()),
+            compress: settings.compress,
+            sums: Sums::of(&sums),
+        }
+    }
+}
+
+impl Sums {
+    fn of(totals: &Totals) -> Self {
+        let sent = totals.sent();
+        let carried = Algorithm::ALL.into_iter().zip(&totals.algorithms);
+        let carried = carried.filter(|(_, count)| count.raw_bytes > 0);
+        Self {
+            raw_bytes: sent.raw_bytes,
+            coded_bytes: sent.coded_bytes,
+            saved_ns: totals.saved_ns,
+            link_gbps: totals.link_gbps(),
+            algorithms: carried.map(|(algorithm, count)| (algorithm.name(), count.raw_bytes)).collect(),
+        }
+    }
+}
+
+impl<'a> Links<'a> {
+    fn of(job: &'a str, processes: &[&'a ProcessView]) -> Self {
+        let slots = processes.iter().flat_map(|process| process.slots(None)).map(|(slot, _)| slot);
+        Self::between(job, &slots.filter(|slot| slot.kind == SlotKind::Sent).collect::<Vec<_>>())
+    }
+
+    fn between(job: &'a str, slots: &[&SlotView]) -> Self {
+        let (ranks, row) = groups(slots.iter().map(|slot| slot.rank).collect());
+        let (peers, column) = groups(slots.iter().map(|slot| slot.peer).collect());
+        let mut cells = BTreeMap::<(usize, usize), Totals>::new();
+        for slot in slots {
+            cells.entry((row[&slot.rank], column[&slot.peer])).or_default().add(slot, None);
+        }
+        let link = |((from, to), sums): ((usize, usize), Totals)| {
+            let sent = sums.sent();
+            Link { from, to, raw: sent.raw_bytes, coded: sent.coded_bytes, link_gbps: sums.link_gbps() }
+        };
+        Self { job, ranks, peers, cells: cells.into_iter().map(link).collect() }
+    }
+}
+
+/// Names of groups of neighbours, and the group of each number.
+fn groups(numbers: BTreeSet<u32>) -> (Vec<String>, BTreeMap<u32, usize>) {
+    let numbers: Vec<u32> = numbers.into_iter().collect();
+    let name = |group: &[u32]| match group {
+        [first, .., last] => format!("{first}–{last}"),
+        only => only.iter().map(u32::to_string).collect(),
+    };
+    let of_each = numbers.len().div_ceil(MOST_RANKS).max(1);
+    let names = numbers.chunks(of_each).map(name).collect();
+    (names, numbers.iter().enumerate().map(|(index, number)| (*number, index / of_each)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_ranks_share_rows() {
+        let (names, group) = groups(BTreeSet::from([3, 5, 9]));
+        assert_eq!((names, group[&9]), (vec!["3".to_owned(), "5".to_owned(), "9".to_owned()], 2));
+        let (names, group) = groups((0..1000).collect());
+        assert_eq!((names.len(), names[0].as_str(), names[47].as_str()), (48, "0–20", "987–999"));
+        assert_eq!((group[&20], group[&21], group[&999]), (0, 1, 47));
+        assert_eq!(groups(BTreeSet::new()).0, Vec::<String>::new());
+    }
+}

@@ -1,0 +1,129 @@
+// Asks the daemon once a second and shows what it says. Keeps the history itself: a daemon nobody looks at does nothing.
+
+import * as draw from "./draw.js";
+
+const EVERY_MS = 1000;
+const KEPT = 300;
+const at = (id) => document.getElementById(id);
+const history = [];
+let token = "";
+let before = null;
+let wanted = "";
+
+async function ask() {
+  const headers = token ? { authorization: `Bearer ${token}` } : {};
+  const query = wanted ? `?job=${encodeURIComponent(wanted)}` : "";
+  const answer = await fetch(`/dashboard/data.json${query}`, { headers, cache: "no-store", signal: AbortSignal.timeout(10_000) });
+  at("asked").hidden = answer.status !== 401;
+  if (!answer.ok) throw new Error((await answer.text()).trim());
+  return answer.json();
+}
+
+/** What was sent between two answers. A job of which a process has ended counts from the next answer on. */
+function since(now, then) {
+  const point = { unix_ns: now.unix_ns, raw: 0, coded: 0, mix: {} };
+  const seconds = (now.unix_ns - then.unix_ns) / 1e9;
+  const earlier = new Map(then.jobs.map((job) => [job.job, job]));
+  for (const job of now.jobs) {
+    const old = earlier.get(job.job);
+    if (!old || old.raw_bytes > job.raw_bytes) continue;
+    point.raw += (job.raw_bytes - old.raw_bytes) / seconds;
+    point.coded += Math.max(0, job.coded_bytes - old.coded_bytes) / seconds;
+    for (const [name, raw] of Object.entries(job.algorithms)) {
+      const more = Math.max(0, raw - (old.algorithms[name] ?? 0)) / seconds;
+      if (more > 0) point.mix[name] = (point.mix[name] ?? 0) + more;
+    }
+  }
+  return point;
+}
+
+function showTotals(now) {
+  const { raw_bytes: raw, coded_bytes: coded, saved_ns } = now.total;
+  at("where").textContent = `on ${now.host} · ${now.processes} ${now.processes === 1 ? "process" : "processes"} · version ${now.version}`;
+  at("verdict").dataset.state = now.verdict.state;
+  // Said again by readers of the page only where it has changed.
+  if (at("words").textContent !== now.verdict.words) at("words").textContent = now.verdict.words;
+  at("ratio").textContent = draw.ratio(raw, coded);
+  at("saved").textContent = raw > 0 ? draw.percent(1 - coded / raw) : "–";
+  at("saved-note").textContent = `${draw.bytes(coded)} instead of ${draw.bytes(raw)}`;
+  at("time").textContent = now.total.link_gbps === null ? "unknown" : draw.time(saved_ns);
+  const first = now.jobs[0];
+  if (first) at("off-job").textContent = `mgcomp off --job ${first.job}`;
+}
+
+function showHistory(now) {
+  const points = history.map((point) => ({ ...point, age: (now.unix_ns - point.unix_ns) / 1e9 }));
+  draw.rates(at("rates"), points);
+  draw.mix(at("mix"), points, now.algorithms);
+  const carried = (name) => points.some((point) => point.mix[name] > 0);
+  const legend = now.algorithms.flatMap((name, index) =>
+    carried(name) ? [draw.element("span", "", draw.element("i", `k${index}`), name)] : []);
+  at("mix-legend").replaceChildren(...legend);
+  const last = points.at(-1);
+  if (!last) return;
+  at("now").textContent = draw.rate(last.raw);
+  at("now-note").textContent = last.raw > 0 ? `raw data; ${draw.rate(last.coded)} on the links` : "nothing is sent";
+}
+
+function jobRow(job, names) {
+  const cells = [job.job, job.processes, job.streams, draw.bytes(job.raw_bytes), draw.bytes(job.coded_bytes),
+    draw.ratio(job.raw_bytes, job.coded_bytes), job.link_gbps === null ? "–" : draw.time(job.saved_ns),
+    job.lambda_gbps === null ? "the program's" : `${+job.lambda_gbps.toPrecision(4)} Gb/s`, job.policy ?? "the program's"];
+  const row = draw.element("tr", "", ...cells.map((cell) => draw.element("td", "", `${cell}`)));
+  if (job.compress === false) row.firstChild.append(" ", draw.element("span", "badge", "off"));
+  row.append(draw.element("td", "wide", ...draw.shares(job.algorithms, names)));
+  return row;
+}
+
+function showJobs(now) {
+  at("jobs").replaceChildren(...now.jobs.map((job) => jobRow(job, now.algorithms)));
+  const more = now.other_jobs;
+  at("jobs-note").textContent = more > 0 ? `and ${more} jobs that send less, which the sums above contain` : "";
+}
+
+function showLinks(now) {
+  const map = now.links;
+  const select = at("job");
+  const names = now.jobs.map((job) => job.job);
+  if (names.join(" ") !== [...select.options].map((option) => option.value).join(" "))
+    select.replaceChildren(...names.map((name) => new Option(name)));
+  if (map.job) select.value = map.job;
+  draw.links(at("links"), map);
+  const row = ({ from, to, raw, coded, link_gbps }) => [map.ranks[from], map.peers[to], draw.bytes(raw), draw.bytes(coded),
+    draw.ratio(raw, coded), link_gbps === null ? "–" : `${link_gbps.toFixed(1)} Gb/s`];
+  at("link-rows").replaceChildren(...map.cells.map((cell) =>
+    draw.element("tr", "", ...row(cell).map((text) => draw.element("td", "", text)))));
+}
+
+function alive(kind, words) {
+  at("alive").className = `alive ${kind}`;
+  if (at("alive").textContent !== words) at("alive").textContent = words;
+}
+
+async function turn() {
+  try {
+    const now = await ask();
+    if (before && now.unix_ns > before.unix_ns) history.push(since(now, before));
+    history.splice(0, history.length - KEPT);
+    before = now;
+    for (const show of [showTotals, showHistory, showJobs, showLinks]) show(now);
+    alive("live", "live");
+  } catch (error) {
+    alive("lost", at("asked").hidden ? `no answer: ${error.message}` : "a token is needed");
+    before = null;
+  }
+  setTimeout(next, EVERY_MS);
+}
+
+/** Nobody looks at a page in the background. */
+function next() {
+  if (!document.hidden) turn();
+  else document.addEventListener("visibilitychange", next, { once: true });
+}
+
+at("job").addEventListener("change", (event) => { wanted = event.target.value; });
+at("asked").addEventListener("submit", (event) => {
+  event.preventDefault();
+  token = at("token").value.trim();
+});
+turn();
