@@ -1,8 +1,8 @@
 //! Where programs and clients come in.
 //!
 //! On the Unix socket the first bytes tell them apart: those of a hand-over of a control page, or else HTTP, which is
-//! gRPC or a request for `/metrics` or the dashboard. The kernel says who is at the other end. Over TCP there is only HTTP, with a token,
-//! and with TLS where that is configured.
+//! gRPC or a request for `/metrics` or the dashboard. The kernel says who is at the other end. Over TCP there is only
+//! HTTP, with a token, and with TLS where that is configured. Nobody stays who asks for nothing.
 
 mod handover;
 mod http;
