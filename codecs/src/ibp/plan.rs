@@ -37,8 +37,8 @@ pub(super) struct Plan {
 pub(super) struct RowLines {
     /// Number of the first of as many tables as there are scatter fields.
     pub(super) first: usize,
-    /// For each line the kept bits of its granules if all participate; none if these do not fit a word.
-    pub(super) bits: Vec<Option<u8>>,
+    /// For each line the kept bits of its granules if all participate, at most 255.
+    pub(super) bits: Vec<u8>,
 }
 
 /// Fields of up to eight bits, of which a byte of a tensor is made: as many for each byte. A field has two tables:

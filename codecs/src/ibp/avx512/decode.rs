@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::saved;
-use super::tables::{Phases, Tables};
+use super::tables::{Phases, SCATTER, Tables};
 use crate::cpu::{load512, load512_partial, store512, store512_partial};
 use crate::ibp::bits::{Source, marks_at, ones};
 use crate::ibp::plan::Plan;
@@ -21,11 +21,11 @@ pub(super) fn vectors<const G: usize, const P: usize>(
     let Source { participation, kept, mut granules, mut bit } = *source;
     for vector in raw.chunks_mut(64) {
         if let Some(phase) = phases.next() {
-            tables = Tables::at::<G, false>(plan, phase);
+            tables = Tables::at::<G, SCATTER>(plan, phase);
         }
         let count = vector.len() / G;
         let marks = (marks_at(participation, granules) & ones(count as u32)) as u16;
-        let (decoded, taken) = self::vector::<G, P>(kept, bit, marks, count, &tables);
+        let (decoded, taken) = self::vector::<G, P, SCATTER>(kept, bit, marks, count, &tables);
         granules += count;
         bit += taken;
         match vector.first_chunk_mut() {
@@ -37,10 +37,10 @@ pub(super) fn vectors<const G: usize, const P: usize>(
 }
 
 /// The first `count` granules of a vector, of which `marks` participate, from `bit` on in `kept`, and how many bits they
-/// have there.
+/// have there. (For each use a function of its own, with one caller.)
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi2,popcnt")]
-pub(super) fn vector<const G: usize, const P: usize>(
+pub(super) fn vector<const G: usize, const P: usize, const USE: u8>(
     kept: &[u8],
     bit: usize,
     marks: u16,

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::join::{append, join32, join64};
-use super::tables::{Phases, Tables};
+use super::tables::{GATHER, Phases, Tables};
 use super::{load, saved};
 use crate::cpu::{store512, store512_partial};
 use crate::ibp::bits::{Sink, ones};
@@ -24,7 +24,7 @@ pub(super) fn vectors<const G: usize, const P: usize>(
     let mut pending = _mm512_zextsi128_si512(_mm_cvtsi64_si128(sink.pending as i64));
     for vector in raw.chunks(64) {
         if let Some(phase) = phases.next() {
-            tables = Tables::at::<G, true>(plan, phase);
+            tables = Tables::at::<G, GATHER>(plan, phase);
         }
         let count = vector.len() / G;
         let valid = ones(count as u32) as u16;

@@ -18,7 +18,7 @@ use std::arch::x86_64::*;
 
 pub(super) use self::fields::add_tables;
 pub(super) use self::row::add_row_tables;
-use self::tables::{Phases, Tables};
+use self::tables::{GATHER, Phases, Tables};
 use super::bits::{self, Sink, Source, ones};
 use super::plan::Plan;
 use crate::Avx512;
@@ -101,7 +101,7 @@ fn saved_by_vectors<const G: usize>(plan: &Plan, phase: usize, raw: &[u8]) -> us
     let mut sum = 0;
     for vector in raw.chunks(64) {
         if let Some(phase) = phases.next() {
-            tables = Tables::at::<G, true>(plan, phase);
+            tables = Tables::at::<G, GATHER>(plan, phase);
         }
         let marks = tables.participants::<G>(load(vector)) & ones((vector.len() / G) as u32) as u16;
         sum += saved::<G>(marks, tables.savings);

@@ -4,6 +4,13 @@ use std::arch::x86_64::*;
 
 use crate::ibp::plan::Plan;
 
+/// Tables are for encoding.
+pub(super) const GATHER: u8 = 0;
+/// For decoding chunks.
+pub(super) const SCATTER: u8 = 1;
+/// For decoding whole tensors.
+pub(super) const ROW: u8 = 2;
+
 /// The phases of one vector after the other.
 pub(super) struct Phases {
     phase: usize,
@@ -57,12 +64,18 @@ impl<const P: usize> Tables<P> {
     }
 
     /// For granules of `G` bytes, the first of them at `phase`; with the first `P` fields that gather their bits, or
-    /// those that scatter them. (That makes two functions of it, each with one caller, to be inlined there.)
+    /// those that scatter them. (That makes a function of it for each use, with one caller, to be inlined there.)
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vl")]
-    pub(super) fn at<const G: usize, const GATHER: bool>(plan: &Plan, phase: usize) -> Self {
-        let fields = if GATHER { plan.gather } else { plan.scatter };
-        let table = |index: usize| load_table(plan, index, phase);
+    pub(super) fn at<const G: usize, const USE: u8>(plan: &Plan, phase: usize) -> Self {
+        let fields = if USE == GATHER { plan.gather } else { plan.scatter };
+        let there = phase < plan.period && fields.first + 2 * P <= plan.lines.tables();
+        assert!(there, "no such place in the tables");
+        let (first, stride) = plan.lines.first();
+        let table = |index: usize| {
+            // SAFETY: the table is one of the plan's and has 64 bytes from the phase on, both checked above.
+            unsafe { _mm512_loadu_si512(first.add(index * stride + phase).cast()) }
+        };
         // Two granules of four bytes share a word.
         let upper = _mm512_set1_epi64(if G == 4 { 0x2020_2020_0000_0000 } else { 0 });
         Self {
@@ -98,16 +111,6 @@ impl<const P: usize> Tables<P> {
         }
         picked
     }
-}
-
-/// The 64 bytes of a table from `phase` on.
-#[inline]
-#[target_feature(enable = "avx512bw")]
-pub(super) fn load_table(plan: &Plan, index: usize, phase: usize) -> __m512i {
-    assert!(phase < plan.period && index < plan.lines.tables(), "no such place in the tables");
-    let (first, stride) = plan.lines.first();
-    // SAFETY: the table is one of the plan's and has 64 bytes from the phase on, both checked above.
-    unsafe { _mm512_loadu_si512(first.add(index * stride + phase).cast()) }
 }
 
 /// What each of 64 granules saves, the first of them at `phase`.
