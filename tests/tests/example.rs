@@ -40,6 +40,17 @@ fn four_ranks_in_one_process() {
 }
 
 #[test]
+fn a_packed_table_gives_its_rows() {
+    let output = Command::new(program::example("mgcomp-transport", "embedding_gather")).arg("1500").output();
+    let text = well(&output.unwrap());
+    for says in
+        ["packed into", "saved as", "hit the cache", "crossed the simulated link", "changed and read back"]
+    {
+        assert!(text.contains(says), "{says}: {text}");
+    }
+}
+
+#[test]
 fn what_examples_cannot_do_is_an_error() {
     let example = program::example("mgcomp-transport", "halo_exchange");
     for arguments in [&["job.json"][..], &["/nowhere/job.json", "0"]] {

@@ -16,6 +16,7 @@
 //! | [`link`] | carries messages: `loopback` in one process, `shm` between processes of one node, `tcp` between machines, `mpi` in an MPI job |
 //! | [`copy`] | copies between host and device, compressed on their way; the offload queue |
 //! | [`simulated`] | a link between host and device for machines without a GPU |
+//! | [`table`] | rows that share bits, packed where they are; any of them at any time |
 //! | [`payload`], [`memory`] | descriptors of payloads, and the buffers behind them |
 //!
 //! [`node`] has a runnable example.
@@ -40,3 +41,4 @@ mod pool;
 pub mod region;
 pub mod session;
 pub mod simulated;
+pub mod table;

@@ -1,0 +1,77 @@
+//! Tables that are saved and loaded.
+
+use std::fs;
+use std::path::Path;
+
+use mgcomp_codecs::Cpu;
+use mgcomp_transport::table::{LoadOptions, Table, TableFileError};
+
+use super::rows::{Random, all, options, rows};
+
+fn equal(a: &Table, b: &Table) {
+    assert!(all(a) == all(b));
+    assert_eq!((a.stored_bytes(), a.codebook().id()), (b.stored_bytes(), b.codebook().id()));
+    assert_eq!((a.packed_mask(), a.row_clusters()), (b.packed_mask(), b.row_clusters()));
+}
+
+#[test]
+fn what_was_saved_is_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.table");
+    let mut random = Random(3);
+    // Blocks have 1 MiB: the third table has several, the fourth one with a single row each.
+    for (count, row_len, clusters) in [(0, 16, 1), (77, 13, 3), (9000, 300, 1), (30, 100_000, 1)] {
+        let plain = rows(&mut random, count, row_len);
+        let table = Table::build(plain.clone(), row_len, &options(Cpu::active(), clusters, 1)).unwrap();
+        table.save(&path).unwrap();
+        assert!(count == 0 || fs::metadata(&path).unwrap().len() < plain.len() as u64 + 32 + 3 * 200_000);
+        let mut loaded = Table::load(&path, &LoadOptions { threads: 2, ..LoadOptions::default() }).unwrap();
+        equal(&table, &loaded);
+        assert!(all(&loaded) == plain);
+        if count > 0 {
+            loaded.update(0, &vec![0xcc; row_len]).unwrap();
+            loaded.save(&path).unwrap();
+            let again = Table::load(&path, &LoadOptions::default()).unwrap();
+            equal(&loaded, &again);
+            assert!(all(&again)[..row_len] == vec![0xcc; row_len]);
+        }
+    }
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["rows.table"], "no drafts are left");
+}
+
+fn load_into<'a>(path: &Path, memory: Option<&'a mut [u8]>) -> Result<Table<&'a mut [u8]>, TableFileError> {
+    Table::load_into(path, &LoadOptions::default(), |_| memory)
+}
+
+#[test]
+fn rows_can_be_loaded_into_memory_of_the_caller() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.table");
+    let plain = rows(&mut Random(4), 50, 40);
+    Table::build(plain.clone(), 40, &options(Cpu::active(), 1, 1)).unwrap().save(&path).unwrap();
+    let mut memory = vec![0xa5; 50 * 40];
+    assert!(all(&load_into(&path, Some(&mut memory)).unwrap()) == plain);
+    for memory in [None, Some(&mut memory[..1999])] {
+        let error = load_into(&path, memory).unwrap_err();
+        assert!(matches!(error, TableFileError::Memory { bytes: 2000 }), "{error}");
+    }
+    let small = LoadOptions { max_bytes: 1999, ..LoadOptions::default() };
+    let error = Table::load(&path, &small).unwrap_err();
+    assert!(matches!(error, TableFileError::TooLarge { bytes: 2000, limit: 1999 }), "{error}");
+}
+
+#[test]
+fn places_where_there_is_no_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = |path| Table::load(path, &LoadOptions::default()).unwrap_err();
+    assert!(matches!(load(folder.path()), TableFileError::NotAFile { .. }));
+    let missing = folder.path().join("missing");
+    assert!(matches!(load(&missing), TableFileError::Read { .. }));
+    let table = Table::build(vec![1; 100], 10, &options(Cpu::active(), 1, 1)).unwrap();
+    let error = table.save(&missing.join("table")).unwrap_err();
+    assert!(matches!(&error, TableFileError::Write { path, .. } if path.starts_with(&missing)), "{error}");
+    // A folder is not replaced.
+    let error = table.save(folder.path()).unwrap_err();
+    assert!(matches!(error, TableFileError::Write { .. }), "{error}");
+}
