@@ -11,6 +11,8 @@ use mgcomp_codecs::frame::FrameError;
 use mgcomp_plot::PlotError;
 use mgcomp_selector::PaperConfigError;
 use mgcomp_transport::calibrate::CalibrateError;
+use mgcomp_transport::link::ShapingError;
+use mgcomp_transport::table::TableError;
 
 use crate::codec::CountError;
 use crate::gpu::TimeError;
@@ -68,6 +70,12 @@ pub(crate) enum BenchError {
     Buffer { bytes: usize, source: io::Error },
     #[error(transparent)]
     Count(#[from] CountError),
+    #[error("{data} is no table")]
+    Table { data: String, source: TableError },
+    #[error("row {row} of {data} was gathered wrongly")]
+    WrongRow { data: String, row: u64 },
+    #[error(transparent)]
+    Shaping(#[from] ShapingError),
     #[error(transparent)]
     Cpu(#[from] CpuError),
     #[error(transparent)]

@@ -9,6 +9,7 @@ mod control;
 mod daemon;
 mod data;
 mod error;
+mod gather;
 mod gpu;
 mod link;
 mod machine;
@@ -39,6 +40,7 @@ enum Bench {
     Codec(codec::Args),
     Control(control::Args),
     Daemon(daemon::Args),
+    Gather(gather::Args),
     Gpu(gpu::Args),
     Link(link::Args),
     Paper(paper::Args),
@@ -58,6 +60,7 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
         Bench::Codec(args) => codec::run(args),
         Bench::Control(args) => control::run(args),
         Bench::Daemon(args) => daemon::run(args),
+        Bench::Gather(args) => gather::run(args),
         Bench::Gpu(args) => gpu::run(args),
         Bench::Link(args) => link::run(args),
         Bench::Paper(args) => paper::run(args),

@@ -2,6 +2,7 @@
 
 mod codec;
 mod control;
+mod gather;
 mod gpu;
 #[cfg(target_os = "linux")]
 mod link;
