@@ -1,5 +1,6 @@
 //! The program `mgcomp` from outside: files in, files out, exit codes, messages.
 
+mod profile;
 mod program;
 mod workbench;
 

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use mgcomp_codecs::CacheFolderError;
 use mgcomp_codecs::frame::{FrameError, WorkersError};
 
+use mgcomp_transport::buddy::ProfileError;
 use mgcomp_transport::calibrate::{CalibrateError, SpeedsFileError};
 
 use crate::client::ClientError;
@@ -57,6 +58,8 @@ pub(crate) enum CliError {
     Demo(#[from] DemoError),
     #[error("perf")]
     Perf(#[from] PerfError),
+    #[error("cannot profile {name}")]
+    Profile { name: String, source: ProfileError },
     #[error("{name} is damaged: {damaged} of {chunks} chunks do not decode, the first of them")]
     Damaged { name: String, damaged: usize, chunks: usize, source: FrameError },
 }

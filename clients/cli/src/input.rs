@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
+use mgcomp_codecs::Element;
 use mgcomp_codecs::frame::{ChunkSize, MAX_RAW_LEN, Options, max_frame_len};
 
 use crate::error::CliError;
@@ -21,6 +22,17 @@ pub(crate) fn is_stream(path: &Path) -> bool {
 pub(crate) fn type_suffix(path: &Path) -> &str {
     let stem = path.file_stem().map(Path::new);
     stem.and_then(Path::extension).and_then(std::ffi::OsStr::to_str).unwrap_or_default()
+}
+
+/// The element that a name like `x.f32.bin` tells; bytes where it tells none.
+pub(crate) fn element_of_name(path: &Path) -> Element {
+    match type_suffix(path) {
+        "i8" => Element::U8,
+        "i16" => Element::U16,
+        "i32" => Element::U32,
+        "i64" => Element::U64,
+        name => name.parse().unwrap_or(Element::U8),
+    }
 }
 
 /// What messages call an input.
@@ -102,6 +114,15 @@ fn read_pieces(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_tell_elements() {
+        let element = |name: &str| element_of_name(Path::new(name));
+        assert_eq!(element("dir/w.bf16.bin"), Element::Bf16);
+        assert_eq!(element("ids.i64.bin"), Element::U64);
+        assert_eq!(element("f32.bin"), Element::U8);
+        assert_eq!(element("x.tar.gz"), Element::U8);
+    }
 
     #[test]
     fn reading_stops_at_the_limit() {

@@ -20,6 +20,7 @@ mod lambda;
 mod log;
 mod output;
 mod perf;
+mod profile;
 mod progress;
 mod samples;
 mod shell;
@@ -50,6 +51,7 @@ enum Command {
     Calibrate(calibrate::Args),
     Perf(Box<perf::Args>),
     PerfRank(Box<perf::child::Args>),
+    Profile(profile::Args),
     Jobs(jobs::Args),
     Top(top::Args),
     Watch(watch::Args),
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Perf(args) => perf::run(&args),
         Command::PerfRank(args) => perf::child::run(&args),
+        Command::Profile(args) => profile::run(&args),
         Command::Jobs(args) => jobs::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Watch(args) => watch::run(&args),

@@ -1,7 +1,6 @@
 //! What the demo exchanges.
 
 use std::borrow::Cow;
-use std::path::Path;
 
 use mgcomp_codecs::Element;
 
@@ -44,36 +43,16 @@ pub(super) fn load(setup: &Setup, progress: &mut Progress) -> Result<Vec<Dataset
     let file = |path: &std::path::PathBuf| {
         Ok(Dataset {
             name: path.file_name().map_or_else(|| input::name(path), |name| name.to_string_lossy().into()),
-            element: element.unwrap_or_else(|| element_of_name(path)),
+            element: element.unwrap_or_else(|| input::element_of_name(path)),
             bytes: input::read_raw(path, progress)?.into(),
         })
     };
     setup.data.iter().map(file).collect()
 }
 
-/// The element that a name like `x.f32.bin` tells; bytes where it tells none.
-fn element_of_name(path: &Path) -> Element {
-    match input::type_suffix(path) {
-        "i8" => Element::U8,
-        "i16" => Element::U16,
-        "i32" => Element::U32,
-        "i64" => Element::U64,
-        name => name.parse().unwrap_or(Element::U8),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_tell_elements() {
-        let element = |name: &str| element_of_name(Path::new(name));
-        assert_eq!(element("dir/w.bf16.bin"), Element::Bf16);
-        assert_eq!(element("ids.i64.bin"), Element::U64);
-        assert_eq!(element("f32.bin"), Element::U8);
-        assert_eq!(element("x.tar.gz"), Element::U8);
-    }
 
     #[test]
     fn ranks_have_the_same_lines_in_different_places() {
