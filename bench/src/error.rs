@@ -14,6 +14,7 @@ use mgcomp_transport::calibrate::CalibrateError;
 use mgcomp_transport::link::ShapingError;
 use mgcomp_transport::table::TableError;
 
+use crate::buddy::BuddyBenchError;
 use crate::codec::CountError;
 use crate::gpu::TimeError;
 use crate::link::LinkBenchError;
@@ -86,6 +87,8 @@ pub(crate) enum BenchError {
     NotOnDevices { flag: &'static str },
     #[error("{subject} cannot be timed on {} bytes of {dataset}", .bytes)]
     Time { subject: &'static str, dataset: String, bytes: usize, source: TimeError },
+    #[error("{label} cannot be measured")]
+    Buddy { label: String, source: BuddyBenchError },
     #[error("{link} cannot be measured with messages of {bytes} bytes")]
     Link { link: &'static str, bytes: usize, source: LinkBenchError },
     #[error("{} is no trace", .path.display())]

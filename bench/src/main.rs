@@ -4,6 +4,7 @@
 //! variant of [`Bench`] and its line in [`main`].
 
 mod baseline;
+mod buddy;
 mod codec;
 mod control;
 mod daemon;
@@ -36,6 +37,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Bench {
+    Buddy(buddy::Args),
     Ratio(ratio::Args),
     Codec(codec::Args),
     Control(control::Args),
@@ -56,6 +58,7 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
     // The codecs would run portable where the variable is wrong: no way to measure.
     Cpu::from_env()?;
     match &cli.bench {
+        Bench::Buddy(args) => buddy::run(args),
         Bench::Ratio(args) => ratio::run(args),
         Bench::Codec(args) => codec::run(args),
         Bench::Control(args) => control::run(args),

@@ -1,5 +1,6 @@
 //! The program `mgcomp-bench` from outside.
 
+mod buddy;
 mod codec;
 mod control;
 mod gather;
