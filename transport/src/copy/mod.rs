@@ -36,6 +36,7 @@
 //! [`offload`] has the queue for activations that leave a device in forward and come back in backward.
 
 mod cap;
+mod check;
 mod choice;
 mod config;
 mod copier;

@@ -8,9 +8,10 @@ use mgcomp_selector::PolicySpec;
 
 use super::store::{Place, Store};
 use super::{OffloadConfig, OffloadError, OffloadStats, Ticket};
-use crate::copy::copier::{Copier, check_destination, check_source};
+use crate::copy::check::{check_destination, check_source};
+use crate::copy::copier::Copier;
 use crate::copy::handle::{CopyHandle, handle};
-use crate::copy::job::{Finished, Job, Ready, Task};
+use crate::copy::job::{End, Finished, Job, Ready, Task};
 use crate::copy::{CopyError, CopyReport, Direction};
 use crate::memory::HostSlice;
 use crate::payload::Payload;
@@ -97,37 +98,15 @@ impl OffloadQueue {
         buffer: HostSlice,
     ) -> Result<CopyHandle<CopyReport>, OffloadError> {
         let number = self.check_ticket(ticket)?;
-        let destination = Payload::from_memory(buffer);
         let (reply, handle) = handle();
         let shared = self.shared.clone();
         let end = move |result: Result<Finished, CopyError>| {
             shared.change(|store| store.returned(number, result.is_ok()));
+            // Nobody listens if the handle is gone.
             let _ = reply.send(result.map(|finished| finished.report));
         };
-        let mut store = self.shared.lock();
-        let entry = store.entry(self.number, number)?;
-        check_destination(&destination, entry.raw_bytes, entry.element)?;
-        let direction = Direction::HostToDevice;
-        let (element, sizes) = (entry.element, (entry.raw_bytes, self.copier.inner().segment_bytes()));
-        let make_job =
-            || self.copier.inner().expansion(destination, element, sizes, direction, Box::new(end));
-        let job = match &mut entry.place {
-            Place::Leaving(waiting @ None) => waiting.insert(make_job()).clone(),
-            Place::Kept(kept, report) => {
-                let (kept, report) = (kept.clone(), *report);
-                let job = make_job();
-                job.make_ready(Ready::Expand(kept.clone()));
-                entry.place = Place::Returning(kept, report);
-                store.under_way += 1;
-                job
-            }
-            Place::Leaving(Some(_)) | Place::Returning(..) => {
-                return Err(OffloadError::Used { number, queue: self.number });
-            }
-            Place::Failed(error) => return Err(error.clone().into()),
-        };
-        drop(store); // its end takes the lock
-        self.copier.inner().lane(direction).add(job);
+        let job = self.take_back(number, Payload::from_memory(buffer), Box::new(end))?;
+        self.copier.inner().lane(Direction::HostToDevice).add(job);
         Ok(handle)
     }
 
@@ -211,6 +190,28 @@ impl OffloadQueue {
         let task = Task::Keep { source };
         let direction = Direction::DeviceToHost;
         self.copier.inner().encode(task, direction, element, self.policy, Box::new(end));
+    }
+
+    /// The copy that brings ticket `number` back: it may begin at once, or when the way out has ended.
+    fn take_back(&self, number: u64, destination: Payload, end: End) -> Result<Arc<Job>, OffloadError> {
+        let (queue, inner) = (self.number, self.copier.inner());
+        let mut store = self.shared.lock();
+        let entry = store.entry(queue, number)?;
+        check_destination(&destination, entry.raw_bytes, entry.element)?;
+        let (element, sizes) = (entry.element, (entry.raw_bytes, inner.segment_bytes()));
+        let make_job = || inner.expansion(destination, element, sizes, Direction::HostToDevice, end);
+        match &mut entry.place {
+            Place::Leaving(waiting @ None) => Ok(waiting.insert(make_job()).clone()),
+            Place::Kept(kept, report) => {
+                let job = make_job();
+                job.make_ready(Ready::Expand(kept.clone()));
+                entry.place = Place::Returning(kept.clone(), *report);
+                store.under_way += 1;
+                Ok(job)
+            }
+            Place::Leaving(Some(_)) | Place::Returning(..) => Err(OffloadError::Used { number, queue }),
+            Place::Failed(error) => Err(error.clone().into()),
+        }
     }
 
     fn check_ticket(&self, ticket: Ticket) -> Result<u64, OffloadError> {
