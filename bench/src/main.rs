@@ -5,6 +5,7 @@
 
 mod baseline;
 mod buddy;
+mod breakeven;
 mod codec;
 mod control;
 mod daemon;
@@ -39,6 +40,7 @@ struct Cli {
 enum Bench {
     Buddy(buddy::Args),
     Ratio(ratio::Args),
+    Breakeven(breakeven::Args),
     Codec(codec::Args),
     Control(control::Args),
     Daemon(daemon::Args),
@@ -60,6 +62,7 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
     match &cli.bench {
         Bench::Buddy(args) => buddy::run(args),
         Bench::Ratio(args) => ratio::run(args),
+        Bench::Breakeven(args) => breakeven::run(args),
         Bench::Codec(args) => codec::run(args),
         Bench::Control(args) => control::run(args),
         Bench::Daemon(args) => daemon::run(args),

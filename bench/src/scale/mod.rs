@@ -12,8 +12,7 @@ use crate::codec::parse_bytes;
 use crate::error::BenchError;
 use crate::paper::make_folder;
 use collective::{Collective, Fabric};
-pub(crate) use rates::RatesError;
-use rates::{CodecRates, positive};
+pub(crate) use rates::{CodecRates, RatesError, positive};
 use report::Report;
 use time::Model;
 

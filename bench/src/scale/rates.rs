@@ -9,13 +9,13 @@ use crate::error::BenchError;
 
 /// What a codec does to a message.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct CodecRates {
+pub(crate) struct CodecRates {
     /// Where the figures come from.
-    pub(super) source: String,
-    pub(super) ratio: f64,
+    pub(crate) source: String,
+    pub(crate) ratio: f64,
     /// 10⁹ bytes of uncompressed data per second.
-    pub(super) encode_gbytes: f64,
-    pub(super) decode_gbytes: f64,
+    pub(crate) encode_gbytes: f64,
+    pub(crate) decode_gbytes: f64,
 }
 
 /// The keys of `mgcomp-bench codec --json` that matter here.
@@ -48,10 +48,10 @@ pub(crate) enum RatesError {
 /// A flag that no rate, ratio or time is.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[error("{0:?} is no number above 0 and up to 1000000")]
-pub(super) struct NotPositive(String);
+pub(crate) struct NotPositive(String);
 
 /// A number above zero.
-pub(super) fn positive(text: &str) -> Result<f64, NotPositive> {
+pub(crate) fn positive(text: &str) -> Result<f64, NotPositive> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1e6 => Ok(value),
         _ => Err(NotPositive(text.to_owned())),

@@ -1,6 +1,7 @@
 //! The program `mgcomp-bench` from outside.
 
 mod buddy;
+mod breakeven;
 mod codec;
 mod control;
 mod gather;
