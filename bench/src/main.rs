@@ -4,8 +4,8 @@
 //! variant of [`Bench`] and its line in [`main`].
 
 mod baseline;
-mod buddy;
 mod breakeven;
+mod buddy;
 mod codec;
 mod control;
 mod daemon;

@@ -1,7 +1,7 @@
 //! The program `mgcomp-bench` from outside.
 
-mod buddy;
 mod breakeven;
+mod buddy;
 mod codec;
 mod control;
 mod gather;
