@@ -9,7 +9,7 @@ use crate::common::wait_until;
 
 /// Threads of the library, and descriptors. `None` where the system does not tell.
 fn footprint() -> Option<[usize; 2]> {
-    let entries = |path| fs::read_dir(path).ok().map(|entries| entries.flatten());
+    let entries = |path| fs::read_dir(path).ok().map(Iterator::flatten);
     // Threads of the tests come and go.
     let is_ours = |entry: &fs::DirEntry| {
         fs::read_to_string(entry.path().join("comm")).is_ok_and(|name| name.starts_with("mgcomp-"))
