@@ -15,7 +15,17 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("mgcomp-proto", &[]),
     ("mgcomp-plot", &[]),
     ("mgcomp-daemon", &["mgcomp-codecs", "mgcomp-proto", "mgcomp-selector", "mgcomp-transport"]),
-    ("mgcomp-cli", &["mgcomp-codecs", "mgcomp-plot", "mgcomp-proto", "mgcomp-selector", "mgcomp-transport"]),
+    (
+        "mgcomp-cli",
+        &[
+            "mgcomp-codecs",
+            "mgcomp-daemon",
+            "mgcomp-plot",
+            "mgcomp-proto",
+            "mgcomp-selector",
+            "mgcomp-transport",
+        ],
+    ),
     (
         "mgcomp-bench",
         &[
@@ -27,7 +37,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
             "mgcomp-transport",
         ],
     ),
-    ("mgcomp-tests", &["mgcomp-codecs", "mgcomp-selector", "mgcomp-transport"]),
+    ("mgcomp-tests", &["mgcomp-codecs", "mgcomp-proto", "mgcomp-selector", "mgcomp-transport"]),
     ("mgcomp-fuzz", &["mgcomp-codecs"]),
 ];
 
