@@ -11,6 +11,7 @@ use mgcomp_codecs::frame::FrameError;
 use mgcomp_plot::PlotError;
 use mgcomp_selector::PaperConfigError;
 use mgcomp_transport::calibrate::CalibrateError;
+use mgcomp_transport::copy::offload::OffloadError;
 use mgcomp_transport::link::ShapingError;
 use mgcomp_transport::table::TableError;
 
@@ -91,6 +92,10 @@ pub(crate) enum BenchError {
     Buddy { label: String, source: BuddyBenchError },
     #[error("{link} cannot be measured with messages of {bytes} bytes")]
     Link { link: &'static str, bytes: usize, source: LinkBenchError },
+    #[error("{} has {got} bytes; its shape {shape:?} takes {needed}", .path.display())]
+    Shape { path: PathBuf, shape: Vec<usize>, needed: usize, got: usize },
+    #[error("{map} cannot be offloaded with {algorithm}")]
+    Offload { map: String, algorithm: &'static str, source: OffloadError },
     #[error("{} is no trace", .path.display())]
     Trace { path: PathBuf, source: TraceError },
     #[error("cannot take the rates of a codec from {}", .path.display())]

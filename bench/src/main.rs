@@ -15,6 +15,7 @@ mod gather;
 mod gpu;
 mod link;
 mod machine;
+mod offload;
 mod paper;
 mod ratio;
 mod scale;
@@ -47,6 +48,7 @@ enum Bench {
     Gather(gather::Args),
     Gpu(gpu::Args),
     Link(link::Args),
+    Offload(offload::Args),
     Paper(paper::Args),
     Scale(scale::Args),
     Select(select::Args),
@@ -69,6 +71,7 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
         Bench::Gather(args) => gather::run(args),
         Bench::Gpu(args) => gpu::run(args),
         Bench::Link(args) => link::run(args),
+        Bench::Offload(args) => offload::run(args),
         Bench::Paper(args) => paper::run(args),
         Bench::Scale(args) => scale::run(args),
         Bench::Select(args) => select::run(args),

@@ -3,7 +3,7 @@
 //! ```json
 //! {"tensors": [{"file": "weights.bf16.bin", "dtype": "bfloat16", "kind": "weights"}]}
 //! ```
-//! `kind` may be missing; other keys are ignored.
+//! `kind` and `shape` may be missing; other keys are ignored.
 
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
@@ -34,6 +34,8 @@ struct Tensor {
     file: String,
     dtype: String,
     kind: Option<String>,
+    #[serde(default)]
+    shape: Vec<usize>,
 }
 
 /// A file that the list names.
@@ -43,6 +45,8 @@ pub(crate) struct Entry {
     pub(crate) element: Element,
     /// What sort of data it is, such as `weights`.
     pub(crate) kind: Option<String>,
+    /// Elements along each dimension, the outermost first; empty where the list does not say.
+    pub(crate) shape: Vec<usize>,
 }
 
 impl Corpus {
@@ -74,14 +78,14 @@ impl Corpus {
     }
 
     fn entry(&self, index: usize) -> Result<Entry, BenchError> {
-        let Tensor { file, dtype, kind } = &self.tensors[index];
-        let (path, file, kind) = (self.path.clone(), file.clone(), kind.clone());
+        let Tensor { file, dtype, kind, shape } = &self.tensors[index];
+        let (path, file, kind, shape) = (self.path.clone(), file.clone(), kind.clone(), shape.clone());
         if file.is_empty() || !Path::new(&file).components().all(|part| matches!(part, Component::Normal(_)))
         {
             return Err(BenchError::Outside { path, index, file });
         }
         match element_of(dtype) {
-            Some(element) => Ok(Entry { file, element, kind }),
+            Some(element) => Ok(Entry { file, element, kind, shape }),
             None => Err(BenchError::Dtype { path, index, file, dtype: dtype.clone() }),
         }
     }
@@ -123,8 +127,14 @@ mod tests {
             r#"{"set": 1, "tensors": [{"file": "b", "dtype": "bfloat16", "shape": [2], "kind": "kv"}, {"file": "a/c", "dtype": "int64"}]}"#,
         );
         let entries: Vec<Entry> = list.entries().map(Result::unwrap).collect();
-        assert_eq!(entries[0], Entry { file: "b".into(), element: Element::Bf16, kind: Some("kv".into()) });
-        assert_eq!(entries[1], Entry { file: "a/c".into(), element: Element::U64, kind: None });
+        let entry = |file: &str, element, kind: Option<&str>, shape| Entry {
+            file: file.into(),
+            element,
+            kind: kind.map(str::to_owned),
+            shape,
+        };
+        assert_eq!(entries[0], entry("b", Element::Bf16, Some("kv"), vec![2]));
+        assert_eq!(entries[1], entry("a/c", Element::U64, None, vec![]));
         assert_eq!(list.find("a/c").unwrap().unwrap(), entries[1]);
         assert!(list.find("c").is_none());
     }

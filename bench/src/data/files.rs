@@ -37,6 +37,16 @@ pub(crate) fn list(data: &[PathBuf], element: Option<Element>) -> Vec<Result<Ite
     items
 }
 
+/// The shape of the tensor in a file, as the list beside it tells; empty where none does.
+pub(crate) fn shape(path: &Path) -> Result<Vec<usize>, BenchError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let folder = path.parent().unwrap_or(Path::new(""));
+    match Corpus::of_folder(folder)?.and_then(|corpus| corpus.find(&name)) {
+        Some(entry) => Ok(entry?.shape),
+        None => Ok(Vec::new()),
+    }
+}
+
 /// The content of a file that is worth measuring.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, BenchError> {
     let failed = |source| BenchError::Read { path: path.to_owned(), source };
@@ -63,7 +73,7 @@ fn list_folder(folder: &Path, element: Option<Element>) -> Result<Vec<Result<Ite
         Some(corpus) => corpus
             .entries()
             .map(|entry| {
-                entry.map(|Entry { file, element, kind }| Item {
+                entry.map(|Entry { file, element, kind, .. }| Item {
                     path: folder.join(&file),
                     label: file,
                     element,

@@ -8,6 +8,6 @@ mod race;
 
 pub(crate) use buffer::Buffer;
 pub(crate) use candidate::{Blocks, Candidate, CandidateError, Framed};
-use lockstep::lockstep;
+pub(crate) use lockstep::lockstep;
 pub(crate) use memcpy::memcpy;
 pub(crate) use race::race;
