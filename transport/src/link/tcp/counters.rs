@@ -11,7 +11,7 @@ pub(super) struct Counters {
     pub(super) acknowledged_bytes: u64,
     /// How long there was anything that it had not.
     pub(super) busy: Duration,
-    /// The shortest time from a byte's departure to its acknowledgement.
+    /// The shortest time from a byte's departure to its acknowledgement; zero while the kernel has measured none.
     pub(super) round_trip: Duration,
 }
 
@@ -55,11 +55,13 @@ mod layout {
 
     pub(super) fn read(info: &[u64; WORDS]) -> Counters {
         let round_trip = info[ROUND_TRIP / 8].to_ne_bytes();
-        let round_trip: [u8; 4] = std::array::from_fn(|byte| round_trip[ROUND_TRIP % 8 + byte]);
+        let round_trip = u32::from_ne_bytes(std::array::from_fn(|byte| round_trip[ROUND_TRIP % 8 + byte]));
+        // All bits are set while there is none.
+        let round_trip = if round_trip == u32::MAX { 0 } else { round_trip };
         Counters {
             acknowledged_bytes: info[ACKNOWLEDGED / 8],
             busy: Duration::from_micros(info[BUSY / 8]),
-            round_trip: Duration::from_micros(u32::from_ne_bytes(round_trip).into()),
+            round_trip: Duration::from_micros(round_trip.into()),
         }
     }
 }

@@ -114,7 +114,8 @@ impl Traffic {
 
     /// What is known of the way out, which is looked at again if enough was sent since the last time.
     pub(super) fn facts(&self, outbox: &Mutex<Outbox>) -> Option<LinkFacts> {
-        let (sent, mut pace) = (*lock(&self.sent), lock(&self.pace));
+        let mut pace = lock(&self.pace);
+        let sent = *lock(&self.sent); // after `pace`, so that it is no older than what that has looked at
         if sent.bytes - pace.looked_at().bytes >= LOOK_BYTES
             && let Some(counters) = lock(outbox).counters()
         {
