@@ -27,7 +27,7 @@ fn four_ranks_in_one_process() {
         ("gradient_all_reduce", "the same weights on all ranks"),
         ("halo_exchange", "equal those of one rank"),
     ] {
-        let example = program::example("mgcomp-transport", name);
+        let example = program::example(name);
         let text = well(&Command::new(example).output().unwrap());
         for rank in 0..4 {
             let start = format!("rank {rank}: ");
@@ -41,7 +41,7 @@ fn four_ranks_in_one_process() {
 
 #[test]
 fn a_packed_table_gives_its_rows() {
-    let output = Command::new(program::example("mgcomp-transport", "embedding_gather")).arg("1500").output();
+    let output = Command::new(program::example("embedding_gather")).arg("1500").output();
     let text = well(&output.unwrap());
     for says in
         ["packed into", "saved as", "hit the cache", "crossed the simulated link", "changed and read back"]
@@ -52,7 +52,7 @@ fn a_packed_table_gives_its_rows() {
 
 #[test]
 fn what_examples_cannot_do_is_an_error() {
-    let example = program::example("mgcomp-transport", "halo_exchange");
+    let example = program::example("halo_exchange");
     for arguments in [&["job.json"][..], &["/nowhere/job.json", "0"]] {
         let output = Command::new(&example).args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
@@ -68,7 +68,7 @@ fn two_ranks_read_each_other() {
     let content = serde_json::json!({ "secret": secret, "ranks": free_addresses() });
     std::fs::write(&job, content.to_string()).unwrap();
 
-    let example = program::example("mgcomp-transport", "remote_read");
+    let example = program::example("remote_read");
     let start = |rank: &str| {
         let mut command = Command::new(&example);
         command.arg(&job).arg(rank).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()

@@ -26,7 +26,7 @@ use tempfile::TempDir;
 /// The program with `args`, to be run in `folder`.
 fn command(folder: &Path, args: &[&str]) -> Command {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    let program = PROGRAM.get_or_init(|| program::program("mgcomp-bench", "mgcomp-bench"));
+    let program = PROGRAM.get_or_init(|| program::program("mgcomp-bench"));
     let mut command = Command::new(program);
     command.args(args).current_dir(folder);
     command

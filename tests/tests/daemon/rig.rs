@@ -31,8 +31,8 @@ struct Daemon {
     address: Option<SocketAddr>,
 }
 
-fn found(cell: &'static OnceLock<PathBuf>, package: &str, name: &str) -> &'static Path {
-    cell.get_or_init(|| program(package, name))
+fn found(cell: &'static OnceLock<PathBuf>, name: &str) -> &'static Path {
+    cell.get_or_init(|| program(name))
 }
 
 impl Rig {
@@ -59,7 +59,7 @@ impl Rig {
     /// What starts a daemon here.
     pub(crate) fn daemon_command(&self) -> Command {
         static DAEMON: OnceLock<PathBuf> = OnceLock::new();
-        let mut command = Command::new(found(&DAEMON, "mgcomp-daemon", "mgcomp-daemon"));
+        let mut command = Command::new(found(&DAEMON, "mgcomp-daemon"));
         command.arg("--socket").arg(self.socket()).arg("--state-dir").arg(self.path("state"));
         command.args(&self.args).stdin(Stdio::null());
         command.env("MGCOMP_CACHE", self.path("cache"));
@@ -120,7 +120,7 @@ impl Rig {
     /// The command line, with the daemon still to be named.
     pub(crate) fn mgcomp_command(&self, args: &[&str]) -> Command {
         static MGCOMP: OnceLock<PathBuf> = OnceLock::new();
-        let mut command = Command::new(found(&MGCOMP, "mgcomp-cli", "mgcomp"));
+        let mut command = Command::new(found(&MGCOMP, "mgcomp"));
         command.args(args).stdin(Stdio::null());
         command
     }

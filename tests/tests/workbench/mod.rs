@@ -40,7 +40,7 @@ impl Workbench {
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         static MGCOMP: OnceLock<PathBuf> = OnceLock::new();
-        let mut command = Command::new(MGCOMP.get_or_init(|| program::program("mgcomp-cli", "mgcomp")));
+        let mut command = Command::new(MGCOMP.get_or_init(|| program::program("mgcomp")));
         command.args(args).current_dir(self.folder.path()).stdin(Stdio::null());
         // What was measured on this machine, or not, changes what a policy does.
         command.env("MGCOMP_CACHE", "");
