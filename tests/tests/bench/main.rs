@@ -8,6 +8,7 @@ mod gather;
 mod gpu;
 #[cfg(target_os = "linux")]
 mod link;
+mod offload;
 mod paper;
 #[path = "../program/mod.rs"]
 mod program;
