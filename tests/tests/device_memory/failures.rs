@@ -1,9 +1,13 @@
 //! Whatever call of the driver fails: transfers end, what arrives is right, and nothing is left behind.
 
-use mgcomp_codecs::Element;
+use std::sync::{Arc, mpsc};
+
+use mgcomp_codecs::{Algorithm, Element};
 use mgcomp_tests::data::{self, Kind};
-use mgcomp_transport::memory::{DeviceBuffer, HostBuffer};
-use mgcomp_transport::message::Rank;
+use mgcomp_transport::executor::{self, Done, Ticket, Work};
+use mgcomp_transport::memory::{DeviceBuffer, DeviceSlice, HostBuffer};
+use mgcomp_transport::message::{Rank, Status};
+use mgcomp_transport::payload::Payload;
 use mgcomp_transport::region::Access;
 
 use crate::rig::{bytes_of, end_of, loopback, nodes, on_device, open, with_threads};
@@ -92,5 +96,34 @@ fn a_device_without_kernels_moves_raw_bytes() {
         assert!(bytes_of(&stream, &region.all()) == raw);
         let sent = nodes[0].stats().total();
         assert!(sent.coded_bytes < sent.raw_bytes);
+    });
+}
+
+#[test]
+fn an_owner_that_panics_ends_only_its_transfer() {
+    with_threads("failures::an_owner_that_panics_ends_only_its_transfer", 4, |_| {
+        struct Owner;
+        impl Drop for Owner {
+            fn drop(&mut self) {
+                panic!("on purpose");
+            }
+        }
+        let (device, stream) = open();
+        let (report, reports) = mpsc::channel();
+        let sink =
+            Arc::new(move |done: Done| report.send((done.ticket, done.result.map(drop))).unwrap()) as _;
+        let mut executor = executor::start(1, true, &sink).unwrap();
+        let memory = on_device(&device, &stream, &[1; 5000]);
+        let address = memory.all().region().address();
+        // SAFETY: the memory outlives the executor.
+        let lent = unsafe { DeviceBuffer::adopt(&device, address, 5000, Owner) }.all();
+        let mut encode = |ticket, source: DeviceSlice| {
+            let source = Payload::from_memory(source);
+            let work = Work::Encode { source, element: Element::U8, algorithm: Algorithm::None, lent: false };
+            assert!(executor.submit(ticket, work).is_none());
+            reports.recv().unwrap()
+        };
+        assert_eq!(encode(Ticket(1), lent), (Ticket(1), Err(Status::Internal)));
+        assert_eq!(encode(Ticket(2), memory.all()), (Ticket(2), Ok(())));
     });
 }

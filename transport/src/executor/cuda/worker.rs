@@ -1,6 +1,7 @@
 //! The two threads of a device: one enqueues work and never waits for results, the other waits for them.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -14,6 +15,7 @@ use super::kernels::Kernels;
 use super::lane::Lane;
 use super::staging::Staging;
 use crate::executor::{Done, DoneSink, Output, Ticket, Work};
+use crate::message::Status;
 
 /// Pieces of work under way at once: one is coded, one is copied, one waits so that the device need not.
 const LANES: usize = 3;
@@ -106,12 +108,12 @@ impl Issuer {
 
     fn issue(&mut self, ticket: Ticket, work: Work) {
         let waited_from = Instant::now();
-        let mut lane = match self.lane() {
+        let mut lane = match caught(|| self.lane()) {
             Ok(lane) => lane,
             Err(failure) => return report(&self.sink, ticket, waited_from, work, Err(failure)),
         };
         let started = Instant::now();
-        match Flight::start(&mut lane, &mut self.kernels, &work) {
+        match caught(|| Flight::start(&mut lane, &mut self.kernels, &work)) {
             // The other thread outlives this one.
             Ok(flight) => drop(self.flying.send(UnderWay { ticket, work, flight, lane, started })),
             Err(failure) => {
@@ -138,7 +140,7 @@ impl Issuer {
                 Err(error) => tracing::warn!(%error, "the device does with fewer streams"),
             }
         }
-        self.freed.recv().map_err(|_| Failure::Status(crate::message::Status::Internal))
+        self.freed.recv().map_err(|_| Failure::Status(Status::Internal))
     }
 }
 
@@ -146,7 +148,7 @@ impl Issuer {
 fn finish_all(landing: &Receiver<UnderWay>, free: &Sender<Lane>, sink: &DoneSink) {
     let mut last = Instant::now();
     for UnderWay { ticket, work, flight, mut lane, started } in landing {
-        let result = flight.finish(&mut lane, &work);
+        let result = caught(|| flight.finish(&mut lane, &work));
         match &result {
             Ok(_) => drop(lane.end()),
             Err(_) => lane.abandon(),
@@ -161,12 +163,21 @@ fn finish_all(landing: &Receiver<UnderWay>, free: &Sender<Lane>, sink: &DoneSink
 
 /// Says what came of `work`.
 fn report(sink: &DoneSink, ticket: Ticket, started: Instant, work: Work, result: Result<Output, Failure>) {
-    drop(work); // before anybody hears of it: the memory is the program's again
-    let result = result.map_err(|failure| {
+    // Before anybody hears of it: the memory is the program's again. It may have an owner of the program's.
+    let let_go = caught(|| {
+        drop(work);
+        Ok(())
+    });
+    let result = let_go.and(result).map_err(|failure| {
         if let Failure::Device(error) = &failure {
             tracing::warn!(%error, "work on a device failed");
         }
         failure.status()
     });
     sink(Done { ticket, took: started.elapsed(), result });
+}
+
+/// A defect must not take the thread down with it, nor leave a request without an end.
+fn caught<T>(step: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(step)).unwrap_or(Err(Failure::Status(Status::Internal)))
 }
