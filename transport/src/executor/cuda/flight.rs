@@ -48,6 +48,8 @@ pub(super) enum Flight {
     Decompressing(Destination),
     /// Samples are being compressed, only for their lengths.
     Estimating(Sample),
+    /// It did not come so far.
+    Failed(Failure),
 }
 
 impl Flight {
@@ -165,6 +167,7 @@ impl Flight {
                 Ok(Output::Decoded)
             }
             Self::Estimating(sample) => Ok(Output::Estimates(sample.read(lane.words.wait()?))),
+            Self::Failed(failure) => Err(failure),
         }
     }
 }

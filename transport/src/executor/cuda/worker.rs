@@ -113,15 +113,11 @@ impl Issuer {
             Err(failure) => return report(&self.sink, ticket, waited_from, work, Err(failure)),
         };
         let started = Instant::now();
-        match caught(|| Flight::start(&mut lane, &mut self.kernels, &work)) {
-            // The other thread outlives this one.
-            Ok(flight) => drop(self.flying.send(UnderWay { ticket, work, flight, lane, started })),
-            Err(failure) => {
-                lane.abandon();
-                self.free.push(lane);
-                report(&self.sink, ticket, started, work, Err(failure));
-            }
-        }
+        // What has failed may have left work on the stream, which the other thread waits for.
+        let flight =
+            caught(|| Flight::start(&mut lane, &mut self.kernels, &work)).unwrap_or_else(Flight::Failed);
+        // The other thread outlives this one.
+        let _ = self.flying.send(UnderWay { ticket, work, flight, lane, started });
     }
 
     /// A lane that nothing is on: one that is free, a new one, or the next that becomes free.
