@@ -143,6 +143,9 @@ impl DeviceSlice {
     /// The same bytes, to be used after all work that is on `stream` now. Of several streams, the last one named counts:
     /// let it [follow](Stream::follow) the others.
     ///
+    /// A device has streams for three pieces of work at a time. Slices that wait hold them: more of them hold up all other
+    /// transfers with memory of that device. So what `stream` waits for must not depend on such a transfer.
+    ///
     /// # Errors
     /// Whatever the driver says.
     pub fn after(&self, stream: &Stream) -> Result<Self, DeviceError> {

@@ -1,7 +1,7 @@
 //! The executor for the memory of CUDA devices.
 //!
 //! Each device gets streams of its own, on which codecs run by their kernels and bytes go to and from page-locked memory
-//! of the host: links carry them from there. Nothing waits for a device but one thread that does nothing else. Work on
+//! of the host: links carry them from there. Nothing waits for a device but threads that do nothing else. Work on
 //! different pieces overlaps: while one is coded, the one before is copied.
 //!
 //! What the kernels cannot do goes another way: a source is sent raw, and a frame is decoded by the host. Frames that

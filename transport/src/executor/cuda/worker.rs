@@ -1,12 +1,12 @@
-//! The two threads of a device: one enqueues work and never waits for results, the other waits for them.
+//! The threads of a device: one enqueues work and never waits for results, the others wait for them.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mgcomp_codecs::device::Device;
 
@@ -44,25 +44,30 @@ impl Worker {
         let (flying, landing) = mpsc::channel();
         let (free, freed) = mpsc::channel();
         let stopped = Arc::<AtomicBool>::default();
+        let reporter = Arc::new(Reporter { sink: sink.clone(), last: Mutex::new(Instant::now()) });
         let issuer = Issuer {
             device: device.clone(),
             staging: Staging::new(device),
             kernels: Kernels::new(device),
             stopped: stopped.clone(),
-            sink: sink.clone(),
+            reporter: reporter.clone(),
             flying,
             freed,
             free: Vec::new(),
             lanes: 0,
         };
         let mut worker = Self { queue: Some(queue), stopped, threads: Vec::new() };
-        let sink = sink.clone();
-        // If the second thread does not start, the first ends with the worker.
         let name = format!("mgcomp-cuda-{}", device.info().ordinal);
-        let finish = thread::Builder::new().name(format!("{name}-wait"));
-        worker.threads.push(finish.spawn(move || finish_all(&landing, &free, &sink))?);
-        let issue = thread::Builder::new().name(name);
+        // It comes first: if another does not start, it ends with the worker, and those that wait end with it.
+        let issue = thread::Builder::new().name(name.clone());
         worker.threads.push(issue.spawn(move || issuer.run(&work))?);
+        let landing = Arc::new(Mutex::new(landing));
+        // One for each lane: work that has to wait for the program holds up no other.
+        for _ in 0..LANES {
+            let (landing, free, reporter) = (landing.clone(), free.clone(), reporter.clone());
+            let finish = thread::Builder::new().name(format!("{name}-wait"));
+            worker.threads.push(finish.spawn(move || finish_all(&landing, &free, &reporter))?);
+        }
         Ok(worker)
     }
 
@@ -88,7 +93,7 @@ struct Issuer {
     staging: Arc<Staging>,
     kernels: Kernels,
     stopped: Arc<AtomicBool>,
-    sink: DoneSink,
+    reporter: Arc<Reporter>,
     flying: Sender<UnderWay>,
     freed: Receiver<Lane>,
     free: Vec<Lane>,
@@ -107,16 +112,15 @@ impl Issuer {
     }
 
     fn issue(&mut self, ticket: Ticket, work: Work) {
-        let waited_from = Instant::now();
         let mut lane = match caught(|| self.lane()) {
             Ok(lane) => lane,
-            Err(failure) => return report(&self.sink, ticket, waited_from, work, Err(failure)),
+            Err(failure) => return self.reporter.report(ticket, Instant::now(), work, Err(failure)),
         };
         let started = Instant::now();
-        // What has failed may have left work on the stream, which the other thread waits for.
+        // What has failed may have left work on the stream, which another thread waits for.
         let flight =
             caught(|| Flight::start(&mut lane, &mut self.kernels, &work)).unwrap_or_else(Flight::Failed);
-        // The other thread outlives this one.
+        // The other threads outlive this one.
         let _ = self.flying.send(UnderWay { ticket, work, flight, lane, started });
     }
 
@@ -140,37 +144,53 @@ impl Issuer {
     }
 }
 
-/// The thread that waits.
-fn finish_all(landing: &Receiver<UnderWay>, free: &Sender<Lane>, sink: &DoneSink) {
-    let mut last = Instant::now();
-    for UnderWay { ticket, work, flight, mut lane, started } in landing {
+/// A thread that waits.
+fn finish_all(landing: &Mutex<Receiver<UnderWay>>, free: &Sender<Lane>, reporter: &Reporter) {
+    loop {
+        let next = landing.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(UnderWay { ticket, work, flight, mut lane, started }) = next else { return };
         let result = caught(|| flight.finish(&mut lane, &work));
         match &result {
             Ok(_) => drop(lane.end()),
             Err(_) => lane.abandon(),
         }
-        // Nobody takes them any more if the other thread is gone.
+        // Nobody takes them any more if the issuing thread is gone.
         let _ = free.send(lane);
-        // What was under way before it is not its time.
-        report(sink, ticket, started.max(last), work, result);
-        last = Instant::now();
+        reporter.report(ticket, started, work, result);
     }
 }
 
-/// Says what came of `work`.
-fn report(sink: &DoneSink, ticket: Ticket, started: Instant, work: Work, result: Result<Output, Failure>) {
-    // Before anybody hears of it: the memory is the program's again. It may have an owner of the program's.
-    let let_go = caught(|| {
-        drop(work);
-        Ok(())
-    });
-    let result = let_go.and(result).map_err(|failure| {
-        if let Failure::Device(error) = &failure {
-            tracing::warn!(%error, "work on a device failed");
-        }
-        failure.status()
-    });
-    sink(Done { ticket, took: started.elapsed(), result });
+/// Says what came of work.
+struct Reporter {
+    sink: DoneSink,
+    /// When work ended last.
+    last: Mutex<Instant>,
+}
+
+impl Reporter {
+    fn report(&self, ticket: Ticket, started: Instant, work: Work, result: Result<Output, Failure>) {
+        // Before anybody hears of it: the memory is the program's again. It may have an owner of the program's.
+        let let_go = caught(|| {
+            drop(work);
+            Ok(())
+        });
+        let result = let_go.and(result).map_err(|failure| {
+            if let Failure::Device(error) = &failure {
+                tracing::warn!(%error, "work on a device failed");
+            }
+            failure.status()
+        });
+        (self.sink)(Done { ticket, took: self.took(started), result });
+    }
+
+    /// The time of work that ends now. What ended while it was under way has had its part of it.
+    fn took(&self, started: Instant) -> Duration {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let from = started.max(*last);
+        *last = now;
+        now.saturating_duration_since(from)
+    }
 }
 
 /// A defect must not take the thread down with it, nor leave a request without an end.
