@@ -175,7 +175,7 @@ impl Stub {
     pub fn failed(&self) -> Option<String> {
         let mut name = String::new();
         self.call::<unsafe extern "C" fn() -> *const c_char>("mgc_stub_failed", |failed| {
-            // SAFETY: the stub gives a string of its own, which lasts until the next call of a driver.
+            // SAFETY: the stub gives a string of its own, which lasts until this thread asks again.
             name = unsafe { CStr::from_ptr(failed()) }.to_string_lossy().into_owned();
         });
         Some(name).filter(|name| !name.is_empty())

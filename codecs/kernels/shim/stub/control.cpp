@@ -88,15 +88,27 @@ STUB_API void mgc_stub_fail(const char* call, uint64_t at, int code) {
   d.failed.clear();
 }
 
-// The name of the call that has failed, empty if none has.
-STUB_API const char* mgc_stub_failed() { return driver().failed.c_str(); }
+// The name of the call that has failed, empty if none has. It lasts until this thread asks again: other threads may make
+// calls meanwhile.
+STUB_API const char* mgc_stub_failed() {
+  static thread_local std::string failed;
+  Driver& d = driver();
+  std::lock_guard<std::recursive_mutex> lock(d.mutex);
+  failed = d.failed;
+  return failed.c_str();
+}
+
+static uint64_t locked(const uint64_t& count) {
+  std::lock_guard<std::recursive_mutex> lock(driver().mutex);
+  return count;
+}
 
 // How many things of a kind are alive.
-STUB_API uint64_t mgc_stub_live(unsigned kind) { return kind < KINDS ? driver().live[kind] : 0; }
+STUB_API uint64_t mgc_stub_live(unsigned kind) { return kind < KINDS ? locked(driver().live[kind]) : 0; }
 
 // Kernels that have run so far, and the blocks of the last one.
-STUB_API uint64_t mgc_stub_launches() { return driver().launches; }
-STUB_API uint64_t mgc_stub_grid() { return driver().grid; }
+STUB_API uint64_t mgc_stub_launches() { return locked(driver().launches); }
+STUB_API uint64_t mgc_stub_grid() { return locked(driver().grid); }
 
 // Calls that were counted since the last mgc_stub_fail.
-STUB_API uint64_t mgc_stub_calls() { return driver().calls; }
+STUB_API uint64_t mgc_stub_calls() { return locked(driver().calls); }
