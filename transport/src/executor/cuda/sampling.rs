@@ -57,8 +57,12 @@ impl Sample {
                 break;
             }
             if let Some(coder) = kernels.coder(algorithm, self.chunk_size) {
-                lane.estimate(coder, element, &self.pieces, first)?;
-                self.started.push(algorithm);
+                match lane.estimate(coder, element, &self.pieces, first) {
+                    Ok(()) => self.started.push(algorithm),
+                    Err(error) if error.is_sticky() => return Err(error.into()),
+                    // What was enqueued of it comes before whatever uses its words next.
+                    Err(error) => tracing::warn!(%algorithm, %error, "not estimated"),
+                }
             }
         }
         lane.fetch_words(words * self.started.len()).map_err(DeviceError::into)
