@@ -52,7 +52,8 @@ enum Memory {
 }
 
 impl DeviceBuffer {
-    /// A buffer of `len` bytes, which hold anything.
+    /// A buffer of `len` bytes, which hold anything. Whoever uses it last frees it: that may be a thread of the library, in
+    /// the midst of its work, which waits as long as the driver does.
     ///
     /// # Errors
     /// Whatever the driver says.
@@ -62,7 +63,8 @@ impl DeviceBuffer {
     }
 
     /// Memory that somebody else has allocated: a tensor, say. `owner` is kept as long as something uses it. Two buffers of
-    /// the same memory do not know of each other: what is done with them at once is in no order.
+    /// the same memory do not know of each other: what is done with them at once is in no order. `owner` may be dropped on
+    /// any thread, in the midst of the library's work, so its drop must not block.
     ///
     /// # Safety
     /// The `len` bytes at `address` must be memory of `device`, or memory that it reaches, until `owner` is dropped.

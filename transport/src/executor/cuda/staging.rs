@@ -7,13 +7,14 @@ use mgcomp_codecs::device::{Buffer, Device, DeviceError, Event, Pinned, Region, 
 
 /// Rooms have at least this length, and double from there.
 const SHORTEST_BYTES: usize = 64 << 10;
-/// Bytes that are kept for later.
+/// Bytes that are kept for later once work has ended.
 const KEPT_BYTES: u64 = 64 << 20;
 
 /// Rooms that are not in use. To lock and unlock pages takes longer than to fill them.
 #[derive(Debug)]
 pub(super) struct Staging {
     device: Device,
+    /// The oldest first.
     kept: Mutex<Vec<Pinned>>,
 }
 
@@ -39,7 +40,7 @@ impl Staging {
         let whole = len.max(SHORTEST_BYTES).next_power_of_two() as u64;
         let found = {
             let mut kept = self.kept();
-            kept.iter().rposition(|room| room.region().len() == whole).map(|at| kept.swap_remove(at))
+            kept.iter().rposition(|room| room.region().len() == whole).map(|at| kept.remove(at))
         };
         let memory = match found {
             Some(memory) => memory,
@@ -48,17 +49,35 @@ impl Staging {
         Ok(Room { memory: Some(memory), len, staging: Arc::clone(self) })
     }
 
+    /// Called on whatever thread drops a payload, so nothing is freed here: for that the driver waits for the device.
     fn keep(&self, memory: Pinned) {
-        let mut kept = self.kept();
-        let total: u64 = kept.iter().map(|room| room.region().len()).sum();
-        if total + memory.region().len() <= KEPT_BYTES {
-            kept.push(memory);
-        }
+        self.kept().push(memory);
+    }
+
+    /// Frees the oldest of what is too much to be kept. May wait for all work on the device.
+    pub(super) fn trim(&self) {
+        let excess: Vec<Pinned> = {
+            let mut kept = self.kept();
+            let count = too_many(kept.iter().map(|room| room.region().len()));
+            kept.drain(..count).collect()
+        };
+        drop(excess); // without the lock
     }
 
     fn kept(&self) -> MutexGuard<'_, Vec<Pinned>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How many rooms of these lengths, the oldest first, have to go.
+fn too_many(lens: impl DoubleEndedIterator<Item = u64> + ExactSizeIterator) -> usize {
+    let count = lens.len();
+    let mut total = 0;
+    let stay = lens.rev().take_while(|len| {
+        total += len;
+        total <= KEPT_BYTES
+    });
+    count - stay.count()
 }
 
 /// Page-locked memory that goes back when dropped. Whoever has enqueued work that uses it keeps it until that has ended.
@@ -143,5 +162,19 @@ impl Words {
         // SAFETY: the memory has so many words, on a multiple of 8; only a fetch writes there. The last one has ended, and
         // the next one needs `self`.
         Ok(unsafe { std::slice::from_raw_parts(self.on_host.as_ptr().cast(), count) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_rooms_go() {
+        let too_many = |lens: &[u64]| super::too_many(lens.iter().copied());
+        assert_eq!(too_many(&[]), 0);
+        assert_eq!(too_many(&[KEPT_BYTES / 2; 2]), 0);
+        assert_eq!(too_many(&[1, KEPT_BYTES / 2, KEPT_BYTES / 2]), 1);
+        assert_eq!(too_many(&[1, KEPT_BYTES + 1]), 2);
     }
 }

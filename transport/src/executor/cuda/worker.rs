@@ -154,9 +154,10 @@ fn finish_all(landing: &Mutex<Receiver<UnderWay>>, free: &Sender<Lane>, reporter
             Ok(_) => drop(lane.end()),
             Err(_) => lane.abandon(),
         }
+        reporter.report(ticket, started, work, result);
+        lane.staging().trim(); // it may take long, so what has ended is reported first
         // Nobody takes them any more if the issuing thread is gone.
         let _ = free.send(lane);
-        reporter.report(ticket, started, work, result);
     }
 }
 
