@@ -72,6 +72,11 @@ fn frames_of_a_device_are_those_of_the_host() {
             assert_eq!(rig.decode(&bytes, algorithm, &into, all_or_nothing), Ok(()));
             assert!(bytes_of(&stream, &into.all()) == raw);
         }
+        // What is short takes no page-locked memory with it.
+        let short = on_device(&device, &stream, &raw[..4096]);
+        let (algorithm, payload) = rig.encode(&short, Algorithm::None);
+        assert_eq!((algorithm, payload.place()), (Algorithm::None, Place::Host));
+        assert!(payload.bytes().unwrap() == &raw[..4096]);
         // What does not shrink goes raw; of nothing, nothing.
         let noise = data::bytes(Kind::Dense, 5000, 1);
         let source = on_device(&device, &stream, &noise);

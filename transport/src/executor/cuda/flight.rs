@@ -14,6 +14,9 @@ use crate::memory::{DeviceSlice, Slice};
 use crate::message::Status;
 use crate::payload::Payload;
 
+/// Payloads up to this length are copied to ordinary memory: rooms are much longer, and payloads may live long.
+const BRIEF_BYTES: usize = 4096;
+
 /// Why work came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
@@ -196,6 +199,10 @@ fn arrived(lane: &mut Lane, algorithm: Algorithm) -> Result<Output, Failure> {
     let room = lane.end().ok_or(Failure::Status(Status::Internal))?;
     // SAFETY: all work that uses the room was enqueued before the mark, which was waited for.
     let ready = unsafe { room.into_ready() };
+    if ready.as_ref().len() <= BRIEF_BYTES {
+        let bytes = Bytes::copy_from_slice(ready.as_ref());
+        return Ok(Output::Encoded(algorithm, Payload::from_bytes(bytes)));
+    }
     Ok(Output::Encoded(algorithm, Payload::from_pinned(Bytes::from_owner(ready))))
 }
 
