@@ -19,6 +19,9 @@ async function ask() {
   return answer.json();
 }
 
+/** A text as a shell takes it, whatever is in it: programs choose the names of jobs, and people copy the command. */
+const quoted = (text) => /^[\w.,:@%+\/][\w.,:@%+\/=-]*$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+
 /** What was sent between two answers. A job of which a process has ended counts from the next answer on. */
 function since(now, then) {
   const point = { unix_ns: now.unix_ns, raw: 0, coded: 0, mix: {} };
@@ -48,7 +51,7 @@ function showTotals(now) {
   at("saved-note").textContent = `${draw.bytes(coded)} instead of ${draw.bytes(raw)}`;
   at("time").textContent = now.total.link_gbps === null ? "unknown" : draw.time(saved_ns);
   const first = now.jobs[0];
-  if (first) at("off-job").textContent = `mgcomp off --job ${first.job}`;
+  if (first) at("off-job").textContent = `mgcomp off --job=${quoted(first.job)}`;
 }
 
 function showHistory(now) {

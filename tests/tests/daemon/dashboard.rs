@@ -187,7 +187,7 @@ fn a_browser_shows_it() {
     for expected in [
         "class=\"alive live\"",
         "% fewer bytes on the links (ratio ",
-        "mgcomp off --job train&lt;b&gt;7&lt;/b&gt;",
+        "mgcomp off --job='train&lt;b&gt;7&lt;/b&gt;'",
         "<td>train&lt;b&gt;7&lt;/b&gt;</td>",
         "<td>6 Gb/s</td>",
         "zvc 100 %",
