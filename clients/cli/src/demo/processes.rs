@@ -89,7 +89,8 @@ impl Member {
             command.env("MGCOMP_JOB", format!("demo-{}", std::process::id()));
         }
         if let Some(socket) = socket {
-            command.env("MGCOMP_SOCKET", socket);
+            // A rank that is switched off would never be seen by the daemon.
+            command.env("MGCOMP_SOCKET", socket).env_remove("MGCOMP");
         }
         let mut child = command.spawn().map_err(failed)?;
         match (child.stdin.take(), child.stdout.take()) {
