@@ -34,6 +34,8 @@ const MAX_HEAD_BYTES: usize = 16 << 10;
 const READING: Duration = Duration::from_secs(60);
 /// Calls at the same time on one connection.
 const MAX_CALLS: u32 = 1024;
+/// The same for those who may only look: answers that nobody reads are kept in memory.
+const MAX_LOOKS: u32 = 16;
 /// How often a silent connection is asked whether it is still there, and how long it may take to say so.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
 
@@ -93,7 +95,8 @@ impl Routes {
         let (interval, timeout) = KEEP_ALIVE;
         let http2 = &mut builder.http2();
         http2.timer(TokioTimer::new()).keep_alive_interval(interval).keep_alive_timeout(timeout);
-        http2.max_concurrent_streams(MAX_CALLS).max_header_list_size(MAX_HEAD_BYTES as u32);
+        let calls = if caller.operator { MAX_CALLS } else { MAX_LOOKS };
+        http2.max_concurrent_streams(calls).max_header_list_size(MAX_HEAD_BYTES as u32);
         let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
         let watched = {
             let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
