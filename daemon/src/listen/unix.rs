@@ -9,7 +9,7 @@ use tokio::io::Interest;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{BREATH, Caller, PATIENCE, Routes, handover, take_all};
+use super::{BREATH, Caller, MAX_CONNECTIONS, PATIENCE, Routes, handover, take_all};
 use crate::node::Node;
 
 /// Takes connections, for ever.
@@ -25,6 +25,11 @@ async fn serve(node: Arc<Node>, routes: Routes, stream: UnixStream, permit: Owne
         tracing::debug!(uid, "a user who may not connect");
         return;
     };
+    // Whatever others hold open, operators can still come in.
+    if !caller.operator && permit.semaphore().available_permits() < MAX_CONNECTIONS / 2 {
+        tracing::debug!(uid, "a connection is closed: what is left is for operators");
+        return;
+    }
     match tokio::time::timeout(PATIENCE, is_handover(&stream)).await {
         Ok(Ok(true)) => {
             drop(permit); // processes are counted by themselves
