@@ -66,9 +66,9 @@ impl Routes {
         };
         let services = [
             route(control),
-            route(health_server),
-            route(reflection().build_v1()?),
-            route(reflection().build_v1alpha()?),
+            route(health_server.max_decoding_message_size(MAX_REQUEST_BYTES)),
+            route(reflection().build_v1()?.max_decoding_message_size(MAX_REQUEST_BYTES)),
+            route(reflection().build_v1alpha()?.max_decoding_message_size(MAX_REQUEST_BYTES)),
         ];
         let connections = Arc::new(Mutex::new(Some(GracefulShutdown::new())));
         Ok(Self { node, services: services.into(), health, connections })
