@@ -1,7 +1,8 @@
 //! The page for people with a browser: whether compression helps, and how to turn it off. It only looks.
 //!
 //! Its files say nothing of anybody and are for all; what they show comes as JSON, for which a token is asked as for all
-//! else. A browser gets to a Unix socket by `ssh -L 8080:/run/mgcomp/mgcomp.sock node`, where it needs none.
+//! else. A browser gets to a Unix socket by `ssh -L 8080:/run/mgcomp/mgcomp.sock node`, where it needs none;
+//! so does everybody on the machine where that runs, with the rights of the user who runs it.
 
 mod data;
 mod verdict;

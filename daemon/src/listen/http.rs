@@ -167,11 +167,11 @@ impl Routes {
     /// What is no call. What browsers show is for those who name this machine as its user sees it.
     async fn tell(&self, uri: Uri, is_local: bool) -> Response<Body> {
         match uri.path() {
-            "/metrics" => plain(StatusCode::OK, METRICS, metrics::page(&self.node).await),
+            "/metrics" if is_local => plain(StatusCode::OK, METRICS, metrics::page(&self.node).await),
             dashboard::DATA if is_local => {
                 plain(StatusCode::OK, JSON, dashboard::data(&self.node, uri.query()).await)
             }
-            dashboard::DATA => plain(StatusCode::MISDIRECTED_REQUEST, TEXT, NOT_LOCAL),
+            "/metrics" | dashboard::DATA => plain(StatusCode::MISDIRECTED_REQUEST, TEXT, NOT_LOCAL),
             _ => plain(StatusCode::NOT_FOUND, TEXT, WHAT_IS_HERE),
         }
     }

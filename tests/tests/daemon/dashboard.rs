@@ -79,7 +79,9 @@ fn it_is_for_this_machine_and_for_those_with_a_token() {
         }
     }
     // A name that a web site makes point here is nobody's on this machine.
-    assert!(get(&rig, "/dashboard/data.json", "host: evil.example").starts_with("HTTP/1.1 421"));
+    for path in ["/dashboard/data.json", "/metrics"] {
+        assert!(get(&rig, path, "host: evil.example").starts_with("HTTP/1.1 421"), "{path}");
+    }
     // Nor can it be used to change anything: browsers speak HTTP/1 here.
     let call =
         get(&rig, "/mgcomp.v1.Control/UpdateSettings", "host: localhost\r\ncontent-type: application/grpc");
@@ -204,7 +206,7 @@ fn a_browser_shows_it() {
 #[test]
 fn grafana_asks_for_what_there_is() {
     let rig = Rig::start(&[]);
-    let metrics = get(&rig, "/metrics", "host: x");
+    let metrics = get(&rig, "/metrics", "host: localhost");
     let known: Vec<&str> =
         metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../daemon/grafana/mgcomp.json");

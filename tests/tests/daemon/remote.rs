@@ -64,7 +64,7 @@ fn metrics_tell_what_programs_exchange() {
     let exchange = rig.exchange("a\"b", "fixed:zvc");
     rig.until_stream("is seen", "a\"b", |stream| stream["traffic"]["acknowledged"].as_u64() > Some(10));
     let mut stream = std::os::unix::net::UnixStream::connect(rig.socket()).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     let mut page = String::new();
     stream.read_to_string(&mut page).unwrap();
     for expected in [
