@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::snapshot::Totals;
 
-/// A part of all bytes that is not worth a word.
+/// A part of all bytes, or of the time that they take on the links, that is not worth a word.
 const HARDLY: f64 = 0.01;
 
 /// What the page says first.
@@ -35,11 +35,17 @@ impl Verdict {
     pub(super) fn of(processes: usize, off: bool, sums: &Totals) -> Self {
         let sent = sums.sent();
         let kept_off = 1.0 - sent.coded_bytes as f64 / sent.raw_bytes.max(1) as f64;
-        let fewer = format!(
-            "{:.0} % fewer bytes on the links (ratio {:.2})",
-            kept_off * 100.0,
-            sent.raw_bytes as f64 / sent.coded_bytes.max(1) as f64
-        );
+        let fewer = match kept_off < HARDLY {
+            true => "hardly fewer bytes on the links".to_owned(),
+            false => format!(
+                "{:.0} % fewer bytes on the links (ratio {:.2})",
+                kept_off * 100.0,
+                sent.raw_bytes as f64 / sent.coded_bytes.max(1) as f64
+            ),
+        };
+        // Gb/s are bits per nanosecond.
+        let link_ns = sums.link_gbps().map(|gbps| sent.raw_bytes as f64 * 8.0 / gbps);
+        let loses = link_ns.is_some_and(|link_ns| -(sums.saved_ns as f64) > HARDLY * link_ns);
         let time = time(sums.saved_ns.unsigned_abs());
         let (state, words) = match sums.link_gbps() {
             _ if processes == 0 => (State::Idle, "No program that uses mgcomp runs on this node.".to_owned()),
@@ -49,7 +55,7 @@ impl Verdict {
             _ if sent.raw_bytes == 0 => {
                 (State::Idle, "Too early to tell: nothing has been sent yet.".to_owned())
             }
-            _ if kept_off < HARDLY => (
+            _ if kept_off < HARDLY && !loses => (
                 State::Even,
                 "It makes no difference: data goes as it is, since coding it would not pay.".to_owned(),
             ),
@@ -105,7 +111,11 @@ mod tests {
         assert_eq!(state(0, true, &Totals::default()), State::Idle);
         assert_eq!(state(1, false, &Totals::default()), State::Idle);
         assert_eq!(state(1, true, &known(500, 5)), State::Off);
-        assert_eq!(state(1, false, &known(1000, -5)), State::Even);
+        assert_eq!(state(1, false, &known(1000, 0)), State::Even);
+        assert_eq!(state(1, false, &sums(1000, 0)), State::Even);
+        let for_nothing = Verdict::of(1, false, &known(1000, -5));
+        assert_eq!(for_nothing.state, State::Costs);
+        assert!(for_nothing.words.ends_with("for hardly fewer bytes on the links."), "{for_nothing:?}");
         assert_eq!(state(1, false, &sums(500, 0)), State::Even);
         let helps = Verdict::of(2, false, &known(400, 90_000_000_000));
         assert_eq!(
