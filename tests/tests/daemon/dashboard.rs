@@ -157,7 +157,7 @@ fn look(browser: &Path, rig: &Rig, port: u16, picture: &Path) -> (String, String
     ]);
     command.args([
         "--window-size=1280,1500",
-        "--virtual-time-budget=20000",
+        "--virtual-time-budget=120000",
         "--enable-logging=stderr",
         "--dump-dom",
     ]);
