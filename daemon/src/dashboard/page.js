@@ -26,8 +26,11 @@ const quoted = (text) => /^[\w.,:@%+\/][\w.,:@%+\/=-]*$/.test(text) ? text : `'$
 function since(now, then) {
   const point = { unix_ns: now.unix_ns, raw: 0, coded: 0, mix: {} };
   const seconds = (now.unix_ns - then.unix_ns) / 1e9;
-  const earlier = new Map(then.jobs.map((job) => [job.job, job]));
-  for (const job of now.jobs) {
+  // Jobs that are not told count too, unless the sums fell since a process has ended.
+  const all = now.other_jobs > 0 && now.total.raw_bytes >= then.total.raw_bytes;
+  const parts = (of) => (all ? [{ job: "", ...of.total }] : of.jobs);
+  const earlier = new Map(parts(then).map((job) => [job.job, job]));
+  for (const job of parts(now)) {
     const old = earlier.get(job.job);
     if (!old || old.raw_bytes > job.raw_bytes) continue;
     point.raw += (job.raw_bytes - old.raw_bytes) / seconds;
