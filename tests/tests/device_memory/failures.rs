@@ -100,6 +100,7 @@ fn a_device_without_kernels_moves_raw_bytes() {
 }
 
 #[test]
+#[allow(unsafe_code)] // memory that the test owns
 fn an_owner_that_panics_ends_only_its_transfer() {
     with_threads("failures::an_owner_that_panics_ends_only_its_transfer", 4, |_| {
         struct Owner;
