@@ -240,3 +240,31 @@ impl Shared {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::copy::CopyConfig;
+    use crate::memory::HostBuffer;
+
+    #[test]
+    fn a_queue_that_goes_counts_what_it_ends() {
+        // 100 bytes a second: nothing of this ever ends by itself.
+        let copy = CopyConfig::simulated(1e-7).unwrap();
+        let config = OffloadConfig::new(copy, "fixed:zvc".parse().unwrap(), 1 << 30);
+        let queue = OffloadQueue::start(config).unwrap();
+        let (source, into) = (HostBuffer::from(vec![1; 100_000]), HostBuffer::zeroed(100_000));
+        let ticket = queue.offload(source.all(), Element::F32).unwrap();
+        let mut returning = queue.prefetch(ticket, into.all()).unwrap();
+        assert!(!returning.wait_for(Duration::from_millis(20)));
+        let shared = queue.shared.clone();
+        drop(queue);
+        // A step that panics is caught, but leaves this behind.
+        assert!(!shared.store.is_poisoned(), "a step panicked");
+        let store = shared.lock();
+        assert_eq!((store.under_way, store.stats.failed), (0, 2));
+        assert_eq!((store.stats.offloaded, store.stats.prefetched), (0, 0));
+    }
+}

@@ -139,7 +139,13 @@ impl Store {
 
     /// Ends the way back. What did not get there may be asked for again.
     pub(super) fn returned(&mut self, number: u64, is_good: bool) {
-        self.under_way = self.under_way.saturating_sub(1);
+        if let Some(Entry { place: Place::Leaving(waiting), .. }) = self.entries.get_mut(&number) {
+            // The copier went before the way out had ended: this copy was not counted yet.
+            *waiting = None;
+            self.stats.failed += 1;
+            return;
+        }
+        self.under_way -= 1;
         if is_good {
             self.stats.prefetched += 1;
             self.remove(number);
