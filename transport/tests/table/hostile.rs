@@ -114,6 +114,18 @@ fn headers_that_lie() {
 }
 
 #[test]
+fn a_table_that_is_too_large_is_refused_before_its_rows_are_read() {
+    let (mut file, _) = small_file();
+    file[60] ^= 1; // a bit of the rows, whose checksum is wrong now
+    let load = |max_bytes| {
+        let options = LoadOptions { max_bytes, ..LoadOptions::default() };
+        Table::read_from(&file[..], file.len() as u64, &options).unwrap_err()
+    };
+    assert!(matches!(load(30), TableFileError::Checksum { .. }));
+    assert!(matches!(load(29), TableFileError::TooLarge { bytes: 30, limit: 29 }));
+}
+
+#[test]
 fn rows_that_lie() {
     let at = |at: usize, value: u8| move |file: &mut Vec<u8>| file[at] = value;
     let (file, front_len) = small_file();

@@ -28,10 +28,16 @@ pub(super) fn read<M: AsRef<[u8]> + AsMut<[u8]>>(
     if needed != u128::from(file_len) {
         return Err(TableFileError::Length { needed, got: file_len });
     }
+    // Before anything is allocated that the number of rows decides.
+    let bytes = u128::from(header.rows) * codebook.tensor_len() as u128;
+    if bytes > u128::from(options.max_bytes.min(isize::MAX as u64)) {
+        return Err(TableFileError::TooLarge { bytes, limit: options.max_bytes });
+    }
+    let bytes = bytes as usize;
     let forms = read_forms(&mut source, &header, &codebook, &body)?;
 
     let packer = Packer::on(options.cpu, codebook);
-    let bytes = memory_len(&header, &forms, &packer, options.max_bytes)?;
+    check_stored(&header, &forms, &packer)?;
     let workers = Workers::new(options.threads)?;
     let got = allocate(bytes);
     let Some(mut memory) = got.filter(|memory| memory.as_ref().len() == bytes) else {
@@ -77,8 +83,8 @@ fn read_forms<R: Read>(
     Ok(Forms::from_parts(packed, names))
 }
 
-/// Bytes of all rows, if the file has as many as these take at the least, and the caller allows them.
-fn memory_len(header: &Header, forms: &Forms, packer: &Packer, limit: u64) -> Result<usize, TableFileError> {
+/// Whether the file has as many bytes of rows as these take at the least.
+fn check_stored(header: &Header, forms: &Forms, packer: &Packer) -> Result<(), TableFileError> {
     let row_len = packer.codebook().tensor_len();
     let packed: u128 = forms.packed_mask().iter().map(|byte| u128::from(byte.count_ones())).sum();
     let raw = u128::from(header.rows) - packed;
@@ -86,11 +92,7 @@ fn memory_len(header: &Header, forms: &Forms, packer: &Packer, limit: u64) -> Re
     if least > u128::from(header.stored_bytes) {
         return Err(TableFileError::TooFew { least, got: header.stored_bytes });
     }
-    let bytes = u128::from(header.rows) * row_len as u128;
-    if bytes > u128::from(limit.min(isize::MAX as u64)) {
-        return Err(TableFileError::TooLarge { bytes, limit });
-    }
-    Ok(bytes as usize)
+    Ok(())
 }
 
 /// Puts each row into its place.
