@@ -39,6 +39,7 @@ mod pace;
 pub mod payload;
 mod pool;
 pub mod region;
+mod regular;
 pub mod session;
 pub mod simulated;
 pub mod table;

@@ -1,6 +1,6 @@
 //! Measured speeds on disk.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,6 +9,8 @@ use std::{env, fmt};
 use mgcomp_codecs::{CacheFolderError, Cpu, cache_folder};
 use mgcomp_selector::speeds::{CodecSpeed, Speeds, SpeedsError};
 use serde::{Deserialize, Serialize};
+
+use crate::regular;
 
 /// The form of the file. Times of another form, or of codecs of another version, say nothing.
 const FORM: &str = concat!("mgcomp speeds 1, codecs ", env!("CARGO_PKG_VERSION"));
@@ -51,12 +53,11 @@ impl SpeedsFile {
     /// [`SpeedsFileError`] if it cannot be read, is no such file, or is of another machine or version.
     pub fn load(path: &Path) -> Result<Arc<Speeds>, SpeedsFileError> {
         let wrong = |why| SpeedsFileError { path: path.to_owned(), why };
-        // Opening a pipe would wait for somebody to write to it.
-        if !fs::metadata(path).map_err(|error| wrong(Why::Io(error)))?.is_file() {
+        let Some(file) = regular::open(path).map_err(|error| wrong(Why::Io(error)))? else {
             return Err(wrong(Why::NotAFile));
-        }
+        };
         let mut text = String::new();
-        let read = File::open(path).and_then(|file| file.take(MAX_FILE_LEN + 1).read_to_string(&mut text));
+        let read = file.take(MAX_FILE_LEN + 1).read_to_string(&mut text);
         let read = read.map_err(|error| wrong(Why::Io(error)))?;
         if read as u64 > MAX_FILE_LEN {
             return Err(wrong(Why::TooLong));

@@ -40,6 +40,23 @@ fn what_was_saved_is_loaded() {
     assert_eq!(left, ["rows.table"], "no drafts are left");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_replaced_passes_its_permissions_on() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.table");
+    let table = Table::build(vec![1; 100], 10, &options(Cpu::active(), 1, 1)).unwrap();
+    table.save(&path).unwrap();
+    // Less than the user's mask leaves, and more.
+    for mode in [0o600, 0o400, 0o666] {
+        fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        table.save(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, mode);
+    }
+}
+
 fn load_into<'a>(path: &Path, memory: Option<&'a mut [u8]>) -> Result<Table<&'a mut [u8]>, TableFileError> {
     Table::load_into(path, &LoadOptions::default(), |_| memory)
 }

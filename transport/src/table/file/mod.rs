@@ -22,8 +22,12 @@ mod header;
 mod read;
 mod write;
 
-use std::fs::{self, File};
+use std::fs::File;
+#[cfg(unix)]
+use std::fs::{self, Metadata, Permissions};
 use std::io::{self, BufWriter, Read, Write};
+#[cfg(unix)]
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use mgcomp_codecs::Cpu;
@@ -31,6 +35,7 @@ use mgcomp_codecs::Cpu;
 pub use error::TableFileError;
 
 use super::Table;
+use crate::regular;
 
 /// How a table is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +57,8 @@ impl Default for LoadOptions {
 
 impl<M: AsRef<[u8]>> Table<M> {
     /// Writes the table to a file. Whoever loads it meanwhile, or after the process or the machine has died in the middle, has
-    /// what was there before. The folder must exist; a draft of a process that died stays in it, as `.mgcomp-table-…`.
+    /// what was there before. The folder must exist; a draft of a process that died stays in it, as `.mgcomp-table-…`. On Unix,
+    /// a file that is replaced passes its permissions on.
     ///
     /// # Errors
     /// [`TableFileError`] if it cannot be written; what was there before is still there, unless it says otherwise.
@@ -61,9 +67,16 @@ impl<M: AsRef<[u8]>> Table<M> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut draft = tempfile::Builder::new();
         draft.prefix(".mgcomp-table-");
+        // Whoever may not read the old table is not to read the new one, nor the draft.
         #[cfg(unix)]
-        draft.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666)); // less what the user's mask takes away
+        let before = permissions(path);
+        #[cfg(unix)]
+        draft.permissions(before.clone().unwrap_or_else(|| PermissionsExt::from_mode(0o666))); // less the user's mask
         let draft = draft.tempfile_in(folder).map_err(wrong)?;
+        #[cfg(unix)]
+        if let Some(before) = before {
+            draft.as_file().set_permissions(before).map_err(wrong)?; // the mask took away from these as well
+        }
         self.write_to(BufWriter::new(draft.as_file()))?;
         draft.as_file().sync_all().map_err(wrong)?;
         draft.persist(path).map_err(|error| wrong(error.error))?;
@@ -108,11 +121,9 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Table<M> {
         allocate: impl FnOnce(usize) -> Option<M>,
     ) -> Result<Self, TableFileError> {
         let wrong = |source| TableFileError::Read { path: path.to_owned(), source };
-        // Opening a pipe would wait for somebody to write to it.
-        if !fs::metadata(path).map_err(wrong)?.is_file() {
+        let Some(file) = regular::open(path).map_err(wrong)? else {
             return Err(TableFileError::NotAFile { path: path.to_owned() });
-        }
-        let file = File::open(path).map_err(wrong)?;
+        };
         let len = file.metadata().map_err(wrong)?.len();
         read::read(file, len, options, allocate)
     }
@@ -124,6 +135,13 @@ fn allocate(bytes: usize) -> Option<Vec<u8>> {
     memory.try_reserve_exact(bytes).ok()?;
     memory.resize(bytes, 0);
     Some(memory)
+}
+
+/// Who may do what with the regular file at `path`, if there is one.
+#[cfg(unix)]
+fn permissions(path: &Path) -> Option<Permissions> {
+    let before = fs::metadata(path).ok().filter(Metadata::is_file)?;
+    Some(Permissions::from_mode(before.permissions().mode() & 0o777))
 }
 
 /// Makes a change of names in `folder` last.
