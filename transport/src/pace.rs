@@ -98,7 +98,8 @@ impl TokenBucket {
         };
         let exact_ns = self.shaping.exact_ns(bytes) + self.rest_ns;
         let whole_ns = exact_ns.round().max(0.0);
-        self.rest_ns = exact_ns - whole_ns;
+        // The rest of what no clock can hold would be no number, and so would every time after it.
+        self.rest_ns = if exact_ns.is_finite() { exact_ns - whole_ns } else { 0.0 };
         let end = later(start, to_duration(whole_ns));
         self.free_at = Some(end);
         (start, end)
@@ -156,9 +157,11 @@ pub(crate) fn wait_until(time: Instant) {
     }
 }
 
-/// `start` plus `duration`, at most some thirty years on: a rate next to zero must not overflow the clock.
+/// `start` plus `duration`, or some thirty years on where the clock has no room for that, or `start` at its very end: a rate
+/// next to zero must not overflow it.
 fn later(start: Instant, duration: Duration) -> Instant {
-    start.checked_add(duration).unwrap_or_else(|| start + Duration::from_secs(1 << 30))
+    let years = || start.checked_add(Duration::from_secs(1 << 30));
+    start.checked_add(duration).or_else(years).unwrap_or(start)
 }
 
 #[cfg(test)]
@@ -198,6 +201,23 @@ mod tests {
         let mut bytes = TokenBucket::new(Shaping::try_new(128.0, Duration::ZERO).unwrap());
         let last = (0..1600).map(|_| bytes.arrival(1, now)).last().unwrap();
         assert_eq!(last, now + Duration::from_nanos(100));
+    }
+
+    #[test]
+    fn a_rate_next_to_zero_does_not_overflow_the_clock() {
+        let now = Instant::now();
+        let mut bucket = TokenBucket::new(Shaping::try_new(f64::MIN_POSITIVE, Duration::ZERO).unwrap());
+        assert!(bucket.turn(u64::MAX, now).1 > now);
+        bucket.set_shaping(Shaping::try_new(0.008, Duration::ZERO).unwrap());
+        let (start, end) = bucket.turn(3000, now);
+        assert_eq!(end - start, Duration::from_millis(3), "takes no time of those before");
+        // Up to where the clock ends, and on.
+        let (mut time, mut step) = (now, Duration::from_secs(1 << 62));
+        while !step.is_zero() {
+            time = time.checked_add(step).unwrap_or(time);
+            step /= 2;
+        }
+        assert_eq!(later(time, Duration::MAX), time);
     }
 
     #[test]
