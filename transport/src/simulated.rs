@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn users_share_the_rate_one_after_the_other() {
         let link = slow();
-        let first = link.reserve(10_000);
+        let first = link.reserve(60_000_000); // a minute: the others come while the link is busy
         let other = link.clone();
         let arrivals: Vec<_> = thread::scope(|scope| {
             let users: Vec<_> = (0..4).map(|_| scope.spawn(|| other.reserve(1_000_000))).collect();
