@@ -252,8 +252,9 @@ impl Node {
     }
 
     /// Sends `from`, of any length, to whoever at `peer` receives with `tag`. Finished when it was received. Sends
-    /// with one tag arrive in order; those with different tags may be received in any. What is longer than a transfer,
-    /// and what the peer's window has no room for before something else is received, waits on this side.
+    /// with one tag arrive in order; those with different tags may be received in any, as long as no more of them than the
+    /// peer's [`max_in_flight`](Limits::max_in_flight) wait to be received: the others wait on this side until some are. So
+    /// does what is longer than a transfer, and what the peer's window has no room for before something else is received.
     #[must_use]
     pub fn send(&self, peer: Rank, tag: Tag, from: impl Into<Slice>, element: Element) -> Handle {
         self.submit(peer, Request::Send { from: Payload::from_memory(from), element, tag })
