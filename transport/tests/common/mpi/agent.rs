@@ -132,7 +132,8 @@ impl Agent {
                     Report::Sent(sent.map_err(Into::into))
                 }
                 Order::HasMoved { peer, since } => {
-                    let since = Instant::now().checked_sub(since).unwrap();
+                    let now = Instant::now();
+                    let since = now.checked_sub(since.elapsed().unwrap_or_default()).unwrap();
                     Report::HasMoved(subject.unwrap().moved_since(Rank(peer), since))
                 }
                 Order::Close { peer } => {

@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::SystemTime;
 
 use bytes::{Buf, Bytes};
 use mgcomp_transport::link::{LinkError, Message, SendError};
@@ -27,7 +27,8 @@ pub(super) enum Order {
     },
     HasMoved {
         peer: u32,
-        since: Duration,
+        /// By the clock that processes share: a span would begin later the longer this takes to arrive.
+        since: SystemTime,
     },
     Close {
         peer: u32,

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use mgcomp_selector::LinkFacts;
 use mgcomp_transport::link::{Credit, Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError};
@@ -197,7 +197,8 @@ impl Link for Remote {
     }
 
     fn moved_since(&self, peer: Rank, since: Instant) -> bool {
-        match self.ask(&Order::HasMoved { peer: peer.0, since: since.elapsed() }, None) {
+        let now = SystemTime::now(); // first: if time passes in between, it is asked of a little more
+        match self.ask(&Order::HasMoved { peer: peer.0, since: now - since.elapsed() }, None) {
             Report::HasMoved(moved) => moved,
             other => panic!("{other:?}"),
         }
