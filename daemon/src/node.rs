@@ -4,7 +4,7 @@ use std::future::{Future, pending};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Algorithm;
 use mgcomp_proto::v1::{DaemonInfo, ScopedSettings};
@@ -43,6 +43,8 @@ pub(crate) struct Node {
     changes: AtomicU64,
     watchers: Arc<AtomicUsize>,
     started_unix_ns: u64,
+    /// The same by a clock that nobody sets.
+    pub(crate) started: Instant,
 }
 
 /// A watch call under way.
@@ -128,6 +130,7 @@ impl Node {
             changes: AtomicU64::new(0),
             watchers: Arc::default(),
             started_unix_ns: unix_ns(),
+            started: Instant::now(),
         })
     }
 

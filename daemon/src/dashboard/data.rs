@@ -23,7 +23,8 @@ const MOST_RANKS: usize = 48;
 
 #[derive(Serialize)]
 struct Data<'a> {
-    unix_ns: u64,
+    /// Since the daemon was started: the time of day may be set back or forth.
+    up_ns: u64,
     host: String,
     version: &'static str,
     processes: usize,
@@ -94,7 +95,7 @@ pub(super) async fn json(node: &Node, wanted: &str) -> String {
     let other_jobs = jobs.len().saturating_sub(MOST_JOBS);
     jobs.truncate(MOST_JOBS);
     let data = Data {
-        unix_ns: snapshot.unix_ns,
+        up_ns: snapshot.at.saturating_duration_since(node.started).as_nanos() as u64,
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         version: env!("CARGO_PKG_VERSION"),
         processes: snapshot.processes.len(),

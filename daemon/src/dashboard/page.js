@@ -24,8 +24,8 @@ const quoted = (text) => /^[\w.,:@%+\/][\w.,:@%+\/=-]*$/.test(text) ? text : `'$
 
 /** What was sent between two answers. A job of which a process has ended counts from the next answer on. */
 function since(now, then) {
-  const point = { unix_ns: now.unix_ns, raw: 0, coded: 0, mix: {} };
-  const seconds = (now.unix_ns - then.unix_ns) / 1e9;
+  const point = { up_ns: now.up_ns, raw: 0, coded: 0, mix: {} };
+  const seconds = (now.up_ns - then.up_ns) / 1e9;
   // Jobs that are not told count too, unless the sums fell since a process has ended.
   const all = now.other_jobs > 0 && now.total.raw_bytes >= then.total.raw_bytes;
   const parts = (of) => (all ? [{ job: "", ...of.total }] : of.jobs);
@@ -58,7 +58,7 @@ function showTotals(now) {
 }
 
 function showHistory(now) {
-  const points = history.map((point) => ({ ...point, age: (now.unix_ns - point.unix_ns) / 1e9 }));
+  const points = history.map((point) => ({ ...point, age: (now.up_ns - point.up_ns) / 1e9 }));
   draw.rates(at("rates"), points);
   draw.mix(at("mix"), points, now.algorithms);
   const carried = (name) => points.some((point) => point.mix[name] > 0);
@@ -109,7 +109,9 @@ function alive(kind, words) {
 async function turn() {
   try {
     const now = await ask();
-    if (before && now.unix_ns > before.unix_ns) history.push(since(now, before));
+    // Another daemon counts from its own start.
+    if (history.length > 0 && now.up_ns < history.at(-1).up_ns) history.length = 0;
+    if (before && now.up_ns > before.up_ns) history.push(since(now, before));
     history.splice(0, history.length - KEPT);
     before = now;
     for (const show of [showTotals, showHistory, showJobs, showLinks]) show(now);

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Instant;
 
 use serde_json::Value;
 
@@ -28,13 +29,17 @@ fn body(answer: &str) -> &str {
 
 #[test]
 fn it_tells_each_job_and_its_links() {
+    let before = Instant::now();
     let rig = Rig::start(&[]);
     let data = |path: &str| -> Value {
         let answer = get(&rig, path, "host: localhost");
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         serde_json::from_str(body(&answer)).unwrap()
     };
-    assert_eq!(data("/dashboard/data.json")["verdict"]["state"], "idle");
+    let first = data("/dashboard/data.json");
+    assert_eq!(first["verdict"]["state"], "idle");
+    // By a clock that nobody sets, or rates would be wrong when the time of day jumps.
+    assert!(u128::from(first["up_ns"].as_u64().unwrap()) < before.elapsed().as_nanos(), "{first}");
 
     let exchange = rig.exchange("a\"b", "fixed:zvc");
     let other = rig.exchange("other", "fixed:bdi");
@@ -43,6 +48,7 @@ fn it_tells_each_job_and_its_links() {
     }
     rig.succeed(&["lambda", "set", "6", "--job", "a\"b"]);
     let now = data("/dashboard/data.json?job=a%22b");
+    assert!(now["up_ns"].as_u64() > first["up_ns"].as_u64(), "{now}");
     let jobs = now["jobs"].as_array().unwrap();
     let job = jobs.iter().find(|job| job["job"] == "a\"b").unwrap();
     assert_eq!((jobs.len(), &now["processes"], &job["lambda_gbps"]), (2, &2.into(), &6.0.into()), "{now}");
