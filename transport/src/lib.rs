@@ -10,6 +10,7 @@
 //! | [`message`] | the messages, bit by bit (`WIRE.md`) |
 //! | [`region`] | memory opened to peers, and who may do what with it |
 //! | [`executor`] | carries out codec work, on memory of the host and of CUDA devices |
+//! | [`attach`] | messages that others carry, for libraries inside programs that do not know them |
 //! | [`buddy`] | device memory that holds more than it has: compressed entries, and buddy memory for what does not fit |
 //! | [`calibrate`] | how fast the codecs are on this machine |
 //! | [`control`] | how an operator sees and steers a running program |
@@ -24,6 +25,7 @@
 #[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
 compile_error!("mgcomp runs on little-endian 64-bit targets only");
 
+pub mod attach;
 pub mod buddy;
 pub mod calibrate;
 pub mod communicator;

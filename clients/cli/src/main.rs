@@ -17,7 +17,6 @@ mod input;
 mod inspect;
 mod jobs;
 mod lambda;
-mod log;
 mod output;
 mod perf;
 mod profile;
@@ -68,7 +67,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    log::start();
+    mgcomp_transport::attach::log();
     if let Err(error) = Cpu::from_env() {
         error::note(&format!("mgcomp: {error}"));
         return ExitCode::from(2); // as for wrong usage

@@ -305,7 +305,13 @@ impl Workbench {
     }
 }
 
-fn estimate(raw: &[u8], element: Element, algorithms: AlgorithmSet, sample: SampleSize) -> Vec<Estimate> {
+/// What each of `algorithms` would make of `raw`, from as much of it as `sample` says.
+pub(crate) fn estimate(
+    raw: &[u8],
+    element: Element,
+    algorithms: AlgorithmSet,
+    sample: SampleSize,
+) -> Vec<Estimate> {
     let bits = |algorithm| match sample {
         SampleSize::Whole => paper_bits(algorithm, raw),
         SampleSize::Bytes(bytes) => sampled_bits(algorithm, raw, element, bytes),

@@ -14,6 +14,7 @@ use mgcomp_selector::{Estimate, SampleSize};
 #[cfg(feature = "cuda")]
 pub use cuda::CudaExecutor;
 pub use host::HostExecutor;
+pub(crate) use host::estimate;
 
 use crate::message::Status;
 use crate::payload::Payload;

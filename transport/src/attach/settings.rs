@@ -1,0 +1,143 @@
+//! What the environment says.
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::str::FromStr;
+use std::thread;
+
+use mgcomp_codecs::Element;
+use mgcomp_selector::{Lambda, PolicySpec};
+
+use crate::control;
+
+/// More codec threads than this are a mistake.
+const MOST_THREADS: usize = 256;
+
+/// How a library is to go about it in a program that does not know it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// `MGCOMP=off`: nothing is compressed.
+    pub off: bool,
+    /// `MGCOMP_POLICY`: how codecs are chosen; else `adaptive`.
+    pub policy: PolicySpec,
+    /// `MGCOMP_LAMBDA`: the weight of latency against size, in Gb/s; see [`Lambda`].
+    pub lambda: Option<Lambda>,
+    /// `MGCOMP_ELEMENT`: what messages are values of, where nothing else says so; else it is found in the data.
+    pub element: Option<Element>,
+    /// `MGCOMP_THREADS`: threads that run codecs; else as many as the process may use, at most 2.
+    pub codec_threads: usize,
+    /// `MGCOMP_CHECKSUM=off`: messages carry no checksum of their bytes.
+    pub checksum: bool,
+}
+
+impl Default for Settings {
+    /// Those of an environment that says nothing.
+    fn default() -> Self {
+        let codec_threads = thread::available_parallelism().map_or(1, |cores| cores.get().min(2));
+        let (policy, lambda, element) = (PolicySpec::default(), None, None);
+        Self { off: false, policy, lambda, element, codec_threads, checksum: true }
+    }
+}
+
+impl Settings {
+    /// What this process's environment says.
+    ///
+    /// # Errors
+    /// [`SettingsError`] for the first variable that makes no sense.
+    pub fn from_env() -> Result<Self, SettingsError> {
+        let settings = Self::read(&|name| env::var_os(name))?;
+        Ok(Self { off: control::is_switched_off(), ..settings })
+    }
+
+    fn read(value: &dyn Fn(&'static str) -> Option<OsString>) -> Result<Self, SettingsError> {
+        let default = Self::default();
+        let threads = |text: &str| match text.parse() {
+            Ok(threads @ 1..=MOST_THREADS) => Ok(threads),
+            _ => Err(format!("not a number from 1 to {MOST_THREADS}")),
+        };
+        let switch = |text: &str| match text {
+            "on" => Ok(true),
+            "off" => Ok(false),
+            _ => Err("neither on nor off"),
+        };
+        Ok(Self {
+            policy: read(value, "MGCOMP_POLICY", PolicySpec::from_str)?.unwrap_or(default.policy),
+            lambda: read(value, "MGCOMP_LAMBDA", Lambda::from_str)?,
+            element: read(value, "MGCOMP_ELEMENT", Element::from_str)?,
+            codec_threads: read(value, "MGCOMP_THREADS", threads)?.unwrap_or(default.codec_threads),
+            checksum: read(value, "MGCOMP_CHECKSUM", switch)?.unwrap_or(true),
+            ..default
+        })
+    }
+}
+
+/// The value of a variable that is set to something.
+fn read<T, E: Display>(
+    value: &dyn Fn(&'static str) -> Option<OsString>,
+    variable: &'static str,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<Option<T>, SettingsError> {
+    let Some(value) = value(variable).filter(|value| !value.is_empty()) else { return Ok(None) };
+    let value = value.to_string_lossy().into_owned();
+    match parse(&value) {
+        Ok(parsed) => Ok(Some(parsed)),
+        Err(why) => Err(SettingsError { variable, why: why.to_string(), value }),
+    }
+}
+
+/// A variable that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{variable}={value:?}: {why}")]
+pub struct SettingsError {
+    variable: &'static str,
+    value: String,
+    why: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_from(variables: &[(&str, &str)]) -> Result<Settings, SettingsError> {
+        let find = |name| variables.iter().find(|(known, _)| *known == name);
+        Settings::read(&|name| find(name).map(|(_, value)| OsString::from(*value)))
+    }
+
+    #[test]
+    fn variables_say_how() {
+        let settings = read_from(&[
+            ("MGCOMP_POLICY", "fixed:zvc"),
+            ("MGCOMP_LAMBDA", "6"),
+            ("MGCOMP_ELEMENT", "bf16"),
+            ("MGCOMP_THREADS", "3"),
+            ("MGCOMP_CHECKSUM", "off"),
+        ]);
+        let expected = Settings {
+            off: false,
+            policy: "fixed:zvc".parse().unwrap(),
+            lambda: Some(Lambda::PAPER),
+            element: Some(Element::Bf16),
+            codec_threads: 3,
+            checksum: false,
+        };
+        assert_eq!(settings, Ok(expected));
+        assert_eq!(read_from(&[("MGCOMP_ELEMENT", "")]), Ok(Settings::default()));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        let wrong = [
+            ("MGCOMP_POLICY", "fastest"),
+            ("MGCOMP_LAMBDA", "-1"),
+            ("MGCOMP_ELEMENT", "bf17"),
+            ("MGCOMP_THREADS", "0"),
+            ("MGCOMP_THREADS", "257"),
+            ("MGCOMP_CHECKSUM", "no"),
+        ];
+        for (variable, value) in wrong {
+            let error = read_from(&[(variable, value)]).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{variable}={value:?}: ")), "{error}");
+        }
+    }
+}
