@@ -12,11 +12,12 @@ static FORKS: AtomicU64 = AtomicU64::new(0);
 
 /// A process, as far as its own memory tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Process(u64);
+pub struct Process(u64);
 
 impl Process {
     /// This one.
-    pub(crate) fn current() -> Self {
+    #[must_use]
+    pub fn current() -> Self {
         static REGISTERED: Once = Once::new();
 
         REGISTERED.call_once(|| {
@@ -31,7 +32,8 @@ impl Process {
     }
 
     /// Whether this is still the same process.
-    pub(crate) fn is_current(self) -> bool {
+    #[must_use]
+    pub fn is_current(self) -> bool {
         self.0 == FORKS.load(Ordering::Relaxed)
     }
 }

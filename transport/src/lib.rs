@@ -16,6 +16,7 @@
 //! | [`control`] | how an operator sees and steers a running program |
 //! | [`link`] | carries messages: `loopback` in one process, `shm` between processes of one node, `tcp` between machines, `mpi` in an MPI job |
 //! | [`copy`] | copies between host and device, compressed on their way; the offload queue |
+//! | [`fork`] | whether a process is a child that has none of its parent's threads |
 //! | [`simulated`] | a link between host and device for machines without a GPU |
 //! | [`table`] | rows that share bits, packed where they are; any of them at any time |
 //! | [`payload`], [`memory`] | descriptors of payloads, and the buffers behind them |
@@ -32,7 +33,7 @@ pub mod communicator;
 pub mod control;
 pub mod copy;
 pub mod executor;
-mod fork;
+pub mod fork;
 pub mod link;
 pub mod memory;
 pub mod message;

@@ -86,6 +86,14 @@ pub enum EnvelopeError {
 }
 
 impl Header {
+    /// That of bytes that go raw, whatever a policy would say; with a checksum if they are to be `checked`.
+    #[must_use]
+    pub fn raw(raw: &[u8], element: Element, checked: bool) -> Self {
+        let len = raw.len() as u64;
+        let checksum = checked.then(|| checksum(raw));
+        Self { algorithm: Algorithm::None, element, raw_len: len, stored_len: len, checksum }
+    }
+
     /// As it travels.
     #[must_use]
     pub fn write(&self) -> [u8; HEADER_LEN] {
@@ -237,13 +245,9 @@ mod tests {
     fn damaged_raw_bytes_are_found() {
         let raw = *b"123456789";
         // The check value of CRC-32C.
-        let header = Header {
-            algorithm: Algorithm::None,
-            element: Element::U8,
-            raw_len: 9,
-            stored_len: 9,
-            checksum: Some(0xe306_9283),
-        };
+        let header = Header::raw(&raw, Element::U8, true);
+        assert_eq!(header.checksum, Some(0xe306_9283));
+        assert_eq!(Header::raw(&raw[..3], Element::U8, false).check_raw(b"abc"), Ok(()));
         assert_eq!(header.check_raw(&raw), Ok(()));
         assert!(matches!(header.check_raw(b"123456780"), Err(EnvelopeError::Bytes { len: 9, .. })));
         assert!(matches!(header.check_raw(&raw[..8]), Err(EnvelopeError::Lengths { .. })));

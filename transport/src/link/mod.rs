@@ -8,7 +8,7 @@ pub mod loopback;
 mod movement;
 #[cfg(feature = "mpi")]
 pub mod mpi;
-mod rate;
+pub mod rate;
 #[cfg(target_os = "linux")]
 pub mod shm;
 pub mod tcp;

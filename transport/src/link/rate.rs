@@ -21,14 +21,15 @@ const WEIGHT_OF_SLOW: f64 = 1.0 / 16.0;
 
 /// The rate that a peer takes bytes at, seen while there are more to write.
 #[derive(Debug, Default)]
-pub(super) struct Rate {
+pub struct Rate {
     /// Bits of the `f64` in Gb/s; 0 while nothing is known.
     gbps: AtomicU64,
 }
 
 impl Rate {
     /// In Gb/s, once known.
-    pub(super) fn gbps(&self) -> Option<f64> {
+    #[must_use]
+    pub fn gbps(&self) -> Option<f64> {
         let gbps = f64::from_bits(self.gbps.load(Ordering::Relaxed));
         (gbps > 0.0).then_some(gbps)
     }
@@ -42,7 +43,7 @@ impl Rate {
 
 /// What a link has to do after a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Backlog {
+pub enum Backlog {
     /// Nothing: until the next write it is nobody's fault that nothing moves.
     None,
     /// There is more to write, or something under way.
@@ -51,7 +52,7 @@ pub(super) enum Backlog {
 
 /// The writer's side of a [`Rate`]: adds up the time in which the link was busy, and what it took then.
 #[derive(Debug)]
-pub(super) struct RateMeter<R> {
+pub struct RateMeter<R> {
     rate: R,
     /// When the link was last seen at work with more to do.
     busy_at: Option<Instant>,
@@ -63,12 +64,14 @@ pub(super) struct RateMeter<R> {
 }
 
 impl<R: Deref<Target = Rate>> RateMeter<R> {
-    pub(super) fn new(rate: R) -> Self {
+    /// A meter of a link of which nothing was seen yet.
+    #[must_use]
+    pub fn new(rate: R) -> Self {
         Self { rate, busy_at: None, busy_for: Duration::ZERO, counted: Duration::ZERO, bytes: 0 }
     }
 
     /// `bytes` were taken from `started` to `ended`, and `backlog` is left.
-    pub(super) fn wrote(&mut self, bytes: u64, started: Instant, ended: Instant, backlog: Backlog) {
+    pub fn wrote(&mut self, bytes: u64, started: Instant, ended: Instant, backlog: Backlog) {
         let since = self.busy_at.unwrap_or(started);
         if self.busy_at.is_none() {
             self.busy_for = Duration::ZERO;
