@@ -66,20 +66,20 @@ impl fmt::Display for Library {
 
 /// A library with the memory that it works in, for one thread.
 pub(crate) struct Coder {
-    library: Library,
+    kind: Library,
     encoder: CCtx<'static>,
     decoder: DCtx<'static>,
 }
 
 impl Coder {
-    pub(crate) fn new(library: Library) -> Self {
-        Self { library, encoder: CCtx::create(), decoder: DCtx::create() }
+    pub(crate) fn new(kind: Library) -> Self {
+        Self { kind, encoder: CCtx::create(), decoder: DCtx::create() }
     }
 
     /// Writes the code of `raw` to the front of `coded` and returns its length in bytes.
     pub(crate) fn encode(&mut self, raw: &[u8], coded: &mut [u8]) -> Result<usize, LibraryError> {
         let len = raw.len();
-        match self.library {
+        match self.kind {
             Library::Lz4 => lz4::block::compress_to_buffer(raw, None, false, coded)
                 .map_err(|source| LibraryError::Lz4 { len, source }),
             Library::Zstd1 => self.encoder.compress(coded, raw, 1).map_err(|code| zstd_error(len, code)),
@@ -88,7 +88,7 @@ impl Coder {
 
     /// Fills `raw` from the code of as many bytes.
     pub(crate) fn decode(&mut self, coded: &[u8], raw: &mut [u8]) -> Result<(), LibraryError> {
-        let (len, library, expected) = (coded.len(), self.library, raw.len());
+        let (len, library, expected) = (coded.len(), self.kind, raw.len());
         let got = match library {
             Library::Lz4 => lz4::block::decompress_to_buffer(coded, Some(expected as i32), raw)
                 .map_err(|source| LibraryError::Lz4 { len, source })?,

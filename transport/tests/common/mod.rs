@@ -6,6 +6,7 @@ pub(crate) mod fabric;
 pub(crate) mod job;
 #[cfg(feature = "mpi")]
 pub(crate) mod mpi;
+pub(crate) mod random;
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -13,6 +14,8 @@ use std::thread;
 use std::time::Duration;
 
 use mgcomp_transport::message::{Limits, Secret};
+
+pub(crate) use self::random::Random;
 
 /// The secret of every job in the tests.
 pub(crate) const SECRET: Secret = Secret::new(*b"a secret of 128b");
@@ -71,24 +74,6 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     while !holds() {
         assert!(started.elapsed() < HANGS, "hangs: waited in vain until {what}");
         thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// A small generator (SplitMix64): the same numbers for the same seed on every machine.
-#[derive(Clone, Debug)]
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ x >> 31
-    }
-
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        (self.bits() % limit as u64) as usize
     }
 }
 

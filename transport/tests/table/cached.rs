@@ -4,7 +4,8 @@ use mgcomp_codecs::Cpu;
 use mgcomp_codecs::ibp::Form;
 use mgcomp_transport::table::{Cache, Table, TableError};
 
-use super::rows::{Random, SMALL_ROWS, SMALL_STORED, all, options, row, rows, small_table};
+use super::random::Random;
+use super::rows::{SMALL_ROWS, SMALL_STORED, all, options, row, rows, small_table};
 
 #[test]
 fn rows_lie_one_behind_the_other_in_slabs() {

@@ -4,7 +4,8 @@ use mgcomp_codecs::Cpu;
 use mgcomp_codecs::ibp::{Codebook, Granule, Invariants};
 use mgcomp_transport::table::{LoadOptions, Table, TableFileError, TableOptions};
 
-use super::rows::{Random, all, options, rows, small_table};
+use super::random::Random;
+use super::rows::{all, options, rows, small_table};
 
 fn bytes(table: &Table) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -176,7 +177,7 @@ fn files_of_anything_with_good_checksums() {
         let (mut file, front_len) = small_file();
         for _ in 0..1 + random.below(3) {
             let at = 5 + random.below(file.len() - 5);
-            file[at] = if round % 2 == 0 { random.next() as u8 } else { file[at] ^ 1 << random.below(8) };
+            file[at] = if round % 2 == 0 { random.bits() as u8 } else { file[at] ^ 1 << random.below(8) };
         }
         seal(&mut file, front_len);
         match load(&file) {

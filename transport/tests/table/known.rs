@@ -92,7 +92,7 @@ fn clusters_have_invariant_bits_of_their_own() {
 
 #[test]
 fn a_sample_of_a_tenth_packs_nearly_as_well_as_all_rows() {
-    let mut random = super::rows::Random(9);
+    let mut random = super::random::Random(9);
     let rows = super::rows::rows(&mut random, 5000, 96);
     let build = |sample| {
         let options = TableOptions { sample, ..Default::default() };

@@ -5,6 +5,8 @@ mod document;
 mod hostile;
 mod killed;
 mod known;
+#[path = "../common/random.rs"]
+mod random;
 mod refused;
 mod rows;
 mod saved;

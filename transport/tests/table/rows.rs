@@ -4,28 +4,13 @@ use mgcomp_codecs::ibp::{Codebook, Granule, Invariants};
 use mgcomp_codecs::{Cpu, Isa};
 use mgcomp_transport::table::{Sample, Table, TableOptions};
 
-/// SplitMix64.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-}
+use crate::random::Random;
 
 /// A row of small numbers of 32 bits, or now and then of anything.
 pub(crate) fn row(random: &mut Random, len: usize) -> Vec<u8> {
     let wild = random.below(6) == 0;
     (0..len)
-        .map(|i| if wild || i % 4 == 0 || random.below(90) == 0 { random.next() as u8 } else { 0x3f })
+        .map(|i| if wild || i % 4 == 0 || random.below(90) == 0 { random.bits() as u8 } else { 0x3f })
         .collect()
 }
 

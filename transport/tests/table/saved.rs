@@ -6,7 +6,8 @@ use std::path::Path;
 use mgcomp_codecs::Cpu;
 use mgcomp_transport::table::{LoadOptions, Table, TableFileError};
 
-use super::rows::{Random, all, options, rows};
+use super::random::Random;
+use super::rows::{all, options, rows};
 
 fn equal(a: &Table, b: &Table) {
     assert!(all(a) == all(b));

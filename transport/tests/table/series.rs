@@ -4,7 +4,8 @@ use mgcomp_codecs::Cpu;
 use mgcomp_codecs::ibp::Granule;
 use mgcomp_transport::table::{Table, TableOptions};
 
-use super::rows::{Random, all, cpus, options, row, rows};
+use super::random::Random;
+use super::rows::{all, cpus, options, row, rows};
 
 #[test]
 fn tables_hold_what_a_plain_buffer_holds() {
