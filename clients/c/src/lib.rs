@@ -1,0 +1,34 @@
+//! The C library: `libmgcomp.so`, `libmgcomp.a` and `mgcomp.h`.
+//!
+//! Everything here is written to be called from C, C++ or Fortran; a Rust program uses the crates below it. The header
+//! `include/mgcomp.h` is made from these files, with their documentation, so that speaks to whoever reads only the header.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`version`] | which library this is |
+//! | [`error`] | result codes, and the text of the last error; what keeps panics in |
+//! | [`number`] | elements, algorithms: the numbers of `FORMAT.md` under names for C |
+//! | [`workers`] | threads for large buffers |
+//! | [`chunk`], [`frame`] | codecs |
+//! | `handle` | what programs hold of the library's objects: numbers that are checked, never addresses |
+//! | `memory` | pointers of the program, checked before they are used |
+//!
+//! # Rules
+//! Every function runs inside [`error::call`]; it checks all that it can check before it does anything, and returns a
+//! result code. Numbers from outside arrive as `MaybeUninit<enum>`, so that one without a meaning is an error and not
+//! undefined behaviour. Handles are looked up in a table with generations.
+#![allow(non_camel_case_types, reason = "the names of the header")]
+#![allow(non_snake_case, reason = "the names of the header")]
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "documentation is for C; its rules are at the head of the header"
+)]
+
+pub mod chunk;
+pub mod error;
+pub mod frame;
+mod handle;
+mod memory;
+pub mod number;
+pub mod version;
+pub mod workers;

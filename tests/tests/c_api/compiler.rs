@@ -1,0 +1,97 @@
+//! Compiling programs against the library, and running them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// A language, what compiles it, and what fails instead of skipping where that is missing.
+pub(crate) struct Language {
+    compiler: &'static str,
+    flags: &'static [&'static str],
+    required_by: &'static str,
+}
+
+const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-pedantic", "-Werror"];
+
+pub(crate) const C99: Language =
+    Language { compiler: "cc", flags: &["-std=c99"], required_by: "MGCOMP_REQUIRE_CC" };
+pub(crate) const C11: Language =
+    Language { compiler: "cc", flags: &["-std=c11"], required_by: "MGCOMP_REQUIRE_CC" };
+pub(crate) const CPP17: Language =
+    Language { compiler: "c++", flags: &["-std=c++17"], required_by: "MGCOMP_REQUIRE_CC" };
+pub(crate) const FORTRAN: Language =
+    Language { compiler: "gfortran", flags: &["-std=f2008"], required_by: "MGCOMP_REQUIRE_GFORTRAN" };
+
+/// The C library and a folder for programs.
+pub(crate) struct Bench {
+    folder: TempDir,
+}
+
+pub(crate) fn clients() -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../clients/c")).to_owned()
+}
+
+/// Whether `program` is here. Where it is not, says that `test` is skipped, or fails if `variable` asks for it.
+pub(crate) fn has(test: &str, program: &str, variable: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+    if !found {
+        assert!(std::env::var_os(variable).is_none(), "{test}: {program} is missing, and {variable} is set");
+        println!("SKIPPED: {test}: there is no {program}");
+    }
+    found
+}
+
+impl Language {
+    pub(crate) fn is_here(&self, test: &str) -> bool {
+        has(test, self.compiler, self.required_by)
+    }
+}
+
+impl Bench {
+    /// The library as it was built for this test, under the names that a linker and programs look for.
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let test = std::env::current_exe().unwrap();
+        // Cargo puts libraries that a test depends on beside it.
+        let library = test.parent().unwrap().join("libmgcomp.so");
+        assert!(library.exists(), "{} is missing", library.display());
+        for name in ["libmgcomp.so", "libmgcomp.so.1"] {
+            std::os::unix::fs::symlink(&library, folder.path().join(name)).unwrap();
+        }
+        Self { folder }
+    }
+
+    /// Compiles a program; every warning is an error.
+    pub(crate) fn compile(&self, language: &Language, source: &Path) -> PathBuf {
+        let name = source.file_name().unwrap().to_str().unwrap().replace('.', "-");
+        let program = self.folder.path().join(name + language.flags[0]);
+        let mut command = Command::new(language.compiler);
+        command.args(language.flags).args(WARNINGS).arg("-g").arg("-I").arg(clients().join("include"));
+        command.arg(source).arg("-o").arg(&program).arg("-L").arg(self.folder.path());
+        command.args(["-lmgcomp", "-pthread", "-lm"]).current_dir(self.folder.path());
+        good(&mut command);
+        program
+    }
+
+    /// Runs a program and returns what it prints.
+    pub(crate) fn run(&self, program: &Path) -> String {
+        self.run_under(&[], program)
+    }
+
+    /// Runs a program under another one.
+    pub(crate) fn run_under(&self, launcher: &[&str], program: &Path) -> String {
+        let mut words = launcher.iter().map(AsRef::as_ref).chain([program.as_os_str()]);
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).env("LD_LIBRARY_PATH", self.folder.path()).current_dir(self.folder.path());
+        String::from_utf8(good(&mut command).stdout).unwrap()
+    }
+}
+
+/// Runs a command that must succeed.
+fn good(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
+    output
+}

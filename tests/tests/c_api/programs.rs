@@ -1,0 +1,64 @@
+//! Programs that somebody could have written who has read `mgcomp.h`, and programs that do everything wrong.
+
+use std::path::{Path, PathBuf};
+
+use crate::compiler::{Bench, C11, C99, CPP17, FORTRAN, Language, clients, has};
+
+fn source(name: &str) -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c_api/c")).join(name)
+}
+
+fn example(name: &str) -> PathBuf {
+    clients().join("examples").join(name)
+}
+
+/// Compiles and runs a program in each language that is here; what it prints must have `words` in it.
+fn works(test: &str, languages: &[Language], source: &Path, words: &str) {
+    let bench = Bench::new();
+    for language in languages.iter().filter(|language| language.is_here(test)) {
+        let printed = bench.run(&bench.compile(language, source));
+        assert!(printed.contains(words), "{test}: {printed}");
+    }
+}
+
+#[test]
+fn frames() {
+    works("frames", &[C99, C11], &source("frames.c"), "");
+}
+
+/// Every byte that the library touches is one that it was given.
+#[test]
+fn frames_under_valgrind() {
+    let test = "frames_under_valgrind";
+    if C99.is_here(test) && has(test, "valgrind", "MGCOMP_REQUIRE_VALGRIND") {
+        let bench = Bench::new();
+        let program = bench.compile(&C99, &source("frames.c"));
+        bench.run_under(&["valgrind", "--quiet", "--error-exitcode=9"], &program);
+    }
+}
+
+#[test]
+fn c_example() {
+    works("c_example", &[C99, C11], &example("compress.c"), "400000 bytes as ");
+}
+
+#[test]
+fn cpp_example() {
+    works("cpp_example", &[CPP17], &example("compress.cpp"), "1048576 bytes as ");
+}
+
+#[test]
+fn fortran_example() {
+    works("fortran_example", &[FORTRAN], &example("compress.f90"), "524288 bytes as ");
+}
+
+/// The header alone, in every language that it is for.
+#[test]
+fn the_header_compiles_in_all_of_them() {
+    let bench = Bench::new();
+    for (language, name) in [(C99, "header.c"), (C11, "header.c"), (CPP17, "header.cpp")] {
+        if language.is_here("the_header_compiles_in_all_of_them") {
+            bench.run(&bench.compile(&language, &source(name)));
+        }
+    }
+}
