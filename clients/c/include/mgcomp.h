@@ -615,6 +615,401 @@ mgcompResult mgcompDecodeChunk(mgcompAlgorithm algorithm,
                                void *raw,
                                size_t rawBytes);
 
+/* -- Tables of rows that share bits ---------------------------------------------------------------------------------- */
+
+/**
+ * How a table is built. Where NULL is given instead: { 0, 1, 0, 1 }.
+ */
+typedef struct mgcompTableOptions {
+  /**
+   * Rows are cut into pieces of so many bytes: 4 or 8; 0 for whichever packs better.
+   */
+  uint32_t granuleBytes;
+  /**
+   * How many groups of rows may have invariant bits of their own: 1 to 256.
+   */
+  uint32_t clusters;
+  /**
+   * Rows that invariant bits are found from; 0 for a tenth of them.
+   */
+  uint64_t sampleRows;
+  /**
+   * Threads that pack and gather, the caller's counted: 1 to 1024.
+   */
+  uint32_t threads;
+} mgcompTableOptions;
+
+/**
+ * Rows of one length, packed in place.
+ */
+typedef struct mgcompTable {
+  /**
+   * What tells it from others; not to be changed.
+   */
+  uint64_t id;
+} mgcompTable;
+
+/**
+ * What a gather read.
+ */
+typedef struct mgcompGathered {
+  /**
+   * How many rows.
+   */
+  uint64_t rows;
+  /**
+   * How many of them were packed.
+   */
+  uint64_t packedRows;
+  /**
+   * Their stored bytes.
+   */
+  uint64_t storedBytes;
+  /**
+   * Bytes that a device would move over its link that reads host memory in aligned pieces of 128 bytes.
+   */
+  uint64_t linkBytes;
+} mgcompGathered;
+
+/**
+ * What a table holds.
+ */
+typedef struct mgcompTableInfo {
+  /**
+   * How many rows there are.
+   */
+  uint64_t rows;
+  /**
+   * Bytes of a row.
+   */
+  uint64_t rowBytes;
+  /**
+   * Bytes of all rows.
+   */
+  uint64_t rawBytes;
+  /**
+   * Bytes of all rows as they are stored.
+   */
+  uint64_t storedBytes;
+} mgcompTableInfo;
+
+
+/**
+ * Finds the bits that rows have in common, and packs each row where it is. Row i still starts at i * rowBytes, with only the
+ * front of its place in use.
+ *
+ * @param rows whole rows: bytes bytes. They are the table's until it is destroyed: the program neither changes nor frees them,
+ * and gets rows by mgcompGatherRows. Afterwards they hold packed rows. If the call fails, they are as they were.
+ * @param rowBytes bytes of a row: 1 to 131072 / clusters.
+ * @param options or NULL.
+ * @param table set to the handle, to be given to mgcompDestroyTable.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompBuildTable(void *rows,
+                              size_t bytes,
+                              size_t rowBytes,
+                              const struct mgcompTableOptions *options,
+                              struct mgcompTable *table);
+
+/**
+ * Reads a table from a file that mgcompSaveTable has written. Every byte is checked. The rows lie in memory of the library.
+ *
+ * @param path the file's name, ended by a zero.
+ * @param maxBytes the most memory for rows; a file of a few bytes can ask for 64 times as many.
+ * @param threads threads that gather, the caller's counted: 1 to 1024.
+ * @param table set to the handle, to be given to mgcompDestroyTable.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompLoadTable(const char *path,
+                             uint64_t maxBytes,
+                             uint32_t threads,
+                             struct mgcompTable *table);
+
+/**
+ * Writes a table to a file. Whoever loads it meanwhile, or after a crash in the middle, has what was there before.
+ *
+ * @param path the file's name, ended by a zero; its folder must exist.
+ *
+ * Any number of threads may call this at once, and gather meanwhile.
+ */
+mgcompResult mgcompSaveTable(struct mgcompTable table, const char *path);
+
+/**
+ * Gives rows by their indices, decoded, one behind the other.
+ *
+ * @param indices count indices, each less than the number of rows; the same one may be there more than once.
+ * @param out room for the rows: exactly outBytes = count * rowBytes bytes. Nothing is written if an index is wrong.
+ * @param gathered set to what was read; may be NULL.
+ *
+ * Any number of threads may gather from a table at once. A thread that updates it waits for them, and they for it.
+ */
+mgcompResult mgcompGatherRows(struct mgcompTable table,
+                              const uint64_t *indices,
+                              size_t count,
+                              void *out,
+                              size_t outBytes,
+                              struct mgcompGathered *gathered);
+
+/**
+ * Gives rows other bytes. Invariant bits stay what they are: where most rows change, a new table packs better.
+ *
+ * @param indices count indices, each less than the number of rows. Of a row that is named twice, the last bytes count.
+ * @param rows the new bytes: exactly bytes = count * rowBytes, one row behind the other.
+ *
+ * Any number of threads may call this at once; one after the other has its turn, and waits for those that gather.
+ */
+mgcompResult mgcompUpdateRows(struct mgcompTable table,
+                              const uint64_t *indices,
+                              size_t count,
+                              const void *rows,
+                              size_t bytes);
+
+/**
+ * What a table holds.
+ *
+ * @param info set to that.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompGetTableInfo(struct mgcompTable table, struct mgcompTableInfo *info);
+
+/**
+ * Destroys a table, when the calls that use it are over. Memory that was given to mgcompBuildTable is the program's again
+ * when this returns, and holds packed rows.
+ *
+ * Any number of threads may call this at once; all but the first one for a handle fail.
+ */
+mgcompResult mgcompDestroyTable(struct mgcompTable table);
+
+/* -- Memory that holds more than it has ------------------------------------------------------------------------------ */
+
+/**
+ * How the entries of an allocation are coded.
+ */
+enum mgcompBuddyForm
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * Bit-planes, in entries of 128 bytes: for what has neighbours that are alike.
+   */
+  MGCOMP_BUDDY_FORM_BPC = 0,
+  /**
+   * Exponents in few bits, in entries of 32 KiB: for floats.
+   */
+  MGCOMP_BUDDY_FORM_XP = 1,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum mgcompBuddyForm mgcompBuddyForm;
+#else
+typedef uint32_t mgcompBuddyForm;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * The target ratio of an allocation: of each entry, this part has a place in device memory.
+ */
+enum mgcompBuddyTarget
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * Ratio 1: all of it.
+   */
+  MGCOMP_BUDDY_TARGET_ONE = 0,
+  /**
+   * Ratio 4/3: three quarters.
+   */
+  MGCOMP_BUDDY_TARGET_FOUR_THIRDS = 1,
+  /**
+   * Ratio 8/5: five eighths; not for MGCOMP_BUDDY_FORM_BPC.
+   */
+  MGCOMP_BUDDY_TARGET_EIGHT_FIFTHS = 2,
+  /**
+   * Ratio 2: a half.
+   */
+  MGCOMP_BUDDY_TARGET_TWO = 3,
+  /**
+   * Ratio 8/3: three eighths; not for MGCOMP_BUDDY_FORM_BPC.
+   */
+  MGCOMP_BUDDY_TARGET_EIGHT_THIRDS = 4,
+  /**
+   * Ratio 4: a quarter.
+   */
+  MGCOMP_BUDDY_TARGET_FOUR = 5,
+  /**
+   * Ratio 16: a sixteenth.
+   */
+  MGCOMP_BUDDY_TARGET_SIXTEEN = 6,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum mgcompBuddyTarget mgcompBuddyTarget;
+#else
+typedef uint32_t mgcompBuddyTarget;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * A pool of device memory and buddy memory.
+ */
+typedef struct mgcompBuddyPool {
+  /**
+   * What tells it from others; not to be changed.
+   */
+  uint64_t id;
+} mgcompBuddyPool;
+
+/**
+ * An allocation in a pool.
+ */
+typedef struct mgcompBuddyAllocation {
+  /**
+   * What tells it from others; not to be changed.
+   */
+  uint64_t id;
+} mgcompBuddyAllocation;
+
+/**
+ * What an allocation or a pool holds, and what has been done to it. An access is an entry that a call reads or writes.
+ */
+typedef struct mgcompBuddyStats {
+  /**
+   * Bytes of the allocations, as asked for.
+   */
+  uint64_t rawBytes;
+  /**
+   * Bytes of their places in device memory.
+   */
+  uint64_t deviceBytes;
+  /**
+   * Bytes of their metadata, in device memory too.
+   */
+  uint64_t metadataBytes;
+  /**
+   * Bytes of buddy memory that are theirs, used or not.
+   */
+  uint64_t buddyBytes;
+  /**
+   * Entries that there are.
+   */
+  uint64_t entries;
+  /**
+   * Of these, entries that do not fit their places in device memory now.
+   */
+  uint64_t overflowingEntries;
+  /**
+   * Entries read so far.
+   */
+  uint64_t reads;
+  /**
+   * Of these, entries of which a part was in buddy memory.
+   */
+  uint64_t buddyReads;
+  /**
+   * Entries written so far.
+   */
+  uint64_t writes;
+  /**
+   * Of these, entries of which a part went to buddy memory.
+   */
+  uint64_t buddyWrites;
+} mgcompBuddyStats;
+
+
+/**
+ * Makes a pool of host memory: as much for what stands for device memory, and as much for buddy memory, all of it zero.
+ *
+ * @param pool set to the handle, to be given to mgcompDestroyBuddyPool.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompCreateBuddyPool(uint64_t deviceBytes, uint64_t buddyBytes, struct mgcompBuddyPool *pool);
+
+/**
+ * Destroys a pool with all its allocations.
+ *
+ * Any number of threads may call this at once; all but the first one for a handle fail.
+ */
+mgcompResult mgcompDestroyBuddyPool(struct mgcompBuddyPool pool);
+
+/**
+ * Allocates zero bytes. What they will hold need not reach the target: what does not fit goes to buddy memory, for which all
+ * room is taken now.
+ *
+ * @param bytes at least 1.
+ * @param element what the bytes are; MGCOMP_BUDDY_FORM_BPC has no use for it.
+ * @param allocation set to the handle, to be given to mgcompFreeBuddy. It is of use only with this pool.
+ *
+ * Any number of threads may call this at once; one after the other has its turn.
+ */
+mgcompResult mgcompAllocateBuddy(struct mgcompBuddyPool pool,
+                                 uint64_t bytes,
+                                 mgcompBuddyForm form,
+                                 mgcompElement element,
+                                 mgcompBuddyTarget target,
+                                 struct mgcompBuddyAllocation *allocation);
+
+/**
+ * Frees an allocation.
+ *
+ * Any number of threads may call this at once; all but the first one for a handle fail.
+ */
+mgcompResult mgcompFreeBuddy(struct mgcompBuddyPool pool, struct mgcompBuddyAllocation allocation);
+
+/**
+ * Writes bytes of an allocation.
+ *
+ * @param offset where they start, in bytes.
+ * @param data bytes bytes, which must lie inside the allocation.
+ *
+ * Any number of threads may call this at once; one after the other has its turn.
+ */
+mgcompResult mgcompWriteBuddy(struct mgcompBuddyPool pool,
+                              struct mgcompBuddyAllocation allocation,
+                              uint64_t offset,
+                              const void *data,
+                              size_t bytes);
+
+/**
+ * Reads bytes of an allocation.
+ *
+ * @param offset where they start, in bytes.
+ * @param out room for bytes bytes, which must lie inside the allocation.
+ *
+ * Any number of threads may read from a pool at once.
+ */
+mgcompResult mgcompReadBuddy(struct mgcompBuddyPool pool,
+                             struct mgcompBuddyAllocation allocation,
+                             uint64_t offset,
+                             void *out,
+                             size_t bytes);
+
+/**
+ * What the allocations of a pool hold, and what has been done to them and to those that are freed.
+ *
+ * @param stats set to that.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompGetBuddyPoolStats(struct mgcompBuddyPool pool, struct mgcompBuddyStats *stats);
+
+/**
+ * What an allocation holds, and what has been done to it.
+ *
+ * @param stats set to that.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompGetBuddyStats(struct mgcompBuddyPool pool,
+                                 struct mgcompBuddyAllocation allocation,
+                                 struct mgcompBuddyStats *stats);
+
 #ifdef __cplusplus
 }
 #endif

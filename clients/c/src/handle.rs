@@ -22,12 +22,18 @@ const MOST_PLACES: usize = 1 << PLACE_BITS;
 #[repr(u8)]
 pub(crate) enum Kind {
     Workers = 1,
+    Table = 2,
+    BuddyPool = 3,
+    BuddyAllocation = 4,
 }
 
 impl Kind {
     fn name(self) -> &'static str {
         match self {
             Self::Workers => "workers",
+            Self::Table => "a table",
+            Self::BuddyPool => "a buddy pool",
+            Self::BuddyAllocation => "a buddy allocation",
         }
     }
 }
@@ -68,7 +74,7 @@ impl<T> Handles<T> {
                 places.all.len() - 1
             }
             None => {
-                let text = format!("there are {MOST_PLACES} {} already", self.kind.name());
+                let text = format!("there are {MOST_PLACES} handles of {} already", self.kind.name());
                 return Err(Failure::new(mgcompResult::NoMemory, text));
             }
         };

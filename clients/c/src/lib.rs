@@ -10,6 +10,7 @@
 //! | [`number`] | elements, algorithms: the numbers of `FORMAT.md` under names for C |
 //! | [`workers`] | threads for large buffers |
 //! | [`chunk`], [`frame`] | codecs |
+//! | [`table`], [`buddy`] | tables of rows, buddy pools |
 //! | `handle` | what programs hold of the library's objects: numbers that are checked, never addresses |
 //! | `memory` | pointers of the program, checked before they are used |
 //!
@@ -24,11 +25,13 @@
     reason = "documentation is for C; its rules are at the head of the header"
 )]
 
+pub mod buddy;
 pub mod chunk;
 pub mod error;
 pub mod frame;
 mod handle;
 mod memory;
 pub mod number;
+pub mod table;
 pub mod version;
 pub mod workers;

@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use cbindgen::{Builder, Config, DocumentationStyle, Language, RenameRule, Style};
 
 /// The parts of the header: the file in `clients/c/src` that each is made from, and what stands above it.
-const PARTS: [(&str, &str); 6] = [
+const PARTS: [(&str, &str); 8] = [
     ("error", "Errors"),
     ("version", "Version"),
     ("number", "Elements and algorithms"),
     ("workers", "Threads"),
     ("frame", "Frames"),
     ("chunk", "Single chunks, for programs that have a container of their own"),
+    ("table", "Tables of rows that share bits"),
+    ("buddy", "Memory that holds more than it has"),
 ];
 
 /// What surrounds functions of each part.

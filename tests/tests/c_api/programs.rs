@@ -26,14 +26,26 @@ fn frames() {
     works("frames", &[C99, C11], &source("frames.c"), "");
 }
 
+#[test]
+fn tables() {
+    works("tables", &[C99, C11], &source("tables.c"), "");
+}
+
+#[test]
+fn buddies() {
+    works("buddies", &[C99, C11], &source("buddies.c"), "");
+}
+
 /// Every byte that the library touches is one that it was given.
 #[test]
-fn frames_under_valgrind() {
-    let test = "frames_under_valgrind";
+fn what_has_no_threads_under_valgrind() {
+    let test = "what_has_no_threads_under_valgrind";
     if C99.is_here(test) && has(test, "valgrind", "MGCOMP_REQUIRE_VALGRIND") {
         let bench = Bench::new();
-        let program = bench.compile(&C99, &source("frames.c"));
-        bench.run_under(&["valgrind", "--quiet", "--error-exitcode=9"], &program);
+        for name in ["frames.c", "tables.c", "buddies.c"] {
+            let program = bench.compile(&C99, &source(name));
+            bench.run_under(&["valgrind", "--quiet", "--error-exitcode=9"], &program);
+        }
     }
 }
 
