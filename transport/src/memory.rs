@@ -33,10 +33,12 @@ pub struct HostBuffer {
 struct Shared {
     bytes: NonNull<u8>,
     len: usize,
+    /// Whether the bytes are freed with this.
+    is_owner: bool,
     ranges: Ranges,
 }
 
-// SAFETY: the bytes are plain memory owned by `Shared`; references to a range are handed out only while `ranges`
+// SAFETY: the bytes are plain memory, of `Shared` or lent to it; references to a range are handed out only while `ranges`
 // records them, so that no two threads have conflicting ones.
 unsafe impl Send for Shared {}
 // SAFETY: as above; everything else in `Shared` is `Sync` by itself.
@@ -47,6 +49,28 @@ impl HostBuffer {
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
         Self::from(vec![0; len])
+    }
+
+    /// The `len` bytes at `start`, which belong to somebody else. Two buffers of the same memory do not know of each other:
+    /// what is done with them at once is in no order.
+    ///
+    /// # Safety
+    /// The bytes must be there, at most `isize::MAX` of them, and nobody else may change them (or, where the buffer is written,
+    /// look at them) while it is used: until this value says that it [is the only one](Self::is_only), or is the last one
+    /// that is dropped.
+    #[must_use]
+    pub unsafe fn lent(start: NonNull<u8>, len: usize) -> Self {
+        Self::of(start, len, false)
+    }
+
+    fn of(bytes: NonNull<u8>, len: usize, is_owner: bool) -> Self {
+        Self { shared: Arc::new(Shared { bytes, len, is_owner, ranges: Ranges::default() }) }
+    }
+
+    /// Whether nobody else uses the buffer any more: no clone of it is left, and no slice. What they did has happened.
+    #[must_use]
+    pub fn is_only(&mut self) -> bool {
+        Arc::get_mut(&mut self.shared).is_some()
     }
 
     /// Length in bytes.
@@ -79,17 +103,17 @@ impl From<Vec<u8>> for HostBuffer {
     fn from(bytes: Vec<u8>) -> Self {
         let bytes = Box::leak(bytes.into_boxed_slice());
         let len = bytes.len();
-        let shared = Shared { bytes: NonNull::from(bytes).cast(), len, ranges: Ranges::default() };
-        Self { shared: Arc::new(shared) }
+        Self::of(NonNull::from(bytes).cast(), len, true)
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let bytes = std::ptr::slice_from_raw_parts_mut(self.bytes.as_ptr(), self.len);
-        // SAFETY: pointer and length came from a leaked box in `From<Vec<u8>>`, the only constructor, and
-        // the last reference to it is gone.
-        drop(unsafe { Box::from_raw(bytes) });
+        if self.is_owner {
+            let bytes = std::ptr::slice_from_raw_parts_mut(self.bytes.as_ptr(), self.len);
+            // SAFETY: pointer and length came from a leaked box in `From<Vec<u8>>`, and the last reference to it is gone.
+            drop(unsafe { Box::from_raw(bytes) });
+        }
     }
 }
 
@@ -287,6 +311,20 @@ mod tests {
         assert_eq!(slice.part(1, 2).unwrap().to_vec(), [3, 4]);
         assert!(slice.part(3, 0).unwrap().is_empty());
         assert_eq!(slice.part(1, 2).unwrap().offset(), 2);
+    }
+
+    #[test]
+    fn lent_memory_is_the_owner_s_again_when_no_slice_is_left() {
+        let mut owner = [1, 2, 3, 4];
+        // SAFETY: `owner` is not touched before the buffer is the only one.
+        let mut buffer = unsafe { HostBuffer::lent(NonNull::from(&mut owner).cast(), 4) };
+        let held = buffer.slice(1..3).unwrap().hold_mut();
+        assert!(!buffer.is_only());
+        buffer.slice(3..4).unwrap().write(|bytes| bytes[0] = 9);
+        drop(held);
+        assert!(buffer.is_only());
+        drop(buffer);
+        assert_eq!(owner, [1, 2, 3, 9]);
     }
 
     #[test]

@@ -1010,6 +1010,969 @@ mgcompResult mgcompGetBuddyStats(struct mgcompBuddyPool pool,
                                  struct mgcompBuddyAllocation allocation,
                                  struct mgcompBuddyStats *stats);
 
+/* -- What goes on while the program does something else -------------------------------------------------------------- */
+
+/**
+ * Something that goes on while the program does something else. Its buffers must be there, and be left alone, until
+ * mgcompWaitRequest, mgcompWaitRequestFor or mgcompTestRequest says that it is finished; then its handle is used up. Every
+ * request is to be finished by one of them. After MGCOMP_RESULT_TRANSFER, its buffers must be there until its node is
+ * destroyed.
+ */
+typedef struct mgcompRequest {
+  /**
+   * What tells it from others; not to be changed.
+   */
+  uint64_t id;
+} mgcompRequest;
+
+
+/**
+ * Waits until a request is finished. Its handle is used up then, whatever comes of it.
+ *
+ * @param bytes set to the bytes that were moved: of a receive, the length of what came; of a compressed copy, what was left
+ * of it; of a collective, 0. May be NULL.
+ *
+ * Any number of threads may wait, each for requests of its own. Of two that wait for the same one, the second fails with
+ * MGCOMP_RESULT_BUSY.
+ */
+mgcompResult mgcompWaitRequest(struct mgcompRequest request,
+                               uint64_t *bytes);
+
+/**
+ * Waits until a request is finished, for at most so long.
+ *
+ * @param timeoutNs nanoseconds. If the time is up, the call fails with MGCOMP_RESULT_TIMEOUT, and the request goes on; its
+ * handle is still good.
+ * @param bytes as for mgcompWaitRequest.
+ *
+ * Threads: as for mgcompWaitRequest.
+ */
+mgcompResult mgcompWaitRequestFor(struct mgcompRequest request,
+                                  uint64_t timeoutNs,
+                                  uint64_t *bytes);
+
+/**
+ * Whether a request is finished. If it is, its handle is used up; if it has failed, this call fails as mgcompWaitRequest
+ * would.
+ *
+ * @param finished set to 1 if it is finished, else to 0.
+ * @param bytes as for mgcompWaitRequest, if it is finished.
+ *
+ * Threads: as for mgcompWaitRequest.
+ */
+mgcompResult mgcompTestRequest(struct mgcompRequest request,
+                               uint32_t *finished,
+                               uint64_t *bytes);
+
+/* -- Compressed copies ----------------------------------------------------------------------------------------------- */
+
+/**
+ * Where a copy comes from and where it goes, as in cudaMemcpyKind.
+ */
+enum mgcompMemcpyKind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * From host memory to host memory.
+   */
+  MGCOMP_MEMCPY_KIND_HOST_TO_HOST = 0,
+  /**
+   * From host memory to a device. Not in this version: MGCOMP_RESULT_UNSUPPORTED.
+   */
+  MGCOMP_MEMCPY_KIND_HOST_TO_DEVICE = 1,
+  /**
+   * From a device to host memory. Not in this version: MGCOMP_RESULT_UNSUPPORTED.
+   */
+  MGCOMP_MEMCPY_KIND_DEVICE_TO_HOST = 2,
+  /**
+   * From a device to a device. Not in this version: MGCOMP_RESULT_UNSUPPORTED.
+   */
+  MGCOMP_MEMCPY_KIND_DEVICE_TO_DEVICE = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum mgcompMemcpyKind mgcompMemcpyKind;
+#else
+typedef uint32_t mgcompMemcpyKind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * Threads that copy.
+ */
+typedef struct mgcompCopier {
+  /**
+   * What tells it from others; not to be changed.
+   */
+  uint64_t id;
+} mgcompCopier;
+
+/**
+ * What a copy came to.
+ */
+typedef struct mgcompMemcpyReport {
+  /**
+   * Bytes that were copied.
+   */
+  uint64_t rawBytes;
+  /**
+   * What was left of them on the way.
+   */
+  uint64_t codedBytes;
+  /**
+   * How they were coded; none if nothing shrank.
+   */
+  mgcompAlgorithm algorithm;
+  /**
+   * Zero.
+   */
+  uint32_t reserved;
+  /**
+   * Time that codecs took to encode, all threads together, in nanoseconds.
+   */
+  uint64_t encodeNs;
+  /**
+   * Time that codecs took to decode.
+   */
+  uint64_t decodeNs;
+  /**
+   * From the call to the end.
+   */
+  uint64_t tookNs;
+} mgcompMemcpyReport;
+
+
+/**
+ * Starts threads that copy.
+ *
+ * @param threads that run codecs: 1 to 1024; 0 for as many as there are cores, at most 2.
+ * @param copier set to the handle, to be given to mgcompDestroyCopier.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompCreateCopier(uint32_t threads, struct mgcompCopier *copier);
+
+/**
+ * Ends a copier. Copies that are under way are ended, and their requests fail; they are to be finished all the same.
+ *
+ * @return MGCOMP_RESULT_BUSY if memory is still used after 20 s; it must be there then until the program ends.
+ *
+ * Any number of threads may call this at once; all but the first one for a handle fail.
+ */
+mgcompResult mgcompDestroyCopier(struct mgcompCopier copier);
+
+/**
+ * Copies bytes, compressed on their way and decoded where they go; waits for the end.
+ *
+ * @param destination room for bytes bytes. It must not overlap source.
+ * @param source bytes bytes: a whole number of values.
+ * @param kind where they are.
+ * @param element what they are; MGCOMP_ELEMENT_U8 for anything.
+ * @param policy how a codec is chosen: "adaptive", "fixed:ALGORITHM" such as "fixed:zvc", or NULL for "adaptive".
+ * @param cudaStream the CUDA stream (CUstream or cudaStream_t) after whose work the copy is to be made, where one of the places
+ * is a device; NULL where none is.
+ * @param report set to what the copy came to; may be NULL.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompMemcpyCompressed(struct mgcompCopier copier,
+                                    void *destination,
+                                    const void *source,
+                                    size_t bytes,
+                                    mgcompMemcpyKind kind,
+                                    mgcompElement element,
+                                    const char *policy,
+                                    void *cudaStream,
+                                    struct mgcompMemcpyReport *report);
+
+/**
+ * As mgcompMemcpyCompressed, without waiting for the end.
+ *
+ * @param request set to what is under way; the bytes that mgcompWaitRequest tells are those that were left on the way. Both
+ * buffers must be there, and the destination be left alone, until it is finished.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompMemcpyCompressedAsync(struct mgcompCopier copier,
+                                         void *destination,
+                                         const void *source,
+                                         size_t bytes,
+                                         mgcompMemcpyKind kind,
+                                         mgcompElement element,
+                                         const char *policy,
+                                         void *cudaStream,
+                                         mgcompRequest *request);
+
+/* -- Ranks of a job -------------------------------------------------------------------------------------------------- */
+
+/**
+ * Bytes of a job secret.
+ */
+#define MGCOMP_SECRET_BYTES 16
+
+/**
+ * Settings of a node. Where NULL is given instead, and where a field is 0 or NULL: what is usual.
+ */
+typedef struct mgcompNodeOptions {
+  /**
+   * How codecs are chosen: "adaptive", "paper" or "fixed:ALGORITHM", such as "fixed:none". Usual: what the environment
+   * variable MGCOMP_POLICY says, else adaptive.
+   */
+  const char *policy;
+  /**
+   * How long to try to reach a peer, in nanoseconds. Usual: 20 s.
+   */
+  uint64_t connectTimeoutNs;
+  /**
+   * How long a peer that owes an answer may stay silent before its session ends, in nanoseconds. Usual: 10 s.
+   */
+  uint64_t silenceTimeoutNs;
+  /**
+   * Bytes per message: longer transfers are cut. Usual: 1 MiB.
+   */
+  uint32_t pieceBytes;
+  /**
+   * Threads that run codecs, 1 to 256. Usual: as many as there are cores, at most 2.
+   */
+  uint32_t codecThreads;
+  /**
+   * 1 if frames are to carry no checksums from end to end.
+   */
+  uint32_t noChecksum;
+} mgcompNodeOptions;
+
+/**
+ * A rank of a job that exchanges data with the others.
+ */
+typedef struct mgcompNode {
+  /**
+   * What tells it from others; not to be changed.
+   */
+  uint64_t id;
+} mgcompNode;
+
+/**
+ * What a node has sent.
+ */
+typedef struct mgcompNodeStats {
+  /**
+   * Payloads sent: answers to reads, writes and messages.
+   */
+  uint64_t transfers;
+  /**
+   * Their raw bytes.
+   */
+  uint64_t rawBytes;
+  /**
+   * Their bytes on the link.
+   */
+  uint64_t codedBytes;
+  /**
+   * Time that codecs spent sampling and encoding, in nanoseconds.
+   */
+  uint64_t encodeNs;
+  /**
+   * Time that codecs spent decoding, in nanoseconds.
+   */
+  uint64_t decodeNs;
+} mgcompNodeStats;
+
+
+/**
+ * Starts all ranks of a job in this process, joined by memory.
+ *
+ * @param ranks 1 to 1024.
+ * @param options for all of them, or NULL.
+ * @param nodes room for as many handles, by rank; each is to be given to mgcompDestroyNode.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompStartNodesLoopback(uint32_t ranks,
+                                      const struct mgcompNodeOptions *options,
+                                      struct mgcompNode *nodes);
+
+/**
+ * Starts one rank of a job over TCP.
+ *
+ * @param rankFile name of a file that says who takes part, the same on all ranks:
+ *     { "secret": "000102030405060708090a0b0c0d0e0f", "ranks": ["10.0.0.1:7400", "10.0.0.2:7400"] }
+ * @param rank which of them this is, from 0.
+ * @param options or NULL.
+ * @param node set to the handle, to be given to mgcompDestroyNode.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompStartNodeTcp(const char *rankFile,
+                                uint32_t rank,
+                                const struct mgcompNodeOptions *options,
+                                struct mgcompNode *node);
+
+/**
+ * Starts one rank of a job whose ranks are processes (or threads) of one machine and one user, joined by shared memory.
+ *
+ * @param secret MGCOMP_SECRET_BYTES bytes, the same on all ranks and of no other job: chance.
+ * @param ranks how many there are.
+ * @param rank which of them this is, from 0.
+ * @param options or NULL.
+ * @param node set to the handle, to be given to mgcompDestroyNode.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompStartNodeShm(const uint8_t *secret,
+                                uint32_t ranks,
+                                uint32_t rank,
+                                const struct mgcompNodeOptions *options,
+                                struct mgcompNode *node);
+
+/**
+ * Ends a node: its sessions with all peers, and all that is under way. When this returns, memory that it was lent is the
+ * program's again. Its communicators can do nothing any more, but are to be destroyed all the same; its requests fail, and are
+ * to be finished all the same. Peers that are not done with this rank see its sessions end, so a barrier is a good thing to
+ * do before.
+ *
+ * @return MGCOMP_RESULT_BUSY if memory is still used after 20 s; it must be there then until the program ends.
+ *
+ * Any number of threads may call this at once; all but the first one for a handle fail.
+ */
+mgcompResult mgcompDestroyNode(struct mgcompNode node);
+
+/**
+ * Waits until the sessions with all peers are open.
+ *
+ * @param timeoutNs nanoseconds. If the time is up, the call fails with MGCOMP_RESULT_TIMEOUT, and with
+ * MGCOMP_RESULT_TRANSFER if a session is over; the text names a peer.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompWaitForPeers(struct mgcompNode node, uint64_t timeoutNs);
+
+/**
+ * Which rank a node is, and how many there are.
+ *
+ * @param rank set to the rank, from 0; may be NULL.
+ * @param ranks set to how many there are; may be NULL.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompGetNodeRank(struct mgcompNode node, uint32_t *rank, uint32_t *ranks);
+
+/**
+ * What a node has sent since its start.
+ *
+ * @param stats set to that.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompGetNodeStats(struct mgcompNode node, struct mgcompNodeStats *stats);
+
+/* -- Remote memory, and messages between ranks ----------------------------------------------------------------------- */
+
+/**
+ * Peers may read the memory.
+ */
+#define MGCOMP_ACCESS_READ 1
+
+/**
+ * Peers may write the memory.
+ */
+#define MGCOMP_ACCESS_WRITE 2
+
+
+/**
+ * Opens memory to all peers. Ranks that register in the same order get the same addresses.
+ *
+ * @param memory bytes bytes, at least 1. Peers may reach them at any moment, so until mgcompUnregisterMemory or
+ * mgcompDestroyNode returns, the program does not free them, and agrees with its peers on who touches them when.
+ * @param element what they are.
+ * @param access MGCOMP_ACCESS_READ, MGCOMP_ACCESS_WRITE or both, added.
+ * @param address set to the address of the first byte, which peers are to be told. The others follow.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompRegisterMemory(mgcompNode node,
+                                  void *memory,
+                                  size_t bytes,
+                                  mgcompElement element,
+                                  uint32_t access,
+                                  uint64_t *address);
+
+/**
+ * Closes memory to peers. Returns when what peers had begun with it is over; the memory is the program's again then.
+ *
+ * @param address what mgcompRegisterMemory has set.
+ *
+ * Any number of threads may call this at once; all but the first one for an address fail.
+ */
+mgcompResult mgcompUnregisterMemory(mgcompNode node, uint64_t address);
+
+/**
+ * Fills a buffer from the memory of a peer.
+ *
+ * @param peer its rank.
+ * @param address where to read, as the peer's mgcompRegisterMemory has set it; more for bytes further on.
+ * @param into room for bytes bytes. After an error some may have been written.
+ * @param request set to what is under way.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompReadRemote(mgcompNode node,
+                              uint32_t peer,
+                              uint64_t address,
+                              void *into,
+                              size_t bytes,
+                              mgcompRequest *request);
+
+/**
+ * Puts a buffer into the memory of a peer.
+ *
+ * @param peer its rank.
+ * @param from bytes bytes.
+ * @param element what they are.
+ * @param address where to write, as the peer's mgcompRegisterMemory has set it; more for bytes further on.
+ * @param request set to what is under way. It is finished when the peer has the bytes.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompWriteRemote(mgcompNode node,
+                               uint32_t peer,
+                               const void *from,
+                               size_t bytes,
+                               mgcompElement element,
+                               uint64_t address,
+                               mgcompRequest *request);
+
+/**
+ * Sends a buffer to a peer, whoever receives there with this tag. Messages with one tag arrive in order.
+ *
+ * @param peer its rank.
+ * @param tag less than 2 to the power of 63.
+ * @param from bytes bytes.
+ * @param element what they are.
+ * @param request set to what is under way. It is finished when the message was received.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompSendMessage(mgcompNode node,
+                               uint32_t peer,
+                               uint64_t tag,
+                               const void *from,
+                               size_t bytes,
+                               mgcompElement element,
+                               mgcompRequest *request);
+
+/**
+ * Receives the next message of a peer with this tag.
+ *
+ * @param peer its rank.
+ * @param tag less than 2 to the power of 63.
+ * @param into room for bytes bytes. A message may be shorter; mgcompWaitRequest tells its length. A longer one is an error, and
+ * lost. After an error some bytes may have been written.
+ * @param request set to what is under way.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompReceiveMessage(mgcompNode node,
+                                  uint32_t peer,
+                                  uint64_t tag,
+                                  void *into,
+                                  size_t bytes,
+                                  mgcompRequest *request);
+
+/* -- Ranks that work together ---------------------------------------------------------------------------------------- */
+
+/**
+ * Members that are to be in no communicator say this for mgcompSplitCommunicator.
+ */
+#define MGCOMP_NO_COLOR 4294967295
+
+/**
+ * Ranks that work together. All members call the same collectives in the same order with lengths that agree, as in MPI;
+ * those with a request count like those without, and are carried out one after the other. Messages by tag are independent of
+ * them. When a collective has failed with MGCOMP_RESULT_TRANSFER on a member, its communicator can do no more of them.
+ *
+ * Each collective takes a request: where that is NULL, the call waits for the end; else it is set to what is under way. After
+ * MGCOMP_RESULT_TRANSFER, buffers must be there until the node is destroyed.
+ */
+typedef struct mgcompCommunicator {
+  /**
+   * What tells it from others; not to be changed.
+   */
+  uint64_t id;
+} mgcompCommunicator;
+
+
+/**
+ * Makes the communicator of all ranks of a job. A node has one.
+ *
+ * @param communicator set to the handle, to be given to mgcompDestroyCommunicator.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompCreateCommunicator(mgcompNode node, struct mgcompCommunicator *communicator);
+
+/**
+ * Makes communicators of the members that name the same color, ordered by key and then by rank. A collective.
+ *
+ * @param color or MGCOMP_NO_COLOR for a member that is to be in none.
+ * @param split set to the handle, to be given to mgcompDestroyCommunicator; {0} for a member that is in none.
+ *
+ * Any number of threads may call this at once, with different communicators.
+ */
+mgcompResult mgcompSplitCommunicator(struct mgcompCommunicator communicator,
+                                     uint32_t color,
+                                     int32_t key,
+                                     struct mgcompCommunicator *split);
+
+/**
+ * Destroys a communicator. What is under way goes on.
+ *
+ * Any number of threads may call this at once; all but the first one for a handle fail.
+ */
+mgcompResult mgcompDestroyCommunicator(struct mgcompCommunicator communicator);
+
+/**
+ * Which member this is, and how many there are.
+ *
+ * @param rank set to the member's number, from 0; may be NULL.
+ * @param ranks set to how many there are; may be NULL.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompGetCommunicatorRank(struct mgcompCommunicator communicator, uint32_t *rank, uint32_t *ranks);
+
+/* -- Messages by tag in a communicator ------------------------------------------------------------------------------- */
+
+/**
+ * Sends a buffer to the receive of a member with this tag. Messages to one member with one tag arrive in order.
+ *
+ * @param from bytes bytes.
+ * @param element what they are.
+ * @param request NULL to wait until the message was received (two members that send to each other first both wait for ever),
+ * else set to what is under way.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompSend(mgcompCommunicator communicator,
+                        uint32_t to,
+                        uint32_t tag,
+                        const void *from,
+                        size_t bytes,
+                        mgcompElement element,
+                        mgcompRequest *request);
+
+/**
+ * Receives the next message of a member with this tag.
+ *
+ * @param into room for bytes bytes. A message may be shorter; a longer one is an error, and lost. After an error some bytes may
+ * have been written.
+ * @param received set to the length of the message, if the call waits for it; may be NULL.
+ * @param request NULL to wait, else set to what is under way, for which mgcompWaitRequest tells the length. Of two receives from
+ * one member with one tag, the first is to be waited for first.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompReceive(mgcompCommunicator communicator,
+                           uint32_t from,
+                           uint32_t tag,
+                           void *into,
+                           size_t bytes,
+                           uint64_t *received,
+                           mgcompRequest *request);
+
+/* -- Collectives that move bytes ------------------------------------------------------------------------------------- */
+
+/**
+ * A part of a buffer.
+ */
+typedef struct mgcompBlock {
+  /**
+   * Where it starts, in bytes.
+   */
+  size_t offset;
+  /**
+   * Its length in bytes.
+   */
+  size_t bytes;
+} mgcompBlock;
+
+
+/**
+ * Waits until all members have called it.
+ *
+ * @param request NULL to wait, else set to what is under way.
+ *
+ * Any number of threads may call this at once; what each member calls must be in the same order on all.
+ */
+mgcompResult mgcompBarrier(mgcompCommunicator communicator, mgcompRequest *request);
+
+/**
+ * Brings the bytes of a buffer at one member to all.
+ *
+ * @param root the member that has them.
+ * @param buffer bytes bytes, as many on all members; written on all but root.
+ * @param element what they are.
+ * @param request NULL to wait, else set to what is under way.
+ *
+ * Any number of threads may call this at once; what each member calls must be in the same order on all.
+ */
+mgcompResult mgcompBroadcast(mgcompCommunicator communicator,
+                             uint32_t root,
+                             void *buffer,
+                             size_t bytes,
+                             mgcompElement element,
+                             mgcompRequest *request);
+
+/**
+ * Brings a buffer of each member to one, one after the other.
+ *
+ * @param root the member that gets them.
+ * @param send sendBytes bytes, as many on all members. At root it may be its own block of receive.
+ * @param receive at root: room for exactly receiveBytes = sendBytes * ranks. Elsewhere not used, and may be NULL with 0.
+ * @param element what they are.
+ * @param request NULL to wait, else set to what is under way.
+ *
+ * Any number of threads may call this at once; what each member calls must be in the same order on all.
+ */
+mgcompResult mgcompGather(mgcompCommunicator communicator,
+                          uint32_t root,
+                          const void *send,
+                          size_t sendBytes,
+                          void *receive,
+                          size_t receiveBytes,
+                          mgcompElement element,
+                          mgcompRequest *request);
+
+/**
+ * As mgcompGather, with a block of its own length and place in receive for each member.
+ *
+ * @param root the member that gets them.
+ * @param send sendBytes bytes, as many as this member's block has.
+ * @param receive at root: room for receiveBytes bytes. Elsewhere not used, and may be NULL with 0.
+ * @param blocks one for each member: where in receive its bytes go. They must not overlap. Those at root count.
+ * @param element what they are.
+ * @param request NULL to wait, else set to what is under way.
+ *
+ * Any number of threads may call this at once; what each member calls must be in the same order on all.
+ */
+mgcompResult mgcompGatherV(mgcompCommunicator communicator,
+                           uint32_t root,
+                           const void *send,
+                           size_t sendBytes,
+                           void *receive,
+                           size_t receiveBytes,
+                           const struct mgcompBlock *blocks,
+                           mgcompElement element,
+                           mgcompRequest *request);
+
+/**
+ * Cuts a buffer at one member into equal blocks and brings each member one.
+ *
+ * @param root the member that has it.
+ * @param send at root: exactly sendBytes = receiveBytes * ranks. Elsewhere not used, and may be NULL with 0.
+ * @param receive room for receiveBytes bytes, as many on all members. At root it may be its own block of send.
+ * @param element what they are.
+ * @param request NULL to wait, else set to what is under way.
+ *
+ * Any number of threads may call this at once; what each member calls must be in the same order on all.
+ */
+mgcompResult mgcompScatter(mgcompCommunicator communicator,
+                           uint32_t root,
+                           const void *send,
+                           size_t sendBytes,
+                           void *receive,
+                           size_t receiveBytes,
+                           mgcompElement element,
+                           mgcompRequest *request);
+
+/**
+ * As mgcompScatter, with a block of its own length and place in send for each member.
+ *
+ * @param root the member that has it.
+ * @param send at root: sendBytes bytes. Elsewhere not used, and may be NULL with 0.
+ * @param blocks one for each member: where in send its bytes are. Those at root count.
+ * @param receive room for receiveBytes bytes, as many as this member's block has.
+ * @param element what they are.
+ * @param request NULL to wait, else set to what is under way.
+ *
+ * Any number of threads may call this at once; what each member calls must be in the same order on all.
+ */
+mgcompResult mgcompScatterV(mgcompCommunicator communicator,
+                            uint32_t root,
+                            const void *send,
+                            size_t sendBytes,
+                            const struct mgcompBlock *blocks,
+                            void *receive,
+                            size_t receiveBytes,
+                            mgcompElement element,
+                            mgcompRequest *request);
+
+/**
+ * Brings a buffer of each member to all, one after the other.
+ *
+ * @param send sendBytes bytes, as many on all members. It may be this member's block of receive.
+ * @param receive room for exactly receiveBytes = sendBytes * ranks.
+ * @param element what they are.
+ * @param request NULL to wait, else set to what is under way.
+ *
+ * Any number of threads may call this at once; what each member calls must be in the same order on all.
+ */
+mgcompResult mgcompAllGather(mgcompCommunicator communicator,
+                             const void *send,
+                             size_t sendBytes,
+                             void *receive,
+                             size_t receiveBytes,
+                             mgcompElement element,
+                             mgcompRequest *request);
+
+/**
+ * As mgcompAllGather, with a block of its own length and place in receive for each member.
+ *
+ * @param send sendBytes bytes, as many as this member's block has.
+ * @param receive room for receiveBytes bytes.
+ * @param blocks one for each member: where in receive its bytes go. Lengths are the same on all members.
+ * @param element what they are.
+ * @param request NULL to wait, else set to what is under way.
+ *
+ * Any number of threads may call this at once; what each member calls must be in the same order on all.
+ */
+mgcompResult mgcompAllGatherV(mgcompCommunicator communicator,
+                              const void *send,
+                              size_t sendBytes,
+                              void *receive,
+                              size_t receiveBytes,
+                              const struct mgcompBlock *blocks,
+                              mgcompElement element,
+                              mgcompRequest *request);
+
+/**
+ * Cuts a buffer into equal blocks, one for each member, and brings each there: block i of member j becomes block j of
+ * member i.
+ *
+ * @param send sendBytes bytes, a multiple of ranks. It must not overlap receive.
+ * @param receive room for exactly receiveBytes = sendBytes.
+ * @param element what they are.
+ * @param request NULL to wait, else set to what is under way.
+ *
+ * Any number of threads may call this at once; what each member calls must be in the same order on all.
+ */
+mgcompResult mgcompAllToAll(mgcompCommunicator communicator,
+                            const void *send,
+                            size_t sendBytes,
+                            void *receive,
+                            size_t receiveBytes,
+                            mgcompElement element,
+                            mgcompRequest *request);
+
+/**
+ * As mgcompAllToAll, with blocks of their own lengths and places.
+ *
+ * @param send sendBytes bytes. It must not overlap receive.
+ * @param sendBlocks one for each member: where in send its bytes are.
+ * @param receive room for receiveBytes bytes.
+ * @param receiveBlocks one for each member: where in receive its bytes go. They must not overlap.
+ * @param element what they are.
+ * @param request NULL to wait, else set to what is under way.
+ *
+ * Any number of threads may call this at once; what each member calls must be in the same order on all.
+ */
+mgcompResult mgcompAllToAllV(mgcompCommunicator communicator,
+                             const void *send,
+                             size_t sendBytes,
+                             const struct mgcompBlock *sendBlocks,
+                             void *receive,
+                             size_t receiveBytes,
+                             const struct mgcompBlock *receiveBlocks,
+                             mgcompElement element,
+                             mgcompRequest *request);
+
+/* -- Collectives that compute ---------------------------------------------------------------------------------------- */
+
+/**
+ * The type of the numbers that a reduction computes with, little-endian.
+ */
+enum mgcompDatatype
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * Signed, 8 bits.
+   */
+  MGCOMP_DATATYPE_I8 = 0,
+  /**
+   * Signed, 16 bits.
+   */
+  MGCOMP_DATATYPE_I16 = 1,
+  /**
+   * Signed, 32 bits.
+   */
+  MGCOMP_DATATYPE_I32 = 2,
+  /**
+   * Signed, 64 bits.
+   */
+  MGCOMP_DATATYPE_I64 = 3,
+  /**
+   * Unsigned, 8 bits.
+   */
+  MGCOMP_DATATYPE_U8 = 4,
+  /**
+   * Unsigned, 16 bits.
+   */
+  MGCOMP_DATATYPE_U16 = 5,
+  /**
+   * Unsigned, 32 bits.
+   */
+  MGCOMP_DATATYPE_U32 = 6,
+  /**
+   * Unsigned, 64 bits.
+   */
+  MGCOMP_DATATYPE_U64 = 7,
+  /**
+   * IEEE half precision.
+   */
+  MGCOMP_DATATYPE_F16 = 8,
+  /**
+   * bfloat16.
+   */
+  MGCOMP_DATATYPE_BF16 = 9,
+  /**
+   * IEEE single precision.
+   */
+  MGCOMP_DATATYPE_F32 = 10,
+  /**
+   * IEEE double precision.
+   */
+  MGCOMP_DATATYPE_F64 = 11,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum mgcompDatatype mgcompDatatype;
+#else
+typedef uint32_t mgcompDatatype;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * How numbers are combined: from the left, in the order of the ranks, each step rounded to the datatype, to nearest, ties to
+ * even. The result is the same bits on every rank and link.
+ */
+enum mgcompOperation
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * Added up. Integers wrap around.
+   */
+  MGCOMP_OPERATION_SUM = 0,
+  /**
+   * The smallest.
+   */
+  MGCOMP_OPERATION_MIN = 1,
+  /**
+   * The largest.
+   */
+  MGCOMP_OPERATION_MAX = 2,
+  /**
+   * Added up, and divided by the number of ranks.
+   */
+  MGCOMP_OPERATION_AVG = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum mgcompOperation mgcompOperation;
+#else
+typedef uint32_t mgcompOperation;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+
+/**
+ * Combines buffers of all members number by number, at one member.
+ *
+ * @param root the member that gets the result.
+ * @param send sendBytes bytes, whole numbers, as many on all members.
+ * @param receive at root: room for exactly receiveBytes = sendBytes; it may be send. Elsewhere not used, and may be NULL with 0.
+ * @param datatype what numbers they are.
+ * @param operation how they are combined.
+ * @param request NULL to wait, else set to what is under way.
+ *
+ * Any number of threads may call this at once; what each member calls must be in the same order on all.
+ */
+mgcompResult mgcompReduce(mgcompCommunicator communicator,
+                          uint32_t root,
+                          const void *send,
+                          size_t sendBytes,
+                          void *receive,
+                          size_t receiveBytes,
+                          mgcompDatatype datatype,
+                          mgcompOperation operation,
+                          mgcompRequest *request);
+
+/**
+ * Combines buffers of all members number by number, and leaves each with one of as many equal blocks of the result.
+ *
+ * @param send exactly sendBytes = receiveBytes * ranks.
+ * @param receive room for receiveBytes bytes, whole numbers. It may be this member's block of send.
+ * @param datatype what numbers they are.
+ * @param operation how they are combined.
+ * @param request NULL to wait, else set to what is under way.
+ *
+ * Any number of threads may call this at once; what each member calls must be in the same order on all.
+ */
+mgcompResult mgcompReduceScatter(mgcompCommunicator communicator,
+                                 const void *send,
+                                 size_t sendBytes,
+                                 void *receive,
+                                 size_t receiveBytes,
+                                 mgcompDatatype datatype,
+                                 mgcompOperation operation,
+                                 mgcompRequest *request);
+
+/**
+ * As mgcompReduceScatter, with a block of its own length and place in send for each member.
+ *
+ * @param send sendBytes bytes.
+ * @param blocks one for each member: where in send its bytes are. They are the same on all members.
+ * @param receive room for receiveBytes bytes, as many as this member's block has. It may be that block.
+ * @param datatype what numbers they are.
+ * @param operation how they are combined.
+ * @param request NULL to wait, else set to what is under way.
+ *
+ * Any number of threads may call this at once; what each member calls must be in the same order on all.
+ */
+mgcompResult mgcompReduceScatterV(mgcompCommunicator communicator,
+                                  const void *send,
+                                  size_t sendBytes,
+                                  const mgcompBlock *blocks,
+                                  void *receive,
+                                  size_t receiveBytes,
+                                  mgcompDatatype datatype,
+                                  mgcompOperation operation,
+                                  mgcompRequest *request);
+
+/**
+ * Combines buffers of all members number by number, on all members.
+ *
+ * @param send sendBytes bytes, whole numbers, as many on all members.
+ * @param receive room for exactly receiveBytes = sendBytes. It may be send.
+ * @param datatype what numbers they are.
+ * @param operation how they are combined.
+ * @param request NULL to wait, else set to what is under way.
+ *
+ * Any number of threads may call this at once; what each member calls must be in the same order on all.
+ */
+mgcompResult mgcompAllReduce(mgcompCommunicator communicator,
+                             const void *send,
+                             size_t sendBytes,
+                             void *receive,
+                             size_t receiveBytes,
+                             mgcompDatatype datatype,
+                             mgcompOperation operation,
+                             mgcompRequest *request);
+
 #ifdef __cplusplus
 }
 #endif

@@ -225,7 +225,10 @@ pub unsafe extern "C" fn mgcompGetBuddyPoolStats(
     call(|| {
         // SAFETY: the header asks for a place for them, or NULL.
         let out = unsafe { Out::new("stats", stats) }?;
-        reading(pool, |pool, _| Ok(out.set(pool.stats().into())))
+        reading(pool, |pool, _| {
+            out.set(pool.stats().into());
+            Ok(())
+        })
     })
 }
 
@@ -244,7 +247,8 @@ pub unsafe extern "C" fn mgcompGetBuddyStats(
         // SAFETY: the header asks for a place for them, or NULL.
         let out = unsafe { Out::new("stats", stats) }?;
         reading(pool, |pool, allocations| {
-            Ok(out.set(pool.allocation_stats(*allocations.get(allocation.id)?)?.into()))
+            out.set(pool.allocation_stats(*allocations.get(allocation.id)?)?.into());
+            Ok(())
         })
     })
 }

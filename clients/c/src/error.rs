@@ -125,8 +125,11 @@ pub unsafe extern "C" fn mgcompGetResultName(
     result: MaybeUninit<mgcompResult>,
     name: *mut *const c_char,
 ) -> mgcompResult {
-    // SAFETY: a place for a pointer or NULL, as the header asks.
-    call(|| Ok(unsafe { Out::new("name", name) }?.set(result_name(number(result)).as_ptr())))
+    call(|| {
+        // SAFETY: the header asks for a place for a pointer, or NULL.
+        unsafe { Out::new("name", name) }?.set(result_name(number(result)).as_ptr());
+        Ok(())
+    })
 }
 
 fn result_name(number: u32) -> &'static CStr {

@@ -25,6 +25,10 @@ pub(crate) enum Kind {
     Table = 2,
     BuddyPool = 3,
     BuddyAllocation = 4,
+    Copier = 5,
+    Request = 6,
+    Node = 7,
+    Communicator = 8,
 }
 
 impl Kind {
@@ -34,6 +38,10 @@ impl Kind {
             Self::Table => "a table",
             Self::BuddyPool => "a buddy pool",
             Self::BuddyAllocation => "a buddy allocation",
+            Self::Copier => "a copier",
+            Self::Request => "a request",
+            Self::Node => "a node",
+            Self::Communicator => "a communicator",
         }
     }
 }

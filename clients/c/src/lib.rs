@@ -11,6 +11,10 @@
 //! | [`workers`] | threads for large buffers |
 //! | [`chunk`], [`frame`] | codecs |
 //! | [`table`], [`buddy`] | tables of rows, buddy pools |
+//! | [`copy`] | compressed copies |
+//! | [`node`], [`communicator`] | ranks, and what they do together |
+//! | [`request`] | what goes on meanwhile |
+//! | `lending` | buffers that are used for longer than a call |
 //! | `handle` | what programs hold of the library's objects: numbers that are checked, never addresses |
 //! | `memory` | pointers of the program, checked before they are used |
 //!
@@ -27,11 +31,16 @@
 
 pub mod buddy;
 pub mod chunk;
+pub mod communicator;
+pub mod copy;
 pub mod error;
 pub mod frame;
 mod handle;
+mod lending;
 mod memory;
+pub mod node;
 pub mod number;
+pub mod request;
 pub mod table;
 pub mod version;
 pub mod workers;

@@ -62,6 +62,11 @@ impl Bench {
         Self { folder }
     }
 
+    /// A file in the folder that programs run in.
+    pub(crate) fn write(&self, name: &str, content: &str) {
+        std::fs::write(self.folder.path().join(name), content).unwrap();
+    }
+
     /// Compiles a program; every warning is an error.
     pub(crate) fn compile(&self, language: &Language, source: &Path) -> PathBuf {
         let name = source.file_name().unwrap().to_str().unwrap().replace('.', "-");
@@ -75,15 +80,19 @@ impl Bench {
     }
 
     /// Runs a program and returns what it prints.
-    pub(crate) fn run(&self, program: &Path) -> String {
-        self.run_under(&[], program)
+    pub(crate) fn run(&self, program: &Path, words: &[&str]) -> String {
+        self.run_under(&[], program, words)
     }
 
     /// Runs a program under another one.
-    pub(crate) fn run_under(&self, launcher: &[&str], program: &Path) -> String {
-        let mut words = launcher.iter().map(AsRef::as_ref).chain([program.as_os_str()]);
-        let mut command = Command::new(words.next().unwrap());
-        command.args(words).env("LD_LIBRARY_PATH", self.folder.path()).current_dir(self.folder.path());
+    pub(crate) fn run_under(&self, launcher: &[&str], program: &Path, words: &[&str]) -> String {
+        let mut all = launcher.iter().map(AsRef::as_ref).chain([program.as_os_str()]);
+        let mut command = Command::new(all.next().unwrap());
+        command
+            .args(all)
+            .args(words)
+            .env("LD_LIBRARY_PATH", self.folder.path())
+            .current_dir(self.folder.path());
         String::from_utf8(good(&mut command).stdout).unwrap()
     }
 }

@@ -16,7 +16,7 @@ fn example(name: &str) -> PathBuf {
 fn works(test: &str, languages: &[Language], source: &Path, words: &str) {
     let bench = Bench::new();
     for language in languages.iter().filter(|language| language.is_here(test)) {
-        let printed = bench.run(&bench.compile(language, source));
+        let printed = bench.run(&bench.compile(language, source), &[]);
         assert!(printed.contains(words), "{test}: {printed}");
     }
 }
@@ -36,6 +36,21 @@ fn buddies() {
     works("buddies", &[C99, C11], &source("buddies.c"), "");
 }
 
+#[test]
+fn ranks() {
+    let test = "ranks";
+    if C99.is_here(test) {
+        let bench = Bench::new();
+        // An address of this machine that no other process has.
+        let [a, b, c, d] = std::process::id().to_be_bytes();
+        let address = format!("127.{}.{c}.{d}", 64 + (a ^ b) % 128);
+        let secret = "000102030405060708090a0b0c0d0e0f";
+        let ranks = format!(r#"["{address}:7400", "{address}:7401"]"#);
+        bench.write("ranks.json", &format!(r#"{{ "secret": "{secret}", "ranks": {ranks} }}"#));
+        bench.run(&bench.compile(&C99, &source("ranks.c")), &["ranks.json"]);
+    }
+}
+
 /// Every byte that the library touches is one that it was given.
 #[test]
 fn what_has_no_threads_under_valgrind() {
@@ -44,7 +59,7 @@ fn what_has_no_threads_under_valgrind() {
         let bench = Bench::new();
         for name in ["frames.c", "tables.c", "buddies.c"] {
             let program = bench.compile(&C99, &source(name));
-            bench.run_under(&["valgrind", "--quiet", "--error-exitcode=9"], &program);
+            bench.run_under(&["valgrind", "--quiet", "--error-exitcode=9"], &program, &[]);
         }
     }
 }
@@ -70,7 +85,7 @@ fn the_header_compiles_in_all_of_them() {
     let bench = Bench::new();
     for (language, name) in [(C99, "header.c"), (C11, "header.c"), (CPP17, "header.cpp")] {
         if language.is_here("the_header_compiles_in_all_of_them") {
-            bench.run(&bench.compile(&language, &source(name)));
+            bench.run(&bench.compile(&language, &source(name)), &[]);
         }
     }
 }

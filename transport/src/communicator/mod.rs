@@ -99,13 +99,14 @@ struct Group {
 }
 
 impl Communicator {
-    /// All ranks of a job. A node has one such communicator.
+    /// All ranks of a job. A node has one such communicator; whoever shares the node may use it for other things as well.
     #[must_use]
-    pub fn world(node: Node) -> Self {
+    pub fn world(node: impl Into<Arc<Node>>) -> Self {
+        let node = node.into();
         let position = node.position();
         let members = (0..position.ranks).map(Rank).collect();
         let next_context = Arc::new(AtomicU32::new(1));
-        Self::of(Arc::new(node), members, position.rank.0 as usize, 0, next_context)
+        Self::of(node, members, position.rank.0 as usize, 0, next_context)
     }
 
     fn of(

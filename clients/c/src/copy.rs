@@ -1,0 +1,241 @@
+//! Copies that are compressed on their way.
+#![allow(unsafe_code)] // called from C
+
+use std::ffi::{c_char, c_void};
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use mgcomp_selector::PolicySpec;
+use mgcomp_transport::copy::{Copier, CopyConfig, CopyError, CopyReport, Direction};
+use mgcomp_transport::memory::HostSlice;
+
+use crate::error::{Failure, call, mgcompResult};
+use crate::handle::{Handles, Kind};
+use crate::lending::{Lent, Lot};
+use crate::memory::{Out, Span, text};
+use crate::number::{element, mgcompAlgorithm, mgcompElement, named, number};
+use crate::request::{Work, begin, mgcompRequest};
+
+static COPIERS: Handles<Desk> = Handles::new(Kind::Copier);
+
+/// Threads that copy.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct mgcompCopier {
+    /// What tells it from others; not to be changed.
+    pub id: u64,
+}
+
+/// Where a copy comes from and where it goes, as in cudaMemcpyKind.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug)]
+pub enum mgcompMemcpyKind {
+    /// From host memory to host memory.
+    HostToHost = 0,
+    /// From host memory to a device. Not in this version: MGCOMP_RESULT_UNSUPPORTED.
+    HostToDevice = 1,
+    /// From a device to host memory. Not in this version: MGCOMP_RESULT_UNSUPPORTED.
+    DeviceToHost = 2,
+    /// From a device to a device. Not in this version: MGCOMP_RESULT_UNSUPPORTED.
+    DeviceToDevice = 3,
+}
+
+/// What a copy came to.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct mgcompMemcpyReport {
+    /// Bytes that were copied.
+    pub raw_bytes: u64,
+    /// What was left of them on the way.
+    pub coded_bytes: u64,
+    /// How they were coded; none if nothing shrank.
+    pub algorithm: MaybeUninit<mgcompAlgorithm>,
+    /// Zero.
+    pub reserved: u32,
+    /// Time that codecs took to encode, all threads together, in nanoseconds.
+    pub encode_ns: u64,
+    /// Time that codecs took to decode.
+    pub decode_ns: u64,
+    /// From the call to the end.
+    pub took_ns: u64,
+}
+
+/// A copier, and what copies that failed have left.
+struct Desk {
+    copier: Copier,
+    lot: Arc<Lot>,
+}
+
+/// Starts threads that copy.
+///
+/// @param threads that run codecs: 1 to 1024; 0 for as many as there are cores, at most 2.
+/// @param copier set to the handle, to be given to mgcompDestroyCopier.
+///
+/// Any number of threads may call this at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mgcompCreateCopier(threads: u32, copier: *mut mgcompCopier) -> mgcompResult {
+    call(|| {
+        // SAFETY: the header asks for a place for a handle, or NULL.
+        let out = unsafe { Out::new("copier", copier) }?;
+        let usual = CopyConfig::default();
+        let codec_threads = if threads == 0 { usual.codec_threads } else { threads as usize };
+        let copier = Copier::start(CopyConfig { codec_threads, ..usual })?;
+        out.set(mgcompCopier { id: COPIERS.insert(Desk { copier, lot: Arc::default() })? });
+        Ok(())
+    })
+}
+
+/// Ends a copier. Copies that are under way are ended, and their requests fail; they are to be finished all the same.
+///
+/// @return MGCOMP_RESULT_BUSY if memory is still used after 20 s; it must be there then until the program ends.
+///
+/// Any number of threads may call this at once; all but the first one for a handle fail.
+#[unsafe(no_mangle)]
+pub extern "C" fn mgcompDestroyCopier(copier: mgcompCopier) -> mgcompResult {
+    call(|| {
+        let desk = COPIERS.remove(copier.id)?;
+        let lot = desk.lot.clone();
+        drop(desk);
+        lot.close()
+    })
+}
+
+/// Copies bytes, compressed on their way and decoded where they go; waits for the end.
+///
+/// @param destination room for bytes bytes. It must not overlap source.
+/// @param source bytes bytes: a whole number of values.
+/// @param kind where they are.
+/// @param element what they are; MGCOMP_ELEMENT_U8 for anything.
+/// @param policy how a codec is chosen: "adaptive", "fixed:ALGORITHM" such as "fixed:zvc", or NULL for "adaptive".
+/// @param cudaStream the CUDA stream (CUstream or cudaStream_t) after whose work the copy is to be made, where one of the places
+/// is a device; NULL where none is.
+/// @param report set to what the copy came to; may be NULL.
+///
+/// Any number of threads may call this at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mgcompMemcpyCompressed(
+    copier: mgcompCopier,
+    destination: *mut c_void,
+    source: *const c_void,
+    bytes: usize,
+    kind: MaybeUninit<mgcompMemcpyKind>,
+    element: MaybeUninit<mgcompElement>,
+    policy: *const c_char,
+    cuda_stream: *mut c_void,
+    report: *mut mgcompMemcpyReport,
+) -> mgcompResult {
+    call(|| {
+        // SAFETY: the header asks for the text and a place for the report, or NULL.
+        let (policy, out) = unsafe { (policy_of(policy)?, Out::optional("report", report)?) };
+        let (direction, element) = (direction(kind, cuda_stream)?, self::element(element)?);
+        let desk = COPIERS.get(copier.id)?;
+        // SAFETY: the header asks for both buffers; the call waits until nothing uses them.
+        let (to, from, lent) = unsafe { lend(destination, source, bytes) }?;
+        let done = desk.copier.memcpy_compressed(to, from, direction, element, policy);
+        let done = desk.lot.settle(done.map_err(Failure::from), lent)?;
+        if let Some(out) = out {
+            out.set(done.into());
+        }
+        Ok(())
+    })
+}
+
+/// As mgcompMemcpyCompressed, without waiting for the end.
+///
+/// @param request set to what is under way; the bytes that mgcompWaitRequest tells are those that were left on the way. Both
+/// buffers must be there, and the destination be left alone, until it is finished.
+///
+/// Any number of threads may call this at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mgcompMemcpyCompressedAsync(
+    copier: mgcompCopier,
+    destination: *mut c_void,
+    source: *const c_void,
+    bytes: usize,
+    kind: MaybeUninit<mgcompMemcpyKind>,
+    element: MaybeUninit<mgcompElement>,
+    policy: *const c_char,
+    cuda_stream: *mut c_void,
+    request: *mut mgcompRequest,
+) -> mgcompResult {
+    call(|| {
+        // SAFETY: the header asks for the text and a place for a handle, or NULL.
+        let (policy, out) = unsafe { (policy_of(policy)?, Out::new("request", request)?) };
+        let (direction, element) = (direction(kind, cuda_stream)?, self::element(element)?);
+        let desk = COPIERS.get(copier.id)?;
+        // SAFETY: the header asks for both buffers until the request is finished.
+        let (to, from, lent) = unsafe { lend(destination, source, bytes) }?;
+        begin(out, &desk.lot, lent, || {
+            Ok(Work::Copy(desk.copier.memcpy_compressed_async(to, from, direction, element, policy)?))
+        })
+    })
+}
+
+/// Takes both buffers of a copy.
+///
+/// # Safety
+/// They must be there until what is returned says that they are free.
+unsafe fn lend(
+    destination: *mut c_void,
+    source: *const c_void,
+    bytes: usize,
+) -> Result<(HostSlice, HostSlice, Lent), Failure> {
+    let (to, from) = (Span::new("destination", destination, bytes)?, Span::new("source", source, bytes)?);
+    to.apart_from(&from)?;
+    let mut lent = Lent::default();
+    // SAFETY: as for this one.
+    let (to, from) = unsafe { (lent.take(&to), lent.take(&from)) };
+    Ok((to, from, lent))
+}
+
+fn direction(kind: MaybeUninit<mgcompMemcpyKind>, stream: *mut c_void) -> Result<Direction, Failure> {
+    let number = number(kind);
+    match Direction::ALL.get(number as usize) {
+        Some(Direction::HostToHost) if stream.is_null() => Ok(Direction::HostToHost),
+        Some(Direction::HostToHost) => {
+            Err(Failure::argument("cudaStream is not NULL, but both places are of the host"))
+        }
+        Some(other) => {
+            let text = format_args!("copies from {other} are not in this version").to_string();
+            Err(Failure::new(mgcompResult::Unsupported, text))
+        }
+        None => Err(Failure::argument(format_args!("kind {number}: there are 0 to 3"))),
+    }
+}
+
+/// # Safety
+/// If it is not NULL, it must be a text.
+unsafe fn policy_of(policy: *const c_char) -> Result<PolicySpec, Failure> {
+    if policy.is_null() {
+        return Ok(PolicySpec::default());
+    }
+    // SAFETY: as for this one.
+    unsafe { text("policy", policy) }?.parse().map_err(Failure::argument)
+}
+
+impl From<CopyReport> for mgcompMemcpyReport {
+    fn from(report: CopyReport) -> Self {
+        Self {
+            raw_bytes: report.raw_bytes,
+            coded_bytes: report.coded_bytes,
+            algorithm: named(report.algorithm.number()),
+            reserved: 0,
+            encode_ns: report.encode.as_nanos() as u64,
+            decode_ns: report.decode.as_nanos() as u64,
+            took_ns: report.took.as_nanos() as u64,
+        }
+    }
+}
+
+impl From<CopyError> for Failure {
+    fn from(error: CopyError) -> Self {
+        let code = match &error {
+            CopyError::Segment { .. } => mgcompResult::BadData,
+            CopyError::Closed { .. } | CopyError::Forked => mgcompResult::Transfer,
+            CopyError::Place { .. } => mgcompResult::Unsupported,
+            CopyError::Thread(_) => mgcompResult::System,
+            _ => mgcompResult::InvalidArgument,
+        };
+        Self::new(code, error)
+    }
+}

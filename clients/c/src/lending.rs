@@ -1,0 +1,154 @@
+//! Buffers that a program lends for longer than the library looks at a pointer: to requests, regions and collectives.
+//!
+//! A buffer is the program's again when nothing in the library uses it any more, which its count of users tells: not when a
+//! handle says that a transfer is over, for what carried it may still be at the end of a queue. What a transfer that failed
+//! has left behind is kept in a [`Lot`] until its owner is destroyed.
+#![allow(unsafe_code)] // memory of the program
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mgcomp_transport::memory::{HostBuffer, HostSlice};
+
+use crate::error::{Failure, mgcompResult};
+use crate::memory::Span;
+
+/// How long buffers of a transfer that failed are waited for before they are left to the lot.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// How long an owner waits for the buffers of its lot when it is destroyed.
+const LAST_PATIENCE: Duration = Duration::from_secs(20);
+/// Looks at a buffer before the thread sleeps in between.
+const EAGER_LOOKS: u32 = 100;
+const SLEEP: Duration = Duration::from_micros(50);
+
+/// The buffers of one request: at most two.
+#[derive(Debug, Default)]
+pub(crate) struct Lent(Vec<HostBuffer>);
+
+impl Lent {
+    /// Takes a buffer.
+    ///
+    /// # Safety
+    /// It must be there, and left alone as the header says, until this value [is free](Self::is_free).
+    pub(crate) unsafe fn take(&mut self, span: &Span) -> HostSlice {
+        // SAFETY: `Span` has checked the length; the rest is the caller's promise.
+        let buffer = unsafe { HostBuffer::lent(span.start(), span.len()) };
+        let all = buffer.all();
+        self.0.push(buffer);
+        all
+    }
+
+    /// Takes two buffers, which may have bytes in common: then they become slices of one, so that whoever uses them sees it.
+    ///
+    /// # Safety
+    /// As for [`take`](Self::take).
+    pub(crate) unsafe fn take_both(&mut self, a: &Span, b: &Span) -> (HostSlice, HostSlice) {
+        if a.common(b) == 0 {
+            // SAFETY: as for this one.
+            return unsafe { (self.take(a), self.take(b)) };
+        }
+        let (first, second) = if a.range().start <= b.range().start { (a, b) } else { (b, a) };
+        let len = first.range().end.max(second.range().end) - first.range().start;
+        // SAFETY: both together, which leave no gap between them; else as for this one.
+        let buffer = unsafe { HostBuffer::lent(first.start(), len) };
+        let slice = |span: &Span| {
+            let offset = span.range().start - first.range().start;
+            buffer.slice(offset..offset + span.len()).unwrap_or_else(|| buffer.all())
+        };
+        let slices = (slice(a), slice(b));
+        self.0.push(buffer);
+        slices
+    }
+
+    /// Whether nothing in the library uses the buffers any more.
+    pub(crate) fn is_free(&mut self) -> bool {
+        self.0.retain_mut(|buffer| !buffer.is_only());
+        self.0.is_empty()
+    }
+
+    /// Waits until it is, or the time is up.
+    fn wait(&mut self, until: Option<Instant>) -> bool {
+        let mut looks = 0;
+        while !self.is_free() {
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return false;
+            }
+            looks += 1;
+            if looks < EAGER_LOOKS { thread::yield_now() } else { thread::sleep(SLEEP) }
+        }
+        true
+    }
+}
+
+/// Buffers that are used for longer than the request that they were lent to.
+#[derive(Debug, Default)]
+pub(crate) struct Lot(Mutex<Lent>);
+
+impl Lot {
+    /// Gives the buffers of a request back that is over. Those of one that went well are about to be free.
+    pub(crate) fn settle<T>(&self, result: Result<T, Failure>, mut lent: Lent) -> Result<T, Failure> {
+        let until = result.is_err().then(|| Instant::now() + PATIENCE);
+        if !lent.wait(until) {
+            self.keep(lent);
+        }
+        result
+    }
+
+    pub(crate) fn keep(&self, lent: Lent) {
+        self.lock().0.extend(lent.0);
+    }
+
+    /// Waits until all of them are free.
+    pub(crate) fn close(&self) -> Result<(), Failure> {
+        let mut lent = std::mem::take(&mut *self.lock());
+        if lent.wait(Some(Instant::now() + LAST_PATIENCE)) {
+            return Ok(());
+        }
+        let left = lent.0.len();
+        let text =
+            format!("{left} buffers are still used {LAST_PATIENCE:?} after all was ended: leave them be");
+        Err(Failure::new(mgcompResult::Busy, text))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lent> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_that_overlap_are_one() {
+        let memory = [0u8; 64];
+        let span = |start: usize, len| Span::new("it", memory[start..].as_ptr().cast(), len).unwrap();
+        let mut lent = Lent::default();
+        // SAFETY: `memory` outlives `lent`, and nobody looks into it.
+        let (block, all) = unsafe { lent.take_both(&span(16, 16), &span(0, 64)) };
+        assert!(block.overlaps(&all) && all.part(16, 16).unwrap().is_same(&block));
+        // SAFETY: as above.
+        let (a, b) = unsafe { lent.take_both(&span(0, 40), &span(32, 32)) };
+        assert_eq!((a.overlap(&b), a.len(), b.len()), (Some(32..40), 40, 32));
+        // SAFETY: as above.
+        let (c, d) = unsafe { lent.take_both(&span(0, 32), &span(32, 32)) };
+        assert!(!c.overlaps(&d));
+        assert!(!lent.is_free());
+        drop((block, all, a, b, c, d));
+        assert!(lent.is_free());
+    }
+
+    #[test]
+    fn what_a_failed_request_leaves_is_kept() {
+        let memory = [0u8; 8];
+        let lot = Lot::default();
+        let mut lent = Lent::default();
+        // SAFETY: `memory` outlives all that uses it here.
+        let used = unsafe { lent.take(&Span::new("it", memory.as_ptr().cast(), 8).unwrap()) };
+        assert!(lot.settle(Err::<(), _>(Failure::argument("no")), lent).is_err());
+        assert_eq!(lot.lock().0.len(), 1);
+        drop(used);
+        assert!(lot.close().is_ok());
+    }
+}

@@ -1,0 +1,254 @@
+//! Requests under way.
+#![allow(unsafe_code)] // called from C
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mgcomp_transport::communicator::{CollectiveRequest, CommunicatorError, ReceiveRequest, SendRequest};
+use mgcomp_transport::copy::{CopyHandle, CopyReport};
+use mgcomp_transport::node::Handle;
+use mgcomp_transport::session::TransferError;
+
+use crate::error::{Failure, call, mgcompResult};
+use crate::handle::{Handles, Kind};
+use crate::lending::{Lent, Lot};
+use crate::memory::Out;
+
+static REQUESTS: Handles<Mutex<Option<Request>>> = Handles::new(Kind::Request);
+
+/// Looks at a request before the thread sleeps in between.
+const EAGER_LOOKS: u32 = 100;
+const SLEEP: Duration = Duration::from_micros(50);
+
+/// Something that goes on while the program does something else. Its buffers must be there, and be left alone, until
+/// mgcompWaitRequest, mgcompWaitRequestFor or mgcompTestRequest says that it is finished; then its handle is used up. Every
+/// request is to be finished by one of them. After MGCOMP_RESULT_TRANSFER, its buffers must be there until its node is
+/// destroyed.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct mgcompRequest {
+    /// What tells it from others; not to be changed.
+    pub id: u64,
+}
+
+/// What goes on, and what it was lent.
+pub(crate) struct Request {
+    work: Work,
+    lent: Lent,
+    lot: Arc<Lot>,
+}
+
+/// What goes on.
+pub(crate) enum Work {
+    Transfer(Handle),
+    Send(SendRequest),
+    Receive(ReceiveRequest),
+    Collective(CollectiveRequest),
+    Copy(CopyHandle<CopyReport>),
+    Done(Result<u64, Failure>),
+}
+
+/// Waits until a request is finished. Its handle is used up then, whatever comes of it.
+///
+/// @param bytes set to the bytes that were moved: of a receive, the length of what came; of a compressed copy, what was left
+/// of it; of a collective, 0. May be NULL.
+///
+/// Any number of threads may wait, each for requests of its own. Of two that wait for the same one, the second fails with
+/// MGCOMP_RESULT_BUSY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mgcompWaitRequest(request: mgcompRequest, bytes: *mut u64) -> mgcompResult {
+    call(|| {
+        // SAFETY: the header asks for a place for a number, or NULL.
+        let out = unsafe { Out::optional("bytes", bytes) }?;
+        let slot = REQUESTS.get(request.id)?;
+        let mut held = hold(&slot)?;
+        let Request { work, lent, lot } = held.take().ok_or_else(used_up)?;
+        drop(REQUESTS.remove(request.id));
+        finish(out, lot.settle(work.wait(), lent))
+    })
+}
+
+/// Waits until a request is finished, for at most so long.
+///
+/// @param timeoutNs nanoseconds. If the time is up, the call fails with MGCOMP_RESULT_TIMEOUT, and the request goes on; its
+/// handle is still good.
+/// @param bytes as for mgcompWaitRequest.
+///
+/// Threads: as for mgcompWaitRequest.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mgcompWaitRequestFor(
+    request: mgcompRequest,
+    timeout_ns: u64,
+    bytes: *mut u64,
+) -> mgcompResult {
+    call(|| {
+        // SAFETY: the header asks for a place for a number, or NULL.
+        let out = unsafe { Out::optional("bytes", bytes) }?;
+        let until = Instant::now().checked_add(Duration::from_nanos(timeout_ns));
+        let slot = REQUESTS.get(request.id)?;
+        let mut held = hold(&slot)?;
+        let mut looks = 0;
+        loop {
+            if let Some(result) = held.as_mut().ok_or_else(used_up)?.look() {
+                *held = None;
+                drop(REQUESTS.remove(request.id));
+                return finish(out, result);
+            }
+            if until.is_some_and(|until| Instant::now() >= until) {
+                let text = format_args!("the request is not finished after {timeout_ns} ns").to_string();
+                return Err(Failure::new(mgcompResult::Timeout, text));
+            }
+            looks += 1;
+            if looks < EAGER_LOOKS { thread::yield_now() } else { thread::sleep(SLEEP) }
+        }
+    })
+}
+
+/// Whether a request is finished. If it is, its handle is used up; if it has failed, this call fails as mgcompWaitRequest
+/// would.
+///
+/// @param finished set to 1 if it is finished, else to 0.
+/// @param bytes as for mgcompWaitRequest, if it is finished.
+///
+/// Threads: as for mgcompWaitRequest.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mgcompTestRequest(
+    request: mgcompRequest,
+    finished: *mut u32,
+    bytes: *mut u64,
+) -> mgcompResult {
+    call(|| {
+        // SAFETY: the header asks for places for numbers, or NULL.
+        let (flag, out) = unsafe { (Out::new("finished", finished)?, Out::optional("bytes", bytes)?) };
+        let slot = REQUESTS.get(request.id)?;
+        let mut held = hold(&slot)?;
+        let Some(result) = held.as_mut().ok_or_else(used_up)?.look() else {
+            flag.set(0);
+            return Ok(());
+        };
+        *held = None;
+        drop(REQUESTS.remove(request.id));
+        finish(out, result)?;
+        flag.set(1);
+        Ok(())
+    })
+}
+
+/// Gives what `start` begins a handle. It is not begun if there is no handle to be had.
+pub(crate) fn begin(
+    out: Out<mgcompRequest>,
+    lot: &Arc<Lot>,
+    lent: Lent,
+    start: impl FnOnce() -> Result<Work, Failure>,
+) -> Result<(), Failure> {
+    let id = REQUESTS.insert(Mutex::new(None))?;
+    let slot = REQUESTS.get(id)?;
+    match start() {
+        Ok(work) => *hold(&slot)? = Some(Request { work, lent, lot: lot.clone() }),
+        Err(failure) => {
+            drop(REQUESTS.remove(id));
+            return lot.settle(Err(failure), lent);
+        }
+    }
+    out.set(mgcompRequest { id });
+    Ok(())
+}
+
+fn finish(out: Option<Out<u64>>, result: Result<u64, Failure>) -> Result<(), Failure> {
+    let bytes = result?;
+    if let Some(out) = out {
+        out.set(bytes);
+    }
+    Ok(())
+}
+
+impl Request {
+    /// What came of it, if it is finished and its buffers are the program's again.
+    fn look(&mut self) -> Option<Result<u64, Failure>> {
+        if !self.work.is_finished() {
+            return None;
+        }
+        let work = std::mem::replace(&mut self.work, Work::Done(Ok(0)));
+        let result = work.wait();
+        if result.is_ok() && !self.lent.is_free() {
+            self.work = Work::Done(result);
+            return None;
+        }
+        Some(self.lot.settle(result, std::mem::take(&mut self.lent)))
+    }
+}
+
+impl Work {
+    /// Waits for it; returns the bytes moved.
+    pub(crate) fn wait(self) -> Result<u64, Failure> {
+        Ok(match self {
+            Self::Transfer(handle) => handle.wait()?,
+            Self::Send(request) => request.wait().map(|()| 0)?,
+            Self::Receive(request) => request.wait()?,
+            Self::Collective(request) => request.wait().map(|()| 0)?,
+            Self::Copy(handle) => handle.wait()?.coded_bytes,
+            Self::Done(result) => result?,
+        })
+    }
+
+    fn is_finished(&mut self) -> bool {
+        match self {
+            Self::Transfer(handle) => handle.is_finished(),
+            Self::Send(request) => request.is_finished(),
+            Self::Receive(request) => request.is_finished(),
+            Self::Collective(request) => request.is_finished(),
+            Self::Copy(handle) => handle.is_finished(),
+            Self::Done(_) => true,
+        }
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Request")
+    }
+}
+
+fn hold(slot: &Mutex<Option<Request>>) -> Result<std::sync::MutexGuard<'_, Option<Request>>, Failure> {
+    match slot.try_lock() {
+        Ok(held) => Ok(held),
+        Err(TryLockError::Poisoned(poisoned)) => Ok(PoisonError::into_inner(poisoned)),
+        Err(TryLockError::WouldBlock) => {
+            Err(Failure::new(mgcompResult::Busy, "another thread is waiting for this request"))
+        }
+    }
+}
+
+/// Another thread has finished it since the handle was looked up.
+fn used_up() -> Failure {
+    Failure::new(mgcompResult::InvalidHandle, "the request is finished")
+}
+
+impl From<TransferError> for Failure {
+    fn from(error: TransferError) -> Self {
+        let code = match &error {
+            TransferError::BufferTooSmall { .. } => mgcompResult::BufferTooSmall,
+            TransferError::AddressRange { .. } | TransferError::NoSuchPeer { .. } => {
+                mgcompResult::InvalidArgument
+            }
+            _ => mgcompResult::Transfer,
+        };
+        Self::new(code, error)
+    }
+}
+
+impl From<CommunicatorError> for Failure {
+    fn from(error: CommunicatorError) -> Self {
+        let code = match error {
+            CommunicatorError::Transfer(error) => return error.into(),
+            CommunicatorError::Truncated { .. } => mgcompResult::BufferTooSmall,
+            CommunicatorError::WrongLength { .. } | CommunicatorError::Broken(_) => mgcompResult::Transfer,
+            CommunicatorError::TooMany => mgcompResult::NoMemory,
+            CommunicatorError::Thread(_) => mgcompResult::System,
+            _ => mgcompResult::InvalidArgument,
+        };
+        Self::new(code, error)
+    }
+}
