@@ -37,6 +37,16 @@ fn buddies() {
 }
 
 #[test]
+fn copies() {
+    works("copies", &[C99], &source("copies.c"), "");
+}
+
+#[test]
+fn together() {
+    works("together", &[C99], &source("together.c"), "");
+}
+
+#[test]
 fn ranks() {
     let test = "ranks";
     if C99.is_here(test) {
