@@ -32,6 +32,14 @@ pub(crate) fn clients() -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../clients/c")).to_owned()
 }
 
+/// The library as it was built for this test: the shared one (`so`), or the static one (`a`).
+pub(crate) fn library(kind: &str) -> PathBuf {
+    // Cargo puts libraries that a test depends on beside it.
+    let library = std::env::current_exe().unwrap().with_file_name(format!("libmgcomp.{kind}"));
+    assert!(library.exists(), "{} is missing", library.display());
+    library
+}
+
 /// Whether `program` is here. Where it is not, says that `test` is skipped, or fails if `variable` asks for it.
 pub(crate) fn has(test: &str, program: &str, variable: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
@@ -49,15 +57,11 @@ impl Language {
 }
 
 impl Bench {
-    /// The library as it was built for this test, under the names that a linker and programs look for.
+    /// The library under the names that a linker and programs look for.
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let test = std::env::current_exe().unwrap();
-        // Cargo puts libraries that a test depends on beside it.
-        let library = test.parent().unwrap().join("libmgcomp.so");
-        assert!(library.exists(), "{} is missing", library.display());
         for name in ["libmgcomp.so", "libmgcomp.so.1"] {
-            std::os::unix::fs::symlink(&library, folder.path().join(name)).unwrap();
+            std::os::unix::fs::symlink(library("so"), folder.path().join(name)).unwrap();
         }
         Self { folder }
     }
@@ -98,7 +102,7 @@ impl Bench {
 }
 
 /// Runs a command that must succeed.
-fn good(command: &mut Command) -> Output {
+pub(crate) fn good(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);

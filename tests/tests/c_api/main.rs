@@ -2,4 +2,5 @@
 
 mod compiler;
 mod header;
+mod package;
 mod programs;

@@ -80,6 +80,11 @@ fn c_example() {
 }
 
 #[test]
+fn c_example_of_ranks() {
+    works("c_example_of_ranks", &[C99, C11], &example("all_reduce.c"), "rank 3 of 4: sent ");
+}
+
+#[test]
 fn cpp_example() {
     works("cpp_example", &[CPP17], &example("compress.cpp"), "1048576 bytes as ");
 }
