@@ -7,6 +7,7 @@
 
 mod counters;
 mod drive;
+mod gauge;
 mod handshake;
 mod pace;
 mod peer;
@@ -25,6 +26,7 @@ use mgcomp_selector::LinkFacts;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+pub use gauge::Gauge;
 pub use rank_file::{RankFile, RankFileError};
 
 use self::drive::Driver;

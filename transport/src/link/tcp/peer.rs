@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use super::counters::Counters;
-use super::pace::{LONG_BYTES, Pace, Sent};
+use super::gauge::Gauge;
 use super::record::{Received, Record, RecordReader};
 use crate::link::movement::Movement;
 use crate::link::rate::{Backlog, Rate, RateMeter};
@@ -32,9 +32,6 @@ const READ_AHEAD_BYTES: usize = 8 << 10;
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long to wait for a peer's last words when writing to it fails.
 const FAREWELL_TIMEOUT: Duration = Duration::from_millis(200);
-
-/// Bytes that are sent between two looks at how fast the connection is.
-const LOOK_BYTES: u64 = 128 << 10;
 
 /// A message that is to be written.
 #[derive(Debug)]
@@ -84,8 +81,7 @@ pub(super) struct Traffic {
     pub(super) queued_bytes: AtomicU64,
     pub(super) written: Movement,
     pub(super) read: Movement,
-    sent: Mutex<Sent>,
-    pace: Mutex<Pace>,
+    gauge: Gauge,
     /// How fast the peer takes what is written, where the kernel does not say.
     rate: Rate,
 }
@@ -96,34 +92,21 @@ impl Traffic {
             queued_bytes: AtomicU64::new(0),
             written: Movement::new(),
             read: Movement::new(),
-            sent: Mutex::default(),
-            pace: Mutex::default(),
+            gauge: Gauge::default(),
             rate: Rate::default(),
         }
     }
 
     /// A message of `bytes` bytes is handed over, before which so much is queued.
     pub(super) fn sending(&self, bytes: u64, queued_bytes: u64) {
-        let mut sent = lock(&self.sent);
-        sent.bytes += bytes;
-        if bytes >= LONG_BYTES {
-            sent.long_bytes += bytes;
-            sent.bursts = sent.bursts.wrapping_add(u32::from(queued_bytes == 0));
-        }
+        self.gauge.sending(bytes, queued_bytes);
     }
 
     /// What is known of the way out, which is looked at again if enough was sent since the last time.
     pub(super) fn facts(&self, outbox: &Mutex<Outbox>) -> Option<LinkFacts> {
-        let mut pace = lock(&self.pace);
-        let sent = *lock(&self.sent); // after `pace`, so that it is no older than what that has looked at
-        if sent.bytes - pace.looked_at().bytes >= LOOK_BYTES
-            && let Some(counters) = lock(outbox).counters()
-        {
-            pace.look(counters, sent);
-        }
         // The latency is not known then; it is the same for raw and coded bytes.
         let slower = || LinkFacts::try_new(self.rate.gbps()?, 0, Overlap::None).ok();
-        pace.facts().or_else(slower)
+        self.gauge.facts_by(|| lock(outbox).counters()).or_else(slower)
     }
 
     /// Whether the link's thread has something to write.
