@@ -1,11 +1,12 @@
 //! What the tests of several crates share: seeded data and damage, guarded buffers, the GPU kernels on
-//! the CPU, and a CUDA driver that runs them there.
+//! the CPU, a CUDA driver that runs them there, and what NCCL does with a network plugin.
 
 pub mod compile;
 pub mod damage;
 pub mod data;
 pub mod golden;
 pub mod guarded;
+pub mod proxy;
 pub mod series;
 pub mod shim;
 pub mod soak;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// What each package may depend on. An arrow that is not here is reversed, or new: then it belongs into
 /// ARCHITECTURE.md as well.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("mgcomp-codecs", &[]),
     ("mgcomp-selector", &["mgcomp-codecs"]),
     ("mgcomp-transport", &["mgcomp-codecs", "mgcomp-selector"]),
@@ -38,7 +38,18 @@ const ARROWS: [(&str, &[&str]); 11] = [
         ],
     ),
     ("mgcomp-c", &["mgcomp-codecs", "mgcomp-selector", "mgcomp-transport"]),
-    ("mgcomp-tests", &["mgcomp-c", "mgcomp-codecs", "mgcomp-proto", "mgcomp-selector", "mgcomp-transport"]),
+    ("mgcomp-nccl-net", &["mgcomp-codecs", "mgcomp-selector", "mgcomp-transport"]),
+    (
+        "mgcomp-tests",
+        &[
+            "mgcomp-c",
+            "mgcomp-codecs",
+            "mgcomp-nccl-net",
+            "mgcomp-proto",
+            "mgcomp-selector",
+            "mgcomp-transport",
+        ],
+    ),
     ("mgcomp-fuzz", &["mgcomp-codecs"]),
 ];
 

@@ -1,0 +1,94 @@
+//! What both ends have.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+
+use super::ring::{Ring, Stage};
+use crate::context::Context;
+use crate::error::NetError;
+use crate::logger;
+use crate::objects::RequestNumber;
+
+/// An end of a connection, but for what is done to its messages.
+pub(super) struct End<T> {
+    pub(super) context: Arc<Context>,
+    pub(super) ring: Ring<T>,
+    /// What went wrong first. Nothing works after it.
+    fault: OnceLock<NetError>,
+    jobs: Arc<Jobs>,
+}
+
+/// Counts what threads do for an end of a connection with memory that is lent to it.
+#[derive(Default)]
+struct Jobs {
+    count: Mutex<usize>,
+    none: Condvar,
+}
+
+struct Job(Arc<Jobs>);
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        *self.0.count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.0.none.notify_all();
+    }
+}
+
+impl<T: Default> End<T> {
+    pub(super) fn new(context: Arc<Context>) -> Self {
+        Self { context, ring: Ring::new(), fault: OnceLock::new(), jobs: Arc::default() }
+    }
+}
+
+impl<T> End<T> {
+    /// Whether anything has gone wrong.
+    pub(super) fn check(&self) -> Result<(), NetError> {
+        self.context.check()?;
+        self.fault.get().map_or(Ok(()), |fault| Err(fault.clone()))
+    }
+
+    pub(super) fn fail(&self, fault: NetError) {
+        if self.fault.set(fault.clone()).is_ok() {
+            logger::warn(&fault.to_string());
+        }
+    }
+
+    /// Has a thread do something; what becomes of it is known before [`wait`](Self::wait) returns.
+    pub(super) fn run(&self, work: impl FnOnce() + Send + 'static) {
+        *self.jobs.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        let job = Job(Arc::clone(&self.jobs));
+        self.context.engine.pool.submit(move || {
+            // What is wrong was told already, or is a fault that the end will have no answer to.
+            let _ = catch_unwind(AssertUnwindSafe(work));
+            drop(job);
+        });
+    }
+
+    /// Waits until no thread has anything to do with lent memory. None waits for anything itself, so that is soon.
+    pub(super) fn wait(&self) {
+        let mut count = self.jobs.count.lock().unwrap_or_else(PoisonError::into_inner);
+        while *count > 0 {
+            count = self.jobs.none.wait(count).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// What a request has come to: no message of it, nothing yet, or its slot, which is free from now on.
+    pub(super) fn finish<R>(
+        &self,
+        number: RequestNumber,
+        drive: impl FnOnce(),
+        result: impl FnOnce(&mut T) -> R,
+    ) -> Result<Option<Option<R>>, NetError> {
+        let Some(message) = self.ring.find(number) else { return Ok(None) };
+        if self.ring.stage(message) != Stage::Done {
+            self.check()?;
+            drive();
+        }
+        if self.ring.stage(message) != Stage::Done {
+            return self.check().map(|()| Some(None));
+        }
+        let result = result(&mut self.ring.content(message));
+        self.ring.set(message, Stage::Free);
+        Ok(Some(Some(result)))
+    }
+}

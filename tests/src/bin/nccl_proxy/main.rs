@@ -1,0 +1,52 @@
+//! A program that uses the network plugin as NCCL does: `nccl_proxy SCENARIO [ARGUMENT…]`.
+//!
+//! Prints `OK`, with or without a word more, if all went as it should. Whatever did not is a panic or an error.
+
+mod faults;
+mod manners;
+mod transfers;
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+type Outcome = Result<String, Box<dyn Error>>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match arguments[..] {
+        ["versions"] => transfers::versions(),
+        ["slices", version] => transfers::slices(version),
+        ["kinds", version] => transfers::kinds(version),
+        ["lines", version] => transfers::lines(version),
+        ["strangers"] => faults::strangers(),
+        ["handles"] => faults::handles(),
+        ["cut"] => faults::cut(),
+        ["damage"] => faults::damage(),
+        ["misuse"] => faults::misuse(),
+        ["crowd"] => manners::crowd(),
+        ["close"] => manners::close(),
+        ["threads"] => manners::threads(),
+        ["fork"] => manners::fork(),
+        _ => {
+            eprintln!("usage: nccl_proxy SCENARIO [ARGUMENT...]");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(word) => {
+            println!("OK {word}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            println!("{error}; the plugin said {:?}", mgcomp_tests::proxy::said());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The plugin, which others may name.
+fn library() -> PathBuf {
+    std::env::var_os("NCCL_PROXY_PLUGIN").map_or_else(mgcomp_tests::proxy::library, PathBuf::from)
+}

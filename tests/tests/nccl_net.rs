@@ -1,0 +1,120 @@
+//! The NCCL network plugin under a replay of NCCL's proxy.
+#![cfg(target_os = "linux")]
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Nothing takes this long unless it hangs.
+const HANGS: Duration = Duration::from_secs(200);
+
+/// Runs a scenario in a process of its own, with variables set; returns what it says after `OK`. That it must say so.
+#[track_caller]
+fn run(scenario: &[&str], variables: &[(&str, &str)]) -> String {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_nccl_proxy"))
+        .args(scenario)
+        .envs([("NCCL_SOCKET_IFNAME", "=lo"), ("NCCL_SOCKET_FAMILY", "AF_INET")])
+        .envs(variables.iter().copied())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let until = Instant::now() + HANGS;
+    // What it says is a line, which a pipe takes at once.
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() >= until {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("hangs: {scenario:?} with {variables:?}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let word = text.trim().strip_prefix("OK").filter(|_| output.status.success());
+    word.unwrap_or_else(|| panic!("{scenario:?} with {variables:?}: {} {text}", output.status))
+        .trim()
+        .to_owned()
+}
+
+const VERSIONS: [&str; 5] = ["8", "9", "10", "11", "12"];
+
+#[test]
+fn every_version_says_what_it_is() {
+    run(&["versions"], &[]);
+}
+
+#[test]
+fn tensors_are_compressed_and_every_byte_comes() {
+    for version in VERSIONS {
+        let of_1000: u32 = run(&["slices", version], &[("MGCOMP_POLICY", "fixed:xp")]).parse().unwrap();
+        assert!((300..700).contains(&of_1000), "version {version}: {of_1000} of 1,000 bytes went out");
+    }
+}
+
+#[test]
+fn nothing_is_compressed_when_it_is_switched_off() {
+    let off = [("MGCOMP", "off"), ("MGCOMP_NET_CONNECTIONS", "1")];
+    let of_1000: u32 = run(&["slices", "12"], &off).parse().unwrap();
+    assert_eq!(of_1000, 1000, "an envelope is less than a thousandth");
+}
+
+#[test]
+fn lengths_and_data_of_all_kinds_come() {
+    for (version, policy) in
+        [("8", "fixed:bdi"), ("10", "fixed:none"), ("11", "adaptive"), ("12", "fixed:zvc")]
+    {
+        run(&["kinds", version], &[("MGCOMP_POLICY", policy), ("MGCOMP_NET_CONNECTIONS", "3")]);
+    }
+}
+
+#[test]
+fn memory_that_is_looked_at_is_never_seen_half_written() {
+    for version in VERSIONS {
+        run(&["lines", version], &[("MGCOMP_POLICY", "fixed:xp")]);
+    }
+}
+
+#[test]
+fn strangers_disturb_nobody() {
+    run(&["strangers"], &[]);
+}
+
+#[test]
+fn handles_that_are_none_are_refused() {
+    run(&["handles"], &[]);
+}
+
+#[test]
+fn a_message_that_ends_in_the_middle_is_an_error() {
+    run(&["cut"], &[("MGCOMP_NET_CONNECTIONS", "1")]);
+}
+
+#[test]
+fn damaged_messages_are_errors() {
+    run(&["damage"], &[("MGCOMP_POLICY", "fixed:xp"), ("MGCOMP_NET_CONNECTIONS", "1")]);
+}
+
+#[test]
+fn calls_that_make_no_sense_are_refused() {
+    run(&["misuse"], &[]);
+}
+
+#[test]
+fn too_many_requests_are_told_to_come_again() {
+    run(&["crowd"], &[]);
+    run(&["crowd"], &[("MGCOMP_NET_CONNECTIONS", "16")]);
+}
+
+#[test]
+fn ends_are_closed_with_requests_under_way() {
+    run(&["close"], &[("MGCOMP_POLICY", "fixed:xp")]);
+}
+
+#[test]
+fn no_thread_is_left_behind() {
+    run(&["threads"], &[("MGCOMP_POLICY", "fixed:zvc")]);
+}
+
+#[test]
+fn children_can_do_nothing_and_say_so() {
+    run(&["fork"], &[("MGCOMP_POLICY", "fixed:zvc")]);
+}
