@@ -5,7 +5,8 @@
 
 use std::env;
 use std::ffi::{CStr, CString, c_char};
-use std::process::Command;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Child, Command, Stdio};
 
 use libloading::Library;
 
@@ -13,6 +14,8 @@ use crate::shim;
 
 /// In a process that runs one test: which one.
 const TEST_VARIABLE: &str = "MGCOMP_STUB_TEST";
+/// In a process that another one of the same test has started: what that one tells it.
+const SECOND_VARIABLE: &str = "MGCOMP_STUB_SECOND";
 /// What such a process says at its end.
 const DONE: &str = "stub: the test is done";
 
@@ -39,8 +42,18 @@ pub struct Stub {
 }
 
 /// What is alive in the driver, in the order of the stub's kinds.
-const KINDS: [&str; 8] =
-    ["holds", "current contexts", "modules", "allocations", "streams", "events", "graphs", "executables"];
+const KINDS: [&str; 10] = [
+    "holds",
+    "current contexts",
+    "modules",
+    "allocations",
+    "streams",
+    "events",
+    "graphs",
+    "executables",
+    "contexts",
+    "imports",
+];
 
 /// Runs `body` with the stubs, in a process of its own; `test` is the full name of the calling test. At the end
 /// nothing may be left in the driver.
@@ -97,6 +110,40 @@ pub fn in_process(test: &str, libraries: Libraries, body: impl FnOnce()) {
     assert!(output.status.success() && text.contains(DONE), "{test}: {}\n{text}", output.status);
     for line in text.lines().filter(|line| line.starts_with("SKIPPED")) {
         eprintln!("{line}");
+    }
+}
+
+/// A second process of `test`, called in the first, which runs the same body there and finds `told` in [`told`]. Its
+/// standard input and output are pipes.
+///
+/// # Panics
+/// If the system does not start it.
+#[must_use]
+pub fn second(test: &str, told: &str) -> Child {
+    let mut command = Command::new(env::current_exe().expect("this program"));
+    command.args([test, "--exact", "--nocapture"]).env(SECOND_VARIABLE, told);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("this program, once more")
+}
+
+/// In a process that [`second`] has started, what it is told.
+#[must_use]
+pub fn told() -> Option<String> {
+    env::var(SECOND_VARIABLE).ok()
+}
+
+/// Runs `body` as [`with_stub`] does, and finds that the stub ends the process for the reason `why`.
+///
+/// # Panics
+/// If it does not.
+pub fn ends(test: &str, why: &str, body: impl FnOnce(&Stub)) {
+    let found = catch_unwind(AssertUnwindSafe(|| with_stub(test, Libraries::DriverAndCompiler, body)));
+    match found {
+        Ok(()) if option_env!("MGCOMP_STUB_DRIVER").is_none() => {} // skipped
+        Ok(()) => panic!("not found: {why}"),
+        Err(panic) => {
+            let text = panic.downcast::<String>().expect("a text");
+            assert!(text.contains(why), "{text}");
+        }
     }
 }
 

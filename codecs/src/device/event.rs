@@ -13,8 +13,8 @@ use super::{Device, DeviceError, Shared, Stream};
 /// A moment in the work of a stream, by the device's clock.
 #[derive(Debug)]
 pub struct Event {
-    shared: Arc<Shared>,
-    handle: CUevent,
+    pub(super) shared: Arc<Shared>,
+    pub(super) handle: CUevent,
 }
 
 // SAFETY: the driver's handles may be used by any thread; the driver locks what it has to.
@@ -54,18 +54,19 @@ impl Stream {
         unsafe { call!(entered.driver, cuEventRecord(event.handle, self.handle)) }
     }
 
-    /// Lets what is enqueued here from now on wait for what is enqueued on `other` now.
+    /// Lets what is enqueued here from now on wait for what is enqueued on `other` now, which may be a stream of another
+    /// device. If that one records, this one does too from now on, and must be followed in its turn before the end.
     ///
     /// # Errors
     /// Whatever the driver says.
     pub fn follow(&self, other: &Self) -> Result<(), DeviceError> {
-        let event = Event::create(&self.shared, CUevent_flags::CU_EVENT_DISABLE_TIMING as u32)?;
+        let event = Event::create(&other.shared, CUevent_flags::CU_EVENT_DISABLE_TIMING as u32)?;
         other.record(&event)?;
         self.follow_event(&event)
     }
 
     /// Lets what is enqueued here from now on wait for the moment that `event` stands for now. One that has not been
-    /// recorded is not waited for.
+    /// recorded is not waited for. It may be of another device.
     ///
     /// # Errors
     /// Whatever the driver says.
@@ -77,7 +78,7 @@ impl Stream {
 }
 
 impl Event {
-    fn create(shared: &Arc<Shared>, flags: u32) -> Result<Self, DeviceError> {
+    pub(super) fn create(shared: &Arc<Shared>, flags: u32) -> Result<Self, DeviceError> {
         let entered = shared.context.enter()?;
         let mut handle = ptr::null_mut();
         // SAFETY: `handle` is a live variable.

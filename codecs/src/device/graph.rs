@@ -22,7 +22,8 @@ unsafe impl Send for Graph {}
 impl Stream {
     /// Records what `enqueue` enqueues on this stream instead of running it.
     ///
-    /// Nothing that waits may be called meanwhile.
+    /// Other streams that [follow](Stream::follow) it meanwhile are recorded too, also those of other devices; in the end
+    /// this one must follow them. Nothing that waits may be called meanwhile.
     ///
     /// # Errors
     /// The error of `enqueue`, else whatever the driver says.

@@ -14,7 +14,7 @@ use super::{DeviceError, Shared};
 /// Dropping it waits for the work that may still use it, as freeing device memory does.
 #[derive(Debug)]
 pub struct Buffer {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     address: u64,
     len: u64,
 }

@@ -59,13 +59,16 @@ mod event;
 mod folder;
 mod graph;
 mod image;
+mod ipc;
 mod kernels;
 mod launch;
 mod memory;
 mod module;
 mod nvrtc;
+mod peer;
 mod pinned;
 mod probe;
+mod signal;
 mod status;
 mod stream;
 mod workspace;
@@ -77,6 +80,7 @@ pub use error::{Capability, CompilerProblem, DeviceError};
 pub use event::Event;
 pub use graph::Graph;
 pub use image::ImageError;
+pub use ipc::{EventHandle, HANDLE_LEN, Imported, MemoryHandle};
 pub use kernels::{KernelSource, MIN_CAPABILITY, Target, UnknownTarget, sources};
 pub use memory::{Buffer, Region, Word};
 pub use module::Origin;
@@ -93,6 +97,7 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use context::Context;
+use cudarc::driver::sys::CUdevice;
 use driver::Driver;
 use module::Module;
 
@@ -137,12 +142,29 @@ impl Device {
     /// [`DeviceError::NoDriver`], [`DeviceError::NoDevice`], [`DeviceError::TooOld`], and whatever the driver
     /// says.
     pub fn open_with(ordinal: u32, cache: Cache) -> Result<Self, DeviceError> {
+        Self::open_in(ordinal, cache, Context::retain)
+    }
+
+    /// As [`open_with`](Self::open_with), in a context of its own: to the CUDA driver it is as another device, whose
+    /// memory is not that of the primary context. Programs need no such thing; it lets one GPU stand for several.
+    ///
+    /// # Errors
+    /// As [`open_with`](Self::open_with).
+    pub fn open_apart(ordinal: u32, cache: Cache) -> Result<Self, DeviceError> {
+        Self::open_in(ordinal, cache, Context::create)
+    }
+
+    fn open_in(
+        ordinal: u32,
+        cache: Cache,
+        context: impl FnOnce(&'static Driver, CUdevice) -> Result<Context, DeviceError>,
+    ) -> Result<Self, DeviceError> {
         let driver = Driver::instance()?;
         let (handle, info) = probe::find(driver, ordinal)?;
         if info.capability < MIN_CAPABILITY {
             return Err(DeviceError::TooOld { found: info.capability, needed: MIN_CAPABILITY });
         }
-        let context = Context::retain(driver, handle)?;
+        let context = context(driver, handle)?;
         let modules = Mutex::default();
         Ok(Self { shared: Arc::new(Shared { context, info, cache, modules }) })
     }

@@ -10,7 +10,19 @@ pub const CODECS: &str = include_str!("../../../codecs/kernels/codecs.h");
 pub const RUNTIME: [&str; 5] = ["fiber.cpp", "launch.cpp", "memory.cpp", "scheduler.cpp", "sync.cpp"];
 
 /// The stub of the CUDA driver, in the shim's `stub` folder. It takes kernels and runtime besides.
-pub const STUB_DRIVER: [&str; 5] = ["context.cpp", "control.cpp", "memory.cpp", "module.cpp", "queue.cpp"];
+pub const STUB_DRIVER: [&str; 11] = [
+    "arena.cpp",
+    "context.cpp",
+    "control.cpp",
+    "copies.cpp",
+    "device.cpp",
+    "event.cpp",
+    "graph.cpp",
+    "ipc.cpp",
+    "memory.cpp",
+    "module.cpp",
+    "queue.cpp",
+];
 
 /// The stub of the run-time compiler, in the same folder.
 pub const STUB_COMPILER: [&str; 1] = ["nvrtc.cpp"];

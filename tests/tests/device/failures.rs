@@ -1,6 +1,6 @@
 //! Every call of the driver can fail, and then there is an error that names it, and nothing is left behind.
 
-use mgcomp_codecs::device::{Cache, Device, DeviceError, Origin, devices};
+use mgcomp_codecs::device::{Cache, Device, DeviceError, Origin, Region, Stream, devices};
 use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_codecs::{Algorithm, Element};
 use mgcomp_tests::data::{self, Kind};
@@ -10,14 +10,42 @@ use crate::rig::{self, OUT_OF_MEMORY, Room};
 
 /// Whether a call gives something back, or may be there to give something back. Such errors have nobody to go to.
 fn is_release(call: &str) -> bool {
-    ["Release", "Push", "Pop", "Free", "Unload", "Destroy"].iter().any(|part| call.contains(part))
+    ["Release", "Push", "Pop", "Free", "Unload", "Destroy", "Close"].iter().any(|part| call.contains(part))
+}
+
+/// What the host can do with two devices.
+#[allow(unsafe_code)] // opens what is no handle
+fn everything_between(device: &Device, stream: &Stream, from: Region<'_>) -> Result<(), DeviceError> {
+    let apart = Device::open_apart(0, Cache::Off)?;
+    let other = Device::open_with(1, Cache::Off)?;
+    assert!(other.reach(device)? && !apart.reach(device)?);
+    let (there, to) = (other.stream()?, other.alloc(from.len())?);
+    stream.copy_between((device, from), (&other, to.region()))?;
+    there.follow(stream)?;
+    let words = other.alloc(8)?;
+    there.post(words.region().word(0), 1)?;
+    there.wait_for(words.region().word(0), 1)?;
+    there.wait()?;
+    let (memory, event) = (to.export()?, other.shared_milestone()?.export()?);
+    // SAFETY: it cannot be opened here.
+    refused(unsafe { device.import(&memory, 1) })?;
+    refused(device.import_event(&event))
+}
+
+/// A handle of this process's own, which it cannot open.
+fn refused<T>(result: Result<T, DeviceError>) -> Result<(), DeviceError> {
+    match result {
+        Err(DeviceError::Driver { code: 201, .. }) => Ok(()),
+        Err(error) => Err(error),
+        Ok(_) => panic!("opened"),
+    }
 }
 
 /// Everything that the host can do with a device.
 #[allow(unsafe_code)] // launches a graph
 fn everything(raw: &[u8]) -> Result<Vec<u8>, DeviceError> {
     let count = devices()?.len();
-    let device = Device::open_with(count as u32 - 1, Cache::Off)?;
+    let device = Device::open_with(count as u32 - 2, Cache::Off)?;
     let (stream, second) = (device.stream()?, device.stream()?);
     let coder = device.coder(Algorithm::Zvc, ChunkSize::SMALL)?;
     let room = Room::new(&device, &stream, &coder, Element::U32, raw)?;
@@ -41,12 +69,14 @@ fn everything(raw: &[u8]) -> Result<Vec<u8>, DeviceError> {
     milestone.wait()?;
     let copied = rig::download(&second, copy.region())?;
     end.since(&start)?;
+    everything_between(&device, &second, copy.region())?;
     Ok(copied)
 }
 
 #[test]
 fn every_call_may_fail() {
     with_stub("failures::every_call_may_fail", Libraries::DriverAndCompiler, |stub| {
+        stub.set("devices", 2);
         let raw = data::bytes(Kind::Sparse, 5000, 5);
         let mut called = std::collections::BTreeSet::new();
         for at in 1.. {
@@ -69,8 +99,8 @@ fn every_call_may_fail() {
             }
             called.insert(failed);
         }
-        // All that the host ever calls, but for the names of errors.
-        assert_eq!(called.len(), 42, "{called:?}");
+        // All that the host ever calls, but for the names of errors and what is for memory of other processes.
+        assert_eq!(called.len(), 53, "{called:?}");
     });
 }
 

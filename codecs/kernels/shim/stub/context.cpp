@@ -1,124 +1,119 @@
-// Devices and contexts: one device, with its primary context.
-#include <cstdio>
-#include <cstring>
+// Contexts: the primary one of each device, and others; and whose memory they may use.
+#include <algorithm>
 
 #include "stub.h"
 
 using namespace stub;
 
-static int the_context;
+// What this thread has pushed. A context can be there more than once.
+static thread_local std::vector<Context*> pushed;
 
-// How many contexts this thread has pushed. One can be pushed more than once.
-static thread_local unsigned pushed;
+// All that there ever were, but for primary ones.
+static std::vector<Context*> made;
+
+static Context* primary_of(int device) {
+  static std::map<int, Context*> primaries;
+  Context*& primary = primaries[device];
+  if (primary == nullptr) primary = new Context{device, true, 0, {}};
+  return primary;
+}
+
+bool stub::is_alive(const Context* context) {
+  const bool known = std::find(made.begin(), made.end(), context) != made.end();
+  for (int device = 0; !known && is_device(device); device++) {
+    if (primary_of(device) == context) return context->holds != 0;
+  }
+  return known && context->holds != 0;
+}
+
+Context* stub::current_context() { return pushed.back(); }
 
 Result stub::enter_context(const char* call) {
   const Result error = enter(call);
   if (error != SUCCESS) return error;
-  return pushed != 0 && driver().live[HOLDS] != 0 ? SUCCESS : INVALID_CONTEXT;
+  if (pushed.empty()) return INVALID_CONTEXT;
+  return is_alive(pushed.back()) ? SUCCESS : CONTEXT_DESTROYED;
 }
 
-STUB_API int cuInit(unsigned flags) {
+STUB_API int cuDevicePrimaryCtxRetain(Context** context, int device) {
   STUB_ENTER;
-  return flags == 0 ? SUCCESS : INVALID_VALUE;
-}
-
-STUB_API int cuGetErrorName(int code, const char** name) {
-  static const struct {
-    int code;
-    const char* name;
-  } names[] = {
-      {INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"},
-      {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"},
-      {INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE"},
-      {INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE"},
-      {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"},
-      {NO_BINARY, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
-      {UNSUPPORTED_PTX, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"},
-      {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"},
-      {NOT_FOUND, "CUDA_ERROR_NOT_FOUND"},
-      {NOT_READY, "CUDA_ERROR_NOT_READY"},
-      {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS"},
-      {CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
-      {CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
-  };
-  *name = nullptr;
-  for (const auto& n : names) {
-    if (n.code == code) return *name = n.name, SUCCESS;
-  }
-  return INVALID_VALUE;
-}
-
-STUB_API int cuDriverGetVersion(int* version) {
-  STUB_ENTER;
-  *version = (int)driver().settings.driver_version;
-  return SUCCESS;
-}
-
-STUB_API int cuDeviceGetCount(int* count) {
-  STUB_ENTER;
-  *count = 1;
-  return SUCCESS;
-}
-
-STUB_API int cuDeviceGet(int* device, int ordinal) {
-  STUB_ENTER;
-  *device = ordinal;
-  return ordinal == 0 ? SUCCESS : INVALID_DEVICE;
-}
-
-STUB_API int cuDeviceGetName(char* name, int len, int) {
-  STUB_ENTER;
-  snprintf(name, (size_t)len, "CPU shim");
-  return SUCCESS;
-}
-
-STUB_API int cuDeviceTotalMem_v2(size_t* len, int) {
-  STUB_ENTER;
-  *len = driver().settings.memory_len;
-  return SUCCESS;
-}
-
-STUB_API int cuDeviceGetAttribute(int* value, int attribute, int) {
-  STUB_ENTER;
-  const Settings& s = driver().settings;
-  switch (attribute) {
-    case 16: *value = (int)s.sm_count; return SUCCESS;
-    case 38: *value = (int)s.l2_len; return SUCCESS;
-    case 75: *value = (int)(s.capability / 10); return SUCCESS;
-    case 76: *value = (int)(s.capability % 10); return SUCCESS;
-    case 97: *value = (int)s.shared_len; return SUCCESS;
-    default: return INVALID_VALUE;
-  }
-}
-
-STUB_API int cuDevicePrimaryCtxRetain(void** context, int) {
-  STUB_ENTER;
-  *context = &the_context;
+  if (!is_device(device)) return INVALID_DEVICE;
+  *context = primary_of(device);
+  (*context)->holds++;
   driver().live[HOLDS]++;
   return SUCCESS;
 }
 
+// Nobody may use the memory of a context that is gone, and it that of nobody.
+static void end(Context* context) {
+  drain_all();
+  context->peers.clear();
+  for (Context* other : made) other->peers.erase(context);
+  for (int device = 0; is_device(device); device++) primary_of(device)->peers.erase(context);
+}
+
 // The last release destroys the context and what is left in it. Hosts should leave nothing.
-STUB_API int cuDevicePrimaryCtxRelease_v2(int) {
+STUB_API int cuDevicePrimaryCtxRelease_v2(int device) {
   STUB_RELEASE;
-  if (driver().live[HOLDS] == 0) die("a context is released that nobody holds");
-  if (--driver().live[HOLDS] == 0) drain_all();
+  Context* const context = primary_of(device);
+  if (context->holds == 0) die("a context is released that nobody holds");
+  driver().live[HOLDS]--;
+  if (--context->holds == 0) end(context);
   return result;
 }
 
-STUB_API int cuCtxPushCurrent_v2(void* context) {
-  STUB_ENTER;
-  if (context != &the_context || driver().live[HOLDS] == 0) return INVALID_CONTEXT;
-  pushed++;
+static void push(Context* context) {
+  pushed.push_back(context);
   driver().live[CURRENT]++;
+}
+
+// The context is the calling thread's from now on.
+STUB_API int cuCtxCreate_v2(Context** context, unsigned, int device) {
+  STUB_ENTER;
+  if (!is_device(device)) return INVALID_DEVICE;
+  *context = new Context{device, false, 1, {}};
+  made.push_back(*context);
+  driver().live[CONTEXTS]++;
+  push(*context);
   return SUCCESS;
 }
 
-STUB_API int cuCtxPopCurrent_v2(void** context) {
+STUB_API int cuCtxDestroy_v2(Context* context) {
   STUB_RELEASE;
-  if (pushed == 0) die("a context is popped that nobody has pushed");
-  pushed--;
-  driver().live[CURRENT]--;
-  *context = &the_context;
+  if (!is_alive(context) || context->primary) die("a context is destroyed that there is not");
+  context->holds = 0;
+  driver().live[CONTEXTS]--;
+  end(context);
   return result;
+}
+
+STUB_API int cuCtxPushCurrent_v2(Context* context) {
+  STUB_ENTER;
+  if (!is_alive(context)) return INVALID_CONTEXT;
+  push(context);
+  return SUCCESS;
+}
+
+STUB_API int cuCtxPopCurrent_v2(Context** context) {
+  STUB_RELEASE;
+  if (pushed.empty()) die("a context is popped that nobody has pushed");
+  *context = pushed.back();
+  pushed.pop_back();
+  driver().live[CURRENT]--;
+  return result;
+}
+
+STUB_API int cuCtxEnablePeerAccess(Context* peer, unsigned flags) {
+  STUB_ENTER_CONTEXT;
+  Context* const context = current_context();
+  if (!is_alive(peer) || peer == context) return INVALID_CONTEXT;
+  if (flags != 0) return INVALID_VALUE;
+  if (!can_reach(context->device, peer->device)) return PEER_UNSUPPORTED;
+  return context->peers.insert(peer).second ? SUCCESS : PEER_ALREADY_ENABLED;
+}
+
+STUB_API int cuCtxDisablePeerAccess(Context* peer) {
+  STUB_ENTER_CONTEXT;
+  if (!is_alive(peer)) return INVALID_CONTEXT;
+  return current_context()->peers.erase(peer) != 0 ? SUCCESS : PEER_NOT_ENABLED;
 }

@@ -20,6 +20,8 @@ static const Setting SETTINGS[] = {
     {"faulty_launch", &Settings::faulty_launch},   {"wrong_byte", &Settings::wrong_byte},
     {"stray_byte", &Settings::stray_byte},
     {"threads", &Settings::threads},               {"strict_free", &Settings::strict_free},
+    {"devices", &Settings::devices},               {"no_peers", &Settings::no_peers},
+    {"no_ipc", &Settings::no_ipc},
 };
 
 static Driver* make_driver() {

@@ -1,73 +1,92 @@
-// Device memory: the host's, between guards, full of garbage at first.
-#include <cstdlib>
-#include <cstring>
-#include <map>
+// Memory of devices and page-locked memory: between guards, full of garbage at first.
+#include "memory.h"
 
-#include "stub.h"
+#include <signal.h>
+
+#include <cerrno>
 
 using namespace stub;
 
-// Also the alignment of what the driver gives.
-static constexpr size_t GUARD_LEN = 256;
-static constexpr uint8_t GUARD = 0xc3, GARBAGE = 0xa5;
-
-// Lengths by address.
-static std::map<uint64_t, size_t> allocations;
-
-static void check_guards(uint64_t address, size_t len) {
-  const uint8_t* const before = (const uint8_t*)address - GUARD_LEN;
-  const uint8_t* const after = (const uint8_t*)address + len;
-  for (size_t i = 0; i < GUARD_LEN; i++) {
-    if (before[i] != GUARD) die("a write before an allocation");
-    if (after[i] != GUARD) die("a write behind an allocation");
-  }
+std::map<uint64_t, Allocation>& stub::allocations() {
+  static auto* const all = new std::map<uint64_t, Allocation>;  // exit handlers may still call
+  return *all;
 }
 
-// Whether all of it lies in one allocation.
-static bool is_mapped(uint64_t address, size_t len) {
-  auto found = allocations.upper_bound(address);
-  if (found == allocations.begin()) return false;
+static const Allocation* find(Range memory) {
+  auto found = allocations().upper_bound(memory.address);
+  if (found == allocations().begin()) return nullptr;
   --found;
-  return address + len <= found->first + found->second;
+  const bool inside = memory.address + memory.len <= found->first + found->second.len;
+  return inside ? &found->second : nullptr;
 }
 
-static Result allocate(uint64_t* address, size_t len) {
+bool stub::is_mapped(Range memory) { return find(memory) != nullptr; }
+
+bool stub::reaches(Context* context, Range memory) {
+  if (memory.len == 0) return true;
+  const Allocation* const found = find(memory);
+  if (found == nullptr) return false;
+  if (found->owner == context || found->sort == Sort::PORTABLE) return true;
+  return found->sort == Sort::DEVICE && context->peers.count(found->owner) != 0;
+}
+
+bool stub::belongs_to(Context* context, Range memory) {
+  const Allocation* const found = find(memory);
+  return found != nullptr && found->owner == context;
+}
+
+static Result allocate(uint64_t* address, size_t len, Sort sort) {
   if (const Result error = refuse_recording()) return error;
   if (len == 0) return INVALID_VALUE;
+  static uint64_t serial;
   Driver& d = driver();
-  if (len > d.settings.memory_len || d.allocated > d.settings.memory_len - len) return OUT_OF_MEMORY;
-  const size_t rounded = (len + 2 * GUARD_LEN + GUARD_LEN - 1) / GUARD_LEN * GUARD_LEN;
-  uint8_t* const memory = (uint8_t*)aligned_alloc(GUARD_LEN, rounded);
-  if (memory == nullptr) return OUT_OF_MEMORY;
-  memset(memory, GUARD, rounded);
-  memset(memory + GUARD_LEN, GARBAGE, len);
-  *address = (uint64_t)(memory + GUARD_LEN);
-  allocations[*address] = len;
-  d.allocated += len;
+  Context* const owner = current_context();
+  uint64_t& allocated = d.allocated[owner->device];
+  if (len > d.settings.memory_len || allocated > d.settings.memory_len - len) return OUT_OF_MEMORY;
+  const Mapped mapped = map_new(len);
+  if (mapped.header == nullptr) return OUT_OF_MEMORY;
+  mapped.header->serial = ++serial;
+  fill(mapped, len);
+  *address = (uint64_t)bytes_of(mapped.header);
+  allocations()[*address] = {len, owner, sort, mapped};
+  allocated += len;
   d.live[ALLOCATIONS]++;
   return SUCCESS;
 }
 
+// A process that has gone does not close what it had open.
+static bool is_open_elsewhere(const Header& header) {
+  for (const std::atomic<pid_t>& importer : header.importers) {
+    if (importer != 0 && (kill(importer, 0) == 0 || errno == EPERM)) return true;
+  }
+  return false;
+}
+
 static void release(uint64_t address) {
   refuse_recording();
-  const auto found = allocations.find(address);
-  if (found == allocations.end()) die("memory is freed that was not allocated");
+  const auto found = allocations().find(address);
+  if (found == allocations().end() || found->second.sort == Sort::IMPORTED) {
+    die("memory is freed that was not allocated");
+  }
   // When all is lost nothing more begins, but what has begun must end.
   if (driver().settings.strict_free == 0 || driver().dead != SUCCESS) {
     drain_all();
-  } else if (is_in_use({address, found->second})) {
+  } else if (is_in_use({address, found->second.len})) {
     die("memory is freed that queued work uses");
+  } else if (is_open_elsewhere(*found->second.mapped.header)) {
+    die("memory is freed that another process has open");
   }
-  check_guards(address, found->second);
-  driver().allocated -= found->second;
+  const Allocation allocation = found->second;
+  allocations().erase(found);
+  check_guards(allocation.mapped, allocation.len);
+  discard(allocation.mapped);
+  driver().allocated[allocation.owner->device] -= allocation.len;
   driver().live[ALLOCATIONS]--;
-  allocations.erase(found);
-  free((uint8_t*)address - GUARD_LEN);
 }
 
 STUB_API int cuMemAlloc_v2(uint64_t* address, size_t len) {
   STUB_ENTER_CONTEXT;
-  return allocate(address, len);
+  return allocate(address, len, Sort::DEVICE);
 }
 
 STUB_API int cuMemFree_v2(uint64_t address) {
@@ -77,9 +96,9 @@ STUB_API int cuMemFree_v2(uint64_t address) {
 }
 
 // The memory of the device is the host's as well.
-STUB_API int cuMemHostAlloc(void** address, size_t len, unsigned) {
+STUB_API int cuMemHostAlloc(void** address, size_t len, unsigned flags) {
   STUB_ENTER_CONTEXT;
-  return allocate((uint64_t*)address, len);
+  return allocate((uint64_t*)address, len, (flags & 1) != 0 ? Sort::PORTABLE : Sort::PINNED);
 }
 
 STUB_API int cuMemFreeHost(void* address) {
@@ -88,33 +107,11 @@ STUB_API int cuMemFreeHost(void* address) {
   return result;
 }
 
-STUB_API int cuMemsetD8Async(uint64_t to, unsigned char value, size_t len, void* stream) {
+STUB_API int cuMemGetAddressRange_v2(uint64_t* base, size_t* len, uint64_t address) {
   STUB_ENTER_CONTEXT;
-  if (!is_mapped(to, len)) return INVALID_VALUE;
-  return enqueue(stream, [=] { memset((void*)to, value, len); }, {{to, len}});
-}
-
-// From pageable memory, as all of it is here: the bytes are taken before the call returns.
-STUB_API int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t len, void* stream) {
-  STUB_ENTER_CONTEXT;
-  if (!is_mapped(to, len)) return INVALID_VALUE;
-  const std::string bytes((const char*)from, len);
-  return enqueue(stream, [=] { memcpy((void*)to, bytes.data(), len); }, {{to, len}});
-}
-
-// To pageable memory: the call returns when all work before it has ended, and the bytes are there.
-STUB_API int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t len, void* handle) {
-  STUB_ENTER_CONTEXT;
-  const std::shared_ptr<Stream> stream = find_stream(handle);
-  if (const Result error = refuse_recording_of(stream)) return error;
-  if (!is_mapped(from, len)) return INVALID_VALUE;
-  drain(stream);
-  if (driver().dead == SUCCESS) memcpy(to, (const void*)from, len);
-  return driver().dead;
-}
-
-STUB_API int cuMemcpyAsync(uint64_t to, uint64_t from, size_t len, void* stream) {
-  STUB_ENTER_CONTEXT;
-  if (!is_mapped(to, len) || !is_mapped(from, len)) return INVALID_VALUE;
-  return enqueue(stream, [=] { memmove((void*)to, (const void*)from, len); }, {{to, len}, {from, len}});
+  if (!is_mapped({address, 1})) return NOT_FOUND;
+  const auto found = --allocations().upper_bound(address);
+  *base = found->first;
+  *len = found->second.len;
+  return SUCCESS;
 }

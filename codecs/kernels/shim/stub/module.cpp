@@ -36,10 +36,12 @@ static constexpr int STATIC_SHARED_LEN = 1 << 10;
 
 struct Function {
   const Kernel* kernel;
+  Context* context;
   size_t shared_limit;
 };
 
 struct Module {
+  Context* context;
   std::string image;
   std::vector<std::unique_ptr<Function>> functions;
 };
@@ -82,6 +84,7 @@ STUB_API int cuModuleLoadData(void** handle, const char* image) {
   if (const Result error = refuse_recording()) return error;
   if (const Result error = check_image(image)) return error;
   Module* const module = new Module;
+  module->context = current_context();
   if (image[0] != '\x7f') module->image = image;
   *handle = module;
   driver().live[MODULES]++;
@@ -101,7 +104,7 @@ STUB_API int cuModuleGetFunction(void** handle, Module* module, const char* name
   STUB_ENTER_CONTEXT;
   for (const Kernel& kernel : KERNELS) {
     if (strcmp(kernel.name, name) != 0 || !has_kernel(module->image, kernel)) continue;
-    module->functions.emplace_back(new Function{&kernel, DEFAULT_SHARED_LEN});
+    module->functions.emplace_back(new Function{&kernel, module->context, DEFAULT_SHARED_LEN});
     functions.insert(module->functions.back().get());
     *handle = module->functions.back().get();
     return SUCCESS;
@@ -151,9 +154,17 @@ static bool begin_launch(unsigned grid, shim::Options& options) {
   options.seed = ++d.launches;
   options.order = (shim::Order)d.settings.lane_order;
   if (d.launches != d.settings.faulty_launch) return true;
-  d.dead = ILLEGAL_ADDRESS;
-  d.changed.notify_all();
+  fault();
   return false;
+}
+
+// Loses all if a launch is about to use memory that is not for kernels in this context.
+static bool check_memory(Context* context, const std::vector<Range>& memory) {
+  std::lock_guard<std::recursive_mutex> lock(driver().mutex);
+  for (const Range& range : memory) {
+    if (!reaches(context, range)) return fault(), false;
+  }
+  return true;
 }
 
 static void run(const Kernel& kernel, unsigned grid, size_t shared_len, const MgcBatch& batch) {
@@ -174,7 +185,7 @@ static std::vector<Range> memory_of(const MgcBatch& batch) {
     const MgcJob& job = batch.job[i];
     add(job.src, job.src_len);
     add(job.dst, job.dst_len);
-    add(job.src_len_at, 8);
+    add(job.src_len_at, job.codebook_units != 0 ? MGC_UNIT * job.codebook_units : 8);
     add(job.out_len, 8);
     add(job.status, 8);
   }
@@ -190,7 +201,14 @@ STUB_API int cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y
   const bool shape = grid_x != 0 && grid_y == 1 && grid_z == 1 && block_x == MGC_BLOCK_THREADS && block_y == 1 &&
                      block_z == 1 && extra == nullptr;
   if (!shape || shared_len > function->shared_limit) return INVALID_VALUE;
+  const std::shared_ptr<Stream> on = find_stream(stream);
+  Context* const context = function->context;
+  if (on == nullptr || on->context != context) return INVALID_HANDLE;
   const Kernel* const kernel = function->kernel;
   const auto batch = std::make_shared<MgcBatch>(*(const MgcBatch*)parameters[0]);
-  return enqueue(stream, [=] { run(*kernel, grid_x, shared_len, *batch); }, memory_of(*batch));
+  const std::vector<Range> memory = memory_of(*batch);
+  const auto launch = [=] {
+    if (check_memory(context, memory)) run(*kernel, grid_x, shared_len, *batch);
+  };
+  return enqueue(stream, launch, memory);
 }

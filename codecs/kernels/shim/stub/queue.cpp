@@ -1,4 +1,4 @@
-// Streams, events and graphs.
+// Streams: how queued work runs, and the calls about them.
 #include <algorithm>
 #include <random>
 #include <thread>
@@ -19,7 +19,9 @@ Result enqueue(void* handle, std::function<void()> run, std::vector<Range> touch
   if (stream == nullptr) return INVALID_HANDLE;
   Operation operation{std::move(run), std::move(touches)};
   if (stream->recording != nullptr) {
-    stream->recording->operations.push_back(std::move(operation));
+    std::vector<Recording::Node>& nodes = stream->recording->nodes;
+    nodes.push_back({std::move(operation), stream->frontier});
+    stream->frontier = {nodes.size() - 1};
   } else {
     stream->queue.push_back(std::move(operation));
     driver().changed.notify_all();
@@ -31,8 +33,24 @@ static void run_one(const std::shared_ptr<Stream>& stream) {
   const Operation operation = std::move(stream->queue.front());
   stream->queue.pop_front();
   // After a fault nothing runs any more.
+  stream->running = true;
   if (driver().dead == SUCCESS) operation.run();
+  stream->running = false;
   stream->done++;
+}
+
+bool run_another(const Stream* waiting) {
+  for (const std::shared_ptr<Stream>& stream : driver().streams) {
+    if (stream.get() == waiting || stream->running || stream->threaded || stream->queue.empty()) continue;
+    const std::shared_ptr<Stream> other = stream;
+    return run_one(other), true;
+  }
+  return false;
+}
+
+void fault() {
+  driver().dead = ILLEGAL_ADDRESS;
+  driver().changed.notify_all();
 }
 
 // The thread of a stream. Operations of other streams and calls of the host go on beside its own.
@@ -78,6 +96,8 @@ void reach(const Marker& marker) {
   while (!marker.reached && driver().dead == SUCCESS) {
     if (marker.stream->threaded) {
       driver().changed.wait(driver().mutex);
+    } else if (marker.stream->running) {
+      die("streams wait for each other");
     } else if (!marker.stream->queue.empty()) {
       run_one(marker.stream);
     } else {
@@ -122,6 +142,7 @@ STUB_API int cuStreamCreate(void** handle, unsigned) {
   STUB_ENTER_CONTEXT;
   Driver& d = driver();
   const auto stream = std::make_shared<Stream>();
+  stream->context = current_context();
   d.streams.push_back(stream);
   d.streams_made++;
   if (d.settings.threads != 0) {
@@ -165,113 +186,4 @@ STUB_API int cuStreamQuery(void* handle) {
   if (stream->queue.empty()) return driver().dead;
   if (!stream->threaded) run_one(stream);
   return driver().dead == SUCCESS ? NOT_READY : driver().dead;
-}
-
-STUB_API int cuEventCreate(void** handle, unsigned) {
-  STUB_ENTER_CONTEXT;
-  *handle = new Event;
-  driver().live[EVENTS]++;
-  return SUCCESS;
-}
-
-STUB_API int cuEventDestroy_v2(void* handle) {
-  STUB_RELEASE;
-  delete (Event*)handle;
-  driver().live[EVENTS]--;
-  return result;
-}
-
-STUB_API int cuEventRecord(void* event, void* handle) {
-  STUB_ENTER_CONTEXT;
-  const std::shared_ptr<Stream> stream = find_stream(handle);
-  // Streams that are recorded together are more than this stub knows.
-  if (const Result error = refuse_recording_of(stream)) return error;
-  const auto marker = std::make_shared<Marker>();
-  marker->stream = stream;
-  ((Event*)event)->marker = marker;
-  return enqueue(handle, [marker] {
-    std::lock_guard<std::recursive_mutex> lock(driver().mutex);
-    marker->reached = true;
-    marker->at = std::chrono::steady_clock::now();
-    driver().changed.notify_all();
-  });
-}
-
-// What was never recorded has happened.
-STUB_API int cuEventSynchronize(void* event) {
-  STUB_ENTER_CONTEXT;
-  const std::shared_ptr<Marker> marker = ((Event*)event)->marker;
-  if (marker != nullptr) reach(*marker);
-  return driver().dead;
-}
-
-STUB_API int cuEventElapsedTime(float* milliseconds, void* start, void* end) {
-  STUB_ENTER_CONTEXT;
-  const std::shared_ptr<Marker> from = ((Event*)start)->marker, to = ((Event*)end)->marker;
-  if (from == nullptr || to == nullptr) return INVALID_HANDLE;
-  if (!from->reached || !to->reached) return NOT_READY;
-  *milliseconds = std::chrono::duration<float, std::milli>(to->at - from->at).count();
-  return SUCCESS;
-}
-
-STUB_API int cuStreamWaitEvent(void* handle, void* event, unsigned) {
-  STUB_ENTER_CONTEXT;
-  if (const Result error = refuse_recording_of(find_stream(handle))) return error;
-  const std::shared_ptr<Marker> marker = ((Event*)event)->marker;
-  if (marker == nullptr) return SUCCESS;
-  return enqueue(handle, [marker] {
-    std::lock_guard<std::recursive_mutex> lock(driver().mutex);
-    reach(*marker);
-  });
-}
-
-STUB_API int cuStreamBeginCapture_v2(void* handle, int) {
-  STUB_ENTER_CONTEXT;
-  const std::shared_ptr<Stream> stream = find_stream(handle);
-  if (const Result error = refuse_recording_of(stream)) return error;
-  stream->recording = std::make_shared<Recording>();
-  return SUCCESS;
-}
-
-STUB_API int cuStreamEndCapture(void* handle, void** graph) {
-  std::lock_guard<std::recursive_mutex> lock(driver().mutex);
-  const Result error = enter_context("cuStreamEndCapture");
-  *graph = nullptr;
-  const std::shared_ptr<Stream> stream = find_stream(handle);
-  if (stream == nullptr || stream->recording == nullptr) return INVALID_VALUE;
-  const std::shared_ptr<Recording> recording = std::move(stream->recording);
-  if (error != SUCCESS) return error;
-  if (!recording->valid) return CAPTURE_INVALIDATED;
-  *graph = new Recording(*recording);
-  driver().live[GRAPHS]++;
-  return SUCCESS;
-}
-
-STUB_API int cuGraphDestroy(void* graph) {
-  STUB_RELEASE;
-  delete (Recording*)graph;
-  driver().live[GRAPHS]--;
-  return result;
-}
-
-STUB_API int cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
-  STUB_ENTER_CONTEXT;
-  *executable = new Recording(*(Recording*)graph);
-  driver().live[EXECUTABLES]++;
-  return SUCCESS;
-}
-
-STUB_API int cuGraphExecDestroy(void* executable) {
-  STUB_RELEASE;
-  delete (Recording*)executable;
-  driver().live[EXECUTABLES]--;
-  return result;
-}
-
-STUB_API int cuGraphLaunch(void* executable, void* stream) {
-  STUB_ENTER_CONTEXT;
-  for (const Operation& operation : ((Recording*)executable)->operations) {
-    if (const Result error = enqueue(stream, operation.run, operation.touches)) return error;
-  }
-  return SUCCESS;
 }

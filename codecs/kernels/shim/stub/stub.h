@@ -10,10 +10,14 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
+
+#include "arena.h"
 
 namespace stub {
 
@@ -25,14 +29,25 @@ enum Result : int {
   INVALID_DEVICE = 101,
   INVALID_IMAGE = 200,
   INVALID_CONTEXT = 201,
+  NOT_MAPPED = 205,
   NO_BINARY = 209,
+  PEER_UNSUPPORTED = 217,
   UNSUPPORTED_PTX = 222,
   INVALID_HANDLE = 400,
   NOT_FOUND = 500,
   NOT_READY = 600,
   ILLEGAL_ADDRESS = 700,
+  PEER_ALREADY_ENABLED = 704,
+  PEER_NOT_ENABLED = 705,
+  CONTEXT_DESTROYED = 709,
+  NOT_SUPPORTED = 801,
   CAPTURE_UNSUPPORTED = 900,
   CAPTURE_INVALIDATED = 901,
+  CAPTURE_MERGE = 902,
+  CAPTURE_UNMATCHED = 903,
+  CAPTURE_UNJOINED = 904,
+  CAPTURE_ISOLATION = 905,
+  CAPTURED_EVENT = 907,
 };
 
 // What a test may set, with the values at the start. A program finds those of its environment, as in
@@ -50,10 +65,21 @@ struct Settings {
   uint64_t stray_byte = 0;     // 1: kernels write a byte behind their destinations
   uint64_t threads = 0;        // not 0: streams made from now on have a thread each, which dawdles by this seed
   uint64_t strict_free = 0;    // 1: memory must not be freed while work that uses it is queued
+  uint64_t devices = 1;        // all of the same kind
+  uint64_t no_peers = 0;       // 1: no device reaches the memory of another
+  uint64_t no_ipc = 0;         // 1: nothing is shared with other processes
 };
 
 // What a test may count, in the order of `mgc_stub_live`.
-enum Kind { HOLDS, CURRENT, MODULES, ALLOCATIONS, STREAMS, EVENTS, GRAPHS, EXECUTABLES, KINDS };
+enum Kind { HOLDS, CURRENT, MODULES, ALLOCATIONS, STREAMS, EVENTS, GRAPHS, EXECUTABLES, CONTEXTS, IMPORTS, KINDS };
+
+// One of a device. It is never forgotten, so that what still names it later is found out.
+struct Context {
+  int device;
+  bool primary;
+  uint64_t holds = 0;         // 0: it is destroyed, or nobody has made it yet
+  std::set<Context*> peers;   // those whose memory its kernels may use
+};
 
 struct Range {
   uint64_t address;
@@ -65,28 +91,53 @@ struct Operation {
   std::vector<Range> touches;  // the memory that it uses
 };
 
+struct Stream;
+
+// What streams record together: operations, each with those that it comes after.
 struct Recording {
-  std::vector<Operation> operations;
+  struct Node {
+    Operation operation;
+    std::set<size_t> after;
+  };
+  std::vector<Node> nodes;
+  std::vector<std::shared_ptr<Stream>> streams;  // the first one has begun it
   bool valid = true;
 };
 
 struct Stream {
+  Context* context;
   std::deque<Operation> queue;  // the one at the front is not done
   uint64_t done = 0;            // operations that are
   bool threaded = false;        // whether a thread runs them
   bool destroyed = false;
+  bool running = false;                  // whether an operation runs, where no thread does
   std::shared_ptr<Recording> recording;  // while it records
+  std::set<size_t> frontier;             // the nodes that the next one comes after
 };
 
-// A place in a stream that an event stands for.
+// A place in a stream, or in what is recorded, that an event stands for.
 struct Marker {
   std::shared_ptr<Stream> stream;
   bool reached = false;
   std::chrono::steady_clock::time_point at;  // when it was
+  std::shared_ptr<Recording> recording;      // null outside of one
+  std::set<size_t> frontier;
+};
+
+enum : unsigned { EVENT_NO_TIMING = 2, EVENT_INTERPROCESS = 4 };
+
+// How often an event of several processes was recorded, and up to which of these times it has happened.
+struct Moments {
+  std::atomic<uint64_t> recorded, reached;
 };
 
 struct Event {
+  Context* context;
+  unsigned flags;
   std::shared_ptr<Marker> marker;
+  Mapped shared;  // `Moments`, if other processes can open it
+
+  Moments& moments() const { return *(Moments*)bytes_of(shared.header); }
 };
 
 struct Driver {
@@ -94,7 +145,7 @@ struct Driver {
   std::condition_variable_any changed;  // an operation is queued or done, for streams with threads
   Settings settings;
   size_t live[KINDS] = {};
-  uint64_t allocated = 0;
+  std::map<int, uint64_t> allocated;  // bytes, by device
   std::vector<std::shared_ptr<Stream>> streams;  // those that were destroyed too, while they have work
   uint64_t streams_made = 0;
   Result dead = SUCCESS;                         // the error that every call gives from now on
@@ -113,8 +164,24 @@ Driver& driver();
 Result enter(const char* call);
 // As `enter`, for calls that need a current context.
 Result enter_context(const char* call);
+// The calling thread's.
+Context* current_context();
+// Whether it is there to be used.
+bool is_alive(const Context* context);
+bool is_device(int device);
+// Whether a device may be allowed to use the memory of another.
+bool can_reach(int device, int other);
+
+// Whether all of it lies in one allocation.
+bool is_mapped(Range memory);
+// Whether it is memory that kernels in a context may use.
+bool reaches(Context* context, Range memory);
+// Whether it is memory of this context's, and no other's.
+bool belongs_to(Context* context, Range memory);
 
 std::shared_ptr<Stream> find_stream(void* handle);
+// Loses all: every call fails from now on.
+void fault();
 // Queues or records an operation, which runs without the mutex where its stream has a thread.
 Result enqueue(void* stream, std::function<void()> run, std::vector<Range> touches = {});
 // Waits, or works, until the marker is reached or all is lost.
@@ -124,6 +191,8 @@ bool is_in_use(Range memory);
 // Runs all work of one stream, or of all.
 void drain(const std::shared_ptr<Stream>& stream);
 void drain_all();
+// Runs one operation of some stream but this one, where no thread does; whether there was any.
+bool run_another(const Stream* waiting);
 // Fails, and spoils the recording, if any stream records, or this one: for calls that may not be made meanwhile.
 Result refuse_recording();
 Result refuse_recording_of(const std::shared_ptr<Stream>& stream);

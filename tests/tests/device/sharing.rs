@@ -1,0 +1,178 @@
+//! Memory and events that two processes share.
+#![allow(unsafe_code)] // memory of another process
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, ChildStdout};
+
+use mgcomp_codecs::device::{Device, DeviceError, EventHandle, HANDLE_LEN, MemoryHandle, Stream};
+use mgcomp_tests::stub::{Libraries, Stub, ends, second, told, with_stub};
+
+use crate::rig::{self, OUT_OF_MEMORY, download, upload};
+
+/// What the second process says when it is at a place that the first one waits for.
+const HERE: &str = "here";
+
+/// The device, and a stream with a thread: only such streams wait for other processes.
+fn open(stub: &Stub) -> (Device, Stream) {
+    stub.set("threads", 1);
+    stub.set("strict_free", 1);
+    let device = rig::open();
+    let stream = device.stream().unwrap();
+    (device, stream)
+}
+
+fn to_text(handle: &[u8]) -> String {
+    handle.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_text(text: &str) -> [u8; HANDLE_LEN] {
+    std::array::from_fn(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap())
+}
+
+fn code_of<T>(result: Result<T, DeviceError>) -> u32 {
+    match result.map(drop).unwrap_err() {
+        DeviceError::Driver { code, .. } => code,
+        error => panic!("{error}"),
+    }
+}
+
+/// In the second process: says that it is here, and waits until the first one lets it go on.
+fn meet() {
+    println!("\n{HERE}");
+    std::io::stdin().read_exact(&mut [0]).unwrap();
+}
+
+/// In the first process: the second one, once it is at its place.
+fn meeting(test: &str, told: &str) -> (Child, BufReader<ChildStdout>) {
+    let mut process = second(test, told);
+    let mut output = BufReader::new(process.stdout.take().unwrap());
+    let mut line = String::new();
+    while line.trim() != HERE {
+        line.clear();
+        assert_ne!(output.read_line(&mut line).unwrap(), 0, "the second process has ended");
+    }
+    (process, output)
+}
+
+/// Lets the second process go on, and waits for its good end.
+fn part((mut process, mut output): (Child, BufReader<ChildStdout>)) {
+    process.stdin.take().unwrap().write_all(&[0]).unwrap();
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).unwrap();
+    assert!(process.wait().unwrap().success(), "{rest}");
+}
+
+#[test]
+fn a_process_writes_to_the_memory_of_another() {
+    const TEST: &str = "sharing::a_process_writes_to_the_memory_of_another";
+    with_stub(TEST, Libraries::DriverAndCompiler, |stub| {
+        let (device, stream) = open(stub);
+        if let Some(handles) = told() {
+            let (memory, event) = handles.split_once(' ').unwrap();
+            // SAFETY: the first process keeps it until this one has ended.
+            let imported = unsafe { device.import(&MemoryHandle(from_text(memory)), 5000) }.unwrap();
+            // SAFETY: as above.
+            let again = unsafe { device.import(&MemoryHandle(from_text(memory)), 100) }.unwrap();
+            assert_eq!(again.region().address(), imported.region().address());
+            // SAFETY: as above.
+            let short = unsafe { device.import(&MemoryHandle(from_text(memory)), 5001) }.map(drop);
+            let what = "an opened buffer";
+            assert_eq!(short, Err(DeviceError::TooShort { what, needed: 5001, got: 5000 }));
+            // What was opened is closed if what comes then fails.
+            stub.fail(Some("cuMemGetAddressRange_v2"), 1, OUT_OF_MEMORY);
+            // SAFETY: as above.
+            assert_eq!(code_of(unsafe { device.import(&MemoryHandle(from_text(memory)), 1) }), OUT_OF_MEMORY);
+            let event = device.import_event(&EventHandle(from_text(event))).unwrap();
+            assert_eq!(download(&stream, imported.region()).unwrap(), [1; 5000]);
+            let own = upload(&device, &stream, &[2; 5000]).unwrap();
+            stream.copy(own.region(), imported.region()).unwrap();
+            stream.record(&event).unwrap();
+            meet();
+            stream.wait().unwrap();
+            return;
+        }
+        let memory = upload(&device, &stream, &[1; 5000]).unwrap();
+        let event = device.shared_milestone().unwrap();
+        let handles = [memory.export().unwrap().0, event.export().unwrap().0];
+        let process = meeting(TEST, &handles.map(|handle| to_text(&handle)).join(" "));
+        stream.follow_event(&event).unwrap();
+        event.wait().unwrap();
+        assert_eq!(download(&stream, memory.region()).unwrap(), [2; 5000]);
+        part(process);
+        assert_eq!(code_of(device.milestone().unwrap().export()), 400);
+    });
+}
+
+#[test]
+fn handles_that_are_none_are_refused() {
+    const TEST: &str = "sharing::handles_that_are_none_are_refused";
+    with_stub(TEST, Libraries::DriverAndCompiler, |stub| {
+        let (device, stream) = open(stub);
+        let memory = upload(&device, &stream, &[1; 5000]).unwrap();
+        if told().is_some() {
+            println!("\n{}", to_text(&memory.export().unwrap().0));
+            return meet();
+        }
+        // SAFETY: none of them can be opened.
+        let import = |handle: &MemoryHandle| unsafe { device.import(handle, 1) };
+        assert_eq!(code_of(import(&memory.export().unwrap())), 201, "in the process that has exported it");
+        assert_eq!(code_of(import(&MemoryHandle([7; HANDLE_LEN]))), 400);
+        assert_eq!(code_of(device.import_event(&EventHandle([7; HANDLE_LEN]))), 400);
+        stub.set("no_ipc", 1);
+        assert_eq!(code_of(memory.export()), 801);
+        stub.set("no_ipc", 0);
+
+        let mut process = second(TEST, "export");
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let text = lines.map(Result::unwrap).find(|line| line.len() == 2 * HANDLE_LEN).unwrap();
+        let theirs = MemoryHandle(from_text(&text));
+        let mut other = theirs;
+        other.0[0] ^= 1;
+        assert_eq!(code_of(import(&other)), 400);
+        // SAFETY: the process lives, and it ends at once when it is killed.
+        drop(unsafe { device.import(&theirs, 5000) }.unwrap());
+        process.kill().unwrap();
+        process.wait().unwrap();
+        assert_eq!(code_of(import(&theirs)), 400, "of a process that has ended");
+    });
+}
+
+#[test]
+fn memory_that_another_process_has_open_is_not_freed_unnoticed() {
+    const TEST: &str = "sharing::memory_that_another_process_has_open_is_not_freed_unnoticed";
+    ends(TEST, "memory is freed that another process has open", |stub| {
+        let (device, stream) = open(stub);
+        if let Some(handle) = told() {
+            // SAFETY: it is not used.
+            let imported = unsafe { device.import(&MemoryHandle(from_text(&handle)), 100) }.unwrap();
+            meet();
+            return drop(imported);
+        }
+        let memory = upload(&device, &stream, &[1; 100]).unwrap();
+        let _process = meeting(TEST, &to_text(&memory.export().unwrap().0));
+        drop(memory);
+    });
+}
+
+#[test]
+fn memory_that_work_uses_is_not_closed_unnoticed() {
+    const TEST: &str = "sharing::memory_that_work_uses_is_not_closed_unnoticed";
+    with_stub(TEST, Libraries::DriverAndCompiler, |stub| {
+        let (device, stream) = open(stub);
+        if let Some(handle) = told() {
+            // SAFETY: the misuse is the point.
+            let imported = unsafe { device.import(&MemoryHandle(from_text(&handle)), 100) }.unwrap();
+            let word = device.alloc(8).unwrap();
+            stream.zero(word.region()).unwrap();
+            stream.wait_for(word.region().word(0), 1).unwrap();
+            stream.zero(imported.region()).unwrap();
+            drop(imported);
+            return;
+        }
+        let memory = upload(&device, &stream, &[1; 100]).unwrap();
+        let output = second(TEST, &to_text(&memory.export().unwrap().0)).wait_with_output().unwrap();
+        assert!(!output.status.success(), "not found");
+        // Its hold is gone with it.
+        drop(memory);
+    });
+}
