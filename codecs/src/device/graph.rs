@@ -79,12 +79,12 @@ impl<'a> Capture<'a> {
     }
 
     fn end(mut self) -> Result<Recorded<'a>, DeviceError> {
-        self.ended = true;
-        self.recorded()
+        self.recorded() // if not even the context can be entered, dropping this tries once more
     }
 
-    fn recorded(&self) -> Result<Recorded<'a>, DeviceError> {
+    fn recorded(&mut self) -> Result<Recorded<'a>, DeviceError> {
         let entered = self.stream.shared.context.enter()?;
+        self.ended = true;
         let mut handle = ptr::null_mut();
         // SAFETY: `handle` is a live variable, and the stream lives.
         let ended = unsafe { call!(entered.driver, cuStreamEndCapture(self.stream.handle, &raw mut handle)) };

@@ -4,5 +4,6 @@
 mod collectives;
 mod executor;
 mod failures;
+mod peer_copies;
 mod rig;
 mod transfers;

@@ -37,6 +37,6 @@ impl Kernels {
 }
 
 /// Whether it is no use to try again.
-fn is_for_good(error: &DeviceError) -> bool {
+pub(crate) fn is_for_good(error: &DeviceError) -> bool {
     matches!(error, DeviceError::NoKernels(_) | DeviceError::NotLoaded { .. } | DeviceError::TooShort { .. })
 }

@@ -8,7 +8,7 @@
 //! devices make have no checksums, and those of frames that they read are not compared.
 
 mod flight;
-mod kernels;
+pub(crate) mod kernels;
 mod lane;
 mod sampling;
 mod staging;
@@ -18,18 +18,25 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use mgcomp_codecs::device::{Device, DeviceError};
+use mgcomp_codecs::{AlgorithmSet, Element};
+use mgcomp_selector::{Estimate, SampleSize};
 
+use self::flight::{Failure, Flight};
+use self::kernels::Kernels;
+use self::lane::Lane;
+use self::staging::Staging;
 use self::worker::Worker;
-use super::{Done, DoneSink, Executor, HostExecutor, Ticket, Work};
-use crate::memory::Slice;
+use super::{Done, DoneSink, Executor, HostExecutor, Output, Ticket, Work};
+use crate::memory::{DeviceSlice, Slice};
 use crate::message::Status;
+use crate::payload::Payload;
 
 /// Carries out work on memory of devices, and leaves all other work to the executor for host memory.
 pub struct CudaExecutor {
     host: HostExecutor,
     sink: DoneSink,
-    /// By number of the device, from its first work on.
-    workers: HashMap<u32, Worker>,
+    /// By context, from its first work on.
+    workers: HashMap<u64, Worker>,
 }
 
 impl CudaExecutor {
@@ -41,7 +48,7 @@ impl CudaExecutor {
 
     fn worker(&mut self, device: &Device) -> std::io::Result<&Worker> {
         use std::collections::hash_map::Entry;
-        match self.workers.entry(device.info().ordinal) {
+        match self.workers.entry(device.context_id()) {
             Entry::Occupied(entry) => Ok(entry.into_mut()),
             Entry::Vacant(entry) => Ok(entry.insert(Worker::start(device, &self.sink)?)),
         }
@@ -79,6 +86,35 @@ fn device_of(work: &Work) -> Option<Device> {
     match memory.slice()? {
         Slice::Device(slice) => Some(slice.device().clone()),
         Slice::Host(_) => None,
+    }
+}
+
+/// What each of `algorithms` that has kernels would make of `source`. Waits for that; after an error there are none.
+pub(crate) fn estimate(
+    source: &DeviceSlice,
+    element: Element,
+    algorithms: AlgorithmSet,
+    sample: SampleSize,
+) -> Vec<Estimate> {
+    let device = source.device();
+    let source = Payload::from_memory(source.clone());
+    let work = Work::Estimate { source, element, algorithms, sample };
+    let estimated = Lane::new(device, &Staging::new(device)).map_err(Failure::from).and_then(|mut lane| {
+        let flight = Flight::start(&mut lane, &mut Kernels::new(device), &work);
+        let ended = flight.and_then(|flight| flight.finish(&mut lane, &work));
+        match &ended {
+            Ok(_) => drop(lane.end()),
+            Err(_) => lane.abandon(),
+        }
+        ended
+    });
+    match estimated {
+        Ok(Output::Estimates(estimates)) => estimates,
+        Ok(_) => Vec::new(),
+        Err(error) => {
+            tracing::warn!(%error, "nothing is known of data on a device");
+            Vec::new()
+        }
     }
 }
 

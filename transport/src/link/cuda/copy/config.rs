@@ -1,0 +1,36 @@
+//! How copies between devices are made.
+
+use mgcomp_codecs::{Algorithm, AlgorithmSet};
+use mgcomp_selector::{LinkFacts, PolicySpec};
+
+/// Settings of a [`PeerCopier`](super::PeerCopier).
+#[derive(Clone, Copy, Debug)]
+pub struct PeerCopyConfig {
+    /// Says of each copy whether and how it is coded.
+    pub policy: PolicySpec,
+    /// What may be chosen. The kernels of these are loaded at the start.
+    pub algorithms: AlgorithmSet,
+    /// What is known of the link between the devices.
+    pub link: Option<LinkFacts>,
+    /// Copies of fewer bytes are plain, before any policy is asked.
+    pub gate_bytes: u64,
+    /// Raw bytes of a segment.
+    pub segment_bytes: u64,
+    /// The most raw bytes of a copy.
+    pub most_bytes: u64,
+}
+
+impl Default for PeerCopyConfig {
+    /// The policy `adaptive` among codecs for floats and zeros, nothing known of the link, a gate of 256 KiB, segments of
+    /// 4 MiB, copies of up to 1 GiB.
+    fn default() -> Self {
+        Self {
+            policy: PolicySpec::Adaptive,
+            algorithms: AlgorithmSet::from_iter([Algorithm::Bdi, Algorithm::Zvc, Algorithm::Xp]),
+            link: None,
+            gate_bytes: 256 << 10,
+            segment_bytes: 4 << 20,
+            most_bytes: 1 << 30,
+        }
+    }
+}

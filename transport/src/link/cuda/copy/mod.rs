@@ -1,0 +1,48 @@
+//! Copies between two devices of a process, compressed on their way.
+//!
+//! As `cuMemcpyPeerAsync`, a call enqueues a copy on a stream and returns: what comes before it on the stream comes before
+//! the copy, what comes after waits for it. Nothing waits on the host and nothing is looked at there, so that the copy can
+//! be recorded in a graph and launched again with other data.
+//!
+//! # Ways
+//! The kernel that encodes stores its frames straight into the memory of the other device, where the kernel that decodes
+//! finds them and their lengths; an event lets it begin. Long copies are cut into segments: while one is decoded, the next
+//! is encoded, on a stream of each device. So only coded bytes go over the link, and nobody but the kernels knows how many.
+//! Where the first device does not reach the other's memory, frames go through page-locked memory of the host, which both
+//! reach.
+//!
+//! Short copies, and those that the policy does not want to be coded, are plain copies: by the driver from memory to memory,
+//! or, where that would have to go through the host anyway, piece by piece through the same page-locked memory.
+//!
+//! ```
+//! use mgcomp_codecs::Element;
+//! use mgcomp_codecs::device::{Device, DeviceError};
+//! use mgcomp_transport::link::cuda::copy::{PeerCopier, PeerCopyConfig};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let device = match Device::open(0) {
+//!     Err(DeviceError::NoDriver) => return Ok(()), // no GPU here
+//!     device => device?,
+//! };
+//! let config = PeerCopyConfig { policy: "fixed:zvc".parse()?, ..PeerCopyConfig::default() };
+//! // From a device to itself, for want of another.
+//! let mut copier = PeerCopier::new(&device, &device, config)?;
+//! let (stream, len) = (device.stream()?, 1 << 20);
+//! let (from, to) = (device.alloc(len)?, device.alloc(len)?);
+//! stream.zero(from.region())?;
+//! let copy = copier.copy(&stream, Element::F32, from.region(), to.region())?;
+//! assert!(copier.report(&stream, &copy)?.coded_bytes < len / 10);
+//! # Ok(())
+//! # }
+//! ```
+
+mod choice;
+mod codecs;
+mod config;
+mod copier;
+mod pipe;
+mod report;
+
+pub use config::PeerCopyConfig;
+pub use copier::PeerCopier;
+pub use report::{PeerCopy, PeerCopyError, PeerCopyReport, Way};
