@@ -29,6 +29,11 @@
  *
  *     cc program.c -lmgcomp          (or: cc program.c $(pkg-config --cflags --libs mgcomp))
  *
+ * What is here, in this order: errors; version; elements and algorithms; threads; frames; single chunks; tables of rows; buddy
+ * pools; requests; compressed copies; ranks with remote memory and messages; communicators with collectives. A program of
+ * ranks that work together starts them (mgcompStartNodeTcp on several machines), waits for them (mgcompWaitForPeers), makes a
+ * communicator (mgcompCreateCommunicator), calls collectives (mgcompAllReduce), and before it ends a barrier.
+ *
  * What holds everywhere, where a function says nothing else:
  *
  * Results    Every function returns MGCOMP_RESULT_SUCCESS or an error; mgcompLastError has its text, with numbers. What a
@@ -107,7 +112,7 @@ enum mgcompResult
    */
   MGCOMP_RESULT_TIMEOUT = 9,
   /**
-   * Another thread is waiting for this request.
+   * Another thread is waiting for this request; or memory that was lent is still used, where a call says so.
    */
   MGCOMP_RESULT_BUSY = 10,
   /**

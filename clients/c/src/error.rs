@@ -37,7 +37,7 @@ pub enum mgcompResult {
     Transfer = 8,
     /// The time is up. What was waited for goes on.
     Timeout = 9,
-    /// Another thread is waiting for this request.
+    /// Another thread is waiting for this request; or memory that was lent is still used, where a call says so.
     Busy = 10,
     /// A mistake in the library. Please report it with the text.
     Internal = 11,

@@ -6,8 +6,8 @@
 #![allow(unsafe_code)] // memory of the program
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{process, thread};
 
 use mgcomp_transport::memory::{HostBuffer, HostSlice};
 
@@ -82,38 +82,75 @@ impl Lent {
 }
 
 /// Buffers that are used for longer than the request that they were lent to.
+#[derive(Debug)]
+pub(crate) struct Lot {
+    left: Mutex<Left>,
+    /// In a child made by `fork`, nothing ever frees a buffer of its parent's, and nothing uses it.
+    process: u32,
+}
+
 #[derive(Debug, Default)]
-pub(crate) struct Lot(Mutex<Lent>);
+struct Left {
+    lent: Lent,
+    /// Whether the owner is destroyed, so that nobody will wait for them any more.
+    is_closed: bool,
+}
+
+impl Default for Lot {
+    fn default() -> Self {
+        Self { left: Mutex::default(), process: process::id() }
+    }
+}
 
 impl Lot {
     /// Gives the buffers of a request back that is over. Those of one that went well are about to be free.
     pub(crate) fn settle<T>(&self, result: Result<T, Failure>, mut lent: Lent) -> Result<T, Failure> {
+        if lent.is_free() || process::id() != self.process {
+            return result;
+        }
         let until = result.is_err().then(|| Instant::now() + PATIENCE);
         if !lent.wait(until) {
-            self.keep(lent);
+            self.keep(lent)?;
         }
         result
     }
 
-    pub(crate) fn keep(&self, lent: Lent) {
-        self.lock().0.extend(lent.0);
+    /// Leaves buffers to whoever closes the lot, or waits for them if that was done.
+    pub(crate) fn keep(&self, lent: Lent) -> Result<(), Failure> {
+        let mut left = self.lock();
+        if left.is_closed {
+            drop(left);
+            return wait_at_last(lent);
+        }
+        left.lent.0.extend(lent.0);
+        Ok(())
     }
 
     /// Waits until all of them are free.
     pub(crate) fn close(&self) -> Result<(), Failure> {
-        let mut lent = std::mem::take(&mut *self.lock());
-        if lent.wait(Some(Instant::now() + LAST_PATIENCE)) {
+        if process::id() != self.process {
             return Ok(());
         }
-        let left = lent.0.len();
-        let text =
-            format!("{left} buffers are still used {LAST_PATIENCE:?} after all was ended: leave them be");
-        Err(Failure::new(mgcompResult::Busy, text))
+        let mut left = self.lock();
+        left.is_closed = true;
+        let lent = std::mem::take(&mut left.lent);
+        drop(left);
+        wait_at_last(lent)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Lent> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Left> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Waits for buffers whose owner has ended all that uses them.
+fn wait_at_last(mut lent: Lent) -> Result<(), Failure> {
+    if lent.wait(Some(Instant::now() + LAST_PATIENCE)) {
+        return Ok(());
+    }
+    let left = lent.0.len();
+    let text = format!("{left} buffers are still used {LAST_PATIENCE:?} after all was ended: leave them be");
+    Err(Failure::new(mgcompResult::Busy, text))
 }
 
 #[cfg(test)]
@@ -147,7 +184,7 @@ mod tests {
         // SAFETY: `memory` outlives all that uses it here.
         let used = unsafe { lent.take(&Span::new("it", memory.as_ptr().cast(), 8).unwrap()) };
         assert!(lot.settle(Err::<(), _>(Failure::argument("no")), lent).is_err());
-        assert_eq!(lot.lock().0.len(), 1);
+        assert_eq!(lot.lock().lent.0.len(), 1);
         drop(used);
         assert!(lot.close().is_ok());
     }

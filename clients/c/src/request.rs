@@ -65,8 +65,9 @@ pub unsafe extern "C" fn mgcompWaitRequest(request: mgcompRequest, bytes: *mut u
         let slot = REQUESTS.get(request.id)?;
         let mut held = hold(&slot)?;
         let Request { work, lent, lot } = held.take().ok_or_else(used_up)?;
+        let result = lot.settle(work.wait(), lent);
         drop(REQUESTS.remove(request.id));
-        finish(out, lot.settle(work.wait(), lent))
+        finish(out, result)
     })
 }
 

@@ -67,8 +67,10 @@ impl Bench {
     }
 
     /// A file in the folder that programs run in.
-    pub(crate) fn write(&self, name: &str, content: &str) {
-        std::fs::write(self.folder.path().join(name), content).unwrap();
+    pub(crate) fn write(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
     }
 
     /// Compiles a program; every warning is an error.

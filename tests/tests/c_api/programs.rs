@@ -94,6 +94,22 @@ fn fortran_example() {
     works("fortran_example", &[FORTRAN], &example("compress.f90"), "524288 bytes as ");
 }
 
+/// What stands in the comment at the head of the header, as it stands there.
+#[test]
+fn the_example_at_the_head() {
+    let test = "the_example_at_the_head";
+    if C99.is_here(test) {
+        let head = std::fs::read_to_string(clients().join("include/head.txt")).unwrap();
+        let lines = head.lines().take_while(|line| !line.contains("cc program.c"));
+        let code: Vec<&str> =
+            lines.filter_map(|line| line.strip_prefix(" *     ").or((line == " *").then_some(""))).collect();
+        let bench = Bench::new();
+        let source = bench.write("head.c", &(code.join("\n") + "\n"));
+        let printed = bench.run(&bench.compile(&C99, &source), &[]);
+        assert!(printed.starts_with("400000 bytes as "), "{printed}");
+    }
+}
+
 /// The header alone, in every language that it is for.
 #[test]
 fn the_header_compiles_in_all_of_them() {

@@ -55,7 +55,7 @@ impl Seat {
             if let Some(address) = Address::from_bits(address) {
                 let _ = self.node.unregister(address); // it was registered; and a child of the process has no node
             }
-            self.lot.keep(lent);
+            let _ = self.lot.keep(lent); // closed by nobody but whoever calls this
         }
     }
 }
