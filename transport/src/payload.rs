@@ -154,6 +154,12 @@ impl From<HostSlice> for Payload {
     }
 }
 
+impl From<Slice> for Payload {
+    fn from(slice: Slice) -> Self {
+        Self::from_memory(slice)
+    }
+}
+
 fn ready_cell(len: u64) -> Cell {
     let cell = Cell::default();
     cell.fill(Filled { coded_len: len, status: Status::Good });

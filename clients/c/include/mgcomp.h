@@ -1084,15 +1084,15 @@ enum mgcompMemcpyKind
    */
   MGCOMP_MEMCPY_KIND_HOST_TO_HOST = 0,
   /**
-   * From host memory to a device. Not in this version: MGCOMP_RESULT_UNSUPPORTED.
+   * From host memory to a device.
    */
   MGCOMP_MEMCPY_KIND_HOST_TO_DEVICE = 1,
   /**
-   * From a device to host memory. Not in this version: MGCOMP_RESULT_UNSUPPORTED.
+   * From a device to host memory.
    */
   MGCOMP_MEMCPY_KIND_DEVICE_TO_HOST = 2,
   /**
-   * From a device to a device. Not in this version: MGCOMP_RESULT_UNSUPPORTED.
+   * From a device to a device.
    */
   MGCOMP_MEMCPY_KIND_DEVICE_TO_DEVICE = 3,
 };
@@ -1153,11 +1153,15 @@ typedef struct mgcompMemcpyReport {
  * Starts threads that copy.
  *
  * @param threads that run codecs: 1 to 1024; 0 for as many as there are cores, at most 2.
+ * @param cudaDevice the number of the CUDA device that copies may reach, or -1 for none. Its primary context is used, as the
+ * CUDA runtime does. Where there is no driver or no such device, the call fails with MGCOMP_RESULT_UNSUPPORTED.
  * @param copier set to the handle, to be given to mgcompDestroyCopier.
  *
  * Any number of threads may call this at once.
  */
-mgcompResult mgcompCreateCopier(uint32_t threads, struct mgcompCopier *copier);
+mgcompResult mgcompCreateCopier(uint32_t threads,
+                                int32_t cudaDevice,
+                                struct mgcompCopier *copier);
 
 /**
  * Ends a copier. Copies that are under way are ended, and their requests fail; they are to be finished all the same.
@@ -1176,8 +1180,9 @@ mgcompResult mgcompDestroyCopier(struct mgcompCopier copier);
  * @param kind where they are.
  * @param element what they are; MGCOMP_ELEMENT_U8 for anything.
  * @param policy how a codec is chosen: "adaptive", "fixed:ALGORITHM" such as "fixed:zvc", or NULL for "adaptive".
- * @param cudaStream the CUDA stream (CUstream or cudaStream_t) after whose work the copy is to be made, where one of the places
- * is a device; NULL where none is.
+ * @param cudaStream where one of the places is a device: the CUDA stream (CUstream or cudaStream_t) after whose work so far the
+ * copy is made, NULL for the legacy default stream. Other streams need not wait: what was copied is there when the copy is
+ * finished. NULL where both places are of the host.
  * @param report set to what the copy came to; may be NULL.
  *
  * Any number of threads may call this at once.

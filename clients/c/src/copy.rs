@@ -5,9 +5,10 @@ use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
+use mgcomp_codecs::device::{Device, DeviceError};
 use mgcomp_selector::PolicySpec;
 use mgcomp_transport::copy::{Copier, CopyConfig, CopyError, CopyReport, Direction};
-use mgcomp_transport::memory::HostSlice;
+use mgcomp_transport::memory::Slice;
 
 use crate::error::{Failure, call, mgcompResult};
 use crate::handle::{Handles, Kind};
@@ -32,11 +33,11 @@ pub struct mgcompCopier {
 pub enum mgcompMemcpyKind {
     /// From host memory to host memory.
     HostToHost = 0,
-    /// From host memory to a device. Not in this version: MGCOMP_RESULT_UNSUPPORTED.
+    /// From host memory to a device.
     HostToDevice = 1,
-    /// From a device to host memory. Not in this version: MGCOMP_RESULT_UNSUPPORTED.
+    /// From a device to host memory.
     DeviceToHost = 2,
-    /// From a device to a device. Not in this version: MGCOMP_RESULT_UNSUPPORTED.
+    /// From a device to a device.
     DeviceToDevice = 3,
 }
 
@@ -63,24 +64,39 @@ pub struct mgcompMemcpyReport {
 /// A copier, and what copies that failed have left.
 struct Desk {
     copier: Copier,
+    device: Option<Device>,
     lot: Arc<Lot>,
 }
 
 /// Starts threads that copy.
 ///
 /// @param threads that run codecs: 1 to 1024; 0 for as many as there are cores, at most 2.
+/// @param cudaDevice the number of the CUDA device that copies may reach, or -1 for none. Its primary context is used, as the
+/// CUDA runtime does. Where there is no driver or no such device, the call fails with MGCOMP_RESULT_UNSUPPORTED.
 /// @param copier set to the handle, to be given to mgcompDestroyCopier.
 ///
 /// Any number of threads may call this at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mgcompCreateCopier(threads: u32, copier: *mut mgcompCopier) -> mgcompResult {
+pub unsafe extern "C" fn mgcompCreateCopier(
+    threads: u32,
+    cuda_device: i32,
+    copier: *mut mgcompCopier,
+) -> mgcompResult {
     call(|| {
         // SAFETY: the header asks for a place for a handle, or NULL.
         let out = unsafe { Out::new("copier", copier) }?;
+        let device = match cuda_device {
+            -1 => None,
+            0.. => Some(Device::open(cuda_device as u32)?),
+            _ => {
+                let text = format!("cudaDevice is {cuda_device}: the number of a device, or -1");
+                return Err(Failure::argument(text));
+            }
+        };
         let usual = CopyConfig::default();
         let codec_threads = if threads == 0 { usual.codec_threads } else { threads as usize };
         let copier = Copier::start(CopyConfig { codec_threads, ..usual })?;
-        out.set(mgcompCopier { id: COPIERS.insert(Desk { copier, lot: Arc::default() })? });
+        out.set(mgcompCopier { id: COPIERS.insert(Desk { copier, device, lot: Arc::default() })? });
         Ok(())
     })
 }
@@ -107,8 +123,9 @@ pub extern "C" fn mgcompDestroyCopier(copier: mgcompCopier) -> mgcompResult {
 /// @param kind where they are.
 /// @param element what they are; MGCOMP_ELEMENT_U8 for anything.
 /// @param policy how a codec is chosen: "adaptive", "fixed:ALGORITHM" such as "fixed:zvc", or NULL for "adaptive".
-/// @param cudaStream the CUDA stream (CUstream or cudaStream_t) after whose work the copy is to be made, where one of the places
-/// is a device; NULL where none is.
+/// @param cudaStream where one of the places is a device: the CUDA stream (CUstream or cudaStream_t) after whose work so far the
+/// copy is made, NULL for the legacy default stream. Other streams need not wait: what was copied is there when the copy is
+/// finished. NULL where both places are of the host.
 /// @param report set to what the copy came to; may be NULL.
 ///
 /// Any number of threads may call this at once.
@@ -130,7 +147,7 @@ pub unsafe extern "C" fn mgcompMemcpyCompressed(
         let (direction, element) = (direction(kind, cuda_stream)?, self::element(element)?);
         let desk = COPIERS.get(copier.id)?;
         // SAFETY: the header asks for both buffers; the call waits until nothing uses them.
-        let (to, from, lent) = unsafe { lend(destination, source, bytes) }?;
+        let (to, from, lent) = unsafe { desk.lend((destination, source, bytes), direction, cuda_stream) }?;
         let done = desk.copier.memcpy_compressed(to, from, direction, element, policy);
         let done = desk.lot.settle(done.map_err(Failure::from), lent)?;
         if let Some(out) = out {
@@ -164,41 +181,64 @@ pub unsafe extern "C" fn mgcompMemcpyCompressedAsync(
         let (direction, element) = (direction(kind, cuda_stream)?, self::element(element)?);
         let desk = COPIERS.get(copier.id)?;
         // SAFETY: the header asks for both buffers until the request is finished.
-        let (to, from, lent) = unsafe { lend(destination, source, bytes) }?;
+        let (to, from, lent) = unsafe { desk.lend((destination, source, bytes), direction, cuda_stream) }?;
         begin(out, &desk.lot, lent, || {
             Ok(Work::Copy(desk.copier.memcpy_compressed_async(to, from, direction, element, policy)?))
         })
     })
 }
 
-/// Takes both buffers of a copy.
-///
-/// # Safety
-/// They must be there until what is returned says that they are free.
-unsafe fn lend(
-    destination: *mut c_void,
-    source: *const c_void,
-    bytes: usize,
-) -> Result<(HostSlice, HostSlice, Lent), Failure> {
-    let (to, from) = (Span::new("destination", destination, bytes)?, Span::new("source", source, bytes)?);
-    to.apart_from(&from)?;
-    let mut lent = Lent::default();
-    // SAFETY: as for this one.
-    let (to, from) = unsafe { (lent.take(&to), lent.take(&from)) };
-    Ok((to, from, lent))
+impl Desk {
+    /// Takes both buffers of a copy.
+    ///
+    /// # Safety
+    /// They must be there until what is returned says that they are free, and the stream must be one of the device.
+    unsafe fn lend(
+        &self,
+        (destination, source, bytes): (*mut c_void, *const c_void, usize),
+        direction: Direction,
+        stream: *mut c_void,
+    ) -> Result<(Slice, Slice, Lent), Failure> {
+        let (to, from) = (Span::new("destination", destination, bytes)?, Span::new("source", source, bytes)?);
+        if direction.reads_device() == direction.writes_device() {
+            to.apart_from(&from)?;
+        }
+        let mut lent = Lent::default();
+        // SAFETY: as for this one.
+        let mut take = |span, of_device| unsafe { self.take(&mut lent, span, of_device, stream) };
+        let (to, from) = (take(&to, direction.writes_device())?, take(&from, direction.reads_device())?);
+        Ok((to, from, lent))
+    }
+
+    /// # Safety
+    /// As for [`lend`](Self::lend).
+    unsafe fn take(
+        &self,
+        lent: &mut Lent,
+        span: &Span,
+        of_device: bool,
+        stream: *mut c_void,
+    ) -> Result<Slice, Failure> {
+        if !of_device {
+            // SAFETY: as for this one.
+            return Ok(unsafe { lent.take(span) }.into());
+        }
+        let device = self.device.as_ref().ok_or_else(|| {
+            Failure::argument("the copier was made without a CUDA device: cudaDevice was -1")
+        })?;
+        // SAFETY: as for this one; the stream is used for no longer than this call.
+        let (slice, stream) = unsafe { (lent.take_of(device, span), device.adopt_stream(stream)) };
+        Ok(slice.after(&stream)?.into())
+    }
 }
 
 fn direction(kind: MaybeUninit<mgcompMemcpyKind>, stream: *mut c_void) -> Result<Direction, Failure> {
     let number = number(kind);
     match Direction::ALL.get(number as usize) {
-        Some(Direction::HostToHost) if stream.is_null() => Ok(Direction::HostToHost),
-        Some(Direction::HostToHost) => {
+        Some(Direction::HostToHost) if !stream.is_null() => {
             Err(Failure::argument("cudaStream is not NULL, but both places are of the host"))
         }
-        Some(other) => {
-            let text = format_args!("copies from {other} are not in this version").to_string();
-            Err(Failure::new(mgcompResult::Unsupported, text))
-        }
+        Some(direction) => Ok(*direction),
         None => Err(Failure::argument(format_args!("kind {number}: there are 0 to 3"))),
     }
 }
@@ -235,6 +275,18 @@ impl From<CopyError> for Failure {
             CopyError::Place { .. } => mgcompResult::Unsupported,
             CopyError::Thread(_) => mgcompResult::System,
             _ => mgcompResult::InvalidArgument,
+        };
+        Self::new(code, error)
+    }
+}
+
+impl From<DeviceError> for Failure {
+    fn from(error: DeviceError) -> Self {
+        let code = match &error {
+            DeviceError::NoDriver | DeviceError::NoDevice { .. } | DeviceError::TooOld { .. } => {
+                mgcompResult::Unsupported
+            }
+            _ => mgcompResult::System,
         };
         Self::new(code, error)
     }

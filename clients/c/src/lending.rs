@@ -5,11 +5,12 @@
 //! has left behind is kept in a [`Lot`] until its owner is destroyed.
 #![allow(unsafe_code)] // memory of the program
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{process, thread};
 
-use mgcomp_transport::memory::{HostBuffer, HostSlice};
+use mgcomp_codecs::device::Device;
+use mgcomp_transport::memory::{DeviceBuffer, DeviceSlice, HostBuffer, HostSlice};
 
 use crate::error::{Failure, mgcompResult};
 use crate::memory::Span;
@@ -24,7 +25,14 @@ const SLEEP: Duration = Duration::from_micros(50);
 
 /// The buffers of one request: at most two.
 #[derive(Debug, Default)]
-pub(crate) struct Lent(Vec<HostBuffer>);
+pub(crate) struct Lent(Vec<Buffer>);
+
+#[derive(Debug)]
+enum Buffer {
+    Host(HostBuffer),
+    /// Of a device: what the library keeps as its owner.
+    Device(Arc<()>),
+}
 
 impl Lent {
     /// Takes a buffer.
@@ -35,8 +43,21 @@ impl Lent {
         // SAFETY: `Span` has checked the length; the rest is the caller's promise.
         let buffer = unsafe { HostBuffer::lent(span.start(), span.len()) };
         let all = buffer.all();
-        self.0.push(buffer);
+        self.0.push(Buffer::Host(buffer));
         all
+    }
+
+    /// Takes a buffer in the memory of `device`, or in memory that it reaches.
+    ///
+    /// # Safety
+    /// As for [`take`](Self::take).
+    pub(crate) unsafe fn take_of(&mut self, device: &Device, span: &Span) -> DeviceSlice {
+        let owner = Arc::new(());
+        let (address, len) = (span.start().addr().get() as u64, span.len());
+        // SAFETY: as for this one; the owner is dropped when nothing uses the memory.
+        let buffer = unsafe { DeviceBuffer::adopt(device, address, len, owner.clone()) };
+        self.0.push(Buffer::Device(owner));
+        buffer.all()
     }
 
     /// Takes two buffers, which may have bytes in common: then they become slices of one, so that whoever uses them sees it.
@@ -57,13 +78,13 @@ impl Lent {
             buffer.slice(offset..offset + span.len()).unwrap_or_else(|| buffer.all())
         };
         let slices = (slice(a), slice(b));
-        self.0.push(buffer);
+        self.0.push(Buffer::Host(buffer));
         slices
     }
 
     /// Whether nothing in the library uses the buffers any more.
     pub(crate) fn is_free(&mut self) -> bool {
-        self.0.retain_mut(|buffer| !buffer.is_only());
+        self.0.retain_mut(|buffer| !buffer.is_free());
         self.0.is_empty()
     }
 
@@ -78,6 +99,15 @@ impl Lent {
             if looks < EAGER_LOOKS { thread::yield_now() } else { thread::sleep(SLEEP) }
         }
         true
+    }
+}
+
+impl Buffer {
+    fn is_free(&mut self) -> bool {
+        match self {
+            Self::Host(buffer) => buffer.is_only(),
+            Self::Device(owner) => Arc::get_mut(owner).is_some(),
+        }
     }
 }
 

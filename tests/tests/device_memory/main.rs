@@ -2,6 +2,7 @@
 //! CPU shim. Streams have threads that dawdle, and memory that work uses must not be freed.
 
 mod collectives;
+mod copies;
 mod executor;
 mod failures;
 mod peer_copies;

@@ -1,10 +1,12 @@
 //! What can be copied, and how.
 
+use std::ops::Range;
+
 use mgcomp_codecs::Element;
 
-use super::{CopyConfig, CopyError};
-use crate::memory::HostSlice;
-use crate::payload::Payload;
+use super::{CopyConfig, CopyError, Direction};
+use crate::memory::Slice;
+use crate::payload::{Payload, Place};
 
 /// Segments are multiples of so many bytes: any element fits, and every line of a codec.
 const SEGMENT_GRAIN: usize = 64;
@@ -26,25 +28,35 @@ pub(super) fn check_config(config: &CopyConfig) -> Result<(), CopyError> {
     setting("window", config.window, 1, WIDEST_WINDOW)
 }
 
-pub(super) fn check_pair(destination: &Payload, source: &Payload, element: Element) -> Result<(), CopyError> {
-    check_source(source, element)?;
-    check_destination(destination, source.capacity(), element)?;
-    match reach(source)?.overlap(reach(destination)?) {
+pub(super) fn check_pair(
+    destination: &Payload,
+    source: &Payload,
+    direction: Direction,
+    element: Element,
+) -> Result<(), CopyError> {
+    check_source(source, direction, element)?;
+    check_destination(destination, direction, source.capacity(), element)?;
+    match overlap(reach(source)?, reach(destination)?) {
         Some(common) => Err(CopyError::Overlap { bytes: common.len(), offset: common.start }),
         None => Ok(()),
     }
 }
 
-pub(super) fn check_source(source: &Payload, element: Element) -> Result<(), CopyError> {
+pub(super) fn check_source(
+    source: &Payload,
+    direction: Direction,
+    element: Element,
+) -> Result<(), CopyError> {
     let (bytes, width_bytes) = (source.capacity(), element.width_bytes());
     if !bytes.is_multiple_of(width_bytes as u64) {
         return Err(CopyError::OddLength { bytes, width_bytes });
     }
-    check_place(source, element)
+    check_place(source, (direction, direction.reads_device()), element)
 }
 
 pub(super) fn check_destination(
     destination: &Payload,
+    direction: Direction,
     source_bytes: u64,
     element: Element,
 ) -> Result<(), CopyError> {
@@ -52,11 +64,20 @@ pub(super) fn check_destination(
     if destination_bytes != source_bytes {
         return Err(CopyError::Length { source_bytes, destination_bytes });
     }
-    check_place(destination, element)
+    check_place(destination, (direction, direction.writes_device()), element)
 }
 
-fn check_place(payload: &Payload, element: Element) -> Result<(), CopyError> {
-    let (offset, width_bytes) = (reach(payload)?.offset(), element.width_bytes());
+/// Memory of the host may stand for that of a device; memory of a device is what it is.
+fn check_place(
+    payload: &Payload,
+    (direction, may_be_device): (Direction, bool),
+    element: Element,
+) -> Result<(), CopyError> {
+    let (slice, place) = (reach(payload)?, payload.place());
+    if place != Place::Host && !may_be_device {
+        return Err(CopyError::Direction { direction, place });
+    }
+    let (offset, width_bytes) = (offset(slice), element.width_bytes());
     if offset.is_multiple_of(width_bytes) {
         Ok(())
     } else {
@@ -64,7 +85,23 @@ fn check_place(payload: &Payload, element: Element) -> Result<(), CopyError> {
     }
 }
 
-/// The host memory behind a payload.
-fn reach(payload: &Payload) -> Result<&HostSlice, CopyError> {
-    payload.memory().ok_or(CopyError::Place { place: payload.place() })
+/// The memory behind a payload.
+fn reach(payload: &Payload) -> Result<&Slice, CopyError> {
+    payload.slice().ok_or(CopyError::Place { place: payload.place() })
+}
+
+/// Where it begins: in its buffer, or in the memory of a device.
+fn offset(slice: &Slice) -> usize {
+    match slice {
+        Slice::Host(slice) => slice.offset(),
+        #[cfg(feature = "cuda")]
+        Slice::Device(slice) => slice.region().address() as usize,
+    }
+}
+
+/// The bytes that both have.
+fn overlap(a: &Slice, b: &Slice) -> Option<Range<usize>> {
+    let range = |slice: &Slice| offset(slice)..offset(slice) + slice.len();
+    let (a_range, b_range) = (range(a), range(b));
+    a.overlaps(b).then(|| a_range.start.max(b_range.start)..a_range.end.min(b_range.end))
 }

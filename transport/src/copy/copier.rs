@@ -14,7 +14,7 @@ use super::handle::{Reply, handle};
 use super::job::{End, Finished, Job, Ready, Task};
 use super::lane::Lane;
 use super::{CopyConfig, CopyError, CopyHandle, CopyReport, Direction, Kept};
-use crate::executor::{DoneSink, Executor, HostExecutor, Output, Work};
+use crate::executor::{self, DoneSink, Executor, Output, Work};
 use crate::fork::Process;
 use crate::link::Shaping;
 use crate::payload::Payload;
@@ -72,7 +72,7 @@ impl Copier {
     /// thread.
     pub fn start(config: CopyConfig) -> Result<Self, CopyError> {
         let (threads, checksum) = (config.codec_threads, config.checksum);
-        Self::start_with(config, |sink| Ok(Box::new(HostExecutor::start(threads, checksum, sink)?)))
+        Self::start_with(config, |sink| executor::start(threads, checksum, sink))
     }
 
     pub(super) fn start_with(
@@ -123,7 +123,7 @@ impl Copier {
     ) -> Result<CopyHandle<CopyReport>, CopyError> {
         self.check_process()?;
         let (destination, source) = (destination.into(), source.into());
-        check_pair(&destination, &source, element)?;
+        check_pair(&destination, &source, direction, element)?;
         let task = Task::Copy { source, destination };
         Ok(self.begin(task, direction, element, policy, |finished| Ok(finished.report)))
     }
@@ -141,7 +141,7 @@ impl Copier {
     ) -> Result<CopyHandle<(Kept, CopyReport)>, CopyError> {
         self.check_process()?;
         let source = source.into();
-        check_source(&source, element)?;
+        check_source(&source, direction, element)?;
         Ok(self.begin(Task::Keep { source }, direction, element, policy, kept_and_report))
     }
 
@@ -157,7 +157,7 @@ impl Copier {
     ) -> Result<CopyHandle<CopyReport>, CopyError> {
         self.check_process()?;
         let destination = destination.into();
-        check_destination(&destination, kept.raw_bytes, kept.element)?;
+        check_destination(&destination, direction, kept.raw_bytes, kept.element)?;
         let (reply, handle) = handle();
         let end = ending(reply, |finished| Ok(finished.report));
         let sizes = (kept.raw_bytes, kept.segment_bytes);

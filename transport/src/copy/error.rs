@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use super::Direction;
 use crate::link::ShapingError;
 use crate::message::Status;
 use crate::payload::Place;
@@ -40,7 +41,7 @@ pub enum CopyError {
     /// The source or the destination does not begin where an element of its buffer does.
     #[error("byte {offset} of a buffer is no place for elements of {width_bytes} bytes")]
     Misaligned {
-        /// Where it begins, in its buffer.
+        /// Where it begins, in its buffer or in the memory of its device.
         offset: usize,
         /// Length of an element.
         width_bytes: usize,
@@ -50,8 +51,16 @@ pub enum CopyError {
     Overlap {
         /// How many.
         bytes: usize,
-        /// The first of them, in the buffer.
+        /// The first of them, in the buffer or in the memory of the device.
         offset: usize,
+    },
+    /// Memory of a device where the direction says that there is none.
+    #[error("a copy from {direction}, but one of its places is memory of {place:?}")]
+    Direction {
+        /// What the direction says.
+        direction: Direction,
+        /// Where the memory is.
+        place: Place,
     },
     /// Memory that nothing here reaches.
     #[error("memory of {place:?} cannot be reached from here")]

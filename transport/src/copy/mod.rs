@@ -29,7 +29,8 @@
 //! A copy is cut into segments. While one is on the link, the next ones are encoded and those before decoded. Each is a
 //! frame of its own, or raw where a frame would not be smaller. The policy decides once for each copy.
 //!
-//! Where there is no GPU, all memory is host memory, and the direction says where it is taken to lie: that tells which
+//! Memory of a CUDA device ([`DeviceSlice`](crate::memory::DeviceSlice), feature `cuda`) is coded on the device, and its frames go
+//! by way of page-locked memory. Where there is no GPU, all memory is host memory, and the direction says where it is taken to lie: that tells which
 //! link the bytes go over, if any. Links are [`SimulatedLink`](crate::simulated::SimulatedLink)s then, and every report
 //! says so.
 //!
@@ -86,6 +87,12 @@ impl Direction {
     #[must_use]
     pub const fn reads_device(self) -> bool {
         matches!(self, Self::DeviceToHost | Self::DeviceToDevice)
+    }
+
+    /// Whether a device's memory is written.
+    #[must_use]
+    pub const fn writes_device(self) -> bool {
+        matches!(self, Self::HostToDevice | Self::DeviceToDevice)
     }
 }
 

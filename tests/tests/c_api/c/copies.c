@@ -20,7 +20,7 @@ int main(void)
 
     for (i = 0; i < N; i++)
         from[i] = i % 3 == 0 ? i : 0; /* two thirds are zeros */
-    GOOD(mgcompCreateCopier(1, &copier));
+    GOOD(mgcompCreateCopier(1, -1, &copier));
     GOOD(mgcompMemcpyCompressed(copier, to, from, RAW, HOST, U32, "fixed:zvc", NULL, &report));
     CHECK(memcmp(from, to, RAW) == 0);
     /* A third of the values, a bit for each, and the frames' own bytes. */
@@ -46,11 +46,13 @@ int main(void)
     REFUSED(ARGUMENT, "7 bytes", mgcompMemcpyCompressed(copier, to, from, 7, HOST, U32, NULL, NULL, NULL));
     REFUSED(ARGUMENT, "lzma", mgcompMemcpyCompressed(copier, to, from, 8, HOST, U32, "fixed:lzma", NULL, NULL));
     REFUSED(ARGUMENT, "kind 4", mgcompMemcpyCompressed(copier, to, from, 8, (mgcompMemcpyKind)4, U32, NULL, NULL, NULL));
-    REFUSED(MGCOMP_RESULT_UNSUPPORTED, "host to device",
+    REFUSED(ARGUMENT, "cudaDevice is -2", mgcompCreateCopier(1, -2, &copier));
+    REFUSED(MGCOMP_RESULT_UNSUPPORTED, "", mgcompCreateCopier(1, 99, &copier)); /* no such device, or none at all */
+    REFUSED(ARGUMENT, "without a CUDA device",
             mgcompMemcpyCompressed(copier, to, from, 8, MGCOMP_MEMCPY_KIND_HOST_TO_DEVICE, U32, NULL, NULL, NULL));
     REFUSED(ARGUMENT, "cudaStream", mgcompMemcpyCompressed(copier, to, from, 8, HOST, U32, NULL, &copier, NULL));
     REFUSED(ARGUMENT, "request is NULL", mgcompMemcpyCompressedAsync(copier, to, from, 8, HOST, U32, NULL, NULL, NULL));
-    REFUSED(ARGUMENT, "1025", mgcompCreateCopier(1025, &copier));
+    REFUSED(ARGUMENT, "1025", mgcompCreateCopier(1025, -1, &copier));
     REFUSED(HANDLE, "empty", mgcompDestroyCopier(none));
     GOOD(mgcompDestroyCopier(copier));
     REFUSED(HANDLE, "a copier", mgcompDestroyCopier(copier));

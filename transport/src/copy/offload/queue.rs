@@ -151,7 +151,7 @@ impl OffloadQueue {
     fn admit(&self, buffer: HostSlice, element: Element, waits: bool) -> Result<Ticket, OffloadError> {
         self.copier.check_process()?;
         let source = Payload::from_memory(buffer);
-        check_source(&source, element)?;
+        check_source(&source, Direction::DeviceToHost, element)?;
         let raw_bytes = source.capacity();
         let mut store = self.shared.lock();
         let charge = store.charge(raw_bytes)?;
@@ -197,7 +197,7 @@ impl OffloadQueue {
         let (queue, inner) = (self.number, self.copier.inner());
         let mut store = self.shared.lock();
         let entry = store.entry(queue, number)?;
-        check_destination(&destination, entry.raw_bytes, entry.element)?;
+        check_destination(&destination, Direction::HostToDevice, entry.raw_bytes, entry.element)?;
         let (element, sizes) = (entry.element, (entry.raw_bytes, inner.segment_bytes()));
         let make_job = || inner.expansion(destination, element, sizes, Direction::HostToDevice, end);
         match &mut entry.place {
