@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// What each package may depend on. An arrow that is not here is reversed, or new: then it belongs into
 /// ARCHITECTURE.md as well.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("mgcomp-codecs", &[]),
     ("mgcomp-selector", &["mgcomp-codecs"]),
     ("mgcomp-transport", &["mgcomp-codecs", "mgcomp-selector"]),
@@ -26,6 +26,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
             "mgcomp-transport",
         ],
     ),
+    ("mgcomp-mpi", &["mgcomp-selector", "mgcomp-transport"]),
     (
         "mgcomp-bench",
         &[
@@ -44,6 +45,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
         &[
             "mgcomp-c",
             "mgcomp-codecs",
+            "mgcomp-mpi",
             "mgcomp-nccl-net",
             "mgcomp-proto",
             "mgcomp-selector",

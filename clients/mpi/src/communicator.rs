@@ -1,0 +1,119 @@
+//! What there is once for each communicator of the program: an attribute of it, which goes when it does.
+//!
+//! Unsafe because an attribute is a pointer, which MPI hands back.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, OnceLock};
+
+use crate::failure::Failure;
+use crate::layer::{self, Layer};
+use crate::mpi::Mpi;
+use crate::rate::Rate;
+use crate::types::Comm;
+
+/// A communicator on which collectives are compressed.
+#[derive(Debug)]
+pub(crate) struct Communicator {
+    mpi: Mpi,
+    pub(crate) comm: Comm,
+    pub(crate) size: c_int,
+    pub(crate) rank: c_int,
+    /// What its ranks are in the world; empty where compression is not possible.
+    in_world: Vec<c_int>,
+    /// Messages between two ranks go by this one, so that they never meet the program's.
+    shadow: OnceLock<Comm>,
+    pub(crate) rate: Rate,
+    /// The first of its streams of traffic.
+    pub(crate) stream: u32,
+}
+
+impl Communicator {
+    /// That of `comm`, made when it is first asked for.
+    pub(crate) fn of(layer: &Layer, comm: Comm) -> Result<Arc<Self>, Failure> {
+        if let Some(attribute) = layer.mpi.attribute(comm, layer.keyval)? {
+            let known = attribute.cast_const().cast::<Self>();
+            // SAFETY: put there by `into_raw` below, and there until the program frees its communicator, which it does not
+            // while it is in a collective on it.
+            unsafe {
+                Arc::increment_strong_count(known);
+                return Ok(Arc::from_raw(known));
+            }
+        }
+        let new = Arc::new(Self::new(layer, comm)?);
+        let attribute = Arc::into_raw(new.clone());
+        layer.mpi.set_attribute(comm, layer.keyval, attribute.cast_mut().cast()).inspect_err(|_| {
+            // SAFETY: MPI did not take it.
+            drop(unsafe { Arc::from_raw(attribute) });
+        })?;
+        Ok(new)
+    }
+
+    fn new(layer: &Layer, comm: Comm) -> Result<Self, Failure> {
+        let mpi = layer.mpi;
+        let (size, rank) = mpi.position(comm)?;
+        let is_possible = size > 1 && !mpi.is_between_groups(comm)?;
+        let in_world = match is_possible {
+            true => mpi.ranks_in(mpi.constants.comm_world, comm, size)?,
+            false => Vec::new(),
+        };
+        // Ranks of another world may run without this library; those of it see such ranks too.
+        let in_world = if in_world.iter().all(|rank| *rank >= 0) { in_world } else { Vec::new() };
+        let (shadow, rate) = (OnceLock::new(), Rate::default());
+        Ok(Self { mpi, comm, size, rank, in_world, shadow, rate, stream: layer.new_streams() })
+    }
+
+    /// Whether collectives on it can be compressed; the same on all of its ranks.
+    pub(crate) fn is_possible(&self) -> bool {
+        !self.in_world.is_empty()
+    }
+
+    /// Whether it has a rank of that number.
+    pub(crate) fn has(&self, rank: c_int) -> bool {
+        (0..self.size).contains(&rank)
+    }
+
+    /// What its rank is in the world.
+    pub(crate) fn peer(&self, rank: c_int) -> u32 {
+        self.in_world.get(rank as usize).map_or(u32::MAX, |rank| *rank as u32)
+    }
+
+    /// The rank behind this one.
+    pub(crate) fn next(&self) -> c_int {
+        (self.rank + 1) % self.size
+    }
+
+    /// The communicator for messages between two ranks. All ranks ask for it at the same collective.
+    pub(crate) fn shadow(&self) -> Result<Comm, Failure> {
+        if let Some(shadow) = self.shadow.get() {
+            return Ok(*shadow);
+        }
+        let shadow = self.mpi.shadow(self.comm, self.rank)?;
+        Ok(*self.shadow.get_or_init(|| shadow))
+    }
+}
+
+/// MPI calls this when a communicator is copied: the copy gets one of its own, once it is used.
+pub(crate) unsafe extern "C" fn copy(
+    _: Comm,
+    _: c_int,
+    _: *mut c_void,
+    _: *mut c_void,
+    _: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    // SAFETY: MPI gives a place for it.
+    unsafe { *flag = 0 };
+    0
+}
+
+/// MPI calls this when a communicator is freed.
+pub(crate) unsafe extern "C" fn delete(_: Comm, _: c_int, attribute: *mut c_void, _: *mut c_void) -> c_int {
+    // SAFETY: put there by `into_raw`, once, and MPI hands it back once.
+    let gone = unsafe { Arc::from_raw(attribute.cast_const().cast::<Communicator>()) };
+    // Where MPI ends, what is left of it goes with it.
+    if let Some(shadow) = gone.shadow.get().filter(|_| layer::active().is_some()) {
+        gone.mpi.free(*shadow);
+    }
+    0
+}

@@ -1,0 +1,148 @@
+//! What a call names as data: address, count and datatype; and the same as bytes.
+//!
+//! Unsafe because only the program knows what lies there. It lends the data to its call, and what is made here does not
+//! outlive that.
+#![allow(unsafe_code)]
+
+use std::slice;
+
+use crate::device;
+use crate::failure::Failure;
+use crate::layer::Layer;
+use crate::mpi::Shape;
+use crate::types::{Address, Type};
+
+/// What a call names as data.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Data {
+    address: Address,
+    count: i64,
+    datatype: Type,
+}
+
+/// Data as bytes, in the order in which they are sent.
+#[derive(Debug)]
+pub(crate) enum Bytes<'a> {
+    /// They lie there like that.
+    There(&'a [u8]),
+    /// They have been brought together.
+    Packed(Vec<u8>),
+    /// They are in the memory of a device.
+    OnDevice,
+}
+
+impl Data {
+    /// `count` values of a datatype at an address.
+    pub(crate) fn new(address: Address, count: i64, datatype: Type) -> Self {
+        Self { address, count, datatype }
+    }
+
+    pub(crate) fn address(&self) -> Address {
+        self.address
+    }
+
+    pub(crate) fn count(&self) -> i64 {
+        self.count
+    }
+
+    pub(crate) fn datatype(&self) -> Type {
+        self.datatype
+    }
+
+    /// Whether the values lie in host memory one behind the other.
+    fn is_plain(&self, shape: &Shape) -> bool {
+        shape.is_dense && !device::holds(self.address)
+    }
+
+    /// Bytes of all values.
+    pub(crate) fn len(&self, shape: &Shape) -> usize {
+        self.count as usize * shape.size as usize
+    }
+
+    /// The bytes to send.
+    pub(crate) fn bytes(&self, shape: &Shape, layer: &Layer) -> Result<Bytes<'_>, Failure> {
+        if self.count > 0 && device::holds(self.address) {
+            return Ok(Bytes::OnDevice);
+        }
+        self.host_bytes(shape, layer)
+    }
+
+    /// The same, brought to host memory if they are elsewhere.
+    pub(crate) fn host_bytes(&self, shape: &Shape, layer: &Layer) -> Result<Bytes<'_>, Failure> {
+        if self.len(shape) == 0 {
+            return Ok(Bytes::There(&[]));
+        }
+        if self.is_plain(shape) {
+            // SAFETY: the program has as many bytes there, and lends them.
+            return Ok(Bytes::There(unsafe { slice::from_raw_parts(self.address.cast(), self.len(shape)) }));
+        }
+        Ok(Bytes::Packed(self.packed(shape, layer)?))
+    }
+
+    /// A copy of the bytes.
+    pub(crate) fn packed(&self, shape: &Shape, layer: &Layer) -> Result<Vec<u8>, Failure> {
+        let mut bytes = vec![0; self.len(shape)];
+        layer.pack(self, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Where bytes that come are to be put, if it is one piece of host memory.
+    #[allow(clippy::mut_from_ref)] // the bytes are the program's, not those of this
+    fn room(&self, shape: &Shape) -> Option<&mut [u8]> {
+        if self.len(shape) == 0 {
+            return Some(&mut []);
+        }
+        // SAFETY: the program has as many bytes there, and lends them to be written.
+        self.is_plain(shape)
+            .then(|| unsafe { slice::from_raw_parts_mut(self.address.cast(), self.len(shape)) })
+    }
+}
+
+impl Bytes<'_> {
+    /// The bytes in host memory.
+    pub(crate) fn as_slice(&self) -> Option<&[u8]> {
+        match self {
+            Self::There(bytes) => Some(bytes),
+            Self::Packed(bytes) => Some(bytes),
+            Self::OnDevice => None,
+        }
+    }
+}
+
+/// Receives data in the order in which it is sent.
+#[derive(Debug)]
+pub(crate) struct Landing<'a> {
+    data: &'a Data,
+    /// Where bytes wait that must be brought to where they belong.
+    staged: Option<Vec<u8>>,
+    shape: Shape,
+}
+
+impl<'a> Landing<'a> {
+    pub(crate) fn new(data: &'a Data, shape: Shape) -> Self {
+        let is_plain = data.len(&shape) == 0 || data.is_plain(&shape);
+        let staged = (!is_plain).then(|| vec![0; data.len(&shape)]);
+        Self { data, staged, shape }
+    }
+
+    /// Bytes that are to come.
+    pub(crate) fn len(&self) -> usize {
+        self.data.len(&self.shape)
+    }
+
+    /// Where all the bytes go.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        match &mut self.staged {
+            Some(staged) => staged,
+            None => self.data.room(&self.shape).unwrap_or_default(),
+        }
+    }
+
+    /// All have come.
+    pub(crate) fn finish(self, layer: &Layer) -> Result<(), Failure> {
+        match self.staged {
+            Some(staged) => layer.unpack(&staged, self.data),
+            None => Ok(()),
+        }
+    }
+}

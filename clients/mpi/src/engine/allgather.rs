@@ -1,0 +1,189 @@
+//! Allgather: all tell in 8 bytes each how long their messages are, then exchange these. If nobody has anything to gain, the
+//! program's own call follows.
+
+use std::ffi::c_int;
+use std::time::Instant;
+
+use mgcomp_transport::attach::Coder;
+
+use super::{Kind, Verdict};
+use crate::blocks::Blocks;
+use crate::communicator::Communicator;
+use crate::data::{Bytes, Data, Landing};
+use crate::failure::Failure;
+use crate::layer::Layer;
+use crate::mpi::Shape;
+
+/// Memory for what comes from all ranks at once.
+const AT_ONCE: usize = 256 << 20;
+/// Pieces are no longer than this, however few ranks there are,
+const LONGEST: usize = 16 << 20;
+/// and no shorter than this. With more ranks than fit then, MPI is left alone.
+const SHORTEST: usize = 64 << 10;
+/// In place of a length: the data is in the memory of a device.
+const ON_DEVICE: u64 = u64::MAX;
+
+/// Brings the blocks of all ranks to all. `own` is what this rank has, if that is not in its block already.
+pub(crate) fn allgather(
+    layer: &Layer,
+    own: Option<Data>,
+    blocks: &Blocks,
+    comm: &Communicator,
+    plain: impl Fn() -> c_int,
+) -> Result<Verdict, Failure> {
+    let Some(longest) = blocks.longest(comm.size) else { return Ok(Verdict::Plain) };
+    if !layer.is_long(layer.len(&longest)?) {
+        return Ok(Verdict::Plain);
+    }
+    let Some(shape) = layer.usable(&longest)? else { return Ok(Verdict::Plain) };
+    let own_block = blocks.block(comm.rank, &shape);
+    let (from, from_shape) = match &own {
+        None => (&own_block, Some(shape)),
+        Some(own) => (own, layer.usable_if_any(own)?),
+    };
+    let fits = |of: &Shape| from.len(of) == own_block.len(&shape);
+    let Some(from_shape) = from_shape.filter(fits) else { return Ok(Verdict::Plain) };
+    let piece = LONGEST.min(AT_ONCE / comm.size as usize);
+    if piece < SHORTEST {
+        return Ok(Verdict::Plain);
+    }
+    let bytes = from.bytes(&from_shape, layer)?;
+    let allgather = Allgather { layer, comm, piece };
+    let rounds = longest.len(&shape).div_ceil(piece);
+    if !allgather.run(&bytes, blocks, &shape, rounds)? {
+        let total: u64 = (0..comm.size).map(|rank| blocks.len(rank, &shape)).sum();
+        let started = Instant::now();
+        let code = plain();
+        comm.rate.learn(total as usize - from.len(&from_shape), started.elapsed());
+        return Ok(Verdict::Done(code));
+    }
+    if let (Some(_), Some(raw)) = (own, bytes.as_slice()) {
+        layer.put(raw, &own_block, shape)?;
+    }
+    Ok(Verdict::Done(0))
+}
+
+/// An allgather under way.
+struct Allgather<'a> {
+    layer: &'a Layer,
+    comm: &'a Communicator,
+    /// Bytes of each rank in one round.
+    piece: usize,
+}
+
+impl Allgather<'_> {
+    /// False if the program's own call is better, which all ranks agree on.
+    fn run(&self, own: &Bytes<'_>, blocks: &Blocks, shape: &Shape, rounds: usize) -> Result<bool, Failure> {
+        let all: Vec<Data> = (0..self.comm.size).map(|rank| blocks.block(rank, shape)).collect();
+        let mut landings: Vec<Option<Landing<'_>>> = Vec::new();
+        let mut message = self.layer.pool.take(Coder::max_len(self.piece));
+        let mut opened = Ok(());
+        for round in 0..rounds {
+            let sealed = self.seal(own, round, &mut message)?;
+            let word = sealed.map_or(if own.as_slice().is_none() { ON_DEVICE } else { 0 }, |len| len as u64);
+            let words = self.words(word)?;
+            if round == 0 {
+                let is_plain = words.iter().all(|word| *word == 0) || words.contains(&ON_DEVICE);
+                self.layer.count(!is_plain && sealed.is_some());
+                if is_plain {
+                    self.layer.pool.give(message);
+                    return Ok(false);
+                }
+                landings = self.landings(&all, shape);
+            }
+            let raw = own.as_slice().map_or(&[][..], |raw| piece_of(raw, round, self.piece));
+            let to_send = sealed.map_or(raw, |len| &message[..len]);
+            let lens = all.iter().map(|data| piece_len(data.len(shape), round, self.piece));
+            let counts = self.counts(&words, lens)?;
+            opened = opened.and(self.exchange(to_send, &words, &counts, round, &mut landings)?);
+        }
+        self.layer.pool.give(message);
+        opened?;
+        landings.into_iter().flatten().try_for_each(|landing| landing.finish(self.layer))?;
+        Ok(true)
+    }
+
+    /// Where the blocks of the others go.
+    fn landings<'d>(&self, all: &'d [Data], shape: &Shape) -> Vec<Option<Landing<'d>>> {
+        let is_other = |rank| rank != self.comm.rank as usize;
+        let landing = |(rank, data)| is_other(rank).then(|| Landing::new(data, *shape));
+        all.iter().enumerate().map(landing).collect()
+    }
+
+    /// How many bytes come from each rank, if that can be.
+    fn counts(&self, words: &[u64], lens: impl Iterator<Item = usize>) -> Result<Vec<c_int>, Failure> {
+        let count = |(word, len): (&u64, usize)| {
+            let (most, found) = (Coder::max_len(len) as u64, if *word == 0 { len as u64 } else { *word });
+            let count = c_int::try_from(found).ok().filter(|_| found <= most);
+            count.ok_or(Failure::Length { expected: most, found })
+        };
+        words.iter().zip(lens).map(count).collect()
+    }
+
+    /// The length of the message for this rank's piece of a round, if it has one that gains by it.
+    fn seal(&self, own: &Bytes<'_>, round: usize, message: &mut [u8]) -> Result<Option<usize>, Failure> {
+        let piece = own.as_slice().map_or(&[][..], |raw| piece_of(raw, round, self.piece));
+        if piece.is_empty() {
+            return Ok(None);
+        }
+        let sealed = self.layer.seal(self.comm, Kind::Allgather, self.comm.next(), piece, message)?;
+        Ok((!sealed.raw_follows).then_some(sealed.len))
+    }
+
+    /// The words of all ranks.
+    fn words(&self, own: u64) -> Result<Vec<u64>, Failure> {
+        let mut all = vec![0; 8 * self.comm.size as usize];
+        self.layer.mpi.allgather(&own.to_le_bytes(), &mut all, self.comm.comm)?;
+        Ok(all.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
+    }
+
+    /// Exchanges a round; inside, whether all that came was good.
+    fn exchange(
+        &self,
+        own: &[u8],
+        words: &[u64],
+        counts: &[c_int],
+        round: usize,
+        landings: &mut [Option<Landing<'_>>],
+    ) -> Result<Result<(), Failure>, Failure> {
+        let total: usize = counts.iter().map(|count| *count as usize).sum();
+        let mut room = self.layer.pool.take(total);
+        let started = Instant::now();
+        self.layer.mpi.allgatherv(own, &mut room, counts, self.comm.comm)?;
+        self.comm.rate.learn(total - own.len(), started.elapsed());
+        let (mut rest, mut opened) = (&room[..], Ok(()));
+        for (rank, landing) in landings.iter_mut().enumerate() {
+            let (message, behind) = rest.split_at(counts[rank] as usize);
+            rest = behind;
+            if let Some(landing) = landing {
+                let begin = (round * self.piece).min(landing.len());
+                let len = piece_len(landing.len(), round, self.piece);
+                let piece = &mut landing.room()[begin..begin + len];
+                opened = opened.and(self.take(rank as c_int, words[rank], message, piece));
+            }
+        }
+        self.layer.pool.give(room);
+        Ok(opened)
+    }
+
+    /// Takes the piece of another rank.
+    fn take(&self, from: c_int, word: u64, message: &[u8], piece: &mut [u8]) -> Result<(), Failure> {
+        if word != 0 {
+            return self.layer.open(self.comm, from, message, piece);
+        }
+        piece.copy_from_slice(message);
+        self.layer.coder.received_raw(self.comm.peer(from), piece.len());
+        Ok(())
+    }
+}
+
+/// The bytes of a round; none if there are no more.
+fn piece_of(bytes: &[u8], round: usize, piece: usize) -> &[u8] {
+    let begin = (round * piece).min(bytes.len());
+    &bytes[begin..begin + piece_len(bytes.len(), round, piece)]
+}
+
+/// How many they are, of `len`.
+fn piece_len(len: usize, round: usize, piece: usize) -> usize {
+    len.saturating_sub(round * piece).min(piece)
+}

@@ -1,0 +1,99 @@
+//! Alltoall: each pair of ranks exchanges two blocks. In step s, rank r meets rank s − r, so all are in pairs all the time.
+
+use std::ffi::c_int;
+
+use super::exchange::{Exchange, Step};
+use super::{Kind, Verdict};
+use crate::blocks::Blocks;
+use crate::communicator::Communicator;
+use crate::failure::Failure;
+use crate::layer::Layer;
+use crate::mpi::Shape;
+
+/// An alltoall, as one rank calls it.
+#[derive(Debug)]
+pub(crate) struct Alltoall<'a> {
+    pub(crate) layer: &'a Layer,
+    pub(crate) comm: &'a Communicator,
+    /// Blocks for the others; none where those that come take the place of those that go.
+    pub(crate) from: Option<Blocks>,
+    pub(crate) into: Blocks,
+}
+
+/// What data is like that goes and that comes.
+struct Shapes {
+    from: Shape,
+    into: Shape,
+}
+
+impl Alltoall<'_> {
+    /// Where all blocks are as long as each other, which all ranks know.
+    pub(crate) fn run_even(&self) -> Result<Verdict, Failure> {
+        let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
+        for peer in self.peers() {
+            self.exchange(&shapes, peer, true, true)?;
+        }
+        if let Some(from) = &self.from {
+            let rank = self.comm.rank;
+            let (own, block) = (from.block(rank, &shapes.from), self.into.block(rank, &shapes.into));
+            self.layer.copy(&own, shapes.from, &block, shapes.into)?;
+        }
+        Ok(Verdict::Done(0))
+    }
+
+    /// Where the ranks of each pair alone know the lengths of what they exchange: long blocks go by themselves, `rest` does
+    /// what is left. It is told which blocks that this rank sends are gone, and which ones that it receives have come.
+    pub(crate) fn run_uneven(&self, rest: impl Fn(&[bool], &[bool]) -> c_int) -> Result<Verdict, Failure> {
+        // Nobody knows whether another rank needs it now, so all make it the first time.
+        self.comm.shadow()?;
+        let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
+        let is_other = |peer| peer != self.comm.rank;
+        let goes = |peer| is_other(peer) && self.layer.is_long(Some(self.sent().len(peer, &shapes.from)));
+        let comes = |peer| is_other(peer) && self.layer.is_long(Some(self.into.len(peer, &shapes.into)));
+        if !(0..self.comm.size).any(|peer| goes(peer) || comes(peer)) {
+            return Ok(Verdict::Plain);
+        }
+        for peer in self.peers().filter(|peer| goes(*peer) || comes(*peer)) {
+            self.exchange(&shapes, peer, goes(peer), comes(peer))?;
+        }
+        let flags = |is_long: &dyn Fn(c_int) -> bool| (0..self.comm.size).map(is_long).collect::<Vec<_>>();
+        Ok(Verdict::Done(rest(&flags(&goes), &flags(&comes))))
+    }
+
+    /// The others, in the order in which this rank meets them.
+    fn peers(&self) -> impl Iterator<Item = c_int> {
+        let (size, rank) = (self.comm.size, self.comm.rank);
+        (0..size).map(move |step| (step - rank).rem_euclid(size)).filter(move |peer| *peer != rank)
+    }
+
+    fn sent(&self) -> &Blocks {
+        self.from.as_ref().unwrap_or(&self.into)
+    }
+
+    /// `None` if MPI would refuse the call.
+    fn shapes(&self) -> Result<Option<Shapes>, Failure> {
+        let size = self.comm.size;
+        let (Some(from), Some(into)) = (self.sent().longest(size), self.into.longest(size)) else {
+            return Ok(None);
+        };
+        let (from, into) = (self.layer.usable_if_any(&from)?, self.layer.usable_if_any(&into)?);
+        Ok(from.zip(into).map(|(from, into)| Shapes { from, into }))
+    }
+
+    fn exchange(&self, shapes: &Shapes, peer: c_int, goes: bool, comes: bool) -> Result<(), Failure> {
+        let exchange = Exchange {
+            layer: self.layer,
+            comm: self.comm,
+            shadow: self.comm.shadow()?,
+            kind: Kind::Alltoall,
+            sent: shapes.from,
+            received: shapes.into,
+            is_in_place: self.from.is_none(),
+        };
+        exchange.run(&Step {
+            peer,
+            send: goes.then(|| self.sent().block(peer, &shapes.from)),
+            receive: comes.then(|| self.into.block(peer, &shapes.into)),
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! Broadcast: the root says in 8 bytes how long the first message is, or that the data follows as it is.
+
+use std::ffi::c_int;
+use std::time::{Duration, Instant};
+
+use mgcomp_transport::attach::Coder;
+
+use super::{Kind, SEGMENT, Verdict};
+use crate::communicator::Communicator;
+use crate::data::{Bytes, Data, Landing};
+use crate::failure::Failure;
+use crate::layer::Layer;
+use crate::mpi::Shape;
+use crate::types::Comm;
+
+/// Set in the first word if all are to say how long it took them.
+const TELL: u64 = 1 << 63;
+
+/// Broadcasts `data`; `plain` is the program's own call.
+pub(crate) fn bcast(
+    layer: &Layer,
+    data: &Data,
+    root: c_int,
+    comm: Comm,
+    plain: impl Fn() -> c_int,
+) -> Result<Verdict, Failure> {
+    let Some(len) = layer.len(data)? else { return Ok(Verdict::Plain) };
+    if !layer.is_long(Some(len)) {
+        return Ok(Verdict::Plain);
+    }
+    let Some(comm) = layer.communicator(comm)? else { return Ok(Verdict::Plain) };
+    let Some(shape) = layer.usable(data)?.filter(|_| comm.has(root)) else { return Ok(Verdict::Plain) };
+    let bcast = Bcast { layer, comm: &comm, root };
+    match comm.rank == root {
+        true => bcast.send(data, &shape, plain),
+        false => bcast.receive(data, shape, plain),
+    }
+}
+
+/// A broadcast under way.
+struct Bcast<'a> {
+    layer: &'a Layer,
+    comm: &'a Communicator,
+    root: c_int,
+}
+
+impl Bcast<'_> {
+    fn send(&self, data: &Data, shape: &Shape, plain: impl Fn() -> c_int) -> Result<Verdict, Failure> {
+        let bytes = data.bytes(shape, self.layer)?;
+        let tell = if self.comm.rate.is_wanted() { TELL } else { 0 };
+        let mut message = self.layer.pool.take(Coder::max_len(SEGMENT));
+        let first = self.seal_first(&bytes, &mut message)?;
+        self.layer.count(first.is_some());
+        self.word(first.unwrap_or(0) as u64 | tell)?;
+        let sent = match (first, bytes.as_slice()) {
+            (Some(first), Some(raw)) => self.send_all(raw, first, &mut message),
+            _ => self.plain(data.len(shape), plain),
+        };
+        self.layer.pool.give(message);
+        let Wire { verdict, bytes, took } = sent?;
+        if tell != 0 {
+            self.hear(bytes, took)?;
+        }
+        Ok(verdict)
+    }
+
+    /// The length of the message for the first piece, or `None` if all is better left as it is.
+    fn seal_first(&self, bytes: &Bytes<'_>, message: &mut [u8]) -> Result<Option<usize>, Failure> {
+        let Some(first) = bytes.as_slice().and_then(|raw| raw.chunks(SEGMENT).next()) else {
+            return Ok(None);
+        };
+        let sealed = self.layer.seal(self.comm, Kind::Bcast, self.comm.next(), first, message)?;
+        Ok((!sealed.raw_follows).then_some(sealed.len))
+    }
+
+    fn send_all(&self, raw: &[u8], first: usize, message: &mut [u8]) -> Result<Wire, Failure> {
+        let mut wire = Wire::default();
+        let mut len = first;
+        for (index, piece) in raw.chunks(SEGMENT).enumerate() {
+            if index > 0 {
+                let sealed = self.layer.seal(self.comm, Kind::Bcast, self.comm.next(), piece, message)?;
+                len = sealed.len;
+                if sealed.raw_follows {
+                    message[len..len + piece.len()].copy_from_slice(piece);
+                    len += piece.len();
+                }
+                self.word(len as u64)?;
+            }
+            wire.add(len, || self.layer.mpi.bcast(&mut message[..len], self.root, self.comm.comm))?;
+        }
+        Ok(wire)
+    }
+
+    fn receive(&self, data: &Data, shape: Shape, plain: impl Fn() -> c_int) -> Result<Verdict, Failure> {
+        let word = self.word(0)?;
+        let (tell, first) = (word & TELL != 0, word & !TELL);
+        let wire = match first {
+            0 => self.plain(data.len(&shape), plain)?,
+            first => self.receive_all(data, shape, first)?,
+        };
+        if tell {
+            self.hear(wire.bytes, wire.took)?;
+        }
+        Ok(wire.verdict)
+    }
+
+    fn receive_all(&self, data: &Data, shape: Shape, first: u64) -> Result<Wire, Failure> {
+        let mut wire = Wire::default();
+        let mut landing = Landing::new(data, shape);
+        let mut message = self.layer.pool.take(Coder::max_len(SEGMENT));
+        let mut opened = Ok(());
+        for (index, piece) in landing.room().chunks_mut(SEGMENT).enumerate() {
+            let len = if index == 0 { first } else { self.word(0)? };
+            let room = message.len() as u64;
+            let message = usize::try_from(len).ok().and_then(|len| message.get_mut(..len));
+            let message = message.ok_or(Failure::Length { expected: room, found: len })?;
+            wire.add(message.len(), || self.layer.mpi.bcast(message, self.root, self.comm.comm))?;
+            // What else is to come is taken even so: the others send it.
+            opened = opened.and(self.layer.open(self.comm, self.root, message, piece));
+        }
+        self.layer.pool.give(message);
+        opened?;
+        landing.finish(self.layer)?;
+        Ok(wire)
+    }
+
+    /// The program's own call.
+    fn plain(&self, len: usize, plain: impl Fn() -> c_int) -> Result<Wire, Failure> {
+        let mut wire = Wire::default();
+        let mut code = 0;
+        wire.add(len, || {
+            code = plain();
+            Ok(())
+        })?;
+        Ok(Wire { verdict: Verdict::Done(code), ..wire })
+    }
+
+    /// Broadcasts a word of the root.
+    fn word(&self, word: u64) -> Result<u64, Failure> {
+        let mut bytes = word.to_le_bytes();
+        self.layer.mpi.bcast(&mut bytes, self.root, self.comm.comm)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Learns how long it took the slowest rank: the root's own call may be over long before.
+    fn hear(&self, bytes: usize, took: Duration) -> Result<(), Failure> {
+        let mut all = vec![0; 8 * self.comm.size as usize];
+        let own = (took.as_nanos() as u64).to_le_bytes();
+        self.layer.mpi.allgather(&own, &mut all, self.comm.comm)?;
+        let (words, _) = all.as_chunks::<8>();
+        let slowest = words.iter().map(|word| u64::from_le_bytes(*word)).max().unwrap_or(0);
+        self.comm.rate.learn(bytes, Duration::from_nanos(slowest));
+        Ok(())
+    }
+}
+
+/// What was on the wire.
+struct Wire {
+    verdict: Verdict,
+    bytes: usize,
+    took: Duration,
+}
+
+impl Default for Wire {
+    fn default() -> Self {
+        Self { verdict: Verdict::Done(0), bytes: 0, took: Duration::ZERO }
+    }
+}
+
+impl Wire {
+    fn add(&mut self, bytes: usize, carry: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+        let started = Instant::now();
+        carry()?;
+        self.took += started.elapsed();
+        self.bytes += bytes;
+        Ok(())
+    }
+}

@@ -1,0 +1,230 @@
+//! Blocks between two ranks, which both know how long they are: pieces of a long one are messages that say of themselves
+//! what they are. A message of one byte says that the block follows as it is.
+
+use std::ffi::c_int;
+use std::time::{Duration, Instant};
+
+use mgcomp_transport::attach::Coder;
+
+use super::{Kind, SEGMENT};
+use crate::communicator::Communicator;
+use crate::data::{Bytes, Data, Landing};
+use crate::failure::Failure;
+use crate::layer::Layer;
+use crate::mpi::{Operation, Shape, Tag};
+use crate::types::Comm;
+
+/// The byte that says that a block follows as it is,
+const AS_IT_IS: u8 = 0;
+/// and that its receiver is to say how long it took.
+const TELL: u8 = 1;
+
+/// What a rank and another one have for each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) peer: c_int,
+    pub(crate) send: Option<Data>,
+    pub(crate) receive: Option<Data>,
+}
+
+/// Exchanges blocks with other ranks, one after the other.
+#[derive(Debug)]
+pub(crate) struct Exchange<'a> {
+    pub(crate) layer: &'a Layer,
+    pub(crate) comm: &'a Communicator,
+    pub(crate) shadow: Comm,
+    pub(crate) kind: Kind,
+    /// What is sent is like.
+    pub(crate) sent: Shape,
+    /// What is received is like.
+    pub(crate) received: Shape,
+    /// Whether what comes takes the place of what goes.
+    pub(crate) is_in_place: bool,
+}
+
+impl Exchange<'_> {
+    /// Exchanges what there is with one peer, which does the same.
+    pub(crate) fn run(&self, step: &Step) -> Result<(), Failure> {
+        let mut outgoing = step.send.as_ref().map(|data| Outgoing::new(self, data, step.peer)).transpose()?;
+        let mut incoming = step.receive.as_ref().map(|data| Incoming::new(self, data, step.peer));
+        loop {
+            let receiving = incoming.as_ref().map(Incoming::post).transpose()?.flatten();
+            let mut sending = Vec::new();
+            if let Some(outgoing) = &mut outgoing {
+                sending = outgoing.post()?;
+                // While that is on its way.
+                outgoing.prepare()?;
+            }
+            if receiving.is_none() && sending.is_empty() {
+                break;
+            }
+            if let (Some(receiving), Some(incoming)) = (receiving, &mut incoming) {
+                incoming.take(receiving)?;
+            }
+            for operation in sending {
+                self.layer.pool.give(operation.wait()?.0);
+            }
+            if let Some(told) = outgoing.as_mut().and_then(|outgoing| outgoing.told.take()) {
+                self.learn(told, step.send.as_ref())?;
+            }
+        }
+        incoming.map_or(Ok(()), Incoming::finish)
+    }
+
+    fn learn(&self, told: Operation, sent: Option<&Data>) -> Result<(), Failure> {
+        let (bytes, _) = told.wait()?;
+        let nanos = bytes.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        self.comm.rate.learn(sent.map_or(0, |data| data.len(&self.sent)), Duration::from_nanos(nanos));
+        Ok(())
+    }
+}
+
+/// A block on its way out.
+struct Outgoing<'a> {
+    exchange: &'a Exchange<'a>,
+    data: &'a Data,
+    bytes: Bytes<'a>,
+    peer: c_int,
+    /// Bytes that have been made ready.
+    done: usize,
+    ready: Option<Ready>,
+    /// Where the peer says how long it took.
+    told: Option<Operation>,
+}
+
+/// What is to be sent next.
+enum Ready {
+    Message(Vec<u8>, usize),
+    AsItIs,
+}
+
+impl<'a> Outgoing<'a> {
+    fn new(exchange: &'a Exchange<'a>, data: &'a Data, peer: c_int) -> Result<Self, Failure> {
+        let (layer, shape) = (exchange.layer, &exchange.sent);
+        let bytes = match exchange.is_in_place {
+            true => Bytes::Packed(data.packed(shape, layer)?),
+            false => data.bytes(shape, layer)?,
+        };
+        let mut new = Self { exchange, data, bytes, peer, done: 0, ready: None, told: None };
+        let is_compressed = new.prepare()?;
+        layer.count(is_compressed);
+        Ok(new)
+    }
+
+    /// Makes ready what is next, if there is more; returns whether that is compressed.
+    fn prepare(&mut self) -> Result<bool, Failure> {
+        let Exchange { layer, comm, kind, .. } = *self.exchange;
+        let Some(raw) = self.bytes.as_slice() else {
+            self.ready = (self.done == 0).then_some(Ready::AsItIs);
+            self.done = usize::MAX;
+            return Ok(false);
+        };
+        let Some(piece) = raw.get(self.done..).and_then(|rest| rest.chunks(SEGMENT).next()) else {
+            return Ok(false);
+        };
+        let mut message = layer.pool.take(Coder::max_len(piece.len()));
+        let mut sealed = layer.seal(comm, kind, self.peer, piece, &mut message)?;
+        if sealed.raw_follows && self.done == 0 && !self.exchange.is_in_place {
+            layer.pool.give(message);
+            self.ready = Some(Ready::AsItIs);
+            self.done = usize::MAX;
+            return Ok(false);
+        }
+        if sealed.raw_follows {
+            message[sealed.len..sealed.len + piece.len()].copy_from_slice(piece);
+            sealed.len += piece.len();
+        }
+        self.done += piece.len();
+        self.ready = Some(Ready::Message(message, sealed.len));
+        Ok(!sealed.raw_follows)
+    }
+
+    /// Begins to send what is ready.
+    fn post(&mut self) -> Result<Vec<Operation>, Failure> {
+        let Exchange { layer, comm, shadow, .. } = *self.exchange;
+        let mpi = &layer.mpi;
+        match self.ready.take() {
+            None => Ok(Vec::new()),
+            Some(Ready::Message(message, len)) => {
+                Ok(vec![mpi.send(message, len, self.peer, Tag::Data, shadow)?])
+            }
+            Some(Ready::AsItIs) => {
+                let tell = comm.rate.is_wanted();
+                if tell {
+                    self.told = Some(mpi.receive(vec![0; 8], self.peer, Tag::Time, shadow)?);
+                }
+                let word = vec![if tell { TELL } else { AS_IT_IS }];
+                let said = mpi.send(word, 1, self.peer, Tag::Data, shadow)?;
+                Ok(vec![said, mpi.send_data(self.data, self.peer, shadow)?])
+            }
+        }
+    }
+}
+
+/// A block on its way in.
+struct Incoming<'a> {
+    exchange: &'a Exchange<'a>,
+    data: &'a Data,
+    landing: Option<Landing<'a>>,
+    peer: c_int,
+    /// Bytes that have come.
+    done: usize,
+    opened: Result<(), Failure>,
+}
+
+impl<'a> Incoming<'a> {
+    fn new(exchange: &'a Exchange<'a>, data: &'a Data, peer: c_int) -> Self {
+        Self { exchange, data, landing: None, peer, done: 0, opened: Ok(()) }
+    }
+
+    fn len(&self) -> usize {
+        self.data.len(&self.exchange.received)
+    }
+
+    /// Begins to receive what is next, if there is more.
+    fn post(&self) -> Result<Option<Operation>, Failure> {
+        let left = self.len() - self.done;
+        if left == 0 {
+            return Ok(None);
+        }
+        let layer = self.exchange.layer;
+        let room = layer.pool.take(Coder::max_len(left.min(SEGMENT)));
+        layer.mpi.receive(room, self.peer, Tag::Data, self.exchange.shadow).map(Some)
+    }
+
+    /// Waits for it, and puts it where it belongs.
+    fn take(&mut self, receiving: Operation) -> Result<(), Failure> {
+        let (message, len) = receiving.wait()?;
+        if self.done == 0 && len == 1 {
+            self.take_as_it_is(message[0] == TELL)?;
+        } else {
+            let Exchange { layer, comm, received, .. } = self.exchange;
+            let landing = self.landing.get_or_insert_with(|| Landing::new(self.data, *received));
+            let piece = landing.room()[self.done..].chunks_mut(SEGMENT).next().unwrap_or_default();
+            self.done += piece.len();
+            let opened = layer.open(comm, self.peer, &message[..len], piece);
+            // What else is to come is taken even so: the peer sends it.
+            self.opened = std::mem::replace(&mut self.opened, Ok(())).and(opened);
+        }
+        self.exchange.layer.pool.give(message);
+        Ok(())
+    }
+
+    fn take_as_it_is(&mut self, tell: bool) -> Result<(), Failure> {
+        let Exchange { layer, comm, shadow, .. } = *self.exchange;
+        let started = Instant::now();
+        layer.mpi.receive_data(self.data, self.peer, shadow)?.wait()?;
+        if tell {
+            let took = (started.elapsed().as_nanos() as u64).to_le_bytes().to_vec();
+            layer.mpi.send(took, 8, self.peer, Tag::Time, shadow)?.wait()?;
+        }
+        self.done = self.len();
+        layer.coder.received_raw(comm.peer(self.peer), self.done);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        self.opened?;
+        self.landing.map_or(Ok(()), |landing| landing.finish(self.exchange.layer))
+    }
+}

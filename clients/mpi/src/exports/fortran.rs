@@ -1,0 +1,202 @@
+//! The same in Fortran, which hands everything over by address.
+//!
+//! Open MPI's own go straight to its `PMPI_` functions, so calls have to be met here; modules of Fortran 2008 call it by names
+//! that begin with `ompi_`. MPICH's call `MPI_X`, which is here as well, so there is nothing to do but to pass them on.
+//!
+//! Unsafe because programs call these. What they must keep is what MPI asks of them.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_int, c_void};
+use std::mem;
+use std::sync::OnceLock;
+
+use super::{c, life};
+use crate::abi::Family;
+use crate::calls::loaded;
+use crate::layer;
+use crate::library::{global_symbol, next_symbol};
+use crate::types::{Address, Comm, Type};
+
+/// An integer of the program.
+type Int = *mut c_int;
+
+/// What Fortran's handles and special addresses are in C.
+struct Translation {
+    comm: unsafe extern "C" fn(c_int) -> Comm,
+    datatype: unsafe extern "C" fn(c_int) -> Type,
+    in_place: Vec<usize>,
+    bottom: Vec<usize>,
+}
+
+impl Translation {
+    /// `None` where MPI's own functions are to translate.
+    fn find() -> Option<&'static Self> {
+        static FOUND: OnceLock<Option<Translation>> = OnceLock::new();
+        let layer = layer::active()?;
+        let find = || {
+            let library = loaded().library;
+            let integer =
+                || global_symbol(c"ompi_mpi_integer").or_else(|| library.symbol(c"ompi_mpi_integer"));
+            // Programs may be built with longer ones.
+            let has_ints = |integer: *mut c_void| layer.mpi.size_of(Type(integer as usize)) == Ok(4);
+            if library.family() != Some(Family::OpenMpi) || !has_ints(integer()?.as_ptr()) {
+                return None;
+            }
+            let (comm, datatype) = (library.symbol(c"PMPI_Comm_f2c")?, library.symbol(c"PMPI_Type_f2c")?);
+            let special = |names: [&CStr; 4]| {
+                names.iter().filter_map(|name| global_symbol(name)).map(|at| at.as_ptr() as usize).collect()
+            };
+            Some(Translation {
+                // SAFETY: the functions of these names take and give that.
+                comm: unsafe {
+                    mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> Comm>(comm.as_ptr())
+                },
+                // SAFETY: as above.
+                datatype: unsafe {
+                    mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> Type>(datatype.as_ptr())
+                },
+                in_place: special([
+                    c"mpi_fortran_in_place_",
+                    c"mpi_fortran_in_place__",
+                    c"mpi_fortran_in_place",
+                    c"MPI_FORTRAN_IN_PLACE",
+                ]),
+                bottom: special([
+                    c"mpi_fortran_bottom_",
+                    c"mpi_fortran_bottom__",
+                    c"mpi_fortran_bottom",
+                    c"MPI_FORTRAN_BOTTOM",
+                ]),
+            })
+        };
+        FOUND.get_or_init(find).as_ref()
+    }
+
+    fn address(&self, address: Address) -> Address {
+        let is = |special: &[usize]| special.contains(&(address as usize));
+        match layer::active() {
+            Some(layer) if is(&self.in_place) => layer.mpi.constants.in_place as Address,
+            _ if is(&self.bottom) => std::ptr::null_mut(),
+            _ => address,
+        }
+    }
+
+    /// # Safety
+    /// The program has an integer there.
+    unsafe fn comm(&self, comm: Int) -> Comm {
+        // SAFETY: any integer may be asked for.
+        unsafe { (self.comm)(*comm) }
+    }
+
+    /// # Safety
+    /// The program has an integer there.
+    unsafe fn datatype(&self, datatype: Int) -> Type {
+        // SAFETY: any integer may be asked for.
+        unsafe { (self.datatype)(*datatype) }
+    }
+}
+
+/// Calls the function of that name behind this library.
+macro_rules! pass_on {
+    ($name:ident($( $argument:ident: $type:ty ),*)) => {{
+        static NEXT: OnceLock<Option<unsafe extern "C" fn($( $type ),*)>> = OnceLock::new();
+        let next = NEXT.get_or_init(|| {
+            let name = CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()).ok()?;
+            let next = next_symbol(name)?.as_ptr();
+            // SAFETY: it has the arguments of this one.
+            Some(unsafe { mem::transmute::<*mut c_void, unsafe extern "C" fn($( $type ),*)>(next) })
+        });
+        match next {
+            // SAFETY: passed on.
+            Some(next) => unsafe { next($( $argument ),*) },
+            None => missing(stringify!($name)),
+        }
+    }};
+}
+
+/// Collectives under their names: how each is called in C, with `t` to translate.
+macro_rules! collectives {
+    ($( $name:ident $other:ident($( $argument:ident: $type:ty ),*) $t:ident => $call:expr; )*) => {$(
+        collectives! { @one $name($( $argument: $type ),*) $t => $call }
+        collectives! { @one $other($( $argument: $type ),*) $t => $call }
+    )*};
+    (@one $name:ident($( $argument:ident: $type:ty ),*) $t:ident => $call:expr) => {
+        /// # Safety
+        /// As MPI's.
+        #[unsafe(no_mangle)]
+        #[allow(clippy::too_many_arguments)] // as many as MPI's
+        pub(crate) unsafe extern "C" fn $name($( $argument: $type, )* error: Int) {
+            let Some($t) = Translation::find() else {
+                return pass_on!($name($( $argument: $type, )* error: Int));
+            };
+            // SAFETY: the program has integers where it says.
+            let code = unsafe { $call };
+            // In Fortran 2008 it may be left out.
+            if !error.is_null() {
+                // SAFETY: the program has an integer there.
+                unsafe { *error = code };
+            }
+        }
+    };
+}
+
+collectives! {
+    mpi_bcast_ ompi_bcast_f(buffer: Address, count: Int, of: Int, root: Int, comm: Int) t =>
+        c::MPI_Bcast(t.address(buffer), *count, t.datatype(of), *root, t.comm(comm));
+    mpi_allgather_ ompi_allgather_f(from: Address, sent: Int, of: Int, into: Address, count: Int, datatype: Int, comm: Int) t =>
+        c::MPI_Allgather(t.address(from), *sent, t.datatype(of), t.address(into), *count, t.datatype(datatype), t.comm(comm));
+    mpi_allgatherv_ ompi_allgatherv_f(from: Address, sent: Int, of: Int, into: Address, counts: Int, places: Int, datatype: Int, comm: Int) t =>
+        c::MPI_Allgatherv(t.address(from), *sent, t.datatype(of), t.address(into), counts, places, t.datatype(datatype), t.comm(comm));
+    mpi_alltoall_ ompi_alltoall_f(from: Address, sent: Int, of: Int, into: Address, count: Int, datatype: Int, comm: Int) t =>
+        c::MPI_Alltoall(t.address(from), *sent, t.datatype(of), t.address(into), *count, t.datatype(datatype), t.comm(comm));
+    mpi_alltoallv_ ompi_alltoallv_f(from: Address, sent: Int, offsets: Int, of: Int, into: Address, counts: Int, places: Int, datatype: Int, comm: Int) t =>
+        c::MPI_Alltoallv(t.address(from), sent, offsets, t.datatype(of), t.address(into), counts, places, t.datatype(datatype), t.comm(comm));
+    mpi_gather_ ompi_gather_f(from: Address, sent: Int, of: Int, into: Address, count: Int, datatype: Int, root: Int, comm: Int) t =>
+        c::MPI_Gather(t.address(from), *sent, t.datatype(of), t.address(into), *count, t.datatype(datatype), *root, t.comm(comm));
+    mpi_gatherv_ ompi_gatherv_f(from: Address, sent: Int, of: Int, into: Address, counts: Int, places: Int, datatype: Int, root: Int, comm: Int) t =>
+        c::MPI_Gatherv(t.address(from), *sent, t.datatype(of), t.address(into), counts, places, t.datatype(datatype), *root, t.comm(comm));
+    mpi_scatter_ ompi_scatter_f(from: Address, sent: Int, of: Int, into: Address, count: Int, datatype: Int, root: Int, comm: Int) t =>
+        c::MPI_Scatter(t.address(from), *sent, t.datatype(of), t.address(into), *count, t.datatype(datatype), *root, t.comm(comm));
+    mpi_scatterv_ ompi_scatterv_f(from: Address, sent: Int, offsets: Int, of: Int, into: Address, count: Int, datatype: Int, root: Int, comm: Int) t =>
+        c::MPI_Scatterv(t.address(from), sent, offsets, t.datatype(of), t.address(into), *count, t.datatype(datatype), *root, t.comm(comm));
+}
+
+/// Beginnings and ends, which MPI's own functions do.
+macro_rules! life {
+    ($( $name:ident($( $argument:ident ),*) $before:expr, $after:expr; )*) => {$(
+        /// # Safety
+        /// As MPI's.
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $name($( $argument: Int, )* error: Int) {
+            let mut code = 0;
+            // In Fortran 2008 it may be left out.
+            let error = if error.is_null() { &raw mut code } else { error };
+            $before();
+            pass_on!($name($( $argument: Int, )* error: Int));
+            // SAFETY: the program has an integer there, or this function does.
+            $after(unsafe { *error });
+        }
+    )*};
+}
+
+life! {
+    mpi_init_() nothing, life::begun;
+    ompi_init_f() nothing, life::begun;
+    mpi_init_thread_(required, provided) nothing, life::begun;
+    ompi_init_thread_f(required, provided) nothing, life::begun;
+    mpi_init_f08_() nothing, life::begun;
+    mpi_init_thread_f08_(required, provided) nothing, life::begun;
+    mpi_finalize_() life::ending, finished;
+    ompi_finalize_f() life::ending, finished;
+    mpi_finalize_f08_() life::ending, finished;
+}
+
+fn nothing() {}
+
+fn finished(_: c_int) {}
+
+#[cold]
+fn missing(name: &str) {
+    mgcomp_transport::attach::log();
+    tracing::error!("there is no {name} in this process: no MPI is loaded that has it");
+}

@@ -1,0 +1,41 @@
+//! Why a collective came to nothing.
+
+use std::ffi::c_int;
+
+use mgcomp_transport::attach::{OpenError, SealError};
+
+/// Why a collective came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum Failure {
+    /// MPI says so, and has told the communicator's error handler.
+    #[error("MPI says {0}")]
+    Told(c_int),
+    /// MPI says so, and nobody has been told.
+    #[error("MPI says {0}")]
+    Untold(c_int),
+    /// A message did not fit.
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    /// What came is no good message.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// What came is not as long as it should be.
+    #[error("{found} bytes where {expected} were to come: does every rank run the same mgcomp?")]
+    Length {
+        /// Bytes there should be.
+        expected: u64,
+        /// Bytes there are.
+        found: u64,
+    },
+}
+
+/// An error of MPI if `code` is one, in a call that told whoever is told of errors there.
+pub(crate) fn told(code: c_int) -> Result<(), Failure> {
+    if code == 0 { Ok(()) } else { Err(Failure::Told(code)) }
+}
+
+/// The same in a call that told nobody.
+pub(crate) fn untold(code: c_int) -> Result<(), Failure> {
+    if code == 0 { Ok(()) } else { Err(Failure::Untold(code)) }
+}

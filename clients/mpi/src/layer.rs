@@ -1,0 +1,305 @@
+//! What there is once in a process: from the end of the program's `MPI_Init` to the beginning of its `MPI_Finalize`.
+//!
+//! Unsafe because of one pointer to it, which every call of the program reads.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mgcomp_selector::StreamId;
+use mgcomp_transport::attach::{self, Coder, Sealed, Settings, To};
+use mgcomp_transport::link::Position;
+use mgcomp_transport::message::Rank;
+
+use crate::calls::loaded;
+use crate::communicator::{Communicator, copy, delete};
+use crate::data::{Data, Landing};
+use crate::engine::Kind;
+use crate::failure::Failure;
+use crate::mpi::{Mpi, Shape};
+use crate::pool::Pool;
+use crate::types::Comm;
+
+/// How ranks do things together; those of another version do them in another way.
+const PROTOCOL: u64 = 1;
+/// Data shorter than this goes by MPI's own collective at once, where nothing else is said.
+const GATE: u64 = 256 << 10;
+/// What says something else, in bytes.
+const GATE_VARIABLE: &str = "MGCOMP_MPI_GATE";
+/// Streams of a communicator, one for each kind of collective.
+const STREAMS: u32 = 8;
+
+/// The layer, while MPI runs and it is to do something.
+static ACTIVE: AtomicPtr<Layer> = AtomicPtr::new(ptr::null_mut());
+
+/// What all collectives of the process use.
+#[derive(Debug)]
+pub(crate) struct Layer {
+    pub(crate) mpi: Mpi,
+    pub(crate) coder: Coder,
+    pub(crate) keyval: c_int,
+    pub(crate) gate: u64,
+    pub(crate) pool: Pool,
+    pub(crate) counts: Counts,
+    /// A communicator of this process alone: packing needs one.
+    own: Comm,
+    /// One at a time sends to itself there.
+    alone: Mutex<()>,
+    streams: AtomicU32,
+}
+
+/// What became of collectives at or above the gate.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Blocks that this rank sent compressed.
+    pub(crate) compressed: AtomicU64,
+    /// Their length.
+    pub(crate) raw_bytes: AtomicU64,
+    /// The same as sent.
+    pub(crate) sent_bytes: AtomicU64,
+    /// Blocks that it left as they are.
+    pub(crate) plain: AtomicU64,
+}
+
+/// The layer, if it is at work.
+pub(crate) fn active() -> Option<&'static Layer> {
+    // SAFETY: null, or made of a box that is never freed.
+    unsafe { ACTIVE.load(Ordering::Acquire).as_ref() }
+}
+
+/// Begins, at the end of a program's initialization of MPI. All ranks of the world do this together.
+pub(crate) fn start() {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    if STARTED.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    attach::log();
+    let Some(mpi) = found() else { return };
+    match Layer::new(mpi) {
+        Ok(Some(layer)) => ACTIVE.store(Box::into_raw(Box::new(layer)), Ordering::Release),
+        Ok(None) => {}
+        Err(error) => tracing::error!(%error, "mgcomp does nothing in this program"),
+    }
+}
+
+/// Ends, at the beginning of a program's finalization of MPI.
+pub(crate) fn end() {
+    let Some(layer) = active() else { return };
+    for comm in [layer.mpi.constants.comm_world, layer.mpi.constants.comm_self] {
+        if let Ok(Some(_)) = layer.mpi.attribute(comm, layer.keyval) {
+            let _ = layer.mpi.delete_attribute(comm, layer.keyval);
+        }
+    }
+    layer.mpi.free(layer.own);
+    let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    let Counts { compressed, raw_bytes, sent_bytes, plain } = &layer.counts;
+    tracing::info!(
+        compressed = count(compressed),
+        raw_bytes = count(raw_bytes),
+        sent_bytes = count(sent_bytes),
+        plain = count(plain),
+        "mgcomp ends"
+    );
+    // Never freed: another thread may still be in a call.
+    ACTIVE.store(ptr::null_mut(), Ordering::Release);
+}
+
+/// The MPI, if it is one that is known.
+fn found() -> Option<Mpi> {
+    let loaded = loaded();
+    let constants = loaded.library.family().and_then(|family| family.constants(&loaded.library));
+    if constants.is_none() {
+        tracing::error!(
+            "mgcomp does nothing: this MPI is neither Open MPI 4 or 5, nor MPICH, nor has the ABI of MPI 5"
+        );
+    }
+    Some(Mpi { calls: &loaded.calls, constants: constants? })
+}
+
+impl Layer {
+    /// `None` where it is not wanted, or ranks do not agree.
+    fn new(mpi: Mpi) -> Result<Option<Self>, Failure> {
+        let world = mpi.constants.comm_world;
+        let (ranks, rank) = mpi.position(world)?;
+        let (settings, gate) = settings();
+        let is_on = settings.as_ref().is_some_and(|settings| !settings.off);
+        if !agree(&mpi, ranks, rank, gate, is_on)? {
+            return Ok(None);
+        }
+        let settings = settings.unwrap_or_default();
+        let position = Position { rank: Rank(rank as u32), ranks: ranks as u32 };
+        let family = loaded().library.family().map_or("?", |family| family.name());
+        tracing::info!(rank, ranks, abi = family, policy = %settings.policy, gate, "mgcomp {}", env!("CARGO_PKG_VERSION"));
+        Ok(Some(Self {
+            mpi,
+            coder: Coder::new(position, &settings),
+            keyval: mpi.keyval(copy, delete)?,
+            gate,
+            pool: Pool::default(),
+            counts: Counts::default(),
+            own: mpi.own()?,
+            alone: Mutex::new(()),
+            streams: AtomicU32::new(0),
+        }))
+    }
+
+    /// The first of a communicator's streams.
+    pub(crate) fn new_streams(&self) -> u32 {
+        self.streams.fetch_add(STREAMS, Ordering::Relaxed)
+    }
+
+    /// What `len` bytes of that datatype are to the gate: all ranks come to the same answer.
+    pub(crate) fn is_long(&self, len: Option<u64>) -> bool {
+        len.is_some_and(|len| len >= self.gate && len <= i64::MAX as u64)
+    }
+
+    /// The same for data of which there may be none, which then may be anywhere.
+    pub(crate) fn usable_if_any(&self, data: &Data) -> Result<Option<Shape>, Failure> {
+        let constants = &self.mpi.constants;
+        if data.datatype() == constants.datatype_null || data.count() < 0 {
+            return Ok(None);
+        }
+        match data.count() == 0 && data.address() as usize != constants.in_place {
+            true => self.mpi.shape(data.datatype()).map(Some),
+            false => self.usable(data),
+        }
+    }
+
+    /// The communicator, if it is one and collectives on it can be compressed.
+    pub(crate) fn communicator(&self, comm: Comm) -> Result<Option<Arc<Communicator>>, Failure> {
+        if comm == self.mpi.constants.comm_null {
+            return Ok(None);
+        }
+        let found = Communicator::of(self, comm)?;
+        Ok(found.is_possible().then_some(found))
+    }
+
+    /// Bytes of `data`, if it is any that MPI would take.
+    pub(crate) fn len(&self, data: &Data) -> Result<Option<u64>, Failure> {
+        match u64::try_from(data.count()) {
+            Ok(count) if data.datatype() != self.mpi.constants.datatype_null => {
+                Ok(self.mpi.size_of(data.datatype())?.checked_mul(count))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// What the datatype of `data` is like, if MPI would take it for communication, and the address too.
+    pub(crate) fn usable(&self, data: &Data) -> Result<Option<Shape>, Failure> {
+        let shape = self.mpi.shape(data.datatype())?;
+        let address = data.address() as usize;
+        let is_usable = match shape.is_dense {
+            true => address != 0,
+            false => self.mpi.is_packable(data.datatype(), self.own),
+        };
+        Ok((is_usable && address != self.mpi.constants.in_place).then_some(shape))
+    }
+
+    /// Seals a piece of what goes to `to`, the other ranks' one to speak of.
+    pub(crate) fn seal(
+        &self,
+        comm: &Communicator,
+        kind: Kind,
+        to: c_int,
+        raw: &[u8],
+        message: &mut [u8],
+    ) -> Result<Sealed, Failure> {
+        let to = To {
+            peer: comm.peer(to),
+            stream: StreamId(comm.stream + kind as u32),
+            element: None,
+            link: comm.rate.facts(),
+        };
+        let sealed = self.coder.seal_apart(&to, raw, message)?;
+        if !sealed.raw_follows {
+            self.counts.raw_bytes.fetch_add(raw.len() as u64, Ordering::Relaxed);
+            self.counts.sent_bytes.fetch_add(sealed.len as u64, Ordering::Relaxed);
+        }
+        Ok(sealed)
+    }
+
+    /// Opens a message of `from`, which is to fill `into`.
+    pub(crate) fn open(
+        &self,
+        comm: &Communicator,
+        from: c_int,
+        message: &[u8],
+        into: &mut [u8],
+    ) -> Result<(), Failure> {
+        let found = self.coder.open(comm.peer(from), message, into)?;
+        match found == into.len() {
+            true => Ok(()),
+            false => Err(Failure::Length { expected: into.len() as u64, found: found as u64 }),
+        }
+    }
+
+    /// Counts a block that was begun.
+    pub(crate) fn count(&self, is_compressed: bool) {
+        let Counts { compressed, plain, .. } = &self.counts;
+        (if is_compressed { compressed } else { plain }).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Brings the values of `data` into `bytes`.
+    pub(crate) fn pack(&self, data: &Data, bytes: &mut [u8]) -> Result<(), Failure> {
+        let _alone = self.alone_with(bytes.len());
+        self.mpi.pack(data, bytes, self.own)
+    }
+
+    /// Brings `bytes` to where the values of `data` belong.
+    pub(crate) fn unpack(&self, bytes: &[u8], data: &Data) -> Result<(), Failure> {
+        let _alone = self.alone_with(bytes.len());
+        self.mpi.unpack(bytes, data, self.own)
+    }
+
+    /// Brings `bytes` to where the values of `data` belong, which are like `shape`.
+    pub(crate) fn put(&self, bytes: &[u8], data: &Data, shape: Shape) -> Result<(), Failure> {
+        let mut landing = Landing::new(data, shape);
+        let room = landing.room();
+        if room.len() != bytes.len() {
+            return Err(Failure::Length { expected: room.len() as u64, found: bytes.len() as u64 });
+        }
+        room.copy_from_slice(bytes);
+        landing.finish(self)
+    }
+
+    /// Copies data within this process.
+    pub(crate) fn copy(&self, from: &Data, of: Shape, to: &Data, shape: Shape) -> Result<(), Failure> {
+        self.put(from.host_bytes(&of, self)?.as_slice().unwrap_or_default(), to, shape)
+    }
+
+    /// What no integer counts is sent to this process itself, one at a time.
+    fn alone_with(&self, len: usize) -> Option<MutexGuard<'_, ()>> {
+        (c_int::try_from(len).is_err()).then(|| self.alone.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What the environment says; no settings if that makes no sense.
+fn settings() -> (Option<Settings>, u64) {
+    let settings = Settings::from_env().inspect_err(|error| tracing::error!("{error}")).ok();
+    let Some(asked) = std::env::var_os(GATE_VARIABLE).filter(|asked| !asked.is_empty()) else {
+        return (settings, GATE);
+    };
+    match asked.to_str().and_then(|asked| asked.parse().ok()) {
+        Some(gate @ 1..) => (settings, gate),
+        _ => {
+            tracing::error!("{GATE_VARIABLE}={asked:?} is no number of bytes");
+            (None, GATE)
+        }
+    }
+}
+
+/// Whether all ranks of the world want the same.
+fn agree(mpi: &Mpi, ranks: c_int, rank: c_int, gate: u64, is_on: bool) -> Result<bool, Failure> {
+    let own: Vec<u8> = [PROTOCOL, gate, u64::from(is_on)].into_iter().flat_map(u64::to_le_bytes).collect();
+    let mut all = vec![0; own.len() * ranks as usize];
+    mpi.allgather(&own, &mut all, mpi.constants.comm_world)?;
+    let differs = all.chunks(own.len()).position(|other| other != own);
+    if let (Some(other), 0) = (differs, rank) {
+        tracing::error!(
+            "mgcomp does nothing: rank {other} has another version, another {GATE_VARIABLE}, or another MGCOMP=on or off than rank 0"
+        );
+    }
+    Ok(is_on && differs.is_none())
+}

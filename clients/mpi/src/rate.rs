@@ -1,0 +1,79 @@
+//! How fast a communicator's messages travel, as receivers see it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use mgcomp_selector::{LinkFacts, Overlap};
+
+/// Less than this says more of latency than of rate.
+const LEAST_BYTES: usize = 32 << 10;
+/// What the first bit takes; it hardly matters for messages that are long enough to be compressed.
+const LATENCY_NS: u64 = 20_000;
+/// Weight of what was seen against what is known, where it is faster.
+const WEIGHT: f64 = 0.25;
+/// Where it is slower: that may be a rank which was late.
+const WEIGHT_OF_SLOW: f64 = 1.0 / 16.0;
+/// So many transfers at first are measured, then every so-many-th, where measuring takes a message.
+const FIRST: u64 = 2;
+const EVERY: u64 = 32;
+
+/// What is known of it.
+#[derive(Debug, Default)]
+pub(crate) struct Rate {
+    /// Bits of the `f64` in Gb/s; 0 while nothing is known.
+    gbps: AtomicU64,
+    transfers: AtomicU64,
+}
+
+impl Rate {
+    /// Whether the transfer that begins now is to be measured.
+    pub(crate) fn is_wanted(&self) -> bool {
+        let before = self.transfers.fetch_add(1, Ordering::Relaxed);
+        before < FIRST || before.is_multiple_of(EVERY)
+    }
+
+    /// That many bytes have come in that time.
+    pub(crate) fn learn(&self, bytes: usize, took: Duration) {
+        if bytes < LEAST_BYTES || took.is_zero() {
+            return;
+        }
+        let seen = bytes as f64 * 8.0 / took.as_nanos() as f64;
+        let known = f64::from_bits(self.gbps.load(Ordering::Relaxed));
+        let weight = if seen < known { WEIGHT_OF_SLOW } else { WEIGHT };
+        let learned = if known > 0.0 { known + (seen - known) * weight } else { seen };
+        self.gbps.store(learned.to_bits(), Ordering::Relaxed);
+    }
+
+    /// The same for the policy; `None` while nothing is known.
+    pub(crate) fn facts(&self) -> Option<LinkFacts> {
+        let gbps = f64::from_bits(self.gbps.load(Ordering::Relaxed));
+        LinkFacts::try_new(gbps, LATENCY_NS, Overlap::None).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_known_once_it_was_seen() {
+        let rate = Rate::default();
+        assert_eq!(rate.facts(), None);
+        rate.learn(100, Duration::from_nanos(1));
+        assert_eq!(rate.facts(), None, "too short");
+        rate.learn(125_000, Duration::from_millis(1));
+        let gbps = || rate.facts().unwrap().rate_gbps();
+        assert!((gbps() - 1.0).abs() < 1e-9);
+        rate.learn(125_000, Duration::from_millis(100));
+        assert!(gbps() > 0.9, "one that was late");
+        rate.learn(1_250_000, Duration::from_millis(1));
+        assert!(gbps() > 3.0, "one that was fast");
+    }
+
+    #[test]
+    fn it_is_measured_at_first_and_then_now_and_then() {
+        let rate = Rate::default();
+        let wanted: Vec<usize> = (0..70).filter(|_| rate.is_wanted()).collect();
+        assert_eq!(wanted, [0, 1, 32, 64]);
+    }
+}

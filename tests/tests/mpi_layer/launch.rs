@@ -1,0 +1,199 @@
+//! Compiling programs and running them under mpirun.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longer than the slowest of them takes on the busiest of machines.
+const HANGS: Duration = Duration::from_secs(300);
+
+/// An MPI that is installed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mpi {
+    compiler: &'static str,
+    fortran: &'static str,
+    mpirun: &'static str,
+    /// More processes than cores, in a container, perhaps as root.
+    flags: &'static [&'static str],
+}
+
+const KNOWN: [Mpi; 2] = [
+    Mpi {
+        compiler: "mpicc.openmpi",
+        fortran: "mpifort.openmpi",
+        mpirun: "mpirun.openmpi",
+        flags: &[
+            "--allow-run-as-root",
+            "--oversubscribe",
+            "--bind-to",
+            "none",
+            "--mca",
+            "mpi_yield_when_idle",
+            "1",
+            "--mca",
+            "btl_vader_single_copy_mechanism",
+            "none",
+        ],
+    },
+    Mpi { compiler: "mpicc.mpich", fortran: "mpifort.mpich", mpirun: "mpirun.mpich", flags: &[] },
+];
+
+/// What MPIs compile Fortran with.
+const FORTRAN: &str = "gfortran";
+
+/// What a rank says at its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct End {
+    pub(crate) compressed: u64,
+    pub(crate) raw_bytes: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) plain: u64,
+}
+
+/// A run that is over.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) is_well: bool,
+    pub(crate) output: String,
+    pub(crate) ends: Vec<End>,
+}
+
+/// Does `test` on each MPI there is, one at a time; says SKIPPED for those that are missing.
+pub(crate) fn on_every_mpi(test: impl Fn(&Mpi)) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_required = std::env::var_os("MGCOMP_REQUIRE_MPI_LAYER").is_some_and(|value| value == "1");
+    for mpi in KNOWN {
+        match [mpi.compiler, mpi.mpirun, FORTRAN].into_iter().find(|program| !is_installed(program)) {
+            None => test(&mpi),
+            Some(missing) => {
+                assert!(!is_required, "{missing} is missing");
+                println!("SKIPPED: {missing} is missing");
+            }
+        }
+    }
+}
+
+impl Mpi {
+    /// Runs a program under the layer.
+    pub(crate) fn run(&self, program: &str, ranks: u32, variables: &[(&str, &str)]) -> Run {
+        let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        self.run_line(program, ranks, &format!("{set} {}", preload()), "")
+    }
+
+    /// Runs a program on one rank with an argument, under the layer or not.
+    pub(crate) fn run_with(&self, program: &str, argument: &str, layer: bool) -> Run {
+        self.run_line(program, 1, if layer { preload() } else { "" }, argument)
+    }
+
+    fn run_line(&self, program: &str, ranks: u32, set: &str, argument: &str) -> Run {
+        let built = scratch().join(format!("{program}.{}", self.compiler));
+        let compiler = if program.ends_with(".f90") { self.fortran } else { self.compiler };
+        compile(compiler, &[&source(program)], &built, &["-pthread"]);
+        let mut command = Command::new(self.mpirun);
+        command.args(self.flags).args(["-n", &ranks.to_string()]);
+        let line = format!("{set} MGCOMP_LOG=info MGCOMP_SOCKET= exec {} {argument}", built.display());
+        command.args(["sh", "-c", &line]);
+        run(&mut command)
+    }
+
+    /// Runs a program on an MPI that the layer does not know; `None` without a compiler.
+    pub(crate) fn unknown() -> Option<Run> {
+        if !is_installed("cc") {
+            println!("SKIPPED: there is no C compiler");
+            return None;
+        }
+        let (library, program) = (scratch().join("libunknown.so"), scratch().join("unknown"));
+        compile("cc", &[&source("unknown_mpi.c")], &library, &["-shared", "-fPIC"]);
+        compile("cc", &[&source("unknown.c"), &library], &program, &[]);
+        let line = format!("{} exec {}", preload(), program.display());
+        Some(run(Command::new("sh").args(["-c", &line])))
+    }
+}
+
+impl Run {
+    pub(crate) fn expect_well(&self) {
+        assert!(self.is_well, "{}", self.output);
+        assert!(self.output.contains("all is well"), "{}", self.output);
+        if let Some(skipped) = self.output.lines().find(|line| line.starts_with("SKIPPED")) {
+            println!("{skipped}");
+        }
+    }
+}
+
+/// Runs a command to its end.
+fn run(command: &mut Command) -> Run {
+    // Where MPI keeps what processes share: runs of one user disturb each other in a place of all.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("output");
+    let output = File::create(&path).unwrap();
+    command.env("TMPDIR", folder.path()).stdin(Stdio::null());
+    command.stdout(output.try_clone().unwrap()).stderr(output);
+    let (mut child, started) = (command.spawn().unwrap(), Instant::now());
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if started.elapsed() > HANGS {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("{command:?} hangs: {}", fs::read_to_string(&path).unwrap_or_default());
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    let output = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
+    Run { is_well: status.success(), ends: output.lines().filter_map(end).collect(), output }
+}
+
+/// What a line says of a rank's end, if it does.
+fn end(line: &str) -> Option<End> {
+    let (_, line) = line.split_once("mgcomp ends ")?;
+    let number = |name: &str| {
+        let word = line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        word?.parse().ok()
+    };
+    Some(End {
+        compressed: number("compressed")?,
+        raw_bytes: number("raw_bytes")?,
+        sent_bytes: number("sent_bytes")?,
+        plain: number("plain")?,
+    })
+}
+
+/// What puts the layer under a program, as a shell has it.
+fn preload() -> &'static str {
+    static LINE: OnceLock<String> = OnceLock::new();
+    LINE.get_or_init(|| format!("LD_PRELOAD={}", layer().display()))
+}
+
+/// The library, which is built before the tests, since they depend on it.
+fn layer() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.with_file_name("libmgcomp_mpi.so")
+}
+
+fn compile(compiler: &str, from: &[&Path], to: &Path, flags: &[&str]) {
+    // Another process may run the same test.
+    let new = to.with_extension(format!("{}.new", std::process::id()));
+    let mut command = Command::new(compiler);
+    command.args(["-O1", "-o"]).arg(&new).args(from).args(flags);
+    assert!(command.status().unwrap().success(), "{command:?}");
+    fs::rename(new, to).unwrap();
+}
+
+fn source(program: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi_layer/programs");
+    folder.join(program)
+}
+
+fn scratch() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).exists())
+}

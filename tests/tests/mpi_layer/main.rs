@@ -1,0 +1,130 @@
+//! The layer under MPI programs. C programs call every collective twice, once so that the layer stands before it and once
+//! by its `PMPI_` name, and compare every byte; here they run on each MPI that is installed.
+
+mod launch;
+
+use launch::{Mpi, on_every_mpi};
+
+/// Small data goes through the layer too, and is compressed wherever that makes it shorter.
+const COMPRESSED: [(&str, &str); 2] = [("MGCOMP_POLICY", "fixed:int"), ("MGCOMP_MPI_GATE", "1024")];
+const RAW: [(&str, &str); 2] = [("MGCOMP_POLICY", "fixed:none"), ("MGCOMP_MPI_GATE", "1024")];
+
+#[test]
+fn all_collectives_over_all_kinds_of_data() {
+    on_every_mpi(|mpi| {
+        let run = mpi.run("kinds.c", 3, &COMPRESSED);
+        run.expect_well();
+        assert_eq!(run.ends.len(), 3, "{}", run.output);
+        for end in &run.ends {
+            assert!(end.compressed > 100 && end.plain > 20, "{end:?}");
+            assert!(end.sent_bytes * 4 < end.raw_bytes, "{end:?}");
+        }
+    });
+}
+
+#[test]
+fn fortran() {
+    on_every_mpi(|mpi| {
+        for program in ["fortran.f90", "fortran_2008.f90"] {
+            let run = mpi.run(program, 2, &COMPRESSED);
+            run.expect_well();
+            assert!(run.ends.iter().all(|end| end.compressed > 0), "{program}: {:?}", run.ends);
+            assert_eq!(run.ends.len(), 2, "{program}");
+        }
+    });
+}
+
+#[test]
+fn data_that_is_left_as_it_is() {
+    on_every_mpi(|mpi| {
+        let run = mpi.run("kinds.c", 2, &RAW);
+        run.expect_well();
+        assert!(run.ends.iter().all(|end| end.compressed == 0 && end.plain > 100), "{:?}", run.ends);
+    });
+}
+
+#[test]
+fn blocks_of_several_pieces() {
+    on_every_mpi(|mpi| {
+        let run = mpi.run("long.c", 2, &COMPRESSED);
+        run.expect_well();
+        assert!(run.ends.iter().all(|end| end.raw_bytes > 100 << 20), "{:?}", run.ends);
+    });
+}
+
+#[test]
+fn the_policy_may_choose() {
+    on_every_mpi(|mpi| mpi.run("long.c", 2, &[]).expect_well());
+}
+
+#[test]
+fn what_mpi_refuses() {
+    on_every_mpi(|mpi| mpi.run("errors.c", 3, &COMPRESSED).expect_well());
+}
+
+#[test]
+fn communicators_come_and_go() {
+    on_every_mpi(|mpi| mpi.run("many.c", 2, &COMPRESSED).expect_well());
+}
+
+#[test]
+fn communicators_between_groups() {
+    on_every_mpi(|mpi| {
+        let run = mpi.run("between.c", 3, &COMPRESSED);
+        run.expect_well();
+        assert!(run.ends.iter().all(|end| end.compressed + end.plain == 0), "{:?}", run.ends);
+    });
+}
+
+#[test]
+fn two_threads() {
+    on_every_mpi(|mpi| mpi.run("threads.c", 2, &COMPRESSED).expect_well());
+}
+
+#[test]
+fn calls_before_and_after() {
+    on_every_mpi(|mpi| {
+        for when in ["early", "late"] {
+            let (with, without) = (mpi.run_with("late.c", when, true), mpi.run_with("late.c", when, false));
+            assert_eq!(with.is_well, without.is_well, "{when}: {}\n{}", with.output, without.output);
+            assert!(!with.output.contains("egmentation"), "{when}: {}", with.output);
+        }
+    });
+}
+
+#[test]
+fn switched_off_it_does_nothing() {
+    on_every_mpi(|mpi| {
+        let run = mpi.run("between.c", 2, &[("MGCOMP", "off")]);
+        run.expect_well();
+        assert!(run.ends.is_empty(), "{}", run.output);
+    });
+}
+
+#[test]
+fn ranks_that_want_different_things_do_nothing() {
+    on_every_mpi(|mpi| {
+        let run =
+            mpi.run("kinds.c", 2, &[("MGCOMP_MPI_GATE", "$((1000 + ${OMPI_COMM_WORLD_RANK:-$PMI_RANK}))")]);
+        run.expect_well();
+        assert!(run.output.contains("mgcomp does nothing: rank 1 has another"), "{}", run.output);
+        assert!(run.ends.is_empty(), "{}", run.output);
+    });
+}
+
+#[test]
+fn settings_that_make_no_sense_are_named() {
+    on_every_mpi(|mpi| {
+        let run = mpi.run("between.c", 2, &[("MGCOMP_MPI_GATE", "much")]);
+        run.expect_well();
+        assert!(run.output.contains("MGCOMP_MPI_GATE=\"much\" is no number of bytes"), "{}", run.output);
+        assert!(run.ends.is_empty(), "{}", run.output);
+    });
+}
+
+#[test]
+fn an_mpi_that_nobody_knows_is_left_alone() {
+    let Some(run) = Mpi::unknown() else { return };
+    assert!(run.is_well, "{}", run.output);
+    assert!(run.output.contains("mgcomp does nothing: this MPI is neither"), "{}", run.output);
+}

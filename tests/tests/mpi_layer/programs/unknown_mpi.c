@@ -1,0 +1,9 @@
+int PMPI_Init(void *argc, void *argv) { return argc != argv; }
+int PMPI_Bcast(int *buffer, int count, void *datatype, int root, void *comm) {
+  *buffer += count;
+  return root + 5 + (datatype != comm);
+}
+int PMPI_Finalize(void) { return 0; }
+int MPI_Init(void *argc, void *argv) { return 1; }
+int MPI_Bcast(int *buffer, int count, void *datatype, int root, void *comm) { return 1; }
+int MPI_Finalize(void) { return 1; }
