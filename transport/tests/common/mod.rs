@@ -3,6 +3,7 @@
 
 pub(crate) mod end;
 pub(crate) mod fabric;
+pub(crate) mod footprint;
 pub(crate) mod job;
 #[cfg(feature = "mpi")]
 pub(crate) mod mpi;

@@ -1,4 +1,5 @@
 //! Two ranks that talk to each other while others misbehave.
+#![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,7 +10,7 @@ use mgcomp_codecs::Element;
 use mgcomp_transport::link::shm::{Shm, ShmConfig, ShmJob};
 use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::{Address, Rank};
-use mgcomp_transport::node::Node;
+use mgcomp_transport::node::{Node, NodeConfig};
 use mgcomp_transport::region::Access;
 
 use crate::common::job::{config, end_of, node};
@@ -24,7 +25,8 @@ const LEN: usize = 100_000;
 /// Ranks 0 and 1 of a job of five, busy with each other.
 pub(crate) struct Bystanders {
     pub(crate) nodes: Arc<[Node; 2]>,
-    /// The name that rank 0 listens under.
+    /// The job's name, and that under which rank 0 listens.
+    pub(crate) job: String,
     pub(crate) name: String,
     rounds: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -33,12 +35,16 @@ pub(crate) struct Bystanders {
 
 impl Bystanders {
     pub(crate) fn start() -> Self {
+        Self::start_with(&config(), ShmConfig::new(LIMITS))
+    }
+
+    pub(crate) fn start_with(config: &NodeConfig, shm: ShmConfig) -> Self {
         static JOBS: AtomicU64 = AtomicU64::new(0);
         let job_name = format!("hostile-{}-{}", std::process::id(), JOBS.fetch_add(1, Ordering::SeqCst));
         let job = ShmJob::new(SECRET, RANKS).named(&job_name);
         let start = |rank| {
-            let link = Shm::new(job.clone(), Rank(rank), ShmConfig::new(LIMITS)).unwrap();
-            node(Box::new(link), "fixed:zvc", config())
+            let link = Shm::new(job.clone(), Rank(rank), shm).unwrap();
+            node(Box::new(link), "fixed:zvc", config.clone())
         };
         let nodes = Arc::new([start(0), start(1)]);
         for node in nodes.iter() {
@@ -48,7 +54,7 @@ impl Bystanders {
         wait_for(&nodes[0], Rank(1), "a session", |state| state == "Open");
         let (rounds, stop) = (Arc::default(), Arc::<AtomicBool>::default());
         let name = format!("mgcomp-{job_name}-0");
-        let mut all = Self { nodes, name, rounds, stop, busy: None };
+        let mut all = Self { nodes, job: job_name, name, rounds, stop, busy: None };
         all.busy = Some(all.work());
         all
     }

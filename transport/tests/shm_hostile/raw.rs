@@ -1,6 +1,7 @@
 //! The other end of a link over shared memory, written from `WIRE.md` alone: none of the crate's own code.
 //!
 //! It reaches the memory by reading and writing its file, so it needs no map of it.
+#![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
@@ -13,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, sendmsg, socket_with,
+    SocketAddrUnix, SocketFlags, SocketType, accept, bind, connect, listen, recvmsg, sendmsg, socket_with,
 };
 
 use crate::common::{HANGS, SECRET};
@@ -22,9 +23,11 @@ use crate::common::{HANGS, SECRET};
 pub(crate) const RING: u64 = 8192;
 /// Words of the ring from the maker, which the tests are: byte offsets in the memory.
 pub(crate) const WRITTEN: u64 = 0;
+const READ: u64 = 128;
 /// Of the ring to the maker.
 pub(crate) const READ_BACK: u64 = 512 + 128;
 pub(crate) const WRITTEN_BACK: u64 = 512;
+pub(crate) const READER_SLEEPS_BACK: u64 = 512 + 256;
 
 /// A connection that says what it likes.
 pub(crate) struct Raw {
@@ -57,11 +60,14 @@ impl Raw {
         self.say(&hello(rank, ranks), &[&self.memory]);
     }
 
+    /// Waits until something has come.
+    pub(crate) fn await_ready(&self) {
+        await_ready(&self.socket);
+    }
+
     /// What comes next; nothing is the end. Fails if nothing does.
     pub(crate) fn hear(&self) -> Vec<u8> {
-        let mut ready = [PollFd::new(&self.socket, PollFlags::IN)];
-        let timeout = Timespec::try_from(HANGS).unwrap();
-        assert_ne!(poll(&mut ready, Some(&timeout)).unwrap(), 0, "hangs, waiting for an answer");
+        self.await_ready();
         let mut message = vec![0; 100];
         let mut control = RecvAncillaryBuffer::new(&mut []);
         let received =
@@ -92,6 +98,11 @@ impl Raw {
         u64::from_le_bytes(bytes)
     }
 
+    /// Bytes of what was written that are read.
+    pub(crate) fn read(&self) -> u64 {
+        self.word(READ)
+    }
+
     pub(crate) fn set(&self, offset: u64, value: u64) {
         self.memory.write_all_at(&value.to_le_bytes(), offset).unwrap();
     }
@@ -117,6 +128,29 @@ impl Raw {
         self.set(WRITTEN, at + (record.len() as u64).next_multiple_of(64));
         self.ring();
     }
+}
+
+/// Listens as a rank does.
+pub(crate) fn listen_as(name: &str) -> OwnedFd {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap()).unwrap();
+    listen(&socket, 16).unwrap();
+    socket
+}
+
+/// The next connection, whose hello is there.
+pub(crate) fn accept_hello(listener: &OwnedFd) -> OwnedFd {
+    await_ready(listener);
+    let socket = accept(listener).unwrap();
+    await_ready(&socket);
+    socket
+}
+
+/// Waits until there is something to be read.
+fn await_ready(file: &OwnedFd) {
+    let mut ready = [PollFd::new(file, PollFlags::IN)];
+    let timeout = Timespec::try_from(HANGS).unwrap();
+    assert_ne!(poll(&mut ready, Some(&timeout)).unwrap(), 0, "hangs, waiting for the other side");
 }
 
 /// Memory of `len` bytes, sealed as it should be.

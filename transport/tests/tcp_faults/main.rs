@@ -5,16 +5,16 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod footprint;
 mod relay;
 mod strangers;
 mod trio;
 
 use std::time::Duration;
 
+use common::fabric::Fabric;
+use common::footprint;
 use common::job::{SHORT, config, end_of};
-use common::{noise, watched};
-use footprint::leaving_nothing;
+use common::noise;
 use mgcomp_codecs::Element;
 use mgcomp_transport::link::LinkError;
 use mgcomp_transport::memory::HostBuffer;
@@ -23,6 +23,10 @@ use mgcomp_transport::node::{Handle, NodeConfig};
 use mgcomp_transport::session::{SessionError, TransferError};
 use relay::Conduct;
 use trio::Trio;
+
+fn leaving_nothing(body: impl FnOnce() + Send + 'static) {
+    footprint::leaving_nothing(Fabric::tcp(), body);
+}
 
 /// Why a request with `peer` failed.
 #[track_caller]

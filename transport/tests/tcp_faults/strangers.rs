@@ -11,8 +11,9 @@ use mgcomp_transport::message::{Rank, Tag};
 
 use crate::common::SECRET;
 use crate::common::fabric::tcp_config;
+use crate::common::footprint::descriptors_and_rss_kib;
 use crate::common::job::{config, end_of, meet, node};
-use crate::footprint::{descriptors_and_rss_kib, leaving_nothing};
+use crate::leaving_nothing;
 
 const ATTEMPTS: usize = 10_000;
 /// So many come at once: the system lets no more wait to be accepted, and others would try again a second later.
