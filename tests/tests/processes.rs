@@ -176,7 +176,7 @@ fn others_go_on_when_a_process_leaves(link: &str) {
 }
 
 fn a_job_that_is_suspended_goes_on(link: &str) {
-    let silence = Duration::from_millis(1500);
+    let silence = Duration::from_millis(2500);
     let processes = start(link, silence);
     processes.iter().for_each(|process| process.signal("-STOP"));
     // Longer than any rank may be silent; but nobody could have been heard.

@@ -67,8 +67,9 @@ impl Engine {
 
     fn on_time(&mut self, due: Instant) -> Instant {
         let now = Instant::now();
-        if now.saturating_duration_since(due) > self.tick {
-            self.excuse_peers(now);
+        let late_by = now.saturating_duration_since(due);
+        if late_by > self.tick {
+            self.excuse_peers(late_by, now);
         }
         self.check_time(now);
         self.next_check(now)
@@ -200,9 +201,10 @@ impl Engine {
     }
 
     /// Nobody looked at the time for a while, perhaps because the job was suspended. No peer is to blame for what it
-    /// could not be heard to say meanwhile.
-    fn excuse_peers(&mut self, now: Instant) {
-        self.sessions.iter_mut().flatten().for_each(|session| session.on_activity(now));
+    /// could not be heard to say meanwhile. The rest of its silence counts: where this side is late again and again, a
+    /// peer that is gone must be given up all the same.
+    fn excuse_peers(&mut self, late_by: Duration, now: Instant) {
+        self.sessions.iter_mut().flatten().for_each(|session| session.on_pause(late_by, now));
     }
 
     fn check_time(&mut self, now: Instant) {

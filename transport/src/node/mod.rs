@@ -77,7 +77,11 @@ pub struct NodeConfig {
     pub piece_bytes: u32,
     /// How long a peer may take for its hello.
     pub greeting_timeout: Duration,
-    /// How long a peer that owes an answer may stay silent.
+    /// How long a peer that owes an answer may stay silent. Time in which this process was stopped or starved does not
+    /// count, and neither does that in which the machine slept; setting its clock changes nothing.
+    ///
+    /// A peer that is asked whether it is there, and says so, is not silent; nor is one of which bytes come, be they ever so
+    /// few: how long an answer may take is the program's to say, by [`Handle::wait_for`] and [`Node::disconnect`].
     pub silence_timeout: Duration,
     /// Threads that run codecs; with none, they run on the threads that call, and that links receive on.
     pub codec_threads: usize,

@@ -1,6 +1,6 @@
 //! How a session begins, how it finds out that its peer is gone, and how it ends.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mgcomp_codecs::AlgorithmSet;
 
@@ -34,6 +34,14 @@ impl Session {
     /// Bytes to or from the peer have moved, though no whole message came.
     pub fn on_activity(&mut self, now: Instant) {
         self.heard = now;
+    }
+
+    /// For so long until now this side could not hear its peers: that does not count as silence.
+    pub fn on_pause(&mut self, lasted: Duration, now: Instant) {
+        self.heard = self.heard.checked_add(lasted).map_or(now, |heard| heard.min(now)).max(self.heard);
+        if let Phase::Greeting { until } = &mut self.phase {
+            *until = until.and_then(|until| until.checked_add(lasted));
+        }
     }
 
     /// Time has passed: probes a silent peer, and gives it up in the end.

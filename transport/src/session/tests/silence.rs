@@ -83,6 +83,49 @@ fn moving_bytes_postpone_the_end() {
 }
 
 #[test]
+fn what_could_not_be_heard_is_no_silence() {
+    let mut solo = waiting();
+    let start = solo.now;
+    solo.wait(2 * SECOND);
+    solo.now += 100 * SECOND; // nobody looks at the time
+    solo.session.on_pause(100 * SECOND, solo.now);
+    assert_eq!(solo.session.deadline(), Some(start + 103 * SECOND));
+    // Nor does it make a silence shorter than nothing.
+    solo.session.on_pause(50 * SECOND, solo.now);
+    assert_eq!(solo.session.deadline(), Some(solo.now + 3 * SECOND));
+    solo.session.on_pause(Duration::MAX, solo.now);
+    assert_eq!(solo.session.deadline(), Some(solo.now + 3 * SECOND));
+    solo.wait(9 * SECOND);
+    solo.assert_over(SessionError::Silent(TIMEOUT), None);
+}
+
+#[test]
+fn who_is_late_all_the_time_gives_a_silent_peer_up_all_the_same() {
+    let mut solo = waiting();
+    let mut times = 0;
+    while solo.session.error().is_none() {
+        // Each time four seconds after it was to look.
+        solo.now = solo.session.deadline().unwrap() + 4 * SECOND;
+        solo.session.on_pause(4 * SECOND, solo.now);
+        solo.wait(Duration::ZERO);
+        times += 1;
+        assert!(times <= 3, "excused for ever");
+    }
+    solo.assert_over(SessionError::Silent(TIMEOUT), None);
+}
+
+#[test]
+fn a_greeting_that_could_not_be_heard_is_waited_for() {
+    let mut solo = Solo::new(config(0, WIDE));
+    let until = solo.session.deadline().unwrap();
+    solo.now += 60 * SECOND;
+    solo.session.on_pause(60 * SECOND, solo.now);
+    assert_eq!(solo.session.deadline(), Some(until + 60 * SECOND));
+    solo.wait(Duration::ZERO);
+    assert_eq!(solo.session.error(), None);
+}
+
+#[test]
 fn who_owes_nothing_is_left_alone() {
     let mut solo = Solo::open(WIDE);
     assert_eq!(solo.session.deadline(), None);
