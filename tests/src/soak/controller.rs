@@ -41,6 +41,8 @@ pub struct Report {
     /// Operations of all ranks together.
     steps: u64,
     slowest: Duration,
+    /// What that rank said.
+    slowest_says: String,
     /// Of rank 0, between generations.
     footprints: Vec<Footprint>,
     growth_kib: Option<u64>,
@@ -107,6 +109,7 @@ pub fn run(plan: &Plan) -> Result<Report, SoakError> {
             early: 0,
             steps: 0,
             slowest: Duration::ZERO,
+            slowest_says: String::new(),
             footprints: Vec::new(),
             growth_kib: None,
         },
@@ -183,8 +186,11 @@ impl Soak {
     /// Waits until `rank` has noticed that one was killed at `at`, and looks at what it has left.
     fn survive(&mut self, rank: usize, at: Instant) -> Result<(), SoakError> {
         let member = &mut self.members[rank];
-        let (noticed, _) = member.process.line("FAILED", at + NOTICED, &mut self.report.steps)?;
-        self.report.slowest = self.report.slowest.max(noticed.saturating_duration_since(at));
+        let (noticed, error) = member.process.line("FAILED", at + NOTICED, &mut self.report.steps)?;
+        let after = noticed.saturating_duration_since(at);
+        if after >= self.report.slowest {
+            (self.report.slowest, self.report.slowest_says) = (after, format!("rank {rank}: {error}"));
+        }
         let (_, now) = member.process.line("QUIET", noticed + PATIENCE, &mut self.report.steps)?;
         let now: Footprint = now.parse().map_err(|_| SoakError::Unexpected { rank, line: now })?;
         let before = *member.first.get_or_insert(now);
@@ -216,10 +222,10 @@ impl Soak {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { plan, kills, early, steps, slowest, footprints, growth_kib } = self;
+        let Self { plan, kills, early, steps, slowest, slowest_says, footprints, growth_kib } = self;
         writeln!(
             f,
-            "{kills} kills, {early} of them while ranks met, each noticed by all within {slowest:.1?}"
+            "{kills} kills, {early} of them while ranks met, each noticed by all within {slowest:.1?}, last by {slowest_says}"
         )?;
         writeln!(f, "{steps} operations of {} ranks, every byte as it should be", plan.ranks)?;
         let rss = |footprint: Option<&Footprint>| footprint.map_or(0, |footprint| footprint.rss_kib);

@@ -25,6 +25,8 @@ impl Process {
     pub(super) fn start(rank: usize, way: Way) -> io::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .args([RANK_ARGUMENT, &rank.to_string(), way.name()])
+            // What each arena of the allocator keeps goes up and down, and there are more the busier the machine is.
+            .env("MALLOC_ARENA_MAX", "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
