@@ -12,6 +12,7 @@ use mgcomp_transport::node::Node;
 use mgcomp_transport::session::{SessionError, TransferError};
 use mpi::topology::{Communicator as _, SimpleCommunicator};
 use mpi::traits::CommunicatorCollectives;
+use rustix::process::{Pid, Signal, getpid, kill_process};
 
 use super::under::{Job, node, other};
 use crate::common::job::end_of;
@@ -95,6 +96,51 @@ pub(super) fn a_rank_that_does_not_go_on_is_noticed(job: &Job) {
         assert!(error.contains("has not let it go on for 2 s"), "{error}");
         link::drive();
     }
+}
+
+/// Rank 1 is stopped from outside, and goes on when rank 0 has given it up.
+pub(super) fn a_rank_that_is_stopped_is_given_up_and_finds_out(job: &Job) {
+    let node = job.node("adaptive", Duration::from_secs(2));
+    let peer = other(&node);
+    let (own, theirs) = (HostBuffer::from(std::process::id().to_le_bytes().to_vec()), HostBuffer::zeroed(4));
+    let sending = node.send(peer, Tag(2), own.all(), Element::U8);
+    assert_eq!(end_of(node.receive(peer, Tag(2), theirs.all())), Ok(4));
+    end_of(sending).unwrap();
+    job.world.barrier();
+    let waiting = receive(&node, peer);
+    if node.position().rank == Rank(1) {
+        // Why, depends on what it meets first when it goes on.
+        end_of(waiting).unwrap_err();
+        return;
+    }
+    let process = i32::from_le_bytes(theirs.all().to_vec().try_into().unwrap());
+    let signal = |signal| kill_process(Pid::from_raw(process).unwrap(), signal).unwrap();
+    signal(Signal::STOP);
+    let error = end_of(waiting).unwrap_err().to_string();
+    signal(Signal::CONT);
+    assert!(error.contains("silent for 2s"), "{error}");
+}
+
+/// MPI sees to that: a process of a job that dies takes the job with it.
+pub(super) fn a_rank_that_is_killed_ends_the_job(job: &Job) {
+    wait_for_rank_2(job, || kill_process(getpid(), Signal::KILL).unwrap());
+}
+
+/// Nor may a process leave that has not finalized MPI.
+pub(super) fn a_rank_that_exits_ends_the_job(job: &Job) {
+    wait_for_rank_2(job, || std::process::exit(0));
+}
+
+/// All but rank 2 wait for it for longer than any test may take.
+fn wait_for_rank_2(job: &Job, goes: impl FnOnce()) {
+    let node = job.node("adaptive", 2 * HANGS);
+    job.world.barrier();
+    if node.position().rank == Rank(2) {
+        goes();
+    }
+    let _ = receive(&node, Rank(2)).wait();
+    // Whatever they are told: nothing but the end of the job ends this in time.
+    thread::sleep(2 * HANGS);
 }
 
 pub(super) fn threads_that_may_not_call_mpi_are_told(job: &Job) {

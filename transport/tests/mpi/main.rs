@@ -18,10 +18,10 @@ fn links_over_mpi() {
     println!("SKIPPED: built without the feature `mpi`");
 }
 
-/// Makes a test of each `part::program` at each level of threads, on so many ranks.
+/// Makes a test of each `part::program` at each level of threads, on so many ranks; `run` those that go well.
 #[cfg(feature = "mpi")]
 macro_rules! programs {
-    ($($part:ident::$program:ident on $ranks:literal;)*) => {
+    ($($how:ident $part:ident::$program:ident on $ranks:literal;)*) => {
         /// What `under::run` starts.
         fn program(name: &str) -> fn(&under::Job) {
             match name {
@@ -33,14 +33,14 @@ macro_rules! programs {
         mod mpi_multiple {
             $(#[test]
             fn $program() {
-                crate::under::run(stringify!($program), $ranks, "multiple");
+                crate::under::$how(stringify!($program), $ranks, "multiple");
             })*
         }
 
         mod mpi_funneled {
             $(#[test]
             fn $program() {
-                crate::under::run(stringify!($program), $ranks, "funneled");
+                crate::under::$how(stringify!($program), $ranks, "funneled");
             })*
         }
     };
@@ -48,14 +48,17 @@ macro_rules! programs {
 
 #[cfg(feature = "mpi")]
 programs! {
-    series::collectives_give_the_bits_of_loopback on 3;
-    series::two_ranks_do_too on 2;
-    mixed::own_traffic_of_the_program_is_undisturbed on 4;
-    mixed::communicators_are_made_and_given_back_meanwhile on 2;
-    ends::mpi_is_finalized_while_a_node_lives on 3;
-    ends::a_rank_that_leaves_is_noticed on 3;
-    ends::a_rank_that_does_not_go_on_is_noticed on 2;
-    ends::threads_that_may_not_call_mpi_are_told on 1;
+    run series::collectives_give_the_bits_of_loopback on 3;
+    run series::two_ranks_do_too on 2;
+    run mixed::own_traffic_of_the_program_is_undisturbed on 4;
+    run mixed::communicators_are_made_and_given_back_meanwhile on 2;
+    run ends::mpi_is_finalized_while_a_node_lives on 3;
+    run ends::a_rank_that_leaves_is_noticed on 3;
+    run ends::a_rank_that_does_not_go_on_is_noticed on 2;
+    run ends::a_rank_that_is_stopped_is_given_up_and_finds_out on 2;
+    run ends::threads_that_may_not_call_mpi_are_told on 1;
+    ruin ends::a_rank_that_is_killed_ends_the_job on 3;
+    ruin ends::a_rank_that_exits_ends_the_job on 3;
 }
 
 #[cfg(feature = "mpi")]

@@ -4,7 +4,7 @@ use std::thread;
 
 use mgcomp_codecs::Element;
 use mgcomp_transport::communicator::{Block, Communicator, Datatype, Operation};
-use mgcomp_transport::memory::HostBuffer;
+use mgcomp_transport::memory::{HostBuffer, HostSlice};
 
 use super::under::Job;
 use crate::common::fabric::Fabric;
@@ -46,6 +46,7 @@ fn series(world: &Communicator) -> Results {
         messages(world, len, &mut results);
         moving(world, len, &mut results);
         combining(world, len, &mut results);
+        in_place(world, len, &mut results);
     }
     world.barrier().unwrap();
     results
@@ -132,4 +133,24 @@ fn combining(world: &Communicator, len: usize, results: &mut Results) {
         world.reduce_scatter(&send.all(), &block.all(), datatype, operation).unwrap();
         results.push(("reduce_scatter", len, block.all().to_vec()));
     }
+}
+
+/// What may be done in place: a member's block is part of the buffer of all, or there is but one buffer.
+fn in_place(world: &Communicator, len: usize, results: &mut Results) {
+    let ranks = world.size() as usize;
+    let root = world.size() - 1;
+    let sum = (Datatype::U32, Operation::Sum);
+    let all = || HostBuffer::from(ramp(world.rank() * 1000, len * ranks));
+    let mut keep = |name, what: &dyn Fn(&HostBuffer, &HostSlice)| {
+        let buffer = all();
+        let block = buffer.all().part(world.rank() as usize * len, len).unwrap();
+        what(&buffer, &block);
+        results.push((name, len, buffer.all().to_vec()));
+    };
+    keep("all_gather", &|all, own| world.all_gather(own, &all.all(), Element::U32).unwrap());
+    keep("gather", &|all, own| world.gather(root, own, &all.all(), Element::U32).unwrap());
+    keep("scatter", &|all, own| world.scatter(root, &all.all(), own, Element::U32).unwrap());
+    keep("all_reduce", &|all, _| world.all_reduce(&all.all(), &all.all(), sum.0, sum.1).unwrap());
+    keep("reduce", &|all, _| world.reduce(root, &all.all(), &all.all(), sum.0, sum.1).unwrap());
+    keep("reduce_scatter", &|all, own| world.reduce_scatter(&all.all(), own, sum.0, sum.1).unwrap());
 }

@@ -22,10 +22,19 @@ const LEVEL: &str = "MGCOMP_LEVEL";
 
 /// Runs `program` on so many ranks, where MPI is initialized for that level of threads.
 pub(super) fn run(program: &'static str, ranks: u32, level: &'static str) {
+    end(program, ranks, level, true);
+}
+
+/// The same for a program that cannot go well: that the job ends.
+pub(super) fn ruin(program: &'static str, ranks: u32, level: &'static str) {
+    end(program, ranks, level, false);
+}
+
+fn end(program: &'static str, ranks: u32, level: &'static str, well: bool) {
     watched(move || {
         if launch::is_possible() {
             let processes = launch::start(ranks, "mpi_program", &[(PROGRAM, program), (LEVEL, level)]);
-            assert!(processes.end(), "see what they said");
+            assert_eq!(processes.end(), well, "see what they said");
         }
     });
 }

@@ -31,8 +31,13 @@
 //! # Ends
 //! A link ends before MPI does: when MPI is finalized, links that still live are closed. Closing takes at most two
 //! seconds. What a peer has not begun to take by then it will not get, and the memory of what it may still take is not
-//! given back. When a process dies, most MPIs end the job; where they do not, what MPI reports ends the session, else the
-//! silence of the peer does.
+//! given back.
+//!
+//! A rank that is stopped, hangs, or does not let its link go on is given up when its silence timeout is over, and the others
+//! go on with each other. What is not possible is to outlive a process: when one is killed, or exits without finalizing MPI,
+//! Open MPI and MPICH end the whole job. Where they are told not to, what MPI reports of the dead ends the sessions with
+//! it, else its silence does, but finalizing MPI may then wait for it for ever. Nor can it come back: a communicator of MPI that
+//! has lost a process has lost it. Jobs that must outlive that use [`tcp`](super::tcp) or `shm`.
 //!
 //! # Memory
 //! For each peer: what is queued for it, at most [`queue_bytes`](MpiConfig::queue_bytes); at most 8 MiB of that is known to
