@@ -12,7 +12,7 @@ use mgcomp_transport::session::{SessionError, TransferError};
 use crate::bystanders::{Bystanders, RANKS, wait_for};
 use crate::common::job::{SHORT, config, end_of, wait_until_over};
 use crate::common::watched;
-use crate::raw::{Raw, hello};
+use crate::raw::{Heard, Raw, hello, record};
 
 const FAR: Address = Address::new(0, 0);
 
@@ -117,6 +117,38 @@ fn a_peer_that_answers_probes_may_take_its_time() {
         assert!(probes >= 3, "{probes} probes");
         raw.record(&[0x40, 0, 0, 0]); // the send had the first id
         assert_eq!(end_of(send), Ok(8));
+        job.check();
+    });
+}
+
+/// A peer of which bytes come is waited for, be they ever so few. The program need not.
+#[test]
+fn a_peer_that_trickles_can_be_left() {
+    watched(|| {
+        let job = Bystanders::with(config());
+        let mut raw = Raw::connect(job.address);
+        raw.record(&hello(2, RANKS));
+        assert_eq!(raw.message()[..2], [0x50, 0]);
+        let into = HostBuffer::zeroed(1 << 20);
+        let receive = job.nodes[0].receive(Rank(2), Tag(9), into.all());
+        // A send of a mebibyte with that tag, which goes where it is received; of its bytes but a few.
+        let send = [&[0x60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0x10, 0, 0][..], &[1; 1 << 20]].concat();
+        let record = record(&send);
+        let (front, rest) = record.split_at(100_000);
+        raw.bytes(front);
+        for byte in &rest[..100] {
+            raw.bytes(&[*byte]);
+            thread::sleep(Duration::from_millis(2));
+        }
+        job.check();
+        job.nodes[0].disconnect(Rank(2));
+        let error = SessionError::Closed;
+        assert_eq!(end_of(receive), Err(TransferError::Session { peer: Rank(2), error }));
+        // Its buffer is the program's again, however the rest comes.
+        raw.bytes(&rest[100..200]);
+        into.all().write(|bytes| bytes.fill(7));
+        while raw.hear() != Heard::End {}
+        assert!(into.all().to_vec().iter().all(|&byte| byte == 7));
         job.check();
     });
 }
