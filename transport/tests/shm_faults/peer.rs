@@ -24,7 +24,7 @@ pub(crate) const MARK: &str = "PEER ";
 /// What goes to and fro in `echoes`, and what `sends` sends at a time: more than the rings hold.
 pub(crate) const TO_PEER: Tag = Tag(7);
 pub(crate) const FROM_PEER: Tag = Tag(8);
-pub(crate) const LEN: usize = 8 << 20;
+pub(crate) const LEN: usize = 4 << 20;
 
 /// Bytes of a record of which `in-a-record` writes half.
 const LONG_RECORD: u32 = 1 << 20;

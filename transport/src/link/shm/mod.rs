@@ -10,6 +10,13 @@
 //!
 //! Memory: two rings for each pair of ranks, what callers have queued, and at most 64 MiB and a message from each
 //! peer that was not looked at yet; buffers for these are kept and used again, and given back after a second of quiet.
+//!
+//! # Ends
+//! That a peer's process has ended, or its socket, is heard at once, also where a child that it made still has all that it
+//! had. A peer that is stopped or takes nothing is given up when it has been silent for too long, or when no more fits into
+//! its queue. What a peer says of its place in a ring is believed only if it can be, and its memory is taken only if it can
+//! be neither shortened nor missing; anything else ends the way to that peer, and to no other. Closing takes at most two
+//! seconds. A rank that ends before it has answered a peer that called is called again, until `connect_timeout`.
 
 mod buffer;
 mod credentials;
