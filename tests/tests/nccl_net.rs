@@ -74,6 +74,27 @@ fn memory_that_is_looked_at_is_never_seen_half_written() {
 }
 
 #[test]
+fn another_plugin_carries_what_this_one_makes() {
+    // The same one from another file: the lowest sends by TCP.
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("libnccl-net-inner.so");
+    std::fs::copy(mgcomp_tests::proxy::library(), &inner).unwrap();
+    let inner = [("MGCOMP_NET_INNER", inner.to_str().unwrap()), ("MGCOMP_POLICY", "fixed:xp")];
+    for version in ["8", "12"] {
+        let of_1000: u32 = run(&["slices", version], &inner).parse().unwrap();
+        assert!((300..700).contains(&of_1000), "version {version}: {of_1000} of 1,000 bytes went out");
+    }
+    for scenario in ["kinds", "lines"] {
+        run(&[scenario, "12"], &inner);
+    }
+    for scenario in ["crowd", "close", "threads", "fork", "mixed"] {
+        run(&[scenario], &inner);
+    }
+    let none = [("MGCOMP_NET_INNER", "libnccl-net-none.so")];
+    assert!(run(&["missing"], &none).contains("libnccl-net-none.so"));
+}
+
+#[test]
 fn strangers_disturb_nobody() {
     run(&["strangers"], &[]);
 }

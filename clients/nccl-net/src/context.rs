@@ -45,6 +45,7 @@ impl Engine {
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.pool.stop();
+        self.carrier.stop();
     }
 }
 

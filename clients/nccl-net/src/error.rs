@@ -6,7 +6,10 @@ use mgcomp_transport::attach::envelope::EnvelopeError;
 use mgcomp_transport::attach::{OpenError, SealError, SettingsError};
 use rustix::io::Errno;
 
-use crate::abi::{INTERNAL_ERROR, INVALID_ARGUMENT, INVALID_USAGE, REMOTE_ERROR, SYSTEM_ERROR, Status};
+use crate::abi::loaded::CallError;
+use crate::abi::{
+    INTERNAL_ERROR, INVALID_ARGUMENT, INVALID_USAGE, REMOTE_ERROR, SUCCESS, SYSTEM_ERROR, Status,
+};
 
 /// What can go wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,6 +50,8 @@ pub(crate) enum NetError {
     Message { message: u64, why: OpenError },
     #[error("message {message} could not be sealed: {why}")]
     Seal { message: u64, why: SealError },
+    #[error("the plugin below this one: {0}")]
+    Inner(#[from] CallError),
     #[error("{call} failed: {errno}")]
     System { call: &'static str, errno: Errno },
     #[error("this is a fault of the plugin; please report it")]
@@ -73,7 +78,9 @@ impl NetError {
             | Self::Bytes { .. } => INVALID_ARGUMENT,
             Self::Gone { .. } | Self::Message { .. } => REMOTE_ERROR,
             Self::System { .. } | Self::Forked => SYSTEM_ERROR,
-            Self::Seal { .. } | Self::Panic => INTERNAL_ERROR,
+            // What it does not have, it has no status for.
+            Self::Inner(CallError { status, .. }) if *status > SUCCESS => *status,
+            Self::Inner(_) | Self::Seal { .. } | Self::Panic => INTERNAL_ERROR,
         }
     }
 

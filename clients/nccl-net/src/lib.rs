@@ -9,7 +9,7 @@
 //! | `plugin` | what these functions do, in terms of the modules below |
 //! | `objects` | what NCCL holds handles to |
 //! | `comm` | the two ends of a connection: requests, and when they are done |
-//! | `carrier` | how messages get to the other side: TCP of our own |
+//! | `carrier` | how messages get to the other side: TCP of our own, or another plugin |
 //! | `context`, `pool` | settings and coder; threads that run codecs |
 //! | `memory` | buffers that NCCL lends |
 //!

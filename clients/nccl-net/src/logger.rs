@@ -15,6 +15,11 @@ pub(crate) fn set(logger: Logger) {
     }
 }
 
+/// NCCL's log, for plugins below this one.
+pub(crate) fn current() -> Logger {
+    *LOGGER.read().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Says what the user must see.
 pub(crate) fn warn(text: &str) {
     tracing::warn!("{text}");
@@ -28,7 +33,7 @@ pub(crate) fn info(text: &str) {
 }
 
 fn say(level: c_int, text: &str) {
-    let Some(log) = *LOGGER.read().unwrap_or_else(PoisonError::into_inner) else { return };
+    let Some(log) = current() else { return };
     // A text with a zero in it ends there.
     let bytes = text.bytes().take_while(|&byte| byte != 0).collect::<Vec<u8>>();
     let Ok(text) = CString::new(bytes) else { return };

@@ -20,6 +20,8 @@ fn call(what: impl FnOnce() -> Result<(), NetError>) -> Status {
     let result = catch_unwind(AssertUnwindSafe(what)).unwrap_or(Err(NetError::Panic));
     match result {
         Ok(()) => SUCCESS,
+        // Not even a word: in a child, whatever locks that takes may be held for ever.
+        Err(error @ NetError::Forked) => error.status(),
         Err(error) => {
             // The log is the program's, and may do anything.
             let _ = catch_unwind(|| logger::warn(&error.to_string()));

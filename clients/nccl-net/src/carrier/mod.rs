@@ -1,5 +1,7 @@
 //! How messages get to the other side: each connection goes one way and keeps their order, and no call waits.
 
+mod inner;
+mod protocol;
 mod tcp;
 
 use std::fmt::Display;
@@ -28,6 +30,9 @@ pub(crate) trait Carrier: Display + Send + Sync {
         device: usize,
         handle: &mut [u8; HANDLE_LEN],
     ) -> Result<Option<Box<dyn Outgoing>>, NetError>;
+
+    /// Nothing of it is used any more.
+    fn stop(&self) {}
 }
 
 /// Takes connections.
@@ -46,6 +51,11 @@ pub(crate) trait Outgoing: Send {
 
     /// What is known of the way there.
     fn facts(&self) -> Option<LinkFacts>;
+
+    /// Whether it may be driven by threads that NCCL knows nothing of.
+    fn is_for_any_thread(&self) -> bool {
+        true
+    }
 }
 
 /// The end that receives.
@@ -57,7 +67,10 @@ pub(crate) trait Incoming: Send {
     fn drive(&mut self, ring: &Ring<Receiving>, coded: &mut Vec<u64>) -> Result<(), NetError>;
 }
 
-/// What the environment asks for.
+/// What the environment asks for: the plugin that it names, else TCP.
 pub(crate) fn from_env(rank: u32) -> Result<Box<dyn Carrier>, NetError> {
-    Ok(Box::new(tcp::Tcp::from_env(rank)?))
+    match inner::Inner::from_env(rank)? {
+        Some(inner) => Ok(Box::new(inner)),
+        None => Ok(Box::new(tcp::Tcp::from_env(rank)?)),
+    }
 }

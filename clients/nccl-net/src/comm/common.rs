@@ -6,7 +6,6 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use super::ring::{Ring, Stage};
 use crate::context::Context;
 use crate::error::NetError;
-use crate::logger;
 use crate::objects::RequestNumber;
 
 /// An end of a connection, but for what is done to its messages.
@@ -16,6 +15,8 @@ pub(super) struct End<T> {
     /// What went wrong first. Nothing works after it.
     fault: OnceLock<NetError>,
     jobs: Arc<Jobs>,
+    /// Buffers of slots that are free: as many as messages were ever under way at once, whichever slots they had.
+    spare: Mutex<Vec<Vec<u8>>>,
 }
 
 /// Counts what threads do for an end of a connection with memory that is lent to it.
@@ -36,7 +37,8 @@ impl Drop for Job {
 
 impl<T: Default> End<T> {
     pub(super) fn new(context: Arc<Context>) -> Self {
-        Self { context, ring: Ring::new(), fault: OnceLock::new(), jobs: Arc::default() }
+        let (fault, jobs, spare) = (OnceLock::new(), Arc::default(), Mutex::default());
+        Self { context, ring: Ring::new(), fault, jobs, spare }
     }
 }
 
@@ -48,9 +50,18 @@ impl<T> End<T> {
     }
 
     pub(super) fn fail(&self, fault: NetError) {
-        if self.fault.set(fault.clone()).is_ok() {
-            logger::warn(&fault.to_string());
-        }
+        // What was wrong first stays. NCCL is told by the next call.
+        let _ = self.fault.set(fault);
+    }
+
+    /// A buffer, which may have any length.
+    pub(super) fn buffer(&self) -> Vec<u8> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    /// Keeps a buffer for another message.
+    pub(super) fn keep(&self, buffer: Vec<u8>) {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
     }
 
     /// Has a thread do something; what becomes of it is known before [`wait`](Self::wait) returns.
@@ -87,8 +98,10 @@ impl<T> End<T> {
         if self.ring.stage(message) != Stage::Done {
             return self.check().map(|()| Some(None));
         }
-        let result = result(&mut self.ring.content(message));
-        self.ring.set(message, Stage::Free);
-        Ok(Some(Some(result)))
+        let mut slot = self.ring.content(message);
+        if !self.ring.free(message) {
+            return Ok(None);
+        }
+        Ok(Some(Some(result(&mut slot))))
     }
 }

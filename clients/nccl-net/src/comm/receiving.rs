@@ -89,6 +89,20 @@ impl Receiving {
         }
     }
 
+    /// The bytes that NCCL has room for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.destination.len()
+    }
+
+    /// Takes what follows the envelope, all at once.
+    pub(crate) fn fill(&mut self, stored: &[u8]) {
+        if self.is_direct() {
+            self.destination.write_in_order(stored);
+        } else {
+            self.staged[HEADER_LEN..HEADER_LEN + stored.len()].copy_from_slice(stored);
+        }
+    }
+
     /// All is there: checks what is raw; says who has the message next.
     pub(crate) fn end(&mut self, message: u64) -> Result<Stage, NetError> {
         let Some(header) = self.header else { return Ok(Stage::Carrier) };
@@ -146,6 +160,7 @@ impl Receiver {
         let looked_at_bytes = if is_looked_at { usize::MAX } else { self.end.context.looked_at_bytes() };
         let posted = self.end.ring.post(|slot| {
             (slot.destination, slot.looked_at_bytes, slot.header) = (destination, looked_at_bytes, None);
+            slot.staged = self.end.buffer();
             Stage::Carrier
         });
         self.drive();
@@ -160,6 +175,7 @@ impl Receiver {
             || self.drive(),
             |slot| {
                 slot.destination = Destination::empty();
+                self.end.keep(std::mem::take(&mut slot.staged));
                 slot.raw_len
             },
         )

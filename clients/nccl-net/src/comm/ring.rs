@@ -76,6 +76,12 @@ impl<T> Ring<T> {
         self.slot(message).state.store(message << 2 | stage as u64, Ordering::Release);
     }
 
+    /// Frees the slot of a message that is done; whether nobody else has.
+    pub(crate) fn free(&self, message: u64) -> bool {
+        let [done, free] = [Stage::Done, Stage::Free].map(|stage| message << 2 | stage as u64);
+        self.slot(message).state.compare_exchange(done, free, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
     /// What is in the slot of a message, for whoever has it in this stage.
     pub(crate) fn content(&self, message: u64) -> MutexGuard<'_, T> {
         self.slot(message).lock()
@@ -131,9 +137,11 @@ mod tests {
             assert_eq!(post(i), Some(i));
         }
         assert_eq!((post(99), ring.under_way()), (None, MAX_REQUESTS));
-        ring.set(1, Stage::Free);
+        ring.set(1, Stage::Done);
+        assert!(!ring.free(0) && ring.free(1) && !ring.free(1));
         assert_eq!(post(99), None, "the next slot is that of message 0");
-        ring.set(0, Stage::Free);
+        ring.set(0, Stage::Done);
+        assert!(ring.free(0));
         assert_eq!(post(99), Some(32));
         assert_eq!((*ring.content(32), ring.stage(32), ring.stage(0)), (99, Stage::Carrier, Stage::Free));
         assert_eq!(ring.posted(), 33);

@@ -20,6 +20,7 @@ use crate::objects::RequestNumber;
 pub(crate) struct Sender {
     end: End<Sending>,
     peer: u32,
+    is_for_any_thread: bool,
     outgoing: Mutex<Box<dyn Outgoing>>,
     /// What is known of the way there.
     link: Mutex<Option<LinkFacts>>,
@@ -72,8 +73,9 @@ impl Sending {
 
 impl Sender {
     pub(crate) fn new(context: Arc<Context>, outgoing: Box<dyn Outgoing>) -> Self {
-        let peer = outgoing.peer();
-        Self { end: End::new(context), peer, outgoing: Mutex::new(outgoing), link: Mutex::new(None) }
+        let (peer, is_for_any_thread) = (outgoing.peer(), outgoing.is_for_any_thread());
+        let (outgoing, link) = (Mutex::new(outgoing), Mutex::new(None));
+        Self { end: End::new(context), peer, is_for_any_thread, outgoing, link }
     }
 
     /// Takes a message, and returns its number; `None` if there are too many under way.
@@ -81,7 +83,7 @@ impl Sender {
         self.end.check()?;
         let coded = self.end.context.may_code(source.bytes().len());
         let posted = self.end.ring.post(|slot| {
-            slot.source = source;
+            (slot.source, slot.staged) = (source, self.end.buffer());
             if coded {
                 return Stage::Coding;
             }
@@ -104,7 +106,10 @@ impl Sender {
         self.end.finish(
             number,
             || self.drive(),
-            |slot| std::mem::replace(&mut slot.source, Source::empty()).bytes().len(),
+            |slot| {
+                self.end.keep(std::mem::take(&mut slot.staged));
+                std::mem::replace(&mut slot.source, Source::empty()).bytes().len()
+            },
         )
     }
 
@@ -133,7 +138,9 @@ impl Sender {
             Ok(()) => self.end.ring.set(message, Stage::Carrier),
             Err(fault) => self.end.fail(fault),
         }
-        self.drive();
+        if self.is_for_any_thread {
+            self.drive();
+        }
     }
 
     /// Sends on, unless somebody else is at it.

@@ -10,9 +10,9 @@ use mgcomp_nccl_net::abi::{INVALID_ARGUMENT, INVALID_USAGE, PTR_HOST, REMOTE_ERR
 use mgcomp_tests::data::{Kind, bytes};
 use mgcomp_tests::proxy::relay::{Fault, Relay, address, seal};
 use mgcomp_tests::proxy::transfer::{Plan, exchange};
-use mgcomp_tests::proxy::{End, HANGS, Plugin, Request, Result as Called, connected, poll, said};
+use mgcomp_tests::proxy::{End, HANGS, Plugin, Request, Result as Called, connected, library, poll, said};
 
-use super::{Outcome, library};
+use super::Outcome;
 
 const NEWEST: u32 = 12;
 const PLAN: Plan = Plan { slice: 128 << 10, marker: 0 };
@@ -119,6 +119,36 @@ pub(crate) fn damage() -> Outcome {
         sender.close_send()?;
     }
     Ok(String::new())
+}
+
+/// A rank that uses the plugin below this one by itself is refused.
+pub(crate) fn mixed() -> Outcome {
+    let inner = std::env::var_os("MGCOMP_NET_INNER").ok_or("this is about the plugin below")?;
+    let plugin = Plugin::start(&library(), NEWEST, 1)?;
+    let plain = Plugin::start(inner.as_ref(), NEWEST, 1)?;
+    let data = bytes(Kind::Dense, 1000, 6);
+    // Some are longer than what is said first, others are not.
+    for len in [1000, 20, 3] {
+        let (sender, receiver) = connected(plain, plugin, |_| ())?;
+        let mut room = vec![0u8; 1000];
+        // SAFETY: both stay until the ends are closed.
+        let (sent, received) =
+            unsafe { (sender.send(data.as_ptr(), len)?, receiver.receive(room.as_mut_ptr(), 1000, 0)) };
+        let sent = sent.expect("there is room");
+        poll("a send", || sender.test(sent))?;
+        let refused =
+            received.and_then(|request| poll("a receive", || receiver.test(request.expect("room"))));
+        assert_eq!(status(refused), INVALID_USAGE, "{len} bytes");
+        sender.close_send()?;
+        receiver.close_recv()?;
+    }
+    Ok(String::new())
+}
+
+/// A plugin that cannot be loaded is an error at the start; says what the log says.
+pub(crate) fn missing() -> Outcome {
+    assert_eq!(status(Plugin::start(&library(), NEWEST, 1)), INVALID_USAGE);
+    Ok(said().concat())
 }
 
 /// Calls that NCCL does not make.

@@ -4,10 +4,10 @@
 
 mod faults;
 mod manners;
+mod stream;
 mod transfers;
 
 use std::error::Error;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 type Outcome = Result<String, Box<dyn Error>>;
@@ -25,10 +25,14 @@ fn main() -> ExitCode {
         ["cut"] => faults::cut(),
         ["damage"] => faults::damage(),
         ["misuse"] => faults::misuse(),
+        ["mixed"] => faults::mixed(),
+        ["missing"] => faults::missing(),
         ["crowd"] => manners::crowd(),
         ["close"] => manners::close(),
         ["threads"] => manners::threads(),
         ["fork"] => manners::fork(),
+        ["receive", file, slice] => stream::receive(file, slice),
+        ["send", handle, file, slice, seconds] => stream::send(handle, file, slice, seconds),
         _ => {
             eprintln!("usage: nccl_proxy SCENARIO [ARGUMENT...]");
             return ExitCode::from(2);
@@ -44,9 +48,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// The plugin, which others may name.
-fn library() -> PathBuf {
-    std::env::var_os("NCCL_PROXY_PLUGIN").map_or_else(mgcomp_tests::proxy::library, PathBuf::from)
 }

@@ -6,9 +6,9 @@ use std::fs;
 use mgcomp_nccl_net::abi::MAX_REQUESTS;
 use mgcomp_tests::data::{Kind, bytes};
 use mgcomp_tests::proxy::transfer::{Plan, exchange};
-use mgcomp_tests::proxy::{Plugin, connected, poll};
+use mgcomp_tests::proxy::{Plugin, connected, library, poll};
 
-use super::{Outcome, library};
+use super::Outcome;
 
 const NEWEST: u32 = 12;
 

@@ -8,9 +8,9 @@ use mgcomp_nccl_net::abi::OPTIONAL_RECV_COMPLETION;
 use mgcomp_tests::data::{Kind, bytes};
 use mgcomp_tests::proxy::relay::{Fault, Relay};
 use mgcomp_tests::proxy::transfer::{Plan, exchange};
-use mgcomp_tests::proxy::{Plugin, connected, lines};
+use mgcomp_tests::proxy::{Plugin, connected, library, lines};
 
-use super::{Outcome, library};
+use super::Outcome;
 
 /// All-reduce, by its bit, as `setNetAttr` says it; and a send.
 const ALL_REDUCE: u32 = 1 << 4;

@@ -23,8 +23,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use mgcomp_transport::message::Secret;
 
-use super::{MAGIC, PROTOCOL, checksum};
 use crate::abi::HANDLE_LEN;
+use crate::carrier::protocol::{MAGIC, PROTOCOL, checksum, part};
 use crate::error::NetError;
 
 /// What a handle says.
@@ -95,13 +95,6 @@ impl Handle {
         let (rank, secret) = (u32::from_le_bytes(part(bytes, 36)), Secret::new(part(bytes, 40)));
         Ok(Self { address, rank, secret })
     }
-}
-
-/// The `N` bytes at `at`.
-pub(super) fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    let mut part = [0; N];
-    part.copy_from_slice(&bytes[at..at + N]);
-    part
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@
 
 use mgcomp_transport::message::Secret;
 
-use super::handle::part;
-use super::{MAGIC, MOST_LANES, PROTOCOL, checksum};
+use super::MOST_LANES;
+use crate::carrier::protocol::{MAGIC, PROTOCOL, checksum, part};
 use crate::error::NetError;
 
 pub(super) const HELLO_LEN: usize = 64;

@@ -28,11 +28,6 @@ use super::{Carrier, Listener, Outgoing};
 use crate::abi::{Facts, HANDLE_LEN, MAX_MESSAGE_BYTES, PTR_HOST, Text};
 use crate::error::NetError;
 
-/// The version of handle and hello. Messages have one of their own.
-const PROTOCOL: u16 = 1;
-/// What handle and hello begin with.
-const MAGIC: [u8; 8] = *b"mgcnccl\0";
-
 /// Sockets for a connection, if nobody says how many.
 const LANES: usize = 2;
 const MOST_LANES: usize = 16;
@@ -150,9 +145,4 @@ fn random<const N: usize>() -> Result<[u8; N], NetError> {
             Err(NetError::System { call: "reading /dev/urandom", errno })
         }
     }
-}
-
-/// CRC32C.
-fn checksum(bytes: &[u8]) -> u32 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }

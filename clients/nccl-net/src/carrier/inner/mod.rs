@@ -1,0 +1,162 @@
+//! Messages through another plugin, which `MGCOMP_NET_INNER` names: sealed into buffers of ours that it knows, and sent and
+//! received by it.
+//!
+//! It is called as NCCL would call it, so whatever network it is for carries what this plugin makes of the messages. Handles are
+//! its own, all of them; so what tells that the other side runs this plugin too is the first message of each connection.
+#![allow(unsafe_code)] // calls of a library by its C interface
+
+mod hello;
+mod incoming;
+mod outgoing;
+mod own;
+mod staging;
+
+use std::env;
+use std::ffi::{OsString, c_int};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use self::incoming::InnerIncoming;
+use self::outgoing::InnerOutgoing;
+use super::{Carrier, Incoming, Listener, Outgoing};
+use crate::abi::loaded::{Loaded, NEWEST};
+use crate::abi::{Facts, HANDLE_LEN, Opaque, PTR_HOST, Text};
+use crate::error::NetError;
+use crate::logger;
+
+const VARIABLE: &str = "MGCOMP_NET_INNER";
+
+/// Another plugin.
+pub(crate) struct Inner {
+    shared: Arc<Shared>,
+    rank: u32,
+    devices: usize,
+}
+
+/// The plugin, for all that use it.
+struct Shared {
+    loaded: Loaded,
+    context: usize,
+    stopped: AtomicBool,
+}
+
+/// What only the plugin knows what it is.
+#[derive(Clone, Copy)]
+struct Theirs(usize);
+
+impl Theirs {
+    fn new(pointer: Opaque) -> Option<Self> {
+        (!pointer.is_null()).then_some(Self(pointer as usize))
+    }
+
+    fn pointer(self) -> Opaque {
+        self.0 as Opaque
+    }
+}
+
+impl Inner {
+    /// The plugin that the environment names, if it does.
+    pub(crate) fn from_env(rank: u32) -> Result<Option<Self>, NetError> {
+        match env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
+            // Where plugins of this kind lie upon each other, the lowest is the one that is named.
+            Some(path) if !own::is_own_library(Path::new(&path)) => Self::load(path, rank).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn load(path: OsString, rank: u32) -> Result<Self, NetError> {
+        let wrong = |value: String| NetError::Variable {
+            variable: VARIABLE,
+            value,
+            wanted: "a plugin that can be loaded and takes memory of the host",
+        };
+        let named = || path.to_string_lossy().into_owned();
+        // SAFETY: the user says that this is a plugin for NCCL.
+        let loaded = unsafe { Loaded::open(Path::new(&path), NEWEST) }
+            .map_err(|why| wrong(format!("{} ({why})", named())))?;
+        // SAFETY: it is started as NCCL would.
+        let (context, devices) = unsafe { (loaded.init(0, logger::current())?, loaded.devices()?) };
+        let shared = Shared { loaded, context: context as usize, stopped: AtomicBool::new(false) };
+        for device in 0..devices {
+            // SAFETY: there is this device.
+            if unsafe { loaded.facts(device as c_int) }?.ptr_support & PTR_HOST == 0 {
+                return Err(wrong(named()));
+            }
+        }
+        Ok(Self { shared: Arc::new(shared), rank, devices })
+    }
+}
+
+impl fmt::Display for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let loaded = &self.shared.loaded;
+        write!(f, "over the plugin {} (version {} of the interface)", loaded.name(), loaded.version())
+    }
+}
+
+impl Carrier for Inner {
+    fn devices(&self) -> usize {
+        self.devices
+    }
+
+    fn facts(&self, device: usize) -> Result<Facts, NetError> {
+        // SAFETY: there is this device.
+        let facts = unsafe { self.shared.loaded.facts(device as c_int) }?;
+        // Memory of devices is not for codecs on the host; and far away on the PCI bus, NCCL leaves its protocol LL128 alone.
+        Ok(Facts { ptr_support: PTR_HOST, pci_path: Text(std::ptr::null()), ..facts })
+    }
+
+    fn listen(&self, device: usize, handle: &mut [u8; HANDLE_LEN]) -> Result<Box<dyn Listener>, NetError> {
+        let Shared { loaded, context, .. } = &*self.shared;
+        // SAFETY: its context, a device that there is, and a handle.
+        let listener =
+            unsafe { loaded.listen(*context as Opaque, device as c_int, handle.as_mut_ptr().cast()) }?;
+        let listener = Theirs(listener as usize);
+        Ok(Box::new(InnerListener { shared: Arc::clone(&self.shared), listener }))
+    }
+
+    fn connect(
+        &self,
+        device: usize,
+        handle: &mut [u8; HANDLE_LEN],
+    ) -> Result<Option<Box<dyn Outgoing>>, NetError> {
+        let Shared { loaded, context, .. } = &*self.shared;
+        // SAFETY: as above; the handle comes back each time with what it has written there.
+        let end = unsafe { loaded.connect(*context as Opaque, device as c_int, handle.as_mut_ptr().cast()) }?;
+        let outgoing = |end| InnerOutgoing::new(Arc::clone(&self.shared), end, self.rank);
+        Ok(Theirs::new(end).map(|end| -> Box<dyn Outgoing> { Box::new(outgoing(end)) }))
+    }
+
+    fn stop(&self) {
+        self.shared.stopped.store(true, Ordering::Release);
+        // SAFETY: its context, which nothing is called with any more.
+        if let Err(error) = unsafe { self.shared.loaded.finalize(self.shared.context as Opaque) } {
+            logger::warn(&error.to_string());
+        }
+    }
+}
+
+struct InnerListener {
+    shared: Arc<Shared>,
+    listener: Theirs,
+}
+
+impl Listener for InnerListener {
+    fn accept(&mut self) -> Result<Option<Box<dyn Incoming>>, NetError> {
+        // SAFETY: a listener of its own.
+        let end = unsafe { self.shared.loaded.accept(self.listener.pointer()) }?;
+        let incoming = |end| InnerIncoming::new(Arc::clone(&self.shared), end);
+        Ok(Theirs::new(end).map(|end| -> Box<dyn Incoming> { Box::new(incoming(end)) }))
+    }
+}
+
+impl Drop for InnerListener {
+    fn drop(&mut self) {
+        if !self.shared.stopped.load(Ordering::Acquire) {
+            // SAFETY: a listener of its own, which is used no more. There is nobody to tell of an error.
+            let _ = unsafe { self.shared.loaded.close_listen(self.listener.pointer()) };
+        }
+    }
+}
