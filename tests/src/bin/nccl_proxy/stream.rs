@@ -81,9 +81,11 @@ pub(crate) fn send(handle: &str, file: &str, slice: &str, seconds: &str) -> Outc
             std::thread::yield_now();
         }
     }
-    // A message without a byte is the last one.
-    // SAFETY: there are no bytes.
-    requests.push(poll("the last message", || unsafe { post(end, &[]) })?);
+    // A message without a byte is the last one, and there is one for each receive that may wait.
+    for _ in 0..SLOTS {
+        // SAFETY: there are no bytes.
+        requests.push(poll("the last message", || unsafe { post(end, &[]) })?);
+    }
     for &request in &requests[done..] {
         poll("what is under way", || end.test(request))?;
     }
