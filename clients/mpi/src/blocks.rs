@@ -75,9 +75,12 @@ impl Blocks {
         Data::new(self.address.wrapping_byte_offset(offset), self.counts.at(rank), self.datatype)
     }
 
-    /// Bytes in the block of a rank.
-    pub(crate) fn len(&self, rank: c_int, shape: &Shape) -> u64 {
-        (self.counts.at(rank) as u64).saturating_mul(shape.size)
+    /// Bytes in the block of a rank, where a value has `size`; more than there can be if the count makes no sense.
+    pub(crate) fn len(&self, rank: c_int, size: u64) -> u64 {
+        match self.counts.are_there() {
+            true => (self.counts.at(rank) as u64).saturating_mul(size),
+            false => 0,
+        }
     }
 }
 
@@ -111,7 +114,7 @@ mod tests {
         let block = |rank| blocks.block(rank, &shape);
         assert_eq!((block(0).address() as usize, block(0).count()), (1056, 3));
         assert_eq!((block(2).address() as usize, block(2).count()), (984, 5));
-        assert_eq!(blocks.len(2, &shape), 20);
+        assert_eq!(blocks.len(2, shape.size), 20);
         assert_eq!(blocks.longest(3).unwrap().count(), 5);
         assert_eq!(remaining(counts.as_ptr(), &[false, false, true]), [3, 0, 0]);
     }

@@ -41,6 +41,13 @@ macro_rules! calls {
                 }
             }
 
+            /// One that is missing, those with large counts aside.
+            pub(crate) fn missing(&self) -> Option<&'static str> {
+                let all = [$( (self.$name.is_some(), stringify!($symbol)), )*];
+                let is_missing = |(is_there, name): &(bool, &str)| !is_there && !name.ends_with("_c");
+                all.into_iter().find(is_missing).map(|(_, name)| name)
+            }
+
             $(
                 /// # Safety
                 /// The arguments are good for the function of MPI, which may write to where they point.

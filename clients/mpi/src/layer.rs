@@ -20,7 +20,7 @@ use crate::engine::Kind;
 use crate::failure::Failure;
 use crate::mpi::{Mpi, Shape};
 use crate::pool::Pool;
-use crate::types::Comm;
+use crate::types::{Comm, Type};
 
 /// How ranks do things together; those of another version do them in another way.
 const PROTOCOL: u64 = 1;
@@ -114,6 +114,11 @@ fn found() -> Option<Mpi> {
         tracing::error!(
             "mgcomp does nothing: this MPI is neither Open MPI 4 or 5, nor MPICH, nor has the ABI of MPI 5"
         );
+        return None;
+    }
+    if let Some(name) = loaded.calls.missing() {
+        tracing::error!("mgcomp does nothing: this MPI has no {name}");
+        return None;
     }
     Some(Mpi { calls: &loaded.calls, constants: constants? })
 }
@@ -178,11 +183,15 @@ impl Layer {
 
     /// Bytes of `data`, if it is any that MPI would take.
     pub(crate) fn len(&self, data: &Data) -> Result<Option<u64>, Failure> {
-        match u64::try_from(data.count()) {
-            Ok(count) if data.datatype() != self.mpi.constants.datatype_null => {
-                Ok(self.mpi.size_of(data.datatype())?.checked_mul(count))
-            }
-            _ => Ok(None),
+        let Ok(count) = u64::try_from(data.count()) else { return Ok(None) };
+        Ok(self.size_of(data.datatype())?.and_then(|size| size.checked_mul(count)))
+    }
+
+    /// Bytes in one value of a datatype, if it is one.
+    pub(crate) fn size_of(&self, datatype: Type) -> Result<Option<u64>, Failure> {
+        match datatype == self.mpi.constants.datatype_null {
+            true => Ok(None),
+            false => self.mpi.size_of(datatype).map(Some),
         }
     }
 

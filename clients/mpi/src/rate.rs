@@ -22,7 +22,9 @@ const EVERY: u64 = 32;
 pub(crate) struct Rate {
     /// Bits of the `f64` in Gb/s; 0 while nothing is known.
     gbps: AtomicU64,
+    /// Transfers that were asked about, and those that were measured.
     transfers: AtomicU64,
+    measured: AtomicU64,
 }
 
 impl Rate {
@@ -39,13 +41,22 @@ impl Rate {
         }
         let seen = bytes as f64 * 8.0 / took.as_nanos() as f64;
         let known = f64::from_bits(self.gbps.load(Ordering::Relaxed));
-        let weight = if seen < known { WEIGHT_OF_SLOW } else { WEIGHT };
-        let learned = if known > 0.0 { known + (seen - known) * weight } else { seen };
+        // The first ones may have had to open connections.
+        let is_first = self.measured.fetch_add(1, Ordering::Relaxed) < FIRST;
+        let learned = match seen < known {
+            true if is_first => known,
+            true => known + (seen - known) * WEIGHT_OF_SLOW,
+            false if is_first => seen,
+            false => known + (seen - known) * WEIGHT,
+        };
         self.gbps.store(learned.to_bits(), Ordering::Relaxed);
     }
 
-    /// The same for the policy; `None` while nothing is known.
+    /// The same for the policy; `None` while too little is known.
     pub(crate) fn facts(&self) -> Option<LinkFacts> {
+        if self.measured.load(Ordering::Relaxed) < FIRST {
+            return None;
+        }
         let gbps = f64::from_bits(self.gbps.load(Ordering::Relaxed));
         LinkFacts::try_new(gbps, LATENCY_NS, Overlap::None).ok()
     }
@@ -61,6 +72,8 @@ mod tests {
         assert_eq!(rate.facts(), None);
         rate.learn(100, Duration::from_nanos(1));
         assert_eq!(rate.facts(), None, "too short");
+        rate.learn(125_000, Duration::from_millis(20));
+        assert_eq!(rate.facts(), None, "the first one");
         rate.learn(125_000, Duration::from_millis(1));
         let gbps = || rate.facts().unwrap().rate_gbps();
         assert!((gbps() - 1.0).abs() < 1e-9);

@@ -54,7 +54,7 @@ fn blocks_of_several_pieces() {
 
 #[test]
 fn the_policy_may_choose() {
-    on_every_mpi(|mpi| mpi.run("long.c", 2, &[]).expect_well());
+    on_every_mpi(|mpi| mpi.run("threads.c", 2, &[("MGCOMP_MPI_GATE", "1024")]).expect_well());
 }
 
 #[test]

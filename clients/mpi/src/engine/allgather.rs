@@ -51,7 +51,7 @@ pub(crate) fn allgather(
     let allgather = Allgather { layer, comm, piece };
     let rounds = longest.len(&shape).div_ceil(piece);
     if !allgather.run(&bytes, blocks, &shape, rounds)? {
-        let total: u64 = (0..comm.size).map(|rank| blocks.len(rank, &shape)).sum();
+        let total: u64 = (0..comm.size).map(|rank| blocks.len(rank, shape.size)).sum();
         let started = Instant::now();
         let code = plain();
         comm.rate.learn(total as usize - from.len(&from_shape), started.elapsed());

@@ -46,13 +46,16 @@ impl Alltoall<'_> {
     pub(crate) fn run_uneven(&self, rest: impl Fn(&[bool], &[bool]) -> c_int) -> Result<Verdict, Failure> {
         // Nobody knows whether another rank needs it now, so all make it the first time.
         self.comm.shadow()?;
-        let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
+        let (from, into) =
+            (self.layer.size_of(self.sent().datatype)?, self.layer.size_of(self.into.datatype)?);
+        let (Some(from), Some(into)) = (from, into) else { return Ok(Verdict::Plain) };
         let is_other = |peer| peer != self.comm.rank;
-        let goes = |peer| is_other(peer) && self.layer.is_long(Some(self.sent().len(peer, &shapes.from)));
-        let comes = |peer| is_other(peer) && self.layer.is_long(Some(self.into.len(peer, &shapes.into)));
+        let goes = |peer| is_other(peer) && self.layer.is_long(Some(self.sent().len(peer, from)));
+        let comes = |peer| is_other(peer) && self.layer.is_long(Some(self.into.len(peer, into)));
         if !(0..self.comm.size).any(|peer| goes(peer) || comes(peer)) {
             return Ok(Verdict::Plain);
         }
+        let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
         for peer in self.peers().filter(|peer| goes(*peer) || comes(*peer)) {
             self.exchange(&shapes, peer, goes(peer), comes(peer))?;
         }

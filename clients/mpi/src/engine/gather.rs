@@ -60,14 +60,20 @@ impl Rooted<'_> {
     pub(crate) fn run_uneven(&self, rest: impl Fn(bool, &[bool]) -> c_int) -> Result<Verdict, Failure> {
         // Nobody knows whether another rank needs it now, so all make it the first time.
         self.comm.shadow()?;
-        let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
+        let size = match (&self.blocks, &self.own) {
+            (Some(blocks), _) => self.layer.size_of(blocks.datatype)?,
+            (None, Some(own)) => self.layer.len(own)?,
+            (None, None) => None,
+        };
+        let Some(size) = size else { return Ok(Verdict::Plain) };
         let is_long = |peer: c_int| match &self.blocks {
-            Some(blocks) => peer != self.root && self.layer.is_long(Some(blocks.len(peer, &shapes.blocks))),
-            None => self.own.is_some_and(|own| self.layer.is_long(Some(own.len(&shapes.own) as u64))),
+            Some(blocks) => peer != self.root && self.layer.is_long(Some(blocks.len(peer, size))),
+            None => self.layer.is_long(Some(size)),
         };
         if !self.peers().any(is_long) {
             return Ok(Verdict::Plain);
         }
+        let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
         for peer in self.peers().filter(|peer| is_long(*peer)) {
             self.exchange(&shapes)?.run(&self.step(peer, &shapes))?;
         }
