@@ -40,7 +40,10 @@ impl PeerCopier {
         let ends = ((from, &pipe.out), (to, &pipe.into));
         let codecs = Codecs::load(ends.0, ends.1, config.algorithms, segment, is_direct)?;
         let choice = Choice::new(&config, codecs.algorithms());
-        Ok(Self { from: from.clone(), to: to.clone(), is_direct, config, choice, pipe, codecs })
+        let copier = Self { from: from.clone(), to: to.clone(), is_direct, config, choice, pipe, codecs };
+        // A graph that is launched on another stream would not wait for the zeros that are on their way to workspaces.
+        copier.pipe.wait()?;
+        Ok(copier)
     }
 
     /// Whether bytes go straight from device to device.

@@ -127,7 +127,13 @@ impl Pipe {
         self.out.follow_event(&self.end)
     }
 
-    /// Waits until nothing is under way. If even that fails, the context is lost and runs nothing any more, or the streams
+    /// Waits until nothing is under way.
+    pub(super) fn wait(&self) -> Result<(), DeviceError> {
+        self.out.wait()?;
+        self.into.wait()
+    }
+
+    /// The same where something has failed, or all is over. If even that fails, the context is lost and runs nothing any more, or the streams
     /// are being recorded and run nothing yet.
     fn settle(&self) {
         for stream in [&self.out, &self.into] {
