@@ -8,6 +8,8 @@
 #[cfg(feature = "cuda")]
 mod device;
 mod ranges;
+#[cfg(feature = "cuda")]
+mod rooms;
 mod slice;
 
 use std::fmt;
@@ -23,6 +25,8 @@ pub use slice::{AnySlice, Slice};
 #[cfg(feature = "cuda")]
 pub(crate) use device::DeviceHold;
 use ranges::{Ranges, Use, overlap};
+#[cfg(feature = "cuda")]
+pub(crate) use rooms::{DeviceBytes, Room, Rooms};
 
 /// A buffer in host memory, shared by reference.
 #[derive(Clone)]

@@ -7,6 +7,8 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+#[cfg(feature = "cuda")]
+use crate::memory::DeviceBytes;
 use crate::memory::{HostSlice, Slice};
 use crate::message::Status;
 
@@ -53,6 +55,8 @@ impl Cell {
 enum Storage {
     Wire(Bytes),
     Memory(Slice),
+    #[cfg(feature = "cuda")]
+    Device(DeviceBytes),
 }
 
 /// Describes a payload: place, capacity, and a cell that tells length and status once it is ready.
@@ -92,6 +96,13 @@ impl Payload {
         Self { place: Place::Pinned, ..Self::from_bytes(bytes) }
     }
 
+    /// Bytes in the memory of a device that are ready: what an executor has left there, or a link has brought there.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn from_device(bytes: DeviceBytes) -> Self {
+        let (place, len) = (Place::Device(bytes.device().info().ordinal), bytes.len());
+        Self { place, capacity: len, cell: ready_cell(len), storage: Storage::Device(bytes) }
+    }
+
     /// Where the memory is.
     #[must_use]
     pub fn place(&self) -> Place {
@@ -125,6 +136,28 @@ impl Payload {
         }
     }
 
+    /// The bytes, if they are in the memory of a device and ready.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn on_device(&self) -> Option<&DeviceBytes> {
+        match &self.storage {
+            Storage::Device(bytes) => Some(bytes),
+            Storage::Wire(_) | Storage::Memory(_) => None,
+        }
+    }
+
+    /// The bytes in host memory: those that are there, or a copy of those of a device, which is waited for. `None` if the
+    /// payload is not ready, or cannot be copied.
+    pub(crate) fn fetch(&self) -> Option<Bytes> {
+        #[cfg(feature = "cuda")]
+        if let Some(bytes) = self.on_device() {
+            let fetched = bytes.fetch().inspect_err(|error| {
+                tracing::warn!(%error, "a payload stays on a device");
+            });
+            return fetched.ok();
+        }
+        self.bytes().cloned()
+    }
+
     /// The piece of a host buffer, if the payload is one.
     #[must_use]
     pub fn memory(&self) -> Option<&HostSlice> {
@@ -136,7 +169,7 @@ impl Payload {
     pub fn slice(&self) -> Option<&Slice> {
         match &self.storage {
             Storage::Memory(slice) => Some(slice),
-            Storage::Wire(_) => None,
+            _ => None,
         }
     }
 

@@ -7,18 +7,26 @@ use mgcomp_tests::data::{self, Kind};
 use mgcomp_transport::communicator::Communicator;
 use mgcomp_transport::memory::{DeviceBuffer, HostBuffer};
 
-use crate::rig::{Links, bytes_of, loopback, nodes, on_device, open, tcp, with_threads};
+use crate::rig::{Links, bytes_of, cuda, loopback, nodes, on_device, open_on, tcp, with_threads};
 
 const RANKS: u32 = 3;
 
 #[test]
 fn collectives_take_device_memory_over_loopback() {
-    with_threads("collectives::collectives_take_device_memory_over_loopback", 1, |_| collect(loopback));
+    with_threads("collectives::collectives_take_device_memory_over_loopback", 1, |_| collect(loopback, 1));
 }
 
 #[test]
 fn collectives_take_device_memory_over_tcp() {
-    with_threads("collectives::collectives_take_device_memory_over_tcp", 2, |_| collect(tcp));
+    with_threads("collectives::collectives_take_device_memory_over_tcp", 2, |_| collect(tcp, 1));
+}
+
+#[test]
+fn collectives_take_device_memory_over_cuda() {
+    with_threads("collectives::collectives_take_device_memory_over_cuda", 3, |stub| {
+        stub.set("devices", RANKS.into());
+        collect(cuda, RANKS);
+    });
 }
 
 /// Every rank's own thread does `work`.
@@ -36,10 +44,11 @@ fn raw(rank: u32, len: usize) -> Vec<u8> {
     data::bytes(Kind::Deltas, len, u64::from(rank))
 }
 
-fn collect(links: Links) {
+/// With the ranks' memory spread over so many devices.
+fn collect(links: Links, devices: u32) {
     on_all(links, |world| {
-        let (device, stream) = open();
         let rank = world.rank();
+        let (device, stream) = open_on(rank % devices);
         for len in [100, 70_001] {
             // One is on the host: members need not have the same kind of memory.
             let whole: Vec<u8> = (0..RANKS).flat_map(|rank| raw(rank, len)).collect();

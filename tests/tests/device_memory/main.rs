@@ -6,5 +6,6 @@ mod copies;
 mod executor;
 mod failures;
 mod peer_copies;
+mod peer_link;
 mod rig;
 mod transfers;

@@ -7,6 +7,7 @@ use mgcomp_codecs::device::{Cache, Device, Stream};
 use mgcomp_selector::{PolicySpec, Steering};
 use mgcomp_tests::stub::{Libraries, Stub, with_stub};
 use mgcomp_transport::link::Link;
+use mgcomp_transport::link::cuda::Cuda;
 use mgcomp_transport::link::loopback::Loopback;
 use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
 use mgcomp_transport::memory::{DeviceBuffer, DeviceSlice};
@@ -52,8 +53,22 @@ pub(crate) fn tcp(ranks: u32) -> Vec<Box<dyn Link>> {
     (0..).map(Rank).zip(listeners).map(link).map(|link| Box::new(link) as _).collect()
 }
 
+/// Over devices from number 0 on, one for each rank.
+pub(crate) fn cuda(ranks: u32) -> Vec<Box<dyn Link>> {
+    cuda_over((0..ranks).map(|rank| Some(open_on(rank).0)).collect())
+}
+
+pub(crate) fn cuda_over(devices: Vec<Option<Device>>) -> Vec<Box<dyn Link>> {
+    Cuda::fabric(devices).unwrap().into_iter().map(|link| Box::new(link) as _).collect()
+}
+
 /// The nodes of all ranks, which have met.
 pub(crate) fn nodes(links: Links, ranks: u32, policy: &str) -> Vec<Node> {
+    nodes_over(links(ranks), policy)
+}
+
+/// As [`nodes`], over links that are there.
+pub(crate) fn nodes_over(links: Vec<Box<dyn Link>>, policy: &str) -> Vec<Node> {
     let policy: PolicySpec = policy.parse().unwrap();
     let config = NodeConfig {
         secret: SECRET,
@@ -63,7 +78,7 @@ pub(crate) fn nodes(links: Links, ranks: u32, policy: &str) -> Vec<Node> {
         ..NodeConfig::default()
     };
     let start = |link| Node::start(link, policy.build(&Steering::default()), config.clone()).unwrap();
-    let nodes: Vec<_> = links(ranks).into_iter().map(start).collect();
+    let nodes: Vec<_> = links.into_iter().map(start).collect();
     for node in &nodes {
         assert!(node.wait_for_peers(HANGS).iter().all(|(_, state)| *state == PeerState::Open));
     }
@@ -78,7 +93,12 @@ pub(crate) fn end_of(mut handle: Handle) -> TransferResult {
 
 /// The device, without a cache, and a stream of the test's own.
 pub(crate) fn open() -> (Device, Stream) {
-    let device = Device::open_with(0, Cache::Off).unwrap();
+    open_on(0)
+}
+
+/// The device with this number.
+pub(crate) fn open_on(ordinal: u32) -> (Device, Stream) {
+    let device = Device::open_with(ordinal, Cache::Off).unwrap();
     let stream = device.stream().unwrap();
     (device, stream)
 }

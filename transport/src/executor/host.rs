@@ -234,8 +234,8 @@ impl Workbench {
                 Ok(Output::Encoded(algorithm, Payload::from_bytes(bytes)))
             }
             (Work::Decode { payload, algorithm, all_or_nothing, .. }, Memory::Destination(mut into)) => {
-                let payload = payload.bytes().ok_or(Status::Internal)?;
-                self.decode(payload, *algorithm, &mut into, *all_or_nothing)?;
+                let payload = payload.fetch().ok_or(Status::Internal)?;
+                self.decode(&payload, *algorithm, &mut into, *all_or_nothing)?;
                 Ok(Output::Decoded)
             }
             (_, Memory::InPlace) => Ok(Output::Decoded),

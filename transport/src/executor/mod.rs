@@ -91,12 +91,37 @@ pub type DoneSink = Arc<dyn Fn(Done) + Send + Sync>;
 /// # Errors
 /// If the system gives no thread.
 pub fn start(threads: usize, checksum: bool, sink: &DoneSink) -> io::Result<Box<dyn Executor>> {
+    start_for(Outlet::Host, threads, checksum, sink)
+}
+
+/// As [`start`], for a link that takes payloads from `outlet`.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_for(
+    outlet: Outlet,
+    threads: usize,
+    checksum: bool,
+    sink: &DoneSink,
+) -> io::Result<Box<dyn Executor>> {
     let host = HostExecutor::start(threads, checksum, sink)?;
     #[cfg(feature = "cuda")]
-    let executor = CudaExecutor::new(host, sink.clone());
+    let executor = CudaExecutor::new(host, sink.clone(), outlet);
+    #[cfg(not(feature = "cuda"))]
+    let _ = outlet;
     #[cfg(not(feature = "cuda"))]
     let executor = host;
     Ok(Box::new(executor))
+}
+
+/// Where links take payloads from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Outlet {
+    /// Host memory.
+    #[default]
+    Host,
+    /// Host memory, or the memory of the device that has made them.
+    Anywhere,
 }
 
 /// Something that carries out [`Work`]: threads for host memory, CUDA streams for a device's.

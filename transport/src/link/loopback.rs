@@ -96,6 +96,62 @@ impl Loopback {
         Ok((0..ranks).map(end).collect())
     }
 
+    /// Reports to `sink` from now on, beginning with what has come.
+    pub(super) fn listen(&self, sink: LinkSink) -> Result<(), LinkError> {
+        let mut ear = self.fabric.ear(self.rank);
+        let Ear::Waiting(events) = &mut *ear else { return Err(LinkError::StartedTwice) };
+        // Reported under the lock: nothing that comes now may overtake.
+        events.drain(..).for_each(|event| sink(event));
+        *ear = Ear::Listening(sink);
+        Ok(())
+    }
+
+    /// Counts a message as under way to `to`, if it may be: the first half of sending it.
+    pub(super) fn admit(&self, to: Rank, message: &Message) -> Result<Credit, SendError> {
+        if !self.position().is_peer(to) || self.fabric.path(self.rank, to).closed.load(Ordering::SeqCst) {
+            return Err(SendError::Closed(to));
+        }
+        let path = self.fabric.path(self.rank, to);
+        let (bytes, limit) = (message.wire_len(), self.fabric.queue_limit);
+        let held_bytes = bytes + QUEUED_MESSAGE_BYTES;
+        let queued_bytes = path.queued_bytes.load(Ordering::SeqCst);
+        if queued_bytes.saturating_add(held_bytes) > limit {
+            return Err(SendError::Full { queued_bytes, limit });
+        }
+        path.queued_bytes.fetch_add(held_bytes, Ordering::SeqCst);
+        Ok(Credit::holding(Queued { fabric: self.fabric.clone(), from: self.rank, to, held_bytes }))
+    }
+
+    /// Sends a message that was admitted.
+    pub(super) fn forward(&self, to: Rank, message: Message, credit: Credit) {
+        self.post(to, message.wire_len(), Parcel::Message(message, credit));
+    }
+
+    /// From now on nothing is admitted to `peer`, and nothing reported of it; `false` if that was so before.
+    pub(super) fn give_up(&self, peer: Rank) -> bool {
+        let is_peer = self.position().is_peer(peer);
+        is_peer && !self.fabric.path(self.rank, peer).closed.swap(true, Ordering::SeqCst)
+    }
+
+    /// Tells `peer` that it was given up, behind what it was sent.
+    pub(super) fn say_closed(&self, peer: Rank) {
+        self.post(peer, 0, Parcel::Close);
+    }
+
+    /// Bytes are on their way to `peer`.
+    pub(super) fn note_movement(&self, peer: Rank) {
+        self.fabric.path(self.rank, peer).movement.note(Instant::now());
+    }
+
+    /// Ends the way to `peer` for `error`, and reports it at both ends.
+    pub(super) fn cut(&self, peer: Rank, error: &LinkError) {
+        for (here, there) in [(self.rank, peer), (peer, self.rank)] {
+            if !self.fabric.path(here, there).closed.swap(true, Ordering::SeqCst) {
+                self.fabric.report(here, LinkEvent::Closed { peer: there, error: error.clone() });
+            }
+        }
+    }
+
     fn post(&self, to: Rank, bytes: u64, parcel: Parcel) {
         let movement = &self.fabric.path(self.rank, to).movement;
         let delivery = Delivery { from: self.rank, to, parcel };
@@ -115,28 +171,12 @@ impl Link for Loopback {
     }
 
     fn start(&mut self, sink: LinkSink) -> Result<(), LinkError> {
-        let mut ear = self.fabric.ear(self.rank);
-        let Ear::Waiting(events) = &mut *ear else { return Err(LinkError::StartedTwice) };
-        // Reported under the lock: nothing that comes now may overtake.
-        events.drain(..).for_each(|event| sink(event));
-        *ear = Ear::Listening(sink);
-        Ok(())
+        self.listen(sink)
     }
 
     fn send(&self, to: Rank, message: Message) -> Result<(), SendError> {
-        if !self.position().is_peer(to) || self.fabric.path(self.rank, to).closed.load(Ordering::SeqCst) {
-            return Err(SendError::Closed(to));
-        }
-        let path = self.fabric.path(self.rank, to);
-        let (bytes, limit) = (message.wire_len(), self.fabric.queue_limit);
-        let held_bytes = bytes + QUEUED_MESSAGE_BYTES;
-        let queued_bytes = path.queued_bytes.load(Ordering::SeqCst);
-        if queued_bytes.saturating_add(held_bytes) > limit {
-            return Err(SendError::Full { queued_bytes, limit });
-        }
-        path.queued_bytes.fetch_add(held_bytes, Ordering::SeqCst);
-        let credit = Credit::holding(Queued { fabric: self.fabric.clone(), from: self.rank, to, held_bytes });
-        self.post(to, bytes, Parcel::Message(message, credit));
+        let credit = self.admit(to, &message)?;
+        self.forward(to, message, credit);
         Ok(())
     }
 
@@ -153,10 +193,8 @@ impl Link for Loopback {
     }
 
     fn close(&self, peer: Rank) {
-        if self.position().is_peer(peer)
-            && !self.fabric.path(self.rank, peer).closed.swap(true, Ordering::SeqCst)
-        {
-            self.post(peer, 0, Parcel::Close);
+        if self.give_up(peer) {
+            self.say_closed(peer);
         }
     }
 }
@@ -207,6 +245,11 @@ impl Fabric {
                 LinkEvent::Closed { peer: from, error: LinkError::PeerClosed(from) }
             }
         };
+        self.report(to, event);
+    }
+
+    /// Tells `to` of something.
+    fn report(&self, to: Rank, event: LinkEvent) {
         let sink = match &mut *self.ear(to) {
             Ear::Waiting(events) => return events.push(event),
             Ear::Listening(sink) => sink.clone(),

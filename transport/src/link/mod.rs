@@ -29,6 +29,7 @@ use mgcomp_selector::LinkFacts;
 
 pub use driving::drive;
 
+use crate::executor::Outlet;
 use crate::memory::HeldMut;
 use crate::message::{Header, MessageError, Rank};
 pub use crate::pace::{Shaping, ShapingError};
@@ -171,6 +172,11 @@ pub trait Link: Send {
 
     /// What is known of the way to `peer`: what it was made to be, or what was seen of it. `None` while nothing is.
     fn facts(&self, peer: Rank) -> Option<LinkFacts>;
+
+    /// Where it takes payloads from.
+    fn outlet(&self) -> Outlet {
+        Outlet::Host
+    }
 
     /// What a thread that waits for messages may do meanwhile, where the link has a use for it.
     fn driver(&self) -> Option<Weak<dyn Drive>> {
@@ -335,6 +341,14 @@ pub enum LinkError {
         /// What it returned.
         code: i32,
         /// MPI's words.
+        text: String,
+    },
+    /// A device does not hand its memory to another.
+    #[error("bytes on a device for rank {peer} do not get there: {text}")]
+    Device {
+        /// Whose bytes.
+        peer: Rank,
+        /// What the driver says.
         text: String,
     },
     /// MPI was finalized while the link was in use.

@@ -182,8 +182,8 @@ impl Node {
 
         let sink = mailbox.clone();
         let sink = Arc::new(move |done| sink.post(Input::Done(done))) as _;
-        let executor =
-            executor::start(config.codec_threads, config.checksum, &sink).map_err(NodeError::Thread)?;
+        let executor = executor::start_for(link.outlet(), config.codec_threads, config.checksum, &sink)
+            .map_err(NodeError::Thread)?;
         let sink = mailbox.clone();
         link.start(Arc::new(move |event| sink.post(Input::Link(event))))?;
 

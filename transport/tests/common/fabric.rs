@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+#[cfg(feature = "cuda")]
+use mgcomp_transport::link::cuda::Cuda;
 use mgcomp_transport::link::loopback::Loopback;
 use mgcomp_transport::link::shm::{Shm, ShmConfig, ShmJob};
 use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
@@ -55,6 +57,12 @@ impl Fabric {
         }
     }
 
+    /// Ranks without devices: what the link does with them is the same but for payloads on a device.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn cuda() -> Self {
+        Self { make: make_cuda, limits: LIMITS, shaping: None, is_possible: || true }
+    }
+
     pub(crate) fn shm() -> Self {
         Self { make: make_shm, limits: LIMITS, shaping: None, is_possible: || true }
     }
@@ -91,6 +99,12 @@ fn make_mpi<const MULTIPLE: bool>(ranks: u32, queue_bytes: u64, _: Fabric) -> Li
 
 fn make_loopback(ranks: u32, queue_bytes: u64, fabric: Fabric) -> Links {
     let ends = Loopback::fabric_with_queue(ranks, fabric.shaping, queue_bytes).unwrap();
+    ends.into_iter().map(|end| Box::new(end) as _).collect()
+}
+
+#[cfg(feature = "cuda")]
+fn make_cuda(ranks: u32, queue_bytes: u64, _: Fabric) -> Links {
+    let ends = Cuda::fabric_with_queue(vec![None; ranks as usize], queue_bytes).unwrap();
     ends.into_iter().map(|end| Box::new(end) as _).collect()
 }
 

@@ -40,6 +40,8 @@ on_every_link! {
     shm: Fabric::shm();
     shm_tight: Fabric::shm_tight();
     shm_shaped: Fabric::shm().shaped(4.0, 1000);
+    #[cfg(feature = "cuda")]
+    cuda: Fabric::cuda();
     #[cfg(feature = "mpi")]
     mpi_multiple: Fabric::mpi_multiple();
     #[cfg(feature = "mpi")]
@@ -74,6 +76,10 @@ contract_of_some! {
     loopback_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::loopback();
     tcp_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::tcp();
     shm_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::shm();
+    #[cfg(feature = "cuda")]
+    cuda_carries_256_mib_at_once: order::a_message_of_256_mib_arrives, Fabric::cuda();
+    #[cfg(feature = "cuda")]
+    cuda_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::cuda();
     #[cfg(feature = "mpi")]
     mpi_carries_256_mib_at_once: order::a_message_of_256_mib_arrives, Fabric::mpi_multiple();
     #[cfg(feature = "mpi")]

@@ -3,14 +3,15 @@
 
 use bytes::Bytes;
 use mgcomp_codecs::Algorithm;
-use mgcomp_codecs::device::{DeviceError, Status as KernelStatus};
+use mgcomp_codecs::device::{Buffer, DeviceError, Status as KernelStatus};
 use mgcomp_codecs::frame::{ChunkSize, Frame};
 
 use super::kernels::Kernels;
-use super::lane::{Destination, Lane};
+use super::lane::{Coded, Destination, Lane};
 use super::sampling::Sample;
+use super::staging::{Ready, filled};
 use crate::executor::{Output, Work};
-use crate::memory::{DeviceSlice, Slice};
+use crate::memory::{DeviceBytes, DeviceSlice, Room, Slice};
 use crate::message::Status;
 use crate::payload::Payload;
 
@@ -105,7 +106,13 @@ impl Flight {
         len: usize,
         into: Destination,
     ) -> Result<Self, Failure> {
-        let bytes = payload.bytes().ok_or(Failure::Status(Status::Internal))?;
+        if let Some(there) = payload.on_device().filter(|there| there.device().is_same(lane.device()))
+            && let Some(flight) = Self::start_decode_there(lane, kernels, (there, algorithm), len, into)?
+        {
+            return Ok(flight);
+        }
+        // Of another device's, which only programs with several devices in a rank meet, or without kernels for it: waits.
+        let bytes = &payload.fetch().ok_or(Failure::Status(Status::Internal))?;
         if algorithm == Algorithm::None {
             if bytes.len() != len {
                 return Err(Failure::Status(Status::BadPayload));
@@ -129,12 +136,34 @@ impl Flight {
                 frame.decode_into(room).map_err(|_| Failure::Status(Status::BadPayload))
             });
         };
-        let room = lane.staging().filled(bytes.len(), |room| {
+        let room = filled(lane.staging(), bytes.len(), |room| {
             room.copy_from_slice(bytes);
             Ok::<(), DeviceError>(())
         })?;
-        lane.decompress(coder, room, into)?;
+        lane.decompress(coder, Coded::Staged(room), into)?;
         Ok(Self::Decompressing(into))
+    }
+
+    /// As above, of a payload that is on this device; `None` if the device does not have the kernels. The kernel alone sees
+    /// the frame's header, and checks it.
+    fn start_decode_there(
+        lane: &mut Lane,
+        kernels: &mut Kernels,
+        (there, algorithm): (&DeviceBytes, Algorithm),
+        len: usize,
+        into: Destination,
+    ) -> Result<Option<Self>, Failure> {
+        if algorithm == Algorithm::None {
+            if there.len() != len as u64 {
+                return Err(Failure::Status(Status::BadPayload));
+            }
+            lane.copy_here(there.region())?;
+            lane.mark()?;
+            return Ok(Some(Self::CopyingIn));
+        }
+        let Some(coder) = kernels.coder(algorithm, ChunkSize::for_len(len)) else { return Ok(None) };
+        lane.decompress(coder, Coded::There(there.region()), into)?;
+        Ok(Some(Self::Decompressing(into)))
     }
 
     /// Waits for what was enqueued, and does what is left to do.
@@ -147,6 +176,9 @@ impl Flight {
                 let is_good = KernelStatus::from_word(status) == KernelStatus::GOOD;
                 // Never more bytes than without mgcomp.
                 if is_good && len > 0 && len < raw_len {
+                    if let Some(room) = lane.take_left() {
+                        return Ok(left(algorithm, room, len));
+                    }
                     lane.copy_frame_out(len)?;
                     arrive(lane, algorithm)
                 } else {
@@ -181,7 +213,7 @@ fn copy_in(
     len: usize,
     fill: impl FnOnce(&mut [u8]) -> Result<(), Failure>,
 ) -> Result<Flight, Failure> {
-    let room = lane.staging().filled(len, fill)?;
+    let room = filled(lane.staging(), len, fill)?;
     lane.copy_in(room)?;
     lane.mark()?;
     Ok(Flight::CopyingIn)
@@ -196,14 +228,23 @@ fn arrive(lane: &mut Lane, algorithm: Algorithm) -> Result<Output, Failure> {
 /// The payload in the lane's room, once it is there.
 fn arrived(lane: &mut Lane, algorithm: Algorithm) -> Result<Output, Failure> {
     lane.wait()?;
+    if let Some(room) = lane.take_left() {
+        let len = room.len() as u64;
+        return Ok(left(algorithm, room, len));
+    }
     let room = lane.end().ok_or(Failure::Status(Status::Internal))?;
     // SAFETY: all work that uses the room was enqueued before the mark, which was waited for.
-    let ready = unsafe { room.into_ready() };
+    let ready = unsafe { Ready::new(room) };
     if ready.as_ref().len() <= BRIEF_BYTES {
         let bytes = Bytes::copy_from_slice(ready.as_ref());
         return Ok(Output::Encoded(algorithm, Payload::from_bytes(bytes)));
     }
     Ok(Output::Encoded(algorithm, Payload::from_pinned(Bytes::from_owner(ready))))
+}
+
+/// A payload that stays on the device.
+fn left(algorithm: Algorithm, room: Room<Buffer>, len: u64) -> Output {
+    Output::Encoded(algorithm, Payload::from_device(DeviceBytes::new(room, len)))
 }
 
 /// What comes of work on no bytes.

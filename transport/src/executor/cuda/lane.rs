@@ -9,7 +9,7 @@ use mgcomp_codecs::device::{
 };
 
 use super::staging::{Room, Staging, Words};
-use crate::memory::{DeviceHold, DeviceSlice};
+use crate::memory::{self, DeviceHold, DeviceSlice, Rooms};
 
 /// Words that one piece of work can use.
 pub(super) const WORDS: usize = 2048;
@@ -22,6 +22,8 @@ pub(super) struct Lane {
     device: Device,
     stream: Stream,
     staging: Arc<Staging>,
+    /// Where what comes of work is left on the device, if the link takes it from there.
+    leaving: Option<Arc<Rooms<Buffer>>>,
     /// Recorded behind all that is enqueued.
     done: Event,
     workspace: Option<Workspace<'static>>,
@@ -33,6 +35,17 @@ pub(super) struct Lane {
     /// What the work that is under way uses. Let go when it has ended.
     hold: Option<DeviceHold>,
     room: Option<Room>,
+    /// What is left on the device.
+    left: Option<memory::Room<Buffer>>,
+    /// What was to be left there, and came to nothing.
+    spoiled: Option<memory::Room<Buffer>>,
+}
+
+/// Where a frame is.
+#[derive(Debug)]
+pub(super) enum Coded<'a> {
+    Staged(Room),
+    There(Region<'a>),
 }
 
 /// Where raw bytes are decoded to.
@@ -43,11 +56,16 @@ pub(super) enum Destination {
 }
 
 impl Lane {
-    pub(super) fn new(device: &Device, staging: &Arc<Staging>) -> Result<Self, DeviceError> {
+    pub(super) fn new(
+        device: &Device,
+        staging: &Arc<Staging>,
+        leaving: Option<&Arc<Rooms<Buffer>>>,
+    ) -> Result<Self, DeviceError> {
         Ok(Self {
             device: device.clone(),
             stream: device.stream()?,
             staging: Arc::clone(staging),
+            leaving: leaving.cloned(),
             done: device.milestone()?,
             workspace: None,
             words: Words::new(device, WORDS)?,
@@ -55,7 +73,22 @@ impl Lane {
             raw: Scratch::default(),
             hold: None,
             room: None,
+            left: None,
+            spoiled: None,
         })
+    }
+
+    /// Frees what is too much to be kept.
+    pub(super) fn trim(&self) {
+        self.staging.trim();
+        if let Some(leaving) = &self.leaving {
+            leaving.trim();
+        }
+    }
+
+    /// Whose memory it is for.
+    pub(super) fn device(&self) -> &Device {
+        &self.device
     }
 
     /// Where rooms come from.
@@ -83,7 +116,13 @@ impl Lane {
     /// Ends work of which nothing is under way any more. Returns the room that it used.
     pub(super) fn end(&mut self) -> Option<Room> {
         self.hold = None;
+        (self.left, self.spoiled) = (None, None);
         self.room.take()
+    }
+
+    /// What work that has ended has left on the device.
+    pub(super) fn take_left(&mut self) -> Option<memory::Room<Buffer>> {
+        self.left.take()
     }
 
     /// Ends work that has gone wrong: only when nothing is on the stream any more, what it uses may be let go. If even
@@ -95,11 +134,22 @@ impl Lane {
         self.end();
     }
 
-    /// Enqueues a copy of the memory to a new room.
+    /// Enqueues a copy of the memory to a new room, on the device if it may be left there.
     pub(super) fn copy_out(&mut self) -> Result<(), DeviceError> {
         let slice = held(self.hold.as_ref());
-        let room = self.room.insert(self.staging.take(slice.len())?);
+        let Some(leaving) = &self.leaving else {
+            let room = self.room.insert(self.staging.take(slice.len())?);
+            return self.stream.copy(slice.region(), room.region());
+        };
+        // Work that has failed may still use the one before.
+        self.spoiled = self.left.take();
+        let room = self.left.insert(leaving.take(slice.len())?);
         self.stream.copy(slice.region(), room.region())
+    }
+
+    /// Enqueues a copy of what is on this device already to the memory.
+    pub(super) fn copy_here(&mut self, from: Region<'_>) -> Result<(), DeviceError> {
+        self.stream.copy(from, held(self.hold.as_ref()).region())
     }
 
     /// Enqueues a copy of the frame's first `len` bytes to a new room.
@@ -126,24 +176,34 @@ impl Lane {
         let src = held(self.hold.as_ref()).region();
         let needed = workspace_len(coder.chunk_size(), &[src.len()]);
         let workspace = grown(&mut self.workspace, &self.device, &self.stream, needed)?;
-        let dst = self.coded.room(&self.device, coder.max_frame_len(src.len()))?;
+        let room = coder.max_frame_len(src.len());
+        let dst = match &self.leaving {
+            Some(leaving) => self.left.insert(leaving.take(room as usize)?).region(),
+            None => self.coded.room(&self.device, room)?,
+        };
         let (len, status) = (self.words.word(0), self.words.word(1));
         let job = Compress { element, src, dst, codebook: None, len, status };
         coder.compress(&self.stream, workspace, &[job])?;
         self.words.fetch(&self.stream, 2)
     }
 
-    /// Enqueues the decompression of the frame in `room`: word 1 will be the status.
+    /// Enqueues the decompression of the frame: word 1 will be the status.
     pub(super) fn decompress(
         &mut self,
         coder: &Coder,
-        room: Room,
+        coded: Coded<'_>,
         into: Destination,
     ) -> Result<(), DeviceError> {
         let slice = held(self.hold.as_ref());
-        let room = self.room.insert(room).region();
-        let src = self.coded.room(&self.device, room.len())?;
-        self.stream.copy(room, src)?;
+        let src = match coded {
+            Coded::Staged(room) => {
+                let room = self.room.insert(room).region();
+                let src = self.coded.room(&self.device, room.len())?;
+                self.stream.copy(room, src)?;
+                src
+            }
+            Coded::There(region) => region,
+        };
         let dst = match into {
             Destination::Place => slice.region(),
             Destination::Scratch => self.raw.room(&self.device, slice.len() as u64)?,

@@ -1,7 +1,7 @@
 //! The executor for the memory of CUDA devices.
 //!
 //! Each device gets streams of its own, on which codecs run by their kernels and bytes go to and from page-locked memory
-//! of the host: links carry them from there. Nothing waits for a device but threads that do nothing else. Work on
+//! of the host: links carry them from there, or from where they are if they can. Nothing waits for a device but threads that do nothing else. Work on
 //! different pieces overlaps: while one is coded, the one before is copied.
 //!
 //! What the kernels cannot do goes another way: a source is sent raw, and a frame is decoded by the host. Frames that
@@ -26,7 +26,7 @@ use self::kernels::Kernels;
 use self::lane::Lane;
 use self::staging::Staging;
 use self::worker::Worker;
-use super::{Done, DoneSink, Executor, HostExecutor, Output, Ticket, Work};
+use super::{Done, DoneSink, Executor, HostExecutor, Outlet, Output, Ticket, Work};
 use crate::memory::{DeviceSlice, Slice};
 use crate::message::Status;
 use crate::payload::Payload;
@@ -35,6 +35,7 @@ use crate::payload::Payload;
 pub struct CudaExecutor {
     host: HostExecutor,
     sink: DoneSink,
+    outlet: Outlet,
     /// By context, from its first work on.
     workers: HashMap<u64, Worker>,
 }
@@ -42,15 +43,15 @@ pub struct CudaExecutor {
 impl CudaExecutor {
     /// An executor that reports to `sink` what `host` does not do. Devices are set up when the first work for them comes.
     #[must_use]
-    pub fn new(host: HostExecutor, sink: DoneSink) -> Self {
-        Self { host, sink, workers: HashMap::new() }
+    pub fn new(host: HostExecutor, sink: DoneSink, outlet: Outlet) -> Self {
+        Self { host, sink, outlet, workers: HashMap::new() }
     }
 
     fn worker(&mut self, device: &Device) -> std::io::Result<&Worker> {
         use std::collections::hash_map::Entry;
         match self.workers.entry(device.context_id()) {
             Entry::Occupied(entry) => Ok(entry.into_mut()),
-            Entry::Vacant(entry) => Ok(entry.insert(Worker::start(device, &self.sink)?)),
+            Entry::Vacant(entry) => Ok(entry.insert(Worker::start(device, self.outlet, &self.sink)?)),
         }
     }
 }
@@ -99,15 +100,16 @@ pub(crate) fn estimate(
     let device = source.device();
     let source = Payload::from_memory(source.clone());
     let work = Work::Estimate { source, element, algorithms, sample };
-    let estimated = Lane::new(device, &Staging::new(device)).map_err(Failure::from).and_then(|mut lane| {
-        let flight = Flight::start(&mut lane, &mut Kernels::new(device), &work);
-        let ended = flight.and_then(|flight| flight.finish(&mut lane, &work));
-        match &ended {
-            Ok(_) => drop(lane.end()),
-            Err(_) => lane.abandon(),
-        }
-        ended
-    });
+    let estimated =
+        Lane::new(device, &Staging::new(device), None).map_err(Failure::from).and_then(|mut lane| {
+            let flight = Flight::start(&mut lane, &mut Kernels::new(device), &work);
+            let ended = flight.and_then(|flight| flight.finish(&mut lane, &work));
+            match &ended {
+                Ok(_) => drop(lane.end()),
+                Err(_) => lane.abandon(),
+            }
+            ended
+        });
     match estimated {
         Ok(Output::Estimates(estimates)) => estimates,
         Ok(_) => Vec::new(),

@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use mgcomp_codecs::device::Device;
+use mgcomp_codecs::device::{Buffer, Device};
 
 use super::flight::{Failure, Flight};
 use super::kernels::Kernels;
 use super::lane::Lane;
 use super::staging::Staging;
-use crate::executor::{Done, DoneSink, Output, Ticket, Work};
+use crate::executor::{Done, DoneSink, Outlet, Output, Ticket, Work};
+use crate::memory::Rooms;
 use crate::message::Status;
 
 /// Pieces of work under way at once: one is coded, one is copied, one waits so that the device need not.
@@ -39,7 +40,7 @@ struct UnderWay {
 
 impl Worker {
     /// Starts the threads, which report to `sink`.
-    pub(super) fn start(device: &Device, sink: &DoneSink) -> io::Result<Self> {
+    pub(super) fn start(device: &Device, outlet: Outlet, sink: &DoneSink) -> io::Result<Self> {
         let (queue, work) = mpsc::channel();
         let (flying, landing) = mpsc::channel();
         let (free, freed) = mpsc::channel();
@@ -48,6 +49,7 @@ impl Worker {
         let issuer = Issuer {
             device: device.clone(),
             staging: Staging::new(device),
+            leaving: (outlet == Outlet::Anywhere).then(|| Rooms::new(device)),
             kernels: Kernels::new(device),
             stopped: stopped.clone(),
             reporter: reporter.clone(),
@@ -91,6 +93,8 @@ impl Drop for Worker {
 struct Issuer {
     device: Device,
     staging: Arc<Staging>,
+    /// Where payloads are left on the device.
+    leaving: Option<Arc<Rooms<Buffer>>>,
     kernels: Kernels,
     stopped: Arc<AtomicBool>,
     reporter: Arc<Reporter>,
@@ -131,7 +135,7 @@ impl Issuer {
             return Ok(lane);
         }
         if self.lanes < LANES {
-            match Lane::new(&self.device, &self.staging) {
+            match Lane::new(&self.device, &self.staging, self.leaving.as_ref()) {
                 Ok(lane) => {
                     self.lanes += 1;
                     return Ok(lane);
@@ -155,7 +159,7 @@ fn finish_all(landing: &Mutex<Receiver<UnderWay>>, free: &Sender<Lane>, reporter
             Err(_) => lane.abandon(),
         }
         reporter.report(ticket, started, work, result);
-        lane.staging().trim(); // it may take long, so what has ended is reported first
+        lane.trim(); // it may take long, so what has ended is reported first
         // Nobody takes them any more if the issuing thread is gone.
         let _ = free.send(lane);
     }

@@ -1,0 +1,214 @@
+//! Ranks of one process on several devices, over the link from device memory to device memory.
+
+use mgcomp_codecs::Element;
+use mgcomp_codecs::device::{Cache, Device, Stream};
+use mgcomp_tests::data::{self, Kind};
+use mgcomp_tests::stub::Stub;
+use mgcomp_transport::memory::{DeviceBuffer, HostBuffer};
+use mgcomp_transport::message::{Rank, Tag};
+use mgcomp_transport::node::Node;
+use mgcomp_transport::region::Access;
+
+use crate::rig::{bytes_of, cuda_over, end_of, nodes_over, on_device, with_threads};
+
+/// A device and a stream of the test's own.
+type End = (Device, Stream);
+
+fn end(device: Device) -> End {
+    let stream = device.stream().unwrap();
+    (device, stream)
+}
+
+fn device(ordinal: u32) -> End {
+    end(Device::open_with(ordinal, Cache::Off).unwrap())
+}
+
+/// Two nodes whose link has the devices of these ends.
+fn nodes(ends: &[End; 2], policy: &str) -> Vec<Node> {
+    nodes_over(cuda_over(ends.iter().map(|(device, _)| Some(device.clone())).collect()), policy)
+}
+
+/// Memory of the first goes to the second, to its host, and back again.
+fn round_trip(nodes: &[Node], [first, second]: &[End; 2], raw: &[u8]) {
+    let (element, len) = (Element::U32, raw.len());
+    let source = on_device(&first.0, &first.1, raw);
+    let region = DeviceBuffer::alloc(&second.0, len).unwrap();
+    let address = nodes[1].register(region.all(), element, Access::all()).unwrap();
+    assert_eq!(end_of(nodes[0].write(Rank(1), source.all(), element, address)), Ok(len as u64));
+    assert!(bytes_of(&second.1, &region.all()) == raw, "written, {len} bytes");
+
+    let back = DeviceBuffer::alloc(&first.0, len).unwrap();
+    assert_eq!(end_of(nodes[0].read(Rank(1), address, back.all())), Ok(len as u64));
+    assert!(bytes_of(&first.1, &back.all()) == raw, "read, {len} bytes");
+
+    // What is left on a device by its maker may be wanted on the host.
+    let host = HostBuffer::zeroed(len);
+    let receiving = nodes[0].receive(Rank(1), Tag(7), host.all());
+    let sending = nodes[1].send(Rank(0), Tag(7), region.all(), element);
+    assert_eq!((end_of(receiving), end_of(sending)), (Ok(len as u64), Ok(len as u64)));
+    assert!(host.all().to_vec() == raw, "sent, {len} bytes");
+
+    first.1.zero(back.all().region()).unwrap();
+    first.1.wait().unwrap();
+    assert_eq!(
+        end_of(nodes[1].write(Rank(0), host.all(), element, register(&nodes[0], &back))),
+        Ok(len as u64)
+    );
+    assert!(bytes_of(&first.1, &back.all()) == raw, "written from the host, {len} bytes");
+    nodes[1].unregister(address).unwrap();
+}
+
+fn register(node: &Node, buffer: &DeviceBuffer) -> mgcomp_transport::message::Address {
+    node.register(buffer.all(), Element::U32, Access::all()).unwrap()
+}
+
+/// Copies from context to context while `work` is done.
+fn peer_copies(stub: &Stub, work: impl FnOnce()) -> u64 {
+    stub.fail(Some("cuMemcpyPeerAsync"), 0, 0);
+    work();
+    let copies = stub.count("calls");
+    stub.fail(None, 0, 0);
+    copies
+}
+
+#[test]
+fn device_memory_travels_from_device_to_device() {
+    with_threads("peer_link::device_memory_travels_from_device_to_device", 1, |stub| {
+        stub.set("devices", 2);
+        for no_peers in [0, 1] {
+            stub.set("no_peers", no_peers);
+            let apart = || end(Device::open_apart(1, Cache::Off).unwrap());
+            let pairs = [[device(0), device(1)], [device(1), apart()], [device(0), device(0)]];
+            for (ends, seed) in pairs.into_iter().zip(1..) {
+                let is_same = ends[0].0.is_same(&ends[1].0);
+                for policy in ["fixed:none", "fixed:bdi", "adaptive"] {
+                    let nodes = nodes(&ends, policy);
+                    let raws = [1, 4099, 100_001].map(|len| data::bytes(Kind::Deltas, len, seed));
+                    let copies =
+                        peer_copies(stub, || raws.iter().for_each(|raw| round_trip(&nodes, &ends, raw)));
+                    assert_eq!(copies == 0, is_same, "{copies} copies, {policy}");
+                    let sent = nodes[0].stats().total();
+                    assert_eq!(sent.coded_bytes < sent.raw_bytes, policy == "fixed:bdi", "{policy} {sent:?}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn memory_of_another_device_than_the_rank_s_does_as_well() {
+    with_threads("peer_link::memory_of_another_device_than_the_rank_s_does_as_well", 2, |stub| {
+        stub.set("devices", 3);
+        let raw = data::bytes(Kind::Deltas, 100_001, 2);
+        for policy in ["fixed:none", "fixed:bdi"] {
+            let nodes = nodes(&[device(0), device(1)], policy);
+            round_trip(&nodes, &[device(2), device(2)], &raw);
+            round_trip(&nodes, &[device(1), device(0)], &raw);
+            // A rank without a device.
+            let nodes = nodes_over(cuda_over(vec![Some(device(0).0), None]), policy);
+            round_trip(&nodes, &[device(0), device(1)], &raw);
+            round_trip(&nodes, &[device(1), device(0)], &raw);
+        }
+    });
+}
+
+#[test]
+fn a_device_without_kernels_gets_frames_all_the_same() {
+    with_threads("peer_link::a_device_without_kernels_gets_frames_all_the_same", 3, |stub| {
+        stub.set("devices", 2);
+        let raw = data::bytes(Kind::Deltas, 60_000, 2);
+        let with = device(0);
+        stub.set("shared_len", 1 << 10);
+        let ends = [with, device(1)];
+        stub.set("shared_len", 227 << 10);
+        let nodes = nodes(&ends, "fixed:bdi");
+        round_trip(&nodes, &ends, &raw);
+        let sent = nodes[0].stats().total();
+        assert!(sent.coded_bytes < sent.raw_bytes, "{sent:?}");
+    });
+}
+
+#[test]
+fn messages_stay_in_order_whatever_memory_they_come_from() {
+    with_threads("peer_link::messages_stay_in_order_whatever_memory_they_come_from", 4, |stub| {
+        stub.set("devices", 2);
+        let ends = [device(0), device(1)];
+        let nodes = nodes(&ends, "fixed:zvc");
+        let raws: Vec<_> = (0..24).map(|i| data::bytes(Kind::Sparse, 1 + 3000 * i, i as u64)).collect();
+        let into: Vec<_> =
+            raws.iter().map(|raw| DeviceBuffer::alloc(&ends[1].0, raw.len()).unwrap()).collect();
+        let receiving: Vec<_> =
+            into.iter().map(|into| nodes[1].receive(Rank(0), Tag(1), into.all())).collect();
+        let sending: Vec<_> = raws
+            .iter()
+            .enumerate()
+            .map(|(i, raw)| match i % 2 {
+                0 => {
+                    nodes[0].send(Rank(1), Tag(1), on_device(&ends[0].0, &ends[0].1, raw).all(), Element::U32)
+                }
+                _ => nodes[0].send(Rank(1), Tag(1), HostBuffer::from(raw.clone()).all(), Element::U32),
+            })
+            .collect();
+        sending.into_iter().chain(receiving).for_each(|handle| assert!(end_of(handle).is_ok()));
+        for (raw, into) in raws.iter().zip(&into) {
+            assert!(bytes_of(&ends[1].1, &into.all()) == *raw, "{} bytes", raw.len());
+        }
+    });
+}
+
+#[test]
+fn every_call_may_fail() {
+    with_threads("peer_link::every_call_may_fail", 5, |stub| {
+        stub.set("devices", 2);
+        let raw = data::bytes(Kind::Sparse, 50_000, 3);
+        let (mut at, mut failures) = (1, 0);
+        loop {
+            let ends = [device(0), device(1)];
+            let nodes = nodes(&ends, "fixed:bdi");
+            let source = on_device(&ends[0].0, &ends[0].1, &raw);
+            let zeros = vec![0; raw.len()];
+            let [back, region] = [0, 1].map(|i| on_device(&ends[i].0, &ends[i].1, &zeros));
+            let address = register(&nodes[1], &region);
+            stub.fail(None, at, 2);
+            let written = end_of(nodes[0].write(Rank(1), source.all(), Element::U32, address));
+            let read = end_of(nodes[0].read(Rank(1), address, back.all()));
+            let failed = stub.failed();
+            stub.fail(None, 0, 0);
+            failures += usize::from(written.is_err() || read.is_err());
+            if written.is_ok() {
+                assert!(bytes_of(&ends[1].1, &region.all()) == raw, "written, {failed:?} failed");
+            }
+            if written.is_ok() && read.is_ok() {
+                assert!(bytes_of(&ends[0].1, &back.all()) == raw, "read, {failed:?} failed");
+            }
+            drop((nodes, source, region, back, ends));
+            assert_eq!(stub.left(), "", "after call {at}, {failed:?}");
+            if failed.is_none() {
+                break;
+            }
+            at += 1 + at / 10;
+        }
+        assert!(failures > 0);
+    });
+}
+
+#[test]
+fn a_lost_device_ends_what_waits_for_it() {
+    with_threads("peer_link::a_lost_device_ends_what_waits_for_it", 6, |stub| {
+        stub.set("devices", 2);
+        for call in ["cuMemcpyPeerAsync", "cuLaunchKernel"] {
+            let raw = data::bytes(Kind::Sparse, 150_000, 3);
+            let ends = [device(0), device(1)];
+            let nodes = nodes(&ends, "fixed:bdi");
+            let source = on_device(&ends[0].0, &ends[0].1, &raw);
+            let region = DeviceBuffer::alloc(&ends[1].0, raw.len()).unwrap();
+            let address = register(&nodes[1], &region);
+            // As after an access outside of memory, of which this is the first call to hear.
+            stub.fail(Some(call), 2, 700);
+            let writes: Vec<_> =
+                (0..3).map(|_| nodes[0].write(Rank(1), source.all(), Element::U32, address)).collect();
+            assert!(writes.into_iter().map(end_of).any(|end| end.is_err()), "{call}");
+            stub.fail(None, 0, 0);
+        }
+    });
+}

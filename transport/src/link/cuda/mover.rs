@@ -1,0 +1,187 @@
+//! The thread of a rank that brings payloads to the devices of others.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use mgcomp_codecs::device::{Buffer, Device, DeviceError, Event, Stream};
+use mgcomp_selector::{LinkFacts, Overlap};
+
+use super::super::loopback::Loopback;
+use super::super::rate::{Backlog, Rate, RateMeter};
+use super::super::{Credit, Link as _, LinkError, Message};
+use crate::memory::{DeviceBytes, Rooms};
+use crate::message::Rank;
+use crate::payload::Payload;
+
+/// What goes to a peer.
+enum Parcel {
+    Message(Message, Credit),
+    Close,
+}
+
+/// Sends what can be sent at once, and leaves the rest, and all that must come behind it, to a thread.
+pub(super) struct Mover {
+    ends: Arc<Loopback>,
+    ways: Arc<[Way]>,
+    queue: Mutex<Option<Sender<(Rank, Parcel)>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The way to one peer.
+#[derive(Default)]
+struct Way {
+    /// Parcels that the thread has not sent yet.
+    queued: AtomicUsize,
+    rate: Arc<Rate>,
+}
+
+impl Mover {
+    /// Starts the thread of the rank whose end is `ends`.
+    pub(super) fn start(ends: &Arc<Loopback>, devices: &Arc<[Option<Device>]>) -> Result<Self, LinkError> {
+        let ways: Arc<[Way]> = devices.iter().map(|_| Way::default()).collect();
+        let (queue, parcels) = mpsc::channel();
+        let rank = ends.position().rank;
+        let porter = Porter::new(ends.clone(), devices.clone(), ways.clone());
+        let thread = thread::Builder::new()
+            .name(format!("mgcomp-mover-{rank}"))
+            .spawn(move || porter.run(&parcels))
+            .map_err(|error| LinkError::io("starting the mover of", "a device", &error))?;
+        Ok(Self { ends: ends.clone(), ways, queue: Mutex::new(Some(queue)), thread: Some(thread) })
+    }
+
+    /// Sends a message that was admitted.
+    pub(super) fn send(&self, to: Rank, message: Message, credit: Credit) {
+        if message.payload.on_device().is_none() && self.is_clear(to) {
+            return self.ends.forward(to, message, credit);
+        }
+        self.enqueue(to, Parcel::Message(message, credit));
+    }
+
+    /// Tells `to` that it was given up, behind what goes there.
+    pub(super) fn say_closed(&self, to: Rank) {
+        if self.is_clear(to) {
+            return self.ends.say_closed(to);
+        }
+        self.enqueue(to, Parcel::Close);
+    }
+
+    /// What was seen of the way to `peer`.
+    pub(super) fn facts(&self, peer: Rank) -> Option<LinkFacts> {
+        let gbps = self.ways.get(peer.0 as usize)?.rate.gbps()?;
+        LinkFacts::try_new(gbps, 0, Overlap::None).ok()
+    }
+
+    fn is_clear(&self, to: Rank) -> bool {
+        self.ways[to.0 as usize].queued.load(Ordering::SeqCst) == 0
+    }
+
+    fn enqueue(&self, to: Rank, parcel: Parcel) {
+        self.ways[to.0 as usize].queued.fetch_add(1, Ordering::SeqCst);
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = &*queue {
+            let _ = queue.send((to, parcel)); // the thread lives as long as the queue
+        }
+    }
+}
+
+impl Drop for Mover {
+    fn drop(&mut self) {
+        *self.queue.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        if let Some(thread) =
+            self.thread.take().filter(|thread| thread.thread().id() != thread::current().id())
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread's side.
+struct Porter {
+    ends: Arc<Loopback>,
+    devices: Arc<[Option<Device>]>,
+    ways: Arc<[Way]>,
+    /// By context of the device that they come from.
+    streams: HashMap<u64, (Stream, Event)>,
+    /// By context of the device that they are on.
+    rooms: HashMap<u64, Arc<Rooms<Buffer>>>,
+    /// By peer.
+    meters: HashMap<u32, RateMeter<Arc<Rate>>>,
+}
+
+impl Porter {
+    fn new(ends: Arc<Loopback>, devices: Arc<[Option<Device>]>, ways: Arc<[Way]>) -> Self {
+        let (streams, rooms, meters) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { ends, devices, ways, streams, rooms, meters }
+    }
+
+    fn run(mut self, parcels: &Receiver<(Rank, Parcel)>) {
+        while let Ok((to, parcel)) = parcels.recv() {
+            match parcel {
+                Parcel::Message(message, credit) => self.bring(to, message, credit),
+                Parcel::Close => self.ends.say_closed(to),
+            }
+            // Only now may others go past the queue.
+            self.ways[to.0 as usize].queued.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Brings a payload to where the peer takes it, and sends the message.
+    fn bring(&mut self, to: Rank, mut message: Message, credit: Credit) {
+        if let Some(from) = message.payload.on_device().cloned() {
+            match self.payload_at(to, &from) {
+                Ok(payload) => message.payload = payload,
+                Err(error) => {
+                    tracing::warn!(peer = %to, %error, "a payload does not get to another device");
+                    let error =
+                        LinkError::Device { peer: self.ends.position().rank, text: error.to_string() };
+                    return self.ends.cut(to, &error);
+                }
+            }
+        }
+        self.ends.forward(to, message, credit);
+    }
+
+    /// The same bytes where `to` has its device; or on the host, if it has none or does not get them there.
+    fn payload_at(&mut self, to: Rank, from: &DeviceBytes) -> Result<Payload, DeviceError> {
+        if let Some(device) = self.devices[to.0 as usize].clone() {
+            if device.is_same(from.device()) {
+                return Ok(Payload::from_device(from.clone()));
+            }
+            self.ends.note_movement(to);
+            match self.copy(to, from, &device) {
+                Ok(there) => return Ok(Payload::from_device(there)),
+                Err(error) if error.is_sticky() => return Err(error),
+                Err(error) => tracing::warn!(peer = %to, %error, "a payload goes by way of the host"),
+            }
+        }
+        from.fetch().map(Payload::from_bytes)
+    }
+
+    fn copy(&mut self, to: Rank, from: &DeviceBytes, device: &Device) -> Result<DeviceBytes, DeviceError> {
+        let rooms = self.rooms.entry(device.context_id()).or_insert_with(|| Rooms::new(device)).clone();
+        rooms.trim();
+        let room = rooms.take(from.len() as usize)?;
+        let (stream, done) = match self.streams.entry(from.device().context_id()) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert((from.device().stream()?, from.device().milestone()?)),
+        };
+        let started = Instant::now();
+        let copied = stream.copy_between((from.device(), from.region()), (device, room.region()));
+        let ended = copied.and_then(|()| stream.record(done)).and_then(|()| done.wait());
+        if let Err(error) = ended {
+            let _ = stream.wait(); // nothing may be under way to the room; a lost context runs nothing any more
+            return Err(error);
+        }
+        let way = &self.ways[to.0 as usize];
+        let is_last = way.queued.load(Ordering::SeqCst) == 1;
+        let backlog = if is_last { Backlog::None } else { Backlog::Some };
+        let meter = self.meters.entry(to.0).or_insert_with(|| RateMeter::new(way.rate.clone()));
+        meter.wrote(from.len(), started, Instant::now(), backlog);
+        Ok(DeviceBytes::new(room, from.len()))
+    }
+}

@@ -1,0 +1,184 @@
+//! Memory of a device or page-locked memory for as long as one payload takes, kept for the next when it is not in use.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mgcomp_codecs::device::{Buffer, Device, DeviceError, Pinned, Region};
+
+/// Rooms have at least this length, and double from there.
+const SHORTEST_BYTES: usize = 64 << 10;
+/// Bytes that are kept for later once work has ended.
+const KEPT_BYTES: u64 = 64 << 20;
+
+/// What rooms can be made of. To allocate and free it takes longer than to fill it.
+pub(crate) trait RoomMemory: Sized {
+    fn alloc(device: &Device, len: u64) -> Result<Self, DeviceError>;
+
+    /// All of it, as streams see it.
+    fn region(&self) -> Region<'_>;
+}
+
+impl RoomMemory for Pinned {
+    fn alloc(device: &Device, len: u64) -> Result<Self, DeviceError> {
+        device.alloc_pinned(len)
+    }
+
+    fn region(&self) -> Region<'_> {
+        self.region()
+    }
+}
+
+impl RoomMemory for Buffer {
+    fn alloc(device: &Device, len: u64) -> Result<Self, DeviceError> {
+        device.alloc(len)
+    }
+
+    fn region(&self) -> Region<'_> {
+        self.region()
+    }
+}
+
+/// Rooms that are not in use.
+#[derive(Debug)]
+pub(crate) struct Rooms<M> {
+    device: Device,
+    /// The oldest first.
+    kept: Mutex<Vec<M>>,
+}
+
+impl<M: RoomMemory> Rooms<M> {
+    pub(crate) fn new(device: &Device) -> Arc<Self> {
+        Arc::new(Self { device: device.clone(), kept: Mutex::default() })
+    }
+
+    /// A room of `len` bytes.
+    pub(crate) fn take(self: &Arc<Self>, len: usize) -> Result<Room<M>, DeviceError> {
+        let whole = len.max(SHORTEST_BYTES).next_power_of_two() as u64;
+        let found = {
+            let mut kept = self.kept();
+            kept.iter().rposition(|room| room.region().len() == whole).map(|at| kept.remove(at))
+        };
+        let memory = match found {
+            Some(memory) => memory,
+            None => M::alloc(&self.device, whole)?,
+        };
+        Ok(Room { memory: Some(memory), len, rooms: Arc::clone(self) })
+    }
+
+    /// Frees the oldest of what is too much to be kept. May wait for all work on the device.
+    pub(crate) fn trim(&self) {
+        let excess: Vec<M> = {
+            let mut kept = self.kept();
+            let count = too_many(kept.iter().map(|room| room.region().len()));
+            kept.drain(..count).collect()
+        };
+        drop(excess); // without the lock
+    }
+}
+
+impl<M> Rooms<M> {
+    /// Called on whatever thread drops a payload, so nothing is freed here: for that the driver waits for the device.
+    fn keep(&self, memory: M) {
+        self.kept().push(memory);
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<M>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many rooms of these lengths, the oldest first, have to go.
+fn too_many(lens: impl DoubleEndedIterator<Item = u64> + ExactSizeIterator) -> usize {
+    let count = lens.len();
+    let mut total = 0;
+    let stay = lens.rev().take_while(|len| {
+        total += len;
+        total <= KEPT_BYTES
+    });
+    count - stay.count()
+}
+
+/// Memory that goes back when dropped. Whoever has enqueued work that uses it keeps it until that has ended.
+#[derive(Debug)]
+pub(crate) struct Room<M> {
+    /// There until it is dropped.
+    memory: Option<M>,
+    len: usize,
+    rooms: Arc<Rooms<M>>,
+}
+
+impl<M> Room<M> {
+    pub(crate) fn memory(&self) -> &M {
+        self.memory.as_ref().expect("there until it is dropped")
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Who it was made for.
+    pub(crate) fn device(&self) -> &Device {
+        &self.rooms.device
+    }
+}
+
+impl<M: RoomMemory> Room<M> {
+    /// It, as streams see it.
+    pub(crate) fn region(&self) -> Region<'_> {
+        self.memory().region().slice(0..self.len as u64)
+    }
+}
+
+impl<M> Drop for Room<M> {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            self.rooms.keep(memory);
+        }
+    }
+}
+
+/// What a room in the memory of a device holds, from its start. No work writes there any more.
+#[derive(Clone, Debug)]
+pub(crate) struct DeviceBytes {
+    room: Arc<Room<Buffer>>,
+    len: u64,
+}
+
+impl DeviceBytes {
+    /// The first `len` bytes of `room`, which all work on has ended.
+    pub(crate) fn new(room: Room<Buffer>, len: u64) -> Self {
+        Self { room: Arc::new(room), len }
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        self.room.device()
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(crate) fn region(&self) -> Region<'_> {
+        self.room.region().slice(0..self.len)
+    }
+
+    /// A copy in host memory, which is waited for.
+    pub(crate) fn fetch(&self) -> Result<bytes::Bytes, DeviceError> {
+        let mut bytes = vec![0; self.len as usize];
+        self.device().stream()?.download(self.region(), &mut bytes)?;
+        Ok(bytes.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_rooms_go() {
+        let too_many = |lens: &[u64]| super::too_many(lens.iter().copied());
+        assert_eq!(too_many(&[]), 0);
+        assert_eq!(too_many(&[KEPT_BYTES / 2; 2]), 0);
+        assert_eq!(too_many(&[1, KEPT_BYTES / 2, KEPT_BYTES / 2]), 1);
+        assert_eq!(too_many(&[1, KEPT_BYTES + 1]), 2);
+    }
+}
