@@ -1,7 +1,7 @@
 //! What a peer in a process of its own does, until it is killed or its input ends.
 
 use std::io::{self, Read};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use mgcomp_codecs::Element;
 use mgcomp_transport::link::shm::{Shm, ShmConfig, ShmJob};
@@ -93,8 +93,12 @@ fn leave_a_child(name: &str) {
     raw.record(&greeting(2, RANKS));
     fcntl_setfd(&raw.socket, FdFlags::empty()).unwrap();
     fcntl_setfd(&raw.memory, FdFlags::empty()).unwrap();
-    let child = Command::new("sleep").arg(HANGS.as_secs().to_string()).spawn().unwrap();
+    let mut sleep = Command::new("sleep");
+    sleep.arg(HANGS.as_secs().to_string()).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = sleep.spawn().unwrap();
     stay(raw, &child.id().to_string());
+    // Only where this process was not killed before.
+    child.kill().and_then(|()| child.wait()).unwrap();
 }
 
 /// Takes the hello and the memory of a rank that connects, and says nothing.
