@@ -50,7 +50,7 @@ pub(crate) fn receive(file: &str, slice: &str) -> Outcome {
     }
     let gbps = bytes as f64 * 8.0 / started.elapsed().as_nanos() as f64;
     end.close_recv()?;
-    Ok(format!("{gbps:.3} Gb/s, {done} messages"))
+    Ok(format!("{gbps:.4} Gb/s, {done} messages, {bytes} bytes"))
 }
 
 fn check(found: &[u8], expected: &[u8], round: usize) {
