@@ -134,7 +134,7 @@ impl Calls {
 /// The library, and its functions.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    pub(crate) library: Library,
+    pub(crate) source: Library,
     pub(crate) calls: Calls,
 }
 
@@ -147,8 +147,8 @@ unsafe impl Sync for Loaded {}
 pub(crate) fn loaded() -> &'static Loaded {
     static LOADED: OnceLock<Loaded> = OnceLock::new();
     LOADED.get_or_init(|| {
-        let library = Library::find();
-        Loaded { library, calls: Calls::find(&library) }
+        let source = Library::find();
+        Loaded { source, calls: Calls::find(&source) }
     })
 }
 

@@ -109,7 +109,7 @@ pub(crate) fn end() {
 /// The MPI, if it is one that is known.
 fn found() -> Option<Mpi> {
     let loaded = loaded();
-    let constants = loaded.library.family().and_then(|family| family.constants(&loaded.library));
+    let constants = loaded.source.family().and_then(|family| family.constants(&loaded.source));
     if constants.is_none() {
         tracing::error!(
             "mgcomp does nothing: this MPI is neither Open MPI 4 or 5, nor MPICH, nor has the ABI of MPI 5"
@@ -135,7 +135,7 @@ impl Layer {
         }
         let settings = settings.unwrap_or_default();
         let position = Position { rank: Rank(rank as u32), ranks: ranks as u32 };
-        let family = loaded().library.family().map_or("?", |family| family.name());
+        let family = loaded().source.family().map_or("?", |family| family.name());
         tracing::info!(rank, ranks, abi = family, policy = %settings.policy, gate, "mgcomp {}", env!("CARGO_PKG_VERSION"));
         Ok(Some(Self {
             mpi,

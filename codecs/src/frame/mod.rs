@@ -7,7 +7,7 @@
 //! * A chunk is stored raw if its stored length is that of the raw chunk, both in units of 16 bytes.
 //! * Chunks are independent of each other.
 //!
-//! The version is 0: the layout may still change.
+//! The version is 1. Golden files hold the layout fast (`codecs/tests/golden`).
 
 mod apart;
 mod crew;

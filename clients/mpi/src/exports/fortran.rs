@@ -34,7 +34,7 @@ impl Translation {
         static FOUND: OnceLock<Option<Translation>> = OnceLock::new();
         let layer = layer::active()?;
         let find = || {
-            let library = loaded().library;
+            let library = loaded().source;
             let integer =
                 || global_symbol(c"ompi_mpi_integer").or_else(|| library.symbol(c"ompi_mpi_integer"));
             // Programs may be built with longer ones.
