@@ -2,7 +2,7 @@
 //!
 //! [`Cuda`] is a link whose ranks have a device each: payloads that were made on the device of one rank are copied to that
 //! of another as they are, from memory to memory, where the kernels there find them. Only headers, and payloads that were made
-//! on the host, change hands as they do in a [`Loopback`](super::loopback::Loopback). While one payload is copied, the next
+//! on the host, change hands as they do in a [`Loopback`]. While one payload is copied, the next
 //! is encoded and the one before decoded, each on a stream of its own.
 //!
 //! [`copy`] has copies by themselves, compressed on their way, that are enqueued as a plain copy between devices would be.
