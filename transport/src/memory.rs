@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn lent_memory_is_the_owner_s_again_when_no_slice_is_left() {
-        let mut owner = [1, 2, 3, 4];
+        let mut owner = [1u8, 2, 3, 4];
         // SAFETY: `owner` is not touched before the buffer is the only one.
         let mut buffer = unsafe { HostBuffer::lent(NonNull::from(&mut owner).cast(), 4) };
         let held = buffer.slice(1..3).unwrap().hold_mut();
