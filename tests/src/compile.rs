@@ -13,7 +13,7 @@ use crate::shim::launch;
 use crate::shim::sources::KERNELS_DIR;
 
 /// Devices that the table is about.
-pub const TARGETS: [&str; 4] = ["sm_80", "sm_90", "sm_90a", "sm_100"];
+pub const TARGETS: [&str; 3] = ["sm_80", "sm_90", "sm_100"];
 
 /// The version of CUDA whose compiler the table and the PTX come from.
 pub const VERSION: (i32, i32) = (13, 0);
