@@ -68,6 +68,9 @@ impl TcpListener {
             match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => {
                     if self.newcomers.len() == MOST_NEWCOMERS {
+                        self.hear(); // a rank among many strangers goes only if it has said nothing yet
+                    }
+                    if self.newcomers.len() == MOST_NEWCOMERS {
                         self.newcomers.remove(0);
                     }
                     let hello = [0; HELLO_LEN];
