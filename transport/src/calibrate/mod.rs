@@ -36,7 +36,7 @@ const SLOW: Duration = Duration::from_millis(4);
 /// How long one thing is timed at least, over all repetitions.
 const LEAST_TIME: Duration = Duration::from_micros(300);
 /// The fewest and the most repetitions.
-const REPETITIONS: (usize, usize) = (3, 64);
+const REPETITIONS: (usize, usize) = (5, 64);
 /// Bytes that estimators are timed on: what samples look at.
 const SAMPLE_LEN: usize = 64 << 10;
 /// Two kinds of data that become about the same tell nothing apart.
@@ -115,7 +115,7 @@ fn time_kind(
         let options = Options { chunk_size: ChunkSize::for_len(raw.len()), checksum: true };
         frame.resize(frame.len().max(frame::max_frame_len(raw.len(), options)), 0);
         let mut frame_len = 0;
-        let encode = median(|| {
+        let encode = undisturbed(|| {
             let encoded = frame::encode_to(codec, element, raw, options, frame);
             frame_len = black_box(encoded).unwrap_or_default();
             frame_len > 0
@@ -123,7 +123,7 @@ fn time_kind(
         let frame = &frame[..frame_len];
         back.resize(raw.len(), 0);
         let parsed = Frame::parse(frame).ok().filter(|_| encode.is_some());
-        let decode = parsed.and_then(|parsed| median(|| black_box(parsed.decode_into(back)).is_ok()));
+        let decode = parsed.and_then(|parsed| undisturbed(|| black_box(parsed.decode_into(back)).is_ok()));
         let (Some(encode), Some(decode)) = (encode, decode) else {
             return Err(CalibrateError::Codec { algorithm: codec.algorithm(), element });
         };
@@ -163,7 +163,7 @@ fn time_estimate(codec: &dyn Codec, element: Element, raw: &[u8]) -> f64 {
     let options = Options::for_len(raw.len());
     // A codec that is slow here is slow on a few bytes, too.
     let time = |sample_len: usize| {
-        median(|| {
+        undisturbed(|| {
             black_box(frame::sampled_frame_len(codec, element, raw, options, sample_len));
             true
         })
@@ -171,12 +171,13 @@ fn time_estimate(codec: &dyn Codec, element: Element, raw: &[u8]) -> f64 {
     time(SAMPLE_LEN).map_or(0.0, |time| time.as_nanos() as f64 / SAMPLE_LEN as f64)
 }
 
-/// The median time of `work` after a first run that fetches what it needs; `None` if it says that it failed.
-fn median(mut work: impl FnMut() -> bool) -> Option<Duration> {
+/// What `work` takes where nothing comes between, after a first run that fetches what it needs: of four times, three are
+/// longer. `None` if it says that it failed.
+fn undisturbed(mut work: impl FnMut() -> bool) -> Option<Duration> {
     if !work() {
         return None;
     }
-    let (mut times, mut total) = (Vec::new(), Duration::ZERO);
+    let (mut times, mut total, mut least) = (Vec::new(), Duration::ZERO, Duration::MAX);
     while times.len() < REPETITIONS.0 || (times.len() < REPETITIONS.1 && total < LEAST_TIME) {
         let started = Instant::now();
         if !work() {
@@ -184,13 +185,14 @@ fn median(mut work: impl FnMut() -> bool) -> Option<Duration> {
         }
         let took = started.elapsed();
         times.push(took);
-        total += took;
-        if total > 8 * SLOW {
+        (total, least) = (total + took, least.min(took));
+        // A single time may be that of an interrupt.
+        if times.len() > 1 && least > 4 * SLOW {
             break; // so slow that its noise does not matter
         }
     }
     times.sort_unstable();
-    Some(times[times.len() / 2])
+    Some(times[times.len() / 4])
 }
 
 /// Why codecs were not timed.
@@ -260,12 +262,12 @@ mod tests {
 
     #[test]
     fn work_that_fails_has_no_time() {
-        assert_eq!(median(|| false), None);
+        assert_eq!(undisturbed(|| false), None);
         let mut runs = 0;
         let failing_later = || {
             runs += 1;
             runs < 3
         };
-        assert_eq!(median(failing_later), None);
+        assert_eq!(undisturbed(failing_later), None);
     }
 }
