@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use mgcomp_codecs::frame::Options;
-use mgcomp_codecs::{Algorithm, Codec, Cpu, codecs_on, frame};
+use mgcomp_codecs::{Algorithm, Codec, Cpu, Element, codecs_on, frame};
 
 use super::completion::Sent;
 use super::sequence::Cut;
 use super::source::Source;
 use crate::error::BenchError;
-use crate::timing::{Buffer, Candidate, Framed};
+use crate::timing::{Buffer, Candidate, CandidateError, Framed};
 
 /// Samples of short calls take at least this long, by as many calls as that needs.
 const SAMPLE: Duration = Duration::from_micros(60);
@@ -33,23 +33,22 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Measures every cut under every codec.
+    /// Measures every cut under every codec. All cuts have their turn in every round, so that what disturbs the machine for
+    /// a while spoils one time of each and not all times of one.
     pub(super) fn measure(
         cuts: &[Cut],
         sources: &[Source],
         threads: usize,
         rounds: usize,
     ) -> Result<Self, BenchError> {
-        let longest = cuts.iter().map(|cut| cut.len).max().unwrap_or_default();
-        let mut back =
-            Buffer::new(longest).map_err(|source| BenchError::Buffer { bytes: longest, source })?;
-        let measure = |cut: &Cut| {
-            let source = &sources[cut.source];
-            let raw = &source.raw()[cut.offset..][..cut.len];
-            let mut contest = Contest { cut, source, raw, back: &mut back[..cut.len], threads };
-            contest.run(rounds)
-        };
-        let rows = cuts.iter().map(measure).collect::<Result<_, _>>()?;
+        let mut contest = Contest::new(cuts, sources, threads)?;
+        let mut times: Vec<[Times; 16]> = cuts.iter().map(|_| Default::default()).collect();
+        for round in 0..rounds {
+            for (cut, times) in cuts.iter().zip(&mut times) {
+                contest.round(cut, &sources[cut.source], times, round == 0)?;
+            }
+        }
+        let rows = times.into_iter().map(|times| times.map(Times::median)).collect();
         Ok(Self { rows, lens: cuts.iter().map(|cut| cut.len as u64).collect() })
     }
 
@@ -75,108 +74,133 @@ impl Table {
     }
 }
 
-/// All codecs on one cut.
-struct Contest<'a> {
-    cut: &'a Cut,
+/// What was measured of one codec on one cut.
+#[derive(Default)]
+struct Times {
+    /// Of all of the cut, even if a part stands for it.
+    bytes: u64,
+    encode_ns: Vec<f64>,
+    decode_ns: Vec<f64>,
+}
+
+impl Times {
+    /// None of a codec that is not in the contest.
+    fn median(self) -> Option<Coded> {
+        let (encode_ns, decode_ns) = (median(self.encode_ns)?, median(self.decode_ns)?);
+        Some(Coded { bytes: self.bytes, encode_ns, decode_ns })
+    }
+}
+
+/// All codecs, one cut after the other.
+struct Contest {
+    entrants: Vec<Framed>,
+    back: Buffer,
+}
+
+/// A cut, or the part of it that stands for the whole.
+struct Piece<'a> {
     source: &'a Source,
+    element: Element,
     raw: &'a [u8],
     back: &'a mut [u8],
-    threads: usize,
 }
 
-struct Entrant {
-    algorithm: Algorithm,
-    framed: Framed,
-    raw_len: usize,
-    coded_len: u64,
-    encode: Vec<Duration>,
-    decode: Vec<Duration>,
-}
+impl Contest {
+    /// With memory for the longest cut.
+    fn new(cuts: &[Cut], sources: &[Source], threads: usize) -> Result<Self, BenchError> {
+        let longest = cuts.iter().max_by_key(|cut| cut.len);
+        let (len, source) = longest.map_or((0, 0), |cut| (cut.len, cut.source));
+        let back = Buffer::new(len).map_err(|source| BenchError::Buffer { bytes: len, source })?;
+        let enter = |codec: &dyn Codec| {
+            let (algorithm, len) = (codec.algorithm(), part_of(codec.algorithm(), len));
+            let framed =
+                Framed::new(Cpu::active(), algorithm, Element::U8, len, Options::for_len(len), threads);
+            framed.map_err(|error| sources[source].failed(algorithm, error))
+        };
+        Ok(Self { entrants: codecs_on(Cpu::active()).map(enter).collect::<Result<_, _>>()?, back })
+    }
 
-impl Contest<'_> {
-    /// Every codec has its turn in every round, so that all see the same machine.
-    fn run(&mut self, rounds: usize) -> Result<[Option<Coded>; 16], BenchError> {
-        let algorithms = codecs_on(Cpu::active()).map(Codec::algorithm);
-        let mut entrants =
-            algorithms.map(|algorithm| self.enter(algorithm)).collect::<Result<Vec<_>, _>>()?;
-        for round in 0..rounds {
-            for entrant in &mut entrants {
-                if entrant.algorithm != Algorithm::Deflate || round == 0 {
-                    self.time(entrant)?;
-                }
+    /// Times every codec on a cut once more.
+    fn round(
+        &mut self,
+        cut: &Cut,
+        source: &Source,
+        times: &mut [Times; 16],
+        is_first: bool,
+    ) -> Result<(), BenchError> {
+        for framed in &mut self.entrants {
+            let algorithm = framed.algorithm();
+            if algorithm == Algorithm::Deflate && !is_first {
+                continue;
             }
-        }
-        let mut row = [None; 16];
-        for entrant in entrants {
+            let len = part_of(algorithm, cut.len);
+            let raw = &source.raw()[cut.offset..][..len];
+            let mut piece = Piece { source, element: cut.element, raw, back: &mut self.back[..len] };
+            framed.fit(cut.element, len, Options::for_len(len)).map_err(|e| source.failed(algorithm, e))?;
             // A part stands for the whole.
-            let by = self.raw.len() as f64 / entrant.raw_len as f64;
-            row[usize::from(entrant.algorithm.number())] = Some(Coded {
-                bytes: (entrant.coded_len as f64 * by).round() as u64,
-                encode_ns: median_ns(entrant.encode) * by,
-                decode_ns: median_ns(entrant.decode) * by,
-            });
+            let by = cut.len as f64 / len as f64;
+            let times = &mut times[usize::from(algorithm.number())];
+            if is_first {
+                times.bytes = (piece.check(framed)? as f64 * by).round() as u64;
+            }
+            let (encoded, decoded) = piece.time(framed).map_err(|e| source.failed(algorithm, e))?;
+            times.encode_ns.push(encoded.as_nanos() as f64 * by);
+            times.decode_ns.push(decoded.as_nanos() as f64 * by);
         }
-        Ok(row)
-    }
-
-    /// Codes, decodes and compares once.
-    fn enter(&mut self, algorithm: Algorithm) -> Result<Entrant, BenchError> {
-        let raw_len = match algorithm {
-            Algorithm::Deflate => self.raw.len().min(DEFLATED_BYTES),
-            _ => self.raw.len(),
-        };
-        let (raw, back) = (&self.raw[..raw_len], &mut self.back[..raw_len]);
-        let options = Options::for_len(raw_len);
-        let element = self.cut.element;
-        let framed = Framed::new(Cpu::active(), algorithm, element, raw_len, options, self.threads);
-        let mut framed = framed.map_err(|source| self.source.failed(algorithm, source))?;
-        framed.encode(raw, 1).map_err(|source| self.source.failed(algorithm, source))?;
-        back.iter_mut().zip(raw).for_each(|(back, raw)| *back = !raw);
-        framed.decode(back, 1).map_err(|source| self.source.failed(algorithm, source))?;
-        if back != raw {
-            let offset = raw.iter().zip(&*back).position(|(raw, back)| raw != back).unwrap_or_default();
-            let path = self.source.item.path.clone();
-            return Err(BenchError::RoundTrip { path, algorithm: algorithm.name(), offset });
-        }
-        let coded_len = framed.coded_len();
-        let codec = mgcomp_codecs::codec(algorithm).expect("it is in the table");
-        // The size-only path of DEFLATE does all the work again.
-        let estimated = if algorithm == Algorithm::Deflate {
-            coded_len
-        } else {
-            frame::frame_len(codec, element, raw, options)
-        };
-        if estimated != coded_len {
-            let path = self.source.item.path.clone();
-            return Err(BenchError::Estimate {
-                path,
-                algorithm: algorithm.name(),
-                estimated,
-                coded: coded_len,
-            });
-        }
-        Ok(Entrant { algorithm, framed, raw_len, coded_len, encode: Vec::new(), decode: Vec::new() })
-    }
-
-    fn time(&mut self, entrant: &mut Entrant) -> Result<(), BenchError> {
-        let Entrant { algorithm, framed, raw_len, encode, decode, .. } = entrant;
-        let (raw, back) = (&self.raw[..*raw_len], &mut self.back[..*raw_len]);
-        let sample = |time: &mut dyn FnMut(usize) -> Result<Duration, _>| {
-            let first = time(1)?;
-            let calls = SAMPLE.as_nanos().div_ceil(first.as_nanos().max(10)) as usize;
-            // A first call that is a sample already has no caches to warm.
-            if calls == 1 { Ok(first) } else { Ok(time(calls)? / calls as u32) }
-        };
-        let times = sample(&mut |calls| framed.encode(raw, calls))
-            .and_then(|encoded| Ok((encoded, sample(&mut |calls| framed.decode(back, calls))?)));
-        let (encoded, decoded) = times.map_err(|source| self.source.failed(*algorithm, source))?;
-        encode.push(encoded);
-        decode.push(decoded);
         Ok(())
     }
 }
 
-fn median_ns(mut times: Vec<Duration>) -> f64 {
-    times.sort_unstable();
-    times[times.len() / 2].as_nanos() as f64
+impl Piece<'_> {
+    /// Codes, decodes and compares once; returns the length of the frame.
+    fn check(&mut self, framed: &mut Framed) -> Result<u64, BenchError> {
+        let Self { source, element, raw, back } = self;
+        let algorithm = framed.algorithm();
+        framed.encode(raw, 1).map_err(|e| source.failed(algorithm, e))?;
+        back.iter_mut().zip(*raw).for_each(|(back, raw)| *back = !raw);
+        framed.decode(back, 1).map_err(|e| source.failed(algorithm, e))?;
+        let path = || source.item.path.clone();
+        if back != raw {
+            let offset = raw.iter().zip(&**back).position(|(raw, back)| raw != back).unwrap_or_default();
+            return Err(BenchError::RoundTrip { path: path(), algorithm: algorithm.name(), offset });
+        }
+        let coded = framed.coded_len();
+        let codec = mgcomp_codecs::codec(algorithm).expect("it is in the table");
+        // The size-only path of DEFLATE does all the work again.
+        let estimated = match algorithm {
+            Algorithm::Deflate => coded,
+            _ => frame::frame_len(codec, *element, raw, Options::for_len(raw.len())),
+        };
+        if estimated != coded {
+            let algorithm = algorithm.name();
+            return Err(BenchError::Estimate { path: path(), algorithm, estimated, coded });
+        }
+        Ok(coded)
+    }
+
+    /// What encoding takes, and what decoding does.
+    fn time(&mut self, framed: &mut Framed) -> Result<(Duration, Duration), CandidateError> {
+        let encoded = sample(|calls| framed.encode(self.raw, calls))?;
+        Ok((encoded, sample(|calls| framed.decode(self.back, calls))?))
+    }
+}
+
+/// What one of many calls takes.
+fn sample(
+    mut time: impl FnMut(usize) -> Result<Duration, CandidateError>,
+) -> Result<Duration, CandidateError> {
+    let first = time(1)?;
+    let calls = SAMPLE.as_nanos().div_ceil(first.as_nanos().max(10)) as usize;
+    // A first call that is a sample already has no caches to warm.
+    Ok(if calls == 1 { first } else { time(calls)? / calls as u32 })
+}
+
+/// So much of a cut is timed.
+fn part_of(algorithm: Algorithm, len: usize) -> usize {
+    if algorithm == Algorithm::Deflate { len.min(DEFLATED_BYTES) } else { len }
+}
+
+fn median(mut times_ns: Vec<f64>) -> Option<f64> {
+    times_ns.sort_unstable_by(f64::total_cmp);
+    times_ns.get(times_ns.len() / 2).copied()
 }

@@ -39,6 +39,25 @@ impl Framed {
         Ok(Self { cpu, codec, element, options, workers: Workers::new(threads)?, room, coded_len: 0 })
     }
 
+    /// The same codec and memory for other data.
+    pub(crate) fn fit(
+        &mut self,
+        element: Element,
+        raw_len: usize,
+        options: Options,
+    ) -> Result<(), CandidateError> {
+        let bytes = max_frame_len(raw_len, options);
+        if self.room.len() < bytes {
+            self.room = Buffer::new(bytes).map_err(|source| CandidateError::Buffer { bytes, source })?;
+        }
+        (self.element, self.options, self.coded_len) = (element, options, 0);
+        Ok(())
+    }
+
+    pub(crate) fn algorithm(&self) -> Algorithm {
+        self.codec.algorithm()
+    }
+
     /// A codec that learns from the buffer: one thread looks at all of it, for its shares would learn otherwise.
     fn estimate_fitted(&self, raw: &[u8], calls: usize) -> (Duration, u64) {
         let Self { codec, element, options, .. } = *self;
