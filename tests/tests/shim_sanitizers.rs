@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::thread;
 
 use mgcomp_codecs::frame::{self, ChunkSize, Options};
 use mgcomp_codecs::{Algorithm, Cpu, Element, codec_on};
@@ -177,11 +178,21 @@ fn replay(toolchain: &Toolchain, files: &BTreeMap<&str, String>, plants: &[(Plan
         expect_good(&clean);
         assert!(text(&clean).contains(" 0 bad"), "{file}: {}", text(&clean));
     }
-    for (plant, word) in plants {
-        let file = &files[plant.codec];
-        let output = toolchain.run(&toolchain.link_planted("replay", *plant), &[file]);
-        expect_report(&format!("{plant:?}"), &output, word);
-    }
+    let sow = |bed: usize, plants: &[(Plant, &str)]| {
+        for (plant, word) in plants {
+            let file = &files[plant.codec];
+            let output = toolchain.run(&toolchain.link_planted("replay", *plant, bed), &[file]);
+            expect_report(&format!("{plant:?}"), &output, word);
+        }
+    };
+    // Compilers take most of the time, one core each.
+    let beds = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let sow = &sow;
+        for (bed, plants) in plants.chunks(plants.len().div_ceil(beds)).enumerate() {
+            scope.spawn(move || sow(bed, plants));
+        }
+    });
 }
 
 #[test]

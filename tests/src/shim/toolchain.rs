@@ -95,13 +95,14 @@ impl Toolchain {
         self.link_with(program, program, &objects)
     }
 
-    /// Links `program` with a bug planted into one of its kernels.
+    /// Links `program` with a bug planted into one of its kernels. What was linked in the same `bed` before is gone.
     ///
     /// # Panics
     /// If the text to replace is not there exactly once, or the changed kernel does not compile.
     #[must_use]
-    pub fn link_planted(&self, program: &str, plant: Plant) -> PathBuf {
-        let copy = self.folder.join("planted");
+    pub fn link_planted(&self, program: &str, plant: Plant, bed: usize) -> PathBuf {
+        let planted = format!("planted{bed}");
+        let copy = self.folder.join(&planted);
         copy_sources(&kernels_dir(), &copy);
         let changed = copy.join(plant.file);
         let text = fs::read_to_string(&changed).expect("kernel source");
@@ -109,10 +110,10 @@ impl Toolchain {
         fs::write(changed, text.replace(plant.find, plant.replace)).expect("changed kernel source");
 
         let kernel = source_of(plant.codec);
-        finish(self.compile(&copy, &kernel, "planted", true));
-        let object = |file: &String| self.object(if *file == kernel { "planted" } else { file });
+        finish(self.compile(&copy, &kernel, &planted, true));
+        let object = |file: &String| self.object(if *file == kernel { &planted } else { file });
         let objects: Vec<PathBuf> = kernels().iter().map(object).collect();
-        self.link_with(program, "planted_program", &objects)
+        self.link_with(program, &format!("{planted}_program"), &objects)
     }
 
     /// Runs a program that this toolchain linked.
@@ -167,7 +168,7 @@ impl Toolchain {
         let flags = if instrumented { self.sanitizer.flags() } else { self.sanitizer.runtime_flags() };
         compiler()
             .expect("a compiler, since it was probed")
-            .args(["-std=c++17", "-O1", "-g", "-Wno-unknown-pragmas", "-I"])
+            .args(["-std=c++17", "-O1", "-g1", "-Wno-unknown-pragmas", "-I"])
             .arg(folder)
             .arg("-I")
             .arg(kernels_dir())
