@@ -13,11 +13,12 @@ use proptest::prelude::*;
 
 const MIB: u64 = 1 << 20;
 
-/// XP takes 0.1 and 0.05 ns a byte, ZVC half of that; estimates take 0.02 ns a byte each.
-fn speeds() -> Arc<Speeds> {
-    let codec = |algorithm: Algorithm, ns: f64| CodecSpeed {
+/// A codec that takes `ns` and half as many for a byte, and whose estimates take `call_ns` and 0.02 ns for a byte.
+fn codec(algorithm: Algorithm, ns: f64, call_ns: f64) -> CodecSpeed {
+    CodecSpeed {
         algorithm: algorithm.name().into(),
         element: "f32".into(),
+        estimate_call_ns: call_ns,
         estimate_ns_per_byte: 0.02,
         series: vec![Series {
             fraction: 1.0,
@@ -29,8 +30,13 @@ fn speeds() -> Arc<Speeds> {
                 })
                 .into(),
         }],
-    };
-    Arc::new(Speeds::try_new(vec![codec(Algorithm::Xp, 0.1), codec(Algorithm::Zvc, 0.05)]).unwrap())
+    }
+}
+
+/// XP takes 0.1 and 0.05 ns a byte, ZVC half of that.
+fn speeds() -> Arc<Speeds> {
+    let codecs = vec![codec(Algorithm::Xp, 0.1, 200.0), codec(Algorithm::Zvc, 0.05, 200.0)];
+    Arc::new(Speeds::try_new(codecs).unwrap())
 }
 
 fn link(rate_gbps: f64) -> Option<LinkFacts> {
@@ -70,6 +76,11 @@ struct Sent {
 
 /// Sends a transfer of `data` on a machine where all takes just what was measured.
 fn send(policy: &mut Adaptive, facts: &CheapFacts, data: Data) -> Sent {
+    send_at(policy, facts, data, 1.0)
+}
+
+/// The same where codecs take `pace` times as long.
+fn send_at(policy: &mut Adaptive, facts: &CheapFacts, data: Data, pace: f64) -> Sent {
     let (decision, sampled_bytes) = match policy.plan(facts) {
         Plan::Use(decision) => (decision, 0),
         Plan::Sample { algorithms, size: SampleSize::Bytes(bytes) } => {
@@ -83,7 +94,7 @@ fn send(policy: &mut Adaptive, facts: &CheapFacts, data: Data) -> Sent {
         }
         plan @ Plan::Sample { .. } => panic!("{plan:?}"),
     };
-    let ns = |per_byte: f64| Duration::from_nanos((per_byte * facts.raw_bytes as f64) as u64);
+    let ns = |per_byte: f64| Duration::from_nanos((pace * per_byte * facts.raw_bytes as f64) as u64);
     let codec = match decision.algorithm {
         Algorithm::Xp => Some(0.1),
         Algorithm::Zvc => Some(0.05),
@@ -154,9 +165,9 @@ fn what_saves_less_than_the_least_gain_goes_raw() {
     let data = Data { xp: 0.845, zvc: 1.0 };
     let mut policy = Adaptive::new(speeds());
     let sent: Vec<Decision> = (0..50).map(|_| send(&mut policy, &transfer(MIB), data).decision).collect();
-    // It may be tried once: it might be faster here than where it was measured.
+    // It may be tried: it might be faster here than where it was measured, and the first times may have been disturbed.
     let coded: Vec<&Decision> = sent.iter().filter(|d| d.algorithm != Algorithm::None).collect();
-    assert!(coded.len() <= 1 && coded.iter().all(|d| matches!(d.reason, Reason::Trial { .. })), "{coded:?}");
+    assert!(coded.len() <= 3 && coded.iter().all(|d| matches!(d.reason, Reason::Trial { .. })), "{coded:?}");
     let eager = AdaptiveConfig { least_gain: 0.0, ..AdaptiveConfig::default() };
     let mut policy = Adaptive::try_new(eager, speeds()).unwrap();
     assert_eq!(send(&mut policy, &transfer(MIB), data).decision.algorithm, Algorithm::Xp);
@@ -206,6 +217,43 @@ fn raw_streams_find_out_that_their_data_changed() {
     let until_found =
         (0..).find(|_| send(&mut policy, &facts, ACTIVATIONS).decision.algorithm == Algorithm::Zvc);
     assert!(until_found.unwrap() < 100, "{until_found:?}");
+}
+
+#[test]
+fn a_codec_that_was_disturbed_gets_another_chance() {
+    let mut policy = Adaptive::new(speeds());
+    // XP: 0.8 + 0.15 saves a twentieth. Disturbed, it takes 0.8 + 0.225.
+    let data = Data { xp: 0.8, zvc: 1.0 };
+    let mut first = (0..100).map(|_| send_at(&mut policy, &transfer(MIB), data, 1.5).decision.algorithm);
+    assert!(first.any(|algorithm| algorithm == Algorithm::Xp), "never tried");
+    let later: Vec<_> =
+        (0..400).map(|_| send(&mut policy, &transfer(MIB), data).decision.algorithm).collect();
+    assert!(later[300..].iter().all(|&algorithm| algorithm == Algorithm::Xp), "{later:?}");
+}
+
+#[test]
+fn an_estimate_that_takes_long_is_not_waited_for() {
+    let codecs = vec![
+        codec(Algorithm::Xp, 0.1, 200.0),
+        codec(Algorithm::Zvc, 0.05, 200.0),
+        codec(Algorithm::Ibp, 0.1, 1e5),
+    ];
+    let mut policy = Adaptive::new(Arc::new(Speeds::try_new(codecs).unwrap()));
+    let asked = |policy: &mut Adaptive| match policy.plan(&transfer(MIB)) {
+        Plan::Sample { algorithms, .. } => {
+            let estimates: Vec<_> =
+                algorithms.iter().map(|algorithm| Estimate { algorithm, bits: 8 * MIB }).collect();
+            policy.choose(&transfer(MIB), &estimates);
+            algorithms
+        }
+        Plan::Use(_) => AlgorithmSet::from_bits(0),
+    };
+    // A transfer of 1 ms may borrow 50 us, which is enough for the other two.
+    let first = asked(&mut policy);
+    assert!(
+        first.contains(Algorithm::Xp) && first.contains(Algorithm::Zvc) && !first.contains(Algorithm::Ibp)
+    );
+    assert!((0..200).any(|_| asked(&mut policy).contains(Algorithm::Ibp)), "never");
 }
 
 #[test]

@@ -6,6 +6,10 @@ use super::AdaptiveConfig;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     credit: f64,
+    /// What transfers pay in on average.
+    usual: f64,
+    /// What can be had for the last one at most.
+    at_once: f64,
     share: f64,
     /// What may be borrowed now.
     loan: f64,
@@ -16,8 +20,11 @@ pub(super) struct Budget {
     founding: bool,
 }
 
-/// Transfers whose share can be saved up: a stream that was long quiet must not spend it all at once.
+/// Transfers whose share can be saved up: a stream that was long quiet must not spend it all at once. Nor may a short
+/// transfer wait for what long ones have saved.
 const MOST_SAVED_TRANSFERS: f64 = 64.0;
+/// Weight of a transfer in what is usual.
+const WEIGHT: f64 = 1.0 / 32.0;
 /// The part of the transfers since it became urgent that a sample may take on credit.
 const URGENT_SHARE: f64 = 0.05;
 /// How much of that comes back with each transfer that is not urgent.
@@ -31,6 +38,8 @@ impl Budget {
     pub(super) fn new(config: &AdaptiveConfig) -> Self {
         Self {
             credit: 0.0,
+            usual: 0.0,
+            at_once: 0.0,
             share: config.sampling_share,
             loan: 0.0,
             urgent_share: URGENT_SHARE,
@@ -43,7 +52,9 @@ impl Budget {
     /// Pays in for a transfer of this cost.
     pub(super) fn earn(&mut self, cost: f64, urgent: bool) {
         let earned = self.share * cost;
-        self.credit = (self.credit + earned).min(earned * MOST_SAVED_TRANSFERS);
+        self.usual = if self.usual == 0.0 { earned } else { self.usual + (earned - self.usual) * WEIGHT };
+        self.credit = (self.credit + earned).min(self.usual * MOST_SAVED_TRANSFERS);
+        self.at_once = earned * MOST_SAVED_TRANSFERS;
         if !urgent {
             self.urgent_share = (self.urgent_share * CALM).min(URGENT_SHARE);
         } else {
@@ -66,9 +77,15 @@ impl Budget {
         self.founding = false;
     }
 
+    /// Whether the first samples are still being taken.
+    pub(super) const fn is_founding(&self) -> bool {
+        self.founding
+    }
+
     /// What a sample may cost now. Who borrows pays the last debt first.
     pub(super) fn affordable(&self, urgent: bool) -> f64 {
-        if urgent { self.credit.max(self.loan + self.credit.min(0.0)) } else { self.credit }
+        let saved = self.credit.min(self.at_once);
+        if urgent { saved.max(self.loan + self.credit.min(0.0)) } else { saved }
     }
 
     /// What can be saved up from transfers of this cost.
@@ -213,8 +230,10 @@ mod tests {
             budget.earn(100.0, false);
         }
         assert_eq!(budget.affordable(false), 64.0);
-        // A short transfer after long ones finds little saved.
+        // A short transfer after long ones may spend little, and leaves the others what they have saved.
         budget.earn(1.0, false);
         assert_eq!(budget.affordable(false), 0.64);
+        budget.earn(100.0, false);
+        assert!(budget.affordable(false) > 60.0, "{budget:?}");
     }
 }

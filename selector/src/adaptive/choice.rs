@@ -14,6 +14,8 @@ const CONTENDER: f64 = 1.25;
 const HOPED: f64 = 0.5;
 /// The same of one that was timed on this data, but on other lengths.
 const HOPED_ELSEWHERE: f64 = 0.65;
+/// The same of one that was timed on this data and length so often: the first times may have been disturbed.
+const HOPED_AGAIN: [f64; 2] = [0.85, 0.9];
 /// What data may shrink to.
 const FRACTIONS: [f64; 2] = [0.0, 0.6];
 /// What a guess is taken to be worth: it is right so often.
@@ -231,13 +233,17 @@ impl Scene<'_> {
         Some(self.knowledge.corrected(algorithm, raw_bytes, times))
     }
 
-    /// What a codec may cost that was never timed on data like this; who does not try will never know. Nothing is
+    /// What a codec may cost that was hardly ever timed on data like this; who does not try will never know. Nothing is
     /// tried where the operator's λ decides.
     fn hoped(&self, known: &Known, raw_bytes: u64) -> Option<f64> {
-        if self.goal.lambda.is_some() || self.knowledge.timed(known.algorithm, raw_bytes) > 0 {
+        if self.goal.lambda.is_some() {
             return None;
         }
-        let part = if self.knowledge.is_timed(known.algorithm) { HOPED_ELSEWHERE } else { HOPED };
+        let part = match self.knowledge.timed(known.algorithm, raw_bytes) {
+            0 if self.knowledge.is_timed(known.algorithm) => HOPED_ELSEWHERE,
+            0 => HOPED,
+            timed => *HOPED_AGAIN.get(timed as usize - 1)?,
+        };
         Some(self.goal.cost(raw_bytes, known.coded_bits, hoped(known.times, part)))
     }
 

@@ -148,6 +148,13 @@ impl Knowledge {
         paces.iter_mut().filter(|pace| pace.timed == 0).for_each(|pace| *pace = seen);
     }
 
+    /// The data is other data: what it became is where to start from, no more.
+    pub(super) fn doubt_fractions(&mut self) {
+        for data in self.live.iter_mut().filter_map(|entry| entry.data.as_mut()) {
+            data.evidence_bytes *= DOUBTED;
+        }
+    }
+
     /// The data is no longer what codecs were timed on: what they took is where to start from, no more.
     pub(super) fn doubt_times(&mut self) {
         for pace in self.live.iter_mut().flat_map(|entry| &mut entry.paces) {
@@ -211,6 +218,23 @@ mod tests {
         assert!(learn(0.1, 1.0) > 0.8);
         assert!(learn(0.1, 1e6) < 0.11);
         assert_eq!(knowledge.fraction(Algorithm::Zvc), None);
+    }
+
+    #[test]
+    fn what_is_known_of_other_data_weighs_little() {
+        let mut knowledge = Knowledge::default();
+        for _ in 0..100 {
+            knowledge.learn_fraction(Algorithm::Ibp, 1.0, 1000.0, 0.3);
+        }
+        let learn = |knowledge: &mut Knowledge| {
+            knowledge.learn_fraction(Algorithm::Ibp, 0.8, 1000.0, 0.3);
+            knowledge.latest_fraction(Algorithm::Ibp).unwrap()
+        };
+        // Near enough to what is known, it is one of four.
+        assert!((learn(&mut knowledge.clone()) - 0.95).abs() < 1e-6);
+        knowledge.doubt_fractions();
+        // 4,000 bytes of evidence, a tenth of them left, and three quarters of these.
+        assert!((learn(&mut knowledge) - (1.0 - 0.2 * 1000.0 / 1300.0)).abs() < 1e-6);
     }
 
     #[test]

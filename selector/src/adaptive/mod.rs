@@ -18,13 +18,15 @@
 //! * **Samples** are paid from an account: 0.5 % of what a stream's transfers take, down to 0.1 % while samples say
 //!   nothing new. Until the sizes of all that is promising are known, they may take 5 % of what was sent until then;
 //!   after a surprise as much of what was sent since, which is paid back. Long transfers can afford one each. Most samples
-//!   try what is near the best; one in eight, all that is promising.
+//!   try what is near the best; one in eight, all that is promising. What takes far longer than all others together, as
+//!   fitting a codebook does, is paid from savings alone, and is not waited for.
 //! * **Surprise**: a size so far from the expected that the link needs more or less by a tenth of the transfer's time.
 //!   The stream is sampled again as soon as that can be afforded. If that finds nothing new, the next surprises are
-//!   worth less.
+//!   worth less. Where a sample finds one algorithm far from what was known, the data is other data for all of them.
 //! * **Trials**: what was never timed on data like this might be up to twice as fast as measured on other data. Where
-//!   it would win then, it is tried once; trials may lose 2 % of all time at first, and half as much with each that
-//!   was in vain, down to 0.1 %. Where the data has changed, what was timed counts as never timed.
+//!   it would win then, it is tried; and twice more where little is missing, for times may be disturbed. Trials may lose
+//!   2 % of all time at first, and half as much with each that was in vain, down to 0.1 %. Where the data has changed,
+//!   what was timed counts as never timed.
 //! * **State**: one for each peer, stream and element, at most 1,024; later ones share one for each element.
 //! * **Ties** go to the raw form, then to the lower algorithm number.
 

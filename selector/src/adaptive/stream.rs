@@ -7,7 +7,7 @@ use super::budget::Budget;
 use super::choice::{Choice, Scene, Way};
 use super::choices::Choices;
 use super::framing::Framing;
-use super::knowledge::Knowledge;
+use super::knowledge::{Knowledge, differ};
 use super::model::Goal;
 use super::priors::Priors;
 use super::sample::Sample;
@@ -182,10 +182,7 @@ impl Stream {
                 self.guesses += 1;
                 (guess, Kind::Guess)
             }
-            (_, Some(trial))
-                if self.knowledge.timed(trial.way.algorithm, facts.raw_bytes) == 0
-                    && self.budget.allows_trial(trial.loss_ns(facts.raw_bytes)) =>
-            {
+            (_, Some(trial)) if self.budget.allows_trial(trial.loss_ns(facts.raw_bytes)) => {
                 (trial.way, Kind::Trial)
             }
             _ => (choice.best, Kind::Best),
@@ -213,11 +210,11 @@ impl Stream {
         }
         let wide = self.urgent || self.samples.is_multiple_of(WIDE_EVERY) || choice.contenders.bits() == 0;
         let wanted = match choice.unknown {
-            unknown if self.urgent && unknown.bits() != 0 => unknown,
+            unknown if self.budget.is_founding() && unknown.bits() != 0 => unknown,
             _ if wide => choice.promising,
             _ => choice.contenders,
         };
-        let sample = Sample::of(common, facts, wanted, affordable_ns);
+        let sample = Sample::of(common, facts, wanted, affordable_ns, self.budget.affordable(false));
         // Rather all of them later than some of them now, if it is not too long until then.
         self.due_ns = sample.whole_ns.min(self.budget.reachable(transfer_ns));
         if sample.algorithms.bits() == 0 || affordable_ns < self.due_ns {
@@ -238,13 +235,28 @@ impl Stream {
         let looked_at = self.sample_bytes.clamp(1, facts.raw_bytes.max(1)) as f64;
         let part = looked_at / (looked_at + FEW_BYTES).min(facts.raw_bytes.max(1) as f64);
         let (evidence, other_data) = (SAMPLED_EVIDENCE * part, OTHER_DATA / part);
-        for &Estimate { algorithm, bits } in estimates {
-            if algorithm == Algorithm::None {
-                continue;
-            }
-            let fraction = self.framing.data_fraction(algorithm, facts.raw_bytes, bits as f64 / 8.0);
+        let fraction = |estimate: &Estimate| {
+            self.framing.data_fraction(estimate.algorithm, facts.raw_bytes, estimate.bits as f64 / 8.0)
+        };
+        let seen: Vec<(Algorithm, f64)> = estimates
+            .iter()
+            .filter(|estimate| estimate.algorithm != Algorithm::None)
+            .map(|estimate| (estimate.algorithm, fraction(estimate)))
+            .collect();
+        let is_other = |&(algorithm, fraction): &(Algorithm, f64)| {
+            self.knowledge
+                .latest_fraction(algorithm)
+                .is_some_and(|known| differ(known, fraction) > other_data)
+        };
+        // What one algorithm says of the data holds for all.
+        let changed = seen.iter().any(is_other);
+        if changed {
+            self.knowledge.doubt_fractions();
+        }
+        for (algorithm, fraction) in seen {
             let evidence_bytes = evidence * facts.raw_bytes as f64;
-            self.knowledge.learn_fraction(algorithm, fraction, evidence_bytes, other_data);
+            let drift = if changed { 0.0 } else { other_data };
+            self.knowledge.learn_fraction(algorithm, fraction, evidence_bytes, drift);
             self.settle(algorithm);
         }
     }

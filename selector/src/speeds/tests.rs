@@ -5,7 +5,8 @@ fn point(raw_bytes: u64, encode_ns: f64, decode_ns: f64) -> Point {
 }
 
 fn entry(series: Vec<Series>) -> CodecSpeed {
-    CodecSpeed { algorithm: "xp".into(), element: "bf16".into(), estimate_ns_per_byte: 0.1, series }
+    let (algorithm, element) = ("xp".into(), "bf16".into());
+    CodecSpeed { algorithm, element, estimate_call_ns: 200.0, estimate_ns_per_byte: 0.1, series }
 }
 
 /// At half the bytes: 1,000 bytes in 200 ns, 3,000 in 400 ns; at full length twice that. Decoding takes half.
@@ -68,8 +69,8 @@ fn what_was_not_measured_has_no_times() {
     assert_eq!(table.times(Algorithm::Xp, Element::F16, 1000, 0.5), None);
     assert_eq!(table.times(Algorithm::Zvc, Element::Bf16, 1000, 0.5), None);
     assert_eq!(table.times(Algorithm::None, Element::Bf16, 1000, 0.5), None);
-    assert_eq!(table.estimate_ns_per_byte(Algorithm::Zvc, Element::Bf16), None);
-    assert_eq!(table.estimate_ns_per_byte(Algorithm::Xp, Element::Bf16), Some(0.1));
+    assert_eq!(table.estimate(Algorithm::Zvc, Element::Bf16), None);
+    assert_eq!(table.estimate(Algorithm::Xp, Element::Bf16).map(|estimate| estimate.ns(1000)), Some(300.0));
 }
 
 #[test]
@@ -94,6 +95,7 @@ fn tables_that_make_no_sense_are_refused() {
     assert!(matches!(broken(|c| c.series[0].points[0].decode_ns = f64::INFINITY), Wrong::Time { .. }));
     assert_eq!(broken(|c| c.series[0].points[0].encode_ns = 2e15), Wrong::Time { ns: 2e15 });
     assert!(matches!(broken(|c| c.estimate_ns_per_byte = f64::NAN), Wrong::Time { .. }));
+    assert_eq!(broken(|c| c.estimate_call_ns = -1.0), Wrong::Time { ns: -1.0 });
 
     let error = Speeds::try_new(vec![good(), good()]).unwrap_err();
     assert_eq!(error, SpeedsError { entry: 1, what: Wrong::Twice });

@@ -8,6 +8,9 @@ use super::{CodecSpeed, Point, Series, Speeds};
 
 /// What a call costs whatever its length, in nanoseconds.
 const CALL_NS: f64 = 1000.0;
+/// What an estimate costs whatever it looks at, in nanoseconds: a codebook has to be fitted first where there is one.
+const ESTIMATE_CALL_NS: f64 = 300.0;
+const FITTING_NS: f64 = 120_000.0;
 
 /// GB/s of raw bytes on one core: encode, decode, exact size. `mgcomp-bench codec` at 256 MiB on one server core
 /// with AVX-512, memcpy 14 GB/s, on the data that each codec is for.
@@ -42,6 +45,7 @@ fn codec(element: Element, (algorithm, encode, decode, estimate): (Algorithm, f6
     CodecSpeed {
         algorithm: algorithm.name().to_owned(),
         element: element.name().to_owned(),
+        estimate_call_ns: if algorithm == Algorithm::Ibp { FITTING_NS } else { ESTIMATE_CALL_NS },
         estimate_ns_per_byte: 1.0 / estimate,
         series: vec![Series { fraction: 1.0, points: vec![point(1 << 10), point(1 << 20)] }],
     }

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use mgcomp_codecs::frame::{self, ChunkSize, Frame, Options};
 use mgcomp_codecs::{Algorithm, Codec, Element, ElementSet, codecs};
-use mgcomp_selector::speeds::{CodecSpeed, Point, Series, Speeds};
+use mgcomp_selector::speeds::{CodecSpeed, EstimateTimes, Point, Series, Speeds};
 
 use self::data::Kind;
 pub use self::file::{SpeedsFile, SpeedsFileError, speeds};
@@ -37,8 +37,8 @@ const SLOW: Duration = Duration::from_millis(4);
 const LEAST_TIME: Duration = Duration::from_micros(300);
 /// The fewest and the most repetitions.
 const REPETITIONS: (usize, usize) = (5, 64);
-/// Bytes that estimators are timed on: what samples look at.
-const SAMPLE_LEN: usize = 64 << 10;
+/// Bytes that estimators are timed on: what samples look at, little and much.
+const SAMPLE_LENGTHS: [usize; 2] = [4 << 10, 64 << 10];
 /// Two kinds of data that become about the same tell nothing apart.
 const LEAST_DIFFERENCE: f64 = 0.02;
 
@@ -89,11 +89,12 @@ fn time_codec(codec: &dyn Codec, element: Element, raw: &[Vec<u8>]) -> Result<Co
     slow_down_alike(&mut series);
     series.sort_by(|a, b| a.fraction.total_cmp(&b.fraction));
     series.dedup_by(|b, a| b.fraction - a.fraction < LEAST_DIFFERENCE);
-    let dense = &raw[Kind::Dense as usize];
+    let estimate = time_estimate(codec, element, &raw[Kind::Dense as usize]);
     Ok(CodecSpeed {
         algorithm: codec.algorithm().name().to_owned(),
         element: element.name().to_owned(),
-        estimate_ns_per_byte: time_estimate(codec, element, dense),
+        estimate_call_ns: estimate.call_ns,
+        estimate_ns_per_byte: estimate.ns_per_byte,
         series,
     })
 }
@@ -159,16 +160,18 @@ fn slow_down_alike(series: &mut [Series]) {
     }
 }
 
-fn time_estimate(codec: &dyn Codec, element: Element, raw: &[u8]) -> f64 {
+fn time_estimate(codec: &dyn Codec, element: Element, raw: &[u8]) -> EstimateTimes {
     let options = Options::for_len(raw.len());
-    // A codec that is slow here is slow on a few bytes, too.
-    let time = |sample_len: usize| {
-        undisturbed(|| {
+    let [little_ns, much_ns] = SAMPLE_LENGTHS.map(|sample_len| {
+        let time = undisturbed(|| {
             black_box(frame::sampled_frame_len(codec, element, raw, options, sample_len));
             true
-        })
-    };
-    time(SAMPLE_LEN).map_or(0.0, |time| time.as_nanos() as f64 / SAMPLE_LEN as f64)
+        });
+        time.map_or(0.0, |time| time.as_nanos() as f64)
+    });
+    let [little, much] = SAMPLE_LENGTHS.map(|len| len as f64);
+    let ns_per_byte = ((much_ns - little_ns) / (much - little)).max(0.0);
+    EstimateTimes { call_ns: (little_ns - ns_per_byte * little).max(0.0), ns_per_byte }
 }
 
 /// What `work` takes where nothing comes between, after a first run that fetches what it needs: of four times, three are
@@ -234,7 +237,8 @@ mod tests {
             let algorithm = codec.algorithm();
             let times = |bytes, fraction| speeds.times(algorithm, Element::F32, bytes, fraction).unwrap();
             assert!(times(1 << 20, 0.5).encode_ns > times(64 << 10, 0.5).encode_ns, "{algorithm}");
-            assert!(speeds.estimate_ns_per_byte(algorithm, Element::F32).is_some_and(|ns| ns > 0.0));
+            let estimate = speeds.estimate(algorithm, Element::F32).unwrap();
+            assert!(estimate.ns(64 << 10) > 0.0, "{algorithm}: {estimate:?}");
             assert_eq!(speeds.times(algorithm, Element::F16, 4096, 1.0), None);
         }
         let xp = speeds.codecs().iter().find(|codec| codec.algorithm == "xp").unwrap();
