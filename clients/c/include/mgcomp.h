@@ -30,9 +30,10 @@
  *     cc program.c -lmgcomp          (or: cc program.c $(pkg-config --cflags --libs mgcomp))
  *
  * What is here, in this order: errors; version; elements and algorithms; threads; frames; single chunks; tables of rows; buddy
- * pools; requests; compressed copies; ranks with remote memory and messages; communicators with collectives. A program of
- * ranks that work together starts them (mgcompStartNodeTcp on several machines), waits for them (mgcompWaitForPeers), makes a
- * communicator (mgcompCreateCommunicator), calls collectives (mgcompAllReduce), and before it ends a barrier.
+ * pools, and profiles that find their targets; requests; compressed copies, copies that stay compressed, and the queue for what
+ * leaves for a while; ranks with remote memory and messages; communicators with collectives. A program of ranks that work
+ * together starts them (mgcompStartNodeTcp on several machines), waits for them (mgcompWaitForPeers), makes a communicator
+ * (mgcompCreateCommunicator), calls collectives (mgcompAllReduce), and before it ends a barrier.
  *
  * What holds everywhere, where a function says nothing else:
  *
@@ -1015,13 +1016,124 @@ mgcompResult mgcompGetBuddyStats(struct mgcompBuddyPool pool,
                                  struct mgcompBuddyAllocation allocation,
                                  struct mgcompBuddyStats *stats);
 
+/* -- Which targets suit an allocation -------------------------------------------------------------------------------- */
+
+/**
+ * What snapshots of an allocation, taken at different times, need.
+ */
+typedef struct mgcompBuddyProfile {
+  /**
+   * What tells it from others; not to be changed.
+   */
+  uint64_t id;
+} mgcompBuddyProfile;
+
+/**
+ * What a profile recommends.
+ */
+typedef struct mgcompBuddyChoice {
+  /**
+   * How entries are to be coded.
+   */
+  mgcompBuddyForm form;
+  /**
+   * The largest target under the threshold.
+   */
+  mgcompBuddyTarget target;
+  /**
+   * Entries of all snapshots together.
+   */
+  uint64_t entries;
+  /**
+   * Of these, entries of zeros.
+   */
+  uint64_t zeroEntries;
+  /**
+   * Of all, entries that overflow at this target.
+   */
+  uint64_t overflowingEntries;
+  /**
+   * Bytes of the longest snapshot. The rest is what an allocation as long takes.
+   */
+  uint64_t rawBytes;
+  /**
+   * Bytes of its places in device memory.
+   */
+  uint64_t deviceBytes;
+  /**
+   * Bytes of its metadata, in device memory too.
+   */
+  uint64_t metadataBytes;
+  /**
+   * Bytes of buddy memory that are taken for it, used or not.
+   */
+  uint64_t buddyBytes;
+} mgcompBuddyChoice;
+
+
+/**
+ * Makes a profile without a snapshot. It needs no pool.
+ *
+ * @param element what the allocation holds; MGCOMP_BUDDY_FORM_BPC has no use for it.
+ * @param profile set to the handle, to be given to mgcompDestroyBuddyProfile.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompCreateBuddyProfile(mgcompElement element, struct mgcompBuddyProfile *profile);
+
+/**
+ * Looks at what the allocation holds at some time. All of it is encoded for every form, which takes about as long as
+ * mgcompWriteBuddy of as many bytes.
+ *
+ * @param snapshot bytes bytes, at least one. They are the program's again when this returns.
+ *
+ * Any number of threads may call this at once; of those with the same profile, one after the other has its turn.
+ */
+mgcompResult mgcompAddBuddySnapshot(struct mgcompBuddyProfile profile, const void *snapshot, size_t bytes);
+
+/**
+ * The form and the largest target with which few enough entries overflow: for mgcompAllocateBuddy. Of forms with the same
+ * target it is the one with fewer overflowing entries, then the earlier.
+ *
+ * @param thresholdPercent the share of entries that must not be reached by those that overflow: 10 to 50; 0 for 30. It is that
+ * of all snapshots together; for MGCOMP_BUDDY_TARGET_SIXTEEN, each snapshot has to be under it.
+ * @param forms formCount forms to choose from; NULL and 0 for all that there are.
+ * @param choice set to the choice. There is none without a snapshot (MGCOMP_RESULT_INVALID_ARGUMENT).
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompChooseBuddyTarget(struct mgcompBuddyProfile profile,
+                                     uint32_t thresholdPercent,
+                                     const mgcompBuddyForm *forms,
+                                     size_t formCount,
+                                     struct mgcompBuddyChoice *choice);
+
+/**
+ * The share of entries that overflow with a form and a target, over all snapshots.
+ *
+ * @param share set to 0 to 1.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompGetBuddyOverflow(struct mgcompBuddyProfile profile,
+                                    mgcompBuddyForm form,
+                                    mgcompBuddyTarget target,
+                                    double *share);
+
+/**
+ * Destroys a profile.
+ *
+ * Any number of threads may call this at once; all but the first one for a handle fail.
+ */
+mgcompResult mgcompDestroyBuddyProfile(struct mgcompBuddyProfile profile);
+
 /* -- What goes on while the program does something else -------------------------------------------------------------- */
 
 /**
  * Something that goes on while the program does something else. Its buffers must be there, and be left alone, until
  * mgcompWaitRequest, mgcompWaitRequestFor or mgcompTestRequest says that it is finished; then its handle is used up. Every
- * request is to be finished by one of them. After MGCOMP_RESULT_TRANSFER, its buffers must be there until its node is
- * destroyed.
+ * request is to be finished by one of them. After MGCOMP_RESULT_TRANSFER, its buffers must be there until its node, copier or
+ * queue is destroyed.
  */
 typedef struct mgcompRequest {
   /**
@@ -1034,8 +1146,8 @@ typedef struct mgcompRequest {
 /**
  * Waits until a request is finished. Its handle is used up then, whatever comes of it.
  *
- * @param bytes set to the bytes that were moved: of a receive, the length of what came; of a compressed copy, what was left
- * of it; of a collective, 0. May be NULL.
+ * @param bytes set to the bytes that were moved: of a receive, the length of what came; of a compressed copy, one that is
+ * kept or one that comes back, what was left of it; of a collective, 0. May be NULL.
  *
  * Any number of threads may wait, each for requests of its own. Of two that wait for the same one, the second fails with
  * MGCOMP_RESULT_BUSY.
@@ -1214,6 +1326,309 @@ mgcompResult mgcompMemcpyCompressedAsync(struct mgcompCopier copier,
                                          const char *policy,
                                          void *cudaStream,
                                          mgcompRequest *request);
+
+/* -- Copies that stay compressed ------------------------------------------------------------------------------------- */
+
+/**
+ * Bytes that are kept compressed in host memory of the library.
+ */
+typedef struct mgcompKept {
+  /**
+   * What tells it from others; not to be changed.
+   */
+  uint64_t id;
+} mgcompKept;
+
+/**
+ * What is kept.
+ */
+typedef struct mgcompKeptInfo {
+  /**
+   * Bytes that it expands to.
+   */
+  uint64_t rawBytes;
+  /**
+   * Bytes that it takes.
+   */
+  uint64_t codedBytes;
+  /**
+   * What the bytes are.
+   */
+  mgcompElement element;
+  /**
+   * How they are coded; none if nothing shrank.
+   */
+  mgcompAlgorithm algorithm;
+} mgcompKeptInfo;
+
+
+/**
+ * Copies bytes to host memory of the library and keeps them there compressed; waits for the end.
+ *
+ * @param source bytes bytes: a whole number of values. They are the program's again when this returns.
+ * @param kind where they are: MGCOMP_MEMCPY_KIND_DEVICE_TO_HOST or MGCOMP_MEMCPY_KIND_HOST_TO_HOST.
+ * @param element what they are; MGCOMP_ELEMENT_U8 for anything.
+ * @param policy how a codec is chosen, as for mgcompMemcpyCompressed.
+ * @param cudaStream as for mgcompMemcpyCompressed.
+ * @param kept set to the handle, to be given to mgcompDestroyKept. It outlives the copier, and any copier expands it.
+ * @param report set to what the copy came to; may be NULL.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompKeepCompressed(mgcompCopier copier,
+                                  const void *source,
+                                  size_t bytes,
+                                  mgcompMemcpyKind kind,
+                                  mgcompElement element,
+                                  const char *policy,
+                                  void *cudaStream,
+                                  struct mgcompKept *kept,
+                                  mgcompMemcpyReport *report);
+
+/**
+ * As mgcompKeepCompressed, without waiting for the end.
+ *
+ * @param kept set to the handle. It is of use once the request is finished; until then, calls that need what is kept fail with
+ * MGCOMP_RESULT_BUSY. If the request fails, the handle is used up.
+ * @param request set to what is under way; the bytes that mgcompWaitRequest tells are those that are kept. The source must be
+ * there, and be left alone, until it is finished.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompKeepCompressedAsync(mgcompCopier copier,
+                                       const void *source,
+                                       size_t bytes,
+                                       mgcompMemcpyKind kind,
+                                       mgcompElement element,
+                                       const char *policy,
+                                       void *cudaStream,
+                                       struct mgcompKept *kept,
+                                       mgcompRequest *request);
+
+/**
+ * Copies what is kept to where it is needed, and decodes it there; waits for the end. It stays kept.
+ *
+ * @param destination room for the raw bytes, exactly.
+ * @param kind where they go: MGCOMP_MEMCPY_KIND_HOST_TO_DEVICE or MGCOMP_MEMCPY_KIND_HOST_TO_HOST.
+ * @param cudaStream as for mgcompMemcpyCompressed.
+ * @param report set to what the copy came to; may be NULL.
+ *
+ * Any number of threads may call this at once, with the same handle too.
+ */
+mgcompResult mgcompExpandKept(mgcompCopier copier,
+                              void *destination,
+                              size_t bytes,
+                              struct mgcompKept kept,
+                              mgcompMemcpyKind kind,
+                              void *cudaStream,
+                              mgcompMemcpyReport *report);
+
+/**
+ * As mgcompExpandKept, without waiting for the end.
+ *
+ * @param request set to what is under way; the bytes that mgcompWaitRequest tells are those that are kept. The destination
+ * must be there, and be left alone, until it is finished; what is kept may be destroyed meanwhile.
+ *
+ * Any number of threads may call this at once, with the same handle too.
+ */
+mgcompResult mgcompExpandKeptAsync(mgcompCopier copier,
+                                   void *destination,
+                                   size_t bytes,
+                                   struct mgcompKept kept,
+                                   mgcompMemcpyKind kind,
+                                   void *cudaStream,
+                                   mgcompRequest *request);
+
+/**
+ * What is kept, and how.
+ *
+ * @param info set to that.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompGetKeptInfo(struct mgcompKept kept, struct mgcompKeptInfo *info);
+
+/**
+ * Frees what is kept. A request that is to keep or to expand it goes on.
+ *
+ * Any number of threads may call this at once; all but the first one for a handle fail.
+ */
+mgcompResult mgcompDestroyKept(struct mgcompKept kept);
+
+/* -- What leaves for a while and comes back -------------------------------------------------------------------------- */
+
+/**
+ * A queue that takes buffers out of the way, keeps them compressed in host memory of its own, and brings them back.
+ */
+typedef struct mgcompOffloadQueue {
+  /**
+   * What tells it from others; not to be changed.
+   */
+  uint64_t id;
+} mgcompOffloadQueue;
+
+/**
+ * Stands for something offloaded, until it was brought back or discarded.
+ */
+typedef struct mgcompOffloadTicket {
+  /**
+   * What tells it from others; not to be changed.
+   */
+  uint64_t id;
+} mgcompOffloadTicket;
+
+/**
+ * What a queue did so far.
+ */
+typedef struct mgcompOffloadStats {
+  /**
+   * Buffers that were offloaded.
+   */
+  uint64_t offloaded;
+  /**
+   * Buffers that were brought back.
+   */
+  uint64_t prefetched;
+  /**
+   * Buffers that nobody wanted back.
+   */
+  uint64_t discarded;
+  /**
+   * Copies that failed, either way.
+   */
+  uint64_t failed;
+  /**
+   * Bytes that were offloaded.
+   */
+  uint64_t rawBytes;
+  /**
+   * Bytes that they took.
+   */
+  uint64_t codedBytes;
+  /**
+   * Bytes of host memory in use now.
+   */
+  uint64_t usedBytes;
+  /**
+   * The most that were.
+   */
+  uint64_t peakBytes;
+  /**
+   * Calls that had to wait for host memory.
+   */
+  uint64_t waits;
+} mgcompOffloadStats;
+
+
+/**
+ * Starts a queue with threads of its own. In this version the buffers that it takes are host memory.
+ *
+ * @param threads that run codecs: 1 to 1024; 0 for as many as there are cores, at most 2.
+ * @param inOrder 1 if copies of one direction are to begin and finish as they were asked for; 0 if short ones may overtake.
+ * @param policy how codecs are chosen, as for mgcompMemcpyCompressed.
+ * @param hostBytes the most memory that all that is offloaded takes at any moment. What is on its way out counts in full, until
+ * it is known what is left of it.
+ * @param queue set to the handle, to be given to mgcompDestroyOffloadQueue.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompCreateOffloadQueue(uint32_t threads,
+                                      uint32_t inOrder,
+                                      const char *policy,
+                                      uint64_t hostBytes,
+                                      struct mgcompOffloadQueue *queue);
+
+/**
+ * Ends a queue. What it keeps is gone with it; copies that are under way are ended, and their requests fail; they are to be
+ * finished all the same.
+ *
+ * @return MGCOMP_RESULT_BUSY if memory is still used after 20 s; it must be there then until the program ends.
+ *
+ * Any number of threads may call this at once; all but the first one for a handle fail.
+ */
+mgcompResult mgcompDestroyOffloadQueue(struct mgcompOffloadQueue queue);
+
+/**
+ * Begins to take a buffer out of the way. Waits while the host memory of the queue is full and something is under way that may
+ * make room.
+ *
+ * @param buffer bytes bytes: a whole number of values. It must be there, and not be changed, until mgcompWaitOffload has
+ * succeeded for the ticket, or it was brought back, or mgcompDiscardOffload has returned.
+ * @param element what they are; MGCOMP_ELEMENT_U8 for anything.
+ * @param ticket set to the ticket, to be given to mgcompPrefetch or mgcompDiscardOffload. It is of use only with this queue.
+ *
+ * @return MGCOMP_RESULT_NO_MEMORY if there is no room, and nothing is under way that may make some.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompOffload(struct mgcompOffloadQueue queue,
+                           const void *buffer,
+                           size_t bytes,
+                           mgcompElement element,
+                           struct mgcompOffloadTicket *ticket);
+
+/**
+ * As mgcompOffload, but fails with MGCOMP_RESULT_NO_MEMORY instead of waiting.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompTryOffload(struct mgcompOffloadQueue queue,
+                              const void *buffer,
+                              size_t bytes,
+                              mgcompElement element,
+                              struct mgcompOffloadTicket *ticket);
+
+/**
+ * Waits until what a ticket stands for is out of the way: its buffer may be used for something else then.
+ *
+ * @param report set to what the copy came to; may be NULL.
+ *
+ * Any number of threads may call this at once, with the same ticket too.
+ */
+mgcompResult mgcompWaitOffload(struct mgcompOffloadQueue queue,
+                               struct mgcompOffloadTicket ticket,
+                               mgcompMemcpyReport *report);
+
+/**
+ * Begins to bring back what a ticket stands for; if it is not out yet, as soon as it is.
+ *
+ * @param buffer room for as many bytes as were offloaded, exactly; it may be where they were. It must be there, and be left
+ * alone, until the request is finished.
+ * @param request set to what is under way. When it has succeeded, the ticket is used up; if it fails, the ticket is still
+ * good.
+ *
+ * Any number of threads may call this at once; of those with the same ticket, one succeeds.
+ */
+mgcompResult mgcompPrefetch(struct mgcompOffloadQueue queue,
+                            struct mgcompOffloadTicket ticket,
+                            void *buffer,
+                            size_t bytes,
+                            mgcompRequest *request);
+
+/**
+ * Drops what a ticket stands for; waits until it is out of the way. The ticket is used up then.
+ *
+ * Any number of threads may call this at once; of those with the same ticket, one succeeds.
+ */
+mgcompResult mgcompDiscardOffload(struct mgcompOffloadQueue queue, struct mgcompOffloadTicket ticket);
+
+/**
+ * Changes the rate at which a queue reads buffers that go out, for what has yet to begin.
+ *
+ * @param gbps in Gb/s: more than 0.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompSetOffloadReadCap(struct mgcompOffloadQueue queue, double gbps);
+
+/**
+ * What a queue did so far.
+ *
+ * @param stats set to that.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompGetOffloadStats(struct mgcompOffloadQueue queue, struct mgcompOffloadStats *stats);
 
 /* -- Ranks of a job -------------------------------------------------------------------------------------------------- */
 

@@ -271,7 +271,11 @@ fn changing(
     work(&mut pool, &held.allocations)
 }
 
-fn form_of(form: MaybeUninit<mgcompBuddyForm>, element: mgcomp_codecs::Element) -> Result<Form, Failure> {
+/// What a number stands for, if anything.
+pub(crate) fn form_of(
+    form: MaybeUninit<mgcompBuddyForm>,
+    element: mgcomp_codecs::Element,
+) -> Result<Form, Failure> {
     match number(form) {
         0 => Ok(Form::Bpc),
         1 => Ok(Form::Xp(element)),
@@ -279,7 +283,8 @@ fn form_of(form: MaybeUninit<mgcompBuddyForm>, element: mgcomp_codecs::Element) 
     }
 }
 
-fn target_of(target: MaybeUninit<mgcompBuddyTarget>) -> Result<Target, Failure> {
+/// What a number stands for, if anything.
+pub(crate) fn target_of(target: MaybeUninit<mgcompBuddyTarget>) -> Result<Target, Failure> {
     let number = number(target);
     let known = Target::ALL.get(number as usize).copied();
     known.ok_or_else(|| Failure::argument(format_args!("target {number}: there are 0 to 6")))

@@ -62,10 +62,15 @@ pub struct mgcompMemcpyReport {
 }
 
 /// A copier, and what copies that failed have left.
-struct Desk {
-    copier: Copier,
+pub(crate) struct Desk {
+    pub(crate) copier: Copier,
     device: Option<Device>,
-    lot: Arc<Lot>,
+    pub(crate) lot: Arc<Lot>,
+}
+
+/// The copier of a handle.
+pub(crate) fn desk(copier: mgcompCopier) -> Result<Arc<Desk>, Failure> {
+    COPIERS.get(copier.id)
 }
 
 /// Starts threads that copy.
@@ -145,7 +150,7 @@ pub unsafe extern "C" fn mgcompMemcpyCompressed(
         // SAFETY: the header asks for the text and a place for the report, or NULL.
         let (policy, out) = unsafe { (policy_of(policy)?, Out::optional("report", report)?) };
         let (direction, element) = (direction(kind, cuda_stream)?, self::element(element)?);
-        let desk = COPIERS.get(copier.id)?;
+        let desk = desk(copier)?;
         // SAFETY: the header asks for both buffers; the call waits until nothing uses them.
         let (to, from, lent) = unsafe { desk.lend((destination, source, bytes), direction, cuda_stream) }?;
         let done = desk.copier.memcpy_compressed(to, from, direction, element, policy);
@@ -179,7 +184,7 @@ pub unsafe extern "C" fn mgcompMemcpyCompressedAsync(
         // SAFETY: the header asks for the text and a place for a handle, or NULL.
         let (policy, out) = unsafe { (policy_of(policy)?, Out::new("request", request)?) };
         let (direction, element) = (direction(kind, cuda_stream)?, self::element(element)?);
-        let desk = COPIERS.get(copier.id)?;
+        let desk = desk(copier)?;
         // SAFETY: the header asks for both buffers until the request is finished.
         let (to, from, lent) = unsafe { desk.lend((destination, source, bytes), direction, cuda_stream) }?;
         begin(out, &desk.lot, lent, || {
@@ -210,6 +215,22 @@ impl Desk {
         Ok((to, from, lent))
     }
 
+    /// Takes the buffer of a copy whose other side is the library's.
+    ///
+    /// # Safety
+    /// As for [`lend`](Self::lend).
+    pub(crate) unsafe fn lend_one(
+        &self,
+        span: &Span,
+        of_device: bool,
+        stream: *mut c_void,
+    ) -> Result<(Slice, Lent), Failure> {
+        let mut lent = Lent::default();
+        // SAFETY: as for this one.
+        let slice = unsafe { self.take(&mut lent, span, of_device, stream) }?;
+        Ok((slice, lent))
+    }
+
     /// # Safety
     /// As for [`lend`](Self::lend).
     unsafe fn take(
@@ -232,7 +253,11 @@ impl Desk {
     }
 }
 
-fn direction(kind: MaybeUninit<mgcompMemcpyKind>, stream: *mut c_void) -> Result<Direction, Failure> {
+/// What a kind says, if a stream goes with it.
+pub(crate) fn direction(
+    kind: MaybeUninit<mgcompMemcpyKind>,
+    stream: *mut c_void,
+) -> Result<Direction, Failure> {
     let number = number(kind);
     match Direction::ALL.get(number as usize) {
         Some(Direction::HostToHost) if !stream.is_null() => {
@@ -245,7 +270,7 @@ fn direction(kind: MaybeUninit<mgcompMemcpyKind>, stream: *mut c_void) -> Result
 
 /// # Safety
 /// If it is not NULL, it must be a text.
-unsafe fn policy_of(policy: *const c_char) -> Result<PolicySpec, Failure> {
+pub(crate) unsafe fn policy_of(policy: *const c_char) -> Result<PolicySpec, Failure> {
     if policy.is_null() {
         return Ok(PolicySpec::default());
     }

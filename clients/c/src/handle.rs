@@ -29,6 +29,10 @@ pub(crate) enum Kind {
     Request = 6,
     Node = 7,
     Communicator = 8,
+    Kept = 9,
+    OffloadQueue = 10,
+    OffloadTicket = 11,
+    BuddyProfile = 12,
 }
 
 impl Kind {
@@ -42,6 +46,10 @@ impl Kind {
             Self::Request => "a request",
             Self::Node => "a node",
             Self::Communicator => "a communicator",
+            Self::Kept => "something kept",
+            Self::OffloadQueue => "an offload queue",
+            Self::OffloadTicket => "an offload ticket",
+            Self::BuddyProfile => "a buddy profile",
         }
     }
 }
@@ -103,15 +111,13 @@ impl<T> Handles<T> {
     pub(crate) fn remove(&self, id: u64) -> Result<Arc<T>, Failure> {
         let mut places = self.write();
         let index = self.index(id).filter(|&index| places.all.get(index).is_some_and(|place| place.is(id)));
-        let index = index.ok_or_else(|| self.refusal(id))?;
-        let place = &mut places.all[index];
-        let object = place.object.take().ok_or_else(|| self.refusal(id))?;
-        place.generation = (place.generation + 1) & GENERATION_MASK;
-        // When all generations have been used, a handle of the first one would be good again.
-        if place.generation != place.first_generation {
-            places.free.push(index);
-        }
-        Ok(object)
+        index.and_then(|index| places.take(index)).ok_or_else(|| self.refusal(id))
+    }
+
+    /// Takes all objects out, whose handles name nothing from then on.
+    pub(crate) fn remove_all(&self) -> Vec<Arc<T>> {
+        let mut places = self.write();
+        (0..places.all.len()).filter_map(|index| places.take(index)).collect()
     }
 
     fn index(&self, id: u64) -> Option<usize> {
@@ -134,6 +140,20 @@ impl<T> Handles<T> {
 
     fn write(&self) -> RwLockWriteGuard<'_, Places<T>> {
         self.places.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Places<T> {
+    /// The object at a place, if there is one; the place has the next generation then.
+    fn take(&mut self, index: usize) -> Option<Arc<T>> {
+        let place = &mut self.all[index];
+        let object = place.object.take()?;
+        place.generation = (place.generation + 1) & GENERATION_MASK;
+        // When all generations have been used, a handle of the first one would be good again.
+        if place.generation != place.first_generation {
+            self.free.push(index);
+        }
+        Some(object)
     }
 }
 
@@ -175,6 +195,17 @@ mod tests {
         handles.remove(last).unwrap();
         let other = handles.insert(3).unwrap();
         assert!(handles.get(first).is_err() && other % (1 << PLACE_BITS) == 1);
+    }
+
+    #[test]
+    fn all_can_be_removed_at_once() {
+        let handles = Handles::new(Kind::Workers);
+        let (a, b) = (handles.insert('a').unwrap(), handles.insert('b').unwrap());
+        handles.remove(a).unwrap();
+        assert_eq!(handles.remove_all().iter().map(|object| **object).collect::<Vec<_>>(), ['b']);
+        assert!(handles.get(b).is_err() && handles.remove_all().is_empty());
+        let c = handles.insert('c').unwrap();
+        assert!(*handles.get(c).unwrap() == 'c' && c != a && c != b);
     }
 
     #[test]

@@ -10,8 +10,9 @@
 //! | [`number`] | elements, algorithms: the numbers of `FORMAT.md` under names for C |
 //! | [`workers`] | threads for large buffers |
 //! | [`chunk`], [`frame`] | codecs |
-//! | [`table`], [`buddy`] | tables of rows, buddy pools |
-//! | [`copy`] | compressed copies |
+//! | [`table`] | tables of rows |
+//! | [`buddy`], [`profile`] | buddy pools, and which targets suit them |
+//! | [`copy`], [`kept`], [`offload`] | compressed copies, those that stay compressed, and the queue for activations |
 //! | [`node`], [`communicator`] | ranks, and what they do together |
 //! | [`request`] | what goes on meanwhile |
 //! | `lending` | buffers that are used for longer than a call |
@@ -36,10 +37,13 @@ pub mod copy;
 pub mod error;
 pub mod frame;
 mod handle;
+pub mod kept;
 mod lending;
 mod memory;
 pub mod node;
 pub mod number;
+pub mod offload;
+pub mod profile;
 pub mod request;
 pub mod table;
 pub mod version;

@@ -7,14 +7,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mgcomp_transport::communicator::{CollectiveRequest, CommunicatorError, ReceiveRequest, SendRequest};
-use mgcomp_transport::copy::{CopyHandle, CopyReport};
+use mgcomp_transport::copy::{CopyHandle, CopyReport, Kept};
 use mgcomp_transport::node::Handle;
 use mgcomp_transport::session::TransferError;
 
 use crate::error::{Failure, call, mgcompResult};
 use crate::handle::{Handles, Kind};
+use crate::kept;
 use crate::lending::{Lent, Lot};
 use crate::memory::Out;
+use crate::offload::Returning;
 
 static REQUESTS: Handles<Mutex<Option<Request>>> = Handles::new(Kind::Request);
 
@@ -24,8 +26,8 @@ const SLEEP: Duration = Duration::from_micros(50);
 
 /// Something that goes on while the program does something else. Its buffers must be there, and be left alone, until
 /// mgcompWaitRequest, mgcompWaitRequestFor or mgcompTestRequest says that it is finished; then its handle is used up. Every
-/// request is to be finished by one of them. After MGCOMP_RESULT_TRANSFER, its buffers must be there until its node is
-/// destroyed.
+/// request is to be finished by one of them. After MGCOMP_RESULT_TRANSFER, its buffers must be there until its node, copier or
+/// queue is destroyed.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct mgcompRequest {
@@ -47,13 +49,17 @@ pub(crate) enum Work {
     Receive(ReceiveRequest),
     Collective(CollectiveRequest),
     Copy(CopyHandle<CopyReport>),
+    /// A copy that is to be kept under a handle.
+    Keep(CopyHandle<(Kept, CopyReport)>, u64),
+    /// What was offloaded comes back.
+    Prefetch(CopyHandle<CopyReport>, Returning),
     Done(Result<u64, Failure>),
 }
 
 /// Waits until a request is finished. Its handle is used up then, whatever comes of it.
 ///
-/// @param bytes set to the bytes that were moved: of a receive, the length of what came; of a compressed copy, what was left
-/// of it; of a collective, 0. May be NULL.
+/// @param bytes set to the bytes that were moved: of a receive, the length of what came; of a compressed copy, one that is
+/// kept or one that comes back, what was left of it; of a collective, 0. May be NULL.
 ///
 /// Any number of threads may wait, each for requests of its own. Of two that wait for the same one, the second fails with
 /// MGCOMP_RESULT_BUSY.
@@ -190,6 +196,8 @@ impl Work {
             Self::Receive(request) => request.wait()?,
             Self::Collective(request) => request.wait().map(|()| 0)?,
             Self::Copy(handle) => handle.wait()?.coded_bytes,
+            Self::Keep(handle, id) => kept::settle(id, handle.wait())?,
+            Self::Prefetch(handle, returning) => returning.settle(handle.wait())?,
             Self::Done(result) => result?,
         })
     }
@@ -200,7 +208,8 @@ impl Work {
             Self::Send(request) => request.is_finished(),
             Self::Receive(request) => request.is_finished(),
             Self::Collective(request) => request.is_finished(),
-            Self::Copy(handle) => handle.is_finished(),
+            Self::Copy(handle) | Self::Prefetch(handle, _) => handle.is_finished(),
+            Self::Keep(handle, _) => handle.is_finished(),
             Self::Done(_) => true,
         }
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use cbindgen::{Builder, Config, DocumentationStyle, Language, RenameRule, Style};
 
 /// The parts of the header: the file in `clients/c/src` that each is made from, and what stands above it.
-const PARTS: [(&str, &str); 16] = [
+const PARTS: [(&str, &str); 19] = [
     ("error", "Errors"),
     ("version", "Version"),
     ("number", "Elements and algorithms"),
@@ -14,8 +14,11 @@ const PARTS: [(&str, &str); 16] = [
     ("chunk", "Single chunks, for programs that have a container of their own"),
     ("table", "Tables of rows that share bits"),
     ("buddy", "Memory that holds more than it has"),
+    ("profile", "Which targets suit an allocation"),
     ("request", "What goes on while the program does something else"),
     ("copy", "Compressed copies"),
+    ("kept", "Copies that stay compressed"),
+    ("offload", "What leaves for a while and comes back"),
     ("node/ranks", "Ranks of a job"),
     ("node/transfer", "Remote memory, and messages between ranks"),
     ("communicator/members", "Ranks that work together"),

@@ -42,6 +42,21 @@ fn copies() {
 }
 
 #[test]
+fn kept() {
+    works("kept", &[C99], &source("kept.c"), "");
+}
+
+#[test]
+fn offload() {
+    works("offload", &[C99], &source("offload.c"), "");
+}
+
+#[test]
+fn profiles() {
+    works("profiles", &[C99, C11], &source("profiles.c"), "");
+}
+
+#[test]
 fn together() {
     works("together", &[C99], &source("together.c"), "");
 }
@@ -67,7 +82,7 @@ fn what_has_no_threads_under_valgrind() {
     let test = "what_has_no_threads_under_valgrind";
     if C99.is_here(test) && has(test, "valgrind", "MGCOMP_REQUIRE_VALGRIND") {
         let bench = Bench::new();
-        for name in ["frames.c", "tables.c", "buddies.c"] {
+        for name in ["frames.c", "tables.c", "buddies.c", "profiles.c"] {
             let program = bench.compile(&C99, &source(name));
             bench.run_under(&["valgrind", "--quiet", "--error-exitcode=9"], &program, &[]);
         }
