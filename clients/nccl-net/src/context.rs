@@ -1,6 +1,5 @@
 //! What runs for a process, and for each communicator in it.
 
-use std::env;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -30,8 +29,9 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn start() -> Result<Self, NetError> {
         let settings = Settings::from_env()?;
-        let rank = own_rank().unwrap_or(0);
-        let position = Position { rank: Rank(rank), ranks: ranks().unwrap_or(0).max(rank.saturating_add(1)) };
+        let Identity { rank, ranks, .. } = Identity::of_this_process();
+        let rank = rank.unwrap_or(0);
+        let position = Position { rank: Rank(rank), ranks: ranks.max(rank.saturating_add(1)) };
         Ok(Self {
             coder: Coder::new(position, &settings),
             pool: Pool::new(settings.codec_threads),
@@ -47,19 +47,6 @@ impl Engine {
         self.pool.stop();
         self.carrier.stop();
     }
-}
-
-/// What a launcher says, for those that [`Identity`] does not know: torchrun's.
-fn own_rank() -> Option<u32> {
-    Identity::of_this_process().rank.or_else(|| number("RANK"))
-}
-
-fn ranks() -> Option<u32> {
-    number("WORLD_SIZE")
-}
-
-fn number(variable: &str) -> Option<u32> {
-    env::var(variable).ok()?.parse().ok()
 }
 
 /// What runs for a communicator.

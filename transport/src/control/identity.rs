@@ -6,10 +6,43 @@ use std::env;
 pub const MAX_NAME_BYTES: usize = 64;
 
 /// Variables that name the job, the first that is set wins.
-const JOB_VARIABLES: [&str; 5] = ["MGCOMP_JOB", "SLURM_JOB_ID", "PMIX_NAMESPACE", "PMI_JOBID", "FLUX_JOB_ID"];
-/// Variables with the rank of the process in its job.
-const RANK_VARIABLES: [&str; 5] =
-    ["MGCOMP_RANK", "SLURM_PROCID", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"];
+const JOB_VARIABLES: [&str; 6] =
+    ["MGCOMP_JOB", "SLURM_JOB_ID", "PMIX_NAMESPACE", "PMI_JOBID", "FLUX_JOB_ID", "TORCHELASTIC_RUN_ID"];
+/// What torchrun calls every job that nobody has given a name.
+const NO_NAME: (&str, &str) = ("TORCHELASTIC_RUN_ID", "none");
+
+/// Variables in which launchers tell a process its rank, and how many there are. What a launcher started by another one says
+/// comes first: `srun mpirun` and `srun torchrun` are the usual way.
+const LAUNCHERS: [Launcher; 8] = [
+    Launcher { rank: "MGCOMP_RANK", ranks: None, needs_ranks: false },
+    // torchrun, and whoever starts PyTorch by hand. The names might be anybody's: they count if they make sense together.
+    Launcher { rank: "RANK", ranks: Some("WORLD_SIZE"), needs_ranks: true },
+    Launcher { rank: "OMPI_COMM_WORLD_RANK", ranks: Some("OMPI_COMM_WORLD_SIZE"), needs_ranks: false },
+    Launcher { rank: "MV2_COMM_WORLD_RANK", ranks: Some("MV2_COMM_WORLD_SIZE"), needs_ranks: false },
+    Launcher { rank: "PMIX_RANK", ranks: None, needs_ranks: false },
+    Launcher { rank: "PMI_RANK", ranks: Some("PMI_SIZE"), needs_ranks: false },
+    Launcher { rank: "SLURM_PROCID", ranks: Some("SLURM_NTASKS"), needs_ranks: false },
+    Launcher { rank: "FLUX_TASK_RANK", ranks: Some("FLUX_JOB_SIZE"), needs_ranks: false },
+];
+
+/// How a launcher tells a rank.
+struct Launcher {
+    rank: &'static str,
+    ranks: Option<&'static str>,
+    needs_ranks: bool,
+}
+
+impl Launcher {
+    /// The rank, and how many there are or 0, if that is what the variables say.
+    fn says(&self, value: impl Fn(&str) -> Option<String>) -> Option<(u32, u32)> {
+        let rank: u32 = value(self.rank)?.trim().parse().ok()?;
+        let ranks = self.ranks.and_then(value).and_then(|ranks| ranks.trim().parse().ok());
+        match ranks.filter(|ranks| rank < *ranks) {
+            Some(ranks) => Some((rank, ranks)),
+            None => (!self.needs_ranks && rank != u32::MAX).then_some((rank, 0)),
+        }
+    }
+}
 
 /// Who a process is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,11 +64,14 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// This process. Its job is that of `MGCOMP_JOB`, else of SLURM, PMIx, PMI or Flux, else the process alone.
+    /// This process. Its job is that of `MGCOMP_JOB`, else of SLURM, PMIx, PMI, Flux or torchrun, else the process alone; its
+    /// rank that of `MGCOMP_RANK`, else of torchrun, Open MPI, MVAPICH, PMIx, PMI, SLURM or Flux.
     #[must_use]
     pub fn of_this_process() -> Self {
         let pid = std::process::id();
-        let job = first(&JOB_VARIABLES, |name| env::var(name).ok());
+        let value = |name: &str| env::var(name).ok().filter(|value| (name, value.as_str()) != NO_NAME);
+        let job = first(&JOB_VARIABLES, value);
+        let rank = LAUNCHERS.iter().find_map(|launcher| launcher.says(value));
         let program =
             env::current_exe().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
         let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -44,8 +80,8 @@ impl Identity {
             program: program.map_or_else(|| "unknown".to_owned(), |program| name(&program)),
             release: env!("CARGO_PKG_VERSION").to_owned(),
             pid,
-            rank: first(&RANK_VARIABLES, |name| env::var(name).ok()).and_then(|rank| rank.parse().ok()),
-            ranks: 0,
+            rank: rank.map(|(rank, _)| rank),
+            ranks: rank.map_or(0, |(_, ranks)| ranks),
             started_ns: since_1970.map_or(0, |since| since.as_nanos() as u64),
         }
     }
@@ -81,6 +117,37 @@ mod tests {
         };
         assert_eq!(first(&JOB_VARIABLES, value).as_deref(), Some("42"));
         assert_eq!(first(&["PMIX_NAMESPACE"], value), None);
+    }
+
+    #[test]
+    fn the_innermost_launcher_says_the_rank() {
+        let says = |set: &[(&str, &str)]| {
+            let value = |name: &str| {
+                set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            };
+            LAUNCHERS.iter().find_map(|launcher| launcher.says(value))
+        };
+        let slurm = [("SLURM_PROCID", "1"), ("SLURM_NTASKS", "2")];
+        let torch = [("RANK", "5"), ("WORLD_SIZE", "8"), ("LOCAL_RANK", "1")];
+        assert_eq!(says(&slurm), Some((1, 2)));
+        assert_eq!(says(&[slurm, [torch[0], torch[1]]].concat()), Some((5, 8)));
+        assert_eq!(
+            says(&[("OMPI_COMM_WORLD_RANK", "3"), ("OMPI_COMM_WORLD_SIZE", "4"), ("PMIX_RANK", "9")]),
+            Some((3, 4))
+        );
+        assert_eq!(says(&[("PMI_RANK", "0"), ("PMI_SIZE", "1")]), Some((0, 1)));
+        assert_eq!(says(&[("FLUX_TASK_RANK", "7"), ("FLUX_JOB_SIZE", "8")]), Some((7, 8)));
+        assert_eq!(says(&[("PMIX_RANK", "6")]), Some((6, 0)));
+        // A name that anybody may use, alone or with a size that it does not go with.
+        assert_eq!(says(&[("RANK", "5")]), None);
+        assert_eq!(says(&[("RANK", "8"), ("WORLD_SIZE", "8")]), None);
+        assert_eq!(says(&[torch[0], slurm[0]]), Some((1, 0)));
+        // Numbers that make no sense.
+        assert_eq!(says(&[("SLURM_PROCID", "4"), ("SLURM_NTASKS", "2")]), Some((4, 0)));
+        for rank in ["", "-1", "one", "4294967295", "4294967296"] {
+            assert_eq!(says(&[("PMI_RANK", rank)]), None, "{rank:?}");
+        }
+        assert_eq!(says(&[torch[0], torch[1], ("MGCOMP_RANK", "2")]), Some((2, 0)));
     }
 
     #[test]

@@ -68,7 +68,7 @@ fn steer_by(
     policy: Box<dyn Policy>,
     position: Position,
 ) -> (Box<dyn Policy>, Meter) {
-    attachment.page().set_rank(Some(position.rank.0), position.ranks);
+    attachment.page().set_rank(position.rank.0, position.ranks);
     let slots = Arc::new(NodeSlots::new(attachment, position.rank.0));
     (Box::new(Steered::new(policy, slots.clone())), Meter::new(slots))
 }

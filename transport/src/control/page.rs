@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::histogram::{BUCKETS, Histogram, Measure};
 use super::identity::{Identity, is_name};
@@ -19,6 +19,8 @@ const NO_RANK: u32 = u32::MAX;
 #[derive(Debug)]
 pub struct Page {
     map: Map,
+    /// Whether a node of this process has said which rank it is.
+    has_rank: AtomicBool,
 }
 
 impl Page {
@@ -28,14 +30,14 @@ impl Page {
     /// What the system says if it gives no memory file.
     pub fn create(identity: &Identity) -> io::Result<(Self, OwnedFd)> {
         let (map, file) = Map::create()?;
-        let page = Self { map };
+        let page = Self { map, has_rank: AtomicBool::new(false) };
         let header = [layout::MAGIC, layout::VERSION, PAGE_BYTES as u64, SLOTS as u64];
         for (index, value) in header.into_iter().enumerate() {
             page.word(index).store(value, Ordering::Relaxed);
         }
         page.word(layout::PID).store(identity.pid.into(), Ordering::Relaxed);
         page.word(layout::STARTED).store(identity.started_ns, Ordering::Relaxed);
-        page.set_rank(identity.rank, identity.ranks);
+        page.write_rank(identity.rank.unwrap_or(NO_RANK), identity.ranks);
         page.write_text(layout::JOB, &identity.job);
         page.write_text(layout::PROGRAM, &identity.program);
         page.write_text(layout::RELEASE, &identity.release);
@@ -48,7 +50,7 @@ impl Page {
     /// # Errors
     /// [`PageError`] for anything that is no page of this version.
     pub fn adopt(file: impl AsFd) -> Result<Self, PageError> {
-        let page = Self { map: Map::adopt(file)? };
+        let page = Self { map: Map::adopt(file)?, has_rank: AtomicBool::new(false) };
         let word = |index: usize| page.word(index).load(Ordering::Relaxed);
         if word(0) != layout::MAGIC {
             return Err(PageError::Foreign { got: word(0) });
@@ -150,14 +152,15 @@ impl Page {
         self.word(layout::NOT_UNDERSTOOD).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Says which rank this process is; the first that is known stays.
-    pub(super) fn set_rank(&self, rank: Option<u32>, ranks: u32) {
-        let word = self.word(layout::RANK);
-        let known = word.load(Ordering::Relaxed);
-        if known == 0 || known as u32 == NO_RANK || known >> 32 == 0 {
-            let rank = rank.unwrap_or(if known == 0 { NO_RANK } else { known as u32 });
-            word.store(u64::from(rank) | u64::from(ranks) << 32, Ordering::Relaxed);
+    /// Says which rank a node of this process is: in place of what the environment says. That of the first node stays.
+    pub(super) fn set_rank(&self, rank: u32, ranks: u32) {
+        if !self.has_rank.swap(true, Ordering::Relaxed) {
+            self.write_rank(rank, ranks);
         }
+    }
+
+    fn write_rank(&self, rank: u32, ranks: u32) {
+        self.word(layout::RANK).store(u64::from(rank) | u64::from(ranks) << 32, Ordering::Relaxed);
     }
 
     /// Gives a slot its identity, for good.
