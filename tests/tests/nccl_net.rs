@@ -110,6 +110,16 @@ fn a_message_that_ends_in_the_middle_is_an_error() {
 }
 
 #[test]
+fn a_rank_that_is_killed_in_the_middle_of_a_message_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("slice");
+    std::fs::write(&file, mgcomp_tests::data::bytes(mgcomp_tests::data::Kind::Dense, 32 << 20, 7)).unwrap();
+    for policy in ["fixed:none", "fixed:xp"] {
+        run(&["killed", file.to_str().unwrap()], &[("MGCOMP_POLICY", policy)]);
+    }
+}
+
+#[test]
 fn damaged_messages_are_errors() {
     run(&["damage"], &[("MGCOMP_POLICY", "fixed:xp"), ("MGCOMP_NET_CONNECTIONS", "1")]);
 }

@@ -3,6 +3,7 @@
 //! Prints `OK`, with or without a word more, if all went as it should. Whatever did not is a panic or an error.
 
 mod faults;
+mod killed;
 mod manners;
 mod stream;
 mod transfers;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         ["strangers"] => faults::strangers(),
         ["handles"] => faults::handles(),
         ["cut"] => faults::cut(),
+        ["killed", file] => killed::killed(file),
         ["damage"] => faults::damage(),
         ["misuse"] => faults::misuse(),
         ["mixed"] => faults::mixed(),

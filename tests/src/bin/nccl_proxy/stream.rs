@@ -21,7 +21,7 @@ pub(crate) fn receive(file: &str, slice: &str) -> Outcome {
     let plugin = Plugin::start(&library(), NEWEST, 1)?;
     plugin.set_kind(KIND.0, KIND.1)?;
     let (listener, handle) = plugin.listen()?;
-    println!("{}", handle.map(|byte| format!("{byte:02x}")).concat());
+    println!("{}", write_handle(handle));
     let end = listener.accept()?;
     let pieces: Vec<&[u8]> = data.chunks(slice).collect();
     let mut slots = vec![vec![0u8; slice]; SLOTS];
@@ -100,7 +100,13 @@ unsafe fn post(end: End, bytes: &[u8]) -> mgcomp_tests::proxy::Result<Option<Req
     unsafe { end.send(bytes.as_ptr(), bytes.len()) }
 }
 
-fn read_handle(text: &str) -> Result<Handle, Box<dyn std::error::Error>> {
+/// A handle as text.
+pub(crate) fn write_handle(handle: Handle) -> String {
+    handle.map(|byte| format!("{byte:02x}")).concat()
+}
+
+/// The handle that a text says.
+pub(crate) fn read_handle(text: &str) -> Result<Handle, Box<dyn std::error::Error>> {
     let bytes =
         text.as_bytes().chunks(2).map(|digits| Ok(u8::from_str_radix(std::str::from_utf8(digits)?, 16)?));
     let bytes: Vec<u8> = bytes.collect::<Result<_, Box<dyn std::error::Error>>>()?;
