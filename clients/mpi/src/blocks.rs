@@ -34,7 +34,7 @@ pub(crate) struct Blocks {
 
 impl Numbers {
     /// That of a rank of the communicator that the array is for.
-    fn at(&self, rank: c_int) -> i64 {
+    pub(crate) fn at(&self, rank: c_int) -> i64 {
         let index = rank as usize;
         match *self {
             Self::Same(number) => number,
@@ -47,7 +47,7 @@ impl Numbers {
     }
 
     /// Whether there are any.
-    fn are_there(&self) -> bool {
+    pub(crate) fn are_there(&self) -> bool {
         !matches!(self, Self::Ints(numbers) if numbers.is_null())
             && !matches!(self, Self::Longs(numbers) if numbers.is_null())
     }

@@ -10,7 +10,7 @@ use std::mem;
 use std::sync::OnceLock;
 
 use crate::library::Library;
-use crate::types::{Address, Comm, Errhandler, Group, Request, Type};
+use crate::types::{Address, Comm, Errhandler, Group, Op, Request, Type};
 
 /// What MPI calls when an attribute is copied.
 pub(crate) type CopyAttribute =
@@ -122,6 +122,16 @@ calls! {
     scatter_c: PMPI_Scatter_c(from: Address, sent: i64, of: Type, into: Address, count: i64, datatype: Type, root: c_int, comm: Comm);
     scatterv: PMPI_Scatterv(from: Address, sent: *const c_int, offsets: *const c_int, of: Type, into: Address, count: c_int, datatype: Type, root: c_int, comm: Comm);
     scatterv_c: PMPI_Scatterv_c(from: Address, sent: *const i64, offsets: *const isize, of: Type, into: Address, count: i64, datatype: Type, root: c_int, comm: Comm);
+
+    reduce: PMPI_Reduce(from: Address, into: Address, count: c_int, datatype: Type, op: Op, root: c_int, comm: Comm);
+    reduce_c: PMPI_Reduce_c(from: Address, into: Address, count: i64, datatype: Type, op: Op, root: c_int, comm: Comm);
+    allreduce: PMPI_Allreduce(from: Address, into: Address, count: c_int, datatype: Type, op: Op, comm: Comm);
+    allreduce_c: PMPI_Allreduce_c(from: Address, into: Address, count: i64, datatype: Type, op: Op, comm: Comm);
+    reduce_scatter: PMPI_Reduce_scatter(from: Address, into: Address, counts: *const c_int, datatype: Type, op: Op, comm: Comm);
+    reduce_scatter_c: PMPI_Reduce_scatter_c(from: Address, into: Address, counts: *const i64, datatype: Type, op: Op, comm: Comm);
+    reduce_scatter_block: PMPI_Reduce_scatter_block(from: Address, into: Address, count: c_int, datatype: Type, op: Op, comm: Comm);
+    reduce_scatter_block_c: PMPI_Reduce_scatter_block_c(from: Address, into: Address, count: i64, datatype: Type, op: Op, comm: Comm);
+    reduce_local: PMPI_Reduce_local(from: Address, into: Address, count: c_int, datatype: Type, op: Op);
 }
 
 impl Calls {

@@ -83,6 +83,13 @@ impl Communicator {
         (self.rank + 1) % self.size
     }
 
+    /// The others, in the order in which this rank meets them: in step s, rank r meets rank s − r, so all are in pairs all the
+    /// time.
+    pub(crate) fn partners(&self) -> impl Iterator<Item = c_int> + use<> {
+        let (size, rank) = (self.size, self.rank);
+        (0..size).map(move |step| (step - rank).rem_euclid(size)).filter(move |peer| *peer != rank)
+    }
+
     /// The communicator for messages between two ranks. All ranks ask for it at the same collective.
     pub(crate) fn shadow(&self) -> Result<Comm, Failure> {
         if let Some(shadow) = self.shadow.get() {

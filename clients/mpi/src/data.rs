@@ -4,6 +4,7 @@
 //! outlive that.
 #![allow(unsafe_code)]
 
+use std::ops::Range;
 use std::slice;
 
 use crate::device;
@@ -47,6 +48,12 @@ impl Data {
 
     pub(crate) fn datatype(&self) -> Type {
         self.datatype
+    }
+
+    /// Some of the values, where one has that shape.
+    pub(crate) fn part(&self, values: &Range<i64>, shape: &Shape) -> Self {
+        let offset = values.start.wrapping_mul(shape.extent) as isize;
+        Self { address: self.address.wrapping_byte_offset(offset), count: values.end - values.start, ..*self }
     }
 
     /// Whether the values lie in host memory one behind the other.

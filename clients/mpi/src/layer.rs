@@ -3,7 +3,7 @@
 //! Unsafe because of one pointer to it, which every call of the program reads.
 #![allow(unsafe_code)]
 
-use std::ffi::c_int;
+use std::ffi::{OsString, c_int};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +13,7 @@ use mgcomp_transport::attach::{self, Coder, Sealed, Settings, To};
 use mgcomp_transport::link::Position;
 use mgcomp_transport::message::Rank;
 
+use crate::abi::Reductions;
 use crate::calls::loaded;
 use crate::communicator::{Communicator, copy, delete};
 use crate::data::{Data, Landing};
@@ -28,6 +29,8 @@ const PROTOCOL: u64 = 1;
 const GATE: u64 = 256 << 10;
 /// What says something else, in bytes.
 const GATE_VARIABLE: &str = "MGCOMP_MPI_GATE";
+/// What says that reductions are carried out here as well.
+const REDUCTIONS_VARIABLE: &str = "MGCOMP_MPI_REDUCTIONS";
 /// Streams of a communicator, one for each kind of collective.
 const STREAMS: u32 = 8;
 
@@ -41,6 +44,8 @@ pub(crate) struct Layer {
     pub(crate) coder: Coder,
     pub(crate) keyval: c_int,
     pub(crate) gate: u64,
+    /// Reductions that are carried out here; none if nobody has asked for that.
+    pub(crate) reductions: Option<Reductions>,
     pub(crate) pool: Pool,
     pub(crate) counts: Counts,
     /// A communicator of this process alone: packing needs one.
@@ -128,20 +133,23 @@ impl Layer {
     fn new(mpi: Mpi) -> Result<Option<Self>, Failure> {
         let world = mpi.constants.comm_world;
         let (ranks, rank) = mpi.position(world)?;
-        let (settings, gate) = settings();
-        let is_on = settings.as_ref().is_some_and(|settings| !settings.off);
-        if !agree(&mpi, ranks, rank, gate, is_on)? {
+        let asked = Asked::from_env();
+        if !agree(&mpi, ranks, rank, &asked)? {
             return Ok(None);
         }
+        let Asked { settings, gate, reductions } = asked;
         let settings = settings.unwrap_or_default();
         let position = Position { rank: Rank(rank as u32), ranks: ranks as u32 };
-        let family = loaded().source.family().map_or("?", |family| family.name());
-        tracing::info!(rank, ranks, abi = family, policy = %settings.policy, gate, "mgcomp {}", env!("CARGO_PKG_VERSION"));
+        let source = &loaded().source;
+        let family = source.family().map_or("?", |family| family.name());
+        tracing::info!(rank, ranks, abi = family, policy = %settings.policy, gate, reductions, "mgcomp {}", env!("CARGO_PKG_VERSION"));
+        let known = || source.family().and_then(|family| family.reductions(source));
         Ok(Some(Self {
             mpi,
             coder: Coder::new(position, &settings),
             keyval: mpi.keyval(copy, delete)?,
             gate,
+            reductions: reductions.then(known).flatten(),
             pool: Pool::default(),
             counts: Counts::default(),
             own: mpi.own()?,
@@ -284,31 +292,66 @@ impl Layer {
     }
 }
 
-/// What the environment says; no settings if that makes no sense.
-fn settings() -> (Option<Settings>, u64) {
-    let settings = Settings::from_env().inspect_err(|error| tracing::error!("{error}")).ok();
-    let Some(asked) = std::env::var_os(GATE_VARIABLE).filter(|asked| !asked.is_empty()) else {
-        return (settings, GATE);
-    };
-    match asked.to_str().and_then(|asked| asked.parse().ok()) {
-        Some(gate @ 1..) => (settings, gate),
+/// What the environment says.
+struct Asked {
+    /// None if something of it makes no sense.
+    settings: Option<Settings>,
+    gate: u64,
+    reductions: bool,
+}
+
+impl Asked {
+    fn from_env() -> Self {
+        let settings = Settings::from_env().inspect_err(|error| tracing::error!("{error}")).ok();
+        let gate = number_from_env();
+        let reductions = switch_from_env();
+        let settings = settings.filter(|_| gate.is_some() && reductions.is_some());
+        Self { settings, gate: gate.unwrap_or(GATE), reductions: reductions.unwrap_or(false) }
+    }
+
+    fn is_on(&self) -> bool {
+        self.settings.as_ref().is_some_and(|settings| !settings.off)
+    }
+}
+
+/// The gate; none if what is said makes no sense.
+fn number_from_env() -> Option<u64> {
+    let Some(asked) = from_env(GATE_VARIABLE) else { return Some(GATE) };
+    let gate = asked.to_str().and_then(|asked| asked.parse().ok()).filter(|gate| *gate > 0);
+    if gate.is_none() {
+        tracing::error!("{GATE_VARIABLE}={asked:?} is no number of bytes");
+    }
+    gate
+}
+
+/// Whether reductions are wanted; none if what is said makes no sense.
+fn switch_from_env() -> Option<bool> {
+    let Some(asked) = from_env(REDUCTIONS_VARIABLE) else { return Some(false) };
+    match asked.to_str() {
+        Some("on") => Some(true),
+        Some("off") => Some(false),
         _ => {
-            tracing::error!("{GATE_VARIABLE}={asked:?} is no number of bytes");
-            (None, GATE)
+            tracing::error!("{REDUCTIONS_VARIABLE}={asked:?} is neither on nor off");
+            None
         }
     }
 }
 
+fn from_env(variable: &str) -> Option<OsString> {
+    std::env::var_os(variable).filter(|asked| !asked.is_empty())
+}
+
 /// Whether all ranks of the world want the same.
-fn agree(mpi: &Mpi, ranks: c_int, rank: c_int, gate: u64, is_on: bool) -> Result<bool, Failure> {
-    let own: Vec<u8> = [PROTOCOL, gate, u64::from(is_on)].into_iter().flat_map(u64::to_le_bytes).collect();
+fn agree(mpi: &Mpi, ranks: c_int, rank: c_int, asked: &Asked) -> Result<bool, Failure> {
+    let switches = u64::from(asked.is_on()) | u64::from(asked.reductions) << 1;
+    let own: Vec<u8> = [PROTOCOL, asked.gate, switches].into_iter().flat_map(u64::to_le_bytes).collect();
     let mut all = vec![0; own.len() * ranks as usize];
     mpi.allgather(&own, &mut all, mpi.constants.comm_world)?;
     let differs = all.chunks(own.len()).position(|other| other != own);
     if let (Some(other), 0) = (differs, rank) {
         tracing::error!(
-            "mgcomp does nothing: rank {other} has another version, another {GATE_VARIABLE}, or another MGCOMP=on or off than rank 0"
+            "mgcomp does nothing: rank {other} has another version, another {GATE_VARIABLE} or {REDUCTIONS_VARIABLE}, or another MGCOMP=on or off than rank 0"
         );
     }
-    Ok(is_on && differs.is_none())
+    Ok(asked.is_on() && differs.is_none())
 }

@@ -5,8 +5,9 @@
 //! mpirun -genv LD_PRELOAD libmgcomp-mpi.so ./program       # MPICH
 //! ```
 //!
-//! It stands before the blocking collectives that move data (broadcast, allgather, alltoall, gather, scatter) and carries
-//! them out with others of MPI's own, by their `PMPI_` names. What it does not know goes on to MPI as it came.
+//! It stands before the blocking collectives that move data (broadcast, allgather, alltoall, gather, scatter), and before
+//! reductions where that was asked for, and carries them out with others of MPI's own, by their `PMPI_` names. What it does not
+//! know goes on to MPI as it came.
 //!
 //! | module | what lives there |
 //! |---|---|

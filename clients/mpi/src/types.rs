@@ -29,3 +29,8 @@ pub(crate) struct Group(pub(crate) usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Request(pub(crate) usize);
+
+/// An operation of reductions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Op(pub(crate) usize);

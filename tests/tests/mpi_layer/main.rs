@@ -7,6 +7,7 @@ use launch::{Mpi, on_every_mpi};
 
 /// Small data goes through the layer too, and is compressed wherever that makes it shorter.
 const COMPRESSED: [(&str, &str); 2] = [("MGCOMP_POLICY", "fixed:int"), ("MGCOMP_MPI_GATE", "1024")];
+const REDUCED: [(&str, &str); 3] = [COMPRESSED[0], COMPRESSED[1], ("MGCOMP_MPI_REDUCTIONS", "on")];
 const RAW: [(&str, &str); 2] = [("MGCOMP_POLICY", "fixed:none"), ("MGCOMP_MPI_GATE", "1024")];
 
 #[test]
@@ -26,7 +27,7 @@ fn all_collectives_over_all_kinds_of_data() {
 fn fortran() {
     on_every_mpi(|mpi| {
         for program in ["fortran.f90", "fortran_2008.f90"] {
-            let run = mpi.run(program, 2, &COMPRESSED);
+            let run = mpi.run(program, 2, &REDUCED);
             run.expect_well();
             assert!(run.ends.iter().all(|end| end.compressed > 0), "{program}: {:?}", run.ends);
             assert_eq!(run.ends.len(), 2, "{program}");
@@ -53,13 +54,54 @@ fn blocks_of_several_pieces() {
 }
 
 #[test]
+fn large_counts() {
+    on_every_mpi(|mpi| {
+        let run = mpi.run("large.c", 2, &COMPRESSED);
+        run.expect_well();
+        let is_skipped = run.output.contains("SKIPPED");
+        assert!(is_skipped || run.ends.iter().all(|end| end.compressed > 100), "{:?}", run.ends);
+    });
+}
+
+/// `cargo test -p mgcomp-tests --test mpi_layer -- --ignored`
+#[test]
+#[ignore = "takes 5 GB of memory"]
+fn more_than_two_gib() {
+    on_every_mpi(|mpi| {
+        let run = mpi.run("huge.c", 2, &REDUCED);
+        run.expect_well();
+        assert!(run.ends.iter().all(|end| end.raw_bytes > 1 << 30), "{:?}", run.ends);
+    });
+}
+
+#[test]
+fn reductions() {
+    on_every_mpi(|mpi| {
+        let run = mpi.run("reductions.c", 3, &REDUCED);
+        run.expect_well();
+        assert_eq!(run.ends.len(), 3, "{}", run.output);
+        assert!(run.ends.iter().all(|end| end.compressed > 100 && end.plain > 100), "{:?}", run.ends);
+    });
+}
+
+#[test]
+fn reductions_that_nobody_asked_for_are_mpi_s() {
+    on_every_mpi(|mpi| {
+        // Two values have the same sum in either order.
+        let run = mpi.run("reductions.c", 2, &COMPRESSED);
+        run.expect_well();
+        assert!(run.ends.iter().all(|end| end.compressed + end.plain == 0), "{:?}", run.ends);
+    });
+}
+
+#[test]
 fn the_policy_may_choose() {
     on_every_mpi(|mpi| mpi.run("threads.c", 2, &[("MGCOMP_MPI_GATE", "1024")]).expect_well());
 }
 
 #[test]
 fn what_mpi_refuses() {
-    on_every_mpi(|mpi| mpi.run("errors.c", 3, &COMPRESSED).expect_well());
+    on_every_mpi(|mpi| mpi.run("errors.c", 3, &REDUCED).expect_well());
 }
 
 #[test]
@@ -84,7 +126,7 @@ fn two_threads() {
 #[test]
 fn calls_before_and_after() {
     on_every_mpi(|mpi| {
-        for when in ["early", "late"] {
+        for when in ["early bcast", "late bcast", "late gatherv", "late allreduce"] {
             let (with, without) = (mpi.run_with("late.c", when, true), mpi.run_with("late.c", when, false));
             assert_eq!(with.is_well, without.is_well, "{when}: {}\n{}", with.output, without.output);
             assert!(!with.output.contains("egmentation"), "{when}: {}", with.output);
@@ -118,6 +160,9 @@ fn settings_that_make_no_sense_are_named() {
         let run = mpi.run("between.c", 2, &[("MGCOMP_MPI_GATE", "much")]);
         run.expect_well();
         assert!(run.output.contains("MGCOMP_MPI_GATE=\"much\" is no number of bytes"), "{}", run.output);
+        assert!(run.ends.is_empty(), "{}", run.output);
+        let run = mpi.run("between.c", 2, &[("MGCOMP_MPI_REDUCTIONS", "yes")]);
+        assert!(run.output.contains("MGCOMP_MPI_REDUCTIONS=\"yes\" is neither on nor off"), "{}", run.output);
         assert!(run.ends.is_empty(), "{}", run.output);
     });
 }

@@ -2,9 +2,12 @@
 
 mod mpich;
 mod open_mpi;
+mod reductions;
 mod standard;
 
 use std::ffi::{CStr, c_int};
+
+pub(crate) use reductions::Reductions;
 
 use crate::library::Library;
 use crate::types::{Comm, Errhandler, Type};
@@ -44,6 +47,15 @@ impl Family {
             Self::OpenMpi => open_mpi::constants(library),
             Self::Mpich => Some(mpich::CONSTANTS),
             Self::Standard => Some(standard::CONSTANTS),
+        }
+    }
+
+    /// Its operations and what they are for, as `library` has them.
+    pub(crate) fn reductions(self, library: &Library) -> Option<Reductions> {
+        match self {
+            Self::OpenMpi => open_mpi::reductions(library),
+            Self::Mpich => Some(mpich::reductions()),
+            Self::Standard => Some(standard::reductions()),
         }
     }
 }

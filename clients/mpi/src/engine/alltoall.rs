@@ -1,4 +1,4 @@
-//! Alltoall: each pair of ranks exchanges two blocks. In step s, rank r meets rank s − r, so all are in pairs all the time.
+//! Alltoall: each pair of ranks exchanges two blocks.
 
 use std::ffi::c_int;
 
@@ -30,7 +30,7 @@ impl Alltoall<'_> {
     /// Where all blocks are as long as each other, which all ranks know.
     pub(crate) fn run_even(&self) -> Result<Verdict, Failure> {
         let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
-        for peer in self.peers() {
+        for peer in self.comm.partners() {
             self.exchange(&shapes, peer, true, true)?;
         }
         if let Some(from) = &self.from {
@@ -56,17 +56,11 @@ impl Alltoall<'_> {
             return Ok(Verdict::Plain);
         }
         let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
-        for peer in self.peers().filter(|peer| goes(*peer) || comes(*peer)) {
+        for peer in self.comm.partners().filter(|peer| goes(*peer) || comes(*peer)) {
             self.exchange(&shapes, peer, goes(peer), comes(peer))?;
         }
         let flags = |is_long: &dyn Fn(c_int) -> bool| (0..self.comm.size).map(is_long).collect::<Vec<_>>();
         Ok(Verdict::Done(rest(&flags(&goes), &flags(&comes))))
-    }
-
-    /// The others, in the order in which this rank meets them.
-    fn peers(&self) -> impl Iterator<Item = c_int> {
-        let (size, rank) = (self.comm.size, self.comm.rank);
-        (0..size).map(move |step| (step - rank).rem_euclid(size)).filter(move |peer| *peer != rank)
     }
 
     fn sent(&self) -> &Blocks {

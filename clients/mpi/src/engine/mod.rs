@@ -8,6 +8,7 @@ pub(crate) mod alltoall;
 pub(crate) mod bcast;
 mod exchange;
 pub(crate) mod gather;
+pub(crate) mod reduce;
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,6 +28,7 @@ pub(crate) enum Kind {
     Alltoall = 2,
     Gather = 3,
     Scatter = 4,
+    Reduce = 5,
 }
 
 /// What became of a call.

@@ -286,11 +286,11 @@ collectives! {
     MPI_Gather_c gather_c, MPI_Gatherv_c gatherv_c, MPI_Scatter_c scatter_c, MPI_Scatterv_c scatterv_c
 }
 
-fn data(layer: &Layer, address: Address, count: i64, datatype: Type) -> Data {
+pub(super) fn data(layer: &Layer, address: Address, count: i64, datatype: Type) -> Data {
     Data::new(address, count, layer.mpi.datatype(datatype))
 }
 
-fn unless_in_place(layer: &Layer, address: Address, count: i64, datatype: Type) -> Option<Data> {
+pub(super) fn unless_in_place(layer: &Layer, address: Address, count: i64, datatype: Type) -> Option<Data> {
     (address as usize != layer.mpi.constants.in_place).then(|| data(layer, address, count, datatype))
 }
 

@@ -10,12 +10,12 @@ use std::ffi::{CStr, c_int, c_void};
 use std::mem;
 use std::sync::OnceLock;
 
-use super::{c, life};
+use super::{c, life, reductions};
 use crate::abi::Family;
 use crate::calls::loaded;
 use crate::layer;
 use crate::library::{global_symbol, next_symbol};
-use crate::types::{Address, Comm, Type};
+use crate::types::{Address, Comm, Op, Type};
 
 /// An integer of the program.
 type Int = *mut c_int;
@@ -24,6 +24,7 @@ type Int = *mut c_int;
 struct Translation {
     comm: unsafe extern "C" fn(c_int) -> Comm,
     datatype: unsafe extern "C" fn(c_int) -> Type,
+    op: unsafe extern "C" fn(c_int) -> Op,
     in_place: Vec<usize>,
     bottom: Vec<usize>,
 }
@@ -43,6 +44,7 @@ impl Translation {
                 return None;
             }
             let (comm, datatype) = (library.symbol(c"PMPI_Comm_f2c")?, library.symbol(c"PMPI_Type_f2c")?);
+            let op = library.symbol(c"PMPI_Op_f2c")?;
             let special = |names: [&CStr; 4]| {
                 names.iter().filter_map(|name| global_symbol(name)).map(|at| at.as_ptr() as usize).collect()
             };
@@ -55,6 +57,8 @@ impl Translation {
                 datatype: unsafe {
                     mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> Type>(datatype.as_ptr())
                 },
+                // SAFETY: as above.
+                op: unsafe { mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> Op>(op.as_ptr()) },
                 in_place: special([
                     c"mpi_fortran_in_place_",
                     c"mpi_fortran_in_place__",
@@ -70,6 +74,12 @@ impl Translation {
             })
         };
         FOUND.get_or_init(find).as_ref()
+    }
+
+    /// The same for reductions: also `None` where they are MPI's affair.
+    fn find_for_reductions() -> Option<&'static Self> {
+        layer::active()?.reductions.as_ref()?;
+        Self::find()
     }
 
     fn address(&self, address: Address) -> Address {
@@ -94,6 +104,13 @@ impl Translation {
         // SAFETY: any integer may be asked for.
         unsafe { (self.datatype)(*datatype) }
     }
+
+    /// # Safety
+    /// The program has an integer there.
+    unsafe fn op(&self, op: Int) -> Op {
+        // SAFETY: any integer may be asked for.
+        unsafe { (self.op)(*op) }
+    }
 }
 
 /// Calls the function of that name behind this library.
@@ -114,19 +131,19 @@ macro_rules! pass_on {
     }};
 }
 
-/// Collectives under their names: how each is called in C, with `t` to translate.
+/// Collectives under their names: how each is called in C, with `t`, which `find` finds, to translate.
 macro_rules! collectives {
-    ($( $name:ident $other:ident($( $argument:ident: $type:ty ),*) $t:ident => $call:expr; )*) => {$(
-        collectives! { @one $name($( $argument: $type ),*) $t => $call }
-        collectives! { @one $other($( $argument: $type ),*) $t => $call }
+    ($find:ident: $( $name:ident $other:ident($( $argument:ident: $type:ty ),*) $t:ident => $call:expr; )*) => {$(
+        collectives! { @one $find $name($( $argument: $type ),*) $t => $call }
+        collectives! { @one $find $other($( $argument: $type ),*) $t => $call }
     )*};
-    (@one $name:ident($( $argument:ident: $type:ty ),*) $t:ident => $call:expr) => {
+    (@one $find:ident $name:ident($( $argument:ident: $type:ty ),*) $t:ident => $call:expr) => {
         /// # Safety
         /// As MPI's.
         #[unsafe(no_mangle)]
         #[allow(clippy::too_many_arguments)] // as many as MPI's
         pub(crate) unsafe extern "C" fn $name($( $argument: $type, )* error: Int) {
-            let Some($t) = Translation::find() else {
+            let Some($t) = Translation::$find() else {
                 return pass_on!($name($( $argument: $type, )* error: Int));
             };
             // SAFETY: the program has integers where it says.
@@ -140,7 +157,7 @@ macro_rules! collectives {
     };
 }
 
-collectives! {
+collectives! { find:
     mpi_bcast_ ompi_bcast_f(buffer: Address, count: Int, of: Int, root: Int, comm: Int) t =>
         c::MPI_Bcast(t.address(buffer), *count, t.datatype(of), *root, t.comm(comm));
     mpi_allgather_ ompi_allgather_f(from: Address, sent: Int, of: Int, into: Address, count: Int, datatype: Int, comm: Int) t =>
@@ -159,6 +176,17 @@ collectives! {
         c::MPI_Scatter(t.address(from), *sent, t.datatype(of), t.address(into), *count, t.datatype(datatype), *root, t.comm(comm));
     mpi_scatterv_ ompi_scatterv_f(from: Address, sent: Int, offsets: Int, of: Int, into: Address, count: Int, datatype: Int, root: Int, comm: Int) t =>
         c::MPI_Scatterv(t.address(from), sent, offsets, t.datatype(of), t.address(into), *count, t.datatype(datatype), *root, t.comm(comm));
+}
+
+collectives! { find_for_reductions:
+    mpi_reduce_ ompi_reduce_f(from: Address, into: Address, count: Int, of: Int, op: Int, root: Int, comm: Int) t =>
+        reductions::MPI_Reduce(t.address(from), t.address(into), *count, t.datatype(of), t.op(op), *root, t.comm(comm));
+    mpi_allreduce_ ompi_allreduce_f(from: Address, into: Address, count: Int, of: Int, op: Int, comm: Int) t =>
+        reductions::MPI_Allreduce(t.address(from), t.address(into), *count, t.datatype(of), t.op(op), t.comm(comm));
+    mpi_reduce_scatter_ ompi_reduce_scatter_f(from: Address, into: Address, counts: Int, of: Int, op: Int, comm: Int) t =>
+        reductions::MPI_Reduce_scatter(t.address(from), t.address(into), counts, t.datatype(of), t.op(op), t.comm(comm));
+    mpi_reduce_scatter_block_ ompi_reduce_scatter_block_f(from: Address, into: Address, count: Int, of: Int, op: Int, comm: Int) t =>
+        reductions::MPI_Reduce_scatter_block(t.address(from), t.address(into), *count, t.datatype(of), t.op(op), t.comm(comm));
 }
 
 /// Beginnings and ends, which MPI's own functions do.

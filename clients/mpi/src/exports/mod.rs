@@ -3,3 +3,4 @@
 mod c;
 mod fortran;
 mod life;
+mod reductions;

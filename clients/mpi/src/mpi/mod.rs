@@ -8,6 +8,7 @@
 
 mod datatypes;
 mod operations;
+mod reductions;
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -18,7 +19,7 @@ use crate::failure::{Failure, told, untold};
 pub(crate) use datatypes::Shape;
 pub(crate) use operations::{Operation, Tag};
 
-use crate::types::{Comm, Group, Type};
+use crate::types::{Comm, Group, Op, Type};
 
 /// An MPI that runs.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +37,11 @@ impl Mpi {
     /// The same for a datatype.
     pub(crate) fn datatype(&self, word: Type) -> Type {
         Type(word.0 & self.constants.handle_bits)
+    }
+
+    /// The same for an operation.
+    pub(crate) fn op(&self, word: Op) -> Op {
+        Op(word.0 & self.constants.handle_bits)
     }
 
     /// Ranks of a communicator, and which of them this process is.

@@ -1,5 +1,17 @@
-/* Every collective, with and without the layer. */
+/* Every collective, with and without the layer. LARGE takes those with large counts. */
 #include "common.h"
+
+#ifdef LARGE
+#define SUFFIX _c
+typedef MPI_Count Count;
+typedef MPI_Aint Place;
+#else
+#define SUFFIX
+typedef int Count;
+typedef int Place;
+#endif
+#define JOIN(a, b, c) a##b##c
+#define NAME(a, b, c) JOIN(a, b, c)
 
 typedef struct {
   const char *name;
@@ -14,7 +26,8 @@ typedef struct {
   int count, data, rank, size, root;
   size_t block, all;
   char *send, *sent, *one, *other;
-  int *counts, *places, *others, *elsewhere;
+  Count *counts, *others;
+  Place *places, *elsewhere;
 } Case;
 
 static void begin(Case *c, uint32_t seed, int receives_anything) {
@@ -36,9 +49,9 @@ static void end(Case *c, const char *what, int code, int expected) {
 #define BOTH(what, in_place, call, ...) do { \
     begin(c, 11 + __LINE__, in_place); \
     char *into = c->one; \
-    int code = MPI_##call(__VA_ARGS__); \
+    int code = NAME(MPI_, call, SUFFIX)(__VA_ARGS__); \
     into = c->other; \
-    int expected = PMPI_##call(__VA_ARGS__); \
+    int expected = NAME(PMPI_, call, SUFFIX)(__VA_ARGS__); \
     end(c, what, code, expected); \
   } while (0)
 
@@ -74,7 +87,8 @@ static void uneven(Case *c) {
   MPI_Datatype t = c->kind.type;
   lay_out(c);
   int own = c->counts[c->rank], is_root = c->rank == c->root;
-  int *counts = c->counts, *places = c->places, *others = c->others, *elsewhere = c->elsewhere;
+  Count *counts = c->counts, *others = c->others;
+  Place *places = c->places, *elsewhere = c->elsewhere;
   BOTH("allgatherv", 0, Allgatherv, own ? c->send : NULL, own, t, into, counts, places, t, c->comm);
   BOTH("allgatherv in place", 1, Allgatherv, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, into, counts, places, t, c->comm);
   BOTH("alltoallv", 0, Alltoallv, c->send, others, places, t, into, others, elsewhere, t, c->comm);
@@ -95,7 +109,8 @@ static Case open_case(MPI_Comm comm, Kind kind, int count, int data, int root) {
   c.block = (size_t)(count + 1) * kind.extent;
   c.all = c.block * (c.size + 1);
   c.send = need(c.all), c.sent = need(c.all), c.one = need(c.all), c.other = need(c.all);
-  c.counts = need(4 * c.size), c.places = need(4 * c.size), c.others = need(4 * c.size), c.elsewhere = need(4 * c.size);
+  c.counts = need(c.size * sizeof(Count)), c.others = need(c.size * sizeof(Count));
+  c.places = need(c.size * sizeof(Place)), c.elsewhere = need(c.size * sizeof(Place));
   return c;
 }
 

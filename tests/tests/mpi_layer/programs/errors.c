@@ -49,6 +49,14 @@ static void refused(MPI_Comm comm) {
   REFUSED("gatherv, root", Gatherv, a, n, MPI_INT, b, counts, places, MPI_INT, -1, comm);
   REFUSED("scatter, root", Scatter, a, n, MPI_INT, b, n, MPI_INT, size, comm);
   REFUSED("scatterv, root", Scatterv, a, counts, places, MPI_INT, b, n, MPI_INT, size, comm);
+#ifdef OPEN_MPI /* MPICH 4.0 fails there. */
+  REFUSED("allreduce, count", Allreduce, a, b, -1, MPI_INT, MPI_SUM, comm);
+#endif
+  REFUSED("allreduce, no datatype", Allreduce, a, b, n, MPI_DATATYPE_NULL, MPI_SUM, comm);
+  REFUSED("allreduce, no operation", Allreduce, a, b, n, MPI_INT, MPI_OP_NULL, comm);
+  REFUSED("allreduce, another's operation", Allreduce, a, b, n, MPI_FLOAT, MPI_BAND, comm);
+  REFUSED("reduce, root", Reduce, a, b, n, MPI_INT, MPI_SUM, size, comm);
+  REFUSED("no communicator to reduce on", Allreduce, a, b, n, MPI_INT, MPI_SUM, MPI_COMM_NULL);
   REFUSED("no communicator", Bcast, a, n, MPI_INT, 0, MPI_COMM_NULL);
   MPI_Type_free(&loose);
   free(a), free(b);

@@ -58,6 +58,29 @@ program layered
   call MPI_Scatterv(all, counts, places, MPI_INTEGER, one, n, MPI_INTEGER, 1, MPI_COMM_WORLD, ierr)
   wrong = wrong + count(one /= [(3*i + 10 + rank, i=1, n)]) + ierr
 
+  one = [(3*i + rank, i=1, n)]
+  back = -1
+  call MPI_Allreduce(one, back, n, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, ierr)
+  wrong = wrong + count(back(1:n) /= [(3*i*ranks + ranks*(ranks - 1)/2, i=1, n)]) + ierr
+
+  call MPI_Allreduce(MPI_IN_PLACE, one, n, MPI_INTEGER, MPI_MAX, MPI_COMM_WORLD, ierr)
+  wrong = wrong + count(one /= [(3*i + ranks - 1, i=1, n)]) + ierr
+
+  one = [(3*i + rank, i=1, n)]
+  back = -1
+  call MPI_Reduce(one, back, n, MPI_INTEGER, MPI_MIN, 1, MPI_COMM_WORLD, ierr)
+  if (rank == 1) wrong = wrong + count(back(1:n) /= [(3*i, i=1, n)])
+  wrong = wrong + ierr
+
+  one = -1
+  all = [((3*i + j, i=1, n), j=0, ranks - 1)]
+  call MPI_Reduce_scatter_block(all, one, n, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, ierr)
+  wrong = wrong + count(one /= [((3*i + rank)*ranks, i=1, n)]) + ierr
+
+  one = -1
+  call MPI_Reduce_scatter(all, one, counts, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, ierr)
+  wrong = wrong + count(one /= [((3*i + rank)*ranks, i=1, n)]) + ierr
+
   call MPI_Allreduce(wrong, all_wrong, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, ierr)
   if (rank == 0 .and. all_wrong == 0) print '(a)', 'all is well'
   call MPI_Finalize(ierr)

@@ -16,6 +16,9 @@ program layered
   all(rank*n + 1:(rank + 1)*n) = one + rank
   call MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, n, MPI_INTEGER, MPI_COMM_WORLD)
   wrong = wrong + count(all /= [((3*i + j, i=1, n), j=0, ranks - 1)])
+  one = [(3*i + rank, i=1, n)]
+  call MPI_Allreduce(MPI_IN_PLACE, one, n, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
+  wrong = wrong + count(one /= [(3*i*ranks + ranks*(ranks - 1)/2, i=1, n)])
   call MPI_Allreduce(wrong, all_wrong, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
   if (rank == 0 .and. all_wrong == 0) print '(a)', 'all is well'
   call MPI_Finalize()

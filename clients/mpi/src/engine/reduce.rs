@@ -1,0 +1,258 @@
+//! Reductions: every rank gets the values of all ranks for its part of the result, reduces them, and hands the part on. MPI
+//! itself reckons.
+//!
+//! Values are reduced from the last rank to the first, `a0 ∘ (a1 ∘ (a2 ∘ …))`, however long they are, however they travel and
+//! wherever the result goes. So floats have the same bits on all ranks and in all runs; they need not be those of MPI's own
+//! reductions, which take another order.
+
+use std::ffi::c_int;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::allgather::allgather;
+use super::exchange::{Exchange, Step};
+use super::{Kind, Verdict};
+use crate::blocks::{Blocks, Numbers};
+use crate::communicator::Communicator;
+use crate::data::Data;
+use crate::failure::{Failure, told};
+use crate::layer::Layer;
+use crate::mpi::Shape;
+use crate::types::{Comm, Op};
+
+/// Memory for what comes from all ranks at once.
+const AT_ONCE: usize = 256 << 20;
+
+/// Values of each rank, by number.
+type Parts = Vec<Range<i64>>;
+
+/// A reduction, as one rank calls it.
+#[derive(Debug)]
+pub(crate) struct Reduction<'a> {
+    layer: &'a Layer,
+    pub(crate) comm: Arc<Communicator>,
+    op: Op,
+    /// This rank's values.
+    values: Data,
+    shape: Shape,
+    /// Which of them are whose part of the result.
+    parts: Parts,
+}
+
+impl<'a> Reduction<'a> {
+    /// `None` where MPI's own is to be called.
+    pub(crate) fn begin(
+        layer: &'a Layer,
+        comm: Comm,
+        op: Op,
+        values: Data,
+        split: Split,
+    ) -> Result<Option<Self>, Failure> {
+        let op = layer.mpi.op(op);
+        if !layer.reductions.as_ref().is_some_and(|known| known.have(op, values.datatype())) {
+            return Ok(None);
+        }
+        let Some(comm) = layer.communicator(comm)? else { return Ok(None) };
+        let Some(longest) = split.longest(comm.size) else { return Ok(None) };
+        if !layer.is_long(layer.len(&Data::new(values.address(), longest, values.datatype()))?) {
+            return Ok(None);
+        }
+        let shape = layer.usable(&values)?.filter(|shape| shape.is_dense);
+        let parts = split.parts(comm.size);
+        Ok(shape.zip(parts).map(|(shape, parts)| Self { layer, comm, op, values, shape, parts }))
+    }
+
+    /// Brings all of the result to all.
+    pub(crate) fn to_all(&self, into: &Data) -> Result<Verdict, Failure> {
+        for parts in self.rounds() {
+            let result = self.reduce(&parts)?;
+            self.layer.put(&result, &into.part(&parts[self.rank()], &self.shape), self.shape)?;
+            self.layer.pool.give(result);
+            self.share(into, &parts)?;
+        }
+        Ok(Verdict::Done(0))
+    }
+
+    /// Brings all of the result to the rank that has `into`: the `root`.
+    pub(crate) fn to_root(&self, root: c_int, into: Option<&Data>) -> Result<Verdict, Failure> {
+        for parts in self.rounds() {
+            let mut result = self.reduce(&parts)?;
+            let place = |rank: c_int| into.map(|into| into.part(&parts[rank as usize], &self.shape));
+            match place(root) {
+                Some(own) => {
+                    self.layer.put(&result, &own, self.shape)?;
+                    for peer in self.comm.partners() {
+                        self.exchange(peer, None, place(peer))?;
+                    }
+                }
+                None => self.exchange(root, Some(self.data(&mut result)), None)?,
+            }
+            self.layer.pool.give(result);
+        }
+        Ok(Verdict::Done(0))
+    }
+
+    /// Brings to each rank its part of the result, to the front of `into`.
+    pub(crate) fn to_each(&self, into: &Data) -> Result<Verdict, Failure> {
+        let is_in_place = into.address() == self.values.address();
+        let mut kept = Vec::new();
+        for parts in self.rounds() {
+            let (part, begin) = (&parts[self.rank()], self.parts[self.rank()].start);
+            let result = self.reduce(&parts)?;
+            match is_in_place {
+                // There are values that others have yet to get.
+                true => kept.extend_from_slice(&result),
+                false => {
+                    let place = part.start - begin..part.end - begin;
+                    self.layer.put(&result, &into.part(&place, &self.shape), self.shape)?;
+                }
+            }
+            self.layer.pool.give(result);
+        }
+        if is_in_place {
+            let own = &self.parts[self.rank()];
+            self.layer.put(&kept, &into.part(&(0..own.end - own.start), &self.shape), self.shape)?;
+        }
+        Ok(Verdict::Done(0))
+    }
+
+    fn rank(&self) -> usize {
+        self.comm.rank as usize
+    }
+
+    /// The parts in pieces, so that memory for what comes from all ranks is bounded.
+    fn rounds(&self) -> impl Iterator<Item = Parts> {
+        let step = (AT_ONCE as u64 / self.comm.size as u64 / self.shape.size).max(1) as i64;
+        let longest = self.parts.iter().map(|part| part.end - part.start).max().unwrap_or(0);
+        (0..longest.unsigned_abs().div_ceil(step.unsigned_abs()) as i64).map(move |round| {
+            let piece = |part: &Range<i64>| {
+                let start = part.end.min(part.start + round * step);
+                start..part.end.min(start + step)
+            };
+            self.parts.iter().map(piece).collect()
+        })
+    }
+
+    /// Exchanges values for the parts of a round; returns this rank's, reduced.
+    fn reduce(&self, parts: &[Range<i64>]) -> Result<Vec<u8>, Failure> {
+        let own = self.values.part(&parts[self.rank()], &self.shape);
+        let len = own.len(&self.shape);
+        let mut rooms: Vec<Vec<u8>> = parts.iter().map(|_| self.layer.pool.take(len)).collect();
+        for peer in self.comm.partners() {
+            let room = self.data(&mut rooms[peer as usize]);
+            self.exchange(peer, Some(self.values.part(&parts[peer as usize], &self.shape)), Some(room))?;
+        }
+        let bytes = own.host_bytes(&self.shape, self.layer)?;
+        rooms[self.rank()].copy_from_slice(bytes.as_slice().unwrap_or_default());
+        let mut result = rooms.pop().unwrap_or_default();
+        let of = (own.count() as usize, own.datatype());
+        for room in rooms.into_iter().rev() {
+            self.layer.mpi.reduce(&room, &mut result, of, self.op)?;
+            self.layer.pool.give(room);
+        }
+        Ok(result)
+    }
+
+    /// All have their parts of a round in `into`, and get those of the others.
+    fn share(&self, into: &Data, parts: &[Range<i64>]) -> Result<(), Failure> {
+        let places: Vec<i64> = parts.iter().map(|part| part.start).collect();
+        let counts: Vec<i64> = parts.iter().map(|part| part.end - part.start).collect();
+        let blocks = Blocks {
+            address: into.address(),
+            counts: Numbers::Longs(counts.as_ptr()),
+            places: Numbers::Longs(places.as_ptr()),
+            datatype: into.datatype(),
+        };
+        let plain = || self.layer.mpi.allgather_in_place(&blocks, self.comm.size, self.comm.comm);
+        match allgather(self.layer, None, &blocks, &self.comm, plain)? {
+            Verdict::Done(code) => told(code),
+            Verdict::Plain => told(plain()),
+        }
+    }
+
+    fn exchange(&self, peer: c_int, send: Option<Data>, receive: Option<Data>) -> Result<(), Failure> {
+        let exchange = Exchange {
+            layer: self.layer,
+            comm: &self.comm,
+            shadow: self.comm.shadow()?,
+            kind: Kind::Reduce,
+            sent: self.shape,
+            received: self.shape,
+            is_in_place: false,
+        };
+        exchange.run(&Step { peer, send, receive })
+    }
+
+    /// Values in memory of this library's.
+    fn data(&self, bytes: &mut [u8]) -> Data {
+        let count = bytes.len() as u64 / self.shape.size;
+        Data::new(bytes.as_mut_ptr().cast(), count as i64, self.values.datatype())
+    }
+}
+
+/// How a result is split into the parts of ranks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Split {
+    /// So many values, as evenly as can be.
+    Even(i64),
+    /// So many for each rank.
+    Counted(Numbers),
+}
+
+impl Split {
+    /// Values in the longest part; `None` if MPI would not take them.
+    fn longest(&self, ranks: c_int) -> Option<i64> {
+        match *self {
+            Self::Even(count) => {
+                (count >= 0).then(|| count / i64::from(ranks) + i64::from(count % i64::from(ranks) > 0))
+            }
+            Self::Counted(counts) if counts.are_there() => {
+                let counts = || (0..ranks).map(|rank| counts.at(rank));
+                counts().max().filter(|_| counts().all(|count| count >= 0))
+            }
+            Self::Counted(_) => None,
+        }
+    }
+
+    /// The parts, if they are fewer values than there are numbers.
+    fn parts(&self, ranks: c_int) -> Option<Parts> {
+        let mut end = 0i64;
+        let part = |rank| {
+            let start = end;
+            let count = match *self {
+                Self::Even(count) => {
+                    count / i64::from(ranks) + i64::from(i64::from(rank) < count % i64::from(ranks))
+                }
+                Self::Counted(counts) => counts.at(rank),
+            };
+            end = start.checked_add(count)?;
+            Some(start..end)
+        };
+        (0..ranks).map(part).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_as_even_as_they_can_be() {
+        assert_eq!(Split::Even(8).parts(3).unwrap(), [0..3, 3..6, 6..8]);
+        assert_eq!(Split::Even(2).parts(4).unwrap(), [0..1, 1..2, 2..2, 2..2]);
+        assert_eq!(Split::Even(i64::MAX).parts(7).unwrap()[6].end, i64::MAX);
+        assert_eq!((Split::Even(8).longest(3), Split::Even(9).longest(3)), (Some(3), Some(3)));
+        assert_eq!(Split::Even(-1).longest(3), None);
+    }
+
+    #[test]
+    fn parts_are_as_long_as_the_call_says() {
+        let (counts, wrong) = ([3i32, 0, 4], [3i64, -1, 4]);
+        let ints = Split::Counted(Numbers::Ints(counts.as_ptr()));
+        assert_eq!((ints.parts(3).unwrap(), ints.longest(3)), (vec![0..3, 3..3, 3..7], Some(4)));
+        assert_eq!(Split::Counted(Numbers::Longs(wrong.as_ptr())).longest(3), None);
+        assert_eq!(Split::Counted(Numbers::Longs(std::ptr::null())).longest(3), None);
+        assert_eq!(Split::Counted(Numbers::Same(i64::MAX)).parts(2), None);
+        assert_eq!(Split::Counted(Numbers::Same(5)).parts(2).unwrap(), [0..5, 5..10]);
+    }
+}
