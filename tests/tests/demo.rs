@@ -148,6 +148,7 @@ fn bad_input_is_named() {
         &["demo", "--lambda=-1"],
         &["demo", "--element", "f32"],
         &["demo", "--data", "empty.bin", "--element", "float32"],
+        &["demo", "--connections", "2"],
     ] {
         assert_eq!(bench.run(usage).status.code(), Some(2), "{usage:?}");
     }

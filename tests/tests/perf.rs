@@ -203,7 +203,7 @@ fn sizes_that_take_too_long_are_left_out() {
 fn bad_flags_are_refused() {
     let bench = Workbench::with("one.bin", &[1]);
     bench.write("empty.bin", &[]);
-    let refused: [(&[&str], &[&str]); 9] = [
+    let refused: [(&[&str], &[&str]); 10] = [
         (&["--min", "2K", "--max", "1K"], &["--min 2048 is more than --max 1024"]),
         (&["--element", "f8e4m3"], &["all_reduce computes", "f8e4m3"]),
         (&["--data", "missing.bin"], &["cannot read missing.bin"]),
@@ -215,14 +215,16 @@ fn bad_flags_are_refused() {
             &["--min", "16G", "--max", "16G", "--ranks", "64", "--op", "all_to_all"],
             &["need 2199023255552 bytes"],
         ),
+        (&["--connections", "2"], &["several connections are for --link tcp, not for loopback"]),
         (&["--plot", "no/where.svg"], &["cannot write no/where.svg"]),
     ];
     for (args, words) in refused {
         bench.fail(&[&["perf"], args].concat(), words);
     }
     bench.fail(&["perf-rank"], &["run by `mgcomp perf` alone"]);
-    let usage: [&[&str]; 19] = [
+    let usage: [&[&str]; 20] = [
         &["--op", "all"],
+        &["--link", "tcp", "--connections", "17"],
         &["--op", ""],
         &["--ranks", "1"],
         &["--ranks", "65"],

@@ -134,7 +134,7 @@ macro_rules! on_links {
     )*};
 }
 
-on_links! { tcp }
+on_links! { tcp tcp_over_4 }
 #[cfg(target_os = "linux")]
 on_links! { shm }
 

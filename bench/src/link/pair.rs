@@ -246,7 +246,7 @@ fn links(kind: Kind, limits: Limits, ring_bytes: Option<u64>) -> Result<Ends, Li
             let addresses = listeners.iter().map(address).collect::<Result<_, _>>();
             let addresses = addresses.map_err(|e| LinkError::io("listening on", "127.0.0.1", &e))?;
             let rank_file = RankFile { secret: secret(), addresses };
-            let config = TcpConfig { limits, queue_bytes: 1 << 30, connect_timeout: HANGS, shaping: None };
+            let config = TcpConfig { connect_timeout: HANGS, ..TcpConfig::new(limits) };
             let [receives, sends] = listeners;
             let end = |listener, rank| Tcp::new(listener, rank_file.clone(), rank, config);
             Ok((Box::new(end(receives, RECEIVER)?), Box::new(end(sends, SENDER)?)))

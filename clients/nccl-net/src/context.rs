@@ -35,7 +35,7 @@ impl Engine {
         Ok(Self {
             coder: Coder::new(position, &settings),
             pool: Pool::new(settings.codec_threads),
-            carrier: carrier::from_env(rank)?,
+            carrier: carrier::from_env(rank, settings.connections)?,
             settings,
             stopped: AtomicBool::new(false),
         })

@@ -324,7 +324,7 @@ fn links(kind: &str) -> Result<Vec<Box<dyn Link>>> {
             let addresses =
                 listeners.iter().map(|l| Ok(l.local_addr()?.to_string())).collect::<Result<_>>()?;
             let rank_file = RankFile { secret: secret(), addresses };
-            let config = TcpConfig { limits, queue_bytes: 1 << 30, connect_timeout: HANGS, shaping: None };
+            let config = TcpConfig { connect_timeout: HANGS, ..TcpConfig::new(limits) };
             let end =
                 |(rank, listener)| Ok(Box::new(Tcp::new(listener, rank_file.clone(), rank, config)?) as _);
             (0..).map(Rank).zip(listeners).map(end).collect()

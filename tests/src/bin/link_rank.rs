@@ -1,7 +1,8 @@
 //! One rank of a job over TCP or shared memory, for tests that do things to processes: moves bytes to and from all peers, checks
 //! them, and tells of it until it is told to leave.
 //!
-//! Arguments: `tcp` or `shm`, its rank, and the milliseconds that a peer may be silent. What it says, a line each:
+//! Arguments: `tcp`, `tcp_over_4` (connections) or `shm`, its rank, and the milliseconds that a peer may be silent. What it says,
+//! a line each:
 //!
 //! | line | meaning |
 //! |---|---|
@@ -84,9 +85,9 @@ fn link(
     limits: Limits,
 ) -> Result<Box<dyn Link>, Box<dyn Error>> {
     match kind {
-        "tcp" => {
-            let (queue_bytes, connect_timeout) = (1 << 30, Duration::from_secs(20));
-            let config = TcpConfig { limits, queue_bytes, connect_timeout, shaping: None };
+        "tcp" => Ok(Box::new(Tcp::new(listener, rank_file, rank, TcpConfig::new(limits))?)),
+        "tcp_over_4" => {
+            let config = TcpConfig { connections: "4".parse()?, ..TcpConfig::new(limits) };
             Ok(Box::new(Tcp::new(listener, rank_file, rank, config)?))
         }
         #[cfg(target_os = "linux")]

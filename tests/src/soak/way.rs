@@ -68,14 +68,13 @@ impl Start {
         limits: Limits,
         connect_timeout: Duration,
     ) -> Result<Box<dyn Link>, LinkError> {
-        let queue_bytes = 1 << 30;
         Ok(match self {
             Self::Tcp(listener) => {
-                let config = TcpConfig { limits, queue_bytes, connect_timeout, shaping: None };
+                let config = TcpConfig { connect_timeout, ..TcpConfig::new(limits) };
                 Box::new(Tcp::new(listener, job, rank, config)?)
             }
             Self::Shm => {
-                let config = ShmConfig { queue_bytes, connect_timeout, ..ShmConfig::new(limits) };
+                let config = ShmConfig { connect_timeout, ..ShmConfig::new(limits) };
                 Box::new(Shm::new(ShmJob::new(job.secret, job.ranks()), rank, config)?)
             }
         })

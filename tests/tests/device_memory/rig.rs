@@ -43,12 +43,7 @@ pub(crate) fn tcp(ranks: u32) -> Vec<Box<dyn Link>> {
     let listeners: Vec<_> = (0..ranks).map(|_| Tcp::bind("127.0.0.1:0").unwrap()).collect();
     let addresses = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
     let rank_file = RankFile { secret: SECRET, addresses };
-    let config = TcpConfig {
-        limits: NodeConfig::default().limits,
-        queue_bytes: 1 << 30,
-        connect_timeout: HANGS,
-        shaping: None,
-    };
+    let config = TcpConfig { connect_timeout: HANGS, ..TcpConfig::new(NodeConfig::default().limits) };
     let link = |(rank, listener)| Tcp::new(listener, rank_file.clone(), rank, config).unwrap();
     (0..).map(Rank).zip(listeners).map(link).map(|link| Box::new(link) as _).collect()
 }

@@ -63,12 +63,7 @@ fn in_threads(ranks: u32, work: Work) -> Result<(), Failure> {
 fn over_tcp(rank_file: &Path, rank: &str, work: Work) -> Result<(), Failure> {
     let rank_file = RankFile::read(rank_file)?;
     let secret = rank_file.secret;
-    let config = TcpConfig {
-        limits: NodeConfig::default().limits,
-        queue_bytes: 1 << 30,
-        connect_timeout: MEETING,
-        shaping: None,
-    };
+    let config = TcpConfig { connect_timeout: MEETING, ..TcpConfig::new(NodeConfig::default().limits) };
     let link = Tcp::listen(rank_file, Rank(rank.parse()?), config)?;
     as_rank(Box::new(link), secret, work)
 }

@@ -10,6 +10,7 @@ use mgcomp_codecs::Element;
 use mgcomp_selector::{Lambda, PolicySpec};
 
 use crate::control;
+use crate::link::tcp::Connections;
 
 /// More codec threads than this are a mistake.
 const MOST_THREADS: usize = 256;
@@ -29,14 +30,16 @@ pub struct Settings {
     pub codec_threads: usize,
     /// `MGCOMP_CHECKSUM=off`: messages carry no checksum of their bytes.
     pub checksum: bool,
+    /// `MGCOMP_NET_CONNECTIONS`: TCP connections with each peer; else as many as are usual there.
+    pub connections: Option<Connections>,
 }
 
 impl Default for Settings {
     /// Those of an environment that says nothing.
     fn default() -> Self {
         let codec_threads = thread::available_parallelism().map_or(1, |cores| cores.get().min(2));
-        let (policy, lambda, element) = (PolicySpec::default(), None, None);
-        Self { off: false, policy, lambda, element, codec_threads, checksum: true }
+        let (policy, lambda, element, connections) = (PolicySpec::default(), None, None, None);
+        Self { off: false, policy, lambda, element, codec_threads, checksum: true, connections }
     }
 }
 
@@ -67,6 +70,7 @@ impl Settings {
             element: read(value, "MGCOMP_ELEMENT", Element::from_str)?,
             codec_threads: read(value, "MGCOMP_THREADS", threads)?.unwrap_or(default.codec_threads),
             checksum: read(value, "MGCOMP_CHECKSUM", switch)?.unwrap_or(true),
+            connections: read(value, "MGCOMP_NET_CONNECTIONS", Connections::from_str)?,
             ..default
         })
     }
@@ -112,6 +116,7 @@ mod tests {
             ("MGCOMP_ELEMENT", "bf16"),
             ("MGCOMP_THREADS", "3"),
             ("MGCOMP_CHECKSUM", "off"),
+            ("MGCOMP_NET_CONNECTIONS", "4"),
         ]);
         let expected = Settings {
             off: false,
@@ -120,6 +125,7 @@ mod tests {
             element: Some(Element::Bf16),
             codec_threads: 3,
             checksum: false,
+            connections: Some("4".parse().unwrap()),
         };
         assert_eq!(settings, Ok(expected));
         assert_eq!(read_from(&[("MGCOMP_ELEMENT", "")]), Ok(Settings::default()));
@@ -134,6 +140,8 @@ mod tests {
             ("MGCOMP_THREADS", "0"),
             ("MGCOMP_THREADS", "257"),
             ("MGCOMP_CHECKSUM", "no"),
+            ("MGCOMP_NET_CONNECTIONS", "0"),
+            ("MGCOMP_NET_CONNECTIONS", "17"),
         ];
         for (variable, value) in wrong {
             let error = read_from(&[(variable, value)]).unwrap_err().to_string();

@@ -3,6 +3,7 @@
 //! A link carries whole messages, each as two pieces, header and payload. It keeps the messages from one
 //! rank to another in order, loses none while both ends live, and says when an end is gone.
 
+mod badge;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub(crate) mod driving;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use mgcomp_transport::link::cuda::Cuda;
 use mgcomp_transport::link::loopback::Loopback;
 use mgcomp_transport::link::shm::{Shm, ShmConfig, ShmJob};
-use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
+use mgcomp_transport::link::tcp::{Connections, RankFile, Tcp, TcpConfig};
 use mgcomp_transport::link::{Link, Shaping};
 use mgcomp_transport::message::{Limits, Rank};
 
@@ -22,54 +22,56 @@ pub(crate) struct Fabric {
     make: fn(ranks: u32, queue_bytes: u64, fabric: Fabric) -> Links,
     limits: Limits,
     pub(crate) shaping: Option<Shaping>,
+    /// Of each two ranks, over TCP.
+    connections: Connections,
     /// Whether what the link needs is there; says SKIPPED otherwise.
     is_possible: fn() -> bool,
 }
 
 impl Fabric {
+    fn of(make: fn(u32, u64, Fabric) -> Links) -> Self {
+        let connections = Connections::ONE;
+        Self { make, limits: LIMITS, shaping: None, connections, is_possible: || true }
+    }
+
     pub(crate) fn loopback() -> Self {
-        Self { make: make_loopback, limits: LIMITS, shaping: None, is_possible: || true }
+        Self::of(make_loopback)
     }
 
     pub(crate) fn tcp() -> Self {
-        Self { make: make_tcp, limits: LIMITS, shaping: None, is_possible: || true }
+        Self::of(make_tcp)
+    }
+
+    /// Over so many TCP connections.
+    pub(crate) fn over(self, connections: u32) -> Self {
+        Self { connections: Connections::try_new(connections).unwrap(), ..self }
     }
 
     /// Ranks under mpirun that call MPI from any thread.
     #[cfg(feature = "mpi")]
     pub(crate) fn mpi_multiple() -> Self {
-        Self {
-            make: make_mpi::<true>,
-            limits: LIMITS,
-            shaping: None,
-            is_possible: super::mpi::launch::is_possible,
-        }
+        Self { is_possible: super::mpi::launch::is_possible, ..Self::of(make_mpi::<true>) }
     }
 
     /// Ranks under mpirun that call MPI from one thread only.
     #[cfg(feature = "mpi")]
     pub(crate) fn mpi_funneled() -> Self {
-        Self {
-            make: make_mpi::<false>,
-            limits: LIMITS,
-            shaping: None,
-            is_possible: super::mpi::launch::is_possible,
-        }
+        Self { is_possible: super::mpi::launch::is_possible, ..Self::of(make_mpi::<false>) }
     }
 
     /// Ranks without devices: what the link does with them is the same but for payloads on a device.
     #[cfg(feature = "cuda")]
     pub(crate) fn cuda() -> Self {
-        Self { make: make_cuda, limits: LIMITS, shaping: None, is_possible: || true }
+        Self::of(make_cuda)
     }
 
     pub(crate) fn shm() -> Self {
-        Self { make: make_shm, limits: LIMITS, shaping: None, is_possible: || true }
+        Self::of(make_shm)
     }
 
     /// As [`shm`](Self::shm), with rings that hold next to nothing, and threads that sleep at once.
     pub(crate) fn shm_tight() -> Self {
-        Self { make: make_tight_shm, limits: LIMITS, shaping: None, is_possible: || true }
+        Self::of(make_tight_shm)
     }
 
     pub(crate) fn shaped(self, rate_gbps: f64, latency_us: u64) -> Self {
@@ -112,7 +114,8 @@ fn make_tcp(ranks: u32, queue_bytes: u64, fabric: Fabric) -> Links {
     let listeners: Vec<_> = (0..ranks).map(|_| Tcp::bind("127.0.0.1:0").unwrap()).collect();
     let addresses = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
     let rank_file = RankFile { secret: SECRET, addresses };
-    let config = TcpConfig { limits: fabric.limits, ..tcp_config(queue_bytes, fabric.shaping) };
+    let Fabric { limits, connections, shaping, .. } = fabric;
+    let config = TcpConfig { limits, connections, ..tcp_config(queue_bytes, shaping) };
     let link = |(rank, listener)| Tcp::new(listener, rank_file.clone(), rank, config).unwrap();
     (0..).map(Rank).zip(listeners).map(link).map(|link| Box::new(link) as _).collect()
 }
@@ -142,5 +145,5 @@ pub(crate) fn shm_job(ranks: u32) -> ShmJob {
 }
 
 pub(crate) fn tcp_config(queue_bytes: u64, shaping: Option<Shaping>) -> TcpConfig {
-    TcpConfig { limits: LIMITS, queue_bytes, connect_timeout: Duration::from_secs(20), shaping }
+    TcpConfig { queue_bytes, shaping, ..TcpConfig::new(LIMITS) }
 }

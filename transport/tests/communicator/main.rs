@@ -69,6 +69,7 @@ on_every_link! {
     ]
     loopback: Fabric::loopback();
     tcp: Fabric::tcp();
+    tcp_over_3: Fabric::tcp().over(3);
     #[cfg(feature = "mpi")]
     mpi_multiple: Fabric::mpi_multiple();
     #[cfg(feature = "mpi")]

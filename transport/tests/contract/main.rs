@@ -37,6 +37,9 @@ on_every_link! {
     loopback_shaped: Fabric::loopback().shaped(4.0, 1000);
     tcp: Fabric::tcp();
     tcp_shaped: Fabric::tcp().shaped(4.0, 1000);
+    tcp_over_2: Fabric::tcp().over(2);
+    tcp_over_4: Fabric::tcp().over(4);
+    tcp_over_4_shaped: Fabric::tcp().over(4).shaped(4.0, 1000);
     shm: Fabric::shm();
     shm_tight: Fabric::shm_tight();
     shm_shaped: Fabric::shm().shaped(4.0, 1000);
@@ -74,6 +77,7 @@ contract_of_some! {
     shm_carries_256_mib_at_once: order::a_message_of_256_mib_arrives, Fabric::shm();
     shm_carries_1_gib_at_once: order::a_message_of_1_gib_arrives, Fabric::shm();
     loopback_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::loopback();
+    tcp_over_4_carries_256_mib_at_once: order::a_message_of_256_mib_arrives, Fabric::tcp().over(4);
     tcp_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::tcp();
     shm_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::shm();
     #[cfg(feature = "cuda")]

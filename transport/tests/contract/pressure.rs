@@ -14,8 +14,9 @@ use crate::common::wait_until;
 /// Bytes of payload of the messages that fill queues.
 const LEN: usize = 256 << 10;
 const QUEUE: u64 = 2 << 20;
-/// What may be on its way beside the queue: what the system keeps, and what the receiver takes unseen.
-const ELSEWHERE: u64 = 128 << 20;
+/// What may be on its way beside the queue: what the system keeps, tens of megabytes for each connection, and what the
+/// receiver takes unseen.
+const ELSEWHERE: u64 = 512 << 20;
 
 /// Sends messages with numbers from 0 on until the queue stays full; returns how many went out.
 fn fill(end: &End, to: Rank) -> u64 {

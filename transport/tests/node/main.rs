@@ -40,4 +40,5 @@ on_every_link! {
     loopback_shaped: Fabric::loopback().shaped(4.0, 200);
     shm: Fabric::shm();
     tcp: Fabric::tcp();
+    tcp_over_2: Fabric::tcp().over(2);
 }

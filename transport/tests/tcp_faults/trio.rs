@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use mgcomp_codecs::Element;
-use mgcomp_transport::link::tcp::{RankFile, Tcp};
+use mgcomp_transport::link::tcp::{Connections, RankFile, Tcp, TcpConfig};
 use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::{Address, Rank, Tag};
 use mgcomp_transport::node::{Node, NodeConfig};
@@ -25,18 +25,21 @@ pub(crate) struct Trio {
 }
 
 impl Trio {
-    pub(crate) fn start(config: &NodeConfig) -> Self {
+    /// Each two of them with so many connections.
+    pub(crate) fn start(config: &NodeConfig, connections: u32) -> Self {
         let listeners: [TcpListener; 3] = std::array::from_fn(|_| Tcp::bind("127.0.0.1:0").unwrap());
         let addresses = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
         let rank_file = RankFile { secret: SECRET, addresses };
-        let relay = Relay::to(listeners[0].local_addr().unwrap());
+        let relay = Relay::to(listeners[0].local_addr().unwrap(), connections);
+        let connections = Connections::try_new(connections).unwrap();
+        let tcp_config = TcpConfig { connections, ..tcp_config(1 << 30, None) };
         let mut rank = 0;
         let nodes = listeners.map(|listener| {
             let mut rank_file = rank_file.clone();
             if rank == 1 {
                 rank_file.addresses[0] = relay.address.to_string();
             }
-            let link = Tcp::new(listener, rank_file, Rank(rank), tcp_config(1 << 30, None)).unwrap();
+            let link = Tcp::new(listener, rank_file, Rank(rank), tcp_config).unwrap();
             rank += 1;
             let node = node(Box::new(link), "fixed:none", config.clone());
             node.register(HostBuffer::from(noise(rank.into(), LEN)).all(), Element::U8, Access::all())

@@ -5,6 +5,7 @@ mod common;
 
 mod bystanders;
 mod connecting;
+mod joins;
 mod members;
 mod offers;
 mod raw;

@@ -10,6 +10,7 @@ use mgcomp_selector::{PolicySpec, Steering};
 use mgcomp_transport::attach::{self, Settings};
 use mgcomp_transport::calibrate;
 use mgcomp_transport::link::Link;
+use mgcomp_transport::link::tcp::Connections;
 use mgcomp_transport::message::Secret;
 use mgcomp_transport::node::{Node, NodeConfig};
 
@@ -22,6 +23,8 @@ use crate::number::flag;
 /// Settings that were checked.
 pub(super) struct Choice {
     pub(super) config: NodeConfig,
+    /// With each peer, over TCP.
+    pub(super) connections: Connections,
     policy: PolicySpec,
     steering: Steering,
 }
@@ -34,7 +37,8 @@ impl Choice {
         let steering = Steering { lambda: settings.lambda, speeds: calibrate::speeds() };
         let (codec_threads, checksum) = (settings.codec_threads, settings.checksum);
         let config = NodeConfig { codec_threads, checksum, ..NodeConfig::default() };
-        let mut choice = Self { config, policy: settings.policy, steering };
+        let connections = settings.connections.unwrap_or_default();
+        let mut choice = Self { config, connections, policy: settings.policy, steering };
         // SAFETY: as for this one; any bits are options.
         if let Some(options) = unsafe { given("options", options) }? {
             // SAFETY: the header asks for a text, or NULL.

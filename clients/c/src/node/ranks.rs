@@ -17,8 +17,6 @@ use crate::memory::{Out, Span, given, path};
 
 /// Bytes of a job secret.
 pub const MGCOMP_SECRET_BYTES: usize = 16;
-/// Bytes that may be queued for a peer.
-const QUEUE_BYTES: u64 = 1 << 30;
 /// The most ranks of a loopback: each has threads.
 const MOST_LOOPBACK_RANKS: u32 = 1024;
 
@@ -132,10 +130,9 @@ pub unsafe extern "C" fn mgcompStartNodeTcp(
         })?;
         let secret = rank_file.secret;
         let config = TcpConfig {
-            limits: choice.config.limits,
-            queue_bytes: QUEUE_BYTES,
             connect_timeout: choice.config.greeting_timeout,
-            shaping: None,
+            connections: choice.connections,
+            ..TcpConfig::new(choice.config.limits)
         };
         let link = Tcp::listen(rank_file, Rank(rank), config)?;
         out.set(mgcompNode { id: NODES.insert(choice.start(Box::new(link), secret)?)? });

@@ -17,6 +17,7 @@ use mgcomp_codecs::Element;
 use mgcomp_selector::{Lambda, PolicySpec};
 use mgcomp_transport::control;
 use mgcomp_transport::link::Shaping;
+use mgcomp_transport::link::tcp::Connections;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::error::DemoError;
@@ -59,6 +60,9 @@ pub(crate) struct Args {
     /// Run the ranks as processes that talk over TCP
     #[arg(long)]
     tcp: bool,
+    /// TCP connections of each two ranks, 1 to 16
+    #[arg(long, value_name = "N", default_value_t, requires = "tcp")]
+    connections: Connections,
     /// Run them beside a daemon of the demo's own that changes λ, and show how what carries the bytes follows
     #[arg(long, conflicts_with_all = ["decisions", "lambda"])]
     daemon: bool,
@@ -75,6 +79,8 @@ struct Setup {
     latency_us: u64,
     lambda_gbps: Option<f64>,
     decisions: u32,
+    /// TCP connections of each two ranks.
+    connections: u32,
     data: Vec<PathBuf>,
     /// By name, or where the file's name tells.
     element: Option<String>,
@@ -96,6 +102,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         latency_us: args.latency_us,
         lambda_gbps: args.lambda.map(Lambda::gbps),
         decisions: args.decisions,
+        connections: args.connections.count() as u32,
         data: args.data.clone(),
         element: args.element.map(|element| element.name().to_owned()),
     };

@@ -1,11 +1,10 @@
 //! `mgcomp demo-rank`: one rank of `mgcomp demo --tcp`, a process that is told what to do line by line.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
 use mgcomp_selector::{Lambda, PolicySpec};
 use mgcomp_transport::control;
-use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
+use mgcomp_transport::link::tcp::{Connections, RankFile, Tcp, TcpConfig};
 use mgcomp_transport::message::Rank;
 use mgcomp_transport::node::NodeConfig;
 use serde::{Deserialize, Serialize};
@@ -103,10 +102,9 @@ impl Member {
         let listener = self.listener.take().ok_or_else(|| bad(&"exchange before listen"))?;
         let secret = rank_file.secret;
         let config = TcpConfig {
-            limits: NodeConfig::default().limits,
-            queue_bytes: 1 << 30,
-            connect_timeout: Duration::from_secs(20),
             shaping: Some(self.setup.shaping()?),
+            connections: Connections::try_new(self.setup.connections).map_err(|error| bad(&error))?,
+            ..TcpConfig::new(NodeConfig::default().limits)
         };
         let link = Tcp::new(listener, rank_file, self.rank, config)?;
         Exchange {

@@ -40,6 +40,8 @@ pub(crate) enum PerfError {
     Alone,
     #[error("a rank file is for --link tcp, not for {link}")]
     RankFileLink { link: &'static str },
+    #[error("several connections are for --link tcp, not for {link}")]
+    ConnectionsLink { link: &'static str },
     #[error("buffers for {ranks} ranks here need {needed} bytes of memory; {available} are available")]
     Memory { ranks: u32, needed: u64, available: u64 },
     #[error("cannot measure with {}: it is no regular file, so not every rank could read it", .path.display())]

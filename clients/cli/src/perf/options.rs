@@ -7,6 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use mgcomp_selector::{Lambda, PolicySpec};
 use mgcomp_transport::communicator::{Datatype, Operation};
 use mgcomp_transport::link::Shaping;
+use mgcomp_transport::link::tcp::Connections;
 
 use super::data::Data;
 use super::error::PerfError;
@@ -90,6 +91,9 @@ pub(crate) struct Args {
     /// What each message then takes on top, in microseconds
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, requires = "link_gbps")]
     latency_us: u64,
+    /// TCP connections of each two ranks, 1 to 16; of two ranks started by hand, the higher one's count
+    #[arg(long, value_name = "N", default_value_t)]
+    pub(super) connections: Connections,
     /// Threads that run codecs, on each rank; without it up to 2, as many as the ranks of this machine have cores for
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     codec_threads: Option<u16>,
@@ -196,6 +200,9 @@ impl Args {
         }
         if self.link.is_mpi() && (self.ranks.is_some() || self.link_gbps.is_some()) {
             return Err(PerfError::OfMpi);
+        }
+        if self.connections != Connections::ONE && self.link != LinkKind::Tcp {
+            return Err(PerfError::ConnectionsLink { link: self.link.name() });
         }
         if let Some(path) = &self.plot {
             mgcomp_plot::check_place(path)?;

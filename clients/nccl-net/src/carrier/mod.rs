@@ -7,6 +7,7 @@ mod tcp;
 use std::fmt::Display;
 
 use mgcomp_selector::LinkFacts;
+use mgcomp_transport::link::tcp::Connections;
 
 use crate::abi::{Facts, HANDLE_LEN};
 use crate::comm::{Receiving, Ring, Sending};
@@ -67,10 +68,10 @@ pub(crate) trait Incoming: Send {
     fn drive(&mut self, ring: &Ring<Receiving>, coded: &mut Vec<u64>) -> Result<(), NetError>;
 }
 
-/// What the environment asks for: the plugin that it names, else TCP.
-pub(crate) fn from_env(rank: u32) -> Result<Box<dyn Carrier>, NetError> {
+/// What the environment asks for: the plugin that it names, else TCP, over so many sockets if that says.
+pub(crate) fn from_env(rank: u32, sockets: Option<Connections>) -> Result<Box<dyn Carrier>, NetError> {
     match inner::Inner::from_env(rank)? {
         Some(inner) => Ok(Box::new(inner)),
-        None => Ok(Box::new(tcp::Tcp::from_env(rank)?)),
+        None => Ok(Box::new(tcp::Tcp::from_env(rank, sockets)?)),
     }
 }

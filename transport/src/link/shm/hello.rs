@@ -8,14 +8,13 @@
 //! Numbers are little-endian. The file of the shared memory comes with the hello.
 
 use crate::link::Position;
-use crate::message::{Rank, Secret, Status};
+use crate::link::badge::{BADGE_LEN, Badge, Mark};
+use crate::message::{Secret, Status};
 
-/// What both begin with.
-const MAGIC: [u8; 4] = *b"MGCS";
-/// Of the hello, the shared memory and all that is in it.
-const VERSION: u16 = 1;
+/// What both begin with. The version is that of the hello, the shared memory and all that is in it.
+const MARK: Mark = Mark { magic: *b"MGCS", version: 1 };
 /// Bytes of a hello.
-pub(super) const HELLO_LEN: usize = 40;
+pub(super) const HELLO_LEN: usize = BADGE_LEN;
 /// Bytes of an answer.
 pub(super) const ANSWER_LEN: usize = 8;
 
@@ -29,51 +28,33 @@ pub(super) struct ShmHello {
 
 impl ShmHello {
     pub(super) fn encode(&self) -> [u8; HELLO_LEN] {
-        let mut bytes = [0; HELLO_LEN];
-        bytes[..4].copy_from_slice(&MAGIC);
-        bytes[4..6].copy_from_slice(&VERSION.to_le_bytes());
-        bytes[8..24].copy_from_slice(&self.secret.bytes());
-        bytes[24..28].copy_from_slice(&self.position.rank.0.to_le_bytes());
-        bytes[28..32].copy_from_slice(&self.position.ranks.to_le_bytes());
-        bytes[32..].copy_from_slice(&self.ring_bytes.to_le_bytes());
-        bytes
+        self.badge().encode(MARK)
     }
 
     /// Reads a hello; if it is none, the status is what to refuse it with.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Status> {
-        check_front(bytes)?;
-        let bytes: &[u8; HELLO_LEN] = bytes.try_into().map_err(|_| Status::Protocol)?;
-        if bytes[6..8] != [0; 2] {
+        let Badge { details, secret, position, number } = Badge::parse(MARK, bytes)?;
+        if details != [0; 2] {
             return Err(Status::Protocol);
         }
-        let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[at + i]));
-        Ok(Self {
-            secret: Secret::new(std::array::from_fn(|i| bytes[8 + i])),
-            position: Position { rank: Rank(number(24)), ranks: number(28) },
-            ring_bytes: u64::from(number(32)) | u64::from(number(36)) << 32,
-        })
+        Ok(Self { secret, position, ring_bytes: number })
     }
 
-    /// Whether it comes from a rank that `own` expects a connection of. If not, the status says why; the secret comes
-    /// first, so that a stranger learns nothing of the job.
+    /// Whether it comes from a rank that `own` expects a connection of. If not, the status says why.
     pub(super) fn verify(&self, secret: Secret, own: Position) -> Result<(), Status> {
-        if self.secret != secret {
-            return Err(Status::WrongSecret);
-        }
-        if self.position.ranks != own.ranks {
-            return Err(Status::WrongRankCount);
-        }
-        if self.position.rank <= own.rank || !own.is_peer(self.position.rank) {
-            return Err(Status::WrongRank);
-        }
-        Ok(())
+        self.badge().verify(secret, own)
+    }
+
+    fn badge(&self) -> Badge {
+        let Self { secret, position, ring_bytes } = *self;
+        Badge { details: [0; 2], secret, position, number: ring_bytes }
     }
 }
 
 /// The answer to a hello.
 pub(super) fn answer(status: Status) -> [u8; ANSWER_LEN] {
-    let [a, b, c, d] = MAGIC;
-    let [low, high] = VERSION.to_le_bytes();
+    let [a, b, c, d] = MARK.magic;
+    let [low, high] = MARK.version.to_le_bytes();
     [a, b, c, d, low, high, status.code(), 0]
 }
 
@@ -81,21 +62,14 @@ pub(super) fn answer(status: Status) -> [u8; ANSWER_LEN] {
 pub(super) fn parse_answer(bytes: &[u8]) -> Option<Status> {
     let bytes: &[u8; ANSWER_LEN] = bytes.try_into().ok()?;
     // A rank of another version says so in its own words, which begin like these.
-    let refused = matches!(check_front(bytes), Err(Status::WrongVersion)).then_some(Status::WrongVersion);
+    let refused = matches!(MARK.check(bytes), Err(Status::WrongVersion)).then_some(Status::WrongVersion);
     refused.or_else(|| (*bytes == answer(Status::from_code(bytes[6]))).then(|| Status::from_code(bytes[6])))
-}
-
-/// Checks what stands in the same place in every version.
-fn check_front(bytes: &[u8]) -> Result<(), Status> {
-    if bytes.len() < 6 || bytes[..4] != MAGIC {
-        return Err(Status::Protocol);
-    }
-    if bytes[4..6] == VERSION.to_le_bytes() { Ok(()) } else { Err(Status::WrongVersion) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::Rank;
 
     const HELLO: ShmHello = ShmHello {
         secret: Secret::new(*b"0123456789abcdef"),

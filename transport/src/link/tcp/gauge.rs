@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 
-use mgcomp_selector::LinkFacts;
+use mgcomp_selector::{LinkFacts, Overlap};
 
 use super::counters::Counters;
 use super::pace::{LONG_BYTES, Pace, Sent};
@@ -45,5 +45,13 @@ impl Gauge {
             pace.look(counters, sent);
         }
         pace.facts()
+    }
+
+    /// What is known of several connections that share a way: they have its rate together.
+    pub fn together(connections: impl Iterator<Item = LinkFacts>) -> Option<LinkFacts> {
+        connections.reduce(|all, one| {
+            let latency_ns = all.latency_ns().min(one.latency_ns());
+            LinkFacts::try_new(all.rate_gbps() + one.rate_gbps(), latency_ns, Overlap::None).unwrap_or(all)
+        })
     }
 }

@@ -1,20 +1,23 @@
-//! Making connections: the higher rank connects to the lower one, and shows first that it belongs to the job.
+//! Letting in the connections of higher ranks, each of which shows first that it belongs to the job.
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, sleep_until, timeout};
 
-use super::peer::{Connection, discard};
+use super::connections::Connections;
+use super::join::{Join, Joined};
+use super::lane::{Connection, discard};
 use super::record::{Received, Record, RecordReader};
 use crate::link::movement::Movement;
-use crate::link::{LinkError, LinkEvent, LinkSink, Message};
+use crate::link::{LinkEvent, LinkSink, Message, Position};
 use crate::message::{Expected, Header, Hello, MAX_HELLO_LEN, Rank, Status};
 use crate::payload::Payload;
 use crate::pool::Pool;
@@ -27,34 +30,8 @@ const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 const CROWDED_HELLO_TIMEOUT: Duration = Duration::from_millis(500);
 /// Strangers whose hello is awaited at once.
 const STRANGERS: usize = 64;
-/// How long one attempt to connect may take.
-const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Pause between attempts to connect.
-const ATTEMPT_PAUSE: Duration = Duration::from_millis(50);
-
-/// Connects to `peer`, trying again until `limit` has passed: ranks do not start at the same moment.
-pub(super) async fn connect(peer: Rank, address: String, limit: Duration) -> Result<Connection, LinkError> {
-    let started = Instant::now();
-    loop {
-        let attempt = timeout(ATTEMPT_TIMEOUT, TcpStream::connect(&address)).await;
-        let text = match attempt {
-            // Where nobody listens on this machine, a socket can get the very port that it asks for.
-            Ok(Ok(stream)) if is_own(&stream) => "it does not listen yet".to_owned(),
-            Ok(Ok(stream)) => return Ok(Connection { stream, records: 0 }),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "no answer".to_owned(),
-        };
-        if started.elapsed() + ATTEMPT_PAUSE >= limit {
-            return Err(LinkError::Unreachable { peer, address, seconds: limit.as_secs(), text });
-        }
-        sleep(ATTEMPT_PAUSE).await;
-    }
-}
-
-/// Whether both ends of a connection are the same socket.
-fn is_own(stream: &TcpStream) -> bool {
-    stream.local_addr().is_ok_and(|local| stream.peer_addr().is_ok_and(|peer| local == peer))
-}
+/// Pause after an attempt to accept that failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Receives the connections of the ranks above this one.
 pub(super) struct Acceptor {
@@ -65,8 +42,74 @@ pub(super) struct Acceptor {
     pub(super) sink: LinkSink,
 }
 
-/// The ranks that may still connect: for each rank of the job where to hand its connection, if it has not come.
-pub(super) type Seats = std::sync::Mutex<Vec<Option<mpsc::Sender<Connection>>>>;
+/// The ranks that may still connect, in their places among all ranks.
+pub(super) type Seats = Mutex<Vec<Option<Seat>>>;
+
+/// A rank that may still connect.
+pub(super) struct Seat {
+    /// Where to hand its connections.
+    to: mpsc::Sender<Arrival>,
+    /// Those that have come, if there are to be several.
+    joined: Option<Joined>,
+}
+
+impl Seat {
+    /// A seat, and where its connections arrive.
+    pub(super) fn new() -> (Self, mpsc::Receiver<Arrival>) {
+        let (to, arrivals) = mpsc::channel(Connections::MOST.count());
+        (Self { to, joined: None }, arrivals)
+    }
+}
+
+/// A connection of a peer that was let in.
+pub(super) struct Arrival {
+    pub(super) connection: Connection,
+    /// Its place among so many.
+    pub(super) place: usize,
+    pub(super) connections: usize,
+}
+
+/// What a connection begins with.
+enum First {
+    /// A hello; it is the only one.
+    Hello(Rank, Message),
+    Join(Join),
+}
+
+impl First {
+    /// What the first record says, if it is of a rank that may connect.
+    fn read(record: Bytes, expected: &Expected) -> Result<Self, Status> {
+        if let Some(join) = Join::parse(&record) {
+            let join = join?;
+            join.verify(expected.secret, Position { rank: expected.own, ranks: expected.ranks })?;
+            return Ok(Self::Join(join));
+        }
+        let message = match Received::of(record) {
+            Received::Message(message) => message,
+            Received::Malformed(error) => return Err(error.refusal_status().unwrap_or(Status::Protocol)),
+        };
+        let Header::Hello(Hello::Greeting(greeting)) = message.header else {
+            return Err(Status::Protocol);
+        };
+        greeting.verify(expected)?;
+        Ok(Self::Hello(greeting.rank, message))
+    }
+
+    fn rank(&self) -> Rank {
+        match self {
+            Self::Hello(rank, _) => *rank,
+            Self::Join(join) => join.position.rank,
+        }
+    }
+
+    /// Which of how many connections of its rank it is.
+    fn place(&self) -> (usize, usize) {
+        match self {
+            Self::Hello(..) => (0, 1),
+            Self::Join(join) => (join.connection.into(), join.connections.into()),
+        }
+    }
+}
 
 impl Acceptor {
     /// Accepts connections until the link ends.
@@ -89,7 +132,7 @@ impl Acceptor {
                 Err(error) => {
                     // Out of file descriptors, say: others may close some.
                     tracing::warn!(%error, "cannot accept a connection");
-                    sleep(ATTEMPT_PAUSE).await;
+                    sleep(ACCEPT_PAUSE).await;
                 }
             }
         }
@@ -106,19 +149,23 @@ impl Acceptor {
             movement: &movement,
             pool: Pool::default(),
         };
-        let received = match reader.next(|_, _| None).await {
-            Ok(received) => received,
+        let record = match reader.next_bytes().await {
+            Ok(record) => record,
             Err(error) => {
                 tracing::warn!(%error, "a connection brought no hello");
                 return;
             }
         };
-        match self.admit(received) {
-            Ok((from, message, seat)) => {
-                let credit = crate::link::Credit::none();
-                (self.sink)(LinkEvent::Message { from, message, credit });
-                // The seat has room for the one connection that takes it.
-                let _ = seat.try_send(Connection { stream, records: 1 });
+        match self.admit(record) {
+            Ok((first, seat)) => {
+                let (place, connections) = first.place();
+                if let First::Hello(from, message) = first {
+                    let credit = crate::link::Credit::none();
+                    (self.sink)(LinkEvent::Message { from, message, credit });
+                }
+                let connection = Connection { stream, records: 1 };
+                // The seat has room for all that are let in.
+                let _ = seat.try_send(Arrival { connection, place, connections });
             }
             Err(status) => {
                 tracing::warn!(%status, "a connection was refused");
@@ -127,22 +174,29 @@ impl Acceptor {
         }
     }
 
-    /// Checks a first record; takes the seat of the rank that it names.
-    fn admit(&self, received: Received) -> Result<(Rank, Message, mpsc::Sender<Connection>), Status> {
-        let message = match received {
-            Received::Message(message) => message,
-            Received::Malformed(error) => return Err(error.refusal_status().unwrap_or(Status::Protocol)),
+    /// Checks a first record; finds the seat of the rank that it names.
+    fn admit(&self, record: Bytes) -> Result<(First, mpsc::Sender<Arrival>), Status> {
+        let first = First::read(record, &self.expected)?;
+        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = seats.get_mut(first.rank().0 as usize).ok_or(Status::WrongRank)?;
+        let seat = place.as_mut().ok_or(Status::WrongRank)?;
+        let is_taken = match &first {
+            First::Join(join) => {
+                let joined = seat.joined.get_or_insert_with(|| Joined::expecting(join));
+                joined.add(join)?;
+                joined.is_complete()
+            }
+            First::Hello(..) if seat.joined.is_some() => return Err(Status::WrongRank),
+            First::Hello(..) => true,
         };
-        let Header::Hello(Hello::Greeting(greeting)) = message.header else {
-            return Err(Status::Protocol);
-        };
-        greeting.verify(&self.expected)?;
-        let mut seats = self.seats.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let seat = seats.get_mut(greeting.rank.0 as usize).and_then(Option::take).ok_or(Status::WrongRank)?;
-        if seat.is_closed() {
+        let to = seat.to.clone();
+        if is_taken {
+            *place = None;
+        }
+        if to.is_closed() {
             return Err(Status::Closing); // this side has given the rank up in the meantime
         }
-        Ok((greeting.rank, message, seat))
+        Ok((first, to))
     }
 }
 

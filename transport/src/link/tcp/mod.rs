@@ -1,24 +1,31 @@
 //! Ranks on one or several machines, joined by TCP.
 //!
-//! Every pair of ranks has one connection, which the higher rank makes to the lower one's address. Messages
-//! travel as records with a checksum. A connection that fails is not made again: the session over it ends.
+//! Every pair of ranks has one connection, or several, which the higher rank makes to the lower one's address. Messages
+//! travel as records with a checksum, each over the connection whose turn it is. A connection that fails is not made
+//! again: the session over it and all others of the pair ends.
 //!
 //! All sockets are served by one thread of the link's own.
 
+mod connecting;
+mod connections;
 mod counters;
 mod drive;
 mod gauge;
 mod handshake;
+mod join;
+mod lane;
+mod outbox;
 mod pace;
 mod peer;
 mod rank_file;
 mod record;
+mod turn;
 
 use std::future::Future;
 use std::io;
 use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -26,12 +33,14 @@ use mgcomp_selector::LinkFacts;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+pub use connections::{Connections, ConnectionsError};
 pub use gauge::Gauge;
 pub use rank_file::{RankFile, RankFileError};
 
 use self::drive::Driver;
-use self::handshake::{Acceptor, Seats, connect};
-use self::peer::{Connection, Outbox, Outgoing, PeerTask, Traffic};
+use self::handshake::{Acceptor, Arrival, Seat, Seats};
+use self::outbox::{Outbox, Outgoing, Queue, lock};
+use self::peer::{PeerTask, Traffic};
 use self::record::Record;
 use super::wire::Wire;
 use super::{Drive, Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError, Shaping};
@@ -50,6 +59,22 @@ pub struct TcpConfig {
     pub connect_timeout: Duration,
     /// Makes the link slower than it is.
     pub shaping: Option<Shaping>,
+    /// Connections with each peer of a lower rank. Those of a higher rank make as many as they are told to.
+    pub connections: Connections,
+}
+
+impl TcpConfig {
+    /// Settings for ranks that take what `limits` allow.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            queue_bytes: 1 << 30,
+            connect_timeout: Duration::from_secs(20),
+            shaping: None,
+            connections: Connections::ONE,
+        }
+    }
 }
 
 /// One rank's end of a TCP link.
@@ -64,9 +89,8 @@ pub struct Tcp {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A message on the imitated link, and the queue that it goes into when it has crossed it. That keeps the queue
-/// open, so what is under way when a peer is given up still arrives.
-type Posted = (mpsc::UnboundedSender<Outgoing>, Outgoing);
+/// A message on the imitated link, and where it goes when it has crossed it.
+type Posted = (Arc<Mutex<Outbox>>, Outgoing);
 
 /// What is needed until the link starts.
 struct Setup {
@@ -85,7 +109,7 @@ struct Peer {
 
 /// The other side of it: what the peer's task gets.
 struct PeerEnd {
-    queue: mpsc::UnboundedReceiver<Outgoing>,
+    queue: Queue,
     outbox: Arc<Mutex<Outbox>>,
     closed: watch::Receiver<bool>,
     silenced: Arc<AtomicBool>,
@@ -123,8 +147,7 @@ impl Tcp {
             ends.push((rank, end));
         }
         let start_wire = |shaping| {
-            // A queue that is gone has no use for the message.
-            Wire::start(1, shaping, |(outbox, message): Posted| drop(outbox.send(message)))
+            Wire::start(1, shaping, |(outbox, message): Posted| lock(&outbox).arrive(message))
                 .map_err(|error| LinkError::io("starting the wire thread of rank", rank, &error))
         };
         let wire = config.shaping.map(start_wire).transpose()?;
@@ -170,7 +193,7 @@ impl Link for Tcp {
         let server = Server {
             position: self.position,
             record_limit: self.record_limit(),
-            connect_timeout: self.config.connect_timeout,
+            config: self.config,
             rank_file,
             sink,
         };
@@ -189,24 +212,22 @@ impl Link for Tcp {
         if len > longest {
             return Err(SendError::TooLong { bytes: len, limit: longest });
         }
-        let mut message = Outgoing { record: Record::new(&message.header, payload), len };
-        let outbox = peer.outbox.lock().unwrap_or_else(PoisonError::into_inner);
-        let queue = outbox.queue.as_ref().filter(|queue| !queue.is_closed()).ok_or(SendError::Closed(to))?;
-        let queued_bytes = peer.traffic.queued_bytes.load(Ordering::SeqCst);
+        let message = Outgoing { record: Record::new(&message.header, payload), len };
+        let (mut outbox, traffic) = (lock(&peer.outbox), &peer.traffic);
+        if !outbox.is_open() {
+            return Err(SendError::Closed(to));
+        }
+        let queued_bytes = traffic.queued_bytes();
         if queued_bytes.saturating_add(message.queued_len()) > limit {
             return Err(SendError::Full { queued_bytes, limit });
         }
         if let Some(wire) = &self.wire {
-            peer.traffic.queued_bytes.fetch_add(message.queued_len(), Ordering::SeqCst);
-            peer.traffic.written.note(wire.post(0, len, (queue.clone(), message)));
+            traffic.queued(&message);
+            outbox.post();
+            traffic.written.note(wire.post(0, len, (peer.outbox.clone(), message)));
             return Ok(());
         }
-        peer.traffic.sending(len, queued_bytes);
-        if queued_bytes == 0 && outbox.write_at_once(&mut message, &peer.traffic.written) {
-            return Ok(());
-        }
-        peer.traffic.queued_bytes.fetch_add(message.queued_len(), Ordering::SeqCst);
-        queue.send(message).map_err(|_| SendError::Closed(to))
+        if outbox.send(message, queued_bytes, traffic) { Ok(()) } else { Err(SendError::Closed(to)) }
     }
 
     fn moved_since(&self, peer: Rank, since: Instant) -> bool {
@@ -217,14 +238,13 @@ impl Link for Tcp {
         if let Some(shaping) = self.config.shaping {
             return shaping.facts();
         }
-        let peer = self.peer(peer)?;
-        peer.traffic.facts(&peer.outbox)
+        lock(&self.peer(peer)?.outbox).facts()
     }
 
     fn close(&self, peer: Rank) {
         if let Some(peer) = self.peer(peer) {
             peer.silenced.store(true, Ordering::SeqCst);
-            peer.outbox.lock().unwrap_or_else(PoisonError::into_inner).queue = None;
+            lock(&peer.outbox).close();
             peer.closed.send_replace(true);
         }
     }
@@ -247,8 +267,8 @@ impl Drop for Tcp {
 
 impl Peer {
     fn new() -> (Self, PeerEnd) {
-        let (sender, queue) = mpsc::unbounded_channel();
-        let outbox = Arc::new(Mutex::new(Outbox::new(sender)));
+        let (outbox, queue) = Outbox::new();
+        let outbox = Arc::new(Mutex::new(outbox));
         let (closed, closed_end) = watch::channel(false);
         let (silenced, traffic) = (Arc::<AtomicBool>::default(), Arc::new(Traffic::new()));
         let end = PeerEnd {
@@ -266,7 +286,7 @@ impl Peer {
 struct Server {
     position: Position,
     record_limit: u64,
-    connect_timeout: Duration,
+    config: TcpConfig,
     rank_file: RankFile,
     sink: LinkSink,
 }
@@ -276,23 +296,23 @@ impl Server {
         let mut tasks = JoinSet::new();
         let mut seats: Vec<_> = (0..self.position.ranks).map(|_| None).collect();
         for (peer, end) in ends {
-            let (seat, taken) = mpsc::channel(1);
+            let (seat, arrivals) = Seat::new();
             if peer > self.position.rank {
                 seats[peer.0 as usize] = Some(seat);
             }
-            tasks.spawn(self.serve(peer, end, taken));
+            tasks.spawn(self.serve(peer, end, arrivals));
         }
         let accepting = tokio::spawn(self.accept(listener, seats.into()));
         while tasks.join_next().await.is_some() {}
         accepting.abort();
     }
 
-    /// Serves `peer`, whose connection arrives in `seat` if it is the one to make it.
+    /// Serves `peer`, whose connections arrive at its seat if it is the one to make them.
     fn serve(
         &self,
         peer: Rank,
         end: PeerEnd,
-        mut seat: mpsc::Receiver<Connection>,
+        arrivals: mpsc::Receiver<Arrival>,
     ) -> impl Future<Output = ()> + Send + use<> {
         let sink = silenceable(self.sink.clone(), end.silenced);
         let task = PeerTask {
@@ -304,19 +324,15 @@ impl Server {
             record_limit: self.record_limit,
             sink,
         };
+        let (own, secret, connections) = (self.position, self.rank_file.secret, self.config.connections);
         let address = self.rank_file.addresses[peer.0 as usize].clone();
-        let (connects, limit) = (peer < self.position.rank, self.connect_timeout);
+        let other = connecting::Peer { rank: peer, address, limit: self.config.connect_timeout };
         let connecting = async move {
-            if connects {
-                return connect(peer, address, limit).await;
+            if peer < own.rank {
+                other.connect(secret, own, connections).await
+            } else {
+                other.await_all(arrivals).await
             }
-            let waited = tokio::time::timeout(limit, seat.recv()).await.ok().flatten();
-            waited.ok_or_else(|| LinkError::Unreachable {
-                peer,
-                address,
-                seconds: limit.as_secs(),
-                text: "it did not connect".to_owned(),
-            })
         };
         task.run(connecting)
     }

@@ -58,15 +58,7 @@ impl<R: AsyncRead + Unpin> RecordReader<'_, R> {
         &mut self,
         landing: impl FnOnce(&Header, u64) -> Option<HeldMut>,
     ) -> Result<Received, LinkError> {
-        let (peer, record) = (self.peer, self.record);
-        let mut prefix = Vec::with_capacity(PREFIX_LEN);
-        self.fill(&mut prefix, PREFIX_LEN, 0).await?;
-        let mut prefix = &prefix[..];
-        let (len, stored) = (prefix.get_u32_le(), prefix.get_u32_le());
-        if u64::from(len) > self.limit {
-            return Err(LinkError::RecordTooLong { peer, record, len: len.into(), limit: self.limit });
-        }
-        let len = len as usize;
+        let (len, stored) = self.prefix().await?;
         // At most `limit` bytes of address space; the system gives memory only for what arrives.
         let mut message = self.pool.take(len);
         self.fill(&mut message, len.min(MAX_HEADER_LEN), PREFIX_LEN).await?;
@@ -82,14 +74,42 @@ impl<R: AsyncRead + Unpin> RecordReader<'_, R> {
         } else {
             self.fill(&mut message, len, PREFIX_LEN).await?;
             digest.update(&message);
-            split(Bytes::from_owner(message)).map_or_else(Received::Malformed, Received::Message)
+            Received::of(Bytes::from_owner(message))
         };
-        let computed = digest.finalize() as u32;
+        self.end(stored, digest.finalize() as u32)?;
+        Ok(received)
+    }
+
+    /// The bytes of the next record, checked against its checksum, whatever they say.
+    pub(super) async fn next_bytes(&mut self) -> Result<Bytes, LinkError> {
+        let (len, stored) = self.prefix().await?;
+        let mut bytes = self.pool.take(len);
+        self.fill(&mut bytes, len, PREFIX_LEN).await?;
+        self.end(stored, checksum([&bytes[..]]))?;
+        Ok(Bytes::from_owner(bytes))
+    }
+
+    /// Length and checksum of the next record.
+    async fn prefix(&mut self) -> Result<(usize, u32), LinkError> {
+        let (peer, record) = (self.peer, self.record);
+        let mut prefix = Vec::with_capacity(PREFIX_LEN);
+        self.fill(&mut prefix, PREFIX_LEN, 0).await?;
+        let mut prefix = &prefix[..];
+        let (len, stored) = (prefix.get_u32_le(), prefix.get_u32_le());
+        if u64::from(len) > self.limit {
+            return Err(LinkError::RecordTooLong { peer, record, len: len.into(), limit: self.limit });
+        }
+        Ok((len as usize, stored))
+    }
+
+    /// Ends a record whose bytes are all there.
+    fn end(&mut self, stored: u32, computed: u32) -> Result<(), LinkError> {
+        let (peer, record) = (self.peer, self.record);
         if computed != stored {
             return Err(LinkError::Checksum { peer, record, stored, computed });
         }
         self.record += 1;
-        Ok(received)
+        Ok(())
     }
 
     /// Reads a payload to its place; `front` of it came with the header.
@@ -136,11 +156,17 @@ impl<R: AsyncRead + Unpin> RecordReader<'_, R> {
     }
 }
 
-/// Takes a message apart into header and payload.
-fn split(mut message: Bytes) -> Result<Message, MessageError> {
-    let (header, header_len) = Header::parse(&message)?;
-    message.advance(header_len);
-    Ok(Message { header, payload: Payload::from_bytes(message) })
+impl Received {
+    /// What the bytes of a record say.
+    pub(super) fn of(mut record: Bytes) -> Self {
+        match Header::parse(&record) {
+            Ok((header, header_len)) => {
+                record.advance(header_len);
+                Self::Message(Message { header, payload: Payload::from_bytes(record) })
+            }
+            Err(error) => Self::Malformed(error),
+        }
+    }
 }
 
 /// CRC32C of `pieces`, one after the other.
@@ -159,11 +185,15 @@ pub(super) struct Record {
 impl Record {
     /// The record of a message whose payload is `payload`.
     pub(super) fn new(header: &Header, payload: Bytes) -> Self {
-        let header = header.encode();
-        let checksum = checksum([&header[..], &payload]);
-        let len = (header.len() + payload.len()) as u32;
-        let front = [&len.to_le_bytes()[..], &checksum.to_le_bytes(), &header].concat();
-        Self { left: Bytes::from(front).chain(payload) }
+        Self::of(&header.encode(), payload)
+    }
+
+    /// The record of `front`, and of `rest` behind it.
+    pub(super) fn of(front: &[u8], rest: Bytes) -> Self {
+        let checksum = checksum([front, &rest]);
+        let len = (front.len() + rest.len()) as u32;
+        let front = [&len.to_le_bytes()[..], &checksum.to_le_bytes(), front].concat();
+        Self { left: Bytes::from(front).chain(rest) }
     }
 
     /// Bytes left to write.

@@ -47,9 +47,10 @@ pub(super) fn link_by_hand(rank_file: RankFile, rank: u32, args: &Args) -> Resul
 
 fn config(args: &Args) -> Result<TcpConfig, PerfError> {
     Ok(TcpConfig {
-        limits: NodeConfig::default().limits,
         queue_bytes: QUEUE_BYTES,
         connect_timeout: args.timeout,
         shaping: args.shaping()?,
+        connections: args.connections,
+        ..TcpConfig::new(NodeConfig::default().limits)
     })
 }

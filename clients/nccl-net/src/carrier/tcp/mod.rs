@@ -16,6 +16,7 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use mgcomp_transport::link::tcp::Connections;
 use mgcomp_transport::message::Secret;
 use rustix::io::Errno;
 
@@ -30,7 +31,7 @@ use crate::error::NetError;
 
 /// Sockets for a connection, if nobody says how many.
 const LANES: usize = 2;
-const MOST_LANES: usize = 16;
+const MOST_LANES: usize = Connections::MOST.count();
 
 /// TCP.
 pub(crate) struct Tcp {
@@ -49,25 +50,13 @@ struct Pending {
 
 impl Tcp {
     /// As the environment says.
-    pub(crate) fn from_env(rank: u32) -> Result<Self, NetError> {
-        let lanes = lanes(std::env::var("MGCOMP_NET_CONNECTIONS").unwrap_or_default())?;
+    pub(crate) fn from_env(rank: u32, sockets: Option<Connections>) -> Result<Self, NetError> {
+        let lanes = sockets.map_or(LANES, Connections::count);
         Ok(Self { rank, lanes, interfaces: interfaces::from_env()?, pending: Mutex::default() })
     }
 
     fn pending(&self) -> MutexGuard<'_, Pending> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn lanes(value: String) -> Result<usize, NetError> {
-    match value.parse() {
-        Ok(lanes @ 1..=MOST_LANES) => Ok(lanes),
-        _ if value.is_empty() => Ok(LANES),
-        _ => Err(NetError::Variable {
-            variable: "MGCOMP_NET_CONNECTIONS",
-            value,
-            wanted: "a number from 1 to 16",
-        }),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 
-use mgcomp_selector::{LinkFacts, Overlap};
+use mgcomp_selector::LinkFacts;
 use mgcomp_transport::link::tcp::Gauge;
 use rustix::io::Errno;
 
@@ -51,14 +51,8 @@ impl Outgoing for TcpOutgoing {
         self.lanes.iter_mut().try_for_each(|lane| lane.drive(ring, turns))
     }
 
-    /// Sockets that share a way have its rate together.
     fn facts(&self) -> Option<LinkFacts> {
-        let known = self.lanes.iter().filter_map(|lane| lane.gauge.facts(&lane.socket));
-        let add = |sum: LinkFacts, lane: LinkFacts| {
-            let latency = sum.latency_ns().min(lane.latency_ns());
-            LinkFacts::try_new(sum.rate_gbps() + lane.rate_gbps(), latency, Overlap::None).unwrap_or(sum)
-        };
-        known.reduce(add)
+        Gauge::together(self.lanes.iter().filter_map(|lane| lane.gauge.facts(&lane.socket)))
     }
 }
 
