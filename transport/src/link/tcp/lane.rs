@@ -50,6 +50,8 @@ pub(super) struct LaneTask {
     pub(super) traffic: Arc<Traffic>,
     /// Room for messages that nobody has looked at yet, for all connections together.
     pub(super) unseen: Arc<Semaphore>,
+    /// For what comes, over any of them.
+    pub(super) pool: Pool,
     pub(super) record_limit: u64,
     pub(super) sink: LinkSink,
 }
@@ -75,7 +77,7 @@ impl LaneTask {
             record: connection.records,
             limit: self.record_limit,
             movement: &traffic.read,
-            pool: Pool::default(),
+            pool: self.pool.clone(),
         };
         let receiving = Receiving {
             reader,

@@ -14,6 +14,7 @@ use super::turn::Place;
 use crate::link::movement::Movement;
 use crate::link::{LinkError, LinkEvent, LinkSink};
 use crate::message::Rank;
+use crate::pool::Pool;
 
 /// Bytes of messages that were received and not looked at yet; connections are not read beyond them, but for one message
 /// of each that waits for its turn.
@@ -98,7 +99,7 @@ impl PeerTask {
     /// Serves all connections until the end; returns what is to be reported of it.
     async fn serve(self, connections: Vec<Connection>) -> Option<LinkEvent> {
         let queues = lock(&self.outbox).spread(self.queue, connections.len());
-        let unseen = Arc::new(Semaphore::new(UNSEEN_BYTES as usize));
+        let (unseen, pool) = (Arc::new(Semaphore::new(UNSEEN_BYTES as usize)), Pool::default());
         let mut lanes = JoinSet::new();
         for ((place, connection), queue) in Place::all(connections.len()).zip(connections).zip(queues) {
             let lane = LaneTask {
@@ -109,6 +110,7 @@ impl PeerTask {
                 closed: self.closed.clone(),
                 traffic: self.traffic.clone(),
                 unseen: unseen.clone(),
+                pool: pool.clone(),
                 record_limit: self.record_limit,
                 sink: self.sink.clone(),
             };
