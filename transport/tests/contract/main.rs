@@ -37,7 +37,6 @@ on_every_link! {
     loopback_shaped: Fabric::loopback().shaped(4.0, 1000);
     tcp: Fabric::tcp();
     tcp_shaped: Fabric::tcp().shaped(4.0, 1000);
-    tcp_over_2: Fabric::tcp().over(2);
     tcp_over_4: Fabric::tcp().over(4);
     tcp_over_4_shaped: Fabric::tcp().over(4).shaped(4.0, 1000);
     shm: Fabric::shm();
