@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 #[cfg(feature = "cuda")]
-use crate::memory::DeviceBytes;
+use crate::memory::{DeviceBytes, DeviceSlice};
 use crate::memory::{HostSlice, Slice};
 use crate::message::Status;
 
@@ -183,6 +183,13 @@ impl Payload {
 
 impl From<HostSlice> for Payload {
     fn from(slice: HostSlice) -> Self {
+        Self::from_memory(slice)
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl From<DeviceSlice> for Payload {
+    fn from(slice: DeviceSlice) -> Self {
         Self::from_memory(slice)
     }
 }

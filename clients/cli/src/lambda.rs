@@ -1,4 +1,4 @@
-//! `mgcomp lambda` and `mgcomp policy`, and `mgcomp on` and `mgcomp off`: what operators set.
+//! `mgcomp lambda`, `mgcomp policy` and `mgcomp read-cap`, and `mgcomp on` and `mgcomp off`: what operators set.
 
 use mgcomp_proto::v1::{GetSettingsRequest, ScopedSettings, Settings, SettingsField, UpdateSettingsRequest};
 use serde_json::json;
@@ -20,6 +20,16 @@ pub(crate) struct LambdaArgs {
 pub(crate) struct PolicyArgs {
     #[command(subcommand)]
     what: What<Policy>,
+}
+
+/// Show or set how fast copies of running programs may read the memory of devices.
+///
+/// Each copier and offload queue goes by it, also for what waits already. Without it they take what their program says, by
+/// default three times the rate of the link to the host.
+#[derive(clap::Args, Debug)]
+pub(crate) struct ReadCapArgs {
+    #[command(subcommand)]
+    what: What<ReadCap>,
 }
 
 /// What is done with a setting.
@@ -84,6 +94,22 @@ impl Value for Policy {
     }
 }
 
+#[derive(clap::Args, Debug)]
+struct ReadCap {
+    /// The rate in Gb/s
+    #[arg(value_name = "GBPS", allow_hyphen_values = true)]
+    read_cap_gbps: f64,
+}
+
+impl Value for ReadCap {
+    const ABOUT: About = About::ReadCap;
+    const FIELD: SettingsField = SettingsField::ReadCapGbps;
+
+    fn settings(&self) -> Settings {
+        Settings { read_cap_gbps: Some(self.read_cap_gbps), ..Settings::default() }
+    }
+}
+
 /// Let running programs compress again, or stop them from it.
 #[derive(clap::Args, Debug)]
 pub(crate) struct SwitchArgs {
@@ -122,6 +148,7 @@ struct Change {
 enum About {
     Lambda,
     Policy,
+    ReadCap,
     Switch,
 }
 
@@ -130,6 +157,10 @@ pub(crate) fn run_lambda(args: &LambdaArgs) -> Result<(), CliError> {
 }
 
 pub(crate) fn run_policy(args: &PolicyArgs) -> Result<(), CliError> {
+    args.what.run()
+}
+
+pub(crate) fn run_read_cap(args: &ReadCapArgs) -> Result<(), CliError> {
     args.what.run()
 }
 
@@ -188,6 +219,9 @@ fn show(about: About, common: &Common, scoped: ScopedSettings) -> Result<(), Cli
                 json!({ "lambda_gbps": effective.lambda_gbps, "own_lambda_gbps": own.lambda_gbps })
             }
             About::Policy => json!({ "policy": effective.policy, "own_policy": own.policy }),
+            About::ReadCap => {
+                json!({ "read_cap_gbps": effective.read_cap_gbps, "own_read_cap_gbps": own.read_cap_gbps })
+            }
             About::Switch => json!({ "compress": effective.compress, "own_compress": own.compress }),
         };
         object["version"] = version.into();
@@ -199,6 +233,7 @@ fn show(about: About, common: &Common, scoped: ScopedSettings) -> Result<(), Cli
     let (name, own, effective) = match about {
         About::Lambda => ("lambda", number(own.lambda_gbps), number(effective.lambda_gbps)),
         About::Policy => ("policy", own.policy, effective.policy),
+        About::ReadCap => ("read cap", number(own.read_cap_gbps), number(effective.read_cap_gbps)),
         About::Switch => ("compression", switch(own.compress), switch(effective.compress)),
     };
     let place = show::place(&scope);

@@ -56,6 +56,7 @@ enum Command {
     Watch(watch::Args),
     Lambda(lambda::LambdaArgs),
     Policy(lambda::PolicyArgs),
+    ReadCap(lambda::ReadCapArgs),
     /// Let running programs compress again
     On(lambda::SwitchArgs),
     /// Stop running programs from compressing
@@ -87,6 +88,7 @@ fn main() -> ExitCode {
         Command::Watch(args) => watch::run(&args),
         Command::Lambda(args) => lambda::run_lambda(&args),
         Command::Policy(args) => lambda::run_policy(&args),
+        Command::ReadCap(args) => lambda::run_read_cap(&args),
         Command::On(args) => lambda::run_switch(&args, true),
         Command::Off(args) => lambda::run_switch(&args, false),
         Command::Histogram(args) => histogram::run(&args),

@@ -44,6 +44,7 @@ pub(crate) fn settings(settings: &Settings) -> Value {
         "policy": settings.policy,
         "compress": settings.compress,
         "least_bytes": settings.least_bytes,
+        "read_cap_gbps": settings.read_cap_gbps,
     })
 }
 

@@ -3,7 +3,7 @@
 use mgcomp_codecs::Algorithm;
 use mgcomp_proto::v1;
 use mgcomp_selector::Lambda;
-use mgcomp_transport::control::{Identity, LastDecision, Settings, SizeGate};
+use mgcomp_transport::control::{Identity, LastDecision, ReadCap, Settings, SizeGate};
 
 use crate::processes::Who;
 use crate::settings::{Entry, Scope};
@@ -15,6 +15,7 @@ pub(crate) fn settings(settings: &Settings) -> v1::Settings {
         policy: settings.policy.map(|policy| policy.to_string()),
         compress: settings.compress,
         least_bytes: settings.gate.map(SizeGate::least_bytes),
+        read_cap_gbps: settings.read_cap.map(ReadCap::gbps),
     }
 }
 

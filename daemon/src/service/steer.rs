@@ -2,7 +2,7 @@
 
 use mgcomp_proto::v1::{self, ScopedSettings, SettingsField, UpdateSettingsRequest};
 use mgcomp_selector::Lambda;
-use mgcomp_transport::control::{MAX_NAME_BYTES, Settings, SizeGate};
+use mgcomp_transport::control::{MAX_NAME_BYTES, ReadCap, Settings, SizeGate};
 use tonic::Status;
 
 use super::absent;
@@ -31,6 +31,10 @@ pub(super) async fn update(node: &Node, request: UpdateSettingsRequest) -> Resul
     let scope = scope(of)?;
     let set = checked(&set.unwrap_or_default())?;
     let unset = fields(&unset, &set)?;
+    if scope.peer.is_some() && set.read_cap.is_some() {
+        let what = "read_cap_gbps is of whole processes: set it for the node, or for a job without a peer";
+        return Err(Status::invalid_argument(what));
+    }
     let known = allow_absent || node.store.scopes().own(&scope).version > 0;
     if !known && !node.processes.has(&scope) {
         return Err(absent(&scope));
@@ -57,7 +61,18 @@ fn checked(set: &v1::Settings) -> Result<Settings, Status> {
             wrong(format!("least_bytes is {bytes}, but at most {} is possible", SizeGate::MAX_BYTES))
         })
     };
-    Ok(Settings { lambda, policy, gate: set.least_bytes.map(gate).transpose()?, compress: set.compress })
+    let cap = |gbps| {
+        let most = ReadCap::MAX_GBPS;
+        ReadCap::try_new(gbps)
+            .ok_or_else(|| wrong(format!("read_cap_gbps is {gbps}, but it is from 1e-9 to {most} Gb/s")))
+    };
+    Ok(Settings {
+        lambda,
+        policy,
+        gate: set.least_bytes.map(gate).transpose()?,
+        compress: set.compress,
+        read_cap: set.read_cap_gbps.map(cap).transpose()?,
+    })
 }
 
 /// The settings that are to be unset; none that is set at the same time.
@@ -67,7 +82,7 @@ fn fields(unset: &[i32], set: &Settings) -> Result<Vec<SettingsField>, Status> {
         let both = match field {
             SettingsField::Unspecified => {
                 let text = format!(
-                    "unset: {number} is no setting; 1 lambda_gbps, 2 policy, 3 compress, 4 least_bytes"
+                    "unset: {number} is no setting; 1 lambda_gbps, 2 policy, 3 compress, 4 least_bytes, 5 read_cap_gbps"
                 );
                 return Err(Status::invalid_argument(text));
             }
@@ -75,6 +90,7 @@ fn fields(unset: &[i32], set: &Settings) -> Result<Vec<SettingsField>, Status> {
             SettingsField::Policy => set.policy.is_some(),
             SettingsField::Compress => set.compress.is_some(),
             SettingsField::LeastBytes => set.gate.is_some(),
+            SettingsField::ReadCapGbps => set.read_cap.is_some(),
         };
         match both {
             true => Err(Status::invalid_argument(format!("{} is to be set and unset", field.as_str_name()))),
@@ -95,6 +111,7 @@ fn without(mut settings: Settings, unset: &[SettingsField]) -> Settings {
             SettingsField::Policy => settings.policy = None,
             SettingsField::Compress => settings.compress = None,
             SettingsField::LeastBytes => settings.gate = None,
+            SettingsField::ReadCapGbps => settings.read_cap = None,
             SettingsField::Unspecified => {}
         }
     }

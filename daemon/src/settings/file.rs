@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use mgcomp_selector::Lambda;
-use mgcomp_transport::control::{Settings, SizeGate};
+use mgcomp_transport::control::{ReadCap, Settings, SizeGate};
 use serde::{Deserialize, Serialize};
 
 use super::scope::{Entry, Scope, Scopes};
@@ -42,6 +42,8 @@ struct KeptEntry {
     compress: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     least_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read_cap_gbps: Option<f64>,
 }
 
 /// Where settings are kept in a folder.
@@ -92,6 +94,7 @@ fn kept(scopes: &Scopes) -> Kept {
         policy: entry.settings.policy.map(|policy| policy.to_string()),
         compress: entry.settings.compress,
         least_bytes: entry.settings.gate.map(SizeGate::least_bytes),
+        read_cap_gbps: entry.settings.read_cap.map(ReadCap::gbps),
     };
     Kept {
         version: VERSION,
@@ -104,11 +107,13 @@ fn settings(entry: &KeptEntry) -> Result<Settings, String> {
     let lambda = entry.lambda_gbps.map(Lambda::try_new).transpose().map_err(|error| error.to_string())?;
     let policy = entry.policy.as_deref().map(str::parse).transpose();
     let gate = |bytes| SizeGate::try_new(bytes).ok_or_else(|| format!("least_bytes {bytes} is too large"));
+    let cap = |gbps| ReadCap::try_new(gbps).ok_or_else(|| format!("read_cap_gbps {gbps} is out of range"));
     Ok(Settings {
         lambda,
         policy: policy.map_err(|error: mgcomp_transport::control::PolicyNameError| error.to_string())?,
         gate: entry.least_bytes.map(gate).transpose()?,
         compress: entry.compress,
+        read_cap: entry.read_cap_gbps.map(cap).transpose()?,
     })
 }
 
@@ -142,8 +147,8 @@ mod tests {
         let mut scopes = Scopes::default();
         let lambda = Lambda::try_new(0.1).ok();
         let policy = "fixed:zvc".parse().ok();
-        let gate = SizeGate::try_new(4096);
-        scopes.set(Scope::default(), Settings { lambda, policy, gate, compress: Some(true) });
+        let (gate, read_cap) = (SizeGate::try_new(4096), ReadCap::try_new(0.3));
+        scopes.set(Scope::default(), Settings { lambda, policy, gate, compress: Some(true), read_cap });
         let scope = Scope { job: Some("j\"1".to_owned()), peer: Some(0), stream: Some(u32::MAX) };
         scopes.set(scope, Settings { compress: Some(false), ..Settings::default() });
         scopes
@@ -176,6 +181,7 @@ mod tests {
         assert!(error(&good.replace("fixed:zvc", "fixed:lz4")).contains("settings[0]"));
         assert!(error(&good.replace("4096", "18446744073709551615")).contains("too large"));
         assert!(error(&good.replace("0.1", "-1")).contains("negative"));
+        assert!(error(&good.replace("0.3", "0")).contains("read_cap_gbps 0 is out of range"));
         assert!(error(&good.replace("peer", "pear")).contains("pear"));
     }
 

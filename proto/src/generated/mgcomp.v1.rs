@@ -27,6 +27,10 @@ pub struct Settings {
     /// Transfers of fewer bytes go raw unseen. A power of two, 1 to 2^40.
     #[prost(uint64, optional, tag = "4")]
     pub least_bytes: ::core::option::Option<u64>,
+    /// The rate in Gb/s at which each copier of a process may read device memory, 10^-9 to 10^6, in steps of 10^-9. Of whole
+    /// processes: only the node and its jobs have one.
+    #[prost(double, optional, tag = "5")]
+    pub read_cap_gbps: ::core::option::Option<f64>,
 }
 /// Settings of a scope.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -549,6 +553,8 @@ pub enum SettingsField {
     Compress = 3,
     /// Settings.least_bytes.
     LeastBytes = 4,
+    /// Settings.read_cap_gbps.
+    ReadCapGbps = 5,
 }
 impl SettingsField {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -562,6 +568,7 @@ impl SettingsField {
             Self::Policy => "SETTINGS_FIELD_POLICY",
             Self::Compress => "SETTINGS_FIELD_COMPRESS",
             Self::LeastBytes => "SETTINGS_FIELD_LEAST_BYTES",
+            Self::ReadCapGbps => "SETTINGS_FIELD_READ_CAP_GBPS",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -572,6 +579,7 @@ impl SettingsField {
             "SETTINGS_FIELD_POLICY" => Some(Self::Policy),
             "SETTINGS_FIELD_COMPRESS" => Some(Self::Compress),
             "SETTINGS_FIELD_LEAST_BYTES" => Some(Self::LeastBytes),
+            "SETTINGS_FIELD_READ_CAP_GBPS" => Some(Self::ReadCapGbps),
             _ => None,
         }
     }

@@ -1,5 +1,6 @@
 //! Two ranks in one process that write to each other until the input ends, and compare what arrives: something to
-//! look at and to steer. Prints how many rounds it has made, now and then. Usage: exchange POLICY
+//! look at and to steer. Prints how many rounds it has made, now and then. Usage: exchange POLICY, or exchange offload
+//! to take memory to the host and back instead.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -8,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Element;
 use mgcomp_selector::{PolicySpec, Steering};
+use mgcomp_transport::copy::CopyConfig;
+use mgcomp_transport::copy::offload::{OffloadConfig, OffloadQueue};
 use mgcomp_transport::link::Shaping;
 use mgcomp_transport::link::loopback::Loopback;
 use mgcomp_transport::memory::HostBuffer;
@@ -19,15 +22,21 @@ use mgcomp_transport::region::Access;
 const BYTES: usize = 256 << 10;
 const PIECE_BYTES: u32 = 16 << 10;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let policy: PolicySpec = std::env::args().nth(1).unwrap_or_default().parse()?;
+type Anything = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Anything> {
+    let what = std::env::args().nth(1).unwrap_or_default();
     let over = Arc::new(AtomicBool::new(false));
     let seen = over.clone();
     std::thread::spawn(move || {
         let _ = io::stdin().read_to_end(&mut Vec::new());
         seen.store(true, Ordering::Relaxed);
     });
+    if what == "offload" { offload(&over) } else { exchange(what.parse()?, &over) }
+}
 
+/// Writes from one rank to the other.
+fn exchange(policy: PolicySpec, over: &AtomicBool) -> Result<(), Anything> {
     let shaping = Shaping::try_new(4.0, Duration::from_micros(5))?;
     let start = |link| {
         let config = NodeConfig { piece_bytes: PIECE_BYTES, ..NodeConfig::default() };
@@ -38,9 +47,34 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (from, to) = (HostBuffer::from(half_zero()), HostBuffer::zeroed(BYTES));
     let address = nodes[1].register(to.all(), Element::F32, Access::all())?;
 
+    rounds(over, &from, &to, || {
+        nodes[0].write(Rank(1), from.all(), Element::F32, address).wait()?;
+        Ok(())
+    })
+}
+
+/// Takes what would be memory of a device to the host, and back.
+fn offload(over: &AtomicBool) -> Result<(), Anything> {
+    let copy = CopyConfig { segment_bytes: PIECE_BYTES as usize, ..CopyConfig::default() };
+    let queue = OffloadQueue::start(OffloadConfig::new(copy, "fixed:zvc".parse()?, 1 << 20))?;
+    let (from, to) = (HostBuffer::from(half_zero()), HostBuffer::zeroed(BYTES));
+    rounds(over, &from, &to, || {
+        let ticket = queue.offload(from.all(), Element::F32)?;
+        queue.prefetch(ticket, to.all())?.wait()?;
+        Ok(())
+    })
+}
+
+/// Brings all of `from` to `to` by `round`, again and again.
+fn rounds(
+    over: &AtomicBool,
+    from: &HostBuffer,
+    to: &HostBuffer,
+    round: impl Fn() -> Result<(), Anything>,
+) -> Result<(), Anything> {
     let (mut rounds, mut told) = (0u64, Instant::now());
     while !over.load(Ordering::Relaxed) {
-        nodes[0].write(Rank(1), from.all(), Element::F32, address).wait()?;
+        round()?;
         if to.all().to_vec() != from.all().to_vec() {
             return Err("bytes arrived that are not those that were sent".into());
         }

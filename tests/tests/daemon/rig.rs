@@ -254,6 +254,13 @@ impl Exchange {
         until("the exchange goes on", || self.rounds.load(Ordering::Relaxed) > before + 5);
     }
 
+    /// Whether it makes no rounds for a while.
+    pub(crate) fn is_held_up(&self) -> bool {
+        let before = self.rounds.load(Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(300));
+        self.rounds.load(Ordering::Relaxed) == before
+    }
+
     /// Lets it end by itself; it must have been content.
     #[track_caller]
     pub(crate) fn finish(mut self) {

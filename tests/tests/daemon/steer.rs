@@ -77,6 +77,29 @@ fn off_stops_compression_and_on_brings_it_back() {
 }
 
 #[test]
+fn the_cap_on_reading_device_memory_holds_for_running_copies() {
+    let rig = Rig::start(&[]);
+    let offloads = rig.exchange("a", "offload");
+    offloads.until_more();
+    until("the process is seen", || !rig.json(&["jobs"]).is_empty());
+    // A round would take half an hour.
+    rig.succeed(&["read-cap", "set", "0.000001"]);
+    until("is held up", || offloads.is_held_up());
+    assert_eq!(
+        rig.succeed(&["read-cap", "get", "--job", "a"]),
+        "job a: read cap 0.000001 Gb/s, from a wider scope\n"
+    );
+    // What waits already goes on as well.
+    rig.succeed(&["read-cap", "set", "1000", "--job", "a"]);
+    offloads.until_more();
+    rig.succeed(&["read-cap", "unset", "--job", "a"]);
+    until("is held up again", || offloads.is_held_up());
+    rig.succeed(&["read-cap", "unset"]);
+    offloads.until_more();
+    offloads.finish();
+}
+
+#[test]
 fn what_is_seen_adds_up() {
     let rig = Rig::start(&[]);
     let exchange = rig.exchange("a", "fixed:zvc");

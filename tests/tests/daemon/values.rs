@@ -15,6 +15,11 @@ fn bad_values_change_nothing() {
     for policy in ["lz4", "fixed:lz4", "fixed:", "", "adaptive ", "paper:1,2,3", "paper:5,100,2"] {
         rig.fail(&["policy", "set", policy], &["INVALID_ARGUMENT", "policy"]);
     }
+    for cap in ["0", "-1", "NaN", "inf", "1e-10", "1000001"] {
+        rig.fail(&["read-cap", "set", cap], &["INVALID_ARGUMENT", "read_cap_gbps is"]);
+    }
+    let to_peer = ["read-cap", "set", "1", "--job", "a", "--peer", "1", "--ahead"];
+    rig.fail(&to_peer, &["INVALID_ARGUMENT", "of whole processes"]);
     let huge = "x".repeat(100_000);
     rig.fail(&["policy", "set", &huge], &["OUT_OF_RANGE"]);
     rig.fail(&["lambda", "set", "1", "--job", &"j".repeat(65)], &["INVALID_ARGUMENT", "at most 64"]);
@@ -44,6 +49,8 @@ fn settings_are_shown_as_they_are() {
     rig.fail(&["lambda", "get", "--job", "later"], &["NOT_FOUND"]);
     assert_eq!(rig.succeed(&["lambda", "get"]), "node: lambda 2.5 Gb/s\n");
     assert_eq!(rig.succeed(&["policy", "get"]), "node: policy as each program says\n");
+    assert_eq!(rig.succeed(&["read-cap", "set", "384"]), "node: read cap 384 Gb/s\n");
+    assert_eq!(rig.json(&["read-cap", "get"])[0]["own_read_cap_gbps"], 384.0);
 }
 
 #[test]

@@ -14,8 +14,10 @@ use mgcomp::request::{mgcompRequest, mgcompWaitRequest};
 use mgcomp_codecs::Element;
 use mgcomp_selector::PolicySpec;
 use mgcomp_tests::data::{self, Kind};
-use mgcomp_transport::copy::{Copier, CopyConfig, CopyError, Direction};
+use mgcomp_transport::copy::offload::{OffloadConfig, OffloadError, OffloadQueue};
+use mgcomp_transport::copy::{Copier, CopyConfig, CopyError, CopyHandle, Direction};
 use mgcomp_transport::memory::{DeviceBuffer, HostBuffer, Slice};
+use mgcomp_transport::payload::Place;
 
 use crate::rig::{bytes_of, on_device, open, with_threads};
 
@@ -52,6 +54,86 @@ fn device_memory_is_copied() {
             matches!(refused, Err(CopyError::Overlap { bytes, .. }) if bytes == LEN / 2 - 4),
             "{refused:?}"
         );
+    });
+}
+
+#[test]
+fn frames_are_kept_on_a_device() {
+    with_threads("copies::frames_are_kept_on_a_device", 13, |_| {
+        let (device, stream) = open();
+        let raw = data::bytes(Kind::Sparse, LEN, 3);
+        let copier = Copier::start(CopyConfig { segment_bytes: 64 << 10, ..CopyConfig::default() }).unwrap();
+        let bdi: PolicySpec = "fixed:bdi".parse().unwrap();
+        let (host, source) = (HostBuffer::from(raw.clone()), on_device(&device, &stream, &raw));
+        let keep = |from: Slice, direction| {
+            copier.keep_on(&device, from, direction, Element::U32, bdi).and_then(CopyHandle::wait)
+        };
+        let from_host = keep(host.all().into(), Direction::HostToDevice).unwrap();
+        let from_device =
+            keep(source.all().after(&stream).unwrap().into(), Direction::DeviceToDevice).unwrap();
+        for (kept, report) in [from_host, from_device] {
+            assert_eq!((kept.place(), kept.bytes()), (Place::Device(0), report.coded_bytes));
+            assert!(kept.segments().len() == 5 && kept.bytes() < LEN as u64 * 9 / 10, "{report}");
+            // Decoded by the device, and by the host.
+            let (back, at_host) = (DeviceBuffer::alloc(&device, LEN).unwrap(), HostBuffer::zeroed(LEN));
+            let there = copier.expand(back.all(), &kept, Direction::DeviceToDevice).unwrap();
+            let here = copier.expand(at_host.all(), &kept, Direction::DeviceToHost).unwrap();
+            assert_eq!(
+                (there.wait().unwrap().raw_bytes, here.wait().unwrap().raw_bytes),
+                (LEN as u64, LEN as u64)
+            );
+            assert!(bytes_of(&stream, &back.all()) == raw && at_host.all().to_vec() == raw);
+            let refused = copier.expand(back.all(), &kept, Direction::HostToDevice);
+            assert!(
+                matches!(refused, Err(CopyError::Direction { place: Place::Device(0), .. })),
+                "{refused:?}"
+            );
+        }
+        let refused = keep(host.all().into(), Direction::HostToHost);
+        assert!(matches!(refused, Err(CopyError::Direction { place: Place::Device(0), .. })), "{refused:?}");
+    });
+}
+
+#[test]
+fn device_memory_is_offloaded_and_comes_back() {
+    with_threads("copies::device_memory_is_offloaded_and_comes_back", 14, |_| {
+        let (device, stream) = open();
+        let copy =
+            CopyConfig { segment_bytes: 64 << 10, read_cap_gbps: Some(400.0), ..CopyConfig::default() };
+        // Not all four of them fit as they are.
+        let config = OffloadConfig::new(copy, "fixed:bdi".parse().unwrap(), 4 * LEN as u64);
+        let queue = OffloadQueue::start(config).unwrap();
+        let layers: Vec<Vec<u8>> = (0..4).map(|seed| data::bytes(Kind::Sparse, LEN, seed)).collect();
+        let leave = |layer: &Vec<u8>| {
+            let memory = on_device(&device, &stream, layer);
+            let ticket = queue.offload(memory.all().after(&stream).unwrap(), Element::U32).unwrap();
+            (memory, ticket)
+        };
+        let leaving: Vec<_> = layers.iter().map(leave).collect();
+        for (memory, ticket) in &leaving {
+            let report = queue.wait(*ticket).unwrap();
+            assert!(report.coded_bytes < LEN as u64 * 9 / 10, "{report}");
+            stream.zero(memory.all().region()).unwrap(); // it is something else's memory now
+        }
+        queue.discard(leaving[3].1).unwrap();
+        let returning = leaving[..3].iter().map(|(memory, ticket)| {
+            let back = memory.all().after(&stream).unwrap();
+            queue.prefetch(*ticket, back).unwrap()
+        });
+        for copy in returning.collect::<Vec<_>>() {
+            copy.wait().unwrap();
+        }
+        for ((memory, ticket), layer) in leaving[..3].iter().zip(&layers) {
+            assert!(bytes_of(&stream, &memory.all()) == *layer);
+            let used = queue.prefetch(*ticket, memory.all());
+            assert!(matches!(used, Err(OffloadError::Used { .. })), "{used:?}");
+        }
+        let stats = queue.stats();
+        assert_eq!((stats.offloaded, stats.prefetched, stats.discarded, stats.used_bytes), (4, 3, 1, 0));
+        assert!(stats.peak_bytes <= 4 * LEN as u64, "{stats:?}");
+        let half = leaving[0].0.slice(2..LEN - 2).unwrap();
+        let odd = queue.offload(half, Element::U32).unwrap_err();
+        assert!(matches!(odd, OffloadError::Copy(CopyError::Misaligned { .. })), "{odd}");
     });
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! words                       what                          written by
-//! 0 .. 512                    header                        process, but for the word of DEFAULT
+//! 0 .. 512                    header                        process, but for DEFAULT and READ_CAP
 //! 512 .. 2048                 settings, one word per slot   daemon
 //! 2048 .. 2048 + 1025 · 128   counters, 128 words per slot  process
 //! then 1025 · 1536            histograms, 1536 per slot     process
@@ -26,6 +26,7 @@
 //! | 64 | slots in use; those before it have an identity that never changes |
 //! | 65 | words of settings that the process did not understand and left alone |
 //! | 128 | settings of slots that have no word of their own yet |
+//! | 129 | bits per second at which copies may read device memory, 1 to 10¹⁵; 0 = as the program says |
 
 /// The first eight bytes: `MGCTRLPG`.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"MGCTRLPG");
@@ -48,6 +49,7 @@ pub(super) const RELEASE: Text = Text { first: 26, bytes: 16 };
 pub(super) const USED: usize = 64;
 pub(super) const NOT_UNDERSTOOD: usize = 65;
 pub(super) const DEFAULT: usize = 128;
+pub(super) const READ_CAP: usize = 129;
 
 /// Room for a text in the header: a word with its length, then its bytes.
 #[derive(Clone, Copy)]

@@ -6,7 +6,8 @@
 //! anybody: either side may be gone at any moment, and the data path pays some loads and stores.
 //!
 //! * **Settings** are one 64-bit word, so nobody sees half a change. A slot without a word of its own goes by the
-//!   page's default. What a word says takes effect at the stream's next transfer; [`Settings`] says how it is packed.
+//!   page's default. What a word says takes effect at the stream's next transfer; [`Settings`] says how it is packed. Copies
+//!   between host and device have no slots: they go by the default as far as it turns compression off, and by the read cap.
 //! * **Trust**: none. The daemon maps a file only if it can never change its length ([`MapError`]), checks the header
 //!   ([`PageError`]) and every number that is a length or an index, and uses all else as numbers. A process ignores
 //!   settings that make no sense, and counts them.
@@ -26,6 +27,7 @@ mod layout;
 mod map;
 mod meter;
 mod page;
+mod process;
 mod reason;
 mod settings;
 mod slot;
@@ -43,8 +45,9 @@ pub use layout::PAGE_BYTES;
 pub use map::MapError;
 pub(crate) use meter::Meter;
 pub use page::{Page, PageError};
+pub(crate) use process::OfProcess;
 pub use reason::LastDecision;
-pub use settings::{PolicyName, PolicyNameError, Settings, SettingsError, SizeGate};
+pub use settings::{PolicyName, PolicyNameError, ReadCap, Settings, SettingsError, SizeGate};
 pub use view::{Count, SlotIdentity, SlotKind, SlotView};
 
 use claims::NodeSlots;

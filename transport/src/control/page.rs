@@ -9,7 +9,7 @@ use super::identity::{Identity, is_name};
 use super::layout::{self, COUNTER_WORDS, PAGE_BYTES, SLOTS, Text, counter};
 use super::map::{Map, MapError};
 use super::reason;
-use super::settings::{COUNTS, Settings};
+use super::settings::{COUNTS, ReadCap, Settings};
 use super::view::{SlotIdentity, SlotKind, SlotView, identity, view};
 
 /// Stands for a rank that is not known.
@@ -122,14 +122,20 @@ impl Page {
         self.map.let_go(layout::histograms(0)..layout::WORDS);
     }
 
-    /// Sets what holds for `slot`; `None` = what holds for slots that have no settings of their own.
+    /// Sets what holds for `slot`; `None` = what holds for slots that have no settings of their own, and for the process.
     pub fn set(&self, slot: Option<usize>, settings: &Settings) {
         let index = match slot {
-            None => layout::DEFAULT,
+            None => {
+                self.change(layout::READ_CAP, ReadCap::word(settings.read_cap));
+                layout::DEFAULT
+            }
             Some(slot) if slot < SLOTS => layout::settings(slot),
             Some(_) => return,
         };
-        let word = settings.pack();
+        self.change(index, settings.pack());
+    }
+
+    fn change(&self, index: usize, word: u64) {
         // Another process may be looking at the line: leave it alone if nothing changes.
         if self.word(index).load(Ordering::Relaxed) != word {
             self.word(index).store(word, Ordering::Release);
@@ -145,7 +151,17 @@ impl Page {
     /// What a process goes by in `slot`: one load, two where the slot has no settings of its own.
     pub(super) fn settings_word(&self, slot: usize) -> u64 {
         let own = self.word(layout::settings(slot)).load(Ordering::Acquire);
-        if own & COUNTS != 0 { own } else { self.word(layout::DEFAULT).load(Ordering::Acquire) }
+        if own & COUNTS != 0 { own } else { self.default_word() }
+    }
+
+    /// What a process goes by where it has no slots.
+    pub(super) fn default_word(&self) -> u64 {
+        self.word(layout::DEFAULT).load(Ordering::Acquire)
+    }
+
+    /// The rate at which copies may read device memory, if one is set that makes sense.
+    pub(super) fn read_cap(&self) -> Option<ReadCap> {
+        ReadCap::from_word(self.word(layout::READ_CAP).load(Ordering::Acquire))
     }
 
     pub(super) fn count_not_understood(&self) {

@@ -1,4 +1,5 @@
-//! What an operator sets for a stream, packed in one word so that nobody ever sees half a change.
+//! What an operator sets. What is of a stream is packed in one word, so that nobody ever sees half a change; the read cap is
+//! of a process, and has a word of its own in the page's header.
 //!
 //! | bits | meaning |
 //! |---|---|
@@ -39,10 +40,12 @@ pub struct Settings {
     pub gate: Option<SizeGate>,
     /// Whether anything is compressed at all.
     pub compress: Option<bool>,
+    /// The rate at which copies may read device memory. Of whole processes: no stream has one of its own.
+    pub read_cap: Option<ReadCap>,
 }
 
 impl Settings {
-    /// The word for a page.
+    /// The word for a page: all but the read cap.
     #[must_use]
     pub fn pack(&self) -> u64 {
         let lambda = self.lambda.map_or(0, |lambda| u64::from((lambda.gbps() as f32).to_bits()) | HAS_LAMBDA);
@@ -83,7 +86,7 @@ impl Settings {
             2 => Some(false),
             _ => return Err(wrong("switch")),
         };
-        Ok(Self { lambda, policy, gate, compress })
+        Ok(Self { lambda, policy, gate, compress, read_cap: None })
     }
 
     /// These, and where they say nothing, those of a wider scope.
@@ -94,6 +97,7 @@ impl Settings {
             policy: self.policy.or(wider.policy),
             gate: self.gate.or(wider.gate),
             compress: self.compress.or(wider.compress),
+            read_cap: self.read_cap.or(wider.read_cap),
         }
     }
 }
@@ -212,6 +216,41 @@ impl SizeGate {
     }
 }
 
+/// The rate at which each copier of a process may read device memory: a whole number of bits per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReadCap(u64);
+
+impl ReadCap {
+    const MOST_BITS_PER_SECOND: u64 = 1_000_000_000_000_000;
+    /// The highest in Gb/s.
+    pub const MAX_GBPS: f64 = 1e6;
+
+    /// The cap of `gbps` Gb/s, rounded to bits per second; `None` for what rounds to 0, is more than
+    /// [`MAX_GBPS`](Self::MAX_GBPS), or is no number.
+    #[must_use]
+    pub fn try_new(gbps: f64) -> Option<Self> {
+        // The cast makes 0 of what is negative or no number.
+        let bits_per_second = (gbps * 1e9).round() as u64;
+        (1..=Self::MOST_BITS_PER_SECOND).contains(&bits_per_second).then_some(Self(bits_per_second))
+    }
+
+    /// In Gb/s.
+    #[must_use]
+    pub fn gbps(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// The word for a page.
+    pub(super) fn word(cap: Option<Self>) -> u64 {
+        cap.map_or(0, |cap| cap.0)
+    }
+
+    /// What a word of a page says; nothing if it makes no sense.
+    pub(super) fn from_word(word: u64) -> Option<Self> {
+        (1..=Self::MOST_BITS_PER_SECOND).contains(&word).then_some(Self(word))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,6 +266,7 @@ mod tests {
             policy: Some("fixed:bdi".parse().unwrap()),
             gate: SizeGate::try_new(4096),
             compress: Some(false),
+            read_cap: None,
         };
         // 6.0 is 0x40c00000; 16 + 1; 2^12 is exponent 13; off is 2; λ bit; counts.
         let expected = 0x40c0_0000 | 17 << 32 | 13 << 40 | 2 << 46 | 1 << 48 | 1 << 63;
@@ -281,6 +321,19 @@ mod tests {
     }
 
     #[test]
+    fn read_caps_are_whole_bits_per_second() {
+        let gbps = |gbps: f64| ReadCap::try_new(gbps).map(ReadCap::gbps);
+        assert_eq!([384.0, 0.1, 4e-6, ReadCap::MAX_GBPS].map(gbps), [384.0, 0.1, 4e-6, 1e6].map(Some));
+        for bad in [0.0, 4e-10, -1.0, 1e6 + 1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(gbps(bad), None, "{bad}");
+        }
+        let word = |word: u64| ReadCap::from_word(word).map(ReadCap::gbps);
+        assert_eq!([0, 1, 1_000_000_000_000_001, u64::MAX].map(word), [None, Some(1e-9), None, None]);
+        assert_eq!(ReadCap::word(ReadCap::try_new(48.0)), 48_000_000_000);
+        assert_eq!(ReadCap::word(None), 0);
+    }
+
+    #[test]
     fn other_phases_cannot_be_set() {
         assert!(matches!("paper:5,100,2".parse::<PolicyName>(), Err(PolicyNameError::Phases { .. })));
         assert_eq!("paper:7,300,3".parse::<PolicyName>().unwrap().to_string(), "paper");
@@ -290,7 +343,9 @@ mod tests {
     #[test]
     fn a_narrow_scope_hides_a_wider_one_field_by_field() {
         let narrow = Settings { lambda: lambda(2.0), ..Settings::default() };
-        let wide = Settings { lambda: lambda(6.0), compress: Some(false), ..Settings::default() };
-        assert_eq!(narrow.or(wide), Settings { compress: Some(false), ..narrow });
+        let wider =
+            Settings { compress: Some(false), read_cap: ReadCap::try_new(9.0), ..Settings::default() };
+        let wide = Settings { lambda: lambda(6.0), ..wider };
+        assert_eq!(narrow.or(wide), Settings { lambda: lambda(2.0), ..wider });
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use mgcomp_codecs::Element;
 
-use super::{CopyConfig, CopyError, Direction};
+use super::{CopyConfig, CopyError, Direction, Kept};
 use crate::memory::Slice;
 use crate::payload::{Payload, Place};
 
@@ -65,6 +65,16 @@ pub(super) fn check_destination(
         return Err(CopyError::Length { source_bytes, destination_bytes });
     }
     check_place(destination, (direction, direction.writes_device()), element)
+}
+
+/// What is kept on a device is read from there.
+pub(super) fn check_kept(kept: &Kept, direction: Direction) -> Result<(), CopyError> {
+    let place = kept.place();
+    if place == Place::Host || direction.reads_device() {
+        Ok(())
+    } else {
+        Err(CopyError::Direction { direction, place })
+    }
 }
 
 /// Memory of the host may stand for that of a device; memory of a device is what it is.

@@ -10,8 +10,9 @@ use mgcomp_selector::{
 };
 
 use super::{CopyReport, Direction};
+use crate::calibrate;
+use crate::control::OfProcess;
 use crate::simulated::SimulatedLink;
-use crate::{calibrate, control};
 
 /// Policies of other names that a copier remembers; the one that came first makes room.
 const MOST_POLICIES: usize = 32;
@@ -20,17 +21,17 @@ const MOST_POLICIES: usize = 32;
 #[derive(Debug)]
 pub(super) struct Policies {
     known: Mutex<Vec<(PolicySpec, Box<dyn Policy>)>>,
-    /// Whether nothing is to be compressed, whatever they say.
-    is_off: bool,
+    /// Whoever may turn compression off, whatever they say.
+    process: OfProcess,
 }
 
 impl Policies {
-    pub(super) fn new() -> Self {
-        Self { known: Mutex::default(), is_off: control::is_switched_off() }
+    pub(super) fn new(process: OfProcess) -> Self {
+        Self { known: Mutex::default(), process }
     }
 
     pub(super) fn plan(&self, spec: PolicySpec, facts: &CheapFacts) -> Plan {
-        if self.is_off {
+        if self.process.is_off() {
             return Plan::Use(Decision::bypass(facts, Reason::SwitchedOff));
         }
         self.with(spec, |policy| policy.plan(facts))

@@ -40,8 +40,8 @@ pub struct CopyConfig {
     pub to_device: Option<SimulatedLink>,
     /// The link between devices.
     pub between_devices: Option<SimulatedLink>,
-    /// The rate at which all copies together may read device memory, in Gb/s; none = three times that of the link to the host, and without
-    /// one no limit.
+    /// The rate at which all copies together may read device memory, in Gb/s; none = three times that of the link to the host,
+    /// and without one no limit. An operator can set another one while the program runs.
     pub read_cap_gbps: Option<f64>,
 }
 

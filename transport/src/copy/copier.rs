@@ -7,13 +7,15 @@ use mgcomp_codecs::Element;
 use mgcomp_selector::{CheapFacts, Decision, Plan, PolicySpec};
 
 use super::cap::Cap;
-use super::check::{check_config, check_destination, check_pair, check_source};
+use super::check::{check_config, check_destination, check_kept, check_pair, check_source};
 use super::choice::{self, Policies};
 use super::engine::Engine;
 use super::handle::{Reply, handle};
+use super::home::Home;
 use super::job::{End, Finished, Job, Ready, Task};
 use super::lane::Lane;
 use super::{CopyConfig, CopyError, CopyHandle, CopyReport, Direction, Kept};
+use crate::control::OfProcess;
 use crate::executor::{self, DoneSink, Executor, Output, Work};
 use crate::fork::Process;
 use crate::link::Shaping;
@@ -80,7 +82,8 @@ impl Copier {
         executor: impl FnOnce(&DoneSink) -> std::io::Result<Box<dyn Executor>>,
     ) -> Result<Self, CopyError> {
         check_config(&config)?;
-        let cap = Arc::new(Cap::new(config.read_cap()?));
+        let process = OfProcess::attach();
+        let cap = Arc::new(Cap::new(config.read_cap()?, process.clone()));
         let engine = Arc::new(Engine::start(executor)?);
         let how = (config.order, config.window);
         let lane = |direction: Direction| {
@@ -89,7 +92,7 @@ impl Copier {
         };
         let lanes = Direction::ALL.map(lane);
         let segment_bytes = config.segment_bytes as u64;
-        let inner = Arc::new(Inner { engine, lanes, cap, policies: Policies::new(), segment_bytes });
+        let inner = Arc::new(Inner { engine, lanes, cap, policies: Policies::new(process), segment_bytes });
         Ok(Self { inner, process: Process::current() })
     }
 
@@ -128,7 +131,7 @@ impl Copier {
         Ok(self.begin(task, direction, element, policy, |finished| Ok(finished.report)))
     }
 
-    /// Brings `source` over the link and keeps it compressed there.
+    /// Brings `source` over the link and keeps it compressed there, in host memory.
     ///
     /// # Errors
     /// [`CopyError`] if it cannot begin.
@@ -139,10 +142,40 @@ impl Copier {
         element: Element,
         policy: PolicySpec,
     ) -> Result<CopyHandle<(Kept, CopyReport)>, CopyError> {
+        self.keep_at(Home::Host, source.into(), direction, element, policy)
+    }
+
+    /// The same, in the memory of a CUDA device.
+    ///
+    /// # Errors
+    /// [`CopyError`] if it cannot begin: [`CopyError::Direction`] where that does not lead to a device.
+    #[cfg(feature = "cuda")]
+    pub fn keep_on(
+        &self,
+        device: &mgcomp_codecs::device::Device,
+        source: impl Into<Payload>,
+        direction: Direction,
+        element: Element,
+        policy: PolicySpec,
+    ) -> Result<CopyHandle<(Kept, CopyReport)>, CopyError> {
+        if !direction.writes_device() {
+            let place = crate::payload::Place::Device(device.info().ordinal);
+            return Err(CopyError::Direction { direction, place });
+        }
+        self.keep_at(Home::Device(device.clone()), source.into(), direction, element, policy)
+    }
+
+    fn keep_at(
+        &self,
+        home: Home,
+        source: Payload,
+        direction: Direction,
+        element: Element,
+        policy: PolicySpec,
+    ) -> Result<CopyHandle<(Kept, CopyReport)>, CopyError> {
         self.check_process()?;
-        let source = source.into();
         check_source(&source, direction, element)?;
-        Ok(self.begin(Task::Keep { source }, direction, element, policy, kept_and_report))
+        Ok(self.begin(Task::Keep { source, home }, direction, element, policy, kept_and_report))
     }
 
     /// Brings what is kept compressed over the link and decodes it into `destination`.
@@ -158,6 +191,7 @@ impl Copier {
         self.check_process()?;
         let destination = destination.into();
         check_destination(&destination, direction, kept.raw_bytes, kept.element)?;
+        check_kept(kept, direction)?;
         let (reply, handle) = handle();
         let end = ending(reply, |finished| Ok(finished.report));
         let sizes = (kept.raw_bytes, kept.segment_bytes);
@@ -167,7 +201,8 @@ impl Copier {
         Ok(handle)
     }
 
-    /// Changes the rate at which copies may read device memory, for segments that have yet to begin.
+    /// Changes the rate at which copies may read device memory, also for what waits already. Where an operator has set another
+    /// one for the process, that holds as long as it is set.
     ///
     /// # Errors
     /// [`CopyError::Rate`] if it is not a positive number.
@@ -177,7 +212,7 @@ impl Copier {
         Ok(())
     }
 
-    /// The rate at which copies may read device memory, in Gb/s; none = no limit.
+    /// The rate at which copies may read device memory now, in Gb/s; none = no limit.
     #[must_use]
     pub fn read_cap_gbps(&self) -> Option<f64> {
         self.check_process().ok().and_then(|()| self.inner.cap.gbps())
@@ -231,7 +266,7 @@ impl Inner {
         spec: PolicySpec,
         end: End,
     ) {
-        let (Task::Copy { source, .. } | Task::Keep { source }) = &task else { return };
+        let (Task::Copy { source, .. } | Task::Keep { source, .. }) = &task else { return };
         let source = source.clone();
         let lane = self.lane(direction);
         let sizes = (source.capacity(), self.segment_bytes);

@@ -3,10 +3,10 @@
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use mgcomp_codecs::{Algorithm, Element};
 use mgcomp_selector::{Decision, Reason};
 
+use super::home::Home;
 use super::kept::Coded;
 use super::{CopyError, CopyReport, Kept};
 use crate::message::Status;
@@ -18,7 +18,7 @@ pub(super) enum Task {
     /// Encode, carry, decode.
     Copy { source: Payload, destination: Payload },
     /// Encode, carry, keep.
-    Keep { source: Payload },
+    Keep { source: Payload, home: Home },
     /// Carry, decode.
     Expand { destination: Payload },
 }
@@ -142,20 +142,20 @@ impl Job {
         (start, self.segment_bytes.min(self.raw_bytes - start))
     }
 
-    pub(super) fn encoded(&self, algorithm: Algorithm, coded_bytes: usize, took: Duration) {
+    pub(super) fn encoded(&self, algorithm: Algorithm, coded_bytes: u64, took: Duration) {
         let mut progress = self.lock();
         progress.encode += took;
         progress.carries(algorithm, coded_bytes);
     }
 
     pub(super) fn carried(&self, coded: &Coded) {
-        self.lock().carries(coded.algorithm, coded.bytes.len());
+        self.lock().carries(coded.algorithm, coded.bytes.capacity());
     }
 
     /// Segment `index` is kept.
-    pub(super) fn keep(&self, index: u64, algorithm: Algorithm, bytes: Bytes) {
+    pub(super) fn keep(&self, index: u64, coded: Coded) {
         if let Some(place) = self.lock().coded.get_mut(index as usize) {
-            *place = Some(Coded { algorithm, bytes });
+            *place = Some(coded);
         }
     }
 
@@ -233,8 +233,8 @@ impl Job {
 }
 
 impl Progress {
-    fn carries(&mut self, algorithm: Algorithm, coded_bytes: usize) {
-        self.coded_bytes += coded_bytes as u64;
+    fn carries(&mut self, algorithm: Algorithm, coded_bytes: u64) {
+        self.coded_bytes += coded_bytes;
         if algorithm != Algorithm::None {
             self.algorithm = algorithm;
         }

@@ -6,8 +6,9 @@ use mgcomp_codecs::{Algorithm, Element};
 
 use super::CopyError;
 use crate::message::Status;
+use crate::payload::{Payload, Place};
 
-/// Bytes that are kept compressed where a copy left them, in host memory. Clones share it.
+/// Bytes that are kept compressed where a copy left them, in the memory of the host or of a device. Clones share it.
 ///
 /// One segment after the other: each is a frame, or raw (algorithm `none`) where a frame would not be smaller. A copy that is
 /// no longer than a segment is one frame.
@@ -23,11 +24,12 @@ pub struct Kept {
 #[derive(Clone, Debug)]
 pub(super) struct Coded {
     pub(super) algorithm: Algorithm,
-    pub(super) bytes: Bytes,
+    /// Ready.
+    pub(super) bytes: Payload,
 }
 
 impl Kept {
-    /// Takes in segments that were kept elsewhere; each is checked as far as its header goes.
+    /// Takes in segments that were kept elsewhere, in host memory; each is checked as far as its header goes.
     ///
     /// # Errors
     /// [`CopyError::Segment`] naming the first segment that is not of `segment_bytes` raw bytes (the last one: of what is left),
@@ -53,7 +55,7 @@ impl Kept {
                 let status = Status::BadPayload;
                 return Err(CopyError::Segment { start, end, raw_bytes, status, written_bytes: 0 });
             }
-            taken.push(Coded { algorithm, bytes });
+            taken.push(Coded { algorithm, bytes: Payload::from_bytes(bytes) });
         }
         Ok(Self { element, raw_bytes, segment_bytes, segments: taken })
     }
@@ -79,12 +81,18 @@ impl Kept {
     /// Bytes that it takes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.bytes.len() as u64).sum()
+        self.segments.iter().map(|segment| segment.bytes.capacity()).sum()
     }
 
-    /// The segments in order: how each is coded, and its frame or raw bytes.
-    pub fn segments(&self) -> impl ExactSizeIterator<Item = (Algorithm, &Bytes)> {
+    /// The segments in order: how each is coded, and its frame or raw bytes, which are ready.
+    pub fn segments(&self) -> impl ExactSizeIterator<Item = (Algorithm, &Payload)> {
         self.segments.iter().map(|segment| (segment.algorithm, &segment.bytes))
+    }
+
+    /// Where it is; that of no bytes is in host memory.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        self.segments.first().map_or(Place::Host, |segment| segment.bytes.place())
     }
 
     /// How it is coded; `none` if no segment is.

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use mgcomp_codecs::Algorithm;
 
+use super::cap::Turn;
+use super::home::{Home, HomeRoom};
 use super::job::{Job, Ready, Task};
 use super::kept::Coded;
 use super::lane::Lane;
@@ -42,15 +44,22 @@ impl Segment {
     /// Encodes it once its memory may be read.
     fn read(self, algorithm: Algorithm) {
         let (start, len) = self.job.place(self.index);
-        let (Task::Copy { source, .. } | Task::Keep { source }) = &self.job.task else {
+        let (Task::Copy { source, .. } | Task::Keep { source, .. }) = &self.job.task else {
             return self.end(Err(Status::Internal));
         };
         let Some(source) = source.part(start, len) else { return self.end(Err(Status::OutOfBounds)) };
-        let engine = self.lane.engine.clone();
-        match self.lane.cap.as_ref().and_then(|cap| cap.turn(len)) {
-            Some(turn) => engine.at(turn, Box::new(move || self.encode(source, algorithm))),
+        match self.lane.cap.as_ref().map(|cap| cap.ask(len)) {
+            Some(turn) => self.wait(turn, source, algorithm),
             None => self.encode(source, algorithm),
         }
+    }
+
+    fn wait(self, turn: Turn, source: Payload, algorithm: Algorithm) {
+        let Some(wait) = self.lane.cap.as_ref().and_then(|cap| cap.wait(turn)) else {
+            return self.encode(source, algorithm);
+        };
+        let engine = self.lane.engine.clone();
+        engine.at(Instant::now() + wait, Box::new(move || self.wait(turn, source, algorithm)));
     }
 
     fn encode(self, source: Payload, algorithm: Algorithm) {
@@ -69,37 +78,61 @@ impl Segment {
             Err(status) => return self.end(Err(status)),
         };
         let Some(bytes) = payload.bytes() else { return self.end(Err(Status::Internal)) };
-        self.job.encoded(algorithm, bytes.len(), done.took);
+        self.job.encoded(algorithm, bytes.len() as u64, done.took);
         let bytes = match self.job.task {
             // No more memory than there are bytes: the encoder's buffer has room for what does not shrink.
-            Task::Keep { .. } => Bytes::from(bytes.to_vec()),
+            Task::Keep { home: Home::Host, .. } => Bytes::from(bytes.to_vec()),
             _ => bytes.clone(),
         };
         drop(payload);
-        self.carry(Coded { algorithm, bytes });
+        self.carry(Coded { algorithm, bytes: Payload::from_bytes(bytes) });
     }
 
     /// Takes it over the link.
     fn carry(self, coded: Coded) {
-        let arrival = self.lane.link.as_ref().map(|link| link.reserve(coded.bytes.len() as u64).at());
+        let arrival = self.lane.link.as_ref().map(|link| link.reserve(coded.bytes.capacity()).at());
         let engine = self.lane.engine.clone();
         engine.at(arrival.unwrap_or_else(Instant::now), Box::new(move || self.arrived(coded)));
     }
 
     fn arrived(self, coded: Coded) {
-        let (Task::Copy { destination, .. } | Task::Expand { destination }) = &self.job.task else {
-            self.job.keep(self.index, coded.algorithm, coded.bytes);
-            return self.end(Ok(()));
+        let destination = match &self.job.task {
+            Task::Copy { destination, .. } | Task::Expand { destination } => destination,
+            Task::Keep { home, .. } => {
+                let room = home.room(coded.bytes.capacity());
+                return self.bring_home(room, coded);
+            }
         };
         let (start, len) = self.job.place(self.index);
         let Some(destination) = destination.part(start, len) else {
             return self.end(Err(Status::OutOfBounds));
         };
-        let Coded { algorithm, bytes } = coded;
-        let payload = Payload::from_bytes(bytes);
+        let Coded { algorithm, bytes: payload } = coded;
         let work = Work::Decode { payload, algorithm, destination, all_or_nothing: false };
         let engine = self.lane.engine.clone();
         engine.run(work, move |done| self.decoded(len, done.took, done.result));
+    }
+
+    /// Keeps it, in the room that it gets if it is to be elsewhere.
+    fn bring_home(self, room: Result<Option<HomeRoom>, Status>, coded: Coded) {
+        let HomeRoom { destination, kept } = match room {
+            Ok(Some(room)) => room,
+            Ok(None) => {
+                self.job.keep(self.index, coded);
+                return self.end(Ok(()));
+            }
+            Err(status) => return self.end(Err(status)),
+        };
+        let Coded { algorithm, bytes: payload } = coded;
+        // As it is.
+        let work = Work::Decode { payload, algorithm: Algorithm::None, destination, all_or_nothing: false };
+        let engine = self.lane.engine.clone();
+        engine.run(work, move |done| {
+            if done.result.is_ok() {
+                self.job.keep(self.index, Coded { algorithm, bytes: kept });
+            }
+            self.end(done.result.map(drop));
+        });
     }
 
     fn decoded(self, raw_bytes: u64, took: Duration, result: Result<Output, Status>) {

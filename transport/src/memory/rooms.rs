@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mgcomp_codecs::device::{Buffer, Device, DeviceError, Pinned, Region};
 
+use super::DeviceSlice;
+
 /// Rooms have at least this length, and double from there.
 const SHORTEST_BYTES: usize = 64 << 10;
 /// Bytes that are kept for later once work has ended.
@@ -136,21 +138,36 @@ impl<M> Drop for Room<M> {
     }
 }
 
-/// What a room in the memory of a device holds, from its start. No work writes there any more.
+/// Bytes in the memory of a device. No work writes there any more.
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceBytes {
-    room: Arc<Room<Buffer>>,
+    place: Where,
     len: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Where {
+    /// From its start.
+    Room(Arc<Room<Buffer>>),
+    Buffer(DeviceSlice),
 }
 
 impl DeviceBytes {
     /// The first `len` bytes of `room`, which all work on has ended.
     pub(crate) fn new(room: Room<Buffer>, len: u64) -> Self {
-        Self { room: Arc::new(room), len }
+        Self { place: Where::Room(Arc::new(room)), len }
+    }
+
+    /// All of `slice`, which is not written to any more.
+    pub(crate) fn whole(slice: DeviceSlice) -> Self {
+        Self { len: slice.len() as u64, place: Where::Buffer(slice) }
     }
 
     pub(crate) fn device(&self) -> &Device {
-        self.room.device()
+        match &self.place {
+            Where::Room(room) => room.device(),
+            Where::Buffer(slice) => slice.device(),
+        }
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -158,7 +175,10 @@ impl DeviceBytes {
     }
 
     pub(crate) fn region(&self) -> Region<'_> {
-        self.room.region().slice(0..self.len)
+        match &self.place {
+            Where::Room(room) => room.region().slice(0..self.len),
+            Where::Buffer(slice) => slice.region(),
+        }
     }
 
     /// A copy in host memory, which is waited for.

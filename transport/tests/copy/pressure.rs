@@ -11,6 +11,8 @@ use mgcomp_transport::memory::HostBuffer;
 use super::{Random, buffer, policy};
 
 const LEN: usize = 100_000;
+/// Nothing takes this long unless it hangs.
+const HANGS: Duration = Duration::from_secs(100);
 
 fn queue(link: f64, limit: u64) -> OffloadQueue {
     let copy = CopyConfig { segment_bytes: 16 << 10, window: 2, ..CopyConfig::simulated(link).unwrap() };
@@ -102,17 +104,24 @@ fn a_queue_that_goes_ends_what_is_under_way() {
 
 #[test]
 fn the_cap_on_reading_device_memory_can_be_changed_while_it_holds() {
-    // 4 kb/s: after the first segment, which is read at once, the next one waits for half a minute.
+    // 4 b/s: after the first segment, which is read at once, the next one waits for hours.
     let mut copy = CopyConfig { segment_bytes: 16 << 10, ..CopyConfig::simulated(16.0).unwrap() };
-    copy.read_cap_gbps = Some(4e-6);
+    copy.read_cap_gbps = Some(4e-9);
     let queue = OffloadQueue::start(OffloadConfig::new(copy, policy("fixed:zvc"), 1 << 20)).unwrap();
     let (short, long) = (HostBuffer::zeroed(16 << 10), HostBuffer::zeroed(LEN));
     let first = queue.offload(short.all(), Element::F32).unwrap();
     queue.wait(first).unwrap();
-    assert!(queue.set_read_cap_gbps(0.0).is_err());
-    // What was read before still counts, so this would wait as well; a prefetch reads no device memory.
-    queue.set_read_cap_gbps(400.0).unwrap();
+    // A prefetch reads no device memory.
     queue.prefetch(first, short.all()).unwrap().wait().unwrap();
+    let second = queue.offload(long.all(), Element::F32).unwrap();
+    let mut back = queue.prefetch(second, long.all()).unwrap();
+    assert!(!back.wait_for(Duration::from_millis(50)));
+    assert!(queue.set_read_cap_gbps(0.0).is_err());
+    // Goes on with what waits already.
+    queue.set_read_cap_gbps(400.0).unwrap();
+    assert!(back.wait_for(HANGS), "hangs");
+    back.wait().unwrap();
+    queue.set_read_cap_gbps(4e-9).unwrap();
     let ticket = queue.offload(long.all(), Element::F32).unwrap();
     assert!(matches!(
         queue.try_offload(long.slice(0..99_996).unwrap(), Element::F64),

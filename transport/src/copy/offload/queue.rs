@@ -11,15 +11,16 @@ use super::{OffloadConfig, OffloadError, OffloadStats, Ticket};
 use crate::copy::check::{check_destination, check_source};
 use crate::copy::copier::Copier;
 use crate::copy::handle::{CopyHandle, handle};
+use crate::copy::home::Home;
 use crate::copy::job::{End, Finished, Job, Ready, Task};
 use crate::copy::{CopyError, CopyReport, Direction};
-use crate::memory::HostSlice;
 use crate::payload::Payload;
 
 /// Takes buffers out of device memory, keeps them compressed in host memory, and brings them back.
 ///
-/// Dropping it ends its threads and waits for them; what it keeps is gone with it. Where there is no GPU, "device memory" is
-/// any host memory, and the links are simulated.
+/// Dropping it ends its threads and waits for them; what it keeps is gone with it. Device memory is that of a CUDA device
+/// ([`DeviceSlice`](crate::memory::DeviceSlice), coded there, by way of page-locked memory); where there is no GPU, any host
+/// memory stands for it, and the links are simulated.
 pub struct OffloadQueue {
     number: u64,
     policy: PolicySpec,
@@ -57,16 +58,16 @@ impl OffloadQueue {
     /// # Errors
     /// [`OffloadError::Full`] if nothing is, [`OffloadError::TooLong`] if it never fits, [`OffloadError::Copy`] if it cannot be
     /// copied.
-    pub fn offload(&self, buffer: HostSlice, element: Element) -> Result<Ticket, OffloadError> {
-        self.admit(buffer, element, true)
+    pub fn offload(&self, buffer: impl Into<Payload>, element: Element) -> Result<Ticket, OffloadError> {
+        self.admit(buffer.into(), element, true)
     }
 
     /// The same, but refused instead of waiting.
     ///
     /// # Errors
     /// As [`offload`](Self::offload).
-    pub fn try_offload(&self, buffer: HostSlice, element: Element) -> Result<Ticket, OffloadError> {
-        self.admit(buffer, element, false)
+    pub fn try_offload(&self, buffer: impl Into<Payload>, element: Element) -> Result<Ticket, OffloadError> {
+        self.admit(buffer.into(), element, false)
     }
 
     /// Waits until what the ticket stands for is out of device memory, so that its buffer may be used again.
@@ -95,7 +96,7 @@ impl OffloadQueue {
     pub fn prefetch(
         &self,
         ticket: Ticket,
-        buffer: HostSlice,
+        buffer: impl Into<Payload>,
     ) -> Result<CopyHandle<CopyReport>, OffloadError> {
         let number = self.check_ticket(ticket)?;
         let (reply, handle) = handle();
@@ -105,7 +106,7 @@ impl OffloadQueue {
             // Nobody listens if the handle is gone.
             let _ = reply.send(result.map(|finished| finished.report));
         };
-        let job = self.take_back(number, Payload::from_memory(buffer), Box::new(end))?;
+        let job = self.take_back(number, buffer.into(), Box::new(end))?;
         self.copier.inner().lane(Direction::HostToDevice).add(job);
         Ok(handle)
     }
@@ -134,7 +135,7 @@ impl OffloadQueue {
         Ok(())
     }
 
-    /// Changes the rate at which device memory is read, in Gb/s, for segments that have yet to begin.
+    /// Changes the rate at which device memory is read, in Gb/s; see [`Copier::set_read_cap_gbps`].
     ///
     /// # Errors
     /// [`OffloadError::Copy`] if it is not a positive number.
@@ -148,9 +149,8 @@ impl OffloadQueue {
         self.copier.check_process().map_or_else(|_| OffloadStats::default(), |()| self.shared.lock().stats)
     }
 
-    fn admit(&self, buffer: HostSlice, element: Element, waits: bool) -> Result<Ticket, OffloadError> {
+    fn admit(&self, source: Payload, element: Element, waits: bool) -> Result<Ticket, OffloadError> {
         self.copier.check_process()?;
-        let source = Payload::from_memory(buffer);
         check_source(&source, Direction::DeviceToHost, element)?;
         let raw_bytes = source.capacity();
         let mut store = self.shared.lock();
@@ -187,7 +187,7 @@ impl OffloadQueue {
                 lane.attend();
             }
         };
-        let task = Task::Keep { source };
+        let task = Task::Keep { source, home: Home::Host };
         let direction = Direction::DeviceToHost;
         self.copier.inner().encode(task, direction, element, self.policy, Box::new(end));
     }
