@@ -93,14 +93,17 @@ fn build_shim(kernels: &Path) -> Result<(), Box<dyn Error>> {
         .compile_intermediates();
     build.clone().objects(&objects).file(shim.join("kernels.cpp")).compile("mgcomp_shim");
 
-    let stub = |files: &[&str]| {
-        build.clone().files(files.iter().map(|file| shim.join("stub").join(file))).compile_intermediates()
+    let stub = |folder: &str, files: &[&str]| {
+        build.clone().files(files.iter().map(|file| shim.join(folder).join(file))).compile_intermediates()
     };
-    let driver = [objects, stub(&sources::STUB_DRIVER)].concat();
+    let driver = [objects, stub("stub", &sources::STUB_DRIVER)].concat();
     let driver = link_library(&build, "libcuda.so.1", &driver)?;
-    let compiler = link_library(&build, "libnvrtc.so.13", &stub(&sources::STUB_COMPILER))?;
+    let compiler = link_library(&build, "libnvrtc.so.13", &stub("stub", &sources::STUB_COMPILER))?;
+    let nccl = [stub("stub_nccl", &sources::STUB_NCCL), vec![driver.join("libcuda.so.1")]].concat();
+    let nccl = link_library(&build, "libnccl.so.2", &nccl)?;
     println!("cargo::rustc-env=MGCOMP_STUB_DRIVER={}", driver.display());
     println!("cargo::rustc-env=MGCOMP_STUB_COMPILER={}", compiler.display());
+    println!("cargo::rustc-env=MGCOMP_STUB_NCCL={}", nccl.display());
     Ok(())
 }
 

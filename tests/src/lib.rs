@@ -11,3 +11,4 @@ pub mod series;
 pub mod shim;
 pub mod soak;
 pub mod stub;
+pub mod stub_nccl;

@@ -28,6 +28,8 @@ pub enum Libraries {
     Driver,
     /// The stubs of both.
     DriverAndCompiler,
+    /// The stubs of both, and that of NCCL.
+    DriverCompilerAndNccl,
     /// The stub of the driver, and that of the compiler in the folder that a variable names.
     DriverAndCompilerInFolder,
     /// The stubs of both, and a variable that names a folder without a compiler.
@@ -156,6 +158,7 @@ fn folders(libraries: Libraries) -> Option<Vec<&'static str>> {
         Libraries::DriverAndCompiler | Libraries::DriverAndCompilerNotInFolder => {
             Some(vec![driver?, compiler?])
         }
+        Libraries::DriverCompilerAndNccl => Some(vec![driver?, compiler?, option_env!("MGCOMP_STUB_NCCL")?]),
     }
 }
 

@@ -58,6 +58,7 @@ mod error;
 mod event;
 mod folder;
 mod graph;
+mod guest;
 mod image;
 mod ipc;
 mod kernels;

@@ -10,8 +10,9 @@ pub const CODECS: &str = include_str!("../../../codecs/kernels/codecs.h");
 pub const RUNTIME: [&str; 5] = ["fiber.cpp", "launch.cpp", "memory.cpp", "scheduler.cpp", "sync.cpp"];
 
 /// The stub of the CUDA driver, in the shim's `stub` folder. It takes kernels and runtime besides.
-pub const STUB_DRIVER: [&str; 11] = [
+pub const STUB_DRIVER: [&str; 12] = [
     "arena.cpp",
+    "capture.cpp",
     "context.cpp",
     "control.cpp",
     "copies.cpp",
@@ -26,6 +27,9 @@ pub const STUB_DRIVER: [&str; 11] = [
 
 /// The stub of the run-time compiler, in the same folder.
 pub const STUB_COMPILER: [&str; 1] = ["nvrtc.cpp"];
+
+/// The stub of NCCL, in the shim's `stub_nccl` folder. It takes the stub of the driver besides.
+pub const STUB_NCCL: [&str; 4] = ["communicator.cpp", "group.cpp", "numbers.cpp", "run.cpp"];
 
 /// Name and algorithm number of each codec in the table.
 ///

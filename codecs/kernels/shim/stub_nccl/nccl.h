@@ -1,0 +1,107 @@
+// NCCL between ranks that are threads of one process, over the stub of the driver. Internal to the stub.
+//
+// Operations are enqueued on streams, which need threads, and meet there: one waits for its peers, as a kernel would. Calls
+// return before they have enqueued anything, as those of communicators that do not block may.
+#pragma once
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace stub_nccl {
+
+// Numbers of `ncclResult_t`.
+enum Result : int {
+  SUCCESS = 0,
+  UNHANDLED_CUDA_ERROR = 1,
+  INVALID_ARGUMENT = 4,
+  INVALID_USAGE = 5,
+  REMOTE_ERROR = 6,
+  IN_PROGRESS = 7,
+};
+
+enum class Kind { SEND, RECV, BROADCAST, ALL_GATHER, REDUCE_SCATTER, ALL_REDUCE };
+
+struct Operation {
+  Kind kind;
+  const void* send;
+  void* recv;
+  size_t count;
+  int type, reduction;
+  int peer;  // or root
+  void* stream;
+};
+
+// What a test may set.
+struct Settings {
+  uint64_t version = 22809;
+  uint64_t slow = 1;       // calls in which a communicator is still busy with what it was told
+  uint64_t silent = 0;     // 1: ranks do not notice that another one has aborted
+  uint64_t async_at = 0;   // counted from 1: when this operation begins, its communicator fails on all ranks
+};
+
+// A collective that ranks have come to.
+struct Meeting {
+  std::vector<const Operation*> by_rank;
+  int arrived = 0, left = 0;
+  bool done = false;
+};
+
+// A send or a receive that waits for the other one.
+struct Post {
+  const Operation* operation;
+  bool done;
+};
+
+struct Comm;
+
+struct World {
+  int ranks;
+  std::vector<Comm*> members;  // null until they join
+  int joined = 0;
+  std::map<uint64_t, Meeting> meetings;  // by number
+  std::map<std::pair<int, int>, std::deque<Post*>> sends, receives;  // by sender and receiver
+};
+
+struct Comm {
+  std::shared_ptr<World> world;
+  int rank;
+  Result failure = SUCCESS;
+  bool aborted = false, finalized = false;
+  uint64_t met = 0;        // collectives so far
+  size_t queued = 0, running = 0;
+  uint64_t busy = 0;       // questions until what is delayed is enqueued
+  std::vector<std::vector<Operation>> delayed;
+};
+
+struct State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  Settings settings;
+  std::map<std::string, std::weak_ptr<World>> worlds;  // by id
+  std::map<void*, std::shared_ptr<Comm>> comms;        // those that were not destroyed
+  uint64_t ids = 0, begun = 0;
+};
+
+State& state();
+
+// The communicator of a handle; ends the process if there is none.
+std::shared_ptr<Comm> find(void* comm);
+// Enqueues operations of one stream, which begin together.
+Result enqueue(const std::shared_ptr<Comm>& comm, std::vector<Operation> operations);
+// Lets a communicator fail on all ranks, and says why.
+void fail(World& world, Result failure, const char* why);
+size_t width_of(int type);
+// Does a collective that all have come to.
+void perform(const World& world, const Meeting& meeting);
+// Whether this thread is in a group of calls.
+bool is_in_group();
+// Says what the driver does of a call: it may be one that is made to fail.
+Result enter(const char* call);
+
+}  // namespace stub_nccl
