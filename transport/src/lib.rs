@@ -15,6 +15,7 @@
 //! | [`calibrate`] | how fast the codecs are on this machine |
 //! | [`control`] | how an operator sees and steers a running program |
 //! | [`link`] | carries messages: `loopback` in one process, `shm` between processes of one node, `tcp` between machines, `mpi` in an MPI job, `cuda` between devices of one process |
+//! | `nccl` | ranks that work together on device memory, over NCCL (feature `cuda`) |
 //! | [`copy`] | copies between host and device, compressed on their way; the offload queue |
 //! | [`fork`] | whether a process is a child that has none of its parent's threads |
 //! | [`simulated`] | a link between host and device for machines without a GPU |
@@ -37,6 +38,8 @@ pub mod fork;
 pub mod link;
 pub mod memory;
 pub mod message;
+#[cfg(feature = "cuda")]
+pub mod nccl;
 pub mod node;
 mod pace;
 pub mod payload;

@@ -240,6 +240,31 @@ fn a_policy_that_wants_to_look_decides_for_later_copies() {
 }
 
 #[test]
+fn copies_are_looked_at_on_their_way_and_decide_for_later_ones() {
+    with_threads("peer_copies::copies_are_looked_at_on_their_way_and_decide_for_later_ones", 8, |stub| {
+        for ends in [Ends::Peers, Ends::Strangers] {
+            let [from, to] = ends.open(stub);
+            let stream = to.stream().unwrap();
+            let mut copier = PeerCopier::new(&from, &to, config("paper")).unwrap();
+            let (source, into) = (from.alloc(100_000).unwrap(), to.alloc(100_000).unwrap());
+            let ways: Vec<Way> = (0..20)
+                .map(|round| {
+                    let raw = data::bytes(Kind::Deltas, 100_000, round);
+                    stream.upload(&raw, source.region()).unwrap();
+                    let copy = copier.copy(&stream, Element::U32, source.region(), into.region()).unwrap();
+                    // What is looked at is not changed meanwhile.
+                    stream.zero(source.region()).unwrap();
+                    assert!(bytes_of(&stream, &into) == raw, "{ends:?} {round}");
+                    copy.way
+                })
+                .collect();
+            assert_eq!(ways[0], ends.way(Algorithm::None));
+            assert!(ways.contains(&ends.way(Algorithm::Bdi)), "{ways:?}");
+        }
+    });
+}
+
+#[test]
 fn what_does_not_fit_is_refused() {
     with_stub("peer_copies::what_does_not_fit_is_refused", Libraries::DriverAndCompiler, |stub| {
         let [from, to] = Ends::Peers.open(stub);

@@ -55,10 +55,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 pub use self::collective::Block;
+#[cfg(feature = "cuda")]
+pub(crate) use self::collective::shares;
 pub use self::datatype::Datatype;
 pub use self::error::CommunicatorError;
 pub use self::message::{ReceiveRequest, SendRequest};
 pub use self::reduction::Operation;
+#[cfg(feature = "cuda")]
+pub(crate) use self::reduction::{combine, finish};
 pub use self::request::CollectiveRequest;
 use self::turn::Turns;
 use crate::memory::HostBuffer;

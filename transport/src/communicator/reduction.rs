@@ -48,7 +48,7 @@ impl fmt::Display for Operation {
 }
 
 /// `left = left ∘ right`, number by number. Both hold the same count of whole numbers.
-pub(super) fn combine(operation: Operation, datatype: Datatype, left: &mut [u8], right: &[u8]) {
+pub(crate) fn combine(operation: Operation, datatype: Datatype, left: &mut [u8], right: &[u8]) {
     with_number!(datatype, N => match operation {
         Operation::Sum | Operation::Avg => each::<N>(left, right, N::sum),
         Operation::Min => each::<N>(left, right, N::smaller),
@@ -57,7 +57,7 @@ pub(super) fn combine(operation: Operation, datatype: Datatype, left: &mut [u8],
 }
 
 /// The last step, when all `ranks` are combined.
-pub(super) fn finish(operation: Operation, datatype: Datatype, numbers: &mut [u8], ranks: u32) {
+pub(crate) fn finish(operation: Operation, datatype: Datatype, numbers: &mut [u8], ranks: u32) {
     if operation == Operation::Avg {
         with_number!(datatype, N => each_alone::<N>(numbers, |sum| sum.divide(ranks)));
     }

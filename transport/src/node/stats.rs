@@ -40,7 +40,7 @@ impl Stats {
         })
     }
 
-    pub(super) fn count_sent(&mut self, algorithm: Algorithm, raw_bytes: u64, coded_bytes: u64) {
+    pub(crate) fn count_sent(&mut self, algorithm: Algorithm, raw_bytes: u64, coded_bytes: u64) {
         if raw_bytes == 0 {
             return;
         }

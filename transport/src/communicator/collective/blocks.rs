@@ -17,9 +17,9 @@ pub(super) fn equal(group: &Group, len: usize) -> Vec<Block> {
     (0..group.size()).map(|rank| Block { offset: rank * len, len }).collect()
 }
 
-/// Blocks of about equal length that hold all of `len` bytes, whole numbers of `width` each.
-pub(super) fn shares(group: &Group, len: usize, width: usize) -> Vec<Block> {
-    let (count, ranks) = (len / width, group.size());
+/// Blocks of about equal length, one for each rank, that hold all of `len` bytes, whole numbers of `width` each.
+pub(crate) fn shares(ranks: usize, len: usize, width: usize) -> Vec<Block> {
+    let count = len / width;
     let start = |rank: usize| (count / ranks * rank + (count % ranks).min(rank)) * width;
     (0..ranks).map(|rank| Block { offset: start(rank), len: start(rank + 1) - start(rank) }).collect()
 }

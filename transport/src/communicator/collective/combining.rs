@@ -39,7 +39,7 @@ impl Group {
             self.gather(root, &send.clone().into(), &all.all().into(), &blocks, task.0.element())?;
             return if self.rank == root { self.combine_all(&all, receive, task) } else { Ok(()) };
         }
-        let blocks = shares(self, send.len(), task.0.width_bytes());
+        let blocks = shares(self.size(), send.len(), task.0.width_bytes());
         let mine = HostBuffer::zeroed(blocks[self.rank].len);
         self.reduce_scatter(send, &blocks, &mine.all(), task)?;
         self.gather(root, &mine.all().into(), &receive.clone().into(), &blocks, task.0.element())
@@ -64,7 +64,7 @@ impl Group {
             return self.combine_all(&all, receive, task);
         }
         let (tag, element) = (self.collective_tag(Kind::AllGather), task.0.element());
-        let blocks = shares(self, send.len(), task.0.width_bytes());
+        let blocks = shares(self.size(), send.len(), task.0.width_bytes());
         let results = in_buffer(self, receive, &blocks)?;
         let mut handing_on = Transfers::default();
         for other in self.others() {

@@ -9,6 +9,8 @@ mod moving;
 use mgcomp_codecs::Element;
 
 pub use self::blocks::Block;
+#[cfg(feature = "cuda")]
+pub(crate) use self::blocks::shares;
 use self::blocks::{check_len, equal};
 use super::{CollectiveRequest, Communicator, CommunicatorError, Datatype, Group, Kind, Operation};
 use crate::memory::{AnySlice, HostBuffer, HostSlice, Slice};

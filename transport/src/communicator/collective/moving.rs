@@ -40,7 +40,7 @@ impl Group {
         if buffer.len() > SHORT_BROADCAST_BYTES {
             // The last share takes what is no whole number of them.
             let whole = buffer.len() / SHARE_BYTES * SHARE_BYTES;
-            let mut blocks = shares(self, whole, SHARE_BYTES);
+            let mut blocks = shares(self.size(), whole, SHARE_BYTES);
             if let Some(last) = blocks.last_mut() {
                 last.len += buffer.len() - whole;
             }

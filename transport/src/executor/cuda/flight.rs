@@ -7,7 +7,7 @@ use mgcomp_codecs::device::{Buffer, DeviceError, Status as KernelStatus};
 use mgcomp_codecs::frame::{ChunkSize, Frame};
 
 use super::kernels::Kernels;
-use super::lane::{Coded, Destination, Lane};
+use super::lane::{Coded, Destination, Lane, WORDS};
 use super::sampling::Sample;
 use super::staging::{Ready, filled};
 use crate::executor::{Output, Work};
@@ -92,8 +92,14 @@ impl Flight {
                 Self::start_decode(lane, kernels, (payload, algorithm), len, into)
             }
             Work::Estimate { ref source, element, algorithms, sample } => {
-                let mut sample = Sample::of(slice_of(source)?.len() as u64, sample, algorithms);
-                sample.start(lane, kernels, element)?;
+                let len = slice_of(source)?.len();
+                let chunk_size = ChunkSize::for_len(len);
+                let mut sample = Sample::of(len as u64, chunk_size, sample, algorithms);
+                let coder = |algorithm| kernels.coder(algorithm, chunk_size).cloned();
+                let words = sample.start(coder, WORDS, |coder, pieces, first| {
+                    lane.estimate(coder, element, pieces, first)
+                })?;
+                lane.fetch_words(words)?;
                 Ok(Self::Estimating(sample))
             }
         }

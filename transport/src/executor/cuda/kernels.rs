@@ -8,19 +8,19 @@ use mgcomp_codecs::frame::ChunkSize;
 
 /// Codecs of a device by algorithm and chunk size.
 #[derive(Debug)]
-pub(super) struct Kernels {
+pub(crate) struct Kernels {
     device: Device,
     /// `None` for those that this device cannot have.
     coders: HashMap<(Algorithm, u8), Option<Coder>>,
 }
 
 impl Kernels {
-    pub(super) fn new(device: &Device) -> Self {
+    pub(crate) fn new(device: &Device) -> Self {
         Self { device: device.clone(), coders: HashMap::new() }
     }
 
     /// The codec, if there are kernels of it. To load them the first time may take seconds.
-    pub(super) fn coder(&mut self, algorithm: Algorithm, chunk_size: ChunkSize) -> Option<&Coder> {
+    pub(crate) fn coder(&mut self, algorithm: Algorithm, chunk_size: ChunkSize) -> Option<&Coder> {
         let key = (algorithm, chunk_size.log2());
         if !self.coders.contains_key(&key) {
             let found = self.device.coder(algorithm, chunk_size);

@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use mgcomp_codecs::Element;
 use mgcomp_codecs::device::{
-    Buffer, Coder, Compress, Decompress, Device, DeviceError, Estimate, Event, Region, Stream, Workspace,
-    workspace_len,
+    Buffer, Coder, Compress, Decompress, Device, DeviceError, Event, Region, Stream, Workspace, workspace_len,
 };
 
+use super::sampling;
+use super::scratch::{Scratch, grown};
 use super::staging::{Room, Staging, Words};
 use crate::memory::{self, DeviceHold, DeviceSlice, Rooms};
 
 /// Words that one piece of work can use.
 pub(super) const WORDS: usize = 2048;
-/// Scratch has at least this length, and doubles from there.
-const SHORTEST_SCRATCH_BYTES: u64 = 1 << 20;
 
 /// One piece of work is on a lane at a time. Work waits for what its slice is to wait for, and for nothing else.
 #[derive(Debug)]
@@ -227,15 +226,8 @@ impl Lane {
         let memory = held(self.hold.as_ref()).region();
         let needed = workspace_len(coder.chunk_size(), &[]);
         let workspace = grown(&mut self.workspace, &self.device, &self.stream, needed)?;
-        let job = |(i, &(offset, len)): (usize, &(u64, u64))| Estimate {
-            element,
-            src: memory.slice(offset..offset + len),
-            codebook: None,
-            len: self.words.word(first + 2 * i),
-            status: self.words.word(first + 2 * i + 1),
-        };
-        let jobs: Vec<_> = pieces.iter().enumerate().map(job).collect();
-        coder.estimate(&self.stream, workspace, &jobs)
+        let with = (coder, &self.stream, workspace);
+        sampling::estimate(with, (element, memory), pieces, (&self.words, first))
     }
 
     /// Enqueues a copy of the first words to the host.
@@ -255,33 +247,4 @@ impl Drop for Lane {
 /// The memory that work is on.
 fn held(hold: Option<&DeviceHold>) -> &DeviceSlice {
     hold.expect("work has begun").slice()
-}
-
-/// A workspace of at least `needed` bytes. What it replaces is in no use: the work before it on this lane has ended.
-fn grown<'a>(
-    workspace: &'a mut Option<Workspace<'static>>,
-    device: &Device,
-    stream: &Stream,
-    needed: u64,
-) -> Result<&'a mut Workspace<'static>, DeviceError> {
-    if workspace.as_ref().is_none_or(|workspace| workspace.len() < needed) {
-        *workspace = Some(device.workspace(stream, needed.next_power_of_two())?);
-    }
-    Ok(workspace.as_mut().expect("just made"))
-}
-
-/// Memory of the device for as long as one piece of work takes.
-#[derive(Debug, Default)]
-struct Scratch(Option<Buffer>);
-
-impl Scratch {
-    /// The first `len` bytes, the same as before unless there were fewer. To make room for more than ever, the old memory
-    /// is freed, for which the driver waits: that happens a few times in the life of a lane.
-    fn room(&mut self, device: &Device, len: u64) -> Result<Region<'_>, DeviceError> {
-        if self.0.as_ref().is_none_or(|buffer| buffer.region().len() < len) {
-            self.0 = None;
-            self.0 = Some(device.alloc(len.max(SHORTEST_SCRATCH_BYTES).next_power_of_two())?);
-        }
-        Ok(self.0.as_ref().expect("just made").slice(0..len))
-    }
 }

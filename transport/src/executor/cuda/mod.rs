@@ -10,7 +10,9 @@
 mod flight;
 pub(crate) mod kernels;
 mod lane;
-mod sampling;
+pub(crate) mod probe;
+pub(crate) mod sampling;
+pub(crate) mod scratch;
 mod staging;
 mod worker;
 

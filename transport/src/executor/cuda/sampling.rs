@@ -1,20 +1,20 @@
 //! Sizes without frames, by the kernels that only measure.
 
-use mgcomp_codecs::device::{DeviceError, Status as KernelStatus};
+use mgcomp_codecs::device::{
+    Coder, DeviceError, Estimate as Job, Region, Status as KernelStatus, Stream, Workspace,
+};
 use mgcomp_codecs::frame::{ChunkSize, Options, max_frame_len};
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 use mgcomp_selector::{Estimate, SampleSize};
 
-use super::flight::Failure;
-use super::kernels::Kernels;
-use super::lane::{Lane, WORDS};
+use super::staging::Words;
 
 /// Most pieces of a sample: what one launch takes.
 const MOST_PIECES: u64 = 63;
 
 /// What is looked at for an estimate, and how.
 #[derive(Debug)]
-pub(super) struct Sample {
+pub(crate) struct Sample {
     raw_len: u64,
     chunk_size: ChunkSize,
     whole: bool,
@@ -26,8 +26,13 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    pub(super) fn of(raw_len: u64, size: SampleSize, algorithms: AlgorithmSet) -> Self {
-        let chunk_size = ChunkSize::for_len(raw_len as usize);
+    /// A sample of `raw_len` bytes, as frames with chunks of `chunk_size` would have them.
+    pub(crate) fn of(
+        raw_len: u64,
+        chunk_size: ChunkSize,
+        size: SampleSize,
+        algorithms: AlgorithmSet,
+    ) -> Self {
         let chunk = chunk_size.bytes() as u64;
         let chunks = raw_len.div_ceil(chunk);
         let wanted = match size {
@@ -43,33 +48,34 @@ impl Sample {
         Self { raw_len, chunk_size, whole, pieces, algorithms, started: Vec::new() }
     }
 
-    /// Enqueues it for every algorithm that has kernels.
-    pub(super) fn start(
+    /// Enqueues it, by `estimate`, for every algorithm of which there is a `coder`, as long as there are words for it: `estimate`
+    /// gets offsets and lengths, and the number of the first word for what is found. Returns how many words there will be.
+    pub(crate) fn start(
         &mut self,
-        lane: &mut Lane,
-        kernels: &mut Kernels,
-        element: Element,
-    ) -> Result<(), Failure> {
+        mut coder: impl FnMut(Algorithm) -> Option<Coder>,
+        room_words: usize,
+        mut estimate: impl FnMut(&Coder, &[(u64, u64)], usize) -> Result<(), DeviceError>,
+    ) -> Result<usize, DeviceError> {
         let words = 2 * self.pieces.len();
         for algorithm in self.algorithms.iter().filter(|&algorithm| algorithm != Algorithm::None) {
             let first = words * self.started.len();
-            if first + words > WORDS {
+            if first + words > room_words {
                 break;
             }
-            if let Some(coder) = kernels.coder(algorithm, self.chunk_size) {
-                match lane.estimate(coder, element, &self.pieces, first) {
+            if let Some(coder) = coder(algorithm) {
+                match estimate(&coder, &self.pieces, first) {
                     Ok(()) => self.started.push(algorithm),
-                    Err(error) if error.is_sticky() => return Err(error.into()),
+                    Err(error) if error.is_sticky() => return Err(error),
                     // What was enqueued of it comes before whatever uses its words next.
                     Err(error) => tracing::warn!(%algorithm, %error, "not estimated"),
                 }
             }
         }
-        lane.fetch_words(words * self.started.len()).map_err(DeviceError::into)
+        Ok(words * self.started.len())
     }
 
     /// What the words say.
-    pub(super) fn read(&self, words: &[u64]) -> Vec<Estimate> {
+    pub(crate) fn read(&self, words: &[u64]) -> Vec<Estimate> {
         let none = Estimate { algorithm: Algorithm::None, bits: 8 * self.raw_len };
         let raw = (self.whole && self.algorithms.contains(Algorithm::None)).then_some(none);
         let found = words.chunks_exact(2 * self.pieces.len()).zip(&self.started);
@@ -97,6 +103,25 @@ impl Sample {
     }
 }
 
+/// Enqueues the estimation of `pieces` of `data`, each an offset and a length: length and status of each will be in the
+/// words from `first` on.
+pub(super) fn estimate(
+    (coder, stream, workspace): (&Coder, &Stream, &mut Workspace<'_>),
+    (element, data): (Element, Region<'_>),
+    pieces: &[(u64, u64)],
+    (words, first): (&Words, usize),
+) -> Result<(), DeviceError> {
+    let job = |(i, &(offset, len)): (usize, &(u64, u64))| Job {
+        element,
+        src: data.slice(offset..offset + len),
+        codebook: None,
+        len: words.word(first + 2 * i),
+        status: words.word(first + 2 * i + 1),
+    };
+    let jobs: Vec<_> = pieces.iter().enumerate().map(job).collect();
+    coder.estimate(stream, workspace, &jobs)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,7 +131,7 @@ mod tests {
         let all = AlgorithmSet::supported();
         for len in [1, 4095, 4096, 65_537, 1 << 20, (64 << 20) + 5] {
             for bytes in [0, 1, 10_000, 1 << 20, u64::MAX] {
-                let sample = Sample::of(len, SampleSize::Bytes(bytes), all);
+                let sample = Sample::of(len, ChunkSize::for_len(len as usize), SampleSize::Bytes(bytes), all);
                 let mut end = 0;
                 for &(offset, piece) in &sample.pieces {
                     assert!(offset >= end && piece > 0 && offset + piece <= len, "{len} {bytes} {sample:?}");
@@ -114,7 +139,8 @@ mod tests {
                 }
                 assert!(sample.pieces.len() as u64 <= MOST_PIECES);
             }
-            assert_eq!(Sample::of(len, SampleSize::Whole, all).pieces, [(0, len)]);
+            let whole = Sample::of(len, ChunkSize::DEFAULT, SampleSize::Whole, all);
+            assert_eq!(whole.pieces, [(0, len)]);
         }
     }
 
@@ -122,7 +148,8 @@ mod tests {
     fn sampled_lengths_are_scaled_without_what_every_frame_has() {
         // 64 chunks of 16 KiB, of which 4 are looked at: half of each, and 32 bytes of header and table.
         let algorithms = AlgorithmSet::from_iter([Algorithm::Zvc]);
-        let mut sample = Sample::of(1 << 20, SampleSize::Bytes(64 << 10), algorithms);
+        let size = SampleSize::Bytes(64 << 10);
+        let mut sample = Sample::of(1 << 20, ChunkSize::for_len(1 << 20), size, algorithms);
         sample.started.push(Algorithm::Zvc);
         let words = [8192 + 32, 0].repeat(4);
         // Of the whole: half, a header of 16 bytes, 64 entries of 4.

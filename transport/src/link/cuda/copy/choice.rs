@@ -2,11 +2,14 @@
 
 use std::fmt;
 
+use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 use mgcomp_selector::{CheapFacts, Decision, LinkFacts, Plan, Policy, Steering, StreamId};
 
 use super::PeerCopyConfig;
+use super::codecs::chunk_size;
 use crate::executor::cuda::estimate;
+use crate::executor::cuda::probe::{Answer, Question};
 use crate::memory::DeviceSlice;
 use crate::{calibrate, control};
 
@@ -18,6 +21,7 @@ pub(super) struct Choice {
     link: Option<LinkFacts>,
     allowed: AlgorithmSet,
     gate_bytes: u64,
+    chunk_size: ChunkSize,
     is_off: bool,
 }
 
@@ -30,19 +34,30 @@ impl Choice {
             link: config.link,
             allowed,
             gate_bytes: config.gate_bytes,
+            chunk_size: chunk_size(config.segment_bytes.min(config.most_bytes)),
             is_off: control::is_switched_off(),
         }
     }
 
-    /// How a copy is to be coded, without a look at its bytes: a policy that wants one gets its way at the next
-    /// [`learn`](Self::learn).
-    pub(super) fn algorithm(&mut self, element: Element, raw_bytes: u64) -> Algorithm {
+    /// How a copy is to be coded, without a look at its bytes; and what the policy would like to know of them.
+    pub(super) fn algorithm(&mut self, element: Element, raw_bytes: u64) -> (Algorithm, Option<Question>) {
         if self.is_off || raw_bytes < self.gate_bytes {
-            return Algorithm::None;
+            return (Algorithm::None, None);
         }
-        match self.policy.plan(&self.facts(element, raw_bytes)) {
-            Plan::Use(decision) => decision.algorithm,
-            Plan::Sample { .. } => self.learned.map_or(Algorithm::None, |decision| decision.algorithm),
+        let (facts, chunk_size) = (self.facts(element, raw_bytes), self.chunk_size);
+        match self.policy.plan(&facts) {
+            Plan::Use(decision) => (decision.algorithm, None),
+            Plan::Sample { algorithms, size } => {
+                let learned = self.learned.map_or(Algorithm::None, |decision| decision.algorithm);
+                (learned, Some(Question { facts, chunk_size, algorithms, size }))
+            }
+        }
+    }
+
+    /// Hears what was found in copies that were made.
+    pub(super) fn hear(&mut self, answers: Vec<Answer>) {
+        for (facts, estimates) in answers {
+            self.learned = Some(self.policy.choose(&facts, &estimates));
         }
     }
 

@@ -74,6 +74,11 @@ impl Codecs {
         self.pairs.iter().map(|pair| pair.algorithm).collect()
     }
 
+    /// The kernels of an algorithm at the end where bytes come from.
+    pub(super) fn encoder(&self, algorithm: Algorithm) -> Option<Coder> {
+        self.pair(algorithm).map(|pair| self.pairs[pair].encoder.clone())
+    }
+
     fn pair(&self, algorithm: Algorithm) -> Option<usize> {
         self.pairs.iter().position(|pair| pair.algorithm == algorithm)
     }
@@ -152,6 +157,7 @@ fn words_of(words: Region<'_>, segment: Segment) -> [Word<'_>; WORDS as usize] {
     [0, 1, 2].map(|word| words.word(WORD_BYTES * (WORDS * segment.number + word)))
 }
 
-fn chunk_size(segment_bytes: u64) -> ChunkSize {
+/// Chunks of frames of segments of so many bytes.
+pub(super) fn chunk_size(segment_bytes: u64) -> ChunkSize {
     ChunkSize::for_len(segment_bytes as usize)
 }

@@ -2,11 +2,13 @@
 
 use mgcomp_codecs::device::{Device, DeviceError, Region, Stream};
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
+use mgcomp_selector::PolicySpec;
 
 use super::choice::Choice;
 use super::codecs::Codecs;
 use super::pipe::{Memory, Pipe, Segment};
 use super::{PeerCopy, PeerCopyConfig, PeerCopyError, PeerCopyReport, Way};
+use crate::executor::cuda::probe::{Probe, Question};
 use crate::memory::DeviceSlice;
 
 /// Makes copies from one device to another, one after the other.
@@ -20,6 +22,8 @@ pub struct PeerCopier {
     is_direct: bool,
     config: PeerCopyConfig,
     choice: Choice,
+    /// Looks at copies on their way, where the policy may want that.
+    probe: Option<Probe>,
     /// Dropped first: that waits for all work with the rest.
     pipe: Pipe,
     codecs: Codecs,
@@ -40,7 +44,10 @@ impl PeerCopier {
         let ends = ((from, &pipe.out), (to, &pipe.into));
         let codecs = Codecs::load(ends.0, ends.1, config.algorithms, segment, is_direct)?;
         let choice = Choice::new(&config, codecs.algorithms());
-        let copier = Self { from: from.clone(), to: to.clone(), is_direct, config, choice, pipe, codecs };
+        let may_look = !matches!(config.policy, PolicySpec::Fixed(_));
+        let probe = may_look.then(|| Probe::new(from)).transpose()?;
+        let copier =
+            Self { from: from.clone(), to: to.clone(), is_direct, config, choice, probe, pipe, codecs };
         // A graph that is launched on another stream would not wait for the zeros that are on their way to workspaces.
         copier.pipe.wait()?;
         Ok(copier)
@@ -77,10 +84,27 @@ impl PeerCopier {
     ) -> Result<PeerCopy, DeviceError> {
         let raw_bytes = from.len();
         self.check(from, to)?;
-        let segments = Segment::all(raw_bytes, self.config.segment_bytes);
-        let (to, count) = (to.slice(0..raw_bytes), segments.len() as u64);
-        let algorithm = self.choice.algorithm(element, raw_bytes);
-        let way = self.way(algorithm);
+        self.hear(stream);
+        let (algorithm, question) = self.choice.algorithm(element, raw_bytes);
+        let looks = question.is_some_and(|question| self.look(stream, question, from));
+        let copied = self.enqueue(stream, (element, algorithm), from, to.slice(0..raw_bytes));
+        if let Some(probe) = self.probe.as_ref().filter(|_| looks) {
+            probe.release(stream);
+        }
+        let (way, segments) = copied?;
+        Ok(PeerCopy { way, raw_bytes, segments })
+    }
+
+    /// Returns how the copy goes, and in how many segments.
+    fn enqueue(
+        &mut self,
+        stream: &Stream,
+        (element, algorithm): (Element, Algorithm),
+        from: Region<'_>,
+        to: Region<'_>,
+    ) -> Result<(Way, u64), DeviceError> {
+        let segments = Segment::all(from.len(), self.config.segment_bytes);
+        let (way, count) = (self.way(algorithm), segments.len() as u64);
         match way {
             Way::Plain => stream.copy_between((&self.from, from), (&self.to, to))?,
             Way::PlainThroughHost => self.pipe.run(
@@ -101,7 +125,7 @@ impl PeerCopier {
                 )?;
             }
         }
-        Ok(PeerCopy { way, raw_bytes, segments: count })
+        Ok((way, count))
     }
 
     /// What came of `copy`, the last one or the last that a graph made. Waits for all that is on `stream`, behind which the
@@ -121,9 +145,40 @@ impl PeerCopier {
     }
 
     /// Lets the policy look at data like that of the copies to come, if it wants to see some: the way of later copies is
-    /// chosen by what it finds. Waits for that. Until then such copies are plain.
+    /// chosen by what it finds. Waits for that. Copies that are not recorded are looked at as well, when the policy wants that,
+    /// and nobody waits: the first ones are plain, and later ones go by what was found by then.
     pub fn learn(&mut self, element: Element, data: &DeviceSlice) {
         self.choice.learn(element, data);
+    }
+
+    /// Hears what was found by now. Without it copies go on as before.
+    fn hear(&mut self, stream: &Stream) {
+        let Some(probe) = self.probe.as_mut().filter(|probe| !probe.is_free()) else { return };
+        let answers = match stream.is_capturing() {
+            Ok(true) => return, // to ask how far a stream is would spoil the recording
+            Ok(false) => probe.answers(),
+            Err(error) => Err(error),
+        };
+        match answers {
+            Ok(answers) => self.choice.hear(answers),
+            Err(error) => tracing::warn!(%error, "nothing is known of copies"),
+        }
+    }
+
+    /// Has the bytes of a copy looked at while they are on their way, unless they are recorded, or others are looked at.
+    fn look(&mut self, stream: &Stream, question: Question, data: Region<'_>) -> bool {
+        let Some(probe) = self.probe.as_mut().filter(|probe| probe.is_free()) else { return false };
+        let looked = match stream.is_capturing() {
+            Ok(true) => return false,
+            Ok(false) => {
+                probe.ask(|algorithm, _| self.codecs.encoder(algorithm), stream, &[(question, data)])
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &looked {
+            tracing::warn!(%error, "a copy is not looked at");
+        }
+        looked.is_ok()
     }
 
     fn way(&self, algorithm: Algorithm) -> Way {

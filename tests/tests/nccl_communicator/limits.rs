@@ -1,0 +1,90 @@
+//! Where headers do not go: graphs. And what arguments are refused.
+
+use mgcomp_codecs::Element;
+use mgcomp_codecs::device::Graph;
+use mgcomp_tests::data::{self, Kind};
+use mgcomp_transport::communicator::{Block, CommunicatorError, Datatype, Operation};
+use mgcomp_transport::nccl::{Message, NcclError};
+
+use crate::rig::{Gate, config, on_ranks, with_nccl};
+
+#[test]
+fn what_a_graph_records_is_plain_and_can_be_replayed() {
+    with_nccl("limits::what_a_graph_records_is_plain_and_can_be_replayed", 11, |_, _| {
+        let allocated = Gate::new(2);
+        on_ranks(
+            2,
+            |_| config("fixed:zvc"),
+            |world, place| {
+                let mut world = world.unwrap();
+                let (from, into) = (place.room(20_000), place.room(40_000));
+                let (stream, rank) = (&place.stream, u64::from(world.rank()));
+                // While anybody records, the stub lets nobody allocate.
+                allocated.pass();
+                let mut gather = || world.all_gather(stream, from.region(), into.region(), Element::U32);
+                let graph: Result<Graph, NcclError> = stream.capture(|| {
+                    let sent = gather()?;
+                    assert_eq!((sent.raw_bytes, sent.stored_bytes), (20_000, 20_000));
+                    Ok(())
+                });
+                let graph = graph.unwrap();
+                for round in 0..20 {
+                    let data = |rank| data::bytes(Kind::Sparse, 20_000, 2 * round + rank);
+                    stream.upload(&data(rank), from.region()).unwrap();
+                    stream.zero(into.region()).unwrap();
+                    replay(&graph, stream);
+                    assert!(place.bytes_of(into.region()) == [data(0), data(1)].concat(), "{round}");
+                }
+                // Not recorded, it is compressed.
+                let sent = gather().unwrap();
+                assert!(sent.stored_bytes < sent.raw_bytes);
+                world.wait(stream).unwrap();
+            },
+        );
+    });
+}
+
+#[allow(unsafe_code)] // launches a graph
+fn replay(graph: &Graph, stream: &mgcomp_codecs::device::Stream) {
+    // SAFETY: the buffers outlive the graph.
+    unsafe { graph.launch(stream) }.unwrap();
+}
+
+#[test]
+fn wrong_arguments_are_errors_and_nothing_happens() {
+    with_nccl("limits::wrong_arguments_are_errors_and_nothing_happens", 12, |_, _| {
+        on_ranks(
+            2,
+            |_| config("fixed:zvc"),
+            |world, place| {
+                let mut world = world.unwrap();
+                let (stream, element) = (&place.stream, Element::U32);
+                let (ten, twelve) = (place.room(10), place.room(12));
+                let (ten, twelve) = (ten.region(), twelve.region());
+                let rank = NcclError::Arguments(CommunicatorError::Rank { rank: 2, ranks: 2 });
+                assert_eq!(world.broadcast(stream, 2, ten, element), Err(rank.clone()));
+                assert_eq!(world.gather(stream, 2, (ten, ten), element), Err(rank.clone()));
+                assert_eq!(world.scatter(stream, 2, (ten, ten), element), Err(rank.clone()));
+                assert_eq!(world.send(stream, 2, ten, element), Err(rank));
+                let refused = |result: Result<_, NcclError>| matches!(result, Err(NcclError::Arguments(_)));
+                assert!(refused(world.all_gather(stream, ten, ten, element)));
+                assert!(refused(world.all_to_all(stream, ten, twelve, element)));
+                let odd = ten.slice(0..9);
+                assert!(refused(world.all_to_all(stream, odd, odd, element)));
+                let blocks = |len| [Block { offset: 0, len: 5 }, Block { offset: 5, len }];
+                assert!(refused(world.all_gather_v(stream, ten, (ten, &blocks(6)), element)));
+                assert!(refused(world.all_gather_v(stream, ten, (ten, &blocks(usize::MAX)), element)));
+                assert!(refused(world.all_gather_v(stream, ten, (ten, &blocks(5)[..1]), element)));
+                let own = Message::Send { to: world.rank(), from: ten };
+                assert!(refused(world.exchange(stream, &[own], element)));
+                let i16 = world.all_reduce(stream, (ten, ten), Datatype::I16, Operation::Sum);
+                assert!(matches!(i16, Err(NcclError::Unsupported { .. })));
+                let width = world.all_reduce(stream, (ten, ten), Datatype::F32, Operation::Sum).unwrap_err();
+                assert_eq!(width.to_string(), "10 bytes are no whole number of f32");
+                // It goes on.
+                world.broadcast(stream, 0, ten, element).unwrap();
+                world.wait(stream).unwrap();
+            },
+        );
+    });
+}

@@ -1,0 +1,40 @@
+//! Memory of a device that a stream's work shares, one piece after the other.
+
+use mgcomp_codecs::device::{Buffer, Device, DeviceError, Region, Stream, Workspace};
+
+/// Scratch has at least this length, and doubles from there.
+const SHORTEST_SCRATCH_BYTES: u64 = 1 << 20;
+
+/// A workspace of at least `needed` bytes. What it replaces is in no use: the work before it on this lane has ended.
+pub(crate) fn grown<'a>(
+    workspace: &'a mut Option<Workspace<'static>>,
+    device: &Device,
+    stream: &Stream,
+    needed: u64,
+) -> Result<&'a mut Workspace<'static>, DeviceError> {
+    if workspace.as_ref().is_none_or(|workspace| workspace.len() < needed) {
+        *workspace = Some(device.workspace(stream, needed.next_power_of_two())?);
+    }
+    Ok(workspace.as_mut().expect("just made"))
+}
+
+/// Memory of the device for as long as one piece of work takes.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch(Option<Buffer>);
+
+impl Scratch {
+    /// The first `len` bytes, the same as before unless there were fewer. To make room for more than ever, the old memory
+    /// is freed, for which the driver waits: that happens a few times in the life of a lane.
+    pub(crate) fn room(&mut self, device: &Device, len: u64) -> Result<Region<'_>, DeviceError> {
+        if self.0.as_ref().is_none_or(|buffer| buffer.region().len() < len) {
+            self.0 = None;
+            self.0 = Some(device.alloc(len.max(SHORTEST_SCRATCH_BYTES).next_power_of_two())?);
+        }
+        Ok(self.0.as_ref().expect("just made").slice(0..len))
+    }
+
+    /// All of it, once there was a [`room`](Self::room).
+    pub(crate) fn made(&self) -> Region<'_> {
+        self.0.as_ref().expect("a room was made").region()
+    }
+}

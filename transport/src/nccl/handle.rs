@@ -1,0 +1,257 @@
+//! A communicator of NCCL's: every call returns at once, and is waited for in bounded time.
+#![allow(unsafe_code)] // calls into NCCL
+
+use std::ptr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mgcomp_codecs::device::{Device, Region, Stream};
+
+use super::library::{Comm, CommConfig, Library};
+use super::{NcclError, UniqueId};
+
+/// The `ncclResult_t` of a communicator that is still busy with a call.
+const IN_PROGRESS: i32 = 7;
+/// The `ncclDataType_t` of bytes.
+const BYTES: i32 = 1;
+/// How often something is asked before the thread begins to sleep, and how long it sleeps at most.
+const QUESTIONS: u32 = 2000;
+const LONGEST_SLEEP: Duration = Duration::from_micros(200);
+
+/// A communicator of NCCL's. Dropped before its end, it is aborted.
+#[derive(Debug)]
+pub(super) struct Handle {
+    library: &'static Library,
+    device: Device,
+    /// Null when it has ended.
+    comm: Comm,
+    limit: Duration,
+}
+
+// SAFETY: NCCL does not mind which thread calls, as long as it is one at a time: those of `&self` are made by the owner
+// alone, since the type is not `Sync`.
+unsafe impl Send for Handle {}
+
+impl Handle {
+    /// Meets the other ranks.
+    pub(super) fn create(
+        device: &Device,
+        id: UniqueId,
+        (rank, ranks): (u32, u32),
+        limit: Duration,
+    ) -> Result<Self, NcclError> {
+        let library = Library::instance()?;
+        let mut handle = Self { library, device: device.clone(), comm: ptr::null_mut(), limit };
+        let (mut comm, config) = (ptr::null_mut(), CommConfig::NON_BLOCKING);
+        // SAFETY: the arguments are live variables and numbers.
+        handle.call("ncclCommInitRankConfig", || unsafe {
+            (library.ncclCommInitRankConfig)(&raw mut comm, ranks as i32, id, rank as i32, &raw const config)
+        })?;
+        handle.comm = comm;
+        handle.settle("the meeting of the ranks").map(|()| handle)
+    }
+
+    /// Makes several calls as one operation.
+    pub(super) fn group(&self, calls: impl FnOnce(&Self) -> Result<(), NcclError>) -> Result<(), NcclError> {
+        // SAFETY: it takes nothing.
+        self.call("ncclGroupStart", || unsafe { (self.library.ncclGroupStart)() })?;
+        let called = calls(self);
+        // Also after an error, and without the context: the group is the thread's, and would swallow all later calls.
+        // SAFETY: as above.
+        let end = || unsafe { (self.library.ncclGroupEnd)() };
+        let ended = match self.device.run(end) {
+            Ok(code) => self.accepted("ncclGroupEnd", code),
+            Err(error) => {
+                end();
+                Err(error.into())
+            }
+        };
+        called.and(ended).and_then(|()| self.settle("a group of calls"))
+    }
+
+    /// In a group: sends a region to `peer`.
+    pub(super) fn send(&self, from: Region<'_>, peer: u32, stream: &Stream) -> Result<(), NcclError> {
+        // SAFETY: a region is device memory for as long as its work lasts; the stream lives, and so does what is enqueued.
+        self.call("ncclSend", || unsafe {
+            let (len, peer) = (from.len() as usize, peer as i32);
+            (self.library.ncclSend)(at(from), len, BYTES, peer, self.comm, stream.as_raw())
+        })
+    }
+
+    /// In a group: receives a region from `peer`.
+    pub(super) fn receive(&self, to: Region<'_>, peer: u32, stream: &Stream) -> Result<(), NcclError> {
+        // SAFETY: as for `send`.
+        self.call("ncclRecv", || unsafe {
+            let (len, peer) = (to.len() as usize, peer as i32);
+            (self.library.ncclRecv)(at(to), len, BYTES, peer, self.comm, stream.as_raw())
+        })
+    }
+
+    /// In a group: `from` on `root` becomes `to` on all, which is as long. The others' `from` is not looked at.
+    pub(super) fn broadcast(
+        &self,
+        from: Region<'_>,
+        to: Region<'_>,
+        root: u32,
+        stream: &Stream,
+    ) -> Result<(), NcclError> {
+        // SAFETY: as for `send`.
+        self.call("ncclBroadcast", || unsafe {
+            let (len, root) = (to.len() as usize, root as i32);
+            (self.library.ncclBroadcast)(at(from), at(to), len, BYTES, root, self.comm, stream.as_raw())
+        })
+    }
+
+    /// In a group: what all have in `from` becomes `to`, by rank.
+    pub(super) fn all_gather(
+        &self,
+        from: Region<'_>,
+        to: Region<'_>,
+        stream: &Stream,
+    ) -> Result<(), NcclError> {
+        // SAFETY: as for `send`; callers have seen to it that `to` has so many regions.
+        self.call("ncclAllGather", || unsafe {
+            (self.library.ncclAllGather)(
+                at(from),
+                at(to),
+                from.len() as usize,
+                BYTES,
+                self.comm,
+                stream.as_raw(),
+            )
+        })
+    }
+
+    /// In a group: combines `count` numbers of all ranks, and leaves them on all.
+    pub(super) fn all_reduce(
+        &self,
+        (from, to): (Region<'_>, Region<'_>),
+        count: usize,
+        (datatype, operation): (i32, i32),
+        stream: &Stream,
+    ) -> Result<(), NcclError> {
+        // SAFETY: as for `send`; callers have seen to it that both have `count` numbers.
+        self.call("ncclAllReduce", || unsafe {
+            let raw = stream.as_raw();
+            (self.library.ncclAllReduce)(at(from), at(to), count, datatype, operation, self.comm, raw)
+        })
+    }
+
+    /// In a group: combines numbers of all ranks, and leaves `count` of them, its own share, on each.
+    pub(super) fn reduce_scatter(
+        &self,
+        (from, to): (Region<'_>, Region<'_>),
+        count: usize,
+        (datatype, operation): (i32, i32),
+        stream: &Stream,
+    ) -> Result<(), NcclError> {
+        // SAFETY: as for `send`; callers have seen to it that both have their numbers.
+        self.call("ncclReduceScatter", || unsafe {
+            let raw = stream.as_raw();
+            (self.library.ncclReduceScatter)(at(from), at(to), count, datatype, operation, self.comm, raw)
+        })
+    }
+
+    /// Fails if the communicator has.
+    pub(super) fn check(&self) -> Result<(), NcclError> {
+        self.accepted("work that was enqueued", self.state()?)
+    }
+
+    /// Waits until all work on `stream` has ended.
+    pub(super) fn wait(&self, stream: &Stream, what: &'static str) -> Result<(), NcclError> {
+        self.until(what, || {
+            let idle = stream.is_idle()?;
+            if !idle {
+                self.check()?;
+            }
+            Ok(idle)
+        })
+    }
+
+    /// Ends the communicator in peace, if that is possible; else it is aborted.
+    pub(super) fn end(&mut self) {
+        // SAFETY: it is alive, and nobody calls it any more.
+        let finalized =
+            self.call("ncclCommFinalize", || unsafe { (self.library.ncclCommFinalize)(self.comm) });
+        if finalized.and_then(|()| self.settle("the end of the communicator")).is_ok() {
+            let comm = std::mem::replace(&mut self.comm, ptr::null_mut());
+            // SAFETY: as above. There is nobody to tell of an error.
+            let _ = self.device.run(|| unsafe { (self.library.ncclCommDestroy)(comm) });
+        }
+        self.abort();
+    }
+
+    /// Ends what is under way, and the communicator. It is no error to do so twice.
+    pub(super) fn abort(&mut self) {
+        let comm = std::mem::replace(&mut self.comm, ptr::null_mut());
+        if !comm.is_null() {
+            // SAFETY: it is alive, and nobody calls it any more. There is nobody to tell of an error.
+            let abort = || unsafe { (self.library.ncclCommAbort)(comm) };
+            if self.device.run(abort).is_err() {
+                // Without the context it is ended as well as may be.
+                abort();
+            }
+        }
+    }
+
+    /// Makes a call, which may go on.
+    fn call(&self, name: &'static str, call: impl FnOnce() -> i32) -> Result<(), NcclError> {
+        self.accepted(name, self.device.run(call)?)
+    }
+
+    fn accepted(&self, name: &'static str, code: i32) -> Result<(), NcclError> {
+        match code {
+            IN_PROGRESS => Ok(()),
+            _ => self.library.check(name, code),
+        }
+    }
+
+    /// Waits until the communicator is done with its last call: what that is to enqueue is enqueued then.
+    fn settle(&self, what: &'static str) -> Result<(), NcclError> {
+        self.until(what, || match self.state()? {
+            IN_PROGRESS => Ok(false),
+            code => self.library.check(what, code).map(|()| true),
+        })
+    }
+
+    fn state(&self) -> Result<i32, NcclError> {
+        let mut state = 0;
+        // SAFETY: the communicator is alive, and `state` a live variable.
+        let code =
+            self.device.run(|| unsafe { (self.library.ncclCommGetAsyncError)(self.comm, &raw mut state) })?;
+        self.library.check("ncclCommGetAsyncError", code).map(|()| state)
+    }
+
+    /// Asks until the answer is yes.
+    fn until(
+        &self,
+        what: &'static str,
+        mut is_over: impl FnMut() -> Result<bool, NcclError>,
+    ) -> Result<(), NcclError> {
+        let started = Instant::now();
+        let mut questions = 0u32;
+        while !is_over()? {
+            if started.elapsed() > self.limit {
+                return Err(NcclError::TimedOut { what, limit: self.limit });
+            }
+            questions = questions.saturating_add(1);
+            if questions < QUESTIONS {
+                thread::yield_now();
+            } else {
+                thread::sleep(LONGEST_SLEEP);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.abort();
+    }
+}
+
+/// Where a region is, for a library that takes device memory as a pointer.
+fn at<T>(region: Region<'_>) -> *mut T {
+    ptr::without_provenance_mut(region.address() as usize)
+}

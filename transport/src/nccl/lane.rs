@@ -1,0 +1,314 @@
+//! The stream on which regions are encoded and decoded, with the memory that this takes.
+//!
+//! A call has the lane for itself: all that the call before it has enqueued has ended when it begins. Memory is allocated and
+//! kernels are loaded, for which the driver might wait, before headers are exchanged or when they are there: never while an
+//! operation of NCCL on this stream waits for other ranks.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use mgcomp_codecs::Element;
+use mgcomp_codecs::device::{
+    Coder, Compress, Decompress, Device, DeviceError, Event, Region, Status, Stream, Workspace, workspace_len,
+};
+use mgcomp_codecs::frame::{ChunkSize, MAX_RAW_LEN};
+
+use super::NcclError;
+use super::entry::{Coding, ENTRY_LEN, Entry};
+use super::handle::Handle;
+use super::layout::{Layout, WORD, nth};
+use crate::executor::cuda::kernels::Kernels;
+use crate::executor::cuda::probe::{Probe, Question};
+use crate::executor::cuda::scratch::{Scratch, grown};
+
+/// Frames begin on multiples of this.
+const ALIGN: u64 = 256;
+
+/// A region that goes to other ranks.
+#[derive(Debug)]
+pub(super) struct Outgoing<'a> {
+    pub(super) region: Region<'a>,
+    pub(super) coding: Option<Coding>,
+    /// What its policy wants to know.
+    pub(super) question: Option<Question>,
+}
+
+/// A region that another rank fills.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Incoming<'a> {
+    pub(super) from: u32,
+    pub(super) region: Region<'a>,
+}
+
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) device: Device,
+    pub(super) stream: Stream,
+    /// For what the host brings and takes, so that it waits for nothing else.
+    side: Stream,
+    /// Looks at what policies ask about. Before the kernels, which it may still use.
+    pub(super) probe: Probe,
+    kernels: Kernels,
+    workspace: Option<Workspace<'static>>,
+    /// Recorded before and after encoding.
+    marks: [Event; 2],
+    words: Scratch,
+    layout: Layout,
+    /// Frames that leave, and where they lie.
+    leaving: (Scratch, Vec<Range<u64>>),
+    /// Frames that come.
+    coming: (Scratch, Vec<Range<u64>>),
+    is_busy: bool,
+    /// Who sent the frames whose statuses nobody has looked at yet.
+    decoding: Vec<u32>,
+}
+
+impl Lane {
+    pub(super) fn new(device: &Device) -> Result<Self, DeviceError> {
+        Ok(Self {
+            device: device.clone(),
+            stream: device.stream()?,
+            side: device.stream()?,
+            probe: Probe::new(device)?,
+            kernels: Kernels::new(device),
+            workspace: None,
+            marks: [device.event()?, device.event()?],
+            words: Scratch::default(),
+            layout: Layout::default(),
+            leaving: Default::default(),
+            coming: Default::default(),
+            is_busy: false,
+            decoding: Vec::new(),
+        })
+    }
+
+    /// Gathers a few words of each rank on all, at the very beginning.
+    pub(super) fn share(&mut self, handle: &Handle, own: &[u8], ranks: u32) -> Result<Vec<u64>, NcclError> {
+        let (len, ranks) = (own.len() as u64, u64::from(ranks));
+        let room = self.words.room(&self.device, len + len * ranks)?;
+        let (from, to) = (room.slice(0..len), room.slice(len..len + len * ranks));
+        self.side.upload(own, from)?;
+        self.is_busy = true;
+        handle.group(|handle| handle.all_gather(from, to, &self.stream))?;
+        handle.wait(&self.stream, "the comparison of settings")?;
+        Ok(self.read_words(len..len + len * ranks)?)
+    }
+
+    /// Waits until all of the last call has ended, and fails if a frame did not decode.
+    pub(super) fn finish(&mut self, handle: &Handle) -> Result<(), NcclError> {
+        if !self.is_busy {
+            return Ok(());
+        }
+        handle.wait(&self.stream, "a compressed transfer")?;
+        self.is_busy = false;
+        let ranks = std::mem::take(&mut self.decoding);
+        let start = self.layout.statuses().start;
+        let words = self.read_words(start..start + WORD * ranks.len() as u64)?;
+        for (rank, word) in ranks.into_iter().zip(words) {
+            Status::from_word(word).check().map_err(|refused| NcclError::NotDecoded { rank, refused })?;
+        }
+        Ok(())
+    }
+
+    /// Waits until nothing is under way any more, when the communicator was aborted: whoever called may let go what the call
+    /// was to use. If even that cannot be waited for, the context is lost and runs nothing any more.
+    pub(super) fn abandon(&mut self) {
+        if std::mem::take(&mut self.is_busy) {
+            if let Err(error) = self.stream.wait() {
+                tracing::warn!(%error, "a stream does not come to its end");
+            }
+            self.probe.settle();
+        }
+    }
+
+    /// Begins a call with work that comes after what is on `stream`: finds room, and has `outgoing` encoded, with a header
+    /// each. `expected` headers will come.
+    pub(super) fn begin(
+        &mut self,
+        stream: &Stream,
+        (element, call): (Element, u32),
+        outgoing: &mut [Outgoing<'_>],
+        expected: usize,
+    ) -> Result<(), NcclError> {
+        self.layout = Layout { outgoing: outgoing.len(), incoming: expected };
+        self.words.room(&self.device, self.layout.len())?;
+        self.find_rooms(outgoing)?;
+        let header = |out: &Outgoing<'_>| Entry::new(out.region.len(), out.coding, call).to_bytes();
+        let headers: Vec<u8> = outgoing.iter().flat_map(header).collect();
+        if !headers.is_empty() {
+            self.side.upload(&headers, self.outgoing())?;
+        }
+        self.is_busy = true;
+        self.stream.follow(stream)?;
+        self.stream.record(&self.marks[0])?;
+        for (i, out) in outgoing.iter_mut().enumerate() {
+            if let Err(error) = self.encode(element, out, i) {
+                if error.is_sticky() {
+                    return Err(error.into());
+                }
+                tracing::warn!(%error, "not compressed");
+                out.coding = None;
+                self.side.upload(&header(out), self.own_header(i))?;
+            }
+        }
+        self.stream.record(&self.marks[1])?;
+        let questions = outgoing.iter().filter_map(|out| Some((out.question?, out.region)));
+        let questions: Vec<_> = questions.collect();
+        if !questions.is_empty() {
+            let coder = |algorithm, chunk_size| self.kernels.coder(algorithm, chunk_size).cloned();
+            self.probe.ask(coder, stream, &questions)?;
+            self.probe.release(stream);
+        }
+        Ok(())
+    }
+
+    /// Lays the frames of `outgoing` out. What has no kernels goes raw.
+    fn find_rooms(&mut self, outgoing: &mut [Outgoing<'_>]) -> Result<(), DeviceError> {
+        let (mut end, mut workspace) = (0, workspace_needed(None));
+        self.leaving.1.clear();
+        for out in outgoing {
+            let len = out.region.len();
+            let coding = out.coding.filter(|_| len <= MAX_RAW_LEN);
+            let coder = coding.and_then(|coding| self.kernels.coder(coding.algorithm, coding.chunk_size));
+            out.coding = coding.filter(|_| coder.is_some());
+            let room = coder.map_or(0, |coder| coder.max_frame_len(len));
+            workspace = workspace.max(workspace_needed(coder.map(|coder| (coder, len))));
+            self.leaving.1.push(end..end + room);
+            end += room.next_multiple_of(ALIGN);
+        }
+        self.leaving.0.room(&self.device, end)?;
+        grown(&mut self.workspace, &self.device, &self.stream, workspace).map(drop)
+    }
+
+    fn encode(&mut self, element: Element, out: &Outgoing<'_>, i: usize) -> Result<(), DeviceError> {
+        let Some(Coding { algorithm, chunk_size }) = out.coding else { return Ok(()) };
+        let Some(coder) = self.kernels.coder(algorithm, chunk_size) else { return Ok(()) };
+        let needed = workspace_needed(Some((coder, out.region.len())));
+        let workspace = grown(&mut self.workspace, &self.device, &self.stream, needed)?;
+        let header = nth(&self.layout.outgoing(), i, ENTRY_LEN).start;
+        let job = Compress {
+            element,
+            src: out.region,
+            dst: self.leaving.0.made().slice(self.leaving.1[i].clone()),
+            codebook: None,
+            len: self.words.made().word(header),
+            status: self.words.made().word(header + WORD),
+        };
+        coder.compress(&self.stream, workspace, &[job])
+    }
+
+    /// Waits until headers were exchanged, and reads them: this rank's, and those that came from the ranks that `from`
+    /// names.
+    pub(super) fn headers(
+        &self,
+        handle: &Handle,
+        (own, call): (u32, u32),
+        from: impl Fn(usize) -> u32,
+    ) -> Result<(Vec<Entry>, Vec<Entry>), NcclError> {
+        handle.wait(&self.stream, "the exchange of lengths")?;
+        let all = self.layout.outgoing().start..self.layout.incoming().end;
+        let mut bytes = vec![0; all.end as usize];
+        self.side.download(self.word_region(all), &mut bytes)?;
+        let rank = |i: usize| i.checked_sub(self.layout.outgoing).map_or(own, &from);
+        let entries = bytes.chunks_exact(ENTRY_LEN as usize).enumerate();
+        let mut entries: Vec<Entry> =
+            entries.map(|(i, bytes)| Entry::read(bytes, rank(i), call)).collect::<Result<_, _>>()?;
+        let incoming = entries.split_off(self.layout.outgoing);
+        Ok((entries, incoming))
+    }
+
+    /// How long the encoding of `outgoing[i]` has taken, when headers are there: by its length, its part of all.
+    pub(super) fn encoding_time(&self, outgoing: &[Outgoing<'_>], i: usize) -> Option<Duration> {
+        let coded_len = |out: &Outgoing<'_>| out.coding.map_or(0, |_| out.region.len());
+        let (own, all) = (coded_len(&outgoing[i]), outgoing.iter().map(coded_len).sum::<u64>());
+        if own == 0 {
+            return None;
+        }
+        let took = self.marks[1].since(&self.marks[0]).ok()?;
+        Some(took.mul_f64(own as f64 / all as f64))
+    }
+
+    /// Finds room for the frames that `entries` announce, and their kernels.
+    pub(super) fn expect(&mut self, entries: &[Entry], from: impl Fn(usize) -> u32) -> Result<(), NcclError> {
+        let mut end = 0;
+        self.coming.1.clear();
+        for (i, entry) in entries.iter().enumerate() {
+            let mut len = 0;
+            if let Some(Coding { algorithm, chunk_size }) = entry.coding() {
+                let coder = self.kernels.coder(algorithm, chunk_size);
+                coder.ok_or(NcclError::NoKernels { rank: from(i) })?;
+                len = entry.stored_len();
+            }
+            self.coming.1.push(end..end + len);
+            end += len.next_multiple_of(ALIGN);
+        }
+        self.coming.0.room(&self.device, end)?;
+        Ok(())
+    }
+
+    /// Enqueues the decoding of a frame that has come, the one that `entry`, of that number, announced.
+    pub(super) fn decode(&mut self, i: usize, entry: &Entry, into: Incoming<'_>) -> Result<(), NcclError> {
+        let Some(Coding { algorithm, chunk_size }) = entry.coding() else { return Ok(()) };
+        let coder = self.kernels.coder(algorithm, chunk_size);
+        let coder = coder.ok_or(NcclError::NoKernels { rank: into.from })?;
+        let workspace = grown(&mut self.workspace, &self.device, &self.stream, workspace_needed(None))?;
+        let status = self.words.made().word(nth(&self.layout.statuses(), self.decoding.len(), WORD).start);
+        let src = self.coming.0.made().slice(self.coming.1[i].clone());
+        let job = Decompress { src, src_len: None, dst: into.region, status };
+        coder.decompress(&self.stream, workspace, &[job])?;
+        self.decoding.push(into.from);
+        Ok(())
+    }
+
+    /// Headers of this rank.
+    pub(super) fn outgoing(&self) -> Region<'_> {
+        self.word_region(self.layout.outgoing())
+    }
+
+    /// Headers of others.
+    pub(super) fn incoming(&self) -> Region<'_> {
+        self.word_region(self.layout.incoming())
+    }
+
+    /// One of them.
+    pub(super) fn own_header(&self, i: usize) -> Region<'_> {
+        self.word_region(nth(&self.layout.outgoing(), i, ENTRY_LEN))
+    }
+
+    /// One of those that others send.
+    pub(super) fn their_header(&self, i: usize) -> Region<'_> {
+        self.word_region(nth(&self.layout.incoming(), i, ENTRY_LEN))
+    }
+
+    /// The first `len` bytes of a frame that leaves.
+    pub(super) fn leaving(&self, i: usize, len: u64) -> Region<'_> {
+        let start = self.leaving.1[i].start;
+        self.leaving.0.made().slice(start..start + len)
+    }
+
+    /// Where a frame goes that comes.
+    pub(super) fn coming(&self, i: usize) -> Region<'_> {
+        self.coming.0.made().slice(self.coming.1[i].clone())
+    }
+
+    fn word_region(&self, range: Range<u64>) -> Region<'_> {
+        self.words.made().slice(range)
+    }
+
+    fn read_words(&self, range: Range<u64>) -> Result<Vec<u64>, DeviceError> {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        if !bytes.is_empty() {
+            self.side.download(self.word_region(range), &mut bytes)?;
+        }
+        let (words, _) = bytes.as_chunks();
+        Ok(words.iter().copied().map(u64::from_le_bytes).collect())
+    }
+}
+
+/// What encoding so many bytes needs; with none, what decoding does.
+fn workspace_needed(encoded: Option<(&Coder, u64)>) -> u64 {
+    match encoded {
+        Some((coder, len)) => workspace_len(coder.chunk_size(), &[len]),
+        None => workspace_len(ChunkSize::DEFAULT, &[]),
+    }
+}

@@ -1,0 +1,277 @@
+//! Ranks that work together on buffers in the memory of CUDA devices, over NCCL.
+//!
+//! ```no_run
+//! use mgcomp_codecs::Element;
+//! use mgcomp_codecs::device::Device;
+//! use mgcomp_transport::nccl::{NcclCommunicator, NcclConfig, UniqueId};
+//!
+//! /// Brings what rank 0 has in a buffer to all ranks.
+//! fn share(rank: u32, ranks: u32, id: UniqueId) -> Result<(), Box<dyn std::error::Error>> {
+//!     let device = Device::open(0)?;
+//!     let (stream, weights) = (device.stream()?, device.alloc(64 << 20)?);
+//!     let mut world = NcclCommunicator::new(&device, id, (rank, ranks), NcclConfig::default())?;
+//!     let sent = world.broadcast(&stream, 0, weights.region(), Element::Bf16)?;
+//!     world.wait(&stream)?;
+//!     println!("{} bytes as {}", sent.raw_bytes, sent.stored_bytes);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Two ways
+//! Each call goes by NCCL's own, plain one, or compressed: regions are encoded on a stream of the communicator's own,
+//! headers with their lengths go ahead (32 bytes each, in device memory, read back), then frames and what stayed raw in one
+//! group, and frames are decoded. So a compressed call waits on the host until all ranks concerned have come to it, and until the
+//! compressed one before it has ended; what follows the headers is only enqueued. Bytes are what plain calls would have made
+//! them, on either way. Plain are calls shorter than [`NcclConfig::least_bytes`], calls on a stream that records a graph, where
+//! lengths must not change, calls for a while after some that compression did not shorten, and all where the policy is
+//! `fixed:none` or `MGCOMP=off`.
+//!
+//! What a policy wants to look at is looked at on the device while it is on its way, and nobody waits for what is found: later
+//! calls go by it.
+//!
+//! Reductions are NCCL's own, with its order and rounding, or those of [`Operation`]: [`NcclConfig::reductions`] says which.
+//!
+//! # Order
+//! As with NCCL, all ranks make the same calls in the same order, with counts and elements that agree, and record the same ones
+//! in graphs; and where a rank uses several streams, each call's stream comes after the one before it. What a call does with its
+//! regions comes after what was on its stream, and before what is enqueued there later. Regions must be there until then.
+//! Calls are groups of their own, so they are not made between `ncclGroupStart` and `ncclGroupEnd`.
+//!
+//! # Failures
+//! A call that fails for its arguments does nothing. Any other failure aborts the communicator: it can do no more, and the other
+//! ranks fail too, at once where NCCL notices, else after [`NcclConfig::limit`]. What was enqueued fails later: [`check`] asks for
+//! that, and [`wait`] waits for a stream no longer than there is hope.
+//!
+//! NCCL is looked for when a communicator is made ([`LIBRARY_VARIABLE`]); 2.14 is the oldest that will do.
+//!
+//! # Memory
+//! Beside the caller's regions a communicator keeps room for the frames of its longest call, and 1 MiB at least.
+//!
+//! [`Operation`]: crate::communicator::Operation
+//! [`check`]: NcclCommunicator::check
+//! [`wait`]: NcclCommunicator::wait
+
+mod choices;
+mod config;
+mod entry;
+mod error;
+mod handle;
+mod lane;
+mod layout;
+mod library;
+mod messages;
+mod operations;
+mod ordered;
+mod reduce;
+mod spread;
+
+use std::collections::BTreeMap;
+use std::thread;
+
+use mgcomp_codecs::Algorithm;
+use mgcomp_codecs::device::{Device, Stream};
+
+pub use self::config::{NcclConfig, Reductions};
+pub use self::error::NcclError;
+pub use self::library::{LIBRARY_VARIABLE, UniqueId};
+pub use self::messages::Message;
+
+use self::choices::Choices;
+use self::entry::Entry;
+use self::handle::Handle;
+use self::lane::Lane;
+use self::ordered::Combiner;
+use crate::link::Position;
+use crate::message::Rank;
+use crate::node::{Stats, Tally};
+
+/// What ranks tell each other when they meet has room for more than this version has to say: later ones tell as much.
+const SHARED_WORDS: usize = 8;
+
+/// Ranks that work together on device memory, over NCCL.
+///
+/// Dropping it waits, up to [`NcclConfig::limit`], for what is under way and for the other ranks to come to their end as well.
+#[derive(Debug)]
+pub struct NcclCommunicator {
+    /// Before what its work uses, so that it ends first.
+    handle: Handle,
+    lane: Lane,
+    choices: Choices,
+    reductions: Reductions,
+    /// From the first reduction on that it is needed for.
+    combiner: Option<Combiner>,
+    rank: u32,
+    ranks: u32,
+    /// Collectives with headers so far.
+    calls: u64,
+    stats: Stats,
+    broken: Option<NcclError>,
+}
+
+/// What a rank has sent of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sent {
+    /// Bytes of its regions.
+    pub raw_bytes: u64,
+    /// What they were on their way.
+    pub stored_bytes: u64,
+}
+
+impl Sent {
+    const fn plain(raw_bytes: u64) -> Self {
+        Self { raw_bytes, stored_bytes: raw_bytes }
+    }
+}
+
+/// Counts what went behind a header.
+fn count(stats: &mut Stats, entry: &Entry) {
+    let algorithm = entry.coding().map_or(Algorithm::None, |coding| coding.algorithm);
+    stats.count_sent(algorithm, entry.raw_len, entry.stored_len());
+}
+
+/// Counts what went by a plain call.
+fn count_plain(stats: &mut Stats, raw_bytes: u64) {
+    stats.count_sent(Algorithm::None, raw_bytes, raw_bytes);
+}
+
+impl NcclCommunicator {
+    /// Meets the other ranks that have `id`, each with a device of its own. Ranks whose settings differ where they must not
+    /// all fail.
+    ///
+    /// # Errors
+    /// [`NcclError`] if there is no NCCL that will do, ranks do not come in time, or settings differ.
+    pub fn new(
+        device: &Device,
+        id: UniqueId,
+        (rank, ranks): (u32, u32),
+        config: NcclConfig,
+    ) -> Result<Self, NcclError> {
+        let lane = Lane::new(device)?;
+        let handle = Handle::create(device, id, (rank, ranks), config.limit)?;
+        let choices = Choices::new(config, Position { rank: Rank(rank), ranks });
+        let mut communicator = Self {
+            handle,
+            lane,
+            choices,
+            reductions: config.reductions,
+            combiner: None,
+            rank,
+            ranks,
+            calls: 0,
+            stats: Stats::default(),
+            broken: None,
+        };
+        let agreed = communicator.agree(&config);
+        communicator.kept(agreed)?;
+        Ok(communicator)
+    }
+
+    /// This rank.
+    #[must_use]
+    pub const fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// How many ranks there are.
+    #[must_use]
+    pub const fn size(&self) -> u32 {
+        self.ranks
+    }
+
+    /// What this rank has sent so far, by algorithm. Plain calls count as [`Algorithm::None`], and what goes to this rank itself
+    /// does not count.
+    #[must_use]
+    pub const fn sent(&self) -> &BTreeMap<Algorithm, Tally> {
+        &self.stats.sent
+    }
+
+    /// Fails if something has that was enqueued, as far as is known.
+    ///
+    /// # Errors
+    /// [`NcclError`], after which the communicator is aborted.
+    pub fn check(&mut self) -> Result<(), NcclError> {
+        self.usable()?;
+        let checked = self.handle.check();
+        self.kept(checked)
+    }
+
+    /// Waits until all work on `stream` has ended, with what this communicator has enqueued.
+    ///
+    /// # Errors
+    /// [`NcclError`] if something fails or takes longer than the limit, after which the communicator is aborted.
+    pub fn wait(&mut self, stream: &Stream) -> Result<(), NcclError> {
+        self.usable()?;
+        let waited = self.handle.wait(stream, "work on a stream");
+        let finished = waited.and_then(|()| self.lane.finish(&self.handle));
+        let checked = finished.and_then(|()| self.handle.check());
+        self.kept(checked)
+    }
+
+    /// Ends what is under way, on all ranks: for a program that cannot go on, so that the others need not wait for it.
+    pub fn abort(&mut self) {
+        if self.broken.is_none() {
+            let _ = self.kept(Err::<(), _>(NcclError::Aborted));
+        }
+    }
+
+    /// Waits until the compressed call before has ended, and hears what was found in its data. Returns whether data can be
+    /// looked at.
+    fn ready(&mut self) -> Result<bool, NcclError> {
+        self.lane.finish(&self.handle)?;
+        self.choices.hear(self.lane.probe.answers()?);
+        Ok(self.lane.probe.is_free())
+    }
+
+    /// Compares settings with those of all other ranks.
+    fn agree(&mut self, config: &NcclConfig) -> Result<(), NcclError> {
+        let shared = config.shared();
+        let mut own = [0; 8 * SHARED_WORDS];
+        for (word, (_, value)) in own.chunks_exact_mut(8).zip(shared) {
+            word.copy_from_slice(&value.to_le_bytes());
+        }
+        let all = self.lane.share(&self.handle, &own, self.ranks)?;
+        for (rank, theirs) in (0..).zip(all.chunks_exact(SHARED_WORDS)) {
+            for (&(what, own), &theirs) in shared.iter().zip(theirs) {
+                if own != theirs {
+                    return Err(NcclError::Settings { what, rank, own, theirs });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails if the communicator was aborted.
+    fn usable(&self) -> Result<(), NcclError> {
+        self.broken.as_ref().map_or(Ok(()), |why| Err(NcclError::Broken(Box::new(why.clone()))))
+    }
+
+    /// After a failure, aborts the communicator: nobody knows how far the ranks are.
+    fn kept<T>(&mut self, result: Result<T, NcclError>) -> Result<T, NcclError> {
+        if let Err(error) = &result {
+            self.handle.abort();
+            self.lane.abandon();
+            self.broken = Some(error.clone());
+        }
+        result
+    }
+}
+
+impl Drop for NcclCommunicator {
+    fn drop(&mut self) {
+        if self.broken.is_some() {
+            return;
+        }
+        // Who panics may have left the others in the middle of something.
+        let finished =
+            if thread::panicking() { Err(NcclError::Aborted) } else { self.lane.finish(&self.handle) };
+        match finished {
+            Ok(()) => self.handle.end(),
+            Err(error) => {
+                tracing::warn!(%error, "a communicator is dropped whose work has failed");
+                self.handle.abort();
+                self.lane.abandon();
+            }
+        }
+    }
+}
