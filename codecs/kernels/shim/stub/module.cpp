@@ -93,7 +93,11 @@ STUB_API int cuModuleLoadData(void** handle, const char* image) {
 
 STUB_API int cuModuleUnload(Module* module) {
   STUB_RELEASE;
-  drain_all();
+  // Kernels run in their context alone, and other devices may wait for what this one does next.
+  const std::vector<std::shared_ptr<Stream>> streams = driver().streams;
+  for (const std::shared_ptr<Stream>& stream : streams) {
+    if (stream->context == module->context) drain(stream);
+  }
   for (const auto& function : module->functions) functions.erase(function.get());
   delete module;
   driver().live[MODULES]--;
