@@ -65,7 +65,7 @@ fn large_counts() {
 
 /// `cargo test -p mgcomp-tests --test mpi_layer -- --ignored`
 #[test]
-#[ignore = "takes 5 GB of memory"]
+#[ignore = "takes 5 GB of memory, 9 GB with an MPI that has large counts"]
 fn more_than_two_gib() {
     on_every_mpi(|mpi| {
         let run = mpi.run("huge.c", 2, &REDUCED);

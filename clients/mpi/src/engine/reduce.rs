@@ -116,6 +116,11 @@ impl<'a> Reduction<'a> {
         Ok(Verdict::Done(0))
     }
 
+    /// Whether nothing of the result is this rank's alone.
+    pub(crate) fn has_no_part(&self) -> bool {
+        self.parts[self.rank()].is_empty()
+    }
+
     fn rank(&self) -> usize {
         self.comm.rank as usize
     }

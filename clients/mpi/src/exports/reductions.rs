@@ -131,7 +131,10 @@ fn carried(
     split: Split,
     run: impl FnOnce(&Reduction<'_>) -> Result<Verdict, Failure>,
 ) -> Result<Verdict, Failure> {
+    let is_counted = matches!(split, Split::Counted(_));
     match Reduction::begin(layer, comm, op, own.unwrap_or(into), split)? {
+        // A rank to which nothing comes may have no place for it, and the others do not know.
+        Some(call) if is_counted && call.has_no_part() => run(&call),
         Some(call) if can_fill(layer, own, into)? => run(&call),
         _ => Ok(Verdict::Plain),
     }

@@ -53,6 +53,12 @@ static void all_ways(Kind kind, MPI_Op op, const char *name, int n, int data, in
   BOTH(0, NOTED(MPI_Reduce_scatter(send, one, counts, t, op, comm), PMPI_Reduce_scatter(send, other, counts, t, op, comm), what));
   BOTH(0, NOTED(MPI_Reduce_scatter_block(send, one, n / size, t, op, comm),
                 PMPI_Reduce_scatter_block(send, other, n / size, t, op, comm), what));
+  /* Nothing for the first rank, which has no place for it. */
+  int sparse[RANKS];
+  memcpy(sparse, counts, sizeof sparse);
+  sparse[size - 1] += sparse[0], sparse[0] = 0;
+  BOTH(0, NOTED(MPI_Reduce_scatter(send, rank ? one : NULL, sparse, t, op, comm),
+                PMPI_Reduce_scatter(send, rank ? other : NULL, sparse, t, op, comm), what));
   /* What is behind the result is anything then. */
   memcpy(one, sent, bytes), memcpy(other, sent, bytes);
   NOTED(MPI_Reduce_scatter(MPI_IN_PLACE, one, counts, t, op, comm), PMPI_Reduce_scatter(MPI_IN_PLACE, other, counts, t, op, comm), what);
