@@ -1613,7 +1613,8 @@ mgcompResult mgcompPrefetch(struct mgcompOffloadQueue queue,
 mgcompResult mgcompDiscardOffload(struct mgcompOffloadQueue queue, struct mgcompOffloadTicket ticket);
 
 /**
- * Changes the rate at which a queue reads buffers that go out, for what has yet to begin.
+ * Changes the rate at which a queue reads buffers that go out, also for what waits already. Where an operator has set
+ * one for the process (mgcomp read-cap), that holds as long as it is set.
  *
  * @param gbps in Gb/s: more than 0.
  *

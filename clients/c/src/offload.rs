@@ -241,7 +241,8 @@ pub extern "C" fn mgcompDiscardOffload(
     })
 }
 
-/// Changes the rate at which a queue reads buffers that go out, for what has yet to begin.
+/// Changes the rate at which a queue reads buffers that go out, also for what waits already. Where an operator has set
+/// one for the process (mgcomp read-cap), that holds as long as it is set.
 ///
 /// @param gbps in Gb/s: more than 0.
 ///

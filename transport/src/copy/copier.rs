@@ -178,7 +178,8 @@ impl Copier {
         Ok(self.begin(Task::Keep { source, home }, direction, element, policy, kept_and_report))
     }
 
-    /// Brings what is kept compressed over the link and decodes it into `destination`.
+    /// Brings what is kept compressed over the link and decodes it into `destination`. What is kept on a device is few bytes:
+    /// reading them is not held back by the read cap.
     ///
     /// # Errors
     /// [`CopyError`] if it cannot begin.

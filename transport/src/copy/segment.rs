@@ -65,7 +65,7 @@ impl Segment {
     fn encode(self, source: Payload, algorithm: Algorithm) {
         // What is kept is copied anyway. Whatever else held the source until it is at its destination could wait for a copy
         // the other way, which waits for it.
-        let lent = matches!(self.job.task, Task::Keep { .. });
+        let lent = matches!(self.job.task, Task::Keep { home: Home::Host, .. });
         let work = Work::Encode { source, element: self.job.element, algorithm, lent };
         let engine = self.lane.engine.clone();
         engine.run(work, move |done| self.encoded(done));
