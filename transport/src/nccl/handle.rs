@@ -168,6 +168,12 @@ impl Handle {
         })
     }
 
+    /// Waits until `stream` has come to its end after an abort, so far as there is hope: other things than this communicator
+    /// may keep it.
+    pub(super) fn drain(&self, stream: &Stream) -> Result<(), NcclError> {
+        self.until("work of an aborted communicator", || Ok(stream.is_idle()?))
+    }
+
     /// Ends the communicator in peace, if that is possible; else it is aborted.
     pub(super) fn end(&mut self) {
         // SAFETY: it is alive, and nobody calls it any more.
@@ -176,7 +182,11 @@ impl Handle {
         if finalized.and_then(|()| self.settle("the end of the communicator")).is_ok() {
             let comm = std::mem::replace(&mut self.comm, ptr::null_mut());
             // SAFETY: as above. There is nobody to tell of an error.
-            let _ = self.device.run(|| unsafe { (self.library.ncclCommDestroy)(comm) });
+            let destroy = || unsafe { (self.library.ncclCommDestroy)(comm) };
+            if self.device.run(destroy).is_err() {
+                // Without the context it is ended as well as may be.
+                destroy();
+            }
         }
         self.abort();
     }

@@ -110,14 +110,21 @@ impl Lane {
         Ok(())
     }
 
+    /// The same if it has ended; else it is not waited for.
+    pub(super) fn finish_if_over(&mut self, handle: &Handle) -> Result<(), NcclError> {
+        if self.is_busy && self.stream.is_idle()? { self.finish(handle) } else { Ok(()) }
+    }
+
     /// Waits until nothing is under way any more, when the communicator was aborted: whoever called may let go what the call
-    /// was to use. If even that cannot be waited for, the context is lost and runs nothing any more.
-    pub(super) fn abandon(&mut self) {
+    /// was to use. If even that cannot be waited for, the context is lost and runs nothing any more, or waits for something
+    /// that is not this communicator's.
+    pub(super) fn abandon(&mut self, handle: &Handle) {
         if std::mem::take(&mut self.is_busy) {
-            if let Err(error) = self.stream.wait() {
-                tracing::warn!(%error, "a stream does not come to its end");
+            for stream in [&self.stream, self.probe.stream()] {
+                if let Err(error) = handle.drain(stream) {
+                    tracing::warn!(%error, "a stream does not come to its end");
+                }
             }
-            self.probe.settle();
         }
     }
 
@@ -132,13 +139,14 @@ impl Lane {
     ) -> Result<(), NcclError> {
         self.layout = Layout { outgoing: outgoing.len(), incoming: expected };
         self.words.room(&self.device, self.layout.len())?;
+        // Zeros are on their way to a workspace that was just made.
+        self.is_busy = true;
         self.find_rooms(outgoing)?;
         let header = |out: &Outgoing<'_>| Entry::new(out.region.len(), out.coding, call).to_bytes();
         let headers: Vec<u8> = outgoing.iter().flat_map(header).collect();
         if !headers.is_empty() {
             self.side.upload(&headers, self.outgoing())?;
         }
-        self.is_busy = true;
         self.stream.follow(stream)?;
         self.stream.record(&self.marks[0])?;
         for (i, out) in outgoing.iter_mut().enumerate() {

@@ -40,12 +40,14 @@
 //! # Failures
 //! A call that fails for its arguments does nothing. Any other failure aborts the communicator: it can do no more, and the other
 //! ranks fail too, at once where NCCL notices, else after [`NcclConfig::limit`]. What was enqueued fails later: [`check`] asks for
-//! that, and [`wait`] waits for a stream no longer than there is hope.
+//! that, and [`wait`] waits for a stream no longer than there is hope. After [`NcclError::TimedOut`], regions may be in use until
+//! the stream has come to its end.
 //!
 //! NCCL is looked for when a communicator is made ([`LIBRARY_VARIABLE`]); 2.14 is the oldest that will do.
 //!
 //! # Memory
-//! Beside the caller's regions a communicator keeps room for the frames of its longest call, and 1 MiB at least.
+//! Beside the caller's regions a communicator keeps room for the frames of its longest call in each direction, 1 MiB at least
+//! for each and rounded up to a power of two; with [`Reductions::Ordered`] also for the numbers that it combines.
 //!
 //! [`Operation`]: crate::communicator::Operation
 //! [`check`]: NcclCommunicator::check
@@ -192,7 +194,7 @@ impl NcclCommunicator {
     /// [`NcclError`], after which the communicator is aborted.
     pub fn check(&mut self) -> Result<(), NcclError> {
         self.usable()?;
-        let checked = self.handle.check();
+        let checked = self.handle.check().and_then(|()| self.lane.finish_if_over(&self.handle));
         self.kept(checked)
     }
 
@@ -215,10 +217,13 @@ impl NcclCommunicator {
         }
     }
 
-    /// Waits until the compressed call before has ended, and hears what was found in its data. Returns whether data can be
-    /// looked at.
+    /// Waits until the compressed call before has ended, and hears what was found in its data: what comes next on its stream
+    /// comes after that look anyway. Returns whether data can be looked at.
     fn ready(&mut self) -> Result<bool, NcclError> {
         self.lane.finish(&self.handle)?;
+        if !self.lane.probe.is_free() {
+            self.handle.wait(self.lane.probe.stream(), "a look at data")?;
+        }
         self.choices.hear(self.lane.probe.answers()?);
         Ok(self.lane.probe.is_free())
     }
@@ -250,7 +255,7 @@ impl NcclCommunicator {
     fn kept<T>(&mut self, result: Result<T, NcclError>) -> Result<T, NcclError> {
         if let Err(error) = &result {
             self.handle.abort();
-            self.lane.abandon();
+            self.lane.abandon(&self.handle);
             self.broken = Some(error.clone());
         }
         result
@@ -270,7 +275,7 @@ impl Drop for NcclCommunicator {
             Err(error) => {
                 tracing::warn!(%error, "a communicator is dropped whose work has failed");
                 self.handle.abort();
-                self.lane.abandon();
+                self.lane.abandon(&self.handle);
             }
         }
     }

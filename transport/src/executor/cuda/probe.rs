@@ -48,6 +48,11 @@ impl Probe {
         self.asked.is_empty()
     }
 
+    /// Where it looks.
+    pub(crate) const fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
     /// Has data looked at, after what is on `stream`. Before anything may change the data there,
     /// [`release`](Self::release) is called. After an error nothing is looked at.
     pub(crate) fn ask(

@@ -24,7 +24,7 @@ pub struct PeerCopier {
     choice: Choice,
     /// Looks at copies on their way, where the policy may want that.
     probe: Option<Probe>,
-    /// Dropped first: that waits for all work with the rest.
+    /// Dropped before the codecs: that waits for all work with them.
     pipe: Pipe,
     codecs: Codecs,
 }
@@ -41,11 +41,12 @@ impl PeerCopier {
         let pipe = Pipe::new(from, to, || Memory::between(is_direct, to, room_len))?;
         let segments = config.most_bytes.div_ceil(config.segment_bytes);
         let segment = (config.segment_bytes.min(config.most_bytes), segments);
-        let ends = ((from, &pipe.out), (to, &pipe.into));
-        let codecs = Codecs::load(ends.0, ends.1, config.algorithms, segment, is_direct)?;
-        let choice = Choice::new(&config, codecs.algorithms());
         let may_look = !matches!(config.policy, PolicySpec::Fixed(_));
         let probe = may_look.then(|| Probe::new(from)).transpose()?;
+        let ends = ((from, &pipe.out), (to, &pipe.into));
+        // Last, because zeros are on their way from then on.
+        let codecs = Codecs::load(ends.0, ends.1, config.algorithms, segment, is_direct)?;
+        let choice = Choice::new(&config, codecs.algorithms());
         let copier =
             Self { from: from.clone(), to: to.clone(), is_direct, config, choice, probe, pipe, codecs };
         // A graph that is launched on another stream would not wait for the zeros that are on their way to workspaces.
@@ -89,7 +90,11 @@ impl PeerCopier {
         let looks = question.is_some_and(|question| self.look(stream, question, from));
         let copied = self.enqueue(stream, (element, algorithm), from, to.slice(0..raw_bytes));
         if let Some(probe) = self.probe.as_ref().filter(|_| looks) {
-            probe.release(stream);
+            match copied {
+                Ok(_) => probe.release(stream),
+                // Nothing is under way when this returns.
+                Err(_) => probe.settle(),
+            }
         }
         let (way, segments) = copied?;
         Ok(PeerCopy { way, raw_bytes, segments })
