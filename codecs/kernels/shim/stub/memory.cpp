@@ -69,8 +69,10 @@ static void release(uint64_t address) {
     die("memory is freed that was not allocated");
   }
   // When all is lost nothing more begins, but what has begun must end.
-  if (driver().settings.strict_free == 0 || driver().dead != SUCCESS) {
+  if (driver().dead != SUCCESS) {
     drain_all();
+  } else if (driver().settings.strict_free == 0) {
+    drain_users(found->second.owner, {address, found->second.len});
   } else if (is_in_use({address, found->second.len})) {
     die("memory is freed that queued work uses");
   } else if (is_open_elsewhere(*found->second.mapped.header)) {

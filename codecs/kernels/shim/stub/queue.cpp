@@ -106,15 +106,28 @@ void reach(const Marker& marker) {
   }
 }
 
-bool is_in_use(Range memory) {
-  for (const std::shared_ptr<Stream>& stream : driver().streams) {
-    for (const Operation& operation : stream->queue) {
-      for (const Range& range : operation.touches) {
-        if (range.address < memory.address + memory.len && memory.address < range.address + range.len) return true;
-      }
+static bool uses(const Stream& stream, Range memory) {
+  for (const Operation& operation : stream.queue) {
+    for (const Range& range : operation.touches) {
+      if (range.address < memory.address + memory.len && memory.address < range.address + range.len) return true;
     }
   }
   return false;
+}
+
+bool is_in_use(Range memory) {
+  for (const std::shared_ptr<Stream>& stream : driver().streams) {
+    if (uses(*stream, memory)) return true;
+  }
+  return false;
+}
+
+// Other devices may wait for what this one does next.
+void drain_users(const Context* owner, Range memory) {
+  const std::vector<std::shared_ptr<Stream>> streams = driver().streams;
+  for (const std::shared_ptr<Stream>& stream : streams) {
+    if (stream->context == owner || uses(*stream, memory)) drain(stream);
+  }
 }
 
 Result refuse_recording() {

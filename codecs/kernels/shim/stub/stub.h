@@ -188,9 +188,10 @@ Result enqueue(void* stream, std::function<void()> run, std::vector<Range> touch
 void reach(const Marker& marker);
 // Whether queued work uses some of the memory.
 bool is_in_use(Range memory);
-// Runs all work of one stream, or of all.
+// Runs all work of one stream, of all, or of those that belong to a context or use some memory.
 void drain(const std::shared_ptr<Stream>& stream);
 void drain_all();
+void drain_users(const Context* owner, Range memory);
 // Runs one operation of some stream but this one, where no thread does; whether there was any.
 bool run_another(const Stream* waiting);
 // Fails, and spoils the recording, if any stream records, or this one: for calls that may not be made meanwhile.
