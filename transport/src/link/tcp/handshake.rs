@@ -36,7 +36,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Receives the connections of the ranks above this one.
 pub(super) struct Acceptor {
     pub(super) expected: Expected,
-    /// One for each rank above this one, taken by its first good connection.
+    /// One for each rank above this one, taken once all its connections have come; the first says how many.
     pub(super) seats: Seats,
     /// Where the hello of an accepted peer is reported.
     pub(super) sink: LinkSink,

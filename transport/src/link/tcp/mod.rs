@@ -59,7 +59,8 @@ pub struct TcpConfig {
     pub connect_timeout: Duration,
     /// Makes the link slower than it is.
     pub shaping: Option<Shaping>,
-    /// Connections with each peer of a lower rank. Those of a higher rank make as many as they are told to.
+    /// Connections with each peer of a lower rank. Those of a higher rank make as many as they are told to, up to 16; each may
+    /// bring one message ahead of its turn, beside what the window holds.
     pub connections: Connections,
 }
 
