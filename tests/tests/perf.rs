@@ -5,6 +5,7 @@ mod workbench;
 
 mod program;
 
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::process::{Child, Output, Stdio};
 use std::thread;
@@ -381,6 +382,34 @@ fn a_rank_that_is_stuck_ends_the_run() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("is not over after 3s"), "{}", stderr(&output));
     all_go(&others);
+}
+
+#[test]
+fn a_rank_that_has_met_nobody_goes_with_its_parent() {
+    let bench = Workbench::new();
+    let mut command = bench.command(&["perf-rank", "--link", "tcp", "--timeout", "3600"]);
+    let mut rank = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut orders, answers) = (rank.stdin.take().unwrap(), rank.stdout.take().unwrap());
+    let secret = "5".repeat(32);
+    writeln!(orders, r#"{{"begin":{{"rank":1,"ranks":2,"secret":"{secret}"}}}}"#).unwrap();
+    let mut answer = String::new();
+    BufReader::new(answers).read_line(&mut answer).unwrap();
+    let own = answer.split('"').nth(5).unwrap();
+    // Nobody listens where rank 0 is said to.
+    writeln!(orders, r#"{{"join":{{"addresses":["127.0.0.1:1","{own}"]}}}}"#).unwrap();
+    drop(orders);
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = rank.try_wait().unwrap() {
+            break status;
+        }
+        if started.elapsed() > HANGS {
+            rank.kill().unwrap();
+            panic!("hangs: {:?}", rank.wait());
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!(status.code(), Some(1), "{answer}");
 }
 
 #[test]

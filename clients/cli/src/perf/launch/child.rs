@@ -65,6 +65,8 @@ fn take_orders(args: &options::Args) -> Result<(), PerfError> {
         LinkKind::Shm => Meeting::Shm,
         other => return Err(PerfError::NoProcesses { link: other.name() }),
     };
+    // It has standard input locked.
+    drop(lines);
     end_with_parent();
     let join = || {
         let data = args.load(ranks as usize)?;
