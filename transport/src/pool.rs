@@ -9,12 +9,47 @@ const SHORTEST_BYTES: usize = 32 << 10;
 /// Bytes that a pool keeps where nobody says.
 const KEPT_BYTES: usize = 32 << 20;
 
+/// The length that memory for `len` bytes has in a pool of blocks: at most an eighth more, so that what is given back
+/// fits what is taken next.
+pub(crate) const fn block_len(len: usize) -> usize {
+    if len < SHORTEST_BYTES {
+        return len;
+    }
+    len.next_multiple_of((1 << len.ilog2()) / 8)
+}
+
 /// A store of buffers that are not in use.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
-    kept: Arc<Mutex<Vec<Vec<u8>>>>,
-    /// The most bytes that are kept.
-    limit: usize,
+    state: Arc<Mutex<State>>,
+    limit: Limit,
+    fit: Fit,
+}
+
+/// Which buffers do for a length.
+#[derive(Clone, Copy, Debug)]
+enum Fit {
+    /// Those that are not much too long: for lengths that differ, and buffers that are soon given back.
+    Loose,
+    /// Those of [`block_len`]: for buffers that are held for long.
+    Block,
+}
+
+/// The most that a pool may hold.
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    /// Bytes of buffers that nobody uses.
+    Kept(usize),
+    /// Bytes of these and of those in use together, as far as those that nobody uses can make room.
+    All(usize),
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Those that nobody uses, the one used last at the end.
+    kept: Vec<Vec<u8>>,
+    kept_bytes: usize,
+    lent_bytes: usize,
 }
 
 impl Default for Pool {
@@ -26,57 +61,118 @@ impl Default for Pool {
 impl Pool {
     /// A pool that keeps up to `limit` bytes.
     pub(crate) fn keeping(limit: usize) -> Self {
-        Self { kept: Arc::default(), limit }
+        Self { state: Arc::default(), limit: Limit::Kept(limit), fit: Fit::Loose }
+    }
+
+    /// A pool for buffers that are held for long, whose memory is [`block_len`] long.
+    pub(crate) fn of_blocks() -> Self {
+        Self { fit: Fit::Block, ..Self::default() }
+    }
+
+    /// The same, but what it keeps is what `limit` bytes leave beside the buffers in use.
+    pub(crate) fn of_blocks_within(limit: usize) -> Self {
+        Self { limit: Limit::All(limit), ..Self::of_blocks() }
     }
 
     /// An empty buffer with room for `len` bytes.
     pub(crate) fn take(&self, len: usize) -> Pooled {
-        let bytes = self.find(len).unwrap_or_else(|| Vec::with_capacity(len));
-        Pooled { bytes, pool: self.clone() }
+        let mut buffer = self.lend(len, Vec::with_capacity);
+        buffer.bytes.clear();
+        buffer
+    }
+
+    /// A buffer of `len` bytes or more that may be anything: filling them first takes as long as some codecs do.
+    pub(crate) fn take_room(&self, len: usize) -> Pooled {
+        let mut buffer = self.lend(len, |len| vec![0; len]);
+        if buffer.bytes.len() < len {
+            buffer.bytes.resize(len, 0);
+        }
+        buffer
+    }
+
+    /// A buffer with room for `len` bytes, and in it what the last user has left; one that is `new` if none is there.
+    fn lend(&self, len: usize, new: impl FnOnce(usize) -> Vec<u8>) -> Pooled {
+        if len < SHORTEST_BYTES {
+            return Pooled { bytes: new(len), lent: 0, pool: self.clone() };
+        }
+        let (len, most) = match self.fit {
+            Fit::Loose => (len, len.saturating_mul(2)),
+            Fit::Block => (block_len(len), block_len(len)),
+        };
+        let found = self.find(len, most);
+        let lent = found.as_ref().map_or(len, Vec::capacity);
+        Pooled { bytes: found.unwrap_or_else(|| new(len)), lent, pool: self.clone() }
     }
 
     /// Whether there is a buffer that nobody uses.
     pub(crate) fn keeps_any(&self) -> bool {
-        !self.kept().is_empty()
+        !self.state().kept.is_empty()
     }
 
     /// Lets go of all buffers that nobody uses.
     pub(crate) fn clear(&self) {
-        let kept = std::mem::take(&mut *self.kept());
-        drop(kept); // after the lock
+        let mut state = self.state();
+        let dropped = state.drop_to(0);
+        drop(state);
+        drop(dropped); // after the lock
     }
 
-    fn find(&self, len: usize) -> Option<Vec<u8>> {
-        if len < SHORTEST_BYTES {
-            return None;
-        }
-        let mut kept = self.kept();
-        // The one used last: its bytes may still be in the cache. Not one that is much too long.
-        let fits = |buffer: &Vec<u8>| (len..=len.saturating_mul(2)).contains(&buffer.capacity());
-        let found = kept.iter().rposition(fits)?;
-        let mut buffer = kept.remove(found);
-        buffer.clear();
-        Some(buffer)
+    /// A buffer for `len` to `most` bytes; one that is to be allocated counts as in use already.
+    fn find(&self, len: usize, most: usize) -> Option<Vec<u8>> {
+        let mut state = self.state();
+        // The one used last: its bytes may still be in the cache.
+        let found = state.kept.iter().rposition(|buffer| (len..=most).contains(&buffer.capacity()));
+        let buffer = found.map(|found| state.kept.remove(found));
+        let bytes = buffer.as_ref().map_or(len, Vec::capacity);
+        state.kept_bytes -= buffer.as_ref().map_or(0, Vec::capacity);
+        state.lent_bytes += bytes;
+        let most = self.most_kept(&state);
+        let dropped = state.drop_to(most);
+        drop(state);
+        drop(dropped); // before more memory is asked for
+        buffer
     }
 
-    fn keep(&self, buffer: Vec<u8>) {
-        let mut kept = self.kept();
+    /// Takes a buffer back for which `lent` bytes were counted.
+    fn keep(&self, buffer: Vec<u8>, lent: usize) {
+        let mut state = self.state();
+        state.lent_bytes -= lent;
+        let most = self.most_kept(&state);
         // The oldest make room.
-        let mut total: usize = kept.iter().map(Vec::capacity).sum();
-        let mut dropped = Vec::new();
-        while total + buffer.capacity() > self.limit && !kept.is_empty() {
-            let oldest = kept.remove(0);
-            total -= oldest.capacity();
-            dropped.push(oldest);
+        let dropped = state.drop_to(most.saturating_sub(buffer.capacity()));
+        if buffer.capacity() >= SHORTEST_BYTES && state.kept_bytes + buffer.capacity() <= most {
+            state.kept_bytes += buffer.capacity();
+            state.kept.push(buffer);
         }
-        if total + buffer.capacity() <= self.limit {
-            kept.push(buffer);
-        }
-        drop(kept); // before the memory goes back to the system, which takes long
+        drop(state); // before the memory goes back to the system, which takes long
+        drop(dropped);
     }
 
-    fn kept(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Bytes that may be kept now.
+    fn most_kept(&self, state: &State) -> usize {
+        match self.limit {
+            Limit::Kept(limit) => limit,
+            Limit::All(limit) => limit.saturating_sub(state.lent_bytes),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Takes out the oldest until no more than `bytes` bytes are kept. To be dropped after the lock.
+    fn drop_to(&mut self, bytes: usize) -> Vec<Vec<u8>> {
+        let mut left = self.kept_bytes;
+        let keeps_less = |buffer: &&Vec<u8>| {
+            let is_too_much = left > bytes;
+            left -= if is_too_much { buffer.capacity() } else { 0 };
+            is_too_much
+        };
+        let count = self.kept.iter().take_while(keeps_less).count();
+        self.kept_bytes = left;
+        self.kept.drain(..count).collect()
     }
 }
 
@@ -84,6 +180,8 @@ impl Pool {
 #[derive(Debug)]
 pub(crate) struct Pooled {
     bytes: Vec<u8>,
+    /// What its pool counts for it.
+    lent: usize,
     pool: Pool,
 }
 
@@ -109,9 +207,8 @@ impl AsRef<[u8]> for Pooled {
 
 impl Drop for Pooled {
     fn drop(&mut self) {
-        let bytes = std::mem::take(&mut self.bytes);
-        if bytes.capacity() >= SHORTEST_BYTES {
-            self.pool.keep(bytes);
+        if self.lent > 0 {
+            self.pool.keep(std::mem::take(&mut self.bytes), self.lent);
         }
     }
 }
@@ -133,17 +230,67 @@ mod tests {
     }
 
     #[test]
+    fn room_is_what_was_there() {
+        let pool = Pool::default();
+        pool.take_room(60_000)[..3].copy_from_slice(&[1, 2, 3]);
+        let again = pool.take_room(50_000);
+        assert_eq!((again.len(), &again[..4]), (60_000, &[1, 2, 3, 0][..]));
+        drop(again);
+        let mut shorter = pool.take(40_000);
+        shorter.extend_from_slice(&[9; 10]);
+        drop(shorter);
+        let longer = pool.take_room(50_000); // what is behind the ten bytes is not known any more
+        assert_eq!((longer.len(), longer[9], longer[10]), (50_000, 9, 0));
+        assert_eq!(pool.take_room(10).len(), 10);
+    }
+
+    #[test]
     fn a_pool_keeps_no_more_than_its_limit() {
         let pool = Pool::keeping(300_000);
-        let total = || pool.kept().iter().map(Vec::capacity).sum::<usize>();
+        let total = || pool.state().kept.iter().map(Vec::capacity).sum::<usize>();
         let buffers: Vec<_> = (0..4).map(|_| pool.take(100_000)).collect();
         drop(buffers);
         assert!(pool.keeps_any() && total() <= 300_000, "{}", total());
         drop(pool.take(140_000)); // the oldest make room
-        assert!(total() <= 300_000 && pool.kept().last().unwrap().capacity() >= 140_000);
+        assert!(total() <= 300_000 && pool.state().kept.last().unwrap().capacity() >= 140_000);
         pool.clear();
         assert!(!pool.keeps_any());
         drop((pool.take(400_000), pool.take(10))); // longer than all that may be kept; left to the allocator
         assert!(!pool.keeps_any());
+    }
+
+    #[test]
+    fn a_pool_with_a_bound_keeps_what_buffers_in_use_leave() {
+        let pool = Pool::of_blocks_within(300_000);
+        let kept = || pool.state().kept_bytes;
+        let (first, second) = (pool.take(100_000), pool.take(98_305)); // both of 106,496 bytes
+        assert_eq!((first.capacity(), second.capacity()), (106_496, 106_496));
+        drop((first, second));
+        assert_eq!(kept(), 212_992);
+        let third = pool.take(150_000); // of 163,840: one of them has to go
+        assert_eq!((third.capacity(), kept()), (163_840, 106_496));
+        let fourth = pool.take(106_496);
+        let fifth = pool.take(200_000); // beyond the bound, which who asks has to keep
+        assert_eq!(kept(), 0);
+        drop((fourth, third)); // no room beside 212,992 but for neither
+        assert_eq!(kept(), 0);
+        drop(fifth);
+        assert_eq!((kept(), pool.state().lent_bytes), (212_992, 0));
+    }
+
+    #[test]
+    fn blocks_are_at_most_an_eighth_longer_than_asked_for() {
+        let known = [
+            (0, 0),
+            (32_767, 32_767),
+            (32_768, 32_768),
+            (32_769, 36_864),
+            (65_535, 65_536),
+            (65_537, 73_728),
+        ];
+        for (len, block) in known {
+            assert_eq!(block_len(len), block, "{len}");
+        }
+        assert!((1..1 << 22).step_by(997).all(|len| (len..=len + len / 8).contains(&block_len(len))));
     }
 }

@@ -1,10 +1,11 @@
 //! How fast maps are offloaded and brought back over a simulated link, beside codecs alone on as many threads.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use mgcomp_codecs::frame::{ChunkSize, Frame, FrameError, Options, encode_into};
-use mgcomp_codecs::{Algorithm, Element, codec};
+use mgcomp_codecs::frame::{ChunkSize, Frame, FrameError, Options, encode_to, max_frame_len};
+use mgcomp_codecs::{Algorithm, Codec, Element, codec};
 use mgcomp_selector::{Fixed, PolicySpec};
 use mgcomp_transport::copy::offload::{OffloadConfig, OffloadError, OffloadQueue};
 use mgcomp_transport::copy::{CopyConfig, CopyError};
@@ -169,29 +170,41 @@ impl Queue<'_> {
 
 /// The codec on the same segments, from memory to memory, each thread an equal share.
 struct Alone<'a> {
-    shares: Vec<Vec<Segment<'a>>>,
+    shares: Vec<Share<'a>>,
     algorithm: Algorithm,
     element: Element,
 }
 
+/// What one thread works on.
+#[derive(Default)]
+struct Share<'a> {
+    segments: Vec<Segment<'a>>,
+    /// The frames, one behind the other.
+    frames: Vec<u8>,
+    decoded: Vec<u8>,
+}
+
 struct Segment<'a> {
     source: &'a HostBuffer,
-    start: usize,
-    frame: Vec<u8>,
-    decoded: Vec<u8>,
+    raw: Range<usize>,
+    frame: Range<usize>,
+}
+
+/// As copies cut and check their segments.
+fn layout(raw_bytes: usize) -> Options {
+    Options { chunk_size: ChunkSize::for_len(raw_bytes), checksum: CopyConfig::default().checksum }
 }
 
 impl<'a> Alone<'a> {
     fn new(buffers: &'a Buffers, algorithm: Algorithm, element: Element, threads: usize) -> Self {
         let len = CopyConfig::default().segment_bytes;
-        let mut shares: Vec<Vec<Segment<'a>>> = (0..threads).map(|_| Vec::new()).collect();
+        let mut shares: Vec<Share<'a>> = (0..threads).map(|_| Share::default()).collect();
         let starts = buffers
             .sources
             .iter()
             .flat_map(|source| (0..source.len()).step_by(len).map(move |start| (source, start)));
         for (index, (source, start)) in starts.enumerate() {
-            let decoded = vec![0; len.min(source.len() - start)];
-            shares[index % threads].push(Segment { source, start, frame: Vec::new(), decoded });
+            shares[index % threads].add(source, start..source.len().min(start + len));
         }
         Self { shares, algorithm, element }
     }
@@ -199,27 +212,52 @@ impl<'a> Alone<'a> {
     fn round(&mut self) -> Result<(Duration, Duration), FrameError> {
         let codec = codec(self.algorithm).ok_or(FrameError::Unsupported(self.algorithm))?;
         let element = self.element;
-        let encode = self.time(|segment| {
-            let raw = segment.source.all().hold();
-            let raw = &raw[segment.start..segment.start + segment.decoded.len()];
-            let options = Options { chunk_size: ChunkSize::for_len(raw.len()), checksum: false };
-            encode_into(codec, element, raw, options, &mut segment.frame, &|_| {})
-        })?;
-        let decode = self.time(|segment| Frame::parse(&segment.frame)?.decode_into(&mut segment.decoded))?;
+        let encode = self.time(|share| share.encode(codec, element))?;
+        let decode = self.time(Share::decode)?;
         Ok((encode, decode))
     }
 
-    /// How long `work` on all segments takes.
+    /// How long `work` on all shares takes.
     fn time(
         &mut self,
-        work: impl Fn(&mut Segment<'a>) -> Result<(), FrameError> + Sync,
+        work: impl Fn(&mut Share<'a>) -> Result<(), FrameError> + Sync,
     ) -> Result<Duration, FrameError> {
         let mut outcomes: Vec<Result<(), FrameError>> = self.shares.iter().map(|_| Ok(())).collect();
         let tasks = self.shares.iter_mut().zip(&mut outcomes).collect();
-        let took = lockstep(tasks, 1, |(share, outcome): &mut (&mut Vec<Segment<'a>>, &mut Result<_, _>)| {
-            **outcome = share.iter_mut().try_for_each(&work);
+        let took = lockstep(tasks, 1, |(share, outcome): &mut (&mut Share<'a>, &mut Result<_, _>)| {
+            **outcome = work(share);
         });
         outcomes.into_iter().collect::<Result<(), _>>()?;
         Ok(took)
+    }
+}
+
+impl<'a> Share<'a> {
+    fn add(&mut self, source: &'a HostBuffer, raw: Range<usize>) {
+        let room = max_frame_len(raw.len(), layout(raw.len()));
+        self.frames.resize(self.frames.len() + room, 0);
+        self.decoded.resize(self.decoded.len() + raw.len(), 0);
+        self.segments.push(Segment { source, raw, frame: 0..0 });
+    }
+
+    fn encode(&mut self, codec: &dyn Codec, element: Element) -> Result<(), FrameError> {
+        let mut end = 0;
+        for Segment { source, raw, frame } in &mut self.segments {
+            let raw = &source.all().hold()[raw.clone()];
+            let len = encode_to(codec, element, raw, layout(raw.len()), &mut self.frames[end..])?;
+            *frame = end..end + len;
+            end += len;
+        }
+        Ok(())
+    }
+
+    fn decode(&mut self) -> Result<(), FrameError> {
+        let mut rest = &mut self.decoded[..];
+        for Segment { raw, frame, .. } in &self.segments {
+            let (decoded, behind) = std::mem::take(&mut rest).split_at_mut(raw.len());
+            Frame::parse(&self.frames[frame.clone()])?.decode_into(decoded)?;
+            rest = behind;
+        }
+        Ok(())
     }
 }

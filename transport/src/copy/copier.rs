@@ -20,6 +20,7 @@ use crate::executor::{self, DoneSink, Executor, Output, Work};
 use crate::fork::Process;
 use crate::link::Shaping;
 use crate::payload::Payload;
+use crate::pool::Pool;
 
 /// Copies memory, compressed on its way. Any number of threads may ask at once.
 ///
@@ -27,6 +28,8 @@ use crate::payload::Payload;
 /// of a copy is held ([`HostSlice::hold_mut`](crate::memory::HostSlice::hold_mut)), the copy waits, and so does the drop.
 pub struct Copier {
     inner: Arc<Inner>,
+    /// For what is kept in host memory.
+    pool: Pool,
     process: Process,
 }
 
@@ -93,7 +96,7 @@ impl Copier {
         let lanes = Direction::ALL.map(lane);
         let segment_bytes = config.segment_bytes as u64;
         let inner = Arc::new(Inner { engine, lanes, cap, policies: Policies::new(process), segment_bytes });
-        Ok(Self { inner, process: Process::current() })
+        Ok(Self { inner, pool: Pool::of_blocks(), process: Process::current() })
     }
 
     /// Copies `source`, values of `element`, to `destination` and waits for it: compressed on the link as `policy` says,
@@ -142,7 +145,7 @@ impl Copier {
         element: Element,
         policy: PolicySpec,
     ) -> Result<CopyHandle<(Kept, CopyReport)>, CopyError> {
-        self.keep_at(Home::Host, source.into(), direction, element, policy)
+        self.keep_at(Home::Host(self.pool.clone()), source.into(), direction, element, policy)
     }
 
     /// The same, in the memory of a CUDA device.

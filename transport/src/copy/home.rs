@@ -7,12 +7,13 @@ use mgcomp_codecs::device::Device;
 use crate::memory::{DeviceBuffer, DeviceBytes};
 use crate::message::Status;
 use crate::payload::Payload;
+use crate::pool::Pool;
 
 /// The memory that it stays in.
 #[derive(Clone, Debug)]
 pub(super) enum Home {
-    /// That of the host.
-    Host,
+    /// That of the host, from this pool.
+    Host(Pool),
     /// That of a device.
     #[cfg(feature = "cuda")]
     Device(Device),
@@ -29,7 +30,7 @@ impl Home {
     /// Room for `len` bytes, as many as there are; none = they stay where they are.
     pub(super) fn room(&self, len: u64) -> Result<Option<HomeRoom>, Status> {
         match self {
-            Self::Host => {
+            Self::Host(_) => {
                 let _ = len;
                 Ok(None)
             }

@@ -65,7 +65,7 @@ impl Segment {
     fn encode(self, source: Payload, algorithm: Algorithm) {
         // What is kept is copied anyway. Whatever else held the source until it is at its destination could wait for a copy
         // the other way, which waits for it.
-        let lent = matches!(self.job.task, Task::Keep { home: Home::Host, .. });
+        let lent = matches!(self.job.task, Task::Keep { home: Home::Host(_), .. });
         let work = Work::Encode { source, element: self.job.element, algorithm, lent };
         let engine = self.lane.engine.clone();
         engine.run(work, move |done| self.encoded(done));
@@ -79,9 +79,13 @@ impl Segment {
         };
         let Some(bytes) = payload.bytes() else { return self.end(Err(Status::Internal)) };
         self.job.encoded(algorithm, bytes.len() as u64, done.took);
-        let bytes = match self.job.task {
-            // No more memory than there are bytes: the encoder's buffer has room for what does not shrink.
-            Task::Keep { home: Home::Host, .. } => Bytes::from(bytes.to_vec()),
+        let bytes = match &self.job.task {
+            // Little more memory than there are bytes: the encoder's buffer has room for what does not shrink.
+            Task::Keep { home: Home::Host(pool), .. } => {
+                let mut block = pool.take(bytes.len());
+                block.extend_from_slice(bytes);
+                Bytes::from_owner(block)
+            }
             _ => bytes.clone(),
         };
         drop(payload);

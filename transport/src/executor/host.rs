@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use mgcomp_codecs::frame::{ChunkSize, Frame, Options, encode_into, max_frame_len, sampled_frame_len};
+use mgcomp_codecs::frame::{ChunkSize, Frame, Options, encode_to, max_frame_len, sampled_frame_len};
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element, codec, paper_bits};
 use mgcomp_selector::{Estimate, SampleSize};
 
@@ -253,12 +253,11 @@ impl Workbench {
         if algorithm != Algorithm::None {
             let codec = codec(algorithm).ok_or(Status::UnsupportedAlgorithm)?;
             let options = Options { chunk_size: ChunkSize::for_len(source.len()), checksum: self.checksum };
-            let mut frame = self.pool.take(max_frame_len(source.len(), options));
-            encode_into(codec, element, &source, options, &mut frame, &|_| {})
-                .map_err(|_| Status::TooLong)?;
+            let mut frame = self.pool.take_room(max_frame_len(source.len(), options));
+            let len = encode_to(codec, element, &source, options, &mut frame).map_err(|_| Status::TooLong)?;
             // Never more bytes than without mgcomp.
-            if frame.len() < source.len() {
-                return Ok((algorithm, Bytes::from_owner(frame)));
+            if len < source.len() {
+                return Ok((algorithm, Bytes::from_owner(frame).slice(..len)));
             }
         }
         if lent {

@@ -21,7 +21,8 @@
 //!
 //! Host memory is bounded. What is being offloaded counts in full until it is known what is left of it, so the bound holds
 //! at any moment; [`OffloadQueue::offload`] waits while others that are under way may make room, and is refused if nothing is.
-//! Besides there are the buffers of segments under way.
+//! Memory comes in blocks up to an eighth longer than what is in them, and what was brought back leaves its blocks to what is
+//! offloaded next, within the same bound. Besides there are the buffers of segments under way.
 
 mod error;
 mod queue;

@@ -15,6 +15,7 @@ use crate::copy::home::Home;
 use crate::copy::job::{End, Finished, Job, Ready, Task};
 use crate::copy::{CopyError, CopyReport, Direction};
 use crate::payload::Payload;
+use crate::pool::Pool;
 
 /// Takes buffers out of device memory, keeps them compressed in host memory, and brings them back.
 ///
@@ -25,6 +26,8 @@ pub struct OffloadQueue {
     number: u64,
     policy: PolicySpec,
     copier: Copier,
+    /// Host memory: fresh memory takes longer than most codecs do.
+    pool: Pool,
     shared: Arc<Shared>,
 }
 
@@ -48,8 +51,10 @@ impl OffloadQueue {
         static QUEUES: AtomicU64 = AtomicU64::new(0);
 
         let number = QUEUES.fetch_add(1, Ordering::Relaxed);
-        let shared = Shared { store: Mutex::new(Store::new(host_bytes)), changed: Condvar::new() };
-        Self { number, policy, copier, shared: Arc::new(shared) }
+        let store = Store::new(host_bytes, copier.inner().segment_bytes());
+        let shared = Shared { store: Mutex::new(store), changed: Condvar::new() };
+        let pool = Pool::of_blocks_within(usize::try_from(host_bytes).unwrap_or(usize::MAX));
+        Self { number, policy, copier, pool, shared: Arc::new(shared) }
     }
 
     /// Begins to take `buffer`, values of `element`, out of device memory. Until [`wait`](Self::wait) returns, it is not to be
@@ -187,7 +192,7 @@ impl OffloadQueue {
                 lane.attend();
             }
         };
-        let task = Task::Keep { source, home: Home::Host };
+        let task = Task::Keep { source, home: Home::Host(self.pool.clone()) };
         let direction = Direction::DeviceToHost;
         self.copier.inner().encode(task, direction, element, self.policy, Box::new(end));
     }

@@ -8,6 +8,7 @@ use mgcomp_codecs::Element;
 use super::OffloadError;
 use crate::copy::job::Job;
 use crate::copy::{CopyError, CopyReport, Kept};
+use crate::pool::block_len;
 
 /// What a ticket counts for beside its bytes, for the memory that it takes itself.
 const TICKET_BYTES: u64 = 256;
@@ -35,9 +36,15 @@ pub struct OffloadStats {
     pub waits: u64,
 }
 
+/// The memory that `bytes` bytes in one piece take.
+fn memory_for(bytes: u64) -> u64 {
+    usize::try_from(bytes).map_or(bytes, |len| block_len(len) as u64)
+}
+
 /// All tickets of a queue.
 pub(super) struct Store {
     limit: u64,
+    segment_bytes: u64,
     next: u64,
     entries: HashMap<u64, Entry>,
     /// Copies under way, whose end may make room.
@@ -65,14 +72,16 @@ pub(super) enum Place {
 }
 
 impl Store {
-    pub(super) fn new(limit: u64) -> Self {
+    pub(super) fn new(limit: u64, segment_bytes: u64) -> Self {
         let stats = OffloadStats::default();
-        Self { limit, next: 0, entries: HashMap::new(), under_way: 0, stats }
+        Self { limit, segment_bytes, next: 0, entries: HashMap::new(), under_way: 0, stats }
     }
 
     /// What `raw_bytes` bytes count for while it is not known what is left of them.
     pub(super) fn charge(&self, raw_bytes: u64) -> Result<u64, OffloadError> {
-        let needed = raw_bytes.saturating_add(TICKET_BYTES);
+        let (whole, rest) = (raw_bytes / self.segment_bytes, raw_bytes % self.segment_bytes);
+        let segments = whole.saturating_mul(memory_for(self.segment_bytes));
+        let needed = segments.saturating_add(memory_for(rest)).saturating_add(TICKET_BYTES);
         if needed > self.limit {
             Err(OffloadError::TooLong { needed, limit: self.limit })
         } else {
@@ -119,8 +128,9 @@ impl Store {
             Err(_) => self.stats.failed += 1,
         }
         let entry = self.entries.get_mut(&number)?;
-        let kept_bytes = result.as_ref().map_or(0, |(kept, _)| kept.bytes());
-        let charge = TICKET_BYTES + kept_bytes.min(entry.raw_bytes);
+        let memory =
+            |(kept, _): &(Kept, CopyReport)| kept.segments().map(|(_, it)| memory_for(it.capacity())).sum();
+        let charge = entry.charge.min(TICKET_BYTES + result.as_ref().map_or(0, memory));
         self.stats.used_bytes -= entry.charge - charge;
         entry.charge = charge;
         let Place::Leaving(waiting) = std::mem::replace(&mut entry.place, Place::Leaving(None)) else {
