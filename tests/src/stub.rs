@@ -84,35 +84,38 @@ pub fn in_process(test: &str, libraries: Libraries, body: impl FnOnce()) {
         println!("{DONE}");
         return;
     }
-    let Some(folders) = folders(libraries) else {
-        let reason = option_env!("MGCOMP_SHIM_MISSING").unwrap_or("the shim was not built");
-        return shim::skip(test, reason);
-    };
-    let path = env::join_paths(folders.iter().map(Into::into).chain(library_path())).expect("library path");
-    let output = Command::new(env::current_exe().expect("this program"))
-        .args([test, "--exact", "--nocapture"])
-        .env(TEST_VARIABLE, test)
-        .env("LD_LIBRARY_PATH", path)
-        .env(
-            "MGCOMP_NVRTC",
-            match libraries {
-                Libraries::DriverAndCompilerInFolder => {
-                    option_env!("MGCOMP_STUB_COMPILER").unwrap_or_default()
-                }
-                Libraries::DriverAndCompilerNotInFolder => {
-                    option_env!("MGCOMP_STUB_DRIVER").unwrap_or_default()
-                }
-                _ => "",
-            },
-        )
-        .env("MGCOMP_CACHE", "")
-        .output()
-        .expect("this program, once more");
+    let mut command = Command::new(env::current_exe().expect("this program"));
+    command.args([test, "--exact", "--nocapture"]).env(TEST_VARIABLE, test);
+    if !finds(&mut command, libraries, test) {
+        return;
+    }
+    let output = command.output().expect("this program, once more");
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.contains(DONE), "{test}: {}\n{text}", output.status);
     for line in text.lines().filter(|line| line.starts_with("SKIPPED")) {
         eprintln!("{line}");
     }
+}
+
+/// Lets a program find `libraries`, and no compiled kernels of before. Returns whether they are there; if not, it says that
+/// `test` is skipped, and why.
+///
+/// # Panics
+/// If the environment cannot name their folders.
+pub fn finds(command: &mut Command, libraries: Libraries, test: &str) -> bool {
+    let Some(folders) = folders(libraries) else {
+        shim::skip(test, option_env!("MGCOMP_SHIM_MISSING").unwrap_or("the shim was not built"));
+        return false;
+    };
+    let path = env::join_paths(folders.iter().map(Into::into).chain(library_path())).expect("library path");
+    let compiler = match libraries {
+        Libraries::DriverAndCompilerInFolder => option_env!("MGCOMP_STUB_COMPILER"),
+        Libraries::DriverAndCompilerNotInFolder => option_env!("MGCOMP_STUB_DRIVER"),
+        _ => None,
+    };
+    command.env("LD_LIBRARY_PATH", path).env("MGCOMP_NVRTC", compiler.unwrap_or_default());
+    command.env("MGCOMP_CACHE", "").env_remove("MGCOMP_NCCL");
+    true
 }
 
 /// A second process of `test`, called in the first, which runs the same body there and finds `told` in [`told`]. Its

@@ -1,12 +1,13 @@
 //! Counts what is wrong in a result, against what every rank can work out by itself.
 
+use mgcomp_codecs::device::DeviceError;
 use mgcomp_transport::communicator::{Datatype, Operation};
-use mgcomp_transport::memory::HostSlice;
 
 use super::data::Data;
 use super::numbers;
 use super::operation::{Origin, Piece};
 use super::values::Values;
+use crate::room::Span;
 
 /// How much is worked out at once.
 const STEP_BYTES: usize = 64 << 10;
@@ -21,7 +22,7 @@ pub(super) struct Expected<'a> {
     ranks: usize,
     width: usize,
     task: Option<(Datatype, Operation)>,
-    pieces: Vec<(Piece, HostSlice)>,
+    pieces: Vec<(Piece, Span)>,
     /// All pieces one after the other, if they are short.
     kept: Option<Vec<u8>>,
 }
@@ -33,7 +34,7 @@ impl<'a> Expected<'a> {
         ranks: usize,
         values: Values,
         task: Option<(Datatype, Operation)>,
-        pieces: Vec<(Piece, HostSlice)>,
+        pieces: Vec<(Piece, Span)>,
     ) -> Self {
         let mut expected = Self { data, ranks, width: values.width_bytes(), task, pieces, kept: None };
         let len = expected.pieces.iter().map(|(piece, _)| piece.at.len()).sum();
@@ -54,37 +55,35 @@ impl<'a> Expected<'a> {
     }
 
     /// Overwrites where the result will be.
-    pub(super) fn spoil(&self) {
-        self.pieces.iter().for_each(|(_, place)| place.write(|bytes| bytes.fill(JUNK)));
+    pub(super) fn spoil(&self) -> Result<(), DeviceError> {
+        self.pieces.iter().try_for_each(|(_, place)| place.fill(|_, bytes| bytes.fill(JUNK)))
     }
 
     /// Makes one value wrong, if there is a result.
-    pub(super) fn change_a_byte(&self) {
-        if let Some((_, place)) = self.pieces.first() {
-            place.write(|bytes| bytes[0] ^= 1);
-        }
+    pub(super) fn change_a_bit(&self) -> Result<(), DeviceError> {
+        self.pieces.first().map_or(Ok(()), |(_, place)| place.change_a_bit())
     }
 
     /// How many values of the result are wrong.
-    pub(super) fn wrong(&self) -> u64 {
+    pub(super) fn wrong(&self) -> Result<u64, DeviceError> {
         let mut before = 0;
         let mut wrong = 0;
         let (mut steps, mut scratch) = (Steps::default(), vec![0; STEP_BYTES]);
         for (Piece { at, origin, .. }, place) in &self.pieces {
-            wrong += place.read(|found| match &self.kept {
-                Some(kept) => self.differing(&kept[before..before + at.len()], found),
-                None => {
-                    let count = |(step, found): (usize, &[u8])| {
-                        let expected = &mut scratch[..found.len()];
-                        self.work_out(*origin, step * STEP_BYTES, expected, &mut steps);
-                        self.differing(expected, found)
-                    };
-                    found.chunks(STEP_BYTES).enumerate().map(count).sum()
+            place.look(|offset, found| {
+                if let Some(kept) = &self.kept {
+                    wrong += self.differing(&kept[before + offset..][..found.len()], found);
+                    return;
                 }
-            });
+                for (step, found) in found.chunks(STEP_BYTES).enumerate() {
+                    let expected = &mut scratch[..found.len()];
+                    self.work_out(*origin, offset + step * STEP_BYTES, expected, &mut steps);
+                    wrong += self.differing(expected, found);
+                }
+            })?;
             before += at.len();
         }
-        wrong
+        Ok(wrong)
     }
 
     fn differing(&self, expected: &[u8], found: &[u8]) -> u64 {
@@ -122,10 +121,9 @@ struct Steps {
 
 #[cfg(test)]
 mod tests {
-    use mgcomp_transport::memory::HostBuffer;
-
     use super::super::operation::Place;
     use super::*;
+    use crate::room::Room;
 
     const I32: Values = Values::Numbers(Datatype::I32);
 
@@ -136,15 +134,17 @@ mod tests {
 
     /// Counts in a buffer of 32-bit numbers that must hold `origin`, from its third number on.
     fn wrong(numbers: &[i32], origin: Origin) -> u64 {
-        let buffer = HostBuffer::from(numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>());
+        let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+        let buffer = Room::Host.zeroed(bytes.len()).unwrap();
+        buffer.fill(|_, into| into.copy_from_slice(&bytes)).unwrap();
         let piece = Piece { place: Place::Main, at: 8..buffer.len(), origin };
-        let slice = buffer.slice(piece.at.clone()).unwrap();
+        let slice = buffer.part(piece.at.clone());
         let data = data();
         let task = Some((Datatype::I32, Operation::Sum));
         let mut expected = Expected::new(&data, 2, I32, task, vec![(piece, slice)]);
-        let kept = expected.wrong();
+        let kept = expected.wrong().unwrap();
         expected.kept = None;
-        assert_eq!(expected.wrong(), kept);
+        assert_eq!(expected.wrong(), Ok(kept));
         kept
     }
 
@@ -160,13 +160,13 @@ mod tests {
 
     #[test]
     fn what_was_there_before_is_gone() {
-        let buffer = HostBuffer::zeroed(8);
+        let buffer = Room::Host.zeroed(8).unwrap();
         let piece = Piece { place: Place::Main, at: 0..8, origin: Origin::Rank { rank: 0, offset: 0 } };
         let data = data();
-        let expected = Expected::new(&data, 2, I32, None, vec![(piece, buffer.all())]);
-        expected.spoil();
-        assert_eq!(expected.wrong(), 2);
-        buffer.all().write(|bytes| data.fill(0, 0, bytes));
-        assert_eq!(expected.wrong(), 0);
+        let expected = Expected::new(&data, 2, I32, None, vec![(piece, buffer.clone())]);
+        expected.spoil().unwrap();
+        assert_eq!(expected.wrong(), Ok(2));
+        buffer.fill(|offset, bytes| data.fill(0, offset, bytes)).unwrap();
+        assert_eq!(expected.wrong(), Ok(0));
     }
 }

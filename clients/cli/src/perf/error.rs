@@ -6,6 +6,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use mgcomp_codecs::Element;
+use mgcomp_codecs::device::DeviceError;
 use mgcomp_plot::PlotError;
 use mgcomp_transport::communicator::CommunicatorError;
 use mgcomp_transport::link::tcp::RankFileError;
@@ -42,6 +43,12 @@ pub(crate) enum PerfError {
     RankFileLink { link: &'static str },
     #[error("several connections are for --link tcp, not for {link}")]
     ConnectionsLink { link: &'static str },
+    #[error("{op} takes host memory only, not that of devices: {instead}")]
+    HostOnly { op: &'static str, instead: &'static str },
+    #[error("{link} is as fast as it is: --link-gbps makes loopback, shm and tcp slower")]
+    NotSlower { link: &'static str },
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     #[error("buffers for {ranks} ranks here need {needed} bytes of memory; {available} are available")]
     Memory { ranks: u32, needed: u64, available: u64 },
     #[error("cannot measure with {}: it is no regular file, so not every rank could read it", .path.display())]

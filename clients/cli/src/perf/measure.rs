@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
         let mut seen = vec![Seen::default(); modes.len()];
 
         let started = Instant::now();
-        self.fill(&step);
+        self.fill(&step)?;
         let round = self.warm_up(&step, &expected, time, &mut seen)?;
         let left = time.saturating_sub(started.elapsed());
         let fitting = (left.as_nanos() / round.as_nanos().max(1)).clamp(LEAST.into(), MOST.into()) as u64;
@@ -197,11 +197,11 @@ impl<'a> Run<'a> {
     }
 
     /// Puts this rank's data where it has to be.
-    fn fill(&self, step: &Step) {
-        if let Some(input) = step.op.input(step.case) {
-            let place = step.at(super::operation::Place::Main, input.at);
-            place.write(|bytes| self.data.fill(step.case.rank, 0, bytes));
-        }
+    fn fill(&self, step: &Step) -> Result<(), PerfError> {
+        let Some(input) = step.op.input(step.case) else { return Ok(()) };
+        let place = step.at(super::operation::Place::Main, input.at);
+        place.fill(|offset, bytes| self.data.fill(step.case.rank, offset, bytes))?;
+        Ok(())
     }
 
     /// One iteration of one mode.
@@ -215,10 +215,10 @@ impl<'a> Run<'a> {
     ) -> Result<(), PerfError> {
         let Member { world, switch, .. } = &self.member;
         if check != Check::Not {
-            expected.spoil();
+            expected.spoil()?;
         }
         if check != Check::Not || step.op.reduces() {
-            self.fill(step);
+            self.fill(step)?;
         }
         self.watchdog.step(step.op, step.case.bytes);
         switch.turn(mode == Mode::Raw);
@@ -233,10 +233,10 @@ impl<'a> Run<'a> {
         // What ranks agree on is no part of what is measured, and nothing for a policy to learn from.
         switch.turn(true);
         if check == Check::Spoiled {
-            expected.change_a_byte();
+            expected.change_a_bit()?;
         }
         if check != Check::Not {
-            seen.wrong += expected.wrong();
+            seen.wrong += expected.wrong()?;
         }
         Ok(())
     }
@@ -248,7 +248,7 @@ impl<'a> Run<'a> {
             let words =
                 words_of_all(&self.member.world, &seen.words()).map_err(|error| self.failed(error))?;
             if self.is_root() {
-                let row = Row::new(self.args, step, mode, &words);
+                let row = Row::new(self.args, step, (mode, self.member.device_name()), &words);
                 wrong += row.wrong;
                 sink(row)?;
             }

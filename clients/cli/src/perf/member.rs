@@ -5,7 +5,7 @@ use mgcomp_selector::Steering;
 use mgcomp_transport::calibrate;
 use mgcomp_transport::communicator::{Communicator, CommunicatorError, Datatype, Operation};
 use mgcomp_transport::link::Link;
-use mgcomp_transport::memory::{HostBuffer, HostSlice};
+use mgcomp_transport::memory::HostSlice;
 use mgcomp_transport::message::{Address, Rank, Secret};
 use mgcomp_transport::node::{Handle, Node, NodeConfig, PeerState};
 use mgcomp_transport::region::Access;
@@ -15,18 +15,30 @@ use super::error::PerfError;
 use super::operation::{Case, Op, Place, ROOT};
 use super::options::Args;
 use super::switch::Switch;
+use crate::room::{Room, Span};
+
+/// A rank that has not met the others yet.
+pub(super) struct End {
+    pub(super) link: Box<dyn Link>,
+    pub(super) secret: Secret,
+    /// Where its buffers will lie.
+    pub(super) room: Room,
+    /// How many ranks share this machine's cores.
+    pub(super) local_ranks: u32,
+}
 
 /// A rank that has met all others.
 pub(super) struct Member {
     pub(super) world: Communicator,
     pub(super) switch: Switch,
+    room: Room,
     buffers: Buffers,
 }
 
 /// Memory for the longest operation.
 struct Buffers {
-    main: HostBuffer,
-    aside: HostBuffer,
+    main: Span,
+    aside: Span,
     /// Where peers reach them, if they do. Ranks register in the same order, so addresses are the same everywhere.
     addresses: Option<(Address, Address)>,
 }
@@ -35,21 +47,17 @@ struct Buffers {
 pub(super) struct Step {
     pub(super) op: Op,
     pub(super) case: Case,
-    pub(super) main: HostSlice,
-    pub(super) aside: HostSlice,
+    pub(super) main: Span,
+    pub(super) aside: Span,
     addresses: Option<(Address, Address)>,
     element: Element,
     pub(super) task: Option<(Datatype, Operation)>,
 }
 
 impl Member {
-    /// Joins the ranks at the other ends of `link`, `local_ranks` of which are on this machine.
-    pub(super) fn join(
-        link: Box<dyn Link>,
-        secret: Secret,
-        args: &Args,
-        local_ranks: u32,
-    ) -> Result<Self, PerfError> {
+    /// Joins the ranks at the other ends of a link.
+    pub(super) fn join(end: End, args: &Args) -> Result<Self, PerfError> {
+        let End { link, secret, room, local_ranks } = end;
         let (switch, ranks) = (Switch::default(), link.position().ranks as usize);
         let steering = Steering { lambda: args.lambda, speeds: calibrate::speeds() };
         let config = NodeConfig {
@@ -59,20 +67,19 @@ impl Member {
             ..NodeConfig::default()
         };
         let node = Node::start(link, switch.over(args.policy.build(&steering)), config)?;
-        let buffers = Buffers::new(args, args.longest(ranks), &node)?;
+        let buffers = Buffers::new(args, args.longest(ranks), &room, &node)?;
         let rank = node.position().rank;
         let states = node.wait_for_peers(args.timeout);
         match states.into_iter().find(|(_, state)| *state != PeerState::Open) {
             Some((peer, state)) => Err(PerfError::NotConnected { rank, peer, state }),
-            None => Ok(Self { world: Communicator::world(node), switch, buffers }),
+            None => Ok(Self { world: Communicator::world(node), switch, room, buffers }),
         }
     }
 
     /// Prepares `op` of `bytes`, which is not more than was planned for.
     pub(super) fn step(&self, args: &Args, op: Op, bytes: usize) -> Step {
         let Buffers { main, aside, addresses } = &self.buffers;
-        let front =
-            |buffer: &HostBuffer| buffer.slice(0..bytes.min(buffer.len())).unwrap_or_else(|| buffer.all());
+        let front = |buffer: &Span| buffer.part(0..bytes.min(buffer.len()));
         let (rank, ranks) = (self.world.rank() as usize, self.world.size() as usize);
         let values = args.values();
         Step {
@@ -91,40 +98,55 @@ impl Member {
         let failed = |source| PerfError::Communicator { rank: self.world.rank(), source };
         match step.op {
             Op::Read | Op::Write => self.reach_over(step),
-            _ if step.op.reduces() => self.reduce(step).map_err(failed),
+            Op::AllReduce | Op::Reduce | Op::ReduceScatter | Op::SendRecv => {
+                self.work_on_host(step)?.map_err(failed)
+            }
             _ => self.bring(step).map_err(failed),
         }
+    }
+
+    /// What the device is called that has the buffers.
+    pub(super) fn device_name(&self) -> Option<&str> {
+        self.room.device_name()
     }
 
     fn bring(&self, step: &Step) -> Result<(), CommunicatorError> {
         let Step { op, case, main, aside, element, .. } = step;
         let (world, root, element) = (&self.world, ROOT as u32, *element);
-        let own = || step.at(Place::Main, case.block(case.rank));
+        let (main, aside) = (main.slice(), aside.slice());
+        let own = step.at(Place::Main, case.block(case.rank));
+        let own = own.slice();
         match op {
-            Op::AllGather => world.all_gather(&own(), main, element),
+            Op::AllGather => world.all_gather(own, main, element),
             Op::AllToAll => world.all_to_all(main, aside, element),
             Op::Broadcast => world.broadcast(root, main, element),
-            Op::Gather => world.gather(root, &own(), main, element),
-            Op::Scatter => world.scatter(root, main, &own(), element),
-            Op::SendRecv => {
-                let (to, from) = ((case.next() as u32, main), (case.previous() as u32, aside));
-                world.send_receive(to, from, 0, element).map(drop)
-            }
+            Op::Gather => world.gather(root, own, main, element),
+            Op::Scatter => world.scatter(root, main, own, element),
             _ => world.barrier(),
         }
     }
 
-    fn reduce(&self, step: &Step) -> Result<(), CommunicatorError> {
-        let Step { op, case, main, .. } = step;
+    /// The operations that take host memory alone.
+    fn work_on_host(&self, step: &Step) -> Result<Result<(), CommunicatorError>, PerfError> {
+        let Step { op, case, main, aside, element, .. } = step;
+        let own = step.at(Place::Main, case.block(case.rank));
+        // Flags that ask for it elsewhere were refused.
+        let host = |span: &Span| -> Result<HostSlice, PerfError> {
+            span.as_host().cloned().ok_or(PerfError::HostOnly { op: op.name(), instead: op.on_devices() })
+        };
+        let main = host(main)?;
+        let (world, root) = (&self.world, ROOT as u32);
         let (datatype, operation) = step.task.unwrap_or((Datatype::U8, Operation::Sum));
-        match op {
-            Op::AllReduce => self.world.all_reduce(main, main, datatype, operation),
-            Op::Reduce => self.world.reduce(ROOT as u32, main, main, datatype, operation),
+        Ok(match op {
+            Op::AllReduce => world.all_reduce(&main, &main, datatype, operation),
+            Op::Reduce => world.reduce(root, &main, &main, datatype, operation),
+            Op::ReduceScatter => world.reduce_scatter(&main, &host(&own)?, datatype, operation),
             _ => {
-                let own = step.at(Place::Main, case.block(case.rank));
-                self.world.reduce_scatter(main, &own, datatype, operation)
+                let aside = host(aside)?;
+                let (to, from) = ((case.next() as u32, &main), (case.previous() as u32, &aside));
+                world.send_receive(to, from, 0, *element).map(drop)
             }
-        }
+        })
     }
 
     /// Reads the memory of the next rank, or writes to it.
@@ -132,19 +154,19 @@ impl Member {
         let Some((main, aside)) = step.addresses else { return Ok(()) };
         let (node, next) = (self.world.node(), Rank(step.case.next() as u32));
         let handle: Handle = match step.op {
-            Op::Read => node.read(next, main, step.aside.clone()),
-            _ => node.write(next, step.main.clone(), step.element, aside),
+            Op::Read => node.read(next, main, step.aside.slice().clone()),
+            _ => node.write(next, step.main.slice().clone(), step.element, aside),
         };
         handle.wait().map(drop).map_err(|source| PerfError::Transfer { rank: self.world.rank(), source })
     }
 }
 
 impl Buffers {
-    fn new(args: &Args, longest: usize, node: &Node) -> Result<Self, PerfError> {
-        let main = HostBuffer::zeroed(longest);
-        let aside = HostBuffer::zeroed(if args.needs_aside() { longest } else { 0 });
+    fn new(args: &Args, longest: usize, room: &Room, node: &Node) -> Result<Self, PerfError> {
+        let main = room.zeroed(longest)?;
+        let aside = room.zeroed(if args.needs_aside() { longest } else { 0 })?;
         let register =
-            |buffer: &HostBuffer, access| node.register(buffer.all(), args.values().element(), access);
+            |buffer: &Span, access| node.register(buffer.slice().clone(), args.values().element(), access);
         let addresses = if args.needs_regions() {
             Some((register(&main, Access::read_only())?, register(&aside, Access::all())?))
         } else {
@@ -156,11 +178,11 @@ impl Buffers {
 
 impl Step {
     /// A part of one of the buffers.
-    pub(super) fn at(&self, place: Place, range: std::ops::Range<usize>) -> HostSlice {
+    pub(super) fn at(&self, place: Place, range: std::ops::Range<usize>) -> Span {
         let buffer = match place {
             Place::Main => &self.main,
             Place::Aside => &self.aside,
         };
-        buffer.part(range.start, range.len()).expect("operations stay within their size")
+        buffer.part(range)
     }
 }

@@ -124,6 +124,23 @@ impl Op {
         matches!(self, Self::AllReduce | Self::Reduce | Self::ReduceScatter)
     }
 
+    /// Whether mgcomp's own links carry it out on buffers in the memory of devices.
+    pub(super) const fn takes_devices(self) -> bool {
+        !self.reduces() && !matches!(self, Self::SendRecv)
+    }
+
+    /// What to do about an operation that is not carried out there.
+    pub(super) const fn on_devices(self) -> &'static str {
+        match self {
+            Self::SendRecv => {
+                "messages by tag are put together there; measure write instead, or leave out --device"
+            }
+            _ => {
+                "numbers are combined there; measure all_gather or all_to_all instead, or leave out --device"
+            }
+        }
+    }
+
     /// Whether its result goes to a second buffer.
     pub(super) const fn needs_aside(self) -> bool {
         matches!(self, Self::AllToAll | Self::SendRecv | Self::Read | Self::Write)

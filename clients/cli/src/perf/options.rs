@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{ArgPredicate, PossibleValuesParser, TypedValueParser};
 use mgcomp_selector::{Lambda, PolicySpec};
 use mgcomp_transport::communicator::{Datatype, Operation};
 use mgcomp_transport::link::Shaping;
@@ -16,7 +16,9 @@ use super::operation::Op;
 use super::pattern::Pattern;
 use super::sizes::{Size, sizes};
 use super::values::Values;
+use crate::device::Devices;
 use crate::progress::Progress;
+use crate::room::Room;
 
 /// Measure operations between ranks over buffers of many sizes, and check every result.
 ///
@@ -32,16 +34,20 @@ use crate::progress::Progress;
 /// `ratio` is raw bytes per byte that was sent.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
-    /// What to measure, one or several with commas between them
-    #[arg(long, value_name = "OP", value_delimiter = ',', default_value = "all_reduce", value_parser = op())]
+    /// What to measure, one or several with commas between them. On devices it is all_gather if nothing is said
+    #[arg(long, value_name = "OP", value_delimiter = ',', default_value = "all_reduce", value_parser = op(), default_value_ifs = on_devices())]
     pub(super) op: Vec<Op>,
     /// How reductions combine numbers
     #[arg(long, value_name = "OPERATION", default_value = "sum", value_parser = operation())]
     pub(super) reduction: Operation,
-    /// What joins the ranks: loopback (threads of one process), shm (processes that share memory), tcp (processes), and
-    /// where it is built in mpi (processes that mpirun has started)
-    #[arg(long, default_value = "loopback", value_parser = link(), default_value_if("rank_file", clap::builder::ArgPredicate::IsPresent, "tcp"))]
+    /// What joins the ranks: loopback (threads of one process), shm (processes that share memory), tcp (processes), cuda
+    /// (threads with a device each, from one to the other), and where it is built in mpi (processes that mpirun has started)
+    #[arg(long, default_value = "loopback", value_parser = link(), default_value_if("rank_file", ArgPredicate::IsPresent, "tcp"))]
     pub(super) link: LinkKind,
+    /// Have buffers in the memory of CUDA devices: cuda (rank 0 has the first, and so on, and from the first again where there
+    /// are fewer), or cuda:N (all have the one with this number). With --link cuda it is cuda if nothing is said
+    #[arg(long, value_name = "cuda[:N]")]
+    device: Option<Devices>,
     /// How many ranks take part; without it 2
     #[arg(long, value_parser = clap::value_parser!(u32).range(2..=64))]
     ranks: Option<u32>,
@@ -107,7 +113,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "S", default_value = "60", value_parser = seconds)]
     pub(super) timeout: Duration,
     /// Print one JSON object for each row: op, link, ranks, bytes, element, time_us, algbw_gbps, busbw_gbps, wrong,
-    /// ratio, algorithms (transfers by name), mode
+    /// ratio, algorithms (transfers by name), mode, device (what the device is called that has the buffers of rank 0; null
+    /// where they are in host memory)
     #[arg(long)]
     pub(super) json: bool,
     /// Draw bus bandwidth over size
@@ -166,6 +173,16 @@ impl Args {
         self.op.iter().flat_map(|&op| self.sizes(op, ranks)).max().unwrap_or_default()
     }
 
+    /// The devices that have the buffers, if they have.
+    pub(super) fn devices(&self) -> Option<Devices> {
+        self.device.or_else(|| self.link.is_of_devices().then_some(Devices::All))
+    }
+
+    /// Where the buffers of a rank are.
+    pub(super) fn room(&self, rank: u32) -> Result<Room, PerfError> {
+        Ok(self.devices().map_or(Ok(Room::Host), |devices| Room::on(devices.open(rank)?))?)
+    }
+
     pub(super) fn needs_aside(&self) -> bool {
         self.op.iter().any(|op| op.needs_aside())
     }
@@ -207,7 +224,20 @@ impl Args {
         if let Some(path) = &self.plot {
             mgcomp_plot::check_place(path)?;
         }
-        self.shaping().map(drop)
+        self.shaping()?;
+        self.devices().map_or(Ok(()), |devices| self.check_devices(devices))
+    }
+
+    /// Refuses what cannot be measured on devices, and devices that are not there.
+    fn check_devices(&self, devices: Devices) -> Result<(), PerfError> {
+        if self.link_gbps.is_some() && !self.link.can_be_slower() {
+            return Err(PerfError::NotSlower { link: self.link.name() });
+        }
+        if let Some(op) = self.op.iter().find(|op| !op.takes_devices()) {
+            return Err(PerfError::HostOnly { op: op.name(), instead: op.on_devices() });
+        }
+        devices.seat(0)?;
+        Ok(())
     }
 
     /// What all ranks take their data from.
@@ -245,6 +275,12 @@ impl Args {
             "{op:?} {reduction} {min:?} {max:?} {factor} {iters:?} {warmup:?} {policy} {modes:?} {values} {ranks} {digest}"
         )
     }
+}
+
+/// What is measured where buffers are on devices, if nothing is said.
+fn on_devices() -> [(&'static str, ArgPredicate, &'static str); 2] {
+    let joined = ArgPredicate::Equals("cuda".into());
+    [("link", joined, "all_gather"), ("device", ArgPredicate::IsPresent, "all_gather")]
 }
 
 fn op() -> impl TypedValueParser<Value = Op> {

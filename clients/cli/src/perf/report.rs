@@ -27,18 +27,20 @@ impl<'a> Table<'a> {
         }
         if self.op != Some(row.op) {
             let gap = if self.op.is_some() { "\n" } else { "" };
-            print(&format!("{gap}{}", head(self.args, self.ranks, row.op)))?;
+            print(&format!("{gap}{}", head(self.args, self.ranks, row)))?;
             self.op = Some(row.op);
         }
         Ok(print(&text_line(row))?)
     }
 }
 
-fn head(args: &Args, ranks: usize, op: Op) -> String {
+fn head(args: &Args, ranks: usize, row: &Row) -> String {
+    let op = row.op;
+    let device = row.device.as_ref().map(|name| format!(", memory of {name}")).unwrap_or_default();
     let reduction = if op.reduces() { format!(" ({})", args.reduction) } else { String::new() };
     let (values, data, link) = (args.values(), args.data_name(), args.link.describe());
     format!(
-        "{}{reduction} of {values} ({data}), {ranks} ranks ({link})\n{:>10} {:>12} {:>11} {:>11} {:>10} {:>10} {:>6} {:>7}  {:<12} {}\n",
+        "{}{reduction} of {values} ({data}), {ranks} ranks ({link}{device})\n{:>10} {:>12} {:>11} {:>11} {:>10} {:>10} {:>6} {:>7}  {:<12} {}\n",
         op.name(),
         "size",
         "count",
@@ -82,7 +84,7 @@ fn json_line(row: &Row) -> Value {
         "op": row.op.name(), "link": row.link, "ranks": row.ranks, "bytes": row.bytes, "element": row.element,
         "time_us": micros(row.median_ns), "algbw_gbps": row.algorithm_bandwidth(),
         "busbw_gbps": row.bus_bandwidth(), "wrong": row.wrong, "ratio": row.ratio(),
-        "algorithms": algorithms, "mode": row.mode,
+        "algorithms": algorithms, "mode": row.mode, "device": row.device,
     })
 }
 
@@ -100,9 +102,12 @@ mod tests {
         let expected = json!({
             "op": "all_reduce", "link": "tcp", "ranks": 4, "bytes": 1_000_000, "element": "f32", "time_us": 500.0,
             "algbw_gbps": 2.0, "busbw_gbps": 3.0, "wrong": 0, "ratio": 2.5,
-            "algorithms": { "none": 1, "xp": 3 }, "mode": "adaptive",
+            "algorithms": { "none": 1, "xp": 3 }, "mode": "adaptive", "device": null,
         });
         assert_eq!(value, expected);
+        let mut row = Row::example(Op::AllReduce, 4, 1, 1);
+        row.device = Some("a GPU".into());
+        assert_eq!(json_line(&row)["device"], "a GPU");
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub(super) struct Row {
     pub(super) width: usize,
     pub(super) element: &'static str,
     pub(super) link: &'static str,
+    /// What the device of rank 0 is called, if buffers are there.
+    pub(super) device: Option<String>,
     pub(super) mode: String,
     /// Of the slowest rank: median and shortest.
     pub(super) median_ns: u64,
@@ -69,7 +71,7 @@ pub(super) struct Row {
 
 impl Row {
     /// From the words of all ranks.
-    pub(super) fn new(args: &Args, step: &Step, mode: Mode, words: &[u64]) -> Self {
+    pub(super) fn new(args: &Args, step: &Step, (mode, device): (Mode, Option<&str>), words: &[u64]) -> Self {
         let mut row = Self {
             op: step.op,
             ranks: step.case.ranks,
@@ -77,6 +79,7 @@ impl Row {
             width: args.values().width_bytes(),
             element: args.values().name(),
             link: args.link.name(),
+            device: device.map(str::to_owned),
             mode: args.mode_name(mode),
             median_ns: 0,
             min_ns: 0,
@@ -126,7 +129,20 @@ impl Row {
         let mut sent = [Tally::default(); ALGORITHMS];
         sent[0] = Tally { transfers: 1, raw_bytes: 100, coded_bytes: 100 };
         sent[9] = Tally { transfers: 3, raw_bytes: 300, coded_bytes: 60 };
-        Self { op, ranks, bytes, width: 4, element, link, mode, median_ns, min_ns: 900, wrong: 0, sent }
+        Self {
+            op,
+            ranks,
+            bytes,
+            width: 4,
+            element,
+            link,
+            device: None,
+            mode,
+            median_ns,
+            min_ns: 900,
+            wrong: 0,
+            sent,
+        }
     }
 }
 

@@ -7,13 +7,15 @@ use mgcomp_transport::link::tcp::RankFile;
 use super::super::error::PerfError;
 use super::super::measure::Sink;
 use super::super::options::Args;
-use super::{memory, take_part, tcp};
+use super::{End, memory, take_part, tcp};
 
 pub(super) fn run(args: &Args, rank_file: &Path, rank: u32, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
     let rank_file = RankFile::read(rank_file)?;
     let (ranks, secret) = (rank_file.ranks(), rank_file.secret);
     memory::check(args, ranks as usize, 1)?;
     let data = args.load(ranks as usize)?;
+    // Of the devices of this machine; which ranks are on others nobody knows here.
+    let room = args.room(rank)?;
     let link = tcp::link_by_hand(rank_file, rank, args)?;
-    take_part(args, &data, link, secret, 1, sink)
+    take_part(args, &data, End { link, secret, room, local_ranks: 1 }, sink)
 }

@@ -10,7 +10,7 @@ use super::super::error::PerfError;
 use super::super::options;
 #[cfg(target_os = "linux")]
 use super::shm;
-use super::{LinkKind, take_part, tcp};
+use super::{End, LinkKind, take_part, tcp};
 use crate::error::{CliError, with_causes};
 
 /// Be one rank of `mgcomp perf`. Not for use by hand.
@@ -75,7 +75,8 @@ fn take_orders(args: &options::Args) -> Result<(), PerfError> {
             #[cfg(target_os = "linux")]
             Meeting::Shm => shm::link(rank, ranks, secret, args)?,
         };
-        take_part(args, &data, link, secret, ranks, &mut |_| Ok(()))
+        let end = End { link, secret, room: args.room(rank)?, local_ranks: ranks };
+        take_part(args, &data, end, &mut |_| Ok(()))
     };
     if let Err(error) = join() {
         let (text, is_cause) = (with_causes(&error), !error.is_of_connection());

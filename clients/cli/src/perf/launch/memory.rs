@@ -8,6 +8,9 @@ use super::super::options::Args;
 /// Refuses what `local_ranks` of `ranks` could not have in memory here. Does not refuse where the system does not say
 /// how much it has.
 pub(super) fn check(args: &Args, ranks: usize, local_ranks: u32) -> Result<(), PerfError> {
+    if args.devices().is_some() {
+        return Ok(()); // there it is the driver that says so
+    }
     let buffers = if args.needs_aside() { 2 } else { 1 };
     let needed = (args.longest(ranks) as u64).saturating_mul(buffers).saturating_mul(local_ranks.into());
     match available_bytes(&fs::read_to_string("/proc/meminfo").unwrap_or_default()) {

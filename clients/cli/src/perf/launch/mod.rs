@@ -11,13 +11,10 @@ mod shm;
 mod tcp;
 mod threads;
 
-use mgcomp_transport::link::Link;
-use mgcomp_transport::message::Secret;
-
 use super::data::Data;
 use super::error::PerfError;
 use super::measure::{Run, Sink};
-use super::member::Member;
+use super::member::{End, Member};
 use super::options::Args;
 
 /// Bytes that may be queued for one peer.
@@ -30,6 +27,8 @@ pub(super) enum LinkKind {
     #[cfg(target_os = "linux")]
     Shm,
     Tcp,
+    /// From device to device, between threads.
+    Cuda,
     #[cfg(feature = "mpi")]
     Mpi,
 }
@@ -40,6 +39,7 @@ impl LinkKind {
         #[cfg(target_os = "linux")]
         Self::Shm,
         Self::Tcp,
+        Self::Cuda,
         #[cfg(feature = "mpi")]
         Self::Mpi,
     ];
@@ -50,6 +50,7 @@ impl LinkKind {
             #[cfg(target_os = "linux")]
             Self::Shm => "shm",
             Self::Tcp => "tcp",
+            Self::Cuda => "cuda",
             #[cfg(feature = "mpi")]
             Self::Mpi => "mpi",
         }
@@ -60,6 +61,16 @@ impl LinkKind {
         self.name() == "mpi"
     }
 
+    /// Whether it joins devices, so that buffers are there without being asked for.
+    pub(super) fn is_of_devices(self) -> bool {
+        matches!(self, Self::Cuda)
+    }
+
+    /// Whether it can be made slower than it is.
+    pub(super) fn can_be_slower(self) -> bool {
+        !self.is_of_devices() && !self.is_mpi()
+    }
+
     /// For headings.
     pub(super) const fn describe(self) -> &'static str {
         match self {
@@ -67,6 +78,7 @@ impl LinkKind {
             #[cfg(target_os = "linux")]
             Self::Shm => "processes over shared memory",
             Self::Tcp => "processes over TCP",
+            Self::Cuda => "threads, from device to device",
             #[cfg(feature = "mpi")]
             Self::Mpi => "processes over MPI",
         }
@@ -77,22 +89,15 @@ impl LinkKind {
 pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
     match (args.link, &args.rank_file, args.rank) {
         (_, Some(rank_file), Some(rank)) => by_hand::run(args, rank_file, rank, sink),
-        (LinkKind::Loopback, ..) => threads::run(args, sink),
+        (LinkKind::Loopback | LinkKind::Cuda, ..) => threads::run(args, sink),
         #[cfg(feature = "mpi")]
         (LinkKind::Mpi, ..) => mpi::run(args, sink),
         _ => processes::run(args, sink),
     }
 }
 
-/// Takes part as the rank that `link` belongs to, from its start to its end.
-fn take_part(
-    args: &Args,
-    data: &Data,
-    link: Box<dyn Link>,
-    secret: Secret,
-    local_ranks: u32,
-    sink: &mut Sink<'_>,
-) -> Result<u64, PerfError> {
-    let member = Member::join(link, secret, args, local_ranks)?;
+/// Takes part as the rank that has this end, from its start to its end.
+fn take_part(args: &Args, data: &Data, end: End, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
+    let member = Member::join(end, args)?;
     Run::new(args, data, member)?.all(sink)
 }

@@ -7,19 +7,21 @@ use mpi::Threading;
 use super::super::error::PerfError;
 use super::super::measure::Sink;
 use super::super::options::Args;
-use super::{QUEUE_BYTES, memory, take_part};
+use super::{End, QUEUE_BYTES, memory, take_part};
 
 pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
     // Ends MPI when it is dropped, after all else here.
     let (universe, _) = mpi::initialize_with_threading(Threading::Multiple).ok_or(PerfError::MpiStarted)?;
     let config = MpiConfig { queue_bytes: QUEUE_BYTES, ..MpiConfig::default() };
     let link = Mpi::new(&universe.world(), config)?;
-    let (ranks, secret) = (link.position().ranks, link.secret());
+    let (position, secret) = (link.position(), link.secret());
+    let ranks = position.ranks;
     if ranks < 2 {
         return Err(PerfError::Alone);
     }
     // How many of them are on this machine it does not know.
     memory::check(args, ranks as usize, 1)?;
     let data = args.load(ranks as usize)?;
-    take_part(args, &data, Box::new(link), secret, ranks, sink)
+    let room = args.room(position.rank.0)?;
+    take_part(args, &data, End { link: Box::new(link), secret, room, local_ranks: ranks }, sink)
 }

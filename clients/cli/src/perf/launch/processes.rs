@@ -14,7 +14,7 @@ use super::super::options::Args;
 use super::child::{Answer, Order};
 #[cfg(target_os = "linux")]
 use super::shm;
-use super::{LinkKind, memory, take_part, tcp};
+use super::{End, LinkKind, memory, take_part, tcp};
 
 /// How long the others may take to end once all is done, or one has failed.
 const PARTING: Duration = Duration::from_secs(10);
@@ -28,6 +28,7 @@ pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
     let data = args.load(ranks as usize)?;
     let text = random_secret().map_err(PerfError::Random)?;
     let secret: Secret = text.parse().map_err(|_| PerfError::Random(io::ErrorKind::InvalidData.into()))?;
+    let room = args.room(0)?;
     let mut children = Children::start(ranks, &text)?;
     let link = match args.link {
         LinkKind::Tcp => {
@@ -39,7 +40,7 @@ pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
         LinkKind::Shm => shm::link(0, ranks, secret, args)?,
         other => return Err(PerfError::NoProcesses { link: other.name() }),
     };
-    match take_part(args, &data, link, secret, ranks, sink) {
+    match take_part(args, &data, End { link, secret, room, local_ranks: ranks }, sink) {
         Ok(wrong) => children.wait().map(|()| wrong),
         // What became of the connections does not say why.
         Err(error) if error.is_of_connection() => Err(children.find_cause().unwrap_or(error)),

@@ -1,33 +1,59 @@
-//! Ranks as threads of this process, over the loopback link.
+//! Ranks as threads of this process, over the loopback link or from device to device.
 
 use std::thread;
 
+use mgcomp_transport::link::Link;
+use mgcomp_transport::link::cuda::Cuda;
 use mgcomp_transport::link::loopback::Loopback;
 use mgcomp_transport::message::Secret;
 
 use super::super::error::PerfError;
 use super::super::measure::Sink;
 use super::super::options::Args;
-use super::{memory, take_part};
+use super::{End, LinkKind, QUEUE_BYTES, memory, take_part};
+use crate::room::Room;
 
 pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
     let ranks = args.ranks();
     memory::check(args, ranks as usize, ranks)?;
     let data = args.load(ranks as usize)?;
-    // Nobody else can reach a loopback fabric, so its secret need not be one.
-    let secret = Secret::new([0; 16]);
-    let mut links = Loopback::fabric(ranks, args.shaping()?)?.into_iter();
-    let root = links.next();
+    let mut ends = ends(args, ranks)?.into_iter();
+    let root = ends.next();
     thread::scope(|scope| {
-        let take_part =
-            |link, sink: &mut Sink<'_>| take_part(args, &data, Box::new(link), secret, ranks, sink);
-        let others: Vec<_> =
-            links.map(|link| scope.spawn(move || take_part(link, &mut |_| Ok(())))).collect();
+        let take_part = |end, sink: &mut Sink<'_>| take_part(args, &data, end, sink);
+        let others: Vec<_> = ends.map(|end| scope.spawn(move || take_part(end, &mut |_| Ok(())))).collect();
         // A rank that fails ends its sessions, and with them what the others do.
-        let own = root.map_or(Ok(0), |link| take_part(link, sink));
+        let own = root.map_or(Ok(0), |end| take_part(end, sink));
         let joined = others.into_iter().zip(1..);
         let others: Result<Vec<u64>, PerfError> =
             joined.map(|(other, rank)| other.join().unwrap_or(Err(PerfError::Panicked(rank)))).collect();
         own.and_then(|wrong| others.map(|_| wrong))
     })
+}
+
+/// What each rank starts with.
+fn ends(args: &Args, ranks: u32) -> Result<Vec<End>, PerfError> {
+    // Nobody else can reach these links, so their secret need not be one.
+    let secret = Secret::new([0; 16]);
+    let end = |(link, room)| End { link, secret, room, local_ranks: ranks };
+    let rooms = (0..ranks).map(|rank| room(args, rank)).collect::<Result<Vec<Room>, PerfError>>()?;
+    Ok(links(args, &rooms)?.into_iter().zip(rooms).map(end).collect())
+}
+
+fn links(args: &Args, rooms: &[Room]) -> Result<Vec<Box<dyn Link>>, PerfError> {
+    if args.link == LinkKind::Cuda {
+        let devices = rooms.iter().map(|room| room.device().cloned()).collect();
+        let links = Cuda::fabric_with_queue(devices, QUEUE_BYTES)?;
+        return Ok(links.into_iter().map(|link| Box::new(link) as _).collect());
+    }
+    let links = Loopback::fabric(rooms.len() as u32, args.shaping()?)?;
+    Ok(links.into_iter().map(|link| Box::new(link) as _).collect())
+}
+
+/// Ranks that are joined by their devices have one each.
+fn room(args: &Args, rank: u32) -> Result<Room, PerfError> {
+    match args.devices() {
+        Some(devices) if args.link == LinkKind::Cuda => Ok(Room::on(devices.open_apart(rank)?)?),
+        _ => args.room(rank),
+    }
 }

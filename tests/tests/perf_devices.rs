@@ -1,0 +1,202 @@
+//! `mgcomp perf` with buffers in the memory of devices: those of the stub driver, which runs kernels on the CPU.
+
+#[allow(dead_code, reason = "the command line's tests use the rest")]
+mod workbench;
+
+mod program;
+
+use std::process::{Command, Output};
+
+use mgcomp_tests::stub::{Libraries, finds};
+use serde_json::Value;
+use workbench::{Workbench, stderr, stdout};
+
+/// What devices take.
+const MOVING: &str = "all_gather,all_to_all,broadcast,gather,scatter,read,write,barrier";
+/// Quick, and the same number of iterations however fast the machine is.
+const QUICK: [&str; 5] = ["--json", "--iters", "2", "--warmup", "1"];
+/// What shrinks to a third: 20 bytes of data, 2 of mask and 4 bits of form for each line of 64 bytes.
+const COUNTING: [&str; 6] = ["--element", "i32", "--pattern", "sequence", "--policy", "fixed:bdi"];
+
+/// `mgcomp perf` on so many devices, whose streams have threads; nothing where the stub was not built.
+fn perf(bench: &Workbench, test: &str, devices: u32, args: &[&str]) -> Option<Command> {
+    let mut command = bench.command(&[&["perf"], args].concat());
+    if !finds(&mut command, Libraries::DriverCompilerAndNccl, test) {
+        return None;
+    }
+    command.env("MGCOMP_STUB_DEVICES", devices.to_string()).env("MGCOMP_STUB_THREADS", "5");
+    command.env("MGCOMP_STUB_STRICT_FREE", "1").env_remove("NCCL_HOSTID");
+    Some(command)
+}
+
+fn rows_of(output: &Output) -> Vec<Value> {
+    stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The rows of a run that must be right.
+#[track_caller]
+fn rows(test: &str, devices: u32, args: &[&str]) -> Option<Vec<Value>> {
+    let output = perf(&Workbench::new(), test, devices, &[&QUICK[..], args].concat())?.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+    let rows = rows_of(&output);
+    for row in &rows {
+        assert_eq!((&row["wrong"], &row["device"]), (&0.into(), &"CPU shim".into()), "{row}");
+    }
+    Some(rows)
+}
+
+/// What must fail with exit code 1, and say each of `words` in one line.
+#[track_caller]
+fn refused(test: &str, devices: u32, args: &[&str], words: &[&str]) {
+    let bench = Workbench::new();
+    let Some(mut command) = perf(&bench, test, devices, args) else { return };
+    bench.check_failure(&command.output().unwrap(), args, words);
+}
+
+fn over(link: &str, test: &str) {
+    let args = ["--device", "cuda", "--link", link, "--ranks", "3", "--op", MOVING];
+    let sizes = ["--min", "100", "--max", "90K", "--factor", "900"];
+    let Some(rows) = rows(test, 2, &[&args[..], &sizes, &COUNTING].concat()) else { return };
+    assert_eq!(rows.len(), 7 * 2 + 1);
+    for row in &rows {
+        assert_eq!((&row["link"], &row["ranks"]), (&link.into(), &3.into()));
+        // What is short is not worth a frame.
+        let is_long = row["bytes"].as_u64() > Some(80_000);
+        assert!(!is_long || row["ratio"].as_f64() > Some(2.5), "{row}");
+    }
+}
+
+#[test]
+fn operations_are_right_over_loopback() {
+    over("loopback", "operations_are_right_over_loopback");
+}
+
+#[test]
+fn operations_are_right_over_tcp() {
+    over("tcp", "operations_are_right_over_tcp");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn operations_are_right_over_shm() {
+    over("shm", "operations_are_right_over_shm");
+}
+
+#[test]
+fn operations_are_right_from_device_to_device() {
+    over("cuda", "operations_are_right_from_device_to_device");
+}
+
+#[test]
+fn ranks_share_a_device_in_contexts_of_their_own() {
+    let test = "ranks_share_a_device_in_contexts_of_their_own";
+    let args = ["--link", "cuda", "--device", "cuda:0", "--ranks", "3", "--min", "60K", "--max", "60K"];
+    let Some(rows) = rows(test, 1, &[&args[..], &COUNTING, &["--interleave"]].concat()) else { return };
+    // The link says where buffers are, and that says what is measured.
+    let found: Vec<_> = rows.iter().map(|row| (&row["op"], &row["mode"], &row["algorithms"])).collect();
+    let algorithms = [serde_json::json!({ "none": 12 }), serde_json::json!({ "bdi": 12 })];
+    let op = "all_gather".into();
+    // Three ranks send a block to two others, two times each.
+    assert_eq!(found, [(&op, &"raw".into(), &algorithms[0]), (&op, &"fixed:bdi".into(), &algorithms[1])]);
+}
+
+#[test]
+fn policies_that_look_at_data_do_so_there() {
+    let args = ["--link", "cuda", "--op", "write,all_to_all", "--min", "200K", "--max", "200K"];
+    let more = ["--policy", "paper", "--element", "i32", "--pattern", "sequence", "--iters", "12"];
+    let Some(mut command) = perf(
+        &Workbench::new(),
+        "policies_that_look_at_data_do_so_there",
+        2,
+        &[&["--json"], &args[..], &more].concat(),
+    ) else {
+        return;
+    };
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(rows_of(&output).iter().all(|row| row["wrong"] == 0));
+}
+
+#[test]
+fn a_planted_wrong_byte_is_counted() {
+    let bench = Workbench::new();
+    for (link, op) in [("loopback", "all_gather"), ("cuda", "read")] {
+        let args = ["--json", "--iters", "2", "--spoil", "--device", "cuda", "--link", link, "--op", op];
+        let more = ["--min", "5M", "--max", "5M", "--raw"];
+        let Some(mut command) =
+            perf(&bench, "a_planted_wrong_byte_is_counted", 2, &[&args[..], &more].concat())
+        else {
+            return;
+        };
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert_eq!(rows_of(&output)[0]["wrong"], 1, "{op}");
+        assert!(stderr(&output).contains("1 values are not what they must be"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_table_says_whose_memory_it_is() {
+    let args = ["--device", "cuda", "--max", "1K", "--iters", "1"];
+    let Some(mut command) = perf(&Workbench::new(), "a_table_says_whose_memory_it_is", 1, &args) else {
+        return;
+    };
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let head = "all_gather of f32 (normal), 2 ranks (threads over loopback, memory of CPU shim)\n";
+    assert!(stdout(&output).starts_with(head), "{}", stdout(&output));
+}
+
+#[test]
+fn what_devices_do_not_have_is_refused() {
+    let test = "what_devices_do_not_have_is_refused";
+    for op in ["all_reduce", "reduce", "reduce_scatter"] {
+        let words = [op, "takes host memory only", "numbers are combined there"];
+        refused(test, 1, &["--device", "cuda", "--op", &format!("all_gather,{op}")], &words);
+    }
+    refused(
+        test,
+        1,
+        &["--link", "cuda", "--op", "send_recv"],
+        &["send_recv takes host memory", "measure write"],
+    );
+    refused(test, 2, &["--device", "cuda:2"], &["there is no CUDA device 2; 2 are there"]);
+    refused(test, 2, &["--device", "cuda:9", "--link", "tcp"], &["there is no CUDA device 9; 2 are there"]);
+    refused(test, 0, &["--link", "cuda"], &["there is no CUDA device 0; 0 are there"]);
+    refused(test, 1, &["--link", "cuda", "--link-gbps", "10"], &["cuda is as fast as it is"]);
+    // Longer than the memory that the driver says it has.
+    refused(
+        test,
+        1,
+        &["--device", "cuda", "--link", "tcp", "--min", "2G", "--max", "2G", "--iters", "1"],
+        &["CUDA_ERROR_OUT_OF_MEMORY"],
+    );
+    for text in ["cpu", "cuda:", "cuda:x", "cuda:-1"] {
+        let output = Workbench::new().run(&["perf", "--device", text]);
+        assert_eq!(output.status.code(), Some(2), "{text}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn without_a_driver_there_is_an_error() {
+    if mgcomp_codecs::device::devices().is_ok() {
+        return mgcomp_tests::shim::skip("without_a_driver_there_is_an_error", "there is a device");
+    }
+    for args in [&["perf", "--device", "cuda"][..], &["perf", "--link", "cuda"]] {
+        Workbench::new().fail(args, &["no CUDA driver: libcuda.so.1 is missing or does not load"]);
+    }
+}
+
+#[test]
+fn a_device_that_is_lost_ends_the_run() {
+    let test = "a_device_that_is_lost_ends_the_run";
+    for link in ["cuda", "tcp"] {
+        let args = ["--device", "cuda", "--link", link, "--min", "64K", "--max", "64K", "--timeout", "30"];
+        let Some(mut command) = perf(&Workbench::new(), test, 2, &[&args[..], &COUNTING].concat()) else {
+            return;
+        };
+        let output = command.env("MGCOMP_STUB_FAULTY_LAUNCH", "3").output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert!(stderr(&output).contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{}", stderr(&output));
+    }
+}
