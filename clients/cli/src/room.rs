@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use mgcomp_codecs::device::{Device, DeviceError, Stream};
+use mgcomp_codecs::device::{Device, DeviceError, Region, Stream};
 use mgcomp_transport::memory::{DeviceBuffer, HostBuffer, HostSlice, Slice};
 
 /// What is brought to or from a device at once.
@@ -83,6 +83,14 @@ impl Span {
         self.slice.as_host()
     }
 
+    /// For the calls that take device memory alone, where it is that.
+    pub(crate) fn region(&self) -> Option<Region<'_>> {
+        match &self.slice {
+            Slice::Device(slice) => Some(slice.region()),
+            _ => None,
+        }
+    }
+
     /// Gives all bytes a value. `fill` is called for parts that follow each other, each with its offset.
     pub(crate) fn fill(&self, mut fill: impl FnMut(usize, &mut [u8])) -> Result<(), DeviceError> {
         match (&self.slice, &self.stream) {
@@ -125,6 +133,13 @@ impl Span {
                 Ok(())
             }
         }
+    }
+
+    /// A copy of all bytes.
+    pub(crate) fn to_vec(&self) -> Result<Vec<u8>, DeviceError> {
+        let mut bytes = Vec::with_capacity(self.len());
+        self.look(|_, part| bytes.extend_from_slice(part))?;
+        Ok(bytes)
     }
 
     /// Changes a bit of the first byte, if there is one.

@@ -29,7 +29,7 @@ pub const STUB_DRIVER: [&str; 12] = [
 pub const STUB_COMPILER: [&str; 1] = ["nvrtc.cpp"];
 
 /// The stub of NCCL, in the shim's `stub_nccl` folder. It takes the stub of the driver besides.
-pub const STUB_NCCL: [&str; 4] = ["communicator.cpp", "group.cpp", "numbers.cpp", "run.cpp"];
+pub const STUB_NCCL: [&str; 5] = ["communicator.cpp", "group.cpp", "numbers.cpp", "remote.cpp", "run.cpp"];
 
 /// Name and algorithm number of each codec in the table.
 ///

@@ -6,6 +6,7 @@ use mgcomp_transport::communicator::{Datatype, Operation};
 use super::data::Data;
 use super::numbers;
 use super::operation::{Origin, Piece};
+use super::rounding;
 use super::values::Values;
 use crate::room::Span;
 
@@ -22,6 +23,7 @@ pub(super) struct Expected<'a> {
     ranks: usize,
     width: usize,
     task: Option<(Datatype, Operation)>,
+    order: Order,
     pieces: Vec<(Piece, Span)>,
     /// All pieces one after the other, if they are short.
     kept: Option<Vec<u8>>,
@@ -33,12 +35,12 @@ impl<'a> Expected<'a> {
         data: &'a Data,
         ranks: usize,
         values: Values,
-        task: Option<(Datatype, Operation)>,
+        (task, order): (Option<(Datatype, Operation)>, Order),
         pieces: Vec<(Piece, Span)>,
     ) -> Self {
-        let mut expected = Self { data, ranks, width: values.width_bytes(), task, pieces, kept: None };
+        let mut expected = Self { data, ranks, width: values.width_bytes(), task, order, pieces, kept: None };
         let len = expected.pieces.iter().map(|(piece, _)| piece.at.len()).sum();
-        if len <= KEPT_BYTES {
+        if len <= KEPT_BYTES && expected.rounded().is_none() {
             let mut kept = vec![0; len];
             let mut rest = &mut kept[..];
             for (Piece { at, origin, .. }, _) in &expected.pieces {
@@ -72,13 +74,19 @@ impl<'a> Expected<'a> {
         for (Piece { at, origin, .. }, place) in &self.pieces {
             place.look(|offset, found| {
                 if let Some(kept) = &self.kept {
-                    wrong += self.differing(&kept[before + offset..][..found.len()], found);
+                    wrong += differing(self.width, &kept[before + offset..][..found.len()], found);
                     return;
                 }
                 for (step, found) in found.chunks(STEP_BYTES).enumerate() {
+                    let offset = offset + step * STEP_BYTES;
+                    if let (Some(task), Origin::Combined { offset: start }) = (self.rounded(), *origin) {
+                        let of_ranks = steps.of_ranks(self, start + offset, found.len());
+                        wrong += rounding::wrong(task.0, task.1, &of_ranks, found);
+                        continue;
+                    }
                     let expected = &mut scratch[..found.len()];
-                    self.work_out(*origin, offset + step * STEP_BYTES, expected, &mut steps);
-                    wrong += self.differing(expected, found);
+                    self.work_out(*origin, offset, expected, &mut steps);
+                    wrong += differing(self.width, expected, found);
                 }
             })?;
             before += at.len();
@@ -86,24 +94,16 @@ impl<'a> Expected<'a> {
         Ok(wrong)
     }
 
-    fn differing(&self, expected: &[u8], found: &[u8]) -> u64 {
-        if expected == found {
-            return 0;
-        }
-        let pairs = expected.chunks(self.width).zip(found.chunks(self.width));
-        pairs.filter(|(expected, found)| expected != found).count() as u64
+    /// What is combined in an order of which only so much is known that there is more than one right result.
+    fn rounded(&self) -> Option<(Datatype, Operation)> {
+        self.task.filter(|(datatype, _)| self.order == Order::Any && rounding::is_float(*datatype))
     }
 
     /// Fills `into` with what must be `step` bytes into a piece.
     fn work_out(&self, origin: Origin, step: usize, into: &mut [u8], steps: &mut Steps) {
         match (origin, self.task) {
             (Origin::Combined { offset }, Some((datatype, operation))) => {
-                steps.of_ranks.resize_with(self.ranks, Vec::new);
-                for (rank, bytes) in steps.of_ranks.iter_mut().enumerate() {
-                    bytes.resize(into.len(), 0);
-                    self.data.fill(rank, offset + step, bytes);
-                }
-                let of_ranks: Vec<&[u8]> = steps.of_ranks.iter().map(Vec::as_slice).collect();
+                let of_ranks = steps.of_ranks(self, offset + step, into.len());
                 numbers::combine(datatype, operation, &of_ranks, into);
             }
             (Origin::Rank { rank, offset }, _) => self.data.fill(rank, offset + step, into),
@@ -117,6 +117,36 @@ impl<'a> Expected<'a> {
 #[derive(Default)]
 struct Steps {
     of_ranks: Vec<Vec<u8>>,
+}
+
+impl Steps {
+    /// `len` bytes of each rank's data from `offset` on.
+    fn of_ranks(&mut self, expected: &Expected<'_>, offset: usize, len: usize) -> Vec<&[u8]> {
+        self.of_ranks.resize_with(expected.ranks, Vec::new);
+        for (rank, bytes) in self.of_ranks.iter_mut().enumerate() {
+            bytes.resize(len, 0);
+            expected.data.fill(rank, offset, bytes);
+        }
+        self.of_ranks.iter().map(Vec::as_slice).collect()
+    }
+}
+
+/// In which order numbers of ranks are combined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// From the first rank to the last: there is one right result.
+    OfRanks,
+    /// In any.
+    Any,
+}
+
+/// How many values of `width` bytes differ.
+pub(super) fn differing(width: usize, expected: &[u8], found: &[u8]) -> u64 {
+    if expected == found {
+        return 0;
+    }
+    let pairs = expected.chunks(width).zip(found.chunks(width));
+    pairs.filter(|(expected, found)| expected != found).count() as u64
 }
 
 #[cfg(test)]
@@ -141,7 +171,7 @@ mod tests {
         let slice = buffer.part(piece.at.clone());
         let data = data();
         let task = Some((Datatype::I32, Operation::Sum));
-        let mut expected = Expected::new(&data, 2, I32, task, vec![(piece, slice)]);
+        let mut expected = Expected::new(&data, 2, I32, (task, Order::OfRanks), vec![(piece, slice)]);
         let kept = expected.wrong().unwrap();
         expected.kept = None;
         assert_eq!(expected.wrong(), Ok(kept));
@@ -163,7 +193,7 @@ mod tests {
         let buffer = Room::Host.zeroed(8).unwrap();
         let piece = Piece { place: Place::Main, at: 0..8, origin: Origin::Rank { rank: 0, offset: 0 } };
         let data = data();
-        let expected = Expected::new(&data, 2, I32, None, vec![(piece, buffer.clone())]);
+        let expected = Expected::new(&data, 2, I32, (None, Order::OfRanks), vec![(piece, buffer.clone())]);
         expected.spoil().unwrap();
         assert_eq!(expected.wrong(), Ok(2));
         buffer.fill(|offset, bytes| data.fill(0, offset, bytes)).unwrap();

@@ -8,10 +8,11 @@ use std::time::Duration;
 use mgcomp_codecs::Element;
 use mgcomp_codecs::device::DeviceError;
 use mgcomp_plot::PlotError;
-use mgcomp_transport::communicator::CommunicatorError;
+use mgcomp_transport::communicator::{CommunicatorError, Datatype, Operation};
 use mgcomp_transport::link::tcp::RankFileError;
 use mgcomp_transport::link::{LinkError, ShapingError};
 use mgcomp_transport::message::Rank;
+use mgcomp_transport::nccl::NcclError;
 use mgcomp_transport::node::{NodeError, PeerState};
 use mgcomp_transport::region::RegionError;
 use mgcomp_transport::session::TransferError;
@@ -49,6 +50,20 @@ pub(crate) enum PerfError {
     NotSlower { link: &'static str },
     #[error(transparent)]
     Device(#[from] DeviceError),
+    #[error("NCCL, as it is called here, has no {op}: {instead}")]
+    NotOfNccl { op: &'static str, instead: &'static str },
+    #[error("NCCL has no {operation} of {datatype}; with --ordered there is one")]
+    NoNumbersOfNccl { operation: Operation, datatype: Datatype },
+    #[error(
+        "--ordered is for --link nccl, not for {link}, where reductions are always in the order of the ranks"
+    )]
+    OrderedLink { link: &'static str },
+    #[error("NCCL takes memory of devices, and there is none")]
+    NoDevice,
+    #[error("no communicator of NCCL can be made")]
+    NoNccl(#[from] NcclError),
+    #[error("rank {rank}")]
+    Nccl { rank: u32, source: NcclError },
     #[error("buffers for {ranks} ranks here need {needed} bytes of memory; {available} are available")]
     Memory { ranks: u32, needed: u64, available: u64 },
     #[error("cannot measure with {}: it is no regular file, so not every rank could read it", .path.display())]
@@ -102,7 +117,14 @@ pub(crate) enum PerfError {
 impl PerfError {
     /// Whether it says only that a connection is gone, and not why.
     pub(super) fn is_of_connection(&self) -> bool {
-        matches!(self, Self::Communicator { .. } | Self::Transfer { .. } | Self::NotConnected { .. })
+        match self {
+            Self::Communicator { .. } | Self::Transfer { .. } | Self::NotConnected { .. } => true,
+            // What NCCL says of a rank that is gone.
+            Self::Nccl { source, .. } => {
+                matches!(source, NcclError::Call { .. } | NcclError::TimedOut { .. })
+            }
+            _ => false,
+        }
     }
 }
 

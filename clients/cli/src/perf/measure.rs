@@ -12,6 +12,7 @@ use super::options::{Args, Mode};
 use super::row::{Row, Seen};
 use super::watchdog::Watchdog;
 use crate::error::note;
+use crate::room::Span;
 
 /// Iterations before those that count, if there is time.
 const WARMUP: u32 = 10;
@@ -53,9 +54,14 @@ impl<'a> Run<'a> {
 
     /// Measures everything. Returns how many values were wrong, as far as this rank knows.
     pub(super) fn all(&self, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
-        self.ops(sink).map_err(|error| match self.watchdog.late() {
-            Some(what) => PerfError::Late { rank: self.rank(), what, limit: self.args.timeout },
-            None => error,
+        self.ops(sink).map_err(|error| {
+            if let Some(nccl) = &self.member.nccl {
+                nccl.abort();
+            }
+            match self.watchdog.late() {
+                Some(what) => PerfError::Late { rank: self.rank(), what, limit: self.args.timeout },
+                None => error,
+            }
         })
     }
 
@@ -132,7 +138,8 @@ impl<'a> Run<'a> {
             (piece, place)
         };
         let pieces = op.result(step.case).into_iter().map(placed).collect();
-        let expected = Expected::new(self.data, step.case.ranks, self.args.values(), step.task, pieces);
+        let combined = (step.task, self.args.order());
+        let expected = Expected::new(self.data, step.case.ranks, self.args.values(), combined, pieces);
         let modes = self.args.modes();
         let mut seen = vec![Seen::default(); modes.len()];
 
@@ -200,6 +207,11 @@ impl<'a> Run<'a> {
     fn fill(&self, step: &Step) -> Result<(), PerfError> {
         let Some(input) = step.op.input(step.case) else { return Ok(()) };
         let place = step.at(super::operation::Place::Main, input.at);
+        self.fill_at(step, &place)
+    }
+
+    /// Puts this rank's data elsewhere.
+    fn fill_at(&self, step: &Step, place: &Span) -> Result<(), PerfError> {
         place.fill(|offset, bytes| self.data.fill(step.case.rank, offset, bytes))?;
         Ok(())
     }
@@ -213,7 +225,7 @@ impl<'a> Run<'a> {
         check: Check,
         seen: &mut Seen,
     ) -> Result<(), PerfError> {
-        let Member { world, switch, .. } = &self.member;
+        let Member { world, switch, nccl, .. } = &self.member;
         if check != Check::Not {
             expected.spoil()?;
         }
@@ -222,14 +234,14 @@ impl<'a> Run<'a> {
         }
         self.watchdog.step(step.op, step.case.bytes);
         switch.turn(mode == Mode::Raw);
-        let before = world.node().stats();
+        let before = self.member.stats(mode);
         world.barrier().map_err(|error| self.failed(error))?;
         let started = Instant::now();
-        self.member.carry_out(step)?;
+        self.member.carry_out(step, mode)?;
         let took = started.elapsed();
         // Peers may still be reading what lies here.
         world.barrier().map_err(|error| self.failed(error))?;
-        seen.count(took, &before, &world.node().stats());
+        seen.count(took, &before, &self.member.stats(mode));
         // What ranks agree on is no part of what is measured, and nothing for a policy to learn from.
         switch.turn(true);
         if check == Check::Spoiled {
@@ -237,6 +249,9 @@ impl<'a> Run<'a> {
         }
         if check != Check::Not {
             seen.wrong += expected.wrong()?;
+        }
+        if let (Some(nccl), Mode::Compressed, true) = (nccl, mode, check != Check::Not) {
+            seen.wrong += nccl.differing(step, |place| self.fill_at(step, place))?;
         }
         Ok(())
     }

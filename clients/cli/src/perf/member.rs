@@ -7,13 +7,14 @@ use mgcomp_transport::communicator::{Communicator, CommunicatorError, Datatype, 
 use mgcomp_transport::link::Link;
 use mgcomp_transport::memory::HostSlice;
 use mgcomp_transport::message::{Address, Rank, Secret};
-use mgcomp_transport::node::{Handle, Node, NodeConfig, PeerState};
+use mgcomp_transport::node::{Handle, Node, NodeConfig, PeerState, Stats};
 use mgcomp_transport::region::Access;
 
 use super::data::datatype;
 use super::error::PerfError;
+use super::nccl::{Ids, Nccl};
 use super::operation::{Case, Op, Place, ROOT};
-use super::options::Args;
+use super::options::{Args, Mode};
 use super::switch::Switch;
 use crate::room::{Room, Span};
 
@@ -25,12 +26,16 @@ pub(super) struct End {
     pub(super) room: Room,
     /// How many ranks share this machine's cores.
     pub(super) local_ranks: u32,
+    /// What ranks meet by over NCCL, if operations go there; the link only brings what they agree on.
+    pub(super) nccl: Option<Ids>,
 }
 
 /// A rank that has met all others.
 pub(super) struct Member {
     pub(super) world: Communicator,
     pub(super) switch: Switch,
+    /// Before what its work uses.
+    pub(super) nccl: Option<Nccl>,
     room: Room,
     buffers: Buffers,
 }
@@ -50,14 +55,14 @@ pub(super) struct Step {
     pub(super) main: Span,
     pub(super) aside: Span,
     addresses: Option<(Address, Address)>,
-    element: Element,
+    pub(super) element: Element,
     pub(super) task: Option<(Datatype, Operation)>,
 }
 
 impl Member {
     /// Joins the ranks at the other ends of a link.
     pub(super) fn join(end: End, args: &Args) -> Result<Self, PerfError> {
-        let End { link, secret, room, local_ranks } = end;
+        let End { link, secret, room, local_ranks, nccl } = end;
         let (switch, ranks) = (Switch::default(), link.position().ranks as usize);
         let steering = Steering { lambda: args.lambda, speeds: calibrate::speeds() };
         let config = NodeConfig {
@@ -70,10 +75,12 @@ impl Member {
         let buffers = Buffers::new(args, args.longest(ranks), &room, &node)?;
         let rank = node.position().rank;
         let states = node.wait_for_peers(args.timeout);
-        match states.into_iter().find(|(_, state)| *state != PeerState::Open) {
-            Some((peer, state)) => Err(PerfError::NotConnected { rank, peer, state }),
-            None => Ok(Self { world: Communicator::world(node), switch, room, buffers }),
+        if let Some((peer, state)) = states.into_iter().find(|(_, state)| *state != PeerState::Open) {
+            return Err(PerfError::NotConnected { rank, peer, state });
         }
+        let join = |ids| Nccl::join(ids, (rank.0, ranks as u32), &room, args.longest(ranks), args);
+        let nccl = nccl.map(join).transpose()?;
+        Ok(Self { world: Communicator::world(node), switch, nccl, room, buffers })
     }
 
     /// Prepares `op` of `bytes`, which is not more than was planned for.
@@ -93,8 +100,13 @@ impl Member {
         }
     }
 
-    /// Carries the operation out, as this rank's part of it.
-    pub(super) fn carry_out(&self, step: &Step) -> Result<(), PerfError> {
+    /// Carries the operation out, as this rank's part of it. Over NCCL the mode says by which communicator; else the switch
+    /// has said it.
+    pub(super) fn carry_out(&self, step: &Step, mode: Mode) -> Result<(), PerfError> {
+        if let Some(nccl) = &self.nccl {
+            let failed = |source| PerfError::Nccl { rank: self.world.rank(), source };
+            return nccl.carry_out(step, mode).map_err(failed);
+        }
         let failed = |source| PerfError::Communicator { rank: self.world.rank(), source };
         match step.op {
             Op::Read | Op::Write => self.reach_over(step),
@@ -103,6 +115,11 @@ impl Member {
             }
             _ => self.bring(step).map_err(failed),
         }
+    }
+
+    /// What this rank has sent so far.
+    pub(super) fn stats(&self, mode: Mode) -> Stats {
+        self.nccl.as_ref().map_or_else(|| self.world.node().stats(), |nccl| nccl.stats(mode))
     }
 
     /// What the device is called that has the buffers.

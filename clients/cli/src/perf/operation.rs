@@ -129,15 +129,30 @@ impl Op {
         !self.reduces() && !matches!(self, Self::SendRecv)
     }
 
+    /// Whether a communicator of NCCL's carries it out.
+    pub(super) const fn is_of_nccl(self) -> bool {
+        !matches!(self, Self::Reduce | Self::Read | Self::Write | Self::Barrier)
+    }
+
+    /// What to do about an operation that it does not.
+    pub(super) const fn over_nccl(self) -> &'static str {
+        match self {
+            Self::Reduce => "measure all_reduce or reduce_scatter instead",
+            Self::Read | Self::Write => "measure send_recv instead, or take --link cuda",
+            _ => "take another link",
+        }
+    }
+
     /// What to do about an operation that is not carried out there.
     pub(super) const fn on_devices(self) -> &'static str {
         match self {
             Self::SendRecv => {
-                "messages by tag are put together there; measure write instead, or leave out --device"
+                "messages by tag are put together there; take --link nccl, measure write instead, or leave out --device"
             }
-            _ => {
-                "numbers are combined there; measure all_gather or all_to_all instead, or leave out --device"
+            Self::Reduce => {
+                "numbers are combined there; take --link nccl with all_reduce, or leave out --device"
             }
+            _ => "numbers are combined there; take --link nccl, or leave out --device",
         }
     }
 

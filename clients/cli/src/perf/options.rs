@@ -8,7 +8,9 @@ use mgcomp_selector::{Lambda, PolicySpec};
 use mgcomp_transport::communicator::{Datatype, Operation};
 use mgcomp_transport::link::Shaping;
 use mgcomp_transport::link::tcp::Connections;
+use mgcomp_transport::nccl::Reductions;
 
+use super::check::Order;
 use super::data::Data;
 use super::error::PerfError;
 use super::launch::LinkKind;
@@ -34,20 +36,25 @@ use crate::room::Room;
 /// `ratio` is raw bytes per byte that was sent.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
-    /// What to measure, one or several with commas between them. On devices it is all_gather if nothing is said
+    /// What to measure, one or several with commas between them. On devices, but for NCCL, it is all_gather if nothing is said
     #[arg(long, value_name = "OP", value_delimiter = ',', default_value = "all_reduce", value_parser = op(), default_value_ifs = on_devices())]
     pub(super) op: Vec<Op>,
     /// How reductions combine numbers
     #[arg(long, value_name = "OPERATION", default_value = "sum", value_parser = operation())]
     pub(super) reduction: Operation,
     /// What joins the ranks: loopback (threads of one process), shm (processes that share memory), tcp (processes), cuda
-    /// (threads with a device each, from one to the other), and where it is built in mpi (processes that mpirun has started)
+    /// (threads with a device each, from one to the other), nccl (processes), and where it is built in mpi (processes that
+    /// mpirun has started)
     #[arg(long, default_value = "loopback", value_parser = link(), default_value_if("rank_file", ArgPredicate::IsPresent, "tcp"))]
     pub(super) link: LinkKind,
     /// Have buffers in the memory of CUDA devices: cuda (rank 0 has the first, and so on, and from the first again where there
-    /// are fewer), or cuda:N (all have the one with this number). With --link cuda it is cuda if nothing is said
+    /// are fewer), or cuda:N (all have the one with this number). With --link cuda or nccl it is cuda if nothing is said
     #[arg(long, value_name = "cuda[:N]")]
     device: Option<Devices>,
+    /// Over NCCL, let reductions have the bits that they have on all other links. Else they are NCCL's own, and floats are only
+    /// checked to be as near to the exact result as any order brings them
+    #[arg(long)]
+    ordered: bool,
     /// How many ranks take part; without it 2
     #[arg(long, value_parser = clap::value_parser!(u32).range(2..=64))]
     ranks: Option<u32>,
@@ -183,6 +190,16 @@ impl Args {
         Ok(self.devices().map_or(Ok(Room::Host), |devices| Room::on(devices.open(rank)?))?)
     }
 
+    /// Who computes reductions over NCCL.
+    pub(super) fn reductions(&self) -> Reductions {
+        if self.ordered { Reductions::Ordered } else { Reductions::Nccl }
+    }
+
+    /// In which order numbers are combined.
+    pub(super) fn order(&self) -> Order {
+        if self.link == LinkKind::Nccl && !self.ordered { Order::Any } else { Order::OfRanks }
+    }
+
     pub(super) fn needs_aside(&self) -> bool {
         self.op.iter().any(|op| op.needs_aside())
     }
@@ -221,6 +238,9 @@ impl Args {
         if self.connections != Connections::ONE && self.link != LinkKind::Tcp {
             return Err(PerfError::ConnectionsLink { link: self.link.name() });
         }
+        if self.ordered && self.link != LinkKind::Nccl {
+            return Err(PerfError::OrderedLink { link: self.link.name() });
+        }
         if let Some(path) = &self.plot {
             mgcomp_plot::check_place(path)?;
         }
@@ -233,11 +253,26 @@ impl Args {
         if self.link_gbps.is_some() && !self.link.can_be_slower() {
             return Err(PerfError::NotSlower { link: self.link.name() });
         }
-        if let Some(op) = self.op.iter().find(|op| !op.takes_devices()) {
+        if self.link == LinkKind::Nccl {
+            self.check_nccl()?;
+        } else if let Some(op) = self.op.iter().find(|op| !op.takes_devices()) {
             return Err(PerfError::HostOnly { op: op.name(), instead: op.on_devices() });
         }
         devices.seat(0)?;
         Ok(())
+    }
+
+    /// Refuses what NCCL does not have.
+    fn check_nccl(&self) -> Result<(), PerfError> {
+        if let Some(op) = self.op.iter().find(|op| !op.is_of_nccl()) {
+            return Err(PerfError::NotOfNccl { op: op.name(), instead: op.over_nccl() });
+        }
+        match (self.values(), self.op.iter().any(|op| op.reduces())) {
+            (Values::Numbers(datatype @ (Datatype::I16 | Datatype::U16)), true) if !self.ordered => {
+                Err(PerfError::NoNumbersOfNccl { operation: self.reduction, datatype })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What all ranks take their data from.
@@ -269,18 +304,22 @@ impl Args {
 
     /// All that ranks have to agree on, as one text.
     pub(super) fn common(&self, ranks: usize, data: &Data) -> String {
-        let Self { op, reduction, min, max, factor, iters, warmup, policy, .. } = self;
+        let Self { op, reduction, min, max, factor, iters, warmup, policy, ordered, .. } = self;
         let (modes, values, digest) = (self.modes(), self.values(), data.digest());
         format!(
-            "{op:?} {reduction} {min:?} {max:?} {factor} {iters:?} {warmup:?} {policy} {modes:?} {values} {ranks} {digest}"
+            "{op:?} {reduction} {min:?} {max:?} {factor} {iters:?} {warmup:?} {policy} {ordered} {modes:?} {values} {ranks} {digest}"
         )
     }
 }
 
 /// What is measured where buffers are on devices, if nothing is said.
-fn on_devices() -> [(&'static str, ArgPredicate, &'static str); 2] {
-    let joined = ArgPredicate::Equals("cuda".into());
-    [("link", joined, "all_gather"), ("device", ArgPredicate::IsPresent, "all_gather")]
+fn on_devices() -> [(&'static str, ArgPredicate, &'static str); 3] {
+    let link = |name: &'static str| ArgPredicate::Equals(name.into());
+    [
+        ("link", link("nccl"), "all_reduce"),
+        ("link", link("cuda"), "all_gather"),
+        ("device", ArgPredicate::IsPresent, "all_gather"),
+    ]
 }
 
 fn op() -> impl TypedValueParser<Value = Op> {

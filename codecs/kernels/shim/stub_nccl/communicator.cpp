@@ -1,15 +1,14 @@
 // Communicators: how they come together and end; and what tests may set.
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "../stub/stub.h"
 #include "nccl.h"
 
 using namespace stub_nccl;
-
-struct UniqueId {
-  char bytes[128];
-};
 
 // The front of `ncclConfig_t`, as it was first.
 struct Config {
@@ -20,8 +19,15 @@ struct Config {
 
 namespace stub_nccl {
 
+static State* make_state() {
+  State* const made = new State;
+  // A program finds it in its environment, as the settings of the driver.
+  if (const char* version = getenv("MGCOMP_STUB_NCCL_VERSION")) made->settings.version = strtoull(version, nullptr, 10);
+  return made;
+}
+
 State& state() {
-  static State* const the_state = new State;  // never destroyed: exit handlers may still call
+  static State* const the_state = make_state();  // never destroyed: exit handlers may still call
   return *the_state;
 }
 
@@ -40,6 +46,47 @@ void fail(World& world, Result failure, const char* why) {
   fprintf(stderr, "stub: NCCL: %s\n", why);
   for (Comm* member : world.members) {
     if (member != nullptr && member->failure == SUCCESS) member->failure = failure;
+  }
+  state().changed.notify_all();
+}
+
+static bool is_same_device(const Seat& a, const Seat& b) {
+  return a.device == b.device && strcmp(a.host, b.host) == 0;
+}
+
+// As NCCL does, refuses two ranks of one host with one device.
+std::shared_ptr<Comm> join(const UniqueId& id, const Seat& seat) {
+  std::weak_ptr<World>& known = state().worlds[std::string(id.bytes, sizeof id.bytes)];
+  std::shared_ptr<World> world = known.lock();
+  if (world == nullptr) {
+    world = std::make_shared<World>();
+    world->ranks = seat.ranks;
+    world->members.resize((size_t)seat.ranks);
+    known = world;
+  }
+  if (world->ranks != seat.ranks || world->members[(size_t)seat.rank] != nullptr) return nullptr;
+  for (const Comm* member : world->members) {
+    if (member != nullptr && is_same_device(member->seat, seat)) {
+      fail(*world, INVALID_USAGE, "two ranks have one device");
+      return nullptr;
+    }
+  }
+  const auto comm = std::make_shared<Comm>();
+  comm->world = world;
+  comm->rank = seat.rank;
+  comm->seat = seat;
+  world->members[(size_t)seat.rank] = comm.get();
+  world->joined++;
+  state().changed.notify_all();
+  return comm;
+}
+
+void leave_in_strife(Comm& comm) {
+  comm.aborted = true;
+  comm.delayed.clear();
+  for (Comm* member : comm.world->members) {
+    const bool notices = member != nullptr && member != &comm && state().settings.silent == 0;
+    if (notices && member->failure == SUCCESS) member->failure = REMOTE_ERROR;
   }
   state().changed.notify_all();
 }
@@ -79,8 +126,8 @@ STUB_API const char* ncclGetLastError(void*) { return "see standard error"; }
 STUB_API int ncclGetUniqueId(UniqueId* id) {
   std::lock_guard<std::mutex> lock(state().mutex);
   *id = UniqueId{};
-  snprintf(id->bytes, sizeof id->bytes, "stub %llu", (unsigned long long)++state().ids);
-  return SUCCESS;
+  snprintf(id->bytes, sizeof id->bytes, "nccl-%d-%llu", (int)getpid(), (unsigned long long)++state().ids);
+  return listen_for(*id) ? SUCCESS : UNHANDLED_CUDA_ERROR;
 }
 
 // A communicator that does not block: it is made when all have asked for it.
@@ -90,20 +137,12 @@ STUB_API int ncclCommInitRankConfig(void** handle, int ranks, UniqueId id, int r
     return INVALID_ARGUMENT;
   }
   if (ranks < 1 || rank < 0 || rank >= ranks) return INVALID_ARGUMENT;
-  std::weak_ptr<World>& known = state().worlds[std::string(id.bytes, sizeof id.bytes)];
-  std::shared_ptr<World> world = known.lock();
-  if (world == nullptr) {
-    world = std::make_shared<World>();
-    world->ranks = ranks;
-    world->members.resize((size_t)ranks);
-    known = world;
-  }
-  if (world->ranks != ranks || world->members[(size_t)rank] != nullptr) return INVALID_USAGE;
-  const auto comm = std::make_shared<Comm>();
-  comm->world = world;
-  comm->rank = rank;
-  world->members[(size_t)rank] = comm.get();
-  world->joined++;
+  Seat seat = {rank, ranks, stub::current_context()->device, {}};
+  if (const char* host = getenv("NCCL_HOSTID")) snprintf(seat.host, sizeof seat.host, "%s", host);
+  int process = 0;
+  if (sscanf(id.bytes, "nccl-%d-", &process) != 1) return INVALID_ARGUMENT;
+  const std::shared_ptr<Comm> comm = process == getpid() ? join(id, seat) : join_elsewhere(id, seat);
+  if (comm == nullptr) return INVALID_USAGE;
   state().comms[comm.get()] = comm;
   *handle = comm.get();
   return IN_PROGRESS;
@@ -113,6 +152,7 @@ STUB_API int ncclCommInitRankConfig(void** handle, int ranks, UniqueId id, int r
 STUB_API int ncclCommGetAsyncError(void* handle, int* result) {
   NCCL_ENTER;
   const std::shared_ptr<Comm> comm = find(handle);
+  hear(*comm);
   *result = comm->failure;
   if (comm->failure != SUCCESS) return SUCCESS;
   *result = IN_PROGRESS;
@@ -143,6 +183,7 @@ STUB_API int ncclCommDestroy(void* handle) {
   NCCL_RELEASE;
   const std::shared_ptr<Comm> comm = find(handle);
   if (comm->queued != 0 || !comm->delayed.empty()) stub::die("NCCL: a communicator is destroyed that has work");
+  leave_hub(*comm, true);
   forget(comm);
   return result;
 }
@@ -152,13 +193,8 @@ STUB_API int ncclCommAbort(void* handle) {
   if (is_in_group()) stub::die("NCCL: a communicator is aborted in a group");
   NCCL_RELEASE;
   const std::shared_ptr<Comm> comm = find(handle);
-  comm->aborted = true;
-  comm->delayed.clear();
-  for (Comm* member : comm->world->members) {
-    const bool notices = member != nullptr && member != comm.get() && state().settings.silent == 0;
-    if (notices && member->failure == SUCCESS) member->failure = REMOTE_ERROR;
-  }
-  state().changed.notify_all();
+  leave_in_strife(*comm);
+  leave_hub(*comm, false);
   while (comm->running != 0) state().changed.wait(lock);
   forget(comm);
   return result;

@@ -1,4 +1,5 @@
-// NCCL between ranks that are threads of one process, over the stub of the driver. Internal to the stub.
+// NCCL between ranks that are threads of one process or processes of one machine, over the stub of the driver. Internal to
+// the stub.
 //
 // Operations are enqueued on streams, which need threads, and meet there: one waits for its peers, as a kernel would. Calls
 // return before they have enqueued anything, as those of communicators that do not block may.
@@ -58,6 +59,17 @@ struct Post {
   bool done;
 };
 
+struct UniqueId {
+  char bytes[128];
+};
+
+// The place of a rank, and where it is.
+struct Seat {
+  int rank, ranks;
+  int device;
+  char host[64];  // by NCCL_HOSTID, or empty
+};
+
 struct Comm;
 
 struct World {
@@ -70,13 +82,20 @@ struct World {
 
 struct Comm {
   std::shared_ptr<World> world;
-  int rank;
+  int rank = 0;
+  Seat seat = {};
+  int work = -1, news = -1;  // connections with the process where operations meet, if that is another one
+  bool gone = false;         // of a rank elsewhere: it has left in peace
   Result failure = SUCCESS;
   bool aborted = false, finalized = false;
   uint64_t met = 0;        // collectives so far
   size_t queued = 0, running = 0;
   uint64_t busy = 0;       // questions until what is delayed is enqueued
   std::vector<std::vector<Operation>> delayed;
+
+  Comm() = default;
+  Comm(const Comm&) = delete;
+  ~Comm();
 };
 
 struct State {
@@ -94,6 +113,20 @@ State& state();
 std::shared_ptr<Comm> find(void* comm);
 // Enqueues operations of one stream, which begin together.
 Result enqueue(const std::shared_ptr<Comm>& comm, std::vector<Operation> operations);
+// Does operations of one stream, with the others.
+void run(Comm& comm, const std::vector<Operation>& operations);
+// Makes a rank a member of the communicator with this id; null if it cannot be.
+std::shared_ptr<Comm> join(const UniqueId& id, const Seat& seat);
+// Ends a member's part, and lets the others know, or not.
+void leave_in_strife(Comm& comm);
+// Lets ranks in other processes come to a communicator that will have this id.
+bool listen_for(const UniqueId& id);
+// The same as `join`, `run`, and the end, where another process has made the id.
+std::shared_ptr<Comm> join_elsewhere(const UniqueId& id, const Seat& seat);
+void run_elsewhere(Comm& comm, const std::vector<Operation>& operations);
+void leave_hub(Comm& comm, bool in_peace);
+// What that process has told of the communicator.
+void hear(Comm& comm);
 // Lets a communicator fail on all ranks, and says why.
 void fail(World& world, Result failure, const char* why);
 size_t width_of(int type);

@@ -51,7 +51,7 @@ static void arrive(Comm& comm, const Operation& operation, uint64_t number) {
   }
 }
 
-static void run(Comm& comm, const std::vector<Operation>& operations) {
+void run(Comm& comm, const std::vector<Operation>& operations) {
   std::unique_lock<std::mutex> lock(state().mutex);
   World& world = *comm.world;
   if (comm.aborted || comm.failure != SUCCESS) return;
@@ -109,7 +109,7 @@ Result enqueue(const std::shared_ptr<Comm>& comm, std::vector<Operation> operati
   std::vector<stub::Range> ranges = touched(*comm->world, operations);
   if (!recorded) comm->queued++;
   const auto work = [comm, recorded, operations = std::move(operations)] {
-    run(*comm, operations);
+    comm->work < 0 ? run(*comm, operations) : run_elsewhere(*comm, operations);
     std::lock_guard<std::mutex> lock(state().mutex);
     if (!recorded) comm->queued--;
     state().changed.notify_all();

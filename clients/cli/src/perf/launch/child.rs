@@ -10,7 +10,7 @@ use super::super::error::PerfError;
 use super::super::options;
 #[cfg(target_os = "linux")]
 use super::shm;
-use super::{End, LinkKind, take_part, tcp};
+use super::{End, LinkKind, nccl, take_part, tcp};
 use crate::error::{CliError, with_causes};
 
 /// Be one rank of `mgcomp perf`. Not for use by hand.
@@ -27,7 +27,14 @@ pub(crate) struct Args {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Order {
     /// First of all: who it is.
-    Begin { rank: u32, ranks: u32, secret: String },
+    Begin {
+        rank: u32,
+        ranks: u32,
+        secret: String,
+        /// What they meet by over NCCL, if they do.
+        #[serde(default)]
+        nccl: Vec<String>,
+    },
     /// Where all ranks listen, if the link needs that.
     Join { addresses: Vec<String> },
 }
@@ -50,10 +57,12 @@ fn take_orders(args: &options::Args) -> Result<(), PerfError> {
     let mut lines = io::stdin().lines().map_while(Result::ok);
     let first = lines.next().unwrap_or_default();
     let bad = || PerfError::Input(first.clone());
-    let Order::Begin { rank, ranks, secret } = parse(&first)? else { return Err(bad()) };
+    let Order::Begin { rank, ranks, secret, nccl } = parse(&first)? else { return Err(bad()) };
     let secret: Secret = secret.parse().map_err(|_| bad())?;
+    let is_nccl = args.link == LinkKind::Nccl;
+    let ids = is_nccl.then(|| nccl::of_text(&nccl).ok_or_else(bad)).transpose()?;
     let meeting = match args.link {
-        LinkKind::Tcp => {
+        LinkKind::Tcp | LinkKind::Nccl => {
             let waiting = tcp::Waiting::start(rank)?;
             let answered = answer(&Answer::Listening { address: waiting.address.clone() });
             answered.map_err(|source| PerfError::Process { rank, source })?;
@@ -75,7 +84,7 @@ fn take_orders(args: &options::Args) -> Result<(), PerfError> {
             #[cfg(target_os = "linux")]
             Meeting::Shm => shm::link(rank, ranks, secret, args)?,
         };
-        let end = End { link, secret, room: args.room(rank)?, local_ranks: ranks };
+        let end = End { link, secret, room: args.room(rank)?, local_ranks: ranks, nccl: ids };
         take_part(args, &data, end, &mut |_| Ok(()))
     };
     if let Err(error) = join() {

@@ -5,6 +5,7 @@ pub(crate) mod child;
 mod memory;
 #[cfg(feature = "mpi")]
 mod mpi;
+mod nccl;
 mod processes;
 #[cfg(target_os = "linux")]
 mod shm;
@@ -29,6 +30,7 @@ pub(super) enum LinkKind {
     Tcp,
     /// From device to device, between threads.
     Cuda,
+    Nccl,
     #[cfg(feature = "mpi")]
     Mpi,
 }
@@ -40,6 +42,7 @@ impl LinkKind {
         Self::Shm,
         Self::Tcp,
         Self::Cuda,
+        Self::Nccl,
         #[cfg(feature = "mpi")]
         Self::Mpi,
     ];
@@ -51,6 +54,7 @@ impl LinkKind {
             Self::Shm => "shm",
             Self::Tcp => "tcp",
             Self::Cuda => "cuda",
+            Self::Nccl => "nccl",
             #[cfg(feature = "mpi")]
             Self::Mpi => "mpi",
         }
@@ -63,7 +67,7 @@ impl LinkKind {
 
     /// Whether it joins devices, so that buffers are there without being asked for.
     pub(super) fn is_of_devices(self) -> bool {
-        matches!(self, Self::Cuda)
+        matches!(self, Self::Cuda | Self::Nccl)
     }
 
     /// Whether it can be made slower than it is.
@@ -79,6 +83,7 @@ impl LinkKind {
             Self::Shm => "processes over shared memory",
             Self::Tcp => "processes over TCP",
             Self::Cuda => "threads, from device to device",
+            Self::Nccl => "processes over NCCL",
             #[cfg(feature = "mpi")]
             Self::Mpi => "processes over MPI",
         }

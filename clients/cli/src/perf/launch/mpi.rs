@@ -23,5 +23,5 @@ pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
     memory::check(args, ranks as usize, 1)?;
     let data = args.load(ranks as usize)?;
     let room = args.room(position.rank.0)?;
-    take_part(args, &data, End { link: Box::new(link), secret, room, local_ranks: ranks }, sink)
+    take_part(args, &data, End { link: Box::new(link), secret, room, local_ranks: ranks, nccl: None }, sink)
 }

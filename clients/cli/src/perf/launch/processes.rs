@@ -10,11 +10,12 @@ use mgcomp_transport::message::Secret;
 
 use super::super::error::PerfError;
 use super::super::measure::Sink;
+use super::super::nccl::{Ids, ids};
 use super::super::options::Args;
 use super::child::{Answer, Order};
 #[cfg(target_os = "linux")]
 use super::shm;
-use super::{End, LinkKind, memory, take_part, tcp};
+use super::{End, LinkKind, memory, nccl, take_part, tcp};
 
 /// How long the others may take to end once all is done, or one has failed.
 const PARTING: Duration = Duration::from_secs(10);
@@ -29,9 +30,10 @@ pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
     let text = random_secret().map_err(PerfError::Random)?;
     let secret: Secret = text.parse().map_err(|_| PerfError::Random(io::ErrorKind::InvalidData.into()))?;
     let room = args.room(0)?;
-    let mut children = Children::start(ranks, &text)?;
+    let ids = (args.link == LinkKind::Nccl).then(ids).transpose()?;
+    let mut children = Children::start(args, &text, ids)?;
     let link = match args.link {
-        LinkKind::Tcp => {
+        LinkKind::Tcp | LinkKind::Nccl => {
             let waiting = tcp::Waiting::start(0)?;
             let addresses = children.addresses(waiting.address.clone())?;
             waiting.link(addresses, secret, args)?
@@ -40,7 +42,8 @@ pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
         LinkKind::Shm => shm::link(0, ranks, secret, args)?,
         other => return Err(PerfError::NoProcesses { link: other.name() }),
     };
-    match take_part(args, &data, End { link, secret, room, local_ranks: ranks }, sink) {
+    let end = End { link, secret, room, local_ranks: ranks, nccl: ids };
+    match take_part(args, &data, end, sink) {
         Ok(wrong) => children.wait().map(|()| wrong),
         // What became of the connections does not say why.
         Err(error) if error.is_of_connection() => Err(children.find_cause().unwrap_or(error)),
@@ -62,11 +65,13 @@ struct Other {
 }
 
 impl Children {
-    fn start(ranks: u32, secret: &str) -> Result<Self, PerfError> {
-        let mut started = Self { children: Vec::new() };
+    fn start(args: &Args, secret: &str, ids: Option<Ids>) -> Result<Self, PerfError> {
+        let (mut started, ranks) = (Self { children: Vec::new() }, args.ranks());
         for rank in 1..ranks {
-            let mut other = Other::start(rank)?;
-            other.order(&Order::Begin { rank, ranks, secret: secret.to_owned() })?;
+            let host = if ids.is_some() { nccl::host(args, rank)? } else { None };
+            let mut other = Other::start(rank, host)?;
+            let nccl = ids.map(nccl::to_text).unwrap_or_default();
+            other.order(&Order::Begin { rank, ranks, secret: secret.to_owned(), nccl })?;
             started.children.push(other);
         }
         Ok(started)
@@ -124,11 +129,13 @@ struct Failure {
 }
 
 impl Other {
-    fn start(rank: u32) -> Result<Self, PerfError> {
+    /// On a machine that NCCL takes for `host`, if that is said.
+    fn start(rank: u32, host: Option<String>) -> Result<Self, PerfError> {
         let failed = |source| PerfError::Process { rank, source };
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
         // The same flags: the first word was this command.
         command.arg("perf-rank").args(std::env::args_os().skip(2));
+        command.envs(host.map(|host| (nccl::HOST_VARIABLE, host)));
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
         match (process.stdin.take(), process.stdout.take()) {
             (Some(orders), Some(answers)) => {

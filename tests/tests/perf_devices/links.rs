@@ -1,57 +1,10 @@
-//! `mgcomp perf` with buffers in the memory of devices: those of the stub driver, which runs kernels on the CPU.
+//! Over the links that there are for host memory as well, and from device to device.
 
-#[allow(dead_code, reason = "the command line's tests use the rest")]
-mod workbench;
-
-mod program;
-
-use std::process::{Command, Output};
-
-use mgcomp_tests::stub::{Libraries, finds};
-use serde_json::Value;
-use workbench::{Workbench, stderr, stdout};
+use crate::workbench::{Workbench, stderr, stdout};
+use crate::{COUNTING, perf, refused, rows, rows_of};
 
 /// What devices take.
 const MOVING: &str = "all_gather,all_to_all,broadcast,gather,scatter,read,write,barrier";
-/// Quick, and the same number of iterations however fast the machine is.
-const QUICK: [&str; 5] = ["--json", "--iters", "2", "--warmup", "1"];
-/// What shrinks to a third: 20 bytes of data, 2 of mask and 4 bits of form for each line of 64 bytes.
-const COUNTING: [&str; 6] = ["--element", "i32", "--pattern", "sequence", "--policy", "fixed:bdi"];
-
-/// `mgcomp perf` on so many devices, whose streams have threads; nothing where the stub was not built.
-fn perf(bench: &Workbench, test: &str, devices: u32, args: &[&str]) -> Option<Command> {
-    let mut command = bench.command(&[&["perf"], args].concat());
-    if !finds(&mut command, Libraries::DriverCompilerAndNccl, test) {
-        return None;
-    }
-    command.env("MGCOMP_STUB_DEVICES", devices.to_string()).env("MGCOMP_STUB_THREADS", "5");
-    command.env("MGCOMP_STUB_STRICT_FREE", "1").env_remove("NCCL_HOSTID");
-    Some(command)
-}
-
-fn rows_of(output: &Output) -> Vec<Value> {
-    stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-/// The rows of a run that must be right.
-#[track_caller]
-fn rows(test: &str, devices: u32, args: &[&str]) -> Option<Vec<Value>> {
-    let output = perf(&Workbench::new(), test, devices, &[&QUICK[..], args].concat())?.output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
-    let rows = rows_of(&output);
-    for row in &rows {
-        assert_eq!((&row["wrong"], &row["device"]), (&0.into(), &"CPU shim".into()), "{row}");
-    }
-    Some(rows)
-}
-
-/// What must fail with exit code 1, and say each of `words` in one line.
-#[track_caller]
-fn refused(test: &str, devices: u32, args: &[&str], words: &[&str]) {
-    let bench = Workbench::new();
-    let Some(mut command) = perf(&bench, test, devices, args) else { return };
-    bench.check_failure(&command.output().unwrap(), args, words);
-}
 
 fn over(link: &str, test: &str) {
     let args = ["--device", "cuda", "--link", link, "--ranks", "3", "--op", MOVING];
@@ -104,12 +57,10 @@ fn ranks_share_a_device_in_contexts_of_their_own() {
 fn policies_that_look_at_data_do_so_there() {
     let args = ["--link", "cuda", "--op", "write,all_to_all", "--min", "200K", "--max", "200K"];
     let more = ["--policy", "paper", "--element", "i32", "--pattern", "sequence", "--iters", "12"];
-    let Some(mut command) = perf(
-        &Workbench::new(),
-        "policies_that_look_at_data_do_so_there",
-        2,
-        &[&["--json"], &args[..], &more].concat(),
-    ) else {
+    let bench = Workbench::new();
+    let Some(mut command) =
+        perf(&bench, "policies_that_look_at_data_do_so_there", 2, &[&["--json"], &args[..], &more].concat())
+    else {
         return;
     };
     let output = command.output().unwrap();
@@ -138,7 +89,8 @@ fn a_planted_wrong_byte_is_counted() {
 #[test]
 fn a_table_says_whose_memory_it_is() {
     let args = ["--device", "cuda", "--max", "1K", "--iters", "1"];
-    let Some(mut command) = perf(&Workbench::new(), "a_table_says_whose_memory_it_is", 1, &args) else {
+    let bench = Workbench::new();
+    let Some(mut command) = perf(&bench, "a_table_says_whose_memory_it_is", 1, &args) else {
         return;
     };
     let output = command.output().unwrap();
@@ -192,11 +144,17 @@ fn a_device_that_is_lost_ends_the_run() {
     let test = "a_device_that_is_lost_ends_the_run";
     for link in ["cuda", "tcp"] {
         let args = ["--device", "cuda", "--link", link, "--min", "64K", "--max", "64K", "--timeout", "30"];
-        let Some(mut command) = perf(&Workbench::new(), test, 2, &[&args[..], &COUNTING].concat()) else {
+        let bench = Workbench::new();
+        let Some(mut command) = perf(&bench, test, 2, &[&args[..], &COUNTING].concat()) else {
             return;
         };
         let output = command.env("MGCOMP_STUB_FAULTY_LAUNCH", "3").output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-        assert!(stderr(&output).contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{}", stderr(&output));
+        // Whoever was at it says that it failed; with the others it is a session that has ended.
+        assert!(
+            stderr(&output).starts_with("mgcomp: perf: ") && stdout(&output).is_empty(),
+            "{}",
+            stderr(&output)
+        );
     }
 }
