@@ -39,6 +39,13 @@ impl Devices {
         }
     }
 
+    /// What the device of the first rank is called.
+    pub(crate) fn name(self) -> Result<String, DeviceError> {
+        let mut devices = devices()?;
+        let ordinal = self.seat_among(devices.len() as u32, 0)?.ordinal;
+        Ok(devices.swap_remove(ordinal as usize).name)
+    }
+
     /// The device of `rank`.
     pub(crate) fn open(self, rank: u32) -> Result<Device, DeviceError> {
         Device::open(self.seat(rank)?.ordinal)

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use mgcomp_codecs::device::DeviceError;
 use mgcomp_daemon::DaemonError;
 use mgcomp_transport::link::{LinkError, ShapingError};
 use mgcomp_transport::message::Rank;
@@ -15,6 +16,8 @@ use mgcomp_transport::session::TransferError;
 pub(crate) enum DemoError {
     #[error(transparent)]
     Shaping(#[from] ShapingError),
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     #[error(transparent)]
     Link(#[from] LinkError),
     #[error("cannot start a rank")]

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::dataset::Dataset;
 use super::error::DemoError;
+use crate::room::Room;
 
 /// Bytes per message. Small enough that a tensor of a few hundred KiB is many transfers, as a policy that
 /// samples some of them needs.
@@ -54,8 +55,13 @@ pub(super) struct Sent {
 }
 
 impl Exchange {
-    /// Takes part as the rank that `link` belongs to.
-    pub(super) fn run(&self, link: Box<dyn Link>, dataset: &Dataset) -> Result<RankReport, DemoError> {
+    /// Takes part as the rank that `link` belongs to, with buffers in `room`.
+    pub(super) fn run(
+        &self,
+        link: Box<dyn Link>,
+        room: &Room,
+        dataset: &Dataset,
+    ) -> Result<RankReport, DemoError> {
         let position = link.position();
         let ranks = position.ranks;
         let next = Rank((position.rank.0 + 1) % ranks);
@@ -66,29 +72,29 @@ impl Exchange {
             self.config(ranks),
         )?;
 
-        let own = HostBuffer::from(dataset.of_rank(position.rank.0, ranks));
-        let expected = dataset.of_rank(next.0, ranks);
-        let (copy, inbox) = (HostBuffer::zeroed(own.len()), HostBuffer::zeroed(own.len()));
+        let (bytes, expected) = (dataset.of_rank(position.rank.0, ranks), dataset.of_rank(next.0, ranks));
+        let own = room.zeroed(bytes.len())?;
+        own.fill(|offset, into| into.copy_from_slice(&bytes[offset..][..into.len()]))?;
+        let (copy, inbox) = (room.zeroed(bytes.len())?, room.zeroed(bytes.len())?);
         // All ranks register in this order, so the addresses are the same everywhere.
-        let source = node.register(own.all(), dataset.element, Access::read_only())?;
-        let target = node.register(inbox.all(), dataset.element, Access::all())?;
+        let source = node.register(own.slice().clone(), dataset.element, Access::read_only())?;
+        let target = node.register(inbox.slice().clone(), dataset.element, Access::all())?;
         wait_for_peers(&node)?;
 
         let (mut elapsed, mut equal) = (Duration::ZERO, true);
         for round in 0..u64::from(self.rounds) {
             barrier(&node, Tag(2 * round))?;
             let started = Instant::now();
-            let read = node.read(next, source, copy.all());
-            let write = node.write(previous, own.all(), dataset.element, target);
+            let read = node.read(next, source, copy.slice().clone());
+            let write = node.write(previous, own.slice().clone(), dataset.element, target);
             wait(&node, read)?;
             wait(&node, write)?;
             barrier(&node, Tag(2 * round + 1))?;
             elapsed += started.elapsed();
             for arrived in [&copy, &inbox] {
-                arrived.all().write(|bytes| {
-                    equal &= *bytes == *expected;
-                    bytes.fill(0); // so that the next round has to bring everything again
-                });
+                arrived.look(|offset, bytes| equal &= *bytes == expected[offset..][..bytes.len()])?;
+                // So that the next round has to bring everything again.
+                arrived.fill(|_, bytes| bytes.fill(0))?;
             }
         }
         Ok(RankReport {

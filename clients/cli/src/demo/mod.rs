@@ -24,8 +24,10 @@ pub(crate) use self::error::DemoError;
 use self::measure::Ranks;
 use self::processes::Processes;
 use self::threads::Threads;
+use crate::device::Devices;
 use crate::error::CliError;
 use crate::progress::Progress;
+use crate::room::Room;
 
 /// Exchange tensors between ranks over a slow link, raw and compressed, and compare every byte.
 ///
@@ -57,6 +59,10 @@ pub(crate) struct Args {
     /// Print the last decisions of rank 0 for each data set: what, why, what was expected and what came of it
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1024))]
     decisions: u32,
+    /// Have buffers in the memory of CUDA devices: cuda (rank 0 has the first, and so on, and from the first again where there
+    /// are fewer), or cuda:N (all have the one with this number)
+    #[arg(long, value_name = "cuda[:N]")]
+    device: Option<Devices>,
     /// Run the ranks as processes that talk over TCP
     #[arg(long)]
     tcp: bool,
@@ -79,6 +85,8 @@ struct Setup {
     latency_us: u64,
     lambda_gbps: Option<f64>,
     decisions: u32,
+    /// Which devices have the buffers, if any.
+    device: Option<String>,
     /// TCP connections of each two ranks.
     connections: u32,
     data: Vec<PathBuf>,
@@ -87,6 +95,13 @@ struct Setup {
 }
 
 impl Setup {
+    /// Where the buffers of a rank are.
+    fn room(&self, rank: u32) -> Result<Room, DemoError> {
+        let Some(device) = &self.device else { return Ok(Room::Host) };
+        let devices: Devices = device.parse().map_err(|_| DemoError::Input(device.clone()))?;
+        Ok(Room::on(devices.open(rank)?)?)
+    }
+
     fn shaping(&self) -> Result<Shaping, DemoError> {
         Ok(Shaping::try_new(self.link_gbps, Duration::from_micros(self.latency_us))?)
     }
@@ -102,11 +117,14 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         latency_us: args.latency_us,
         lambda_gbps: args.lambda.map(Lambda::gbps),
         decisions: args.decisions,
+        device: args.device.map(|devices| devices.to_string()),
         connections: args.connections.count() as u32,
         data: args.data.clone(),
         element: args.element.map(|element| element.name().to_owned()),
     };
     let shaping = setup.shaping()?;
+    // Better now than by a rank that cannot start.
+    let device = args.device.map(Devices::name).transpose().map_err(DemoError::from)?;
     let datasets = dataset::load(&setup, &mut progress)?;
     if args.daemon {
         drop(progress);
@@ -118,7 +136,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         Box::new(Threads::new(&setup, &datasets)?)
     };
 
-    let mut table = report::Table::new(args, shaping, &datasets);
+    let mut table = report::Table::new(args, shaping, device.as_deref(), &datasets);
     let total_bytes = datasets.iter().map(|set| set.bytes.len() as u64).sum();
     progress.stage("exchanging".into(), total_bytes);
     let (mut rows, mut done_bytes) = (Vec::new(), 0);

@@ -15,6 +15,7 @@ use super::error::DemoError;
 use super::exchange::{Exchange, RankReport};
 use crate::error::CliError;
 use crate::progress::Progress;
+use crate::room::Room;
 
 /// Be one rank of `mgcomp demo --tcp`. Not for use by hand.
 #[derive(clap::Args, Debug)]
@@ -50,7 +51,7 @@ pub(crate) fn run(_: &Args) -> Result<(), CliError> {
         return Err(DemoError::Input(first).into());
     };
     let datasets = dataset::load(&setup, &mut Progress::start())?;
-    let mut member = Member { rank: Rank(rank), setup, datasets, listener: None };
+    let mut member = Member { rank: Rank(rank), setup, datasets, listener: None, room: None };
     for line in lines {
         let order = parse(&line)?;
         let answer = member.obey(order).unwrap_or_else(|error| Answer::Failed { text: error_text(&error) });
@@ -69,6 +70,8 @@ struct Member {
     setup: Setup,
     datasets: Vec<Dataset>,
     listener: Option<std::net::TcpListener>,
+    /// Where its buffers are, once it has any.
+    room: Option<Room>,
 }
 
 impl Member {
@@ -106,6 +109,10 @@ impl Member {
             connections: Connections::try_new(self.setup.connections).map_err(|error| bad(&error))?,
             ..TcpConfig::new(NodeConfig::default().limits)
         };
+        let room = match self.room.take() {
+            Some(room) => room,
+            None => self.setup.room(self.rank.0)?,
+        };
         let link = Tcp::new(listener, rank_file, self.rank, config)?;
         Exchange {
             policy,
@@ -114,7 +121,7 @@ impl Member {
             rounds,
             decisions: self.setup.decisions as usize,
         }
-        .run(Box::new(link), dataset)
+        .run(Box::new(link), self.room.insert(room), dataset)
     }
 }
 

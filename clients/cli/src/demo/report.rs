@@ -19,9 +19,9 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new(args: &Args, shaping: Shaping, datasets: &[Dataset]) -> Self {
+    pub(super) fn new(args: &Args, shaping: Shaping, device: Option<&str>, datasets: &[Dataset]) -> Self {
         let name_width = datasets.iter().map(|set| set.name.len()).max().unwrap_or(0).max("data set".len());
-        let head = if args.json { Vec::new() } else { head(args, shaping, name_width) };
+        let head = if args.json { Vec::new() } else { head(args, shaping, device, name_width) };
         Self { json: args.json, head, name_width }
     }
 
@@ -53,14 +53,15 @@ impl Table {
     }
 }
 
-fn head(args: &Args, shaping: Shaping, name_width: usize) -> Vec<String> {
+fn head(args: &Args, shaping: Shaping, device: Option<&str>, name_width: usize) -> Vec<String> {
     let Args { ranks, policy, lambda, .. } = args;
     // What the policy goes by if nobody says otherwise is in its own documentation.
     let lambda = lambda.map(|lambda| format!(", λ = {lambda} Gb/s")).unwrap_or_default();
+    let device = device.map(|name| format!(", memory of {name}")).unwrap_or_default();
     let link = if args.tcp { "processes over TCP" } else { "threads over loopback" };
     vec![
         format!(
-            "{ranks} ranks ({link}), each sends at {} Gb/s, {} µs latency; policy {policy}{lambda}",
+            "{ranks} ranks ({link}{device}), each sends at {} Gb/s, {} µs latency; policy {policy}{lambda}",
             shaping.rate_gbps(),
             shaping.latency().as_micros()
         ),

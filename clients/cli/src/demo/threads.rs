@@ -12,6 +12,7 @@ use super::error::DemoError;
 use super::exchange::{Exchange, RankReport};
 use super::measure::Ranks;
 use super::{Setup, rank};
+use crate::room::Room;
 
 pub(super) struct Threads<'a> {
     ranks: u32,
@@ -19,6 +20,8 @@ pub(super) struct Threads<'a> {
     lambda: Option<Lambda>,
     decisions: usize,
     datasets: &'a [Dataset],
+    /// Where the buffers of each rank are.
+    rooms: Vec<Room>,
 }
 
 impl<'a> Threads<'a> {
@@ -29,6 +32,7 @@ impl<'a> Threads<'a> {
             lambda: rank::lambda(setup)?,
             decisions: setup.decisions as usize,
             datasets,
+            rooms: (0..setup.ranks).map(|rank| setup.room(rank)).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -51,8 +55,8 @@ impl Ranks for Threads<'_> {
         };
         let links = Loopback::fabric(self.ranks, Some(self.shaping))?;
         thread::scope(|scope| {
-            let run = |link| scope.spawn(move || exchange.run(Box::new(link), dataset));
-            let ranks: Vec<_> = links.into_iter().map(run).collect();
+            let run = |(link, room)| scope.spawn(move || exchange.run(Box::new(link), room, dataset));
+            let ranks: Vec<_> = links.into_iter().zip(&self.rooms).map(run).collect();
             let results: Vec<_> = ranks
                 .into_iter()
                 .zip(0..)
