@@ -24,8 +24,9 @@ pub(crate) use time::TimeError;
 /// Checks the kernels on a CUDA device against the CPU's codecs, then times them beside a copy in device memory.
 ///
 /// Checked are buffers of random lengths, contents and addresses in batches, both ways; one large buffer; graphs
-/// that are recorded and replayed; damaged frames, with guard bytes around every buffer. Nothing is timed unless
-/// all of that holds. Times are those of CUDA events; medians; inputs take turns over more than the second-level
+/// that are recorded and replayed; damaged frames, with guard bytes around every buffer; copies to a context of the
+/// same device and to the next device, compressed on their way, also recorded once and repeated with other data. Nothing
+/// is timed unless all of that holds. Times are those of CUDA events; medians; inputs take turns over more than the second-level
 /// cache. Up to 4 MiB a time is what one more node costs in a graph of 100. A fraction is the bytes that an
 /// operation must read and write, by its time, over the same of the copy in the same run.
 /// Where there is no device, the exit code is 1.
@@ -46,12 +47,18 @@ pub(crate) struct Args {
     /// Size of the one large buffer that is checked
     #[arg(long, default_value = "96M", value_parser = parse_bytes)]
     large: usize,
+    /// How often a copy to another device is repeated that was recorded in a graph, with other data each time
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    replays: u32,
     /// Where random cases start
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Sizes of buffers to time [default: 64K to 1G]
     #[arg(long, num_args = 1.., value_parser = parse_bytes)]
     bytes: Vec<usize>,
+    /// The least size for which the ways to the host and back and to other devices are timed
+    #[arg(long, default_value = "16M", value_parser = parse_bytes)]
+    links_from: usize,
     /// Data to time, as for `codec` [default: the samples in the repository, and data by chance]
     #[arg(long, num_args = 1..)]
     data: Vec<Data>,
@@ -88,7 +95,12 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
     let device = Device::open(args.device)?;
     let mut report = Report::new(device.info(), args.json)?;
     let algorithms = chosen(&args.algorithm);
-    let effort = Effort { cases: args.cases as usize, large_bytes: args.large, seed: args.seed };
+    let effort = Effort {
+        cases: args.cases as usize,
+        large_bytes: args.large,
+        replays: args.replays as usize,
+        seed: args.seed,
+    };
     let mut result = check::run(&device, &algorithms, effort, &mut report);
     if result.is_ok() && !args.checks {
         let plan = Plan {
@@ -98,7 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
             samples: &args.samples,
             rounds: args.rounds.into(),
             nvcomp: args.nvcomp(),
-            with_links: true,
+            links_from: Some(args.links_from),
         };
         result = time::run(&device, &plan, &mut report);
     }
@@ -119,7 +131,7 @@ pub(crate) fn run_codec(args: &CodecArgs, ordinal: u32) -> Result<(), BenchError
         samples: Path::new(SAMPLES),
         rounds: 11,
         nvcomp: Err(NvcompError::NotAsked),
-        with_links: false,
+        links_from: None,
     };
     time::run(&device, &plan, &mut report)
 }

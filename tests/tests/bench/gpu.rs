@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use mgcomp_codecs::device::sources;
+use mgcomp_tests::stub::{Libraries, finds};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{command, folder, rows, stderr};
+use crate::{command, folder, program, rows, stderr};
 
 /// As little as touches everything.
-const SMALL: [&str; 4] = ["--cases", "5", "--large", "30K"];
+const SMALL: [&str; 6] = ["--cases", "5", "--large", "30K", "--replays", "20"];
 
 /// The folders of the stubs of driver and compiler, if they were built.
 fn stubs() -> Option<PathBuf> {
@@ -66,7 +67,8 @@ fn every_algorithm_passes_every_check() {
         .map(|row| (text(row, "algorithm"), text(row, "check")))
         .collect();
     let expected = sources().iter().flat_map(|source| {
-        let names = ["round trips", "one large buffer", "graphs", "hostile frames"];
+        let names =
+            ["round trips", "one large buffer", "graphs", "hostile frames", "peer copies", "repeated copies"];
         names.map(|check| (source.algorithm.name(), check))
     });
     assert_eq!(passed, expected.collect());
@@ -125,7 +127,7 @@ fn a_byte_behind_a_buffer_fails_the_checks() {
 fn time(folder: &TempDir, nvcomp: &OsStr) -> Option<Output> {
     let args =
         ["gpu", "--json", "--algorithm", "zvc", "--bytes", "2000", "5M", "--rounds", "1", "--data", "x.f32"];
-    let more = ["--results", "r", "--cases", "1", "--large", "1"];
+    let more = ["--results", "r", "--cases", "1", "--large", "1", "--replays", "1", "--links-from", "1M"];
     let mut command = command(folder.path(), &[&args[..], &more].concat());
     command.arg("--nvcomp").arg(nvcomp);
     on_stub(command, "time")
@@ -163,6 +165,18 @@ fn times_are_written_and_say_of_what() {
         assert!((3.0..64.0 / 18.0).contains(&ratio), "{row}");
         assert_eq!((text(row, "subject"), text(row, "element")), ("zvc", "f32"));
     }
+    // The same ratio on every way. The device is alone, so its peer is a context of its own.
+    for (kind, keys) in [
+        ("link", ["to_host_gbps", "to_host_plain_gbps", "to_device_gbps", "to_device_plain_gbps"]),
+        ("offload", ["offload_gbps", "offload_raw_gbps", "return_gbps", "return_raw_gbps"]),
+        ("peer", ["gbps", "plain_gbps", "gbps", "plain_gbps"]),
+    ] {
+        let ways = of_kind(&rows, kind);
+        assert_eq!((ways.len(), ways[0]["bytes"].as_u64()), (1, Some(5 << 20)), "{kind}");
+        assert!((3.0..64.0 / 18.0).contains(&ways[0]["ratio"].as_f64().unwrap()), "{}", ways[0]);
+        assert!(keys.iter().all(|key| ways[0][*key].as_f64() > Some(0.0)), "{}", ways[0]);
+    }
+    assert_eq!(text(of_kind(&rows, "peer")[0], "to"), "a context of the same device");
     let skipped = of_kind(&rows, "skipped");
     assert_eq!(text(skipped[0], "what"), "nvCOMP");
     assert!(text(skipped[0], "why").starts_with("/nowhere/libnvcomp.so.6 does not load"), "{skipped:?}");
@@ -220,18 +234,28 @@ fn without_a_device_there_is_an_error() {
 }
 
 #[test]
-fn the_script_needs_the_program_alone() {
+fn the_script_needs_the_programs_alone() {
+    let test = "the_script_needs_the_programs_alone";
     let folder = folder(&[]);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/gpu/run");
     let mut run = Command::new("bash");
-    run.arg(script).args(["--checks", "--algorithm", "zvc"]).args(SMALL);
+    run.arg(script).args(["--checks", "--longest", "300K", "--algorithm", "zvc"]).args(SMALL);
+    if !finds(&mut run, Libraries::DriverCompilerAndNccl, test) {
+        return;
+    }
     run.env("MGCOMP_BENCH", command(folder.path(), &[]).get_program());
     // What lies on this machine must not decide.
     run.env("PATH", "/usr/bin:/bin");
-    let Some(output) = on_stub(run, "the_script_needs_the_program_alone") else { return };
+    run.env("MGCOMP_COMMAND_LINE", program::program("mgcomp")).env("MGCOMP_STUB_THREADS", "3");
+    let output = run.env("MGCOMP_STUB_L2_LEN", "100000").output().unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{stdout}{}", stderr(&output));
     assert!(stdout.contains("ok      zvc      hostile frames"), "{stdout}");
+    for ranks in
+        ["ranks in contexts of their own", "2 ranks over NCCL, weights", "4 ranks over NCCL, sums of floats"]
+    {
+        assert!(stdout.contains(&format!("== {ranks}\n")), "{stdout}");
+    }
     assert!(stdout.ends_with("== all checks passed\n"), "{stdout}");
 }
 

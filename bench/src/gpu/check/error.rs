@@ -2,6 +2,7 @@
 
 use mgcomp_codecs::device::{DeviceError, Status};
 use mgcomp_codecs::frame::FrameError;
+use mgcomp_transport::link::cuda::copy::PeerCopyError;
 
 /// What did not hold. `case` says which buffer it was.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +26,20 @@ pub(super) enum CheckError {
     Accepted { case: String },
     #[error("{case}: refused with {got:?}, but the CPU accepts it")]
     Refused { case: String, got: Status },
+    #[error("{case}: the copy is plain, so nothing is checked")]
+    Plain { case: String },
+    #[error("{case}: {source}")]
+    Copy { case: String, source: PeerCopyError },
+}
+
+impl CheckError {
+    /// What went wrong with a copy.
+    pub(super) fn of_copy(case: &dyn std::fmt::Display, error: PeerCopyError) -> Self {
+        match error {
+            PeerCopyError::Device(error) => Self::Device(error),
+            source => Self::Copy { case: case.to_string(), source },
+        }
+    }
 }
 
 /// Fails unless `got` is `wanted`, bit for bit.

@@ -7,6 +7,7 @@ mod graphs;
 mod guarded;
 mod hostile;
 mod large;
+mod peers;
 mod rig;
 mod round_trips;
 
@@ -16,6 +17,7 @@ use mgcomp_codecs::device::{Device, Stream};
 use super::report::{Checked, Report};
 use crate::error::BenchError;
 use error::CheckError;
+pub(super) use peers::{Peer, config as copy_config};
 
 /// How much is checked.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +26,8 @@ pub(super) struct Effort {
     pub(super) cases: usize,
     /// Bytes of the one large buffer.
     pub(super) large_bytes: usize,
+    /// How often a recorded copy is repeated.
+    pub(super) replays: usize,
     pub(super) seed: u64,
 }
 
@@ -51,13 +55,16 @@ impl Extent {
 /// Goes through one thing that must hold for an algorithm.
 type Check = fn(&Lab<'_>, Algorithm) -> Result<Extent, CheckError>;
 
-/// Every check, with its name.
-const CHECKS: [(&str, Check); 4] = [
+/// Every check of kernels, with its name.
+const KERNELS: [(&str, Check); 4] = [
     ("round trips", round_trips::check),
     ("one large buffer", large::check),
     ("graphs", graphs::check),
     ("hostile frames", hostile::check),
 ];
+
+/// Of what the library makes of kernels that passed these. It has no guards around its memory, so others might harm it.
+const COPIES: [(&str, Check); 2] = [("peer copies", peers::copies), ("repeated copies", peers::repeated)];
 
 /// Checks the kernels of `algorithms` and reports each check. An error of the device ends it, because nothing can
 /// be said of what would come after.
@@ -68,10 +75,32 @@ pub(super) fn run(
     report: &mut Report,
 ) -> Result<(), BenchError> {
     let lab = Lab { device, stream: device.stream()?, effort };
-    let mut failed = 0;
+    let (mut failed, mut checks) = (0, 0);
     for &algorithm in algorithms {
-        for (name, check) in CHECKS {
-            let result = check(&lab, algorithm);
+        let wrong = lab.check(algorithm, &KERNELS, report)?;
+        (failed, checks) = (failed + wrong, checks + KERNELS.len());
+        if wrong == 0 {
+            failed += lab.check(algorithm, &COPIES, report)?;
+            checks += COPIES.len();
+        }
+    }
+    match failed {
+        0 => Ok(()),
+        _ => Err(BenchError::Checks { failed, checks }),
+    }
+}
+
+impl Lab<'_> {
+    /// Goes through `checks`; returns how many failed.
+    fn check(
+        &self,
+        algorithm: Algorithm,
+        checks: &[(&'static str, Check)],
+        report: &mut Report,
+    ) -> Result<usize, BenchError> {
+        let mut failed = 0;
+        for &(name, check) in checks {
+            let result = check(self, algorithm);
             let (extent, error) = match result {
                 Ok(extent) => (extent, None),
                 Err(error) => (Extent::default(), Some(error)),
@@ -89,9 +118,6 @@ pub(super) fn run(
             }
             failed += usize::from(error.is_some());
         }
-    }
-    match failed {
-        0 => Ok(()),
-        _ => Err(BenchError::Checks { failed, checks: algorithms.len() * CHECKS.len() }),
+        Ok(failed)
     }
 }

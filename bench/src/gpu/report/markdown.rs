@@ -13,6 +13,8 @@ pub(super) fn table(run: &Run, rows: &[Row]) -> String {
     checks(rows, &mut text);
     times(rows, &mut text);
     links(rows, &mut text);
+    offloads(rows, &mut text);
+    peers(rows, &mut text);
     skipped(rows, &mut text);
     text
 }
@@ -86,6 +88,54 @@ fn links(rows: &[Row], text: &mut String) {
                   | data | bytes | subject | ratio | to host | plain | to device | plain |\n\
                   |---|---:|---|---:|---:|---:|---:|---:|\n";
         *text += &lines;
+    }
+}
+
+fn offloads(rows: &[Row], text: &mut String) {
+    let mut heading = Some(
+        "\n## Offloaded to the host and brought back by the library's queue, GB/s\n\n\
+         | data | bytes | subject | ratio | offload | raw | return | raw |\n\
+         |---|---:|---|---:|---:|---:|---:|---:|\n",
+    );
+    for row in rows {
+        let Row::Offload(row) = row else { continue };
+        *text += heading.take().unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {:.3} | {:.2} | {:.2} | {:.2} | {:.2} |",
+            row.dataset,
+            size(row.bytes),
+            row.subject,
+            row.ratio,
+            row.offload_gbps,
+            row.offload_raw_gbps,
+            row.return_gbps,
+            row.return_raw_gbps,
+        );
+    }
+}
+
+fn peers(rows: &[Row], text: &mut String) {
+    let mut heading = Some(
+        "\n## From one device to another, GB/s\n\n\
+         | data | bytes | to | subject | ratio | compressed | plain |\n\
+         |---|---:|---|---|---:|---:|---:|\n",
+    );
+    for row in rows {
+        let Row::Peer(row) = row else { continue };
+        *text += heading.take().unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "| {} | {} | {}{} | {} | {:.3} | {:.2} | {:.2} |",
+            row.dataset,
+            size(row.bytes),
+            row.to,
+            if row.is_direct { "" } else { ", through the host" },
+            row.subject,
+            row.ratio,
+            row.gbps,
+            row.plain_gbps,
+        );
     }
 }
 

@@ -13,7 +13,7 @@ use mgcomp_codecs::device::{Compiler, DeviceInfo};
 
 use crate::error::BenchError;
 use crate::machine::{Machine, size};
-pub(super) use row::{Checked, Linked, Method, Seconds, Timed, rounded};
+pub(super) use row::{Checked, Linked, Method, Offloaded, PeerCopied, Seconds, Timed, rounded};
 use row::{Row, Run, Skipped};
 
 /// The rows so far.
@@ -63,6 +63,14 @@ impl Report {
 
     pub(super) fn linked(&mut self, linked: Linked) -> Result<(), BenchError> {
         self.add(Row::Link(linked))
+    }
+
+    pub(super) fn peer_copied(&mut self, copied: PeerCopied) -> Result<(), BenchError> {
+        self.add(Row::Peer(copied))
+    }
+
+    pub(super) fn offloaded(&mut self, offloaded: Offloaded) -> Result<(), BenchError> {
+        self.add(Row::Offload(offloaded))
     }
 
     /// Says that `what` was left out.

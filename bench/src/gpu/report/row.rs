@@ -14,6 +14,8 @@ pub(in crate::gpu) enum Row {
     Check(Checked),
     Time(Timed),
     Link(Linked),
+    Peer(PeerCopied),
+    Offload(Offloaded),
     Skipped(Skipped),
 }
 
@@ -104,6 +106,40 @@ pub(in crate::gpu) struct Linked {
     pub(in crate::gpu) to_device_gbps: f64,
 }
 
+/// A buffer from one device to another, compressed on the way and plain.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(in crate::gpu) struct PeerCopied {
+    pub(in crate::gpu) subject: &'static str,
+    pub(in crate::gpu) dataset: String,
+    pub(in crate::gpu) element: &'static str,
+    pub(in crate::gpu) bytes: usize,
+    /// What the other device is.
+    pub(in crate::gpu) to: &'static str,
+    /// Whether it goes straight there, or through memory of the host.
+    pub(in crate::gpu) is_direct: bool,
+    pub(in crate::gpu) rounds: usize,
+    pub(in crate::gpu) ratio: f64,
+    /// 10⁹ uncompressed bytes per second, both.
+    pub(in crate::gpu) plain_gbps: f64,
+    pub(in crate::gpu) gbps: f64,
+}
+
+/// A buffer that the library's queue brings to the host and back, compressed and raw.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(in crate::gpu) struct Offloaded {
+    pub(in crate::gpu) subject: &'static str,
+    pub(in crate::gpu) dataset: String,
+    pub(in crate::gpu) element: &'static str,
+    pub(in crate::gpu) bytes: usize,
+    pub(in crate::gpu) rounds: usize,
+    pub(in crate::gpu) ratio: f64,
+    /// 10⁹ uncompressed bytes per second, all of them.
+    pub(in crate::gpu) offload_raw_gbps: f64,
+    pub(in crate::gpu) return_raw_gbps: f64,
+    pub(in crate::gpu) offload_gbps: f64,
+    pub(in crate::gpu) return_gbps: f64,
+}
+
 /// Something that was left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(in crate::gpu) struct Skipped {
@@ -161,6 +197,8 @@ impl fmt::Display for Row {
             Self::Check(row) => write!(f, "{row}"),
             Self::Time(row) => write!(f, "{row}"),
             Self::Link(row) => write!(f, "{row}"),
+            Self::Peer(row) => write!(f, "{row}"),
+            Self::Offload(row) => write!(f, "{row}"),
             Self::Skipped(Skipped { what, why }) => write!(f, "SKIPPED {what}: {why}"),
         }
     }
@@ -226,6 +264,38 @@ impl fmt::Display for Linked {
             self.to_host_plain_gbps,
             self.to_device_gbps,
             self.to_device_plain_gbps,
+        )
+    }
+}
+
+impl fmt::Display for PeerCopied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:<15}  {} {}: to {}{}: {:.2} GB/s, plain {:.2}",
+            self.subject,
+            self.dataset,
+            size(self.bytes),
+            self.to,
+            if self.is_direct { "" } else { " through the host" },
+            self.gbps,
+            self.plain_gbps,
+        )
+    }
+}
+
+impl fmt::Display for Offloaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:<15}  {} {}: offload {:.2} GB/s, raw {:.2}; return {:.2} GB/s, raw {:.2}",
+            self.subject,
+            self.dataset,
+            size(self.bytes),
+            self.offload_gbps,
+            self.offload_raw_gbps,
+            self.return_gbps,
+            self.return_raw_gbps,
         )
     }
 }

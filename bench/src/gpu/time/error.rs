@@ -2,6 +2,9 @@
 
 use mgcomp_codecs::device::{DeviceError, Refused};
 
+use mgcomp_transport::copy::CopyError;
+use mgcomp_transport::copy::offload::OffloadError;
+
 use crate::gpu::nvcomp::NvcompError;
 
 /// Why something could not be timed, or was wrong.
@@ -18,6 +21,10 @@ pub(crate) enum TimeError {
     Estimate { set: usize, estimated: u64, coded: u64 },
     #[error("needs {needed} bytes of the device's memory; it has {has}")]
     Memory { needed: u64, has: u64 },
+    #[error(transparent)]
+    Offload(#[from] OffloadError),
+    #[error(transparent)]
+    Copy(#[from] CopyError),
     #[error(transparent)]
     Nvcomp(#[from] NvcompError),
 }

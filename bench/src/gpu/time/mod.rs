@@ -5,6 +5,8 @@ mod contest;
 mod error;
 mod kernels;
 mod link;
+mod offload;
+mod peer;
 mod place;
 
 use std::path::Path;
@@ -12,6 +14,7 @@ use std::path::Path;
 use mgcomp_codecs::Algorithm;
 use mgcomp_codecs::device::{Device, Stream};
 
+use super::check::Peer;
 use super::data::{Dataset, datasets};
 use super::nvcomp::{Batch, Library, Method as Compressor, NvcompError};
 use super::report::{Report, Timed};
@@ -29,8 +32,6 @@ pub(super) use contest::{Operation, Subject as TimedSubject};
 const SIZES: [usize; 8] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, TABLE_BYTES, 1 << 30];
 /// The size at which every subject is timed on all data.
 const TABLE_BYTES: usize = 256 << 20;
-/// The least size for the way to the host and back.
-const LINK_BYTES: usize = 16 << 20;
 
 /// What is to be timed.
 pub(super) struct Plan<'a> {
@@ -42,8 +43,8 @@ pub(super) struct Plan<'a> {
     pub(super) samples: &'a Path,
     pub(super) rounds: usize,
     pub(super) nvcomp: Result<Library, NvcompError>,
-    /// Whether to time the way to the host and back.
-    pub(super) with_links: bool,
+    /// The least size for which to time the ways to the host and back, and to other devices; none = not at all.
+    pub(super) links_from: Option<usize>,
 }
 
 impl Plan<'_> {
@@ -119,12 +120,25 @@ impl Bench<'_> {
                 })?;
             }
         }
-        if self.plan.with_links && self.bytes >= LINK_BYTES {
+        if self.plan.links_from.is_some_and(|least| self.bytes >= least) {
             for &algorithm in algorithms.iter().filter(|a| home(**a) == self.dataset.element) {
                 self.rows += 1;
                 match link::time(self.device, algorithm, self.dataset, &place, self.plan.rounds) {
                     Ok(linked) => self.report.linked(linked)?,
                     Err(error) => self.without(algorithm.name(), error)?,
+                }
+                self.rows += 1;
+                match offload::time(self.device, algorithm, self.dataset, &place, self.plan.rounds) {
+                    Ok(offloaded) => self.report.offloaded(offloaded)?,
+                    Err(error) => self.without(algorithm.name(), error)?,
+                }
+                for peer in Peer::all(self.device)? {
+                    self.rows += 1;
+                    let ends = (self.device, &peer);
+                    match peer::time(ends, algorithm, self.dataset, &place, self.plan.rounds) {
+                        Ok(copied) => self.report.peer_copied(copied)?,
+                        Err(error) => self.without(algorithm.name(), error)?,
+                    }
                 }
             }
         }

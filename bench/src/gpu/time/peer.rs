@@ -1,0 +1,111 @@
+//! From one device to another, compressed on the way and plain: to a context of the same device, and to the next device
+//! where there is one.
+
+use mgcomp_codecs::Algorithm;
+use mgcomp_codecs::device::{Buffer, Device, DeviceError};
+use mgcomp_selector::{Fixed, PolicySpec};
+use mgcomp_transport::link::cuda::copy::{PeerCopier, PeerCopy, PeerCopyConfig, PeerCopyError};
+
+use super::clock::{Clock, median};
+use super::{Place, TimeError};
+use crate::gpu::check::{Peer, copy_config};
+use crate::gpu::data::Dataset;
+use crate::gpu::report::{PeerCopied, rounded};
+
+/// Times copies of buffer 0 of `place` to `peer`.
+pub(super) fn time(
+    (device, peer): (&Device, &Peer),
+    algorithm: Algorithm,
+    dataset: &Dataset,
+    place: &Place,
+    rounds: usize,
+) -> Result<PeerCopied, TimeError> {
+    let needed = 3 * place.bytes as u64;
+    let has = peer.device.info().memory_bytes;
+    if needed > has {
+        return Err(TimeError::Memory { needed, has });
+    }
+    let coded = PeerCopyConfig { gate_bytes: 1, most_bytes: place.bytes as u64, ..copy_config(algorithm)? };
+    let plain = PeerCopyConfig { policy: PolicySpec::Fixed(Fixed::BYPASS), ..coded };
+    let mut road = Road {
+        place,
+        device,
+        peer,
+        copiers: [
+            PeerCopier::new(device, &peer.device, plain)?,
+            PeerCopier::new(device, &peer.device, coded)?,
+        ],
+        there: peer.device.alloc(place.bytes as u64)?,
+        clock: Clock::new(device)?,
+    };
+    let mut coded_bytes = 0;
+    for way in [PLAIN, CODED] {
+        coded_bytes = road.travel_and_check(way)?;
+    }
+    let mut times = [const { Vec::new() }; 2];
+    for _ in 0..rounds {
+        for way in [PLAIN, CODED] {
+            times[way].push(road.travel(way)?.0);
+        }
+    }
+    road.travel_and_check(CODED)?;
+    let gbps = |times: &mut [f64]| rounded(place.bytes as f64 / median(times).max(1e-12) / 1e9);
+    Ok(PeerCopied {
+        subject: algorithm.name(),
+        dataset: dataset.label.clone(),
+        element: dataset.element.name(),
+        bytes: place.bytes,
+        to: peer.name,
+        is_direct: road.copiers[CODED].is_direct(),
+        rounds,
+        ratio: rounded(place.bytes as f64 / coded_bytes.max(1) as f64),
+        plain_gbps: gbps(&mut times[PLAIN]),
+        gbps: gbps(&mut times[CODED]),
+    })
+}
+
+/// Which of the two copiers.
+const PLAIN: usize = 0;
+const CODED: usize = 1;
+
+struct Road<'a> {
+    place: &'a Place,
+    device: &'a Device,
+    peer: &'a Peer,
+    copiers: [PeerCopier; 2],
+    there: Buffer,
+    clock: Clock,
+}
+
+impl Road<'_> {
+    /// Seconds there.
+    fn travel(&mut self, way: usize) -> Result<(f64, PeerCopy), TimeError> {
+        let (place, there, mut copy) = (self.place, &self.there, None);
+        let copier = &mut self.copiers[way];
+        let time = self.clock.time(|stream| {
+            copy = Some(copier.copy(stream, place.element, place.raw(0), there.region())?);
+            Ok::<(), DeviceError>(())
+        })?;
+        let copy = copy.ok_or(DeviceError::NoDriver)?;
+        Ok((time.as_secs_f64(), copy))
+    }
+
+    /// The same, and home again by a plain copy; what comes home is looked at. Returns the bytes that went over.
+    fn travel_and_check(&mut self, way: usize) -> Result<u64, TimeError> {
+        let stream = &self.clock.stream;
+        self.place.poison(stream)?;
+        stream.zero(self.place.back(0))?;
+        let (_, copy) = self.travel(way)?;
+        let stream = &self.clock.stream;
+        let report = self.copiers[way].report(stream, &copy).map_err(|error| match error {
+            PeerCopyError::Segment { segment, refused } => {
+                TimeError::Refused { set: segment as usize, refused }
+            }
+            PeerCopyError::Device(error) => error.into(),
+            _ => TimeError::RoundTrip { set: 0, offset: 0 },
+        })?;
+        stream.copy_between((&self.peer.device, self.there.region()), (self.device, self.place.back(0)))?;
+        self.place.compare_first(stream)?;
+        Ok(report.coded_bytes)
+    }
+}
