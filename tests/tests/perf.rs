@@ -372,6 +372,33 @@ fn a_rank_that_is_killed_ends_the_run() {
 }
 
 #[test]
+fn a_rank_that_is_killed_before_it_has_met_the_others_ends_the_run() {
+    if !has_children_files() {
+        return;
+    }
+    let bench = Workbench::new();
+    for link in ["tcp", "shm"] {
+        // Without an eye on it, the others would wait for it for an hour.
+        let args = ["perf", "--ranks", "3", "--op", "barrier", "--timeout", "3600", "--link", link];
+        let mut command = bench.command(&args);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let started = Instant::now();
+        let others = loop {
+            let others = children(child.id());
+            assert!(started.elapsed() < HANGS, "no ranks are started");
+            if others.len() == 2 {
+                break others;
+            }
+        };
+        signal("-KILL", others[1]);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains("rank 2 has ended (signal: 9"), "{}", stderr(&output));
+        all_go(&others);
+    }
+}
+
+#[test]
 fn a_rank_that_is_stuck_ends_the_run() {
     if !has_children_files() {
         return;

@@ -1,5 +1,7 @@
 //! One rank: its place among the others, its buffers, and how it carries an operation out.
 
+use std::time::{Duration, Instant};
+
 use mgcomp_codecs::Element;
 use mgcomp_selector::Steering;
 use mgcomp_transport::calibrate;
@@ -59,9 +61,31 @@ pub(super) struct Step {
     pub(super) task: Option<(Datatype, Operation)>,
 }
 
+/// Looks whether a rank has failed that nobody would hear of before it has met the others.
+pub(super) type Look<'a> = &'a mut dyn FnMut() -> Result<(), PerfError>;
+
+/// How often is looked for ranks that have failed.
+const LOOKING: Duration = Duration::from_millis(100);
+
+/// Waits until this rank has met all others.
+fn meet(node: &Node, timeout: Duration, look: Look<'_>) -> Result<(), PerfError> {
+    let (rank, until) = (node.position().rank, Instant::now() + timeout);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let states = node.wait_for_peers(left.min(LOOKING));
+        let Some((peer, state)) = states.into_iter().find(|(_, state)| *state != PeerState::Open) else {
+            return Ok(());
+        };
+        look()?;
+        if state != PeerState::Greeting || left.is_zero() {
+            return Err(PerfError::NotConnected { rank, peer, state });
+        }
+    }
+}
+
 impl Member {
-    /// Joins the ranks at the other ends of a link.
-    pub(super) fn join(end: End, args: &Args) -> Result<Self, PerfError> {
+    /// Joins the ranks at the other ends of a link, unless one of them is found by `look` to have failed.
+    pub(super) fn join(end: End, args: &Args, look: Look<'_>) -> Result<Self, PerfError> {
         let End { link, secret, room, local_ranks, nccl } = end;
         let (switch, ranks) = (Switch::default(), link.position().ranks as usize);
         let steering = Steering { lambda: args.lambda, speeds: calibrate::speeds() };
@@ -74,10 +98,7 @@ impl Member {
         let node = Node::start(link, switch.over(args.policy.build(&steering)), config)?;
         let buffers = Buffers::new(args, args.longest(ranks), &room, &node)?;
         let rank = node.position().rank;
-        let states = node.wait_for_peers(args.timeout);
-        if let Some((peer, state)) = states.into_iter().find(|(_, state)| *state != PeerState::Open) {
-            return Err(PerfError::NotConnected { rank, peer, state });
-        }
+        meet(&node, args.timeout, look)?;
         let join = |ids| Nccl::join(ids, (rank.0, ranks as u32), &room, args.longest(ranks), args);
         let nccl = nccl.map(join).transpose()?;
         Ok(Self { world: Communicator::world(node), switch, nccl, room, buffers })

@@ -36,15 +36,13 @@ int main(int argc, char **argv) {
   for (size_t i = 0; i < words; i++) buffer[i] = rank == 1 ? word(i, 7) : 0;
   MPI_Bcast_c(buffer, (MPI_Count)bytes, MPI_BYTE, 1, MPI_COMM_WORLD);
   arrive("bcast_c", buffer, words, 7);
-  for (size_t i = 0; i < words; i++) buffer[i] = word(i, (uint32_t)rank);
-  MPI_Allreduce_c(MPI_IN_PLACE, buffer, (MPI_Count)bytes, MPI_UNSIGNED_CHAR, MPI_MIN, MPI_COMM_WORLD);
-  for (size_t i = 0; i < bytes; i++) {
-    unsigned char a = (unsigned char)(word(i / 4, 0) >> 8 * (i % 4)), b = (unsigned char)(word(i / 4, 1) >> 8 * (i % 4));
-    if (((unsigned char *)buffer)[i] != (a < b ? a : b)) {
-      fail("received", "allreduce_c", (long)i);
-      break;
-    }
-  }
+  for (size_t i = 0; i < words; i++) buffer[i] = word(i, 3 - (uint32_t)rank);
+  MPI_Allreduce_c(MPI_IN_PLACE, buffer, (MPI_Count)words, MPI_UINT32_T, MPI_MIN, MPI_COMM_WORLD);
+  arrive("allreduce_c", buffer, words, 2);
+  /* More values than an int counts. (Not the least of unsigned chars, which some MPICH takes for signed.) */
+  for (size_t i = 0; i < words; i++) buffer[i] = word(i, 1) | (rank == 0 ? 0xff00ff00 : 0x00ff00ff);
+  MPI_Allreduce_c(MPI_IN_PLACE, buffer, (MPI_Count)bytes, MPI_BYTE, MPI_BAND, MPI_COMM_WORLD);
+  arrive("allreduce_c of bytes", buffer, words, 1);
 #else
   if (rank == 0) printf("SKIPPED: this MPI has no large counts\n");
 #endif

@@ -15,7 +15,7 @@ mod threads;
 use super::data::Data;
 use super::error::PerfError;
 use super::measure::{Run, Sink};
-use super::member::{End, Member};
+use super::member::{End, Look, Member};
 use super::options::Args;
 
 /// Bytes that may be queued for one peer.
@@ -101,8 +101,19 @@ pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
     }
 }
 
-/// Takes part as the rank that has this end, from its start to its end.
+/// What every rank does once it has its end of a link; returns how many values were wrong.
 fn take_part(args: &Args, data: &Data, end: End, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
-    let member = Member::join(end, args)?;
+    take_part_with(args, data, end, &mut || Ok(()), sink)
+}
+
+/// The same for one that can look after the others.
+fn take_part_with(
+    args: &Args,
+    data: &Data,
+    end: End,
+    look: Look<'_>,
+    sink: &mut Sink<'_>,
+) -> Result<u64, PerfError> {
+    let member = Member::join(end, args, look)?;
     Run::new(args, data, member)?.all(sink)
 }

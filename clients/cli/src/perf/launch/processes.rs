@@ -15,7 +15,7 @@ use super::super::options::Args;
 use super::child::{Answer, Order};
 #[cfg(target_os = "linux")]
 use super::shm;
-use super::{End, LinkKind, memory, nccl, take_part, tcp};
+use super::{End, LinkKind, memory, nccl, take_part_with, tcp};
 
 /// How long the others may take to end once all is done, or one has failed.
 const PARTING: Duration = Duration::from_secs(10);
@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
         other => return Err(PerfError::NoProcesses { link: other.name() }),
     };
     let end = End { link, secret, room, local_ranks: ranks, nccl: ids };
-    match take_part(args, &data, end, sink) {
+    match take_part_with(args, &data, end, &mut || children.check(), sink) {
         Ok(wrong) => children.wait().map(|()| wrong),
         // What became of the connections does not say why.
         Err(error) if error.is_of_connection() => Err(children.find_cause().unwrap_or(error)),
@@ -81,12 +81,17 @@ impl Children {
     fn addresses(&mut self, own: String) -> Result<Vec<String>, PerfError> {
         let mut addresses = vec![own];
         for other in &mut self.children {
-            addresses.push(other.address()?);
+            addresses.push(other.address().or_else(|error| Err(other.why_ended().unwrap_or(error)))?);
         }
         for other in &mut self.children {
             other.order(&Order::Join { addresses: addresses.clone() })?;
         }
         Ok(addresses)
+    }
+
+    /// Whether all of them live, or have ended well.
+    fn check(&mut self) -> Result<(), PerfError> {
+        self.children.iter_mut().find_map(Other::failure).map_or(Ok(()), |failure| Err(failure.error))
     }
 
     /// Waits until all have ended, which they do by themselves now.
@@ -95,7 +100,7 @@ impl Children {
         while Instant::now() < until && !self.children.iter_mut().all(Other::has_ended) {
             thread::sleep(POLLING);
         }
-        self.children.iter_mut().find_map(Other::failure).map_or(Ok(()), |failure| Err(failure.error))
+        self.check()
     }
 
     /// Which of them has failed by itself, and not because another one did. Waits for a while until all have ended.
@@ -164,6 +169,12 @@ impl Other {
             Answer::Listening { address } => Ok(address),
             Answer::Failed { text, .. } => Err(PerfError::Rank { rank: self.rank, text }),
         }
+    }
+
+    /// Why it says nothing more, if that is because it has ended.
+    fn why_ended(&mut self) -> Option<PerfError> {
+        let status = self.process.wait().ok().filter(|status| !status.success())?;
+        Some(PerfError::Ended { rank: self.rank, status })
     }
 
     fn has_ended(&mut self) -> bool {
