@@ -35,6 +35,13 @@
 // As above; the scratch is the encoder's.
 #define MGC_ESTIMATE_BUFFERS 1
 
+// Bytes that a warp reads at a time of a row of a packed table, on a multiple of that.
+#define MGC_PIECE_LEN 128
+// The most slabs that rows of a table are cached in.
+#define MGC_MAX_SLABS 8
+// Words of 64 bits that a gather of rows leaves; see ibp/rows.cuh.
+#define MGC_ROWS_REPORT_WORDS 6
+
 // Status word: the low bits hold the code, the bits above them the index of the chunk.
 #define MGC_STATUS_CODE_BITS 8
 // All is well.
@@ -89,3 +96,5 @@
 #define MGC_BAD_CHUNK_ENTRY 24
 // A codebook that cannot be used.
 #define MGC_BAD_CODEBOOK 25
+// No row of the table has this index.
+#define MGC_BAD_ROW 26

@@ -76,6 +76,29 @@ pub fn bytes(kind: Kind, len: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
+/// `count` tensors of `kinds` kinds, in turn by chance: bytes of a kind have some bits in common, all but now and
+/// then.
+#[must_use]
+pub fn tensors(tensor_len: usize, kinds: usize, count: usize, seed: u64) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    let mut patterns = Vec::new();
+    for _ in 0..kinds * tensor_len {
+        let mask = [0xff, 0xf0, 0x3c, 0x81, 0x55, 0][random.below(6)];
+        patterns.push((random.bits() as u8, mask));
+    }
+    let mut bytes = Vec::new();
+    for _ in 0..count {
+        let kind = random.below(kinds) * tensor_len;
+        let strays = random.percent(10);
+        for &(value, mask) in &patterns[kind..kind + tensor_len] {
+            let noise = random.bits() as u8;
+            let kept = if strays && random.percent(5) { 0 } else { mask };
+            bytes.push(value & kept | noise & !kept);
+        }
+    }
+    bytes
+}
+
 fn push_line(kind: Kind, random: &mut Random, bytes: &mut Vec<u8>) {
     let words: [u32; 16] = match kind {
         Kind::Zero => [0; 16],

@@ -4,6 +4,7 @@
 mod batch;
 mod expected;
 pub mod record;
+pub mod rows;
 pub mod sources;
 mod status;
 pub mod toolchain;

@@ -1,5 +1,6 @@
 //! The GPU kernels compile for every device that matters, without spills, and what is said of them is true.
 
+use mgcomp_codecs::Algorithm;
 use mgcomp_codecs::device::{Compiler, sources};
 use mgcomp_tests::compile::{self, Compilation, RENEW, Resources, TARGETS, VERSION};
 use mgcomp_tests::shim::sources::codecs;
@@ -26,8 +27,8 @@ fn compiler_or_skip(test: &str) -> Option<&'static Compiler> {
 fn kernels_compile_without_spills() {
     let Some(compiler) = compiler_or_skip("kernels_compile_without_spills") else { return };
     let Compilation { rows, artifacts } = compile::compile(compiler).unwrap();
-    // Encode, decode and estimate.
-    assert_eq!(rows.len(), 3 * TARGETS.len() * codecs().count());
+    // Encode, decode and estimate; and the kernel that gathers rows.
+    assert_eq!(rows.len(), TARGETS.len() * (3 * codecs().count() + 1));
     for (target, row) in &rows {
         assert_eq!(row.spill_bytes, 0, "{} spills on {target}", row.kernel);
     }
@@ -42,7 +43,8 @@ fn the_ptx_that_ships_is_of_these_kernels() {
         let ptx = source.shipped_ptx().unwrap_or_default();
         let fingerprint = compile::fingerprint_line(source);
         assert!(ptx.starts_with(&fingerprint), "the PTX of {} is not up to date: {RENEW}", source.file);
-        for kernel in ["encode", "decode", "estimate"] {
+        let gathers = (source.algorithm == Algorithm::Ibp).then_some("rows");
+        for kernel in ["encode", "decode", "estimate"].into_iter().chain(gathers) {
             let entry = format!(".entry {}_{kernel}(", source.algorithm);
             assert!(ptx.contains(&entry), "{}: no {entry}", source.file);
         }

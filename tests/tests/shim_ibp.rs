@@ -3,32 +3,10 @@
 use mgcomp_codecs::frame::{self, ChunkSize, Frame, Options};
 use mgcomp_codecs::ibp::{Codebook, CodebookSection, FitOptions, Granule, Ibp, Invariants, fit};
 use mgcomp_codecs::{Algorithm, Cpu, Element};
-use mgcomp_tests::data::Random;
+use mgcomp_tests::data::{Random, tensors};
 use mgcomp_tests::shim::{Job, Kernel, LaneOrder, Launch, Shim, Status, expected, launch};
 
 const SMALL: Options = Options { chunk_size: ChunkSize::SMALL, checksum: false };
-
-/// `count` tensors of `kinds` kinds, in turn by chance: bytes of a kind have some bits in common, all but now and
-/// then.
-fn tensors(tensor_len: usize, kinds: usize, count: usize, seed: u64) -> Vec<u8> {
-    let mut random = Random::new(seed);
-    let mut patterns = Vec::new();
-    for _ in 0..kinds * tensor_len {
-        let mask = [0xff, 0xf0, 0x3c, 0x81, 0x55, 0][random.below(6)];
-        patterns.push((random.bits() as u8, mask));
-    }
-    let mut bytes = Vec::new();
-    for _ in 0..count {
-        let kind = random.below(kinds) * tensor_len;
-        let strays = random.percent(10);
-        for &(value, mask) in &patterns[kind..kind + tensor_len] {
-            let noise = random.bits() as u8;
-            let kept = if strays && random.percent(5) { 0 } else { mask };
-            bytes.push(value & kept | noise & !kept);
-        }
-    }
-    bytes
-}
 
 /// Codebooks of granules, tensors and clusters as different as can be, each with tensors that suit it.
 fn codebooks() -> Vec<(Codebook, Vec<u8>)> {

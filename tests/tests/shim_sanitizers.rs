@@ -8,13 +8,16 @@ use std::process::Output;
 use std::thread;
 
 use mgcomp_codecs::frame::{self, ChunkSize, Options};
+use mgcomp_codecs::ibp::Granule;
 use mgcomp_codecs::{Algorithm, Cpu, Element, codec_on};
 use mgcomp_tests::damage;
 use mgcomp_tests::data::{self, Kind, Random};
 use mgcomp_tests::series::{self, Near, Shape};
 use mgcomp_tests::shim::record::{self, Source};
+use mgcomp_tests::shim::rows::{self, RowTable, sparse_table};
 use mgcomp_tests::shim::toolchain::{Plant, Sanitizer, Toolchain};
 use mgcomp_tests::shim::{LaneOrder, Launch, Shim, skip};
+use mgcomp_transport::table::{Cache, Sample, Table, TableOptions};
 
 /// The toolchain, or `None` and a line that says that `test` is skipped. Each test has its own folder.
 fn toolchain_or_skip(test: &str, sanitizer: Sanitizer) -> Option<(Shim, Toolchain)> {
@@ -138,6 +141,102 @@ fn thread_records(shim: Shim, algorithm: Algorithm) -> Vec<u8> {
         push(Source::Frame(&frame, raw.len()), 1, Launch::new(LaneOrder::Lifo, 1));
     }
     file
+}
+
+/// A table of `rows` rows with a tail, and the same with some of them cached.
+fn row_tables(granule: Granule, row_len: usize, clusters: usize, rows: usize) -> [RowTable; 2] {
+    let options =
+        TableOptions { granule: Some(granule), clusters, sample: Sample::All, ..TableOptions::default() };
+    let raw = data::tensors(row_len, clusters, rows, row_len as u64);
+    let table = Table::build(raw, row_len, &options).unwrap();
+    let room = table.stored_bytes() / 4;
+    let cache = Cache::fill(&table, (0..table.rows()).step_by(2), &[room, room + 1]).unwrap();
+    [RowTable::of(&table), RowTable::of(&table).with_cache(&cache, 7)]
+}
+
+/// Gathers of good rows and of damaged ones, the last row among them; of indices that there are and that there are not.
+fn address_gathers(shim: Shim) -> Vec<u8> {
+    let (mut file, mut random) = (Vec::new(), Random::new(4));
+    let shapes = [
+        (Granule::Four, 3, 1, 50),
+        (Granule::Four, 10, 2, 33),
+        (Granule::Eight, 129, 1, 30),
+        (Granule::Four, 1001, 3, 12),
+        (Granule::Eight, 5003, 1, 5),
+    ];
+    for (granule, row_len, clusters, count) in shapes {
+        for mut table in row_tables(granule, row_len, clusters, count) {
+            let all: Vec<u64> = (0..count as u64).collect();
+            for (n, order) in LaneOrder::ALL.into_iter().enumerate() {
+                let launch = Launch { dst_offset: n, ..Launch::new(order, 2) };
+                rows::push(&mut file, shim, &table, &all, launch);
+            }
+            let launch = Launch::new(LaneOrder::Fifo, 1);
+            for bad in [count as u64, count as u64 + 70, 1 << 40] {
+                rows::push(&mut file, shim, &table, &[0, bad, all[count - 1]], launch);
+            }
+            for _ in 0..20 {
+                let at = random.below(count);
+                table.packed[at / 8] ^= 1 << (at % 8);
+                if let Some(cluster) = table.clusters.get_mut(at) {
+                    *cluster = random.below(256) as u8;
+                }
+                rows::push(&mut file, shim, &table, &all, launch);
+            }
+        }
+    }
+    for row_len in [66, 259, 1001] {
+        let all: Vec<u64> = (0..40).collect();
+        rows::push(
+            &mut file,
+            shim,
+            &RowTable::of(&sparse_table(row_len, 40)),
+            &all,
+            Launch::new(LaneOrder::Lifo, 1),
+        );
+    }
+    let [_, mut cached] = row_tables(Granule::Four, 129, 1, 30);
+    for entry in [(1 << 40) - 1, 1 << 43 | 900, 5 << 40, 1 << 43 | 1 << 40 | 3] {
+        cached.insert(7, entry);
+        rows::push(&mut file, shim, &cached, &[6, 7, 8], Launch::new(LaneOrder::Fifo, 1));
+    }
+    file
+}
+
+/// Many rows for each warp, whose pieces take each other's places, and blocks that end at the same time.
+fn thread_gathers(shim: Shim) -> Vec<u8> {
+    let (mut file, mut random) = (Vec::new(), Random::new(8));
+    for (granule, row_len, clusters) in
+        [(Granule::Four, 131, 1), (Granule::Eight, 263, 1), (Granule::Four, 1001, 2)]
+    {
+        let indices: Vec<u64> = (0..200).map(|_| random.below(60) as u64).collect();
+        for table in row_tables(granule, row_len, clusters, 60) {
+            rows::push(&mut file, shim, &table, &indices, Launch::new(LaneOrder::Fifo, 1));
+            let crowd = Launch { os_threads: 3, ..Launch::new(LaneOrder::Lifo, 4) };
+            rows::push(&mut file, shim, &table, &indices, crowd);
+        }
+    }
+    file
+}
+
+/// Replays gathers as [`replay`] does codecs.
+fn replay_gathers(
+    test: &str,
+    toolchain: &Toolchain,
+    gathers: &[u8],
+    plants: &[(&'static str, &'static str, &'static str, &str)],
+) {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.rows.records"));
+    fs::write(&path, gathers).unwrap();
+    let path = path.to_str().unwrap();
+    let clean = toolchain.run(&toolchain.link("replay_rows"), &[path]);
+    expect_good(&clean);
+    assert!(text(&clean).contains(" 0 bad"), "{}", text(&clean));
+    for &(file, find, replace, word) in plants {
+        let plant = Plant { codec: "ibp", file, find, replace };
+        let output = toolchain.run(&toolchain.link_planted("replay_rows", plant, 0), &[path]);
+        expect_report(&format!("{plant:?}"), &output, word);
+    }
 }
 
 /// Writes the records of each algorithm to a file of its own.
@@ -284,6 +383,26 @@ fn kernels_stay_inside_their_buffers() {
         (plant("ibp", "frame/codebook.cuh", "room < codebook->section_len", "false"), "AddressSanitizer"),
     ];
     replay(&toolchain, &write_records(test, shim, address_records), &plants);
+    let gathers = [
+        // Indices are believed.
+        ("ibp/rows.cuh", "index < table.rows ?", "true ?", "AddressSanitizer"),
+        // Clusters are believed.
+        ("ibp/rows.cuh", "place.cluster >= table.cluster_count", "false", "AddressSanitizer"),
+        // Pieces are read whole where the memory ends.
+        ("ibp/pieces.cuh", " && at < pieces.readable", "", "AddressSanitizer"),
+        // Words are written wherever the rows go.
+        ("ibp/rows.cuh", "(u64)to % 4 == 0", "true", "misaligned address"),
+        // Entries are believed.
+        (
+            "ibp/rows.cuh",
+            "place.start < place.memory_len ? place.memory_len - place.start : 0",
+            "table.row_len",
+            "AddressSanitizer",
+        ),
+        // A piece that was not sure to be needed is taken for one that is under way.
+        ("ibp/pieces.cuh", "if (pieces.arrived >= before)", "if (false)", "not as expected"),
+    ];
+    replay_gathers(test, &toolchain, &address_gathers(shim), &gathers);
 
     let selftest = toolchain.link("selftest");
     expect_good(&toolchain.run(&selftest, &[]));
@@ -334,6 +453,20 @@ fn kernels_have_every_barrier_they_need() {
         (in_int("int/encode.cuh", measured, ""), race),
     ];
     replay(&toolchain, &write_records(test, shim, thread_records), &plants);
+    let gathers = [
+        ("ibp/pieces.cuh", "__syncwarp();  // Nobody reads the row before.", "", race),
+        ("ibp/pieces.cuh", "__syncwarp();  // The piece is there.", "", race),
+        ("ibp/pieces.cuh", "__syncwarp();  // Nobody reads the piece that it takes the place of.", "", race),
+        ("ibp/pieces.cuh", "__syncwarp();  // As above.", "", race),
+        ("ibp/rows.cuh", "__syncthreads();  // All warps of the block have added.", "", race),
+        (
+            "ibp/rows.cuh",
+            "atomic_add_acq_rel_gpu(&workspace->done, 1)",
+            "atomicAdd(&workspace->done, 1u)",
+            race,
+        ),
+    ];
+    replay_gathers(test, &toolchain, &thread_gathers(shim), &gathers);
     expect_report("race", &toolchain.run(&toolchain.link("selftest"), &["shared_race"]), "data race");
 }
 

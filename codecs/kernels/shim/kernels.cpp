@@ -1,5 +1,8 @@
 // The kernels behind one C function, for hosts that are not written in C++.
 #include "../frame/batch.cuh"
+#include "../ibp/table.cuh"
+
+extern "C" void ibp_rows(const MgcRows&);
 
 enum Direction { ENCODE, DECODE, ESTIMATE };
 
@@ -47,4 +50,16 @@ extern "C" int mgc_shim_launch(u32 algorithm, u32 direction, u32 blocks, u32 ord
     return 0;
   }
   return 1;
+}
+
+// As `mgc_shim_launch`, of the kernel that gathers rows of a table.
+extern "C" int mgc_shim_rows(u32 blocks, u32 order, u64 seed, u32 os_threads, const MgcRows* rows) {
+  if (order > 2) return 1;
+  shim::Options options;
+  options.order = (shim::Order)order;
+  options.seed = seed;
+  options.os_threads = os_threads;
+  options.dynamic_shared_len = rows_shared_len(rows->row_len, rows->granule);
+  shim::launch(dim3(blocks), dim3(MGC_BLOCK_THREADS), [&] { ibp_rows(*rows); }, options);
+  return 0;
 }
