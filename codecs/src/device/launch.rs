@@ -11,6 +11,10 @@ pub(super) const MAX_JOBS: usize = number("MAX_JOBS") as usize;
 pub(super) const WORKSPACE_WORDS: u64 = number("WORKSPACE_WORDS") as u64;
 /// Bytes of a word of 64 bits.
 pub(super) const WORD: u64 = 8;
+/// Bytes that a warp reads at a time of a row of a table.
+pub(super) const PIECE_LEN: u64 = number("PIECE_LEN") as u64;
+pub(super) const MAX_SLABS: usize = number("MAX_SLABS") as usize;
+pub(super) const ROWS_REPORT_WORDS: usize = number("ROWS_REPORT_WORDS") as usize;
 pub(super) const STATUS_CODE_BITS: u32 = number("STATUS_CODE_BITS");
 
 const BUFFERS: [u32; 3] = [number("ENCODE_BUFFERS"), number("DECODE_BUFFERS"), number("ESTIMATE_BUFFERS")];
@@ -78,10 +82,43 @@ pub(super) struct Batch {
     pub(super) job: [Job; MAX_JOBS],
 }
 
+/// Rows of a table that are wanted: `MgcRows` of `ibp/table.cuh`, field by field.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Rows {
+    pub(super) slots: u64,
+    pub(super) rows: u64,
+    pub(super) packed: u64,
+    pub(super) clusters: u64,
+    pub(super) masks: u64,
+    pub(super) least_lens: u64,
+    pub(super) row_len: u32,
+    pub(super) granule: u32,
+    pub(super) cluster_count: u32,
+    pub(super) map_log2: u32,
+    pub(super) map: u64,
+    pub(super) totals: u64,
+    pub(super) slabs: [u64; MAX_SLABS],
+    pub(super) slab_lens: [u64; MAX_SLABS],
+    pub(super) indices: u64,
+    pub(super) count: u64,
+    pub(super) out: u64,
+    pub(super) report: u64,
+    pub(super) workspace: u64,
+}
+
+/// Dynamic shared memory of a gather of rows: `rows_shared_len` of `ibp/table.cuh`.
+pub(super) const fn rows_shared_len(row_len: u32, granule: u32) -> u32 {
+    let participation_len = (row_len / granule).div_ceil(8) as u64;
+    let head_len = (participation_len + PIECE_LEN - 1).next_multiple_of(PIECE_LEN);
+    (BLOCK_THREADS as u64 / 32 * (head_len + 2 * PIECE_LEN)) as u32
+}
+
 /// The most that the parameters of a kernel may take on any device.
 const MAX_PARAMETERS_LEN: usize = 4096;
 
 const _: () = assert!(size_of::<Job>() == 64 && size_of::<Batch>() <= MAX_PARAMETERS_LEN);
+const _: () = assert!(size_of::<Rows>() == 248);
 
 /// What `launch.h` says of the status `code`: the comment above its number.
 pub(super) fn status_text(code: u32) -> Option<String> {
@@ -168,6 +205,17 @@ mod tests {
         assert_eq!(source.shared_len(Direction::Encode, 14), 2 * 16384 + 16 * 128);
         assert_eq!(source.shared_len(Direction::Estimate, 14), 16384 + 16 * 128);
         assert_eq!(source.shared_len(Direction::Decode, 16), 65536 + 64 * 64);
+    }
+
+    #[test]
+    fn shared_memory_of_gathers_is_participation_bits_and_pieces() {
+        // For each of 8 warps two pieces, and those that the participation bits may lie in: a byte is in one, two
+        // may be in two.
+        assert_eq!(rows_shared_len(3, 4), 8 * (128 + 256));
+        assert_eq!(rows_shared_len(32, 4), 8 * (128 + 256));
+        assert_eq!(rows_shared_len(36, 4), 8 * (256 + 256));
+        assert_eq!(rows_shared_len(512, 8), 8 * (256 + 256));
+        assert_eq!(rows_shared_len(128 << 10, 4), 8 * (4096 + 128 + 256));
     }
 
     #[test]

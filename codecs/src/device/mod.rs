@@ -5,6 +5,9 @@
 //! The frames are those of [`frame`](crate::frame), byte for byte, without checksums; for IBP if the codebook is the
 //! one that the host has fitted. Without one, IBP stores raw.
 //!
+//! A [`RowReader`] gathers rows of packed tables: by the indices in device memory, from the host's memory, where the rows
+//! stay packed, to the device's.
+//!
 //! Nothing of CUDA is needed to build this. The driver is looked for when a [`Device`] is opened. Kernels are
 //! compiled for the device by NVRTC when a [`Coder`] is made, and kept in a [`Cache`]; where there is no compiler,
 //! PTX that ships with this crate does.
@@ -68,7 +71,9 @@ mod module;
 mod nvrtc;
 mod peer;
 mod pinned;
+mod pinned_bytes;
 mod probe;
+mod rows;
 mod signal;
 mod status;
 mod stream;
@@ -87,7 +92,9 @@ pub use memory::{Buffer, Region, Word};
 pub use module::Origin;
 pub use nvrtc::{Compiled, Compiler};
 pub use pinned::Pinned;
+pub use pinned_bytes::PinnedBytes;
 pub use probe::{DeviceInfo, devices};
+pub use rows::{GatherRows, PackedRows, RowCache, RowReader, RowReport, RowsRefused};
 pub use status::{Refused, Status};
 pub use stream::Stream;
 pub use workspace::{Workspace, workspace_len};

@@ -12,9 +12,10 @@ use super::context::{Context, Entered};
 use super::driver::{Driver, call};
 use super::image::Image;
 use super::kernels::{KernelSource, Target};
-use super::launch::{BLOCK_THREADS, Batch, Direction};
+use super::launch::{BLOCK_THREADS, Direction};
 use super::nvrtc::Compiler;
 use super::{Cache, Capability, DeviceError};
+use crate::Algorithm;
 
 /// Where kernels come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub(super) struct Module {
     handle: CUmodule,
     pub(super) origin: Origin,
     kernels: [Kernel; 3],
+    /// What gathers rows of tables, which only IBP has.
+    rows: Option<Kernel>,
     source: &'static KernelSource,
 }
 
@@ -132,19 +135,26 @@ impl Module {
         let mut handle = ptr::null_mut();
         // SAFETY: an image says where it ends, and the driver copies it.
         unsafe { call!(entered.driver, cuModuleLoadData(&raw mut handle, image.as_ptr().cast()))? };
-        let found = Direction::ALL.map(|direction| {
-            Kernel::find(entered, handle, &format!("{}_{}", source.algorithm, direction.name()))
-        });
-        match found {
-            [Ok(encode), Ok(decode), Ok(estimate)] => {
-                Ok(Self { handle, origin, kernels: [encode, decode, estimate], source })
-            }
-            [Err(error), ..] | [_, Err(error), _] | [.., Err(error)] => {
-                // SAFETY: it was just loaded, and nothing of it runs.
-                let _ = unsafe { (entered.driver.cuModuleUnload)(handle) };
-                Err(error)
-            }
+        let found = Self::find(entered, source, handle, origin);
+        if found.is_err() {
+            // SAFETY: it was just loaded, and nothing of it runs.
+            let _ = unsafe { (entered.driver.cuModuleUnload)(handle) };
         }
+        found
+    }
+
+    /// Looks up the kernels of a module that is loaded.
+    fn find(
+        entered: &Entered<'_>,
+        source: &'static KernelSource,
+        handle: CUmodule,
+        origin: Origin,
+    ) -> Result<Self, DeviceError> {
+        let find = |name: &str| Kernel::find(entered, handle, &format!("{}_{name}", source.algorithm));
+        let [encode, decode, estimate] = Direction::ALL.map(|direction| find(direction.name()));
+        let kernels = [encode?, decode?, estimate?];
+        let rows = if source.algorithm == Algorithm::Ibp { Some(find("rows")?) } else { None };
+        Ok(Self { handle, origin, kernels, rows, source })
     }
 
     /// The kernel for `direction`, ready to work on chunks of up to 2^`chunk_log2` bytes; `limit` is the shared
@@ -156,8 +166,35 @@ impl Module {
         chunk_log2: u32,
         limit: u32,
     ) -> Result<Prepared, DeviceError> {
-        let kernel = self.kernels[direction as usize];
-        let shared_len = self.source.shared_len(direction, chunk_log2);
+        self.kernels[direction as usize].prepare(
+            entered,
+            self.source.shared_len(direction, chunk_log2),
+            limit,
+        )
+    }
+
+    /// The kernel that gathers rows, ready for launches with `shared_len` bytes of shared memory.
+    pub(super) fn prepare_rows(
+        &self,
+        entered: &Entered<'_>,
+        shared_len: u32,
+        limit: u32,
+    ) -> Result<Prepared, DeviceError> {
+        let kernel = self.rows.ok_or(DeviceError::NoKernels(self.source.algorithm))?;
+        kernel.prepare(entered, shared_len, limit)
+    }
+
+    /// Unloads it.
+    pub(super) fn unload(self, driver: &Driver) {
+        // SAFETY: `from_image` has loaded it, and whoever could launch it held the device that gives it up.
+        unsafe { (driver.cuModuleUnload)(self.handle) };
+    }
+}
+
+impl Kernel {
+    /// Ready for launches with `shared_len` bytes of shared memory; a block may have `limit`.
+    fn prepare(self, entered: &Entered<'_>, shared_len: u32, limit: u32) -> Result<Prepared, DeviceError> {
+        let kernel = self;
         let needed = u64::from(shared_len) + u64::from(kernel.static_shared);
         if needed > limit.into() {
             let what = "the shared memory of a block";
@@ -183,14 +220,6 @@ impl Module {
         Ok(Prepared { handle: kernel.handle, shared_len, blocks_per_sm: blocks_per_sm.max(1) as u32 })
     }
 
-    /// Unloads it.
-    pub(super) fn unload(self, driver: &Driver) {
-        // SAFETY: `from_image` has loaded it, and whoever could launch it held the device that gives it up.
-        unsafe { (driver.cuModuleUnload)(self.handle) };
-    }
-}
-
-impl Kernel {
     fn find(entered: &Entered<'_>, module: CUmodule, name: &str) -> Result<Self, DeviceError> {
         let name = CString::new(name).unwrap_or_default();
         let mut handle = ptr::null_mut();
@@ -223,18 +252,19 @@ impl Prepared {
     /// Enqueues a launch of `blocks` blocks.
     ///
     /// # Safety
-    /// What the batch points to must be there, as `frame/batch.cuh` says, and its workspace must be zero and of
-    /// nobody else's use until the launch has ended. The kernel must still be loaded.
-    pub(super) unsafe fn launch(
+    /// `P` must be the struct that the kernel takes. What it points to must be there, as `frame/batch.cuh` and
+    /// `ibp/table.cuh` say, and its workspace must be zero and of nobody else's use until the launch has ended. The
+    /// kernel must still be loaded.
+    pub(super) unsafe fn launch<P>(
         &self,
         entered: &Entered<'_>,
         stream: CUstream,
         blocks: u32,
-        batch: &Batch,
+        parameters: &P,
     ) -> Result<(), DeviceError> {
-        let batch: *const Batch = batch;
-        let mut parameters: [*mut c_void; 1] = [batch.cast_mut().cast()];
-        // SAFETY: every kernel of this crate has one parameter, a batch by value, which the driver copies. The
+        let parameters: *const P = parameters;
+        let mut parameters: [*mut c_void; 1] = [parameters.cast_mut().cast()];
+        // SAFETY: every kernel of this crate has one parameter, a struct by value, which the driver copies. The
         // rest is the caller's promise.
         unsafe {
             call!(

@@ -24,6 +24,11 @@ impl Status {
         Self { code: (word - (chunk << STATUS_CODE_BITS)) as u32, chunk }
     }
 
+    /// What its code says, if that is known.
+    pub(super) fn text(self) -> Option<String> {
+        status_text(self.code)
+    }
+
     /// An error unless all is well.
     ///
     /// # Errors
@@ -40,7 +45,7 @@ pub struct Refused(pub Status);
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Status { code, chunk } = self.0;
-        match status_text(code) {
+        match self.0.text() {
             Some(text) => write!(f, "chunk {chunk}: {text} (status {code})"),
             None => write!(f, "chunk {chunk}: status {code}"),
         }

@@ -7,6 +7,7 @@ mod loading;
 mod peers;
 mod rig;
 mod round_trips;
+mod rows;
 mod sharing;
 mod signals;
 mod streams;

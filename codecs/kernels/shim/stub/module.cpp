@@ -3,6 +3,7 @@
 #include <set>
 
 #include "../../frame/batch.cuh"
+#include "../../ibp/table.cuh"
 #include "stub.h"
 
 using namespace stub;
@@ -10,7 +11,8 @@ using namespace stub;
 struct Kernel {
   const char* codec;
   const char* name;
-  void (*run)(const MgcBatch&);
+  void (*run)(const MgcBatch&);    // on frames, or null
+  void (*gather)(const MgcRows&);  // of rows, or null
 };
 
 #define MGC_CODEC(name, ...)                      \
@@ -20,11 +22,14 @@ struct Kernel {
 #include "../../codecs.h"
 #undef MGC_CODEC
 
+extern "C" void ibp_rows(const MgcRows&);
+
 static const Kernel KERNELS[] = {
-#define MGC_CODEC(name, ...)                 \
-  {#name, #name "_encode", name##_encode},   \
-  {#name, #name "_decode", name##_decode},   \
-  {#name, #name "_estimate", name##_estimate},
+  {"ibp", "ibp_rows", nullptr, ibp_rows},
+#define MGC_CODEC(name, ...)                          \
+  {#name, #name "_encode", name##_encode, nullptr},   \
+  {#name, #name "_decode", name##_decode, nullptr},   \
+  {#name, #name "_estimate", name##_estimate, nullptr},
 #include "../../codecs.h"
 #undef MGC_CODEC
 };
@@ -171,12 +176,22 @@ static bool check_memory(Context* context, const std::vector<Range>& memory) {
   return true;
 }
 
-static void run(const Kernel& kernel, unsigned grid, size_t shared_len, const MgcBatch& batch) {
+// What a kernel with a bug would do.
+static void plant(const MgcRows& rows) {
+  const Settings& s = driver().settings;
+  const u64 len = rows.count * rows.row_len;
+  if (s.wrong_byte != 0 && len != 0) rows.out[0] ^= 1;
+  if (s.stray_byte != 0) rows.out[len] ^= 1;
+}
+
+// Runs a kernel by what `call` does with its parameters.
+template <class Parameters, class Call>
+static void run(unsigned grid, size_t shared_len, const Parameters& parameters, Call call) {
   shim::Options options;
   if (!begin_launch(grid, options)) return;
   options.dynamic_shared_len = shared_len;
-  shim::launch(dim3(grid), dim3(MGC_BLOCK_THREADS), [&] { kernel.run(batch); }, options);
-  plant(batch);
+  shim::launch(dim3(grid), dim3(MGC_BLOCK_THREADS), [&] { call(parameters); }, options);
+  plant(parameters);
 }
 
 // The memory that a launch uses.
@@ -196,7 +211,45 @@ static std::vector<Range> memory_of(const MgcBatch& batch) {
   return memory;
 }
 
+static std::vector<Range> memory_of(const MgcRows& rows) {
+  std::vector<Range> memory;
+  const auto add = [&](const void* at, size_t len) {
+    if (at != nullptr) memory.push_back({(uint64_t)at, len});
+  };
+  const size_t words = row_shape(rows.row_len, rows.granule).words;
+  add(rows.slots, rows.rows * rows.row_len);
+  add(rows.packed, (rows.rows + 7) / 8);
+  add(rows.clusters, rows.rows);
+  add(rows.masks, 8 * words * rows.cluster_count);
+  add(rows.least_lens, 4 * rows.cluster_count);
+  add(rows.map, rows.map == nullptr ? 0 : 16ull << rows.map_log2);
+  add(rows.totals, 16);
+  for (unsigned i = 0; i < MGC_MAX_SLABS; i++) add(rows.slabs[i], rows.slab_lens[i]);
+  add(rows.indices, 8 * rows.count);
+  add(rows.out, rows.count * rows.row_len);
+  add(rows.report, 8 * MGC_ROWS_REPORT_WORDS);
+  add(rows.workspace, 8 * MGC_WORKSPACE_WORDS);
+  return memory;
+}
+
 // Parameters are copied now; what they point to is looked at when the work runs.
+template <class Parameters, class Call>
+static int launch(void* stream, Context* context, unsigned grid, size_t shared_len, void** parameters, Call call) {
+  const auto copy = std::make_shared<Parameters>(*(const Parameters*)parameters[0]);
+  const std::vector<Range> memory = memory_of(*copy);
+  const auto work = [=] {
+    if (check_memory(context, memory)) run(grid, shared_len, *copy, call);
+  };
+  return enqueue(stream, work, memory);
+}
+
+// Whether a launch gives a gather of rows the shared memory that it needs.
+static bool has_shared(const Kernel& kernel, size_t shared_len, void** parameters) {
+  if (kernel.gather == nullptr) return true;
+  const MgcRows& rows = *(const MgcRows*)parameters[0];
+  return shared_len == rows_shared_len(rows.row_len, rows.granule);
+}
+
 STUB_API int cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                             unsigned block_y, unsigned block_z, unsigned shared_len, void* stream, void** parameters,
                             void** extra) {
@@ -204,15 +257,11 @@ STUB_API int cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y
   if (functions.count(function) == 0) return INVALID_HANDLE;
   const bool shape = grid_x != 0 && grid_y == 1 && grid_z == 1 && block_x == MGC_BLOCK_THREADS && block_y == 1 &&
                      block_z == 1 && extra == nullptr;
-  if (!shape || shared_len > function->shared_limit) return INVALID_VALUE;
+  const Kernel& kernel = *function->kernel;
+  if (!shape || shared_len > function->shared_limit || !has_shared(kernel, shared_len, parameters)) return INVALID_VALUE;
   const std::shared_ptr<Stream> on = find_stream(stream);
   Context* const context = function->context;
   if (on == nullptr || on->context != context) return INVALID_HANDLE;
-  const Kernel* const kernel = function->kernel;
-  const auto batch = std::make_shared<MgcBatch>(*(const MgcBatch*)parameters[0]);
-  const std::vector<Range> memory = memory_of(*batch);
-  const auto launch = [=] {
-    if (check_memory(context, memory)) run(*kernel, grid_x, shared_len, *batch);
-  };
-  return enqueue(stream, launch, memory);
+  if (kernel.gather != nullptr) return launch<MgcRows>(stream, context, grid_x, shared_len, parameters, kernel.gather);
+  return launch<MgcBatch>(stream, context, grid_x, shared_len, parameters, kernel.run);
 }
