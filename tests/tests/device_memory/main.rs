@@ -8,4 +8,5 @@ mod failures;
 mod peer_copies;
 mod peer_link;
 mod rig;
+mod tables;
 mod transfers;

@@ -30,15 +30,16 @@
 //! | [`Table::save`], [`Table::load`] | a file with checksums, whole or not there (`FORMAT.md`) |
 //! | [`Cache`] | some rows, packed one behind the other in slabs of near memory |
 //!
-//! The rows lie in any memory that looks like bytes: a `Vec<u8>`, borrowed bytes, a memory map, or pinned memory that a
-//! device reads by itself. What the device needs besides is small: [`Table::codebook`], [`Table::packed_mask`] and
-//! [`Table::row_clusters`].
+//! The rows lie in any memory that looks like bytes: a `Vec<u8>`, borrowed bytes, a memory map, or page-locked memory, from
+//! which a CUDA device gathers by itself (`DeviceTable`, with its own cache `DeviceCache`; feature `cuda`).
 //!
 //! # Source
 //! *Reducing the GPU Memory Bottleneck with Lossless Compression for ML*, sections 4 and 5.
 
 mod build;
 mod cache;
+#[cfg(feature = "cuda")]
+mod device;
 mod error;
 mod file;
 mod forms;
@@ -53,6 +54,8 @@ use mgcomp_codecs::frame::Workers;
 use mgcomp_codecs::ibp::{Codebook, Form, Packer};
 
 pub use cache::{Cache, CacheHits, MAX_SLABS, SlabEntry};
+#[cfg(feature = "cuda")]
+pub use device::{DeviceCache, DeviceTable, DeviceTableError};
 pub use error::TableError;
 pub use file::{LoadOptions, TableFileError};
 pub use gather::{Gathered, PIECE_LEN};
@@ -88,7 +91,24 @@ struct Version {
     changes: u64,
 }
 
+impl Version {
+    /// Refuses the table if a cache of this version does not hold its rows.
+    fn check(self, now: Self) -> Result<(), TableError> {
+        if self == now {
+            return Ok(());
+        }
+        let Self { table: cached_table, changes: cached_changes } = self;
+        Err(TableError::Stale { cached_table, cached_changes, table: now.table, changes: now.changes })
+    }
+}
+
 impl<M> Table<M> {
+    /// The memory that it was built in.
+    #[must_use]
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
     /// How many rows there are.
     #[must_use]
     pub fn rows(&self) -> u64 {

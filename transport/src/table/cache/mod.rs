@@ -83,6 +83,11 @@ impl Cache {
         self.entries.get(&index).copied()
     }
 
+    /// Each row that is here, and where, in no order.
+    pub fn entries(&self) -> impl Iterator<Item = (u64, SlabEntry)> {
+        self.entries.iter().map(|(row, entry)| (*row, *entry))
+    }
+
     /// The bytes of a slab, if there is one of this number.
     #[must_use]
     pub fn slab(&self, slab: usize) -> Option<&[u8]> {
@@ -112,7 +117,7 @@ impl Cache {
         indices: &[u64],
         out: &mut [u8],
     ) -> Result<CacheHits, TableError> {
-        self.check_version(table)?;
+        self.version.check(table.version)?;
         table.check_gather(indices, out)?;
         let (row_len, rows, bytes) = (table.row_len(), piece_rows(table.row_len()), out.len());
         let gathering = Gathering::default();
@@ -138,7 +143,7 @@ impl Cache {
         index: u64,
         row: &[u8],
     ) -> Result<(), TableError> {
-        self.check_version(table)?;
+        self.version.check(table.version)?;
         table.update(index, row)?;
         self.entries.remove(&index);
         self.version = table.version;
@@ -180,14 +185,6 @@ impl Cache {
     fn read(&self, entry: SlabEntry, out: &mut [u8]) -> Result<(), ChunkError> {
         let stored = &self.slabs[entry.slab()][entry.offset() as usize..];
         self.shared.packer.unpack(entry.form(), stored, out).map(drop)
-    }
-
-    fn check_version<M>(&self, table: &Table<M>) -> Result<(), TableError> {
-        if self.version == table.version {
-            return Ok(());
-        }
-        let (Version { table: cached_table, changes: cached_changes }, now) = (self.version, table.version);
-        Err(TableError::Stale { cached_table, cached_changes, table: now.table, changes: now.changes })
     }
 }
 
