@@ -7,7 +7,7 @@ mod program;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, ChildStdout, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -292,23 +292,18 @@ fn ranks_that_measure_something_else_are_found() {
     }
 }
 
-/// A run of three processes that goes on for long, and the ids of ranks 1 and 2.
-fn long_run(bench: &Workbench, flags: &[&str]) -> (Child, Vec<u32>) {
-    let args = ["perf", "--ranks", "3", "--op", "all_gather", "--min", "1K", "--max", "1K"];
-    let long = ["--iters", "1000000", "--warmup", "0"];
+/// A run of three processes that have met and go on for long, the ids of ranks 1 and 2, and what it has yet to say.
+fn long_run(bench: &Workbench, flags: &[&str]) -> (Child, Vec<u32>, BufReader<ChildStdout>) {
+    let args = ["perf", "--ranks", "3", "--op", "all_gather", "--min", "1K", "--max", "64M"];
+    let long = ["--iters", "2000", "--warmup", "0", "--json"];
     let mut command = bench.command(&[&args[..], &long, flags].concat());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let started = Instant::now();
-    while started.elapsed() < HANGS {
-        let others = children(child.id());
-        // Once they have threads they have met, or are about to.
-        if others.len() == 2 && others.iter().all(|&id| threads(id) > 3) {
-            return (child, others);
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    child.kill().unwrap();
-    panic!("hangs: {:?}", child.wait_with_output());
+    let mut rows = BufReader::new(child.stdout.take().unwrap());
+    let mut first = String::new();
+    rows.read_line(&mut first).unwrap();
+    let others = children(child.id());
+    assert!(others.len() == 2 && first.contains("1024"), "{first}: {:?}", child.wait_with_output());
+    (child, others, rows)
 }
 
 /// The processes that `parent` has started and that run.
@@ -316,10 +311,6 @@ fn children(parent: u32) -> Vec<u32> {
     let path = format!("/proc/{parent}/task/{parent}/children");
     let text = std::fs::read_to_string(path).unwrap_or_default();
     text.split_whitespace().map(|id| id.parse().unwrap()).collect()
-}
-
-fn threads(id: u32) -> usize {
-    std::fs::read_dir(format!("/proc/{id}/task")).map_or(0, Iterator::count)
 }
 
 /// Whether the process has gone, or waits for nothing but its parent.
@@ -361,7 +352,7 @@ fn a_rank_that_is_killed_ends_the_run() {
     }
     let bench = Workbench::new();
     for link in ["tcp", "shm"] {
-        let (child, others) = long_run(&bench, &["--link", link]);
+        let (child, others, _rows) = long_run(&bench, &["--link", link]);
         signal("-KILL", others[1]);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(1));
@@ -404,7 +395,7 @@ fn a_rank_that_is_stuck_ends_the_run() {
         return;
     }
     let bench = Workbench::new();
-    let (child, others) = long_run(&bench, &["--link", "tcp", "--timeout", "3"]);
+    let (child, others, _rows) = long_run(&bench, &["--link", "tcp", "--timeout", "3"]);
     signal("-STOP", others[0]);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -446,7 +437,7 @@ fn ranks_go_with_the_one_that_started_them() {
         return;
     }
     let bench = Workbench::new();
-    let (mut child, others) = long_run(&bench, &["--link", "tcp"]);
+    let (mut child, others, _rows) = long_run(&bench, &["--link", "tcp"]);
     child.kill().unwrap();
     child.wait().unwrap();
     all_go(&others);

@@ -81,7 +81,7 @@ impl Children {
     fn addresses(&mut self, own: String) -> Result<Vec<String>, PerfError> {
         let mut addresses = vec![own];
         for other in &mut self.children {
-            addresses.push(other.address().or_else(|error| Err(other.why_ended().unwrap_or(error)))?);
+            addresses.push(other.address().map_err(|error| other.why_ended().unwrap_or(error))?);
         }
         for other in &mut self.children {
             other.order(&Order::Join { addresses: addresses.clone() })?;
