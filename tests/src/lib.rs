@@ -7,6 +7,7 @@ pub mod data;
 pub mod golden;
 pub mod guarded;
 pub mod proxy;
+pub mod ptx;
 pub mod series;
 pub mod shim;
 pub mod soak;
