@@ -3,7 +3,7 @@
 // Each warp has a part of the elements. How many values, and how many escapes of each tier, lie before that
 // part is counted first, tier by tier: then all sections are checked, and no warp waits for another any more.
 // A warp reads values as a stream, up to 32 octets at a time: it finds the escapes of the first tier, resolves
-// just these from the second tier and, for the few that are left, from the third and the symbols.
+// just these, one per lane, from the second tier and, for the few that are left, from the third and the symbols.
 //
 // Without masks the values go to the destination as they come. With masks they go to a ring of the warp, from
 // which the elements pick theirs.
@@ -52,9 +52,8 @@ MGC_DEV void xp_write_plain(const CodedChunk& chunk, const XpDecodeShared& share
   while (8 * stream.octet < part.to) {
     const u32 octet = stream.octet + lane;
     T values[8];
-    xp_next(shared, chunk.stored, stream, resolved, values);
-    const u32 own = lane < xp_stream_octets<T>() ? octet : 0xfffffff;
-    xp_store_octet(chunk, own, values, end);
+    xp_next<32>(shared, chunk.stored, stream, resolved, values);
+    xp_store_octet(chunk, octet, values, end);
   }
 }
 
@@ -107,7 +106,7 @@ MGC_DEV void xp_write_masked(const CodedChunk& chunk, const XpDecodeShared& shar
     while (8 * stream.octet < end_used) {
       const u32 octet = stream.octet + lane;
       T values[8];
-      xp_next(shared, chunk.stored, stream, resolved, values);
+      xp_next<xp_stream_octets<T>()>(shared, chunk.stored, stream, resolved, values);
       if (lane < xp_stream_octets<T>()) {
 #pragma unroll
         for (u32 i = 0; i < 8; i++) ring[(8 * octet + i) % RING] = values[i];
@@ -265,6 +264,7 @@ MGC_DEV u32 xp_decode(XpDecodeShared& shared, const CodedChunk& chunk) {
   if (block_fails(code)) return code;
 
   XpResolved& resolved = shared.resolved[t / 32];
+  xp_begin_stream(shared, resolved);
   if (masked) {
     xp_write_masked<T>(chunk, shared, stream, shared.masks[t / 32], resolved, (T*)shared.rings[t / 32]);
   } else {

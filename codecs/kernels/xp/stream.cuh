@@ -1,11 +1,11 @@
 // XP: the values of a chunk as a stream, which each warp reads for itself.
 //
-// A warp reads up to 32 octets at a time: it finds the escapes of the first tier, resolves them from the tiers
+// A warp reads up to 32 octets at a time, one per lane: it finds the escapes of the first tier, resolves them from the tiers
 // behind, and joins symbols and rests.
 #pragma once
 #include "xp/mask.cuh"
 
-// Octets that a warp reads at a time: at most its lanes, and 512 bytes of values.
+// Octets that a warp reads at a time into its ring: at most its lanes, and 512 bytes of values.
 template <class T>
 MGC_DEV constexpr u32 xp_stream_octets() {
   return sizeof(T) <= 2 ? 32 : 64 / sizeof(T);
@@ -14,11 +14,10 @@ MGC_DEV constexpr u32 xp_stream_octets() {
 // Bytes of values that a warp keeps where there are masks: those of a read, and of the elements of a round.
 #define XP_RING_LEN 1024
 
-// What one warp resolves: the symbols of the escapes of up to 32 octets, with those around them that share an
-// octet of the second tier.
+// The symbols that a warp's octets have: those of the codes of the first tier, which stay, then those of the escapes of
+// up to 32 octets.
 struct XpResolved {
-  u16 first[32 * 8 + 16];  // escapes of the first tier
-  u16 second[32 * 8 + 8];  // escapes of the second
+  u16 symbols[XP_TIER_1 + 32 * 8 + 1];  // one more is read, and not used
 };
 
 // What is known of a chunk when its values are read. It is kept in shared memory, because all threads need it
@@ -122,74 +121,55 @@ MGC_DEV u32 xp_stored_symbol(const XpSource& source, const u8* stored, u32 index
   return symbol;
 }
 
-// Resolves the next `count` escapes of the second tier, one per lane and round.
-MGC_DEV void xp_resolve_second(const XpDecodeShared& shared, const u8* stored, XpStream& stream, u32 count,
-                               XpResolved& resolved) {
-  const XpSource& source = shared.source;
-  const u32 lane = threadIdx.x % 32;
-  const u32* const table = shared.symbols + XP_TIER_1 + xp_second_tier(source.wide);
-  for (u32 first = 0; first < count; first += 32) {
-    const u32 index = stream.second + first + lane;
-    const bool has = first + lane < count;
-    u32 code = 0;
-    if (has) {
-      u32 step;
-      const u8* from = stored + source.at.third + xp_plane_at(source.k2, 3, index / 8, &step);
-      const u32 bit = index % 8;
-      code = (from[0] >> bit & 1u) | (from[step] >> bit & 1u) << 1 | (from[2 * step] >> bit & 1u) << 2;
-    }
-    const u32 escapes = __ballot_sync(0xffffffffu, code == XP_TIER_3);
-    if (has) {
-      const u32 escape = stream.third + __popc(escapes & lanemask_lt());
-      resolved.second[first + lane] =
-          (u16)(code == XP_TIER_3 ? xp_stored_symbol(shared.source, stored, escape) : table[code]);
-    }
-    stream.third += __popc(escapes);
-  }
-  stream.second += count;
+// Code `index` of a column of two or three planes.
+MGC_DEV u32 xp_code(const u8* column, u32 count, u32 planes, u32 index) {
+  u32 step;
+  const u8* const from = column + xp_plane_at(count, planes, index / 8, &step);
+  u32 code = (from[0] >> index % 8 & 1u) | (from[step] >> index % 8 & 1u) << 1;
+  if (planes == 3) code |= (from[2 * step] >> index % 8 & 1u) << 2;
+  return code;
 }
 
-// Resolves the next `count` escapes of the first tier, an octet per lane and round. The symbol of the first of
-// them is `resolved.first[stream.first % 8]` afterwards.
+// Resolves the next escapes of the second tier, one of each lane where `has`; the others get any symbol.
+MGC_DEV u32 xp_resolve_second(const XpDecodeShared& shared, const u8* stored, XpStream& stream, bool has) {
+  const XpSource& source = shared.source;
+  const u32 all = 0xffffffffu, below = lanemask_lt(), seconds = __ballot_sync(all, has);
+  u32 code = 0;
+  if (has) code = xp_code(stored + source.at.third, source.k2, 3, stream.second + __popc(seconds & below));
+  const u32 thirds = __ballot_sync(all, code == XP_TIER_3);
+  u32 symbol = shared.symbols[XP_TIER_1 + xp_second_tier(source.wide) + code];
+  if (code == XP_TIER_3) symbol = xp_stored_symbol(source, stored, stream.third + __popc(thirds & below));
+  stream.second += __popc(seconds);
+  stream.third += __popc(thirds);
+  return symbol;
+}
+
+// Resolves the next `count` escapes of the first tier, one per lane and round. For a whole warp.
 MGC_DEV void xp_resolve_first(const XpDecodeShared& shared, const u8* stored, XpStream& stream, u32 count,
                               XpResolved& resolved) {
   const XpSource& source = shared.source;
-  const u32 all = 0xffffffffu, lane = threadIdx.x % 32, planes = source.wide ? 3 : 2;
-  const u32 from = stream.first, to = from + count;
-  const u32* const table = shared.symbols + XP_TIER_1;
-  for (u32 round = from / 8; 8 * round < to; round += 32) {
-    const u32 octet = round + lane, window = xp_window(octet, from, to);
-    u32 bytes[3] = {0, 0, 0};
-    if (window != 0) {
-      u32 step;
-      const u8* column = stored + source.at.second + xp_plane_at(source.k1, planes, octet, &step);
-      bytes[0] = column[0];
-      bytes[1] = column[step];
-      if (planes == 3) bytes[2] = column[2 * step];
+  const u32 lane = threadIdx.x % 32, planes = xp_second_bits(source.wide), escape = xp_second_tier(source.wide);
+  for (u32 first = 0; first < count; first += 32) {
+    const bool has = first + lane < count;
+    u32 code = 0;
+    if (has) code = xp_code(stored + source.at.second, source.k1, planes, stream.first + first + lane);
+    u32 symbol = shared.symbols[XP_TIER_1 + code];
+    const bool escapes = code == escape;
+    if (__any_sync(0xffffffffu, escapes)) {
+      const u32 resolves = xp_resolve_second(shared, stored, stream, escapes);
+      if (escapes) symbol = resolves;
     }
-    u32 escapes = bytes[0] & bytes[1] & window;
-    if (planes == 3) escapes &= bytes[2];
-    const u32 inclusive = warp_scan((u32)__popc(escapes));
-    const u32 total = __shfl_sync(all, inclusive, 31);
-    u32 next = inclusive - __popc(escapes);
-    if (total != 0) {
-      xp_resolve_second(shared, stored, stream, total, resolved);
-      __syncwarp();
-    }
-    if (window != 0) {
-      u16* const symbols = resolved.first + 8 * (octet - from / 8);
-#pragma unroll
-      for (u32 i = 0; i < 8; i++) {
-        const u32 code = (bytes[0] >> i & 1) | (bytes[1] >> i & 1) << 1 | (bytes[2] >> i & 1) << 2;
-        // Codes outside the window are not looked at.
-        const bool escaped = (escapes >> i & 1) != 0;
-        if ((window >> i & 1) != 0) symbols[i] = (u16)(escaped ? resolved.second[next] : table[code]);
-        next += escaped ? 1 : 0;
-      }
-    }
-    __syncwarp();  // The next round resolves into the same memory.
+    if (has) resolved.symbols[XP_TIER_1 + first + lane] = (u16)symbol;
   }
-  stream.first = to;
+  stream.first += count;
+  __syncwarp();
+}
+
+// Puts the symbols of the first tier where xp_next looks for them. For a whole warp, before the first.
+MGC_DEV void xp_begin_stream(const XpDecodeShared& shared, XpResolved& resolved) {
+  const u32 lane = threadIdx.x % 32;
+  if (lane < XP_TIER_1) resolved.symbols[lane] = (u16)shared.symbols[lane];
+  __syncwarp();
 }
 
 // Reads words from an even address of shared memory: the first `len` bytes, the others are zero.
@@ -261,15 +241,15 @@ MGC_DEV void xp_take_rests(const XpSource& source, const u8* stored, u32 octet, 
   for (u32 i = 0; i < 8; i++) rests[i] |= (T)((T)(piece[i / 4] >> i % 4 * 8 & 0xff) << low);
 }
 
-// Reads the next octets of the stream, one per lane up to xp_stream_octets; a lane whose octet has no values
-// gets zeros. For a whole warp.
-template <class T>
+// Reads the next OCTETS octets of the stream, one per lane; a lane whose octet has no values, or that has none, gets
+// zeros. For a whole warp.
+template <u32 OCTETS, class T>
 MGC_DEV void xp_next(const XpDecodeShared& shared, const u8* stored, XpStream& stream, XpResolved& resolved,
                      T (&values)[8]) {
   const XpSource& source = shared.source;
   const u32 all = 0xffffffffu, lane = threadIdx.x % 32;
   const u32 octet = stream.octet + lane;
-  const bool has = lane < xp_stream_octets<T>() && 8 * octet < source.values;
+  const bool has = lane < OCTETS && 8 * octet < source.values;
   u32 low = 0, high = 0;
   if (has) {
     u32 step;
@@ -280,20 +260,17 @@ MGC_DEV void xp_next(const XpDecodeShared& shared, const u8* stored, XpStream& s
   const u32 escapes = low & high;
   const u32 inclusive = warp_scan((u32)__popc(escapes));
   const u32 total = __shfl_sync(all, inclusive, 31);
-  u32 next = stream.first % 8 + inclusive - __popc(escapes);
-  if (total != 0) {
-    xp_resolve_first(shared, stored, stream, total, resolved);
-  }
-  stream.octet += xp_stream_octets<T>();
+  u32 next = XP_TIER_1 + inclusive - __popc(escapes);
+  if (total != 0) xp_resolve_first(shared, stored, stream, total, resolved);
+  stream.octet += OCTETS;
 
   T rests[8] = {};
   if (has) xp_take_rests<T>(source, stored, octet, rests);
 #pragma unroll
   for (u32 i = 0; i < 8; i++) {
     const u32 code = (low >> i & 1) | (high >> i & 1) << 1;
-    u32 symbol;
-    if (code == XP_TIER_1) symbol = resolved.first[next++];
-    else symbol = shared.symbols[code];
+    const u32 symbol = resolved.symbols[code == XP_TIER_1 ? next : code];
+    next += escapes >> i & 1;
     const T value = (T)((T)symbol << source.split.rest_bits | rests[i]);
     values[i] = source.split.is_signed ? value : xp_sign_up(value);
   }
