@@ -1,6 +1,7 @@
 //! What the tests of several crates share: seeded data and damage, guarded buffers, the GPU kernels on
 //! the CPU, a CUDA driver that runs them there, and what NCCL does with a network plugin.
 
+pub mod bounds;
 pub mod compile;
 pub mod damage;
 pub mod data;

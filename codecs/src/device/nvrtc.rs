@@ -123,8 +123,26 @@ impl Compiler {
     /// # Errors
     /// [`DeviceError::Compiler`], with the compiler's messages; [`DeviceError::Image`] if what it made has no end.
     pub fn compile(&self, source: &KernelSource, target: Target) -> Result<Compiled, DeviceError> {
+        self.compile_with(source, target, &[])
+    }
+
+    /// The same code as from [`compile`](Self::compile), and for disassemblers which line of its PTX each instruction comes
+    /// from, and that PTX.
+    ///
+    /// # Errors
+    /// Those of [`compile`](Self::compile).
+    pub fn compile_with_lines(&self, source: &KernelSource, target: Target) -> Result<Compiled, DeviceError> {
+        self.compile_with(source, target, &["--generate-line-info"])
+    }
+
+    fn compile_with(
+        &self,
+        source: &KernelSource,
+        target: Target,
+        flags: &[&str],
+    ) -> Result<Compiled, DeviceError> {
         let program = Program::create(&self.functions, source, target)?;
-        program.compile()?;
+        program.compile(flags)?;
         let image = if target.is_cubin() { program.cubin()? } else { program.ptx()? };
         let image = Image::of(image).map_err(DeviceError::Image)?.into_bytes();
         Ok(Compiled { image, log: program.log()? })
@@ -205,9 +223,9 @@ impl<'a> Program<'a> {
         Ok(program)
     }
 
-    fn compile(&self) -> Result<(), DeviceError> {
+    fn compile(&self, further_flags: &[&str]) -> Result<(), DeviceError> {
         let mut flags = vec![c_string(&format!("--gpu-architecture={}", self.target))];
-        flags.extend(FLAGS.map(c_string));
+        flags.extend(FLAGS.iter().chain(further_flags).map(|flag| c_string(flag)));
         let flags = pointers(&flags);
         // SAFETY: the program lives, and so do the flags, as many as it says.
         let code =

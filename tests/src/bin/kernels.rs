@@ -1,24 +1,37 @@
 //! Compiles the GPU kernels with NVRTC for every device that matters, and compares what follows from them with
-//! the files of the repository; with `--write`, renews the files.
+//! the files of the repository; with `--write`, renews the files. With `--bounds` and the path of `nvdisasm`, writes how
+//! fast they could be at most.
 
 use std::error::Error;
+use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 
 use mgcomp_codecs::device::Compiler;
+use mgcomp_tests::bounds;
 use mgcomp_tests::compile::{self, Compilation, RENEW, VERSION};
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let writes = match &arguments[..] {
-        [] => false,
-        [flag] if flag == "--write" => true,
-        _ => return Err("usage: kernels [--write]".into()),
-    };
     let compiler = Compiler::instance()?;
     if compiler.version() != VERSION {
         let (major, minor) = compiler.version();
         return Err(format!("NVRTC is of CUDA {major}.{minor}, not {}.{}", VERSION.0, VERSION.1).into());
     }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        [] => compare(compiler, false),
+        ["--write"] => compare(compiler, true),
+        ["--bounds", disassembler] => {
+            fs::write(bounds::path(), bounds::table(compiler, Path::new(disassembler))?)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => Err("usage: kernels [--write | --bounds NVDISASM]".into()),
+    }
+}
+
+/// Compares all that follows from the kernels with the files, or writes them.
+fn compare(compiler: &Compiler, writes: bool) -> Result<ExitCode, Box<dyn Error>> {
     let Compilation { rows, artifacts } = compile::compile(compiler)?;
     let mut good = true;
     for (target, row) in &rows {

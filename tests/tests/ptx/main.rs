@@ -1,6 +1,7 @@
 //! The PTX that ships, run by a machine that is not the shim: it gives the portable frames and their bytes, and touches
 //! nothing but its buffers. No GPU, no CUDA and no C++ compiler is needed.
 
+mod bounds;
 mod codecs;
 mod hostile;
 mod machine;
