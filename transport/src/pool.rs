@@ -92,7 +92,8 @@ impl Pool {
 
     /// A buffer with room for `len` bytes, and in it what the last user has left; one that is `new` if none is there.
     fn lend(&self, len: usize, new: impl FnOnce(usize) -> Vec<u8>) -> Pooled {
-        if len < SHORTEST_BYTES {
+        // Within a bound short ones count as well, though none is kept.
+        if len < SHORTEST_BYTES && matches!(self.limit, Limit::Kept(_)) {
             return Pooled { bytes: new(len), lent: 0, pool: self.clone() };
         }
         let (len, most) = match self.fit {
@@ -276,6 +277,16 @@ mod tests {
         assert_eq!(kept(), 0);
         drop(fifth);
         assert_eq!((kept(), pool.state().lent_bytes), (212_992, 0));
+    }
+
+    #[test]
+    fn short_buffers_count_within_a_bound() {
+        let pool = Pool::of_blocks_within(300_000);
+        drop(pool.take(200_000));
+        let short: Vec<_> = (0..10).map(|_| pool.take(30_000)).collect();
+        assert_eq!((pool.state().kept_bytes, pool.state().lent_bytes), (0, 300_000));
+        drop(short);
+        assert_eq!((pool.state().kept_bytes, pool.state().lent_bytes), (0, 0), "short ones are not kept");
     }
 
     #[test]

@@ -96,6 +96,9 @@ pub enum Problem {
         /// Of the lanes that wait.
         lanes: u32,
     },
+    /// Warps of a block at two kinds of barrier at once: what that does is undefined.
+    #[error("warps of the block wait at different kinds of barrier")]
+    MixedBarriers,
     /// Copies that nobody waited for.
     #[error("it ends before its copies have")]
     PendingCopies,

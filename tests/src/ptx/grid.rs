@@ -80,7 +80,7 @@ impl<'a> Block<'a> {
         budget: &mut u64,
     ) -> Result<(), Fault> {
         let mut memory = Memory { global, shared: &mut self.shared, parameters };
-        let (mut ended, mut arrived, mut any) = (0, 0, 0);
+        let (mut ended, mut arrived, mut reducing, mut any) = (0, 0, 0, 0);
         for (index, warp) in self.warps.iter_mut().enumerate() {
             let mut slice = SLICE;
             let stop = warp.run(self.entry, &mut memory, counts, &mut slice).and_then(|stop| {
@@ -97,31 +97,34 @@ impl<'a> Block<'a> {
             match stop {
                 Stop::Paused => {}
                 Stop::Ended => ended += 1,
-                Stop::Barrier(holds) => {
+                Stop::Barrier { reduces, any: holds } => {
                     arrived += 1;
+                    reducing += usize::from(reduces);
                     any |= holds;
                 }
             }
         }
         if ended == self.warps.len() {
             self.warps.clear();
+        } else if arrived == self.warps.len() && ![0, arrived].contains(&reducing) {
+            return Err(self.stuck(Problem::MixedBarriers));
         } else if arrived == self.warps.len() {
             self.warps.iter_mut().for_each(|warp| warp.pass_barrier(self.entry, any));
         } else if ended != 0 && ended + arrived == self.warps.len() {
-            return Err(self.deadlock());
+            return Err(self.stuck(Problem::Deadlock { lanes: u32::MAX }));
         }
         Ok(())
     }
 
-    /// Some warps have ended while others wait for them.
-    fn deadlock(&self) -> Fault {
+    /// Warps wait for others in vain.
+    fn stuck(&self, problem: Problem) -> Fault {
         let index = self.warps.iter().position(|warp| !warp.has_ended()).unwrap_or_default();
         Fault {
             kernel: self.entry.name.clone(),
             line: self.warps[index].line(self.entry),
             block: self.number,
             warp: index as u32,
-            problem: Problem::Deadlock { lanes: u32::MAX },
+            problem,
         }
     }
 }

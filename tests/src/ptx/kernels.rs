@@ -18,7 +18,7 @@ const BATCH_LEN: usize = 64;
 const JOB_LEN: usize = 64;
 
 /// Instructions that a launch may take: far more than any here does.
-const LIMIT: u64 = 1 << 34;
+const LIMIT: u64 = 1 << 26;
 
 /// What the room for results holds before a launch.
 const UNTOUCHED: u8 = 0x5a;

@@ -17,8 +17,13 @@ use super::traffic::Counts;
 pub(super) enum Stop {
     /// It has done all that it was allowed to.
     Paused,
-    /// All its lanes wait at the block's barrier; the number is 1 if a lane's predicate holds.
-    Barrier(u64),
+    /// All its lanes wait at the block's barrier.
+    Barrier {
+        /// Whether it brings together what lanes say, which no other kind of barrier may be met with.
+        reduces: bool,
+        /// 1 if a lane's predicate holds.
+        any: u64,
+    },
     /// It has ended.
     Ended,
 }
@@ -112,9 +117,9 @@ impl Warp {
         let instruction = &entry.code[at as usize];
         let together = lanes(self.alive).all(|lane| self.place[lane] == at);
         match instruction.operation {
-            Operation::Barrier { .. } if together => {
+            Operation::Barrier { reduces } if together => {
                 let any = lanes(self.alive).any(|lane| self.value(instruction.from[0], lane) & 1 != 0);
-                Ok(Stop::Barrier(any.into()))
+                Ok(Stop::Barrier { reduces, any: any.into() })
             }
             _ => Err(deadlock),
         }

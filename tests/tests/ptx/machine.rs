@@ -194,6 +194,17 @@ fn what_a_kernel_does_wrong_is_told() {
     let fault = run(&[&leaves[..], &["ret;"]].concat(), GRID).unwrap_err();
     assert!(matches!(fault.problem, Problem::Deadlock { .. }), "{fault}");
     assert_eq!((fault.warp, fault.line), (1, 13), "{fault}");
+    // One warp waits where another one brings together what its lanes say.
+    let mixed = [
+        "mov.u32 %r2, %tid.x;",
+        "setp.lt.u32 %p1, %r2, 32;",
+        "@%p1 bra $L1;",
+        "bar.sync 0;",
+        "ret;",
+        "$L1:",
+        "bar.red.or.pred %p2, 0, %p1;",
+    ];
+    assert_eq!(of(&mixed), Problem::MixedBarriers);
 }
 
 #[test]

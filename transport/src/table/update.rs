@@ -23,6 +23,9 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Table<M> {
             return Err(TableError::Buffer { rows: indices.len(), row_len, got: rows.len() });
         }
         indices.iter().enumerate().try_for_each(|(position, &index)| self.check_index(position, index))?;
+        if indices.is_empty() {
+            return Ok(()); // caches still hold what the table does
+        }
         self.version.changes += 1;
         for (&index, row) in indices.iter().zip(rows.chunks_exact(row_len)) {
             self.store(index as usize, row);

@@ -3,7 +3,6 @@
 
 use mgcomp_codecs::Algorithm;
 use mgcomp_codecs::device::{Buffer, Device, DeviceError};
-use mgcomp_selector::{Fixed, PolicySpec};
 use mgcomp_transport::link::cuda::copy::{PeerCopier, PeerCopy, PeerCopyConfig, PeerCopyError};
 
 use super::clock::{Clock, median};
@@ -26,15 +25,11 @@ pub(super) fn time(
         return Err(TimeError::Memory { needed, has });
     }
     let coded = PeerCopyConfig { gate_bytes: 1, most_bytes: place.bytes as u64, ..copy_config(algorithm)? };
-    let plain = PeerCopyConfig { policy: PolicySpec::Fixed(Fixed::BYPASS), ..coded };
     let mut road = Road {
         place,
         device,
         peer,
-        copiers: [
-            PeerCopier::new(device, &peer.device, plain)?,
-            PeerCopier::new(device, &peer.device, coded)?,
-        ],
+        copier: PeerCopier::new(device, &peer.device, coded)?,
         there: peer.device.alloc(place.bytes as u64)?,
         clock: Clock::new(device)?,
     };
@@ -56,7 +51,7 @@ pub(super) fn time(
         element: dataset.element.name(),
         bytes: place.bytes,
         to: peer.name,
-        is_direct: road.copiers[CODED].is_direct(),
+        is_direct: road.copier.is_direct(),
         rounds,
         ratio: rounded(place.bytes as f64 / coded_bytes.max(1) as f64),
         plain_gbps: gbps(&mut times[PLAIN]),
@@ -64,40 +59,49 @@ pub(super) fn time(
     })
 }
 
-/// Which of the two copiers.
+/// The driver's own copy.
 const PLAIN: usize = 0;
+/// The copier's.
 const CODED: usize = 1;
 
 struct Road<'a> {
     place: &'a Place,
     device: &'a Device,
     peer: &'a Peer,
-    copiers: [PeerCopier; 2],
+    copier: PeerCopier,
     there: Buffer,
     clock: Clock,
 }
 
 impl Road<'_> {
-    /// Seconds there.
-    fn travel(&mut self, way: usize) -> Result<(f64, PeerCopy), TimeError> {
-        let (place, there, mut copy) = (self.place, &self.there, None);
-        let copier = &mut self.copiers[way];
-        let time = self.clock.time(|stream| {
-            copy = Some(copier.copy(stream, place.element, place.raw(0), there.region())?);
+    /// Seconds there, and the copier's word on how it went that way.
+    fn travel(&mut self, way: usize) -> Result<(f64, Option<PeerCopy>), TimeError> {
+        let Self { place, device, peer, copier, there, clock } = self;
+        let mut copy = None;
+        let time = clock.time(|stream| {
+            let (from, to) = (place.raw(0), there.region());
+            if way == PLAIN {
+                return stream.copy_between((device, from), (&peer.device, to));
+            }
+            copy = Some(copier.copy(stream, place.element, from, to)?);
             Ok::<(), DeviceError>(())
         })?;
-        let copy = copy.ok_or(DeviceError::NoDriver)?;
         Ok((time.as_secs_f64(), copy))
     }
 
     /// The same, and home again by a plain copy; what comes home is looked at. Returns the bytes that went over.
     fn travel_and_check(&mut self, way: usize) -> Result<u64, TimeError> {
+        // What the other way has left must not pass for what this one brings.
+        let there = self.peer.device.stream()?;
+        there.zero(self.there.region())?;
+        there.wait()?;
         let stream = &self.clock.stream;
         self.place.poison(stream)?;
         stream.zero(self.place.back(0))?;
         let (_, copy) = self.travel(way)?;
         let stream = &self.clock.stream;
-        let report = self.copiers[way].report(stream, &copy).map_err(|error| match error {
+        let report = |copy| self.copier.report(stream, &copy);
+        let report = copy.map(report).transpose().map_err(|error| match error {
             PeerCopyError::Segment { segment, refused } => {
                 TimeError::Refused { set: segment as usize, refused }
             }
@@ -106,6 +110,6 @@ impl Road<'_> {
         })?;
         stream.copy_between((&self.peer.device, self.there.region()), (self.device, self.place.back(0)))?;
         self.place.compare_first(stream)?;
-        Ok(report.coded_bytes)
+        Ok(report.map_or(self.place.bytes as u64, |report| report.coded_bytes))
     }
 }

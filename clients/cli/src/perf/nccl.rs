@@ -105,8 +105,8 @@ impl Nccl {
         world.wait(stream)
     }
 
-    /// How many values of the result of a compressed operation are not, bit for bit, those of a plain call of NCCL's on the
-    /// same data. None where the bits are to be others: of floats that are combined in another order.
+    /// How many values of the result of a compressed operation are not, bit for bit, those of the same call uncompressed
+    /// (NCCL's own, but for ordered reductions). None where the bits are to be others: of floats that are combined in another order.
     pub(super) fn differing(
         &self,
         step: &Step,

@@ -264,6 +264,9 @@ impl Args {
 
     /// Refuses what NCCL does not have.
     fn check_nccl(&self) -> Result<(), PerfError> {
+        if self.codec_threads.is_some() {
+            return Err(PerfError::CodecThreadsLink { link: self.link.name() });
+        }
         if let Some(op) = self.op.iter().find(|op| !op.is_of_nccl()) {
             return Err(PerfError::NotOfNccl { op: op.name(), instead: op.over_nccl() });
         }

@@ -92,6 +92,11 @@ fn may_be_sum(format: &Format, numbers: &[f64], factor: f64, found: f64) -> bool
     if sum.is_nan() {
         return found.is_nan();
     }
+    if numbers.iter().any(|number| number.is_infinite()) {
+        // Finite ones may come to the other infinity first.
+        let finite: f64 = numbers.iter().filter(|number| number.is_finite()).map(|number| number.abs()).sum();
+        return found == sum || (finite > format.largest && found.is_nan());
+    }
     // On the way to it, or at the end, there may be no number for it.
     if sizes > format.largest && !found.is_finite() {
         return true;
@@ -131,6 +136,10 @@ mod tests {
         assert!(!wrong_of_f32(Operation::Sum, &[nan, 1.0], nan));
         assert!(wrong_of_f32(Operation::Sum, &[nan, 1.0], 1.0));
         assert!(!wrong_of_f32(Operation::Sum, &[infinity, 1.0], infinity));
+        for found in [5.0, -infinity, nan] {
+            assert!(wrong_of_f32(Operation::Sum, &[infinity, 1.0], found));
+        }
+        assert!(!wrong_of_f32(Operation::Sum, &[infinity, -f32::MAX, -f32::MAX], nan));
         assert!(wrong_of_f32(Operation::Sum, &[1.0, 1.0], infinity));
         assert!(!wrong_of_f32(Operation::Sum, &[f32::MAX, f32::MAX], infinity));
         assert!(!wrong_of_f32(Operation::Min, &[nan, 1.0], 1.0));

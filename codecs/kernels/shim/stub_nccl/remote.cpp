@@ -2,6 +2,7 @@
 // two connections with it: one brings its operations with what they send, and takes home what they receive; the other
 // tells it what becomes of the communicator, and tells the hub that the rank has left.
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -201,8 +202,12 @@ std::shared_ptr<Comm> join_elsewhere(const UniqueId& id, const Seat& seat) {
   comm->world->members[(size_t)seat.rank] = comm.get();
   char welcome;
   comm->work = connect_to(id, seat, 0);
+  // Both mutexes are held: a hub that is stopped must not hold this process up for ever.
+  const timeval patience = {20, 0}, endless = {0, 0};
+  setsockopt(comm->work, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   // The hub knows of it before the second connection comes.
   if (comm->work < 0 || !get(comm->work, &welcome, 1)) return nullptr;
+  setsockopt(comm->work, SOL_SOCKET, SO_RCVTIMEO, &endless, sizeof endless);
   comm->news = connect_to(id, seat, 1);
   return comm->news < 0 ? nullptr : comm;
 }
@@ -223,6 +228,7 @@ void run_elsewhere(Comm& comm, const std::vector<Operation>& operations) {
   {
     std::lock_guard<std::mutex> lock(state().mutex);
     if (comm.aborted || comm.failure != SUCCESS) return;
+    if (comm.running != 0) stub::die("NCCL: a rank elsewhere has work on two streams at a time");
     comm.running++;
     state().begun += operations.size();
   }

@@ -56,7 +56,8 @@ pub struct PackedRows<'a> {
 pub struct GatherRows<'a> {
     /// Their indices, words of 64 bits on a multiple of 8.
     pub indices: Region<'a>,
-    /// Where they go, one behind the other: exactly their room, at any address. Of rows that are refused it holds anything.
+    /// Where they go, one behind the other: exactly their room, at any address, overlapping nothing else of the call. Of
+    /// rows that are refused it holds anything.
     pub out: Region<'a>,
     /// Where the [`RowReport`] goes: [`RowReport::LEN`] bytes on a multiple of 8.
     pub report: Region<'a>,

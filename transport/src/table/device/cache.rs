@@ -71,6 +71,8 @@ impl DeviceCache {
         table: &DeviceTable,
         wanted: &GatherRows<'_>,
     ) -> Result<CacheHits, DeviceTableError> {
+        // A graph that was recorded before the table changed is launched without being asked.
+        self.check_version(table)?;
         let report = table.report(stream, wanted)?;
         Ok(CacheHits { hits: report.hits, from_table: gathered_of(&report) })
     }

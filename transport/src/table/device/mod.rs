@@ -112,7 +112,8 @@ impl DeviceTable {
         Ok(Self { device: device.clone(), reader, table, packed, clusters, is_behind: false })
     }
 
-    /// Keeps gathers to as many multiprocessors as these, at least 1; see [`RowReader::limit_sms`].
+    /// Keeps each gather to as many blocks as `count` multiprocessors can run at a time, at least 1, wherever the device
+    /// runs them; see [`RowReader::limit_sms`].
     #[must_use]
     pub fn limit_sms(self, count: u32) -> Self {
         Self { reader: self.reader.limit_sms(count), ..self }
@@ -161,6 +162,9 @@ impl DeviceTable {
     /// # Errors
     /// As [`Table::update_rows`], and then nothing is changed. [`DeviceTableError::Device`] for what the driver says: if the rows
     /// have changed by then, the device cannot gather until this has been called again and went well, be it with no rows.
+    ///
+    /// Graphs are not checked when they are launched: after an error here, or if they gather from a [`DeviceCache`] that was
+    /// not told ([`DeviceCache::update`]), they give old or wrong rows, which only `gathered` refuses.
     pub fn update_rows(
         &mut self,
         stream: &Stream,
@@ -203,6 +207,10 @@ impl DeviceTable {
 
     /// The report of a gather that went well.
     fn report(&self, stream: &Stream, wanted: &GatherRows<'_>) -> Result<RowReport, DeviceTableError> {
+        // A graph is launched without being asked.
+        if self.is_behind {
+            return Err(DeviceTableError::Behind);
+        }
         let mut bytes = [0; RowReport::LEN as usize];
         stream.download(wanted.report, &mut bytes)?;
         let report = RowReport::from_bytes(&bytes);

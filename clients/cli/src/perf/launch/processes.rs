@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -43,7 +44,7 @@ pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
         other => return Err(PerfError::NoProcesses { link: other.name() }),
     };
     let end = End { link, secret, room, local_ranks: ranks, nccl: ids };
-    match take_part_with(args, &data, end, &mut || children.check(), sink) {
+    match take_part_with(args, &data, end, &mut || children.look(), sink) {
         Ok(wrong) => children.wait().map(|()| wrong),
         // What became of the connections does not say why.
         Err(error) if error.is_of_connection() => Err(children.find_cause().unwrap_or(error)),
@@ -61,7 +62,9 @@ struct Other {
     rank: u32,
     process: Child,
     orders: ChildStdin,
-    answers: BufReader<ChildStdout>,
+    answers: mpsc::Receiver<Answer>,
+    /// Its last answer, once it has ended.
+    last: Option<Answer>,
 }
 
 impl Children {
@@ -92,6 +95,11 @@ impl Children {
     /// Whether all of them live, or have ended well.
     fn check(&mut self) -> Result<(), PerfError> {
         self.children.iter_mut().find_map(Other::failure).map_or(Ok(()), |failure| Err(failure.error))
+    }
+
+    /// The same while ranks meet, where one that fails takes others with it.
+    fn look(&mut self) -> Result<(), PerfError> {
+        self.check().map_err(|error| self.find_cause().unwrap_or(error))
     }
 
     /// Waits until all have ended, which they do by themselves now.
@@ -144,7 +152,7 @@ impl Other {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
         match (process.stdin.take(), process.stdout.take()) {
             (Some(orders), Some(answers)) => {
-                Ok(Self { rank, process, orders, answers: BufReader::new(answers) })
+                Ok(Self { rank, process, orders, answers: hear(answers), last: None })
             }
             _ => Err(failed(io::ErrorKind::BrokenPipe.into())),
         }
@@ -153,14 +161,13 @@ impl Other {
     fn order(&mut self, order: &Order) -> Result<(), PerfError> {
         let line = serde_json::to_string(order).map_err(io::Error::from);
         let told = line.and_then(|line| writeln!(self.orders, "{line}"));
-        told.map_err(|source| PerfError::Process { rank: self.rank, source })
+        let rank = self.rank;
+        told.map_err(|source| self.why_ended().unwrap_or(PerfError::Process { rank, source }))
     }
 
     /// What it says next; nothing if it has ended.
     fn answer(&mut self) -> Result<Answer, PerfError> {
-        let (rank, mut line) = (self.rank, String::new());
-        self.answers.read_line(&mut line).map_err(|source| PerfError::Process { rank, source })?;
-        serde_json::from_str(&line).map_err(|_| PerfError::Answer { rank, line })
+        self.answers.recv().map_err(|_| PerfError::Answer { rank: self.rank, line: String::new() })
     }
 
     /// Where it listens.
@@ -184,13 +191,32 @@ impl Other {
     /// Why it has ended, if it has, and not well.
     fn failure(&mut self) -> Option<Failure> {
         let status = self.process.try_wait().ok().flatten().filter(|status| !status.success())?;
-        Some(match self.answer() {
-            Ok(Answer::Failed { text, is_cause }) => {
-                Failure { error: PerfError::Rank { rank: self.rank, text }, is_cause }
+        // It is said once, and asked for more often.
+        self.last = self.last.take().or_else(|| self.answer().ok());
+        Some(match &self.last {
+            Some(Answer::Failed { text, is_cause }) => {
+                let error = PerfError::Rank { rank: self.rank, text: text.clone() };
+                Failure { error, is_cause: *is_cause }
             }
             _ => Failure { error: PerfError::Ended { rank: self.rank, status }, is_cause: true },
         })
     }
+}
+
+/// What a rank answers. Libraries write there too, as NCCL does its log: that is passed on, for a rank whose words nobody
+/// reads stops sooner or later.
+fn hear(said: ChildStdout) -> mpsc::Receiver<Answer> {
+    let (tell, answers) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(said).split(b'\n').map_while(Result::ok) {
+            match serde_json::from_slice::<Answer>(&line) {
+                // Nobody waits for it if the run is over.
+                Ok(answer) => drop(tell.send(answer)),
+                Err(_) => drop(writeln!(io::stderr(), "{}", String::from_utf8_lossy(&line))),
+            }
+        }
+    });
+    answers
 }
 
 /// A job secret that nobody can guess, as a rank file spells it.
