@@ -134,7 +134,7 @@ fn comparison(name: &str) -> Option<(usize, Function)> {
         "s32" => compare!(i32),
         "u32" | "b32" => compare!(u32),
         "s64" => compare!(i64),
-        "u64" => compare!(u64),
+        "u64" | "b64" => compare!(u64),
         _ => None,
     }
 }
@@ -209,6 +209,7 @@ mod tests {
         assert_eq!(of("cvt.s32.s8", [0x80]), u64::from(0xffff_ff80u32));
         assert_eq!(of("setp.lt.s32", [ones, 0]), 1);
         assert_eq!(of("setp.lt.u32", [ones, 0]), 0);
+        assert_eq!(of("setp.eq.b64", [ones << 32, 0]), 0);
         assert_eq!(of("setp.eq.s16", [0xffff, u64::MAX]), 1);
     }
 
