@@ -5,7 +5,7 @@ mod measure;
 mod picture;
 mod print;
 mod published;
-mod rows;
+pub(crate) mod rows;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -6,13 +6,13 @@ use crate::data::{Random, read};
 use crate::error::BenchError;
 
 /// Rows of one length.
-pub(super) struct Rows {
-    pub(super) name: String,
+pub(crate) struct Rows {
+    pub(crate) name: String,
     /// What the paper has of that kind.
     pub(super) kind: Option<Kind>,
-    pub(super) row_len: usize,
+    pub(crate) row_len: usize,
     /// Whole rows.
-    pub(super) bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// The whole rows of a file.
@@ -122,7 +122,7 @@ impl Recipe {
 
 /// Rows as the paper's microbenchmark has them: of each 8 bytes so many low bits are left to chance, and the others are the
 /// same in all rows, that about `saved_percent` of a row are saved.
-pub(super) fn chosen_saving(row_len: usize, saved_percent: u32, bytes: usize) -> Rows {
+pub(crate) fn chosen_saving(row_len: usize, saved_percent: u32, bytes: usize) -> Rows {
     let mut random = Random::new(u64::from(saved_percent));
     // What is kept of 64 bits, without the participation bit; halves of bits are spread over the granules.
     let kept = (64.0 * (1.0 - f64::from(saved_percent) / 100.0) - 1.0).max(0.0);

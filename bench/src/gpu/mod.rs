@@ -24,9 +24,10 @@ pub(crate) use time::TimeError;
 /// Checks the kernels on a CUDA device against the CPU's codecs, then times them beside a copy in device memory.
 ///
 /// Checked are buffers of random lengths, contents and addresses in batches, both ways; one large buffer; graphs
-/// that are recorded and replayed; damaged frames, with guard bytes around every buffer; copies to a context of the
-/// same device and to the next device, compressed on their way, also recorded once and repeated with other data. Nothing
-/// is timed unless all of that holds. Times are those of CUDA events; medians; inputs take turns over more than the second-level
+/// that are recorded and replayed; damaged frames, with guard bytes around every buffer; gathers of rows of packed
+/// tables, good ones and damaged ones; copies to a context of the same device and to the next device, compressed on
+/// their way, also recorded once and repeated with other data. Nothing is timed unless all of that holds. Times are
+/// those of CUDA events; medians; inputs take turns over more than the second-level
 /// cache. Up to 4 MiB a time is what one more node costs in a graph of 100. A fraction is the bytes that an
 /// operation must read and write, by its time, over the same of the copy in the same run.
 /// Where there is no device, the exit code is 1.
@@ -62,6 +63,9 @@ pub(crate) struct Args {
     /// Data to time, as for `codec` [default: the samples in the repository, and data by chance]
     #[arg(long, num_args = 1..)]
     data: Vec<Data>,
+    /// Rows of 1 KiB in each gather from the host that is timed; 0 for none
+    #[arg(long, default_value_t = 1 << 16, value_parser = clap::value_parser!(u32).range(..=1 << 22))]
+    gather_rows: u32,
     /// Folder of the samples
     #[arg(long, default_value = SAMPLES, hide_default_value = true)]
     samples: PathBuf,
@@ -111,6 +115,7 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
             rounds: args.rounds.into(),
             nvcomp: args.nvcomp(),
             links_from: Some(args.links_from),
+            gather_rows: args.gather_rows as usize,
         };
         result = time::run(&device, &plan, &mut report);
     }
@@ -132,6 +137,7 @@ pub(crate) fn run_codec(args: &CodecArgs, ordinal: u32) -> Result<(), BenchError
         rounds: 11,
         nvcomp: Err(NvcompError::NotAsked),
         links_from: None,
+        gather_rows: 0,
     };
     time::run(&device, &plan, &mut report)
 }

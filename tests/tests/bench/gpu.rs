@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use mgcomp_codecs::Algorithm;
 use mgcomp_codecs::device::sources;
 use mgcomp_tests::stub::{Libraries, finds};
 use serde_json::Value;
@@ -69,7 +70,8 @@ fn every_algorithm_passes_every_check() {
     let expected = sources().iter().flat_map(|source| {
         let names =
             ["round trips", "one large buffer", "graphs", "hostile frames", "peer copies", "repeated copies"];
-        names.map(|check| (source.algorithm.name(), check))
+        let of_ibp = (source.algorithm == Algorithm::Ibp).then_some("gathers of rows");
+        names.into_iter().chain(of_ibp).map(|check| (source.algorithm.name(), check))
     });
     assert_eq!(passed, expected.collect());
 }
@@ -189,6 +191,32 @@ fn times_are_written_and_say_of_what() {
     assert!(name.ends_with("_cpu-shim") && name.starts_with("20"), "{name}");
     let json = fs::read_to_string(&files[0]).unwrap();
     assert_eq!(json.as_bytes(), output.stdout);
+}
+
+#[test]
+fn gathers_are_timed_beside_plain_ones() {
+    let folder = folder(&[("x.u32", &[7; 500])]);
+    let args = ["gpu", "--json", "--algorithm", "ibp", "--bytes", "500", "--rounds", "1", "--data", "x.u32"];
+    let more = ["--cases", "1", "--large", "1", "--gather-rows", "40", "--results", "r"];
+    let Some(output) = on_stub(command(folder.path(), &[&args[..], &more].concat()), "gathers") else {
+        return;
+    };
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let rows = rows(&output);
+    let gathers = of_kind(&rows, "gather");
+    // A row of 1024 bytes lies in 8 pieces, and half of one in 4, or in 5 where it is a little more.
+    let expected =
+        [("0 % saved", 0.0, [1.0; 2]), ("50 % saved", 50.0, [0.5, 0.625]), ("90 % saved", 90.0, [0.125; 2])];
+    assert_eq!(gathers.len(), expected.len());
+    for (row, (name, saved, on_link)) in gathers.into_iter().zip(expected) {
+        assert_eq!((text(row, "dataset"), row["rows"].as_u64()), (name, Some(40)));
+        assert!((row["saved_percent"].as_f64().unwrap() - saved).abs() < 1.0, "{row}");
+        let read = row["link_bytes_per_byte"].as_f64().unwrap();
+        assert!((on_link[0]..=on_link[1]).contains(&read), "{row}");
+    }
+    let table = fs::read_dir(folder.path().join("r")).unwrap().map(|entry| entry.unwrap().path());
+    let table = table.into_iter().find(|path| path.extension().is_some_and(|end| end == "md")).unwrap();
+    assert!(fs::read_to_string(table).unwrap().contains("## Rows gathered from pinned memory"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use mgcomp_codecs::device::{DeviceError, Status};
 use mgcomp_codecs::frame::FrameError;
 use mgcomp_transport::link::cuda::copy::PeerCopyError;
+use mgcomp_transport::table::TableError;
 
 /// What did not hold. `case` says which buffer it was.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,8 @@ pub(super) enum CheckError {
     Workspace { case: String, at: usize },
     #[error("{case}: accepted, but the CPU refuses it")]
     Accepted { case: String },
+    #[error("{case}: the CPU packs no such rows: {source}")]
+    Table { case: String, source: TableError },
     #[error("{case}: refused with {got:?}, but the CPU accepts it")]
     Refused { case: String, got: Status },
     #[error("{case}: the copy is plain, so nothing is checked")]

@@ -3,6 +3,7 @@
 mod case;
 mod damage;
 mod error;
+mod gathers;
 mod graphs;
 mod guarded;
 mod hostile;
@@ -63,6 +64,9 @@ const KERNELS: [(&str, Check); 4] = [
     ("hostile frames", hostile::check),
 ];
 
+/// Of the tables of IBP.
+const GATHERS: [(&str, Check); 1] = [("gathers of rows", gathers::check)];
+
 /// Of what the library makes of kernels that passed these. It has no guards around its memory, so others might harm it.
 const COPIES: [(&str, Check); 2] = [("peer copies", peers::copies), ("repeated copies", peers::repeated)];
 
@@ -77,8 +81,9 @@ pub(super) fn run(
     let lab = Lab { device, stream: device.stream()?, effort };
     let (mut failed, mut checks) = (0, 0);
     for &algorithm in algorithms {
-        let wrong = lab.check(algorithm, &KERNELS, report)?;
-        (failed, checks) = (failed + wrong, checks + KERNELS.len());
+        let of_rows = if algorithm == Algorithm::Ibp { &GATHERS[..] } else { &[] };
+        let wrong = lab.check(algorithm, &KERNELS, report)? + lab.check(algorithm, of_rows, report)?;
+        (failed, checks) = (failed + wrong, checks + KERNELS.len() + of_rows.len());
         if wrong == 0 {
             failed += lab.check(algorithm, &COPIES, report)?;
             checks += COPIES.len();

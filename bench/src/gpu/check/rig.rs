@@ -141,7 +141,11 @@ impl Scratch {
         coder: &Coder,
         raw_lens: &[u64],
     ) -> Result<Self, DeviceError> {
-        let len = workspace_len(coder.chunk_size(), raw_lens);
+        Self::of_len(device, stream, workspace_len(coder.chunk_size(), raw_lens))
+    }
+
+    /// For launches that need `len` bytes of workspace.
+    pub(super) fn of_len(device: &Device, stream: &Stream, len: u64) -> Result<Self, DeviceError> {
         let zeros = vec![0; len as usize];
         Ok(Self { memory: Guarded::new(device, stream, "the workspace", &zeros, 0)? })
     }

@@ -15,6 +15,7 @@ pub(super) fn table(run: &Run, rows: &[Row]) -> String {
     links(rows, &mut text);
     offloads(rows, &mut text);
     peers(rows, &mut text);
+    gathers(rows, &mut text);
     skipped(rows, &mut text);
     text
 }
@@ -139,6 +140,31 @@ fn peers(rows: &[Row], text: &mut String) {
     }
 }
 
+fn gathers(rows: &[Row], text: &mut String) {
+    let mut lines = String::new();
+    for row in rows {
+        let Row::Gather(row) = row else { continue };
+        let _ = writeln!(
+            lines,
+            "| {} | {} | {} | {:.1} | {:.3} | {:.2} | {:.2} | {:.2} |",
+            row.dataset,
+            row.row_bytes,
+            row.rows,
+            row.saved_percent,
+            row.link_bytes_per_byte,
+            row.packed_gbps,
+            row.plain_gbps,
+            row.speed_up,
+        );
+    }
+    if !lines.is_empty() {
+        *text += "\n## Rows gathered from pinned memory of the host\n\n\
+                  | rows | bytes of a row | rows of a gather | % saved | link bytes a byte | packed GB/s | plain GB/s | speed-up |\n\
+                  |---|---:|---:|---:|---:|---:|---:|---:|\n";
+        *text += &lines;
+    }
+}
+
 fn skipped(rows: &[Row], text: &mut String) {
     let mut heading = Some("\n## Skipped\n\n");
     for row in rows {
@@ -151,7 +177,7 @@ fn skipped(rows: &[Row], text: &mut String) {
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::row::tests::timed;
-    use super::super::row::{Checked, Skipped};
+    use super::super::row::{Checked, Gathered, Skipped};
     use super::*;
 
     pub(in crate::gpu::report) fn run() -> Run {
@@ -183,6 +209,17 @@ pub(super) mod tests {
             }),
             Row::Time(timed("zvc", "x", 4096)),
             Row::Time(timed("xp", "x", 4096)),
+            Row::Gather(Gathered {
+                dataset: "y".into(),
+                row_bytes: 7,
+                rows: 8,
+                rounds: 3,
+                saved_percent: 50.0,
+                link_bytes_per_byte: 0.5,
+                plain_gbps: 1.0,
+                packed_gbps: 2.0,
+                speed_up: 2.0,
+            }),
             Row::Skipped(Skipped { what: "a".into(), why: "b".into() }),
         ];
         let text = table(&run(), &rows);
@@ -190,7 +227,8 @@ pub(super) mod tests {
         assert!(text.contains("| zvc | graphs | 5 | 6 | ok |"), "{text}");
         assert_eq!(text.matches("## x (bf16), 4 KiB").count(), 1, "{text}");
         assert!(text.contains("| xp | stream | 2.000 | 1.50 | "), "{text}");
+        assert!(text.contains("| y | 7 | 8 | 50.0 | 0.500 | 2.00 | 1.00 | 2.00 |"), "{text}");
         assert!(text.ends_with("## Skipped\n\n* a: b\n"), "{text}");
-        assert!(!text.contains("pinned"), "{text}");
+        assert!(!text.contains("## Between"), "{text}");
     }
 }

@@ -13,7 +13,7 @@ use mgcomp_codecs::device::{Compiler, DeviceInfo};
 
 use crate::error::BenchError;
 use crate::machine::{Machine, size};
-pub(super) use row::{Checked, Linked, Method, Offloaded, PeerCopied, Seconds, Timed, rounded};
+pub(super) use row::{Checked, Gathered, Linked, Method, Offloaded, PeerCopied, Seconds, Timed, rounded};
 use row::{Row, Run, Skipped};
 
 /// The rows so far.
@@ -71,6 +71,10 @@ impl Report {
 
     pub(super) fn offloaded(&mut self, offloaded: Offloaded) -> Result<(), BenchError> {
         self.add(Row::Offload(offloaded))
+    }
+
+    pub(super) fn gathered(&mut self, gathered: Gathered) -> Result<(), BenchError> {
+        self.add(Row::Gather(gathered))
     }
 
     /// Says that `what` was left out.

@@ -16,6 +16,7 @@ pub(in crate::gpu) enum Row {
     Link(Linked),
     Peer(PeerCopied),
     Offload(Offloaded),
+    Gather(Gathered),
     Skipped(Skipped),
 }
 
@@ -140,6 +141,23 @@ pub(in crate::gpu) struct Offloaded {
     pub(in crate::gpu) return_gbps: f64,
 }
 
+/// Rows of a table in pinned memory of the host, gathered by the device: packed, and as they are.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(in crate::gpu) struct Gathered {
+    pub(in crate::gpu) dataset: String,
+    pub(in crate::gpu) row_bytes: usize,
+    /// Of a gather.
+    pub(in crate::gpu) rows: usize,
+    pub(in crate::gpu) rounds: usize,
+    pub(in crate::gpu) saved_percent: f64,
+    /// Of pieces that came over the link for a byte of a row.
+    pub(in crate::gpu) link_bytes_per_byte: f64,
+    /// 10⁹ uncompressed bytes per second, both.
+    pub(in crate::gpu) plain_gbps: f64,
+    pub(in crate::gpu) packed_gbps: f64,
+    pub(in crate::gpu) speed_up: f64,
+}
+
 /// Something that was left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(in crate::gpu) struct Skipped {
@@ -199,6 +217,7 @@ impl fmt::Display for Row {
             Self::Link(row) => write!(f, "{row}"),
             Self::Peer(row) => write!(f, "{row}"),
             Self::Offload(row) => write!(f, "{row}"),
+            Self::Gather(row) => write!(f, "{row}"),
             Self::Skipped(Skipped { what, why }) => write!(f, "SKIPPED {what}: {why}"),
         }
     }
@@ -296,6 +315,17 @@ impl fmt::Display for Offloaded {
             self.offload_raw_gbps,
             self.return_gbps,
             self.return_raw_gbps,
+        )
+    }
+}
+
+impl fmt::Display for Gathered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { dataset, row_bytes, rows, plain_gbps, packed_gbps, speed_up, .. } = self;
+        write!(
+            f,
+            "ibp gather       {rows} rows of {row_bytes} bytes, {dataset}: {packed_gbps:.2} GB/s, plain {plain_gbps:.2}, \
+             {speed_up:.2} times as fast"
         )
     }
 }

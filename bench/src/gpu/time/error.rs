@@ -1,9 +1,9 @@
 //! Why there is no figure.
 
 use mgcomp_codecs::device::{DeviceError, Refused};
-
 use mgcomp_transport::copy::CopyError;
 use mgcomp_transport::copy::offload::OffloadError;
+use mgcomp_transport::table::DeviceTableError;
 
 use crate::gpu::nvcomp::NvcompError;
 
@@ -26,7 +26,20 @@ pub(crate) enum TimeError {
     #[error(transparent)]
     Copy(#[from] CopyError),
     #[error(transparent)]
+    Table(Box<DeviceTableError>),
+    #[error("{rows}: byte {offset} of what was gathered is another one")]
+    Gather { rows: String, offset: usize },
+    #[error(transparent)]
     Nvcomp(#[from] NvcompError),
+}
+
+impl From<DeviceTableError> for TimeError {
+    fn from(error: DeviceTableError) -> Self {
+        match error {
+            DeviceTableError::Device(error) => error.into(),
+            error => Self::Table(Box::new(error)),
+        }
+    }
 }
 
 impl TimeError {

@@ -3,6 +3,7 @@
 mod clock;
 mod contest;
 mod error;
+mod gather;
 mod kernels;
 mod link;
 mod offload;
@@ -45,6 +46,8 @@ pub(super) struct Plan<'a> {
     pub(super) nvcomp: Result<Library, NvcompError>,
     /// The least size for which to time the ways to the host and back, and to other devices; none = not at all.
     pub(super) links_from: Option<usize>,
+    /// Rows of each gather from the host; 0: none is timed.
+    pub(super) gather_rows: usize,
 }
 
 impl Plan<'_> {
@@ -86,6 +89,27 @@ pub(super) fn run(device: &Device, plan: &Plan<'_>, report: &mut Report) -> Resu
             bench.run(&algorithms)?;
             failed += bench.failed;
             rows += bench.rows;
+        }
+    }
+    if plan.gather_rows > 0 && plan.algorithms.contains(&Algorithm::Ibp) {
+        for saved_percent in gather::SAVINGS {
+            rows += 1;
+            match gather::time(device, saved_percent, plan.gather_rows, plan.rounds) {
+                Ok(gathered) => report.gathered(gathered)?,
+                Err(error) if error.is_no_failure() => {
+                    report.skipped(&format!("gather, {saved_percent} % saved"), &error.to_string())?;
+                }
+                Err(source) => {
+                    let (dataset, bytes) = (format!("rows with {saved_percent} % saved"), gather::ROW_LEN);
+                    let is_lost = source.is_lost();
+                    let error = BenchError::Time { subject: "gather", dataset, bytes, source };
+                    if is_lost {
+                        return Err(error);
+                    }
+                    report_error(&error);
+                    failed += 1;
+                }
+            }
         }
     }
     if failed > 0 { Err(BenchError::IncompleteRows { failed, rows }) } else { Ok(()) }
