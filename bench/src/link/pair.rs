@@ -173,6 +173,7 @@ impl Heard {
         let message = match event {
             LinkEvent::Message { message, .. } => message,
             LinkEvent::Coming { .. } => return, // to nowhere else
+            LinkEvent::Written { .. } => return,
             _ => {
                 self.over.store(true, Ordering::SeqCst);
                 return self.waiter.unpark();
@@ -203,6 +204,7 @@ fn numbered(number: u64, payload: Bytes) -> Message {
     let header = Header::TaggedSend(TaggedSend {
         id: MessageId(number as u16),
         algorithm: Algorithm::None,
+        unawaited: false,
         tag: Tag(number),
         length: payload.len() as u32,
     });

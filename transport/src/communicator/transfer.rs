@@ -71,7 +71,7 @@ impl Group {
     ) -> Transfers {
         let peer = self.members[to];
         let mut transfers = Transfers::default();
-        parts(from, part_bytes).for_each(|part| transfers.send(self.node.send(peer, tag, part, element)));
+        parts(from, part_bytes).for_each(|part| transfers.send(self.node.post(peer, tag, part, element)));
         transfers
     }
 

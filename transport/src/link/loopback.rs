@@ -9,7 +9,8 @@ use mgcomp_selector::LinkFacts;
 use super::movement::Movement;
 use super::wire::Wire;
 use super::{
-    Credit, Link, LinkError, LinkEvent, LinkSink, Message, Position, QUEUED_MESSAGE_BYTES, SendError, Shaping,
+    Credit, Link, LinkError, LinkEvent, LinkSink, Message, Position, QUEUED_MESSAGE_BYTES, SendError, Sent,
+    Shaping,
 };
 use crate::message::Rank;
 
@@ -174,10 +175,10 @@ impl Link for Loopback {
         self.listen(sink)
     }
 
-    fn send(&self, to: Rank, message: Message) -> Result<(), SendError> {
+    fn send(&self, to: Rank, message: Message) -> Result<Sent, SendError> {
         let credit = self.admit(to, &message)?;
         self.forward(to, message, credit);
-        Ok(())
+        Ok(Sent::Queued)
     }
 
     fn moved_since(&self, peer: Rank, since: Instant) -> bool {

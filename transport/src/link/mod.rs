@@ -32,7 +32,7 @@ pub use driving::drive;
 
 use crate::executor::Outlet;
 use crate::memory::HeldMut;
-use crate::message::{Header, MessageError, Rank};
+use crate::message::{Header, MessageError, MessageId, Rank};
 pub use crate::pace::{Shaping, ShapingError};
 use crate::payload::Payload;
 
@@ -51,6 +51,15 @@ impl Message {
     pub fn wire_len(&self) -> u64 {
         self.header.encode().len() as u64 + self.payload.coded_len().unwrap_or(0)
     }
+}
+
+/// How far a message has come when it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// Its memory is not used any more, and the peer gets it even if this end goes away.
+    Written,
+    /// It waits for others, or for room, or the peer will take it from where it is.
+    Queued,
 }
 
 /// What a message counts for in a queue beside its bytes, for the memory that it takes itself. Otherwise a peer
@@ -102,6 +111,13 @@ pub enum LinkEvent {
         message: Message,
         /// What the link holds back until the message was looked at.
         credit: Credit,
+    },
+    /// A tagged send that was [queued](Sent::Queued) has been [written](Sent::Written) now. Not all links say so.
+    Written {
+        /// Whom it was sent to.
+        to: Rank,
+        /// Which one.
+        send: MessageId,
     },
     /// Bytes came that are no message; nothing more will come from this peer.
     Malformed {
@@ -160,11 +176,20 @@ pub trait Link: Send {
     /// [`LinkError`] if the link cannot work at all.
     fn start(&mut self, sink: LinkSink) -> Result<(), LinkError>;
 
-    /// Queues a message. Never blocks.
+    /// Writes or queues a message. Never blocks.
     ///
     /// # Errors
     /// [`SendError`] if the peer is gone or does not drain its queue; the message is not sent then.
-    fn send(&self, to: Rank, message: Message) -> Result<(), SendError>;
+    fn send(&self, to: Rank, message: Message) -> Result<Sent, SendError>;
+
+    /// Sends a message that may wait for the next one to the same peer, or for a moment: so both take one packet,
+    /// where that saves anything.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    fn send_with_next(&self, to: Rank, message: Message) -> Result<Sent, SendError> {
+        self.send(to, message)
+    }
 
     /// Whether bytes have come from `peer` since then, or are on the way in either direction.
     ///

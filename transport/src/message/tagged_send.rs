@@ -1,9 +1,9 @@
 //! Type 6, tagged send: carries bytes to whoever asks for their tag.
 //!
 //! ```text
-//! bit 0     4             20           24           32            96           128
-//!     type  message id    algorithm    reserved     tag           length       payload …
-//!     6     16 bits       4 bits       8 bits, zero 64 bits       32 bits
+//! bit 0     4             20           24           28           32         96         128
+//!     type  message id    algorithm    reserved     unawaited    tag        length     payload …
+//!     6     16 bits       4 bits       4 bits, zero 0 or 1       64 bits    32 bits
 //! ```
 
 use mgcomp_codecs::Algorithm;
@@ -11,9 +11,17 @@ use mgcomp_codecs::Algorithm;
 use super::layout::Layout;
 use super::{HeaderBytes, Kind, MessageError, MessageId, Tag};
 
-pub(super) const LAYOUT: Layout<6> = Layout::new(
+pub(super) const LAYOUT: Layout<7> = Layout::new(
     Kind::TaggedSend,
-    [("type", 4), ("message id", 16), ("algorithm", 4), ("reserved", 8), ("tag", 64), ("length", 32)],
+    [
+        ("type", 4),
+        ("message id", 16),
+        ("algorithm", 4),
+        ("reserved", 4),
+        ("unawaited", 4),
+        ("tag", 64),
+        ("length", 32),
+    ],
 );
 
 /// Brings `length` bytes for the receive that asks for `tag`; answered by a [`WriteAck`](super::WriteAck)
@@ -24,6 +32,8 @@ pub struct TaggedSend {
     pub id: MessageId,
     /// How the payload is coded.
     pub algorithm: Algorithm,
+    /// Whether nobody waits for the answer, so that it may go out with whatever is sent next.
+    pub unawaited: bool,
     /// Which receive it is for.
     pub tag: Tag,
     /// How many bytes the payload stands for when it is decoded.
@@ -32,23 +42,26 @@ pub struct TaggedSend {
 
 impl TaggedSend {
     pub(super) fn parse(message: &[u8]) -> Result<Self, MessageError> {
-        let [_type, id, algorithm, reserved, tag, length] = LAYOUT.read(message)?;
+        let [_type, id, algorithm, reserved, unawaited, tag, length] = LAYOUT.read(message)?;
         LAYOUT.expect_zero(3, reserved)?;
+        LAYOUT.expect_zero(4, unawaited & !1)?;
         Ok(Self {
             id: MessageId(id as u16),
             algorithm: LAYOUT.algorithm(2, algorithm)?,
+            unawaited: unawaited == 1,
             tag: Tag(tag as u64),
             length: length as u32,
         })
     }
 
     pub(super) fn encode(&self) -> HeaderBytes {
-        let Self { id, algorithm, tag, length } = *self;
+        let Self { id, algorithm, unawaited, tag, length } = *self;
         LAYOUT.write([
             Kind::TaggedSend.number().into(),
             id.0.into(),
             algorithm.number().into(),
             0,
+            unawaited.into(),
             tag.0.into(),
             length.into(),
         ])
@@ -64,8 +77,13 @@ pub(super) mod tests {
 
     pub(crate) fn any_tagged_send() -> impl Strategy<Value = TaggedSend> {
         let algorithm = proptest::sample::select(&Algorithm::ALL[..]);
-        (any::<u16>(), algorithm, any::<u64>(), any::<u32>()).prop_map(|(id, algorithm, tag, length)| {
-            TaggedSend { id: MessageId(id), algorithm, tag: Tag(tag), length }
+        let numbers = (any::<u16>(), any::<u64>(), any::<u32>());
+        (numbers, algorithm, any::<bool>()).prop_map(|((id, tag, length), algorithm, unawaited)| TaggedSend {
+            id: MessageId(id),
+            algorithm,
+            unawaited,
+            tag: Tag(tag),
+            length,
         })
     }
 
@@ -77,6 +95,7 @@ pub(super) mod tests {
     const MESSAGE: TaggedSend = TaggedSend {
         id: MessageId(0x0abe),
         algorithm: Algorithm::None,
+        unawaited: false,
         tag: Tag(0x0123_4567_89ab_cdef),
         length: 3,
     };
@@ -89,12 +108,23 @@ pub(super) mod tests {
 
     #[test]
     fn each_reserved_bit_must_be_zero() {
-        for bit_offset in 24..32 {
+        for bit_offset in 24..31 {
             let mut bytes = BYTES;
             bytes[3] = 0x80 >> (bit_offset % 8);
-            let error = Invalid::Reserved { kind: Kind::TaggedSend, bit_offset, got: bytes[3].into() };
+            // Of the four bits that it is among.
+            let got = u128::from(if bit_offset < 28 { bytes[3] >> 4 } else { bytes[3] });
+            let error = Invalid::Reserved { kind: Kind::TaggedSend, bit_offset, got };
             assert_eq!(Header::parse(&bytes), Err(error.into()));
         }
+    }
+
+    #[test]
+    fn the_last_bit_before_the_tag_says_that_nobody_waits() {
+        let mut bytes = BYTES;
+        bytes[3] = 1;
+        let message = TaggedSend { unawaited: true, ..MESSAGE };
+        assert_eq!(*message.encode(), bytes[..16]);
+        assert_eq!(Header::parse(&bytes), Ok((Header::TaggedSend(message), 16)));
     }
 
     #[test]

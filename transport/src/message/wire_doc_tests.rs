@@ -97,7 +97,7 @@ fn examples(kind: Kind) -> Vec<(Header, &'static [u8])> {
         }
         Kind::TaggedSend => {
             let (algorithm, tag) = (Algorithm::None, Tag(0x0123_4567_89ab_cdef));
-            let send = TaggedSend { id: MessageId(0xabe), algorithm, tag, length: 3 };
+            let send = TaggedSend { id: MessageId(0xabe), algorithm, unawaited: false, tag, length: 3 };
             vec![(Header::TaggedSend(send), b"abc")]
         }
         Kind::Offer => {

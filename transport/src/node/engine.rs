@@ -10,8 +10,8 @@ use super::coding::{Coder, Finished, JobResult};
 use super::handle::Reply;
 use super::mailbox::Input;
 use super::peers::PeerBoard;
-use crate::link::{Link, LinkEvent, Message, SendError};
-use crate::message::Rank;
+use crate::link::{Link, LinkEvent, Message, SendError, Sent};
+use crate::message::{Header, Rank};
 use crate::region::RegionTable;
 use crate::session::{Action, Request, RequestId, Session, SessionError, TransferError};
 
@@ -94,6 +94,7 @@ impl Engine {
                     let _ = landing.send(place); // there is room for one, and the link may be gone
                 }
             }
+            Input::Link(LinkEvent::Written { to, send }) => self.tell(to, |session| session.written(send)),
             Input::Link(LinkEvent::Malformed { from, error }) => {
                 self.tell(from, |session| session.on_malformed(error));
             }
@@ -177,15 +178,9 @@ impl Engine {
                 let done = self.coder.decode(by, algorithm, payload, destination, all_or_nothing);
                 done.into_iter().for_each(|finished| self.job_done(finished));
             }
-            Action::Send { header, payload } => match self.link.send(peer, Message { header, payload }) {
-                // A closed link has said why, or is about to.
-                Ok(()) | Err(SendError::Closed(_)) => {}
-                Err(error) => {
-                    if let Some(Some(session)) = self.sessions.get_mut(peer.0 as usize) {
-                        session.close(error.into());
-                    }
-                }
-            },
+            Action::Send { header, payload, with_next } => {
+                self.send(peer, Message { header, payload }, with_next)
+            }
             Action::Acknowledged { job } => self.coder.acknowledged((peer, job)),
             Action::Deliver { request, result } => {
                 if let Some(reply) = self.replies.remove(&request) {
@@ -197,6 +192,19 @@ impl Engine {
                 self.coder.forget(peer);
                 self.link.close(peer);
             }
+        }
+    }
+
+    fn send(&mut self, peer: Rank, message: Message, with_next: bool) {
+        let send = if let Header::TaggedSend(send) = &message.header { Some(send.id) } else { None };
+        let sent =
+            if with_next { self.link.send_with_next(peer, message) } else { self.link.send(peer, message) };
+        let Some(Some(session)) = self.sessions.get_mut(peer.0 as usize) else { return };
+        match (sent, send) {
+            (Ok(Sent::Written), Some(id)) => session.written(id),
+            // A closed link has said why, or is about to.
+            (Ok(_) | Err(SendError::Closed(_)), _) => {}
+            (Err(error), _) => session.close(error.into()),
         }
     }
 

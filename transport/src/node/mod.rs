@@ -59,7 +59,7 @@ use crate::memory::Slice;
 use crate::message::{Address, Invalid, Limits, MAX_IN_FLIGHT, Rank, Secret, Tag};
 use crate::payload::Payload;
 use crate::region::{Access, RegionError, RegionTable};
-use crate::session::{Request, Session, SessionConfig, SessionError, TransferError};
+use crate::session::{Completion, Request, Session, SessionConfig, SessionError, TransferError};
 
 /// How often an engine looks at the time, at most.
 const SHORTEST_TICK: Duration = Duration::from_millis(1);
@@ -261,7 +261,16 @@ impl Node {
     /// does what is longer than a transfer, and what the peer's window has no room for before something else is received.
     #[must_use]
     pub fn send(&self, peer: Rank, tag: Tag, from: impl Into<Slice>, element: Element) -> Handle {
-        self.submit(peer, Request::Send { from: Payload::from_memory(from), element, tag })
+        let (from, completion) = (Payload::from_memory(from), Completion::Remote);
+        self.submit(peer, Request::Send { from, element, tag, completion })
+    }
+
+    /// As [`send`](Self::send), but finished as soon as `from` may be changed, which may be before it was received. That it
+    /// could not be received is told to the peer alone. What was sent so arrives even if this node is dropped next.
+    #[must_use]
+    pub fn post(&self, peer: Rank, tag: Tag, from: impl Into<Slice>, element: Element) -> Handle {
+        let (from, completion) = (Payload::from_memory(from), Completion::Local);
+        self.submit(peer, Request::Send { from, element, tag, completion })
     }
 
     /// Receives the next send of `peer` with `tag` into the front of `into`; finishes with its length. If that fails,

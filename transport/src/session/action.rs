@@ -76,6 +76,8 @@ pub enum Action {
         header: Header,
         /// What follows the header.
         payload: Payload,
+        /// Whether it may wait until something else is sent, for a moment.
+        with_next: bool,
     },
     /// The peer has the bytes of a write that this job encoded.
     Acknowledged {
@@ -89,8 +91,8 @@ pub enum Action {
         /// Bytes moved.
         result: Result<u64, TransferError>,
     },
-    /// The session is over: nothing follows but the failure of requests that are made later. Close the link to
-    /// the peer after what was sent.
+    /// The session is over: nothing follows but receives of what had come before, and the failure of all other requests
+    /// that are made later. Close the link to the peer after what was sent.
     Close {
         /// Why.
         error: SessionError,

@@ -2,18 +2,21 @@
 
 use mgcomp_codecs::Algorithm;
 
-use super::action::{Encoded, Purpose, Stream};
+use super::action::{Action, Encoded, Purpose, Stream};
 use super::error::{SessionError, TransferError, Violation};
 use super::inbox::{Arrival, Posted, Sent};
 use super::request::Request;
 use super::requester::Lane;
-use super::{Job, Session, check_payload};
+use super::{Job, Phase, Session, check_payload};
 use crate::message::{
     DataReady, Fetch, Header, MessageId, Offer, OfferAck, OfferId, ReadRequest, Status, Tag, TaggedSend,
     WriteAck, WriteRequest,
 };
 use crate::payload::Payload;
 use crate::region::{Operation, RegionTable};
+
+/// Answers may wait for as many sends, and for as much of the window, as this part of what the peer may have in flight.
+const HELD_SHARE: u32 = 8;
 
 impl Session {
     pub(super) fn on_read(
@@ -61,14 +64,14 @@ impl Session {
     }
 
     pub(super) fn on_send(&mut self, send: TaggedSend, payload: Payload) -> Result<(), SessionError> {
-        let TaggedSend { id, algorithm, tag, length } = send;
+        let TaggedSend { id, algorithm, unawaited, tag, length } = send;
         self.admit(id, Lane::Tagged, length)?;
         if length > self.config.limits.max_transfer_bytes {
             self.acknowledge(id, Status::TooLong);
             return Ok(());
         }
         check_payload(&payload, length)?;
-        let sent = Sent { id, algorithm, length, payload };
+        let sent = Sent { id, unawaited, algorithm, length, payload };
         if let Some((arrival, posted)) = self.inbox.arrive(tag, Arrival::Sent(sent)) {
             self.receive(tag, arrival, posted);
         }
@@ -87,7 +90,7 @@ impl Session {
     /// The peer wants bytes of a send that it was offered.
     pub(super) fn on_fetch(&mut self, fetch: Fetch) -> Result<(), SessionError> {
         let Fetch { id, offer, offset, length } = fetch;
-        let Some(&Request::Send { ref from, element, tag }) = self.requester.offered(offer) else {
+        let Some(&Request::Send { ref from, element, tag, .. }) = self.requester.offered(offer) else {
             return Err(Violation::NoSuchOffer(offer).into());
         };
         let part = from.part(offset, u64::from(length));
@@ -117,8 +120,8 @@ impl Session {
             self.deliver((request, Err(TransferError::BufferTooSmall { peer, len, capacity })));
         }
         match (arrival, part) {
-            (Arrival::Sent(Sent { id, algorithm, length, payload }), Some(into)) => {
-                let job = Job::DecodeSend { id, receive: request, length };
+            (Arrival::Sent(Sent { id, unawaited, algorithm, length, payload }), Some(into)) => {
+                let job = Job::DecodeSend { id, unawaited, receive: request, length };
                 self.decode(job, algorithm, payload, into);
             }
             (Arrival::Sent(Sent { id, .. }), None) => self.acknowledge(id, Status::ReceiveTooSmall),
@@ -155,6 +158,23 @@ impl Session {
     pub(super) fn acknowledge_offer(&mut self, offer: OfferId, status: Status) {
         self.responder.answered_offer(offer);
         self.send(Header::OfferAck(OfferAck { status, offer }), Payload::empty());
+    }
+
+    /// Acknowledges a send of `length` bytes that was received. The sender of one that is `unawaited` has gone on, so the answer
+    /// goes out with what is sent next, unless so much waits for answers that the sender may soon have to.
+    pub(super) fn acknowledge_send(&mut self, id: MessageId, length: u32, unawaited: bool) {
+        let Phase::Open { limits, .. } = self.phase else { return };
+        let most = self.config.limits;
+        let held = (self.held_acks.0 + 1, self.held_acks.1 + u64::from(length));
+        let may_wait = held.0 <= most.max_in_flight / HELD_SHARE
+            && held.1 <= limits.window_bytes.min(most.window_bytes) / u64::from(HELD_SHARE);
+        if !unawaited || !may_wait {
+            return self.acknowledge(id, Status::Good);
+        }
+        self.held_acks = held;
+        self.responder.answered(id);
+        let header = Header::WriteAck(WriteAck { id, status: Status::Good });
+        self.actions.push_back(Action::Send { header, payload: Payload::empty(), with_next: true });
     }
 
     pub(super) fn acknowledge(&mut self, id: MessageId, status: Status) {

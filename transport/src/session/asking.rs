@@ -4,7 +4,7 @@ use mgcomp_codecs::Algorithm;
 
 use super::action::{Action, Encoded, JobId, Purpose, Stream};
 use super::error::{SessionError, TransferError, Violation};
-use super::request::Request;
+use super::request::{Completion, Request};
 use super::requester::{Ended, Lane, Leaving, Stage, Started};
 use super::{Job, Phase, Session, check_payload};
 use crate::message::{
@@ -65,8 +65,10 @@ impl Session {
 
     pub(super) fn on_offer_ack(&mut self, answer: OfferAck) -> Result<(), SessionError> {
         let result = self.answered(answer.status);
-        if let Some(ended) = self.requester.finish_offer(answer.offer, result)? {
-            self.deliver(ended.finished);
+        if let Some(Ended { finished: Some(finished), .. }) =
+            self.requester.finish_offer(answer.offer, result)?
+        {
+            self.deliver(finished);
         }
         Ok(())
     }
@@ -107,7 +109,7 @@ impl Session {
                 let job = self.job(Job::EncodePiece(id));
                 self.encode(job, part, element, address.into(), Purpose::Write);
             }
-            Request::Send { ref from, element, tag } => {
+            Request::Send { ref from, element, tag, .. } => {
                 let job = self.job(Job::EncodePiece(id));
                 self.encode(job, from.clone(), element, Stream::Tag(tag), Purpose::Send);
             }
@@ -152,8 +154,9 @@ impl Session {
 
     fn send_tagged(&mut self, id: MessageId, algorithm: Algorithm, payload: Payload) {
         let Some(piece) = self.requester.piece(id).cloned() else { return };
-        if let Some(&Request::Send { tag, .. }) = self.requester.request(&piece) {
-            let send = TaggedSend { id, algorithm, tag, length: piece.length };
+        if let Some(&Request::Send { tag, completion, .. }) = self.requester.request(&piece) {
+            let unawaited = completion == Completion::Local;
+            let send = TaggedSend { id, algorithm, unawaited, tag, length: piece.length };
             self.send(Header::TaggedSend(send), payload);
         }
     }
@@ -164,8 +167,16 @@ impl Session {
         }
     }
 
+    /// A tagged send, as an [`Action::Send`], is out of this side's hands: its memory is not used any more, and the peer gets
+    /// it even if this side ends.
+    pub fn written(&mut self, id: MessageId) {
+        if let Some(finished) = self.requester.written(id) {
+            self.deliver(finished);
+        }
+    }
+
     pub(super) fn finish(&mut self, id: MessageId, result: Result<(), TransferError>) {
-        if let Some(Ended { finished, fetched }) = self.requester.finish(id, result) {
+        if let Some(Ended { finished: Some(finished), fetched }) = self.requester.finish(id, result) {
             if let Some(offer) = fetched {
                 self.acknowledge_offer(offer, status_of(&finished.1));
             }

@@ -19,6 +19,7 @@ pub(super) enum Arrival {
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) id: MessageId,
+    pub(super) unawaited: bool,
     pub(super) algorithm: Algorithm,
     pub(super) length: u32,
     pub(super) payload: Payload,
@@ -61,6 +62,20 @@ impl Inbox {
         }
     }
 
+    /// Takes the send that a receive with `tag` gets.
+    pub(super) fn take_arrived(&mut self, tag: Tag) -> Option<Arrival> {
+        take_first(&mut self.arrived, tag)
+    }
+
+    /// Forgets offers, which nobody can fetch any more, and what came behind them: it is not to be received in their place.
+    pub(super) fn forget_offers(&mut self) {
+        for queue in self.arrived.values_mut() {
+            let good = queue.iter().take_while(|arrival| matches!(arrival, Arrival::Sent(_))).count();
+            queue.truncate(good);
+        }
+        self.arrived.retain(|_, queue| !queue.is_empty());
+    }
+
     /// The receive that the next send with `tag` belongs to.
     pub(super) fn next_receive(&self, tag: Tag) -> Option<&Posted> {
         self.posted.get(&tag)?.front()
@@ -74,6 +89,11 @@ impl Inbox {
     /// Removes all receives that wait.
     pub(super) fn take_posted(&mut self) -> impl Iterator<Item = RequestId> + use<> {
         std::mem::take(&mut self.posted).into_values().flatten().map(|posted| posted.request)
+    }
+
+    #[cfg(test)]
+    pub(super) fn arrived_tags(&self) -> Vec<Tag> {
+        self.arrived.keys().copied().collect()
     }
 
     #[cfg(test)]

@@ -7,7 +7,8 @@ use mgcomp_codecs::AlgorithmSet;
 use super::action::Action;
 use super::config::SessionConfig;
 use super::error::{SessionError, Violation};
-use super::inbox::Inbox;
+use super::inbox::Posted;
+use super::request::{Request, RequestId};
 use super::responder::Responder;
 use super::{Job, Phase, Session};
 use crate::message::{Address, Expected, Header, Hello, Limits, ReadRequest};
@@ -64,19 +65,27 @@ impl Session {
             self.send(Header::Hello(Hello::refusal(status)), Payload::empty());
         }
         let requests: Vec<_> = self.requester.take_all().chain(self.inbox.take_posted()).collect();
-        let receiving = self.jobs.drain().filter_map(|(_, job)| match job {
-            Job::DecodeSend { receive, .. } => Some(receive),
-            _ => None,
-        });
-        let requests: Vec<_> = requests.into_iter().chain(receiving).collect();
         for request in requests {
             let error = self.session_failed(error.clone());
             self.deliver((request, Err(error)));
         }
-        self.inbox = Inbox::default();
+        // What the peer sent before stays good: it may have ended because it was done.
+        self.jobs.retain(|_, job| matches!(job, Job::DecodeSend { .. }));
+        self.inbox.forget_offers();
         self.responder = Responder::default();
         self.phase = Phase::Over(error.clone());
         self.actions.push_back(Action::Close { error });
+    }
+
+    /// Takes in a request after the end: a receive of what had come by then is answered, all else fails.
+    pub(super) fn submit_late(&mut self, id: RequestId, request: Request, error: SessionError) {
+        if let Request::Receive { tag, into } = request
+            && let Some(arrival) = self.inbox.take_arrived(tag)
+        {
+            return self.receive(tag, arrival, Posted { request: id, into });
+        }
+        let error = self.session_failed(error);
+        self.deliver((id, Err(error)));
     }
 
     pub(super) fn on_hello(&mut self, hello: Hello) -> Result<(), SessionError> {

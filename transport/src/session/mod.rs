@@ -26,7 +26,7 @@ use mgcomp_codecs::{Algorithm, AlgorithmSet, Element, ElementSet};
 pub use action::{Action, Decoded, Encoded, JobId, Purpose, Stream};
 pub use config::SessionConfig;
 pub use error::{SessionError, TransferError, Violation};
-pub use request::{Request, RequestId};
+pub use request::{Completion, Request, RequestId};
 
 use self::inbox::{Inbox, Posted};
 use self::requester::{Finished, Requester};
@@ -51,6 +51,8 @@ pub struct Session {
     jobs: HashMap<JobId, Job>,
     next_job: u64,
     actions: VecDeque<Action>,
+    /// Answers, and bytes that they are for, that go out with what is sent next.
+    held_acks: (u32, u64),
 }
 
 /// A greeting that may take for ever is awaited until `None`.
@@ -82,7 +84,7 @@ enum Job {
     /// A write of the peer.
     DecodeWrite(MessageId),
     /// A send of the peer, for this receive of ours.
-    DecodeSend { id: MessageId, receive: RequestId, length: u32 },
+    DecodeSend { id: MessageId, unawaited: bool, receive: RequestId, length: u32 },
 }
 
 impl Session {
@@ -107,6 +109,7 @@ impl Session {
             jobs: HashMap::new(),
             next_job: 0,
             actions: VecDeque::new(),
+            held_acks: (0, 0),
         };
         session.send(Header::Hello(hello), Payload::empty());
         session
@@ -141,9 +144,8 @@ impl Session {
     /// Takes in a request of the program. It is answered by one [`Action::Deliver`], in any order.
     pub fn submit(&mut self, id: RequestId, request: Request, now: Instant) {
         if let Phase::Over(error) = &self.phase {
-            let error = self.session_failed(error.clone());
-            self.deliver((id, Err(error)));
-            return;
+            let error = error.clone();
+            return self.submit_late(id, request, error);
         }
         if let Err(error) = self.check(&request) {
             self.deliver((id, Err(error)));
@@ -231,12 +233,14 @@ impl Session {
                 self.finish(id, result.map_err(|status| TransferError::Unusable { peer, status }));
             }
             Some(Job::DecodeWrite(id)) => self.acknowledge(id, result.err().unwrap_or(Status::Good)),
-            Some(Job::DecodeSend { id, receive, length }) => {
-                self.acknowledge(id, result.err().unwrap_or(Status::Good));
-                let result = result
-                    .map(|()| u64::from(length))
-                    .map_err(|status| TransferError::Unusable { peer, status });
-                self.deliver((receive, result));
+            Some(Job::DecodeSend { id, unawaited, receive, length }) => {
+                // First: whoever waits for the bytes is not to wait for the answer as well.
+                let received = result.map(|()| u64::from(length));
+                self.deliver((receive, received.map_err(|status| TransferError::Unusable { peer, status })));
+                match result {
+                    Ok(()) => self.acknowledge_send(id, length, unawaited),
+                    Err(status) => self.acknowledge(id, status),
+                }
             }
             _ => {}
         }
@@ -266,7 +270,11 @@ impl Session {
     }
 
     fn send(&mut self, header: Header, payload: Payload) {
-        self.actions.push_back(Action::Send { header, payload });
+        // Nobody hears what is said after the end.
+        if !matches!(self.phase, Phase::Over(_)) {
+            self.held_acks = (0, 0);
+            self.actions.push_back(Action::Send { header, payload, with_next: false });
+        }
     }
 
     fn deliver(&mut self, (request, result): Finished) {

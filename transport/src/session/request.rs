@@ -28,7 +28,7 @@ pub enum Request {
         /// First byte at the peer.
         to: Address,
     },
-    /// Hand `from`, of any length, to whoever at the peer receives with the same tag. Done when it was received.
+    /// Hand `from`, of any length, to whoever at the peer receives with the same tag.
     Send {
         /// The bytes.
         from: Payload,
@@ -36,6 +36,8 @@ pub enum Request {
         element: Element,
         /// What it is matched by.
         tag: Tag,
+        /// When it is done.
+        completion: Completion,
     },
     /// Take the next send of the peer with this tag.
     Receive {
@@ -44,6 +46,16 @@ pub enum Request {
         /// Where the bytes go; a longer send is refused.
         into: Payload,
     },
+}
+
+/// When a send is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// Once it is out of this side's hands: it was [written](crate::link::Sent::Written), or at the latest when it was
+    /// received. What the peer makes of it is told to whoever receives it.
+    Local,
+    /// Once it was received.
+    Remote,
 }
 
 impl Request {

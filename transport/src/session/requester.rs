@@ -7,7 +7,7 @@ use mgcomp_codecs::Algorithm;
 use super::action::JobId;
 use super::error::{TransferError, Violation};
 use super::offers::Offers;
-use super::request::{Request, RequestId};
+use super::request::{Completion, Request, RequestId};
 use crate::message::{Limits, MessageId, OfferId};
 use crate::payload::Payload;
 
@@ -34,6 +34,8 @@ struct Transfer {
     next: Option<u64>,
     in_flight: u32,
     failed: Option<TransferError>,
+    /// Whether the program was told that it is done, before the peer has answered.
+    is_told: bool,
 }
 
 /// A part of a transfer that is in one message.
@@ -73,7 +75,8 @@ pub(super) type Finished = (RequestId, Result<u64, TransferError>);
 
 /// A transfer's end.
 pub(super) struct Ended {
-    pub(super) finished: Finished,
+    /// `None` if the program was told already.
+    pub(super) finished: Option<Finished>,
     /// The offer that it has fetched, or failed to.
     pub(super) fetched: Option<OfferId>,
 }
@@ -146,7 +149,16 @@ impl Requester {
         let number = self.next_transfer;
         self.next_transfer += 1;
         self.lane(lane).waiting.push_back(number);
-        let transfer = Transfer { id, request, fetches, length, next: Some(0), in_flight: 0, failed: None };
+        let transfer = Transfer {
+            id,
+            request,
+            fetches,
+            length,
+            next: Some(0),
+            in_flight: 0,
+            failed: None,
+            is_told: false,
+        };
         self.transfers.insert(number, transfer);
     }
 
@@ -313,8 +325,21 @@ impl Requester {
         if transfer.in_flight > 0 || transfer.next.is_some() {
             return None;
         }
-        let Transfer { id, fetches, length, failed, .. } = self.transfers.remove(&number)?;
-        Some(Ended { finished: (id, failed.map_or(Ok(length), Err)), fetched: fetches })
+        let Transfer { id, fetches, length, failed, is_told, .. } = self.transfers.remove(&number)?;
+        let finished = (!is_told).then(|| (id, failed.map_or(Ok(length), Err)));
+        Some(Ended { finished, fetched: fetches })
+    }
+
+    /// A send is out of this side's hands; returns its end if that is all that it waited for. The peer still owes an
+    /// answer, and holds room until then.
+    pub(super) fn written(&mut self, id: MessageId) -> Option<Finished> {
+        let transfer = self.transfers.get_mut(&self.pieces.get(&id)?.transfer)?;
+        let is_done = matches!(transfer.request, Request::Send { completion: Completion::Local, .. });
+        if !is_done || transfer.is_told {
+            return None;
+        }
+        transfer.is_told = true;
+        Some((transfer.id, Ok(transfer.length)))
     }
 
     /// Whether a probe may start: none is under way, and the peer takes one more request.
@@ -342,9 +367,10 @@ impl Requester {
         !self.transfers.is_empty()
     }
 
-    /// Removes all requests; returns them in the order of submission.
+    /// Removes all requests; returns those that the program waits for in the order of submission.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = RequestId> + use<> {
-        std::mem::take(self).transfers.into_values().map(|transfer| transfer.id)
+        let transfers = std::mem::take(self).transfers.into_values();
+        transfers.filter(|transfer| !transfer.is_told).map(|transfer| transfer.id)
     }
 
     fn in_flight(&self) -> u32 {

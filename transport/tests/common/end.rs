@@ -26,7 +26,7 @@ impl End {
     pub(crate) fn start(mut link: Box<dyn Link>) -> Self {
         let (report, events) = mpsc::channel();
         let sink = move |event| match event {
-            LinkEvent::Coming { .. } => {} // nothing to say about it
+            LinkEvent::Coming { .. } | LinkEvent::Written { .. } => {} // nothing to say about it
             event => drop(report.send(event)),
         };
         link.start(Arc::new(sink)).unwrap();
@@ -57,7 +57,7 @@ impl End {
     pub(crate) fn send(&self, to: Rank, message: &Message) {
         loop {
             match self.link.send(to, message.clone()) {
-                Ok(()) => return,
+                Ok(_) => return,
                 Err(SendError::Full { .. }) => thread::sleep(Duration::from_millis(1)),
                 Err(error) => panic!("rank {} to rank {to}: {error}", self.link.position().rank),
             }
@@ -121,7 +121,7 @@ pub(crate) fn subject(event: &LinkEvent) -> Rank {
         LinkEvent::Coming { from, .. }
         | LinkEvent::Message { from, .. }
         | LinkEvent::Malformed { from, .. } => from,
-        LinkEvent::Closed { peer, .. } => peer,
+        LinkEvent::Closed { peer, .. } | LinkEvent::Written { to: peer, .. } => peer,
     }
 }
 
@@ -143,6 +143,7 @@ pub(crate) fn numbered(number: u64, len: usize) -> Message {
     let header = Header::TaggedSend(TaggedSend {
         id: MessageId(number as u16),
         algorithm: Algorithm::None,
+        unawaited: false,
         tag: Tag(number),
         length: len as u32,
     });

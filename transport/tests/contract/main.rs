@@ -23,6 +23,7 @@ on_every_link! {
         start::messages_wait_for_a_late_starter
         order::messages_of_all_sizes_arrive_in_order
         order::eight_ranks_talk_all_to_all
+        order::what_waits_for_the_next_message_comes
         pressure::a_peer_that_does_not_look_fills_the_queue
         pressure::a_peer_that_does_not_look_at_one_hears_the_others
         pressure::movement_is_seen_and_stalling_too

@@ -47,6 +47,28 @@ pub(crate) fn messages_of_all_sizes_arrive_in_order(fabric: Fabric) {
     drop(ends);
 }
 
+/// What may wait for the next message comes before it; it comes without one too, and before the end.
+pub(crate) fn what_waits_for_the_next_message_comes(fabric: Fabric) {
+    let mut ends = End::start_all(fabric.links(2, 64 << 20));
+    let wait_for_next = |end: &End, number| {
+        end.link.send_with_next(Rank(1), numbered(number, 0)).unwrap();
+    };
+    wait_for_next(&ends[0], 0);
+    ends[1].expect(Rank(0), 0, 0);
+    for first in (1..1000).step_by(3) {
+        // Also more than is held back at a time, and long messages behind it.
+        let waiting = if first == 1 { 200 } else { 2 };
+        (0..waiting).for_each(|number| wait_for_next(&ends[0], number));
+        ends[0].send(Rank(1), &numbered(first, mixed_len(first)));
+        (0..waiting).for_each(|number| ends[1].expect(Rank(0), number, 0));
+        ends[1].expect(Rank(0), first, mixed_len(first));
+    }
+    wait_for_next(&ends[0], 7);
+    ends[0].link.close(Rank(1));
+    ends[1].expect(Rank(0), 7, 0);
+    ends[1].expect_closed(Rank(0));
+}
+
 pub(crate) fn eight_ranks_talk_all_to_all(fabric: Fabric) {
     const COUNT: u64 = 100;
     let len = |from: Rank, number: u64| (from.0 as usize * 31 + number as usize * 97) % 4096;
@@ -99,6 +121,7 @@ pub(crate) fn a_message_of_1_gib_arrives(fabric: Fabric) {
     let header = Header::TaggedSend(TaggedSend {
         id: MessageId(1),
         algorithm: Algorithm::None,
+        unawaited: false,
         tag: Tag(1),
         length: LEN as u32,
     });

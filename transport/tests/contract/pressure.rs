@@ -28,7 +28,7 @@ fn fill_with(end: &End, to: Rank, len: usize, most: u64) -> u64 {
     let (mut number, mut full_for) = (0, 0);
     while full_for < 200 {
         match end.link.send(to, numbered(number, len)) {
-            Ok(()) => {
+            Ok(_) => {
                 number += 1;
                 full_for = 0;
             }

@@ -67,6 +67,39 @@ fn failures(handles: Vec<Handle>, peer: Rank, reasons: &[SessionError]) -> usize
     handles.into_iter().map(failed).filter(|&failed| failed).count()
 }
 
+pub(crate) fn what_was_posted_arrives_though_its_node_has_gone(fabric: Fabric) {
+    let mut nodes = nodes(fabric, 2, "adaptive", &config());
+    let lens = [1, 0, 100, 70_000, LEN, 3];
+    let receiver = nodes.pop().unwrap();
+    let posted: Vec<_> = lens
+        .iter()
+        .zip(0..)
+        .map(|(&len, number)| {
+            let bytes = HostBuffer::from(noise(number, len));
+            nodes[0].post(Rank(1), Tag(number % 2), bytes.all(), Element::U8)
+        })
+        .collect();
+    // Some links say that a send is written only when it was received.
+    let first = HostBuffer::zeroed(LEN);
+    let received: Vec<_> =
+        (0..2).map(|tag| receiver.receive(Rank(0), Tag(tag), first.slice(0..1).unwrap())).collect();
+    for (handle, len) in received.into_iter().zip(lens) {
+        assert_eq!(end_of(handle), Ok(len as u64));
+    }
+    let written: Vec<bool> = posted.into_iter().map(|mut handle| handle.is_finished()).collect();
+    drop(nodes);
+    wait_until_over(&receiver, Rank(0));
+    for (number, (&len, written)) in (0..).zip(lens.iter().zip(written)).skip(2) {
+        let into = HostBuffer::zeroed(len);
+        let received = end_of(receiver.receive(Rank(0), Tag(number % 2), into.all()));
+        match received {
+            Ok(got) => assert!(got == len as u64 && into.all().to_vec() == noise(number, len)),
+            Err(TransferError::Session { .. }) => assert!(!written, "message {number} is lost"),
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+}
+
 /// What a peer sees of a node that ends in good order.
 fn closed_by(peer: Rank) -> [SessionError; 2] {
     [SessionError::Refused(Status::Closing), SessionError::Link(LinkError::PeerClosed(peer))]

@@ -8,8 +8,15 @@ use super::blocks::{check_len, equal, in_buffer, shares, to_receive};
 use super::{Block, CommunicatorError, Datatype, Group, Kind, Operation};
 use crate::memory::{HostBuffer, HostSlice};
 
-/// Shorter buffers are brought to everybody who needs the result, and combined there: one way instead of two.
+/// Shorter buffers are brought to the one who needs the result, and combined there: one way instead of two.
 const SHORT_BYTES: usize = 16 << 10;
+
+/// All numbers are brought to everybody, one way instead of two, if that sends no more than so many bytes more: about
+/// what a link of 10 Gb/s carries in the time that one way more takes.
+const EXCHANGED_BYTES: usize = 32 << 10;
+
+/// Longer buffers are combined by parts while others are on their way, even if as many bytes travel.
+const LONGEST_EXCHANGED_BYTES: usize = 128 << 10;
 
 /// Combined at once, so that intermediate results stay in the innermost cache. Whole numbers of every datatype.
 const BLOCK_BYTES: usize = 8 << 10;
@@ -53,15 +60,8 @@ impl Group {
     ) -> Result<(), CommunicatorError> {
         check_width(send, task)?;
         check_buffers(send, receive)?;
-        if send.len() <= SHORT_BYTES {
-            let all = HostBuffer::zeroed(send.len() * self.size());
-            self.all_gather(
-                &send.clone().into(),
-                &all.all().into(),
-                &equal(self, send.len()),
-                task.0.element(),
-            )?;
-            return self.combine_all(&all, receive, task);
+        if is_exchanged(self.size(), send.len()) {
+            return self.exchange(send, receive, task);
         }
         let (tag, element) = (self.collective_tag(Kind::AllGather), task.0.element());
         let blocks = shares(self.size(), send.len(), task.0.width_bytes());
@@ -72,10 +72,26 @@ impl Group {
         }
         self.reduce_parts(send, &blocks, &results[self.rank], task, |part| {
             for other in self.others() {
-                handing_on.send(self.node.send(self.members[other], tag, part.clone(), element));
+                handing_on.send(self.node.post(self.members[other], tag, part.clone(), element));
             }
         })?;
         handing_on.wait()
+    }
+
+    /// Brings all numbers to everybody, who combines them.
+    fn exchange(&self, send: &HostSlice, receive: &HostSlice, task: Task) -> Result<(), CommunicatorError> {
+        let (tag, element) = (self.collective_tag(Kind::AllGather), task.0.element());
+        let rooms = self.rooms(self.size() * send.len());
+        let mut arrived = self.rooms_of(&rooms[0], send.len());
+        let mut transfers = Transfers::default();
+        for other in self.others() {
+            transfers.add(self.receive_known(other, tag, &arrived[other]));
+            transfers.add(self.send_known(other, tag, send, element));
+        }
+        transfers.wait()?;
+        arrived[self.rank] = send.clone();
+        self.combine(&arrived, receive, task);
+        Ok(())
     }
 
     /// Leaves each member with its block of the result.
@@ -178,6 +194,13 @@ impl Group {
             result_bytes[block].copy_from_slice(left);
         }
     }
+}
+
+/// Whether an all-reduce of `len` bytes brings all numbers to everybody. Each member sends `(ranks - 1) * len` bytes then, and
+/// `2 * (ranks - 1) / ranks * len` otherwise.
+fn is_exchanged(ranks: usize, len: usize) -> bool {
+    let more_bytes = len.saturating_mul((ranks - 1) * ranks.saturating_sub(2)) / ranks;
+    len <= LONGEST_EXCHANGED_BYTES && more_bytes <= EXCHANGED_BYTES
 }
 
 fn check_width(numbers: &HostSlice, (datatype, _): Task) -> Result<(), CommunicatorError> {

@@ -23,7 +23,7 @@ impl Group {
             let from = (self.rank + self.size() - distance) % self.size();
             let mut transfers = Transfers::default();
             transfers.receive(self.node.receive(self.members[from], tag, nothing.all()), from, 0);
-            transfers.send(self.node.send(self.members[to], tag, nothing.all(), Element::U8));
+            transfers.send(self.node.post(self.members[to], tag, nothing.all(), Element::U8));
             transfers.wait()?;
             distance *= 2;
         }

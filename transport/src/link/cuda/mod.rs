@@ -18,7 +18,7 @@ use mgcomp_selector::LinkFacts;
 
 use self::mover::Mover;
 use super::loopback::{DEFAULT_QUEUE_BYTES, Loopback};
-use super::{Link, LinkError, LinkSink, Message, Position, SendError};
+use super::{Link, LinkError, LinkSink, Message, Position, SendError, Sent};
 use crate::executor::Outlet;
 use crate::message::Rank;
 
@@ -67,10 +67,10 @@ impl Link for Cuda {
         self.ends.listen(sink)
     }
 
-    fn send(&self, to: Rank, message: Message) -> Result<(), SendError> {
+    fn send(&self, to: Rank, message: Message) -> Result<Sent, SendError> {
         let credit = self.ends.admit(to, &message)?;
         self.mover.send(to, message, credit);
-        Ok(())
+        Ok(Sent::Queued)
     }
 
     fn moved_since(&self, peer: Rank, since: Instant) -> bool {

@@ -71,7 +71,7 @@ use self::progress::{Operations, Progress};
 use self::raw::Callers;
 use self::shared::Shared;
 use super::driving;
-use super::{Link, LinkError, LinkSink, Message, Position, SendError};
+use super::{Link, LinkError, LinkSink, Message, Position, SendError, Sent};
 use crate::message::{Limits, MAX_HEADER_LEN, Rank, Secret};
 use crate::node::NodeConfig;
 
@@ -165,12 +165,12 @@ impl Link for Mpi {
         Ok(())
     }
 
-    fn send(&self, to: Rank, message: Message) -> Result<(), SendError> {
+    fn send(&self, to: Rank, message: Message) -> Result<Sent, SendError> {
         let peer = self.shared.peer(to).ok_or(SendError::Closed(to))?;
         let payload = message.payload.bytes().ok_or(SendError::Payload)?.clone();
         peer.push(Outgoing { header: message.header, payload }, self.config.queue_bytes)?;
         self.shared.wake();
-        Ok(())
+        Ok(Sent::Queued)
     }
 
     fn moved_since(&self, peer: Rank, since: Instant) -> bool {

@@ -132,7 +132,13 @@ mod tests {
     const LIMIT: u64 = 1 << 20;
 
     fn send(length: u32) -> Header {
-        Header::TaggedSend(TaggedSend { id: MessageId(7), algorithm: Algorithm::None, tag: Tag(9), length })
+        Header::TaggedSend(TaggedSend {
+            id: MessageId(7),
+            algorithm: Algorithm::None,
+            unawaited: false,
+            tag: Tag(9),
+            length,
+        })
     }
 
     fn read_first(bytes: Bytes) -> Result<Record, RecordError> {

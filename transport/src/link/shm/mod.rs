@@ -51,7 +51,7 @@ use self::segment::RING_BYTES;
 use self::server::{End, Server};
 use self::waker::Waker;
 use super::wire::Wire;
-use super::{Drive, Link, LinkError, LinkSink, Message, Position, SendError, Shaping};
+use super::{Drive, Link, LinkError, LinkSink, Message, Position, SendError, Sent, Shaping};
 use crate::message::{Limits, MAX_HEADER_LEN, Rank, Secret};
 use crate::pool::Pool;
 
@@ -244,14 +244,14 @@ impl Link for Shm {
         Ok(())
     }
 
-    fn send(&self, to: Rank, message: Message) -> Result<(), SendError> {
+    fn send(&self, to: Rank, message: Message) -> Result<Sent, SendError> {
         let peer = self.peer(to).ok_or(SendError::Closed(to))?;
         let payload = message.payload.bytes().ok_or(SendError::Payload)?.clone();
         let Some(wire) = &self.wire else { return peer.send(&message.header, payload) };
         let record = peer.post(&message.header, payload)?;
         let bytes = record.message_len() as u64;
         peer.written.note(wire.post(0, bytes, (peer.clone(), record)));
-        Ok(())
+        Ok(Sent::Queued)
     }
 
     fn moved_since(&self, peer: Rank, since: Instant) -> bool {

@@ -14,7 +14,7 @@ use super::socket;
 use super::waker::Waker;
 use crate::link::movement::Movement;
 use crate::link::rate::{Backlog, Rate, RateMeter};
-use crate::link::{Credit, QUEUED_MESSAGE_BYTES, SendError};
+use crate::link::{Credit, QUEUED_MESSAGE_BYTES, SendError, Sent};
 use crate::message::{Header, Rank};
 
 /// Bytes of messages that were received and not looked at yet; the ring is not read beyond them.
@@ -105,7 +105,7 @@ impl Peer {
     }
 
     /// Sends a message, or queues it if it cannot be sent at once.
-    pub(super) fn send(&self, header: &Header, payload: Bytes) -> Result<(), SendError> {
+    pub(super) fn send(&self, header: &Header, payload: Bytes) -> Result<Sent, SendError> {
         let mut record = self.admit(header, payload)?;
         let mut outgoing = self.lock();
         if outgoing.is_closed() || self.is_closing() {
@@ -115,8 +115,9 @@ impl Peer {
         // What was queued before goes first.
         if !outgoing.queue.is_empty() || !self.write(&mut outgoing, &mut record, CALLER_BYTES) {
             self.leave(&mut outgoing, record);
+            return Ok(Sent::Queued);
         }
-        Ok(())
+        Ok(Sent::Written)
     }
 
     /// Counts a message as queued that will cross an imitated link first; [`arrive`](Self::arrive) is for when it has.

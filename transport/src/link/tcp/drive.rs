@@ -103,9 +103,9 @@ impl Driver {
             if ready.await {
                 return;
             }
-            yield_now().await;
             // Whoever is waited for may want this very processor.
             thread::yield_now();
+            yield_now().await;
             moved = self.traffic.iter().map(|traffic| traffic.last_moved()).fold(moved, Instant::max);
         }
         until.await;

@@ -8,21 +8,23 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
-use super::outbox::{Lent, Outbox, Queue};
+use super::outbox::{Lent, Outbox, Queue, lock};
 use super::peer::{Traffic, UNSEEN_BYTES};
 use super::record::{Received, RecordReader};
 use super::turn::Place;
 use crate::link::rate::{Backlog, Rate, RateMeter};
 use crate::link::{Credit, LinkError, LinkEvent, LinkSink, QUEUED_MESSAGE_BYTES, landing};
-use crate::message::{Header, Rank};
+use crate::message::{Header, MessageId, Rank};
 use crate::pool::Pool;
 
 /// Bytes that are read at once beyond what is asked for: many short messages, or the start of a long one, whose rest is
 /// read to where it goes.
 const READ_AHEAD_BYTES: usize = 8 << 10;
+/// How long a message that may wait for the next one does.
+const HELD: Duration = Duration::from_millis(50);
 /// How long a peer may take for what is still queued when the connection is closed.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long to wait for a peer's last words when writing to it fails.
@@ -58,11 +60,13 @@ pub(super) struct LaneTask {
 
 impl LaneTask {
     /// Reads and writes until the end; returns what is to be reported of it.
-    pub(super) async fn run(mut self, connection: Connection) -> Option<LinkEvent> {
+    pub(super) async fn run(mut self, up: Connection) -> Option<LinkEvent> {
         // Small messages are not to wait for more; where the option is missing they are merely slower.
-        let _ = connection.stream.set_nodelay(true);
-        let (peer, outbox) = (self.peer, self.outbox.clone());
-        let (stream, rate, _lent) = match Lent::new(connection.stream, &outbox, self.place.connection()) {
+        let Connection { stream, records } = up;
+        let _ = stream.set_nodelay(true);
+        let (peer, outbox, connection) = (self.peer, self.outbox.clone(), self.place.connection());
+        let sink = self.sink.clone();
+        let (stream, rate, holds, _lent) = match Lent::new(stream, &outbox, connection) {
             Ok(lent) => lent,
             Err(error) => {
                 let error = LinkError::io("using the connection to rank", peer, &error);
@@ -74,7 +78,7 @@ impl LaneTask {
         let reader = RecordReader {
             stream: BufReader::with_capacity(READ_AHEAD_BYTES, incoming),
             peer,
-            record: connection.records,
+            record: records,
             limit: self.record_limit,
             movement: &traffic.read,
             pool: self.pool.clone(),
@@ -89,7 +93,10 @@ impl LaneTask {
         let mut receiving = pin!(receiving.run());
         let transmitted = tokio::select! {
             event = &mut receiving => return event,
-            transmitted = transmit(&mut self.queue, outgoing, &traffic, &rate) => transmitted,
+            transmitted = transmit(&mut self.queue, outgoing, &traffic, &rate, |send| {
+                sink(LinkEvent::Written { to: peer, send });
+            }) => transmitted,
+            () = release_late(&holds, || lock(&outbox).release(connection, &traffic)) => return None,
             () = flush_deadline(closed) => return None,
         };
         match transmitted {
@@ -107,21 +114,33 @@ impl LaneTask {
     }
 }
 
-/// Writes what is queued until this side closes and all of it is out.
+/// Writes what is queued until this side closes and all of it is out. Tells which sends are.
 async fn transmit(
     queue: &mut Queue,
     mut stream: OwnedWriteHalf,
     traffic: &Traffic,
     rate: &Rate,
+    written: impl Fn(MessageId),
 ) -> io::Result<()> {
     let mut meter = RateMeter::new(rate);
     while let Some(message) = queue.recv().await {
-        let (len, left, started) = (message.queued_len(), message.record.remaining(), Instant::now());
+        let (len, send) = (message.queued_len(), message.send);
+        let (left, started) = (message.record.remaining(), Instant::now());
         message.record.write(stream.as_ref(), &traffic.written).await?;
         let backlog = if traffic.unqueued(len) { Backlog::Some } else { Backlog::None };
         meter.wrote(left, started, Instant::now(), backlog);
+        send.into_iter().for_each(&written);
     }
     stream.shutdown().await
+}
+
+/// Lets what is held back go, some time after it is.
+async fn release_late(holds: &Notify, release: impl Fn()) {
+    loop {
+        holds.notified().await;
+        sleep(HELD).await;
+        release();
+    }
 }
 
 /// Resolves when this side has closed.

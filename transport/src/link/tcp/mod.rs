@@ -39,12 +39,12 @@ pub use rank_file::{RankFile, RankFileError};
 
 use self::drive::Driver;
 use self::handshake::{Acceptor, Arrival, Seat, Seats};
-use self::outbox::{Outbox, Outgoing, Queue, lock};
+use self::outbox::{Outbox, Outgoing, Push, Queue, lock};
 use self::peer::{PeerTask, Traffic};
 use self::record::Record;
 use super::wire::Wire;
-use super::{Drive, Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError, Shaping};
-use crate::message::{Expected, Limits, MAX_HEADER_LEN, Rank};
+use super::{Drive, Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError, Sent, Shaping};
+use crate::message::{Expected, Header, Limits, MAX_HEADER_LEN, Rank};
 
 /// Settings of a TCP link.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +91,7 @@ pub struct Tcp {
 }
 
 /// A message on the imitated link, and where it goes when it has crossed it.
-type Posted = (Arc<Mutex<Outbox>>, Outgoing);
+type Posted = (Arc<Mutex<Outbox>>, Arc<Traffic>, Outgoing);
 
 /// What is needed until the link starts.
 struct Setup {
@@ -148,8 +148,10 @@ impl Tcp {
             ends.push((rank, end));
         }
         let start_wire = |shaping| {
-            Wire::start(1, shaping, |(outbox, message): Posted| lock(&outbox).arrive(message))
-                .map_err(|error| LinkError::io("starting the wire thread of rank", rank, &error))
+            Wire::start(1, shaping, |(outbox, traffic, message): Posted| {
+                lock(&outbox).arrive(message, &traffic)
+            })
+            .map_err(|error| LinkError::io("starting the wire thread of rank", rank, &error))
         };
         let wire = config.shaping.map(start_wire).transpose()?;
         let setup = Some(Setup { listener, rank_file, ends });
@@ -176,6 +178,33 @@ impl Tcp {
     /// bytes.
     fn record_limit(&self) -> u64 {
         MAX_HEADER_LEN as u64 + u64::from(self.config.limits.max_transfer_bytes)
+    }
+
+    fn hand_over(&self, to: Rank, message: Message, push: Push) -> Result<Sent, SendError> {
+        let peer = self.peer(to).ok_or(SendError::Closed(to))?;
+        let payload = message.payload.bytes().ok_or(SendError::Payload)?.clone();
+        let (len, limit) = (message.wire_len(), self.config.queue_bytes);
+        let longest = u64::from(u32::MAX);
+        if len > longest {
+            return Err(SendError::TooLong { bytes: len, limit: longest });
+        }
+        let send = if let Header::TaggedSend(send) = message.header { Some(send.id) } else { None };
+        let message = Outgoing { record: Record::new(&message.header, payload), len, send };
+        let (mut outbox, traffic) = (lock(&peer.outbox), &peer.traffic);
+        if !outbox.is_open() {
+            return Err(SendError::Closed(to));
+        }
+        let queued_bytes = traffic.queued_bytes();
+        if queued_bytes.saturating_add(message.queued_len()) > limit {
+            return Err(SendError::Full { queued_bytes, limit });
+        }
+        if let Some(wire) = &self.wire {
+            traffic.queued(&message);
+            outbox.post();
+            traffic.written.note(wire.post(0, len, (peer.outbox.clone(), traffic.clone(), message)));
+            return Ok(Sent::Queued);
+        }
+        outbox.send(message, push, queued_bytes, traffic).ok_or(SendError::Closed(to))
     }
 }
 
@@ -205,30 +234,12 @@ impl Link for Tcp {
         Ok(())
     }
 
-    fn send(&self, to: Rank, message: Message) -> Result<(), SendError> {
-        let peer = self.peer(to).ok_or(SendError::Closed(to))?;
-        let payload = message.payload.bytes().ok_or(SendError::Payload)?.clone();
-        let (len, limit) = (message.wire_len(), self.config.queue_bytes);
-        let longest = u64::from(u32::MAX);
-        if len > longest {
-            return Err(SendError::TooLong { bytes: len, limit: longest });
-        }
-        let message = Outgoing { record: Record::new(&message.header, payload), len };
-        let (mut outbox, traffic) = (lock(&peer.outbox), &peer.traffic);
-        if !outbox.is_open() {
-            return Err(SendError::Closed(to));
-        }
-        let queued_bytes = traffic.queued_bytes();
-        if queued_bytes.saturating_add(message.queued_len()) > limit {
-            return Err(SendError::Full { queued_bytes, limit });
-        }
-        if let Some(wire) = &self.wire {
-            traffic.queued(&message);
-            outbox.post();
-            traffic.written.note(wire.post(0, len, (peer.outbox.clone(), message)));
-            return Ok(());
-        }
-        if outbox.send(message, queued_bytes, traffic) { Ok(()) } else { Err(SendError::Closed(to)) }
+    fn send(&self, to: Rank, message: Message) -> Result<Sent, SendError> {
+        self.hand_over(to, message, Push::Now)
+    }
+
+    fn send_with_next(&self, to: Rank, message: Message) -> Result<Sent, SendError> {
+        self.hand_over(to, message, Push::WithNext)
     }
 
     fn moved_since(&self, peer: Rank, since: Instant) -> bool {
@@ -245,7 +256,7 @@ impl Link for Tcp {
     fn close(&self, peer: Rank) {
         if let Some(peer) = self.peer(peer) {
             peer.silenced.store(true, Ordering::SeqCst);
-            lock(&peer.outbox).close();
+            lock(&peer.outbox).close(&peer.traffic);
             peer.closed.send_replace(true);
         }
     }

@@ -4,16 +4,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mgcomp_selector::{LinkFacts, Overlap};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::counters::Counters;
 use super::gauge::Gauge;
 use super::peer::Traffic;
 use super::record::Record;
 use super::turn::Dealer;
-use crate::link::QUEUED_MESSAGE_BYTES;
 use crate::link::movement::Movement;
 use crate::link::rate::Rate;
+use crate::link::{QUEUED_MESSAGE_BYTES, Sent};
+use crate::message::MessageId;
 
 /// A message that is to be written.
 #[derive(Debug)]
@@ -21,7 +22,22 @@ pub(super) struct Outgoing {
     pub(super) record: Record,
     /// Length of the message in bytes.
     pub(super) len: u64,
+    /// Which tagged send it is, if it is one.
+    pub(super) send: Option<MessageId>,
 }
+
+/// When a message is to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Push {
+    Now,
+    /// With the next one, or a moment later.
+    WithNext,
+}
+
+/// The longest message that is held back, with its framing, in bytes.
+const HELD_BYTES: usize = 64;
+/// So many bytes may wait for the next message.
+const MOST_HELD_BYTES: usize = 1024;
 
 impl Outgoing {
     /// What it counts for in a queue.
@@ -48,6 +64,10 @@ pub(super) struct Outbox {
 /// The way over one connection.
 #[derive(Debug)]
 struct Lane {
+    /// Records that leave with the next one.
+    held: Vec<u8>,
+    /// Tells the connection's task that there are some, when there were none.
+    holds: Arc<Notify>,
     /// For what the socket does not take at once.
     queue: mpsc::UnboundedSender<Outgoing>,
     /// The socket, while there is a connection: whoever sends may write to it while nothing is queued.
@@ -69,16 +89,30 @@ impl Outbox {
         !self.is_closed && self.lanes.iter().all(|lane| !lane.queue.is_closed())
     }
 
-    /// Sends a message: at once if nothing is queued and the socket takes all of it, else by the queue. Returns whether
-    /// that was possible.
-    pub(super) fn send(&mut self, mut message: Outgoing, queued_bytes: u64, traffic: &Traffic) -> bool {
-        let Some(lane) = self.lanes.get(self.dealer.deal(message.len)) else { return false };
+    /// Sends a message: at once if nothing is queued and the socket takes all of it, else by the queue. Returns `None`
+    /// if the peer is given up.
+    pub(super) fn send(
+        &mut self,
+        message: Outgoing,
+        push: Push,
+        queued_bytes: u64,
+        traffic: &Traffic,
+    ) -> Option<Sent> {
+        // Where there are several connections, those that follow on another one would have to wait for what is held.
+        let may_hold = push == Push::WithNext && queued_bytes == 0 && self.lanes.len() == 1;
+        let lane = self.lanes.get_mut(self.dealer.deal(message.len))?;
         lane.gauge.sending(message.len, queued_bytes);
-        if queued_bytes == 0 && lane.write_at_once(&mut message, &traffic.written) {
-            return true;
+        if may_hold && lane.hold(&message.record) {
+            return Some(Sent::Queued);
         }
-        traffic.queued(&message);
-        lane.queue.send(message).is_ok()
+        lane.send(message, queued_bytes, traffic)
+    }
+
+    /// Sends what is held back on a connection.
+    pub(super) fn release(&mut self, connection: usize, traffic: &Traffic) {
+        if let Some(lane) = self.lanes.get_mut(connection) {
+            lane.release(traffic);
+        }
     }
 
     /// A message was sent to the imitated link.
@@ -87,31 +121,32 @@ impl Outbox {
     }
 
     /// A message has crossed the imitated link.
-    pub(super) fn arrive(&mut self, message: Outgoing) {
+    pub(super) fn arrive(&mut self, message: Outgoing, traffic: &Traffic) {
         self.on_wire -= 1;
         if let Some(lane) = self.lanes.get(self.dealer.deal(message.len)) {
             let _ = lane.queue.send(message); // a queue that is gone has no use for it
         }
-        self.end_if_over();
+        self.end_if_over(traffic);
     }
 
     /// Takes no more messages. What was sent still goes out.
-    pub(super) fn close(&mut self) {
+    pub(super) fn close(&mut self, traffic: &Traffic) {
         self.is_closed = true;
-        self.end_if_over();
+        self.end_if_over(traffic);
     }
 
     /// There are so many connections now: gives each a queue, with its part of what waits in the `first` one.
-    pub(super) fn spread(&mut self, mut first: Queue, connections: usize) -> Vec<Queue> {
+    pub(super) fn spread(&mut self, mut first: Queue, connections: usize, traffic: &Traffic) -> Vec<Queue> {
         if connections == 1 {
             return vec![first];
         }
+        self.release(0, traffic);
         let (lanes, queues) = (0..connections).map(|_| Lane::new()).unzip();
         (self.lanes, self.dealer) = (lanes, Dealer::new(connections));
         while let Ok(message) = first.try_recv() {
             let _ = self.lanes[self.dealer.deal(message.len)].queue.send(message); // its end is in `queues`
         }
-        self.end_if_over();
+        self.end_if_over(traffic);
         queues
     }
 
@@ -120,8 +155,9 @@ impl Outbox {
         Gauge::together(self.lanes.iter().filter_map(Lane::facts))
     }
 
-    fn end_if_over(&mut self) {
+    fn end_if_over(&mut self, traffic: &Traffic) {
         if self.is_closed && self.on_wire == 0 {
+            self.lanes.iter_mut().for_each(|lane| lane.release(traffic));
             self.lanes.clear();
         }
     }
@@ -130,7 +166,40 @@ impl Outbox {
 impl Lane {
     fn new() -> (Self, Queue) {
         let (queue, end) = mpsc::unbounded_channel();
-        (Self { queue, socket: None, gauge: Gauge::default(), rate: Arc::default() }, end)
+        let (held, holds) = (Vec::new(), Arc::default());
+        (Self { held, holds, queue, socket: None, gauge: Gauge::default(), rate: Arc::default() }, end)
+    }
+
+    /// Holds a message back until the next one, if it is short. Only while nothing is queued.
+    fn hold(&mut self, record: &Record) -> bool {
+        let Some(bytes) = record.short(HELD_BYTES.min(MOST_HELD_BYTES - self.held.len())) else {
+            return false;
+        };
+        if self.held.is_empty() {
+            self.holds.notify_one();
+        }
+        self.held.extend(bytes);
+        true
+    }
+
+    /// Sends a message, behind what was held back.
+    fn send(&mut self, mut message: Outgoing, queued_bytes: u64, traffic: &Traffic) -> Option<Sent> {
+        if !self.held.is_empty() {
+            message.record = message.record.behind(std::mem::take(&mut self.held));
+        }
+        if queued_bytes == 0 && self.write_at_once(&mut message, &traffic.written) {
+            return Some(Sent::Written);
+        }
+        traffic.queued(&message);
+        self.queue.send(message).is_ok().then_some(Sent::Queued)
+    }
+
+    /// Sends what is held back.
+    fn release(&mut self, traffic: &Traffic) {
+        if !self.held.is_empty() {
+            let nothing = Outgoing { record: Record::empty(), len: 0, send: None };
+            self.send(nothing, traffic.queued_bytes(), traffic); // if there is no way out any more, nobody needs it
+        }
     }
 
     /// Writes to the socket what it takes; returns whether that was all. Only while nothing is queued.
@@ -157,20 +226,21 @@ pub(super) struct Lent<'a> {
 }
 
 impl<'a> Lent<'a> {
-    /// Lends `stream`. With it comes where to note how fast the peer takes what is written.
+    /// Lends `stream`. With it comes where to note how fast the peer takes what is written, and what tells when something
+    /// is held back.
     pub(super) fn new(
         stream: TcpStream,
         outbox: &'a Mutex<Outbox>,
         connection: usize,
-    ) -> std::io::Result<(TcpStream, Arc<Rate>, Self)> {
+    ) -> std::io::Result<(TcpStream, Arc<Rate>, Arc<Notify>, Self)> {
         let stream = stream.into_std()?;
         let second = stream.try_clone()?;
-        let mut rate = Arc::default();
+        let (mut rate, mut holds) = <(Arc<Rate>, Arc<Notify>)>::default();
         // There is none if the peer was given up meanwhile.
         if let Some(lane) = lock(outbox).lanes.get_mut(connection) {
-            (lane.socket, rate) = (Some(second), lane.rate.clone());
+            (lane.socket, rate, holds) = (Some(second), lane.rate.clone(), lane.holds.clone());
         }
-        Ok((TcpStream::from_std(stream)?, rate, Self { outbox, connection }))
+        Ok((TcpStream::from_std(stream)?, rate, holds, Self { outbox, connection }))
     }
 }
 

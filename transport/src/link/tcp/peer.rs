@@ -98,7 +98,7 @@ impl PeerTask {
 
     /// Serves all connections until the end; returns what is to be reported of it.
     async fn serve(self, connections: Vec<Connection>) -> Option<LinkEvent> {
-        let queues = lock(&self.outbox).spread(self.queue, connections.len());
+        let queues = lock(&self.outbox).spread(self.queue, connections.len(), &self.traffic);
         let (unseen, pool) = (Arc::new(Semaphore::new(UNSEEN_BYTES as usize)), Pool::default());
         let mut lanes = JoinSet::new();
         for ((place, connection), queue) in Place::all(connections.len()).zip(connections).zip(queues) {

@@ -196,6 +196,23 @@ impl Record {
         Self { left: Bytes::from(front).chain(rest) }
     }
 
+    /// No record at all.
+    pub(super) fn empty() -> Self {
+        Self { left: Bytes::new().chain(Bytes::new()) }
+    }
+
+    /// The same behind records that are `before` it.
+    pub(super) fn behind(self, before: Vec<u8>) -> Self {
+        let (front, rest) = self.left.into_inner();
+        let front = [&before[..], &front[..]].concat();
+        Self { left: Bytes::from(front).chain(rest) }
+    }
+
+    /// All of it, if it is no longer than `most` bytes.
+    pub(super) fn short(&self, most: usize) -> Option<Vec<u8>> {
+        (self.left.remaining() <= most).then(|| [&self.left.first_ref()[..], self.left.last_ref()].concat())
+    }
+
     /// Bytes left to write.
     pub(super) fn remaining(&self) -> u64 {
         self.left.remaining() as u64

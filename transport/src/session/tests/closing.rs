@@ -5,7 +5,7 @@ use super::world::World;
 use super::*;
 use crate::link::{LinkError, SendError};
 use crate::memory::HostBuffer;
-use crate::message::Invalid;
+use crate::message::{Invalid, Offer};
 use crate::region::Access;
 
 const HOME: Address = Address::new(0, 0);
@@ -68,10 +68,38 @@ fn every_request_fails_once_whatever_the_reason() {
         solo.assert_over(error.clone(), farewell.map(Status::from_code));
         assert_eq!(solo.take_sent().len(), usize::from(farewell.is_some()));
         solo.delivered.sort_by_key(|&(id, _)| id);
-        let expected: Vec<_> = (0..10).map(|id| (id, failed(&error))).collect();
+        let expected: Vec<_> = (0..9).map(|id| (id, failed(&error))).collect();
         assert_eq!(solo.delivered, expected);
+        // What was sent before the end is good: the one that is being decoded, and the one that nobody had asked for.
+        solo.submit(10, receive(7, &zeroed(1)));
+        let jobs = std::mem::take(&mut solo.jobs);
+        jobs.into_iter().for_each(|job| solo.work_on(job));
+        assert_eq!(solo.delivered[9..], [(9, Ok(1)), (10, Ok(1))]);
+        assert!(solo.take_sent().is_empty(), "nobody hears an answer");
+        solo.submit(11, receive(7, &zeroed(1)));
+        assert_eq!(solo.delivered[11], (11, failed(&error)));
         assert!(solo.session.is_idle());
     }
+}
+
+#[test]
+fn an_offer_is_lost_with_the_session_and_all_sends_behind_it() {
+    let mut solo = Solo::open(WIDE);
+    solo.hear_bytes(&[0x60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1, 1]);
+    solo.hear(Header::Offer(Offer { offer: OfferId(0), tag: Tag(7), length: 1 }), b"");
+    solo.hear_bytes(&[0x60, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1, 3]);
+    solo.close(SessionError::Closed);
+    let into = zeroed(1);
+    solo.submit(0, receive(7, &into));
+    let job = solo.jobs.pop_back().unwrap();
+    solo.work_on(job);
+    assert_eq!(into.to_vec(), [1]);
+    // The third must not come in the place of the second.
+    solo.submit(1, receive(7, &zeroed(1)));
+    solo.submit(2, receive(7, &zeroed(1)));
+    let failed = failed(&SessionError::Closed);
+    assert_eq!(solo.delivered, [(0, Ok(1)), (1, failed.clone()), (2, failed)]);
+    assert!(solo.session.is_idle());
 }
 
 #[test]
@@ -85,7 +113,7 @@ fn the_goodbye_comes_first_and_the_end_last() {
         panic!("{actions:?}")
     };
     assert_eq!(*header, Header::Hello(Hello::refusal(Status::Closing)));
-    assert!(delivered.len() == 10 && delivered.iter().all(|a| matches!(a, Action::Deliver { .. })));
+    assert!(delivered.len() == 9 && delivered.iter().all(|a| matches!(a, Action::Deliver { .. })));
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod hostile;
 mod limits;
 mod noise;
 mod offers;
+mod posted;
 mod refused;
 mod rng;
 mod silence;

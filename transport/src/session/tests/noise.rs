@@ -99,6 +99,21 @@ impl Target {
         }
     }
 
+    /// Receives what had come before the session was over.
+    fn receive_all(&mut self, tag: u64) {
+        let failed = |delivered: &[(u64, Result<u64, TransferError>)]| {
+            matches!(delivered.last(), Some((_, Err(TransferError::Session { .. }))))
+        };
+        for id in 1 << 32.. {
+            *self.made.entry(id).or_default() += 1;
+            self.solo.submit(id, receive(tag, &zeroed(100)));
+            self.solo.work();
+            if failed(&self.solo.delivered) {
+                break;
+            }
+        }
+    }
+
     /// The session is over and says why, or it works; either way nothing is lost.
     fn finish(mut self) -> bool {
         self.solo.carry_out();
@@ -111,6 +126,8 @@ impl Target {
             self.solo.close(SessionError::Closed);
         }
         assert_eq!(self.solo.closed.as_ref(), self.solo.session.error());
+        self.solo.work();
+        self.solo.session.inbox.arrived_tags().into_iter().for_each(|tag| self.receive_all(tag.0));
         assert!(self.solo.session.is_idle());
         let mut delivered = HashMap::new();
         for &(id, _) in &self.solo.delivered {
@@ -135,7 +152,9 @@ fn message(rng: &mut Rng) -> Vec<u8> {
         10 => Header::DataReady(DataReady { id, algorithm, status }),
         11..25 => Header::WriteRequest(WriteRequest { id, address, length, algorithm }),
         25 => Header::WriteAck(WriteAck { id, status }),
-        26..40 => Header::TaggedSend(TaggedSend { id, algorithm, tag: Tag(rng.below(3)), length }),
+        26..40 => {
+            Header::TaggedSend(TaggedSend { id, algorithm, unawaited: false, tag: Tag(rng.below(3)), length })
+        }
         60..69 => Header::Offer(Offer { offer, tag: Tag(rng.below(3)), length: rng.below(200) }),
         69 if rng.one_in(2) => Header::Fetch(Fetch { id, offer, offset: rng.below(100), length }),
         69 => Header::OfferAck(OfferAck { status, offer }),

@@ -133,7 +133,13 @@ fn offers_keep_their_turn_behind_what_is_being_encoded() {
     early.hear(fetch(0, 0, 0, 10), b"");
     early.assert_over(Violation::NoSuchOffer(OfferId(0)), Some(Status::Protocol));
     solo.work();
-    let tagged = TaggedSend { id: MessageId(0), algorithm: Algorithm::None, tag: Tag(4), length: 10 };
+    let tagged = TaggedSend {
+        id: MessageId(0),
+        algorithm: Algorithm::None,
+        unawaited: false,
+        tag: Tag(4),
+        length: 10,
+    };
     assert_eq!(solo.take_headers(), [Header::TaggedSend(tagged), offer(0, 4, 10)]);
 }
 

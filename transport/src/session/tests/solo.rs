@@ -141,7 +141,7 @@ impl Solo {
     pub(super) fn carry_out(&mut self) {
         while let Some(action) = self.session.poll_action() {
             match action {
-                Action::Send { header, payload } => {
+                Action::Send { header, payload, .. } => {
                     let payload = payload.bytes().unwrap();
                     self.sent.push_back([&*header.encode(), payload].concat());
                 }
@@ -169,7 +169,7 @@ pub(super) fn write(bytes: &[u8], to: Address) -> Request {
 
 pub(super) fn send(bytes: &[u8], tag: u64) -> Request {
     let from = Payload::from_memory(HostBuffer::from(bytes.to_vec()).all());
-    Request::Send { from, element: Element::U8, tag: Tag(tag) }
+    Request::Send { from, element: Element::U8, tag: Tag(tag), completion: Completion::Remote }
 }
 
 pub(super) fn receive(tag: u64, into: &HostSlice) -> Request {

@@ -188,7 +188,15 @@ impl World {
 
     fn act(&mut self, end: usize, action: Action) {
         match action {
-            Action::Send { header, payload } => self.send(end, header, &payload),
+            Action::Send { header, payload, .. } => {
+                self.send(end, header, &payload);
+                // Some links say at once that a message is written, others never.
+                if let Header::TaggedSend(send) = header
+                    && self.rng.pick(&[false, true])
+                {
+                    self.ends[end].session.written(send.id);
+                }
+            }
             Action::Encode { job, source, element, allowed, purpose, .. } => {
                 if purpose == Purpose::Write {
                     self.ends[end].unacknowledged.insert(job);

@@ -129,7 +129,7 @@ impl Agent {
                 }
                 Order::Send { to } => {
                     let sent = subject.unwrap().send(Rank(to), control::message(bytes));
-                    Report::Sent(sent.map_err(Into::into))
+                    Report::Sent(sent.map(|_| ()).map_err(Into::into))
                 }
                 Order::HasMoved { peer, since } => {
                     let now = Instant::now();
@@ -149,7 +149,7 @@ impl Agent {
         let (stream, credits) = (self.stream.clone(), self.credits.clone());
         Arc::new(move |event| {
             let (report, message) = match event {
-                LinkEvent::Coming { .. } => return,
+                LinkEvent::Coming { .. } | LinkEvent::Written { .. } => return,
                 LinkEvent::Message { from, message, credit } => {
                     let number = credits.next.fetch_add(1, Ordering::SeqCst);
                     credits.held.lock().unwrap().insert(number, credit);

@@ -9,7 +9,9 @@ use std::thread;
 use std::time::{Instant, SystemTime};
 
 use mgcomp_selector::LinkFacts;
-use mgcomp_transport::link::{Credit, Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError};
+use mgcomp_transport::link::{
+    Credit, Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError, Sent,
+};
 use mgcomp_transport::message::Rank;
 
 use super::control::{self, Order, Report};
@@ -189,9 +191,9 @@ impl Link for Remote {
         }
     }
 
-    fn send(&self, to: Rank, message: Message) -> Result<(), SendError> {
+    fn send(&self, to: Rank, message: Message) -> Result<Sent, SendError> {
         match self.ask(&Order::Send { to: to.0 }, Some(&message)) {
-            Report::Sent(sent) => sent.map_err(Into::into),
+            Report::Sent(sent) => sent.map(|()| Sent::Queued).map_err(Into::into),
             other => panic!("{other:?}"),
         }
     }
