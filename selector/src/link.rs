@@ -39,6 +39,14 @@ impl LinkFacts {
         Ok(Self { rate_gbps, latency_ns, overlap })
     }
 
+    /// The same link, but for when codecs work.
+    ///
+    /// # Errors
+    /// As [`try_new`](Self::try_new).
+    pub fn with_overlap(self, overlap: Overlap) -> Result<Self, LinkFactsError> {
+        Self::try_new(self.rate_gbps, self.latency_ns, overlap)
+    }
+
     /// Bits that it carries in a nanosecond.
     #[must_use]
     pub const fn rate_gbps(&self) -> f64 {

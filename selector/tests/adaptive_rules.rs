@@ -313,6 +313,26 @@ fn another_link_or_another_peer_s_codecs_count_at_once() {
 }
 
 #[test]
+fn transfers_with_and_without_overlap_may_take_turns() {
+    // A raw byte takes 0.125 ns. One coded by XP takes 0.1 + 0.0625 + 0.05 ns one after the other, but only 0.107 where
+    // sixteen segments overlap.
+    let mut policy = Adaptive::new(speeds());
+    let alone = CheapFacts { link: link(64.0), ..transfer(MIB) };
+    let overlapping = link(64.0).unwrap().with_overlap(Overlap::Segments(64 << 10)).unwrap();
+    let among_others = CheapFacts { link: Some(overlapping), ..alone };
+    let data = Data { xp: 0.5, zvc: 1.0 };
+    let mut seen = Vec::new();
+    for _ in 0..200 {
+        let taken = [alone, among_others].map(|facts| send(&mut policy, &facts, data).decision);
+        seen.push(taken);
+    }
+    for [alone, among_others] in &seen[100..] {
+        assert_eq!((alone.algorithm, among_others.algorithm), (Algorithm::None, Algorithm::Xp));
+        assert!(among_others.predicted_ns.unwrap().abs_diff(112_000) < 1000, "{among_others:?}");
+    }
+}
+
+#[test]
 fn equals_go_to_the_raw_form_and_then_to_the_lower_number() {
     let mut table = speeds().codecs().to_vec();
     for codec in &mut table {

@@ -12,7 +12,7 @@ use super::model::Goal;
 use super::priors::Priors;
 use super::sample::Sample;
 use crate::speeds::Speeds;
-use crate::{CheapFacts, Decision, Estimate, Outcome, Reason, SampleSize};
+use crate::{CheapFacts, Decision, Estimate, Outcome, Overlap, Reason, SampleSize};
 
 /// One sample in so many tries all that is promising; the others, what is near the best.
 const WIDE_EVERY: u32 = 8;
@@ -37,10 +37,11 @@ const WELL_TIMED: u32 = 16;
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     knowledge: Knowledge,
-    choices: Choices,
+    /// For transfers that codecs do not overlap with the link, and for those that they do: streams may have both in turn.
+    choices: [Choices; 2],
     framing: Framing,
     /// What `choices` were worked out under.
-    scene: Option<(Goal, AlgorithmSet)>,
+    scenes: [Option<(Goal, AlgorithmSet)>; 2],
     budget: Budget,
     /// Transfers since a sample was asked for that has not come back.
     awaited: Option<u32>,
@@ -103,9 +104,9 @@ impl Stream {
         };
         Self {
             knowledge,
-            choices: Choices::default(),
+            choices: Default::default(),
             framing: Framing::of(element),
-            scene: None,
+            scenes: [None; 2],
             budget: Budget::new(config),
             awaited: None,
             expected_sample_ns: 0.0,
@@ -123,7 +124,8 @@ impl Stream {
     pub(super) fn choice(&mut self, common: &Common<'_>, facts: &CheapFacts, goal: Goal) -> Choice {
         self.set_scene(facts, goal);
         let Self { knowledge, choices, framing, .. } = self;
-        choices.of(facts.raw_bytes, || scene(common, facts, goal, knowledge, framing).choose(facts.raw_bytes))
+        choices[place(goal)]
+            .of(facts.raw_bytes, || scene(common, facts, goal, knowledge, framing).choose(facts.raw_bytes))
     }
 
     /// The best as far as is known by now.
@@ -131,7 +133,7 @@ impl Stream {
         self.set_scene(facts, goal);
         let Self { knowledge, choices, framing, .. } = self;
         let choice = scene(common, facts, goal, knowledge, framing).choose(facts.raw_bytes);
-        choices.put(facts.raw_bytes, choice)
+        choices[place(goal)].put(facts.raw_bytes, choice)
     }
 
     /// What data was last known to become.
@@ -140,8 +142,8 @@ impl Stream {
     }
 
     /// Whether choices are to be worked out again.
-    pub(super) const fn is_stale(&self) -> bool {
-        self.choices.is_stale()
+    pub(super) fn is_stale(&self) -> bool {
+        self.choices.iter().any(Choices::is_stale)
     }
 
     /// Works choices out again that rest on what is no longer known, as far as the stream can afford it; that of
@@ -149,6 +151,7 @@ impl Stream {
     pub(super) fn choose_again(&mut self, common: &Common<'_>, facts: &CheapFacts, goal: Goal) -> bool {
         let Self { knowledge, choices, framing, .. } = self;
         let scene = scene(common, facts, goal, knowledge, framing);
+        let choices = &mut choices[place(goal)];
         while let Some(raw_bytes) = choices.next_stale(facts.raw_bytes) {
             choices.put(raw_bytes, scene.choose(raw_bytes));
         }
@@ -158,13 +161,14 @@ impl Stream {
     /// Choices are made for one link and one peer's codecs. Where the link has turned out a little other than it seemed,
     /// they serve until they are worked out again.
     fn set_scene(&mut self, facts: &CheapFacts, goal: Goal) {
-        let before = self.scene.filter(|(_, allowed)| *allowed == facts.allowed).map(|(goal, _)| goal);
+        let (scene, choices) = (&mut self.scenes[place(goal)], &mut self.choices[place(goal)]);
+        let before = scene.filter(|(_, allowed)| *allowed == facts.allowed).map(|(goal, _)| goal);
         match before {
             Some(before) if before.is_near(&goal) => return,
-            Some(before) if before.is_similar(&goal) => self.choices.start_again(),
-            _ => self.choices = Choices::default(),
+            Some(before) if before.is_similar(&goal) => choices.start_again(),
+            _ => *choices = Choices::default(),
         }
-        self.scene = Some((goal, facts.allowed));
+        *scene = Some((goal, facts.allowed));
     }
 
     /// What a transfer is predicted to become, in bits.
@@ -192,7 +196,7 @@ impl Stream {
     /// Takes account of a transfer, and says whether to look at it first, and how closely.
     pub(super) fn ask(&mut self, common: &Common<'_>, facts: &CheapFacts, choice: &Choice) -> Option<Ask> {
         let transfer_ns = choice.ns(&choice.best, facts.raw_bytes);
-        self.choices.earn(transfer_ns);
+        self.choices.iter_mut().for_each(|choices| choices.earn(transfer_ns));
         if !choice.is_open() {
             return None; // whatever the data is
         }
@@ -276,7 +280,7 @@ impl Stream {
             _ => {
                 self.budget.surprise(config);
                 self.knowledge.doubt_times();
-                self.choices.start_again();
+                self.choices.iter_mut().for_each(Choices::start_again);
             }
         }
     }
@@ -316,7 +320,7 @@ impl Stream {
             if !still_best && !trial {
                 self.budget.surprise(common.config);
                 self.knowledge.doubt_times();
-                self.choices.start_again();
+                self.choices.iter_mut().for_each(Choices::start_again);
             }
         }
     }
@@ -360,8 +364,14 @@ impl Stream {
 
     /// Lets choices rest on what was learned of an algorithm.
     fn settle(&mut self, algorithm: Algorithm) {
-        self.choices.renew(self.knowledge.settle(algorithm));
+        let moved = self.knowledge.settle(algorithm);
+        self.choices.iter_mut().for_each(|choices| choices.renew(moved));
     }
+}
+
+/// Where choices for such a goal are.
+fn place(goal: Goal) -> usize {
+    usize::from(goal.link.overlap() != Overlap::None)
 }
 
 /// What choices of a stream are made from.

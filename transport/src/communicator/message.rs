@@ -13,7 +13,7 @@ use super::{Communicator, CommunicatorError, Group};
 use crate::memory::{HostBuffer, HostSlice};
 use crate::message::Tag;
 use crate::node::{Handle, TransferResult};
-use crate::session::TransferError;
+use crate::session::{Completion, TransferError};
 
 /// Bytes that say how long the rest of a message is.
 const REST_BYTES: usize = 8;
@@ -74,7 +74,10 @@ impl Communicator {
         let group = &*self.group;
         let to = group.check_rank(to)?;
         let (peer, tag) = (group.members[to], group.message_tag(tag));
-        let send = |slice, element| group.node.send(peer, tag, slice, element);
+        let is_part = from.len() > PART_BYTES;
+        let send = |slice: HostSlice, element| {
+            group.node.start_send(peer, tag, (slice.into(), element), Completion::Remote, is_part)
+        };
         let mut transfers = Transfers::default();
         if from.is_empty() {
             transfers.send(send(from.clone(), element));

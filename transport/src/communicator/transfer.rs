@@ -6,6 +6,7 @@ use super::{CommunicatorError, Group};
 use crate::memory::{Slice, Stretch};
 use crate::message::Tag;
 use crate::node::Handle;
+use crate::session::Completion;
 
 /// Longer buffers travel in parts of this length, several under way at once: while one is on the link, the next is
 /// encoded and the one before decoded.
@@ -71,7 +72,11 @@ impl Group {
     ) -> Transfers {
         let peer = self.members[to];
         let mut transfers = Transfers::default();
-        parts(from, part_bytes).for_each(|part| transfers.send(self.node.post(peer, tag, part, element)));
+        let is_part = from.len() > part_bytes;
+        for part in parts(from, part_bytes) {
+            let from = (part.into(), element);
+            transfers.send(self.node.start_send(peer, tag, from, Completion::Local, is_part));
+        }
         transfers
     }
 

@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use mgcomp_selector::{LinkFacts, Overlap};
+
 use super::coding::{Coder, Finished, JobResult};
 use super::handle::Reply;
 use super::mailbox::Input;
@@ -17,6 +19,10 @@ use crate::session::{Action, Request, RequestId, Session, SessionError, Transfer
 
 /// How long to wait before trying again to reach memory that somebody else was using.
 const RETRY: Duration = Duration::from_millis(1);
+
+/// Of transfers that are under way at the same time, so much is in the same stage at once, for all that a policy needs to know: a small
+/// part of those that are worth encoding.
+const OVERLAPPING_BYTES: u64 = 64 << 10;
 
 pub(super) struct Engine {
     pub(super) link: Box<dyn Link>,
@@ -168,8 +174,9 @@ impl Engine {
 
     fn act(&mut self, peer: Rank, action: Action) {
         match action {
-            Action::Encode { job, source, element, stream, allowed, purpose } => {
-                let facts = (allowed, self.link.facts(peer));
+            Action::Encode { job, source, element, stream, allowed, purpose, overlaps } => {
+                let link = self.link.facts(peer).map(|link| if overlaps { overlapping(link) } else { link });
+                let facts = (allowed, link);
                 let done = self.coder.encode((peer, job), source, element, stream, facts, purpose);
                 done.into_iter().for_each(|finished| self.job_done(finished));
             }
@@ -179,7 +186,7 @@ impl Engine {
                 done.into_iter().for_each(|finished| self.job_done(finished));
             }
             Action::Send { header, payload, with_next } => {
-                self.send(peer, Message { header, payload }, with_next)
+                self.send(peer, Message { header, payload }, with_next);
             }
             Action::Acknowledged { job } => self.coder.acknowledged((peer, job)),
             Action::Deliver { request, result } => {
@@ -232,5 +239,13 @@ impl Engine {
     fn next_check(&self, now: Instant) -> Instant {
         let deadlines = self.sessions.iter().flatten().filter_map(Session::deadline);
         deadlines.fold(now + self.tick, Instant::min)
+    }
+}
+
+/// A link on which transfers follow each other, so that codecs work while it does.
+fn overlapping(link: LinkFacts) -> LinkFacts {
+    match link.overlap() {
+        Overlap::None => link.with_overlap(Overlap::Segments(OVERLAPPING_BYTES)).unwrap_or(link),
+        Overlap::Segments(_) => link,
     }
 }

@@ -261,16 +261,27 @@ impl Node {
     /// does what is longer than a transfer, and what the peer's window has no room for before something else is received.
     #[must_use]
     pub fn send(&self, peer: Rank, tag: Tag, from: impl Into<Slice>, element: Element) -> Handle {
-        let (from, completion) = (Payload::from_memory(from), Completion::Remote);
-        self.submit(peer, Request::Send { from, element, tag, completion })
+        self.start_send(peer, tag, (from.into(), element), Completion::Remote, false)
     }
 
     /// As [`send`](Self::send), but finished as soon as `from` may be changed, which may be before it was received. That it
     /// could not be received is told to the peer alone. What was sent so arrives even if this node is dropped next.
     #[must_use]
     pub fn post(&self, peer: Rank, tag: Tag, from: impl Into<Slice>, element: Element) -> Handle {
-        let (from, completion) = (Payload::from_memory(from), Completion::Local);
-        self.submit(peer, Request::Send { from, element, tag, completion })
+        self.start_send(peer, tag, (from.into(), element), Completion::Local, false)
+    }
+
+    /// Sends something that may be a part of something longer, whose other parts are sent at the same time.
+    pub(crate) fn start_send(
+        &self,
+        peer: Rank,
+        tag: Tag,
+        (from, element): (Slice, Element),
+        completion: Completion,
+        is_part: bool,
+    ) -> Handle {
+        let from = Payload::from_memory(from);
+        self.submit(peer, Request::Send { from, element, tag, completion, is_part })
     }
 
     /// Receives the next send of `peer` with `tag` into the front of `into`; finishes with its length. If that fails,

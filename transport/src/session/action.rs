@@ -55,6 +55,8 @@ pub enum Action {
         allowed: AlgorithmSet,
         /// What the bytes are sent as.
         purpose: Purpose,
+        /// Whether others like it are under way: while one is on the link, the next is encoded and the one before decoded.
+        overlaps: bool,
     },
     /// Decode `payload` into the whole of `destination`; answer with `decoded`.
     Decode {

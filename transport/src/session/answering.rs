@@ -35,7 +35,14 @@ impl Session {
             match regions.grant(self.config.peer, Operation::Read, address, length) {
                 Ok(grant) => {
                     let job = self.job(Job::EncodeAnswer(id));
-                    self.encode(job, grant.memory, grant.element, address.into(), Purpose::Answer);
+                    let overlaps = self.responder.serves_others();
+                    self.encode(
+                        job,
+                        (grant.memory, grant.element),
+                        address.into(),
+                        Purpose::Answer,
+                        overlaps,
+                    );
                 }
                 Err(status) => self.answer_read(id, status),
             }
@@ -90,17 +97,19 @@ impl Session {
     /// The peer wants bytes of a send that it was offered.
     pub(super) fn on_fetch(&mut self, fetch: Fetch) -> Result<(), SessionError> {
         let Fetch { id, offer, offset, length } = fetch;
-        let Some(&Request::Send { ref from, element, tag, .. }) = self.requester.offered(offer) else {
+        let Some(&Request::Send { ref from, element, tag, is_part, .. }) = self.requester.offered(offer)
+        else {
             return Err(Violation::NoSuchOffer(offer).into());
         };
         let part = from.part(offset, u64::from(length));
+        let overlaps = is_part || from.capacity() > u64::from(length);
         self.admit(id, Lane::Memory, length)?;
         if length > self.config.limits.max_transfer_bytes {
             self.answer_read(id, Status::TooLong);
         } else if let Some(part) = part {
             self.requester.offers().begin_fetch(offer);
             let job = self.job(Job::EncodeFetched { id, offer });
-            self.encode(job, part, element, Stream::Tag(tag), Purpose::Send);
+            self.encode(job, (part, element), Stream::Tag(tag), Purpose::Send, overlaps);
         } else {
             self.answer_read(id, Status::OutOfBounds);
         }

@@ -107,11 +107,12 @@ impl Session {
                     return self.finish(id, Err(TransferError::Encode(Status::Internal)));
                 };
                 let job = self.job(Job::EncodePiece(id));
-                self.encode(job, part, element, address.into(), Purpose::Write);
+                let overlaps = from.capacity() > u64::from(length);
+                self.encode(job, (part, element), address.into(), Purpose::Write, overlaps);
             }
-            Request::Send { ref from, element, tag, .. } => {
+            Request::Send { ref from, element, tag, is_part, .. } => {
                 let job = self.job(Job::EncodePiece(id));
-                self.encode(job, from.clone(), element, Stream::Tag(tag), Purpose::Send);
+                self.encode(job, (from.clone(), element), Stream::Tag(tag), Purpose::Send, is_part);
             }
             Request::Receive { .. } => match self.requester.fetches(id) {
                 Some(offer) => {

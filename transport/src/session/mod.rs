@@ -247,13 +247,21 @@ impl Session {
         self.start_pieces();
     }
 
-    fn encode(&mut self, job: JobId, source: Payload, element: Element, stream: Stream, purpose: Purpose) {
+    fn encode(
+        &mut self,
+        job: JobId,
+        (source, element): (Payload, Element),
+        stream: Stream,
+        purpose: Purpose,
+        overlaps: bool,
+    ) {
         let allowed = match self.phase {
             // A frame of an element that the peer does not know is no frame to it.
             Phase::Open { algorithms, elements, .. } if elements.contains(element) => algorithms,
             _ => AlgorithmSet::from_iter([Algorithm::None]),
         };
-        self.actions.push_back(Action::Encode { job, source, element, stream, allowed, purpose });
+        let action = Action::Encode { job, source, element, stream, allowed, purpose, overlaps };
+        self.actions.push_back(action);
     }
 
     fn decode(&mut self, job: Job, algorithm: Algorithm, payload: Payload, destination: Payload) {

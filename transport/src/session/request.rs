@@ -38,6 +38,8 @@ pub enum Request {
         tag: Tag,
         /// When it is done.
         completion: Completion,
+        /// Whether it is a part of something longer, whose other parts are sent at the same time.
+        is_part: bool,
     },
     /// Take the next send of the peer with this tag.
     Receive {

@@ -42,6 +42,11 @@ impl Responder {
         Ok(())
     }
 
+    /// Whether more than one request is being answered.
+    pub(super) fn serves_others(&self) -> bool {
+        self.served.len() > 1
+    }
+
     /// Takes in an offer of the peer.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use super::super::transfer::{Transfers, parts};
 use super::blocks::{check_len, equal, in_buffer, shares, to_receive};
 use super::{Block, CommunicatorError, Datatype, Group, Kind, Operation};
 use crate::memory::{HostBuffer, HostSlice};
+use crate::session::Completion;
 
 /// Shorter buffers are brought to the one who needs the result, and combined there: one way instead of two.
 const SHORT_BYTES: usize = 16 << 10;
@@ -70,9 +71,11 @@ impl Group {
         for other in self.others() {
             handing_on.add(self.receive_parts(other, tag, (&results[other], PART_BYTES)));
         }
+        let is_part = blocks[self.rank].len > PART_BYTES;
         self.reduce_parts(send, &blocks, &results[self.rank], task, |part| {
             for other in self.others() {
-                handing_on.send(self.node.post(self.members[other], tag, part.clone(), element));
+                let (to, part) = (self.members[other], (part.clone().into(), element));
+                handing_on.send(self.node.start_send(to, tag, part, Completion::Local, is_part));
             }
         })?;
         handing_on.wait()

@@ -37,7 +37,8 @@ impl Group {
         element: Element,
     ) -> Result<(), CommunicatorError> {
         let tag = self.collective_tag(Kind::Broadcast);
-        if buffer.len() > SHORT_BROADCAST_BYTES {
+        // Of two, the one would only get back what it has sent.
+        if buffer.len() > SHORT_BROADCAST_BYTES && self.size() > 2 {
             // The last share takes what is no whole number of them.
             let whole = buffer.len() / SHARE_BYTES * SHARE_BYTES;
             let mut blocks = shares(self.size(), whole, SHARE_BYTES);

@@ -149,7 +149,7 @@ impl Tcp {
         }
         let start_wire = |shaping| {
             Wire::start(1, shaping, |(outbox, traffic, message): Posted| {
-                lock(&outbox).arrive(message, &traffic)
+                lock(&outbox).arrive(message, &traffic);
             })
             .map_err(|error| LinkError::io("starting the wire thread of rank", rank, &error))
         };

@@ -162,7 +162,13 @@ impl Exchange {
             expected[GUARD..GUARD + len].copy_from_slice(&bytes);
             let (from, element) = (source(bytes), self.world.rng.pick(&Element::ALL));
             let completion = self.world.rng.pick(&[Completion::Local, Completion::Remote]);
-            self.plan(end, len, Request::Send { from, element, tag, completion }, None, Some(send_at));
+            self.plan(
+                end,
+                len,
+                Request::Send { from, element, tag, completion, is_part: false },
+                None,
+                Some(send_at),
+            );
             let receive = Request::Receive { tag, into: destination(&into, room) };
             self.plan(1 - end, len, receive, Some((into, expected)), Some(receive_at));
         }

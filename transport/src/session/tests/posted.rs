@@ -6,7 +6,7 @@ use crate::memory::HostBuffer;
 
 fn post(bytes: &[u8]) -> Request {
     let from = Payload::from_memory(HostBuffer::from(bytes.to_vec()).all());
-    Request::Send { from, element: Element::U8, tag: Tag(1), completion: Completion::Local }
+    Request::Send { from, element: Element::U8, tag: Tag(1), completion: Completion::Local, is_part: false }
 }
 
 /// A session that has posted one byte, as message 0.
@@ -101,4 +101,33 @@ fn answers_wait_for_what_is_sent_next_up_to_an_eighth_of_the_limits() {
     }
     assert_eq!(answers(&mut solo, 11, 1, 1), [true]);
     assert_eq!(answers(&mut solo, 12, 0, 1), [false], "somebody waits for it");
+}
+
+/// Whether what the session wants encoded overlaps with other transfers, of each.
+fn overlaps(solo: &mut Solo) -> Vec<bool> {
+    let overlaps = |job: Action| match job {
+        Action::Encode { overlaps, .. } => overlaps,
+        other => panic!("{other:?}"),
+    };
+    solo.jobs.drain(..).map(overlaps).collect()
+}
+
+#[test]
+fn parts_of_something_longer_are_known_for_such() {
+    let mut solo = Solo::open(WIDE);
+    solo.submit(0, super::solo::send(b"x", 1));
+    let Request::Send { from, element, tag, completion, .. } = post(b"x") else { panic!("no send") };
+    solo.submit(1, Request::Send { from, element, tag, completion, is_part: true });
+    assert_eq!(overlaps(&mut solo), [false, true]);
+    // Writes are cut into pieces of 65,536 bytes here.
+    solo.submit(2, super::solo::write(&[1; 100], Address::new(0, 0)));
+    solo.submit(3, super::solo::write(&[1; 65_537], Address::new(0, 0)));
+    assert_eq!(overlaps(&mut solo), [false, true, true]);
+    let region =
+        solo.regions.register(HostBuffer::zeroed(9).all(), Element::U8, crate::region::Access::all());
+    for id in 0..2 {
+        let read = ReadRequest { id: MessageId(id), address: region.unwrap(), length: 9 };
+        solo.hear(Header::ReadRequest(read), b"");
+    }
+    assert_eq!(overlaps(&mut solo), [false, true], "the peer wants more before it has the first");
 }

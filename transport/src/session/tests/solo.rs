@@ -169,7 +169,13 @@ pub(super) fn write(bytes: &[u8], to: Address) -> Request {
 
 pub(super) fn send(bytes: &[u8], tag: u64) -> Request {
     let from = Payload::from_memory(HostBuffer::from(bytes.to_vec()).all());
-    Request::Send { from, element: Element::U8, tag: Tag(tag), completion: Completion::Remote }
+    Request::Send {
+        from,
+        element: Element::U8,
+        tag: Tag(tag),
+        completion: Completion::Remote,
+        is_part: false,
+    }
 }
 
 pub(super) fn receive(tag: u64, into: &HostSlice) -> Request {
