@@ -120,7 +120,7 @@ impl Pair {
         let started = Instant::now();
         loop {
             match self.sender.send(RECEIVER, message.clone()) {
-                Ok(()) => break,
+                Ok(_) => break,
                 Err(SendError::Full { .. }) if started.elapsed() < HANGS => thread::yield_now(),
                 Err(error) => return Err(error.into()),
             }
@@ -172,8 +172,7 @@ impl Heard {
     fn hear(&self, event: &LinkEvent) {
         let message = match event {
             LinkEvent::Message { message, .. } => message,
-            LinkEvent::Coming { .. } => return, // to nowhere else
-            LinkEvent::Written { .. } => return,
+            LinkEvent::Coming { .. } | LinkEvent::Written { .. } => return, // comes to nowhere else
             _ => {
                 self.over.store(true, Ordering::SeqCst);
                 return self.waiter.unpark();
