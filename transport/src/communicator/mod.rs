@@ -30,11 +30,15 @@
 //! fails on one member leaves the others waiting or failing, so the communicator can do no more of them: each says why.
 //! Its buffers may then still be read and written for a while.
 //!
+//! A collective is done on a member when its own buffers are: others may still be receiving what it has sent. That arrives even if
+//! the member drops its communicator and node next; a process that ends without may take it along.
+//!
 //! # Algorithms
-//! Every block goes straight from the rank that has it to the rank that wants it, in parts of 1 MiB. Ranks start with
-//! the next one, so that they do not all send to the same. A broadcast of more than 64 KiB is cut into shares that the
-//! ranks hand on to each other. A reduction combines in the order of the ranks, whatever its length: of up to 16 KiB
-//! everything goes to whoever needs the result; of more each rank gets its share of the numbers from all others, in parts
+//! Every block goes straight from the rank that has it to the rank that wants it, in parts of 512 KiB. Ranks start with
+//! the next one, so that they do not all send to the same. A broadcast of more than 64 KiB to more than one rank is cut into
+//! shares that the ranks hand on to each other. A reduction combines in the order of the ranks, whatever its length. Of up to 16 KiB
+//! everything goes to whoever needs the result; in an all-reduce also of up to 128 KiB, where each rank sends no more than 32 KiB more
+//! than otherwise, as two ranks do. Of more each rank gets its share of the numbers from all others, in parts
 //! of 256 KiB, combines it, and hands it on. So the same buffers give the same bits on every link, with and without compression. The
 //! rules of the arithmetic are those of [`Operation`].
 //!

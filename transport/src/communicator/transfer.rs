@@ -10,7 +10,7 @@ use crate::session::Completion;
 
 /// Longer buffers travel in parts of this length, several under way at once: while one is on the link, the next is
 /// encoded and the one before decoded.
-pub(super) const PART_BYTES: usize = 1 << 20;
+pub(super) const PART_BYTES: usize = 512 << 10;
 
 /// Transfers under way.
 #[derive(Debug, Default)]

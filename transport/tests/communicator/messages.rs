@@ -11,13 +11,14 @@ use crate::common::LIMITS;
 use crate::common::fabric::Fabric;
 use crate::common::job::config;
 
-const MIB: usize = 1 << 20;
+/// Longer messages travel in parts of this length.
+const PART: usize = 512 << 10;
 
 pub(super) fn messages_of_every_length_arrive(fabric: Fabric) {
     on_all(fabric, 2, "adaptive", |world| {
         let (own, peer) = (world.rank(), 1 - world.rank());
-        for len in [0, 1, 4095, MIB - 1, MIB, MIB + 1, 3 * MIB, 3 * MIB + 5] {
-            for room in [len, len + 1, len + 2 * MIB] {
+        for len in [0, 1, 4095, PART - 1, PART, PART + 1, 3 * PART, 3 * PART + 5] {
+            for room in [len, len + 1, len + 2 * PART] {
                 let into = HostBuffer::from(vec![0xee; room]);
                 let send = buffer_of(own, len);
                 let received = world.send_receive((peer, &send.all()), (peer, &into.all()), 7, Element::U32);
@@ -32,8 +33,14 @@ pub(super) fn messages_of_every_length_arrive(fabric: Fabric) {
 
 pub(super) fn messages_that_are_too_long_are_lost_alone(fabric: Fabric) {
     on_all(fabric, 2, "fixed:bdi", |world| {
-        let cases =
-            [(10, 9), (MIB, 100), (MIB, MIB - 1), (MIB + 1, 0), (MIB + 5, MIB), (3 * MIB, 2 * MIB + 1)];
+        let cases = [
+            (10, 9),
+            (PART, 100),
+            (PART, PART - 1),
+            (PART + 1, 0),
+            (PART + 5, PART),
+            (3 * PART, 2 * PART + 1),
+        ];
         for (len, room) in cases {
             if world.rank() == 0 {
                 // The sender of a short message hears of it; of a long one the receiver took all parts it could.
@@ -78,20 +85,20 @@ pub(super) fn tags_are_told_apart_and_kept_in_order(fabric: Fabric) {
         }
         // A receive that is asked about goes on by that.
         let (next, before) = ((own + 1) % ranks, (own + ranks - 1) % ranks);
-        let into = HostBuffer::zeroed(3 * MIB);
+        let into = HostBuffer::zeroed(3 * PART);
         let mut receive = world.start_receive(before, 9, &into.all()).unwrap();
         assert!(!receive.is_finished());
         world.barrier().unwrap();
-        let send = world.start_send(next, 9, &buffer_of(own, 2 * MIB).all(), Element::U32).unwrap();
+        let send = world.start_send(next, 9, &buffer_of(own, 2 * PART).all(), Element::U32).unwrap();
         crate::common::wait_until("the message is there", || receive.is_finished());
-        assert_eq!(receive.wait(), Ok(2 * MIB as u64));
-        assert!(into.all().part(0, 2 * MIB).unwrap().to_vec() == bytes_of(before, 2 * MIB));
+        assert_eq!(receive.wait(), Ok(2 * PART as u64));
+        assert!(into.all().part(0, 2 * PART).unwrap().to_vec() == bytes_of(before, 2 * PART));
         send.wait().unwrap();
     });
 }
 
 pub(super) fn messages_are_received_in_any_order(fabric: Fabric) {
-    const LEN: usize = 8 * MIB;
+    const LEN: usize = 8 * PART;
     // A window holds a message and a half.
     let config = NodeConfig { limits: Limits { window_bytes: 12 << 20, ..LIMITS }, ..config() };
     on_all_with(fabric, 2, "adaptive", &config, |world| {
