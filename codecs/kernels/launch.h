@@ -41,6 +41,15 @@
 #define MGC_MAX_SLABS 8
 // Words of 64 bits that a gather of rows leaves; see ibp/rows.cuh.
 #define MGC_ROWS_REPORT_WORDS 6
+// Words of 64 bits that a launch over buddy memory counts; its report has the status ahead of them. See buddy/settle.cuh.
+#define MGC_BUDDY_COUNTS 5
+
+// Raw bytes of an entry of BPC in buddy memory.
+#define MGC_BUDDY_ENTRY_LEN 128
+// Such entries that a warp works on at a time.
+#define MGC_BUDDY_TILE 32
+// Words of shared memory for the code of one of them, one more than the longest has: so neighbouring lanes use other banks.
+#define MGC_BUDDY_CODE_WORDS 25
 
 // Status word: the low bits hold the code, the bits above them the index of the chunk.
 #define MGC_STATUS_CODE_BITS 8
@@ -98,3 +107,5 @@
 #define MGC_BAD_CODEBOOK 25
 // No row of the table has this index.
 #define MGC_BAD_ROW 26
+// Metadata of an entry has no meaning.
+#define MGC_BAD_ENTRY_STATE 27

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)] // calls into C++
 
 mod batch;
+pub mod buddy;
 mod expected;
 pub mod record;
 pub mod rows;

@@ -13,10 +13,12 @@ use mgcomp_codecs::{Algorithm, Cpu, Element, codec_on};
 use mgcomp_tests::damage;
 use mgcomp_tests::data::{self, Kind, Random};
 use mgcomp_tests::series::{self, Near, Shape};
+use mgcomp_tests::shim::buddy::{self, PortableEntries, entries_of_all_states};
 use mgcomp_tests::shim::record::{self, Source};
 use mgcomp_tests::shim::rows::{self, RowTable, sparse_table};
 use mgcomp_tests::shim::toolchain::{Plant, Sanitizer, Toolchain};
 use mgcomp_tests::shim::{LaneOrder, Launch, Shim, skip};
+use mgcomp_transport::buddy::{Form, Target};
 use mgcomp_transport::table::{Cache, Sample, Table, TableOptions};
 
 /// The toolchain, or `None` and a line that says that `test` is skipped. Each test has its own folder.
@@ -219,22 +221,69 @@ fn thread_gathers(shim: Shim) -> Vec<u8> {
     file
 }
 
-/// Replays gathers as [`replay`] does codecs.
-fn replay_gathers(
+/// Writes and reads of all targets, at all places in an entry, of good entries and of damaged ones.
+fn address_entries(shim: Shim) -> Vec<u8> {
+    let (mut file, mut random) = (Vec::new(), Random::new(6));
+    for &target in Form::Bpc.targets() {
+        for len in [1, 127, 129, 128 * 33, 128 * 40 + 5] {
+            let mut portable = PortableEntries::new(len, target);
+            let all = entries_of_all_states(&mut random, len as usize);
+            portable.pool.write(portable.allocation, 0..len, &all).unwrap();
+            for turn in 0..18 {
+                if turn % 6 == 5 {
+                    let entry = random.below(len.div_ceil(128) as usize);
+                    portable.set_state(entry, random.below(16) as u8);
+                    portable.damage(random.bits() as usize, 1 << random.below(8));
+                }
+                let mut entries = portable.copy();
+                let start = random.below(len as usize) as u64;
+                let end = start + 1 + random.below((len - start) as usize) as u64;
+                let range = if turn % 6 == 5 { 0..len } else { start..end };
+                let data = entries_of_all_states(&mut random, (range.end - range.start) as usize);
+                let launch = Launch { dst_offset: turn % 7, ..Launch::new(LaneOrder::ALL[turn % 3], 2) };
+                let data = (turn % 2 == 0).then_some(&data[..]);
+                buddy::push(&mut file, shim, &mut entries, range, data, launch);
+            }
+        }
+    }
+    file
+}
+
+/// Several tiles for each warp, with partial entries, and blocks that end at the same time.
+fn thread_entries(shim: Shim) -> Vec<u8> {
+    let (mut file, mut random) = (Vec::new(), Random::new(7));
+    let len = 40 * 4096;
+    let mut entries = PortableEntries::new(len, Target::Two).copy();
+    for (turn, range) in [0..len, 5..len - 5, 0..len, 70..3 * 4096 + 7].into_iter().enumerate() {
+        let data = entries_of_all_states(&mut random, (range.end - range.start) as usize);
+        let crowd = Launch { os_threads: 3, ..Launch::new(LaneOrder::Lifo, 3) };
+        let launch = if turn % 2 == 0 { Launch::new(LaneOrder::Fifo, 1) } else { crowd };
+        buddy::push(&mut file, shim, &mut entries, range.clone(), Some(&data), launch);
+        buddy::push(&mut file, shim, &mut entries, range, None, launch);
+    }
+    file
+}
+
+/// A bug in a kernel: its file, what to replace by what, and a word of the report.
+type Bug<'a> = (&'static str, &'static str, &'static str, &'a str);
+
+/// Replays records of another program as [`replay`] does those of codecs.
+fn replay_others(
     test: &str,
     toolchain: &Toolchain,
-    gathers: &[u8],
-    plants: &[(&'static str, &'static str, &'static str, &str)],
+    (program, codec): (&str, &'static str),
+    records: &[u8],
+    plants: &[Bug<'_>],
 ) {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.rows.records"));
-    fs::write(&path, gathers).unwrap();
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.{program}.records"));
+    fs::write(&path, records).unwrap();
     let path = path.to_str().unwrap();
-    let clean = toolchain.run(&toolchain.link("replay_rows"), &[path]);
+    let clean = toolchain.run(&toolchain.link(program), &[path]);
     expect_good(&clean);
     assert!(text(&clean).contains(" 0 bad"), "{}", text(&clean));
     for &(file, find, replace, word) in plants {
-        let plant = Plant { codec: "ibp", file, find, replace };
-        let output = toolchain.run(&toolchain.link_planted("replay_rows", plant, 0), &[path]);
+        let plant = Plant { codec, file, find, replace };
+        let output = toolchain.run(&toolchain.link_planted(program, plant, 0), &[path]);
         expect_report(&format!("{plant:?}"), &output, word);
     }
 }
@@ -402,7 +451,27 @@ fn kernels_stay_inside_their_buffers() {
         // A piece that was not sure to be needed is taken for one that is under way.
         ("ibp/pieces.cuh", "if (pieces.arrived >= before)", "if (false)", "not as expected"),
     ];
-    replay_gathers(test, &toolchain, &address_gathers(shim), &gathers);
+    replay_others(test, &toolchain, ("replay_rows", "ibp"), &address_gathers(shim), &gathers);
+    let entries = [
+        // All of an entry is believed to fit its slot.
+        ("buddy/bpc.cuh", "if (at < buddy.slot_len)", "if (true)", "AddressSanitizer"),
+        // States are read of entries that there are not.
+        ("buddy/bpc.cuh", "has_states ? buddy.states", "true ? buddy.states", "AddressSanitizer"),
+        // Raw bytes are moved whole wherever they lie.
+        ("buddy/bytes.cuh", "(u64)outside % 16 == 0", "true", "misaligned address"),
+        // What lies before or behind the range is moved, too.
+        (
+            "buddy/bpc.cuh",
+            "copy_bytes(tile.raw, from, from, part.from,",
+            "copy_bytes(tile.raw, from, from, 0,",
+            "Sanitizer",
+        ),
+        // States without a meaning are believed.
+        ("buddy/bpc.cuh", "part.state < BUDDY_STATES ?", "true ?", "not as expected"),
+        // The last entry is not filled up.
+        ("buddy/bpc.cuh", "at < filled; at += 32", "at < 0; at += 32", "not as expected"),
+    ];
+    replay_others(test, &toolchain, ("replay_buddy", "bpc"), &address_entries(shim), &entries);
 
     let selftest = toolchain.link("selftest");
     expect_good(&toolchain.run(&selftest, &[]));
@@ -466,7 +535,23 @@ fn kernels_have_every_barrier_they_need() {
             race,
         ),
     ];
-    replay_gathers(test, &toolchain, &thread_gathers(shim), &gathers);
+    replay_others(test, &toolchain, ("replay_rows", "ibp"), &thread_gathers(shim), &gathers);
+    let entries = [
+        ("buddy/bpc.cuh", "__syncwarp();  // Nobody uses the tile before.", "", race),
+        ("buddy/bpc.cuh", "__syncwarp();  // What is stored is there.", "", race),
+        ("buddy/bpc.cuh", "__syncwarp();  // Raw bytes are there for all lanes.", "", race),
+        ("buddy/bpc.cuh", "__syncwarp();  // Nobody looks at the entries before.", "", race),
+        ("buddy/bpc.cuh", "__syncwarp();  // Raw bytes are there.", "", race),
+        ("buddy/bpc.cuh", "__syncwarp();  // Codes are there for all lanes.", "", race),
+        ("buddy/settle.cuh", "__syncthreads();  // All warps of the block have added.", "", race),
+        (
+            "buddy/settle.cuh",
+            "atomic_add_acq_rel_gpu(&workspace->done, 1)",
+            "atomicAdd(&workspace->done, 1u)",
+            race,
+        ),
+    ];
+    replay_others(test, &toolchain, ("replay_buddy", "bpc"), &thread_entries(shim), &entries);
     expect_report("race", &toolchain.run(&toolchain.link("selftest"), &["shared_race"]), "data race");
 }
 

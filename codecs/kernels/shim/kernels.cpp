@@ -1,8 +1,11 @@
 // The kernels behind one C function, for hosts that are not written in C++.
+#include "../buddy/allocation.cuh"
 #include "../frame/batch.cuh"
 #include "../ibp/table.cuh"
 
 extern "C" void ibp_rows(const MgcRows&);
+extern "C" void bpc_buddy_read(const MgcBuddy&);
+extern "C" void bpc_buddy_write(const MgcBuddy&);
 
 enum Direction { ENCODE, DECODE, ESTIMATE };
 
@@ -61,5 +64,18 @@ extern "C" int mgc_shim_rows(u32 blocks, u32 order, u64 seed, u32 os_threads, co
   options.os_threads = os_threads;
   options.dynamic_shared_len = rows_shared_len(rows->row_len, rows->granule);
   shim::launch(dim3(blocks), dim3(MGC_BLOCK_THREADS), [&] { ibp_rows(*rows); }, options);
+  return 0;
+}
+
+// As `mgc_shim_launch`, of a kernel that reads or writes entries in buddy memory.
+extern "C" int mgc_shim_buddy(u32 writes, u32 blocks, u32 order, u64 seed, u32 os_threads, const MgcBuddy* buddy) {
+  if (order > 2) return 1;
+  shim::Options options;
+  options.order = (shim::Order)order;
+  options.seed = seed;
+  options.os_threads = os_threads;
+  options.dynamic_shared_len = buddy_shared_len();
+  const auto kernel = writes ? bpc_buddy_write : bpc_buddy_read;
+  shim::launch(dim3(blocks), dim3(MGC_BLOCK_THREADS), [&] { kernel(*buddy); }, options);
   return 0;
 }

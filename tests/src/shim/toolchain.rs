@@ -75,7 +75,7 @@ impl Toolchain {
         let shim = kernels_dir().join("shim");
         let mut jobs: Vec<Child> =
             RUNTIME.iter().map(|file| toolchain.compile(&shim, file, file, false)).collect();
-        for file in ["kernels.cpp", "replay.cpp", "replay_rows.cpp", "selftest.cpp"] {
+        for file in ["kernels.cpp", "replay.cpp", "replay_rows.cpp", "replay_buddy.cpp", "selftest.cpp"] {
             jobs.push(toolchain.compile(&shim, file, file, true));
         }
         for file in kernels() {
@@ -85,7 +85,7 @@ impl Toolchain {
         Ok(toolchain)
     }
 
-    /// Links `program` (`replay`, `replay_rows` or `selftest`).
+    /// Links `program` (`replay`, `replay_rows`, `replay_buddy` or `selftest`).
     ///
     /// # Panics
     /// If it does not link.

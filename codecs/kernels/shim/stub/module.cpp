@@ -2,6 +2,7 @@
 #include <cstring>
 #include <set>
 
+#include "../../buddy/allocation.cuh"
 #include "../../frame/batch.cuh"
 #include "../../ibp/table.cuh"
 #include "stub.h"
@@ -13,6 +14,7 @@ struct Kernel {
   const char* name;
   void (*run)(const MgcBatch&);    // on frames, or null
   void (*gather)(const MgcRows&);  // of rows, or null
+  void (*move)(const MgcBuddy&);   // of entries in buddy memory, or null
 };
 
 #define MGC_CODEC(name, ...)                      \
@@ -23,13 +25,17 @@ struct Kernel {
 #undef MGC_CODEC
 
 extern "C" void ibp_rows(const MgcRows&);
+extern "C" void bpc_buddy_read(const MgcBuddy&);
+extern "C" void bpc_buddy_write(const MgcBuddy&);
 
 static const Kernel KERNELS[] = {
-  {"ibp", "ibp_rows", nullptr, ibp_rows},
-#define MGC_CODEC(name, ...)                          \
-  {#name, #name "_encode", name##_encode, nullptr},   \
-  {#name, #name "_decode", name##_decode, nullptr},   \
-  {#name, #name "_estimate", name##_estimate, nullptr},
+  {"ibp", "ibp_rows", nullptr, ibp_rows, nullptr},
+  {"bpc", "bpc_buddy_read", nullptr, nullptr, bpc_buddy_read},
+  {"bpc", "bpc_buddy_write", nullptr, nullptr, bpc_buddy_write},
+#define MGC_CODEC(name, ...)                                   \
+  {#name, #name "_encode", name##_encode, nullptr, nullptr},   \
+  {#name, #name "_decode", name##_decode, nullptr, nullptr},   \
+  {#name, #name "_estimate", name##_estimate, nullptr, nullptr},
 #include "../../codecs.h"
 #undef MGC_CODEC
 };
@@ -184,6 +190,12 @@ static void plant(const MgcRows& rows) {
   if (s.stray_byte != 0) rows.out[len] ^= 1;
 }
 
+static void plant(const MgcBuddy& buddy) {
+  const Settings& s = driver().settings;
+  if (s.wrong_byte != 0) buddy.data[0] ^= 1;
+  if (s.stray_byte != 0) buddy.data[buddy.end - buddy.start] ^= 1;
+}
+
 // Runs a kernel by what `call` does with its parameters.
 template <class Parameters, class Call>
 static void run(unsigned grid, size_t shared_len, const Parameters& parameters, Call call) {
@@ -232,6 +244,20 @@ static std::vector<Range> memory_of(const MgcRows& rows) {
   return memory;
 }
 
+static std::vector<Range> memory_of(const MgcBuddy& buddy) {
+  const size_t entries = (buddy.len + MGC_BUDDY_ENTRY_LEN - 1) / MGC_BUDDY_ENTRY_LEN;
+  std::vector<Range> memory = {
+    {(uint64_t)buddy.slots, entries * buddy.slot_len},
+    {(uint64_t)buddy.states, (entries + 1) / 2},
+    {(uint64_t)buddy.data, buddy.end - buddy.start},
+    {(uint64_t)buddy.report, 8 * (1 + MGC_BUDDY_COUNTS)},
+    {(uint64_t)buddy.workspace, 8 * MGC_WORKSPACE_WORDS},
+  };
+  if (buddy.spill_len != 0) memory.push_back({(uint64_t)buddy.spills, entries * buddy.spill_len});
+  if (buddy.totals != nullptr) memory.push_back({(uint64_t)buddy.totals, 8 * MGC_BUDDY_COUNTS});
+  return memory;
+}
+
 // Parameters are copied now; what they point to is looked at when the work runs.
 template <class Parameters, class Call>
 static int launch(void* stream, Context* context, unsigned grid, size_t shared_len, void** parameters, Call call) {
@@ -243,8 +269,9 @@ static int launch(void* stream, Context* context, unsigned grid, size_t shared_l
   return enqueue(stream, work, memory);
 }
 
-// Whether a launch gives a gather of rows the shared memory that it needs.
+// Whether a launch gives a kernel the shared memory that it needs, where that is known.
 static bool has_shared(const Kernel& kernel, size_t shared_len, void** parameters) {
+  if (kernel.move != nullptr) return shared_len == buddy_shared_len();
   if (kernel.gather == nullptr) return true;
   const MgcRows& rows = *(const MgcRows*)parameters[0];
   return shared_len == rows_shared_len(rows.row_len, rows.granule);
@@ -263,5 +290,6 @@ STUB_API int cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y
   Context* const context = function->context;
   if (on == nullptr || on->context != context) return INVALID_HANDLE;
   if (kernel.gather != nullptr) return launch<MgcRows>(stream, context, grid_x, shared_len, parameters, kernel.gather);
+  if (kernel.move != nullptr) return launch<MgcBuddy>(stream, context, grid_x, shared_len, parameters, kernel.move);
   return launch<MgcBatch>(stream, context, grid_x, shared_len, parameters, kernel.run);
 }
