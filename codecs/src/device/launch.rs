@@ -15,6 +15,11 @@ pub(super) const WORD: u64 = 8;
 pub(super) const PIECE_LEN: u64 = number("PIECE_LEN") as u64;
 pub(super) const MAX_SLABS: usize = number("MAX_SLABS") as usize;
 pub(super) const ROWS_REPORT_WORDS: usize = number("ROWS_REPORT_WORDS") as usize;
+pub(super) const BUDDY_COUNTS: usize = number("BUDDY_COUNTS") as usize;
+/// Raw bytes of an entry in buddy memory.
+pub(super) const BUDDY_ENTRY_LEN: u64 = number("BUDDY_ENTRY_LEN") as u64;
+/// Entries that a warp works on at a time.
+pub(super) const BUDDY_TILE: u64 = number("BUDDY_TILE") as u64;
 pub(super) const STATUS_CODE_BITS: u32 = number("STATUS_CODE_BITS");
 
 const BUFFERS: [u32; 3] = [number("ENCODE_BUFFERS"), number("DECODE_BUFFERS"), number("ESTIMATE_BUFFERS")];
@@ -107,6 +112,31 @@ pub(super) struct Rows {
     pub(super) workspace: u64,
 }
 
+/// Entries of an allocation in buddy memory: `MgcBuddy` of `buddy/allocation.cuh`, field by field.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Entries {
+    pub(super) slots: u64,
+    pub(super) states: u64,
+    pub(super) spills: u64,
+    pub(super) len: u64,
+    pub(super) slot_len: u32,
+    pub(super) spill_len: u32,
+    pub(super) totals: u64,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) data: u64,
+    pub(super) report: u64,
+    pub(super) workspace: u64,
+}
+
+/// Dynamic shared memory of a launch over buddy memory: `buddy_shared_len` of `buddy/allocation.cuh`.
+pub(super) const fn buddy_shared_len() -> u32 {
+    let code_len = 4 * number("BUDDY_CODE_WORDS") as u64;
+    let counts_len = WORD * (BUDDY_COUNTS as u64 + 1);
+    (BLOCK_THREADS as u64 / 32 * (BUDDY_TILE * (BUDDY_ENTRY_LEN + code_len) + counts_len)) as u32
+}
+
 /// Dynamic shared memory of a gather of rows: `rows_shared_len` of `ibp/table.cuh`.
 pub(super) const fn rows_shared_len(row_len: u32, granule: u32) -> u32 {
     let participation_len = (row_len / granule).div_ceil(8) as u64;
@@ -118,7 +148,7 @@ pub(super) const fn rows_shared_len(row_len: u32, granule: u32) -> u32 {
 const MAX_PARAMETERS_LEN: usize = 4096;
 
 const _: () = assert!(size_of::<Job>() == 64 && size_of::<Batch>() <= MAX_PARAMETERS_LEN);
-const _: () = assert!(size_of::<Rows>() == 248);
+const _: () = assert!(size_of::<Rows>() == 248 && size_of::<Entries>() == 88);
 
 /// What `launch.h` says of the status `code`: the comment above its number.
 pub(super) fn status_text(code: u32) -> Option<String> {
@@ -216,6 +246,12 @@ mod tests {
         assert_eq!(rows_shared_len(36, 4), 8 * (256 + 256));
         assert_eq!(rows_shared_len(512, 8), 8 * (256 + 256));
         assert_eq!(rows_shared_len(128 << 10, 4), 8 * (4096 + 128 + 256));
+    }
+
+    #[test]
+    fn shared_memory_of_entries_is_raw_bytes_codes_and_counts() {
+        // For each of 8 warps 32 entries of 128 bytes and 25 words, five counts and a gap.
+        assert_eq!(buddy_shared_len(), 8 * (32 * (128 + 100) + 6 * 8));
     }
 
     #[test]

@@ -52,6 +52,7 @@
 //! # }
 //! ```
 
+mod buddy;
 mod cache;
 mod codebook;
 mod coder;
@@ -79,6 +80,7 @@ mod status;
 mod stream;
 mod workspace;
 
+pub use buddy::{BuddyEntries, EntriesRefused, EntryCounts, EntryMover, EntryReport, MoveEntries, SlotLen};
 pub use cache::Cache;
 pub use codebook::DeviceCodebook;
 pub use coder::{Coder, Compress, Decompress, Estimate};

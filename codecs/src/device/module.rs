@@ -34,9 +34,41 @@ pub(super) struct Module {
     handle: CUmodule,
     pub(super) origin: Origin,
     kernels: [Kernel; 3],
-    /// What gathers rows of tables, which only IBP has.
-    rows: Option<Kernel>,
+    /// What works on other things than frames.
+    extras: Vec<(Extra, Kernel)>,
     source: &'static KernelSource,
+}
+
+/// A kernel that works on something else than frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extra {
+    /// Gathers rows of tables.
+    Rows,
+    /// Reads entries in buddy memory.
+    BuddyRead,
+    /// Writes them.
+    BuddyWrite,
+}
+
+impl Extra {
+    const ALL: [Self; 3] = [Self::Rows, Self::BuddyRead, Self::BuddyWrite];
+
+    /// In whose module it is.
+    const fn algorithm(self) -> Algorithm {
+        match self {
+            Self::Rows => Algorithm::Ibp,
+            Self::BuddyRead | Self::BuddyWrite => Algorithm::Bpc,
+        }
+    }
+
+    /// The end of its name.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Rows => "rows",
+            Self::BuddyRead => "buddy_read",
+            Self::BuddyWrite => "buddy_write",
+        }
+    }
 }
 
 /// One of them.
@@ -153,8 +185,9 @@ impl Module {
         let find = |name: &str| Kernel::find(entered, handle, &format!("{}_{name}", source.algorithm));
         let [encode, decode, estimate] = Direction::ALL.map(|direction| find(direction.name()));
         let kernels = [encode?, decode?, estimate?];
-        let rows = if source.algorithm == Algorithm::Ibp { Some(find("rows")?) } else { None };
-        Ok(Self { handle, origin, kernels, rows, source })
+        let own = Extra::ALL.into_iter().filter(|extra| extra.algorithm() == source.algorithm);
+        let extras = own.map(|extra| Ok((extra, find(extra.name())?))).collect::<Result<_, DeviceError>>()?;
+        Ok(Self { handle, origin, kernels, extras, source })
     }
 
     /// The kernel for `direction`, ready to work on chunks of up to 2^`chunk_log2` bytes; `limit` is the shared
@@ -173,14 +206,17 @@ impl Module {
         )
     }
 
-    /// The kernel that gathers rows, ready for launches with `shared_len` bytes of shared memory.
-    pub(super) fn prepare_rows(
+    /// A kernel of this algorithm that works on something else, ready for launches with `shared_len` bytes of shared
+    /// memory.
+    pub(super) fn prepare_extra(
         &self,
         entered: &Entered<'_>,
+        extra: Extra,
         shared_len: u32,
         limit: u32,
     ) -> Result<Prepared, DeviceError> {
-        let kernel = self.rows.ok_or(DeviceError::NoKernels(self.source.algorithm))?;
+        let found = self.extras.iter().find(|(own, _)| *own == extra);
+        let (_, kernel) = found.ok_or(DeviceError::NoKernels(self.source.algorithm))?;
         kernel.prepare(entered, shared_len, limit)
     }
 
@@ -252,8 +288,8 @@ impl Prepared {
     /// Enqueues a launch of `blocks` blocks.
     ///
     /// # Safety
-    /// `P` must be the struct that the kernel takes. What it points to must be there, as `frame/batch.cuh` and
-    /// `ibp/table.cuh` say, and its workspace must be zero and of nobody else's use until the launch has ended. The
+    /// `P` must be the struct that the kernel takes. What it points to must be there, as `frame/batch.cuh`,
+    /// `ibp/table.cuh` and `buddy/allocation.cuh` say, and its workspace must be zero and of nobody else's use until the launch has ended. The
     /// kernel must still be loaded.
     pub(super) unsafe fn launch<P>(
         &self,

@@ -1,6 +1,7 @@
 //! The codecs on a device, by way of a CUDA driver that runs their kernels on the CPU shim.
 
 mod arguments;
+mod buddy;
 mod failures;
 mod late;
 mod loading;

@@ -7,7 +7,7 @@ mod report;
 use std::sync::Arc;
 
 use super::launch::{BLOCK_THREADS, MAX_SLABS, PIECE_LEN, Rows, WORD, WORKSPACE_WORDS, rows_shared_len};
-use super::module::Prepared;
+use super::module::{Extra, Prepared};
 use super::{Buffer, Device, DeviceError, PinnedBytes, Region, Shared, Stream, Workspace};
 use crate::Algorithm;
 use crate::ibp::{Codebook, Invariants};
@@ -75,7 +75,7 @@ impl Device {
         let kernel = self.shared.with_module(Algorithm::Ibp, |module| {
             let entered = self.shared.context.enter()?;
             let shared_len = rows_shared_len(row_len, granule);
-            module.prepare_rows(&entered, shared_len, self.shared.info.shared_bytes)
+            module.prepare_extra(&entered, Extra::Rows, shared_len, self.shared.info.shared_bytes)
         })?;
         let clusters = codebook.clusters();
         let mut bytes: Vec<u8> = clusters.iter().flat_map(|cluster| masks_of(codebook, cluster)).collect();
