@@ -1,6 +1,7 @@
 //! Buffers in the memory of a device, handed to nodes and communicators, by way of a CUDA driver that runs kernels on the
 //! CPU shim. Streams have threads that dawdle, and memory that work uses must not be freed.
 
+mod buddy;
 mod collectives;
 mod copies;
 mod executor;

@@ -83,7 +83,7 @@ pub enum BuddyError {
         /// Bytes of the range.
         range: u64,
         /// Bytes of the buffer.
-        buffer: usize,
+        buffer: u64,
     },
     /// Metadata of an entry has no meaning. The first `done` bytes of the range have been dealt with, no others.
     #[error("entry {entry}: metadata {state} has no meaning ({done} bytes of the range are done)")]

@@ -13,6 +13,10 @@
 //!
 //! A [`Profile`] of snapshots finds form and target.
 //!
+//! A [`BuddyPool`] codes on the host, in memories of any kind. A `DeviceBuddyPool` (feature `cuda`) has entries of
+//! [`Form::Bpc`] in the memory of a CUDA device, which codes by itself, and keeps what does not fit there in page-locked
+//! memory of the host or in that of another device.
+//!
 //! ```
 //! use mgcomp_codecs::Element;
 //! use mgcomp_transport::buddy::{BuddyPool, Profile, Threshold};
@@ -40,10 +44,13 @@
 
 mod cache;
 mod counts;
+#[cfg(feature = "cuda")]
+mod device;
 mod entry;
 mod error;
 mod extents;
 mod form;
+mod ledger;
 mod memory;
 mod pool;
 mod profile;
@@ -56,10 +63,13 @@ mod threshold;
 mod transfer;
 
 pub use cache::METADATA_CACHE_BYTES;
+#[cfg(feature = "cuda")]
+pub use device::{DeviceBuddyError, DeviceBuddyPool, STAGE_LEN};
 pub use error::{BuddyError, Place};
 pub use form::{Footprint, Form, SECTOR_LEN, XP_ENTRY_LEN};
+pub use ledger::Allocation;
 pub use memory::{HostMemory, Memory, MemoryError};
-pub use pool::{Allocation, BuddyPool};
+pub use pool::BuddyPool;
 pub use profile::{Choice, Profile, ProfileError};
 pub use stats::{Accesses, Stats};
 pub use target::{Target, UnknownTarget};

@@ -1,0 +1,32 @@
+//! What a pool in the memory of a device refuses, and what can go wrong in it.
+
+use mgcomp_codecs::device::{DeviceError, EntriesRefused};
+
+use super::super::{BuddyError, Form};
+
+/// Why a pool in the memory of a device did not do what it was asked to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceBuddyError {
+    /// What was asked for. Nothing has changed.
+    #[error(transparent)]
+    Pool(#[from] BuddyError),
+    /// Entries of a form that only the host codes. Nothing has changed.
+    #[error("entries of form {0} are for pools of host memory: devices have no kernels for them")]
+    Form(Form),
+    /// Kernels of one device do not reach the memory of the other.
+    #[error("kernels of the device do not reach the memory that is to be buddy memory")]
+    OutOfReach,
+    /// The driver, or the regions of a call. What a call from or to host memory had begun is done in part.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// Entries are damaged, or their metadata. Of a call from or to host memory the first `done` bytes of the range have
+    /// been dealt with, and of the next [`STAGE_LEN`](super::STAGE_LEN) all but the damaged entries; no others.
+    #[error("{refused} ({done} bytes of the range are done)")]
+    Refused {
+        /// What is wrong with the first of them.
+        refused: EntriesRefused,
+        /// Bytes of the range before the piece that was being dealt with.
+        done: u64,
+    },
+}
