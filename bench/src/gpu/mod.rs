@@ -24,8 +24,8 @@ pub(crate) use time::TimeError;
 /// Checks the kernels on a CUDA device against the CPU's codecs, then times them beside a copy in device memory.
 ///
 /// Checked are buffers of random lengths, contents and addresses in batches, both ways; one large buffer; graphs
-/// that are recorded and replayed; damaged frames, with guard bytes around every buffer; gathers of rows of packed
-/// tables, good ones and damaged ones; copies to a context of the same device and to the next device, compressed on
+/// that are recorded and replayed; damaged frames, with guard bytes around every buffer; entries in buddy memory and
+/// gathers of rows of packed tables, good ones and damaged ones; copies to a context of the same device and to the next device, compressed on
 /// their way, also recorded once and repeated with other data. Nothing is timed unless all of that holds. Times are
 /// those of CUDA events; medians; inputs take turns over more than the second-level
 /// cache. Up to 4 MiB a time is what one more node costs in a graph of 100. A fraction is the bytes that an
@@ -66,6 +66,9 @@ pub(crate) struct Args {
     /// Rows of 1 KiB in each gather from the host that is timed; 0 for none
     #[arg(long, default_value_t = 1 << 16, value_parser = clap::value_parser!(u32).range(..=1 << 22))]
     gather_rows: u32,
+    /// Entries of 128 bytes of the allocation in buddy memory that is timed; 0 for none
+    #[arg(long, default_value_t = 1 << 19, value_parser = clap::value_parser!(u32).range(..=1 << 23))]
+    buddy_entries: u32,
     /// Folder of the samples
     #[arg(long, default_value = SAMPLES, hide_default_value = true)]
     samples: PathBuf,
@@ -116,6 +119,7 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
             nvcomp: args.nvcomp(),
             links_from: Some(args.links_from),
             gather_rows: args.gather_rows as usize,
+            buddy_entries: args.buddy_entries as usize,
         };
         result = time::run(&device, &plan, &mut report);
     }
@@ -138,6 +142,7 @@ pub(crate) fn run_codec(args: &CodecArgs, ordinal: u32) -> Result<(), BenchError
         nvcomp: Err(NvcompError::NotAsked),
         links_from: None,
         gather_rows: 0,
+        buddy_entries: 0,
     };
     time::run(&device, &plan, &mut report)
 }

@@ -70,8 +70,12 @@ fn every_algorithm_passes_every_check() {
     let expected = sources().iter().flat_map(|source| {
         let names =
             ["round trips", "one large buffer", "graphs", "hostile frames", "peer copies", "repeated copies"];
-        let of_ibp = (source.algorithm == Algorithm::Ibp).then_some("gathers of rows");
-        names.into_iter().chain(of_ibp).map(|check| (source.algorithm.name(), check))
+        let others = match source.algorithm {
+            Algorithm::Ibp => Some("gathers of rows"),
+            Algorithm::Bpc => Some("entries in buddy memory"),
+            _ => None,
+        };
+        names.into_iter().chain(others).map(|check| (source.algorithm.name(), check))
     });
     assert_eq!(passed, expected.collect());
 }
@@ -217,6 +221,32 @@ fn gathers_are_timed_beside_plain_ones() {
     let table = fs::read_dir(folder.path().join("r")).unwrap().map(|entry| entry.unwrap().path());
     let table = table.into_iter().find(|path| path.extension().is_some_and(|end| end == "md")).unwrap();
     assert!(fs::read_to_string(table).unwrap().contains("## Rows gathered from pinned memory"));
+}
+
+#[test]
+fn buddy_memory_is_timed_beside_a_copy() {
+    let folder = folder(&[("x.u32", &[7; 500])]);
+    let args = ["gpu", "--json", "--algorithm", "bpc", "--bytes", "500", "--rounds", "1", "--data", "x.u32"];
+    let more = ["--cases", "1", "--large", "1", "--buddy-entries", "500", "--results", "r"];
+    let Some(output) = on_stub(command(folder.path(), &[&args[..], &more].concat()), "buddy") else {
+        return;
+    };
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let rows = rows(&output);
+    let buddies = of_kind(&rows, "buddy");
+    assert_eq!(buddies.len(), 3);
+    for (row, overflow) in buddies.into_iter().zip([0.0, 10.0, 30.0]) {
+        assert_eq!((text(row, "target"), row["bytes"].as_u64()), ("2", Some(64_000)));
+        assert!((row["overflow_percent"].as_f64().unwrap() - overflow).abs() < 6.0, "{row}");
+        assert!((row["capacity"].as_f64().unwrap() - 1.984).abs() < 0.001, "{row}");
+        assert!(
+            row["write_of_copy"].as_f64() > Some(0.0) && row["read_of_copy"].as_f64() > Some(0.0),
+            "{row}"
+        );
+    }
+    let table = fs::read_dir(folder.path().join("r")).unwrap().map(|entry| entry.unwrap().path());
+    let table = table.into_iter().find(|path| path.extension().is_some_and(|end| end == "md")).unwrap();
+    assert!(fs::read_to_string(table).unwrap().contains("## Buddy memory in pinned memory"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod case;
 mod damage;
+mod entries;
 mod error;
 mod gathers;
 mod graphs;
@@ -67,6 +68,9 @@ const KERNELS: [(&str, Check); 4] = [
 /// Of the tables of IBP.
 const GATHERS: [(&str, Check); 1] = [("gathers of rows", gathers::check)];
 
+/// Of buddy memory, whose entries are BPC's.
+const ENTRIES: [(&str, Check); 1] = [("entries in buddy memory", entries::check)];
+
 /// Of what the library makes of kernels that passed these. It has no guards around its memory, so others might harm it.
 const COPIES: [(&str, Check); 2] = [("peer copies", peers::copies), ("repeated copies", peers::repeated)];
 
@@ -81,9 +85,13 @@ pub(super) fn run(
     let lab = Lab { device, stream: device.stream()?, effort };
     let (mut failed, mut checks) = (0, 0);
     for &algorithm in algorithms {
-        let of_rows = if algorithm == Algorithm::Ibp { &GATHERS[..] } else { &[] };
-        let wrong = lab.check(algorithm, &KERNELS, report)? + lab.check(algorithm, of_rows, report)?;
-        (failed, checks) = (failed + wrong, checks + KERNELS.len() + of_rows.len());
+        let others = match algorithm {
+            Algorithm::Ibp => &GATHERS[..],
+            Algorithm::Bpc => &ENTRIES[..],
+            _ => &[],
+        };
+        let wrong = lab.check(algorithm, &KERNELS, report)? + lab.check(algorithm, others, report)?;
+        (failed, checks) = (failed + wrong, checks + KERNELS.len() + others.len());
         if wrong == 0 {
             failed += lab.check(algorithm, &COPIES, report)?;
             checks += COPIES.len();

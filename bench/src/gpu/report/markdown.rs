@@ -16,6 +16,7 @@ pub(super) fn table(run: &Run, rows: &[Row]) -> String {
     offloads(rows, &mut text);
     peers(rows, &mut text);
     gathers(rows, &mut text);
+    buddies(rows, &mut text);
     skipped(rows, &mut text);
     text
 }
@@ -165,6 +166,32 @@ fn gathers(rows: &[Row], text: &mut String) {
     }
 }
 
+fn buddies(rows: &[Row], text: &mut String) {
+    let mut lines = String::new();
+    for row in rows {
+        let Row::Buddy(row) = row else { continue };
+        let _ = writeln!(
+            lines,
+            "| {} | {} | {:.1} | {:.2} | {:.2} | {:.3} | {:.2} | {:.3} | {:.2} |",
+            size(row.bytes),
+            row.target,
+            row.overflow_percent,
+            row.capacity,
+            row.write_gbps,
+            row.write_of_copy,
+            row.read_gbps,
+            row.read_of_copy,
+            row.copy_gbps,
+        );
+    }
+    if !lines.is_empty() {
+        *text += "\n## Buddy memory in pinned memory of the host\n\n\
+                  | size | target | % overflow | raw bytes by device bytes | write GB/s | of copy | read GB/s | of copy | copy GB/s |\n\
+                  |---:|---|---:|---:|---:|---:|---:|---:|---:|\n";
+        *text += &lines;
+    }
+}
+
 fn skipped(rows: &[Row], text: &mut String) {
     let mut heading = Some("\n## Skipped\n\n");
     for row in rows {
@@ -177,7 +204,7 @@ fn skipped(rows: &[Row], text: &mut String) {
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::row::tests::timed;
-    use super::super::row::{Checked, Gathered, Skipped};
+    use super::super::row::{Buddied, Checked, Gathered, Skipped};
     use super::*;
 
     pub(in crate::gpu::report) fn run() -> Run {
@@ -220,6 +247,18 @@ pub(super) mod tests {
                 packed_gbps: 2.0,
                 speed_up: 2.0,
             }),
+            Row::Buddy(Buddied {
+                target: "2",
+                bytes: 4096,
+                rounds: 3,
+                overflow_percent: 10.0,
+                capacity: 1.97,
+                copy_gbps: 4.0,
+                write_gbps: 1.0,
+                read_gbps: 2.0,
+                write_of_copy: 0.25,
+                read_of_copy: 0.5,
+            }),
             Row::Skipped(Skipped { what: "a".into(), why: "b".into() }),
         ];
         let text = table(&run(), &rows);
@@ -228,6 +267,8 @@ pub(super) mod tests {
         assert_eq!(text.matches("## x (bf16), 4 KiB").count(), 1, "{text}");
         assert!(text.contains("| xp | stream | 2.000 | 1.50 | "), "{text}");
         assert!(text.contains("| y | 7 | 8 | 50.0 | 0.500 | 2.00 | 1.00 | 2.00 |"), "{text}");
+        let buddy = "| 4 KiB | 2 | 10.0 | 1.97 | 1.00 | 0.250 | 2.00 | 0.500 | 4.00 |";
+        assert!(text.contains(buddy), "{text}");
         assert!(text.ends_with("## Skipped\n\n* a: b\n"), "{text}");
         assert!(!text.contains("## Between"), "{text}");
     }

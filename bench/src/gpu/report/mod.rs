@@ -13,7 +13,9 @@ use mgcomp_codecs::device::{Compiler, DeviceInfo};
 
 use crate::error::BenchError;
 use crate::machine::{Machine, size};
-pub(super) use row::{Checked, Gathered, Linked, Method, Offloaded, PeerCopied, Seconds, Timed, rounded};
+pub(super) use row::{
+    Buddied, Checked, Gathered, Linked, Method, Offloaded, PeerCopied, Seconds, Timed, rounded,
+};
 use row::{Row, Run, Skipped};
 
 /// The rows so far.
@@ -71,6 +73,10 @@ impl Report {
 
     pub(super) fn offloaded(&mut self, offloaded: Offloaded) -> Result<(), BenchError> {
         self.add(Row::Offload(offloaded))
+    }
+
+    pub(super) fn buddied(&mut self, buddied: Buddied) -> Result<(), BenchError> {
+        self.add(Row::Buddy(buddied))
     }
 
     pub(super) fn gathered(&mut self, gathered: Gathered) -> Result<(), BenchError> {

@@ -17,6 +17,7 @@ pub(in crate::gpu) enum Row {
     Peer(PeerCopied),
     Offload(Offloaded),
     Gather(Gathered),
+    Buddy(Buddied),
     Skipped(Skipped),
 }
 
@@ -158,6 +159,26 @@ pub(in crate::gpu) struct Gathered {
     pub(in crate::gpu) speed_up: f64,
 }
 
+/// An allocation whose entries lie in device memory and, where they do not fit, in pinned memory of the host.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(in crate::gpu) struct Buddied {
+    pub(in crate::gpu) target: &'static str,
+    /// Of the allocation, all of which are written and read.
+    pub(in crate::gpu) bytes: usize,
+    pub(in crate::gpu) rounds: usize,
+    /// Entries that do not fit.
+    pub(in crate::gpu) overflow_percent: f64,
+    /// Raw bytes by bytes of device memory.
+    pub(in crate::gpu) capacity: f64,
+    /// 10⁹ uncompressed bytes per second, all of them.
+    pub(in crate::gpu) copy_gbps: f64,
+    pub(in crate::gpu) write_gbps: f64,
+    pub(in crate::gpu) read_gbps: f64,
+    /// These over those of a copy in device memory.
+    pub(in crate::gpu) write_of_copy: f64,
+    pub(in crate::gpu) read_of_copy: f64,
+}
+
 /// Something that was left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(in crate::gpu) struct Skipped {
@@ -218,6 +239,7 @@ impl fmt::Display for Row {
             Self::Peer(row) => write!(f, "{row}"),
             Self::Offload(row) => write!(f, "{row}"),
             Self::Gather(row) => write!(f, "{row}"),
+            Self::Buddy(row) => write!(f, "{row}"),
             Self::Skipped(Skipped { what, why }) => write!(f, "SKIPPED {what}: {why}"),
         }
     }
@@ -326,6 +348,18 @@ impl fmt::Display for Gathered {
             f,
             "ibp gather       {rows} rows of {row_bytes} bytes, {dataset}: {packed_gbps:.2} GB/s, plain {plain_gbps:.2}, \
              {speed_up:.2} times as fast"
+        )
+    }
+}
+
+impl fmt::Display for Buddied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { target, bytes, overflow_percent, write_gbps, read_gbps, copy_gbps, .. } = self;
+        write!(
+            f,
+            "bpc buddy memory {}, target {target}, {overflow_percent:.1} % overflow: written {write_gbps:.2} GB/s, read \
+             {read_gbps:.2}, copied {copy_gbps:.2}",
+            size(*bytes)
         )
     }
 }

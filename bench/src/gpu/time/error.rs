@@ -1,6 +1,7 @@
 //! Why there is no figure.
 
 use mgcomp_codecs::device::{DeviceError, Refused};
+use mgcomp_transport::buddy::DeviceBuddyError;
 use mgcomp_transport::copy::CopyError;
 use mgcomp_transport::copy::offload::OffloadError;
 use mgcomp_transport::table::DeviceTableError;
@@ -29,6 +30,10 @@ pub(crate) enum TimeError {
     Table(Box<DeviceTableError>),
     #[error("{rows}: byte {offset} of what was gathered is another one")]
     Gather { rows: String, offset: usize },
+    #[error(transparent)]
+    Pool(Box<DeviceBuddyError>),
+    #[error("byte {offset} came back from buddy memory different")]
+    Buddy { offset: usize },
     #[error(transparent)]
     Nvcomp(#[from] NvcompError),
 }

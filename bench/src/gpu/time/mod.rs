@@ -1,5 +1,6 @@
 //! How fast subjects are, each beside a copy in device memory.
 
+mod buddy;
 mod clock;
 mod contest;
 mod error;
@@ -48,6 +49,8 @@ pub(super) struct Plan<'a> {
     pub(super) links_from: Option<usize>,
     /// Rows of each gather from the host; 0: none is timed.
     pub(super) gather_rows: usize,
+    /// Entries of the allocation in buddy memory; 0: none is timed.
+    pub(super) buddy_entries: usize,
 }
 
 impl Plan<'_> {
@@ -94,25 +97,49 @@ pub(super) fn run(device: &Device, plan: &Plan<'_>, report: &mut Report) -> Resu
     if plan.gather_rows > 0 && plan.algorithms.contains(&Algorithm::Ibp) {
         for saved_percent in gather::SAVINGS {
             rows += 1;
-            match gather::time(device, saved_percent, plan.gather_rows, plan.rounds) {
-                Ok(gathered) => report.gathered(gathered)?,
-                Err(error) if error.is_no_failure() => {
-                    report.skipped(&format!("gather, {saved_percent} % saved"), &error.to_string())?;
-                }
-                Err(source) => {
-                    let (dataset, bytes) = (format!("rows with {saved_percent} % saved"), gather::ROW_LEN);
-                    let is_lost = source.is_lost();
-                    let error = BenchError::Time { subject: "gather", dataset, bytes, source };
-                    if is_lost {
-                        return Err(error);
-                    }
-                    report_error(&error);
-                    failed += 1;
-                }
-            }
+            let dataset = format!("rows with {saved_percent} % saved");
+            let gathered = gather::time(device, saved_percent, plan.gather_rows, plan.rounds);
+            let gathered = timed(report, ("gather", dataset, gather::ROW_LEN), gathered, &mut failed)?;
+            gathered.map_or(Ok(()), |gathered| report.gathered(gathered))?;
+        }
+    }
+    if plan.buddy_entries > 0 && plan.algorithms.contains(&Algorithm::Bpc) {
+        let bytes = plan.buddy_entries * buddy::ENTRY_LEN;
+        for overflow_percent in buddy::OVERFLOWS {
+            rows += 1;
+            let dataset = format!("entries of which {overflow_percent} % overflow");
+            let buddied = buddy::time(device, overflow_percent, bytes, plan.rounds);
+            let buddied = timed(report, ("buddy memory", dataset, bytes), buddied, &mut failed)?;
+            buddied.map_or(Ok(()), |buddied| report.buddied(buddied))?;
         }
     }
     if failed > 0 { Err(BenchError::IncompleteRows { failed, rows }) } else { Ok(()) }
+}
+
+/// What was timed, or none: if it cannot be, that is reported, and so is a failure, which counts. Fails if the device is
+/// lost.
+fn timed<T>(
+    report: &mut Report,
+    (subject, dataset, bytes): (&'static str, String, usize),
+    result: Result<T, TimeError>,
+    failed: &mut usize,
+) -> Result<Option<T>, BenchError> {
+    match result {
+        Ok(figures) => return Ok(Some(figures)),
+        Err(error) if error.is_no_failure() => {
+            report.skipped(&format!("{subject}, {dataset}"), &error.to_string())?;
+        }
+        Err(source) => {
+            let is_lost = source.is_lost();
+            let error = BenchError::Time { subject, dataset, bytes, source };
+            if is_lost {
+                return Err(error);
+            }
+            report_error(&error);
+            *failed += 1;
+        }
+    }
+    Ok(None)
 }
 
 /// The timing of one buffer.
