@@ -44,7 +44,7 @@ pub struct Stub {
 }
 
 /// What is alive in the driver, in the order of the stub's kinds.
-const KINDS: [&str; 10] = [
+const KINDS: [&str; 13] = [
     "holds",
     "current contexts",
     "modules",
@@ -55,6 +55,9 @@ const KINDS: [&str; 10] = [
     "executables",
     "contexts",
     "imports",
+    "memories without addresses",
+    "reserved addresses",
+    "mapped memories",
 ];
 
 /// Runs `body` with the stubs, in a process of its own; `test` is the full name of the calling test. At the end

@@ -62,6 +62,7 @@ functions! {
     fn cuCtxEnablePeerAccess(CUcontext, u32);
     fn cuCtxPushCurrent_v2(CUcontext);
     fn cuCtxPopCurrent_v2(*mut CUcontext);
+    fn cuCtxSynchronize();
     fn cuModuleLoadData(*mut CUmodule, *const c_void);
     fn cuModuleUnload(CUmodule);
     fn cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char);
@@ -78,6 +79,16 @@ functions! {
     fn cuMemcpyAsync(CUdeviceptr, CUdeviceptr, usize, CUstream);
     fn cuMemcpyPeerAsync(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, usize, CUstream);
     fn cuMemGetAddressRange_v2(*mut CUdeviceptr, *mut usize, CUdeviceptr);
+    fn cuMemGetAllocationGranularity(*mut usize, *const sys::CUmemAllocationProp, sys::CUmemAllocationGranularity_flags);
+    fn cuMemCreate(*mut u64, usize, *const sys::CUmemAllocationProp, u64);
+    fn cuMemRelease(u64);
+    fn cuMemExportToShareableHandle(*mut c_void, u64, sys::CUmemAllocationHandleType, u64);
+    fn cuMemImportFromShareableHandle(*mut u64, *mut c_void, sys::CUmemAllocationHandleType);
+    fn cuMemAddressReserve(*mut CUdeviceptr, usize, usize, CUdeviceptr, u64);
+    fn cuMemAddressFree(CUdeviceptr, usize);
+    fn cuMemMap(CUdeviceptr, usize, usize, u64, u64);
+    fn cuMemUnmap(CUdeviceptr, usize);
+    fn cuMemSetAccess(CUdeviceptr, usize, *const sys::CUmemAccessDesc, usize);
     fn cuIpcGetMemHandle(*mut sys::CUipcMemHandle, CUdeviceptr);
     fn cuIpcOpenMemHandle_v2(*mut CUdeviceptr, sys::CUipcMemHandle, u32);
     fn cuIpcCloseMemHandle(CUdeviceptr);

@@ -75,6 +75,8 @@ mod pinned;
 mod pinned_bytes;
 mod probe;
 mod rows;
+#[cfg(target_os = "linux")]
+mod shareable;
 mod signal;
 mod status;
 mod stream;
@@ -97,6 +99,8 @@ pub use pinned::Pinned;
 pub use pinned_bytes::PinnedBytes;
 pub use probe::{DeviceInfo, devices};
 pub use rows::{GatherRows, PackedRows, RowCache, RowReader, RowReport, RowsRefused};
+#[cfg(target_os = "linux")]
+pub use shareable::Shareable;
 pub use status::{Refused, Status};
 pub use stream::Stream;
 pub use workspace::{Workspace, workspace_len};

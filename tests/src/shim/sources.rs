@@ -10,7 +10,7 @@ pub const CODECS: &str = include_str!("../../../codecs/kernels/codecs.h");
 pub const RUNTIME: [&str; 5] = ["fiber.cpp", "launch.cpp", "memory.cpp", "scheduler.cpp", "sync.cpp"];
 
 /// The stub of the CUDA driver, in the shim's `stub` folder. It takes kernels and runtime besides.
-pub const STUB_DRIVER: [&str; 12] = [
+pub const STUB_DRIVER: [&str; 13] = [
     "arena.cpp",
     "capture.cpp",
     "context.cpp",
@@ -23,6 +23,7 @@ pub const STUB_DRIVER: [&str; 12] = [
     "memory.cpp",
     "module.cpp",
     "queue.cpp",
+    "vmm.cpp",
 ];
 
 /// The stub of the run-time compiler, in the same folder.

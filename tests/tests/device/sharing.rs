@@ -176,3 +176,67 @@ fn memory_that_work_uses_is_not_closed_unnoticed() {
         drop(memory);
     });
 }
+
+/// The file behind what the first process names as `pid/number`.
+fn file_of(named: &str) -> std::fs::File {
+    let (process, number) = named.split_once('/').unwrap();
+    let path = format!("/proc/{process}/fd/{number}");
+    std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap()
+}
+
+#[test]
+fn memory_behind_a_file_lasts_as_long_as_anybody_has_it() {
+    const TEST: &str = "sharing::memory_behind_a_file_lasts_as_long_as_anybody_has_it";
+    const LEN: u64 = (2 << 20) + 5;
+    with_stub(TEST, Libraries::DriverAndCompiler, |stub| {
+        let (device, stream) = open(stub);
+        if let Some(named) = told() {
+            let mapped = device.map_shareable(file_of(&named), LEN).unwrap();
+            assert_eq!(download(&stream, mapped.region().slice(0..5000)).unwrap(), [1; 5000]);
+            let own = upload(&device, &stream, &[2; 5000]).unwrap();
+            stream.copy(own.region(), mapped.region().slice(LEN - 5000..LEN)).unwrap();
+            stream.wait().unwrap();
+            meet();
+            // By now the other side has let go.
+            assert_eq!(download(&stream, mapped.region().slice(0..5000)).unwrap(), [1; 5000]);
+            return;
+        }
+        let memory = device.alloc_shareable(LEN).unwrap();
+        assert_eq!((memory.region().len(), stub.left().contains("1 mapped")), (LEN, true));
+        stream.upload(&[1; 5000], memory.region()).unwrap();
+        let file = memory.export().unwrap();
+        // Also where it comes from.
+        let again = device.map_shareable(&file, 5000).unwrap();
+        assert_eq!(download(&stream, again.region()).unwrap(), [1; 5000]);
+        let named = format!("{}/{}", std::process::id(), std::os::fd::AsRawFd::as_raw_fd(&file));
+        let process = meeting(TEST, &named);
+        assert_eq!(download(&stream, memory.region().slice(LEN - 5000..LEN)).unwrap(), [2; 5000]);
+        drop((memory, again));
+        part(process);
+    });
+}
+
+#[test]
+fn files_and_lengths_that_are_none_are_refused() {
+    const TEST: &str = "sharing::files_and_lengths_that_are_none_are_refused";
+    with_stub(TEST, Libraries::DriverAndCompiler, |stub| {
+        stub.set("devices", 2);
+        let (device, _) = open(stub);
+        let memory = device.alloc_shareable(100).unwrap();
+        let file = memory.export().unwrap();
+        let other = Device::open_with(1, mgcomp_codecs::device::Cache::Off).unwrap();
+        drop(other.map_shareable(&file, 100).unwrap());
+        let null = std::fs::File::open("/dev/null").unwrap();
+        assert_eq!(code_of(device.map_shareable(&null, 100)), 1, "no file of the driver's");
+        assert_eq!(code_of(device.map_shareable(&file, 3 << 20)), 1, "longer than it is");
+        for len in [u64::MAX, u64::MAX - 1, 1 << 62] {
+            assert_ne!(code_of(device.map_shareable(&file, len)), 0);
+            assert_ne!(code_of(device.alloc_shareable(len)), 0);
+        }
+        stub.set("no_peers", 1);
+        assert_eq!(code_of(other.map_shareable(&file, 100)), 217, "on a device out of reach");
+        stub.set("no_vmm", 1);
+        assert_eq!(code_of(device.alloc_shareable(100)), 801);
+        assert_eq!(code_of(device.map_shareable(&file, 100)), 801);
+    });
+}

@@ -103,6 +103,12 @@ STUB_API int cuCtxPopCurrent_v2(Context** context) {
   return result;
 }
 
+STUB_API int cuCtxSynchronize() {
+  STUB_ENTER_CONTEXT;
+  drain_users(current_context(), {0, 0});
+  return driver().dead;
+}
+
 STUB_API int cuCtxEnablePeerAccess(Context* peer, unsigned flags) {
   STUB_ENTER_CONTEXT;
   Context* const context = current_context();

@@ -21,7 +21,7 @@ static const Setting SETTINGS[] = {
     {"stray_byte", &Settings::stray_byte},
     {"threads", &Settings::threads},               {"strict_free", &Settings::strict_free},
     {"devices", &Settings::devices},               {"no_peers", &Settings::no_peers},
-    {"no_ipc", &Settings::no_ipc},
+    {"no_ipc", &Settings::no_ipc},                 {"no_vmm", &Settings::no_vmm},
 };
 
 static Driver* make_driver() {

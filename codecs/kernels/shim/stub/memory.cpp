@@ -17,7 +17,8 @@ static const Allocation* find(Range memory) {
   if (found == allocations().begin()) return nullptr;
   --found;
   const bool inside = memory.address + memory.len <= found->first + found->second.len;
-  return inside ? &found->second : nullptr;
+  const bool usable = found->second.sort != Sort::MAPPED || !found->second.access.empty();
+  return inside && usable ? &found->second : nullptr;
 }
 
 bool stub::is_mapped(Range memory) { return find(memory) != nullptr; }
@@ -26,6 +27,7 @@ bool stub::reaches(Context* context, Range memory) {
   if (memory.len == 0) return true;
   const Allocation* const found = find(memory);
   if (found == nullptr) return false;
+  if (found->sort == Sort::MAPPED) return found->access.count(context->device) != 0;
   if (found->owner == context || found->sort == Sort::PORTABLE) return true;
   return found->sort == Sort::DEVICE && context->peers.count(found->owner) != 0;
 }
@@ -65,7 +67,7 @@ static bool is_open_elsewhere(const Header& header) {
 static void release(uint64_t address) {
   refuse_recording();
   const auto found = allocations().find(address);
-  if (found == allocations().end() || found->second.sort == Sort::IMPORTED) {
+  if (found == allocations().end() || found->second.sort == Sort::IMPORTED || found->second.sort == Sort::MAPPED) {
     die("memory is freed that was not allocated");
   }
   // When all is lost nothing more begins, but what has begun must end.

@@ -5,7 +5,7 @@
 
 namespace stub {
 
-enum class Sort { DEVICE, PINNED, PORTABLE, IMPORTED };
+enum class Sort { DEVICE, PINNED, PORTABLE, IMPORTED, MAPPED };
 
 struct Allocation {
   size_t len;
@@ -14,6 +14,7 @@ struct Allocation {
   Mapped mapped;
   uint64_t opened = 0;  // how often, if it is another process's
   pid_t process = 0;    // which
+  std::set<int> access = {};  // of mapped memory: the devices that may use it
 };
 
 // By address.

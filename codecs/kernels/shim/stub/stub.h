@@ -67,11 +67,27 @@ struct Settings {
   uint64_t strict_free = 0;    // 1: memory must not be freed while work that uses it is queued
   uint64_t devices = 1;        // all of the same kind
   uint64_t no_peers = 0;       // 1: no device reaches the memory of another
-  uint64_t no_ipc = 0;         // 1: nothing is shared with other processes
+  uint64_t no_ipc = 0;         // 1: nothing is shared with other processes by handles
+  uint64_t no_vmm = 0;         // 1: nor by files
 };
 
 // What a test may count, in the order of `mgc_stub_live`.
-enum Kind { HOLDS, CURRENT, MODULES, ALLOCATIONS, STREAMS, EVENTS, GRAPHS, EXECUTABLES, CONTEXTS, IMPORTS, KINDS };
+enum Kind {
+  HOLDS,
+  CURRENT,
+  MODULES,
+  ALLOCATIONS,
+  STREAMS,
+  EVENTS,
+  GRAPHS,
+  EXECUTABLES,
+  CONTEXTS,
+  IMPORTS,
+  MEMORIES,
+  RESERVATIONS,
+  MAPPINGS,
+  KINDS
+};
 
 // One of a device. It is never forgotten, so that what still names it later is found out.
 struct Context {
