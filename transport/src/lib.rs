@@ -14,7 +14,7 @@
 //! | [`buddy`] | device memory that holds more than it has: compressed entries, and buddy memory for what does not fit |
 //! | [`calibrate`] | how fast the codecs are on this machine |
 //! | [`control`] | how an operator sees and steers a running program |
-//! | [`link`] | carries messages: `loopback` in one process, `shm` between processes of one node, `tcp` between machines, `mpi` in an MPI job, `cuda` between devices of one process |
+//! | [`link`] | carries messages: `loopback` in one process, `shm` between processes of one node, `tcp` between machines, `mpi` in an MPI job, `cuda` between devices, of one process or of several |
 //! | `nccl` | ranks that work together on device memory, over NCCL (feature `cuda`) |
 //! | [`copy`] | copies between host and device, compressed on their way; the offload queue |
 //! | [`fork`] | whether a process is a child that has none of its parent's threads |

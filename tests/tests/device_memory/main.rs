@@ -6,6 +6,10 @@ mod collectives;
 mod copies;
 mod executor;
 mod failures;
+#[cfg(target_os = "linux")]
+mod ipc_failures;
+#[cfg(target_os = "linux")]
+mod ipc_link;
 mod peer_copies;
 mod peer_link;
 mod rig;

@@ -12,14 +12,14 @@ use mgcomp_transport::region::Access;
 use crate::rig::{bytes_of, cuda_over, end_of, nodes_over, on_device, with_threads};
 
 /// A device and a stream of the test's own.
-type End = (Device, Stream);
+pub(crate) type End = (Device, Stream);
 
 fn end(device: Device) -> End {
     let stream = device.stream().unwrap();
     (device, stream)
 }
 
-fn device(ordinal: u32) -> End {
+pub(crate) fn device(ordinal: u32) -> End {
     end(Device::open_with(ordinal, Cache::Off).unwrap())
 }
 
@@ -29,7 +29,7 @@ fn nodes(ends: &[End; 2], policy: &str) -> Vec<Node> {
 }
 
 /// Memory of the first goes to the second, to its host, and back again.
-fn round_trip(nodes: &[Node], [first, second]: &[End; 2], raw: &[u8]) {
+pub(crate) fn round_trip(nodes: &[Node], [first, second]: &[End; 2], raw: &[u8]) {
     let (element, len) = (Element::U32, raw.len());
     let source = on_device(&first.0, &first.1, raw);
     let region = DeviceBuffer::alloc(&second.0, len).unwrap();
@@ -58,7 +58,7 @@ fn round_trip(nodes: &[Node], [first, second]: &[End; 2], raw: &[u8]) {
     nodes[1].unregister(address).unwrap();
 }
 
-fn register(node: &Node, buffer: &DeviceBuffer) -> mgcomp_transport::message::Address {
+pub(crate) fn register(node: &Node, buffer: &DeviceBuffer) -> mgcomp_transport::message::Address {
     node.register(buffer.all(), Element::U32, Access::all()).unwrap()
 }
 

@@ -14,9 +14,9 @@ use mgcomp_transport::memory::{DeviceBuffer, DeviceSlice};
 use mgcomp_transport::message::{Rank, Secret};
 use mgcomp_transport::node::{Handle, Node, NodeConfig, PeerState, TransferResult};
 
-const SECRET: Secret = Secret::new(*b"a secret of 128b");
+pub(crate) const SECRET: Secret = Secret::new(*b"a secret of 128b");
 /// Nothing takes this long unless it hangs.
-const HANGS: Duration = Duration::from_secs(100);
+pub(crate) const HANGS: Duration = Duration::from_secs(100);
 
 /// Runs `body` with a stub whose streams have threads; see [`with_stub`].
 pub(crate) fn with_threads(test: &str, seed: u64, body: impl FnOnce(&Stub)) {
@@ -64,6 +64,15 @@ pub(crate) fn nodes(links: Links, ranks: u32, policy: &str) -> Vec<Node> {
 
 /// As [`nodes`], over links that are there.
 pub(crate) fn nodes_over(links: Vec<Box<dyn Link>>, policy: &str) -> Vec<Node> {
+    let nodes: Vec<_> = links.into_iter().map(|link| node_over(link, policy)).collect();
+    for node in &nodes {
+        assert!(node.wait_for_peers(HANGS).iter().all(|(_, state)| *state == PeerState::Open));
+    }
+    nodes
+}
+
+/// One of them, which has not met the others.
+pub(crate) fn node_over(link: Box<dyn Link>, policy: &str) -> Node {
     let policy: PolicySpec = policy.parse().unwrap();
     let config = NodeConfig {
         secret: SECRET,
@@ -72,12 +81,7 @@ pub(crate) fn nodes_over(links: Vec<Box<dyn Link>>, policy: &str) -> Vec<Node> {
         silence_timeout: HANGS,
         ..NodeConfig::default()
     };
-    let start = |link| Node::start(link, policy.build(&Steering::default()), config.clone()).unwrap();
-    let nodes: Vec<_> = links.into_iter().map(start).collect();
-    for node in &nodes {
-        assert!(node.wait_for_peers(HANGS).iter().all(|(_, state)| *state == PeerState::Open));
-    }
-    nodes
+    Node::start(link, policy.build(&Steering::default()), config).unwrap()
 }
 
 /// Waits for a request that must end.

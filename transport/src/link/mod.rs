@@ -357,6 +357,50 @@ pub enum LinkError {
         /// What it claims to be.
         kind: u32,
     },
+    /// The place of a payload that is elsewhere is no place.
+    #[error("record {record} from rank {peer} says in {len} bytes where its payload is, not in 16")]
+    RecordPlace {
+        /// Who sent it.
+        peer: Rank,
+        /// Which record of the connection, from 0.
+        record: u64,
+        /// Bytes in which it says so.
+        len: u64,
+    },
+    /// The peer is joined by another kind of link than this rank.
+    #[error("rank {peer} is joined by {}, this rank by {}", form_name(*theirs), form_name(*own))]
+    OtherLink {
+        /// Who.
+        peer: Rank,
+        /// The form of its link; see WIRE.md.
+        theirs: u8,
+        /// That of this rank's.
+        own: u8,
+    },
+    /// What a peer says of its device is nothing that can be said.
+    #[error("rank {peer} sent a note of {got} bytes, beginning with {first:#04x}, that says nothing")]
+    Note {
+        /// Who.
+        peer: Rank,
+        /// How many bytes came.
+        got: usize,
+        /// The first of them.
+        first: u8,
+    },
+    /// A payload that a peer has not put where this rank's window is.
+    #[error(
+        "rank {peer} says that a payload of {len} bytes is at byte {offset} of a window of {window_bytes} bytes"
+    )]
+    WindowPlace {
+        /// Who.
+        peer: Rank,
+        /// Where it says that the payload begins.
+        offset: u64,
+        /// How long it says that it is.
+        len: u64,
+        /// Bytes that there are; 0 if there is no window.
+        window_bytes: u64,
+    },
     /// MPI reports an error.
     #[error("MPI, with rank {peer}: {call} returned {code}: {text}")]
     Mpi {
@@ -391,6 +435,15 @@ pub enum LinkError {
         /// For how long.
         seconds: u64,
     },
+}
+
+/// What joins ranks of one node, by the form that they tell each other.
+fn form_name(form: u8) -> String {
+    match form {
+        0 => "shared memory (shm)".to_owned(),
+        1 => "windows of devices (cuda), version 1".to_owned(),
+        other => format!("a link of form {other}"),
+    }
 }
 
 /// Payloads of this length and more are worth asking [where they go](LinkEvent::Coming).

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 #[cfg(feature = "cuda")]
 use mgcomp_transport::link::cuda::Cuda;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+use mgcomp_transport::link::cuda::ipc::{CudaIpc, CudaIpcConfig};
 use mgcomp_transport::link::loopback::Loopback;
 use mgcomp_transport::link::shm::{Shm, ShmConfig, ShmJob};
 use mgcomp_transport::link::tcp::{Connections, RankFile, Tcp, TcpConfig};
@@ -65,6 +67,12 @@ impl Fabric {
         Self::of(make_cuda)
     }
 
+    /// As [`cuda`](Self::cuda), of ranks that could be processes.
+    #[cfg(all(feature = "cuda", target_os = "linux"))]
+    pub(crate) fn cuda_ipc() -> Self {
+        Self::of(make_cuda_ipc)
+    }
+
     pub(crate) fn shm() -> Self {
         Self::of(make_shm)
     }
@@ -108,6 +116,15 @@ fn make_loopback(ranks: u32, queue_bytes: u64, fabric: Fabric) -> Links {
 fn make_cuda(ranks: u32, queue_bytes: u64, _: Fabric) -> Links {
     let ends = Cuda::fabric_with_queue(vec![None; ranks as usize], queue_bytes).unwrap();
     ends.into_iter().map(|end| Box::new(end) as _).collect()
+}
+
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+fn make_cuda_ipc(ranks: u32, queue_bytes: u64, fabric: Fabric) -> Links {
+    let job = shm_job(ranks);
+    let shm = ShmConfig { queue_bytes, ..ShmConfig::new(fabric.limits) };
+    let config = CudaIpcConfig { shm, ..CudaIpcConfig::new(fabric.limits) };
+    let link = |rank| CudaIpc::new(job.clone(), Rank(rank), None, config).unwrap();
+    (0..ranks).map(link).map(|link| Box::new(link) as _).collect()
 }
 
 fn make_tcp(ranks: u32, queue_bytes: u64, fabric: Fabric) -> Links {

@@ -45,6 +45,8 @@ on_every_link! {
     shm_shaped: Fabric::shm().shaped(4.0, 1000);
     #[cfg(feature = "cuda")]
     cuda: Fabric::cuda();
+    #[cfg(all(feature = "cuda", target_os = "linux"))]
+    cuda_ipc: Fabric::cuda_ipc();
     #[cfg(feature = "mpi")]
     mpi_multiple: Fabric::mpi_multiple();
     #[cfg(feature = "mpi")]
@@ -84,6 +86,10 @@ contract_of_some! {
     cuda_carries_256_mib_at_once: order::a_message_of_256_mib_arrives, Fabric::cuda();
     #[cfg(feature = "cuda")]
     cuda_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::cuda();
+    #[cfg(all(feature = "cuda", target_os = "linux"))]
+    cuda_ipc_carries_256_mib_at_once: order::a_message_of_256_mib_arrives, Fabric::cuda_ipc();
+    #[cfg(all(feature = "cuda", target_os = "linux"))]
+    cuda_ipc_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::cuda_ipc();
     #[cfg(feature = "mpi")]
     mpi_carries_256_mib_at_once: order::a_message_of_256_mib_arrives, Fabric::mpi_multiple();
     #[cfg(feature = "mpi")]

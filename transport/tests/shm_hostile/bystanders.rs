@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Element;
+use mgcomp_transport::link::Link;
 use mgcomp_transport::link::shm::{Shm, ShmConfig, ShmJob};
 use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::{Address, Rank};
@@ -39,13 +40,15 @@ impl Bystanders {
     }
 
     pub(crate) fn start_with(config: &NodeConfig, shm: ShmConfig) -> Self {
+        Self::start_over(config, |job, rank| Box::new(Shm::new(job, rank, shm).unwrap()))
+    }
+
+    /// Over links of another kind.
+    pub(crate) fn start_over(config: &NodeConfig, link: impl Fn(ShmJob, Rank) -> Box<dyn Link>) -> Self {
         static JOBS: AtomicU64 = AtomicU64::new(0);
         let job_name = format!("hostile-{}-{}", std::process::id(), JOBS.fetch_add(1, Ordering::SeqCst));
         let job = ShmJob::new(SECRET, RANKS).named(&job_name);
-        let start = |rank| {
-            let link = Shm::new(job.clone(), Rank(rank), shm).unwrap();
-            node(Box::new(link), "fixed:zvc", config.clone())
-        };
+        let start = |rank| node(link(job.clone(), Rank(rank)), "fixed:zvc", config.clone());
         let nodes = Arc::new([start(0), start(1)]);
         for node in nodes.iter() {
             let content = HostBuffer::from(sparse(node.position().rank.0.into(), LEN));

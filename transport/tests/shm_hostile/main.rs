@@ -8,3 +8,5 @@ mod bystanders;
 mod members;
 mod raw;
 mod strangers;
+#[cfg(feature = "cuda")]
+mod windows;

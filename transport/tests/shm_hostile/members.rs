@@ -94,7 +94,7 @@ fn records_that_are_none_end_the_session() {
         cases(&[
             (
                 &|raw, rank| after_greeting(raw, rank, &[0xff; 8], 64),
-                "Link(RecordTooLong { peer: Rank(2), record: 1",
+                "Link(RecordKind { peer: Rank(2), record: 1, kind: 4294967295 })",
             ),
             (
                 &|raw, rank| {
@@ -102,10 +102,10 @@ fn records_that_are_none_end_the_session() {
                 },
                 "Link(RecordTooLong { peer: Rank(3), record: 1, len: 314572800, limit: 268435520 })",
             ),
-            // What must be zero is not.
+            // Of a kind that only other links have.
             (
                 &|raw, rank| after_greeting(raw, rank, &[16, 0, 0, 0, 1, 0, 0, 0], 64),
-                "Link(RecordTooLong { peer: Rank(4), record: 1, len: 4294967312",
+                "Link(RecordKind { peer: Rank(4), record: 1, kind: 1 })",
             ),
             (&|raw, rank| after_greeting(raw, rank, &record(&[]), 64), "Malformed("),
             (&|raw, rank| after_greeting(raw, rank, &record(&[0xa0, 0, 0, 0]), 64), "Malformed("),

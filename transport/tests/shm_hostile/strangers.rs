@@ -44,7 +44,7 @@ fn hellos_that_are_wrong_are_refused_and_told_why() {
             hello
         };
         refused(&changed(0, b'N'), 14);
-        refused(&changed(6, 1), 14); // reserved
+        refused(&changed(7, 1), 14); // reserved
         refused(&changed(4, 2), 7); // another version
         (8..24).for_each(|at| refused(&changed(at, !good[at]), 8)); // another secret
         // The secret is checked first: who does not know it learns nothing of the job.
@@ -58,6 +58,12 @@ fn hellos_that_are_wrong_are_refused_and_told_why() {
         job.check();
         // None of this has taken the seat of rank 2.
         job.join(2);
+        // A member that is joined by another link will not come again, so nobody waits for it.
+        let mut other = hello(3, RANKS);
+        other[6] = 1;
+        refused(&other, 14);
+        job.expect_over(3, "Link(OtherLink { peer: Rank(3), theirs: 1, own: 0 })");
+        job.check();
     });
 }
 

@@ -26,6 +26,8 @@ use mgcomp_selector::{Estimate, SampleSize};
 use self::flight::{Failure, Flight};
 use self::kernels::Kernels;
 use self::lane::Lane;
+#[cfg(target_os = "linux")]
+pub(crate) use self::staging::Ready;
 use self::staging::Staging;
 use self::worker::Worker;
 use super::{Done, DoneSink, Executor, HostExecutor, Outlet, Output, Ticket, Work};

@@ -11,7 +11,7 @@ use crate::memory::{self as rooms, Rooms};
 pub(super) type Staging = Rooms<Pinned>;
 
 /// Page-locked memory that goes back when dropped.
-pub(super) type Room = rooms::Room<Pinned>;
+pub(crate) type Room = rooms::Room<Pinned>;
 
 /// A room of `len` bytes that `fill` has written to.
 pub(super) fn filled<E: From<DeviceError>>(
@@ -27,14 +27,14 @@ pub(super) fn filled<E: From<DeviceError>>(
 
 /// A room that no work uses any more: bytes like any others.
 #[derive(Debug)]
-pub(super) struct Ready(Room);
+pub(crate) struct Ready(Room);
 
 impl Ready {
     /// What work has left in `room`.
     ///
     /// # Safety
     /// No work that uses it may be under way, nor be enqueued later.
-    pub(super) unsafe fn new(room: Room) -> Self {
+    pub(crate) unsafe fn new(room: Room) -> Self {
         Self(room)
     }
 }

@@ -1,11 +1,12 @@
 //! What ranks say over the socket before they share memory.
 //!
 //! ```text
-//! byte 0       4            6         8       24        28         32                40
-//!      "MGCS"  version, u16 zero, u16 secret  rank, u32 ranks, u32 bytes a ring, u64        who connects
-//!      "MGCS"  version, u16 status, zero                                                    the answer
+//! byte 0       4            6           8       24        28         32                40
+//!      "MGCS"  version, u16 form, zero  secret  rank, u32 ranks, u32 bytes a ring, u64        who connects
+//!      "MGCS"  version, u16 status, form                                                      the answer
 //! ```
-//! Numbers are little-endian. The file of the shared memory comes with the hello.
+//! Numbers are little-endian. The file of the shared memory comes with the hello. The form says what the link is besides: see
+//! [`Form`].
 
 use crate::link::Position;
 use crate::link::badge::{BADGE_LEN, Badge, Mark};
@@ -18,12 +19,25 @@ pub(super) const HELLO_LEN: usize = BADGE_LEN;
 /// Bytes of an answer.
 pub(super) const ANSWER_LEN: usize = 8;
 
+/// What joins two ranks. Both must say the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::link) struct Form(pub(in crate::link) u8);
+
+impl Form {
+    /// Shared memory of the host, and nothing else.
+    pub(super) const HOST: Self = Self(0);
+    /// Windows in the memory of devices besides. Another version of what is said of them will be another form.
+    #[cfg(feature = "cuda")]
+    pub(in crate::link) const WINDOWS: Self = Self(1);
+}
+
 /// What the rank that connects says of itself and of the memory that it made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ShmHello {
     pub(super) secret: Secret,
     pub(super) position: Position,
     pub(super) ring_bytes: u64,
+    pub(super) form: Form,
 }
 
 impl ShmHello {
@@ -34,10 +48,8 @@ impl ShmHello {
     /// Reads a hello; if it is none, the status is what to refuse it with.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Status> {
         let Badge { details, secret, position, number } = Badge::parse(MARK, bytes)?;
-        if details != [0; 2] {
-            return Err(Status::Protocol);
-        }
-        Ok(Self { secret, position, ring_bytes: number })
+        let [form, 0] = details else { return Err(Status::Protocol) };
+        Ok(Self { secret, position, ring_bytes: number, form: Form(form) })
     }
 
     /// Whether it comes from a rank that `own` expects a connection of. If not, the status says why.
@@ -46,24 +58,27 @@ impl ShmHello {
     }
 
     fn badge(&self) -> Badge {
-        let Self { secret, position, ring_bytes } = *self;
-        Badge { details: [0; 2], secret, position, number: ring_bytes }
+        let Self { secret, position, ring_bytes, form } = *self;
+        Badge { details: [form.0, 0], secret, position, number: ring_bytes }
     }
 }
 
-/// The answer to a hello.
-pub(super) fn answer(status: Status) -> [u8; ANSWER_LEN] {
+/// The answer to a hello, by a side of this form.
+pub(super) fn answer(status: Status, form: Form) -> [u8; ANSWER_LEN] {
     let [a, b, c, d] = MARK.magic;
     let [low, high] = MARK.version.to_le_bytes();
-    [a, b, c, d, low, high, status.code(), 0]
+    [a, b, c, d, low, high, status.code(), form.0]
 }
 
-/// Reads an answer; `None` if it is none.
-pub(super) fn parse_answer(bytes: &[u8]) -> Option<Status> {
+/// Reads an answer; `None` if it is none. One of another version has no form that means anything.
+pub(super) fn parse_answer(bytes: &[u8]) -> Option<(Status, Option<Form>)> {
     let bytes: &[u8; ANSWER_LEN] = bytes.try_into().ok()?;
-    // A rank of another version says so in its own words, which begin like these.
-    let refused = matches!(MARK.check(bytes), Err(Status::WrongVersion)).then_some(Status::WrongVersion);
-    refused.or_else(|| (*bytes == answer(Status::from_code(bytes[6]))).then(|| Status::from_code(bytes[6])))
+    match MARK.check(bytes) {
+        Ok(()) => Some((Status::from_code(bytes[6]), Some(Form(bytes[7])))),
+        // A rank of another version says so in its own words, which begin like these.
+        Err(Status::WrongVersion) => Some((Status::WrongVersion, None)),
+        Err(_) => None,
+    }
 }
 
 #[cfg(test)]
@@ -75,6 +90,7 @@ mod tests {
         secret: Secret::new(*b"0123456789abcdef"),
         position: Position { rank: Rank(2), ranks: 0x0103 },
         ring_bytes: 0x0001_0000,
+        form: Form::HOST,
     };
 
     #[test]
@@ -88,9 +104,13 @@ mod tests {
         .concat();
         assert_eq!(HELLO.encode()[..], bytes);
         assert_eq!(ShmHello::parse(&bytes), Ok(HELLO));
-        assert_eq!(answer(Status::WrongSecret), *b"MGCS\x01\0\x08\0");
+        let windows = ShmHello { form: Form(1), ..HELLO };
+        assert_eq!(windows.encode()[..8], *b"MGCS\x01\0\x01\0");
+        assert_eq!(ShmHello::parse(&windows.encode()), Ok(windows));
+        assert_eq!(answer(Status::WrongSecret, Form(0)), *b"MGCS\x01\0\x08\0");
+        assert_eq!(answer(Status::Protocol, Form(1)), *b"MGCS\x01\0\x0e\x01");
         for status in Status::ALL {
-            assert_eq!(parse_answer(&answer(status)), Some(status));
+            assert_eq!(parse_answer(&answer(status, Form(1))), Some((status, Some(Form(1)))));
         }
     }
 
@@ -105,10 +125,10 @@ mod tests {
             bytes[at] ^= 1;
             ShmHello::parse(&bytes)
         };
-        (0..4).chain(6..8).for_each(|at| assert_eq!(changed(at), Err(Status::Protocol)));
+        (0..4).chain(7..8).for_each(|at| assert_eq!(changed(at), Err(Status::Protocol)));
         (4..6).for_each(|at| assert_eq!(changed(at), Err(Status::WrongVersion)));
-        assert_eq!(parse_answer(b"MGCS\x02\0\0\0"), Some(Status::WrongVersion));
-        for bad in [&b"MGCT\x01\0\0\0"[..], b"MGCS\x01\0\0\x01", b"MGCS\x01\0\0", b"", b"MGCS\x01\0\0\0\0"] {
+        assert_eq!(parse_answer(b"MGCS\x02\0\0\0"), Some((Status::WrongVersion, None)));
+        for bad in [&b"MGCT\x01\0\0\0"[..], b"MGCS\x01\0\0", b"", b"MGCS\x01\0\0\0\0"] {
             assert_eq!(parse_answer(bad), None);
         }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::ShmJob;
 use super::credentials::Credentials;
-use super::hello::{self, ANSWER_LEN, HELLO_LEN, ShmHello};
+use super::hello::{self, ANSWER_LEN, Form, HELLO_LEN, ShmHello};
 use super::poller::{Poller, Token};
 use super::segment::Segment;
 use super::socket::{self, Heard};
@@ -28,6 +28,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(super) struct Door {
     job: ShmJob,
     own: Position,
+    form: Form,
     ring_bytes: u64,
     listener: OwnedFd,
     /// Whether connections are being accepted, and when they will be again if not.
@@ -84,7 +85,7 @@ impl Door {
     pub(super) fn open(
         job: ShmJob,
         own: Position,
-        (ring_bytes, limit): (u64, Duration),
+        (form, ring_bytes, limit): (Form, u64, Duration),
         listener: OwnedFd,
         poller: &Poller,
     ) -> io::Result<Self> {
@@ -97,6 +98,7 @@ impl Door {
         Ok(Self {
             job,
             own,
+            form,
             ring_bytes,
             listener,
             closed_until: None,
@@ -226,7 +228,7 @@ impl Door {
         }
         let admitted = self.admit(&message, file);
         let status = admitted.as_ref().map_or_else(|status| *status, |_| Status::Good);
-        let told = socket::say(&socket, &hello::answer(status), None);
+        let told = socket::say(&socket, &hello::answer(status, self.form), None);
         match (admitted, told) {
             (Ok((peer, segment)), Ok(())) => {
                 self.seats.remove(&peer);
@@ -238,12 +240,18 @@ impl Door {
     }
 
     /// Checks a hello and the memory that came with it.
-    fn admit(&self, message: &[u8], file: Option<OwnedFd>) -> Result<(Rank, Segment), Status> {
+    fn admit(&mut self, message: &[u8], file: Option<OwnedFd>) -> Result<(Rank, Segment), Status> {
         let hello = ShmHello::parse(message)?;
         hello.verify(self.job.secret, self.own)?;
         let peer = hello.position.rank;
         if !matches!(self.seats.get(&peer), Some(Seat::Awaited)) {
             return Err(Status::WrongRank);
+        }
+        if hello.form != self.form {
+            // A member of the job, which will not come again.
+            self.seats.remove(&peer);
+            self.met.push((peer, Met::Nobody(self.mismatch(peer, hello.form))));
+            return Err(Status::Protocol);
         }
         let file = file.ok_or(Status::Protocol)?;
         let segment = Segment::adopt(&file, hello.ring_bytes).map_err(|error| {
@@ -262,7 +270,8 @@ impl Door {
             return Err("another user listens there".to_owned());
         }
         let (segment, file) = Segment::create(self.ring_bytes).map_err(text)?;
-        let hello = ShmHello { secret: self.job.secret, position: self.own, ring_bytes: self.ring_bytes };
+        let (secret, position, ring_bytes, form) = (self.job.secret, self.own, self.ring_bytes, self.form);
+        let hello = ShmHello { secret, position, ring_bytes, form };
         socket::say(&socket, &hello.encode(), Some(&file)).map_err(text)?;
         poller.add(&socket, Token::Door(Visitor::Called(peer))).map_err(text)?;
         Ok((socket, segment))
@@ -283,11 +292,16 @@ impl Door {
             return;
         }
         let met = match hello::parse_answer(answer) {
-            Some(Status::Good) => Met::Peer { socket, segment, is_maker: true },
-            Some(status) => Met::Refusal(status),
+            Some((_, Some(form))) if form != self.form => Met::Nobody(self.mismatch(peer, form)),
+            Some((Status::Good, _)) => Met::Peer { socket, segment, is_maker: true },
+            Some((status, _)) => Met::Refusal(status),
             None => Met::Nobody(LinkError::Answer { peer, got: answer.len() }),
         };
         self.met.push((peer, met));
+    }
+
+    fn mismatch(&self, peer: Rank, theirs: Form) -> LinkError {
+        LinkError::OtherLink { peer, theirs: theirs.0, own: self.form.0 }
     }
 
     fn give_all_up(&mut self, poller: &Poller) {

@@ -21,8 +21,11 @@
 mod buffer;
 mod credentials;
 mod drive;
+pub(in crate::link) mod guest;
 mod hello;
 mod meeting;
+#[cfg(feature = "cuda")]
+pub(in crate::link) mod outbox;
 mod peer;
 mod poller;
 mod record;
@@ -43,6 +46,8 @@ use mgcomp_selector::{LinkFacts, Overlap};
 use sha2::{Digest, Sha256};
 
 use self::drive::Driver;
+use self::guest::Guest;
+use self::hello::Form;
 use self::meeting::Door;
 use self::peer::Peer;
 use self::poller::{Poller, Token};
@@ -85,6 +90,12 @@ impl ShmJob {
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self { name: format!("mgcomp-{}", name.chars().take(64).collect::<String>()), ..self }
+    }
+
+    /// How many ranks it has.
+    #[cfg(feature = "cuda")]
+    pub(in crate::link) const fn ranks(&self) -> u32 {
+        self.ranks
     }
 
     /// The abstract name that `rank` listens under.
@@ -147,6 +158,9 @@ struct Setup {
     job: ShmJob,
     listener: OwnedFd,
     ring_bytes: u64,
+    form: Form,
+    /// What lives on this link, if anything does.
+    guest: Option<Arc<dyn Guest>>,
 }
 
 /// A message on the imitated link, and whom it goes to.
@@ -159,6 +173,33 @@ impl Shm {
     /// [`LinkError`] if the job has no such rank, another process has the rank already, or the settings or the system
     /// do not allow it.
     pub fn new(job: ShmJob, rank: Rank, config: ShmConfig) -> Result<Self, LinkError> {
+        Self::make(job, rank, config, Form::HOST, None)
+    }
+
+    /// The same with windows in the memory of devices, which `guest` looks after.
+    #[cfg(feature = "cuda")]
+    pub(in crate::link) fn with_windows(
+        job: ShmJob,
+        rank: Rank,
+        config: ShmConfig,
+        guest: Arc<dyn Guest>,
+    ) -> Result<Self, LinkError> {
+        Self::make(job, rank, config, Form::WINDOWS, Some(guest))
+    }
+
+    /// The ways to the peers, by rank.
+    #[cfg(feature = "cuda")]
+    pub(in crate::link) fn outboxes(&self) -> Vec<Option<outbox::Outbox>> {
+        self.peers.iter().map(|peer| peer.clone().map(outbox::Outbox)).collect()
+    }
+
+    fn make(
+        job: ShmJob,
+        rank: Rank,
+        config: ShmConfig,
+        form: Form,
+        guest: Option<Arc<dyn Guest>>,
+    ) -> Result<Self, LinkError> {
         let position = Position { rank, ranks: job.ranks };
         if rank.0 >= position.ranks {
             return Err(LinkError::NoSuchRank { rank, ranks: position.ranks });
@@ -181,7 +222,7 @@ impl Shm {
                 .map_err(failed("starting the wire thread of"))
         };
         let wire = config.shaping.map(start_wire).transpose()?;
-        let setup = Some(Setup { job, listener, ring_bytes });
+        let setup = Some(Setup { job, listener, ring_bytes, form, guest });
         Ok(Self {
             position,
             config,
@@ -202,18 +243,19 @@ impl Shm {
     /// What the thread needs.
     fn server(&self, setup: Setup, sink: LinkSink) -> io::Result<Server> {
         let ShmConfig { limits, connect_timeout, awake, .. } = self.config;
-        let Setup { job, listener, ring_bytes } = setup;
+        let Setup { job, listener, ring_bytes, form, guest } = setup;
         let record_limit = MAX_HEADER_LEN as u64 + u64::from(limits.max_transfer_bytes);
         let poller = Poller::new()?;
         poller.add(&*self.waker, Token::Waker)?;
         Ok(Server {
             ends: self.peers.iter().flatten().cloned().map(End::new).collect(),
-            door: Door::open(job, self.position, (ring_bytes, connect_timeout), listener, &poller)?,
+            door: Door::open(job, self.position, (form, ring_bytes, connect_timeout), listener, &poller)?,
             poller,
             waker: self.waker.clone(),
             ended: self.ended.clone(),
             pool: Pool::keeping(usize::try_from(KEPT_BYTES.max(record_limit)).unwrap_or(usize::MAX)),
             sink,
+            guest,
             record_limit,
             awake,
         })

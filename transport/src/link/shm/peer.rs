@@ -14,7 +14,7 @@ use super::socket;
 use super::waker::Waker;
 use crate::link::movement::Movement;
 use crate::link::rate::{Backlog, Rate, RateMeter};
-use crate::link::{Credit, QUEUED_MESSAGE_BYTES, SendError, Sent};
+use crate::link::{Credit, LinkError, QUEUED_MESSAGE_BYTES, SendError, Sent};
 use crate::message::{Header, Rank};
 
 /// Bytes of messages that were received and not looked at yet; the ring is not read beyond them.
@@ -39,6 +39,8 @@ pub(super) struct Peer {
     /// Whether the thread has to look at the peer's queue.
     wanted: AtomicBool,
     outgoing: Mutex<Outgoing>,
+    /// Why the way is to end, if a guest says so.
+    failure: Mutex<Option<LinkError>>,
     pub(super) written: Movement,
     pub(super) read: Movement,
     /// Bytes are being taken in right now: what is read is reported before the clock is looked at.
@@ -96,6 +98,7 @@ impl Peer {
             closing: AtomicBool::new(false),
             wanted: AtomicBool::new(false),
             outgoing: Mutex::new(outgoing),
+            failure: Mutex::new(None),
             written: Movement::new(),
             read: Movement::new(),
             reading: AtomicBool::new(false),
@@ -149,25 +152,79 @@ impl Peer {
 
     /// A message as it will be written, counted as queued.
     fn admit(&self, header: &Header, payload: Bytes) -> Result<Record, SendError> {
-        let (longest, limit) = (u64::from(u32::MAX), self.queue_limit);
+        let longest = u64::from(u32::MAX);
         let record = Record::new(header, payload);
         let bytes = record.message_len() as u64;
         if bytes > longest {
             return Err(SendError::TooLong { bytes, limit: longest });
         }
+        self.take_room(bytes).map(|_| record)
+    }
+
+    /// Counts a message of so many bytes as queued.
+    fn take_room(&self, bytes: u64) -> Result<u64, SendError> {
+        let limit = self.queue_limit;
         let held_bytes = bytes + QUEUED_MESSAGE_BYTES;
         let queued_bytes = self.queued_bytes.load(Ordering::Relaxed);
         if queued_bytes.saturating_add(held_bytes) > limit {
             return Err(SendError::Full { queued_bytes, limit });
         }
         self.queued_bytes.fetch_add(held_bytes, Ordering::Relaxed);
-        Ok(record)
+        Ok(held_bytes)
+    }
+
+    /// Counts a message of so many bytes as queued that [arrives](Self::arrive) later; returns what it holds.
+    #[cfg(feature = "cuda")]
+    pub(super) fn reserve(&self, bytes: u64) -> Result<u64, SendError> {
+        let limit = u64::from(u32::MAX);
+        if bytes > limit {
+            return Err(SendError::TooLong { bytes, limit });
+        }
+        let held_bytes = self.take_room(bytes)?;
+        let mut outgoing = self.lock();
+        if outgoing.is_closed() || self.is_closing() {
+            self.queued_bytes.fetch_sub(held_bytes, Ordering::Relaxed);
+            return Err(SendError::Closed(self.rank));
+        }
+        outgoing.on_wire += 1;
+        Ok(held_bytes)
+    }
+
+    /// What was [reserved](Self::reserve) does not come.
+    #[cfg(feature = "cuda")]
+    pub(super) fn give_back(&self, held_bytes: u64) {
+        self.queued_bytes.fetch_sub(held_bytes, Ordering::Relaxed);
+        self.lock().on_wire -= 1;
+        if self.is_closing() {
+            self.want(); // it may have been the last
+        }
+    }
+
+    /// Whether all that has arrived is in the ring.
+    #[cfg(feature = "cuda")]
+    pub(super) fn is_drained(&self) -> bool {
+        self.lock().queue.is_empty()
+    }
+
+    /// Lets the way to the peer end for this reason.
+    #[cfg(feature = "cuda")]
+    pub(super) fn break_off(&self, error: LinkError) {
+        self.failure().get_or_insert(error);
+        self.want();
+    }
+
+    /// Why the way is to end.
+    pub(super) fn take_failure(&self) -> Option<LinkError> {
+        self.failure().take()
+    }
+
+    fn failure(&self) -> MutexGuard<'_, Option<LinkError>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A message is queued no more.
     fn settle(&self, record: &Record) {
-        let held_bytes = record.message_len() as u64 + QUEUED_MESSAGE_BYTES;
-        self.queued_bytes.fetch_sub(held_bytes, Ordering::Relaxed);
+        self.queued_bytes.fetch_sub(record.held_bytes(), Ordering::Relaxed);
     }
 
     /// Leaves a message to the thread.

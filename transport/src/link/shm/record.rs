@@ -2,17 +2,19 @@
 //!
 //! ```text
 //! byte 0             4          8
-//!      length, u32   zero, u32  message: header, then payload; then up to the next multiple of 64 anything
+//!      length, u32   kind, u32  message: header, then payload; then up to the next multiple of 64 anything
 //! ```
-//! Numbers are little-endian; the length is that of the message. If that is over 1,024 bytes, the payload begins at the
+//! Numbers are little-endian; the length is that of the message. The kind is 0; or, where a link on top of this one has memory
+//! of its own, 1 for a message whose payload lies there: the 16 bytes behind the header say where. If that is over 1,024 bytes, the payload begins at the
 //! first multiple of 64 behind the header: copies are up to twice as fast if both sides begin alike. A record longer
 //! than the ring goes through it in pieces.
 
 use bytes::Bytes;
 
 use super::buffer::Buffer;
+use super::guest::PLACE_LEN;
 use super::ring::{LINE, Misplaced, PIECE_BYTES, Reader, Writer};
-use crate::link::{LinkError, Message};
+use crate::link::{LinkError, Message, QUEUED_MESSAGE_BYTES};
 use crate::memory::HeldMut;
 use crate::message::{Header, MAX_HEADER_LEN, MessageError, Rank};
 use crate::payload::Payload;
@@ -28,6 +30,10 @@ const UNALIGNED_LEN: usize = 1024;
 /// Messages of so many bytes go past the caches.
 const STREAMED_LEN: usize = 32 << 10;
 
+/// Kinds of records: of messages as they are, and of those whose payload is elsewhere.
+const WHOLE: u32 = 0;
+const PLACED: u32 = 1;
+
 /// Where the payload of a message begins in its record.
 fn payload_start(header_len: usize, message_len: usize) -> usize {
     let end = PREFIX_LEN + header_len;
@@ -42,6 +48,8 @@ pub(super) struct Record {
     payload: Bytes,
     /// Bytes of the record that are in the ring.
     done: usize,
+    /// What it counts for in a queue, in bytes.
+    held_bytes: u64,
 }
 
 impl Record {
@@ -52,7 +60,28 @@ impl Record {
         let mut front = [0; 2 * LINE];
         front[..4].copy_from_slice(&(message_len as u32).to_le_bytes());
         front[PREFIX_LEN..PREFIX_LEN + header.len()].copy_from_slice(&header);
-        Self { front, front_len: payload_start(header.len(), message_len), message_len, payload, done: 0 }
+        let front_len = payload_start(header.len(), message_len);
+        let held_bytes = message_len as u64 + QUEUED_MESSAGE_BYTES;
+        Self { front, front_len, message_len, payload, done: 0, held_bytes }
+    }
+
+    /// The record of a message whose payload is elsewhere.
+    #[cfg(feature = "cuda")]
+    pub(super) fn placed(header: &Header, place: [u8; PLACE_LEN]) -> Self {
+        let mut record = Self::new(header, Bytes::copy_from_slice(&place));
+        record.front[4..PREFIX_LEN].copy_from_slice(&PLACED.to_le_bytes());
+        record
+    }
+
+    /// The same that counts for so many bytes in a queue.
+    #[cfg(feature = "cuda")]
+    pub(super) fn holding(self, held_bytes: u64) -> Self {
+        Self { held_bytes, ..self }
+    }
+
+    /// What it counts for in a queue, in bytes.
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.held_bytes
     }
 
     /// Bytes of the message.
@@ -102,6 +131,8 @@ pub(super) struct Intake {
     record: u64,
     open: Option<Open>,
     pool: Pool,
+    /// Whether payloads may be elsewhere.
+    takes_placed: bool,
 }
 
 /// The beginning of a record, and what it says.
@@ -110,12 +141,14 @@ struct Front {
     header: Header,
     header_len: usize,
     message_len: usize,
+    kind: u32,
 }
 
 /// A message of which not all is there.
 struct Open {
     header: Header,
     message_len: usize,
+    kind: u32,
     payload: Landing,
     /// Bytes of the payload that are missing.
     missing: usize,
@@ -136,6 +169,8 @@ pub(super) enum Taken {
     Part,
     /// A message, and how long it was.
     Message(Message, u64),
+    /// The same of one whose payload is elsewhere.
+    Placed(Header, [u8; PLACE_LEN], u64),
 }
 
 /// Why nothing more can be taken.
@@ -147,8 +182,8 @@ pub(super) enum Broken {
 }
 
 impl Intake {
-    pub(super) fn new(peer: Rank, limit: u64, pool: Pool) -> Self {
-        Self { peer, limit, record: 0, open: None, pool }
+    pub(super) fn new(peer: Rank, limit: u64, pool: Pool, takes_placed: bool) -> Self {
+        Self { peer, limit, record: 0, open: None, pool, takes_placed }
     }
 
     /// Takes at most a piece of the ring's bytes, or a small message. `landing` says where a payload is to be put, if it
@@ -183,11 +218,17 @@ impl Intake {
         }
         reader.skip_to_line();
         self.record += 1;
+        let message_len = open.message_len as u64;
         let payload = match open.payload {
+            Landing::Buffer(mut buffer) if open.kind == PLACED => {
+                // Its length was looked at when it began.
+                let place = buffer.bytes_mut().as_slice().try_into().unwrap_or([0; PLACE_LEN]);
+                return Ok(Taken::Placed(open.header, place, message_len));
+            }
             Landing::Buffer(buffer) => Payload::from_bytes(buffer.freeze()),
             Landing::Place(place) => Payload::from_memory(place.slice().clone()),
         };
-        Ok(Taken::Message(Message { header: open.header, payload }, open.message_len as u64))
+        Ok(Taken::Message(Message { header: open.header, payload }, message_len))
     }
 
     /// Looks at the front of the next record, if it is there.
@@ -202,11 +243,14 @@ impl Intake {
         let front = &mut copy[..available.min(FRONT_LEN)];
         reader.peek(front);
         let (prefix, message) = front.split_at(PREFIX_LEN);
-        let [len, zero] = [0, 4].map(|at| u32::from_le_bytes([0, 1, 2, 3].map(|i| prefix[at + i])));
+        let [len, kind] = [0, 4].map(|at| u32::from_le_bytes([0, 1, 2, 3].map(|i| prefix[at + i])));
         let (len, limit) = (u64::from(len), self.limit);
-        if len > limit || zero != 0 {
+        let is_known = kind == WHOLE || kind == PLACED && self.takes_placed;
+        if !is_known {
+            return Err(Broken::Ring(LinkError::RecordKind { peer: self.peer, record: self.record, kind }));
+        }
+        if len > limit {
             let (peer, record) = (self.peer, self.record);
-            let len = len | u64::from(zero) << 32;
             return Err(Broken::Ring(LinkError::RecordTooLong { peer, record, len, limit }));
         }
         let (message_len, wanted) = (len as usize, MAX_HEADER_LEN.min(len as usize));
@@ -217,10 +261,14 @@ impl Intake {
         }
         let message = &message[..wanted];
         let (header, header_len) = Header::parse_front(message, message_len).map_err(Broken::Malformed)?;
+        if kind == PLACED && message_len != header_len + PLACE_LEN {
+            let (peer, record, len) = (self.peer, self.record, (message_len - header_len) as u64);
+            return Err(Broken::Ring(LinkError::RecordPlace { peer, record, len }));
+        }
         if payload_start(header_len, message_len) > available {
             return Ok(None);
         }
-        Ok(Some(Front { copy, header, header_len, message_len }))
+        Ok(Some(Front { copy, header, header_len, message_len, kind }))
     }
 
     /// Begins to receive a message.
@@ -230,7 +278,7 @@ impl Intake {
         front: Front,
         landing: impl FnOnce(&Header, u64) -> Option<HeldMut>,
     ) -> Open {
-        let Front { copy, header, header_len, message_len } = front;
+        let Front { copy, header, header_len, message_len, kind } = front;
         let (start, payload_len) = (payload_start(header_len, message_len), message_len - header_len);
         // Of a payload that begins at a line nothing is in the copy, or is left there.
         let early = if message_len > UNALIGNED_LEN { 0 } else { payload_len.min(FRONT_LEN - start) };
@@ -239,11 +287,11 @@ impl Intake {
         if early == 0
             && let Some(place) = landing(&header, payload_len as u64)
         {
-            return Open { header, message_len, missing, payload: Landing::Place(place) };
+            return Open { header, message_len, kind, missing, payload: Landing::Place(place) };
         }
         let mut payload = Buffer::from_pool(&self.pool, payload_len);
         payload.bytes_mut().extend_from_slice(&copy[start..start + early]);
-        Open { header, message_len, missing, payload: Landing::Buffer(payload) }
+        Open { header, message_len, kind, missing, payload: Landing::Buffer(payload) }
     }
 
     /// What the end of the ring means: in good order only between records.

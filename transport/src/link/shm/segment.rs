@@ -25,6 +25,11 @@ const RING_WORDS_BYTES: usize = 512;
 /// Bytes between words: processors fetch lines of 64 bytes in pairs.
 const WORD_BYTES: usize = 128;
 
+/// Words of each direction that links on top of this one have for themselves.
+pub(super) const SLOTS: usize = 128;
+/// Where those begin, behind the words of the rings.
+const SLOTS_START: usize = 1024;
+
 /// Seals without which a file could be made shorter while it is used.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 /// What `statfs` says of the file system that memory files of ordinary pages are in.
@@ -118,6 +123,16 @@ impl Segment {
         let offset = direction as usize * RING_WORDS_BYTES + word as usize * WORD_BYTES;
         // SAFETY: the offset is at most 512 + 3 * 128, in the first page of the map, and a multiple of 8 from the
         // start of a page. The word lives as long as the map, and nobody here reaches it but as an atomic.
+        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(offset).cast()) }
+    }
+
+    /// One of the words that say what became of memory beside the rings.
+    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "only devices have such memory"))]
+    pub(super) fn slot(&self, direction: Direction, slot: usize) -> &AtomicU64 {
+        assert!(slot < SLOTS, "slot {slot} of {SLOTS}");
+        let offset = SLOTS_START + (direction as usize * SLOTS + slot) * size_of::<u64>();
+        // SAFETY: the offset is at most 1024 + 255 * 8, in the first page of the map, and a multiple of 8 from the start of
+        // a page. The word lives as long as the map, and nobody here reaches it but as an atomic.
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(offset).cast()) }
     }
 

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::guest::{self, Guest, Line, Words};
 use super::meeting::{Door, Met};
 use super::peer::{Outlet, Peer, Queue};
 use super::poller::{Poller, Token};
@@ -19,7 +20,7 @@ use super::ring::{Reader, Writer};
 use super::segment::{Direction, Segment};
 use super::socket;
 use super::waker::Waker;
-use crate::link::{LinkError, LinkEvent, LinkSink, landing};
+use crate::link::{LinkError, LinkEvent, LinkSink, Message, landing};
 use crate::message::{Header, Hello, Rank};
 use crate::payload::Payload;
 use crate::pool::Pool;
@@ -60,6 +61,8 @@ pub(super) struct Server {
     pub(super) ended: Arc<AtomicBool>,
     pub(super) pool: Pool,
     pub(super) sink: LinkSink,
+    /// What lives on this link, if anything does.
+    pub(super) guest: Option<Arc<dyn Guest>>,
     /// Longest message in bytes.
     pub(super) record_limit: u64,
     /// How long an idle thread stays awake.
@@ -87,7 +90,7 @@ struct Connection {
     intake: Option<Intake>,
     socket: Arc<OwnedFd>,
     /// Becomes readable when the peer's process ends.
-    process: Option<OwnedFd>,
+    process: Option<Arc<OwnedFd>>,
     queue: Queue,
     hung_up: bool,
 }
@@ -151,7 +154,7 @@ impl Server {
             if end.peer.is_closing() {
                 busy |= self.part(i);
             } else if matches!(end.stage, Stage::Open(_)) {
-                match end.turn(wanted, &self.sink) {
+                match end.turn(wanted, &self.sink, self.guest.as_deref()) {
                     Ok(moved) => busy |= moved,
                     Err(error) => self.finish(i, error),
                 }
@@ -192,6 +195,7 @@ impl Server {
             Stage::Meeting => self.door.give_up(peer, &self.poller),
             Stage::Over => {}
         }
+        self.guest.iter().for_each(|guest| guest.gone(peer));
         if let Some(error) = error.filter(|_| !end.peer.is_closing()) {
             (self.sink)(LinkEvent::Closed { peer, error });
         }
@@ -242,10 +246,18 @@ impl Server {
 
     /// A peer rang, or is gone.
     fn heed(&mut self, rank: Rank) {
-        let Some(end) = self.ends.iter_mut().find(|end| end.peer.rank == rank) else { return };
-        let Stage::Open(connection) = &mut end.stage else { return };
-        let ended = |process: &OwnedFd| Poller::is_ready(process);
-        if !socket::hush(&connection.socket) || connection.process.as_ref().is_some_and(ended) {
+        let Some(i) = self.ends.iter().position(|end| end.peer.rank == rank) else { return };
+        let Stage::Open(connection) = &mut self.ends[i].stage else { return };
+        let is_there = match &self.guest {
+            Some(guest) => guest::listen(&**guest, rank, &connection.socket),
+            None => Ok(socket::hush(&connection.socket)),
+        };
+        let is_there = match is_there {
+            Ok(is_there) => is_there,
+            Err(error) => return self.finish(i, Some(error)),
+        };
+        let ended = |process: &Arc<OwnedFd>| Poller::is_ready(process);
+        if !is_there || connection.process.as_ref().is_some_and(ended) {
             connection.hung_up = true;
             // Both would be ready for ever.
             self.poller.remove(&connection.socket);
@@ -268,7 +280,7 @@ impl Server {
             Met::Refusal(status) => {
                 let (header, payload) = (Header::Hello(Hello::refusal(status)), Payload::empty());
                 if !self.ends[i].peer.is_closing() {
-                    let message = crate::link::Message { header, payload };
+                    let message = Message { header, payload };
                     let credit = crate::link::Credit::none();
                     (self.sink)(LinkEvent::Message { from: rank, message, credit });
                 }
@@ -280,7 +292,7 @@ impl Server {
 
     fn connect(&mut self, i: usize, socket: OwnedFd, segment: Segment, is_maker: bool) -> io::Result<()> {
         let peer = self.ends[i].peer.clone();
-        let process = super::credentials::Credentials::of(&socket)?.watch();
+        let process = super::credentials::Credentials::of(&socket)?.watch().map(Arc::new);
         self.poller.add(&socket, Token::Peer(peer.rank))?;
         if let Some(process) = &process {
             self.poller.add(process, Token::Peer(peer.rank))?;
@@ -291,7 +303,13 @@ impl Server {
             false => (Direction::ToMaker, Direction::FromMaker),
         };
         let reader = Reader::new(segment.clone(), back);
-        let intake = Some(Intake::new(peer.rank, self.record_limit, self.pool.clone()));
+        let takes_placed = self.guest.is_some();
+        let intake = Some(Intake::new(peer.rank, self.record_limit, self.pool.clone(), takes_placed));
+        let words = |direction| Words { segment: segment.clone(), direction };
+        if let Some(guest) = &self.guest {
+            let (theirs, own) = (words(out), words(back));
+            guest.met(peer.rank, Line { socket: socket.clone(), process: process.clone(), theirs, own });
+        }
         let queue = Queue::Empty;
         let connection =
             Connection { reader, intake, socket: socket.clone(), process, queue, hung_up: false };
@@ -303,7 +321,12 @@ impl Server {
 
 impl Connection {
     /// Takes messages out of the ring while there are any, for a turn.
-    fn take_in(&mut self, peer: &Arc<Peer>, sink: &LinkSink) -> Result<bool, Option<LinkError>> {
+    fn take_in(
+        &mut self,
+        peer: &Arc<Peer>,
+        sink: &LinkSink,
+        guest: Option<&dyn Guest>,
+    ) -> Result<bool, Option<LinkError>> {
         let (from, mut busy) = (peer.rank, false);
         for _ in 0..TURN {
             let Some(intake) = self.intake.as_mut().filter(|_| !peer.is_unseen_full()) else { break };
@@ -319,6 +342,15 @@ impl Connection {
                 Ok(Taken::Nothing | Taken::Part) => {}
                 Ok(Taken::Message(message, len)) => {
                     let credit = peer.credit(len);
+                    if !peer.is_closing() {
+                        sink(LinkEvent::Message { from, message, credit });
+                    }
+                }
+                Ok(Taken::Placed(header, place, len)) => {
+                    // Without a guest there are none.
+                    let Some(guest) = guest else { continue };
+                    let payload = guest.payload_at(from, place).map_err(Some)?;
+                    let (message, credit) = (Message { header, payload }, peer.credit(len));
                     if !peer.is_closing() {
                         sink(LinkEvent::Message { from, message, credit });
                     }
@@ -353,12 +385,20 @@ impl Connection {
 
 impl End {
     /// Takes in and gives out what is due. Returns whether anything was, or why the peer is gone.
-    fn turn(&mut self, wanted: bool, sink: &LinkSink) -> Result<bool, Option<LinkError>> {
+    fn turn(
+        &mut self,
+        wanted: bool,
+        sink: &LinkSink,
+        guest: Option<&dyn Guest>,
+    ) -> Result<bool, Option<LinkError>> {
         let Stage::Open(connection) = &mut self.stage else { return Ok(false) };
         let peer = &self.peer;
+        if let Some(error) = wanted.then(|| peer.take_failure()).flatten() {
+            return Err(Some(error));
+        }
         // Before looking into the ring: what was written before the end is there by then.
         let hung_up = connection.hung_up;
-        let mut busy = connection.take_in(peer, sink)?;
+        let mut busy = connection.take_in(peer, sink, guest)?;
         if hung_up && !busy && !peer.is_unseen_full() {
             let end = connection.intake.as_ref().map(|intake| intake.end(&mut connection.reader));
             return Err(end);

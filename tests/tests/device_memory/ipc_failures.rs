@@ -1,0 +1,272 @@
+//! The link between the devices of processes, with processes, some of which end, hang or want something else.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, ChildStdout};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mgcomp_codecs::Element;
+use mgcomp_tests::data::{self, Kind};
+use mgcomp_tests::stub::{Stub, second, told};
+use mgcomp_transport::link::Link;
+use mgcomp_transport::link::cuda::ipc::{Carried, CudaIpc, CudaIpcConfig, Sharing};
+use mgcomp_transport::link::shm::{Shm, ShmConfig};
+use mgcomp_transport::memory::DeviceBuffer;
+use mgcomp_transport::message::{Address, Rank, Tag};
+use mgcomp_transport::node::{Node, NodeConfig, PeerState};
+use mgcomp_transport::region::Access;
+
+use crate::ipc_link::{config, job, job_name};
+use crate::peer_link::device;
+use crate::rig::{HANGS, SECRET, bytes_of, end_of, node_over, nodes_over, on_device, with_threads};
+
+const LEN: usize = 200_001;
+const PING: Tag = Tag(1);
+const HERE: &str = "here";
+
+/// The node of a rank of the job with this name, which has two, and what its link carries.
+fn start(name: &str, rank: u32, sharing: Sharing) -> (Node, Arc<Carried>) {
+    let (device, _) = device(rank);
+    let config = CudaIpcConfig { sharing, ..config() };
+    let link = CudaIpc::new(job(name, 2), Rank(rank), Some(device), config).unwrap();
+    let carried = link.carried();
+    (node_over(Box::new(link), "fixed:bdi"), carried)
+}
+
+fn meet(node: &Node) {
+    assert!(node.wait_for_peers(HANGS).iter().all(|(_, state)| *state == PeerState::Open));
+}
+
+fn raw() -> Vec<u8> {
+    data::bytes(Kind::Deltas, LEN, 1)
+}
+
+/// In the second process: rank 1, which opens a buffer, sends it back when it has a word, and says that it is there.
+fn serve(name: &str, sharing: Sharing) {
+    let (device, stream) = device(1);
+    let (node, carried) = start(name, 1, sharing);
+    let buffer = DeviceBuffer::alloc(&device, LEN).unwrap();
+    node.register(buffer.all(), Element::U32, Access::all()).unwrap();
+    println!("\n{HERE}");
+    meet(&node);
+    let word = DeviceBuffer::alloc(&device, 4).unwrap();
+    end_of(node.receive(Rank(0), PING, word.all())).unwrap();
+    assert!(bytes_of(&stream, &buffer.all()) == raw());
+    end_of(node.send(Rank(0), PING, buffer.all(), Element::U32)).unwrap();
+    assert!(carried.window_bytes() > 0 && carried.host_bytes() == 0, "{carried:?}");
+    // The first process goes when it has all.
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+/// In the first process: the second one, once it is there.
+fn served(test: &str, name: &str) -> (Child, BufReader<ChildStdout>) {
+    let mut process = second(test, name);
+    let mut output = BufReader::new(process.stdout.take().unwrap());
+    let mut line = String::new();
+    while line.trim() != HERE {
+        line.clear();
+        assert_ne!(output.read_line(&mut line).unwrap(), 0, "the second process has ended");
+    }
+    (process, output)
+}
+
+fn with_two_devices(test: &str, body: impl FnOnce(&Stub)) {
+    with_threads(test, 7, |stub| {
+        stub.set("devices", 2);
+        body(stub);
+    });
+}
+
+/// Writes to rank 1, and gets it back.
+fn ask(node: &Node) {
+    let (device, stream) = device(0);
+    let source = on_device(&device, &stream, &raw());
+    let written = end_of(node.write(Rank(1), source.all(), Element::U32, Address::new(0, 0)));
+    assert_eq!(written, Ok(LEN as u64));
+    let back = DeviceBuffer::alloc(&device, LEN).unwrap();
+    let receiving = node.receive(Rank(1), PING, back.all());
+    let word = source.slice(0..4).unwrap();
+    end_of(node.send(Rank(1), PING, word, Element::U32)).unwrap();
+    assert_eq!(end_of(receiving), Ok(LEN as u64));
+    assert!(bytes_of(&stream, &back.all()) == raw());
+}
+
+#[test]
+fn processes_reach_each_other_s_devices_by_handles() {
+    by("ipc_failures::processes_reach_each_other_s_devices_by_handles", Sharing::Handles, "");
+}
+
+#[test]
+fn processes_reach_each_other_s_devices_by_files() {
+    by("ipc_failures::processes_reach_each_other_s_devices_by_files", Sharing::Files, "");
+}
+
+#[test]
+fn where_there_are_no_handles_files_do() {
+    by("ipc_failures::where_there_are_no_handles_files_do", Sharing::Any, "no_ipc");
+}
+
+fn by(test: &str, sharing: Sharing, without: &str) {
+    with_two_devices(test, |stub| {
+        if !without.is_empty() {
+            stub.set(without, 1);
+        }
+        if let Some(name) = told() {
+            return serve(&name, sharing);
+        }
+        let name = job_name();
+        let (mut process, mut output) = served(test, &name);
+        let (node, carried) = start(&name, 0, sharing);
+        meet(&node);
+        ask(&node);
+        assert!(carried.window_bytes() > 0 && carried.host_bytes() == 0, "{carried:?}");
+        drop(node);
+        drop(process.stdin.take());
+        let mut rest = String::new();
+        output.read_to_string(&mut rest).unwrap();
+        assert!(process.wait().unwrap().success(), "{rest}");
+    });
+}
+
+#[test]
+fn a_process_that_is_killed_ends_what_waits_for_it() {
+    const TEST: &str = "ipc_failures::a_process_that_is_killed_ends_what_waits_for_it";
+    with_two_devices(TEST, |_| {
+        if let Some(name) = told() {
+            return serve(&name, Sharing::Handles);
+        }
+        let name = job_name();
+        let (mut process, _output) = served(TEST, &name);
+        let (node, _) = start(&name, 0, Sharing::Handles);
+        meet(&node);
+        let (device, stream) = device(0);
+        let source = on_device(&device, &stream, &raw());
+        let write = || node.write(Rank(1), source.all(), Element::U32, Address::new(0, 0));
+        end_of(write()).unwrap();
+        let into = DeviceBuffer::alloc(&device, LEN).unwrap();
+        let waiting = node.receive(Rank(1), Tag(9), into.all());
+        let writes: Vec<_> = (0..5).map(|_| write()).collect();
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let error = end_of(waiting).unwrap_err().to_string();
+        assert!(error.contains("rank 1"), "{error}");
+        writes.into_iter().for_each(|write| drop(end_of(write)));
+        // What it had mapped is given back with everything else.
+    });
+}
+
+/// The end of the session with a rank, which must come.
+fn end_with(node: &Node, peer: Rank) -> String {
+    let started = Instant::now();
+    loop {
+        if let Some(PeerState::Over(error)) = node.peer_state(peer) {
+            return error.to_string();
+        }
+        assert!(started.elapsed() < HANGS, "hangs: the session with rank {peer} does not end");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn a_device_that_is_lost_is_heard_of_on_both_sides() {
+    const TEST: &str = "ipc_failures::a_device_that_is_lost_is_heard_of_on_both_sides";
+    with_two_devices(TEST, |stub| {
+        let (mut heard, raw) = (0, raw());
+        for at in 1..10 {
+            let name = job_name();
+            let nodes = [0, 1].map(|rank| start(&name, rank, Sharing::Any).0);
+            nodes.iter().for_each(meet);
+            let (own, other) = (device(0), device(1));
+            let source = on_device(&own.0, &own.1, &raw);
+            let region = DeviceBuffer::alloc(&other.0, LEN).unwrap();
+            let address = nodes[1].register(region.all(), Element::U32, Access::all()).unwrap();
+            // As after an access outside of memory, of which this is the first wait to hear.
+            stub.fail(Some("cuEventSynchronize"), at, 700);
+            let writes: Vec<_> =
+                (0..3).map(|_| nodes[0].write(Rank(1), source.all(), Element::U32, address)).collect();
+            let ends: Vec<_> = writes.into_iter().map(end_of).collect();
+            let has_failed = stub.failed().is_some();
+            stub.fail(None, 0, 0);
+            assert!(!has_failed || ends.iter().any(Result::is_err), "wait {at}: {ends:?}");
+            // Or it was a codec's.
+            if matches!(nodes[0].peer_state(Rank(1)), Some(PeerState::Over(_))) {
+                for (node, peer) in nodes.iter().zip([Rank(1), Rank(0)]) {
+                    let text = end_with(node, peer);
+                    assert!(text.contains("CUDA error 700"), "rank {peer} is gone: {text}");
+                }
+                heard += 1;
+            }
+        }
+        assert!(heard > 0, "no copy to a window has failed");
+    });
+}
+
+#[test]
+fn a_process_that_stands_still_holds_nobody_up_for_long() {
+    const TEST: &str = "ipc_failures::a_process_that_stands_still_holds_nobody_up_for_long";
+    with_two_devices(TEST, |_| {
+        if let Some(name) = told() {
+            return serve(&name, Sharing::Files);
+        }
+        let name = job_name();
+        let (mut process, _output) = served(TEST, &name);
+        let device = device(0);
+        let config = CudaIpcConfig { sharing: Sharing::Files, ..config() };
+        let link = CudaIpc::new(job(&name, 2), Rank(0), Some(device.0.clone()), config).unwrap();
+        let patient = NodeConfig {
+            secret: SECRET,
+            greeting_timeout: HANGS,
+            silence_timeout: Duration::from_secs(1),
+            ..NodeConfig::default()
+        };
+        let policy: mgcomp_selector::PolicySpec = "fixed:none".parse().unwrap();
+        let policy = policy.build(&mgcomp_selector::Steering::default());
+        let node = Node::start(Box::new(link), policy, patient).unwrap();
+        meet(&node);
+        let source = on_device(&device.0, &device.1, &raw());
+        let stop = std::process::Command::new("kill").args(["-STOP", &process.id().to_string()]).status();
+        assert!(stop.unwrap().success());
+        // More than the window holds.
+        let writes: Vec<_> =
+            (0..20).map(|_| node.write(Rank(1), source.all(), Element::U32, Address::new(0, 0))).collect();
+        writes.into_iter().for_each(|write| assert!(end_of(write).is_err()));
+        drop(node);
+        process.kill().unwrap();
+        process.wait().unwrap();
+    });
+}
+
+#[test]
+fn ranks_of_which_one_is_joined_otherwise_hear_so() {
+    with_two_devices("ipc_failures::ranks_of_which_one_is_joined_otherwise_hear_so", |_| {
+        for ipc_rank in [0, 1] {
+            let name = job_name();
+            let shm = ShmConfig::new(NodeConfig::default().limits);
+            let links = [0, 1].map(|rank| -> Box<dyn Link> {
+                match rank == ipc_rank {
+                    true => {
+                        let device = Some(device(rank).0);
+                        Box::new(CudaIpc::new(job(&name, 2), Rank(rank), device, config()).unwrap())
+                    }
+                    false => Box::new(Shm::new(job(&name, 2), Rank(rank), shm).unwrap()),
+                }
+            });
+            let nodes: Vec<_> = links.into_iter().map(|link| node_over(link, "fixed:none")).collect();
+            for node in nodes {
+                let states = node.wait_for_peers(HANGS);
+                let PeerState::Over(error) = &states[0].1 else { panic!("{states:?}") };
+                let text = error.to_string();
+                let [shm, windows] = ["shared memory (shm)", "windows of devices (cuda), version 1"];
+                assert!(text.contains(shm) && text.contains(windows), "{text}");
+            }
+        }
+        // What is none of a link's settings.
+        let (device, _) = device(0);
+        for window_bytes in [0, 1, 16 << 10, 48 << 10, 8 << 30, u64::MAX] {
+            let config = CudaIpcConfig { window_bytes: Some(window_bytes), ..config() };
+            let refused = CudaIpc::new(job("ipc-none", 2), Rank(0), Some(device.clone()), config);
+            assert!(refused.is_err(), "{window_bytes}");
+        }
+        drop(nodes_over(Vec::new(), "fixed:none"));
+    });
+}

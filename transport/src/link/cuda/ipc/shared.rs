@@ -1,0 +1,115 @@
+//! What the callers of a link, the thread of its shared memory and its porter know alike.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mgcomp_codecs::device::Device;
+
+use super::super::super::movement::Movement;
+use super::super::super::rate::Rate;
+use super::super::super::shm::guest::{Guest, Line, PLACE_LEN};
+use super::super::super::{LinkError, Position};
+use super::notes::Note;
+use super::porter::Command;
+use super::window::Window;
+use crate::message::Rank;
+use crate::payload::Payload;
+
+pub(super) struct Shared {
+    pub(super) position: Position,
+    pub(super) device: Option<Device>,
+    /// By rank.
+    pub(super) ways: Vec<Way>,
+    pub(super) carried: Arc<Carried>,
+    commands: Sender<Command>,
+}
+
+/// The way to one peer, and back.
+pub(super) struct Way {
+    /// Messages that the porter has not sent yet.
+    pub(super) queued: AtomicUsize,
+    pub(super) rate: Arc<Rate>,
+    /// Of copies to the peer.
+    pub(super) moved: Movement,
+    /// The window that the peer was offered.
+    window: Mutex<Option<Arc<Window>>>,
+}
+
+/// Bytes of payloads that were made on devices, by the way they have gone.
+#[derive(Debug, Default)]
+pub struct Carried {
+    pub(super) by_window: AtomicU64,
+    pub(super) by_host: AtomicU64,
+}
+
+impl Carried {
+    /// Bytes that were copied into windows, from device to device.
+    #[must_use]
+    pub fn window_bytes(&self) -> u64 {
+        self.by_window.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that went through the memory of the host.
+    #[must_use]
+    pub fn host_bytes(&self) -> u64 {
+        self.by_host.load(Ordering::Relaxed)
+    }
+}
+
+impl Way {
+    /// The place of the window that the peer was offered.
+    pub(super) fn window(&self) -> MutexGuard<'_, Option<Arc<Window>>> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    pub(super) fn new(position: Position, device: Option<Device>, commands: Sender<Command>) -> Self {
+        let way = |_| Way {
+            queued: AtomicUsize::new(0),
+            rate: Arc::default(),
+            moved: Movement::new(),
+            window: Mutex::new(None),
+        };
+        let ways = (0..position.ranks).map(way).collect();
+        Self { position, device, ways, carried: Arc::default(), commands }
+    }
+
+    fn tell(&self, command: Command) {
+        let _ = self.commands.send(command); // the porter lives as long as the link
+    }
+}
+
+impl Guest for Shared {
+    fn met(&self, peer: Rank, line: Line) {
+        self.tell(Command::Met(peer, line));
+    }
+
+    fn heard(&self, from: Rank, note: &[u8], file: Option<OwnedFd>) -> Result<(), LinkError> {
+        let nonsense = || LinkError::Note { peer: from, got: note.len(), first: note[0] };
+        match Note::parse(note).ok_or_else(nonsense)? {
+            Note::Lost(text) => Err(LinkError::Device { peer: from, text }),
+            note => {
+                self.tell(Command::Heard(from, note, file));
+                Ok(())
+            }
+        }
+    }
+
+    fn payload_at(&self, from: Rank, place: [u8; PLACE_LEN]) -> Result<Payload, LinkError> {
+        let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| place[at + i]));
+        let (offset, len) = (number(0), number(8));
+        let window = self.ways[from.0 as usize].window().clone();
+        let payload = window.as_ref().and_then(|window| window.payload(offset, len));
+        payload.ok_or_else(|| {
+            let window_bytes = window.map_or(0, |window| window.window_bytes());
+            LinkError::WindowPlace { peer: from, offset, len, window_bytes }
+        })
+    }
+
+    fn gone(&self, peer: Rank) {
+        self.tell(Command::Gone(peer));
+    }
+}
