@@ -1,7 +1,7 @@
 //! Over the links that there are for host memory as well, and from device to device.
 
 use crate::workbench::{Workbench, stderr, stdout};
-use crate::{COUNTING, perf, refused, rows, rows_of};
+use crate::{COUNTING, QUICK, perf, refused, rows, rows_of};
 
 /// What devices take.
 const MOVING: &str = "all_gather,all_to_all,broadcast,gather,scatter,read,write,barrier";
@@ -37,13 +37,38 @@ fn operations_are_right_over_shm() {
 
 #[test]
 fn operations_are_right_from_device_to_device() {
-    over("cuda", "operations_are_right_from_device_to_device");
+    over("cuda-threads", "operations_are_right_from_device_to_device");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn operations_are_right_from_process_to_process() {
+    over("cuda", "operations_are_right_from_process_to_process");
+}
+
+/// Whatever of it is missing, the host does instead.
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_that_is_not_shared_is_no_reason_to_fail() {
+    let bench = Workbench::new();
+    for variables in [&["NO_IPC"][..], &["NO_VMM"], &["NO_IPC", "NO_VMM"], &["NO_PEERS"]] {
+        let args = ["--link", "cuda", "--min", "60K", "--max", "60K"];
+        let args = [&QUICK[..], &args, &COUNTING].concat();
+        let test = "memory_that_is_not_shared_is_no_reason_to_fail";
+        let Some(mut command) = perf(&bench, test, 2, &args) else { return };
+        command.envs(variables.iter().map(|name| (format!("MGCOMP_STUB_{name}"), "1")));
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{variables:?}: {}", stderr(&output));
+        let rows = rows_of(&output);
+        assert!(rows[0]["wrong"] == 0 && rows[0]["ratio"].as_f64() > Some(2.5), "{variables:?}: {rows:?}");
+    }
 }
 
 #[test]
 fn ranks_share_a_device_in_contexts_of_their_own() {
     let test = "ranks_share_a_device_in_contexts_of_their_own";
-    let args = ["--link", "cuda", "--device", "cuda:0", "--ranks", "3", "--min", "60K", "--max", "60K"];
+    let args =
+        ["--link", "cuda-threads", "--device", "cuda:0", "--ranks", "3", "--min", "60K", "--max", "60K"];
     let Some(rows) = rows(test, 1, &[&args[..], &COUNTING, &["--interleave"]].concat()) else { return };
     // The link says where buffers are, and that says what is measured.
     let found: Vec<_> = rows.iter().map(|row| (&row["op"], &row["mode"], &row["algorithms"])).collect();
@@ -71,7 +96,7 @@ fn policies_that_look_at_data_do_so_there() {
 #[test]
 fn a_planted_wrong_byte_is_counted() {
     let bench = Workbench::new();
-    for (link, op) in [("loopback", "all_gather"), ("cuda", "read")] {
+    for (link, op) in [("loopback", "all_gather"), ("cuda", "read"), ("cuda-threads", "read")] {
         let args = ["--json", "--iters", "2", "--spoil", "--device", "cuda", "--link", link, "--op", op];
         let more = ["--min", "5M", "--max", "5M", "--raw"];
         let Some(mut command) =
@@ -142,8 +167,8 @@ fn without_a_driver_there_is_an_error() {
 #[test]
 fn a_device_that_is_lost_ends_the_run() {
     let test = "a_device_that_is_lost_ends_the_run";
-    for link in ["cuda", "tcp"] {
-        let args = ["--device", "cuda", "--link", link, "--min", "64K", "--max", "64K", "--timeout", "30"];
+    for link in ["cuda", "cuda-threads", "tcp"] {
+        let args = ["--device", "cuda", "--link", link, "--min", "64K", "--max", "64K", "--timeout", "8"];
         let bench = Workbench::new();
         let Some(mut command) = perf(&bench, test, 2, &[&args[..], &COUNTING].concat()) else {
             return;

@@ -43,12 +43,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OPERATION", default_value = "sum", value_parser = operation())]
     pub(super) reduction: Operation,
     /// What joins the ranks: loopback (threads of one process), shm (processes that share memory), tcp (processes), cuda
-    /// (threads with a device each, from one to the other), nccl (processes), and where it is built in mpi (processes that
-    /// mpirun has started)
+    /// (processes with a device each, from one to the other), cuda-threads (the same in one process), nccl (processes), and
+    /// where it is built in mpi (processes that mpirun has started)
     #[arg(long, default_value = "loopback", value_parser = link(), default_value_if("rank_file", ArgPredicate::IsPresent, "tcp"))]
     pub(super) link: LinkKind,
     /// Have buffers in the memory of CUDA devices: cuda (rank 0 has the first, and so on, and from the first again where there
-    /// are fewer), or cuda:N (all have the one with this number). With --link cuda or nccl it is cuda if nothing is said
+    /// are fewer), or cuda:N (all have the one with this number). With --link cuda, cuda-threads or nccl it is cuda if nothing is said
     #[arg(long, value_name = "cuda[:N]")]
     device: Option<Devices>,
     /// Over NCCL, let reductions have the bits that they have on all other links. Else they are NCCL's own, and floats are only
@@ -316,11 +316,12 @@ impl Args {
 }
 
 /// What is measured where buffers are on devices, if nothing is said.
-fn on_devices() -> [(&'static str, ArgPredicate, &'static str); 3] {
+fn on_devices() -> [(&'static str, ArgPredicate, &'static str); 4] {
     let link = |name: &'static str| ArgPredicate::Equals(name.into());
     [
         ("link", link("nccl"), "all_reduce"),
         ("link", link("cuda"), "all_gather"),
+        ("link", link("cuda-threads"), "all_gather"),
         ("device", ArgPredicate::IsPresent, "all_gather"),
     ]
 }

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::super::error::PerfError;
 use super::super::options;
-#[cfg(target_os = "linux")]
-use super::shm;
 use super::{End, LinkKind, nccl, take_part, tcp};
+#[cfg(target_os = "linux")]
+use super::{ipc, shm};
 use crate::error::{CliError, with_causes};
 
 /// Be one rank of `mgcomp perf`. Not for use by hand.
@@ -72,6 +72,8 @@ fn take_orders(args: &options::Args) -> Result<(), PerfError> {
         }
         #[cfg(target_os = "linux")]
         LinkKind::Shm => Meeting::Shm,
+        #[cfg(target_os = "linux")]
+        LinkKind::Cuda => Meeting::Devices,
         other => return Err(PerfError::NoProcesses { link: other.name() }),
     };
     // It has standard input locked.
@@ -79,12 +81,15 @@ fn take_orders(args: &options::Args) -> Result<(), PerfError> {
     end_with_parent();
     let join = || {
         let data = args.load(ranks as usize)?;
+        let room = args.room(rank)?;
         let link = match meeting {
             Meeting::Tcp(waiting, addresses) => waiting.link(addresses, secret, args)?,
             #[cfg(target_os = "linux")]
             Meeting::Shm => shm::link(rank, ranks, secret, args)?,
+            #[cfg(target_os = "linux")]
+            Meeting::Devices => ipc::link(rank, ranks, secret, &room, args)?,
         };
-        let end = End { link, secret, room: args.room(rank)?, local_ranks: ranks, nccl: ids };
+        let end = End { link, secret, room, local_ranks: ranks, nccl: ids };
         take_part(args, &data, end, &mut |_| Ok(()))
     };
     if let Err(error) = join() {
@@ -101,6 +106,8 @@ enum Meeting {
     Tcp(tcp::Waiting, Vec<String>),
     #[cfg(target_os = "linux")]
     Shm,
+    #[cfg(target_os = "linux")]
+    Devices,
 }
 
 fn answer(answer: &Answer) -> io::Result<()> {

@@ -2,6 +2,8 @@
 
 mod by_hand;
 pub(crate) mod child;
+#[cfg(target_os = "linux")]
+mod ipc;
 mod memory;
 #[cfg(feature = "mpi")]
 mod mpi;
@@ -28,8 +30,11 @@ pub(super) enum LinkKind {
     #[cfg(target_os = "linux")]
     Shm,
     Tcp,
-    /// From device to device, between threads.
+    /// From device to device, between processes.
+    #[cfg(target_os = "linux")]
     Cuda,
+    /// The same between threads.
+    CudaThreads,
     Nccl,
     #[cfg(feature = "mpi")]
     Mpi,
@@ -41,7 +46,9 @@ impl LinkKind {
         #[cfg(target_os = "linux")]
         Self::Shm,
         Self::Tcp,
+        #[cfg(target_os = "linux")]
         Self::Cuda,
+        Self::CudaThreads,
         Self::Nccl,
         #[cfg(feature = "mpi")]
         Self::Mpi,
@@ -53,7 +60,9 @@ impl LinkKind {
             #[cfg(target_os = "linux")]
             Self::Shm => "shm",
             Self::Tcp => "tcp",
+            #[cfg(target_os = "linux")]
             Self::Cuda => "cuda",
+            Self::CudaThreads => "cuda-threads",
             Self::Nccl => "nccl",
             #[cfg(feature = "mpi")]
             Self::Mpi => "mpi",
@@ -67,7 +76,7 @@ impl LinkKind {
 
     /// Whether it joins devices, so that buffers are there without being asked for.
     pub(super) fn is_of_devices(self) -> bool {
-        matches!(self, Self::Cuda | Self::Nccl)
+        matches!(self.name(), "cuda" | "cuda-threads" | "nccl")
     }
 
     /// Whether it can be made slower than it is.
@@ -82,7 +91,9 @@ impl LinkKind {
             #[cfg(target_os = "linux")]
             Self::Shm => "processes over shared memory",
             Self::Tcp => "processes over TCP",
-            Self::Cuda => "threads, from device to device",
+            #[cfg(target_os = "linux")]
+            Self::Cuda => "processes, from device to device",
+            Self::CudaThreads => "threads, from device to device",
             Self::Nccl => "processes over NCCL",
             #[cfg(feature = "mpi")]
             Self::Mpi => "processes over MPI",
@@ -94,7 +105,7 @@ impl LinkKind {
 pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
     match (args.link, &args.rank_file, args.rank) {
         (_, Some(rank_file), Some(rank)) => by_hand::run(args, rank_file, rank, sink),
-        (LinkKind::Loopback | LinkKind::Cuda, ..) => threads::run(args, sink),
+        (LinkKind::Loopback | LinkKind::CudaThreads, ..) => threads::run(args, sink),
         #[cfg(feature = "mpi")]
         (LinkKind::Mpi, ..) => mpi::run(args, sink),
         _ => processes::run(args, sink),

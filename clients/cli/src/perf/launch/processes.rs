@@ -14,9 +14,9 @@ use super::super::measure::Sink;
 use super::super::nccl::{Ids, ids};
 use super::super::options::Args;
 use super::child::{Answer, Order};
-#[cfg(target_os = "linux")]
-use super::shm;
 use super::{End, LinkKind, memory, nccl, take_part_with, tcp};
+#[cfg(target_os = "linux")]
+use super::{ipc, shm};
 
 /// How long the others may take to end once all is done, or one has failed.
 const PARTING: Duration = Duration::from_secs(10);
@@ -41,6 +41,8 @@ pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
         }
         #[cfg(target_os = "linux")]
         LinkKind::Shm => shm::link(0, ranks, secret, args)?,
+        #[cfg(target_os = "linux")]
+        LinkKind::Cuda => ipc::link(0, ranks, secret, &room, args)?,
         other => return Err(PerfError::NoProcesses { link: other.name() }),
     };
     let end = End { link, secret, room, local_ranks: ranks, nccl: ids };

@@ -41,7 +41,7 @@ fn ends(args: &Args, ranks: u32) -> Result<Vec<End>, PerfError> {
 }
 
 fn links(args: &Args, rooms: &[Room]) -> Result<Vec<Box<dyn Link>>, PerfError> {
-    if args.link == LinkKind::Cuda {
+    if args.link == LinkKind::CudaThreads {
         let devices = rooms.iter().map(|room| room.device().cloned()).collect();
         let links = Cuda::fabric_with_queue(devices, QUEUE_BYTES)?;
         return Ok(links.into_iter().map(|link| Box::new(link) as _).collect());
@@ -53,7 +53,7 @@ fn links(args: &Args, rooms: &[Room]) -> Result<Vec<Box<dyn Link>>, PerfError> {
 /// Ranks that are joined by their devices have one each.
 fn room(args: &Args, rank: u32) -> Result<Room, PerfError> {
     match args.devices() {
-        Some(devices) if args.link == LinkKind::Cuda => Ok(Room::on(devices.open_apart(rank)?)?),
+        Some(devices) if args.link == LinkKind::CudaThreads => Ok(Room::on(devices.open_apart(rank)?)?),
         _ => args.room(rank),
     }
 }
