@@ -17,6 +17,8 @@ use mgcomp_transport::table::TableError;
 
 use crate::buddy::BuddyBenchError;
 use crate::codec::CountError;
+#[cfg(target_os = "linux")]
+use crate::gpu::SharedError;
 use crate::gpu::TimeError;
 use crate::link::LinkBenchError;
 use crate::paper::TraceError;
@@ -88,6 +90,9 @@ pub(crate) enum BenchError {
     NotOnDevices { flag: &'static str },
     #[error("{subject} cannot be timed on {} bytes of {dataset}", .bytes)]
     Time { subject: &'static str, dataset: String, bytes: usize, source: TimeError },
+    #[cfg(target_os = "linux")]
+    #[error("memory of the device in another process, by {means}, is not as it should be")]
+    Shared { means: &'static str, source: SharedError },
     #[error("{label} cannot be measured")]
     Buddy { label: String, source: BuddyBenchError },
     #[error("{link} cannot be measured with messages of {bytes} bytes")]

@@ -47,6 +47,8 @@ enum Bench {
     Daemon(daemon::Args),
     Gather(gather::Args),
     Gpu(gpu::Args),
+    #[cfg(target_os = "linux")]
+    GpuSecond(gpu::SecondArgs),
     Link(link::Args),
     Offload(offload::Args),
     Paper(paper::Args),
@@ -70,6 +72,8 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
         Bench::Daemon(args) => daemon::run(args),
         Bench::Gather(args) => gather::run(args),
         Bench::Gpu(args) => gpu::run(args),
+        #[cfg(target_os = "linux")]
+        Bench::GpuSecond(args) => gpu::run_second(args),
         Bench::Link(args) => link::run(args),
         Bench::Offload(args) => offload::run(args),
         Bench::Paper(args) => paper::run(args),

@@ -3,6 +3,8 @@
 mod check;
 mod data;
 mod nvcomp;
+#[cfg(target_os = "linux")]
+mod processes;
 mod report;
 mod time;
 
@@ -12,11 +14,13 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use mgcomp_codecs::Algorithm;
 use mgcomp_codecs::device::{Device, sources};
 
-use crate::codec::{Args as CodecArgs, Data, parse_bytes};
+use crate::codec::{ArgError, Args as CodecArgs, Data, parse_bytes};
 use crate::data::SAMPLES;
 use crate::error::BenchError;
 use check::Effort;
 use nvcomp::{Library, NvcompError};
+#[cfg(target_os = "linux")]
+pub(crate) use processes::{Args as SecondArgs, SharedError, run_second};
 use report::Report;
 use time::Plan;
 pub(crate) use time::TimeError;
@@ -25,8 +29,9 @@ pub(crate) use time::TimeError;
 ///
 /// Checked are buffers of random lengths, contents and addresses in batches, both ways; one large buffer; graphs
 /// that are recorded and replayed; damaged frames, with guard bytes around every buffer; entries in buddy memory and
-/// gathers of rows of packed tables, good ones and damaged ones; copies to a context of the same device and to the next device, compressed on
-/// their way, also recorded once and repeated with other data. Nothing is timed unless all of that holds. Times are
+/// gathers of rows of packed tables, good ones and damaged ones; copies to a context of the same device and to the next
+/// device, compressed on their way, also recorded once and repeated with other data; and memory that another process maps, with the
+/// speed at which it copies from there beside that within its own. Nothing is timed unless all of that holds. Times are
 /// those of CUDA events; medians; inputs take turns over more than the second-level
 /// cache. Up to 4 MiB a time is what one more node costs in a graph of 100. A fraction is the bytes that an
 /// operation must read and write, by its time, over the same of the copy in the same run.
@@ -51,6 +56,9 @@ pub(crate) struct Args {
     /// How often a copy to another device is repeated that was recorded in a graph, with other data each time
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     replays: u32,
+    /// Bytes of the device's memory that another process maps, copies and writes to, in `--rounds` rounds; 0: none
+    #[arg(long, default_value = "64M", value_parser = parse_bytes_or_none)]
+    shared: usize,
     /// Where random cases start
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -93,6 +101,11 @@ impl Args {
     }
 }
 
+/// As [`parse_bytes`], or 0.
+fn parse_bytes_or_none(text: &str) -> Result<usize, ArgError> {
+    if text == "0" { Ok(0) } else { parse_bytes(text) }
+}
+
 fn algorithm_parser() -> impl TypedValueParser<Value = Algorithm> {
     let names = sources().iter().map(|source| source.algorithm.name());
     PossibleValuesParser::new(names).try_map(|name| name.parse())
@@ -109,6 +122,10 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
         seed: args.seed,
     };
     let mut result = check::run(&device, &algorithms, effort, &mut report);
+    #[cfg(target_os = "linux")]
+    if result.is_ok() && args.shared > 0 {
+        result = processes::run(&device, args.shared, args.rounds.into(), &mut report);
+    }
     if result.is_ok() && !args.checks {
         let plan = Plan {
             algorithms: &algorithms,

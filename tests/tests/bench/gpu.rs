@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::{command, folder, program, rows, stderr};
 
 /// As little as touches everything.
-const SMALL: [&str; 6] = ["--cases", "5", "--large", "30K", "--replays", "20"];
+const SMALL: [&str; 8] = ["--cases", "5", "--large", "30K", "--replays", "20", "--shared", "0"];
 
 /// The folders of the stubs of driver and compiler, if they were built.
 fn stubs() -> Option<PathBuf> {
@@ -134,6 +134,7 @@ fn time(folder: &TempDir, nvcomp: &OsStr) -> Option<Output> {
     let args =
         ["gpu", "--json", "--algorithm", "zvc", "--bytes", "2000", "5M", "--rounds", "1", "--data", "x.f32"];
     let more = ["--results", "r", "--cases", "1", "--large", "1", "--replays", "1", "--links-from", "1M"];
+    let more = [&more[..], &["--shared", "0"]].concat();
     let mut command = command(folder.path(), &[&args[..], &more].concat());
     command.arg("--nvcomp").arg(nvcomp);
     on_stub(command, "time")
@@ -201,7 +202,7 @@ fn times_are_written_and_say_of_what() {
 fn gathers_are_timed_beside_plain_ones() {
     let folder = folder(&[("x.u32", &[7; 500])]);
     let args = ["gpu", "--json", "--algorithm", "ibp", "--bytes", "500", "--rounds", "1", "--data", "x.u32"];
-    let more = ["--cases", "1", "--large", "1", "--gather-rows", "40", "--results", "r"];
+    let more = ["--cases", "1", "--large", "1", "--gather-rows", "40", "--results", "r", "--shared", "0"];
     let Some(output) = on_stub(command(folder.path(), &[&args[..], &more].concat()), "gathers") else {
         return;
     };
@@ -221,6 +222,39 @@ fn gathers_are_timed_beside_plain_ones() {
     let table = fs::read_dir(folder.path().join("r")).unwrap().map(|entry| entry.unwrap().path());
     let table = table.into_iter().find(|path| path.extension().is_some_and(|end| end == "md")).unwrap();
     assert!(fs::read_to_string(table).unwrap().contains("## Rows gathered from pinned memory"));
+}
+
+/// Rows of memory in another process, and of what was left out, where the driver does without something.
+fn shared(without: &[&str]) -> Option<[Vec<Value>; 2]> {
+    let folder = folder(&[]);
+    let args = [&["gpu", "--checks", "--json", "--algorithm", "zvc", "--rounds", "3"], &SMALL[..6]].concat();
+    let mut command = command(folder.path(), &[&args[..], &["--shared", "300001"]].concat());
+    // Only streams with threads wait for another process.
+    command.env("MGCOMP_STUB_THREADS", "3").env("MGCOMP_STUB_STRICT_FREE", "1");
+    command.envs(without.iter().map(|name| (format!("MGCOMP_STUB_{name}"), "1")));
+    let output = on_stub(command, "shared")?;
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let rows = rows(&output);
+    Some(["shared", "skipped"].map(|kind| of_kind(&rows, kind).into_iter().cloned().collect()))
+}
+
+#[test]
+fn memory_of_another_process_is_checked_and_timed() {
+    let Some([shared_rows, skipped]) = shared(&[]) else { return };
+    let found: Vec<_> = shared_rows.iter().map(|row| (text(row, "by"), row["event"] == true)).collect();
+    assert_eq!((found, skipped.len()), (vec![("a handle", true), ("a file", true)], 0));
+    for row in &shared_rows {
+        assert!(row["bytes"] == 300_001 && row["gbps"].as_f64() > Some(0.0), "{row}");
+        assert!(row["plain_gbps"].as_f64() > Some(0.0), "{row}");
+    }
+    // What the driver does not do is said, and no failure.
+    let Some([shared_rows, skipped]) = shared(&["NO_IPC"]) else { return };
+    assert_eq!((shared_rows.len(), text(&shared_rows[0], "by")), (1, "a file"));
+    assert!(shared_rows[0]["event"] == false, "{shared_rows:?}");
+    assert!(text(&skipped[0], "why").contains("cuIpcGetMemHandle"), "{skipped:?}");
+    let Some([shared_rows, skipped]) = shared(&["NO_VMM"]) else { return };
+    assert_eq!((shared_rows.len(), text(&shared_rows[0], "by")), (1, "a handle"));
+    assert!(text(&skipped[0], "why").contains("cuMemCreate"), "{skipped:?}");
 }
 
 #[test]
@@ -309,9 +343,12 @@ fn the_script_needs_the_programs_alone() {
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{stdout}{}", stderr(&output));
     assert!(stdout.contains("ok      zvc      hostile frames"), "{stdout}");
-    for ranks in
-        ["ranks in contexts of their own", "2 ranks over NCCL, weights", "4 ranks over NCCL, sums of floats"]
-    {
+    for ranks in [
+        "ranks in contexts of their own",
+        "ranks in processes of their own",
+        "2 ranks over NCCL, weights",
+        "4 ranks over NCCL, sums of floats",
+    ] {
         assert!(stdout.contains(&format!("== {ranks}\n")), "{stdout}");
     }
     assert!(stdout.ends_with("== all checks passed\n"), "{stdout}");

@@ -15,6 +15,7 @@ pub(super) fn table(run: &Run, rows: &[Row]) -> String {
     links(rows, &mut text);
     offloads(rows, &mut text);
     peers(rows, &mut text);
+    shared(rows, &mut text);
     gathers(rows, &mut text);
     buddies(rows, &mut text);
     skipped(rows, &mut text);
@@ -138,6 +139,21 @@ fn peers(rows: &[Row], text: &mut String) {
             row.gbps,
             row.plain_gbps,
         );
+    }
+}
+
+fn shared(rows: &[Row], text: &mut String) {
+    let mut heading = Some(
+        "\n## Memory of another process, GB/s\n\n\
+         | bytes | by | event | from there | within its own |\n\
+         |---:|---|---|---:|---:|\n",
+    );
+    for row in rows {
+        let Row::Shared(row) = row else { continue };
+        *text += heading.take().unwrap_or_default();
+        let event = if row.event { "yes" } else { "no" };
+        let (bytes, gbps, plain_gbps) = (size(row.bytes), row.gbps, row.plain_gbps);
+        let _ = writeln!(text, "| {bytes} | {} | {event} | {gbps:.2} | {plain_gbps:.2} |", row.by);
     }
 }
 

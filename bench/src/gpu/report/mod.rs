@@ -14,7 +14,7 @@ use mgcomp_codecs::device::{Compiler, DeviceInfo};
 use crate::error::BenchError;
 use crate::machine::{Machine, size};
 pub(super) use row::{
-    Buddied, Checked, Gathered, Linked, Method, Offloaded, PeerCopied, Seconds, Timed, rounded,
+    Buddied, Checked, Gathered, Linked, Method, Offloaded, PeerCopied, Seconds, Shared, Timed, rounded,
 };
 use row::{Row, Run, Skipped};
 
@@ -69,6 +69,10 @@ impl Report {
 
     pub(super) fn peer_copied(&mut self, copied: PeerCopied) -> Result<(), BenchError> {
         self.add(Row::Peer(copied))
+    }
+
+    pub(super) fn shared(&mut self, shared: Shared) -> Result<(), BenchError> {
+        self.add(Row::Shared(shared))
     }
 
     pub(super) fn offloaded(&mut self, offloaded: Offloaded) -> Result<(), BenchError> {

@@ -15,6 +15,7 @@ pub(in crate::gpu) enum Row {
     Time(Timed),
     Link(Linked),
     Peer(PeerCopied),
+    Shared(Shared),
     Offload(Offloaded),
     Gather(Gathered),
     Buddy(Buddied),
@@ -122,6 +123,20 @@ pub(in crate::gpu) struct PeerCopied {
     pub(in crate::gpu) rounds: usize,
     pub(in crate::gpu) ratio: f64,
     /// 10⁹ uncompressed bytes per second, both.
+    pub(in crate::gpu) plain_gbps: f64,
+    pub(in crate::gpu) gbps: f64,
+}
+
+/// Memory of the device in another process, which copies from there, and within memory of its own.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(in crate::gpu) struct Shared {
+    /// How the other process got it.
+    pub(in crate::gpu) by: &'static str,
+    pub(in crate::gpu) bytes: usize,
+    pub(in crate::gpu) rounds: usize,
+    /// Whether an event of both told what was written, or the other process had to wait.
+    pub(in crate::gpu) event: bool,
+    /// 10⁹ bytes per second, both.
     pub(in crate::gpu) plain_gbps: f64,
     pub(in crate::gpu) gbps: f64,
 }
@@ -237,6 +252,7 @@ impl fmt::Display for Row {
             Self::Time(row) => write!(f, "{row}"),
             Self::Link(row) => write!(f, "{row}"),
             Self::Peer(row) => write!(f, "{row}"),
+            Self::Shared(row) => write!(f, "{row}"),
             Self::Offload(row) => write!(f, "{row}"),
             Self::Gather(row) => write!(f, "{row}"),
             Self::Buddy(row) => write!(f, "{row}"),
@@ -321,6 +337,18 @@ impl fmt::Display for PeerCopied {
             if self.is_direct { "" } else { " through the host" },
             self.gbps,
             self.plain_gbps,
+        )
+    }
+}
+
+impl fmt::Display for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { by, bytes, gbps, plain_gbps, event, .. } = self;
+        let event = if *event { "an event" } else { "no event" };
+        let bytes = size(*bytes);
+        write!(
+            f,
+            "ok      another process  {bytes} by {by}, {event}: {gbps:.2} GB/s, its own {plain_gbps:.2}"
         )
     }
 }

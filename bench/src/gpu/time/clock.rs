@@ -5,19 +5,19 @@ use std::time::Duration;
 use mgcomp_codecs::device::{Device, DeviceError, Event, Stream};
 
 /// Two events around work in a stream.
-pub(super) struct Clock {
+pub(in crate::gpu) struct Clock {
     pub(super) stream: Stream,
     start: Event,
     end: Event,
 }
 
 impl Clock {
-    pub(super) fn new(device: &Device) -> Result<Self, DeviceError> {
+    pub(in crate::gpu) fn new(device: &Device) -> Result<Self, DeviceError> {
         Ok(Self { stream: device.stream()?, start: device.event()?, end: device.event()? })
     }
 
     /// How long the work takes that `enqueue` enqueues.
-    pub(super) fn time<E: From<DeviceError>>(
+    pub(in crate::gpu) fn time<E: From<DeviceError>>(
         &self,
         enqueue: impl FnOnce(&Stream) -> Result<(), E>,
     ) -> Result<Duration, E> {
@@ -30,7 +30,7 @@ impl Clock {
 }
 
 /// The middle one, or the mean of the two in the middle; 0 of none.
-pub(super) fn median(times: &mut [f64]) -> f64 {
+pub(in crate::gpu) fn median(times: &mut [f64]) -> f64 {
     times.sort_by(f64::total_cmp);
     match times.len() {
         0 => 0.0,

@@ -22,7 +22,7 @@ use super::nvcomp::{Batch, Library, Method as Compressor, NvcompError};
 use super::report::{Report, Timed};
 use crate::codec::{Data, home};
 use crate::error::{BenchError, report as report_error};
-use clock::Clock;
+pub(super) use clock::{Clock, median};
 use contest::{Contest, Subject};
 pub(crate) use error::TimeError;
 use kernels::Kernels;
