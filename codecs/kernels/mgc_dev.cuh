@@ -54,6 +54,35 @@ MGC_DEV u32 permute_bytes(u32 x, u32 y, u32 selector) {
   return picked;
 }
 
+// `value` and that of the lane `distance` below, where there is one, together. All lanes of the warp call it. (The
+// shuffle knows whether there is one; __shfl_up_sync does not tell.)
+MGC_DEV u32 add_from_below(u32 value, u32 distance) {
+  asm volatile(
+      "{\n\t"
+      ".reg .pred %%is_there;\n\t"
+      ".reg .b32 %%below;\n\t"
+      "shfl.sync.up.b32 %%below|%%is_there, %0, %1, 0, -1;\n\t"
+      "@%%is_there add.s32 %0, %0, %%below;\n\t"
+      "}"
+      : "+r"(value)
+      : "r"(distance));
+  return value;
+}
+
+// Sets those bits of a word of shared memory that are set in `bits`; if there are none, the word is not touched.
+// Threads may share words. (Without a branch, which compilers put around atomics.)
+MGC_DEV void or_shared(u32* word, u32 bits) {
+  const u32 address = (u32)__cvta_generic_to_shared(word);
+  asm volatile(
+      "{\n\t"
+      ".reg .pred %%any;\n\t"
+      ".reg .b32 %%old;\n\t"
+      "setp.ne.s32 %%any, %1, 0;\n\t"
+      "@%%any atom.shared.or.b32 %%old, [%0], %1;\n\t"
+      "}" ::"r"(address), "r"(bits)
+      : "memory");
+}
+
 // `value`, which the compiler then keeps instead of computing it again in each round of a loop.
 MGC_DEV u32 in_register(u32 value) {
   asm volatile("" : "+r"(value));

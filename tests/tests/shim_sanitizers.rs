@@ -512,10 +512,7 @@ fn kernels_have_every_barrier_they_need() {
         (plant("frame/write.cuh", emitted, emitted_alone), "ThreadSanitizer"),
         (plant("frame/read.cuh", "__syncthreads();  // The next chunk", "// The next chunk"), race),
         (fpc("fpc_classify(chunk, lines);\n    __syncthreads();", "fpc_classify(chunk, lines);"), race),
-        (
-            ibp("zero_words(coded, 0, plan.len);\n    __syncthreads();", "zero_words(coded, 0, plan.len);"),
-            race,
-        ),
+        (ibp("zero_units(coded, plan.len);\n    __syncthreads();", "zero_units(coded, plan.len);"), race),
         (fpc("plan.at.end);\n    __syncthreads();", "plan.at.end);"), race),
         (in_int("int/sums.cuh", "sums[threadIdx.x] = own;\n  }\n  __syncthreads();", columns_told), race),
         (in_int("int/price.cuh", prices_told, ""), race),

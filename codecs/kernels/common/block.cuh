@@ -22,13 +22,19 @@ MGC_DEV T warp_scan(T value) {
   return value;
 }
 
+MGC_DEV u32 warp_scan(u32 value) {
+#pragma unroll
+  for (u32 distance = 1; distance < 32; distance *= 2) value = add_from_below(value, distance);
+  return value;
+}
+
 // The sum of `value` over the threads before the calling one; `*total` becomes that over all threads.
 //
 // Every thread of the block must call it. Several small counts can ride in one T, each in its own bits.
 template <class T>
 MGC_DEV T block_scan(T value, ScanShared<T>& shared, T* total) {
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const T inclusive = warp_scan(value);
+  const T inclusive = warp_scan<T>(value);
   if (lane == 31) shared.warp_sums[warp] = inclusive;
   __syncthreads();
   T before = inclusive - value, sum = 0;

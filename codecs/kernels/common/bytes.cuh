@@ -14,13 +14,20 @@ MGC_DEV u32 load_u32(const u8* bytes, u32 at) {
 MGC_DEV void or_bits(u8* bytes, u32 at, u32 bits) {
   u32* word = (u32*)bytes + at / 32;
   const u32 low = bits << at % 32, high = at % 32 != 0 ? bits >> (32 - at % 32) : 0;
-  if (low != 0) atomicOr(word, low);
-  if (high != 0) atomicOr(word + 1, high);
+  or_shared(word, low);
+  or_shared(word + 1, high);
 }
 
 // Zeroes the words that hold bytes `from` to `end` - 1, and so perhaps a few on both sides.
 MGC_DEV void zero_words(u8* bytes, u32 from, u32 end) {
   for (u32 i = from / 4 + threadIdx.x; i * 4 < end; i += MGC_BLOCK_THREADS) ((u32*)bytes)[i] = 0;
+}
+
+// Zeroes the units of 16 bytes that hold the first `end` bytes.
+MGC_DEV void zero_units(u8* bytes, u32 end) {
+  for (u32 at = threadIdx.x * MGC_UNIT; at < end; at += MGC_BLOCK_THREADS * MGC_UNIT) {
+    *(uint4*)(bytes + at) = make_uint4(0, 0, 0, 0);
+  }
 }
 
 // Appends bits to words that are zero before; threads whose bits meet in a word both add theirs.

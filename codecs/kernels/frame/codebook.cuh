@@ -50,7 +50,7 @@ MGC_DEV u32 open_codebook(const u8* section, u64 room, Codebook* codebook) {
   const u32 granule = body.x >> 8 & 0xff, clusters = body.x >> 16, tensor_len = body.y;
   if ((body.x & 0xff) != 0 || (granule != 4 && granule != 8)) return MGC_BAD_CODEBOOK;
   if (clusters == 0 || clusters > MGC_MAX_CLUSTERS) return MGC_BAD_CODEBOOK;
-  if (tensor_len == 0 || tensor_len % granule != 0) return MGC_BAD_CODEBOOK;
+  if (tensor_len == 0 || (tensor_len & (granule - 1)) != 0) return MGC_BAD_CODEBOOK;
   if ((u64)tensor_len * clusters > MGC_MAX_INVARIANT_LEN) return MGC_BAD_CODEBOOK;
   if (codebook->body_len != MGC_CODEBOOK_BODY_HEADER_LEN + 2 * tensor_len * clusters) return MGC_BAD_CODEBOOK;
   codebook->granule = granule;
@@ -58,6 +58,21 @@ MGC_DEV u32 open_codebook(const u8* section, u64 room, Codebook* codebook) {
   codebook->tensor_len = tensor_len;
   codebook->masks = section + MGC_CODEBOOK_HEADER_LEN + MGC_CODEBOOK_BODY_HEADER_LEN;
   return MGC_GOOD;
+}
+
+// The same for a section with a body that was opened before.
+MGC_DEV Codebook known_codebook(const u8* section) {
+  const uint4 header = *(const uint4*)section;
+  const uint2 body = *(const uint2*)(section + MGC_CODEBOOK_HEADER_LEN);
+  Codebook codebook;
+  codebook.masks = section + MGC_CODEBOOK_HEADER_LEN + MGC_CODEBOOK_BODY_HEADER_LEN;
+  codebook.id = (u64)header.y << 32 | header.x;
+  codebook.section_len = MGC_CODEBOOK_HEADER_LEN + (header.z + MGC_UNIT - 1) / MGC_UNIT * MGC_UNIT;
+  codebook.body_len = header.z;
+  codebook.granule = body.x >> 8 & 0xff;
+  codebook.clusters = body.x >> 16;
+  codebook.tensor_len = body.y;
+  return codebook;
 }
 
 // The identity of a body: one byte after the other, for which there is no shorter way.

@@ -176,6 +176,8 @@ MGC_DEV void finish_frame(const MgcJob& job, u32 algorithm, u32 chunk_log2, u32 
 // What the threads of an encoding block tell each other.
 struct EncodeShared {
   u32 ticket;
+  u32 job;   // whose chunk it is
+  u32 code;  // what keeps the job from being encoded
   u32 units_before;
   u32 codebook_len;  // of the frame whose chunk it is, in bytes
 };
@@ -243,6 +245,15 @@ MGC_DEV RawChunk start_chunk(const MgcJob& job, u32 index, u32 capacity, u8* raw
 
 #include "frame/trial.cuh"
 
+// Finds the job of a ticket, and checks it. For one thread.
+template <class Codec>
+MGC_DEV void open_ticket(const MgcBatch& batch, u32 ticket, EncodeShared& shared) {
+  shared.ticket = ticket;
+  if (ticket >= batch.chunks) return;
+  shared.job = find_job(batch.jobs, ticket, [&](u32 i) { return batch.job[i].first_chunk; });
+  shared.code = check_job(batch.job[shared.job], Codec::ALGORITHM, batch.chunk_log2);
+}
+
 // The body of every encode kernel.
 template <class Codec>
 MGC_DEV void encode_frames(const MgcBatch& batch) {
@@ -257,14 +268,12 @@ MGC_DEV void encode_frames(const MgcBatch& batch) {
   if (has_codebooks(Codec::ALGORITHM)) try_codebooks<Codec>(batch, raw, scratch, shared);
   u32 next = threadIdx.x == 0 ? atomicAdd(tickets, 1u) : 0;
   for (;;) {
-    if (threadIdx.x == 0) shared.ticket = next;
+    if (threadIdx.x == 0) open_ticket<Codec>(batch, next, shared);
     __syncthreads();  // Nobody reads the last chunk's buffers any more, either.
-    const u32 ticket = shared.ticket;
+    const u32 ticket = shared.ticket, j = shared.job, code = shared.code;
     if (ticket >= batch.chunks) break;
-    const u32 j = find_job(batch.jobs, ticket, [&](u32 i) { return batch.job[i].first_chunk; });
     const MgcJob& job = batch.job[j];
     const u32 index = ticket - job.first_chunk;
-    const u32 code = check_job(job, Codec::ALGORITHM, batch.chunk_log2);
     const bool is_work = code == MGC_GOOD && job.src_len != 0;
     PlacedChunk placed = {nullptr, 0, 0};
     if (is_work) {

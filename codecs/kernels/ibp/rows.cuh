@@ -150,9 +150,12 @@ MGC_DEV void read_words(RowReader& row, u8* out) {
     const u32 at = start + inclusive - len;
     start += __shfl_sync(0xffffffffu, inclusive, 31);
     await_pieces(row.pieces, (start + 7) / 8);
-    u32 bits = piece_bits(row.pieces, at);
-    if (is_participating) bits = ibp_scatter(ibp_word(mask.x, mask.y), bits) | mask.y;
-    if (word < row.shape.words) put_word(out + 4 * word, bits);
+    IbpWord own[1] = {ibp_word(mask.x, mask.y)};
+    const u32 runs = ibp_find_runs(own);
+    const u32 bits[1] = {piece_bits(row.pieces, at)};
+    u32 scattered[1];
+    ibp_scatter(own, runs, bits, scattered);
+    if (word < row.shape.words) put_word(out + 4 * word, is_participating ? scattered[0] : bits[0]);
   }
 }
 

@@ -8,24 +8,40 @@
 // The invariant bits of a word, and the runs of all others.
 struct IbpWord {
   u32 mask, value;
+  u32 kept;  // how many bits are not invariant
   u32 runs[IBP_RUNS];
   u32 shifts;  // of each run, a byte each: how far its bits are from their place among the kept ones
 };
 
-MGC_DEV IbpWord ibp_word(u32 mask, u32 value) {
-  IbpWord word;
-  word.mask = mask;
-  word.value = value;
-  word.shifts = 0;
-  u32 keep = ~mask;
+// A word whose runs are not known yet.
+MGC_DEV IbpWord ibp_word(u32 mask, u32 value) { return {mask, value, 32 - (u32)__popc(mask), {0, 0, 0}, 0}; }
+
+// Finds run `i` of a word, the lowest of those in `keep`, and takes it away from them.
+MGC_DEV void ibp_find_run(IbpWord& word, u32 i, u32& keep) {
+  const u32 lowest = keep & (0u - keep), above = keep + lowest;
+  word.runs[i] = keep & ~above;
+  word.shifts |= ((u32)__popc(word.mask & (lowest - 1)) & 31) << 8 * i;
+  keep &= above;
+}
+
+// Finds the runs of a lane's words, as many of each as any word of the warp has; the whole warp calls it. Returns that
+// number, or IBP_RUNS + 1 if some have more.
+template <u32 N>
+MGC_DEV u32 ibp_find_runs(IbpWord (&words)[N]) {
+  u32 keep[N];
+#pragma unroll
+  for (u32 e = 0; e < N; e++) keep[e] = ~words[e].mask;
 #pragma unroll
   for (u32 i = 0; i < IBP_RUNS; i++) {
-    const u32 lowest = keep & (0u - keep);
-    word.runs[i] = keep & ~(keep + lowest);
-    word.shifts |= ((u32)__popc(mask & (lowest - 1)) & 31) << 8 * i;
-    keep &= ~word.runs[i];
+    u32 left = 0;
+#pragma unroll
+    for (u32 e = 0; e < N; e++) {
+      ibp_find_run(words[e], i, keep[e]);
+      left |= keep[e];
+    }
+    if (!__any_sync(0xffffffffu, left != 0)) return i + 1;
   }
-  return word;
+  return IBP_RUNS + 1;
 }
 
 // The kept bits that are in no run.
@@ -36,28 +52,52 @@ MGC_DEV u32 ibp_other_bits(const IbpWord& word) {
   return keep;
 }
 
-// Moves the kept bits of `from` together.
-MGC_DEV u32 ibp_gather(const IbpWord& word, u32 from) {
-  u32 bits = 0;
+// Moves the kept bits of each of `from` together. `runs` is what ibp_find_runs says.
+template <u32 N>
+MGC_DEV void ibp_gather(const IbpWord (&words)[N], u32 runs, const u32 (&from)[N], u32 (&bits)[N]) {
 #pragma unroll
-  for (u32 i = 0; i < IBP_RUNS; i++) bits |= __funnelshift_r(from & word.runs[i], 0, word.shifts >> 8 * i);
-  for (u32 keep = ibp_other_bits(word); keep != 0;) {
-    const u32 lowest = keep & (0u - keep), run = keep & ~(keep + lowest);
-    bits |= (from & run) >> __popc(word.mask & (lowest - 1));
-    keep &= ~run;
+  for (u32 e = 0; e < N; e++) bits[e] = __funnelshift_r(from[e] & words[e].runs[0], 0, words[e].shifts);
+#pragma unroll
+  for (u32 i = 1; i < IBP_RUNS; i++) {
+    if (runs <= i) return;
+#pragma unroll
+    for (u32 e = 0; e < N; e++) {
+      bits[e] |= __funnelshift_r(from[e] & words[e].runs[i], 0, words[e].shifts >> 8 * i);
+    }
   }
-  return bits;
+  if (runs <= IBP_RUNS) return;
+#pragma unroll
+  for (u32 e = 0; e < N; e++) {
+    for (u32 keep = ibp_other_bits(words[e]); keep != 0;) {
+      const u32 lowest = keep & (0u - keep), run = keep & ~(keep + lowest);
+      bits[e] |= (from[e] & run) >> __popc(words[e].mask & (lowest - 1));
+      keep &= ~run;
+    }
+  }
 }
 
-// The inverse; invariant bits are clear.
-MGC_DEV u32 ibp_scatter(const IbpWord& word, u32 from) {
-  u32 bits = 0;
+// The inverse; invariant bits are as they have to be.
+template <u32 N>
+MGC_DEV void ibp_scatter(const IbpWord (&words)[N], u32 runs, const u32 (&from)[N], u32 (&bits)[N]) {
 #pragma unroll
-  for (u32 i = 0; i < IBP_RUNS; i++) bits |= __funnelshift_l(0, from, word.shifts >> 8 * i) & word.runs[i];
-  for (u32 keep = ibp_other_bits(word); keep != 0;) {
-    const u32 lowest = keep & (0u - keep), run = keep & ~(keep + lowest);
-    bits |= from << __popc(word.mask & (lowest - 1)) & run;
-    keep &= ~run;
+  for (u32 e = 0; e < N; e++) {
+    bits[e] = (__funnelshift_l(0, from[e], words[e].shifts) & words[e].runs[0]) | words[e].value;
   }
-  return bits;
+#pragma unroll
+  for (u32 i = 1; i < IBP_RUNS; i++) {
+    if (runs <= i) return;
+#pragma unroll
+    for (u32 e = 0; e < N; e++) {
+      bits[e] |= __funnelshift_l(0, from[e], words[e].shifts >> 8 * i) & words[e].runs[i];
+    }
+  }
+  if (runs <= IBP_RUNS) return;
+#pragma unroll
+  for (u32 e = 0; e < N; e++) {
+    for (u32 keep = ibp_other_bits(words[e]); keep != 0;) {
+      const u32 lowest = keep & (0u - keep), run = keep & ~(keep + lowest);
+      bits[e] |= from[e] << __popc(words[e].mask & (lowest - 1)) & run;
+      keep &= ~run;
+    }
+  }
 }

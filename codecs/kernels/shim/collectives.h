@@ -48,6 +48,11 @@ inline T __shfl_up_sync(unsigned mask, T value, unsigned distance, int width = 3
   const unsigned from = (lane & (width - 1)) >= distance ? lane - distance : lane;
   return shim::from_bits<T>(shim::collective(shim::Op::Shuffle, mask, shim::to_bits(value), from, SHIM_HERE));
 }
+inline unsigned add_from_below(unsigned value, unsigned distance, SHIM_PLACE) {
+  const unsigned lane = shim::current->lane, from = lane >= distance ? lane - distance : lane;
+  const unsigned below = (unsigned)shim::collective(shim::Op::Shuffle, 0xffffffffu, value, from, SHIM_HERE);
+  return lane >= distance ? value + below : value;
+}
 template <class T>
 inline T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = 32, SHIM_PLACE) {
   const unsigned lane = shim::current->lane;

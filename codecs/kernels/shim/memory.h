@@ -27,6 +27,9 @@ SHIM_ATOMIC(atomicAnd, old & v)
 SHIM_ATOMIC(atomicOr, old | v)
 SHIM_ATOMIC(atomicXor, old ^ v)
 #undef SHIM_ATOMIC
+inline void or_shared(unsigned* word, unsigned bits) {
+  if (bits != 0) atomicOr(word, bits);
+}
 
 template <class T>
 inline T atomicExch(T* p, typename std::common_type<T>::type v) {

@@ -26,8 +26,8 @@ pub enum ParseProblem {
     /// A name that nothing declares.
     #[error("{0:?} is not declared")]
     Undeclared(String),
-    /// A predicate before an instruction that is no branch.
-    #[error("only branches may be predicated")]
+    /// A predicate before an instruction that does not branch, compute or update memory.
+    #[error("only branches, atomics and what computes may be predicated")]
     Predicated,
     /// Too many operands, too few, or of the wrong kind.
     #[error("operands that the opcode does not take")]

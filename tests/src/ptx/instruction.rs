@@ -31,6 +31,8 @@ impl Entry {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Instruction {
     pub(super) operation: Operation,
+    /// The register that says for which lanes it is done, and what it has to be there; branches have their own.
+    pub(super) guard: Option<(u32, bool)>,
     pub(super) to: [u32; 4],
     /// Of an access to memory, the address comes first.
     pub(super) from: [Operand; 5],

@@ -248,14 +248,17 @@ impl Kernel {
         let (opcode, operands) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         let operands = split_operands(operands);
         let operation = self.operation(opcode, &operands)?;
-        let mut instruction = Instruction { operation, to: [0; 4], from: [Operand::Constant(0); 5], line };
+        let guard = guard.map(|guard| self.guard(guard)).transpose()?;
+        let (to, from) = ([0; 4], [Operand::Constant(0); 5]);
+        let mut instruction = Instruction { operation, guard: None, to, from, line };
         if let Operation::Branch { when, .. } = &mut instruction.operation {
             let [label] = operands[..] else { return Err(ParseProblem::Operands) };
-            *when = guard.map(|guard| self.guard(guard)).transpose()?;
+            *when = guard;
             self.branches.push((self.code.len(), label.to_owned()));
-        } else if guard.is_some() {
+        } else if guard.is_some() && !matches!(operation, Operation::Compute(..) | Operation::Atomic(..)) {
             return Err(ParseProblem::Predicated);
         } else {
+            instruction.guard = guard;
             self.fill(&mut instruction, &operands)?;
         }
         self.code.push(instruction);

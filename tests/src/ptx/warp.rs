@@ -178,7 +178,7 @@ impl Warp {
         memory: &mut Memory<'_>,
         counts: &mut Counts,
     ) -> Result<Option<u32>, Problem> {
-        let mask = group.mask;
+        let mask = instruction.guard.map_or(group.mask, |guard| self.guarded(group.mask, guard));
         match instruction.operation {
             Operation::Compute(_, function) => {
                 let [a, b, c, d, _] = instruction.from;
@@ -218,12 +218,17 @@ impl Warp {
         Ok(Some(group.at + 1))
     }
 
-    fn branch(&mut self, group: Group, target: u32, when: Option<(u32, bool)>) -> Option<u32> {
-        let Some((register, expected)) = when else { return Some(target) };
+    /// Those lanes of `mask` whose register is as expected.
+    fn guarded(&self, mask: u32, (register, expected): (u32, bool)) -> u32 {
         let predicate = &self.registers[register as usize];
-        let taken = lanes(group.mask)
+        lanes(mask)
             .filter(|lane| (predicate[*lane] & 1 != 0) == expected)
-            .fold(0, |taken, lane| taken | 1 << lane);
+            .fold(0, |taken, lane| taken | 1 << lane)
+    }
+
+    fn branch(&mut self, group: Group, target: u32, when: Option<(u32, bool)>) -> Option<u32> {
+        let Some(guard) = when else { return Some(target) };
+        let taken = self.guarded(group.mask, guard);
         if taken == 0 {
             return Some(group.at + 1);
         }

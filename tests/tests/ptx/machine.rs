@@ -79,6 +79,30 @@ fn lanes_that_part_meet_again() {
 }
 
 #[test]
+fn predicates_keep_lanes_from_computing() {
+    // The sum of a lane and the one two below it, where there is one; odd lanes add it to a word of shared memory.
+    let lines = [
+        "mov.u32 %r2, %tid.x;",
+        "mov.u32 %r1, %r2;",
+        "shfl.sync.up.b32 %r3|%p1, %r2, 2, 0, -1;",
+        "@%p1 add.s32 %r1, %r1, %r3;",
+        "@!%p1 mov.u32 %r1, 1000;",
+        "and.b32 %r4, %r2, 1;",
+        "setp.ne.s32 %p2, %r4, 0;",
+        "mov.u64 %rd5, memory;",
+        "st.shared.u32 [%rd5], 0;",
+        "bar.sync 0;",
+        "@%p2 atom.shared.add.u32 %r5, [%rd5], 1;",
+        "bar.sync 0;",
+        "ld.shared.u32 %r5, [%rd5];",
+        "shl.b32 %r5, %r5, 16;",
+        "or.b32 %r1, %r1, %r5;",
+    ];
+    let expected = |thread: u32| if thread % 32 < 2 { 1000 } else { 2 * thread - 2 } | 32 << 16;
+    assert_eq!(stored(&lines), (0..64).map(expected).collect::<Vec<u32>>());
+}
+
+#[test]
 fn threads_meet_at_barriers() {
     // Each puts its number where the other warp looks for it.
     let lines = [
@@ -229,7 +253,7 @@ fn what_is_not_understood_has_a_line() {
     assert_eq!(of("add.s32 %r1, %r2;"), ParseProblem::Operands);
     assert_eq!(of("add.s32 %r1, %r2, %r9;"), ParseProblem::Undeclared("%r9".to_owned()));
     assert_eq!(of("ld.global.u32 %r1, [%rd1+x];"), ParseProblem::Operands);
-    assert_eq!(of("@%p1 add.s32 %r1, %r2, 1;"), ParseProblem::Predicated);
+    assert_eq!(of("@%p1 st.global.u32 [%rd1], %r2;"), ParseProblem::Predicated);
     assert_eq!(of("bar.sync 1;"), ParseProblem::Operands);
     assert_eq!(of(".local .b8 x[4];"), ParseProblem::Directive);
     let cut = Program::parse(".visible .entry k(\n)\n{\nret;\n").unwrap_err();

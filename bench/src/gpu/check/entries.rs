@@ -120,7 +120,8 @@ impl There {
 impl Host {
     fn random(number: usize, random: &mut Random) -> Self {
         let (target, slot_len) = random.pick(&TARGETS);
-        let len = 1 + random.below(if random.percent(50) { 2000 } else { MAX_LEN });
+        let most = if random.percent(50) { 2000 } else { MAX_LEN };
+        let len = 1 + random.below(most);
         let footprint = Form::Bpc.footprint(len as u64, target);
         let memory = |len: u64| Kept(Rc::new(RefCell::new(vec![0; len as usize])));
         let near = memory(footprint.device_bytes + footprint.metadata_bytes);
