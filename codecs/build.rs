@@ -50,7 +50,10 @@ fn file_names(folder: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     fs::read_dir(folder)?.map(name).collect()
 }
 
-/// `SOURCES`: what the table of codecs names, in its order.
+/// Kernels that are no codec's, by name.
+const OTHERS: [&str; 1] = ["reduce"];
+
+/// `SOURCES`: what the table of codecs names, in its order, and then the others.
 fn sources(kernels: &Path) -> Result<String, Box<dyn Error>> {
     let table = fs::read_to_string(kernels.join("codecs.h"))?;
     println!("cargo::rerun-if-changed={}", kernels.join("ptx").display());
@@ -60,14 +63,26 @@ fn sources(kernels: &Path) -> Result<String, Box<dyn Error>> {
         let [name, algorithm, encode_scratch, decode_scratch] = fields[..] else {
             return Err(format!("codecs.h: {line:?} has {} fields, not 4", fields.len()).into());
         };
-        let file = format!("{name}/{name}.cu");
-        let ptx = kernels.join("ptx").join(format!("{name}.ptx.z"));
-        let ptx = if ptx.exists() { include(&ptx).replace("_str!", "_bytes!") } else { "b\"\"".to_owned() };
-        writeln!(rust, "    KernelSource {{ algorithm: Algorithm::ALL[{algorithm}], file: {file:?},")?;
-        writeln!(rust, "        text: {}, packed_ptx: {ptx},", include(&kernels.join(&file)))?;
-        writeln!(rust, "        encode_scratch: {encode_scratch}, decode_scratch: {decode_scratch} }},")?;
+        let algorithm = format!("Some(Algorithm::ALL[{algorithm}])");
+        rust += &source(kernels, name, &algorithm, [encode_scratch, decode_scratch]);
+    }
+    for name in OTHERS {
+        rust += &source(kernels, name, "None", ["0", "0"]);
     }
     Ok(rust + "];\n")
+}
+
+/// One of them.
+fn source(kernels: &Path, name: &str, algorithm: &str, [encode, decode]: [&str; 2]) -> String {
+    let file = format!("{name}/{name}.cu");
+    let ptx = kernels.join("ptx").join(format!("{name}.ptx.z"));
+    let ptx = if ptx.exists() { include(&ptx).replace("_str!", "_bytes!") } else { "b\"\"".to_owned() };
+    let text = include(&kernels.join(&file));
+    format!(
+        "    KernelSource {{ name: {name:?}, algorithm: {algorithm}, file: {file:?},\n        \
+         text: {text}, packed_ptx: {ptx},\n        \
+         encode_scratch: {encode}, decode_scratch: {decode} }},\n"
+    )
 }
 
 /// Rust for the text of a file.

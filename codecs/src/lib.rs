@@ -33,6 +33,7 @@
 //! | [`zcomp`] | vector primitives: compress-store and load-expand, for a program's own memory |
 //! | [`xp`] | float exponents in few bits |
 //! | [`int`] | integers, indices and fields |
+//! | [`reduction`] | no codec: the arithmetic of reductions, which devices do too |
 //! | `device` | codecs on CUDA devices; feature `cuda`, on by default |
 
 #[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
@@ -56,6 +57,7 @@ pub mod ibp;
 pub mod int;
 pub mod line;
 mod packed;
+pub mod reduction;
 pub mod rle;
 mod set;
 pub mod xp;

@@ -101,7 +101,7 @@ pub fn compile(compiler: &Compiler) -> Result<Compilation, DeviceError> {
     for (source, compiled) in sources().iter().zip(compiled) {
         let (rows, ptx) = compiled?;
         all.rows.extend(rows);
-        let path = folder.join("ptx").join(format!("{}.ptx.z", source.algorithm));
+        let path = folder.join("ptx").join(format!("{}.ptx.z", source.name));
         all.artifacts.push(Artifact { path, content: ptx, packed: true });
     }
     let path = folder.join("RESOURCES.md");

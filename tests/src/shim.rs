@@ -4,6 +4,7 @@
 mod batch;
 pub mod buddy;
 mod expected;
+pub mod numbers;
 pub mod record;
 pub mod rows;
 pub mod sources;

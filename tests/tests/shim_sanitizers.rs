@@ -9,11 +9,13 @@ use std::thread;
 
 use mgcomp_codecs::frame::{self, ChunkSize, Options};
 use mgcomp_codecs::ibp::Granule;
+use mgcomp_codecs::reduction::{Datatype, Operation};
 use mgcomp_codecs::{Algorithm, Cpu, Element, codec_on};
 use mgcomp_tests::damage;
 use mgcomp_tests::data::{self, Kind, Random};
 use mgcomp_tests::series::{self, Near, Shape};
 use mgcomp_tests::shim::buddy::{self, PortableEntries, entries_of_all_states};
+use mgcomp_tests::shim::numbers::{self, Numbers};
 use mgcomp_tests::shim::record::{self, Source};
 use mgcomp_tests::shim::rows::{self, RowTable, sparse_table};
 use mgcomp_tests::shim::toolchain::{Plant, Sanitizer, Toolchain};
@@ -249,6 +251,27 @@ fn address_entries(shim: Shim) -> Vec<u8> {
     file
 }
 
+/// Numbers of three ranks, of lengths on the borders of units and of what a block has at a time, which is 8 KiB.
+fn reductions(lens: &[usize], launch: Launch) -> Vec<u8> {
+    let mut file = Vec::new();
+    for (n, datatype) in Datatype::ALL.into_iter().enumerate() {
+        let (special, width) = (numbers::special_bits(datatype), datatype.width_bytes());
+        for (k, len) in lens.iter().enumerate() {
+            let bits = |rank: usize| special.iter().copied().cycle().skip(3 * rank).take(len / width);
+            let of_ranks = (0..3).map(|rank| numbers::bytes_of(datatype, bits(rank))).collect();
+            let own = [None, Some(0), Some(2)][(n + k) % 3];
+            let offsets = [[0, 0, 0], [8, 1, 8], [1, 5, 0], [3, 0, 1]][k % 4];
+            let operation = Operation::ALL[(n + k / 4) % 4];
+            let in_place = own.is_some() && n % 2 == 0;
+            let numbers =
+                Numbers { own, in_place, offsets, gap: k % 3, ..Numbers::new(datatype, operation, of_ranks) };
+            let order = LaneOrder::ALL[(n + k) % 3];
+            numbers::push(&mut file, &numbers, Launch { order, ..launch });
+        }
+    }
+    file
+}
+
 /// Several tiles for each warp, with partial entries, and blocks that end at the same time.
 fn thread_entries(shim: Shim) -> Vec<u8> {
     let (mut file, mut random) = (Vec::new(), Random::new(7));
@@ -264,26 +287,23 @@ fn thread_entries(shim: Shim) -> Vec<u8> {
     file
 }
 
-/// A bug in a kernel: its file, what to replace by what, and a word of the report.
-type Bug<'a> = (&'static str, &'static str, &'static str, &'a str);
-
-/// Replays records of another program as [`replay`] does those of codecs.
+/// Replays what is not a codec's as [`replay`] does codecs: records of `name`, by kernels of `source`.
 fn replay_others(
     test: &str,
     toolchain: &Toolchain,
-    (program, codec): (&str, &'static str),
+    (name, source): (&str, &'static str),
     records: &[u8],
-    plants: &[Bug<'_>],
+    plants: &[(&'static str, &'static str, &'static str, &str)],
 ) {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.{program}.records"));
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.{name}.records"));
     fs::write(&path, records).unwrap();
-    let path = path.to_str().unwrap();
-    let clean = toolchain.run(&toolchain.link(program), &[path]);
+    let (path, program) = (path.to_str().unwrap(), format!("replay_{name}"));
+    let clean = toolchain.run(&toolchain.link(&program), &[path]);
     expect_good(&clean);
     assert!(text(&clean).contains(" 0 bad"), "{}", text(&clean));
     for &(file, find, replace, word) in plants {
-        let plant = Plant { codec, file, find, replace };
-        let output = toolchain.run(&toolchain.link_planted(program, plant, 0), &[path]);
+        let plant = Plant { codec: source, file, find, replace };
+        let output = toolchain.run(&toolchain.link_planted(&program, plant, 0), &[path]);
         expect_report(&format!("{plant:?}"), &output, word);
     }
 }
@@ -451,7 +471,7 @@ fn kernels_stay_inside_their_buffers() {
         // A piece that was not sure to be needed is taken for one that is under way.
         ("ibp/pieces.cuh", "if (pieces.arrived >= before)", "if (false)", "not as expected"),
     ];
-    replay_others(test, &toolchain, ("replay_rows", "ibp"), &address_gathers(shim), &gathers);
+    replay_others(test, &toolchain, ("rows", "ibp"), &address_gathers(shim), &gathers);
     let entries = [
         // All of an entry is believed to fit its slot.
         ("buddy/bpc.cuh", "if (at < buddy.slot_len)", "if (true)", "AddressSanitizer"),
@@ -471,7 +491,60 @@ fn kernels_stay_inside_their_buffers() {
         // The last entry is not filled up.
         ("buddy/bpc.cuh", "at < filled; at += 32", "at < 0; at += 32", "not as expected"),
     ];
-    replay_others(test, &toolchain, ("replay_buddy", "bpc"), &address_entries(shim), &entries);
+    replay_others(test, &toolchain, ("buddy", "bpc"), &address_entries(shim), &entries);
+    let of_units = "reduce/units.cuh";
+    let numbers = [
+        // Units around a shifted one are read wherever the numbers end, and wherever they begin.
+        (of_units, " && at + 2 * MGC_UNIT - shift <= cut.end", "", "AddressSanitizer"),
+        (of_units, "at >= cut.start + shift && ", "", "AddressSanitizer"),
+        // The last unit is read, and written, whole.
+        (
+            of_units,
+            "is_whole = at >= cut.start && at + MGC_UNIT <= cut.end",
+            "is_whole = true",
+            "AddressSanitizer",
+        ),
+        (
+            of_units,
+            "!cut.is_odd && at >= cut.start && at + MGC_UNIT <= cut.end",
+            "!cut.is_odd",
+            "AddressSanitizer",
+        ),
+        // Sixteen bytes are written wherever the result is.
+        (
+            of_units,
+            "!cut.is_odd && at >= cut.start && at + MGC",
+            "at >= cut.start && at + MGC",
+            "misaligned address",
+        ),
+        // The rest of a unit is not read.
+        (of_units, "at + i >= cut.start && at + i < cut.end ?", "false ?", "not as expected"),
+        // NaNs are those of the device.
+        (
+            "reduce/numbers.cuh",
+            "value == value ? __float_as_uint(value) : 0x7fc00000u",
+            "__float_as_uint(value)",
+            "not as expected",
+        ),
+        // The second NaN is kept.
+        ("reduce/numbers.cuh", "if (Form::is_nan(left)) return left;", "", "not as expected"),
+        // −0 is more than +0.
+        (
+            "reduce/numbers.cuh",
+            "(T)~bits : (T)(bits | top_bit<T>())",
+            "bits : (T)(bits | top_bit<T>())",
+            "not as expected",
+        ),
+        // Ties go away from zero.
+        ("reduce/numbers.cuh", "0xfff + (magnitude >> 13 & 1)", "0x1000", "not as expected"),
+        // Integers have no sign.
+        ("reduce/numbers.cuh", "is_signed ? (T)(bits ^ top_bit<T>()) : bits", "bits", "not as expected"),
+        // The own numbers are taken from among the others'.
+        ("reduce/reduce.cu", "rank == task.own_rank ? task.own :", "false ? task.own :", "Sanitizer"),
+    ];
+    let lens = [0, 8, 16, 56, 4096 + 8, 8192 + 40, 2 * 8192, 104];
+    let numbers_of = reductions(&lens, Launch::new(LaneOrder::Fifo, 2));
+    replay_others(test, &toolchain, ("numbers", "reduce"), &numbers_of, &numbers);
 
     let selftest = toolchain.link("selftest");
     expect_good(&toolchain.run(&selftest, &[]));
@@ -532,7 +605,7 @@ fn kernels_have_every_barrier_they_need() {
             race,
         ),
     ];
-    replay_others(test, &toolchain, ("replay_rows", "ibp"), &thread_gathers(shim), &gathers);
+    replay_others(test, &toolchain, ("rows", "ibp"), &thread_gathers(shim), &gathers);
     let entries = [
         ("buddy/bpc.cuh", "__syncwarp();  // Nobody uses the tile before.", "", race),
         ("buddy/bpc.cuh", "__syncwarp();  // What is stored is there.", "", race),
@@ -548,7 +621,16 @@ fn kernels_have_every_barrier_they_need() {
             race,
         ),
     ];
-    replay_others(test, &toolchain, ("replay_buddy", "bpc"), &thread_entries(shim), &entries);
+    replay_others(test, &toolchain, ("buddy", "bpc"), &thread_entries(shim), &entries);
+    let numbers = [
+        // What a thread reads of its neighbours' units they write.
+        ("reduce/units.cuh", "!cut.is_odd && at >= cut.start + shift", "at >= cut.start + shift", race),
+        // Blocks do the same.
+        ("reduce/reduce.cu", "first = blockIdx.x * per_block", "first = 0", race),
+    ];
+    let crowd = Launch { os_threads: 2, ..Launch::new(LaneOrder::Fifo, 2) };
+    let numbers_of = reductions(&[2 * 8192 - 40, 8192 + 8, 408, 8192], crowd);
+    replay_others(test, &toolchain, ("numbers", "reduce"), &numbers_of, &numbers);
     expect_report("race", &toolchain.run(&toolchain.link("selftest"), &["shared_race"]), "data race");
 }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use mgcomp_codecs::Algorithm;
-use mgcomp_codecs::device::{Device, sources};
+use mgcomp_codecs::device::{Device, algorithms};
 
 use crate::codec::{ArgError, Args as CodecArgs, Data, parse_bytes};
 use crate::data::SAMPLES;
@@ -107,7 +107,7 @@ fn parse_bytes_or_none(text: &str) -> Result<usize, ArgError> {
 }
 
 fn algorithm_parser() -> impl TypedValueParser<Value = Algorithm> {
-    let names = sources().iter().map(|source| source.algorithm.name());
+    let names = algorithms().map(Algorithm::name);
     PossibleValuesParser::new(names).try_map(|name| name.parse())
 }
 
@@ -166,6 +166,5 @@ pub(crate) fn run_codec(args: &CodecArgs, ordinal: u32) -> Result<(), BenchError
 
 /// Those of `named` that have kernels, or all, each once.
 fn chosen(named: &[Algorithm]) -> Vec<Algorithm> {
-    let all = sources().iter().map(|source| source.algorithm);
-    all.filter(|algorithm| named.is_empty() || named.contains(algorithm)).collect()
+    algorithms().filter(|algorithm| named.is_empty() || named.contains(algorithm)).collect()
 }

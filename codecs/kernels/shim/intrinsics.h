@@ -1,6 +1,8 @@
-// Integer intrinsics, with the device's answers where the CPU has none: 0 has 32 leading zeros.
+// Intrinsics of integers, with the device's answers where the CPU has none: 0 has 32 leading zeros. And those of
+// floats, with the device's NaN.
 #pragma once
 #include <cstdint>
+#include <cstring>
 
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
@@ -40,3 +42,40 @@ inline unsigned __dp4a(unsigned a, unsigned b, unsigned sum) {
   for (int i = 0; i < 4; i++) sum += (a >> 8 * i & 255) * (b >> 8 * i & 255);
   return sum;
 }
+
+inline float __uint_as_float(unsigned bits) {
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+inline unsigned __float_as_uint(float value) {
+  unsigned bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+inline double __longlong_as_double(long long bits) {
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+inline long long __double_as_longlong(double value) {
+  long long bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+// What a device makes of no number, whatever the operands: other bits than a CPU's, so that kernels which let them through
+// differ from portable code here too.
+inline float shim_canonical(float value) { return value == value ? value : __uint_as_float(0x7fffffffu); }
+inline double shim_canonical(double value) {
+  return value == value ? value : __longlong_as_double((long long)0xfff8000000000000ull);
+}
+
+// Rounded to nearest, ties to even, which is how CPUs round.
+inline float __fadd_rn(float a, float b) { return shim_canonical(a + b); }
+inline float __fmul_rn(float a, float b) { return shim_canonical(a * b); }
+inline float __fdiv_rn(float a, float b) { return shim_canonical(a / b); }
+inline double __dadd_rn(double a, double b) { return shim_canonical(a + b); }
+inline double __ddiv_rn(double a, double b) { return shim_canonical(a / b); }
+inline float __uint2float_rn(unsigned x) { return (float)x; }
+inline double __uint2double_rn(unsigned x) { return (double)x; }

@@ -2,10 +2,12 @@
 #include "../buddy/allocation.cuh"
 #include "../frame/batch.cuh"
 #include "../ibp/table.cuh"
+#include "../reduce/task.cuh"
 
 extern "C" void ibp_rows(const MgcRows&);
 extern "C" void bpc_buddy_read(const MgcBuddy&);
 extern "C" void bpc_buddy_write(const MgcBuddy&);
+extern "C" void reduce_numbers(const MgcReduction&);
 
 enum Direction { ENCODE, DECODE, ESTIMATE };
 
@@ -77,5 +79,16 @@ extern "C" int mgc_shim_buddy(u32 writes, u32 blocks, u32 order, u64 seed, u32 o
   options.dynamic_shared_len = buddy_shared_len();
   const auto kernel = writes ? bpc_buddy_write : bpc_buddy_read;
   shim::launch(dim3(blocks), dim3(MGC_BLOCK_THREADS), [&] { kernel(*buddy); }, options);
+  return 0;
+}
+
+// As `mgc_shim_launch`, of the kernel that combines numbers.
+extern "C" int mgc_shim_reduce(u32 blocks, u32 order, u64 seed, u32 os_threads, const MgcReduction* task) {
+  if (order > 2) return 1;
+  shim::Options options;
+  options.order = (shim::Order)order;
+  options.seed = seed;
+  options.os_threads = os_threads;
+  shim::launch(dim3(blocks), dim3(MGC_BLOCK_THREADS), [&] { reduce_numbers(*task); }, options);
   return 0;
 }

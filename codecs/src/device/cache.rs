@@ -76,7 +76,7 @@ impl Entry {
         let folder = PrivateFolder::open(folder)?;
         let key = source.fingerprint(target);
         let hex: String = key[..16].iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Some(Self { folder, name: format!("{}-{target}-{hex}.cubin", source.algorithm), key }))
+        Ok(Some(Self { folder, name: format!("{}-{target}-{hex}.cubin", source.name), key }))
     }
 
     /// The image, if it is there and whole.

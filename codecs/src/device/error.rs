@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::{COMPILER_VARIABLE, ImageError, Target};
 use crate::Algorithm;
+use crate::reduction::Datatype;
 
 /// Why the host could not do what it was asked to on a device.
 ///
@@ -86,10 +87,10 @@ pub enum DeviceError {
     #[error("there is none")]
     NotShipped,
     /// Neither a compiled kernel nor the one that ships with this crate could be loaded.
-    #[error("no kernels of {algorithm} for this device: {compiled}; and of the PTX that ships: {shipped}")]
+    #[error("no kernels of {kernels} for this device: {compiled}; and of the PTX that ships: {shipped}")]
     NotLoaded {
-        /// Whose kernels.
-        algorithm: Algorithm,
+        /// Which kernels: the name of an algorithm, or `reduce`.
+        kernels: &'static str,
         /// Why there is none that was compiled for this device.
         compiled: Box<DeviceError>,
         /// Why the one that ships does not do.
@@ -124,6 +125,20 @@ pub enum DeviceError {
         limit: u64,
         /// What it has.
         got: u64,
+    },
+    /// What a call reads and where its result goes have bytes in common where they may not.
+    #[error("{what} and the result have bytes in common")]
+    Overlap {
+        /// What is read.
+        what: &'static str,
+    },
+    /// A region does not hold whole numbers.
+    #[error("{len} bytes are no whole number of {datatype}")]
+    Width {
+        /// Its bytes.
+        len: u64,
+        /// What it is to hold.
+        datatype: Datatype,
     },
     /// A workspace was made for the calls on another stream.
     #[error("the workspace belongs to the calls on another stream")]

@@ -15,11 +15,13 @@ pub const MIN_CAPABILITY: Capability = Capability { major: 8, minor: 0 };
 /// Bytes of a fingerprint.
 pub(super) const FINGERPRINT_LEN: usize = 32;
 
-/// The kernels of one algorithm.
+/// Kernels that are compiled together: those of one algorithm, or those that are no codec's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelSource {
-    /// Whose kernels these are. The entry points start with its name.
-    pub algorithm: Algorithm,
+    /// What the names of the entry points start with; an algorithm's is its own.
+    pub name: &'static str,
+    /// Whose kernels these are, if they are a codec's.
+    pub algorithm: Option<Algorithm>,
     /// The path of the file among the kernels.
     pub file: &'static str,
     /// What it holds: CUDA C++.
@@ -34,17 +36,31 @@ pub struct KernelSource {
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
-/// The kernels of every algorithm that runs on devices.
+/// All kernels: those of every algorithm that runs on devices, and then the others.
 #[must_use]
 pub fn sources() -> &'static [KernelSource] {
     SOURCES
+}
+
+/// Every algorithm that runs on devices.
+pub fn algorithms() -> impl Iterator<Item = Algorithm> {
+    sources().iter().filter_map(|source| source.algorithm)
 }
 
 impl KernelSource {
     /// The kernels of `algorithm`, if it runs on devices.
     #[must_use]
     pub fn of(algorithm: Algorithm) -> Option<&'static Self> {
-        sources().iter().find(|source| source.algorithm == algorithm)
+        sources().iter().find(|source| source.algorithm == Some(algorithm))
+    }
+
+    /// The kernels that combine numbers.
+    ///
+    /// # Panics
+    /// Never: they are there, or this crate does not compile.
+    #[must_use]
+    pub fn of_reductions() -> &'static Self {
+        sources().iter().find(|source| source.name == "reduce").expect("kernels of reductions")
     }
 
     /// The headers that it includes, and those that they include, with their names: paths as `file` is one.

@@ -1,9 +1,13 @@
 //! What host and kernels agree on: numbers read from the kernels' own headers, and the structs of a launch.
 
 use super::KernelSource;
+use crate::Algorithm;
+use crate::reduction::{Datatype, Operation};
 
 /// The numbers of `launch.h`.
 const NUMBERS: &str = include_str!("../../kernels/launch.h");
+/// Those of reductions.
+const REDUCTION_NUMBERS: &str = include_str!("../../kernels/reduce/task.cuh");
 
 pub(super) const BLOCK_THREADS: u32 = number("BLOCK_THREADS");
 pub(super) const UNIT: u64 = number("UNIT") as u64;
@@ -46,6 +50,18 @@ impl Direction {
 }
 
 impl KernelSource {
+    /// The ends of the names of its kernels.
+    pub(super) fn kernels(&self) -> Vec<&'static str> {
+        let of_codec = Direction::ALL.iter().filter(|_| self.algorithm.is_some()).map(|d| d.name());
+        let others: &[_] = match self.algorithm {
+            Some(Algorithm::Ibp) => &["rows"],
+            Some(Algorithm::Bpc) => &["buddy_read", "buddy_write"],
+            Some(_) => &[],
+            None => &[REDUCTION_KERNEL],
+        };
+        of_codec.chain(others.iter().copied()).collect()
+    }
+
     /// Dynamic shared memory of a launch over chunks of up to 2^`chunk_log2` bytes.
     pub(super) const fn shared_len(&self, direction: Direction, chunk_log2: u32) -> u32 {
         let scratch = match direction {
@@ -144,11 +160,60 @@ pub(super) const fn rows_shared_len(row_len: u32, granule: u32) -> u32 {
     (BLOCK_THREADS as u64 / 32 * (head_len + 2 * PIECE_LEN)) as u32
 }
 
+/// The end of the name of the kernel that combines numbers.
+pub(super) const REDUCTION_KERNEL: &str = "numbers";
+/// Bytes of the result that a block works on at a time.
+pub(super) const REDUCTION_STEP: u64 =
+    number_in(REDUCTION_NUMBERS, "REDUCE_UNITS") as u64 * UNIT * BLOCK_THREADS as u64;
+
+/// Numbers of several ranks: `MgcReduction` of `reduce/task.cuh`, field by field.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Numbers {
+    pub(super) numbers: u64,
+    pub(super) stride: u64,
+    pub(super) own: u64,
+    pub(super) result: u64,
+    pub(super) len: u64,
+    pub(super) ranks: u32,
+    pub(super) own_rank: u32,
+    pub(super) operation: u32,
+    pub(super) form: u32,
+    pub(super) is_signed: u32,
+    pub(super) width: u32,
+}
+
+/// How the kernel knows an operation.
+pub(super) const fn operation_number(operation: Operation) -> u32 {
+    let name = match operation {
+        Operation::Sum => "REDUCE_SUM",
+        Operation::Min => "REDUCE_MIN",
+        Operation::Max => "REDUCE_MAX",
+        Operation::Avg => "REDUCE_AVG",
+    };
+    number_in(REDUCTION_NUMBERS, name)
+}
+
+/// How the kernel knows what the numbers are, but for the sign of integers.
+pub(super) const fn form_number(datatype: Datatype) -> u32 {
+    let name = match datatype {
+        Datatype::I8 | Datatype::U8 => "FORM_INT8",
+        Datatype::I16 | Datatype::U16 => "FORM_INT16",
+        Datatype::I32 | Datatype::U32 => "FORM_INT32",
+        Datatype::I64 | Datatype::U64 => "FORM_INT64",
+        Datatype::F16 => "FORM_F16",
+        Datatype::Bf16 => "FORM_BF16",
+        Datatype::F32 => "FORM_F32",
+        Datatype::F64 => "FORM_F64",
+    };
+    number_in(REDUCTION_NUMBERS, name)
+}
+
 /// The most that the parameters of a kernel may take on any device.
 const MAX_PARAMETERS_LEN: usize = 4096;
 
 const _: () = assert!(size_of::<Job>() == 64 && size_of::<Batch>() <= MAX_PARAMETERS_LEN);
-const _: () = assert!(size_of::<Rows>() == 248 && size_of::<Entries>() == 88);
+const _: () = assert!(size_of::<Rows>() == 248 && size_of::<Entries>() == 88 && size_of::<Numbers>() == 64);
 
 /// What `launch.h` says of the status `code`: the comment above its number.
 pub(super) fn status_text(code: u32) -> Option<String> {
@@ -166,7 +231,12 @@ pub(super) fn status_text(code: u32) -> Option<String> {
 
 /// The number that `launch.h` defines as `MGC_` and `name`. Without one this crate does not compile.
 const fn number(name: &str) -> u32 {
-    let text = NUMBERS.as_bytes();
+    number_in(NUMBERS, name)
+}
+
+/// The same in another header.
+const fn number_in(text: &str, name: &str) -> u32 {
+    let text = text.as_bytes();
     let mut at = 0;
     while at < text.len() {
         let after_name = skip(text, skip(text, Some(at), "#define MGC_"), name);
@@ -178,7 +248,7 @@ const fn number(name: &str) -> u32 {
         }
         at += 1;
     }
-    panic!("launch.h lacks a number")
+    panic!("a header lacks a number")
 }
 
 /// Where `text` goes on behind `prefix`, if that is what stands at `at`.
@@ -220,11 +290,16 @@ mod tests {
     }
 
     #[test]
-    fn every_source_is_named_after_its_algorithm() {
+    fn every_source_is_named_after_its_folder() {
         assert!(!sources().is_empty());
         for source in sources() {
-            assert_eq!(source.file, format!("{0}/{0}.cu", source.algorithm));
-            assert!(source.text.contains("MGC_KERNELS("), "{}", source.file);
+            assert_eq!(source.file, format!("{0}/{0}.cu", source.name));
+            match source.algorithm {
+                Some(algorithm) => assert_eq!(source.name, algorithm.name()),
+                None => assert_eq!(source, KernelSource::of_reductions()),
+            }
+            let defines = if source.algorithm.is_some() { "MGC_KERNELS(" } else { "reduce_numbers(" };
+            assert!(source.text.contains(defines), "{}", source.file);
         }
     }
 

@@ -5,6 +5,8 @@
 //! The frames are those of [`frame`](crate::frame), byte for byte, without checksums; for IBP if the codebook is the
 //! one that the host has fitted. Without one, IBP stores raw.
 //!
+//! A [`Reducer`] combines numbers of several ranks, with the bits of [`reduction`](crate::reduction).
+//!
 //! A [`RowReader`] gathers rows of packed tables: by the indices in device memory, from the host's memory, where the rows
 //! stay packed, to the device's.
 //!
@@ -74,6 +76,7 @@ mod peer;
 mod pinned;
 mod pinned_bytes;
 mod probe;
+mod reducer;
 mod rows;
 #[cfg(target_os = "linux")]
 mod shareable;
@@ -91,13 +94,14 @@ pub use event::Event;
 pub use graph::Graph;
 pub use image::ImageError;
 pub use ipc::{EventHandle, HANDLE_LEN, Imported, MemoryHandle};
-pub use kernels::{KernelSource, MIN_CAPABILITY, Target, UnknownTarget, sources};
+pub use kernels::{KernelSource, MIN_CAPABILITY, Target, UnknownTarget, algorithms, sources};
 pub use memory::{Buffer, Region, Word};
 pub use module::Origin;
 pub use nvrtc::{Compiled, Compiler};
 pub use pinned::Pinned;
 pub use pinned_bytes::PinnedBytes;
 pub use probe::{DeviceInfo, devices};
+pub use reducer::{Reducer, Reduction};
 pub use rows::{GatherRows, PackedRows, RowCache, RowReader, RowReport, RowsRefused};
 #[cfg(target_os = "linux")]
 pub use shareable::Shareable;
@@ -135,7 +139,7 @@ struct Shared {
     cache: Cache,
     /// Loaded kernels. None is unloaded before the last hold on the device is gone: a graph, say, may still
     /// launch it.
-    modules: Mutex<HashMap<Algorithm, Module>>,
+    modules: Mutex<HashMap<&'static str, Module>>,
 }
 
 impl Device {
@@ -233,20 +237,20 @@ impl Device {
     /// [`DeviceError::NoKernels`], [`DeviceError::NotLoaded`], [`DeviceError::TooShort`] if a block of this
     /// device has too little shared memory for such chunks, and whatever the driver says.
     pub fn coder(&self, algorithm: Algorithm, chunk_size: ChunkSize) -> Result<Coder, DeviceError> {
-        self.shared.with_module(algorithm, |module| Coder::new(&self.shared, module, algorithm, chunk_size))
+        let source = KernelSource::of(algorithm).ok_or(DeviceError::NoKernels(algorithm))?;
+        self.shared.with_module(source, |module| Coder::new(&self.shared, module, algorithm, chunk_size))
     }
 }
 
 impl Shared {
-    /// Uses the kernels of `algorithm`, which are loaded if they are not yet.
+    /// Uses the kernels of `source`, which are loaded if they are not yet.
     fn with_module<T>(
         &self,
-        algorithm: Algorithm,
+        source: &'static KernelSource,
         usage: impl FnOnce(&Module) -> Result<T, DeviceError>,
     ) -> Result<T, DeviceError> {
-        let source = KernelSource::of(algorithm).ok_or(DeviceError::NoKernels(algorithm))?;
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        match modules.entry(algorithm) {
+        match modules.entry(source.name) {
             Entry::Occupied(entry) => usage(entry.get()),
             Entry::Vacant(entry) => {
                 let capability = self.info.capability;

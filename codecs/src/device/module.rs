@@ -15,7 +15,6 @@ use super::kernels::{KernelSource, Target};
 use super::launch::{BLOCK_THREADS, Direction};
 use super::nvrtc::Compiler;
 use super::{Cache, Capability, DeviceError};
-use crate::Algorithm;
 
 /// Where kernels come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,47 +27,14 @@ pub enum Origin {
     Shipped,
 }
 
-/// The kernels of one algorithm, loaded. They live as long as the device's context is held.
+/// The kernels of one source, loaded. They live as long as the device's context is held.
 #[derive(Debug)]
 pub(super) struct Module {
     handle: CUmodule,
     pub(super) origin: Origin,
-    kernels: [Kernel; 3],
-    /// What works on other things than frames.
-    extras: Vec<(Extra, Kernel)>,
+    /// By the ends of their names.
+    kernels: Vec<(&'static str, Kernel)>,
     source: &'static KernelSource,
-}
-
-/// A kernel that works on something else than frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extra {
-    /// Gathers rows of tables.
-    Rows,
-    /// Reads entries in buddy memory.
-    BuddyRead,
-    /// Writes them.
-    BuddyWrite,
-}
-
-impl Extra {
-    const ALL: [Self; 3] = [Self::Rows, Self::BuddyRead, Self::BuddyWrite];
-
-    /// In whose module it is.
-    const fn algorithm(self) -> Algorithm {
-        match self {
-            Self::Rows => Algorithm::Ibp,
-            Self::BuddyRead | Self::BuddyWrite => Algorithm::Bpc,
-        }
-    }
-
-    /// The end of its name.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Rows => "rows",
-            Self::BuddyRead => "buddy_read",
-            Self::BuddyWrite => "buddy_write",
-        }
-    }
 }
 
 /// One of them.
@@ -117,7 +83,7 @@ impl Module {
         match Self::from_ptx(&entered, source) {
             Err(error) if is_about_image(&error) => {
                 let shipped = Box::new(error);
-                Err(DeviceError::NotLoaded { algorithm: source.algorithm, compiled, shipped })
+                Err(DeviceError::NotLoaded { kernels: source.name, compiled, shipped })
             }
             module => module,
         }
@@ -182,12 +148,12 @@ impl Module {
         handle: CUmodule,
         origin: Origin,
     ) -> Result<Self, DeviceError> {
-        let find = |name: &str| Kernel::find(entered, handle, &format!("{}_{name}", source.algorithm));
-        let [encode, decode, estimate] = Direction::ALL.map(|direction| find(direction.name()));
-        let kernels = [encode?, decode?, estimate?];
-        let own = Extra::ALL.into_iter().filter(|extra| extra.algorithm() == source.algorithm);
-        let extras = own.map(|extra| Ok((extra, find(extra.name())?))).collect::<Result<_, DeviceError>>()?;
-        Ok(Self { handle, origin, kernels, extras, source })
+        let find = |name| {
+            let kernel = Kernel::find(entered, handle, &format!("{}_{name}", source.name))?;
+            Ok((name, kernel))
+        };
+        let kernels = source.kernels().into_iter().map(find).collect::<Result<_, DeviceError>>()?;
+        Ok(Self { handle, origin, kernels, source })
     }
 
     /// The kernel for `direction`, ready to work on chunks of up to 2^`chunk_log2` bytes; `limit` is the shared
@@ -199,24 +165,23 @@ impl Module {
         chunk_log2: u32,
         limit: u32,
     ) -> Result<Prepared, DeviceError> {
-        self.kernels[direction as usize].prepare(
-            entered,
-            self.source.shared_len(direction, chunk_log2),
-            limit,
-        )
+        let shared_len = self.source.shared_len(direction, chunk_log2);
+        self.prepare_named(entered, direction.name(), shared_len, limit)
     }
 
-    /// A kernel of this algorithm that works on something else, ready for launches with `shared_len` bytes of shared
-    /// memory.
-    pub(super) fn prepare_extra(
+    /// The kernel whose name ends in `name`, ready for launches with `shared_len` bytes of shared memory.
+    ///
+    /// # Panics
+    /// If the source has no such kernel.
+    pub(super) fn prepare_named(
         &self,
         entered: &Entered<'_>,
-        extra: Extra,
+        name: &str,
         shared_len: u32,
         limit: u32,
     ) -> Result<Prepared, DeviceError> {
-        let found = self.extras.iter().find(|(own, _)| *own == extra);
-        let (_, kernel) = found.ok_or(DeviceError::NoKernels(self.source.algorithm))?;
+        let found = self.kernels.iter().find(|kernel| kernel.0 == name);
+        let (_, kernel) = found.unwrap_or_else(|| panic!("no {}_{name}", self.source.name));
         kernel.prepare(entered, shared_len, limit)
     }
 
@@ -289,7 +254,7 @@ impl Prepared {
     ///
     /// # Safety
     /// `P` must be the struct that the kernel takes. What it points to must be there, as `frame/batch.cuh`,
-    /// `ibp/table.cuh` and `buddy/allocation.cuh` say, and its workspace must be zero and of nobody else's use until the launch has ended. The
+    /// `ibp/table.cuh`, `buddy/allocation.cuh` and `reduce/task.cuh` say, and its workspace must be zero and of nobody else's use until the launch has ended. The
     /// kernel must still be loaded.
     pub(super) unsafe fn launch<P>(
         &self,

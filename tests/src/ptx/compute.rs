@@ -23,7 +23,8 @@ macro_rules! lane {
 
 /// How many operands the instruction `name` takes, and what it does with them; `None` if it is no such instruction.
 pub(super) fn function(name: &str) -> Option<(usize, Function)> {
-    arithmetic(name).or_else(|| logic(name)).or_else(|| conversion(name)).or_else(|| comparison(name))
+    let integer = || logic(name).or_else(|| conversion(name)).or_else(|| comparison(name));
+    arithmetic(name).or_else(integer).or_else(|| float(name))
 }
 
 fn arithmetic(name: &str) -> Option<(usize, Function)> {
@@ -33,6 +34,7 @@ fn arithmetic(name: &str) -> Option<(usize, Function)> {
         "add.s64" | "add.u64" => lane!(u64: a b => a.wrapping_add(b)),
         "sub.s32" => lane!(u32: a b => a.wrapping_sub(b)),
         "sub.s64" => lane!(u64: a b => a.wrapping_sub(b)),
+        "neg.s16" => lane!(u16: a => a.wrapping_neg()),
         "neg.s32" => lane!(u32: a => a.wrapping_neg()),
         "neg.s64" => lane!(u64: a => a.wrapping_neg()),
         "mul.lo.s32" => lane!(u32: a b => a.wrapping_mul(b)),
@@ -43,6 +45,7 @@ fn arithmetic(name: &str) -> Option<(usize, Function)> {
         "mad.lo.s32" => lane!(u32: a b c => a.wrapping_mul(b).wrapping_add(c)),
         // The device leaves open what a division by zero gives.
         "div.u16" => lane!(u16: a b => a.checked_div(b).unwrap_or(u16::MAX)),
+        "div.u64" => lane!(u64: a b => a.checked_div(b).unwrap_or(u64::MAX)),
         "div.u32" => lane!(u32: a b => a.checked_div(b).unwrap_or(u32::MAX)),
         "rem.u32" => lane!(u32: a b => a.checked_rem(b).unwrap_or(u32::MAX)),
         "rem.u64" => lane!(u64: a b => a.checked_rem(b).unwrap_or(u64::MAX)),
@@ -101,16 +104,43 @@ fn logic(name: &str) -> Option<(usize, Function)> {
 fn conversion(name: &str) -> Option<(usize, Function)> {
     match name {
         "mov.pred" => lane!(u64: a => a & 1),
-        "mov.u16" | "cvt.u16.u32" | "cvt.u16.u64" => lane!(u16: a => a),
+        "mov.u16" | "mov.b16" | "cvt.u16.u32" | "cvt.u16.u64" => lane!(u16: a => a),
         "mov.u32" | "mov.b32" | "cvt.u32.u64" => lane!(u32: a => a),
         "mov.u64" | "mov.b64" => lane!(u64: a => a),
         "cvt.u32.u16" | "cvt.u64.u16" => lane!(u16: a => a),
         "cvt.u64.u32" => lane!(u32: a => a),
+        "cvt.s16.s8" => lane!(i8: a => i16::from(a).cast_unsigned()),
         "cvt.s32.s8" => lane!(i8: a => i32::from(a).cast_unsigned()),
         "cvt.s32.s16" => lane!(i16: a => i32::from(a).cast_unsigned()),
         "cvt.s64.s32" => lane!(i32: a => i64::from(a).cast_unsigned()),
         _ => None,
     }
+}
+
+/// Floats travel as bits. Nothing is flushed to zero, and what is no number is the one that devices make of it.
+fn float(name: &str) -> Option<(usize, Function)> {
+    match name {
+        "mov.f32" => lane!(u32: a => a),
+        "mov.f64" => lane!(u64: a => a),
+        "add.rn.f32" => lane!(u32: a b => bits_of(f32::from_bits(a) + f32::from_bits(b))),
+        "mul.rn.f32" => lane!(u32: a b => bits_of(f32::from_bits(a) * f32::from_bits(b))),
+        "div.rn.f32" => lane!(u32: a b => bits_of(f32::from_bits(a) / f32::from_bits(b))),
+        "add.rn.f64" => lane!(u64: a b => long_bits_of(f64::from_bits(a) + f64::from_bits(b))),
+        "div.rn.f64" => lane!(u64: a b => long_bits_of(f64::from_bits(a) / f64::from_bits(b))),
+        "cvt.rn.f32.u32" => lane!(u32: a => (a as f32).to_bits()),
+        "cvt.rn.f64.u32" => lane!(u32: a => f64::from(a).to_bits()),
+        "setp.num.f32" => lane!(u32: a b => !f32::from_bits(a).is_nan() && !f32::from_bits(b).is_nan()),
+        "setp.num.f64" => lane!(u64: a b => !f64::from_bits(a).is_nan() && !f64::from_bits(b).is_nan()),
+        _ => None,
+    }
+}
+
+fn bits_of(value: f32) -> u32 {
+    if value.is_nan() { 0x7fff_ffff } else { value.to_bits() }
+}
+
+fn long_bits_of(value: f64) -> u64 {
+    if value.is_nan() { 0xfff8_0000_0000_0000 } else { value.to_bits() }
 }
 
 fn comparison(name: &str) -> Option<(usize, Function)> {
@@ -211,11 +241,32 @@ mod tests {
         assert_eq!(of("setp.lt.u32", [ones, 0]), 0);
         assert_eq!(of("setp.eq.b64", [ones << 32, 0]), 0);
         assert_eq!(of("setp.eq.s16", [0xffff, u64::MAX]), 1);
+        assert_eq!(of("neg.s16", [1]), 0xffff);
+        assert_eq!(of("cvt.s16.s8", [0x80]), 0xff80);
+        assert_eq!(of("div.u64", [1 << 40, 3]), (1 << 40) / 3);
+    }
+
+    #[test]
+    fn floats_of_the_manual() {
+        let (one, infinity) = (0x3f80_0000, 0x7f80_0000);
+        assert_eq!(of("add.rn.f32", [one, 0x3380_0000]), one, "half of the last bit, to even");
+        assert_eq!(of("add.rn.f32", [1, 1]), 2, "denormals");
+        assert_eq!(of("mul.rn.f32", [0x7f00_0000, 0x4000_0000]), infinity);
+        assert_eq!(of("div.rn.f32", [one, 0x4040_0000]), 0x3eaa_aaab);
+        assert_eq!(of("add.rn.f32", [infinity, 0xff80_0000]), 0x7fff_ffff, "the NaN of devices");
+        assert_eq!(of("add.rn.f64", [1, 2]), 3);
+        assert_eq!(of("div.rn.f64", [0, 0]), 0xfff8_0000_0000_0000);
+        assert_eq!(of("cvt.rn.f32.u32", [0xffff_ffff]), 0x4f80_0000);
+        assert_eq!(of("cvt.rn.f64.u32", [3]), 0x4008_0000_0000_0000);
+        assert_eq!(of("setp.num.f32", [0xffc0_0001, one]), 0);
+        assert_eq!(of("setp.num.f64", [0x7ff0_0000_0000_0000, 0]), 1);
+        assert_eq!(of("mov.f32", [one]), one);
+        assert_eq!(of("mov.f64", [1 << 63]), 1 << 63);
     }
 
     #[test]
     fn others_are_none() {
-        for name in ["add.f32", "setp.lt.f32", "setp.lt", "mov", "selp.f32", "setp.num.u32"] {
+        for name in ["add.f32", "fma.rn.f32", "setp.lt.f32", "setp.lt", "mov", "selp.f32", "setp.num.u32"] {
             assert!(function(name).is_none(), "{name}");
         }
     }

@@ -11,6 +11,7 @@
 //! | `grid` | blocks with barriers, one by one or in turn |
 //! | `traffic` | counts of instructions, of bytes and sectors of global memory, and of bank conflicts |
 //! | `kernels` | the kernels of an algorithm, given what hosts give them |
+//! | `numbers` | the kernel that combines numbers, likewise |
 //!
 //! **Shape.** A register has 64 bits for each lane, whatever its type; predicates are 0 or 1. Addresses of global
 //! memory are far apart for each buffer; objects of shared memory have gaps between them.
@@ -30,6 +31,7 @@ mod grid;
 mod instruction;
 mod kernels;
 mod memory;
+mod numbers;
 mod parse;
 mod traffic;
 mod warp;
@@ -39,5 +41,6 @@ pub use grid::{Grid, Order, launch};
 pub use instruction::Entry;
 pub use kernels::{Answer, Job, Kernels, LoadError, Setup};
 pub use memory::Global;
+pub use numbers::Reducer;
 pub use parse::Program;
 pub use traffic::{Counts, SECTOR_LEN, Traffic};

@@ -401,6 +401,11 @@ impl Kernel {
         if let Some(&address) = self.symbols.get(text) {
             return Ok(Operand::Constant(address));
         }
+        // Bits of floats: `0f3F800000` is 1.
+        if let Some(digits) = text.strip_prefix("0f").or_else(|| text.strip_prefix("0d")) {
+            let bits = u64::from_str_radix(digits, 16);
+            return bits.map(Operand::Constant).map_err(|_| ParseProblem::Undeclared(text.to_owned()));
+        }
         let number = text.parse::<i64>().map(i64::cast_unsigned).or_else(|_| text.parse::<u64>());
         number.map(Operand::Constant).map_err(|_| ParseProblem::Undeclared(text.to_owned()))
     }

@@ -46,17 +46,20 @@ pub fn codecs() -> impl Iterator<Item = (&'static str, u8)> {
     })
 }
 
-/// The file of each codec's kernels, in [`KERNELS_DIR`].
+/// Kernels that are no codec's, by name.
+pub const OTHERS: [&str; 1] = ["reduce"];
+
+/// The file of each codec's kernels and of the others, in [`KERNELS_DIR`].
 ///
 /// # Panics
 /// If a line of the table is not as its head says.
 #[must_use]
 pub fn kernels() -> Vec<String> {
-    codecs().map(|(name, _)| source_of(name)).collect()
+    codecs().map(|(name, _)| name).chain(OTHERS).map(source_of).collect()
 }
 
-/// The file of the kernels of `codec`, in [`KERNELS_DIR`].
+/// The file of the kernels of this name, in [`KERNELS_DIR`].
 #[must_use]
-pub fn source_of(codec: &str) -> String {
-    format!("{codec}/{codec}.cu")
+pub fn source_of(name: &str) -> String {
+    format!("{name}/{name}.cu")
 }

@@ -37,7 +37,7 @@ impl Sanitizer {
 /// A replacement in the source of a kernel: a bug that some check must find.
 #[derive(Clone, Copy, Debug)]
 pub struct Plant {
-    /// The codec into whose kernels it is compiled.
+    /// The codec into whose kernels it is compiled, or the name of others.
     pub codec: &'static str,
     /// The file to change, in the folder of the kernels.
     pub file: &'static str,
@@ -75,7 +75,9 @@ impl Toolchain {
         let shim = kernels_dir().join("shim");
         let mut jobs: Vec<Child> =
             RUNTIME.iter().map(|file| toolchain.compile(&shim, file, file, false)).collect();
-        for file in ["kernels.cpp", "replay.cpp", "replay_rows.cpp", "replay_buddy.cpp", "selftest.cpp"] {
+        let programs =
+            ["replay.cpp", "replay_rows.cpp", "replay_buddy.cpp", "replay_numbers.cpp", "selftest.cpp"];
+        for file in ["kernels.cpp"].into_iter().chain(programs) {
             jobs.push(toolchain.compile(&shim, file, file, true));
         }
         for file in kernels() {
@@ -85,7 +87,7 @@ impl Toolchain {
         Ok(toolchain)
     }
 
-    /// Links `program` (`replay`, `replay_rows`, `replay_buddy` or `selftest`).
+    /// Links `program` (`replay`, `replay_rows`, `replay_buddy`, `replay_numbers` or `selftest`).
     ///
     /// # Panics
     /// If it does not link.

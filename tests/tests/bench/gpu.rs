@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use mgcomp_codecs::Algorithm;
-use mgcomp_codecs::device::sources;
+use mgcomp_codecs::device::algorithms;
 use mgcomp_tests::stub::{Libraries, finds};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -67,15 +67,15 @@ fn every_algorithm_passes_every_check() {
         .filter(|row| row["passed"] == true && row["error"].is_null() && row["buffers"].as_u64() > Some(0))
         .map(|row| (text(row, "algorithm"), text(row, "check")))
         .collect();
-    let expected = sources().iter().flat_map(|source| {
+    let expected = algorithms().flat_map(|algorithm| {
         let names =
             ["round trips", "one large buffer", "graphs", "hostile frames", "peer copies", "repeated copies"];
-        let others = match source.algorithm {
+        let others = match algorithm {
             Algorithm::Ibp => Some("gathers of rows"),
             Algorithm::Bpc => Some("entries in buddy memory"),
             _ => None,
         };
-        names.into_iter().chain(others).map(|check| (source.algorithm.name(), check))
+        names.into_iter().chain(others).map(|check| (algorithm.name(), check))
     });
     assert_eq!(passed, expected.collect());
 }
@@ -371,7 +371,7 @@ fn the_readme_tells_what_has_run_where() {
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/results");
     let told = told();
     let names: Vec<&str> = told.iter().map(|(name, _)| name.as_str()).collect();
-    let expected: Vec<&str> = sources().iter().map(|source| source.algorithm.name()).collect();
+    let expected: Vec<&str> = algorithms().map(Algorithm::name).collect();
     assert_eq!(names, expected, "the table in README.md");
     for (name, where_run) in &told {
         if where_run == "no" {

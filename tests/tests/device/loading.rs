@@ -94,9 +94,7 @@ fn devices_that_are_too_old_or_too_new() {
         // Neither: the compiler does not know the device, nor the driver the PTX.
         stub.set("driver_version", 12080);
         let error = origin(Cache::Off).unwrap_err();
-        let DeviceError::NotLoaded { algorithm: Algorithm::Zvc, compiled, .. } = error else {
-            panic!("{error}")
-        };
+        let DeviceError::NotLoaded { kernels: "zvc", compiled, .. } = error else { panic!("{error}") };
         let text = "nvrtcCompileProgram failed for zvc/zvc.cu, sm_130: NVRTC error 5\nnvrtc: error: invalid value \
                     for --gpu-architecture";
         assert_eq!(compiled.to_string(), text);

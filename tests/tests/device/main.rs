@@ -6,6 +6,7 @@ mod failures;
 mod late;
 mod loading;
 mod peers;
+mod reductions;
 mod rig;
 mod round_trips;
 mod rows;

@@ -2,7 +2,7 @@
 
 use mgcomp_codecs::device::{
     Buffer, Cache, Coder, Compress, Decompress, Device, DeviceCodebook, DeviceError, Estimate, Region,
-    Status, Stream, Workspace, sources, workspace_len,
+    Status, Stream, Workspace, workspace_len,
 };
 use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_codecs::ibp::Codebook;
@@ -13,7 +13,7 @@ pub(crate) const OUT_OF_MEMORY: u32 = 2;
 
 /// Every algorithm that runs on devices.
 pub(crate) fn algorithms() -> Vec<Algorithm> {
-    sources().iter().map(|source| source.algorithm).collect()
+    mgcomp_codecs::device::algorithms().collect()
 }
 
 /// The device, without a cache.

@@ -1,10 +1,12 @@
-//! Collectives that only move bytes.
+//! Collectives: those that only move bytes, and reductions.
 
 use std::thread;
 
 use mgcomp_codecs::Element;
+use mgcomp_codecs::device::DeviceError;
+use mgcomp_codecs::reduction::{combine, finish};
 use mgcomp_tests::data::{self, Kind};
-use mgcomp_transport::communicator::Communicator;
+use mgcomp_transport::communicator::{Block, Communicator, CommunicatorError, Datatype, Operation};
 use mgcomp_transport::memory::{DeviceBuffer, HostBuffer};
 
 use crate::rig::{Links, bytes_of, cuda, loopback, nodes, on_device, open_on, tcp, with_threads};
@@ -31,7 +33,12 @@ fn collectives_take_device_memory_over_cuda() {
 
 /// Every rank's own thread does `work`.
 fn on_all(links: Links, work: impl Fn(&Communicator) + Sync) {
-    let worlds: Vec<_> = nodes(links, RANKS, "fixed:bdi").into_iter().map(Communicator::world).collect();
+    on_all_by(links, "fixed:bdi", work);
+}
+
+/// The same, by another policy.
+fn on_all_by(links: Links, policy: &str, work: impl Fn(&Communicator) + Sync) {
+    let worlds: Vec<_> = nodes(links, RANKS, policy).into_iter().map(Communicator::world).collect();
     thread::scope(|scope| {
         for world in &worlds {
             let work = &work;
@@ -83,5 +90,123 @@ fn collect(links: Links, devices: u32) {
                 (0..RANKS).flat_map(|_| whole[rank as usize * block..][..block].to_vec()).collect();
             assert!(bytes_of(&stream, &into.all()) == expected, "all_to_all, {len} bytes");
         }
+    });
+}
+
+#[test]
+fn reductions_are_of_devices_over_loopback() {
+    with_threads("collectives::reductions_are_of_devices_over_loopback", 4, |stub| {
+        // What is raw may travel by way of the host, but nothing is combined there.
+        let launches = stub.count("launches");
+        reduce(loopback, 1, "fixed:none");
+        assert!(stub.count("launches") > launches);
+    });
+}
+
+#[test]
+fn reductions_are_of_devices_over_tcp() {
+    with_threads("collectives::reductions_are_of_devices_over_tcp", 5, |_| reduce(tcp, 1, "fixed:bdi"));
+}
+
+#[test]
+fn reductions_are_of_devices_over_cuda() {
+    with_threads("collectives::reductions_are_of_devices_over_cuda", 6, |stub| {
+        stub.set("devices", RANKS.into());
+        reduce(cuda, RANKS, "fixed:xp");
+    });
+}
+
+/// What portable code makes of the numbers of all ranks.
+fn reduced(len: usize, datatype: Datatype, operation: Operation) -> Vec<u8> {
+    let mut left = raw(0, len);
+    (1..RANKS).for_each(|rank| combine(operation, datatype, &mut left, &raw(rank, len)));
+    finish(operation, datatype, &mut left, RANKS);
+    left
+}
+
+fn reduce(links: Links, devices: u32, policy: &str) {
+    on_all_by(links, policy, |world| {
+        let rank = world.rank() as usize;
+        let (device, stream) = open_on(rank as u32 % devices);
+        let cases = [
+            (Datatype::F32, Operation::Sum, 108),
+            (Datatype::Bf16, Operation::Avg, 16_384),
+            (Datatype::F16, Operation::Max, 30_002),
+            // Two parts of a share, and some more.
+            (Datatype::I64, Operation::Sum, 3 * (520 << 10) + 24),
+        ];
+        for (datatype, operation, len) in cases {
+            let expected = reduced(len, datatype, operation);
+            let what = format!("{operation} of {datatype}, {len} bytes");
+            let mine = || on_device(&device, &stream, &raw(rank as u32, len));
+
+            // In place, from elsewhere, and where one rank has its numbers on the host and another gets them there.
+            let buffer = mine();
+            world.all_reduce(&buffer.all(), &buffer.all(), datatype, operation).unwrap();
+            assert!(bytes_of(&stream, &buffer.all()) == expected, "all_reduce, {what}");
+            let (from, into) = (mine(), DeviceBuffer::alloc(&device, len).unwrap());
+            let on_host = HostBuffer::from(raw(rank as u32, len));
+            if rank == 1 {
+                world.all_reduce(&on_host.all(), &into.all(), datatype, operation).unwrap();
+                assert!(bytes_of(&stream, &into.all()) == expected, "from the host, {what}");
+            } else if rank == 2 {
+                world.all_reduce(&from.all(), &on_host.all(), datatype, operation).unwrap();
+                assert!(on_host.all().to_vec() == expected, "to the host, {what}");
+            } else {
+                let after = from.all().after(&stream).unwrap();
+                world.start_all_reduce(&after, &into.all(), datatype, operation).wait().unwrap();
+                assert!(bytes_of(&stream, &into.all()) == expected, "apart, {what}");
+            }
+
+            let (from, into) = (mine(), DeviceBuffer::alloc(&device, len).unwrap());
+            world.reduce(1, &from.all(), &into.all(), datatype, operation).unwrap();
+            if rank == 1 {
+                assert!(bytes_of(&stream, &into.all()) == expected, "reduce, {what}");
+            }
+
+            // Blocks of different lengths, which do not lie on multiples of 16; in place.
+            let width = datatype.width_bytes();
+            let second = len / width / 2 * width;
+            let blocks = [(0, width), (width, second - width), (second, len - second)];
+            let blocks = blocks.map(|(offset, len)| Block { offset, len });
+            let Block { offset, len: block_len } = blocks[rank];
+            let buffer = mine();
+            let own = buffer.slice(offset..offset + block_len).unwrap();
+            world.reduce_scatter_v(&buffer.all(), &blocks, &own, datatype, operation).unwrap();
+            assert!(
+                bytes_of(&stream, &own) == expected[offset..offset + block_len],
+                "reduce_scatter, {what}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_device_that_fails_breaks_a_reduction() {
+    with_threads("collectives::a_device_that_fails_breaks_a_reduction", 7, |stub| {
+        let worlds: Vec<_> = nodes(loopback, 1, "fixed:none").into_iter().map(Communicator::world).collect();
+        let (device, stream) = open_on(0);
+        let buffer = on_device(&device, &stream, &raw(0, 60_000));
+        let reduce = || worlds[0].all_reduce(&buffer.all(), &buffer.all(), Datatype::F32, Operation::Avg);
+        reduce().unwrap();
+        stub.fail(Some("cuLaunchKernel"), 1, 719);
+        let Err(CommunicatorError::Device(DeviceError::Driver { call: "cuLaunchKernel", code: 719, .. })) =
+            reduce()
+        else {
+            panic!("a launch that fails")
+        };
+        stub.fail(None, 0, 0);
+        assert!(matches!(reduce(), Err(CommunicatorError::Broken(_))));
+        // What is wrong with arguments is told before anything is sent.
+        let world = Communicator::world(nodes(loopback, 1, "fixed:none").remove(0));
+        let (odd, short) = (buffer.slice(0..10).unwrap(), buffer.slice(0..8).unwrap());
+        let width = world.all_reduce(&odd, &odd, Datatype::F32, Operation::Sum).unwrap_err();
+        assert_eq!(width, CommunicatorError::Width { len: 10, datatype: Datatype::F32 });
+        let length = world.all_reduce(&short, &odd, Datatype::F32, Operation::Sum).unwrap_err();
+        assert!(matches!(length, CommunicatorError::Length { got: 10, expected: 8, .. }), "{length}");
+        let apart = buffer.slice(4..12).unwrap();
+        let overlap = world.all_reduce(&short, &apart, Datatype::F32, Operation::Sum).unwrap_err();
+        assert_eq!(overlap, CommunicatorError::Overlap);
+        world.all_reduce(&short, &short, Datatype::F32, Operation::Sum).unwrap();
     });
 }

@@ -130,3 +130,63 @@ fn graphs_do_not_record_them() {
         assert!(errors.iter().any(|error| error.starts_with("who computes reductions is ")), "{errors:?}");
     });
 }
+
+#[test]
+fn nothing_comes_to_the_host() {
+    with_nccl("ordered::nothing_comes_to_the_host", 44, |stub, _| {
+        let expected = on_hosts(60_004, Datatype::F32, Operation::Sum);
+        let together = Gate::new(RANKS);
+        on_ranks(
+            RANKS,
+            |_| ordered("fixed:none"),
+            |world, place| {
+                let mut world = world.unwrap();
+                let buffer = place.holding(&numbers(world.rank(), 60_004));
+                let both = (buffer.region(), buffer.region());
+                together.pass_after(|| stub.fail(Some("cuMemcpyDtoHAsync_v2"), u64::MAX, 2));
+                world.all_reduce(&place.stream, both, Datatype::F32, Operation::Sum).unwrap();
+                world.wait(&place.stream).unwrap();
+                together.pass_after(|| {
+                    assert_eq!(stub.count("calls"), 0, "copies to the host");
+                    stub.fail(None, 0, 0);
+                });
+                assert!(place.bytes_of(buffer.region()) == expected);
+            },
+        );
+    });
+}
+
+/// The room of the first is too short for the second, whose kernel fails.
+#[test]
+fn a_kernel_that_fails_ends_all_ranks() {
+    with_nccl("ordered::a_kernel_that_fails_ends_all_ranks", 45, |stub, _| {
+        const ILLEGAL_ADDRESS: u32 = 700;
+        let together = Gate::new(2);
+        let ends = on_ranks(
+            2,
+            |_| ordered("fixed:none"),
+            |world, place| {
+                let mut world = world.unwrap();
+                let (short, long) = (place.holding(&[1; 4096]), place.holding(&vec![1; 5 << 20]));
+                for (buffer, fails) in [(&short, false), (&long, false), (&long, true)] {
+                    together.pass_after(|| {
+                        if fails {
+                            stub.fail(Some("cuLaunchKernel"), 1, ILLEGAL_ADDRESS);
+                        }
+                    });
+                    let both = (buffer.region(), buffer.region());
+                    let reduced = world.all_reduce(&place.stream, both, Datatype::U8, Operation::Sum);
+                    let ended = reduced.and_then(|()| world.wait(&place.stream));
+                    if fails {
+                        return ended;
+                    }
+                    ended.unwrap();
+                }
+                Ok(())
+            },
+        );
+        stub.fail(None, 0, 0);
+        assert!(ends.iter().all(Result::is_err), "{ends:?}");
+        assert!(ends.iter().any(|end| matches!(end, Err(NcclError::Device(_)))), "{ends:?}");
+    });
+}

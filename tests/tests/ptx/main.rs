@@ -5,6 +5,7 @@ mod bounds;
 mod codecs;
 mod hostile;
 mod machine;
+mod reduce;
 
 use std::sync::OnceLock;
 

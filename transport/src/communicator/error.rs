@@ -91,11 +91,23 @@ pub enum CommunicatorError {
     /// The system gives no thread.
     #[error("cannot start a thread: {0}")]
     Thread(String),
-    /// A block could not be copied from or to the memory of a device.
+    /// A block could not be copied from or to the memory of a device, or numbers not be combined there.
     #[cfg(feature = "cuda")]
     #[error(transparent)]
     Device(#[from] mgcomp_codecs::device::DeviceError),
     /// A transfer with a member failed.
     #[error(transparent)]
     Transfer(#[from] TransferError),
+}
+
+impl CommunicatorError {
+    /// Whether something may have been sent or received before it.
+    pub(super) const fn is_halfway(&self) -> bool {
+        match self {
+            Self::Transfer(_) | Self::WrongLength { .. } => true,
+            #[cfg(feature = "cuda")]
+            Self::Device(_) => true,
+            _ => false,
+        }
+    }
 }

@@ -40,16 +40,16 @@
 //! everything goes to whoever needs the result; in an all-reduce also of up to 128 KiB, where each rank sends no more than 32 KiB more
 //! than otherwise, as two ranks do. Of more each rank gets its share of the numbers from all others, in parts
 //! of 256 KiB, combines it, and hands it on. So the same buffers give the same bits on every link, with and without compression. The
-//! rules of the arithmetic are those of [`Operation`].
+//! rules of the arithmetic are those of [`Operation`]. Numbers are combined where their result is to be: by the host, or in
+//! the memory of a CUDA device by a kernel, with the same bits; members need not have the same kind of memory.
 //!
 //! # Memory
-//! Beside the caller's buffers a communicator keeps, from its first reduction on, up to two parts of 256 KiB for each rank.
+//! Beside the caller's buffers a communicator keeps, from its first reduction on, up to two parts of 256 KiB for each rank;
+//! where results are in the memory of a device, that many there, and from the first `reduce` on its share of the longest.
 
 mod collective;
-mod datatype;
 mod error;
 mod message;
-mod reduction;
 mod request;
 mod transfer;
 mod turn;
@@ -59,19 +59,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 pub use self::collective::Block;
+use self::collective::Kept;
 #[cfg(feature = "cuda")]
 pub(crate) use self::collective::shares;
-pub use self::datatype::Datatype;
 pub use self::error::CommunicatorError;
 pub use self::message::{ReceiveRequest, SendRequest};
-pub use self::reduction::Operation;
-#[cfg(feature = "cuda")]
-pub(crate) use self::reduction::{combine, finish};
 pub use self::request::CollectiveRequest;
 use self::turn::Turns;
-use crate::memory::HostBuffer;
 use crate::message::{Rank, Tag};
 use crate::node::Node;
+pub use mgcomp_codecs::reduction::{Datatype, Operation};
 
 /// Tags with this bit are those of communicators.
 const COMMUNICATOR_TAG: u64 = 1 << 63;
@@ -100,8 +97,8 @@ struct Group {
     /// The next number that no communicator of this node has.
     next_context: Arc<AtomicU32>,
     turns: Turns,
-    /// What reductions receive into.
-    rooms: Mutex<[HostBuffer; 2]>,
+    /// What reductions keep.
+    kept: Mutex<Kept>,
     /// Why nothing more can be done.
     broken: OnceLock<CommunicatorError>,
 }
@@ -131,7 +128,7 @@ impl Communicator {
             context,
             next_context,
             turns: Turns::default(),
-            rooms: Mutex::new([(); 2].map(|()| HostBuffer::zeroed(0))),
+            kept: Mutex::default(),
             broken: OnceLock::new(),
         };
         Self { group: Arc::new(group) }

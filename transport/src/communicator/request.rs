@@ -90,8 +90,7 @@ impl Group {
             return Err(CommunicatorError::Broken(Box::new(error.clone())));
         }
         let result = work(self);
-        if let Err(error @ (CommunicatorError::Transfer(_) | CommunicatorError::WrongLength { .. })) = &result
-        {
+        if let Some(error) = result.as_ref().err().filter(|error| error.is_halfway()) {
             let _ = self.broken.set(error.clone()); // the first one is the cause
         }
         result

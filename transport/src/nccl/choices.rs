@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use mgcomp_codecs::device::{Region, sources};
+use mgcomp_codecs::device::{Region, algorithms};
 use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 use mgcomp_selector::{CheapFacts, Decision, Outcome, Plan, Policy, Reason, Steering, StreamId};
@@ -73,8 +73,7 @@ impl Choices {
         let steering = Steering { lambda: config.lambda, speeds: calibrate::speeds() };
         let (policy, _) = control::steer(config.policy.build(&steering), position);
         // IBP would need codebooks, which nobody fits here.
-        let allowed =
-            sources().iter().map(|kernels| kernels.algorithm).filter(|&a| a != Algorithm::Ibp).collect();
+        let allowed = algorithms().filter(|&algorithm| algorithm != Algorithm::Ibp).collect();
         let (pauses, learned) = (HashMap::new(), HashMap::new());
         Self { policy, config, compresses: config.compresses(), allowed, pauses, learned }
     }

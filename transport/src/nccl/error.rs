@@ -107,7 +107,8 @@ pub enum NcclError {
         /// The numbers.
         datatype: Datatype,
     },
-    /// Reductions that are combined on the host cannot be recorded in a graph.
+    /// Reductions in the order of the ranks cannot be recorded in a graph: the numbers come together in memory that is not
+    /// the graph's.
     #[error("a reduction in the order of the ranks cannot be recorded in a graph")]
     Recorded,
     /// The arguments of a call do not fit each other.

@@ -100,7 +100,7 @@ pub struct NcclCommunicator {
     lane: Lane,
     choices: Choices,
     reductions: Reductions,
-    /// From the first reduction on that it is needed for.
+    /// If reductions are its affair.
     combiner: Option<Combiner>,
     rank: u32,
     ranks: u32,
@@ -150,6 +150,11 @@ impl NcclCommunicator {
         config: NcclConfig,
     ) -> Result<Self, NcclError> {
         let lane = Lane::new(device)?;
+        // Before anything is on its way: its kernel is loaded.
+        let combiner = match config.reductions {
+            Reductions::Ordered => Some(Combiner::new(device)?),
+            Reductions::Nccl => None,
+        };
         let handle = Handle::create(device, id, (rank, ranks), config.limit)?;
         let choices = Choices::new(config, Position { rank: Rank(rank), ranks });
         let mut communicator = Self {
@@ -157,7 +162,7 @@ impl NcclCommunicator {
             lane,
             choices,
             reductions: config.reductions,
-            combiner: None,
+            combiner,
             rank,
             ranks,
             calls: 0,

@@ -1,25 +1,29 @@
-//! Reductions in the order of the ranks: bytes travel as in other calls, and numbers are combined on the host.
+//! Reductions in the order of the ranks: bytes travel as in other calls, and a kernel combines the numbers.
 
-use mgcomp_codecs::device::{Device, DeviceError, Region, Stream};
+use mgcomp_codecs::device::{Device, DeviceError, Reducer, Reduction, Region, Stream};
 
 use super::{NcclCommunicator, NcclError};
-use crate::communicator::{Block, Datatype, Operation, combine, finish, shares};
+use crate::communicator::{Block, Datatype, Operation, shares};
 use crate::executor::cuda::scratch::Scratch;
 
 /// What is computed.
 type Task = (Datatype, Operation);
 
+/// The numbers of each rank start on multiples of this in the room.
+const ALIGN: usize = 16;
+
 /// Where the numbers of all ranks come together.
 #[derive(Debug)]
 pub(super) struct Combiner {
     stream: Stream,
+    reducer: Reducer,
     /// What the ranks have sent, in their order.
     room: Scratch,
 }
 
 impl Combiner {
-    fn new(device: &Device) -> Result<Self, DeviceError> {
-        Ok(Self { stream: device.stream()?, room: Scratch::default() })
+    pub(super) fn new(device: &Device) -> Result<Self, DeviceError> {
+        Ok(Self { stream: device.stream()?, reducer: device.reducer()?, room: Scratch::default() })
     }
 }
 
@@ -70,45 +74,37 @@ impl NcclCommunicator {
         if self.kept(records)? {
             return Err(NcclError::Recorded);
         }
-        let combined = match self.combiner.take().map_or_else(|| Combiner::new(&self.lane.device), Ok) {
-            Ok(mut combiner) => {
-                let combined = self.combine_with(&mut combiner, stream, numbers, result, task);
-                // Also after an error: work may still use it.
-                self.combiner = Some(combiner);
-                combined
-            }
-            Err(error) => Err(error.into()),
-        };
+        let mut combiner = self.combiner.take().expect("there is one for the reductions that come here");
+        let combined = self.combine_with(&mut combiner, stream, numbers, result, task);
+        // Also after an error: work may still use it.
+        self.combiner = Some(combiner);
         self.kept(combined)
     }
 
     /// Everybody sends all shares to those whose they are; this rank combines its own.
     fn combine_with(
         &mut self,
-        Combiner { stream, room }: &mut Combiner,
+        Combiner { stream, reducer, room }: &mut Combiner,
         after: &Stream,
         (from, shares): (Region<'_>, &[Block]),
         result: Region<'_>,
         (datatype, operation): Task,
     ) -> Result<(), NcclError> {
         let (ranks, len) = (self.ranks as usize, result.len() as usize);
-        let room = room.room(&self.lane.device, (ranks * len) as u64)?;
-        let blocks: Vec<_> = (0..ranks).map(|rank| Block { offset: rank * len, len }).collect();
+        let stride = len.next_multiple_of(ALIGN);
+        let room_len = (ranks * stride) as u64;
+        if room.needs(room_len) {
+            // To free the old one, the driver waits for what is on its way: not without a limit.
+            self.handle.wait(stream, "the numbers of a reduction")?;
+        }
+        let room = room.room(&self.lane.device, room_len)?;
+        let blocks: Vec<_> = (0..ranks).map(|rank| Block { offset: rank * stride, len }).collect();
         stream.follow(after)?;
         self.all_to_all_v(stream, (from, shares), (room, &blocks), datatype.element())?;
-        self.handle.wait(stream, "the numbers of a reduction")?;
-        self.lane.finish(&self.handle)?;
-        if len == 0 {
-            return Ok(());
-        }
-        let of_rank = |rank: usize| room.slice((rank * len) as u64..((rank + 1) * len) as u64);
-        let (mut left, mut right) = (vec![0; len], vec![0; len]);
-        stream.download(of_rank(0), &mut left)?;
-        for rank in 1..ranks {
-            stream.download(of_rank(rank), &mut right)?;
-            combine(operation, datatype, &mut left, &right);
-        }
-        finish(operation, datatype, &mut left, self.ranks);
-        Ok(stream.upload(&left, result)?)
+        let (ranks, stride_bytes, own) = (self.ranks, stride as u64, None);
+        let reduction =
+            Reduction { datatype, operation, ranks, numbers: room, stride: stride_bytes, own, result };
+        reducer.reduce(stream, &reduction)?;
+        Ok(after.follow(stream)?)
     }
 }

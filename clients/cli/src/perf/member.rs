@@ -131,9 +131,8 @@ impl Member {
         let failed = |source| PerfError::Communicator { rank: self.world.rank(), source };
         match step.op {
             Op::Read | Op::Write => self.reach_over(step),
-            Op::AllReduce | Op::Reduce | Op::ReduceScatter | Op::SendRecv => {
-                self.work_on_host(step)?.map_err(failed)
-            }
+            Op::SendRecv => self.pass_on_host(step)?.map_err(failed),
+            Op::AllReduce | Op::Reduce | Op::ReduceScatter => self.combine(step).map_err(failed),
             _ => self.bring(step).map_err(failed),
         }
     }
@@ -164,27 +163,31 @@ impl Member {
         }
     }
 
-    /// The operations that take host memory alone.
-    fn work_on_host(&self, step: &Step) -> Result<Result<(), CommunicatorError>, PerfError> {
+    /// In place.
+    fn combine(&self, step: &Step) -> Result<(), CommunicatorError> {
+        let Step { op, case, main, .. } = step;
+        let (world, main) = (&self.world, main.slice());
+        let (datatype, operation) = step.task.unwrap_or((Datatype::U8, Operation::Sum));
+        match op {
+            Op::AllReduce => world.all_reduce(main, main, datatype, operation),
+            Op::Reduce => world.reduce(ROOT as u32, main, main, datatype, operation),
+            _ => {
+                let own = step.at(Place::Main, case.block(case.rank));
+                world.reduce_scatter(main, own.slice(), datatype, operation)
+            }
+        }
+    }
+
+    /// Messages by tag take host memory alone.
+    fn pass_on_host(&self, step: &Step) -> Result<Result<(), CommunicatorError>, PerfError> {
         let Step { op, case, main, aside, element, .. } = step;
-        let own = step.at(Place::Main, case.block(case.rank));
         // Flags that ask for it elsewhere were refused.
         let host = |span: &Span| -> Result<HostSlice, PerfError> {
             span.as_host().cloned().ok_or(PerfError::HostOnly { op: op.name(), instead: op.on_devices() })
         };
-        let main = host(main)?;
-        let (world, root) = (&self.world, ROOT as u32);
-        let (datatype, operation) = step.task.unwrap_or((Datatype::U8, Operation::Sum));
-        Ok(match op {
-            Op::AllReduce => world.all_reduce(&main, &main, datatype, operation),
-            Op::Reduce => world.reduce(root, &main, &main, datatype, operation),
-            Op::ReduceScatter => world.reduce_scatter(&main, &host(&own)?, datatype, operation),
-            _ => {
-                let aside = host(aside)?;
-                let (to, from) = ((case.next() as u32, &main), (case.previous() as u32, &aside));
-                world.send_receive(to, from, 0, *element).map(drop)
-            }
-        })
+        let (main, aside) = (host(main)?, host(aside)?);
+        let (to, from) = ((case.next() as u32, &main), (case.previous() as u32, &aside));
+        Ok(self.world.send_receive(to, from, 0, *element).map(drop))
     }
 
     /// Reads the memory of the next rank, or writes to it.

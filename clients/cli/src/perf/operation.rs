@@ -126,7 +126,7 @@ impl Op {
 
     /// Whether mgcomp's own links carry it out on buffers in the memory of devices.
     pub(super) const fn takes_devices(self) -> bool {
-        !self.reduces() && !matches!(self, Self::SendRecv)
+        !matches!(self, Self::SendRecv)
     }
 
     /// Whether a communicator of NCCL's carries it out.
@@ -149,10 +149,7 @@ impl Op {
             Self::SendRecv => {
                 "messages by tag are put together there; take --link nccl, measure write instead, or leave out --device"
             }
-            Self::Reduce => {
-                "numbers are combined there; take --link nccl with all_reduce, or leave out --device"
-            }
-            _ => "numbers are combined there; take --link nccl, or leave out --device",
+            _ => "leave out --device",
         }
     }
 

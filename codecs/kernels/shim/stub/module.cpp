@@ -5,16 +5,18 @@
 #include "../../buddy/allocation.cuh"
 #include "../../frame/batch.cuh"
 #include "../../ibp/table.cuh"
+#include "../../reduce/task.cuh"
 #include "stub.h"
 
 using namespace stub;
 
 struct Kernel {
-  const char* codec;
+  const char* source;
   const char* name;
-  void (*run)(const MgcBatch&);    // on frames, or null
-  void (*gather)(const MgcRows&);  // of rows, or null
-  void (*move)(const MgcBuddy&);   // of entries in buddy memory, or null
+  void (*run)(const MgcBatch&);         // on frames, or null
+  void (*gather)(const MgcRows&);       // of rows, or null
+  void (*move)(const MgcBuddy&);        // of entries in buddy memory, or null
+  void (*reduce)(const MgcReduction&);  // of numbers, or null
 };
 
 #define MGC_CODEC(name, ...)                      \
@@ -27,15 +29,17 @@ struct Kernel {
 extern "C" void ibp_rows(const MgcRows&);
 extern "C" void bpc_buddy_read(const MgcBuddy&);
 extern "C" void bpc_buddy_write(const MgcBuddy&);
+extern "C" void reduce_numbers(const MgcReduction&);
 
 static const Kernel KERNELS[] = {
-  {"ibp", "ibp_rows", nullptr, ibp_rows, nullptr},
-  {"bpc", "bpc_buddy_read", nullptr, nullptr, bpc_buddy_read},
-  {"bpc", "bpc_buddy_write", nullptr, nullptr, bpc_buddy_write},
+  {"ibp", "ibp_rows", nullptr, ibp_rows, nullptr, nullptr},
+  {"bpc", "bpc_buddy_read", nullptr, nullptr, bpc_buddy_read, nullptr},
+  {"bpc", "bpc_buddy_write", nullptr, nullptr, bpc_buddy_write, nullptr},
+  {"reduce", "reduce_numbers", nullptr, nullptr, nullptr, reduce_numbers},
 #define MGC_CODEC(name, ...)                                   \
-  {#name, #name "_encode", name##_encode, nullptr, nullptr},   \
-  {#name, #name "_decode", name##_decode, nullptr, nullptr},   \
-  {#name, #name "_estimate", name##_estimate, nullptr, nullptr},
+  {#name, #name "_encode", name##_encode, nullptr, nullptr, nullptr},   \
+  {#name, #name "_decode", name##_decode, nullptr, nullptr, nullptr},   \
+  {#name, #name "_estimate", name##_estimate, nullptr, nullptr, nullptr},
 #include "../../codecs.h"
 #undef MGC_CODEC
 };
@@ -87,7 +91,7 @@ static Result check_image(const char* image) {
 static bool has_kernel(const std::string& image, const Kernel& kernel) {
   if (image.empty()) return true;  // machine code: not looked into
   if (image.rfind("STUB CUBIN", 0) != 0) return image.find(std::string(".entry ") + kernel.name) != std::string::npos;
-  return image.find(std::string("\n") + kernel.codec + "/" + kernel.codec + ".cu\n") != std::string::npos;
+  return image.find(std::string("\n") + kernel.source + "/" + kernel.source + ".cu\n") != std::string::npos;
 }
 
 STUB_API int cuModuleLoadData(void** handle, const char* image) {
@@ -196,6 +200,13 @@ static void plant(const MgcBuddy& buddy) {
   if (s.stray_byte != 0) buddy.data[buddy.end - buddy.start] ^= 1;
 }
 
+// What a kernel with a bug would do.
+static void plant(const MgcReduction& task) {
+  const Settings& s = driver().settings;
+  if (s.wrong_byte != 0) task.result[0] ^= 1;
+  if (s.stray_byte != 0) task.result[task.len] ^= 1;
+}
+
 // Runs a kernel by what `call` does with its parameters.
 template <class Parameters, class Call>
 static void run(unsigned grid, size_t shared_len, const Parameters& parameters, Call call) {
@@ -258,6 +269,15 @@ static std::vector<Range> memory_of(const MgcBuddy& buddy) {
   return memory;
 }
 
+static std::vector<Range> memory_of(const MgcReduction& task) {
+  std::vector<Range> memory = {{(uint64_t)task.result, task.len}};
+  for (u32 rank = 0; rank < task.ranks; rank++) {
+    const u8* const from = rank == task.own_rank ? task.own : task.numbers + rank * task.stride;
+    memory.push_back({(uint64_t)from, task.len});
+  }
+  return memory;
+}
+
 // Parameters are copied now; what they point to is looked at when the work runs.
 template <class Parameters, class Call>
 static int launch(void* stream, Context* context, unsigned grid, size_t shared_len, void** parameters, Call call) {
@@ -269,9 +289,10 @@ static int launch(void* stream, Context* context, unsigned grid, size_t shared_l
   return enqueue(stream, work, memory);
 }
 
-// Whether a launch gives a kernel the shared memory that it needs, where that is known.
+// Whether a launch gives a kernel the shared memory that it needs, where that is known; a reduction needs none.
 static bool has_shared(const Kernel& kernel, size_t shared_len, void** parameters) {
   if (kernel.move != nullptr) return shared_len == buddy_shared_len();
+  if (kernel.reduce != nullptr) return shared_len == 0;
   if (kernel.gather == nullptr) return true;
   const MgcRows& rows = *(const MgcRows*)parameters[0];
   return shared_len == rows_shared_len(rows.row_len, rows.granule);
@@ -291,5 +312,6 @@ STUB_API int cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y
   if (on == nullptr || on->context != context) return INVALID_HANDLE;
   if (kernel.gather != nullptr) return launch<MgcRows>(stream, context, grid_x, shared_len, parameters, kernel.gather);
   if (kernel.move != nullptr) return launch<MgcBuddy>(stream, context, grid_x, shared_len, parameters, kernel.move);
+  if (kernel.reduce != nullptr) return launch<MgcReduction>(stream, context, grid_x, 0, parameters, kernel.reduce);
   return launch<MgcBatch>(stream, context, grid_x, shared_len, parameters, kernel.run);
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::launch::{
     BLOCK_THREADS, BUDDY_ENTRY_LEN, BUDDY_TILE, Entries, WORD, WORKSPACE_WORDS, buddy_shared_len,
 };
-use super::module::{Extra, Prepared};
-use super::{Device, DeviceError, Region, Shared, Stream, Workspace};
+use super::module::Prepared;
+use super::{Device, DeviceError, KernelSource, Region, Shared, Stream, Workspace};
 use crate::Algorithm;
 
 pub use report::{EntriesRefused, EntryCounts, EntryReport};
@@ -101,12 +101,13 @@ impl Device {
     /// # Errors
     /// As [`coder`](Self::coder).
     pub fn entry_mover(&self) -> Result<EntryMover, DeviceError> {
-        self.shared.with_module(Algorithm::Bpc, |module| {
+        let source = KernelSource::of(Algorithm::Bpc).ok_or(DeviceError::NoKernels(Algorithm::Bpc))?;
+        self.shared.with_module(source, |module| {
             let entered = self.shared.context.enter()?;
-            let prepare = |extra| {
-                module.prepare_extra(&entered, extra, buddy_shared_len(), self.shared.info.shared_bytes)
+            let prepare = |name| {
+                module.prepare_named(&entered, name, buddy_shared_len(), self.shared.info.shared_bytes)
             };
-            let (read, write) = (prepare(Extra::BuddyRead)?, prepare(Extra::BuddyWrite)?);
+            let (read, write) = (prepare("buddy_read")?, prepare("buddy_write")?);
             Ok(EntryMover { shared: Arc::clone(&self.shared), read, write, sm_limit: u32::MAX })
         })
     }

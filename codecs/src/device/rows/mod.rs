@@ -7,8 +7,8 @@ mod report;
 use std::sync::Arc;
 
 use super::launch::{BLOCK_THREADS, MAX_SLABS, PIECE_LEN, Rows, WORD, WORKSPACE_WORDS, rows_shared_len};
-use super::module::{Extra, Prepared};
-use super::{Buffer, Device, DeviceError, PinnedBytes, Region, Shared, Stream, Workspace};
+use super::module::Prepared;
+use super::{Buffer, Device, DeviceError, KernelSource, PinnedBytes, Region, Shared, Stream, Workspace};
 use crate::Algorithm;
 use crate::ibp::{Codebook, Invariants};
 
@@ -72,10 +72,11 @@ impl Device {
     /// As [`coder`](Self::coder), and whatever the driver says.
     pub fn row_reader(&self, stream: &Stream, codebook: &Codebook) -> Result<RowReader, DeviceError> {
         let (row_len, granule) = (codebook.tensor_len() as u32, codebook.granule().bytes() as u32);
-        let kernel = self.shared.with_module(Algorithm::Ibp, |module| {
+        let source = KernelSource::of(Algorithm::Ibp).ok_or(DeviceError::NoKernels(Algorithm::Ibp))?;
+        let kernel = self.shared.with_module(source, |module| {
             let entered = self.shared.context.enter()?;
             let shared_len = rows_shared_len(row_len, granule);
-            module.prepare_extra(&entered, Extra::Rows, shared_len, self.shared.info.shared_bytes)
+            module.prepare_named(&entered, "rows", shared_len, self.shared.info.shared_bytes)
         })?;
         let clusters = codebook.clusters();
         let mut bytes: Vec<u8> = clusters.iter().flat_map(|cluster| masks_of(codebook, cluster)).collect();

@@ -1,12 +1,10 @@
 //! Collectives that compute.
 
-use std::sync::PoisonError;
-
-use super::super::reduction::{combine, finish};
-use super::super::transfer::{Transfers, parts};
-use super::blocks::{check_len, equal, in_buffer, shares, to_receive};
+use super::super::transfer::{Transfers, copy, parts};
+use super::blocks::{check_len, in_buffer, shares};
+use super::workbench::{Numbers, Workbench, stride};
 use super::{Block, CommunicatorError, Datatype, Group, Kind, Operation};
-use crate::memory::{HostBuffer, HostSlice};
+use crate::memory::Slice;
 use crate::session::Completion;
 
 /// Shorter buffers are brought to the one who needs the result, and combined there: one way instead of two.
@@ -19,52 +17,54 @@ const EXCHANGED_BYTES: usize = 32 << 10;
 /// Longer buffers are combined by parts while others are on their way, even if as many bytes travel.
 const LONGEST_EXCHANGED_BYTES: usize = 128 << 10;
 
-/// Combined at once, so that intermediate results stay in the innermost cache. Whole numbers of every datatype.
-const BLOCK_BYTES: usize = 8 << 10;
-
 /// Reductions travel in parts of this length: short, so that combining and handing on begin early. Whole numbers of every
 /// datatype.
 const PART_BYTES: usize = 256 << 10;
 
 /// What is computed.
-type Task = (Datatype, Operation);
+pub(super) type Task = (Datatype, Operation);
 
 impl Group {
     pub(super) fn reduce(
         &self,
         root: usize,
-        send: &HostSlice,
-        receive: &HostSlice,
+        send: &Slice,
+        receive: &Slice,
         task: Task,
     ) -> Result<(), CommunicatorError> {
         check_width(send, task)?;
         if self.rank == root {
             check_buffers(send, receive)?;
         }
+        let (element, blocks) = (task.0.element(), self.apart(send.len()));
+        if send.len() <= SHORT_BYTES && self.rank != root {
+            return self.gather(root, send, receive, &blocks, element);
+        }
+        let bench = self.workbench(if self.rank == root { receive } else { send })?;
         if send.len() <= SHORT_BYTES {
-            let blocks = equal(self, send.len());
-            let all = HostBuffer::zeroed(if self.rank == root { send.len() * self.size() } else { 0 });
-            self.gather(root, &send.clone().into(), &all.all().into(), &blocks, task.0.element())?;
-            return if self.rank == root { self.combine_all(&all, receive, task) } else { Ok(()) };
+            let rooms = bench.rooms(self.size() * stride(send.len()))?;
+            self.gather(root, send, &rooms[0], &blocks, element)?;
+            return self.combine(&bench, &rooms[0], None, receive, task);
         }
         let blocks = shares(self.size(), send.len(), task.0.width_bytes());
-        let mine = HostBuffer::zeroed(blocks[self.rank].len);
-        self.reduce_scatter(send, &blocks, &mine.all(), task)?;
-        self.gather(root, &mine.all().into(), &receive.clone().into(), &blocks, task.0.element())
+        let mine = bench.share(blocks[self.rank].len)?;
+        self.reduce_parts((send, &blocks), &mine, &bench, task, |_| {})?;
+        self.gather(root, &mine, receive, &blocks, element)
     }
 
     pub(super) fn all_reduce(
         &self,
-        send: &HostSlice,
-        receive: &HostSlice,
+        send: &Slice,
+        receive: &Slice,
         task: Task,
     ) -> Result<(), CommunicatorError> {
         check_width(send, task)?;
         check_buffers(send, receive)?;
+        let (bench, element) = (self.workbench(receive)?, task.0.element());
         if is_exchanged(self.size(), send.len()) {
-            return self.exchange(send, receive, task);
+            return self.exchange(send, receive, &bench, task);
         }
-        let (tag, element) = (self.collective_tag(Kind::AllGather), task.0.element());
+        let tag = self.collective_tag(Kind::AllGather);
         let blocks = shares(self.size(), send.len(), task.0.width_bytes());
         let results = in_buffer(self, receive, &blocks)?;
         let mut handing_on = Transfers::default();
@@ -72,9 +72,9 @@ impl Group {
             handing_on.add(self.receive_parts(other, tag, (&results[other], PART_BYTES)));
         }
         let is_part = blocks[self.rank].len > PART_BYTES;
-        self.reduce_parts(send, &blocks, &results[self.rank], task, |part| {
+        self.reduce_parts((send, &blocks), &results[self.rank], &bench, task, |part| {
             for other in self.others() {
-                let (to, part) = (self.members[other], (part.clone().into(), element));
+                let (to, part) = (self.members[other], (part.clone(), element));
                 handing_on.send(self.node.start_send(to, tag, part, Completion::Local, is_part));
             }
         })?;
@@ -82,41 +82,45 @@ impl Group {
     }
 
     /// Brings all numbers to everybody, who combines them.
-    fn exchange(&self, send: &HostSlice, receive: &HostSlice, task: Task) -> Result<(), CommunicatorError> {
+    fn exchange(
+        &self,
+        send: &Slice,
+        receive: &Slice,
+        bench: &Workbench<'_>,
+        task: Task,
+    ) -> Result<(), CommunicatorError> {
         let (tag, element) = (self.collective_tag(Kind::AllGather), task.0.element());
-        let rooms = self.rooms(self.size() * send.len());
-        let mut arrived = self.rooms_of(&rooms[0], send.len());
+        let rooms = bench.rooms(self.size() * stride(send.len()))?;
+        let arrived = in_buffer(self, &rooms[0], &self.apart(send.len()))?;
         let mut transfers = Transfers::default();
         for other in self.others() {
             transfers.add(self.receive_known(other, tag, &arrived[other]));
             transfers.add(self.send_known(other, tag, send, element));
         }
         transfers.wait()?;
-        arrived[self.rank] = send.clone();
-        self.combine(&arrived, receive, task);
-        Ok(())
+        self.combine(bench, &rooms[0], Some(send), receive, task)
     }
 
     /// Leaves each member with its block of the result.
     pub(super) fn reduce_scatter(
         &self,
-        send: &HostSlice,
+        send: &Slice,
         blocks: &[Block],
-        receive: &HostSlice,
+        receive: &Slice,
         task: Task,
     ) -> Result<(), CommunicatorError> {
-        self.reduce_parts(send, blocks, receive, task, |_| {})
+        self.reduce_parts((send, blocks), receive, &self.workbench(receive)?, task, |_| {})
     }
 
     /// Each member gets its block from all others, part by part, and combines the parts in the order of the ranks.
     /// While it does, the next part is on its way. `finished` hears of every part of the result.
     fn reduce_parts(
         &self,
-        send: &HostSlice,
-        blocks: &[Block],
-        receive: &HostSlice,
+        (send, blocks): (&Slice, &[Block]),
+        receive: &Slice,
+        bench: &Workbench<'_>,
         task: Task,
-        mut finished: impl FnMut(HostSlice),
+        mut finished: impl FnMut(Slice),
     ) -> Result<(), CommunicatorError> {
         let (tag, element) = (self.collective_tag(Kind::Reduce), task.0.element());
         let from = in_buffer(self, send, blocks)?;
@@ -126,76 +130,53 @@ impl Group {
         if !receive.is_same(own) && receive.overlaps(send) {
             return Err(CommunicatorError::Overlap);
         }
+        let rooms = bench.rooms(self.size() * stride(PART_BYTES.min(own.len())))?;
         let mut sending = Transfers::default();
         for to in self.others() {
             sending.add(self.send_parts(to, tag, (&from[to], PART_BYTES), element));
         }
 
-        let rooms = self.rooms(self.size() * PART_BYTES.min(own.len()));
         let arrive = |part: usize, len: usize| {
-            let (arrived, mut transfers) = (self.rooms_of(&rooms[part % 2], len), Transfers::default());
+            let (room, mut transfers) = (&rooms[part % 2], Transfers::default());
+            let arrived = in_buffer(self, room, &self.apart(len))?;
             for other in self.others() {
                 transfers.add(self.receive_parts(other, tag, (&arrived[other], PART_BYTES)));
             }
-            (arrived, transfers)
+            Ok::<_, CommunicatorError>((room, transfers))
         };
-        let own_parts: Vec<HostSlice> = parts(own, PART_BYTES).collect();
-        let mut next = own_parts.first().map(|first| arrive(0, first.len()));
+        let own_parts: Vec<Slice> = parts(own, PART_BYTES).collect();
+        let mut next = own_parts.first().map(|first| arrive(0, first.len())).transpose()?;
         for (index, (own, receive)) in own_parts.iter().zip(parts(receive, PART_BYTES)).enumerate() {
-            let Some((mut arrived, transfers)) = next.take() else { break };
+            let Some((room, transfers)) = next.take() else { break };
             transfers.wait()?;
-            next = own_parts.get(index + 1).map(|part| arrive(index + 1, part.len()));
-            arrived[self.rank] = own.clone();
-            self.combine(&arrived, &receive, task);
+            next = own_parts.get(index + 1).map(|part| arrive(index + 1, part.len())).transpose()?;
+            self.combine(bench, room, Some(own), &receive, task)?;
             finished(receive);
         }
         sending.wait()
     }
 
-    /// Two buffers of `len` bytes or more to receive into. They are kept for the next reduction: clearing fresh memory
-    /// takes longer than combining what comes into it.
-    fn rooms(&self, len: usize) -> [HostBuffer; 2] {
-        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
-        if rooms[0].len() < len {
-            *rooms = [(); 2].map(|()| HostBuffer::zeroed(len));
-        }
-        rooms.clone()
+    /// Where members have their numbers in a room, `len` bytes each.
+    fn apart(&self, len: usize) -> Vec<Block> {
+        (0..self.size()).map(|rank| Block { offset: rank * stride(len), len }).collect()
     }
 
-    /// Room for `len` bytes of each member.
-    fn rooms_of(&self, buffer: &HostBuffer, len: usize) -> Vec<HostSlice> {
-        let room = |rank: usize| buffer.slice(rank * len..(rank + 1) * len);
-        (0..self.size()).map(|rank| room(rank).expect("there is a part of room for each member")).collect()
-    }
-
-    /// Combines what all members have, one after the other in `all`.
-    fn combine_all(
+    /// Combines what the members have in `room`, and this one in `own` if it is given.
+    fn combine(
         &self,
-        all: &HostBuffer,
-        receive: &HostSlice,
+        bench: &Workbench<'_>,
+        room: &Slice,
+        own: Option<&Slice>,
+        result: &Slice,
         task: Task,
     ) -> Result<(), CommunicatorError> {
-        let blocks = to_receive(self, &all.all(), &equal(self, receive.len()))?;
-        self.combine(&blocks, receive, task);
-        Ok(())
-    }
-
-    /// Combines numbers from the left, in the order of the ranks. One of them may be where the result goes.
-    fn combine(&self, numbers: &[HostSlice], result: &HostSlice, (datatype, operation): Task) {
-        let ranks = self.size() as u32;
-        let mut result_bytes = result.hold_mut();
-        let held: Vec<_> = numbers.iter().map(|from| (!from.is_same(result)).then(|| from.hold())).collect();
-        let mut left = [0; BLOCK_BYTES];
-        for start in (0..result.len()).step_by(BLOCK_BYTES) {
-            let block = start..result.len().min(start + BLOCK_BYTES);
-            let left = &mut left[..block.len()];
-            let bytes_of = |rank: usize| held[rank].as_deref().unwrap_or(&result_bytes);
-            left.copy_from_slice(&bytes_of(0)[block.clone()]);
-            (1..held.len())
-                .for_each(|rank| combine(operation, datatype, left, &bytes_of(rank)[block.clone()]));
-            finish(operation, datatype, left, ranks);
-            result_bytes[block].copy_from_slice(left);
+        let in_room = room.part(self.rank * stride(result.len()), result.len());
+        let mut own = own.cloned().or(in_room).ok_or(CommunicatorError::Overlap)?;
+        if !are_together(&own, result) {
+            copy(&own, result)?;
+            own = result.clone();
         }
+        bench.combine(&Numbers { room, ranks: self.size(), rank: self.rank, own: &own, result }, task)
     }
 }
 
@@ -206,7 +187,20 @@ fn is_exchanged(ranks: usize, len: usize) -> bool {
     len <= LONGEST_EXCHANGED_BYTES && more_bytes <= EXCHANGED_BYTES
 }
 
-fn check_width(numbers: &HostSlice, (datatype, _): Task) -> Result<(), CommunicatorError> {
+/// Whether one kernel, or the host, reaches both.
+fn are_together(slice: &Slice, other: &Slice) -> bool {
+    match (slice, other) {
+        (Slice::Host(_), Slice::Host(_)) => true,
+        #[cfg(feature = "cuda")]
+        (Slice::Device(slice), Slice::Device(other)) => {
+            slice.device().context_id() == other.device().context_id()
+        }
+        #[cfg(feature = "cuda")]
+        _ => false,
+    }
+}
+
+fn check_width(numbers: &Slice, (datatype, _): Task) -> Result<(), CommunicatorError> {
     let len = numbers.len();
     if len.is_multiple_of(datatype.width_bytes()) {
         Ok(())
@@ -216,7 +210,7 @@ fn check_width(numbers: &HostSlice, (datatype, _): Task) -> Result<(), Communica
 }
 
 /// Two buffers of the same length that are the same or have nothing in common.
-fn check_buffers(send: &HostSlice, receive: &HostSlice) -> Result<(), CommunicatorError> {
+fn check_buffers(send: &Slice, receive: &Slice) -> Result<(), CommunicatorError> {
     check_len("the buffer to reduce into", receive, send.len())?;
     if send.is_same(receive) || !send.overlaps(receive) { Ok(()) } else { Err(CommunicatorError::Overlap) }
 }

@@ -5,6 +5,7 @@
 mod blocks;
 mod combining;
 mod moving;
+mod workbench;
 
 use mgcomp_codecs::Element;
 
@@ -12,8 +13,9 @@ pub use self::blocks::Block;
 #[cfg(feature = "cuda")]
 pub(crate) use self::blocks::shares;
 use self::blocks::{check_len, equal};
+pub(super) use self::workbench::Kept;
 use super::{CollectiveRequest, Communicator, CommunicatorError, Datatype, Group, Kind, Operation};
-use crate::memory::{AnySlice, HostBuffer, HostSlice, Slice};
+use crate::memory::{AnySlice, HostBuffer, Slice};
 
 /// Declares the two forms of a collective, which do `$work` in the thread of the caller or in another.
 macro_rules! collective {
@@ -179,7 +181,7 @@ impl Communicator {
     collective! {
         /// Combines `send` of all members number by number, in `receive` at `root`; elsewhere that is not used.
         reduce / start_reduce(
-            root: [u32], send: [&HostSlice], receive: [&HostSlice], datatype: [Datatype], operation: [Operation]
+            root: [u32], send: [&impl AnySlice], receive: [&impl AnySlice], datatype: [Datatype], operation: [Operation]
         ),
         in place: "At `root`, the two may be the same.",
         group => group.reduce(group.check_rank(root)?, send, receive, (datatype, operation))
@@ -189,7 +191,7 @@ impl Communicator {
         /// Combines `send` of all members number by number, and leaves each with one of as many equal blocks of the
         /// result.
         reduce_scatter / start_reduce_scatter(
-            send: [&HostSlice], receive: [&HostSlice], datatype: [Datatype], operation: [Operation]
+            send: [&impl AnySlice], receive: [&impl AnySlice], datatype: [Datatype], operation: [Operation]
         ),
         in place: "`receive` may be this member's block of `send`.",
         group => {
@@ -203,7 +205,7 @@ impl Communicator {
         /// As [`reduce_scatter`](Self::reduce_scatter), with a block of its own length and place in `send` for each
         /// member, in bytes. All members name the same blocks.
         reduce_scatter_v / start_reduce_scatter_v(
-            send: [&HostSlice], blocks: [&[Block]], receive: [&HostSlice], datatype: [Datatype], operation: [Operation]
+            send: [&impl AnySlice], blocks: [&[Block]], receive: [&impl AnySlice], datatype: [Datatype], operation: [Operation]
         ),
         in place: "`receive` may be this member's block of `send`.",
         group => group.reduce_scatter(send, blocks, receive, (datatype, operation))
@@ -212,7 +214,7 @@ impl Communicator {
     collective! {
         /// Combines `send` of all members number by number, in `receive` of all.
         all_reduce / start_all_reduce(
-            send: [&HostSlice], receive: [&HostSlice], datatype: [Datatype], operation: [Operation]
+            send: [&impl AnySlice], receive: [&impl AnySlice], datatype: [Datatype], operation: [Operation]
         ),
         in place: "The two may be the same.",
         group => group.all_reduce(send, receive, (datatype, operation))

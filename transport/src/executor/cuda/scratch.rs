@@ -33,6 +33,11 @@ impl Scratch {
         Ok(self.0.as_ref().expect("just made").slice(0..len))
     }
 
+    /// Whether a [`room`](Self::room) of `len` bytes takes the place of one that is there.
+    pub(crate) fn needs(&self, len: u64) -> bool {
+        self.0.as_ref().is_some_and(|buffer| buffer.region().len() < len)
+    }
+
     /// All of it, once there was a [`room`](Self::room).
     pub(crate) fn made(&self) -> Region<'_> {
         self.0.as_ref().expect("a room was made").region()

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use mgcomp_codecs::Element;
+use crate::Element;
 
 /// The type of the numbers in a buffer, little-endian.
 ///
@@ -56,6 +56,12 @@ impl Datatype {
     #[must_use]
     pub const fn width_bytes(self) -> usize {
         self.element().width_bytes()
+    }
+
+    /// Whether numbers are integers with a sign.
+    #[must_use]
+    pub const fn is_signed(self) -> bool {
+        matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
     }
 
     /// What codecs take the numbers for.

@@ -1,54 +1,11 @@
-//! Combining numbers: the arithmetic of reductions, the same on every machine. [`Operation`] has the rules.
-
-use std::fmt;
+//! The definition of the arithmetic.
 
 use half::{bf16, f16};
 
-use super::Datatype;
+use super::{Datatype, Operation};
 
-/// How numbers are combined: from the left, in the order of the ranks, each step rounded to the datatype, to nearest,
-/// ties to even.
-///
-/// Sums of integers wrap; `f16` and `bf16` are added as `f32` and rounded to 16 bits after each step; a sum that is not a
-/// number is the one quiet NaN without sign and payload. For min and max −0 is less than +0, and what is not a number is
-/// the result, bit for bit, the left one if both are. The average is the sum, divided once by the number of ranks:
-/// integers, as they wrapped, towards zero, `f16` and `bf16` as `f32`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Operation {
-    /// Added up.
-    Sum,
-    /// The smallest.
-    Min,
-    /// The largest.
-    Max,
-    /// Added up, and divided by the number of ranks.
-    Avg,
-}
-
-impl Operation {
-    /// Every operation.
-    pub const ALL: [Self; 4] = [Self::Sum, Self::Min, Self::Max, Self::Avg];
-
-    /// The one spelling used in flags and JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sum => "sum",
-            Self::Min => "min",
-            Self::Max => "max",
-            Self::Avg => "avg",
-        }
-    }
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// `left = left ∘ right`, number by number. Both hold the same count of whole numbers.
-pub(crate) fn combine(operation: Operation, datatype: Datatype, left: &mut [u8], right: &[u8]) {
+/// `left = left ∘ right`, number by number: one step. Both hold the same count of whole numbers.
+pub fn combine(operation: Operation, datatype: Datatype, left: &mut [u8], right: &[u8]) {
     with_number!(datatype, N => match operation {
         Operation::Sum | Operation::Avg => each::<N>(left, right, N::sum),
         Operation::Min => each::<N>(left, right, N::smaller),
@@ -56,8 +13,8 @@ pub(crate) fn combine(operation: Operation, datatype: Datatype, left: &mut [u8],
     });
 }
 
-/// The last step, when all `ranks` are combined.
-pub(crate) fn finish(operation: Operation, datatype: Datatype, numbers: &mut [u8], ranks: u32) {
+/// The last step, when the numbers of all `ranks` are combined: that of an average. `ranks` is at least 1.
+pub fn finish(operation: Operation, datatype: Datatype, numbers: &mut [u8], ranks: u32) {
     if operation == Operation::Avg {
         with_number!(datatype, N => each_alone::<N>(numbers, |sum| sum.divide(ranks)));
     }
