@@ -63,7 +63,7 @@ fn every_short_float() {
     let launch = Launch::new(LaneOrder::Fifo, 2);
     for datatype in [Datatype::F16, Datatype::Bf16] {
         let every = bytes_of(datatype, 0..1 << 16);
-        let shifted = |by: u64| bytes_of(datatype, (0..1 << 16).map(|bits| bits * 0x9e37 + by & 0xffff));
+        let shifted = |by: u64| bytes_of(datatype, (0..1 << 16).map(|bits| (bits * 0x9e37 + by) & 0xffff));
         for (operation, others) in [
             (Operation::Sum, vec![shifted(0x0400)]),
             (Operation::Sum, vec![shifted(77), shifted(0x3c00)]),

@@ -535,8 +535,8 @@ fn kernels_stay_inside_their_buffers() {
             "bits : (T)(bits | top_bit<T>())",
             "not as expected",
         ),
-        // Ties go away from zero.
-        ("reduce/numbers.cuh", "0xfff + (magnitude >> 13 & 1)", "0x1000", "not as expected"),
+        // Numbers of 16 bits have no denormals.
+        ("reduce/numbers.cuh", "magnitude < (127u - 14) << 23", "false", "not as expected"),
         // Integers have no sign.
         ("reduce/numbers.cuh", "is_signed ? (T)(bits ^ top_bit<T>()) : bits", "bits", "not as expected"),
         // The own numbers are taken from among the others'.

@@ -75,7 +75,7 @@ fn every_algorithm_passes_every_check() {
             Algorithm::Bpc => Some("entries in buddy memory"),
             _ => None,
         };
-        names.into_iter().chain(others).map(|check| (algorithm.name(), check))
+        names.into_iter().chain(others).map(move |check| (algorithm.name(), check))
     });
     assert_eq!(passed, expected.collect());
 }

@@ -277,7 +277,7 @@ fn what_is_wrong_is_told_with_its_numbers() {
         let allocation = pool.alloc(&stream, 1000, Target::Two).unwrap();
         let text = |error: DeviceBuddyError| error.to_string();
         let is = |error: DeviceBuddyError, expected: BuddyError| {
-            assert_eq!(error, DeviceBuddyError::Pool(expected))
+            assert_eq!(error, DeviceBuddyError::Pool(expected));
         };
 
         let backwards = Range { start: 9, end: 8 };
