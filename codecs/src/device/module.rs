@@ -254,8 +254,8 @@ impl Prepared {
     ///
     /// # Safety
     /// `P` must be the struct that the kernel takes. What it points to must be there, as `frame/batch.cuh`,
-    /// `ibp/table.cuh`, `buddy/allocation.cuh` and `reduce/task.cuh` say, and its workspace must be zero and of nobody else's use until the launch has ended. The
-    /// kernel must still be loaded.
+    /// `ibp/table.cuh`, `buddy/allocation.cuh` and `reduce/task.cuh` say, and its workspace must be zero and of nobody
+    /// else's use until the launch has ended. The kernel must still be loaded.
     pub(super) unsafe fn launch<P>(
         &self,
         entered: &Entered<'_>,

@@ -166,8 +166,9 @@ fn a_kernel_that_fails_ends_all_ranks() {
             2,
             |_| ordered("fixed:none"),
             |world, place| {
-                let mut world = world.unwrap();
                 let (short, long) = (place.holding(&[1; 4096]), place.holding(&vec![1; 5 << 20]));
+                // Goes before the buffers, which its last work may still use.
+                let mut world = world.unwrap();
                 for (buffer, fails) in [(&short, false), (&long, false), (&long, true)] {
                     together.pass_after(|| {
                         if fails {

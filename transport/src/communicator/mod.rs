@@ -31,7 +31,8 @@
 //! Its buffers may then still be read and written for a while.
 //!
 //! A collective is done on a member when its own buffers are: others may still be receiving what it has sent. That arrives even if
-//! the member drops its communicator and node next; a process that ends without may take it along.
+//! the member drops its communicator and node next, if the others take it within two seconds; a process that ends without may take
+//! it along. Who ends last is best found out by a barrier.
 //!
 //! # Algorithms
 //! Every block goes straight from the rank that has it to the rank that wants it, in parts of 512 KiB. Ranks start with

@@ -193,6 +193,10 @@ impl Link for Loopback {
         self.shaping.and_then(Shaping::facts)
     }
 
+    fn owns_arrived(&self) -> bool {
+        false
+    }
+
     fn close(&self, peer: Rank) {
         if self.give_up(peer) {
             self.say_closed(peer);

@@ -56,7 +56,7 @@ impl Message {
 /// How far a message has come when it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// Its memory is not used any more, and the peer gets it even if this end goes away.
+    /// Its memory is not used any more, and the peer gets it even if this end goes away, if it takes it within two seconds.
     Written,
     /// It waits for others, or for room, or the peer will take it from where it is.
     Queued,
@@ -202,6 +202,11 @@ pub trait Link: Send {
     /// Where it takes payloads from.
     fn outlet(&self) -> Outlet {
         Outlet::Host
+    }
+
+    /// Whether what it brings is this side's own memory, and not the sender's.
+    fn owns_arrived(&self) -> bool {
+        true
     }
 
     /// What a thread that waits for messages may do meanwhile, where the link has a use for it.

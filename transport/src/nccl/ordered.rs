@@ -94,7 +94,10 @@ impl NcclCommunicator {
         let stride = len.next_multiple_of(ALIGN);
         let room_len = (ranks * stride) as u64;
         if room.needs(room_len) {
-            // To free the old one, the driver waits for what is on its way: not without a limit.
+            // To free the old one, the driver waits for what is on its way anywhere: not without a limit, as far as this
+            // communicator knows of it.
+            self.lane.finish(&self.handle)?;
+            stream.follow(after)?;
             self.handle.wait(stream, "the numbers of a reduction")?;
         }
         let room = room.room(&self.lane.device, room_len)?;

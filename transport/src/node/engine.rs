@@ -69,6 +69,8 @@ impl Engine {
             session.close(SessionError::Closed);
         }
         self.carry_out_all();
+        // Nobody hears of what is still decoded, and the link may wait for a thread that waits for that.
+        self.abandon();
     }
 
     fn on_time(&mut self, due: Instant) -> Instant {

@@ -195,8 +195,8 @@ impl Node {
             .map_err(NodeError::Thread)?;
         let (policy, meter) = control::steer(policy, position);
         mailbox.open(Engine {
+            sessions: sessions(position, &config, link.owns_arrived()),
             link,
-            sessions: sessions(position, &config),
             coder: Coder::new((policy, meter), executor, stats.clone(), log.clone()),
             regions: regions.clone(),
             board: board.clone(),
@@ -265,7 +265,8 @@ impl Node {
     }
 
     /// As [`send`](Self::send), but finished as soon as `from` may be changed, which may be before it was received. That it
-    /// could not be received is told to the peer alone. What was sent so arrives even if this node is dropped next.
+    /// could not be received is told to the peer alone. What was sent so arrives even if this node is dropped next,
+    /// as long as the peer takes it within two seconds.
     #[must_use]
     pub fn post(&self, peer: Rank, tag: Tag, from: impl Into<Slice>, element: Element) -> Handle {
         self.start_send(peer, tag, (from.into(), element), Completion::Local, false)
@@ -372,7 +373,7 @@ fn forked() -> PeerState {
 }
 
 /// A session for each peer, greeting it.
-fn sessions(position: Position, config: &NodeConfig) -> Vec<Option<Session>> {
+fn sessions(position: Position, config: &NodeConfig, keeps_arrived: bool) -> Vec<Option<Session>> {
     let now = Instant::now();
     let session = |peer| {
         let config = SessionConfig {
@@ -384,6 +385,7 @@ fn sessions(position: Position, config: &NodeConfig) -> Vec<Option<Session>> {
             piece_bytes: config.piece_bytes,
             greeting_timeout: config.greeting_timeout,
             silence_timeout: config.silence_timeout,
+            keeps_arrived,
         };
         Session::new(config, now)
     };

@@ -24,4 +24,6 @@ pub struct SessionConfig {
     pub greeting_timeout: Duration,
     /// How long a peer that owes an answer may stay silent.
     pub silence_timeout: Duration,
+    /// Whether what the link brings is this side's own, so that it may be kept when the peer has gone.
+    pub keeps_arrived: bool,
 }

@@ -7,11 +7,11 @@ use mgcomp_codecs::AlgorithmSet;
 use super::action::Action;
 use super::config::SessionConfig;
 use super::error::{SessionError, Violation};
-use super::inbox::Posted;
+use super::inbox::{Inbox, Posted};
 use super::request::{Request, RequestId};
 use super::responder::Responder;
 use super::{Job, Phase, Session};
-use crate::message::{Address, Expected, Header, Hello, Limits, ReadRequest};
+use crate::message::{Address, Expected, Header, Hello, Limits, ReadRequest, Status};
 use crate::payload::Payload;
 
 /// A probe is sent when this part of the silence timeout has passed without a word.
@@ -71,7 +71,11 @@ impl Session {
         }
         // What the peer sent before stays good: it may have ended because it was done.
         self.jobs.retain(|_, job| matches!(job, Job::DecodeSend { .. }));
-        self.inbox.forget_offers();
+        if self.config.keeps_arrived && is_orderly(&error) {
+            self.inbox.forget_offers();
+        } else {
+            self.inbox = Inbox::default();
+        }
         self.responder = Responder::default();
         self.phase = Phase::Over(error.clone());
         self.actions.push_back(Action::Close { error });
@@ -122,4 +126,9 @@ impl Session {
     pub(super) fn waits_for_peer(&self) -> bool {
         self.requester.is_busy() || self.inbox.is_waiting()
     }
+}
+
+/// Whether a peer with which a session ended so may have been done: what it sent is to be received all the same.
+fn is_orderly(error: &SessionError) -> bool {
+    matches!(error, SessionError::Closed | SessionError::Link(_) | SessionError::Refused(Status::Closing))
 }

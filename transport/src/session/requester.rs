@@ -339,6 +339,9 @@ impl Requester {
             return None;
         }
         transfer.is_told = true;
+        if let Request::Send { from, .. } = &mut transfer.request {
+            *from = Payload::empty(); // the program may do with it as it likes now
+        }
         Some((transfer.id, Ok(transfer.length)))
     }
 

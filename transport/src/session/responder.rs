@@ -42,9 +42,9 @@ impl Responder {
         Ok(())
     }
 
-    /// Whether more than one request is being answered.
+    /// Whether more than one read or write is being answered.
     pub(super) fn serves_others(&self) -> bool {
-        self.served.len() > 1
+        self.served.values().filter(|(lane, _)| *lane == Lane::Memory).nth(1).is_some()
     }
 
     /// Takes in an offer of the peer.

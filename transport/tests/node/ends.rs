@@ -1,5 +1,8 @@
 //! Nodes and sessions that end in the middle.
 
+use std::thread;
+use std::time::Duration;
+
 use mgcomp_codecs::Element;
 use mgcomp_transport::link::LinkError;
 use mgcomp_transport::memory::HostBuffer;
@@ -98,6 +101,29 @@ pub(crate) fn what_was_posted_arrives_though_its_node_has_gone(fabric: Fabric) {
             Err(error) => panic!("{error:?}"),
         }
     }
+}
+
+/// A thread that waits does the link's work, and what it waits for waits for memory.
+pub(crate) fn a_node_may_be_dropped_while_a_receive_waits_for_memory(fabric: Fabric) {
+    let mut nodes = nodes(fabric, 2, "fixed:zvc", &config());
+    let receiver = nodes.pop().unwrap();
+    let into = HostBuffer::zeroed(LEN);
+    let held = into.all();
+    let held = held.hold();
+    let received = receiver.receive(Rank(0), Tag(1), into.all());
+    let waiting = thread::spawn(move || received.wait());
+    let sent = nodes[0].send(Rank(1), Tag(1), HostBuffer::from(vec![7; LEN]).all(), Element::U8);
+    thread::sleep(Duration::from_millis(50));
+    let dropping = thread::spawn(move || drop(receiver));
+    thread::sleep(Duration::from_millis(50));
+    drop(held);
+    dropping.join().unwrap();
+    let received = waiting.join().unwrap();
+    assert!(
+        matches!(received, Ok(_) | Err(TransferError::NodeClosed | TransferError::Session { .. })),
+        "{received:?}"
+    );
+    let _ = end_of(sent); // either way
 }
 
 /// What a peer sees of a node that ends in good order.

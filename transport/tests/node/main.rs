@@ -32,6 +32,7 @@ on_every_link! {
         ends::disconnecting_ends_one_session
         ends::requests_in_flight_end_with_their_node
         ends::a_node_that_is_dropped_at_once_ends
+        ends::a_node_may_be_dropped_while_a_receive_waits_for_memory
         ends::what_was_posted_arrives_though_its_node_has_gone
         statistics::what_was_sent_adds_up
         statistics::decisions_are_remembered

@@ -21,7 +21,8 @@ pub enum DeviceBuddyError {
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// Entries are damaged, or their metadata. Of a call from or to host memory the first `done` bytes of the range have
-    /// been dealt with, and of the next [`STAGE_LEN`](super::STAGE_LEN) all but the damaged entries; no others.
+    /// been dealt with, and up to the next multiple of [`STAGE_LEN`](super::STAGE_LEN) of the allocation all but the damaged
+    /// entries; no others. A call that was only enqueued has dealt with all but these, and `done` is 0.
     #[error("{refused} ({done} bytes of the range are done)")]
     Refused {
         /// What is wrong with the first of them.

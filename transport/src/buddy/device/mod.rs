@@ -31,7 +31,8 @@ use stage::Stage;
 /// # Threads and streams
 /// As of a `BuddyPool`, any number of threads may read at once. [`enqueue_read`](Self::enqueue_read) and
 /// [`enqueue_write`](Self::enqueue_write) wait for nothing: who uses several streams sees to it that nothing is written on
-/// one while another reads or writes it. All other calls take a stream and wait for its work first.
+/// one while another reads or writes what has a byte in the same 256, counted from the start of the allocation: two entries share a
+/// byte of states. All other calls take a stream and wait for its work first.
 ///
 /// ```
 /// use mgcomp_codecs::device::{Device, DeviceError, EntryReport, workspace_len};

@@ -164,6 +164,9 @@ mod device {
     use super::{Numbers, Task, stride};
     use crate::memory::{DeviceBuffer, DeviceSlice};
 
+    /// Rooms are whole numbers of this, so that they are not made anew for a little more.
+    const ROOM_BYTES: usize = 1 << 20;
+
     /// A stream, the kernel, and rooms of a device.
     #[derive(Debug)]
     pub(in crate::communicator) struct OnDevice {
@@ -201,7 +204,7 @@ mod device {
             }
             let buffer = match room {
                 Some(buffer) => buffer,
-                None => room.insert(DeviceBuffer::alloc(&self.device, len.next_power_of_two())?),
+                None => room.insert(DeviceBuffer::alloc(&self.device, len.next_multiple_of(ROOM_BYTES))?),
             };
             Ok(buffer.slice(0..len).unwrap_or_else(|| buffer.all()))
         }

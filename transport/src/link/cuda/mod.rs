@@ -88,6 +88,10 @@ impl Link for Cuda {
         if self.has_device { Outlet::Anywhere } else { Outlet::Host }
     }
 
+    fn owns_arrived(&self) -> bool {
+        false
+    }
+
     fn close(&self, peer: Rank) {
         if self.ends.give_up(peer) {
             self.mover.say_closed(peer);

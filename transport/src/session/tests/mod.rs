@@ -31,6 +31,7 @@ const WIDE: Limits = Limits { max_transfer_bytes: 1 << 20, window_bytes: 1 << 24
 /// The session of rank `local`, 0 or 1, with the other one.
 fn config(local: u32, limits: Limits) -> SessionConfig {
     SessionConfig {
+        keeps_arrived: true,
         local: Rank(local),
         peer: Rank(1 - local),
         ranks: 2,

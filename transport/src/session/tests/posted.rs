@@ -38,6 +38,27 @@ fn one_that_is_written_is_done_whatever_the_answer() {
 }
 
 #[test]
+fn one_that_is_written_lets_go_of_its_memory() {
+    let mut buffer = HostBuffer::from(vec![5]);
+    let from = Payload::from_memory(buffer.all());
+    let request = Request::Send {
+        from,
+        element: Element::U8,
+        tag: Tag(1),
+        completion: Completion::Local,
+        is_part: false,
+    };
+    let mut solo = Solo::open(WIDE);
+    solo.submit(7, request);
+    let job = solo.jobs.pop_back().unwrap();
+    solo.work_on(job);
+    solo.take_sent();
+    solo.session.written(MessageId(0));
+    solo.carry_out();
+    assert!(buffer.is_only(), "though the answer has not come");
+}
+
+#[test]
 fn one_that_nobody_says_is_written_is_done_with_the_answer() {
     let mut solo = posted();
     solo.hear_bytes(&[0x40, 0, 0, 0]);
