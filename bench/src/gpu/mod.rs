@@ -121,7 +121,9 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
         replays: args.replays as usize,
         seed: args.seed,
     };
-    let mut result = check::run(&device, &algorithms, effort, &mut report);
+    // They are no algorithm's: who names some does not ask for them.
+    let reduces = args.algorithm.is_empty();
+    let mut result = check::run(&device, &algorithms, reduces, effort, &mut report);
     #[cfg(target_os = "linux")]
     if result.is_ok() && args.shared > 0 {
         result = processes::run(&device, args.shared, args.rounds.into(), &mut report);
@@ -137,6 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
             links_from: Some(args.links_from),
             gather_rows: args.gather_rows as usize,
             buddy_entries: args.buddy_entries as usize,
+            reduces,
         };
         result = time::run(&device, &plan, &mut report);
     }
@@ -160,6 +163,7 @@ pub(crate) fn run_codec(args: &CodecArgs, ordinal: u32) -> Result<(), BenchError
         links_from: None,
         gather_rows: 0,
         buddy_entries: 0,
+        reduces: false,
     };
     time::run(&device, &plan, &mut report)
 }

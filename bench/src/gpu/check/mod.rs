@@ -10,6 +10,7 @@ mod guarded;
 mod hostile;
 mod large;
 mod peers;
+mod reductions;
 mod rig;
 mod round_trips;
 
@@ -74,11 +75,12 @@ const ENTRIES: [(&str, Check); 1] = [("entries in buddy memory", entries::check)
 /// Of what the library makes of kernels that passed these. It has no guards around its memory, so others might harm it.
 const COPIES: [(&str, Check); 2] = [("peer copies", peers::copies), ("repeated copies", peers::repeated)];
 
-/// Checks the kernels of `algorithms` and reports each check. An error of the device ends it, because nothing can
+/// Checks the kernels of `algorithms`, and that of reductions if `reduces`, and reports each check. An error of the device ends it, because nothing can
 /// be said of what would come after.
 pub(super) fn run(
     device: &Device,
     algorithms: &[Algorithm],
+    reduces: bool,
     effort: Effort,
     report: &mut Report,
 ) -> Result<(), BenchError> {
@@ -97,6 +99,10 @@ pub(super) fn run(
             checks += COPIES.len();
         }
     }
+    if reduces {
+        failed += usize::from(!lab.report("reduce", "reductions", reductions::check(&lab), report)?);
+        checks += 1;
+    }
     match failed {
         0 => Ok(()),
         _ => Err(BenchError::Checks { failed, checks }),
@@ -113,24 +119,34 @@ impl Lab<'_> {
     ) -> Result<usize, BenchError> {
         let mut failed = 0;
         for &(name, check) in checks {
-            let result = check(self, algorithm);
-            let (extent, error) = match result {
-                Ok(extent) => (extent, None),
-                Err(error) => (Extent::default(), Some(error)),
-            };
-            report.checked(Checked {
-                check: name,
-                algorithm: algorithm.name(),
-                passed: error.is_none(),
-                buffers: extent.buffers,
-                bytes: extent.bytes,
-                error: error.as_ref().map(ToString::to_string),
-            })?;
-            if let Some(CheckError::Device(error)) = error {
-                return Err(error.into());
-            }
-            failed += usize::from(error.is_some());
+            failed += usize::from(!self.report(algorithm.name(), name, check(self, algorithm), report)?);
         }
         Ok(failed)
+    }
+
+    /// Reports what came of a check of the kernels of this name; returns whether they passed.
+    fn report(
+        &self,
+        kernels: &'static str,
+        check: &'static str,
+        result: Result<Extent, CheckError>,
+        report: &mut Report,
+    ) -> Result<bool, BenchError> {
+        let (extent, error) = match result {
+            Ok(extent) => (extent, None),
+            Err(error) => (Extent::default(), Some(error)),
+        };
+        report.checked(Checked {
+            check,
+            algorithm: kernels,
+            passed: error.is_none(),
+            buffers: extent.buffers,
+            bytes: extent.bytes,
+            error: error.as_ref().map(ToString::to_string),
+        })?;
+        match error {
+            Some(CheckError::Device(error)) => Err(error.into()),
+            error => Ok(error.is_none()),
+        }
     }
 }

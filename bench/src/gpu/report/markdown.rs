@@ -18,6 +18,7 @@ pub(super) fn table(run: &Run, rows: &[Row]) -> String {
     shared(rows, &mut text);
     gathers(rows, &mut text);
     buddies(rows, &mut text);
+    reduced(rows, &mut text);
     skipped(rows, &mut text);
     text
 }
@@ -208,6 +209,31 @@ fn buddies(rows: &[Row], text: &mut String) {
     }
 }
 
+fn reduced(rows: &[Row], text: &mut String) {
+    let mut heading = Some(
+        "\n## Numbers combined in device memory\n\n\
+         | operation | datatype | ranks | size | copy µs | reduction µs | copy GB/s of memory | reduction GB/s of memory | fraction |\n\
+         |---|---|---:|---:|---:|---:|---:|---:|---:|\n",
+    );
+    for row in rows {
+        let Row::Reduce(row) = row else { continue };
+        *text += heading.take().unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {:.2} | {:.2} | {:.1} | {:.1} | {:.3} |",
+            row.operation,
+            row.datatype,
+            row.ranks,
+            size(row.bytes),
+            row.copy_us,
+            row.reduce_us,
+            row.copy_memory_gbps,
+            row.reduce_memory_gbps,
+            row.fraction,
+        );
+    }
+}
+
 fn skipped(rows: &[Row], text: &mut String) {
     let mut heading = Some("\n## Skipped\n\n");
     for row in rows {
@@ -220,7 +246,7 @@ fn skipped(rows: &[Row], text: &mut String) {
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::row::tests::timed;
-    use super::super::row::{Buddied, Checked, Gathered, Skipped};
+    use super::super::row::{Buddied, Checked, Gathered, Reduced, Skipped};
     use super::*;
 
     pub(in crate::gpu::report) fn run() -> Run {
@@ -275,6 +301,18 @@ pub(super) mod tests {
                 write_of_copy: 0.25,
                 read_of_copy: 0.5,
             }),
+            Row::Reduce(Reduced {
+                operation: "sum",
+                datatype: "f32",
+                ranks: 2,
+                bytes: 4096,
+                rounds: 3,
+                copy_us: 1.0,
+                reduce_us: 2.0,
+                copy_memory_gbps: 8.0,
+                reduce_memory_gbps: 6.0,
+                fraction: 0.75,
+            }),
             Row::Skipped(Skipped { what: "a".into(), why: "b".into() }),
         ];
         let text = table(&run(), &rows);
@@ -285,6 +323,7 @@ pub(super) mod tests {
         assert!(text.contains("| y | 7 | 8 | 50.0 | 0.500 | 2.00 | 1.00 | 2.00 |"), "{text}");
         let buddy = "| 4 KiB | 2 | 10.0 | 1.97 | 1.00 | 0.250 | 2.00 | 0.500 | 4.00 |";
         assert!(text.contains(buddy), "{text}");
+        assert!(text.contains("| sum | f32 | 2 | 4 KiB | 1.00 | 2.00 | 8.0 | 6.0 | 0.750 |"), "{text}");
         assert!(text.ends_with("## Skipped\n\n* a: b\n"), "{text}");
         assert!(!text.contains("## Between"), "{text}");
     }

@@ -14,7 +14,8 @@ use mgcomp_codecs::device::{Compiler, DeviceInfo};
 use crate::error::BenchError;
 use crate::machine::{Machine, size};
 pub(super) use row::{
-    Buddied, Checked, Gathered, Linked, Method, Offloaded, PeerCopied, Seconds, Shared, Timed, rounded,
+    Buddied, Checked, Gathered, Linked, Method, Offloaded, PeerCopied, Reduced, Seconds, Shared, Timed,
+    rounded,
 };
 use row::{Row, Run, Skipped};
 
@@ -85,6 +86,10 @@ impl Report {
 
     pub(super) fn gathered(&mut self, gathered: Gathered) -> Result<(), BenchError> {
         self.add(Row::Gather(gathered))
+    }
+
+    pub(super) fn reduced(&mut self, reduced: Reduced) -> Result<(), BenchError> {
+        self.add(Row::Reduce(reduced))
     }
 
     /// Says that `what` was left out.

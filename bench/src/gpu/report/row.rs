@@ -19,6 +19,7 @@ pub(in crate::gpu) enum Row {
     Offload(Offloaded),
     Gather(Gathered),
     Buddy(Buddied),
+    Reduce(Reduced),
     Skipped(Skipped),
 }
 
@@ -194,6 +195,24 @@ pub(in crate::gpu) struct Buddied {
     pub(in crate::gpu) read_of_copy: f64,
 }
 
+/// Numbers of several ranks in device memory, combined there, beside a copy of those of one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(in crate::gpu) struct Reduced {
+    pub(in crate::gpu) operation: &'static str,
+    pub(in crate::gpu) datatype: &'static str,
+    pub(in crate::gpu) ranks: u32,
+    /// Of a rank, and of the result.
+    pub(in crate::gpu) bytes: usize,
+    pub(in crate::gpu) rounds: usize,
+    pub(in crate::gpu) copy_us: f64,
+    pub(in crate::gpu) reduce_us: f64,
+    /// 10⁹ bytes per second to and from memory, both.
+    pub(in crate::gpu) copy_memory_gbps: f64,
+    pub(in crate::gpu) reduce_memory_gbps: f64,
+    /// The second of the first.
+    pub(in crate::gpu) fraction: f64,
+}
+
 /// Something that was left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(in crate::gpu) struct Skipped {
@@ -256,6 +275,7 @@ impl fmt::Display for Row {
             Self::Offload(row) => write!(f, "{row}"),
             Self::Gather(row) => write!(f, "{row}"),
             Self::Buddy(row) => write!(f, "{row}"),
+            Self::Reduce(row) => write!(f, "{row}"),
             Self::Skipped(Skipped { what, why }) => write!(f, "SKIPPED {what}: {why}"),
         }
     }
@@ -387,6 +407,20 @@ impl fmt::Display for Buddied {
             f,
             "bpc buddy memory {}, target {target}, {overflow_percent:.1} % overflow: written {write_gbps:.2} GB/s, read \
              {read_gbps:.2}, copied {copy_gbps:.2}",
+            size(*bytes)
+        )
+    }
+}
+
+impl fmt::Display for Reduced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            operation, datatype, ranks, bytes, reduce_memory_gbps, copy_memory_gbps, fraction, ..
+        } = self;
+        write!(
+            f,
+            "{operation} of {datatype}, {ranks} ranks, {}: {reduce_memory_gbps:.1} GB/s of memory, copy \
+             {copy_memory_gbps:.1}, {fraction:.2} of it",
             size(*bytes)
         )
     }

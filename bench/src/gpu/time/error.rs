@@ -30,6 +30,8 @@ pub(crate) enum TimeError {
     Table(Box<DeviceTableError>),
     #[error("{rows}: byte {offset} of what was gathered is another one")]
     Gather { rows: String, offset: usize },
+    #[error("byte {offset} of the sums is another one than the host's")]
+    Reduction { offset: usize },
     #[error(transparent)]
     Pool(Box<DeviceBuddyError>),
     #[error("byte {offset} came back from buddy memory different")]

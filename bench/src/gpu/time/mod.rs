@@ -10,6 +10,7 @@ mod link;
 mod offload;
 mod peer;
 mod place;
+mod reduce;
 
 use std::path::Path;
 
@@ -51,6 +52,8 @@ pub(super) struct Plan<'a> {
     pub(super) gather_rows: usize,
     /// Entries of the allocation in buddy memory; 0: none is timed.
     pub(super) buddy_entries: usize,
+    /// Whether reductions are timed.
+    pub(super) reduces: bool,
 }
 
 impl Plan<'_> {
@@ -111,6 +114,15 @@ pub(super) fn run(device: &Device, plan: &Plan<'_>, report: &mut Report) -> Resu
             let buddied = buddy::time(device, overflow_percent, bytes, plan.rounds);
             let buddied = timed(report, ("buddy memory", dataset, bytes), buddied, &mut failed)?;
             buddied.map_or(Ok(()), |buddied| report.buddied(buddied))?;
+        }
+    }
+    for bytes in plan.sizes().into_iter().filter(|_| plan.reduces) {
+        for (datatype, ranks) in reduce::SUBJECTS {
+            rows += 1;
+            let dataset = format!("{ranks} ranks of {datatype}");
+            let reduced = reduce::time(device, (datatype, ranks), bytes, plan.rounds);
+            let reduced = timed(report, ("sum", dataset, bytes), reduced, &mut failed)?;
+            reduced.map_or(Ok(()), |reduced| report.reduced(reduced))?;
         }
     }
     if failed > 0 { Err(BenchError::IncompleteRows { failed, rows }) } else { Ok(()) }
