@@ -219,8 +219,8 @@ impl Porter {
                 self.take_window(from);
                 self.offer(from);
             }
+            // What the peer put into the window before may still lie in the ring, so the window stays until its end.
             Note::Dropped => {
-                self.take_window(from);
                 if let Some(end) = self.end(from) {
                     end.has_dropped = true;
                 }
