@@ -2,18 +2,20 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStdout};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use mgcomp_codecs::Element;
+use mgcomp_codecs::{Algorithm, Element};
 use mgcomp_tests::data::{self, Kind};
 use mgcomp_tests::stub::{Stub, second, told};
-use mgcomp_transport::link::Link;
+use mgcomp_transport::executor::{self, Outlet, Output, Ticket, Work};
 use mgcomp_transport::link::cuda::ipc::{Carried, CudaIpc, CudaIpcConfig, Sharing};
 use mgcomp_transport::link::shm::{Shm, ShmConfig};
+use mgcomp_transport::link::{Credit, Link, LinkError, LinkEvent, Message, SendError, Sent};
 use mgcomp_transport::memory::DeviceBuffer;
-use mgcomp_transport::message::{Address, Rank, Tag};
+use mgcomp_transport::message::{Address, Header, MessageId, Rank, Tag, TaggedSend};
 use mgcomp_transport::node::{Node, NodeConfig, PeerState};
+use mgcomp_transport::payload::{Payload, Place};
 use mgcomp_transport::region::Access;
 
 use crate::ipc_link::{config, job, job_name};
@@ -269,4 +271,141 @@ fn ranks_of_which_one_is_joined_otherwise_hear_so() {
         }
         drop(nodes_over(Vec::new(), "fixed:none"));
     });
+}
+
+/// The ends of two ranks' links with device 0 and 1, and what each reports.
+fn bare() -> [(CudaIpc, mpsc::Receiver<LinkEvent>); 2] {
+    let name = job_name();
+    let links = [0, 1].map(|rank| CudaIpc::new(job(&name, 2), Rank(rank), Some(device(rank).0), config()));
+    links.map(|link| {
+        let (mut link, (report, events)) = (link.unwrap(), mpsc::channel());
+        let sink = move |event| match event {
+            LinkEvent::Coming { .. } | LinkEvent::Written { .. } => {} // nothing to say about it
+            event => drop(report.send(event)),
+        };
+        link.start(Arc::new(sink)).unwrap();
+        (link, events)
+    })
+}
+
+/// A message with this number.
+fn numbered(number: u16, payload: Payload) -> Message {
+    let (id, tag, length) = (MessageId(number), Tag(1), payload.capacity() as u32);
+    let send = TaggedSend { id, algorithm: Algorithm::None, unawaited: false, tag, length };
+    Message { header: Header::TaggedSend(send), payload }
+}
+
+fn next_event(events: &mpsc::Receiver<LinkEvent>) -> LinkEvent {
+    events.recv_timeout(HANGS).expect("hangs: no event comes")
+}
+
+/// The number of the message that comes next, its payload, and what holds the link up until it is dropped.
+fn next_message(events: &mpsc::Receiver<LinkEvent>) -> (u16, Payload, Credit) {
+    match next_event(events) {
+        LinkEvent::Message { message, credit, .. } => match message.header {
+            Header::TaggedSend(send) => (send.id.0, message.payload, credit),
+            header => panic!("{header:?}"),
+        },
+        event => panic!("{event:?}"),
+    }
+}
+
+/// So much that a peer which has not looked at it reads no more. It hears notes still.
+const FILLING: usize = 64 << 20;
+
+/// A payload in the memory of device 0.
+fn left_on_device() -> Payload {
+    let (device, stream) = device(0);
+    let source = Payload::from_memory(on_device(&device, &stream, &raw()).all());
+    let (report, reports) = mpsc::channel();
+    let sink: executor::DoneSink = Arc::new(move |done| drop(report.send(done)));
+    let mut executor = executor::start_for(Outlet::Anywhere, 1, false, &sink).unwrap();
+    let work = Work::Encode { source, element: Element::U32, algorithm: Algorithm::None, lent: true };
+    let done = executor.submit(Ticket(0), work).unwrap_or_else(|| reports.recv_timeout(HANGS).unwrap());
+    let Ok(Output::Encoded(_, payload)) = done.result else { panic!("no payload") };
+    assert_eq!(payload.place(), Place::Device(0));
+    payload
+}
+
+/// Two ranks of which the second one has not looked at what came, so that it leaves what comes next in the ring.
+struct Behind {
+    link: CudaIpc,
+    own_events: mpsc::Receiver<LinkEvent>,
+    _other: CudaIpc,
+    events: mpsc::Receiver<LinkEvent>,
+    unseen: Credit,
+}
+
+impl Behind {
+    fn new() -> Self {
+        let [(link, own_events), (other, events)] = bare();
+        link.send(Rank(1), numbered(0, left_on_device())).unwrap();
+        let (number, payload, _) = next_message(&events);
+        assert_eq!((number, payload.place()), (0, Place::Device(1)), "there is a window");
+        link.send(Rank(1), numbered(1, Payload::from_bytes(vec![1; FILLING].into()))).unwrap();
+        let (number, _, unseen) = next_message(&events);
+        assert_eq!(number, 1);
+        Self { link, own_events, _other: other, events, unseen }
+    }
+}
+
+/// Lets the other rank hear what is said of the end, and be wrong about it.
+fn be_heard() {
+    std::thread::sleep(Duration::from_millis(100));
+}
+
+#[test]
+fn the_end_of_a_window_does_not_overtake_messages() {
+    with_two_devices("ipc_failures::the_end_of_a_window_does_not_overtake_messages", |_| {
+        let Behind { link, own_events, _other, events, unseen } = Behind::new();
+        for number in 2..5 {
+            link.send(Rank(1), numbered(number, left_on_device())).unwrap();
+        }
+        drop((link, own_events));
+        be_heard();
+        drop(unseen);
+        for expected in 2..5 {
+            let (number, payload, _) = next_message(&events);
+            let found = (number, payload.place(), payload.capacity());
+            assert_eq!(found, (expected, Place::Device(1), LEN as u64));
+        }
+        let end = next_event(&events);
+        assert!(matches!(&end, LinkEvent::Closed { error: LinkError::PeerClosed(_), .. }), "{end:?}");
+    });
+}
+
+#[test]
+fn what_comes_before_a_lost_message_arrives_and_nothing_behind_it() {
+    with_two_devices(
+        "ipc_failures::what_comes_before_a_lost_message_arrives_and_nothing_behind_it",
+        |stub| {
+            let Behind { link, own_events, _other, events, unseen } = Behind::new();
+            let host = |number| numbered(number, Payload::from_bytes(vec![2; 100].into()));
+            assert_eq!(link.send(Rank(1), host(2)), Ok(Sent::Written));
+            let payloads = [(); 20].map(|()| left_on_device());
+            stub.fail(Some("cuEventSynchronize"), 1, 700);
+            for (number, payload) in (3..).zip(payloads) {
+                // Refused from when the first one is lost.
+                let sent =
+                    [numbered(number, payload), host(number)].map(|message| link.send(Rank(1), message));
+                let is_right = |sent| matches!(sent, Ok(Sent::Queued) | Err(SendError::Closed(Rank(1))));
+                assert!(sent.into_iter().all(is_right));
+            }
+            let is_device = |event: &LinkEvent| match event {
+                LinkEvent::Closed { error: LinkError::Device { peer: Rank(0), text }, .. } => {
+                    text.contains("CUDA error 700")
+                }
+                _ => false,
+            };
+            let end = next_event(&own_events);
+            assert!(is_device(&end), "{end:?}");
+            assert_eq!(link.send(Rank(1), host(99)), Err(SendError::Closed(Rank(1))));
+            be_heard();
+            drop(unseen);
+            assert_eq!(next_message(&events).0, 2);
+            let end = next_event(&events);
+            assert!(is_device(&end), "{end:?}");
+            stub.fail(None, 0, 0);
+        },
+    );
 }

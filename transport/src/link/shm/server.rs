@@ -93,6 +93,8 @@ struct Connection {
     process: Option<Arc<OwnedFd>>,
     queue: Queue,
     hung_up: bool,
+    /// Why it ends, once the ring is empty, if the guest has heard that it does.
+    failure: Option<LinkError>,
 }
 
 impl End {
@@ -252,10 +254,11 @@ impl Server {
             Some(guest) => guest::listen(&**guest, rank, &connection.socket),
             None => Ok(socket::hush(&connection.socket)),
         };
-        let is_there = match is_there {
-            Ok(is_there) => is_there,
-            Err(error) => return self.finish(i, Some(error)),
-        };
+        // What the peer wrote before still lies in the ring.
+        let is_there = is_there.unwrap_or_else(|error| {
+            connection.failure.get_or_insert(error);
+            false
+        });
         let ended = |process: &Arc<OwnedFd>| Poller::is_ready(process);
         if !is_there || connection.process.as_ref().is_some_and(ended) {
             connection.hung_up = true;
@@ -311,8 +314,8 @@ impl Server {
             guest.met(peer.rank, Line { socket: socket.clone(), process: process.clone(), theirs, own });
         }
         let queue = Queue::Empty;
-        let connection =
-            Connection { reader, intake, socket: socket.clone(), process, queue, hung_up: false };
+        let (socket_of, hung_up, failure) = (socket.clone(), false, None);
+        let connection = Connection { reader, intake, socket: socket_of, process, queue, hung_up, failure };
         self.ends[i].stage = Stage::Open(Box::new(connection));
         peer.open(Outlet { writer: Writer::new(segment, out), socket });
         Ok(())
@@ -400,8 +403,8 @@ impl End {
         let hung_up = connection.hung_up;
         let mut busy = connection.take_in(peer, sink, guest)?;
         if hung_up && !busy && !peer.is_unseen_full() {
-            let end = connection.intake.as_ref().map(|intake| intake.end(&mut connection.reader));
-            return Err(end);
+            let end = || connection.intake.as_ref().map(|intake| intake.end(&mut connection.reader));
+            return Err(connection.failure.take().or_else(end));
         }
         if wanted || connection.queue != Queue::Empty {
             connection.queue = peer.pump().map_err(|misplaced| Some(out_of_place(peer.rank, misplaced)))?;

@@ -152,7 +152,12 @@ impl Link for CudaIpc {
     fn send(&self, to: Rank, message: Message) -> Result<Sent, SendError> {
         let way = self.shared.ways.get(to.0 as usize).ok_or(SendError::Closed(to))?;
         let on_device = message.payload.on_device().is_some();
-        if !on_device && (way.queued.load(Ordering::SeqCst) == 0 || message.payload.bytes().is_none()) {
+        let is_clear = way.queued.load(Ordering::SeqCst) == 0;
+        // Only now: what the porter has not sent, it has lost before it says that the way is clear.
+        if way.is_lost() {
+            return Err(SendError::Closed(to));
+        }
+        if !on_device && (is_clear || message.payload.bytes().is_none()) {
             return self.shm().send(to, message);
         }
         let outbox = self.outboxes[to.0 as usize].as_ref().ok_or(SendError::Closed(to))?;

@@ -16,7 +16,7 @@ use super::super::super::shm::guest::{Line, PLACE_LEN};
 use super::super::super::shm::outbox::{Outbox, Reserved};
 use super::notes::{By, Note};
 use super::parting::Parting;
-use super::shared::Shared;
+use super::shared::{Shared, Way};
 use super::window::{Made, Mapped, Means, Sharing, Window};
 use crate::executor::cuda::Ready;
 use crate::memory::{DeviceBytes, Room, Rooms};
@@ -142,7 +142,7 @@ impl Porter {
                 .ok()
         });
         let means = if tools.is_some() { sharing.means() } else { Vec::new() };
-        let end = |(outbox, way): (&Option<Outbox>, &super::shared::Way)| {
+        let end = |(outbox, way): (&Option<Outbox>, &Way)| {
             outbox.clone().map(|outbox| End::new(outbox, means.clone(), way.rate.clone()))
         };
         let ends = outboxes.iter().zip(&shared.ways).map(end).collect();
@@ -288,6 +288,9 @@ impl Porter {
 
     /// Begins what can be begun of what goes to a peer.
     fn begin(&mut self, to: Rank) {
+        if self.way(to).is_lost() {
+            self.call_off(to);
+        }
         while self.flights.len() < DEPTH {
             let (Some(end), tools) = (self.ends[to.0 as usize].as_mut(), self.tools.as_mut()) else { return };
             let Some(parcel) = end.queue.front() else { return };
@@ -310,18 +313,35 @@ impl Porter {
                     self.flights.push_back(Flight { to, header, room, started: now, load });
                 }
                 Next::Lost(error) => {
-                    self.settle(to);
+                    drop(room);
                     self.lose(to, &error);
+                    self.settle(to);
+                    return self.call_off(to);
                 }
                 Next::Nothing => {}
             }
         }
     }
 
+    /// Ends the wait of all that goes to a peer to which nothing gets any more.
+    fn call_off(&mut self, to: Rank) {
+        let queue = self.end(to).map(|end| std::mem::take(&mut end.queue)).unwrap_or_default();
+        queue.into_iter().for_each(|parcel| {
+            drop(parcel);
+            self.settle(to);
+        });
+    }
+
     /// Waits for a copy, and sends the message.
     fn land(&mut self, flight: Flight) {
         let Flight { to, header, room, started, load } = flight;
         let landed = match load {
+            // What comes behind a message that is lost would be taken for it.
+            load if self.way(to).is_lost() => {
+                self.forget(load);
+                drop(room);
+                Ok(())
+            }
             Load::Host(bytes) => {
                 room.send(&header, bytes);
                 Ok(())
@@ -352,9 +372,17 @@ impl Porter {
                 Err(error) => self.by_host(&from, &header, room, error),
             },
         };
-        self.settle(to);
         if let Err(error) = landed {
             self.lose(to, &error);
+        }
+        self.settle(to);
+    }
+
+    /// Waits for a copy of which nothing comes.
+    fn forget(&self, load: Load) {
+        let (Load::Window { done, .. } | Load::Pinned { done, .. }) = &load else { return };
+        if let (Err(_), Some(tools)) = (done.wait(), &self.tools) {
+            let _ = tools.stream.wait(); // nothing may be under way; a lost context runs nothing any more
         }
     }
 
@@ -414,21 +442,28 @@ impl Porter {
     /// Ends the way to a peer whose bytes do not get there, and tells it why.
     fn lose(&mut self, to: Rank, error: &DeviceError) {
         tracing::warn!(peer = %to, %error, "a payload does not get to another device");
+        // First: before it is settled, so that nothing goes past it.
+        self.way(to).set_lost();
         let (own, text) = (self.shared.position.rank, error.to_string());
         let Some(end) = self.end(to) else { return };
+        // Before the peer hears of it, which hangs up then: that is not to be taken for the reason.
+        end.outbox.break_off(LinkError::Device { peer: own, text: text.clone() });
         if let Some(line) = &end.line {
-            say(to, line, &Note::Lost(text.clone()), None);
+            say(to, line, &Note::Lost(text), None);
         }
-        end.outbox.break_off(LinkError::Device { peer: own, text });
     }
 
     /// A message is not the porter's any more: others may go past the queue.
     fn settle(&self, to: Rank) {
-        self.shared.ways[to.0 as usize].queued.fetch_sub(1, Ordering::SeqCst);
+        self.way(to).queued.fetch_sub(1, Ordering::SeqCst);
     }
 
     fn take_window(&self, peer: Rank) -> Option<Arc<Window>> {
         self.shared.ways[peer.0 as usize].window().take()
+    }
+
+    fn way(&self, peer: Rank) -> &Way {
+        &self.shared.ways[peer.0 as usize]
     }
 
     fn end(&mut self, peer: Rank) -> Option<&mut End> {

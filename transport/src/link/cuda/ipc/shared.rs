@@ -1,7 +1,7 @@
 //! What the callers of a link, the thread of its shared memory and its porter know alike.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -33,6 +33,8 @@ pub(super) struct Way {
     pub(super) rate: Arc<Rate>,
     /// Of copies to the peer.
     pub(super) moved: Movement,
+    /// Whether a message for the peer was lost: then no other may come there.
+    lost: AtomicBool,
     /// The window that the peer was offered.
     window: Mutex<Option<Arc<Window>>>,
 }
@@ -59,6 +61,14 @@ impl Carried {
 }
 
 impl Way {
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn set_lost(&self) {
+        self.lost.store(true, Ordering::SeqCst);
+    }
+
     /// The place of the window that the peer was offered.
     pub(super) fn window(&self) -> MutexGuard<'_, Option<Arc<Window>>> {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
@@ -71,6 +81,7 @@ impl Shared {
             queued: AtomicUsize::new(0),
             rate: Arc::default(),
             moved: Movement::new(),
+            lost: AtomicBool::new(false),
             window: Mutex::new(None),
         };
         let ways = (0..position.ranks).map(way).collect();
