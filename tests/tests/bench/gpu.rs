@@ -224,15 +224,20 @@ fn gathers_are_timed_beside_plain_ones() {
     assert!(fs::read_to_string(table).unwrap().contains("## Rows gathered from pinned memory"));
 }
 
-/// Rows of memory in another process, and of what was left out, where the driver does without something.
-fn shared(without: &[&str]) -> Option<[Vec<Value>; 2]> {
+/// The run that shares memory with another process, of a driver with these settings.
+fn share(settings: &[&str]) -> Option<Output> {
     let folder = folder(&[]);
     let args = [&["gpu", "--checks", "--json", "--algorithm", "zvc", "--rounds", "3"], &SMALL[..6]].concat();
     let mut command = command(folder.path(), &[&args[..], &["--shared", "300001"]].concat());
     // Only streams with threads wait for another process.
     command.env("MGCOMP_STUB_THREADS", "3").env("MGCOMP_STUB_STRICT_FREE", "1");
-    command.envs(without.iter().map(|name| (format!("MGCOMP_STUB_{name}"), "1")));
-    let output = on_stub(command, "shared")?;
+    command.envs(settings.iter().map(|name| (format!("MGCOMP_STUB_{name}"), "1")));
+    on_stub(command, "shared")
+}
+
+/// Rows of memory in another process, and of what was left out, where the driver does without something.
+fn shared(without: &[&str]) -> Option<[Vec<Value>; 2]> {
+    let output = share(without)?;
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let rows = rows(&output);
     Some(["shared", "skipped"].map(|kind| of_kind(&rows, kind).into_iter().cloned().collect()))
@@ -255,6 +260,19 @@ fn memory_of_another_process_is_checked_and_timed() {
     let Some([shared_rows, skipped]) = shared(&["NO_VMM"]) else { return };
     assert_eq!((shared_rows.len(), text(&shared_rows[0], "by")), (1, "a handle"));
     assert!(text(&skipped[0], "why").contains("cuMemCreate"), "{skipped:?}");
+}
+
+#[test]
+fn a_wrong_byte_in_another_process_fails_the_run() {
+    // By a handle, and where there is none, by a file.
+    for settings in [&["WRONG_IMPORT"][..], &["WRONG_IMPORT", "NO_IPC"]] {
+        let Some(output) = share(settings) else { return };
+        assert_eq!(output.status.code(), Some(1), "{settings:?}: {}", stderr(&output));
+        let by = if settings.len() == 1 { "a handle" } else { "a file" };
+        let error = stderr(&output);
+        assert!(error.contains(&format!("in another process, by {by},")), "{error}");
+        assert!(error.contains("byte 0 of what the first process wrote is another one"), "{error}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use mgcomp_codecs::device::{Device, DeviceError, Event, Stream};
 
-use self::wire::{Answer, Channel, Order};
+use self::wire::{Answer, Channel, Failure, Order};
 use super::report::{Report, Shared, rounded};
 use crate::error::BenchError;
 pub(crate) use second::{Args, run as run_second};
@@ -40,6 +40,9 @@ pub(crate) enum SharedError {
     System(#[from] std::io::Error),
     #[error("the other process says nothing that can be read")]
     Answer(#[from] serde_json::Error),
+    /// The machine or the driver does not do it, or has no room; here, or in the other process.
+    #[error("{0}")]
+    Unsupported(String),
     #[error("the other process: {0}")]
     Other(String),
     #[error("byte {offset} of what {whom} wrote is another one")]
@@ -47,9 +50,9 @@ pub(crate) enum SharedError {
 }
 
 impl SharedError {
-    /// Whether the machine or the driver does not do it, or has no room.
-    fn is_no_failure(&self) -> bool {
-        matches!(self, Self::Device(error) if !error.is_sticky()) || matches!(self, Self::Other(_))
+    /// An error of what comes before the memory is used: no failure, unless the device is lost.
+    fn of_opening(error: DeviceError) -> Self {
+        if error.is_sticky() { Self::Device(error) } else { Self::Unsupported(error.to_string()) }
     }
 }
 
@@ -63,9 +66,9 @@ pub(super) fn run(
     for means in [Means::Handle, Means::File] {
         match share(device, means, bytes, rounds) {
             Ok(shared) => report.shared(shared)?,
-            Err(error) if error.is_no_failure() => {
+            Err(SharedError::Unsupported(why)) => {
                 let what = format!("memory of the device in another process, by {}", means.name());
-                report.skipped(&what, &error.to_string())?;
+                report.skipped(&what, &why)?;
             }
             Err(source) => return Err(BenchError::Shared { means: means.name(), source }),
         }
@@ -79,18 +82,19 @@ fn share(device: &Device, means: Means, bytes: usize, rounds: usize) -> Result<S
         Order { ordinal: device.info().ordinal, bytes, rounds, handle: Vec::new(), event: Vec::new() };
     match means {
         Means::Handle => {
-            let memory = device.alloc(bytes as u64)?;
+            let memory = device.alloc(bytes as u64).map_err(SharedError::of_opening)?;
+            let handle = memory.export().map_err(SharedError::of_opening)?;
             stream.upload(&pattern(1, bytes), memory.region())?;
-            let order = Order { handle: memory.export()?.0.to_vec(), ..order };
+            let order = Order { handle: handle.0.to_vec(), ..order };
             let shared = meet((device, &stream), means, order, None, &mut |back| {
                 stream.download(memory.region(), back)
             })?;
             Ok(shared)
         }
         Means::File => {
-            let memory = device.alloc_shareable(bytes as u64)?;
+            let memory = device.alloc_shareable(bytes as u64).map_err(SharedError::of_opening)?;
+            let file = memory.export().map_err(SharedError::of_opening)?;
             stream.upload(&pattern(1, bytes), memory.region())?;
-            let file = memory.export()?;
             meet((device, &stream), means, order, Some(file), &mut |back| {
                 stream.download(memory.region(), back)
             })
@@ -112,9 +116,12 @@ fn meet(
     let (mut other, channel) = Other::start()?;
     channel.send(&Order { event: handle, ..order }, file.as_ref())?;
     let answer: Answer = channel.receive()?.0;
-    let Answer { error, event: has_recorded, seconds, plain_seconds } = answer;
-    if let Some(error) = error {
-        return Err(SharedError::Other(error));
+    let Answer { failure, event: has_recorded, seconds, plain_seconds } = answer;
+    if let Some(failure) = failure {
+        return Err(match failure {
+            Failure::Unsupported(why) => SharedError::Unsupported(format!("the other process: {why}")),
+            Failure::Wrong(why) => SharedError::Other(why),
+        });
     }
     if let Some((event, _)) = event.as_ref().filter(|_| has_recorded) {
         stream.follow_event(event)?;

@@ -8,7 +8,7 @@ use mgcomp_codecs::device::{
     Buffer, Device, DeviceError, EventHandle, Imported, MemoryHandle, Region, Shareable, Stream,
 };
 
-use super::wire::{Answer, Channel, Order};
+use super::wire::{Answer, Channel, Failure, Order};
 use super::{SharedError, compare, pattern};
 use crate::error::BenchError;
 use crate::gpu::time::{Clock, median};
@@ -27,18 +27,20 @@ fn take_part() -> Result<(), SharedError> {
     let (order, file): (Order, _) = channel.receive()?;
     let mapped = Mapped::open(&order, file);
     let used = mapped.as_ref().map(|mapped| mapped.use_it(&order));
-    let answer = match &used {
-        Ok(Ok((answer, _))) => answer.clone(),
-        Ok(Err(error)) => Answer { error: Some(error.to_string()), ..Answer::default() },
-        Err(error) => Answer { error: Some(error.to_string()), ..Answer::default() },
+    let failure = match &used {
+        Ok(Ok(_)) => None,
+        Err(SharedError::Unsupported(why)) => Some(Failure::Unsupported(why.clone())),
+        Ok(Err(error)) => Some(Failure::Wrong(error.to_string())),
+        Err(error) => Some(Failure::Wrong(error.to_string())),
     };
+    let failed = || Answer { failure, ..Answer::default() };
+    let answer = used.ok().and_then(Result::ok).unwrap_or_else(failed);
     channel.send(&answer, None)?;
     // What was recorded ends before the memory is let go; and whatever waits for the event has it until then.
     channel.wait_for_end();
     if let Ok(mapped) = &mapped {
         mapped.stream.wait()?;
     }
-    drop(used); // what the last copy came from
     Ok(())
 }
 
@@ -47,6 +49,8 @@ struct Mapped {
     device: Device,
     stream: Stream,
     memory: Memory,
+    /// To copy to, and from: the last copy comes from there.
+    own: [Buffer; 2],
 }
 
 enum Memory {
@@ -56,15 +60,18 @@ enum Memory {
 
 impl Mapped {
     fn open(order: &Order, file: Option<OwnedFd>) -> Result<Self, SharedError> {
-        let device = Device::open(order.ordinal)?;
+        let device = Device::open(order.ordinal).map_err(SharedError::of_opening)?;
         let len = order.bytes as u64;
         let memory = match (file, order.handle.as_slice().try_into()) {
-            (Some(file), _) => Memory::Shared(device.map_shareable(file, len)?),
+            (Some(file), _) => device.map_shareable(file, len).map(Memory::Shared),
             // SAFETY: the first process keeps the memory until this one has ended.
-            (None, Ok(handle)) => Memory::Imported(unsafe { device.import(&MemoryHandle(handle), len) }?),
+            (None, Ok(handle)) => unsafe { device.import(&MemoryHandle(handle), len) }.map(Memory::Imported),
             (None, Err(_)) => return Err(SharedError::Other("neither a handle nor a file".to_owned())),
         };
-        Ok(Self { stream: device.stream()?, device, memory })
+        let memory = memory.map_err(SharedError::of_opening)?;
+        let buffer = || device.alloc(len).map_err(SharedError::of_opening);
+        let own = [buffer()?, buffer()?];
+        Ok(Self { stream: device.stream()?, device, memory, own })
     }
 
     fn region(&self) -> Region<'_> {
@@ -74,10 +81,9 @@ impl Mapped {
         }
     }
 
-    /// Looks at the memory, copies from there, and writes to it: from buffers that must stay until the stream is waited for.
-    fn use_it(&self, order: &Order) -> Result<(Answer, [Buffer; 2]), SharedError> {
-        let len = order.bytes as u64;
-        let own: [Buffer; 2] = [self.device.alloc(len)?, self.device.alloc(len)?];
+    /// Looks at the memory, copies from there, and writes to it.
+    fn use_it(&self, order: &Order) -> Result<Answer, SharedError> {
+        let own = &self.own;
         let mut found = vec![0; order.bytes];
         self.stream.download(self.region(), &mut found)?;
         compare("the first process", &found, &pattern(1, order.bytes))?;
@@ -102,7 +108,7 @@ impl Mapped {
         if !event {
             self.stream.wait()?;
         }
-        Ok((Answer { error: None, event, seconds, plain_seconds }, own))
+        Ok(Answer { failure: None, event, seconds, plain_seconds })
     }
 
     /// Whether the event of both was recorded.

@@ -32,12 +32,21 @@ pub(super) struct Order {
 /// How it went.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Answer {
-    pub(super) error: Option<String>,
+    pub(super) failure: Option<Failure>,
     /// Whether it has recorded the event behind its last write; else that has ended.
     pub(super) event: bool,
     /// Of a copy out of the memory, and of one of the same length from memory of its own.
     pub(super) seconds: f64,
     pub(super) plain_seconds: f64,
+}
+
+/// Why it did not go well, in words.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Failure {
+    /// The memory was not opened, because the machine or the driver does not do that.
+    Unsupported(String),
+    /// Anything else.
+    Wrong(String),
 }
 
 /// One end of what joins the two.

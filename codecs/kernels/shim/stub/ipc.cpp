@@ -109,6 +109,7 @@ STUB_API int cuIpcOpenMemHandle_v2(uint64_t* address, Handle handle, unsigned fl
   if (const Result error = map_named(handle, MEMORY, &mapped)) return error;
   if (!enter_importer(*mapped.header)) return unmap(mapped), NOT_MAPPED;
   *address = (uint64_t)bytes_of(mapped.header);
+  if (driver().settings.wrong_import != 0) *(uint8_t*)*address ^= 1;
   allocations()[*address] = {handle.len, current_context(), Sort::IMPORTED, mapped, 1, handle.process};
   driver().live[IMPORTS]++;
   return SUCCESS;

@@ -69,6 +69,7 @@ struct Settings {
   uint64_t no_peers = 0;       // 1: no device reaches the memory of another
   uint64_t no_ipc = 0;         // 1: nothing is shared with other processes by handles
   uint64_t no_vmm = 0;         // 1: nor by files
+  uint64_t wrong_import = 0;   // 1: the first byte of memory that comes from elsewhere is another one
 };
 
 // What a test may count, in the order of `mgc_stub_live`.

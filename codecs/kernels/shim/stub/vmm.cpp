@@ -139,6 +139,11 @@ STUB_API int cuMemImportFromShareableHandle(uint64_t* handle, void* number, int 
   if ((uint64_t)facts.st_size != PAGE_LEN + front.len || !is_device(front.device)) return INVALID_VALUE;
   const int file = fcntl(given, F_DUPFD_CLOEXEC, 0);
   if (file < 0) return OUT_OF_MEMORY;
+  uint8_t first = 0;
+  if (driver().settings.wrong_import != 0 && pread(file, &first, 1, PAGE_LEN) == 1) {
+    first ^= 1;
+    if (pwrite(file, &first, 1, PAGE_LEN) != 1) die("a wrong byte is not written");
+  }
   *handle = name(std::shared_ptr<Memory>(new Memory{file, front.len, front.device, false, true, true}));
   return SUCCESS;
 }
