@@ -2,12 +2,15 @@
 
 use std::fs::File;
 
+use mgcomp_transport::link::shm::{Shm, ShmConfig, ShmJob};
 use mgcomp_transport::message::Rank;
 use mgcomp_transport::node::PeerState;
+use rustix::net::{SendFlags, send};
 
-use crate::bystanders::{Bystanders, RANKS};
-use crate::common::{Random, noise, watched};
-use crate::raw::{RING, Raw, greeting, hello, sealed, unsealed};
+use crate::bystanders::{Bystanders, RANKS, wait_for};
+use crate::common::job::{config, node};
+use crate::common::{LIMITS, Random, SECRET, noise, watched};
+use crate::raw::{RING, Raw, accept_hello, greeting, hello, listen_as, sealed, unsealed};
 
 #[test]
 fn garbage_is_refused() {
@@ -124,5 +127,31 @@ fn members_get_in_past_a_crowd_of_silent_strangers() {
         assert_eq!(job.nodes[0].peer_state(Rank(3)), Some(PeerState::Greeting));
         drop(crowd);
         job.check();
+    });
+}
+
+#[test]
+fn a_refusal_says_why_whatever_the_other_side_is() {
+    watched(|| {
+        // The status, and the form of whoever answers: 1 is another one than this rank's.
+        for (number, (status, form, reason)) in [
+            (8, 0, "Refused(WrongSecret)"),
+            (8, 1, "Refused(WrongSecret)"),
+            (9, 1, "Refused(WrongRank)"),
+            (14, 1, "Link(OtherLink { peer: Rank(0), theirs: 1, own: 0 })"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let name = format!("refusals-{}-{number}", std::process::id());
+            let listener = listen_as(&format!("mgcomp-{name}-0"));
+            let job = ShmJob::new(SECRET, 2).named(&name);
+            let link = Shm::new(job, Rank(1), ShmConfig::new(LIMITS)).unwrap();
+            let node = node(Box::new(link), "fixed:none", config());
+            let socket = accept_hello(&listener);
+            send(&socket, &[b'M', b'G', b'C', b'S', 1, 0, status, form], SendFlags::NOSIGNAL).unwrap();
+            let over = format!("Over({reason}");
+            wait_for(&node, Rank(0), &over, |state| state.starts_with(&over));
+        }
     });
 }

@@ -292,7 +292,10 @@ impl Door {
             return;
         }
         let met = match hello::parse_answer(answer) {
-            Some((_, Some(form))) if form != self.form => Met::Nobody(self.mismatch(peer, form)),
+            // With any other status a side of another form has refused something else.
+            Some((Status::Good | Status::Protocol, Some(form))) if form != self.form => {
+                Met::Nobody(self.mismatch(peer, form))
+            }
             Some((Status::Good, _)) => Met::Peer { socket, segment, is_maker: true },
             Some((status, _)) => Met::Refusal(status),
             None => Met::Nobody(LinkError::Answer { peer, got: answer.len() }),

@@ -84,6 +84,7 @@ struct End {
     queue: VecDeque<Parcel>,
     /// Since when the first of them waits.
     waits_since: Option<Instant>,
+    /// Of copies to its window.
     meter: RateMeter<Arc<Rate>>,
 }
 
@@ -346,8 +347,9 @@ impl Porter {
                 room.send(&header, bytes);
                 Ok(())
             }
-            Load::Window { from, slot, done } => match self.finish(to, &from, done, started) {
+            Load::Window { from, slot, done } => match self.finish(to, done) {
                 Ok(()) => {
+                    self.meter(to, from.len(), started);
                     self.shared.carried.by_window.fetch_add(from.len(), Ordering::Relaxed);
                     let place = self.place(to, slot, from.len());
                     room.send_placed(&header, place);
@@ -360,7 +362,7 @@ impl Porter {
                     self.by_host(&from, &header, room, error)
                 }
             },
-            Load::Pinned { from, to: staged, done } => match self.finish(to, &from, done, started) {
+            Load::Pinned { from, to: staged, done } => match self.finish(to, done) {
                 Ok(()) => {
                     self.shared.carried.by_host.fetch_add(from.len(), Ordering::Relaxed);
                     // SAFETY: the copy has ended, and the room is nobody else's.
@@ -387,26 +389,25 @@ impl Porter {
     }
 
     /// Waits for the end of a copy.
-    fn finish(
-        &mut self,
-        to: Rank,
-        from: &DeviceBytes,
-        done: Event,
-        started: Instant,
-    ) -> Result<(), DeviceError> {
+    fn finish(&mut self, to: Rank, done: Event) -> Result<(), DeviceError> {
         let Some(tools) = &mut self.tools else { return Ok(()) };
         if let Err(error) = done.wait() {
             let _ = tools.stream.wait(); // nothing may be under way; a lost context runs nothing any more
             return Err(error);
         }
         tools.events.push(done);
-        let backlog = if self.flights.is_empty() { Backlog::None } else { Backlog::Some };
-        let now = Instant::now();
-        self.shared.ways[to.0 as usize].moved.note(now);
-        if let Some(end) = self.end(to) {
-            end.meter.wrote(from.len(), started, now, backlog);
-        }
+        self.way(to).moved.note(Instant::now());
         Ok(())
+    }
+
+    /// Tells how fast a copy of `len` bytes to a window was, which has ended.
+    fn meter(&mut self, to: Rank, len: u64, started: Instant) {
+        // What goes to others says nothing of this peer.
+        let is_last = self.way(to).queued.load(Ordering::SeqCst) == 1;
+        let backlog = if is_last { Backlog::None } else { Backlog::Some };
+        if let Some(end) = self.end(to) {
+            end.meter.wrote(len, started, Instant::now(), backlog);
+        }
     }
 
     /// Sends what could not be copied as it should, unless the device is lost.
@@ -525,8 +526,14 @@ fn next(from: &DeviceBytes, end: &mut End, tools: &mut Tools, waited: Duration) 
     if from.len() == 0 {
         return Next::Take(Load::Host(Bytes::new()));
     }
+    if matches!(end.road, Road::Unknown) {
+        if waited < OFFER_PATIENCE {
+            return Next::Nothing;
+        }
+        // For good: an offer that comes later is declined, and what comes next need not wait as well.
+        end.road = Road::None;
+    }
     let found = match (&mut end.road, &end.line) {
-        (Road::Unknown, _) if waited < OFFER_PATIENCE => return Next::Nothing,
         (Road::Window(mapped), Some(line)) if from.len() <= mapped.window_bytes() => {
             match mapped.take(from.len(), &line.theirs) {
                 Some(slot) => Some((mapped, slot)),

@@ -30,6 +30,7 @@ pub(super) struct Shared {
 pub(super) struct Way {
     /// Messages that the porter has not sent yet.
     pub(super) queued: AtomicUsize,
+    /// Of copies to the peer's window.
     pub(super) rate: Arc<Rate>,
     /// Of copies to the peer.
     pub(super) moved: Movement,
