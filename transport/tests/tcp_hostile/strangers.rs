@@ -73,8 +73,8 @@ fn hellos_that_are_wrong_are_refused_and_told_why() {
             hello
         };
         refused(&changed(3, 1), 7); // an older version, and a newer one
-        refused(&changed(3, 3), 7);
-        refused(&[&changed(3, 3)[..], &[0xff; 960]].concat(), 7); // as long as a hello may be
+        refused(&changed(3, 4), 7);
+        refused(&[&changed(3, 4)[..], &[0xff; 960]].concat(), 7); // as long as a hello may be
         for byte in 8..24 {
             refused(&changed(byte, hello(2, RANKS)[byte] ^ 1), 8); // another secret
         }
@@ -99,7 +99,7 @@ fn hellos_that_are_wrong_are_refused_and_told_why() {
             refused(message, 14);
         }
         let mut refusal = vec![0; 64];
-        refusal[..8].copy_from_slice(&[0x50, 12, 0, 2, b'M', b'G', b'C', b'W']);
+        refusal[..8].copy_from_slice(&[0x50, 12, 0, 3, b'M', b'G', b'C', b'W']);
         refused(&refusal, 14);
         job.check();
         assert_eq!(job.nodes[0].peer_state(Rank(2)), Some(PeerState::Greeting));
