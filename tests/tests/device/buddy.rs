@@ -10,7 +10,7 @@ use mgcomp_tests::data::Random;
 use mgcomp_tests::shim::buddy::entries_of_all_states;
 use mgcomp_tests::stub::{Libraries, with_stub};
 
-use crate::rig::{self, OUT_OF_MEMORY, download, upload};
+use crate::rig::{self, download, upload};
 
 const BAD_STATE: u32 = 27;
 const LEN: u64 = 40 * 128 + 9;
@@ -223,23 +223,6 @@ fn every_call_may_fail() {
             rig.read(&stream, 60, &out)?;
             Ok(download(&stream, out.region())? == raw && rig.report(&stream)?.status == Status::GOOD)
         };
-        for at in 1.. {
-            stub.fail(None, at, OUT_OF_MEMORY);
-            let result = run();
-            let failed = stub.failed();
-            stub.fail(None, 0, 0);
-            assert_eq!(stub.left(), "", "after call {at}, {failed:?}");
-            match (failed, result) {
-                (None, result) => {
-                    assert!(result.unwrap());
-                    break;
-                }
-                (Some(_), Ok(good)) => assert!(good, "call {at}"),
-                (Some(failed), Err(DeviceError::Driver { call, code, .. })) => {
-                    assert_eq!((call, code), (failed.as_str(), OUT_OF_MEMORY), "call {at}");
-                }
-                (Some(failed), Err(error)) => panic!("call {at}, {failed}: {error}"),
-            }
-        }
+        rig::fail_each_call(stub, run);
     });
 }

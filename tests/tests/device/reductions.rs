@@ -8,8 +8,6 @@ use mgcomp_tests::stub::{Libraries, with_stub};
 
 use crate::rig;
 
-const OUT_OF_MEMORY: u32 = 2;
-
 fn of_rank(rank: u32, len: usize) -> Vec<u8> {
     data::bytes(Kind::Mixed, len, 70 + u64::from(rank))
 }
@@ -166,23 +164,6 @@ fn every_call_may_fail() {
             reducer.reduce(&stream, &reduction)?;
             Ok(bytes_of(&stream, result)? == expected(datatype, operation, 2, len))
         };
-        for at in 1.. {
-            stub.fail(None, at, OUT_OF_MEMORY);
-            let result = run();
-            let failed = stub.failed();
-            stub.fail(None, 0, 0);
-            assert_eq!(stub.left(), "", "after call {at}, {failed:?}");
-            match (failed, result) {
-                (None, result) => {
-                    assert!(result.unwrap());
-                    break;
-                }
-                (Some(_), Ok(good)) => assert!(good, "call {at}"),
-                (Some(failed), Err(DeviceError::Driver { call, code, .. })) => {
-                    assert_eq!((call, code), (failed.as_str(), OUT_OF_MEMORY), "call {at}");
-                }
-                (Some(failed), Err(error)) => panic!("call {at}, {failed}: {error}"),
-            }
-        }
+        rig::fail_each_call(stub, run);
     });
 }

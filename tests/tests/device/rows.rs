@@ -11,7 +11,7 @@ use mgcomp_tests::data::{self, Random};
 use mgcomp_tests::stub::{Libraries, with_stub};
 use mgcomp_transport::table::{Gathered, Sample, Table, TableOptions};
 
-use crate::rig::{self, OUT_OF_MEMORY, download, upload};
+use crate::rig::{self, download, upload};
 
 const BAD_ROW: u32 = 26;
 
@@ -229,24 +229,7 @@ fn every_call_may_fail() {
             let (gathered, rows) = rig.expected(&indices);
             Ok(room.result(&stream)? == (report_of(gathered), rows))
         };
-        for at in 1.. {
-            stub.fail(None, at, OUT_OF_MEMORY);
-            let result = run();
-            let failed = stub.failed();
-            stub.fail(None, 0, 0);
-            assert_eq!(stub.left(), "", "after call {at}, {failed:?}");
-            match (failed, result) {
-                (None, result) => {
-                    assert!(result.unwrap());
-                    break;
-                }
-                (Some(_), Ok(good)) => assert!(good, "call {at}"),
-                (Some(failed), Err(DeviceError::Driver { call, code, .. })) => {
-                    assert_eq!((call, code), (failed.as_str(), OUT_OF_MEMORY), "call {at}");
-                }
-                (Some(failed), Err(error)) => panic!("call {at}, {failed}: {error}"),
-            }
-        }
+        rig::fail_each_call(stub, run);
     });
 }
 
