@@ -14,7 +14,7 @@ use mgcomp_transport::buddy::{Allocation, BuddyPool, Form, Memory, MemoryError, 
 
 use super::case;
 use super::error::{CheckError, compare, expect_len};
-use super::guarded::Guarded;
+use super::guarded::{Guarded, POISON};
 use super::rig::Scratch;
 use super::{Extent, Lab};
 use crate::data::Random;
@@ -210,7 +210,16 @@ impl Host {
             let (start, mut bytes) = ((entry * ENTRY_LEN) as u64, vec![0; out.len()]);
             match self.pool.read(self.allocation, start..start + out.len() as u64, &mut bytes) {
                 Ok(()) => compare(&format_args!("{case}, entry {entry}"), "the bytes", out, &bytes)?,
-                Err(_) => first_wrong = first_wrong.or(Some(entry)),
+                Err(_) => {
+                    // Of what is refused nothing is handed out.
+                    compare(
+                        &format_args!("{case}, refused entry {entry}"),
+                        "the bytes",
+                        out,
+                        &vec![POISON; out.len()],
+                    )?;
+                    first_wrong = first_wrong.or(Some(entry));
+                }
             }
         }
         match first_wrong {

@@ -9,7 +9,7 @@ use super::error::CheckError;
 const GUARD_LEN: u64 = 256;
 const GUARD_BYTE: u8 = 0xc3;
 /// What buffers that are to be written hold before.
-const POISON: u8 = 0x5e;
+pub(super) const POISON: u8 = 0x5e;
 
 /// A buffer in device memory at a chosen address modulo 16, between guard bytes.
 pub(super) struct Guarded {
