@@ -1,11 +1,13 @@
 /* Open MPI's own collectives, measured as `mgcomp perf` measures those of mgcomp: the same flags, the same data, a
  * barrier before each iteration, the median of the slowest rank, in place, every result checked; the same JSON.
  *
- *   mpirun ... collective --op OP --min BYTES --max BYTES --factor F --iters N --seconds S --element TYPE --data FILE
+ *   mpirun ... collective --op OP --min BYTES --max BYTES --factor F --iters N --seconds S --pause-us N --element TYPE
+ *                         --data FILE
  *
  * Operations: all_gather, all_reduce (sum of f32, f64, i32, i64), all_to_all, broadcast, send_recv. Sizes are bytes.
  */
 #include <mpi.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +18,7 @@ enum { LINE_BYTES = 64, MOST = 10000, LEAST = 3, WARMUP = 3, MANY = 100, LOOKS =
 
 static int rank, ranks;
 static const char *op = "all_gather", *element = "f32", *data_path;
-static long long min = 8, max = 64 << 20, factor = 2, iters;
+static long long min = 8, max = 64 << 20, factor = 2, iters, pause_us;
 static double seconds = 40;
 static unsigned char *tile;
 static size_t tile_len;
@@ -61,6 +63,7 @@ static void read_flags(int count, char **flags) {
     else if (strcmp(flag, "--max") == 0) max = atoll(value);
     else if (strcmp(flag, "--factor") == 0) factor = atoll(value);
     else if (strcmp(flag, "--iters") == 0) iters = atoll(value);
+    else if (strcmp(flag, "--pause-us") == 0) pause_us = atoll(value);
     else if (strcmp(flag, "--seconds") == 0) seconds = atof(value);
     else if (strcmp(flag, "--element") == 0) element = value;
     else if (strcmp(flag, "--data") == 0) data_path = value;
@@ -180,6 +183,8 @@ static double iterate(unsigned char *buffer, unsigned char *aside, size_t bytes,
     memset(aside, 0xa5, bytes);
   }
   if (checked || is("all_reduce")) prepare(buffer, bytes);
+  double rested = now_seconds() + 1e-6 * (double)pause_us;
+  while (now_seconds() < rested) sched_yield();
   MPI_Barrier(MPI_COMM_WORLD);
   double started = now_seconds();
   carry_out(buffer, aside, bytes);

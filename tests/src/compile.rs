@@ -1,6 +1,7 @@
 //! The kernels as the CUDA compiler sees them: what they take on each device, and the PTX that ships.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -8,6 +9,7 @@ use mgcomp_codecs::device::{Compiler, DeviceError, KernelSource, MIN_CAPABILITY,
 
 use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::decompress_to_vec_zlib;
+use tempfile::NamedTempFile;
 
 use crate::shim::launch;
 use crate::shim::sources::KERNELS_DIR;
@@ -83,18 +85,19 @@ pub struct Compilation {
     pub artifacts: Vec<Artifact>,
 }
 
-/// Compiles all kernels for all targets, and gives what they take and the files that follow.
+/// Compiles all kernels for all targets, and gives what they take and the files that follow. What is in `cache` of the same
+/// sources is not compiled again.
 ///
 /// # Errors
 /// What the compiler says.
 ///
 /// # Panics
 /// If its log is none that this code knows.
-pub fn compile(compiler: &Compiler) -> Result<Compilation, DeviceError> {
+pub fn compile(compiler: &Compiler, cache: &Path) -> Result<Compilation, DeviceError> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(KERNELS_DIR);
     let mut all = Compilation { rows: Vec::new(), artifacts: Vec::new() };
     let compiled: Vec<_> = std::thread::scope(|scope| {
-        let jobs = sources().iter().map(|source| scope.spawn(|| compile_source(compiler, source)));
+        let jobs = sources().iter().map(|source| scope.spawn(|| compile_source(compiler, source, cache)));
         let jobs: Vec<_> = jobs.collect();
         jobs.into_iter().map(|job| job.join().expect("a log that is understood")).collect()
     });
@@ -113,21 +116,55 @@ pub fn compile(compiler: &Compiler) -> Result<Compilation, DeviceError> {
 fn compile_source(
     compiler: &Compiler,
     source: &KernelSource,
+    cache: &Path,
 ) -> Result<(Vec<(Target, Resources)>, String), DeviceError> {
     let mut rows = Vec::new();
     for target in targets() {
-        let log = compiler.compile(source, target)?.log;
+        let log = cached(cache, source, target, || Ok(compiler.compile(source, target)?.log))?;
         rows.extend(parse_log(&log).into_iter().map(|resources| (target, resources)));
     }
-    Ok((rows, shipped_ptx(compiler, source)?))
+    let ptx = cached(cache, source, Target::ptx(MIN_CAPABILITY), || shipped_ptx(compiler, source))?;
+    Ok((rows, ptx))
+}
+
+/// What `make` says of `source` for `target`; kept in `cache` by all that it follows from: sources, flags and compiler.
+fn cached(
+    cache: &Path,
+    source: &KernelSource,
+    target: Target,
+    make: impl FnOnce() -> Result<String, DeviceError>,
+) -> Result<String, DeviceError> {
+    let (major, minor) = VERSION;
+    let path = cache.join(format!("{}-{target}-{major}.{minor}", hex(&source.fingerprint(target))));
+    if let Ok(text) = fs::read_to_string(&path) {
+        return Ok(text);
+    }
+    let text = make()?;
+    // Who cannot keep it compiles it again.
+    if let Err(error) = keep(cache, &path, &text) {
+        eprintln!("{} cannot be written: {error}", path.display());
+    }
+    Ok(text)
+}
+
+/// Writes `text` to `path` in `folder`, all of it or nothing.
+fn keep(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let mut file = NamedTempFile::new_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.persist(path)?;
+    Ok(())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The first line of the PTX that ships: what it was compiled from.
 #[must_use]
 pub fn fingerprint_line(source: &KernelSource) -> String {
     let fingerprint = source.fingerprint(Target::ptx(MIN_CAPABILITY));
-    let hex: String = fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("// fingerprint {hex}\n")
+    format!("// fingerprint {}\n", hex(&fingerprint))
 }
 
 fn targets() -> impl Iterator<Item = Target> {

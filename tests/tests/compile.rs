@@ -1,5 +1,7 @@
 //! The GPU kernels compile for every device that matters, without spills, and what is said of them is true.
 
+use std::path::Path;
+
 use mgcomp_codecs::Algorithm;
 use mgcomp_codecs::device::{Compiler, sources};
 use mgcomp_tests::compile::{self, Compilation, RENEW, Resources, TARGETS, VERSION};
@@ -26,7 +28,8 @@ fn compiler_or_skip(test: &str) -> Option<&'static Compiler> {
 #[test]
 fn kernels_compile_without_spills() {
     let Some(compiler) = compiler_or_skip("kernels_compile_without_spills") else { return };
-    let Compilation { rows, artifacts } = compile::compile(compiler).unwrap();
+    let Compilation { rows, artifacts } =
+        compile::compile(compiler, &Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled")).unwrap();
     // Encode, decode and estimate; the kernels that gather rows and combine numbers, and those that write and read buddy memory.
     assert_eq!(rows.len(), TARGETS.len() * (3 * codecs().count() + 4));
     for (target, row) in &rows {

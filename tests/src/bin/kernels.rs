@@ -32,7 +32,10 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 
 /// Compares all that follows from the kernels with the files, or writes them.
 fn compare(compiler: &Compiler, writes: bool) -> Result<ExitCode, Box<dyn Error>> {
-    let Compilation { rows, artifacts } = compile::compile(compiler)?;
+    // Where the tests keep it, too: target/profile/kernels is this program.
+    let program = std::env::current_exe()?;
+    let target = program.ancestors().nth(2).ok_or("this program does not lie in a target folder")?;
+    let Compilation { rows, artifacts } = compile::compile(compiler, &target.join("tmp/compiled"))?;
     let mut good = true;
     for (target, row) in &rows {
         println!(

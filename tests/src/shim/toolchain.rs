@@ -34,6 +34,28 @@ impl Sanitizer {
     }
 }
 
+/// What an object is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// The shim, which no sanitizer watches.
+    Runtime,
+    /// What runs often.
+    Kernels,
+    /// A kernel with a bug, which runs until that is found.
+    Planted,
+}
+
+impl Part {
+    /// How hard the compiler tries. It takes five times as long for a kernel whose addresses are watched if it tries at all;
+    /// with threads watched that makes less of a difference, but then planted bugs end in other words.
+    fn effort(self, sanitizer: Sanitizer) -> &'static str {
+        match (self, sanitizer) {
+            (Self::Planted, Sanitizer::Address) => "-O0",
+            _ => "-O1",
+        }
+    }
+}
+
 /// A replacement in the source of a kernel: a bug that some check must find.
 #[derive(Clone, Copy, Debug)]
 pub struct Plant {
@@ -74,14 +96,14 @@ impl Toolchain {
 
         let shim = kernels_dir().join("shim");
         let mut jobs: Vec<Child> =
-            RUNTIME.iter().map(|file| toolchain.compile(&shim, file, file, false)).collect();
+            RUNTIME.iter().map(|file| toolchain.compile(&shim, file, file, Part::Runtime)).collect();
         let programs =
             ["replay.cpp", "replay_rows.cpp", "replay_buddy.cpp", "replay_numbers.cpp", "selftest.cpp"];
         for file in ["kernels.cpp"].into_iter().chain(programs) {
-            jobs.push(toolchain.compile(&shim, file, file, true));
+            jobs.push(toolchain.compile(&shim, file, file, Part::Kernels));
         }
         for file in kernels() {
-            jobs.push(toolchain.compile(&kernels_dir(), &file, &file, true));
+            jobs.push(toolchain.compile(&kernels_dir(), &file, &file, Part::Kernels));
         }
         jobs.into_iter().for_each(finish);
         Ok(toolchain)
@@ -112,7 +134,7 @@ impl Toolchain {
         fs::write(changed, text.replace(plant.find, plant.replace)).expect("changed kernel source");
 
         let kernel = source_of(plant.codec);
-        finish(self.compile(&copy, &kernel, &planted, true));
+        finish(self.compile(&copy, &kernel, &planted, Part::Planted));
         let object = |file: &String| self.object(if *file == kernel { &planted } else { file });
         let objects: Vec<PathBuf> = kernels().iter().map(object).collect();
         self.link_with(program, &format!("{planted}_program"), &objects)
@@ -165,12 +187,15 @@ impl Toolchain {
     }
 
     /// Starts to compile `file` of `folder`, which has the kernels that it includes, to the object of `name`.
-    fn compile(&self, folder: &Path, file: &str, name: &str, instrumented: bool) -> Child {
+    fn compile(&self, folder: &Path, file: &str, name: &str, part: Part) -> Child {
         let source = folder.join(file);
-        let flags = if instrumented { self.sanitizer.flags() } else { self.sanitizer.runtime_flags() };
+        let flags = match part {
+            Part::Runtime => self.sanitizer.runtime_flags(),
+            Part::Kernels | Part::Planted => self.sanitizer.flags(),
+        };
         compiler()
             .expect("a compiler, since it was probed")
-            .args(["-std=c++17", "-O1", "-g1", "-Wno-unknown-pragmas", "-I"])
+            .args(["-std=c++17", part.effort(self.sanitizer), "-g1", "-Wno-unknown-pragmas", "-I"])
             .arg(folder)
             .arg("-I")
             .arg(kernels_dir())

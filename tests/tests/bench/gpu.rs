@@ -19,6 +19,9 @@ use crate::{command, folder, program, rows, stderr};
 /// As little as touches everything.
 const SMALL: [&str; 8] = ["--cases", "5", "--large", "30K", "--replays", "20", "--shared", "0"];
 
+/// Hardly any checks, where times are what it is about.
+const LEAST: [&str; 8] = ["--cases", "1", "--large", "1", "--replays", "3", "--shared", "0"];
+
 /// The folders of the stubs of driver and compiler, if they were built.
 fn stubs() -> Option<PathBuf> {
     let (driver, compiler) = (option_env!("MGCOMP_STUB_DRIVER")?, option_env!("MGCOMP_STUB_COMPILER")?);
@@ -202,8 +205,9 @@ fn times_are_written_and_say_of_what() {
 fn gathers_are_timed_beside_plain_ones() {
     let folder = folder(&[("x.u32", &[7; 500])]);
     let args = ["gpu", "--json", "--algorithm", "ibp", "--bytes", "500", "--rounds", "1", "--data", "x.u32"];
-    let more = ["--cases", "1", "--large", "1", "--gather-rows", "40", "--results", "r", "--shared", "0"];
-    let Some(output) = on_stub(command(folder.path(), &[&args[..], &more].concat()), "gathers") else {
+    let more = ["--gather-rows", "40", "--results", "r"];
+    let Some(output) = on_stub(command(folder.path(), &[&args[..], &LEAST, &more].concat()), "gathers")
+    else {
         return;
     };
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -279,8 +283,8 @@ fn a_wrong_byte_in_another_process_fails_the_run() {
 fn buddy_memory_is_timed_beside_a_copy() {
     let folder = folder(&[("x.u32", &[7; 500])]);
     let args = ["gpu", "--json", "--algorithm", "bpc", "--bytes", "500", "--rounds", "1", "--data", "x.u32"];
-    let more = ["--cases", "1", "--large", "1", "--buddy-entries", "500", "--results", "r", "--shared", "0"];
-    let Some(output) = on_stub(command(folder.path(), &[&args[..], &more].concat()), "buddy") else {
+    let more = ["--buddy-entries", "500", "--results", "r"];
+    let Some(output) = on_stub(command(folder.path(), &[&args[..], &LEAST, &more].concat()), "buddy") else {
         return;
     };
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

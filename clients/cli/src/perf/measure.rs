@@ -1,5 +1,6 @@
 //! The run of one rank. All ranks do the same; rank 0 decides how often and how far, and hears what the others saw.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::agreement::{digest, first_other, word_of_root, words_of_all};
@@ -236,6 +237,7 @@ impl<'a> Run<'a> {
         self.watchdog.step(step.op, step.case.bytes);
         switch.turn(mode == Mode::Raw);
         let before = self.member.stats(mode);
+        pause(Duration::from_micros(self.args.pause_us.into()));
         world.barrier().map_err(|error| self.failed(error))?;
         let started = Instant::now();
         self.member.carry_out(step, mode)?;
@@ -270,6 +272,14 @@ impl<'a> Run<'a> {
             }
         }
         Ok(wrong)
+    }
+}
+
+/// Lets time go by without sleep, from which threads come back slowly.
+fn pause(time: Duration) {
+    let started = Instant::now();
+    while started.elapsed() < time {
+        thread::yield_now();
     }
 }
 

@@ -76,6 +76,10 @@ pub(crate) struct Args {
     /// Time for the whole run where --iters does not set it; sizes that do not fit are left out
     #[arg(long, value_name = "S", default_value = "40", value_parser = seconds)]
     pub(super) seconds: Duration,
+    /// How long ranks are busy with nothing before each iteration, in microseconds: links that are held to a rate carry more for
+    /// a moment after a rest, which is to be the same for all that is compared
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    pub(super) pause_us: u32,
     /// What the bytes are: i8 to i64, u8 to u64, f16, bf16, f32, f64, and for what does not compute f8e4m3, f8e5m2.
     /// Without it the name of the file tells (x.f32.bin), or it is f32
     #[arg(long, value_name = "TYPE")]

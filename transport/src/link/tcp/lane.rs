@@ -25,10 +25,9 @@ use crate::pool::Pool;
 const READ_AHEAD_BYTES: usize = 8 << 10;
 /// How long a message that may wait for the next one does.
 const HELD: Duration = Duration::from_millis(50);
-/// How long a peer may take for what is still queued when the connection is closed.
+/// How long a peer may take for what is still queued when the connection is closed, and the consumer for what the peer had
+/// written when writing to it fails.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long to wait for a peer's last words when writing to it fails.
-const FAREWELL_TIMEOUT: Duration = Duration::from_millis(200);
 /// How long nothing must come, twice, before a connection that has ended out of its turn is taken for lost.
 const QUIET: Duration = Duration::from_secs(1);
 
@@ -107,7 +106,7 @@ impl LaneTask {
             }
             Err(error) => {
                 let error = LinkError::io("writing to rank", peer, &error);
-                let farewell = timeout(FAREWELL_TIMEOUT, receiving).await;
+                let farewell = timeout(FLUSH_TIMEOUT, receiving).await;
                 farewell.unwrap_or(Some(LinkEvent::Closed { peer, error }))
             }
         }
