@@ -4,30 +4,25 @@
 #pragma once
 #include "int/price.cuh"
 
-// The lag with which the sample takes fewest bits, and the bits; 0 if none beats `*bits` by enough.
+// The lag with which the sample takes fewest bits, and the bits; 0 if none beats `*bits` by enough. A whole warp must
+// call it.
 template <u32 B>
 MGC_DEV u32 int_pick_lag(const IntPrices& prices, u32 short_lags, u32 words, u32* bits) {
   constexpr u32 TILES = INT_SAMPLE_TILES(B);
-  u32 best = 0;
-  const auto consider = [&](u32 lag, u32 price) {
-    if (price + INT_MARGIN_BITS < *bits) {
-      *bits = price;
-      best = lag;
-    }
-  };
-  consider(1, prices.bits[1]);
-  for (u32 i = 0; i < short_lags; i++) {
-    u32 price = 0;
+  const u32 all = 0xffffffffu, lane = threadIdx.x % 32, candidate = lane / TILES;
+  u32 lag = candidate < INT_CANDIDATES ? int_fixed_lag(candidate, words) : 0;
+  if (candidate - 1 < short_lags) lag = prices.short_lag[candidate - 1];
+  u32 price = lag != 0 ? prices.bits[lane] : 0;
 #pragma unroll
-    for (u32 tile = 0; tile < TILES; tile++) price += prices.short_bits[i * TILES + tile];
-    consider(prices.short_lag[i], price);
+  for (u32 distance = 1; distance < TILES; distance *= 2) price += __shfl_xor_sync(all, price, distance);
+  // Each step takes the first one that beats the best before it: those ahead of it did not, and never will.
+  for (u32 best = 0;;) {
+    const u32 better = __ballot_sync(all, lag != 0 && price + INT_MARGIN_BITS < *bits);
+    if (better == 0) return best;
+    const int first = __ffs((int)better) - 1;
+    best = __shfl_sync(all, lag, first);
+    *bits = __shfl_sync(all, price, first);
   }
-#pragma unroll
-  for (u32 warp = 2; warp <= 6; warp++) {
-    const u32 lag = int_fixed_lag(warp, words);
-    if (lag != 0) consider(lag, prices.bits[warp]);
-  }
-  return best;
 }
 
 // Map and lags of a chunk that is large enough to be sampled.
@@ -36,10 +31,9 @@ MGC_DEV void int_choose_predictor(const IntSource& source, IntShared& shared, In
   u32 bits = 0, lags = 0;
 #pragma unroll 1
   for (u32 round = 0; round < 2; round++) {
-    const IntPrices& prices = shared.prices[round];
     int_price_all<B>(source, lags, shared, shared.prices[round]);
-    if (round == 0) bits = prices.bits[0];
-    const u32 lag = int_pick_lag<B>(prices, 2 - round, source.len / B, &bits);
+    if (round == 0) bits = shared.unpredicted_bits;
+    const u32 lag = int_pick_lag<B>(shared.prices[round], 2 - round, source.len / B, &bits);
     if (lag == 0) break;
     lags = lag < lags ? lag | lags << 16 : lags | lag << 16;
     if (round == 0) lags = lag;
@@ -117,9 +111,9 @@ MGC_DEV IntOf<B> int_sampled(const IntSource& source, const IntHeader& header, u
   return int_first_bytes<B>(int_mapped<B>(int_map(header), left), 0, (int)source.len - (int)at);
 }
 
-// Completes the header by what the sample's residuals say; a warp looks at each tile.
+// Completes the header by what the sample's residuals say; a warp looks at each tile. It is in `shared` afterwards.
 template <u32 B>
-MGC_DEV void int_finish_header(const IntSource& source, IntHeader& header, IntShared& shared) {
+MGC_DEV void int_finish_header(const IntSource& source, IntHeader header, IntShared& shared) {
   constexpr u32 TILES = INT_SAMPLE_TILES(B);
   const u32 warp = threadIdx.x / 32;
   IntOf<B> mapped = 0, any = 0;
@@ -146,13 +140,16 @@ MGC_DEV void int_finish_header(const IntSource& source, IntHeader& header, IntSh
     atomicAdd(&shared.lengths[int_length<B>(int_word_of<B>(residuals, i))], 1u);
   }
   __syncthreads();
-  const u32 longest = any == 0 ? 0 : int_length<B>(int_rotated<B>(any, rotation));
-  const u32 total = int_is_sampled(source) ? INT_SAMPLE_LEN / B : source.len / B;
-  header.fields |= int_cheapest_low_bits<B>(shared.lengths, total, longest) << 16;
+  if (warp == 0) {
+    const u32 longest = any == 0 ? 0 : int_length<B>(int_rotated<B>(any, rotation));
+    const u32 total = int_is_sampled(source) ? INT_SAMPLE_LEN / B : source.len / B;
+    header.fields |= int_cheapest_low_bits<B>(shared.lengths, total, longest) << 16;
+    if (threadIdx.x == 0) shared.header = header;
+  }
+  __syncthreads();  // The header is told.
 }
 
-// How to code the words, of which there must be one at least; also in `int_shared().header`, once there was a
-// barrier. All threads must call it.
+// How to code the words, of which there must be one at least; also in `int_shared().header`. All threads must call it.
 template <u32 B>
 MGC_DEV IntHeader int_choose(const IntSource& source) {
   IntShared& shared = int_shared();
@@ -161,6 +158,5 @@ MGC_DEV IntHeader int_choose(const IntSource& source) {
   if (int_is_sampled(source)) int_choose_predictor<B>(source, shared, &header);
   if (header.lags == 0) int_survey<B>(source, shared, &header);
   int_finish_header<B>(source, header, shared);
-  if (threadIdx.x == 0) shared.header = header;
-  return header;
+  return shared.header;
 }

@@ -49,28 +49,51 @@ MGC_DEV u32 int_planes_offset(u32 words) {
   return round_up(8 + B + int_codes_len<B>(words), 4);
 }
 
-// This lane's residuals of tile `tile`, with LAGS lags; those behind the last word are zero.
+// What the rounds need of the header, in registers.
+struct IntRounds {
+  u32 count;
+  u32 first_whole, whole;  // rounds in which all warps' tiles are whole, as are those that they are predicted from
+  u32 rotation, low_bits;
+};
+
+template <u32 B>
+MGC_DEV IntRounds int_all_rounds(const IntSource& source, const IntHeader& header) {
+  const u32 round_len = MGC_BLOCK_WARPS * INT_TILE(B), before = (int_lag_a(header) + int_lag_b(header)) * B;
+  const u32 first = (before + round_len - 1) / round_len, end = source.len / round_len;
+  const u32 rotation = in_register(int_rotation(header)), low_bits = in_register(int_patched_from(header));
+  return {int_rounds<B>(source.len), first, first < end ? end - first : 0, rotation, low_bits};
+}
+
+// What the lags leave of this lane's register at byte `at`, where nothing is missing.
 template <u32 B, u32 LAGS>
-MGC_DEV IntOf<B> int_residuals(const IntSource& source, const IntHeader& header, u32 tile) {
+MGC_DEV IntOf<B> int_whole_difference(const IntSource& source, const IntHeader& header, IntOf<B> base, u32 at) {
   const u32 a = int_lag_a(header), b = int_lag_b(header);
+  const u8* const own = source.raw + at;
+  IntOf<B> left = int_sub<B>(*(const IntOf<B>*)own, LAGS == 0 ? base : int_load_back<B>(own, a * B));
+  if (LAGS == 2) {
+    left = int_sub<B>(left, int_load_back<B>(own, b * B));
+    left = int_add<B>(left, int_load_back<B>(own, (a + b) * B));
+  }
+  return left;
+}
+
+// This lane's residuals of its warp's tile in round `round`, with LAGS lags; those behind the last word are zero.
+template <u32 B, u32 LAGS>
+MGC_DEV IntOf<B> int_residuals(const IntSource& source, const IntHeader& header, const IntRounds& rounds,
+                               u32 round) {
   const IntOf<B> base = int_splat<B>((IntOf<B>)header.base);
-  const u32 start = tile * INT_TILE(B), at = start + threadIdx.x % 32 * INT_BYTES(B);
+  const u32 at = (round * MGC_BLOCK_THREADS + threadIdx.x) * INT_BYTES(B);
   IntOf<B> left;
-  if (start >= (a + b) * B && start + INT_TILE(B) <= source.len) {
-    // All words that are predicted, and those they are predicted from, are there.
-    const u8* const own = source.raw + at;
-    left = int_sub<B>(*(const IntOf<B>*)own, LAGS == 0 ? base : int_load_back<B>(own, a * B));
-    if (LAGS == 2) {
-      left = int_sub<B>(left, int_load_back<B>(own, b * B));
-      left = int_add<B>(left, int_load_back<B>(own, (a + b) * B));
-    }
+  if (round - rounds.first_whole < rounds.whole) {
+    left = int_whole_difference<B, LAGS>(source, header, base, at);
   } else {
     // Words that are not there are what they are predicted to be.
+    const u32 a = int_lag_a(header), b = int_lag_b(header);
     left = at < source.len ? int_difference<B>(source, base, LAGS == 0 ? 0 : a, LAGS < 2 ? 0 : b, at) : 0;
     left = int_first_bytes<B>(left, 0, (int)source.len - (int)at);
   }
   const u32 map = LAGS != 0 ? INT_ZIGZAG : int_map(header);
-  return int_rotated<B>(int_mapped<B>(map, left), int_rotation(header));
+  return int_rotated<B>(int_mapped<B>(map, left), rounds.rotation);
 }
 
 // Measures the blocks of a tile: the length of their longest residuals, and how many are longer than
@@ -101,11 +124,11 @@ MGC_DEV void int_measure(IntOf<B> residuals, u32 low_bits, u32 tile, const IntBl
 
 template <u32 B, u32 LAGS>
 MGC_DEV void int_measure_all(const IntSource& source, const IntHeader& header, const IntBlocks& blocks) {
-  const u32 rounds = int_rounds<B>(source.len);
+  const IntRounds rounds = int_all_rounds<B>(source, header);
 #pragma unroll 1
-  for (u32 round = 0; round < rounds; round++) {
-    const u32 tile = int_tile(round);
-    int_measure<B>(int_residuals<B, LAGS>(source, header, tile), int_patched_from(header), tile, blocks);
+  for (u32 round = 0; round < rounds.count; round++) {
+    const IntOf<B> residuals = int_residuals<B, LAGS>(source, header, rounds, round);
+    int_measure<B>(residuals, rounds.low_bits, int_tile(round), blocks);
   }
 }
 
@@ -240,19 +263,19 @@ MGC_DEV void int_put_patches(IntOf<B> residuals, u32 low_bits, u32 marks, u32 pa
   }
 }
 
-// Writes the planes and patches of tile `tile`.
+// Writes the planes and patches of the warp's tile in round `round`.
 template <u32 B, u32 LAGS>
 MGC_DEV void int_put_tile(const IntSource& source, const IntHeader& header, const IntBlocks& blocks,
-                          const IntSwaps& swaps, u32 tile, u32* planes, u8* patches) {
+                          const IntRounds& rounds, const IntSwaps& swaps, u32 round, u32* planes, u8* patches) {
   const u32 all = 0xffffffffu, plane = int_plane<B>();
-  const u32 block = tile * INT_BLOCKS_PER_TILE(B) + threadIdx.x % 32 / INT_BLOCK_LANES(B);
+  const u32 block = int_tile(round) * INT_BLOCKS_PER_TILE(B) + threadIdx.x % 32 / INT_BLOCK_LANES(B);
   const u32 code = blocks.codes[block], place = blocks.places[block];
   if (!__any_sync(all, code != 0)) return;
 
   const bool patched = code > 8 * B;
-  const u32 count = patched ? int_patched_from(header) : code;
+  const u32 count = patched ? rounds.low_bits : code;
   u32* const to = planes + (place & 0xffff);
-  const IntOf<B> residuals = int_residuals<B, LAGS>(source, header, tile);
+  const IntOf<B> residuals = int_residuals<B, LAGS>(source, header, rounds, round);
   const u32 low = int_to_planes<B>((u32)residuals, swaps);
   if (plane < count) to[plane] = low;
   if (B == 8 && __any_sync(all, count > 32)) {
@@ -260,20 +283,20 @@ MGC_DEV void int_put_tile(const IntSource& source, const IntHeader& header, cons
     if (32 + plane < count) to[32 + plane] = high;
   }
   if (!__any_sync(all, patched)) return;
-  const u32 marks = int_marks<B>(residuals, low, int_patched_from(header));
+  const u32 marks = int_marks<B>(residuals, low, rounds.low_bits);
   if (!patched) return;
   if (int_first_word<B>() == 0) to[count] = marks;
-  int_put_patches<B>(residuals, int_patched_from(header), marks, code - 8 * B, patches + (place >> 16));
+  int_put_patches<B>(residuals, rounds.low_bits, marks, code - 8 * B, patches + (place >> 16));
 }
 
 template <u32 B, u32 LAGS>
 MGC_DEV void int_put_all(const IntSource& source, const IntHeader& header, const IntBlocks& blocks, u32* planes,
                          u8* patches) {
-  const u32 rounds = int_rounds<B>(source.len);
   const IntSwaps swaps = int_swaps<B>();
+  const IntRounds rounds = int_all_rounds<B>(source, header);
 #pragma unroll 1
-  for (u32 round = 0; round < rounds; round++) {
-    int_put_tile<B, LAGS>(source, header, blocks, swaps, int_tile(round), planes, patches);
+  for (u32 round = 0; round < rounds.count; round++) {
+    int_put_tile<B, LAGS>(source, header, blocks, rounds, swaps, round, planes, patches);
   }
 }
 

@@ -8,14 +8,14 @@
 //          those it is predicted from, twice; decoding writes it and reads it once, and reads it twice and writes
 //          it once for each lag.
 // Bound:   instructions of a warp for 128 bytes with one lag, counted in the machine code for sm_90. Encoding words
-//          of 4 bytes takes 30 to measure and 60 to write, bytes 55 and 75; patches 30 to 50 more. Decoding takes 80
+//          of 4 bytes takes 25 to measure and 46 to write, bytes 51 and 70; patches 30 to 50 more. Decoding takes 80
 //          and 110, for each lag 12 and 46 (bytes: 14 where 4 divides the lag), and 5 to write. The choice of a
-//          predictor takes about 4,000 for a chunk. So at four instructions a cycle, 132 multiprocessors of
+//          predictor takes about 5,000 for a chunk. So at four instructions a cycle, 132 multiprocessors of
 //          1.7 GHz encode chunks of 16 KiB at no more than 0.8 TB/s of words of 4 bytes and 0.6 of bytes, and
 //          decode them at no more than 0.9 and 0.6.
 // Serial:  chains of 16 words in a chunk of 16 KiB of words of 4 bytes, 64 of bytes, in the sums; else none.
 // Tail:    words past the last one count as zero residuals; bytes short of a word are kept as they are.
-// Scope:   threads of one block meet at barriers: 10 times to encode with two lags, and to decode.
+// Scope:   threads of one block meet at barriers: 11 times to encode with two lags, 10 times to decode.
 // Input:   anything; see frame/read.cuh.
 #include "int/decode.cuh"
 

@@ -1,7 +1,7 @@
 // What INT's predictors cost on the sample of a chunk: 512 bytes, so that it takes the same time for all sizes.
 //
-// Warps share the work: each one prices a predictor on the whole sample, or on a tile of it, and searches short
-// lags in one of its runs.
+// Warps share the work: each one prices every second or fourth lag on one tile of the sample, and searches short lags
+// in one of its runs.
 #pragma once
 #include "int/words.cuh"
 
@@ -39,17 +39,20 @@ struct IntSource {
   u32 len;  // of the words, in bytes
 };
 
-// What warps find out about predictors: first about one lag, then about a second one.
+// The lags that are priced, in the order in which they are tried: 1, two short ones, then 64 to 1024.
+#define INT_CANDIDATES 8
+
+// What warps find out about lags: first about one alone, then about a second one.
 struct IntPrices {
-  u32 bits[8];  // by warp: no prediction, then the lags of int_fixed_lag
+  u32 bits[INT_CANDIDATES * 4];  // of each tile of the sample in turn with the first candidate, with the second ...
   u32 short_lag[2];
-  u32 short_bits[8];  // by warp: of the first one, then of the second one, in each tile of the sample
 };
 
 struct IntShared {
   IntHeader header;
   IntPrices prices[2];
-  u32 reversed;  // the better map without prediction
+  u32 unpredicted_bits;  // of the sample
+  u32 reversed;          // the better map without prediction
   u32 short_bits[INT_RUNS][INT_SHORT_LAGS];
   u32 lengths[64 + 1];  // how many residuals of the sample have so many bits
   u64 least[MGC_BLOCK_WARPS], most[MGC_BLOCK_WARPS], any[MGC_BLOCK_WARPS];
@@ -142,17 +145,12 @@ MGC_DEV u32 int_price_words(const IntSource& source, u32* reversed) {
   return from_bottom < from_top ? from_bottom : from_top;
 }
 
-// The bits that some tiles of the sample take with one lag or two. A whole warp must call it.
+// What the lag `first` leaves of the register at byte `at`, which may be negative; 0 leaves the words.
 template <u32 B>
-MGC_DEV u32 int_price_lags(const IntSource& source, u32 a, u32 b, u32 first_tile, u32 tiles) {
-  const IntOf<B> base = int_splat<B>(int_word<B>(source.raw, 0));
-  u32 bits = 0;
-#pragma unroll 1
-  for (u32 tile = first_tile; tile < first_tile + tiles; tile++) {
-    const u32 at = int_sample_at<B>(source, tile);
-    bits += int_lengths<B>(int_zigzag<B>(int_difference<B>(source, base, a, b, at)));
-  }
-  return __reduce_add_sync(0xffffffffu, bits);
+MGC_DEV IntOf<B> int_left(const IntSource& source, IntOf<B> base, u32 first, int at) {
+  const IntOf<B> words = int_load_before<B>(source.raw, base, at);
+  if (first == 0) return words;
+  return int_sub<B>(words, int_load_before<B>(source.raw, base, at - (int)(first * B)));
 }
 
 // The bits of two words of run `run` with the short lag that is this lane's, behind a first prediction from
@@ -175,11 +173,11 @@ MGC_DEV u32 int_price_short_lag(const IntSource& source, u32 run, u32 first) {
   return bits;
 }
 
-// The lag that every chunk tries and that warp `warp` prices, or 0.
-MGC_DEV u32 int_fixed_lag(u32 warp, u32 words) {
-  const u32 lag = warp <= 1 ? 1 : 32u << (warp - 1);
-  if (warp == 0 || warp > 6) return 0;
-  return lag == 1 || 2 * lag <= words ? lag : 0;
+// Candidate `candidate` in a chunk of so many words, or 0 if there is none or it is a short one.
+MGC_DEV u32 int_fixed_lag(u32 candidate, u32 words) {
+  const u32 lag = 8u << candidate;
+  if (candidate > 2) return 2 * lag <= words ? lag : 0;
+  return candidate == 0 ? 1 : 0;
 }
 
 // The best short lag and, if `second`, the one after it. A whole warp must call it.
@@ -195,30 +193,34 @@ MGC_DEV u32 int_best_short_lag(const IntShared& shared, bool second) {
 // Prices what can follow `first`, which is 0 for a first lag.
 template <u32 B>
 MGC_DEV void int_price_all(const IntSource& source, u32 first, IntShared& shared, IntPrices& prices) {
-  constexpr u32 TILES = INT_SAMPLE_TILES(B);
-  const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const u32 fixed = int_fixed_lag(warp, source.len / B);
-  u32 bits = 0, lag = fixed, first_tile = 0, tiles = TILES;
+  constexpr u32 TILES = INT_SAMPLE_TILES(B), GROUPS = MGC_BLOCK_WARPS / TILES;
+  const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, tile = warp % TILES, group = warp / TILES;
+  const IntOf<B> base = int_splat<B>(int_word<B>(source.raw, 0));
+  const int at = (int)int_sample_at<B>(source, tile);
+  const IntOf<B> left = int_left<B>(source, base, first, at);
+  // In any order of lags: the sum is the same.
+  const auto price = [&](u32 candidate, u32 lag) {
+    const IntOf<B> differences = int_sub<B>(left, int_left<B>(source, base, first, at - (int)(lag * B)));
+    const u32 bits = __reduce_add_sync(0xffffffffu, int_lengths<B>(int_zigzag<B>(differences)));
+    if (lane == 0) prices.bits[candidate * TILES + tile] = bits;
+  };
   shared.short_bits[warp][lane] = int_price_short_lag<B>(source, warp, first);
   if (warp == 0 && first == 0) {
     u32 reversed;
-    bits = int_price_words<B>(source, &reversed);
+    const u32 bits = int_price_words<B>(source, &reversed);
+    if (lane == 0) shared.unpredicted_bits = bits;
     if (lane == 0) shared.reversed = reversed;
   }
-  // First the fixed lags, a warp for each; then the short ones, a warp for each tile.
-#pragma unroll 1
-  for (u32 turn = 0; turn < 2; turn++) {
-    if (turn == 1) {
-      const u32 place = warp / TILES;
-      __syncthreads();
-      lag = place < (first == 0 ? 2 : 1) ? int_best_short_lag(shared, place == 1) : 0;
-      if (lane == 0 && warp % TILES == 0 && place < 2) prices.short_lag[place] = lag;
-      first_tile = warp % TILES;
-      tiles = 1;
-    }
-    // In any order of lags: the sum is the same.
-    if (lag != 0) bits = int_price_lags<B>(source, lag, first, first_tile, tiles);
-    if (lane == 0) (turn == 0 ? prices.bits : prices.short_bits)[warp] = bits;
+#pragma unroll
+  for (u32 first_candidate = 0; first_candidate < INT_CANDIDATES; first_candidate += GROUPS) {
+    const u32 lag = int_fixed_lag(first_candidate + group, source.len / B);
+    if (lag != 0) price(first_candidate + group, lag);
+  }
+  __syncthreads();
+  if (group < (first == 0 ? 2 : 1)) {
+    const u32 lag = int_best_short_lag(shared, group == 1);
+    if (lane == 0 && tile == 0) prices.short_lag[group] = lag;
+    price(1 + group, lag);
   }
   __syncthreads();  // Prices are told.
 }
