@@ -39,6 +39,6 @@ MGC_DEV BdiSections bdi_sections(u32 lines, u32 masks_len) {
 }
 
 // Base-2 logarithms of the bytes of an element, and of a delta, of forms 2 to 7: 8/1 8/2 8/4 4/1 4/2 2/1.
-MGC_DEV u32 bdi_element_log2(u32 form) { return (u32)(0x12233300ull >> 4 * form) & 15; }
-MGC_DEV u32 bdi_delta_log2(u32 form) { return (u32)(0x01021000ull >> 4 * form) & 15; }
+MGC_DEV u32 bdi_element_log2(u32 form) { return 0x12233300u >> 4 * form & 15; }
+MGC_DEV u32 bdi_delta_log2(u32 form) { return 0x01021000u >> 4 * form & 15; }
 MGC_DEV bool bdi_has_deltas(u32 form) { return form > BDI_REPEATED && form < BDI_RAW; }
