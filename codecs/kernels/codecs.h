@@ -7,7 +7,7 @@
 // read these lines as text. Who includes this file defines MGC_CODEC first.
 MGC_CODEC(bdi, 1, 256, 64)
 MGC_CODEC(fpc, 2, 256, 256)
-MGC_CODEC(cpackz, 3, 320, 256)
+MGC_CODEC(cpackz, 3, 512, 256)
 MGC_CODEC(zvc, 4, 128, 64)
 MGC_CODEC(rle, 5, 384, 192)
 MGC_CODEC(bpc, 7, 64, 1040)

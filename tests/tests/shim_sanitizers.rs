@@ -572,6 +572,8 @@ fn kernels_have_every_barrier_they_need() {
     let columns_told = "sums[threadIdx.x] = own;\n  }";
     let prices_told = "__syncthreads();  // Prices are told.";
     let measured = "__syncthreads();  // All blocks are measured.";
+    let header_told = "__syncthreads();  // The header is told.";
+    let bytes_there = "lost to their atomics.\n    __syncthreads();";
     let race = "ThreadSanitizer: data race";
     let plants = [
         (plant("common/block.cuh", sums_written, without_barrier), race),
@@ -590,6 +592,8 @@ fn kernels_have_every_barrier_they_need() {
         (in_int("int/sums.cuh", "sums[threadIdx.x] = own;\n  }\n  __syncthreads();", columns_told), race),
         (in_int("int/price.cuh", prices_told, ""), race),
         (in_int("int/encode.cuh", measured, ""), race),
+        (in_int("int/choose.cuh", header_told, ""), race),
+        (Plant { codec: "cpackz", file: "cpackz/cpackz.cu", find: bytes_there, replace: "" }, race),
     ];
     replay(&toolchain, &write_records(test, shim, thread_records), &plants);
     let gathers = [

@@ -2,7 +2,8 @@
 //
 // Block:   one chunk at a time (at most 1,024 lines of 64 bytes); see frame/write.cuh and read.cuh.
 // Traffic: each byte is read from memory once and written once. What a line needs to be coded or decoded alone
-//          stays in shared memory: 20 and 16 bytes per line.
+//          stays in shared memory: 32 and 16 bytes per line.
+// Threads: one has a line to code.
 // Tail:    the last line is coded whole; what of it lies behind the raw length is not written.
 // Scope:   threads of one block meet at barriers.
 // Input:   anything; see frame/read.cuh.
@@ -21,12 +22,9 @@ struct CpackZ {
   MGC_DEV u32 line_count(u32 raw_len) { return (raw_len + CPACKZ_LINE_LEN - 1) / CPACKZ_LINE_LEN; }
 
   MGC_DEV Plan plan_chunk(const RawChunk& chunk) {
-    CpackzPlannedLine* const planned = (CpackzPlannedLine*)chunk.scratch;
     const u32 lines = line_count(chunk.raw_len);
-    cpackz_plan_lines(chunk, lines, planned);
-    __syncthreads();
     CpackzCounts sum;
-    const u32 coded = cpackz_sum_lines(lines, planned, &sum);
+    const u32 coded = cpackz_plan_lines(chunk, lines, cpackz_plan(chunk), &sum);
     Plan plan;
     cpackz_place_lines(lines, coded, &plan.at);
     cpackz_place_fields(sum, &plan.at);
@@ -35,19 +33,20 @@ struct CpackZ {
   }
 
   MGC_DEV void emit_chunk(const RawChunk& chunk, const Plan& plan, u8* coded) {
-    const CpackzPlannedLine* const planned = (const CpackzPlannedLine*)chunk.scratch;
+    const CpackzPlan planned_lines = cpackz_plan(chunk);
     const u32 lines = line_count(chunk.raw_len);
     zero_words(coded, 0, plan.at.words);
     zero_words(coded, plan.at.nibbles, plan.at.end);
     __syncthreads();
-    cpackz_put_kinds(planned, lines, plan.at, coded);
-    for (u32 round = 0; round * (MGC_BLOCK_THREADS / CPACKZ_LINE_WORDS) < lines; round++) {
-      const CpackzLanes at = cpackz_lanes(round);
-      const u32 word = cpackz_load(chunk, lines, at);
-      const CpackzToken token = cpackz_token(word);
-      CpackzPlannedLine line = {CPACKZ_ZERO_PLANES, 0, 0, 0, 0, 0, 0, 0};
-      if (at.line < lines) line = planned[at.line];
-      cpackz_put_line(line, plan.at, at.index, word, token.first, coded);
+    for (u32 line = threadIdx.x; line < lines; line += MGC_BLOCK_THREADS) {
+      const CpackzPlannedLine planned = cpackz_planned(planned_lines, line);
+      cpackz_put_kind(planned, line, plan.at, coded);
+      cpackz_put_line(planned, plan.at, (const u32*)chunk.raw + line * CPACKZ_LINE_WORDS, coded);
+    }
+    // A byte that shares a word with indices must not be lost to their atomics.
+    __syncthreads();
+    for (u32 line = threadIdx.x; line < lines; line += MGC_BLOCK_THREADS) {
+      cpackz_put_indices(planned_lines, line, plan.at, coded);
     }
   }
 
