@@ -4,7 +4,7 @@
 // Traffic: each byte is read from memory once and written once, but chunks whose savings decide whether a
 //          frame has its codebook at all are read twice. Masks come from memory, where the codebook is, that is
 //          from a cache; where tensors are as short as codebooks fitted to buffers have them, once a chunk.
-// Bound:   some 90 instructions for a word of 4 bytes to encode, 75 to decode, half of which are for the chunk as a
+// Bound:   some 75 instructions for a word of 4 bytes to encode, 65 to decode, half of which are for the chunk as a
 //          whole, where masks are short and have one run of other bits. Each run more takes some 5.
 // Threads: one has 16 bytes, four words of 32 bits; granules of eight bytes are two of them. A warp works on
 //          neighbouring units, and where the bits of each start is a running sum over its lanes.
@@ -182,7 +182,13 @@ MGC_DEV void ibp_for_units(const IbpChunk& at, const u8* clusters, Visit visit) 
     // The masks of a lane are always the same.
     unit = ibp_fixed_unit(at, range.first + lane);
     if (WANTS_RUNS) unit.runs = ibp_find_runs(unit.words);
-    for (u32 first = range.first; first < range.end; first += 32) visit(unit, first + lane, 4 * first + 128 <= at.words);
+#pragma unroll
+    for (u32 e = 0; e < 4; e++) ibp_hold(unit.words[e]);
+    // All steps but the last one of the chunk are whole.
+    const u32 whole = at.words / (IBP_STEP_LEN / 4) * 32, whole_end = in_register(range.end < whole ? range.end : whole);
+    u32 first = range.first;
+    for (; first < whole_end; first += 32) visit(unit, first + lane, true);
+    if (first < range.end) visit(unit, first + lane, false);
     return;
   }
   for (u32 first = range.first; first < range.end; first += 32) {
@@ -260,9 +266,16 @@ MGC_DEV void ibp_choose_clusters(const IbpChunk& at, const RawChunk& chunk) {
   }
 }
 
-// Writes the participation bits of a warp's units, neighbouring lanes together where they share a byte. Bytes go where
-// no other section has a word that it shares with them; else their bits are added.
-MGC_DEV void ibp_put_participation(const IbpChunk& at, const IbpKept& kept, u32 index, bool is_whole, u8* coded) {
+// Whether participation bits are added, since something else may be added to words that they are in: other sections
+// start or end in one, or there is no kept bit, so that zeros are added behind the end (see ibp_put_pair).
+MGC_DEV bool ibp_adds_participation(const IbpChunk& at, u32 len) {
+  return (ibp_participation(at) | ibp_kept(at)) % 4 != 0 || len == ibp_kept(at) + at.tail_len;
+}
+
+// Writes the participation bits of a warp's units, neighbouring lanes together where they share a byte; `adds` is what
+// ibp_adds_participation says.
+MGC_DEV void ibp_put_participation(const IbpChunk& at, const IbpKept& kept, u32 index, bool is_whole, bool adds,
+                                   u8* coded) {
   const u32 all = 0xffffffffu;
   u32 bits, byte;
   bool is_first;  // of the lanes that share a byte
@@ -280,23 +293,25 @@ MGC_DEV void ibp_put_participation(const IbpChunk& at, const IbpKept& kept, u32 
     is_first = index % 2 == 0;
   }
   if (!is_first) return;
-  if ((ibp_participation(at) | ibp_kept(at)) % 4 != 0) {
+  if (adds) {
     or_bits(coded, 8 * byte, bits);
   } else if (is_whole || 4 * index < at.words) {
     coded[byte] = (u8)bits;
   }
 }
 
-// Adds `a` and, behind it, `b` from bit `at` on; neither has ones from its length on.
-MGC_DEV void ibp_put_pair(u8* coded, u32 at, u32 a, u32 a_len, u32 b) {
-  u32* const to = (u32*)coded + at / 32;
+// Adds `a` and, behind it, `b` from bit `at` on; neither has ones from its length on. The words up to `last` are there,
+// and zeros may be added to any of them: that takes less than to ask whether there are ones, since compilers put branches
+// around atomics.
+MGC_DEV void ibp_put_pair(u8* coded, u32 last, u32 at, u32 a, u32 a_len, u32 b) {
+  u32* const to = (u32*)coded + (at / 32 < last ? at / 32 : last);
   const u64 pair = a | (u64)b << a_len;
   const u32 low = (u32)pair, high = (u32)(pair >> 32);
   const u32 first = low << at % 32, second = __funnelshift_l(low, high, at % 32);
   const u32 third = __funnelshift_l(high, 0, at % 32);
-  or_shared(to, first);
-  or_shared(to + 1, second);
-  or_shared(to + 2, third);
+  atomicOr(to, first);
+  atomicOr(second != 0 ? to + 1 : to, second);
+  atomicOr(third != 0 ? to + 2 : to, third);
 }
 
 // Reads `a` of `a_len` bits from bit `at` on and `b` behind it; bits behind their ends are any. No word is read that is
@@ -365,11 +380,13 @@ struct Ibp {
     const u32 t = threadIdx.x;
     if (t < at.tail_len) or_bits(coded, 8 * (plan.len - at.tail_len + t), chunk.raw[4 * at.words + t]);
     u32 start = 8 * ibp_kept(at) + plan.bits_before;
+    const u32 last = in_register(units_of(plan.len) * (MGC_UNIT / 4) - 1);
+    const u32 adds = in_register(ibp_adds_participation(at, plan.len) ? 1 : 0);
     ibp_for_units<true>(at, chunk.scratch, [&](const IbpUnit& unit, u32 index, bool is_whole) {
       u32 words[4];
       ibp_load(at, chunk, index, is_whole, words);
       const IbpKept kept = ibp_kept_of(at, unit, words, index, is_whole);
-      ibp_put_participation(at, kept, index, is_whole, coded);
+      ibp_put_participation(at, kept, index, is_whole, adds != 0, coded);
       const u32 inclusive = warp_scan(kept.sum), own = start + inclusive - kept.sum;
       start += __shfl_sync(0xffffffffu, inclusive, 31);
       u32 bits[4];
@@ -378,8 +395,8 @@ struct Ibp {
       for (u32 e = 0; e < 4; e++) {
         if (!kept.participates[e]) bits[e] = words[e];
       }
-      ibp_put_pair(coded, own, bits[0], kept.lens[0], bits[1]);
-      ibp_put_pair(coded, own + kept.lens[0] + kept.lens[1], bits[2], kept.lens[2], bits[3]);
+      ibp_put_pair(coded, last, own, bits[0], kept.lens[0], bits[1]);
+      ibp_put_pair(coded, last, own + kept.lens[0] + kept.lens[1], bits[2], kept.lens[2], bits[3]);
     });
   }
 

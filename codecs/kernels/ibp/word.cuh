@@ -44,6 +44,13 @@ MGC_DEV u32 ibp_find_runs(IbpWord (&words)[N]) {
   return IBP_RUNS + 1;
 }
 
+// Has the compiler keep what is known of a word, instead of finding it again in each round of a loop.
+MGC_DEV void ibp_hold(IbpWord& word) {
+  word.kept = in_register(word.kept);
+  word.runs[0] = in_register(word.runs[0]);
+  word.shifts = in_register(word.shifts);
+}
+
 // The kept bits that are in no run.
 MGC_DEV u32 ibp_other_bits(const IbpWord& word) {
   u32 keep = ~word.mask;
