@@ -41,6 +41,8 @@ struct Mapping {
     address: u64,
     len: usize,
     is_mapped: bool,
+    /// Whether all work of the device is waited for before it is unmapped.
+    waits: bool,
 }
 
 impl Device {
@@ -117,7 +119,7 @@ impl Device {
         // SAFETY: `address` is a live variable.
         unsafe { call!(entered.driver, cuMemAddressReserve(&raw mut address, whole, 0, 0, 0))? };
         let shared = Arc::clone(&self.shared);
-        let mut mapping = Mapping { shared, address, len: whole, is_mapped: false };
+        let mut mapping = Mapping { shared, address, len: whole, is_mapped: false, waits: true };
         // SAFETY: the addresses are reserved, and nothing is behind them; the driver checks the length of the memory.
         unsafe { call!(entered.driver, cuMemMap(address, whole, 0, memory.handle, 0))? };
         mapping.is_mapped = true;
@@ -148,10 +150,21 @@ impl Shareable {
         Ok(unsafe { OwnedFd::from_raw_fd(file) })
     }
 
+    /// The same memory, which waits for nothing when it is dropped. Otherwise that waits for all work of the device, be it
+    /// with this memory or not.
+    ///
+    /// # Safety
+    /// No work that uses it may be under way when it is dropped.
+    #[must_use]
+    pub const unsafe fn unwaited(mut self) -> Self {
+        self.mapping.waits = false;
+        self
+    }
+
     /// All of what was asked for.
     #[must_use]
     pub const fn region(&self) -> Region<'_> {
-        // SAFETY: the memory is there until this is dropped, which waits for work with it.
+        // SAFETY: the memory is there until this is dropped, which waits for work with it, or is told that there is none.
         unsafe { Region::from_raw(self.mapping.address, self.len) }
     }
 }
@@ -160,10 +173,12 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         self.shared.context.release(|driver: &Driver| {
             // SAFETY: the driver gave the addresses, and nobody else gives them back. Unlike to free, to unmap waits for
-            // no work, so this does first.
+            // no work, so this does first, or `unwaited` was told that there is none.
             unsafe {
-                if self.is_mapped {
+                if self.is_mapped && self.waits {
                     (driver.cuCtxSynchronize)();
+                }
+                if self.is_mapped {
                     (driver.cuMemUnmap)(self.address, self.len);
                 }
                 (driver.cuMemAddressFree)(self.address, self.len);

@@ -24,7 +24,7 @@ use crate::rig::{HANGS, SECRET, bytes_of, end_of, node_over, nodes_over, on_devi
 
 const LEN: usize = 200_001;
 const PING: Tag = Tag(1);
-const HERE: &str = "here";
+pub(crate) const HERE: &str = "here";
 
 /// The node of a rank of the job with this name, which has two, and what its link carries.
 fn start(name: &str, rank: u32, sharing: Sharing) -> (Node, Arc<Carried>) {
@@ -61,7 +61,7 @@ fn serve(name: &str, sharing: Sharing) {
 }
 
 /// In the first process: the second one, once it is there.
-fn served(test: &str, name: &str) -> (Child, BufReader<ChildStdout>) {
+pub(crate) fn served(test: &str, name: &str) -> (Child, BufReader<ChildStdout>) {
     let mut process = second(test, name);
     let mut output = BufReader::new(process.stdout.take().unwrap());
     let mut line = String::new();
@@ -273,34 +273,31 @@ fn ranks_of_which_one_is_joined_otherwise_hear_so() {
     });
 }
 
-/// The ends of two ranks' links with device 0 and 1, and what each reports.
-fn bare() -> [(CudaIpc, mpsc::Receiver<LinkEvent>); 2] {
-    let name = job_name();
-    let links = [0, 1].map(|rank| CudaIpc::new(job(&name, 2), Rank(rank), Some(device(rank).0), config()));
-    links.map(|link| {
-        let (mut link, (report, events)) = (link.unwrap(), mpsc::channel());
-        let sink = move |event| match event {
-            LinkEvent::Coming { .. } | LinkEvent::Written { .. } => {} // nothing to say about it
-            event => drop(report.send(event)),
-        };
-        link.start(Arc::new(sink)).unwrap();
-        (link, events)
-    })
+/// The end of a rank's link with the device of the same number, and what it reports.
+pub(crate) fn bare(name: &str, rank: u32, ranks: u32) -> (CudaIpc, mpsc::Receiver<LinkEvent>) {
+    let mut link = CudaIpc::new(job(name, ranks), Rank(rank), Some(device(rank).0), config()).unwrap();
+    let (report, events) = mpsc::channel();
+    let sink = move |event| match event {
+        LinkEvent::Coming { .. } | LinkEvent::Written { .. } => {} // nothing to say about it
+        event => drop(report.send(event)),
+    };
+    link.start(Arc::new(sink)).unwrap();
+    (link, events)
 }
 
 /// A message with this number.
-fn numbered(number: u16, payload: Payload) -> Message {
+pub(crate) fn numbered(number: u16, payload: Payload) -> Message {
     let (id, tag, length) = (MessageId(number), Tag(1), payload.capacity() as u32);
     let send = TaggedSend { id, algorithm: Algorithm::None, unawaited: false, tag, length };
     Message { header: Header::TaggedSend(send), payload }
 }
 
-fn next_event(events: &mpsc::Receiver<LinkEvent>) -> LinkEvent {
+pub(crate) fn next_event(events: &mpsc::Receiver<LinkEvent>) -> LinkEvent {
     events.recv_timeout(HANGS).expect("hangs: no event comes")
 }
 
 /// The number of the message that comes next, its payload, and what holds the link up until it is dropped.
-fn next_message(events: &mpsc::Receiver<LinkEvent>) -> (u16, Payload, Credit) {
+pub(crate) fn next_message(events: &mpsc::Receiver<LinkEvent>) -> (u16, Payload, Credit) {
     match next_event(events) {
         LinkEvent::Message { message, credit, .. } => match message.header {
             Header::TaggedSend(send) => (send.id.0, message.payload, credit),
@@ -313,9 +310,9 @@ fn next_message(events: &mpsc::Receiver<LinkEvent>) -> (u16, Payload, Credit) {
 /// So much that a peer which has not looked at it reads no more. It hears notes still.
 const FILLING: usize = 64 << 20;
 
-/// A payload in the memory of device 0.
-fn left_on_device() -> Payload {
-    let (device, stream) = device(0);
+/// A payload in the memory of a device.
+pub(crate) fn left_on(ordinal: u32) -> Payload {
+    let (device, stream) = device(ordinal);
     let source = Payload::from_memory(on_device(&device, &stream, &raw()).all());
     let (report, reports) = mpsc::channel();
     let sink: executor::DoneSink = Arc::new(move |done| drop(report.send(done)));
@@ -323,7 +320,7 @@ fn left_on_device() -> Payload {
     let work = Work::Encode { source, element: Element::U32, algorithm: Algorithm::None, lent: true };
     let done = executor.submit(Ticket(0), work).unwrap_or_else(|| reports.recv_timeout(HANGS).unwrap());
     let Ok(Output::Encoded(_, payload)) = done.result else { panic!("no payload") };
-    assert_eq!(payload.place(), Place::Device(0));
+    assert_eq!(payload.place(), Place::Device(ordinal));
     payload
 }
 
@@ -338,8 +335,9 @@ struct Behind {
 
 impl Behind {
     fn new() -> Self {
-        let [(link, own_events), (other, events)] = bare();
-        link.send(Rank(1), numbered(0, left_on_device())).unwrap();
+        let name = job_name();
+        let [(link, own_events), (other, events)] = [0, 1].map(|rank| bare(&name, rank, 2));
+        link.send(Rank(1), numbered(0, left_on(0))).unwrap();
         let (number, payload, _) = next_message(&events);
         assert_eq!((number, payload.place()), (0, Place::Device(1)), "there is a window");
         link.send(Rank(1), numbered(1, Payload::from_bytes(vec![1; FILLING].into()))).unwrap();
@@ -359,7 +357,7 @@ fn the_end_of_a_window_does_not_overtake_messages() {
     with_two_devices("ipc_failures::the_end_of_a_window_does_not_overtake_messages", |_| {
         let Behind { link, own_events, _other, events, unseen } = Behind::new();
         for number in 2..5 {
-            link.send(Rank(1), numbered(number, left_on_device())).unwrap();
+            link.send(Rank(1), numbered(number, left_on(0))).unwrap();
         }
         drop((link, own_events));
         be_heard();
@@ -382,7 +380,7 @@ fn what_comes_before_a_lost_message_arrives_and_nothing_behind_it() {
             let Behind { link, own_events, _other, events, unseen } = Behind::new();
             let host = |number| numbered(number, Payload::from_bytes(vec![2; 100].into()));
             assert_eq!(link.send(Rank(1), host(2)), Ok(Sent::Written));
-            let payloads = [(); 20].map(|()| left_on_device());
+            let payloads = [(); 20].map(|()| left_on(0));
             stub.fail(Some("cuEventSynchronize"), 1, 700);
             for (number, payload) in (3..).zip(payloads) {
                 // Refused from when the first one is lost.

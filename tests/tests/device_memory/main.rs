@@ -7,6 +7,8 @@ mod copies;
 mod executor;
 mod failures;
 #[cfg(target_os = "linux")]
+mod ipc_ends;
+#[cfg(target_os = "linux")]
 mod ipc_failures;
 #[cfg(target_os = "linux")]
 mod ipc_link;

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mgcomp_codecs::device::{Cache, Device, Stream};
+use mgcomp_codecs::device::{Buffer, Cache, Device, Stream};
 use mgcomp_selector::{PolicySpec, Steering};
 use mgcomp_tests::stub::{Libraries, Stub, with_stub};
 use mgcomp_transport::link::Link;
@@ -113,4 +113,26 @@ pub(crate) fn bytes_of(stream: &Stream, slice: &DeviceSlice) -> Vec<u8> {
     let mut bytes = vec![0; slice.len()];
     stream.download(slice.region(), &mut bytes).unwrap();
     bytes
+}
+
+/// Work of the program's on a device, which ends when it is told to.
+pub(crate) struct Busy {
+    other: Stream,
+    words: Buffer,
+    _working: Stream,
+}
+
+impl Busy {
+    pub(crate) fn on(ordinal: u32) -> Self {
+        let (device, other) = open_on(ordinal);
+        let (working, words) = (device.stream().unwrap(), device.alloc(8).unwrap());
+        other.zero(words.region()).unwrap();
+        other.wait().unwrap();
+        working.wait_for(words.region().word(0), 1).unwrap();
+        Self { other, words, _working: working }
+    }
+
+    pub(crate) fn end(&self) {
+        self.other.post(self.words.region().word(0), 1).unwrap();
+    }
 }

@@ -17,23 +17,25 @@
 //! # Ends
 //! As of [shared memory](crate::link::shm). What is copied is there before word of it is sent, so the end of a process leaves nothing
 //! half done. A device that is lost ends the way to whom its bytes were for, and both sides hear why. A window is freed
-//! once the peer has let go of it, or its process has ended; one that a peer of a stopped process still has is kept, if
-//! the driver minds, until this process ends. Ranks of which only some use this link, or another version of it, hear so
-//! when they meet.
+//! once the peer has let go of it, or its process has ended, by a thread that no other peer waits for; one that a peer of a
+//! stopped process still has is kept, if the driver minds, until this process ends. To drop the link takes a few seconds
+//! at most: what the device holds up longer than that is freed when it ends, by threads that stay until then. Ranks of
+//! which only some use this link, or another version of it, hear so when they meet.
 
+mod copies;
 mod notes;
 mod parting;
 mod porter;
 mod shared;
 mod slots;
 mod window;
+mod windows;
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
-use std::sync::{Weak, mpsc::Sender};
-use std::thread::JoinHandle;
-use std::time::Instant;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use mgcomp_codecs::device::Device;
 use mgcomp_selector::{LinkFacts, Overlap};
@@ -45,6 +47,7 @@ use super::super::shm::outbox::Outbox;
 use super::super::shm::{Shm, ShmConfig, ShmJob};
 use super::super::{Drive, Link, LinkError, LinkSink, Message, Position, SendError, Sent};
 use crate::executor::Outlet;
+use crate::memory::Rooms;
 use crate::message::{Limits, Rank};
 
 pub use self::shared::Carried;
@@ -55,6 +58,8 @@ const ALL_WINDOWS_BYTES: u64 = 256 << 20;
 /// And of one of them.
 const LEAST_WINDOW_BYTES: u64 = 4 << 20;
 const MOST_WINDOW_BYTES: u64 = 64 << 20;
+/// How long the end of a link waits for its porters: longer than they wait for peers, so only for the device.
+const ENDING: Duration = Duration::from_secs(5);
 /// Slots begin at multiples of this, as memory of devices does.
 const SLOT_ALIGN: u64 = 256;
 /// What a window may have.
@@ -86,9 +91,12 @@ pub struct CudaIpc {
     shm: Option<Shm>,
     outboxes: Vec<Option<Outbox>>,
     shared: Arc<Shared>,
-    commands: Sender<Command>,
-    porter: Option<JoinHandle<()>>,
+    /// Nothing comes here; it is over when all porters are.
+    porters: Receiver<Never>,
 }
+
+/// What nobody says.
+enum Never {}
 
 impl CudaIpc {
     /// The end of `rank`, whose buffers are mostly in the memory of `device`; the ranks above it can connect to it from now
@@ -111,16 +119,32 @@ impl CudaIpc {
         if config.shm.shaping.is_some() {
             return Err(refused("making windows slower than they are for rank"));
         }
-        let (commands, orders) = mpsc::channel();
-        let shared = Arc::new(Shared::new(Position { rank, ranks }, device, commands.clone()));
+        let channel = |peer| (peer != rank).then(mpsc::channel).unzip();
+        let (commands, orders): (_, Vec<_>) = (0..ranks).map(Rank).map(channel).unzip();
+        let staging = device.as_ref().map(Rooms::new);
+        let shared = Arc::new(Shared::new(Position { rank, ranks }, device, commands));
         let shm = Shm::with_windows(job, rank, config.shm, shared.clone())?;
         let outboxes = shm.outboxes();
-        let porter = Porter::new(&shared, &outboxes, config.sharing, window_bytes);
-        let porter = std::thread::Builder::new()
-            .name(format!("mgcomp-porter-{rank}"))
-            .spawn(move || porter.run(&orders))
-            .map_err(|error| LinkError::io("starting the porter of rank", rank, &error))?;
-        Ok(Self { shm: Some(shm), outboxes, shared, commands, porter: Some(porter) })
+        let (alive, porters) = mpsc::channel();
+        // From here on, what is dropped ends those that have started.
+        let link = Self { shm: Some(shm), outboxes, shared, porters };
+        let alive = alive; // so it goes before the link, where that waits for it
+        for (peer, (outbox, orders)) in (0..).map(Rank).zip(link.outboxes.iter().zip(orders)) {
+            let (Some(outbox), Some(orders)) = (outbox.clone(), orders) else { continue };
+            let (shared, staging, alive) = (link.shared.clone(), staging.clone(), alive.clone());
+            let porter = move || {
+                Porter::new(&shared, (peer, outbox), staging.as_ref(), (config.sharing, window_bytes))
+                    .run(&orders);
+                // Last: whoever waits for the end finds that all is given back.
+                drop((orders, shared, staging));
+                drop::<mpsc::Sender<Never>>(alive);
+            };
+            thread::Builder::new()
+                .name(format!("mgcomp-porter-{peer}"))
+                .spawn(porter)
+                .map_err(|error| LinkError::io("starting a porter of rank", rank, &error))?;
+        }
+        Ok(link)
     }
 
     /// What has gone which way, for whoever wants to know later as well.
@@ -164,7 +188,7 @@ impl Link for CudaIpc {
         let room = outbox.reserve(message.wire_len())?;
         way.queued.fetch_add(1, Ordering::SeqCst);
         let Message { header, payload } = message;
-        let _ = self.commands.send(Command::Send(to, Parcel { header, payload, room })); // the porter lives
+        self.shared.tell(to, Command::Send(Parcel { header, payload, room }));
         Ok(Sent::Queued)
     }
 
@@ -194,11 +218,12 @@ impl Link for CudaIpc {
 
 impl Drop for CudaIpc {
     fn drop(&mut self) {
-        // What is queued goes out as long as that takes no longer than parting may; then the porter hears of all ends.
+        // What is queued goes out as long as that takes no longer than parting may; then the porters hear of all ends.
         drop(self.shm.take());
-        let _ = self.commands.send(Command::End);
-        if let Some(porter) = self.porter.take() {
-            let _ = porter.join(); // bounded: parting is
+        self.shared.position.peers().for_each(|peer| self.shared.tell(peer, Command::End));
+        if matches!(self.porters.recv_timeout(ENDING), Err(RecvTimeoutError::Timeout)) {
+            // Copies that do not end, or memory that is not freed before the program's own work has ended.
+            tracing::warn!("the device holds the end of a link up, which goes on without being waited for");
         }
     }
 }

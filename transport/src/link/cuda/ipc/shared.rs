@@ -1,4 +1,4 @@
-//! What the callers of a link, the thread of its shared memory and its porter know alike.
+//! What the callers of a link, the thread of its shared memory and its porters know alike.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -23,12 +23,13 @@ pub(super) struct Shared {
     /// By rank.
     pub(super) ways: Vec<Way>,
     pub(super) carried: Arc<Carried>,
-    commands: Sender<Command>,
+    /// To the porters, by rank.
+    commands: Vec<Option<Sender<Command>>>,
 }
 
 /// The way to one peer, and back.
 pub(super) struct Way {
-    /// Messages that the porter has not sent yet.
+    /// Messages that its porter has not sent yet.
     pub(super) queued: AtomicUsize,
     /// Of copies to the peer's window.
     pub(super) rate: Arc<Rate>,
@@ -77,7 +78,11 @@ impl Way {
 }
 
 impl Shared {
-    pub(super) fn new(position: Position, device: Option<Device>, commands: Sender<Command>) -> Self {
+    pub(super) fn new(
+        position: Position,
+        device: Option<Device>,
+        commands: Vec<Option<Sender<Command>>>,
+    ) -> Self {
         let way = |_| Way {
             queued: AtomicUsize::new(0),
             rate: Arc::default(),
@@ -89,14 +94,22 @@ impl Shared {
         Self { position, device, ways, carried: Arc::default(), commands }
     }
 
-    fn tell(&self, command: Command) {
-        let _ = self.commands.send(command); // the porter lives as long as the link
+    /// Tells the porter to a peer something.
+    pub(super) fn tell(&self, peer: Rank, command: Command) {
+        if let Some(Some(commands)) = self.commands.get(peer.0 as usize) {
+            let _ = commands.send(command); // the porter lives as long as the link
+        }
+    }
+
+    /// Who looks after the memory of the window for a peer.
+    pub(super) fn keeper(&self, peer: Rank) -> Option<Sender<Command>> {
+        self.commands.get(peer.0 as usize)?.clone()
     }
 }
 
 impl Guest for Shared {
     fn met(&self, peer: Rank, line: Line) {
-        self.tell(Command::Met(peer, line));
+        self.tell(peer, Command::Met(line));
     }
 
     fn heard(&self, from: Rank, note: &[u8], file: Option<OwnedFd>) -> Result<(), LinkError> {
@@ -104,7 +117,7 @@ impl Guest for Shared {
         match Note::parse(note).ok_or_else(nonsense)? {
             Note::Lost(text) => Err(LinkError::Device { peer: from, text }),
             note => {
-                self.tell(Command::Heard(from, note, file));
+                self.tell(from, Command::Heard(note, file));
                 Ok(())
             }
         }
@@ -122,6 +135,6 @@ impl Guest for Shared {
     }
 
     fn gone(&self, peer: Rank) {
-        self.tell(Command::Gone(peer));
+        self.tell(peer, Command::Gone);
     }
 }

@@ -4,11 +4,13 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
 
 use mgcomp_codecs::device::{Buffer, Device, DeviceError, Imported, Region, Shareable};
 
 use super::super::super::shm::guest::Words;
 use super::notes::By;
+use super::porter::Command;
 use super::slots::{COUNT, Slots};
 use crate::memory::{DeviceBuffer, DeviceBytes};
 use crate::payload::Payload;
@@ -47,10 +49,17 @@ impl Sharing {
     }
 }
 
-/// A window of this rank's.
+/// A window of this rank's. Payloads that lie there keep it; whoever drops the last one does not wait for the device, as to free
+/// memory may, but leaves that to the porter.
 pub(super) struct Window {
     device: Device,
-    memory: Memory,
+    /// There until it is dropped.
+    memory: Option<Memory>,
+    address: u64,
+    /// Whether the driver minds if it is freed while a peer has it mapped.
+    must_be_let_go: bool,
+    /// To whom it goes then.
+    keeper: Sender<Command>,
     window_bytes: u64,
     /// How often something that began at a slot was done with.
     done: [AtomicU64; COUNT],
@@ -58,9 +67,10 @@ pub(super) struct Window {
     words: Words,
 }
 
-enum Memory {
-    Own(Buffer),
-    Shared(Shareable),
+/// What a window is made of, which is given back when dropped.
+pub(super) enum Memory {
+    Own(#[expect(dead_code, reason = "it is freed when it is dropped")] Buffer),
+    Shared(#[expect(dead_code, reason = "as above")] Shareable),
 }
 
 /// A window that was made, and how to offer it.
@@ -71,28 +81,33 @@ pub(super) struct Made {
 }
 
 impl Window {
-    /// Makes a window for the peer that sees `words`.
+    /// Makes a window for the peer that sees `words`. Its memory goes to `keeper` in the end.
     pub(super) fn make(
         device: &Device,
         means: Means,
         window_bytes: u64,
-        words: Words,
+        (words, keeper): (Words, Sender<Command>),
     ) -> Result<Made, DeviceError> {
-        let (memory, by, file) = match means {
+        let (memory, address, by, file) = match means {
             Means::Handle => {
                 let buffer = device.alloc(window_bytes)?;
                 let handle = buffer.export()?;
-                (Memory::Own(buffer), By::Handle(handle), None)
+                let address = buffer.region().address();
+                (Memory::Own(buffer), address, By::Handle(handle), None)
             }
             Means::File => {
-                let memory = device.alloc_shareable(window_bytes)?;
+                // SAFETY: payloads that lie in the window keep it until all work with them has ended.
+                let memory = unsafe { device.alloc_shareable(window_bytes)?.unwaited() };
                 let file = memory.export()?;
-                (Memory::Shared(memory), By::File, Some(file))
+                let address = memory.region().address();
+                (Memory::Shared(memory), address, By::File, Some(file))
             }
         };
+        let must_be_let_go = matches!(memory, Memory::Own(_));
+        let (device, memory) = (device.clone(), Some(memory));
         let done = [const { AtomicU64::new(0) }; COUNT];
-        let window = Arc::new(Self { device: device.clone(), memory, window_bytes, done, words });
-        Ok(Made { window, by, file })
+        let window = Self { device, memory, address, must_be_let_go, keeper, window_bytes, done, words };
+        Ok(Made { window: Arc::new(window), by, file })
     }
 
     pub(super) fn window_bytes(&self) -> u64 {
@@ -101,7 +116,7 @@ impl Window {
 
     /// Whether the driver minds if it is freed while a peer has it mapped.
     pub(super) fn must_be_let_go(&self) -> bool {
-        matches!(self.memory, Memory::Own(_))
+        self.must_be_let_go
     }
 
     /// What a peer has put into the window; `None` if it cannot lie there.
@@ -112,16 +127,18 @@ impl Window {
             return None;
         }
         let part = Part { window: self.clone(), slot: (offset / slot_bytes) as usize };
-        let address = self.region().address() + offset;
+        let address = self.address + offset;
         // SAFETY: the memory is there as long as the window, which the part keeps.
         let buffer = unsafe { DeviceBuffer::adopt(&self.device, address, len as usize, part) };
         Some(Payload::from_device(DeviceBytes::whole(buffer.all())))
     }
+}
 
-    fn region(&self) -> Region<'_> {
-        match &self.memory {
-            Memory::Own(buffer) => buffer.region(),
-            Memory::Shared(memory) => memory.region(),
+impl Drop for Window {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            // Once the link is gone, the memory comes back with an error and is freed here.
+            let _ = self.keeper.send(Command::Free(memory));
         }
     }
 }
@@ -163,7 +180,11 @@ impl Mapped {
             // SAFETY: the peer keeps a window until it hears that it is not mapped any more, and the porter waits for its
             // copies before it lets go.
             (By::Handle(handle), _) => Theirs::Imported(unsafe { device.import(&handle, window_bytes) }?),
-            (By::File, Some(file)) => Theirs::Shared(device.map_shareable(file, window_bytes)?),
+            (By::File, Some(file)) => {
+                let memory = device.map_shareable(file, window_bytes)?;
+                // SAFETY: as above, of the porter.
+                Theirs::Shared(unsafe { memory.unwaited() })
+            }
             (By::File, None) => {
                 let (what, needed, got) = ("a window without its file", window_bytes, 0);
                 return Err(DeviceError::TooShort { what, needed, got });
