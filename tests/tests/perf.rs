@@ -44,7 +44,7 @@ fn factor(op: &str) -> f64 {
 
 #[track_caller]
 fn check(rows: &[Value], link: &str) {
-    const KEYS: [&str; 13] = [
+    const KEYS: [&str; 14] = [
         "algbw_gbps",
         "algorithms",
         "busbw_gbps",
@@ -57,6 +57,7 @@ fn check(rows: &[Value], link: &str) {
         "ranks",
         "ratio",
         "time_us",
+        "ways",
         "wrong",
     ];
     for row in rows {
@@ -70,6 +71,7 @@ fn check(rows: &[Value], link: &str) {
         );
         let (bytes, time_us) = (number(row, "bytes"), number(row, "time_us"));
         assert!(time_us > 0.0 && number(row, "ratio") > 0.0 && row["device"].is_null(), "{row}");
+        assert!(row["ways"].is_null(), "{row}");
         let algorithm_bandwidth = bytes / (1e3 * time_us);
         let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs();
         assert!(close(number(row, "algbw_gbps"), algorithm_bandwidth), "{row}");

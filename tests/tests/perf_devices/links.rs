@@ -49,12 +49,22 @@ fn operations_are_right_from_process_to_process() {
     over("cuda", "operations_are_right_from_process_to_process");
 }
 
+/// Bytes that went by window, and by way of the host.
+#[cfg(target_os = "linux")]
+fn ways(row: &serde_json::Value) -> (u64, u64) {
+    let bytes = |name: &str| row["ways"][name].as_u64().unwrap();
+    (bytes("window_bytes"), bytes("host_bytes"))
+}
+
 /// Whatever of it is missing, the host does instead.
 #[cfg(target_os = "linux")]
 #[test]
 fn memory_that_is_not_shared_is_no_reason_to_fail() {
     let bench = Workbench::new();
-    for variables in [&["NO_IPC"][..], &["NO_VMM"], &["NO_IPC", "NO_VMM"], &["NO_PEERS"]] {
+    // Without what, and whether there are windows all the same.
+    let cases: [(&[&str], bool); 4] =
+        [(&["NO_IPC"], true), (&["NO_VMM"], true), (&["NO_IPC", "NO_VMM"], false), (&["NO_PEERS"], false)];
+    for (variables, by_window) in cases {
         let args = ["--link", "cuda", "--min", "60K", "--max", "60K"];
         let args = [&QUICK[..], &args, &COUNTING].concat();
         let test = "memory_that_is_not_shared_is_no_reason_to_fail";
@@ -64,7 +74,19 @@ fn memory_that_is_not_shared_is_no_reason_to_fail() {
         assert_eq!(output.status.code(), Some(0), "{variables:?}: {}", stderr(&output));
         let rows = rows_of(&output);
         assert!(rows[0]["wrong"] == 0 && rows[0]["ratio"].as_f64() > Some(2.5), "{variables:?}: {rows:?}");
+        let (window, host) = ways(&rows[0]);
+        // Two ranks send each other half of it twice, at a third of the length.
+        let least = 2 * 2 * 30_000 / 4;
+        assert_eq!((window > least, host > least), (by_window, !by_window), "{variables:?}: {rows:?}");
+        assert!(by_window || window == 0, "{variables:?}: {rows:?}");
     }
+    // Other links have no windows to tell of.
+    let Some(rows) =
+        rows("memory_that_is_not_shared_is_no_reason_to_fail", 1, &["--device", "cuda", "--max", "8"])
+    else {
+        return;
+    };
+    assert!(rows.iter().all(|row| row["ways"].is_null()), "{rows:?}");
 }
 
 #[test]

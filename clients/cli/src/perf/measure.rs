@@ -236,7 +236,7 @@ impl<'a> Run<'a> {
         }
         self.watchdog.step(step.op, step.case.bytes);
         switch.turn(mode == Mode::Raw);
-        let before = self.member.stats(mode);
+        let before = self.member.counts(mode);
         pause(Duration::from_micros(self.args.pause_us.into()));
         world.barrier().map_err(|error| self.failed(error))?;
         let started = Instant::now();
@@ -244,7 +244,7 @@ impl<'a> Run<'a> {
         let took = started.elapsed();
         // Peers may still be reading what lies here.
         world.barrier().map_err(|error| self.failed(error))?;
-        seen.count(took, &before, &self.member.stats(mode));
+        seen.count(took, &before, &self.member.counts(mode));
         // What ranks agree on is no part of what is measured, and nothing for a policy to learn from.
         switch.turn(true);
         if check == Check::Spoiled {

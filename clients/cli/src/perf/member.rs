@@ -17,6 +17,7 @@ use super::error::PerfError;
 use super::nccl::{Ids, Nccl};
 use super::operation::{Case, Op, Place, ROOT};
 use super::options::{Args, Mode};
+use super::row::Ways;
 use super::switch::Switch;
 use crate::room::{Room, Span};
 
@@ -30,6 +31,18 @@ pub(super) struct End {
     pub(super) local_ranks: u32,
     /// What ranks meet by over NCCL, if operations go there; the link only brings what they agree on.
     pub(super) nccl: Option<Ids>,
+    /// By which ways the link has brought what devices have made, if it has several.
+    pub(super) ways: Option<LookAtWays>,
+}
+
+/// Counts since the link was made.
+pub(super) type LookAtWays = Box<dyn Fn() -> Ways + Send + Sync>;
+
+/// What this rank has sent so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) stats: Stats,
+    pub(super) ways: Ways,
 }
 
 /// A rank that has met all others.
@@ -39,6 +52,7 @@ pub(super) struct Member {
     /// Before what its work uses.
     pub(super) nccl: Option<Nccl>,
     room: Room,
+    ways: Option<LookAtWays>,
     buffers: Buffers,
 }
 
@@ -86,7 +100,7 @@ fn meet(node: &Node, timeout: Duration, look: Look<'_>) -> Result<(), PerfError>
 impl Member {
     /// Joins the ranks at the other ends of a link, unless one of them is found by `look` to have failed.
     pub(super) fn join(end: End, args: &Args, look: Look<'_>) -> Result<Self, PerfError> {
-        let End { link, secret, room, local_ranks, nccl } = end;
+        let End { link, secret, room, local_ranks, nccl, ways } = end;
         let (switch, ranks) = (Switch::default(), link.position().ranks as usize);
         let steering = Steering { lambda: args.lambda, speeds: calibrate::speeds() };
         let config = NodeConfig {
@@ -101,7 +115,7 @@ impl Member {
         meet(&node, args.timeout, look)?;
         let join = |ids| Nccl::join(ids, (rank.0, ranks as u32), &room, args.longest(ranks), args);
         let nccl = nccl.map(join).transpose()?;
-        Ok(Self { world: Communicator::world(node), switch, nccl, room, buffers })
+        Ok(Self { world: Communicator::world(node), switch, nccl, room, ways, buffers })
     }
 
     /// Prepares `op` of `bytes`, which is not more than was planned for.
@@ -138,8 +152,9 @@ impl Member {
     }
 
     /// What this rank has sent so far.
-    pub(super) fn stats(&self, mode: Mode) -> Stats {
-        self.nccl.as_ref().map_or_else(|| self.world.node().stats(), |nccl| nccl.stats(mode))
+    pub(super) fn counts(&self, mode: Mode) -> Counts {
+        let stats = self.nccl.as_ref().map_or_else(|| self.world.node().stats(), |nccl| nccl.stats(mode));
+        Counts { stats, ways: self.ways.as_ref().map(|look| look()).unwrap_or_default() }
     }
 
     /// What the device is called that has the buffers.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::error::PerfError;
 use super::operation::Op;
 use super::options::Args;
-use super::row::Row;
+use super::row::{Row, Ways};
 use super::sizes::shown;
 use crate::output::print;
 
@@ -40,7 +40,7 @@ fn head(args: &Args, ranks: usize, row: &Row) -> String {
     let reduction = if op.reduces() { format!(" ({})", args.reduction) } else { String::new() };
     let (values, data, link) = (args.values(), args.data_name(), args.link.describe());
     format!(
-        "{}{reduction} of {values} ({data}), {ranks} ranks ({link}{device})\n{:>10} {:>12} {:>11} {:>11} {:>10} {:>10} {:>6} {:>7}  {:<12} {}\n",
+        "{}{reduction} of {values} ({data}), {ranks} ranks ({link}{device})\n{:>10} {:>12} {:>11} {:>11} {:>10} {:>10} {:>6} {:>7} {:>7}  {:<12} {}\n",
         op.name(),
         "size",
         "count",
@@ -50,6 +50,7 @@ fn head(args: &Args, ranks: usize, row: &Row) -> String {
         "bus/GB/s",
         "wrong",
         "ratio",
+        "window",
         "mode",
         "carried by (share of raw bytes)"
     )
@@ -61,7 +62,7 @@ fn text_line(row: &Row) -> String {
     let shares: Vec<String> =
         row.algorithms().map(|(name, tally)| format!("{name} {:.0} %", share(tally.raw_bytes))).collect();
     format!(
-        "{:>10} {:>12} {:>11.3} {:>11.3} {:>10.4} {:>10.4} {:>6} {:>7.3}  {:<12} {}\n",
+        "{:>10} {:>12} {:>11.3} {:>11.3} {:>10.4} {:>10.4} {:>6} {:>7.3} {:>7}  {:<12} {}\n",
         shown(row.bytes),
         row.bytes / row.width,
         micros(row.median_ns),
@@ -70,12 +71,20 @@ fn text_line(row: &Row) -> String {
         row.bus_bandwidth(),
         row.wrong,
         row.ratio(),
+        by_window(row),
         row.mode,
         shares.join(", ")
     )
 }
 
+/// How much of what devices have made went into windows of others.
+fn by_window(row: &Row) -> String {
+    let share = row.ways.and_then(Ways::window_share);
+    share.map_or_else(|| "-".to_owned(), |share| format!("{:.0} %", 100.0 * share))
+}
+
 fn json_line(row: &Row) -> Value {
+    let ways = |ways: Ways| json!({ "window_bytes": ways.window_bytes, "host_bytes": ways.host_bytes });
     let algorithms: Map<String, Value> = row
         .algorithms()
         .map(|(algorithm, tally)| (algorithm.name().to_owned(), tally.transfers.into()))
@@ -84,7 +93,7 @@ fn json_line(row: &Row) -> Value {
         "op": row.op.name(), "link": row.link, "ranks": row.ranks, "bytes": row.bytes, "element": row.element,
         "time_us": micros(row.median_ns), "algbw_gbps": row.algorithm_bandwidth(),
         "busbw_gbps": row.bus_bandwidth(), "wrong": row.wrong, "ratio": row.ratio(),
-        "algorithms": algorithms, "mode": row.mode, "device": row.device,
+        "algorithms": algorithms, "mode": row.mode, "device": row.device, "ways": row.ways.map(ways),
     })
 }
 
@@ -102,12 +111,14 @@ mod tests {
         let expected = json!({
             "op": "all_reduce", "link": "tcp", "ranks": 4, "bytes": 1_000_000, "element": "f32", "time_us": 500.0,
             "algbw_gbps": 2.0, "busbw_gbps": 3.0, "wrong": 0, "ratio": 2.5,
-            "algorithms": { "none": 1, "xp": 3 }, "mode": "adaptive", "device": null,
+            "algorithms": { "none": 1, "xp": 3 }, "mode": "adaptive", "device": null, "ways": null,
         });
         assert_eq!(value, expected);
         let mut row = Row::example(Op::AllReduce, 4, 1, 1);
         row.device = Some("a GPU".into());
+        row.ways = Some(Ways { window_bytes: 7, host_bytes: 5 });
         assert_eq!(json_line(&row)["device"], "a GPU");
+        assert_eq!(json_line(&row)["ways"], json!({ "window_bytes": 7, "host_bytes": 5 }));
     }
 
     #[test]
@@ -115,8 +126,11 @@ mod tests {
         let line = text_line(&Row::example(Op::AllReduce, 4, 1 << 20, 1_048_576));
         let columns: Vec<&str> = line.split_whitespace().collect();
         let expected =
-            ["1", "MiB", "262144", "1048.576", "0.900", "1.0000", "1.5000", "0", "2.500", "adaptive"];
-        assert_eq!(columns[..10], expected);
+            ["1", "MiB", "262144", "1048.576", "0.900", "1.0000", "1.5000", "0", "2.500", "-", "adaptive"];
+        assert_eq!(columns[..11], expected);
         assert!(line.ends_with("none 25 %, xp 75 %\n"), "{line}");
+        let mut row = Row::example(Op::AllReduce, 4, 1 << 20, 1_048_576);
+        row.ways = Some(Ways { window_bytes: 3, host_bytes: 1 });
+        assert!(text_line(&row).contains("  2.500    75 %  adaptive"), "{}", text_line(&row));
     }
 }

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use mgcomp_codecs::Algorithm;
-use mgcomp_transport::node::{Stats, Tally};
+use mgcomp_transport::node::Tally;
 
-use super::member::Step;
+use super::member::{Counts, Step};
 use super::operation::Op;
 use super::options::{Args, Mode};
 
 const ALGORITHMS: usize = Algorithm::ALL.len();
 /// Of each algorithm: transfers, raw bytes, coded bytes.
 const TALLY_WORDS: usize = 3;
-const HEAD_WORDS: usize = 3;
+const HEAD_WORDS: usize = 5;
 const WORDS: usize = HEAD_WORDS + TALLY_WORDS * ALGORITHMS;
 
 /// What one rank saw of it.
@@ -20,15 +20,36 @@ const WORDS: usize = HEAD_WORDS + TALLY_WORDS * ALGORITHMS;
 pub(super) struct Seen {
     took_ns: Vec<u64>,
     pub(super) wrong: u64,
+    by_window: u64,
+    by_host: u64,
     sent: [Tally; ALGORITHMS],
 }
 
+/// Bytes that devices have made, by the way they have gone to other ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ways {
+    /// Into windows of the others' devices.
+    pub(super) window_bytes: u64,
+    /// By way of the host.
+    pub(super) host_bytes: u64,
+}
+
+impl Ways {
+    /// What part of all bytes went into windows, from 0 to 1; `None` if there were none.
+    pub(super) fn window_share(self) -> Option<f64> {
+        let total = self.window_bytes + self.host_bytes;
+        (total > 0).then(|| self.window_bytes as f64 / total as f64)
+    }
+}
+
 impl Seen {
-    /// An iteration took so long, and the node's counters were these before and after.
-    pub(super) fn count(&mut self, took: Duration, before: &Stats, after: &Stats) {
+    /// An iteration took so long, and the rank's counters were these before and after.
+    pub(super) fn count(&mut self, took: Duration, before: &Counts, after: &Counts) {
         self.took_ns.push(took.as_nanos() as u64);
-        for (algorithm, after) in &after.sent {
-            let before = before.sent.get(algorithm).copied().unwrap_or_default();
+        self.by_window += after.ways.window_bytes - before.ways.window_bytes;
+        self.by_host += after.ways.host_bytes - before.ways.host_bytes;
+        for (algorithm, after) in &after.stats.sent {
+            let before = before.stats.sent.get(algorithm).copied().unwrap_or_default();
             let sent = &mut self.sent[usize::from(algorithm.number())];
             sent.transfers += after.transfers - before.transfers;
             sent.raw_bytes += after.raw_bytes - before.raw_bytes;
@@ -42,7 +63,9 @@ impl Seen {
         took.sort_unstable();
         let (median, min) = (took.get(took.len() / 2), took.first());
         let mut words = [0; WORDS];
-        words[..HEAD_WORDS].copy_from_slice(&[*median.unwrap_or(&0), *min.unwrap_or(&0), self.wrong]);
+        let times = [*median.unwrap_or(&0), *min.unwrap_or(&0)];
+        words[..2].copy_from_slice(&times);
+        words[2..HEAD_WORDS].copy_from_slice(&[self.wrong, self.by_window, self.by_host]);
         for (words, sent) in words[HEAD_WORDS..].chunks_mut(TALLY_WORDS).zip(&self.sent) {
             words.copy_from_slice(&[sent.transfers, sent.raw_bytes, sent.coded_bytes]);
         }
@@ -66,6 +89,8 @@ pub(super) struct Row {
     pub(super) median_ns: u64,
     pub(super) min_ns: u64,
     pub(super) wrong: u64,
+    /// Of links that have windows.
+    pub(super) ways: Option<Ways>,
     sent: [Tally; ALGORITHMS],
 }
 
@@ -84,12 +109,17 @@ impl Row {
             median_ns: 0,
             min_ns: 0,
             wrong: 0,
+            ways: args.link.has_windows().then(Ways::default),
             sent: [Tally::default(); ALGORITHMS],
         };
         for words in words.chunks_exact(WORDS) {
             row.median_ns = row.median_ns.max(words[0]);
             row.min_ns = row.min_ns.max(words[1]);
             row.wrong += words[2];
+            if let Some(ways) = &mut row.ways {
+                ways.window_bytes += words[3];
+                ways.host_bytes += words[4];
+            }
             for (sent, words) in row.sent.iter_mut().zip(words[HEAD_WORDS..].chunks(TALLY_WORDS)) {
                 sent.transfers += words[0];
                 sent.raw_bytes += words[1];
@@ -141,6 +171,7 @@ impl Row {
             median_ns,
             min_ns: 900,
             wrong: 0,
+            ways: None,
             sent,
         }
     }
@@ -163,18 +194,30 @@ mod tests {
 
     #[test]
     fn a_rank_tells_its_median_and_what_it_sent() {
-        let mut stats = Stats::default();
+        let ways = Ways { window_bytes: 1000, host_bytes: 2000 };
+        let mut counts = Counts { ways, ..Counts::default() };
         let mut seen = Seen { wrong: 7, ..Seen::default() };
         for (took, coded_bytes) in [(30, 10), (10, 20), (20, 30)] {
-            let before = stats.clone();
+            let before = counts.clone();
             let tally = Tally { transfers: 1, raw_bytes: 100, coded_bytes };
-            stats.sent.insert(Algorithm::Zvc, add(before.sent.get(&Algorithm::Zvc), tally));
-            seen.count(Duration::from_nanos(took), &before, &stats);
+            counts.stats.sent.insert(Algorithm::Zvc, add(before.stats.sent.get(&Algorithm::Zvc), tally));
+            counts.ways.window_bytes += coded_bytes;
+            counts.ways.host_bytes += 1;
+            seen.count(Duration::from_nanos(took), &before, &counts);
         }
         let words = seen.words();
-        assert_eq!(words[..3], [20, 10, 7]);
+        assert_eq!(words[..HEAD_WORDS], [20, 10, 7, 60, 3]);
         let zvc = HEAD_WORDS + TALLY_WORDS * usize::from(Algorithm::Zvc.number());
         assert_eq!(words[zvc..zvc + 3], [3, 300, 60]);
+    }
+
+    #[test]
+    fn shares_of_windows_are_those_of_what_devices_made() {
+        let share = |window_bytes, host_bytes| Ways { window_bytes, host_bytes }.window_share();
+        assert_eq!(
+            [share(0, 0), share(3, 1), share(0, 9), share(9, 0)],
+            [None, Some(0.75), Some(0.0), Some(1.0)]
+        );
     }
 
     fn add(before: Option<&Tally>, more: Tally) -> Tally {

@@ -17,5 +17,5 @@ pub(super) fn run(args: &Args, rank_file: &Path, rank: u32, sink: &mut Sink<'_>)
     // Of the devices of this machine; which ranks are on others nobody knows here.
     let room = args.room(rank)?;
     let link = tcp::link_by_hand(rank_file, rank, args)?;
-    take_part(args, &data, End { link, secret, room, local_ranks: 1, nccl: None }, sink)
+    take_part(args, &data, End { link, secret, room, local_ranks: 1, nccl: None, ways: None }, sink)
 }

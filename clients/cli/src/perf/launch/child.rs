@@ -82,14 +82,17 @@ fn take_orders(args: &options::Args) -> Result<(), PerfError> {
     let join = || {
         let data = args.load(ranks as usize)?;
         let room = args.room(rank)?;
-        let link = match meeting {
-            Meeting::Tcp(waiting, addresses) => waiting.link(addresses, secret, args)?,
+        let (link, ways) = match meeting {
+            Meeting::Tcp(waiting, addresses) => (waiting.link(addresses, secret, args)?, None),
             #[cfg(target_os = "linux")]
-            Meeting::Shm => shm::link(rank, ranks, secret, args)?,
+            Meeting::Shm => (shm::link(rank, ranks, secret, args)?, None),
             #[cfg(target_os = "linux")]
-            Meeting::Devices => ipc::link(rank, ranks, secret, &room, args)?,
+            Meeting::Devices => {
+                let (link, ways) = ipc::link(rank, ranks, secret, &room, args)?;
+                (link, Some(ways))
+            }
         };
-        let end = End { link, secret, room, local_ranks: ranks, nccl: ids };
+        let end = End { link, secret, room, local_ranks: ranks, nccl: ids, ways };
         take_part(args, &data, end, &mut |_| Ok(()))
     };
     if let Err(error) = join() {

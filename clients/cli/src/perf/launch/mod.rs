@@ -79,6 +79,11 @@ impl LinkKind {
         matches!(self.name(), "cuda" | "cuda-threads" | "nccl")
     }
 
+    /// Whether payloads of devices go into windows of others, where that works.
+    pub(super) fn has_windows(self) -> bool {
+        self.name() == "cuda"
+    }
+
     /// Whether it can be made slower than it is.
     pub(super) fn can_be_slower(self) -> bool {
         !self.is_of_devices() && !self.is_mpi()

@@ -23,5 +23,6 @@ pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
     memory::check(args, ranks as usize, 1)?;
     let data = args.load(ranks as usize)?;
     let room = args.room(position.rank.0)?;
-    take_part(args, &data, End { link: Box::new(link), secret, room, local_ranks: ranks, nccl: None }, sink)
+    let end = End { link: Box::new(link), secret, room, local_ranks: ranks, nccl: None, ways: None };
+    take_part(args, &data, end, sink)
 }

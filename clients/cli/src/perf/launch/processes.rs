@@ -33,19 +33,22 @@ pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
     let room = args.room(0)?;
     let ids = (args.link == LinkKind::Nccl).then(ids).transpose()?;
     let mut children = Children::start(args, &text, ids)?;
-    let link = match args.link {
+    let (link, ways) = match args.link {
         LinkKind::Tcp | LinkKind::Nccl => {
             let waiting = tcp::Waiting::start(0)?;
             let addresses = children.addresses(waiting.address.clone())?;
-            waiting.link(addresses, secret, args)?
+            (waiting.link(addresses, secret, args)?, None)
         }
         #[cfg(target_os = "linux")]
-        LinkKind::Shm => shm::link(0, ranks, secret, args)?,
+        LinkKind::Shm => (shm::link(0, ranks, secret, args)?, None),
         #[cfg(target_os = "linux")]
-        LinkKind::Cuda => ipc::link(0, ranks, secret, &room, args)?,
+        LinkKind::Cuda => {
+            let (link, ways) = ipc::link(0, ranks, secret, &room, args)?;
+            (link, Some(ways))
+        }
         other => return Err(PerfError::NoProcesses { link: other.name() }),
     };
-    let end = End { link, secret, room, local_ranks: ranks, nccl: ids };
+    let end = End { link, secret, room, local_ranks: ranks, nccl: ids, ways };
     match take_part_with(args, &data, end, &mut || children.look(), sink) {
         Ok(wrong) => children.wait().map(|()| wrong),
         // What became of the connections does not say why.

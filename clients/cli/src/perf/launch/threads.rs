@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
 fn ends(args: &Args, ranks: u32) -> Result<Vec<End>, PerfError> {
     // Nobody else can reach these links, so their secret need not be one.
     let secret = Secret::new([0; 16]);
-    let end = |(link, room)| End { link, secret, room, local_ranks: ranks, nccl: None };
+    let end = |(link, room)| End { link, secret, room, local_ranks: ranks, nccl: None, ways: None };
     let rooms = (0..ranks).map(|rank| room(args, rank)).collect::<Result<Vec<Room>, PerfError>>()?;
     Ok(links(args, &rooms)?.into_iter().zip(rooms).map(end).collect())
 }
