@@ -3,9 +3,14 @@
 
 mod buddy;
 mod collectives;
+#[allow(unexpected_cfgs, reason = "features of the crate whose tests these are")]
+#[path = "../../../transport/tests/common/mod.rs"]
+mod common;
 mod copies;
 mod executor;
 mod failures;
+#[cfg(target_os = "linux")]
+mod ipc_contract;
 #[cfg(target_os = "linux")]
 mod ipc_ends;
 #[cfg(target_os = "linux")]
@@ -17,3 +22,22 @@ mod peer_link;
 mod rig;
 mod tables;
 mod transfers;
+
+// What links promise, written once for all of them.
+#[cfg(target_os = "linux")]
+#[path = "../../../transport/tests/contract/closing.rs"]
+mod closing;
+#[cfg(target_os = "linux")]
+#[allow(dead_code, reason = "long messages are not for stubs")]
+#[path = "../../../transport/tests/contract/order.rs"]
+mod order;
+#[cfg(target_os = "linux")]
+#[allow(dead_code, reason = "small messages are not brought to devices")]
+#[path = "../../../transport/tests/contract/pressure.rs"]
+mod pressure;
+#[cfg(target_os = "linux")]
+#[path = "../../../transport/tests/contract/start.rs"]
+mod start;
+
+/// Messages that a rank may have queued for a peer, in bytes, where a test does not care.
+const ROOMY: u64 = 1 << 30;

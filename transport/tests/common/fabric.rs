@@ -16,7 +16,7 @@ use mgcomp_transport::message::{Limits, Rank};
 use super::{LIMITS, SECRET};
 
 /// The ends of all ranks, in order.
-type Links = Vec<Box<dyn Link>>;
+pub(crate) type Links = Vec<Box<dyn Link>>;
 
 /// A kind of link: makes the ends of all ranks, each of which queues that many bytes for a peer.
 #[derive(Clone, Copy)]
@@ -31,7 +31,8 @@ pub(crate) struct Fabric {
 }
 
 impl Fabric {
-    fn of(make: fn(u32, u64, Fabric) -> Links) -> Self {
+    /// Links that something else makes.
+    pub(crate) fn of(make: fn(u32, u64, Fabric) -> Links) -> Self {
         let connections = Connections::ONE;
         Self { make, limits: LIMITS, shaping: None, connections, is_possible: || true }
     }
