@@ -54,6 +54,18 @@ impl Badge {
     /// Reads a badge; if it is none, the status is what to refuse it with.
     pub(super) fn parse(mark: Mark, bytes: &[u8]) -> Result<Self, Status> {
         mark.check(bytes)?;
+        Self::read(bytes)
+    }
+
+    /// The version of a badge that is not `mark`'s, and what it says if it is laid out as this version's, which only its secret
+    /// can tell.
+    pub(super) fn of_other_version(mark: Mark, bytes: &[u8]) -> Option<(u16, Self)> {
+        let version = u16::from_le_bytes([*bytes.get(4)?, *bytes.get(5)?]);
+        let is_other = mark.check(bytes) == Err(Status::WrongVersion);
+        Self::read(bytes).ok().filter(|_| is_other).map(|badge| (version, badge))
+    }
+
+    fn read(bytes: &[u8]) -> Result<Self, Status> {
         let bytes: &[u8; BADGE_LEN] = bytes.try_into().map_err(|_| Status::Protocol)?;
         let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[at + i]));
         Ok(Self {

@@ -382,6 +382,16 @@ pub enum LinkError {
         /// That of this rank's.
         own: u8,
     },
+    /// The peer speaks another version of what this link begins with.
+    #[error("rank {peer} speaks version {theirs} of its link, this rank version {own}")]
+    OtherVersion {
+        /// Who.
+        peer: Rank,
+        /// Its version.
+        theirs: u16,
+        /// That of this rank's.
+        own: u16,
+    },
     /// What a peer says of its device is nothing that can be said.
     #[error("rank {peer} sent a note of {got} bytes, beginning with {first:#04x}, that says nothing")]
     Note {

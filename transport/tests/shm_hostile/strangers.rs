@@ -48,7 +48,7 @@ fn hellos_that_are_wrong_are_refused_and_told_why() {
         };
         refused(&changed(0, b'N'), 14);
         refused(&changed(7, 1), 14); // reserved
-        refused(&changed(4, 2), 7); // another version
+        refused(&[&changed(4, 2)[..32], &[0; 9]].concat(), 7); // another version, which nobody knows more of
         (8..24).for_each(|at| refused(&changed(at, !good[at]), 8)); // another secret
         // The secret is checked first: who does not know it learns nothing of the job.
         let mut stranger = hello(0, 99);
@@ -66,6 +66,29 @@ fn hellos_that_are_wrong_are_refused_and_told_why() {
         other[6] = 1;
         refused(&other, 14);
         job.expect_over(3, "Link(OtherLink { peer: Rank(3), theirs: 1, own: 0 })");
+        job.check();
+    });
+}
+
+#[test]
+fn a_member_of_another_version_is_not_waited_for() {
+    watched(|| {
+        let job = Bystanders::start();
+        let other = |rank: u32, at: usize| {
+            let mut hello = hello(rank, RANKS);
+            hello[4] = 9;
+            hello[at] ^= u8::from(at != 4);
+            let raw = Raw::connect(&job.name);
+            raw.say(&hello, &[&raw.memory]);
+            raw.expect_answer(7);
+        };
+        // Whoever does not know the secret takes nobody's seat; nor does who is there, or nobody.
+        (8..24).for_each(|at| other(2, at));
+        [0, 1, RANKS].into_iter().for_each(|rank| other(rank, 4));
+        job.check();
+        job.join(2);
+        other(3, 4);
+        job.expect_over(3, "Link(OtherVersion { peer: Rank(3), theirs: 9, own: 1 })");
         job.check();
     });
 }

@@ -10,10 +10,10 @@
 
 use crate::link::Position;
 use crate::link::badge::{BADGE_LEN, Badge, Mark};
-use crate::message::{Secret, Status};
+use crate::message::{Rank, Secret, Status};
 
 /// What both begin with. The version is that of the hello, the shared memory and all that is in it.
-const MARK: Mark = Mark { magic: *b"MGCS", version: 1 };
+pub(super) const MARK: Mark = Mark { magic: *b"MGCS", version: 1 };
 /// Bytes of a hello.
 pub(super) const HELLO_LEN: usize = BADGE_LEN;
 /// Bytes of an answer.
@@ -52,6 +52,13 @@ impl ShmHello {
         Ok(Self { secret, position, ring_bytes: number, form: Form(form) })
     }
 
+    /// The rank of the job that says hello in another version, and which. Nothing else is to be believed of it.
+    pub(super) fn of_other_version(bytes: &[u8], secret: Secret, own: Position) -> Option<(Rank, u16)> {
+        let (version, badge) = Badge::of_other_version(MARK, bytes)?;
+        badge.verify(secret, own).ok()?;
+        Some((badge.position.rank, version))
+    }
+
     /// Whether it comes from a rank that `own` expects a connection of. If not, the status says why.
     pub(super) fn verify(&self, secret: Secret, own: Position) -> Result<(), Status> {
         self.badge().verify(secret, own)
@@ -84,7 +91,6 @@ pub(super) fn parse_answer(bytes: &[u8]) -> Option<(Status, Option<Form>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Rank;
 
     const HELLO: ShmHello = ShmHello {
         secret: Secret::new(*b"0123456789abcdef"),
@@ -130,6 +136,23 @@ mod tests {
         assert_eq!(parse_answer(b"MGCS\x02\0\0\0"), Some((Status::WrongVersion, None)));
         for bad in [&b"MGCT\x01\0\0\0"[..], b"MGCS\x01\0\0", b"", b"MGCS\x01\0\0\0\0"] {
             assert_eq!(parse_answer(bad), None);
+        }
+    }
+
+    #[test]
+    fn members_of_another_version_are_known() {
+        let own = Position { rank: Rank(1), ranks: 0x0103 };
+        let mut newer = HELLO.encode();
+        let member = |bytes: &[u8]| ShmHello::of_other_version(bytes, HELLO.secret, own);
+        assert_eq!(member(&newer), None);
+        newer[5] = 3;
+        assert_eq!(member(&newer), Some((Rank(2), 0x0301)));
+        (0..HELLO_LEN).for_each(|len| assert_eq!(member(&newer[..len]), None));
+        // Without the mark, the secret, a rank that is to come, and as many ranks, it may be anything.
+        for at in [0, 8, 23, 27, 28] {
+            let mut other = newer;
+            other[at] ^= 1;
+            assert_eq!(member(&other), None, "byte {at}");
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::ShmJob;
 use super::credentials::Credentials;
-use super::hello::{self, ANSWER_LEN, Form, HELLO_LEN, ShmHello};
+use super::hello::{self, ANSWER_LEN, Form, HELLO_LEN, MARK, ShmHello};
 use super::poller::{Poller, Token};
 use super::segment::Segment;
 use super::socket::{self, Heard};
@@ -241,7 +241,7 @@ impl Door {
 
     /// Checks a hello and the memory that came with it.
     fn admit(&mut self, message: &[u8], file: Option<OwnedFd>) -> Result<(Rank, Segment), Status> {
-        let hello = ShmHello::parse(message)?;
+        let hello = ShmHello::parse(message).inspect_err(|_| self.turn_other_version_away(message))?;
         hello.verify(self.job.secret, self.own)?;
         let peer = hello.position.rank;
         if !matches!(self.seats.get(&peer), Some(Seat::Awaited)) {
@@ -259,6 +259,18 @@ impl Door {
             Status::Protocol
         })?;
         Ok((peer, segment))
+    }
+
+    /// A member of the job that speaks another version will not come again.
+    fn turn_other_version_away(&mut self, message: &[u8]) {
+        let member = ShmHello::of_other_version(message, self.job.secret, self.own);
+        if let Some((peer, theirs)) = member
+            && matches!(self.seats.get(&peer), Some(Seat::Awaited))
+        {
+            self.seats.remove(&peer);
+            let error = LinkError::OtherVersion { peer, theirs, own: MARK.version };
+            self.met.push((peer, Met::Nobody(error)));
+        }
     }
 
     /// Connects to `peer` and says hello; or why that did not work.
