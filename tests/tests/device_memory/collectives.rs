@@ -1,15 +1,18 @@
 //! Collectives: those that only move bytes, and reductions.
 
 use std::thread;
+use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Element;
 use mgcomp_codecs::device::DeviceError;
 use mgcomp_codecs::reduction::{combine, finish};
 use mgcomp_tests::data::{self, Kind};
 use mgcomp_transport::communicator::{Block, Communicator, CommunicatorError, Datatype, Operation};
-use mgcomp_transport::memory::{DeviceBuffer, HostBuffer};
+use mgcomp_transport::memory::{DeviceBuffer, DeviceSlice, HostBuffer};
 
-use crate::rig::{Links, bytes_of, cuda, loopback, nodes, on_device, open_on, tcp, with_threads};
+use crate::rig::{
+    Busy, HANGS, Links, bytes_of, cuda, loopback, nodes, on_device, open_on, tcp, with_threads,
+};
 
 const RANKS: u32 = 3;
 
@@ -208,5 +211,64 @@ fn a_device_that_fails_breaks_a_reduction() {
         let overlap = world.all_reduce(&short, &apart, Datatype::F32, Operation::Sum).unwrap_err();
         assert_eq!(overlap, CommunicatorError::Overlap);
         world.all_reduce(&short, &short, Datatype::F32, Operation::Sum).unwrap();
+    });
+}
+
+#[test]
+fn parts_are_combined_without_a_wait_between_them() {
+    with_threads("collectives::parts_are_combined_without_a_wait_between_them", 8, |stub| {
+        const PARTS: usize = 4;
+        let len = PARTS * (256 << 10);
+        let worlds: Vec<_> = nodes(loopback, 2, "fixed:none").into_iter().map(Communicator::world).collect();
+        let (device, stream) = open_on(0);
+        let numbers = |rank| data::bytes(Kind::Deltas, 2 * len, rank);
+        let [from, into] = [0, 1].map(|_| [0, 1].map(|rank| on_device(&device, &stream, &numbers(rank))));
+        let mut expected = numbers(0);
+        combine(Operation::Sum, Datatype::I32, &mut expected, &numbers(1));
+        let share = |rank: usize| into[rank].slice(0..len).unwrap();
+        let scatter = |rank: usize, share: &DeviceSlice| {
+            worlds[rank].start_reduce_scatter(&from[rank].all(), share, Datatype::I32, Operation::Sum)
+        };
+        let check = || {
+            for rank in 0..2 {
+                assert!(bytes_of(&stream, &share(rank)) == expected[rank * len..][..len], "rank {rank}");
+            }
+        };
+        // Loads the kernel, and gets rooms.
+        [0, 1]
+            .map(|rank| scatter(rank, &share(rank)))
+            .into_iter()
+            .for_each(|request| request.wait().unwrap());
+        check();
+
+        // One wait of each rank, however many parts there are.
+        into.iter().for_each(|into| stream.zero(into.all().region()).unwrap());
+        stream.wait().unwrap();
+        stub.fail(Some("cuStreamSynchronize"), 0, 0);
+        [0, 1]
+            .map(|rank| scatter(rank, &share(rank)))
+            .into_iter()
+            .for_each(|request| request.wait().unwrap());
+        assert_eq!(stub.count("calls"), 2);
+        check();
+
+        // What rank 0 may not write yet holds its parts up on the device, and not the calls that combine them.
+        into.iter().for_each(|into| stream.zero(into.all().region()).unwrap());
+        stream.wait().unwrap();
+        let busy = Busy::on(0);
+        let launches = stub.count("launches");
+        stub.fail(Some("cuLaunchKernel"), 0, 0);
+        let late = share(0).after(&busy.working).unwrap();
+        let requests = [scatter(0, &late), scatter(1, &share(1))];
+        let started = Instant::now();
+        while stub.count("calls") < PARTS as u64 + 2 || stub.count("launches") < launches + PARTS as u64 {
+            assert!(started.elapsed() < HANGS, "hangs: {} launches", stub.count("calls"));
+            thread::sleep(Duration::from_millis(2));
+        }
+        assert_eq!(stub.count("launches"), launches + PARTS as u64, "those of rank 1");
+        assert!(bytes_of(&stream, &share(0)).iter().all(|&byte| byte == 0));
+        busy.end();
+        requests.into_iter().for_each(|request| request.wait().unwrap());
+        check();
     });
 }

@@ -119,7 +119,7 @@ pub(crate) fn bytes_of(stream: &Stream, slice: &DeviceSlice) -> Vec<u8> {
 pub(crate) struct Busy {
     other: Stream,
     words: Buffer,
-    _working: Stream,
+    pub(crate) working: Stream,
 }
 
 impl Busy {
@@ -129,7 +129,7 @@ impl Busy {
         other.zero(words.region()).unwrap();
         other.wait().unwrap();
         working.wait_for(words.region().word(0), 1).unwrap();
-        Self { other, words, _working: working }
+        Self { other, words, working }
     }
 
     pub(crate) fn end(&self) {

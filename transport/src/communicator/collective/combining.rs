@@ -2,7 +2,7 @@
 
 use super::super::transfer::{Transfers, copy, parts};
 use super::blocks::{check_len, in_buffer, shares};
-use super::workbench::{Numbers, Workbench, stride};
+use super::workbench::{Combining, Numbers, Workbench, stride};
 use super::{Block, CommunicatorError, Datatype, Group, Kind, Operation};
 use crate::memory::Slice;
 use crate::session::Completion;
@@ -44,7 +44,9 @@ impl Group {
         if send.len() <= SHORT_BYTES {
             let rooms = bench.rooms(self.size() * stride(send.len()))?;
             self.gather(root, send, &rooms[0], &blocks, element)?;
-            return self.combine(&bench, &rooms[0], None, receive, task);
+            let mut combining = bench.combining();
+            self.combine(&mut combining, &rooms[0], None, receive, task)?;
+            return combining.finish();
         }
         let blocks = shares(self.size(), send.len(), task.0.width_bytes());
         let mine = bench.share(blocks[self.rank].len)?;
@@ -98,7 +100,9 @@ impl Group {
             transfers.add(self.send_known(other, tag, send, element));
         }
         transfers.wait()?;
-        self.combine(bench, &rooms[0], Some(send), receive, task)
+        let mut combining = bench.combining();
+        self.combine(&mut combining, &rooms[0], Some(send), receive, task)?;
+        combining.finish()
     }
 
     /// Leaves each member with its block of the result.
@@ -113,7 +117,8 @@ impl Group {
     }
 
     /// Each member gets its block from all others, part by part, and combines the parts in the order of the ranks.
-    /// While it does, the next part is on its way. `finished` hears of every part of the result.
+    /// While it does, the next part is on its way. `finished` hears of every part of the result, which a device may have yet to
+    /// make: the slice waits for that. All of it is there when this returns.
     fn reduce_parts(
         &self,
         (send, blocks): (&Slice, &[Block]),
@@ -136,23 +141,28 @@ impl Group {
             sending.add(self.send_parts(to, tag, (&from[to], PART_BYTES), element));
         }
 
-        let arrive = |part: usize, len: usize| {
-            let (room, mut transfers) = (&rooms[part % 2], Transfers::default());
+        let arrive = |room: &Slice, len: usize| {
+            let mut transfers = Transfers::default();
             let arrived = in_buffer(self, room, &self.apart(len))?;
             for other in self.others() {
                 transfers.add(self.receive_parts(other, tag, (&arrived[other], PART_BYTES)));
             }
-            Ok::<_, CommunicatorError>((room, transfers))
+            Ok::<_, CommunicatorError>(transfers)
         };
         let own_parts: Vec<Slice> = parts(own, PART_BYTES).collect();
-        let mut next = own_parts.first().map(|first| arrive(0, first.len())).transpose()?;
+        let mut combining = bench.combining();
+        let mut next = own_parts.first().map(|first| arrive(&rooms[0], first.len())).transpose()?;
         for (index, (own, receive)) in own_parts.iter().zip(parts(receive, PART_BYTES)).enumerate() {
-            let Some((room, transfers)) = next.take() else { break };
+            let Some(transfers) = next.take() else { break };
             transfers.wait()?;
-            next = own_parts.get(index + 1).map(|part| arrive(index + 1, part.len())).transpose()?;
-            self.combine(bench, room, Some(own), &receive, task)?;
-            finished(receive);
+            let (room, other_room) = (&rooms[index % 2], &rooms[(index + 1) % 2]);
+            if let Some(part) = own_parts.get(index + 1) {
+                next = Some(arrive(&combining.after(other_room)?, part.len())?);
+            }
+            self.combine(&mut combining, room, Some(own), &receive, task)?;
+            finished(combining.after(&receive)?);
         }
+        combining.finish()?;
         sending.wait()
     }
 
@@ -164,7 +174,7 @@ impl Group {
     /// Combines what the members have in `room`, and this one in `own` if it is given.
     fn combine(
         &self,
-        bench: &Workbench<'_>,
+        combining: &mut Combining<'_>,
         room: &Slice,
         own: Option<&Slice>,
         result: &Slice,
@@ -176,7 +186,7 @@ impl Group {
             copy(&own, result)?;
             own = result.clone();
         }
-        bench.combine(&Numbers { room, ranks: self.size(), rank: self.rank, own: &own, result }, task)
+        combining.combine(&Numbers { room, ranks: self.size(), rank: self.rank, own: &own, result }, task)
     }
 }
 

@@ -105,21 +105,82 @@ impl Workbench<'_> {
         }
     }
 
-    /// Combines numbers from the left, in the order of the ranks. Waits until that is done.
-    pub(super) fn combine(&self, numbers: &Numbers<'_>, task: Task) -> Result<(), CommunicatorError> {
-        match (self, numbers.room, numbers.own, numbers.result) {
-            (Self::Host(_), Slice::Host(room), Slice::Host(own), Slice::Host(result)) => {
+    /// Work on this bench.
+    pub(super) fn combining(&self) -> Combining<'_> {
+        Combining {
+            bench: self,
+            #[cfg(feature = "cuda")]
+            held: Vec::new(),
+        }
+    }
+}
+
+/// Numbers that are combined one after the other. A device does so in that order, some time later; what it uses is held until it
+/// has ended, which dropping this waits for.
+pub(super) struct Combining<'a> {
+    bench: &'a Workbench<'a>,
+    /// What the program has lent.
+    #[cfg(feature = "cuda")]
+    held: Vec<crate::memory::DeviceHold>,
+}
+
+impl Combining<'_> {
+    /// Combines numbers from the left, in the order of the ranks. What uses the result next, or what is received into the
+    /// room, has to come [after](Self::after) it.
+    pub(super) fn combine(&mut self, numbers: &Numbers<'_>, task: Task) -> Result<(), CommunicatorError> {
+        match (self.bench, numbers.room, numbers.own, numbers.result) {
+            (Workbench::Host(_), Slice::Host(room), Slice::Host(own), Slice::Host(result)) => {
                 combine_on_host(numbers, (room, own, result), task);
                 Ok(())
             }
             #[cfg(feature = "cuda")]
-            (Self::Device(bench), Slice::Device(room), Slice::Device(own), Slice::Device(result)) => {
+            (Workbench::Device(bench), Slice::Device(room), Slice::Device(own), Slice::Device(result)) => {
+                if !own.is_same(result) {
+                    self.held.push(own.hold());
+                }
+                // Not while somebody reads there. Peers do not write there until it has ended.
+                drop(result.hold_mut());
+                self.held.push(result.hold());
                 Ok(bench.combine(numbers, (room, own, result), task)?)
             }
             #[cfg(feature = "cuda")]
             _ => unreachable!(
                 "a bench is where the result goes, and makes the rooms; own numbers are brought there"
             ),
+        }
+    }
+
+    /// The same bytes, to be used after all that was combined so far.
+    pub(super) fn after(&self, slice: &Slice) -> Result<Slice, CommunicatorError> {
+        match (self.bench, slice) {
+            #[cfg(feature = "cuda")]
+            (Workbench::Device(bench), Slice::Device(slice)) => Ok(bench.after(slice)?.into()),
+            _ => Ok(slice.clone()),
+        }
+    }
+
+    /// Waits until all is combined.
+    pub(super) fn finish(mut self) -> Result<(), CommunicatorError> {
+        self.wait()
+    }
+
+    fn wait(&mut self) -> Result<(), CommunicatorError> {
+        #[cfg(feature = "cuda")]
+        if let Workbench::Device(bench) = self.bench {
+            // Also after an error: the memory must not be let go before. A lost context runs nothing any more.
+            let ended = bench.wait();
+            self.held.clear();
+            ended?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Combining<'_> {
+    fn drop(&mut self) {
+        #[cfg(feature = "cuda")]
+        if !self.held.is_empty() {
+            let _ = self.wait(); // whatever went wrong has been told
         }
     }
 }
@@ -195,7 +256,7 @@ mod device {
             self.room(2, len)
         }
 
-        /// What was received into the old one is combined, so nothing uses that any more.
+        /// What was received into the old one is combined, which was waited for, so nothing uses that any more.
         fn room(&self, index: usize, len: usize) -> Result<DeviceSlice, DeviceError> {
             let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
             let room = &mut rooms[index];
@@ -209,31 +270,36 @@ mod device {
             Ok(buffer.slice(0..len).unwrap_or_else(|| buffer.all()))
         }
 
+        /// Enqueues it. All that it uses has to be kept until the stream was [waited for](Self::wait).
         pub(super) fn combine(
             &self,
             numbers: &Numbers<'_>,
             (room, own, result): (&DeviceSlice, &DeviceSlice, &DeviceSlice),
             (datatype, operation): Task,
         ) -> Result<(), DeviceError> {
-            let is_in_place = own.is_same(result);
-            let (result, room) = (result.hold_mut(), room.hold());
-            let held = (!is_in_place).then(|| own.hold());
             // Also where it goes on what is in place.
             own.order(&self.stream)?;
-            result.slice().order(&self.stream)?;
+            result.order(&self.stream)?;
             let reduction = Reduction {
                 datatype,
                 operation,
                 ranks: numbers.ranks as u32,
-                numbers: room.slice().region(),
-                stride: stride(result.slice().len()) as u64,
+                numbers: room.region(),
+                stride: stride(result.len()) as u64,
                 own: Some((numbers.rank as u32, own.region())),
-                result: result.slice().region(),
+                result: result.region(),
             };
-            let enqueued = self.reducer.reduce(&self.stream, &reduction);
-            let ended = self.stream.wait(); // also after an error: the memory must not be let go before
-            drop(held);
-            enqueued.and(ended)
+            self.reducer.reduce(&self.stream, &reduction)
+        }
+
+        /// `slice`, to be used after all that was enqueued.
+        pub(super) fn after(&self, slice: &DeviceSlice) -> Result<DeviceSlice, DeviceError> {
+            slice.after(&self.stream)
+        }
+
+        /// Waits until all that was enqueued has ended.
+        pub(super) fn wait(&self) -> Result<(), DeviceError> {
+            self.stream.wait()
         }
     }
 }
