@@ -7,7 +7,9 @@ use mgcomp_codecs::Element;
 use mgcomp_codecs::device::DeviceError;
 use mgcomp_codecs::reduction::{combine, finish};
 use mgcomp_tests::data::{self, Kind};
-use mgcomp_transport::communicator::{Block, Communicator, CommunicatorError, Datatype, Operation};
+use mgcomp_transport::communicator::{
+    Block, CollectiveRequest, Communicator, CommunicatorError, Datatype, Operation,
+};
 use mgcomp_transport::memory::{DeviceBuffer, DeviceSlice, HostBuffer};
 
 use crate::rig::{
@@ -270,5 +272,33 @@ fn parts_are_combined_without_a_wait_between_them() {
         busy.end();
         requests.into_iter().for_each(|request| request.wait().unwrap());
         check();
+    });
+}
+
+#[test]
+fn a_device_that_is_lost_ends_a_reduction_on_all_ranks() {
+    with_threads("collectives::a_device_that_is_lost_ends_a_reduction_on_all_ranks", 9, |stub| {
+        let worlds: Vec<_> =
+            nodes(loopback, RANKS, "fixed:none").into_iter().map(Communicator::world).collect();
+        let (device, stream) = open_on(0);
+        let buffers = [0, 1, 2].map(|rank| on_device(&device, &stream, &raw(rank, 600_000)));
+        let reduce = || {
+            let request = |(world, buffer): (&Communicator, &DeviceBuffer)| {
+                world.start_all_reduce(&buffer.all(), &buffer.all(), Datatype::I32, Operation::Sum)
+            };
+            let requests: Vec<_> = worlds.iter().zip(&buffers).map(request).collect();
+            requests.into_iter().map(CollectiveRequest::wait).collect::<Vec<_>>()
+        };
+        assert!(reduce().iter().all(Result::is_ok));
+        // On one of the ranks, which alone has lost its device.
+        stub.fail(Some("cuLaunchKernel"), 1, 719);
+        let ends: Vec<_> = reduce().into_iter().map(|end| end.unwrap_err().to_string()).collect();
+        stub.fail(None, 0, 0);
+        let says = |word: &str| ends.iter().filter(|text| text.contains(word)).count();
+        assert_eq!((says("CUDA error 719"), says("device lost")), (1, 2), "{ends:?}");
+        for (end, first) in reduce().into_iter().zip(ends) {
+            let text = end.unwrap_err().to_string();
+            assert!(text.contains(&first), "{text}, {first} before");
+        }
     });
 }

@@ -6,11 +6,13 @@ use mgcomp_codecs::{Algorithm, Element};
 use mgcomp_tests::data::{self, Kind};
 use mgcomp_transport::executor::{self, Done, Ticket, Work};
 use mgcomp_transport::memory::{DeviceBuffer, DeviceSlice, HostBuffer};
-use mgcomp_transport::message::{Rank, Status};
+use mgcomp_transport::message::{Rank, Status, Tag};
+use mgcomp_transport::node::Node;
 use mgcomp_transport::payload::Payload;
 use mgcomp_transport::region::Access;
+use mgcomp_transport::session::TransferError;
 
-use crate::rig::{bytes_of, end_of, loopback, nodes, on_device, open, with_threads};
+use crate::rig::{Links, bytes_of, end_of, loopback, nodes, on_device, open, tcp, with_threads};
 
 const OUT_OF_MEMORY: u32 = 2;
 
@@ -68,6 +70,44 @@ fn a_fault_of_a_kernel_ends_every_transfer() {
         assert!(end_of(write()).is_err(), "the context is lost");
         drop((nodes, source, region, stream, device));
     });
+}
+
+#[test]
+fn a_device_that_a_codec_loses_is_heard_of_on_all_ranks() {
+    with_threads("failures::a_device_that_a_codec_loses_is_heard_of_on_all_ranks", 5, |stub| {
+        let raw = data::bytes(Kind::Sparse, 50_000, 3);
+        let (device, stream) = open();
+        for links in [loopback as Links, tcp] {
+            let nodes = nodes(links, 3, "fixed:bdi");
+            let source = on_device(&device, &stream, &raw);
+            let (into, host) = (HostBuffer::zeroed(raw.len()), HostBuffer::from(raw.clone()));
+            let address = nodes[1].register(into.all(), Element::U32, Access::all()).unwrap();
+            let write = || nodes[0].write(Rank(1), source.all(), Element::U32, address);
+            end_of(write()).unwrap();
+            // Of another rank, which has nothing to do with it, but waits.
+            let waiting = nodes[2].receive(Rank(0), Tag(1), HostBuffer::zeroed(8).all());
+            stub.fail(Some("cuLaunchKernel"), 1, 719);
+            let lost = end_of(write()).unwrap_err().to_string();
+            stub.fail(None, 0, 0);
+            let cause = "a device of this rank is lost: cuLaunchKernel failed: CUDA error 719";
+            assert!(lost.contains(cause), "{lost}");
+            for (rank, error) in [(2, end_of(waiting).unwrap_err()), (1, end_with_zero(&nodes[1]))] {
+                assert!(error.to_string().contains("peer ended the session: device lost"), "{rank}: {error}");
+            }
+            // At once and for good, also with those that nothing was on its way to, and of memory of the host.
+            assert_eq!(end_of(write()).unwrap_err().to_string(), lost);
+            let late = end_of(nodes[0].send(Rank(2), Tag(1), host.all(), Element::U32)).unwrap_err();
+            assert!(late.to_string().contains(cause), "{late}");
+            // The others go on.
+            let written = end_of(nodes[2].write(Rank(1), host.all(), Element::U32, address));
+            assert_eq!(written, Ok(raw.len() as u64));
+        }
+    });
+}
+
+/// How what is asked of rank 0 ends.
+fn end_with_zero(node: &Node) -> TransferError {
+    end_of(node.receive(Rank(0), Tag(7), HostBuffer::zeroed(8).all())).unwrap_err()
 }
 
 #[test]

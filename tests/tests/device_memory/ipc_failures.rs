@@ -173,7 +173,7 @@ fn end_with(node: &Node, peer: Rank) -> String {
 fn a_device_that_is_lost_is_heard_of_on_both_sides() {
     const TEST: &str = "ipc_failures::a_device_that_is_lost_is_heard_of_on_both_sides";
     with_two_devices(TEST, |stub| {
-        let (mut heard, raw) = (0, raw());
+        let (mut heard, raw) = ([0; 2], raw());
         for at in 1..10 {
             let name = job_name();
             let nodes = [0, 1].map(|rank| start(&name, rank, Sharing::Any).0);
@@ -190,16 +190,20 @@ fn a_device_that_is_lost_is_heard_of_on_both_sides() {
             let has_failed = stub.failed().is_some();
             stub.fail(None, 0, 0);
             assert!(!has_failed || ends.iter().any(Result::is_err), "wait {at}: {ends:?}");
-            // Or it was a codec's.
-            if matches!(nodes[0].peer_state(Rank(1)), Some(PeerState::Over(_))) {
-                for (node, peer) in nodes.iter().zip([Rank(1), Rank(0)]) {
-                    let text = end_with(node, peer);
-                    assert!(text.contains("CUDA error 700"), "rank {peer} is gone: {text}");
-                }
-                heard += 1;
+            if !has_failed {
+                continue;
             }
+            // Where it was a codec's wait, its rank says why it ends, and the other hears that it was the device.
+            let texts = [(0, Rank(1)), (1, Rank(0))].map(|(rank, peer)| end_with(&nodes[rank], peer));
+            let says = |word: &str| texts.iter().filter(|text| text.contains(word)).count();
+            let found = (says("CUDA error 700"), says("peer ended the session: device lost"));
+            assert!([(2, 0), (1, 1)].contains(&found), "wait {at}: {texts:?}");
+            heard[found.1] += 1;
+            // For good.
+            let late = end_of(nodes[0].write(Rank(1), source.all(), Element::U32, address)).unwrap_err();
+            assert!(late.to_string().contains(&texts[0]), "{late}");
         }
-        assert!(heard > 0, "no copy to a window has failed");
+        assert!(heard.iter().all(|&count| count > 0), "of copies and codecs: {heard:?}");
     });
 }
 

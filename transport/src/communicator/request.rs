@@ -93,6 +93,13 @@ impl Group {
         if let Some(error) = result.as_ref().err().filter(|error| error.is_halfway()) {
             let _ = self.broken.set(error.clone()); // the first one is the cause
         }
+        // The other members wait for what does not come any more.
+        #[cfg(feature = "cuda")]
+        if let Err(CommunicatorError::Device(error)) = &result
+            && error.is_sticky()
+        {
+            self.node.lose_device(error);
+        }
         result
     }
 }

@@ -54,7 +54,7 @@ impl Executor for Mortal {
             match (lived, death) {
                 (Ok(Some(done)), _) => sink(done),
                 (_, Death::Silent) => {}
-                _ => sink(Done { ticket, took: Duration::ZERO, result: Err(Status::Internal) }),
+                _ => sink(Done::failed(ticket)),
             }
         };
         self.threads.push(thread::spawn(life));

@@ -221,7 +221,8 @@ impl Workbench {
         // A defect in a codec must not take the job down with it, nor leave a request without an end.
         let result =
             catch_unwind(AssertUnwindSafe(|| self.work_on(work, memory))).unwrap_or(Err(Status::Internal));
-        Done { ticket, took: started.map_or(Duration::ZERO, |started| started.elapsed()), result }
+        let took = started.map_or(Duration::ZERO, |started| started.elapsed());
+        Done { ticket, took, result, lost: None }
     }
 
     fn work_on(&mut self, work: &Work, memory: Memory) -> Result<Output, Status> {

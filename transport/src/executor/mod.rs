@@ -81,6 +81,15 @@ pub struct Done {
     pub took: Duration,
     /// What came of it.
     pub result: Result<Output, Status>,
+    /// What the driver says, if the device is lost: all later work with its memory fails too. The status says so as well.
+    pub lost: Option<String>,
+}
+
+impl Done {
+    /// Work that took no time and came to nothing, for a reason that is nobody's fault.
+    pub(crate) fn failed(ticket: Ticket) -> Self {
+        Self { ticket, took: Duration::ZERO, result: Err(Status::Internal), lost: None }
+    }
 }
 
 /// Where finished work is reported. Called from any thread; must not block.

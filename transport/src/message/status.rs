@@ -39,13 +39,15 @@ pub enum Status {
     Internal,
     /// The peer broke the rules of the protocol.
     Protocol,
+    /// A device of the side that says so is lost, and with it the session.
+    DeviceLost,
     /// A code that this version does not know: never one of those above.
     Unknown(u8),
 }
 
 impl Status {
     /// Every status that this version knows, in the order of its code.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Good,
         Self::UnknownRegion,
         Self::OutOfBounds,
@@ -61,6 +63,7 @@ impl Status {
         Self::Closing,
         Self::Internal,
         Self::Protocol,
+        Self::DeviceLost,
     ];
 
     /// The code on the wire.
@@ -82,6 +85,7 @@ impl Status {
             Self::Closing => 12,
             Self::Internal => 13,
             Self::Protocol => 14,
+            Self::DeviceLost => 15,
             Self::Unknown(code) => code,
         }
     }
@@ -117,6 +121,7 @@ impl fmt::Display for Status {
             Self::Closing => "closing",
             Self::Internal => "internal failure",
             Self::Protocol => "protocol broken",
+            Self::DeviceLost => "device lost",
             Self::Unknown(code) => return write!(f, "unknown status {code}"),
         })
     }
@@ -138,7 +143,7 @@ pub(super) mod tests {
         for code in 0..=255 {
             let status = Status::from_code(code);
             assert_eq!(status.code(), code);
-            assert_eq!(matches!(status, Status::Unknown(_)), code > 14, "{code}");
+            assert_eq!(matches!(status, Status::Unknown(_)), code > 15, "{code}");
             assert_eq!(status.is_good(), code == 0);
         }
     }

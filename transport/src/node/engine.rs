@@ -109,15 +109,29 @@ impl Engine {
             Input::Link(LinkEvent::Closed { peer, error }) => {
                 self.tell(peer, |session| session.close(error.into()));
             }
-            Input::Done(done) => {
+            Input::Done(mut done) => {
+                // First: what the work was for hears of the cause.
+                if let Some(text) = done.lost.take() {
+                    self.lose_device(&text);
+                }
                 if let Some(finished) = self.coder.done(done) {
                     let peer = finished.peer;
                     self.job_done(finished);
                     self.carry_out(peer);
                 }
             }
+            #[cfg(feature = "cuda")]
+            Input::DeviceLost(text) => self.lose_device(&text),
             Input::Time { .. } | Input::Stop => {}
         }
+    }
+
+    /// Ends all sessions: what is asked of a device that is lost fails from now on, on whichever rank it is waited for.
+    fn lose_device(&mut self, text: &str) {
+        for session in self.sessions.iter_mut().flatten() {
+            session.close(SessionError::Device(text.to_owned()));
+        }
+        self.carry_out_all();
     }
 
     fn submit(&mut self, peer: Rank, request: Request, reply: Reply) {

@@ -32,6 +32,9 @@ pub(super) enum Input {
     },
     Link(LinkEvent),
     Done(Done),
+    /// A device of this rank is lost: what the driver says.
+    #[cfg(feature = "cuda")]
+    DeviceLost(String),
     /// It is time to look at the time.
     Time {
         /// Since when.

@@ -336,6 +336,12 @@ impl Node {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).records().copied().collect()
     }
 
+    /// A device of this rank is lost, which ends all sessions.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn lose_device(&self, error: &mgcomp_codecs::device::DeviceError) {
+        self.mailbox.post(Input::DeviceLost(error.to_string()));
+    }
+
     /// Whether this process is a child, made by `fork`, of the one that started the node.
     pub(crate) fn is_forked(&self) -> bool {
         !self.process.is_current()

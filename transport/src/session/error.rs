@@ -103,6 +103,9 @@ pub enum SessionError {
     /// This side closed the session.
     #[error("closed on this side")]
     Closed,
+    /// A device of this side is lost, and with it what it was to send and receive. The same for all peers, for good.
+    #[error("a device of this rank is lost: {0}")]
+    Device(String),
     /// This process is a child, made by `fork`, of the one that has the session.
     #[error("the session belongs to the process that this one was forked from")]
     Forked,
@@ -117,6 +120,7 @@ impl SessionError {
             Self::Violation(_) => Some(Status::Protocol),
             Self::PeerRefused(status) => Some(*status).filter(|status| !status.is_good()),
             Self::Closed => Some(Status::Closing),
+            Self::Device(_) => Some(Status::DeviceLost),
             // These peers are gone, know already, or do not listen.
             Self::Link(_) | Self::Refused(_) | Self::Forked => None,
             Self::Silent(_) | Self::GreetingTimeout(_) | Self::Send(_) => None,

@@ -31,8 +31,17 @@ impl Failure {
     /// What the session is told.
     pub(super) fn status(&self) -> Status {
         match self {
+            Self::Device(error) if error.is_sticky() => Status::DeviceLost,
             Self::Device(_) => Status::Internal,
             Self::Status(status) => *status,
+        }
+    }
+
+    /// What the driver says, if the device is lost.
+    pub(super) fn lost(&self) -> Option<String> {
+        match self {
+            Self::Device(error) if error.is_sticky() => Some(error.to_string()),
+            Self::Device(_) | Self::Status(_) => None,
         }
     }
 }

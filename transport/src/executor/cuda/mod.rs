@@ -17,7 +17,6 @@ mod staging;
 mod worker;
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use mgcomp_codecs::device::{Device, DeviceError};
 use mgcomp_codecs::{AlgorithmSet, Element};
@@ -32,7 +31,6 @@ use self::staging::Staging;
 use self::worker::Worker;
 use super::{Done, DoneSink, Executor, HostExecutor, Outlet, Output, Ticket, Work};
 use crate::memory::{DeviceSlice, Slice};
-use crate::message::Status;
 use crate::payload::Payload;
 
 /// Carries out work on memory of devices, and leaves all other work to the executor for host memory.
@@ -70,7 +68,7 @@ impl Executor for CudaExecutor {
                 false
             }
         };
-        (!handed_in).then_some(Done { ticket, took: Duration::ZERO, result: Err(Status::Internal) })
+        (!handed_in).then(|| Done::failed(ticket))
     }
 
     fn resume(&mut self) -> Option<Done> {

@@ -179,13 +179,13 @@ impl Reporter {
             drop(work);
             Ok(())
         });
-        let result = let_go.and(result).map_err(|failure| {
-            if let Failure::Device(error) = &failure {
-                tracing::warn!(%error, "work on a device failed");
-            }
-            failure.status()
-        });
-        (self.sink)(Done { ticket, took: self.took(started), result });
+        let result = let_go.and(result);
+        if let Err(Failure::Device(error)) = &result {
+            tracing::warn!(%error, "work on a device failed");
+        }
+        let lost = result.as_ref().err().and_then(Failure::lost);
+        let result = result.map_err(|failure| failure.status());
+        (self.sink)(Done { ticket, took: self.took(started), result, lost });
     }
 
     /// The time of work that ends now. What ended while it was under way has had its part of it.

@@ -57,6 +57,7 @@ fn reasons() -> Vec<(SessionError, Option<u8>)> {
         (SessionError::Silent(second), None),
         (SendError::Full { queued_bytes: 2, limit: 1 }.into(), None),
         (SessionError::Closed, Some(12)),
+        (SessionError::Device("as arranged".to_owned()), Some(15)),
     ]
 }
 
