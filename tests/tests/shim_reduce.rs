@@ -87,27 +87,32 @@ fn any_length_and_place() {
         let block = (8 << 10) / width;
         [0, 1, 2, 3, 16 / width, 16 / width + 1, 48 / width, block - 1, block, block + 1, 2 * block + 5]
     };
-    let mut places = 0;
+    let (mut places, mut misaligned) = (0, [0; 2]);
     for (n, datatype) in Datatype::ALL.into_iter().enumerate() {
         let width = datatype.width_bytes();
         for (k, count) in counts(width).into_iter().enumerate() {
-            // Each a multiple of the width behind a unit; of any number of bytes; and the result alone on such a place.
+            // Each a multiple of the width behind a unit; of any number of bytes; and the result alone on such a place, without
+            // a rank whose numbers lie elsewhere and with one, whose numbers may be where the result goes.
             for (p, offsets) in [
                 [0, 0, 0],
                 [width % 16, 8, (16 - width) % 16],
                 [1, 7, 0],
                 [15, 3, 8 * width % 16],
                 [4, 0, 1 + k % 15],
+                [4, 0, 1 + (7 * n + k) % 15],
             ]
             .into_iter()
             .enumerate()
             {
                 let ranks = 1 + (n + k + p) % 4;
                 let own = (p % 2 == 1).then_some((n + k) % ranks);
+                let in_place = own.is_some() && k % 2 == 0;
                 places += usize::from(own.is_some());
+                misaligned[usize::from(in_place)] +=
+                    usize::from(own.is_some() && count > 0 && !offsets[2].is_multiple_of(width));
                 let numbers = Numbers {
                     own,
-                    in_place: own.is_some() && k % 2 == 0,
+                    in_place,
                     offsets,
                     gap: [0, 5, 16][(k + p) % 3],
                     ..Numbers::new(
@@ -122,7 +127,7 @@ fn any_length_and_place() {
             }
         }
     }
-    assert!(places > 200, "{places}");
+    assert!(places > 200 && misaligned.iter().all(|&count| count > 30), "{places} {misaligned:?}");
 }
 
 #[test]
