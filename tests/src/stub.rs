@@ -9,8 +9,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, Command, Stdio};
 
 use libloading::Library;
+use mgcomp_codecs::device::DeviceError;
 
 use crate::shim;
+
+/// The error of CUDA that says that memory ran out.
+pub const OUT_OF_MEMORY: u32 = 2;
 
 /// In a process that runs one test: which one.
 const TEST_VARIABLE: &str = "MGCOMP_STUB_TEST";
@@ -216,6 +220,33 @@ impl Stub {
             // SAFETY: the name is a string, or there is none.
             unsafe { fail(name, at, code) };
         });
+    }
+
+    /// Has each call of the driver fail in turn that `run` makes, until it gets through: every failure is an error that names
+    /// the call, or made up for, and leaves nothing behind. `run` says whether what came of it is right.
+    ///
+    /// # Panics
+    /// If any of that is not so.
+    #[track_caller]
+    pub fn fail_each_call(&self, run: impl Fn() -> Result<bool, DeviceError>) {
+        for at in 1.. {
+            self.fail(None, at, OUT_OF_MEMORY);
+            let result = run();
+            let failed = self.failed();
+            self.fail(None, 0, 0);
+            assert_eq!(self.left(), "", "after call {at}, {failed:?}");
+            match (failed, result) {
+                (None, result) => {
+                    assert!(result.expect("nothing fails any more"));
+                    break;
+                }
+                (Some(failed), Ok(good)) => assert!(good, "call {at}, {failed}"),
+                (Some(failed), Err(DeviceError::Driver { call, code, .. })) => {
+                    assert_eq!((call, code), (failed.as_str(), OUT_OF_MEMORY), "call {at}");
+                }
+                (Some(failed), Err(error)) => panic!("call {at}, {failed}: {error}"),
+            }
+        }
     }
 
     /// Makes the `at`th call of the compiler from now fail with `code`, counted from 1.

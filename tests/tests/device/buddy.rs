@@ -223,6 +223,6 @@ fn every_call_may_fail() {
             rig.read(&stream, 60, &out)?;
             Ok(download(&stream, out.region())? == raw && rig.report(&stream)?.status == Status::GOOD)
         };
-        rig::fail_each_call(stub, run);
+        stub.fail_each_call(run);
     });
 }

@@ -164,6 +164,6 @@ fn every_call_may_fail() {
             reducer.reduce(&stream, &reduction)?;
             Ok(bytes_of(&stream, result)? == expected(datatype, operation, 2, len))
         };
-        rig::fail_each_call(stub, run);
+        stub.fail_each_call(run);
     });
 }

@@ -7,10 +7,7 @@ use mgcomp_codecs::device::{
 use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_codecs::ibp::Codebook;
 use mgcomp_codecs::{Algorithm, Cpu, Element, codec_on};
-use mgcomp_tests::stub::Stub;
-
-/// The error of CUDA that says that memory ran out.
-pub(crate) const OUT_OF_MEMORY: u32 = 2;
+pub(crate) use mgcomp_tests::stub::OUT_OF_MEMORY;
 
 /// Every algorithm that runs on devices.
 pub(crate) fn algorithms() -> Vec<Algorithm> {
@@ -129,28 +126,4 @@ pub(crate) fn workspace(
     raw_lens: &[u64],
 ) -> Result<Workspace<'static>, DeviceError> {
     device.workspace(stream, workspace_len(chunk_size, raw_lens))
-}
-
-/// Has each call of the driver fail in turn that `run` makes, until it gets through: every failure is an error that names the
-/// call, or made up for, and leaves nothing behind. `run` says whether what came of it is right.
-#[track_caller]
-pub(crate) fn fail_each_call(stub: &Stub, run: impl Fn() -> Result<bool, DeviceError>) {
-    for at in 1.. {
-        stub.fail(None, at, OUT_OF_MEMORY);
-        let result = run();
-        let failed = stub.failed();
-        stub.fail(None, 0, 0);
-        assert_eq!(stub.left(), "", "after call {at}, {failed:?}");
-        match (failed, result) {
-            (None, result) => {
-                assert!(result.unwrap());
-                break;
-            }
-            (Some(_), Ok(good)) => assert!(good, "call {at}"),
-            (Some(failed), Err(DeviceError::Driver { call, code, .. })) => {
-                assert_eq!((call, code), (failed.as_str(), OUT_OF_MEMORY), "call {at}");
-            }
-            (Some(failed), Err(error)) => panic!("call {at}, {failed}: {error}"),
-        }
-    }
 }

@@ -229,7 +229,7 @@ fn every_call_may_fail() {
             let (gathered, rows) = rig.expected(&indices);
             Ok(room.result(&stream)? == (report_of(gathered), rows))
         };
-        rig::fail_each_call(stub, run);
+        stub.fail_each_call(run);
     });
 }
 

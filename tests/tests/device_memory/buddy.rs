@@ -18,7 +18,6 @@ use mgcomp_transport::buddy::{
 
 use crate::rig::{open, open_on, with_threads};
 
-const OUT_OF_MEMORY: u32 = 2;
 const DEVICE_LEN: u64 = 200_000;
 const BUDDY_LEN: u64 = 300_000;
 
@@ -379,23 +378,11 @@ fn every_call_may_fail() {
             stream.download(room.data.region(), &mut out)?;
             Ok(out == raw[50..2950] && counts.reads == 24 && pool.stats(&stream)?.accesses.writes == 24)
         };
-        for at in 1.. {
-            stub.fail(None, at, OUT_OF_MEMORY);
-            let result = run();
-            let failed = stub.failed();
-            stub.fail(None, 0, 0);
-            assert_eq!(stub.left(), "", "after call {at}, {failed:?}");
-            match (failed, result) {
-                (None, result) => {
-                    assert!(result.unwrap());
-                    break;
-                }
-                (Some(failed), Ok(good)) => assert!(good, "call {at}, {failed}"),
-                (Some(failed), Err(DeviceBuddyError::Device(DeviceError::Driver { call, .. }))) => {
-                    assert_eq!(call, failed.as_str(), "call {at}");
-                }
-                (Some(failed), Err(error)) => panic!("call {at}, {failed}: {error}"),
-            }
-        }
+        stub.fail_each_call(|| {
+            run().map_err(|error| match error {
+                DeviceBuddyError::Device(error) => error,
+                error => panic!("{error}"),
+            })
+        });
     });
 }

@@ -8,7 +8,7 @@ use mgcomp_codecs::device::{
 };
 use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_tests::data::{Random, tensors};
-use mgcomp_tests::stub::{Libraries, with_stub};
+use mgcomp_tests::stub::{Libraries, OUT_OF_MEMORY, with_stub};
 use mgcomp_transport::table::{
     CacheHits, DeviceCache, DeviceTable, DeviceTableError, Gathered, LoadOptions, Sample, Table, TableError,
     TableFileError, TableOptions,
@@ -16,7 +16,6 @@ use mgcomp_transport::table::{
 
 use crate::rig::{open, with_threads};
 
-const OUT_OF_MEMORY: u32 = 2;
 const ROW_LEN: usize = 130;
 const ROWS: u64 = 90;
 
@@ -271,23 +270,11 @@ fn every_call_may_fail() {
             let counted = cache.hits_and_misses(&stream)?;
             Ok(found.hits == 2 && counted == (2, ROWS - 2) && room.rows(&stream)? == good)
         };
-        for at in 1.. {
-            stub.fail(None, at, OUT_OF_MEMORY);
-            let result = run();
-            let failed = stub.failed();
-            stub.fail(None, 0, 0);
-            assert_eq!(stub.left(), "", "after call {at}, {failed:?}");
-            match (failed, result) {
-                (None, result) => {
-                    assert!(result.unwrap());
-                    break;
-                }
-                (Some(failed), Ok(good)) => assert!(good, "call {at}, {failed}"),
-                (Some(failed), Err(DeviceTableError::Device(DeviceError::Driver { call, .. }))) => {
-                    assert_eq!(call, failed.as_str(), "call {at}");
-                }
-                (Some(failed), Err(error)) => panic!("call {at}, {failed}: {error}"),
-            }
-        }
+        stub.fail_each_call(|| {
+            run().map_err(|error| match error {
+                DeviceTableError::Device(error) => error,
+                error => panic!("{error}"),
+            })
+        });
     });
 }
