@@ -1,15 +1,8 @@
 // What a codec's file includes: the skeletons, the table of codecs, and the entry points.
 #pragma once
+#include "codecs.cuh"
 #include "frame/read.cuh"
 #include "frame/write.cuh"
-
-#define MGC_CODEC(name, algorithm, encode_scratch, decode_scratch)                      \
-  struct name##_launch {                                                                \
-    static constexpr u32 ALGORITHM = algorithm;                                         \
-    static constexpr u32 ENCODE_SCRATCH = encode_scratch, DECODE_SCRATCH = decode_scratch; \
-  };
-#include "codecs.h"
-#undef MGC_CODEC
 
 // A codec as the skeletons see it: the author's functions and the line of the table.
 template <class Functions, class Launch>

@@ -44,7 +44,9 @@
 // Words of 64 bits that a launch over buddy memory counts; its report has the status ahead of them. See buddy/settle.cuh.
 #define MGC_BUDDY_COUNTS 5
 
-// Raw bytes of an entry of BPC in buddy memory.
+// Raw bytes of an entry of XP in buddy memory; the last one of an allocation may have fewer.
+#define MGC_BUDDY_XP_ENTRY_LEN 32768
+// Raw bytes of an entry of BPC in buddy memory; zeros fill up the last bytes of an allocation to a multiple of this.
 #define MGC_BUDDY_ENTRY_LEN 128
 // Such entries that a warp works on at a time.
 #define MGC_BUDDY_TILE 32

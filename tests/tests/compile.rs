@@ -31,7 +31,7 @@ fn kernels_compile_without_spills() {
     let Compilation { rows, artifacts } =
         compile::compile(compiler, &Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled")).unwrap();
     // Encode, decode and estimate; the kernels that gather rows and combine numbers, and those that write and read buddy memory.
-    assert_eq!(rows.len(), TARGETS.len() * (3 * codecs().count() + 4));
+    assert_eq!(rows.len(), TARGETS.len() * (3 * codecs().count() + 6));
     for (target, row) in &rows {
         assert_eq!(row.spill_bytes, 0, "{} spills on {target}", row.kernel);
     }
@@ -48,7 +48,9 @@ fn the_ptx_that_ships_is_of_these_kernels() {
         assert!(ptx.starts_with(&fingerprint), "the PTX of {} is not up to date: {RENEW}", source.file);
         let kernels: &[&str] = match source.algorithm {
             Some(Algorithm::Ibp) => &["encode", "decode", "estimate", "rows"],
-            Some(Algorithm::Bpc) => &["encode", "decode", "estimate", "buddy_read", "buddy_write"],
+            Some(Algorithm::Bpc | Algorithm::Xp) => {
+                &["encode", "decode", "estimate", "buddy_read", "buddy_write"]
+            }
             Some(_) => &["encode", "decode", "estimate"],
             None => &["numbers"],
         };

@@ -14,13 +14,13 @@ use mgcomp_codecs::{Algorithm, Cpu, Element, codec_on};
 use mgcomp_tests::damage;
 use mgcomp_tests::data::{self, Kind, Random};
 use mgcomp_tests::series::{self, Near, Shape};
-use mgcomp_tests::shim::buddy::{self, PortableEntries, entries_of_all_states};
+use mgcomp_tests::shim::buddy::{self, PortableEntries, bytes_of_all_kinds, entries_of_all_states};
 use mgcomp_tests::shim::numbers::{self, Numbers};
 use mgcomp_tests::shim::record::{self, Source};
 use mgcomp_tests::shim::rows::{self, RowTable, sparse_table};
 use mgcomp_tests::shim::toolchain::{Plant, Sanitizer, Toolchain};
 use mgcomp_tests::shim::{LaneOrder, Launch, Shim, skip};
-use mgcomp_transport::buddy::{Form, Target};
+use mgcomp_transport::buddy::{Form, Target, XP_ENTRY_LEN};
 use mgcomp_transport::table::{Cache, Sample, Table, TableOptions};
 
 /// The toolchain, or `None` and a line that says that `test` is skipped. Each test has its own folder.
@@ -228,13 +228,13 @@ fn address_entries(shim: Shim) -> Vec<u8> {
     let (mut file, mut random) = (Vec::new(), Random::new(6));
     for &target in Form::Bpc.targets() {
         for len in [1, 127, 129, 128 * 33, 128 * 40 + 5] {
-            let mut portable = PortableEntries::new(len, target);
+            let mut portable = PortableEntries::new(len, Form::Bpc, target);
             let all = entries_of_all_states(&mut random, len as usize);
             portable.pool.write(portable.allocation, 0..len, &all).unwrap();
             for turn in 0..18 {
                 if turn % 6 == 5 {
                     let entry = random.below(len.div_ceil(128) as usize);
-                    portable.set_state(entry, random.below(16) as u8);
+                    portable.set_state(entry, random.below(16) as u16);
                     portable.damage(random.bits() as usize, 1 << random.below(8));
                 }
                 let mut entries = portable.copy();
@@ -247,6 +247,47 @@ fn address_entries(shim: Shim) -> Vec<u8> {
                 buddy::push(&mut file, shim, &mut entries, range, data, launch);
             }
         }
+    }
+    file
+}
+
+/// The same of XP, of each width: entries that are whole, that are not, and damaged ones.
+fn address_floats(shim: Shim) -> Vec<u8> {
+    let (mut file, mut random) = (Vec::new(), Random::new(9));
+    let elements = [Element::U8, Element::Bf16, Element::F32, Element::F64];
+    for (n, element) in elements.into_iter().cycle().take(16).enumerate() {
+        let form = Form::Xp(element);
+        let len = [XP_ENTRY_LEN + 128, 130, 2 * XP_ENTRY_LEN, XP_ENTRY_LEN + 777][n / 4] as u64;
+        let mut portable = PortableEntries::new(len, form, form.targets()[n % 7]);
+        let all = bytes_of_all_kinds(&mut random, form, len as usize);
+        portable.pool.write(portable.allocation, 0..len, &all).unwrap();
+        for turn in 0..8 {
+            let is_damaged = turn % 4 == 3;
+            if is_damaged {
+                let entry = random.below(len.div_ceil(XP_ENTRY_LEN as u64) as usize);
+                portable.damage_entry(entry, random.below(60), 1 << random.below(8));
+                portable.set_state(0, random.below([200, 1 << 16][turn / 4]) as u16);
+            }
+            let mut entries = portable.copy();
+            let start = random.below(len as usize) as u64;
+            let end = start + 1 + random.below((len - start) as usize) as u64;
+            let range = if turn % 2 == 0 { 0..len } else { start..end };
+            let data = bytes_of_all_kinds(&mut random, form, (range.end - range.start) as usize);
+            let launch = Launch { dst_offset: turn % 3 * 5, ..Launch::new(LaneOrder::ALL[turn % 3], 2) };
+            let data = (turn / 2 % 2 == 0).then_some(&data[..]);
+            buddy::push(&mut file, shim, &mut entries, range, data, launch);
+        }
+    }
+    // Zeros and repeats whose masks do not pay, so that what they took out is needed again.
+    for len in [XP_ENTRY_LEN as u64, 2000] {
+        let mut data: Vec<u8> = (0..len).map(|_| random.bits() as u8).collect();
+        for at in (0..len as usize).step_by(8 * 20) {
+            data[at..].iter_mut().take(8).for_each(|byte| *byte = 0);
+        }
+        let mut entries = PortableEntries::new(len, Form::Xp(Element::F64), Target::Two).copy();
+        let launch = Launch::new(LaneOrder::Fifo, 1);
+        buddy::push(&mut file, shim, &mut entries, 0..len, Some(&data), launch);
+        buddy::push(&mut file, shim, &mut entries, 9..len - 9, Some(&data[9..len as usize - 9]), launch);
     }
     file
 }
@@ -276,13 +317,31 @@ fn reductions(lens: &[usize], launch: Launch) -> Vec<u8> {
 fn thread_entries(shim: Shim) -> Vec<u8> {
     let (mut file, mut random) = (Vec::new(), Random::new(7));
     let len = 40 * 4096;
-    let mut entries = PortableEntries::new(len, Target::Two).copy();
+    let mut entries = PortableEntries::new(len, Form::Bpc, Target::Two).copy();
     for (turn, range) in [0..len, 5..len - 5, 0..len, 70..3 * 4096 + 7].into_iter().enumerate() {
         let data = entries_of_all_states(&mut random, (range.end - range.start) as usize);
         let crowd = Launch { os_threads: 3, ..Launch::new(LaneOrder::Lifo, 3) };
         let launch = if turn % 2 == 0 { Launch::new(LaneOrder::Fifo, 1) } else { crowd };
         buddy::push(&mut file, shim, &mut entries, range.clone(), Some(&data), launch);
         buddy::push(&mut file, shim, &mut entries, range, None, launch);
+    }
+    file
+}
+
+/// The same of XP: several entries for a block.
+fn thread_floats(shim: Shim) -> Vec<u8> {
+    let (mut file, mut random) = (Vec::new(), Random::new(10));
+    let len = 4 * XP_ENTRY_LEN as u64;
+    for (element, target) in [(Element::Bf16, Target::EightThirds), (Element::F64, Target::Two)] {
+        let form = Form::Xp(element);
+        let mut entries = PortableEntries::new(len, form, target).copy();
+        for (turn, range) in [0..len, 5..len - 5].into_iter().enumerate() {
+            let data = bytes_of_all_kinds(&mut random, form, (range.end - range.start) as usize);
+            let crowd = Launch { os_threads: 2, ..Launch::new(LaneOrder::Lifo, 2) };
+            let launch = if turn == 0 { Launch::new(LaneOrder::Fifo, 1) } else { crowd };
+            buddy::push(&mut file, shim, &mut entries, range.clone(), Some(&data), launch);
+            buddy::push(&mut file, shim, &mut entries, range, None, launch);
+        }
     }
     file
 }
@@ -492,6 +551,22 @@ fn kernels_stay_inside_their_buffers() {
         ("buddy/bpc.cuh", "at < filled; at += 32", "at < 0; at += 32", "not as expected"),
     ];
     replay_others(test, &toolchain, ("buddy", "bpc"), &address_entries(shim), &entries);
+    let floats = [
+        // All of an entry is believed to be in its slot.
+        (
+            "buddy/xp.cuh",
+            "(to, slot, slot, 0, len < entry.slot_len ? len : entry.slot_len)",
+            "(to, slot, slot, 0, len)",
+            "AddressSanitizer",
+        ),
+        // States without a meaning are believed.
+        ("buddy/xp.cuh", "entry.stored_len > entry.raw_len) return", "false) return", "AddressSanitizer"),
+        // The last entry is read whole, with what fills it up.
+        ("buddy/xp.cuh", "entry.end == entry.raw_len && (u64)", "(u64)", "AddressSanitizer"),
+        // What masks have taken out is not brought again.
+        ("buddy/xp.cuh", "(XP_ZERO_MASK | XP_CHANGE_MASK)) != 0}", "0) != 0}", "not as expected"),
+    ];
+    replay_others(test, &toolchain, ("buddy", "xp"), &address_floats(shim), &floats);
     let of_units = "reduce/units.cuh";
     let numbers = [
         // Units around a shifted one are read wherever the numbers end, and wherever they begin.
@@ -618,7 +693,7 @@ fn kernels_have_every_barrier_they_need() {
         // Lanes take turns here, so the first codes what the others have not brought yet.
         ("buddy/bpc.cuh", "__syncwarp();  // Raw bytes are there.", "", "not as expected"),
         ("buddy/bpc.cuh", "__syncwarp();  // Codes are there for all lanes.", "", race),
-        ("buddy/settle.cuh", "__syncthreads();  // All warps of the block have added.", "", race),
+        ("buddy/settle.cuh", "__syncthreads();  // All of the block have added.", "", race),
         (
             "buddy/settle.cuh",
             "atomic_add_acq_rel_gpu(&workspace->done, 1)",
@@ -627,6 +702,13 @@ fn kernels_have_every_barrier_they_need() {
         ),
     ];
     replay_others(test, &toolchain, ("buddy", "bpc"), &thread_entries(shim), &entries);
+    let floats = [
+        ("buddy/xp.cuh", "__syncthreads();  // What is stored is there.", "", race),
+        ("buddy/xp.cuh", "__syncthreads();  // The padding is there.", "", race),
+        ("buddy/xp.cuh", "__syncthreads();  // Nobody works on the entry before.", "", race),
+        ("buddy/xp.cuh", "block_fails(code) || is_whole", "code != MGC_GOOD || is_whole", race),
+    ];
+    replay_others(test, &toolchain, ("buddy", "xp"), &thread_floats(shim), &floats);
     let numbers = [
         // What a thread reads of its neighbours' units they write.
         ("reduce/units.cuh", "!cut.is_odd && at >= cut.start + shift", "at >= cut.start + shift", race),

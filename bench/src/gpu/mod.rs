@@ -74,7 +74,7 @@ pub(crate) struct Args {
     /// Rows of 1 KiB in each gather from the host that is timed; 0 for none
     #[arg(long, default_value_t = 1 << 16, value_parser = clap::value_parser!(u32).range(..=1 << 22))]
     gather_rows: u32,
-    /// Entries of 128 bytes of the allocation in buddy memory that is timed; 0 for none
+    /// Lines of 128 bytes of the allocations in buddy memory that are timed; 0 for none
     #[arg(long, default_value_t = 1 << 19, value_parser = clap::value_parser!(u32).range(..=1 << 23))]
     buddy_entries: u32,
     /// Folder of the samples

@@ -217,12 +217,6 @@ MGC_DEV void count_writes(BuddyTile& tile, u32 all, u32 overflowing, u32 before)
   tile.counts.overflowing += (u64)overflowing - before;
 }
 
-// Tells what is wrong with the entry of a lane, if anything is.
-MGC_DEV void tell_entry(const MgcBuddy& buddy, u64 entry, u32 code) {
-  const u64 status = ~(entry << MGC_STATUS_CODE_BITS | code);
-  if (code != MGC_GOOD) atomicMax(&((BuddyWorkspace*)buddy.workspace)->status, status);
-}
-
 // Reads the entries of those lanes that want theirs; returns what is wrong with them.
 MGC_DEV u32 buddy_read(const MgcBuddy& buddy, const BuddyPart& part, bool wants, BuddyTile& tile) {
   const u32 len = wants ? buddy_stored_len(part.state) : 0;
@@ -246,11 +240,11 @@ MGC_DEV void buddy_read_tile(const MgcBuddy& buddy, u64 first, BuddyTile& tile) 
   u32 bad = __ballot_sync(0xffffffffu, code != MGC_GOOD), from = part.from;
   while (bad != 0) {
     const u32 wrong = (u32)__ffs((int)bad) - 1, end = wrong * MGC_BUDDY_ENTRY_LEN;
-    if (from < end) copy_bytes(to, tile.raw, to, from, end);
+    if (from < end) copy_bytes<32>(to, tile.raw, to, from, end);
     from = end + MGC_BUDDY_ENTRY_LEN;
     bad &= bad - 1;
   }
-  if (from < part.end) copy_bytes(to, tile.raw, to, from, part.end);
+  if (from < part.end) copy_bytes<32>(to, tile.raw, to, from, part.end);
 }
 
 // Writes what of the range lies in 32 entries.
@@ -268,7 +262,7 @@ MGC_DEV void buddy_write_tile(const MgcBuddy& buddy, u64 first, BuddyTile& tile)
 
   __syncwarp();  // Nobody looks at the entries before.
   const u8* const from = buddy.data + (start - buddy.start);
-  copy_bytes(tile.raw, from, from, part.from, part.end);
+  copy_bytes<32>(tile.raw, from, from, part.from, part.end);
   if (buddy.end == buddy.len && part.end % MGC_BUDDY_ENTRY_LEN != 0) {
     const u32 filled = (part.end / MGC_BUDDY_ENTRY_LEN + 1) * MGC_BUDDY_ENTRY_LEN;
     for (u32 at = part.end + threadIdx.x % 32; at < filled; at += 32) tile.raw[at] = 0;
@@ -298,11 +292,12 @@ MGC_DEV void buddy_for_tiles(const MgcBuddy& buddy, Move move) {
     // Else the compiler keeps places in the tile from one to the next, and has no registers for that.
     move((first + at) * MGC_BUDDY_TILE, tiles[in_register(warp)]);
   }
-  settle_buddy(buddy, tiles[warp].counts);
+  settle_buddy(buddy, threadIdx.x % 32 == 0, tiles[warp].counts);
 }
 
-// Both kernels take MGC_BLOCK_THREADS threads a block, any number of blocks, and `buddy_shared_len` bytes of shared
-// memory, of which three blocks have room on a multiprocessor.
+// Both kernels take MGC_BLOCK_THREADS threads a block, any number of blocks, and `bpc_buddy_shared_len` bytes of shared
+// memory: 57 KiB, and three blocks have room on a multiprocessor of compute capability 9.0 or 10.0, which has 228 KiB, two on
+// one of 8.0 (164 KiB), and one where there are 100 KiB (8.6, 8.9, 12.0). The registers allow three everywhere.
 MGC_KERNEL void __launch_bounds__(MGC_BLOCK_THREADS, 3) bpc_buddy_read(MGC_PARAM(MgcBuddy) buddy) {
   buddy_for_tiles(buddy, [&](u64 first, BuddyTile& tile) { buddy_read_tile(buddy, first, tile); });
 }

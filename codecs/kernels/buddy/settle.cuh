@@ -12,10 +12,17 @@ struct BuddyWorkspace {
 };
 static_assert(sizeof(BuddyWorkspace) <= 8 * MGC_WORKSPACE_WORDS, "hosts give as much as for a batch");
 
-// Adds what a warp counted, which its first lane sees, to what the others did; the last block makes the report of it.
-MGC_DEV void settle_buddy(const MgcBuddy& buddy, const BuddyCounts& counts) {
+// Tells what a thread found wrong with an entry, if anything.
+MGC_DEV void tell_entry(const MgcBuddy& buddy, u64 entry, u32 code) {
+  const u64 status = ~(entry << MGC_STATUS_CODE_BITS | code);
+  if (code != MGC_GOOD) atomicMax(&((BuddyWorkspace*)buddy.workspace)->status, status);
+}
+
+// Adds what was counted, by those threads that have `counted`, to what the others did; the last block makes the report of
+// it.
+MGC_DEV void settle_buddy(const MgcBuddy& buddy, bool counted, const BuddyCounts& counts) {
   BuddyWorkspace* const workspace = (BuddyWorkspace*)buddy.workspace;
-  if (threadIdx.x % 32 == 0) {
+  if (counted) {
     BuddyCounts* const all = &workspace->counts;
     if (counts.reads != 0) atomicAdd(&all->reads, counts.reads);
     if (counts.buddy_reads != 0) atomicAdd(&all->buddy_reads, counts.buddy_reads);
@@ -23,7 +30,7 @@ MGC_DEV void settle_buddy(const MgcBuddy& buddy, const BuddyCounts& counts) {
     if (counts.buddy_writes != 0) atomicAdd(&all->buddy_writes, counts.buddy_writes);
     if (counts.overflowing != 0) atomicAdd(&all->overflowing, counts.overflowing);
   }
-  __syncthreads();  // All warps of the block have added.
+  __syncthreads();  // All of the block have added.
   if (threadIdx.x != 0 || atomic_add_acq_rel_gpu(&workspace->done, 1) + 1 != gridDim.x) return;
   const u64 first = ld_relaxed_gpu(&workspace->status);
   buddy.report[0] = first == 0 ? MGC_GOOD : ~first;

@@ -43,7 +43,7 @@
 // A chunk to encode.
 struct RawChunk {
   u8* raw;         // in shared memory
-  const u8* from;  // the same bytes, where they were loaded from
+  const u8* from;  // the same bytes, where they were loaded from; null if who plans gets them again without help
   u8* scratch;     // shared memory on a multiple of 16: bytes per KiB of `capacity` as codecs.h says
   u32 raw_len;
   u32 capacity;  // the chunk size
@@ -143,6 +143,7 @@ MGC_DEV void stream_out(const u8* from, u32 len, u8* to) {
 
 // For a plan that changed the raw bytes and finds that they are to be stored as they are.
 MGC_DEV void reload_chunk(const RawChunk& chunk) {
+  if (chunk.from == nullptr) return;
   __syncthreads();
   start_load(chunk.from, chunk.raw_len, chunk.raw);
   finish_load();

@@ -7,6 +7,8 @@
 extern "C" void ibp_rows(const MgcRows&);
 extern "C" void bpc_buddy_read(const MgcBuddy&);
 extern "C" void bpc_buddy_write(const MgcBuddy&);
+extern "C" void xp_buddy_read(const MgcBuddy&);
+extern "C" void xp_buddy_write(const MgcBuddy&);
 extern "C" void reduce_numbers(const MgcReduction&);
 
 enum Direction { ENCODE, DECODE, ESTIMATE };
@@ -69,15 +71,18 @@ extern "C" int mgc_shim_rows(u32 blocks, u32 order, u64 seed, u32 os_threads, co
   return 0;
 }
 
-// As `mgc_shim_launch`, of a kernel that reads or writes entries in buddy memory.
-extern "C" int mgc_shim_buddy(u32 writes, u32 blocks, u32 order, u64 seed, u32 os_threads, const MgcBuddy* buddy) {
-  if (order > 2) return 1;
+// As `mgc_shim_launch`, of a kernel that reads or writes entries of BPC or XP in buddy memory; `algorithm` says which.
+extern "C" int mgc_shim_buddy(u32 algorithm, u32 writes, u32 blocks, u32 order, u64 seed, u32 os_threads,
+                              const MgcBuddy* buddy) {
+  const bool is_xp = algorithm == xp_launch::ALGORITHM;
+  if (order > 2 || (!is_xp && algorithm != bpc_launch::ALGORITHM)) return 1;
   shim::Options options;
   options.order = (shim::Order)order;
   options.seed = seed;
   options.os_threads = os_threads;
-  options.dynamic_shared_len = buddy_shared_len();
-  const auto kernel = writes ? bpc_buddy_write : bpc_buddy_read;
+  options.dynamic_shared_len = is_xp ? xp_buddy_shared_len(*buddy, writes != 0) : bpc_buddy_shared_len();
+  const auto bpc = writes ? bpc_buddy_write : bpc_buddy_read, xp = writes ? xp_buddy_write : xp_buddy_read;
+  const auto kernel = is_xp ? xp : bpc;
   shim::launch(dim3(blocks), dim3(MGC_BLOCK_THREADS), [&] { kernel(*buddy); }, options);
   return 0;
 }

@@ -9,13 +9,14 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "../buddy/allocation.cuh"
+#include "buddy_shape.h"
 
-extern "C" int mgc_shim_buddy(u32 writes, u32 blocks, u32 order, u64 seed, u32 os_threads, const MgcBuddy* buddy);
+extern "C" int mgc_shim_buddy(u32 algorithm, u32 writes, u32 blocks, u32 order, u64 seed, u32 os_threads,
+                              const MgcBuddy* buddy);
 
 struct Record {
   u32 writes, blocks, order, os_threads;
-  u32 slot_len, spill_len, data_offset, unused;  // the offset from a multiple of 16
+  u32 slot_len, spill_len, data_offset, element;  // the offset from a multiple of 16
   u64 len, start, end;
   u64 report[1 + MGC_BUDDY_COUNTS];  // expected
 };
@@ -52,10 +53,10 @@ struct Memory {
 };
 
 static bool replay(FILE* file, const Record& record, u64 index) {
-  const u64 entries = (record.len + MGC_BUDDY_ENTRY_LEN - 1) / MGC_BUDDY_ENTRY_LEN;
-  Memory slots(file, 0, entries * record.slot_len);
-  Memory states(file, 0, (entries + 1) / 2);
-  Memory spills(file, 0, entries * record.spill_len);
+  const BuddyShape shape = buddy_shape(record.len, record.slot_len, record.spill_len);
+  Memory slots(file, 0, shape.slots_len);
+  Memory states(file, 0, shape.states_len);
+  Memory spills(file, 0, shape.spills_len);
   Memory data(file, record.data_offset, record.end - record.start);
   u64 workspace[MGC_WORKSPACE_WORDS] = {}, report[1 + MGC_BUDDY_COUNTS] = {}, totals[MGC_BUDDY_COUNTS] = {};
   MgcBuddy buddy = {};
@@ -71,8 +72,12 @@ static bool replay(FILE* file, const Record& record, u64 index) {
   buddy.data = data.at();
   buddy.report = report;
   buddy.workspace = workspace;
+  buddy.element = record.element;
 
-  bool good = mgc_shim_buddy(record.writes, record.blocks, record.order, index + 1, record.os_threads, &buddy) == 0;
+  const u32 algorithm = shape.is_xp ? xp_launch::ALGORITHM : bpc_launch::ALGORITHM;
+  const int refused = mgc_shim_buddy(algorithm, record.writes, record.blocks, record.order, index + 1,
+                                     record.os_threads, &buddy);
+  bool good = refused == 0;
   good = good && memcmp(report, record.report, sizeof report) == 0;
   good = good && memcmp(totals, report + 1, sizeof totals) == 0;
   Memory* const all[] = {&slots, &states, &spills, &data};

@@ -8,6 +8,7 @@
 // Tail:    the last octet may be partial, its unused bits are clear; bytes short of an element are kept.
 // Scope:   threads of one block meet at barriers; while values are decoded only those of a warp.
 // Input:   anything; see frame/read.cuh.
+#include "buddy/xp.cuh"
 #include "xp/decode.cuh"
 #include "xp/encode.cuh"
 

@@ -20,9 +20,11 @@ pub(super) const PIECE_LEN: u64 = number("PIECE_LEN") as u64;
 pub(super) const MAX_SLABS: usize = number("MAX_SLABS") as usize;
 pub(super) const ROWS_REPORT_WORDS: usize = number("ROWS_REPORT_WORDS") as usize;
 pub(super) const BUDDY_COUNTS: usize = number("BUDDY_COUNTS") as usize;
-/// Raw bytes of an entry in buddy memory.
+/// Raw bytes of an entry of XP in buddy memory.
+pub(super) const BUDDY_XP_ENTRY_LEN: u64 = number("BUDDY_XP_ENTRY_LEN") as u64;
+/// Raw bytes of one of BPC.
 pub(super) const BUDDY_ENTRY_LEN: u64 = number("BUDDY_ENTRY_LEN") as u64;
-/// Entries that a warp works on at a time.
+/// Such entries that a warp works on at a time.
 pub(super) const BUDDY_TILE: u64 = number("BUDDY_TILE") as u64;
 pub(super) const STATUS_CODE_BITS: u32 = number("STATUS_CODE_BITS");
 
@@ -55,7 +57,7 @@ impl KernelSource {
         let of_codec = Direction::ALL.iter().filter(|_| self.algorithm.is_some()).map(|d| d.name());
         let others: &[_] = match self.algorithm {
             Some(Algorithm::Ibp) => &["rows"],
-            Some(Algorithm::Bpc) => &["buddy_read", "buddy_write"],
+            Some(Algorithm::Bpc | Algorithm::Xp) => &["buddy_read", "buddy_write"],
             Some(_) => &[],
             None => &[REDUCTION_KERNEL],
         };
@@ -69,6 +71,14 @@ impl KernelSource {
             Direction::Encode | Direction::Estimate => self.encode_scratch,
         };
         (BUFFERS[direction as usize] << chunk_log2) + (scratch << chunk_log2 >> 10)
+    }
+
+    /// Dynamic shared memory of a launch over entries of XP, whose kernels these are: `xp_buddy_shared_len` of
+    /// `buddy/allocation.cuh`. To read, to read with room, and to write.
+    pub(super) const fn xp_buddy_shared_lens(&self) -> [u32; 3] {
+        let len = BUDDY_XP_ENTRY_LEN as u32;
+        let (encode, decode) = (len / 1024 * self.encode_scratch, len / 1024 * self.decode_scratch);
+        [decode + len, decode + 2 * len, encode + 2 * len]
     }
 }
 
@@ -144,10 +154,12 @@ pub(super) struct Entries {
     pub(super) data: u64,
     pub(super) report: u64,
     pub(super) workspace: u64,
+    pub(super) element: u32,
+    pub(super) gap: u32,
 }
 
-/// Dynamic shared memory of a launch over buddy memory: `buddy_shared_len` of `buddy/allocation.cuh`.
-pub(super) const fn buddy_shared_len() -> u32 {
+/// Dynamic shared memory of a launch over entries of BPC: `bpc_buddy_shared_len` of `buddy/allocation.cuh`.
+pub(super) const fn bpc_buddy_shared_len() -> u32 {
     let code_len = 4 * number("BUDDY_CODE_WORDS") as u64;
     let counts_len = WORD * (BUDDY_COUNTS as u64 + 1);
     (BLOCK_THREADS as u64 / 32 * (BUDDY_TILE * (BUDDY_ENTRY_LEN + code_len) + counts_len)) as u32
@@ -213,7 +225,7 @@ pub(super) const fn form_number(datatype: Datatype) -> u32 {
 const MAX_PARAMETERS_LEN: usize = 4096;
 
 const _: () = assert!(size_of::<Job>() == 64 && size_of::<Batch>() <= MAX_PARAMETERS_LEN);
-const _: () = assert!(size_of::<Rows>() == 248 && size_of::<Entries>() == 88 && size_of::<Numbers>() == 64);
+const _: () = assert!(size_of::<Rows>() == 248 && size_of::<Entries>() == 96 && size_of::<Numbers>() == 64);
 
 /// What `launch.h` says of the status `code`: the comment above its number.
 pub(super) fn status_text(code: u32) -> Option<String> {
@@ -326,7 +338,10 @@ mod tests {
     #[test]
     fn shared_memory_of_entries_is_raw_bytes_codes_and_counts() {
         // For each of 8 warps 32 entries of 128 bytes and 25 words, five counts and a gap.
-        assert_eq!(buddy_shared_len(), 8 * (32 * (128 + 100) + 6 * 8));
+        assert_eq!(bpc_buddy_shared_len(), 8 * (32 * (128 + 100) + 6 * 8));
+        // Of XP what is stored, raw bytes where they need room, and 512 bytes of scratch for each KiB to encode, 320 to decode.
+        let xp = KernelSource::of(Algorithm::Xp).unwrap().xp_buddy_shared_lens();
+        assert_eq!(xp, [(32 + 10) << 10, (64 + 10) << 10, (64 + 16) << 10]);
     }
 
     #[test]

@@ -85,7 +85,9 @@ mod status;
 mod stream;
 mod workspace;
 
-pub use buddy::{BuddyEntries, EntriesRefused, EntryCounts, EntryMover, EntryReport, MoveEntries, SlotLen};
+pub use buddy::{
+    BuddyEntries, EntriesRefused, EntryCounts, EntryForm, EntryMover, EntryReport, MoveEntries, SlotShare,
+};
 pub use cache::Cache;
 pub use codebook::DeviceCodebook;
 pub use coder::{Coder, Compress, Decompress, Estimate};

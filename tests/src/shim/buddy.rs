@@ -3,12 +3,14 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mgcomp_transport::buddy::{Allocation, BuddyPool, Form, Memory, MemoryError, Target};
+use mgcomp_codecs::{Algorithm, Element};
+use mgcomp_transport::buddy::{Allocation, BuddyPool, Form, Memory, MemoryError, Target, XP_ENTRY_LEN};
 
 use super::{Launch, Shim, Status, launch};
 use crate::data::Random;
 use crate::guarded::Guarded;
 
+/// Raw bytes of an entry of BPC; those of XP are whole numbers of that.
 const ENTRY_LEN: u64 = 128;
 const COUNTS: usize = launch::BUDDY_COUNTS as usize;
 
@@ -28,9 +30,11 @@ pub(super) struct RawBuddy {
     data: *mut u8,
     report: *mut u64,
     workspace: *mut u64,
+    element: u32,
+    gap: u32,
 }
 
-const _: () = assert!(size_of::<RawBuddy>() == 88);
+const _: () = assert!(size_of::<RawBuddy>() == 96);
 
 /// Memory of a pool that others look at, too.
 #[derive(Clone, Debug)]
@@ -81,38 +85,37 @@ pub struct PortableEntries {
     pub device: SharedMemory,
     /// Its buddy memory.
     pub buddy: SharedMemory,
-    target: Target,
-    len: u64,
+    shape: Shape,
 }
 
 impl PortableEntries {
-    /// An allocation of `len` bytes in entries of BPC, in memory that is not zero.
+    /// An allocation of `len` bytes, in memory that is not zero.
     ///
     /// # Panics
     /// If there is no such allocation.
     #[must_use]
-    pub fn new(len: u64, target: Target) -> Self {
-        let footprint = Form::Bpc.footprint(len, target);
+    pub fn new(len: u64, form: Form, target: Target) -> Self {
+        let footprint = form.footprint(len, target);
         let memory = |len| SharedMemory::new(vec![0x96; len as usize]);
         let device = memory(footprint.device_bytes + footprint.metadata_bytes);
         let buddy = memory(footprint.buddy_bytes);
         let mut pool = BuddyPool::over(device.clone(), buddy.clone());
-        let allocation = pool.alloc(len, target).expect("room");
-        Self { pool, allocation, device, buddy, target, len }
+        let allocation = pool.alloc_as(len, form, target).expect("room");
+        Self { pool, allocation, device, buddy, shape: Shape { form, target, len } }
     }
 
     /// The same entries, for a kernel.
     #[must_use]
     pub fn copy(&self) -> Entries {
-        let [slot_len, spill_len] = lens(self.target);
-        let entries = self.len.div_ceil(ENTRY_LEN) as usize;
+        let (shape, states_at) = (self.shape, self.states_at());
+        let [slot_len, spill_len] = shape.entry_lens();
+        let [slots, states, spills] = shape.lens();
         let (device, buddy) = (self.device.bytes(), self.buddy.bytes());
-        let states_at = Form::Bpc.footprint(self.len, self.target).device_bytes as usize;
         Entries {
-            slots: Guarded::new(&device[..entries * slot_len as usize], 0),
-            states: Guarded::new(&device[states_at..][..entries.div_ceil(2)], 0),
-            spills: Guarded::new(&buddy[..entries * spill_len as usize], 0),
-            len: self.len,
+            slots: Guarded::new(&device[..slots], 0),
+            states: Guarded::new(&device[states_at..][..states], 0),
+            spills: Guarded::new(&buddy[..spills], 0),
+            shape,
             slot_len,
             spill_len,
         }
@@ -120,11 +123,9 @@ impl PortableEntries {
 
     /// Damages what is stored: byte `at` of slots, states and places, one behind the other, gets some bits flipped.
     pub fn damage(&mut self, at: usize, bits: u8) {
-        let [slot_len, spill_len] = lens(self.target).map(|len| len as usize);
-        let entries = self.len.div_ceil(ENTRY_LEN) as usize;
-        let (slots, states) = (entries * slot_len, entries.div_ceil(2));
-        let states_at = Form::Bpc.footprint(self.len, self.target).device_bytes as usize;
-        let at = at % (slots + states + entries * spill_len);
+        let [slots, states, spills] = self.shape.lens();
+        let states_at = self.states_at();
+        let at = at % (slots + states + spills);
         match at {
             _ if at < slots => self.device.with(|bytes| bytes[at] ^= bits),
             _ if at < slots + states => self.device.with(|bytes| bytes[states_at + at - slots] ^= bits),
@@ -132,18 +133,100 @@ impl PortableEntries {
         }
     }
 
+    /// Damages what is stored of entry `entry` alone: byte `at` of it.
+    pub fn damage_entry(&mut self, entry: usize, at: usize, bits: u8) {
+        let [slot_len, spill_len] = self.shape.entry_lens().map(|len| len as usize);
+        let own = self.shape.raw_len(entry as u64) as usize;
+        let slot = own / 16 * self.shape.target.device_sixteenths();
+        let at = at % own;
+        if at < slot {
+            self.device.with(|bytes| bytes[entry * slot_len + at] ^= bits);
+        } else {
+            self.buddy.with(|bytes| bytes[entry * spill_len + at - slot] ^= bits);
+        }
+    }
+
     /// The state of entry `entry`.
     #[must_use]
-    pub fn state(&self, entry: usize) -> u8 {
-        let at = Form::Bpc.footprint(self.len, self.target).device_bytes as usize + entry / 2;
-        self.device.with(|bytes| bytes[at] >> (entry % 2 * 4) & 15)
+    pub fn state(&self, entry: usize) -> u16 {
+        let at = self.states_at();
+        self.device.with(|bytes| match self.shape.form {
+            Form::Bpc => u16::from(bytes[at + entry / 2] >> (entry % 2 * 4) & 15),
+            _ => u16::from_le_bytes([bytes[at + 2 * entry], bytes[at + 2 * entry + 1]]),
+        })
     }
 
     /// Gives entry `entry` a state.
-    pub fn set_state(&mut self, entry: usize, state: u8) {
-        let at = Form::Bpc.footprint(self.len, self.target).device_bytes as usize + entry / 2;
-        let shift = entry % 2 * 4;
-        self.device.with(|bytes| bytes[at] = bytes[at] & !(15 << shift) | state << shift);
+    pub fn set_state(&mut self, entry: usize, state: u16) {
+        let at = self.states_at();
+        self.device.with(|bytes| match self.shape.form {
+            Form::Bpc => {
+                let (both, shift) = (&mut bytes[at + entry / 2], entry % 2 * 4);
+                *both = *both & !(15 << shift) | (state as u8) << shift;
+            }
+            _ => bytes[at + 2 * entry..][..2].copy_from_slice(&state.to_le_bytes()),
+        });
+    }
+
+    fn states_at(&self) -> usize {
+        self.shape.form.footprint(self.shape.len, self.shape.target).device_bytes as usize
+    }
+}
+
+/// An allocation.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    form: Form,
+    target: Target,
+    len: u64,
+}
+
+impl Shape {
+    /// Its entries.
+    fn entries(self) -> u64 {
+        self.len.div_ceil(self.form.entry_len() as u64)
+    }
+
+    /// Raw bytes of entry `entry`.
+    fn raw_len(self, entry: u64) -> u64 {
+        let entry_len = self.form.entry_len() as u64;
+        (self.len.next_multiple_of(ENTRY_LEN) - entry * entry_len).min(entry_len)
+    }
+
+    /// What a slot and a place of a whole entry take.
+    fn entry_lens(self) -> [u32; 2] {
+        self.lens_of(self.form.entry_len() as u64).map(|len| len as u32)
+    }
+
+    fn lens_of(self, raw_len: u64) -> [u64; 2] {
+        let slot = raw_len * self.target.device_sixteenths() as u64 / 16;
+        [slot, (raw_len - slot).next_multiple_of(32)]
+    }
+
+    /// What all slots, states and places take.
+    fn lens(self) -> [usize; 3] {
+        let lens = (0..self.entries()).map(|entry| self.lens_of(self.raw_len(entry)));
+        let [slots, spills] = lens.fold([0; 2], |[a, b], [slot, spill]| [a + slot, b + spill]);
+        let states = match self.form {
+            Form::Bpc => self.entries().div_ceil(2),
+            _ => 2 * self.entries(),
+        };
+        [slots, states, spills].map(|len| len as usize)
+    }
+
+    /// The codec of its entries.
+    fn algorithm(self) -> Algorithm {
+        match self.form {
+            Form::Bpc => Algorithm::Bpc,
+            _ => Algorithm::Xp,
+        }
+    }
+
+    fn element(self) -> Element {
+        match self.form {
+            Form::Xp(element) => element,
+            _ => Element::U8,
+        }
     }
 }
 
@@ -165,10 +248,47 @@ pub fn entries_of_all_states(random: &mut Random, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// What a slot and a place of an entry take.
-fn lens(target: Target) -> [u32; 2] {
-    let slot = ENTRY_LEN as u32 * target.device_sixteenths() as u32 / 16;
-    [slot, (ENTRY_LEN as u32 - slot).next_multiple_of(32)]
+/// `len` bytes of values of `element` of which XP makes entries of all kinds: all zero; with zeros, repeats, few or many
+/// exponents, and signs that go with them or not; of noise, in which there may be some zeros.
+#[must_use]
+pub fn floats_of_all_kinds(random: &mut Random, element: Element, len: usize) -> Vec<u8> {
+    let width = element.width_bytes();
+    let exponent_at = 63 - [4, 8, 8, 11][width.ilog2() as usize];
+    let mut bytes = Vec::with_capacity(len + XP_ENTRY_LEN);
+    while bytes.len() < len {
+        let part_len = if random.percent(60) { XP_ENTRY_LEN } else { 1 + random.below(XP_ENTRY_LEN) };
+        let mut share = || if random.percent(50) { 0 } else { random.below(101) };
+        let (repeats, rare) = (share(), share() / 4);
+        let is_noise = random.percent(25);
+        let zeros = if is_noise { [0, 4][random.below(2)] } else { [0, 3, 40, 100][random.below(4)] };
+        let (exponents, has_sign) = (1 + random.below(40), random.percent(50));
+        let mut value = 0;
+        for _ in 0..part_len.div_ceil(width) {
+            let noise = random.bits();
+            if is_noise || random.percent(rare) {
+                value = noise;
+            } else if !random.percent(repeats) {
+                let sign = u64::from(has_sign) & noise;
+                value = sign << 63
+                    ^ (random.below(exponents) as u64) << exponent_at
+                    ^ noise >> (64 - exponent_at);
+                value = value.rotate_left(8 * width as u32);
+            }
+            let stored = if random.percent(zeros) { 0 } else { value };
+            bytes.extend_from_slice(&stored.to_le_bytes()[..width]);
+        }
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+/// `len` bytes for an allocation of this form, whose entries are of all kinds.
+#[must_use]
+pub fn bytes_of_all_kinds(random: &mut Random, form: Form, len: usize) -> Vec<u8> {
+    match form {
+        Form::Xp(element) => floats_of_all_kinds(random, element, len),
+        _ => entries_of_all_states(random, len),
+    }
 }
 
 /// Entries as a kernel finds them, each kind of memory between guards.
@@ -177,7 +297,7 @@ pub struct Entries {
     slots: Guarded,
     states: Guarded,
     spills: Guarded,
-    len: u64,
+    shape: Shape,
     slot_len: u32,
     spill_len: u32,
 }
@@ -204,7 +324,7 @@ impl Entries {
             slots: self.slots.content_mut().as_mut_ptr(),
             states: self.states.content_mut().as_mut_ptr(),
             spills: self.spills.content_mut().as_mut_ptr(),
-            len: self.len,
+            len: self.shape.len,
             slot_len: self.slot_len,
             spill_len: self.spill_len,
             totals: words.totals.as_mut_ptr(),
@@ -213,6 +333,8 @@ impl Entries {
             data: data.as_mut_ptr(),
             report: words.report.as_mut_ptr(),
             workspace: workspace.as_mut_ptr().cast(),
+            element: self.shape.element().number().into(),
+            gap: 0,
         }
     }
 }
@@ -276,7 +398,7 @@ fn move_entries(
     let mut workspace = Guarded::new(&[0; 8 * launch::WORKSPACE_WORDS as usize], 0);
     let mut words = Words { report: [77; 1 + COUNTS], totals: [1000; COUNTS] };
     let raw = entries.raw(range, data.content_mut(), &mut words, workspace.content_mut());
-    run(writes, &raw, launch);
+    run(entries.shape.algorithm(), writes, &raw, launch);
     [&*data, &workspace, &entries.slots, &entries.states, &entries.spills]
         .into_iter()
         .for_each(Guarded::check);
@@ -304,7 +426,7 @@ pub fn push(
         entries.slot_len,
         entries.spill_len,
         launch.dst_offset as u32,
-        0,
+        entries.shape.element().number().into(),
     ];
     let before = entries.all();
     let source = data.map_or_else(|| vec![0x5a; (range.end - range.start) as usize], <[u8]>::to_vec);
@@ -313,16 +435,17 @@ pub fn push(
         None => shim.read_entries(entries, range.clone(), launch),
     };
     let status = moved.status.chunk << launch::STATUS_CODE_BITS | u64::from(moved.status.code);
-    let words = [entries.len, range.start, range.end, status].into_iter().chain(moved.counts);
+    let words = [entries.shape.len, range.start, range.end, status].into_iter().chain(moved.counts);
     file.extend(numbers.into_iter().flat_map(u32::to_le_bytes));
     file.extend(words.flat_map(u64::to_le_bytes));
     [before, source, entries.all(), result].iter().for_each(|bytes| file.extend_from_slice(bytes));
 }
 
 #[cfg(mgcomp_shim)]
-fn run(writes: bool, buddy: &RawBuddy, launch: Launch) {
+fn run(algorithm: Algorithm, writes: bool, buddy: &RawBuddy, launch: Launch) {
     unsafe extern "C" {
         fn mgc_shim_buddy(
+            algorithm: u32,
             writes: u32,
             blocks: u32,
             order: u32,
@@ -332,14 +455,15 @@ fn run(writes: bool, buddy: &RawBuddy, launch: Launch) {
         ) -> i32;
     }
     let seed = if let super::LaneOrder::Random(seed) = launch.order { seed } else { 0 };
-    let (writes, order) = (u32::from(writes), launch.order.number());
+    let (algorithm, writes, order) = (algorithm.number().into(), u32::from(writes), launch.order.number());
     // SAFETY: pointers and lengths are those of live memory that nobody else uses meanwhile. That the kernel stays inside
     // whatever states and entries hold is what the tests check, with guard bytes and under a sanitizer.
-    let refused = unsafe { mgc_shim_buddy(writes, launch.blocks, order, seed, launch.os_threads, buddy) };
+    let refused =
+        unsafe { mgc_shim_buddy(algorithm, writes, launch.blocks, order, seed, launch.os_threads, buddy) };
     assert_eq!(refused, 0, "no such order");
 }
 
 #[cfg(not(mgcomp_shim))]
-fn run(_: bool, _: &RawBuddy, _: Launch) {
+fn run(_: Algorithm, _: bool, _: &RawBuddy, _: Launch) {
     unreachable!("a Shim exists only where the kernels were built")
 }

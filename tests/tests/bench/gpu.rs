@@ -75,7 +75,7 @@ fn every_algorithm_passes_every_check() {
             ["round trips", "one large buffer", "graphs", "hostile frames", "peer copies", "repeated copies"];
         let others = match algorithm {
             Algorithm::Ibp => Some("gathers of rows"),
-            Algorithm::Bpc => Some("entries in buddy memory"),
+            Algorithm::Bpc | Algorithm::Xp => Some("entries in buddy memory"),
             _ => None,
         };
         names.into_iter().chain(others).map(move |check| (algorithm.name(), check))
@@ -282,19 +282,25 @@ fn a_wrong_byte_in_another_process_fails_the_run() {
 #[test]
 fn buddy_memory_is_timed_beside_a_copy() {
     let folder = folder(&[("x.u32", &[7; 500])]);
-    let args = ["gpu", "--json", "--algorithm", "bpc", "--bytes", "500", "--rounds", "1", "--data", "x.u32"];
-    let more = ["--buddy-entries", "500", "--results", "r"];
+    let args =
+        ["gpu", "--json", "--algorithm", "bpc", "xp", "--bytes", "500", "--rounds", "1", "--data", "x.u32"];
+    let more = ["--buddy-entries", "512", "--results", "r"];
     let Some(output) = on_stub(command(folder.path(), &[&args[..], &LEAST, &more].concat()), "buddy") else {
         return;
     };
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let rows = rows(&output);
     let buddies = of_kind(&rows, "buddy");
-    assert_eq!(buddies.len(), 3);
-    for (row, overflow) in buddies.into_iter().zip([0.0, 10.0, 30.0]) {
-        assert_eq!((text(row, "target"), row["bytes"].as_u64()), ("2", Some(64_000)));
-        assert!((row["overflow_percent"].as_f64().unwrap() - overflow).abs() < 6.0, "{row}");
-        assert!((row["capacity"].as_f64().unwrap() - 1.984).abs() < 0.001, "{row}");
+    assert_eq!(buddies.len(), 6);
+    // Half of 128 bytes and four bits; three quarters of 32 KiB, of which there are two, and 32 bytes for their states.
+    let forms = [("bpc", "2", 1.984, 6.0), ("xp", "4/3", 1.333, 100.0)];
+    let expected = forms.into_iter().flat_map(|form| [0.0, 10.0, 30.0].map(|overflow| (form, overflow)));
+    for (row, ((form, target, capacity, chance), overflow)) in buddies.into_iter().zip(expected) {
+        assert_eq!((text(row, "form"), text(row, "target")), (form, target));
+        assert_eq!(row["bytes"].as_u64(), Some(65_536));
+        let chance = if overflow == 0.0 { 0.01 } else { chance };
+        assert!((row["overflow_percent"].as_f64().unwrap() - overflow).abs() < chance, "{row}");
+        assert!((row["capacity"].as_f64().unwrap() - capacity).abs() < 0.001, "{row}");
         assert!(
             row["write_of_copy"].as_f64() > Some(0.0) && row["read_of_copy"].as_f64() > Some(0.0),
             "{row}"

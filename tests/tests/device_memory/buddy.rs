@@ -9,17 +9,17 @@ use mgcomp_codecs::device::{
 };
 use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_tests::data::Random;
-use mgcomp_tests::shim::buddy::{SharedMemory, entries_of_all_states};
+use mgcomp_tests::shim::buddy::{SharedMemory, bytes_of_all_kinds, entries_of_all_states};
 use mgcomp_tests::stub::{Libraries, with_stub};
 use mgcomp_transport::buddy::{
     Accesses, Allocation, BuddyError, BuddyPool, DeviceBuddyError, DeviceBuddyPool, Form, Memory, Place,
-    STAGE_LEN, Stats, Target,
+    STAGE_LEN, Stats, Target, XP_ENTRY_LEN,
 };
 
 use crate::rig::{open, open_on, with_threads};
 
-const DEVICE_LEN: u64 = 200_000;
-const BUDDY_LEN: u64 = 300_000;
+const DEVICE_LEN: u64 = 400_000;
+const BUDDY_LEN: u64 = 500_000;
 
 fn some_range(random: &mut Random, len: usize) -> Range<usize> {
     let start = random.below(len + 1);
@@ -44,7 +44,15 @@ struct Twins {
     host: BuddyPool<SharedMemory, SharedMemory>,
     /// The memories of the host's.
     memories: [SharedMemory; 2],
-    allocations: Vec<(Allocation, Allocation, Vec<u8>)>,
+    allocations: Vec<Twin>,
+}
+
+/// An allocation of both, and what it must hold.
+struct Twin {
+    form: Form,
+    device: Allocation,
+    host: Allocation,
+    plain: Vec<u8>,
 }
 
 impl Twins {
@@ -58,20 +66,21 @@ impl Twins {
         Self { device, host, memories: [near, far], allocations: Vec::new() }
     }
 
-    fn alloc(&mut self, stream: &Stream, len: u64, target: Target) {
-        let device = self.device.alloc(stream, len, target).unwrap();
-        self.allocations.push((device, self.host.alloc(len, target).unwrap(), vec![0; len as usize]));
+    fn alloc(&mut self, stream: &Stream, len: u64, form: Form, target: Target) {
+        let device = self.device.alloc_as(stream, len, form, target).unwrap();
+        let host = self.host.alloc_as(len, form, target).unwrap();
+        self.allocations.push(Twin { form, device, host, plain: vec![0; len as usize] });
     }
 
     fn write(&mut self, stream: &Stream, index: usize, range: Range<usize>, data: &[u8]) {
-        let (device, host, plain) = &mut self.allocations[index];
+        let Twin { device, host, plain, .. } = &mut self.allocations[index];
         self.device.write(stream, *device, wide(&range), data).unwrap();
         self.host.write(*host, wide(&range), data).unwrap();
         plain[range].copy_from_slice(data);
     }
 
     fn read(&self, stream: &Stream, index: usize, range: Range<usize>) {
-        let (device, host, plain) = &self.allocations[index];
+        let Twin { device, host, plain, .. } = &self.allocations[index];
         let mut out = vec![0; range.len()];
         self.device.read(stream, *device, wide(&range), &mut out).unwrap();
         assert!(out == plain[range.clone()], "device, {range:?} of {index}");
@@ -82,7 +91,7 @@ impl Twins {
     /// The two are alike, in every byte of their memories and in all that they have counted.
     fn check(&self, stream: &Stream) {
         assert_eq!(self.device.stats(stream).unwrap(), common(self.host.stats()));
-        for (device, host, _) in &self.allocations {
+        for Twin { device, host, .. } in &self.allocations {
             let stats = self.device.allocation_stats(stream, *device).unwrap();
             assert_eq!(stats, common(self.host.allocation_stats(*host).unwrap()));
         }
@@ -98,31 +107,35 @@ fn download(stream: &Stream, region: Region<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Writes and reads by chance in allocations of all targets, some of which are freed meanwhile.
+/// Writes and reads by chance in allocations of both forms and all targets, some of which are freed meanwhile.
 fn whatever_is_done(stream: &Stream, pool: DeviceBuddyPool) {
     let (mut random, mut twins) = (Random::new(5), Twins::new(stream, pool));
     for (&target, len) in Form::Bpc.targets().iter().zip([20_001, 128, 9000, 16_384, 30_000]) {
-        twins.alloc(stream, len, target);
+        twins.alloc(stream, len, Form::Bpc, target);
+    }
+    let floats = [(Element::Bf16, 70_001, Target::EightThirds), (Element::F64, 200, Target::Sixteen)];
+    for (element, len, target) in floats {
+        twins.alloc(stream, len, Form::Xp(element), target);
     }
     for turn in 0..60 {
         let index = random.below(twins.allocations.len());
-        let range = some_range(&mut random, twins.allocations[index].2.len());
-        let data = entries_of_all_states(&mut random, range.len());
+        let range = some_range(&mut random, twins.allocations[index].plain.len());
+        let data = bytes_of_all_kinds(&mut random, twins.allocations[index].form, range.len());
         twins.write(stream, index, range, &data);
         let index = random.below(twins.allocations.len());
-        twins.read(stream, index, some_range(&mut random, twins.allocations[index].2.len()));
+        twins.read(stream, index, some_range(&mut random, twins.allocations[index].plain.len()));
         if turn % 20 == 19 {
-            let (device, host, plain) = twins.allocations.swap_remove(1);
+            let Twin { form, device, host, plain } = twins.allocations.swap_remove([1, 6, 1][turn / 20]);
             twins.device.free(stream, device).unwrap();
             twins.host.free(host).unwrap();
             // States of its room are zero, whatever they were.
-            twins.alloc(stream, plain.len() as u64 / 2 + 1, Target::Two);
+            twins.alloc(stream, plain.len() as u64 / 2 + 1, form, Target::Two);
             twins.read(stream, twins.allocations.len() - 1, 0..plain.len() / 2 + 1);
             twins.check(stream);
         }
     }
     for index in 0..twins.allocations.len() {
-        twins.read(stream, index, 0..twins.allocations[index].2.len());
+        twins.read(stream, index, 0..twins.allocations[index].plain.len());
     }
     twins.check(stream);
 }
@@ -221,12 +234,15 @@ fn data_on_the_device_come_late_and_in_order() {
 fn what_is_stored_goes_from_pool_to_pool() {
     with_threads("buddy::what_is_stored_goes_from_pool_to_pool", 7, |_| {
         let (device, stream) = open();
-        let raw = entries_of_all_states(&mut Random::new(4), 40_000);
-        for &target in Form::Bpc.targets() {
+        let forms = [Form::Bpc, Form::Xp(Element::F32)];
+        for (form, target) in
+            forms.into_iter().flat_map(|form| form.targets().iter().map(move |&t| (form, t)))
+        {
+            let raw = bytes_of_all_kinds(&mut Random::new(4), form, 40_000);
             let mut twins =
                 Twins::new(&stream, DeviceBuddyPool::new(&device, DEVICE_LEN, BUDDY_LEN).unwrap());
-            twins.alloc(&stream, 40_000, target);
-            let (on_device, on_host, _) = twins.allocations[0];
+            twins.alloc(&stream, 40_000, form, target);
+            let Twin { device: on_device, host: on_host, .. } = twins.allocations[0];
             // The host reads what the device has written.
             twins.device.write(&stream, on_device, 0..40_000, &raw).unwrap();
             let (near, far) = twins.device.memories();
@@ -235,14 +251,14 @@ fn what_is_stored_goes_from_pool_to_pool() {
             }
             let mut out = vec![0; 40_000];
             twins.host.read(on_host, 0..40_000, &mut out).unwrap();
-            assert!(out == raw, "{target}: from device to host");
+            assert!(out == raw, "{form} {target}: from device to host");
             // And the other way.
             let reversed: Vec<u8> = raw.iter().rev().copied().collect();
             twins.host.write(on_host, 0..40_000, &reversed).unwrap();
             stream.upload(&twins.memories[0].bytes(), near).unwrap();
             stream.upload(&twins.memories[1].bytes(), far).unwrap();
             twins.device.read(&stream, on_device, 0..40_000, &mut out).unwrap();
-            assert!(out == reversed, "{target}: from host to device");
+            assert!(out == reversed, "{form} {target}: from host to device");
         }
     });
 }
@@ -274,7 +290,6 @@ fn what_is_wrong_is_told_with_its_numbers() {
         let (device, stream) = open();
         let mut pool = DeviceBuddyPool::new(&device, 4096, 2048).unwrap();
         let allocation = pool.alloc(&stream, 1000, Target::Two).unwrap();
-        let text = |error: DeviceBuddyError| error.to_string();
         let is = |error: DeviceBuddyError, expected: BuddyError| {
             assert_eq!(error, DeviceBuddyError::Pool(expected));
         };
@@ -304,11 +319,6 @@ fn what_is_wrong_is_told_with_its_numbers() {
         is(pool.alloc(&stream, 0, Target::Two).unwrap_err(), BuddyError::NoBytes);
         let error = pool.alloc(&stream, 1000, Target::EightThirds).unwrap_err();
         is(error, BuddyError::TargetOfForm { target: Target::EightThirds, form: Form::Bpc });
-        let error = pool.alloc_as(&stream, 1000, Form::Xp(Element::F32), Target::Two).unwrap_err();
-        assert_eq!(
-            text(error),
-            "entries of form xp are for pools of host memory: devices have no kernels for them"
-        );
         // 544 bytes of device memory and 512 of buddy memory are taken.
         let error = pool.alloc(&stream, 3600, Target::One).unwrap_err();
         is(error, BuddyError::Exhausted { place: Place::Device, needed: 3744, free: 3552, largest: 3552 });
@@ -338,6 +348,26 @@ fn damaged_entries_are_told() {
         pool.read(&stream, allocation, 0..1000, &mut out).unwrap();
         let wanted: Vec<u8> = (0..1000).map(|i| if (512..600).contains(&i) { 6 } else { 5 }).collect();
         assert!(out[..] == wanted);
+
+        // Of XP, whose second entry has 1024 raw bytes, slots have 16,384 and 512 bytes; its state becomes 65.
+        let len = XP_ENTRY_LEN as u64 + 1000;
+        let floats = pool.alloc_as(&stream, len, Form::Xp(Element::F16), Target::Two).unwrap();
+        let raw = vec![5; len as usize];
+        pool.write(&stream, floats, 0..len, &raw).unwrap();
+        // Behind 544 bytes of the allocation above.
+        let states_at = 544 + 16_384 + 512;
+        stream.upload(&[65, 0], pool.memories().0.slice(states_at + 2..states_at + 4)).unwrap();
+        let mut out = vec![0; len as usize];
+        let error = pool.read(&stream, floats, 0..len, &mut out).unwrap_err();
+        let text = "entry 1: Metadata of an entry has no meaning (status 27) (0 bytes of the range are done)";
+        assert_eq!(error.to_string(), text);
+        let error = pool.write(&stream, floats, 32_000..33_000, &[6; 1000]).unwrap_err();
+        assert!(matches!(error, DeviceBuddyError::Refused { done: 0, .. }), "{error}");
+        // The first entry is written, and the second, as a whole, makes it good.
+        pool.write(&stream, floats, XP_ENTRY_LEN as u64..len, &[5; 1000]).unwrap();
+        pool.read(&stream, floats, 0..len, &mut out).unwrap();
+        let wanted: Vec<u8> = (0..len).map(|i| if (32_000..32_768).contains(&i) { 6 } else { 5 }).collect();
+        assert!(out == wanted);
     });
 }
 
@@ -361,28 +391,32 @@ fn handles_are_of_use_to_their_pool_alone() {
 #[test]
 fn every_call_may_fail() {
     with_stub("buddy::every_call_may_fail", Libraries::DriverAndCompiler, |stub| {
-        let raw = entries_of_all_states(&mut Random::new(1), 3000);
-        let run = || -> Result<bool, DeviceBuddyError> {
-            let device = Device::open_with(0, mgcomp_codecs::device::Cache::Off)?;
-            let stream = device.stream()?;
-            let mut pool = DeviceBuddyPool::new(&device, 9000, 9000)?;
-            let gone = pool.alloc(&stream, 300, Target::Four)?;
-            let kept = pool.alloc(&stream, 3000, Target::Four)?;
-            pool.write(&stream, kept, 0..3000, &raw)?;
-            pool.free(&stream, gone)?;
-            let mut room = Room::new(&device, &stream, &[0; 2900])?;
-            let (out, report) = (room.data.region(), room.report.region());
-            pool.enqueue_read(&stream, &mut room.workspace, kept, 50, out, report)?;
-            let counts = pool.moved(&stream, report)?;
-            let mut out = vec![0; 2900];
-            stream.download(room.data.region(), &mut out)?;
-            Ok(out == raw[50..2950] && counts.reads == 24 && pool.stats(&stream)?.accesses.writes == 24)
-        };
-        stub.fail_each_call(|| {
-            run().map_err(|error| match error {
-                DeviceBuddyError::Device(error) => error,
-                error => panic!("{error}"),
-            })
-        });
+        for form in [Form::Bpc, Form::Xp(Element::Bf16)] {
+            let raw = bytes_of_all_kinds(&mut Random::new(1), form, 3000);
+            let entries = if form == Form::Bpc { 24 } else { 1 };
+            let run = || -> Result<bool, DeviceBuddyError> {
+                let device = Device::open_with(0, mgcomp_codecs::device::Cache::Off)?;
+                let stream = device.stream()?;
+                let mut pool = DeviceBuddyPool::new(&device, 9000, 9000)?;
+                let gone = pool.alloc(&stream, 300, Target::Four)?;
+                let kept = pool.alloc_as(&stream, 3000, form, Target::Four)?;
+                pool.write(&stream, kept, 0..3000, &raw)?;
+                pool.free(&stream, gone)?;
+                let mut room = Room::new(&device, &stream, &[0; 2900])?;
+                let (out, report) = (room.data.region(), room.report.region());
+                pool.enqueue_read(&stream, &mut room.workspace, kept, 50, out, report)?;
+                let counts = pool.moved(&stream, report)?;
+                let mut out = vec![0; 2900];
+                stream.download(room.data.region(), &mut out)?;
+                let accesses = pool.stats(&stream)?.accesses;
+                Ok(out == raw[50..2950] && [accesses.writes, counts.reads] == [entries; 2])
+            };
+            stub.fail_each_call(|| {
+                run().map_err(|error| match error {
+                    DeviceBuddyError::Device(error) => error,
+                    error => panic!("{error}"),
+                })
+            });
+        }
     });
 }

@@ -13,9 +13,9 @@
 //!
 //! A [`Profile`] of snapshots finds form and target.
 //!
-//! A [`BuddyPool`] codes on the host, in memories of any kind. A `DeviceBuddyPool` (feature `cuda`) has entries of
-//! [`Form::Bpc`] in the memory of a CUDA device, which codes by itself, and keeps what does not fit there in page-locked
-//! memory of the host or in that of another device.
+//! A [`BuddyPool`] codes on the host, in memories of any kind. A `DeviceBuddyPool` (feature `cuda`) has its entries in
+//! the memory of a CUDA device, which codes by itself, and keeps what does not fit there in page-locked memory of the host
+//! or in that of another device.
 //!
 //! ```
 //! use mgcomp_codecs::Element;

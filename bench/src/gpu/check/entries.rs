@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use mgcomp_codecs::device::{
-    BuddyEntries, Device, EntryMover, EntryReport, MoveEntries, SlotLen, Stream, workspace_len,
+    BuddyEntries, Device, EntryForm, EntryMover, EntryReport, MoveEntries, SlotShare, Stream, workspace_len,
 };
 use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_codecs::{Algorithm, Element};
@@ -19,29 +19,32 @@ use super::rig::Scratch;
 use super::{Extent, Lab};
 use crate::data::Random;
 
-const ENTRY_LEN: usize = 128;
 /// Bytes of an allocation, at the most.
 const MAX_LEN: usize = 100_000;
 /// Writes to each allocation.
 const WRITES: usize = 4;
 
 /// The targets, and what each gives an entry.
-const TARGETS: [(Target, SlotLen); 5] = [
-    (Target::One, SlotLen::Four),
-    (Target::FourThirds, SlotLen::Three),
-    (Target::Two, SlotLen::Two),
-    (Target::Four, SlotLen::One),
-    (Target::Sixteen, SlotLen::Eight),
+const TARGETS: [(Target, SlotShare); 7] = [
+    (Target::One, SlotShare::Whole),
+    (Target::FourThirds, SlotShare::ThreeQuarters),
+    (Target::Two, SlotShare::Half),
+    (Target::Four, SlotShare::Quarter),
+    (Target::Sixteen, SlotShare::Sixteenth),
+    // Not of BPC.
+    (Target::EightFifths, SlotShare::FiveEighths),
+    (Target::EightThirds, SlotShare::ThreeEighths),
 ];
 
 pub(super) fn check(lab: &Lab<'_>, algorithm: Algorithm) -> Result<Extent, CheckError> {
     let Lab { device, stream, effort } = lab;
     let mut random = Random::new(effort.seed.rotate_left(37) ^ u64::from(algorithm.number()));
     let scratch = Scratch::of_len(device, stream, workspace_len(ChunkSize::SMALL, &[]))?;
-    let rig = Rig { device, stream, scratch, mover: device.entry_mover()? };
+    let form = if algorithm == Algorithm::Bpc { EntryForm::Bpc } else { EntryForm::Xp };
+    let rig = Rig { device, stream, scratch, mover: device.entry_mover(form)? };
     let mut extent = Extent::default();
     for number in 0..effort.cases {
-        let mut host = Host::random(number, &mut random);
+        let mut host = Host::random(form, number, &mut random);
         let there = There::new(&rig, &host)?;
         for _ in 0..WRITES {
             let range = host.range(&mut random);
@@ -90,7 +93,8 @@ impl Memory for Kept {
 struct Host {
     case: String,
     len: usize,
-    slot_len: SlotLen,
+    form: Form,
+    slot_share: SlotShare,
     pool: BuddyPool<Kept, Kept>,
     allocation: Allocation,
     near: Kept,
@@ -118,31 +122,36 @@ impl There {
 }
 
 impl Host {
-    fn random(number: usize, random: &mut Random) -> Self {
-        let (target, slot_len) = random.pick(&TARGETS);
+    fn random(form: EntryForm, number: usize, random: &mut Random) -> Self {
+        let form = match form {
+            EntryForm::Bpc => Form::Bpc,
+            _ => Form::Xp(random.pick(&Element::ALL)),
+        };
+        let (target, slot_share) = random.pick(&TARGETS[..form.targets().len()]);
         let most = if random.percent(50) { 2000 } else { MAX_LEN };
         let len = 1 + random.below(most);
-        let footprint = Form::Bpc.footprint(len as u64, target);
+        let footprint = form.footprint(len as u64, target);
         let memory = |len: u64| Kept(Rc::new(RefCell::new(vec![0; len as usize])));
         let near = memory(footprint.device_bytes + footprint.metadata_bytes);
         let far = memory(footprint.buddy_bytes);
         let mut pool = BuddyPool::over(near.clone(), far.clone());
-        let allocation = pool.alloc(len as u64, target).expect("as much memory as it takes");
-        let case = format!("allocation {number} ({len} bytes, target {target})");
+        let allocation = pool.alloc_as(len as u64, form, target).expect("as much memory as it takes");
+        let case = format!("allocation {number} ({len} bytes, {form:?}, target {target})");
         let states_at = footprint.device_bytes as usize;
-        Self { case, len, slot_len, pool, allocation, near, far, states_at }
+        Self { case, len, form, slot_share, pool, allocation, near, far, states_at }
     }
 
-    fn entries(&self) -> usize {
-        self.len.div_ceil(ENTRY_LEN)
+    /// Bytes of the states, whole ones.
+    fn states_len(&self) -> usize {
+        let entries = self.len.div_ceil(self.form.entry_len());
+        if self.form == Form::Bpc { entries.div_ceil(2) } else { 2 * entries }
     }
 
-    /// Slots, states and places.
+    /// Slots, states and places; what fills the first and the last up to 32 bytes stays as it is, too.
     fn stored(&self) -> [Vec<u8>; 3] {
-        let (near, far, entries) = (self.near.0.borrow(), self.far.0.borrow(), self.entries());
-        let slots = near[..entries * self.slot_len.bytes() as usize].to_vec();
-        let states = near[self.states_at..][..entries.div_ceil(2)].to_vec();
-        [slots, states, far[..entries * self.slot_len.spill_bytes() as usize].to_vec()]
+        let (near, far) = (self.near.0.borrow(), self.far.0.borrow());
+        let (slots, states) = near.split_at(self.states_at);
+        [slots.to_vec(), states[..self.states_len()].to_vec(), far.to_vec()]
     }
 
     /// Some of its bytes, at least one.
@@ -158,7 +167,8 @@ impl Host {
             states: there.states.region(),
             spills: there.spills.region(),
             len: self.len as u64,
-            slot_len: self.slot_len,
+            element: if let Form::Xp(element) = self.form { element } else { Element::U8 },
+            slot_share: self.slot_share,
             totals: None,
         }
     }
@@ -206,8 +216,8 @@ impl Host {
         mover.read(stream, &mut scratch.workspace(), &self.there(there), &wanted)?;
         let got = report_of(&report.read(stream, case)?).status;
         let mut first_wrong = None;
-        for (entry, out) in out.read(stream, case)?.chunks(ENTRY_LEN).enumerate() {
-            let (start, mut bytes) = ((entry * ENTRY_LEN) as u64, vec![0; out.len()]);
+        for (entry, out) in out.read(stream, case)?.chunks(self.form.entry_len()).enumerate() {
+            let (start, mut bytes) = ((entry * self.form.entry_len()) as u64, vec![0; out.len()]);
             match self.pool.read(self.allocation, start..start + out.len() as u64, &mut bytes) {
                 Ok(()) => compare(&format_args!("{case}, entry {entry}"), "the bytes", out, &bytes)?,
                 Err(_) => {
@@ -232,17 +242,16 @@ impl Host {
 
     /// Changes some of what is stored.
     fn damage(&self, random: &mut Random) {
-        let (slots, entries) = (self.entries() * self.slot_len.bytes() as usize, self.entries());
         for _ in 0..1 + random.below(6) {
             let (mut near, mut far) = (self.near.0.borrow_mut(), self.far.0.borrow_mut());
             let bit = 1 << random.below(8);
             match random.below(3) {
-                0 => near[random.below(slots)] ^= bit,
+                0 => near[random.below(self.states_at)] ^= bit,
                 1 if !far.is_empty() => {
                     let at = random.below(far.len());
                     far[at] ^= bit;
                 }
-                _ => near[self.states_at + random.below(entries) / 2] ^= bit,
+                _ => near[self.states_at + random.below(self.states_len())] ^= bit,
             }
         }
     }

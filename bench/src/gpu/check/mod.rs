@@ -69,7 +69,7 @@ const KERNELS: [(&str, Check); 4] = [
 /// Of the tables of IBP.
 const GATHERS: [(&str, Check); 1] = [("gathers of rows", gathers::check)];
 
-/// Of buddy memory, whose entries are BPC's.
+/// Of buddy memory, whose entries are BPC's or XP's.
 const ENTRIES: [(&str, Check); 1] = [("entries in buddy memory", entries::check)];
 
 /// Of what the library makes of kernels that passed these. It has no guards around its memory, so others might harm it.
@@ -89,7 +89,7 @@ pub(super) fn run(
     for &algorithm in algorithms {
         let others = match algorithm {
             Algorithm::Ibp => &GATHERS[..],
-            Algorithm::Bpc => &ENTRIES[..],
+            Algorithm::Bpc | Algorithm::Xp => &ENTRIES[..],
             _ => &[],
         };
         let wrong = lab.check(algorithm, &KERNELS, report)? + lab.check(algorithm, others, report)?;

@@ -189,7 +189,8 @@ fn buddies(rows: &[Row], text: &mut String) {
         let Row::Buddy(row) = row else { continue };
         let _ = writeln!(
             lines,
-            "| {} | {} | {:.1} | {:.2} | {:.2} | {:.3} | {:.2} | {:.3} | {:.2} |",
+            "| {} | {} | {} | {:.1} | {:.2} | {:.2} | {:.3} | {:.2} | {:.3} | {:.2} |",
+            row.form,
             size(row.bytes),
             row.target,
             row.overflow_percent,
@@ -203,8 +204,8 @@ fn buddies(rows: &[Row], text: &mut String) {
     }
     if !lines.is_empty() {
         *text += "\n## Buddy memory in pinned memory of the host\n\n\
-                  | size | target | % overflow | raw bytes by device bytes | write GB/s | of copy | read GB/s | of copy | copy GB/s |\n\
-                  |---:|---|---:|---:|---:|---:|---:|---:|---:|\n";
+                  | entries | size | target | % overflow | raw bytes by device bytes | write GB/s | of copy | read GB/s | of copy | copy GB/s |\n\
+                  |---|---:|---|---:|---:|---:|---:|---:|---:|---:|\n";
         *text += &lines;
     }
 }
@@ -290,6 +291,7 @@ pub(super) mod tests {
                 speed_up: 2.0,
             }),
             Row::Buddy(Buddied {
+                form: "xp",
                 target: "2",
                 bytes: 4096,
                 rounds: 3,
@@ -321,7 +323,7 @@ pub(super) mod tests {
         assert_eq!(text.matches("## x (bf16), 4 KiB").count(), 1, "{text}");
         assert!(text.contains("| xp | stream | 2.000 | 1.50 | "), "{text}");
         assert!(text.contains("| y | 7 | 8 | 50.0 | 0.500 | 2.00 | 1.00 | 2.00 |"), "{text}");
-        let buddy = "| 4 KiB | 2 | 10.0 | 1.97 | 1.00 | 0.250 | 2.00 | 0.500 | 4.00 |";
+        let buddy = "| xp | 4 KiB | 2 | 10.0 | 1.97 | 1.00 | 0.250 | 2.00 | 0.500 | 4.00 |";
         assert!(text.contains(buddy), "{text}");
         assert!(text.contains("| sum | f32 | 2 | 4 KiB | 1.00 | 2.00 | 8.0 | 6.0 | 0.750 |"), "{text}");
         assert!(text.ends_with("## Skipped\n\n* a: b\n"), "{text}");

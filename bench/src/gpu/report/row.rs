@@ -178,6 +178,8 @@ pub(in crate::gpu) struct Gathered {
 /// An allocation whose entries lie in device memory and, where they do not fit, in pinned memory of the host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(in crate::gpu) struct Buddied {
+    /// Of the entries.
+    pub(in crate::gpu) form: &'static str,
     pub(in crate::gpu) target: &'static str,
     /// Of the allocation, all of which are written and read.
     pub(in crate::gpu) bytes: usize,
@@ -402,10 +404,10 @@ impl fmt::Display for Gathered {
 
 impl fmt::Display for Buddied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { target, bytes, overflow_percent, write_gbps, read_gbps, copy_gbps, .. } = self;
+        let Self { form, target, bytes, overflow_percent, write_gbps, read_gbps, copy_gbps, .. } = self;
         write!(
             f,
-            "bpc buddy memory {}, target {target}, {overflow_percent:.1} % overflow: written {write_gbps:.2} GB/s, read \
+            "{form} buddy memory {}, target {target}, {overflow_percent:.1} % overflow: written {write_gbps:.2} GB/s, read \
              {read_gbps:.2}, copied {copy_gbps:.2}",
             size(*bytes)
         )

@@ -2,7 +2,8 @@
 
 use mgcomp_codecs::device::{Buffer, Device, EntryReport, Region, Stream, Workspace, workspace_len};
 use mgcomp_codecs::frame::ChunkSize;
-use mgcomp_transport::buddy::{Allocation, DeviceBuddyError, DeviceBuddyPool, Target};
+use mgcomp_codecs::{Algorithm, Element};
+use mgcomp_transport::buddy::{Allocation, DeviceBuddyError, DeviceBuddyPool, Form, Target};
 
 use super::TimeError;
 use super::clock::{Clock, median};
@@ -11,19 +12,33 @@ use crate::gpu::report::{Buddied, rounded};
 
 /// How many of a hundred entries do not fit their slots.
 pub(super) const OVERFLOWS: [u32; 3] = [0, 10, 30];
-const TARGET: Target = Target::Two;
-/// Bytes of an entry.
-pub(super) const ENTRY_LEN: usize = 128;
+/// Bytes that an allocation has a multiple of.
+pub(super) const LINE_LEN: usize = 128;
+
+/// What is timed.
+#[derive(Clone, Copy)]
+pub(super) struct Subject {
+    /// Whose kernels these are.
+    pub(super) algorithm: Algorithm,
+    pub(super) form: Form,
+    target: Target,
+}
+
+pub(super) const SUBJECTS: [Subject; 2] = [
+    Subject { algorithm: Algorithm::Bpc, form: Form::Bpc, target: Target::Two },
+    Subject { algorithm: Algorithm::Xp, form: Form::Xp(Element::Bf16), target: Target::FourThirds },
+];
 
 /// Times writes and reads of an allocation of `bytes`, of whose entries so many by chance do not fit.
 pub(super) fn time(
     device: &Device,
+    subject: Subject,
     overflow_percent: u32,
     bytes: usize,
     rounds: usize,
 ) -> Result<Buddied, TimeError> {
-    let raw = entries(bytes, overflow_percent);
-    let mut contest = Contest::new(device, &raw)?;
+    let raw = entries(subject.form, bytes, overflow_percent);
+    let mut contest = Contest::new(device, subject, &raw)?;
     contest.check(&raw)?;
     let mut times = [Vec::new(), Vec::new(), Vec::new()];
     // The first round warms up.
@@ -40,7 +55,8 @@ pub(super) fn time(
     let [copy, write, read] = times.map(|mut times| median(&mut times).max(1e-12));
     let gbps = |seconds: f64| rounded(bytes as f64 / seconds / 1e9);
     Ok(Buddied {
-        target: TARGET.name(),
+        form: subject.form.name(),
+        target: subject.target.name(),
         bytes,
         rounds,
         overflow_percent: rounded(100.0 * stats.overflowing_entries as f64 / stats.entries as f64),
@@ -53,21 +69,33 @@ pub(super) fn time(
     })
 }
 
-/// Entries of small differences, which fit half their room, and entries by chance, which do not.
-fn entries(bytes: usize, overflow_percent: u32) -> Vec<u8> {
+/// Entries that fit their slots: of BPC words of small differences, of XP floats of few exponents; and entries by chance,
+/// which do not.
+fn entries(form: Form, bytes: usize, overflow_percent: u32) -> Vec<u8> {
     let mut random = Random::new(11);
-    let mut raw = Vec::with_capacity(bytes + ENTRY_LEN);
+    let mut raw = Vec::with_capacity(bytes + form.entry_len());
     while raw.len() < bytes {
         let is_noise = random.percent(overflow_percent as usize);
         let mut word = random.bits() as u32;
-        for _ in 0..ENTRY_LEN / 4 {
-            let bits = random.bits() as u32;
-            word = if is_noise { bits } else { word.wrapping_add(bits & 0xff) };
+        for _ in 0..form.entry_len() / 4 {
+            let bits = random.bits();
+            word = match form {
+                _ if is_noise => bits as u32,
+                Form::Bpc => word.wrapping_add(bits as u32 & 0xff),
+                _ => u32::from(float(bits as u32)) << 16 | u32::from(float((bits >> 32) as u32)),
+            };
             raw.extend(word.to_le_bytes());
         }
     }
     raw.truncate(bytes);
     raw
+}
+
+/// The bits of a bf16 below 1, of any sign and fraction; each exponent is twice as common as the next lower one.
+fn float(bits: u32) -> u16 {
+    let exponent = 126 - (bits >> 8).trailing_ones();
+    let [sign, fraction] = [bits >> 7 & 1, bits & 0x7f];
+    (sign << 15 | exponent << 7 | fraction) as u16
 }
 
 #[derive(Clone, Copy)]
@@ -89,11 +117,12 @@ struct Contest {
 }
 
 impl Contest {
-    fn new(device: &Device, raw: &[u8]) -> Result<Self, TimeError> {
+    fn new(device: &Device, Subject { form, target, .. }: Subject, raw: &[u8]) -> Result<Self, TimeError> {
         let (clock, len) = (Clock::new(device)?, raw.len() as u64);
-        let room = len / 2 + len / 256 + 4096;
-        let mut pool = DeviceBuddyPool::new(device, room, room)?;
-        let allocation = pool.alloc(&clock.stream, len, TARGET)?;
+        let footprint = form.footprint(len, target);
+        let room = footprint.device_bytes + footprint.metadata_bytes;
+        let mut pool = DeviceBuddyPool::new(device, room, footprint.buddy_bytes)?;
+        let allocation = pool.alloc_as(&clock.stream, len, form, target)?;
         let (from, to, report) = (device.alloc(len)?, device.alloc(len)?, device.alloc(EntryReport::LEN)?);
         clock.stream.upload(raw, from.region())?;
         let workspace = device.workspace(&clock.stream, workspace_len(ChunkSize::SMALL, &[]))?;

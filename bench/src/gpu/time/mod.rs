@@ -50,7 +50,7 @@ pub(super) struct Plan<'a> {
     pub(super) links_from: Option<usize>,
     /// Rows of each gather from the host; 0: none is timed.
     pub(super) gather_rows: usize,
-    /// Entries of the allocation in buddy memory; 0: none is timed.
+    /// Lines of 128 bytes of allocations in buddy memory; 0: none is timed.
     pub(super) buddy_entries: usize,
     /// Whether reductions are timed.
     pub(super) reduces: bool,
@@ -106,12 +106,15 @@ pub(super) fn run(device: &Device, plan: &Plan<'_>, report: &mut Report) -> Resu
             gathered.map_or(Ok(()), |gathered| report.gathered(gathered))?;
         }
     }
-    if plan.buddy_entries > 0 && plan.algorithms.contains(&Algorithm::Bpc) {
-        let bytes = plan.buddy_entries * buddy::ENTRY_LEN;
+    for subject in buddy::SUBJECTS {
+        if plan.buddy_entries == 0 || !plan.algorithms.contains(&subject.algorithm) {
+            continue;
+        }
+        let bytes = plan.buddy_entries * buddy::LINE_LEN;
         for overflow_percent in buddy::OVERFLOWS {
             rows += 1;
-            let dataset = format!("entries of which {overflow_percent} % overflow");
-            let buddied = buddy::time(device, overflow_percent, bytes, plan.rounds);
+            let dataset = format!("entries of {} of which {overflow_percent} % overflow", subject.form);
+            let buddied = buddy::time(device, subject, overflow_percent, bytes, plan.rounds);
             let buddied = timed(report, ("buddy memory", dataset, bytes), buddied, &mut failed)?;
             buddied.map_or(Ok(()), |buddied| report.buddied(buddied))?;
         }

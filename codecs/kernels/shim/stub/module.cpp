@@ -6,6 +6,7 @@
 #include "../../frame/batch.cuh"
 #include "../../ibp/table.cuh"
 #include "../../reduce/task.cuh"
+#include "../buddy_shape.h"
 #include "stub.h"
 
 using namespace stub;
@@ -29,12 +30,16 @@ struct Kernel {
 extern "C" void ibp_rows(const MgcRows&);
 extern "C" void bpc_buddy_read(const MgcBuddy&);
 extern "C" void bpc_buddy_write(const MgcBuddy&);
+extern "C" void xp_buddy_read(const MgcBuddy&);
+extern "C" void xp_buddy_write(const MgcBuddy&);
 extern "C" void reduce_numbers(const MgcReduction&);
 
 static const Kernel KERNELS[] = {
   {"ibp", "ibp_rows", nullptr, ibp_rows, nullptr, nullptr},
   {"bpc", "bpc_buddy_read", nullptr, nullptr, bpc_buddy_read, nullptr},
   {"bpc", "bpc_buddy_write", nullptr, nullptr, bpc_buddy_write, nullptr},
+  {"xp", "xp_buddy_read", nullptr, nullptr, xp_buddy_read, nullptr},
+  {"xp", "xp_buddy_write", nullptr, nullptr, xp_buddy_write, nullptr},
   {"reduce", "reduce_numbers", nullptr, nullptr, nullptr, reduce_numbers},
 #define MGC_CODEC(name, ...)                                   \
   {#name, #name "_encode", name##_encode, nullptr, nullptr, nullptr},   \
@@ -256,15 +261,15 @@ static std::vector<Range> memory_of(const MgcRows& rows) {
 }
 
 static std::vector<Range> memory_of(const MgcBuddy& buddy) {
-  const size_t entries = (buddy.len + MGC_BUDDY_ENTRY_LEN - 1) / MGC_BUDDY_ENTRY_LEN;
+  const BuddyShape shape = buddy_shape(buddy.len, buddy.slot_len, buddy.spill_len);
   std::vector<Range> memory = {
-    {(uint64_t)buddy.slots, entries * buddy.slot_len},
-    {(uint64_t)buddy.states, (entries + 1) / 2},
+    {(uint64_t)buddy.slots, shape.slots_len},
+    {(uint64_t)buddy.states, shape.states_len},
     {(uint64_t)buddy.data, buddy.end - buddy.start},
     {(uint64_t)buddy.report, 8 * (1 + MGC_BUDDY_COUNTS)},
     {(uint64_t)buddy.workspace, 8 * MGC_WORKSPACE_WORDS},
   };
-  if (buddy.spill_len != 0) memory.push_back({(uint64_t)buddy.spills, entries * buddy.spill_len});
+  if (buddy.spill_len != 0) memory.push_back({(uint64_t)buddy.spills, shape.spills_len});
   if (buddy.totals != nullptr) memory.push_back({(uint64_t)buddy.totals, 8 * MGC_BUDDY_COUNTS});
   return memory;
 }
@@ -291,7 +296,10 @@ static int launch(void* stream, Context* context, unsigned grid, size_t shared_l
 
 // Whether a launch gives a kernel the shared memory that it needs, where that is known; a reduction needs none.
 static bool has_shared(const Kernel& kernel, size_t shared_len, void** parameters) {
-  if (kernel.move != nullptr) return shared_len == buddy_shared_len();
+  if (kernel.move == bpc_buddy_read || kernel.move == bpc_buddy_write) return shared_len == bpc_buddy_shared_len();
+  if (kernel.move != nullptr) {
+    return shared_len == xp_buddy_shared_len(*(const MgcBuddy*)parameters[0], kernel.move == xp_buddy_write);
+  }
   if (kernel.reduce != nullptr) return shared_len == 0;
   if (kernel.gather == nullptr) return true;
   const MgcRows& rows = *(const MgcRows*)parameters[0];

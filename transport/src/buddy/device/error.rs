@@ -2,7 +2,7 @@
 
 use mgcomp_codecs::device::{DeviceError, EntriesRefused};
 
-use super::super::{BuddyError, Form};
+use super::super::BuddyError;
 
 /// Why a pool in the memory of a device did not do what it was asked to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -11,9 +11,6 @@ pub enum DeviceBuddyError {
     /// What was asked for. Nothing has changed.
     #[error(transparent)]
     Pool(#[from] BuddyError),
-    /// Entries of a form that only the host codes. Nothing has changed.
-    #[error("entries of form {0} are for pools of host memory: devices have no kernels for them")]
-    Form(Form),
     /// Kernels of one device do not reach the memory of the other.
     #[error("kernels of the device do not reach the memory that is to be buddy memory")]
     OutOfReach,

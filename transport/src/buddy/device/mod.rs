@@ -5,11 +5,12 @@ mod memory;
 mod stage;
 
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use mgcomp_codecs::Element;
 use mgcomp_codecs::device::{
-    BuddyEntries, Buffer, Device, DeviceError, EntryCounts, EntryMover, EntryReport, MoveEntries, Region,
-    SlotLen, Stream, Workspace,
+    BuddyEntries, Buffer, Device, DeviceError, EntryCounts, EntryForm, EntryMover, EntryReport, MoveEntries,
+    Region, SlotShare, Stream, Workspace,
 };
 
 use super::ledger::{Allocation, Ledger, Live, Room, check_range};
@@ -21,7 +22,7 @@ use memory::BuddyMemory;
 pub use stage::STAGE_LEN;
 use stage::Stage;
 
-/// Device memory that holds more than it has: allocations in entries of [`Form::Bpc`], which the device codes. What does
+/// Device memory that holds more than it has: allocations in entries of any [`Form`], which the device codes. What does
 /// not fit its memory is in buddy memory: page-locked memory of the host, or memory of another device. Of that the device
 /// reads and writes what does not fit, over its link, and nothing else.
 ///
@@ -31,8 +32,9 @@ use stage::Stage;
 /// # Threads and streams
 /// As of a `BuddyPool`, any number of threads may read at once. [`enqueue_read`](Self::enqueue_read) and
 /// [`enqueue_write`](Self::enqueue_write) wait for nothing: who uses several streams sees to it that nothing is written on
-/// one while another reads or writes what has a byte in the same 256, counted from the start of the allocation: two entries share a
-/// byte of states. All other calls take a stream and wait for its work first.
+/// one while another reads or writes what has a byte in the same entry, counted from the start of the allocation. Of
+/// [`Form::Bpc`] that means the same 256 bytes: two entries share a byte of states. All other calls take a stream and wait for
+/// its work first.
 ///
 /// ```
 /// use mgcomp_codecs::device::{Device, DeviceError, EntryReport, workspace_len};
@@ -62,7 +64,10 @@ use stage::Stage;
 #[derive(Debug)]
 pub struct DeviceBuddyPool {
     device: Device,
-    mover: EntryMover,
+    bpc: EntryMover,
+    /// From the first allocation of this form on.
+    xp: OnceLock<EntryMover>,
+    sm_limit: u32,
     memory: Buffer,
     buddy: BuddyMemory,
     /// With each allocation where the device counts what is done to it.
@@ -100,7 +105,9 @@ impl DeviceBuddyPool {
         let memory = device.alloc(device_bytes)?;
         Ok(Self {
             device: device.clone(),
-            mover: device.entry_mover()?,
+            bpc: device.entry_mover(EntryForm::Bpc)?,
+            xp: OnceLock::new(),
+            sm_limit: u32::MAX,
             ledger: Ledger::new(device_bytes, buddy.region().len()),
             memory,
             buddy,
@@ -113,7 +120,9 @@ impl DeviceBuddyPool {
     /// [`EntryMover::limit_sms`].
     #[must_use]
     pub fn limit_sms(self, count: u32) -> Self {
-        Self { mover: self.mover.limit_sms(count), ..self }
+        let xp = self.xp.into_inner().map(|mover| mover.limit_sms(count));
+        let xp = xp.map_or_else(OnceLock::new, OnceLock::from);
+        Self { bpc: self.bpc.limit_sms(count), xp, sm_limit: count, ..self }
     }
 
     /// The device.
@@ -145,9 +154,10 @@ impl DeviceBuddyPool {
     /// Allocates `len` zero bytes, and waits until they are there and all work on `stream` has ended. What they will hold
     /// need not reach the target: what does not fit goes to buddy memory, for which all room is taken now.
     ///
+    /// The first time this loads the kernels of the form, as [`Device::coder`] does.
+    ///
     /// # Errors
-    /// If one of the memories has no room for it, the form has no such target, or devices have no kernels for it; and
-    /// whatever the driver says.
+    /// If one of the memories has no room for it, or the form has no such target; and whatever the driver says.
     pub fn alloc_as(
         &mut self,
         stream: &Stream,
@@ -155,11 +165,8 @@ impl DeviceBuddyPool {
         form: Form,
         target: Target,
     ) -> Result<Allocation, DeviceBuddyError> {
-        if form != Form::Bpc {
-            return Err(DeviceBuddyError::Form(form));
-        }
         let room = self.ledger.take(len, form, target)?;
-        match self.clear(stream, &room) {
+        match self.mover(form).and_then(|_| self.clear(stream, &room)) {
             Ok(counts) => Ok(self.ledger.settle(room, counts)),
             Err(error) => {
                 self.ledger.give_back(&room);
@@ -206,7 +213,7 @@ impl DeviceBuddyPool {
         let live = self.ledger.live(allocation)?;
         check_range(live.shape(), &range, out.len() as u64)?;
         stream.wait()?;
-        self.stage().read(&self.mover, &self.entries(live), range, out)
+        self.stage().read(self.mover_of(live)?, &self.entries(live), range, out)
     }
 
     /// Writes bytes of the host to those of `range`, when all work on `stream` has ended, and waits for that. An entry that
@@ -226,7 +233,7 @@ impl DeviceBuddyPool {
         let live = self.ledger.live(allocation)?;
         check_range(live.shape(), &range, data.len() as u64)?;
         stream.wait()?;
-        self.stage().write(&self.mover, &self.entries(live), range, data)
+        self.stage().write(self.mover_of(live)?, &self.entries(live), range, data)
     }
 
     /// Enqueues a read of the bytes from `start` on, as many as `out` has, which is device memory at any address. It waits
@@ -247,7 +254,7 @@ impl DeviceBuddyPool {
     ) -> Result<(), DeviceBuddyError> {
         let live = self.ledger.live(allocation)?;
         let wanted = part(live, start, out, report)?;
-        Ok(self.mover.read(stream, workspace, &self.entries(live), &wanted)?)
+        Ok(self.mover_of(live)?.read(stream, workspace, &self.entries(live), &wanted)?)
     }
 
     /// Enqueues a write of `data`, device memory at any address, to the bytes from `start` on. It waits for nothing and can
@@ -267,7 +274,7 @@ impl DeviceBuddyPool {
     ) -> Result<(), DeviceBuddyError> {
         let live = self.ledger.live(allocation)?;
         let wanted = part(live, start, data, report)?;
-        Ok(self.mover.write(stream, workspace, &self.entries(live), &wanted)?)
+        Ok(self.mover_of(live)?.write(stream, workspace, &self.entries(live), &wanted)?)
     }
 
     /// What the last read or write with this report has done, when all work on `stream` has ended, which is waited for.
@@ -318,6 +325,20 @@ impl DeviceBuddyPool {
         Ok(Stats { overflowing_entries: overflowing.max(0).cast_unsigned(), accesses, ..live.stats() })
     }
 
+    /// The kernels for entries of a form, which are loaded if they are not yet.
+    fn mover(&self, form: Form) -> Result<&EntryMover, DeviceError> {
+        let Form::Xp(_) = form else { return Ok(&self.bpc) };
+        if let Some(mover) = self.xp.get() {
+            return Ok(mover);
+        }
+        let mover = self.device.entry_mover(EntryForm::Xp)?.limit_sms(self.sm_limit);
+        Ok(self.xp.get_or_init(|| mover))
+    }
+
+    fn mover_of(&self, live: &Live<Buffer>) -> Result<&EntryMover, DeviceError> {
+        self.mover(live.shape().form)
+    }
+
     /// The entries of an allocation, for the kernels.
     fn entries<'a>(&'a self, live: &'a Live<Buffer>) -> BuddyEntries<'a> {
         let Room { shape, footprint } = &live.room;
@@ -328,7 +349,8 @@ impl DeviceBuddyPool {
             states: part(memory, shape.metadata_at, footprint.metadata_bytes),
             spills: part(self.buddy.region(), shape.buddy_at, footprint.buddy_bytes),
             len: shape.len,
-            slot_len: slot_len(shape.target),
+            element: element_of(shape.form),
+            slot_share: slot_share(shape.target),
             totals: Some(live.own.region()),
         }
     }
@@ -350,13 +372,23 @@ fn part<'a>(
     Ok(MoveEntries { range, data, report })
 }
 
-/// What a target gives an entry of BPC. Those that it has not are refused when memory is taken.
-const fn slot_len(target: Target) -> SlotLen {
+/// What the bytes are of an allocation of this form, where that matters.
+const fn element_of(form: Form) -> Element {
+    match form {
+        Form::Bpc => Element::U8,
+        Form::Xp(element) => element,
+    }
+}
+
+/// What a target gives an entry.
+const fn slot_share(target: Target) -> SlotShare {
     match target {
-        Target::One => SlotLen::Four,
-        Target::FourThirds | Target::EightFifths => SlotLen::Three,
-        Target::Two | Target::EightThirds => SlotLen::Two,
-        Target::Four => SlotLen::One,
-        Target::Sixteen => SlotLen::Eight,
+        Target::One => SlotShare::Whole,
+        Target::FourThirds => SlotShare::ThreeQuarters,
+        Target::EightFifths => SlotShare::FiveEighths,
+        Target::Two => SlotShare::Half,
+        Target::EightThirds => SlotShare::ThreeEighths,
+        Target::Four => SlotShare::Quarter,
+        Target::Sixteen => SlotShare::Sixteenth,
     }
 }
