@@ -96,6 +96,9 @@ MGC_DEV void decode_frames(const MgcBatch& batch) {
     const u32 j = find_job(batch.jobs, at, [&](u32 i) { return shared.first_chunk[i]; });
     const u32 index = at - shared.first_chunk[j];
     CodedChunk chunk;
+    // Or else compilers keep the last one in registers, of which some codecs need all.
+    constexpr bool is_large = Codec::DECODE_BLOCKS <= 3;
+    if (is_large) chunk = {};
     FrameView frame = shared.frames[j];
     // Pointers that come from the parameter are known to be global.
     frame.bytes = batch.job[j].src;
@@ -105,6 +108,7 @@ MGC_DEV void decode_frames(const MgcBatch& batch) {
       chunk.capacity = capacity;
       chunk.scratch = memory;
       chunk.known_codebook = batch.known_codebook;
+      if (is_large) chunk.dst = frame.dst + chunk.raw_start;  // again, where they see that it is global
       stage(chunk, end);
       const bool is_raw = chunk.stored_len == round_up(chunk.raw_len, MGC_UNIT);
       code = is_raw ? copy_chunk(chunk) : Codec::decode_chunk(chunk);

@@ -86,7 +86,7 @@ MGC_DEV bool xp_keeps_codes(const XpPlan& plan) {
 // Looks up all values and counts escapes.
 template <class T>
 MGC_DEV void xp_count_escapes(XpEncodeShared& shared, const RawChunk& chunk, XpPlan* plan) {
-  const u32 symbol_bits = xp_exponent_bits(chunk.element) + 1;
+  const u32 symbol_bits = xp_exponent_bits<T>(chunk.element) + 1;
   const bool keeps = xp_keeps_codes<T>(*plan);
   const u32 ones = 0x01010101u;
   u32 k1 = 0, k2 = 0, k3 = 0;  // times 32, 64, 128
@@ -108,19 +108,16 @@ MGC_DEV void xp_count_escapes(XpEncodeShared& shared, const RawChunk& chunk, XpP
     shared.sums[3][threadIdx.x / 32] = rare;
   }
   __syncthreads();
-  plan->k1 = plan->k2 = plan->k3 = 0;
-#pragma unroll
-  for (u32 w = 0; w < MGC_BLOCK_WARPS; w++) {
-    plan->k1 += shared.sums[2][w] & 0xffff;
-    plan->k2 += shared.sums[2][w] >> 16;
-    plan->k3 += shared.sums[3][w];
-  }
+  const u32 of_warps = xp_of_warps(shared.sums[2]);
+  plan->k1 = __reduce_add_sync(all, of_warps & 0xffff);
+  plan->k2 = __reduce_add_sync(all, of_warps >> 16);
+  plan->k3 = __reduce_add_sync(all, xp_of_warps(shared.sums[3]));
 }
 
 // The symbol of a value, sign included.
 template <class T>
 MGC_DEV u32 xp_signed_symbol(const RawChunk& chunk, T value) {
-  return (u32)(value >> (8 * (u32)sizeof(T) - 1 - xp_exponent_bits(chunk.element)));
+  return (u32)(value >> (8 * (u32)sizeof(T) - 1 - xp_exponent_bits<T>(chunk.element)));
 }
 
 // What a thread found of its sample.
@@ -129,11 +126,12 @@ struct XpSample {
   bool first;
 };
 
-// Takes a sample of `count` values per thread and counts its symbol. `*hits` becomes the number of zeros, and
-// 2^16 times that of repeats. A barrier.
+// Takes a sample of `count` values per thread and counts its symbol. `*number` becomes the number of samples, `*hits`
+// that of zeros and 2^16 times that of repeats. A barrier.
 template <class T>
-MGC_DEV XpSample xp_take_sample(XpEncodeShared& shared, const RawChunk& chunk, u32 count, u32* hits) {
+MGC_DEV XpSample xp_take_sample(XpEncodeShared& shared, const RawChunk& chunk, u32 count, u32* number, u32* hits) {
   const XpSamples samples = xp_samples(count);
+  *number = samples.number;
   const T* const values = (const T*)chunk.raw;
   const bool has = threadIdx.x < samples.number;
   const u32 at = samples.first + threadIdx.x * samples.stride;
@@ -149,30 +147,31 @@ MGC_DEV XpSample xp_take_sample(XpEncodeShared& shared, const RawChunk& chunk, u
   return sample;
 }
 
-// Decides on masks, takes out what they leave out, and returns the sample of the values left.
+// Decides on masks, takes out what they leave out, and returns the sample of the values left; `*number` becomes the
+// number of samples.
 template <class T>
-MGC_DEV XpSample xp_plan_masks(XpEncodeShared& shared, const RawChunk& chunk, u8* raw, XpPlan* plan) {
-  const u32 saved_bits = 8 * (u32)sizeof(T) - xp_exponent_bits(chunk.element) + 2;
+MGC_DEV XpSample xp_plan_masks(XpEncodeShared& shared, const RawChunk& chunk, u8* raw, XpPlan* plan, u32* number) {
+  const u32 saved_bits = 8 * (u32)sizeof(T) - xp_exponent_bits<T>(chunk.element) + 2;
   const u32 room = xp_mask_room<T>(chunk);
   u32 hits;
-  XpSample sample = xp_take_sample<T>(shared, chunk, plan->values, &hits);
-  if ((hits & 0xffff) * saved_bits > xp_samples(plan->values).number) {
+  XpSample sample = xp_take_sample<T>(shared, chunk, plan->values, number, &hits);
+  if ((hits & 0xffff) * saved_bits > *number) {
     plan->mode |= XP_ZERO_MASK;
     xp_clear_counts<T>(shared, chunk);
     const u32 elements = plan->values;
     plan->values = xp_take_out<T, true>((T*)raw, elements, chunk.scratch, shared.sums);
     plan->zeros = xp_best_depth(chunk.scratch, room, elements, shared.sums);
-    sample = xp_take_sample<T>(shared, chunk, plan->values, &hits);
+    sample = xp_take_sample<T>(shared, chunk, plan->values, number, &hits);
   }
   plan->non_zeros = plan->values;
-  const u32 probes = (xp_samples(plan->values).number + XP_PROBE - 1) / XP_PROBE;
+  const u32 probes = (*number + XP_PROBE - 1) / XP_PROBE;
   if ((hits >> 16) * saved_bits > probes) {
     plan->mode |= XP_CHANGE_MASK;
     xp_clear_counts<T>(shared, chunk);
     u8* const levels = xp_change_levels<T>(chunk);
     plan->values = xp_take_out<T, false>((T*)raw, plan->non_zeros, levels, shared.sums);
     plan->changes = xp_best_depth(levels, room, plan->non_zeros, shared.sums);
-    sample = xp_take_sample<T>(shared, chunk, plan->values, &hits);
+    sample = xp_take_sample<T>(shared, chunk, plan->values, number, &hits);
   }
   return sample;
 }
@@ -196,20 +195,20 @@ MGC_DEV u32 xp_plan(XpEncodeShared& shared, const RawChunk& chunk) {
   plan.values = chunk.raw_len / (u32)sizeof(T);
   xp_clear_counts<T>(shared, chunk);
   __syncthreads();
-  const XpSample sample = xp_plan_masks<T>(shared, chunk, chunk.raw, &plan);
+  u32 samples;
+  const XpSample sample = xp_plan_masks<T>(shared, chunk, chunk.raw, &plan, &samples);
   const bool masked = (plan.mode & (XP_ZERO_MASK | XP_CHANGE_MASK)) != 0;
   u32 end = xp_table_at(plan);
   if (plan.values != 0) {
-    const u32 samples = xp_samples(plan.values).number;
     const XpTable table =
-        xp_choose(shared, xp_keys<T>(shared, chunk), chunk, samples, sample.symbol, sample.first);
+        xp_choose<T>(shared, xp_keys<T>(shared, chunk), chunk, samples, sample.symbol, sample.first);
     plan.mode |= (table.is_signed ? XP_SIGNED : 0) | (table.wide ? XP_WIDE : 0);
     if (table.hopeless && !masked) {
       return XP_MODE_LEN + chunk.raw_len;
     }
     __syncthreads();
     xp_count_escapes<T>(shared, chunk, &plan);
-    const XpSplit split = xp_split(chunk.element, chunk.width_log2, table.is_signed);
+    const XpSplit split = xp_split<T>(chunk.element, table.is_signed);
     const XpColumns at = xp_planned_columns(plan, split);
     end = at.end;
     if (threadIdx.x == 0) {
@@ -260,6 +259,36 @@ MGC_DEV void xp_put_planes(u8* column, u32 count, u32 planes, u32 octet, u32 low
   for (u32 p = 0; p < 7; p++) {
     if (p < planes) to[p * step] = (u8)((p < 4 ? low : high) >> p % 4 * 8);
   }
+}
+
+// Writes the rests of an octet where they are whole bytes and the sign is at their bottom: those of most floats.
+template <class T>
+MGC_DEV void xp_put_whole_rests(u8* column, u32 count, u32 octet, const u32 (&words)[xp_words<T>()]) {
+  const u32 first = 8 * octet, number = count - first < 8 ? count - first : 8;
+  const u32 above = 0xfffefffeu;
+  u32 turned[xp_words<T>()], bytes[2];
+#pragma unroll
+  for (u32 i = 0; i < xp_words<T>(); i++) {
+    turned[i] = sizeof(T) == 4 ? xp_sign_down(words[i]) : (words[i] << 1 & above) | (words[i] >> 15 & ~above);
+  }
+  if (sizeof(T) == 4) {
+    u32 halves[4];
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) halves[i] = permute_bytes(turned[2 * i], turned[(2 * i + 1) % xp_words<T>()], 0x5410);
+    xp_put_words(column + 2 * first, halves, 2 * number);
+    column += 2 * count;
+  }
+#pragma unroll
+  for (u32 i = 0; i < 2; i++) {
+    u32 low = turned[2 * i], high = turned[2 * i + 1], which = 0x6420;
+    if (sizeof(T) == 4) {  // the third byte of each
+      low = permute_bytes(turned[4 * i % xp_words<T>()], turned[(4 * i + 1) % xp_words<T>()], 0x62);
+      high = permute_bytes(turned[(4 * i + 2) % xp_words<T>()], turned[(4 * i + 3) % xp_words<T>()], 0x62);
+      which = 0x5410;
+    }
+    bytes[i] = permute_bytes(low, high, which);
+  }
+  xp_put_words(column + first, bytes, number);
 }
 
 // Writes the rests of an octet.
@@ -361,7 +390,7 @@ template <class T>
 MGC_DEV void xp_emit_first(XpEncodeShared& shared, const RawChunk& chunk, const XpPlan& plan, const XpSplit& split,
                            const XpColumns& at, u8* coded) {
   const bool keeps = xp_keeps_codes<T>(plan);
-  const u32 symbol_bits = xp_exponent_bits(chunk.element) + 1;
+  const u32 symbol_bits = xp_exponent_bits<T>(chunk.element) + 1;
   u32 before = 0;  // escapes of this tier, and of the last times 2^16, in the rounds before
   u32 rare_before = 0;
   for (u32 first = 0; 8 * first < plan.values; first += MGC_BLOCK_THREADS) {
@@ -380,7 +409,13 @@ MGC_DEV void xp_emit_first(XpEncodeShared& shared, const RawChunk& chunk, const 
     xp_transpose(planes, masks);
     if (8 * octet < plan.values) {
       xp_put_planes(coded + at.first, plan.values, 2, octet, planes, 0);
-      xp_put_rests<T>(coded + at.rests, plan.values, octet, split, words);
+      if ((sizeof(T) == 2 || sizeof(T) == 4) && split.symbol_bits == 8 && !split.is_signed) {
+        if constexpr (sizeof(T) == 2 || sizeof(T) == 4) {
+          xp_put_whole_rests<T>(coded + at.rests, plan.values, octet, words);
+        }
+      } else {
+        xp_put_rests<T>(coded + at.rests, plan.values, octet, split, words);
+      }
     }
     const u32 escapes = masks >> 8 & 0xff, rare = masks >> 24;
     u32 total;

@@ -26,17 +26,20 @@ struct XpSplit {
   bool is_signed;
 };
 
+// Of an element as wide as T.
+template <class T>
 MGC_DEV u32 xp_exponent_bits(u32 element) {
-  switch (element) {
-    case 0: case 8: return 4;         // u8 f8e4m3
-    case 9: case 4: return 5;         // f8e5m2 f16
-    case 1: case 5: case 2: case 6: return 8;  // u16 bf16 u32 f32
-    default: return 11;               // u64 f64
+  switch (sizeof(T)) {
+    case 1: return element == 9 ? 5 : 4;  // f8e5m2; u8 f8e4m3
+    case 2: return element == 4 ? 5 : 8;  // f16; u16 bf16
+    case 4: return 8;                     // u32 f32
+    default: return 11;                   // u64 f64
   }
 }
 
-MGC_DEV XpSplit xp_split(u32 element, u32 width_log2, bool is_signed) {
-  const u32 bits = 8u << width_log2, symbol_bits = xp_exponent_bits(element) + (is_signed ? 1 : 0);
+template <class T>
+MGC_DEV XpSplit xp_split(u32 element, bool is_signed) {
+  const u32 bits = 8 * (u32)sizeof(T), symbol_bits = xp_exponent_bits<T>(element) + (is_signed ? 1 : 0);
   return {bits, symbol_bits, bits - symbol_bits, is_signed};
 }
 
@@ -44,10 +47,11 @@ MGC_DEV u32 xp_second_tier(bool wide) { return wide ? 7 : 3; }
 MGC_DEV u32 xp_second_bits(bool wide) { return wide ? 3 : 2; }
 MGC_DEV u32 xp_table_len(bool wide) { return XP_TIER_1 + xp_second_tier(wide) + XP_TIER_3; }
 
+// Octets of `count` numbers, the last of which may be partial.
+MGC_DEV u32 xp_octets(u32 count) { return (count + 7) / 8; }
+
 // Bytes of the planes of `count` numbers.
-MGC_DEV u32 xp_planes_len(u32 count, u32 planes) {
-  return planes * (count / XP_GROUP * 8 + (count % XP_GROUP + 7) / 8);
-}
+MGC_DEV u32 xp_planes_len(u32 count, u32 planes) { return planes * xp_octets(count); }
 
 MGC_DEV u32 xp_column_len(u32 count, u32 bits) { return count * (bits / 8) + xp_planes_len(count, bits % 8); }
 
@@ -76,15 +80,15 @@ MGC_DEV XpColumns xp_columns(u32 first, const XpSplit& split, u32 second_bits, u
 // Where the byte of plane 0 of octet `octet` is behind the start of the planes of `count` numbers; the byte of
 // the next plane is `*step` bytes further.
 MGC_DEV u32 xp_plane_at(u32 count, u32 planes, u32 octet, u32* step) {
-  const u32 group = octet / 8;
-  *step = group == count / XP_GROUP ? (count % XP_GROUP + 7) / 8 : 8;
-  return group * 8 * planes + octet % 8;
+  const u32 of_group = octet / 8 * 8, left = xp_octets(count) - of_group;
+  *step = left < 8 ? left : 8;
+  return of_group * (planes - 1) + octet;
 }
 
 // One bit for each number of an octet that there is.
 MGC_DEV u32 xp_live(u32 count, u32 octet) {
-  const u32 first = octet * 8;
-  return first + 8 <= count ? 0xff : first >= count ? 0 : (1u << (count - first)) - 1;
+  const u32 first = octet * 8, left = (count > first ? count : first) - first;
+  return (1u << (left < 8 ? left : 8)) - 1;
 }
 
 // Four bits to four bytes of all ones or zeros.
@@ -153,15 +157,18 @@ MGC_DEV void xp_load_octet(const T* from, u32 (&words)[xp_words<T>()]) {
 // Sums of the warps, one set of them for each sum between two barriers.
 typedef u32 XpSums[MGC_BLOCK_WARPS];
 
+// The sum of one warp for each of the first lanes, zero for the others.
+MGC_DEV u32 xp_of_warps(const XpSums& sums) {
+  const u32 lane = threadIdx.x % 32;
+  return lane < MGC_BLOCK_WARPS ? sums[lane] : 0;
+}
+
 // The sum of `value` over the block. A barrier; the next sum with the same memory needs one in between.
 MGC_DEV u32 xp_sum(u32 value, XpSums& sums) {
   const u32 of_warp = __reduce_add_sync(0xffffffffu, value);
   if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = of_warp;
   __syncthreads();
-  u32 total = 0;
-#pragma unroll
-  for (u32 w = 0; w < MGC_BLOCK_WARPS; w++) total += sums[w];
-  return total;
+  return __reduce_add_sync(0xffffffffu, xp_of_warps(sums));
 }
 
 // The sum of `value` over the threads before the calling one, and over all. A barrier, as xp_sum.
@@ -170,12 +177,7 @@ MGC_DEV u32 xp_scan(u32 value, XpSums& sums, u32* total) {
   const u32 inclusive = warp_scan(value);
   if (lane == 31) sums[warp] = inclusive;
   __syncthreads();
-  u32 before = inclusive - value, sum = 0;
-#pragma unroll
-  for (u32 w = 0; w < MGC_BLOCK_WARPS; w++) {
-    if (w == warp) before += sum;
-    sum += sums[w];
-  }
-  *total = sum;
-  return before;
+  const u32 other = xp_of_warps(sums);
+  *total = __reduce_add_sync(0xffffffffu, other);
+  return __reduce_add_sync(0xffffffffu, lane < warp ? other : 0) + inclusive - value;
 }

@@ -163,11 +163,12 @@ MGC_DEV void xp_fill(XpEncodeShared& shared, const XpSplit& split, bool wide) {
 // Makes the table from the samples, of which each thread below `samples` has the symbol `symbol`, sign
 // included; `first` says who counted it first. They are counted, and a barrier is behind that. All bytes of
 // `codes` and the table are there behind the next barrier.
+template <class T>
 MGC_DEV XpTable xp_choose(XpEncodeShared& shared, u32* keys, const RawChunk& chunk, u32 samples, u32 symbol,
                           bool first) {
   const u32 t = threadIdx.x;
   XpTable table;
-  XpSplit split = xp_split(chunk.element, chunk.width_log2, false);
+  XpSplit split = xp_split<T>(chunk.element, false);
   const u32 sign = 1u << split.symbol_bits;
   u32 count = 0, opposite = 0;
   if (t < samples) {
@@ -178,7 +179,7 @@ MGC_DEV XpTable xp_choose(XpEncodeShared& shared, u32* keys, const RawChunk& chu
   const u32 votes = (count > opposite ? 1u : 0) | (count < opposite ? 1u << 16 : 0);
   const u32 sum = xp_sum(votes, shared.sums[1]);
   table.is_signed = 2 * ((sum & 0xffff) - (sum >> 16)) > samples + 16;
-  split = xp_split(chunk.element, chunk.width_log2, table.is_signed);
+  split = xp_split<T>(chunk.element, table.is_signed);
 
   if (!table.is_signed) {
     first = first && (symbol < sign || opposite == 0);

@@ -15,10 +15,8 @@
 // What fits without spills; the assembler needs more registers for other architectures than for 9.0.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ / 100 != 9
 #define XP_ENCODE_BLOCKS 2
-#define XP_DECODE_BLOCKS 3
 #else
 #define XP_ENCODE_BLOCKS 4
-#define XP_DECODE_BLOCKS 4
 #endif
 
 // What the threads of an encoding block share, from the plan of a chunk to its end.
@@ -28,7 +26,7 @@ MGC_DEV XpEncodeShared& xp_encode_shared() {
 }
 
 struct Xp {
-  static constexpr u32 ENCODE_BLOCKS = XP_ENCODE_BLOCKS, DECODE_BLOCKS = XP_DECODE_BLOCKS;
+  static constexpr u32 ENCODE_BLOCKS = XP_ENCODE_BLOCKS, DECODE_BLOCKS = 3;
 
   struct Plan {
     u32 len;
