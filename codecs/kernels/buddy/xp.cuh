@@ -280,17 +280,10 @@ MGC_DEV void xp_buddy_for_entries(const MgcBuddy& buddy, Move move) {
   settle_buddy(buddy, threadIdx.x == 0, task.counts);
 }
 
-// What fits without spills, and what shared memory has room for.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ / 100 != 9
-#define XP_BUDDY_READ_BLOCKS 3
-#else
-#define XP_BUDDY_READ_BLOCKS 4
-#endif
-
 // Both kernels take MGC_BLOCK_THREADS threads a block, any number of blocks, and `xp_buddy_shared_len` bytes of shared
 // memory besides their own: to write 80 KiB, of which two blocks have room on a multiprocessor of compute capability 9.0 or
 // 10.0 (228 KiB), and one on others; to read 42 KiB, or 74 KiB if there is an entry that needs room.
-MGC_KERNEL void __launch_bounds__(MGC_BLOCK_THREADS, XP_BUDDY_READ_BLOCKS) xp_buddy_read(MGC_PARAM(MgcBuddy) buddy) {
+MGC_KERNEL void __launch_bounds__(MGC_BLOCK_THREADS, 2) xp_buddy_read(MGC_PARAM(MgcBuddy) buddy) {
   MGC_SHARED(XpDecodeShared, shared);
   xp_buddy_for_entries(
       buddy, [&](XpBuddyTask& task, u8* memory) { xp_buddy_read_entry(buddy, task, shared, memory); });
