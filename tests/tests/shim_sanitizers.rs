@@ -541,8 +541,8 @@ fn kernels_stay_inside_their_buffers() {
         // What lies before or behind the range is moved, too.
         (
             "buddy/bpc.cuh",
-            "copy_bytes(tile.raw, from, from, part.from,",
-            "copy_bytes(tile.raw, from, from, 0,",
+            "copy_bytes<32>(tile.raw, from, from, part.from,",
+            "copy_bytes<32>(tile.raw, from, from, 0,",
             "Sanitizer",
         ),
         // States without a meaning are believed.

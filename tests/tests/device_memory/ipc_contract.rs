@@ -51,10 +51,10 @@ promises! { true:
     pressure::movement_is_seen_and_stalling_too
     closing::what_was_queued_comes_before_the_end
     closing::others_go_on_when_two_part
-    closing::dropped_links_end_and_let_go
 }
 
 promises! { false:
+    closing::dropped_links_end_and_let_go
     start::positions_are_those_of_the_fabric
     closing::whoever_closes_hears_nothing_more
     closing::nothing_goes_to_nobody

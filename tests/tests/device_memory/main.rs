@@ -3,6 +3,7 @@
 
 mod buddy;
 mod collectives;
+#[cfg(target_os = "linux")]
 #[allow(unexpected_cfgs, reason = "features of the crate whose tests these are")]
 #[path = "../../../transport/tests/common/mod.rs"]
 mod common;
@@ -40,4 +41,5 @@ mod pressure;
 mod start;
 
 /// Messages that a rank may have queued for a peer, in bytes, where a test does not care.
+#[cfg(target_os = "linux")]
 const ROOMY: u64 = 1 << 30;

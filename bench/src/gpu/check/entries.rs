@@ -61,6 +61,11 @@ pub(super) fn check(lab: &Lab<'_>, algorithm: Algorithm) -> Result<Extent, Check
     Ok(extent)
 }
 
+/// Where bytes outside lie, modulo 16: every other time as they should.
+fn offset(random: &mut Random) -> u64 {
+    if random.percent(50) { 0 } else { random.below(16) as u64 }
+}
+
 /// What all allocations share.
 struct Rig<'a> {
     device: &'a Device,
@@ -130,6 +135,8 @@ impl Host {
         let (target, slot_share) = random.pick(&TARGETS[..form.targets().len()]);
         let most = if random.percent(50) { 2000 } else { MAX_LEN };
         let len = 1 + random.below(most);
+        // Entries that are whole and lie as they should go straight where they belong.
+        let len = if random.percent(40) { len.next_multiple_of(128) } else { len };
         let footprint = form.footprint(len as u64, target);
         let memory = |len: u64| Kept(Rc::new(RefCell::new(vec![0; len as usize])));
         let near = memory(footprint.device_bytes + footprint.metadata_bytes);
@@ -184,7 +191,7 @@ impl Host {
     ) -> Result<(), CheckError> {
         let Rig { device, stream, scratch, mover } = rig;
         let (case, before) = (&self.case, self.pool.stats().accesses);
-        let data = Guarded::new(device, stream, "the source", bytes, random.below(16) as u64)?;
+        let data = Guarded::new(device, stream, "the source", bytes, offset(random))?;
         let report = Guarded::poisoned(device, stream, "the report", EntryReport::LEN, 0)?;
         let range = range.start as u64..range.end as u64;
         let wanted = MoveEntries { range: range.clone(), data: data.region(), report: report.region() };
@@ -210,7 +217,7 @@ impl Host {
     fn read(&self, rig: &Rig<'_>, there: &There, random: &mut Random) -> Result<(), CheckError> {
         let Rig { device, stream, scratch, mover } = rig;
         let case = &self.case;
-        let out = Guarded::poisoned(device, stream, "the bytes", self.len as u64, random.below(16) as u64)?;
+        let out = Guarded::poisoned(device, stream, "the bytes", self.len as u64, offset(random))?;
         let report = Guarded::poisoned(device, stream, "the report", EntryReport::LEN, 0)?;
         let wanted = MoveEntries { range: 0..self.len as u64, data: out.region(), report: report.region() };
         mover.read(stream, &mut scratch.workspace(), &self.there(there), &wanted)?;

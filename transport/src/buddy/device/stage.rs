@@ -12,6 +12,8 @@ use super::DeviceBuddyError;
 
 /// Bytes of a range that a call from or to host memory brings to the device at a time: whole batches of entries.
 pub const STAGE_LEN: u64 = 4 << 20;
+/// Bytes that lie at multiples of this as they do in their entries are moved as units of so many.
+const ALIGN: u64 = 16;
 
 /// A stream with room for a piece of a range.
 #[derive(Debug)]
@@ -26,7 +28,7 @@ impl Stage {
     pub(super) fn new(device: &Device) -> Result<Self, DeviceError> {
         let stream = device.stream()?;
         let workspace = device.workspace(&stream, workspace_len(ChunkSize::SMALL, &[]))?;
-        let (report, data) = (device.alloc(EntryReport::LEN)?, device.alloc(STAGE_LEN)?);
+        let (report, data) = (device.alloc(EntryReport::LEN)?, device.alloc(STAGE_LEN + ALIGN)?);
         // The workspace is zero by then, and may be freed.
         stream.wait()?;
         Ok(Self { stream, workspace, report, data })
@@ -43,7 +45,7 @@ impl Stage {
         for piece in pieces(&range) {
             let done = piece.start - range.start;
             let out = &mut out[done as usize..(piece.end - range.start) as usize];
-            let data = self.data.slice(0..out.len() as u64);
+            let data = self.data.slice(place(&piece));
             let wanted = MoveEntries { range: piece, data, report: self.report.region() };
             mover.read(&self.stream, &mut self.workspace, entries, &wanted)?;
             self.stream.download(data, out)?;
@@ -63,7 +65,7 @@ impl Stage {
         for piece in pieces(&range) {
             let done = piece.start - range.start;
             let bytes = &bytes[done as usize..(piece.end - range.start) as usize];
-            let data = self.data.slice(0..bytes.len() as u64);
+            let data = self.data.slice(place(&piece));
             self.stream.upload(bytes, data)?;
             let wanted = MoveEntries { range: piece, data, report: self.report.region() };
             mover.write(&self.stream, &mut self.workspace, entries, &wanted)?;
@@ -77,6 +79,12 @@ impl Stage {
         let report = fetch(&self.stream, &self.report)?;
         report.check().map_err(|refused| DeviceBuddyError::Refused { refused, done })
     }
+}
+
+/// Where the bytes of a piece go in the stage.
+const fn place(piece: &Range<u64>) -> Range<u64> {
+    let skipped = piece.start % ALIGN;
+    skipped..skipped + (piece.end - piece.start)
 }
 
 fn fetch(stream: &Stream, report: &Buffer) -> Result<EntryReport, DeviceError> {
@@ -103,5 +111,6 @@ mod tests {
         assert_eq!(all, [7..STAGE_LEN, STAGE_LEN..2 * STAGE_LEN, 2 * STAGE_LEN..2 * STAGE_LEN + 1]);
         assert_eq!(pieces(&(STAGE_LEN..2 * STAGE_LEN)).count(), 1);
         assert_eq!(pieces(&(5..5)).count(), 0);
+        assert_eq!(all.iter().map(place).collect::<Vec<_>>(), [7..STAGE_LEN, 0..STAGE_LEN, 0..1]);
     }
 }

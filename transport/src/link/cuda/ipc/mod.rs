@@ -18,7 +18,7 @@
 //! As of [shared memory](crate::link::shm). What is copied is there before word of it is sent, so the end of a process leaves nothing
 //! half done. A device that is lost ends the way to whom its bytes were for, and both sides hear why. A window is freed
 //! once the peer has let go of it, or its process has ended, by a thread that no other peer waits for; one that a peer of a
-//! stopped process still has is kept, if the driver minds, until this process ends. To drop the link takes a few seconds
+//! stopped process, or with a device that is busy for long, still has is kept, if the driver minds, until this process ends. To drop the link takes a few seconds
 //! at most: what the device holds up longer than that is freed when it ends, by threads that stay until then. Ranks of
 //! which only some use this link, or another version of it, hear so when they meet.
 
