@@ -36,13 +36,13 @@ pub struct Program {
 }
 
 impl Program {
-    /// Reads a program as the compiler writes it.
+    /// Reads a program as the compiler writes it, without functions and kernels that call them: no codec's kernel does.
     ///
     /// # Errors
     /// The first line that is not understood.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let mut parser = Parser::default();
-        for (index, text) in text.lines().enumerate() {
+        for (index, text) in lines_of_kernels(text).into_iter().enumerate() {
             let line = index as u32 + 1;
             let statement = text.split("//").next().unwrap_or_default().trim();
             parser.statement(statement, line).map_err(|problem| {
@@ -59,6 +59,37 @@ impl Program {
     pub fn entry(&self, name: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.name == name)
     }
+}
+
+/// The lines of a program, those empty that belong to functions and to kernels that call them.
+fn lines_of_kernels(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    let is_function = |line: &str| line.starts_with(".func");
+    for start in 0..lines.len() {
+        if !is_function(lines[start]) && !lines[start].starts_with(".visible .entry") {
+            continue;
+        }
+        let end = start + block_len(&lines[start..]);
+        let calls = |line: &&str| line.trim_start().starts_with("call");
+        if is_function(lines[start]) || lines[start..end].iter().any(calls) {
+            lines[start..end].fill("");
+        }
+    }
+    lines
+}
+
+/// Lines up to the end of the braces, or to the semicolon of what has none.
+fn block_len(lines: &[&str]) -> usize {
+    let (mut depth, mut opened) = (0i64, false);
+    for (at, line) in lines.iter().enumerate() {
+        let code = line.split("//").next().unwrap_or_default();
+        depth += code.matches('{').count() as i64 - code.matches('}').count() as i64;
+        opened |= depth > 0;
+        if depth <= 0 && (opened || code.trim() == ";") {
+            return at + 1;
+        }
+    }
+    lines.len()
 }
 
 /// Names that hold within a pair of braces.

@@ -208,6 +208,41 @@ fn a_device_that_is_lost_is_heard_of_on_both_sides() {
 }
 
 #[test]
+fn those_who_only_wait_hear_of_a_lost_device_too() {
+    with_threads("ipc_failures::those_who_only_wait_hear_of_a_lost_device_too", 7, |stub| {
+        stub.set("devices", 3);
+        let mut by_copy = 0;
+        for at in 1..6 {
+            let name = job_name();
+            let nodes = [0, 1, 2].map(|rank| {
+                let link = CudaIpc::new(job(&name, 3), Rank(rank), Some(device(rank).0), config()).unwrap();
+                node_over(Box::new(link), "fixed:bdi")
+            });
+            nodes.iter().for_each(meet);
+            let [own, other, last] = [0, 1, 2].map(device);
+            let source = on_device(&own.0, &own.1, &raw());
+            let [taken, never] = [&other.0, &last.0].map(|device| DeviceBuffer::alloc(device, LEN).unwrap());
+            let waiting = nodes[2].receive(Rank(0), PING, never.all());
+            let receiving = nodes[1].receive(Rank(0), PING, taken.all());
+            stub.fail(Some("cuEventSynchronize"), at, 700);
+            let sent = end_of(nodes[0].send(Rank(1), PING, source.all(), Element::U32));
+            let _ = end_of(receiving);
+            let has_failed = stub.failed().is_some();
+            stub.fail(None, 0, 0);
+            if !has_failed || !sent.is_err_and(|error| error.to_string().contains("CUDA error 700")) {
+                continue; // it was a wait of another rank
+            }
+            let heard = end_of(waiting).unwrap_err().to_string();
+            let own_end = end_with(&nodes[0], Rank(2));
+            assert!(own_end.contains("CUDA error 700"), "wait {at}: {own_end}");
+            assert!(heard.contains("CUDA error 700") || heard.contains("device lost"), "wait {at}: {heard}");
+            by_copy += usize::from(heard.contains("CUDA error 700"));
+        }
+        assert!(by_copy > 0, "no copy has found it");
+    });
+}
+
+#[test]
 fn a_process_that_stands_still_holds_nobody_up_for_long() {
     const TEST: &str = "ipc_failures::a_process_that_stands_still_holds_nobody_up_for_long";
     with_two_devices(TEST, |_| {

@@ -44,6 +44,8 @@ pub(super) enum Command {
     Gone,
     /// Nobody uses this memory any more, which was a window.
     Free(Memory),
+    /// Another porter of the rank has found the device lost.
+    Lost(DeviceError),
     /// The last one.
     End,
 }
@@ -177,6 +179,7 @@ impl Porter {
             Command::Heard(note, file) => self.windows.hear(note, file),
             Command::Gone => self.part(),
             Command::Free(memory) => drop(memory),
+            Command::Lost(error) => self.lose(&error),
             Command::End => self.ended = true,
         }
     }
@@ -352,8 +355,12 @@ impl Porter {
         self.meter.wrote(len, started, now, if is_last { Backlog::None } else { Backlog::Some });
     }
 
-    /// Ends the way to the peer, whose bytes do not get there, and tells it why.
+    /// Ends the way to the peer, whose bytes do not get there, and tells it why. Where the device is lost, the other
+    /// porters do the same: their peers may only wait, and would never hear of it.
     fn lose(&mut self, error: &DeviceError) {
+        if self.way().is_lost() {
+            return;
+        }
         tracing::warn!(peer = %self.peer, %error, "a payload does not get to another device");
         // First: before it is settled, so that nothing goes past it.
         self.way().set_lost();
@@ -361,6 +368,10 @@ impl Porter {
         // Before the peer hears of it, which hangs up then: that is not to be taken for the reason.
         self.outbox.break_off(LinkError::Device { peer: own, text: text.clone() });
         self.windows.say_lost(text);
+        if error.is_sticky() {
+            let others = self.shared.position.peers().filter(|peer| *peer != self.peer);
+            others.for_each(|peer| self.shared.tell(peer, Command::Lost(error.clone())));
+        }
     }
 
     /// A message is not the porter's any more: others may go past the queue.
