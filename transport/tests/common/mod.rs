@@ -26,7 +26,7 @@ pub(crate) const LIMITS: Limits =
     Limits { max_transfer_bytes: 256 << 20, window_bytes: 256 << 20, max_in_flight: 1 << 16 };
 
 /// Nothing in the tests takes this long unless it hangs.
-pub(crate) const HANGS: Duration = Duration::from_secs(50);
+pub(crate) const HANGS: Duration = Duration::from_secs(120);
 
 /// Runs `body` and fails if it does not end.
 pub(crate) fn watched(body: impl FnOnce() + Send + 'static) {

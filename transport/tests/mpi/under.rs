@@ -59,7 +59,9 @@ fn built_example(name: &str) -> PathBuf {
     // Started by hand, whatever is there has to do.
     if let Some(cargo) = std::env::var_os("CARGO") {
         let mut build = Command::new(cargo);
-        build.args(["build", "--quiet", "--features", "mpi", "--example", name]);
+        // As tests/run selects packages and features: of another selection, all would be built anew.
+        build.args(["build", "--quiet", "--package", "mgcomp-transport", "--package", "mgcomp-cli"]);
+        build.args(["--features", "mgcomp-transport/mpi,mgcomp-cli/mpi", "--example", name]);
         build.current_dir(env!("CARGO_MANIFEST_DIR")).arg("--target-dir").arg(profile.parent().unwrap());
         if profile.ends_with("release") {
             build.arg("--release");
