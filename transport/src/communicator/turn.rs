@@ -17,6 +17,8 @@ struct State {
     taken: u64,
     /// Turns that are over.
     over: u64,
+    /// Threads that wait for theirs: where there are none, which is usual, the system is not asked to wake any.
+    waiting: usize,
 }
 
 /// A place in the order.
@@ -35,7 +37,9 @@ impl Turns {
     pub(super) fn in_turn<R>(&self, turn: Turn, work: impl FnOnce() -> R) -> R {
         let mut state = self.lock();
         while state.over < turn.0 {
+            state.waiting += 1;
             state = driving::wait(&self.state, &self.changed, state, None);
+            state.waiting -= 1;
         }
         drop(state);
         let _over = Over(self);
@@ -52,8 +56,11 @@ struct Over<'a>(&'a Turns);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
-        self.0.lock().over += 1;
-        self.0.changed.notify_all();
+        let mut state = self.0.lock();
+        state.over += 1;
+        if state.waiting > 0 {
+            self.0.changed.notify_all();
+        }
     }
 }
 
