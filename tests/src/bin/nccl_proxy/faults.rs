@@ -68,6 +68,9 @@ pub(crate) fn handles() -> Outcome {
     for cut in [8, 20, 48, 63] {
         let mut short = handle;
         short[cut..].fill(0);
+        if short == handle {
+            continue; // its checksum happens to end with a zero
+        }
         assert!(matches!(status(plugin.connect(short)), INVALID_ARGUMENT | INVALID_USAGE), "cut at {cut}");
     }
     let mut newer = handle;
