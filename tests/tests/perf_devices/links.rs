@@ -1,7 +1,11 @@
 //! Over the links that there are for host memory as well, and from device to device.
 
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
 use crate::workbench::{Workbench, stderr, stdout};
-use crate::{COUNTING, QUICK, perf, refused, rows, rows_of};
+use crate::{COUNTING, QUICK, on_stub, perf, refused, rows, rows_of};
 
 /// What devices take.
 const ALL: &str =
@@ -11,8 +15,13 @@ fn over(link: &str, test: &str) {
     let args = ["--device", "cuda", "--link", link, "--ranks", "3", "--op", ALL];
     let sizes = ["--min", "100", "--max", "90K", "--factor", "900"];
     let Some(rows) = rows(test, 2, &[&args[..], &sizes, &COUNTING].concat()) else { return };
+    check_all(link, &rows);
+}
+
+/// Two sizes of all operations, between three ranks.
+fn check_all(link: &str, rows: &[Value]) {
     assert_eq!(rows.len(), 10 * 2 + 1);
-    for row in &rows {
+    for row in rows {
         assert_eq!((&row["link"], &row["ranks"]), (&link.into(), &3.into()));
         // What is short is not worth a frame.
         let is_long = row["bytes"].as_u64() > Some(80_000);
@@ -38,6 +47,30 @@ fn operations_are_right_over_shm() {
     over("shm", "operations_are_right_over_shm");
 }
 
+/// Under mpirun, by a program that was built with the feature `mpi`, which tests/run does.
+#[test]
+fn operations_are_right_over_mpi() {
+    let test = "operations_are_right_over_mpi";
+    let Some(program) = std::env::var_os("MGCOMP_WITH_MPI") else {
+        eprintln!("SKIPPED: {test}: MGCOMP_WITH_MPI names no mgcomp with the feature mpi");
+        return;
+    };
+    let bench = Workbench::new();
+    let mut command = Command::new("mpirun.openmpi");
+    command.args(["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", "3"]);
+    command.arg(program).arg("perf").args(QUICK).args(["--device", "cuda", "--link", "mpi", "--op", ALL]);
+    command.args(["--min", "100", "--max", "90K", "--factor", "900"]).args(COUNTING);
+    command.current_dir(bench.folder.path()).stdin(Stdio::null()).env("TMPDIR", bench.folder.path());
+    if !on_stub(&mut command, test, 2) {
+        return;
+    }
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let rows = rows_of(&output);
+    assert!(rows.iter().all(|row| row["wrong"] == 0 && row["device"] == "CPU shim"), "{rows:?}");
+    check_all("mpi", &rows);
+}
+
 #[test]
 fn operations_are_right_from_device_to_device() {
     over("cuda-threads", "operations_are_right_from_device_to_device");
@@ -51,7 +84,7 @@ fn operations_are_right_from_process_to_process() {
 
 /// Bytes that went by window, and by way of the host.
 #[cfg(target_os = "linux")]
-fn ways(row: &serde_json::Value) -> (u64, u64) {
+fn ways(row: &Value) -> (u64, u64) {
     let bytes = |name: &str| row["ways"][name].as_u64().unwrap();
     (bytes("window_bytes"), bytes("host_bytes"))
 }

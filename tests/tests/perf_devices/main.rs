@@ -29,12 +29,17 @@ fn perf(bench: &Workbench, test: &str, devices: u32, args: &[&str]) -> Option<Co
 /// The same for any command.
 fn mgcomp(bench: &Workbench, test: &str, devices: u32, args: &[&str]) -> Option<Command> {
     let mut command = bench.command(args);
-    if !finds(&mut command, Libraries::DriverCompilerAndNccl, test) {
-        return None;
+    on_stub(&mut command, test, devices).then_some(command)
+}
+
+/// Lets a program find so many devices; `false` where the stub was not built.
+fn on_stub(command: &mut Command, test: &str, devices: u32) -> bool {
+    if !finds(command, Libraries::DriverCompilerAndNccl, test) {
+        return false;
     }
     command.env("MGCOMP_STUB_DEVICES", devices.to_string()).env("MGCOMP_STUB_THREADS", "5");
     command.env("MGCOMP_STUB_STRICT_FREE", "1").env_remove("NCCL_HOSTID");
-    Some(command)
+    true
 }
 
 fn rows_of(output: &Output) -> Vec<Value> {
