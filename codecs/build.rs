@@ -50,8 +50,9 @@ fn file_names(folder: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     fs::read_dir(folder)?.map(name).collect()
 }
 
-/// Kernels that are no codec's, by name.
-const OTHERS: [&str; 1] = ["reduce"];
+/// Kernels that are compiled apart from those of codecs: what their names start with, and their file.
+const OTHERS: [(&str, &str); 3] =
+    [("bpc_buddy", "buddy/bpc.cu"), ("xp_buddy", "buddy/xp.cu"), ("reduce", "reduce/reduce.cu")];
 
 /// `SOURCES`: what the table of codecs names, in its order, and then the others.
 fn sources(kernels: &Path) -> Result<String, Box<dyn Error>> {
@@ -64,20 +65,25 @@ fn sources(kernels: &Path) -> Result<String, Box<dyn Error>> {
             return Err(format!("codecs.h: {line:?} has {} fields, not 4", fields.len()).into());
         };
         let algorithm = format!("Some(Algorithm::ALL[{algorithm}])");
-        rust += &source(kernels, name, &algorithm, [encode_scratch, decode_scratch]);
+        rust += &source(
+            kernels,
+            name,
+            &format!("{name}/{name}.cu"),
+            &algorithm,
+            [encode_scratch, decode_scratch],
+        );
     }
-    for name in OTHERS {
-        rust += &source(kernels, name, "None", ["0", "0"]);
+    for (name, file) in OTHERS {
+        rust += &source(kernels, name, file, "None", ["0", "0"]);
     }
     Ok(rust + "];\n")
 }
 
 /// One of them.
-fn source(kernels: &Path, name: &str, algorithm: &str, [encode, decode]: [&str; 2]) -> String {
-    let file = format!("{name}/{name}.cu");
+fn source(kernels: &Path, name: &str, file: &str, algorithm: &str, [encode, decode]: [&str; 2]) -> String {
     let ptx = kernels.join("ptx").join(format!("{name}.ptx.z"));
     let ptx = if ptx.exists() { include(&ptx).replace("_str!", "_bytes!") } else { "b\"\"".to_owned() };
-    let text = include(&kernels.join(&file));
+    let text = include(&kernels.join(file));
     format!(
         "    KernelSource {{ name: {name:?}, algorithm: {algorithm}, file: {file:?},\n        \
          text: {text}, packed_ptx: {ptx},\n        \

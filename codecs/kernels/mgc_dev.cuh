@@ -89,6 +89,14 @@ MGC_DEV u32 in_register(u32 value) {
   return value;
 }
 
+// A pointer into global memory; compilers, which cannot know it of one that was in memory, then do.
+template <class T>
+MGC_DEV T* in_global(T* pointer) {
+  size_t address = __cvta_generic_to_global(pointer);
+  asm("" : "+l"(address));  // Or else they see that nothing changes.
+  return (T*)__cvta_global_to_generic(address);
+}
+
 // Every spin loop calls this: the shim runs one thread at a time and must be told to go on with another.
 MGC_DEV void backoff() { __nanosleep(20); }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use mgcomp_codecs::Algorithm;
-use mgcomp_codecs::device::{Compiler, sources};
+use mgcomp_codecs::device::{Compiler, KernelSource, sources};
 use mgcomp_tests::compile::{self, Compilation, RENEW, Resources, TARGETS, VERSION};
 use mgcomp_tests::shim::sources::codecs;
 
@@ -48,11 +48,9 @@ fn the_ptx_that_ships_is_of_these_kernels() {
         assert!(ptx.starts_with(&fingerprint), "the PTX of {} is not up to date: {RENEW}", source.file);
         let kernels: &[&str] = match source.algorithm {
             Some(Algorithm::Ibp) => &["encode", "decode", "estimate", "rows"],
-            Some(Algorithm::Bpc | Algorithm::Xp) => {
-                &["encode", "decode", "estimate", "buddy_read", "buddy_write"]
-            }
             Some(_) => &["encode", "decode", "estimate"],
-            None => &["numbers"],
+            None if source == KernelSource::of_reductions() => &["numbers"],
+            None => &["read", "write"],
         };
         for kernel in kernels {
             let entry = format!(".entry {}_{kernel}(", source.name);

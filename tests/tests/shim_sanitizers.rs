@@ -533,40 +533,40 @@ fn kernels_stay_inside_their_buffers() {
     replay_others(test, &toolchain, ("rows", "ibp"), &address_gathers(shim), &gathers);
     let entries = [
         // All of an entry is believed to fit its slot.
-        ("buddy/bpc.cuh", "if (at < buddy.slot_len)", "if (true)", "AddressSanitizer"),
+        ("buddy/bpc.cu", "if (at < buddy.slot_len)", "if (true)", "AddressSanitizer"),
         // States are read of entries that there are not.
-        ("buddy/bpc.cuh", "has_states ? buddy.states", "true ? buddy.states", "AddressSanitizer"),
+        ("buddy/bpc.cu", "has_states ? buddy.states", "true ? buddy.states", "AddressSanitizer"),
         // Raw bytes are moved whole wherever they lie.
         ("buddy/bytes.cuh", "(u64)outside % 16 == 0", "true", "misaligned address"),
         // What lies before or behind the range is moved, too.
         (
-            "buddy/bpc.cuh",
+            "buddy/bpc.cu",
             "copy_bytes<32>(tile.raw, from, from, part.from,",
             "copy_bytes<32>(tile.raw, from, from, 0,",
             "Sanitizer",
         ),
         // States without a meaning are believed.
-        ("buddy/bpc.cuh", "part.state < BUDDY_STATES ?", "true ?", "not as expected"),
+        ("buddy/bpc.cu", "part.state < BUDDY_STATES ?", "true ?", "not as expected"),
         // The last entry is not filled up.
-        ("buddy/bpc.cuh", "at < filled; at += 32", "at < 0; at += 32", "not as expected"),
+        ("buddy/bpc.cu", "at < filled; at += 32", "at < 0; at += 32", "not as expected"),
     ];
-    replay_others(test, &toolchain, ("buddy", "bpc"), &address_entries(shim), &entries);
+    replay_others(test, &toolchain, ("buddy", "bpc_buddy"), &address_entries(shim), &entries);
     let floats = [
         // All of an entry is believed to be in its slot.
         (
-            "buddy/xp.cuh",
+            "buddy/xp.cu",
             "(to, slot, slot, 0, len < entry.slot_len ? len : entry.slot_len)",
             "(to, slot, slot, 0, len)",
             "AddressSanitizer",
         ),
         // States without a meaning are believed.
-        ("buddy/xp.cuh", "entry.stored_len > entry.raw_len) return", "false) return", "AddressSanitizer"),
+        ("buddy/xp.cu", "entry.stored_len > entry.raw_len) return", "false) return", "AddressSanitizer"),
         // The last entry is read whole, with what fills it up.
-        ("buddy/xp.cuh", "entry.end == entry.raw_len && (u64)", "(u64)", "AddressSanitizer"),
+        ("buddy/xp.cu", "entry.end == entry.raw_len && (u64)", "(u64)", "AddressSanitizer"),
         // What masks have taken out is not brought again.
-        ("buddy/xp.cuh", "(XP_ZERO_MASK | XP_CHANGE_MASK)) != 0}", "0) != 0}", "not as expected"),
+        ("buddy/xp.cu", "(XP_ZERO_MASK | XP_CHANGE_MASK)) != 0}", "0) != 0}", "not as expected"),
     ];
-    replay_others(test, &toolchain, ("buddy", "xp"), &address_floats(shim), &floats);
+    replay_others(test, &toolchain, ("buddy", "xp_buddy"), &address_floats(shim), &floats);
     let of_units = "reduce/units.cuh";
     let numbers = [
         // Units around a shifted one are read wherever the numbers end, and wherever they begin.
@@ -650,6 +650,8 @@ fn kernels_have_every_barrier_they_need() {
     let header_told = "__syncthreads();  // The header is told.";
     let bytes_there = "lost to their atomics.\n    __syncthreads();";
     let race = "ThreadSanitizer: data race";
+    let xp = |file, find| Plant { codec: "xp", file, find, replace: "" };
+    let escapes_free = "__syncwarp();  // Nobody reads those of the second tier any more.";
     let plants = [
         (plant("common/block.cuh", sums_written, without_barrier), race),
         (plant("common/block.cuh", sums_read, ""), race),
@@ -669,6 +671,16 @@ fn kernels_have_every_barrier_they_need() {
         (in_int("int/encode.cuh", measured, ""), race),
         (in_int("int/choose.cuh", header_told, ""), race),
         (Plant { codec: "cpackz", file: "cpackz/cpackz.cu", find: bytes_there, replace: "" }, race),
+        // Which ends in other ways, too: what is read goes where it says.
+        (plant("frame/read.cuh", "__syncthreads();  // The first chunk is found.", ""), "ThreadSanitizer"),
+        (plant("frame/read.cuh", "__syncthreads();  // The bytes are there.", ""), "ThreadSanitizer"),
+        (xp("xp/stream.cuh", "__syncthreads();  // The sums of all warps are there."), "ThreadSanitizer"),
+        (xp("xp/stream.cuh", "__syncwarp();  // They are there for all lanes."), race),
+        // Lanes take turns here, so wrong symbols come before a race is seen.
+        (xp("xp/stream.cuh", escapes_free), "not as expected"),
+        (xp("xp/stream.cuh", "__syncwarp();  // The symbols are there for all lanes."), "not as expected"),
+        (xp("xp/decode.cuh", "__syncwarp();  // The values are there for all lanes."), race),
+        (xp("xp/decode.cuh", "__syncwarp();  // The next values go to the same ring."), race),
     ];
     replay(&toolchain, &write_records(test, shim, thread_records), &plants);
     let gathers = [
@@ -686,13 +698,13 @@ fn kernels_have_every_barrier_they_need() {
     ];
     replay_others(test, &toolchain, ("rows", "ibp"), &thread_gathers(shim), &gathers);
     let entries = [
-        ("buddy/bpc.cuh", "__syncwarp();  // Nobody uses the tile before.", "", race),
-        ("buddy/bpc.cuh", "__syncwarp();  // What is stored is there.", "", race),
-        ("buddy/bpc.cuh", "__syncwarp();  // Raw bytes are there for all lanes.", "", race),
-        ("buddy/bpc.cuh", "__syncwarp();  // Nobody looks at the entries before.", "", race),
+        ("buddy/bpc.cu", "__syncwarp();  // Nobody uses the tile before.", "", race),
+        ("buddy/bpc.cu", "__syncwarp();  // What is stored is there.", "", race),
+        ("buddy/bpc.cu", "__syncwarp();  // Raw bytes are there for all lanes.", "", race),
+        ("buddy/bpc.cu", "__syncwarp();  // Nobody looks at the entries before.", "", race),
         // Lanes take turns here, so the first codes what the others have not brought yet.
-        ("buddy/bpc.cuh", "__syncwarp();  // Raw bytes are there.", "", "not as expected"),
-        ("buddy/bpc.cuh", "__syncwarp();  // Codes are there for all lanes.", "", race),
+        ("buddy/bpc.cu", "__syncwarp();  // Raw bytes are there.", "", "not as expected"),
+        ("buddy/bpc.cu", "__syncwarp();  // Codes are there for all lanes.", "", race),
         ("buddy/settle.cuh", "__syncthreads();  // All of the block have added.", "", race),
         (
             "buddy/settle.cuh",
@@ -701,14 +713,14 @@ fn kernels_have_every_barrier_they_need() {
             race,
         ),
     ];
-    replay_others(test, &toolchain, ("buddy", "bpc"), &thread_entries(shim), &entries);
+    replay_others(test, &toolchain, ("buddy", "bpc_buddy"), &thread_entries(shim), &entries);
     let floats = [
-        ("buddy/xp.cuh", "__syncthreads();  // What is stored is there.", "", race),
-        ("buddy/xp.cuh", "__syncthreads();  // The padding is there.", "", race),
-        ("buddy/xp.cuh", "__syncthreads();  // Nobody works on the entry before.", "", race),
-        ("buddy/xp.cuh", "block_fails(code) || is_whole", "code != MGC_GOOD || is_whole", race),
+        ("buddy/xp.cu", "__syncthreads();  // What is stored is there.", "", race),
+        ("buddy/xp.cu", "__syncthreads();  // The padding is there.", "", race),
+        ("buddy/xp.cu", "__syncthreads();  // Nobody works on the entry before.", "", race),
+        ("buddy/xp.cu", "block_fails(code) || is_whole", "code != MGC_GOOD || is_whole", race),
     ];
-    replay_others(test, &toolchain, ("buddy", "xp"), &thread_floats(shim), &floats);
+    replay_others(test, &toolchain, ("buddy", "xp_buddy"), &thread_floats(shim), &floats);
     let numbers = [
         // What a thread reads of its neighbours' units they write.
         ("reduce/units.cuh", "!cut.is_odd && at >= cut.start + shift", "at >= cut.start + shift", race),

@@ -11,7 +11,6 @@
 // Scope:   threads of one block meet at barriers.
 // Input:   anything; see frame/read.cuh.
 #include "bpc/entry.cuh"
-#include "buddy/bpc.cuh"
 #include "kernels.cuh"
 
 // What encoding an entry needs to know: which of planes 0 to 31 have a DBX of zero, where its string starts,

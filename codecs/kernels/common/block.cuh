@@ -74,6 +74,21 @@ MGC_DEV u32 block_scan_max(u32 value, u32 before, ScanShared<u32>& shared, u32* 
   return lane != 0 && left > before ? left : before;
 }
 
+// Starts to copy `len` bytes, whole units, from global to shared memory, all on multiples of a unit. The copies are not
+// committed.
+MGC_DEV void start_copy(u8* to, const u8* from, u32 len) {
+  constexpr u32 STEP = MGC_BLOCK_THREADS * MGC_UNIT, STEPS = 4;
+  u32 at = threadIdx.x * MGC_UNIT;
+  // By hand, because what compilers put around it takes longer than a chunk.
+#pragma unroll 1
+  for (; at + (STEPS - 1) * STEP < len; at += STEPS * STEP) {
+#pragma unroll
+    for (u32 i = 0; i < STEPS; i++) cp_async16(to + at + i * STEP, from + at + i * STEP);
+  }
+#pragma unroll 1
+  for (; at < len; at += STEP) cp_async16(to + at, from + at);
+}
+
 // Whether any thread of the block holds an error. A barrier: what was written to shared memory before is
 // there for all threads afterwards.
 MGC_DEV bool block_fails(u32 code) { return __syncthreads_or(code != MGC_GOOD) != 0; }

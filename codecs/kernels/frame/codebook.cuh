@@ -60,6 +60,18 @@ MGC_DEV u32 open_codebook(const u8* section, u64 room, Codebook* codebook) {
   return MGC_GOOD;
 }
 
+// Opens the codebook of a frame whose section, which was opened before, is at `section`, or null; `known` is the section of
+// one that it may name, or null.
+MGC_DEV u32 open_frame_codebook(const u8* section, const u8* known, Codebook* codebook) {
+  if (section == nullptr) return MGC_BAD_CHUNK_TRUNCATED;  // nothing is left out, so no chunk can be shorter
+  const u64 any = ~0ull;
+  const u32 code = open_codebook(section, any, codebook);
+  if (code != MGC_GOOD || codebook->masks != nullptr) return code;
+  const u64 id = codebook->id;
+  if (known == nullptr || open_codebook(known, any, codebook) != MGC_GOOD) return MGC_BAD_CODEBOOK;
+  return codebook->masks == nullptr || codebook->id != id ? MGC_BAD_CODEBOOK : MGC_GOOD;
+}
+
 // The same for a section with a body that was opened before.
 MGC_DEV Codebook known_codebook(const u8* section) {
   const uint4 header = *(const uint4*)section;

@@ -1,7 +1,7 @@
 // The frame as a kernel sees it: header, chunk table, chunks. Nothing in it is trusted before it was checked.
 //
 // Offsets and lengths of the whole frame are 64 bits wide; inside a chunk (at most 64 KiB) 32 bits cannot
-// overflow. All of this runs in every thread alike: the loads are broadcasts, and no thread has to wait.
+// overflow.
 #pragma once
 #include "common/block.cuh"
 #include "frame/codebook.cuh"
@@ -34,8 +34,9 @@ struct CodedChunk {
   u32 element;
   u32 width_log2;      // of an element, in bytes
   u64 raw_start;       // from the start of the raw bytes, in bytes
-  const u8* codebook;  // the frame's section, or null
-  const u8* known_codebook;  // the section of a codebook that the frame may name, or null
+  // Of algorithms that have any: the codebook that the chunk is coded with, or why there is none.
+  Codebook codebook;
+  u32 codebook_code;
 };
 
 MGC_DEV u32 round_up(u32 value, u32 multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -111,8 +112,8 @@ MGC_DEV u64 chunk_end_units(const FrameView& frame, u32 index) {
   return *(const u32*)(frame.bytes + MGC_HEADER_LEN + (u64)index * frame.entry_len);
 }
 
-// Finds chunk `index` from two table entries. Each block checks the step between its own two; together they
-// check the whole table, and the last one that the frame ends where its last chunk does.
+// Finds chunk `index` from two table entries, but for its codebook. Each block checks the step between its own two; together
+// they check the whole table, and the last one that the frame ends where its last chunk does.
 MGC_DEV u32 open_chunk(const FrameView& frame, u32 index, CodedChunk* chunk) {
   const u64 start = index == 0 ? 0 : chunk_end_units(frame, index - 1);
   const u64 end = chunk_end_units(frame, index);
@@ -128,7 +129,6 @@ MGC_DEV u32 open_chunk(const FrameView& frame, u32 index, CodedChunk* chunk) {
   chunk->raw_len = (u32)raw_len;
   chunk->dst = frame.dst + raw_start;
   chunk->raw_start = raw_start;
-  chunk->codebook = codebook_section(frame);
   chunk->element = frame.element;
   chunk->width_log2 = frame.width_log2;
   return MGC_GOOD;

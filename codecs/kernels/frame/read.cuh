@@ -17,10 +17,19 @@
 #include "frame/batch.cuh"
 #include "frame/frame.cuh"
 
+// A chunk that one thread has found for all.
+struct FoundChunk {
+  CodedChunk chunk;
+  u32 job, index;  // which of the job's
+  u32 code;        // why it cannot be decoded
+};
+
 struct DecodeShared {
   FrameView frames[MGC_MAX_JOBS];
   u32 first_chunk[MGC_MAX_JOBS];  // number of chunks of the frames before; a bad frame has none
+  u32 chunks;                     // of all frames; here, because some codecs need all registers
   ScanShared<u32> scan;
+  FoundChunk found[2];  // that which is worked on, and the next one
 };
 
 // Opens the frame of a job.
@@ -68,17 +77,21 @@ MGC_DEV void check_codebooks(const MgcBatch& batch, u32 algorithm) {
   }
 }
 
-// Brings the stored bytes to shared memory, all at once, where they end at `end`; they are there for all threads
-// afterwards.
-MGC_DEV void stage(CodedChunk& chunk, u8* end) {
-  u8* const to = end - chunk.stored_len;
-  for (u32 at = threadIdx.x * MGC_UNIT; at < chunk.stored_len; at += MGC_BLOCK_THREADS * MGC_UNIT) {
-    cp_async16(to + at, chunk.stored + at);
+// Finds chunk `at` of all frames. For one thread.
+template <class Codec>
+MGC_DEV void find_chunk(const MgcBatch& batch, const DecodeShared& shared, u32 at, FoundChunk& found) {
+  const u32 j = find_job(batch.jobs, at, [&](u32 i) { return shared.first_chunk[i]; });
+  FrameView frame = shared.frames[j];
+  frame.bytes = in_global(frame.bytes);
+  CodedChunk chunk;
+  found.job = j;
+  found.index = at - shared.first_chunk[j];
+  found.code = open_chunk(frame, found.index, &chunk);
+  if (found.code != MGC_GOOD) return;
+  if (has_codebooks(Codec::ALGORITHM)) {
+    chunk.codebook_code = open_frame_codebook(codebook_section(frame), batch.known_codebook, &chunk.codebook);
   }
-  cp_async_commit();
-  cp_async_wait<0>();
-  __syncthreads();
-  chunk.stored = to;
+  found.chunk = chunk;
 }
 
 // The body of every decode kernel.
@@ -92,28 +105,33 @@ MGC_DEV void decode_frames(const MgcBatch& batch) {
   u8* const end = memory + (capacity >> 10) * Codec::DECODE_SCRATCH + capacity;
   const u32 chunks = open_jobs(batch, Codec::ALGORITHM, shared);
   if (has_codebooks(Codec::ALGORITHM)) check_codebooks(batch, Codec::ALGORITHM);
-  for (u32 at = blockIdx.x; at < chunks; at += gridDim.x) {
-    const u32 j = find_job(batch.jobs, at, [&](u32 i) { return shared.first_chunk[i]; });
-    const u32 index = at - shared.first_chunk[j];
-    CodedChunk chunk;
-    // Or else compilers keep the last one in registers, of which some codecs need all.
-    constexpr bool is_large = Codec::DECODE_BLOCKS <= 3;
-    if (is_large) chunk = {};
-    FrameView frame = shared.frames[j];
-    // Pointers that come from the parameter are known to be global.
-    frame.bytes = batch.job[j].src;
-    frame.dst = batch.job[j].dst;
-    u32 code = open_chunk(frame, index, &chunk);
+  if (threadIdx.x == 0) {
+    shared.chunks = chunks;
+    if (blockIdx.x < chunks) find_chunk<Codec>(batch, shared, blockIdx.x, shared.found[0]);
+  }
+  __syncthreads();  // The first chunk is found.
+  u32 turn = 0;
+  for (u32 at = blockIdx.x; at < shared.chunks; at += gridDim.x, turn ^= 1) {
+    const FoundChunk& found = shared.found[turn];
+    const u32 next = at + gridDim.x;
+    if (found.code == MGC_GOOD) start_copy(end - found.chunk.stored_len, found.chunk.stored, found.chunk.stored_len);
+    cp_async_commit();
+    // The next one is found while the bytes are on their way.
+    if (threadIdx.x == 0 && next < shared.chunks) find_chunk<Codec>(batch, shared, next, shared.found[turn ^ 1]);
+    cp_async_wait<0>();
+    __syncthreads();  // The bytes are there.
+    u32 code = found.code;
     if (code == MGC_GOOD) {
+      CodedChunk chunk = found.chunk;
       chunk.capacity = capacity;
       chunk.scratch = memory;
-      chunk.known_codebook = batch.known_codebook;
-      if (is_large) chunk.dst = frame.dst + chunk.raw_start;  // again, where they see that it is global
-      stage(chunk, end);
+      chunk.stored = end - chunk.stored_len;
+      chunk.dst = in_global(chunk.dst);
+      chunk.codebook.masks = in_global(chunk.codebook.masks);
       const bool is_raw = chunk.stored_len == round_up(chunk.raw_len, MGC_UNIT);
       code = is_raw ? copy_chunk(chunk) : Codec::decode_chunk(chunk);
     }
-    if (code != MGC_GOOD) report(&statuses[j], index, code);
+    if (code != MGC_GOOD) report(&statuses[found.job], found.index, code);
     __syncthreads();  // The next chunk uses the same shared memory.
   }
   if (!is_last_block(batch)) return;

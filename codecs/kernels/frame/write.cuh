@@ -103,9 +103,7 @@ MGC_DEV void start_load(const u8* from, u32 len, u8* raw) {
   u32 loaded = 0;
   if ((u64)from % MGC_UNIT == 0) {
     loaded = len / MGC_UNIT * MGC_UNIT;
-    for (u32 at = threadIdx.x * MGC_UNIT; at < loaded; at += MGC_BLOCK_THREADS * MGC_UNIT) {
-      cp_async16(raw + at, from + at);
-    }
+    start_copy(raw, from, loaded);
   } else if ((u64)from % 4 == 0) {
     loaded = len / 4 * 4;
     for (u32 at = threadIdx.x * 4; at < loaded; at += MGC_BLOCK_THREADS * 4) {

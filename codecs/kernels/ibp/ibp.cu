@@ -326,19 +326,6 @@ MGC_DEV void ibp_read_pair(const CodedChunk& chunk, u32 at, u32 a_len, u32* a, u
   *b = (u32)(((u64)high << 32 | low) >> a_len);
 }
 
-// What of the code a thread wants to know that is not in the chunk.
-MGC_DEV u32 ibp_open(const CodedChunk& chunk, Codebook* codebook) {
-  if (chunk.codebook == nullptr) return MGC_BAD_CHUNK_TRUNCATED;  // nothing is left out, so it cannot be shorter
-  const u64 any = ~0ull;
-  const u32 code = open_codebook(chunk.codebook, any, codebook);
-  if (code != MGC_GOOD || codebook->masks != nullptr) return code;
-  const u64 id = codebook->id;
-  if (chunk.known_codebook == nullptr || open_codebook(chunk.known_codebook, any, codebook) != MGC_GOOD) {
-    return MGC_BAD_CODEBOOK;
-  }
-  return codebook->masks == nullptr || codebook->id != id ? MGC_BAD_CODEBOOK : MGC_GOOD;
-}
-
 struct Ibp {
   static constexpr u32 ENCODE_BLOCKS = 3, DECODE_BLOCKS = 3;
 
@@ -401,14 +388,13 @@ struct Ibp {
   }
 
   MGC_DEV u32 decode_chunk(const CodedChunk& chunk) {
-    Codebook codebook;
-    u32 code = ibp_open(chunk, &codebook);
+    u32 code = chunk.codebook_code;
     if (code != MGC_GOOD) return code;
-    const IbpChunk at = ibp_chunk(codebook, chunk.raw_start, chunk.raw_len);
+    const IbpChunk at = ibp_chunk(chunk.codebook, chunk.raw_start, chunk.raw_len);
     const u32 kept_start = ibp_kept(at);
     if (kept_start > chunk.stored_len) return MGC_BAD_CHUNK_TRUNCATED;
     for (u32 i = threadIdx.x; i < at.tensors; i += MGC_BLOCK_THREADS) {
-      if (chunk.stored[i] >= codebook.clusters) code = MGC_BAD_CHUNK_FIELD;
+      if (chunk.stored[i] >= at.codebook.clusters) code = MGC_BAD_CHUNK_FIELD;
     }
     const u32 participation_end = 8 * ibp_participation(at) + ibp_granules(at);
     if (code == MGC_GOOD && !padding_is_zero(chunk, participation_end, kept_start)) code = MGC_BAD_CHUNK_PADDING;

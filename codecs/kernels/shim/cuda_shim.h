@@ -48,6 +48,10 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return
 
 inline unsigned lanemask_lt() { return (1u << shim::current->lane) - 1; }
 inline unsigned in_register(unsigned value) { return value; }
+template <class T>
+inline T* in_global(T* pointer) {
+  return pointer;
+}
 inline unsigned permute_bytes(unsigned x, unsigned y, unsigned selector) {
   const unsigned bytes = __byte_perm(x, y, selector), asks = selector >> 3 & 0x1111u;
   unsigned picked = 0;

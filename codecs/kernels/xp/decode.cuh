@@ -2,7 +2,7 @@
 //
 // Each warp has a part of the elements. How many values, and how many escapes of each tier, lie before that
 // part is counted first, tier by tier: then all sections are checked, and no warp waits for another any more.
-// A warp reads values as a stream, 32 or 64 octets at a time. The symbols of the escapes of the first tier it has ready
+// A warp reads values as a stream, up to 64 octets at a time. The symbols of the escapes of the first tier it has ready
 // in a ring: when that runs out, it resolves those that 32 octets of the second tier stand for, and before it the escapes
 // among these, eight of each lane, from the third tier and, for the few that are left, from the symbols.
 //
@@ -155,7 +155,7 @@ MGC_DEV void xp_write_masked(const CodedChunk& chunk, const XpDecodeShared& shar
           ((uint2*)(ring + 8 * octet % RING))[i / 2] = make_uint2(words[i], words[i + 1]);
         }
       }
-      __syncwarp();
+      __syncwarp();  // The values are there for all lanes.
     }
 
     Unit unit = {{0, 0}};
@@ -319,4 +319,13 @@ MGC_DEV u32 xp_decode(XpDecodeShared& shared, const CodedChunk& chunk) {
   }
   if (t < tail_len) chunk.dst[chunk.raw_len - tail_len + t] = chunk.stored[at + t];
   return MGC_GOOD;
+}
+
+MGC_DEV u32 xp_decode(XpDecodeShared& shared, const CodedChunk& chunk) {
+  switch (chunk.width_log2) {
+    case 0: return xp_decode<u8>(shared, chunk);
+    case 1: return xp_decode<u16>(shared, chunk);
+    case 2: return xp_decode<u32>(shared, chunk);
+    default: return xp_decode<u64>(shared, chunk);
+  }
 }

@@ -76,6 +76,22 @@ MGC_DEV void xp_look_up(const XpEncodeShared& shared, const u32 (&words)[xp_word
   *high &= xp_byte_mask(live >> 4);
 }
 
+// Bit `bit` of each code byte of an octet, one bit each, and the whole times 2^bit.
+MGC_DEV u32 xp_plane(u32 low, u32 high, u32 bit) {
+  const u32 ones = 0x01010101u << bit;
+  return __dp4a(high & ones, 0x80402010u, __dp4a(low & ones, 0x08040201u, 0u));
+}
+
+// The same of two octets, without the factor: one bit for each of sixteen.
+MGC_DEV u32 xp_plane(const uint4& codes, u32 bit) {
+  return (xp_plane(codes.x, codes.y, bit) | xp_plane(codes.z, codes.w, bit) << 8) >> bit;
+}
+
+// Planes 2 to 4, a byte each.
+MGC_DEV u32 xp_later_planes(u32 low, u32 high) {
+  return xp_plane(low, high, 2) >> 2 | xp_plane(low, high, 3) << 5 | xp_plane(low, high, 4) << 12;
+}
+
 // Whether the codes that the plan looked up are in the scratch. 8-bit values are more than it holds, and masks
 // are there as well.
 template <class T>
@@ -83,26 +99,55 @@ MGC_DEV bool xp_keeps_codes(const XpPlan& plan) {
   return sizeof(T) > 1 && (plan.mode & (XP_ZERO_MASK | XP_CHANGE_MASK)) == 0;
 }
 
+// Escapes of each tier: times 32, 64, 128.
+struct XpEscapes {
+  u32 k1, k2, k3;
+};
+
+// Adds those of four code bytes.
+MGC_DEV void xp_add_escapes(XpEscapes& escapes, u32 codes) {
+  const u32 ones = 0x01010101u;
+  escapes.k1 = __dp4a(codes & 0x20202020u, ones, escapes.k1);
+  escapes.k2 = __dp4a(codes & 0x40404040u, ones, escapes.k2);
+  escapes.k3 = __dp4a(codes & 0x80808080u, ones, escapes.k3);
+}
+
 // Looks up all values and counts escapes.
 template <class T>
 MGC_DEV void xp_count_escapes(XpEncodeShared& shared, const RawChunk& chunk, XpPlan* plan) {
   const u32 symbol_bits = xp_exponent_bits<T>(chunk.element) + 1;
   const bool keeps = xp_keeps_codes<T>(*plan);
-  const u32 ones = 0x01010101u;
-  u32 k1 = 0, k2 = 0, k3 = 0;  // times 32, 64, 128
-  for (u32 octet = threadIdx.x; 8 * octet < plan->values; octet += MGC_BLOCK_THREADS) {
-    u32 words[xp_words<T>()], low, high;
-    xp_load_octet((const T*)chunk.raw + 8 * octet, words);
-    xp_look_up<T>(shared, words, symbol_bits, xp_live(plan->values, octet), &low, &high);
-    k1 = __dp4a(high & 0x20202020u, ones, __dp4a(low & 0x20202020u, ones, k1));
-    k2 = __dp4a(high & 0x40404040u, ones, __dp4a(low & 0x40404040u, ones, k2));
-    k3 = __dp4a(high & 0x80808080u, ones, __dp4a(low & 0x80808080u, ones, k3));
-    if (keeps) ((uint2*)chunk.scratch)[octet] = make_uint2(low, high);
+  XpEscapes own = {0, 0, 0};
+  if (sizeof(T) < 8 && keeps && plan->values % 16 == 0) {
+    // A thread has two octets beside each other; of 64-bit elements they would lie in the same banks as those of others.
+#pragma unroll 1
+    for (u32 octet = 2 * threadIdx.x; 8 * octet < plan->values; octet += 2 * MGC_BLOCK_THREADS) {
+      u32 codes[4];
+#pragma unroll
+      for (u32 i = 0; i < 2; i++) {
+        u32 words[xp_words<T>()];
+        xp_load_octet((const T*)chunk.raw + 8 * (octet + i), words);
+        xp_look_up<T>(shared, words, symbol_bits, 0xff, &codes[2 * i], &codes[2 * i + 1]);
+      }
+#pragma unroll
+      for (u32 i = 0; i < 4; i++) xp_add_escapes(own, codes[i]);
+      ((uint4*)chunk.scratch)[octet / 2] = make_uint4(codes[0], codes[1], codes[2], codes[3]);
+    }
+  } else {
+#pragma unroll 1
+    for (u32 octet = threadIdx.x; 8 * octet < plan->values; octet += MGC_BLOCK_THREADS) {
+      u32 words[xp_words<T>()], low, high;
+      xp_load_octet((const T*)chunk.raw + 8 * octet, words);
+      xp_look_up<T>(shared, words, symbol_bits, xp_live(plan->values, octet), &low, &high);
+      xp_add_escapes(own, low);
+      xp_add_escapes(own, high);
+      if (keeps) ((uint2*)chunk.scratch)[octet] = make_uint2(low, high);
+    }
   }
   // A thread has at most 256 values, a block 65536.
   const u32 all = 0xffffffffu;
-  const u32 both = __reduce_add_sync(all, k1 / 32 | k2 / 64 << 16);
-  const u32 rare = __reduce_add_sync(all, k3 / 128);
+  const u32 both = __reduce_add_sync(all, own.k1 / 32 | own.k2 / 64 << 16);
+  const u32 rare = __reduce_add_sync(all, own.k3 / 128);
   if (threadIdx.x % 32 == 0) {
     shared.sums[2][threadIdx.x / 32] = both;
     shared.sums[3][threadIdx.x / 32] = rare;
@@ -339,12 +384,13 @@ MGC_DEV void xp_put_rests(u8* column, u32 count, u32 octet, const XpSplit& split
   }
 }
 
-// Writes the bytes of an octet that `mask` names, one behind the other.
-MGC_DEV void xp_put_chosen(u8* to, u32 mask, u32 low, u32 high) {
+// Writes the bytes of an octet that `mask` names, one behind the other; returns where the next one goes.
+MGC_DEV u8* xp_put_chosen(u8* to, u32 mask, u32 low, u32 high) {
 #pragma unroll
   for (u32 i = 0; i < 8; i++) {
     if (mask >> i & 1) *to++ = (u8)((i < 4 ? low : high) >> i % 4 * 8);
   }
+  return to;
 }
 
 MGC_DEV void xp_set_bits(u8* at, u32 bits) {
@@ -385,16 +431,105 @@ MGC_DEV void xp_add_symbols(u8* column, u32 count, u32 index, const XpSplit& spl
   }
 }
 
+// How far the first tier is written.
+struct XpWritten {
+  u32 octets;
+  u32 escapes, rare;  // among them: of this tier, and of the last
+  u32 turn;           // of the sums
+};
+
+// Writes the rests of two octets beside each other where they are whole bytes and all columns start on 8 bytes; see
+// xp_put_whole_rests.
+template <class T>
+MGC_DEV void xp_put_pair_rests(u8* column, u32 count, u32 octet, const u32 (&words)[2 * xp_words<T>()]) {
+  constexpr u32 WORDS = 2 * xp_words<T>();
+  const u32 above = 0xfffefffeu;
+  u32 turned[WORDS];
+#pragma unroll
+  for (u32 i = 0; i < WORDS; i++) {
+    turned[i] = sizeof(T) == 4 ? xp_sign_down(words[i]) : (words[i] << 1 & above) | (words[i] >> 15 & ~above);
+  }
+  if (sizeof(T) == 4) {
+    uint2* const to = (uint2*)(column + 16 * octet);
+#pragma unroll
+    for (u32 i = 0; i < WORDS; i += 4) {
+      const u32 low = permute_bytes(turned[i], turned[i + 1], 0x5410);
+      to[i / 4] = make_uint2(low, permute_bytes(turned[i + 2], turned[i + 3], 0x5410));
+    }
+    column += 2 * count;
+  }
+  u32 bytes[4];
+#pragma unroll
+  for (u32 i = 0; i < 4; i++) {
+    u32 low = turned[2 * i], high = turned[2 * i + 1], which = 0x6420;
+    if (sizeof(T) == 4) {  // the third byte of each
+      low = permute_bytes(turned[4 * i % WORDS], turned[(4 * i + 1) % WORDS], 0x62);
+      high = permute_bytes(turned[(4 * i + 2) % WORDS], turned[(4 * i + 3) % WORDS], 0x62);
+      which = 0x5410;
+    }
+    bytes[i] = permute_bytes(low, high, which);
+  }
+  uint2* const to = (uint2*)(column + 8 * octet);
+  to[0] = make_uint2(bytes[0], bytes[1]);
+  to[1] = make_uint2(bytes[2], bytes[3]);
+}
+
+// Writes what xp_emit_first does as long as each thread has two octets beside each other: of values whose codes were kept and
+// whose rests are whole bytes, in whole groups.
+template <class T>
+MGC_DEV void xp_emit_pairs(XpEncodeShared& shared, const RawChunk& chunk, const XpPlan& plan, const XpSplit& split,
+                           const XpColumns& at, u8* coded, XpWritten& written) {
+  constexpr u32 STEP = 2 * MGC_BLOCK_THREADS;
+#pragma unroll 1
+  for (; written.octets + STEP <= plan.values / 8; written.octets += STEP) {
+    const u32 octet = written.octets + 2 * threadIdx.x;
+    const uint4 codes = ((const uint4*)chunk.scratch)[octet / 2];
+    u32 words[2][xp_words<T>()], both[2 * xp_words<T>()];
+#pragma unroll
+    for (u32 i = 0; i < 2; i++) {
+      xp_load_octet((const T*)chunk.raw + 8 * (octet + i), words[i]);
+#pragma unroll
+      for (u32 w = 0; w < xp_words<T>(); w++) both[i * xp_words<T>() + w] = words[i][w];
+    }
+    u16* const to = (u16*)(coded + at.first + octet / 8 * 16 + octet % 8);
+    to[0] = (u16)xp_plane(codes, 0);
+    to[4] = (u16)xp_plane(codes, 1);
+    xp_put_pair_rests<T>(coded + at.rests, plan.values, octet, both);
+    const u32 escapes = xp_plane(codes, 5), rare = xp_plane(codes, 7);
+    u32 total;
+    const u32 own = (u32)__popc(escapes) | (u32)__popc(rare) << 16;
+    const u32 offset = xp_scan(own, shared.sums[written.turn], &total);
+    u8* const next =
+        xp_put_chosen(chunk.raw + written.escapes + (offset & 0xffff), escapes & 0xff, codes.x, codes.y);
+    xp_put_chosen(next, escapes >> 8, codes.z, codes.w);
+    if (rare != 0) {
+      const u32 first = written.rare + (offset >> 16);
+      xp_add_symbols<T>(coded + at.symbols, plan.k3, first, split, rare & 0xff, words[0]);
+      const u32 second = first + (u32)__popc(rare & 0xff);
+      xp_add_symbols<T>(coded + at.symbols, plan.k3, second, split, rare >> 8, words[1]);
+    }
+    written.escapes += total & 0xffff;
+    written.rare += total >> 16;
+    written.turn ^= 1;
+  }
+}
+
 // Writes first tier, rests and symbols; the code bytes of the escapes go to the front of the raw bytes.
 template <class T>
 MGC_DEV void xp_emit_first(XpEncodeShared& shared, const RawChunk& chunk, const XpPlan& plan, const XpSplit& split,
                            const XpColumns& at, u8* coded) {
   const bool keeps = xp_keeps_codes<T>(plan);
   const u32 symbol_bits = xp_exponent_bits<T>(chunk.element) + 1;
-  u32 before = 0;  // escapes of this tier, and of the last times 2^16, in the rounds before
-  u32 rare_before = 0;
-  for (u32 first = 0; 8 * first < plan.values; first += MGC_BLOCK_THREADS) {
-    const u32 octet = first + threadIdx.x;
+  const bool is_bytes = (sizeof(T) == 2 || sizeof(T) == 4) && split.symbol_bits == 8 && !split.is_signed;
+  XpWritten written = {0, 0, 0, 0};
+  if constexpr (sizeof(T) == 2 || sizeof(T) == 4) {
+    if (keeps && is_bytes && plan.values % XP_GROUP == 0) {
+      xp_emit_pairs<T>(shared, chunk, plan, split, at, coded, written);
+    }
+  }
+#pragma unroll 1
+  for (; 8 * written.octets < plan.values; written.octets += MGC_BLOCK_THREADS) {
+    const u32 octet = written.octets + threadIdx.x;
     u32 words[xp_words<T>()] = {}, low = 0, high = 0;
     if (8 * octet < plan.values) {
       xp_load_octet((const T*)chunk.raw + 8 * octet, words);
@@ -405,11 +540,10 @@ MGC_DEV void xp_emit_first(XpEncodeShared& shared, const RawChunk& chunk, const 
         xp_look_up<T>(shared, words, symbol_bits, xp_live(plan.values, octet), &low, &high);
       }
     }
-    u32 planes = low, masks = high;
-    xp_transpose(planes, masks);
     if (8 * octet < plan.values) {
+      const u32 planes = xp_plane(low, high, 0) | xp_plane(low, high, 1) << 7;
       xp_put_planes(coded + at.first, plan.values, 2, octet, planes, 0);
-      if ((sizeof(T) == 2 || sizeof(T) == 4) && split.symbol_bits == 8 && !split.is_signed) {
+      if (is_bytes) {
         if constexpr (sizeof(T) == 2 || sizeof(T) == 4) {
           xp_put_whole_rests<T>(coded + at.rests, plan.values, octet, words);
         }
@@ -417,16 +551,17 @@ MGC_DEV void xp_emit_first(XpEncodeShared& shared, const RawChunk& chunk, const 
         xp_put_rests<T>(coded + at.rests, plan.values, octet, split, words);
       }
     }
-    const u32 escapes = masks >> 8 & 0xff, rare = masks >> 24;
+    const u32 escapes = xp_plane(low, high, 5) >> 5, rare = xp_plane(low, high, 7) >> 7;
     u32 total;
     const u32 own = (u32)__popc(escapes) | (u32)__popc(rare) << 16;
-    const u32 offset = xp_scan(own, shared.sums[first / MGC_BLOCK_THREADS % 2], &total);
-    xp_put_chosen(chunk.raw + before + (offset & 0xffff), escapes, low, high);
+    const u32 offset = xp_scan(own, shared.sums[written.turn], &total);
+    xp_put_chosen(chunk.raw + written.escapes + (offset & 0xffff), escapes, low, high);
     if (rare != 0) {
-      xp_add_symbols<T>(coded + at.symbols, plan.k3, rare_before + (offset >> 16), split, rare, words);
+      xp_add_symbols<T>(coded + at.symbols, plan.k3, written.rare + (offset >> 16), split, rare, words);
     }
-    before += total & 0xffff;
-    rare_before += total >> 16;
+    written.escapes += total & 0xffff;
+    written.rare += total >> 16;
+    written.turn ^= 1;
   }
   __syncthreads();
 }
@@ -442,11 +577,9 @@ MGC_DEV void xp_emit_second(XpEncodeShared& shared, const RawChunk& chunk, const
       const uint2 codes = ((const uint2*)chunk.raw)[octet];
       low = codes.x & xp_byte_mask(live), high = codes.y & xp_byte_mask(live >> 4);
     }
-    u32 planes = low, masks = high;
-    xp_transpose(planes, masks);
-    const u32 escapes = masks >> 16 & 0xff;
+    const u32 escapes = xp_plane(low, high, 6) >> 6;
     const u32 ones = escapes * 0x00010101u;  // the code of an escape is all ones
-    const u32 codes = (planes >> 16 | masks << 16) | ones;
+    const u32 codes = xp_later_planes(low, high) | ones;
     if (live != 0) xp_put_planes(column, plan.k1, bits, octet, codes, 0);
     u32 total;
     const u32 offset = xp_scan((u32)__popc(escapes), shared.sums[2 + first / MGC_BLOCK_THREADS % 2], &total);
@@ -461,9 +594,8 @@ MGC_DEV void xp_emit_third(const RawChunk& chunk, const XpPlan& plan, u8* column
   for (u32 octet = threadIdx.x; 8 * octet < plan.k2; octet += MGC_BLOCK_THREADS) {
     const u32 live = xp_live(plan.k2, octet);
     const uint2 codes = ((const uint2*)chunk.raw)[octet];
-    u32 planes = codes.x & xp_byte_mask(live), masks = codes.y & xp_byte_mask(live >> 4);
-    xp_transpose(planes, masks);
-    xp_put_planes(column, plan.k2, 3, octet, planes >> 16 | masks << 16, 0);
+    const u32 planes = xp_later_planes(codes.x & xp_byte_mask(live), codes.y & xp_byte_mask(live >> 4));
+    xp_put_planes(column, plan.k2, 3, octet, planes, 0);
   }
 }
 

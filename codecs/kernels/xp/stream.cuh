@@ -1,6 +1,6 @@
 // XP: the values of a chunk as a stream, which each warp reads for itself.
 //
-// A warp reads octets of values, one or two per lane: it finds the escapes of the first tier, resolves them from the tiers
+// A warp reads octets of values, at most two per lane: it finds the escapes of the first tier, resolves them from the tiers
 // behind, octets of these as well, and joins symbols and rests. Codes and symbols of an octet are worked on together: codes
 // are nibbles, which select symbols by permutes of bytes; the ranks of escapes are a product.
 #pragma once
@@ -21,8 +21,8 @@ MGC_DEV constexpr u32 xp_stream_octets() {
 // Bytes at the front of these that stand behind their end as well, so that eight can be read from anywhere.
 #define XP_READY_AGAIN 16
 
-// Symbols of up to 8 bits have a byte each, others two.
-struct XpReady {
+// Symbols of up to 8 bits have a byte each, others two. They are written eight bytes at a time.
+struct alignas(8) XpReady {
   u32 words[(XP_READY_LEN + XP_READY_AGAIN) / 4];
 };
 
@@ -112,7 +112,7 @@ MGC_DEV u32 xp_count_mask(const u8* mask, u32 from, u32 to) {
 MGC_DEV XpPart xp_part(u32 of_warp, XpSums& sums, u32* total) {
   const u32 all = 0xffffffffu, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   if (lane == 0) sums[warp] = of_warp;
-  __syncthreads();
+  __syncthreads();  // The sums of all warps are there.
   const u32 other = xp_of_warps(sums);
   *total = __reduce_add_sync(all, other);
   const u32 before = __reduce_add_sync(all, lane < warp ? other : 0);
@@ -337,14 +337,14 @@ MGC_DEV void xp_resolve_first(const XpDecodeShared& shared, const u8* stored, Xp
   __syncwarp();  // Nobody reads the symbols before any more.
   // First those of the second tier's escapes, at the front of the place of all.
   xp_resolve_second<WORDS>(shared, stored, stream, ready, stream.ready, total);
-  __syncwarp();
+  __syncwarp();  // They are there for all lanes.
   u32 symbols[WORDS];
   const XpCodes codes = xp_codes(planes[0], planes[1], planes[2]);
   xp_symbols(shared, 1, codes, ready, stream.ready + inclusive - own, symbols);
-  __syncwarp();
+  __syncwarp();  // Nobody reads those of the second tier any more.
   xp_put_ready(ready, 8 * octet, symbols);
   stream.ready += 8 * 32;
-  __syncwarp();
+  __syncwarp();  // The symbols are there for all lanes.
 }
 
 // Reads words from an even address of shared memory: the first `len` bytes, the others are zero.

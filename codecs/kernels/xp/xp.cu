@@ -8,7 +8,6 @@
 // Tail:    the last octet may be partial, its unused bits are clear; bytes short of an element are kept.
 // Scope:   threads of one block meet at barriers; while values are decoded only those of a warp.
 // Input:   anything; see frame/read.cuh.
-#include "buddy/xp.cuh"
 #include "xp/decode.cuh"
 #include "xp/encode.cuh"
 
@@ -54,12 +53,7 @@ struct Xp {
 
   MGC_DEV u32 decode_chunk(const CodedChunk& chunk) {
     MGC_SHARED(XpDecodeShared, shared);
-    switch (chunk.width_log2) {
-      case 0: return xp_decode<u8>(shared, chunk);
-      case 1: return xp_decode<u16>(shared, chunk);
-      case 2: return xp_decode<u32>(shared, chunk);
-      default: return xp_decode<u64>(shared, chunk);
-    }
+    return xp_decode(shared, chunk);
   }
 };
 

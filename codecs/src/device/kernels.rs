@@ -6,7 +6,7 @@ use std::str::FromStr;
 use sha2::{Digest as _, Sha256};
 
 use super::nvrtc::FLAGS;
-use super::{Capability, DeviceError};
+use super::{Capability, DeviceError, EntryForm};
 use crate::Algorithm;
 
 /// The least compute capability that the kernels run on.
@@ -15,12 +15,13 @@ pub const MIN_CAPABILITY: Capability = Capability { major: 8, minor: 0 };
 /// Bytes of a fingerprint.
 pub(super) const FINGERPRINT_LEN: usize = 32;
 
-/// Kernels that are compiled together: those of one algorithm, or those that are no codec's.
+/// Kernels that are compiled together: those of one algorithm's frames, those of one form of entries in buddy memory, or
+/// those that combine numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelSource {
     /// What the names of the entry points start with; an algorithm's is its own.
     pub name: &'static str,
-    /// Whose kernels these are, if they are a codec's.
+    /// Whose frames these kernels write and read, if any.
     pub algorithm: Option<Algorithm>,
     /// The path of the file among the kernels.
     pub file: &'static str,
@@ -55,12 +56,23 @@ impl KernelSource {
     }
 
     /// The kernels that combine numbers.
-    ///
-    /// # Panics
-    /// Never: they are there, or this crate does not compile.
     #[must_use]
     pub fn of_reductions() -> &'static Self {
-        sources().iter().find(|source| source.name == "reduce").expect("kernels of reductions")
+        Self::named("reduce")
+    }
+
+    /// The kernels that write and read entries of this form in buddy memory.
+    #[must_use]
+    pub fn of_entries(form: EntryForm) -> &'static Self {
+        Self::named(match form {
+            EntryForm::Bpc => "bpc_buddy",
+            EntryForm::Xp => "xp_buddy",
+        })
+    }
+
+    /// The kernels of this name, which the build script has listed.
+    fn named(name: &str) -> &'static Self {
+        sources().iter().find(|source| source.name == name).unwrap_or_else(|| panic!("no kernels {name}"))
     }
 
     /// The headers that it includes, and those that they include, with their names: paths as `file` is one.

@@ -57,9 +57,9 @@ impl KernelSource {
         let of_codec = Direction::ALL.iter().filter(|_| self.algorithm.is_some()).map(|d| d.name());
         let others: &[_] = match self.algorithm {
             Some(Algorithm::Ibp) => &["rows"],
-            Some(Algorithm::Bpc | Algorithm::Xp) => &["buddy_read", "buddy_write"],
             Some(_) => &[],
-            None => &[REDUCTION_KERNEL],
+            None if self == Self::of_reductions() => &[REDUCTION_KERNEL],
+            None => &ENTRY_KERNELS,
         };
         of_codec.chain(others.iter().copied()).collect()
     }
@@ -73,7 +73,7 @@ impl KernelSource {
         (BUFFERS[direction as usize] << chunk_log2) + (scratch << chunk_log2 >> 10)
     }
 
-    /// Dynamic shared memory of a launch over entries of XP, whose kernels these are: `xp_buddy_shared_len` of
+    /// Dynamic shared memory of a launch over entries of XP, whose kernels of frames these are: `xp_buddy_shared_len` of
     /// `buddy/allocation.cuh`. To read, to read with room, and to write.
     pub(super) const fn xp_buddy_shared_lens(&self) -> [u32; 3] {
         let len = BUDDY_XP_ENTRY_LEN as u32;
@@ -172,6 +172,8 @@ pub(super) const fn rows_shared_len(row_len: u32, granule: u32) -> u32 {
     (BLOCK_THREADS as u64 / 32 * (head_len + 2 * PIECE_LEN)) as u32
 }
 
+/// The ends of the names of the kernels that read and write entries in buddy memory.
+pub(super) const ENTRY_KERNELS: [&str; 2] = ["read", "write"];
 /// The end of the name of the kernel that combines numbers.
 pub(super) const REDUCTION_KERNEL: &str = "numbers";
 /// Bytes of the result that a block works on at a time.
@@ -289,7 +291,7 @@ const fn parse(text: &[u8], mut at: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::sources;
+    use crate::device::{EntryForm, sources};
     use crate::frame;
 
     #[test]
@@ -302,17 +304,24 @@ mod tests {
     }
 
     #[test]
-    fn every_source_is_named_after_its_folder() {
+    fn every_source_has_its_kernels() {
         assert!(!sources().is_empty());
         for source in sources() {
-            assert_eq!(source.file, format!("{0}/{0}.cu", source.name));
-            match source.algorithm {
-                Some(algorithm) => assert_eq!(source.name, algorithm.name()),
-                None => assert_eq!(source, KernelSource::of_reductions()),
+            if let Some(algorithm) = source.algorithm {
+                assert_eq!(source.name, algorithm.name());
+                assert_eq!(source.file, format!("{0}/{0}.cu", source.name));
+                assert!(source.text.contains("MGC_KERNELS("), "{}", source.file);
+                continue;
             }
-            let defines = if source.algorithm.is_some() { "MGC_KERNELS(" } else { "reduce_numbers(" };
-            assert!(source.text.contains(defines), "{}", source.file);
+            for kernel in source.kernels() {
+                let name = format!(" {}_{kernel}(", source.name);
+                assert!(source.text.contains(&name), "{}: no{name}", source.file);
+            }
         }
+        let of_forms = EntryForm::ALL.map(KernelSource::of_entries);
+        let others = sources().iter().filter(|source| source.algorithm.is_none());
+        let known = |source| source == KernelSource::of_reductions() || of_forms.contains(&source);
+        assert!(others.clone().all(known) && others.count() == 3);
     }
 
     #[test]

@@ -55,7 +55,7 @@ fn arithmetic(name: &str) -> Option<(usize, Function)> {
         "max.u64" => lane!(u64: a b => a.max(b)),
         "dp4a.u32.u32" => lane!(u32: a b c => dot_product(a, b, c)),
         "cvta.shared.u64" => lane!(u64: a => a + SHARED_WINDOW),
-        "cvta.to.global.u64" => lane!(u64: a => a),
+        "cvta.global.u64" | "cvta.to.global.u64" => lane!(u64: a => a),
         _ => None,
     }
 }

@@ -46,8 +46,9 @@ pub fn codecs() -> impl Iterator<Item = (&'static str, u8)> {
     })
 }
 
-/// Kernels that are no codec's, by name.
-pub const OTHERS: [&str; 1] = ["reduce"];
+/// Kernels that are compiled apart from those of codecs: what their names start with, and their file in [`KERNELS_DIR`].
+pub const OTHERS: [(&str, &str); 3] =
+    [("bpc_buddy", "buddy/bpc.cu"), ("xp_buddy", "buddy/xp.cu"), ("reduce", "reduce/reduce.cu")];
 
 /// The file of each codec's kernels and of the others, in [`KERNELS_DIR`].
 ///
@@ -55,11 +56,14 @@ pub const OTHERS: [&str; 1] = ["reduce"];
 /// If a line of the table is not as its head says.
 #[must_use]
 pub fn kernels() -> Vec<String> {
-    codecs().map(|(name, _)| name).chain(OTHERS).map(source_of).collect()
+    codecs().map(|(name, _)| name).chain(OTHERS.map(|(name, _)| name)).map(source_of).collect()
 }
 
 /// The file of the kernels of this name, in [`KERNELS_DIR`].
 #[must_use]
 pub fn source_of(name: &str) -> String {
-    format!("{name}/{name}.cu")
+    match OTHERS.iter().find(|other| other.0 == name) {
+        Some((_, file)) => (*file).to_owned(),
+        None => format!("{name}/{name}.cu"),
+    }
 }

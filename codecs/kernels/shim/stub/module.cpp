@@ -12,7 +12,7 @@
 using namespace stub;
 
 struct Kernel {
-  const char* source;
+  const char* source;  // its file, in the folder of the kernels
   const char* name;
   void (*run)(const MgcBatch&);         // on frames, or null
   void (*gather)(const MgcRows&);       // of rows, or null
@@ -35,16 +35,16 @@ extern "C" void xp_buddy_write(const MgcBuddy&);
 extern "C" void reduce_numbers(const MgcReduction&);
 
 static const Kernel KERNELS[] = {
-  {"ibp", "ibp_rows", nullptr, ibp_rows, nullptr, nullptr},
-  {"bpc", "bpc_buddy_read", nullptr, nullptr, bpc_buddy_read, nullptr},
-  {"bpc", "bpc_buddy_write", nullptr, nullptr, bpc_buddy_write, nullptr},
-  {"xp", "xp_buddy_read", nullptr, nullptr, xp_buddy_read, nullptr},
-  {"xp", "xp_buddy_write", nullptr, nullptr, xp_buddy_write, nullptr},
-  {"reduce", "reduce_numbers", nullptr, nullptr, nullptr, reduce_numbers},
+  {"ibp/ibp.cu", "ibp_rows", nullptr, ibp_rows, nullptr, nullptr},
+  {"buddy/bpc.cu", "bpc_buddy_read", nullptr, nullptr, bpc_buddy_read, nullptr},
+  {"buddy/bpc.cu", "bpc_buddy_write", nullptr, nullptr, bpc_buddy_write, nullptr},
+  {"buddy/xp.cu", "xp_buddy_read", nullptr, nullptr, xp_buddy_read, nullptr},
+  {"buddy/xp.cu", "xp_buddy_write", nullptr, nullptr, xp_buddy_write, nullptr},
+  {"reduce/reduce.cu", "reduce_numbers", nullptr, nullptr, nullptr, reduce_numbers},
 #define MGC_CODEC(name, ...)                                   \
-  {#name, #name "_encode", name##_encode, nullptr, nullptr, nullptr},   \
-  {#name, #name "_decode", name##_decode, nullptr, nullptr, nullptr},   \
-  {#name, #name "_estimate", name##_estimate, nullptr, nullptr, nullptr},
+  {#name "/" #name ".cu", #name "_encode", name##_encode, nullptr, nullptr, nullptr},   \
+  {#name "/" #name ".cu", #name "_decode", name##_decode, nullptr, nullptr, nullptr},   \
+  {#name "/" #name ".cu", #name "_estimate", name##_estimate, nullptr, nullptr, nullptr},
 #include "../../codecs.h"
 #undef MGC_CODEC
 };
@@ -96,7 +96,7 @@ static Result check_image(const char* image) {
 static bool has_kernel(const std::string& image, const Kernel& kernel) {
   if (image.empty()) return true;  // machine code: not looked into
   if (image.rfind("STUB CUBIN", 0) != 0) return image.find(std::string(".entry ") + kernel.name) != std::string::npos;
-  return image.find(std::string("\n") + kernel.source + "/" + kernel.source + ".cu\n") != std::string::npos;
+  return image.find(std::string("\n") + kernel.source + "\n") != std::string::npos;
 }
 
 STUB_API int cuModuleLoadData(void** handle, const char* image) {

@@ -8,7 +8,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::launch::{
-    BLOCK_THREADS, BUDDY_ENTRY_LEN, BUDDY_TILE, Entries, UNIT, WORD, WORKSPACE_WORDS, bpc_buddy_shared_len,
+    BLOCK_THREADS, BUDDY_ENTRY_LEN, BUDDY_TILE, ENTRY_KERNELS, Entries, UNIT, WORD, WORKSPACE_WORDS,
+    bpc_buddy_shared_len,
 };
 use super::module::Prepared;
 use super::{Device, DeviceError, KernelSource, Shared, Stream, Workspace};
@@ -36,36 +37,37 @@ pub struct EntryMover {
 impl Device {
     /// What writes and reads entries of this form in buddy memory.
     ///
-    /// The first time this loads the kernels of the form's codec, as [`coder`](Self::coder) does.
+    /// The first time this loads the form's kernels, as [`coder`](Self::coder) does an algorithm's.
     ///
     /// # Errors
     /// As [`coder`](Self::coder).
     pub fn entry_mover(&self, form: EntryForm) -> Result<EntryMover, DeviceError> {
         let algorithm = form.algorithm();
-        let source = KernelSource::of(algorithm).ok_or(DeviceError::NoKernels(algorithm))?;
-        self.shared.with_module(source, |module| {
+        let codec = KernelSource::of(algorithm).ok_or(DeviceError::NoKernels(algorithm))?;
+        self.shared.with_module(KernelSource::of_entries(form), |module| {
             let entered = self.shared.context.enter()?;
             let prepare = |name, shared_len| {
                 module.prepare_named(&entered, name, shared_len, self.shared.info.shared_bytes)
             };
-            let [read, with_room, write] = shared_lens(form, source);
+            let [read, with_room, write] = shared_lens(form, codec);
+            let [reads, writes] = ENTRY_KERNELS;
             Ok(EntryMover {
                 shared: Arc::clone(&self.shared),
                 form,
-                read: prepare("buddy_read", read)?,
-                read_with_room: prepare("buddy_read", with_room)?,
-                write: prepare("buddy_write", write)?,
+                read: prepare(reads, read)?,
+                read_with_room: prepare(reads, with_room)?,
+                write: prepare(writes, write)?,
                 sm_limit: u32::MAX,
             })
         })
     }
 }
 
-/// Dynamic shared memory of a read, of one with room, and of a write.
-fn shared_lens(form: EntryForm, source: &KernelSource) -> [u32; 3] {
+/// Dynamic shared memory of a read, of one with room, and of a write; `codec` is that of the frames.
+fn shared_lens(form: EntryForm, codec: &KernelSource) -> [u32; 3] {
     match form {
         EntryForm::Bpc => [bpc_buddy_shared_len(); 3],
-        EntryForm::Xp => source.xp_buddy_shared_lens(),
+        EntryForm::Xp => codec.xp_buddy_shared_lens(),
     }
 }
 

@@ -11,7 +11,6 @@
 // Scope:   lanes of one warp meet at its synchronisation; blocks when they end, in the workspace.
 // Input:   anything: states and codes that somebody else wrote to. No state leads out of its slot and place. An entry that
 //          is wrong is left as it was, by a read and by a write that needs it, and all others are dealt with.
-#pragma once
 #include "bpc/entry.cuh"
 #include "buddy/bytes.cuh"
 #include "buddy/settle.cuh"

@@ -13,7 +13,6 @@
 // Scope:   threads of one block meet at barriers; blocks when they end, in the workspace.
 // Input:   anything: states and codes that somebody else wrote to. No state leads out of its slot and place. An entry that
 //          is wrong is left as it was, by a read and by a write that needs it, and all others are dealt with.
-#pragma once
 #include "buddy/bytes.cuh"
 #include "buddy/settle.cuh"
 #include "xp/decode.cuh"
@@ -74,15 +73,6 @@ MGC_DEV void xp_buddy_zero(u8* to, u32 len) {
   }
 }
 
-MGC_DEV u32 xp_buddy_decode(XpDecodeShared& shared, const CodedChunk& chunk) {
-  switch (chunk.width_log2) {
-    case 0: return xp_decode<u8>(shared, chunk);
-    case 1: return xp_decode<u16>(shared, chunk);
-    case 2: return xp_decode<u32>(shared, chunk);
-    default: return xp_decode<u64>(shared, chunk);
-  }
-}
-
 // Brings the raw bytes of an entry to `raw`, on a multiple of 16, by way of shared memory that ends at `end`. Each thread
 // returns what it found wrong; if any did, nothing is written to `raw`.
 MGC_DEV u32 xp_buddy_open(const MgcBuddy& buddy, const XpBuddyEntry& entry, XpDecodeShared& shared, u8* scratch, u8* end,
@@ -109,7 +99,7 @@ MGC_DEV u32 xp_buddy_open(const MgcBuddy& buddy, const XpBuddyEntry& entry, XpDe
   chunk.capacity = MGC_BUDDY_XP_ENTRY_LEN;
   chunk.element = buddy.element;
   chunk.width_log2 = (u32)element_width_log2(buddy.element);
-  return xp_buddy_decode(shared, chunk);
+  return xp_decode(shared, chunk);
 }
 
 // What the threads of a block know of the entry that they work on, and what they have counted.
@@ -261,10 +251,27 @@ MGC_DEV void xp_buddy_write_entry(const MgcBuddy& buddy, XpBuddyTask& task, XpBu
   xp_buddy_keep(buddy, task, code);
 }
 
+// What a read does with an entry, and a write. (Of lambdas the compiler would make functions that are called.)
+struct XpBuddyReader {
+  MGC_DEV void move(const MgcBuddy& buddy, XpBuddyTask& task, u8* memory) {
+    MGC_SHARED(XpDecodeShared, shared);
+    xp_buddy_read_entry(buddy, task, shared, memory);
+  }
+};
+
+struct XpBuddyWriter {
+  MGC_DEV void move(const MgcBuddy& buddy, XpBuddyTask& task, u8* memory) {
+    MGC_SHARED(XpBuddyShared, shared);
+    u8* const scratch = memory + MGC_BUDDY_XP_ENTRY_LEN;
+    const XpBuddyRoom room = {memory, scratch, memory + xp_buddy_shared_len(buddy, true)};
+    xp_buddy_write_entry(buddy, task, shared, room);
+  }
+};
+
 // The entries of the range that a block has, one after the other, each with the shared memory of the launch; and what comes
 // of them all.
-template <class Move>
-MGC_DEV void xp_buddy_for_entries(const MgcBuddy& buddy, Move move) {
+template <class Mover>
+MGC_DEV void xp_buddy_for_entries(const MgcBuddy& buddy) {
   MGC_SHARED(XpBuddyTask, task);
   MGC_DYNAMIC_SHARED(memory);
   if (threadIdx.x == 0) task.counts = {0, 0, 0, 0, 0};
@@ -275,25 +282,19 @@ MGC_DEV void xp_buddy_for_entries(const MgcBuddy& buddy, Move move) {
     __syncthreads();  // Nobody works on the entry before.
     if (threadIdx.x == 0) task.entry = xp_buddy_entry(buddy, first + at);
     __syncthreads();  // It is known.
-    move(task, memory);
+    Mover::move(buddy, task, memory);
   }
   settle_buddy(buddy, threadIdx.x == 0, task.counts);
 }
 
 // Both kernels take MGC_BLOCK_THREADS threads a block, any number of blocks, and `xp_buddy_shared_len` bytes of shared
-// memory besides their own: to write 80 KiB, of which two blocks have room on a multiprocessor of compute capability 9.0 or
-// 10.0 (228 KiB), and one on others; to read 42 KiB, or 74 KiB if there is an entry that needs room.
+// memory besides their own 17 KiB: to write 80 KiB, so two blocks have room on a multiprocessor of compute capability 9.0 or
+// 10.0 (228 KiB), and one on others; to read 42 KiB, or 74 KiB if there is an entry that needs room, of which two blocks have
+// room there, too, and without that room on 8.0 (164 KiB). The registers allow two everywhere.
 MGC_KERNEL void __launch_bounds__(MGC_BLOCK_THREADS, 2) xp_buddy_read(MGC_PARAM(MgcBuddy) buddy) {
-  MGC_SHARED(XpDecodeShared, shared);
-  xp_buddy_for_entries(
-      buddy, [&](XpBuddyTask& task, u8* memory) { xp_buddy_read_entry(buddy, task, shared, memory); });
+  xp_buddy_for_entries<XpBuddyReader>(buddy);
 }
 
 MGC_KERNEL void __launch_bounds__(MGC_BLOCK_THREADS, 2) xp_buddy_write(MGC_PARAM(MgcBuddy) buddy) {
-  MGC_SHARED(XpBuddyShared, shared);
-  xp_buddy_for_entries(buddy, [&](XpBuddyTask& task, u8* memory) {
-    u8* const scratch = memory + MGC_BUDDY_XP_ENTRY_LEN;
-    const XpBuddyRoom room = {memory, scratch, memory + xp_buddy_shared_len(buddy, true)};
-    xp_buddy_write_entry(buddy, task, shared, room);
-  });
+  xp_buddy_for_entries<XpBuddyWriter>(buddy);
 }
