@@ -28,11 +28,11 @@ impl Goal {
         let CodecTimes { encode_ns, decode_ns } = times;
         let all_ns = encode_ns + wire_ns + decode_ns;
         let segments = match self.link.overlap() {
-            Overlap::None => 1,
-            Overlap::Segments(bytes) => raw_bytes.div_ceil(bytes).max(1),
-        } as f64;
+            Overlap::Segments(bytes) if raw_bytes > bytes => raw_bytes.div_ceil(bytes) as f64,
+            _ => return self.latency_ns() + all_ns,
+        };
         let slowest_ns = encode_ns.max(wire_ns).max(decode_ns);
-        self.latency_ns() + all_ns / segments + slowest_ns * (segments - 1.0) / segments
+        self.latency_ns() + (all_ns + slowest_ns * (segments - 1.0)) / segments
     }
 
     pub(super) const fn latency_ns(&self) -> f64 {
