@@ -6,6 +6,8 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+#[cfg(feature = "cuda")]
+use mgcomp_codecs::device::DeviceError;
 
 #[cfg(feature = "cuda")]
 use crate::memory::{DeviceBytes, DeviceSlice};
@@ -48,6 +50,16 @@ impl Cell {
     pub fn filled(&self) -> Option<Filled> {
         self.0.get().copied()
     }
+}
+
+/// Why a payload has no bytes in host memory.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum FetchError {
+    #[error("the payload is not ready")]
+    NotReady,
+    #[cfg(feature = "cuda")]
+    #[error(transparent)]
+    Device(#[from] DeviceError),
 }
 
 /// Memory behind a payload. Known to executors and links only.
@@ -145,17 +157,16 @@ impl Payload {
         }
     }
 
-    /// The bytes in host memory: those that are there, or a copy of those of a device, which is waited for. `None` if the
-    /// payload is not ready, or cannot be copied.
-    pub(crate) fn fetch(&self) -> Option<Bytes> {
+    /// The bytes in host memory: those that are there, or a copy of those of a device, which is waited for.
+    pub(crate) fn fetch(&self) -> Result<Bytes, FetchError> {
         #[cfg(feature = "cuda")]
         if let Some(bytes) = self.on_device() {
             let fetched = bytes.fetch().inspect_err(|error| {
                 tracing::warn!(%error, "a payload stays on a device");
             });
-            return fetched.ok();
+            return Ok(fetched?);
         }
-        self.bytes().cloned()
+        self.bytes().cloned().ok_or(FetchError::NotReady)
     }
 
     /// The piece of a host buffer, if the payload is one.

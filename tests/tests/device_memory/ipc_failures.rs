@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStdout};
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mgcomp_codecs::{Algorithm, Element};
 use mgcomp_tests::data::{self, Kind};
@@ -20,7 +20,7 @@ use mgcomp_transport::region::Access;
 
 use crate::ipc_link::{config, job, job_name};
 use crate::peer_link::device;
-use crate::rig::{HANGS, SECRET, bytes_of, end_of, node_over, nodes_over, on_device, with_threads};
+use crate::rig::{HANGS, SECRET, bytes_of, end_of, end_with, node_over, nodes_over, on_device, with_threads};
 
 const LEN: usize = 200_001;
 const PING: Tag = Tag(1);
@@ -155,18 +155,6 @@ fn a_process_that_is_killed_ends_what_waits_for_it() {
         writes.into_iter().for_each(|write| drop(end_of(write)));
         // What it had mapped is given back with everything else.
     });
-}
-
-/// The end of the session with a rank, which must come.
-fn end_with(node: &Node, peer: Rank) -> String {
-    let started = Instant::now();
-    loop {
-        if let Some(PeerState::Over(error)) = node.peer_state(peer) {
-            return error.to_string();
-        }
-        assert!(started.elapsed() < HANGS, "hangs: the session with rank {peer} does not end");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 #[test]

@@ -4,12 +4,14 @@ use mgcomp_codecs::Element;
 use mgcomp_codecs::device::{Cache, Device, Stream};
 use mgcomp_tests::data::{self, Kind};
 use mgcomp_tests::stub::Stub;
-use mgcomp_transport::memory::{DeviceBuffer, HostBuffer};
+use mgcomp_transport::memory::{DeviceBuffer, HostBuffer, Slice};
 use mgcomp_transport::message::{Rank, Tag};
 use mgcomp_transport::node::Node;
 use mgcomp_transport::region::Access;
 
-use crate::rig::{bytes_of, cuda_over, end_of, nodes_over, on_device, with_threads};
+use crate::rig::{
+    HANGS, bytes_of, cuda_over, end_of, end_with, node_with, nodes_over, on_device, with_threads,
+};
 
 /// A device and a stream of the test's own.
 pub(crate) type End = (Device, Stream);
@@ -215,4 +217,43 @@ fn a_lost_device_ends_what_waits_for_it() {
             stub.fail(None, 0, 0);
         }
     });
+}
+
+/// What was said of a device that is lost: not by the rank itself.
+const TOLD: &str = "peer ended the session: device lost";
+
+#[test]
+fn a_device_that_is_lost_when_bytes_are_fetched_from_it_is_heard_of_by_all() {
+    with_threads(
+        "peer_link::a_device_that_is_lost_when_bytes_are_fetched_from_it_is_heard_of_by_all",
+        7,
+        |stub| {
+            stub.set("devices", 4);
+            let ends = [0, 1, 2, 3].map(device);
+            let raw = data::bytes(Kind::Deltas, 60_000, 4);
+            let source = on_device(&ends[1].0, &ends[1].1, &raw);
+            // A rank with a device may still want bytes on the host, or on another one.
+            let (host, other) = (HostBuffer::zeroed(raw.len()), on_device(&ends[3].0, &ends[3].1, &raw));
+            for (into, threads) in
+                [(Slice::from(host.all()), 1), (host.all().into(), 0), (other.all().into(), 1)]
+            {
+                let devices = ends[..3].iter().map(|(device, _)| Some(device.clone())).collect();
+                let links = cuda_over(devices).into_iter();
+                let nodes: Vec<_> = links.map(|link| node_with(link, "fixed:bdi", threads)).collect();
+                nodes.iter().for_each(|node| drop(node.wait_for_peers(HANGS)));
+                let waiting = nodes[2].receive(Rank(0), Tag(1), HostBuffer::zeroed(8).all());
+                stub.fail(Some("cuMemcpyDtoHAsync_v2"), 1, 719);
+                let sending = nodes[1].send(Rank(0), Tag(1), source.all(), Element::U32);
+                let lost = end_of(nodes[0].receive(Rank(1), Tag(1), into)).unwrap_err().to_string();
+                let cause = "a device of this rank is lost: cuMemcpyDtoHAsync_v2 failed: CUDA error 719";
+                assert!(lost.contains(cause), "{threads} threads: {lost}");
+                for heard in [end_of(sending), end_of(waiting)] {
+                    let heard = heard.unwrap_err().to_string();
+                    assert!(heard.contains(TOLD), "{threads} threads: {heard}");
+                }
+                assert!(end_with(&nodes[0], Rank(2)).contains(cause));
+                stub.fail(None, 0, 0);
+            }
+        },
+    );
 }

@@ -73,15 +73,33 @@ pub(crate) fn nodes_over(links: Vec<Box<dyn Link>>, policy: &str) -> Vec<Node> {
 
 /// One of them, which has not met the others.
 pub(crate) fn node_over(link: Box<dyn Link>, policy: &str) -> Node {
+    node_with(link, policy, NodeConfig::default().codec_threads)
+}
+
+/// As [`node_over`], with so many codec threads for memory of the host.
+pub(crate) fn node_with(link: Box<dyn Link>, policy: &str, codec_threads: usize) -> Node {
     let policy: PolicySpec = policy.parse().unwrap();
     let config = NodeConfig {
         secret: SECRET,
         piece_bytes: 40_000,
         greeting_timeout: HANGS,
         silence_timeout: HANGS,
+        codec_threads,
         ..NodeConfig::default()
     };
     Node::start(link, policy.build(&Steering::default()), config).unwrap()
+}
+
+/// The end of the session with a rank, which must come.
+pub(crate) fn end_with(node: &Node, peer: Rank) -> String {
+    let started = Instant::now();
+    loop {
+        if let Some(PeerState::Over(error)) = node.peer_state(peer) {
+            return error.to_string();
+        }
+        assert!(started.elapsed() < HANGS, "hangs: the session with rank {peer} does not end");
+        thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// Waits for a request that must end.

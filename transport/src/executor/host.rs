@@ -14,6 +14,7 @@ use mgcomp_codecs::frame::{ChunkSize, Frame, Options, encode_to, max_frame_len, 
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element, codec, paper_bits};
 use mgcomp_selector::{Estimate, SampleSize};
 
+use super::failure::Failure;
 use super::{Done, DoneSink, Executor, Output, Ticket, Work};
 use crate::memory::{Held, HeldMut};
 use crate::message::Status;
@@ -108,6 +109,9 @@ fn is_brief(work: &Work) -> bool {
         Work::Encode { algorithm: Algorithm::None, lent: true, .. } => true,
         Work::Encode { source, algorithm, .. } => source.capacity() <= brief_bytes(*algorithm),
         work if is_in_place(work) => true,
+        // To fetch it waits for a device, for as long as that takes.
+        #[cfg(feature = "cuda")]
+        Work::Decode { payload, .. } if payload.on_device().is_some() => false,
         Work::Decode { destination, algorithm, .. } => destination.capacity() <= brief_bytes(*algorithm),
         Work::Estimate { source, algorithms, sample, .. } => {
             let bytes = match sample {
@@ -219,13 +223,14 @@ impl Workbench {
         // Without a codec nobody asks for the time, and the clock would take longer than the work.
         let started = (!matches!(work, Work::Encode { algorithm: Algorithm::None, .. })).then(Instant::now);
         // A defect in a codec must not take the job down with it, nor leave a request without an end.
-        let result =
-            catch_unwind(AssertUnwindSafe(|| self.work_on(work, memory))).unwrap_or(Err(Status::Internal));
+        let result = catch_unwind(AssertUnwindSafe(|| self.work_on(work, memory)))
+            .unwrap_or(Err(Status::Internal.into()));
         let took = started.map_or(Duration::ZERO, |started| started.elapsed());
-        Done { ticket, took, result, lost: None }
+        let lost = result.as_ref().err().and_then(Failure::lost);
+        Done { ticket, took, result: result.map_err(|failure| failure.status()), lost }
     }
 
-    fn work_on(&mut self, work: &Work, memory: Memory) -> Result<Output, Status> {
+    fn work_on(&mut self, work: &Work, memory: Memory) -> Result<Output, Failure> {
         match (work, memory) {
             (&Work::Estimate { element, algorithms, sample, .. }, Memory::Source(raw)) => {
                 Ok(Output::Estimates(estimate(&raw, element, algorithms, sample)))
@@ -235,12 +240,12 @@ impl Workbench {
                 Ok(Output::Encoded(algorithm, Payload::from_bytes(bytes)))
             }
             (Work::Decode { payload, algorithm, all_or_nothing, .. }, Memory::Destination(mut into)) => {
-                let payload = payload.fetch().ok_or(Status::Internal)?;
+                let payload = payload.fetch()?;
                 self.decode(&payload, *algorithm, &mut into, *all_or_nothing)?;
                 Ok(Output::Decoded)
             }
             (_, Memory::InPlace) => Ok(Output::Decoded),
-            _ => Err(Status::Internal),
+            _ => Err(Status::Internal.into()),
         }
     }
 

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "cuda")]
 pub(crate) mod cuda;
+mod failure;
 mod host;
 
 use std::io;

@@ -25,6 +25,8 @@ pub(super) struct Finished {
     pub(super) peer: Rank,
     pub(super) job: JobId,
     pub(super) result: JobResult,
+    /// What the driver says, if the device is lost.
+    pub(super) lost: Option<String>,
 }
 
 pub(super) enum JobResult {
@@ -184,7 +186,7 @@ impl Coder {
                 }
             }
         };
-        Some(Finished { peer, job, result })
+        Some(Finished { peer, job, result, lost: done.lost })
     }
 
     /// Does some of the work that had to wait for memory; see [`Executor::resume`].

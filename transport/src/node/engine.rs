@@ -110,10 +110,8 @@ impl Engine {
                 self.tell(peer, |session| session.close(error.into()));
             }
             Input::Done(mut done) => {
-                // First: what the work was for hears of the cause.
-                if let Some(text) = done.lost.take() {
-                    self.lose_device(&text);
-                }
+                // Also of a session that wanted the work and is over.
+                self.lose_device_if(done.lost.take());
                 if let Some(finished) = self.coder.done(done) {
                     let peer = finished.peer;
                     self.job_done(finished);
@@ -123,6 +121,14 @@ impl Engine {
             #[cfg(feature = "cuda")]
             Input::DeviceLost(text) => self.lose_device(&text),
             Input::Time { .. } | Input::Stop => {}
+        }
+    }
+
+    /// Ends all sessions if the work that is done says that the device is lost. First: what the work was for hears of the
+    /// cause.
+    fn lose_device_if(&mut self, lost: Option<String>) {
+        if let Some(text) = lost {
+            self.lose_device(&text);
         }
     }
 
@@ -156,7 +162,8 @@ impl Engine {
     }
 
     /// Tells a session that its work is done. What it then asks is still to be carried out.
-    fn job_done(&mut self, Finished { peer, job, result }: Finished) {
+    fn job_done(&mut self, Finished { peer, job, result, lost }: Finished) {
+        self.lose_device_if(lost);
         if let Some(Some(session)) = self.sessions.get_mut(peer.0 as usize) {
             match result {
                 JobResult::Encoded(result) => session.encoded(job, result),

@@ -227,16 +227,13 @@ impl Session {
 
     /// An [`Action::Decode`] is done.
     pub fn decoded(&mut self, job: JobId, result: Decoded) {
-        let peer = self.config.peer;
         match self.jobs.remove(&job) {
-            Some(Job::DecodePiece(id)) => {
-                self.finish(id, result.map_err(|status| TransferError::Unusable { peer, status }));
-            }
+            Some(Job::DecodePiece(id)) => self.finish(id, result.map_err(|status| self.unusable(status))),
             Some(Job::DecodeWrite(id)) => self.acknowledge(id, result.err().unwrap_or(Status::Good)),
             Some(Job::DecodeSend { id, unawaited, receive, length }) => {
                 // First: whoever waits for the bytes is not to wait for the answer as well.
                 let received = result.map(|()| u64::from(length));
-                self.deliver((receive, received.map_err(|status| TransferError::Unusable { peer, status })));
+                self.deliver((receive, received.map_err(|status| self.unusable(status))));
                 match result {
                     Ok(()) => self.acknowledge_send(id, length, unawaited),
                     Err(status) => self.acknowledge(id, status),
@@ -287,6 +284,16 @@ impl Session {
 
     fn deliver(&mut self, (request, result): Finished) {
         self.actions.push_back(Action::Deliver { request, result });
+    }
+
+    /// Why what the peer sent did not become bytes: for its own sake, or for that of the device that it was to go to.
+    fn unusable(&self, status: Status) -> TransferError {
+        match &self.phase {
+            Phase::Over(error @ SessionError::Device(_)) if status == Status::DeviceLost => {
+                self.session_failed(error.clone())
+            }
+            _ => TransferError::Unusable { peer: self.config.peer, status },
+        }
     }
 
     fn session_failed(&self, error: SessionError) -> TransferError {

@@ -10,6 +10,7 @@ use super::kernels::Kernels;
 use super::lane::{Coded, Destination, Lane, WORDS};
 use super::sampling::Sample;
 use super::staging::{Ready, filled};
+use crate::executor::failure::Failure;
 use crate::executor::{Output, Work};
 use crate::memory::{DeviceBytes, DeviceSlice, Room, Slice};
 use crate::message::Status;
@@ -17,34 +18,6 @@ use crate::payload::Payload;
 
 /// Payloads up to this length are copied to ordinary memory: rooms are much longer, and payloads may live long.
 const BRIEF_BYTES: usize = 4096;
-
-/// Why work came to nothing.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    #[error("status {0:?}")]
-    Status(Status),
-}
-
-impl Failure {
-    /// What the session is told.
-    pub(super) fn status(&self) -> Status {
-        match self {
-            Self::Device(error) if error.is_sticky() => Status::DeviceLost,
-            Self::Device(_) => Status::Internal,
-            Self::Status(status) => *status,
-        }
-    }
-
-    /// What the driver says, if the device is lost.
-    pub(super) fn lost(&self) -> Option<String> {
-        match self {
-            Self::Device(error) if error.is_sticky() => Some(error.to_string()),
-            Self::Device(_) | Self::Status(_) => None,
-        }
-    }
-}
 
 /// Work that is under way on a lane.
 #[derive(Debug)]
@@ -127,7 +100,7 @@ impl Flight {
             return Ok(flight);
         }
         // Of another device's, which only programs with several devices in a rank meet, or without kernels for it: waits.
-        let bytes = &payload.fetch().ok_or(Failure::Status(Status::Internal))?;
+        let bytes = &payload.fetch()?;
         if algorithm == Algorithm::None {
             if bytes.len() != len {
                 return Err(Failure::Status(Status::BadPayload));

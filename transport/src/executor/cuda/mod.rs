@@ -22,13 +22,14 @@ use mgcomp_codecs::device::{Device, DeviceError};
 use mgcomp_codecs::{AlgorithmSet, Element};
 use mgcomp_selector::{Estimate, SampleSize};
 
-use self::flight::{Failure, Flight};
+use self::flight::Flight;
 use self::kernels::Kernels;
 use self::lane::Lane;
 #[cfg(target_os = "linux")]
 pub(crate) use self::staging::Ready;
 use self::staging::Staging;
 use self::worker::Worker;
+use super::failure::Failure;
 use super::{Done, DoneSink, Executor, HostExecutor, Outlet, Output, Ticket, Work};
 use crate::memory::{DeviceSlice, Slice};
 use crate::payload::Payload;

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use mgcomp_codecs::device::{Buffer, Device};
 
-use super::flight::{Failure, Flight};
+use super::flight::Flight;
 use super::kernels::Kernels;
 use super::lane::Lane;
 use super::staging::Staging;
+use crate::executor::failure::Failure;
 use crate::executor::{Done, DoneSink, Outlet, Output, Ticket, Work};
 use crate::memory::Rooms;
 use crate::message::Status;
