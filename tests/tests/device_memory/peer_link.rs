@@ -6,7 +6,7 @@ use mgcomp_tests::data::{self, Kind};
 use mgcomp_tests::stub::Stub;
 use mgcomp_transport::memory::{DeviceBuffer, HostBuffer, Slice};
 use mgcomp_transport::message::{Rank, Tag};
-use mgcomp_transport::node::Node;
+use mgcomp_transport::node::{Node, PeerState};
 use mgcomp_transport::region::Access;
 
 use crate::rig::{
@@ -256,4 +256,59 @@ fn a_device_that_is_lost_when_bytes_are_fetched_from_it_is_heard_of_by_all() {
             }
         },
     );
+}
+
+#[test]
+fn a_device_that_a_copy_finds_lost_is_lost_to_all_its_ranks() {
+    with_threads("peer_link::a_device_that_a_copy_finds_lost_is_lost_to_all_its_ranks", 8, |stub| {
+        stub.set("devices", 3);
+        let ends = [0, 1, 2].map(device);
+        let raw = data::bytes(Kind::Deltas, 60_000, 4);
+        let source = on_device(&ends[0].0, &ends[0].1, &raw);
+        // Of a copy from rank 0 to rank 1: on the device of the one, which is that of rank 3 as well, and of the other.
+        for (call, lost) in [("cuMemcpyPeerAsync", [0, 3].as_slice()), ("cuMemAlloc_v2", &[1])] {
+            let mut found = 0;
+            for at in 1..6 {
+                let devices = [0, 1, 2, 0].map(|end: usize| Some(ends[end].0.clone()));
+                let nodes = nodes_over(cuda_over(devices.into()), "fixed:none");
+                let never = HostBuffer::zeroed(8);
+                let waiting: Vec<_> =
+                    lost.iter().map(|&rank| nodes[2].receive(Rank(rank), Tag(1), never.all())).collect();
+                let taken = DeviceBuffer::alloc(&ends[1].0, raw.len()).unwrap();
+                let receiving = nodes[1].receive(Rank(0), Tag(1), taken.all());
+                stub.fail(Some(call), at, 700);
+                let sent = end_of(nodes[0].send(Rank(1), Tag(1), source.all(), Element::U32));
+                let failed = stub.failed();
+                stub.fail(None, 0, 0);
+                let said = sent.err().map_or(String::new(), |error| error.to_string());
+                if !said.contains(&format!("the device of rank {} fails: {call}", lost[0])) {
+                    assert!(at > 1 || call != "cuMemcpyPeerAsync", "{failed:?}: {said}");
+                    continue; // there was no such call any more, or it was a codec's
+                }
+                found += 1;
+                assert!(end_of(receiving).unwrap_err().to_string().contains("CUDA error 700"));
+                for (handle, rank) in waiting.into_iter().zip(lost) {
+                    let heard = end_of(handle).unwrap_err().to_string();
+                    let cause = format!("the device of rank {rank} fails: {call} failed: CUDA error 700");
+                    assert!(heard.contains(&cause), "{heard}");
+                    assert!(end_with(&nodes[*rank as usize], Rank(2)).contains(&cause));
+                }
+                // The others go on.
+                let left = [0, 1, 2, 3].into_iter().filter(|rank| !lost.contains(rank)).map(Rank);
+                let left: Vec<_> = left.collect();
+                for pair in [[left[0], left[1]], [left[1], left[0]]] {
+                    let state = nodes[pair[0].0 as usize].peer_state(pair[1]);
+                    assert_eq!(state, Some(PeerState::Open), "{pair:?} of {left:?}");
+                }
+                let host = HostBuffer::from(raw.clone());
+                let receiving = nodes[left[1].0 as usize].receive(left[0], Tag(2), taken.all());
+                let sending = nodes[left[0].0 as usize].send(left[1], Tag(2), host.all(), Element::U32);
+                assert_eq!(
+                    [end_of(sending), end_of(receiving)],
+                    [Ok(raw.len() as u64), Ok(raw.len() as u64)]
+                );
+            }
+            assert!(found > 0, "{call}");
+        }
+    });
 }

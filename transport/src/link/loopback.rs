@@ -145,12 +145,16 @@ impl Loopback {
     }
 
     /// Ends the way to `peer` for `error`, and reports it at both ends.
+    #[cfg(feature = "cuda")]
     pub(super) fn cut(&self, peer: Rank, error: &LinkError) {
-        for (here, there) in [(self.rank, peer), (peer, self.rank)] {
-            if !self.fabric.path(here, there).closed.swap(true, Ordering::SeqCst) {
-                self.fabric.report(here, LinkEvent::Closed { peer: there, error: error.clone() });
-            }
-        }
+        self.fabric.cut(self.rank, peer, error);
+    }
+
+    /// The same of all ways of `rank`, which may be any of the fabric's.
+    #[cfg(feature = "cuda")]
+    pub(super) fn cut_off(&self, rank: Rank, error: &LinkError) {
+        let peers = Position { rank, ..self.position() }.peers();
+        peers.for_each(|peer| self.fabric.cut(rank, peer, error));
     }
 
     fn post(&self, to: Rank, bytes: u64, parcel: Parcel) {
@@ -251,6 +255,16 @@ impl Fabric {
             }
         };
         self.report(to, event);
+    }
+
+    /// Ends the way between two ranks for `error`, and reports it to both.
+    #[cfg(feature = "cuda")]
+    fn cut(&self, rank: Rank, peer: Rank, error: &LinkError) {
+        for (here, there) in [(rank, peer), (peer, rank)] {
+            if !self.path(here, there).closed.swap(true, Ordering::SeqCst) {
+                self.report(here, LinkEvent::Closed { peer: there, error: error.clone() });
+            }
+        }
     }
 
     /// Tells `to` of something.

@@ -428,10 +428,10 @@ pub enum LinkError {
         /// MPI's words.
         text: String,
     },
-    /// A device does not hand its memory to another.
-    #[error("bytes on a device for rank {peer} do not get there: {text}")]
+    /// A device is lost, or does not hand its memory to another.
+    #[error("the device of rank {peer} fails: {text}")]
     Device {
-        /// Whose bytes.
+        /// Whose.
         peer: Rank,
         /// What the driver says.
         text: String,

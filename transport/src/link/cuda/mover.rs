@@ -14,7 +14,7 @@ use mgcomp_selector::{LinkFacts, Overlap};
 use super::super::loopback::Loopback;
 use super::super::rate::{Backlog, Rate, RateMeter};
 use super::super::{Credit, Link as _, LinkError, Message};
-use crate::memory::{DeviceBytes, Rooms};
+use crate::memory::{DeviceBytes, Room, Rooms};
 use crate::message::Rank;
 use crate::payload::Payload;
 
@@ -100,6 +100,19 @@ impl Drop for Mover {
     }
 }
 
+/// Why bytes do not get to another device.
+struct Stuck {
+    /// Of which the driver says so.
+    device: Device,
+    error: DeviceError,
+}
+
+impl Stuck {
+    fn at(device: &Device) -> impl Fn(DeviceError) -> Self {
+        |error| Self { device: device.clone(), error }
+    }
+}
+
 /// The thread's side.
 struct Porter {
     ends: Arc<Loopback>,
@@ -135,19 +148,31 @@ impl Porter {
         if let Some(from) = message.payload.on_device().cloned() {
             match self.payload_at(to, &from) {
                 Ok(payload) => message.payload = payload,
-                Err(error) => {
-                    tracing::warn!(peer = %to, %error, "a payload does not get to another device");
-                    let error =
-                        LinkError::Device { peer: self.ends.position().rank, text: error.to_string() };
-                    return self.ends.cut(to, &error);
-                }
+                Err(stuck) => return self.give_up(to, &from, &stuck),
             }
         }
         self.ends.forward(to, message, credit);
     }
 
+    /// Ends the way to `to`. Where a device is lost, its ranks have no way any more to anybody, nor has this one if it is its
+    /// memory: peers may only wait for them, and would never hear of it.
+    fn give_up(&self, to: Rank, from: &DeviceBytes, Stuck { device, error }: &Stuck) {
+        tracing::warn!(peer = %to, %error, "a payload does not get to another device");
+        let (own, text) = (self.ends.position().rank, error.to_string());
+        let failing = |peer| LinkError::Device { peer, text: text.clone() };
+        if error.is_sticky() {
+            for (rank, of_rank) in (0..).map(Rank).zip(&*self.devices) {
+                let is_own = rank == own && device.is_same(from.device());
+                if is_own || of_rank.as_ref().is_some_and(|of_rank| of_rank.is_same(device)) {
+                    self.ends.cut_off(rank, &failing(rank));
+                }
+            }
+        }
+        self.ends.cut(to, &failing(own));
+    }
+
     /// The same bytes where `to` has its device; or on the host, if it has none or does not get them there.
-    fn payload_at(&mut self, to: Rank, from: &DeviceBytes) -> Result<Payload, DeviceError> {
+    fn payload_at(&mut self, to: Rank, from: &DeviceBytes) -> Result<Payload, Stuck> {
         if let Some(device) = self.devices[to.0 as usize].clone() {
             if device.is_same(from.device()) {
                 return Ok(Payload::from_device(from.clone()));
@@ -155,33 +180,43 @@ impl Porter {
             self.ends.note_movement(to);
             match self.copy(to, from, &device) {
                 Ok(there) => return Ok(Payload::from_device(there)),
-                Err(error) if error.is_sticky() => return Err(error),
-                Err(error) => tracing::warn!(peer = %to, %error, "a payload goes by way of the host"),
+                Err(stuck) if stuck.error.is_sticky() => return Err(stuck),
+                Err(Stuck { error, .. }) => {
+                    tracing::warn!(peer = %to, %error, "a payload goes by way of the host");
+                }
             }
         }
-        from.fetch().map(Payload::from_bytes)
+        from.fetch().map(Payload::from_bytes).map_err(Stuck::at(from.device()))
     }
 
-    fn copy(&mut self, to: Rank, from: &DeviceBytes, device: &Device) -> Result<DeviceBytes, DeviceError> {
+    fn copy(&mut self, to: Rank, from: &DeviceBytes, device: &Device) -> Result<DeviceBytes, Stuck> {
         let rooms = self.rooms.entry(device.context_id()).or_insert_with(|| Rooms::new(device)).clone();
         rooms.trim();
-        let room = rooms.take(from.len() as usize)?;
-        let (stream, done) = match self.streams.entry(from.device().context_id()) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert((from.device().stream()?, from.device().milestone()?)),
-        };
+        let room = rooms.take(from.len() as usize).map_err(Stuck::at(device))?;
         let started = Instant::now();
-        let copied = stream.copy_between((from.device(), from.region()), (device, room.region()));
-        let ended = copied.and_then(|()| stream.record(done)).and_then(|()| done.wait());
-        if let Err(error) = ended {
-            let _ = stream.wait(); // nothing may be under way to the room; a lost context runs nothing any more
-            return Err(error);
-        }
+        self.copy_to(&room, from, device).map_err(Stuck::at(from.device()))?;
         let way = &self.ways[to.0 as usize];
         let is_last = way.queued.load(Ordering::SeqCst) == 1;
         let backlog = if is_last { Backlog::None } else { Backlog::Some };
         let meter = self.meters.entry(to.0).or_insert_with(|| RateMeter::new(way.rate.clone()));
         meter.wrote(from.len(), started, Instant::now(), backlog);
         Ok(DeviceBytes::new(room, from.len()))
+    }
+
+    /// Copies on a stream of the device that the bytes are on, and waits for that.
+    fn copy_to(
+        &mut self,
+        room: &Room<Buffer>,
+        from: &DeviceBytes,
+        device: &Device,
+    ) -> Result<(), DeviceError> {
+        let (stream, done) = match self.streams.entry(from.device().context_id()) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert((from.device().stream()?, from.device().milestone()?)),
+        };
+        let copied = stream.copy_between((from.device(), from.region()), (device, room.region()));
+        let ended = copied.and_then(|()| stream.record(done)).and_then(|()| done.wait());
+        // Nothing may be under way to the room; a lost context runs nothing any more.
+        ended.inspect_err(|_| drop(stream.wait()))
     }
 }
