@@ -383,7 +383,7 @@ pub enum LinkError {
         own: u8,
     },
     /// The peer speaks another version of what this link begins with.
-    #[error("rank {peer} speaks version {theirs} of its link, this rank version {own}")]
+    #[error("rank {peer} speaks version {theirs} of this link, this rank version {own}")]
     OtherVersion {
         /// Who.
         peer: Rank,

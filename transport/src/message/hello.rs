@@ -113,6 +113,17 @@ impl Hello {
         Self::Refusal(Refusal { status })
     }
 
+    /// The rank of the job whose greeting is of another version, and of which. Nothing else is to be believed of it, and that only
+    /// because of the secret: nobody knows how such a greeting is laid out.
+    pub(crate) fn of_other_version(message: &[u8], expected: &Expected) -> Option<(Rank, u16)> {
+        let Err(MessageError::Version { got }) = check_prefix(message) else { return None };
+        let [kind, zero, status, _version, _magic, secret, rank, ranks, ..] = LAYOUT.read(message).ok()?;
+        let is_greeting = kind == Kind::Hello.number().into() && (zero, status) == (0, 0);
+        let is_of_job =
+            secret == u128::from_be_bytes(expected.secret.bytes()) && ranks == expected.ranks.into();
+        (is_greeting && is_of_job && rank < ranks).then_some((Rank(rank as u32), got))
+    }
+
     pub(super) fn parse(message: &[u8]) -> Result<Self, MessageError> {
         check_prefix(message)?;
         let [_type, zero, status, _version, _magic, body @ .., reserved] = LAYOUT.read(message)?;

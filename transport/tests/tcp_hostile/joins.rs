@@ -90,6 +90,7 @@ fn connections_that_do_not_belong_to_a_set_are_refused() {
         }
         let mut newer = good.clone();
         newer[4] = 4;
+        newer[8] ^= 1; // it is no member's, whose place would be gone
         refused(&newer, 7);
         [4, 6, 39].into_iter().for_each(|len| refused(&good[..len], 14));
         refused(&[&good[..], &[0]].concat(), 14);

@@ -5,7 +5,7 @@ use mgcomp_transport::node::PeerState;
 
 use crate::bystanders::{Bystanders, RANKS, wait_for};
 use crate::common::{Random, noise, watched};
-use crate::raw::{Heard, Raw, crc32c, hello, record};
+use crate::raw::{Heard, Raw, crc32c, hello, join, record};
 
 #[test]
 fn garbage_is_answered_by_the_end() {
@@ -72,9 +72,15 @@ fn hellos_that_are_wrong_are_refused_and_told_why() {
             hello[at] = value;
             hello
         };
-        refused(&changed(3, 1), 7); // an older version, and a newer one
-        refused(&changed(3, 4), 7);
-        refused(&[&changed(3, 4)[..], &[0xff; 960]].concat(), 7); // as long as a hello may be
+        // Of another version, and no members: they do not know the secret.
+        let of_version = |version| {
+            let mut hello = changed(3, version);
+            hello[8] ^= 1;
+            hello
+        };
+        refused(&of_version(1), 7); // an older version, and a newer one
+        refused(&of_version(4), 7);
+        refused(&[&of_version(4)[..], &[0xff; 960]].concat(), 7); // as long as a hello may be
         for byte in 8..24 {
             refused(&changed(byte, hello(2, RANKS)[byte] ^ 1), 8); // another secret
         }
@@ -103,6 +109,40 @@ fn hellos_that_are_wrong_are_refused_and_told_why() {
         refused(&refusal, 14);
         job.check();
         assert_eq!(job.nodes[0].peer_state(Rank(2)), Some(PeerState::Greeting));
+    });
+}
+
+#[test]
+fn a_member_of_another_version_is_not_waited_for() {
+    watched(|| {
+        // By a hello, and by the first of several connections.
+        let of = |rank: u32, is_join: bool| {
+            let (mut first, at) =
+                if is_join { (join((rank, RANKS), (1, 3), 7), 4) } else { (hello(rank, RANKS), 3) };
+            first[at] = 9;
+            first
+        };
+        for is_join in [false, true] {
+            let job = Bystanders::start();
+            let refused = |first: &[u8]| {
+                let mut raw = Raw::connect(job.address);
+                raw.record(first);
+                raw.expect_refusal(7);
+            };
+            // Whoever does not know the secret takes nobody's seat; nor does who is there, or nobody.
+            for byte in 8..24 {
+                let mut ignorant = of(2, is_join);
+                ignorant[byte] ^= 1;
+                refused(&ignorant);
+            }
+            [0, 1, RANKS, u32::MAX].into_iter().for_each(|rank| refused(&of(rank, is_join)));
+            job.check();
+            assert_eq!(job.nodes[0].peer_state(Rank(2)), Some(PeerState::Greeting));
+            refused(&of(2, is_join));
+            let end = "Link(OtherVersion { peer: Rank(2), theirs: 9, own: 3 })";
+            wait_for(&job.nodes[0], Rank(2), end, |state| state.contains(end));
+            job.check();
+        }
     });
 }
 

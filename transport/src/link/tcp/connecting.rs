@@ -71,17 +71,20 @@ impl Peer {
     /// Waits for the connections that it makes, which arrive at `seat`.
     pub(super) async fn await_all(
         &self,
-        mut seat: mpsc::Receiver<Arrival>,
+        mut seat: mpsc::Receiver<Result<Arrival, LinkError>>,
     ) -> Result<Vec<Connection>, LinkError> {
         let mut come: Vec<Option<Connection>> = Vec::new();
         let all = async {
             while come.is_empty() || come.iter().any(Option::is_none) {
-                let Some(arrival) = seat.recv().await else { break };
+                let Some(arrival) = seat.recv().await.transpose()? else { break };
                 come.resize_with(arrival.connections, || None);
                 come[arrival.place] = Some(arrival.connection);
             }
+            Ok(())
         };
-        let _ = timeout(self.limit, all).await;
+        if let Ok(Err(error)) = timeout(self.limit, all).await {
+            return Err(error);
+        }
         let (expected, come) = (come.len(), come.into_iter().flatten().collect::<Vec<_>>());
         match come.len() {
             0 => Err(self.unreachable("it did not connect".to_owned())),

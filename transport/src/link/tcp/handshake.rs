@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -17,8 +17,8 @@ use super::join::{Join, Joined};
 use super::lane::{Connection, discard};
 use super::record::{Received, Record, RecordReader};
 use crate::link::movement::Movement;
-use crate::link::{LinkEvent, LinkSink, Message, Position};
-use crate::message::{Expected, Header, Hello, MAX_HELLO_LEN, Rank, Status};
+use crate::link::{LinkError, LinkEvent, LinkSink, Message, Position};
+use crate::message::{Expected, Header, Hello, MAX_HELLO_LEN, Rank, Status, VERSION};
 use crate::payload::Payload;
 use crate::pool::Pool;
 
@@ -47,15 +47,15 @@ pub(super) type Seats = Mutex<Vec<Option<Seat>>>;
 
 /// A rank that may still connect.
 pub(super) struct Seat {
-    /// Where to hand its connections.
-    to: mpsc::Sender<Arrival>,
+    /// Where to hand its connections, or why there are none.
+    to: mpsc::Sender<Result<Arrival, LinkError>>,
     /// Those that have come, if there are to be several.
     joined: Option<Joined>,
 }
 
 impl Seat {
     /// A seat, and where its connections arrive.
-    pub(super) fn new() -> (Self, mpsc::Receiver<Arrival>) {
+    pub(super) fn new() -> (Self, mpsc::Receiver<Result<Arrival, LinkError>>) {
         let (to, arrivals) = mpsc::channel(Connections::MOST.count());
         (Self { to, joined: None }, arrivals)
     }
@@ -165,7 +165,7 @@ impl Acceptor {
                 }
                 let connection = Connection { stream, records: 1 };
                 // The seat has room for all that are let in.
-                let _ = seat.try_send(Arrival { connection, place, connections });
+                let _ = seat.try_send(Ok(Arrival { connection, place, connections }));
             }
             Err(status) => {
                 tracing::warn!(%status, "a connection was refused");
@@ -175,9 +175,10 @@ impl Acceptor {
     }
 
     /// Checks a first record; finds the seat of the rank that it names.
-    fn admit(&self, record: Bytes) -> Result<(First, mpsc::Sender<Arrival>), Status> {
-        let first = First::read(record, &self.expected)?;
-        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+    fn admit(&self, record: Bytes) -> Result<(First, mpsc::Sender<Result<Arrival, LinkError>>), Status> {
+        let first = First::read(record.clone(), &self.expected)
+            .inspect_err(|_| self.turn_other_version_away(&record))?;
+        let mut seats = self.seats();
         let place = seats.get_mut(first.rank().0 as usize).ok_or(Status::WrongRank)?;
         let seat = place.as_mut().ok_or(Status::WrongRank)?;
         let is_taken = match &first {
@@ -197,6 +198,25 @@ impl Acceptor {
             return Err(Status::Closing); // this side has given the rank up in the meantime
         }
         Ok((first, to))
+    }
+
+    /// A member of the job that speaks another version will not come again.
+    fn turn_other_version_away(&self, record: &[u8]) {
+        let Expected { secret, ranks, own, .. } = self.expected;
+        let joining = Join::of_other_version(record, secret, Position { rank: own, ranks });
+        let Some((peer, theirs)) = joining.or_else(|| Hello::of_other_version(record, &self.expected)) else {
+            return;
+        };
+        let mut seats = self.seats();
+        let Some(place) = seats.get_mut(peer.0 as usize) else { return };
+        if let Some(seat) = place.take_if(|seat| seat.joined.is_none()) {
+            // The seat has room: nothing has come there.
+            let _ = seat.to.try_send(Err(LinkError::OtherVersion { peer, theirs, own: VERSION }));
+        }
+    }
+
+    fn seats(&self) -> MutexGuard<'_, Vec<Option<Seat>>> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

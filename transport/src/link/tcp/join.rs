@@ -7,7 +7,7 @@ use std::hash::BuildHasher as _;
 use super::connections::Connections;
 use crate::link::Position;
 use crate::link::badge::{BADGE_LEN, Badge, Mark};
-use crate::message::{Secret, Status, VERSION};
+use crate::message::{Rank, Secret, Status, VERSION};
 
 const MARK: Mark = Mark { magic: *b"MGCJ", version: VERSION };
 
@@ -51,6 +51,13 @@ impl Join {
             let makes_sense = (2..=Connections::MOST.count()).contains(&usize::from(connections));
             if makes_sense && connection < connections { Ok(join) } else { Err(Status::Protocol) }
         })
+    }
+
+    /// The rank of the job that makes a set in another version, and in which. Nothing else is to be believed of it.
+    pub(super) fn of_other_version(record: &[u8], secret: Secret, own: Position) -> Option<(Rank, u16)> {
+        let (version, badge) = Badge::of_other_version(MARK, record)?;
+        badge.verify(secret, own).ok()?;
+        Some((badge.position.rank, version))
     }
 
     /// Whether it is of a rank that `own` expects a connection of; if not, the status says why.
@@ -98,7 +105,7 @@ impl Joined {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Header, Rank};
+    use crate::message::Header;
 
     const JOIN: Join = Join {
         secret: Secret::new([

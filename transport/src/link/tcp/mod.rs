@@ -324,7 +324,7 @@ impl Server {
         &self,
         peer: Rank,
         end: PeerEnd,
-        arrivals: mpsc::Receiver<Arrival>,
+        arrivals: mpsc::Receiver<Result<Arrival, LinkError>>,
     ) -> impl Future<Output = ()> + Send + use<> {
         let sink = silenceable(self.sink.clone(), end.silenced);
         let task = PeerTask {
