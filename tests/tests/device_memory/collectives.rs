@@ -11,9 +11,10 @@ use mgcomp_transport::communicator::{
     Block, CollectiveRequest, Communicator, CommunicatorError, Datatype, Operation,
 };
 use mgcomp_transport::memory::{DeviceBuffer, DeviceSlice, HostBuffer};
+use mgcomp_transport::message::{Rank, Tag};
 
 use crate::rig::{
-    Busy, HANGS, Links, bytes_of, cuda, loopback, nodes, on_device, open_on, tcp, with_threads,
+    Busy, HANGS, Links, bytes_of, cuda, end_of, loopback, nodes, on_device, open_on, tcp, with_threads,
 };
 
 const RANKS: u32 = 3;
@@ -299,6 +300,42 @@ fn a_device_that_is_lost_ends_a_reduction_on_all_ranks() {
         for (end, first) in reduce().into_iter().zip(ends) {
             let text = end.unwrap_err().to_string();
             assert!(text.contains(&first), "{text}, {first} before");
+        }
+    });
+}
+
+#[test]
+fn an_error_of_a_device_ends_a_reduction_on_all_ranks() {
+    with_threads("collectives::an_error_of_a_device_ends_a_reduction_on_all_ranks", 10, |stub| {
+        let (device, stream) = open_on(0);
+        for links in [loopback as Links, tcp] {
+            let worlds: Vec<_> =
+                nodes(links, RANKS, "fixed:none").into_iter().map(Communicator::world).collect();
+            let buffers = [0, 1, 2].map(|rank| on_device(&device, &stream, &raw(rank, 600_000)));
+            let reduce = || {
+                let request = |(world, buffer): (&Communicator, &DeviceBuffer)| {
+                    world.start_all_reduce(&buffer.all(), &buffer.all(), Datatype::I32, Operation::Sum)
+                };
+                let requests: Vec<_> = worlds.iter().zip(&buffers).map(request).collect();
+                requests.into_iter().map(CollectiveRequest::wait).collect::<Vec<_>>()
+            };
+            assert!(reduce().iter().all(Result::is_ok));
+            // An invalid value, which the device survives, and one of the ranks has.
+            stub.fail(Some("cuLaunchKernel"), 1, 1);
+            let ends: Vec<_> = reduce().into_iter().map(|end| end.unwrap_err().to_string()).collect();
+            stub.fail(None, 0, 0);
+            let says = |words: &str| ends.iter().filter(|text| text.contains(words)).count();
+            let told = "has given the operation up: internal failure";
+            assert_eq!((says("cuLaunchKernel failed: CUDA error 1"), says(told)), (1, 2), "{ends:?}");
+            for (end, first) in reduce().into_iter().zip(ends) {
+                let text = end.unwrap_err().to_string();
+                assert!(text.contains(&first), "{text}, {first} before");
+            }
+            // The sessions go on.
+            let into = HostBuffer::zeroed(600_000);
+            let receiving = worlds[1].node().receive(Rank(2), Tag(1), into.all());
+            let sending = worlds[2].node().send(Rank(1), Tag(1), buffers[0].all(), Element::U32);
+            assert_eq!([end_of(sending), end_of(receiving)], [Ok(600_000), Ok(600_000)]);
         }
     });
 }

@@ -1,6 +1,7 @@
 //! Why an operation of a communicator fails.
 
 use super::Datatype;
+use crate::message::Status;
 use crate::session::TransferError;
 
 /// Why an operation failed, by who must act.
@@ -101,6 +102,17 @@ pub enum CommunicatorError {
 }
 
 impl CommunicatorError {
+    /// What other members are told when an operation has failed so.
+    pub(super) fn status(&self) -> Status {
+        match self {
+            Self::WrongLength { .. } | Self::Transfer(TransferError::BufferTooSmall { .. }) => {
+                Status::ReceiveTooSmall
+            }
+            Self::Transfer(error) => error.status(),
+            _ => Status::Internal,
+        }
+    }
+
     /// Whether something may have been sent or received before it.
     pub(super) const fn is_halfway(&self) -> bool {
         match self {

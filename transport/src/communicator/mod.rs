@@ -27,8 +27,8 @@
 //! # Order
 //! All members call the same collectives in the same order with lengths that agree, as in MPI; blocking and non-blocking
 //! ones count alike and are carried out one after the other. Messages by tag are independent of them. An operation that
-//! fails on one member leaves the others waiting or failing, so the communicator can do no more of them: each says why.
-//! Its buffers may then still be read and written for a while.
+//! fails on one member ends on the others too, those before it perhaps as well, and the communicator can do no more of them:
+//! each says why, or who has given up. Its buffers may then still be read and written for a while.
 //!
 //! A collective is done on a member when its own buffers are: others may still be receiving what it has sent. That arrives even if
 //! the member drops its communicator and node next, if the others take it within two seconds; a process that ends without may take
@@ -67,18 +67,18 @@ pub use self::error::CommunicatorError;
 pub use self::message::{ReceiveRequest, SendRequest};
 pub use self::request::CollectiveRequest;
 use self::turn::Turns;
-use crate::message::{Rank, Tag};
-use crate::node::Node;
+use crate::message::{GROUP_SHIFT, GROUP_TAG, MOST_GROUPS, OPERATION_TAG, Rank, Tag};
+use crate::node::{Node, Watch};
 pub use mgcomp_codecs::reduction::{Datatype, Operation};
 
 /// Tags with this bit are those of communicators.
-const COMMUNICATOR_TAG: u64 = 1 << 63;
+const COMMUNICATOR_TAG: u64 = GROUP_TAG;
 /// Where the number of the communicator lies in a tag.
-const CONTEXT_SHIFT: u32 = 40;
+const CONTEXT_SHIFT: u32 = GROUP_SHIFT;
 /// Communicators that a node can tell apart.
-const MOST_CONTEXTS: u32 = 1 << (63 - CONTEXT_SHIFT);
+const MOST_CONTEXTS: u32 = MOST_GROUPS;
 /// Tags with this bit are those of collectives.
-const COLLECTIVE_TAG: u64 = 1 << (CONTEXT_SHIFT - 1);
+const COLLECTIVE_TAG: u64 = OPERATION_TAG;
 
 /// Ranks that work together. Clones are the same communicator.
 #[derive(Clone)]
@@ -98,6 +98,8 @@ struct Group {
     /// The next number that no communicator of this node has.
     next_context: Arc<AtomicU32>,
     turns: Turns,
+    /// Whether another member has given up.
+    watch: Arc<Watch>,
     /// What reductions keep.
     kept: Mutex<Kept>,
     /// Why nothing more can be done.
@@ -122,6 +124,7 @@ impl Communicator {
         context: u32,
         next_context: Arc<AtomicU32>,
     ) -> Self {
+        let watch = node.watch(context, &members);
         let group = Group {
             node,
             members,
@@ -129,6 +132,7 @@ impl Communicator {
             context,
             next_context,
             turns: Turns::default(),
+            watch,
             kept: Mutex::default(),
             broken: OnceLock::new(),
         };

@@ -5,6 +5,7 @@ use std::thread;
 
 use super::{Communicator, CommunicatorError, Group};
 use crate::link::driving;
+use crate::message::GivingUp;
 use crate::session::TransferError;
 
 /// A collective under way. Its buffers are not to be touched before it is finished; dropping it does not stop it.
@@ -92,14 +93,21 @@ impl Group {
         let result = work(self);
         if let Some(error) = result.as_ref().err().filter(|error| error.is_halfway()) {
             let _ = self.broken.set(error.clone()); // the first one is the cause
-        }
-        // The other members wait for what does not come any more.
-        #[cfg(feature = "cuda")]
-        if let Err(CommunicatorError::Device(error)) = &result
-            && error.is_sticky()
-        {
-            self.node.lose_device(error);
+            self.give_up(error);
         }
         result
+    }
+
+    /// Tells the other members, who wait for what does not come any more. Each tells all others: there may be some that whoever
+    /// has failed first does not reach.
+    fn give_up(&self, error: &CommunicatorError) {
+        #[cfg(feature = "cuda")]
+        if let CommunicatorError::Device(error) = error
+            && error.is_sticky()
+        {
+            return self.node.lose_device(error);
+        }
+        let given_up = GivingUp { group: self.context, status: error.status() };
+        self.others().for_each(|other| self.node.give_up(self.members[other], given_up));
     }
 }

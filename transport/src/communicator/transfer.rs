@@ -5,7 +5,7 @@ use mgcomp_codecs::Element;
 use super::{CommunicatorError, Group};
 use crate::memory::{Slice, Stretch};
 use crate::message::Tag;
-use crate::node::Handle;
+use crate::node::{Handle, TransferResult};
 use crate::session::Completion;
 
 /// Longer buffers travel in parts of this length, several under way at once: while one is on the link, the next is
@@ -28,8 +28,17 @@ struct Transfer {
 impl Transfers {
     /// Waits for all of them, or until one fails: what a member does not send would be waited for in vain.
     pub(super) fn wait(self) -> Result<(), CommunicatorError> {
+        self.wait_by(Handle::wait)
+    }
+
+    /// The same in a collective of `group`, or until another member gives that up.
+    pub(super) fn wait_in(self, group: &Group) -> Result<(), CommunicatorError> {
+        self.wait_by(|handle| group.watch.wait(handle))
+    }
+
+    fn wait_by(self, wait: impl Fn(Handle) -> TransferResult) -> Result<(), CommunicatorError> {
         for Transfer { handle, expected } in self.under_way {
-            let got = handle.wait()?;
+            let got = wait(handle)?;
             if let Some((rank, expected)) = expected.filter(|&(_, expected)| got != expected) {
                 return Err(CommunicatorError::WrongLength { rank: rank as u32, got, expected });
             }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use mgcomp_selector::{LinkFacts, Overlap};
 
 use super::coding::{Coder, Finished, JobResult};
+use super::groups::GroupBoard;
 use super::handle::Reply;
 use super::mailbox::Input;
 use super::peers::PeerBoard;
@@ -31,6 +32,7 @@ pub(super) struct Engine {
     pub(super) coder: Coder,
     pub(super) regions: Arc<RwLock<RegionTable>>,
     pub(super) board: Arc<PeerBoard>,
+    pub(super) groups: Arc<GroupBoard>,
     pub(super) replies: HashMap<RequestId, Reply>,
     pub(super) next_request: u64,
     /// No session needs to hear of the time for longer than this.
@@ -217,6 +219,7 @@ impl Engine {
                     reply.send(result);
                 }
             }
+            Action::GivenUp(given_up) => self.groups.hear(peer, given_up),
             Action::Close { error } => {
                 tracing::debug!(%peer, %error, "session over");
                 self.coder.forget(peer);

@@ -27,6 +27,11 @@ pub(super) struct Reply {
     end: Arc<End>,
 }
 
+/// Ends the wait for a request that may never end itself.
+pub(super) struct Interrupt {
+    end: Arc<End>,
+}
+
 #[derive(Debug, Default)]
 struct End {
     state: Mutex<State>,
@@ -101,6 +106,11 @@ impl Handle {
         }
     }
 
+    /// What ends the wait for this request.
+    pub(super) fn interrupt(&self) -> Interrupt {
+        Interrupt { end: self.end.clone() }
+    }
+
     /// Does the link's work until the request is finished, unless another thread does.
     fn drive(&self) {
         if !self.end.is_reported()
@@ -122,6 +132,13 @@ impl Reply {
     /// Reports the end.
     pub(super) fn send(self, result: TransferResult) {
         self.end.report(result);
+    }
+}
+
+impl Interrupt {
+    /// Whoever waits gets this error, unless the request has ended. It goes on without being waited for.
+    pub(super) fn end_with(self, error: TransferError) {
+        self.end.report(Err(error));
     }
 }
 

@@ -30,6 +30,7 @@
 
 mod coding;
 mod engine;
+mod groups;
 mod handle;
 mod mailbox;
 mod peers;
@@ -43,20 +44,22 @@ use std::time::{Duration, Instant};
 use mgcomp_codecs::Element;
 use mgcomp_selector::{DecisionLog, Policy, Record};
 
+pub(crate) use groups::Watch;
 pub use handle::{Handle, TransferResult};
 pub use peers::PeerState;
 pub use stats::{Stats, Tally};
 
 use self::coding::Coder;
 use self::engine::Engine;
+use self::groups::GroupBoard;
 use self::mailbox::{Input, Mailbox};
 use self::peers::PeerBoard;
 use crate::control;
 use crate::executor;
 use crate::fork::Process;
 use crate::link::{Drive, Link, LinkError, Position};
-use crate::memory::Slice;
-use crate::message::{Address, Invalid, Limits, MAX_IN_FLIGHT, Rank, Secret, Tag};
+use crate::memory::{HostBuffer, Slice};
+use crate::message::{Address, GivingUp, Invalid, Limits, MAX_IN_FLIGHT, Rank, Secret, Tag};
 use crate::payload::Payload;
 use crate::region::{Access, RegionError, RegionTable};
 use crate::session::{Completion, Request, Session, SessionConfig, SessionError, TransferError};
@@ -141,6 +144,7 @@ pub struct Node {
     driver: Option<Weak<dyn Drive>>,
     regions: Arc<RwLock<RegionTable>>,
     board: Arc<PeerBoard>,
+    groups: Arc<GroupBoard>,
     stats: Arc<Mutex<Stats>>,
     log: Arc<Mutex<DecisionLog>>,
     timekeeper: Option<JoinHandle<()>>,
@@ -178,6 +182,7 @@ impl Node {
         let log = Arc::new(Mutex::new(DecisionLog::new(config.remembered_decisions)));
         let regions = Arc::new(RwLock::new(regions));
         let board = Arc::new(PeerBoard::new(position.rank, position.ranks));
+        let groups = Arc::<GroupBoard>::default();
         let mailbox = Arc::new(Mailbox::new());
 
         let sink = mailbox.clone();
@@ -200,12 +205,13 @@ impl Node {
             coder: Coder::new((policy, meter), executor, stats.clone(), log.clone()),
             regions: regions.clone(),
             board: board.clone(),
+            groups: groups.clone(),
             replies: HashMap::new(),
             next_request: 0,
             tick: (config.silence_timeout / 3).clamp(SHORTEST_TICK, LONGEST_TICK),
         });
         let timekeeper = Some(timekeeper);
-        Ok(Self { position, process, mailbox, driver, regions, board, stats, log, timekeeper })
+        Ok(Self { position, process, mailbox, driver, regions, board, groups, stats, log, timekeeper })
     }
 
     /// This rank, and how many there are.
@@ -334,6 +340,16 @@ impl Node {
             return Vec::new();
         }
         self.log.lock().unwrap_or_else(PoisonError::into_inner).records().copied().collect()
+    }
+
+    /// Watches what `members` say of the group with this number.
+    pub(crate) fn watch(&self, group: u32, members: &[Rank]) -> Arc<Watch> {
+        self.groups.watch(group, members)
+    }
+
+    /// Tells `peer` that this rank has given up an operation of a group. Nobody waits for the answer.
+    pub(crate) fn give_up(&self, peer: Rank, given_up: GivingUp) {
+        drop(self.post(peer, given_up.tag(), HostBuffer::zeroed(0).all(), Element::U8));
     }
 
     /// A device of this rank is lost, which ends all sessions.

@@ -4,7 +4,7 @@ use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 
 use super::error::{SessionError, TransferError};
 use super::request::RequestId;
-use crate::message::{Address, Header, Status, Tag};
+use crate::message::{Address, GivingUp, Header, Status, Tag};
 use crate::payload::Payload;
 
 /// Names a piece of codec work towards its session.
@@ -93,6 +93,8 @@ pub enum Action {
         /// Bytes moved.
         result: Result<u64, TransferError>,
     },
+    /// The peer has given up an operation that it and this rank take part in.
+    GivenUp(GivingUp),
     /// The session is over: nothing follows but receives of what had come before, and the failure of all other requests
     /// that are made later. Close the link to the peer after what was sent.
     Close {

@@ -9,8 +9,8 @@ use super::request::Request;
 use super::requester::Lane;
 use super::{Job, Phase, Session, check_payload};
 use crate::message::{
-    DataReady, Fetch, Header, MessageId, Offer, OfferAck, OfferId, ReadRequest, Status, Tag, TaggedSend,
-    WriteAck, WriteRequest,
+    DataReady, Fetch, GivingUp, Header, MessageId, Offer, OfferAck, OfferId, ReadRequest, Status, Tag,
+    TaggedSend, WriteAck, WriteRequest,
 };
 use crate::payload::Payload;
 use crate::region::{Operation, RegionTable};
@@ -78,6 +78,11 @@ impl Session {
             return Ok(());
         }
         check_payload(&payload, length)?;
+        if let Some(given_up) = GivingUp::of(tag).filter(|_| length == 0) {
+            self.actions.push_back(Action::GivenUp(given_up));
+            self.acknowledge_send(id, length, unawaited);
+            return Ok(());
+        }
         let sent = Sent { id, unawaited, algorithm, length, payload };
         if let Some((arrival, posted)) = self.inbox.arrive(tag, Arrival::Sent(sent)) {
             self.receive(tag, arrival, posted);
@@ -88,6 +93,11 @@ impl Session {
     pub(super) fn on_offer(&mut self, offer: Offer) -> Result<(), SessionError> {
         let Offer { offer, tag, length } = offer;
         self.responder.admit_offer(offer, self.config.limits)?;
+        if let Some(given_up) = GivingUp::of(tag).filter(|_| length == 0) {
+            self.actions.push_back(Action::GivenUp(given_up));
+            self.acknowledge_offer(offer, Status::Good);
+            return Ok(());
+        }
         if let Some((arrival, posted)) = self.inbox.arrive(tag, Arrival::Offered { offer, length }) {
             self.receive(tag, arrival, posted);
         }

@@ -54,6 +54,14 @@ pub enum TransferError {
         /// Why.
         error: SessionError,
     },
+    /// The peer has given up an operation of several ranks; its own error says more.
+    #[error("rank {peer} has given the operation up: {status}")]
+    GivenUp {
+        /// Who.
+        peer: Rank,
+        /// Its reason.
+        status: Status,
+    },
     /// There is no such rank to talk to.
     #[error("rank {peer} is no peer: ranks are 0 to {last} and this is rank {local}")]
     NoSuchPeer {
@@ -70,6 +78,19 @@ pub enum TransferError {
     /// This process is a child, made by `fork`, of the one that started the node: it has none of its threads.
     #[error("the node belongs to the process that this one was forked from")]
     Forked,
+}
+
+impl TransferError {
+    /// What ranks are told that have to do with it.
+    pub(crate) fn status(&self) -> Status {
+        match self {
+            Self::Refused { status, .. } | Self::Unusable { status, .. } => *status,
+            Self::Encode(status) | Self::GivenUp { status, .. } => *status,
+            Self::Session { error: SessionError::Refused(status), .. } => *status,
+            Self::Session { error, .. } => error.farewell().unwrap_or(Status::Internal),
+            _ => Status::Internal,
+        }
+    }
 }
 
 /// Why a session ended.

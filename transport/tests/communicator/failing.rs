@@ -3,6 +3,8 @@
 use mgcomp_codecs::Element;
 use mgcomp_transport::communicator::{Block, Communicator, CommunicatorError, Datatype, Operation};
 use mgcomp_transport::memory::HostBuffer;
+use mgcomp_transport::message::Status;
+use mgcomp_transport::session::TransferError;
 
 use super::{buffer_of, bytes_of, on_all};
 use crate::common::fabric::Fabric;
@@ -84,6 +86,41 @@ fn members_that_do_not_agree_on_lengths_hear_of_it() {
                 });
             }
         });
+    });
+}
+
+#[test]
+fn who_only_waits_hears_that_another_member_has_given_up() {
+    watched(|| {
+        for fabric in [Fabric::loopback(), Fabric::tcp()] {
+            let worlds: Vec<_> =
+                nodes(fabric, 4, "adaptive", &config()).into_iter().map(Communicator::world).collect();
+            std::thread::scope(|scope| {
+                for world in &worlds {
+                    scope.spawn(move || {
+                        // Rank 2 cannot take its share, which the others wait for.
+                        let len = if world.rank() == 2 { 200_000 } else { 300_000 };
+                        let buffer = buffer_of(world.rank(), len);
+                        let error = world.broadcast(0, &buffer.all(), Element::U8).unwrap_err();
+                        let CommunicatorError::Transfer(transfer) = &error else { panic!("{error:?}") };
+                        let is_told = matches!(
+                            transfer,
+                            TransferError::GivenUp { status: Status::ReceiveTooSmall, .. }
+                        );
+                        // The root may hear of it by the answer to what it has sent.
+                        assert!(is_told || [0, 2].contains(&world.rank()), "rank {}: {error}", world.rank());
+                        let later = world.barrier();
+                        assert_eq!(later, Err(CommunicatorError::Broken(Box::new(error))));
+                        // Messages do not depend on collectives.
+                        let (peer, into) = (world.rank() ^ 1, HostBuffer::zeroed(10));
+                        let from = buffer_of(world.rank(), 10);
+                        let received =
+                            world.send_receive((peer, &from.all()), (peer, &into.all()), 1, Element::U8);
+                        assert_eq!(received, Ok(10));
+                    });
+                }
+            });
+        }
     });
 }
 

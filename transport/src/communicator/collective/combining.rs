@@ -80,7 +80,7 @@ impl Group {
                 handing_on.send(self.node.start_send(to, tag, part, Completion::Local, is_part));
             }
         })?;
-        handing_on.wait()
+        handing_on.wait_in(self)
     }
 
     /// Brings all numbers to everybody, who combines them.
@@ -99,7 +99,7 @@ impl Group {
             transfers.add(self.receive_known(other, tag, &arrived[other]));
             transfers.add(self.send_known(other, tag, send, element));
         }
-        transfers.wait()?;
+        transfers.wait_in(self)?;
         let mut combining = bench.combining();
         self.combine(&mut combining, &rooms[0], Some(send), receive, task)?;
         combining.finish()
@@ -154,7 +154,7 @@ impl Group {
         let mut next = own_parts.first().map(|first| arrive(&rooms[0], first.len())).transpose()?;
         for (index, (own, receive)) in own_parts.iter().zip(parts(receive, PART_BYTES)).enumerate() {
             let Some(transfers) = next.take() else { break };
-            transfers.wait()?;
+            transfers.wait_in(self)?;
             let (room, other_room) = (&rooms[index % 2], &rooms[(index + 1) % 2]);
             if let Some(part) = own_parts.get(index + 1) {
                 next = Some(arrive(&combining.after(other_room)?, part.len())?);
@@ -163,7 +163,7 @@ impl Group {
             finished(combining.after(&receive)?);
         }
         combining.finish()?;
-        sending.wait()
+        sending.wait_in(self)
     }
 
     /// Where members have their numbers in a room, `len` bytes each.

@@ -24,7 +24,7 @@ impl Group {
             let mut transfers = Transfers::default();
             transfers.receive(self.node.receive(self.members[from], tag, nothing.all()), from, 0);
             transfers.send(self.node.post(self.members[to], tag, nothing.all(), Element::U8));
-            transfers.wait()?;
+            transfers.wait_in(self)?;
             distance *= 2;
         }
         Ok(())
@@ -50,11 +50,11 @@ impl Group {
             return self.all_gather(&mine, buffer, &blocks, element);
         }
         if self.rank != root {
-            return self.receive_known(root, tag, buffer).wait();
+            return self.receive_known(root, tag, buffer).wait_in(self);
         }
         let mut transfers = Transfers::default();
         self.others().for_each(|to| transfers.add(self.send_known(to, tag, buffer, element)));
-        transfers.wait()
+        transfers.wait_in(self)
     }
 
     pub(super) fn gather(
@@ -67,14 +67,14 @@ impl Group {
     ) -> Result<(), CommunicatorError> {
         let tag = self.collective_tag(Kind::Gather);
         if self.rank != root {
-            return self.send_known(root, tag, send, element).wait();
+            return self.send_known(root, tag, send, element).wait_in(self);
         }
         let into = to_receive(self, receive, blocks)?;
         check_len("this member's block", send, into[root].len())?;
         let mut transfers = Transfers::default();
         self.others().for_each(|from| transfers.add(self.receive_known(from, tag, &into[from])));
         let copied = copy(send, &into[root]);
-        transfers.wait().and(copied)
+        transfers.wait_in(self).and(copied)
     }
 
     pub(super) fn scatter(
@@ -87,14 +87,14 @@ impl Group {
     ) -> Result<(), CommunicatorError> {
         let tag = self.collective_tag(Kind::Scatter);
         if self.rank != root {
-            return self.receive_known(root, tag, receive).wait();
+            return self.receive_known(root, tag, receive).wait_in(self);
         }
         let from = in_buffer(self, send, blocks)?;
         check_len("this member's block", receive, from[root].len())?;
         let mut transfers = Transfers::default();
         self.others().for_each(|to| transfers.add(self.send_known(to, tag, &from[to], element)));
         let copied = copy(&from[root], receive);
-        transfers.wait().and(copied)
+        transfers.wait_in(self).and(copied)
     }
 
     pub(super) fn all_gather(
@@ -116,7 +116,7 @@ impl Group {
             transfers.add(self.send_known(other, tag, send, element));
         }
         let copied = copy(send, &into[self.rank]);
-        transfers.wait().and(copied)
+        transfers.wait_in(self).and(copied)
     }
 
     pub(super) fn all_to_all(
@@ -139,6 +139,6 @@ impl Group {
             transfers.add(self.send_known(other, tag, &from[other], element));
         }
         let copied = copy(&from[self.rank], &into[self.rank]);
-        transfers.wait().and(copied)
+        transfers.wait_in(self).and(copied)
     }
 }

@@ -147,7 +147,8 @@ impl Solo {
                 }
                 Action::Deliver { request, result } => self.delivered.push((request.0, result)),
                 Action::Close { error } => assert!(self.closed.replace(error).is_none(), "closed twice"),
-                Action::Acknowledged { .. } => {} // the world of two ends looks after these
+                // The world of two ends, or a node, looks after these.
+                Action::Acknowledged { .. } | Action::GivenUp(_) => {}
                 job => self.jobs.push_back(job),
             }
         }

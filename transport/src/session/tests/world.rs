@@ -215,6 +215,7 @@ impl World {
                 let before = self.ends[end].delivered.insert(request, result);
                 assert!(before.is_none(), "{request:?} delivered twice");
             }
+            Action::GivenUp(_) => {} // a node looks after these
             Action::Close { error } => {
                 assert!(self.ends[end].closed.replace(error).is_none(), "closed twice");
                 let at = self.latest[end] + self.rng.micros(MAX_DELAY_US);
