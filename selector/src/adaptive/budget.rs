@@ -23,9 +23,6 @@ pub(super) struct Budget {
 /// Transfers whose share can be saved up: a stream that was long quiet must not spend it all at once. Nor may a short
 /// transfer wait for what long ones have saved.
 const MOST_SAVED_TRANSFERS: f64 = 64.0;
-/// Transfers whose share can be owed. What was borrowed in a hurry is mostly forgiven: a stream that pays for long what one
-/// change of its data took is blind to the next, above all one that goes raw, where nothing else can tell.
-const MOST_OWED_TRANSFERS: f64 = 2.0;
 /// Weight of a transfer in what is usual.
 const WEIGHT: f64 = 1.0 / 32.0;
 /// The part of the transfers since it became urgent that a sample may take on credit.
@@ -107,18 +104,8 @@ impl Budget {
         if self.founding {
             self.loan -= cost;
         } else {
-            let most_owed = self.at_once * (MOST_OWED_TRANSFERS / MOST_SAVED_TRANSFERS);
-            self.credit = (self.credit - cost).max(self.credit.min(-most_owed));
+            self.credit -= cost;
             self.loan = 0.0;
-        }
-    }
-
-    /// A sample that was paid for took so much more than that, or less. What was forgiven is not given back.
-    pub(super) fn correct(&mut self, more: f64) {
-        if more > 0.0 || self.founding {
-            self.spend(more);
-        } else {
-            self.credit = if self.credit < 0.0 { (self.credit - more).min(0.0) } else { self.credit - more };
         }
     }
 
@@ -193,38 +180,15 @@ mod tests {
         // What could not be spent on one transfer can be on the next.
         budget.earn(100.0, true);
         assert_eq!(budget.affordable(true), 10.0);
-        // Both have paid in 2, so 8 are owed, and what two transfers pay in is to be paid back.
         budget.spend(10.0);
-        for _ in 0..2 {
+        for _ in 0..8 {
             budget.earn(100.0, false);
         }
         assert_eq!(budget.affordable(false), 0.0);
         // Urgent again while in debt: there is less to be had.
         budget.spend(3.0);
         budget.earn(100.0, true);
-        assert_eq!(budget.affordable(true), 4.0);
-    }
-
-    #[test]
-    fn what_was_forgiven_is_not_given_back() {
-        let mut budget = founded();
-        budget.earn(100.0, true);
-        // It owed 4, of which 2 count. It took 1, not 5: no more than the debt is gone.
-        budget.spend(5.0);
-        budget.correct(-4.0);
-        assert_eq!(budget.affordable(false), 0.0);
-        budget.earn(100.0, false);
-        budget.earn(100.0, false);
-        budget.spend(1.5);
-        budget.correct(-1.0);
-        assert_eq!(budget.affordable(false), 1.5);
-        // Who owes already owes no less for what comes on top.
-        budget.spend(2.5);
-        budget.correct(0.5);
-        budget.earn(100.0, false);
-        assert_eq!(budget.affordable(true), -0.5);
-        budget.earn(100.0, false);
-        assert_eq!(budget.affordable(false), 0.5);
+        assert_eq!(budget.affordable(true), 3.0);
     }
 
     #[test]

@@ -17,10 +17,9 @@
 //!   data of their element tends to become (`priors.rs`), if that is worth more than it can lose.
 //! * **Samples** are paid from an account: 0.5 % of what a stream's transfers take, down to 0.1 % while samples say
 //!   nothing new. Until the sizes of all that is promising are known, they may take 5 % of what was sent until then;
-//!   after a surprise as much of what was sent since, of which no more is paid back than two transfers earn. Long
-//!   transfers can afford one each. Most samples try what is near the best; one in eight, all that is promising. What
-//!   takes far longer than all others together, as fitting a codebook does, is paid from savings alone, and is not
-//!   waited for.
+//!   after a surprise as much of what was sent since, which is paid back. Long transfers can afford one each. Most samples
+//!   try what is near the best; one in eight, all that is promising. What takes far longer than all others together, as
+//!   fitting a codebook does, is paid from savings alone, and is not waited for.
 //! * **Surprise**: a size so far from the expected that the link needs more or less by a tenth of the transfer's time.
 //!   The stream is sampled again as soon as that can be afforded. If that finds nothing new, the next surprises are
 //!   worth less. Where a sample finds one algorithm far from what was known, the data is other data for all of them.

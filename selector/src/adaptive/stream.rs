@@ -358,7 +358,7 @@ impl Stream {
             return None; // of another sample, already accounted for
         }
         // More than that was an interrupt, and is nobody's fault.
-        self.budget.correct(took_ns.min(expected_ns * MOST_LATE) - expected_ns);
+        self.budget.spend(took_ns.min(expected_ns * MOST_LATE) - expected_ns);
         Some(took_ns / expected_ns)
     }
 
