@@ -108,7 +108,11 @@ impl CommunicatorError {
             Self::WrongLength { .. } | Self::Transfer(TransferError::BufferTooSmall { .. }) => {
                 Status::ReceiveTooSmall
             }
-            Self::Transfer(error) => error.status(),
+            // A device of another rank's is not this one's.
+            Self::Transfer(error) => match error.status() {
+                Status::DeviceLost => Status::Internal,
+                status => status,
+            },
             _ => Status::Internal,
         }
     }

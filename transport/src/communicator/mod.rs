@@ -27,8 +27,8 @@
 //! # Order
 //! All members call the same collectives in the same order with lengths that agree, as in MPI; blocking and non-blocking
 //! ones count alike and are carried out one after the other. Messages by tag are independent of them. An operation that
-//! fails on one member ends on the others too, those before it perhaps as well, and the communicator can do no more of them:
-//! each says why, or who has given up. Its buffers may then still be read and written for a while.
+//! fails on one member ends on the others too, and the communicator can do no more of them: each says why, or who has given
+//! up. Its buffers may then still be read and written for as long as the sessions last.
 //!
 //! A collective is done on a member when its own buffers are: others may still be receiving what it has sent. That arrives even if
 //! the member drops its communicator and node next, if the others take it within two seconds; a process that ends without may take
@@ -67,7 +67,7 @@ pub use self::error::CommunicatorError;
 pub use self::message::{ReceiveRequest, SendRequest};
 pub use self::request::CollectiveRequest;
 use self::turn::Turns;
-use crate::message::{GROUP_SHIFT, GROUP_TAG, MOST_GROUPS, OPERATION_TAG, Rank, Tag};
+use crate::message::{GROUP_SHIFT, GROUP_TAG, MOST_GROUPS, OPERATION_TAG, OperationId, Rank, Tag};
 use crate::node::{Node, Watch};
 pub use mgcomp_codecs::reduction::{Datatype, Operation};
 
@@ -98,6 +98,8 @@ struct Group {
     /// The next number that no communicator of this node has.
     next_context: Arc<AtomicU32>,
     turns: Turns,
+    /// What is carried out in this turn, or next.
+    operation: Mutex<OperationId>,
     /// Whether another member has given up.
     watch: Arc<Watch>,
     /// What reductions keep.
@@ -132,6 +134,7 @@ impl Communicator {
             context,
             next_context,
             turns: Turns::default(),
+            operation: Mutex::default(),
             watch,
             kept: Mutex::default(),
             broken: OnceLock::new(),

@@ -1,11 +1,12 @@
 //! Collectives that go on while the program does something else.
 
+use std::sync::PoisonError;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 
 use super::{Communicator, CommunicatorError, Group};
 use crate::link::driving;
-use crate::message::GivingUp;
+use crate::message::{GivingUp, OperationId};
 use crate::session::TransferError;
 
 /// A collective under way. Its buffers are not to be touched before it is finished; dropping it does not stop it.
@@ -90,24 +91,31 @@ impl Group {
         if let Some(error) = self.broken.get() {
             return Err(CommunicatorError::Broken(Box::new(error.clone())));
         }
+        let mut operation = self.operation.lock().unwrap_or_else(PoisonError::into_inner);
+        self.watch.begin(*operation);
         let result = work(self);
-        if let Some(error) = result.as_ref().err().filter(|error| error.is_halfway()) {
-            let _ = self.broken.set(error.clone()); // the first one is the cause
-            self.give_up(error);
+        match &result {
+            Err(error) if error.is_halfway() => {
+                let _ = self.broken.set(error.clone()); // the first one is the cause
+                self.give_up(*operation, error);
+            }
+            Ok(()) => *operation = operation.next(),
+            // Nothing has begun: the program may do it right yet.
+            Err(_) => {}
         }
         result
     }
 
     /// Tells the other members, who wait for what does not come any more. Each tells all others: there may be some that whoever
     /// has failed first does not reach.
-    fn give_up(&self, error: &CommunicatorError) {
+    fn give_up(&self, operation: OperationId, error: &CommunicatorError) {
         #[cfg(feature = "cuda")]
         if let CommunicatorError::Device(error) = error
             && error.is_sticky()
         {
             return self.node.lose_device(error);
         }
-        let given_up = GivingUp { group: self.context, status: error.status() };
+        let given_up = GivingUp { group: self.context, operation, status: error.status() };
         self.others().for_each(|other| self.node.give_up(self.members[other], given_up));
     }
 }

@@ -1,8 +1,8 @@
 //! A tagged send for no receive: it says that an operation of several ranks is given up.
 //!
 //! ```text
-//! bit 0 of the tag   1       24   25     48   56
-//!     1              group   1    zero   ff   status
+//! bit 0 of the tag   1       24   25          48   56
+//!     1              group   1    operation   ff   status
 //! ```
 //! It has no bytes. What other sends of the group's operations have as tags is up to the ranks, but for bits 0 to 24.
 
@@ -16,6 +16,10 @@ pub(crate) const GROUP_SHIFT: u32 = 40;
 pub(crate) const MOST_GROUPS: u32 = 1 << (63 - GROUP_SHIFT);
 /// Bit 24: it is of an operation that all members take part in.
 pub(crate) const OPERATION_TAG: u64 = 1 << (GROUP_SHIFT - 1);
+/// Where the number of the operation lies, in the bits 25 to 47.
+const OPERATION_SHIFT: u32 = 16;
+/// Numbers of operations begin anew after as many.
+const MOST_OPERATIONS: u32 = 1 << (GROUP_SHIFT - 1 - OPERATION_SHIFT);
 
 const GIVEN_UP: u64 = 0xff00;
 
@@ -24,22 +28,40 @@ const GIVEN_UP: u64 = 0xff00;
 pub struct GivingUp {
     /// The number of the group, less than 2²³.
     pub group: u32,
+    /// The first operation that is given up.
+    pub operation: OperationId,
     /// Why; never good.
     pub status: Status,
 }
 
+/// The number of an operation of a group: the members count those that they carry out together, from 0, modulo 2²³.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OperationId(u32);
+
+impl OperationId {
+    pub(crate) const fn next(self) -> Self {
+        Self((self.0 + 1) % MOST_OPERATIONS)
+    }
+
+    /// Whether it is `other`, or one behind that.
+    pub(crate) const fn is_from(self, other: Self) -> bool {
+        self.0.wrapping_sub(other.0) % MOST_OPERATIONS < MOST_OPERATIONS / 2
+    }
+}
+
 impl GivingUp {
     pub(crate) const fn tag(self) -> Tag {
-        let group = (self.group as u64) << GROUP_SHIFT;
-        Tag(GROUP_TAG | group | OPERATION_TAG | GIVEN_UP | self.status.code() as u64)
+        let (group, operation) = (self.group as u64, self.operation.0 as u64);
+        let of_operation = group << GROUP_SHIFT | OPERATION_TAG | operation << OPERATION_SHIFT;
+        Tag(GROUP_TAG | of_operation | GIVEN_UP | self.status.code() as u64)
     }
 
     /// What a send with this tag says, if it is one.
     pub(crate) fn of(tag: Tag) -> Option<Self> {
         let group = (tag.0 >> GROUP_SHIFT) as u32 % MOST_GROUPS;
-        let status = Status::from_code(tag.0 as u8);
-        let said = Self { group, status };
-        (said.tag() == tag && !status.is_good()).then_some(said)
+        let operation = OperationId((tag.0 >> OPERATION_SHIFT) as u32 % MOST_OPERATIONS);
+        let said = Self { group, operation, status: Status::from_code(tag.0 as u8) };
+        (said.tag() == tag && !said.status.is_good()).then_some(said)
     }
 }
 
@@ -50,17 +72,29 @@ mod tests {
     #[test]
     fn tags_are_those_of_the_document() {
         let wire = include_str!("../../../WIRE.md");
-        assert!(wire.contains("`800005800000ff0d`"));
-        let said = GivingUp { group: 5, status: Status::Internal };
-        assert_eq!(said.tag(), Tag(0x8000_0580_0000_ff0d));
+        assert!(wire.contains("`800005800003ff0d`"));
+        let said = GivingUp { group: 5, operation: OperationId(3), status: Status::Internal };
+        assert_eq!(said.tag(), Tag(0x8000_0580_0003_ff0d));
         assert_eq!(GivingUp::of(said.tag()), Some(said));
-        for other in [0, 1, 0x8000_0580_0000_ff00, 0x8000_0580_0000_fe0d, 0x8000_0580_0001_ff0d] {
+        for other in [0, 1, 0x8000_0580_0003_ff00, 0x8000_0580_0003_fe0d, 0x8000_0580_0003_000d] {
             assert_eq!(GivingUp::of(Tag(other)), None, "{other:x}");
         }
         for without in [63, 39] {
             assert_eq!(GivingUp::of(Tag(said.tag().0 ^ 1 << without)), None);
         }
-        let last = GivingUp { group: MOST_GROUPS - 1, status: Status::Unknown(200) };
-        assert_eq!((last.tag(), GivingUp::of(last.tag())), (Tag(0xffff_ff80_0000_ffc8), Some(last)));
+        let operation = OperationId(MOST_OPERATIONS - 1);
+        let last = GivingUp { group: MOST_GROUPS - 1, operation, status: Status::Unknown(200) };
+        assert_eq!((last.tag(), GivingUp::of(last.tag())), (Tag(0xffff_ffff_ffff_ffc8), Some(last)));
+    }
+
+    #[test]
+    fn operations_are_in_order_also_where_numbers_begin_anew() {
+        let (first, last) = (OperationId(0), OperationId((1 << 23) - 1));
+        assert_eq!((last.next(), first.next()), (first, OperationId(1)));
+        for (earlier, later) in
+            [(first, OperationId(1)), (last, first), (OperationId(7), OperationId(1 << 22))]
+        {
+            assert!(later.is_from(earlier) && earlier.is_from(earlier) && !earlier.is_from(later));
+        }
     }
 }

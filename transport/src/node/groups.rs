@@ -1,14 +1,15 @@
-//! Operations of several ranks, which any of them may give up: whoever waits for such an operation then waits no more.
+//! Operations of several ranks, which any of them may give up: whoever waits for such an operation, or a later one, then
+//! waits no more. Those before it go on: whoever gives up has done its part in them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::handle::{Handle, Interrupt, TransferResult};
-use crate::message::{GivingUp, Rank, Status};
+use crate::message::{GivingUp, OperationId, Rank};
 use crate::session::TransferError;
 
-/// What was given up before this rank was there to hear it, at most: of what peers make up, no more is kept.
-const MOST_EARLY: usize = 4096;
+/// Groups that a peer has given up before this rank had them, at most: of what peers make up, no more is kept.
+const MOST_EARLY: usize = 64;
 
 /// The groups of a node, by their numbers.
 #[derive(Default)]
@@ -19,8 +20,10 @@ pub(super) struct GroupBoard {
 #[derive(Default)]
 struct Groups {
     watched: HashMap<u32, Weak<Watch>>,
-    /// Of groups that nobody watches here yet: who has given up, and why.
-    early: HashMap<(u32, Rank), Status>,
+    /// The highest number that there was. Numbers rise, so groups up to it are there, or gone for good.
+    newest: Option<u32>,
+    /// What peers have given up of groups above that.
+    early: HashMap<Rank, BTreeMap<u32, GivingUp>>,
 }
 
 /// What this rank waits for in a group, and whether a member has given that up.
@@ -31,7 +34,10 @@ pub(crate) struct Watch {
 
 #[derive(Default)]
 struct State {
-    given_up: Option<TransferError>,
+    /// What this rank is at.
+    operation: OperationId,
+    /// From where on all is given up.
+    given_up: Option<(OperationId, TransferError)>,
     /// What is waited for.
     waiting: Option<Interrupt>,
 }
@@ -42,24 +48,31 @@ impl GroupBoard {
         let mut groups = self.lock();
         groups.watched.retain(|_, watch| watch.strong_count() > 0);
         groups.watched.insert(group, Arc::downgrade(&watch));
-        for &member in members {
-            if let Some(status) = groups.early.remove(&(group, member)) {
-                watch.given_up(member, status);
+        let newest = groups.newest.map_or(group, |newest| newest.max(group));
+        groups.newest = Some(newest);
+        groups.early.retain(|&peer, early| {
+            if let Some(&given_up) = early.get(&group) {
+                watch.given_up(peer, given_up);
             }
-        }
+            early.retain(|&group, _| group > newest);
+            !early.is_empty()
+        });
         watch
     }
 
     /// `peer` says that it has given something up.
-    pub(super) fn hear(&self, peer: Rank, GivingUp { group, status }: GivingUp) {
+    pub(super) fn hear(&self, peer: Rank, given_up: GivingUp) {
         let mut groups = self.lock();
-        let watch = groups.watched.get(&group).and_then(Weak::upgrade);
-        if watch.is_none() && groups.early.len() < MOST_EARLY {
-            groups.early.insert((group, peer), status);
+        let watch = groups.watched.get(&given_up.group).and_then(Weak::upgrade);
+        if watch.is_none() && groups.newest.is_none_or(|newest| given_up.group > newest) {
+            let early = groups.early.entry(peer).or_default();
+            if early.len() < MOST_EARLY {
+                early.insert(given_up.group, given_up);
+            }
         }
         drop(groups);
         if let Some(watch) = watch {
-            watch.given_up(peer, status);
+            watch.given_up(peer, given_up);
         }
     }
 
@@ -69,14 +82,19 @@ impl GroupBoard {
 }
 
 impl Watch {
-    /// Waits for a request of an operation, for as long as no member gives up. One thread waits at a time.
+    /// What is waited for from now on is of this operation.
+    pub(crate) fn begin(&self, operation: OperationId) {
+        self.lock().operation = operation;
+    }
+
+    /// Waits for a request of an operation, for as long as no member gives that up. One thread waits at a time.
     pub(crate) fn wait(&self, mut handle: Handle) -> TransferResult {
         if handle.is_finished() {
             return handle.wait();
         }
         let mut state = self.lock();
-        if let Some(error) = &state.given_up {
-            return Err(error.clone());
+        if let Some(error) = state.over() {
+            return Err(error);
         }
         state.waiting = Some(handle.interrupt());
         drop(state);
@@ -85,15 +103,17 @@ impl Watch {
         result
     }
 
-    fn given_up(&self, peer: Rank, status: Status) {
+    fn given_up(&self, peer: Rank, GivingUp { operation, status, .. }: GivingUp) {
         if !self.members.contains(&peer) {
             return; // it is no affair of its
         }
         let mut state = self.lock();
-        let error = state.given_up.get_or_insert(TransferError::GivenUp { peer, status }).clone();
-        let waiting = state.waiting.take();
+        if state.given_up.as_ref().is_none_or(|(from, _)| !operation.is_from(*from)) {
+            state.given_up = Some((operation, TransferError::GivenUp { peer, status }));
+        }
+        let interrupted = state.over().and_then(|error| Some((state.waiting.take()?, error)));
         drop(state);
-        if let Some(waiting) = waiting {
+        if let Some((waiting, error)) = interrupted {
             waiting.end_with(error);
         }
     }
@@ -103,12 +123,23 @@ impl Watch {
     }
 }
 
+impl State {
+    /// Why what this rank is at comes to nothing, if a member has given it up.
+    fn over(&self) -> Option<TransferError> {
+        let given_up = self.given_up.as_ref().filter(|(from, _)| self.operation.is_from(*from));
+        given_up.map(|(_, error)| error.clone())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::Status;
     use crate::node::handle::handle;
 
-    const SAID: GivingUp = GivingUp { group: 7, status: Status::Internal };
+    fn said() -> GivingUp {
+        GivingUp { group: 7, operation: OperationId::default(), status: Status::Internal }
+    }
 
     fn given_up(peer: u32) -> TransferResult {
         Err(TransferError::GivenUp { peer: Rank(peer), status: Status::Internal })
@@ -126,30 +157,58 @@ mod tests {
             while watch.lock().waiting.is_none() {
                 std::thread::yield_now();
             }
-            board.hear(Rank(1), SAID); // no member
-            board.hear(Rank(2), GivingUp { group: 6, ..SAID });
+            board.hear(Rank(1), said()); // no member
+            board.hear(Rank(2), GivingUp { group: 6, ..said() });
             assert!(watch.lock().given_up.is_none());
-            board.hear(Rank(2), SAID);
-            board.hear(Rank(0), SAID);
+            board.hear(Rank(2), said());
+            board.hear(Rank(0), said());
             assert_eq!(waiting.join().unwrap(), given_up(2));
         });
         assert_eq!(watch.wait(first), Ok(5));
-        assert_eq!(watch.wait(handle(None).1), Err(TransferError::NodeClosed), "its reply is gone");
+        let (gone, fourth) = handle(None);
+        drop(gone);
+        assert_eq!(watch.wait(fourth), Err(TransferError::NodeClosed), "finished as well");
         let (_never, third) = handle(None);
         assert_eq!(watch.wait(third), given_up(2));
     }
 
     #[test]
+    fn what_is_before_goes_on() {
+        let board = GroupBoard::default();
+        let watch = board.watch(7, &[Rank(0), Rank(2)]);
+        let second = OperationId::default().next();
+        board.hear(Rank(2), GivingUp { operation: second.next(), ..said() });
+        board.hear(Rank(0), GivingUp { operation: second, ..said() });
+        board.hear(Rank(2), GivingUp { operation: second.next(), ..said() });
+        let (reply, first) = handle(None);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| watch.wait(first));
+            while watch.lock().waiting.is_none() {
+                std::thread::yield_now();
+            }
+            board.hear(Rank(0), GivingUp { operation: second.next(), ..said() });
+            reply.send(Ok(3));
+            assert_eq!(waiting.join().unwrap(), Ok(3));
+        });
+        for operation in [second, second.next()] {
+            watch.begin(operation);
+            let (_never, next) = handle(None);
+            assert_eq!(watch.wait(next), given_up(0));
+        }
+    }
+
+    #[test]
     fn what_was_said_early_is_kept_to_a_bound() {
         let board = GroupBoard::default();
-        board.hear(Rank(1), SAID);
-        board.hear(Rank(3), SAID);
+        board.hear(Rank(1), said());
+        board.hear(Rank(3), said());
         let (_never, handle_of) = handle(None);
         assert_eq!(board.watch(7, &[Rank(0), Rank(1)]).wait(handle_of), given_up(1));
         for group in 0..2 * MOST_EARLY as u32 {
-            board.hear(Rank(1), GivingUp { group, ..SAID });
+            board.hear(Rank(1), GivingUp { group, ..said() });
         }
-        assert_eq!(board.lock().early.len(), MOST_EARLY);
+        assert_eq!(board.lock().early[&Rank(1)].len(), MOST_EARLY);
+        assert!(board.lock().early[&Rank(1)].keys().all(|&group| group > 7), "7 was there");
         // Groups that are gone are forgotten.
         drop(board.watch(9, &[]));
         drop(board.watch(10, &[]));
