@@ -83,6 +83,32 @@ fn every_kind_of_values() {
     }
 }
 
+#[test]
+fn pairs_of_octets_of_xp_and_what_they_leave() {
+    let Some(shim) = Shim::or_skip("pairs_of_octets_of_xp_and_what_they_leave") else { return };
+    // Whole rounds of 4096 values, and less than one in whole groups of 64, or not.
+    let shapes = [
+        (Element::Bf16, ChunkSize::DEFAULT, 2 * (4096 + 64)),
+        (Element::Bf16, ChunkSize::DEFAULT, 2 * (4096 + 2048)),
+        (Element::Bf16, ChunkSize::LARGE, 2 * (3 * 4096 + 2048 + 64) + 1),
+        (Element::F16, ChunkSize::DEFAULT, 2 * (4096 + 63)),
+        (Element::F32, ChunkSize::LARGE, 4 * (4096 + 64)),
+        (Element::F32, ChunkSize::LARGE, 4 * (3 * 4096 + 2048)),
+    ];
+    let mut random = Random(64);
+    for (n, (element, chunk_size, len)) in shapes.into_iter().enumerate() {
+        let mut without_masks = 0;
+        for (k, kind) in data::kinds().enumerate() {
+            let raw = kind.fill(&mut random, element, len);
+            let frame = judge(shim, Algorithm::Xp, element, &raw, chunk_size, LaneOrder::ALL[(n + k) % 3])
+                .unwrap_or_else(|what| panic!("{element} {} of {len}: {what}", kind.name));
+            without_masks += modes(&frame).iter().filter(|mode| mode[0] & 12 == 0).count();
+        }
+        // Only those keep their codes, of which pairs are made.
+        assert!(without_masks > 0, "{element} of {len}");
+    }
+}
+
 /// Byte 0 and 1 of each coded chunk of an XP frame.
 fn modes(coded: &[u8]) -> BTreeSet<[u8; 2]> {
     let frame = Frame::parse(coded).unwrap();

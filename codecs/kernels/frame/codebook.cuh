@@ -72,7 +72,7 @@ MGC_DEV u32 open_frame_codebook(const u8* section, const u8* known, Codebook* co
   return codebook->masks == nullptr || codebook->id != id ? MGC_BAD_CODEBOOK : MGC_GOOD;
 }
 
-// The same for a section with a body that was opened before.
+// The codebook of a section with a body that open_codebook has taken before.
 MGC_DEV Codebook known_codebook(const u8* section) {
   const uint4 header = *(const uint4*)section;
   const uint2 body = *(const uint2*)(section + MGC_CODEBOOK_HEADER_LEN);

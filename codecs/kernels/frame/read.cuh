@@ -19,7 +19,7 @@
 
 // A chunk that one thread has found for all.
 struct FoundChunk {
-  CodedChunk chunk;
+  CodedChunk chunk;  // `stored` as it lies in the frame, no room yet; if `code` is not good, whatever was there before
   u32 job, index;  // which of the job's
   u32 code;        // why it cannot be decoded
 };

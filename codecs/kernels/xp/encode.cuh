@@ -3,7 +3,8 @@
 // plan   Where masks are worth it, the values that they leave out are taken out of the raw bytes, in place; a
 //        chunk that is not worth coding after all is loaded again. The samples give the table. Then each value
 //        is looked up once, and the escapes are counted: that is the length. Codes are kept in the scratch.
-// emit   A round takes an octet of values per thread: rests and codes of the first tier go to their places, the
+// emit   A round takes an octet of values per thread, or two: those of another thread than in the plan, so a barrier lies
+//        between. Rests and codes of the first tier go to their places, the
 //        code bytes of the escapes to the front of the raw bytes. That is in place as well: what a round writes
 //        lies below what the next one reads, and the barrier of the scan is between reading and writing. The
 //        second tier is made of these bytes the same way, the third of what the second leaves.
@@ -77,19 +78,19 @@ MGC_DEV void xp_look_up(const XpEncodeShared& shared, const u32 (&words)[xp_word
 }
 
 // Bit `bit` of each code byte of an octet, one bit each, and the whole times 2^bit.
-MGC_DEV u32 xp_plane(u32 low, u32 high, u32 bit) {
+MGC_DEV u32 xp_scaled_plane(u32 low, u32 high, u32 bit) {
   const u32 ones = 0x01010101u << bit;
   return __dp4a(high & ones, 0x80402010u, __dp4a(low & ones, 0x08040201u, 0u));
 }
 
-// The same of two octets, without the factor: one bit for each of sixteen.
-MGC_DEV u32 xp_plane(const uint4& codes, u32 bit) {
-  return (xp_plane(codes.x, codes.y, bit) | xp_plane(codes.z, codes.w, bit) << 8) >> bit;
+// Bit `bit` of each code byte of two octets, one bit each.
+MGC_DEV u32 xp_pair_plane(const uint4& codes, u32 bit) {
+  return (xp_scaled_plane(codes.x, codes.y, bit) | xp_scaled_plane(codes.z, codes.w, bit) << 8) >> bit;
 }
 
 // Planes 2 to 4, a byte each.
 MGC_DEV u32 xp_later_planes(u32 low, u32 high) {
-  return xp_plane(low, high, 2) >> 2 | xp_plane(low, high, 3) << 5 | xp_plane(low, high, 4) << 12;
+  return xp_scaled_plane(low, high, 2) >> 2 | xp_scaled_plane(low, high, 3) << 5 | xp_scaled_plane(low, high, 4) << 12;
 }
 
 // Whether the codes that the plan looked up are in the scratch. 8-bit values are more than it holds, and masks
@@ -492,10 +493,10 @@ MGC_DEV void xp_emit_pairs(XpEncodeShared& shared, const RawChunk& chunk, const 
       for (u32 w = 0; w < xp_words<T>(); w++) both[i * xp_words<T>() + w] = words[i][w];
     }
     u16* const to = (u16*)(coded + at.first + octet / 8 * 16 + octet % 8);
-    to[0] = (u16)xp_plane(codes, 0);
-    to[4] = (u16)xp_plane(codes, 1);
+    to[0] = (u16)xp_pair_plane(codes, 0);
+    to[4] = (u16)xp_pair_plane(codes, 1);
     xp_put_pair_rests<T>(coded + at.rests, plan.values, octet, both);
-    const u32 escapes = xp_plane(codes, 5), rare = xp_plane(codes, 7);
+    const u32 escapes = xp_pair_plane(codes, 5), rare = xp_pair_plane(codes, 7);
     u32 total;
     const u32 own = (u32)__popc(escapes) | (u32)__popc(rare) << 16;
     const u32 offset = xp_scan(own, shared.sums[written.turn], &total);
@@ -541,7 +542,7 @@ MGC_DEV void xp_emit_first(XpEncodeShared& shared, const RawChunk& chunk, const 
       }
     }
     if (8 * octet < plan.values) {
-      const u32 planes = xp_plane(low, high, 0) | xp_plane(low, high, 1) << 7;
+      const u32 planes = xp_scaled_plane(low, high, 0) | xp_scaled_plane(low, high, 1) << 7;
       xp_put_planes(coded + at.first, plan.values, 2, octet, planes, 0);
       if (is_bytes) {
         if constexpr (sizeof(T) == 2 || sizeof(T) == 4) {
@@ -551,7 +552,7 @@ MGC_DEV void xp_emit_first(XpEncodeShared& shared, const RawChunk& chunk, const 
         xp_put_rests<T>(coded + at.rests, plan.values, octet, split, words);
       }
     }
-    const u32 escapes = xp_plane(low, high, 5) >> 5, rare = xp_plane(low, high, 7) >> 7;
+    const u32 escapes = xp_scaled_plane(low, high, 5) >> 5, rare = xp_scaled_plane(low, high, 7) >> 7;
     u32 total;
     const u32 own = (u32)__popc(escapes) | (u32)__popc(rare) << 16;
     const u32 offset = xp_scan(own, shared.sums[written.turn], &total);
@@ -577,7 +578,7 @@ MGC_DEV void xp_emit_second(XpEncodeShared& shared, const RawChunk& chunk, const
       const uint2 codes = ((const uint2*)chunk.raw)[octet];
       low = codes.x & xp_byte_mask(live), high = codes.y & xp_byte_mask(live >> 4);
     }
-    const u32 escapes = xp_plane(low, high, 6) >> 6;
+    const u32 escapes = xp_scaled_plane(low, high, 6) >> 6;
     const u32 ones = escapes * 0x00010101u;  // the code of an escape is all ones
     const u32 codes = xp_later_planes(low, high) | ones;
     if (live != 0) xp_put_planes(column, plan.k1, bits, octet, codes, 0);

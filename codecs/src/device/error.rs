@@ -89,7 +89,7 @@ pub enum DeviceError {
     /// Neither a compiled kernel nor the one that ships with this crate could be loaded.
     #[error("no kernels of {kernels} for this device: {compiled}; and of the PTX that ships: {shipped}")]
     NotLoaded {
-        /// Which kernels: the name of an algorithm, or `reduce`.
+        /// Which kernels: the name of their source.
         kernels: &'static str,
         /// Why there is none that was compiled for this device.
         compiled: Box<DeviceError>,
