@@ -31,7 +31,9 @@
 //! # Ends
 //! A link ends before MPI does: when MPI is finalized, links that still live are closed. Closing takes at most two
 //! seconds. What a peer has not begun to take by then it will not get, and the memory of what it may still take is not
-//! given back.
+//! given back. But drop nodes first where you can: under `MPI_THREAD_MULTIPLE` MPI must not be finalized while another thread is
+//! in a call of it, as the link's thread may just be. Open MPI bears that; MPICH (4.0) loses count of its own lock then, and may
+//! end the process.
 //!
 //! A rank that is stopped, hangs, or does not let its link go on is given up when its silence timeout is over, and the others
 //! go on with each other. What is not possible is to outlive a process: when one is killed, or exits without finalizing MPI,
