@@ -108,11 +108,7 @@ impl CommunicatorError {
             Self::WrongLength { .. } | Self::Transfer(TransferError::BufferTooSmall { .. }) => {
                 Status::ReceiveTooSmall
             }
-            // A device of another rank's is not this one's.
-            Self::Transfer(error) => match error.status() {
-                Status::DeviceLost => Status::Internal,
-                status => status,
-            },
+            Self::Transfer(error) => error.status(),
             _ => Status::Internal,
         }
     }
