@@ -37,7 +37,10 @@ pub(super) fn mpi_is_finalized_while_a_node_lives(job: &Job) {
     let waiting: Vec<_> = node.position().peers().map(|peer| receive(&node, peer)).collect();
     job.world.barrier();
     // MPICH may end the process if the link's thread is in a call just then; where nothing goes on, it hardly ever is.
-    thread::sleep(RESTED);
+    if mpi::environment::library_version().is_ok_and(|version| version.contains("MPICH")) {
+        println!("SKIPPED: finalizing MPICH while a link is busy, which it may not survive");
+        thread::sleep(RESTED);
+    }
     job.finalize();
     for handle in waiting {
         let error = end_of(handle).unwrap_err();
