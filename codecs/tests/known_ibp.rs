@@ -2,11 +2,12 @@
 
 mod common;
 
+use common::fence::{Fenced, Place};
 use common::{Random, hex};
 use mgcomp_codecs::ibp::{
     Codebook, CodebookSection, FitOptions, Form, Granule, Ibp, Invariants, Packed, Packer, fit,
 };
-use mgcomp_codecs::{Codec, Cpu, Element, Isa};
+use mgcomp_codecs::{ChunkError, Codec, Cpu, Element, Isa};
 
 fn packers(codebook: &Codebook) -> impl Iterator<Item = (Isa, Packer)> + '_ {
     Cpu::available().map(|cpu| (cpu.isa(), Packer::on(cpu, codebook.clone())))
@@ -252,4 +253,129 @@ fn identities_are_fnv_1a() {
     let codebook = Codebook::new(Granule::Four, 4, vec![nothing]).unwrap();
     assert_eq!(codebook.id(), fnv(&[0, 4, 1, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
     assert_eq!(Codebook::empty().id(), 0);
+}
+
+/// Bits that vary in a granule of so many bits, for each kind of rows: from few that lie together to nearly all, and such that
+/// a byte has several runs of them.
+const VARYING: [fn(&mut Random, usize) -> u64; 10] = [
+    |_, _| 0,
+    |random, _| ones(random.below(7)),
+    |random, bits| ones(1 + random.below(bits / 2)) << random.below(bits / 2),
+    |_, bits| ones(bits),
+    |random, bits| ones(bits) & !(1 << random.below(bits)),
+    |random, bits| ones(bits) & random.next() & 0x0f3c_ff00_18ff_7ee7,
+    |random, bits| ones([0, 1, bits - 1, bits][random.below(4)]),
+    |_, bits| ones(bits) & 0x9999_9999_9999_9999,
+    |_, bits| ones(bits) & 0x5b5b_5b5b_5b5b_5b5b,
+    |_, bits| ones(bits) & 0x5555_5555_5555_5555,
+];
+
+fn ones(count: usize) -> u64 {
+    if count == 0 { 0 } else { u64::MAX >> (64 - count) }
+}
+
+/// A codebook of rows of `len` bytes whose granules vary as `varying` says; and rows, of each granule of which `odd` of a
+/// hundred do not participate.
+fn rows(
+    random: &mut Random,
+    (granule, len): (Granule, usize),
+    varying: fn(&mut Random, usize) -> u64,
+    odd: usize,
+) -> (Codebook, Vec<Vec<u8>>) {
+    let bytes = granule.bytes();
+    let whole = len - len % bytes;
+    let (mut mask, mut bitval) = (vec![0; len], vec![0; len]);
+    for at in (0..whole).step_by(bytes) {
+        let invariant = !varying(random, 8 * bytes);
+        mask[at..at + bytes].copy_from_slice(&invariant.to_le_bytes()[..bytes]);
+        bitval[at..at + bytes].copy_from_slice(&(invariant & random.next()).to_le_bytes()[..bytes]);
+    }
+    let row = |random: &mut Random| {
+        let mut row: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
+        for at in (0..whole).step_by(bytes).filter(|_| random.below(100) >= odd) {
+            for i in at..at + bytes {
+                row[i] = row[i] & !mask[i] | bitval[i];
+            }
+        }
+        row
+    };
+    let rows = (0..6).map(|_| row(random)).collect();
+    (Codebook::new(granule, len, vec![Invariants { mask, bitval }]).unwrap(), rows)
+}
+
+#[test]
+fn rows_come_back_alone_and_in_pairs_whatever_their_bits() {
+    let mut random = Random(77);
+    // Nothing outside of codes and rows is touched.
+    let [mut code, mut other, mut out] = [4096; 3].map(Fenced::new);
+    let lens = [4, 8, 20, 60, 64, 68, 72, 128, 131, 200, 400, 516, 1024, 1029];
+    for (granule, len) in [Granule::Four, Granule::Eight].into_iter().flat_map(|g| lens.map(|len| (g, len))) {
+        for (kind, varying) in VARYING.into_iter().enumerate() {
+            let odd = [0, 0, 1, 20][random.below(4)];
+            let (codebook, rows) = rows(&mut random, (granule, len), varying, odd);
+            for (isa, packer) in packers(&codebook) {
+                let case = format!("{isa}, {granule:?}, {len} bytes, kind {kind}, odd {odd}");
+                let stored: Vec<(Form, Vec<u8>)> = rows.iter().map(|row| stored(&packer, row)).collect();
+                for ((first, second), rows) in stored.iter().zip(&stored[1..]).zip(rows.windows(2)) {
+                    let [code, other] = [(&mut code, first), (&mut other, second)].map(|(fenced, stored)| {
+                        let slot = fenced.place(Place::End, stored.1.len(), 0);
+                        slot.copy_from_slice(&stored.1);
+                        (stored.0, &*slot)
+                    });
+                    let out = out.place(Place::End, 2 * len, 0xee);
+                    assert_eq!(
+                        packer.unpack_pair([code, other], out),
+                        Ok([code.1.len(), other.1.len()]),
+                        "{case}"
+                    );
+                    assert_eq!(hex(out), hex(&rows.concat()), "{case}");
+                    let out = &mut out[len..];
+                    assert_eq!(packer.unpack(code.0, code.1, out), Ok(code.1.len()), "{case}");
+                    assert_eq!(hex(out), hex(&rows[0]), "{case}");
+                }
+            }
+        }
+    }
+}
+
+/// What is stored of a row, and no byte behind it.
+fn stored(packer: &Packer, row: &[u8]) -> (Form, Vec<u8>) {
+    let mut slot = vec![0xa5; row.len()];
+    let Packed { form, len } = packer.pack(row, &mut slot);
+    slot.truncate(len);
+    (form, slot)
+}
+
+#[test]
+fn of_a_pair_the_damaged_row_is_named() {
+    let mut random = Random(78);
+    // 25 granules have 4 bytes of participation bits, of which 7 bits mean nothing, and 10 bytes of kept ones: 5.
+    let (codebook, rows) = rows(&mut random, (Granule::Eight, 200), |_, _| ones(3), 0);
+    for (isa, packer) in packers(&codebook) {
+        let (form, code) = stored(&packer, &rows[0]);
+        assert_eq!((form, code.len()), (Form::Packed { cluster: 0 }, 14), "{isa}");
+        let set = |byte: usize| {
+            let mut damaged = code.clone();
+            damaged[byte] |= 0x80;
+            damaged
+        };
+        let damages = [
+            (&set(3)[..], ChunkError::Padding { offset: 4 }),
+            (&set(13), ChunkError::Padding { offset: 14 }),
+            (&code[..3], truncated(0, 4, 3)),
+            (&code[..13], truncated(4, 10, 9)),
+        ];
+        for (damaged, error) in damages {
+            let mut out = vec![0; 400];
+            assert_eq!(packer.unpack(form, damaged, &mut out[..200]), Err(error), "{isa}");
+            let [good, bad] = [(form, &code[..]), (form, damaged)];
+            assert_eq!(packer.unpack_pair([good, bad], &mut out), Err((1, error)), "{isa}");
+            assert_eq!(hex(&out[..200]), hex(&rows[0]), "{isa}");
+            assert_eq!(packer.unpack_pair([bad, good], &mut out), Err((0, error)), "{isa}");
+        }
+    }
+}
+
+fn truncated(offset: usize, needed: usize, got: usize) -> ChunkError {
+    ChunkError::Truncated { offset, needed, got }
 }

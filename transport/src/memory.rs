@@ -7,6 +7,7 @@
 
 #[cfg(feature = "cuda")]
 mod device;
+pub(crate) mod pages;
 mod ranges;
 #[cfg(feature = "cuda")]
 mod rooms;

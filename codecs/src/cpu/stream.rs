@@ -104,6 +104,7 @@ impl<'a> Ahead<'a> {
 }
 
 /// Asks for `bytes` to be brought near, without waiting for them.
+#[inline]
 pub(crate) fn prefetch(bytes: &[u8]) {
     for line in bytes.chunks(LINE_LEN) {
         prefetch_line(line.as_ptr());

@@ -1,6 +1,9 @@
 //! The invariant bits of a cluster, laid out for the coders.
 
 #[cfg(target_arch = "x86_64")]
+use std::sync::OnceLock;
+
+#[cfg(target_arch = "x86_64")]
 use super::avx2;
 #[cfg(target_arch = "x86_64")]
 use super::avx512;
@@ -30,6 +33,9 @@ pub(super) struct Plan {
     pub(super) scatter: Fields,
     /// What AVX-512 knows of the lines of a whole tensor.
     pub(super) row: RowLines,
+    /// And if all of its granules participate; worked out when it is first needed, for frames never do.
+    #[cfg(target_arch = "x86_64")]
+    whole: OnceLock<avx512::Whole>,
 }
 
 /// Lines of 64 bytes of a tensor, from its start on.
@@ -74,6 +80,8 @@ impl Plan {
             gather: Fields::default(),
             scatter: Fields::default(),
             row: RowLines::default(),
+            #[cfg(target_arch = "x86_64")]
+            whole: OnceLock::new(),
         };
         let mut tables = vec![mask[..period].to_vec(), bitval[..period].to_vec()];
         plan.add_tables(cpu, &masks, &mut tables);
@@ -94,6 +102,13 @@ impl Plan {
                 self.row = avx512::add_row_tables(self.granule, masks, self, tables);
             }
         }
+    }
+
+    /// What AVX-512 knows of a whole tensor all of whose granules participate.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    pub(super) fn whole(&self) -> &avx512::Whole {
+        self.whole.get_or_init(|| avx512::Whole::new(self))
     }
 
     /// The phase behind a granule.

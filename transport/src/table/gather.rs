@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use mgcomp_codecs::ChunkError;
-use mgcomp_codecs::ibp::Packer;
+use mgcomp_codecs::ibp::{Form, Packer};
 
 use super::shared::{piece_rows, share};
 use super::{Table, TableError};
@@ -12,9 +12,9 @@ use super::{Table, TableError};
 pub const PIECE_LEN: u64 = 128;
 
 /// Rows that are asked for before they are needed: memory takes as long as several rows take to decode.
-const AHEAD: usize = 6;
-/// What is asked for of each beyond the mean stored row.
-const SPARE_LEN: usize = 64;
+const AHEAD: usize = 8;
+/// The part of the mean stored row that is asked for of each beyond it.
+const SPARE_PART: u64 = 4;
 
 /// What a gather read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,34 +82,51 @@ impl<M: AsRef<[u8]> + Sync> Table<M> {
         let ahead = self.ahead_len();
         let near = |index: &u64| Packer::prefetch(&self.slot(*index).1[..ahead]);
         indices.iter().take(AHEAD).for_each(near);
+        let damaged =
+            |i: usize, source| TableError::Row { position: position + i, index: indices[i], source };
+        let (pairs, last) = indices.as_chunks::<2>();
+        let (of_pairs, of_last) = out.split_at_mut(2 * pairs.len() * self.row_len());
         let mut gathered = Gathered::default();
-        for (i, (&index, out)) in indices.iter().zip(out.chunks_exact_mut(self.row_len())).enumerate() {
-            if let Some(index) = indices.get(i + AHEAD) {
-                near(index);
+        for (i, (pair, out)) in pairs.iter().zip(of_pairs.chunks_exact_mut(2 * self.row_len())).enumerate() {
+            let next = (2 * (i + 1) + AHEAD).min(indices.len());
+            indices[(2 * i + AHEAD).min(next)..next].iter().for_each(near);
+            let [first, second] = [self.slot(pair[0]), self.slot(pair[1])];
+            match self.packer().unpack_pair([first, second], out) {
+                Ok(lens) => {
+                    gathered.add(self.read(pair[0], first.0, lens[0]));
+                    gathered.add(self.read(pair[1], second.0, lens[1]));
+                }
+                Err((number, source)) => return Err(damaged(2 * i + number, source)),
             }
-            let read = self.read_row(index, out);
-            gathered.add(read.map_err(|source| TableError::Row { position: position + i, index, source })?);
+        }
+        if let [index] = *last {
+            let read = self.read_row(index, of_last);
+            gathered.add(read.map_err(|source| damaged(indices.len() - 1, source))?);
         }
         Ok(gathered)
     }
 
     /// Decodes a row that is there.
-    #[inline]
     pub(super) fn read_row(&self, index: u64, out: &mut [u8]) -> Result<Gathered, ChunkError> {
         let (form, slot) = self.slot(index);
-        let len = self.packer().unpack(form, slot, out)? as u64;
-        Ok(Gathered {
+        Ok(self.read(index, form, self.packer().unpack(form, slot, out)?))
+    }
+
+    /// A row of this form and stored length.
+    #[inline]
+    fn read(&self, index: u64, form: Form, len: usize) -> Gathered {
+        Gathered {
             rows: 1,
-            packed_rows: u64::from(form != mgcomp_codecs::ibp::Form::Raw),
-            stored_bytes: len,
-            link_bytes: piece_bytes(index * self.row_len() as u64, len),
-        })
+            packed_rows: u64::from(form != Form::Raw),
+            stored_bytes: len as u64,
+            link_bytes: piece_bytes(index * self.row_len() as u64, len as u64),
+        }
     }
 
     /// How much of a row is asked for before it is needed.
     fn ahead_len(&self) -> usize {
         let mean = self.stored_bytes / self.rows.max(1);
-        self.row_len().min(mean as usize + SPARE_LEN)
+        self.row_len().min((mean + mean / SPARE_PART) as usize)
     }
 }
 

@@ -65,7 +65,8 @@ use forms::Forms;
 
 /// Rows of one length, packed in place in `M`.
 ///
-/// Reading takes `&self`, from any number of threads; changing takes `&mut self`.
+/// Reading takes `&self`, from any number of threads; changing takes `&mut self`. On Linux the system is asked for large pages
+/// under the rows, unless it is set to have none: rows by chance are found sooner then.
 #[derive(Debug)]
 pub struct Table<M = Vec<u8>> {
     memory: M,

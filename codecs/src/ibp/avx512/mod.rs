@@ -13,12 +13,14 @@ mod fields;
 mod join;
 mod row;
 mod tables;
+mod whole;
 
 use std::arch::x86_64::*;
 
 pub(super) use self::fields::add_tables;
 pub(super) use self::row::add_row_tables;
 use self::tables::{GATHER, Phases, Tables};
+pub(super) use self::whole::Whole;
 use super::bits::{self, Sink, Source, ones};
 use super::plan::Plan;
 use crate::Avx512;
