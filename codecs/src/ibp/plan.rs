@@ -31,20 +31,9 @@ pub(super) struct Plan {
     pub(super) gather: Fields,
     /// The inverse: 1 to 4 fields.
     pub(super) scatter: Fields,
-    /// What AVX-512 knows of the lines of a whole tensor.
-    pub(super) row: RowLines,
-    /// And if all of its granules participate; worked out when it is first needed, for frames never do.
+    /// What AVX-512 knows of whole tensors; worked out when it is first needed, for frames never do.
     #[cfg(target_arch = "x86_64")]
-    whole: OnceLock<avx512::Whole>,
-}
-
-/// Lines of 64 bytes of a tensor, from its start on.
-#[derive(Debug, Default)]
-pub(super) struct RowLines {
-    /// Number of the first of as many tables as there are scatter fields.
-    pub(super) first: usize,
-    /// For each line the kept bits of its granules if all participate, at most 255.
-    pub(super) bits: Vec<u8>,
+    row: OnceLock<avx512::Row>,
 }
 
 /// Fields of up to eight bits, of which a byte of a tensor is made: as many for each byte. A field has two tables:
@@ -79,9 +68,8 @@ impl Plan {
             runs: None,
             gather: Fields::default(),
             scatter: Fields::default(),
-            row: RowLines::default(),
             #[cfg(target_arch = "x86_64")]
-            whole: OnceLock::new(),
+            row: OnceLock::new(),
         };
         let mut tables = vec![mask[..period].to_vec(), bitval[..period].to_vec()];
         plan.add_tables(cpu, &masks, &mut tables);
@@ -99,16 +87,15 @@ impl Plan {
             #[cfg(target_arch = "x86_64")]
             Cpu::Avx512(_) => {
                 [self.gather, self.scatter] = avx512::add_tables(self.granule, masks, tables);
-                self.row = avx512::add_row_tables(self.granule, masks, self, tables);
             }
         }
     }
 
-    /// What AVX-512 knows of a whole tensor all of whose granules participate.
+    /// What AVX-512 knows of whole tensors.
     #[cfg(target_arch = "x86_64")]
     #[inline]
-    pub(super) fn whole(&self) -> &avx512::Whole {
-        self.whole.get_or_init(|| avx512::Whole::new(self))
+    pub(super) fn row(&self) -> &avx512::Row {
+        self.row.get_or_init(|| avx512::Row::new(self))
     }
 
     /// The phase behind a granule.

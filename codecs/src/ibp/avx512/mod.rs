@@ -13,14 +13,12 @@ mod fields;
 mod join;
 mod row;
 mod tables;
-mod whole;
 
 use std::arch::x86_64::*;
 
 pub(super) use self::fields::add_tables;
-pub(super) use self::row::add_row_tables;
+pub(super) use self::row::Row;
 use self::tables::{GATHER, Phases, Tables};
-pub(super) use self::whole::Whole;
 use super::bits::{self, Sink, Source, ones};
 use super::plan::Plan;
 use crate::Avx512;
@@ -56,22 +54,6 @@ pub(super) fn decode(_: Avx512, plan: &Plan, phase: usize, source: &mut Source<'
     };
     // SAFETY: as above.
     unsafe { decode(plan, phase, source, raw) }
-}
-
-/// Decodes the granules of a whole tensor. Whether `source` has as many bits as this takes is for the caller to ask.
-pub(super) fn decode_row(_: Avx512, plan: &Plan, source: &mut Source<'_>, raw: &mut [u8]) {
-    let decode = match (plan.granule, plan.scatter.count) {
-        (8, 1) => row::lines::<8, 1>,
-        (8, 2) => row::lines::<8, 2>,
-        (8, 3) => row::lines::<8, 3>,
-        (8, _) => row::lines::<8, 4>,
-        (_, 1) => row::lines::<4, 1>,
-        (_, 2) => row::lines::<4, 2>,
-        (_, 3) => row::lines::<4, 3>,
-        (_, _) => row::lines::<4, 4>,
-    };
-    // SAFETY: the token says that this machine has the instructions.
-    unsafe { decode(plan, source, raw) }
 }
 
 pub(super) fn saved_by(_: Avx512, plan: &Plan, phase: usize, raw: &[u8]) -> usize {

@@ -50,7 +50,7 @@ pub(super) struct Tables<const P: usize> {
     /// A byte per granule.
     pub(super) savings: __m128i,
     /// Starts and keeps of each field.
-    fields: [[__m512i; 2]; P],
+    pub(super) fields: [[__m512i; 2]; P],
 }
 
 impl<const P: usize> Tables<P> {

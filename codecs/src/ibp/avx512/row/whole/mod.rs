@@ -1,15 +1,14 @@
 //! Whole tensors of which all granules participate, as most rows of a table are: each kept bit then has its place, the same
 //! in every such tensor, so that nothing has to be summed up to find it.
 
-mod tables;
+mod places;
 
 use std::arch::x86_64::*;
 
+use super::{LINE, Table};
 use crate::Avx512;
 use crate::cpu::{load512, load512_partial, store512_partial};
 
-/// Bytes that are decoded at a time.
-const LINE: usize = 64;
 /// Bytes whose kept bits are moved together: a granule of eight bytes, or two of four.
 const WORD: usize = 8;
 
@@ -54,11 +53,6 @@ enum Reach {
 const LINE_REACH: u8 = Reach::Line as u8;
 const WORD_REACH: u8 = Reach::Word as u8;
 const WIDE_REACH: u8 = Reach::Wide as u8;
-
-/// A byte for each of a line. It starts on a cache line: a vector across two takes twice as long to read.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-struct Table([u8; LINE]);
 
 /// How tensors are unpacked, `N` at a time.
 type Unpack<const N: usize> = unsafe fn(&Whole, [&[u8]; N], [&mut [u8]; N]) -> bool;

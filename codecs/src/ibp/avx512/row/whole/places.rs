@@ -1,4 +1,4 @@
-//! What is known of whole tensors before one is seen.
+//! Where the kept bits of each byte are in tensors of which all granules participate.
 
 use super::{LINE, Line, Reach, Table, WORD, Whole, unpack_of};
 use crate::ibp::bits::ones;
@@ -74,9 +74,9 @@ impl KeptBits {
     fn line(&self, plan: &Plan, line: usize) -> Line {
         let word = |byte| self.before(byte / WORD * WORD);
         Line {
-            bitvals: table(line, |byte| usize::from(plan.lines[Plan::BITVALS][byte])),
-            bytes: table(line, |byte| word(byte) / 8 - self.place(line) + byte % WORD),
-            shifts: table(line, |byte| if byte % WORD == 0 { word(byte) % 8 } else { 0 }),
+            bitvals: Table::of_line(line, |byte| usize::from(plan.lines[Plan::BITVALS][byte])),
+            bytes: Table::of_line(line, |byte| word(byte) / 8 - self.place(line) + byte % WORD),
+            shifts: Table::of_line(line, |byte| if byte % WORD == 0 { word(byte) % 8 } else { 0 }),
         }
     }
 
@@ -89,12 +89,6 @@ impl KeptBits {
             Reach::Wide => self.before(byte / WORD * WORD),
         };
         let start = |byte: usize| (usize::from(starts[byte]) + self.before(byte) - first(byte)) % 64;
-        [table(line, start), table(line, |byte| usize::from(keeps[byte]))]
+        [Table::of_line(line, start), Table::of_line(line, |byte| usize::from(keeps[byte]))]
     }
-}
-
-/// A table of a line by byte of the tensor. What lies behind its end is not looked at; but of its last word all bytes are, for
-/// the kept bits of a single granule there may end in any.
-fn table(line: usize, of: impl Fn(usize) -> usize) -> Table {
-    Table(std::array::from_fn(|i| of(LINE * line + i) as u8))
 }
