@@ -64,11 +64,10 @@ MGC_DEV u32 xp_take_out(T* values, u32 count, u8* mask, XpSums (&sums)[4]) {
 template <class T>
 MGC_DEV void xp_look_up(const XpEncodeShared& shared, const u32 (&words)[xp_words<T>()], u32 symbol_bits, u32 live,
                         u32* low, u32* high) {
-  const u32 shift = 8 * (u32)sizeof(T) - symbol_bits;
   u32 codes[2] = {0, 0};
 #pragma unroll
   for (u32 i = 0; i < 8; i++) {
-    codes[i / 4] |= (u32)shared.codes[(u32)(xp_element<T>(words, i) >> shift)] << i % 4 * 8;
+    codes[i / 4] |= (u32)shared.codes[xp_top<T>(words, i) >> (32 - symbol_bits)] << i % 4 * 8;
   }
   *low = ~codes[0];
   *high = ~codes[1];
@@ -166,21 +165,19 @@ MGC_DEV u32 xp_signed_symbol(const RawChunk& chunk, T value) {
   return (u32)(value >> (8 * (u32)sizeof(T) - 1 - xp_exponent_bits<T>(chunk.element)));
 }
 
-// What a thread found of its sample.
+// What a thread found of its sample, and all of theirs: how many there are, zeros and repeats among them.
 struct XpSample {
   u32 symbol;
   bool first;
+  u32 number, zeros, repeats;
 };
 
-// Takes a sample of `count` values per thread and counts its symbol. `*number` becomes the number of samples, `*hits`
-// that of zeros and 2^16 times that of repeats. A barrier.
+// Takes a sample of `count` values per thread and counts its symbol. A barrier.
 template <class T>
-MGC_DEV XpSample xp_take_sample(XpEncodeShared& shared, const RawChunk& chunk, u32 count, u32* number, u32* hits) {
-  const XpSamples samples = xp_samples(count);
-  *number = samples.number;
+MGC_DEV XpSample xp_take_sample(XpEncodeShared& shared, const RawChunk& chunk, u32 count) {
   const T* const values = (const T*)chunk.raw;
-  const bool has = threadIdx.x < samples.number;
-  const u32 at = samples.first + threadIdx.x * samples.stride;
+  const u32 at = xp_sample_at(count);
+  const bool has = at < count;
   T value = 0, before = 0;
   if (has) {
     value = values[at];
@@ -188,36 +185,36 @@ MGC_DEV XpSample xp_take_sample(XpEncodeShared& shared, const RawChunk& chunk, u
   }
   const bool repeats = has && threadIdx.x % XP_PROBE == 0 && value == before;
   const u32 symbol = xp_signed_symbol(chunk, value);
-  const XpSample sample = {symbol, xp_count(shared, has, symbol)};
-  *hits = xp_sum((has && value == 0 ? 1u : 0) | (repeats ? 1u << 16 : 0), shared.sums[3]);
-  return sample;
+  const bool first = xp_count(shared, has, symbol);
+  // Ten bits hold a number of threads.
+  const u32 own = (has ? 1u : 0) | (has && value == 0 ? 1u << 10 : 0) | (repeats ? 1u << 20 : 0);
+  const u32 sums = xp_sum(own, shared.sums[3]);
+  return {symbol, first, sums & 0x3ff, sums >> 10 & 0x3ff, sums >> 20};
 }
 
-// Decides on masks, takes out what they leave out, and returns the sample of the values left; `*number` becomes the
-// number of samples.
+// Decides on masks, takes out what they leave out, and returns the sample of the values left.
 template <class T>
-MGC_DEV XpSample xp_plan_masks(XpEncodeShared& shared, const RawChunk& chunk, u8* raw, XpPlan* plan, u32* number) {
+MGC_DEV XpSample xp_plan_masks(XpEncodeShared& shared, const RawChunk& chunk, u8* raw, XpPlan* plan) {
   const u32 saved_bits = 8 * (u32)sizeof(T) - xp_exponent_bits<T>(chunk.element) + 2;
   const u32 room = xp_mask_room<T>(chunk);
-  u32 hits;
-  XpSample sample = xp_take_sample<T>(shared, chunk, plan->values, number, &hits);
-  if ((hits & 0xffff) * saved_bits > *number) {
+  XpSample sample = xp_take_sample<T>(shared, chunk, plan->values);
+  if (sample.zeros * saved_bits > sample.number) {
     plan->mode |= XP_ZERO_MASK;
     xp_clear_counts<T>(shared, chunk);
     const u32 elements = plan->values;
     plan->values = xp_take_out<T, true>((T*)raw, elements, chunk.scratch, shared.sums);
     plan->zeros = xp_best_depth(chunk.scratch, room, elements, shared.sums);
-    sample = xp_take_sample<T>(shared, chunk, plan->values, number, &hits);
+    sample = xp_take_sample<T>(shared, chunk, plan->values);
   }
   plan->non_zeros = plan->values;
-  const u32 probes = (*number + XP_PROBE - 1) / XP_PROBE;
-  if ((hits >> 16) * saved_bits > probes) {
+  const u32 probes = (sample.number + XP_PROBE - 1) / XP_PROBE;
+  if (sample.repeats * saved_bits > probes) {
     plan->mode |= XP_CHANGE_MASK;
     xp_clear_counts<T>(shared, chunk);
     u8* const levels = xp_change_levels<T>(chunk);
     plan->values = xp_take_out<T, false>((T*)raw, plan->non_zeros, levels, shared.sums);
     plan->changes = xp_best_depth(levels, room, plan->non_zeros, shared.sums);
-    sample = xp_take_sample<T>(shared, chunk, plan->values, number, &hits);
+    sample = xp_take_sample<T>(shared, chunk, plan->values);
   }
   return sample;
 }
@@ -241,13 +238,12 @@ MGC_DEV u32 xp_plan(XpEncodeShared& shared, const RawChunk& chunk) {
   plan.values = chunk.raw_len / (u32)sizeof(T);
   xp_clear_counts<T>(shared, chunk);
   __syncthreads();
-  u32 samples;
-  const XpSample sample = xp_plan_masks<T>(shared, chunk, chunk.raw, &plan, &samples);
+  const XpSample sample = xp_plan_masks<T>(shared, chunk, chunk.raw, &plan);
   const bool masked = (plan.mode & (XP_ZERO_MASK | XP_CHANGE_MASK)) != 0;
   u32 end = xp_table_at(plan);
   if (plan.values != 0) {
     const XpTable table =
-        xp_choose<T>(shared, xp_keys<T>(shared, chunk), chunk, samples, sample.symbol, sample.first);
+        xp_choose<T>(shared, xp_keys<T>(shared, chunk), chunk, sample.number, sample.symbol, sample.first);
     plan.mode |= (table.is_signed ? XP_SIGNED : 0) | (table.wide ? XP_WIDE : 0);
     if (table.hopeless && !masked) {
       return XP_MODE_LEN + chunk.raw_len;
@@ -307,34 +303,46 @@ MGC_DEV void xp_put_planes(u8* column, u32 count, u32 planes, u32 octet, u32 low
   }
 }
 
-// Writes the rests of an octet where they are whole bytes and the sign is at their bottom: those of most floats.
+// The rests of an octet where they are whole bytes and the sign is at their bottom: those of most floats. A column of
+// their lower halves, where they have any, stands before one of the bytes above.
+struct XpWholeRests {
+  u32 halves[4];
+  u32 bytes[2];
+};
+
+template <class T>
+MGC_DEV XpWholeRests xp_whole_rests(const u32 (&words)[xp_words<T>()]) {
+  XpWholeRests rests = {};
+#pragma unroll
+  for (u32 i = 0; i < 2; i++) {
+    if constexpr (sizeof(T) == 2) {
+      // The lower byte of each value, whose top bit belongs to the symbol, and its sign eight times over.
+      const u32 low = permute_bytes(words[2 * i], words[2 * i + 1], 0x6420);
+      const u32 signs = permute_bytes(words[2 * i], words[2 * i + 1], 0xfdb9);
+      rests.bytes[i] = (low << 1 & 0xfefefefeu) | (signs & 0x01010101u);
+    } else {
+      u32 turned[4];
+#pragma unroll
+      for (u32 k = 0; k < 4; k++) turned[k] = xp_sign_down(words[4 * i + k]);
+      rests.halves[2 * i] = permute_bytes(turned[0], turned[1], 0x5410);
+      rests.halves[2 * i + 1] = permute_bytes(turned[2], turned[3], 0x5410);
+      const u32 low = permute_bytes(turned[0], turned[1], 0x62), high = permute_bytes(turned[2], turned[3], 0x62);
+      rests.bytes[i] = permute_bytes(low, high, 0x5410);
+    }
+  }
+  return rests;
+}
+
+// Writes them.
 template <class T>
 MGC_DEV void xp_put_whole_rests(u8* column, u32 count, u32 octet, const u32 (&words)[xp_words<T>()]) {
   const u32 first = 8 * octet, number = count - first < 8 ? count - first : 8;
-  const u32 above = 0xfffefffeu;
-  u32 turned[xp_words<T>()], bytes[2];
-#pragma unroll
-  for (u32 i = 0; i < xp_words<T>(); i++) {
-    turned[i] = sizeof(T) == 4 ? xp_sign_down(words[i]) : (words[i] << 1 & above) | (words[i] >> 15 & ~above);
-  }
+  const XpWholeRests rests = xp_whole_rests<T>(words);
   if (sizeof(T) == 4) {
-    u32 halves[4];
-#pragma unroll
-    for (u32 i = 0; i < 4; i++) halves[i] = permute_bytes(turned[2 * i], turned[(2 * i + 1) % xp_words<T>()], 0x5410);
-    xp_put_words(column + 2 * first, halves, 2 * number);
+    xp_put_words(column + 2 * first, rests.halves, 2 * number);
     column += 2 * count;
   }
-#pragma unroll
-  for (u32 i = 0; i < 2; i++) {
-    u32 low = turned[2 * i], high = turned[2 * i + 1], which = 0x6420;
-    if (sizeof(T) == 4) {  // the third byte of each
-      low = permute_bytes(turned[4 * i % xp_words<T>()], turned[(4 * i + 1) % xp_words<T>()], 0x62);
-      high = permute_bytes(turned[(4 * i + 2) % xp_words<T>()], turned[(4 * i + 3) % xp_words<T>()], 0x62);
-      which = 0x5410;
-    }
-    bytes[i] = permute_bytes(low, high, which);
-  }
-  xp_put_words(column + first, bytes, number);
+  xp_put_words(column + first, rests.bytes, number);
 }
 
 // Writes the rests of an octet.
@@ -418,14 +426,12 @@ MGC_DEV void xp_add_symbol(u8* column, u32 count, u32 index, u32 symbol, u32 sym
 template <class T>
 MGC_DEV void xp_add_symbols(u8* column, u32 count, u32 index, const XpSplit& split, u32 mask,
                             const u32 (&words)[xp_words<T>()]) {
-  constexpr u32 UNUSED = sizeof(T) < 4 ? 32 - 8 * sizeof(T) : 0;
   for (; mask != 0; mask &= mask - 1) {
     const u32 which = (u32)__ffs((int)mask) - 1;
-    u32 top = 0;  // the upper 32 bits of the value, or all of it and zeros
+    u32 top = 0;
 #pragma unroll
     for (u32 i = 0; i < 8; i++) {
-      const u32 own = sizeof(T) == 8 ? words[(2 * i + 1) % xp_words<T>()] : (u32)xp_element<T>(words, i) << UNUSED;
-      if (which == i) top = own;
+      if (which == i) top = xp_top<T>(words, i);
     }
     const u32 symbol = (split.is_signed ? top : top << 1) >> (32 - split.symbol_bits);
     xp_add_symbol(column, count, index++, symbol, split.symbol_bits);
@@ -439,40 +445,21 @@ struct XpWritten {
   u32 turn;           // of the sums
 };
 
-// Writes the rests of two octets beside each other where they are whole bytes and all columns start on 8 bytes; see
-// xp_put_whole_rests.
+// Writes them for two octets beside each other, where all columns start on 8 bytes.
 template <class T>
-MGC_DEV void xp_put_pair_rests(u8* column, u32 count, u32 octet, const u32 (&words)[2 * xp_words<T>()]) {
-  constexpr u32 WORDS = 2 * xp_words<T>();
-  const u32 above = 0xfffefffeu;
-  u32 turned[WORDS];
+MGC_DEV void xp_put_pair_rests(u8* column, u32 count, u32 octet, const u32 (&words)[2][xp_words<T>()]) {
 #pragma unroll
-  for (u32 i = 0; i < WORDS; i++) {
-    turned[i] = sizeof(T) == 4 ? xp_sign_down(words[i]) : (words[i] << 1 & above) | (words[i] >> 15 & ~above);
-  }
-  if (sizeof(T) == 4) {
-    uint2* const to = (uint2*)(column + 16 * octet);
-#pragma unroll
-    for (u32 i = 0; i < WORDS; i += 4) {
-      const u32 low = permute_bytes(turned[i], turned[i + 1], 0x5410);
-      to[i / 4] = make_uint2(low, permute_bytes(turned[i + 2], turned[i + 3], 0x5410));
+  for (u32 i = 0; i < 2; i++) {
+    const XpWholeRests rests = xp_whole_rests<T>(words[i]);
+    u8* bytes = column;
+    if (sizeof(T) == 4) {
+      uint2* const halves = (uint2*)(column + 16 * (octet + i));
+      halves[0] = make_uint2(rests.halves[0], rests.halves[1]);
+      halves[1] = make_uint2(rests.halves[2], rests.halves[3]);
+      bytes += 2 * count;
     }
-    column += 2 * count;
+    *(uint2*)(bytes + 8 * (octet + i)) = make_uint2(rests.bytes[0], rests.bytes[1]);
   }
-  u32 bytes[4];
-#pragma unroll
-  for (u32 i = 0; i < 4; i++) {
-    u32 low = turned[2 * i], high = turned[2 * i + 1], which = 0x6420;
-    if (sizeof(T) == 4) {  // the third byte of each
-      low = permute_bytes(turned[4 * i % WORDS], turned[(4 * i + 1) % WORDS], 0x62);
-      high = permute_bytes(turned[(4 * i + 2) % WORDS], turned[(4 * i + 3) % WORDS], 0x62);
-      which = 0x5410;
-    }
-    bytes[i] = permute_bytes(low, high, which);
-  }
-  uint2* const to = (uint2*)(column + 8 * octet);
-  to[0] = make_uint2(bytes[0], bytes[1]);
-  to[1] = make_uint2(bytes[2], bytes[3]);
 }
 
 // Writes what xp_emit_first does as long as each thread has two octets beside each other: of values whose codes were kept and
@@ -485,20 +472,20 @@ MGC_DEV void xp_emit_pairs(XpEncodeShared& shared, const RawChunk& chunk, const 
   for (; written.octets + STEP <= plan.values / 8; written.octets += STEP) {
     const u32 octet = written.octets + 2 * threadIdx.x;
     const uint4 codes = ((const uint4*)chunk.scratch)[octet / 2];
-    u32 words[2][xp_words<T>()], both[2 * xp_words<T>()];
+    u32 words[2][xp_words<T>()];
 #pragma unroll
-    for (u32 i = 0; i < 2; i++) {
-      xp_load_octet((const T*)chunk.raw + 8 * (octet + i), words[i]);
-#pragma unroll
-      for (u32 w = 0; w < xp_words<T>(); w++) both[i * xp_words<T>() + w] = words[i][w];
-    }
+    for (u32 i = 0; i < 2; i++) xp_load_octet((const T*)chunk.raw + 8 * (octet + i), words[i]);
     u16* const to = (u16*)(coded + at.first + octet / 8 * 16 + octet % 8);
-    to[0] = (u16)xp_pair_plane(codes, 0);
-    to[4] = (u16)xp_pair_plane(codes, 1);
-    xp_put_pair_rests<T>(coded + at.rests, plan.values, octet, both);
-    const u32 escapes = xp_pair_plane(codes, 5), rare = xp_pair_plane(codes, 7);
-    u32 total;
-    const u32 own = (u32)__popc(escapes) | (u32)__popc(rare) << 16;
+    const u32 low_plane = xp_pair_plane(codes, 0), high_plane = xp_pair_plane(codes, 1);
+    to[0] = (u16)low_plane;
+    to[4] = (u16)high_plane;
+    xp_put_pair_rests<T>(coded + at.rests, plan.values, octet, words);
+    const u32 escapes = low_plane & high_plane;  // their code is all ones
+    u32 own = (u32)__popc(escapes), rare = 0, total;
+    if (((codes.x | codes.y | codes.z | codes.w) & 0x80808080u) != 0) {
+      rare = xp_pair_plane(codes, 7);
+      own |= (u32)__popc(rare) << 16;
+    }
     const u32 offset = xp_scan(own, shared.sums[written.turn], &total);
     u8* const next =
         xp_put_chosen(chunk.raw + written.escapes + (offset & 0xffff), escapes & 0xff, codes.x, codes.y);
@@ -541,8 +528,8 @@ MGC_DEV void xp_emit_first(XpEncodeShared& shared, const RawChunk& chunk, const 
         xp_look_up<T>(shared, words, symbol_bits, xp_live(plan.values, octet), &low, &high);
       }
     }
+    const u32 planes = xp_scaled_plane(low, high, 0) | xp_scaled_plane(low, high, 1) << 7;
     if (8 * octet < plan.values) {
-      const u32 planes = xp_scaled_plane(low, high, 0) | xp_scaled_plane(low, high, 1) << 7;
       xp_put_planes(coded + at.first, plan.values, 2, octet, planes, 0);
       if (is_bytes) {
         if constexpr (sizeof(T) == 2 || sizeof(T) == 4) {
@@ -552,7 +539,7 @@ MGC_DEV void xp_emit_first(XpEncodeShared& shared, const RawChunk& chunk, const 
         xp_put_rests<T>(coded + at.rests, plan.values, octet, split, words);
       }
     }
-    const u32 escapes = xp_scaled_plane(low, high, 5) >> 5, rare = xp_scaled_plane(low, high, 7) >> 7;
+    const u32 escapes = planes & planes >> 8, rare = xp_scaled_plane(low, high, 7) >> 7;
     u32 total;
     const u32 own = (u32)__popc(escapes) | (u32)__popc(rare) << 16;
     const u32 offset = xp_scan(own, shared.sums[written.turn], &total);

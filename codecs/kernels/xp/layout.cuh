@@ -132,6 +132,13 @@ MGC_DEV T xp_element(const u32* words, u32 index) {
   return (T)(words[at / 4] >> at % 4 * 8);
 }
 
+// The upper bits of element `index`, all 32 of them; of a narrower one, others follow.
+template <class T>
+MGC_DEV u32 xp_top(const u32* words, u32 index) {
+  const u32 end = (index + 1) * (u32)sizeof(T);
+  return words[(end - 1) / 4] << (4 - end % 4) % 4 * 8;
+}
+
 // Words of an octet of values.
 template <class T>
 MGC_DEV constexpr u32 xp_words() {

@@ -46,16 +46,11 @@ struct XpEncodeShared {
   XpSums sums[4];
 };
 
-struct XpSamples {
-  u32 first;
-  u32 stride;
-  u32 number;
-};
-
-// The samples of `count` values, spread evenly.
-MGC_DEV XpSamples xp_samples(u32 count) {
-  const u32 stride = (count / XP_MAX_SAMPLES + 1) | 1, first = stride / 2;
-  return {first, stride, count > first ? (count - first + stride - 1) / stride : 0};
+// The value that the calling thread takes as a sample, if there are so many; samples are spread evenly. The last thread
+// never finds one, because XP_MAX_SAMPLES strides lead behind all values.
+MGC_DEV u32 xp_sample_at(u32 count) {
+  const u32 stride = (count / XP_MAX_SAMPLES + 1) | 1;
+  return stride / 2 + threadIdx.x * stride;
 }
 
 // Room for the keys of the symbols in a sample; see xp_choose.
