@@ -144,11 +144,9 @@ MGC_DEV IbpKept ibp_kept_of(const IbpChunk& at, const IbpUnit& unit, const u32 (
 MGC_DEV IbpKept ibp_read_kept(const IbpChunk& at, const IbpUnit& unit, const CodedChunk& chunk, u32 index,
                               bool is_whole) {
   const bool pairs = at.codebook.granule == 8;
-  const u32 units_log2 = pairs ? 2 : 1;  // that share a byte
+  const u32 first = index * (pairs ? 2 : 4);  // a bit for each granule
   u32 bits = 0;
-  if (is_whole || 4 * index < at.words) {
-    bits = chunk.stored[ibp_participation(at) + (index >> units_log2)] >> (index << (3 - units_log2) & 7);
-  }
+  if (is_whole || 4 * index < at.words) bits = chunk.stored[ibp_participation(at) + first / 8] >> first % 8;
   IbpKept kept;
   kept.participates[0] = bits & 1;
   kept.participates[1] = bits & (pairs ? 1 : 2);
@@ -304,14 +302,14 @@ MGC_DEV void ibp_put_participation(const IbpChunk& at, const IbpKept& kept, u32 
 // and zeros may be added to any of them: that takes less than to ask whether there are ones, since compilers put branches
 // around atomics.
 MGC_DEV void ibp_put_pair(u8* coded, u32 last, u32 at, u32 a, u32 a_len, u32 b) {
-  u32* const to = (u32*)coded + (at / 32 < last ? at / 32 : last);
+  u32* const words = (u32*)coded;
+  const u32 index = at / 32 < last ? at / 32 : last;
   const u64 pair = a | (u64)b << a_len;
   const u32 low = (u32)pair, high = (u32)(pair >> 32);
-  const u32 first = low << at % 32, second = __funnelshift_l(low, high, at % 32);
-  const u32 third = __funnelshift_l(high, 0, at % 32);
-  atomicOr(to, first);
-  atomicOr(second != 0 ? to + 1 : to, second);
-  atomicOr(third != 0 ? to + 2 : to, third);
+  atomicOr(words + index, __funnelshift_l(0, low, at));
+  // What is not zero has its word.
+  atomicOr(words + (index + 1 < last ? index + 1 : last), __funnelshift_l(low, high, at));
+  atomicOr(words + (index + 2 < last ? index + 2 : last), __funnelshift_l(high, 0, at));
 }
 
 // Reads `a` of `a_len` bits from bit `at` on and `b` behind it; bits behind their ends are any. No word is read that is
@@ -321,7 +319,7 @@ MGC_DEV void ibp_read_pair(const CodedChunk& chunk, u32 at, u32 a_len, u32* a, u
   const u32 last = chunk.stored_len / 4 - 1, index = at / 32 < last ? at / 32 : last;
   const u32 first = words[index];
   const u32 second = words[index + 1 < last ? index + 1 : last], third = words[index + 2 < last ? index + 2 : last];
-  const u32 low = __funnelshift_r(first, second, at % 32), high = __funnelshift_r(second, third, at % 32);
+  const u32 low = __funnelshift_r(first, second, at), high = __funnelshift_r(second, third, at);
   *a = low;
   *b = (u32)(((u64)high << 32 | low) >> a_len);
 }
