@@ -652,6 +652,9 @@ fn kernels_have_every_barrier_they_need() {
     let race = "ThreadSanitizer: data race";
     let xp = |file, find| Plant { codec: "xp", file, find, replace: "" };
     let escapes_free = "__syncwarp();  // Nobody reads those of the second tier any more.";
+    let plan_told = "__syncthreads();  // What thread 0 wrote is there.";
+    // Or else loops over garbage would take for ever.
+    let plan_guessed = "if (shared.plan.zeros.depth > XP_MAX_DEPTH) return;";
     let plants = [
         (plant("common/block.cuh", sums_written, without_barrier), race),
         (plant("common/block.cuh", sums_read, ""), race),
@@ -675,6 +678,8 @@ fn kernels_have_every_barrier_they_need() {
         (plant("frame/read.cuh", "__syncthreads();  // The first chunk is found.", ""), "ThreadSanitizer"),
         (plant("frame/read.cuh", "__syncthreads();  // The bytes are there.", ""), "ThreadSanitizer"),
         (xp("xp/stream.cuh", "__syncthreads();  // The sums of all warps are there."), "ThreadSanitizer"),
+        (xp("xp/plan.cuh", "__syncthreads();  // The sums of all warps are there."), "ThreadSanitizer"),
+        (Plant { codec: "xp", file: "xp/encode.cuh", find: plan_told, replace: plan_guessed }, race),
         (xp("xp/stream.cuh", "__syncwarp();  // They are there for all lanes."), race),
         // Lanes take turns here, so wrong symbols come before a race is seen.
         (xp("xp/stream.cuh", escapes_free), "not as expected"),
