@@ -322,19 +322,63 @@ fn rows_come_back_alone_and_in_pairs_whatever_their_bits() {
                         slot.copy_from_slice(&stored.1);
                         (stored.0, &*slot)
                     });
-                    let out = out.place(Place::End, 2 * len, 0xee);
-                    assert_eq!(
-                        packer.unpack_pair([code, other], out),
-                        Ok([code.1.len(), other.1.len()]),
-                        "{case}"
-                    );
-                    assert_eq!(hex(out), hex(&rows.concat()), "{case}");
-                    let out = &mut out[len..];
-                    assert_eq!(packer.unpack(code.0, code.1, out), Ok(code.1.len()), "{case}");
-                    assert_eq!(hex(out), hex(&rows[0]), "{case}");
+                    let rows_out = out.place(Place::End, 2 * len, 0xee);
+                    let lens = [code.1.len(), other.1.len()];
+                    assert_eq!(packer.unpack_pair([code, other], rows_out), Ok(lens), "{case}");
+                    assert_eq!(hex(rows_out), hex(&rows.concat()), "{case}");
+                    assert_eq!(out.harm(), None, "{case}");
+                    let row_out = out.place(Place::End, len, 0xee);
+                    assert_eq!(packer.unpack(code.0, code.1, row_out), Ok(code.1.len()), "{case}");
+                    assert_eq!(hex(row_out), hex(&rows[0]), "{case}");
+                    assert_eq!(out.harm(), None, "{case}");
                 }
             }
         }
+    }
+}
+
+#[test]
+fn pairs_of_other_clusters_and_raw_rows_come_back() {
+    // Rows whose upper nibbles are 1 in one cluster and 2 in the other.
+    let cluster = |value| Invariants { mask: vec![0xf0; 16], bitval: vec![value; 16] };
+    let codebook = Codebook::new(Granule::Eight, 16, vec![cluster(0x10), cluster(0x20)]).unwrap();
+    let nibbles: Vec<u8> = (0..16).collect();
+    let packed = [vec![0b11], (0..8).map(|i| (2 * i + 1) << 4 | (2 * i)).collect()].concat();
+    let raw = vec![0xa5; 16];
+    let [one, two] =
+        [0x10, 0x20].map(|value| nibbles.iter().map(|nibble| value | nibble).collect::<Vec<u8>>());
+    let forms = [
+        (Form::Packed { cluster: 0 }, &packed, &one),
+        (Form::Packed { cluster: 1 }, &packed, &two),
+        (Form::Raw, &raw, &raw),
+    ];
+    for (isa, packer) in packers(&codebook) {
+        for (first, second) in forms.iter().flat_map(|first| forms.iter().map(move |second| (first, second)))
+        {
+            let mut out = [0xee; 32];
+            let lens = packer.unpack_pair([(first.0, first.1), (second.0, second.1)], &mut out);
+            assert_eq!(lens, Ok([first.1.len(), second.1.len()]), "{isa}: {:?} {:?}", first.0, second.0);
+            assert_eq!(
+                hex(&out),
+                hex(&[&first.2[..], second.2].concat()),
+                "{isa}: {:?} {:?}",
+                first.0,
+                second.0
+            );
+        }
+    }
+}
+
+#[test]
+fn a_tensor_without_granules_is_its_tail() {
+    let nothing = Invariants { mask: vec![0; 5], bitval: vec![0; 5] };
+    let codebook = Codebook::new(Granule::Eight, 5, vec![nothing]).unwrap();
+    for (isa, packer) in packers(&codebook) {
+        let packed = (Form::Packed { cluster: 0 }, &[1, 2, 3, 4, 5, 6][..]);
+        let mut out = [0xee; 10];
+        assert_eq!(packer.unpack_pair([packed, packed], &mut out), Ok([5, 5]), "{isa}");
+        assert_eq!(out, [1, 2, 3, 4, 5, 1, 2, 3, 4, 5], "{isa}");
+        assert_eq!(packer.unpack(packed.0, &packed.1[..4], &mut out[..5]), Err(truncated(0, 5, 4)), "{isa}");
     }
 }
 

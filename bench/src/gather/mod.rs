@@ -147,8 +147,10 @@ fn gather(rows: &Rows, threads: usize, link: &SimulatedLink, args: &Args) -> Res
     let options = options(args, Sample::Percent(10.0), threads);
     let packed = Table::build(rows.bytes.clone(), rows.row_len, &options).map_err(failed(rows))?;
     let plain = plain(rows, &options).map_err(failed(rows))?;
+    // As a device has them.
+    let large_pages = packed.enlarge_pages().is_ok() & plain.enlarge_pages().is_ok();
     let times = measure::measure(rows, [&plain, &packed], args.batch as usize, link, args.seconds)?;
-    Ok(Gather::new(rows, saved_percent(&packed), threads, &times, link))
+    Ok(Gather::new(rows, saved_percent(&packed), threads, large_pages, &times, link))
 }
 
 /// A table of the same rows that saves nothing: the same threads, and the same memory.

@@ -42,6 +42,8 @@ pub(super) struct Gather {
     pub(super) data: String,
     pub(super) row_bytes: usize,
     pub(super) threads: usize,
+    /// Whether the system gave large pages for all rows, plain and packed.
+    pub(super) large_pages: bool,
     pub(super) saved_percent: f64,
     pub(super) link_bytes_percent: f64,
     pub(super) plain_gbps: f64,
@@ -59,6 +61,7 @@ impl Gather {
         rows: &Rows,
         saved_percent: f64,
         threads: usize,
+        large_pages: bool,
         times: &Times,
         link: &SimulatedLink,
     ) -> Self {
@@ -69,6 +72,7 @@ impl Gather {
             data: rows.name.clone(),
             row_bytes: rows.row_len,
             threads,
+            large_pages,
             saved_percent,
             link_bytes_percent: 100.0 * times.link_bytes as f64 / times.plain_link_bytes as f64,
             plain_gbps: times.gbps(times.plain),
@@ -137,7 +141,8 @@ impl Printer {
             bytes as f64 / 1e6
         ))?;
         line(
-            "`local` is the cores' part alone, without the link; `ideal` is the link alone, with nothing to decode",
+            "`local` is the cores' part alone, without the link; `ideal` is the link alone, with nothing to decode;\n\
+             plain and packed rows lie in large pages, where the system gives them",
         )?;
         line(&format!(
             "{:<24} {:>8} {:>7} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>13} {:>15}",

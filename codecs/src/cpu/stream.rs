@@ -106,8 +106,9 @@ impl<'a> Ahead<'a> {
 /// Asks for `bytes` to be brought near, without waiting for them.
 #[inline]
 pub(crate) fn prefetch(bytes: &[u8]) {
-    for line in bytes.chunks(LINE_LEN) {
-        prefetch_line(line.as_ptr());
+    let before = bytes.as_ptr().addr() % LINE_LEN; // in the first line
+    for line in (0..before + bytes.len()).step_by(LINE_LEN) {
+        prefetch_line(bytes.as_ptr().wrapping_sub(before).wrapping_add(line));
     }
 }
 

@@ -186,7 +186,7 @@ impl Packer {
         #[cfg(target_arch = "x86_64")]
         if let (Cpu::Avx512(cpu), Form::Packed { cluster }) = (self.cpu, form) {
             let (granules, tail) = tensor.split_at_mut(self.shape.whole);
-            let len = self.plans.get(usize::from(cluster))?.row().whole.unpack(cpu, slot, granules)?;
+            let len = self.plans.get(usize::from(cluster))?.row().all.unpack(cpu, slot, granules)?;
             copy_tail(slot, len, tail)?;
             return Some(len + tail.len());
         }
@@ -205,8 +205,8 @@ impl Packer {
             let (first, second) = tensors.split_at_mut(self.codebook.tensor_len());
             let (first, first_tail) = first.split_at_mut(self.shape.whole);
             let (second, second_tail) = second.split_at_mut(self.shape.whole);
-            let whole = &self.plans.get(usize::from(cluster))?.row().whole;
-            let len = whole.unpack_pair(cpu, [a, b], [first, second])?;
+            let all = &self.plans.get(usize::from(cluster))?.row().all;
+            let len = all.unpack_pair(cpu, [a, b], [first, second])?;
             copy_tail(a, len, first_tail)?;
             copy_tail(b, len, second_tail)?;
             return Some(len + first_tail.len());

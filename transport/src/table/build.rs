@@ -9,7 +9,6 @@ use mgcomp_codecs::ibp::{Codebook, CodebookError, Granule, MAX_CLUSTERS, Packer,
 use super::forms::{Forms, FormsMut};
 use super::shared::{piece_rows, share};
 use super::{Shared, Table, TableError, TableOptions, Version};
-use crate::memory::pages;
 
 impl<M: AsRef<[u8]> + AsMut<[u8]>> Table<M> {
     /// Finds the bits that the rows in `memory`, of `row_len` bytes each, have in common, and packs each row where it is.
@@ -59,7 +58,6 @@ impl<M: AsRef<[u8]>> Table<M> {
     pub(super) fn from_parts(memory: M, forms: Forms, stored_bytes: u64, shared: Arc<Shared>) -> Self {
         static TABLES: AtomicU64 = AtomicU64::new(1);
 
-        pages::enlarge(memory.as_ref());
         let rows = (memory.as_ref().len() / shared.packer.codebook().tensor_len()) as u64;
         let version = Version { table: TABLES.fetch_add(1, Ordering::Relaxed), changes: 0 };
         Self { memory, rows, forms, stored_bytes, version, shared }

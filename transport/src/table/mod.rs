@@ -28,6 +28,7 @@
 //! | [`Table::build`], [`Table::with_codebook`] | packs rows in place |
 //! | [`Table::gather`], [`Table::update_rows`] | gives rows, takes others |
 //! | [`Table::save`], [`Table::load`] | a file with checksums, whole or not there (`FORMAT.md`) |
+//! | [`Table::enlarge_pages`] | makes rows by chance quicker to find |
 //! | [`Cache`] | some rows, packed one behind the other in slabs of near memory |
 //!
 //! The rows lie in any memory that looks like bytes: a `Vec<u8>`, borrowed bytes, a memory map, or page-locked memory, from
@@ -61,12 +62,12 @@ pub use file::{LoadOptions, TableFileError};
 pub use gather::{Gathered, PIECE_LEN};
 pub use options::{Sample, TableOptions};
 
+use crate::memory::pages;
 use forms::Forms;
 
 /// Rows of one length, packed in place in `M`.
 ///
-/// Reading takes `&self`, from any number of threads; changing takes `&mut self`. On Linux the system is asked for large pages
-/// under the rows, unless it is set to have none: rows by chance are found sooner then.
+/// Reading takes `&self`, from any number of threads; changing takes `&mut self`.
 #[derive(Debug)]
 pub struct Table<M = Vec<u8>> {
     memory: M,
@@ -180,6 +181,18 @@ impl<M: AsRef<[u8]>> Table<M> {
         let len = self.packer().stored_len(form, slot).map_err(damaged)?;
         // A slot that somebody else wrote to may say that it goes on behind its end.
         Ok((form, &slot[..len.min(slot.len())]))
+    }
+
+    /// Puts large pages under the rows, where the system has them: rows by chance are found sooner then, the more so the larger
+    /// the table is. On Linux since 6.1, and unless the machine is set to give none. What the memory holds stays.
+    ///
+    /// It is not done unasked, because it copies the rows once, while other threads wait that need new pages; and because all of
+    /// each large page is there then, even if the memory is a map of which most had not been touched.
+    ///
+    /// # Errors
+    /// That of the system, if it does not give all of them. Some may be there all the same.
+    pub fn enlarge_pages(&self) -> std::io::Result<()> {
+        pages::enlarge(self.slots())
     }
 
     /// A row that is there.

@@ -1,13 +1,13 @@
-//! Whole tensors, as rows of tables are: which line of a tensor comes next is known, and so is all that is the same in every
-//! tensor.
+//! Whole tensors, as rows of tables are: which line of a tensor comes next is known, and so is all that is the same in
+//! every tensor.
 
+mod all;
 mod any;
-mod whole;
 
 use crate::ibp::plan::Plan;
 
-use any::Any;
-use whole::Whole;
+use all::AllGranules;
+use any::AnyGranules;
 
 /// Bytes that are decoded at a time.
 const LINE: usize = 64;
@@ -16,24 +16,24 @@ const LINE: usize = 64;
 #[derive(Debug)]
 pub(in crate::ibp) struct Row {
     /// If all granules participate.
-    pub(in crate::ibp) whole: Whole,
+    pub(in crate::ibp) all: AllGranules,
     /// Whatever granules participate.
-    pub(in crate::ibp) any: Any,
+    pub(in crate::ibp) any: AnyGranules,
 }
 
 impl Row {
     /// For tensors with the invariant bits of `plan`.
     pub(in crate::ibp) fn new(plan: &Plan) -> Self {
-        Self { whole: Whole::new(plan), any: Any::new(plan) }
+        Self { all: AllGranules::new(plan), any: AnyGranules::new(plan) }
     }
 }
 
 /// A byte for each of a line. It starts on a cache line: a vector across two takes twice as long to read.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Table([u8; LINE]);
+struct LineTable([u8; LINE]);
 
-impl Table {
+impl LineTable {
     /// The table of a line, by byte of the tensor.
     fn of_line(line: usize, of: impl Fn(usize) -> usize) -> Self {
         Self(std::array::from_fn(|i| of(LINE * line + i) as u8))

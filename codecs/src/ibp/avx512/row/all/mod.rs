@@ -1,11 +1,11 @@
-//! Whole tensors of which all granules participate, as most rows of a table are: each kept bit then has its place, the same
+//! Tensors of which all granules participate, as most rows of a table are: each kept bit then has its place, the same
 //! in every such tensor, so that nothing has to be summed up to find it.
 
 mod places;
 
 use std::arch::x86_64::*;
 
-use super::{LINE, Table};
+use super::{LINE, LineTable};
 use crate::Avx512;
 use crate::cpu::{load512, load512_partial, store512_partial};
 
@@ -14,7 +14,7 @@ const WORD: usize = 8;
 
 /// Where everything is in the code of such tensors, and where the kept bits go.
 #[derive(Debug)]
-pub(in crate::ibp) struct Whole {
+pub(in crate::ibp) struct AllGranules {
     unpack: Unpack<1>,
     unpack_pair: Unpack<2>,
     /// The participation bits.
@@ -25,18 +25,18 @@ pub(in crate::ibp) struct Whole {
     places: Vec<u32>,
     lines: Vec<Line>,
     /// For each line its fields: where in the eight bytes of a word one starts, modulo 64, and which of its bits count.
-    fields: Vec<[Table; 2]>,
+    fields: Vec<[LineTable; 2]>,
 }
 
 /// What is the same for all fields of a line.
 #[derive(Debug)]
 struct Line {
     /// The values of the invariant bits.
-    bitvals: Table,
+    bitvals: LineTable,
     /// For each word which eight bytes, from the line's place on, its kept bits start in; unless all start in the first.
-    bytes: Table,
+    bytes: LineTable,
     /// For each word the bits of these that are before its own, as one number; if they reach further.
-    shifts: Table,
+    shifts: LineTable,
 }
 
 /// How far kept bits that are moved together lie apart, with those before them in their first byte.
@@ -55,11 +55,11 @@ const WORD_REACH: u8 = Reach::Word as u8;
 const WIDE_REACH: u8 = Reach::Wide as u8;
 
 /// How tensors are unpacked, `N` at a time.
-type Unpack<const N: usize> = unsafe fn(&Whole, [&[u8]; N], [&mut [u8]; N]) -> bool;
+type Unpack<const N: usize> = unsafe fn(&AllGranules, [&[u8]; N], [&mut [u8]; N]) -> bool;
 
-impl Whole {
-    /// Unpacks the granules of the tensors at the front of `slots`; returns how many bytes each takes there. `None` if not all
-    /// of them participate or something is wrong with the code, and then `granules` hold anything.
+impl AllGranules {
+    /// Unpacks the granules of the tensor at the front of `slot`; returns how many bytes they take there, whatever follows.
+    /// `None` if not all of them participate or something is wrong with these bytes, and then `granules` hold anything.
     #[inline]
     pub(in crate::ibp) fn unpack(&self, _: Avx512, slot: &[u8], granules: &mut [u8]) -> Option<usize> {
         // SAFETY: the token says that this machine has the instructions.
@@ -67,7 +67,7 @@ impl Whole {
         unpacked.then(|| self.code_len())
     }
 
-    /// The same of two tensors: the tables are read for both at once.
+    /// The same of two tensors, whose granules take as many bytes: the tables are read for both at once.
     #[inline]
     pub(in crate::ibp) fn unpack_pair(
         &self,
@@ -126,28 +126,28 @@ fn unpack_of<const N: usize>(fields: usize, reach: Reach) -> Unpack<N> {
 
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,bmi2")]
 fn unpack<const P: usize, const REACH: u8, const N: usize>(
-    whole: &Whole,
+    all: &AllGranules,
     slots: [&[u8]; N],
     granules: [&mut [u8]; N],
 ) -> bool {
     for slot in slots {
-        if !whole.fits(slot) {
+        if !all.fits(slot) {
             return false;
         }
     }
     let mut kept = slots;
     for kept in &mut kept {
-        *kept = &kept[whole.participation.len()..];
+        *kept = &kept[all.participation.len()..];
     }
-    let fields = whole.fields.as_chunks().0;
-    let inner = whole.inner_lines(kept, window_len(REACH)).min(fields.len());
+    let fields = all.fields.as_chunks().0;
+    let inner = all.inner_lines(kept, window_len(REACH)).min(fields.len());
     let inner = granules.iter().fold(inner, |inner, granules| inner.min(granules.len() / LINE));
     for number in 0..inner {
         // SAFETY: there are so many lines, each with its fields and place. Its windows are in the kept bits, and its bytes in
         // the granules.
         unsafe {
-            let (line, fields) = (whole.lines.get_unchecked(number), fields.get_unchecked(number));
-            let place = *whole.places.get_unchecked(number) as usize;
+            let (line, fields) = (all.lines.get_unchecked(number), fields.get_unchecked(number));
+            let place = *all.places.get_unchecked(number) as usize;
             // All are decoded before one is written: so the tables are read once.
             let mut decoded = [_mm512_setzero_si512(); N];
             for i in 0..N {
@@ -159,9 +159,9 @@ fn unpack<const P: usize, const REACH: u8, const N: usize>(
             }
         }
     }
-    if inner < whole.lines.len() {
+    if inner < all.lines.len() {
         for (kept, granules) in kept.into_iter().zip(granules) {
-            outer_lines::<P, REACH>(whole, inner, kept, granules);
+            outer_lines::<P, REACH>(all, inner, kept, granules);
         }
     }
     true
@@ -170,12 +170,12 @@ fn unpack<const P: usize, const REACH: u8, const N: usize>(
 /// Decodes the lines from number `first` on, whose windows may go on behind `kept`, and the last of which may be shorter.
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,bmi2")]
 fn outer_lines<const P: usize, const REACH: u8>(
-    whole: &Whole,
+    all: &AllGranules,
     first: usize,
     kept: &[u8],
     granules: &mut [u8],
 ) {
-    let tables = whole.lines.iter().zip(whole.fields.as_chunks().0).zip(&whole.places);
+    let tables = all.lines.iter().zip(all.fields.as_chunks().0).zip(&all.places);
     for (((line, fields), &place), granules) in tables.zip(granules.chunks_mut(LINE)).skip(first) {
         let left = kept.get(place as usize..).unwrap_or_default();
         let low = load512_partial(left);
@@ -211,7 +211,7 @@ fn ends_within(kept: &[u8], bits: usize) -> bool {
 fn decode<const P: usize, const REACH: u8>(
     window: [__m512i; 2],
     line: &Line,
-    fields: &[[Table; 2]; P],
+    fields: &[[LineTable; 2]; P],
 ) -> __m512i {
     let words = words::<REACH>(window, line);
     let mut decoded = load512(&line.bitvals.0);

@@ -1,10 +1,10 @@
 //! Where the kept bits of each byte are in tensors of which all granules participate.
 
-use super::{LINE, Line, Reach, Table, WORD, Whole, unpack_of};
+use super::{AllGranules, LINE, Line, LineTable, Reach, WORD, unpack_of};
 use crate::ibp::bits::ones;
 use crate::ibp::plan::Plan;
 
-impl Whole {
+impl AllGranules {
     /// For tensors with the invariant bits of `plan`.
     pub(in crate::ibp) fn new(plan: &Plan) -> Self {
         let kept = KeptBits::new(plan);
@@ -74,14 +74,14 @@ impl KeptBits {
     fn line(&self, plan: &Plan, line: usize) -> Line {
         let word = |byte| self.before(byte / WORD * WORD);
         Line {
-            bitvals: Table::of_line(line, |byte| usize::from(plan.lines[Plan::BITVALS][byte])),
-            bytes: Table::of_line(line, |byte| word(byte) / 8 - self.place(line) + byte % WORD),
-            shifts: Table::of_line(line, |byte| if byte % WORD == 0 { word(byte) % 8 } else { 0 }),
+            bitvals: LineTable::of_line(line, |byte| usize::from(plan.lines[Plan::BITVALS][byte])),
+            bytes: LineTable::of_line(line, |byte| word(byte) / 8 - self.place(line) + byte % WORD),
+            shifts: LineTable::of_line(line, |byte| if byte % WORD == 0 { word(byte) % 8 } else { 0 }),
         }
     }
 
     /// Starts and keeps of one of the fields that scatter bits.
-    fn field(&self, plan: &Plan, reach: Reach, line: usize, field: usize) -> [Table; 2] {
+    fn field(&self, plan: &Plan, reach: Reach, line: usize, field: usize) -> [LineTable; 2] {
         let [starts, keeps] = [0, 1].map(|table| &plan.lines[plan.scatter.first + 2 * field + table]);
         let first = |byte| match reach {
             Reach::Line => 8 * self.place(line),
@@ -89,6 +89,6 @@ impl KeptBits {
             Reach::Wide => self.before(byte / WORD * WORD),
         };
         let start = |byte: usize| (usize::from(starts[byte]) + self.before(byte) - first(byte)) % 64;
-        [Table::of_line(line, start), Table::of_line(line, |byte| usize::from(keeps[byte]))]
+        [LineTable::of_line(line, start), LineTable::of_line(line, |byte| usize::from(keeps[byte]))]
     }
 }
