@@ -4,7 +4,7 @@
 // Traffic: each byte is read from memory once and written once, but chunks whose savings decide whether a
 //          frame has its codebook at all are read twice. Masks come from memory, where the codebook is, that is
 //          from a cache; where tensors are as short as codebooks fitted to buffers have them, once a chunk.
-// Bound:   some 70 instructions for a word of 4 bytes to encode, 57 to decode, half of which are for the chunk as a
+// Bound:   some 70 instructions for a word of 4 bytes to encode, 56 to decode, half of which are for the chunk as a
 //          whole, where masks are short and have one run of other bits. Each run more takes some 5.
 // Threads: one has 16 bytes, four words of 32 bits; granules of eight bytes are two of them. A warp works on
 //          neighbouring units, and where the bits of each start is a running sum over its lanes.

@@ -50,6 +50,7 @@ struct XpWholeRests {
 
 template <class T>
 MGC_DEV XpWholeRests xp_whole_rests(const u32 (&words)[xp_words<T>()]) {
+  static_assert(sizeof(T) == 2 || sizeof(T) == 4, "rests of other values are no whole bytes");
   XpWholeRests rests = {};
 #pragma unroll
   for (u32 i = 0; i < 2; i++) {
@@ -71,7 +72,7 @@ MGC_DEV XpWholeRests xp_whole_rests(const u32 (&words)[xp_words<T>()]) {
   return rests;
 }
 
-// Writes them.
+// Writes such rests of an octet.
 template <class T>
 MGC_DEV void xp_put_whole_rests(u8* column, u32 count, u32 octet, const u32 (&words)[xp_words<T>()]) {
   const u32 first = 8 * octet, number = count - first < 8 ? count - first : 8;
@@ -83,7 +84,7 @@ MGC_DEV void xp_put_whole_rests(u8* column, u32 count, u32 octet, const u32 (&wo
   xp_put_words(column + first, rests.bytes, number);
 }
 
-// Writes them for two octets beside each other, where all columns start on 8 bytes.
+// Writes those of two octets beside each other, where all columns start on 8 bytes.
 template <class T>
 MGC_DEV void xp_put_pair_rests(u8* column, u32 count, u32 octet, const u32 (&words)[2][xp_words<T>()]) {
 #pragma unroll

@@ -1,6 +1,7 @@
 // XP: encoding a chunk.
 //
-// plan   See plan.cuh. The values that masks leave are in the raw bytes afterwards, and their codes in the scratch.
+// plan   See plan.cuh. The values that masks leave are in the raw bytes afterwards; their codes in the scratch, where they are
+//        kept.
 // emit   A round takes an octet of values per thread, or two: those of another thread than in the plan, so a barrier lies
 //        between. Rests and codes of the first tier go to their places, the code bytes of the escapes to the front of the
 //        raw bytes. That is in place: what a round writes lies below what the next one reads, and the barrier of the scan
@@ -42,8 +43,8 @@ struct XpWritten {
   u32 turn;           // of the sums
 };
 
-// Writes what xp_emit_first does as long as each thread has two octets beside each other: of values whose codes were kept and
-// whose rests are whole bytes, in whole groups.
+// Writes what xp_emit_first does as long as each thread has two octets beside each other: of values whose codes were kept
+// and whose rests are whole bytes, in whole groups.
 template <class T>
 MGC_DEV void xp_emit_pairs(XpEncodeShared& shared, const RawChunk& chunk, const XpPlan& plan, const XpSplit& split,
                            const XpColumns& at, u8* coded, XpWritten& written) {

@@ -79,7 +79,7 @@ MGC_DEV bool xp_count(XpEncodeShared& shared, bool has, u32 symbol) {
   return (before >> shift & 0xff) == 0;
 }
 
-// What is decided of the values of a chunk, and their number.
+// What is decided of the values of a chunk.
 struct XpTable {
   bool is_signed;
   bool wide;

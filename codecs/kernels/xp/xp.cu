@@ -3,7 +3,7 @@
 // Block:   one chunk at a time (4 to 64 KiB of raw bytes), any element; see frame/write.cuh and read.cuh. A thread
 //          has eight values at a time, an octet, or two that lie beside each other.
 // Traffic: each byte is read from memory once and written once. Encoding reads the raw bytes twice in shared
-//          memory, looks each value up once and has a barrier per 2048 or 4096 values and tier; decoding reads the
+//          memory, looks each value up once, or twice where its code is not kept, and has a barrier per 2048 or 4096 values and tier; decoding reads the
 //          first tier twice, to count and to decode, and has none while values are written.
 // Tail:    the last octet may be partial, its unused bits are clear; bytes short of an element are kept.
 // Scope:   threads of one block meet at barriers; while values are decoded only those of a warp.
