@@ -1916,10 +1916,11 @@ mgcompResult mgcompReceiveMessage(mgcompNode node,
 /**
  * Ranks that work together. All members call the same collectives in the same order with lengths that agree, as in MPI;
  * those with a request count like those without, and are carried out one after the other. Messages by tag are independent of
- * them. When a collective has failed with MGCOMP_RESULT_TRANSFER on a member, its communicator can do no more of them.
+ * them. When a collective has failed with MGCOMP_RESULT_TRANSFER, MGCOMP_RESULT_SYSTEM or MGCOMP_RESULT_INTERNAL on a
+ * member, its communicator can do no more of them.
  *
  * Each collective takes a request: where that is NULL, the call waits for the end; else it is set to what is under way. After
- * MGCOMP_RESULT_TRANSFER, buffers must be there until the node is destroyed.
+ * one of these results, buffers must be there until the node is destroyed.
  */
 typedef struct mgcompCommunicator {
   /**

@@ -257,6 +257,7 @@ impl From<CommunicatorError> for Failure {
             CommunicatorError::WrongLength { .. } | CommunicatorError::Broken(_) => mgcompResult::Transfer,
             CommunicatorError::TooMany => mgcompResult::NoMemory,
             CommunicatorError::Thread(_) => mgcompResult::System,
+            CommunicatorError::Panicked => mgcompResult::Internal,
             _ => mgcompResult::InvalidArgument,
         };
         Self::new(code, error)

@@ -92,6 +92,9 @@ pub enum CommunicatorError {
     /// The system gives no thread.
     #[error("cannot start a thread: {0}")]
     Thread(String),
+    /// The operation panicked on this member: a defect, here or in what owns the memory that was lent to it.
+    #[error("the operation panicked on this rank")]
+    Panicked,
     /// A block could not be copied from or to the memory of a device, or numbers not be combined there.
     #[cfg(feature = "cuda")]
     #[error(transparent)]
@@ -113,10 +116,11 @@ impl CommunicatorError {
         }
     }
 
-    /// Whether something may have been sent or received before it.
+    /// Whether members may be at different places after it: something was sent or received before, or they carry the operation
+    /// out without this one.
     pub(super) const fn is_halfway(&self) -> bool {
         match self {
-            Self::Transfer(_) | Self::WrongLength { .. } => true,
+            Self::Transfer(_) | Self::WrongLength { .. } | Self::Thread(_) | Self::Panicked => true,
             #[cfg(feature = "cuda")]
             Self::Device(_) => true,
             _ => false,

@@ -1,5 +1,6 @@
 //! Collectives that go on while the program does something else.
 
+use std::io;
 use std::sync::PoisonError;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
@@ -24,7 +25,7 @@ impl CollectiveRequest {
     pub fn wait(mut self) -> Result<(), CommunicatorError> {
         match self.result.take() {
             Some(result) => result,
-            None => driving::receive(&self.reports).unwrap_or(Err(TransferError::NodeClosed.into())),
+            None => driving::receive(&self.reports).unwrap_or(Err(CommunicatorError::Panicked)),
         }
     }
 
@@ -34,7 +35,7 @@ impl CollectiveRequest {
             self.result = match driving::try_receive(&self.reports) {
                 Ok(result) => Some(result),
                 Err(TryRecvError::Empty) => None,
-                Err(TryRecvError::Disconnected) => Some(Err(TransferError::NodeClosed.into())),
+                Err(TryRecvError::Disconnected) => Some(Err(CommunicatorError::Panicked)),
             };
         }
         self.result.is_some()
@@ -57,6 +58,16 @@ impl Communicator {
         &self,
         work: impl FnOnce(&Group) -> Result<(), CommunicatorError> + Send + 'static,
     ) -> CollectiveRequest {
+        let spawn = |task| thread::Builder::new().name("mgcomp-collective".into()).spawn(task).map(drop);
+        self.start_collective_by(spawn, work)
+    }
+
+    /// As [`start_collective`](Self::start_collective), on the thread that `spawn` makes.
+    fn start_collective_by(
+        &self,
+        spawn: impl FnOnce(Task) -> io::Result<()>,
+        work: impl FnOnce(&Group) -> Result<(), CommunicatorError> + Send + 'static,
+    ) -> CollectiveRequest {
         let (report, reports) = mpsc::channel();
         if let Err(error) = self.group.check_process() {
             return CollectiveRequest { reports, result: Some(Err(error)) };
@@ -68,14 +79,17 @@ impl Communicator {
                 let _ = report.send(group.unless_broken(work)); // nobody may be waiting any more
             });
         };
-        let started = thread::Builder::new().name("mgcomp-collective".into()).spawn(task);
-        let result = started.err().map(|error| {
-            // Those behind it must not wait for it.
-            self.group.turns.in_turn(turn, || Err(CommunicatorError::Thread(error.to_string())))
+        let result = spawn(Box::new(task)).err().map(|error| {
+            // Those behind it must not wait for it, and neither must the other members.
+            let failed = CommunicatorError::Thread(error.to_string());
+            self.group.turns.in_turn(turn, || self.group.unless_broken(|_| Err(failed)))
         });
         CollectiveRequest { reports, result }
     }
 }
+
+/// A collective as a thread carries it out.
+type Task = Box<dyn FnOnce() + Send>;
 
 impl Group {
     /// In a child made by `fork`, nobody ends the turns that the parent's threads have.
@@ -93,17 +107,22 @@ impl Group {
         }
         let mut operation = self.operation.lock().unwrap_or_else(PoisonError::into_inner);
         self.watch.begin(*operation);
+        let under_way = UnderWay { group: self, operation: *operation };
         let result = work(self);
+        std::mem::forget(under_way); // no panic: what follows is said here
         match &result {
-            Err(error) if error.is_halfway() => {
-                let _ = self.broken.set(error.clone()); // the first one is the cause
-                self.give_up(*operation, error);
-            }
+            Err(error) if error.is_halfway() => self.fail(*operation, error),
             Ok(()) => *operation = operation.next(),
             // Nothing has begun: the program may do it right yet.
             Err(_) => {}
         }
         result
+    }
+
+    /// Nothing can follow this operation, on any member.
+    fn fail(&self, operation: OperationId, error: &CommunicatorError) {
+        let _ = self.broken.set(error.clone()); // the first one is the cause
+        self.give_up(operation, error);
     }
 
     /// Tells the other members, who wait for what does not come any more. Each tells all others: there may be some that whoever
@@ -117,5 +136,96 @@ impl Group {
         }
         let given_up = GivingUp { group: self.context, operation, status: error.status() };
         self.others().for_each(|other| self.node.give_up(self.members[other], given_up));
+    }
+}
+
+/// An operation that is given up if a panic ends it.
+struct UnderWay<'a> {
+    group: &'a Group,
+    operation: OperationId,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.group.fail(self.operation, &CommunicatorError::Panicked);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::time::Duration;
+
+    use mgcomp_selector::{PolicySpec, Steering};
+
+    use super::*;
+    use crate::link::loopback::Loopback;
+    use crate::message::Status;
+    use crate::node::{Node, NodeConfig};
+
+    /// Nothing here takes this long unless it hangs.
+    const HANGS: Duration = Duration::from_secs(120);
+
+    /// Rank 1 of 3 fails with `failing` in the second of three collectives, which it is to say, and both others wait for.
+    fn fails_on_all(failing: fn(&Communicator) -> CollectiveRequest, error: &CommunicatorError) {
+        let start = |link| {
+            let policy = PolicySpec::default().build(&Steering::default());
+            Communicator::world(Node::start(Box::new(link), policy, NodeConfig::default()).unwrap())
+        };
+        let worlds: Vec<_> = Loopback::fabric(3, None).unwrap().into_iter().map(start).collect();
+        let second = move |world: &Communicator| {
+            if world.rank() == 1 { failing(world) } else { world.start_barrier() }
+        };
+        let (say, said) = mpsc::channel();
+        for world in worlds {
+            let say = say.clone();
+            thread::spawn(move || {
+                let ends = [world.start_barrier(), second(&world), world.start_barrier()];
+                let ends = ends.map(CollectiveRequest::wait);
+                let _ = say.send((world, ends));
+            });
+        }
+        let mut kept = Vec::new(); // for as long as others may wait for them
+        for _ in 0..3 {
+            let (world, ends) = said.recv_timeout(HANGS).expect("hangs: a member is told nothing");
+            let rank = world.rank();
+            kept.push(world);
+            // Each tells all others, so that it may be heard from the third one first.
+            let is_told = |error: &CommunicatorError| {
+                let CommunicatorError::Transfer(TransferError::GivenUp { peer, status }) = error else {
+                    return false;
+                };
+                peer.0 != rank && *status == Status::Internal
+            };
+            let [Ok(()), Err(second), later] = ends else { panic!("rank {rank}: {ends:?}") };
+            assert!(if rank == 1 { second == *error } else { is_told(&second) }, "rank {rank}: {second:?}");
+            assert_eq!(later, Err(CommunicatorError::Broken(Box::new(second))), "rank {rank}");
+        }
+    }
+
+    #[test]
+    fn without_a_thread_a_collective_fails_on_all_members() {
+        fails_on_all(
+            |world| world.start_collective_by(|_| Err(io::Error::other("no more threads")), |_| Ok(())),
+            &CommunicatorError::Thread("no more threads".into()),
+        );
+    }
+
+    #[test]
+    fn a_panic_ends_a_collective_on_all_members() {
+        fails_on_all(|world| world.start_collective(|_| panic!("on purpose")), &CommunicatorError::Panicked);
+        // Where the caller waits, it reaches the caller.
+        fails_on_all(
+            |world| {
+                let panicked = catch_unwind(AssertUnwindSafe(|| world.collective(|_| panic!("on purpose"))));
+                let panic = panicked.unwrap_err();
+                assert_eq!(panic.downcast_ref(), Some(&"on purpose"));
+                CollectiveRequest {
+                    reports: mpsc::channel().1,
+                    result: Some(Err(CommunicatorError::Panicked)),
+                }
+            },
+            &CommunicatorError::Panicked,
+        );
     }
 }

@@ -1,0 +1,53 @@
+//! Groups of ranks of whose operations nothing is sent or received any more.
+
+use super::error::TransferError;
+use super::inbox::Arrival;
+use super::{Phase, Session};
+use crate::message::{GivingUp, Status, Tag};
+
+impl Session {
+    /// This rank takes part in no operation of `group` any more; `status` is why it has given up. What it has asked for of
+    /// them ends: receives, and sends that have not left. What the peer sends of them is let go of and answered with `status`, for as
+    /// long as the peer `goes_on`: until it says that it has given up as well.
+    pub fn end_group(&mut self, group: u32, status: Status, goes_on: bool) {
+        let is_of_group = |tag| GivingUp::operation_of(tag) == Some(group);
+        let error = TransferError::GivenUp { peer: self.config.local, status };
+        let (posted, arrived) = self.inbox.take_all_of(is_of_group);
+        for request in posted {
+            self.deliver((request, Err(error.clone())));
+        }
+        for arrival in arrived {
+            self.turn_away(arrival, status);
+        }
+        for ended in self.requester.end_all_of(is_of_group, &error) {
+            if let Some(offer) = ended.fetched {
+                self.acknowledge_offer(offer, status);
+            }
+            if let Some(finished) = ended.finished {
+                self.deliver(finished);
+            }
+        }
+        if goes_on && !matches!(self.phase, Phase::Over(_)) {
+            self.groups_over.insert(group, status);
+        }
+        self.start_pieces(); // others may have waited for room
+    }
+
+    /// The peer has given up as well: nothing more comes of the group.
+    pub(super) fn forget_group(&mut self, group: u32) {
+        self.groups_over.remove(&group);
+    }
+
+    /// Why nobody here receives what comes with this tag.
+    pub(super) fn refusal_of(&self, tag: Tag) -> Option<Status> {
+        self.groups_over.get(&GivingUp::operation_of(tag)?).copied()
+    }
+
+    /// Answers what nobody will receive.
+    pub(super) fn turn_away(&mut self, arrival: Arrival, status: Status) {
+        match arrival {
+            Arrival::Sent(sent) => self.acknowledge(sent.id, status),
+            Arrival::Offered { offer, .. } => self.acknowledge_offer(offer, status),
+        }
+    }
+}
