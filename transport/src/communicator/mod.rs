@@ -28,7 +28,9 @@
 //! All members call the same collectives in the same order with lengths that agree, as in MPI; blocking and non-blocking
 //! ones count alike and are carried out one after the other. Messages by tag are independent of them. An operation that
 //! fails on one member ends on the others too, and the communicator can do no more of them: each says why, or who has given
-//! up. Its buffers may then still be read and written for as long as the sessions last.
+//! up. Its buffers may then still be read and written for a moment, until what is on its way to or from the others has come or
+//! left; all else that was sent and asked for is let go of, and so is what still comes of the communicator's collectives. Messages
+//! by tag go on.
 //!
 //! A collective is done on a member when its own buffers are: others may still be receiving what it has sent. That arrives even if
 //! the member drops its communicator and node next, if the others take it within two seconds; a process that ends without may take

@@ -136,6 +136,20 @@ impl Group {
         }
         let given_up = GivingUp { group: self.context, operation, status: error.status() };
         self.others().for_each(|other| self.node.give_up(self.members[other], given_up));
+        self.node.end_group(self.watch.clone(), self.context, given_up.status);
+    }
+}
+
+impl Drop for Group {
+    /// Where another member has given up, what it has sent may be here yet, and others may wait for this one.
+    fn drop(&mut self) {
+        if !self.node.is_forked()
+            && self.broken.get().is_none()
+            && let Some(error) = self.watch.error()
+        {
+            let operation = *self.operation.lock().unwrap_or_else(PoisonError::into_inner);
+            self.give_up(operation, &error.into());
+        }
     }
 }
 

@@ -56,13 +56,23 @@ impl GivingUp {
         Tag(GROUP_TAG | of_operation | GIVEN_UP | self.status.code() as u64)
     }
 
+    /// The group of whose operations what is sent with this tag is; none of what says that they are given up.
+    pub(crate) fn operation_of(tag: Tag) -> Option<u32> {
+        let is_of_operation = tag.0 & (GROUP_TAG | OPERATION_TAG) == GROUP_TAG | OPERATION_TAG;
+        (is_of_operation && Self::of(tag).is_none()).then_some(group_of(tag))
+    }
+
     /// What a send with this tag says, if it is one.
     pub(crate) fn of(tag: Tag) -> Option<Self> {
-        let group = (tag.0 >> GROUP_SHIFT) as u32 % MOST_GROUPS;
         let operation = OperationId((tag.0 >> OPERATION_SHIFT) as u32 % MOST_OPERATIONS);
-        let said = Self { group, operation, status: Status::from_code(tag.0 as u8) };
+        let said = Self { group: group_of(tag), operation, status: Status::from_code(tag.0 as u8) };
         (said.tag() == tag && !said.status.is_good()).then_some(said)
     }
+}
+
+/// The number of a group, where the tag has one.
+const fn group_of(tag: Tag) -> u32 {
+    (tag.0 >> GROUP_SHIFT) as u32 % MOST_GROUPS
 }
 
 #[cfg(test)]
@@ -85,6 +95,21 @@ mod tests {
         let operation = OperationId(MOST_OPERATIONS - 1);
         let last = GivingUp { group: MOST_GROUPS - 1, operation, status: Status::Unknown(200) };
         assert_eq!((last.tag(), GivingUp::of(last.tag())), (Tag(0xffff_ffff_ffff_ffc8), Some(last)));
+    }
+
+    #[test]
+    fn other_tags_of_operations_are_told_by_three_bits_and_the_number() {
+        let operation = 0x8000_0580_0000_0003;
+        assert_eq!(GivingUp::operation_of(Tag(operation)), Some(5));
+        assert_eq!(GivingUp::operation_of(Tag(u64::MAX - 0xff)), Some(MOST_GROUPS - 1));
+        for without in [63, 39] {
+            assert_eq!(
+                GivingUp::operation_of(Tag(operation ^ 1 << without)),
+                None,
+                "a program's, or a message"
+            );
+        }
+        assert_eq!(GivingUp::operation_of(Tag(0x8000_0580_0003_ff0d)), None, "the end of operations");
     }
 
     #[test]

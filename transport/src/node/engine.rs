@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use mgcomp_selector::{LinkFacts, Overlap};
 
 use super::coding::{Coder, Finished, JobResult};
-use super::groups::GroupBoard;
+use super::groups::{GroupBoard, Watch};
 use super::handle::Reply;
 use super::mailbox::Input;
 use super::peers::PeerBoard;
 use crate::link::{Link, LinkEvent, Message, SendError, Sent};
-use crate::message::{Header, Rank};
+use crate::message::{Header, Rank, Status};
 use crate::region::RegionTable;
 use crate::session::{Action, Request, RequestId, Session, SessionError, TransferError};
 
@@ -89,6 +89,7 @@ impl Engine {
         match input {
             Input::Submit { peer, request, reply } => self.submit(peer, request, reply),
             Input::Disconnect { peer } => self.tell(peer, |session| session.close(SessionError::Closed)),
+            Input::GroupOver { watch, group, status } => self.end_group(&watch, group, status),
             Input::Link(LinkEvent::Message { from, message, credit }) => {
                 let regions = self.regions.clone();
                 self.tell(from, |session| {
@@ -155,6 +156,14 @@ impl Engine {
         self.tell(peer, |session| session.submit(id, request, Instant::now()));
     }
 
+    /// Tells the sessions with all members; there is none with this rank.
+    fn end_group(&mut self, watch: &Watch, group: u32, status: Status) {
+        for &member in watch.members() {
+            let goes_on = !watch.has_given_up(member);
+            self.tell(member, |session| session.end_group(group, status, goes_on));
+        }
+    }
+
     fn resume_work(&mut self) {
         while let Some(finished) = self.coder.resume() {
             let peer = finished.peer;
@@ -219,7 +228,14 @@ impl Engine {
                     reply.send(result);
                 }
             }
-            Action::GivenUp(given_up) => self.groups.hear(peer, given_up),
+            Action::GivenUp(given_up) => {
+                // What has come of a group that is gone, nobody will receive.
+                if self.groups.hear(peer, given_up)
+                    && let Some(Some(session)) = self.sessions.get_mut(peer.0 as usize)
+                {
+                    session.end_group(given_up.group, given_up.status, false);
+                }
+            }
             Action::Close { error } => {
                 tracing::debug!(%peer, %error, "session over");
                 self.coder.forget(peer);

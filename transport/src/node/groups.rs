@@ -1,7 +1,7 @@
 //! Operations of several ranks, which any of them may give up: whoever waits for such an operation, or a later one, then
 //! waits no more. Those before it go on: whoever gives up has done its part in them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::handle::{Handle, Interrupt, TransferResult};
@@ -38,6 +38,8 @@ struct State {
     operation: OperationId,
     /// From where on all is given up.
     given_up: Option<(OperationId, TransferError)>,
+    /// Members that have given up something. Nothing more of the group comes from them.
+    gone: HashSet<Rank>,
     /// What is waited for.
     waiting: Option<Interrupt>,
 }
@@ -60,11 +62,12 @@ impl GroupBoard {
         watch
     }
 
-    /// `peer` says that it has given something up.
-    pub(super) fn hear(&self, peer: Rank, given_up: GivingUp) {
+    /// `peer` says that it has given something up. Returns whether the group is gone on this rank.
+    pub(super) fn hear(&self, peer: Rank, given_up: GivingUp) -> bool {
         let mut groups = self.lock();
         let watch = groups.watched.get(&given_up.group).and_then(Weak::upgrade);
-        if watch.is_none() && groups.newest.is_none_or(|newest| given_up.group > newest) {
+        let is_gone = watch.is_none() && groups.newest.is_some_and(|newest| given_up.group <= newest);
+        if watch.is_none() && !is_gone {
             let early = groups.early.entry(peer).or_default();
             if early.len() < MOST_EARLY {
                 early.insert(given_up.group, given_up);
@@ -74,6 +77,7 @@ impl GroupBoard {
         if let Some(watch) = watch {
             watch.given_up(peer, given_up);
         }
+        is_gone
     }
 
     fn lock(&self) -> MutexGuard<'_, Groups> {
@@ -103,11 +107,26 @@ impl Watch {
         result
     }
 
+    pub(super) fn members(&self) -> &[Rank] {
+        &self.members
+    }
+
+    /// Whether `member` has said that it has given up.
+    pub(super) fn has_given_up(&self, member: Rank) -> bool {
+        self.lock().gone.contains(&member)
+    }
+
+    /// Why the group can do nothing more, at the latest after some operations: a member has given up.
+    pub(crate) fn error(&self) -> Option<TransferError> {
+        self.lock().given_up.as_ref().map(|(_, error)| error.clone())
+    }
+
     fn given_up(&self, peer: Rank, GivingUp { operation, status, .. }: GivingUp) {
         if !self.members.contains(&peer) {
             return; // it is no affair of its
         }
         let mut state = self.lock();
+        state.gone.insert(peer);
         if state.given_up.as_ref().is_none_or(|(from, _)| !operation.is_from(*from)) {
             state.given_up = Some((operation, TransferError::GivenUp { peer, status }));
         }
@@ -213,5 +232,11 @@ mod tests {
         drop(board.watch(9, &[]));
         drop(board.watch(10, &[]));
         assert_eq!(board.lock().watched.len(), 1);
+        // What is said of them is told from what is said of those that are there, or yet to come.
+        let watch = board.watch(11, &[Rank(1)]);
+        for (group, is_gone) in [(9, true), (11, false), (12, false)] {
+            assert_eq!(board.hear(Rank(1), GivingUp { group, ..said() }), is_gone, "{group}");
+        }
+        assert!(watch.has_given_up(Rank(1)) && !watch.has_given_up(Rank(2)));
     }
 }

@@ -7,14 +7,15 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::engine::Engine;
+use super::groups::Watch;
 use super::handle::Reply;
 use crate::executor::Done;
 use crate::link::LinkEvent;
-use crate::message::Rank;
+use crate::message::{Rank, Status};
 use crate::session::Request;
 
 /// Inputs that a lent thread takes in before it hands over, and the node's own before it looks at the time.
@@ -29,6 +30,13 @@ pub(super) enum Input {
     },
     Disconnect {
         peer: Rank,
+    },
+    /// This rank takes part in no operation of a group any more.
+    GroupOver {
+        watch: Arc<Watch>,
+        group: u32,
+        /// Why.
+        status: Status,
     },
     Link(LinkEvent),
     Done(Done),

@@ -59,7 +59,7 @@ use crate::executor;
 use crate::fork::Process;
 use crate::link::{Drive, Link, LinkError, Position};
 use crate::memory::{HostBuffer, Slice};
-use crate::message::{Address, GivingUp, Invalid, Limits, MAX_IN_FLIGHT, Rank, Secret, Tag};
+use crate::message::{Address, GivingUp, Invalid, Limits, MAX_IN_FLIGHT, Rank, Secret, Status, Tag};
 use crate::payload::Payload;
 use crate::region::{Access, RegionError, RegionTable};
 use crate::session::{Completion, Request, Session, SessionConfig, SessionError, TransferError};
@@ -350,6 +350,14 @@ impl Node {
     /// Tells `peer` that this rank has given up an operation of a group. Nobody waits for the answer.
     pub(crate) fn give_up(&self, peer: Rank, given_up: GivingUp) {
         drop(self.post(peer, given_up.tag(), HostBuffer::zeroed(0).all(), Element::U8));
+    }
+
+    /// This rank takes part in no operation of `group` any more, which `watch` is of: what was asked for ends, and what the
+    /// other members send is let go of.
+    pub(crate) fn end_group(&self, watch: Arc<Watch>, group: u32, status: Status) {
+        if !self.is_forked() {
+            self.mailbox.post(Input::GroupOver { watch, group, status });
+        }
     }
 
     /// A device of this rank is lost, which ends all sessions.

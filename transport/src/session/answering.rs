@@ -79,14 +79,11 @@ impl Session {
         }
         check_payload(&payload, length)?;
         if let Some(given_up) = GivingUp::of(tag).filter(|_| length == 0) {
-            self.actions.push_back(Action::GivenUp(given_up));
+            self.hear_giving_up(given_up);
             self.acknowledge_send(id, length, unawaited);
             return Ok(());
         }
-        let sent = Sent { id, unawaited, algorithm, length, payload };
-        if let Some((arrival, posted)) = self.inbox.arrive(tag, Arrival::Sent(sent)) {
-            self.receive(tag, arrival, posted);
-        }
+        self.arrive(tag, Arrival::Sent(Sent { id, unawaited, algorithm, length, payload }));
         Ok(())
     }
 
@@ -94,14 +91,26 @@ impl Session {
         let Offer { offer, tag, length } = offer;
         self.responder.admit_offer(offer, self.config.limits)?;
         if let Some(given_up) = GivingUp::of(tag).filter(|_| length == 0) {
-            self.actions.push_back(Action::GivenUp(given_up));
+            self.hear_giving_up(given_up);
             self.acknowledge_offer(offer, Status::Good);
             return Ok(());
         }
-        if let Some((arrival, posted)) = self.inbox.arrive(tag, Arrival::Offered { offer, length }) {
+        self.arrive(tag, Arrival::Offered { offer, length });
+        Ok(())
+    }
+
+    fn hear_giving_up(&mut self, given_up: GivingUp) {
+        self.forget_group(given_up.group);
+        self.actions.push_back(Action::GivenUp(given_up));
+    }
+
+    /// Brings a send or an offer together with its receive, if there is one.
+    fn arrive(&mut self, tag: Tag, arrival: Arrival) {
+        if let Some(status) = self.refusal_of(tag) {
+            self.turn_away(arrival, status);
+        } else if let Some((arrival, posted)) = self.inbox.arrive(tag, arrival) {
             self.receive(tag, arrival, posted);
         }
-        Ok(())
     }
 
     /// The peer wants bytes of a send that it was offered.
@@ -112,9 +121,12 @@ impl Session {
             return Err(Violation::NoSuchOffer(offer).into());
         };
         let part = from.part(offset, u64::from(length));
+        let let_go = self.requester.let_go(offer);
         let overlaps = is_part || from.capacity() > u64::from(length);
         self.admit(id, Lane::Memory, length)?;
-        if length > self.config.limits.max_transfer_bytes {
+        if let Some(status) = let_go {
+            self.answer_read(id, status);
+        } else if length > self.config.limits.max_transfer_bytes {
             self.answer_read(id, Status::TooLong);
         } else if let Some(part) = part {
             self.requester.offers().begin_fetch(offer);

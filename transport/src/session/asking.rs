@@ -8,8 +8,8 @@ use super::request::{Completion, Request};
 use super::requester::{Ended, Lane, Leaving, Stage, Started};
 use super::{Job, Phase, Session, check_payload};
 use crate::message::{
-    DataReady, Fetch, Header, MessageId, Offer, OfferAck, OfferId, ReadRequest, Status, TaggedSend, WriteAck,
-    WriteRequest,
+    DataReady, Fetch, GivingUp, Header, MessageId, Offer, OfferAck, OfferId, ReadRequest, Status, TaggedSend,
+    WriteAck, WriteRequest,
 };
 use crate::payload::Payload;
 
@@ -36,7 +36,9 @@ impl Session {
         let piece = self.requester.piece(id).filter(|piece| matches!(piece.stage, Stage::AwaitingData));
         let piece = piece.ok_or(Violation::NoSuchRequest(id))?;
         if !status.is_good() {
-            self.finish(id, Err(TransferError::Refused { peer: self.config.peer, status }));
+            let piece = piece.clone();
+            let result = self.answered(status, self.requester.request(&piece));
+            self.finish(id, result);
             return Ok(());
         }
         check_payload(&payload, piece.length)?;
@@ -53,18 +55,18 @@ impl Session {
     pub(super) fn on_ack(&mut self, answer: WriteAck) -> Result<(), SessionError> {
         let WriteAck { id, status } = answer;
         let piece = self.requester.piece(id).filter(|piece| matches!(piece.stage, Stage::AwaitingAck));
-        let piece = piece.ok_or(Violation::NoSuchRequest(id))?;
+        let piece = piece.ok_or(Violation::NoSuchRequest(id))?.clone();
         // A send is acknowledged when it is received, and how long that takes is the program's affair.
         if let (Some(job), Lane::Memory) = (piece.encoded_by, piece.lane) {
             self.actions.push_back(Action::Acknowledged { job });
         }
-        let result = self.answered(status);
+        let result = self.answered(status, self.requester.request(&piece));
         self.finish(id, result);
         Ok(())
     }
 
     pub(super) fn on_offer_ack(&mut self, answer: OfferAck) -> Result<(), SessionError> {
-        let result = self.answered(answer.status);
+        let result = self.answered(answer.status, self.requester.offered(answer.offer));
         if let Some(Ended { finished: Some(finished), .. }) =
             self.requester.finish_offer(answer.offer, result)?
         {
@@ -73,10 +75,16 @@ impl Session {
         Ok(())
     }
 
-    /// What an answer with this status says of the request.
-    fn answered(&self, status: Status) -> Result<(), TransferError> {
+    /// What an answer with this status says of the request. A peer that does not take its part of a group's operation gives that up.
+    fn answered(&self, status: Status, request: Option<&Request>) -> Result<(), TransferError> {
         let peer = self.config.peer;
-        if status.is_good() { Ok(()) } else { Err(TransferError::Refused { peer, status }) }
+        if status.is_good() {
+            Ok(())
+        } else if request.and_then(Request::tag).and_then(GivingUp::operation_of).is_some() {
+            Err(TransferError::GivenUp { peer, status })
+        } else {
+            Err(TransferError::Refused { peer, status })
+        }
     }
 
     /// Starts as many pieces as the peer's limits allow.
@@ -191,7 +199,7 @@ impl Session {
 fn status_of(result: &Result<u64, TransferError>) -> Status {
     match result {
         Ok(_) => Status::Good,
-        Err(TransferError::Unusable { status, .. }) => *status,
+        Err(TransferError::Unusable { status, .. } | TransferError::GivenUp { status, .. }) => *status,
         Err(_) => Status::Internal,
     }
 }

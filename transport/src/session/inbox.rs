@@ -91,6 +91,13 @@ impl Inbox {
         std::mem::take(&mut self.posted).into_values().flatten().map(|posted| posted.request)
     }
 
+    /// Removes the receives that wait and the arrivals whose tag `is_one`.
+    pub(super) fn take_all_of(&mut self, is_one: impl Fn(Tag) -> bool) -> (Vec<RequestId>, Vec<Arrival>) {
+        let posted = self.posted.extract_if(|&tag, _| is_one(tag)).flat_map(|(_, queue)| queue);
+        let arrived = self.arrived.extract_if(|&tag, _| is_one(tag)).flat_map(|(_, queue)| queue);
+        (posted.map(|posted| posted.request).collect(), arrived.collect())
+    }
+
     #[cfg(test)]
     pub(super) fn arrived_tags(&self) -> Vec<Tag> {
         self.arrived.keys().copied().collect()

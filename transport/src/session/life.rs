@@ -77,6 +77,7 @@ impl Session {
             self.inbox = Inbox::default();
         }
         self.responder = Responder::default();
+        self.groups_over.clear();
         self.phase = Phase::Over(error.clone());
         self.actions.push_back(Action::Close { error });
     }

@@ -9,6 +9,7 @@ mod answering;
 mod asking;
 mod config;
 mod error;
+mod groups;
 mod inbox;
 mod life;
 mod offers;
@@ -48,6 +49,8 @@ pub struct Session {
     requester: Requester,
     responder: Responder,
     inbox: Inbox,
+    /// Groups that this side takes no part in any more while the peer may, and why.
+    groups_over: HashMap<u32, Status>,
     jobs: HashMap<JobId, Job>,
     next_job: u64,
     actions: VecDeque<Action>,
@@ -106,6 +109,7 @@ impl Session {
             requester: Requester::default(),
             responder: Responder::default(),
             inbox: Inbox::default(),
+            groups_over: HashMap::new(),
             jobs: HashMap::new(),
             next_job: 0,
             actions: VecDeque::new(),

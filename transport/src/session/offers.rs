@@ -49,6 +49,11 @@ impl Offers {
         self.open.get(&offer).filter(|offered| offered.is_told).map(|offered| offered.transfer)
     }
 
+    /// The sends that were offered, or are about to be.
+    pub(super) fn transfers(&self) -> impl Iterator<Item = TransferNumber> {
+        self.open.values().map(|offered| offered.transfer)
+    }
+
     /// Notes that bytes are on their way to whoever fetches them.
     pub(super) fn begin_fetch(&mut self, offer: OfferId) {
         if let Some(offered) = self.open.get_mut(&offer) {

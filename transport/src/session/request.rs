@@ -68,4 +68,12 @@ impl Request {
             Self::Write { from, .. } | Self::Send { from, .. } => from,
         }
     }
+
+    /// What it is matched by, if it is.
+    pub(super) fn tag(&self) -> Option<Tag> {
+        match *self {
+            Self::Send { tag, .. } | Self::Receive { tag, .. } => Some(tag),
+            Self::Read { .. } | Self::Write { .. } => None,
+        }
+    }
 }

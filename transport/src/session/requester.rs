@@ -1,6 +1,6 @@
 //! The side of a session that asks: cuts requests into pieces and keeps them within the peer's limits.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use mgcomp_codecs::Algorithm;
 
@@ -8,7 +8,7 @@ use super::action::JobId;
 use super::error::{TransferError, Violation};
 use super::offers::Offers;
 use super::request::{Completion, Request, RequestId};
-use crate::message::{Limits, MessageId, OfferId};
+use crate::message::{Limits, MessageId, OfferId, Status, Tag};
 use crate::payload::Payload;
 
 /// Transfers that share a window. Sends wait for a receive at the peer, perhaps for long, and must not hold
@@ -257,6 +257,12 @@ impl Requester {
         self.transfers.get(&self.offers.told(offer)?).map(|transfer| &transfer.request)
     }
 
+    /// Why the peer gets nothing of this offer any more, if it was [ended](Self::end_all_of).
+    pub(super) fn let_go(&self, offer: OfferId) -> Option<Status> {
+        let transfer = self.transfers.get(&self.offers.told(offer)?)?;
+        transfer.failed.as_ref().map(TransferError::status)
+    }
+
     /// As [`offered`](Self::offered), of an offer that leaves now; with its length.
     pub(super) fn tell_offer(&mut self, offer: OfferId) -> Option<(&Request, u64)> {
         let transfer = self.transfers.get(&self.offers.tell(offer)?)?;
@@ -368,6 +374,42 @@ impl Requester {
     /// Whether the peer owes an answer, or will once a piece has started.
     pub(super) fn is_busy(&self) -> bool {
         !self.transfers.is_empty()
+    }
+
+    /// Ends the sends and fetches whose tag `is_one` with `error`, at once if nothing of them is under way. Pieces that are, come to
+    /// their end: sends leave, and bytes that were asked for come. Offers are answered by the peer, but get it no bytes.
+    pub(super) fn end_all_of(&mut self, is_one: impl Fn(Tag) -> bool, error: &TransferError) -> Vec<Ended> {
+        let offered: HashSet<_> = self.offers.transfers().collect();
+        let is_one = |transfer: &Transfer| transfer.request.tag().is_some_and(&is_one);
+        let ended = self.transfers.iter().filter(|(_, transfer)| is_one(transfer)).map(|(&number, _)| number);
+        let ended: Vec<_> = ended.collect();
+        let end = |number| {
+            if offered.contains(&number) { self.let_go_of(number, error) } else { self.end(number, error) }
+        };
+        ended.into_iter().filter_map(end).collect()
+    }
+
+    /// Ends a send that was offered. Its memory is not used any more.
+    fn let_go_of(&mut self, number: TransferNumber, error: &TransferError) -> Option<Ended> {
+        let transfer = self.transfers.get_mut(&number)?;
+        if let Request::Send { from, .. } = &mut transfer.request {
+            *from = Payload::empty();
+        }
+        transfer.failed.get_or_insert_with(|| error.clone());
+        let finished = (!transfer.is_told).then(|| (transfer.id, Err(error.clone())));
+        transfer.is_told = true;
+        Some(Ended { finished, fetched: None })
+    }
+
+    /// Ends a transfer of which not all has started, or bytes are yet to come.
+    fn end(&mut self, number: TransferNumber, error: &TransferError) -> Option<Ended> {
+        let transfer = self.transfers.get_mut(&number)?;
+        let lane = lane_of(&transfer.request);
+        if lane == Lane::Tagged && transfer.next.is_none() {
+            return None; // it is leaving
+        }
+        transfer.in_flight += 1; // as if this were a piece that fails
+        self.finish_part(number, Err(error.clone()))
     }
 
     /// Removes all requests; returns those that the program waits for in the order of submission.

@@ -4,6 +4,7 @@
 mod closing;
 mod codec;
 mod exchange;
+mod groups;
 mod hello;
 mod hostile;
 mod limits;
@@ -61,6 +62,7 @@ impl Session {
         self.requester.is_idle()
             && self.responder.is_idle()
             && self.inbox.is_idle()
+            && self.groups_over.is_empty()
             && self.jobs.is_empty()
             && self.actions.is_empty()
     }

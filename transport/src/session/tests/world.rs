@@ -39,6 +39,8 @@ pub(super) struct End {
     pub(super) closed: Option<SessionError>,
     /// What was encoded and is to be acknowledged.
     pub(super) unacknowledged: HashSet<JobId>,
+    /// Groups of which the peer has given up an operation.
+    pub(super) given_up: HashSet<u32>,
 }
 
 enum Event {
@@ -59,6 +61,7 @@ impl World {
             delivered: HashMap::new(),
             closed: None,
             unacknowledged: HashSet::new(),
+            given_up: HashSet::new(),
         });
         let mut world = Self {
             rng: Rng::new(seed),
@@ -215,7 +218,7 @@ impl World {
                 let before = self.ends[end].delivered.insert(request, result);
                 assert!(before.is_none(), "{request:?} delivered twice");
             }
-            Action::GivenUp(_) => {} // a node looks after these
+            Action::GivenUp(said) => drop(self.ends[end].given_up.insert(said.group)),
             Action::Close { error } => {
                 assert!(self.ends[end].closed.replace(error).is_none(), "closed twice");
                 let at = self.latest[end] + self.rng.micros(MAX_DELAY_US);
