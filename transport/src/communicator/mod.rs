@@ -170,6 +170,7 @@ impl Communicator {
     pub fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Self>, CommunicatorError> {
         let group = &*self.group;
         let next = group.next_context.load(Ordering::SeqCst);
+        let _making = group.node.making_group(next);
         let mine = [next, u32::from(color.is_some()), color.unwrap_or(0), key as u32];
         let all = self.all_gather_words(mine)?;
         // A number that is free on every member.

@@ -143,10 +143,10 @@ impl Group {
 impl Drop for Group {
     /// Where another member has given up, what it has sent may be here yet, and others may wait for this one.
     fn drop(&mut self) {
-        if !self.node.is_forked()
-            && self.broken.get().is_none()
-            && let Some(error) = self.watch.error()
-        {
+        if self.node.is_forked() {
+            return;
+        }
+        if let (Some(error), None) = (self.watch.close(), self.broken.get()) {
             let operation = *self.operation.lock().unwrap_or_else(PoisonError::into_inner);
             self.give_up(operation, &error.into());
         }

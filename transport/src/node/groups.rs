@@ -20,10 +20,35 @@ pub(super) struct GroupBoard {
 #[derive(Default)]
 struct Groups {
     watched: HashMap<u32, Weak<Watch>>,
-    /// The highest number that there was. Numbers rise, so groups up to it are there, or gone for good.
+    /// The highest number that there was. Numbers rise, so groups up to it are there, or gone for good, or being made.
     newest: Option<u32>,
-    /// What peers have given up of groups above that.
+    /// Of each group that is being made, the lowest number that it may get.
+    making: Vec<u32>,
+    /// What peers have given up of groups that are yet to come.
     early: HashMap<Rank, BTreeMap<u32, GivingUp>>,
+}
+
+impl Groups {
+    /// Whether a group that is not there will not come either.
+    fn is_over(&self, group: u32) -> bool {
+        self.newest.is_some_and(|newest| group <= newest) && self.making.iter().all(|&lowest| group < lowest)
+    }
+
+    /// Forgets what was said of groups that are over.
+    fn forget(&mut self) {
+        let mut early = std::mem::take(&mut self.early);
+        early.retain(|_, early| {
+            early.retain(|&group, _| !self.is_over(group));
+            !early.is_empty()
+        });
+        self.early = early;
+    }
+}
+
+/// A group is being made for as long as this is there.
+pub(crate) struct Making<'a> {
+    board: &'a GroupBoard,
+    lowest: u32,
 }
 
 /// What this rank waits for in a group, and whether a member has given that up.
@@ -38,6 +63,8 @@ struct State {
     operation: OperationId,
     /// From where on all is given up.
     given_up: Option<(OperationId, TransferError)>,
+    /// Whether the group is no more on this rank.
+    is_closed: bool,
     /// Members that have given up something. Nothing more of the group comes from them.
     gone: HashSet<Rank>,
     /// What is waited for.
@@ -50,15 +77,13 @@ impl GroupBoard {
         let mut groups = self.lock();
         groups.watched.retain(|_, watch| watch.strong_count() > 0);
         groups.watched.insert(group, Arc::downgrade(&watch));
-        let newest = groups.newest.map_or(group, |newest| newest.max(group));
-        groups.newest = Some(newest);
-        groups.early.retain(|&peer, early| {
-            if let Some(&given_up) = early.get(&group) {
+        groups.newest = groups.newest.max(Some(group));
+        for (&peer, early) in &mut groups.early {
+            if let Some(given_up) = early.remove(&group) {
                 watch.given_up(peer, given_up);
             }
-            early.retain(|&group, _| group > newest);
-            !early.is_empty()
-        });
+        }
+        groups.forget();
         watch
     }
 
@@ -66,22 +91,37 @@ impl GroupBoard {
     pub(super) fn hear(&self, peer: Rank, given_up: GivingUp) -> bool {
         let mut groups = self.lock();
         let watch = groups.watched.get(&given_up.group).and_then(Weak::upgrade);
-        let is_gone = watch.is_none() && groups.newest.is_some_and(|newest| given_up.group <= newest);
-        if watch.is_none() && !is_gone {
+        if watch.is_none() {
+            if groups.is_over(given_up.group) {
+                return true;
+            }
             let early = groups.early.entry(peer).or_default();
             if early.len() < MOST_EARLY {
                 early.insert(given_up.group, given_up);
             }
         }
         drop(groups);
-        if let Some(watch) = watch {
-            watch.given_up(peer, given_up);
-        }
-        is_gone
+        watch.is_some_and(|watch| !watch.given_up(peer, given_up))
+    }
+
+    /// A group is being made from now on, whose number is `lowest` or higher.
+    pub(super) fn making(&self, lowest: u32) -> Making<'_> {
+        self.lock().making.push(lowest);
+        Making { board: self, lowest }
     }
 
     fn lock(&self) -> MutexGuard<'_, Groups> {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        let mut groups = self.board.lock();
+        if let Some(one) = groups.making.iter().position(|&lowest| lowest == self.lowest) {
+            groups.making.swap_remove(one);
+        }
+        groups.forget();
     }
 }
 
@@ -116,16 +156,23 @@ impl Watch {
         self.lock().gone.contains(&member)
     }
 
-    /// Why the group can do nothing more, at the latest after some operations: a member has given up.
-    pub(crate) fn error(&self) -> Option<TransferError> {
-        self.lock().given_up.as_ref().map(|(_, error)| error.clone())
+    /// The group is no more on this rank. Why it could have done nothing more, at the latest after some operations, if a member
+    /// has given up; whoever does so from now on finds it gone.
+    pub(crate) fn close(&self) -> Option<TransferError> {
+        let mut state = self.lock();
+        state.is_closed = true;
+        state.given_up.as_ref().map(|(_, error)| error.clone())
     }
 
-    fn given_up(&self, peer: Rank, GivingUp { operation, status, .. }: GivingUp) {
+    /// Returns whether the group is there to hear it.
+    fn given_up(&self, peer: Rank, GivingUp { operation, status, .. }: GivingUp) -> bool {
         if !self.members.contains(&peer) {
-            return; // it is no affair of its
+            return true; // it is no affair of its
         }
         let mut state = self.lock();
+        if state.is_closed {
+            return false;
+        }
         state.gone.insert(peer);
         if state.given_up.as_ref().is_none_or(|(from, _)| !operation.is_from(*from)) {
             state.given_up = Some((operation, TransferError::GivenUp { peer, status }));
@@ -135,6 +182,7 @@ impl Watch {
         if let Some((waiting, error)) = interrupted {
             waiting.end_with(error);
         }
+        true
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -238,5 +286,32 @@ mod tests {
             assert_eq!(board.hear(Rank(1), GivingUp { group, ..said() }), is_gone, "{group}");
         }
         assert!(watch.has_given_up(Rank(1)) && !watch.has_given_up(Rank(2)));
+    }
+
+    #[test]
+    fn groups_that_are_being_made_may_have_lower_numbers_than_others() {
+        let board = GroupBoard::default();
+        let making = board.making(7);
+        let other = board.watch(10, &[Rank(2)]);
+        assert!(board.hear(Rank(1), GivingUp { group: 6, ..said() }), "none is so low");
+        for group in [7, 8] {
+            assert!(!board.hear(Rank(1), GivingUp { group, ..said() }), "{group} may be yet to come");
+        }
+        let (_never, handle_of) = handle(None);
+        assert_eq!(board.watch(7, &[Rank(1)]).wait(handle_of), given_up(1));
+        drop(making);
+        assert!(board.lock().early.is_empty(), "8 has not come");
+        assert!(board.hear(Rank(1), GivingUp { group: 8, ..said() }));
+        drop(other);
+    }
+
+    #[test]
+    fn what_is_said_of_a_group_that_is_being_dropped_is_not_lost() {
+        let board = GroupBoard::default();
+        let watch = board.watch(7, &[Rank(1), Rank(2)]);
+        assert!(!board.hear(Rank(1), said()));
+        assert_eq!(watch.close().map(Err), Some(given_up(1)));
+        assert!(board.hear(Rank(2), said()), "gone, though it is still there");
+        assert!(!watch.has_given_up(Rank(2)));
     }
 }

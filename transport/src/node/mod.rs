@@ -44,7 +44,7 @@ use std::time::{Duration, Instant};
 use mgcomp_codecs::Element;
 use mgcomp_selector::{DecisionLog, Policy, Record};
 
-pub(crate) use groups::Watch;
+pub(crate) use groups::{Making, Watch};
 pub use handle::{Handle, TransferResult};
 pub use peers::PeerState;
 pub use stats::{Stats, Tally};
@@ -345,6 +345,11 @@ impl Node {
     /// Watches what `members` say of the group with this number.
     pub(crate) fn watch(&self, group: u32, members: &[Rank]) -> Arc<Watch> {
         self.groups.watch(group, members)
+    }
+
+    /// A group is being made, whose number is `lowest` or higher, and may be lower than that of others.
+    pub(crate) fn making_group(&self, lowest: u32) -> Making<'_> {
+        self.groups.making(lowest)
     }
 
     /// Tells `peer` that this rank has given up an operation of a group. Nobody waits for the answer.

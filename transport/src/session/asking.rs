@@ -55,12 +55,17 @@ impl Session {
     pub(super) fn on_ack(&mut self, answer: WriteAck) -> Result<(), SessionError> {
         let WriteAck { id, status } = answer;
         let piece = self.requester.piece(id).filter(|piece| matches!(piece.stage, Stage::AwaitingAck));
-        let piece = piece.ok_or(Violation::NoSuchRequest(id))?.clone();
+        let piece = piece.ok_or(Violation::NoSuchRequest(id))?;
         // A send is acknowledged when it is received, and how long that takes is the program's affair.
         if let (Some(job), Lane::Memory) = (piece.encoded_by, piece.lane) {
             self.actions.push_back(Action::Acknowledged { job });
         }
-        let result = self.answered(status, self.requester.request(&piece));
+        let result = if status.is_good() {
+            Ok(())
+        } else {
+            let piece = piece.clone();
+            self.answered(status, self.requester.request(&piece))
+        };
         self.finish(id, result);
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Wrong arguments, order, and members that go.
 
+use std::sync::Barrier;
+
 use mgcomp_codecs::Element;
 use mgcomp_transport::communicator::{Block, Communicator, CommunicatorError, Datatype, Operation};
 use mgcomp_transport::memory::HostBuffer;
@@ -121,6 +123,41 @@ fn who_only_waits_hears_that_another_member_has_given_up() {
                 }
             });
         }
+    });
+}
+
+#[test]
+fn what_was_done_before_is_received_by_who_comes_late() {
+    watched(|| {
+        // Over this link what is sent is done when it is written.
+        let worlds: Vec<_> =
+            nodes(Fabric::tcp(), 3, "adaptive", &config()).into_iter().map(Communicator::world).collect();
+        let others_have_failed = Barrier::new(3);
+        std::thread::scope(|scope| {
+            for world in &worlds {
+                let others_have_failed = &others_have_failed;
+                scope.spawn(move || {
+                    // For ranks 0 and 2 all is over before rank 1 begins.
+                    if world.rank() == 1 {
+                        others_have_failed.wait();
+                    }
+                    let buffer = buffer_of(world.rank(), 1000);
+                    assert_eq!(
+                        world.broadcast(0, &buffer.all(), Element::U8),
+                        Ok(()),
+                        "rank {}",
+                        world.rank()
+                    );
+                    assert_eq!(buffer.all().to_vec(), bytes_of(0, 1000), "rank {}", world.rank());
+                    let len = if world.rank() == 2 { 200_000 } else { 300_000 };
+                    let error = world.broadcast(0, &buffer_of(world.rank(), len).all(), Element::U8);
+                    assert!(matches!(error, Err(CommunicatorError::Transfer(_))), "{error:?}");
+                    if world.rank() != 1 {
+                        others_have_failed.wait();
+                    }
+                });
+            }
+        });
     });
 }
 
