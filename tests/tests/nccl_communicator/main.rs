@@ -2,6 +2,7 @@
 //! threads that dawdle, and kernels run on the CPU shim.
 
 mod choices;
+mod ends;
 mod equal;
 mod failures;
 mod limits;

@@ -26,6 +26,8 @@ pub(super) struct Handle {
     /// Null when it has ended.
     comm: Comm,
     limit: Duration,
+    /// When it was aborted.
+    aborted: Option<Instant>,
 }
 
 // SAFETY: NCCL does not mind which thread calls, as long as it is one at a time: those of `&self` are made by the owner
@@ -41,7 +43,8 @@ impl Handle {
         limit: Duration,
     ) -> Result<Self, NcclError> {
         let library = Library::instance()?;
-        let mut handle = Self { library, device: device.clone(), comm: ptr::null_mut(), limit };
+        let mut handle =
+            Self { library, device: device.clone(), comm: ptr::null_mut(), limit, aborted: None };
         let (mut comm, config) = (ptr::null_mut(), CommConfig::NON_BLOCKING);
         // SAFETY: the arguments are live variables and numbers.
         handle.call("ncclCommInitRankConfig", || unsafe {
@@ -168,10 +171,17 @@ impl Handle {
         })
     }
 
-    /// Waits until `stream` has come to its end after an abort, so far as there is hope: other things than this communicator
-    /// may keep it.
-    pub(super) fn drain(&self, stream: &Stream) -> Result<(), NcclError> {
-        self.until("work of an aborted communicator", || Ok(stream.is_idle()?))
+    /// Waits until `streams` have come to their ends after an abort, so far as there is hope: for no longer than the limit
+    /// from the abort on, all together. What does not end by then is lost with its context, and runs nothing any more, or
+    /// waits for something that is not this communicator's.
+    pub(super) fn drain<'a>(&self, streams: impl IntoIterator<Item = &'a Stream>) {
+        let since = self.aborted.unwrap_or_else(Instant::now);
+        for stream in streams {
+            let is_over = || Ok(stream.is_idle()?);
+            if let Err(error) = self.until_since(since, "work of an aborted communicator", is_over) {
+                tracing::warn!(%error, "a stream does not come to its end");
+            }
+        }
     }
 
     /// Ends the communicator in peace, if that is possible; else it is aborted.
@@ -201,6 +211,7 @@ impl Handle {
                 // Without the context it is ended as well as may be.
                 abort();
             }
+            self.aborted = Some(Instant::now());
         }
     }
 
@@ -236,12 +247,21 @@ impl Handle {
     fn until(
         &self,
         what: &'static str,
+        is_over: impl FnMut() -> Result<bool, NcclError>,
+    ) -> Result<(), NcclError> {
+        self.until_since(Instant::now(), what, is_over)
+    }
+
+    /// The same where the limit counts from `since` on. At least one answer is heard.
+    fn until_since(
+        &self,
+        since: Instant,
+        what: &'static str,
         mut is_over: impl FnMut() -> Result<bool, NcclError>,
     ) -> Result<(), NcclError> {
-        let started = Instant::now();
         let mut questions = 0u32;
         while !is_over()? {
-            if started.elapsed() > self.limit {
+            if since.elapsed() > self.limit {
                 return Err(NcclError::TimedOut { what, limit: self.limit });
             }
             questions = questions.saturating_add(1);

@@ -115,17 +115,9 @@ impl Lane {
         if self.is_busy && self.stream.is_idle()? { self.finish(handle) } else { Ok(()) }
     }
 
-    /// Waits until nothing is under way any more, when the communicator was aborted: whoever called may let go what the call
-    /// was to use. If even that cannot be waited for, the context is lost and runs nothing any more, or waits for something
-    /// that is not this communicator's.
-    pub(super) fn abandon(&mut self, handle: &Handle) {
-        if std::mem::take(&mut self.is_busy) {
-            for stream in [&self.stream, self.probe.stream()] {
-                if let Err(error) = handle.drain(stream) {
-                    tracing::warn!(%error, "a stream does not come to its end");
-                }
-            }
-        }
+    /// Where something may be under way at the end of a call.
+    pub(super) const fn streams(&self) -> [&Stream; 2] {
+        [&self.stream, self.probe.stream()]
     }
 
     /// Begins a call with work that comes after what is on `stream`: finds room, and has `outgoing` encoded, with a header

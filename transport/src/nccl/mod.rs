@@ -40,8 +40,17 @@
 //! # Failures
 //! A call that fails for its arguments does nothing. Any other failure aborts the communicator: it can do no more, and the other
 //! ranks fail too, at once where NCCL notices, else after [`NcclConfig::limit`]. What was enqueued fails later: [`check`] asks for
-//! that, and [`wait`] waits for a stream no longer than there is hope. After [`NcclError::TimedOut`], regions may be in use until
-//! the stream has come to its end.
+//! that, and [`wait`] waits for a stream no longer than there is hope.
+//!
+//! A call that fails, and a [`wait`], returns when nothing is on its stream any more, unless that one records, nor on the
+//! communicator's own, so that nothing uses its regions. It waits for that up to the limit from the abort on: where other work
+//! keeps a stream for longer, its regions may be in use until it has come to its end. [`check`], [`abort`] and who drops a
+//! communicator know of no stream: regions of earlier calls may be in use until the streams of those calls have come to their
+//! ends.
+//!
+//! Where NCCL lets ranks write straight into each other's regions, as it may in one process, another rank may still write into
+//! what it sends to until its own communicator is aborted. Whoever frees such a region after a failure waits for the other ranks
+//! before.
 //!
 //! NCCL is looked for when a communicator is made ([`LIBRARY_VARIABLE`]); 2.14 is the oldest that will do.
 //!
@@ -50,6 +59,7 @@
 //! for each and rounded up to a power of two; with [`Reductions::Ordered`] also for the numbers that it combines.
 //!
 //! [`Operation`]: crate::communicator::Operation
+//! [`abort`]: NcclCommunicator::abort
 //! [`check`]: NcclCommunicator::check
 //! [`wait`]: NcclCommunicator::wait
 
@@ -212,13 +222,13 @@ impl NcclCommunicator {
         let waited = self.handle.wait(stream, "work on a stream");
         let finished = waited.and_then(|()| self.lane.finish(&self.handle));
         let checked = finished.and_then(|()| self.handle.check());
-        self.kept(checked)
+        self.kept_on(stream, checked)
     }
 
     /// Ends what is under way, on all ranks: for a program that cannot go on, so that the others need not wait for it.
     pub fn abort(&mut self) {
         if self.broken.is_none() {
-            let _ = self.kept(Err::<(), _>(NcclError::Aborted));
+            self.give_up(NcclError::Aborted, None);
         }
     }
 
@@ -258,12 +268,23 @@ impl NcclCommunicator {
 
     /// After a failure, aborts the communicator: nobody knows how far the ranks are.
     fn kept<T>(&mut self, result: Result<T, NcclError>) -> Result<T, NcclError> {
-        if let Err(error) = &result {
-            self.handle.abort();
-            self.lane.abandon(&self.handle);
-            self.broken = Some(error.clone());
-        }
-        result
+        result.inspect_err(|error| self.give_up(error.clone(), None))
+    }
+
+    /// The same of a call that may have enqueued work on `stream`.
+    fn kept_on<T>(&mut self, stream: &Stream, result: Result<T, NcclError>) -> Result<T, NcclError> {
+        result.inspect_err(|error| self.give_up(error.clone(), Some(stream)))
+    }
+
+    /// Aborts the communicator, and waits until nothing is under way any more, not on `stream` either, so far as there is
+    /// hope: whoever called may let go what the call was to use.
+    fn give_up(&mut self, why: NcclError, stream: Option<&Stream>) {
+        self.handle.abort();
+        let combining = self.combiner.as_ref().map(Combiner::stream);
+        // One that records runs nothing yet, and to ask it would spoil what it records.
+        let stream = stream.filter(|stream| stream.is_capturing().is_ok_and(|records| !records));
+        self.handle.drain(self.lane.streams().into_iter().chain(combining).chain(stream));
+        self.broken = Some(why);
     }
 }
 
@@ -279,8 +300,7 @@ impl Drop for NcclCommunicator {
             Ok(()) => self.handle.end(),
             Err(error) => {
                 tracing::warn!(%error, "a communicator is dropped whose work has failed");
-                self.handle.abort();
-                self.lane.abandon(&self.handle);
+                self.give_up(error, None);
             }
         }
     }

@@ -216,7 +216,7 @@ impl NcclCommunicator {
             .and_then(|()| {
                 if filled.is_empty() { Ok(Sent::default()) } else { self.carry(stream, element, &filled) }
             });
-        self.kept(carried)
+        self.kept_on(stream, carried)
     }
 
     /// Headers go ahead if the longest part is worth it.
@@ -232,7 +232,7 @@ impl NcclCommunicator {
             Ok(true) if self.choices.is_open(spread.key) => self.spread(stream, spread),
             Ok(_) => self.spread_plain(stream, spread),
         };
-        self.kept(moved)
+        self.kept_on(stream, moved)
     }
 
     fn check_rank(&self, rank: u32) -> Checked<()> {

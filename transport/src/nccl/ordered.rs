@@ -25,6 +25,11 @@ impl Combiner {
     pub(super) fn new(device: &Device) -> Result<Self, DeviceError> {
         Ok(Self { stream: device.stream()?, reducer: device.reducer()?, room: Scratch::default() })
     }
+
+    /// Where numbers come together.
+    pub(super) const fn stream(&self) -> &Stream {
+        &self.stream
+    }
 }
 
 impl Drop for Combiner {
@@ -71,14 +76,14 @@ impl NcclCommunicator {
         task: Task,
     ) -> Result<(), NcclError> {
         let records = stream.is_capturing().map_err(NcclError::from);
-        if self.kept(records)? {
+        if self.kept_on(stream, records)? {
             return Err(NcclError::Recorded);
         }
         let mut combiner = self.combiner.take().expect("there is one for the reductions that come here");
         let combined = self.combine_with(&mut combiner, stream, numbers, result, task);
-        // Also after an error: work may still use it.
+        // Also after an error: work may still use it, which is waited for.
         self.combiner = Some(combiner);
-        self.kept(combined)
+        self.kept_on(stream, combined)
     }
 
     /// Everybody sends all shares to those whose they are; this rank combines its own.

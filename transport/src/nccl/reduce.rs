@@ -24,7 +24,7 @@ impl NcclCommunicator {
         }
         let numbers = codes(datatype, operation)?;
         let done = self.handle.group(|handle| handle.all_reduce((from, into), count, numbers, stream));
-        self.kept(done)?;
+        self.kept_on(stream, done)?;
         count_plain(&mut self.stats, from.len());
         Ok(())
     }
@@ -49,7 +49,7 @@ impl NcclCommunicator {
         }
         let numbers = codes(datatype, operation)?;
         let done = self.handle.group(|handle| handle.reduce_scatter((from, into), count, numbers, stream));
-        self.kept(done)?;
+        self.kept_on(stream, done)?;
         count_plain(&mut self.stats, from.len());
         Ok(())
     }

@@ -1,0 +1,167 @@
+//! A call that fails returns when nothing uses its memory any more: also what waits behind other work of the program's.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use mgcomp_codecs::Element;
+use mgcomp_codecs::device::Buffer;
+use mgcomp_tests::stub::Stub;
+use mgcomp_transport::communicator::{Datatype, Operation};
+use mgcomp_transport::nccl::{NcclCommunicator, NcclConfig, NcclError, Reductions};
+
+use crate::rig::{Gate, Place, config, on_ranks, with_nccl};
+
+const LEN: usize = 8 << 10;
+
+/// The stream of a place, which waits until it is let go, at the latest when this is dropped.
+struct Held<'a> {
+    place: &'a Place,
+    word: Buffer,
+}
+
+impl<'a> Held<'a> {
+    fn new(place: &'a Place) -> Self {
+        let word = place.holding(&[0; 8]);
+        place.stream.wait_for(word.region().word(0), 1).unwrap();
+        Self { place, word }
+    }
+
+    /// Makes a call that is to wait for the stream, and lets that go a little later: whoever does not wait has most likely
+    /// returned by then. Says whether it has.
+    fn leaves_behind<T>(&self, call: impl FnOnce() -> T) -> (T, bool) {
+        let is_let_go = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(50));
+                is_let_go.store(true, Ordering::SeqCst);
+                self.let_go();
+            });
+            let end = call();
+            (end, !is_let_go.load(Ordering::SeqCst) || !self.place.stream.is_idle().unwrap())
+        })
+    }
+
+    fn let_go(&self) {
+        let other = self.place.device.stream().unwrap();
+        other.post(self.word.region().word(0), 1).unwrap();
+        other.wait().unwrap();
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.let_go();
+        self.place.stream.wait().unwrap();
+    }
+}
+
+/// Everything is a plain call, but for reductions.
+fn plain(_: u32) -> NcclConfig {
+    NcclConfig { reductions: Reductions::Ordered, ..config("fixed:none") }
+}
+
+fn reduce(world: &mut NcclCommunicator, place: &Place, buffer: &Buffer) -> Result<(), NcclError> {
+    let both = (buffer.region(), buffer.region());
+    world.all_reduce(&place.stream, both, Datatype::U8, Operation::Sum)
+}
+
+/// What one rank has enqueued waits in its stream while the other one fails.
+#[test]
+fn who_hears_of_a_failure_has_waited_for_the_stream() {
+    with_nccl("ends::who_hears_of_a_failure_has_waited_for_the_stream", 51, |stub, _| {
+        const ILLEGAL_ADDRESS: u32 = 700;
+        let together = Gate::new(2);
+        let ends = on_ranks(2, plain, |world, place| {
+            let buffer = place.holding(&[1; LEN]);
+            let mut world = world.unwrap();
+            // There is room for the numbers from here on.
+            reduce(&mut world, place, &buffer).and_then(|()| world.wait(&place.stream)).unwrap();
+            if world.rank() == 1 {
+                together.pass();
+                let failed = reduce(&mut world, place, &buffer);
+                together.pass();
+                return (failed, false);
+            }
+            let held = Held::new(place);
+            // The other rank's.
+            stub.fail(Some("cuLaunchKernel"), 2, ILLEGAL_ADDRESS);
+            reduce(&mut world, place, &buffer).unwrap();
+            together.pass();
+            together.pass();
+            held.leaves_behind(|| world.wait(&place.stream))
+        });
+        stub.fail(None, 0, 0);
+        assert!(matches!(ends[0].0, Err(NcclError::Call { .. })), "{ends:?}");
+        assert!(matches!(ends[1].0, Err(NcclError::Device(_))), "{ends:?}");
+        assert!(!ends[0].1, "work goes on");
+    });
+}
+
+/// Whether work goes on after a call that fails when it has enqueued some, on a stream that is held up.
+fn goes_on(
+    (stub, fails): (&Stub, &str),
+    call: impl Fn(&mut NcclCommunicator, &Place, [&Buffer; 2]) -> Result<(), NcclError> + Sync,
+) -> bool {
+    const OUT_OF_RESOURCES: u32 = 701;
+    let together = Gate::new(2);
+    let ends = on_ranks(2, plain, |world, place| {
+        let mut world = world.unwrap();
+        let (from, into) = (place.holding(&[1; LEN]), place.room(LEN));
+        reduce(&mut world, place, &from).and_then(|()| world.wait(&place.stream)).unwrap();
+        together.pass();
+        if world.rank() == 1 {
+            together.pass();
+            return (Err(NcclError::Aborted), false);
+        }
+        let held = Held::new(place);
+        stub.fail(Some(fails), 1, OUT_OF_RESOURCES);
+        let end = held.leaves_behind(|| call(&mut world, place, [&from, &into]));
+        stub.fail(None, 0, 0);
+        drop(held);
+        // Before the communicator: the stub minds if they are in use.
+        drop((from, into));
+        together.pass();
+        end
+    });
+    assert!(ends.iter().all(|(failed, _)| failed.is_err()), "{fails}: {ends:?}");
+    ends[0].1
+}
+
+#[test]
+fn a_call_that_fails_halfway_leaves_nothing_under_way() {
+    with_nccl("ends::a_call_that_fails_halfway_leaves_nothing_under_way", 52, |stub, _| {
+        // What goes to the rank itself is on its way.
+        let moved = goes_on((stub, "ncclSend"), |world, place, [from, into]| {
+            world.all_to_all(&place.stream, from.region(), into.region(), Element::U8).map(drop)
+        });
+        // The numbers are on their way to the kernel, on a stream that the program does not know.
+        let reduced = goes_on((stub, "cuLaunchKernel"), |world, place, [from, into]| {
+            let numbers = (from.region(), into.region());
+            world.all_reduce(&place.stream, numbers, Datatype::U8, Operation::Sum)
+        });
+        assert_eq!([moved, reduced], [false; 2], "work goes on");
+    });
+}
+
+#[test]
+fn what_something_else_holds_up_is_waited_for_up_to_the_limit() {
+    with_nccl("ends::what_something_else_holds_up_is_waited_for_up_to_the_limit", 53, |stub, _| {
+        let limit = Duration::from_secs(1);
+        on_ranks(
+            1,
+            |_| NcclConfig { limit, ..config("fixed:none") },
+            |world, place| {
+                let mut world = world.unwrap();
+                let buffer = place.holding(&[1; 64]);
+                let held = Held::new(place);
+                stub.fail(Some("ncclAllReduce"), 1, 999);
+                let failed = reduce(&mut world, place, &buffer);
+                assert!(matches!(failed, Err(NcclError::Call { .. })), "{failed:?}");
+                assert!(!place.stream.is_idle().unwrap());
+                drop(held);
+            },
+        );
+        stub.fail(None, 0, 0);
+    });
+}
