@@ -2,17 +2,20 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Element;
 use mgcomp_codecs::device::Buffer;
 use mgcomp_tests::stub::Stub;
+use mgcomp_tests::stub_nccl::StubNccl;
 use mgcomp_transport::communicator::{Datatype, Operation};
-use mgcomp_transport::nccl::{NcclCommunicator, NcclConfig, NcclError, Reductions};
+use mgcomp_transport::nccl::{NcclCommunicator, NcclConfig, NcclError, Reductions, Sent};
 
-use crate::rig::{Gate, Place, config, on_ranks, with_nccl};
+use crate::rig::{Gate, HANGS, Place, config, on_ranks, with_nccl};
 
 const LEN: usize = 8 << 10;
+/// So long that there is no room for it where there is for the other.
+const LONG: usize = 4 << 20;
 
 /// The stream of a place, which waits until it is let go, at the latest when this is dropped.
 struct Held<'a> {
@@ -163,5 +166,67 @@ fn what_something_else_holds_up_is_waited_for_up_to_the_limit() {
             },
         );
         stub.fail(None, 0, 0);
+    });
+}
+
+/// What comes of a call of rank 0, on whose stream a plain receive waits for a rank that has gone since. Before, both have
+/// gathered something of that length.
+fn after_a_receive_in_vain(
+    (nccl, policy): (&StubNccl, &str),
+    call: impl Fn(&mut NcclCommunicator, &Place, &Buffer) -> Result<Sent, NcclError> + Sync,
+) -> NcclError {
+    let together = Gate::new(2);
+    let on_rank = |world: Result<NcclCommunicator, NcclError>, place: &Place| {
+        let mut world = world.unwrap();
+        let (buffer, few) = (place.holding(&[0; 2 * LONG]), place.room(100));
+        gather(&mut world, place, (&buffer, LEN)).unwrap();
+        world.wait(&place.stream).unwrap();
+        together.pass();
+        if world.rank() == 1 {
+            together.pass();
+            world.abort();
+            together.pass();
+            return NcclError::Aborted;
+        }
+        let begun = nccl.begun();
+        world.receive(&place.stream, 1, few.region(), Element::U8).unwrap();
+        let started = Instant::now();
+        while nccl.begun() == begun && started.elapsed() < HANGS {
+            thread::yield_now();
+        }
+        together.pass();
+        together.pass();
+        call(&mut world, place, &buffer).unwrap_err()
+    };
+    on_ranks(2, |_| config(policy), on_rank).swap_remove(0)
+}
+
+fn gather(
+    world: &mut NcclCommunicator,
+    place: &Place,
+    (buffer, len): (&Buffer, usize),
+) -> Result<Sent, NcclError> {
+    let (from, into) = (buffer.slice(0..len as u64), buffer.slice(0..2 * len as u64));
+    world.all_gather(&place.stream, from, into, Element::U32)
+}
+
+/// Else the driver would do so, and nothing would end that: who could abort would be the one who waits.
+#[test]
+fn nothing_waits_for_a_rank_that_has_gone_without_a_limit() {
+    with_nccl("ends::nothing_waits_for_a_rank_that_has_gone_without_a_limit", 54, |stub, nccl| {
+        const OUT_OF_MEMORY: u32 = 2;
+        // To free memory waits for all that uses the device.
+        stub.set("strict_free", 0);
+        let grown = after_a_receive_in_vain((nccl, "fixed:zvc"), |world, place, buffer| {
+            gather(world, place, (buffer, LONG))
+        });
+        assert!(matches!(grown, NcclError::Call { .. }), "{grown:?}");
+        // What looks at data comes behind the receive, and fails.
+        let looked = after_a_receive_in_vain((nccl, "adaptive"), |world, place, buffer| {
+            stub.fail(Some("cuMemcpyAsync"), 1, OUT_OF_MEMORY);
+            world.broadcast(&place.stream, 0, buffer.slice(0..LEN as u64), Element::U32)
+        });
+        stub.fail(None, 0, 0);
+        assert!(matches!(looked, NcclError::Device(_)), "{looked:?}");
     });
 }

@@ -1,17 +1,17 @@
 //! The stream on which regions are encoded and decoded, with the memory that this takes.
 //!
 //! A call has the lane for itself: all that the call before it has enqueued has ended when it begins. Memory is allocated and
-//! kernels are loaded, for which the driver might wait, before headers are exchanged or when they are there: never while an
-//! operation of NCCL on this stream waits for other ranks.
+//! freed, and kernels are loaded, for which the driver might wait, before headers are exchanged or when they are there, and when
+//! what was on the caller's stream has ended: never while an operation of NCCL waits for other ranks, which may have gone.
 
 use std::ops::Range;
 use std::time::Duration;
 
-use mgcomp_codecs::Element;
 use mgcomp_codecs::device::{
     Coder, Compress, Decompress, Device, DeviceError, Event, Region, Status, Stream, Workspace, workspace_len,
 };
 use mgcomp_codecs::frame::{ChunkSize, MAX_RAW_LEN};
+use mgcomp_codecs::{Algorithm, Element};
 
 use super::NcclError;
 use super::entry::{Coding, ENTRY_LEN, Entry};
@@ -19,7 +19,7 @@ use super::handle::Handle;
 use super::layout::{Layout, WORD, nth};
 use crate::executor::cuda::kernels::Kernels;
 use crate::executor::cuda::probe::{Probe, Question};
-use crate::executor::cuda::scratch::{Scratch, grown};
+use crate::executor::cuda::scratch::{Scratch, grown, must_grow};
 
 /// Frames begin on multiples of this.
 const ALIGN: u64 = 256;
@@ -124,16 +124,15 @@ impl Lane {
     /// each. `expected` headers will come.
     pub(super) fn begin(
         &mut self,
-        stream: &Stream,
+        (handle, stream): (&Handle, &Stream),
         (element, call): (Element, u32),
         outgoing: &mut [Outgoing<'_>],
         expected: usize,
     ) -> Result<(), NcclError> {
         self.layout = Layout { outgoing: outgoing.len(), incoming: expected };
-        self.words.room(&self.device, self.layout.len())?;
         // Zeros are on their way to a workspace that was just made.
         self.is_busy = true;
-        self.find_rooms(outgoing)?;
+        self.find_rooms((handle, stream), outgoing)?;
         let header = |out: &Outgoing<'_>| Entry::new(out.region.len(), out.coding, call).to_bytes();
         let headers: Vec<u8> = outgoing.iter().flat_map(header).collect();
         if !headers.is_empty() {
@@ -157,13 +156,53 @@ impl Lane {
         if !questions.is_empty() {
             let coder = |algorithm, chunk_size| self.kernels.coder(algorithm, chunk_size).cloned();
             self.probe.ask(coder, stream, &questions)?;
-            self.probe.release(stream);
+            self.probe.release(stream)?;
         }
         Ok(())
     }
 
-    /// Lays the frames of `outgoing` out. What has no kernels goes raw.
-    fn find_rooms(&mut self, outgoing: &mut [Outgoing<'_>]) -> Result<(), DeviceError> {
+    /// Finds kernels and room for all that leaves, with what is on the caller's stream out of the way if there are none yet.
+    fn find_rooms(
+        &mut self,
+        (handle, stream): (&Handle, &Stream),
+        outgoing: &mut [Outgoing<'_>],
+    ) -> Result<(), NcclError> {
+        if !outgoing.iter().all(|out| self.has_kernels(out)) {
+            self.come_after(handle, stream)?;
+        }
+        let (words, (frames, workspace)) = (self.layout.len(), self.lay_out(outgoing));
+        let grows = self.words.must_grow(words)
+            || self.leaving.0.must_grow(frames)
+            || must_grow(self.workspace.as_ref(), workspace);
+        if grows {
+            self.come_after(handle, stream)?;
+        }
+        self.words.room(&self.device, words)?;
+        self.leaving.0.room(&self.device, frames)?;
+        grown(&mut self.workspace, &self.device, &self.stream, workspace)?;
+        Ok(())
+    }
+
+    /// Waits until what is on `stream` has ended: no longer than there is hope, unlike the driver.
+    fn come_after(&self, handle: &Handle, stream: &Stream) -> Result<(), NcclError> {
+        self.stream.follow(stream)?;
+        handle.wait(&self.stream, "what comes before a compressed call")
+    }
+
+    /// Whether nothing has to be loaded for a region.
+    fn has_kernels(&self, out: &Outgoing<'_>) -> bool {
+        let coded = out.coding.iter().map(|coding| (coding.algorithm, coding.chunk_size));
+        let asked = |question: Question| {
+            question.algorithms.iter().map(move |algorithm| (algorithm, question.chunk_size))
+        };
+        coded
+            .chain(out.question.into_iter().flat_map(asked))
+            .filter(|(algorithm, _)| *algorithm != Algorithm::None)
+            .all(|(algorithm, chunk_size)| self.kernels.knows(algorithm, chunk_size))
+    }
+
+    /// Lays the frames of `outgoing` out. What has no kernels goes raw. Returns how long all frames and the workspace may be.
+    fn lay_out(&mut self, outgoing: &mut [Outgoing<'_>]) -> (u64, u64) {
         let (mut end, mut workspace) = (0, workspace_needed(None));
         self.leaving.1.clear();
         for out in outgoing {
@@ -176,8 +215,7 @@ impl Lane {
             self.leaving.1.push(end..end + room);
             end += room.next_multiple_of(ALIGN);
         }
-        self.leaving.0.room(&self.device, end)?;
-        grown(&mut self.workspace, &self.device, &self.stream, workspace).map(drop)
+        (end, workspace)
     }
 
     fn encode(&mut self, element: Element, out: &Outgoing<'_>, i: usize) -> Result<(), DeviceError> {

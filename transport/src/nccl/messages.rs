@@ -86,7 +86,7 @@ impl NcclCommunicator {
                 Message::Receive { from, to } => incoming.push(Incoming { from, region: to }),
             }
         }
-        self.lane.begin(stream, (element, call), &mut outgoing, incoming.len())?;
+        self.lane.begin((&self.handle, stream), (element, call), &mut outgoing, incoming.len())?;
         self.send_headers(planned)?;
         let headers = self.lane.headers(&self.handle, (self.rank, call), |i| incoming[i].from)?;
         let (mine, theirs) = &headers;

@@ -98,9 +98,9 @@ impl NcclCommunicator {
         let (ranks, len) = (self.ranks as usize, result.len() as usize);
         let stride = len.next_multiple_of(ALIGN);
         let room_len = (ranks * stride) as u64;
-        if room.needs(room_len) {
-            // To free the old one, the driver waits for what is on its way anywhere: not without a limit, as far as this
-            // communicator knows of it.
+        if room.must_grow(room_len) {
+            // The driver may wait for what is on its way anywhere: not without a limit, as far as this communicator knows
+            // of it.
             self.lane.finish(&self.handle)?;
             stream.follow(after)?;
             self.handle.wait(stream, "the numbers of a reduction")?;

@@ -49,7 +49,7 @@ impl NcclCommunicator {
         let own = spread.own.unwrap_or_else(|| spread.into[0].slice(0..0));
         let (out, choice) = self.choices.choose((spread.key, self.rank), (own, spread.element), can_look);
         let mut out = [out];
-        self.lane.begin(stream, (spread.element, call), &mut out, self.ranks as usize)?;
+        self.lane.begin((&self.handle, stream), (spread.element, call), &mut out, self.ranks as usize)?;
         let (lane, handle) = (&self.lane, &self.handle);
         handle.group(|handle| handle.all_gather(lane.outgoing(), lane.incoming(), &lane.stream))?;
         let (mine, entries) = lane.headers(handle, (self.rank, call), |rank| rank as u32)?;

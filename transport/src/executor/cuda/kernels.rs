@@ -19,6 +19,11 @@ impl Kernels {
         Self { device: device.clone(), coders: HashMap::new() }
     }
 
+    /// Whether the codec is there, or will never be: nothing has to be loaded.
+    pub(crate) fn knows(&self, algorithm: Algorithm, chunk_size: ChunkSize) -> bool {
+        self.coders.contains_key(&(algorithm, chunk_size.log2()))
+    }
+
     /// The codec, if there are kernels of it. To load them the first time may take seconds.
     pub(crate) fn coder(&mut self, algorithm: Algorithm, chunk_size: ChunkSize) -> Option<&Coder> {
         let key = (algorithm, chunk_size.log2());

@@ -54,7 +54,8 @@ impl Probe {
     }
 
     /// Has data looked at, after what is on `stream`. Before anything may change the data there,
-    /// [`release`](Self::release) is called. After an error nothing is looked at.
+    /// [`release`](Self::release) is called. After an error nothing will be found, but until [its stream](Self::stream) has
+    /// come to its end, data may be looked at.
     pub(crate) fn ask(
         &mut self,
         mut coder: impl FnMut(Algorithm, ChunkSize) -> Option<Coder>,
@@ -63,7 +64,6 @@ impl Probe {
     ) -> Result<(), DeviceError> {
         let asked = self.enqueue(&mut coder, stream, questions);
         if asked.is_err() {
-            self.settle();
             self.asked.clear();
         }
         asked
@@ -90,12 +90,9 @@ impl Probe {
         self.words.fetch(&self.stream, end)
     }
 
-    /// Lets what comes next on `stream` wait until all was looked at.
-    pub(crate) fn release(&self, stream: &Stream) {
-        if let Err(error) = stream.follow(&self.stream) {
-            tracing::warn!(%error, "a stream cannot wait for another one");
-            self.settle();
-        }
+    /// Lets what comes next on `stream` wait until all was looked at. After an error it does not.
+    pub(crate) fn release(&self, stream: &Stream) -> Result<(), DeviceError> {
+        stream.follow(&self.stream)
     }
 
     /// What was found, if it is there by now.

@@ -12,10 +12,15 @@ pub(crate) fn grown<'a>(
     stream: &Stream,
     needed: u64,
 ) -> Result<&'a mut Workspace<'static>, DeviceError> {
-    if workspace.as_ref().is_none_or(|workspace| workspace.len() < needed) {
+    if must_grow(workspace.as_ref(), needed) {
         *workspace = Some(device.workspace(stream, needed.next_power_of_two())?);
     }
     Ok(workspace.as_mut().expect("just made"))
+}
+
+/// Whether one of `needed` bytes takes new memory.
+pub(crate) fn must_grow(workspace: Option<&Workspace<'static>>, needed: u64) -> bool {
+    workspace.is_none_or(|workspace| workspace.len() < needed)
 }
 
 /// Memory of the device for as long as one piece of work takes.
@@ -26,16 +31,16 @@ impl Scratch {
     /// The first `len` bytes, the same as before unless there were fewer. To make room for more than ever, the old memory
     /// is freed, for which the driver waits: that happens a few times in the life of a lane.
     pub(crate) fn room(&mut self, device: &Device, len: u64) -> Result<Region<'_>, DeviceError> {
-        if self.0.as_ref().is_none_or(|buffer| buffer.region().len() < len) {
+        if self.must_grow(len) {
             self.0 = None;
             self.0 = Some(device.alloc(len.max(SHORTEST_SCRATCH_BYTES).next_power_of_two())?);
         }
         Ok(self.0.as_ref().expect("just made").slice(0..len))
     }
 
-    /// Whether a [`room`](Self::room) of `len` bytes takes the place of one that is there.
-    pub(crate) fn needs(&self, len: u64) -> bool {
-        self.0.as_ref().is_some_and(|buffer| buffer.region().len() < len)
+    /// Whether a [`room`](Self::room) of `len` bytes takes new memory.
+    pub(crate) fn must_grow(&self, len: u64) -> bool {
+        self.0.as_ref().is_none_or(|buffer| buffer.region().len() < len)
     }
 
     /// All of it, once there was a [`room`](Self::room).

@@ -89,12 +89,8 @@ impl PeerCopier {
         let (algorithm, question) = self.choice.algorithm(element, raw_bytes);
         let looks = question.is_some_and(|question| self.look(stream, question, from));
         let copied = self.enqueue(stream, (element, algorithm), from, to.slice(0..raw_bytes));
-        if let Some(probe) = self.probe.as_ref().filter(|_| looks) {
-            match copied {
-                Ok(_) => probe.release(stream),
-                // Nothing is under way when this returns.
-                Err(_) => probe.settle(),
-            }
+        if looks {
+            self.end_look(stream, copied.is_ok());
         }
         let (way, segments) = copied?;
         Ok(PeerCopy { way, raw_bytes, segments })
@@ -182,8 +178,22 @@ impl PeerCopier {
         };
         if let Err(error) = &looked {
             tracing::warn!(%error, "a copy is not looked at");
+            probe.settle();
         }
         looked.is_ok()
+    }
+
+    /// Lets what comes next on `stream` wait for the look at a copy that was enqueued. Else nothing is under way when this
+    /// returns.
+    fn end_look(&self, stream: &Stream, is_enqueued: bool) {
+        let Some(probe) = &self.probe else { return };
+        if is_enqueued {
+            match probe.release(stream) {
+                Ok(()) => return,
+                Err(error) => tracing::warn!(%error, "a stream cannot wait for another one"),
+            }
+        }
+        probe.settle();
     }
 
     fn way(&self, algorithm: Algorithm) -> Way {
