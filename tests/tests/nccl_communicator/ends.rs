@@ -230,3 +230,20 @@ fn nothing_waits_for_a_rank_that_has_gone_without_a_limit() {
         assert!(matches!(looked, NcclError::Device(_)), "{looked:?}");
     });
 }
+
+#[test]
+fn what_a_communicator_has_used_is_free_when_it_has_ended() {
+    with_nccl("ends::what_a_communicator_has_used_is_free_when_it_has_ended", 55, |_, _| {
+        for round in 0..100 {
+            on_ranks(1, plain, |world, place| {
+                let buffer = place.room(LEN);
+                let mut world = world.unwrap();
+                world.broadcast(&place.stream, 0, buffer.region(), Element::U8).unwrap();
+                drop(world);
+                // The stub minds if it is in use.
+                drop(buffer);
+                assert!(place.stream.is_idle().unwrap(), "{round}");
+            });
+        }
+    });
+}

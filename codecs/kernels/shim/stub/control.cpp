@@ -45,6 +45,8 @@ void die(const char* what) {
   abort();
 }
 
+// A failure on purpose loses nothing, whatever its number says: what was queued goes on, so that who takes it for ended is
+// found out.
 Result enter(const char* call) {
   Driver& d = driver();
   const bool counts = d.fail_call.empty() || d.fail_call == call;

@@ -14,10 +14,10 @@ std::shared_ptr<Stream> find_stream(void* handle) {
   return nullptr;
 }
 
-Result enqueue(void* handle, std::function<void()> run, std::vector<Range> touches) {
+Result enqueue(void* handle, std::function<void()> run, std::vector<Range> touches, std::function<void()> gone) {
   const std::shared_ptr<Stream> stream = find_stream(handle);
   if (stream == nullptr) return INVALID_HANDLE;
-  Operation operation{std::move(run), std::move(touches)};
+  Operation operation{std::move(run), std::move(touches), std::move(gone)};
   if (stream->recording != nullptr) {
     std::vector<Recording::Node>& nodes = stream->recording->nodes;
     nodes.push_back({std::move(operation), stream->frontier});
@@ -37,6 +37,7 @@ static void run_one(const std::shared_ptr<Stream>& stream) {
   if (driver().dead == SUCCESS) operation.run();
   stream->running = false;
   stream->done++;
+  if (operation.gone) operation.gone();
 }
 
 bool run_another(const Stream* waiting) {
@@ -68,8 +69,10 @@ static void work(const std::shared_ptr<Stream>& stream, uint64_t seed) {
     if (mood % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(mood / 4 % 300));
     if (!dead) operation.run();
     lock.lock();
+    const std::function<void()> gone = std::move(stream->queue.front().gone);
     stream->queue.pop_front();
     stream->done++;
+    if (gone) gone();
     d.changed.notify_all();
   }
   d.streams.erase(std::find(d.streams.begin(), d.streams.end(), stream));

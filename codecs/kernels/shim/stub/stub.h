@@ -106,6 +106,7 @@ struct Range {
 struct Operation {
   std::function<void()> run;
   std::vector<Range> touches;  // the memory that it uses
+  std::function<void()> gone;  // called when it has left its stream, or null: with the mutex locked
 };
 
 struct Stream;
@@ -199,8 +200,9 @@ bool belongs_to(Context* context, Range memory);
 std::shared_ptr<Stream> find_stream(void* handle);
 // Loses all: every call fails from now on.
 void fault();
-// Queues or records an operation, which runs without the mutex where its stream has a thread.
-Result enqueue(void* stream, std::function<void()> run, std::vector<Range> touches = {});
+// Queues or records an operation, which runs without the mutex where its stream has a thread. `gone` is for who must know
+// when nothing can find it in use any more.
+Result enqueue(void* stream, std::function<void()> run, std::vector<Range> touches = {}, std::function<void()> gone = {});
 // Waits, or works, until the marker is reached or all is lost.
 void reach(const Marker& marker);
 // Whether queued work uses some of the memory.

@@ -108,13 +108,15 @@ Result enqueue(const std::shared_ptr<Comm>& comm, std::vector<Operation> operati
   const bool recorded = stream->recording != nullptr;
   std::vector<stub::Range> ranges = touched(*comm->world, operations);
   if (!recorded) comm->queued++;
-  const auto work = [comm, recorded, operations = std::move(operations)] {
+  const auto work = [comm, operations = std::move(operations)] {
     comm->work < 0 ? run(*comm, operations) : run_elsewhere(*comm, operations);
-    std::lock_guard<std::mutex> lock(state().mutex);
-    if (!recorded) comm->queued--;
-    state().changed.notify_all();
   };
-  const bool good = stub::enqueue(handle, work, std::move(ranges)) == stub::SUCCESS;
+  // Who hears that the communicator has ended may free what it has used. What is recorded is not counted.
+  const auto gone = [comm] {
+    std::lock_guard<std::mutex> lock(state().mutex);
+    comm->queued--;
+  };
+  const bool good = stub::enqueue(handle, work, std::move(ranges), gone) == stub::SUCCESS;
   if (!good && !recorded) comm->queued--;
   return good ? SUCCESS : UNHANDLED_CUDA_ERROR;
 }
