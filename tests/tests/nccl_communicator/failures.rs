@@ -267,7 +267,8 @@ fn a_program_may_abort() {
 fn a_rank_that_falls_silent_is_given_up() {
     with_nccl("failures::a_rank_that_falls_silent_is_given_up", 24, |_, nccl| {
         nccl.set("silent", 1);
-        let limit = Duration::from_millis(500);
+        // As long as streams that dawdle may take to their ends on a machine that is busy.
+        let limit = Duration::from_secs(2);
         let ends = on_ranks(
             2,
             |_| NcclConfig { limit, ..config("fixed:zvc") },
