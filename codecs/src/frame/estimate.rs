@@ -95,10 +95,11 @@ impl Sample {
 
     /// A sample of about `sample_len` bytes; `None` where that is half of the buffer or more.
     fn within(sample_len: usize, overhead_len: usize, raw_len: usize) -> Option<Self> {
-        // The shorter the pieces, the more places; but codecs that fit tables need pieces that look like chunks.
-        let piece_len = match overhead_len {
-            0 => 512,
-            _ if sample_len < 64 << 10 => 4 << 10,
+        // The shorter the pieces, the more places; but codecs that fit tables need pieces that look like chunks. And all codecs
+        // look at the same places, where there is room: which of them is best shows from fewer bytes then.
+        let piece_len = match (overhead_len, sample_len >> 10) {
+            (0, ..4) => 512,
+            (_, ..64) => 4 << 10,
             _ => 16 << 10,
         };
         let pieces = (sample_len / piece_len).max(1);

@@ -8,14 +8,12 @@ use super::model::Goal;
 use super::priors::Priors;
 use crate::speeds::{CodecTimes, Speeds};
 
-/// What costs at most so many times the best is worth comparing with it again.
-const CONTENDER: f64 = 1.25;
 /// What a codec may turn out to take that was never timed on this data, as a part of what was measured on other.
 const HOPED: f64 = 0.5;
 /// The same of one that was timed on this data, but on other lengths.
-const HOPED_ELSEWHERE: f64 = 0.65;
-/// The same of one that was timed on this data and length so often: the first times may have been disturbed.
-const HOPED_AGAIN: [f64; 2] = [0.85, 0.9];
+const HOPED_ELSEWHERE: f64 = 0.8;
+/// The same of one that was timed on this data and length once: that time may have been disturbed.
+const HOPED_AGAIN: f64 = 0.85;
 /// What data may shrink to.
 const FRACTIONS: [f64; 2] = [0.0, 0.6];
 /// What a guess is taken to be worth: it is right so often.
@@ -31,8 +29,6 @@ pub(super) struct Choice {
     latency_ns: f64,
     /// Algorithms that would win if the data suited them, but for their own time.
     pub(super) promising: AlgorithmSet,
-    /// Those of them that are near the best as far as is known, the best included.
-    pub(super) contenders: AlgorithmSet,
     /// Those of the promising of whose size nothing is known.
     pub(super) unknown: AlgorithmSet,
     /// What is worth taking while nothing is known of any size.
@@ -126,7 +122,6 @@ impl Scene<'_> {
         let limit = raw.cost * (1.0 - self.least_gain);
         let (mut best, mut guess, mut hopes) = (raw, None, [None::<Known>; 16]);
         let (mut promising, mut unknown) = (0u16, 0u16);
-        let mut costs = [f64::INFINITY; 16];
         for algorithm in self.allowed.iter() {
             let at = usize::from(algorithm.number());
             let known = self.known(algorithm, raw_bytes);
@@ -141,30 +136,28 @@ impl Scene<'_> {
                 guess = self.better_guess(guess, algorithm, &raw, raw_bytes);
                 continue;
             };
-            (costs[at], hopes[at]) = (known.cost, Some(known));
+            hopes[at] = Some(known);
             if saves && known.cost < best.cost {
                 best = known;
             }
         }
-        // Of what may be better, what is predicted to lose least is tried first.
-        let hope = |known: &Known| {
-            let below = best.cost.min(limit);
-            known.algorithm != best.algorithm && self.hoped(known, raw_bytes).is_some_and(|cost| cost < below)
+        // Of what may be better, what may be best is tried first.
+        let below = best.cost.min(limit);
+        let hope = |known: Known| {
+            let hoped = self.hoped(&known, raw_bytes).filter(|cost| *cost < below)?;
+            (known.algorithm != best.algorithm).then_some((hoped, known))
         };
-        let trial = hopes.into_iter().flatten().filter(hope).min_by(|a, b| a.cost.total_cmp(&b.cost));
-        let near = |number: &u16| costs[usize::from(*number)] <= best.cost * CONTENDER;
-        let contenders = (0..16u16).filter(near).fold(0, |set, number| set | 1 << number);
+        let trial = hopes.into_iter().flatten().filter_map(hope).min_by(|a, b| a.0.total_cmp(&b.0));
         let way = |known: &Known| self.way(known, raw_bytes);
         Choice {
             best: way(&best),
-            trial: trial.map(|known| Trial {
+            trial: trial.map(|(_, known)| Trial {
                 way: way(&known),
                 loss_ns_per_byte: (way(&known).ns_per_byte - way(&best).ns_per_byte).max(0.0),
             }),
             raw_ns_per_byte: way(&raw).ns_per_byte,
             latency_ns: self.goal.latency_ns(),
             promising: AlgorithmSet::from_bits(promising),
-            contenders: AlgorithmSet::from_bits(contenders),
             unknown: AlgorithmSet::from_bits(unknown),
             guess: guess.filter(|_| unknown == promising).map(|known| way(&known)),
         }
@@ -242,7 +235,8 @@ impl Scene<'_> {
         let part = match self.knowledge.timed(known.algorithm, raw_bytes) {
             0 if self.knowledge.is_timed(known.algorithm) => HOPED_ELSEWHERE,
             0 => HOPED,
-            timed => *HOPED_AGAIN.get(timed as usize - 1)?,
+            1 => HOPED_AGAIN,
+            _ => return None,
         };
         Some(self.goal.cost(raw_bytes, known.coded_bits, hoped(known.times, part)))
     }
@@ -270,7 +264,6 @@ impl Choice {
             raw_ns_per_byte: 0.0,
             latency_ns: 0.0,
             promising: nothing,
-            contenders: nothing,
             unknown: nothing,
             guess: None,
         }

@@ -9,7 +9,8 @@ pub struct AdaptiveConfig {
     pub least_bytes: u64,
     /// The share of its streams' time that sampling may take while data changes. Default 0.005.
     pub sampling_share: f64,
-    /// The share that is left once samples keep confirming what was chosen. Default 0.001.
+    /// The share that is left once samples keep confirming what was chosen; that is there while what was borrowed is paid
+    /// back; and that estimators have which take far longer than the others. Default 0.001.
     pub quiet_share: f64,
     /// How far the achieved size or time may be from the predicted one, as a part of it, before a stream is sampled
     /// again at once. Default 0.1.

@@ -16,16 +16,17 @@
 //!   nothing were known. Where there is no such stream and no sample can be afforded, the first transfers may go by what
 //!   data of their element tends to become (`priors.rs`), if that is worth more than it can lose.
 //! * **Samples** are paid from an account: 0.5 % of what a stream's transfers take, down to 0.1 % while samples say
-//!   nothing new. Until the sizes of all that is promising are known, they may take 5 % of what was sent until then;
-//!   after a surprise as much of what was sent since, which is paid back. Long transfers can afford one each. Most samples
-//!   try what is near the best; one in eight, all that is promising. What takes far longer than all others together, as
-//!   fitting a codebook does, is paid from savings alone, and is not waited for.
+//!   nothing new. Until the sizes of all that is promising are known, they may take 3 % of what was sent until then;
+//!   after a surprise as much of what was sent since, which is paid back. While that goes on, and for long transfers that is
+//!   each of them, 0.1 % of the time since the last sample is there for the next one. Each tries all that is promising, on
+//!   the same places of the data. What takes far longer than all others together, as fitting a codebook does, has an
+//!   account of its own, 0.1 % at first, and is not waited for; nor is it looked at while it is in use.
 //! * **Surprise**: a size so far from the expected that the link needs more or less by a tenth of the transfer's time.
 //!   The stream is sampled again as soon as that can be afforded. If that finds nothing new, the next surprises are
 //!   worth less. Where a sample finds one algorithm far from what was known, the data is other data for all of them.
 //! * **Trials**: what was never timed on data like this might be up to twice as fast as measured on other data. Where
-//!   it would win then, it is tried; and twice more where little is missing, for times may be disturbed. Trials may lose
-//!   2 % of all time at first, and half as much with each that was in vain, down to 0.1 %. Where the data has changed,
+//!   it would win then, it is tried; and once more where little is missing, for times may be disturbed. Trials may lose
+//!   1 % of all time at first, and half as much with each that was in vain, down to 0.1 %. Where the data has changed,
 //!   what was timed counts as never timed.
 //! * **State**: one for each peer, stream and element, at most 1,024; later ones share one for each element.
 //! * **Ties** go to the raw form, then to the lower algorithm number.
@@ -122,11 +123,12 @@ impl Adaptive {
 
     /// The stream of a transfer, and what all streams share.
     fn stream(&mut self, facts: &CheapFacts) -> (&mut Stream, Common<'_>) {
-        let (config, others, element) = (&self.config, &self.others, facts.element);
+        let (config, speeds) = (&self.config, &*self.speeds);
+        let (others, element) = (&self.others, facts.element);
         let key = Key { peer: facts.peer, stream: facts.stream.0, element };
-        let stream = self.streams.of(key, |sibling| Stream::new(config, element, sibling, others));
+        let stream = self.streams.of(key, |sibling| Stream::new(config, speeds, element, sibling, others));
         let estimate_factor = self.estimate_factor;
-        (stream, Common { config, speeds: &self.speeds, priors: &self.priors, estimate_factor })
+        (stream, Common { config, speeds, priors: &self.priors, estimate_factor })
     }
 }
 

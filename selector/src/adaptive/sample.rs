@@ -1,71 +1,204 @@
 //! Which sample a stream can afford.
 
-use mgcomp_codecs::{Algorithm, AlgorithmSet};
+use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 
-use super::stream::Common;
-use crate::CheapFacts;
-use crate::speeds::EstimateTimes;
+use crate::speeds::{EstimateTimes, Speeds};
 
 /// The fewest bytes that say anything.
 const LEAST_SAMPLE_BYTES: u64 = 4 << 10;
 /// More bytes say little more.
-const MOST_SAMPLE_BYTES: u64 = 128 << 10;
-/// What takes so many times as long as all quicker ones together is not waited for, and may take half of what was saved, but
-/// nothing on credit.
+const MOST_SAMPLE_BYTES: u64 = 64 << 10;
+/// What takes so many times as long as all quicker ones together is dear.
 const DEAR: f64 = 4.0;
 
-/// What is to be tried.
-pub(super) struct Sample {
-    /// Those of the wanted that can be afforded, the quickest first.
-    pub(super) algorithms: AlgorithmSet,
-    /// What they take, all together.
-    times: EstimateTimes,
-    /// What the smallest sample with all of the wanted takes that are worth waiting for.
-    pub(super) whole_ns: f64,
+/// What the estimators of one element take.
+#[derive(Clone, Debug)]
+pub(super) struct Looks {
+    /// The quickest first.
+    by_time: Box<[(Algorithm, EstimateTimes)]>,
+    /// What is paid from an account of its own, and not waited for: fitting a codebook.
+    dear: AlgorithmSet,
 }
 
-impl Sample {
-    pub(super) fn of(
-        common: &Common<'_>,
-        facts: &CheapFacts,
-        wanted: AlgorithmSet,
-        affordable_ns: f64,
-        saved_ns: f64,
-    ) -> Self {
-        let least_bytes = LEAST_SAMPLE_BYTES.min(facts.raw_bytes);
-        let factor = common.estimate_factor;
-        let timed = |algorithm| {
-            let EstimateTimes { call_ns, ns_per_byte } = common.speeds.estimate(algorithm, facts.element)?;
-            let times = EstimateTimes { call_ns: call_ns * factor, ns_per_byte: ns_per_byte * factor };
-            Some((times.ns(least_bytes), times, algorithm))
-        };
-        let mut by_time: Vec<(f64, EstimateTimes, Algorithm)> = wanted.iter().filter_map(timed).collect();
-        by_time.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (mut set, mut quicker_ns, mut whole_ns) = (0, 0.0, 0.0);
-        let mut times = EstimateTimes::default();
-        for (ns, more, algorithm) in by_time {
-            let is_dear = quicker_ns > 0.0 && ns > DEAR * quicker_ns;
-            quicker_ns += ns;
-            if !is_dear {
-                whole_ns = quicker_ns;
-            }
-            if quicker_ns <= if is_dear { saved_ns / 2.0 } else { affordable_ns } {
-                set |= 1 << algorithm.number();
-                times.call_ns += more.call_ns;
-                times.ns_per_byte += more.ns_per_byte;
+/// What there is to choose a sample from.
+pub(super) struct Wanted {
+    pub(super) algorithms: AlgorithmSet,
+    pub(super) raw_bytes: u64,
+    /// How much longer estimators take than was measured.
+    pub(super) factor: f64,
+}
+
+/// What is to be tried.
+#[derive(Debug, PartialEq)]
+pub(super) struct Sample {
+    pub(super) algorithms: AlgorithmSet,
+    /// How many of the transfer's bytes are looked at.
+    pub(super) bytes: u64,
+    /// What that is expected to take, in nanoseconds.
+    pub(super) ns: f64,
+    /// The part of it that is dear.
+    pub(super) dear_ns: f64,
+}
+
+impl Looks {
+    pub(super) fn of(speeds: &Speeds, element: Element) -> Self {
+        let timed = |algorithm| Some((algorithm, speeds.estimate(algorithm, element)?));
+        let mut by_time: Vec<_> = Algorithm::ALL.into_iter().filter_map(timed).collect();
+        by_time.sort_by(|(_, a), (_, b)| a.ns(LEAST_SAMPLE_BYTES).total_cmp(&b.ns(LEAST_SAMPLE_BYTES)));
+        let (mut dear, mut quicker_ns) = (0, 0.0);
+        for (algorithm, times) in &by_time {
+            let ns = times.ns(LEAST_SAMPLE_BYTES);
+            if quicker_ns > 0.0 && ns > DEAR * quicker_ns {
+                dear |= 1 << algorithm.number();
+            } else {
+                quicker_ns += ns;
             }
         }
-        Self { algorithms: AlgorithmSet::from_bits(set), times, whole_ns }
+        Self { by_time: by_time.into(), dear: AlgorithmSet::from_bits(dear) }
     }
 
-    /// How many bytes can be looked at.
-    pub(super) fn affordable_bytes(&self, raw_bytes: u64, affordable_ns: f64) -> u64 {
-        let bytes = ((affordable_ns - self.times.call_ns) / self.times.ns_per_byte) as u64;
-        bytes.clamp(LEAST_SAMPLE_BYTES, MOST_SAMPLE_BYTES).min(raw_bytes)
+    /// Those whose estimators are not dear.
+    pub(super) fn cheap(&self, algorithms: AlgorithmSet) -> AlgorithmSet {
+        AlgorithmSet::from_bits(algorithms.bits() & !self.dear.bits())
     }
 
-    /// What looking at so many bytes takes.
-    pub(super) fn ns(&self, bytes: u64) -> f64 {
-        self.times.ns(bytes)
+    /// `algorithms`, but not `one` if that is dear.
+    pub(super) fn without_dear(&self, algorithms: AlgorithmSet, one: Algorithm) -> AlgorithmSet {
+        AlgorithmSet::from_bits(algorithms.bits() & !(self.dear.bits() & 1 << one.number()))
+    }
+
+    /// What the smallest sample takes of all that are not dear, in nanoseconds.
+    pub(super) fn whole_ns(&self, wanted: &Wanted) -> f64 {
+        let bytes = wanted.least_bytes();
+        self.among(self.cheap(wanted.algorithms)).map(|(_, times)| times.ns(bytes) * wanted.factor).sum()
+    }
+
+    /// The sample that can be paid, if any: the quickest first, and as many bytes as there are nanoseconds for; of what is
+    /// dear, what its own account pays.
+    pub(super) fn sample(&self, wanted: &Wanted, cheap_ns: f64, dear_ns: f64) -> Option<Sample> {
+        let (cheap, times) = self.cheap_within(wanted, cheap_ns);
+        let bytes = match cheap.bits() {
+            0 => wanted.least_bytes(),
+            _ => {
+                let affordable = ((cheap_ns - times.call_ns) / times.ns_per_byte) as u64;
+                affordable.clamp(LEAST_SAMPLE_BYTES, MOST_SAMPLE_BYTES).min(wanted.raw_bytes)
+            }
+        };
+        let (mut set, mut spent_ns) = (cheap.bits(), 0.0);
+        for (algorithm, times) in self.among(wanted.algorithms) {
+            let ns = times.ns(bytes) * wanted.factor;
+            if self.dear.contains(algorithm) && spent_ns + ns <= dear_ns {
+                (set, spent_ns) = (set | 1 << algorithm.number(), spent_ns + ns);
+            }
+        }
+        let ns = times.ns(bytes) + spent_ns;
+        (set != 0).then_some(Sample {
+            algorithms: AlgorithmSet::from_bits(set),
+            bytes,
+            ns,
+            dear_ns: spent_ns,
+        })
+    }
+
+    /// The quickest for which there is enough time, and what they take together.
+    fn cheap_within(&self, wanted: &Wanted, affordable_ns: f64) -> (AlgorithmSet, EstimateTimes) {
+        let (mut set, mut times) = (0, EstimateTimes::default());
+        for (algorithm, more) in self.among(self.cheap(wanted.algorithms)) {
+            let sum = EstimateTimes {
+                call_ns: times.call_ns + more.call_ns * wanted.factor,
+                ns_per_byte: times.ns_per_byte + more.ns_per_byte * wanted.factor,
+            };
+            if sum.ns(wanted.least_bytes()) <= affordable_ns {
+                (set, times) = (set | 1 << algorithm.number(), sum);
+            }
+        }
+        (AlgorithmSet::from_bits(set), times)
+    }
+
+    fn among(&self, algorithms: AlgorithmSet) -> impl Iterator<Item = (Algorithm, EstimateTimes)> {
+        self.by_time.iter().copied().filter(move |(algorithm, _)| algorithms.contains(*algorithm))
+    }
+}
+
+impl Wanted {
+    fn least_bytes(&self) -> u64 {
+        LEAST_SAMPLE_BYTES.min(self.raw_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::speeds::{CodecSpeed, Point, Series};
+
+    /// ZVC takes 100 ns and 1 ns a byte, XP 500 and 2, and IBP 100,000 and 1.
+    fn looks() -> Looks {
+        let times = [(Algorithm::Xp, 500.0, 2.0), (Algorithm::Ibp, 1e5, 1.0), (Algorithm::Zvc, 100.0, 1.0)];
+        let speed = |(algorithm, call_ns, ns_per_byte): (Algorithm, f64, f64)| CodecSpeed {
+            algorithm: algorithm.name().into(),
+            element: "f32".into(),
+            estimate_call_ns: call_ns,
+            estimate_ns_per_byte: ns_per_byte,
+            series: vec![Series {
+                fraction: 1.0,
+                points: vec![Point { raw_bytes: 1, encode_ns: 1.0, decode_ns: 1.0 }],
+            }],
+        };
+        Looks::of(&Speeds::try_new(times.map(speed).into()).unwrap(), Element::F32)
+    }
+
+    fn wanted(raw_bytes: u64) -> Wanted {
+        Wanted { algorithms: AlgorithmSet::supported(), raw_bytes, factor: 1.0 }
+    }
+
+    fn set(algorithms: &[Algorithm]) -> AlgorithmSet {
+        algorithms.iter().copied().collect()
+    }
+
+    #[test]
+    fn what_takes_far_longer_than_all_others_is_dear() {
+        let looks = looks();
+        let all = set(&[Algorithm::Zvc, Algorithm::Xp, Algorithm::Ibp]);
+        assert_eq!(looks.cheap(all), set(&[Algorithm::Zvc, Algorithm::Xp]));
+        assert_eq!(looks.without_dear(all, Algorithm::Ibp), set(&[Algorithm::Zvc, Algorithm::Xp]));
+        assert_eq!(looks.without_dear(all, Algorithm::Xp), all);
+        // 600 ns and three for each of 4,096 bytes, or of 1,000.
+        assert_eq!(looks.whole_ns(&wanted(1 << 20)), 12_888.0);
+        assert_eq!(looks.whole_ns(&wanted(1000)), 3600.0);
+    }
+
+    #[test]
+    fn the_quickest_come_first_and_then_more_bytes() {
+        let sample = |cheap_ns| looks().sample(&wanted(1 << 20), cheap_ns, 0.0);
+        assert_eq!(sample(4195.0), None);
+        // 4,096 bytes of the quicker one, and whatever more there is time for.
+        let only_zvc =
+            |bytes, ns| Some(Sample { algorithms: set(&[Algorithm::Zvc]), bytes, ns, dear_ns: 0.0 });
+        assert_eq!(sample(4196.0), only_zvc(4096, 4196.0));
+        assert_eq!(sample(10_100.0), only_zvc(10_000, 10_100.0));
+        let both = set(&[Algorithm::Zvc, Algorithm::Xp]);
+        assert_eq!(sample(12_888.0).map(|sample| (sample.algorithms, sample.bytes)), Some((both, 4096)));
+        assert_eq!(
+            sample(1e9).map(|sample| (sample.algorithms, sample.bytes)),
+            Some((both, MOST_SAMPLE_BYTES))
+        );
+        let short = looks().sample(&wanted(1000), 1e9, 0.0);
+        assert_eq!(short.map(|sample| (sample.bytes, sample.ns)), Some((1000, 3600.0)));
+    }
+
+    #[test]
+    fn what_is_dear_is_paid_from_its_own_account() {
+        let sample = |cheap_ns, dear_ns| looks().sample(&wanted(1 << 20), cheap_ns, dear_ns);
+        assert_eq!(sample(4000.0, 104_095.0), None);
+        let only_ibp =
+            Sample { algorithms: set(&[Algorithm::Ibp]), bytes: 4096, ns: 104_096.0, dear_ns: 104_096.0 };
+        assert_eq!(sample(4000.0, 104_096.0), Some(only_ibp));
+        let two = Sample {
+            algorithms: set(&[Algorithm::Zvc, Algorithm::Ibp]),
+            bytes: 10_000,
+            ns: 120_100.0,
+            dear_ns: 110_000.0,
+        };
+        assert_eq!(sample(10_100.0, 110_000.0), Some(two));
     }
 }

@@ -10,12 +10,12 @@ use super::framing::Framing;
 use super::knowledge::{Knowledge, differ};
 use super::model::Goal;
 use super::priors::Priors;
-use super::sample::Sample;
+use super::sample::{Looks, Wanted};
 use crate::speeds::Speeds;
 use crate::{CheapFacts, Decision, Estimate, Outcome, Overlap, Reason, SampleSize};
 
-/// One sample in so many tries all that is promising; the others, what is near the best.
-const WIDE_EVERY: u32 = 8;
+/// Where nothing can be afforded, it is not looked for again before there is so much more.
+const LATER: f64 = 1.25;
 /// Samples that may go by until all sizes are known.
 const FIRST_SAMPLES: u32 = 16;
 /// A sample that does not come back within so many transfers is lost.
@@ -43,6 +43,7 @@ pub(super) struct Stream {
     /// What `choices` were worked out under.
     scenes: [Option<(Goal, AlgorithmSet)>; 2],
     budget: Budget,
+    looks: Looks,
     /// Transfers since a sample was asked for that has not come back.
     awaited: Option<u32>,
     /// What that sample was expected to take, in nanoseconds.
@@ -94,6 +95,7 @@ impl Stream {
     /// A stream that nothing was sent on, beside the same stream to another peer if there is one, and all others.
     pub(super) fn new(
         config: &AdaptiveConfig,
+        speeds: &Speeds,
         element: Element,
         sibling: Option<&Self>,
         others: &Knowledge,
@@ -108,6 +110,7 @@ impl Stream {
             framing: Framing::of(element),
             scenes: [None; 2],
             budget: Budget::new(config),
+            looks: Looks::of(speeds, element),
             awaited: None,
             expected_sample_ns: 0.0,
             sample_bytes: 0,
@@ -212,25 +215,34 @@ impl Stream {
         if affordable_ns < self.due_ns {
             return None;
         }
-        let wide = self.urgent || self.samples.is_multiple_of(WIDE_EVERY) || choice.contenders.bits() == 0;
-        let wanted = match choice.unknown {
-            unknown if self.budget.is_founding() && unknown.bits() != 0 => unknown,
-            _ if wide => choice.promising,
-            _ => choice.contenders,
-        };
-        let sample = Sample::of(common, facts, wanted, affordable_ns, self.budget.affordable(false));
+        let wanted = self.wanted(common, facts, choice);
         // Rather all of them later than some of them now, if it is not too long until then.
-        self.due_ns = sample.whole_ns.min(self.budget.reachable(transfer_ns));
-        if sample.algorithms.bits() == 0 || affordable_ns < self.due_ns {
+        self.due_ns = self.looks.whole_ns(&wanted).min(self.budget.reachable(transfer_ns));
+        if affordable_ns < self.due_ns {
             return None;
         }
-        let bytes = sample.affordable_bytes(facts.raw_bytes, affordable_ns);
-        (self.expected_sample_ns, self.sample_bytes) = (sample.ns(bytes), bytes);
-        self.budget.spend(self.expected_sample_ns);
+        let Some(sample) = self.looks.sample(&wanted, affordable_ns, self.budget.affordable_dear()) else {
+            self.due_ns = affordable_ns * LATER;
+            return None;
+        };
+        (self.expected_sample_ns, self.sample_bytes) = (sample.ns, sample.bytes);
+        self.budget.spend(sample.ns - sample.dear_ns, sample.dear_ns);
         self.awaited = Some(0);
         self.before = choice.is_informed().then_some(choice.best.algorithm);
         self.samples = self.samples.wrapping_add(1);
-        Some(Ask { algorithms: sample.algorithms, size: SampleSize::Bytes(bytes) })
+        Some(Ask { algorithms: sample.algorithms, size: SampleSize::Bytes(sample.bytes) })
+    }
+
+    /// What a sample is to tell: at first that of which nothing is known, then all that is promising. What a dear codec that
+    /// is in use becomes is seen anyway.
+    fn wanted(&self, common: &Common<'_>, facts: &CheapFacts, choice: &Choice) -> Wanted {
+        let is_first = self.budget.is_founding() && self.looks.cheap(choice.unknown).bits() != 0;
+        let algorithms = if is_first { choice.unknown } else { choice.promising };
+        Wanted {
+            algorithms: self.looks.without_dear(algorithms, choice.best.algorithm),
+            raw_bytes: facts.raw_bytes,
+            factor: common.estimate_factor,
+        }
     }
 
     /// Learns what a sample says.
@@ -255,6 +267,7 @@ impl Stream {
         // What one algorithm says of the data holds for all.
         let changed = seen.iter().any(is_other);
         if changed {
+            self.budget.data_changed();
             self.knowledge.doubt_fractions();
         }
         for (algorithm, fraction) in seen {
@@ -269,13 +282,14 @@ impl Stream {
     pub(super) fn chosen(&mut self, config: &AdaptiveConfig, choice: &Choice, sampled: bool) {
         // Until all sizes are known, the others are to be found out soon.
         let urgent = self.urgent;
-        self.urgent &= !sampled || (choice.unknown.bits() != 0 && self.samples < FIRST_SAMPLES);
+        self.urgent &=
+            !sampled || (self.looks.cheap(choice.unknown).bits() != 0 && self.samples < FIRST_SAMPLES);
         if !self.urgent {
             self.budget.is_founded();
         }
         match self.before {
             Some(before) if before == choice.best.algorithm => {
-                self.budget.confirm(config.quiet_share, urgent);
+                self.budget.confirm(urgent);
             }
             _ => {
                 self.budget.surprise(config);
@@ -358,7 +372,7 @@ impl Stream {
             return None; // of another sample, already accounted for
         }
         // More than that was an interrupt, and is nobody's fault.
-        self.budget.spend(took_ns.min(expected_ns * MOST_LATE) - expected_ns);
+        self.budget.correct(took_ns.min(expected_ns * MOST_LATE) - expected_ns);
         Some(took_ns / expected_ns)
     }
 

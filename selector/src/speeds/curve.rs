@@ -2,6 +2,9 @@
 
 use super::{CodecSpeed, CodecTimes, Point, Series};
 
+/// Data of which so much is left was not coded, for the most part.
+const STORED: f64 = 0.99;
+
 /// One codec on one element.
 #[derive(Clone, Debug)]
 pub(super) struct Curves {
@@ -19,7 +22,8 @@ impl Curves {
         Self { by_fraction, floor }
     }
 
-    /// What coding `raw_bytes` takes that become `fraction` as many. Outside of what was measured: as at its edge.
+    /// What coding `raw_bytes` takes that become `fraction` as many. Outside of what was measured: as at its edge. Chunks that do
+    /// not shrink are stored as they are; what shrinks at all is coded, and takes what that takes.
     pub(super) fn times(&self, raw_bytes: u64, fraction: f64) -> CodecTimes {
         let above = self.by_fraction.partition_point(|(of, _)| *of < fraction);
         let (Some((low, curve)), high) =
@@ -29,7 +33,7 @@ impl Curves {
         };
         let at_low = curve.times(raw_bytes);
         match high {
-            Some((high, curve)) if above > 0 => {
+            Some((high, curve)) if above > 0 && (*high < STORED || fraction >= STORED) => {
                 at_low.towards(curve.times(raw_bytes), (fraction - low) / (high - low))
             }
             _ => at_low,

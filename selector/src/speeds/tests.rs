@@ -9,28 +9,32 @@ fn entry(series: Vec<Series>) -> CodecSpeed {
     CodecSpeed { algorithm, element, estimate_call_ns: 200.0, estimate_ns_per_byte: 0.1, series }
 }
 
-/// At half the bytes: 1,000 bytes in 200 ns, 3,000 in 400 ns; at full length twice that. Decoding takes half.
+/// At a quarter of the bytes: 1,000 bytes in 200 ns, 3,000 in 400 ns; at three quarters twice that, and what is stored a
+/// tenth. Decoding takes half.
 fn table() -> Speeds {
     let series = |fraction, by: f64| Series {
         fraction,
         points: vec![point(1000, 200.0 * by, 100.0 * by), point(3000, 400.0 * by, 200.0 * by)],
     };
-    Speeds::try_new(vec![entry(vec![series(0.5, 1.0), series(1.0, 2.0)])]).unwrap()
+    Speeds::try_new(vec![entry(vec![series(0.25, 1.0), series(0.75, 2.0), series(1.0, 0.1)])]).unwrap()
 }
 
 #[test]
 fn between_lengths_and_fractions_times_are_interpolated() {
     let table = table();
     let cases = [
-        (1000, 0.5, 200.0),
-        (2000, 0.5, 300.0),
-        (2000, 0.75, 450.0),
-        (2000, 1.0, 600.0),
+        (1000, 0.25, 200.0),
+        (2000, 0.25, 300.0),
+        (2000, 0.5, 450.0),
+        (2000, 0.75, 600.0),
+        // Nothing lies between what is coded and what is stored.
+        (2000, 0.98, 600.0),
+        (2000, 1.0, 30.0),
         // Outside: the time of a call for less, in proportion for more, and the nearest fraction.
-        (10, 0.5, 200.0),
-        (6000, 0.5, 800.0),
+        (10, 0.25, 200.0),
+        (6000, 0.25, 800.0),
         (2000, 0.01, 300.0),
-        (2000, 1.5, 600.0),
+        (2000, 1.5, 30.0),
     ];
     for (raw_bytes, fraction, encode_ns) in cases {
         let times = table.times(Algorithm::Xp, Element::Bf16, raw_bytes, fraction).unwrap();
