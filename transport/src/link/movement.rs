@@ -1,6 +1,6 @@
 //! When bytes last moved.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The latest time at which bytes moved in one direction between two ranks.
@@ -9,11 +9,16 @@ pub(super) struct Movement {
     base: Instant,
     /// Since `base`; 0 if bytes never moved.
     latest_ns: AtomicU64,
+    /// Messages of which a part has moved.
+    halfway: AtomicU32,
 }
+
+/// A part of a message has moved, and the rest is to follow, for as long as this lives.
+pub(super) struct Halfway<'a>(&'a Movement);
 
 impl Movement {
     pub(super) fn new() -> Self {
-        Self { base: Instant::now(), latest_ns: AtomicU64::new(0) }
+        Self { base: Instant::now(), latest_ns: AtomicU64::new(0), halfway: AtomicU32::new(0) }
     }
 
     /// Bytes move at `at`, which may be yet to come: then they are on the way until then.
@@ -28,10 +33,27 @@ impl Movement {
         self.base + Duration::from_nanos(self.latest_ns.load(Ordering::Relaxed))
     }
 
+    /// A message has begun to move.
+    pub(super) fn begin(&self) -> Halfway<'_> {
+        self.halfway.fetch_add(1, Ordering::Relaxed);
+        Halfway(self)
+    }
+
+    /// Whether the rest of a message is to follow.
+    pub(super) fn is_halfway(&self) -> bool {
+        self.halfway.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether bytes moved after `since`.
     pub(super) fn since(&self, since: Instant) -> bool {
         let latest_ns = self.latest_ns.load(Ordering::Relaxed);
         latest_ns > 0 && Duration::from_nanos(latest_ns) > since.saturating_duration_since(self.base)
+    }
+}
+
+impl Drop for Halfway<'_> {
+    fn drop(&mut self) {
+        self.0.halfway.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -49,5 +71,16 @@ mod tests {
         movement.note(at(10));
         assert!(movement.since(long_before) && movement.since(at(19)));
         assert!(!movement.since(at(20)));
+    }
+
+    #[test]
+    fn messages_are_halfway_until_the_last_has_ended() {
+        let movement = Movement::new();
+        assert!(!movement.is_halfway());
+        let (first, second) = (movement.begin(), movement.begin());
+        drop(first);
+        assert!(movement.is_halfway());
+        drop(second);
+        assert!(!movement.is_halfway());
     }
 }

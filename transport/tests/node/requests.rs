@@ -1,6 +1,7 @@
 //! Requests, their handles, and requests that are refused.
 
 use std::collections::BTreeSet;
+use std::thread;
 use std::time::Duration;
 
 use mgcomp_codecs::Element;
@@ -51,6 +52,31 @@ pub(crate) fn handles_tell_when_they_are_finished(fabric: Fabric) {
     drop(nodes[0].send(Rank(1), Tag(3), buffer(7), Element::U8));
     wait_until("the receive is finished", || polled.is_finished());
     assert_eq!(polled.wait(), Ok(7));
+}
+
+pub(crate) fn who_does_not_wait_is_served_all_the_same(fabric: Fabric) {
+    let nodes = nodes(fabric, 2, "fixed:none", &config());
+    let content = noise(7, 100_000);
+    let memory = HostBuffer::from(content.clone());
+    let address = nodes[1].register(memory.all(), Element::U8, Access::all()).unwrap();
+    // A thread that waits may serve the link itself, and others are to do so when it has left, after rests of any length.
+    for rest_us in [0, 400, 400, 1500, 400, 6000, 400, 400] {
+        let (receive, short) = (nodes[1].receive(Rank(0), Tag(1), buffer(8)), buffer(8));
+        drop(nodes[0].post(Rank(1), Tag(1), short, Element::U8));
+        assert_eq!(receive.wait(), Ok(8));
+        thread::sleep(Duration::from_micros(rest_us));
+        let back = HostBuffer::zeroed(content.len());
+        assert_eq!(end_of(nodes[0].read(Rank(1), address, back.all())), Ok(100_000));
+        assert_eq!(back.all().read(<[u8]>::to_vec), content);
+
+        // More than a socket takes at once, which nobody waits for on the side that sends it.
+        let long = 16 << 20;
+        let (receive, sent) = (nodes[1].receive(Rank(0), Tag(1), buffer(8)), buffer(long));
+        drop(nodes[0].post(Rank(1), Tag(1), buffer(8), Element::U8));
+        assert_eq!(receive.wait(), Ok(8));
+        drop(nodes[1].post(Rank(0), Tag(2), sent, Element::U8));
+        assert_eq!(end_of(nodes[0].receive(Rank(1), Tag(2), buffer(long))), Ok(long as u64));
+    }
 }
 
 pub(crate) fn what_is_refused_touches_nothing(fabric: Fabric) {

@@ -2,11 +2,13 @@
 //!
 //! Waking a thread takes longer than a short message is under way. So a thread that waits serves the sockets itself,
 //! asking again and again for a while before it sleeps on them. The link's thread lets go of them when it is asked to,
-//! and comes back when nobody has waited for a while, or is needed at once.
+//! and comes back when nobody has waited for a while, or is needed at once. Where the program comes back soon each time, it only
+//! looks now and then whether there is anything to do: handing over takes longer than a short message, too.
 
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::thread;
@@ -16,13 +18,23 @@ use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 
+use super::outbox::{Outbox, lock};
 use super::peer::Traffic;
 use crate::link::Drive;
 
 /// How long after bytes have moved a waiting thread asks the sockets before it sleeps.
 const SPIN: Duration = Duration::from_micros(50);
+/// The same in the middle of a message, whose rest is sure to be on the way (64 KiB take as long at 0.5 Gb/s), and where the
+/// last sleep was shorter than this.
+const LONG_SPIN: Duration = Duration::from_millis(1);
+/// It lets others have its processor each time that it has asked so often.
+const ASKED_AT_ONCE: u32 = 4;
 /// How long the link's thread stays away after the last wait: the next one is likely to follow soon.
 const AWAY: Duration = Duration::from_micros(250);
+/// After so long it looks whether there is anything to do, where the program is likely to come back soon.
+const LOOK: Duration = Duration::from_millis(1);
+/// It stays away no longer than this. Rests that are shorter are soon over.
+const LONGEST_AWAY: Duration = Duration::from_millis(4);
 
 /// The sockets of a link, and whose turn it is to serve them.
 pub(super) struct Driver {
@@ -33,7 +45,15 @@ pub(super) struct Driver {
     changed: Condvar,
     /// Asks the link's thread to let go of the sockets.
     wanted: Notify,
-    traffic: Vec<Arc<Traffic>>,
+    ways: Vec<Way>,
+    /// Whether the last thread that slept on the sockets had to for less than [`LONG_SPIN`].
+    sleeps_are_short: AtomicBool,
+}
+
+/// What goes on with a peer.
+pub(super) struct Way {
+    pub(super) traffic: Arc<Traffic>,
+    pub(super) outbox: Arc<Mutex<Outbox>>,
 }
 
 struct State {
@@ -42,6 +62,12 @@ struct State {
     needed: bool,
     /// When a waiting thread last took the sockets, or let go of them.
     since: Instant,
+    /// When the link's thread is to look next whether it has something to do.
+    next_look: Instant,
+    /// Whether the link's thread sleeps until a waiting thread has left.
+    waits_to_be_told: bool,
+    /// Whether the program's last rest was shorter than [`LONGEST_AWAY`].
+    returns_soon: bool,
 }
 
 /// Who serves the sockets.
@@ -53,11 +79,12 @@ enum Server {
 }
 
 impl Driver {
-    pub(super) fn new(traffic: Vec<Arc<Traffic>>) -> io::Result<Self> {
+    pub(super) fn new(ways: Vec<Way>) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let state = State { server: Server::Nobody, needed: true, since: Instant::now() };
+        let state = Mutex::new(State::new(Instant::now()));
         let (changed, wanted) = (Condvar::new(), Notify::new());
-        Ok(Self { runtime: Some(runtime), state: Mutex::new(state), changed, wanted, traffic })
+        let sleeps_are_short = AtomicBool::new(false);
+        Ok(Self { runtime: Some(runtime), state, changed, wanted, ways, sleeps_are_short })
     }
 
     /// Runs the link's own thread until `work` is done.
@@ -76,39 +103,69 @@ impl Driver {
         }
     }
 
+    /// There is something to do for the link's thread that it does not find by looking.
+    pub(super) fn call(&self) {
+        let mut state = self.lock();
+        if state.server == Server::Nobody {
+            state.needed = true;
+            self.changed.notify_all();
+        }
+    }
+
     /// Waits until it is the turn of the link's thread.
     fn wait_for_turn(&self) {
         let mut state = self.lock();
         loop {
-            let stays_away = AWAY.saturating_sub(state.since.elapsed());
-            let waiting = state.server == Server::Waiter;
-            if !waiting && (state.needed || stays_away.is_zero()) {
-                (state.server, state.needed) = (Server::Link, false);
-                return;
-            }
-            state = if stays_away.is_zero() {
-                // Whoever waits for so long says when it leaves.
-                self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
-            } else {
-                self.changed.wait_timeout(state, stays_away).unwrap_or_else(PoisonError::into_inner).0
+            let now = Instant::now();
+            state = match state.turn(now) {
+                Turn::Now => {
+                    (state.server, state.needed) = (Server::Link, false);
+                    return;
+                }
+                Turn::IfNeeded => {
+                    drop(state);
+                    let needed = self.ways.iter().any(Way::needs_service);
+                    let mut state = self.lock();
+                    state.looked(now, needed);
+                    state
+                }
+                Turn::NotBefore(later) => {
+                    let waited = self.changed.wait_timeout(state, later - now);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                Turn::WhenTold => {
+                    state.waits_to_be_told = true;
+                    self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+                }
             };
         }
     }
 
     /// Waits for a future, and does not let the thread sleep as long as bytes move.
     async fn spin_then_sleep(&self, mut until: Pin<&mut (dyn Future<Output = ()> + Send)>, came: Instant) {
-        let mut moved = came;
-        while moved.elapsed() < SPIN {
+        let (mut moved, mut asked) = (came, 0u32);
+        while moved.elapsed() < self.patience() {
             let ready = poll_fn(|context| Poll::Ready(until.as_mut().poll(context).is_ready()));
             if ready.await {
                 return;
             }
-            // Whoever is waited for may want this very processor.
-            thread::yield_now();
+            asked = asked.wrapping_add(1);
+            if asked.is_multiple_of(ASKED_AT_ONCE) {
+                // Whoever is waited for may want this very processor.
+                thread::yield_now();
+            }
             yield_now().await;
-            moved = self.traffic.iter().map(|traffic| traffic.last_moved()).fold(moved, Instant::max);
+            moved = self.ways.iter().map(|way| way.traffic.last_moved()).fold(moved, Instant::max);
         }
+        let slept = Instant::now();
         until.await;
+        self.sleeps_are_short.store(slept.elapsed() < LONG_SPIN, Ordering::Relaxed);
+    }
+
+    /// How long to ask the sockets when no bytes move.
+    fn patience(&self) -> Duration {
+        let is_halfway = || self.ways.iter().any(|way| way.traffic.is_halfway());
+        if self.sleeps_are_short.load(Ordering::Relaxed) || is_halfway() { LONG_SPIN } else { SPIN }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -133,18 +190,94 @@ impl Drive for Driver {
             Server::Link => self.wanted.notify_one(),
             Server::Nobody => {}
         }
-        (state.server, state.since) = (Server::Waiter, came);
+        state.take(came);
         drop(state);
         runtime.block_on(self.spin_then_sleep(until, came));
 
-        let mut state = self.lock();
-        let left = Instant::now();
-        (state.server, state.since) = (Server::Nobody, left);
-        // After a long wait the link's thread sleeps until it is told.
-        if state.needed || left - came >= AWAY {
+        if self.lock().leave(Instant::now()) {
             self.changed.notify_all();
         }
         true
+    }
+}
+
+impl Way {
+    /// Whether the link's thread has something to do for it.
+    fn needs_service(&self) -> bool {
+        self.traffic.has_backlog() || lock(&self.outbox).has_news()
+    }
+}
+
+/// What the link's thread is to do.
+#[derive(Debug, PartialEq, Eq)]
+enum Turn {
+    /// To take the sockets.
+    Now,
+    /// To take them if it is needed.
+    IfNeeded,
+    /// To ask again then, or when something has changed.
+    NotBefore(Instant),
+    /// To ask again when something has changed.
+    WhenTold,
+}
+
+impl State {
+    fn new(now: Instant) -> Self {
+        Self {
+            server: Server::Nobody,
+            needed: true,
+            since: now,
+            next_look: now,
+            waits_to_be_told: false,
+            returns_soon: false,
+        }
+    }
+
+    /// A waiting thread takes the sockets.
+    fn take(&mut self, now: Instant) {
+        let rested = now.saturating_duration_since(self.since);
+        // Shorter ones say nothing of the next longer one.
+        if rested >= AWAY {
+            self.returns_soon = rested < LONGEST_AWAY;
+        }
+        self.serve(Server::Waiter, now);
+    }
+
+    /// It lets go of them; returns whether the link's thread is to be told.
+    fn leave(&mut self, now: Instant) -> bool {
+        self.serve(Server::Nobody, now);
+        std::mem::take(&mut self.waits_to_be_told) || self.needed
+    }
+
+    fn serve(&mut self, server: Server, now: Instant) {
+        (self.server, self.since, self.next_look) = (server, now, now + self.absence());
+    }
+
+    /// How long the link's thread stays away at a time.
+    fn absence(&self) -> Duration {
+        if self.returns_soon { LOOK } else { AWAY }
+    }
+
+    /// What the link's thread is to do, which has no sockets.
+    fn turn(&self, now: Instant) -> Turn {
+        let waiting = self.server == Server::Waiter;
+        if !waiting && self.needed {
+            Turn::Now
+        } else if now < self.next_look {
+            Turn::NotBefore(self.next_look)
+        } else if waiting {
+            Turn::WhenTold // whoever waits for so long says when it leaves
+        } else if self.returns_soon && now.saturating_duration_since(self.since) < LONGEST_AWAY {
+            Turn::IfNeeded
+        } else {
+            Turn::Now
+        }
+    }
+
+    /// The link's thread has looked whether it is needed.
+    fn looked(&mut self, now: Instant, needed: bool) {
+        self.needed |= needed && self.server == Server::Nobody; // else somebody has come
+        self.next_look = self.next_look.max(now + self.absence());
     }
 }
 
@@ -154,5 +287,79 @@ impl Drop for Driver {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Microseconds after the start of a test.
+    fn at(start: Instant, micros: u64) -> Instant {
+        start + Duration::from_micros(micros)
+    }
+
+    /// The state in which the link's thread has let go, and a thread has waited up to `start` after a rest of that many
+    /// microseconds.
+    fn left_after(rest: u64, start: Instant) -> State {
+        let mut state = State::new(start.checked_sub(Duration::from_micros(rest + 10)).unwrap());
+        state.needed = false;
+        state.take(start.checked_sub(Duration::from_micros(10)).unwrap());
+        assert!(!state.leave(start));
+        state
+    }
+
+    #[test]
+    fn the_links_thread_begins_and_comes_back_after_a_while() {
+        let start = Instant::now();
+        assert_eq!(State::new(start).turn(start), Turn::Now);
+        // Rests that are over at once say nothing, and after a long one the program may stay away as long again.
+        for rest in [0, 249, 4000, 100_000] {
+            let state = left_after(rest, start);
+            assert_eq!(state.turn(at(start, 249)), Turn::NotBefore(at(start, 250)), "{rest}");
+            assert_eq!(state.turn(at(start, 250)), Turn::Now, "{rest}");
+        }
+    }
+
+    #[test]
+    fn where_rests_are_short_it_looks_before_it_comes_back() {
+        let start = Instant::now();
+        for rest in [250, 3999] {
+            let mut state = left_after(rest, start);
+            assert_eq!(state.turn(at(start, 999)), Turn::NotBefore(at(start, 1000)), "{rest}");
+            assert_eq!(state.turn(at(start, 1000)), Turn::IfNeeded, "{rest}");
+            state.looked(at(start, 1000), false);
+            assert_eq!(state.turn(at(start, 1001)), Turn::NotBefore(at(start, 2000)), "{rest}");
+            state.looked(at(start, 2000), true);
+            assert_eq!(state.turn(at(start, 2000)), Turn::Now, "{rest}");
+            // A rest that goes on for long is none that is soon over.
+            assert_eq!(left_after(rest, start).turn(at(start, 4000)), Turn::Now, "{rest}");
+        }
+        // One that was over at once in between changes nothing.
+        let mut state = left_after(250, start);
+        state.take(at(start, 5));
+        assert!(!state.leave(at(start, 10)));
+        assert_eq!(state.turn(at(start, 1010)), Turn::IfNeeded);
+    }
+
+    #[test]
+    fn who_waits_has_the_sockets_and_tells_when_it_leaves() {
+        let start = Instant::now();
+        let mut state = left_after(250, start);
+        state.take(at(start, 300));
+        assert_eq!(state.turn(at(start, 400)), Turn::NotBefore(at(start, 1300)));
+        state.looked(at(start, 400), true); // a look that began before it came
+        assert_eq!(state.turn(at(start, 1300)), Turn::NotBefore(at(start, 1400)));
+        assert_eq!(state.turn(at(start, 1400)), Turn::WhenTold);
+        state.waits_to_be_told = true;
+        assert!(state.leave(at(start, 2000)));
+        assert_eq!(state.turn(at(start, 2000)), Turn::NotBefore(at(start, 3000)));
+        state.take(at(start, 2100));
+        assert!(!state.leave(at(start, 2200)), "it was told");
+        state.take(at(start, 2300));
+        state.needed = true; // another thread waits as well
+        assert_eq!(state.turn(at(start, 2300)), Turn::NotBefore(at(start, 3300)));
+        assert!(state.leave(at(start, 2400)));
+        assert_eq!(state.turn(at(start, 2400)), Turn::Now);
     }
 }

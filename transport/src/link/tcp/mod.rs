@@ -4,7 +4,7 @@
 //! travel as records with a checksum, each over the connection whose turn it is. A connection that fails is not made
 //! again: the session over it and all others of the pair ends.
 //!
-//! All sockets are served by one thread of the link's own.
+//! All sockets are served by one thread of the link's own, or by one of the program that waits for what they bring.
 
 mod connecting;
 mod connections;
@@ -37,7 +37,7 @@ pub use connections::{Connections, ConnectionsError};
 pub use gauge::Gauge;
 pub use rank_file::{RankFile, RankFileError};
 
-use self::drive::Driver;
+use self::drive::{Driver, Way};
 use self::handshake::{Acceptor, Arrival, Seat, Seats};
 use self::outbox::{Outbox, Outgoing, Push, Queue, lock};
 use self::peer::{PeerTask, Traffic};
@@ -217,8 +217,8 @@ impl Link for Tcp {
         let Setup { listener, rank_file, ends } = self.setup.take().ok_or(LinkError::StartedTwice)?;
         let failed =
             |error: io::Error| LinkError::io("starting the TCP link of rank", self.position.rank, &error);
-        let traffic = self.peers.iter().flatten().map(|peer| peer.traffic.clone()).collect();
-        let driver = Arc::new(Driver::new(traffic).map_err(failed)?);
+        let ways = self.peers.iter().flatten().map(Peer::way).collect();
+        let driver = Arc::new(Driver::new(ways).map_err(failed)?);
         listener.set_nonblocking(true).map_err(failed)?;
         let server = Server {
             position: self.position,
@@ -258,6 +258,9 @@ impl Link for Tcp {
             peer.silenced.store(true, Ordering::SeqCst);
             lock(&peer.outbox).close(&peer.traffic);
             peer.closed.send_replace(true);
+            if let Some(driver) = &self.driver {
+                driver.call();
+            }
         }
     }
 
@@ -291,6 +294,10 @@ impl Peer {
             traffic: traffic.clone(),
         };
         (Self { outbox, closed, silenced, traffic }, end)
+    }
+
+    fn way(&self) -> Way {
+        Way { traffic: self.traffic.clone(), outbox: self.outbox.clone() }
     }
 }
 

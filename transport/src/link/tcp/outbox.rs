@@ -1,5 +1,6 @@
 //! The way out to a peer: a queue for each connection, and the sockets, which whoever sends may write to.
 
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mgcomp_selector::{LinkFacts, Overlap};
@@ -150,6 +151,12 @@ impl Outbox {
         queues
     }
 
+    /// Whether the link's thread has something to do for the connections beside writing: bytes have come, or one of them is yet
+    /// to be made or to be given up.
+    pub(super) fn has_news(&self) -> bool {
+        self.lanes.iter().any(Lane::has_news)
+    }
+
     /// What is known of the way out, which is looked at again if enough was sent since the last time.
     pub(super) fn facts(&self) -> Option<LinkFacts> {
         Gauge::together(self.lanes.iter().filter_map(Lane::facts))
@@ -208,6 +215,12 @@ impl Lane {
         self.socket.as_ref().is_some_and(|socket| message.record.try_write(socket, movement).unwrap_or(false))
     }
 
+    fn has_news(&self) -> bool {
+        let has_come = |socket: &std::net::TcpStream| socket.peek(&mut [0]);
+        // An end, or an error, is something as well.
+        !matches!(self.socket.as_ref().map(has_come), Some(Err(error)) if error.kind() == ErrorKind::WouldBlock)
+    }
+
     fn facts(&self) -> Option<LinkFacts> {
         // The latency is not known then; it is the same for raw and coded bytes.
         let slower = || LinkFacts::try_new(self.rate.gbps()?, 0, Overlap::None).ok();
@@ -249,5 +262,47 @@ impl Drop for Lent<'_> {
         if let Some(lane) = lock(self.outbox).lanes.get_mut(self.connection) {
             lane.socket = None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::net::{Shutdown, TcpListener};
+
+    use super::*;
+
+    #[test]
+    fn news_are_bytes_and_connections_that_begin_or_end() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _runtime = runtime.enter();
+        let listener = TcpListener::bind("localhost:0").unwrap();
+        let mut peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let wait_for_bytes = stream.try_clone().unwrap();
+        let (outbox, _queue) = Outbox::new();
+        let outbox = Mutex::new(outbox);
+        assert!(lock(&outbox).has_news(), "there is no connection yet");
+        let lent = Lent::new(TcpStream::from_std(stream).unwrap(), &outbox, 0).unwrap();
+        assert!(!lock(&outbox).has_news());
+        peer.write_all(&[7; 2]).unwrap();
+        wait_for_bytes.set_nonblocking(false).unwrap();
+        wait_for_bytes.peek(&mut [0]).unwrap();
+        wait_for_bytes.set_nonblocking(true).unwrap();
+        assert!(lock(&outbox).has_news());
+        assert!(lock(&outbox).has_news(), "whoever looks takes nothing");
+        std::io::Read::read_exact(&mut (&wait_for_bytes), &mut [0; 2]).unwrap();
+        assert!(!lock(&outbox).has_news());
+        peer.shutdown(Shutdown::Both).unwrap();
+        wait_for_bytes.set_nonblocking(false).unwrap();
+        assert_eq!(wait_for_bytes.peek(&mut [0]).unwrap(), 0);
+        wait_for_bytes.set_nonblocking(true).unwrap();
+        assert!(lock(&outbox).has_news());
+        drop(lent);
+        assert!(lock(&outbox).has_news(), "a connection that is over");
+        let traffic = Traffic::new();
+        lock(&outbox).close(&traffic);
+        assert!(!lock(&outbox).has_news(), "nothing is to be done for a peer that was given up");
     }
 }

@@ -50,13 +50,18 @@ impl Traffic {
     }
 
     /// Whether the link's thread has something to write.
-    fn has_backlog(&self) -> bool {
+    pub(super) fn has_backlog(&self) -> bool {
         self.queued_bytes() > 0
     }
 
     /// When bytes last moved.
     pub(super) fn last_moved(&self) -> Instant {
         self.read.latest().max(self.written.latest())
+    }
+
+    /// Whether the rest of a message is to come from the peer, or to be taken by it.
+    pub(super) fn is_halfway(&self) -> bool {
+        self.read.is_halfway() || self.has_backlog()
     }
 
     /// What was written may still lie in a buffer of this machine's while the peer hangs. So writing counts only

@@ -59,6 +59,7 @@ impl<R: AsyncRead + Unpin> RecordReader<'_, R> {
         landing: impl FnOnce(&Header, u64) -> Option<HeldMut>,
     ) -> Result<Received, LinkError> {
         let (len, stored) = self.prefix().await?;
+        let _halfway = self.movement.begin();
         // At most `limit` bytes of address space; the system gives memory only for what arrives.
         let mut message = self.pool.take(len);
         self.fill(&mut message, len.min(MAX_HEADER_LEN), PREFIX_LEN).await?;
@@ -83,6 +84,7 @@ impl<R: AsyncRead + Unpin> RecordReader<'_, R> {
     /// The bytes of the next record, checked against its checksum, whatever they say.
     pub(super) async fn next_bytes(&mut self) -> Result<Bytes, LinkError> {
         let (len, stored) = self.prefix().await?;
+        let _halfway = self.movement.begin();
         let mut bytes = self.pool.take(len);
         self.fill(&mut bytes, len, PREFIX_LEN).await?;
         self.end(stored, checksum([&bytes[..]]))?;
