@@ -99,7 +99,7 @@ impl Sample {
         // look at the same places, where there is room: which of them is best shows from fewer bytes then.
         let piece_len = match (overhead_len, sample_len >> 10) {
             (0, ..4) => 512,
-            (_, ..64) => 4 << 10,
+            (_, ..=64) => 4 << 10,
             _ => 16 << 10,
         };
         let pieces = (sample_len / piece_len).max(1);

@@ -23,7 +23,11 @@ pub(super) struct Budget {
     /// What there is for estimators that are dear.
     dear: f64,
     dear_share: f64,
+    /// What dear estimators may take for the last transfer at most.
+    dear_at_once: f64,
     quiet_share: f64,
+    /// What transfers cost on average.
+    usual_cost: f64,
 }
 
 /// Transfers whose share can be saved up: a stream that was long quiet must not spend it all at once. Nor may a short
@@ -58,8 +62,10 @@ impl Budget {
             founding: true,
             watch: 0.0,
             dear: 0.0,
-            dear_share: config.quiet_share,
-            quiet_share: config.quiet_share,
+            dear_share: config.quiet_share.min(config.sampling_share),
+            dear_at_once: 0.0,
+            quiet_share: config.quiet_share.min(config.sampling_share),
+            usual_cost: 0.0,
         }
     }
 
@@ -69,16 +75,23 @@ impl Budget {
         self.usual = if self.usual == 0.0 { earned } else { self.usual + (earned - self.usual) * WEIGHT };
         self.credit = (self.credit + earned).min(self.usual * MOST_SAVED_TRANSFERS);
         self.at_once = earned * MOST_SAVED_TRANSFERS;
-        let quiet = self.quiet_share * cost;
-        self.watch = (self.watch + quiet).min(quiet * MOST_SAVED_TRANSFERS);
-        let usual = self.usual * (self.dear_share / self.share);
-        self.dear = (self.dear + self.dear_share * cost).min(usual * MOST_SAVED_FOR_DEAR);
+        self.earn_quietly(cost);
         if !urgent {
             self.urgent_share = (self.urgent_share * CALM).min(URGENT_SHARE);
         } else {
             self.loan += if self.founding { FOUNDING_SHARE } else { self.urgent_share } * cost;
         }
         self.trials += self.trial_share * cost;
+    }
+
+    /// Pays in what is there whatever is owed.
+    fn earn_quietly(&mut self, cost: f64) {
+        let weight = if self.usual_cost == 0.0 { 1.0 } else { WEIGHT };
+        self.usual_cost += (cost - self.usual_cost) * weight;
+        let usual = self.quiet_share * self.usual_cost;
+        self.watch = (self.watch + self.quiet_share * cost).min(usual * MOST_SAVED_TRANSFERS);
+        self.dear = (self.dear + self.dear_share * cost).min(usual * MOST_SAVED_FOR_DEAR);
+        self.dear_at_once = self.quiet_share * cost * MOST_SAVED_FOR_DEAR;
     }
 
     /// Whether a trial may lose so much; if so, it is paid for.
@@ -102,13 +115,13 @@ impl Budget {
 
     /// What a sample may cost now. Who borrows pays the last debt first.
     pub(super) fn affordable(&self, urgent: bool) -> f64 {
-        let saved = self.credit.min(self.at_once).max(self.watch);
+        let saved = self.credit.max(self.watch).min(self.at_once);
         if urgent { saved.max(self.loan + self.credit.min(0.0)) } else { saved }
     }
 
     /// What dear estimators may cost now.
     pub(super) const fn affordable_dear(&self) -> f64 {
-        self.dear
+        self.dear.min(self.dear_at_once)
     }
 
     /// What can be saved up from transfers of this cost.
@@ -124,19 +137,21 @@ impl Budget {
 
     /// Pays for a sample, on credit if need be; and for what is dear in it.
     pub(super) fn spend(&mut self, cost: f64, dear: f64) {
-        self.correct(cost);
+        // Else debts would never be paid back at a share that samples use up.
+        let watch_pays = !self.founding && self.credit < cost && cost <= self.watch;
+        self.correct(if watch_pays { 0.0 } else { cost }, dear);
+        self.watch = 0.0;
         if dear > 0.0 {
-            self.dear -= dear;
             self.dear_share = (self.dear_share / 2.0).max(self.quiet_share * LEAST_DEAR);
         }
-        self.watch = 0.0;
         if !self.founding {
             self.loan = 0.0;
         }
     }
 
-    /// A sample has taken so much longer than it was paid for.
-    pub(super) fn correct(&mut self, cost: f64) {
+    /// A sample has taken so much longer than it was paid for, and what is dear in it.
+    pub(super) fn correct(&mut self, cost: f64, dear: f64) {
+        self.dear -= dear;
         if self.founding {
             self.loan -= cost;
         } else {
@@ -245,10 +260,12 @@ mod tests {
         assert_eq!(budget.affordable(false), 4.0);
         budget.spend(4.0, 0.0);
         assert_eq!(budget.affordable(false), 0.0);
-        // A short transfer must not wait for what long ones have saved.
+        // A short transfer may spend little of what long ones have saved, and leaves them the rest.
         budget.earn(1000.0, false);
-        budget.earn(10.0, false);
-        assert!((budget.affordable(false) - 64.0 * 0.02).abs() < 1e-9, "{budget:?}");
+        budget.earn(1.0, false);
+        assert!((budget.affordable(false) - 64.0 * 0.01).abs() < 1e-9, "{budget:?}");
+        budget.earn(1000.0, false);
+        assert!((budget.affordable(false) - 4.002).abs() < 1e-9, "{budget:?}");
     }
 
     #[test]
@@ -282,6 +299,27 @@ mod tests {
         budget.data_changed();
         budget.earn(100.0, false);
         assert!((budget.affordable_dear() - 0.3).abs() < 1e-9, "{budget:?}");
+        // A short transfer is not looked at for as long as a long one.
+        (0..1000).for_each(|_| budget.earn(100.0, false));
+        budget.earn(1.0, false);
+        assert!((budget.affordable_dear() - 256.0 * 0.002).abs() < 1e-9, "{budget:?}");
+    }
+
+    #[test]
+    fn what_is_there_whatever_is_owed_leaves_debts_to_be_paid_back() {
+        let mut budget = founded();
+        budget.earn(1000.0, true);
+        budget.spend(30.0, 0.0);
+        assert_eq!(budget.credit, -20.0);
+        for credit in [-10.0, 0.0] {
+            budget.earn(1000.0, false);
+            budget.spend(2.0, 0.0);
+            assert_eq!(budget.credit, credit);
+        }
+        // Who has saved enough pays as always.
+        budget.earn(1000.0, false);
+        budget.spend(2.0, 0.0);
+        assert_eq!(budget.credit, 8.0);
     }
 
     #[test]

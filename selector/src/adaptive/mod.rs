@@ -17,8 +17,8 @@
 //!   data of their element tends to become (`priors.rs`), if that is worth more than it can lose.
 //! * **Samples** are paid from an account: 0.5 % of what a stream's transfers take, down to 0.1 % while samples say
 //!   nothing new. Until the sizes of all that is promising are known, they may take 3 % of what was sent until then;
-//!   after a surprise as much of what was sent since, which is paid back. While that goes on, and for long transfers that is
-//!   each of them, 0.1 % of the time since the last sample is there for the next one. Each tries all that is promising, on
+//!   after a surprise as much of what was sent since, which is paid back. Whatever is owed, 0.1 % of the time since the last
+//!   sample is there for the next one, so long transfers are looked at each time. A sample tries all that is promising, on
 //!   the same places of the data. What takes far longer than all others together, as fitting a codebook does, has an
 //!   account of its own, 0.1 % at first, and is not waited for; nor is it looked at while it is in use.
 //! * **Surprise**: a size so far from the expected that the link needs more or less by a tenth of the transfer's time.

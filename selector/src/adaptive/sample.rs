@@ -85,8 +85,8 @@ impl Looks {
             }
         };
         let (mut set, mut spent_ns) = (cheap.bits(), 0.0);
-        for (algorithm, times) in self.among(wanted.algorithms) {
-            let ns = times.ns(bytes) * wanted.factor;
+        for (algorithm, more) in self.among(wanted.algorithms) {
+            let ns = more.ns(bytes) * wanted.factor;
             if self.dear.contains(algorithm) && spent_ns + ns <= dear_ns {
                 (set, spent_ns) = (set | 1 << algorithm.number(), spent_ns + ns);
             }

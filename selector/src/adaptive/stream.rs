@@ -14,8 +14,10 @@ use super::sample::{Looks, Wanted};
 use crate::speeds::Speeds;
 use crate::{CheapFacts, Decision, Estimate, Outcome, Overlap, Reason, SampleSize};
 
-/// Where nothing can be afforded, it is not looked for again before there is so much more.
-const LATER: f64 = 1.25;
+/// What is left of what a sample waits for, with each transfer that cannot afford that: those to come may all be shorter.
+const PATIENCE: f64 = 1023.0 / 1024.0;
+/// Where nothing can be afforded, so many transfers go by before that is reckoned again.
+const PAUSE: u32 = 16;
 /// Samples that may go by until all sizes are known.
 const FIRST_SAMPLES: u32 = 16;
 /// A sample that does not come back within so many transfers is lost.
@@ -48,10 +50,14 @@ pub(super) struct Stream {
     awaited: Option<u32>,
     /// What that sample was expected to take, in nanoseconds.
     expected_sample_ns: f64,
+    /// The part of it that is dear.
+    dear_sample_ns: f64,
     /// Bytes that it looks at.
     sample_bytes: u64,
     /// What must be affordable before it is worth looking what a sample would be, in nanoseconds.
     due_ns: f64,
+    /// Transfers that go by before anything is reckoned.
+    pause: u32,
     /// What the last sample was to confirm.
     before: Option<Algorithm>,
     /// Nothing is known, or what was known turned out wrong.
@@ -113,8 +119,10 @@ impl Stream {
             looks: Looks::of(speeds, element),
             awaited: None,
             expected_sample_ns: 0.0,
+            dear_sample_ns: 0.0,
             sample_bytes: 0,
             due_ns: 0.0,
+            pause: 0,
             before: None,
             urgent: true,
             samples: 0,
@@ -213,6 +221,11 @@ impl Stream {
         }
         let affordable_ns = self.budget.affordable(self.urgent);
         if affordable_ns < self.due_ns {
+            self.due_ns *= PATIENCE;
+            return None;
+        }
+        if self.pause > 0 {
+            self.pause -= 1;
             return None;
         }
         let wanted = self.wanted(common, facts, choice);
@@ -222,10 +235,11 @@ impl Stream {
             return None;
         }
         let Some(sample) = self.looks.sample(&wanted, affordable_ns, self.budget.affordable_dear()) else {
-            self.due_ns = affordable_ns * LATER;
+            self.pause = PAUSE;
             return None;
         };
-        (self.expected_sample_ns, self.sample_bytes) = (sample.ns, sample.bytes);
+        (self.expected_sample_ns, self.dear_sample_ns) = (sample.ns, sample.dear_ns);
+        self.sample_bytes = sample.bytes;
         self.budget.spend(sample.ns - sample.dear_ns, sample.dear_ns);
         self.awaited = Some(0);
         self.before = choice.is_informed().then_some(choice.best.algorithm);
@@ -330,7 +344,7 @@ impl Stream {
             self.budget.tried(still_best);
         }
         if surprising {
-            self.urgent = true;
+            (self.urgent, self.pause) = (true, 0);
             if !still_best && !trial {
                 self.budget.surprise(common.config);
                 self.knowledge.doubt_times();
@@ -372,7 +386,8 @@ impl Stream {
             return None; // of another sample, already accounted for
         }
         // More than that was an interrupt, and is nobody's fault.
-        self.budget.correct(took_ns.min(expected_ns * MOST_LATE) - expected_ns);
+        let more = (took_ns / expected_ns).min(MOST_LATE) - 1.0;
+        self.budget.correct((expected_ns - self.dear_sample_ns) * more, self.dear_sample_ns * more);
         Some(took_ns / expected_ns)
     }
 
