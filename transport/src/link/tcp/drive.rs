@@ -25,7 +25,7 @@ use crate::link::Drive;
 /// How long after bytes have moved a waiting thread asks the sockets before it sleeps.
 const SPIN: Duration = Duration::from_micros(50);
 /// The same in the middle of a message, whose rest is sure to be on the way (64 KiB take as long at 0.5 Gb/s), and where the
-/// last sleep was shorter than this.
+/// last sleep was over by then.
 const LONG_SPIN: Duration = Duration::from_millis(1);
 /// It lets others have its processor each time that it has asked so often.
 const ASKED_AT_ONCE: u32 = 4;
@@ -35,6 +35,9 @@ const AWAY: Duration = Duration::from_micros(250);
 const LOOK: Duration = Duration::from_millis(1);
 /// It stays away no longer than this. Rests that are shorter are soon over.
 const LONGEST_AWAY: Duration = Duration::from_millis(4);
+
+/// Where a second thread has wanted to wait within this time, it may still sleep: the link's thread comes back early.
+const CROWDED: Duration = Duration::from_millis(100);
 
 /// The sockets of a link, and whose turn it is to serve them.
 pub(super) struct Driver {
@@ -46,7 +49,7 @@ pub(super) struct Driver {
     /// Asks the link's thread to let go of the sockets.
     wanted: Notify,
     ways: Vec<Way>,
-    /// Whether the last thread that slept on the sockets had to for less than [`LONG_SPIN`].
+    /// Whether the last thread that slept on the sockets did so within [`LONG_SPIN`] of when bytes had moved.
     sleeps_are_short: AtomicBool,
 }
 
@@ -68,6 +71,8 @@ struct State {
     waits_to_be_told: bool,
     /// Whether the program's last rest was shorter than [`LONGEST_AWAY`].
     returns_soon: bool,
+    /// When a second thread last wanted to wait, which sleeps instead.
+    refused: Option<Instant>,
 }
 
 /// Who serves the sockets.
@@ -106,8 +111,8 @@ impl Driver {
     /// There is something to do for the link's thread that it does not find by looking.
     pub(super) fn call(&self) {
         let mut state = self.lock();
+        state.needed |= state.server != Server::Link;
         if state.server == Server::Nobody {
-            state.needed = true;
             self.changed.notify_all();
         }
     }
@@ -157,15 +162,19 @@ impl Driver {
             yield_now().await;
             moved = self.ways.iter().map(|way| way.traffic.last_moved()).fold(moved, Instant::max);
         }
-        let slept = Instant::now();
         until.await;
-        self.sleeps_are_short.store(slept.elapsed() < LONG_SPIN, Ordering::Relaxed);
+        self.sleeps_are_short.store(moved.elapsed() < LONG_SPIN, Ordering::Relaxed);
     }
 
     /// How long to ask the sockets when no bytes move.
     fn patience(&self) -> Duration {
-        let is_halfway = || self.ways.iter().any(|way| way.traffic.is_halfway());
-        if self.sleeps_are_short.load(Ordering::Relaxed) || is_halfway() { LONG_SPIN } else { SPIN }
+        if self.sleeps_are_short.load(Ordering::Relaxed) || self.is_halfway() { LONG_SPIN } else { SPIN }
+    }
+
+    /// Whether the rest of a message is on its way. Not of one that is stuck, which others need not wait for.
+    fn is_halfway(&self) -> bool {
+        let moves = |traffic: &Traffic| traffic.is_halfway() && traffic.last_moved().elapsed() < LONG_SPIN;
+        self.ways.iter().any(|way| moves(&way.traffic))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -184,7 +193,8 @@ impl Drive for Driver {
         let mut state = self.lock();
         match state.server {
             Server::Waiter => {
-                state.needed = true; // that one may leave first
+                // That one may leave first, and this one sleeps on.
+                (state.needed, state.refused) = (true, Some(came));
                 return false;
             }
             Server::Link => self.wanted.notify_one(),
@@ -194,7 +204,8 @@ impl Drive for Driver {
         drop(state);
         runtime.block_on(self.spin_then_sleep(until, came));
 
-        if self.lock().leave(Instant::now()) {
+        let is_halfway = self.is_halfway();
+        if self.lock().leave(Instant::now(), is_halfway) {
             self.changed.notify_all();
         }
         true
@@ -230,6 +241,7 @@ impl State {
             next_look: now,
             waits_to_be_told: false,
             returns_soon: false,
+            refused: None,
         }
     }
 
@@ -238,14 +250,18 @@ impl State {
         let rested = now.saturating_duration_since(self.since);
         // Shorter ones say nothing of the next longer one.
         if rested >= AWAY {
-            self.returns_soon = rested < LONGEST_AWAY;
+            let is_alone = self.refused.is_none_or(|at| now.saturating_duration_since(at) > CROWDED);
+            self.returns_soon = rested < LONGEST_AWAY && is_alone;
         }
         self.serve(Server::Waiter, now);
     }
 
-    /// It lets go of them; returns whether the link's thread is to be told.
-    fn leave(&mut self, now: Instant) -> bool {
+    /// It lets go of them, in the middle of a message or not; returns whether the link's thread is to be told.
+    fn leave(&mut self, now: Instant, is_halfway: bool) -> bool {
         self.serve(Server::Nobody, now);
+        if is_halfway {
+            self.next_look = now + AWAY; // the link must not rest
+        }
         std::mem::take(&mut self.waits_to_be_told) || self.needed
     }
 
@@ -305,7 +321,7 @@ mod tests {
         let mut state = State::new(start.checked_sub(Duration::from_micros(rest + 10)).unwrap());
         state.needed = false;
         state.take(start.checked_sub(Duration::from_micros(10)).unwrap());
-        assert!(!state.leave(start));
+        assert!(!state.leave(start, false));
         state
     }
 
@@ -338,7 +354,7 @@ mod tests {
         // One that was over at once in between changes nothing.
         let mut state = left_after(250, start);
         state.take(at(start, 5));
-        assert!(!state.leave(at(start, 10)));
+        assert!(!state.leave(at(start, 10), false));
         assert_eq!(state.turn(at(start, 1010)), Turn::IfNeeded);
     }
 
@@ -352,14 +368,41 @@ mod tests {
         assert_eq!(state.turn(at(start, 1300)), Turn::NotBefore(at(start, 1400)));
         assert_eq!(state.turn(at(start, 1400)), Turn::WhenTold);
         state.waits_to_be_told = true;
-        assert!(state.leave(at(start, 2000)));
+        assert!(state.leave(at(start, 2000), false));
         assert_eq!(state.turn(at(start, 2000)), Turn::NotBefore(at(start, 3000)));
         state.take(at(start, 2100));
-        assert!(!state.leave(at(start, 2200)), "it was told");
+        assert!(!state.leave(at(start, 2200), false), "it was told");
         state.take(at(start, 2300));
         state.needed = true; // another thread waits as well
         assert_eq!(state.turn(at(start, 2300)), Turn::NotBefore(at(start, 3300)));
-        assert!(state.leave(at(start, 2400)));
+        assert!(state.leave(at(start, 2400), false));
         assert_eq!(state.turn(at(start, 2400)), Turn::Now);
+    }
+    #[test]
+    fn it_looks_early_at_a_message_that_was_left_halfway() {
+        let start = Instant::now();
+        let mut state = left_after(250, start);
+        state.take(at(start, 10));
+        assert!(!state.leave(at(start, 20), true));
+        assert_eq!(state.turn(at(start, 269)), Turn::NotBefore(at(start, 270)));
+        assert_eq!(state.turn(at(start, 270)), Turn::IfNeeded);
+        state.looked(at(start, 270), true);
+        assert_eq!(state.turn(at(start, 270)), Turn::Now);
+    }
+
+    #[test]
+    fn it_comes_back_early_where_a_second_thread_wanted_to_wait() {
+        let start = Instant::now();
+        let mut state = left_after(250, start);
+        state.refused = Some(at(start, 0));
+        state.take(at(start, 300));
+        assert!(!state.leave(at(start, 310), false));
+        assert_eq!(state.turn(at(start, 560)), Turn::Now);
+        // That was long ago.
+        state.take(at(start, 100_001));
+        assert!(!state.leave(at(start, 100_010), false));
+        state.take(at(start, 100_300));
+        assert!(!state.leave(at(start, 100_310), false));
+        assert_eq!(state.turn(at(start, 101_310)), Turn::IfNeeded);
     }
 }
