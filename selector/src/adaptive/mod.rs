@@ -21,6 +21,8 @@
 //!   sample is there for the next one, so long transfers are looked at each time. A sample tries all that is promising, on
 //!   the same places of the data. What takes far longer than all others together, as fitting a codebook does, has an
 //!   account of its own, 0.1 % at first, and is not waited for; nor is it looked at while it is in use.
+//! * **Few places** may say too little or too much of a whole transfer, but they do so of all algorithms. So what a sample
+//!   says of others is scaled by what is known of the one in use, and again by what the transfer became once it has arrived.
 //! * **Surprise**: a size so far from the expected that the link needs more or less by a tenth of the transfer's time.
 //!   The stream is sampled again as soon as that can be afforded. If that finds nothing new, the next surprises are
 //!   worth less. Where a sample finds one algorithm far from what was known, the data is other data for all of them.
@@ -40,6 +42,7 @@ mod knowledge;
 mod model;
 mod priors;
 mod sample;
+mod seen;
 mod stream;
 mod streams;
 
@@ -168,6 +171,7 @@ impl Policy for Adaptive {
         let choice = stream.choose_now(&common, facts, goal);
         stream.chosen(common.config, &choice, !estimates.is_empty());
         let decision = decision(stream, facts, &choice, goal.lambda);
+        stream.remember(facts, &decision);
         let known = |algorithm: Algorithm| Some((algorithm, stream.fraction(algorithm)?));
         let seen: Vec<_> = estimates.iter().filter_map(|estimate| known(estimate.algorithm)).collect();
         for (algorithm, fraction) in seen {

@@ -11,6 +11,7 @@ use super::knowledge::{Knowledge, differ};
 use super::model::Goal;
 use super::priors::Priors;
 use super::sample::{Looks, Wanted};
+use super::seen::{Seen, UnderWay};
 use crate::speeds::Speeds;
 use crate::{CheapFacts, Decision, Estimate, Outcome, Overlap, Reason, SampleSize};
 
@@ -28,6 +29,8 @@ const OTHER_DATA: f64 = 0.25;
 const MOST_LATE: f64 = 4.0;
 /// What a sample of a transfer says, as a part of what the transfer itself does.
 const SAMPLED_EVIDENCE: f64 = 0.125;
+/// The same, once it is known what the transfer became in the form of another algorithm.
+const SCALED_EVIDENCE: f64 = 0.25;
 /// A sample of so few bytes says half of that, and may be twice as far off by chance.
 const FEW_BYTES: f64 = 16384.0;
 /// Guesses under way before one has come back.
@@ -60,6 +63,9 @@ pub(super) struct Stream {
     pause: u32,
     /// What the last sample was to confirm.
     before: Option<Algorithm>,
+    /// What the last sample said.
+    seen: Seen,
+    under_way: UnderWay,
     /// Nothing is known, or what was known turned out wrong.
     urgent: bool,
     samples: u32,
@@ -124,6 +130,8 @@ impl Stream {
             due_ns: 0.0,
             pause: 0,
             before: None,
+            seen: Seen::default(),
+            under_way: UnderWay::default(),
             urgent: true,
             samples: 0,
             guesses: 0,
@@ -268,12 +276,12 @@ impl Stream {
         let fraction = |estimate: &Estimate| {
             self.framing.data_fraction(estimate.algorithm, facts.raw_bytes, estimate.bits as f64 / 8.0)
         };
-        let seen: Vec<(Algorithm, f64)> = estimates
+        let seen = estimates
             .iter()
             .filter(|estimate| estimate.algorithm != Algorithm::None)
-            .map(|estimate| (estimate.algorithm, fraction(estimate)))
-            .collect();
-        let is_other = |&(algorithm, fraction): &(Algorithm, f64)| {
+            .map(|estimate| (estimate.algorithm, fraction(estimate)));
+        let seen = Seen::new(seen.collect());
+        let is_other = |(algorithm, fraction): (Algorithm, f64)| {
             self.knowledge
                 .latest_fraction(algorithm)
                 .is_some_and(|known| differ(known, fraction) > other_data)
@@ -284,12 +292,38 @@ impl Stream {
             self.budget.data_changed();
             self.knowledge.doubt_fractions();
         }
-        for (algorithm, fraction) in seen {
-            let evidence_bytes = evidence * facts.raw_bytes as f64;
-            let drift = if changed { 0.0 } else { other_data };
-            self.knowledge.learn_fraction(algorithm, fraction, evidence_bytes, drift);
-            self.settle(algorithm);
+        let evidence_bytes = evidence * facts.raw_bytes as f64;
+        let drift = if changed { 0.0 } else { other_data };
+        let in_use = self.before.and_then(|before| Some((before, seen.of(before)?)));
+        match in_use {
+            Some((before, fraction)) => {
+                self.learn_fraction(before, fraction, evidence_bytes, drift);
+                self.learn_beside(before, &seen, evidence_bytes, drift);
+            }
+            None => seen.iter().for_each(|(algorithm, fraction)| {
+                self.learn_fraction(algorithm, fraction, evidence_bytes, drift);
+            }),
         }
+        self.seen = seen;
+    }
+
+    /// Remembers the last sample until it is known what its transfer became.
+    pub(super) fn remember(&mut self, facts: &CheapFacts, decision: &Decision) {
+        let seen = std::mem::take(&mut self.seen);
+        self.under_way.put(facts, decision, seen);
+    }
+
+    /// Learns of all others that a sample looked at, beside what is known of one.
+    fn learn_beside(&mut self, one: Algorithm, seen: &Seen, evidence_bytes: f64, drift: f64) {
+        let Some(known) = self.knowledge.latest_fraction(one) else { return };
+        for (algorithm, fraction) in seen.beside(one, known) {
+            self.learn_fraction(algorithm, fraction, evidence_bytes, drift);
+        }
+    }
+
+    fn learn_fraction(&mut self, algorithm: Algorithm, fraction: f64, evidence_bytes: f64, drift: f64) {
+        self.knowledge.learn_fraction(algorithm, fraction, evidence_bytes, drift);
+        self.settle(algorithm);
     }
 
     /// Hears what was chosen after a sample.
@@ -329,12 +363,18 @@ impl Stream {
         else {
             return;
         };
+        let sample = outcome.sampling.and_then(|_| self.under_way.take(facts, decision));
+        if let Some(seen) = &sample {
+            let evidence_bytes = SCALED_EVIDENCE * facts.raw_bytes as f64;
+            self.learn_beside(tried, seen, evidence_bytes, OTHER_DATA);
+        }
         self.settle(tried);
         let off_ns = (coded_bytes * 8.0 - bits as f64).abs() / goal.link.rate_gbps();
         if let Reason::Guessed { .. } = decision.reason {
             return; // which was to be no more than that
         }
-        let surprising = off_ns > common.config.drift * ns as f64;
+        // What was sampled has just been looked at.
+        let surprising = sample.is_none() && off_ns > common.config.drift * ns as f64;
         let trial = matches!(decision.reason, Reason::Trial { .. });
         if !surprising && !trial {
             return;

@@ -1,0 +1,134 @@
+//! What samples said of several algorithms at the same places.
+
+use std::collections::VecDeque;
+
+use mgcomp_codecs::Algorithm;
+
+use crate::{CheapFacts, Decision};
+
+/// Samples that are remembered until it is known what their transfers became.
+const MOST_UNDER_WAY: usize = 8;
+
+/// What one sample said.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Seen {
+    /// Coded bytes per raw byte, without framing.
+    fractions: Vec<(Algorithm, f64)>,
+}
+
+/// Samples whose transfers are under way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UnderWay {
+    transfers: VecDeque<(Transfer, Seen)>,
+}
+
+/// How a sampled transfer is known again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Transfer {
+    sent: Algorithm,
+    raw_bytes: u64,
+    predicted_bits: Option<u64>,
+}
+
+impl Seen {
+    pub(super) const fn new(fractions: Vec<(Algorithm, f64)>) -> Self {
+        Self { fractions }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Algorithm, f64)> {
+        self.fractions.iter().copied()
+    }
+
+    /// What was said of one algorithm.
+    pub(super) fn of(&self, algorithm: Algorithm) -> Option<f64> {
+        self.iter().find(|(seen, _)| *seen == algorithm).map(|(_, fraction)| fraction)
+    }
+
+    /// What all others are where `one` is known to be `known`: a few places may say too little or too much of the whole, but
+    /// then they do so of all. Nothing grows beyond the raw form that was not seen there.
+    pub(super) fn beside(&self, one: Algorithm, known: f64) -> impl Iterator<Item = (Algorithm, f64)> {
+        let scale = self.of(one).map_or(1.0, |seen| known / seen);
+        let scale = if scale.is_finite() { scale } else { 1.0 };
+        let scaled = move |fraction: f64| (fraction * scale).min(fraction.max(1.0));
+        self.iter()
+            .filter(move |(algorithm, _)| *algorithm != one)
+            .map(move |(algorithm, fraction)| (algorithm, scaled(fraction)))
+    }
+}
+
+impl UnderWay {
+    /// Remembers a sample, if it said anything of the form in which its transfer is sent.
+    pub(super) fn put(&mut self, facts: &CheapFacts, decision: &Decision, seen: Seen) {
+        if seen.of(decision.algorithm).is_none() {
+            return;
+        }
+        if self.transfers.len() == MOST_UNDER_WAY {
+            self.transfers.pop_front(); // what became of it was never told
+        }
+        self.transfers.push_back((Transfer::of(facts, decision), seen));
+    }
+
+    /// The sample of a transfer that has arrived.
+    pub(super) fn take(&mut self, facts: &CheapFacts, decision: &Decision) -> Option<Seen> {
+        let transfer = Transfer::of(facts, decision);
+        let place = self.transfers.iter().position(|(sampled, _)| *sampled == transfer)?;
+        self.transfers.remove(place).map(|(_, seen)| seen)
+    }
+}
+
+impl Transfer {
+    const fn of(facts: &CheapFacts, decision: &Decision) -> Self {
+        let Decision { algorithm: sent, predicted_bits, .. } = *decision;
+        Self { sent, raw_bytes: facts.raw_bytes, predicted_bits }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mgcomp_codecs::{AlgorithmSet, Element};
+
+    use super::*;
+    use crate::{Reason, StreamId};
+
+    fn seen() -> Seen {
+        Seen::new(vec![(Algorithm::Zvc, 0.1), (Algorithm::Xp, 0.05), (Algorithm::Bdi, 1.25)])
+    }
+
+    fn transfer(raw_bytes: u64, algorithm: Algorithm) -> (CheapFacts, Decision) {
+        let (stream, element, allowed) = (StreamId(0), Element::F32, AlgorithmSet::from_bits(u16::MAX));
+        let facts = CheapFacts { peer: 1, stream, raw_bytes, element, allowed, link: None, lambda: None };
+        let decision = Decision { algorithm, ..Decision::bypass(&facts, Reason::NotSampled) };
+        (facts, decision)
+    }
+
+    #[test]
+    fn others_are_scaled_by_what_is_known_of_one() {
+        let beside = |known| seen().beside(Algorithm::Xp, known).collect::<Vec<_>>();
+        // Four times as much as at the places that were looked at; what did not shrink there does so nowhere.
+        assert_eq!(beside(0.2), [(Algorithm::Zvc, 0.4), (Algorithm::Bdi, 1.25)]);
+        assert_eq!(beside(1.0), [(Algorithm::Zvc, 1.0), (Algorithm::Bdi, 1.25)]);
+        assert_eq!(beside(0.025), [(Algorithm::Zvc, 0.05), (Algorithm::Bdi, 0.625)]);
+        // Nothing was seen of that one.
+        assert_eq!(seen().beside(Algorithm::Ibp, 0.2).collect::<Vec<_>>(), seen().fractions);
+        let nothing = Seen::new(vec![(Algorithm::Zvc, 0.0), (Algorithm::Xp, 0.05)]);
+        assert_eq!(nothing.beside(Algorithm::Zvc, 0.2).collect::<Vec<_>>(), [(Algorithm::Xp, 0.05)]);
+    }
+
+    #[test]
+    fn a_sample_is_found_again_by_its_transfer() {
+        let mut under_way = UnderWay::default();
+        let (long, short) = (transfer(1 << 20, Algorithm::Xp), transfer(1 << 10, Algorithm::Zvc));
+        under_way.put(&long.0, &long.1, seen());
+        under_way.put(&short.0, &short.1, seen());
+        let raw = transfer(1 << 20, Algorithm::None);
+        under_way.put(&raw.0, &raw.1, seen());
+        assert_eq!(under_way.take(&raw.0, &raw.1), None);
+        assert_eq!(under_way.take(&short.0, &short.1), Some(seen()));
+        assert_eq!(under_way.take(&short.0, &short.1), None);
+        // What is never heard of makes room for others.
+        for _ in 0..MOST_UNDER_WAY {
+            under_way.put(&short.0, &short.1, seen());
+        }
+        assert_eq!(under_way.take(&long.0, &long.1), None);
+    }
+}
