@@ -27,8 +27,9 @@ use mgcomp_selector::speeds::{CodecSpeed, EstimateTimes, Point, Series, Speeds};
 use self::data::Kind;
 pub use self::file::{SpeedsFile, SpeedsFileError, speeds};
 
-/// Lengths at which data of each kind is timed.
-const LENGTHS: [usize; 4] = [512, 4 << 10, 64 << 10, 1 << 20];
+/// Lengths at which data of each kind is timed: on both sides of the one from which chunks are larger, which most codecs
+/// are much quicker on.
+const LENGTHS: [usize; 5] = [512, 4 << 10, 64 << 10, 80 << 10, 1 << 20];
 /// A length beyond most caches, timed on dense data alone; the other kinds are taken to slow down as that does.
 const LONG: usize = 8 << 20;
 /// A codec that takes longer for the length before is not timed at the next: it is in proportion.
@@ -270,7 +271,7 @@ mod tests {
             assert_eq!(speeds.times(algorithm, Element::F16, 4096, 1.0), None);
         }
         let xp = speeds.codecs().iter().find(|codec| codec.algorithm == "xp").unwrap();
-        assert!(xp.series.len() == 3 && xp.series.iter().all(|series| series.points.len() == 5), "{xp:?}");
+        assert!(xp.series.len() == 3 && xp.series.iter().all(|series| series.points.len() == 6), "{xp:?}");
     }
 
     #[test]
