@@ -155,6 +155,14 @@ impl Knowledge {
         }
     }
 
+    /// An algorithm has become so many times as large, which was not seen but is taken to hold for it as for others. Nothing
+    /// grows beyond the raw form by that.
+    pub(super) fn scale_fraction(&mut self, algorithm: Algorithm, factor: f64) {
+        if let Some(data) = &mut self.live[usize::from(algorithm.number())].data {
+            data.fraction = (data.fraction * factor).min(data.fraction.max(1.0));
+        }
+    }
+
     /// The data is no longer what codecs were timed on: what they took is where to start from, no more.
     pub(super) fn doubt_times(&mut self) {
         for pace in self.live.iter_mut().flat_map(|entry| &mut entry.paces) {

@@ -4,16 +4,18 @@ use std::collections::VecDeque;
 
 use mgcomp_codecs::Algorithm;
 
+use super::knowledge::differ;
 use crate::{CheapFacts, Decision};
 
 /// Samples that are remembered until it is known what their transfers became.
 const MOST_UNDER_WAY: usize = 8;
 
-/// What one sample said.
+/// What one sample said, in coded bytes per raw byte, without framing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Seen {
-    /// Coded bytes per raw byte, without framing.
     fractions: Vec<(Algorithm, f64)>,
+    /// What was in use, and what it was known to become until then.
+    in_use: Option<(Algorithm, f64)>,
 }
 
 /// Samples whose transfers are under way.
@@ -31,8 +33,8 @@ struct Transfer {
 }
 
 impl Seen {
-    pub(super) const fn new(fractions: Vec<(Algorithm, f64)>) -> Self {
-        Self { fractions }
+    pub(super) const fn new(fractions: Vec<(Algorithm, f64)>, in_use: Option<(Algorithm, f64)>) -> Self {
+        Self { fractions, in_use }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (Algorithm, f64)> {
@@ -44,22 +46,32 @@ impl Seen {
         self.iter().find(|(seen, _)| *seen == algorithm).map(|(_, fraction)| fraction)
     }
 
+    /// Whether what became of the transfer says how far the places that were looked at are from the whole: they showed that
+    /// form as well, or it has become just what it always did.
+    pub(super) fn can_be_scaled(&self, sent: Algorithm, fraction: f64, drift: f64) -> bool {
+        let as_always = |(in_use, known)| in_use == sent && differ(known, fraction) <= drift;
+        self.of(sent).is_some() || self.in_use.is_some_and(as_always)
+    }
+
     /// What all others are where `one` is known to be `known`: a few places may say too little or too much of the whole, but
-    /// then they do so of all. Nothing grows beyond the raw form that was not seen there.
-    pub(super) fn beside(&self, one: Algorithm, known: f64) -> impl Iterator<Item = (Algorithm, f64)> {
-        let scale = self.of(one).map_or(1.0, |seen| known / seen);
+    /// then they do so of all. Nothing grows beyond the raw form that was not seen there. `None` if that one was not seen.
+    pub(super) fn beside(
+        &self,
+        one: Algorithm,
+        known: f64,
+    ) -> Option<impl Iterator<Item = (Algorithm, f64)>> {
+        let scale = known / self.of(one)?;
         let scale = if scale.is_finite() { scale } else { 1.0 };
         let scaled = move |fraction: f64| (fraction * scale).min(fraction.max(1.0));
-        self.iter()
-            .filter(move |(algorithm, _)| *algorithm != one)
-            .map(move |(algorithm, fraction)| (algorithm, scaled(fraction)))
+        let others = self.iter().filter(move |(algorithm, _)| *algorithm != one);
+        Some(others.map(move |(algorithm, fraction)| (algorithm, scaled(fraction))))
     }
 }
 
 impl UnderWay {
-    /// Remembers a sample, if it said anything of the form in which its transfer is sent.
+    /// Remembers a sample, if what becomes of its transfer will tell more.
     pub(super) fn put(&mut self, facts: &CheapFacts, decision: &Decision, seen: Seen) {
-        if seen.of(decision.algorithm).is_none() {
+        if decision.algorithm == Algorithm::None {
             return;
         }
         if self.transfers.len() == MOST_UNDER_WAY {
@@ -91,7 +103,8 @@ mod tests {
     use crate::{Reason, StreamId};
 
     fn seen() -> Seen {
-        Seen::new(vec![(Algorithm::Zvc, 0.1), (Algorithm::Xp, 0.05), (Algorithm::Bdi, 1.25)])
+        let fractions = vec![(Algorithm::Zvc, 0.1), (Algorithm::Xp, 0.05), (Algorithm::Bdi, 1.25)];
+        Seen::new(fractions, Some((Algorithm::Ibp, 0.2)))
     }
 
     fn transfer(raw_bytes: u64, algorithm: Algorithm) -> (CheapFacts, Decision) {
@@ -103,15 +116,22 @@ mod tests {
 
     #[test]
     fn others_are_scaled_by_what_is_known_of_one() {
-        let beside = |known| seen().beside(Algorithm::Xp, known).collect::<Vec<_>>();
+        let beside = |known| seen().beside(Algorithm::Xp, known).unwrap().collect::<Vec<_>>();
         // Four times as much as at the places that were looked at; what did not shrink there does so nowhere.
         assert_eq!(beside(0.2), [(Algorithm::Zvc, 0.4), (Algorithm::Bdi, 1.25)]);
         assert_eq!(beside(1.0), [(Algorithm::Zvc, 1.0), (Algorithm::Bdi, 1.25)]);
         assert_eq!(beside(0.025), [(Algorithm::Zvc, 0.05), (Algorithm::Bdi, 0.625)]);
-        // Nothing was seen of that one.
-        assert_eq!(seen().beside(Algorithm::Ibp, 0.2).collect::<Vec<_>>(), seen().fractions);
-        let nothing = Seen::new(vec![(Algorithm::Zvc, 0.0), (Algorithm::Xp, 0.05)]);
-        assert_eq!(nothing.beside(Algorithm::Zvc, 0.2).collect::<Vec<_>>(), [(Algorithm::Xp, 0.05)]);
+        assert!(seen().beside(Algorithm::Ibp, 0.2).is_none());
+        let nothing = Seen::new(vec![(Algorithm::Zvc, 0.0), (Algorithm::Xp, 0.05)], None);
+        assert_eq!(nothing.beside(Algorithm::Zvc, 0.2).unwrap().collect::<Vec<_>>(), [(Algorithm::Xp, 0.05)]);
+    }
+
+    #[test]
+    fn what_was_not_looked_at_tells_only_that_all_is_as_before() {
+        let can_be_scaled = |sent, fraction| seen().can_be_scaled(sent, fraction, 0.1);
+        assert!(can_be_scaled(Algorithm::Xp, 0.9) && can_be_scaled(Algorithm::Ibp, 0.21));
+        assert!(!can_be_scaled(Algorithm::Ibp, 0.3), "other data");
+        assert!(!can_be_scaled(Algorithm::Int, 0.2), "neither looked at nor in use");
     }
 
     #[test]

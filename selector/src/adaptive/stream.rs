@@ -273,14 +273,7 @@ impl Stream {
         let looked_at = self.sample_bytes.clamp(1, facts.raw_bytes.max(1)) as f64;
         let part = looked_at / (looked_at + FEW_BYTES).min(facts.raw_bytes.max(1) as f64);
         let (evidence, other_data) = (SAMPLED_EVIDENCE * part, OTHER_DATA / part);
-        let fraction = |estimate: &Estimate| {
-            self.framing.data_fraction(estimate.algorithm, facts.raw_bytes, estimate.bits as f64 / 8.0)
-        };
-        let seen = estimates
-            .iter()
-            .filter(|estimate| estimate.algorithm != Algorithm::None)
-            .map(|estimate| (estimate.algorithm, fraction(estimate)));
-        let seen = Seen::new(seen.collect());
+        let seen = self.seen(facts, estimates);
         let is_other = |(algorithm, fraction): (Algorithm, f64)| {
             self.knowledge
                 .latest_fraction(algorithm)
@@ -294,17 +287,40 @@ impl Stream {
         }
         let evidence_bytes = evidence * facts.raw_bytes as f64;
         let drift = if changed { 0.0 } else { other_data };
-        let in_use = self.before.and_then(|before| Some((before, seen.of(before)?)));
-        match in_use {
-            Some((before, fraction)) => {
-                self.learn_fraction(before, fraction, evidence_bytes, drift);
-                self.learn_beside(before, &seen, evidence_bytes, drift);
-            }
-            None => seen.iter().for_each(|(algorithm, fraction)| {
+        if let Some((one, fraction)) = self.reference(&seen) {
+            let known = self.knowledge.latest_fraction(one);
+            self.learn_fraction(one, fraction, evidence_bytes, drift);
+            self.learn_beside(one, known, &seen, evidence_bytes, drift);
+        } else {
+            for (algorithm, fraction) in seen.iter() {
                 self.learn_fraction(algorithm, fraction, evidence_bytes, drift);
-            }),
+            }
         }
         self.seen = seen;
+    }
+
+    fn seen(&self, facts: &CheapFacts, estimates: &[Estimate]) -> Seen {
+        let fraction = |estimate: &Estimate| {
+            self.framing.data_fraction(estimate.algorithm, facts.raw_bytes, estimate.bits as f64 / 8.0)
+        };
+        let fractions = estimates
+            .iter()
+            .filter(|estimate| estimate.algorithm != Algorithm::None)
+            .map(|estimate| (estimate.algorithm, fraction(estimate)));
+        let in_use = self.before.and_then(|before| Some((before, self.knowledge.latest_fraction(before)?)));
+        Seen::new(fractions.collect(), in_use)
+    }
+
+    /// What others are compared with in a sample: what is in use, or if that was not looked at, what is known to become least.
+    /// The raw form is what it is everywhere.
+    fn reference(&self, seen: &Seen) -> Option<(Algorithm, f64)> {
+        let in_use = self.before.filter(|before| *before != Algorithm::None)?;
+        let known = |(algorithm, seen)| Some((self.knowledge.latest_fraction(algorithm)?, algorithm, seen));
+        let least = |a: &(f64, _, _), b: &(f64, _, _)| a.0.total_cmp(&b.0);
+        let all = || seen.iter().filter_map(known);
+        let (_, algorithm, fraction) =
+            all().find(|(_, algorithm, _)| *algorithm == in_use).or_else(|| all().min_by(least))?;
+        Some((algorithm, fraction))
     }
 
     /// Remembers the last sample until it is known what its transfer became.
@@ -313,11 +329,26 @@ impl Stream {
         self.under_way.put(facts, decision, seen);
     }
 
-    /// Learns of all others that a sample looked at, beside what is known of one.
-    fn learn_beside(&mut self, one: Algorithm, seen: &Seen, evidence_bytes: f64, drift: f64) {
-        let Some(known) = self.knowledge.latest_fraction(one) else { return };
-        for (algorithm, fraction) in seen.beside(one, known) {
+    /// Learns of all others beside what is known of `one`, which was taken to become `known` until now: from a sample, if it
+    /// looked at both; else they are taken to change as `one` does.
+    fn learn_beside(
+        &mut self,
+        one: Algorithm,
+        known: Option<f64>,
+        seen: &Seen,
+        evidence_bytes: f64,
+        drift: f64,
+    ) {
+        let Some(now_known) = self.knowledge.latest_fraction(one) else { return };
+        let mut rest = AlgorithmSet::from_bits(!(1 << one.number()));
+        for (algorithm, fraction) in seen.beside(one, now_known).into_iter().flatten() {
             self.learn_fraction(algorithm, fraction, evidence_bytes, drift);
+            rest = AlgorithmSet::from_bits(rest.bits() & !(1 << algorithm.number()));
+        }
+        let factor = known.map_or(1.0, |known| now_known / known);
+        for algorithm in rest.iter().filter(|_| factor.is_finite()) {
+            self.knowledge.scale_fraction(algorithm, factor);
+            self.settle(algorithm);
         }
     }
 
@@ -356,17 +387,20 @@ impl Stream {
         decision: &Decision,
         outcome: &Outcome,
     ) {
+        let drift = common.config.drift;
         let (tried, coded_bytes) = (decision.algorithm, outcome.coded_bytes as f64);
         let fraction = self.framing.data_fraction(tried, facts.raw_bytes, coded_bytes);
-        self.knowledge.learn_fraction(tried, fraction, facts.raw_bytes as f64, common.config.drift);
+        let known = self.knowledge.latest_fraction(tried);
+        self.knowledge.learn_fraction(tried, fraction, facts.raw_bytes as f64, drift);
         let (Some(goal), Some(bits), Some(ns)) = (goal, decision.predicted_bits, decision.predicted_ns)
         else {
             return;
         };
         let sample = outcome.sampling.and_then(|_| self.under_way.take(facts, decision));
+        let sample = sample.filter(|seen| seen.can_be_scaled(tried, fraction, drift));
         if let Some(seen) = &sample {
             let evidence_bytes = SCALED_EVIDENCE * facts.raw_bytes as f64;
-            self.learn_beside(tried, seen, evidence_bytes, OTHER_DATA);
+            self.learn_beside(tried, known, seen, evidence_bytes, OTHER_DATA);
         }
         self.settle(tried);
         let off_ns = (coded_bytes * 8.0 - bits as f64).abs() / goal.link.rate_gbps();
@@ -374,7 +408,7 @@ impl Stream {
             return; // which was to be no more than that
         }
         // What was sampled has just been looked at.
-        let surprising = sample.is_none() && off_ns > common.config.drift * ns as f64;
+        let surprising = sample.is_none() && off_ns > drift * ns as f64;
         let trial = matches!(decision.reason, Reason::Trial { .. });
         if !surprising && !trial {
             return;
