@@ -123,6 +123,10 @@ impl Scene<'_> {
         let (mut best, mut guess, mut hopes) = (raw, None, [None::<Known>; 16]);
         let (mut promising, mut unknown) = (0u16, 0u16);
         for algorithm in self.allowed.iter() {
+            // Most that are too slow are so for all data, which is quickly seen.
+            if !self.is_quick_enough(algorithm, raw_bytes, limit) {
+                continue;
+            }
             let at = usize::from(algorithm.number());
             let known = self.known(algorithm, raw_bytes);
             // What saves something as it is needs no other data for that.
@@ -184,14 +188,15 @@ impl Scene<'_> {
         if worth && better { Some(guessed) } else { guess }
     }
 
-    /// Whether an algorithm would keep below a cost if the data suited it. Data that shrinks more may take longer.
-    fn is_promising(&self, algorithm: Algorithm, raw_bytes: u64, limit: f64) -> bool {
-        // Most that are too slow are so for all data, which is quickly seen.
+    /// Whether an algorithm would keep below a cost if nothing were left of the data.
+    fn is_quick_enough(&self, algorithm: Algorithm, raw_bytes: u64, limit: f64) -> bool {
         let Some(least) = self.speeds.least_times(algorithm, self.element, raw_bytes) else { return false };
         let least = hoped(self.knowledge.corrected(algorithm, raw_bytes, least), HOPED);
-        if self.goal.cost(raw_bytes, 0.0, least) >= limit {
-            return false;
-        }
+        self.goal.cost(raw_bytes, 0.0, least) < limit
+    }
+
+    /// Whether it would if the data suited it. Data that shrinks more may take longer.
+    fn is_promising(&self, algorithm: Algorithm, raw_bytes: u64, limit: f64) -> bool {
         FRACTIONS.into_iter().any(|fraction| {
             let times = self.times(algorithm, raw_bytes, fraction).map(|times| hoped(times, HOPED));
             times.is_some_and(|times| {

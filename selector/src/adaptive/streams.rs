@@ -59,6 +59,9 @@ impl Streams {
         &mut self.states[at]
     }
 
+    // Apart, or making a stream would make finding one slower.
+    #[cold]
+    #[inline(never)]
     fn place(&mut self, key: Key, make: impl FnOnce(Option<&Stream>) -> Stream) -> usize {
         let Self { states, places, siblings, late, .. } = self;
         if let Some(&at) = places.get(&key) {
