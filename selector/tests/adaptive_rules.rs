@@ -222,7 +222,7 @@ fn places_that_say_too_little_of_the_whole_mislead_nobody() {
     let quick = Data { xp: 0.22, zvc: 0.29, ibp: 1.0 };
     // IBP 1.2 + 0.15: nothing is better, but samples do not look at it while it is in use.
     let dear = Data { ibp: 0.15, ..quick };
-    for (data, best, most_others) in [(quick, Algorithm::Xp, 0), (dear, Algorithm::Ibp, 150)] {
+    for (data, best, most_others) in [(quick, Algorithm::Xp, 0), (dear, Algorithm::Ibp, 300)] {
         let mut policy = Adaptive::new(Arc::new(Speeds::try_new(codecs()).unwrap()));
         let facts = CheapFacts { link: link(1.0), ..transfer(MIB / 2) };
         let (mut looked_at, mut others) = (0, 0);
@@ -274,6 +274,24 @@ fn a_codec_that_was_disturbed_gets_another_chance() {
     let later: Vec<_> =
         (0..400).map(|_| send(&mut policy, &transfer(MIB), data).decision.algorithm).collect();
     assert!(later[300..].iter().all(|&algorithm| algorithm == Algorithm::Xp), "{later:?}");
+}
+
+#[test]
+fn a_codec_that_was_disturbed_for_long_is_not_given_up() {
+    let mut policy = Adaptive::new(speeds());
+    // As above: 0.8 + 0.15. Disturbed, 0.8 + 0.27.
+    let data = Data { xp: 0.8, zvc: 1.0, ibp: 1.0 };
+    let mut coded = 0;
+    let sent: Vec<_> = (0..3000)
+        .map(|_| {
+            let pace = if coded < 4 { 1.8 } else { 1.0 };
+            let sent = send_at(&mut policy, &transfer(MIB), data, pace).decision.algorithm;
+            coded += u32::from(sent == Algorithm::Xp);
+            sent
+        })
+        .collect();
+    assert!(sent[..100].contains(&Algorithm::None), "never disturbed");
+    assert!(sent[2900..].iter().all(|&algorithm| algorithm == Algorithm::Xp), "{coded}");
 }
 
 #[test]

@@ -14,6 +14,11 @@ const HOPED: f64 = 0.5;
 const HOPED_ELSEWHERE: f64 = 0.8;
 /// The same of one that was timed on this data and length once: that time may have been disturbed.
 const HOPED_AGAIN: f64 = 0.85;
+/// The same, now and then, of one that was timed: all its times may have been disturbed, or the machine be another now.
+const HOPED_LATER: f64 = 0.6;
+/// Trying such a codec counts as if it lost at least so much of the transfer's time: else who is about as good would be tried
+/// for ever.
+const LEAST_LOSS: f64 = 0.2;
 /// What data may shrink to.
 const FRACTIONS: [f64; 2] = [0.0, 0.6];
 /// What a guess is taken to be worth: it is right so often.
@@ -49,7 +54,7 @@ pub(super) struct Way {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Trial {
     pub(super) way: Way,
-    /// How much longer than the best it is predicted to take.
+    /// How much longer than the best it is predicted to take, or taken to.
     loss_ns_per_byte: f64,
 }
 
@@ -115,6 +120,13 @@ struct Known {
     cost: f64,
 }
 
+/// What a codec may cost at best.
+struct Hope {
+    /// Only now and then: it has been tried before.
+    is_late: bool,
+    cost: f64,
+}
+
 impl Scene<'_> {
     /// The cheapest way for `raw_bytes`. Of equals the lower number goes first, and the raw form before all.
     pub(super) fn choose(&self, raw_bytes: u64) -> Choice {
@@ -145,20 +157,22 @@ impl Scene<'_> {
                 best = known;
             }
         }
-        // Of what may be better, what may be best is tried first.
+        // Of what may be better, what may be best is tried first, and last what has been before.
         let below = best.cost.min(limit);
-        let hope = |known: Known| {
-            let hoped = self.hoped(&known, raw_bytes).filter(|cost| *cost < below)?;
-            (known.algorithm != best.algorithm).then_some((hoped, known))
-        };
-        let trial = hopes.into_iter().flatten().filter_map(hope).min_by(|a, b| a.0.total_cmp(&b.0));
+        let others = hopes.into_iter().flatten().filter(|known| known.algorithm != best.algorithm);
+        let hope = others
+            .filter_map(|known| Some((self.hope(&known, raw_bytes, below)?, known)))
+            .min_by(|(a, _), (b, _)| a.is_late.cmp(&b.is_late).then(a.cost.total_cmp(&b.cost)));
         let way = |known: &Known| self.way(known, raw_bytes);
+        let best = way(&best);
+        let trial = |(hope, known): (Hope, Known)| {
+            let least = if hope.is_late { LEAST_LOSS * best.ns_per_byte } else { 0.0 };
+            let way = way(&known);
+            Trial { way, loss_ns_per_byte: (way.ns_per_byte - best.ns_per_byte).max(least) }
+        };
         Choice {
-            best: way(&best),
-            trial: trial.map(|(_, known)| Trial {
-                way: way(&known),
-                loss_ns_per_byte: (way(&known).ns_per_byte - way(&best).ns_per_byte).max(0.0),
-            }),
+            best,
+            trial: hope.map(trial),
             raw_ns_per_byte: way(&raw).ns_per_byte,
             latency_ns: self.goal.latency_ns(),
             promising: AlgorithmSet::from_bits(promising),
@@ -231,19 +245,22 @@ impl Scene<'_> {
         Some(self.knowledge.corrected(algorithm, raw_bytes, times))
     }
 
-    /// What a codec may cost that was hardly ever timed on data like this; who does not try will never know. Nothing is
-    /// tried where the operator's λ decides.
-    fn hoped(&self, known: &Known, raw_bytes: u64) -> Option<f64> {
+    /// What a codec may cost at best, if that is less than `below`; who does not try will never know. Nothing is tried where
+    /// the operator's λ decides.
+    fn hope(&self, known: &Known, raw_bytes: u64, below: f64) -> Option<Hope> {
         if self.goal.lambda.is_some() {
             return None;
         }
-        let part = match self.knowledge.timed(known.algorithm, raw_bytes) {
-            0 if self.knowledge.is_timed(known.algorithm) => HOPED_ELSEWHERE,
-            0 => HOPED,
-            1 => HOPED_AGAIN,
-            _ => return None,
+        let hope = |part, is_late| {
+            let cost = self.goal.cost(raw_bytes, known.coded_bits, hoped(known.times, part));
+            (cost < below).then_some(Hope { is_late, cost })
         };
-        Some(self.goal.cost(raw_bytes, known.coded_bits, hoped(known.times, part)))
+        match self.knowledge.timed(known.algorithm, raw_bytes) {
+            0 if self.knowledge.is_timed(known.algorithm) => hope(HOPED_ELSEWHERE, false),
+            0 => hope(HOPED, false),
+            1 => hope(HOPED_AGAIN, false).or_else(|| hope(HOPED_LATER, true)),
+            _ => hope(HOPED_LATER, true),
+        }
     }
 
     fn way(&self, known: &Known, raw_bytes: u64) -> Way {

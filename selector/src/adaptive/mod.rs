@@ -28,9 +28,9 @@
 //!   The stream is sampled again as soon as that can be afforded. If that finds nothing new, the next surprises are
 //!   worth less. Where a sample finds one algorithm far from what was known, the data is other data for all of them.
 //! * **Trials**: what was never timed on data like this might be up to twice as fast as measured on other data. Where
-//!   it would win then, it is tried; and once more where little is missing, for times may be disturbed. Trials may lose
-//!   1 % of all time at first, and half as much with each that was in vain, down to 0.1 %. Where the data has changed,
-//!   what was timed counts as never timed.
+//!   it would win then, it is tried; once more soon where little is missing, for times may be disturbed; and again now and
+//!   then, for they may have been so for long. Trials may lose 1 % of all time at first, and half as much with each that was
+//!   in vain, down to 0.1 %. Where the data has changed, what was timed counts as never timed.
 //! * **State**: one for each peer, stream and element, at most 1,024; later ones share one for each element.
 //! * **Ties** go to the raw form, then to the lower algorithm number.
 
