@@ -104,6 +104,7 @@ functions! {
     fn cuStreamBeginCapture_v2(CUstream, sys::CUstreamCaptureMode);
     fn cuStreamEndCapture(CUstream, *mut CUgraph);
     fn cuStreamIsCapturing(CUstream, *mut u32);
+    fn cuThreadExchangeStreamCaptureMode(*mut u32);
     fn cuEventCreate(*mut CUevent, u32);
     fn cuEventRecord(CUevent, CUstream);
     fn cuEventSynchronize(CUevent);

@@ -1,10 +1,38 @@
-//! What other libraries need that enqueue work of their own on streams of this one.
+//! What other libraries need that enqueue work of their own on streams of this one, and what this one needs while others
+//! record theirs.
 #![allow(unsafe_code)] // calls into the driver
 
-use super::driver::call;
+use std::marker::PhantomData;
+
+use cudarc::driver::sys::CUstreamCaptureMode;
+
+use super::driver::{Driver, call};
 use super::{Device, DeviceError, Stream};
 
+/// For as long as this lives, the thread that has made it may do what is else forbidden while a graph is recorded; see
+/// [`Device::relax`].
+#[derive(Debug)]
+#[must_use = "it ends when this is dropped"]
+pub struct Relaxed {
+    driver: &'static Driver,
+    /// What the thread minded before, if it was changed.
+    before: Option<u32>,
+    /// The rules are a thread's.
+    thread: PhantomData<*const ()>,
+}
+
 impl Device {
+    /// Lets the calling thread ask and wait for streams that do not record, allocate and free, which CUDA forbids to a
+    /// thread that records, and to all threads while one records in its strictest mode: to do so all the same is an
+    /// error and spoils the recording. What concerns a stream that records is as before.
+    ///
+    /// Where the driver does not allow it, nothing changes, and the calls that follow say so if it matters.
+    pub fn relax(&self) -> Relaxed {
+        let driver = self.shared.context.driver;
+        let relaxed = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as u32;
+        Relaxed { driver, before: exchange(driver, relaxed), thread: PhantomData }
+    }
+
     /// Makes the device's context that of the calling thread while `work` runs.
     ///
     /// # Errors
@@ -27,4 +55,19 @@ impl Stream {
         unsafe { call!(entered.driver, cuStreamIsCapturing(self.handle, &raw mut status))? };
         Ok(status != 0)
     }
+}
+
+impl Drop for Relaxed {
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            exchange(self.driver, before);
+        }
+    }
+}
+
+/// Sets the mode of the calling thread. Returns the one before.
+fn exchange(driver: &Driver, mut mode: u32) -> Option<u32> {
+    // SAFETY: `mode` is a live variable of the width of the driver's enum.
+    let exchanged = unsafe { call!(driver, cuThreadExchangeStreamCaptureMode(&raw mut mode)) };
+    exchanged.ok().map(|()| mode)
 }

@@ -1,7 +1,22 @@
-// Whether streams record.
+// Whether streams record, and what threads mind of that.
+#include <utility>
+
 #include "stub.h"
 
 using namespace stub;
+
+int& stub::capture_mode() {
+  static thread_local int mode = GLOBAL;
+  return mode;
+}
+
+// Sets what the calling thread minds; `mode` becomes what it was before.
+STUB_API int cuThreadExchangeStreamCaptureMode(int* mode) {
+  STUB_ENTER;
+  if (*mode < GLOBAL || *mode > RELAXED) return INVALID_VALUE;
+  std::swap(*mode, capture_mode());
+  return SUCCESS;
+}
 
 STUB_API int cuStreamIsCapturing(void* handle, int* status) {
   STUB_ENTER_CONTEXT;

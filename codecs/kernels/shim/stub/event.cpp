@@ -74,6 +74,7 @@ STUB_API int cuEventRecord(Event* event, void* handle) {
 // What was never recorded has happened.
 STUB_API int cuEventSynchronize(Event* event) {
   STUB_ENTER_CONTEXT;
+  if (const Result error = refuse_asking()) return error;
   if (event->shared.header != nullptr) return wait_shared(event->moments());
   const std::shared_ptr<Marker> marker = event->marker;
   if (marker == nullptr) return driver().dead;

@@ -135,6 +135,7 @@ void drain_users(const Context* owner, Range memory) {
 
 Result refuse_recording() {
   Result result = SUCCESS;
+  if (capture_mode() == RELAXED) return result;
   for (const std::shared_ptr<Stream>& stream : driver().streams) {
     if (stream->recording == nullptr) continue;
     stream->recording->valid = false;
@@ -148,6 +149,21 @@ Result refuse_recording_of(const std::shared_ptr<Stream>& stream) {
   if (stream->recording == nullptr) return SUCCESS;
   stream->recording->valid = false;
   return CAPTURE_UNSUPPORTED;
+}
+
+Result refuse_asking() {
+  Result result = SUCCESS;
+  if (capture_mode() == RELAXED) return result;
+  for (const std::shared_ptr<Stream>& stream : driver().streams) {
+    if (stream->recording == nullptr) continue;
+    Recording& recording = *stream->recording;
+    const bool own = recording.thread == std::this_thread::get_id();
+    const bool forbids = own ? recording.mode != RELAXED : recording.mode == GLOBAL && capture_mode() == GLOBAL;
+    if (!forbids) continue;
+    recording.valid = false;
+    result = CAPTURE_UNSUPPORTED;
+  }
+  return result;
 }
 
 }  // namespace stub
@@ -190,6 +206,7 @@ STUB_API int cuStreamSynchronize(void* handle) {
   STUB_ENTER_CONTEXT;
   const std::shared_ptr<Stream> stream = find_stream(handle);
   if (const Result error = refuse_recording_of(stream)) return error;
+  if (const Result error = refuse_asking()) return error;
   drain(stream);
   return driver().dead;
 }
@@ -199,6 +216,7 @@ STUB_API int cuStreamQuery(void* handle) {
   STUB_ENTER_CONTEXT;
   const std::shared_ptr<Stream> stream = find_stream(handle);
   if (const Result error = refuse_recording_of(stream)) return error;
+  if (const Result error = refuse_asking()) return error;
   if (stream->queue.empty()) return driver().dead;
   if (!stream->threaded) run_one(stream);
   return driver().dead == SUCCESS ? NOT_READY : driver().dead;

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "arena.h"
@@ -111,6 +112,9 @@ struct Operation {
 
 struct Stream;
 
+// Numbers of `CUstreamCaptureMode`: what a recording forbids, and what a thread minds.
+enum CaptureMode : int { GLOBAL = 0, THREAD_LOCAL = 1, RELAXED = 2 };
+
 // What streams record together: operations, each with those that it comes after.
 struct Recording {
   struct Node {
@@ -119,6 +123,8 @@ struct Recording {
   };
   std::vector<Node> nodes;
   std::vector<std::shared_ptr<Stream>> streams;  // the first one has begun it
+  std::thread::id thread;                        // it too
+  int mode = GLOBAL;
   bool valid = true;
 };
 
@@ -213,9 +219,15 @@ void drain_all();
 void drain_users(const Context* owner, Range memory);
 // Runs one operation of some stream but this one, where no thread does; whether there was any.
 bool run_another(const Stream* waiting);
-// Fails, and spoils the recording, if any stream records, or this one: for calls that may not be made meanwhile.
+// Fails, and spoils the recording, if any stream records and the calling thread has not relaxed its rules, or if this one
+// does: for calls that may not be made meanwhile.
 Result refuse_recording();
 Result refuse_recording_of(const std::shared_ptr<Stream>& stream);
+// The same where the calling thread may not ask or wait, whatever for: while it records, or another one does that forbids it
+// to all.
+Result refuse_asking();
+// What the calling thread minds.
+int& capture_mode();
 
 [[noreturn]] void die(const char* what);
 
