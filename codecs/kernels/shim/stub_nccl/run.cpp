@@ -1,6 +1,7 @@
 // Operations on streams: they wait for their peers, and the last one to come does the work of all.
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "../stub/stub.h"
 #include "nccl.h"
@@ -112,10 +113,13 @@ Result enqueue(const std::shared_ptr<Comm>& comm, std::vector<Operation> operati
     comm->work < 0 ? run(*comm, operations) : run_elsewhere(*comm, operations);
   };
   // Who hears that the communicator has ended may free what it has used. What is recorded is not counted.
-  const auto gone = [comm] {
-    std::lock_guard<std::mutex> lock(state().mutex);
-    comm->queued--;
-  };
+  std::function<void()> gone;
+  if (!recorded) {
+    gone = [comm] {
+      std::lock_guard<std::mutex> lock(state().mutex);
+      comm->queued--;
+    };
+  }
   const bool good = stub::enqueue(handle, work, std::move(ranges), gone) == stub::SUCCESS;
   if (!good && !recorded) comm->queued--;
   return good ? SUCCESS : UNHANDLED_CUDA_ERROR;
