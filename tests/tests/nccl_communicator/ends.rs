@@ -1,5 +1,6 @@
 //! A call that fails returns when nothing uses its memory any more: also what waits behind other work of the program's.
 
+use std::iter;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use mgcomp_codecs::device::Buffer;
 use mgcomp_tests::stub::Stub;
 use mgcomp_tests::stub_nccl::StubNccl;
 use mgcomp_transport::communicator::{Datatype, Operation};
-use mgcomp_transport::nccl::{NcclCommunicator, NcclConfig, NcclError, Reductions, Sent};
+use mgcomp_transport::nccl::{NcclCommunicator, NcclConfig, NcclError, Reductions, Sent, UniqueId};
 
 use crate::rig::{Gate, HANGS, Place, config, on_ranks, with_nccl};
 
@@ -166,6 +167,29 @@ fn what_something_else_holds_up_is_waited_for_up_to_the_limit() {
             },
         );
         stub.fail(None, 0, 0);
+    });
+}
+
+/// A rank by itself.
+fn alone(place: &Place, limit: Duration) -> NcclCommunicator {
+    let config = NcclConfig { limit, ..plain(0) };
+    let meet = || NcclCommunicator::new(&place.device, UniqueId::new().unwrap(), (0, 1), config);
+    // The machine may be too busy to get even so far within the limit.
+    let in_time = |met: &Result<_, _>| !matches!(met, Err(NcclError::TimedOut { .. }));
+    iter::repeat_with(meet).take(20).find(in_time).expect("one that is made in time").unwrap()
+}
+
+#[test]
+fn reductions_of_few_numbers_are_only_enqueued() {
+    with_nccl("ends::reductions_of_few_numbers_are_only_enqueued", 57, |_, _| {
+        let place = Place::open(0);
+        let buffer = place.holding(&[1; LEN]);
+        let mut world = alone(&place, HANGS);
+        let held = Held::new(&place);
+        let reduced = reduce(&mut world, &place, &buffer);
+        assert!(!place.stream.is_idle().unwrap());
+        drop(held);
+        reduced.and_then(|()| world.wait(&place.stream)).unwrap();
     });
 }
 

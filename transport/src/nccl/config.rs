@@ -65,7 +65,8 @@ pub enum Reductions {
     Nccl,
     /// This crate, in the order of the ranks: the bits are those of [`Operation`], the same as a
     /// [`Communicator`] makes them on any link. Numbers go to whom they concern as in `all_to_all`, compressed where that
-    /// pays, and a kernel combines them, in memory of the communicator's. Graphs cannot record that.
+    /// pays, and a kernel combines them, in memory of the communicator's. Graphs cannot record that. To find more of that
+    /// memory, a call waits on the host; see "Memory" of [this module](super).
     ///
     /// [`Operation`]: crate::communicator::Operation
     /// [`Communicator`]: crate::communicator::Communicator

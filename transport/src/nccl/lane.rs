@@ -4,6 +4,7 @@
 //! freed, and kernels are loaded, for which the driver might wait, before headers are exchanged or when they are there, and when
 //! what was on the caller's stream has ended: never while an operation of NCCL waits for other ranks, which may have gone.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -167,8 +168,14 @@ impl Lane {
         (handle, stream): (&Handle, &Stream),
         outgoing: &mut [Outgoing<'_>],
     ) -> Result<(), NcclError> {
-        if !outgoing.iter().all(|out| self.has_kernels(out)) {
+        let wanted = codecs_for(outgoing);
+        if !wanted.iter().all(|&(algorithm, chunk_size)| self.kernels.knows(algorithm, chunk_size)) {
             self.come_after(handle, stream)?;
+            // All of them now, also those that nothing comes to: later calls need not wait. One that there is no memory for
+            // is tried again with every call.
+            for (algorithm, chunk_size) in wanted {
+                self.kernels.coder(algorithm, chunk_size);
+            }
         }
         let (words, (frames, workspace)) = (self.layout.len(), self.lay_out(outgoing));
         let grows = self.words.must_grow(words)
@@ -187,18 +194,6 @@ impl Lane {
     fn come_after(&self, handle: &Handle, stream: &Stream) -> Result<(), NcclError> {
         self.stream.follow(stream)?;
         handle.wait(&self.stream, "what comes before a compressed call")
-    }
-
-    /// Whether nothing has to be loaded for a region.
-    fn has_kernels(&self, out: &Outgoing<'_>) -> bool {
-        let coded = out.coding.iter().map(|coding| (coding.algorithm, coding.chunk_size));
-        let asked = |question: Question| {
-            question.algorithms.iter().map(move |algorithm| (algorithm, question.chunk_size))
-        };
-        coded
-            .chain(out.question.into_iter().flat_map(asked))
-            .filter(|(algorithm, _)| *algorithm != Algorithm::None)
-            .all(|(algorithm, chunk_size)| self.kernels.knows(algorithm, chunk_size))
     }
 
     /// Lays the frames of `outgoing` out. What has no kernels goes raw. Returns how long all frames and the workspace may be.
@@ -341,6 +336,20 @@ impl Lane {
         let (words, _) = bytes.as_chunks();
         Ok(words.iter().copied().map(u64::from_le_bytes).collect())
     }
+}
+
+/// What regions are encoded with, and what their policies ask about.
+fn codecs_for(outgoing: &[Outgoing<'_>]) -> BTreeSet<(Algorithm, ChunkSize)> {
+    let mut codecs = BTreeSet::new();
+    for out in outgoing {
+        codecs.extend(out.coding.map(|coding| (coding.algorithm, coding.chunk_size)));
+        let asked = |question: Question| {
+            question.algorithms.iter().map(move |algorithm| (algorithm, question.chunk_size))
+        };
+        codecs.extend(out.question.into_iter().flat_map(asked));
+    }
+    codecs.retain(|(algorithm, _)| *algorithm != Algorithm::None);
+    codecs
 }
 
 /// What encoding so many bytes needs; with none, what decoding does.

@@ -56,7 +56,9 @@
 //!
 //! # Memory
 //! Beside the caller's regions a communicator keeps room for the frames of its longest call in each direction, 1 MiB at least
-//! for each and rounded up to a power of two; with [`Reductions::Ordered`] also for the numbers that it combines.
+//! for each and rounded up to a power of two; with [`Reductions::Ordered`] also for the numbers that it combines. Before it finds
+//! more room, a call waits for what is on its stream. Reductions in the order of the ranks do so beside what is said above, even if
+//! nothing is compressed: the first one of more than 1 MiB, and each that is beyond a higher power of two than all before.
 //!
 //! [`Operation`]: crate::communicator::Operation
 //! [`abort`]: NcclCommunicator::abort

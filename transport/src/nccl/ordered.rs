@@ -23,7 +23,10 @@ pub(super) struct Combiner {
 
 impl Combiner {
     pub(super) fn new(device: &Device) -> Result<Self, DeviceError> {
-        Ok(Self { stream: device.stream()?, reducer: device.reducer()?, room: Scratch::default() })
+        let mut room = Scratch::default();
+        // The least that there is, so that short reductions never wait for more.
+        room.room(device, 0)?;
+        Ok(Self { stream: device.stream()?, reducer: device.reducer()?, room })
     }
 
     /// Where numbers come together.
