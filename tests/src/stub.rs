@@ -70,6 +70,17 @@ const KINDS: [&str; 13] = [
 /// # Panics
 /// If `body` fails, or leaves something.
 pub fn with_stub(test: &str, libraries: Libraries, body: impl FnOnce(&Stub)) {
+    with_stub_that_keeps(test, libraries, |stub| {
+        body(stub);
+        assert_eq!(stub.left(), "", "left in the driver");
+    });
+}
+
+/// The same for a `body` that says itself what may be left.
+///
+/// # Panics
+/// If `body` fails.
+pub fn with_stub_that_keeps(test: &str, libraries: Libraries, body: impl FnOnce(&Stub)) {
     in_process(test, libraries, || {
         let stub = Stub::load();
         stub.call::<unsafe extern "C" fn()>("mgc_stub_reset", |reset| {
@@ -77,7 +88,6 @@ pub fn with_stub(test: &str, libraries: Libraries, body: impl FnOnce(&Stub)) {
             unsafe { reset() };
         });
         body(&stub);
-        assert_eq!(stub.left(), "", "left in the driver");
     });
 }
 

@@ -12,7 +12,7 @@ use mgcomp_tests::stub_nccl::StubNccl;
 use mgcomp_transport::communicator::{Datatype, Operation};
 use mgcomp_transport::nccl::{NcclCommunicator, NcclConfig, NcclError, Reductions, Sent, UniqueId};
 
-use crate::rig::{Gate, HANGS, Place, config, on_ranks, with_nccl};
+use crate::rig::{Gate, HANGS, Place, config, on_ranks, with_nccl, with_nccl_that_keeps};
 
 const LEN: usize = 8 << 10;
 /// So long that there is no room for it where there is for the other.
@@ -148,28 +148,6 @@ fn a_call_that_fails_halfway_leaves_nothing_under_way() {
     });
 }
 
-#[test]
-fn what_something_else_holds_up_is_waited_for_up_to_the_limit() {
-    with_nccl("ends::what_something_else_holds_up_is_waited_for_up_to_the_limit", 53, |stub, _| {
-        let limit = Duration::from_secs(1);
-        on_ranks(
-            1,
-            |_| NcclConfig { limit, ..config("fixed:none") },
-            |world, place| {
-                let mut world = world.unwrap();
-                let buffer = place.holding(&[1; 64]);
-                let held = Held::new(place);
-                stub.fail(Some("ncclAllReduce"), 1, 999);
-                let failed = reduce(&mut world, place, &buffer);
-                assert!(matches!(failed, Err(NcclError::Call { .. })), "{failed:?}");
-                assert!(!place.stream.is_idle().unwrap());
-                drop(held);
-            },
-        );
-        stub.fail(None, 0, 0);
-    });
-}
-
 /// A rank by itself.
 fn alone(place: &Place, limit: Duration) -> NcclCommunicator {
     let config = NcclConfig { limit, ..plain(0) };
@@ -177,6 +155,57 @@ fn alone(place: &Place, limit: Duration) -> NcclCommunicator {
     // The machine may be too busy to get even so far within the limit.
     let in_time = |met: &Result<_, _>| !matches!(met, Err(NcclError::TimedOut { .. }));
     iter::repeat_with(meet).take(20).find(in_time).expect("one that is made in time").unwrap()
+}
+
+/// The stub ends the process if something is freed that is in use, or to free it waits for all that the device does.
+#[test]
+fn what_something_else_holds_up_is_waited_for_up_to_the_limit() {
+    let test = "ends::what_something_else_holds_up_is_waited_for_up_to_the_limit";
+    with_nccl_that_keeps(test, 53, |stub, _| {
+        let limit = Duration::from_secs(1);
+        for frees_strictly in [0, 1] {
+            stub.set("strict_free", frees_strictly);
+            let place = Place::open(0);
+            let buffer = place.holding(&[1; LEN]);
+            // A call that fails behind something else, of which only its own stream knows.
+            let mut world = alone(&place, limit);
+            let held = Held::new(&place);
+            stub.fail(Some("ncclBroadcast"), 1, 999);
+            let failed = world.broadcast(&place.stream, 0, buffer.region(), Element::U8);
+            stub.fail(None, 0, 0);
+            assert!(matches!(failed, Err(NcclError::Call { .. })), "{failed:?}");
+            assert!(!place.stream.is_idle().unwrap());
+            drop(world);
+            drop(held);
+            // One that goes well, and is under way on streams of the communicator's.
+            let mut world = alone(&place, limit);
+            let held = Held::new(&place);
+            reduce(&mut world, &place, &buffer).unwrap();
+            drop(world);
+            assert!(!place.stream.is_idle().unwrap());
+            drop(held);
+        }
+        assert!(stub.left().contains(" allocations"), "what was in use was freed: {}", stub.left());
+    });
+}
+
+#[test]
+fn who_waits_after_a_failure_has_waited_for_the_stream() {
+    with_nccl("ends::who_waits_after_a_failure_has_waited_for_the_stream", 56, |_, _| {
+        let place = Place::open(0);
+        let buffer = place.room(LEN);
+        let mut world = alone(&place, HANGS);
+        let held = Held::new(&place);
+        world.broadcast(&place.stream, 0, buffer.region(), Element::U8).unwrap();
+        world.abort();
+        // This does nothing, and waits for nothing.
+        let refused = world.broadcast(&place.stream, 0, buffer.region(), Element::U8);
+        assert!(matches!(refused, Err(NcclError::Broken(_))), "{refused:?}");
+        assert!(!place.stream.is_idle().unwrap());
+        let (waited, goes_on) = held.leaves_behind(|| world.wait(&place.stream));
+        assert_eq!(waited, Err(NcclError::Broken(Box::new(NcclError::Aborted))));
+        assert!(!goes_on, "work goes on");
+    });
 }
 
 #[test]

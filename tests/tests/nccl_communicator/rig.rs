@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mgcomp_codecs::device::{Buffer, Cache, Device, Region, Stream};
 use mgcomp_selector::{LinkFacts, Overlap};
-use mgcomp_tests::stub::{Libraries, Stub, with_stub};
+use mgcomp_tests::stub::{Libraries, Stub, with_stub_that_keeps};
 use mgcomp_tests::stub_nccl::StubNccl;
 use mgcomp_transport::nccl::{NcclCommunicator, NcclConfig, NcclError, UniqueId};
 
@@ -18,9 +18,17 @@ pub(crate) const RANKS: u32 = 3;
 /// What is shorter goes by plain calls.
 pub(crate) const LEAST: u64 = 4096;
 
-/// Runs `body` with the stubs; see [`with_stub`].
+/// Runs `body` with the stubs; see [`mgcomp_tests::stub::with_stub`].
 pub(crate) fn with_nccl(test: &str, seed: u64, body: impl FnOnce(&Stub, &StubNccl)) {
-    with_stub(test, Libraries::DriverCompilerAndNccl, |stub| {
+    with_nccl_that_keeps(test, seed, |stub, nccl| {
+        body(stub, nccl);
+        assert_eq!(stub.left(), "", "left in the driver");
+    });
+}
+
+/// The same for a `body` that says itself what may be left in the driver.
+pub(crate) fn with_nccl_that_keeps(test: &str, seed: u64, body: impl FnOnce(&Stub, &StubNccl)) {
+    with_stub_that_keeps(test, Libraries::DriverCompilerAndNccl, |stub| {
         let nccl = StubNccl::load();
         stub.set("devices", u64::from(RANKS));
         stub.set("threads", seed);

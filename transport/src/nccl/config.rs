@@ -20,7 +20,8 @@ pub struct NcclConfig {
     pub least_bytes: u64,
     /// Who computes reductions. The same on all ranks.
     pub reductions: Reductions,
-    /// How long anything may take before a rank is given up.
+    /// How long each thing that a call waits for may take before the other ranks are given up. Where nothing goes on any more,
+    /// whatever waits returns within twice as long; see "Waits" of [this module](super).
     pub limit: Duration,
 }
 

@@ -171,17 +171,23 @@ impl Handle {
         })
     }
 
-    /// Waits until `streams` have come to their ends after an abort, so far as there is hope: for no longer than the limit
-    /// from the abort on, all together. What does not end by then is lost with its context, and runs nothing any more, or
-    /// waits for something that is not this communicator's.
-    pub(super) fn drain<'a>(&self, streams: impl IntoIterator<Item = &'a Stream>) {
-        let since = self.aborted.unwrap_or_else(Instant::now);
+    /// When it was aborted; now, if it was not.
+    pub(super) fn aborted(&self) -> Instant {
+        self.aborted.unwrap_or_else(Instant::now)
+    }
+
+    /// Waits until `streams` have come to their ends, when the communicator has: for no longer than the limit from `since`
+    /// on, all together. What does not end by then waits for something that is not this communicator's. Returns whether
+    /// nothing is under way on any of them.
+    pub(super) fn drain<'a>(&self, since: Instant, streams: impl IntoIterator<Item = &'a Stream>) -> bool {
+        let mut are_over = true;
         for stream in streams {
-            let is_over = || Ok(stream.is_idle()?);
-            if let Err(error) = self.until_since(since, "work of an aborted communicator", is_over) {
+            if let Err(error) = self.until_since(since, "work of an ended communicator", || is_over(stream)) {
                 tracing::warn!(%error, "a stream does not come to its end");
+                are_over = false;
             }
         }
+        are_over
     }
 
     /// Ends the communicator in peace, if that is possible; else it is aborted.
@@ -278,6 +284,16 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.abort();
+    }
+}
+
+/// Whether nothing is under way on a stream. With its context lost, nothing runs any more.
+fn is_over(stream: &Stream) -> Result<bool, NcclError> {
+    match stream.is_idle() {
+        Err(error) if error.is_sticky() => Ok(true),
+        // It may be about the question, and not about the stream.
+        Err(_) => Ok(stream.is_idle()?),
+        Ok(idle) => Ok(idle),
     }
 }
 

@@ -41,6 +41,7 @@ pub(super) struct Incoming<'a> {
     pub(super) region: Region<'a>,
 }
 
+/// Dropped when its streams have come to their ends.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) device: Device,

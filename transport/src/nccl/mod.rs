@@ -39,18 +39,27 @@
 //!
 //! # Failures
 //! A call that fails for its arguments does nothing. Any other failure aborts the communicator: it can do no more, and the other
-//! ranks fail too, at once where NCCL notices, else after [`NcclConfig::limit`]. What was enqueued fails later: [`check`] asks for
-//! that, and [`wait`] waits for a stream no longer than there is hope.
+//! ranks fail too, at once where NCCL notices, else after [`NcclConfig::limit`]. Later calls do nothing and fail at once, as
+//! [`NcclError::Broken`]. What was enqueued fails later: [`check`] asks for that, and [`wait`] waits for a stream no longer than
+//! there is hope. What cannot be encoded, for want of memory or kernels, is no failure: it goes raw. It is one if data cannot be
+//! looked at, or its stream not be held back until that is done.
 //!
-//! A call that fails, and a [`wait`], returns when nothing is on its stream any more, unless that one records, nor on the
-//! communicator's own, so that nothing uses its regions. It waits for that up to the limit from the abort on: where other work
-//! keeps a stream for longer, its regions may be in use until it has come to its end. [`check`], [`abort`] and who drops a
+//! A call that fails returns when nothing is on its stream any more, unless that one records, nor on the communicator's own, so
+//! that nothing uses its regions. It waits for that up to the limit from the abort on: where other work keeps a stream for longer,
+//! its regions may be in use until it has come to its end, as [`Stream::is_idle`] tells. [`check`], [`abort`] and who drops a
 //! communicator know of no stream: regions of earlier calls may be in use until the streams of those calls have come to their
-//! ends.
+//! ends. [`wait`] waits for those too, after a failure as before, though it fails then.
 //!
 //! Where NCCL lets ranks write straight into each other's regions, as it may in one process, another rank may still write into
 //! what it sends to until its own communicator is aborted. Whoever frees such a region after a failure waits for the other ranks
 //! before.
+//!
+//! # Waits
+//! Whatever a call waits for on the host it waits for up to [`NcclConfig::limit`]: what is before it on its stream, other ranks,
+//! work of its own. There may be several such waits one after the other, each with the limit to itself; after an abort there is one
+//! more, for all streams together. So where nothing goes on any more, because a rank is gone, say, every call, [`wait`] and drop
+//! returns within twice the limit from then on. Where things are merely slow, it may take longer. Not counted is what the driver
+//! and NCCL take within their own calls, to load kernels, to allocate or to abort.
 //!
 //! NCCL is looked for when a communicator is made ([`LIBRARY_VARIABLE`]); 2.14 is the oldest that will do.
 //!
@@ -76,11 +85,14 @@ mod library;
 mod messages;
 mod operations;
 mod ordered;
+mod own;
 mod reduce;
 mod spread;
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::thread;
+use std::time::Instant;
 
 use mgcomp_codecs::Algorithm;
 use mgcomp_codecs::device::{Device, Stream};
@@ -95,6 +107,7 @@ use self::entry::Entry;
 use self::handle::Handle;
 use self::lane::Lane;
 use self::ordered::Combiner;
+use self::own::Own;
 use crate::link::Position;
 use crate::message::Rank;
 use crate::node::{Stats, Tally};
@@ -104,12 +117,14 @@ const SHARED_WORDS: usize = 8;
 
 /// Ranks that work together on device memory, over NCCL.
 ///
-/// Dropping it waits, up to [`NcclConfig::limit`], for what is under way and for the other ranks to come to their end as well.
+/// Dropping it waits for what is under way and for the other ranks to come to their end as well, each up to
+/// [`NcclConfig::limit`]. Where its own streams, or that of a call that has failed, have not come to their ends by then, its
+/// memory is left for good, and a warning says so: a device may still use it, and the driver would wait for that without a limit. To
+/// free memory otherwise, the driver may wait for whatever else the program has on the device, as it may with any buffer.
 #[derive(Debug)]
 pub struct NcclCommunicator {
-    /// Before what its work uses, so that it ends first.
     handle: Handle,
-    lane: Lane,
+    lane: Own<Lane>,
     choices: Choices,
     reductions: Reductions,
     /// If reductions are its affair.
@@ -161,7 +176,7 @@ impl NcclCommunicator {
         (rank, ranks): (u32, u32),
         config: NcclConfig,
     ) -> Result<Self, NcclError> {
-        let lane = Lane::new(device)?;
+        let lane = Own::new(Lane::new(device)?);
         // Before anything is on its way: its kernel is loaded.
         let combiner = match config.reductions {
             Reductions::Ordered => Some(Combiner::new(device)?),
@@ -215,12 +230,16 @@ impl NcclCommunicator {
         self.kept(checked)
     }
 
-    /// Waits until all work on `stream` has ended, with what this communicator has enqueued.
+    /// Waits until all work on `stream` has ended, with what this communicator has enqueued. After a failure it waits for the
+    /// stream as well, up to the limit.
     ///
     /// # Errors
     /// [`NcclError`] if something fails or takes longer than the limit, after which the communicator is aborted.
     pub fn wait(&mut self, stream: &Stream) -> Result<(), NcclError> {
-        self.usable()?;
+        if let Err(broken) = self.usable() {
+            self.drain(Instant::now(), stream);
+            return Err(broken);
+        }
         let waited = self.handle.wait(stream, "work on a stream");
         let finished = waited.and_then(|()| self.lane.finish(&self.handle));
         let checked = finished.and_then(|()| self.handle.check());
@@ -282,19 +301,32 @@ impl NcclCommunicator {
     /// hope: whoever called may let go what the call was to use.
     fn give_up(&mut self, why: NcclError, stream: Option<&Stream>) {
         self.handle.abort();
-        let combining = self.combiner.as_ref().map(Combiner::stream);
-        // One that records runs nothing yet, and to ask it would spoil what it records.
-        let stream = stream.filter(|stream| stream.is_capturing().is_ok_and(|records| !records));
-        self.handle.drain(self.lane.streams().into_iter().chain(combining).chain(stream));
+        let aborted = self.handle.aborted();
+        self.handle.drain(aborted, self.streams());
+        if let Some(stream) = stream
+            && !self.drain(aborted, stream)
+            && let Err(error) = self.lane.stream.follow(stream)
+        {
+            // The driver may wait for it to free what is this communicator's: that is not to be tried before.
+            tracing::warn!(%error, "a stream cannot wait for another one");
+        }
         self.broken = Some(why);
     }
-}
 
-impl Drop for NcclCommunicator {
-    fn drop(&mut self) {
-        if self.broken.is_some() {
-            return;
-        }
+    /// Waits until nothing is under way on `stream`, up to the limit from `since` on; returns whether that is so.
+    fn drain(&self, since: Instant, stream: &Stream) -> bool {
+        // One that records runs nothing yet, and to ask it would spoil what it records.
+        let runs = stream.is_capturing().is_ok_and(|records| !records);
+        !runs || self.handle.drain(since, [stream])
+    }
+
+    /// Where work of its own may be under way.
+    fn streams(&self) -> impl Iterator<Item = &Stream> {
+        self.lane.streams().into_iter().chain(self.combiner.as_ref().map(Combiner::stream))
+    }
+
+    /// Ends it in peace, if that is possible.
+    fn end(&mut self) {
         // Who panics may have left the others in the middle of something.
         let finished =
             if thread::panicking() { Err(NcclError::Aborted) } else { self.lane.finish(&self.handle) };
@@ -304,6 +336,23 @@ impl Drop for NcclCommunicator {
                 tracing::warn!(%error, "a communicator is dropped whose work has failed");
                 self.give_up(error, None);
             }
+        }
+    }
+}
+
+impl Drop for NcclCommunicator {
+    fn drop(&mut self) {
+        if self.broken.is_none() {
+            self.end();
+        }
+        let is_over = self.handle.drain(self.handle.aborted(), self.streams());
+        let combiner = self.combiner.take();
+        if is_over {
+            self.lane.give_back();
+        } else {
+            tracing::warn!("memory of a communicator is left for good, since a device may still use it");
+            self.lane.leave();
+            mem::forget(combiner);
         }
     }
 }

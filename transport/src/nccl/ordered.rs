@@ -12,7 +12,7 @@ type Task = (Datatype, Operation);
 /// The numbers of each rank start on multiples of this in the room.
 const ALIGN: usize = 16;
 
-/// Where the numbers of all ranks come together.
+/// Where the numbers of all ranks come together. Dropped when its stream has come to its end.
 #[derive(Debug)]
 pub(super) struct Combiner {
     stream: Stream,
@@ -32,15 +32,6 @@ impl Combiner {
     /// Where numbers come together.
     pub(super) const fn stream(&self) -> &Stream {
         &self.stream
-    }
-}
-
-impl Drop for Combiner {
-    fn drop(&mut self) {
-        // What is on the stream ends, because the communicator has, one way or the other.
-        if let Err(error) = self.stream.wait() {
-            tracing::warn!(%error, "a stream does not come to its end");
-        }
     }
 }
 
