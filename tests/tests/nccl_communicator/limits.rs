@@ -4,9 +4,9 @@ use mgcomp_codecs::Element;
 use mgcomp_codecs::device::Graph;
 use mgcomp_tests::data::{self, Kind};
 use mgcomp_transport::communicator::{Block, CommunicatorError, Datatype, Operation};
-use mgcomp_transport::nccl::{Message, NcclError};
+use mgcomp_transport::nccl::{Message, NcclCommunicator, NcclError, UniqueId};
 
-use crate::rig::{Gate, config, on_ranks, with_nccl};
+use crate::rig::{Gate, Place, config, on_ranks, with_nccl};
 
 #[test]
 fn what_a_graph_records_is_plain_and_can_be_replayed() {
@@ -41,6 +41,56 @@ fn what_a_graph_records_is_plain_and_can_be_replayed() {
                 world.wait(stream).unwrap();
             },
         );
+    });
+}
+
+/// To ask for streams, to wait and to allocate is else forbidden to it, and would spoil what it records.
+#[test]
+fn a_thread_that_records_may_make_other_calls() {
+    with_nccl("limits::a_thread_that_records_may_make_other_calls", 13, |stub, _| {
+        let together = Gate::new(2);
+        on_ranks(
+            2,
+            |_| config("fixed:zvc"),
+            |world, place| {
+                let mut world = world.unwrap();
+                let data = |rank| data::bytes(Kind::Sparse, 20_000, rank);
+                let from = place.holding(&data(world.rank().into()));
+                let (recorded, made) = (place.room(40_000), place.room(40_000));
+                let (stream, other) = (&place.stream, place.device.stream().unwrap());
+                // The stub is stricter than CUDA: while anybody records, nobody else may allocate.
+                together.pass();
+                let record = || {
+                    world.all_gather(stream, from.region(), recorded.region(), Element::U32)?;
+                    let sent = world.all_gather(&other, from.region(), made.region(), Element::U32)?;
+                    assert!(sent.stored_bytes < sent.raw_bytes);
+                    world.check()?;
+                    world.wait(&other)
+                };
+                let graph: Result<Graph, NcclError> = stream.capture(record);
+                together.pass();
+                replay(&graph.unwrap(), stream);
+                for gathered in [&recorded, &made] {
+                    assert!(place.bytes_of(gathered.region()) == [data(0), data(1)].concat());
+                }
+            },
+        );
+        // The end of a communicator is no end of what is recorded.
+        let place = Place::open(0);
+        let buffer = place.room(100);
+        let id = UniqueId::new().unwrap();
+        let mut world = NcclCommunicator::new(&place.device, id, (0, 1), config("fixed:zvc")).unwrap();
+        let record = || {
+            stub.fail(Some("ncclBroadcast"), 1, 999);
+            let failed = world.broadcast(&place.stream, 0, buffer.region(), Element::U8);
+            stub.fail(None, 0, 0);
+            assert!(matches!(failed, Err(NcclError::Call { .. })), "{failed:?}");
+            drop(world);
+            place.stream.zero(buffer.region())
+        };
+        let graph = place.stream.capture(record).unwrap();
+        replay(&graph, &place.stream);
+        assert!(place.bytes_of(buffer.region()) == [0; 100]);
     });
 }
 

@@ -73,6 +73,7 @@ impl NcclCommunicator {
         element: Element,
         planned: &[Planned<'_>],
     ) -> Result<Sent, NcclError> {
+        let _relaxed = self.lane.device.relax();
         let can_look = self.ready()?;
         let call = call_number(&[3, u64::from(element.number())]);
         let (mut outgoing, mut choices, mut incoming) = (Vec::new(), Vec::new(), Vec::new());

@@ -61,6 +61,9 @@
 //! returns within twice the limit from then on. Where things are merely slow, it may take longer. Not counted is what the driver
 //! and NCCL take within their own calls, to load kernels, to allocate or to abort.
 //!
+//! While a graph is recorded, calls may be made on streams that do not record, also by the thread that records: what CUDA forbids
+//! meanwhile, to ask for streams and to allocate, the thread is allowed for as long as the call takes.
+//!
 //! NCCL is looked for when a communicator is made ([`LIBRARY_VARIABLE`]); 2.14 is the oldest that will do.
 //!
 //! # Memory
@@ -176,6 +179,7 @@ impl NcclCommunicator {
         (rank, ranks): (u32, u32),
         config: NcclConfig,
     ) -> Result<Self, NcclError> {
+        let _relaxed = device.relax();
         let lane = Own::new(Lane::new(device)?);
         // Before anything is on its way: its kernel is loaded.
         let combiner = match config.reductions {
@@ -226,6 +230,7 @@ impl NcclCommunicator {
     /// [`NcclError`], after which the communicator is aborted.
     pub fn check(&mut self) -> Result<(), NcclError> {
         self.usable()?;
+        let _relaxed = self.lane.device.relax();
         let checked = self.handle.check().and_then(|()| self.lane.finish_if_over(&self.handle));
         self.kept(checked)
     }
@@ -236,6 +241,7 @@ impl NcclCommunicator {
     /// # Errors
     /// [`NcclError`] if something fails or takes longer than the limit, after which the communicator is aborted.
     pub fn wait(&mut self, stream: &Stream) -> Result<(), NcclError> {
+        let _relaxed = self.lane.device.relax();
         if let Err(broken) = self.usable() {
             self.drain(Instant::now(), stream);
             return Err(broken);
@@ -300,6 +306,7 @@ impl NcclCommunicator {
     /// Aborts the communicator, and waits until nothing is under way any more, not on `stream` either, so far as there is
     /// hope: whoever called may let go what the call was to use.
     fn give_up(&mut self, why: NcclError, stream: Option<&Stream>) {
+        let _relaxed = self.lane.device.relax();
         self.handle.abort();
         let aborted = self.handle.aborted();
         self.handle.drain(aborted, self.streams());
@@ -342,6 +349,7 @@ impl NcclCommunicator {
 
 impl Drop for NcclCommunicator {
     fn drop(&mut self) {
+        let _relaxed = self.lane.device.relax();
         if self.broken.is_none() {
             self.end();
         }
