@@ -16,6 +16,8 @@ pub(super) struct Budget {
     urgent_share: f64,
     trials: f64,
     trial_share: f64,
+    /// For trials of what has been tried before.
+    late_trials: f64,
     /// Whether nothing is known of the stream yet: what finds that out is not paid back.
     founding: bool,
     /// What there is for a sample even while a debt is paid back: data may change again before that is done.
@@ -47,6 +49,10 @@ const CALM: f64 = 1.05;
 const FOUNDING_SHARE: f64 = 0.03;
 /// The part of all transfers that trials may lose: at first, and after many that showed nothing new.
 const TRIAL_SHARES: (f64, f64) = (0.01, 0.001);
+/// The same of trials of what has been tried before.
+const LATE_TRIAL_SHARE: f64 = 0.001;
+/// Transfers whose time can be saved up for trials.
+const MOST_SAVED_FOR_TRIALS: f64 = 4.0;
 
 impl Budget {
     pub(super) fn new(config: &AdaptiveConfig) -> Self {
@@ -59,6 +65,7 @@ impl Budget {
             urgent_share: URGENT_SHARE,
             trials: 0.0,
             trial_share: TRIAL_SHARES.0,
+            late_trials: 0.0,
             founding: true,
             watch: 0.0,
             dear: 0.0,
@@ -81,7 +88,9 @@ impl Budget {
         } else {
             self.loan += if self.founding { FOUNDING_SHARE } else { self.urgent_share } * cost;
         }
-        self.trials += self.trial_share * cost;
+        let most = MOST_SAVED_FOR_TRIALS * self.usual_cost.max(cost);
+        self.trials = (self.trials + self.trial_share * cost).min(most.max(self.trials));
+        self.late_trials = (self.late_trials + LATE_TRIAL_SHARE * cost).min(most.max(self.late_trials));
     }
 
     /// Pays in what is there whatever is owed.
@@ -95,10 +104,11 @@ impl Budget {
     }
 
     /// Whether a trial may lose so much; if so, it is paid for.
-    pub(super) fn allows_trial(&mut self, loss: f64) -> bool {
-        let allowed = loss <= self.trials;
+    pub(super) fn allows_trial(&mut self, loss: f64, is_late: bool) -> bool {
+        let account = if is_late { &mut self.late_trials } else { &mut self.trials };
+        let allowed = loss <= *account;
         if allowed {
-            self.trials -= loss;
+            *account -= loss;
         }
         allowed
     }
@@ -340,7 +350,7 @@ mod tests {
         let lost = |budget: &mut Budget, found_better| {
             let allowed = |_: &u32| {
                 budget.earn(100.0, false);
-                let allowed = budget.allows_trial(10.0);
+                let allowed = budget.allows_trial(10.0, false);
                 if allowed {
                     budget.tried(found_better);
                 }
@@ -352,6 +362,18 @@ mod tests {
         assert!((99..=100).contains(&lost(&mut budget, true)));
         assert!((10..20).contains(&lost(&mut budget, false)));
         assert!((9..=10).contains(&lost(&mut budget, false)));
+    }
+
+    #[test]
+    fn trials_of_what_has_been_tried_are_paid_for_by_themselves() {
+        let mut budget = Budget::new(&CONFIG);
+        budget.earn(1000.0, false);
+        assert!(!budget.allows_trial(1.1, true) && budget.allows_trial(1.0, true));
+        assert!(!budget.allows_trial(0.1, true) && budget.allows_trial(10.0, false));
+        // What is saved up is bounded: four transfers' time.
+        (0..1_000_000).for_each(|_| budget.earn(1000.0, false));
+        assert!(!budget.allows_trial(4001.0, true) && !budget.allows_trial(4001.0, false));
+        assert!(budget.allows_trial(4000.0, true) && budget.allows_trial(4000.0, false));
     }
 
     #[test]

@@ -54,8 +54,10 @@ pub(super) struct Way {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Trial {
     pub(super) way: Way,
-    /// How much longer than the best it is predicted to take, or taken to.
+    /// How much longer than the best it is predicted to take; at least [`LEAST_LOSS`] if it has been tried before.
     loss_ns_per_byte: f64,
+    /// It has been tried before.
+    pub(super) is_late: bool,
 }
 
 impl Choice {
@@ -168,7 +170,8 @@ impl Scene<'_> {
         let trial = |(hope, known): (Hope, Known)| {
             let least = if hope.is_late { LEAST_LOSS * best.ns_per_byte } else { 0.0 };
             let way = way(&known);
-            Trial { way, loss_ns_per_byte: (way.ns_per_byte - best.ns_per_byte).max(least) }
+            let loss_ns_per_byte = (way.ns_per_byte - best.ns_per_byte).max(least);
+            Trial { way, loss_ns_per_byte, is_late: hope.is_late }
         };
         Choice {
             best,

@@ -155,11 +155,15 @@ impl Knowledge {
         }
     }
 
-    /// An algorithm has become so many times as large, which was not seen but is taken to hold for it as for others. Nothing
-    /// grows beyond the raw form by that.
-    pub(super) fn scale_fraction(&mut self, algorithm: Algorithm, factor: f64) {
+    /// What all algorithms are known to become, by number.
+    pub(super) fn fractions(&self) -> [Option<f64>; 16] {
+        self.live.map(|entry| entry.data.map(|data| data.fraction))
+    }
+
+    /// Takes an algorithm that something is known of to become `fraction`, on no more evidence than before.
+    pub(super) fn set_fraction(&mut self, algorithm: Algorithm, fraction: f64) {
         if let Some(data) = &mut self.live[usize::from(algorithm.number())].data {
-            data.fraction = (data.fraction * factor).min(data.fraction.max(1.0));
+            data.fraction = fraction;
         }
     }
 

@@ -23,14 +23,14 @@
 //!   account of its own, 0.1 % at first, and is not waited for; nor is it looked at while it is in use.
 //! * **Few places** may say too little or too much of a whole transfer, but they do so of all algorithms. So what a sample
 //!   says of others is scaled by what is known of the one in use, and again by what the transfer became once it has arrived.
-//!   Those that it did not look at are taken to change as the one in use does.
+//!   Those that it did not look at are taken to change as the one in use does, until the transfer has arrived.
 //! * **Surprise**: a size so far from the expected that the link needs more or less by a tenth of the transfer's time.
 //!   The stream is sampled again as soon as that can be afforded. If that finds nothing new, the next surprises are
 //!   worth less. Where a sample finds one algorithm far from what was known, the data is other data for all of them.
 //! * **Trials**: what was never timed on data like this might be up to twice as fast as measured on other data. Where
 //!   it would win then, it is tried; once more soon where little is missing, for times may be disturbed; and again now and
-//!   then, for they may have been so for long. Trials may lose 1 % of all time at first, and half as much with each that was
-//!   in vain, down to 0.1 %. Where the data has changed, what was timed counts as never timed.
+//!   then, for they may have been so for long. First trials may lose 1 % of all time, and half as much with each that was in
+//!   vain, down to 0.1 %; later ones 0.1 %. Where the data has changed, what was timed counts as never timed.
 //! * **State**: one for each peer, stream and element, at most 1,024; later ones share one for each element.
 //! * **Ties** go to the raw form, then to the lower algorithm number.
 
@@ -193,7 +193,7 @@ impl Policy for Adaptive {
         let sampled = outcome.sampling.and_then(|took| stream.learn_sampling(took.as_nanos() as f64));
         let mut paces = None;
         if tried != Algorithm::None {
-            paces = stream.learn_times(&common, facts, tried, outcome);
+            paces = stream.learn_times(&common, facts, decision, outcome);
             stream.learn_outcome(&common, facts, goal, decision, outcome);
         }
         let stale = goal.is_some_and(|goal| stream.choose_again(&common, facts, goal));

@@ -9,6 +9,8 @@ use crate::{CheapFacts, Decision};
 
 /// Samples that are remembered until it is known what their transfers became.
 const MOST_UNDER_WAY: usize = 8;
+/// Places can hardly be further than that from the whole.
+const MOST_SCALED: f64 = 16.0;
 
 /// What one sample said, in coded bytes per raw byte, without framing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -16,6 +18,8 @@ pub(super) struct Seen {
     fractions: Vec<(Algorithm, f64)>,
     /// What was in use, and what it was known to become until then.
     in_use: Option<(Algorithm, f64)>,
+    /// How much that says of the transfer, of 1.
+    pub(super) part: f64,
 }
 
 /// Samples whose transfers are under way.
@@ -33,8 +37,12 @@ struct Transfer {
 }
 
 impl Seen {
-    pub(super) const fn new(fractions: Vec<(Algorithm, f64)>, in_use: Option<(Algorithm, f64)>) -> Self {
-        Self { fractions, in_use }
+    pub(super) const fn new(
+        fractions: Vec<(Algorithm, f64)>,
+        in_use: Option<(Algorithm, f64)>,
+        part: f64,
+    ) -> Self {
+        Self { fractions, in_use, part }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (Algorithm, f64)> {
@@ -46,11 +54,14 @@ impl Seen {
         self.iter().find(|(seen, _)| *seen == algorithm).map(|(_, fraction)| fraction)
     }
 
-    /// Whether what became of the transfer says how far the places that were looked at are from the whole: they showed that
-    /// form as well, or it has become just what it always did.
-    pub(super) fn can_be_scaled(&self, sent: Algorithm, fraction: f64, drift: f64) -> bool {
-        let as_always = |(in_use, known)| in_use == sent && differ(known, fraction) <= drift;
-        self.of(sent).is_some() || self.in_use.is_some_and(as_always)
+    /// Whether a form that was not looked at became just what it always did.
+    pub(super) fn is_as_always(&self, sent: Algorithm, fraction: f64, drift: f64) -> bool {
+        self.in_use.is_some_and(|(in_use, known)| in_use == sent && differ(known, fraction) <= drift)
+    }
+
+    /// Whether what the transfer became is no news: it was looked at in that form, or it is as always.
+    pub(super) fn tells_of(&self, sent: Algorithm, fraction: f64, drift: f64) -> bool {
+        self.of(sent).is_some() || self.is_as_always(sent, fraction, drift)
     }
 
     /// What all others are where `one` is known to be `known`: a few places may say too little or too much of the whole, but
@@ -61,7 +72,8 @@ impl Seen {
         known: f64,
     ) -> Option<impl Iterator<Item = (Algorithm, f64)>> {
         let scale = known / self.of(one)?;
-        let scale = if scale.is_finite() { scale } else { 1.0 };
+        let scale =
+            if scale.is_finite() && scale > 0.0 { scale.clamp(1.0 / MOST_SCALED, MOST_SCALED) } else { 1.0 };
         let scaled = move |fraction: f64| (fraction * scale).min(fraction.max(1.0));
         let others = self.iter().filter(move |(algorithm, _)| *algorithm != one);
         Some(others.map(move |(algorithm, fraction)| (algorithm, scaled(fraction))))
@@ -83,7 +95,7 @@ impl UnderWay {
     /// The sample of a transfer that has arrived.
     pub(super) fn take(&mut self, facts: &CheapFacts, decision: &Decision) -> Option<Seen> {
         let transfer = Transfer::of(facts, decision);
-        let place = self.transfers.iter().position(|(sampled, _)| *sampled == transfer)?;
+        let place = self.transfers.iter().rposition(|(sampled, _)| *sampled == transfer)?;
         self.transfers.remove(place).map(|(_, seen)| seen)
     }
 }
@@ -104,7 +116,7 @@ mod tests {
 
     fn seen() -> Seen {
         let fractions = vec![(Algorithm::Zvc, 0.1), (Algorithm::Xp, 0.05), (Algorithm::Bdi, 1.25)];
-        Seen::new(fractions, Some((Algorithm::Ibp, 0.2)))
+        Seen::new(fractions, Some((Algorithm::Ibp, 0.2)), 1.0)
     }
 
     fn transfer(raw_bytes: u64, algorithm: Algorithm) -> (CheapFacts, Decision) {
@@ -122,16 +134,16 @@ mod tests {
         assert_eq!(beside(1.0), [(Algorithm::Zvc, 1.0), (Algorithm::Bdi, 1.25)]);
         assert_eq!(beside(0.025), [(Algorithm::Zvc, 0.05), (Algorithm::Bdi, 0.625)]);
         assert!(seen().beside(Algorithm::Ibp, 0.2).is_none());
-        let nothing = Seen::new(vec![(Algorithm::Zvc, 0.0), (Algorithm::Xp, 0.05)], None);
+        let nothing = Seen::new(vec![(Algorithm::Zvc, 0.0), (Algorithm::Xp, 0.05)], None, 1.0);
         assert_eq!(nothing.beside(Algorithm::Zvc, 0.2).unwrap().collect::<Vec<_>>(), [(Algorithm::Xp, 0.05)]);
     }
 
     #[test]
     fn what_was_not_looked_at_tells_only_that_all_is_as_before() {
-        let can_be_scaled = |sent, fraction| seen().can_be_scaled(sent, fraction, 0.1);
-        assert!(can_be_scaled(Algorithm::Xp, 0.9) && can_be_scaled(Algorithm::Ibp, 0.21));
-        assert!(!can_be_scaled(Algorithm::Ibp, 0.3), "other data");
-        assert!(!can_be_scaled(Algorithm::Int, 0.2), "neither looked at nor in use");
+        let tells_of = |sent, fraction| seen().tells_of(sent, fraction, 0.1);
+        assert!(tells_of(Algorithm::Xp, 0.9) && tells_of(Algorithm::Ibp, 0.21));
+        assert!(!tells_of(Algorithm::Ibp, 0.3), "other data");
+        assert!(!tells_of(Algorithm::Int, 0.2), "neither looked at nor in use");
     }
 
     #[test]

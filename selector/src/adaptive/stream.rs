@@ -66,11 +66,31 @@ pub(super) struct Stream {
     /// What the last sample said.
     seen: Seen,
     under_way: UnderWay,
+    /// What was known before the last sample and since, as long as it is not known what its transfer became.
+    moved: Option<Box<Moves>>,
+    /// Algorithms whose last trial was not their first.
+    tried_late: u16,
     /// Nothing is known, or what was known turned out wrong.
     urgent: bool,
     samples: u32,
     guesses: u32,
     observed: u32,
+}
+
+/// What a sample has done to what is known.
+#[derive(Clone, Debug)]
+struct Moves {
+    /// By algorithm: what it was known to become before, and since.
+    fractions: [Option<(f64, f64)>; 16],
+    seen: AlgorithmSet,
+}
+
+/// Of what a sample has done, what is taken back.
+#[derive(Clone, Copy, PartialEq)]
+enum Back {
+    All,
+    /// Only what was taken to have changed as others have. By how much it has in truth.
+    Unseen(f64),
 }
 
 /// What is the same for all streams of a policy.
@@ -132,6 +152,8 @@ impl Stream {
             before: None,
             seen: Seen::default(),
             under_way: UnderWay::default(),
+            moved: None,
+            tried_late: 0,
             urgent: true,
             samples: 0,
             guesses: 0,
@@ -205,7 +227,9 @@ impl Stream {
                 self.guesses += 1;
                 (guess, Kind::Guess)
             }
-            (_, Some(trial)) if self.budget.allows_trial(trial.loss_ns(facts.raw_bytes)) => {
+            (_, Some(trial)) if self.budget.allows_trial(trial.loss_ns(facts.raw_bytes), trial.is_late) => {
+                let bit = 1 << trial.way.algorithm.number();
+                self.tried_late = self.tried_late & !bit | if trial.is_late { bit } else { 0 };
                 (trial.way, Kind::Trial)
             }
             _ => (choice.best, Kind::Best),
@@ -273,7 +297,8 @@ impl Stream {
         let looked_at = self.sample_bytes.clamp(1, facts.raw_bytes.max(1)) as f64;
         let part = looked_at / (looked_at + FEW_BYTES).min(facts.raw_bytes.max(1) as f64);
         let (evidence, other_data) = (SAMPLED_EVIDENCE * part, OTHER_DATA / part);
-        let seen = self.seen(facts, estimates);
+        self.put_back(Back::Unseen(1.0));
+        let seen = self.seen(facts, estimates, part);
         let is_other = |(algorithm, fraction): (Algorithm, f64)| {
             self.knowledge
                 .latest_fraction(algorithm)
@@ -287,19 +312,25 @@ impl Stream {
         }
         let evidence_bytes = evidence * facts.raw_bytes as f64;
         let drift = if changed { 0.0 } else { other_data };
+        let before = self.knowledge.fractions();
         if let Some((one, fraction)) = self.reference(&seen) {
             let known = self.knowledge.latest_fraction(one);
             self.learn_fraction(one, fraction, evidence_bytes, drift);
-            self.learn_beside(one, known, &seen, evidence_bytes, drift);
+            self.learn_beside(one, &seen, evidence_bytes, drift);
+            self.move_others(one, known, &seen);
         } else {
             for (algorithm, fraction) in seen.iter() {
                 self.learn_fraction(algorithm, fraction, evidence_bytes, drift);
             }
         }
+        let since = self.knowledge.fractions();
+        let fractions = std::array::from_fn(|at| before[at].zip(since[at]));
+        let looked_at = seen.iter().map(|(algorithm, _)| algorithm).collect();
+        self.moved = Some(Box::new(Moves { fractions, seen: looked_at }));
         self.seen = seen;
     }
 
-    fn seen(&self, facts: &CheapFacts, estimates: &[Estimate]) -> Seen {
+    fn seen(&self, facts: &CheapFacts, estimates: &[Estimate], part: f64) -> Seen {
         let fraction = |estimate: &Estimate| {
             self.framing.data_fraction(estimate.algorithm, facts.raw_bytes, estimate.bits as f64 / 8.0)
         };
@@ -308,7 +339,7 @@ impl Stream {
             .filter(|estimate| estimate.algorithm != Algorithm::None)
             .map(|estimate| (estimate.algorithm, fraction(estimate)));
         let in_use = self.before.and_then(|before| Some((before, self.knowledge.latest_fraction(before)?)));
-        Seen::new(fractions.collect(), in_use)
+        Seen::new(fractions.collect(), in_use, part)
     }
 
     /// What others are compared with in a sample: what is in use, or if that was not looked at, what is known to become least.
@@ -329,27 +360,72 @@ impl Stream {
         self.under_way.put(facts, decision, seen);
     }
 
-    /// Learns of all others beside what is known of `one`, which was taken to become `known` until now: from a sample, if it
-    /// looked at both; else they are taken to change as `one` does.
-    fn learn_beside(
+    /// Learns of all others that a sample looked at, beside what is known of `one`.
+    fn learn_beside(&mut self, one: Algorithm, seen: &Seen, evidence_bytes: f64, drift: f64) {
+        let Some(known) = self.knowledge.latest_fraction(one) else { return };
+        for (algorithm, fraction) in seen.beside(one, known).into_iter().flatten() {
+            self.learn_fraction(algorithm, fraction, evidence_bytes, drift);
+        }
+    }
+
+    /// Until it is known what a sampled transfer became, what the sample did not look at is taken to have changed as `one`
+    /// has, which was `known` before.
+    fn move_others(&mut self, one: Algorithm, known: Option<f64>, seen: &Seen) {
+        let Some((known, since)) = known.zip(self.knowledge.latest_fraction(one)) else { return };
+        let unseen = |algorithm: &Algorithm| *algorithm != one && seen.of(*algorithm).is_none();
+        for algorithm in Algorithm::ALL.into_iter().filter(unseen) {
+            self.scale(algorithm, since / known);
+        }
+    }
+
+    /// Takes back what the last sample has done, as far as nothing else was learned since.
+    fn put_back(&mut self, back: Back) {
+        let Some(moved) = self.moved.take() else { return };
+        for algorithm in Algorithm::ALL {
+            let Some((before, since)) = moved.fractions[usize::from(algorithm.number())] else { continue };
+            let factor = match back {
+                Back::All => 1.0,
+                Back::Unseen(factor) if !moved.seen.contains(algorithm) => factor,
+                Back::Unseen(_) => continue,
+            };
+            if self.knowledge.latest_fraction(algorithm) == Some(since) {
+                self.knowledge.set_fraction(algorithm, before);
+                self.scale(algorithm, factor);
+            }
+        }
+    }
+
+    /// Learns more of a sample once its transfer has become `fraction` in the form in which it was sent.
+    fn learn_sampled(
         &mut self,
-        one: Algorithm,
-        known: Option<f64>,
+        facts: &CheapFacts,
+        tried: Algorithm,
+        fraction: f64,
         seen: &Seen,
-        evidence_bytes: f64,
         drift: f64,
     ) {
-        let Some(now_known) = self.knowledge.latest_fraction(one) else { return };
-        let mut rest = AlgorithmSet::from_bits(!(1 << one.number()));
-        for (algorithm, fraction) in seen.beside(one, now_known).into_iter().flatten() {
-            self.learn_fraction(algorithm, fraction, evidence_bytes, drift);
-            rest = AlgorithmSet::from_bits(rest.bits() & !(1 << algorithm.number()));
+        let known = self.moved.as_ref().and_then(|moved| moved.fractions[usize::from(tried.number())]);
+        let known = known.map_or(fraction, |(before, _)| before);
+        if seen.of(tried).is_some() {
+            // Unless the data is other data, all else is what it was before.
+            let factor = if differ(known, fraction) > drift { fraction / known } else { 1.0 };
+            self.put_back(Back::Unseen(factor));
+        } else if seen.is_as_always(tried, fraction, drift) {
+            self.put_back(Back::All);
         }
-        let factor = known.map_or(1.0, |known| now_known / known);
-        for algorithm in rest.iter().filter(|_| factor.is_finite()) {
-            self.knowledge.scale_fraction(algorithm, factor);
-            self.settle(algorithm);
+        self.learn_fraction(tried, fraction, facts.raw_bytes as f64, drift);
+        let evidence_bytes = SCALED_EVIDENCE * facts.raw_bytes as f64;
+        self.learn_beside(tried, seen, evidence_bytes, OTHER_DATA / seen.part);
+    }
+
+    /// Takes an algorithm to be so many times as large. Nothing grows beyond the raw form by that.
+    fn scale(&mut self, algorithm: Algorithm, factor: f64) {
+        if let Some(known) =
+            self.knowledge.latest_fraction(algorithm).filter(|_| factor.is_finite() && factor > 0.0)
+        {
+            self.knowledge.set_fraction(algorithm, (known * factor).min(known.max(1.0)));
         }
+        self.settle(algorithm);
     }
 
     fn learn_fraction(&mut self, algorithm: Algorithm, fraction: f64, evidence_bytes: f64, drift: f64) {
@@ -390,31 +466,29 @@ impl Stream {
         let drift = common.config.drift;
         let (tried, coded_bytes) = (decision.algorithm, outcome.coded_bytes as f64);
         let fraction = self.framing.data_fraction(tried, facts.raw_bytes, coded_bytes);
-        let known = self.knowledge.latest_fraction(tried);
-        self.knowledge.learn_fraction(tried, fraction, facts.raw_bytes as f64, drift);
+        let sample = outcome.sampling.and_then(|_| self.under_way.take(facts, decision));
+        match &sample {
+            Some(seen) => self.learn_sampled(facts, tried, fraction, seen, drift),
+            None => self.knowledge.learn_fraction(tried, fraction, facts.raw_bytes as f64, drift),
+        }
         let (Some(goal), Some(bits), Some(ns)) = (goal, decision.predicted_bits, decision.predicted_ns)
         else {
             return;
         };
-        let sample = outcome.sampling.and_then(|_| self.under_way.take(facts, decision));
-        let sample = sample.filter(|seen| seen.can_be_scaled(tried, fraction, drift));
-        if let Some(seen) = &sample {
-            let evidence_bytes = SCALED_EVIDENCE * facts.raw_bytes as f64;
-            self.learn_beside(tried, known, seen, evidence_bytes, OTHER_DATA);
-        }
         self.settle(tried);
         let off_ns = (coded_bytes * 8.0 - bits as f64).abs() / goal.link.rate_gbps();
         if let Reason::Guessed { .. } = decision.reason {
             return; // which was to be no more than that
         }
-        // What was sampled has just been looked at.
-        let surprising = sample.is_none() && off_ns > drift * ns as f64;
+        // What was sampled has just been looked at, if the form in which it was sent was.
+        let looked_at = sample.is_some_and(|seen| seen.tells_of(tried, fraction, drift));
+        let surprising = !looked_at && off_ns > drift * ns as f64;
         let trial = matches!(decision.reason, Reason::Trial { .. });
         if !surprising && !trial {
             return;
         }
         let still_best = self.choose_now(common, facts, goal).best.algorithm == tried;
-        if trial {
+        if trial && self.tried_late >> tried.number() & 1 == 0 {
             self.budget.tried(still_best);
         }
         if surprising {
@@ -428,16 +502,18 @@ impl Stream {
     }
 
     /// Learns how long codecs took; returns how that compares with what was measured before all. The codecs that are
-    /// known well are looked at now and then only.
+    /// known well are looked at now and then only, but for trials.
     pub(super) fn learn_times(
         &mut self,
         common: &Common<'_>,
         facts: &CheapFacts,
-        algorithm: Algorithm,
+        decision: &Decision,
         outcome: &Outcome,
     ) -> Option<Paces> {
+        let algorithm = decision.algorithm;
         self.observed = self.observed.wrapping_add(1);
-        let well_timed = self.knowledge.timed(algorithm, facts.raw_bytes) >= WELL_TIMED;
+        let is_trial = matches!(decision.reason, Reason::Trial { .. });
+        let well_timed = !is_trial && self.knowledge.timed(algorithm, facts.raw_bytes) >= WELL_TIMED;
         if well_timed && !self.observed.is_multiple_of(4) {
             return None;
         }
