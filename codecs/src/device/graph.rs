@@ -24,7 +24,7 @@ impl Stream {
     ///
     /// Other streams that [follow](Stream::follow) it meanwhile are recorded too, also those of other devices; in the end
     /// this one must follow them. Nothing that waits may be called meanwhile, unless the thread has
-    /// [relaxed](super::Device::relax) its rules and other streams are meant.
+    /// [relaxed](super::Device::relaxed) its rules and other streams are meant.
     ///
     /// # Errors
     /// The error of `enqueue`, else whatever the driver says.

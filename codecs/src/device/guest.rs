@@ -2,35 +2,22 @@
 //! record theirs.
 #![allow(unsafe_code)] // calls into the driver
 
-use std::marker::PhantomData;
-
 use cudarc::driver::sys::CUstreamCaptureMode;
 
 use super::driver::{Driver, call};
 use super::{Device, DeviceError, Stream};
 
-/// For as long as this lives, the thread that has made it may do what is else forbidden while a graph is recorded; see
-/// [`Device::relax`].
-#[derive(Debug)]
-#[must_use = "it ends when this is dropped"]
-pub struct Relaxed {
-    driver: &'static Driver,
-    /// What the thread minded before, if it was changed.
-    before: Option<u32>,
-    /// The rules are a thread's.
-    thread: PhantomData<*const ()>,
-}
-
 impl Device {
-    /// Lets the calling thread ask and wait for streams that do not record, allocate and free, which CUDA forbids to a
-    /// thread that records, and to all threads while one records in its strictest mode: to do so all the same is an
-    /// error and spoils the recording. What concerns a stream that records is as before.
+    /// Lets the calling thread ask and wait for streams that do not record, allocate and free while `work` runs, which CUDA
+    /// forbids to a thread that records, and to all threads while one records in its strictest mode: to do so all the same
+    /// is an error and spoils the recording. What concerns a stream that records is as before.
     ///
-    /// Where the driver does not allow it, nothing changes, and the calls that follow say so if it matters.
-    pub fn relax(&self) -> Relaxed {
+    /// Where the driver does not allow it, nothing changes, and what `work` calls says so if it matters.
+    pub fn relaxed<T>(&self, work: impl FnOnce() -> T) -> T {
         let driver = self.shared.context.driver;
         let relaxed = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as u32;
-        Relaxed { driver, before: exchange(driver, relaxed), thread: PhantomData }
+        let _relaxed = Relaxed { driver, before: exchange(driver, relaxed) };
+        work()
     }
 
     /// Makes the device's context that of the calling thread while `work` runs.
@@ -55,6 +42,13 @@ impl Stream {
         unsafe { call!(entered.driver, cuStreamIsCapturing(self.handle, &raw mut status))? };
         Ok(status != 0)
     }
+}
+
+/// While this lives, the thread that has made it has other rules; then those of before.
+struct Relaxed {
+    driver: &'static Driver,
+    /// What the thread minded before, if it was changed.
+    before: Option<u32>,
 }
 
 impl Drop for Relaxed {

@@ -94,7 +94,6 @@ pub use coder::{Coder, Compress, Decompress, Estimate};
 pub use error::{Capability, CompilerProblem, DeviceError};
 pub use event::Event;
 pub use graph::Graph;
-pub use guest::Relaxed;
 pub use image::ImageError;
 pub use ipc::{EventHandle, HANDLE_LEN, Imported, MemoryHandle};
 pub use kernels::{KernelSource, MIN_CAPABILITY, Target, UnknownTarget, algorithms, sources};

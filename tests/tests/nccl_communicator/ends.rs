@@ -1,18 +1,19 @@
 //! A call that fails returns when nothing uses its memory any more: also what waits behind other work of the program's.
 
-use std::iter;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Element;
 use mgcomp_codecs::device::Buffer;
-use mgcomp_tests::stub::Stub;
+use mgcomp_tests::stub::{OUT_OF_MEMORY, Stub};
 use mgcomp_tests::stub_nccl::StubNccl;
 use mgcomp_transport::communicator::{Datatype, Operation};
-use mgcomp_transport::nccl::{NcclCommunicator, NcclConfig, NcclError, Reductions, Sent, UniqueId};
+use mgcomp_transport::nccl::{NcclCommunicator, NcclConfig, NcclError, Reductions, Sent};
 
-use crate::rig::{Gate, HANGS, Place, config, on_ranks, with_nccl, with_nccl_that_keeps};
+use crate::rig::{
+    Gate, HANGS, Place, SHORT, alone, config, in_time, on_ranks, with_nccl, with_nccl_that_keeps,
+};
 
 const LEN: usize = 8 << 10;
 /// So long that there is no room for it where there is for the other.
@@ -148,13 +149,19 @@ fn a_call_that_fails_halfway_leaves_nothing_under_way() {
     });
 }
 
-/// A rank by itself.
-fn alone(place: &Place, limit: Duration) -> NcclCommunicator {
-    let config = NcclConfig { limit, ..plain(0) };
-    let meet = || NcclCommunicator::new(&place.device, UniqueId::new().unwrap(), (0, 1), config);
-    // The machine may be too busy to get even so far within the limit.
-    let in_time = |met: &Result<_, _>| !matches!(met, Err(NcclError::TimedOut { .. }));
-    iter::repeat_with(meet).take(20).find(in_time).expect("one that is made in time").unwrap()
+/// A plain call that fails behind something else, of which only its own stream knows.
+fn fail_behind<'a>(
+    (stub, place): (&Stub, &'a Place),
+    world: &mut NcclCommunicator,
+    buffer: &Buffer,
+) -> Held<'a> {
+    let held = Held::new(place);
+    stub.fail(Some("ncclBroadcast"), 1, 999);
+    let failed = world.broadcast(&place.stream, 0, buffer.region(), Element::U8);
+    stub.fail(None, 0, 0);
+    assert!(failed.is_err());
+    assert!(!place.stream.is_idle().unwrap());
+    held
 }
 
 /// The stub ends the process if something is freed that is in use, or to free it waits for all that the device does.
@@ -162,49 +169,73 @@ fn alone(place: &Place, limit: Duration) -> NcclCommunicator {
 fn what_something_else_holds_up_is_waited_for_up_to_the_limit() {
     let test = "ends::what_something_else_holds_up_is_waited_for_up_to_the_limit";
     with_nccl_that_keeps(test, 53, |stub, _| {
-        let limit = Duration::from_secs(1);
-        for frees_strictly in [0, 1] {
-            stub.set("strict_free", frees_strictly);
-            let place = Place::open(0);
-            let buffer = place.holding(&[1; LEN]);
-            // A call that fails behind something else, of which only its own stream knows.
-            let mut world = alone(&place, limit);
+        let place = Place::open(0);
+        let buffer = place.holding(&[1; LEN]);
+        // One that goes well, and is under way on streams of the communicator's.
+        let (world, held) = in_time(|| {
+            let mut world = alone(&place, plain(0), SHORT);
             let held = Held::new(&place);
-            stub.fail(Some("ncclBroadcast"), 1, 999);
-            let failed = world.broadcast(&place.stream, 0, buffer.region(), Element::U8);
+            reduce(&mut world, &place, &buffer).map(|()| (world, held))
+        });
+        drop(world);
+        assert!(!place.stream.is_idle().unwrap());
+        drop(held);
+        assert!(stub.left().contains(" allocations"), "what was in use was freed: {}", stub.left());
+        stub.set("strict_free", 0);
+        let mut world = alone(&place, plain(0), SHORT);
+        let held = fail_behind((stub, &place), &mut world, &buffer);
+        drop(world);
+        assert!(!place.stream.is_idle().unwrap());
+        drop(held);
+        // Streams that a communicator hears of when it has failed already, and one that it cannot wait for.
+        for fails in [None, Some("cuStreamWaitEvent")] {
+            let mut world = alone(&place, plain(0), SHORT);
+            world.abort();
+            let held = Held::new(&place);
+            stub.fail(fails, u64::from(fails.is_some()), OUT_OF_MEMORY);
+            assert!(matches!(world.wait(&place.stream), Err(NcclError::Broken(_))));
             stub.fail(None, 0, 0);
-            assert!(matches!(failed, Err(NcclError::Call { .. })), "{failed:?}");
-            assert!(!place.stream.is_idle().unwrap());
-            drop(world);
-            drop(held);
-            // One that goes well, and is under way on streams of the communicator's.
-            let mut world = alone(&place, limit);
-            let held = Held::new(&place);
-            reduce(&mut world, &place, &buffer).unwrap();
             drop(world);
             assert!(!place.stream.is_idle().unwrap());
             drop(held);
         }
-        assert!(stub.left().contains(" allocations"), "what was in use was freed: {}", stub.left());
+    });
+}
+
+#[test]
+fn what_ends_later_is_given_back() {
+    with_nccl("ends::what_ends_later_is_given_back", 58, |stub, _| {
+        let place = Place::open(0);
+        let buffer = place.holding(&[1; LEN]);
+        let mut world = alone(&place, plain(0), SHORT);
+        let held = fail_behind((stub, &place), &mut world, &buffer);
+        // The failure is long past, but nothing is left.
+        held.leaves_behind(|| drop(world));
     });
 }
 
 #[test]
 fn who_waits_after_a_failure_has_waited_for_the_stream() {
-    with_nccl("ends::who_waits_after_a_failure_has_waited_for_the_stream", 56, |_, _| {
+    with_nccl("ends::who_waits_after_a_failure_has_waited_for_the_stream", 56, |stub, _| {
         let place = Place::open(0);
         let buffer = place.room(LEN);
-        let mut world = alone(&place, HANGS);
-        let held = Held::new(&place);
-        world.broadcast(&place.stream, 0, buffer.region(), Element::U8).unwrap();
-        world.abort();
-        // This does nothing, and waits for nothing.
-        let refused = world.broadcast(&place.stream, 0, buffer.region(), Element::U8);
-        assert!(matches!(refused, Err(NcclError::Broken(_))), "{refused:?}");
-        assert!(!place.stream.is_idle().unwrap());
-        let (waited, goes_on) = held.leaves_behind(|| world.wait(&place.stream));
-        assert_eq!(waited, Err(NcclError::Broken(Box::new(NcclError::Aborted))));
-        assert!(!goes_on, "work goes on");
+        // An error does not mean that the stream records.
+        for fails in [None, Some("cuStreamIsCapturing")] {
+            let mut world = alone(&place, plain(0), HANGS);
+            let held = Held::new(&place);
+            world.broadcast(&place.stream, 0, buffer.region(), Element::U8).unwrap();
+            world.abort();
+            // This does nothing, and waits for nothing.
+            let refused = world.broadcast(&place.stream, 0, buffer.region(), Element::U8);
+            assert!(matches!(refused, Err(NcclError::Broken(_))), "{refused:?}");
+            assert!(!place.stream.is_idle().unwrap());
+            stub.fail(fails, u64::from(fails.is_some()), OUT_OF_MEMORY);
+            let (waited, goes_on) = held.leaves_behind(|| world.wait(&place.stream));
+            assert_eq!(stub.failed().as_deref(), fails);
+            stub.fail(None, 0, 0);
+            assert_eq!(waited, Err(NcclError::Broken(Box::new(NcclError::Aborted))));
+            assert!(!goes_on, "work goes on after {fails:?}");
+        }
     });
 }
 
@@ -213,7 +244,7 @@ fn reductions_of_few_numbers_are_only_enqueued() {
     with_nccl("ends::reductions_of_few_numbers_are_only_enqueued", 57, |_, _| {
         let place = Place::open(0);
         let buffer = place.holding(&[1; LEN]);
-        let mut world = alone(&place, HANGS);
+        let mut world = alone(&place, plain(0), HANGS);
         let held = Held::new(&place);
         let reduced = reduce(&mut world, &place, &buffer);
         assert!(!place.stream.is_idle().unwrap());
@@ -267,7 +298,6 @@ fn gather(
 #[test]
 fn nothing_waits_for_a_rank_that_has_gone_without_a_limit() {
     with_nccl("ends::nothing_waits_for_a_rank_that_has_gone_without_a_limit", 54, |stub, nccl| {
-        const OUT_OF_MEMORY: u32 = 2;
         // To free memory waits for all that uses the device.
         stub.set("strict_free", 0);
         let grown = after_a_receive_in_vain((nccl, "fixed:zvc"), |world, place, buffer| {

@@ -1,5 +1,6 @@
 //! What these tests share: ranks, and buffers on a device.
 
+use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
@@ -13,6 +14,8 @@ use mgcomp_transport::nccl::{NcclCommunicator, NcclConfig, NcclError, UniqueId};
 
 /// Nothing takes this long unless it hangs.
 pub(crate) const HANGS: Duration = Duration::from_secs(100);
+/// A limit that a test waits for.
+pub(crate) const SHORT: Duration = Duration::from_secs(1);
 /// The most ranks of a test.
 pub(crate) const RANKS: u32 = 3;
 /// What is shorter goes by plain calls.
@@ -110,6 +113,18 @@ impl Gate {
     pub(crate) fn pass(&self) {
         self.pass_after(|| {});
     }
+}
+
+/// What is to be done within a limit, which the machine may be too busy for at times.
+pub(crate) fn in_time<T>(work: impl FnMut() -> Result<T, NcclError>) -> T {
+    let is_in_time = |done: &Result<_, _>| !matches!(done, Err(NcclError::TimedOut { .. }));
+    iter::repeat_with(work).take(20).find(is_in_time).expect("one that is done in time").unwrap()
+}
+
+/// A rank by itself.
+pub(crate) fn alone(place: &Place, config: NcclConfig, limit: Duration) -> NcclCommunicator {
+    let config = NcclConfig { limit, ..config };
+    in_time(|| NcclCommunicator::new(&place.device, UniqueId::new().unwrap(), (0, 1), config))
 }
 
 /// Each rank meets the others, on a thread and a device of its own, and does `work` with what comes of it.

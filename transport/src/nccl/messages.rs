@@ -47,7 +47,7 @@ impl NcclCommunicator {
         if planned.iter().all(|(_, place)| place.is_none()) {
             return self.carry_plain(stream, messages);
         }
-        self.carry_coded(stream, element, &planned)
+        self.relaxed(|world| world.carry_coded(stream, element, &planned))
     }
 
     /// Says which messages have headers: both ends of each come to the same.
@@ -73,7 +73,6 @@ impl NcclCommunicator {
         element: Element,
         planned: &[Planned<'_>],
     ) -> Result<Sent, NcclError> {
-        let _relaxed = self.lane.device.relax();
         let can_look = self.ready()?;
         let call = call_number(&[3, u64::from(element.number())]);
         let (mut outgoing, mut choices, mut incoming) = (Vec::new(), Vec::new(), Vec::new());

@@ -79,6 +79,7 @@
 
 mod choices;
 mod config;
+mod end;
 mod entry;
 mod error;
 mod handle;
@@ -93,8 +94,6 @@ mod reduce;
 mod spread;
 
 use std::collections::BTreeMap;
-use std::mem;
-use std::thread;
 use std::time::Instant;
 
 use mgcomp_codecs::Algorithm;
@@ -121,9 +120,10 @@ const SHARED_WORDS: usize = 8;
 /// Ranks that work together on device memory, over NCCL.
 ///
 /// Dropping it waits for what is under way and for the other ranks to come to their end as well, each up to
-/// [`NcclConfig::limit`]. Where its own streams, or that of a call that has failed, have not come to their ends by then, its
-/// memory is left for good, and a warning says so: a device may still use it, and the driver would wait for that without a limit. To
-/// free memory otherwise, the driver may wait for whatever else the program has on the device, as it may with any buffer.
+/// [`NcclConfig::limit`], and after a failure once more for what was under way then. Where its own streams, or one that a call
+/// or [`wait`](Self::wait) has waited for in vain after a failure, have not come to their ends by then, its memory is left for
+/// good, and a warning says so: a device may still use it, and the driver would wait for that without a limit. To free memory
+/// otherwise, the driver may wait for whatever else the program has on the device, as it may with any buffer.
 #[derive(Debug)]
 pub struct NcclCommunicator {
     handle: Handle,
@@ -131,13 +131,15 @@ pub struct NcclCommunicator {
     choices: Choices,
     reductions: Reductions,
     /// If reductions are its affair.
-    combiner: Option<Combiner>,
+    combiner: Option<Own<Combiner>>,
     rank: u32,
     ranks: u32,
     /// Collectives with headers so far.
     calls: u64,
     stats: Stats,
     broken: Option<NcclError>,
+    /// Whether something may be under way that its streams do not wait for: its memory cannot be given back.
+    must_leave: bool,
 }
 
 /// What a rank has sent of its own.
@@ -179,8 +181,16 @@ impl NcclCommunicator {
         (rank, ranks): (u32, u32),
         config: NcclConfig,
     ) -> Result<Self, NcclError> {
-        let _relaxed = device.relax();
-        let lane = Own::new(Lane::new(device)?);
+        device.relaxed(|| Self::meet(device, id, (rank, ranks), config))
+    }
+
+    fn meet(
+        device: &Device,
+        id: UniqueId,
+        (rank, ranks): (u32, u32),
+        config: NcclConfig,
+    ) -> Result<Self, NcclError> {
+        let lane = Lane::new(device)?;
         // Before anything is on its way: its kernel is loaded.
         let combiner = match config.reductions {
             Reductions::Ordered => Some(Combiner::new(device)?),
@@ -190,15 +200,16 @@ impl NcclCommunicator {
         let choices = Choices::new(config, Position { rank: Rank(rank), ranks });
         let mut communicator = Self {
             handle,
-            lane,
+            lane: Own::new(lane),
             choices,
             reductions: config.reductions,
-            combiner,
+            combiner: combiner.map(Own::new),
             rank,
             ranks,
             calls: 0,
             stats: Stats::default(),
             broken: None,
+            must_leave: false,
         };
         let agreed = communicator.agree(&config);
         communicator.kept(agreed)?;
@@ -230,9 +241,10 @@ impl NcclCommunicator {
     /// [`NcclError`], after which the communicator is aborted.
     pub fn check(&mut self) -> Result<(), NcclError> {
         self.usable()?;
-        let _relaxed = self.lane.device.relax();
-        let checked = self.handle.check().and_then(|()| self.lane.finish_if_over(&self.handle));
-        self.kept(checked)
+        self.relaxed(|world| {
+            let checked = world.handle.check().and_then(|()| world.lane.finish_if_over(&world.handle));
+            world.kept(checked)
+        })
     }
 
     /// Waits until all work on `stream` has ended, with what this communicator has enqueued. After a failure it waits for the
@@ -241,15 +253,16 @@ impl NcclCommunicator {
     /// # Errors
     /// [`NcclError`] if something fails or takes longer than the limit, after which the communicator is aborted.
     pub fn wait(&mut self, stream: &Stream) -> Result<(), NcclError> {
-        let _relaxed = self.lane.device.relax();
-        if let Err(broken) = self.usable() {
-            self.drain(Instant::now(), stream);
-            return Err(broken);
-        }
-        let waited = self.handle.wait(stream, "work on a stream");
-        let finished = waited.and_then(|()| self.lane.finish(&self.handle));
-        let checked = finished.and_then(|()| self.handle.check());
-        self.kept_on(stream, checked)
+        self.relaxed(|world| {
+            if let Err(broken) = world.usable() {
+                world.outlast(Instant::now(), stream);
+                return Err(broken);
+            }
+            let waited = world.handle.wait(stream, "work on a stream");
+            let finished = waited.and_then(|()| world.lane.finish(&world.handle));
+            let checked = finished.and_then(|()| world.handle.check());
+            world.kept_on(stream, checked)
+        })
     }
 
     /// Ends what is under way, on all ranks: for a program that cannot go on, so that the others need not wait for it.
@@ -288,79 +301,9 @@ impl NcclCommunicator {
         Ok(())
     }
 
-    /// Fails if the communicator was aborted.
-    fn usable(&self) -> Result<(), NcclError> {
-        self.broken.as_ref().map_or(Ok(()), |why| Err(NcclError::Broken(Box::new(why.clone()))))
-    }
-
-    /// After a failure, aborts the communicator: nobody knows how far the ranks are.
-    fn kept<T>(&mut self, result: Result<T, NcclError>) -> Result<T, NcclError> {
-        result.inspect_err(|error| self.give_up(error.clone(), None))
-    }
-
-    /// The same of a call that may have enqueued work on `stream`.
-    fn kept_on<T>(&mut self, stream: &Stream, result: Result<T, NcclError>) -> Result<T, NcclError> {
-        result.inspect_err(|error| self.give_up(error.clone(), Some(stream)))
-    }
-
-    /// Aborts the communicator, and waits until nothing is under way any more, not on `stream` either, so far as there is
-    /// hope: whoever called may let go what the call was to use.
-    fn give_up(&mut self, why: NcclError, stream: Option<&Stream>) {
-        let _relaxed = self.lane.device.relax();
-        self.handle.abort();
-        let aborted = self.handle.aborted();
-        self.handle.drain(aborted, self.streams());
-        if let Some(stream) = stream
-            && !self.drain(aborted, stream)
-            && let Err(error) = self.lane.stream.follow(stream)
-        {
-            // The driver may wait for it to free what is this communicator's: that is not to be tried before.
-            tracing::warn!(%error, "a stream cannot wait for another one");
-        }
-        self.broken = Some(why);
-    }
-
-    /// Waits until nothing is under way on `stream`, up to the limit from `since` on; returns whether that is so.
-    fn drain(&self, since: Instant, stream: &Stream) -> bool {
-        // One that records runs nothing yet, and to ask it would spoil what it records.
-        let runs = stream.is_capturing().is_ok_and(|records| !records);
-        !runs || self.handle.drain(since, [stream])
-    }
-
-    /// Where work of its own may be under way.
-    fn streams(&self) -> impl Iterator<Item = &Stream> {
-        self.lane.streams().into_iter().chain(self.combiner.as_ref().map(Combiner::stream))
-    }
-
-    /// Ends it in peace, if that is possible.
-    fn end(&mut self) {
-        // Who panics may have left the others in the middle of something.
-        let finished =
-            if thread::panicking() { Err(NcclError::Aborted) } else { self.lane.finish(&self.handle) };
-        match finished {
-            Ok(()) => self.handle.end(),
-            Err(error) => {
-                tracing::warn!(%error, "a communicator is dropped whose work has failed");
-                self.give_up(error, None);
-            }
-        }
-    }
-}
-
-impl Drop for NcclCommunicator {
-    fn drop(&mut self) {
-        let _relaxed = self.lane.device.relax();
-        if self.broken.is_none() {
-            self.end();
-        }
-        let is_over = self.handle.drain(self.handle.aborted(), self.streams());
-        let combiner = self.combiner.take();
-        if is_over {
-            self.lane.give_back();
-        } else {
-            tracing::warn!("memory of a communicator is left for good, since a device may still use it");
-            self.lane.leave();
-            mem::forget(combiner);
-        }
+    /// Does something that a thread may else not do while it records, or another one in its place.
+    fn relaxed<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let device = self.lane.device.clone();
+        device.relaxed(|| work(self))
     }
 }

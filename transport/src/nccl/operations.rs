@@ -229,7 +229,9 @@ impl NcclCommunicator {
         let worth = || Ok(self.choices.is_long(longest) && !stream.is_capturing()?);
         let moved = match worth() {
             Err(error) => Err(NcclError::Device(error)),
-            Ok(true) if self.choices.is_open(spread.key) => self.spread(stream, spread),
+            Ok(true) if self.choices.is_open(spread.key) => {
+                self.relaxed(|world| world.spread(stream, spread))
+            }
             Ok(_) => self.spread_plain(stream, spread),
         };
         self.kept_on(stream, moved)

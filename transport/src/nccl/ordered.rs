@@ -73,8 +73,9 @@ impl NcclCommunicator {
         if self.kept_on(stream, records)? {
             return Err(NcclError::Recorded);
         }
+        // Should what follows panic, it is left: work may still use it.
         let mut combiner = self.combiner.take().expect("there is one for the reductions that come here");
-        let combined = self.combine_with(&mut combiner, stream, numbers, result, task);
+        let combined = self.relaxed(|world| world.combine_with(&mut combiner, stream, numbers, result, task));
         // Also after an error: work may still use it, which is waited for.
         self.combiner = Some(combiner);
         self.kept_on(stream, combined)
@@ -89,7 +90,6 @@ impl NcclCommunicator {
         result: Region<'_>,
         (datatype, operation): Task,
     ) -> Result<(), NcclError> {
-        let _relaxed = self.lane.device.relax();
         let (ranks, len) = (self.ranks as usize, result.len() as usize);
         let stride = len.next_multiple_of(ALIGN);
         let room_len = (ranks * stride) as u64;

@@ -42,7 +42,6 @@ impl Spread<'_> {
 impl NcclCommunicator {
     /// By headers and frames.
     pub(super) fn spread(&mut self, stream: &Stream, spread: &Spread<'_>) -> Result<Sent, NcclError> {
-        let _relaxed = self.lane.device.relax();
         let can_look = self.ready()?;
         let call = spread.call_number(self.calls);
         self.calls += 1;
