@@ -1,12 +1,17 @@
 //! Where headers do not go: graphs. And what arguments are refused.
 
+use std::thread;
+use std::time::Instant;
+
 use mgcomp_codecs::Element;
 use mgcomp_codecs::device::Graph;
 use mgcomp_tests::data::{self, Kind};
 use mgcomp_transport::communicator::{Block, CommunicatorError, Datatype, Operation};
-use mgcomp_transport::nccl::{Message, NcclCommunicator, NcclError, UniqueId};
+use mgcomp_transport::nccl::{Message, NcclCommunicator, NcclError};
 
-use crate::rig::{Gate, Place, config, on_ranks, with_nccl};
+use crate::rig::{
+    Gate, HANGS, Place, SHORT, alone, config, in_time, on_ranks, with_nccl, with_nccl_that_keeps,
+};
 
 #[test]
 fn what_a_graph_records_is_plain_and_can_be_replayed() {
@@ -78,8 +83,7 @@ fn a_thread_that_records_may_make_other_calls() {
         // The end of a communicator is no end of what is recorded.
         let place = Place::open(0);
         let buffer = place.room(100);
-        let id = UniqueId::new().unwrap();
-        let mut world = NcclCommunicator::new(&place.device, id, (0, 1), config("fixed:zvc")).unwrap();
+        let mut world = alone(&place, config("fixed:zvc"), HANGS);
         let record = || {
             stub.fail(Some("ncclBroadcast"), 1, 999);
             let failed = world.broadcast(&place.stream, 0, buffer.region(), Element::U8);
@@ -91,6 +95,43 @@ fn a_thread_that_records_may_make_other_calls() {
         let graph = place.stream.capture(record).unwrap();
         replay(&graph, &place.stream);
         assert!(place.bytes_of(buffer.region()) == [0; 100]);
+    });
+}
+
+/// NCCL ends no communicator before all graphs are destroyed that have recorded its calls, which is up to who waits for it.
+#[test]
+fn who_records_may_end_what_is_recorded() {
+    with_nccl_that_keeps("limits::who_records_may_end_what_is_recorded", 14, |stub, nccl| {
+        let place = Place::open(0);
+        let buffer = place.room(100);
+        let call = |world: &mut NcclCommunicator| {
+            world.broadcast(&place.stream, 0, buffer.region(), Element::U8).map(drop)
+        };
+        let fails = || {
+            let mut world = alone(&place, config("fixed:zvc"), SHORT);
+            place.stream.capture(|| {
+                call(&mut world)?;
+                stub.fail(Some("ncclBroadcast"), 1, 999);
+                let failed = call(&mut world);
+                stub.fail(None, 0, 0);
+                assert!(failed.is_err());
+                drop(world);
+                Ok(())
+            })
+        };
+        let ends = || {
+            let mut world = alone(&place, config("fixed:zvc"), SHORT);
+            place.stream.capture(|| call(&mut world))
+        };
+        for graph in [in_time(fails), in_time(ends)] {
+            assert_ne!(nccl.live(), 0);
+            drop(graph);
+        }
+        let started = Instant::now();
+        while nccl.live() != 0 {
+            assert!(started.elapsed() < HANGS, "a communicator does not end");
+            thread::yield_now();
+        }
     });
 }
 

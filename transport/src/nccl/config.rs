@@ -21,7 +21,7 @@ pub struct NcclConfig {
     /// Who computes reductions. The same on all ranks.
     pub reductions: Reductions,
     /// How long each thing that a call waits for may take before the other ranks are given up. Where nothing goes on any more,
-    /// whatever waits returns within twice as long; see "Waits" of [this module](super).
+    /// whatever waits for that returns within twice as long; see "Waits" of [this module](super), also for what does not count.
     pub limit: Duration,
 }
 

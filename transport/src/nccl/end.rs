@@ -78,7 +78,7 @@ impl NcclCommunicator {
 
     /// Gives all back that no device may still use, when the communicator has ended.
     fn give_back(&mut self, since: Instant) {
-        if self.must_leave || !self.handle.drain(since, self.streams()) {
+        if self.must_leave || self.handle.is_stuck() || !self.handle.drain(since, self.streams()) {
             tracing::warn!("memory of a communicator is left for good, since a device may still use it");
             return;
         }

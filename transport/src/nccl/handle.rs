@@ -28,6 +28,8 @@ pub(super) struct Handle {
     limit: Duration,
     /// When it was aborted.
     aborted: Option<Instant>,
+    /// Whether NCCL did not come back from that.
+    is_stuck: bool,
 }
 
 // SAFETY: NCCL does not mind which thread calls, as long as it is one at a time: those of `&self` are made by the owner
@@ -43,9 +45,9 @@ impl Handle {
         limit: Duration,
     ) -> Result<Self, NcclError> {
         let library = Library::instance()?;
-        let mut handle =
-            Self { library, device: device.clone(), comm: ptr::null_mut(), limit, aborted: None };
-        let (mut comm, config) = (ptr::null_mut(), CommConfig::NON_BLOCKING);
+        let (device, mut comm) = (device.clone(), ptr::null_mut());
+        let mut handle = Self { library, device, comm, limit, aborted: None, is_stuck: false };
+        let config = CommConfig::NON_BLOCKING;
         // SAFETY: the arguments are live variables and numbers.
         handle.call("ncclCommInitRankConfig", || unsafe {
             (library.ncclCommInitRankConfig)(&raw mut comm, ranks as i32, id, rank as i32, &raw const config)
@@ -176,6 +178,11 @@ impl Handle {
         self.aborted.unwrap_or_else(Instant::now)
     }
 
+    /// Whether the abort has not ended within the limit, so that NCCL may still use what it was told of.
+    pub(super) const fn is_stuck(&self) -> bool {
+        self.is_stuck
+    }
+
     /// Waits until `streams` have come to their ends, when the communicator has: for no longer than the limit from `since`
     /// on, all together. What does not end by then waits for something that is not this communicator's. Returns whether
     /// nothing is under way on any of them.
@@ -208,17 +215,36 @@ impl Handle {
     }
 
     /// Ends what is under way, and the communicator. It is no error to do so twice.
+    ///
+    /// NCCL returns when all graphs are destroyed that have recorded calls of the communicator, which may be up to the calling
+    /// thread. So another one calls, and is left alone with it after the limit.
     pub(super) fn abort(&mut self) {
         let comm = std::mem::replace(&mut self.comm, ptr::null_mut());
-        if !comm.is_null() {
-            // SAFETY: it is alive, and nobody calls it any more. There is nobody to tell of an error.
-            let abort = || unsafe { (self.library.ncclCommAbort)(comm) };
-            if self.device.run(abort).is_err() {
-                // Without the context it is ended as well as may be.
-                abort();
-            }
-            self.aborted = Some(Instant::now());
+        if comm.is_null() {
+            return;
         }
+        let began = Instant::now();
+        let last = LastCall { library: self.library, device: self.device.clone(), comm };
+        let thread = thread::Builder::new().name("nccl-abort".into()).spawn({
+            let last = last.clone();
+            move || last.make()
+        });
+        let Ok(thread) = thread else {
+            last.make();
+            self.aborted = Some(Instant::now());
+            return;
+        };
+        let ended = self.until("the abort of a communicator", || Ok(thread.is_finished()));
+        if let Err(error) = ended {
+            tracing::warn!(%error, "are there graphs that have recorded its calls?");
+            self.is_stuck = true;
+            // The limit has passed, for all that comes after it.
+            self.aborted = Some(began);
+            return;
+        }
+        // It has dropped what it had. There is nobody to tell of a panic.
+        let _ = thread.join();
+        self.aborted = Some(Instant::now());
     }
 
     /// Makes a call, which may go on.
@@ -284,6 +310,30 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.abort();
+    }
+}
+
+/// The abort of a communicator, by whatever thread.
+#[derive(Clone)]
+struct LastCall {
+    library: &'static Library,
+    device: Device,
+    comm: Comm,
+}
+
+// SAFETY: as for `Handle`, which calls no more.
+unsafe impl Send for LastCall {}
+
+impl LastCall {
+    fn make(self) {
+        // SAFETY: the communicator is alive, and nobody calls it any more. There is nobody to tell of an error.
+        let abort = || unsafe { (self.library.ncclCommAbort)(self.comm) };
+        // The rules of recordings are a thread's, and others may record.
+        let aborted = self.device.relaxed(|| self.device.run(abort));
+        if aborted.is_err() {
+            // Without the context it is ended as well as may be.
+            abort();
+        }
     }
 }
 

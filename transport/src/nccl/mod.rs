@@ -37,6 +37,10 @@
 //! regions comes after what was on its stream, and before what is enqueued there later. Regions must be there until then.
 //! Calls are groups of their own, so they are not made between `ncclGroupStart` and `ncclGroupEnd`.
 //!
+//! Graphs that have recorded calls are destroyed before the communicator is dropped, since NCCL ends it only then. If it ends
+//! before, or fails, also while calls are recorded, nobody waits for that longer than the limit: a thread of its own does so in
+//! NCCL, until the graphs are destroyed, and its memory is left for good.
+//!
 //! # Failures
 //! A call that fails for its arguments does nothing. Any other failure aborts the communicator: it can do no more, and the other
 //! ranks fail too, at once where NCCL notices, else after [`NcclConfig::limit`]. Later calls do nothing and fail at once, as
@@ -52,14 +56,20 @@
 //!
 //! Where NCCL lets ranks write straight into each other's regions, as it may in one process, another rank may still write into
 //! what it sends to until its own communicator is aborted. Whoever frees such a region after a failure waits for the other ranks
-//! before.
+//! before, and so does whoever drops the communicator: the room for frames that come, which is given back then, is such a region.
 //!
 //! # Waits
 //! Whatever a call waits for on the host it waits for up to [`NcclConfig::limit`]: what is before it on its stream, other ranks,
-//! work of its own. There may be several such waits one after the other, each with the limit to itself; after an abort there is one
-//! more, for all streams together. So where nothing goes on any more, because a rank is gone, say, every call, [`wait`] and drop
-//! returns within twice the limit from then on. Where things are merely slow, it may take longer. Not counted is what the driver
-//! and NCCL take within their own calls, to load kernels, to allocate or to abort.
+//! work of its own. There may be several such waits one after the other, each with the limit to itself; so has an abort, and
+//! after it there is one more, for all streams together, which drop repeats. So where nothing goes on any more, because a rank is
+//! gone, say, every call, [`wait`] and drop returns within twice the limit from then on; to make a communicator in vain takes up
+//! to three times as long. Where things are merely slow, it may take longer.
+//!
+//! Not counted is what the driver takes within its own calls. To load kernels, to allocate and to free memory it may wait for all
+//! that the device does. None of that is work of this communicator then, nor, as far as it knows, of the streams of its calls;
+//! but it may be other work of the program's. Where that waits for a rank that has gone, as that of another communicator may,
+//! those calls last until somebody ends it. So a program that has several communicators on a device [`abort`]s all of them before
+//! it drops the first, once one has failed.
 //!
 //! While a graph is recorded, calls may be made on streams that do not record, also by the thread that records: what CUDA forbids
 //! meanwhile, to ask for streams and to allocate, the thread is allowed for as long as the call takes.

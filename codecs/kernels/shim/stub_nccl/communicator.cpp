@@ -1,6 +1,7 @@
 // Communicators: how they come together and end; and what tests may set.
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -157,7 +158,7 @@ STUB_API int ncclCommGetAsyncError(void* handle, int* result) {
   if (comm->failure != SUCCESS) return SUCCESS;
   *result = IN_PROGRESS;
   if (comm->world->joined < comm->world->ranks) return SUCCESS;
-  if (comm->finalized && comm->queued != 0) return SUCCESS;
+  if (comm->finalized && (comm->queued != 0 || comm->recorded != 0)) return SUCCESS;
   if (comm->busy != 0 && --comm->busy != 0) return SUCCESS;
   std::vector<std::vector<Operation>> delayed = std::move(comm->delayed);
   comm->delayed.clear();
@@ -182,20 +183,21 @@ static void forget(const std::shared_ptr<Comm>& comm) {
 STUB_API int ncclCommDestroy(void* handle) {
   NCCL_RELEASE;
   const std::shared_ptr<Comm> comm = find(handle);
-  if (comm->queued != 0 || !comm->delayed.empty()) stub::die("NCCL: a communicator is destroyed that has work");
+  if (comm->queued != 0 || comm->recorded != 0 || !comm->delayed.empty()) stub::die("NCCL: a communicator is destroyed that has work");
   leave_hub(*comm, true);
   forget(comm);
   return result;
 }
 
-// Ends what is under way. The others learn of it, or not.
+// Ends what is under way. The others learn of it, or not. As NCCL does, waits until all graphs are destroyed that have
+// recorded its calls.
 STUB_API int ncclCommAbort(void* handle) {
   if (is_in_group()) stub::die("NCCL: a communicator is aborted in a group");
   NCCL_RELEASE;
   const std::shared_ptr<Comm> comm = find(handle);
   leave_in_strife(*comm);
   leave_hub(*comm, false);
-  while (comm->running != 0) state().changed.wait(lock);
+  while (comm->running != 0 || comm->recorded != 0) state().changed.wait_for(lock, std::chrono::milliseconds(1));
   forget(comm);
   return result;
 }

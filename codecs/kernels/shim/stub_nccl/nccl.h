@@ -4,6 +4,7 @@
 // Operations are enqueued on streams, which need threads, and meet there: one waits for its peers, as a kernel would. Calls
 // return before they have enqueued anything, as those of communicators that do not block may.
 #pragma once
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -90,6 +91,7 @@ struct Comm {
   bool aborted = false, finalized = false;
   uint64_t met = 0;        // collectives so far
   size_t queued = 0, running = 0;
+  std::atomic<size_t> recorded{0};  // groups of calls that graphs, or what is to become one, refer to
   uint64_t busy = 0;       // questions until what is delayed is enqueued
   std::vector<std::vector<Operation>> delayed;
 

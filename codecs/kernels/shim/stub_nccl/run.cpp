@@ -109,7 +109,13 @@ Result enqueue(const std::shared_ptr<Comm>& comm, std::vector<Operation> operati
   const bool recorded = stream->recording != nullptr;
   std::vector<stub::Range> ranges = touched(*comm->world, operations);
   if (!recorded) comm->queued++;
-  const auto work = [comm, operations = std::move(operations)] {
+  // Lives as long as the last recording that has it.
+  std::shared_ptr<void> reference;
+  if (recorded) {
+    comm->recorded++;
+    reference = std::shared_ptr<void>(comm.get(), [comm](void*) { comm->recorded--; });
+  }
+  const auto work = [comm, reference, operations = std::move(operations)] {
     comm->work < 0 ? run(*comm, operations) : run_elsewhere(*comm, operations);
   };
   // Who hears that the communicator has ended may free what it has used. What is recorded is not counted.
