@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cudarc::driver::sys::{CUevent, CUevent_flags};
 
-use super::driver::call;
+use super::driver::{Driver, NOT_READY, call};
 use super::{Device, DeviceError, Shared, Stream};
 
 /// A moment in the work of a stream, by the device's clock.
@@ -44,6 +44,14 @@ impl Device {
 }
 
 impl Stream {
+    /// An event that has not been recorded, of the same context, so that it can be recorded here.
+    ///
+    /// # Errors
+    /// Whatever the driver says.
+    pub fn event(&self) -> Result<Event, DeviceError> {
+        Event::create(&self.shared, CUevent_flags::CU_EVENT_DEFAULT as u32)
+    }
+
     /// Lets `event` stand for the moment at which all work enqueued here so far has ended.
     ///
     /// # Errors
@@ -86,6 +94,12 @@ impl Event {
         Ok(Self { shared: Arc::clone(shared), handle })
     }
 
+    /// Whether it is of the context of `stream`, and so can be recorded there.
+    #[must_use]
+    pub fn is_of(&self, stream: &Stream) -> bool {
+        self.shared.context.handle == stream.shared.context.handle
+    }
+
     /// Waits until it has happened, as all that was enqueued before it then has. One that has not been recorded is not
     /// waited for.
     ///
@@ -103,12 +117,27 @@ impl Event {
     /// Whatever the driver says, which is an error too where one has not happened yet.
     pub fn since(&self, start: &Self) -> Result<Duration, DeviceError> {
         let entered = self.shared.context.enter()?;
+        let (code, took) = self.elapsed(start, entered.driver);
+        entered.driver.check("cuEventElapsedTime", code).map(|()| took)
+    }
+
+    /// The same if both have happened by now. Does not wait.
+    ///
+    /// # Errors
+    /// Whatever the driver says but "not yet".
+    pub fn since_if_over(&self, start: &Self) -> Result<Option<Duration>, DeviceError> {
+        let entered = self.shared.context.enter()?;
+        match self.elapsed(start, entered.driver) {
+            (NOT_READY, _) => Ok(None),
+            (code, took) => entered.driver.check("cuEventElapsedTime", code).map(|()| Some(took)),
+        }
+    }
+
+    fn elapsed(&self, start: &Self, driver: &Driver) -> (u32, Duration) {
         let mut milliseconds = 0f32;
         // SAFETY: `milliseconds` is a live variable, and both events live.
-        unsafe {
-            call!(entered.driver, cuEventElapsedTime(&raw mut milliseconds, start.handle, self.handle))?;
-        }
-        Ok(Duration::try_from_secs_f64(f64::from(milliseconds) / 1e3).unwrap_or_default())
+        let code = unsafe { (driver.cuEventElapsedTime)(&raw mut milliseconds, start.handle, self.handle) };
+        (code, Duration::try_from_secs_f64(f64::from(milliseconds) / 1e3).unwrap_or_default())
     }
 }
 

@@ -1,6 +1,8 @@
 //! Streams with threads of their own: only what somebody has asked for is in order.
 
-use mgcomp_codecs::device::{Device, DeviceError, Stream};
+use std::time::Duration;
+
+use mgcomp_codecs::device::{Cache, Device, DeviceError, Stream};
 use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_codecs::{Algorithm, Element};
 use mgcomp_tests::data::{self, Kind};
@@ -30,6 +32,35 @@ fn an_event_orders_streams() {
             events[2].wait().unwrap();
             assert!(download(&streams[2], buffers[3].region()).unwrap() == raw, "seed {seed}");
         }
+    });
+}
+
+#[test]
+fn nobody_waits_to_know_how_long_something_took() {
+    let test = "streams::nobody_waits_to_know_how_long_something_took";
+    with_stub(test, Libraries::DriverAndCompiler, |stub| {
+        stub.set("link_ns_per_kib", 1000);
+        let (device, apart) = (rig::open(), Device::open_apart(0, Cache::Off).unwrap());
+        let [stream, other, of_apart] = [&device, &device, &apart].map(|device| device.stream().unwrap());
+        let (from, to) = (device.alloc(64 << 10).unwrap(), device.alloc(64 << 10).unwrap());
+        let [start, end] = [(), ()].map(|()| stream.event().unwrap());
+        assert!(start.is_of(&stream) && start.is_of(&other) && !start.is_of(&of_apart));
+        assert!(end.since_if_over(&start).is_err(), "neither was recorded");
+        stream.record(&start).unwrap();
+        stream.copy(from.region(), to.region()).unwrap();
+        stream.record(&end).unwrap();
+        assert_eq!(end.since_if_over(&start), Ok(None));
+        stream.wait().unwrap();
+        let took = Ok(Some(Duration::from_micros(64)));
+        assert_eq!(end.since_if_over(&start), took);
+        // While another stream records it is asked by relaxed rules.
+        let record = || {
+            assert_eq!(device.relaxed(|| end.since_if_over(&start)), took);
+            other.copy(from.region(), to.region())
+        };
+        other.capture(record).unwrap();
+        let record = || end.since_if_over(&start).map(drop);
+        assert!(other.capture(record).is_err(), "by strict ones that spoils the recording");
     });
 }
 

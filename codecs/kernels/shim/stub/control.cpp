@@ -22,7 +22,7 @@ static const Setting SETTINGS[] = {
     {"threads", &Settings::threads},               {"strict_free", &Settings::strict_free},
     {"devices", &Settings::devices},               {"no_peers", &Settings::no_peers},
     {"no_ipc", &Settings::no_ipc},                 {"no_vmm", &Settings::no_vmm},
-    {"wrong_import", &Settings::wrong_import},
+    {"wrong_import", &Settings::wrong_import},     {"link_ns_per_kib", &Settings::link_ns_per_kib},
 };
 
 static Driver* make_driver() {

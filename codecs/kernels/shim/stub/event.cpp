@@ -1,4 +1,5 @@
 // Events: places in streams, and in what streams record.
+#include <algorithm>
 #include <thread>
 
 #include "stub.h"
@@ -67,6 +68,7 @@ STUB_API int cuEventRecord(Event* event, void* handle) {
     std::lock_guard<std::recursive_mutex> lock(driver().mutex);
     marker->reached = true;
     marker->at = std::chrono::steady_clock::now();
+    marker->clock_ns = marker->stream->clock_ns;
     driver().changed.notify_all();
   });
 }
@@ -85,10 +87,17 @@ STUB_API int cuEventSynchronize(Event* event) {
 
 STUB_API int cuEventElapsedTime(float* milliseconds, Event* start, Event* end) {
   STUB_ENTER_CONTEXT;
+  if (const Result error = refuse_asking()) return error;
   const std::shared_ptr<Marker> from = start->marker, to = end->marker;
   if (from == nullptr || to == nullptr || start->context != end->context) return INVALID_HANDLE;
+  if (((start->flags | end->flags) & EVENT_NO_TIMING) != 0) return INVALID_HANDLE;
+  for (const std::shared_ptr<Marker>& marker : {from, to}) {
+    if (marker->recording != nullptr) return marker->recording->valid = false, CAPTURED_EVENT;
+  }
   if (!from->reached || !to->reached) return NOT_READY;
-  *milliseconds = std::chrono::duration<float, std::milli>(to->at - from->at).count();
+  const bool is_set = driver().settings.link_ns_per_kib != 0;
+  *milliseconds = is_set ? (float)((to->clock_ns - from->clock_ns) / 1e6)
+                         : std::chrono::duration<float, std::milli>(to->at - from->at).count();
   return SUCCESS;
 }
 
@@ -121,8 +130,9 @@ STUB_API int cuStreamWaitEvent(void* handle, Event* event, unsigned) {
   const std::shared_ptr<Marker> marker = event->marker;
   if (marker == nullptr) return SUCCESS;
   if (stream->recording != nullptr || marker->recording != nullptr) return join(stream, *marker);
-  return enqueue(handle, [marker] {
+  return enqueue(handle, [marker, waiting = stream.get()] {
     std::lock_guard<std::recursive_mutex> lock(driver().mutex);
     reach(*marker);
+    waiting->clock_ns = std::max(waiting->clock_ns, marker->clock_ns);
   });
 }

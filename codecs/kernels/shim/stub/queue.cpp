@@ -14,10 +14,11 @@ std::shared_ptr<Stream> find_stream(void* handle) {
   return nullptr;
 }
 
-Result enqueue(void* handle, std::function<void()> run, std::vector<Range> touches, std::function<void()> gone) {
+Result enqueue(void* handle, std::function<void()> run, std::vector<Range> touches, std::function<void()> gone,
+               size_t moved) {
   const std::shared_ptr<Stream> stream = find_stream(handle);
   if (stream == nullptr) return INVALID_HANDLE;
-  Operation operation{std::move(run), std::move(touches), std::move(gone)};
+  Operation operation{std::move(run), std::move(touches), std::move(gone), moved};
   if (stream->recording != nullptr) {
     std::vector<Recording::Node>& nodes = stream->recording->nodes;
     nodes.push_back({std::move(operation), stream->frontier});
@@ -29,6 +30,10 @@ Result enqueue(void* handle, std::function<void()> run, std::vector<Range> touch
   return SUCCESS;
 }
 
+void take_time(Stream& stream, const Operation& operation) {
+  stream.clock_ns += (double)operation.moved * (double)driver().settings.link_ns_per_kib / 1024;
+}
+
 static void run_one(const std::shared_ptr<Stream>& stream) {
   const Operation operation = std::move(stream->queue.front());
   stream->queue.pop_front();
@@ -36,6 +41,7 @@ static void run_one(const std::shared_ptr<Stream>& stream) {
   stream->running = true;
   if (driver().dead == SUCCESS) operation.run();
   stream->running = false;
+  take_time(*stream, operation);
   stream->done++;
   if (operation.gone) operation.gone();
 }
@@ -69,6 +75,7 @@ static void work(const std::shared_ptr<Stream>& stream, uint64_t seed) {
     if (mood % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(mood / 4 % 300));
     if (!dead) operation.run();
     lock.lock();
+    take_time(*stream, stream->queue.front());
     const std::function<void()> gone = std::move(stream->queue.front().gone);
     stream->queue.pop_front();
     stream->done++;

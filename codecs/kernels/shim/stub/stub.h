@@ -71,6 +71,7 @@ struct Settings {
   uint64_t no_ipc = 0;         // 1: nothing is shared with other processes by handles
   uint64_t no_vmm = 0;         // 1: nor by files
   uint64_t wrong_import = 0;   // 1: the first byte of memory that comes from elsewhere is another one
+  uint64_t link_ns_per_kib = 0;  // not 0: by the clock of events copies take so long, and nothing else takes any time
 };
 
 // What a test may count, in the order of `mgc_stub_live`.
@@ -108,6 +109,7 @@ struct Operation {
   std::function<void()> run;
   std::vector<Range> touches;  // the memory that it uses
   std::function<void()> gone;  // called when it has left its stream, or null: with the mutex locked
+  size_t moved = 0;            // bytes that it moves over a link
 };
 
 struct Stream;
@@ -135,6 +137,7 @@ struct Stream {
   bool threaded = false;        // whether a thread runs them
   bool destroyed = false;
   bool running = false;                  // whether an operation runs, where no thread does
+  double clock_ns = 0;                   // what its copies have taken, by `link_ns_per_kib`
   std::shared_ptr<Recording> recording;  // while it records
   std::set<size_t> frontier;             // the nodes that the next one comes after
 };
@@ -144,6 +147,7 @@ struct Marker {
   std::shared_ptr<Stream> stream;
   bool reached = false;
   std::chrono::steady_clock::time_point at;  // when it was
+  double clock_ns = 0;                       // by the clock of its stream
   std::shared_ptr<Recording> recording;      // null outside of one
   std::set<size_t> frontier;
 };
@@ -207,8 +211,11 @@ std::shared_ptr<Stream> find_stream(void* handle);
 // Loses all: every call fails from now on.
 void fault();
 // Queues or records an operation, which runs without the mutex where its stream has a thread. `gone` is for who must know
-// when nothing can find it in use any more.
-Result enqueue(void* stream, std::function<void()> run, std::vector<Range> touches = {}, std::function<void()> gone = {});
+// when nothing can find it in use any more; `moved` says how many bytes take their time.
+Result enqueue(void* stream, std::function<void()> run, std::vector<Range> touches = {}, std::function<void()> gone = {},
+               size_t moved = 0);
+// Counts the time of an operation of the stream that has run. With the mutex locked.
+void take_time(Stream& stream, const Operation& operation);
 // Waits, or works, until the marker is reached or all is lost.
 void reach(const Marker& marker);
 // Whether queued work uses some of the memory.

@@ -21,6 +21,18 @@ static std::vector<stub::Range> touched(const World& world, const std::vector<Op
   return ranges;
 }
 
+// The bytes that a rank sends or receives, whichever are more, as ranks in a ring do.
+static size_t moved(const World& world, const std::vector<Operation>& operations) {
+  size_t sent = 0, received = 0;
+  for (const Operation& o : operations) {
+    const bool is_gathered = o.kind == Kind::ALL_GATHER || o.kind == Kind::REDUCE_SCATTER;
+    const size_t len = bytes_of(o) * (is_gathered ? (size_t)world.ranks - 1 : 1);
+    if (o.kind != Kind::RECV) sent += len;
+    if (o.kind != Kind::SEND) received += len;
+  }
+  return std::max(sent, received);
+}
+
 // Sends and receives of one pair meet in their order.
 static void match(World& world, std::pair<int, int> pair) {
   auto &sends = world.sends[pair], &receives = world.receives[pair];
@@ -108,6 +120,7 @@ Result enqueue(const std::shared_ptr<Comm>& comm, std::vector<Operation> operati
   if (!stream->threaded && stream->recording == nullptr) stub::die("NCCL needs streams with threads");
   const bool recorded = stream->recording != nullptr;
   std::vector<stub::Range> ranges = touched(*comm->world, operations);
+  const size_t len = moved(*comm->world, operations);
   if (!recorded) comm->queued++;
   // Lives as long as the last recording that has it.
   std::shared_ptr<void> reference;
@@ -126,7 +139,7 @@ Result enqueue(const std::shared_ptr<Comm>& comm, std::vector<Operation> operati
       comm->queued--;
     };
   }
-  const bool good = stub::enqueue(handle, work, std::move(ranges), gone) == stub::SUCCESS;
+  const bool good = stub::enqueue(handle, work, std::move(ranges), gone, len) == stub::SUCCESS;
   if (!good && !recorded) comm->queued--;
   return good ? SUCCESS : UNHANDLED_CUDA_ERROR;
 }
