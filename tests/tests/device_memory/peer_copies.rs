@@ -2,6 +2,7 @@
 
 use mgcomp_codecs::device::{Buffer, Cache, Device, DeviceError, Stream};
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
+use mgcomp_selector::{Lambda, LinkFacts, Overlap};
 use mgcomp_tests::data::{self, Kind};
 use mgcomp_tests::stub::{Libraries, Stub, with_stub};
 use mgcomp_transport::link::cuda::copy::{PeerCopier, PeerCopyConfig, PeerCopyError, Way};
@@ -44,8 +45,8 @@ impl Ends {
     /// How bytes go that are coded with `algorithm`.
     fn way(self, algorithm: Algorithm) -> Way {
         match (algorithm, self.is_direct()) {
-            (Algorithm::None, true) => Way::Plain,
-            (Algorithm::None, false) => Way::PlainThroughHost,
+            (Algorithm::None, _) if self == Self::Strangers => Way::PlainThroughHost,
+            (Algorithm::None, _) => Way::Plain,
             (_, true) => Way::Coded(algorithm),
             (_, false) => Way::CodedThroughHost(algorithm),
         }
@@ -108,19 +109,183 @@ fn bytes_arrive_whatever_the_way() {
 #[test]
 fn short_copies_are_plain_and_ask_nobody() {
     with_stub("peer_copies::short_copies_are_plain_and_ask_nobody", Libraries::DriverAndCompiler, |stub| {
-        let [from, to] = Ends::Peers.open(stub);
-        let stream = from.stream().unwrap();
-        let mut copier = PeerCopier::new(&from, &to, config("fixed:zvc")).unwrap();
-        let short = filled(&from, &stream, &[7; GATE_BYTES as usize - 1]).unwrap();
-        let into = to.alloc(GATE_BYTES).unwrap();
-        stub.fail(None, 0, 0);
-        let copy = copier.copy(&stream, Element::U8, short.region(), into.region()).unwrap();
-        // The context in, the copy, the context out.
-        assert_eq!((copy.way, stub.count("calls")), (Way::Plain, 3));
-        stream.wait().unwrap();
-        // None at all.
-        let copy = copier.copy(&stream, Element::U8, short.slice(0..0), into.slice(0..0)).unwrap();
-        assert_eq!(copier.report(&stream, &copy).unwrap().coded_bytes, 0);
+        for (ends, policy) in
+            Ends::ALL.into_iter().flat_map(|ends| [(ends, "fixed:zvc"), (ends, "paper"), (ends, "adaptive")])
+        {
+            let [from, to] = ends.open(stub);
+            let stream = from.stream().unwrap();
+            let mut copier = PeerCopier::new(&from, &to, config(policy)).unwrap();
+            // Something is to be found out of this one, which may be so for long.
+            let long = filled(&from, &stream, &[7; 1000]).unwrap();
+            let into = to.alloc(1000).unwrap();
+            let _ = copier.copy(&stream, Element::U8, long.region(), into.region()).unwrap();
+            let short = long.slice(0..GATE_BYTES - 1);
+            for _ in 0..3 {
+                stub.fail(None, 0, 0);
+                let copy = copier.copy(&stream, Element::U8, short, into.region()).unwrap();
+                // The context in, the copy, the context out.
+                assert_eq!((copy.way, stub.count("calls")), (Way::Plain, 3), "{ends:?} {policy}");
+            }
+            stream.wait().unwrap();
+            // None at all.
+            let copy = copier.copy(&stream, Element::U8, short.slice(0..0), into.slice(0..0)).unwrap();
+            assert_eq!(copier.report(&stream, &copy).unwrap().coded_bytes, 0);
+        }
+    });
+}
+
+/// Nothing known, as a program finds it; but the gate and the lengths of these tests.
+fn as_it_comes() -> PeerCopyConfig {
+    PeerCopyConfig { policy: PeerCopyConfig::default().policy, ..config("fixed:none") }
+}
+
+/// Copies sparse bytes again and again, and says how each went.
+fn ways(
+    copier: &mut PeerCopier,
+    [from, to]: &[Device; 2],
+    stream: &Stream,
+    (len, times): (u64, u64),
+) -> Vec<Way> {
+    let (source, into) = (from.alloc(len).unwrap(), to.alloc(len).unwrap());
+    let copy = |round| {
+        let raw = data::bytes(Kind::Sparse, len as usize, round % 3);
+        stream.upload(&raw, source.region()).unwrap();
+        let copy = copier.copy(stream, Element::U32, source.region(), into.region()).unwrap();
+        assert!(bytes_of(stream, &into) == raw, "{round}");
+        copy.way
+    };
+    (0..times).map(copy).collect()
+}
+
+/// A link of 1 Gb/s: 8.192 us for each KiB.
+const SLOW_NS_PER_KIB: u64 = 8192;
+
+#[test]
+fn the_link_shows_in_plain_copies_and_decides_for_later_ones() {
+    with_threads("peer_copies::the_link_shows_in_plain_copies_and_decides_for_later_ones", 9, |stub| {
+        for ends in Ends::ALL {
+            let devices = ends.open(stub);
+            stub.set("link_ns_per_kib", SLOW_NS_PER_KIB);
+            // A stream of either device.
+            let stream = devices[usize::from(ends == Ends::Peers)].stream().unwrap();
+            let mut copier = PeerCopier::new(&devices[0], &devices[1], as_it_comes()).unwrap();
+            assert_eq!(copier.link(), None);
+            let ways = ways(&mut copier, &devices, &stream, (MOST_BYTES, 30));
+            // They show the link.
+            assert_eq!(ways[..2], [ends.way(Algorithm::None); 2], "{ends:?}");
+            assert!(ways.iter().any(|way| way.is_coded()), "{ends:?} {ways:?}");
+            let link = copier.link().expect("it was seen");
+            // Through the host bytes go over two links, one after the other in part.
+            let gbps = if ends == Ends::Strangers { 0.5..1.0 } else { 0.999..1.02 };
+            assert!(gbps.contains(&link.rate_gbps()), "{ends:?} {link:?}");
+            assert_eq!((link.latency_ns(), link.overlap()), (10_000, Overlap::Segments(SEGMENT_BYTES)));
+        }
+    });
+}
+
+#[test]
+fn copies_over_a_fast_link_stay_plain() {
+    with_threads("peer_copies::copies_over_a_fast_link_stay_plain", 10, |stub| {
+        const LONG_BYTES: u64 = 2 << 20;
+        // 400 Gb/s, and no time to speak of, which tells nothing.
+        for (ns_per_kib, is_known) in [(20, true), (1, false)] {
+            let devices = Ends::Peers.open(stub);
+            stub.set("link_ns_per_kib", ns_per_kib);
+            let stream = devices[0].stream().unwrap();
+            let config = PeerCopyConfig { most_bytes: LONG_BYTES, ..as_it_comes() };
+            let mut copier = PeerCopier::new(&devices[0], &devices[1], config).unwrap();
+            assert_eq!(ways(&mut copier, &devices, &stream, (LONG_BYTES, 20)), [Way::Plain; 20]);
+            assert_eq!(copier.link().is_some(), is_known);
+        }
+    });
+}
+
+#[test]
+fn a_link_that_gets_faster_is_seen_though_copies_are_coded() {
+    with_threads("peer_copies::a_link_that_gets_faster_is_seen_though_copies_are_coded", 11, |stub| {
+        let devices = Ends::Peers.open(stub);
+        stub.set("link_ns_per_kib", SLOW_NS_PER_KIB);
+        let stream = devices[0].stream().unwrap();
+        let mut copier = PeerCopier::new(&devices[0], &devices[1], as_it_comes()).unwrap();
+        let before = ways(&mut copier, &devices, &stream, (60_000, 30));
+        assert!(before.last().is_some_and(|way| way.is_coded()), "{before:?}");
+        stub.set("link_ns_per_kib", SLOW_NS_PER_KIB / 16);
+        let after = ways(&mut copier, &devices, &stream, (60_000, 300));
+        assert!(after.contains(&Way::Plain), "none shows the link");
+        // A quarter of the way to what it is now, at least.
+        let link = copier.link().unwrap();
+        assert!(link.rate_gbps() > 4.0, "{link:?}");
+    });
+}
+
+#[test]
+fn a_link_that_is_stated_or_not_asked_for_is_not_timed() {
+    let test = "peer_copies::a_link_that_is_stated_or_not_asked_for_is_not_timed";
+    with_stub(test, Libraries::DriverAndCompiler, |stub| {
+        let devices = Ends::Peers.open(stub);
+        stub.set("link_ns_per_kib", SLOW_NS_PER_KIB);
+        let stream = devices[0].stream().unwrap();
+        let fast = LinkFacts::try_new(1e6, 0, Overlap::None).unwrap();
+        // With this λ, time counts for next to nothing.
+        let lambda = Lambda::try_new(1e-3).unwrap();
+        for (config, link, is_coded) in [
+            (PeerCopyConfig { link: Some(fast), ..as_it_comes() }, Some(fast), false),
+            (PeerCopyConfig { lambda: Some(lambda), ..as_it_comes() }, None, true),
+            (config("fixed:none"), None, false),
+            (config("fixed:zvc"), None, true),
+        ] {
+            let mut copier = PeerCopier::new(&devices[0], &devices[1], config).unwrap();
+            stub.fail(Some("cuEventElapsedTime"), 1, 1);
+            let ways = ways(&mut copier, &devices, &stream, (MOST_BYTES, 40));
+            assert_eq!(stub.failed(), None);
+            assert_eq!(copier.link(), link);
+            assert_eq!(ways.iter().any(|way| way.is_coded()), is_coded, "{config:?}");
+            stub.fail(None, 0, 0);
+        }
+    });
+}
+
+#[test]
+#[allow(unsafe_code)] // launches graphs
+fn recorded_copies_are_not_timed() {
+    with_threads("peer_copies::recorded_copies_are_not_timed", 12, |stub| {
+        for ends in Ends::ALL {
+            let devices = ends.open(stub);
+            stub.set("link_ns_per_kib", SLOW_NS_PER_KIB);
+            let [stream, beside] = [0, 1].map(|_| devices[0].stream().unwrap());
+            let mut copier = PeerCopier::new(&devices[0], &devices[1], as_it_comes()).unwrap();
+            let (source, into) =
+                (devices[0].alloc(MOST_BYTES).unwrap(), devices[1].alloc(MOST_BYTES).unwrap());
+            let copy = |copier: &mut PeerCopier, stream: &Stream| {
+                copier.copy(stream, Element::U32, source.region(), into.region())
+            };
+            let _ = copy(&mut copier, &beside).unwrap();
+            beside.wait().unwrap();
+            let graph = stream.capture(|| {
+                for _ in 0..3 {
+                    assert_eq!(copy(&mut copier, &stream)?.way, ends.way(Algorithm::None));
+                }
+                // One that is not recorded, where the copier's own streams are not either: how long the first took is asked.
+                if ends != Ends::Strangers {
+                    let _ = copy(&mut copier, &beside)?;
+                }
+                Ok::<(), DeviceError>(())
+            });
+            let graph = graph.unwrap();
+            assert_eq!(copier.link(), None, "{ends:?}");
+            beside.wait().unwrap();
+            for _ in 0..3 {
+                // SAFETY: the copier and the buffers live until the end, and nothing else is under way.
+                unsafe { graph.launch(&stream) }.unwrap();
+                stream.wait().unwrap();
+            }
+            for _ in 0..3 {
+                let _ = copy(&mut copier, &beside).unwrap();
+                beside.wait().unwrap();
+            }
+            let link = copier.link().expect("three were timed");
+            assert!((0.5..1.02).contains(&link.rate_gbps()), "{ends:?} {link:?}");
+        }
     });
 }
 
@@ -312,8 +477,10 @@ fn everything(
     policy: &str,
 ) -> Result<(), PeerCopyError> {
     let mut copier = PeerCopier::new(from, to, config(policy))?;
-    let copy = copier.copy(stream, Element::U32, source.region(), into.region())?;
-    copier.report(stream, &copy)?;
+    for _ in 0..2 {
+        let copy = copier.copy(stream, Element::U32, source.region(), into.region())?;
+        copier.report(stream, &copy)?;
+    }
     let record = || copier.copy(stream, Element::U32, source.region(), into.region()).map(drop);
     stream.capture(record).map(drop).map_err(PeerCopyError::from)
 }
@@ -321,8 +488,13 @@ fn everything(
 #[test]
 fn every_call_may_fail() {
     with_threads("peer_copies::every_call_may_fail", 7, |stub| {
-        let cases =
-            [(Ends::Peers, "fixed:zvc"), (Ends::Strangers, "fixed:zvc"), (Ends::Strangers, "fixed:none")];
+        let cases = [
+            (Ends::Peers, "fixed:zvc"),
+            (Ends::Strangers, "fixed:zvc"),
+            (Ends::Strangers, "fixed:none"),
+            (Ends::Peers, "adaptive"),
+            (Ends::Strangers, "adaptive"),
+        ];
         for ((ends, policy), first) in cases.into_iter().zip(1..) {
             let raw = data::bytes(Kind::Sparse, 2 * SEGMENT_BYTES as usize + 1000, 5);
             let devices = ends.open(stub);

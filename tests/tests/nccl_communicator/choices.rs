@@ -4,7 +4,7 @@ use mgcomp_codecs::Element;
 use mgcomp_codecs::device::Buffer;
 use mgcomp_selector::{LinkFacts, Overlap};
 use mgcomp_tests::data::{self, Kind};
-use mgcomp_transport::nccl::{NcclCommunicator, NcclConfig, Sent};
+use mgcomp_transport::nccl::{Message, NcclCommunicator, NcclConfig, Sent};
 
 use crate::rig::{Gate, Place, config, on_ranks, with_nccl};
 
@@ -46,6 +46,84 @@ fn what_pays_on_a_slow_link_does_not_on_a_fast_one() {
                 },
             );
         }
+    });
+}
+
+/// Nothing known, as a program finds it; but the least length of these tests.
+fn as_it_comes() -> NcclConfig {
+    let NcclConfig { policy, link, .. } = NcclConfig::default();
+    NcclConfig { policy, link, ..config("fixed:none") }
+}
+
+/// One call of a kind, in which each rank gets what the other has; says what this one has sent.
+fn call(world: &mut NcclCommunicator, place: &Place, kind: u64, raw: &[u8]) -> Sent {
+    let (rank, len, element) = (u64::from(world.rank()), raw.len() as u64, Element::U32);
+    let (own, all) = (place.holding(raw), place.room(2 * raw.len()));
+    let other = all.slice((1 - rank) * len..(2 - rank) * len);
+    let sent = match kind {
+        0 => world.all_gather(&place.stream, own.region(), all.region(), element),
+        1 => {
+            let to = 1 - world.rank();
+            let messages =
+                [Message::Send { to, from: own.region() }, Message::Receive { from: to, to: other }];
+            world.exchange(&place.stream, &messages, element)
+        }
+        _ => {
+            let sent = world.broadcast(&place.stream, 0, own.region(), element);
+            let own = own.region();
+            place.stream.copy(own, other).unwrap();
+            sent
+        }
+    };
+    world.wait(&place.stream).unwrap();
+    assert!(place.bytes_of(other) == raw, "{kind}");
+    sent.unwrap()
+}
+
+#[test]
+fn the_link_shows_in_calls_and_decides_for_later_ones() {
+    with_nccl("choices::the_link_shows_in_calls_and_decides_for_later_ones", 54, |stub, _| {
+        // 1 Gb/s, 8.192 us for each KiB; 400 Gb/s, in calls that are long enough to show it; and no time to speak of.
+        for (ns_per_kib, len, pays) in [(8192, LEN, true), (20, 150 * LEN, false), (1, LEN, false)] {
+            stub.set("link_ns_per_kib", ns_per_kib);
+            for kind in 0..3 {
+                on_ranks(
+                    2,
+                    |_| as_it_comes(),
+                    |world, place| {
+                        let mut world = world.unwrap();
+                        let raw = data::bytes(Kind::Sparse, len, 6);
+                        let sends = world.rank() == 0 || kind != 2;
+                        let times = if pays { 30 } else { 12 };
+                        let sent: Vec<Sent> =
+                            (0..times).map(|_| call(&mut world, place, kind, &raw)).collect();
+                        let is_coded = |sent: &Sent| sent.stored_bytes < sent.raw_bytes;
+                        // Two show the link, and after them two are plain for what they were.
+                        assert!(!sent[..4].iter().any(is_coded), "{kind}");
+                        assert_eq!(sent.iter().any(is_coded), pays && sends, "{ns_per_kib} {kind}");
+                    },
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn a_link_that_is_stated_counts_whatever_calls_take() {
+    with_nccl("choices::a_link_that_is_stated_counts_whatever_calls_take", 55, |stub, _| {
+        stub.set("link_ns_per_kib", 8192);
+        on_ranks(
+            2,
+            |_| NcclConfig { link: LinkFacts::try_new(1e6, 1000, Overlap::None).ok(), ..as_it_comes() },
+            |world, place| {
+                let mut world = world.unwrap();
+                let raw = data::bytes(Kind::Sparse, LEN, 6);
+                for _ in 0..20 {
+                    let sent = call(&mut world, place, 0, &raw);
+                    assert_eq!(sent.stored_bytes, sent.raw_bytes);
+                }
+            },
+        );
     });
 }
 

@@ -4,10 +4,14 @@
 //! encoder's. And buffers on the way take the first bytes after a pause as fast as memory does, so a link that was idle
 //! tells nothing until it has been busy for a while. A peer that is slow to take bytes looks like a slow link; so what is
 //! faster than expected counts more than what is slower.
+//!
+//! Where a device tells how long each transfer was on its way, there is nothing to add up ([`TimedRate`]).
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use mgcomp_selector::{LinkFacts, Overlap};
 
 /// How long after a pause buffers may still be filling.
 const FILLING: Duration = Duration::from_millis(2);
@@ -36,7 +40,10 @@ impl Rate {
 
     fn learn(&self, seen_gbps: f64) {
         let weight = |known| if seen_gbps < known { WEIGHT_OF_SLOW } else { WEIGHT };
-        let gbps = self.gbps().map_or(seen_gbps, |known| known + (seen_gbps - known) * weight(known));
+        self.set(self.gbps().map_or(seen_gbps, |known| known + (seen_gbps - known) * weight(known)));
+    }
+
+    fn set(&self, gbps: f64) {
         self.gbps.store(gbps.to_bits(), Ordering::Relaxed);
     }
 }
@@ -91,6 +98,53 @@ impl<R: Deref<Target = Rate>> RateMeter<R> {
             self.rate.learn(self.bytes as f64 * 8.0 / self.counted.as_nanos() as f64);
             (self.bytes, self.counted) = (0, Duration::ZERO);
         }
+    }
+}
+
+/// So many transfers are timed before anything is known: the first may have waited for what is set up only once.
+const FIRST_TIMED: u32 = 2;
+
+/// The rate of a link whose transfers are timed one by one, from the beginning to the end of each.
+#[derive(Debug)]
+pub struct TimedRate {
+    rate: Rate,
+    /// What a transfer takes whatever its length.
+    start: Duration,
+    timed: u32,
+}
+
+impl TimedRate {
+    /// That of a link of which nothing was seen yet, on which transfers take about `start` to begin: to be launched, say, or
+    /// until all who take part are there. What takes less than twice as long tells nothing but that the link is no slower.
+    #[must_use]
+    pub const fn new(start: Duration) -> Self {
+        Self { rate: Rate { gbps: AtomicU64::new(0) }, start, timed: 0 }
+    }
+
+    /// The link as policies see it, once known.
+    #[must_use]
+    pub fn facts(&self, overlap: Overlap) -> Option<LinkFacts> {
+        let gbps = self.rate.gbps().filter(|_| self.timed >= FIRST_TIMED)?;
+        LinkFacts::try_new(gbps, self.start.as_nanos() as u64, overlap).ok()
+    }
+
+    /// Learns that `bytes` took so long.
+    pub fn learn(&mut self, bytes: u64, took: Duration) {
+        let on_link = took.saturating_sub(self.start);
+        let is_told = on_link >= self.start && !on_link.is_zero();
+        let seen_gbps = bytes as f64 * 8.0 / on_link.max(self.start).as_nanos() as f64;
+        match self.rate.gbps() {
+            _ if bytes == 0 || took.is_zero() && self.start.is_zero() => {}
+            None if is_told => self.first(seen_gbps),
+            Some(known) if is_told && self.timed < FIRST_TIMED => self.first(seen_gbps.max(known)),
+            Some(known) if is_told || seen_gbps > known => self.rate.learn(seen_gbps),
+            _ => {}
+        }
+    }
+
+    fn first(&mut self, gbps: f64) {
+        self.rate.set(gbps);
+        self.timed += 1;
     }
 }
 
@@ -198,6 +252,55 @@ mod tests {
         assert_eq!(rate.gbps(), Some(10.0));
         meter.wrote(500_000, now + 6 * MS, now + 8 * MS, Backlog::Some);
         assert_eq!(rate.gbps(), Some(9.5));
+    }
+
+    fn timed_gbps(rate: &TimedRate) -> Option<f64> {
+        rate.facts(Overlap::None).map(|facts| facts.rate_gbps())
+    }
+
+    #[test]
+    fn the_better_of_two_timed_transfers_is_the_first_that_is_known() {
+        let us = Duration::from_micros;
+        let mut rate = TimedRate::new(us(10));
+        // The first one sets something up: 100,000 bytes in 990 us.
+        rate.learn(100_000, us(1000));
+        assert_eq!(rate.facts(Overlap::None), None);
+        // 8 bits a byte in 100 us of 110.
+        rate.learn(100_000, us(110));
+        let facts = rate.facts(Overlap::Segments(5)).unwrap();
+        assert_eq!((facts.rate_gbps(), facts.latency_ns()), (8.0, 10_000));
+        assert_eq!(facts.overlap(), Overlap::Segments(5));
+        // From then on, a quarter of what is faster and a sixteenth of what is slower.
+        rate.learn(200_000, us(110));
+        assert_eq!(timed_gbps(&rate), Some(10.0));
+        rate.learn(25_000, us(110));
+        assert_eq!(timed_gbps(&rate), Some(9.5));
+    }
+
+    #[test]
+    fn transfers_that_hardly_take_longer_than_to_begin_tell_little() {
+        let us = Duration::from_micros;
+        let mut rate = TimedRate::new(us(10));
+        for took in [us(0), us(10), us(19)] {
+            rate.learn(100_000, took);
+        }
+        rate.learn(0, us(1000));
+        assert_eq!(timed_gbps(&rate), None);
+        (0..2).for_each(|_| rate.learn(20_000, us(20)));
+        assert_eq!(timed_gbps(&rate), Some(16.0));
+        // No slower than 80 Gb/s; and no slower than 8, which says nothing new.
+        rate.learn(100_000, us(5));
+        assert_eq!(timed_gbps(&rate), Some(32.0));
+        rate.learn(10_000, us(5));
+        assert_eq!(timed_gbps(&rate), Some(32.0));
+        // Where nothing is taken off, no time at all is no rate.
+        let mut rate = TimedRate::new(Duration::ZERO);
+        (0..3).for_each(|_| rate.learn(1000, Duration::ZERO));
+        assert_eq!(timed_gbps(&rate), None);
+        (0..2).for_each(|_| rate.learn(1000, us(1)));
+        assert_eq!(timed_gbps(&rate), Some(8.0));
+        rate.learn(1000, Duration::ZERO);
+        assert_eq!(timed_gbps(&rate), Some(8.0));
     }
 
     #[test]

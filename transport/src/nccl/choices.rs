@@ -4,24 +4,34 @@
 //! became of the calls before. Where two calls in a row sent nothing but raw bytes, the next ones are plain, more of them
 //! each time. How it codes what it sends is a rank's own affair. Data that its policy wants to look at is looked at while it is on
 //! its way: later transfers go by what is found.
+//!
+//! How fast the link is shows in calls with headers, while what the headers announce is moved: all ranks have just met then, so
+//! none waits long for another. Each kind of call has a rate of its own, since it goes to ranks of its own; and each rank goes by
+//! its own, as it does by what its data becomes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use mgcomp_codecs::device::{Region, algorithms};
 use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
-use mgcomp_selector::{CheapFacts, Decision, Outcome, Plan, Policy, Reason, Steering, StreamId};
+use mgcomp_selector::{
+    CheapFacts, Decision, LinkFacts, Outcome, Overlap, Plan, Policy, Reason, Steering, StreamId,
+};
 
 use super::NcclConfig;
 use super::entry::{Coding, Entry};
 use super::lane::Outgoing;
 use crate::executor::cuda::probe::{Answer, Question};
 use crate::link::Position;
+use crate::link::rate::TimedRate;
 use crate::{calibrate, control};
 
 /// The most calls that are plain in a row before it is tried again.
 const LONGEST_PAUSE: u32 = 64;
+
+/// What NCCL takes to begin, and ranks to come to it one after the other.
+const START: Duration = Duration::from_micros(50);
 
 /// What calls are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,6 +60,15 @@ struct Pause {
     left: u32,
 }
 
+/// What a call has moved, which is timed.
+#[derive(Debug)]
+pub(super) struct Moved {
+    /// What it was, as far as this rank has something to send.
+    pub(super) keys: HashSet<Key>,
+    /// What it has sent or received, whichever is more.
+    pub(super) bytes: u64,
+}
+
 /// How a region goes, before it is known what becomes of it.
 #[derive(Debug)]
 pub(super) struct Choice {
@@ -66,6 +85,8 @@ pub(super) struct Choices {
     pauses: HashMap<Key, Pause>,
     /// What was chosen when data was last looked at, for transfers alike.
     learned: HashMap<(u32, StreamId, Element), Decision>,
+    /// What is known of the link, unless that was said.
+    rates: HashMap<Key, TimedRate>,
 }
 
 impl Choices {
@@ -74,8 +95,8 @@ impl Choices {
         let (policy, _) = control::steer(config.policy.build(&steering), position);
         // IBP would need codebooks, which nobody fits here.
         let allowed = algorithms().filter(|&algorithm| algorithm != Algorithm::Ibp).collect();
-        let (pauses, learned) = (HashMap::new(), HashMap::new());
-        Self { policy, config, compresses: config.compresses(), allowed, pauses, learned }
+        let (pauses, learned, rates) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { policy, config, compresses: config.compresses(), allowed, pauses, learned, rates }
     }
 
     /// Whether headers are worth looking at for so many bytes. If so, [`is_open`](Self::is_open) says whether they go ahead.
@@ -116,6 +137,18 @@ impl Choices {
         }
     }
 
+    /// Hears how long something took to be moved.
+    pub(super) fn timed(&mut self, moved: &Moved, took: Duration) {
+        for &key in &moved.keys {
+            self.rates.entry(key).or_insert_with(|| TimedRate::new(START)).learn(moved.bytes, took);
+        }
+    }
+
+    /// What is known of the link for calls of one kind. Codecs work before and after it.
+    fn link(&self, key: Key) -> Option<LinkFacts> {
+        self.config.link.or_else(|| self.rates.get(&key)?.facts(Overlap::None))
+    }
+
     /// Chooses how a region goes to `peer`. What the policy wants to look at goes as was chosen when it last looked at
     /// something like it, raw if it never did; `can_look` says whether anybody can look at it meanwhile.
     pub(super) fn choose<'a>(
@@ -126,7 +159,7 @@ impl Choices {
     ) -> (Outgoing<'a>, Choice) {
         let (raw_bytes, stream) = (region.len(), key.stream());
         let chunk_size = ChunkSize::for_len(raw_bytes as usize);
-        let Self { allowed, config: NcclConfig { link, .. }, .. } = *self;
+        let (allowed, link) = (self.allowed, self.link(key));
         let facts = CheapFacts { peer, stream, raw_bytes, element, allowed, link, lambda: None };
         let (decision, question) = match self.policy.plan(&facts) {
             Plan::Use(decision) => (decision, None),

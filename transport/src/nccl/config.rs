@@ -14,7 +14,7 @@ pub struct NcclConfig {
     pub policy: PolicySpec,
     /// The weight of latency against size, for policies that go by one.
     pub lambda: Option<Lambda>,
-    /// What is known of the link between the ranks; NCCL does not tell.
+    /// What is known of the link between the ranks; NCCL does not tell. If nothing is, calls with headers show it.
     pub link: Option<LinkFacts>,
     /// What goes from one rank to another goes by NCCL's plain calls if it is shorter. The same on all ranks.
     pub least_bytes: u64,

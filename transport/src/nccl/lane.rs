@@ -15,12 +15,14 @@ use mgcomp_codecs::frame::{ChunkSize, MAX_RAW_LEN};
 use mgcomp_codecs::{Algorithm, Element};
 
 use super::NcclError;
+use super::choices::Moved;
 use super::entry::{Coding, ENTRY_LEN, Entry};
 use super::handle::Handle;
 use super::layout::{Layout, WORD, nth};
 use crate::executor::cuda::kernels::Kernels;
 use crate::executor::cuda::probe::{Probe, Question};
 use crate::executor::cuda::scratch::{Scratch, grown, must_grow};
+use crate::executor::cuda::stopwatch::Stopwatch;
 
 /// Frames begin on multiples of this.
 const ALIGN: u64 = 256;
@@ -54,6 +56,8 @@ pub(super) struct Lane {
     workspace: Option<Workspace<'static>>,
     /// Recorded before and after encoding.
     marks: [Event; 2],
+    /// Times what moves frames and raw bytes.
+    pub(super) stopwatch: Stopwatch<Moved>,
     words: Scratch,
     layout: Layout,
     /// Frames that leave, and where they lie.
@@ -75,6 +79,7 @@ impl Lane {
             kernels: Kernels::new(device),
             workspace: None,
             marks: [device.event()?, device.event()?],
+            stopwatch: Stopwatch::default(),
             words: Scratch::default(),
             layout: Layout::default(),
             leaving: Default::default(),
@@ -260,6 +265,16 @@ impl Lane {
         }
         let took = self.marks[1].since(&self.marks[0]).ok()?;
         Some(took.mul_f64(own as f64 / all as f64))
+    }
+
+    /// Begins with what moves frames and raw bytes: it is timed until [`end_move`](Self::end_move).
+    pub(super) fn begin_move(&mut self) -> Result<(), DeviceError> {
+        self.stopwatch.start(&self.stream)
+    }
+
+    /// All that moves them is enqueued.
+    pub(super) fn end_move(&mut self, moved: Moved) -> Result<(), DeviceError> {
+        self.stopwatch.stop(&self.stream, moved)
     }
 
     /// Finds room for the frames that `entries` announce, and their kernels.

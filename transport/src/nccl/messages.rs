@@ -3,7 +3,7 @@
 use mgcomp_codecs::Element;
 use mgcomp_codecs::device::{Region, Stream};
 
-use super::choices::Key;
+use super::choices::{Key, Moved};
 use super::entry::{Entry, call_number};
 use super::lane::{Incoming, Outgoing};
 use super::{NcclCommunicator, NcclError, Sent, count, count_plain};
@@ -99,7 +99,10 @@ impl NcclCommunicator {
             self.choices.learn(*key, [entry]);
         }
         self.lane.expect(theirs, |i| incoming[i].from)?;
+        self.lane.begin_move()?;
         self.move_messages(planned, &outgoing, &headers)?;
+        let keys = choices.iter().map(|(key, _)| *key).collect();
+        self.lane.end_move(Moved { keys, bytes: moved(planned, &headers) })?;
         for (i, (entry, into)) in theirs.iter().zip(&incoming).enumerate() {
             self.lane.decode(i, entry, *into)?;
         }
@@ -198,4 +201,17 @@ impl<'a> Message<'a> {
 fn sends<'a, 'b: 'a>(messages: impl IntoIterator<Item = &'a Message<'b>>) -> impl Iterator<Item = u64> {
     let sent = messages.into_iter().filter(|message| matches!(message, Message::Send { .. }));
     sent.map(|message| message.region().len())
+}
+
+/// The bytes that are sent or received, whichever are more: links carry as much each way.
+fn moved(planned: &[Planned<'_>], (mine, theirs): &(Vec<Entry>, Vec<Entry>)) -> u64 {
+    let (mut sent, mut received) = (0, 0);
+    for (message, place) in planned {
+        let (bytes, entries) = match message {
+            Message::Send { .. } => (&mut sent, mine),
+            Message::Receive { .. } => (&mut received, theirs),
+        };
+        *bytes += place.map_or(message.region().len(), |i| entries[i].stored_len());
+    }
+    sent.max(received)
 }

@@ -29,6 +29,10 @@
 //! What a policy wants to look at is looked at on the device while it is on its way, and nobody waits for what is found: later
 //! calls go by it.
 //!
+//! Nor does anybody wait to know how fast the link is, where [`NcclConfig::link`] does not say it. What moves the bytes of a call
+//! with headers is timed by events, for each kind of call and each rank that is sent to by itself, and later calls go by that,
+//! from the third with headers on. What takes less than 100 us does not show it: such calls stay plain.
+//!
 //! Reductions are NCCL's own, with its order and rounding, or those of [`Operation`]: [`NcclConfig::reductions`] says which.
 //!
 //! # Order
@@ -290,6 +294,9 @@ impl NcclCommunicator {
             self.handle.wait(self.lane.probe.stream(), "a look at data")?;
         }
         self.choices.hear(self.lane.probe.answers()?);
+        if let Some((moved, took)) = self.lane.stopwatch.read()? {
+            self.choices.timed(&moved, took);
+        }
         Ok(self.lane.probe.is_free())
     }
 

@@ -3,7 +3,7 @@
 use mgcomp_codecs::Element;
 use mgcomp_codecs::device::{Region, Stream};
 
-use super::choices::Key;
+use super::choices::{Key, Moved};
 use super::entry::{Entry, call_number};
 use super::lane::{Incoming, Outgoing};
 use super::{NcclCommunicator, NcclError, Sent, count, count_plain};
@@ -59,7 +59,9 @@ impl NcclCommunicator {
         self.choices.observe(&choice, &mine[0], self.lane.encoding_time(&out, 0));
         self.choices.learn(spread.key, &entries);
         self.lane.expect(&entries, |rank| rank as u32)?;
+        self.lane.begin_move()?;
         self.move_all(spread, &out[0], &entries)?;
+        self.lane.end_move(Moved { keys: [spread.key].into(), bytes: forwarded(&entries) })?;
         self.take_all(spread, &entries)?;
         stream.follow(&self.lane.stream)?;
         count(&mut self.stats, &mine[0]);
@@ -119,5 +121,25 @@ impl NcclCommunicator {
         })?;
         count_plain(&mut self.stats, spread.own_len());
         Ok(Sent::plain(spread.own_len()))
+    }
+}
+
+/// What the busiest rank of a ring hands on: what all have, but for what is the next one's own.
+fn forwarded(entries: &[Entry]) -> u64 {
+    let lens = || entries.iter().map(Entry::stored_len);
+    lens().sum::<u64>() - lens().min().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_of_a_ring_hand_on_what_is_not_the_next_one_s() {
+        let bytes =
+            |lens: &[u64]| forwarded(&lens.iter().map(|&len| Entry::new(len, None, 1)).collect::<Vec<_>>());
+        // A broadcast to any number of ranks, and what three ranks gather.
+        assert_eq!((bytes(&[100, 0]), bytes(&[0, 100, 0, 0])), (100, 100));
+        assert_eq!((bytes(&[100, 100, 100]), bytes(&[50, 100, 200]), bytes(&[100])), (200, 300, 0));
     }
 }

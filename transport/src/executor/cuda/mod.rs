@@ -14,6 +14,7 @@ pub(crate) mod probe;
 pub(crate) mod sampling;
 pub(crate) mod scratch;
 mod staging;
+pub(crate) mod stopwatch;
 mod worker;
 
 use std::collections::HashMap;

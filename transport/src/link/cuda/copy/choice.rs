@@ -1,37 +1,74 @@
 //! Whether and how copies are coded.
 
 use std::fmt;
+use std::time::Duration;
 
 use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
-use mgcomp_selector::{CheapFacts, Decision, LinkFacts, Plan, Policy, Steering, StreamId};
+use mgcomp_selector::{
+    CheapFacts, Decision, LinkFacts, Overlap, Plan, Policy, PolicySpec, Steering, StreamId,
+};
 
 use super::PeerCopyConfig;
 use super::codecs::chunk_size;
 use crate::executor::cuda::estimate;
 use crate::executor::cuda::probe::{Answer, Question};
+use crate::link::rate::TimedRate;
 use crate::memory::DeviceSlice;
 use crate::{calibrate, control};
+
+/// What the driver and the devices take to begin a copy, whatever its length.
+const START: Duration = Duration::from_micros(10);
+/// Once the link is known, so many plain copies go by before one is timed again.
+const PLAIN_BETWEEN: u32 = 7;
+/// So many coded ones go by before one is plain instead, since else a link that has changed, or was disturbed, would be taken
+/// for what it was.
+const CODED_BETWEEN: u32 = 255;
 
 /// A policy, and what it has found out.
 pub(super) struct Choice {
     policy: Box<dyn Policy>,
     /// What it chose when it last looked at data.
     learned: Option<Decision>,
-    link: Option<LinkFacts>,
+    link: Link,
+    overlap: Overlap,
     allowed: AlgorithmSet,
     gate_bytes: u64,
     chunk_size: ChunkSize,
     is_off: bool,
 }
 
+/// What is known of the link.
+#[derive(Debug)]
+enum Link {
+    /// What the program has said; or nothing, where the policy does not go by it.
+    Stated(Option<LinkFacts>),
+    /// What plain copies have shown, and the copies since the last of them.
+    Timed(TimedRate, u32),
+}
+
+/// What becomes of a copy.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chosen {
+    pub(super) algorithm: Algorithm,
+    /// What the policy would like to know of it.
+    pub(super) question: Option<Question>,
+    /// Whether it shows how fast the link is.
+    pub(super) is_timed: bool,
+}
+
 impl Choice {
     pub(super) fn new(config: &PeerCopyConfig, allowed: AlgorithmSet) -> Self {
-        let steering = Steering { lambda: None, speeds: calibrate::speeds() };
+        let steering = Steering { lambda: config.lambda, speeds: calibrate::speeds() };
+        let link = match (config.policy, config.link) {
+            (PolicySpec::Adaptive, None) if config.lambda.is_none() => Link::Timed(TimedRate::new(START), 0),
+            (_, link) => Link::Stated(link),
+        };
         Self {
             policy: config.policy.build(&steering),
             learned: None,
-            link: config.link,
+            link,
+            overlap: Overlap::Segments(config.segment_bytes),
             allowed,
             gate_bytes: config.gate_bytes,
             chunk_size: chunk_size(config.segment_bytes.min(config.most_bytes)),
@@ -39,25 +76,54 @@ impl Choice {
         }
     }
 
-    /// How a copy is to be coded, without a look at its bytes; and what the policy would like to know of them.
-    pub(super) fn algorithm(&mut self, element: Element, raw_bytes: u64) -> (Algorithm, Option<Question>) {
-        if self.is_off || raw_bytes < self.gate_bytes {
-            return (Algorithm::None, None);
+    /// Whether copies of so many bytes are plain, and nobody is asked.
+    pub(super) const fn is_short(&self, raw_bytes: u64) -> bool {
+        raw_bytes < self.gate_bytes
+    }
+
+    /// How a copy is to be coded, without a look at its bytes. `can_time` says whether it can be timed.
+    pub(super) fn choose(&mut self, element: Element, raw_bytes: u64, can_time: bool) -> Chosen {
+        let plain = Chosen { algorithm: Algorithm::None, question: None, is_timed: false };
+        if self.is_off {
+            return plain;
         }
         let (facts, chunk_size) = (self.facts(element, raw_bytes), self.chunk_size);
-        match self.policy.plan(&facts) {
-            Plan::Use(decision) => (decision.algorithm, None),
+        let chosen = match self.policy.plan(&facts) {
+            Plan::Use(decision) => Chosen { algorithm: decision.algorithm, ..plain },
             Plan::Sample { algorithms, size } => {
-                let learned = self.learned.map_or(Algorithm::None, |decision| decision.algorithm);
-                (learned, Some(Question { facts, chunk_size, algorithms, size }))
+                let algorithm = self.learned.map_or(Algorithm::None, |decision| decision.algorithm);
+                Chosen {
+                    algorithm,
+                    question: Some(Question { facts, chunk_size, algorithms, size }),
+                    ..plain
+                }
             }
+        };
+        if can_time && self.link.is_due(chosen.algorithm) {
+            return Chosen { algorithm: Algorithm::None, is_timed: true, ..chosen };
         }
+        chosen
     }
 
     /// Hears what was found in copies that were made.
     pub(super) fn hear(&mut self, answers: Vec<Answer>) {
         for (facts, estimates) in answers {
             self.learned = Some(self.policy.choose(&facts, &estimates));
+        }
+    }
+
+    /// Hears how long a plain copy took.
+    pub(super) fn timed(&mut self, raw_bytes: u64, took: Duration) {
+        if let Link::Timed(rate, _) = &mut self.link {
+            rate.learn(raw_bytes, took);
+        }
+    }
+
+    /// What is known of the link.
+    pub(super) fn link(&self) -> Option<LinkFacts> {
+        match &self.link {
+            Link::Stated(link) => *link,
+            Link::Timed(rate, _) => rate.facts(self.overlap),
         }
     }
 
@@ -71,13 +137,32 @@ impl Choice {
     }
 
     fn facts(&self, element: Element, raw_bytes: u64) -> CheapFacts {
-        let (link, allowed) = (self.link, self.allowed);
+        let (link, allowed) = (self.link(), self.allowed);
         CheapFacts { peer: 0, stream: StreamId(0), raw_bytes, element, allowed, link, lambda: None }
+    }
+}
+
+impl Link {
+    /// Whether a copy that was to go so is plain and timed.
+    fn is_due(&mut self, algorithm: Algorithm) -> bool {
+        let Self::Timed(rate, since) = self else { return false };
+        let between = match algorithm {
+            Algorithm::None if rate.facts(Overlap::None).is_none() => 0,
+            Algorithm::None => PLAIN_BETWEEN,
+            _ => CODED_BETWEEN,
+        };
+        let is_due = *since >= between;
+        *since = if is_due { 0 } else { *since + 1 };
+        is_due
     }
 }
 
 impl fmt::Debug for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Choice").field("policy", &self.policy).field("learned", &self.learned).finish()
+        f.debug_struct("Choice")
+            .field("policy", &self.policy)
+            .field("learned", &self.learned)
+            .field("link", &self.link)
+            .finish()
     }
 }

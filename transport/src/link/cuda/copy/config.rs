@@ -1,7 +1,7 @@
 //! How copies between devices are made.
 
 use mgcomp_codecs::{Algorithm, AlgorithmSet};
-use mgcomp_selector::{LinkFacts, PolicySpec};
+use mgcomp_selector::{Lambda, LinkFacts, PolicySpec};
 
 /// Settings of a [`PeerCopier`](super::PeerCopier).
 #[derive(Clone, Copy, Debug)]
@@ -10,7 +10,9 @@ pub struct PeerCopyConfig {
     pub policy: PolicySpec,
     /// What may be chosen. The kernels of these are loaded at the start.
     pub algorithms: AlgorithmSet,
-    /// What is known of the link between the devices.
+    /// The weight of latency against size, for policies that go by one.
+    pub lambda: Option<Lambda>,
+    /// What is known of the link between the devices. If nothing is, plain copies show it.
     pub link: Option<LinkFacts>,
     /// Copies of fewer bytes are plain, before any policy is asked.
     pub gate_bytes: u64,
@@ -27,6 +29,7 @@ impl Default for PeerCopyConfig {
         Self {
             policy: PolicySpec::Adaptive,
             algorithms: AlgorithmSet::from_iter([Algorithm::Bdi, Algorithm::Zvc, Algorithm::Xp]),
+            lambda: None,
             link: None,
             gate_bytes: 256 << 10,
             segment_bytes: 4 << 20,

@@ -2,13 +2,14 @@
 
 use mgcomp_codecs::device::{Device, DeviceError, Region, Stream};
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
-use mgcomp_selector::PolicySpec;
+use mgcomp_selector::{LinkFacts, PolicySpec};
 
-use super::choice::Choice;
+use super::choice::{Choice, Chosen};
 use super::codecs::Codecs;
 use super::pipe::{Memory, Pipe, Segment};
 use super::{PeerCopy, PeerCopyConfig, PeerCopyError, PeerCopyReport, Way};
 use crate::executor::cuda::probe::{Probe, Question};
+use crate::executor::cuda::stopwatch::Stopwatch;
 use crate::memory::DeviceSlice;
 
 /// Makes copies from one device to another, one after the other.
@@ -24,6 +25,8 @@ pub struct PeerCopier {
     choice: Choice,
     /// Looks at copies on their way, where the policy may want that.
     probe: Option<Probe>,
+    /// Times plain copies of so many bytes.
+    stopwatch: Stopwatch<u64>,
     /// Dropped before the codecs: that waits for all work with them.
     pipe: Pipe,
     codecs: Codecs,
@@ -47,8 +50,8 @@ impl PeerCopier {
         // Last, because zeros are on their way from then on.
         let codecs = Codecs::load(ends.0, ends.1, config.algorithms, segment, is_direct)?;
         let choice = Choice::new(&config, codecs.algorithms());
-        let copier =
-            Self { from: from.clone(), to: to.clone(), is_direct, config, choice, probe, pipe, codecs };
+        let (from, to, stopwatch) = (from.clone(), to.clone(), Stopwatch::default());
+        let copier = Self { from, to, is_direct, config, choice, probe, stopwatch, pipe, codecs };
         // A graph that is launched on another stream would not wait for the zeros that are on their way to workspaces.
         copier.pipe.wait()?;
         Ok(copier)
@@ -64,6 +67,12 @@ impl PeerCopier {
     #[must_use]
     pub fn algorithms(&self) -> AlgorithmSet {
         self.codecs.algorithms()
+    }
+
+    /// What is known of the link: what the program has said, else what plain copies have shown by now.
+    #[must_use]
+    pub fn link(&self) -> Option<LinkFacts> {
+        self.choice.link()
     }
 
     /// Enqueues a copy of `from`, in the memory of the first device, to the front of `to`, in that of the second: after
@@ -85,10 +94,24 @@ impl PeerCopier {
     ) -> Result<PeerCopy, DeviceError> {
         let raw_bytes = from.len();
         self.check(from, to)?;
-        self.hear(stream);
-        let (algorithm, question) = self.choice.algorithm(element, raw_bytes);
+        let to = to.slice(0..raw_bytes);
+        if self.choice.is_short(raw_bytes) {
+            stream.copy_between((&self.from, from), (&self.to, to))?;
+            return Ok(PeerCopy { way: Way::Plain, raw_bytes, segments: 1 });
+        }
+        let can_watch = self.can_watch(stream);
+        if can_watch {
+            self.hear();
+        }
+        let can_time = can_watch && self.stopwatch.is_free();
+        let Chosen { algorithm, question, is_timed } = self.choice.choose(element, raw_bytes, can_time);
+        let question = question.filter(|_| can_watch);
         let looks = question.is_some_and(|question| self.look(stream, question, from));
-        let copied = self.enqueue(stream, (element, algorithm), from, to.slice(0..raw_bytes));
+        let times = is_timed && done(self.stopwatch.start(stream), "the link is not timed");
+        let copied = self.enqueue(stream, (element, algorithm), from, to);
+        if times && copied.is_ok() {
+            done(self.stopwatch.stop(stream, raw_bytes), "the link is not timed");
+        }
         if looks {
             self.end_look(stream, copied.is_ok());
         }
@@ -152,35 +175,46 @@ impl PeerCopier {
         self.choice.learn(element, data);
     }
 
+    /// Whether somebody wants to know what becomes of copies, and `stream` does not record: to ask how far others are would
+    /// spoil the recording, and what is recorded happens later.
+    fn can_watch(&self, stream: &Stream) -> bool {
+        if self.probe.is_none() {
+            return false;
+        }
+        let records = stream.is_capturing();
+        let records =
+            records.inspect_err(|error| tracing::warn!(%error, "nothing is found out about a copy"));
+        matches!(records, Ok(false))
+    }
+
     /// Hears what was found by now. Without it copies go on as before.
-    fn hear(&mut self, stream: &Stream) {
-        let Some(probe) = self.probe.as_mut().filter(|probe| !probe.is_free()) else { return };
-        let answers = match stream.is_capturing() {
-            Ok(true) => return, // to ask how far a stream is would spoil the recording
-            Ok(false) => probe.answers(),
-            Err(error) => Err(error),
-        };
+    fn hear(&mut self) {
+        let Self { from, probe, stopwatch, choice, .. } = self;
+        if stopwatch.is_free() && probe.as_ref().is_none_or(Probe::is_free) {
+            return;
+        }
+        // Other streams may record.
+        let (timed, answers) = from.relaxed(|| (stopwatch.read(), probe.as_mut().map(Probe::answers)));
+        match timed {
+            Ok(Some((raw_bytes, took))) => choice.timed(raw_bytes, took),
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, "nothing is known of the link"),
+        }
         match answers {
-            Ok(answers) => self.choice.hear(answers),
-            Err(error) => tracing::warn!(%error, "nothing is known of copies"),
+            Some(Ok(answers)) => choice.hear(answers),
+            None => {}
+            Some(Err(error)) => tracing::warn!(%error, "nothing is known of copies"),
         }
     }
 
-    /// Has the bytes of a copy looked at while they are on their way, unless they are recorded, or others are looked at.
+    /// Has the bytes of a copy looked at while they are on their way, unless others are.
     fn look(&mut self, stream: &Stream, question: Question, data: Region<'_>) -> bool {
         let Some(probe) = self.probe.as_mut().filter(|probe| probe.is_free()) else { return false };
-        let looked = match stream.is_capturing() {
-            Ok(true) => return false,
-            Ok(false) => {
-                probe.ask(|algorithm, _| self.codecs.encoder(algorithm), stream, &[(question, data)])
-            }
-            Err(error) => Err(error),
-        };
-        if let Err(error) = &looked {
-            tracing::warn!(%error, "a copy is not looked at");
+        let looked = probe.ask(|algorithm, _| self.codecs.encoder(algorithm), stream, &[(question, data)]);
+        if looked.is_err() {
             probe.settle();
         }
-        looked.is_ok()
+        done(looked, "a copy is not looked at")
     }
 
     /// Lets what comes next on `stream` wait for the look at a copy that was enqueued. Else nothing is under way when this
@@ -200,9 +234,14 @@ impl PeerCopier {
         match (self.codecs.algorithms().contains(algorithm), self.is_direct) {
             (true, true) => Way::Coded(algorithm),
             (true, false) => Way::CodedThroughHost(algorithm),
-            (false, true) => Way::Plain,
-            (false, false) => Way::PlainThroughHost,
+            // Between contexts of a device the driver copies within its memory.
+            (false, is_direct) if is_direct || self.is_one_device() => Way::Plain,
+            (false, _) => Way::PlainThroughHost,
         }
+    }
+
+    fn is_one_device(&self) -> bool {
+        self.from.info().ordinal == self.to.info().ordinal
     }
 
     fn check(&self, from: Region<'_>, to: Region<'_>) -> Result<(), DeviceError> {
@@ -216,4 +255,9 @@ impl PeerCopier {
         }
         Ok(())
     }
+}
+
+/// Whether something was done that copies can do without; if not, says so.
+fn done(result: Result<(), DeviceError>, what: &'static str) -> bool {
+    result.inspect_err(|error| tracing::warn!(%error, "{what}")).is_ok()
 }
