@@ -43,7 +43,6 @@ mod knowledge;
 mod model;
 mod priors;
 mod sample;
-mod seen;
 mod stream;
 mod streams;
 

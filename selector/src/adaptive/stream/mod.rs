@@ -1,19 +1,23 @@
 //! What the policy keeps of one stream.
 
+mod seen;
+mod sizes;
+
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 
+use self::seen::{Seen, UnderWay};
+use self::sizes::Moves;
 use super::AdaptiveConfig;
 use super::budget::Budget;
 use super::choice::{Choice, Scene, Way};
 use super::choices::Choices;
 use super::framing::Framing;
-use super::knowledge::{Knowledge, differ};
+use super::knowledge::Knowledge;
 use super::model::Goal;
 use super::priors::Priors;
 use super::sample::{Looks, Wanted};
-use super::seen::{Seen, UnderWay};
 use crate::speeds::Speeds;
-use crate::{CheapFacts, Decision, Estimate, Outcome, Overlap, Reason, SampleSize};
+use crate::{CheapFacts, Decision, Outcome, Overlap, Reason, SampleSize};
 
 /// What is left of what a sample waits for, with each transfer that cannot afford that: those to come may all be shorter.
 const PATIENCE: f64 = 1023.0 / 1024.0;
@@ -23,16 +27,8 @@ const PAUSE: u32 = 16;
 const FIRST_SAMPLES: u32 = 16;
 /// A sample that does not come back within so many transfers is lost.
 const LOST_AFTER: u32 = 32;
-/// A size that a sample finds so far from the known, as a part of it, is that of other data.
-const OTHER_DATA: f64 = 0.25;
 /// How much longer than expected a sample can take.
 const MOST_LATE: f64 = 4.0;
-/// What a sample of a transfer says, as a part of what the transfer itself does.
-const SAMPLED_EVIDENCE: f64 = 0.125;
-/// The same, once it is known what the transfer became in the form of another algorithm.
-const SCALED_EVIDENCE: f64 = 0.25;
-/// A sample of so few bytes says half of that, and may be twice as far off by chance.
-const FEW_BYTES: f64 = 16384.0;
 /// Guesses under way before one has come back.
 const MOST_GUESSES: u32 = 4;
 /// A codec that was timed so often is timed on every fourth transfer only.
@@ -75,22 +71,6 @@ pub(super) struct Stream {
     samples: u32,
     guesses: u32,
     observed: u32,
-}
-
-/// What a sample has done to what is known.
-#[derive(Clone, Debug)]
-struct Moves {
-    /// By algorithm: what it was known to become before, and since.
-    fractions: [Option<(f64, f64)>; 16],
-    seen: AlgorithmSet,
-}
-
-/// Of what a sample has done, what is taken back.
-#[derive(Clone, Copy, PartialEq)]
-enum Back {
-    All,
-    /// Only what was taken to have changed as others have. By how much it has in truth.
-    Unseen(f64),
 }
 
 /// What is the same for all streams of a policy.
@@ -289,148 +269,6 @@ impl Stream {
             raw_bytes: facts.raw_bytes,
             factor: common.estimate_factor,
         }
-    }
-
-    /// Learns what a sample says.
-    pub(super) fn learn_sample(&mut self, facts: &CheapFacts, estimates: &[Estimate]) {
-        self.awaited = None;
-        let looked_at = self.sample_bytes.clamp(1, facts.raw_bytes.max(1)) as f64;
-        let part = looked_at / (looked_at + FEW_BYTES).min(facts.raw_bytes.max(1) as f64);
-        let (evidence, other_data) = (SAMPLED_EVIDENCE * part, OTHER_DATA / part);
-        self.put_back(Back::Unseen(1.0));
-        let seen = self.seen(facts, estimates, part);
-        let is_other = |(algorithm, fraction): (Algorithm, f64)| {
-            self.knowledge
-                .latest_fraction(algorithm)
-                .is_some_and(|known| differ(known, fraction) > other_data)
-        };
-        // What one algorithm says of the data holds for all.
-        let changed = seen.iter().any(is_other);
-        if changed {
-            self.budget.data_changed();
-            self.knowledge.doubt_fractions();
-        }
-        let evidence_bytes = evidence * facts.raw_bytes as f64;
-        let drift = if changed { 0.0 } else { other_data };
-        let before = self.knowledge.fractions();
-        if let Some((one, fraction)) = self.reference(&seen) {
-            let known = self.knowledge.latest_fraction(one);
-            self.learn_fraction(one, fraction, evidence_bytes, drift);
-            self.learn_beside(one, &seen, evidence_bytes, drift);
-            self.move_others(one, known, &seen);
-        } else {
-            for (algorithm, fraction) in seen.iter() {
-                self.learn_fraction(algorithm, fraction, evidence_bytes, drift);
-            }
-        }
-        let since = self.knowledge.fractions();
-        let fractions = std::array::from_fn(|at| before[at].zip(since[at]));
-        let looked_at = seen.iter().map(|(algorithm, _)| algorithm).collect();
-        self.moved = Some(Box::new(Moves { fractions, seen: looked_at }));
-        self.seen = seen;
-    }
-
-    fn seen(&self, facts: &CheapFacts, estimates: &[Estimate], part: f64) -> Seen {
-        let fraction = |estimate: &Estimate| {
-            self.framing.data_fraction(estimate.algorithm, facts.raw_bytes, estimate.bits as f64 / 8.0)
-        };
-        let fractions = estimates
-            .iter()
-            .filter(|estimate| estimate.algorithm != Algorithm::None)
-            .map(|estimate| (estimate.algorithm, fraction(estimate)));
-        let in_use = self.before.and_then(|before| Some((before, self.knowledge.latest_fraction(before)?)));
-        Seen::new(fractions.collect(), in_use, part)
-    }
-
-    /// What others are compared with in a sample: what is in use, or if that was not looked at, what is known to become least.
-    /// The raw form is what it is everywhere.
-    fn reference(&self, seen: &Seen) -> Option<(Algorithm, f64)> {
-        let in_use = self.before.filter(|before| *before != Algorithm::None)?;
-        let known = |(algorithm, seen)| Some((self.knowledge.latest_fraction(algorithm)?, algorithm, seen));
-        let least = |a: &(f64, _, _), b: &(f64, _, _)| a.0.total_cmp(&b.0);
-        let all = || seen.iter().filter_map(known);
-        let (_, algorithm, fraction) =
-            all().find(|(_, algorithm, _)| *algorithm == in_use).or_else(|| all().min_by(least))?;
-        Some((algorithm, fraction))
-    }
-
-    /// Remembers the last sample until it is known what its transfer became.
-    pub(super) fn remember(&mut self, facts: &CheapFacts, decision: &Decision) {
-        let seen = std::mem::take(&mut self.seen);
-        self.under_way.put(facts, decision, seen);
-    }
-
-    /// Learns of all others that a sample looked at, beside what is known of `one`.
-    fn learn_beside(&mut self, one: Algorithm, seen: &Seen, evidence_bytes: f64, drift: f64) {
-        let Some(known) = self.knowledge.latest_fraction(one) else { return };
-        for (algorithm, fraction) in seen.beside(one, known).into_iter().flatten() {
-            self.learn_fraction(algorithm, fraction, evidence_bytes, drift);
-        }
-    }
-
-    /// Until it is known what a sampled transfer became, what the sample did not look at is taken to have changed as `one`
-    /// has, which was `known` before.
-    fn move_others(&mut self, one: Algorithm, known: Option<f64>, seen: &Seen) {
-        let Some((known, since)) = known.zip(self.knowledge.latest_fraction(one)) else { return };
-        let unseen = |algorithm: &Algorithm| *algorithm != one && seen.of(*algorithm).is_none();
-        for algorithm in Algorithm::ALL.into_iter().filter(unseen) {
-            self.scale(algorithm, since / known);
-        }
-    }
-
-    /// Takes back what the last sample has done, as far as nothing else was learned since.
-    fn put_back(&mut self, back: Back) {
-        let Some(moved) = self.moved.take() else { return };
-        for algorithm in Algorithm::ALL {
-            let Some((before, since)) = moved.fractions[usize::from(algorithm.number())] else { continue };
-            let factor = match back {
-                Back::All => 1.0,
-                Back::Unseen(factor) if !moved.seen.contains(algorithm) => factor,
-                Back::Unseen(_) => continue,
-            };
-            if self.knowledge.latest_fraction(algorithm) == Some(since) {
-                self.knowledge.set_fraction(algorithm, before);
-                self.scale(algorithm, factor);
-            }
-        }
-    }
-
-    /// Learns more of a sample once its transfer has become `fraction` in the form in which it was sent.
-    fn learn_sampled(
-        &mut self,
-        facts: &CheapFacts,
-        tried: Algorithm,
-        fraction: f64,
-        seen: &Seen,
-        drift: f64,
-    ) {
-        let known = self.moved.as_ref().and_then(|moved| moved.fractions[usize::from(tried.number())]);
-        let known = known.map_or(fraction, |(before, _)| before);
-        if seen.of(tried).is_some() {
-            // Unless the data is other data, all else is what it was before.
-            let factor = if differ(known, fraction) > drift { fraction / known } else { 1.0 };
-            self.put_back(Back::Unseen(factor));
-        } else if seen.is_as_always(tried, fraction, drift) {
-            self.put_back(Back::All);
-        }
-        self.learn_fraction(tried, fraction, facts.raw_bytes as f64, drift);
-        let evidence_bytes = SCALED_EVIDENCE * facts.raw_bytes as f64;
-        self.learn_beside(tried, seen, evidence_bytes, OTHER_DATA / seen.part);
-    }
-
-    /// Takes an algorithm to be so many times as large. Nothing grows beyond the raw form by that.
-    fn scale(&mut self, algorithm: Algorithm, factor: f64) {
-        if let Some(known) =
-            self.knowledge.latest_fraction(algorithm).filter(|_| factor.is_finite() && factor > 0.0)
-        {
-            self.knowledge.set_fraction(algorithm, (known * factor).min(known.max(1.0)));
-        }
-        self.settle(algorithm);
-    }
-
-    fn learn_fraction(&mut self, algorithm: Algorithm, fraction: f64, evidence_bytes: f64, drift: f64) {
-        self.knowledge.learn_fraction(algorithm, fraction, evidence_bytes, drift);
-        self.settle(algorithm);
     }
 
     /// Hears what was chosen after a sample.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use mgcomp_codecs::Algorithm;
 
-use super::knowledge::differ;
+use crate::adaptive::knowledge::differ;
 use crate::{CheapFacts, Decision};
 
 /// Samples that are remembered until it is known what their transfers became.
