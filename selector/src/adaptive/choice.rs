@@ -126,6 +126,8 @@ struct Known {
 struct Hope {
     /// Only now and then: it has been tried before.
     is_late: bool,
+    /// If so, how many times were learned since then.
+    since: u32,
     cost: f64,
 }
 
@@ -159,12 +161,14 @@ impl Scene<'_> {
                 best = known;
             }
         }
-        // Of what may be better, what may be best is tried first, and last what has been before.
+        // Of what may be better, what may be best is tried first, and last what has been before, in turn.
         let below = best.cost.min(limit);
         let others = hopes.into_iter().flatten().filter(|known| known.algorithm != best.algorithm);
-        let hope = others
-            .filter_map(|known| Some((self.hope(&known, raw_bytes, below)?, known)))
-            .min_by(|(a, _), (b, _)| a.is_late.cmp(&b.is_late).then(a.cost.total_cmp(&b.cost)));
+        let hope = others.filter_map(|known| Some((self.hope(&known, raw_bytes, below)?, known))).min_by(
+            |(a, _), (b, _)| {
+                a.is_late.cmp(&b.is_late).then(b.since.cmp(&a.since)).then(a.cost.total_cmp(&b.cost))
+            },
+        );
         let way = |known: &Known| self.way(known, raw_bytes);
         let best = way(&best);
         let trial = |(hope, known): (Hope, Known)| {
@@ -256,7 +260,8 @@ impl Scene<'_> {
         }
         let hope = |part, is_late| {
             let cost = self.goal.cost(raw_bytes, known.coded_bits, hoped(known.times, part));
-            (cost < below).then_some(Hope { is_late, cost })
+            let since = if is_late { self.knowledge.since_timed(known.algorithm, raw_bytes) } else { 0 };
+            (cost < below).then_some(Hope { is_late, since, cost })
         };
         match self.knowledge.timed(known.algorithm, raw_bytes) {
             0 if self.knowledge.is_timed(known.algorithm) => hope(HOPED_ELSEWHERE, false),

@@ -27,6 +27,8 @@ pub(super) struct Knowledge {
     live: [Entry; 16],
     /// What choices rest on: `live` as it was when they were last worked out, or near it.
     settled: [Entry; 16],
+    /// How many times were learned.
+    times: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +51,8 @@ struct Pace {
     decode: f64,
     /// Transfers of this band that it comes from.
     timed: u32,
+    /// When the last one was, by [`Knowledge::times`].
+    last: u32,
 }
 
 /// How far what is known has moved from what choices rest on.
@@ -62,12 +66,13 @@ pub(super) enum Moved {
 }
 
 impl Entry {
-    const UNKNOWN: Self = Self { data: None, paces: [Pace { encode: 1.0, decode: 1.0, timed: 0 }; BANDS] };
+    const UNKNOWN: Self =
+        Self { data: None, paces: [Pace { encode: 1.0, decode: 1.0, timed: 0, last: 0 }; BANDS] };
 }
 
 impl Default for Knowledge {
     fn default() -> Self {
-        Self { live: [Entry::UNKNOWN; 16], settled: [Entry::UNKNOWN; 16] }
+        Self { live: [Entry::UNKNOWN; 16], settled: [Entry::UNKNOWN; 16], times: 0 }
     }
 }
 
@@ -77,7 +82,7 @@ impl Knowledge {
         let live = others
             .live
             .map(|entry| Entry { data: None, paces: entry.paces.map(|pace| Pace { timed: 0, ..pace }) });
-        Self { settled: live, live }
+        Self { settled: live, live, times: others.times }
     }
 
     /// The same data, sent to somebody else: known until it turns out otherwise, which one transfer is enough for.
@@ -86,7 +91,7 @@ impl Knowledge {
             let data = entry.data.map(|data| Data { evidence_bytes: data.evidence_bytes.min(1.0), ..data });
             Entry { data, ..entry }
         });
-        Self { settled: live, live }
+        Self { settled: live, live, times: self.times }
     }
 
     /// Coded bytes per raw byte, without framing, if known.
@@ -109,6 +114,11 @@ impl Knowledge {
     /// How many transfers of about this length have shown what the codec takes.
     pub(super) fn timed(&self, algorithm: Algorithm, raw_bytes: u64) -> u32 {
         self.live[usize::from(algorithm.number())].paces[band(raw_bytes)].timed
+    }
+
+    /// How many times of others were learned since the last of this codec on transfers of about this length.
+    pub(super) fn since_timed(&self, algorithm: Algorithm, raw_bytes: u64) -> u32 {
+        self.times.wrapping_sub(self.live[usize::from(algorithm.number())].paces[band(raw_bytes)].last)
     }
 
     /// Whether transfers of any length have.
@@ -142,7 +152,8 @@ impl Knowledge {
                 *known = (*known + (seen - *known) * weight).clamp(1.0 / MOST_IN_ALL, MOST_IN_ALL);
             }
         }
-        pace.timed = pace.timed.saturating_add(1);
+        self.times = self.times.wrapping_add(1);
+        (pace.timed, pace.last) = (pace.timed.saturating_add(1), self.times);
         // Rather what holds for other lengths than what was measured on other data.
         let seen = Pace { timed: 0, ..*pace };
         paces.iter_mut().filter(|pace| pace.timed == 0).for_each(|pace| *pace = seen);
