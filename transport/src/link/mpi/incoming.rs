@@ -8,9 +8,8 @@ use bytes::{Bytes, BytesMut};
 use super::error::MpiFailure;
 use super::outbox::Peer;
 use super::progress::{Operations, PIECE_TAG, RECORD_TAG, What};
-use super::record::{self, PIECE_BYTES, RECORD_BYTES, Record, RecordError};
+use super::record::{self, Digest, Head, PIECE_BYTES, RECORD_BYTES, Record, RecordError};
 use crate::link::{LinkError, LinkEvent, Message};
-use crate::message::Header;
 use crate::payload::Payload;
 
 /// Bytes of messages that came and were not looked at yet; no record is received beyond them.
@@ -33,10 +32,10 @@ pub(super) struct Incoming {
 
 /// A message whose payload comes in pieces.
 struct Assembly {
-    header: Header,
-    payload_len: usize,
-    /// What is there of the payload without gaps.
+    head: Head,
+    /// What is there of the payload without gaps, and its checksum.
     payload: BytesMut,
+    digest: Digest,
     /// Pieces that are being received, from the first one missing on; they may come in any order.
     pieces: VecDeque<Option<BytesMut>>,
     first: u64,
@@ -97,8 +96,8 @@ impl Incoming {
         self.spare = Some(room);
         match record::read(peer.rank, number, bytes, limit) {
             Ok(Record::Message(message)) => Came::Event(self.message(peer, message)),
-            Ok(Record::Head { header, payload_len }) => {
-                self.assembly = Some(Assembly::new(header, payload_len));
+            Ok(Record::Head(head)) => {
+                self.assembly = Some(Assembly::new(head));
                 Came::Part
             }
             Ok(Record::Farewell) => {
@@ -129,10 +128,13 @@ impl Incoming {
         if !assembly.came(number, bytes) {
             return Came::Part;
         }
-        match self.assembly.take() {
-            Some(Assembly { header, payload, .. }) => {
-                let payload = Payload::from_bytes(payload.freeze());
-                Came::Event(self.message(peer, Message { header, payload }))
+        match self.assembly.take().map(Assembly::end) {
+            Some(Ok(message)) => Came::Event(self.message(peer, message)),
+            Some(Err((stored, computed))) => {
+                let (peer, record) = (peer.rank, self.records - 1);
+                self.stop();
+                let error = LinkError::Checksum { peer, record, stored, computed };
+                Came::Event(LinkEvent::Closed { peer, error })
             }
             None => Came::Part,
         }
@@ -145,11 +147,12 @@ impl Incoming {
 }
 
 impl Assembly {
-    fn new(header: Header, payload_len: usize) -> Self {
+    fn new(head: Head) -> Self {
         // At most the limit of a message in address space; the system gives memory only for what arrives.
-        let mut room = BytesMut::with_capacity(payload_len);
-        drop(room.split_off(payload_len)); // what the allocator gave beyond
-        Self { header, payload_len, payload: BytesMut::new(), pieces: VecDeque::new(), first: 0, room }
+        let mut room = BytesMut::with_capacity(head.payload_len);
+        drop(room.split_off(head.payload_len)); // what the allocator gave beyond
+        let (payload, digest) = (BytesMut::new(), Digest::new());
+        Self { head, payload, digest, pieces: VecDeque::new(), first: 0, room }
     }
 
     fn post(&mut self, peer: &Peer, operations: &mut Operations) -> Result<bool, MpiFailure> {
@@ -167,7 +170,7 @@ impl Assembly {
 
     fn piece_len(&self, number: u64) -> usize {
         let before = usize::try_from(number).unwrap_or(usize::MAX).saturating_mul(PIECE_BYTES);
-        self.payload_len.saturating_sub(before).min(PIECE_BYTES)
+        self.head.payload_len.saturating_sub(before).min(PIECE_BYTES)
     }
 
     /// Returns whether the payload is whole with this piece.
@@ -179,8 +182,80 @@ impl Assembly {
         while let Some(piece) = self.pieces.front_mut().and_then(Option::take) {
             self.pieces.pop_front();
             self.first += 1;
+            self.digest.update(&piece);
             self.payload.unsplit(piece); // they lie next to each other, so nothing is copied
         }
-        self.payload.len() == self.payload_len
+        self.payload.len() == self.head.payload_len
+    }
+
+    /// The message, all of which is there; else the checksum that it should have and the one that it has.
+    fn end(self) -> Result<Message, (u32, u32)> {
+        let (stored, computed) = (self.head.checksum, self.digest.checksum());
+        if computed != stored {
+            return Err((stored, computed));
+        }
+        Ok(Message { header: self.head.header, payload: Payload::from_bytes(self.payload.freeze()) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mgcomp_codecs::Algorithm;
+
+    use super::*;
+    use crate::message::{Header, MessageId, Rank, Tag, TaggedSend};
+
+    const LEN: usize = 2 * PIECE_BYTES + 77;
+
+    /// What comes of a payload whose pieces come in this order, with one bit flipped if any is to be.
+    fn assemble(order: [u64; 3], flipped: Option<usize>) -> Result<Message, (u32, u32)> {
+        let send = TaggedSend {
+            id: MessageId(7),
+            algorithm: Algorithm::None,
+            unawaited: false,
+            tag: Tag(9),
+            length: LEN as u32,
+        };
+        let mut bytes: Vec<u8> = (0..LEN).map(|at| (at * at >> 7) as u8).collect();
+        let (record, _) = record::write(&Header::TaggedSend(send), bytes.clone().into());
+        let Ok(Record::Head(head)) = record::read(Rank(3), 0, record, 1 << 30) else { panic!("no head") };
+        if let Some(bit) = flipped {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        let mut assembly = Assembly::new(head);
+        let mut room = std::mem::take(&mut assembly.room);
+        let mut pieces: Vec<_> = bytes
+            .chunks(PIECE_BYTES)
+            .map(|bytes| {
+                let rest = room.split_off(bytes.len());
+                let mut piece = std::mem::replace(&mut room, rest);
+                piece.extend_from_slice(bytes);
+                assembly.pieces.push_back(None);
+                Some(piece)
+            })
+            .collect();
+        for (place, number) in order.into_iter().enumerate() {
+            let piece = pieces[number as usize].take().unwrap();
+            assert_eq!(piece.len(), assembly.piece_len(number));
+            assert_eq!(assembly.came(number, piece), place == 2);
+        }
+        assembly.end()
+    }
+
+    #[test]
+    fn pieces_may_come_in_any_order() {
+        for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]] {
+            let message = assemble(order, None).unwrap();
+            let bytes = message.payload.bytes().unwrap();
+            assert!(bytes.len() == LEN && bytes.iter().enumerate().all(|(at, &b)| b == (at * at >> 7) as u8));
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_is_found_in_every_piece() {
+        for bit in [0, 8 * PIECE_BYTES - 1, 8 * PIECE_BYTES, 16 * PIECE_BYTES + 5, 8 * LEN - 1] {
+            let (stored, computed) = assemble([1, 0, 2], Some(bit)).unwrap_err();
+            assert_ne!(stored, computed, "bit {bit}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! byte 0             4          8                 16
-//!      CRC32C, u32   kind, u32  payload len, u64  header, then the payload if it fits
+//!      CRC32C, u32   kind, u32  payload len, u64  header, then the payload if it fits, else its CRC32C, u32
 //! ```
 //! All numbers are little-endian; the checksum is that of everything behind it. A record is one MPI message of at most
 //! [`RECORD_BYTES`]. A payload that does not fit follows in messages of [`PIECE_BYTES`], the last one shorter.
@@ -20,6 +20,10 @@ pub(super) const RECORD_BYTES: usize = 8192;
 pub(super) const PIECE_BYTES: usize = 1 << 20;
 /// Bytes before the header.
 const PREFIX_BYTES: usize = 16;
+/// Bytes of the checksum of a payload that follows.
+const CHECKSUM_BYTES: usize = 4;
+/// CRC32C, as CPUs compute it.
+const CHECKSUM: crc_fast::CrcAlgorithm = crc_fast::CrcAlgorithm::Crc32Iscsi;
 
 const MESSAGE: u32 = 0;
 const FAREWELL: u32 = 1;
@@ -29,10 +33,19 @@ const FAREWELL: u32 = 1;
 pub(super) enum Record {
     /// All of a message.
     Message(Message),
-    /// A message whose payload, of `payload_len` bytes, follows.
-    Head { header: Header, payload_len: usize },
+    /// A message whose payload follows.
+    Head(Head),
     /// Nothing more comes.
     Farewell,
+}
+
+/// A message without its payload.
+#[derive(Debug, PartialEq)]
+pub(super) struct Head {
+    pub(super) header: Header,
+    pub(super) payload_len: usize,
+    /// CRC32C of the payload.
+    pub(super) checksum: u32,
 }
 
 /// Why a record is none.
@@ -51,10 +64,11 @@ pub(super) fn farewell() -> Bytes {
 pub(super) fn write(header: &Header, payload: Bytes) -> (Bytes, Bytes) {
     let header = header.encode();
     let fits = PREFIX_BYTES + header.len() + payload.len() <= RECORD_BYTES;
-    let room = header.len() + if fits { payload.len() } else { 0 };
+    let room = header.len() + if fits { payload.len() } else { CHECKSUM_BYTES };
     let mut record = prefix(MESSAGE, payload.len(), room);
     record.put_slice(&header);
     if !fits {
+        record.put_u32_le(checksum(&payload));
         return (finish(record), payload);
     }
     record.put_slice(&payload);
@@ -70,7 +84,7 @@ pub(super) fn read(peer: Rank, record: u64, bytes: Bytes, limit: u64) -> Result<
     let number = |at| prefix[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
     let (stored, kind) = (number(0), number(4));
     let payload_len = u64::from(number(12)) << 32 | u64::from(number(8));
-    let computed = checksum(&bytes);
+    let computed = checksum(&bytes[CHECKSUM_BYTES..]);
     if computed != stored {
         return Err(RecordError::Link(LinkError::Checksum { peer, record, stored, computed }));
     }
@@ -89,13 +103,15 @@ pub(super) fn read(peer: Rank, record: u64, bytes: Bytes, limit: u64) -> Result<
         let trailing = Invalid::Trailing { kind: header.kind(), header_len, got };
         return Err(RecordError::Message(trailing.into()));
     }
-    let here = (rest.len() - header_len) as u64;
-    match usize::try_from(payload_len) {
-        Ok(_) if here == payload_len => {
+    let here = &rest[header_len..];
+    match (usize::try_from(payload_len), here.first_chunk()) {
+        (Ok(payload_len), _) if here.len() == payload_len => {
             let payload = bytes.slice(PREFIX_BYTES + header_len..);
             Ok(Record::Message(Message { header, payload: Payload::from_bytes(payload) }))
         }
-        Ok(payload_len) if here == 0 => Ok(Record::Head { header, payload_len }),
+        (Ok(payload_len), Some(stored)) if here.len() == CHECKSUM_BYTES => {
+            Ok(Record::Head(Head { header, payload_len, checksum: u32::from_le_bytes(*stored) }))
+        }
         _ => {
             let got = bytes.len() as u64;
             Err(RecordError::Link(LinkError::RecordTruncated { peer, record, got }))
@@ -113,14 +129,30 @@ fn prefix(kind: u32, payload_len: usize, room: usize) -> BytesMut {
 }
 
 fn finish(mut record: BytesMut) -> Bytes {
-    let checksum = checksum(&record);
-    record[..4].copy_from_slice(&checksum.to_le_bytes());
+    let checksum = checksum(&record[CHECKSUM_BYTES..]);
+    record[..CHECKSUM_BYTES].copy_from_slice(&checksum.to_le_bytes());
     record.freeze()
 }
 
-/// CRC32C of what lies behind the place of the checksum.
-fn checksum(record: &[u8]) -> u32 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &record[4..]) as u32
+fn checksum(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(CHECKSUM, bytes) as u32
+}
+
+/// The checksum of bytes that come one after the other.
+pub(super) struct Digest(crc_fast::Digest);
+
+impl Digest {
+    pub(super) fn new() -> Self {
+        Self(crc_fast::Digest::new(CHECKSUM))
+    }
+
+    pub(super) fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub(super) fn checksum(&self) -> u32 {
+        self.0.finalize() as u32
+    }
 }
 
 #[cfg(test)]
@@ -158,8 +190,11 @@ mod tests {
         }
         let (record, rest) = write(&send(9000), Bytes::from(vec![5; longest + 1]));
         assert_eq!(rest.len(), longest + 1);
-        let Record::Head { header, payload_len } = read_first(record).unwrap() else { panic!() };
-        assert_eq!((header, payload_len), (send(9000), longest + 1));
+        let Record::Head(head) = read_first(record).unwrap() else { panic!() };
+        let mut digest = Digest::new();
+        rest.chunks(5000).for_each(|piece| digest.update(piece));
+        let (payload_len, checksum) = (longest + 1, digest.checksum());
+        assert_eq!(head, Head { header: send(9000), payload_len, checksum });
         assert!(matches!(read_first(farewell()), Ok(Record::Farewell)));
     }
 
