@@ -146,11 +146,11 @@ impl<'a> Run<'a> {
 
         let started = Instant::now();
         self.fill(&step)?;
-        let round = self.warm_up(&step, &expected, time, &mut seen)?;
-        let left = time.saturating_sub(started.elapsed());
-        let fitting = (left.as_nanos() / round.as_nanos().max(1)).clamp(LEAST.into(), MOST.into()) as u64;
-        let iterations = self.agreed(self.args.iters.map_or(fitting, u64::from))?;
-        for iteration in 0..iterations {
+        let mut round = self.warm_up(&step, &expected, time, &mut seen)?;
+        let mut iterations = self.iterations(time.saturating_sub(started.elapsed()), round)?;
+        let mut iteration = 0;
+        while iteration < iterations {
+            let round_started = Instant::now();
             // The same on all ranks: over NCCL they compare together.
             let is_checked = [0, iterations - 1].contains(&iteration) || bytes <= ALWAYS_CHECKED_BYTES;
             let check = match iteration == 0 && self.args.spoil && self.is_root() {
@@ -161,6 +161,11 @@ impl<'a> Run<'a> {
             for (&mode, seen) in modes.iter().zip(&mut seen) {
                 self.iterate(&step, &expected, mode, check, seen)?;
             }
+            if round.is_none() {
+                // Nothing was known of what fits before the first one.
+                round = Some(round_started.elapsed());
+                iterations = self.iterations(time.saturating_sub(started.elapsed()), round)?;
+            }
             // They may take longer than those before: a look at the time now and then.
             if self.args.iters.is_none() && iterations > MANY && iteration % (iterations / LOOKS) == 0 {
                 let goes_on = started.elapsed() < time + time / 4;
@@ -168,22 +173,28 @@ impl<'a> Run<'a> {
                     break;
                 }
             }
+            iteration += 1;
         }
         let wrong = self.report(&step, seen, sink)?;
-        Ok((round, wrong))
+        Ok((round.unwrap_or_default(), wrong))
     }
 
-    /// Iterations whose times do not count, but whose results do. Returns the time of the last round.
+    /// How many iterations there are to be, if a round takes so long.
+    fn iterations(&self, left: Duration, round: Option<Duration>) -> Result<u64, PerfError> {
+        self.agreed(self.args.iters.map_or_else(|| fitting(left, round), u64::from))
+    }
+
+    /// Iterations whose times do not count, but whose results do. Returns the time of the last round, if there is any.
     fn warm_up(
         &self,
         step: &Step,
         expected: &Expected<'_>,
         time: Duration,
         seen: &mut [Seen],
-    ) -> Result<Duration, PerfError> {
+    ) -> Result<Option<Duration>, PerfError> {
         let (started, modes) = (Instant::now(), self.args.modes());
         let count = self.args.warmup.unwrap_or(WARMUP);
-        let mut round = Duration::ZERO;
+        let mut round = None;
         for index in 0..count {
             let round_started = Instant::now();
             let check = if index == 0 || step.case.bytes <= ALWAYS_CHECKED_BYTES {
@@ -196,8 +207,9 @@ impl<'a> Run<'a> {
                 self.iterate(step, expected, mode, check, &mut warm)?;
                 seen.wrong += warm.wrong;
             }
-            round = round_started.elapsed();
-            let goes_on = self.args.warmup.is_some() || started.elapsed() + round < time / 4;
+            let took = round_started.elapsed();
+            round = Some(took);
+            let goes_on = self.args.warmup.is_some() || started.elapsed() + took < time / 4;
             if self.agreed(goes_on.into())? == 0 {
                 break;
             }
@@ -283,6 +295,12 @@ fn pause(time: Duration) {
     }
 }
 
+/// How many rounds fit into the time that is left; the fewest where it is not known what one takes.
+fn fitting(left: Duration, round: Option<Duration>) -> u64 {
+    let fitting = |round: Duration| left.as_nanos() / round.as_nanos().max(1);
+    round.map_or(0, fitting).clamp(LEAST.into(), MOST.into()) as u64
+}
+
 /// Whether there is time for `bytes`, after a round of `last` bytes took so long.
 fn fits(last: Option<(usize, Duration)>, bytes: usize, left: Duration) -> bool {
     let Some((last_bytes, round)) = last else { return true };
@@ -294,6 +312,15 @@ fn fits(last: Option<(usize, Duration)>, bytes: usize, left: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn as_many_rounds_are_made_as_fit() {
+        let second = Duration::from_secs(1);
+        assert_eq!(fitting(40 * second, Some(second)), 40);
+        assert_eq!(fitting(second, Some(40 * second)), LEAST);
+        assert_eq!(fitting(second, Some(Duration::ZERO)), MOST);
+        assert_eq!(fitting(1000 * second, None), LEAST, "who does not know begins with few");
+    }
 
     #[test]
     fn long_buffers_are_left_out_when_time_is_short() {

@@ -40,10 +40,11 @@ fn head(args: &Args, ranks: usize, row: &Row) -> String {
     let reduction = if op.reduces() { format!(" ({})", args.reduction) } else { String::new() };
     let (values, data, link) = (args.values(), args.data_name(), args.link.describe());
     format!(
-        "{}{reduction} of {values} ({data}), {ranks} ranks ({link}{device})\n{:>10} {:>12} {:>11} {:>11} {:>10} {:>10} {:>6} {:>7} {:>7}  {:<12} {}\n",
+        "{}{reduction} of {values} ({data}), {ranks} ranks ({link}{device})\n{:>10} {:>12} {:>7} {:>11} {:>11} {:>10} {:>10} {:>6} {:>7} {:>7}  {:<12} {}\n",
         op.name(),
         "size",
         "count",
+        "element",
         "time/µs",
         "min/µs",
         "alg/GB/s",
@@ -62,9 +63,10 @@ fn text_line(row: &Row) -> String {
     let shares: Vec<String> =
         row.algorithms().map(|(name, tally)| format!("{name} {:.0} %", share(tally.raw_bytes))).collect();
     format!(
-        "{:>10} {:>12} {:>11.3} {:>11.3} {:>10.4} {:>10.4} {:>6} {:>7.3} {:>7}  {:<12} {}\n",
+        "{:>10} {:>12} {:>7} {:>11.3} {:>11.3} {:>10.4} {:>10.4} {:>6} {:>7.3} {:>7}  {:<12} {}\n",
         shown(row.bytes),
         row.bytes / row.width,
+        row.element,
         micros(row.median_ns),
         micros(row.min_ns),
         row.algorithm_bandwidth(),
@@ -125,9 +127,11 @@ mod tests {
     fn a_line_has_all_columns() {
         let line = text_line(&Row::example(Op::AllReduce, 4, 1 << 20, 1_048_576));
         let columns: Vec<&str> = line.split_whitespace().collect();
-        let expected =
-            ["1", "MiB", "262144", "1048.576", "0.900", "1.0000", "1.5000", "0", "2.500", "-", "adaptive"];
-        assert_eq!(columns[..11], expected);
+        let expected = [
+            "1", "MiB", "262144", "f32", "1048.576", "0.900", "1.0000", "1.5000", "0", "2.500", "-",
+            "adaptive",
+        ];
+        assert_eq!(columns[..12], expected);
         assert!(line.ends_with("none 25 %, xp 75 %\n"), "{line}");
         let mut row = Row::example(Op::AllReduce, 4, 1 << 20, 1_048_576);
         row.ways = Some(Ways { window_bytes: 3, host_bytes: 1 });
