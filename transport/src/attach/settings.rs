@@ -4,12 +4,12 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::str::FromStr;
-use std::thread;
 
 use mgcomp_codecs::Element;
 use mgcomp_selector::{Lambda, PolicySpec};
 
 use crate::control;
+use crate::executor::usual_codec_threads;
 use crate::link::tcp::Connections;
 
 /// More codec threads than this are a mistake.
@@ -26,7 +26,7 @@ pub struct Settings {
     pub lambda: Option<Lambda>,
     /// `MGCOMP_ELEMENT`: what messages are values of, where nothing else says so; else it is found in the data.
     pub element: Option<Element>,
-    /// `MGCOMP_THREADS`: threads that run codecs; else as many as the process may use, at most 2.
+    /// `MGCOMP_THREADS`: threads that run codecs; else [`usual_codec_threads`].
     pub codec_threads: usize,
     /// `MGCOMP_CHECKSUM=off`: messages carry no checksum of their bytes.
     pub checksum: bool,
@@ -37,7 +37,7 @@ pub struct Settings {
 impl Default for Settings {
     /// Those of an environment that says nothing.
     fn default() -> Self {
-        let codec_threads = thread::available_parallelism().map_or(1, |cores| cores.get().min(2));
+        let codec_threads = usual_codec_threads();
         let (policy, lambda, element, connections) = (PolicySpec::default(), None, None, None);
         Self { off: false, policy, lambda, element, codec_threads, checksum: true, connections }
     }

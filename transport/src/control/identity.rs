@@ -11,24 +11,50 @@ const JOB_VARIABLES: [&str; 6] =
 /// What torchrun calls every job that nobody has given a name.
 const NO_NAME: (&str, &str) = ("TORCHELASTIC_RUN_ID", "none");
 
-/// Variables in which launchers tell a process its rank, and how many there are. What a launcher started by another one says
+/// Variables in which launchers tell a process its rank, and how many there are, in the job and on the node. What a launcher started by another one says
 /// comes first: `srun mpirun` and `srun torchrun` are the usual way.
 const LAUNCHERS: [Launcher; 8] = [
-    Launcher { rank: "MGCOMP_RANK", ranks: None, needs_ranks: false },
+    Launcher { rank: "MGCOMP_RANK", ranks: None, local_ranks: None, needs_ranks: false },
     // torchrun, and whoever starts PyTorch by hand. The names might be anybody's: they count if they make sense together.
-    Launcher { rank: "RANK", ranks: Some("WORLD_SIZE"), needs_ranks: true },
-    Launcher { rank: "OMPI_COMM_WORLD_RANK", ranks: Some("OMPI_COMM_WORLD_SIZE"), needs_ranks: false },
-    Launcher { rank: "MV2_COMM_WORLD_RANK", ranks: Some("MV2_COMM_WORLD_SIZE"), needs_ranks: false },
-    Launcher { rank: "PMIX_RANK", ranks: None, needs_ranks: false },
-    Launcher { rank: "PMI_RANK", ranks: Some("PMI_SIZE"), needs_ranks: false },
-    Launcher { rank: "SLURM_PROCID", ranks: Some("SLURM_NTASKS"), needs_ranks: false },
-    Launcher { rank: "FLUX_TASK_RANK", ranks: Some("FLUX_JOB_SIZE"), needs_ranks: false },
+    Launcher {
+        rank: "RANK",
+        ranks: Some("WORLD_SIZE"),
+        local_ranks: Some("LOCAL_WORLD_SIZE"),
+        needs_ranks: true,
+    },
+    Launcher {
+        rank: "OMPI_COMM_WORLD_RANK",
+        ranks: Some("OMPI_COMM_WORLD_SIZE"),
+        local_ranks: Some("OMPI_COMM_WORLD_LOCAL_SIZE"),
+        needs_ranks: false,
+    },
+    Launcher {
+        rank: "MV2_COMM_WORLD_RANK",
+        ranks: Some("MV2_COMM_WORLD_SIZE"),
+        local_ranks: Some("MV2_COMM_WORLD_LOCAL_SIZE"),
+        needs_ranks: false,
+    },
+    Launcher { rank: "PMIX_RANK", ranks: None, local_ranks: None, needs_ranks: false },
+    Launcher {
+        rank: "PMI_RANK",
+        ranks: Some("PMI_SIZE"),
+        local_ranks: Some("MPI_LOCALNRANKS"),
+        needs_ranks: false,
+    },
+    Launcher {
+        rank: "SLURM_PROCID",
+        ranks: Some("SLURM_NTASKS"),
+        local_ranks: Some("SLURM_NTASKS_PER_NODE"),
+        needs_ranks: false,
+    },
+    Launcher { rank: "FLUX_TASK_RANK", ranks: Some("FLUX_JOB_SIZE"), local_ranks: None, needs_ranks: false },
 ];
 
 /// How a launcher tells a rank.
 struct Launcher {
     rank: &'static str,
     ranks: Option<&'static str>,
+    local_ranks: Option<&'static str>,
     needs_ranks: bool,
 }
 
@@ -42,6 +68,18 @@ impl Launcher {
             None => (!self.needs_ranks && rank != u32::MAX).then_some((rank, 0)),
         }
     }
+
+    /// How many ranks are on this node, if it has told a rank at all.
+    fn says_local_ranks(&self, value: impl Fn(&str) -> Option<String>) -> Option<u32> {
+        self.says(&value)?;
+        let local_ranks = value(self.local_ranks?)?.trim().parse().ok()?;
+        (local_ranks > 0).then_some(local_ranks)
+    }
+}
+
+/// How many ranks of the job are on this node, if a launcher tells.
+pub(crate) fn local_ranks() -> Option<u32> {
+    LAUNCHERS.iter().find_map(|launcher| launcher.says_local_ranks(|name| env::var(name).ok()))
 }
 
 /// Who a process is.
@@ -148,6 +186,29 @@ mod tests {
             assert_eq!(says(&[("PMI_RANK", rank)]), None, "{rank:?}");
         }
         assert_eq!(says(&[torch[0], torch[1], ("MGCOMP_RANK", "2")]), Some((2, 0)));
+    }
+
+    #[test]
+    fn the_innermost_launcher_that_knows_says_the_local_ranks() {
+        let says = |set: &[(&str, &str)]| {
+            let value = |name: &str| {
+                set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            };
+            LAUNCHERS.iter().find_map(|launcher| launcher.says_local_ranks(value))
+        };
+        let slurm = [("SLURM_PROCID", "1"), ("SLURM_NTASKS_PER_NODE", "8")];
+        let torch = [("RANK", "5"), ("WORLD_SIZE", "8"), ("LOCAL_WORLD_SIZE", "4")];
+        let open_mpi = [("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_LOCAL_SIZE", "3")];
+        assert_eq!(says(&slurm), Some(8));
+        assert_eq!(says(&[&slurm[..], &torch[..]].concat()), Some(4));
+        assert_eq!(says(&[&slurm[..], &open_mpi[..]].concat()), Some(3));
+        assert_eq!(says(&[("PMI_RANK", "0"), ("MPI_LOCALNRANKS", "2")]), Some(2));
+        // Who says the rank need not know.
+        assert_eq!(says(&[("MGCOMP_RANK", "1"), open_mpi[0], open_mpi[1]]), Some(3));
+        assert_eq!(says(&[("LOCAL_WORLD_SIZE", "4")]), None, "anybody's name, and no rank");
+        for wrong in ["0", "-1", "2(x3)", "", "4294967296"] {
+            assert_eq!(says(&[slurm[0], ("SLURM_NTASKS_PER_NODE", wrong)]), None, "{wrong:?}");
+        }
     }
 
     #[test]

@@ -40,6 +40,7 @@ use mgcomp_selector::Policy;
 
 pub(crate) use attachment::is_switched_off;
 pub use attachment::{Attachment, attach, sockets};
+pub(crate) use identity::local_ranks;
 pub use identity::{Identity, MAX_NAME_BYTES};
 pub use layout::PAGE_BYTES;
 pub use map::MapError;

@@ -1,9 +1,9 @@
 //! How copies are made.
 
-use std::thread;
 use std::time::Duration;
 
 use super::Direction;
+use crate::executor::usual_codec_threads;
 use crate::link::{Shaping, ShapingError};
 use crate::simulated::SimulatedLink;
 
@@ -46,10 +46,10 @@ pub struct CopyConfig {
 }
 
 impl Default for CopyConfig {
-    /// No links, and as many codec threads as there are processors, at most 2.
+    /// No links, and [`usual_codec_threads`].
     fn default() -> Self {
         Self {
-            codec_threads: thread::available_parallelism().map_or(1, |cores| cores.get().min(2)),
+            codec_threads: usual_codec_threads(),
             segment_bytes: 512 << 10,
             window: 16,
             checksum: false,

@@ -4,6 +4,7 @@
 pub(crate) mod cuda;
 mod failure;
 mod host;
+mod threads;
 
 use std::io;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use mgcomp_selector::{Estimate, SampleSize};
 pub use cuda::CudaExecutor;
 pub use host::HostExecutor;
 pub(crate) use host::estimate;
+pub use threads::{shared_codec_threads, usual_codec_threads};
 
 use crate::message::Status;
 use crate::payload::Payload;

@@ -27,6 +27,12 @@
 //! assert!(sent.coded_bytes < sent.raw_bytes / 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Memory
+//! Beside the program's own buffers, there are the frames of what is on its way: of requests to each peer at most
+//! [`window_bytes`](Limits::window_bytes) unanswered reads, writes and fetches, and as many of tagged sends, and the same of
+//! requests from it, whose raw bytes no frame exceeds; and what the link holds for each peer, which its module says. What would go
+//! beyond waits with the program's own memory, for which nothing is allocated.
 
 mod coding;
 mod engine;
@@ -55,7 +61,7 @@ use self::groups::GroupBoard;
 use self::mailbox::{Input, Mailbox};
 use self::peers::PeerBoard;
 use crate::control;
-use crate::executor;
+use crate::executor::{self, usual_codec_threads};
 use crate::fork::Process;
 use crate::link::{Drive, Link, LinkError, Position};
 use crate::memory::{HostBuffer, Slice};
@@ -86,7 +92,8 @@ pub struct NodeConfig {
     /// A peer that is asked whether it is there, and says so, is not silent; nor is one of which bytes come, be they ever so
     /// few: how long an answer may take is the program's to say, by [`Handle::wait_for`] and [`Node::disconnect`].
     pub silence_timeout: Duration,
-    /// Threads that run codecs; with none, they run on the threads that call, and that links receive on.
+    /// Threads that run codecs, by default [`usual_codec_threads`]; with none, they run on the threads that call, and that
+    /// links receive on.
     pub codec_threads: usize,
     /// Whether frames carry a checksum of the raw bytes, from end to end; but for those from and to memory of devices.
     pub checksum: bool,
@@ -106,7 +113,7 @@ impl Default for NodeConfig {
             piece_bytes: 1 << 20,
             greeting_timeout: Duration::from_secs(20),
             silence_timeout: Duration::from_secs(10),
-            codec_threads: thread::available_parallelism().map_or(1, |cores| cores.get().min(2)),
+            codec_threads: usual_codec_threads(),
             checksum: true,
             remembered_decisions: DecisionLog::DEFAULT_CAPACITY,
         }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use mgcomp_selector::{Lambda, PolicySpec, Steering};
 use mgcomp_transport::calibrate;
+use mgcomp_transport::executor::shared_codec_threads;
 use mgcomp_transport::link::Link;
 use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::{Rank, Secret, Tag};
@@ -106,13 +107,12 @@ impl Exchange {
     }
 
     fn config(&self, ranks: u32) -> NodeConfig {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         NodeConfig {
             secret: self.secret,
             piece_bytes: PIECE_BYTES,
             greeting_timeout: CONNECT_TIMEOUT,
             // All ranks share this machine's cores.
-            codec_threads: (cores / ranks as usize).clamp(1, 2),
+            codec_threads: shared_codec_threads(ranks),
             remembered_decisions: self.decisions,
             ..NodeConfig::default()
         }

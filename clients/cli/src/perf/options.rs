@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::builder::{ArgPredicate, PossibleValuesParser, TypedValueParser};
 use mgcomp_selector::{Lambda, PolicySpec};
 use mgcomp_transport::communicator::{Datatype, Operation};
+use mgcomp_transport::executor::shared_codec_threads;
 use mgcomp_transport::link::Shaping;
 use mgcomp_transport::link::tcp::Connections;
 use mgcomp_transport::nccl::Reductions;
@@ -220,9 +221,7 @@ impl Args {
 
     /// Codec threads of a rank that shares this machine's cores with so many.
     pub(super) fn codec_threads(&self, local_ranks: u32) -> usize {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let share = (cores / local_ranks as usize).clamp(1, 2);
-        self.codec_threads.map_or(share, usize::from)
+        self.codec_threads.map_or_else(|| shared_codec_threads(local_ranks), usize::from)
     }
 
     /// Refuses what cannot be measured.
