@@ -7,7 +7,7 @@ use std::time::Instant;
 use mgcomp_codecs::Element;
 use mgcomp_selector::{CheapFacts, Decision, Estimate, Outcome, Plan, Policy};
 
-/// How often all calls are made: the best counts, for the others were interrupted.
+/// How often all calls are made: the median counts, for what takes longer was interrupted.
 const RUNS: usize = 3;
 
 /// A call of a policy.
@@ -32,7 +32,8 @@ pub(super) struct Costs {
 
 impl Costs {
     pub(super) fn of(build: &dyn Fn() -> Box<dyn Policy>, calls: &[Call]) -> Self {
-        let all_ns = (0..RUNS).map(|_| time_all(&mut *build(), calls)).fold(f64::INFINITY, f64::min);
+        let mut all: [f64; RUNS] = std::array::from_fn(|_| time_all(&mut *build(), calls));
+        let all_ns = quantile(&mut all, 0.5);
         let each = time_each(build, calls);
         let running = running(calls);
         let clock_ns = each.clock_ns;
@@ -64,7 +65,7 @@ fn time_all(policy: &mut dyn Policy, calls: &[Call]) -> f64 {
     started.elapsed().as_nanos() as f64
 }
 
-/// What each call took at best, and what the clock takes.
+/// What each call takes, and what the clock does.
 struct Each {
     /// By plan; none for those that ask for a sample.
     plans: Vec<Option<f64>>,
@@ -72,11 +73,11 @@ struct Each {
     clock_ns: f64,
 }
 
-/// Makes all calls several times: what is slow each time is slow by itself.
+/// Makes all calls several times: the median of each counts.
 fn time_each(build: &dyn Fn() -> Box<dyn Policy>, calls: &[Call]) -> Each {
     let mut clock: Vec<f64> = (0..calls.len()).map(|_| since(Instant::now())).collect();
-    let mut each = Each { plans: Vec::new(), observed: Vec::new(), clock_ns: quantile(&mut clock, 0.5) };
-    for _ in 0..RUNS {
+    let (mut plans, mut observed) = (Vec::<[Option<f64>; RUNS]>::new(), Vec::<[f64; RUNS]>::new());
+    for run in 0..RUNS {
         let (mut plan, mut observe) = (0, 0);
         let mut policy = build();
         for call in calls {
@@ -85,28 +86,36 @@ fn time_each(build: &dyn Fn() -> Box<dyn Policy>, calls: &[Call]) -> Each {
             let ns = since(started);
             match call {
                 Call::Plan(_) => {
-                    note(&mut each.plans, plan, if samples { None } else { Some(ns) }, |a, b| {
-                        a.zip(b).map(|(a, b)| f64::min(a, b))
-                    });
+                    note(&mut plans, plan, run, if samples { None } else { Some(ns) });
                     plan += 1;
                 }
                 Call::Observe(..) => {
-                    note(&mut each.observed, observe, ns, f64::min);
+                    note(&mut observed, observe, run, ns);
                     observe += 1;
                 }
                 Call::Choose(..) => {}
             }
         }
     }
-    each
+    let median = |mut times: [f64; RUNS]| quantile(&mut times, 0.5);
+    // All runs ask for the same samples.
+    let plan = |times: [Option<f64>; RUNS]| {
+        times[0]?;
+        Some(median(times.map(Option::unwrap_or_default)))
+    };
+    Each {
+        plans: plans.into_iter().map(plan).collect(),
+        observed: observed.into_iter().map(median).collect(),
+        clock_ns: quantile(&mut clock, 0.5),
+    }
 }
 
-/// Takes what is better of a figure and the one that was there before.
-fn note<T: Copy>(figures: &mut Vec<T>, at: usize, figure: T, better: impl Fn(T, T) -> T) {
-    match figures.get_mut(at) {
-        Some(known) => *known = better(*known, figure),
-        None => figures.push(figure),
+/// Notes a figure of a run.
+fn note<T: Copy + Default>(figures: &mut Vec<[T; RUNS]>, at: usize, run: usize, figure: T) {
+    if figures.len() == at {
+        figures.push([T::default(); RUNS]);
     }
+    figures[at][run] = figure;
 }
 
 /// By plan: whether a transfer of the same element and about the same length went before.

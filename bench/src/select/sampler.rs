@@ -8,8 +8,9 @@ use mgcomp_codecs::frame::{Options, sampled_frame_len};
 use mgcomp_codecs::{Algorithm, Element, codec, paper_bits};
 use mgcomp_selector::SampleSize;
 
-/// A first look that takes so many times the second was interrupted.
-const INTERRUPTED: u32 = 3;
+/// A first look that takes more than so many times the second was interrupted, and counts as that much: data that no cache
+/// has takes longer, too.
+const MOST_LONGER: u32 = 3;
 
 /// What was sampled before, so that every policy pays the same for the same sample.
 #[derive(Default)]
@@ -41,8 +42,7 @@ impl Sampler {
         // The first look finds the data where a policy would: in no cache, if it is long.
         let (bits, first) = look();
         let (_, second) = look();
-        let took = if first > INTERRUPTED * second { second } else { first };
-        let taken = (bits?, took);
+        let taken = (bits?, first.min(MOST_LONGER * second));
         self.taken.insert(key, taken);
         Some(taken)
     }
