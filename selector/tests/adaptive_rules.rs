@@ -223,6 +223,22 @@ fn a_surprise_brings_a_sample_at_once() {
 }
 
 #[test]
+fn times_that_stay_off_bring_a_sample() {
+    // Samples that take 25 us each are more than transfers of 98 us save up, but not more than may be borrowed. How many of 60
+    // transfers are sampled where codecs take so many times as long as before?
+    let sampled = |pace: f64| {
+        let slow = [codec(Algorithm::Xp, 0.1, 25e3), codec(Algorithm::Zvc, 0.05, 25e3)];
+        let mut policy = Adaptive::new(Arc::new(Speeds::try_new(slow.into()).unwrap()));
+        let mut sampled = |pace| send_at(&mut policy, &transfer(128 << 10), WEIGHTS, pace).sampled_bytes > 0;
+        assert!((0..1000).filter(|_| sampled(1.0)).count() > 0);
+        (0..60).filter(|_| sampled(pace)).count()
+    };
+    // XP: 0.6 + 0.15, or 0.6 + 0.45, or 0.6 + 0.03.
+    assert_eq!([sampled(1.0), sampled(1.3)], [0, 0]);
+    assert!(sampled(3.0) > 0 && sampled(0.2) > 0);
+}
+
+#[test]
 fn places_that_say_too_little_of_the_whole_mislead_nobody() {
     let codecs = || speeds().codecs().iter().cloned().chain([codec(Algorithm::Ibp, 0.1, 1e5)]).collect();
     // At 1 Gb/s, 8 ns a byte: XP 1.76 + 0.15, ZVC 2.32 + 0.075. Zeros are dense here and rare there.

@@ -12,8 +12,8 @@ pub struct AdaptiveConfig {
     /// The share that is left once samples keep confirming what was chosen; that is there while what was borrowed is paid
     /// back; and that estimators have which take far longer than the others. Default 0.001.
     pub quiet_share: f64,
-    /// How far the achieved size or time may be from the predicted one, as a part of it, before a stream is sampled
-    /// again at once. Default 0.1.
+    /// How far the achieved size may be from the predicted one before a stream is sampled again at once, and codec times
+    /// three times in a row: as a part of the transfer's predicted time. Default 0.1.
     pub drift: f64,
     /// What a codec must promise to save of the raw transfer's cost, as a part of it. Default 0.01.
     pub least_gain: f64,

@@ -24,7 +24,8 @@
 //! * **Few places** may say too little or too much of a whole transfer, but they do so of all algorithms. So what a sample
 //!   says of others is scaled by what is known of the one in use, and again by what the transfer became once it has arrived.
 //!   Those that it did not look at are taken to change as the one in use does, until the transfer has arrived.
-//! * **Surprise**: a size so far from the expected that the link needs more or less by a tenth of the transfer's time.
+//! * **Surprise**: a size so far from the expected that the link needs more or less by a tenth of the transfer's time; or times
+//!   of its codec that were off by as much three times in a row, though predictions follow them.
 //!   The stream is sampled again as soon as that can be afforded. If that finds nothing new, the next surprises are
 //!   worth less. Where a sample finds one algorithm far from what was known, the data is other data for all of them.
 //! * **Trials**: what was never timed on data like this might be up to twice as fast as measured on other data. Where

@@ -3,6 +3,8 @@
 mod seen;
 mod sizes;
 
+use std::time::Duration;
+
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 
 use self::seen::{Seen, UnderWay};
@@ -16,7 +18,7 @@ use super::knowledge::Knowledge;
 use super::model::Goal;
 use super::priors::Priors;
 use super::sample::{Looks, Wanted};
-use crate::speeds::Speeds;
+use crate::speeds::{CodecTimes, Speeds};
 use crate::{CheapFacts, Decision, Outcome, Overlap, Reason, SampleSize};
 
 /// What is left of what a sample waits for, with each transfer that cannot afford that: those to come may all be shorter.
@@ -33,6 +35,8 @@ const MOST_LATE: f64 = 4.0;
 const MOST_GUESSES: u32 = 4;
 /// A codec that was timed so often is timed on every fourth transfer only.
 const WELL_TIMED: u32 = 16;
+/// So many times in a row that are off in the same direction are no accident.
+const OFF_IN_A_ROW: i8 = 3;
 
 /// One kind of data on its way to one peer.
 #[derive(Clone, Debug)]
@@ -66,6 +70,8 @@ pub(super) struct Stream {
     moved: Option<Box<Moves>>,
     /// Algorithms whose last trial was not their first.
     tried_late: u16,
+    /// How many of the last times were far longer than predicted in a row, or as a negative number far shorter.
+    off_times: i8,
     /// Nothing is known, or what was known turned out wrong.
     urgent: bool,
     samples: u32,
@@ -134,6 +140,7 @@ impl Stream {
             under_way: UnderWay::default(),
             moved: None,
             tried_late: 0,
+            off_times: 0,
             urgent: true,
             samples: 0,
             guesses: 0,
@@ -292,7 +299,8 @@ impl Stream {
         }
     }
 
-    /// Learns what a transfer became. If that was not expected, the stream is to be looked at again.
+    /// Learns what a transfer became. If that was not expected, or times have not been for a while, the stream is to be looked
+    /// at again.
     pub(super) fn learn_outcome(
         &mut self,
         common: &Common<'_>,
@@ -320,7 +328,11 @@ impl Stream {
         }
         // What was sampled has just been looked at, if the form in which it was sent was.
         let looked_at = sample.is_some_and(|seen| seen.tells_of(tried, fraction, drift));
-        let surprising = !looked_at && off_ns > drift * ns as f64;
+        let times_are_off = self.off_times.abs() == OFF_IN_A_ROW;
+        if times_are_off {
+            self.off_times = 0;
+        }
+        let surprising = !looked_at && (off_ns > drift * ns as f64 || times_are_off);
         let trial = matches!(decision.reason, Reason::Trial { .. });
         if !surprising && !trial {
             return;
@@ -357,14 +369,35 @@ impl Stream {
         }
         let fraction = outcome.coded_bytes as f64 / facts.raw_bytes as f64;
         let measured = common.speeds.times(algorithm, facts.element, facts.raw_bytes, fraction)?;
-        let pace = |took: Option<std::time::Duration>, ns: f64| took.map(|took| took.as_nanos() as f64 / ns);
+        let pace = |took: Option<Duration>, ns: f64| took.map(|took| took.as_nanos() as f64 / ns);
         let paces = Paces {
             encode: pace(outcome.encode, measured.encode_ns),
             decode: pace(outcome.decode, measured.decode_ns),
         };
+        if !is_trial {
+            let expected = self.knowledge.corrected(algorithm, facts.raw_bytes, measured);
+            self.compare_times(
+                expected,
+                outcome,
+                common.config.drift * decision.predicted_ns.unwrap_or(0) as f64,
+            );
+        }
         self.knowledge.learn_times(algorithm, facts.raw_bytes, paces);
         self.settle(algorithm);
         Some(paces)
+    }
+
+    /// Counts times that are off by more than `far_ns`, which are no accident if they go on.
+    fn compare_times(&mut self, expected: CodecTimes, outcome: &Outcome, far_ns: f64) {
+        let off = |took: Option<Duration>, ns: f64| took.map_or(0.0, |took| took.as_nanos() as f64 - ns);
+        let off_ns = off(outcome.encode, expected.encode_ns) + off(outcome.decode, expected.decode_ns);
+        self.off_times = if far_ns <= 0.0 || off_ns.abs() <= far_ns {
+            0
+        } else if off_ns > 0.0 {
+            (self.off_times.max(0) + 1).min(OFF_IN_A_ROW)
+        } else {
+            (self.off_times.min(0) - 1).max(-OFF_IN_A_ROW)
+        };
     }
 
     /// Learns what a sample took. Returns how that compares with what was expected.
