@@ -72,14 +72,14 @@ fn codec_threads_can_be_none() {
     LINKS.iter().for_each(|link| drop(run("no-codec-threads", link)));
 }
 
-/// Takes 5 GiB of memory and some ten seconds, so only when asked for: `MGCOMP_LARGE=1`.
+/// Takes 5 GiB of memory and half a minute or more, so only when asked for: `MGCOMP_LARGE=1`.
 #[test]
 fn transfers_over_4_gib_work() {
     if std::env::var_os("MGCOMP_LARGE").is_none_or(|value| value != "1") {
         println!("SKIPPED: takes 5 GiB of memory; MGCOMP_LARGE=1 runs it");
         return;
     }
-    for link in ["loopback", "shm"] {
+    for link in LINKS {
         let word = run("large", link);
         if word.starts_with("SKIPPED") {
             println!("{word}");

@@ -251,22 +251,28 @@ fn move_more_than_4_gib(kind: &str) -> Result<String> {
         (0..BYTES).step_by(STRIDE).for_each(|i| bytes[i] = mark(i / STRIDE));
         (BYTES - 3..BYTES).for_each(|i| bytes[i] = 0xa0 | (i % 7) as u8);
     });
+    let expected = source.all().read(hash);
+    let last: Vec<u8> = (BYTES - 3..BYTES).map(|i| 0xa0 | (i % 7) as u8).collect();
+    let copy = HostBuffer::zeroed(BYTES);
+    let check = |what: &str, moved: u64| {
+        let found = copy.all().read(hash);
+        let ends = copy.all().read(|bytes| (bytes[0], bytes[BYTES - 3..].to_vec()));
+        if (moved, found, &ends) != (BYTES as u64, expected, &(mark(0), last.clone())) {
+            return Err(format!(
+                "{what}: {moved} bytes, hash {found:#x} instead of {expected:#x}, ends {ends:?}"
+            ));
+        }
+        copy.all().write(|bytes| bytes.fill(0xee));
+        Ok(())
+    };
     let nodes = pair(kind, &NodeConfig::default())?;
     let address = nodes[1].register(source.all(), Element::U8, Access::read_only())?;
-    let copy = HostBuffer::zeroed(BYTES);
-    let read = nodes[0].read(Rank(1), address, copy.all()).wait()?;
-    if read != BYTES as u64 {
-        return Err(format!("{read} bytes were read").into());
-    }
-    let (expected, found) = (source.all().read(hash), copy.all().read(hash));
-    if expected != found {
-        return Err(format!("hash {found:#x} instead of {expected:#x}").into());
-    }
-    let ends = copy.all().read(|bytes| (bytes[0], bytes[BYTES - 3..].to_vec()));
-    let last: Vec<u8> = (BYTES - 3..BYTES).map(|i| 0xa0 | (i % 7) as u8).collect();
-    if ends != (mark(0), last) {
-        return Err(format!("the ends are {ends:?}").into());
-    }
+    check("read", nodes[0].read(Rank(1), address, copy.all()).wait()?)?;
+    let address = nodes[1].register(copy.all(), Element::U8, Access::all())?;
+    check("write", nodes[0].write(Rank(1), source.all(), Element::U8, address).wait()?)?;
+    let received = nodes[1].receive(Rank(0), Tag(1), copy.all());
+    nodes[0].send(Rank(1), Tag(1), source.all(), Element::U8).wait()?;
+    check("send", received.wait()?)?;
     Ok(format!("{BYTES} bytes"))
 }
 

@@ -68,6 +68,7 @@ on_every_link! {
         splitting::members_are_ordered_by_key_and_rank
     ]
     loopback: Fabric::loopback();
+    shm: Fabric::shm();
     tcp: Fabric::tcp();
     tcp_over_3: Fabric::tcp().over(3);
     #[cfg(feature = "mpi")]

@@ -5,6 +5,9 @@
 //! again: the session over it and all others of the pair ends.
 //!
 //! All sockets are served by one thread of the link's own, or by one of the program that waits for what they bring.
+//!
+//! Memory: for each peer what is queued for it, at most [`queue_bytes`](TcpConfig::queue_bytes), which are the payloads
+//! themselves, not copies of them; and of what came from it and was not looked at yet at most 64 MiB, and a message for each connection.
 
 mod connecting;
 mod connections;
