@@ -1,7 +1,7 @@
-/* A switch that takes its time: joins the given interfaces and passes every frame on after a delay, for kernels
- * without netem.
+/* A switch that takes its time: joins the given interfaces and passes every frame on after a delay, but those that it
+ * loses, for kernels without netem.
  *
- *   delay MICROSECONDS INTERFACE...
+ *   delay MICROSECONDS LOST_PER_MILLION INTERFACE...
  *
  * All frames wait equally long, so that one queue holds them in the order in which they leave. Frames may be longer
  * than the MTU where the kernel has put segments together; the header in front of each (PACKET_VNET_HDR) tells the
@@ -100,8 +100,15 @@ static void learn(const unsigned char *address, int port) {
   seen[seen_count++].port = port;
 }
 
+/* Whether to lose a frame: the same ones in every run (xorshift64*, Vigna 2016). */
+static int is_lost(long per_million) {
+  static uint64_t state = 88172645463325252u;
+  state ^= state >> 12, state ^= state << 25, state ^= state >> 27;
+  return (long)((state * 2685821657736338717u >> 32) % 1000000) < per_million;
+}
+
 /* Takes in what has come to a port. */
-static void take(int port, int64_t delay_ns) {
+static void take(int port, int64_t delay_ns, long lost_per_million) {
   static unsigned char buffer[HEADER + FRAME_BYTES];
   for (int taken = 0; taken < 64; taken++) {
     ssize_t len = recv(ports[port].socket, buffer, sizeof buffer, MSG_DONTWAIT | MSG_TRUNC);
@@ -113,6 +120,7 @@ static void take(int port, int64_t delay_ns) {
     int is_frame = len >= HEADER + ETH_HLEN && (size_t)len <= sizeof buffer;
     if (!is_frame || queued_bytes + (size_t)len > QUEUED_BYTES) continue;
     learn(buffer + HEADER + ETH_ALEN, port);
+    if (is_lost(lost_per_million)) continue;
     struct frame *frame = malloc(sizeof *frame + (size_t)len);
     if (frame == NULL) continue;
     *frame = (struct frame){.due_ns = now_ns() + delay_ns, .from = port, .len = (size_t)len};
@@ -135,13 +143,13 @@ static void pass_on(const struct frame *frame) {
 }
 
 int main(int count, char **arguments) {
-  long delay_us = count > 3 ? atol(arguments[1]) : -1;
-  if (delay_us < 0 || delay_us > 1000000 || count > 2 + MAX_PORTS) {
-    fprintf(stderr, "usage: delay MICROSECONDS INTERFACE INTERFACE...\n");
+  long delay_us = count > 4 ? atol(arguments[1]) : -1, lost_per_million = count > 4 ? atol(arguments[2]) : -1;
+  if (delay_us < 0 || delay_us > 1000000 || lost_per_million < 0 || lost_per_million > 1000000 || count > 3 + MAX_PORTS) {
+    fprintf(stderr, "usage: delay MICROSECONDS LOST_PER_MILLION INTERFACE INTERFACE...\n");
     return 2;
   }
   prctl(PR_SET_TIMERSLACK, 1000); /* otherwise every wait is 50 microseconds too long */
-  for (int i = 2; i < count; i++) open_port(arguments[i]);
+  for (int i = 3; i < count; i++) open_port(arguments[i]);
   for (;;) {
     struct pollfd polled[MAX_PORTS];
     for (int port = 0; port < port_count; port++)
@@ -151,7 +159,7 @@ int main(int count, char **arguments) {
     struct timespec left = {.tv_sec = left_ns / 1000000000, .tv_nsec = left_ns % 1000000000};
     if (ppoll(polled, (nfds_t)port_count, &left, NULL) < 0 && errno != EINTR) fail("poll", "");
     for (int port = 0; port < port_count; port++)
-      if (polled[port].revents != 0) take(port, 1000 * delay_us);
+      if (polled[port].revents != 0) take(port, 1000 * delay_us, lost_per_million);
     while (first != NULL && first->due_ns <= now_ns()) {
       struct frame *frame = first;
       pass_on(frame);
