@@ -1,8 +1,9 @@
 //! What a collective of N GPUs sends, step by step, on three fabrics.
 //!
 //! S is the buffer of each GPU: what it has after an all-gather, what is reduced, what it sends in an
-//! all-to-all. A block is S / N. What is only forwarded stays compressed: it is encoded once and decoded by all.
-//! What is reduced is decoded, added and encoded again in every step.
+//! all-to-all. A block is S / N. What is only forwarded stays compressed: it is encoded once and decoded by all,
+//! each block in a frame of its own, however many blocks go together. What is reduced is decoded, added and encoded
+//! again in every step, as one frame.
 //!
 //! | | ring | switch, fat tree |
 //! |---|---|---|
@@ -11,7 +12,7 @@
 //! | all-to-all | both ways round, ¼ N hops on average: a link carries S N / 8 | all at once, S less a block |
 //!
 //! On the fat tree, steps of an all-gather that cross leaves come first, while blocks are few, and those of a
-//! reduce-scatter last. They go over three more links, at the link rate / taper.
+//! reduce-scatter last. They go over two more links, at the link rate / taper.
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +45,8 @@ pub(super) struct Steps {
     /// Raw bytes that a GPU encodes and decodes.
     pub(super) encode_bytes: f64,
     pub(super) decode_bytes: f64,
-    /// Messages that a step is made of.
-    pub(super) messages: f64,
+    /// Raw bytes of each frame: the larger they are, the less of the time goes into headers and calls.
+    pub(super) frame_bytes: f64,
     /// Links on the way.
     pub(super) hops: f64,
     /// How much slower than its link a GPU can send.
@@ -111,7 +112,11 @@ fn all_gather(fabric: Fabric, gpus: u64, bytes: f64) -> Vec<Steps> {
             counts.into_iter().filter(|&count| count > 0).map(|count| Steps { count, ..step }).collect()
         }
         Fabric::Switch | Fabric::FatTree { .. } => {
-            doublings(gpus).map(|(blocks, distance)| step(fabric, distance, blocks as f64 * block)).collect()
+            let forward = |(blocks, distance)| Steps {
+                frame_bytes: block,
+                ..step(fabric, distance, blocks as f64 * block)
+            };
+            doublings(gpus).map(forward).collect()
         }
     };
     let last = steps.len() - 1;
@@ -142,6 +147,7 @@ fn doublings(gpus: u64) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
+/// A step of one frame.
 fn step(fabric: Fabric, distance: u64, bytes: f64) -> Steps {
     let (hops, slowdown) = fabric.path(distance);
     Steps {
@@ -149,7 +155,7 @@ fn step(fabric: Fabric, distance: u64, bytes: f64) -> Steps {
         wire_bytes: bytes,
         encode_bytes: bytes,
         decode_bytes: bytes,
-        messages: 1.0,
+        frame_bytes: bytes,
         hops,
         slowdown,
         is_forwarded: false,
@@ -159,7 +165,7 @@ fn step(fabric: Fabric, distance: u64, bytes: f64) -> Steps {
 fn all_to_all(fabric: Fabric, gpus: u64, bytes: f64) -> Steps {
     let n = gpus as f64;
     let others = bytes * (n - 1.0) / n;
-    let all = Steps { messages: n - 1.0, ..step(fabric, gpus, others) };
+    let all = Steps { frame_bytes: bytes / n, ..step(fabric, gpus - 1, others) };
     match fabric {
         Fabric::Ring => Steps { wire_bytes: bytes * n / 8.0, hops: (n / 2.0).floor(), ..all },
         Fabric::Switch => all,
@@ -220,6 +226,28 @@ mod tests {
         let tree = Collective::AllToAll.steps(Fabric::FatTree { leaf: 4, taper: 2.0 }, 8, 8.0);
         assert_eq!((tree[0].wire_bytes, tree[0].slowdown), (4.0, 2.0));
         let one_leaf = Collective::AllToAll.steps(Fabric::FatTree { leaf: 8, taper: 2.0 }, 8, 8.0);
-        assert_eq!((one_leaf[0].wire_bytes, one_leaf[0].slowdown), (7.0, 1.0));
+        assert_eq!((one_leaf[0].wire_bytes, one_leaf[0].hops, one_leaf[0].slowdown), (7.0, 2.0, 1.0));
+        let two_leaves = Collective::AllToAll.steps(Fabric::FatTree { leaf: 7, taper: 1.0 }, 8, 8.0);
+        assert_eq!(two_leaves[0].hops, 4.0);
+    }
+
+    #[test]
+    fn what_is_forwarded_or_sent_to_each_has_a_frame_for_every_block() {
+        let frames = |collective: Collective, fabric, gpus| -> Vec<(f64, f64)> {
+            let steps = collective.steps(fabric, gpus, gpus as f64 * 16.0);
+            let frames =
+                |step: &Steps| (step.wire_bytes / step.frame_bytes, step.decode_bytes / step.frame_bytes);
+            steps.iter().map(frames).collect()
+        };
+        let tree = Fabric::FatTree { leaf: 4, taper: 2.0 };
+        // Blocks double, frames do; halves that are reduced are a frame each.
+        for fabric in [Fabric::Switch, tree] {
+            assert_eq!(frames(Collective::AllGather, fabric, 8), [(1.0, 1.0), (2.0, 2.0), (4.0, 4.0)]);
+            assert_eq!(frames(Collective::AllReduce, fabric, 8)[..3], [(1.0, 1.0); 3]);
+        }
+        assert_eq!(frames(Collective::AllGather, Fabric::Ring, 8), [(1.0, 1.0); 3]);
+        // 64 GPUs: 64 · 64 / 8 blocks pass over a link of the ring, and each GPU decodes those of 63 others.
+        assert_eq!(frames(Collective::AllToAll, Fabric::Ring, 64), [(512.0, 63.0)]);
+        assert_eq!(frames(Collective::AllToAll, Fabric::Switch, 64), [(63.0, 63.0)]);
     }
 }

@@ -26,7 +26,8 @@ const DECODE: f64 = 13.6;
 ///
 /// All-gather, all-reduce (reduce-scatter, then all-gather) and all-to-all on a ring, a switch and a two-level fat
 /// tree, with links from slow to fast. Codec and wire take turns, or overlap segment by segment. A message of
-/// m bytes takes latency + m / (ratio · link rate), and a fixed time and m / codec rate on either side.
+/// m bytes takes latency + m / (ratio · link rate), and a fixed time and m / codec rate on either side. Each block that is
+/// for another GPU, or is forwarded, is a frame with a header of 32 bytes; where that does not shorten it, it goes raw.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Numbers of GPUs
@@ -57,7 +58,7 @@ pub(crate) struct Args {
     /// Latency of a message over one link in µs
     #[arg(long, default_value_t = 2.0, value_parser = positive, allow_negative_numbers = true)]
     latency_us: f64,
-    /// Fixed time of a codec for each message in µs
+    /// Fixed time of a codec for each frame in µs
     #[arg(long, default_value_t = 0.5, value_parser = positive, allow_negative_numbers = true)]
     codec_us: f64,
     /// Pieces in which codec and wire overlap

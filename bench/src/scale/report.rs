@@ -50,6 +50,9 @@ impl Report {
 
     fn text(&self) -> Vec<String> {
         let Model { rates, latency_s, codec_s, segment_bytes } = &self.model;
+        let tree = self.tree().map_or(String::new(), |(leaf, taper)| {
+            format!("; fat tree with {leaf} GPUs per leaf, links above {taper} times slower")
+        });
         let mut lines = vec![
             HEADING.to_owned(),
             format!(
@@ -57,11 +60,10 @@ impl Report {
                 rates.ratio, rates.encode_gbytes, rates.decode_gbytes, rates.source
             ),
             format!(
-                "{:.2} µs latency per link, {:.2} µs per codec call, segments of {}; {}",
+                "{:.2} µs latency per link, {:.2} µs per codec call, segments of {}{tree}",
                 latency_s * 1e6,
                 codec_s * 1e6,
-                size(*segment_bytes as usize),
-                self.tree()
+                size(*segment_bytes as usize)
             ),
             "speed-up over raw, codec and wire in turn / overlapped; break-even: the fastest link with which compression pays;\n\
              needed: the codec rate, encoder and decoder alike, with which it pays on the fastest link shown, overlapped"
@@ -73,14 +75,12 @@ impl Report {
         lines
     }
 
-    fn tree(&self) -> String {
-        let trees = self.fabrics.iter().filter_map(|fabric| match fabric {
-            Fabric::FatTree { leaf, taper } => {
-                Some(format!("fat tree with {leaf} GPUs per leaf, links above {taper} times slower"))
-            }
+    /// GPUs per leaf, and how much slower the links above are.
+    fn tree(&self) -> Option<(u64, f64)> {
+        self.fabrics.iter().find_map(|fabric| match *fabric {
+            Fabric::FatTree { leaf, taper } => Some((leaf, taper)),
             Fabric::Ring | Fabric::Switch => None,
-        });
-        trees.collect()
+        })
     }
 
     /// The table of one collective and one size.
@@ -115,10 +115,12 @@ impl Report {
 
     fn json(&self) -> Vec<String> {
         let rates = &self.model.rates;
+        let (leaf, taper) = self.tree().unzip();
         let mut rows = vec![json!({
             "row": "model", "ratio": rates.ratio, "encode_gbytes": rates.encode_gbytes,
             "decode_gbytes": rates.decode_gbytes, "source": rates.source, "latency_us": self.model.latency_s * 1e6,
             "codec_us": self.model.codec_s * 1e6, "segment_bytes": self.model.segment_bytes,
+            "leaf_gpus": leaf, "taper": taper,
         })];
         for case in self.cases() {
             let head = |row: &str| {
@@ -141,6 +143,7 @@ impl Report {
             let [turn, overlap] = COMPRESSED.map(|sending| self.model.break_even_gbps(&case, sending));
             row["in_turn_gbps"] = turn.into();
             row["overlapped_gbps"] = overlap.into();
+            row["needed_gbytes"] = self.needed(&case).into();
             rows.push(row);
         }
         rows.iter().map(Value::to_string).collect()

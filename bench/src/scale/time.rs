@@ -3,7 +3,7 @@
 use super::collective::{Collective, Fabric, Steps};
 use super::rates::CodecRates;
 
-/// Bytes of a frame beside its chunks, for each message: header and the least of tables.
+/// Bytes of a frame beside its chunks: header and the least of tables.
 const FRAME_BYTES: f64 = 32.0;
 /// Link rates in Gb/s among which break-even is looked for.
 const SEARCH_GBPS: (f64, f64) = (1e-2, 1e6);
@@ -24,7 +24,7 @@ pub(super) struct Model {
     pub(super) rates: CodecRates,
     /// Of one link.
     pub(super) latency_s: f64,
-    /// Fixed time of an encoder or decoder for each message.
+    /// Fixed time of an encoder or decoder for each frame.
     pub(super) codec_s: f64,
     pub(super) segment_bytes: f64,
 }
@@ -53,13 +53,14 @@ impl Model {
     fn step_seconds(&self, steps: &Steps, link_gbps: f64, sending: Sending) -> f64 {
         let bytes_per_s = link_gbps * 1e9 / 8.0 / steps.slowdown;
         let latency = steps.hops * self.latency_s;
-        if sending == Sending::Raw {
+        // What would not shrink goes raw, and no codec is called for it.
+        let share = self.coded_share(steps.frame_bytes);
+        if sending == Sending::Raw || share >= 1.0 {
             return latency + steps.wire_bytes / bytes_per_s;
         }
-        let coded_bytes = steps.wire_bytes / self.rates.ratio + FRAME_BYTES * steps.messages;
-        let wire = coded_bytes / bytes_per_s;
-        let encode = self.codec_seconds(steps.encode_bytes, steps.messages, self.rates.encode_gbytes);
-        let decode = self.codec_seconds(steps.decode_bytes, steps.messages, self.rates.decode_gbytes);
+        let wire = steps.wire_bytes * share / bytes_per_s;
+        let encode = self.codec_seconds(steps.encode_bytes, steps.frame_bytes, self.rates.encode_gbytes);
+        let decode = self.codec_seconds(steps.decode_bytes, steps.frame_bytes, self.rates.decode_gbytes);
         let sum = encode + wire + decode;
         if sending == Sending::InTurn {
             return latency + sum;
@@ -69,13 +70,18 @@ impl Model {
         }
         // The first segment passes all stages; the others follow at the pace of the slowest.
         let raw = steps.encode_bytes.max(steps.decode_bytes);
-        let segments = (raw / self.segment_bytes).ceil().max(steps.messages).max(1.0);
+        let segments = (raw / self.segment_bytes).ceil().max(raw / steps.frame_bytes).max(1.0);
         let slowest = encode.max(wire).max(decode);
         latency + sum / segments + slowest * (1.0 - 1.0 / segments)
     }
 
-    fn codec_seconds(&self, bytes: f64, messages: f64, gbytes: f64) -> f64 {
-        if bytes > 0.0 { self.codec_s * messages + bytes / (gbytes * 1e9) } else { 0.0 }
+    /// A frame of so many raw bytes, as a part of them.
+    fn coded_share(&self, frame_bytes: f64) -> f64 {
+        1.0 / self.rates.ratio + FRAME_BYTES / frame_bytes
+    }
+
+    fn codec_seconds(&self, bytes: f64, frame_bytes: f64, gbytes: f64) -> f64 {
+        self.codec_s * bytes / frame_bytes + bytes / (gbytes * 1e9)
     }
 
     /// The fastest link in Gb/s with which compression still pays, if it does with any: the faster the link, the
@@ -146,6 +152,36 @@ mod tests {
         let us = 1e6 * model().seconds(&ring, 8.0, Sending::Overlapped);
         let last = 1.0 + (5000.032 + 501.0) / 10.0 + 0.9 * 5000.032;
         assert!((us - (1.0 + 5000.032 + last)).abs() < 0.01, "{us}");
+    }
+
+    #[test]
+    fn every_forwarded_block_has_a_header_and_calls_of_its_own() {
+        // Four GPUs on a switch, blocks of 10 MB at 8 Gb/s: one block is encoded and sent, then two are forwarded; three
+        // are decoded.
+        let switch = Case { fabric: Fabric::Switch, gpus: 4, bytes: 40_000_000, ..pair() };
+        let us = 1e6 * model().seconds(&switch, 8.0, Sending::InTurn);
+        let expected = (2.0 + 1001.0 + 5000.032 + 501.0) + (2.0 + 2.0 * 5000.032 + 2.0 * 501.0);
+        assert!((us - expected).abs() < 0.01, "{us} {expected}");
+    }
+
+    #[test]
+    fn blocks_go_raw_where_frames_are_no_shorter() {
+        // 16 bytes for each of 65,536 GPUs: a frame would have 32 + 16 / 2. With all to all on a ring, 65,536² / 8 blocks
+        // pass over a link: 8.6 GB, 8.59 s at 8 Gb/s, and 32,768 links on the way.
+        let ring = Case { collective: Collective::AllToAll, gpus: 65_536, bytes: 1 << 20, ..pair() };
+        for sending in [Sending::Raw, Sending::InTurn, Sending::Overlapped] {
+            let seconds = model().seconds(&ring, 8.0, sending);
+            assert!((seconds - (8.589_934_592 + 0.032_768)).abs() < 1e-9, "{sending:?} {seconds}");
+        }
+        assert_eq!(model().break_even_gbps(&ring, Sending::Overlapped), None);
+        // With ratio 2, a block of 64 bytes is as long as its frame; one of 80 has a frame of 72. At 8 Mb/s, 1 byte takes 1 µs,
+        // two links 2 µs and two calls of codecs another 2.
+        let us = |bytes: usize| {
+            let case = Case { fabric: Fabric::Switch, gpus: 2, bytes: 2 * bytes, ..ring };
+            1e6 * model().seconds(&case, 8e-3, Sending::InTurn)
+        };
+        assert!((us(64) - 66.0).abs() < 1e-6, "{}", us(64));
+        assert!((us(80) - (72.0 + 2.0 + 2.0 + 0.008 + 0.004)).abs() < 1e-6, "{}", us(80));
     }
 
     #[test]

@@ -59,8 +59,26 @@ fn times_are_those_worked_out_by_hand() {
     // In turn, 1/B = 2 (1/10 + 1/20) ns per byte: 26.7 Gb/s.
     let limit = find(&rows, "break-even", "all-gather", "ring")["in_turn_gbps"].as_f64().unwrap();
     assert!((limit - 26.67).abs() < 0.2, "{limit}");
+    // The other way round, links of 1 GB/s with ratio 2 need codecs of 2 · 2 GB/s in turn, and 1 GB/s overlapped.
+    let needed = find(&rows, "break-even", "all-gather", "ring")["needed_gbytes"].as_f64().unwrap();
+    assert!((1.0..1.2).contains(&needed), "{needed}");
+    assert_eq!((&rows[0]["leaf_gpus"], &rows[0]["taper"]), (&64.into(), &2.0.into()));
     // Three collectives on three fabrics, each with a time and a limit, after the model.
     assert_eq!(rows.len(), 1 + 3 * 3 * 2);
+}
+
+#[test]
+fn blocks_that_frames_would_lengthen_gain_and_lose_nothing() {
+    let folder = folder(&[]);
+    let args = ["--gpus", "65536", "--bytes", "1M", "--link-gbps", "10"];
+    let rows = good_rows(folder.path(), &args);
+    for fabric in ["ring", "switch", "fat-tree"] {
+        // 16 bytes for each GPU, and 43 in a frame.
+        let time = find(&rows, "time", "all-to-all", fabric);
+        assert!(time["raw_ms"] == time["in_turn_ms"] && time["raw_ms"] == time["overlapped_ms"], "{time}");
+        let limit = find(&rows, "break-even", "all-to-all", fabric);
+        assert_eq!((&limit["overlapped_gbps"], &limit["needed_gbytes"]), (&Value::Null, &Value::Null));
+    }
 }
 
 #[test]
