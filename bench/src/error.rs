@@ -38,6 +38,10 @@ pub(crate) enum BenchError {
     Empty { path: PathBuf },
     #[error("{} has no files to measure", .path.display())]
     NoFiles { path: PathBuf },
+    #[error(
+        "none of the {files} files is of a kind that a sequence is cut from: floats of bf16, floats of up to 32 bits with many zeros, indices of u32 or u64, noise; name files themselves to have a sequence of each"
+    )]
+    NoKind { files: usize },
     #[error("{} is no list of tensors", .path.display())]
     Corpus { path: PathBuf, source: serde_json::Error },
     #[error("{}: entry {index} names {file:?}, which is no file inside that folder", .path.display())]
@@ -146,6 +150,11 @@ pub(crate) fn exit_code(result: Result<(), BenchError>) -> ExitCode {
         }
         _ => ExitCode::SUCCESS,
     }
+}
+
+/// Writes what a reader should know, but is no failure, to standard error.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "mgcomp-bench: {text}");
 }
 
 /// Writes `error` and its causes to standard error. That it may be closed is no reason to stop.

@@ -13,9 +13,9 @@ use crate::codec::{Data, parse_bytes};
 /// that. What it decides and what it samples really takes place, is timed, and counts.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Folders, of which one file of each kind of data is taken, or files, as FILE:ELEMENT or as their folder's
-    /// corpus.json or their names say: each is a sequence, and all of them in order are one with phases
-    /// [default: the samples in the repository]
+    /// Folders, of which one file of each kind of data is taken, and files, as FILE:ELEMENT or as their folder's
+    /// corpus.json or their names say: each is a sequence, and all of them in order are one with phases. Names that
+    /// are taken get their element, as in FILE:u8 [default: the samples in the repository]
     #[arg(long, num_args = 1..)]
     pub(super) data: Vec<Data>,
     /// Only these sequences

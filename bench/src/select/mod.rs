@@ -20,7 +20,7 @@ use mgcomp_selector::speeds::Speeds;
 use mgcomp_selector::{PaperConfig, PolicySpec, Steering};
 use mgcomp_transport::calibrate::calibrate;
 
-use crate::error::BenchError;
+use crate::error::{BenchError, note};
 use crate::machine::{self, Machine};
 pub(crate) use args::Args;
 use completion::Link;
@@ -29,7 +29,7 @@ use print::{Printer, Row};
 use replay::{Replay, Replayed};
 use sampler::Sampler;
 use sequence::{Cut, Plan, Sequence, Shape};
-use source::Source;
+use source::{Choice, Source};
 use table::Table;
 
 pub(crate) use args::ArgError;
@@ -43,7 +43,8 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
         mgcomp_plot::check_place(path)?;
     }
     let shape = Shape::of(args);
-    let chosen = source::choose(&args.data, args.seed)?;
+    let Choice { chosen, notes } = source::choose(&args.data, args.seed)?;
+    notes.iter().for_each(|text| note(text));
     check_memory(chosen.len(), shape.longest)?;
     let sources = chosen.into_iter().map(|item| item.load(shape.longest)).collect::<Result<Vec<_>, _>>()?;
     let plan = Plan::new(&sources, &shape)?;

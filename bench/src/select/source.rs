@@ -1,12 +1,10 @@
 //! The data that transfers are cut from.
 
-use std::path::PathBuf;
-
 use mgcomp_codecs::frame::{Options, sampled_frame_len};
 use mgcomp_codecs::{Algorithm, Element, codec};
 
 use crate::codec::Data;
-use crate::data::{self, Item, Random, SAMPLES, tile};
+use crate::data::{self, Item, Random, tile};
 use crate::error::BenchError;
 use crate::timing::{Buffer, CandidateError};
 
@@ -18,6 +16,8 @@ const LOOK_BYTES: usize = 256 << 10;
 const SPARSE: f64 = 0.3;
 /// What noise may shrink to.
 const NOISE: f64 = 0.99;
+/// Files that a note names; of more it gives the number.
+const NAMED: usize = 8;
 
 /// A kind of data that has a sequence of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,29 +80,79 @@ pub(super) struct Chosen {
     content: Vec<u8>,
 }
 
-/// The files that flags name, or one for each kind of data from the folders they name, by chance.
-pub(super) fn choose(data: &[Data], seed: u64) -> Result<Vec<Chosen>, BenchError> {
-    let read = |item: Item| data::read(&item.path).map(|content| (item, content));
-    let files = crate::codec::items_of(data)?.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    if !data.is_empty() && data.iter().all(|data| !data.path.is_dir()) {
-        return Ok(files.into_iter().map(|(item, content)| Chosen { kind: None, item, content }).collect());
+/// What there is to cut from, and what is to be said of the files that are not among it.
+pub(super) struct Choice {
+    pub(super) chosen: Vec<Chosen>,
+    pub(super) notes: Vec<String>,
+}
+
+/// One file for each kind of data from the folders that flags name, by chance, and every file that they name.
+pub(super) fn choose(data: &[Data], seed: u64) -> Result<Choice, BenchError> {
+    let (named, folders): (Vec<Data>, Vec<Data>) = data.iter().cloned().partition(|data| !data.path.is_dir());
+    let mut choice = Choice { chosen: Vec::new(), notes: Vec::new() };
+    // Without flags, these are the samples, and which of them were taken is nobody's question.
+    if data.is_empty() || !folders.is_empty() {
+        choice = one_of_each_kind(load_all(&folders)?, seed)?;
     }
-    let mut by_kind: [Vec<(Item, Vec<u8>)>; 4] = Default::default();
+    if data.is_empty() {
+        choice.notes.clear();
+    }
+    if !named.is_empty() {
+        let files = load_all(&named)?.into_iter();
+        choice.chosen.extend(files.map(|(item, content)| Chosen { kind: None, item, content }));
+    }
+    Ok(choice)
+}
+
+type File = (Item, Vec<u8>);
+
+fn load_all(data: &[Data]) -> Result<Vec<File>, BenchError> {
+    let load = |item: Item| data::read(&item.path).map(|content| (item, content));
+    crate::codec::items_of(data)?.into_iter().map(load).collect()
+}
+
+/// Of files that stand for kinds of data, one for each.
+fn one_of_each_kind(files: Vec<File>, seed: u64) -> Result<Choice, BenchError> {
+    let count = files.len();
+    let mut by_kind: [Vec<File>; 4] = Default::default();
+    let mut others = Vec::new();
     for (item, content) in files {
-        if let Some(kind) = Kind::of(item.element, &content) {
-            by_kind[kind as usize].push((item, content));
+        match Kind::of(item.element, &content) {
+            Some(kind) => by_kind[kind as usize].push((item, content)),
+            None => others.push(format!("{} ({})", item.path.display(), item.element)),
         }
     }
     let mut random = Random::new(seed);
-    let mut chosen = Vec::new();
+    let mut choice = Choice { chosen: Vec::new(), notes: Vec::new() };
     for (kind, mut files) in Kind::ALL.into_iter().zip(by_kind) {
-        if !files.is_empty() {
-            let (item, content) = files.swap_remove(random.below(files.len()));
-            chosen.push(Chosen { kind: Some(kind), item, content });
+        let of = files.len();
+        if of > 0 {
+            let (item, content) = files.swap_remove(random.below(of));
+            choice.notes.push(taken(kind, &item, of));
+            choice.chosen.push(Chosen { kind: Some(kind), item, content });
         }
     }
-    let folder = || data.first().map_or_else(|| PathBuf::from(SAMPLES), |data| data.path.clone());
-    if chosen.is_empty() { Err(BenchError::NoFiles { path: folder() }) } else { Ok(chosen) }
+    if choice.chosen.is_empty() {
+        return Err(BenchError::NoKind { files: count });
+    }
+    choice.notes.extend(left_out(&others));
+    Ok(choice)
+}
+
+fn taken(kind: Kind, item: &Item, of: usize) -> String {
+    let (kind, path) = (kind.name(), item.path.display());
+    match of {
+        1 => format!("{kind} is cut from {path}"),
+        _ => format!("{kind} is cut from {path}, by chance one of {of} such files"),
+    }
+}
+
+fn left_out(files: &[String]) -> Option<String> {
+    let named = files[..files.len().min(NAMED)].join(", ");
+    let rest = files.len().saturating_sub(NAMED);
+    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    (!files.is_empty())
+        .then(|| format!("left out, for no kind fits: {named}{more}; a file that is named itself is not"))
 }
 
 impl Chosen {
@@ -131,5 +181,93 @@ impl Source {
 
     pub(super) fn raw(&self) -> &[u8] {
         &self.raw
+    }
+
+    /// A source of zeros.
+    #[cfg(test)]
+    pub(super) fn of_zeros(kind: Option<Kind>, label: &str, element: Element, bytes: usize) -> Self {
+        let item = Item { label: label.into(), path: label.into(), element, kind: None };
+        Self { kind, item, raw: Buffer::new(bytes).unwrap() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// Data of one kind: words that count, floats of which half are zero, or the same float over and over.
+    fn write(folder: &Path, name: &str) -> Data {
+        let path = folder.join(name);
+        let words: Vec<u32> = match name.split('.').next().unwrap() {
+            "counting" => (0..4096).collect(),
+            "sparse" => (0..4096).map(|i| if i % 2 == 0 { 0 } else { 0x3f80_0000 }).collect(),
+            _ => vec![0x3f80_3f80; 4096],
+        };
+        fs::write(&path, words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
+        Data { path, element: None }
+    }
+
+    fn shown(choice: &Choice) -> Vec<(Option<Kind>, String)> {
+        let name = |chosen: &Chosen| chosen.item.path.file_name().unwrap().to_string_lossy().into_owned();
+        choice.chosen.iter().map(|chosen| (chosen.kind, name(chosen))).collect()
+    }
+
+    #[test]
+    fn files_that_are_named_stay_whatever_stands_beside_them() {
+        let outside = tempfile::tempdir().unwrap();
+        let named =
+            ["ones.f64.bin", "counting.u32.bin", "ones.bf16.bin"].map(|name| write(outside.path(), name));
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["counting.u32.bin", "counting.u64.bin", "ones.bf16.bin", "ones.f64.bin", "ones.u8.bin"] {
+            write(folder.path(), name);
+        }
+        let of_folder = Data { path: folder.path().into(), element: None };
+        let choice = choose(&[named.to_vec(), vec![of_folder]].concat(), 1).unwrap();
+        let shown = shown(&choice);
+        assert_eq!(shown[0], (Some(Kind::Dense), "ones.bf16.bin".into()));
+        assert_eq!(shown[1].0, Some(Kind::Indices));
+        let named = ["ones.f64.bin", "counting.u32.bin", "ones.bf16.bin"].map(|name| (None, name.to_owned()));
+        assert_eq!(shown[2..], named);
+        let folder = folder.path().display();
+        assert_eq!(choice.notes[0], format!("dense is cut from {folder}/ones.bf16.bin"));
+        assert!(choice.notes[1].ends_with(", by chance one of 2 such files"), "{}", choice.notes[1]);
+        assert_eq!(
+            choice.notes[2],
+            format!(
+                "left out, for no kind fits: {folder}/ones.f64.bin (f64), {folder}/ones.u8.bin (u8); a file that is named itself is not"
+            )
+        );
+    }
+
+    #[test]
+    fn files_alone_need_no_notes_and_folders_without_any_kind_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = write(folder.path(), "ones.f64.bin");
+        let alone = choose(&[file], 1).unwrap();
+        assert_eq!((shown(&alone), alone.notes.len()), (vec![(None, "ones.f64.bin".to_owned())], 0));
+        let nothing = choose(&[Data { path: folder.path().into(), element: None }], 1);
+        assert!(matches!(nothing, Err(BenchError::NoKind { files: 1 })));
+        // What is declared counts, not what the name says.
+        let as_floats = Data { path: folder.path().into(), element: Some(Element::Bf16) };
+        assert_eq!(shown(&choose(&[as_floats], 1).unwrap())[0].0, Some(Kind::Dense));
+        write(folder.path(), "sparse.f32.bin");
+        assert_eq!(
+            shown(&choose(&[Data { path: folder.path().into(), element: None }], 1).unwrap())[0].0,
+            Some(Kind::Relu)
+        );
+    }
+
+    #[test]
+    fn notes_name_some_files_and_count_the_others() {
+        let files: Vec<String> = (0..10).map(|i| i.to_string()).collect();
+        let note = left_out(&files).unwrap();
+        assert_eq!(
+            note,
+            "left out, for no kind fits: 0, 1, 2, 3, 4, 5, 6, 7 and 2 more; a file that is named itself is not"
+        );
+        assert_eq!(left_out(&[]), None);
     }
 }

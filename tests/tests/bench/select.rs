@@ -102,6 +102,37 @@ fn files_are_sequences_of_their_own_and_phases_together() {
 }
 
 #[test]
+fn names_that_are_taken_get_their_element() {
+    let folder = folder(&[("f", &[1; 4096]), ("phases", &[2; 4096])]);
+    let more = ["--data", "f:bf16", "f:u8", "phases", "--link-gbps", "1", "--overlap", "no"];
+    let rows = good_rows(folder.path(), &args(&more));
+    let names: BTreeSet<&str> = rows.iter().map(|row| text(row, "sequence")).collect();
+    assert_eq!(names, BTreeSet::from(["f:bf16", "f:u8", "phases:u8", "phases", "bytes"]));
+}
+
+#[test]
+fn folders_tell_what_they_leave_out_and_never_a_file_that_is_named() {
+    let folder = folder(&[("few.f64.bin", &[1; 4096]), ("named", &[1; 4096])]);
+    fs::create_dir(folder.path().join("tensors")).unwrap();
+    let indices: Vec<u8> = (0..4096u32).flat_map(u32::to_le_bytes).collect();
+    fs::write(folder.path().join("tensors/a.u32.bin"), &indices).unwrap();
+    fs::write(folder.path().join("tensors/b.f64.bin"), [1; 4096]).unwrap();
+    let more = ["--data", "named:f64", "tensors", "--link-gbps", "1", "--overlap", "no", "--json"];
+    let output = run(folder.path(), &args(&more));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let rows = crate::rows(&output);
+    let names: BTreeSet<&str> = rows.iter().map(|row| text(row, "sequence")).collect();
+    assert_eq!(names, BTreeSet::from(["indices", "named", "phases", "bytes"]));
+    let notes = stderr(&output);
+    assert!(notes.contains("indices is cut from tensors/a.u32.bin\n"), "{notes}");
+    assert!(notes.contains("left out, for no kind fits: tensors/b.f64.bin (f64)"), "{notes}");
+    fs::remove_file(folder.path().join("tensors/a.u32.bin")).unwrap();
+    let output = run(folder.path(), &args(&["--data", "tensors"]));
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(1), &b""[..]));
+    assert!(stderr(&output).contains("none of the 1 files is of a kind"), "{}", stderr(&output));
+}
+
+#[test]
 fn the_table_tells_regrets_and_goals_and_the_plot_is_drawn() {
     let folder = folder(&[]);
     let more = ["--sequence", "dense", "--link-gbps", "1", "10", "--plot", "regret.svg"];
