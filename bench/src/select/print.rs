@@ -10,6 +10,7 @@ use super::args::Args;
 use super::completion::Link;
 use super::goals::{Goal, Goals};
 use super::replay::Replayed;
+use super::table::DEFLATED_BYTES;
 use crate::error::BenchError;
 use crate::machine::{Machine, size};
 
@@ -95,7 +96,8 @@ impl Printer {
                 "{}\nmgcomp-bench {}\n\
                  {} transfers of {} to {} a sequence, all of one stream; latency {} ns; segments of {} where codecs and link overlap\n\
                  oracle: ms with the best algorithm of each transfer; the others: % longer than that. decide, observe: ns a transfer;\n\
-                 slow: the slowest decision of a hundred, but for the first of each length; sample: % of the time of adaptive. deflate is timed on the first 64 KiB of a transfer",
+                 slow: the slowest decision of a hundred, but for the first of each length; sample: % of the time of adaptive\n\
+                 deflate is timed once, not {} times, on the first {} of a transfer: its times and sizes of longer ones are scaled up from those",
                 machine.describe(),
                 command.join(" "),
                 args.transfers(),
@@ -103,6 +105,8 @@ impl Printer {
                 size(args.longest()),
                 args.latency_ns(),
                 size(args.segment as usize),
+                args.rounds(),
+                size(DEFLATED_BYTES),
             ))?;
         }
         Ok(Self { json: args.json, last: None })

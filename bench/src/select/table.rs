@@ -13,8 +13,8 @@ use crate::timing::{Buffer, Candidate, CandidateError, Framed};
 
 /// Samples of short calls take at least this long, by as many calls as that needs.
 const SAMPLE: Duration = Duration::from_micros(60);
-/// DEFLATE is so slow that longer transfers are timed on so much of them, and the rest is taken to go alike.
-const DEFLATED_BYTES: usize = 64 << 10;
+/// DEFLATE is so slow that longer transfers are timed on so much of them, and the rest is taken to go and to shrink alike.
+pub(super) const DEFLATED_BYTES: usize = 64 << 10;
 /// What noise may shrink to.
 const NOISE: f64 = 0.99;
 

@@ -139,9 +139,13 @@ fn the_table_tells_regrets_and_goals_and_the_plot_is_drawn() {
     let output = run(folder.path(), &args(&more));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let table = String::from_utf8_lossy(&output.stdout);
-    for part in
-        ["dense, one phase, overlap: no", "dense, one phase, overlap: yes", "oracle", "goals of adaptive"]
-    {
+    for part in [
+        "dense, one phase, overlap: no",
+        "dense, one phase, overlap: yes",
+        "oracle",
+        "goals of adaptive",
+        "deflate is timed once, not 3 times, on the first 64 KiB of a transfer",
+    ] {
         assert!(table.contains(part), "{part}: {table}");
     }
     let svg = fs::read_to_string(folder.path().join("regret.svg")).unwrap();
