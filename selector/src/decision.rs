@@ -172,7 +172,7 @@ impl fmt::Display for Reason {
 }
 
 /// Nanoseconds, shown as microseconds.
-struct Micros(u64);
+pub(crate) struct Micros(pub(crate) u64);
 
 impl fmt::Display for Micros {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
+use crate::decision::Micros;
 use crate::{CheapFacts, Decision, Outcome};
 
 /// Names a record of a [`DecisionLog`]: how many there were before it.
@@ -14,7 +15,8 @@ pub struct RecordId(pub u64);
 
 /// One transfer: the decision and its outcome.
 ///
-/// Displays as one line for an operator; serialises as one flat object, names and times in nanoseconds.
+/// Displays as one line for an operator; serialises as one flat object, names, times in nanoseconds and the paper's
+/// cycles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Record {
     /// Which.
@@ -114,8 +116,17 @@ impl fmt::Display for Record {
         if let Some(bits) = decision.predicted_bits {
             write!(f, ", {} expected", bits.div_ceil(8))?;
         }
+        if let Some(ns) = decision.predicted_ns {
+            write!(f, ", predicted {}", Micros(ns))?;
+        }
+        if let Some(cycles) = decision.charged.filter(|cycles| cycles.total() > 0) {
+            write!(f, ", charged {} + {} cycles", cycles.compress, cycles.decompress)?;
+        }
         if let Some(encode) = outcome.encode {
             write!(f, ", coded in {encode:.1?}")?;
+        }
+        if let Some(decode) = outcome.decode {
+            write!(f, ", decoded in {decode:.1?}")?;
         }
         if let Some(sampling) = outcome.sampling {
             write!(f, ", sampled in {sampling:.1?}")?;
@@ -131,7 +142,7 @@ impl Serialize for Record {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { id, facts, decision, outcome } = self;
         let ns = |time: Option<Duration>| time.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        let mut record = serializer.serialize_struct("Record", 17)?;
+        let mut record = serializer.serialize_struct("Record", 19)?;
         record.serialize_field("id", &id.0)?;
         record.serialize_field("peer", &facts.peer)?;
         record.serialize_field("stream", &facts.stream.0)?;
@@ -145,6 +156,11 @@ impl Serialize for Record {
         record.serialize_field("predicted_bits", &decision.predicted_bits)?;
         record.serialize_field("coded_bits", &self.coded_bits())?;
         record.serialize_field("predicted_ns", &decision.predicted_ns)?;
+        record.serialize_field("charged_compress_cycles", &decision.charged.map(|cycles| cycles.compress))?;
+        record.serialize_field(
+            "charged_decompress_cycles",
+            &decision.charged.map(|cycles| cycles.decompress),
+        )?;
         record.serialize_field("acknowledged_ns", &ns(outcome.acknowledged))?;
         record.serialize_field("sampling_ns", &ns(outcome.sampling))?;
         record.serialize_field("encode_ns", &ns(outcome.encode))?;
@@ -158,7 +174,7 @@ mod tests {
     use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 
     use super::*;
-    use crate::{LinkFacts, Overlap, Reason, StreamId};
+    use crate::{Cycles, LinkFacts, Overlap, Reason, StreamId};
 
     fn push(log: &mut DecisionLog, raw_bytes: u64) -> RecordId {
         let facts = CheapFacts {
@@ -214,9 +230,43 @@ mod tests {
         log.acknowledged(id, Duration::from_micros(712));
         assert_eq!(
             log.records().next().unwrap().to_string(),
-            "#0 to 3 stream 0x10: 1048576 bf16 bytes as xp, 524288 on the link, 786432 expected, coded in 95.3µs, \
-             acknowledged after 712.0µs: there first: 700.0 us instead of 838.8 us raw"
+            "#0 to 3 stream 0x10: 1048576 bf16 bytes as xp, 524288 on the link, 786432 expected, predicted 700.0 us, \
+             coded in 95.3µs, acknowledged after 712.0µs: there first: 700.0 us instead of 838.8 us raw"
         );
+    }
+
+    #[test]
+    fn lines_and_objects_tell_what_the_papers_hardware_takes() {
+        let mut log = DecisionLog::default();
+        push(&mut log, 128);
+        let mut record = *log.records().next().unwrap();
+        record.decision = Decision {
+            algorithm: Algorithm::Bdi,
+            reason: Reason::Won { votes: 4, of: 7 },
+            predicted_bits: None,
+            predicted_ns: None,
+            charged: Some(Cycles { compress: 4, decompress: 2 }),
+        };
+        record.outcome = Outcome {
+            sent: Algorithm::Bdi,
+            encode: None,
+            decode: Some(Duration::from_nanos(1_500)),
+            ..record.outcome
+        };
+        assert_eq!(
+            record.to_string(),
+            "#0 to 3 stream 0x10: 128 bf16 bytes as bdi, 64 on the link, charged 4 + 2 cycles, decoded in 1.5µs: had the \
+             lowest penalty in 4 of 7 samples"
+        );
+        let value = serde_json::to_value(record).unwrap();
+        assert_eq!(
+            (&value["charged_compress_cycles"], &value["charged_decompress_cycles"]),
+            (&4.into(), &2.into())
+        );
+        // What costs nothing is not worth a word.
+        record.decision.charged = Some(Cycles::ZERO);
+        assert!(!record.to_string().contains("charged"));
+        assert_eq!(serde_json::to_value(record).unwrap()["charged_compress_cycles"], 0);
     }
 
     #[test]
@@ -229,7 +279,8 @@ mod tests {
             "link_gbps": 10.0, "link_latency_ns": 500,
             "decided": "xp", "reason": "there first: 700.0 us instead of 838.8 us raw", "sent": "xp",
             "predicted_bits": 6_291_456, "coded_bits": 4_194_304,
-            "predicted_ns": 700_000, "acknowledged_ns": null,
+            "predicted_ns": 700_000, "charged_compress_cycles": null, "charged_decompress_cycles": null,
+            "acknowledged_ns": null,
             "sampling_ns": null, "encode_ns": 95_300, "decode_ns": null,
         });
         assert_eq!(value, expected);
