@@ -178,6 +178,17 @@ fn runs_are_the_same_every_time() {
 }
 
 #[test]
+fn traces_are_told_apart_in_words() {
+    let good = record(0, 1, 2, 7, &[0; 64]);
+    let folder = folder(&[("fir_a.bin", &good), ("fir_b.bin", &good), ("other.bin", &good)]);
+    let output = paper(folder.path(), &["--trace", "."]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("\nfir_a, fir_b: float32(i), as in the paper"), "{text}");
+    assert!(text.contains("\nother: not among the paper's benchmarks"), "{text}");
+    assert!(!text.contains("\nFIR: "), "that is of what is generated: {text}");
+}
+
+#[test]
 fn counting_as_the_paper_does_changes_fpc_alone() {
     let folder = folder(&[]);
     let args = [&["--bench", "KM", "--lambda", "6"], &SMALL[..]].concat();
