@@ -24,6 +24,8 @@ use report::Report;
 use runs::{Job, Plan};
 pub(crate) use trace::TraceError;
 
+/// Requests that a GPU may have unanswered: those of the figures, and those that are swept beside them.
+const OUTSTANDING: [u32; 5] = [64, 16, 32, 128, 256];
 /// The λ of Figure 6 and between.
 const LAMBDAS: [f64; 9] = [0.0, 1.0, 2.0, 4.0, 6.0, 8.0, 16.0, 32.0, 64.0];
 
@@ -46,8 +48,9 @@ pub(crate) struct Args {
     /// Weights of latency against size [default: 0 1 2 4 6 8 16 32 64]
     #[arg(long, num_args = 1.., allow_negative_numbers = true, value_name = "GBPS")]
     lambda: Vec<Lambda>,
-    /// Requests of a GPU that may be unanswered; figures are those of the first number
-    #[arg(long, num_args = 1.., default_values_t = [64], value_parser = RangedU64ValueParser::<u32>::new().range(1..=65_536))]
+    /// Requests of a GPU that may be unanswered; figures are those of the first number [default: 64 under all schemes, and
+    /// 16 32 128 256 without compression, with each codec and with λ = 6]
+    #[arg(long, num_args = 1.., value_parser = RangedU64ValueParser::<u32>::new().range(1..=65_536))]
     outstanding: Vec<u32>,
     /// Cycles from the arrival of a request to its answer, which the paper does not give
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
@@ -105,8 +108,27 @@ impl Args {
         lambdas.sort();
         lambdas.dedup();
         let (share, as_paper) = (self.scale, self.count_as_paper);
-        let system = |&outstanding| System { outstanding, memory_cycles: self.memory_cycles };
-        Ok(Plan { phases, lambdas, systems: self.outstanding.iter().map(system).collect(), share, as_paper })
+        Ok(Plan {
+            phases,
+            lambdas,
+            systems: self.systems(),
+            sweeps_all: !self.outstanding.is_empty(),
+            share,
+            as_paper,
+        })
+    }
+
+    /// As given, each once, or the paper's and those around it.
+    fn systems(&self) -> Vec<System> {
+        let wanted = if self.outstanding.is_empty() { &OUTSTANDING[..] } else { &self.outstanding };
+        let mut systems: Vec<System> = Vec::new();
+        for &outstanding in wanted {
+            let system = System { outstanding, memory_cycles: self.memory_cycles };
+            if !systems.contains(&system) {
+                systems.push(system);
+            }
+        }
+        systems
     }
 
     fn jobs(&self) -> Result<Vec<Job>, BenchError> {

@@ -17,7 +17,10 @@ pub(super) struct Plan {
     /// Lengths of the phases; λ is that of the scheme.
     pub(super) phases: PaperConfig,
     pub(super) lambdas: Vec<Lambda>,
+    /// Figures are those of the first.
     pub(super) systems: Vec<System>,
+    /// Whether all schemes run on the others, and not just one adaptive one.
+    pub(super) sweeps_all: bool,
     pub(super) share: Share,
     pub(super) as_paper: bool,
 }
@@ -84,7 +87,7 @@ impl Done {
     /// The run of `scheme` on `system`.
     pub(super) fn outcome(&self, scheme: Scheme, system: System) -> &Outcome {
         let run = self.runs.iter().find(|run| run.scheme == scheme && run.system == system);
-        &run.expect("every scheme runs on every system").outcome
+        &run.expect("the plan has this scheme on this system").outcome
     }
 }
 
@@ -92,6 +95,21 @@ impl Plan {
     pub(super) fn schemes(&self) -> Vec<Scheme> {
         let adaptive = self.lambdas.iter().map(|&lambda| Scheme::Adaptive(lambda));
         [Scheme::None].into_iter().chain((0..CODECS.len()).map(Scheme::Codec)).chain(adaptive).collect()
+    }
+
+    /// Those that run on every system.
+    pub(super) fn swept(&self) -> Vec<Scheme> {
+        let mut schemes = self.schemes();
+        if !self.sweeps_all {
+            let central = Scheme::Adaptive(self.central_lambda());
+            schemes.retain(|scheme| !matches!(scheme, Scheme::Adaptive(_)) || *scheme == central);
+        }
+        schemes
+    }
+
+    /// λ = 6 if that is run, else the smallest.
+    pub(super) fn central_lambda(&self) -> Lambda {
+        *self.lambdas.iter().find(|&&lambda| lambda == Lambda::PAPER).unwrap_or(&self.lambdas[0])
     }
 
     fn run(&self, job: Job) -> Done {
@@ -105,8 +123,8 @@ impl Plan {
         };
         let requests = Requests::of(&workload.transfers);
         let mut runs = Vec::new();
-        for &system in &self.systems {
-            for scheme in self.schemes() {
+        for (number, &system) in self.systems.iter().enumerate() {
+            for scheme in if number == 0 { self.schemes() } else { self.swept() } {
                 let policy = || scheme.policy(self.phases);
                 let outcome = simulate(&workload.transfers, &requests, system, policy);
                 runs.push(Run { scheme, system, outcome });

@@ -73,6 +73,11 @@ fn a_read_goes_over_the_fabric_as_worked_out_by_hand() {
         (&table["reads"], &table["writes"], &table["source"]),
         (&1.into(), &0.into(), &"trace".into())
     );
+    let figure = rows.iter().find(|row| row["row"] == "figure1").unwrap();
+    let bits = ["bdi_bits", "fpc_bits", "cpackz_bits"].map(|key| figure[key][0].as_u64().unwrap());
+    assert_eq!(bits, [180, 512, 274]);
+    // Three bytes are the same in all words, one is another in each: entropy ¾ · 2 + ¼ · 6 of 6 bits.
+    assert_eq!(figure["entropy"], serde_json::json!([0.5]));
 }
 
 #[test]
@@ -172,9 +177,49 @@ fn runs_are_the_same_every_time() {
     let args = [&["--lambda", "0", "6", "--outstanding", "16", "64"], &SMALL[..]].concat();
     let [first, second] = [0, 1].map(|_| good_rows(folder.path(), &args));
     assert_eq!(first, second);
-    // Tables, then six schemes on two systems, for seven benchmarks, then the means.
-    assert_eq!(first.len(), 7 + 7 + 7 * 6 * 2 + 1);
-    assert_eq!(first.last().unwrap()["workloads"], 7);
+    // Tables and Figure 1, then six schemes on two systems, for seven benchmarks, then the sweep and means.
+    assert_eq!(first.len(), 3 * 7 + 7 * 6 * 2 + 6 * 2 + 2);
+    let means = &first[first.len() - 2..];
+    assert_eq!([&means[0]["outstanding"], &means[1]["outstanding"]], [16, 64]);
+    assert_eq!(means[1]["workloads"], 7);
+}
+
+#[test]
+fn published_numbers_stand_beside_ours_in_json() {
+    let folder = folder(&[]);
+    let rows = good_rows(folder.path(), &SMALL);
+    let find = |row: &str| rows.iter().find(|found| found["row"] == row).unwrap();
+    let patterns = serde_json::json!({
+        "fpc": "(9) 96 (2) <3 (1) <1", "cpackz": "(3) 95 (2) 4 (1) <1", "bdi": "(9) 99 (3) <1",
+    });
+    assert_eq!((&find("table6")["name"], &find("table6")["paper"]), (&"AES".into(), &patterns));
+    let averages = serde_json::json!({
+        "traffic_percent": -62.0, "performance_percent": 33.0, "energy_inter_die_percent": -45.0,
+    });
+    assert_eq!((&find("means")["lambda_gbps"], &find("means")["paper"]), (&6.0.into(), &averages));
+    // Nothing is published of other λ.
+    let others = good_rows(folder.path(), &[&["--lambda", "4"], &SMALL[..]].concat());
+    assert_eq!(others.last().unwrap()["paper"], Value::Null);
+}
+
+#[test]
+fn outstanding_requests_are_swept() {
+    let folder = folder(&[]);
+    let rows = good_rows(folder.path(), &[&["--bench", "FIR"], &SMALL[..]].concat());
+    let of = |row: &str, outstanding: u64| {
+        rows.iter().filter(|found| found["row"] == row && found["outstanding"] == outstanding).count()
+    };
+    assert_eq!([64, 16, 32, 128, 256].map(|outstanding| of("run", outstanding)), [13, 5, 5, 5, 5]);
+    assert_eq!([64, 16, 32, 128, 256].map(|outstanding| of("means", outstanding)), [1; 5]);
+    let times = |scheme: &str| -> Vec<f64> {
+        let found = rows.iter().filter(|row| row["row"] == "sweep" && row["scheme"] == scheme);
+        found.map(|row| row["time_share"].as_f64().unwrap()).collect()
+    };
+    // From 16 to 256: less traffic is less time with each number, and the more there are, the less a slow codec holds up.
+    let [none, bdi, slow] = ["none", "bdi", "cpackz"].map(times);
+    assert!(none.len() == 5 && bdi.iter().zip(&none).all(|(bdi, none)| bdi < none), "{bdi:?} {none:?}");
+    assert!(slow[4] < slow[0], "{slow:?}");
+    assert_eq!(none[2], 1.0);
 }
 
 #[test]
@@ -231,7 +276,26 @@ fn files_hold_figures() {
     let rows = |name: &str| String::from_utf8(read(name)).unwrap().lines().count();
     // Seven benchmarks and their mean under three codecs, nine λ, and all of them.
     assert_eq!(["figure5.csv", "figure6.csv", "figure7.csv"].map(rows), [1 + 24, 1 + 72, 1 + 96]);
-    assert_eq!(["table5.csv", "table6.csv", "runs.csv"].map(rows), [8, 8, 1 + 7 * 13]);
+    // Thirteen schemes with 64 requests outstanding, and five with 16, 32, 128 and 256.
+    assert_eq!(["table5.csv", "table6.csv", "runs.csv"].map(rows), [8, 8, 1 + 7 * (13 + 4 * 5)]);
+    assert_eq!(["means.csv", "sweep.csv"].map(rows), [1 + 5, 1 + 5 * 5]);
+    let starts = |name: &str, line: usize, start: &str| {
+        let text = String::from_utf8(read(name)).unwrap();
+        assert!(text.lines().nth(line).unwrap().starts_with(start), "{name}: {text}");
+    };
+    starts("figure5.csv", 0, "name,scheme,outstanding,payload_traffic/none,");
+    starts("figure5.csv", 1, "AES,BDI,64,");
+    starts("means.csv", 1, "6,64,7,");
+    let means = String::from_utf8(read("means.csv")).unwrap();
+    assert!(means.lines().skip(1).all(|line| line.ends_with(",-62,33,-45")), "{means}");
+    let patterns = String::from_utf8(read("table6.csv")).unwrap();
+    assert!(
+        patterns
+            .lines()
+            .nth(2)
+            .unwrap()
+            .ends_with(",(2) 52 (1) 35 (9) 11,(2) 52 (1) 35 (3) 11,(1) 89 (9) 9 (6) <1")
+    );
     for name in
         ["figure1-sc-sizes", "figure1-fir-entropy", "figure5-time", "figure6-traffic", "figure7-inter-die"]
     {

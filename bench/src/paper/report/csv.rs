@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use super::super::fabric::{CODECS, Distance};
-use super::super::published::TABLE_V;
+use super::super::published::{TABLE_V, TABLE_VI};
 use super::tables::patterns_text;
-use super::{Figure, Report};
+use super::{Figure, Report, Summary, Sweep};
 use crate::error::BenchError;
 
 pub(super) fn write(report: &Report, folder: &Path) -> Result<(), BenchError> {
@@ -16,8 +16,12 @@ pub(super) fn write(report: &Report, folder: &Path) -> Result<(), BenchError> {
         ("table6".to_owned(), table_vi(report)),
         ("figure1".to_owned(), figure_1(report)),
         ("runs".to_owned(), runs(report)),
+        ("means".to_owned(), means(&Summary::all(report))),
     ];
-    files.extend(report.figures().iter().map(|figure| (format!("figure{}", figure.number), of(figure))));
+    let outstanding = report.system().outstanding;
+    let figures = report.figures();
+    files.extend(figures.iter().map(|figure| (format!("figure{}", figure.number), of(figure, outstanding))));
+    files.extend(report.sweep().map(|swept| ("sweep".to_owned(), sweep(&swept))));
     for (name, text) in files {
         let path = folder.join(format!("{name}.csv"));
         fs::write(&path, text).map_err(|source| BenchError::Write { path, source })?;
@@ -46,10 +50,11 @@ fn table_v(report: &Report) -> String {
 }
 
 fn table_vi(report: &Report) -> String {
-    let mut text = "name,fpc_patterns/%,cpackz_patterns/%,bdi_patterns/%\n".to_owned();
+    let mut text = "name,fpc_patterns/%,cpackz_patterns/%,bdi_patterns/%,paper_fpc_patterns/%,paper_cpackz_patterns/%,paper_bdi_patterns/%\n".to_owned();
     for done in &report.done {
         let [fpc, cpackz, bdi] = done.character.dominant().map(|patterns| patterns_text(&patterns));
-        let _ = writeln!(text, "{},{fpc},{cpackz},{bdi}", quoted(&done.name));
+        let [a, b, c] = done.bench.map_or([""; 3], |bench| TABLE_VI[bench as usize]);
+        let _ = writeln!(text, "{},{fpc},{cpackz},{bdi},{a},{b},{c}", quoted(&done.name));
     }
     text
 }
@@ -66,19 +71,52 @@ fn figure_1(report: &Report) -> String {
 }
 
 /// One row for each workload and scheme, and the means.
-fn of(figure: &Figure) -> String {
+fn of(figure: &Figure, outstanding: u32) -> String {
     let keys: Vec<String> = figure.matrices.iter().map(|matrix| matrix.quantity.key()).collect();
-    let mut text = format!("name,scheme,{}\n", keys.join(","));
+    let mut text = format!("name,scheme,outstanding,{}\n", keys.join(","));
     let Some(first) = figure.matrices.first() else { return text };
     let means: Vec<Vec<f64>> = figure.matrices.iter().map(super::Matrix::means).collect();
     for (column, scheme) in first.columns.iter().enumerate() {
         for (row, (name, _)) in first.rows.iter().enumerate() {
             let values: Vec<String> =
                 figure.matrices.iter().map(|matrix| format!("{:.5}", matrix.rows[row].1[column])).collect();
-            let _ = writeln!(text, "{},{scheme},{}", quoted(name), values.join(","));
+            let _ = writeln!(text, "{},{scheme},{outstanding},{}", quoted(name), values.join(","));
         }
         let values: Vec<String> = means.iter().map(|means| format!("{:.5}", means[column])).collect();
-        let _ = writeln!(text, "mean,{scheme},{}", values.join(","));
+        let _ = writeln!(text, "mean,{scheme},{outstanding},{}", values.join(","));
+    }
+    text
+}
+
+/// Time without compression and with the figures' number of outstanding requests is 1.
+fn sweep(sweep: &Sweep) -> String {
+    let mut text = format!("outstanding,scheme,time/(none with {} outstanding)\n", sweep.base);
+    for (outstanding, values) in &sweep.rows {
+        for (scheme, value) in sweep.schemes.iter().zip(values) {
+            let _ = writeln!(text, "{outstanding},{},{value:.5}", scheme.label());
+        }
+    }
+    text
+}
+
+/// One row for each number of outstanding requests.
+fn means(all: &[Summary]) -> String {
+    let mut text = "lambda/(Gb/s),outstanding,workloads,payload_traffic/none,fabric_traffic/none,time/none,performance/%".to_owned();
+    for distance in Distance::ALL {
+        let _ = write!(text, ",energy_{}/none", distance.name());
+    }
+    text += ",paper_traffic/%,paper_performance/%,paper_energy_inter-die/%\n";
+    for summary in all {
+        let Summary { lambda, outstanding, workloads, payload, traffic, time, energy } = summary;
+        let _ = write!(text, "{lambda},{outstanding},{workloads},{payload:.5},{traffic:.5},{time:.5}");
+        let _ = write!(text, ",{:.2}", summary.performance_percent());
+        for energy in energy {
+            let _ = write!(text, ",{energy:.5}");
+        }
+        let paper = summary
+            .published()
+            .map_or([const { String::new() }; 3], |paper| paper.map(|value| value.to_string()));
+        let _ = writeln!(text, ",{}", paper.join(","));
     }
     text
 }

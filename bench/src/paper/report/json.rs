@@ -3,17 +3,19 @@
 use serde_json::{Value, json};
 
 use super::super::fabric::{CODECS, Distance};
-use super::super::published::TABLE_V;
+use super::super::published::{TABLE_V, TABLE_VI};
 use super::super::runs::{Done, Run, Scheme};
-use super::{Report, Summary};
+use super::{Report, Summary, Sweep};
 
 pub(super) fn lines(report: &Report) -> Vec<String> {
     let mut rows: Vec<Value> = report.done.iter().map(table_v).collect();
     rows.extend(report.done.iter().map(table_vi));
+    rows.extend(report.done.iter().map(figure_1));
     for done in &report.done {
         rows.extend(done.runs.iter().map(|run| of_run(done, run)));
     }
-    rows.push(summary(&Summary::new(report)));
+    rows.extend(report.sweep().iter().flat_map(sweep));
+    rows.extend(Summary::all(report).iter().map(summary));
     rows.iter().map(Value::to_string).collect()
 }
 
@@ -36,17 +38,27 @@ fn table_vi(done: &Done) -> Value {
         let rows = patterns.into_iter().map(|(number, percent)| json!([number, rounded(percent)]));
         rows.collect::<Vec<_>>()
     });
-    json!({ "row": "table6", "name": done.name, "fpc": fpc, "cpackz": cpackz, "bdi": bdi })
+    let paper = done.bench.map(|bench| {
+        let [fpc, cpackz, bdi] = TABLE_VI[bench as usize];
+        json!({ "fpc": fpc, "cpackz": cpackz, "bdi": bdi })
+    });
+    json!({ "row": "table6", "name": done.name, "fpc": fpc, "cpackz": cpackz, "bdi": bdi, "paper": paper })
+}
+
+/// The first transfers, one value of each array for each.
+fn figure_1(done: &Done) -> Value {
+    let bits = |codec: usize| done.shown.iter().map(|shown| shown.bits[codec]).collect::<Vec<_>>();
+    let entropy: Vec<f64> = done.shown.iter().map(|shown| rounded(shown.entropy)).collect();
+    json!({
+        "row": "figure1", "name": done.name, "bdi_bits": bits(0), "fpc_bits": bits(1), "cpackz_bits": bits(2),
+        "entropy": entropy,
+    })
 }
 
 fn of_run(done: &Done, run: &Run) -> Value {
     let (outcome, base) = (&run.outcome, done.outcome(Scheme::None, run.system));
     let share = |ours: u64, base: u64| rounded(ours as f64 / base as f64);
-    let (scheme, lambda) = match run.scheme {
-        Scheme::None => ("none", None),
-        Scheme::Codec(codec) => (CODECS[codec].name(), None),
-        Scheme::Adaptive(lambda) => ("paper", Some(lambda.gbps())),
-    };
+    let (scheme, lambda) = name_of(run.scheme);
     let mut row = json!({
         "row": "run", "name": done.name, "scheme": scheme, "lambda_gbps": lambda,
         "outstanding": run.system.outstanding, "memory_cycles": run.system.memory_cycles,
@@ -65,10 +77,38 @@ fn of_run(done: &Done, run: &Run) -> Value {
     row
 }
 
+/// The policy, and its λ.
+fn name_of(scheme: Scheme) -> (&'static str, Option<f64>) {
+    match scheme {
+        Scheme::None => ("none", None),
+        Scheme::Codec(codec) => (CODECS[codec].name(), None),
+        Scheme::Adaptive(lambda) => ("paper", Some(lambda.gbps())),
+    }
+}
+
+/// `time_share` is of the mean time without compression with `base_outstanding` requests.
+fn sweep(sweep: &Sweep) -> Vec<Value> {
+    let mut rows = Vec::new();
+    for (outstanding, values) in &sweep.rows {
+        for (&scheme, &value) in sweep.schemes.iter().zip(values) {
+            let (scheme, lambda) = name_of(scheme);
+            rows.push(json!({
+                "row": "sweep", "outstanding": outstanding, "base_outstanding": sweep.base, "scheme": scheme,
+                "lambda_gbps": lambda, "time_share": rounded(value),
+            }));
+        }
+    }
+    rows
+}
+
 fn summary(summary: &Summary) -> Value {
     let [inter_die, board, node] = summary.energy.map(rounded);
+    let paper = summary.published().map(|[traffic, performance, energy]| {
+        json!({ "traffic_percent": traffic, "performance_percent": performance, "energy_inter_die_percent": energy })
+    });
     json!({
-        "row": "means", "lambda_gbps": summary.lambda.gbps(), "workloads": summary.workloads,
+        "row": "means", "lambda_gbps": summary.lambda.gbps(), "outstanding": summary.outstanding,
+        "workloads": summary.workloads, "paper": paper,
         "payload_share": rounded(summary.payload), "fabric_share": rounded(summary.traffic),
         "time_share": rounded(summary.time), "performance_percent": rounded(summary.performance_percent()),
         "energy_inter_die_share": inter_die, "energy_board_share": board, "energy_node_share": node,

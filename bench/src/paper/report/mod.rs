@@ -88,13 +88,14 @@ impl Report {
         lines.extend(tables::table_vi(&self.done));
         lines.extend(tables::figure_1(&self.done));
         for Figure { number, title, matrices } in self.figures() {
-            lines.push(format!("\nFigure {number}: {title}"));
+            let outstanding = self.system().outstanding;
+            lines.push(format!("\nFigure {number}: {title}, {outstanding} requests outstanding per GPU"));
             let mut parts = matrices.iter().map(Matrix::lines);
             lines.extend(parts.next().unwrap_or_default());
             parts.for_each(|part| lines.extend([String::new()].into_iter().chain(part)));
         }
-        lines.extend(self.sweep());
-        lines.extend(Summary::new(self).lines());
+        lines.extend(self.sweep().map_or(Vec::new(), |sweep| sweep.lines()));
+        lines.extend(Summary::new(self, self.system()).lines());
         lines.extend(notes::lines(&self.done));
         lines
     }
@@ -102,13 +103,15 @@ impl Report {
     /// What the model assumes.
     fn settings(&self) -> Vec<String> {
         let Plan { phases, share, as_paper, systems, .. } = &self.plan;
-        let outstanding: Vec<String> = systems.iter().map(|system| system.outstanding.to_string()).collect();
+        let others: Vec<String> = systems[1..].iter().map(|system| system.outstanding.to_string()).collect();
+        let others =
+            if others.is_empty() { String::new() } else { format!(" (swept: {})", others.join(" ")) };
         let unmatched = if *as_paper { 32 } else { 35 };
         vec![
             "IPDPS 2019 in a model: 4 GPUs and a CPU on one bus, 20 bytes per cycle at 1 GHz, whole cycles, round robin, buffers of 4 KB".into(),
             format!(
-                "{} requests outstanding per GPU, each sent as soon as that allows (no computation in between); memory answers after {} cycles",
-                outstanding.join(" "),
+                "{} requests outstanding per GPU{others}, each sent as soon as that allows (no computation in between); memory answers after {} cycles",
+                self.system().outstanding,
                 self.system().memory_cycles
             ),
             format!(
@@ -119,31 +122,49 @@ impl Report {
         ]
     }
 
-    /// Time by the number of outstanding requests, where there are several.
-    fn sweep(&self) -> Vec<String> {
-        if self.plan.systems.len() < 2 {
-            return Vec::new();
+    /// Mean time by the number of outstanding requests, where there are several.
+    fn sweep(&self) -> Option<Sweep> {
+        let mut systems = self.plan.systems.clone();
+        if systems.len() < 2 {
+            return None;
         }
-        let schemes = self.plan.schemes();
-        let heading: String = schemes.iter().map(|scheme| format!(" {:>8}", scheme.label())).collect();
+        systems.sort_by_key(|system| system.outstanding);
+        let base = |done: &Done| done.outcome(Scheme::None, self.system()).cycles as f64;
+        let mean = |scheme, system| {
+            let shares = self.done.iter().map(|done| done.outcome(scheme, system).cycles as f64 / base(done));
+            shares.sum::<f64>() / self.done.len().max(1) as f64
+        };
+        let schemes = self.plan.swept();
+        let row = |&system: &System| {
+            (system.outstanding, schemes.iter().map(|&scheme| mean(scheme, system)).collect())
+        };
+        let rows = systems.iter().map(row).collect();
+        Some(Sweep { base: self.system().outstanding, schemes, rows })
+    }
+}
+
+/// Mean execution time by outstanding requests, relative to that without compression with `base` of them.
+struct Sweep {
+    base: u32,
+    schemes: Vec<Scheme>,
+    /// Outstanding requests, and the time under each scheme.
+    rows: Vec<(u32, Vec<f64>)>,
+}
+
+impl Sweep {
+    fn lines(&self) -> Vec<String> {
+        let heading: String = self.schemes.iter().map(|scheme| format!(" {:>8}", scheme.label())).collect();
         let mut lines = vec![
             format!(
                 "\nMean execution time by outstanding requests / without compression, {} outstanding",
-                self.system().outstanding
+                self.base
             ),
             format!("{:>11}{heading}", "outstanding"),
         ];
-        for &system in &self.plan.systems {
-            let mean = |&scheme: &Scheme| {
-                let share = |done: &Done| {
-                    let base = done.outcome(Scheme::None, self.system()).cycles;
-                    done.outcome(scheme, system).cycles as f64 / base as f64
-                };
-                self.done.iter().map(share).sum::<f64>() / self.done.len().max(1) as f64
-            };
-            let values: String = schemes.iter().map(|scheme| format!(" {:>8.3}", mean(scheme))).collect();
-            lines.push(format!("{:>11}{values}", system.outstanding));
-        }
+        lines.extend(self.rows.iter().map(|(outstanding, values)| {
+            let values: String = values.iter().map(|value| format!(" {value:>8.3}")).collect();
+            format!("{outstanding:>11}{values}")
+        }));
         lines
     }
 }

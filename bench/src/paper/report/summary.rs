@@ -2,14 +2,15 @@
 
 use mgcomp_selector::Lambda;
 
-use super::super::fabric::Distance;
+use super::super::fabric::{Distance, System};
 use super::super::published::{ENERGY_PERCENT, PERFORMANCE_PERCENT, TRAFFIC_PERCENT};
 use super::super::runs::Scheme;
 use super::{Matrix, Quantity, Report};
 
-/// Means over all workloads of a run, relative to no compression.
+/// Means over all workloads on a system, relative to no compression.
 pub(super) struct Summary {
     pub(super) lambda: Lambda,
+    pub(super) outstanding: u32,
     pub(super) workloads: usize,
     pub(super) payload: f64,
     pub(super) traffic: f64,
@@ -19,14 +20,19 @@ pub(super) struct Summary {
 }
 
 impl Summary {
+    /// One for each system, the figures' first.
+    pub(super) fn all(report: &Report) -> Vec<Self> {
+        report.plan.systems.iter().map(|&system| Self::new(report, system)).collect()
+    }
+
     /// At λ = 6 if that was run, else at the smallest.
-    pub(super) fn new(report: &Report) -> Self {
-        let lambdas = &report.plan.lambdas;
-        let lambda = *lambdas.iter().find(|&&lambda| lambda == Lambda::PAPER).unwrap_or(&lambdas[0]);
+    pub(super) fn new(report: &Report, system: System) -> Self {
+        let lambda = report.plan.central_lambda();
         let scheme = [Scheme::Adaptive(lambda)];
-        let mean = |quantity| Matrix::new(quantity, &report.done, &scheme, report.system()).means()[0];
+        let mean = |quantity| Matrix::new(quantity, &report.done, &scheme, system).means()[0];
         Self {
             lambda,
+            outstanding: system.outstanding,
             workloads: report.done.len(),
             payload: mean(Quantity::Payload),
             traffic: mean(Quantity::Traffic),
@@ -40,11 +46,20 @@ impl Summary {
         100.0 * (1.0 / self.time - 1.0)
     }
 
+    /// Less traffic, more performance and less energy between dies in percent, as the paper has them; none at a λ for
+    /// which it gives no means.
+    pub(super) fn published(&self) -> Option<[f64; 3]> {
+        (self.lambda == Lambda::PAPER).then_some([TRAFFIC_PERCENT, PERFORMANCE_PERCENT, ENERGY_PERCENT])
+    }
+
     pub(super) fn lines(&self) -> Vec<String> {
         let less = |share: f64| format!("{:+.0} %", 100.0 * (share - 1.0));
         let [inter_die, board, node] = self.energy.map(less);
         vec![
-            format!("\nMeans over {} at λ = {}, beside the paper's at λ = 6", self.workloads, self.lambda),
+            format!(
+                "\nMeans over {} at λ = {}, {} requests outstanding per GPU, beside the paper's at λ = 6",
+                self.workloads, self.lambda, self.outstanding
+            ),
             format!(
                 "traffic      {} payloads, {} with headers; paper {TRAFFIC_PERCENT:+} %",
                 less(self.payload),
