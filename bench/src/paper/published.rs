@@ -36,6 +36,23 @@ pub(super) const TABLE_VI: [[&str; 3]; 7] = [
     ["(9) 94 (6) 5 (8) <1", "(7) 87 (5) 6 (3) 6", "(6) 91 (7) 8 (9) <1"],
 ];
 
+/// Ratios and entropy within 7 % of Table V, those of FIR and MT within 2 %; the entropies of the table have two digits.
+#[cfg(test)]
+pub(super) fn assert_like_table_v(
+    bench: super::generate::Bench,
+    ratios: [f64; 3],
+    character: &super::character::Character,
+) {
+    use super::generate::Bench;
+    let row = TABLE_V[bench as usize];
+    let limit = if matches!(bench, Bench::Fir | Bench::Mt) { 0.02 } else { 0.07 };
+    for (ours, paper) in ratios.into_iter().zip(row.ratios) {
+        assert!((ours / paper - 1.0).abs() <= limit, "{bench}: {ours} for {paper}");
+    }
+    let entropy = character.entropy();
+    assert!((entropy / row.entropy - 1.0).abs() <= limit, "{bench}: entropy {entropy}");
+}
+
 /// At λ = 6, on average: traffic in percent less, performance in percent more, fabric energy in percent less.
 pub(super) const TRAFFIC_PERCENT: f64 = -62.0;
 pub(super) const PERFORMANCE_PERCENT: f64 = 33.0;

@@ -153,3 +153,49 @@ pub(super) fn run(jobs: Vec<Job>, plan: &Plan) -> Vec<Done> {
     let taken = done.into_iter().filter_map(|done| done.into_inner().ok().flatten());
     taken.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::published::{TABLE_V, assert_like_table_v};
+    use super::*;
+
+    /// The mean over all benchmarks of what `of` tells, relative to no compression.
+    fn mean(done: &[Done], plan: &Plan, lambda: Lambda, of: fn(&Outcome) -> u64) -> f64 {
+        let share = |done: &Done| {
+            let outcome = |scheme| of(done.outcome(scheme, plan.systems[0])) as f64;
+            outcome(Scheme::Adaptive(lambda)) / outcome(Scheme::None)
+        };
+        done.iter().map(share).sum::<f64>() / done.len() as f64
+    }
+
+    fn assert_like_the_papers(done: &Done) {
+        let (bench, character) = (done.bench.unwrap(), &done.character);
+        assert_like_table_v(bench, done.ratios, character);
+        let row = TABLE_V[bench as usize];
+        for (ours, paper) in [(character.reads, row.reads), (character.writes, row.writes)] {
+            assert!((ours as f64 / paper as f64 - 1.0).abs() < 0.03, "{bench}: {ours} transfers for {paper}");
+        }
+    }
+
+    #[test]
+    #[ignore = "most of a minute: all transfers of all benchmarks"]
+    fn whole_runs_are_like_the_papers() {
+        let [least, central, most] = [0.0, 6.0, 32.0].map(|gbps| Lambda::try_new(gbps).unwrap());
+        let plan = Plan {
+            phases: PaperConfig::default(),
+            lambdas: vec![least, central, most],
+            systems: vec![System { outstanding: 64, memory_cycles: 100 }],
+            sweeps_all: true,
+            share: Share::WHOLE,
+            as_paper: false,
+        };
+        let done = run(Bench::ALL.map(Job::Bench).into(), &plan);
+        assert_eq!(done.iter().filter_map(|done| done.bench).collect::<Vec<_>>(), Bench::ALL);
+        done.iter().for_each(assert_like_the_papers);
+        // λ = 0 sends least and λ = 32 most; λ = 6 is done first, and λ = 0, which waits for C-Pack+Z, last.
+        let traffic = [least, central, most].map(|lambda| mean(&done, &plan, lambda, |of| of.fabric_bytes));
+        assert!(traffic.is_sorted() && traffic[2] < 1.0, "{traffic:?}");
+        let time = [central, most, least].map(|lambda| mean(&done, &plan, lambda, |of| of.cycles));
+        assert!(time.is_sorted() && time[2] < 1.0, "{time:?}");
+    }
+}
