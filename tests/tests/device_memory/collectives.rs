@@ -95,6 +95,16 @@ fn collect(links: Links, devices: u32) {
             let expected: Vec<u8> =
                 (0..RANKS).flat_map(|_| whole[rank as usize * block..][..block].to_vec()).collect();
             assert!(bytes_of(&stream, &into.all()) == expected, "all_to_all, {len} bytes");
+            // In place, after what is enqueued: one is on the host.
+            if rank == 1 {
+                let buffer = HostBuffer::from(whole[..3 * block].to_vec());
+                world.all_to_all(&buffer.all(), &buffer.all(), Element::U8).unwrap();
+                assert!(buffer.all().to_vec() == expected, "all_to_all in place on the host, {len} bytes");
+            } else {
+                let all = from.all().after(&stream).unwrap();
+                world.all_to_all(&all, &from.all(), Element::U8).unwrap();
+                assert!(bytes_of(&stream, &from.all()) == expected, "all_to_all in place, {len} bytes");
+            }
         }
     });
 }

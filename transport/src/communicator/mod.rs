@@ -48,7 +48,8 @@
 //!
 //! # Memory
 //! Beside the caller's buffers a communicator keeps, from its first reduction on, up to two parts of 256 KiB for each rank;
-//! where results are in the memory of a device, that many there, and from the first `reduce` on its share of the longest.
+//! where results are in the memory of a device, that many there, and from the first `reduce` on its share of the longest. From
+//! its first all-to-all in place on, it keeps up to 1 MiB in the memory that the last one's buffer was in.
 
 mod collective;
 mod error;
@@ -104,7 +105,7 @@ struct Group {
     operation: Mutex<OperationId>,
     /// Whether another member has given up.
     watch: Arc<Watch>,
-    /// What reductions keep.
+    /// What collectives keep.
     kept: Mutex<Kept>,
     /// Why nothing more can be done.
     broken: OnceLock<CommunicatorError>,

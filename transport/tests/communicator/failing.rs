@@ -55,6 +55,12 @@ fn wrong_arguments_are_named_and_break_nothing() {
             assert_eq!(reduce(part(0, 10), part(10, 10)), Err(width));
             assert_eq!(world.all_gather(&part(3, 10), &part(0, 20), u8), Err(CommunicatorError::Overlap));
 
+            // In place, blocks that are received lie where those that are sent do.
+            let [straight, crossed] = [[(0, 10), (10, 10)], [(10, 10), (0, 10)]].map(|pairs| blocks(&pairs));
+            let error = world.all_to_all_v(&part(0, 20), &straight, &part(0, 20), &crossed, u8);
+            assert_eq!(error, Err(CommunicatorError::Overlap));
+            assert_eq!(world.all_to_all(&part(0, 12), &part(4, 12), u8), Err(CommunicatorError::Overlap));
+
             // All said no before anything was sent.
             let all = HostBuffer::zeroed(20);
             world.all_gather(&buffer_of(world.rank(), 10).all(), &all.all(), u8).unwrap();
@@ -89,6 +95,32 @@ fn members_that_do_not_agree_on_lengths_hear_of_it() {
                 });
             }
         });
+    });
+}
+
+#[test]
+fn a_pair_that_does_not_agree_in_place_hears_of_it() {
+    watched(|| {
+        for (short, long) in [(999, 1000), (600_000, 2_000_000)] {
+            on_all(Fabric::loopback(), 2, "adaptive", |world| {
+                let block = |offset, len| Block { offset, len };
+                let len = if world.rank() == 0 { long } else { short };
+                let (own, other) = (block(0, 10), block(10, len));
+                let both = if world.rank() == 0 { [own, other] } else { [other, own] };
+                let buffer = buffer_of(world.rank(), len + 10);
+                let error =
+                    world.all_to_all_v(&buffer.all(), &both, &buffer.all(), &both, Element::U8).unwrap_err();
+                let is_clear = matches!(
+                    error,
+                    CommunicatorError::WrongLength { .. }
+                        | CommunicatorError::Transfer(
+                            TransferError::BufferTooSmall { .. } | TransferError::GivenUp { .. }
+                        )
+                );
+                assert!(is_clear, "{short} and {long}, rank {}: {error:?}", world.rank());
+                assert!(matches!(world.barrier(), Err(CommunicatorError::Broken(_))));
+            });
+        }
     });
 }
 

@@ -63,6 +63,7 @@ on_every_link! {
         moving::every_collective_moves_what_it_should
         moving::blocks_have_lengths_and_places_of_their_own
         moving::in_place_is_the_same
+        moving::all_to_all_is_in_place_on_any_of_the_members
         combining::reductions_are_from_the_left_in_the_order_of_the_ranks
         combining::compression_changes_no_bit
         splitting::members_are_ordered_by_key_and_rank

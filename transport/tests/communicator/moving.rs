@@ -126,6 +126,70 @@ pub(super) fn in_place_is_the_same(fabric: Fabric) {
             let block = scattered.all().part(own * len, len).unwrap();
             world.scatter(1, &scattered.all(), &block, Element::U32).unwrap();
             assert!(scattered.all().to_vec() == joined(world, len));
+
+            let exchanged = HostBuffer::from(blocks_from(own, &[len; 3]));
+            world.all_to_all(&exchanged.all(), &exchanged.all(), Element::U32).unwrap();
+            assert!(exchanged.all().to_vec() == blocks_to(own, &[len; 3]));
+        }
+    });
+}
+
+/// What `from` has for member `to`.
+fn block(from: usize, to: usize, len: usize) -> Vec<u8> {
+    bytes_of((10 * from + to) as u32, len)
+}
+
+/// What member `own` has for all, one after the other, of such lengths.
+fn blocks_from(own: usize, lens: &[usize]) -> Vec<u8> {
+    lens.iter().enumerate().flat_map(|(to, &len)| block(own, to, len)).collect()
+}
+
+/// What all have for it.
+fn blocks_to(own: usize, lens: &[usize]) -> Vec<u8> {
+    lens.iter().enumerate().flat_map(|(from, &len)| block(from, own, len)).collect()
+}
+
+pub(super) fn all_to_all_is_in_place_on_any_of_the_members(fabric: Fabric) {
+    const PART: usize = 512 << 10;
+    // Nothing, less than a part, just one, and more than both rooms hold; the same both ways.
+    let lens = [
+        [5, 0, 70, PART, PART + 1],
+        [0, 0, 3 * PART + 7, 1000, 1],
+        [70, 3 * PART + 7, 64, PART - 1, 4099],
+        [PART, 1000, PART - 1, 2 * PART, 0],
+        [PART + 1, 1, 4099, 0, 9],
+    ];
+    on_all(fabric, lens.len() as u32, "adaptive", |world| {
+        let own = world.rank() as usize;
+        // From nobody to everybody in place.
+        for in_place in 0..=lens.len() {
+            // In reverse, with gaps of 3.
+            let mut blocks = [Block { offset: 0, len: 0 }; 5];
+            let mut end = 3;
+            for (other, &len) in lens[own].iter().enumerate().rev() {
+                blocks[other] = Block { offset: end, len };
+                end += len + 3;
+            }
+            let filled = |block_of: &dyn Fn(usize, usize) -> Vec<u8>| {
+                let mut bytes = vec![0xee; end];
+                for (other, &Block { offset, len }) in blocks.iter().enumerate() {
+                    bytes[offset..][..len].copy_from_slice(&block_of(other, len));
+                }
+                bytes
+            };
+            let send = HostBuffer::from(filled(&|to, len| block(own, to, len)));
+            let receive = if own < in_place { send.clone() } else { HostBuffer::from(vec![0xee; end]) };
+            world.all_to_all_v(&send.all(), &blocks, &receive.all(), &blocks, Element::U8).unwrap();
+            assert!(
+                receive.all().to_vec() == filled(&|from, len| block(from, own, len)),
+                "{in_place} in place"
+            );
+        }
+        // Many short ones share a room.
+        for len in [0, 1, 64, 40_000, 200_000] {
+            let exchanged = HostBuffer::from(blocks_from(own, &[len; 5]));
+            world.start_all_to_all(&exchanged.all(), &exchanged.all(), Element::F32).wait().unwrap();
+            assert!(exchanged.all().to_vec() == blocks_to(own, &[len; 5]), "all_to_all of {len}");
         }
     });
 }

@@ -150,6 +150,7 @@ fn in_place(world: &Communicator, len: usize, results: &mut Results) {
     keep("all_gather", &|all, own| world.all_gather(own, &all.all(), Element::U32).unwrap());
     keep("gather", &|all, own| world.gather(root, own, &all.all(), Element::U32).unwrap());
     keep("scatter", &|all, own| world.scatter(root, &all.all(), own, Element::U32).unwrap());
+    keep("all_to_all", &|all, _| world.all_to_all(&all.all(), &all.all(), Element::U32).unwrap());
     keep("all_reduce", &|all, _| world.all_reduce(&all.all(), &all.all(), sum.0, sum.1).unwrap());
     keep("reduce", &|all, _| world.reduce(root, &all.all(), &all.all(), sum.0, sum.1).unwrap());
     keep("reduce_scatter", &|all, own| world.reduce_scatter(&all.all(), own, sum.0, sum.1).unwrap());

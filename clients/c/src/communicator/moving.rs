@@ -253,7 +253,7 @@ pub unsafe extern "C" fn mgcompAllGatherV(
 /// Cuts a buffer into equal blocks, one for each member, and brings each there: block i of member j becomes block j of
 /// member i.
 ///
-/// @param send sendBytes bytes, a multiple of ranks. It must not overlap receive.
+/// @param send sendBytes bytes, a multiple of ranks. It may be receive itself; else it must not overlap it.
 /// @param receive room for exactly receiveBytes = sendBytes.
 /// @param element what they are.
 /// @param request NULL to wait, else set to what is under way.
@@ -280,7 +280,8 @@ pub unsafe extern "C" fn mgcompAllToAll(
 
 /// As mgcompAllToAll, with blocks of their own lengths and places.
 ///
-/// @param send sendBytes bytes. It must not overlap receive.
+/// @param send sendBytes bytes. It may be receive itself where the blocks of each member are the same too; else it must not
+/// overlap it.
 /// @param sendBlocks one for each member: where in send its bytes are.
 /// @param receive room for receiveBytes bytes.
 /// @param receiveBlocks one for each member: where in receive its bytes go. They must not overlap.

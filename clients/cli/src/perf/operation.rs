@@ -34,7 +34,7 @@ pub(super) enum Op {
 pub(super) enum Place {
     /// What a rank has before; of most operations also what it has afterwards.
     Main,
-    /// Where the result goes of operations that do not work in place.
+    /// Where the result goes of operations that do not work in place, or only by way of a copy.
     Aside,
 }
 

@@ -32,9 +32,9 @@ use crate::room::Room;
 /// _gbps, which here, as in every bench, means GB/s. Link rates alone are in bits, Gb/s.
 ///
 /// The time is the median of the iterations on the slowest rank; all ranks meet in a barrier before each. Operations
-/// work in place where they can. Ranks have different data. `wrong` counts values of all ranks that are not what the
-/// operation must give; results up to 4 MiB are checked in every iteration, longer ones in the first and the last.
-/// `ratio` is raw bytes per byte that was sent.
+/// work in place where that takes no copy, which all_to_all does. Ranks have different data. `wrong` counts values of
+/// all ranks that are not what the operation must give; results up to 4 MiB are checked in every iteration, longer ones
+/// in the first and the last. `ratio` is raw bytes per byte that was sent.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// What to measure, one or several with commas between them. On devices, but for NCCL, it is all_gather if nothing is said

@@ -62,6 +62,11 @@ static void moving(mgcompCommunicator world, uint32_t rank)
     all[rank] = 5 + rank;
     GOOD(mgcompAllGather(world, &all[rank], 4, all, 12, U32, WAIT));
     CHECK(same(all, 5, 6, 7));
+    memcpy(all, from, sizeof all);
+    BOTH_WAYS(mgcompAllToAll, world, all, 12, all, 12, U32); /* there and back again */
+    CHECK(same(all, 10 * rank, 10 * rank + 1, 10 * rank + 2));
+    GOOD(mgcompAllToAllV(world, all, 12, apart, all, 12, apart, U32, WAIT));
+    CHECK(same(all, 10 + i, 20 + i, i));
 }
 
 static void reducing(mgcompCommunicator world, uint32_t rank)

@@ -198,7 +198,7 @@ fn is_exchanged(ranks: usize, len: usize) -> bool {
 }
 
 /// Whether one kernel, or the host, reaches both.
-fn are_together(slice: &Slice, other: &Slice) -> bool {
+pub(super) fn are_together(slice: &Slice, other: &Slice) -> bool {
     match (slice, other) {
         (Slice::Host(_), Slice::Host(_)) => true,
         #[cfg(feature = "cuda")]

@@ -4,6 +4,7 @@
 
 mod blocks;
 mod combining;
+mod exchange;
 mod moving;
 mod workbench;
 
@@ -159,7 +160,7 @@ impl Communicator {
         /// Cuts `send` into equal blocks, one for each member, and brings each there: block i of member j becomes block
         /// j of member i.
         all_to_all / start_all_to_all(send: [&impl AnySlice], receive: [&impl AnySlice], element: [Element]),
-        in place: "The two buffers have no bytes in common.",
+        in place: "The two may be the same. What is sent is copied aside then, up to 1 MiB at a time.",
         group => {
             let ranks = group.size();
             check_len("the buffer to receive into", receive, send.len())?;
@@ -174,7 +175,8 @@ impl Communicator {
         all_to_all_v / start_all_to_all_v(
             send: [&impl AnySlice], send_blocks: [&[Block]], receive: [&impl AnySlice], receive_blocks: [&[Block]], element: [Element]
         ),
-        in place: "The two buffers have no bytes in common.",
+        in place: "The two may be the same where their blocks are the same too, so that what a pair exchanges is as long both ways. \
+                   What is sent is copied aside then, up to 1 MiB at a time.",
         group => group.all_to_all(send, send_blocks, receive, receive_blocks, element)
     }
 

@@ -4,6 +4,7 @@ use mgcomp_codecs::Element;
 
 use super::super::transfer::{Transfers, copy};
 use super::blocks::{check_len, in_buffer, shares, to_receive};
+use super::exchange::is_in_place;
 use super::{Block, CommunicatorError, Group, Kind};
 use crate::memory::{HostBuffer, Slice};
 
@@ -130,6 +131,9 @@ impl Group {
         let tag = self.collective_tag(Kind::AllToAll);
         let (from, into) = (in_buffer(self, send, send_blocks)?, to_receive(self, receive, receive_blocks)?);
         check_len("this member's block", &from[self.rank], into[self.rank].len())?;
+        if is_in_place(&from, &into) {
+            return self.exchange_in_place(&from, &into, element);
+        }
         if send.overlaps(receive) {
             return Err(CommunicatorError::Overlap);
         }

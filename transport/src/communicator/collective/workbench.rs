@@ -22,10 +22,12 @@ pub(super) const fn stride(len: usize) -> usize {
     len.next_multiple_of(ALIGN)
 }
 
-/// What reductions keep for the next: to clear fresh memory, or to allocate it on a device, takes longer than to combine
-/// what comes into it.
+/// What collectives keep for the next: to clear fresh memory, or to allocate it on a device, takes longer than to combine
+/// or copy what comes into it.
 #[derive(Debug)]
 pub(in crate::communicator) struct Kept {
+    /// Where blocks wait that are exchanged in place.
+    pub(super) aside: Option<[Slice; 2]>,
     host: [HostBuffer; 2],
     #[cfg(feature = "cuda")]
     device: Option<std::sync::Arc<OnDevice>>,
@@ -34,6 +36,7 @@ pub(in crate::communicator) struct Kept {
 impl Default for Kept {
     fn default() -> Self {
         Self {
+            aside: None,
             host: [(); 2].map(|()| HostBuffer::zeroed(0)),
             #[cfg(feature = "cuda")]
             device: None,
