@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use mgcomp_codecs::Element;
 use mgcomp_selector::{PolicySpec, Steering};
 use mgcomp_tests::data::{Kind, bytes};
+use mgcomp_transport::communicator::Communicator;
 use mgcomp_transport::link::loopback::Loopback;
 use mgcomp_transport::link::shm::{Shm, ShmConfig, ShmJob};
 use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
@@ -69,6 +70,8 @@ fn fork_often(kind: &str) -> Result<String> {
     });
     // Nobody else has these: a child that drops them drops all that there is of them.
     let owned = pair(kind, &NodeConfig::default())?;
+    let [world, other] = pair(kind, &NodeConfig::default())?.map(Communicator::world);
+    let meeting = world.start_barrier();
     let mut pending = nodes[0].receive(Rank(1), Tag(99), HostBuffer::zeroed(8).all());
     for _ in 0..40 {
         // SAFETY: the child does what any program might with the nodes, then leaves without ado.
@@ -76,7 +79,7 @@ fn fork_often(kind: &str) -> Result<String> {
             -1 => return Err(std::io::Error::last_os_error().into()),
             0 => {
                 let wrong = in_child(&nodes[0], &mut pending);
-                drop(owned);
+                drop((owned, meeting, world, other));
                 // SAFETY: ends the child at once.
                 unsafe { libc::_exit(wrong) }
             }
@@ -90,6 +93,8 @@ fn fork_often(kind: &str) -> Result<String> {
         exchange(&nodes)?;
         exchange(&owned)?;
     }
+    other.barrier()?;
+    meeting.wait()?;
     Ok(String::new())
 }
 
@@ -141,7 +146,7 @@ fn lose_peers_without_a_signal(kind: &str) -> Result<String> {
     if lost == 0 { Err("no write was cut short: nothing was tested".into()) } else { Ok(String::new()) }
 }
 
-/// Nodes that come and go leave no thread behind.
+/// Nodes and communicators that come and go leave no thread behind.
 fn come_and_go(kind: &str) -> Result<String> {
     let before = threads()?;
     for _ in 0..10 {
@@ -153,10 +158,28 @@ fn come_and_go(kind: &str) -> Result<String> {
         drop(nodes);
         expect_threads(before)?;
     }
+    start_and_go(kind)?;
+    expect_threads(before)?;
     Ok(String::new())
 }
 
-/// A node can be dropped in bounded time though its peer takes nothing of what it is sent.
+/// Neither do their communicators, whether anybody waits for what they have started or not.
+fn start_and_go(kind: &str) -> Result<()> {
+    let [world, other] = pair(kind, &NodeConfig::default())?.map(Communicator::world);
+    let waited_for = world.start_barrier();
+    drop(world.start_barrier());
+    drop(other.start_barrier());
+    other.start_barrier().wait()?;
+    waited_for.wait()?;
+    // The other one takes part in none of these, and is there all the while.
+    drop((world.start_barrier(), world.start_barrier()));
+    drop(world);
+    expect("threads of collectives", 0, collective_threads)?;
+    drop(other);
+    Ok(())
+}
+
+/// A node and its communicator can be dropped in bounded time though the peer takes nothing of what it is sent.
 fn leave_a_stalled_peer(kind: &str) -> Result<String> {
     let before = threads()?;
     let mut links = links(kind)?;
@@ -170,7 +193,8 @@ fn leave_a_stalled_peer(kind: &str) -> Result<String> {
             let _ = met.send(());
         }
     }))?;
-    let node = node(links.pop().ok_or("two links")?, &NodeConfig::default())?;
+    let world = Communicator::world(node(links.pop().ok_or("two links")?, &NodeConfig::default())?);
+    let node = world.node();
     stalled.send(Rank(0), greeting())?;
     meets.recv_timeout(HANGS)?;
     for (peer, state) in node.wait_for_peers(HANGS) {
@@ -180,9 +204,10 @@ fn leave_a_stalled_peer(kind: &str) -> Result<String> {
     }
     let source = HostBuffer::zeroed(200 << 20);
     let write = node.write(Rank(1), source.all(), Element::U8, Address::new(0, 0));
+    drop(world.start_barrier());
     thread::sleep(Duration::from_millis(300));
     let started = Instant::now();
-    drop(node);
+    drop(world);
     let took = started.elapsed();
     if write.wait().is_ok() {
         return Err("a write to a peer that answers nothing went well".into());
@@ -372,12 +397,27 @@ fn threads() -> Result<usize> {
     Ok(std::fs::read_dir("/proc/self/task")?.count())
 }
 
-/// A thread that was joined may be seen for a moment longer.
+/// Those that carry out what communicators have started.
+fn collective_threads() -> Result<usize> {
+    let mut found = 0;
+    for task in std::fs::read_dir("/proc/self/task")? {
+        // One that ends just now has no name any more.
+        let name = std::fs::read_to_string(task?.path().join("comm")).unwrap_or_default();
+        found += usize::from(name.starts_with("mgcomp-collect"));
+    }
+    Ok(found)
+}
+
 fn expect_threads(expected: usize) -> Result<()> {
+    expect("threads", expected, threads)
+}
+
+/// A thread that was joined may be seen for a moment longer.
+fn expect(what: &str, expected: usize, count: fn() -> Result<usize>) -> Result<()> {
     let started = Instant::now();
-    while threads()? != expected {
+    while count()? != expected {
         if started.elapsed() > Duration::from_secs(2) {
-            return Err(format!("{} threads instead of {expected}", threads()?).into());
+            return Err(format!("{} {what} instead of {expected}", count()?).into());
         }
         thread::sleep(Duration::from_millis(1));
     }

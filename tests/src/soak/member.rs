@@ -31,8 +31,8 @@ use super::way::{Start, Way};
 
 /// How long ranks try to find each other.
 const MEETING: Duration = Duration::from_secs(5);
-/// How long threads may take to end that nobody waits for.
-const ENDING: Duration = Duration::from_secs(5);
+/// How long threads may be seen that were joined.
+const ENDING: Duration = Duration::from_secs(2);
 /// Operations from one line to the next.
 pub(super) const STEPS: u64 = 10;
 
@@ -96,7 +96,7 @@ fn generation(start: Start, rank_file: RankFile, rank: Rank, seed: u64) -> Resul
     }
 }
 
-/// What this process has, once the threads have ended that nobody waits for.
+/// What this process has. All its threads were joined with the nodes and communicators that had them.
 fn quiet() -> io::Result<Footprint> {
     let started = Instant::now();
     loop {

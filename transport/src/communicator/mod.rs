@@ -36,6 +36,11 @@
 //! the member drops its communicator and node next, if the others take it within two seconds; a process that ends without may take
 //! it along. Who ends last is best found out by a barrier.
 //!
+//! A collective that does not wait goes on in a thread of its own, also when its request is dropped. That thread is joined when the
+//! communicator is used no more: when its last clone and the last request of its collectives are dropped. What is still
+//! under way then, and nobody can wait for any more, has two seconds to finish. After that it is given up, which the other members are
+//! told (status closing).
+//!
 //! # Algorithms
 //! Every block goes straight from the rank that has it to the rank that wants it, in parts of 512 KiB. Ranks start with
 //! the next one, so that they do not all send to the same. A broadcast of more than 64 KiB to more than one rank is cut into
@@ -55,6 +60,7 @@ mod collective;
 mod error;
 mod message;
 mod request;
+mod started;
 mod transfer;
 mod turn;
 
@@ -69,6 +75,7 @@ pub(crate) use self::collective::shares;
 pub use self::error::CommunicatorError;
 pub use self::message::{ReceiveRequest, SendRequest};
 pub use self::request::CollectiveRequest;
+use self::started::Started;
 use self::turn::Turns;
 use crate::message::{GROUP_SHIFT, GROUP_TAG, MOST_GROUPS, OPERATION_TAG, OperationId, Rank, Tag};
 use crate::node::{Node, Watch};
@@ -87,6 +94,7 @@ const COLLECTIVE_TAG: u64 = OPERATION_TAG;
 #[derive(Clone)]
 pub struct Communicator {
     group: Arc<Group>,
+    started: Arc<Started>,
 }
 
 /// What the threads of a communicator share.
@@ -142,7 +150,8 @@ impl Communicator {
             kept: Mutex::default(),
             broken: OnceLock::new(),
         };
-        Self { group: Arc::new(group) }
+        let group = Arc::new(group);
+        Self { started: Arc::new(Started::new(group.clone())), group }
     }
 
     /// This member, from 0.

@@ -1,20 +1,23 @@
 //! Collectives that go on while the program does something else.
 
 use std::io;
-use std::sync::PoisonError;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
-use std::thread;
+use std::sync::{Arc, PoisonError};
+use std::thread::{self, JoinHandle};
 
-use super::{Communicator, CommunicatorError, Group};
+use super::{Communicator, CommunicatorError, Group, Started};
 use crate::link::driving;
 use crate::message::{GivingUp, OperationId};
 use crate::session::TransferError;
 
-/// A collective under way. Its buffers are not to be touched before it is finished; dropping it does not stop it.
+/// A collective under way. Its buffers are not to be touched before it is finished. It keeps its communicator. Dropping it does not
+/// stop it; what becomes of it when its communicator is used no more is said [there](super#order).
 #[derive(Debug)]
 pub struct CollectiveRequest {
     reports: Receiver<Result<(), CommunicatorError>>,
     result: Option<Result<(), CommunicatorError>>,
+    /// Keeps what is waited for from being given up.
+    _started: Arc<Started>,
 }
 
 impl CollectiveRequest {
@@ -58,19 +61,20 @@ impl Communicator {
         &self,
         work: impl FnOnce(&Group) -> Result<(), CommunicatorError> + Send + 'static,
     ) -> CollectiveRequest {
-        let spawn = |task| thread::Builder::new().name("mgcomp-collective".into()).spawn(task).map(drop);
+        let spawn = |task| thread::Builder::new().name("mgcomp-collective".into()).spawn(task);
         self.start_collective_by(spawn, work)
     }
 
     /// As [`start_collective`](Self::start_collective), on the thread that `spawn` makes.
     fn start_collective_by(
         &self,
-        spawn: impl FnOnce(Task) -> io::Result<()>,
+        spawn: impl FnOnce(Task) -> io::Result<JoinHandle<()>>,
         work: impl FnOnce(&Group) -> Result<(), CommunicatorError> + Send + 'static,
     ) -> CollectiveRequest {
         let (report, reports) = mpsc::channel();
+        let request = |result| CollectiveRequest { reports, result, _started: self.started.clone() };
         if let Err(error) = self.group.check_process() {
-            return CollectiveRequest { reports, result: Some(Err(error)) };
+            return request(Some(Err(error)));
         }
         let (group, turn) = (self.group.clone(), self.group.turns.take());
         let task = move || {
@@ -79,12 +83,17 @@ impl Communicator {
                 let _ = report.send(group.unless_broken(work)); // nobody may be waiting any more
             });
         };
-        let result = spawn(Box::new(task)).err().map(|error| {
-            // Those behind it must not wait for it, and neither must the other members.
-            let failed = CommunicatorError::Thread(error.to_string());
-            self.group.turns.in_turn(turn, || self.group.unless_broken(|_| Err(failed)))
-        });
-        CollectiveRequest { reports, result }
+        request(match spawn(Box::new(task)) {
+            Ok(thread) => {
+                self.started.keep(thread);
+                None
+            }
+            Err(error) => {
+                // Those behind it must not wait for it, and neither must the other members.
+                let failed = CommunicatorError::Thread(error.to_string());
+                Some(self.group.turns.in_turn(turn, || self.group.unless_broken(|_| Err(failed))))
+            }
+        })
     }
 }
 
@@ -237,6 +246,7 @@ mod tests {
                 CollectiveRequest {
                     reports: mpsc::channel().1,
                     result: Some(Err(CommunicatorError::Panicked)),
+                    _started: world.started.clone(),
                 }
             },
             &CommunicatorError::Panicked,

@@ -1,6 +1,7 @@
 //! One after the other, in the order of the calls.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::link::driving;
 
@@ -46,6 +47,24 @@ impl Turns {
         work()
     }
 
+    /// Waits until all turns that were taken are over, for at most `timeout`. Returns whether they are.
+    pub(super) fn wait_for_all(&self, timeout: Option<Duration>) -> bool {
+        let until = timeout.map(|timeout| Instant::now() + timeout);
+        let mut state = self.lock();
+        while state.over < state.taken {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return false;
+            }
+            state.waiting += 1;
+            state = driving::wait(&self.state, &self.changed, state, left);
+            state.waiting -= 1;
+        }
+        drop(state);
+        driving::settle();
+        true
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,6 +106,19 @@ mod tests {
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(*done.lock().unwrap(), (0..8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn all_turns_are_waited_for() {
+        let turns = Turns::default();
+        assert!(turns.wait_for_all(None), "there are none");
+        let turn = turns.take();
+        assert!(!turns.wait_for_all(Some(Duration::from_millis(1))));
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| turns.wait_for_all(None));
+            turns.in_turn(turn, || assert!(!waiting.is_finished()));
+            assert!(waiting.join().unwrap());
+        });
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::handle::{Handle, Interrupt, TransferResult};
-use crate::message::{GivingUp, OperationId, Rank};
+use crate::message::{GivingUp, OperationId, Rank, Status};
 use crate::session::TransferError;
 
 /// Groups that a peer has given up before this rank had them, at most: of what peers make up, no more is kept.
@@ -164,6 +164,13 @@ impl Watch {
         state.given_up.as_ref().map(|(_, error)| error.clone())
     }
 
+    /// This rank, which is `own`, waits for nothing more: what it is at comes to nothing.
+    pub(crate) fn leave(&self, own: Rank) {
+        let state = self.lock();
+        let operation = state.operation;
+        State::end_from(state, operation, TransferError::GivenUp { peer: own, status: Status::Closing });
+    }
+
     /// Returns whether the group is there to hear it.
     fn given_up(&self, peer: Rank, GivingUp { operation, status, .. }: GivingUp) -> bool {
         if !self.members.contains(&peer) {
@@ -174,14 +181,7 @@ impl Watch {
             return false;
         }
         state.gone.insert(peer);
-        if state.given_up.as_ref().is_none_or(|(from, _)| !operation.is_from(*from)) {
-            state.given_up = Some((operation, TransferError::GivenUp { peer, status }));
-        }
-        let interrupted = state.over().and_then(|error| Some((state.waiting.take()?, error)));
-        drop(state);
-        if let Some((waiting, error)) = interrupted {
-            waiting.end_with(error);
-        }
+        State::end_from(state, operation, TransferError::GivenUp { peer, status });
         true
     }
 
@@ -191,6 +191,18 @@ impl Watch {
 }
 
 impl State {
+    /// From `operation` on all comes to nothing. Whoever waits for that is told.
+    fn end_from(mut state: MutexGuard<'_, Self>, operation: OperationId, error: TransferError) {
+        if state.given_up.as_ref().is_none_or(|(from, _)| !operation.is_from(*from)) {
+            state.given_up = Some((operation, error));
+        }
+        let interrupted = state.over().and_then(|error| Some((state.waiting.take()?, error)));
+        drop(state);
+        if let Some((waiting, error)) = interrupted {
+            waiting.end_with(error);
+        }
+    }
+
     /// Why what this rank is at comes to nothing, if a member has given it up.
     fn over(&self) -> Option<TransferError> {
         let given_up = self.given_up.as_ref().filter(|(from, _)| self.operation.is_from(*from));
@@ -201,7 +213,6 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Status;
     use crate::node::handle::handle;
 
     fn said() -> GivingUp {
@@ -262,6 +273,26 @@ mod tests {
             let (_never, next) = handle(None);
             assert_eq!(watch.wait(next), given_up(0));
         }
+    }
+
+    #[test]
+    fn who_leaves_waits_for_nothing_more() {
+        let board = GroupBoard::default();
+        let watch = board.watch(7, &[Rank(0), Rank(2)]);
+        watch.begin(OperationId::default().next());
+        let left = Err(TransferError::GivenUp { peer: Rank(0), status: Status::Closing });
+        let (_never, first) = handle(None);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| watch.wait(first));
+            while watch.lock().waiting.is_none() {
+                std::thread::yield_now();
+            }
+            watch.leave(Rank(0));
+            assert_eq!(waiting.join().unwrap(), left);
+        });
+        let (_never, second) = handle(None);
+        assert_eq!(watch.wait(second), left);
+        assert!(!watch.has_given_up(Rank(0)), "the others have said nothing");
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Wrong arguments, order, and members that go.
 
-use std::sync::Barrier;
+use std::sync::{Arc, Barrier};
 
 use mgcomp_codecs::Element;
 use mgcomp_transport::communicator::{Block, Communicator, CommunicatorError, Datatype, Operation};
 use mgcomp_transport::memory::HostBuffer;
-use mgcomp_transport::message::{Limits, Status};
+use mgcomp_transport::message::{Limits, Rank, Status};
 use mgcomp_transport::node::NodeConfig;
 use mgcomp_transport::session::TransferError;
 
@@ -269,6 +269,73 @@ fn collectives_that_do_not_wait_keep_their_order() {
                 assert!(result.all().to_vec() == expected.collect::<Vec<_>>(), "turn {turn}");
             }
         });
+    });
+}
+
+#[test]
+fn what_was_started_is_done_when_its_communicator_is_gone() {
+    watched(|| {
+        for fabric in [Fabric::loopback(), Fabric::tcp()] {
+            let nodes: Vec<_> = nodes(fabric, 3, "adaptive", &config()).into_iter().map(Arc::new).collect();
+            let moment = Barrier::new(3);
+            std::thread::scope(|scope| {
+                for node in &nodes {
+                    let moment = &moment;
+                    scope.spawn(move || {
+                        let world = Communicator::world(node.clone());
+                        let (send, mut all) = (buffer_of(world.rank(), 5000), HostBuffer::zeroed(3 * 5000));
+                        moment.wait(); // from here on they have two seconds
+                        drop(world.start_all_gather(&send.all(), &all.all(), Element::U8));
+                        drop(world);
+                        assert_eq!(Arc::strong_count(node), 1, "somebody has the node");
+                        let expected = (0..3).flat_map(|rank| bytes_of(rank, 5000));
+                        assert!(all.all().to_vec() == expected.collect::<Vec<_>>());
+                        wait_until("nobody uses the buffer", || all.is_only());
+                    });
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn what_others_do_not_take_part_in_is_given_up_with_its_communicator() {
+    watched(|| {
+        for fabric in [Fabric::loopback(), Fabric::tcp()] {
+            let nodes: Vec<_> = nodes(fabric, 2, "adaptive", &config()).into_iter().map(Arc::new).collect();
+            let [leaving, other] = [0, 1].map(|rank| Communicator::world(nodes[rank].clone()));
+            let mut buffer = buffer_of(0, 100_000);
+            drop(leaving.start_barrier());
+            drop(leaving.start_broadcast(1, &buffer.all(), Element::U8));
+            drop(leaving);
+            assert_eq!(Arc::strong_count(&nodes[0]), 1, "somebody has the node");
+            wait_until("nobody uses the buffer", || buffer.is_only());
+            // What the barrier sends is here, but not what the next operation waits for.
+            let given_up = Err(CommunicatorError::Transfer(TransferError::GivenUp {
+                peer: Rank(0),
+                status: Status::Closing,
+            }));
+            let first = other.barrier();
+            assert!(first == Ok(()) || first == given_up, "{first:?}");
+            let second = other.broadcast(0, &buffer.all(), Element::U8);
+            let broken = |first: Result<(), _>| Err(CommunicatorError::Broken(Box::new(first.unwrap_err())));
+            assert_eq!(second, if first.is_ok() { given_up } else { broken(first) });
+        }
+    });
+}
+
+#[test]
+fn a_request_keeps_its_communicator() {
+    watched(|| {
+        let worlds = nodes(Fabric::loopback(), 2, "adaptive", &config()).into_iter().map(Communicator::world);
+        let [first, second] = worlds.collect::<Vec<_>>().try_into().unwrap();
+        let buffer = buffer_of(0, 100_000);
+        let waiting = first.start_broadcast(1, &buffer.all(), Element::U8);
+        drop(first);
+        let from = buffer_of(1, 100_000);
+        second.broadcast(1, &from.all(), Element::U8).unwrap();
+        assert_eq!(waiting.wait(), Ok(()));
+        assert!(buffer.all().to_vec() == bytes_of(1, 100_000));
     });
 }
 

@@ -1,0 +1,130 @@
+//! The threads of collectives that go on by themselves.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::Group;
+
+/// How long collectives may go on when nobody uses their communicator any more: as long as links wait for peers to take what
+/// was sent before.
+const LAST_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The threads of a communicator. Communicators and requests share it, and the threads do not: so it is never one of them
+/// that is the last to go and joins the others.
+#[derive(Debug)]
+pub(super) struct Started {
+    group: Arc<Group>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Started {
+    pub(super) fn new(group: Arc<Group>) -> Self {
+        Self { group, threads: Mutex::default() }
+    }
+
+    /// Joins `thread` some time, and those now that have ended.
+    pub(super) fn keep(&self, thread: JoinHandle<()>) {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.extract_if(.., |thread| thread.is_finished()).for_each(join);
+        threads.push(thread);
+    }
+}
+
+impl Drop for Started {
+    /// Nobody uses the communicator any more, or will: nothing but what was started is still to be done.
+    fn drop(&mut self) {
+        let threads = std::mem::take(self.threads.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if self.group.node.is_forked() {
+            std::mem::forget(threads); // they are not here to be waited for
+            return;
+        }
+        // Memory that was lent to a collective may own a communicator, whatever for. A thread cannot wait for itself.
+        let own = thread::current().id();
+        if threads.iter().any(|thread| thread.thread().id() == own) {
+            return;
+        }
+        if !self.group.turns.wait_for_all(Some(LAST_PATIENCE)) {
+            self.group.watch.leave(self.group.members[self.group.rank]);
+            self.group.turns.wait_for_all(None);
+        }
+        threads.into_iter().for_each(join);
+    }
+}
+
+fn join(thread: JoinHandle<()>) {
+    let _ = thread.join(); // whoever waited for a collective that panicked was told
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Instant;
+
+    use mgcomp_selector::{PolicySpec, Steering};
+
+    use super::*;
+    use crate::communicator::Communicator;
+    use crate::link::loopback::Loopback;
+    use crate::node::{Node, NodeConfig};
+
+    /// Nothing here takes this long unless it hangs.
+    const HANGS: Duration = Duration::from_secs(120);
+
+    fn alone() -> (Arc<Node>, Communicator) {
+        let link = Loopback::fabric(1, None).unwrap().remove(0);
+        let policy = PolicySpec::default().build(&Steering::default());
+        let node = Arc::new(Node::start(Box::new(link), policy, NodeConfig::default()).unwrap());
+        (node.clone(), Communicator::world(node))
+    }
+
+    #[test]
+    fn threads_that_have_ended_are_not_kept() {
+        let (_node, world) = alone();
+        let kept = || world.started.threads.lock().unwrap().len();
+        for _ in 0..3 {
+            world.start_barrier().wait().unwrap();
+            let ended = || world.started.threads.lock().unwrap().iter().all(JoinHandle::is_finished);
+            let started = Instant::now();
+            while !ended() {
+                assert!(started.elapsed() < HANGS, "hangs: a thread goes on");
+                thread::yield_now();
+            }
+            assert_eq!(kept(), 1);
+        }
+    }
+
+    #[test]
+    fn who_is_last_waits_for_what_was_started() {
+        let (node, world) = alone();
+        let (go, gone) = mpsc::channel::<()>();
+        drop(world.start_collective(move |_| {
+            let _ = gone.recv();
+            Ok(())
+        }));
+        let other = world.clone();
+        drop(world); // waits for nothing: there is another
+        go.send(()).unwrap();
+        drop(other);
+        assert_eq!(Arc::strong_count(&node), 1, "a thread has the node");
+    }
+
+    #[test]
+    fn a_thread_that_is_last_does_not_wait_for_itself() {
+        let (node, world) = alone();
+        let (go, gone) = mpsc::channel::<()>();
+        let other = world.clone();
+        drop(world.start_collective(move |_| {
+            let _ = gone.recv();
+            drop(other);
+            Ok(())
+        }));
+        drop(world);
+        go.send(()).unwrap();
+        let started = Instant::now();
+        while Arc::strong_count(&node) > 1 {
+            assert!(started.elapsed() < HANGS, "hangs: a thread waits for itself");
+            thread::yield_now();
+        }
+    }
+}
