@@ -224,18 +224,22 @@ fn a_surprise_brings_a_sample_at_once() {
 
 #[test]
 fn times_that_stay_off_bring_a_sample() {
-    // Samples that take 25 us each are more than transfers of 98 us save up, but not more than may be borrowed. How many of 60
-    // transfers are sampled where codecs take so many times as long as before?
-    let sampled = |pace: f64| {
+    // Samples that take 25 us each are more than transfers of 98 us save up, but not more than may be borrowed. How many are
+    // sampled where codecs take so many times as long as before, one transfer after the other?
+    let sampled = |paces: &[f64], data: Data| {
         let slow = [codec(Algorithm::Xp, 0.1, 25e3), codec(Algorithm::Zvc, 0.05, 25e3)];
         let mut policy = Adaptive::new(Arc::new(Speeds::try_new(slow.into()).unwrap()));
-        let mut sampled = |pace| send_at(&mut policy, &transfer(128 << 10), WEIGHTS, pace).sampled_bytes > 0;
+        let mut sampled = |pace| send_at(&mut policy, &transfer(128 << 10), data, pace).sampled_bytes > 0;
         assert!((0..1000).filter(|_| sampled(1.0)).count() > 0);
-        (0..60).filter(|_| sampled(pace)).count()
+        paces.iter().filter(|&&pace| sampled(pace)).count()
     };
     // XP: 0.6 + 0.15, or 0.6 + 0.45, or 0.6 + 0.03.
-    assert_eq!([sampled(1.0), sampled(1.3)], [0, 0]);
-    assert!(sampled(3.0) > 0 && sampled(0.2) > 0);
+    assert_eq!([1.0, 1.3].map(|pace| sampled(&[pace; 60], WEIGHTS)), [0, 0]);
+    assert!([3.0, 0.2].iter().all(|&pace| sampled(&[pace; 60], WEIGHTS) > 0));
+    // ZVC: 0.02 + 0.075. Times that were disturbed now and then are followed, and left again.
+    let sparse = Data { xp: 0.5, zvc: 0.02, ibp: 1.0 };
+    let spikes: Vec<f64> = (0..60).map(|i| if i % 20 < 4 { 10.0 } else { 1.0 }).collect();
+    assert_eq!(sampled(&spikes, sparse), 0);
 }
 
 #[test]

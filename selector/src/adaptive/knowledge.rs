@@ -208,7 +208,8 @@ impl Knowledge {
     }
 }
 
-fn band(raw_bytes: u64) -> usize {
+/// Which band of lengths a transfer is of.
+pub(super) fn band(raw_bytes: u64) -> usize {
     BANDS_BYTES.iter().filter(|&&bytes| raw_bytes >= bytes).count()
 }
 

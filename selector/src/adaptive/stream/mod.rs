@@ -14,7 +14,7 @@ use super::budget::Budget;
 use super::choice::{Choice, Scene, Way};
 use super::choices::Choices;
 use super::framing::Framing;
-use super::knowledge::Knowledge;
+use super::knowledge::{Knowledge, band};
 use super::model::Goal;
 use super::priors::Priors;
 use super::sample::{Looks, Wanted};
@@ -70,13 +70,21 @@ pub(super) struct Stream {
     moved: Option<Box<Moves>>,
     /// Algorithms whose last trial was not their first.
     tried_late: u16,
-    /// How many of the last times were far longer than predicted in a row, or as a negative number far shorter.
-    off_times: i8,
+    off_times: OffTimes,
     /// Nothing is known, or what was known turned out wrong.
     urgent: bool,
     samples: u32,
     guesses: u32,
     observed: u32,
+}
+
+/// Times of one codec on transfers of about one length that were far from what was predicted, one after the other.
+#[derive(Clone, Copy, Debug, Default)]
+struct OffTimes {
+    /// How many were far longer in a row, or as a negative number far shorter.
+    count: i8,
+    /// Whose they are, and how much longer than measured it was predicted to take before any of them.
+    of: Option<(Algorithm, usize, CodecTimes)>,
 }
 
 /// What is the same for all streams of a policy.
@@ -140,7 +148,7 @@ impl Stream {
             under_way: UnderWay::default(),
             moved: None,
             tried_late: 0,
-            off_times: 0,
+            off_times: OffTimes::default(),
             urgent: true,
             samples: 0,
             guesses: 0,
@@ -311,6 +319,10 @@ impl Stream {
     ) {
         let drift = common.config.drift;
         let (tried, coded_bytes) = (decision.algorithm, outcome.coded_bytes as f64);
+        if self.off_times.count.abs() == OFF_IN_A_ROW {
+            // Samples tell sizes; what codecs take is known already.
+            (self.urgent, self.pause, self.off_times) = (true, 0, OffTimes::default());
+        }
         let fraction = self.framing.data_fraction(tried, facts.raw_bytes, coded_bytes);
         let sample = outcome.sampling.and_then(|_| self.under_way.take(facts, decision));
         match &sample {
@@ -328,11 +340,7 @@ impl Stream {
         }
         // What was sampled has just been looked at, if the form in which it was sent was.
         let looked_at = sample.is_some_and(|seen| seen.tells_of(tried, fraction, drift));
-        let times_are_off = self.off_times.abs() == OFF_IN_A_ROW;
-        if times_are_off {
-            self.off_times = 0;
-        }
-        let surprising = !looked_at && (off_ns > drift * ns as f64 || times_are_off);
+        let surprising = !looked_at && off_ns > drift * ns as f64;
         let trial = matches!(decision.reason, Reason::Trial { .. });
         if !surprising && !trial {
             return;
@@ -375,28 +383,40 @@ impl Stream {
             decode: pace(outcome.decode, measured.decode_ns),
         };
         if !is_trial {
-            let expected = self.knowledge.corrected(algorithm, facts.raw_bytes, measured);
-            self.compare_times(
-                expected,
-                outcome,
-                common.config.drift * decision.predicted_ns.unwrap_or(0) as f64,
-            );
+            let far_ns = common.config.drift * decision.predicted_ns.unwrap_or(0) as f64;
+            self.compare_times((algorithm, facts.raw_bytes), measured, outcome, far_ns);
         }
         self.knowledge.learn_times(algorithm, facts.raw_bytes, paces);
         self.settle(algorithm);
         Some(paces)
     }
 
-    /// Counts times that are off by more than `far_ns`, which are no accident if they go on.
-    fn compare_times(&mut self, expected: CodecTimes, outcome: &Outcome, far_ns: f64) {
+    /// Counts times that are off by more than `far_ns` from what was predicted for the first one like it. Predictions
+    /// follow each time, also one that was disturbed.
+    fn compare_times(
+        &mut self,
+        (algorithm, raw_bytes): (Algorithm, u64),
+        measured: CodecTimes,
+        outcome: &Outcome,
+        far_ns: f64,
+    ) {
+        let OffTimes { count, of } = &mut self.off_times;
+        let place = (algorithm, band(raw_bytes));
+        let before = of.filter(|(algorithm, band, _)| (*algorithm, *band) == place);
+        let (.., pace) = *of.insert(before.unwrap_or_else(|| {
+            *count = 0;
+            let one = CodecTimes { encode_ns: 1.0, decode_ns: 1.0 };
+            (place.0, place.1, self.knowledge.corrected(algorithm, raw_bytes, one))
+        }));
         let off = |took: Option<Duration>, ns: f64| took.map_or(0.0, |took| took.as_nanos() as f64 - ns);
-        let off_ns = off(outcome.encode, expected.encode_ns) + off(outcome.decode, expected.decode_ns);
-        self.off_times = if far_ns <= 0.0 || off_ns.abs() <= far_ns {
+        let off_ns = off(outcome.encode, measured.encode_ns * pace.encode_ns)
+            + off(outcome.decode, measured.decode_ns * pace.decode_ns);
+        *count = if far_ns <= 0.0 || off_ns.abs() <= far_ns {
             0
         } else if off_ns > 0.0 {
-            (self.off_times.max(0) + 1).min(OFF_IN_A_ROW)
+            (*count).max(0) + 1
         } else {
-            (self.off_times.min(0) - 1).max(-OFF_IN_A_ROW)
+            (*count).min(0) - 1
         };
     }
 
