@@ -49,7 +49,7 @@ pub(crate) struct Args {
     #[arg(long, num_args = 1.., allow_negative_numbers = true, value_name = "GBPS")]
     lambda: Vec<Lambda>,
     /// Requests of a GPU that may be unanswered; figures are those of the first number [default: 64 under all schemes, and
-    /// 16 32 128 256 without compression, with each codec and with λ = 6]
+    /// 16 32 128 256 without compression, with each codec and with λ = 6, or the least λ given]
     #[arg(long, num_args = 1.., value_parser = RangedU64ValueParser::<u32>::new().range(1..=65_536))]
     outstanding: Vec<u32>,
     /// Cycles from the arrival of a request to its answer, which the paper does not give

@@ -92,7 +92,12 @@ pub(super) fn choose(data: &[Data], seed: u64) -> Result<Choice, BenchError> {
     let mut choice = Choice { chosen: Vec::new(), notes: Vec::new() };
     // Without flags, these are the samples, and which of them were taken is nobody's question.
     if data.is_empty() || !folders.is_empty() {
-        choice = one_of_each_kind(load_all(&folders)?, seed)?;
+        let files = load_all(&folders)?;
+        let count = files.len();
+        choice = one_of_each_kind(files, seed);
+        if choice.chosen.is_empty() && named.is_empty() {
+            return Err(BenchError::NoKind { files: count });
+        }
     }
     if data.is_empty() {
         choice.notes.clear();
@@ -112,8 +117,7 @@ fn load_all(data: &[Data]) -> Result<Vec<File>, BenchError> {
 }
 
 /// Of files that stand for kinds of data, one for each.
-fn one_of_each_kind(files: Vec<File>, seed: u64) -> Result<Choice, BenchError> {
-    let count = files.len();
+fn one_of_each_kind(files: Vec<File>, seed: u64) -> Choice {
     let mut by_kind: [Vec<File>; 4] = Default::default();
     let mut others = Vec::new();
     for (item, content) in files {
@@ -132,11 +136,8 @@ fn one_of_each_kind(files: Vec<File>, seed: u64) -> Result<Choice, BenchError> {
             choice.chosen.push(Chosen { kind: Some(kind), item, content });
         }
     }
-    if choice.chosen.is_empty() {
-        return Err(BenchError::NoKind { files: count });
-    }
     choice.notes.extend(left_out(&others));
-    Ok(choice)
+    choice
 }
 
 fn taken(kind: Kind, item: &Item, of: usize) -> String {
@@ -246,10 +247,13 @@ mod tests {
     fn files_alone_need_no_notes_and_folders_without_any_kind_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = write(folder.path(), "ones.f64.bin");
-        let alone = choose(&[file], 1).unwrap();
+        let alone = choose(std::slice::from_ref(&file), 1).unwrap();
         assert_eq!((shown(&alone), alone.notes.len()), (vec![(None, "ones.f64.bin".to_owned())], 0));
         let nothing = choose(&[Data { path: folder.path().into(), element: None }], 1);
         assert!(matches!(nothing, Err(BenchError::NoKind { files: 1 })));
+        // With a file that is named there is something to cut from.
+        let both = choose(&[file, Data { path: folder.path().into(), element: None }], 1).unwrap();
+        assert_eq!((shown(&both), both.notes.len()), (vec![(None, "ones.f64.bin".to_owned())], 1));
         // What is declared counts, not what the name says.
         let as_floats = Data { path: folder.path().into(), element: Some(Element::Bf16) };
         assert_eq!(shown(&choose(&[as_floats], 1).unwrap())[0].0, Some(Kind::Dense));
