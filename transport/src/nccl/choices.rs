@@ -5,18 +5,19 @@
 //! each time. How it codes what it sends is a rank's own affair. Data that its policy wants to look at is looked at while it is on
 //! its way: later transfers go by what is found.
 //!
-//! How fast the link is shows in calls with headers, while what the headers announce is moved: all ranks have just met then, so
-//! none waits long for another. Each kind of call has a rate of its own, since it goes to ranks of its own; and each rank goes by
-//! its own, as it does by what its data becomes.
+//! How fast the link is shows in calls with headers that go from every rank to every other one, while what the headers announce
+//! is moved: all ranks have just met then, so none waits long for another. Each kind of such calls has a rate of its own, and
+//! each rank goes by its own, as it does by what its data becomes. Messages to some ranks only tell nothing of the link: whoever
+//! gets them may come late, and what else the rank sends and receives meanwhile takes its part.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use mgcomp_codecs::device::{Region, algorithms};
 use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 use mgcomp_selector::{
-    CheapFacts, Decision, LinkFacts, Outcome, Overlap, Plan, Policy, Reason, Steering, StreamId,
+    CheapFacts, Decision, LinkFacts, Outcome, Overlap, Plan, Policy, PolicySpec, Reason, Steering, StreamId,
 };
 
 use super::NcclConfig;
@@ -30,16 +31,20 @@ use crate::{calibrate, control};
 /// The most calls that are plain in a row before it is tried again.
 const LONGEST_PAUSE: u32 = 64;
 
-/// What NCCL takes to begin, and ranks to come to it one after the other.
-const START: Duration = Duration::from_micros(50);
+/// What NCCL takes to begin, and ranks to come to it one after the other: who waits for headers may sleep for 200 us.
+const START: Duration = Duration::from_micros(300);
 
 /// What calls are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Key {
-    Broadcast { root: u32 },
+    Broadcast {
+        root: u32,
+    },
     AllGather,
     To(u32),
     From(u32),
+    /// To all others, and from them.
+    Exchange,
 }
 
 impl Key {
@@ -48,7 +53,7 @@ impl Key {
         match self {
             Self::Broadcast { .. } => StreamId(0),
             Self::AllGather => StreamId(1),
-            Self::To(_) | Self::From(_) => StreamId(2),
+            Self::To(_) | Self::From(_) | Self::Exchange => StreamId(2),
         }
     }
 }
@@ -63,8 +68,7 @@ struct Pause {
 /// What a call has moved, which is timed.
 #[derive(Debug)]
 pub(super) struct Moved {
-    /// What it was, as far as this rank has something to send.
-    pub(super) keys: HashSet<Key>,
+    pub(super) key: Key,
     /// What it has sent or received, whichever is more.
     pub(super) bytes: u64,
 }
@@ -137,29 +141,34 @@ impl Choices {
         }
     }
 
-    /// Hears how long something took to be moved.
-    pub(super) fn timed(&mut self, moved: &Moved, took: Duration) {
-        for &key in &moved.keys {
-            self.rates.entry(key).or_insert_with(|| TimedRate::new(START)).learn(moved.bytes, took);
-        }
+    /// Whether anybody wants to know how fast the link is.
+    pub(super) fn measures(&self) -> bool {
+        let NcclConfig { policy, link, lambda, .. } = &self.config;
+        *policy == PolicySpec::Adaptive && link.is_none() && lambda.is_none()
     }
 
-    /// What is known of the link for calls of one kind. Codecs work before and after it.
-    fn link(&self, key: Key) -> Option<LinkFacts> {
-        self.config.link.or_else(|| self.rates.get(&key)?.facts(Overlap::None))
+    /// Hears how long something took to be moved.
+    pub(super) fn timed(&mut self, moved: &Moved, took: Duration) {
+        self.rates.entry(moved.key).or_insert_with(|| TimedRate::new(START)).learn(moved.bytes, took);
+    }
+
+    /// What is known of the link for calls of one kind, if they are timed. Codecs work before and after it.
+    fn link(&self, key: Option<Key>) -> Option<LinkFacts> {
+        self.config.link.or_else(|| self.rates.get(&key?)?.facts(Overlap::None))
     }
 
     /// Chooses how a region goes to `peer`. What the policy wants to look at goes as was chosen when it last looked at
-    /// something like it, raw if it never did; `can_look` says whether anybody can look at it meanwhile.
+    /// something like it, raw if it never did; `can_look` says whether anybody can look at it meanwhile, `timed` what calls
+    /// tell how fast its way is.
     pub(super) fn choose<'a>(
         &mut self,
-        (key, peer): (Key, u32),
+        (key, timed, peer): (Key, Option<Key>, u32),
         (region, element): (Region<'a>, Element),
         can_look: bool,
     ) -> (Outgoing<'a>, Choice) {
         let (raw_bytes, stream) = (region.len(), key.stream());
         let chunk_size = ChunkSize::for_len(raw_bytes as usize);
-        let (allowed, link) = (self.allowed, self.link(key));
+        let (allowed, link) = (self.allowed, self.link(timed));
         let facts = CheapFacts { peer, stream, raw_bytes, element, allowed, link, lambda: None };
         let (decision, question) = match self.policy.plan(&facts) {
             Plan::Use(decision) => (decision, None),

@@ -57,7 +57,7 @@ pub(super) struct Lane {
     /// Recorded before and after encoding.
     marks: [Event; 2],
     /// Times what moves frames and raw bytes.
-    pub(super) stopwatch: Stopwatch<Moved>,
+    stopwatch: Stopwatch<Moved>,
     words: Scratch,
     layout: Layout,
     /// Frames that leave, and where they lie.
@@ -267,14 +267,26 @@ impl Lane {
         Some(took.mul_f64(own as f64 / all as f64))
     }
 
-    /// Begins with what moves frames and raw bytes: it is timed until [`end_move`](Self::end_move).
-    pub(super) fn begin_move(&mut self) -> Result<(), DeviceError> {
-        self.stopwatch.start(&self.stream)
+    /// Begins with what moves frames and raw bytes, if it can be timed: it is until [`end_move`](Self::end_move).
+    pub(super) fn begin_move(&mut self) -> bool {
+        let started = self.stopwatch.start(&self.stream);
+        started.inspect_err(|error| tracing::warn!(%error, "the link is not timed")).is_ok()
     }
 
     /// All that moves them is enqueued.
-    pub(super) fn end_move(&mut self, moved: Moved) -> Result<(), DeviceError> {
-        self.stopwatch.stop(&self.stream, moved)
+    pub(super) fn end_move(&mut self, moved: Moved) {
+        if let Err(error) = self.stopwatch.stop(&self.stream, moved) {
+            tracing::warn!(%error, "the link is not timed");
+        }
+    }
+
+    /// What was moved last and timed, and how long that took.
+    pub(super) fn moved(&mut self) -> Option<(Moved, Duration)> {
+        let read = self.stopwatch.read();
+        read.unwrap_or_else(|error| {
+            tracing::warn!(%error, "nothing is known of the link");
+            None
+        })
     }
 
     /// Finds room for the frames that `entries` announce, and their kernels.

@@ -1,5 +1,7 @@
 //! What goes from one rank to another: sends and receives in groups, and the collectives that consist of them.
 
+use std::collections::BTreeSet;
+
 use mgcomp_codecs::Element;
 use mgcomp_codecs::device::{Region, Stream};
 
@@ -75,13 +77,15 @@ impl NcclCommunicator {
     ) -> Result<Sent, NcclError> {
         let can_look = self.ready()?;
         let call = call_number(&[3, u64::from(element.number())]);
+        let timed = self.is_exchange(planned).then_some(Key::Exchange);
         let (mut outgoing, mut choices, mut incoming) = (Vec::new(), Vec::new(), Vec::new());
         for (message, _) in planned.iter().filter(|(_, place)| place.is_some()) {
             match *message {
                 Message::Send { to, from } => {
-                    let (out, choice) = self.choices.choose((Key::To(to), to), (from, element), can_look);
+                    let key = Key::To(to);
+                    let (out, choice) = self.choices.choose((key, timed, to), (from, element), can_look);
                     outgoing.push(out);
-                    choices.push((Key::To(to), choice));
+                    choices.push((key, choice));
                 }
                 Message::Receive { from, to } => incoming.push(Incoming { from, region: to }),
             }
@@ -99,10 +103,11 @@ impl NcclCommunicator {
             self.choices.learn(*key, [entry]);
         }
         self.lane.expect(theirs, |i| incoming[i].from)?;
-        self.lane.begin_move()?;
+        let timed = timed.filter(|_| self.choices.measures() && self.lane.begin_move());
         self.move_messages(planned, &outgoing, &headers)?;
-        let keys = choices.iter().map(|(key, _)| *key).collect();
-        self.lane.end_move(Moved { keys, bytes: moved(planned, &headers) })?;
+        if let Some(key) = timed {
+            self.lane.end_move(Moved { key, bytes: moved(planned, &headers) });
+        }
         for (i, (entry, into)) in theirs.iter().zip(&incoming).enumerate() {
             self.lane.decode(i, entry, *into)?;
         }
@@ -113,6 +118,17 @@ impl NcclCommunicator {
         let saved: u64 = mine.iter().map(|entry| entry.raw_len - entry.stored_len()).sum();
         let raw_bytes: u64 = sends(planned.iter().map(|(message, _)| message)).sum();
         Ok(Sent { raw_bytes, stored_bytes: raw_bytes - saved })
+    }
+
+    /// Whether there is a message with a header to each other rank and from each, so that all have met when they have those.
+    fn is_exchange(&self, planned: &[Planned<'_>]) -> bool {
+        let mut peers = [BTreeSet::new(), BTreeSet::new()];
+        let with_headers = planned.iter().filter(|(_, place)| place.is_some());
+        for (message, _) in with_headers {
+            peers[usize::from(matches!(message, Message::Send { .. }))].insert(message.peer());
+        }
+        planned.iter().all(|(_, place)| place.is_some())
+            && peers.iter().all(|peers| peers.len() + 1 == self.ranks as usize)
     }
 
     fn send_headers(&self, planned: &[Planned<'_>]) -> Result<(), NcclError> {

@@ -29,9 +29,10 @@
 //! What a policy wants to look at is looked at on the device while it is on its way, and nobody waits for what is found: later
 //! calls go by it.
 //!
-//! Nor does anybody wait to know how fast the link is, where [`NcclConfig::link`] does not say it. What moves the bytes of a call
-//! with headers is timed by events, for each kind of call and each rank that is sent to by itself, and later calls go by that,
-//! from the third with headers on. What takes less than 100 us does not show it: such calls stay plain.
+//! Nor does anybody wait to know how fast the link is, where neither [`NcclConfig::link`] says it nor a λ decides. What moves the
+//! bytes of a broadcast, an all_gather or an all_to_all with headers is timed by events, each kind by itself, and later ones go by
+//! that, from the third with headers on. What takes less than 600 us does not show it: such calls stay raw. So do single messages,
+//! gathers and scatters, for which others may come late.
 //!
 //! Reductions are NCCL's own, with its order and rounding, or those of [`Operation`]: [`NcclConfig::reductions`] says which.
 //!
@@ -294,7 +295,7 @@ impl NcclCommunicator {
             self.handle.wait(self.lane.probe.stream(), "a look at data")?;
         }
         self.choices.hear(self.lane.probe.answers()?);
-        if let Some((moved, took)) = self.lane.stopwatch.read()? {
+        if let Some((moved, took)) = self.lane.moved() {
             self.choices.timed(&moved, took);
         }
         Ok(self.lane.probe.is_free())

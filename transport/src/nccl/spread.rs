@@ -47,7 +47,8 @@ impl NcclCommunicator {
         self.calls += 1;
         // A rank without bytes has a header all the same.
         let own = spread.own.unwrap_or_else(|| spread.into[0].slice(0..0));
-        let (out, choice) = self.choices.choose((spread.key, self.rank), (own, spread.element), can_look);
+        let (out, choice) =
+            self.choices.choose((spread.key, Some(spread.key), self.rank), (own, spread.element), can_look);
         let mut out = [out];
         self.lane.begin((&self.handle, stream), (spread.element, call), &mut out, self.ranks as usize)?;
         let (lane, handle) = (&self.lane, &self.handle);
@@ -59,9 +60,11 @@ impl NcclCommunicator {
         self.choices.observe(&choice, &mine[0], self.lane.encoding_time(&out, 0));
         self.choices.learn(spread.key, &entries);
         self.lane.expect(&entries, |rank| rank as u32)?;
-        self.lane.begin_move()?;
+        let is_timed = self.choices.measures() && self.lane.begin_move();
         self.move_all(spread, &out[0], &entries)?;
-        self.lane.end_move(Moved { keys: [spread.key].into(), bytes: forwarded(&entries) })?;
+        if is_timed {
+            self.lane.end_move(Moved { key: spread.key, bytes: forwarded(&entries) });
+        }
         self.take_all(spread, &entries)?;
         stream.follow(&self.lane.stream)?;
         count(&mut self.stats, &mine[0]);
