@@ -19,7 +19,9 @@ use crate::{calibrate, control};
 
 /// What the driver and the devices take to begin a copy, whatever its length.
 const START: Duration = Duration::from_micros(10);
-/// Once the link is known, so many plain copies go by before one is timed again.
+/// So many plain copies are timed one after the other while nothing is known: more of them hardly tell what these did not.
+const FIRST_TIMED: u32 = 8;
+/// Then, or once the link is known, so many plain copies go by before one is timed again.
 const PLAIN_BETWEEN: u32 = 7;
 /// So many coded ones go by before one is plain instead, since else a link that has changed, or was disturbed, would be taken
 /// for what it was.
@@ -43,8 +45,16 @@ pub(super) struct Choice {
 enum Link {
     /// What the program has said; or nothing, where the policy does not go by it.
     Stated(Option<LinkFacts>),
-    /// What plain copies have shown, and the copies since the last of them.
-    Timed(TimedRate, u32),
+    /// What plain copies have shown.
+    Timed(Timed),
+}
+
+#[derive(Debug)]
+struct Timed {
+    rate: TimedRate,
+    /// Copies that were to be timed, up to [`FIRST_TIMED`], and those since the last of them.
+    first: u32,
+    since: u32,
 }
 
 /// What becomes of a copy.
@@ -61,7 +71,9 @@ impl Choice {
     pub(super) fn new(config: &PeerCopyConfig, allowed: AlgorithmSet) -> Self {
         let steering = Steering { lambda: config.lambda, speeds: calibrate::speeds() };
         let link = match (config.policy, config.link) {
-            (PolicySpec::Adaptive, None) if config.lambda.is_none() => Link::Timed(TimedRate::new(START), 0),
+            (PolicySpec::Adaptive, None) if config.lambda.is_none() => {
+                Link::Timed(Timed { rate: TimedRate::new(START), first: 0, since: 0 })
+            }
             (_, link) => Link::Stated(link),
         };
         Self {
@@ -114,8 +126,8 @@ impl Choice {
 
     /// Hears how long a plain copy took.
     pub(super) fn timed(&mut self, raw_bytes: u64, took: Duration) {
-        if let Link::Timed(rate, _) = &mut self.link {
-            rate.learn(raw_bytes, took);
+        if let Link::Timed(timed) = &mut self.link {
+            timed.rate.learn(raw_bytes, took);
         }
     }
 
@@ -123,7 +135,7 @@ impl Choice {
     pub(super) fn link(&self) -> Option<LinkFacts> {
         match &self.link {
             Link::Stated(link) => *link,
-            Link::Timed(rate, _) => rate.facts(self.overlap),
+            Link::Timed(timed) => timed.rate.facts(self.overlap),
         }
     }
 
@@ -145,14 +157,15 @@ impl Choice {
 impl Link {
     /// Whether a copy that was to go so is plain and timed.
     fn is_due(&mut self, algorithm: Algorithm) -> bool {
-        let Self::Timed(rate, since) = self else { return false };
+        let Self::Timed(Timed { rate, first, since }) = self else { return false };
         let between = match algorithm {
-            Algorithm::None if rate.facts(Overlap::None).is_none() => 0,
+            Algorithm::None if *first < FIRST_TIMED && rate.facts(Overlap::None).is_none() => 0,
             Algorithm::None => PLAIN_BETWEEN,
             _ => CODED_BETWEEN,
         };
         let is_due = *since >= between;
         *since = if is_due { 0 } else { *since + 1 };
+        *first += u32::from(is_due && *first < FIRST_TIMED);
         is_due
     }
 }

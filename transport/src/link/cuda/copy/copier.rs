@@ -107,7 +107,9 @@ impl PeerCopier {
         let Chosen { algorithm, question, is_timed } = self.choice.choose(element, raw_bytes, can_time);
         let question = question.filter(|_| can_watch);
         let looks = question.is_some_and(|question| self.look(stream, question, from));
-        let times = is_timed && done(self.stopwatch.start(stream), "the link is not timed");
+        let times = is_timed
+            && self.has_the_way_for_itself()
+            && done(self.stopwatch.start(stream), "the link is not timed");
         let copied = self.enqueue(stream, (element, algorithm), from, to);
         if times && copied.is_ok() {
             done(self.stopwatch.stop(stream, raw_bytes), "the link is not timed");
@@ -185,6 +187,13 @@ impl PeerCopier {
         let records =
             records.inspect_err(|error| tracing::warn!(%error, "nothing is found out about a copy"));
         matches!(records, Ok(false))
+    }
+
+    /// Whether a plain copy would wait for nothing but what is on its own stream.
+    fn has_the_way_for_itself(&self) -> bool {
+        let through_host = self.way(Algorithm::None) == Way::PlainThroughHost;
+        // Other streams may record.
+        !through_host || matches!(self.from.relaxed(|| self.pipe.out.is_idle()), Ok(true))
     }
 
     /// Hears what was found by now. Without it copies go on as before.

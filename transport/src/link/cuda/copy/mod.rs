@@ -18,8 +18,8 @@
 //! The policy `adaptive` goes by how fast the link is, and leaves copies plain while that is not known. Where
 //! [`PeerCopyConfig::link`] does not say it, and no λ decides, plain copies that are not recorded are timed by events, one at a
 //! time, and a later copy hears how long that took if it is over by then: nothing waits for it. Two of them make the link known,
-//! and one in 8 is timed from then on; of coded ones, one in 256 is plain for that. Copies that take less than 20 us do not
-//! show it.
+//! and one in 8 is timed from then on, or after 8 that did not show it: copies that take less than 20 us do not. Of coded ones, one
+//! in 256 is plain for that. Those that go through the host are timed only while no other copy does.
 //!
 //! ```
 //! use mgcomp_codecs::Element;
