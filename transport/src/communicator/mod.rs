@@ -39,7 +39,8 @@
 //! A collective that does not wait goes on in a thread of its own, also when its request is dropped. That thread is joined when the
 //! communicator is used no more: when its last clone and the last request of its collectives are dropped. What is still
 //! under way then, and nobody can wait for any more, has two seconds to finish. After that it is given up, which the other members are
-//! told (status closing).
+//! told (status closing). Who drops the last of them waits for that; work of a device that buffers come after, and buffers that the
+//! program itself holds, are waited for however long that takes.
 //!
 //! # Algorithms
 //! Every block goes straight from the rank that has it to the rank that wants it, in parts of 512 KiB. Ranks start with

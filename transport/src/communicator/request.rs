@@ -17,7 +17,7 @@ pub struct CollectiveRequest {
     reports: Receiver<Result<(), CommunicatorError>>,
     result: Option<Result<(), CommunicatorError>>,
     /// Keeps what is waited for from being given up.
-    _started: Arc<Started>,
+    started: Arc<Started>,
 }
 
 impl CollectiveRequest {
@@ -42,6 +42,12 @@ impl CollectiveRequest {
             };
         }
         self.result.is_some()
+    }
+}
+
+impl Drop for CollectiveRequest {
+    fn drop(&mut self) {
+        self.started.join_ended();
     }
 }
 
@@ -72,7 +78,7 @@ impl Communicator {
         work: impl FnOnce(&Group) -> Result<(), CommunicatorError> + Send + 'static,
     ) -> CollectiveRequest {
         let (report, reports) = mpsc::channel();
-        let request = |result| CollectiveRequest { reports, result, _started: self.started.clone() };
+        let request = |result| CollectiveRequest { reports, result, started: self.started.clone() };
         if let Err(error) = self.group.check_process() {
             return request(Some(Err(error)));
         }
@@ -246,7 +252,7 @@ mod tests {
                 CollectiveRequest {
                     reports: mpsc::channel().1,
                     result: Some(Err(CommunicatorError::Panicked)),
-                    _started: world.started.clone(),
+                    started: world.started.clone(),
                 }
             },
             &CommunicatorError::Panicked,

@@ -29,6 +29,15 @@ impl Started {
         threads.extract_if(.., |thread| thread.is_finished()).for_each(join);
         threads.push(thread);
     }
+
+    /// Joins those that have ended, unless another thread does.
+    pub(super) fn join_ended(&self) {
+        if !self.group.node.is_forked()
+            && let Ok(mut threads) = self.threads.try_lock()
+        {
+            threads.extract_if(.., |thread| thread.is_finished()).for_each(join);
+        }
+    }
 }
 
 impl Drop for Started {
@@ -45,6 +54,7 @@ impl Drop for Started {
             return;
         }
         if !self.group.turns.wait_for_all(Some(LAST_PATIENCE)) {
+            tracing::warn!("collectives that nobody waits for are given up");
             self.group.watch.leave(self.group.members[self.group.rank]);
             self.group.turns.wait_for_all(None);
         }

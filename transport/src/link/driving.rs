@@ -132,7 +132,8 @@ pub(crate) fn wait<'a, T>(
 }
 
 fn is_driving() -> bool {
-    DRIVEN.with_borrow(|links| !links.is_empty())
+    // A communicator may be dropped by a thread's own memory, after this.
+    DRIVEN.try_with(|links| !links.borrow().is_empty()).unwrap_or(false)
 }
 
 /// Hands on what is queued: the caller may go and wait for other ranks elsewhere, and they wait for this. Every wait ends
