@@ -66,7 +66,7 @@ pub(crate) struct Args {
     #[arg(long, num_args = 1.., value_parser = parse_bytes)]
     bytes: Vec<usize>,
     /// The least size for which the ways to the host and back and to other devices are timed
-    #[arg(long, default_value = "16M", value_parser = parse_bytes)]
+    #[arg(long, default_value = "256K", value_parser = parse_bytes)]
     links_from: usize,
     /// Data to time, as for `codec` [default: the samples in the repository, and data by chance]
     #[arg(long, num_args = 1..)]

@@ -175,18 +175,25 @@ fn times_are_written_and_say_of_what() {
         assert!((3.0..64.0 / 18.0).contains(&ratio), "{row}");
         assert_eq!((text(row, "subject"), text(row, "element")), ("zvc", "f32"));
     }
-    // The same ratio on every way. The device is alone, so its peer is a context of its own.
-    for (kind, keys) in [
-        ("link", ["to_host_gbps", "to_host_plain_gbps", "to_device_gbps", "to_device_plain_gbps"]),
-        ("offload", ["offload_gbps", "offload_raw_gbps", "return_gbps", "return_raw_gbps"]),
-        ("peer", ["gbps", "plain_gbps", "gbps", "plain_gbps"]),
+    // The same ratio on every way. The device is alone, so its peers are itself and a context of its own.
+    for (kind, count, keys) in [
+        ("link", 1, ["to_host_gbps", "to_host_plain_gbps", "to_device_gbps", "to_device_plain_gbps"]),
+        ("offload", 1, ["offload_gbps", "offload_raw_gbps", "return_gbps", "return_raw_gbps"]),
+        ("peer", 2, ["gbps", "plain_gbps", "of_codec", "plain_gbps"]),
     ] {
         let ways = of_kind(&rows, kind);
-        assert_eq!((ways.len(), ways[0]["bytes"].as_u64()), (1, Some(5 << 20)), "{kind}");
+        assert_eq!((ways.len(), ways[0]["bytes"].as_u64()), (count, Some(5 << 20)), "{kind}");
         assert!((3.0..64.0 / 18.0).contains(&ways[0]["ratio"].as_f64().unwrap()), "{}", ways[0]);
         assert!(keys.iter().all(|key| ways[0][*key].as_f64() > Some(0.0)), "{}", ways[0]);
     }
-    assert_eq!(text(of_kind(&rows, "peer")[0], "to"), "a context of the same device");
+    for kind in ["peer", "short"] {
+        let to: Vec<_> = of_kind(&rows, kind).into_iter().map(|row| text(row, "to")).collect();
+        assert_eq!(to, ["the same device", "a context of the same device"], "{kind}");
+    }
+    for short in of_kind(&rows, "short") {
+        assert!(["us", "driver_us"].iter().all(|key| short[*key].as_f64() > Some(0.0)), "{short}");
+        assert_eq!(short["bytes"], 4096);
+    }
     let skipped = of_kind(&rows, "skipped");
     assert_eq!(text(skipped[0], "what"), "nvCOMP");
     assert!(text(skipped[0], "why").starts_with("/nowhere/libnvcomp.so.6 does not load"), "{skipped:?}");

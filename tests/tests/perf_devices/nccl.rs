@@ -42,7 +42,7 @@ fn long_operations_are_compressed_and_equal_plain_ones() {
 #[test]
 fn reductions_have_the_bits_of_the_library_if_asked_for() {
     let test = "reductions_have_the_bits_of_the_library_if_asked_for";
-    for element in ["f32", "i16", "bf16"] {
+    for element in ["f32", "i16", "i32", "bf16"] {
         let args = ["--ranks", "3", "--op", "all_reduce,reduce_scatter", "--ordered", "--element", element];
         let sizes = ["--min", "6K", "--max", "600K", "--factor", "100"];
         let Some(rows) = nccl(test, 3, &[&args[..], &sizes].concat()) else { return };

@@ -1,5 +1,6 @@
-//! Copies from the device to others, compressed on their way: to a context of the same device, which is another one to the
-//! driver, and to the next device where there is one. And the same recorded once, and repeated on other data.
+//! Copies from the device to others, compressed on their way: to the same one, where kernels reach both ends, to a context of
+//! the same device, which is another one to the driver, and to the next device where there is one. And the same recorded
+//! once, and repeated on other data.
 #![allow(unsafe_code)] // launches graphs
 
 use mgcomp_codecs::device::{Cache, Device, DeviceError, Stream, devices};
@@ -32,10 +33,10 @@ impl Peer {
     /// All that `device` has.
     pub(in crate::gpu) fn all(device: &Device) -> Result<Vec<Self>, DeviceError> {
         let (own, count) = (device.info().ordinal, devices()?.len() as u32);
-        let mut peers = vec![Self {
-            device: Device::open_apart(own, Cache::Default)?,
-            name: "a context of the same device",
-        }];
+        let mut peers = vec![
+            Self { device: device.clone(), name: "the same device" },
+            Self { device: Device::open_apart(own, Cache::Default)?, name: "a context of the same device" },
+        ];
         if count > 1 {
             peers.push(Self { device: Device::open((own + 1) % count)?, name: "another device" });
         }

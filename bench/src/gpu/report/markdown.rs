@@ -15,6 +15,7 @@ pub(super) fn table(run: &Run, rows: &[Row]) -> String {
     links(rows, &mut text);
     offloads(rows, &mut text);
     peers(rows, &mut text);
+    short(rows, &mut text);
     shared(rows, &mut text);
     gathers(rows, &mut text);
     buddies(rows, &mut text);
@@ -122,15 +123,15 @@ fn offloads(rows: &[Row], text: &mut String) {
 fn peers(rows: &[Row], text: &mut String) {
     let mut heading = Some(
         "\n## From one device to another, GB/s\n\n\
-         | data | bytes | to | subject | ratio | compressed | plain |\n\
-         |---|---:|---|---|---:|---:|---:|\n",
+         | data | bytes | to | subject | ratio | compressed | plain | time of encoding and decoding |\n\
+         |---|---:|---|---|---:|---:|---:|---:|\n",
     );
     for row in rows {
         let Row::Peer(row) = row else { continue };
         *text += heading.take().unwrap_or_default();
         let _ = writeln!(
             text,
-            "| {} | {} | {}{} | {} | {:.3} | {:.2} | {:.2} |",
+            "| {} | {} | {}{} | {} | {:.3} | {:.2} | {:.2} | {} |",
             row.dataset,
             size(row.bytes),
             row.to,
@@ -139,7 +140,22 @@ fn peers(rows: &[Row], text: &mut String) {
             row.ratio,
             row.gbps,
             row.plain_gbps,
+            row.of_codec.map_or_else(String::new, |part| format!("{part:.3}")),
         );
+    }
+}
+
+fn short(rows: &[Row], text: &mut String) {
+    let mut heading = Some(
+        "\n## Copies below the gate, microseconds of the host a call\n\n\
+         | bytes | to | copier | driver |\n\
+         |---:|---|---:|---:|\n",
+    );
+    for row in rows {
+        let Row::Short(row) = row else { continue };
+        *text += heading.take().unwrap_or_default();
+        let (bytes, us, driver_us) = (size(row.bytes), row.us, row.driver_us);
+        let _ = writeln!(text, "| {bytes} | {} | {us:.3} | {driver_us:.3} |", row.to);
     }
 }
 

@@ -14,8 +14,8 @@ use mgcomp_codecs::device::{Compiler, DeviceInfo};
 use crate::error::BenchError;
 use crate::machine::{Machine, size};
 pub(super) use row::{
-    Buddied, Checked, Gathered, Linked, Method, Offloaded, PeerCopied, Reduced, Seconds, Shared, Timed,
-    rounded,
+    Buddied, Checked, Gathered, Linked, Method, Offloaded, PeerCopied, Reduced, Seconds, Shared, ShortCopied,
+    Timed, rounded,
 };
 use row::{Row, Run, Skipped};
 
@@ -70,6 +70,10 @@ impl Report {
 
     pub(super) fn peer_copied(&mut self, copied: PeerCopied) -> Result<(), BenchError> {
         self.add(Row::Peer(copied))
+    }
+
+    pub(super) fn short_copied(&mut self, copied: ShortCopied) -> Result<(), BenchError> {
+        self.add(Row::Short(copied))
     }
 
     pub(super) fn shared(&mut self, shared: Shared) -> Result<(), BenchError> {

@@ -15,6 +15,7 @@ pub(in crate::gpu) enum Row {
     Time(Timed),
     Link(Linked),
     Peer(PeerCopied),
+    Short(ShortCopied),
     Shared(Shared),
     Offload(Offloaded),
     Gather(Gathered),
@@ -126,6 +127,19 @@ pub(in crate::gpu) struct PeerCopied {
     /// 10⁹ uncompressed bytes per second, both.
     pub(in crate::gpu) plain_gbps: f64,
     pub(in crate::gpu) gbps: f64,
+    /// Its time as a multiple of that of encoding and decoding one after the other; none where these were not timed.
+    pub(in crate::gpu) of_codec: Option<f64>,
+}
+
+/// Copies that are too short to be coded.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(in crate::gpu) struct ShortCopied {
+    pub(in crate::gpu) to: &'static str,
+    pub(in crate::gpu) bytes: usize,
+    pub(in crate::gpu) rounds: usize,
+    /// What the host takes to hand one over: to the driver, and to the copier.
+    pub(in crate::gpu) driver_us: f64,
+    pub(in crate::gpu) us: f64,
 }
 
 /// Memory of the device in another process, which copies from there, and within memory of its own.
@@ -273,6 +287,7 @@ impl fmt::Display for Row {
             Self::Time(row) => write!(f, "{row}"),
             Self::Link(row) => write!(f, "{row}"),
             Self::Peer(row) => write!(f, "{row}"),
+            Self::Short(row) => write!(f, "{row}"),
             Self::Shared(row) => write!(f, "{row}"),
             Self::Offload(row) => write!(f, "{row}"),
             Self::Gather(row) => write!(f, "{row}"),
@@ -359,7 +374,16 @@ impl fmt::Display for PeerCopied {
             if self.is_direct { "" } else { " through the host" },
             self.gbps,
             self.plain_gbps,
-        )
+        )?;
+        self.of_codec.map_or(Ok(()), |part| write!(f, "; {part:.3} of encoding and decoding"))
+    }
+}
+
+impl fmt::Display for ShortCopied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { to, driver_us, us, .. } = self;
+        let bytes = size(self.bytes);
+        write!(f, "below the gate   {bytes} to {to}: {us:.3} us a call, the driver's {driver_us:.3}")
     }
 }
 

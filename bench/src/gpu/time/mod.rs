@@ -20,7 +20,7 @@ use mgcomp_codecs::device::{Device, Stream};
 use super::check::Peer;
 use super::data::{Dataset, datasets};
 use super::nvcomp::{Batch, Library, Method as Compressor, NvcompError};
-use super::report::{Report, Timed};
+use super::report::{Report, Seconds, Timed};
 use crate::codec::{Data, home};
 use crate::error::{BenchError, report as report_error};
 pub(super) use clock::{Clock, median};
@@ -95,6 +95,15 @@ pub(super) fn run(device: &Device, plan: &Plan<'_>, report: &mut Report) -> Resu
             bench.run(&algorithms)?;
             failed += bench.failed;
             rows += bench.rows;
+        }
+    }
+    if plan.links_from.is_some() {
+        for peer in Peer::all(device)? {
+            rows += 1;
+            let short = peer::time_short((device, &peer), plan.rounds);
+            let what = ("copies below the gate", format!("to {}", peer.name), peer::SHORT_BYTES);
+            let short = timed(report, what, short, &mut failed)?;
+            short.map_or(Ok(()), |short| report.short_copied(short))?;
         }
     }
     if plan.gather_rows > 0 && plan.algorithms.contains(&Algorithm::Ibp) {
@@ -174,10 +183,12 @@ impl Bench<'_> {
             Ok(place) => place,
             Err(error) => return self.without("all subjects", error),
         };
+        let mut by_kernels = Vec::with_capacity(algorithms.len());
         for &algorithm in algorithms {
-            self.time(&place, algorithm.name(), |device, stream, place| {
+            let seconds = self.time(&place, algorithm.name(), |device, stream, place| {
                 Kernels::new(device, stream, algorithm, place)
             })?;
+            by_kernels.push((algorithm, seconds));
         }
         if let Ok(library) = &self.plan.nvcomp {
             for method in Compressor::ALL {
@@ -187,7 +198,10 @@ impl Bench<'_> {
             }
         }
         if self.plan.links_from.is_some_and(|least| self.bytes >= least) {
-            for &algorithm in algorithms.iter().filter(|a| home(**a) == self.dataset.element) {
+            for (algorithm, seconds) in by_kernels {
+                if home(algorithm) != self.dataset.element {
+                    continue;
+                }
                 self.rows += 1;
                 match link::time(self.device, algorithm, self.dataset, &place, self.plan.rounds) {
                     Ok(linked) => self.report.linked(linked)?,
@@ -201,7 +215,8 @@ impl Bench<'_> {
                 for peer in Peer::all(self.device)? {
                     self.rows += 1;
                     let ends = (self.device, &peer);
-                    match peer::time(ends, algorithm, self.dataset, &place, self.plan.rounds) {
+                    let codec = (algorithm, seconds);
+                    match peer::time(ends, codec, self.dataset, &place, self.plan.rounds) {
                         Ok(copied) => self.report.peer_copied(copied)?,
                         Err(error) => self.without(algorithm.name(), error)?,
                     }
@@ -211,13 +226,13 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Times one subject and reports it.
+    /// Times one subject and reports it. Returns what it took, if it can be timed.
     fn time<S: Subject>(
         &mut self,
         place: &Place,
         name: &'static str,
         make: impl FnOnce(&Device, &Stream, &Place) -> Result<S, TimeError>,
-    ) -> Result<(), BenchError> {
+    ) -> Result<Option<Seconds>, BenchError> {
         self.rows += 1;
         let run = || {
             let clock = Clock::new(self.device)?;
@@ -226,8 +241,11 @@ impl Bench<'_> {
         };
         let result = run();
         match result {
-            Ok(outcome) => self.report.timed(self.row(place, name, &outcome)),
-            Err(error) => self.without(name, error),
+            Ok(outcome) => {
+                self.report.timed(self.row(place, name, &outcome))?;
+                Ok(Some(outcome.seconds))
+            }
+            Err(error) => self.without(name, error).map(|()| None),
         }
     }
 

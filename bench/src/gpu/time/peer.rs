@@ -1,20 +1,27 @@
-//! From one device to another, compressed on the way and plain: to a context of the same device, and to the next device
+//! From one device to another, compressed on the way and plain: to the same one, to a context of it, and to the next device
 //! where there is one.
 
-use mgcomp_codecs::Algorithm;
+use std::time::Instant;
+
 use mgcomp_codecs::device::{Buffer, Device, DeviceError};
+use mgcomp_codecs::{Algorithm, Element};
 use mgcomp_transport::link::cuda::copy::{PeerCopier, PeerCopy, PeerCopyConfig, PeerCopyError};
 
 use super::clock::{Clock, median};
 use super::{Place, TimeError};
 use crate::gpu::check::{Peer, copy_config};
 use crate::gpu::data::Dataset;
-use crate::gpu::report::{PeerCopied, rounded};
+use crate::gpu::report::{PeerCopied, Seconds, ShortCopied, rounded};
 
-/// Times copies of buffer 0 of `place` to `peer`.
+/// Bytes of copies that are too short to be coded.
+pub(super) const SHORT_BYTES: usize = 4 << 10;
+/// So many of them are handed over at a time, which the driver has room for.
+const SHORT_COPIES: usize = 64;
+
+/// Times copies of buffer 0 of `place` to `peer`, whose kernels take so long by themselves.
 pub(super) fn time(
     (device, peer): (&Device, &Peer),
-    algorithm: Algorithm,
+    (algorithm, codec): (Algorithm, Option<Seconds>),
     dataset: &Dataset,
     place: &Place,
     rounds: usize,
@@ -44,7 +51,8 @@ pub(super) fn time(
         }
     }
     road.travel_and_check(CODED)?;
-    let gbps = |times: &mut [f64]| rounded(place.bytes as f64 / median(times).max(1e-12) / 1e9);
+    let [plain, coded] = times.map(|mut times| median(&mut times).max(1e-12));
+    let gbps = |seconds: f64| rounded(place.bytes as f64 / seconds / 1e9);
     Ok(PeerCopied {
         subject: algorithm.name(),
         dataset: dataset.label.clone(),
@@ -54,9 +62,51 @@ pub(super) fn time(
         is_direct: road.copier.is_direct(),
         rounds,
         ratio: rounded(place.bytes as f64 / coded_bytes.max(1) as f64),
-        plain_gbps: gbps(&mut times[PLAIN]),
-        gbps: gbps(&mut times[CODED]),
+        plain_gbps: gbps(plain),
+        gbps: gbps(coded),
+        of_codec: codec.map(|codec| rounded(coded / (codec.encode + codec.decode).max(1e-12))),
     })
+}
+
+/// Times what the host takes to hand over copies to `peer` that are too short to be coded.
+pub(super) fn time_short((device, peer): (&Device, &Peer), rounds: usize) -> Result<ShortCopied, TimeError> {
+    let mut copier = PeerCopier::new(device, &peer.device, PeerCopyConfig::default())?;
+    let stream = device.stream()?;
+    let (here, there) = (device.alloc(SHORT_BYTES as u64)?, peer.device.alloc(SHORT_BYTES as u64)?);
+    let bytes: Vec<u8> = (0..SHORT_BYTES).map(|at| (at * 7 % 251) as u8).collect();
+    stream.upload(&bytes, here.region())?;
+    let (from, to) = (here.region(), there.region());
+    let mut hand_over = |way: usize| {
+        let started = Instant::now();
+        for _ in 0..SHORT_COPIES {
+            if way == PLAIN {
+                stream.copy_between((device, from), (&peer.device, to))?;
+            } else {
+                // Plain: there is nothing to report of it.
+                let _plain = copier.copy(&stream, Element::U8, from, to)?;
+            }
+        }
+        let took = started.elapsed();
+        stream.wait()?;
+        let mut found = vec![0; SHORT_BYTES];
+        let far = peer.device.stream()?;
+        far.download(to, &mut found)?;
+        far.zero(to)?;
+        far.wait()?;
+        let differs = bytes.iter().zip(&found).position(|(sent, found)| sent != found);
+        differs.map_or(Ok(()), |offset| Err(TimeError::RoundTrip { set: 0, offset }))?;
+        Ok::<f64, TimeError>(took.as_secs_f64() * 1e6 / SHORT_COPIES as f64)
+    };
+    let mut times = [const { Vec::new() }; 2];
+    for round in 0..=rounds {
+        for way in [PLAIN, CODED] {
+            let us = hand_over(way)?;
+            // The first is not to count: the driver may have to make something.
+            times[way].extend((round > 0).then_some(us));
+        }
+    }
+    let [driver_us, us] = times.map(|mut times| rounded(median(&mut times)));
+    Ok(ShortCopied { to: peer.name, bytes: SHORT_BYTES, rounds, driver_us, us })
 }
 
 /// The driver's own copy.

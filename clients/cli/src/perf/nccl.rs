@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use mgcomp_codecs::device::{DeviceError, Region, Stream};
 use mgcomp_selector::{Fixed, PolicySpec};
-use mgcomp_transport::nccl::{Message, NcclCommunicator, NcclConfig, NcclError, Reductions, UniqueId};
+use mgcomp_transport::nccl::{Message, NcclCommunicator, NcclConfig, NcclError, UniqueId};
 use mgcomp_transport::node::Stats;
 
 use super::check::differing;
@@ -14,7 +14,6 @@ use super::error::PerfError;
 use super::member::Step;
 use super::operation::{Op, Piece, Place, ROOT};
 use super::options::{Args, Mode};
-use super::rounding::is_float;
 use crate::room::{Room, Span};
 
 /// What ranks meet by over NCCL: one for each communicator.
@@ -31,8 +30,6 @@ pub(super) struct Nccl {
     /// Buffers for plain calls whose results others are compared with.
     main: Span,
     aside: Span,
-    /// Whether reductions have the bits of this library, not those of NCCL.
-    ordered: bool,
 }
 
 /// Names for communicators that are to be.
@@ -50,11 +47,11 @@ impl Nccl {
         args: &Args,
     ) -> Result<Self, PerfError> {
         let Room::Device { device, stream } = room else { return Err(PerfError::NoDevice) };
-        let meet = |id, policy| {
+        let meet = |id, policy, reductions| {
             let config = NcclConfig {
                 policy,
                 lambda: args.lambda,
-                reductions: args.reductions(),
+                reductions,
                 limit: args.timeout,
                 ..NcclConfig::default()
             };
@@ -62,8 +59,8 @@ impl Nccl {
             met.map(RefCell::new).map_err(|source| PerfError::Nccl { rank, source })
         };
         let compresses = args.modes().contains(&Mode::Compressed);
-        let plain = meet(ids[0], PolicySpec::Fixed(Fixed::BYPASS))?;
-        let compressed = compresses.then(|| meet(ids[1], args.policy)).transpose()?;
+        let plain = meet(ids[0], PolicySpec::Fixed(Fixed::BYPASS), args.plain_reductions())?;
+        let compressed = compresses.then(|| meet(ids[1], args.policy, args.reductions())).transpose()?;
         let twin = |is_needed: bool| room.zeroed(if compresses && is_needed { longest } else { 0 });
         Ok(Self {
             plain,
@@ -71,7 +68,6 @@ impl Nccl {
             stream: Arc::clone(stream),
             main: twin(true)?,
             aside: twin(args.needs_aside())?,
-            ordered: args.reductions() == Reductions::Ordered,
         })
     }
 
@@ -105,17 +101,13 @@ impl Nccl {
         world.wait(stream)
     }
 
-    /// How many values of the result of a compressed operation are not, bit for bit, those of the same call uncompressed
-    /// (NCCL's own, but for ordered reductions). None where the bits are to be others: of floats that are combined in another order.
+    /// How many values of the result of a compressed operation are not, bit for bit, those of the same call uncompressed:
+    /// NCCL's own, but for ordered reductions of floats and ordered means.
     pub(super) fn differing(
         &self,
         step: &Step,
         fill: impl Fn(&Span) -> Result<(), PerfError>,
     ) -> Result<u64, PerfError> {
-        let is_of_floats = step.task.is_some_and(|(datatype, _)| is_float(datatype));
-        if self.ordered && is_of_floats {
-            return Ok(0);
-        }
         let bytes = step.case.bytes;
         let front = |twin: &Span| twin.part(0..bytes.min(twin.len()));
         let (main, aside) = (front(&self.main), front(&self.aside));

@@ -17,6 +17,7 @@ use super::error::PerfError;
 use super::launch::LinkKind;
 use super::operation::Op;
 use super::pattern::Pattern;
+use super::rounding::is_float;
 use super::sizes::{Size, sizes};
 use super::values::Values;
 use crate::device::Devices;
@@ -200,6 +201,16 @@ impl Args {
         if self.ordered { Reductions::Ordered } else { Reductions::Nccl }
     }
 
+    /// Who computes those that the results of compressed ones are compared with: NCCL, where its order and its rounding do
+    /// not show.
+    pub(super) fn plain_reductions(&self) -> Reductions {
+        match self.values() {
+            Values::Numbers(datatype) if is_float(datatype) || !is_of_nccl(datatype) => self.reductions(),
+            _ if self.reduction == Operation::Avg => self.reductions(),
+            _ => Reductions::Nccl,
+        }
+    }
+
     /// In which order numbers are combined.
     pub(super) fn order(&self) -> Order {
         if self.link == LinkKind::Nccl && !self.ordered { Order::Any } else { Order::OfRanks }
@@ -274,7 +285,7 @@ impl Args {
             return Err(PerfError::NotOfNccl { op: op.name(), instead: op.over_nccl() });
         }
         match (self.values(), self.op.iter().any(|op| op.reduces())) {
-            (Values::Numbers(datatype @ (Datatype::I16 | Datatype::U16)), true) if !self.ordered => {
+            (Values::Numbers(datatype), true) if !self.ordered && !is_of_nccl(datatype) => {
                 Err(PerfError::NoNumbersOfNccl { operation: self.reduction, datatype })
             }
             _ => Ok(()),
@@ -362,4 +373,9 @@ fn seconds(text: &str) -> Result<Duration, String> {
         Ok(seconds) if (0.001..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
         _ => Err(format!("{text:?} is no number of seconds from 0.001 to 86400")),
     }
+}
+
+/// Whether NCCL can compute with such numbers.
+const fn is_of_nccl(datatype: Datatype) -> bool {
+    !matches!(datatype, Datatype::I16 | Datatype::U16)
 }
