@@ -5,6 +5,7 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// The process that made a connection, or that listened when it was made.
@@ -38,7 +39,34 @@ impl Credentials {
 
     /// A file that becomes readable when the peer's process ends, whoever else still has its connections; if the
     /// system has such files.
-    pub(super) fn watch(&self) -> Option<OwnedFd> {
-        pidfd_open(self.process?, PidfdFlags::NONBLOCK).ok()
+    ///
+    /// # Errors
+    /// [`Gone`] if the process has ended by now: others may still have its connections then, too.
+    pub(super) fn watch(&self) -> Result<Option<OwnedFd>, Gone> {
+        let Some(process) = self.process else { return Ok(None) };
+        match pidfd_open(process, PidfdFlags::NONBLOCK) {
+            Err(Errno::SRCH) => Err(Gone),
+            watched => Ok(watched.ok()),
+        }
+    }
+}
+
+/// A process has ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Gone;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_ended_before_is_told_from_who_cannot_be_watched() {
+        let user = rustix::process::geteuid().as_raw();
+        let watch = |process| Credentials { process, user }.watch();
+        assert!(matches!(watch(Some(rustix::process::getpid())), Ok(Some(_))));
+        assert!(matches!(watch(None), Ok(None)));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        assert_eq!(watch(Pid::from_raw(child.id() as i32)).err(), Some(Gone));
     }
 }

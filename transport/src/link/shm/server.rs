@@ -295,7 +295,10 @@ impl Server {
 
     fn connect(&mut self, i: usize, socket: OwnedFd, segment: Segment, is_maker: bool) -> io::Result<()> {
         let peer = self.ends[i].peer.clone();
-        let process = super::credentials::Credentials::of(&socket)?.watch().map(Arc::new);
+        let process = super::credentials::Credentials::of(&socket)?.watch();
+        // Whose process has ended since it was met is heard of no more; what it has written before is still there.
+        let hung_up = process.is_err();
+        let process = process.ok().flatten().map(Arc::new);
         self.poller.add(&socket, Token::Peer(peer.rank))?;
         if let Some(process) = &process {
             self.poller.add(process, Token::Peer(peer.rank))?;
@@ -314,7 +317,7 @@ impl Server {
             guest.met(peer.rank, Line { socket: socket.clone(), process: process.clone(), theirs, own });
         }
         let queue = Queue::Empty;
-        let (socket_of, hung_up, failure) = (socket.clone(), false, None);
+        let (socket_of, failure) = (socket.clone(), None);
         let connection = Connection { reader, intake, socket: socket_of, process, queue, hung_up, failure };
         self.ends[i].stage = Stage::Open(Box::new(connection));
         peer.open(Outlet { writer: Writer::new(segment, out), socket });
