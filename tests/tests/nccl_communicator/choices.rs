@@ -84,7 +84,7 @@ fn call(world: &mut NcclCommunicator, place: &Place, kind: u64, raw: &[u8]) -> S
 fn the_link_shows_in_calls_and_decides_for_later_ones() {
     with_nccl("choices::the_link_shows_in_calls_and_decides_for_later_ones", 54, |stub, _| {
         // 1 Gb/s, 8.192 us for each KiB; 400 Gb/s, in calls that are long enough to show it; and no time to speak of.
-        for (ns_per_kib, len, pays) in [(8192, LEN, true), (20, 150 * LEN, false), (1, LEN, false)] {
+        for (ns_per_kib, len, pays) in [(8192, 2 * LEN, true), (20, 500 * LEN, false), (1, LEN, false)] {
             stub.set("link_ns_per_kib", ns_per_kib);
             for kind in 0..3 {
                 on_ranks(
