@@ -92,16 +92,20 @@ mod tests {
     fn threads_that_have_ended_are_not_kept() {
         let (_node, world) = alone();
         let kept = || world.started.threads.lock().unwrap().len();
-        for _ in 0..3 {
-            world.start_barrier().wait().unwrap();
+        let start_and_end = || {
+            let request = world.start_barrier();
             let ended = || world.started.threads.lock().unwrap().iter().all(JoinHandle::is_finished);
             let started = Instant::now();
             while !ended() {
                 assert!(started.elapsed() < HANGS, "hangs: a thread goes on");
                 thread::yield_now();
             }
-            assert_eq!(kept(), 1);
-        }
+            request
+        };
+        let requests = [start_and_end(), start_and_end()];
+        assert_eq!(kept(), 1, "the next one joins those before it");
+        drop(requests);
+        assert_eq!(kept(), 0, "and so does whoever drops a request");
     }
 
     #[test]
