@@ -19,7 +19,7 @@ use axis::{Axis, Frame};
 pub use bars::Bars;
 pub use canvas::Canvas;
 use canvas::{Anchor, Point};
-pub use lines::{Lines, Scale, Series};
+pub use lines::{Lines, Scale, Series, Style};
 
 const WIDTH: f64 = 880.0;
 const HEIGHT: f64 = 540.0;

@@ -4,10 +4,14 @@ use super::axis::{Axis, Frame};
 use super::canvas::{Anchor, Canvas, Point};
 use super::{COLOURS, GREY, INK, TEXT};
 
+/// The least; long names in the legend need more.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 480.0;
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = WIDTH - 150.0;
+/// Where names begin in the legend, right of the frame, and about how wide a letter is.
+const NAMES: f64 = 32.0;
+const LETTER: f64 = 7.0;
 const TOP: f64 = 80.0;
 const BOTTOM: f64 = HEIGHT - 60.0;
 const FRAME: Frame = Frame { left: LEFT, right: RIGHT, top: TOP, bottom: BOTTOM };
@@ -21,13 +25,52 @@ pub enum Scale {
     Log,
 }
 
-/// A named line, or a cloud of dots.
+/// How the points of a series are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Style {
+    /// Joined by a line.
+    #[default]
+    Line,
+    /// Joined by a dashed line.
+    Dashed,
+    /// Each by itself, filled.
+    Dots,
+    /// Each by itself, as a ring.
+    Rings,
+}
+
+/// Points that belong together. Series of the same name have the same colour, and the legend has that name once, in the
+/// style of the first of them.
 #[derive(Clone, Debug)]
 pub struct Series {
     /// What the legend calls it.
     pub name: String,
     /// Where it goes.
     pub points: Vec<(f64, f64)>,
+    /// How it is shown.
+    pub style: Style,
+}
+
+impl Series {
+    /// A line through `points`.
+    #[must_use]
+    pub fn line(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self { name: name.into(), points, style: Style::Line }
+    }
+
+    fn draw(&self, canvas: &mut Canvas, (x, y): (&Axis, &Axis), colour: &'static str) {
+        let points = self.points.iter().map(|&(a, b)| Point { x: x.pixel(a), y: y.pixel(b) });
+        let points: Vec<Point> = points.collect();
+        match self.style {
+            Style::Line | Style::Dashed => {
+                let is_dashed = self.style == Style::Dashed;
+                points.windows(2).for_each(|pair| canvas.line(pair[0], pair[1], colour, is_dashed));
+            }
+            Style::Dots | Style::Rings => {
+                points.iter().for_each(|&at| canvas.dot(at, colour, self.style == Style::Dots));
+            }
+        }
+    }
 }
 
 /// What to show.
@@ -53,7 +96,8 @@ impl Lines {
         let heights = points().map(|point| point.1).chain(self.level.iter().map(|level| level.1));
         let x = axis(self.scales.0, points().map(|point| point.0), (LEFT, RIGHT));
         let y = axis(self.scales.1, heights, (BOTTOM, TOP));
-        let mut canvas = Canvas::new(WIDTH, HEIGHT);
+        let names = self.names();
+        let mut canvas = Canvas::new(width(&names), HEIGHT);
         for (row, title) in self.titles.iter().enumerate() {
             let at = Point { x: LEFT, y: 22.0 + TEXT * row as f64 };
             canvas.text(at, Anchor::Start, if row == 0 { INK } else { GREY }, title);
@@ -64,19 +108,52 @@ impl Lines {
             canvas.line(Point { x: LEFT, y: at }, Point { x: RIGHT, y: at }, INK, true);
             canvas.text(Point { x: LEFT + 6.0, y: at - 4.0 }, Anchor::Start, GREY, name);
         }
-        for (i, series) in self.series.iter().enumerate() {
-            let colour = COLOURS[i % COLOURS.len()];
-            let place = |&(a, b): &(f64, f64)| Point { x: x.pixel(a), y: y.pixel(b) };
-            for pair in series.points.windows(2) {
-                canvas.line(place(&pair[0]), place(&pair[1]), colour, false);
-            }
-            let row = TOP + 6.0 + (TEXT + 3.0) * i as f64;
-            let from = Point { x: RIGHT + 10.0, y: row - 4.0 };
-            canvas.line(from, Point { x: from.x + 18.0, ..from }, colour, false);
-            canvas.text(Point { x: from.x + 22.0, y: row }, Anchor::Start, INK, &series.name);
+        for series in &self.series {
+            let number = names.iter().position(|first| first.name == series.name).unwrap_or_default();
+            series.draw(&mut canvas, (&x, &y), colour(number));
         }
+        draw_legend(&mut canvas, &names);
         canvas
     }
+
+    /// The first series of each name.
+    fn names(&self) -> Vec<&Series> {
+        let mut names: Vec<&Series> = Vec::new();
+        for series in &self.series {
+            if names.iter().all(|first| first.name != series.name) {
+                names.push(series);
+            }
+        }
+        names
+    }
+}
+
+/// What the legend's longest name needs.
+fn width(names: &[&Series]) -> f64 {
+    let letters = names.iter().map(|series| series.name.chars().count()).max().unwrap_or_default();
+    WIDTH.max(RIGHT + NAMES + LETTER * letters as f64)
+}
+
+fn draw_legend(canvas: &mut Canvas, names: &[&Series]) {
+    for (number, series) in names.iter().enumerate() {
+        let row = TOP + 6.0 + (TEXT + 3.0) * number as f64;
+        let from = Point { x: RIGHT + 10.0, y: row - 4.0 };
+        let to = Point { x: from.x + 18.0, ..from };
+        match series.style {
+            Style::Line | Style::Dashed => {
+                canvas.line(from, to, colour(number), series.style == Style::Dashed);
+            }
+            Style::Dots | Style::Rings => {
+                let middle = Point { x: f64::midpoint(from.x, to.x), ..from };
+                canvas.dot(middle, colour(number), series.style == Style::Dots);
+            }
+        }
+        canvas.text(Point { x: RIGHT + NAMES, y: row }, Anchor::Start, INK, &series.name);
+    }
+}
+
+fn colour(number: usize) -> &'static str {
+    COLOURS[number % COLOURS.len()]
 }
 
 fn axis(scale: Scale, values: impl Iterator<Item = f64>, pixels: (f64, f64)) -> Axis {
@@ -96,12 +173,45 @@ mod tests {
             titles: vec!["title".into()],
             axes: ("rate".into(), "speed-up".into()),
             scales: (Scale::Log, Scale::Linear),
-            series: vec![Series { name: "ring".into(), points: vec![(1.0, 0.0), (100.0, 1.0)] }],
+            series: vec![Series::line("ring", vec![(1.0, 0.0), (100.0, 1.0)])],
             level: Some(("break-even".into(), 1.0)),
         };
         let svg = lines.draw().svg();
         let line = format!("x1=\"{LEFT:.1}\" y1=\"{BOTTOM:.1}\" x2=\"{RIGHT:.1}\" y2=\"{TOP:.1}\"");
         assert!(svg.contains(&line), "{line}: {svg}");
         assert!(svg.contains(">ring<") && svg.contains(">break-even<") && svg.contains(">rate<"));
+    }
+    #[test]
+    fn series_of_one_name_share_colour_and_legend() {
+        let series =
+            |name: &str, style| Series { name: name.into(), points: vec![(1.0, 0.0), (100.0, 1.0)], style };
+        let lines = Lines {
+            titles: Vec::new(),
+            axes: (String::new(), String::new()),
+            scales: (Scale::Log, Scale::Linear),
+            series: vec![
+                series("a", Style::Line),
+                series("b", Style::Dots),
+                series("a", Style::Dashed),
+                series("b", Style::Rings),
+            ],
+            level: None,
+        };
+        let svg = lines.draw().svg();
+        let count = |part: &str| svg.matches(part).count();
+        assert_eq!((count(">a<"), count(">b<")), (1, 1));
+        // Solid, its legend, and dashed.
+        assert_eq!((count("stroke=\"#0072b2\"/>"), count("stroke=\"#0072b2\" stroke-dasharray")), (2, 1));
+        // Two dots and that of the legend; two rings.
+        assert_eq!((count("fill=\"#d55e00\""), count("fill=\"#ffffff\" stroke=\"#d55e00\"")), (3, 2));
+        let dot = format!("cx=\"{RIGHT:.1}\" cy=\"{TOP:.1}\" r=\"4.5\" fill=\"#d55e00\"");
+        assert!(svg.contains(&dot), "{svg}");
+    }
+    #[test]
+    fn pictures_are_wide_enough_for_their_names() {
+        let [short, long] = [10, 30].map(|letters| Series::line("x".repeat(letters), Vec::new()));
+        assert_eq!(width(&[&short]).to_bits(), WIDTH.to_bits());
+        // 850, and 32 to the names, and 30 times 7.
+        assert_eq!(width(&[&short, &long]).to_bits(), 1092f64.to_bits());
     }
 }

@@ -18,9 +18,9 @@ pub(super) fn draw(report: &Report, folder: &Path) -> Result<(), BenchError> {
 
 fn picture(model: &Model) -> Canvas {
     let sizes = || (12..=30).map(|log| f64::from(log).exp2());
-    let series = LINKS.map(|link| Series {
-        name: link.name.into(),
-        points: sizes().map(|bytes| (bytes, model.speed_up(link, bytes, Overlap::With))).collect(),
+    let series = LINKS.map(|link| {
+        let point = |bytes| (bytes, model.speed_up(link, bytes, Overlap::With));
+        Series::line(link.name, sizes().map(point).collect())
     });
     let rates = &model.rates;
     Lines {

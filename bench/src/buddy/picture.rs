@@ -18,7 +18,7 @@ pub(super) fn draw(rows: &[Row]) -> Canvas {
             };
             let points: Vec<_> = THRESHOLDS.iter().filter_map(point).collect();
             if !points.is_empty() {
-                series.push(Series { name: format!("{} {}", class.name(), forms.name()), points });
+                series.push(Series::line(format!("{} {}", class.name(), forms.name()), points));
             }
         }
     }

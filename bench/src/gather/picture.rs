@@ -13,7 +13,7 @@ pub(super) fn draw(rows: &[Gather]) -> String {
     let curve = |len: usize| {
         let points =
             rows.iter().filter(|row| row.row_bytes == len).map(|row| (row.saved_percent, row.speed_up));
-        Series { name: format!("{len} B"), points: points.collect() }
+        Series::line(format!("{len} B"), points.collect())
     };
     let link = rows.first().map(|row| row.link.as_str()).unwrap_or_default();
     Lines {

@@ -28,12 +28,9 @@ fn picture(report: &Report, collective: Collective, bytes: usize) -> Canvas {
         cases.filter(|case| (case.collective, case.bytes) == (collective, bytes) && is_shown(case.gpus));
     let mut rates = report.link_gbps.clone();
     rates.sort_by(f64::total_cmp);
-    let series = cases.map(|case| Series {
-        name: format!("{} {}", case.fabric.name(), case.gpus),
-        points: rates
-            .iter()
-            .map(|&gbps| (gbps, report.model.speed_up(&case, gbps, Sending::Overlapped)))
-            .collect(),
+    let series = cases.map(|case| {
+        let point = |&gbps: &f64| (gbps, report.model.speed_up(&case, gbps, Sending::Overlapped));
+        Series::line(format!("{} {}", case.fabric.name(), case.gpus), rates.iter().map(point).collect())
     });
     let codec = &report.model.rates;
     Lines {

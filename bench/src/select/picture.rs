@@ -28,7 +28,7 @@ pub(super) fn draw(rows: &[Row], machine: &Machine) -> String {
                 .collect();
             (rate, (regrets.iter().sum::<f64>() / regrets.len().max(1) as f64).max(LEAST_PERCENT))
         };
-        Series { name: spec.to_string(), points: rates.iter().copied().map(mean).collect() }
+        Series::line(spec.to_string(), rates.iter().copied().map(mean).collect())
     };
     Lines {
         titles: vec![

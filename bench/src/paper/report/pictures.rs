@@ -61,14 +61,9 @@ fn bars(report: &Report, figure: &Figure, matrix: &Matrix) -> Canvas {
 }
 
 fn sizes(done: &Done) -> Canvas {
-    let series = |(codec, name): (usize, &str)| Series {
-        name: name.into(),
-        points: done
-            .shown
-            .iter()
-            .enumerate()
-            .map(|(i, shown)| (i as f64, f64::from(shown.bits[codec])))
-            .collect(),
+    let series = |(codec, name): (usize, &str)| {
+        let points = done.shown.iter().enumerate();
+        Series::line(name, points.map(|(i, shown)| (i as f64, f64::from(shown.bits[codec]))).collect())
     };
     Lines {
         titles: vec![format!("Figure 1: compressed sizes of the first transfers, {}", done.name)],
@@ -86,7 +81,7 @@ fn entropy(done: &Done) -> Canvas {
         titles: vec![format!("Figure 1: byte entropy of the first transfers, {}", done.name)],
         axes: ("transfer".into(), "entropy, 1 = 6 bits".into()),
         scales: (Scale::Linear, Scale::Linear),
-        series: vec![Series { name: "entropy".into(), points }],
+        series: vec![Series::line("entropy", points)],
         level: None,
     }
     .draw()

@@ -15,7 +15,7 @@ pub(super) fn draw(rows: &[Row], args: &Args, ranks: usize, path: &Path) -> Resu
         let point = (row.bytes as f64, row.bus_bandwidth());
         match series.iter_mut().find(|series| series.name == name) {
             Some(series) => series.points.push(point),
-            None => series.push(Series { name, points: vec![point] }),
+            None => series.push(Series::line(name, vec![point])),
         }
     }
     let (values, data, link) = (args.values(), args.data_name(), args.link.describe());
