@@ -15,6 +15,7 @@ use mgcomp_transport::copy::offload::OffloadError;
 use mgcomp_transport::link::ShapingError;
 use mgcomp_transport::table::TableError;
 
+use crate::breakeven::ResultsError;
 use crate::buddy::BuddyBenchError;
 use crate::codec::CountError;
 #[cfg(target_os = "linux")]
@@ -109,6 +110,8 @@ pub(crate) enum BenchError {
     Trace { path: PathBuf, source: TraceError },
     #[error("cannot take the rates of a codec from {}", .path.display())]
     Rates { path: PathBuf, source: RatesError },
+    #[error("cannot take times from {}", .path.display())]
+    Results { path: PathBuf, source: ResultsError },
     #[error(transparent)]
     Phases(#[from] PaperConfigError),
     #[error(transparent)]

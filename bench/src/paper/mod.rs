@@ -21,6 +21,7 @@ use crate::error::BenchError;
 use fabric::System;
 use generate::{Bench, Share};
 use report::Report;
+pub(crate) use report::quoted;
 use runs::{Job, Plan};
 pub(crate) use trace::TraceError;
 

@@ -12,7 +12,8 @@ use crate::codec::parse_bytes;
 use crate::error::BenchError;
 use crate::paper::make_folder;
 use collective::{Collective, Fabric};
-pub(crate) use rates::{CodecRates, RatesError, positive};
+use rates::CodecRates;
+pub(crate) use rates::{RatesError, positive};
 use report::Report;
 use time::Model;
 

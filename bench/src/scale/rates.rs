@@ -9,13 +9,13 @@ use crate::error::BenchError;
 
 /// What a codec does to a message.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct CodecRates {
+pub(super) struct CodecRates {
     /// Where the figures come from.
-    pub(crate) source: String,
-    pub(crate) ratio: f64,
+    pub(super) source: String,
+    pub(super) ratio: f64,
     /// 10⁹ bytes of uncompressed data per second.
-    pub(crate) encode_gbytes: f64,
-    pub(crate) decode_gbytes: f64,
+    pub(super) encode_gbytes: f64,
+    pub(super) decode_gbytes: f64,
 }
 
 /// The keys of `mgcomp-bench codec --json` that matter here.

@@ -14,7 +14,7 @@ use mgcomp_tests::stub::{Libraries, finds};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{command, folder, program, rows, stderr};
+use crate::{command, folder, good_rows, program, rows, stderr};
 
 /// As little as touches everything.
 const SMALL: [&str; 8] = ["--cases", "5", "--large", "30K", "--replays", "20", "--shared", "0"];
@@ -206,6 +206,23 @@ fn times_are_written_and_say_of_what() {
     assert!(name.ends_with("_cpu-shim") && name.starts_with("20"), "{name}");
     let json = fs::read_to_string(&files[0]).unwrap();
     assert_eq!(json.as_bytes(), output.stdout);
+    break_even_takes(&files[0], &rows, folder.path());
+}
+
+/// The model goes by both sizes of `file`, which holds `rows`, and is held against each copy.
+fn break_even_takes(file: &Path, rows: &[Value], folder: &Path) {
+    let args = ["breakeven", "--algorithm", "zvc", "--results", file.to_str().unwrap()];
+    let said = good_rows(folder, &args);
+    let sizes: Vec<_> = said[0]["by_size"].as_array().unwrap().iter().map(|size| &size["bytes"]).collect();
+    assert_eq!(sizes, [2000, 5 << 20]);
+    let copies: Vec<&Value> = said.iter().filter(|row| row["row"] == "copy").collect();
+    let found: Vec<_> = copies.iter().map(|copy| text(copy, "copy")).collect();
+    let ways = ["to the host", "to the device", "offload", "return"];
+    let peers = ["to the same device", "to a context of the same device through the host"];
+    assert_eq!(found, [&ways[..], &peers].concat());
+    let link = of_kind(rows, "link")[0];
+    let speed_up = link["to_host_gbps"].as_f64().unwrap() / link["to_host_plain_gbps"].as_f64().unwrap();
+    assert!((copies[0]["measured"].as_f64().unwrap() / speed_up - 1.0).abs() < 1e-9, "{link}");
 }
 
 #[test]

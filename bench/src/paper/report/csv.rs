@@ -160,8 +160,9 @@ fn runs(report: &Report) -> String {
 }
 
 /// A name that may hold commas and quotes.
-fn quoted(name: &str) -> String {
-    if name.contains([',', '"', '\n']) {
+/// A name as a field of a file.
+pub(crate) fn quoted(name: &str) -> String {
+    if name.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", name.replace('"', "\"\""))
     } else {
         name.to_owned()

@@ -14,6 +14,7 @@ use std::path::Path;
 use super::fabric::{Distance, System};
 use super::runs::{Done, Plan, Scheme};
 use crate::error::BenchError;
+pub(crate) use csv::quoted;
 use matrix::{Matrix, Quantity};
 use summary::Summary;
 

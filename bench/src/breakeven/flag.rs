@@ -1,0 +1,39 @@
+//! A GPU that a flag tells of.
+
+use super::codec::{Codec, Rates};
+use crate::scale::positive;
+
+/// A text that is no GPU with its rates.
+#[derive(Debug, PartialEq, thiserror::Error)]
+#[error("{0:?} is not a name, two rates in GB/s and a ratio, as in H100:800:1200:1.48")]
+pub(super) struct NotRates(String);
+
+/// What `--gpu` takes.
+pub(super) fn parse_gpu(text: &str) -> Result<Codec, NotRates> {
+    let not_rates = || NotRates(text.to_owned());
+    let parts: Vec<&str> = text.split(':').collect();
+    let [name, numbers @ ..] = &parts[..] else { return Err(not_rates()) };
+    let numbers: Vec<f64> = numbers.iter().filter_map(|number| positive(number).ok()).collect();
+    match numbers[..] {
+        [encode_gbytes, decode_gbytes, ratio] if !name.is_empty() && parts.len() == 4 => {
+            Ok(Codec::even((*name).to_owned(), Rates { ratio, encode_gbytes, decode_gbytes }))
+        }
+        _ => Err(not_rates()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gpus_are_a_name_and_three_numbers() {
+        let codec = parse_gpu("H100 SXM:800:1200.5:1.5").unwrap();
+        let rates = Rates { ratio: 1.5, encode_gbytes: 800.0, decode_gbytes: 1200.5 };
+        assert_eq!(codec, Codec::even("H100 SXM".into(), rates));
+        for text in ["", "x", ":1:2:3", "x:1:2", "x:1:2:3:4", "x:1:0:3", "x:1:-2:3", "x:1:nan:3", "x:1:y:3:4"]
+        {
+            assert_eq!(parse_gpu(text), Err(NotRates(text.into())));
+        }
+    }
+}
