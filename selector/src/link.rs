@@ -20,6 +20,23 @@ pub enum Overlap {
     /// Transfers are cut into segments of this many raw bytes: while one is on the link, the next is encoded and
     /// the one before decoded.
     Segments(u64),
+    /// The same, but the encoder stores straight over the link, as kernels on a device do: of each segment the two take as
+    /// long as the slower of them.
+    Fused(u64),
+    /// The same, but bytes go over the link twice: to memory in between, which the encoder stores to, and from there, which the
+    /// decoder loads from. The rate is that of one pass.
+    Relayed(u64),
+}
+
+impl Overlap {
+    /// Raw bytes of a segment, where there are any.
+    #[must_use]
+    pub const fn segment_bytes(self) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::Segments(bytes) | Self::Fused(bytes) | Self::Relayed(bytes) => Some(bytes),
+        }
+    }
 }
 
 impl LinkFacts {
@@ -33,7 +50,7 @@ impl LinkFacts {
         if !positive {
             return Err(LinkFactsError::Rate { rate_gbps });
         }
-        if overlap == Overlap::Segments(0) {
+        if overlap.segment_bytes() == Some(0) {
             return Err(LinkFactsError::Segments);
         }
         Ok(Self { rate_gbps, latency_ns, overlap })
@@ -92,8 +109,9 @@ mod tests {
             assert!(matches!(error, LinkFactsError::Rate { .. }), "{rate}");
             assert!(error.to_string().contains("above 0"), "{error}");
         }
-        let error = LinkFacts::try_new(10.0, 0, Overlap::Segments(0)).unwrap_err();
-        assert_eq!(error, LinkFactsError::Segments);
+        for overlap in [Overlap::Segments(0), Overlap::Fused(0), Overlap::Relayed(0)] {
+            assert_eq!(LinkFacts::try_new(10.0, 0, overlap).unwrap_err(), LinkFactsError::Segments);
+        }
         assert!(LinkFacts::try_new(f64::MIN_POSITIVE, u64::MAX, Overlap::Segments(1)).is_ok());
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use mgcomp_codecs::CacheFolderError;
+use mgcomp_codecs::device::DeviceError;
 use mgcomp_codecs::frame::{FrameError, WorkersError};
 
 use mgcomp_transport::buddy::ProfileError;
@@ -44,6 +45,8 @@ pub(crate) enum CliError {
     Threads(#[source] WorkersError),
     #[error("cannot time the codecs")]
     Calibrate(#[from] CalibrateError),
+    #[error("cannot use the device")]
+    Device(#[from] DeviceError),
     #[error("cannot keep the speeds")]
     Speeds { source: SpeedsFileError },
     #[error("cannot keep the speeds")]

@@ -26,12 +26,18 @@ impl Goal {
     pub(super) fn completion_ns(&self, raw_bytes: u64, bits: f64, times: CodecTimes) -> f64 {
         let wire_ns = bits / self.link.rate_gbps();
         let CodecTimes { encode_ns, decode_ns } = times;
-        let all_ns = encode_ns + wire_ns + decode_ns;
-        let segments = match self.link.overlap() {
-            Overlap::Segments(bytes) if raw_bytes > bytes => raw_bytes.div_ceil(bytes) as f64,
+        let overlap = self.link.overlap();
+        let stages_ns = match overlap {
+            Overlap::None | Overlap::Segments(_) => [encode_ns, wire_ns, decode_ns],
+            Overlap::Fused(_) => [encode_ns.max(wire_ns), decode_ns, 0.0],
+            Overlap::Relayed(_) => [encode_ns.max(wire_ns), decode_ns.max(wire_ns), 0.0],
+        };
+        let all_ns: f64 = stages_ns.iter().sum();
+        let segments = match overlap.segment_bytes() {
+            Some(bytes) if raw_bytes > bytes => raw_bytes.div_ceil(bytes) as f64,
             _ => return self.latency_ns() + all_ns,
         };
-        let slowest_ns = encode_ns.max(wire_ns).max(decode_ns);
+        let slowest_ns = stages_ns.into_iter().fold(0.0, f64::max);
         self.latency_ns() + (all_ns + slowest_ns * (segments - 1.0)) / segments
     }
 
@@ -88,6 +94,23 @@ mod tests {
         // A transfer shorter than a segment cannot overlap.
         let cost = goal(10.0, overlap).cost(2000, 40_000.0, TIMES);
         assert_eq!(cost, 500.0 + 1000.0 + 4000.0 + 600.0);
+    }
+
+    #[test]
+    fn an_encoder_that_stores_over_the_link_takes_as_long_as_the_slower_of_them() {
+        // A segment of 4,000 ns on the link.
+        let cost = |rate_gbps, overlap| goal(rate_gbps, overlap).cost(10_000, 40_000.0, TIMES);
+        assert_eq!(cost(10.0, Overlap::Fused(10_000)), 500.0 + 4000.0 + 600.0);
+        assert_eq!(cost(10.0, Overlap::Relayed(10_000)), 500.0 + 4000.0 + 4000.0);
+        // 400 ns: the codecs are slower.
+        assert_eq!(cost(100.0, Overlap::Fused(10_000)), 500.0 + 1000.0 + 600.0);
+        assert_eq!(cost(100.0, Overlap::Relayed(10_000)), 500.0 + 1000.0 + 600.0);
+        // Four segments: the slowest stage sets the pace, and the other shows once.
+        assert_eq!(cost(10.0, Overlap::Fused(2500)), 500.0 + 4000.0 + 150.0);
+        assert_eq!(cost(10.0, Overlap::Relayed(2500)), 500.0 + 4000.0 + 1000.0);
+        // Raw bytes, which no codec touches, pass the link once or twice.
+        let raw = |overlap| goal(10.0, overlap).cost(10_000, 80_000.0, CodecTimes::default());
+        assert_eq!([raw(Overlap::Fused(10_000)), raw(Overlap::Relayed(10_000))], [8500.0, 16_500.0]);
     }
 
     #[test]

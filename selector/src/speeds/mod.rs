@@ -122,6 +122,15 @@ impl Speeds {
         typical::speeds()
     }
 
+    /// What is expected of a GPU with so many multiprocessors: a start where nothing was measured.
+    ///
+    /// # Source
+    /// Half of what a model of an H100, `codecs/kernels/BOUNDS.md`, says the kernels could do at most; nobody has measured it.
+    #[must_use]
+    pub fn expected_of_device(multiprocessors: u32) -> Arc<Self> {
+        typical::expected_of_device(multiprocessors)
+    }
+
     /// The entries, as they were given.
     #[must_use]
     pub fn codecs(&self) -> &[CodecSpeed] {

@@ -6,11 +6,19 @@ use mgcomp_codecs::{Algorithm, Element};
 
 use super::{CodecSpeed, Point, Series, Speeds};
 
-/// What a call costs whatever its length, in nanoseconds.
-const CALL_NS: f64 = 1000.0;
-/// What an estimate costs whatever it looks at, in nanoseconds: a codebook has to be fitted first where there is one.
-const ESTIMATE_CALL_NS: f64 = 300.0;
+/// What calls cost whatever their length, and how far times are known: beyond it they are in proportion.
+#[derive(Clone, Copy)]
+struct Calls {
+    ns: f64,
+    estimate_ns: f64,
+    most_bytes: u64,
+}
+
+const HOST_CALLS: Calls = Calls { ns: 1000.0, estimate_ns: 300.0, most_bytes: 1 << 20 };
+/// Instead, where a codebook has to be fitted first.
 const FITTING_NS: f64 = 120_000.0;
+
+const DEVICE_CALLS: Calls = Calls { ns: 10_000.0, estimate_ns: 5000.0, most_bytes: 1 << 30 };
 
 /// GB/s of raw bytes on one core: encode, decode, exact size. `mgcomp-bench codec` at 256 MiB on one server core
 /// with AVX-512, memcpy 14 GB/s, on the data that each codec is for.
@@ -27,26 +35,63 @@ const RATES: [(Algorithm, f64, f64, f64); 10] = [
     (Algorithm::Int, 7.5, 8.0, 8.0),
 ];
 
+/// Multiprocessors of the GPU that the rates below are of.
+const MULTIPROCESSORS: f64 = 132.0;
+
+/// GB/s of raw bytes on an H100: encode, decode, exact size; half of the lower bound of `codecs/kernels/BOUNDS.md`. There a
+/// copy moves 3,000 GB/s, so a kernel with bound b that moves m bytes for each raw one does b / m of that.
+const DEVICE_RATES: [(Algorithm, f64, f64, f64); 8] = [
+    (Algorithm::Bdi, 1020.0, 1110.0, 1500.0),
+    (Algorithm::Fpc, 450.0, 680.0, 800.0),
+    (Algorithm::CpackZ, 460.0, 450.0, 600.0),
+    (Algorithm::Zvc, 980.0, 980.0, 1500.0),
+    (Algorithm::Rle, 580.0, 850.0, 1190.0),
+    (Algorithm::Bpc, 390.0, 1010.0, 840.0),
+    (Algorithm::Xp, 650.0, 760.0, 1260.0),
+    (Algorithm::Int, 400.0, 520.0, 660.0),
+];
+
 pub(super) fn speeds() -> Arc<Speeds> {
     static SPEEDS: LazyLock<Arc<Speeds>> = LazyLock::new(|| {
-        let pairs = Element::ALL.into_iter().flat_map(|element| RATES.map(|rates| (element, rates)));
-        let codecs = pairs.map(|(element, rates)| codec(element, rates)).collect();
-        Arc::new(Speeds::try_new(codecs).expect("the table above makes sense"))
+        table(&RATES, |algorithm| match algorithm {
+            Algorithm::Ibp => Calls { estimate_ns: FITTING_NS, ..HOST_CALLS },
+            _ => HOST_CALLS,
+        })
     });
     SPEEDS.clone()
 }
 
-fn codec(element: Element, (algorithm, encode, decode, estimate): (Algorithm, f64, f64, f64)) -> CodecSpeed {
+pub(super) fn expected_of_device(multiprocessors: u32) -> Arc<Speeds> {
+    // A device without any is none; whoever says so gets a slow one.
+    let scale = f64::from(multiprocessors.max(1)) / MULTIPROCESSORS;
+    let rates = DEVICE_RATES.map(|(algorithm, encode, decode, estimate)| {
+        (algorithm, encode * scale, decode * scale, estimate * scale)
+    });
+    table(&rates, |_| DEVICE_CALLS)
+}
+
+/// The same rates for all elements.
+fn table(rates: &[(Algorithm, f64, f64, f64)], calls: impl Fn(Algorithm) -> Calls) -> Arc<Speeds> {
+    let pairs = Element::ALL.into_iter().flat_map(|element| rates.iter().map(move |&rates| (element, rates)));
+    let codecs = pairs.map(|(element, rates)| codec(element, rates, calls(rates.0))).collect();
+    Arc::new(Speeds::try_new(codecs).expect("the tables above make sense"))
+}
+
+fn codec(
+    element: Element,
+    (algorithm, encode, decode, estimate): (Algorithm, f64, f64, f64),
+    calls: Calls,
+) -> CodecSpeed {
     let point = |raw_bytes: u64| Point {
         raw_bytes,
-        encode_ns: CALL_NS + raw_bytes as f64 / encode,
-        decode_ns: CALL_NS + raw_bytes as f64 / decode,
+        encode_ns: calls.ns + raw_bytes as f64 / encode,
+        decode_ns: calls.ns + raw_bytes as f64 / decode,
     };
     CodecSpeed {
         algorithm: algorithm.name().to_owned(),
         element: element.name().to_owned(),
-        estimate_call_ns: if algorithm == Algorithm::Ibp { FITTING_NS } else { ESTIMATE_CALL_NS },
+        estimate_call_ns: calls.estimate_ns,
         estimate_ns_per_byte: 1.0 / estimate,
-        series: vec![Series { fraction: 1.0, points: vec![point(1 << 10), point(1 << 20)] }],
+        series: vec![Series { fraction: 1.0, points: vec![point(1 << 10), point(calls.most_bytes)] }],
     }
 }

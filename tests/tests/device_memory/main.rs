@@ -2,6 +2,7 @@
 //! CPU shim. Streams have threads that dawdle, and memory that work uses must not be freed.
 
 mod buddy;
+mod calibrate;
 mod collectives;
 #[cfg(target_os = "linux")]
 #[allow(unexpected_cfgs, reason = "features of the crate whose tests these are")]

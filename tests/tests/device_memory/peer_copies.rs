@@ -175,10 +175,10 @@ fn the_link_shows_in_plain_copies_and_decides_for_later_ones() {
             assert_eq!(ways[..2], [ends.way(Algorithm::None); 2], "{ends:?}");
             assert!(ways.iter().any(|way| way.is_coded()), "{ends:?} {ways:?}");
             let link = copier.link().expect("it was seen");
-            // Through the host bytes go over two links, one after the other in part.
-            let gbps = if ends == Ends::Strangers { 0.5..1.0 } else { 0.999..1.02 };
-            assert!(gbps.contains(&link.rate_gbps()), "{ends:?} {link:?}");
-            assert_eq!((link.latency_ns(), link.overlap()), (10_000, Overlap::Segments(SEGMENT_BYTES)));
+            // Through the host bytes go over it twice, and the rate is that of once.
+            assert!((0.999..1.02).contains(&link.rate_gbps()), "{ends:?} {link:?}");
+            let overlap = if ends == Ends::Strangers { Overlap::Relayed } else { Overlap::Fused };
+            assert_eq!((link.latency_ns(), link.overlap()), (10_000, overlap(SEGMENT_BYTES)));
         }
     });
 }
@@ -197,6 +197,49 @@ fn copies_over_a_fast_link_stay_plain() {
             assert_eq!(ways(&mut copier, &devices, &stream, (LONG_BYTES, 20)), [Way::Plain; 20]);
             assert_eq!(copier.link().is_some(), is_known);
         }
+    });
+}
+
+#[test]
+fn kernels_that_are_slower_than_expected_are_seen() {
+    with_threads("peer_copies::kernels_that_are_slower_than_expected_are_seen", 13, |stub| {
+        for ends in [Ends::Peers, Ends::Strangers, Ends::One] {
+            // Nobody knows yet how long kernels take here; and then they take longer than the raw bytes do.
+            for (launch_ns, pays) in [(1, true), (5_000_000, false)] {
+                let devices = ends.open(stub);
+                stub.set("link_ns_per_kib", SLOW_NS_PER_KIB / 10);
+                stub.set("launch_ns", launch_ns);
+                let stream = devices[0].stream().unwrap();
+                let mut copier = PeerCopier::new(&devices[0], &devices[1], as_it_comes()).unwrap();
+                let ways = ways(&mut copier, &devices, &stream, (MOST_BYTES, 80));
+                assert!(ways.iter().any(|way| way.is_coded()), "{ends:?} {launch_ns} {ways:?}");
+                let late = ways[40..].iter().filter(|way| way.is_coded()).count();
+                assert!(if pays { late > 30 } else { late < 5 }, "{ends:?} {launch_ns} {ways:?}");
+                stub.set("launch_ns", 0);
+            }
+        }
+    });
+}
+
+#[test]
+fn data_that_no_longer_compresses_is_seen() {
+    with_threads("peer_copies::data_that_no_longer_compresses_is_seen", 14, |stub| {
+        let devices = Ends::Peers.open(stub);
+        stub.set("link_ns_per_kib", SLOW_NS_PER_KIB);
+        let stream = devices[1].stream().unwrap();
+        let mut copier = PeerCopier::new(&devices[0], &devices[1], as_it_comes()).unwrap();
+        let before = ways(&mut copier, &devices, &stream, (MOST_BYTES, 30));
+        assert!(before.last().is_some_and(|way| way.is_coded()), "{before:?}");
+        let raw = data::bytes(Kind::Dense, MOST_BYTES as usize, 5);
+        let (source, into) =
+            (filled(&devices[0], &stream, &raw).unwrap(), devices[1].alloc(MOST_BYTES).unwrap());
+        let mut again = || {
+            let copy = copier.copy(&stream, Element::U32, source.region(), into.region()).unwrap();
+            assert!(bytes_of(&stream, &into) == raw);
+            copy.way
+        };
+        let after: Vec<Way> = std::iter::repeat_with(&mut again).take(20).collect();
+        assert_eq!(after[10..], [Way::Plain; 10], "{after:?}");
     });
 }
 
@@ -235,7 +278,9 @@ fn a_link_that_is_stated_or_not_asked_for_is_not_timed() {
             (config("fixed:zvc"), None, true),
         ] {
             let mut copier = PeerCopier::new(&devices[0], &devices[1], config).unwrap();
-            stub.fail(Some("cuEventElapsedTime"), 1, 1);
+            if config.policy != PeerCopyConfig::default().policy {
+                stub.fail(Some("cuEventElapsedTime"), 1, 1);
+            }
             let ways = ways(&mut copier, &devices, &stream, (MOST_BYTES, 40));
             assert_eq!(stub.failed(), None);
             assert_eq!(copier.link(), link);

@@ -305,7 +305,7 @@ fn nothing_waits_for_a_rank_that_has_gone_without_a_limit() {
         });
         assert!(matches!(grown, NcclError::Call { .. }), "{grown:?}");
         // What looks at data comes behind the receive, and fails.
-        let looked = after_a_receive_in_vain((nccl, "adaptive"), |world, place, buffer| {
+        let looked = after_a_receive_in_vain((nccl, "paper"), |world, place, buffer| {
             stub.fail(Some("cuMemcpyAsync"), 1, OUT_OF_MEMORY);
             world.broadcast(&place.stream, 0, buffer.slice(0..LEN as u64), Element::U32)
         });

@@ -1,5 +1,6 @@
 //! The command line with buffers in the memory of devices: those of the stub driver, which runs kernels on the CPU.
 
+mod calibrate;
 mod demo;
 mod links;
 mod nccl;

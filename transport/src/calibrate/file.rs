@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{env, fmt};
 
+use mgcomp_codecs::device::DeviceInfo;
 use mgcomp_codecs::{CacheFolderError, Cpu, cache_folder};
 use mgcomp_selector::speeds::{CodecSpeed, Speeds, SpeedsError};
 use serde::{Deserialize, Serialize};
@@ -18,7 +19,10 @@ const FORM: &str = concat!("mgcomp speeds 4, codecs ", env!("CARGO_PKG_VERSION")
 const MAX_FILE_LEN: u64 = 4 << 20;
 const FILE_NAME: &str = "speeds.json";
 
-/// Speeds, and the machine that they were measured on.
+/// More of a device's name would not make its file's name clearer.
+const MOST_OF_A_NAME: usize = 64;
+
+/// Speeds, and the machine or device that they were measured on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SpeedsFile {
     form: String,
@@ -31,12 +35,17 @@ impl SpeedsFile {
     /// Speeds that were measured here.
     #[must_use]
     pub fn of_this_machine(speeds: &Speeds) -> Self {
-        Self {
-            form: FORM.to_owned(),
-            processor: processor(),
-            isa: Cpu::active().isa().to_string(),
-            codecs: speeds.codecs().to_vec(),
-        }
+        Self::of((processor(), Cpu::active().isa().to_string()), speeds)
+    }
+
+    /// Speeds that were measured on a device.
+    #[must_use]
+    pub fn of_device(device: &DeviceInfo, speeds: &Speeds) -> Self {
+        Self::of((device.name.clone(), device.capability.to_string()), speeds)
+    }
+
+    fn of((processor, isa): (String, String), speeds: &Speeds) -> Self {
+        Self { form: FORM.to_owned(), processor, isa, codecs: speeds.codecs().to_vec() }
     }
 
     /// Where they are kept: `speeds.json` in the [folder](cache_folder) for what is measured; `None` if there is none.
@@ -47,11 +56,32 @@ impl SpeedsFile {
         Ok(cache_folder()?.map(|folder| folder.join(FILE_NAME)))
     }
 
+    /// Where those of a device are kept, in the same folder: all devices with one name have one file.
+    ///
+    /// # Errors
+    /// As [`cache_folder`].
+    pub fn default_path_of_device(device: &DeviceInfo) -> Result<Option<PathBuf>, CacheFolderError> {
+        Ok(cache_folder()?.map(|folder| folder.join(device_file_name(&device.name))))
+    }
+
     /// Reads a file that was [saved](Self::save).
     ///
     /// # Errors
     /// [`SpeedsFileError`] if it cannot be read, is no such file, or is of another machine or version.
     pub fn load(path: &Path) -> Result<Arc<Speeds>, SpeedsFileError> {
+        Self::of_this_machine(&Speeds::typical()).load_alike(path)
+    }
+
+    /// The same of a device.
+    ///
+    /// # Errors
+    /// [`SpeedsFileError`] if it cannot be read, is no such file, or is of another device or version.
+    pub fn load_of_device(path: &Path, device: &DeviceInfo) -> Result<Arc<Speeds>, SpeedsFileError> {
+        Self::of_device(device, &Speeds::typical()).load_alike(path)
+    }
+
+    /// The speeds in a file that is of the same machine as this one.
+    fn load_alike(&self, path: &Path) -> Result<Arc<Speeds>, SpeedsFileError> {
         let wrong = |why| SpeedsFileError { path: path.to_owned(), why };
         let Some(file) = regular::open(path).map_err(|error| wrong(Why::Io(error)))? else {
             return Err(wrong(Why::NotAFile));
@@ -63,11 +93,10 @@ impl SpeedsFile {
             return Err(wrong(Why::TooLong));
         }
         let file: Self = serde_json::from_str(&text).map_err(|error| wrong(Why::Json(error)))?;
-        let here = Self::of_this_machine(&Speeds::typical());
         for (what, found, expected) in [
-            ("form", &file.form, &here.form),
-            ("processor", &file.processor, &here.processor),
-            ("instruction set", &file.isa, &here.isa),
+            ("form", &file.form, &self.form),
+            ("processor", &file.processor, &self.processor),
+            ("instruction set", &file.isa, &self.isa),
         ] {
             if found != expected {
                 return Err(wrong(Why::Foreign { what, found: found.clone(), expected: expected.clone() }));
@@ -104,14 +133,37 @@ impl SpeedsFile {
 /// The speeds of this machine if they were measured, else typical ones.
 #[must_use]
 pub fn speeds() -> Arc<Speeds> {
+    measured(SpeedsFile::default_path(), SpeedsFile::load).unwrap_or_else(Speeds::typical)
+}
+
+/// The speeds of a device if they were measured, else what is expected of one with so many multiprocessors.
+#[must_use]
+pub fn device_speeds(device: &DeviceInfo) -> Arc<Speeds> {
+    let load = |path: &Path| SpeedsFile::load_of_device(path, device);
+    let measured = measured(SpeedsFile::default_path_of_device(device), load);
+    measured.unwrap_or_else(|| Speeds::expected_of_device(device.sm_count))
+}
+
+/// Speeds from a file, if there is one that can be used.
+fn measured(
+    path: Result<Option<PathBuf>, CacheFolderError>,
+    load: impl FnOnce(&Path) -> Result<Arc<Speeds>, SpeedsFileError>,
+) -> Option<Arc<Speeds>> {
     let unused = |error: &dyn std::error::Error| tracing::warn!(%error, "measured codec speeds are not used");
-    match SpeedsFile::default_path().map(|path| path.map(|path| SpeedsFile::load(&path))) {
-        Ok(Some(Ok(speeds))) => return speeds,
+    match path.map(|path| path.map(|path| load(&path))) {
+        Ok(Some(Ok(speeds))) => return Some(speeds),
         Ok(Some(Err(error))) if !error.is_missing() => unused(&error),
         Err(error) => unused(&error),
         Ok(_) => {}
     }
-    Speeds::typical()
+    None
+}
+
+/// The name of the file of devices with this name, in which anything may stand.
+fn device_file_name(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let name: String = name.chars().map(plain).take(MOST_OF_A_NAME).collect();
+    format!("speeds-cuda-{name}.json")
 }
 
 /// What the system calls the processor.

@@ -11,11 +11,13 @@
 //! gets them may come late, and what else the rank sends and receives meanwhile takes its part.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mgcomp_codecs::device::{Region, algorithms};
 use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
+use mgcomp_selector::speeds::Speeds;
 use mgcomp_selector::{
     CheapFacts, Decision, LinkFacts, Outcome, Overlap, Plan, Policy, PolicySpec, Reason, Steering, StreamId,
 };
@@ -23,10 +25,10 @@ use mgcomp_selector::{
 use super::NcclConfig;
 use super::entry::{Coding, Entry};
 use super::lane::Outgoing;
+use crate::control;
 use crate::executor::cuda::probe::{Answer, Question};
 use crate::link::Position;
 use crate::link::rate::TimedRate;
-use crate::{calibrate, control};
 
 /// The most calls that are plain in a row before it is tried again.
 const LONGEST_PAUSE: u32 = 64;
@@ -73,6 +75,25 @@ pub(super) struct Moved {
     pub(super) bytes: u64,
 }
 
+/// What the frames of a call were decoded to, which is timed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Decoded {
+    algorithm: Algorithm,
+    raw_bytes: u64,
+}
+
+impl Decoded {
+    /// Of all frames that `entries` announce, if there are any and they are of one codec.
+    pub(super) fn of<'a>(entries: impl Iterator<Item = &'a Entry>) -> Option<Self> {
+        let mut frames = entries.filter_map(|entry| Some((entry.coding()?.algorithm, entry.raw_len)));
+        let (algorithm, first) = frames.next()?;
+        let add =
+            |sum: u64, (other, len): (Algorithm, u64)| (other == algorithm).then(|| sum.saturating_add(len));
+        // Frames are shorter than what they hold, so that is not nothing.
+        frames.try_fold(first, add).map(|raw_bytes| Self { algorithm, raw_bytes })
+    }
+}
+
 /// How a region goes, before it is known what becomes of it.
 #[derive(Debug)]
 pub(super) struct Choice {
@@ -91,16 +112,20 @@ pub(super) struct Choices {
     learned: HashMap<(u32, StreamId, Element), Decision>,
     /// What is known of the link, unless that was said.
     rates: HashMap<Key, TimedRate>,
+    /// How long it has taken here to decode something, which no policy has heard of yet.
+    decoded: Option<(Decoded, Duration)>,
 }
 
 impl Choices {
-    pub(super) fn new(config: NcclConfig, position: Position) -> Self {
-        let steering = Steering { lambda: config.lambda, speeds: calibrate::speeds() };
+    /// For kernels that are as fast as `speeds` say until they show it.
+    pub(super) fn new(config: NcclConfig, position: Position, speeds: Arc<Speeds>) -> Self {
+        let steering = Steering { lambda: config.lambda, speeds };
         let (policy, _) = control::steer(config.policy.build(&steering), position);
         // IBP would need codebooks, which nobody fits here.
         let allowed = algorithms().filter(|&algorithm| algorithm != Algorithm::Ibp).collect();
         let (pauses, learned, rates) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { policy, config, compresses: config.compresses(), allowed, pauses, learned, rates }
+        let (compresses, decoded) = (config.compresses(), None);
+        Self { policy, config, compresses, allowed, pauses, learned, rates, decoded }
     }
 
     /// Whether headers are worth looking at for so many bytes. If so, [`is_open`](Self::is_open) says whether they go ahead.
@@ -147,6 +172,28 @@ impl Choices {
         *policy == PolicySpec::Adaptive && link.is_none() && lambda.is_none()
     }
 
+    /// Whether anybody wants to know how fast decoders are.
+    pub(super) fn times_decoders(&self) -> bool {
+        self.config.policy == PolicySpec::Adaptive
+    }
+
+    /// Hears how long something took to be decoded.
+    pub(super) fn decoded(&mut self, decoded: Decoded, took: Duration) {
+        self.decoded = Some((decoded, took));
+    }
+
+    /// What it takes to decode so many bytes where they go, if about as many were decoded here: other ranks have devices like this one.
+    fn decoding_time(&mut self, algorithm: Algorithm, raw_bytes: u64) -> Option<Duration> {
+        let alike = |decoded: &Decoded| {
+            decoded.algorithm == algorithm
+                && decoded.raw_bytes / 2 <= raw_bytes
+                && raw_bytes / 2 <= decoded.raw_bytes
+        };
+        // Once: what is heard again and again is no news.
+        let (decoded, took) = self.decoded.take_if(|(decoded, _)| alike(decoded))?;
+        Some(took.mul_f64(raw_bytes as f64 / decoded.raw_bytes as f64))
+    }
+
     /// Hears how long something took to be moved.
     pub(super) fn timed(&mut self, moved: &Moved, took: Duration) {
         self.rates.entry(moved.key).or_insert_with(|| TimedRate::new(START)).learn(moved.bytes, took);
@@ -190,12 +237,13 @@ impl Choices {
         if facts.raw_bytes == 0 {
             return;
         }
+        let decode = self.decoding_time(decision.algorithm, facts.raw_bytes);
         let outcome = Outcome {
             sent: entry.coding().map_or(Algorithm::None, |coding| coding.algorithm),
             coded_bytes: entry.stored_len(),
             sampling: None,
             encode,
-            decode: None,
+            decode,
             acknowledged: None,
         };
         self.policy.observe(facts, decision, &outcome);
@@ -213,9 +261,37 @@ mod tests {
     use super::*;
 
     #[test]
+    fn decoding_is_timed_of_one_codec_and_told_once() {
+        let entry = |raw_len: u64, algorithm| {
+            let coding = Coding { algorithm, chunk_size: ChunkSize::DEFAULT };
+            let coding = (algorithm != Algorithm::None).then_some(coding);
+            let mut bytes = Entry::new(raw_len, coding, 1).to_bytes();
+            // As the encoder leaves it.
+            bytes[..8].copy_from_slice(&(raw_len / 2).to_le_bytes());
+            Entry::read(&bytes, 0, 1).unwrap()
+        };
+        let of = |entries: &[Entry]| Decoded::of(entries.iter());
+        let (zvc, raw, xp) =
+            (entry(100, Algorithm::Zvc), entry(7, Algorithm::None), entry(30, Algorithm::Xp));
+        assert_eq!((of(&[]), of(&[raw]), of(&[zvc, xp, zvc])), (None, None, None));
+        let both = Decoded { algorithm: Algorithm::Zvc, raw_bytes: 200 };
+        assert_eq!(of(&[zvc, raw, zvc]), Some(both));
+
+        let position = Position { rank: crate::message::Rank(0), ranks: 2 };
+        let mut choices = Choices::new(NcclConfig::default(), position, Speeds::expected_of_device(132));
+        let us = Duration::from_micros;
+        choices.decoded(both, us(10));
+        assert_eq!(choices.decoding_time(Algorithm::Xp, 200), None);
+        assert_eq!(choices.decoding_time(Algorithm::Zvc, 99), None);
+        assert_eq!(choices.decoding_time(Algorithm::Zvc, 402), None);
+        assert_eq!(choices.decoding_time(Algorithm::Zvc, 400), Some(us(20)));
+        assert_eq!(choices.decoding_time(Algorithm::Zvc, 400), None, "no news");
+    }
+
+    #[test]
     fn what_stays_raw_is_tried_less_and_less_often() {
         let position = Position { rank: crate::message::Rank(0), ranks: 2 };
-        let mut choices = Choices::new(NcclConfig::default(), position);
+        let mut choices = Choices::new(NcclConfig::default(), position, Speeds::expected_of_device(132));
         let raw = [Entry::new(1 << 20, None, 1)];
         let tries: Vec<bool> = (0..40)
             .map(|_| {

@@ -15,7 +15,7 @@ use mgcomp_codecs::frame::{ChunkSize, MAX_RAW_LEN};
 use mgcomp_codecs::{Algorithm, Element};
 
 use super::NcclError;
-use super::choices::Moved;
+use super::choices::{Decoded, Moved};
 use super::entry::{Coding, ENTRY_LEN, Entry};
 use super::handle::Handle;
 use super::layout::{Layout, WORD, nth};
@@ -58,6 +58,8 @@ pub(super) struct Lane {
     marks: [Event; 2],
     /// Times what moves frames and raw bytes.
     stopwatch: Stopwatch<Moved>,
+    /// Times what decodes frames that have come.
+    decoder_watch: Stopwatch<Decoded>,
     words: Scratch,
     layout: Layout,
     /// Frames that leave, and where they lie.
@@ -80,6 +82,7 @@ impl Lane {
             workspace: None,
             marks: [device.event()?, device.event()?],
             stopwatch: Stopwatch::default(),
+            decoder_watch: Stopwatch::default(),
             words: Scratch::default(),
             layout: Layout::default(),
             leaving: Default::default(),
@@ -307,8 +310,35 @@ impl Lane {
         Ok(())
     }
 
+    /// Enqueues the decoding of all frames that have come, which `entries` announced: by number, and where they go. It is timed if
+    /// that is asked for, and all are of one codec.
+    pub(super) fn decode_all<'a>(
+        &mut self,
+        frames: impl Iterator<Item = (usize, &'a Entry, Incoming<'a>)> + Clone,
+        is_timed: bool,
+    ) -> Result<(), NcclError> {
+        let decoded = Decoded::of(frames.clone().map(|(_, entry, _)| entry)).filter(|_| is_timed);
+        let watched = decoded.filter(|_| warned(self.decoder_watch.start(&self.stream)));
+        for (i, entry, into) in frames {
+            self.decode(i, entry, into)?;
+        }
+        if let Some(decoded) = watched {
+            warned(self.decoder_watch.stop(&self.stream, decoded));
+        }
+        Ok(())
+    }
+
+    /// What was decoded last and timed, and how long that took, if that is over by now.
+    pub(super) fn decoded(&mut self) -> Option<(Decoded, Duration)> {
+        let read = self.decoder_watch.read();
+        read.unwrap_or_else(|error| {
+            tracing::warn!(%error, "decoders are not timed");
+            None
+        })
+    }
+
     /// Enqueues the decoding of a frame that has come, the one that `entry`, of that number, announced.
-    pub(super) fn decode(&mut self, i: usize, entry: &Entry, into: Incoming<'_>) -> Result<(), NcclError> {
+    fn decode(&mut self, i: usize, entry: &Entry, into: Incoming<'_>) -> Result<(), NcclError> {
         let Some(Coding { algorithm, chunk_size }) = entry.coding() else { return Ok(()) };
         let coder = self.kernels.coder(algorithm, chunk_size);
         let coder = coder.ok_or(NcclError::NoKernels { rank: into.from })?;
@@ -364,6 +394,11 @@ impl Lane {
         let (words, _) = bytes.as_chunks();
         Ok(words.iter().copied().map(u64::from_le_bytes).collect())
     }
+}
+
+/// Whether something was done that calls can do without; if not, says so.
+fn warned(done: Result<(), DeviceError>) -> bool {
+    done.inspect_err(|error| tracing::warn!(%error, "decoders are not timed")).is_ok()
 }
 
 /// What regions are encoded with, and what their policies ask about.

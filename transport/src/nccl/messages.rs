@@ -108,9 +108,8 @@ impl NcclCommunicator {
         if let Some(key) = timed {
             self.lane.end_move(Moved { key, bytes: moved(planned, &headers) });
         }
-        for (i, (entry, into)) in theirs.iter().zip(&incoming).enumerate() {
-            self.lane.decode(i, entry, *into)?;
-        }
+        let frames = theirs.iter().zip(&incoming).enumerate().map(|(i, (entry, into))| (i, entry, *into));
+        self.lane.decode_all(frames, self.choices.times_decoders())?;
         stream.follow(&self.lane.stream)?;
         mine.iter().for_each(|entry| count(&mut self.stats, entry));
         let without = planned.iter().filter(|(_, place)| place.is_none()).map(|(message, _)| message);

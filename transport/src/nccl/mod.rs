@@ -125,6 +125,7 @@ use self::handle::Handle;
 use self::lane::Lane;
 use self::ordered::Combiner;
 use self::own::Own;
+use crate::calibrate;
 use crate::link::Position;
 use crate::message::Rank;
 use crate::node::{Stats, Tally};
@@ -212,7 +213,8 @@ impl NcclCommunicator {
             Reductions::Nccl => None,
         };
         let handle = Handle::create(device, id, (rank, ranks), config.limit)?;
-        let choices = Choices::new(config, Position { rank: Rank(rank), ranks });
+        let speeds = calibrate::device_speeds(device.info());
+        let choices = Choices::new(config, Position { rank: Rank(rank), ranks }, speeds);
         let mut communicator = Self {
             handle,
             lane: Own::new(lane),
@@ -297,6 +299,9 @@ impl NcclCommunicator {
         self.choices.hear(self.lane.probe.answers()?);
         if let Some((moved, took)) = self.lane.moved() {
             self.choices.timed(&moved, took);
+        }
+        if let Some((decoded, took)) = self.lane.decoded() {
+            self.choices.decoded(decoded, took);
         }
         Ok(self.lane.probe.is_free())
     }

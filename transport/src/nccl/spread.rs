@@ -94,16 +94,17 @@ impl NcclCommunicator {
 
     /// Enqueues what is left to do when all has come.
     fn take_all(&mut self, spread: &Spread<'_>, entries: &[Entry]) -> Result<(), NcclError> {
-        for (i, (entry, &region)) in entries.iter().zip(&spread.into).enumerate() {
-            let from = i as u32;
-            if from != self.rank {
-                self.lane.decode(i, entry, Incoming { from, region })?;
-            } else if let Some(own) = spread.own
-                && entry.coding().is_some()
-                && own != region
-            {
-                self.lane.stream.copy(own, region)?;
-            }
+        let rank = self.rank as usize;
+        let all = entries.iter().zip(&spread.into).enumerate();
+        let incoming = all
+            .map(|(i, (entry, &region))| (i, entry, Incoming { from: i as u32, region }))
+            .filter(|(i, ..)| *i != rank);
+        self.lane.decode_all(incoming, self.choices.times_decoders())?;
+        if let Some(own) = spread.own
+            && entries[rank].coding().is_some()
+            && own != spread.into[rank]
+        {
+            self.lane.stream.copy(own, spread.into[rank])?;
         }
         Ok(())
     }

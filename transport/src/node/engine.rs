@@ -288,6 +288,6 @@ impl Engine {
 fn overlapping(link: LinkFacts) -> LinkFacts {
     match link.overlap() {
         Overlap::None => link.with_overlap(Overlap::Segments(OVERLAPPING_BYTES)).unwrap_or(link),
-        Overlap::Segments(_) => link,
+        _ => link,
     }
 }

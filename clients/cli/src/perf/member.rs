@@ -102,7 +102,11 @@ impl Member {
     pub(super) fn join(end: End, args: &Args, look: Look<'_>) -> Result<Self, PerfError> {
         let End { link, secret, room, local_ranks, nccl, ways } = end;
         let (switch, ranks) = (Switch::default(), link.position().ranks as usize);
-        let steering = Steering { lambda: args.lambda, speeds: calibrate::speeds() };
+        let speeds = match room.device() {
+            Some(device) => calibrate::device_speeds(device.info()),
+            None => calibrate::speeds(),
+        };
+        let steering = Steering { lambda: args.lambda, speeds };
         let config = NodeConfig {
             secret,
             greeting_timeout: args.timeout,

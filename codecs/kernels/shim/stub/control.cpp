@@ -23,6 +23,7 @@ static const Setting SETTINGS[] = {
     {"devices", &Settings::devices},               {"no_peers", &Settings::no_peers},
     {"no_ipc", &Settings::no_ipc},                 {"no_vmm", &Settings::no_vmm},
     {"wrong_import", &Settings::wrong_import},     {"link_ns_per_kib", &Settings::link_ns_per_kib},
+    {"launch_ns", &Settings::launch_ns},
 };
 
 static Driver* make_driver() {

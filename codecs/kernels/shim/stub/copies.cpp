@@ -35,7 +35,7 @@ STUB_API int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t len, void* han
 STUB_API int cuMemcpyAsync(uint64_t to, uint64_t from, size_t len, void* stream) {
   STUB_ENTER_CONTEXT;
   if (!is_mapped({to, len}) || !is_mapped({from, len})) return INVALID_VALUE;
-  return enqueue(stream, [=] { memmove((void*)to, (const void*)from, len); }, {{to, len}, {from, len}}, {}, len);
+  return enqueue(stream, [=] { memmove((void*)to, (const void*)from, len); }, {{to, len}, {from, len}}, {}, Cost{len, 0});
 }
 
 // Stricter than a driver, which does not always look whose memory it is.
@@ -45,7 +45,7 @@ STUB_API int cuMemcpyPeerAsync(uint64_t to, Context* to_context, uint64_t from, 
   if (!is_alive(to_context) || !is_alive(from_context)) return INVALID_CONTEXT;
   if (!is_mapped({to, len}) || !is_mapped({from, len})) return INVALID_VALUE;
   if (!belongs_to(to_context, {to, len}) || !belongs_to(from_context, {from, len})) return INVALID_VALUE;
-  return enqueue(stream, [=] { memmove((void*)to, (const void*)from, len); }, {{to, len}, {from, len}}, {}, len);
+  return enqueue(stream, [=] { memmove((void*)to, (const void*)from, len); }, {{to, len}, {from, len}}, {}, Cost{len, 0});
 }
 
 // Whether a word is one that streams of the context may write and wait for; an error if not.

@@ -95,7 +95,7 @@ STUB_API int cuEventElapsedTime(float* milliseconds, Event* start, Event* end) {
     if (marker->recording != nullptr) return marker->recording->valid = false, CAPTURED_EVENT;
   }
   if (!from->reached || !to->reached) return NOT_READY;
-  const bool is_set = driver().settings.link_ns_per_kib != 0;
+  const bool is_set = driver().settings.link_ns_per_kib != 0 || driver().settings.launch_ns != 0;
   *milliseconds = is_set ? (float)((to->clock_ns - from->clock_ns) / 1e6)
                          : std::chrono::duration<float, std::milli>(to->at - from->at).count();
   return SUCCESS;

@@ -291,7 +291,7 @@ static int launch(void* stream, Context* context, unsigned grid, size_t shared_l
   const auto work = [=] {
     if (check_memory(context, memory)) run(grid, shared_len, *copy, call);
   };
-  return enqueue(stream, work, memory);
+  return enqueue(stream, work, memory, {}, Cost{0, 1});
 }
 
 // Whether a launch gives a kernel the shared memory that it needs, where that is known; a reduction needs none.

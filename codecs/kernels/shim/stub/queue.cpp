@@ -15,10 +15,10 @@ std::shared_ptr<Stream> find_stream(void* handle) {
 }
 
 Result enqueue(void* handle, std::function<void()> run, std::vector<Range> touches, std::function<void()> gone,
-               size_t moved) {
+               Cost cost) {
   const std::shared_ptr<Stream> stream = find_stream(handle);
   if (stream == nullptr) return INVALID_HANDLE;
-  Operation operation{std::move(run), std::move(touches), std::move(gone), moved};
+  Operation operation{std::move(run), std::move(touches), std::move(gone), cost};
   if (stream->recording != nullptr) {
     std::vector<Recording::Node>& nodes = stream->recording->nodes;
     nodes.push_back({std::move(operation), stream->frontier});
@@ -31,7 +31,9 @@ Result enqueue(void* handle, std::function<void()> run, std::vector<Range> touch
 }
 
 void take_time(Stream& stream, const Operation& operation) {
-  stream.clock_ns += (double)operation.moved * (double)driver().settings.link_ns_per_kib / 1024;
+  const Settings& settings = driver().settings;
+  stream.clock_ns += (double)operation.cost.moved * (double)settings.link_ns_per_kib / 1024;
+  stream.clock_ns += (double)operation.cost.launches * (double)settings.launch_ns;
 }
 
 static void run_one(const std::shared_ptr<Stream>& stream) {

@@ -71,7 +71,8 @@ struct Settings {
   uint64_t no_ipc = 0;         // 1: nothing is shared with other processes by handles
   uint64_t no_vmm = 0;         // 1: nor by files
   uint64_t wrong_import = 0;   // 1: the first byte of memory that comes from elsewhere is another one
-  uint64_t link_ns_per_kib = 0;  // not 0: by the clock of events copies take so long, and nothing else takes any time
+  uint64_t link_ns_per_kib = 0;  // not 0: by the clock of events copies take so long, and nothing else takes any time,
+  uint64_t launch_ns = 0;        // but for launches, if this is not 0 either
 };
 
 // What a test may count, in the order of `mgc_stub_live`.
@@ -105,11 +106,17 @@ struct Range {
   size_t len;
 };
 
+// What takes the time of an operation.
+struct Cost {
+  size_t moved = 0;     // bytes that it moves over a link
+  size_t launches = 0;  // of kernels
+};
+
 struct Operation {
   std::function<void()> run;
   std::vector<Range> touches;  // the memory that it uses
   std::function<void()> gone;  // called when it has left its stream, or null: with the mutex locked
-  size_t moved = 0;            // bytes that it moves over a link
+  Cost cost;
 };
 
 struct Stream;
@@ -137,7 +144,7 @@ struct Stream {
   bool threaded = false;        // whether a thread runs them
   bool destroyed = false;
   bool running = false;                  // whether an operation runs, where no thread does
-  double clock_ns = 0;                   // what its copies have taken, by `link_ns_per_kib`
+  double clock_ns = 0;                   // what its copies and launches have taken, by `link_ns_per_kib` and `launch_ns`
   std::shared_ptr<Recording> recording;  // while it records
   std::set<size_t> frontier;             // the nodes that the next one comes after
 };
@@ -211,9 +218,9 @@ std::shared_ptr<Stream> find_stream(void* handle);
 // Loses all: every call fails from now on.
 void fault();
 // Queues or records an operation, which runs without the mutex where its stream has a thread. `gone` is for who must know
-// when nothing can find it in use any more; `moved` says how many bytes take their time.
+// when nothing can find it in use any more; `cost` says what takes its time.
 Result enqueue(void* stream, std::function<void()> run, std::vector<Range> touches = {}, std::function<void()> gone = {},
-               size_t moved = 0);
+               Cost cost = {});
 // Counts the time of an operation of the stream that has run. With the mutex locked.
 void take_time(Stream& stream, const Operation& operation);
 // Waits, or works, until the marker is reached or all is lost.

@@ -139,7 +139,7 @@ Result enqueue(const std::shared_ptr<Comm>& comm, std::vector<Operation> operati
       comm->queued--;
     };
   }
-  const bool good = stub::enqueue(handle, work, std::move(ranges), gone, len) == stub::SUCCESS;
+  const bool good = stub::enqueue(handle, work, std::move(ranges), gone, stub::Cost{len, 0}) == stub::SUCCESS;
   if (!good && !recorded) comm->queued--;
   return good ? SUCCESS : UNHANDLED_CUDA_ERROR;
 }

@@ -1,21 +1,23 @@
 //! Whether and how copies are coded.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
+use mgcomp_selector::speeds::Speeds;
 use mgcomp_selector::{
-    CheapFacts, Decision, LinkFacts, Overlap, Plan, Policy, PolicySpec, Steering, StreamId,
+    CheapFacts, Decision, LinkFacts, Outcome, Overlap, Plan, Policy, PolicySpec, Steering, StreamId,
 };
 
 use super::PeerCopyConfig;
 use super::codecs::chunk_size;
+use crate::control;
 use crate::executor::cuda::estimate;
 use crate::executor::cuda::probe::{Answer, Question};
 use crate::link::rate::TimedRate;
 use crate::memory::DeviceSlice;
-use crate::{calibrate, control};
 
 /// What the driver and the devices take to begin a copy, whatever its length.
 const START: Duration = Duration::from_micros(10);
@@ -26,6 +28,9 @@ const PLAIN_BETWEEN: u32 = 7;
 /// So many coded ones go by before one is plain instead, since else a link that has changed, or was disturbed, would be taken
 /// for what it was.
 const CODED_BETWEEN: u32 = 255;
+/// So many copies with one algorithm are watched one after the other, and then one after so many others.
+const FIRST_WATCHED: u32 = 8;
+const WATCHED_BETWEEN: u32 = 7;
 
 /// A policy, and what it has found out.
 pub(super) struct Choice {
@@ -34,6 +39,7 @@ pub(super) struct Choice {
     learned: Option<Decision>,
     link: Link,
     overlap: Overlap,
+    watches: Watches,
     allowed: AlgorithmSet,
     gate_bytes: u64,
     chunk_size: ChunkSize,
@@ -57,6 +63,18 @@ struct Timed {
     since: u32,
 }
 
+/// Which coded copies are watched.
+#[derive(Debug)]
+struct Watches {
+    /// What the last one was coded with, how many were in a row, and how many there were since one was watched.
+    algorithm: Algorithm,
+    in_a_row: u32,
+    since: u32,
+}
+
+/// A decision, and what it was made for.
+pub(super) type Made = (CheapFacts, Decision);
+
 /// What becomes of a copy.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen {
@@ -65,11 +83,19 @@ pub(super) struct Chosen {
     pub(super) question: Option<Question>,
     /// Whether it shows how fast the link is.
     pub(super) is_timed: bool,
+    /// What is to be heard of again, with what it has shown, if that is asked for.
+    pub(super) watched: Option<Made>,
 }
 
 impl Choice {
-    pub(super) fn new(config: &PeerCopyConfig, allowed: AlgorithmSet) -> Self {
-        let steering = Steering { lambda: config.lambda, speeds: calibrate::speeds() };
+    /// For copies with the algorithms `allowed`, by kernels that are as fast as `speeds` say until they show it. They store straight
+    /// over the link; where copies are relayed, to memory in between.
+    pub(super) fn new(
+        config: &PeerCopyConfig,
+        (allowed, speeds): (AlgorithmSet, Arc<Speeds>),
+        is_relayed: bool,
+    ) -> Self {
+        let steering = Steering { lambda: config.lambda, speeds };
         let link = match (config.policy, config.link) {
             (PolicySpec::Adaptive, None) if config.lambda.is_none() => {
                 Link::Timed(Timed { rate: TimedRate::new(START), first: 0, since: 0 })
@@ -80,7 +106,8 @@ impl Choice {
             policy: config.policy.build(&steering),
             learned: None,
             link,
-            overlap: Overlap::Segments(config.segment_bytes),
+            overlap: if is_relayed { Overlap::Relayed } else { Overlap::Fused }(config.segment_bytes),
+            watches: Watches::of(Algorithm::None),
             allowed,
             gate_bytes: config.gate_bytes,
             chunk_size: chunk_size(config.segment_bytes.min(config.most_bytes)),
@@ -93,42 +120,73 @@ impl Choice {
         raw_bytes < self.gate_bytes
     }
 
-    /// How a copy is to be coded, without a look at its bytes. `can_time` says whether it can be timed.
-    pub(super) fn choose(&mut self, element: Element, raw_bytes: u64, can_time: bool) -> Chosen {
-        let plain = Chosen { algorithm: Algorithm::None, question: None, is_timed: false };
+    /// How a copy is to be coded, without a look at its bytes. `can_time` says whether it can be timed if it is plain, `can_watch`
+    /// whether it can be watched if it is coded.
+    pub(super) fn choose(
+        &mut self,
+        (element, raw_bytes): (Element, u64),
+        can_time: bool,
+        can_watch: bool,
+    ) -> Chosen {
+        let plain = Chosen { algorithm: Algorithm::None, question: None, is_timed: false, watched: None };
         if self.is_off {
             return plain;
         }
         let (facts, chunk_size) = (self.facts(element, raw_bytes), self.chunk_size);
-        let chosen = match self.policy.plan(&facts) {
-            Plan::Use(decision) => Chosen { algorithm: decision.algorithm, ..plain },
+        let (decision, question) = match self.policy.plan(&facts) {
+            Plan::Use(decision) => (Some(decision), None),
             Plan::Sample { algorithms, size } => {
-                let algorithm = self.learned.map_or(Algorithm::None, |decision| decision.algorithm);
-                Chosen {
-                    algorithm,
-                    question: Some(Question { facts, chunk_size, algorithms, size }),
-                    ..plain
-                }
+                (self.learned, Some(Question { facts, chunk_size, algorithms, size }))
             }
         };
-        if can_time && self.link.is_due(chosen.algorithm) {
-            return Chosen { algorithm: Algorithm::None, is_timed: true, ..chosen };
+        let algorithm = decision.map_or(Algorithm::None, |decision| decision.algorithm);
+        if can_time && self.link.is_due(algorithm) {
+            return Chosen { question, is_timed: true, ..plain };
         }
-        chosen
+        let is_watched = can_watch && self.watches.is_due(algorithm);
+        let watched = decision.filter(|_| is_watched).map(|decision| (facts, decision));
+        Chosen { algorithm, question, watched, ..plain }
+    }
+
+    /// Hears what a coded copy has become, and what the kernels at both ends took.
+    pub(super) fn observe(
+        &mut self,
+        (facts, decision): &Made,
+        coded_bytes: u64,
+        [encode, decode]: [Duration; 2],
+    ) {
+        let outcome = Outcome {
+            sent: decision.algorithm,
+            coded_bytes,
+            sampling: None,
+            encode: Some(encode),
+            decode: Some(decode),
+            acknowledged: None,
+        };
+        self.policy.observe(facts, decision, &outcome);
     }
 
     /// Hears what was found in copies that were made.
     pub(super) fn hear(&mut self, answers: Vec<Answer>) {
         for (facts, estimates) in answers {
-            self.learned = Some(self.policy.choose(&facts, &estimates));
+            let decision = self.policy.choose(&facts, &estimates);
+            // What is expected of it is expected of that length.
+            self.learned = Some(Decision { predicted_bits: None, predicted_ns: None, ..decision });
         }
     }
 
-    /// Hears how long a plain copy took.
+    /// Hears how long a plain copy took: once over the link, or twice.
     pub(super) fn timed(&mut self, raw_bytes: u64, took: Duration) {
-        if let Link::Timed(timed) = &mut self.link {
-            timed.rate.learn(raw_bytes, took);
-        }
+        let Link::Timed(timed) = &mut self.link else { return };
+        let once = match self.overlap {
+            Overlap::Relayed(segment_bytes) => {
+                // The second pass of a segment goes beside the first of the next.
+                let segments = raw_bytes.div_ceil(segment_bytes).max(1) as f64;
+                took.mul_f64(segments / (segments + 1.0))
+            }
+            _ => took,
+        };
+        timed.rate.learn(raw_bytes, once);
     }
 
     /// What is known of the link.
@@ -144,7 +202,7 @@ impl Choice {
         let facts = self.facts(element, data.len() as u64);
         if let Plan::Sample { algorithms, size } = self.policy.plan(&facts) {
             let estimates = estimate(data, element, algorithms, size);
-            self.learned = Some(self.policy.choose(&facts, &estimates));
+            self.hear(vec![(facts, estimates)]);
         }
     }
 
@@ -166,6 +224,26 @@ impl Link {
         let is_due = *since >= between;
         *since = if is_due { 0 } else { *since + 1 };
         *first += u32::from(is_due && *first < FIRST_TIMED);
+        is_due
+    }
+}
+
+impl Watches {
+    const fn of(algorithm: Algorithm) -> Self {
+        Self { algorithm, in_a_row: 0, since: 0 }
+    }
+
+    /// Whether a copy that goes so is watched.
+    fn is_due(&mut self, algorithm: Algorithm) -> bool {
+        if algorithm == Algorithm::None {
+            return false;
+        }
+        if algorithm != self.algorithm {
+            *self = Self::of(algorithm);
+        }
+        let is_due = self.in_a_row < FIRST_WATCHED || self.since >= WATCHED_BETWEEN;
+        self.in_a_row = self.in_a_row.saturating_add(1);
+        self.since = if is_due { 0 } else { self.since + 1 };
         is_due
     }
 }

@@ -54,7 +54,7 @@ impl Codecs {
                 Err(error) => return Err(error),
             }
         }
-        let words = Memory::between(is_direct, to, WORDS * WORD_BYTES * segments.max(1))?;
+        let words = Memory::between(is_direct, to, Self::words_len(segments))?;
         let encoding = from.workspace(out, workspace_len(chunk_size, &[segment_bytes]))?;
         let decoding = to.workspace(into, workspace_len(chunk_size, &[]));
         if decoding.is_err() {
@@ -96,19 +96,29 @@ impl Codecs {
 
     /// What the kernels of a copy have left, once all on `stream` has ended, which is waited for: the bytes of its frames.
     pub(super) fn read(&self, stream: &Stream, segments: u64) -> Result<u64, PeerCopyError> {
-        let mut bytes = vec![0; (WORDS * WORD_BYTES * segments) as usize];
+        let mut bytes = vec![0; Self::words_len(segments) as usize];
         stream.download(self.words.region(), &mut bytes)?;
         let words: Vec<u64> = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        let mut coded_bytes = 0;
-        for (found, segment) in words.chunks_exact(WORDS as usize).zip(0..) {
-            for &status in &found[1..] {
-                let checked = Status::from_word(status).check();
-                checked.map_err(|refused| PeerCopyError::Segment { segment, refused })?;
-            }
-            coded_bytes += found[0];
-        }
-        Ok(coded_bytes)
+        coded_bytes(&words)
     }
+
+    /// How many bytes of words a copy of so many segments leaves.
+    pub(super) const fn words_len(segments: u64) -> u64 {
+        WORDS * WORD_BYTES * segments
+    }
+}
+
+/// The bytes of a copy's frames, by the words of its segments, if kernels have refused none of them.
+pub(super) fn coded_bytes(words: &[u64]) -> Result<u64, PeerCopyError> {
+    let mut coded_bytes = 0;
+    for (found, segment) in words.chunks_exact(WORDS as usize).zip(0..) {
+        for &status in &found[1..] {
+            let checked = Status::from_word(status).check();
+            checked.map_err(|refused| PeerCopyError::Segment { segment, refused })?;
+        }
+        coded_bytes += found[0];
+    }
+    Ok(coded_bytes)
 }
 
 /// Encodes segments.
@@ -118,7 +128,12 @@ pub(super) struct Encoding<'a> {
     words: Region<'a>,
 }
 
-impl Encoding<'_> {
+impl<'a> Encoding<'a> {
+    /// The words of so many segments.
+    pub(super) fn words(&self, segments: u64) -> Region<'a> {
+        self.words.slice(0..Codecs::words_len(segments))
+    }
+
     pub(super) fn enqueue(
         &mut self,
         stream: &Stream,

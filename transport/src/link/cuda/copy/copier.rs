@@ -4,10 +4,12 @@ use mgcomp_codecs::device::{Device, DeviceError, Region, Stream};
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 use mgcomp_selector::{LinkFacts, PolicySpec};
 
-use super::choice::{Choice, Chosen};
-use super::codecs::Codecs;
+use super::choice::{Choice, Chosen, Made};
+use super::codecs::{Codecs, coded_bytes};
 use super::pipe::{Memory, Pipe, Segment};
+use super::watch::{Shown, Watch, Watched};
 use super::{PeerCopy, PeerCopyConfig, PeerCopyError, PeerCopyReport, Way};
+use crate::calibrate;
 use crate::executor::cuda::probe::{Probe, Question};
 use crate::executor::cuda::stopwatch::Stopwatch;
 use crate::memory::DeviceSlice;
@@ -27,9 +29,11 @@ pub struct PeerCopier {
     probe: Option<Probe>,
     /// Times plain copies of so many bytes.
     stopwatch: Stopwatch<u64>,
-    /// Dropped before the codecs: that waits for all work with them.
+    /// Dropped before what is below: that waits for all work with it.
     pipe: Pipe,
     codecs: Codecs,
+    /// Watches coded copies, where the policy may want that.
+    watch: Option<Watch<Made>>,
 }
 
 impl PeerCopier {
@@ -42,16 +46,20 @@ impl PeerCopier {
         let is_direct = from.reach(to)?;
         let room_len = Codecs::frame_room(config.segment_bytes.min(config.most_bytes));
         let pipe = Pipe::new(from, to, || Memory::between(is_direct, to, room_len))?;
-        let segments = config.most_bytes.div_ceil(config.segment_bytes);
+        let segments = config.most_bytes.div_ceil(config.segment_bytes).max(1);
         let segment = (config.segment_bytes.min(config.most_bytes), segments);
         let may_look = !matches!(config.policy, PolicySpec::Fixed(_));
         let probe = may_look.then(|| Probe::new(from)).transpose()?;
+        let may_watch = config.policy == PolicySpec::Adaptive;
+        let watch = may_watch.then(|| Watch::new(from, to, Codecs::words_len(segments))).transpose()?;
         let ends = ((from, &pipe.out), (to, &pipe.into));
         // Last, because zeros are on their way from then on.
         let codecs = Codecs::load(ends.0, ends.1, config.algorithms, segment, is_direct)?;
-        let choice = Choice::new(&config, codecs.algorithms());
+        let known = (codecs.algorithms(), calibrate::device_speeds(from.info()));
+        let is_relayed = !is_direct && !is_one_device(from, to);
+        let choice = Choice::new(&config, known, is_relayed);
         let (from, to, stopwatch) = (from.clone(), to.clone(), Stopwatch::default());
-        let copier = Self { from, to, is_direct, config, choice, probe, stopwatch, pipe, codecs };
+        let copier = Self { from, to, is_direct, config, choice, probe, stopwatch, pipe, codecs, watch };
         // A graph that is launched on another stream would not wait for the zeros that are on their way to workspaces.
         copier.pipe.wait()?;
         Ok(copier)
@@ -104,13 +112,15 @@ impl PeerCopier {
             self.hear();
         }
         let can_time = can_watch && self.stopwatch.is_free();
-        let Chosen { algorithm, question, is_timed } = self.choice.choose(element, raw_bytes, can_time);
+        let can_watch_kernels = can_watch && raw_bytes > 0 && self.watch.as_ref().is_some_and(Watch::is_free);
+        let chosen = self.choice.choose((element, raw_bytes), can_time, can_watch_kernels);
+        let Chosen { algorithm, question, is_timed, watched } = chosen;
         let question = question.filter(|_| can_watch);
         let looks = question.is_some_and(|question| self.look(stream, question, from));
         let times = is_timed
             && self.has_the_way_for_itself()
             && done(self.stopwatch.start(stream), "the link is not timed");
-        let copied = self.enqueue(stream, (element, algorithm), from, to);
+        let copied = self.enqueue(stream, (element, algorithm), (from, to), watched);
         if times && copied.is_ok() {
             done(self.stopwatch.stop(stream, raw_bytes), "the link is not timed");
         }
@@ -126,8 +136,8 @@ impl PeerCopier {
         &mut self,
         stream: &Stream,
         (element, algorithm): (Element, Algorithm),
-        from: Region<'_>,
-        to: Region<'_>,
+        (from, to): (Region<'_>, Region<'_>),
+        watched: Option<Made>,
     ) -> Result<(Way, u64), DeviceError> {
         let segments = Segment::all(from.len(), self.config.segment_bytes);
         let (way, count) = (self.way(algorithm), segments.len() as u64);
@@ -140,18 +150,46 @@ impl PeerCopier {
                 |into, segment, room| into.copy(room.slice(0..segment.len), segment.of(to)),
             )?,
             Way::Coded(_) | Way::CodedThroughHost(_) => {
-                let Some((mut encoding, mut decoding)) = self.codecs.both(algorithm) else {
-                    return Err(DeviceError::NoKernels(algorithm));
-                };
-                self.pipe.run(
-                    stream,
-                    segments,
-                    |out, segment, room| encoding.enqueue(out, (element, from), segment, room),
-                    |into, segment, room| decoding.enqueue(into, to, segment, room),
-                )?;
+                self.enqueue_coded(stream, (element, algorithm), (from, to), watched)?;
             }
         }
         Ok((way, count))
+    }
+
+    fn enqueue_coded(
+        &mut self,
+        stream: &Stream,
+        (element, algorithm): (Element, Algorithm),
+        (from, to): (Region<'_>, Region<'_>),
+        watched: Option<Made>,
+    ) -> Result<(), DeviceError> {
+        let (raw_bytes, segment_bytes) = (from.len(), self.config.segment_bytes);
+        let segments = Segment::all(raw_bytes, segment_bytes);
+        let count = segments.len() as u64;
+        let Some((mut encoding, mut decoding)) = self.codecs.both(algorithm) else {
+            return Err(DeviceError::NoKernels(algorithm));
+        };
+        let (watch, words) = (self.watch.as_ref().filter(|_| watched.is_some()), encoding.words(count));
+        self.pipe.run(
+            stream,
+            segments,
+            |out, segment, room| {
+                let mut work = || encoding.enqueue(out, (element, from), segment, room);
+                let Some(watch) = watch else { return work() };
+                watch.encode(out, segment, work)
+            },
+            |into, segment, room| {
+                let mut work = || decoding.enqueue(into, to, segment, room);
+                let Some(watch) = watch else { return work() };
+                watch.decode(into, segment, work)?;
+                let is_last = segment.number + 1 == count;
+                if is_last { watch.fetch(into, words) } else { Ok(()) }
+            },
+        )?;
+        if let (Some(what), Some(watch)) = (watched, &mut self.watch) {
+            watch.begin(Watched { what, raw_bytes, segment_bytes, words_len: words.len() });
+        }
+        Ok(())
     }
 
     /// What came of `copy`, the last one or the last that a graph made. Waits for all that is on `stream`, behind which the
@@ -198,12 +236,16 @@ impl PeerCopier {
 
     /// Hears what was found by now. Without it copies go on as before.
     fn hear(&mut self) {
-        let Self { from, probe, stopwatch, choice, .. } = self;
-        if stopwatch.is_free() && probe.as_ref().is_none_or(Probe::is_free) {
+        let Self { from, probe, stopwatch, watch, choice, .. } = self;
+        let knows_all =
+            probe.as_ref().is_none_or(Probe::is_free) && watch.as_ref().is_none_or(Watch::is_free);
+        if stopwatch.is_free() && knows_all {
             return;
         }
         // Other streams may record.
-        let (timed, answers) = from.relaxed(|| (stopwatch.read(), probe.as_mut().map(Probe::answers)));
+        let (timed, answers, shown) = from.relaxed(|| {
+            (stopwatch.read(), probe.as_mut().map(Probe::answers), watch.as_mut().map(Watch::read))
+        });
         match timed {
             Ok(Some((raw_bytes, took))) => choice.timed(raw_bytes, took),
             Ok(None) => {}
@@ -213,6 +255,14 @@ impl PeerCopier {
             Some(Ok(answers)) => choice.hear(answers),
             None => {}
             Some(Err(error)) => tracing::warn!(%error, "nothing is known of copies"),
+        }
+        match shown {
+            Some(Ok(Some(Shown { what, times, words }))) => match coded_bytes(&words) {
+                Ok(coded_bytes) => choice.observe(&what, coded_bytes, times),
+                Err(error) => tracing::warn!(%error, "nothing is learned from a copy"),
+            },
+            Some(Ok(None)) | None => {}
+            Some(Err(error)) => tracing::warn!(%error, "nothing is learned from a copy"),
         }
     }
 
@@ -244,13 +294,9 @@ impl PeerCopier {
             (true, true) => Way::Coded(algorithm),
             (true, false) => Way::CodedThroughHost(algorithm),
             // Between contexts of a device the driver copies within its memory.
-            (false, is_direct) if is_direct || self.is_one_device() => Way::Plain,
+            (false, is_direct) if is_direct || is_one_device(&self.from, &self.to) => Way::Plain,
             (false, _) => Way::PlainThroughHost,
         }
-    }
-
-    fn is_one_device(&self) -> bool {
-        self.from.info().ordinal == self.to.info().ordinal
     }
 
     fn check(&self, from: Region<'_>, to: Region<'_>) -> Result<(), DeviceError> {
@@ -264,6 +310,10 @@ impl PeerCopier {
         }
         Ok(())
     }
+}
+
+fn is_one_device(from: &Device, to: &Device) -> bool {
+    from.info().ordinal == to.info().ordinal
 }
 
 /// Whether something was done that copies can do without; if not, says so.

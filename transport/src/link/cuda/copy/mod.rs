@@ -21,6 +21,12 @@
 //! and one in 8 is timed from then on, or after 8 that did not show it: copies that take less than 20 us do not. Of coded ones, one
 //! in 256 is plain for that. Those that go through the host are timed only while no other copy does.
 //!
+//! # What is known of the kernels
+//! `adaptive` starts from how fast the kernels were when the device was [calibrated](crate::calibrate::calibrate_device), or from
+//! what a model says of one like it. Then copies show it: of the first 8 that are coded with an algorithm, and of one in 8 later,
+//! events time the kernels of the first segment at both ends, and what the frames have become is brought to the host behind the
+//! last. A later copy hears of it, if that is over by then.
+//!
 //! ```
 //! use mgcomp_codecs::Element;
 //! use mgcomp_codecs::device::{Device, DeviceError};
@@ -49,6 +55,7 @@ mod config;
 mod copier;
 mod pipe;
 mod report;
+mod watch;
 
 pub use config::PeerCopyConfig;
 pub use copier::PeerCopier;
