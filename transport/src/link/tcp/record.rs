@@ -26,6 +26,14 @@ use crate::pool::Pool;
 const PREFIX_LEN: usize = 8;
 /// Read at once, so that the checksum finds them in a cache.
 const READ_BYTES: usize = 256 << 10;
+/// The kernel sends segments in trains of up to 64 KiB with headers: so much is in one, however long segments are.
+const TRAIN_BYTES: usize = 60 << 10;
+/// Where congestion control paces, as BBR does, a train waits as long as the one before it has taken, for a timer that may be
+/// late by tens of microseconds. So what is so little more than full trains goes before them: behind them, a whole message
+/// would wait for its end.
+const MOST_AHEAD_BYTES: usize = 20 << 10;
+/// In what is longer a timer more or less does not count.
+const MOST_TRAINS: usize = 16;
 /// CRC32C, as CPUs compute it.
 const CHECKSUM: crc_fast::CrcAlgorithm = crc_fast::CrcAlgorithm::Crc32Iscsi;
 
@@ -247,15 +255,27 @@ impl Record {
     }
 
     fn write_some(&mut self, socket: impl AsFd) -> io::Result<()> {
-        let mut pieces = [IoSlice::new(&[]); 2];
-        let count = self.left.chunks_vectored(&mut pieces);
-        match write_quietly(socket, &pieces[..count])? {
+        let [front, rest] = [&self.left.first_ref()[..], self.left.last_ref()];
+        let most = at_once(self.left.remaining());
+        let front = &front[..front.len().min(most)];
+        let rest = &rest[..rest.len().min(most - front.len())];
+        match write_quietly(socket, &[IoSlice::new(front), IoSlice::new(rest)])? {
             0 => Err(io::ErrorKind::WriteZero.into()),
             written => {
                 self.left.advance(written);
                 Ok(())
             }
         }
+    }
+}
+
+/// How much to write at once of `len` bytes that are left.
+const fn at_once(len: usize) -> usize {
+    let more = len % TRAIN_BYTES;
+    if TRAIN_BYTES < len && len <= MOST_TRAINS * TRAIN_BYTES && 0 < more && more <= MOST_AHEAD_BYTES {
+        more
+    } else {
+        len
     }
 }
 
@@ -269,4 +289,53 @@ fn write_quietly(socket: impl AsFd, pieces: &[IoSlice<'_>]) -> io::Result<usize>
     // Elsewhere sockets are made so that they raise none.
     #[cfg(not(target_os = "linux"))]
     Ok(rustix::io::writev(socket, pieces)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_little_more_than_full_trains_goes_before_them() {
+        const KIB: usize = 1 << 10;
+        for (len, first) in [
+            (0, 0),
+            (60 * KIB, 60 * KIB),
+            (60 * KIB + 1, 1),
+            (64 * KIB + 100, 4 * KIB + 100),
+            (80 * KIB, 20 * KIB),
+            (80 * KIB + 1, 80 * KIB + 1),
+            (120 * KIB, 120 * KIB),
+            (128 * KIB, 8 * KIB),
+            (256 * KIB, 16 * KIB),
+            (15 * 60 * KIB + 5, 5),
+            (16 * 60 * KIB + 5, 16 * 60 * KIB + 5),
+            (usize::MAX, usize::MAX),
+        ] {
+            assert_eq!(at_once(len), first, "{len}");
+            // What is left then goes at once.
+            assert_eq!(at_once(len - first), len - first, "{len}");
+        }
+    }
+
+    #[test]
+    fn a_record_in_parts_is_the_same_bytes() {
+        use std::io::Read;
+        let payload: Vec<u8> = (0..70_000u32).map(|i| (i % 251) as u8).collect();
+        for front_len in [5, 100, 6000] {
+            let (mine, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+            let front = vec![7; front_len];
+            let mut record = Record::of(&front, Bytes::from(payload.clone()));
+            let len = record.remaining() as usize;
+            assert!(at_once(len) < len);
+            let reading = std::thread::spawn(move || {
+                let mut got = vec![0; len];
+                theirs.read_exact(&mut got).map(|()| got)
+            });
+            assert!(record.try_write(&mine, &Movement::new()).unwrap());
+            let got = reading.join().unwrap().unwrap();
+            assert_eq!(got[..4], ((len - PREFIX_LEN) as u32).to_le_bytes());
+            assert!(got[PREFIX_LEN..][..front_len] == front && got[PREFIX_LEN + front_len..] == payload);
+        }
+    }
 }
