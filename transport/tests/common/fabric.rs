@@ -104,8 +104,8 @@ impl Fabric {
 }
 
 #[cfg(feature = "mpi")]
-fn make_mpi<const MULTIPLE: bool>(ranks: u32, queue_bytes: u64, _: Fabric) -> Links {
-    super::mpi::remote::links(MULTIPLE, ranks, queue_bytes)
+fn make_mpi<const MULTIPLE: bool>(ranks: u32, queue_bytes: u64, fabric: Fabric) -> Links {
+    super::mpi::remote::links(MULTIPLE, ranks, queue_bytes, fabric.limits)
 }
 
 fn make_loopback(ranks: u32, queue_bytes: u64, fabric: Fabric) -> Links {

@@ -93,6 +93,10 @@ contract_of_some! {
     #[cfg(feature = "mpi")]
     mpi_carries_256_mib_at_once: order::a_message_of_256_mib_arrives, Fabric::mpi_multiple();
     #[cfg(feature = "mpi")]
+    mpi_multiple_carries_1_gib_at_once: order::a_message_of_1_gib_arrives, Fabric::mpi_multiple();
+    #[cfg(feature = "mpi")]
+    mpi_funneled_carries_1_gib_at_once: order::a_message_of_1_gib_arrives, Fabric::mpi_funneled();
+    #[cfg(feature = "mpi")]
     mpi_holds_few_small_messages: pressure::messages_of_no_payload_fill_the_queue_too, Fabric::mpi_funneled();
     loopback_is_no_faster_than_its_rate: shaping::rate_is_kept, Fabric::loopback().shaped(0.1, 0);
     tcp_is_no_faster_than_its_rate: shaping::rate_is_kept, Fabric::tcp().shaped(0.1, 0);

@@ -216,7 +216,7 @@ mod tests {
             tag: Tag(9),
             length: LEN as u32,
         };
-        let mut bytes: Vec<u8> = (0..LEN).map(|at| (at * at >> 7) as u8).collect();
+        let mut bytes: Vec<u8> = (0..LEN).map(|at| ((at * at) >> 7) as u8).collect();
         let (record, _) = record::write(&Header::TaggedSend(send), bytes.clone().into());
         let Ok(Record::Head(head)) = record::read(Rank(3), 0, record, 1 << 30) else { panic!("no head") };
         if let Some(bit) = flipped {
@@ -247,7 +247,9 @@ mod tests {
         for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]] {
             let message = assemble(order, None).unwrap();
             let bytes = message.payload.bytes().unwrap();
-            assert!(bytes.len() == LEN && bytes.iter().enumerate().all(|(at, &b)| b == (at * at >> 7) as u8));
+            assert!(
+                bytes.len() == LEN && bytes.iter().enumerate().all(|(at, &b)| b == ((at * at) >> 7) as u8)
+            );
         }
     }
 

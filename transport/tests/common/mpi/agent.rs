@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use mgcomp_transport::link::mpi::{Mpi, MpiConfig};
 use mgcomp_transport::link::{self, Credit, Link, LinkEvent, LinkSink};
-use mgcomp_transport::message::Rank;
+use mgcomp_transport::message::{Limits, Rank};
 use mpi::Threading;
 use mpi::topology::{Color, Communicator, SimpleCommunicator};
 
-use super::control::{self, Order, Report};
+use super::control::{self, Making, Order, Report};
 use crate::common::LIMITS;
 
 /// Where the test process listens.
@@ -48,8 +48,8 @@ pub(crate) fn serve() {
     let listening = agent.clone();
     thread::spawn(move || listening.listen(stream, &make));
     // This is the thread that may call MPI.
-    while let Some((link, ranks, queue_bytes)) = next(&making, multiple) {
-        agent.make(&world, link, ranks, queue_bytes);
+    while let Some((link, making)) = next(&making, multiple) {
+        agent.make(&world, link, making);
     }
     thread::spawn(|| {
         thread::sleep(LEAVING);
@@ -59,10 +59,8 @@ pub(crate) fn serve() {
     agent.links.lock().unwrap().clear();
 }
 
-type Making = (u64, u32, u64);
-
-/// The next link to make. Meanwhile, this thread lets links go on if no other may.
-fn next(making: &Receiver<Making>, multiple: bool) -> Option<Making> {
+/// The next link to make, with its number. Meanwhile, this thread lets links go on if no other may.
+fn next(making: &Receiver<(u64, Making)>, multiple: bool) -> Option<(u64, Making)> {
     if multiple {
         return making.recv().ok();
     }
@@ -90,11 +88,13 @@ struct Credits {
 }
 
 impl Agent {
-    fn make(&self, world: &SimpleCommunicator, link: u64, ranks: u32, queue_bytes: u64) {
+    fn make(&self, world: &SimpleCommunicator, link: u64, making: Making) {
+        let Making { ranks, queue_bytes, max_transfer_bytes } = making;
         let takes_part = (world.rank() as u32) < ranks;
         let color = if takes_part { Color::with_value(0) } else { Color::undefined() };
         if let Some(part) = world.split_by_color(color) {
-            let config = MpiConfig { limits: LIMITS, queue_bytes, ..MpiConfig::default() };
+            let limits = Limits { max_transfer_bytes, ..LIMITS };
+            let config = MpiConfig { limits, queue_bytes, ..MpiConfig::default() };
             let made = Mpi::new(&part, config).unwrap();
             self.links.lock().unwrap().insert(link, made);
         }
@@ -102,15 +102,15 @@ impl Agent {
     }
 
     /// Takes orders until the test process is gone.
-    fn listen(&self, stream: TcpStream, make: &Sender<Making>) {
+    fn listen(&self, stream: TcpStream, make: &Sender<(u64, Making)>) {
         let mut stream = BufReader::new(stream);
         while let Ok((link, order, bytes)) = control::read(&mut stream) {
             let mut links = self.links.lock().unwrap();
             let mut subject = links.get_mut(&link);
             let report = match order {
-                Order::Make { ranks, queue_bytes } => {
+                Order::Make(making) => {
                     drop(links);
-                    make.send((link, ranks, queue_bytes)).unwrap();
+                    make.send((link, making)).unwrap();
                     continue;
                 }
                 Order::Release { credit } => {

@@ -16,10 +16,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     /// The first of the processes make a link; all of them are told so.
-    Make {
-        ranks: u32,
-        queue_bytes: u64,
-    },
+    Make(Making),
     Start,
     /// A message follows.
     Send {
@@ -37,6 +34,15 @@ pub(super) enum Order {
         credit: u64,
     },
     Drop,
+}
+
+/// A link that is to be made.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Making {
+    /// The first so many processes have ends of it.
+    pub(super) ranks: u32,
+    pub(super) queue_bytes: u64,
+    pub(super) max_transfer_bytes: u32,
 }
 
 /// What a process says of a link.

@@ -12,9 +12,9 @@ use mgcomp_selector::LinkFacts;
 use mgcomp_transport::link::{
     Credit, Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError, Sent,
 };
-use mgcomp_transport::message::Rank;
+use mgcomp_transport::message::{Limits, Rank};
 
-use super::control::{self, Order, Report};
+use super::control::{self, Making, Order, Report};
 use super::launch::Launched;
 use super::{agent, launch};
 use crate::common::{HANGS, wait_until};
@@ -44,10 +44,11 @@ struct End {
 }
 
 /// The ends of a link over MPI of processes that may call it from any thread, or from one.
-pub(crate) fn links(multiple: bool, ranks: u32, queue_bytes: u64) -> Vec<Box<dyn Link>> {
+pub(crate) fn links(multiple: bool, ranks: u32, queue_bytes: u64, limits: Limits) -> Vec<Box<dyn Link>> {
     static JOBS: [OnceLock<Job>; 2] = [const { OnceLock::new() }; 2];
     let job = JOBS[usize::from(multiple)].get_or_init(|| Job::start(multiple));
-    job.links(ranks, queue_bytes).into_iter().map(|link| Box::new(link) as _).collect()
+    let making = Making { ranks, queue_bytes, max_transfer_bytes: limits.max_transfer_bytes };
+    job.links(making).into_iter().map(|link| Box::new(link) as _).collect()
 }
 
 impl Job {
@@ -77,7 +78,8 @@ impl Job {
         Self { agents, next_link: Mutex::new(0), _mpirun: mpirun }
     }
 
-    fn links(&self, ranks: u32, queue_bytes: u64) -> Vec<Remote> {
+    fn links(&self, making: Making) -> Vec<Remote> {
+        let ranks = making.ranks;
         assert!(ranks <= AGENTS);
         let mut next_link = self.next_link.lock().unwrap();
         let link = *next_link;
@@ -91,7 +93,7 @@ impl Job {
                 link,
                 answers: Mutex::new(answers),
             };
-            remote.order(&Order::Make { ranks, queue_bytes }, None);
+            remote.order(&Order::Make(making), None);
             remote
         };
         let mut remotes: Vec<_> = (0..).zip(&self.agents).map(remote).collect();
