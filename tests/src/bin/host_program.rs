@@ -46,6 +46,7 @@ fn main() -> ExitCode {
         "stalled" => leave_a_stalled_peer(link),
         "one-core" => stay_on_one_core(link),
         "no-codec-threads" => do_without_codec_threads(link),
+        "usual-threads" => count_usual_threads(link),
         "large" => move_more_than_4_gib(link),
         _ => Err("no such scenario".into()),
     };
@@ -251,13 +252,20 @@ fn stay_on_one_core(kind: &str) -> Result<String> {
 fn do_without_codec_threads(kind: &str) -> Result<String> {
     let nodes = pair(kind, &NodeConfig { codec_threads: 0, ..NodeConfig::default() })?;
     exchange(&nodes)?;
-    for task in std::fs::read_dir("/proc/self/task")? {
-        let name = std::fs::read_to_string(task?.path().join("comm"))?;
-        if name.contains("codec") {
-            return Err(format!("there is a thread {name:?}").into());
-        }
+    match threads_named("mgcomp-codec")? {
+        0 => Ok(String::new()),
+        found => Err(format!("there are {found} codec threads").into()),
     }
-    Ok(String::new())
+}
+
+/// Codec threads that a node starts by itself; those of two nodes are counted.
+fn count_usual_threads(kind: &str) -> Result<String> {
+    let nodes = pair(kind, &NodeConfig::default())?;
+    exchange(&nodes)?;
+    match threads_named("mgcomp-codec")? {
+        found if found % 2 == 0 => Ok((found / 2).to_string()),
+        found => Err(format!("two nodes have {found} codec threads").into()),
+    }
 }
 
 /// One transfer of 4 GiB and 3 bytes, from memory of which almost all is never touched.
@@ -399,11 +407,16 @@ fn threads() -> Result<usize> {
 
 /// Those that carry out what communicators have started.
 fn collective_threads() -> Result<usize> {
+    threads_named("mgcomp-collect")
+}
+
+/// Those whose names begin so.
+fn threads_named(start: &str) -> Result<usize> {
     let mut found = 0;
     for task in std::fs::read_dir("/proc/self/task")? {
         // One that ends just now has no name any more.
         let name = std::fs::read_to_string(task?.path().join("comm")).unwrap_or_default();
-        found += usize::from(name.starts_with("mgcomp-collect"));
+        found += usize::from(name.starts_with(start));
     }
     Ok(found)
 }

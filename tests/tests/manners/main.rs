@@ -1,6 +1,8 @@
 //! mgcomp as a guest in a program that knows nothing of it: signals, forks, threads, and transfers over 4 GiB.
 #![cfg(target_os = "linux")]
 
+mod quota;
+
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -9,14 +11,18 @@ use std::time::{Duration, Instant};
 /// Nothing here takes this long unless it hangs.
 const HANGS: Duration = Duration::from_secs(100);
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_host_program");
+
 /// Runs the program; returns what it says after `OK`. That it must say so.
 #[track_caller]
 fn run(scenario: &str, link: &str) -> String {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_host_program"))
-        .args([scenario, link])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    run_as(Command::new(PROGRAM), scenario, link)
+}
+
+/// The same where `command` runs the program.
+#[track_caller]
+fn run_as(mut command: Command, scenario: &str, link: &str) -> String {
+    let mut child = command.args([scenario, link]).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
     let reader = thread::spawn(move || {
         let mut text = String::new();
@@ -65,6 +71,28 @@ fn a_stalled_peer_holds_nobody_up_who_leaves() {
 #[test]
 fn threads_run_where_the_program_may() {
     LINKS.iter().for_each(|link| drop(run("one-core", link)));
+}
+
+/// A group of processes that may use one core at a time has one codec thread a node, however many cores there are.
+#[test]
+fn codec_threads_are_no_more_than_a_quota_allows() {
+    let free = run("usual-threads", "loopback");
+    if free == "1" {
+        println!("SKIPPED: there is one codec thread here without a quota");
+        return;
+    }
+    let groups = match quota::Groups::make() {
+        Ok(groups) => groups,
+        Err(why) => return println!("SKIPPED: no group of processes can have a quota here: {why}"),
+    };
+    let threads = |quota_us| {
+        groups.set_quota(quota_us);
+        run_as(groups.inside(PROGRAM), "usual-threads", "loopback")
+    };
+    // Of 100,000 µs, in the group around that of the process.
+    assert_eq!([None, Some(100_000), Some(199_000)].map(threads), [&*free, "1", "1"]);
+    assert_eq!(threads(Some(50_000)), "1", "half a core");
+    assert_eq!(threads(Some(100_000_000)), free, "more than there is");
 }
 
 #[test]
