@@ -80,7 +80,10 @@ impl Bench {
         let mut command = Command::new(language.compiler);
         command.args(language.flags).args(WARNINGS).arg("-g").arg("-I").arg(clients().join("include"));
         command.arg(source).arg("-o").arg(&program).arg("-L").arg(self.folder.path());
-        command.args(["-lmgcomp", "-pthread", "-lm"]).current_dir(self.folder.path());
+        // A program that calls nothing of the library is not linked with it.
+        command
+            .args(["-Wl,--as-needed", "-lmgcomp", "-ldl", "-pthread", "-lm"])
+            .current_dir(self.folder.path());
         good(&mut command);
         program
     }

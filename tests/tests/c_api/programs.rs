@@ -61,6 +61,13 @@ fn together() {
     works("together", &[C99], &source("together.c"), "");
 }
 
+/// Closed and opened again, it works, and has left no thread.
+#[test]
+#[cfg(target_os = "linux")]
+fn loaded_while_the_program_runs() {
+    works("loaded", &[C99], &source("loaded.c"), "");
+}
+
 #[test]
 fn ranks() {
     let test = "ranks";
