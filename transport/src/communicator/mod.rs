@@ -26,7 +26,9 @@
 //!
 //! # Order
 //! All members call the same collectives in the same order with lengths that agree, as in MPI; blocking and non-blocking
-//! ones count alike and are carried out one after the other. Messages by tag are independent of them. An operation that
+//! ones count alike and are carried out one after the other. Lengths that do not agree are an error on all members, but not where
+//! the shorter one is a whole number of parts (see below), or nothing: there a member waits for what never comes, or takes what
+//! belongs to the next collective of the kind for it. Messages by tag are independent of them. An operation that
 //! fails on one member ends on the others too, and the communicator can do no more of them: each says why, or who has given
 //! up. Its buffers may then still be read and written for a moment, until what is on its way to or from the others has come or
 //! left; all else that was sent and asked for is let go of, and so is what still comes of the communicator's collectives. Messages
