@@ -5,6 +5,7 @@ pub mod bounds;
 pub mod compile;
 pub mod damage;
 pub mod data;
+pub mod foreign;
 pub mod golden;
 pub mod guarded;
 pub mod proxy;

@@ -11,6 +11,7 @@ mod common;
 mod copies;
 mod executor;
 mod failures;
+mod foreign;
 #[cfg(target_os = "linux")]
 mod ipc_contract;
 #[cfg(target_os = "linux")]

@@ -15,7 +15,7 @@ const MOST_BYTES: u64 = 150_000;
 
 /// Which memory the two ends have.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Ends {
+pub(crate) enum Ends {
     Peers,
     /// Devices of which neither reaches the other.
     Strangers,
@@ -26,7 +26,7 @@ enum Ends {
 impl Ends {
     const ALL: [Self; 4] = [Self::Peers, Self::Strangers, Self::Contexts, Self::One];
 
-    fn open(self, stub: &Stub) -> [Device; 2] {
+    pub(crate) fn open(self, stub: &Stub) -> [Device; 2] {
         stub.set("devices", 2);
         stub.set("no_peers", u64::from(self == Self::Strangers));
         let first = Device::open_with(0, Cache::Off).unwrap();
@@ -53,7 +53,7 @@ impl Ends {
     }
 }
 
-fn config(policy: &str) -> PeerCopyConfig {
+pub(crate) fn config(policy: &str) -> PeerCopyConfig {
     PeerCopyConfig {
         policy: policy.parse().unwrap(),
         algorithms: AlgorithmSet::from_iter([Algorithm::Zvc, Algorithm::Bdi]),

@@ -5,6 +5,7 @@ mod choices;
 mod ends;
 mod equal;
 mod failures;
+mod foreign;
 mod limits;
 mod ordered;
 mod rig;

@@ -46,6 +46,14 @@
 //! before, or fails, also while calls are recorded, nobody waits for that longer than the limit: a thread of its own does so in
 //! NCCL, until the graphs are destroyed, and its memory is left for good.
 //!
+//! # Memory and streams of other libraries
+//! Regions may be memory that another library has allocated in the device's primary context, as PyTorch's tensors are
+//! ([`Region::from_raw`]), and so may streams be that library's ([`Device::adopt_stream`]), the legacy default stream included.
+//! Neither is freed or destroyed here. Regions of reductions that NCCL computes begin at a multiple of what a number takes.
+//!
+//! [`Device::adopt_stream`]: mgcomp_codecs::device::Device::adopt_stream
+//! [`Region::from_raw`]: mgcomp_codecs::device::Region::from_raw
+//!
 //! # Failures
 //! A call that fails for its arguments does nothing. Any other failure aborts the communicator: it can do no more, and the other
 //! ranks fail too, at once where NCCL notices, else after [`NcclConfig::limit`]. Later calls do nothing and fail at once, as

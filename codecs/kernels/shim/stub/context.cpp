@@ -14,7 +14,7 @@ static std::vector<Context*> made;
 static Context* primary_of(int device) {
   static std::map<int, Context*> primaries;
   Context*& primary = primaries[device];
-  if (primary == nullptr) primary = new Context{device, true, 0, {}};
+  if (primary == nullptr) primary = new Context{device, true, 0, {}, {}};
   return primary;
 }
 
@@ -71,7 +71,7 @@ static void push(Context* context) {
 STUB_API int cuCtxCreate_v2(Context** context, unsigned, int device) {
   STUB_ENTER;
   if (!is_device(device)) return INVALID_DEVICE;
-  *context = new Context{device, false, 1, {}};
+  *context = new Context{device, false, 1, {}, {}};
   made.push_back(*context);
   driver().live[CONTEXTS]++;
   push(*context);

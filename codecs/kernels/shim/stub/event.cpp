@@ -107,6 +107,7 @@ static Result join(const std::shared_ptr<Stream>& stream, const Marker& marker) 
     stream->recording->valid = false;
     return marker.recording == nullptr ? CAPTURE_ISOLATION : CAPTURE_MERGE;
   }
+  if (stream->is_default) return marker.recording->valid = false, CAPTURE_IMPLICIT;
   if (stream->recording == nullptr) {
     stream->recording = marker.recording;
     marker.recording->streams.push_back(stream);

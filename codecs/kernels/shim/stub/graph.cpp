@@ -9,6 +9,7 @@ STUB_API int cuStreamBeginCapture_v2(void* handle, int mode) {
   STUB_ENTER_CONTEXT;
   const std::shared_ptr<Stream> stream = find_stream(handle);
   if (const Result error = refuse_recording_of(stream)) return error;
+  if (stream->is_default) return CAPTURE_UNSUPPORTED;
   stream->recording = std::make_shared<Recording>();
   stream->recording->streams = {stream};
   stream->recording->thread = std::this_thread::get_id();

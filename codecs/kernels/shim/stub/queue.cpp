@@ -7,7 +7,34 @@
 
 namespace stub {
 
+static void work(const std::shared_ptr<Stream>& stream, uint64_t seed);
+
+// A stream that orders nothing by itself, as those that do not block the default one.
+static std::shared_ptr<Stream> make_stream(Context* context) {
+  Driver& d = driver();
+  const auto stream = std::make_shared<Stream>();
+  stream->context = context;
+  d.streams.push_back(stream);
+  d.streams_made++;
+  if (d.settings.threads != 0) {
+    stream->threaded = true;
+    std::thread(work, stream, d.settings.threads + 7919 * d.streams_made).detach();
+  }
+  return stream;
+}
+
+// The one of the current context that is there without being made.
+static std::shared_ptr<Stream> default_stream() {
+  Context* const context = current_context();
+  if (context->default_stream == nullptr) {
+    context->default_stream = make_stream(context);
+    context->default_stream->is_default = true;
+  }
+  return context->default_stream;
+}
+
 std::shared_ptr<Stream> find_stream(void* handle) {
+  if (handle == nullptr) return default_stream();
   for (const std::shared_ptr<Stream>& stream : driver().streams) {
     if (stream.get() == handle) return stream;
   }
@@ -181,17 +208,8 @@ using namespace stub;
 
 STUB_API int cuStreamCreate(void** handle, unsigned) {
   STUB_ENTER_CONTEXT;
-  Driver& d = driver();
-  const auto stream = std::make_shared<Stream>();
-  stream->context = current_context();
-  d.streams.push_back(stream);
-  d.streams_made++;
-  if (d.settings.threads != 0) {
-    stream->threaded = true;
-    std::thread(work, stream, d.settings.threads + 7919 * d.streams_made).detach();
-  }
-  *handle = stream.get();
-  d.live[STREAMS]++;
+  *handle = make_stream(current_context()).get();
+  driver().live[STREAMS]++;
   return SUCCESS;
 }
 
@@ -199,8 +217,8 @@ STUB_API int cuStreamCreate(void** handle, unsigned) {
 STUB_API int cuStreamDestroy_v2(void* handle) {
   STUB_RELEASE;
   auto& streams = driver().streams;
-  const std::shared_ptr<Stream> stream = find_stream(handle);
-  if (stream == nullptr) die("a stream is destroyed that there is not");
+  const std::shared_ptr<Stream> stream = handle == nullptr ? nullptr : find_stream(handle);
+  if (stream == nullptr || stream->is_default) die("a stream is destroyed that there is not");
   stream->destroyed = true;
   if (stream->threaded) {
     driver().changed.notify_all();

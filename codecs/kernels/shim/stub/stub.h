@@ -48,6 +48,7 @@ enum Result : int {
   CAPTURE_UNMATCHED = 903,
   CAPTURE_UNJOINED = 904,
   CAPTURE_ISOLATION = 905,
+  CAPTURE_IMPLICIT = 906,
   CAPTURED_EVENT = 907,
 };
 
@@ -93,12 +94,15 @@ enum Kind {
   KINDS
 };
 
+struct Stream;
+
 // One of a device. It is never forgotten, so that what still names it later is found out.
 struct Context {
   int device;
   bool primary;
   uint64_t holds = 0;         // 0: it is destroyed, or nobody has made it yet
   std::set<Context*> peers;   // those whose memory its kernels may use
+  std::shared_ptr<Stream> default_stream;  // once somebody has used it
 };
 
 struct Range {
@@ -118,8 +122,6 @@ struct Operation {
   std::function<void()> gone;  // called when it has left its stream, or null: with the mutex locked
   Cost cost;
 };
-
-struct Stream;
 
 // Numbers of `CUstreamCaptureMode`: what a recording forbids, and what a thread minds.
 enum CaptureMode : int { GLOBAL = 0, THREAD_LOCAL = 1, RELAXED = 2 };
@@ -143,6 +145,7 @@ struct Stream {
   uint64_t done = 0;            // operations that are
   bool threaded = false;        // whether a thread runs them
   bool destroyed = false;
+  bool is_default = false;      // it cannot record
   bool running = false;                  // whether an operation runs, where no thread does
   double clock_ns = 0;                   // what its copies and launches have taken, by `link_ns_per_kib` and `launch_ns`
   std::shared_ptr<Recording> recording;  // while it records
@@ -214,6 +217,7 @@ bool reaches(Context* context, Range memory);
 // Whether it is memory of this context's, and no other's.
 bool belongs_to(Context* context, Range memory);
 
+// The stream of a handle: of null, the default one of the current context; null if there is none.
 std::shared_ptr<Stream> find_stream(void* handle);
 // Loses all: every call fails from now on.
 void fault();

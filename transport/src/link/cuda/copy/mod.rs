@@ -14,6 +14,15 @@
 //! Short copies, and those that the policy does not want to be coded, are plain copies: by the driver from memory to memory,
 //! or, where that would have to go through the host anyway, long ones piece by piece through the same page-locked memory.
 //!
+//! # Memory and streams of other libraries
+//! Bytes may lie in memory that another library has allocated in a device's primary context, as PyTorch's tensors do:
+//! [`Region::from_raw`] takes any address and length. A CUDA stream of such a library is taken by [`Device::adopt_stream`] of the
+//! device that it is of; null is that one's legacy default stream, on which PyTorch works if nobody says otherwise. Neither is
+//! freed or destroyed here, and both must be there until the copy has ended.
+//!
+//! [`Device::adopt_stream`]: mgcomp_codecs::device::Device::adopt_stream
+//! [`Region::from_raw`]: mgcomp_codecs::device::Region::from_raw
+//!
 //! # What is known of the link
 //! The policy `adaptive` goes by how fast the link is, and leaves copies plain while that is not known. Where
 //! [`PeerCopyConfig::link`] does not say it, and no λ decides, plain copies that are not recorded are timed by events, one at a
