@@ -30,10 +30,11 @@
  *     cc program.c -lmgcomp          (or: cc program.c $(pkg-config --cflags --libs mgcomp))
  *
  * What is here, in this order: errors; version; elements and algorithms; threads; frames; single chunks; tables of rows; buddy
- * pools, and profiles that find their targets; requests; compressed copies, copies that stay compressed, and the queue for what
- * leaves for a while; ranks with remote memory and messages; communicators with collectives. A program of ranks that work
- * together starts them (mgcompStartNodeTcp on several machines), waits for them (mgcompWaitForPeers), makes a communicator
- * (mgcompCreateCommunicator), calls collectives (mgcompAllReduce), and before it ends a barrier.
+ * pools, and profiles that find their targets; requests; compressed copies, also from device to device, copies that stay
+ * compressed, and the queue for what leaves for a while; ranks with remote memory and messages; communicators with collectives.
+ * A program of ranks that work together starts them (mgcompStartNodeTcp on several machines), waits for them
+ * (mgcompWaitForPeers), makes a communicator (mgcompCreateCommunicator), calls collectives (mgcompAllReduce), and before it ends
+ * a barrier.
  *
  * What holds everywhere, where a function says nothing else:
  *
@@ -1326,6 +1327,165 @@ mgcompResult mgcompMemcpyCompressedAsync(struct mgcompCopier copier,
                                          const char *policy,
                                          void *cudaStream,
                                          mgcompRequest *request);
+
+/* -- Compressed copies from one device to another -------------------------------------------------------------------- */
+
+/**
+ * Settings of a peer copier. Where NULL is given instead, and where a field is 0 or NULL: what is usual.
+ */
+typedef struct mgcompPeerCopierOptions {
+  /**
+   * How codecs are chosen: "adaptive", "paper" or "fixed:ALGORITHM", such as "fixed:zvc". Usual: adaptive.
+   */
+  const char *policy;
+  /**
+   * The weight of latency against size, in Gb/s, for policies that go by one. Usual: none.
+   */
+  double lambdaGbps;
+  /**
+   * The rate of the link between the devices, in Gb/s. Usual: not known; plain copies show it, unless there is a lambda.
+   */
+  double linkGbps;
+  /**
+   * What a copy over that link takes to begin, in nanoseconds. It counts with linkGbps alone.
+   */
+  uint64_t linkLatencyNs;
+  /**
+   * Copies of fewer bytes are plain, before any policy is asked; 1 for none. Usual: 256 KiB.
+   */
+  uint64_t gateBytes;
+  /**
+   * Bytes of a segment: while one is decoded, the next is encoded. Usual: 4 MiB; at most 1 TiB.
+   */
+  uint64_t segmentBytes;
+  /**
+   * The most bytes of a copy. Usual: 1 GiB; at most 1 TiB.
+   */
+  uint64_t mostBytes;
+} mgcompPeerCopierOptions;
+
+/**
+ * Makes copies from one CUDA device to another.
+ */
+typedef struct mgcompPeerCopier {
+  /**
+   * What tells it from others; not to be changed.
+   */
+  uint64_t id;
+} mgcompPeerCopier;
+
+/**
+ * What a copy from device to device came to.
+ */
+typedef struct mgcompPeerCopyReport {
+  /**
+   * Bytes that were copied.
+   */
+  uint64_t rawBytes;
+  /**
+   * Bytes that went from device to device.
+   */
+  uint64_t codedBytes;
+  /**
+   * How they were coded; none if the copy was plain.
+   */
+  mgcompAlgorithm algorithm;
+  /**
+   * 1 if they went through page-locked memory of the host, a segment at a time; else 0.
+   */
+  uint32_t throughHost;
+} mgcompPeerCopyReport;
+
+/**
+ * What is known of the link between two devices.
+ */
+typedef struct mgcompPeerLink {
+  /**
+   * Its rate in Gb/s: what the options have said, else what plain copies have shown by now; 0 if nothing has.
+   */
+  double gbps;
+  /**
+   * What a copy takes to begin, in nanoseconds; 0 if nothing is known.
+   */
+  uint64_t latencyNs;
+  /**
+   * 1 if kernels of the first device store straight into the memory of the second; else 0.
+   */
+  uint32_t isDirect;
+  /**
+   * Zero.
+   */
+  uint32_t reserved;
+} mgcompPeerLink;
+
+
+/**
+ * Prepares copies from the memory of one CUDA device to that of another: loads kernels, which the first time may mean to compile
+ * them, and allocates all that copies need.
+ *
+ * @param fromDevice the number of the CUDA device that bytes come from. Its primary context is used, as the CUDA runtime does.
+ * Where there is no driver or no such device, the call fails with MGCOMP_RESULT_UNSUPPORTED.
+ * @param toDevice the number of the one that they go to; may be the same.
+ * @param options or NULL.
+ * @param copier set to the handle, to be given to mgcompDestroyPeerCopier.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompCreatePeerCopier(uint32_t fromDevice,
+                                    uint32_t toDevice,
+                                    const struct mgcompPeerCopierOptions *options,
+                                    struct mgcompPeerCopier *copier);
+
+/**
+ * Ends a copier. Waits for the copies that are under way. Graphs that have recorded copies of it must not be launched any more.
+ *
+ * Any number of threads may call this at once; all but the first one for a handle fail.
+ */
+mgcompResult mgcompDestroyPeerCopier(struct mgcompPeerCopier copier);
+
+/**
+ * Enqueues a copy on a CUDA stream, as cudaMemcpyPeerAsync does, and returns: after what is on the stream, and before what comes
+ * there next. Bytes are coded and decoded by the devices where that pays; nobody waits.
+ *
+ * @param destination room for bytes bytes in the memory of the second device, at any address. It must not overlap source.
+ * Both must be there, and be left alone, until the copy has ended, as with any work on the stream.
+ * @param source bytes bytes in the memory of the first device, at any address: of cudaMalloc, or a part of what another library
+ * has allocated, such as a tensor.
+ * @param bytes up to mostBytes of the options.
+ * @param element what they are; MGCOMP_ELEMENT_U8 for anything.
+ * @param cudaStream the CUDA stream (CUstream or cudaStream_t), of either device; NULL for the legacy default stream of the first.
+ * While it records a graph, the copy is recorded. When such a graph is launched, no other copy of this copier may be under way.
+ *
+ * Any number of threads may call this at once; one after the other has its turn.
+ */
+mgcompResult mgcompMemcpyPeerAsync(struct mgcompPeerCopier copier,
+                                   void *destination,
+                                   const void *source,
+                                   size_t bytes,
+                                   mgcompElement element,
+                                   void *cudaStream);
+
+/**
+ * What came of the last copy that was enqueued, or of the last one that a graph has made. Waits for all that is on the stream.
+ *
+ * @param cudaStream the stream of that copy, or one that follows it; as for mgcompMemcpyPeerAsync. It must not record.
+ * @param report set to what it came to. MGCOMP_RESULT_BAD_DATA if a frame was damaged on its way: then the destination holds
+ * anything.
+ *
+ * Any number of threads may call this at once; those that copy meanwhile wait.
+ */
+mgcompResult mgcompGetPeerCopyReport(struct mgcompPeerCopier copier,
+                                     void *cudaStream,
+                                     struct mgcompPeerCopyReport *report);
+
+/**
+ * What is known of the link between the devices of a copier. Does not wait for copies.
+ *
+ * @param link set to that.
+ *
+ * Any number of threads may call this at once.
+ */
+mgcompResult mgcompGetPeerLink(struct mgcompPeerCopier copier, struct mgcompPeerLink *link);
 
 /* -- Copies that stay compressed ------------------------------------------------------------------------------------- */
 

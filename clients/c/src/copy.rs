@@ -311,6 +311,8 @@ impl From<DeviceError> for Failure {
             DeviceError::NoDriver | DeviceError::NoDevice { .. } | DeviceError::TooOld { .. } => {
                 mgcompResult::Unsupported
             }
+            DeviceError::TooLong { .. } => mgcompResult::InvalidArgument,
+            error if error.is_out_of_memory() => mgcompResult::NoMemory,
             _ => mgcompResult::System,
         };
         Self::new(code, error)

@@ -33,6 +33,7 @@ pub(crate) enum Kind {
     OffloadQueue = 10,
     OffloadTicket = 11,
     BuddyProfile = 12,
+    PeerCopier = 13,
 }
 
 impl Kind {
@@ -50,6 +51,7 @@ impl Kind {
             Self::OffloadQueue => "an offload queue",
             Self::OffloadTicket => "an offload ticket",
             Self::BuddyProfile => "a buddy profile",
+            Self::PeerCopier => "a peer copier",
         }
     }
 }

@@ -13,6 +13,7 @@
 //! | [`table`] | tables of rows |
 //! | [`buddy`], [`profile`] | buddy pools, and which targets suit them |
 //! | [`copy`], [`kept`], [`offload`] | compressed copies, those that stay compressed, and the queue for activations |
+//! | [`peer`] | compressed copies from one device to another |
 //! | [`node`], [`communicator`] | ranks, and what they do together |
 //! | [`request`] | what goes on meanwhile |
 //! | `lending` | buffers that are used for longer than a call |
@@ -43,6 +44,7 @@ mod memory;
 pub mod node;
 pub mod number;
 pub mod offload;
+pub mod peer;
 pub mod profile;
 pub mod request;
 pub mod table;

@@ -98,6 +98,7 @@ functions! {
     fn cuStreamDestroy_v2(CUstream);
     fn cuStreamSynchronize(CUstream);
     fn cuStreamQuery(CUstream);
+    fn cuStreamGetCtx(CUstream, *mut CUcontext);
     fn cuStreamWaitEvent(CUstream, CUevent, u32);
     fn cuStreamWaitValue32_v2(CUstream, CUdeviceptr, u32, u32);
     fn cuStreamWriteValue32_v2(CUstream, CUdeviceptr, u32, u32);

@@ -221,6 +221,19 @@ impl Device {
         Stream::adopt(&self.shared, stream)
     }
 
+    /// Whether a stream that somebody else owns is of this device's context. Null is of any.
+    ///
+    /// # Errors
+    /// Whatever the driver says.
+    ///
+    /// # Safety
+    /// `stream` must be a `CUstream`, or null.
+    #[allow(unsafe_code)] // the caller promises
+    pub unsafe fn has_stream(&self, stream: *mut c_void) -> Result<bool, DeviceError> {
+        // SAFETY: as for this one.
+        unsafe { Stream::is_in(stream, &self.shared.context) }
+    }
+
     /// A workspace of `len` bytes for calls on `stream`; see [`workspace_len`].
     ///
     /// # Errors

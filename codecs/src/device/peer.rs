@@ -63,6 +63,10 @@ impl Stream {
         (to_device, to): (&Device, Region<'_>),
     ) -> Result<(), DeviceError> {
         to.check_len("the destination of a copy", from.len())?;
+        if from.is_empty() {
+            // Wherever it is: memory of others that has no bytes may be nowhere.
+            return Ok(());
+        }
         let entered = self.shared.context.enter()?;
         let (from_context, to_context) = (&from_device.shared.context, &to_device.shared.context);
         // SAFETY: as for `copy`; whoever owns the regions holds their contexts.

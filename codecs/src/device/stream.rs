@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUstream, CUstream_flags};
 
-use super::context::Entered;
+use super::context::{Context, Entered};
 use super::driver::{NOT_READY, call};
 use super::{DeviceError, Region, Shared, Word};
 
@@ -38,6 +38,18 @@ impl Stream {
 
     pub(super) fn adopt(shared: &Arc<Shared>, handle: *mut c_void) -> Self {
         Self { shared: Arc::clone(shared), handle: handle.cast(), owned: false }
+    }
+
+    /// Whether a stream is of a context, as default streams are of whichever is current.
+    ///
+    /// # Safety
+    /// `handle` must be a stream, or null.
+    pub(super) unsafe fn is_in(handle: *mut c_void, context: &Context) -> Result<bool, DeviceError> {
+        let entered = context.enter()?;
+        let mut found = ptr::null_mut();
+        // SAFETY: `found` is a live variable; else as for this one.
+        unsafe { call!(entered.driver, cuStreamGetCtx(handle.cast(), &raw mut found))? };
+        Ok(found == context.handle)
     }
 
     /// The driver's handle, a `CUstream`.

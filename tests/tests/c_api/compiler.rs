@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use mgcomp_tests::stub::{Libraries, finds};
 use tempfile::TempDir;
 
 /// A language, what compiles it, and what fails instead of skipping where that is missing.
@@ -103,6 +104,24 @@ impl Bench {
             .env("LD_LIBRARY_PATH", self.folder.path())
             .current_dir(self.folder.path());
         String::from_utf8(good(&mut command).stdout).unwrap()
+    }
+}
+
+impl Bench {
+    /// Runs a program beside the stub of the CUDA driver, with so many devices whose streams have threads. Where the stub was not
+    /// built, says that `test` is skipped.
+    pub(crate) fn run_on_stub(&self, test: &str, program: &Path, devices: u32) {
+        let mut command = Command::new(program);
+        if !finds(&mut command, Libraries::DriverAndCompiler, test) {
+            return;
+        }
+        let found = command.get_envs().find(|(name, _)| *name == "LD_LIBRARY_PATH");
+        let path = found.and_then(|(_, path)| path).unwrap_or_default();
+        let folders = [self.folder.path().to_owned()].into_iter().chain(std::env::split_paths(path));
+        command.env("LD_LIBRARY_PATH", std::env::join_paths(folders).unwrap());
+        command.env("MGCOMP_STUB_DEVICES", devices.to_string()).env("MGCOMP_STUB_THREADS", "5");
+        command.env("MGCOMP_STUB_STRICT_FREE", "1").current_dir(self.folder.path());
+        good(&mut command);
     }
 }
 

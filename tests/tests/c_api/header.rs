@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use cbindgen::{Builder, Config, DocumentationStyle, Language, RenameRule, Style};
 
 /// The parts of the header: the file in `clients/c/src` that each is made from, and what stands above it.
-const PARTS: [(&str, &str); 19] = [
+const PARTS: [(&str, &str); 20] = [
     ("error", "Errors"),
     ("version", "Version"),
     ("number", "Elements and algorithms"),
@@ -17,6 +17,7 @@ const PARTS: [(&str, &str); 19] = [
     ("profile", "Which targets suit an allocation"),
     ("request", "What goes on while the program does something else"),
     ("copy", "Compressed copies"),
+    ("peer", "Compressed copies from one device to another"),
     ("kept", "Copies that stay compressed"),
     ("offload", "What leaves for a while and comes back"),
     ("node/ranks", "Ranks of a job"),

@@ -42,6 +42,21 @@ fn copies() {
 }
 
 #[test]
+fn peers() {
+    let test = "peers";
+    for language in [C99, C11].iter().filter(|language| language.is_here(test)) {
+        let bench = Bench::new();
+        bench.run_on_stub(test, &bench.compile(language, &source("peers.c")), 2);
+    }
+}
+
+/// What is refused before anybody asks for a driver, and that there is none, or not that device.
+#[test]
+fn peers_without_devices() {
+    works("peers_without_devices", &[C99], &source("no_peers.c"), "");
+}
+
+#[test]
 fn kept() {
     works("kept", &[C99], &source("kept.c"), "");
 }

@@ -1,6 +1,6 @@
 //! Copies from one device to another, compressed on their way.
 
-use mgcomp_codecs::device::{Buffer, Cache, Device, DeviceError, Stream};
+use mgcomp_codecs::device::{Buffer, Cache, Device, DeviceError, Region, Stream};
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 use mgcomp_selector::{Lambda, LinkFacts, Overlap};
 use mgcomp_tests::data::{self, Kind};
@@ -107,6 +107,7 @@ fn bytes_arrive_whatever_the_way() {
 }
 
 #[test]
+#[allow(unsafe_code)] // memory that is nowhere
 fn short_copies_are_plain_and_ask_nobody() {
     with_stub("peer_copies::short_copies_are_plain_and_ask_nobody", Libraries::DriverAndCompiler, |stub| {
         for (ends, policy) in
@@ -130,6 +131,10 @@ fn short_copies_are_plain_and_ask_nobody() {
             // None at all.
             let copy = copier.copy(&stream, Element::U8, short.slice(0..0), into.slice(0..0)).unwrap();
             assert_eq!(copier.report(&stream, &copy).unwrap().coded_bytes, 0);
+            // SAFETY: no memory at all.
+            let nowhere = unsafe { Region::from_raw(0, 0) };
+            let copy = copier.copy(&stream, Element::U8, nowhere, nowhere).unwrap();
+            assert_eq!((copy.way, copy.raw_bytes), (Way::Plain, 0));
         }
     });
 }

@@ -229,6 +229,14 @@ STUB_API int cuStreamDestroy_v2(void* handle) {
   return result;
 }
 
+STUB_API int cuStreamGetCtx(void* handle, Context** context) {
+  STUB_ENTER_CONTEXT;
+  const std::shared_ptr<Stream> stream = find_stream(handle);
+  if (stream == nullptr) return INVALID_HANDLE;
+  *context = stream->context;
+  return SUCCESS;
+}
+
 STUB_API int cuStreamSynchronize(void* handle) {
   STUB_ENTER_CONTEXT;
   const std::shared_ptr<Stream> stream = find_stream(handle);

@@ -88,12 +88,12 @@ pub(super) struct Chosen {
 }
 
 impl Choice {
-    /// For copies with the algorithms `allowed`, by kernels that are as fast as `speeds` say until they show it. They store straight
-    /// over the link; where copies are relayed, to memory in between.
+    /// For copies with the algorithms `allowed`, by kernels that are as fast as `speeds` say until they show it, and that work beside
+    /// the link as `overlap` says.
     pub(super) fn new(
         config: &PeerCopyConfig,
         (allowed, speeds): (AlgorithmSet, Arc<Speeds>),
-        is_relayed: bool,
+        overlap: Overlap,
     ) -> Self {
         let steering = Steering { lambda: config.lambda, speeds };
         let link = match (config.policy, config.link) {
@@ -106,7 +106,7 @@ impl Choice {
             policy: config.policy.build(&steering),
             learned: None,
             link,
-            overlap: if is_relayed { Overlap::Relayed } else { Overlap::Fused }(config.segment_bytes),
+            overlap,
             watches: Watches::of(Algorithm::None),
             allowed,
             gate_bytes: config.gate_bytes,

@@ -2,7 +2,7 @@
 
 use mgcomp_codecs::device::{Device, DeviceError, Region, Stream};
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
-use mgcomp_selector::{LinkFacts, PolicySpec};
+use mgcomp_selector::{LinkFacts, Overlap, PolicySpec};
 
 use super::choice::{Choice, Chosen, Made};
 use super::codecs::{Codecs, coded_bytes};
@@ -56,8 +56,7 @@ impl PeerCopier {
         // Last, because zeros are on their way from then on.
         let codecs = Codecs::load(ends.0, ends.1, config.algorithms, segment, is_direct)?;
         let known = (codecs.algorithms(), calibrate::device_speeds(from.info()));
-        let is_relayed = !is_direct && !is_one_device(from, to);
-        let choice = Choice::new(&config, known, is_relayed);
+        let choice = Choice::new(&config, known, overlap(is_direct, from, to)(config.segment_bytes));
         let (from, to, stopwatch) = (from.clone(), to.clone(), Stopwatch::default());
         let copier = Self { from, to, is_direct, config, choice, probe, stopwatch, pipe, codecs, watch };
         // A graph that is launched on another stream would not wait for the zeros that are on their way to workspaces.
@@ -69,6 +68,15 @@ impl PeerCopier {
     #[must_use]
     pub const fn is_direct(&self) -> bool {
         self.is_direct
+    }
+
+    /// When kernels of copies from `from` to `to`, in segments of so many bytes, work beside the link between the two: to be
+    /// stated with its rate.
+    ///
+    /// # Errors
+    /// Whatever the driver says.
+    pub fn overlap(from: &Device, to: &Device, segment_bytes: u64) -> Result<Overlap, DeviceError> {
+        Ok(overlap(from.reach(to)?, from, to)(segment_bytes.max(1)))
     }
 
     /// What copies can be coded with.
@@ -310,6 +318,12 @@ impl PeerCopier {
         }
         Ok(())
     }
+}
+
+/// What stores over the link: encoders; or, where bytes are relayed, the driver after them.
+fn overlap(is_direct: bool, from: &Device, to: &Device) -> fn(u64) -> Overlap {
+    let is_relayed = !is_direct && !is_one_device(from, to);
+    if is_relayed { Overlap::Relayed } else { Overlap::Fused }
 }
 
 fn is_one_device(from: &Device, to: &Device) -> bool {

@@ -1,0 +1,292 @@
+/* Compressed copies between two CUDA devices, of memory and on streams that the program has by the driver's own calls: what
+ * arrives, what it was on its way, and what is refused. */
+#define _POSIX_C_SOURCE 200809L
+#include "check.h"
+
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ARGUMENT MGCOMP_RESULT_INVALID_ARGUMENT
+#define HANDLE MGCOMP_RESULT_INVALID_HANDLE
+#define U8 MGCOMP_ELEMENT_U8
+#define U32 MGCOMP_ELEMENT_U32
+
+/* Blocks are longer than what is copied, which begins at a multiple of 4 in them. */
+enum { N = 100000, RAW = 4 * N, OFFSET = 12, BLOCK = RAW + 1000, MOST = 1 << 20 };
+
+/* What the program calls of the driver, with the types of cuda.h. */
+static struct {
+    int (*init)(unsigned);
+    int (*retain)(void **context, int device);
+    int (*create)(void **context, unsigned flags, int device);
+    int (*push)(void *context);
+    int (*pop)(void **context);
+    int (*allocate)(uint64_t *address, size_t bytes);
+    int (*free)(uint64_t address);
+    int (*create_stream)(void **stream, unsigned flags);
+    int (*destroy_stream)(void *stream);
+    int (*fill)(uint64_t address, unsigned char value, size_t bytes, void *stream);
+    int (*upload)(uint64_t to, const void *from, size_t bytes, void *stream);
+    int (*download)(void *to, uint64_t from, size_t bytes, void *stream);
+} cu;
+
+static uint32_t from[N], back[BLOCK / 4];
+
+static void find(void *library, const char *name, void *function)
+{
+    void *found = dlsym(library, name);
+
+    CHECK(found != NULL);
+    memcpy(function, &found, sizeof found);
+}
+
+static void open_driver(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+
+    CHECK(library != NULL);
+    find(library, "cuInit", &cu.init);
+    find(library, "cuDevicePrimaryCtxRetain", &cu.retain);
+    find(library, "cuCtxCreate_v2", &cu.create);
+    find(library, "cuCtxPushCurrent_v2", &cu.push);
+    find(library, "cuCtxPopCurrent_v2", &cu.pop);
+    find(library, "cuMemAlloc_v2", &cu.allocate);
+    find(library, "cuMemFree_v2", &cu.free);
+    find(library, "cuStreamCreate", &cu.create_stream);
+    find(library, "cuStreamDestroy_v2", &cu.destroy_stream);
+    find(library, "cuMemsetD8Async", &cu.fill);
+    find(library, "cuMemcpyHtoDAsync_v2", &cu.upload);
+    find(library, "cuMemcpyDtoHAsync_v2", &cu.download);
+    CHECK(cu.init(0) == 0);
+}
+
+/* A block and a stream of a device, and the default stream. */
+struct place {
+    void *context;
+    uint64_t block;
+    void *streams[2];
+};
+
+static void enter(const struct place *place)
+{
+    CHECK(cu.push(place->context) == 0);
+}
+
+static void leave(void)
+{
+    void *context;
+
+    CHECK(cu.pop(&context) == 0);
+}
+
+static void open_place(int device, struct place *place)
+{
+    CHECK(cu.retain(&place->context, device) == 0);
+    enter(place);
+    CHECK(cu.allocate(&place->block, BLOCK) == 0);
+    CHECK(cu.create_stream(&place->streams[0], 1) == 0);
+    place->streams[1] = NULL;
+    leave();
+}
+
+static void close_place(const struct place *place)
+{
+    enter(place);
+    CHECK(cu.free(place->block) == 0);
+    CHECK(cu.destroy_stream(place->streams[0]) == 0);
+    leave();
+}
+
+static void *at(const struct place *place, size_t offset)
+{
+    return (void *)(uintptr_t)(place->block + offset);
+}
+
+/* Copies between work of the program on the same stream, which is of the device of `on`; nobody waits before the end. */
+static mgcompPeerCopyReport copy(mgcompPeerCopier copier, const struct place places[2], const struct place *on, void *stream,
+                                 size_t bytes)
+{
+    mgcompPeerCopyReport report;
+    size_t i;
+
+    enter(on);
+    CHECK(cu.fill(places[0].block, 7, BLOCK, stream) == 0);
+    CHECK(cu.fill(places[1].block, 9, BLOCK, stream) == 0);
+    CHECK(cu.upload(places[0].block + OFFSET, from, bytes, stream) == 0);
+    GOOD(mgcompMemcpyPeerAsync(copier, at(&places[1], OFFSET), at(&places[0], OFFSET), bytes, U32, stream));
+    CHECK(cu.fill(places[0].block, 7, BLOCK, stream) == 0);
+    CHECK(cu.download(back, places[1].block, BLOCK, stream) == 0);
+    leave();
+    CHECK(memcmp((char *)back + OFFSET, from, bytes) == 0);
+    for (i = 0; i < BLOCK; i++)
+        CHECK((i >= OFFSET && i < OFFSET + bytes) || ((unsigned char *)back)[i] == 9);
+    GOOD(mgcompGetPeerCopyReport(copier, stream, &report));
+    CHECK(report.rawBytes == bytes);
+    return report;
+}
+
+/* The same on every stream, of the first device and of the second. */
+static void copies(const struct place places[2])
+{
+    mgcompPeerCopierOptions options = {0};
+    mgcompPeerCopyReport report;
+    mgcompPeerCopier copier;
+    mgcompPeerLink link;
+    int i;
+
+    options.policy = "fixed:zvc";
+    options.segmentBytes = 150000;
+    options.gateBytes = 100;
+    options.linkGbps = 400;
+    options.linkLatencyNs = 5000;
+    GOOD(mgcompCreatePeerCopier(0, 1, &options, &copier));
+    GOOD(mgcompGetPeerLink(copier, &link));
+    CHECK(link.gbps == 400 && link.latencyNs == 5000 && link.isDirect == 1 && link.reserved == 0);
+    for (i = 0; i < 3; i++) {
+        const struct place *on = &places[i == 1];
+
+        report = copy(copier, places, on, on->streams[i == 2], RAW);
+        /* A third of the values, a bit for each, and the frames' own bytes. */
+        CHECK(report.codedBytes > RAW / 3 + N / 8 && report.codedBytes < RAW / 2);
+        CHECK(report.algorithm == MGCOMP_ALGORITHM_ZVC && report.throughHost == 0);
+        report = copy(copier, places, on, on->streams[i == 2], 96);
+        CHECK(report.codedBytes == 96 && report.algorithm == MGCOMP_ALGORITHM_NONE && report.throughHost == 0);
+    }
+    GOOD(mgcompMemcpyPeerAsync(copier, NULL, NULL, 0, U8, NULL));
+    GOOD(mgcompDestroyPeerCopier(copier));
+}
+
+/* What is usual: nothing is known of the link, so that the first copy is plain. */
+static void as_it_comes(const struct place places[2])
+{
+    mgcompPeerCopyReport report;
+    mgcompPeerCopier copier;
+    mgcompPeerLink link;
+
+    GOOD(mgcompCreatePeerCopier(0, 1, NULL, &copier));
+    GOOD(mgcompGetPeerLink(copier, &link));
+    CHECK(link.gbps == 0 && link.latencyNs == 0);
+    REFUSED(ARGUMENT, "has made no copy yet", mgcompGetPeerCopyReport(copier, NULL, &report));
+    report = copy(copier, places, &places[0], NULL, RAW);
+    CHECK(report.codedBytes == RAW && report.algorithm == MGCOMP_ALGORITHM_NONE);
+    GOOD(mgcompDestroyPeerCopier(copier));
+}
+
+/* From a device to itself. */
+static void on_one_device(const struct place *place)
+{
+    mgcompPeerCopierOptions options = {0};
+    mgcompPeerCopyReport report;
+    mgcompPeerCopier copier;
+    uint64_t other;
+
+    options.policy = "fixed:zvc";
+    options.gateBytes = 1;
+    options.lambdaGbps = 0.5;
+    GOOD(mgcompCreatePeerCopier(1, 1, &options, &copier));
+    enter(place);
+    CHECK(cu.allocate(&other, RAW) == 0);
+    CHECK(cu.upload(place->block, from, RAW, place->streams[0]) == 0);
+    GOOD(mgcompMemcpyPeerAsync(copier, (void *)(uintptr_t)other, at(place, 0), RAW, U32, place->streams[0]));
+    CHECK(cu.download(back, other, RAW, place->streams[0]) == 0);
+    CHECK(memcmp(back, from, RAW) == 0);
+    GOOD(mgcompGetPeerCopyReport(copier, place->streams[0], &report));
+    CHECK(report.codedBytes < RAW / 2 && report.algorithm == MGCOMP_ALGORITHM_ZVC);
+    CHECK(cu.free(other) == 0);
+    leave();
+    GOOD(mgcompDestroyPeerCopier(copier));
+}
+
+static void refusals(const struct place places[2])
+{
+    mgcompPeerCopierOptions options = {0};
+    mgcompPeerCopyReport report;
+    mgcompPeerLink link;
+    mgcompPeerCopier copier;
+    struct place apart = {0};
+    void *to = at(&places[1], 0), *source = at(&places[0], 0);
+
+    REFUSED(MGCOMP_RESULT_UNSUPPORTED, "there is no CUDA device 2; 2 are there", mgcompCreatePeerCopier(2, 0, NULL, &copier));
+    REFUSED(MGCOMP_RESULT_UNSUPPORTED, "no CUDA device 7", mgcompCreatePeerCopier(0, 7, NULL, &copier));
+    options.linkGbps = -2;
+    REFUSED(ARGUMENT, "options.linkGbps", mgcompCreatePeerCopier(0, 1, &options, &copier));
+    options.linkGbps = 0;
+    options.mostBytes = options.segmentBytes = (uint64_t)1 << 40;
+    REFUSED(MGCOMP_RESULT_NO_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", mgcompCreatePeerCopier(0, 1, &options, &copier));
+    options.segmentBytes = 1;
+    REFUSED(MGCOMP_RESULT_NO_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", mgcompCreatePeerCopier(0, 1, &options, &copier));
+    options.segmentBytes = 0;
+    options.mostBytes = MOST;
+    GOOD(mgcompCreatePeerCopier(0, 1, &options, &copier));
+    REFUSED(ARGUMENT, "of 1048577 bytes is longer than 1048576",
+            mgcompMemcpyPeerAsync(copier, to, source, MOST + 1, U8, NULL));
+    REFUSED(ARGUMENT, "destination is NULL", mgcompMemcpyPeerAsync(copier, NULL, source, 8, U8, NULL));
+    REFUSED(ARGUMENT, "source is NULL", mgcompMemcpyPeerAsync(copier, to, NULL, 8, U8, NULL));
+    REFUSED(ARGUMENT, "4 bytes in common", mgcompMemcpyPeerAsync(copier, at(&places[1], 4), to, 8, U8, NULL));
+    REFUSED(ARGUMENT, "more than an address space", mgcompMemcpyPeerAsync(copier, to, source, SIZE_MAX, U8, NULL));
+    REFUSED(ARGUMENT, "element 99", mgcompMemcpyPeerAsync(copier, to, source, 8, (mgcompElement)99, NULL));
+    REFUSED(ARGUMENT, "report is NULL", mgcompGetPeerCopyReport(copier, NULL, NULL));
+    REFUSED(ARGUMENT, "link is NULL", mgcompGetPeerLink(copier, NULL));
+    /* Of a context that neither device's memory is in. */
+    CHECK(cu.create(&apart.context, 0, 0) == 0);
+    CHECK(cu.create_stream(&apart.streams[0], 1) == 0);
+    REFUSED(ARGUMENT, "a stream of neither", mgcompMemcpyPeerAsync(copier, to, source, 8, U8, apart.streams[0]));
+    REFUSED(ARGUMENT, "a stream of neither", mgcompGetPeerCopyReport(copier, apart.streams[0], &report));
+    CHECK(cu.destroy_stream(apart.streams[0]) == 0);
+    leave();
+    /* Nothing of that was a copy. */
+    REFUSED(ARGUMENT, "no copy yet", mgcompGetPeerCopyReport(copier, NULL, &report));
+    GOOD(mgcompDestroyPeerCopier(copier));
+    REFUSED(HANDLE, "a peer copier", mgcompDestroyPeerCopier(copier));
+    REFUSED(HANDLE, "a peer copier", mgcompMemcpyPeerAsync(copier, to, source, 8, U8, NULL));
+    REFUSED(HANDLE, "a peer copier", mgcompGetPeerCopyReport(copier, NULL, &report));
+    REFUSED(HANDLE, "a peer copier", mgcompGetPeerLink(copier, &link));
+}
+
+/* A child made by fork can do nothing, and says so; its parent goes on. */
+static void forks(const struct place places[2])
+{
+    mgcompPeerCopyReport report;
+    mgcompPeerLink link;
+    mgcompPeerCopier copier;
+    pid_t child;
+    int status;
+
+    GOOD(mgcompCreatePeerCopier(0, 1, NULL, &copier));
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        const mgcompResult transfer = MGCOMP_RESULT_TRANSFER;
+
+        REFUSED(transfer, "forked", mgcompMemcpyPeerAsync(copier, at(&places[1], 0), at(&places[0], 0), 8, U8, NULL));
+        REFUSED(transfer, "forked", mgcompGetPeerCopyReport(copier, NULL, &report));
+        REFUSED(transfer, "forked", mgcompGetPeerLink(copier, &link));
+        GOOD(mgcompDestroyPeerCopier(copier));
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    copy(copier, places, &places[0], places[0].streams[0], RAW);
+    GOOD(mgcompDestroyPeerCopier(copier));
+}
+
+int main(void)
+{
+    struct place places[2];
+    uint32_t i;
+
+    for (i = 0; i < N; i++)
+        from[i] = i % 3 == 0 ? i + 1 : 0; /* two thirds are zeros */
+    open_driver();
+    open_place(0, &places[0]);
+    open_place(1, &places[1]);
+    copies(places);
+    as_it_comes(places);
+    on_one_device(&places[1]);
+    refusals(places);
+    forks(places);
+    /* What the program has allocated and made is there until it gives it back itself. */
+    close_place(&places[0]);
+    close_place(&places[1]);
+    return 0;
+}
