@@ -166,7 +166,7 @@ impl ForeignStream<'_> {
         });
     }
 
-    /// Enqueues that a tensor holds `bytes`, and whatever else is in its block [`BETWEEN`].
+    /// Enqueues that a tensor holds `bytes`, and whatever else is in its block `BETWEEN`.
     ///
     /// # Panics
     /// If the driver refuses it.
@@ -181,7 +181,7 @@ impl ForeignStream<'_> {
         });
     }
 
-    /// What a tensor holds when all that is enqueued has ended. Nothing but [`BETWEEN`] may be in its block besides.
+    /// What a tensor holds when all that is enqueued has ended. Nothing but `BETWEEN` may be in its block besides.
     ///
     /// # Panics
     /// If the driver refuses it, or something else is there.
