@@ -1,7 +1,8 @@
 //! The policy `adaptive`: whatever is predicted to be there first.
 //!
 //! * **Goal**: the time until the receiver has the raw bytes. One after the other that is latency, encoding,
-//!   `N` / link rate, decoding; where the link and codecs overlap, the slowest of the three and the fill of the others.
+//!   `N` / link rate, decoding; where the link and codecs overlap, the slowest of the three and the fill of the others; where
+//!   codecs store over the link or load over it, the slower of the two stands for both ([`Overlap`]).
 //!   If the operator sets a λ, the penalty `P = N + λ (L_C + L_D)` decides instead, with `L` as measured here.
 //! * **What it knows**: the link, from the facts of each transfer; how fast codecs are on this machine, from
 //!   [`Speeds`]; and of each stream, what its data became and how long that took, apart for short and long transfers.

@@ -243,8 +243,10 @@ fn data_that_no_longer_compresses_is_seen() {
             assert!(bytes_of(&stream, &into) == raw);
             copy.way
         };
-        let after: Vec<Way> = std::iter::repeat_with(&mut again).take(20).collect();
-        assert_eq!(after[10..], [Way::Plain; 10], "{after:?}");
+        // One in 8 is watched, and what was coded before is not condemned at once.
+        let after: Vec<Way> = std::iter::repeat_with(&mut again).take(80).collect();
+        let late = after[60..].iter().filter(|way| way.is_coded()).count();
+        assert!(late < 3, "{after:?}");
     });
 }
 

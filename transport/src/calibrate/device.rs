@@ -12,6 +12,7 @@ use mgcomp_selector::speeds::{CodecSpeed, Point, Series, Speeds};
 
 use super::data::Kind;
 use super::{CalibrateError, sort};
+use crate::executor::cuda::kernels::is_for_good;
 
 /// Lengths at which data of each kind is timed: where launches count, where they no longer do, and beyond the caches.
 const LENGTHS: [usize; 3] = [64 << 10, 1 << 20, 32 << 20];
@@ -36,12 +37,19 @@ pub fn calibrate_device(
     progress: &dyn Fn(u64),
 ) -> Result<Speeds, CalibrateError> {
     let mut bench = Bench::new(device)?;
-    let mut speeds = Vec::new();
+    let (mut speeds, mut done) = (Vec::new(), 0);
     for element in elements.iter() {
         let kinds = Kind::ALL.map(|kind| kind.fill(element, MADE));
         for algorithm in timed() {
-            speeds.push(bench.time_codec(algorithm, element, &kinds)?);
-            progress((speeds.len() * LENGTHS[LENGTHS.len() - 1]) as u64);
+            match bench.time_codec(algorithm, element, &kinds) {
+                Ok(speed) => speeds.push(speed),
+                Err(CalibrateError::Device(error)) if is_for_good(&error) => {
+                    tracing::warn!(%algorithm, %error, "not timed: the device cannot have these kernels");
+                }
+                Err(error) => return Err(error),
+            }
+            done += LENGTHS[LENGTHS.len() - 1] as u64;
+            progress(done);
         }
     }
     Ok(Speeds::try_new(speeds)?)
@@ -66,7 +74,6 @@ struct Bench {
     back: Buffer,
     words: Buffer,
     workspace: Workspace<'static>,
-    /// Dropped last: that waits for all work.
     stream: Stream,
 }
 
@@ -156,7 +163,8 @@ impl Bench {
         mut work: impl FnMut(&mut Self) -> Result<(), DeviceError>,
     ) -> Result<Duration, DeviceError> {
         let mut times = Vec::new();
-        while times.len() <= REPETITIONS && times.last().is_none_or(|&took| took <= SLOW) {
+        while times.len() < 2 || (times.len() <= REPETITIONS && times.last().is_none_or(|&took| took <= SLOW))
+        {
             self.stream.record(&self.marks[0])?;
             work(self)?;
             self.stream.record(&self.marks[1])?;
@@ -164,7 +172,7 @@ impl Bench {
             times.push(self.marks[1].since(&self.marks[0])?);
         }
         // The first one has found nothing where it needs it.
-        let counted = if times.len() > 1 { &mut times[1..] } else { &mut times };
+        let counted = &mut times[1..];
         counted.sort_unstable();
         Ok(counted[counted.len() / 4])
     }
@@ -227,6 +235,15 @@ fn line(times: &[(usize, f64)]) -> (f64, f64) {
     }
     let ns_per_byte = ((long_ns - short_ns) / (long - short) as f64).max(0.0);
     ((short_ns - ns_per_byte * short as f64).max(0.0), ns_per_byte)
+}
+
+impl Drop for Bench {
+    /// After an error work may be under way that uses what goes now.
+    fn drop(&mut self) {
+        if let Err(error) = self.stream.wait() {
+            tracing::warn!(%error, "a stream does not come to its end");
+        }
+    }
 }
 
 #[cfg(test)]

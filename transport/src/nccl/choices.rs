@@ -79,7 +79,9 @@ pub(super) struct Moved {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Decoded {
     algorithm: Algorithm,
+    /// Of all frames, and of one on average.
     raw_bytes: u64,
+    frame_bytes: u64,
 }
 
 impl Decoded {
@@ -87,10 +89,12 @@ impl Decoded {
     pub(super) fn of<'a>(entries: impl Iterator<Item = &'a Entry>) -> Option<Self> {
         let mut frames = entries.filter_map(|entry| Some((entry.coding()?.algorithm, entry.raw_len)));
         let (algorithm, first) = frames.next()?;
-        let add =
-            |sum: u64, (other, len): (Algorithm, u64)| (other == algorithm).then(|| sum.saturating_add(len));
+        let add = |(sum, count): (u64, u64), (other, len): (Algorithm, u64)| {
+            (other == algorithm).then(|| (sum.saturating_add(len), count + 1))
+        };
         // Frames are shorter than what they hold, so that is not nothing.
-        frames.try_fold(first, add).map(|raw_bytes| Self { algorithm, raw_bytes })
+        let (raw_bytes, count) = frames.try_fold((first, 1), add)?;
+        Some(Self { algorithm, raw_bytes, frame_bytes: raw_bytes / count })
     }
 }
 
@@ -186,8 +190,8 @@ impl Choices {
     fn decoding_time(&mut self, algorithm: Algorithm, raw_bytes: u64) -> Option<Duration> {
         let alike = |decoded: &Decoded| {
             decoded.algorithm == algorithm
-                && decoded.raw_bytes / 2 <= raw_bytes
-                && raw_bytes / 2 <= decoded.raw_bytes
+                && decoded.frame_bytes / 2 <= raw_bytes
+                && raw_bytes / 2 <= decoded.frame_bytes
         };
         // Once: what is heard again and again is no news.
         let (decoded, took) = self.decoded.take_if(|(decoded, _)| alike(decoded))?;
@@ -274,18 +278,19 @@ mod tests {
         let (zvc, raw, xp) =
             (entry(100, Algorithm::Zvc), entry(7, Algorithm::None), entry(30, Algorithm::Xp));
         assert_eq!((of(&[]), of(&[raw]), of(&[zvc, xp, zvc])), (None, None, None));
-        let both = Decoded { algorithm: Algorithm::Zvc, raw_bytes: 200 };
+        let both = Decoded { algorithm: Algorithm::Zvc, raw_bytes: 200, frame_bytes: 100 };
         assert_eq!(of(&[zvc, raw, zvc]), Some(both));
 
         let position = Position { rank: crate::message::Rank(0), ranks: 2 };
         let mut choices = Choices::new(NcclConfig::default(), position, Speeds::expected_of_device(132));
         let us = Duration::from_micros;
         choices.decoded(both, us(10));
-        assert_eq!(choices.decoding_time(Algorithm::Xp, 200), None);
-        assert_eq!(choices.decoding_time(Algorithm::Zvc, 99), None);
-        assert_eq!(choices.decoding_time(Algorithm::Zvc, 402), None);
-        assert_eq!(choices.decoding_time(Algorithm::Zvc, 400), Some(us(20)));
-        assert_eq!(choices.decoding_time(Algorithm::Zvc, 400), None, "no news");
+        // A frame of the same length as one of the two takes half of their time.
+        assert_eq!(choices.decoding_time(Algorithm::Xp, 100), None);
+        assert_eq!(choices.decoding_time(Algorithm::Zvc, 49), None);
+        assert_eq!(choices.decoding_time(Algorithm::Zvc, 202), None);
+        assert_eq!(choices.decoding_time(Algorithm::Zvc, 100), Some(us(5)));
+        assert_eq!(choices.decoding_time(Algorithm::Zvc, 100), None, "no news");
     }
 
     #[test]

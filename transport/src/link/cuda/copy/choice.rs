@@ -8,7 +8,7 @@ use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 use mgcomp_selector::speeds::Speeds;
 use mgcomp_selector::{
-    CheapFacts, Decision, LinkFacts, Outcome, Overlap, Plan, Policy, PolicySpec, Steering, StreamId,
+    CheapFacts, Decision, LinkFacts, Outcome, Overlap, Plan, Policy, PolicySpec, Reason, Steering, StreamId,
 };
 
 use super::PeerCopyConfig;
@@ -31,6 +31,8 @@ const CODED_BETWEEN: u32 = 255;
 /// So many copies with one algorithm are watched one after the other, and then one after so many others.
 const FIRST_WATCHED: u32 = 8;
 const WATCHED_BETWEEN: u32 = 7;
+/// What takes so many times as long as the link does for its bytes takes that time by itself.
+const BEYOND_THE_LINK: f64 = 1.25;
 
 /// A policy, and what it has found out.
 pub(super) struct Choice {
@@ -139,6 +141,10 @@ impl Choice {
                 (self.learned, Some(Question { facts, chunk_size, algorithms, size }))
             }
         };
+        // A trial that nobody watches would be in vain.
+        let is_trial =
+            |decision: &Decision| matches!(decision.reason, Reason::Trial { .. } | Reason::Guessed { .. });
+        let decision = decision.filter(|decision| can_watch || !is_trial(decision));
         let algorithm = decision.map_or(Algorithm::None, |decision| decision.algorithm);
         if can_time && self.link.is_due(algorithm) {
             return Chosen { question, is_timed: true, ..plain };
@@ -155,12 +161,18 @@ impl Choice {
         coded_bytes: u64,
         [encode, decode]: [Duration; 2],
     ) {
+        // A kernel that uses the link takes no less than that does, which is not its own time.
+        let wire_ns = self.link().map(|link| 8.0 * coded_bytes as f64 / link.rate_gbps());
+        let own = |took: Duration| {
+            wire_ns.is_some_and(|wire_ns| took.as_nanos() as f64 > BEYOND_THE_LINK * wire_ns).then_some(took)
+        };
+        let is_relayed = matches!(self.overlap, Overlap::Relayed(_));
         let outcome = Outcome {
             sent: decision.algorithm,
             coded_bytes,
             sampling: None,
-            encode: Some(encode),
-            decode: Some(decode),
+            encode: own(encode),
+            decode: if is_relayed { own(decode) } else { Some(decode) },
             acknowledged: None,
         };
         self.policy.observe(facts, decision, &outcome);
@@ -207,7 +219,9 @@ impl Choice {
     }
 
     fn facts(&self, element: Element, raw_bytes: u64) -> CheapFacts {
-        let (link, allowed) = (self.link(), self.allowed);
+        // However codecs and link overlap where it was stated, here they do as they do.
+        let link = self.link().and_then(|link| link.with_overlap(self.overlap).ok());
+        let allowed = self.allowed;
         CheapFacts { peer: 0, stream: StreamId(0), raw_bytes, element, allowed, link, lambda: None }
     }
 }

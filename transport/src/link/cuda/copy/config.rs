@@ -12,7 +12,8 @@ pub struct PeerCopyConfig {
     pub algorithms: AlgorithmSet,
     /// The weight of latency against size, for policies that go by one.
     pub lambda: Option<Lambda>,
-    /// What is known of the link between the devices. If nothing is, plain copies show it.
+    /// What is known of the link between the devices: the rate of one pass, where bytes pass it twice, to the host and from there.
+    /// How codecs overlap with it is known here. If nothing is said, plain copies show it.
     pub link: Option<LinkFacts>,
     /// Copies of fewer bytes are plain, before any policy is asked.
     pub gate_bytes: u64,

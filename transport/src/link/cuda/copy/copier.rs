@@ -51,7 +51,8 @@ impl PeerCopier {
         let may_look = !matches!(config.policy, PolicySpec::Fixed(_));
         let probe = may_look.then(|| Probe::new(from)).transpose()?;
         let may_watch = config.policy == PolicySpec::Adaptive;
-        let watch = may_watch.then(|| Watch::new(from, to, Codecs::words_len(segments))).transpose()?;
+        let watch =
+            may_watch.then(|| Watch::new(from, to, Codecs::words_len(segments), is_direct)).transpose()?;
         let ends = ((from, &pipe.out), (to, &pipe.into));
         // Last, because zeros are on their way from then on.
         let codecs = Codecs::load(ends.0, ends.1, config.algorithms, segment, is_direct)?;
@@ -178,24 +179,32 @@ impl PeerCopier {
             return Err(DeviceError::NoKernels(algorithm));
         };
         let (watch, words) = (self.watch.as_ref().filter(|_| watched.is_some()), encoding.words(count));
+        let timed = Watch::<Made>::timed(count);
+        let timed_bytes = segment_bytes.min(raw_bytes - (timed * segment_bytes).min(raw_bytes));
         self.pipe.run(
             stream,
             segments,
             |out, segment, room| {
                 let mut work = || encoding.enqueue(out, (element, from), segment, room);
-                let Some(watch) = watch else { return work() };
-                watch.encode(out, segment, work)
+                match watch.filter(|_| segment.number == timed) {
+                    Some(watch) => watch.encode(out, work),
+                    None => work(),
+                }
             },
             |into, segment, room| {
                 let mut work = || decoding.enqueue(into, to, segment, room);
-                let Some(watch) = watch else { return work() };
-                watch.decode(into, segment, work)?;
-                let is_last = segment.number + 1 == count;
-                if is_last { watch.fetch(into, words) } else { Ok(()) }
+                match watch.filter(|_| segment.number == timed) {
+                    Some(watch) => watch.decode(into, work)?,
+                    None => work()?,
+                }
+                match watch.filter(|_| segment.number + 1 == count) {
+                    Some(watch) => watch.fetch(into, words),
+                    None => Ok(()),
+                }
             },
         )?;
         if let (Some(what), Some(watch)) = (watched, &mut self.watch) {
-            watch.begin(Watched { what, raw_bytes, segment_bytes, words_len: words.len() });
+            watch.begin(Watched { what, raw_bytes, segment_bytes: timed_bytes, words_len: words.len() });
         }
         Ok(())
     }

@@ -33,7 +33,7 @@
 //! # What is known of the kernels
 //! `adaptive` starts from how fast the kernels were when the device was [calibrated](crate::calibrate::calibrate_device), or from
 //! what a model says of one like it. Then copies show it: of the first 8 that are coded with an algorithm, and of one in 8 later,
-//! events time the kernels of the first segment at both ends, and what the frames have become is brought to the host behind the
+//! events time the kernels of one segment at both ends, and what the frames have become is brought to the host behind the
 //! last. A later copy hears of it, if that is over by then.
 //!
 //! ```

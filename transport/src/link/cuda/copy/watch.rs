@@ -3,20 +3,20 @@
 
 use std::time::Duration;
 
-use mgcomp_codecs::device::{Device, DeviceError, Event, Pinned, Region, Stream};
+use mgcomp_codecs::device::{Buffer, Device, DeviceError, Event, Pinned, Region, Stream};
 
-use super::pipe::Segment;
-
-/// Watches one copy at a time, and of that the kernels of the first segment: none of them waits for another one's room.
+/// Watches one copy at a time, and of that the kernels of one segment.
 #[derive(Debug)]
 pub(super) struct Watch<T> {
-    /// Around the first segment's encoder and decoder.
+    /// Around that segment's encoder and decoder.
     encoding: [Event; 2],
     decoding: [Event; 2],
     /// Behind the last segment, when the words are here.
     fetched: Event,
     /// What the kernels have left of each segment.
     words: Pinned,
+    /// Where it goes first if the kernels have left it on the host: the driver lets threads wait for copies from there to there.
+    relay: Option<Buffer>,
     under_way: Option<Watched<T>>,
 }
 
@@ -26,6 +26,7 @@ pub(super) struct Watched<T> {
     /// Whatever its owner wants to know of it later.
     pub(super) what: T,
     pub(super) raw_bytes: u64,
+    /// Of the segment whose kernels are timed.
     pub(super) segment_bytes: u64,
     /// How many bytes of words it leaves.
     pub(super) words_len: u64,
@@ -35,20 +36,26 @@ pub(super) struct Watched<T> {
 #[derive(Debug, PartialEq)]
 pub(super) struct Shown<T> {
     pub(super) what: T,
-    /// What encoder and decoder take for all segments, if they take as long for each as for the first.
+    /// What encoder and decoder take for all segments, if they take as long for each as for the one that is timed.
     pub(super) times: [Duration; 2],
     /// What they have left of all segments.
     pub(super) words: Vec<u64>,
 }
 
 impl<T: Copy> Watch<T> {
-    /// For copies that leave up to `words_len` bytes of words.
-    pub(super) fn new(from: &Device, to: &Device, words_len: u64) -> Result<Self, DeviceError> {
+    /// For copies that leave up to `words_len` bytes of words, in the memory of `to` if `is_direct`, else on the host.
+    pub(super) fn new(
+        from: &Device,
+        to: &Device,
+        words_len: u64,
+        is_direct: bool,
+    ) -> Result<Self, DeviceError> {
         Ok(Self {
             encoding: [from.event()?, from.event()?],
             decoding: [to.event()?, to.event()?],
             fetched: to.event()?,
             words: to.alloc_pinned(words_len)?,
+            relay: if is_direct { None } else { Some(to.alloc(words_len)?) },
             under_way: None,
         })
     }
@@ -58,28 +65,39 @@ impl<T: Copy> Watch<T> {
         self.under_way.is_none()
     }
 
-    /// Enqueues the encoder of a segment by `work`.
+    /// Which of so many segments to time: not the first, which begins as soon as it is enqueued, in part; nor a later one, which
+    /// waits for room.
+    pub(super) const fn timed(segments: u64) -> u64 {
+        if segments > 1 { 1 } else { 0 }
+    }
+
+    /// Enqueues the encoder that is timed by `work`.
     pub(super) fn encode(
         &self,
         stream: &Stream,
-        segment: Segment,
         work: impl FnOnce() -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
-        around(&self.encoding, stream, segment, work)
+        around(&self.encoding, stream, work)
     }
 
-    /// Enqueues the decoder of a segment by `work`.
+    /// Enqueues the decoder that is timed by `work`.
     pub(super) fn decode(
         &self,
         stream: &Stream,
-        segment: Segment,
         work: impl FnOnce() -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
-        around(&self.decoding, stream, segment, work)
+        around(&self.decoding, stream, work)
     }
 
     /// Has `words` brought here, behind all that writes to them.
     pub(super) fn fetch(&self, stream: &Stream, words: Region<'_>) -> Result<(), DeviceError> {
+        let words = match &self.relay {
+            Some(relay) => {
+                stream.copy(words, relay.region())?;
+                relay.region().slice(0..words.len())
+            }
+            None => words,
+        };
         stream.copy(words, self.words.region())?;
         stream.record(&self.fetched)
     }
@@ -117,16 +135,12 @@ impl<T: Copy> Watch<T> {
     }
 }
 
-/// Enqueues `work`, between two events if it is on the first segment.
+/// Enqueues `work` between two events.
 fn around(
     [start, end]: &[Event; 2],
     stream: &Stream,
-    segment: Segment,
     work: impl FnOnce() -> Result<(), DeviceError>,
 ) -> Result<(), DeviceError> {
-    if segment.number > 0 {
-        return work();
-    }
     stream.record(start)?;
     work()?;
     stream.record(end)
