@@ -13,7 +13,7 @@
 #define U32 MGCOMP_ELEMENT_U32
 
 /* Blocks are longer than what is copied, which begins at a multiple of 4 in them. */
-enum { N = 100000, RAW = 4 * N, OFFSET = 12, BLOCK = RAW + 1000, MOST = 1 << 20 };
+enum { N = 100000, RAW = 4 * N, OFFSET = 12, BLOCK = RAW + 1000, MOST = 1 << 18 };
 
 /* What the program calls of the driver, with the types of cuda.h. */
 static struct {
@@ -219,7 +219,7 @@ static void refusals(const struct place places[2])
     options.segmentBytes = 0;
     options.mostBytes = MOST;
     GOOD(mgcompCreatePeerCopier(0, 1, &options, &copier));
-    REFUSED(ARGUMENT, "of 1048577 bytes is longer than 1048576",
+    REFUSED(ARGUMENT, "of 262145 bytes is longer than 262144",
             mgcompMemcpyPeerAsync(copier, to, source, MOST + 1, U8, NULL));
     REFUSED(ARGUMENT, "destination is NULL", mgcompMemcpyPeerAsync(copier, NULL, source, 8, U8, NULL));
     REFUSED(ARGUMENT, "source is NULL", mgcompMemcpyPeerAsync(copier, to, NULL, 8, U8, NULL));
