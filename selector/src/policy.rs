@@ -30,6 +30,12 @@ pub trait Policy: Send + fmt::Debug {
     ///
     /// A policy that predicts learns here how far off it was. One that does not may ignore it.
     fn observe(&mut self, facts: &CheapFacts, decision: &Decision, outcome: &Outcome);
+
+    /// Whether it goes by how long transfers and codecs take, now. Where to find that out costs something, nobody does for one that
+    /// does not.
+    fn goes_by_time(&self) -> bool {
+        false
+    }
 }
 
 /// What to do with a transfer.

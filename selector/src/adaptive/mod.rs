@@ -142,6 +142,10 @@ impl Policy for Adaptive {
         "adaptive".to_owned()
     }
 
+    fn goes_by_time(&self) -> bool {
+        true
+    }
+
     fn plan(&mut self, facts: &CheapFacts) -> Plan {
         let bypass = |reason| Plan::Use(Decision::bypass(facts, reason));
         if facts.raw_bytes == 0 {

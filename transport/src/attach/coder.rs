@@ -131,7 +131,7 @@ impl Coder {
     pub fn new(position: Position, settings: &Settings) -> Self {
         let steering = Steering { lambda: settings.lambda, speeds: calibrate::speeds() };
         let policy = if settings.off { PolicySpec::Fixed(Fixed::BYPASS) } else { settings.policy };
-        let (policy, meter) = control::steer(policy.build(&steering), position);
+        let (policy, meter) = control::steer(policy.build(&steering), None, position);
         let state = Mutex::new(State { policy, meter, guesses: HashMap::new() });
         Self { state, element: settings.element, checksum: settings.checksum }
     }

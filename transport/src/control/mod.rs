@@ -37,6 +37,7 @@ mod view;
 use std::sync::Arc;
 
 use mgcomp_selector::Policy;
+use mgcomp_selector::speeds::Speeds;
 
 pub(crate) use attachment::is_switched_off;
 pub use attachment::{Attachment, attach, sockets};
@@ -56,13 +57,18 @@ use steered::{Steered, SwitchedOff};
 
 use crate::link::Position;
 
-/// Puts the policy of a node under the operator's settings; returns what counts beside it.
-pub(crate) fn steer(policy: Box<dyn Policy>, position: Position) -> (Box<dyn Policy>, Meter) {
+/// Puts the policy of a node under the operator's settings; returns what counts beside it. Policies that the operator wants
+/// instead start from `speeds`, or from those of codecs on this machine's processors.
+pub(crate) fn steer(
+    policy: Box<dyn Policy>,
+    speeds: Option<Arc<Speeds>>,
+    position: Position,
+) -> (Box<dyn Policy>, Meter) {
     if attachment::is_switched_off() {
         return (Box::new(SwitchedOff), Meter::default());
     }
     match attach() {
-        Some(attachment) => steer_by(attachment, policy, position),
+        Some(attachment) => steer_by(attachment, policy, speeds, position),
         None => (policy, Meter::default()),
     }
 }
@@ -70,17 +76,18 @@ pub(crate) fn steer(policy: Box<dyn Policy>, position: Position) -> (Box<dyn Pol
 fn steer_by(
     attachment: Arc<Attachment>,
     policy: Box<dyn Policy>,
+    speeds: Option<Arc<Speeds>>,
     position: Position,
 ) -> (Box<dyn Policy>, Meter) {
     attachment.page().set_rank(position.rank.0, position.ranks);
     let slots = Arc::new(NodeSlots::new(attachment, position.rank.0));
-    (Box::new(Steered::new(policy, slots.clone())), Meter::new(slots))
+    (Box::new(Steered::new(policy, speeds, slots.clone())), Meter::new(slots))
 }
 
 /// A policy as nodes run it: steered through `attachment`. For benches, which time what that costs.
 #[must_use]
 pub fn steered(attachment: Arc<Attachment>, policy: Box<dyn Policy>, position: Position) -> Box<dyn Policy> {
-    steer_by(attachment, policy, position).0
+    steer_by(attachment, policy, None, position).0
 }
 
 #[cfg(test)]

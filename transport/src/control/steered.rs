@@ -5,6 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use mgcomp_codecs::Element;
+use mgcomp_selector::speeds::Speeds;
 use mgcomp_selector::{
     CheapFacts, Decision, Estimate, Lambda, Outcome, Plan, Policy, PolicySpec, Reason, Steering,
 };
@@ -27,6 +28,8 @@ const OTHER: u32 = 0;
 #[derive(Debug)]
 pub(super) struct Steered {
     own: Box<dyn Policy>,
+    /// What policies in its place start from. None = codecs run on this machine's processors.
+    speeds: Option<Arc<Speeds>>,
     /// What else streams go by, where settings differ from the program's own; index 0 stands for that.
     variants: Vec<Option<Variant>>,
     streams: Vec<Stream>,
@@ -74,10 +77,11 @@ impl Stream {
 }
 
 impl Steered {
-    pub(super) fn new(own: Box<dyn Policy>, slots: Arc<NodeSlots>) -> Self {
+    pub(super) fn new(own: Box<dyn Policy>, speeds: Option<Arc<Speeds>>, slots: Arc<NodeSlots>) -> Self {
         let other = Stream::new(slots.other());
         Self {
             own,
+            speeds,
             variants: vec![None],
             streams: vec![other],
             by_key: HashMap::default(),
@@ -160,7 +164,8 @@ impl Steered {
         if let Some(known) = self.variants.iter().position(same) {
             return known;
         }
-        let policy = spec.build(&Steering { lambda, speeds: calibrate::speeds() });
+        let speeds = self.speeds.clone().unwrap_or_else(calibrate::speeds);
+        let policy = spec.build(&Steering { lambda, speeds });
         let variant = Some(Variant { key, policy, streams: 0 });
         // The first place is the program's own.
         match self.variants.iter().skip(1).position(Option::is_none) {
@@ -249,6 +254,11 @@ impl Policy for Steered {
         if !off {
             self.policy(variant).observe(&CheapFacts { lambda, ..*facts }, decision, outcome);
         }
+    }
+
+    fn goes_by_time(&self) -> bool {
+        let mut variants = self.variants.iter().flatten().filter(|variant| variant.streams > 0);
+        self.own.goes_by_time() || variants.any(|variant| variant.policy.goes_by_time())
     }
 }
 

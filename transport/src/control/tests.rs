@@ -35,7 +35,7 @@ fn steered_bdi() -> (Box<dyn Policy>, Meter, Arc<Attachment>) {
 
 fn steered_policy(policy: Box<dyn Policy>) -> (Box<dyn Policy>, Meter, Arc<Attachment>) {
     let attachment = Arc::new(Attachment::start(Vec::new()).unwrap());
-    let (policy, meter) = steer_by(attachment.clone(), policy, POSITION);
+    let (policy, meter) = steer_by(attachment.clone(), policy, None, POSITION);
     (policy, meter, attachment)
 }
 
@@ -185,6 +185,26 @@ impl Policy for Sampler {
     }
 
     fn observe(&mut self, _: &CheapFacts, _: &Decision, _: &Outcome) {}
+}
+
+#[test]
+fn an_operators_adaptive_starts_from_the_speeds_of_what_codes() {
+    let attachment = Arc::new(Attachment::start(Vec::new()).unwrap());
+    let own = "fixed:bdi".parse::<PolicySpec>().unwrap().build(&Steering::default());
+    let speeds = Speeds::expected_of_device(132);
+    let (mut steered, _meter) = steer_by(attachment.clone(), own, Some(speeds.clone()), POSITION);
+    // A link on which codecs of a processor are far too slow for 64 MiB, and those of a device are not.
+    let link = LinkFacts::try_new(400.0, 500, Overlap::None).ok();
+    let long = CheapFacts { link, ..facts(1, 64 << 20) };
+    assert_eq!(decide(steered.as_mut(), &long).algorithm, Algorithm::Bdi);
+    assert!(!steered.goes_by_time());
+    attachment.page().set(None, &settings("adaptive"));
+    let mut of_device = PolicySpec::Adaptive.build(&Steering { lambda: None, speeds });
+    let mut of_host = PolicySpec::Adaptive.build(&Steering { lambda: None, speeds: Speeds::typical() });
+    let plan = steered.plan(&long);
+    assert_eq!(plan, of_device.plan(&long));
+    assert_ne!(plan, of_host.plan(&long));
+    assert!(steered.goes_by_time());
 }
 
 #[test]

@@ -19,7 +19,7 @@ use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 use mgcomp_selector::speeds::Speeds;
 use mgcomp_selector::{
-    CheapFacts, Decision, LinkFacts, Outcome, Overlap, Plan, Policy, PolicySpec, Reason, Steering, StreamId,
+    CheapFacts, Decision, LinkFacts, Outcome, Overlap, Plan, Policy, Reason, Steering, StreamId,
 };
 
 use super::NcclConfig;
@@ -123,8 +123,8 @@ pub(super) struct Choices {
 impl Choices {
     /// For kernels that are as fast as `speeds` say until they show it.
     pub(super) fn new(config: NcclConfig, position: Position, speeds: Arc<Speeds>) -> Self {
-        let steering = Steering { lambda: config.lambda, speeds };
-        let (policy, _) = control::steer(config.policy.build(&steering), position);
+        let steering = Steering { lambda: config.lambda, speeds: speeds.clone() };
+        let (policy, _) = control::steer(config.policy.build(&steering), Some(speeds), position);
         // IBP would need codebooks, which nobody fits here.
         let allowed = algorithms().filter(|&algorithm| algorithm != Algorithm::Ibp).collect();
         let (pauses, learned, rates) = (HashMap::new(), HashMap::new(), HashMap::new());
@@ -172,13 +172,13 @@ impl Choices {
 
     /// Whether anybody wants to know how fast the link is.
     pub(super) fn measures(&self) -> bool {
-        let NcclConfig { policy, link, lambda, .. } = &self.config;
-        *policy == PolicySpec::Adaptive && link.is_none() && lambda.is_none()
+        let NcclConfig { link, lambda, .. } = &self.config;
+        self.policy.goes_by_time() && link.is_none() && lambda.is_none()
     }
 
     /// Whether anybody wants to know how fast decoders are.
     pub(super) fn times_decoders(&self) -> bool {
-        self.config.policy == PolicySpec::Adaptive
+        self.policy.goes_by_time()
     }
 
     /// Hears how long something took to be decoded.

@@ -48,6 +48,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Element;
+use mgcomp_selector::speeds::Speeds;
 use mgcomp_selector::{DecisionLog, Policy, Record};
 
 pub(crate) use groups::{Making, Watch};
@@ -99,6 +100,10 @@ pub struct NodeConfig {
     pub checksum: bool,
     /// Decisions that [`Node::decisions`] remembers.
     pub remembered_decisions: usize,
+    /// How fast codecs are, for policies that an operator puts in the place of the program's: those of a
+    /// [device](crate::calibrate::device_speeds) where that codes. None = [those](crate::calibrate::speeds) of this machine's
+    /// processors.
+    pub speeds: Option<Arc<Speeds>>,
 }
 
 impl Default for NodeConfig {
@@ -116,6 +121,7 @@ impl Default for NodeConfig {
             codec_threads: usual_codec_threads(),
             checksum: true,
             remembered_decisions: DecisionLog::DEFAULT_CAPACITY,
+            speeds: None,
         }
     }
 }
@@ -205,7 +211,7 @@ impl Node {
             .name(format!("mgcomp-rank-{}", position.rank))
             .spawn(move || keeper.keep_time())
             .map_err(NodeError::Thread)?;
-        let (policy, meter) = control::steer(policy, position);
+        let (policy, meter) = control::steer(policy, config.speeds.clone(), position);
         mailbox.open(Engine {
             sessions: sessions(position, &config, link.owns_arrived()),
             link,

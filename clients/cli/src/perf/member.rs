@@ -102,15 +102,14 @@ impl Member {
     pub(super) fn join(end: End, args: &Args, look: Look<'_>) -> Result<Self, PerfError> {
         let End { link, secret, room, local_ranks, nccl, ways } = end;
         let (switch, ranks) = (Switch::default(), link.position().ranks as usize);
-        let speeds = match room.device() {
-            Some(device) => calibrate::device_speeds(device.info()),
-            None => calibrate::speeds(),
-        };
+        let of_device = room.device().map(|device| calibrate::device_speeds(device.info()));
+        let speeds = of_device.clone().unwrap_or_else(calibrate::speeds);
         let steering = Steering { lambda: args.lambda, speeds };
         let config = NodeConfig {
             secret,
             greeting_timeout: args.timeout,
             codec_threads: args.codec_threads(local_ranks),
+            speeds: of_device,
             ..NodeConfig::default()
         };
         let node = Node::start(link, switch.over(args.policy.build(&steering)), config)?;

@@ -57,4 +57,8 @@ impl Policy for Switched {
     fn observe(&mut self, facts: &CheapFacts, decision: &Decision, outcome: &Outcome) {
         self.current().observe(facts, decision, outcome);
     }
+
+    fn goes_by_time(&self) -> bool {
+        self.policy.goes_by_time()
+    }
 }
