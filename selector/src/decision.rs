@@ -63,6 +63,8 @@ pub enum Reason {
     },
     /// Nothing is known of the stream's data yet, and this transfer cannot afford a sample.
     NotSampled,
+    /// As before, but this transfer is looked at on its way, for those after it.
+    FirstLook,
     /// No algorithm is predicted to save enough.
     NoGain {
         /// What the raw form is predicted to take.
@@ -136,6 +138,7 @@ impl fmt::Display for Reason {
                 write!(f, "no codec can keep up with the link: raw takes {}", Micros(*raw_ns))
             }
             Self::NotSampled => write!(f, "the stream is not known, and too short for a sample"),
+            Self::FirstLook => write!(f, "the stream is not known, and looked at for later transfers"),
             Self::NoGain { raw_ns } => {
                 write!(f, "no algorithm would be there sooner: raw takes {}", Micros(*raw_ns))
             }

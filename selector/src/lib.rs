@@ -44,6 +44,7 @@
 //! | [`LinkFacts`], [`Overlap`] | what is known of a link |
 //! | [`speeds`] | how fast codecs are, from measured times |
 //! | [`adaptive`] | whatever is predicted to be there first |
+//! | [`Behind`] | decisions one transfer behind, where nobody waits for a look at data |
 //! | [`DecisionLog`] | what was expected and what came of it, transfer by transfer |
 //! | [`Fixed`] | always the same algorithm |
 //! | [`paper`] | the adaptive scheme of IPDPS 2019: sampling, vote, running |
@@ -54,6 +55,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adaptive;
+mod behind;
 mod decision;
 mod facts;
 mod fixed;
@@ -67,6 +69,7 @@ mod spec;
 pub mod speeds;
 
 pub use adaptive::{Adaptive, AdaptiveConfig, AdaptiveConfigError};
+pub use behind::{Behind, Look};
 pub use decision::{Decision, Reason};
 pub use facts::{CheapFacts, Estimate, Outcome, StreamId};
 pub use fixed::{Fixed, NoCodec};

@@ -11,8 +11,8 @@ use mgcomp::copy::{
 use mgcomp::error::mgcompResult;
 use mgcomp::number::mgcompElement;
 use mgcomp::request::{mgcompRequest, mgcompWaitRequest};
-use mgcomp_codecs::Element;
-use mgcomp_selector::PolicySpec;
+use mgcomp_codecs::{Algorithm, Element};
+use mgcomp_selector::{PolicySpec, Reason};
 use mgcomp_tests::data::{self, Kind};
 use mgcomp_transport::copy::offload::{OffloadConfig, OffloadError, OffloadQueue};
 use mgcomp_transport::copy::{Copier, CopyConfig, CopyError, CopyHandle, Direction};
@@ -54,6 +54,34 @@ fn device_memory_is_copied() {
             matches!(refused, Err(CopyError::Overlap { bytes, .. }) if bytes == LEN / 2 - 4),
             "{refused:?}"
         );
+    });
+}
+
+#[test]
+fn what_is_copied_from_a_device_is_looked_at_on_its_way() {
+    with_threads("copies::what_is_copied_from_a_device_is_looked_at_on_its_way", 17, |_| {
+        let (device, stream) = open();
+        let copier = Copier::start(CopyConfig { segment_bytes: 64 << 10, ..CopyConfig::default() }).unwrap();
+        let paper: PolicySpec = "paper".parse().unwrap();
+        let host = HostBuffer::zeroed(LEN);
+        let copy = |seed: u64| {
+            let raw = data::bytes(Kind::Deltas, LEN, seed);
+            let source = on_device(&device, &stream, &raw);
+            let direction = Direction::DeviceToHost;
+            let report = copier.memcpy_compressed(host.all(), source.all(), direction, Element::U32, paper);
+            drop(source); // nothing looks at it any more
+            assert!(host.all().to_vec() == raw);
+            report.unwrap()
+        };
+        let first = copy(0);
+        assert_eq!((first.algorithm, first.reason), (Algorithm::None, Some(Reason::FirstLook)));
+        for sample in 1..=5 {
+            let later = copy(sample.into());
+            assert_eq!(
+                (later.algorithm, later.reason),
+                (Algorithm::Bdi, Some(Reason::Sampled { sample, of: 7 }))
+            );
+        }
     });
 }
 

@@ -1,8 +1,9 @@
 //! Reads, writes and sends.
 #![allow(unsafe_code)] // memory that a test owns
 
-use mgcomp_codecs::Element;
 use mgcomp_codecs::device::{Device, Stream};
+use mgcomp_codecs::{Algorithm, Element};
+use mgcomp_selector::Reason;
 use mgcomp_tests::data::{self, Kind};
 use mgcomp_transport::memory::{DeviceBuffer, HostBuffer};
 use mgcomp_transport::message::{Rank, Tag};
@@ -113,6 +114,44 @@ fn memory_is_kept_as_long_as_it_is_used() {
             assert_eq!(end_of(sending), Ok(len as u64));
             assert!(bytes_of(&stream, &into.all()) == raw);
         }
+    });
+}
+
+#[test]
+fn what_is_on_a_device_is_looked_at_on_its_way() {
+    with_threads("transfers::what_is_on_a_device_is_looked_at_on_its_way", 7, |_| {
+        let (device, stream) = open();
+        let nodes = nodes(loopback, 2, "paper");
+        let region = DeviceBuffer::alloc(&device, 40_000).unwrap();
+        let address = nodes[1].register(region.all(), Element::U32, Access::all()).unwrap();
+        let rounds = 6;
+        for seed in 0..rounds {
+            let raw = data::bytes(Kind::Deltas, 40_000, seed);
+            let source = on_device(&device, &stream, &raw);
+            let writing = nodes[0].write(Rank(1), source.all(), Element::U32, address);
+            assert_eq!(end_of(writing), Ok(40_000));
+            drop(source); // nothing looks at it any more
+            assert!(bytes_of(&stream, &region.all()) == raw);
+        }
+        let decisions = nodes[0].decisions();
+        let ways: Vec<_> = decisions.iter().map(|made| (made.outcome.sent, made.decision.reason)).collect();
+        assert_eq!(ways.len(), rounds as usize);
+        assert_eq!(ways[0], (Algorithm::None, Reason::FirstLook));
+        // Which sample of the seven they go by: always that before their own.
+        for (way, sample) in ways[1..].iter().zip(1..) {
+            assert_eq!(*way, (Algorithm::Bdi, Reason::Sampled { sample, of: 7 }));
+        }
+        assert_eq!(nodes[0].stats().sampled, rounds);
+        // From the host the first one goes by its own.
+        let host = HostBuffer::from(data::bytes(Kind::Deltas, 40_000, 9));
+        let into = DeviceBuffer::alloc(&device, 40_000).unwrap();
+        let there = nodes[0].register(into.all(), Element::U32, Access::all()).unwrap();
+        assert_eq!(end_of(nodes[1].write(Rank(0), host.all(), Element::U32, there)), Ok(40_000));
+        let first = nodes[1].decisions()[0];
+        assert_eq!(
+            (first.outcome.sent, first.decision.reason),
+            (Algorithm::Bdi, Reason::Sampled { sample: 1, of: 7 })
+        );
     });
 }
 

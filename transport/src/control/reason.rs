@@ -110,6 +110,7 @@ fn code(reason: &Reason) -> (u8, u8, u64, u64) {
         Reason::NoWinner { needed, of } => (17, 0, needed.into(), of.into()),
         Reason::SwitchedOff => (18, 0, 0, 0),
         Reason::Guessed { predicted_ns, raw_ns } => (19, 0, predicted_ns, raw_ns),
+        Reason::FirstLook => (20, 0, 0, 0),
         _ => (0, 0, 0, 0),
     }
 }
@@ -136,6 +137,7 @@ fn reason(code: u8, algorithm: Option<Algorithm>, a: u64, b: u64) -> Option<Reas
         17 => Reason::NoWinner { needed: small(a)?, of: small(b)? },
         18 => Reason::SwitchedOff,
         19 => Reason::Guessed { predicted_ns: a, raw_ns: b },
+        20 => Reason::FirstLook,
         _ => return None,
     })
 }
@@ -208,6 +210,7 @@ mod tests {
             Reason::NoWinner { needed: 3, of: 7 },
             Reason::SwitchedOff,
             Reason::Guessed { predicted_ns: 7, raw_ns: 8 },
+            Reason::FirstLook,
         ];
         for reason in reasons {
             let expected = LastDecision {

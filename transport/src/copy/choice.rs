@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 use mgcomp_selector::{
-    CheapFacts, Decision, Estimate, LinkFacts, Outcome, Overlap, Plan, Policy, PolicySpec, Reason, Steering,
-    StreamId,
+    Behind, CheapFacts, Decision, Estimate, LinkFacts, Look, Outcome, Overlap, Plan, Policy, PolicySpec,
+    Reason, Steering, StreamId,
 };
 
 use super::{CopyReport, Direction};
@@ -17,12 +17,30 @@ use crate::simulated::SimulatedLink;
 /// Policies of other names that a copier remembers; the one that came first makes room.
 const MOST_POLICIES: usize = 32;
 
+/// What was decided for a copy.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) decision: Decision,
+    /// What the sample took that it was decided by.
+    pub(super) sampling: Option<Duration>,
+    /// Whether it is looked at on its way, for later ones.
+    pub(super) is_looked_at: bool,
+}
+
 /// The policies that copies were made with so far, with what they have learned.
 #[derive(Debug)]
 pub(super) struct Policies {
-    known: Mutex<Vec<(PolicySpec, Box<dyn Policy>)>>,
+    known: Mutex<Vec<Known>>,
     /// Whoever may turn compression off, whatever they say.
     process: OfProcess,
+}
+
+#[derive(Debug)]
+struct Known {
+    spec: PolicySpec,
+    policy: Box<dyn Policy>,
+    /// For what is in the memory of devices.
+    behind: Behind,
 }
 
 impl Policies {
@@ -34,47 +52,62 @@ impl Policies {
         if self.process.is_off() {
             return Plan::Use(Decision::bypass(facts, Reason::SwitchedOff));
         }
-        self.with(spec, |policy| policy.plan(facts))
+        self.with(spec, |known| known.policy.plan(facts))
     }
 
     pub(super) fn choose(&self, spec: PolicySpec, facts: &CheapFacts, estimates: &[Estimate]) -> Decision {
-        self.with(spec, |policy| policy.choose(facts, estimates))
+        self.with(spec, |known| known.policy.choose(facts, estimates))
+    }
+
+    /// As [`plan`](Self::plan), where nothing waits for a look.
+    pub(super) fn plan_behind(&self, spec: PolicySpec, facts: &CheapFacts) -> (Decision, Option<Look>) {
+        if self.process.is_off() {
+            return (Decision::bypass(facts, Reason::SwitchedOff), None);
+        }
+        self.with(spec, |Known { policy, behind, .. }| behind.plan(policy.as_mut(), facts))
+    }
+
+    /// Hears what such a look has found.
+    pub(super) fn hear(&self, spec: PolicySpec, facts: &CheapFacts, estimates: &[Estimate]) {
+        self.with(spec, |Known { policy, behind, .. }| behind.hear(policy.as_mut(), facts, estimates));
     }
 
     pub(super) fn observe(
         &self,
         spec: PolicySpec,
         facts: &CheapFacts,
-        (decision, sampling): (&Decision, Option<Duration>),
+        Made { decision, sampling, is_looked_at }: &Made,
         report: &CopyReport,
     ) {
         let coded = decision.algorithm != Algorithm::None;
         let outcome = Outcome {
             sent: report.algorithm,
             coded_bytes: report.coded_bytes,
-            sampling,
-            encode: coded.then_some(report.encode),
+            sampling: *sampling,
+            // What was looked at meanwhile has had its part of that time.
+            encode: (coded && !is_looked_at).then_some(report.encode),
             decode: None,
             acknowledged: None,
         };
-        self.with(spec, |policy| policy.observe(facts, decision, &outcome));
+        self.with(spec, |known| known.policy.observe(facts, decision, &outcome));
     }
 
-    fn with<R>(&self, spec: PolicySpec, ask: impl FnOnce(&mut dyn Policy) -> R) -> R {
+    fn with<R>(&self, spec: PolicySpec, ask: impl FnOnce(&mut Known) -> R) -> R {
         let mut known = self.lock();
-        if let Some((_, policy)) = known.iter_mut().find(|(name, _)| *name == spec) {
-            return ask(policy.as_mut());
+        if let Some(known) = known.iter_mut().find(|known| known.spec == spec) {
+            return ask(known);
         }
         if known.len() == MOST_POLICIES {
             known.remove(0);
         }
-        let mut policy = spec.build(&Steering { lambda: None, speeds: calibrate::speeds() });
-        let answer = ask(policy.as_mut());
-        known.push((spec, policy));
+        let policy = spec.build(&Steering { lambda: None, speeds: calibrate::speeds() });
+        let mut new = Known { spec, policy, behind: Behind::default() };
+        let answer = ask(&mut new);
+        known.push(new);
         answer
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(PolicySpec, Box<dyn Policy>)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

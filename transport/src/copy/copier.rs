@@ -4,12 +4,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mgcomp_codecs::Element;
-use mgcomp_selector::{CheapFacts, Decision, Plan, PolicySpec};
+use mgcomp_selector::{CheapFacts, Plan, PolicySpec};
 
 use super::cap::Cap;
 use super::check::{check_config, check_destination, check_kept, check_pair, check_source};
-use super::choice::{self, Policies};
+use super::choice::{self, Made, Policies};
 use super::engine::Engine;
+use super::gate::Gate;
 use super::handle::{Reply, handle};
 use super::home::Home;
 use super::job::{End, Finished, Job, Ready, Task};
@@ -19,7 +20,7 @@ use crate::control::OfProcess;
 use crate::executor::{self, DoneSink, Executor, Output, Work};
 use crate::fork::Process;
 use crate::link::Shaping;
-use crate::payload::Payload;
+use crate::payload::{Payload, Place};
 use crate::pool::Pool;
 
 /// Copies memory, compressed on its way. Any number of threads may ask at once.
@@ -43,8 +44,8 @@ pub(super) struct Inner {
     segment_bytes: u64,
 }
 
-/// What was decided for a copy, and what the sample took that it was decided by.
-type Choice = Arc<OnceLock<(Decision, Option<Duration>)>>;
+/// What was decided for a copy, once it was.
+type Choice = Arc<OnceLock<Made>>;
 
 /// A copy whose coding is yet to be decided. If nobody does, it fails when this goes.
 struct Undecided {
@@ -54,8 +55,9 @@ struct Undecided {
 }
 
 impl Undecided {
-    fn decide(self, decision: Decision, sampling: Option<Duration>) {
-        let _ = self.choice.set((decision, sampling));
+    fn decide(self, made: Made) {
+        let decision = made.decision;
+        let _ = self.choice.set(made);
         self.job.make_ready(Ready::Encode(decision));
     }
 }
@@ -276,11 +278,16 @@ impl Inner {
         let sizes = (source.capacity(), self.segment_bytes);
         let facts = choice::facts(direction, lane.link.as_ref(), element, sizes);
         let choice = Choice::default();
-        let end = self.observing(spec, facts, choice.clone(), end);
+        let (end, gate) = Gate::over(self.observing(spec, facts, choice.clone(), end));
         let job = Arc::new(Job::new(task, element, sizes, simulated_gbps(lane), end));
         // Into the lane before it is decided: its turn is that of the call.
         lane.add(job.clone());
-        self.decide((spec, facts), Undecided { job, lane: lane.clone(), choice }, source);
+        let undecided = Undecided { job, lane: lane.clone(), choice };
+        if matches!(source.place(), Place::Device(_)) {
+            self.decide_behind((spec, facts), undecided, source, &gate);
+        } else {
+            self.decide((spec, facts), undecided, source);
+        }
     }
 
     /// A copy of what is kept, which begins once it is told what that is.
@@ -309,7 +316,7 @@ impl Inner {
         source: Payload,
     ) {
         match self.policies.plan(spec, &facts) {
-            Plan::Use(decision) => undecided.decide(decision, None),
+            Plan::Use(decision) => undecided.decide(Made { decision, sampling: None, is_looked_at: false }),
             Plan::Sample { algorithms, size } => {
                 let work = Work::Estimate { source, element: facts.element, algorithms, sample: size };
                 let inner = Arc::downgrade(self);
@@ -320,20 +327,41 @@ impl Inner {
                         Ok(Output::Estimates(estimates)) => estimates,
                         _ => Vec::new(),
                     };
-                    undecided.decide(inner.policies.choose(spec, &facts, &estimates), Some(done.took));
+                    let decision = inner.policies.choose(spec, &facts, &estimates);
+                    undecided.decide(Made { decision, sampling: Some(done.took), is_looked_at: false });
                 });
             }
         }
+    }
+
+    /// Asks the policy about what is on a device: that is far away, so nothing waits for a look at it.
+    fn decide_behind(
+        self: &Arc<Self>,
+        (spec, facts): (PolicySpec, CheapFacts),
+        undecided: Undecided,
+        source: Payload,
+        gate: &Arc<Gate>,
+    ) {
+        let (decision, look) = self.policies.plan_behind(spec, &facts);
+        let closed = look.map(|_| gate.close());
+        undecided.decide(Made { decision, sampling: None, is_looked_at: look.is_some() });
+        let (Some((algorithms, sample)), Some(closed)) = (look, closed) else { return };
+        let work = Work::Estimate { source, element: facts.element, algorithms, sample };
+        let inner = Arc::downgrade(self);
+        self.engine.run(work, move |done| {
+            if let (Ok(Output::Estimates(estimates)), Some(inner)) = (done.result, inner.upgrade()) {
+                inner.policies.hear(spec, &facts, &estimates);
+            }
+            drop(closed);
+        });
     }
 
     /// Tells the policy what came of its decision before anybody else hears of it.
     fn observing(self: &Arc<Self>, spec: PolicySpec, facts: CheapFacts, choice: Choice, end: End) -> End {
         let inner = Arc::downgrade(self);
         Box::new(move |result| {
-            if let (Ok(finished), Some((decision, sampling)), Some(inner)) =
-                (&result, choice.get(), inner.upgrade())
-            {
-                inner.policies.observe(spec, &facts, (decision, *sampling), &finished.report);
+            if let (Ok(finished), Some(made), Some(inner)) = (&result, choice.get(), inner.upgrade()) {
+                inner.policies.observe(spec, &facts, made, &finished.report);
             }
             end(result);
         })

@@ -43,6 +43,7 @@ mod config;
 mod copier;
 mod engine;
 mod error;
+mod gate;
 mod handle;
 mod home;
 mod job;

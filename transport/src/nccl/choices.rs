@@ -19,7 +19,7 @@ use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 use mgcomp_selector::speeds::Speeds;
 use mgcomp_selector::{
-    CheapFacts, Decision, LinkFacts, Outcome, Overlap, Plan, Policy, Reason, Steering, StreamId,
+    Behind, CheapFacts, Decision, LinkFacts, Outcome, Overlap, Policy, Steering, StreamId,
 };
 
 use super::NcclConfig;
@@ -112,8 +112,7 @@ pub(super) struct Choices {
     /// What devices have kernels of.
     allowed: AlgorithmSet,
     pauses: HashMap<Key, Pause>,
-    /// What was chosen when data was last looked at, for transfers alike.
-    learned: HashMap<(u32, StreamId, Element), Decision>,
+    behind: Behind,
     /// What is known of the link, unless that was said.
     rates: HashMap<Key, TimedRate>,
     /// How long it has taken here to decode something, which no policy has heard of yet.
@@ -127,9 +126,9 @@ impl Choices {
         let (policy, _) = control::steer(config.policy.build(&steering), Some(speeds), position);
         // IBP would need codebooks, which nobody fits here.
         let allowed = algorithms().filter(|&algorithm| algorithm != Algorithm::Ibp).collect();
-        let (pauses, learned, rates) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let (pauses, behind, rates) = (HashMap::new(), Behind::default(), HashMap::new());
         let (compresses, decoded) = (config.compresses(), None);
-        Self { policy, config, compresses, allowed, pauses, learned, rates, decoded }
+        Self { policy, config, compresses, allowed, pauses, behind, rates, decoded }
     }
 
     /// Whether headers are worth looking at for so many bytes. If so, [`is_open`](Self::is_open) says whether they go ahead.
@@ -163,10 +162,7 @@ impl Choices {
     /// Hears what was found in the data of transfers that have gone.
     pub(super) fn hear(&mut self, answers: Vec<Answer>) {
         for (facts, estimates) in answers {
-            let decision = self.policy.choose(&facts, &estimates);
-            // What is expected of it is expected of that length.
-            let learned = Decision { predicted_bits: None, predicted_ns: None, ..decision };
-            self.learned.insert((facts.peer, facts.stream, facts.element), learned);
+            self.behind.hear(self.policy.as_mut(), &facts, &estimates);
         }
     }
 
@@ -221,15 +217,13 @@ impl Choices {
         let chunk_size = ChunkSize::for_len(raw_bytes as usize);
         let (allowed, link) = (self.allowed, self.link(timed));
         let facts = CheapFacts { peer, stream, raw_bytes, element, allowed, link, lambda: None };
-        let (decision, question) = match self.policy.plan(&facts) {
-            Plan::Use(decision) => (decision, None),
-            Plan::Sample { algorithms, size } if can_look => {
-                let learned = self.learned.get(&(peer, stream, element)).copied();
-                let decision = learned.unwrap_or_else(|| Decision::bypass(&facts, Reason::NotSampled));
-                (decision, Some(Question { facts, chunk_size, algorithms, size }))
-            }
-            Plan::Sample { .. } => (self.policy.choose(&facts, &[]), None),
+        let (decision, look) = self.behind.plan(self.policy.as_mut(), &facts);
+        let question = look.map(|(algorithms, size)| Question { facts, chunk_size, algorithms, size });
+        let decision = match question {
+            Some(_) if !can_look => self.policy.choose(&facts, &[]),
+            _ => decision,
         };
+        let question = question.filter(|_| can_look);
         let algorithm = decision.algorithm;
         let coding = (algorithm != Algorithm::None).then_some(Coding { algorithm, chunk_size });
         (Outgoing { region, coding, question }, Choice { facts, decision })

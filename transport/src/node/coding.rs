@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 use mgcomp_selector::{
-    CheapFacts, Decision, DecisionLog, LinkFacts, Outcome, Plan, Policy, RecordId, StreamId,
+    Behind, CheapFacts, Decision, DecisionLog, LinkFacts, Look, Outcome, Plan, Policy, RecordId, StreamId,
 };
 
 use super::stats::Stats;
 use crate::control::Meter;
 use crate::executor::{Done, Executor, Output, Ticket, Work};
 use crate::message::{Rank, Status};
-use crate::payload::Payload;
+use crate::payload::{Payload, Place};
 use crate::session::{Decoded, Encoded, JobId, Purpose, Stream};
 
 /// Stream numbers of tags have this bit set; those of regions are their numbers.
@@ -37,10 +37,15 @@ pub(super) enum JobResult {
 /// Codec work of a node that is under way.
 pub(super) struct Coder {
     policy: Box<dyn Policy>,
+    /// For what is in the memory of devices: they are far away, so nothing waits for a look at it.
+    behind: Behind,
     meter: Meter,
     executor: Box<dyn Executor>,
     stats: Arc<Mutex<Stats>>,
     under_way: HashMap<Ticket, UnderWay>,
+    /// By what looks at them: payloads that are looked at, and once they are encoded, what came of that. Nobody hears of it before
+    /// the look is over, since the memory is the program's again then.
+    looked_at: HashMap<Ticket, Option<Finished>>,
     next_ticket: u64,
     log: Arc<Mutex<DecisionLog>>,
     /// Of writes that the peer has yet to acknowledge: their records, and the times that were predicted.
@@ -58,11 +63,16 @@ enum Stage {
         source: Payload,
         transfer: Transfer,
     },
-    /// `sampling` is the time that a sample took, if one was taken.
+    /// Beside its encoding.
+    Looking {
+        facts: CheapFacts,
+    },
+    /// `sampling` is the time that a sample took, if one was taken first; `look` what looks at it meanwhile.
     Encoding {
         transfer: Transfer,
         decision: Decision,
         sampling: Option<Duration>,
+        look: Option<Ticket>,
     },
     Decoding {
         raw_bytes: u64,
@@ -94,11 +104,22 @@ impl Coder {
         stats: Arc<Mutex<Stats>>,
         log: Arc<Mutex<DecisionLog>>,
     ) -> Self {
-        let (under_way, unacknowledged) = (HashMap::new(), HashMap::new());
-        Self { policy, meter, executor, stats, under_way, next_ticket: 0, log, unacknowledged }
+        Self {
+            policy,
+            behind: Behind::default(),
+            meter,
+            executor,
+            stats,
+            under_way: HashMap::new(),
+            looked_at: HashMap::new(),
+            next_ticket: 0,
+            log,
+            unacknowledged: HashMap::new(),
+        }
     }
 
-    /// Starts encoding `source` for `peer`, or first sampling it. What is done at once is returned.
+    /// Starts encoding `source` for `peer`, or first sampling it, in host memory; what is in that of a device is sampled
+    /// meanwhile. What is done at once is returned.
     pub(super) fn encode(
         &mut self,
         (peer, job): (Rank, JobId),
@@ -112,8 +133,15 @@ impl Coder {
         let (peer_rank, raw_bytes) = (peer.0, source.capacity());
         let facts = CheapFacts { peer: peer_rank, stream, raw_bytes, element, allowed, link, lambda: None };
         let transfer = Transfer { facts, planned_at: Instant::now(), purpose, forgotten: false };
+        if matches!(source.place(), Place::Device(_)) {
+            let (decision, look) = self.behind.plan(self.policy.as_mut(), &facts);
+            let Some(look) = look else {
+                return self.start_encoding((peer, job), source, transfer, (decision, None, None));
+            };
+            return self.start_looking((peer, job), source, transfer, decision, look);
+        }
         match self.policy.plan(&facts) {
-            Plan::Use(decision) => self.start_encoding((peer, job), source, transfer, decision, None),
+            Plan::Use(decision) => self.start_encoding((peer, job), source, transfer, (decision, None, None)),
             Plan::Sample { algorithms, size } => {
                 let work = Work::Estimate { source: source.clone(), element, algorithms, sample: size };
                 self.start(UnderWay { peer, job, stage: Stage::Sampling { source, transfer } }, work)
@@ -159,14 +187,20 @@ impl Coder {
     /// Takes in what the executor did; returns the job that is done with it, if one is.
     pub(super) fn done(&mut self, done: Done) -> Option<Finished> {
         let UnderWay { peer, job, stage } = self.under_way.remove(&done.ticket)?;
+        let look = if let Stage::Encoding { look, .. } = stage { look } else { None };
         let result = match (stage, done.result) {
             (Stage::Sampling { source, transfer }, Ok(Output::Estimates(estimates))) => {
                 let decision = self.policy.choose(&transfer.facts, &estimates);
-                return self.start_encoding((peer, job), source, transfer, decision, Some(done.took));
+                let how = (decision, Some(done.took), None);
+                return self.start_encoding((peer, job), source, transfer, how);
             }
-            (Stage::Encoding { transfer, decision, sampling }, Ok(Output::Encoded(sent, payload))) => {
-                let record =
-                    self.count_encoded(&transfer.facts, &decision, sent, &payload, (sampling, done.took));
+            (Stage::Looking { facts }, result) => {
+                return self.end_look(done.ticket, &facts, result, done.took);
+            }
+            (Stage::Encoding { transfer, decision, sampling, .. }, Ok(Output::Encoded(sent, payload))) => {
+                // What was looked at meanwhile has had its part of that time.
+                let times = (sampling, done.took, look.is_none());
+                let record = self.count_encoded(&transfer.facts, &decision, sent, &payload, times);
                 if let Some(record) = record.filter(|_| transfer.is_acknowledged()) {
                     self.unacknowledged.insert((peer, job), (record, transfer, decision.predicted_ns));
                 }
@@ -186,7 +220,14 @@ impl Coder {
                 }
             }
         };
-        Some(Finished { peer, job, result, lost: done.lost })
+        let finished = Finished { peer, job, result, lost: done.lost };
+        match look.and_then(|look| self.looked_at.get_mut(&look)) {
+            Some(waiting) => {
+                *waiting = Some(finished);
+                None
+            }
+            None => Some(finished),
+        }
     }
 
     /// Does some of the work that had to wait for memory; see [`Executor::resume`].
@@ -209,18 +250,63 @@ impl Coder {
         (peer, job): (Rank, JobId),
         source: Payload,
         transfer: Transfer,
-        decision: Decision,
-        sampling: Option<Duration>,
+        (decision, sampling, look): (Decision, Option<Duration>, Option<Ticket>),
     ) -> Option<Finished> {
         let (element, algorithm) = (transfer.facts.element, decision.algorithm);
         let lent = transfer.purpose != Purpose::Answer;
         let work = Work::Encode { source, element, algorithm, lent };
-        self.start(UnderWay { peer, job, stage: Stage::Encoding { transfer, decision, sampling } }, work)
+        let stage = Stage::Encoding { transfer, decision, sampling, look };
+        self.start(UnderWay { peer, job, stage }, work)
+    }
+
+    /// Starts encoding `source`, and looking at it at the same time.
+    fn start_looking(
+        &mut self,
+        (peer, job): (Rank, JobId),
+        source: Payload,
+        transfer: Transfer,
+        decision: Decision,
+        (algorithms, sample): Look,
+    ) -> Option<Finished> {
+        let facts = transfer.facts;
+        let look = self.ticket();
+        self.looked_at.insert(look, None);
+        let work = Work::Estimate { source: source.clone(), element: facts.element, algorithms, sample };
+        let encoded = self.start_encoding((peer, job), source, transfer, (decision, None, Some(look)));
+        debug_assert!(encoded.is_none(), "it waits for the look");
+        self.start_as(look, UnderWay { peer, job, stage: Stage::Looking { facts } }, work)
+    }
+
+    /// Takes in what was found, if anything was; returns the job that has waited for that.
+    fn end_look(
+        &mut self,
+        look: Ticket,
+        facts: &CheapFacts,
+        found: Result<Output, Status>,
+        took: Duration,
+    ) -> Option<Finished> {
+        // What went wrong goes wrong with the encoding too, or it does no harm.
+        let estimates = if let Ok(Output::Estimates(estimates)) = found { estimates } else { Vec::new() };
+        self.behind.hear(self.policy.as_mut(), facts, &estimates);
+        self.count(|stats| {
+            stats.sampled += 1;
+            stats.encode += took;
+        });
+        self.looked_at.remove(&look).flatten()
+    }
+
+    fn ticket(&mut self) -> Ticket {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        ticket
     }
 
     fn start(&mut self, under_way: UnderWay, work: Work) -> Option<Finished> {
-        let ticket = Ticket(self.next_ticket);
-        self.next_ticket += 1;
+        let ticket = self.ticket();
+        self.start_as(ticket, under_way, work)
+    }
+
+    fn start_as(&mut self, ticket: Ticket, under_way: UnderWay, work: Work) -> Option<Finished> {
         self.under_way.insert(ticket, under_way);
         let done = self.executor.submit(ticket, work)?;
         self.done(done)
@@ -232,10 +318,11 @@ impl Coder {
         decision: &Decision,
         sent: Algorithm,
         payload: &Payload,
-        (sampling, encoding): (Option<Duration>, Duration),
+        (sampling, encoding, is_alone): (Option<Duration>, Duration, bool),
     ) -> Option<RecordId> {
         let coded_bytes = payload.coded_len().unwrap_or(facts.raw_bytes);
-        let encode = (decision.algorithm != Algorithm::None).then_some(encoding); // else no codec ran
+        let took = (decision.algorithm != Algorithm::None).then_some(encoding); // else no codec ran
+        let encode = took.filter(|_| is_alone);
         let outcome = Outcome { sent, coded_bytes, sampling, encode, decode: None, acknowledged: None };
         self.policy.observe(facts, decision, &outcome);
         tracing::trace!(
@@ -245,7 +332,7 @@ impl Coder {
         self.count(|stats| {
             stats.count_sent(sent, facts.raw_bytes, coded_bytes);
             stats.sampled += u64::from(sampling.is_some());
-            stats.encode += sampling.unwrap_or_default() + encode.unwrap_or_default();
+            stats.encode += sampling.unwrap_or_default() + took.unwrap_or_default();
         });
         // Where there are no bytes there was nothing to decide.
         (facts.raw_bytes > 0).then(|| lock(&self.log).push(*facts, *decision, outcome))

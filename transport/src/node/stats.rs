@@ -21,7 +21,7 @@ pub struct Tally {
 pub struct Stats {
     /// Payloads sent: answers to reads, writes and sends. Those of no bytes are not counted.
     pub sent: BTreeMap<Algorithm, Tally>,
-    /// Payloads that were sampled before they were encoded.
+    /// Payloads that were sampled, before they were encoded or beside it.
     pub sampled: u64,
     /// Time that codec threads spent sampling and encoding.
     pub encode: Duration,
