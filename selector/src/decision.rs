@@ -65,6 +65,8 @@ pub enum Reason {
     NotSampled,
     /// As before, but this transfer is looked at on its way, for those after it.
     FirstLook,
+    /// An algorithm would be there sooner, but raw bytes are to show how fast the link is now.
+    LinkTimed,
     /// No algorithm is predicted to save enough.
     NoGain {
         /// What the raw form is predicted to take.
@@ -138,6 +140,7 @@ impl fmt::Display for Reason {
                 write!(f, "no codec can keep up with the link: raw takes {}", Micros(*raw_ns))
             }
             Self::NotSampled => write!(f, "the stream is not known, and too short for a sample"),
+            Self::LinkTimed => write!(f, "raw for once, to see how fast the link is"),
             Self::FirstLook => write!(f, "the stream is not known, and looked at for later transfers"),
             Self::NoGain { raw_ns } => {
                 write!(f, "no algorithm would be there sooner: raw takes {}", Micros(*raw_ns))

@@ -131,6 +131,25 @@ impl Speeds {
         typical::expected_of_device(multiprocessors)
     }
 
+    /// These encoders and estimators with the decoders of `other`, for what is encoded here and decoded there. What one of them
+    /// does not have is left out.
+    #[must_use]
+    pub fn decoded_by(&self, other: &Self) -> Self {
+        let decoded = |codec: &CodecSpeed| {
+            let (algorithm, element) = (codec.algorithm.parse().ok()?, codec.element.parse().ok()?);
+            let mut codec = codec.clone();
+            for Series { fraction, points } in &mut codec.series {
+                for point in points {
+                    point.decode_ns = other.times(algorithm, element, point.raw_bytes, *fraction)?.decode_ns;
+                }
+            }
+            Some(codec)
+        };
+        let codecs = self.codecs.iter().filter_map(decoded).collect();
+        // Both were good, so this is.
+        Self::try_new(codecs).unwrap_or_else(|_| self.clone())
+    }
+
     /// The entries, as they were given.
     #[must_use]
     pub fn codecs(&self) -> &[CodecSpeed] {

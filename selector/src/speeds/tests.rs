@@ -132,3 +132,22 @@ fn devices_are_expected_to_be_as_fast_as_they_have_multiprocessors() {
     let speeds = Speeds::expected_of_device(132);
     assert_eq!(speeds.times(Algorithm::Deflate, Element::U8, 1 << 20, 0.5), None);
 }
+
+#[test]
+fn encoders_of_one_machine_meet_decoders_of_another() {
+    let codec = |algorithm: &str, estimate_call_ns: f64, points: Vec<Point>| CodecSpeed {
+        algorithm: algorithm.to_owned(),
+        estimate_call_ns,
+        ..entry(vec![Series { fraction: 0.5, points }])
+    };
+    let here = [
+        codec("xp", 7.0, vec![point(1000, 10.0, 20.0), point(3000, 30.0, 60.0)]),
+        codec("zvc", 7.0, vec![point(1000, 1.0, 2.0)]),
+    ];
+    let there = [codec("xp", 9.0, vec![point(1000, 500.0, 100.0), point(5000, 900.0, 300.0)])];
+    let here = Speeds::try_new(here.to_vec()).unwrap();
+    let both = here.decoded_by(&Speeds::try_new(there.to_vec()).unwrap());
+    // At 3000 bytes the decoder is half-way from 100 to 300 ns.
+    let expected = codec("xp", 7.0, vec![point(1000, 10.0, 100.0), point(3000, 30.0, 200.0)]);
+    assert_eq!(both.codecs(), [expected]);
+}

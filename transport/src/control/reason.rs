@@ -111,6 +111,7 @@ fn code(reason: &Reason) -> (u8, u8, u64, u64) {
         Reason::SwitchedOff => (18, 0, 0, 0),
         Reason::Guessed { predicted_ns, raw_ns } => (19, 0, predicted_ns, raw_ns),
         Reason::FirstLook => (20, 0, 0, 0),
+        Reason::LinkTimed => (21, 0, 0, 0),
         _ => (0, 0, 0, 0),
     }
 }
@@ -138,6 +139,7 @@ fn reason(code: u8, algorithm: Option<Algorithm>, a: u64, b: u64) -> Option<Reas
         18 => Reason::SwitchedOff,
         19 => Reason::Guessed { predicted_ns: a, raw_ns: b },
         20 => Reason::FirstLook,
+        21 => Reason::LinkTimed,
         _ => return None,
     })
 }
@@ -211,6 +213,7 @@ mod tests {
             Reason::SwitchedOff,
             Reason::Guessed { predicted_ns: 7, raw_ns: 8 },
             Reason::FirstLook,
+            Reason::LinkTimed,
         ];
         for reason in reasons {
             let expected = LastDecision {

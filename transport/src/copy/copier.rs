@@ -3,12 +3,12 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use mgcomp_codecs::Element;
-use mgcomp_selector::{CheapFacts, Plan, PolicySpec};
+use mgcomp_codecs::{Algorithm, Element};
+use mgcomp_selector::{CheapFacts, Decision, Plan, PolicySpec, Reason};
 
 use super::cap::Cap;
 use super::check::{check_config, check_destination, check_kept, check_pair, check_source};
-use super::choice::{self, Made, Policies};
+use super::choice::{self, How, Made, Policies};
 use super::engine::Engine;
 use super::gate::Gate;
 use super::handle::{Reply, handle};
@@ -20,7 +20,7 @@ use crate::control::OfProcess;
 use crate::executor::{self, DoneSink, Executor, Output, Work};
 use crate::fork::Process;
 use crate::link::Shaping;
-use crate::payload::{Payload, Place};
+use crate::payload::Payload;
 use crate::pool::Pool;
 
 /// Copies memory, compressed on its way. Any number of threads may ask at once.
@@ -274,19 +274,20 @@ impl Inner {
     ) {
         let (Task::Copy { source, .. } | Task::Keep { source, .. }) = &task else { return };
         let source = source.clone();
-        let lane = self.lane(direction);
+        let destination = if let Task::Copy { destination, .. } = &task { Some(destination) } else { None };
+        let (how, lane) = (How::new(spec, &source, destination), self.lane(direction));
         let sizes = (source.capacity(), self.segment_bytes);
-        let facts = choice::facts(direction, lane.link.as_ref(), element, sizes);
+        let facts = choice::facts(direction, lane.facts(self.segment_bytes), element, sizes.0);
         let choice = Choice::default();
-        let (end, gate) = Gate::over(self.observing(spec, facts, choice.clone(), end));
+        let (end, gate) = Gate::over(self.observing((how.clone(), facts), direction, choice.clone(), end));
         let job = Arc::new(Job::new(task, element, sizes, simulated_gbps(lane), end));
         // Into the lane before it is decided: its turn is that of the call.
         lane.add(job.clone());
         let undecided = Undecided { job, lane: lane.clone(), choice };
-        if matches!(source.place(), Place::Device(_)) {
-            self.decide_behind((spec, facts), undecided, source, &gate);
+        if how.from().is_host() {
+            self.decide((how, facts), undecided, source);
         } else {
-            self.decide((spec, facts), undecided, source);
+            self.decide_behind((how, facts), undecided, source, &gate);
         }
     }
 
@@ -309,13 +310,8 @@ impl Inner {
     }
 
     /// Asks the policy, which may want a sample first.
-    fn decide(
-        self: &Arc<Self>,
-        (spec, facts): (PolicySpec, CheapFacts),
-        undecided: Undecided,
-        source: Payload,
-    ) {
-        match self.policies.plan(spec, &facts) {
+    fn decide(self: &Arc<Self>, (how, facts): (How, CheapFacts), undecided: Undecided, source: Payload) {
+        match self.policies.plan(&how, &facts) {
             Plan::Use(decision) => undecided.decide(Made { decision, sampling: None, is_looked_at: false }),
             Plan::Sample { algorithms, size } => {
                 let work = Work::Estimate { source, element: facts.element, algorithms, sample: size };
@@ -327,7 +323,7 @@ impl Inner {
                         Ok(Output::Estimates(estimates)) => estimates,
                         _ => Vec::new(),
                     };
-                    let decision = inner.policies.choose(spec, &facts, &estimates);
+                    let decision = inner.policies.choose(&how, &facts, &estimates);
                     undecided.decide(Made { decision, sampling: Some(done.took), is_looked_at: false });
                 });
             }
@@ -337,12 +333,15 @@ impl Inner {
     /// Asks the policy about what is on a device: that is far away, so nothing waits for a look at it.
     fn decide_behind(
         self: &Arc<Self>,
-        (spec, facts): (PolicySpec, CheapFacts),
+        (how, facts): (How, CheapFacts),
         undecided: Undecided,
         source: Payload,
         gate: &Arc<Gate>,
     ) {
-        let (decision, look) = self.policies.plan_behind(spec, &facts);
+        let (decision, look) = self.policies.plan_behind(&how, &facts);
+        let is_coded = decision.algorithm != Algorithm::None;
+        let is_raw = is_coded && how.goes_by_time() && undecided.lane.wants_raw();
+        let decision = if is_raw { Decision::bypass(&facts, Reason::LinkTimed) } else { decision };
         let closed = look.map(|_| gate.close());
         undecided.decide(Made { decision, sampling: None, is_looked_at: look.is_some() });
         let (Some((algorithms, sample)), Some(closed)) = (look, closed) else { return };
@@ -350,18 +349,28 @@ impl Inner {
         let inner = Arc::downgrade(self);
         self.engine.run(work, move |done| {
             if let (Ok(Output::Estimates(estimates)), Some(inner)) = (done.result, inner.upgrade()) {
-                inner.policies.hear(spec, &facts, &estimates);
+                inner.policies.hear(&how, &facts, &estimates);
             }
             drop(closed);
         });
     }
 
     /// Tells the policy what came of its decision before anybody else hears of it.
-    fn observing(self: &Arc<Self>, spec: PolicySpec, facts: CheapFacts, choice: Choice, end: End) -> End {
+    fn observing(
+        self: &Arc<Self>,
+        (how, facts): (How, CheapFacts),
+        direction: Direction,
+        choice: Choice,
+        end: End,
+    ) -> End {
         let inner = Arc::downgrade(self);
         Box::new(move |result| {
             if let (Ok(finished), Some(made), Some(inner)) = (&result, choice.get(), inner.upgrade()) {
-                inner.policies.observe(spec, &facts, made, &finished.report);
+                let is_raw = made.decision.algorithm == Algorithm::None;
+                if is_raw && !made.is_looked_at && !how.from().is_host() {
+                    inner.lane(direction).came_raw(facts.raw_bytes, finished.report.encode);
+                }
+                inner.policies.observe(&how, &facts, made, &finished.report);
             }
             end(result);
         })

@@ -2,13 +2,22 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mgcomp_selector::{LinkFacts, Overlap};
 
 use super::cap::Cap;
 use super::engine::{Engine, run_safely};
 use super::job::{Job, Ready};
 use super::segment::Segment;
 use super::{CopyError, Order};
+use crate::link::rate::TimedRate;
 use crate::simulated::SimulatedLink;
+
+/// What it takes to begin a copy, whatever its length: kernels or copies are launched, and a thread hears of their end.
+const START: Duration = Duration::from_micros(20);
+/// So many copies of a device's memory are coded before one goes raw.
+const CODED_BETWEEN: u32 = 255;
 
 pub(super) struct Lane {
     pub(super) engine: Arc<Engine>,
@@ -16,9 +25,19 @@ pub(super) struct Lane {
     pub(super) link: Option<SimulatedLink>,
     /// What holds readers of device memory back; none = none is read.
     pub(super) cap: Option<Arc<Cap>>,
+    /// What bytes of devices have shown of their way, which no link says.
+    way: Mutex<Way>,
     order: Order,
     window: usize,
     state: Mutex<State>,
+}
+
+/// How fast raw bytes leave a device.
+#[derive(Debug)]
+struct Way {
+    rate: TimedRate,
+    /// Copies that were coded since one was raw for it.
+    coded: u32,
 }
 
 #[derive(Default)]
@@ -48,7 +67,33 @@ impl Lane {
         cap: Option<Arc<Cap>>,
         (order, window): (Order, usize),
     ) -> Self {
-        Self { engine, link, cap, order, window, state: Mutex::default() }
+        let way = Mutex::new(Way { rate: TimedRate::new(START), coded: 0 });
+        Self { engine, link, cap, way, order, window, state: Mutex::default() }
+    }
+
+    /// What is known of the way that bytes go, in segments of this length: that of the link, or what they have shown.
+    pub(super) fn facts(&self, segment_bytes: u64) -> Option<LinkFacts> {
+        let overlap = Overlap::Segments(segment_bytes);
+        let Some(link) = &self.link else { return self.way().rate.facts(overlap) };
+        let shaping = link.shaping();
+        let latency_ns = u64::try_from(shaping.latency().as_nanos()).unwrap_or(u64::MAX);
+        LinkFacts::try_new(shaping.rate_gbps(), latency_ns, overlap).ok()
+    }
+
+    /// Raw bytes of a device took so long to come from there, what came of others meanwhile not counted.
+    pub(super) fn came_raw(&self, bytes: u64, took: Duration) {
+        self.way().rate.learn(bytes, took);
+    }
+
+    /// Whether a copy of a device's memory that was to be coded goes raw, since a way that only coded bytes go could change unseen.
+    pub(super) fn wants_raw(&self) -> bool {
+        if self.link.is_some() {
+            return false;
+        }
+        let mut way = self.way();
+        let is_due = way.coded >= CODED_BETWEEN;
+        way.coded = if is_due { 0 } else { way.coded + 1 };
+        is_due
     }
 
     /// Takes a copy in; it begins when it is ready and its turn has come.
@@ -106,6 +151,10 @@ impl Lane {
         }
     }
 
+    fn way(&self) -> MutexGuard<'_, Way> {
+        self.way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -150,5 +199,31 @@ impl State {
             Order::Asked => self.waiting.front()?.clone(),
         };
         Some((job, index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::executor::{self, DoneSink};
+
+    #[test]
+    fn raw_bytes_of_a_device_show_its_way() {
+        let engine = Engine::start(|sink: &DoneSink| executor::start(0, false, sink)).unwrap();
+        let lane = Lane::new(Arc::new(engine), None, None, (Order::Free, 4));
+        assert_eq!(lane.facts(1 << 20), None);
+        for _ in 0..2 {
+            lane.came_raw(1000, Duration::from_micros(30)); // all of that may be the beginning
+            assert_eq!(lane.facts(1 << 20), None);
+        }
+        for _ in 0..2 {
+            lane.came_raw(1_000_000, Duration::from_micros(100));
+        }
+        // 8 Mb in 80 us.
+        assert_eq!(lane.facts(1 << 20), LinkFacts::try_new(100.0, 20_000, Overlap::Segments(1 << 20)).ok());
+        let raw: Vec<bool> = (0..513).map(|_| lane.wants_raw()).collect();
+        let at: Vec<usize> = (0..raw.len()).filter(|&i| raw[i]).collect();
+        assert_eq!(at, [255, 511]);
+        lane.engine.end();
     }
 }
