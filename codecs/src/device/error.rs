@@ -160,6 +160,12 @@ impl DeviceError {
     pub const fn is_out_of_memory(&self) -> bool {
         matches!(self, Self::Driver { code: 2, .. })
     }
+
+    /// Whether kernels are missing that no later try would find.
+    #[must_use]
+    pub const fn is_for_good(&self) -> bool {
+        matches!(self, Self::NoKernels(_) | Self::NotLoaded { .. } | Self::TooShort { .. })
+    }
 }
 
 /// What is wrong with the folder that the environment names for the run-time compiler.

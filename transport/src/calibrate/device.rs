@@ -12,7 +12,6 @@ use mgcomp_selector::speeds::{CodecSpeed, Point, Series, Speeds};
 
 use super::data::Kind;
 use super::{CalibrateError, sort};
-use crate::executor::cuda::kernels::is_for_good;
 
 /// Lengths at which data of each kind is timed: where launches count, where they no longer do, and beyond the caches.
 const LENGTHS: [usize; 3] = [64 << 10, 1 << 20, 32 << 20];
@@ -43,7 +42,7 @@ pub fn calibrate_device(
         for algorithm in timed() {
             match bench.time_codec(algorithm, element, &kinds) {
                 Ok(speed) => speeds.push(speed),
-                Err(CalibrateError::Device(error)) if is_for_good(&error) => {
+                Err(CalibrateError::Device(error)) if error.is_for_good() => {
                     tracing::warn!(%algorithm, %error, "not timed: the device cannot have these kernels");
                 }
                 Err(error) => return Err(error),

@@ -90,6 +90,7 @@ pub struct Done {
 
 impl Done {
     /// Work that took no time and came to nothing, for a reason that is nobody's fault.
+    #[cfg(any(feature = "cuda", test))]
     pub(crate) fn failed(ticket: Ticket) -> Self {
         Self { ticket, took: Duration::ZERO, result: Err(Status::Internal), lost: None }
     }

@@ -140,6 +140,7 @@ impl Loopback {
     }
 
     /// Bytes are on their way to `peer`.
+    #[cfg(feature = "cuda")]
     pub(super) fn note_movement(&self, peer: Rank) {
         self.fabric.path(self.rank, peer).movement.note(Instant::now());
     }

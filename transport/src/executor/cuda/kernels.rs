@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use mgcomp_codecs::Algorithm;
-use mgcomp_codecs::device::{Coder, Device, DeviceError};
+use mgcomp_codecs::device::{Coder, Device};
 use mgcomp_codecs::frame::ChunkSize;
 
 /// Codecs of a device by algorithm and chunk size.
@@ -31,7 +31,7 @@ impl Kernels {
             let found = self.device.coder(algorithm, chunk_size);
             if let Err(error) = &found {
                 tracing::warn!(%algorithm, %error, "the device does without these kernels");
-                if !is_for_good(error) {
+                if !error.is_for_good() {
                     return None;
                 }
             }
@@ -39,9 +39,4 @@ impl Kernels {
         }
         self.coders.get(&key)?.as_ref()
     }
-}
-
-/// Whether it is no use to try again.
-pub(crate) fn is_for_good(error: &DeviceError) -> bool {
-    matches!(error, DeviceError::NoKernels(_) | DeviceError::NotLoaded { .. } | DeviceError::TooShort { .. })
 }

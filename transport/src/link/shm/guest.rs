@@ -36,6 +36,7 @@ pub(in crate::link) trait Guest: Send + Sync {
 }
 
 /// What a guest has of a peer that was met.
+#[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "no other link has guests"))]
 #[derive(Clone)]
 pub(in crate::link) struct Line {
     pub(super) socket: Arc<OwnedFd>,
@@ -47,6 +48,7 @@ pub(in crate::link) struct Line {
 }
 
 /// Words in shared memory, one for each slot of memory elsewhere, of which only one side stores them.
+#[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "no other link has guests"))]
 #[derive(Clone)]
 pub(in crate::link) struct Words {
     pub(super) segment: Arc<Segment>,

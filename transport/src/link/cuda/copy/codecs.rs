@@ -8,7 +8,6 @@ use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 
 use super::pipe::{Memory, Segment};
 use super::report::PeerCopyError;
-use crate::executor::cuda::kernels::is_for_good;
 
 /// Words of a segment: the frame's length, the encoder's status, the decoder's.
 const WORDS: u64 = 3;
@@ -48,7 +47,7 @@ impl Codecs {
             let coder = |device: &Device| device.coder(algorithm, chunk_size);
             match coder(from).and_then(|encoder| Ok(Pair { algorithm, encoder, decoder: coder(to)? })) {
                 Ok(pair) => pairs.push(pair),
-                Err(error) if is_for_good(&error) => {
+                Err(error) if error.is_for_good() => {
                     tracing::warn!(%algorithm, %error, "copies do without these kernels");
                 }
                 Err(error) => return Err(error),
