@@ -48,7 +48,7 @@ impl Behind {
             Plan::Sample { algorithms, size } => {
                 let known = self.known.get(&key(facts)).copied();
                 // The peer may be another one by now.
-                let known = known.filter(|decision| facts.allowed.contains(decision.algorithm));
+                let known = known.filter(|decision| facts.allows(decision.algorithm));
                 let decision = known.unwrap_or_else(|| Decision::bypass(facts, Reason::FirstLook));
                 (decision, Some((algorithms, size)))
             }
@@ -138,6 +138,11 @@ mod tests {
         // To a peer that cannot decode it.
         let alone = CheapFacts { allowed: AlgorithmSet::from_iter([Algorithm::None]), ..one };
         assert_eq!(behind.plan(&mut Curious, &alone).0.reason, Reason::FirstLook);
+        // What was found to be best raw stays so for its reason, whatever the peer can decode.
+        behind.hear(&mut Curious, &one, &[]);
+        let coders = CheapFacts { allowed: AlgorithmSet::from_iter([Algorithm::Xp]), ..one };
+        let (decision, _) = behind.plan(&mut Curious, &coders);
+        assert_eq!((decision.algorithm, decision.reason), (Algorithm::None, Reason::NotSampled));
     }
 
     #[test]
