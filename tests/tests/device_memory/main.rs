@@ -23,6 +23,7 @@ mod ipc_link;
 mod peer_copies;
 mod peer_link;
 mod rig;
+mod steered_copies;
 mod tables;
 mod transfers;
 

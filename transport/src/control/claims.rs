@@ -18,7 +18,7 @@ struct Key {
     kind: SlotKind,
 }
 
-/// The slots that are in use, and by which node.
+/// The slots that are in use, and by which node; copiers count as nodes here.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     used: usize,
@@ -60,7 +60,7 @@ impl Claims {
     }
 }
 
-/// The slots of one node. They are free for others when it is dropped.
+/// The slots of one node, or the slot of a copier. They are free for others when it is dropped.
 #[derive(Debug)]
 pub(super) struct NodeSlots {
     attachment: Arc<Attachment>,
@@ -82,7 +82,7 @@ impl NodeSlots {
         Slot::new(self.attachment.page().clone(), Page::other())
     }
 
-    /// A slot for a stream to a peer, or for what comes from it.
+    /// A slot for a stream to a peer, for what comes from it, or for copies to a device (`peer`) from another (`stream`).
     pub(super) fn claim(&self, peer: u32, stream: u32, kind: SlotKind) -> Slot {
         let page = self.attachment.page();
         let key = Key { rank: self.rank, peer, stream, kind };

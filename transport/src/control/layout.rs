@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The file is exactly [`PAGE_BYTES`] long. Most of it is never touched and takes no memory. Whoever changes a
-//! place or a meaning here raises [`VERSION`]: the other side then refuses the page.
+//! place or a meaning here raises [`VERSION`]: the other side then refuses the page. A new kind of slot does not: who does not
+//! know it leaves such slots out, and they go by the page's default.
 //!
 //! | header word | meaning |
 //! |---|---|
@@ -33,7 +34,7 @@ pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"MGCTRLPG");
 /// Which layout this is.
 pub(super) const VERSION: u64 = 1;
 
-/// Slots that have a (peer, stream) of their own.
+/// Slots that have a (peer, stream) or a pair of devices of their own.
 pub(super) const OWN_SLOTS: usize = 1024;
 /// Where transfers of all further streams are counted.
 pub(super) const OTHER_SLOT: usize = OWN_SLOTS;
@@ -87,7 +88,7 @@ pub(super) const fn histograms(slot: usize) -> usize {
 
 /// Words of a slot's counters, counted from its first.
 pub(super) mod counter {
-    /// Peer in the low half, stream in the high half.
+    /// Peer in the low half, stream in the high half; of copies, the device that they go to and the one that they come from.
     pub(crate) const PEER_STREAM: usize = 0;
     /// Rank of this side in the low half, kind of the slot in the high half.
     pub(crate) const RANK_KIND: usize = 1;

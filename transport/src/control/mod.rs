@@ -1,13 +1,15 @@
 //! The control page: how an operator sees and steers a running program.
 //!
 //! A process has one page, a memory file of [`PAGE_BYTES`] that it hands to the node's daemon over a Unix socket. Each
-//! pair of peer and stream has a slot there: one word of [`Settings`], which the daemon writes and the process reads at
-//! each transfer, and counters and [`histogram`]s, which the process writes and the daemon reads. Nothing waits for
-//! anybody: either side may be gone at any moment, and the data path pays some loads and stores.
+//! pair of peer and stream, and each copier from one device to another, has a slot there: one word of [`Settings`], which the
+//! daemon writes and the process reads at each transfer, and counters and [`histogram`]s, which the process writes and the daemon
+//! reads. Nothing waits for anybody: either side may be gone at any moment, and the data path pays some loads and stores.
 //!
 //! * **Settings** are one 64-bit word, so nobody sees half a change. A slot without a word of its own goes by the
 //!   page's default. What a word says takes effect at the stream's next transfer; [`Settings`] says how it is packed. Copies
 //!   between host and device have no slots: they go by the default as far as it turns compression off, and by the read cap.
+//!   Those from one device to another have a slot for each copier ([`SlotKind::Copied`]), by the numbers of the two devices. These
+//!   are no ranks, so settings of a peer are not theirs: they go by what holds for the job.
 //! * **Trust**: none. The daemon maps a file only if it can never change its length ([`MapError`]), checks the header
 //!   ([`PageError`]) and every number that is a length or an index, and uses all else as numbers. A process ignores
 //!   settings that make no sense, and counts them.
@@ -20,6 +22,8 @@
 
 mod attachment;
 mod claims;
+#[cfg(feature = "cuda")]
+mod copies;
 pub mod handover;
 pub mod histogram;
 mod identity;
@@ -41,6 +45,8 @@ use mgcomp_selector::speeds::Speeds;
 
 pub(crate) use attachment::is_switched_off;
 pub use attachment::{Attachment, attach, sockets};
+#[cfg(feature = "cuda")]
+pub(crate) use copies::{Copies, Made};
 pub(crate) use identity::local_ranks;
 pub use identity::{Identity, MAX_NAME_BYTES};
 pub use layout::PAGE_BYTES;
@@ -81,7 +87,38 @@ fn steer_by(
 ) -> (Box<dyn Policy>, Meter) {
     attachment.page().set_rank(position.rank.0, position.ranks);
     let slots = Arc::new(NodeSlots::new(attachment, position.rank.0));
-    (Box::new(Steered::new(policy, speeds, slots.clone())), Meter::new(slots))
+    (Box::new(Steered::new(policy, speeds, slots.clone(), SlotKind::Sent)), Meter::new(slots))
+}
+
+/// The same for copies from one device to another; returns what tells their settings and counts them. The page keeps the rank
+/// that it has.
+#[cfg(feature = "cuda")]
+pub(crate) fn steer_copies(
+    policy: Box<dyn Policy>,
+    devices: [u32; 2],
+    speeds: Arc<Speeds>,
+) -> (Box<dyn Policy>, Option<Copies>) {
+    match attach() {
+        Some(attachment) => {
+            let (policy, copies) = steer_copies_by(attachment, policy, devices, speeds);
+            (policy, Some(copies))
+        }
+        None => (policy, None),
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn steer_copies_by(
+    attachment: Arc<Attachment>,
+    policy: Box<dyn Policy>,
+    devices: [u32; 2],
+    speeds: Arc<Speeds>,
+) -> (Box<dyn Policy>, Copies) {
+    let rank = attachment.page().rank();
+    let slots = Arc::new(NodeSlots::new(attachment, rank));
+    // Seen before the first copy.
+    let copies = Copies::new(slots.clone(), devices);
+    (Box::new(Steered::new(policy, Some(speeds), slots, SlotKind::Copied)), copies)
 }
 
 /// A policy as nodes run it: steered through `attachment`. For benches, which time what that costs.

@@ -84,6 +84,12 @@ impl Page {
         })
     }
 
+    /// The rank as the header has it, [`NO_RANK`] too.
+    #[cfg(feature = "cuda")]
+    pub(super) fn rank(&self) -> u32 {
+        self.word(layout::RANK).load(Ordering::Relaxed) as u32
+    }
+
     /// Slots in use, as the process says, but never more than there are. The slot of all other streams is
     /// [`other`](Self::other) and not counted.
     #[must_use]

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use mgcomp_codecs::Algorithm;
 use mgcomp_selector::{CheapFacts, Decision, Outcome};
 
 use super::histogram::{Measure, bucket};
 use super::layout::counter;
 use super::page::Page;
 use super::reason;
+use super::view::Count;
 
 /// The right to count in one slot.
 #[derive(Debug)]
@@ -49,10 +51,8 @@ impl Slot {
 
     /// A payload was coded.
     pub(super) fn sent(&self, facts: &CheapFacts, decision: &Decision, outcome: &Outcome) {
-        let first = counter::ALGORITHMS + 3 * usize::from(outcome.sent.number());
-        self.count(first, 1);
-        self.count(first + 1, facts.raw_bytes);
-        self.count(first + 2, outcome.coded_bytes);
+        let (raw_bytes, coded_bytes) = (facts.raw_bytes, outcome.coded_bytes);
+        self.carried(outcome.sent, Count { transfers: 1, raw_bytes, coded_bytes });
         self.measure(Measure::RawBytes, facts.raw_bytes);
         if let Some(took) = outcome.encode {
             let ns = took.as_nanos() as u64;
@@ -80,6 +80,14 @@ impl Slot {
         }
     }
 
+    /// So much went out under `algorithm`.
+    pub(super) fn carried(&self, algorithm: Algorithm, count: Count) {
+        let first = counter::ALGORITHMS + 3 * usize::from(algorithm.number());
+        self.count(first, count.transfers);
+        self.count(first + 1, count.raw_bytes);
+        self.count(first + 2, count.coded_bytes);
+    }
+
     /// The peer has it, so long after the plan.
     pub(super) fn acknowledged(&self, predicted_ns: Option<u64>, after: Duration) {
         let ns = after.as_nanos() as u64;
@@ -105,6 +113,18 @@ impl Slot {
     /// A codec job failed.
     pub(super) fn failed(&self) {
         self.count(counter::ERRORS, 1);
+    }
+
+    /// Something of this length went out.
+    #[cfg(feature = "cuda")]
+    pub(super) fn of_length(&self, raw_bytes: u64) {
+        self.measure(Measure::RawBytes, raw_bytes);
+    }
+
+    /// Encoders took so long for what nobody has timed.
+    #[cfg(feature = "cuda")]
+    pub(super) fn encoded(&self, took_ns: u64) {
+        self.count(counter::ENCODE_NS, took_ns);
     }
 
     fn count(&self, word: usize, more: u64) {

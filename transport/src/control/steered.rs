@@ -38,6 +38,8 @@ pub(super) struct Steered {
     last: (u64, u32),
     samples: Vec<(SampleKey, usize)>,
     slots: Arc<NodeSlots>,
+    /// What its slots count: what is sent, or what is copied, which is not counted here.
+    kind: SlotKind,
 }
 
 #[derive(Debug)]
@@ -77,7 +79,12 @@ impl Stream {
 }
 
 impl Steered {
-    pub(super) fn new(own: Box<dyn Policy>, speeds: Option<Arc<Speeds>>, slots: Arc<NodeSlots>) -> Self {
+    pub(super) fn new(
+        own: Box<dyn Policy>,
+        speeds: Option<Arc<Speeds>>,
+        slots: Arc<NodeSlots>,
+        kind: SlotKind,
+    ) -> Self {
         let other = Stream::new(slots.other());
         Self {
             own,
@@ -88,6 +95,7 @@ impl Steered {
             last: (u64::MAX, OTHER),
             samples: Vec::new(),
             slots,
+            kind,
         }
     }
 
@@ -108,7 +116,7 @@ impl Steered {
         if self.by_key.len() >= OWN_SLOTS {
             return OTHER;
         }
-        let slot = self.slots.claim(facts.peer, facts.stream.0, SlotKind::Sent);
+        let slot = self.slots.claim(facts.peer, facts.stream.0, self.kind);
         let index = self.streams.len() as u32;
         self.streams.push(Stream::new(slot));
         self.by_key.insert(key, index);
@@ -117,7 +125,7 @@ impl Steered {
 
     /// Takes over new settings. What is wrong with them is counted, and the old ones stay.
     #[cold]
-    fn steer(&mut self, index: usize, word: u64) {
+    fn steer(&mut self, index: usize, word: u64, facts: &CheapFacts) {
         self.streams[index].word = word;
         let Ok(settings) = Settings::unpack(word) else {
             self.streams[index].slot.not_understood();
@@ -137,6 +145,9 @@ impl Steered {
         stream.off = settings.compress == Some(false);
         stream.least_bytes = settings.gate.map_or(0, SizeGate::least_bytes);
         stream.slot.in_effect(word);
+        if self.kind == SlotKind::Copied && !stream.off && wants_what_is_not_there(&settings, facts) {
+            stream.slot.not_followed();
+        }
     }
 
     /// The policy that `settings` ask for, made if there is none yet, and the λ that it is to be told. `adaptive` takes
@@ -217,7 +228,7 @@ impl Policy for Steered {
         let index = self.stream(facts);
         let word = self.streams[index].slot.settings_word();
         if word != self.streams[index].word {
-            self.steer(index, word);
+            self.steer(index, word, facts);
         }
         let Stream { off, least_bytes, variant, lambda, .. } = self.streams[index];
         if off {
@@ -227,7 +238,8 @@ impl Policy for Steered {
             return Plan::Use(Decision::bypass(facts, Reason::TooShort { least_bytes }));
         }
         let plan = self.policy(variant).plan(&CheapFacts { lambda, ..*facts });
-        if matches!(plan, Plan::Sample { .. }) {
+        // Copies ask again whenever settings change, so whoever decides then is who has asked.
+        if matches!(plan, Plan::Sample { .. }) && self.kind == SlotKind::Sent {
             if self.samples.len() >= MOST_SAMPLES {
                 self.samples.remove(0);
             }
@@ -249,7 +261,9 @@ impl Policy for Steered {
         }
         let index = self.stream(facts);
         let Stream { slot, variant, off, lambda, .. } = &self.streams[index];
-        slot.sent(facts, decision, outcome);
+        if self.kind == SlotKind::Sent {
+            slot.sent(facts, decision, outcome);
+        }
         let (variant, off, lambda) = (*variant, *off, *lambda);
         if !off {
             self.policy(variant).observe(&CheapFacts { lambda, ..*facts }, decision, outcome);
@@ -259,6 +273,14 @@ impl Policy for Steered {
     fn goes_by_time(&self) -> bool {
         let mut variants = self.variants.iter().flatten().filter(|variant| variant.streams > 0);
         self.own.goes_by_time() || variants.any(|variant| variant.policy.goes_by_time())
+    }
+}
+
+/// Whether `settings` name an algorithm that transfers like this one can never have.
+fn wants_what_is_not_there(settings: &Settings, facts: &CheapFacts) -> bool {
+    match settings.policy.map(PolicyName::spec) {
+        Some(PolicySpec::Fixed(fixed)) => !facts.allows(fixed.algorithm()),
+        _ => false,
     }
 }
 

@@ -19,6 +19,16 @@ pub enum SlotKind {
     Received = 2,
     /// Streams that have no slot of their own.
     Other = 3,
+    /// Copies from one device of the process to another.
+    Copied = 4,
+}
+
+impl SlotKind {
+    /// Whether there is another rank on the other side.
+    #[must_use]
+    pub const fn has_peer(self) -> bool {
+        matches!(self, Self::Sent | Self::Received)
+    }
 }
 
 /// Whose a slot is; this never changes.
@@ -26,11 +36,11 @@ pub enum SlotKind {
 pub struct SlotIdentity {
     /// What it counts.
     pub kind: SlotKind,
-    /// Rank on this side.
+    /// Rank on this side; `u32::MAX` where it is not known.
     pub rank: u32,
-    /// Rank on the other side.
+    /// Rank on the other side; of copies, the number of the device that they go to.
     pub peer: u32,
-    /// Which stream; no meaning for what is received.
+    /// Which stream; no meaning for what is received; of copies, the number of the device that they come from.
     pub stream: u32,
 }
 
@@ -50,11 +60,11 @@ pub struct Count {
 pub struct SlotView {
     /// What it counts.
     pub kind: SlotKind,
-    /// Rank on this side.
+    /// Rank on this side; `u32::MAX` where it is not known.
     pub rank: u32,
-    /// Rank on the other side.
+    /// Rank on the other side; of copies, the number of the device that they go to.
     pub peer: u32,
-    /// Which stream; no meaning for what is received.
+    /// Which stream; no meaning for what is received; of copies, the number of the device that they come from.
     pub stream: u32,
     /// Rate of the link in Gb/s, as the policy knows it.
     pub link_gbps: Option<f64>,
@@ -93,6 +103,12 @@ pub struct SlotView {
 }
 
 impl SlotView {
+    /// The numbers of the devices that copies come from and go to.
+    #[must_use]
+    pub fn devices(&self) -> Option<[u32; 2]> {
+        (self.kind == SlotKind::Copied).then_some([self.stream, self.peer])
+    }
+
     /// Over all algorithms.
     #[must_use]
     pub fn sent(&self) -> Count {
@@ -111,6 +127,7 @@ pub(super) fn identity(counters: &[AtomicU64; COUNTER_WORDS]) -> Option<SlotIden
         1 => SlotKind::Sent,
         2 => SlotKind::Received,
         3 => SlotKind::Other,
+        4 => SlotKind::Copied,
         _ => return None,
     };
     let whose = counters[counter::PEER_STREAM].load(Ordering::Relaxed);

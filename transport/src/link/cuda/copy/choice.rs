@@ -1,120 +1,119 @@
 //! Whether and how copies are coded.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
-use mgcomp_selector::speeds::Speeds;
 use mgcomp_selector::{
-    CheapFacts, Decision, LinkFacts, Outcome, Overlap, Plan, Policy, PolicySpec, Reason, Steering, StreamId,
+    Behind, CheapFacts, Decision, LinkFacts, Outcome, Overlap, Plan, Policy, PolicySpec, Reason, StreamId,
 };
 
-use super::PeerCopyConfig;
 use super::codecs::chunk_size;
-use crate::control;
+use super::turns::{Link, Watches};
+use super::{PeerCopyConfig, Way};
+use crate::control::{self, Copies, Made, PolicyName, Settings, SizeGate};
 use crate::executor::cuda::estimate;
 use crate::executor::cuda::probe::{Answer, Question};
-use crate::link::rate::TimedRate;
 use crate::memory::DeviceSlice;
 
-/// What the driver and the devices take to begin a copy, whatever its length.
-const START: Duration = Duration::from_micros(10);
-/// So many plain copies are timed one after the other while nothing is known: more of them hardly tell what these did not.
-const FIRST_TIMED: u32 = 8;
-/// Then, or once the link is known, so many plain copies go by before one is timed again.
-const PLAIN_BETWEEN: u32 = 7;
-/// So many coded ones go by before one is plain instead, since else a link that has changed, or was disturbed, would be taken
-/// for what it was.
-const CODED_BETWEEN: u32 = 255;
-/// So many copies with one algorithm are watched one after the other, and then one after so many others.
-const FIRST_WATCHED: u32 = 8;
-const WATCHED_BETWEEN: u32 = 7;
 /// What takes so many times as long as the link does for its bytes takes that time by itself.
 const BEYOND_THE_LINK: f64 = 1.25;
 
 /// A policy, and what it has found out.
 pub(super) struct Choice {
     policy: Box<dyn Policy>,
-    /// What it chose when it last looked at data.
-    learned: Option<Decision>,
+    /// Where an operator sees and steers it, if there is a page.
+    copies: Option<Copies>,
+    /// What the policy chose when it last looked at data.
+    behind: Behind,
+    /// Whether what is looked at now was asked for under other settings.
+    is_stale: bool,
     link: Link,
+    /// Whether the policy goes by how fast that is, as far as it depends on the settings.
+    goes_by_link: bool,
     overlap: Overlap,
     watches: Watches,
     allowed: AlgorithmSet,
+    own: PeerCopyConfig,
+    /// Shorter copies are plain unseen.
     gate_bytes: u64,
     chunk_size: ChunkSize,
+    /// The numbers of the devices that bytes come from and go to.
+    devices: [u32; 2],
     is_off: bool,
 }
-
-/// What is known of the link.
-#[derive(Debug)]
-enum Link {
-    /// What the program has said; or nothing, where the policy does not go by it.
-    Stated(Option<LinkFacts>),
-    /// What plain copies have shown.
-    Timed(Timed),
-}
-
-#[derive(Debug)]
-struct Timed {
-    rate: TimedRate,
-    /// Copies that were to be timed, up to [`FIRST_TIMED`], and those since the last of them.
-    first: u32,
-    since: u32,
-}
-
-/// Which coded copies are watched.
-#[derive(Debug)]
-struct Watches {
-    /// What the last one was coded with, how many were in a row, and how many there were since one was watched.
-    algorithm: Algorithm,
-    in_a_row: u32,
-    since: u32,
-}
-
-/// A decision, and what it was made for.
-pub(super) type Made = (CheapFacts, Decision);
 
 /// What becomes of a copy.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen {
     pub(super) algorithm: Algorithm,
+    /// Why.
+    pub(super) made: Made,
     /// What the policy would like to know of it.
     pub(super) question: Option<Question>,
     /// Whether it shows how fast the link is.
     pub(super) is_timed: bool,
-    /// What is to be heard of again, with what it has shown, if that is asked for.
-    pub(super) watched: Option<Made>,
+    /// Whether it is to be heard of again, with what it has shown.
+    pub(super) is_watched: bool,
 }
 
 impl Choice {
-    /// For copies with the algorithms `allowed`, by kernels that are as fast as `speeds` say until they show it, and that work beside
-    /// the link as `overlap` says.
+    /// For copies between `devices` with the algorithms `allowed`, by kernels that work beside the link as `overlap` says. The
+    /// `policy` is that of `config`, under the settings of `copies` if there is a page.
     pub(super) fn new(
         config: &PeerCopyConfig,
-        (allowed, speeds): (AlgorithmSet, Arc<Speeds>),
-        overlap: Overlap,
+        (policy, copies): (Box<dyn Policy>, Option<Copies>),
+        (allowed, overlap): (AlgorithmSet, Overlap),
+        devices: [u32; 2],
     ) -> Self {
-        let steering = Steering { lambda: config.lambda, speeds };
-        let link = match (config.policy, config.link) {
-            (PolicySpec::Adaptive, None) if config.lambda.is_none() => {
-                Link::Timed(Timed { rate: TimedRate::new(START), first: 0, since: 0 })
-            }
-            (_, link) => Link::Stated(link),
+        let goes_by_link = config.policy == PolicySpec::Adaptive && config.lambda.is_none();
+        let link = match config.link {
+            None if goes_by_link || copies.is_some() => Link::timed(),
+            link => Link::Stated(link),
         };
         Self {
-            policy: config.policy.build(&steering),
-            learned: None,
+            policy,
+            copies,
+            behind: Behind::default(),
+            is_stale: false,
             link,
+            goes_by_link,
             overlap,
             watches: Watches::of(Algorithm::None),
             allowed,
+            own: *config,
             gate_bytes: config.gate_bytes,
             chunk_size: chunk_size(config.segment_bytes.min(config.most_bytes)),
+            devices,
             is_off: control::is_switched_off(),
         }
+    }
+
+    /// Whether anybody counts what copies become.
+    pub(super) const fn counts(&self) -> bool {
+        self.copies.is_some()
+    }
+
+    /// Takes over what an operator has set by now.
+    pub(super) fn look(&mut self) {
+        if self.copies.as_mut().is_some_and(Copies::look) {
+            self.steer();
+        }
+    }
+
+    #[cold]
+    fn steer(&mut self) {
+        let Some(copies) = &self.copies else { return };
+        let Settings { policy, lambda, gate, compress, .. } = *copies.settings();
+        let (own, wanted) = (self.own.policy, policy.map_or(self.own.policy, PolicyName::spec));
+        // The program's λ is that of its own policy.
+        let lambda = lambda.or(self.own.lambda.filter(|_| wanted == own));
+        self.goes_by_link = wanted == PolicySpec::Adaptive && lambda.is_none() && compress != Some(false);
+        // Neither is what another policy has chosen, nor what it has asked for.
+        (self.behind, self.is_stale) = (Behind::default(), true);
+        // Below both gates nobody is asked; between the program's and a higher one, the policy says that copies are too short.
+        self.gate_bytes = gate.map_or(u64::MAX, SizeGate::least_bytes).min(self.own.gate_bytes);
     }
 
     /// Whether copies of so many bytes are plain, and nobody is asked.
@@ -130,37 +129,60 @@ impl Choice {
         can_time: bool,
         can_watch: bool,
     ) -> Chosen {
-        let plain = Chosen { algorithm: Algorithm::None, question: None, is_timed: false, watched: None };
-        if self.is_off {
-            return plain;
-        }
         let (facts, chunk_size) = (self.facts(element, raw_bytes), self.chunk_size);
-        let (decision, question) = match self.policy.plan(&facts) {
-            Plan::Use(decision) => (Some(decision), None),
-            Plan::Sample { algorithms, size } => {
-                (self.learned, Some(Question { facts, chunk_size, algorithms, size }))
-            }
+        let plain = |reason| Chosen {
+            algorithm: Algorithm::None,
+            made: (facts, Decision::bypass(&facts, reason)),
+            question: None,
+            is_timed: false,
+            is_watched: false,
         };
+        if self.is_off {
+            return plain(Reason::SwitchedOff);
+        }
+        let (decision, look) = self.behind.plan(self.policy.as_mut(), &facts);
+        let question = look.map(|(algorithms, size)| Question { facts, chunk_size, algorithms, size });
         // A trial that nobody watches would be in vain.
-        let is_trial =
-            |decision: &Decision| matches!(decision.reason, Reason::Trial { .. } | Reason::Guessed { .. });
-        let decision = decision.filter(|decision| can_watch || !is_trial(decision));
-        let algorithm = decision.map_or(Algorithm::None, |decision| decision.algorithm);
-        if can_time && self.link.is_due(algorithm) {
-            return Chosen { question, is_timed: true, ..plain };
+        let is_trial = matches!(decision.reason, Reason::Trial { .. } | Reason::Guessed { .. });
+        let is_vain = is_trial && !can_watch;
+        let decision = if is_vain { Decision::bypass(&facts, Reason::NotSampled) } else { decision };
+        let (algorithm, made) = (decision.algorithm, (facts, decision));
+        if can_time && self.goes_by_link && self.link.is_due(algorithm) {
+            return Chosen { made, question, is_timed: true, ..plain(decision.reason) };
         }
         let is_watched = can_watch && self.watches.is_due(algorithm);
-        let watched = decision.filter(|_| is_watched).map(|decision| (facts, decision));
-        Chosen { algorithm, question, watched, ..plain }
+        Chosen { algorithm, made, question, is_timed: false, is_watched }
+    }
+
+    /// What the policy has asked is looked at now.
+    pub(super) const fn asked(&mut self) {
+        self.is_stale = false;
+    }
+
+    /// Hears that a copy is on its way, or cannot be. One that is watched counts when it is over.
+    pub(super) fn enqueued(&mut self, chosen: &Chosen, way: Option<Way>) {
+        let (Some(copies), (facts, _)) = (&mut self.copies, &chosen.made) else { return };
+        match way {
+            _ if facts.raw_bytes == 0 => {}
+            None => copies.failed(),
+            Some(Way::Coded(_) | Way::CodedThroughHost(_)) if chosen.is_watched => {}
+            Some(Way::Coded(algorithm) | Way::CodedThroughHost(algorithm)) => {
+                copies.went(&chosen.made, algorithm);
+            }
+            Some(Way::Plain | Way::PlainThroughHost) => copies.went(&chosen.made, Algorithm::None),
+        }
+    }
+
+    /// Hears that a copy that was watched came to nothing, or shows nothing.
+    pub(super) fn failed(&self) {
+        if let Some(copies) = &self.copies {
+            copies.failed();
+        }
     }
 
     /// Hears what a coded copy has become, and what the kernels at both ends took.
-    pub(super) fn observe(
-        &mut self,
-        (facts, decision): &Made,
-        coded_bytes: u64,
-        [encode, decode]: [Duration; 2],
-    ) {
+    pub(super) fn observe(&mut self, made: &Made, coded_bytes: u64, [encode, decode]: [Duration; 2]) {
+        let (facts, decision) = made;
         // A kernel that uses the link takes no less than that does, which is not its own time.
         let wire_ns = self.link().map(|link| 8.0 * coded_bytes as f64 / link.rate_gbps());
         let own = |took: Duration| {
@@ -176,14 +198,18 @@ impl Choice {
             acknowledged: None,
         };
         self.policy.observe(facts, decision, &outcome);
+        if let Some(copies) = &mut self.copies {
+            copies.showed(made, &outcome);
+        }
     }
 
-    /// Hears what was found in copies that were made.
+    /// Hears what was found in copies that were made. What was asked before settings changed is no answer any more.
     pub(super) fn hear(&mut self, answers: Vec<Answer>) {
+        if self.is_stale {
+            return;
+        }
         for (facts, estimates) in answers {
-            let decision = self.policy.choose(&facts, &estimates);
-            // What is expected of it is expected of that length.
-            self.learned = Some(Decision { predicted_bits: None, predicted_ns: None, ..decision });
+            self.behind.hear(self.policy.as_mut(), &facts, &estimates);
         }
     }
 
@@ -211,54 +237,22 @@ impl Choice {
 
     /// Lets the policy look at some data, if it wants to. Waits for that.
     pub(super) fn learn(&mut self, element: Element, data: &DeviceSlice) {
+        self.look();
         let facts = self.facts(element, data.len() as u64);
         if let Plan::Sample { algorithms, size } = self.policy.plan(&facts) {
             let estimates = estimate(data, element, algorithms, size);
+            // Whatever else is looked at may still have been asked for under other settings.
+            let is_stale = std::mem::take(&mut self.is_stale);
             self.hear(vec![(facts, estimates)]);
+            self.is_stale = is_stale;
         }
     }
 
     fn facts(&self, element: Element, raw_bytes: u64) -> CheapFacts {
         // However codecs and link overlap where it was stated, here they do as they do.
         let link = self.link().and_then(|link| link.with_overlap(self.overlap).ok());
-        let allowed = self.allowed;
-        CheapFacts { peer: 0, stream: StreamId(0), raw_bytes, element, allowed, link, lambda: None }
-    }
-}
-
-impl Link {
-    /// Whether a copy that was to go so is plain and timed.
-    fn is_due(&mut self, algorithm: Algorithm) -> bool {
-        let Self::Timed(Timed { rate, first, since }) = self else { return false };
-        let between = match algorithm {
-            Algorithm::None if *first < FIRST_TIMED && rate.facts(Overlap::None).is_none() => 0,
-            Algorithm::None => PLAIN_BETWEEN,
-            _ => CODED_BETWEEN,
-        };
-        let is_due = *since >= between;
-        *since = if is_due { 0 } else { *since + 1 };
-        *first += u32::from(is_due && *first < FIRST_TIMED);
-        is_due
-    }
-}
-
-impl Watches {
-    const fn of(algorithm: Algorithm) -> Self {
-        Self { algorithm, in_a_row: 0, since: 0 }
-    }
-
-    /// Whether a copy that goes so is watched.
-    fn is_due(&mut self, algorithm: Algorithm) -> bool {
-        if algorithm == Algorithm::None {
-            return false;
-        }
-        if algorithm != self.algorithm {
-            *self = Self::of(algorithm);
-        }
-        let is_due = self.in_a_row < FIRST_WATCHED || self.since >= WATCHED_BETWEEN;
-        self.in_a_row = self.in_a_row.saturating_add(1);
-        self.since = if is_due { 0 } else { self.since + 1 };
-        is_due
+        let (allowed, [from, to]) = (self.allowed, self.devices);
+        CheapFacts { peer: to, stream: StreamId(from), raw_bytes, element, allowed, link, lambda: None }
     }
 }
 
@@ -266,7 +260,7 @@ impl fmt::Debug for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Choice")
             .field("policy", &self.policy)
-            .field("learned", &self.learned)
+            .field("behind", &self.behind)
             .field("link", &self.link)
             .finish()
     }

@@ -15,7 +15,7 @@ pub struct PeerCopyConfig {
     /// What is known of the link between the devices: the rate of one pass, where bytes pass it twice, to the host and from there.
     /// How codecs overlap with it is known here. If nothing is said, plain copies show it.
     pub link: Option<LinkFacts>,
-    /// Copies of fewer bytes are plain, before any policy is asked.
+    /// Copies of fewer bytes are plain, before any policy is asked, unless an operator has set another gate.
     pub gate_bytes: u64,
     /// Raw bytes of a segment.
     pub segment_bytes: u64,

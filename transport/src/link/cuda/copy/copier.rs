@@ -2,14 +2,15 @@
 
 use mgcomp_codecs::device::{Device, DeviceError, Region, Stream};
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
-use mgcomp_selector::{LinkFacts, Overlap, PolicySpec};
+use mgcomp_selector::{LinkFacts, Overlap, PolicySpec, Steering};
 
-use super::choice::{Choice, Chosen, Made};
+use super::choice::{Choice, Chosen};
 use super::codecs::{Codecs, coded_bytes};
 use super::pipe::{Memory, Pipe, Segment};
 use super::watch::{Shown, Watch, Watched};
 use super::{PeerCopy, PeerCopyConfig, PeerCopyError, PeerCopyReport, Way};
 use crate::calibrate;
+use crate::control::{self, Made};
 use crate::executor::cuda::probe::{Probe, Question};
 use crate::executor::cuda::stopwatch::Stopwatch;
 use crate::memory::DeviceSlice;
@@ -25,14 +26,14 @@ pub struct PeerCopier {
     is_direct: bool,
     config: PeerCopyConfig,
     choice: Choice,
-    /// Looks at copies on their way, where the policy may want that.
+    /// Looks at copies on their way, where the policy may want that, or one that an operator may set.
     probe: Option<Probe>,
     /// Times plain copies of so many bytes.
     stopwatch: Stopwatch<u64>,
     /// Dropped before what is below: that waits for all work with it.
     pipe: Pipe,
     codecs: Codecs,
-    /// Watches coded copies, where the policy may want that.
+    /// Watches coded copies, where the policy or an operator may want that.
     watch: Option<Watch<Made>>,
 }
 
@@ -48,16 +49,20 @@ impl PeerCopier {
         let pipe = Pipe::new(from, to, || Memory::between(is_direct, to, room_len))?;
         let segments = config.most_bytes.div_ceil(config.segment_bytes).max(1);
         let segment = (config.segment_bytes.min(config.most_bytes), segments);
-        let may_look = !matches!(config.policy, PolicySpec::Fixed(_));
+        let (devices, speeds) =
+            ([from, to].map(|device| device.info().ordinal), calibrate::device_speeds(from.info()));
+        let policy = config.policy.build(&Steering { lambda: config.lambda, speeds: speeds.clone() });
+        let (policy, copies) = control::steer_copies(policy, devices, speeds);
+        let may_look = copies.is_some() || !matches!(config.policy, PolicySpec::Fixed(_));
         let probe = may_look.then(|| Probe::new(from)).transpose()?;
-        let may_watch = config.policy == PolicySpec::Adaptive;
+        let may_watch = copies.is_some() || config.policy == PolicySpec::Adaptive;
         let watch =
             may_watch.then(|| Watch::new(from, to, Codecs::words_len(segments), is_direct)).transpose()?;
         let ends = ((from, &pipe.out), (to, &pipe.into));
         // Last, because zeros are on their way from then on.
         let codecs = Codecs::load(ends.0, ends.1, config.algorithms, segment, is_direct)?;
-        let known = (codecs.algorithms(), calibrate::device_speeds(from.info()));
-        let choice = Choice::new(&config, known, overlap(is_direct, from, to)(config.segment_bytes));
+        let can = (codecs.algorithms(), overlap(is_direct, from, to)(config.segment_bytes));
+        let choice = Choice::new(&config, (policy, copies), can, devices);
         let (from, to, stopwatch) = (from.clone(), to.clone(), Stopwatch::default());
         let copier = Self { from, to, is_direct, config, choice, probe, stopwatch, pipe, codecs, watch };
         // A graph that is launched on another stream would not wait for the zeros that are on their way to workspaces.
@@ -96,7 +101,7 @@ impl PeerCopier {
     /// what is on `stream`, which may be a stream of any device, and before what comes there next. `element` says what the
     /// bytes are.
     ///
-    /// While `stream` records, the copy is recorded with it. Whoever launches the graph sees to it that no other copy of this
+    /// While `stream` records, the copy is recorded with it, as it is chosen now, whatever is set later. Whoever launches the graph sees to it that no other copy of this
     /// copier is under way then, and that the copier is still there.
     ///
     /// # Errors
@@ -112,6 +117,7 @@ impl PeerCopier {
         let raw_bytes = from.len();
         self.check(from, to)?;
         let to = to.slice(0..raw_bytes);
+        self.choice.look();
         if self.choice.is_short(raw_bytes) {
             stream.copy_between((&self.from, from), (&self.to, to))?;
             return Ok(PeerCopy { way: Way::Plain, raw_bytes, segments: 1 });
@@ -123,18 +129,23 @@ impl PeerCopier {
         let can_time = can_watch && self.stopwatch.is_free();
         let can_watch_kernels = can_watch && raw_bytes > 0 && self.watch.as_ref().is_some_and(Watch::is_free);
         let chosen = self.choice.choose((element, raw_bytes), can_time, can_watch_kernels);
-        let Chosen { algorithm, question, is_timed, watched } = chosen;
+        let Chosen { algorithm, made, question, is_timed, is_watched } = chosen;
         let question = question.filter(|_| can_watch);
         let looks = question.is_some_and(|question| self.look(stream, question, from));
         let times = is_timed
             && self.has_the_way_for_itself()
             && done(self.stopwatch.start(stream), "the link is not timed");
+        let watched = is_watched.then_some(made);
         let copied = self.enqueue(stream, (element, algorithm), (from, to), watched);
         if times && copied.is_ok() {
             done(self.stopwatch.stop(stream, raw_bytes), "the link is not timed");
         }
         if looks {
             self.end_look(stream, copied.is_ok());
+        }
+        // What is recorded is not on its way.
+        if can_watch {
+            self.choice.enqueued(&chosen, copied.as_ref().ok().map(|(way, _)| *way));
         }
         let (way, segments) = copied?;
         Ok(PeerCopy { way, raw_bytes, segments })
@@ -276,10 +287,16 @@ impl PeerCopier {
         match shown {
             Some(Ok(Some(Shown { what, times, words }))) => match coded_bytes(&words) {
                 Ok(coded_bytes) => choice.observe(&what, coded_bytes, times),
-                Err(error) => tracing::warn!(%error, "nothing is learned from a copy"),
+                Err(error) => {
+                    tracing::warn!(%error, "nothing is learned from a copy");
+                    choice.failed();
+                }
             },
             Some(Ok(None)) | None => {}
-            Some(Err(error)) => tracing::warn!(%error, "nothing is learned from a copy"),
+            Some(Err(error)) => {
+                tracing::warn!(%error, "nothing is learned from a copy");
+                choice.failed();
+            }
         }
     }
 
@@ -290,7 +307,11 @@ impl PeerCopier {
         if looked.is_err() {
             probe.settle();
         }
-        done(looked, "a copy is not looked at")
+        let looks = done(looked, "a copy is not looked at");
+        if looks {
+            self.choice.asked();
+        }
+        looks
     }
 
     /// Lets what comes next on `stream` wait for the look at a copy that was enqueued. Else nothing is under way when this
@@ -326,6 +347,16 @@ impl PeerCopier {
             return Err(DeviceError::TooShort { what, needed: got, got: to.len() });
         }
         Ok(())
+    }
+}
+
+impl Drop for PeerCopier {
+    /// Counts what is watched, which is over when copies are.
+    fn drop(&mut self) {
+        let is_watched = self.watch.as_ref().is_some_and(|watch| !watch.is_free());
+        if is_watched && self.choice.counts() && self.pipe.wait().is_ok() {
+            self.hear();
+        }
     }
 }
 

@@ -24,7 +24,7 @@
 //! [`Region::from_raw`]: mgcomp_codecs::device::Region::from_raw
 //!
 //! # What is known of the link
-//! The policy `adaptive` goes by how fast the link is, and leaves copies plain while that is not known. Where
+//! The policy `adaptive`, also where an operator has set it, goes by how fast the link is, and leaves copies plain while that is not known. Where
 //! [`PeerCopyConfig::link`] does not say it, and no λ decides, plain copies that are not recorded are timed by events, one at a
 //! time, and a later copy hears how long that took if it is over by then: nothing waits for it. Two of them make the link known,
 //! and one in 8 is timed from then on, or after 8 that did not show it: copies that take less than 20 us do not. Of coded ones, one
@@ -35,6 +35,22 @@
 //! what a model says of one like it. Then copies show it: of the first 8 that are coded with an algorithm, and of one in 8 later,
 //! events time the kernels of one segment at both ends, and what the frames have become is brought to the host behind the
 //! last. A later copy hears of it, if that is over by then.
+//!
+//! # Seen and steered
+//! A copier has a slot of the process's [control page](crate::control), by the numbers of its devices, from its start on. What an
+//! operator sets (off, policy, λ, size gate) holds from the next copy on, as far as there are kernels: an algorithm that is not
+//! among [`PeerCopyConfig::algorithms`] leaves copies plain, and counts as a setting that is not followed. A size gate takes the
+//! place of [`PeerCopyConfig::gate_bytes`]. A copy that was recorded stays as it was recorded: whoever wants it otherwise
+//! records it again.
+//!
+//! What a coded copy becomes is known of those that are watched, whatever the policy: of the first 8 with an algorithm and of one in
+//! 8 later, if the last one that was watched is over by then. These count once a later copy hears of them, or when the copier
+//! is dropped. The others count as if they had become as much smaller as the last one that was watched with their algorithm. So coded
+//! bytes are exact for data that always compresses alike, and else as near as one in 8 is to the rest. Copies below the gate
+//! are one call of the driver and are not counted, nor are those that are recorded, of which nobody knows how often a graph is launched.
+//!
+//! Where there is a page, a copy costs the host a look at its settings, one from the gate on also some counters and the question
+//! whether its stream records. With `MGCOMP=off` there is none.
 //!
 //! ```
 //! use mgcomp_codecs::Element;
@@ -64,6 +80,7 @@ mod config;
 mod copier;
 mod pipe;
 mod report;
+mod turns;
 mod watch;
 
 pub use config::PeerCopyConfig;
