@@ -1,17 +1,30 @@
 //! The page for Prometheus: counters of every job and peer, and how the daemon does.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::time::Duration;
 
 use mgcomp_codecs::Algorithm;
-use mgcomp_transport::control::SlotKind;
+use mgcomp_transport::control::{SlotKind, SlotView};
 
 use crate::node::Node;
 use crate::snapshot::Totals;
 
 /// How old the numbers may be.
 const AGE: Duration = Duration::from_millis(200);
+
+/// What is on the other side, as the label `peer` says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Whom {
+    Peer(u32),
+    /// Copies from one device of a process to another.
+    Devices {
+        from: u32,
+        to: u32,
+    },
+    /// Streams without a slot of their own.
+    Other,
+}
 
 /// Name, help and value of a counter of a job and peer.
 type Counter = (&'static str, &'static str, fn(&Totals) -> f64);
@@ -37,13 +50,12 @@ pub(crate) async fn page(node: &Node) -> String {
     let mut page = String::new();
     daemon(&mut page, node);
     let snapshot = node.snapshots.get(&node.processes, AGE).await;
-    let mut peers = BTreeMap::<(&str, Option<u32>), Totals>::new();
+    let mut peers = BTreeMap::<(&str, Whom), Totals>::new();
     let mut processes = BTreeMap::<&str, usize>::new();
     for (job, of_job) in snapshot.jobs() {
         processes.insert(job, of_job.len());
         for (slot, _) in of_job.iter().flat_map(|process| process.slots(None)) {
-            let peer = (slot.kind != SlotKind::Other).then_some(slot.peer);
-            peers.entry((job, peer)).or_default().add(slot, None);
+            peers.entry((job, Whom::of(slot))).or_default().add(slot, None);
         }
     }
     head(&mut page, "mgcomp_job_processes", "gauge", "Processes of a job on this node.");
@@ -54,7 +66,7 @@ pub(crate) async fn page(node: &Node) -> String {
     for (name, help, value) in COUNTERS {
         head(&mut page, name, "counter", help);
         for ((job, peer), totals) in &peers {
-            let peer = peer_name(*peer);
+            let peer = peer.to_string();
             line(&mut page, name, &[("job", job), ("peer", &peer)], value(totals));
         }
     }
@@ -90,7 +102,7 @@ fn daemon(page: &mut String, node: &Node) {
 }
 
 /// What each algorithm carried.
-fn algorithms(page: &mut String, peers: &BTreeMap<(&str, Option<u32>), Totals>) {
+fn algorithms(page: &mut String, peers: &BTreeMap<(&str, Whom), Totals>) {
     type Value = fn(&mgcomp_transport::control::Count) -> u64;
     let counters: [(&str, &str, Value); 3] = [
         ("mgcomp_transfers_total", "Payloads sent.", |count| count.transfers),
@@ -100,7 +112,7 @@ fn algorithms(page: &mut String, peers: &BTreeMap<(&str, Option<u32>), Totals>) 
     for (name, help, value) in counters {
         head(page, name, "counter", help);
         for ((job, peer), totals) in peers {
-            let peer = peer_name(*peer);
+            let peer = peer.to_string();
             for (algorithm, count) in Algorithm::ALL.into_iter().zip(&totals.algorithms) {
                 if count.transfers > 0 {
                     let labels = [("job", *job), ("peer", &peer), ("algorithm", algorithm.name())];
@@ -112,23 +124,39 @@ fn algorithms(page: &mut String, peers: &BTreeMap<(&str, Option<u32>), Totals>) 
 }
 
 /// What can fall.
-fn gauges(page: &mut String, peers: &BTreeMap<(&str, Option<u32>), Totals>) {
+fn gauges(page: &mut String, peers: &BTreeMap<(&str, Whom), Totals>) {
     head(page, "mgcomp_saved_seconds", "gauge", "Time that compression saved, estimated; negative = lost.");
     for ((job, peer), totals) in peers {
-        let peer = peer_name(*peer);
+        let peer = peer.to_string();
         line(page, "mgcomp_saved_seconds", &[("job", job), ("peer", &peer)], totals.saved_ns as f64 / 1e9);
     }
     head(page, "mgcomp_link_bits_per_second", "gauge", "Rate of the link, as policies know it.");
     for ((job, peer), totals) in peers {
         if let Some(gbps) = totals.link_gbps() {
-            let peer = peer_name(*peer);
+            let peer = peer.to_string();
             line(page, "mgcomp_link_bits_per_second", &[("job", job), ("peer", &peer)], gbps * 1e9);
         }
     }
 }
 
-fn peer_name(peer: Option<u32>) -> String {
-    peer.map_or_else(|| "other".to_owned(), |peer| peer.to_string())
+impl Whom {
+    fn of(slot: &SlotView) -> Self {
+        match slot.kind {
+            SlotKind::Sent | SlotKind::Received => Self::Peer(slot.peer),
+            SlotKind::Copied => Self::Devices { from: slot.stream, to: slot.peer },
+            SlotKind::Other => Self::Other,
+        }
+    }
+}
+
+impl fmt::Display for Whom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Peer(peer) => write!(f, "{peer}"),
+            Self::Devices { from, to } => write!(f, "device {from} to {to}"),
+            Self::Other => f.write_str("other"),
+        }
+    }
 }
 
 fn head(page: &mut String, name: &str, kind: &str, help: &str) {

@@ -137,7 +137,8 @@ impl Process {
 
     fn has(&self, peer: u32, stream: Option<u32>) -> bool {
         (0..self.page.used()).filter_map(|slot| self.page.whose(slot)).any(|whose| {
-            whose.peer == peer
+            whose.kind.has_peer()
+                && whose.peer == peer
                 && stream.is_none_or(|stream| whose.kind == SlotKind::Sent && whose.stream == stream)
         })
     }

@@ -154,7 +154,8 @@ fn rows_of(
         for (index, (slot, earlier)) in process.slots(before).enumerate() {
             let place = match (subject.level, slot.kind) {
                 _ if !wanted(subject, slot) => continue,
-                (Level::Stream, SlotKind::Received) | (Level::Peer, SlotKind::Other) => continue,
+                (Level::Stream, SlotKind::Received) => continue,
+                (Level::Peer, kind) if !kind.has_peer() => continue,
                 (Level::Stream, _) => (process.who.id, index),
                 (Level::Peer, _) => (slot.peer.into(), 0),
                 (Level::Job | Level::Unspecified, _) => (0, 0),
@@ -172,7 +173,7 @@ fn rows_of(
 
 /// Whether a slot belongs to what is watched.
 fn wanted(subject: &Subject, slot: &SlotView) -> bool {
-    subject.peer.is_none_or(|peer| slot.kind != SlotKind::Other && slot.peer == peer)
+    subject.peer.is_none_or(|peer| slot.kind.has_peer() && slot.peer == peer)
 }
 
 fn whole(subject: &Subject, settings: &JobSettings, processes: &[&ProcessView]) -> Row {
@@ -195,9 +196,11 @@ fn stream(settings: &JobSettings, process: &ProcessView, slot: &SlotView) -> Row
         peer: own.then_some(slot.peer),
         stream: own.then_some(slot.stream),
         pid: process.who.pid,
-        rank: own.then_some(slot.rank),
+        rank: convert::rank(slot),
         effective: Some(convert::settings(&effective)),
         last_decision: slot.decision.as_ref().map(convert::decision),
+        from_device: slot.devices().map(|[from, _]| from),
+        to_device: slot.devices().map(|[_, to]| to),
         ..Row::default()
     }
 }

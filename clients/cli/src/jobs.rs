@@ -14,7 +14,7 @@ pub(crate) struct Args {
     /// List the streams of this job
     #[arg(long, value_name = "ID")]
     job: Option<String>,
-    /// Only those to this rank
+    /// Only those to this rank, and no copies between devices
     #[arg(long, value_name = "RANK", requires = "job")]
     peer: Option<u32>,
     /// Print one JSON object for each
@@ -62,10 +62,13 @@ fn job_json(job: &Job) -> Value {
 }
 
 fn stream_json(stream: &Stream) -> Value {
+    let is_of_peer = !stream.other && stream.to_device.is_none();
     json!({
         "job": stream.job, "pid": stream.pid, "rank": stream.rank,
-        "peer": (!stream.other).then_some(stream.peer),
-        "stream": (!stream.other).then_some(stream.stream),
+        "peer": is_of_peer.then_some(stream.peer),
+        "stream": is_of_peer.then_some(stream.stream),
+        "from_device": stream.from_device,
+        "to_device": stream.to_device,
         "link_gbps": stream.link_gbps,
         "link_latency_ns": stream.link_latency_ns,
         "traffic": stream.traffic.as_ref().map(show::traffic),
@@ -93,10 +96,8 @@ fn stream_table(streams: &[Stream]) -> String {
     let head = [&["rank", "peer", "stream", "link Gb/s"][..], &TOTALS, &["last decision"]].concat();
     let row = |stream: &Stream| {
         let traffic = stream.traffic.clone().unwrap_or_default();
-        let (peer, number) = match stream.other {
-            true => ("other".to_owned(), "other".to_owned()),
-            false => (stream.peer.to_string(), format!("{:#x}", stream.stream)),
-        };
+        let own = (!stream.other).then(|| (stream.peer, format!("{:#x}", stream.stream))).unzip();
+        let [peer, number] = show::ends(own, (stream.from_device, stream.to_device));
         let link = stream.link_gbps.map_or_else(|| "–".to_owned(), |gbps| format!("{gbps:.1}"));
         let why = stream.last_decision.as_ref().map(|last| format!("{}: {}", last.sent, last.reason));
         let who = vec![stream.rank.to_string(), peer, number, link];

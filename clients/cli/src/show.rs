@@ -101,6 +101,17 @@ pub(crate) fn ratio(traffic: &Traffic) -> Option<f64> {
     (traffic.coded_bytes > 0).then(|| traffic.raw_bytes as f64 / traffic.coded_bytes as f64)
 }
 
+/// The other side of a row and its stream, for people: of copies, the devices that they go to and come from.
+pub(crate) fn ends(
+    (peer, stream): (Option<u32>, Option<String>),
+    devices: (Option<u32>, Option<u32>),
+) -> [String; 2] {
+    if let (Some(from), Some(to)) = devices {
+        return [format!("dev {to}"), format!("from dev {from}")];
+    }
+    [peer.map(|peer| peer.to_string()), stream].map(|text| text.unwrap_or_else(|| "other".to_owned()))
+}
+
 /// A ratio for people.
 pub(crate) fn ratio_text(traffic: &Traffic) -> String {
     ratio(traffic).map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}"))
@@ -176,6 +187,14 @@ mod tests {
         assert_eq!([1500, -2_500_000, 3_000_000_000].map(time), ["1.5 µs", "-2.5 ms", "3.00 s"]);
         let scope = Scope { job: "a".into(), peer: Some(3), stream: None };
         assert_eq!((kind(&scope), place(&scope)), ("peer", "job a, peer 3".to_owned()));
+    }
+
+    #[test]
+    fn copies_name_their_devices() {
+        let stream = || Some("0x1f".to_owned());
+        assert_eq!(ends((Some(3), stream()), (None, None)), ["3", "0x1f"]);
+        assert_eq!(ends((None, None), (None, None)), ["other", "other"]);
+        assert_eq!(ends((Some(0), stream()), (Some(2), Some(7))), ["dev 7", "from dev 2"]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(crate) struct Args {
     /// Only this job
     #[arg(long, value_name = "ID")]
     job: Option<String>,
-    /// Only what goes to this rank
+    /// Only what goes to this rank, and no copies between devices
     #[arg(long, value_name = "RANK", requires = "job")]
     peer: Option<u32>,
     /// A row for each job, peer or stream
@@ -87,6 +87,8 @@ fn row_json(response: &WatchResponse, row: &Row) -> Value {
         "rank": row.rank,
         "peer": row.peer,
         "stream": row.stream,
+        "from_device": row.from_device,
+        "to_device": row.to_device,
         "raw_gbps": row.raw_gbps,
         "coded_gbps": row.coded_gbps,
         "link_gbps": row.link_gbps,
@@ -111,7 +113,11 @@ fn table(level: Rows, response: &WatchResponse) -> String {
         let who = match level {
             Rows::Job => vec![],
             Rows::Peer => vec![number(row.peer)],
-            Rows::Stream => vec![number(row.rank), number(row.peer), number(row.stream)],
+            Rows::Stream => {
+                let own = (row.peer, row.stream.map(|stream| stream.to_string()));
+                let [peer, stream] = show::ends(own, (row.from_device, row.to_device));
+                vec![number(row.rank), peer, stream]
+            }
         };
         let rest = vec![
             format!("{:.3}", row.raw_gbps),

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::verdict::Verdict;
 use crate::node::Node;
+use crate::service::convert;
 use crate::settings::Scopes;
 use crate::snapshot::{ProcessView, Totals};
 
@@ -20,6 +21,8 @@ const AGE: Duration = Duration::from_millis(100);
 const MOST_JOBS: usize = 40;
 /// Rows and columns of the map of links. Where there are more ranks, neighbours share one.
 const MOST_RANKS: usize = 48;
+/// Pairs of devices that are told one by one.
+const MOST_PAIRS: usize = 64;
 
 #[derive(Serialize)]
 struct Data<'a> {
@@ -60,7 +63,7 @@ struct Sums {
     algorithms: BTreeMap<&'static str, u64>,
 }
 
-/// Who of a job sends to whom.
+/// Who of a job sends to whom, and which devices its processes copy between.
 #[derive(Default, Serialize)]
 struct Links<'a> {
     job: &'a str,
@@ -68,6 +71,18 @@ struct Links<'a> {
     ranks: Vec<String>,
     peers: Vec<String>,
     cells: Vec<Link>,
+    copies: Vec<Copies>,
+}
+
+/// What a rank's copies carry from one device to another.
+#[derive(Serialize)]
+struct Copies {
+    rank: Option<u32>,
+    from_device: u32,
+    to_device: u32,
+    raw: u64,
+    coded: u64,
+    link_gbps: Option<f64>,
 }
 
 /// What goes from a row to a column.
@@ -148,8 +163,16 @@ impl Sums {
 
 impl<'a> Links<'a> {
     fn of(job: &'a str, processes: &[&'a ProcessView]) -> Self {
-        let slots = processes.iter().flat_map(|process| process.slots(None)).map(|(slot, _)| slot);
-        Self::between(job, &slots.filter(|slot| slot.kind == SlotKind::Sent).collect::<Vec<_>>())
+        let slots = || processes.iter().flat_map(|process| process.slots(None)).map(|(slot, _)| slot);
+        let sent: Vec<_> = slots().filter(|slot| slot.kind == SlotKind::Sent).collect();
+        let mut copies = BTreeMap::<_, Totals>::new();
+        for (slot, devices) in slots().filter_map(|slot| Some((slot, slot.devices()?))) {
+            copies.entry((convert::rank(slot), devices)).or_default().add(slot, None);
+        }
+        Self {
+            copies: copies.into_iter().take(MOST_PAIRS).map(Copies::of).collect(),
+            ..Self::between(job, &sent)
+        }
     }
 
     fn between(job: &'a str, slots: &[&SlotView]) -> Self {
@@ -163,7 +186,14 @@ impl<'a> Links<'a> {
             let sent = sums.sent();
             Link { from, to, raw: sent.raw_bytes, coded: sent.coded_bytes, link_gbps: sums.link_gbps() }
         };
-        Self { job, ranks, peers, cells: cells.into_iter().map(link).collect() }
+        Self { job, ranks, peers, cells: cells.into_iter().map(link).collect(), copies: Vec::new() }
+    }
+}
+
+impl Copies {
+    fn of(((rank, [from_device, to_device]), sums): ((Option<u32>, [u32; 2]), Totals)) -> Self {
+        let (sent, link_gbps) = (sums.sent(), sums.link_gbps());
+        Self { rank, from_device, to_device, raw: sent.raw_bytes, coded: sent.coded_bytes, link_gbps }
     }
 }
 

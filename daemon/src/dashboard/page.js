@@ -95,10 +95,13 @@ function showLinks(now) {
     select.replaceChildren(...names.map((name) => new Option(name)));
   if (map.job) select.value = map.job;
   draw.links(at("links"), map);
-  const row = ({ from, to, raw, coded, link_gbps }) => [map.ranks[from], map.peers[to], draw.bytes(raw), draw.bytes(coded),
+  const row = (from, to, { raw, coded, link_gbps }) => [from, to, draw.bytes(raw), draw.bytes(coded),
     draw.ratio(raw, coded), link_gbps === null ? "–" : `${link_gbps.toFixed(1)} Gb/s`];
-  at("link-rows").replaceChildren(...map.cells.map((cell) =>
-    draw.element("tr", "", ...row(cell).map((text) => draw.element("td", "", text)))));
+  const between = (copies) => row(`device ${copies.from_device}${copies.rank === null ? "" : ` of ${copies.rank}`}`,
+    `device ${copies.to_device}`, copies);
+  const rows = [...map.cells.map((cell) => row(map.ranks[cell.from], map.peers[cell.to], cell)), ...map.copies.map(between)];
+  at("link-rows").replaceChildren(...rows.map((texts) =>
+    draw.element("tr", "", ...texts.map((text) => draw.element("td", "", text)))));
 }
 
 function alive(kind, words) {

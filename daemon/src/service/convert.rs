@@ -3,7 +3,7 @@
 use mgcomp_codecs::Algorithm;
 use mgcomp_proto::v1;
 use mgcomp_selector::Lambda;
-use mgcomp_transport::control::{Identity, LastDecision, ReadCap, Settings, SizeGate};
+use mgcomp_transport::control::{Identity, LastDecision, ReadCap, Settings, SizeGate, SlotView};
 
 use crate::processes::Who;
 use crate::settings::{Entry, Scope};
@@ -45,6 +45,11 @@ pub(crate) fn decision(last: &LastDecision) -> v1::Decision {
         predicted_ns: last.predicted_ns,
         encode_ns: last.encode_ns,
     }
+}
+
+/// The rank on this side, where the slot has one.
+pub(crate) fn rank(slot: &SlotView) -> Option<u32> {
+    (slot.rank != u32::MAX).then_some(slot.rank)
 }
 
 pub(crate) fn traffic(totals: &Totals) -> v1::Traffic {

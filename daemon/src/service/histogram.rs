@@ -65,7 +65,7 @@ fn sum(node: &Node, scope: &Scope, measure: Measure, kind: SlotKind) -> Histogra
         for slot in (0..page.used()).chain([Page::other()]) {
             let Some(whose) = page.whose(slot) else { continue };
             let of_kind = whose.kind == kind
-                || (whose.kind == SlotKind::Other && kind == SlotKind::Sent && scope.peer.is_none());
+                || (!whose.kind.has_peer() && kind == SlotKind::Sent && scope.peer.is_none());
             let in_scope = scope.peer.is_none_or(|peer| whose.peer == peer)
                 && scope.stream.is_none_or(|stream| whose.kind == SlotKind::Sent && whose.stream == stream);
             // What nobody counts in is not touched: that would take memory.

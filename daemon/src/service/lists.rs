@@ -24,7 +24,7 @@ pub(super) async fn jobs(node: &Node, with_processes: bool) -> ListJobsResponse 
         for (slot, _) in processes.iter().flat_map(|process| process.slots(None)) {
             totals.add(slot, None);
             streams += u32::from(slot.kind == SlotKind::Sent);
-            if slot.kind != SlotKind::Other {
+            if slot.kind.has_peer() {
                 peers.insert(slot.peer);
             }
         }
@@ -48,7 +48,7 @@ pub(super) async fn peers(node: &Node, job: &str) -> Result<ListPeersResponse, S
     let processes = snapshot.jobs().remove(job).ok_or_else(|| no_job(job))?;
     let mut peers = BTreeMap::<u32, (u32, Totals)>::new();
     for (slot, _) in processes.iter().flat_map(|process| process.slots(None)) {
-        if slot.kind != SlotKind::Other {
+        if slot.kind.has_peer() {
             let (streams, totals) = peers.entry(slot.peer).or_default();
             *streams += u32::from(slot.kind == SlotKind::Sent);
             totals.add(slot, None);
@@ -83,14 +83,15 @@ pub(super) async fn streams(
         for (slot, _) in sent.filter(|(slot, _)| wanted(slot)) {
             let mut totals = Totals::default();
             totals.add(slot, None);
+            let own = slot.kind == SlotKind::Sent;
+            let effective = if own { settings.stream(slot.peer, slot.stream) } else { settings.job };
             let other = slot.kind == SlotKind::Other;
-            let effective = if other { settings.job } else { settings.stream(slot.peer, slot.stream) };
             streams.push(Stream {
                 job: job.to_owned(),
                 pid: process.who.pid,
-                rank: if other { process.who.identity.rank.unwrap_or_default() } else { slot.rank },
-                peer: if other { 0 } else { slot.peer },
-                stream: if other { 0 } else { slot.stream },
+                rank: convert::rank(slot).or(process.who.identity.rank).unwrap_or_default(),
+                peer: if own { slot.peer } else { 0 },
+                stream: if own { slot.stream } else { 0 },
                 other,
                 link_gbps: slot.link_gbps,
                 link_latency_ns: slot.link_latency_ns,
@@ -99,10 +100,15 @@ pub(super) async fn streams(
                 in_effect: Some(convert::settings(&slot.in_effect)),
                 not_followed: slot.not_followed,
                 last_decision: slot.decision.as_ref().map(convert::decision),
+                from_device: slot.devices().map(|[from, _]| from),
+                to_device: slot.devices().map(|[_, to]| to),
             });
         }
     }
-    streams.sort_by_key(|stream| (stream.other, stream.rank, stream.peer, stream.stream, stream.pid));
+    streams.sort_by_key(|stream| {
+        let devices = (stream.from_device, stream.to_device);
+        (stream.other, devices, stream.rank, stream.peer, stream.stream, stream.pid)
+    });
     Ok(ListStreamsResponse { streams })
 }
 

@@ -5,7 +5,8 @@ pub struct Scope {
     /// Job id; empty = the whole node, and then neither peer nor stream may be there.
     #[prost(string, tag = "1")]
     pub job: ::prost::alloc::string::String,
-    /// Rank on the other side, in all processes of the job; absent = the whole job.
+    /// Rank on the other side, in all processes of the job; absent = the whole job. Copies from one device to another have none:
+    /// what is set for the job holds for them.
     #[prost(uint32, optional, tag = "2")]
     pub peer: ::core::option::Option<u32>,
     /// Number of the stream, as in Stream; only together with peer. Absent = all streams to the peer.
@@ -331,7 +332,7 @@ pub struct Decision {
     #[prost(uint64, optional, tag = "8")]
     pub encode_ns: ::core::option::Option<u64>,
 }
-/// A stream of one process to one peer.
+/// A stream of one process to one peer, or its copies from one device to another.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Stream {
     /// The job.
@@ -340,7 +341,7 @@ pub struct Stream {
     /// The process.
     #[prost(uint32, tag = "2")]
     pub pid: u32,
-    /// Rank on this side.
+    /// Rank on this side; 0 where it is not known.
     #[prost(uint32, tag = "3")]
     pub rank: u32,
     /// Rank on the other side.
@@ -373,6 +374,12 @@ pub struct Stream {
     /// The last decision.
     #[prost(message, optional, tag = "13")]
     pub last_decision: ::core::option::Option<Decision>,
+    /// The device that copies come from, by its number in the process, if this stands for copies; then peer and stream mean nothing.
+    #[prost(uint32, optional, tag = "14")]
+    pub from_device: ::core::option::Option<u32>,
+    /// The device that they go to, likewise.
+    #[prost(uint32, optional, tag = "15")]
+    pub to_device: ::core::option::Option<u32>,
 }
 /// Asks for the streams of a job.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -380,11 +387,11 @@ pub struct ListStreamsRequest {
     /// The job.
     #[prost(string, tag = "1")]
     pub job: ::prost::alloc::string::String,
-    /// Only those to this peer.
+    /// Only those to this peer, and no copies between devices.
     #[prost(uint32, optional, tag = "2")]
     pub peer: ::core::option::Option<u32>,
 }
-/// The streams of a job, by rank, peer and stream.
+/// The streams of a job, by rank, peer and stream; then its copies from one device to another.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListStreamsResponse {
     /// The streams.
@@ -397,7 +404,7 @@ pub struct WatchRequest {
     /// Only this job; empty = all.
     #[prost(string, tag = "1")]
     pub job: ::prost::alloc::string::String,
-    /// Only this peer.
+    /// Only this peer, and no copies between devices.
     #[prost(uint32, optional, tag = "2")]
     pub peer: ::core::option::Option<u32>,
     /// How finely.
@@ -466,6 +473,12 @@ pub struct Row {
     /// Processes, at level JOB.
     #[prost(uint32, tag = "13")]
     pub processes: u32,
+    /// The device that copies come from, at level STREAM, if the row stands for copies.
+    #[prost(uint32, optional, tag = "14")]
+    pub from_device: ::core::option::Option<u32>,
+    /// The device that they go to, likewise.
+    #[prost(uint32, optional, tag = "15")]
+    pub to_device: ::core::option::Option<u32>,
 }
 /// Asks for a histogram.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -594,7 +607,7 @@ pub enum Level {
     Job = 1,
     /// A row for each peer of each job.
     Peer = 2,
-    /// A row for each stream of each process, with its last decision.
+    /// A row for each stream and each copier of each process, with its last decision.
     Stream = 3,
 }
 impl Level {

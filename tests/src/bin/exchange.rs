@@ -1,6 +1,6 @@
 //! Two ranks in one process that write to each other until the input ends, and compare what arrives: something to
 //! look at and to steer. Prints how many rounds it has made, now and then. Usage: exchange POLICY, or exchange offload
-//! to take memory to the host and back instead.
+//! to take memory to the host and back instead, or exchange copies to copy memory of a device with the policy fixed:bdi.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Element;
+use mgcomp_codecs::device::{Cache, Device};
 use mgcomp_selector::{PolicySpec, Steering};
 use mgcomp_transport::copy::CopyConfig;
 use mgcomp_transport::copy::offload::{OffloadConfig, OffloadQueue};
 use mgcomp_transport::link::Shaping;
+use mgcomp_transport::link::cuda::copy::{PeerCopier, PeerCopyConfig};
 use mgcomp_transport::link::loopback::Loopback;
 use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::Rank;
@@ -32,7 +34,11 @@ fn main() -> Result<(), Anything> {
         let _ = io::stdin().read_to_end(&mut Vec::new());
         seen.store(true, Ordering::Relaxed);
     });
-    if what == "offload" { offload(&over) } else { exchange(what.parse()?, &over) }
+    match what.as_str() {
+        "offload" => offload(&over),
+        "copies" => copies(&over),
+        policy => exchange(policy.parse()?, &over),
+    }
 }
 
 /// Writes from one rank to the other.
@@ -65,12 +71,32 @@ fn offload(over: &AtomicBool) -> Result<(), Anything> {
     })
 }
 
+/// Copies from a device to itself, for want of another.
+fn copies(over: &AtomicBool) -> Result<(), Anything> {
+    let device = Device::open_with(0, Cache::Off)?;
+    let stream = device.stream()?;
+    let (policy, segment_bytes) = ("fixed:bdi".parse()?, PIECE_BYTES.into());
+    let config = PeerCopyConfig { policy, segment_bytes, gate_bytes: 1000, ..PeerCopyConfig::default() };
+    let mut copier = PeerCopier::new(&device, &device, config)?;
+    let (from, to) = (HostBuffer::from(half_zero()), HostBuffer::zeroed(BYTES));
+    let [source, into] = [device.alloc(BYTES as u64)?, device.alloc(BYTES as u64)?];
+    stream.upload(&from.all().to_vec(), source.region())?;
+    let mut arrived = vec![0; BYTES];
+    rounds(over, &from, &to, || {
+        let copy = copier.copy(&stream, Element::F32, source.region(), into.region())?;
+        copier.report(&stream, &copy)?;
+        stream.download(into.region(), &mut arrived)?;
+        to.all().write(|bytes| bytes.copy_from_slice(&arrived));
+        Ok(())
+    })
+}
+
 /// Brings all of `from` to `to` by `round`, again and again.
 fn rounds(
     over: &AtomicBool,
     from: &HostBuffer,
     to: &HostBuffer,
-    round: impl Fn() -> Result<(), Anything>,
+    mut round: impl FnMut() -> Result<(), Anything>,
 ) -> Result<(), Anything> {
     let (mut rounds, mut told) = (0u64, Instant::now());
     while !over.load(Ordering::Relaxed) {

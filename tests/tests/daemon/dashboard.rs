@@ -15,7 +15,7 @@ use crate::remote::{ANY_PORT, TOKEN, token_file};
 use crate::rig::{Ended, Rig, text, until};
 
 /// What the daemon answers on its socket to a request with these lines of head.
-fn get(rig: &Rig, path: &str, head: &str) -> String {
+pub(crate) fn get(rig: &Rig, path: &str, head: &str) -> String {
     let mut stream = UnixStream::connect(rig.socket()).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\n{head}\r\n\r\n").unwrap();
     let mut answer = String::new();
@@ -23,7 +23,7 @@ fn get(rig: &Rig, path: &str, head: &str) -> String {
     answer
 }
 
-fn body(answer: &str) -> &str {
+pub(crate) fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").unwrap().1
 }
 

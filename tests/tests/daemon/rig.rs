@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use mgcomp_tests::stub::{Libraries, finds};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -178,6 +179,18 @@ impl Rig {
             .env("MGCOMP_JOB", job)
             .env("MGCOMP_CACHE", "");
         Exchange::start(command.env_remove("MGCOMP"))
+    }
+
+    /// A program that copies from device 0 to itself as `job`, as rank 5, on the stub of the driver; `None` without that.
+    pub(crate) fn copies(&self, job: &str, test: &str) -> Option<Exchange> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_exchange"));
+        command
+            .arg("copies")
+            .env("MGCOMP_SOCKET", self.socket())
+            .env("MGCOMP_JOB", job)
+            .env("MGCOMP_RANK", "5");
+        let found = finds(&mut command, Libraries::DriverAndCompiler, test);
+        found.then(|| Exchange::start(command.env_remove("MGCOMP")))
     }
 
     /// The stream of an exchange that carries its data, as the daemon tells it.

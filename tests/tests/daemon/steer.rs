@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::dashboard::{body, get};
 use crate::rig::{Rig, until};
 
 /// Transfers of each algorithm in an interval that began after now.
@@ -97,6 +98,60 @@ fn the_cap_on_reading_device_memory_holds_for_running_copies() {
     rig.succeed(&["read-cap", "unset"]);
     offloads.until_more();
     offloads.finish();
+}
+
+#[test]
+fn copies_between_devices_are_seen_and_follow() {
+    let rig = Rig::start(&[]);
+    let Some(copies) = rig.copies("a", "steer::copies_between_devices_are_seen_and_follow") else { return };
+    rig.until_stream("the program's own policy", "a", decided("bdi"));
+    let stream = rig.stream("a").unwrap();
+    let whose = ["rank", "peer", "stream", "from_device", "to_device"].map(|key| stream[key].clone());
+    assert_eq!(whose, [json!(5), Value::Null, Value::Null, json!(0), json!(0)]);
+
+    rig.succeed(&["policy", "set", "fixed:zvc"]);
+    rig.until_stream("zvc", "a", decided("zvc"));
+    let carried = |stream: &Value, algorithm: &str, key: &str| {
+        stream["traffic"]["algorithms"][algorithm][key].as_u64().unwrap_or(0)
+    };
+    // Half of the words are zeros, and every copy is the same.
+    rig.until_stream("zvc is counted", "a", |stream| {
+        let [transfers, raw, coded] =
+            ["transfers", "raw_bytes", "coded_bytes"].map(|key| carried(stream, "zvc", key));
+        transfers > 20 && raw == transfers * (256 << 10) && coded * 2 > raw && coded * 100 < raw * 55
+    });
+    // There are no kernels of that here.
+    rig.succeed(&["policy", "set", "fixed:fpc", "--job", "a"]);
+    rig.until_stream("plain", "a", |stream| {
+        stream["not_followed"] == 1 && stream["last_decision"]["reason"] == "the peer cannot decode fpc"
+    });
+    rig.succeed(&["policy", "unset", "--job", "a"]);
+    rig.succeed(&["off"]);
+    rig.until_stream("is off", "a", |stream| {
+        let sent = |key| carried(stream, "none", key);
+        stream["last_decision"]["reason"] == "compression is switched off"
+            && sent("raw_bytes") == sent("coded_bytes")
+    });
+    // Devices are no ranks.
+    rig.fail(&["policy", "set", "fixed:zvc", "--job", "a", "--peer", "0"], &["peer 0"]);
+    assert_eq!(rig.json(&["watch", "--job", "a", "--level", "peer", "--count", "1"]), Vec::<Value>::new());
+
+    let row = &rig.json(&["watch", "--job", "a", "--level", "stream", "--count", "1"])[0];
+    assert_eq!([&row["rank"], &row["from_device"], &row["to_device"]], [5, 0, 0]);
+    let table = rig.succeed(&["jobs", "--job", "a"]);
+    assert!(table.contains("dev 0  from dev 0"), "{table}");
+    let (job, sum) = (&rig.json(&["jobs"])[0], |of: &Value| of["traffic"]["raw_bytes"].as_u64());
+    assert_eq!((&job["peers"], &job["streams"], sum(job) > Some(0)), (&json!(0), &json!(0), true));
+    let metrics = get(&rig, "/metrics", "host: localhost");
+    let line = "mgcomp_raw_bytes_total{job=\"a\",peer=\"device 0 to 0\",algorithm=\"zvc\"} ";
+    assert!(metrics.contains(line), "{metrics}");
+    let page: Value =
+        serde_json::from_str(body(&get(&rig, "/dashboard/data.json", "host: localhost"))).unwrap();
+    let pair = &page["links"]["copies"][0];
+    assert_eq!([&pair["rank"], &pair["from_device"], &pair["to_device"]], [5, 0, 0], "{page}");
+    assert!(pair["raw"].as_u64() > pair["coded"].as_u64() && page["links"]["cells"] == json!([]), "{page}");
+    copies.until_more();
+    copies.finish();
 }
 
 #[test]

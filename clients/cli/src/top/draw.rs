@@ -14,8 +14,8 @@ use crate::show;
 const COLUMNS: [(&str, u16); 12] = [
     ("job", 16),
     ("rank", 5),
-    ("peer", 5),
-    ("stream", 10),
+    ("peer", 7),
+    ("stream", 12),
     ("raw Gb/s", 9),
     ("coded Gb/s", 10),
     ("link Gb/s", 9),
@@ -77,13 +77,14 @@ fn columns(level: Level) -> Vec<usize> {
 }
 
 fn cells(row: &Seen) -> [String; COLUMNS.len()] {
-    let number = |value: Option<u32>| value.map_or_else(|| "other".to_owned(), |value| value.to_string());
     let interval = row.interval.clone().unwrap_or_default();
+    let number = row.stream.map(|stream| format!("{stream:#x}"));
+    let [peer, stream] = show::ends((row.peer, number), (row.from_device, row.to_device));
     [
         row.job.clone(),
-        number(row.rank),
-        number(row.peer),
-        row.stream.map_or_else(|| "other".to_owned(), |stream| format!("{stream:#x}")),
+        row.rank.map_or_else(|| "other".to_owned(), |rank| rank.to_string()),
+        peer,
+        stream,
         format!("{:.3}", row.raw_gbps),
         format!("{:.3}", row.coded_gbps),
         row.link_gbps.map_or_else(|| "–".to_owned(), |gbps| format!("{gbps:.1}")),
