@@ -160,7 +160,8 @@ impl fmt::Debug for Credit {
 }
 
 /// Where a link reports. Called from any thread, for the events of one peer one after the other; must not block. It may
-/// send before it returns, and so hear of what that brings about: a link holds no lock while it reports.
+/// send before it returns, and so hear of what that brings about: a link holds no lock while it reports that sending or closing
+/// asks for.
 pub type LinkSink = Arc<dyn Fn(LinkEvent) + Send + Sync>;
 
 /// A way to carry messages between the ranks of a job.

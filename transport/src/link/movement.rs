@@ -1,5 +1,6 @@
 //! When bytes last moved.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,8 @@ pub(super) struct Movement {
 }
 
 /// A part of a message has moved, and the rest is to follow, for as long as this lives.
-pub(super) struct Halfway<'a>(&'a Movement);
+#[derive(Debug)]
+pub(super) struct Halfway(Arc<Movement>);
 
 impl Movement {
     pub(super) fn new() -> Self {
@@ -34,9 +36,9 @@ impl Movement {
     }
 
     /// A message has begun to move.
-    pub(super) fn begin(&self) -> Halfway<'_> {
+    pub(super) fn begin(self: &Arc<Self>) -> Halfway {
         self.halfway.fetch_add(1, Ordering::Relaxed);
-        Halfway(self)
+        Halfway(self.clone())
     }
 
     /// Whether the rest of a message is to follow.
@@ -51,7 +53,7 @@ impl Movement {
     }
 }
 
-impl Drop for Halfway<'_> {
+impl Drop for Halfway {
     fn drop(&mut self) {
         self.0.halfway.fetch_sub(1, Ordering::Relaxed);
     }
@@ -75,7 +77,7 @@ mod tests {
 
     #[test]
     fn messages_are_halfway_until_the_last_has_ended() {
-        let movement = Movement::new();
+        let movement = Arc::new(Movement::new());
         assert!(!movement.is_halfway());
         let (first, second) = (movement.begin(), movement.begin());
         drop(first);

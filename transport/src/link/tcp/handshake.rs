@@ -15,12 +15,11 @@ use tokio::time::{sleep, sleep_until, timeout};
 use super::connections::Connections;
 use super::join::{Join, Joined};
 use super::lane::{Connection, discard};
-use super::record::{Received, Record, RecordReader};
+use super::record::{Received, Record, first_record};
 use crate::link::movement::Movement;
 use crate::link::{LinkError, LinkEvent, LinkSink, Message, Position};
 use crate::message::{Expected, Header, Hello, MAX_HELLO_LEN, Rank, Status, VERSION};
 use crate::payload::Payload;
-use crate::pool::Pool;
 
 /// How long a stranger may take for its hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
@@ -140,16 +139,8 @@ impl Acceptor {
 
     /// Reads the hello and hands the connection to whom it belongs, or says why not.
     async fn welcome(&self, mut stream: TcpStream) {
-        let movement = Movement::new();
-        let mut reader = RecordReader {
-            stream: &mut stream,
-            peer: self.expected.own, // not known yet
-            record: 0,
-            limit: MAX_HELLO_LEN as u64,
-            movement: &movement,
-            pool: Pool::default(),
-        };
-        let record = match reader.next_bytes().await {
+        // Who it is from is not known yet.
+        let record = match first_record(&mut stream, self.expected.own, MAX_HELLO_LEN as u64).await {
             Ok(record) => record,
             Err(error) => {
                 tracing::warn!(%error, "a connection brought no hello");

@@ -5,24 +5,23 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, Semaphore, watch};
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
+use super::inbox::{End, Inbox, Incoming, Opened, Step};
 use super::outbox::{Lent, Outbox, Queue, lock};
 use super::peer::{Traffic, UNSEEN_BYTES};
-use super::record::{Received, RecordReader};
-use super::turn::Place;
+use super::reader::RecordReader;
+use super::turn::{Due, Place};
 use crate::link::rate::{Backlog, Rate, RateMeter};
-use crate::link::{Credit, LinkError, LinkEvent, LinkSink, QUEUED_MESSAGE_BYTES, landing};
-use crate::message::{Header, MessageId, Rank};
+use crate::link::{LinkError, LinkEvent, LinkSink};
+use crate::message::{MessageId, Rank};
 use crate::pool::Pool;
 
-/// Bytes that are read at once beyond what is asked for: many short messages, or the start of a long one, whose rest is
-/// read to where it goes.
-const READ_AHEAD_BYTES: usize = 8 << 10;
 /// How long a message that may wait for the next one does.
 const HELD: Duration = Duration::from_millis(50);
 /// How long a peer may take for what is still queued when the connection is closed, and the consumer for what the peer had
@@ -46,6 +45,7 @@ pub(super) struct LaneTask {
     /// Ends when this side closes.
     pub(super) queue: Queue,
     pub(super) outbox: Arc<Mutex<Outbox>>,
+    pub(super) inbox: Arc<Inbox>,
     /// Turns true when this side closes.
     pub(super) closed: watch::Receiver<bool>,
     pub(super) traffic: Arc<Traffic>,
@@ -63,31 +63,30 @@ impl LaneTask {
         // Small messages are not to wait for more; where the option is missing they are merely slower.
         let Connection { stream, records } = up;
         let _ = stream.set_nodelay(true);
-        let (peer, outbox, connection) = (self.peer, self.outbox.clone(), self.place.connection());
-        let sink = self.sink.clone();
-        let (stream, rate, holds, _lent) = match Lent::new(stream, &outbox, connection) {
-            Ok(lent) => lent,
+        let (peer, outbox, inbox) = (self.peer, self.outbox.clone(), self.inbox.clone());
+        let (connection, due) = (self.place.connection(), self.place.due().clone());
+        let (stream, socket) = match lend(stream) {
+            Ok(both) => both,
             Err(error) => {
                 let error = LinkError::io("using the connection to rank", peer, &error);
                 return Some(LinkEvent::Closed { peer, error });
             }
         };
+        let (rate, holds, _lent) = Lent::new(socket.clone(), &outbox, connection);
         let (incoming, outgoing) = stream.into_split();
-        let (traffic, closed) = (self.traffic.clone(), self.closed.clone());
-        let reader = RecordReader {
-            stream: BufReader::with_capacity(READ_AHEAD_BYTES, incoming),
-            peer,
-            record: records,
-            limit: self.record_limit,
-            movement: &traffic.read,
-            pool: self.pool.clone(),
-        };
+        let (traffic, closed, sink) = (self.traffic.clone(), self.closed.clone(), self.sink.clone());
+        let (unseen, movement) = (self.unseen.clone(), traffic.read.clone());
+        let reader = RecordReader::new((peer, records), self.record_limit, movement, self.pool);
+        let lane = Incoming::new(peer, (socket, reader), self.place, self.unseen, self.sink);
         let receiving = Receiving {
-            reader,
-            place: &mut self.place,
+            peer,
+            opened: inbox.open(connection, lane),
+            stream: incoming,
+            due,
             closed: closed.clone(),
-            unseen: self.unseen.clone(),
-            sink: &self.sink,
+            unseen,
+            traffic: &traffic,
+            sink: &sink,
         };
         let mut receiving = pin!(receiving.run());
         let transmitted = tokio::select! {
@@ -156,74 +155,95 @@ async fn flush_deadline(mut closed: watch::Receiver<bool>) {
 
 /// What comes over a connection.
 struct Receiving<'a> {
-    reader: RecordReader<'a, BufReader<OwnedReadHalf>>,
-    place: &'a mut Place,
+    peer: Rank,
+    opened: Opened<'a>,
+    stream: OwnedReadHalf,
+    due: Due,
     closed: watch::Receiver<bool>,
     unseen: Arc<Semaphore>,
+    traffic: &'a Traffic,
     sink: &'a LinkSink,
 }
 
 impl Receiving<'_> {
     /// Hands messages up in turn until the stream ends; returns how it did, unless that is of no more interest.
     async fn run(mut self) -> Option<LinkEvent> {
-        let from = self.reader.peer;
+        let from = self.peer;
         loop {
-            // Only who has read all that came before knows where a payload goes.
-            let land = |header: &Header, len| {
-                if self.place.is_due() { landing(self.sink, from, header, len) } else { None }
-            };
-            let received = self.reader.next(land).await;
-            if !self.wait_for_turn(received.is_err()).await {
-                // Nothing that comes is of interest any more, but the peer may have to be rid of it.
-                discard(&mut self.reader.stream).await;
-                return None;
-            }
-            let message = match received {
-                Ok(Received::Message(message)) => message,
-                Ok(Received::Malformed(error)) => {
-                    (self.sink)(LinkEvent::Malformed { from, error });
-                    // Not the end of the connection: the peer may still be told what was wrong.
-                    discard(&mut self.reader.stream).await;
-                    return None;
+            match self.receive().await {
+                Step::Made | Step::Dry => yield_now().await,
+                Step::NoRoom(bytes) => {
+                    // The semaphore is never closed, so this only waits.
+                    let room = self.unseen.clone().acquire_many_owned(bytes).await;
+                    self.opened.make_room(room.ok());
                 }
-                Err(error) => return Some(LinkEvent::Closed { peer: from, error }),
-            };
-            let len = message.wire_len();
-            let held_bytes = (len + QUEUED_MESSAGE_BYTES).min(UNSEEN_BYTES.into()) as u32;
-            // The semaphore is never closed, so this only waits.
-            let credit = self
-                .unseen
-                .clone()
-                .acquire_many_owned(held_bytes)
-                .await
-                .map_or(Credit::none(), Credit::holding);
-            (self.sink)(LinkEvent::Message { from, message, credit });
-            self.place.hand_on(len);
+                Step::NotDue { is_over } => {
+                    if !self.wait_for_turn(is_over).await {
+                        // Nothing that comes is of interest any more, but the peer may have to be rid of it.
+                        discard(&mut self.stream).await;
+                        return None;
+                    }
+                    // Its turn may never come: then that was waited for.
+                    if is_over && let Some(End::Over(error)) = self.opened.end() {
+                        return Some(LinkEvent::Closed { peer: from, error });
+                    }
+                }
+                Step::Ended => match self.opened.end()? {
+                    End::Over(error) => return Some(LinkEvent::Closed { peer: from, error }),
+                    End::Malformed(error) => {
+                        (self.sink)(LinkEvent::Malformed { from, error });
+                        // Not the end of the connection: the peer may still be told what was wrong.
+                        discard(&mut self.stream).await;
+                        return None;
+                    }
+                },
+            }
         }
+    }
+
+    /// Hands on what comes for as long as it can, and says why it goes no further.
+    async fn receive(&self) -> Step {
+        match self.opened.receive() {
+            Step::Dry => {}
+            step => return step,
+        }
+        let receive = || match self.opened.receive() {
+            Step::Dry => Err(io::ErrorKind::WouldBlock.into()),
+            step => Ok(step),
+        };
+        // An error would mean that the runtime is gone, and this with it.
+        self.stream.as_ref().async_io(Interest::READABLE, receive).await.unwrap_or(Step::Dry)
     }
 
     /// Waits until what came, or the end of the connection, has its turn; returns whether anybody is still interested.
     async fn wait_for_turn(&mut self, is_end: bool) -> bool {
-        if self.place.is_due() {
+        if self.due.is_now() {
             return true;
         }
         tokio::select! {
             biased;
-            () = self.place.due() => true,
+            () = self.due.reached() => true,
             () = is_closed(&mut self.closed) => false,
-            () = silence(&self.unseen, &self.reader), if is_end => true,
+            () = silence(&self.unseen, self.traffic), if is_end => true,
         }
     }
 }
 
+/// A connection, and the same for whoever sends or waits.
+fn lend(stream: TcpStream) -> io::Result<(TcpStream, Arc<std::net::TcpStream>)> {
+    let stream = stream.into_std()?;
+    let second = Arc::new(stream.try_clone()?);
+    Ok((TcpStream::from_std(stream)?, second))
+}
+
 /// Resolves when nothing has come over any connection for a while, and all that had come was looked at. A connection that
 /// ends in good order does so behind others, on which more may be on the way; if nothing is, the others have not ended.
-async fn silence<R>(unseen: &Semaphore, reader: &RecordReader<'_, R>) {
+async fn silence(unseen: &Semaphore, traffic: &Traffic) {
     let mut quiet = 0;
     while quiet < 2 {
         let since = Instant::now();
         sleep(QUIET).await;
-        let is_quiet = unseen.available_permits() == UNSEEN_BYTES as usize && !reader.movement.since(since);
+        let is_quiet = unseen.available_permits() == UNSEEN_BYTES as usize && !traffic.read.since(since);
         quiet = if is_quiet { quiet + 1 } else { 0 };
     }
 }

@@ -15,12 +15,14 @@ mod counters;
 mod drive;
 mod gauge;
 mod handshake;
+mod inbox;
 mod join;
 mod lane;
 mod outbox;
 mod pace;
 mod peer;
 mod rank_file;
+mod reader;
 mod record;
 mod turn;
 
@@ -42,6 +44,7 @@ pub use rank_file::{RankFile, RankFileError};
 
 use self::drive::{Driver, Way};
 use self::handshake::{Acceptor, Arrival, Seat, Seats};
+use self::inbox::Inbox;
 use self::outbox::{Outbox, Outgoing, Push, Queue, lock};
 use self::peer::{PeerTask, Traffic};
 use self::record::Record;
@@ -106,6 +109,7 @@ struct Setup {
 /// The link's side of a peer.
 struct Peer {
     outbox: Arc<Mutex<Outbox>>,
+    inbox: Arc<Inbox>,
     closed: watch::Sender<bool>,
     silenced: Arc<AtomicBool>,
     traffic: Arc<Traffic>,
@@ -115,6 +119,7 @@ struct Peer {
 struct PeerEnd {
     queue: Queue,
     outbox: Arc<Mutex<Outbox>>,
+    inbox: Arc<Inbox>,
     closed: watch::Receiver<bool>,
     silenced: Arc<AtomicBool>,
     traffic: Arc<Traffic>,
@@ -289,18 +294,20 @@ impl Peer {
         let outbox = Arc::new(Mutex::new(outbox));
         let (closed, closed_end) = watch::channel(false);
         let (silenced, traffic) = (Arc::<AtomicBool>::default(), Arc::new(Traffic::new()));
+        let inbox = Arc::<Inbox>::default();
         let end = PeerEnd {
             queue,
             outbox: outbox.clone(),
+            inbox: inbox.clone(),
             closed: closed_end,
             silenced: silenced.clone(),
             traffic: traffic.clone(),
         };
-        (Self { outbox, closed, silenced, traffic }, end)
+        (Self { outbox, inbox, closed, silenced, traffic }, end)
     }
 
     fn way(&self) -> Way {
-        Way { traffic: self.traffic.clone(), outbox: self.outbox.clone() }
+        Way { traffic: self.traffic.clone(), outbox: self.outbox.clone(), inbox: self.inbox.clone() }
     }
 }
 
@@ -341,6 +348,7 @@ impl Server {
             peer,
             queue: end.queue,
             outbox: end.outbox,
+            inbox: end.inbox,
             closed: end.closed,
             traffic: end.traffic,
             record_limit: self.record_limit,

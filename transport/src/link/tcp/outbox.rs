@@ -4,7 +4,6 @@ use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mgcomp_selector::{LinkFacts, Overlap};
-use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
 
 use super::counters::Counters;
@@ -72,7 +71,7 @@ struct Lane {
     /// For what the socket does not take at once.
     queue: mpsc::UnboundedSender<Outgoing>,
     /// The socket, while there is a connection: whoever sends may write to it while nothing is queued.
-    socket: Option<std::net::TcpStream>,
+    socket: Option<Arc<std::net::TcpStream>>,
     gauge: Gauge,
     /// How fast the peer takes what is written, where the kernel does not say.
     rate: Arc<Rate>,
@@ -212,11 +211,13 @@ impl Lane {
     /// Writes to the socket what it takes; returns whether that was all. Only while nothing is queued.
     fn write_at_once(&self, message: &mut Outgoing, movement: &Movement) -> bool {
         // An error is left to the link's thread, which will meet it again and report it.
-        self.socket.as_ref().is_some_and(|socket| message.record.try_write(socket, movement).unwrap_or(false))
+        self.socket
+            .as_ref()
+            .is_some_and(|socket| message.record.try_write(&**socket, movement).unwrap_or(false))
     }
 
     fn has_news(&self) -> bool {
-        let has_come = |socket: &std::net::TcpStream| socket.peek(&mut [0]);
+        let has_come = |socket: &Arc<std::net::TcpStream>| socket.peek(&mut [0]);
         // An end, or an error, is something as well.
         !matches!(self.socket.as_ref().map(has_come), Some(Err(error)) if error.kind() == ErrorKind::WouldBlock)
     }
@@ -239,21 +240,19 @@ pub(super) struct Lent<'a> {
 }
 
 impl<'a> Lent<'a> {
-    /// Lends `stream`. With it comes where to note how fast the peer takes what is written, and what tells when something
+    /// Lends `socket`. With it comes where to note how fast the peer takes what is written, and what tells when something
     /// is held back.
     pub(super) fn new(
-        stream: TcpStream,
+        socket: Arc<std::net::TcpStream>,
         outbox: &'a Mutex<Outbox>,
         connection: usize,
-    ) -> std::io::Result<(TcpStream, Arc<Rate>, Arc<Notify>, Self)> {
-        let stream = stream.into_std()?;
-        let second = stream.try_clone()?;
+    ) -> (Arc<Rate>, Arc<Notify>, Self) {
         let (mut rate, mut holds) = <(Arc<Rate>, Arc<Notify>)>::default();
         // There is none if the peer was given up meanwhile.
         if let Some(lane) = lock(outbox).lanes.get_mut(connection) {
-            (lane.socket, rate, holds) = (Some(second), lane.rate.clone(), lane.holds.clone());
+            (lane.socket, rate, holds) = (Some(socket), lane.rate.clone(), lane.holds.clone());
         }
-        Ok((TcpStream::from_std(stream)?, rate, holds, Self { outbox, connection }))
+        (rate, holds, Self { outbox, connection })
     }
 }
 
@@ -284,7 +283,7 @@ mod tests {
         let (outbox, _queue) = Outbox::new();
         let outbox = Mutex::new(outbox);
         assert!(lock(&outbox).has_news(), "there is no connection yet");
-        let lent = Lent::new(TcpStream::from_std(stream).unwrap(), &outbox, 0).unwrap();
+        let (.., lent) = Lent::new(Arc::new(stream), &outbox, 0);
         assert!(!lock(&outbox).has_news());
         peer.write_all(&[7; 2]).unwrap();
         wait_for_bytes.set_nonblocking(false).unwrap();

@@ -8,6 +8,7 @@ use std::time::Instant;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
+use super::inbox::Inbox;
 use super::lane::{Connection, LaneTask};
 use super::outbox::{Outbox, Outgoing, Queue, lock};
 use super::turn::Place;
@@ -26,12 +27,12 @@ pub(super) struct Traffic {
     /// Bytes of messages that are not written yet, or not to the end.
     queued_bytes: AtomicU64,
     pub(super) written: Movement,
-    pub(super) read: Movement,
+    pub(super) read: Arc<Movement>,
 }
 
 impl Traffic {
     pub(super) fn new() -> Self {
-        Self { queued_bytes: AtomicU64::new(0), written: Movement::new(), read: Movement::new() }
+        Self { queued_bytes: AtomicU64::new(0), written: Movement::new(), read: Arc::new(Movement::new()) }
     }
 
     /// Bytes that are queued.
@@ -77,6 +78,7 @@ pub(super) struct PeerTask {
     /// Ends when this side closes.
     pub(super) queue: Queue,
     pub(super) outbox: Arc<Mutex<Outbox>>,
+    pub(super) inbox: Arc<Inbox>,
     /// Turns true when this side closes.
     pub(super) closed: watch::Receiver<bool>,
     pub(super) traffic: Arc<Traffic>,
@@ -112,6 +114,7 @@ impl PeerTask {
                 place,
                 queue,
                 outbox: self.outbox.clone(),
+                inbox: self.inbox.clone(),
                 closed: self.closed.clone(),
                 traffic: self.traffic.clone(),
                 unseen: unseen.clone(),

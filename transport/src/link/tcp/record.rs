@@ -17,15 +17,11 @@ use tokio::net::TcpStream;
 
 use crate::link::movement::Movement;
 use crate::link::{LinkError, Message};
-use crate::memory::{HeldMut, HostSlice};
-use crate::message::{Header, MAX_HEADER_LEN, MessageError, Rank};
+use crate::message::{Header, MessageError, Rank};
 use crate::payload::Payload;
-use crate::pool::Pool;
 
 /// Bytes before the message.
-const PREFIX_LEN: usize = 8;
-/// Read at once, so that the checksum finds them in a cache.
-const READ_BYTES: usize = 256 << 10;
+pub(super) const PREFIX_LEN: usize = 8;
 /// The kernel sends segments in trains of up to 64 KiB with headers: so much is in one, however long segments are.
 const TRAIN_BYTES: usize = 60 << 10;
 /// Where congestion control paces, as BBR does, a train waits as long as the one before it has taken, for a timer that may be
@@ -35,21 +31,7 @@ const MOST_AHEAD_BYTES: usize = 20 << 10;
 /// In what is longer a timer more or less does not count.
 const MOST_TRAINS: usize = 16;
 /// CRC32C, as CPUs compute it.
-const CHECKSUM: crc_fast::CrcAlgorithm = crc_fast::CrcAlgorithm::Crc32Iscsi;
-
-/// Reads the records of one peer.
-pub(super) struct RecordReader<'a, R> {
-    pub(super) stream: R,
-    /// Who the records are from, or are claimed to be.
-    pub(super) peer: Rank,
-    /// Records read so far.
-    pub(super) record: u64,
-    /// Longest message in bytes.
-    pub(super) limit: u64,
-    pub(super) movement: &'a Movement,
-    /// For what comes.
-    pub(super) pool: Pool,
-}
+pub(super) const CHECKSUM: crc_fast::CrcAlgorithm = crc_fast::CrcAlgorithm::Crc32Iscsi;
 
 /// What a record brought.
 pub(super) enum Received {
@@ -57,113 +39,6 @@ pub(super) enum Received {
     Message(Message),
     /// Bytes that are none.
     Malformed(MessageError),
-}
-
-impl<R: AsyncRead + Unpin> RecordReader<'_, R> {
-    /// The next message, checked against its checksum. `landing` says where a payload is to be put, if it is to be put
-    /// anywhere: the message has it there then.
-    pub(super) async fn next(
-        &mut self,
-        landing: impl FnOnce(&Header, u64) -> Option<HeldMut>,
-    ) -> Result<Received, LinkError> {
-        let (len, stored) = self.prefix().await?;
-        let _halfway = self.movement.begin();
-        // At most `limit` bytes of address space; the system gives memory only for what arrives.
-        let mut message = self.pool.take(len);
-        self.fill(&mut message, len.min(MAX_HEADER_LEN), PREFIX_LEN).await?;
-        // What is no header is looked at again when all of it is there.
-        let place = Header::parse(&message).ok().and_then(|(header, header_len)| {
-            landing(&header, (len - header_len) as u64).map(|place| (header, header_len, place))
-        });
-        let mut digest = crc_fast::Digest::new(CHECKSUM);
-        let received = if let Some((header, header_len, place)) = place {
-            digest.update(&message[..header_len]);
-            let slice = self.fill_place(place, &message[header_len..], &mut digest).await?;
-            Received::Message(Message { header, payload: Payload::from_memory(slice) })
-        } else {
-            self.fill(&mut message, len, PREFIX_LEN).await?;
-            digest.update(&message);
-            Received::of(Bytes::from_owner(message))
-        };
-        self.end(stored, digest.finalize() as u32)?;
-        Ok(received)
-    }
-
-    /// The bytes of the next record, checked against its checksum, whatever they say.
-    pub(super) async fn next_bytes(&mut self) -> Result<Bytes, LinkError> {
-        let (len, stored) = self.prefix().await?;
-        let _halfway = self.movement.begin();
-        let mut bytes = self.pool.take(len);
-        self.fill(&mut bytes, len, PREFIX_LEN).await?;
-        self.end(stored, checksum([&bytes[..]]))?;
-        Ok(Bytes::from_owner(bytes))
-    }
-
-    /// Length and checksum of the next record.
-    async fn prefix(&mut self) -> Result<(usize, u32), LinkError> {
-        let (peer, record) = (self.peer, self.record);
-        let mut prefix = Vec::with_capacity(PREFIX_LEN);
-        self.fill(&mut prefix, PREFIX_LEN, 0).await?;
-        let mut prefix = &prefix[..];
-        let (len, stored) = (prefix.get_u32_le(), prefix.get_u32_le());
-        if u64::from(len) > self.limit {
-            return Err(LinkError::RecordTooLong { peer, record, len: len.into(), limit: self.limit });
-        }
-        Ok((len as usize, stored))
-    }
-
-    /// Ends a record whose bytes are all there.
-    fn end(&mut self, stored: u32, computed: u32) -> Result<(), LinkError> {
-        let (peer, record) = (self.peer, self.record);
-        if computed != stored {
-            return Err(LinkError::Checksum { peer, record, stored, computed });
-        }
-        self.record += 1;
-        Ok(())
-    }
-
-    /// Reads a payload to its place; `front` of it came with the header.
-    async fn fill_place(
-        &mut self,
-        mut place: HeldMut,
-        front: &[u8],
-        digest: &mut crc_fast::Digest,
-    ) -> Result<HostSlice, LinkError> {
-        place[..front.len()].copy_from_slice(front);
-        digest.update(front);
-        let mut filled = front.len();
-        while filled < place.len() {
-            let end = place.len().min(filled + READ_BYTES);
-            let read = self.stream.read(&mut place[filled..end]).await;
-            let read = self.check_read(read, PREFIX_LEN + MAX_HEADER_LEN + filled)?;
-            digest.update(&place[filled..filled + read]);
-            filled += read;
-        }
-        Ok(place.slice().clone())
-    }
-
-    /// Reads until `bytes` holds `len` bytes; `before` bytes of the record came earlier.
-    async fn fill(&mut self, bytes: &mut Vec<u8>, len: usize, before: usize) -> Result<(), LinkError> {
-        while bytes.len() < len {
-            let left = (len - bytes.len()) as u64;
-            let read = (&mut self.stream).take(left).read_buf(bytes).await;
-            self.check_read(read, before + bytes.len())?;
-        }
-        Ok(())
-    }
-
-    /// What came of reading some bytes; `got` bytes of the record were there before.
-    fn check_read(&self, read: io::Result<usize>, got: usize) -> Result<usize, LinkError> {
-        let (peer, record) = (self.peer, self.record);
-        match read.map_err(|error| LinkError::io("reading from rank", peer, &error))? {
-            0 if got == 0 => Err(LinkError::PeerClosed(peer)),
-            0 => Err(LinkError::RecordTruncated { peer, record, got: got as u64 }),
-            read => {
-                self.movement.note(Instant::now());
-                Ok(read)
-            }
-        }
-    }
 }
 
 impl Received {
@@ -176,6 +51,51 @@ impl Received {
             }
             Err(error) => Self::Malformed(error),
         }
+    }
+}
+
+/// The first record of a stream, whatever it says.
+pub(super) async fn first_record(
+    stream: &mut (impl AsyncRead + Unpin),
+    peer: Rank,
+    limit: u64,
+) -> Result<Bytes, LinkError> {
+    let failed = |error| LinkError::io("reading from rank", peer, &error);
+    let mut bytes = [0; PREFIX_LEN];
+    stream.read_exact(&mut bytes).await.map_err(failed)?;
+    let prefix = Prefix::of(bytes);
+    let mut message = vec![0; prefix.check_len(peer, 0, limit)?];
+    stream.read_exact(&mut message).await.map_err(failed)?;
+    prefix.check(peer, 0, checksum([&message[..]]))?;
+    Ok(message.into())
+}
+
+/// What is before a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Prefix {
+    len: u32,
+    checksum: u32,
+}
+
+impl Prefix {
+    pub(super) fn of(bytes: [u8; PREFIX_LEN]) -> Self {
+        let [len, checksum] = [0, 4].map(|at| u32::from_le_bytes([0, 1, 2, 3].map(|byte| bytes[at + byte])));
+        Self { len, checksum }
+    }
+
+    /// The length of the message, unless it is longer than `limit`.
+    pub(super) fn check_len(self, peer: Rank, record: u64, limit: u64) -> Result<usize, LinkError> {
+        let len = u64::from(self.len);
+        if len > limit {
+            return Err(LinkError::RecordTooLong { peer, record, len, limit });
+        }
+        Ok(self.len as usize)
+    }
+
+    /// Compares what the checksum was and what it is.
+    pub(super) fn check(self, peer: Rank, record: u64, computed: u32) -> Result<(), LinkError> {
+        let stored = self.checksum;
+        if computed == stored { Ok(()) } else { Err(LinkError::Checksum { peer, record, stored, computed }) }
     }
 }
 

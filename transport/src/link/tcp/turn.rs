@@ -55,47 +55,58 @@ impl Dealer {
 /// The place of one connection among those that messages come from.
 #[derive(Debug)]
 pub(super) struct Place {
-    connection: usize,
     connections: usize,
     turn: Turn,
+    due: Due,
+}
+
+/// When it is the turn of a connection.
+#[derive(Clone, Debug)]
+pub(super) struct Due {
+    connection: usize,
     /// Whose turn it is.
-    due: Arc<watch::Sender<usize>>,
+    current: Arc<watch::Sender<usize>>,
 }
 
 impl Place {
     /// The places of so many connections.
     pub(super) fn all(connections: usize) -> impl Iterator<Item = Self> {
-        let due = Arc::new(watch::Sender::new(0));
-        (0..connections).map(move |connection| Self {
-            connection,
-            connections,
-            turn: Turn::default(),
-            due: due.clone(),
+        let current = Arc::new(watch::Sender::new(0));
+        (0..connections).map(move |connection| {
+            let due = Due { connection, current: current.clone() };
+            Self { connections, turn: Turn::default(), due }
         })
     }
 
     /// Which of the connections it is.
     pub(super) fn connection(&self) -> usize {
-        self.connection
+        self.due.connection
     }
 
-    /// Whether it is its turn.
-    pub(super) fn is_due(&self) -> bool {
-        *self.due.borrow() == self.connection
-    }
-
-    /// Waits until it is.
-    pub(super) async fn due(&self) {
-        if !self.is_due() {
-            // An error would mean that nobody is left to change it; this one is.
-            let _ = self.due.subscribe().wait_for(|&due| due == self.connection).await;
-        }
+    /// When it is its turn.
+    pub(super) fn due(&self) -> &Due {
+        &self.due
     }
 
     /// A message of `len` bytes was handed on, in its turn.
     pub(super) fn hand_on(&mut self, len: u64) {
         if self.turn.add(len) {
-            self.due.send_replace((self.connection + 1) % self.connections);
+            self.due.current.send_replace((self.due.connection + 1) % self.connections);
+        }
+    }
+}
+
+impl Due {
+    /// Whether it is its turn.
+    pub(super) fn is_now(&self) -> bool {
+        *self.current.borrow() == self.connection
+    }
+
+    /// Waits until it is.
+    pub(super) async fn reached(&self) {
+        if !self.is_now() {
+            // An error would mean that nobody is left to change it; this one is.
+            let _ = self.current.subscribe().wait_for(|&current| current == self.connection).await;
         }
     }
 }
@@ -121,7 +132,7 @@ mod tests {
         for number in 0..1000u64 {
             let len = number * number % 100_003;
             let connection = dealer.deal(len);
-            let due: Vec<_> = places.iter().map(Place::is_due).collect();
+            let due: Vec<_> = places.iter().map(|place| place.due().is_now()).collect();
             let expected: Vec<_> = (0..4).map(|other| other == connection).collect();
             assert_eq!(due, expected, "message {number}");
             places[connection].hand_on(len);

@@ -1,0 +1,360 @@
+//! The way in from a peer: what comes is read by each connection's task, or by a thread that waits for it.
+//!
+//! Asking the system which of all sockets have something, and then the task of one of them, takes longer than reading what is
+//! there. So a thread that waits reads by itself.
+
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::peer::UNSEEN_BYTES;
+use super::reader::{RecordReader, Taken};
+use super::record::Received;
+use super::turn::Place;
+use crate::link::{Credit, LinkError, LinkEvent, LinkSink, Message, QUEUED_MESSAGE_BYTES, landing};
+use crate::message::{Header, MessageError, Rank};
+
+/// Steps that a connection's task makes before it lets others have their turn.
+const MOST_STEPS: usize = 16;
+
+/// Where messages from a peer come in.
+#[derive(Default)]
+pub(super) struct Inbox {
+    /// By connection, while it is up. Held while messages are reported, one after the other: nobody asks for it who may be
+    /// called from there.
+    lanes: Mutex<Vec<Option<Incoming>>>,
+}
+
+/// The way in over one connection.
+pub(super) struct Incoming {
+    peer: Rank,
+    socket: Arc<TcpStream>,
+    reader: RecordReader,
+    place: Place,
+    /// Room for messages that nobody has looked at yet.
+    unseen: Arc<Semaphore>,
+    sink: LinkSink,
+    /// What was read and is yet to be handed on.
+    next: Option<Next>,
+    /// Room for that, where it was waited for.
+    room: Option<OwnedSemaphorePermit>,
+}
+
+/// What was read.
+enum Next {
+    /// A message, and its length in bytes.
+    Message(Message, u64),
+    End(End),
+}
+
+/// How the way in over a connection ends.
+pub(super) enum End {
+    /// Bytes came that are no message.
+    Malformed(MessageError),
+    /// The connection is over.
+    Over(LinkError),
+}
+
+/// How far the way in over a connection has come.
+pub(super) enum Step {
+    /// Something came, and more may be there.
+    Made,
+    /// No more is there at the moment.
+    Dry,
+    /// Something is there whose turn it is not; perhaps it is the connection's end.
+    NotDue { is_over: bool },
+    /// There is a message that needs so much of what is unseen to be looked at.
+    NoRoom(u32),
+    /// It has come to its end.
+    Ended,
+}
+
+impl Incoming {
+    pub(super) fn new(
+        peer: Rank,
+        (socket, reader): (Arc<TcpStream>, RecordReader),
+        place: Place,
+        unseen: Arc<Semaphore>,
+        sink: LinkSink,
+    ) -> Self {
+        Self { peer, socket, reader, place, unseen, sink, next: None, room: None }
+    }
+
+    /// Reads something, and hands it on if all of it is there.
+    fn step(&mut self) -> Step {
+        let next = match self.next.take() {
+            Some(next) => next,
+            None => {
+                let (sink, peer, due) = (&self.sink, self.peer, self.place.due());
+                // Only who has read all that came before knows where a payload goes.
+                let land =
+                    |header: &Header, len| if due.is_now() { landing(sink, peer, header, len) } else { None };
+                match self.reader.take(&mut &*self.socket, land) {
+                    Ok(Taken::Nothing) => return Step::Dry,
+                    Ok(Taken::Part) => return Step::Made,
+                    Ok(Taken::Record(Received::Message(message), len)) => Next::Message(message, len),
+                    Ok(Taken::Record(Received::Malformed(error), _)) => Next::End(End::Malformed(error)),
+                    Err(error) => Next::End(End::Over(error)),
+                }
+            }
+        };
+        if !self.place.due().is_now() {
+            let is_over = matches!(next, Next::End(End::Over(_)));
+            self.next = Some(next);
+            return Step::NotDue { is_over };
+        }
+        match next {
+            Next::Message(message, len) => {
+                let held_bytes = (len + QUEUED_MESSAGE_BYTES).min(UNSEEN_BYTES.into()) as u32;
+                let room = self.room.take().filter(|room| room.num_permits() == held_bytes as usize);
+                let Some(room) = room.or_else(|| self.unseen.clone().try_acquire_many_owned(held_bytes).ok())
+                else {
+                    self.next = Some(Next::Message(message, len));
+                    return Step::NoRoom(held_bytes);
+                };
+                (self.sink)(LinkEvent::Message { from: self.peer, message, credit: Credit::holding(room) });
+                self.place.hand_on(len);
+                Step::Made
+            }
+            end @ Next::End(_) => {
+                self.next = Some(end);
+                Step::Ended
+            }
+        }
+    }
+}
+
+impl Inbox {
+    /// Takes what comes over a connection, until what this returns is dropped.
+    pub(super) fn open(&self, connection: usize, incoming: Incoming) -> Opened<'_> {
+        let mut lanes = self.lock();
+        if lanes.len() <= connection {
+            lanes.resize_with(connection + 1, || None);
+        }
+        lanes[connection] = Some(incoming);
+        Opened { inbox: self, connection }
+    }
+
+    /// How many connections there are.
+    pub(super) fn connections(&self) -> usize {
+        self.lock().iter().flatten().count()
+    }
+
+    /// Hands on what has come over all connections, unless somebody does already; returns whether anything has. What needs to be
+    /// waited for is left to the connections' tasks.
+    pub(super) fn receive(&self) -> bool {
+        let mut lanes = match self.lanes.try_lock() {
+            Ok(lanes) => lanes,
+            Err(TryLockError::Poisoned(lanes)) => lanes.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        let mut came = false;
+        for lane in lanes.iter_mut().flatten() {
+            // Nobody else would find what is read ahead: the socket says nothing of it.
+            while let Step::Made = lane.step() {
+                came = true;
+                if !lane.reader.has_ahead() {
+                    break;
+                }
+            }
+        }
+        came
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<Incoming>>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection whose messages are taken for as long as this lives.
+pub(super) struct Opened<'a> {
+    inbox: &'a Inbox,
+    connection: usize,
+}
+
+impl Opened<'_> {
+    /// Hands on what has come, and says why it goes no further. [`Step::Made`] is for others to have their turn.
+    pub(super) fn receive(&self) -> Step {
+        self.with(|lane| {
+            for _ in 0..MOST_STEPS {
+                match lane.step() {
+                    Step::Made => {}
+                    step => return step,
+                }
+            }
+            Step::Made
+        })
+        .unwrap_or(Step::Dry)
+    }
+
+    /// There is room for the message that waits for it.
+    pub(super) fn make_room(&self, room: Option<OwnedSemaphorePermit>) {
+        self.with(|lane| lane.room = room);
+    }
+
+    /// How it has ended, if it has.
+    pub(super) fn end(&self) -> Option<End> {
+        match self.with(|lane| lane.next.take())?? {
+            Next::End(end) => Some(end),
+            Next::Message(..) => None,
+        }
+    }
+
+    fn with<R>(&self, work: impl FnOnce(&mut Incoming) -> R) -> Option<R> {
+        self.inbox.lock().get_mut(self.connection)?.as_mut().map(work)
+    }
+}
+
+impl Drop for Opened<'_> {
+    fn drop(&mut self) {
+        let closed = self.inbox.lock().get_mut(self.connection).and_then(Option::take);
+        drop(closed); // after the lock
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+    use std::sync::mpsc::{Receiver, channel};
+
+    use bytes::Bytes;
+    use mgcomp_codecs::Algorithm;
+
+    use super::super::record::Record;
+    use super::*;
+    use crate::link::movement::Movement;
+    use crate::message::{MessageId, Tag, TaggedSend};
+    use crate::pool::Pool;
+
+    const PEER: Rank = Rank(1);
+    /// Messages of this length end a turn.
+    const LONG: usize = 64 << 10;
+
+    /// The other ends of so many connections, an inbox that is to take what they bring, and what it reports.
+    fn joined(connections: usize, room: usize) -> (Vec<TcpStream>, Vec<Incoming>, Receiver<LinkEvent>) {
+        let listener = TcpListener::bind("localhost:0").unwrap();
+        let (report, reported) = channel();
+        let sink: LinkSink = Arc::new(move |event| match event {
+            LinkEvent::Coming { .. } => {} // nobody says where it goes
+            event => report.send(event).unwrap(),
+        });
+        let unseen = Arc::new(Semaphore::new(room));
+        let pair = |place| {
+            let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (socket, _) = listener.accept().unwrap();
+            socket.set_nonblocking(true).unwrap();
+            let reader = RecordReader::new((PEER, 0), 1 << 20, Arc::new(Movement::new()), Pool::default());
+            (peer, Incoming::new(PEER, (Arc::new(socket), reader), place, unseen.clone(), sink.clone()))
+        };
+        let (peers, lanes) = Place::all(connections).map(pair).unzip();
+        (peers, lanes, reported)
+    }
+
+    fn send(mut peer: &TcpStream, id: u16, len: usize) {
+        let header = TaggedSend {
+            id: MessageId(id),
+            algorithm: Algorithm::None,
+            unawaited: false,
+            tag: Tag(0),
+            length: len as u32,
+        };
+        let record = Record::new(&Header::TaggedSend(header), Bytes::from(vec![7; len]));
+        peer.write_all(&record.short(usize::MAX).unwrap()).unwrap();
+    }
+
+    /// The numbers of the messages that were reported.
+    fn ids(reported: &Receiver<LinkEvent>) -> Vec<u16> {
+        let id = |event| match event {
+            LinkEvent::Message { message: Message { header: Header::TaggedSend(send), .. }, .. } => {
+                Some(send.id.0)
+            }
+            _ => None,
+        };
+        reported.try_iter().filter_map(id).collect()
+    }
+
+    /// Asks until what has come says so.
+    fn until(mut done: impl FnMut() -> bool) {
+        while !done() {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn who_waits_takes_what_comes_in_turn_over_all_connections() {
+        let (peers, lanes, reported) = joined(2, 1 << 20);
+        let inbox = Inbox::default();
+        let opened: Vec<_> =
+            lanes.into_iter().enumerate().map(|(place, lane)| inbox.open(place, lane)).collect();
+        assert_eq!(inbox.connections(), 2);
+        assert!(!inbox.receive());
+        send(&peers[1], 2, 10);
+        // It is there, and has to wait for the one before it.
+        until(|| matches!(opened[1].receive(), Step::NotDue { is_over: false }));
+        assert!(!inbox.receive() && ids(&reported).is_empty());
+        send(&peers[0], 1, LONG);
+        let mut came = Vec::new();
+        until(|| {
+            inbox.receive();
+            came.extend(ids(&reported));
+            came.len() == 2
+        });
+        assert_eq!(came, [1, 2]);
+        drop(opened);
+        assert_eq!(inbox.connections(), 0);
+        assert!(!inbox.receive());
+    }
+
+    #[test]
+    fn messages_that_were_read_together_are_handed_on_together() {
+        let (peers, lanes, reported) = joined(1, 1 << 20);
+        let inbox = Inbox::default();
+        let opened: Vec<_> = lanes.into_iter().map(|lane| inbox.open(0, lane)).collect();
+        (1..=5).for_each(|id| send(&peers[0], id, 100));
+        let wait = peers[0].try_clone().unwrap();
+        wait.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut came = Vec::new();
+        until(|| {
+            inbox.receive();
+            came.extend(ids(&reported));
+            matches!(opened[0].receive(), Step::Ended)
+        });
+        came.extend(ids(&reported));
+        assert_eq!(came, [1, 2, 3, 4, 5]);
+        // Its end is for the connection's task.
+        assert!(!inbox.receive());
+        assert!(matches!(opened[0].end(), Some(End::Over(LinkError::PeerClosed(PEER)))));
+        assert!(opened[0].end().is_none());
+    }
+
+    #[test]
+    fn without_room_a_message_waits() {
+        // A message counts 256 bytes more than it has, and a header has 16.
+        let room = 100 + 16 + 256;
+        let (peers, lanes, reported) = joined(1, room);
+        let unseen = lanes[0].unseen.clone();
+        let inbox = Inbox::default();
+        let opened: Vec<_> = lanes.into_iter().map(|lane| inbox.open(0, lane)).collect();
+        send(&peers[0], 1, 100);
+        let first = loop {
+            inbox.receive();
+            if let Ok(first) = reported.try_recv() {
+                break first;
+            }
+        };
+        send(&peers[0], 2, 100);
+        until(|| matches!(opened[0].receive(), Step::NoRoom(needed) if needed as usize == room));
+        assert!(!inbox.receive() && ids(&reported).is_empty());
+        drop(first);
+        // Room of another size is not for this message.
+        opened[0].make_room(unseen.clone().try_acquire_many_owned(1).ok());
+        assert!(inbox.receive());
+        assert_eq!(ids(&reported), [2]);
+        assert_eq!(unseen.available_permits(), room);
+        send(&peers[0], 3, 100);
+        until(|| inbox.receive());
+        assert_eq!(ids(&reported), [3]);
+    }
+}
