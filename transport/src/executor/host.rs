@@ -14,17 +14,13 @@ use mgcomp_codecs::frame::{ChunkSize, Frame, Options, encode_to, max_frame_len, 
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element, codec, paper_bits};
 use mgcomp_selector::{Estimate, SampleSize};
 
+use super::brief::Paces;
 use super::failure::Failure;
 use super::{Done, DoneSink, Executor, Output, Ticket, Work};
 use crate::memory::{Held, HeldMut};
 use crate::message::Status;
 use crate::payload::Payload;
 use crate::pool::Pool;
-
-/// Copies of up to this many bytes are made at once: they take less time than waking a thread.
-const BRIEF_COPY_BYTES: u64 = 256 << 10;
-/// Codecs work on up to this many bytes at once.
-const BRIEF_CODEC_BYTES: u64 = 16 << 10;
 
 /// Codec threads for host memory.
 pub struct HostExecutor {
@@ -47,15 +43,14 @@ impl HostExecutor {
     pub fn start(threads: usize, checksum: bool, sink: &DoneSink) -> io::Result<Self> {
         let (queue, work) = mpsc::channel();
         let (work, stopped) = (Arc::new(Mutex::new(work)), Arc::<AtomicBool>::default());
-        let pool = Pool::default();
+        let bench = Workbench::new(checksum);
         let spawn = |i| {
             let (work, stopped, sink) = (work.clone(), stopped.clone(), sink.clone());
-            let mut worker = Worker { work, stopped, sink, workbench: Workbench::new(checksum, &pool) };
+            let mut worker = Worker { work, stopped, sink, workbench: bench.another() };
             thread::Builder::new().name(format!("mgcomp-codec-{i}")).spawn(move || worker.run())
         };
         let threads = (0..threads).map(spawn).collect::<io::Result<_>>()?;
-        let (workbench, waiting) = (Workbench::new(checksum, &pool), VecDeque::new());
-        Ok(Self { queue: Some(queue), stopped, threads, workbench, waiting })
+        Ok(Self { queue: Some(queue), stopped, threads, workbench: bench, waiting: VecDeque::new() })
     }
 }
 
@@ -65,7 +60,7 @@ impl Executor for HostExecutor {
             self.waiting.push_back((ticket, work));
             return self.resume();
         }
-        if is_brief(&work)
+        if self.workbench.paces.is_brief(&work)
             && let Ok(memory) = Memory::try_hold(&work)
         {
             return Some(self.workbench.carry_out(ticket, &work, memory));
@@ -100,44 +95,6 @@ impl Drop for HostExecutor {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-    }
-}
-
-/// Whether work takes less time than it takes to wake a thread for it.
-fn is_brief(work: &Work) -> bool {
-    match work {
-        Work::Encode { algorithm: Algorithm::None, lent: true, .. } => true,
-        Work::Encode { source, algorithm, .. } => source.capacity() <= brief_bytes(*algorithm),
-        work if is_in_place(work) => true,
-        // To fetch it waits for a device, for as long as that takes.
-        #[cfg(feature = "cuda")]
-        Work::Decode { payload, .. } if payload.on_device().is_some() => false,
-        Work::Decode { destination, algorithm, .. } => destination.capacity() <= brief_bytes(*algorithm),
-        Work::Estimate { source, algorithms, sample, .. } => {
-            let bytes = match sample {
-                SampleSize::Whole => source.capacity(),
-                SampleSize::Bytes(bytes) => source.capacity().min(*bytes),
-            };
-            bytes * algorithms.iter().count() as u64 <= BRIEF_CODEC_BYTES
-        }
-    }
-}
-
-/// Whether a link has put raw bytes where they go.
-fn is_in_place(work: &Work) -> bool {
-    match work {
-        Work::Decode { payload, algorithm: Algorithm::None, destination, .. } => {
-            payload.memory().zip(destination.memory()).is_some_and(|(from, into)| from.is_same(into))
-        }
-        _ => false,
-    }
-}
-
-fn brief_bytes(algorithm: Algorithm) -> u64 {
-    match algorithm {
-        Algorithm::None => BRIEF_COPY_BYTES,
-        Algorithm::Deflate => 0,
-        _ => BRIEF_CODEC_BYTES,
     }
 }
 
@@ -180,7 +137,7 @@ impl Memory {
     /// Waits until it is free.
     fn hold(work: &Work) -> Self {
         match work {
-            work if is_in_place(work) => Self::InPlace,
+            work if work.is_in_place() => Self::InPlace,
             Work::Estimate { source, .. } | Work::Encode { source, .. } => {
                 source.memory().map_or(Self::Elsewhere, |source| Self::Source(source.hold()))
             }
@@ -192,7 +149,7 @@ impl Memory {
 
     fn try_hold(work: &Work) -> Result<Self, InUse> {
         match work {
-            work if is_in_place(work) => Ok(Self::InPlace),
+            work if work.is_in_place() => Ok(Self::InPlace),
             Work::Estimate { source, .. } | Work::Encode { source, .. } => match source.memory() {
                 Some(source) => source.try_hold().map(Self::Source).ok_or(InUse),
                 None => Ok(Self::Elsewhere),
@@ -210,13 +167,20 @@ struct Workbench {
     checksum: bool,
     /// For what goes out.
     pool: Pool,
+    paces: Arc<Paces>,
     /// Raw bytes of a frame before they are known to be good.
     scratch: Vec<u8>,
 }
 
 impl Workbench {
-    fn new(checksum: bool, pool: &Pool) -> Self {
-        Self { checksum, pool: pool.clone(), scratch: Vec::new() }
+    fn new(checksum: bool) -> Self {
+        Self { checksum, pool: Pool::default(), paces: Arc::default(), scratch: Vec::new() }
+    }
+
+    /// One for another thread.
+    fn another(&self) -> Self {
+        let (pool, paces) = (self.pool.clone(), self.paces.clone());
+        Self { checksum: self.checksum, pool, paces, scratch: Vec::new() }
     }
 
     fn carry_out(&mut self, ticket: Ticket, work: &Work, memory: Memory) -> Done {
@@ -226,6 +190,9 @@ impl Workbench {
         let result = catch_unwind(AssertUnwindSafe(|| self.work_on(work, memory)))
             .unwrap_or(Err(Status::Internal.into()));
         let took = started.map_or(Duration::ZERO, |started| started.elapsed());
+        if result.is_ok() {
+            self.paces.learn(work, took);
+        }
         let lost = result.as_ref().err().and_then(Failure::lost);
         Done { ticket, took, result: result.map_err(|failure| failure.status()), lost }
     }

@@ -1,5 +1,6 @@
 //! Carrying out codec work: the part of a transfer that touches bytes, in whatever memory they are.
 
+mod brief;
 #[cfg(feature = "cuda")]
 pub(crate) mod cuda;
 mod failure;
@@ -62,6 +63,18 @@ pub enum Work {
         /// Whether that is to stay as it is if the payload turns out bad.
         all_or_nothing: bool,
     },
+}
+
+impl Work {
+    /// Whether a link has put raw bytes where they go.
+    fn is_in_place(&self) -> bool {
+        match self {
+            Self::Decode { payload, algorithm: Algorithm::None, destination, .. } => {
+                payload.memory().zip(destination.memory()).is_some_and(|(from, into)| from.is_same(into))
+            }
+            _ => false,
+        }
+    }
 }
 
 /// What came of a piece of work.

@@ -1,0 +1,180 @@
+//! Which work is done sooner by the thread that asks for it than by one that has to be woken for it.
+//!
+//! Where all cores are busy, with ranks that wait for each other, say, a thread may take 100 µs to wake; on idle ones it takes 5.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use mgcomp_codecs::Algorithm;
+use mgcomp_selector::SampleSize;
+
+use super::Work;
+
+/// Copies of up to this many bytes are made at once.
+const COPY_BYTES: u64 = 256 << 10;
+/// Codecs work on up to this many bytes at once: on longer ones while the link is busy with what comes before.
+const CODEC_BYTES: u64 = 256 << 10;
+/// Estimators look at up to this many bytes at once, all together.
+const SAMPLE_BYTES: u64 = 64 << 10;
+/// What work is expected to take that is done at once, at most.
+const MOST: Duration = Duration::from_micros(50);
+/// Shorter work says little of how long longer work takes.
+const TELLING_BYTES: u64 = 8 << 10;
+/// What a codec is taken to need that has not worked yet, in nanoseconds per byte.
+const UNKNOWN: f32 = 0.25;
+/// The weight of the latest time.
+const WEIGHT: f32 = 0.125;
+
+/// How fast codecs have been lately, on any of the threads.
+#[derive(Debug, Default)]
+pub(super) struct Paces {
+    /// By algorithm: nanoseconds per raw byte of encoding and of decoding, as bits; 0 if it has not worked yet.
+    ns_per_byte: [[AtomicU32; 2]; 16],
+}
+
+impl Paces {
+    /// Whether work is to be done at once.
+    pub(super) fn is_brief(&self, work: &Work) -> bool {
+        match work {
+            Work::Encode { algorithm: Algorithm::None, lent: true, .. } => true,
+            work if work.is_in_place() => true,
+            // To fetch it waits for a device, for as long as that takes.
+            #[cfg(feature = "cuda")]
+            Work::Decode { payload, .. } if payload.on_device().is_some() => false,
+            Work::Estimate { source, algorithms, sample, .. } => {
+                let bytes = match sample {
+                    SampleSize::Whole => source.capacity(),
+                    SampleSize::Bytes(bytes) => source.capacity().min(*bytes),
+                };
+                bytes * algorithms.iter().count() as u64 <= SAMPLE_BYTES
+            }
+            Work::Encode { algorithm: Algorithm::None, source: raw, .. }
+            | Work::Decode { algorithm: Algorithm::None, destination: raw, .. } => {
+                raw.capacity() <= COPY_BYTES
+            }
+            Work::Encode { algorithm, source: raw, .. }
+            | Work::Decode { algorithm, destination: raw, .. } => {
+                let bytes = raw.capacity();
+                // DEFLATE takes milliseconds, as a rule.
+                *algorithm != Algorithm::Deflate
+                    && bytes <= CODEC_BYTES
+                    && bytes as f32 * self.pace(work).unwrap_or(UNKNOWN) <= MOST.as_nanos() as f32
+            }
+        }
+    }
+
+    /// Learns what work took.
+    pub(super) fn learn(&self, work: &Work, took: Duration) {
+        let (Work::Encode { source: raw, .. } | Work::Decode { destination: raw, .. }) = work else { return };
+        if raw.capacity() < TELLING_BYTES {
+            return;
+        }
+        let Some(cell) = self.cell(work) else { return };
+        let new = took.as_nanos() as f32 / raw.capacity() as f32;
+        let pace = match self.pace(work) {
+            // What took far longer was interrupted.
+            Some(known) => known + WEIGHT * (new.min(2.0 * known) - known),
+            None => new,
+        };
+        cell.store(pace.max(f32::MIN_POSITIVE).to_bits(), Ordering::Relaxed);
+    }
+
+    fn pace(&self, work: &Work) -> Option<f32> {
+        let bits = self.cell(work)?.load(Ordering::Relaxed);
+        (bits != 0).then(|| f32::from_bits(bits))
+    }
+
+    fn cell(&self, work: &Work) -> Option<&AtomicU32> {
+        let (algorithm, direction) = match work {
+            Work::Encode { algorithm, .. } => (*algorithm, 0),
+            Work::Decode { algorithm, .. } => (*algorithm, 1),
+            Work::Estimate { .. } => return None,
+        };
+        let is_coded = algorithm != Algorithm::None;
+        is_coded.then(|| &self.ns_per_byte[usize::from(algorithm.number())][direction])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use mgcomp_codecs::{AlgorithmSet, Element};
+
+    use super::*;
+    use crate::payload::Payload;
+
+    const KIB: usize = 1 << 10;
+
+    fn bytes(len: usize) -> Payload {
+        Payload::from_bytes(Bytes::from(vec![0; len]))
+    }
+
+    fn encode(algorithm: Algorithm, len: usize) -> Work {
+        Work::Encode { source: bytes(len), element: Element::F32, algorithm, lent: false }
+    }
+
+    fn decode(algorithm: Algorithm, len: usize) -> Work {
+        Work::Decode { payload: bytes(1), algorithm, destination: bytes(len), all_or_nothing: false }
+    }
+
+    #[test]
+    fn what_takes_long_is_left_to_threads() {
+        let paces = Paces::default();
+        for work in [encode, decode] {
+            // A quarter of a nanosecond for each byte: 50 us are 200,000 of them.
+            assert!(paces.is_brief(&work(Algorithm::Zvc, 199_999)));
+            assert!(!paces.is_brief(&work(Algorithm::Zvc, 200_001)));
+            paces.learn(&work(Algorithm::Zvc, 100_000), Duration::from_micros(10));
+            assert!(paces.is_brief(&work(Algorithm::Zvc, 256 * KIB)));
+            assert!(!paces.is_brief(&work(Algorithm::Zvc, 256 * KIB + 1)));
+            assert!(paces.is_brief(&work(Algorithm::None, 256 * KIB)));
+            assert!(!paces.is_brief(&work(Algorithm::None, 256 * KIB + 1)));
+            assert!(!paces.is_brief(&work(Algorithm::Deflate, 1)));
+        }
+        let lent = Work::Encode {
+            source: bytes(KIB * KIB),
+            element: Element::U8,
+            algorithm: Algorithm::None,
+            lent: true,
+        };
+        assert!(paces.is_brief(&lent), "nothing is copied");
+        let sample = |algorithms, size| Work::Estimate {
+            source: bytes(64 * KIB),
+            element: Element::U8,
+            algorithms: AlgorithmSet::from_bits(algorithms),
+            sample: size,
+        };
+        assert!(paces.is_brief(&sample(0b10, SampleSize::Whole)));
+        assert!(!paces.is_brief(&sample(0b110, SampleSize::Whole)));
+        assert!(paces.is_brief(&sample(0b110, SampleSize::Bytes(32 << 10))));
+    }
+
+    #[test]
+    fn codecs_that_are_slow_here_are_left_to_threads_sooner() {
+        let paces = Paces::default();
+        // 4 ns a byte: 50 us are 12,500 bytes.
+        paces.learn(&encode(Algorithm::Bpc, 100_000), Duration::from_micros(400));
+        assert!(paces.is_brief(&encode(Algorithm::Bpc, 12_400)));
+        assert!(!paces.is_brief(&encode(Algorithm::Bpc, 12_600)));
+        assert!(paces.is_brief(&decode(Algorithm::Bpc, 128 * KIB)), "nothing is known of that");
+        assert!(paces.is_brief(&encode(Algorithm::Zvc, 128 * KIB)), "nor of that");
+        // What is short says nothing.
+        paces.learn(&decode(Algorithm::Bpc, 8 * KIB - 1), Duration::from_secs(1));
+        assert!(paces.is_brief(&decode(Algorithm::Bpc, 128 * KIB)));
+    }
+
+    #[test]
+    fn one_interruption_does_not_count_for_much() {
+        let paces = Paces::default();
+        // 0.1 ns a byte, and once 100 ms: then 0.1 + 0.1 / 8 ns.
+        let work = encode(Algorithm::Xp, 100_000);
+        paces.learn(&work, Duration::from_micros(10));
+        paces.learn(&work, Duration::from_millis(100));
+        let pace = paces.pace(&work).unwrap();
+        assert!((pace - 0.1125).abs() < 1e-4, "{pace}");
+        // Where it is so each time, it does.
+        (0..100).for_each(|_| paces.learn(&work, Duration::from_micros(1000)));
+        assert!(paces.pace(&work).unwrap() > 9.9);
+        assert!(!paces.is_brief(&encode(Algorithm::Xp, 8 * KIB)));
+    }
+}
