@@ -12,27 +12,51 @@ use super::Work;
 
 /// Copies of up to this many bytes are made at once.
 const COPY_BYTES: u64 = 256 << 10;
-/// Codecs work on up to this many bytes at once: on longer ones while the link is busy with what comes before.
-const CODEC_BYTES: u64 = 256 << 10;
+/// Codecs work on up to this many bytes at once, however fast they are.
+const SHORT_BYTES: u64 = 16 << 10;
+/// The same for a link, where that is quick: parts of long transfers are as long as the first, and codec threads, if there are
+/// several, work on them side by side.
+const LONG_BYTES: [u64; 2] = [256 << 10, 128 << 10];
 /// Estimators look at up to this many bytes at once, all together.
 const SAMPLE_BYTES: u64 = 64 << 10;
 /// What work is expected to take that is done at once, at most.
 const MOST: Duration = Duration::from_micros(50);
 /// Shorter work says little of how long longer work takes.
 const TELLING_BYTES: u64 = 8 << 10;
-/// What a codec is taken to need that has not worked yet, in nanoseconds per byte.
+/// What a codec is taken to need that has not worked yet, in nanoseconds per byte, and after the first time at most.
 const UNKNOWN: f32 = 0.25;
+const MOST_AT_FIRST: f32 = 8.0;
 /// The weight of the latest time.
 const WEIGHT: f32 = 0.125;
 
 /// How fast codecs have been lately, on any of the threads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Paces {
+    /// Codecs work on no more bytes at once.
+    most_bytes: u64,
     /// By algorithm: nanoseconds per raw byte of encoding and of decoding, as bits; 0 if it has not worked yet.
     ns_per_byte: [[AtomicU32; 2]; 16],
 }
 
+/// Whom codecs work for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum For {
+    /// A link: what comes after it waits for it.
+    Link,
+    /// Copies, of which many are under way: all threads are to have something to do.
+    Copies,
+}
+
 impl Paces {
+    /// Nothing is known yet of codecs that work for that on so many threads.
+    pub(super) fn new(whom: For, threads: usize) -> Self {
+        let most_bytes = match whom {
+            For::Copies => SHORT_BYTES,
+            For::Link => LONG_BYTES[usize::from(threads > 1)],
+        };
+        Self { most_bytes, ns_per_byte: Default::default() }
+    }
+
     /// Whether work is to be done at once.
     pub(super) fn is_brief(&self, work: &Work) -> bool {
         match work {
@@ -46,19 +70,20 @@ impl Paces {
                     SampleSize::Whole => source.capacity(),
                     SampleSize::Bytes(bytes) => source.capacity().min(*bytes),
                 };
-                bytes * algorithms.iter().count() as u64 <= SAMPLE_BYTES
+                let most = if algorithms.contains(Algorithm::Deflate) { SHORT_BYTES } else { SAMPLE_BYTES };
+                bytes * algorithms.iter().count() as u64 <= most
             }
             Work::Encode { algorithm: Algorithm::None, source: raw, .. }
             | Work::Decode { algorithm: Algorithm::None, destination: raw, .. } => {
                 raw.capacity() <= COPY_BYTES
             }
-            Work::Encode { algorithm, source: raw, .. }
-            | Work::Decode { algorithm, destination: raw, .. } => {
+            // It takes milliseconds, as a rule.
+            Work::Encode { algorithm: Algorithm::Deflate, .. }
+            | Work::Decode { algorithm: Algorithm::Deflate, .. } => false,
+            Work::Encode { source: raw, .. } | Work::Decode { destination: raw, .. } => {
                 let bytes = raw.capacity();
-                // DEFLATE takes milliseconds, as a rule.
-                *algorithm != Algorithm::Deflate
-                    && bytes <= CODEC_BYTES
-                    && bytes as f32 * self.pace(work).unwrap_or(UNKNOWN) <= MOST.as_nanos() as f32
+                let expected_ns = || bytes as f32 * self.pace(work).unwrap_or(UNKNOWN);
+                bytes <= SHORT_BYTES || bytes <= self.most_bytes && expected_ns() <= MOST.as_nanos() as f32
             }
         }
     }
@@ -66,6 +91,13 @@ impl Paces {
     /// Learns what work took.
     pub(super) fn learn(&self, work: &Work, took: Duration) {
         let (Work::Encode { source: raw, .. } | Work::Decode { destination: raw, .. }) = work else { return };
+        // To fetch what is on a device takes time as well.
+        #[cfg(feature = "cuda")]
+        if let Work::Decode { payload, .. } = work
+            && payload.on_device().is_some()
+        {
+            return;
+        }
         if raw.capacity() < TELLING_BYTES {
             return;
         }
@@ -74,7 +106,7 @@ impl Paces {
         let pace = match self.pace(work) {
             // What took far longer was interrupted.
             Some(known) => known + WEIGHT * (new.min(2.0 * known) - known),
-            None => new,
+            None => new.min(MOST_AT_FIRST),
         };
         cell.store(pace.max(f32::MIN_POSITIVE).to_bits(), Ordering::Relaxed);
     }
@@ -98,7 +130,7 @@ impl Paces {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use mgcomp_codecs::{AlgorithmSet, Element};
+    use mgcomp_codecs::Element;
 
     use super::*;
     use crate::payload::Payload;
@@ -119,7 +151,7 @@ mod tests {
 
     #[test]
     fn what_takes_long_is_left_to_threads() {
-        let paces = Paces::default();
+        let paces = Paces::new(For::Link, 1);
         for work in [encode, decode] {
             // A quarter of a nanosecond for each byte: 50 us are 200,000 of them.
             assert!(paces.is_brief(&work(Algorithm::Zvc, 199_999)));
@@ -138,34 +170,51 @@ mod tests {
             lent: true,
         };
         assert!(paces.is_brief(&lent), "nothing is copied");
-        let sample = |algorithms, size| Work::Estimate {
+        let sample = |algorithms: &[Algorithm], len| Work::Estimate {
             source: bytes(64 * KIB),
             element: Element::U8,
-            algorithms: AlgorithmSet::from_bits(algorithms),
-            sample: size,
+            algorithms: algorithms.iter().copied().collect(),
+            sample: SampleSize::Bytes(len),
         };
-        assert!(paces.is_brief(&sample(0b10, SampleSize::Whole)));
-        assert!(!paces.is_brief(&sample(0b110, SampleSize::Whole)));
-        assert!(paces.is_brief(&sample(0b110, SampleSize::Bytes(32 << 10))));
+        assert!(paces.is_brief(&sample(&[Algorithm::Zvc], 1 << 20)));
+        assert!(!paces.is_brief(&sample(&[Algorithm::Zvc, Algorithm::Xp], 1 << 20)));
+        assert!(paces.is_brief(&sample(&[Algorithm::Zvc, Algorithm::Xp], 32 << 10)));
+        assert!(!paces.is_brief(&sample(&[Algorithm::Zvc, Algorithm::Deflate], 32 << 10)));
+        assert!(paces.is_brief(&sample(&[Algorithm::Zvc, Algorithm::Deflate], 8 << 10)));
+    }
+
+    #[test]
+    fn what_threads_can_do_side_by_side_is_left_to_them() {
+        for (whom, threads, most) in
+            [(For::Link, 1, 256), (For::Link, 2, 128), (For::Copies, 1, 16), (For::Copies, 2, 16)]
+        {
+            let paces = Paces::new(whom, threads);
+            paces.learn(&encode(Algorithm::Zvc, 100_000), Duration::from_micros(1));
+            assert!(paces.is_brief(&encode(Algorithm::Zvc, most * KIB)), "{whom:?}, {threads}");
+            assert!(!paces.is_brief(&encode(Algorithm::Zvc, most * KIB + 1)), "{whom:?}, {threads}");
+        }
     }
 
     #[test]
     fn codecs_that_are_slow_here_are_left_to_threads_sooner() {
-        let paces = Paces::default();
-        // 4 ns a byte: 50 us are 12,500 bytes.
-        paces.learn(&encode(Algorithm::Bpc, 100_000), Duration::from_micros(400));
-        assert!(paces.is_brief(&encode(Algorithm::Bpc, 12_400)));
-        assert!(!paces.is_brief(&encode(Algorithm::Bpc, 12_600)));
+        let paces = Paces::new(For::Link, 1);
+        // 2 ns a byte: 50 us are 25,000 bytes.
+        paces.learn(&encode(Algorithm::Bpc, 100_000), Duration::from_micros(200));
+        assert!(paces.is_brief(&encode(Algorithm::Bpc, 24_900)));
+        assert!(!paces.is_brief(&encode(Algorithm::Bpc, 25_100)));
         assert!(paces.is_brief(&decode(Algorithm::Bpc, 128 * KIB)), "nothing is known of that");
         assert!(paces.is_brief(&encode(Algorithm::Zvc, 128 * KIB)), "nor of that");
-        // What is short says nothing.
+        // What is short says nothing, and is done at once however slow it is.
         paces.learn(&decode(Algorithm::Bpc, 8 * KIB - 1), Duration::from_secs(1));
         assert!(paces.is_brief(&decode(Algorithm::Bpc, 128 * KIB)));
+        paces.learn(&decode(Algorithm::Bpc, 8 * KIB), Duration::from_secs(1));
+        assert!(!paces.is_brief(&decode(Algorithm::Bpc, 16 * KIB + 1)));
+        assert!(paces.is_brief(&decode(Algorithm::Bpc, 16 * KIB)));
     }
 
     #[test]
     fn one_interruption_does_not_count_for_much() {
-        let paces = Paces::default();
+        let paces = Paces::new(For::Link, 1);
         // 0.1 ns a byte, and once 100 ms: then 0.1 + 0.1 / 8 ns.
         let work = encode(Algorithm::Xp, 100_000);
         paces.learn(&work, Duration::from_micros(10));
@@ -175,6 +224,12 @@ mod tests {
         // Where it is so each time, it does.
         (0..100).for_each(|_| paces.learn(&work, Duration::from_micros(1000)));
         assert!(paces.pace(&work).unwrap() > 9.9);
-        assert!(!paces.is_brief(&encode(Algorithm::Xp, 8 * KIB)));
+        assert!(!paces.is_brief(&encode(Algorithm::Xp, 17 * KIB)));
+        // The first time may have been interrupted, too: 8 ns, and then less by an eighth of the difference each time.
+        let work = decode(Algorithm::Xp, 100_000);
+        paces.learn(&work, Duration::from_millis(100));
+        assert_eq!(paces.pace(&work), Some(8.0));
+        (0..60).for_each(|_| paces.learn(&work, Duration::from_micros(10)));
+        assert!(paces.is_brief(&decode(Algorithm::Xp, 256 * KIB)));
     }
 }

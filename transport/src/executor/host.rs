@@ -14,7 +14,7 @@ use mgcomp_codecs::frame::{ChunkSize, Frame, Options, encode_to, max_frame_len, 
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element, codec, paper_bits};
 use mgcomp_selector::{Estimate, SampleSize};
 
-use super::brief::Paces;
+use super::brief::{For, Paces};
 use super::failure::Failure;
 use super::{Done, DoneSink, Executor, Output, Ticket, Work};
 use crate::memory::{Held, HeldMut};
@@ -41,9 +41,14 @@ impl HostExecutor {
     /// # Errors
     /// If the system gives no thread.
     pub fn start(threads: usize, checksum: bool, sink: &DoneSink) -> io::Result<Self> {
+        Self::start_for(For::Copies, threads, checksum, sink)
+    }
+
+    /// As [`start`](Self::start), to work for `whom`.
+    pub(super) fn start_for(whom: For, threads: usize, checksum: bool, sink: &DoneSink) -> io::Result<Self> {
         let (queue, work) = mpsc::channel();
         let (work, stopped) = (Arc::new(Mutex::new(work)), Arc::<AtomicBool>::default());
-        let bench = Workbench::new(checksum);
+        let bench = Workbench::new(checksum, Paces::new(whom, threads));
         let spawn = |i| {
             let (work, stopped, sink) = (work.clone(), stopped.clone(), sink.clone());
             let mut worker = Worker { work, stopped, sink, workbench: bench.another() };
@@ -173,8 +178,8 @@ struct Workbench {
 }
 
 impl Workbench {
-    fn new(checksum: bool) -> Self {
-        Self { checksum, pool: Pool::default(), paces: Arc::default(), scratch: Vec::new() }
+    fn new(checksum: bool, paces: Paces) -> Self {
+        Self { checksum, pool: Pool::default(), paces: Arc::new(paces), scratch: Vec::new() }
     }
 
     /// One for another thread.

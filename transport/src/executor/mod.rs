@@ -20,6 +20,7 @@ pub use host::HostExecutor;
 pub(crate) use host::estimate;
 pub use threads::{shared_codec_threads, usual_codec_threads};
 
+use self::brief::For;
 use crate::message::Status;
 use crate::payload::Payload;
 
@@ -117,7 +118,8 @@ pub type DoneSink = Arc<dyn Fn(Done) + Send + Sync>;
 /// # Errors
 /// If the system gives no thread.
 pub fn start(threads: usize, checksum: bool, sink: &DoneSink) -> io::Result<Box<dyn Executor>> {
-    start_for(Outlet::Host, threads, checksum, sink)
+    let host = HostExecutor::start(threads, checksum, sink)?;
+    Ok(with_devices(host, Outlet::Host, sink))
 }
 
 /// As [`start`], for a link that takes payloads from `outlet`.
@@ -130,14 +132,19 @@ pub fn start_for(
     checksum: bool,
     sink: &DoneSink,
 ) -> io::Result<Box<dyn Executor>> {
-    let host = HostExecutor::start(threads, checksum, sink)?;
+    let host = HostExecutor::start_for(For::Link, threads, checksum, sink)?;
+    Ok(with_devices(host, outlet, sink))
+}
+
+/// An executor for what `host` works on, and for memory of devices.
+fn with_devices(host: HostExecutor, outlet: Outlet, sink: &DoneSink) -> Box<dyn Executor> {
     #[cfg(feature = "cuda")]
     let executor = CudaExecutor::new(host, sink.clone(), outlet);
     #[cfg(not(feature = "cuda"))]
-    let _ = outlet;
+    let _ = (outlet, sink);
     #[cfg(not(feature = "cuda"))]
     let executor = host;
-    Ok(Box::new(executor))
+    Box::new(executor)
 }
 
 /// Where links take payloads from.

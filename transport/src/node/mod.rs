@@ -94,7 +94,7 @@ pub struct NodeConfig {
     /// few: how long an answer may take is the program's to say, by [`Handle::wait_for`] and [`Node::disconnect`].
     pub silence_timeout: Duration,
     /// Threads that run codecs, by default [`usual_codec_threads`]; with none, they run on the threads that call, and that
-    /// links receive on. Work of 50 µs at most always does, on up to 256 KiB: to wake a thread for it may take longer.
+    /// links receive on. Brief work always does, 50 µs on up to 256 KiB at most: to wake a thread for it may take longer.
     pub codec_threads: usize,
     /// Whether frames carry a checksum of the raw bytes, from end to end; but for those from and to memory of devices.
     pub checksum: bool,

@@ -1,10 +1,15 @@
 //! Connections that bring a good hello and then break the rules.
 
-use mgcomp_transport::message::Rank;
-use mgcomp_transport::node::PeerState;
+use std::thread;
+use std::time::Duration;
+
+use mgcomp_transport::memory::HostBuffer;
+use mgcomp_transport::message::{Address, Rank};
+use mgcomp_transport::node::{NodeConfig, PeerState};
 use mgcomp_transport::session::SessionError;
 
 use crate::bystanders::{Bystanders, RANKS, wait_for};
+use crate::common::job::config;
 use crate::common::{noise, watched};
 use crate::raw::{Raw, hello, read_request, record};
 
@@ -99,6 +104,35 @@ fn broken_records_end_the_session_without_a_word() {
             let expected = expected[rank as usize - 2];
             wait_for(&job.nodes[0], Rank(rank), expected, |state| state.contains(expected));
         });
+    });
+}
+
+#[test]
+fn who_waits_hears_at_once_what_was_wrong() {
+    watched(|| {
+        let mut damaged = record(&read_request(1, 0, 0, 8));
+        damaged[20] ^= 4;
+        let malformed = record(&[0xf0; 30]);
+        let expected = ["Checksum", "Malformed"];
+        for (damage, expected) in [damaged, malformed].into_iter().zip(expected) {
+            // Mostly so soon that the thread that waits reads it by itself.
+            for _ in 0..5 {
+                let config = NodeConfig { silence_timeout: Duration::from_secs(600), ..config() };
+                let job = Bystanders::with(config);
+                let mut raw = join(&job, 2);
+                let damage = damage.clone();
+                let answering = thread::spawn(move || {
+                    raw.message();
+                    raw.bytes(&damage);
+                    raw // not closed: nothing else comes
+                });
+                let into = HostBuffer::zeroed(8).all();
+                let error = job.nodes[0].read(Rank(2), Address::new(0, 0), into).wait().unwrap_err();
+                assert!(format!("{error:?}").contains(expected), "{error:?} is not {expected}");
+                drop(answering.join().unwrap());
+                job.check();
+            }
+        }
     });
 }
 

@@ -153,7 +153,8 @@ impl Driver {
     /// Waits for a future, and does not let the thread sleep as long as bytes move.
     async fn spin_then_sleep(&self, mut until: Pin<&mut (dyn Future<Output = ()> + Send)>, came: Instant) {
         let (mut moved, mut asked) = (came, 0u32);
-        let are_few = self.ways.iter().map(|way| way.inbox.connections()).sum::<usize>() <= FEW_CONNECTIONS;
+        let are_few = self.ways.len() <= FEW_CONNECTIONS
+            && self.ways.iter().map(|way| way.inbox.connections()).sum::<usize>() <= FEW_CONNECTIONS;
         while moved.elapsed() < self.patience() {
             let ready = poll_fn(|context| Poll::Ready(until.as_mut().poll(context).is_ready()));
             if ready.await {
@@ -216,20 +217,28 @@ impl Drive for Driver {
         }
         state.take(came);
         drop(state);
+        let _serving = Serving(self);
         runtime.block_on(self.spin_then_sleep(until, came));
-
-        let is_halfway = self.is_halfway();
-        if self.lock().leave(Instant::now(), is_halfway) {
-            self.changed.notify_all();
-        }
         true
+    }
+}
+
+/// A waiting thread serves the sockets for as long as this lives.
+struct Serving<'a>(&'a Driver);
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        let is_halfway = self.0.is_halfway();
+        if self.0.lock().leave(Instant::now(), is_halfway) {
+            self.0.changed.notify_all();
+        }
     }
 }
 
 impl Way {
     /// Whether the link's thread has something to do for it.
     fn needs_service(&self) -> bool {
-        self.traffic.has_backlog() || lock(&self.outbox).has_news()
+        self.traffic.has_backlog() || self.inbox.has_more() || lock(&self.outbox).has_news()
     }
 }
 

@@ -6,7 +6,7 @@
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::peer::UNSEEN_BYTES;
 use super::reader::{RecordReader, Taken};
@@ -15,7 +15,7 @@ use super::turn::Place;
 use crate::link::{Credit, LinkError, LinkEvent, LinkSink, Message, QUEUED_MESSAGE_BYTES, landing};
 use crate::message::{Header, MessageError, Rank};
 
-/// Steps that a connection's task makes before it lets others have their turn.
+/// Steps that are made for a connection before others have their turn.
 const MOST_STEPS: usize = 16;
 
 /// Where messages from a peer come in.
@@ -39,6 +39,8 @@ pub(super) struct Incoming {
     next: Option<Next>,
     /// Room for that, where it was waited for.
     room: Option<OwnedSemaphorePermit>,
+    /// Tells the connection's task that something is left to it that the socket says nothing of.
+    left: Arc<Notify>,
 }
 
 /// What was read.
@@ -78,7 +80,33 @@ impl Incoming {
         unseen: Arc<Semaphore>,
         sink: LinkSink,
     ) -> Self {
-        Self { peer, socket, reader, place, unseen, sink, next: None, room: None }
+        Self { peer, socket, reader, place, unseen, sink, next: None, room: None, left: Arc::default() }
+    }
+
+    /// Makes steps for a thread that waits, and leaves to the task what only that can do; returns whether anything came.
+    fn receive(&mut self) -> bool {
+        let had_next = self.next.is_some();
+        let mut came = false;
+        for _ in 0..MOST_STEPS {
+            match self.step() {
+                Step::Made if self.reader.has_ahead() => came = true,
+                Step::Made => return true, // if more is there, the socket says so
+                Step::Dry => return came,
+                _ => {
+                    if !had_next {
+                        self.left.notify_one();
+                    }
+                    return came;
+                }
+            }
+        }
+        self.left.notify_one();
+        came
+    }
+
+    /// Whether something is here that the socket says nothing of.
+    fn has_more(&self) -> bool {
+        self.next.is_some() || self.reader.has_ahead()
     }
 
     /// Reads something, and hands it on if all of it is there.
@@ -129,11 +157,12 @@ impl Inbox {
     /// Takes what comes over a connection, until what this returns is dropped.
     pub(super) fn open(&self, connection: usize, incoming: Incoming) -> Opened<'_> {
         let mut lanes = self.lock();
+        let left = incoming.left.clone();
         if lanes.len() <= connection {
             lanes.resize_with(connection + 1, || None);
         }
         lanes[connection] = Some(incoming);
-        Opened { inbox: self, connection }
+        Opened { inbox: self, connection, left }
     }
 
     /// How many connections there are.
@@ -149,17 +178,12 @@ impl Inbox {
             Err(TryLockError::Poisoned(lanes)) => lanes.into_inner(),
             Err(TryLockError::WouldBlock) => return false,
         };
-        let mut came = false;
-        for lane in lanes.iter_mut().flatten() {
-            // Nobody else would find what is read ahead: the socket says nothing of it.
-            while let Step::Made = lane.step() {
-                came = true;
-                if !lane.reader.has_ahead() {
-                    break;
-                }
-            }
-        }
-        came
+        lanes.iter_mut().flatten().map(|lane| usize::from(lane.receive())).sum::<usize>() > 0
+    }
+
+    /// Whether anything was read that is yet to be handed on.
+    pub(super) fn has_more(&self) -> bool {
+        self.lock().iter().flatten().any(Incoming::has_more)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Option<Incoming>>> {
@@ -171,6 +195,7 @@ impl Inbox {
 pub(super) struct Opened<'a> {
     inbox: &'a Inbox,
     connection: usize,
+    left: Arc<Notify>,
 }
 
 impl Opened<'_> {
@@ -188,14 +213,24 @@ impl Opened<'_> {
         .unwrap_or(Step::Dry)
     }
 
-    /// There is room for the message that waits for it.
-    pub(super) fn make_room(&self, room: Option<OwnedSemaphorePermit>) {
-        self.with(|lane| lane.room = room);
+    /// Waits until a thread that waits has left something to this one.
+    pub(super) async fn left(&self) {
+        self.left.notified().await;
     }
 
-    /// How it has ended, if it has.
+    /// There is room for the message that waits for it, if it still does.
+    pub(super) fn make_room(&self, room: Option<OwnedSemaphorePermit>) {
+        self.with(|lane| lane.room = room.filter(|_| matches!(lane.next, Some(Next::Message(..)))));
+    }
+
+    /// How it has ended, if it has. Then nothing is read any more.
     pub(super) fn end(&self) -> Option<End> {
-        match self.with(|lane| lane.next.take())?? {
+        let mut lanes = self.inbox.lock();
+        let lane = lanes.get_mut(self.connection)?;
+        let Some(Incoming { next: Some(Next::End(_)), .. }) = lane else { return None };
+        let ended = lane.take();
+        drop(lanes);
+        match ended?.next? {
             Next::End(end) => Some(end),
             Next::Message(..) => None,
         }
@@ -305,6 +340,72 @@ mod tests {
         drop(opened);
         assert_eq!(inbox.connections(), 0);
         assert!(!inbox.receive());
+    }
+
+    /// Whether the task of a connection would be woken, which is asleep while nothing is left to it.
+    fn is_woken(opened: &Opened<'_>) -> bool {
+        let mut left = std::pin::pin!(opened.left());
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        std::future::Future::poll(left.as_mut(), &mut context).is_ready()
+    }
+
+    #[test]
+    fn what_a_waiting_thread_has_read_and_cannot_hand_on_is_left_to_the_task() {
+        let (peers, lanes, reported) = joined(2, 1 << 20);
+        let inbox = Inbox::default();
+        let opened: Vec<_> =
+            lanes.into_iter().enumerate().map(|(place, lane)| inbox.open(place, lane)).collect();
+        send(&peers[1], 2, 10);
+        // The socket has nothing any more then, and says nothing.
+        until(|| {
+            inbox.receive();
+            inbox.has_more()
+        });
+        assert!(is_woken(&opened[1]) && !is_woken(&opened[1]) && !is_woken(&opened[0]));
+        assert!(!inbox.receive() && !is_woken(&opened[1]), "it was told");
+        send(&peers[0], 1, LONG);
+        let mut came = Vec::new();
+        until(|| {
+            inbox.receive();
+            came.extend(ids(&reported));
+            came.len() == 2
+        });
+        assert_eq!(came, [1, 2]);
+        assert!(!inbox.has_more() && !is_woken(&opened[0]) && !is_woken(&opened[1]));
+        // Bytes that are no message are all read, and there are no others.
+        (&peers[1]).write_all(&Record::of(&[0xff; 30], Bytes::new()).short(usize::MAX).unwrap()).unwrap();
+        until(|| {
+            inbox.receive();
+            inbox.has_more()
+        });
+        assert!(is_woken(&opened[1]));
+        assert!(matches!(opened[1].receive(), Step::Ended));
+        send(&peers[1], 3, 10);
+        assert!(matches!(opened[1].end(), Some(End::Malformed(_))));
+        assert_eq!(inbox.connections(), 1, "nothing is read behind that");
+        assert!(opened[1].end().is_none() && matches!(opened[1].receive(), Step::Dry));
+    }
+
+    #[test]
+    fn a_thread_that_waits_does_not_read_for_ever() {
+        let (peers, lanes, reported) = joined(1, 1 << 20);
+        let inbox = Inbox::default();
+        let opened: Vec<_> = lanes.into_iter().map(|lane| inbox.open(0, lane)).collect();
+        let count = 3 * MOST_STEPS as u16;
+        (0..count).for_each(|id| send(&peers[0], id, 50));
+        until(|| peers[0].peer_addr().is_ok() && inbox.receive());
+        // All of them are there, unless the first call came too early.
+        let mut came = ids(&reported);
+        assert!((1..=MOST_STEPS).contains(&came.len()), "{} at once", came.len());
+        if inbox.has_more() {
+            assert!(is_woken(&opened[0]), "or nobody would look at the rest");
+        }
+        until(|| {
+            opened[0].receive();
+            came.extend(ids(&reported));
+            came.len() == usize::from(count)
+        });
+        assert!(came.into_iter().eq(0..count));
     }
 
     #[test]

@@ -211,8 +211,12 @@ impl Receiving<'_> {
             Step::Dry => Err(io::ErrorKind::WouldBlock.into()),
             step => Ok(step),
         };
-        // An error would mean that the runtime is gone, and this with it.
-        self.stream.as_ref().async_io(Interest::READABLE, receive).await.unwrap_or(Step::Dry)
+        tokio::select! {
+            biased;
+            // An error would mean that the runtime is gone, and this with it.
+            step = self.stream.as_ref().async_io(Interest::READABLE, receive) => step.unwrap_or(Step::Dry),
+            () = self.opened.left() => Step::Made,
+        }
     }
 
     /// Waits until what came, or the end of the connection, has its turn; returns whether anybody is still interested.

@@ -172,7 +172,7 @@ impl RecordReader {
             })
         } else {
             let most = missing.len().min(READ_BYTES);
-            source.read(&mut missing[..most]).map(|read| (read, read))
+            read(source, &mut missing[..most]).map(|read| (read, read))
         };
         let taken = read.as_ref().map_or(0, |(_, taken)| *taken);
         let came = self.check(read.map(|(read, _)| read), got)?;
@@ -190,7 +190,7 @@ impl RecordReader {
                 self.movement.note(Instant::now());
                 Ok(true)
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(false),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
             Err(error) => Err(LinkError::io("reading from rank", peer, &error)),
         }
     }
@@ -214,6 +214,16 @@ impl Open {
         };
         digest.update(new);
         self.filled += len;
+    }
+}
+
+/// Reads what is there, whatever signals come.
+fn read(source: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match source.read(into) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            read => return read,
+        }
     }
 }
 
@@ -245,7 +255,7 @@ impl Ahead {
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
-        let read = source.read(&mut self.buffer[self.end..])?;
+        let read = read(source, &mut self.buffer[self.end..])?;
         self.end += read;
         Ok(read)
     }
