@@ -83,25 +83,19 @@ impl Incoming {
         Self { peer, socket, reader, place, unseen, sink, next: None, room: None, left: Arc::default() }
     }
 
-    /// Makes steps for a thread that waits, and leaves to the task what only that can do; returns whether anything came.
-    fn receive(&mut self) -> bool {
-        let had_next = self.next.is_some();
-        let mut came = false;
+    /// Makes steps for a thread that waits, and leaves to the task what only that can do.
+    fn receive(&mut self) {
+        let mut is_told = self.next.is_some();
         for _ in 0..MOST_STEPS {
             match self.step() {
-                Step::Made if self.reader.has_ahead() => came = true,
-                Step::Made => return true, // if more is there, the socket says so
-                Step::Dry => return came,
-                _ => {
-                    if !had_next {
-                        self.left.notify_one();
-                    }
-                    return came;
-                }
+                Step::Made if self.reader.has_ahead() => is_told = false,
+                // If more is there, the socket says so.
+                Step::Made | Step::Dry => return,
+                Step::NotDue { .. } | Step::NoRoom(_) | Step::Ended if is_told => return,
+                Step::NotDue { .. } | Step::NoRoom(_) | Step::Ended => break,
             }
         }
         self.left.notify_one();
-        came
     }
 
     /// Whether something is here that the socket says nothing of.
@@ -170,15 +164,15 @@ impl Inbox {
         self.lock().iter().flatten().count()
     }
 
-    /// Hands on what has come over all connections, unless somebody does already; returns whether anything has. What needs to be
-    /// waited for is left to the connections' tasks.
-    pub(super) fn receive(&self) -> bool {
+    /// Hands on what has come over all connections, unless somebody does already. What needs to be waited for is left to the
+    /// connections' tasks.
+    pub(super) fn receive(&self) {
         let mut lanes = match self.lanes.try_lock() {
             Ok(lanes) => lanes,
             Err(TryLockError::Poisoned(lanes)) => lanes.into_inner(),
-            Err(TryLockError::WouldBlock) => return false,
+            Err(TryLockError::WouldBlock) => return,
         };
-        lanes.iter_mut().flatten().map(|lane| usize::from(lane.receive())).sum::<usize>() > 0
+        lanes.iter_mut().flatten().for_each(Incoming::receive);
     }
 
     /// Whether anything was read that is yet to be handed on.
@@ -317,6 +311,17 @@ mod tests {
         }
     }
 
+    /// The numbers of at least so many messages that a thread that waits takes.
+    fn take(inbox: &Inbox, reported: &Receiver<LinkEvent>, count: usize) -> Vec<u16> {
+        let mut came = Vec::new();
+        until(|| {
+            inbox.receive();
+            came.extend(ids(reported));
+            came.len() >= count
+        });
+        came
+    }
+
     #[test]
     fn who_waits_takes_what_comes_in_turn_over_all_connections() {
         let (peers, lanes, reported) = joined(2, 1 << 20);
@@ -324,22 +329,16 @@ mod tests {
         let opened: Vec<_> =
             lanes.into_iter().enumerate().map(|(place, lane)| inbox.open(place, lane)).collect();
         assert_eq!(inbox.connections(), 2);
-        assert!(!inbox.receive());
         send(&peers[1], 2, 10);
         // It is there, and has to wait for the one before it.
         until(|| matches!(opened[1].receive(), Step::NotDue { is_over: false }));
-        assert!(!inbox.receive() && ids(&reported).is_empty());
+        inbox.receive();
+        assert!(ids(&reported).is_empty());
         send(&peers[0], 1, LONG);
-        let mut came = Vec::new();
-        until(|| {
-            inbox.receive();
-            came.extend(ids(&reported));
-            came.len() == 2
-        });
-        assert_eq!(came, [1, 2]);
+        assert_eq!(take(&inbox, &reported, 2), [1, 2]);
         drop(opened);
         assert_eq!(inbox.connections(), 0);
-        assert!(!inbox.receive());
+        inbox.receive();
     }
 
     /// Whether the task of a connection would be woken, which is asleep while nothing is left to it.
@@ -362,15 +361,10 @@ mod tests {
             inbox.has_more()
         });
         assert!(is_woken(&opened[1]) && !is_woken(&opened[1]) && !is_woken(&opened[0]));
-        assert!(!inbox.receive() && !is_woken(&opened[1]), "it was told");
+        inbox.receive();
+        assert!(!is_woken(&opened[1]), "it was told");
         send(&peers[0], 1, LONG);
-        let mut came = Vec::new();
-        until(|| {
-            inbox.receive();
-            came.extend(ids(&reported));
-            came.len() == 2
-        });
-        assert_eq!(came, [1, 2]);
+        assert_eq!(take(&inbox, &reported, 2), [1, 2]);
         assert!(!inbox.has_more() && !is_woken(&opened[0]) && !is_woken(&opened[1]));
         // Bytes that are no message are all read, and there are no others.
         (&peers[1]).write_all(&Record::of(&[0xff; 30], Bytes::new()).short(usize::MAX).unwrap()).unwrap();
@@ -393,9 +387,8 @@ mod tests {
         let opened: Vec<_> = lanes.into_iter().map(|lane| inbox.open(0, lane)).collect();
         let count = 3 * MOST_STEPS as u16;
         (0..count).for_each(|id| send(&peers[0], id, 50));
-        until(|| peers[0].peer_addr().is_ok() && inbox.receive());
-        // All of them are there, unless the first call came too early.
-        let mut came = ids(&reported);
+        // All of them are there, unless the first call that finds any came too early.
+        let mut came = take(&inbox, &reported, 1);
         assert!((1..=MOST_STEPS).contains(&came.len()), "{} at once", came.len());
         if inbox.has_more() {
             assert!(is_woken(&opened[0]), "or nobody would look at the rest");
@@ -425,7 +418,7 @@ mod tests {
         came.extend(ids(&reported));
         assert_eq!(came, [1, 2, 3, 4, 5]);
         // Its end is for the connection's task.
-        assert!(!inbox.receive());
+        inbox.receive();
         assert!(matches!(opened[0].end(), Some(End::Over(LinkError::PeerClosed(PEER)))));
         assert!(opened[0].end().is_none());
     }
@@ -447,15 +440,15 @@ mod tests {
         };
         send(&peers[0], 2, 100);
         until(|| matches!(opened[0].receive(), Step::NoRoom(needed) if needed as usize == room));
-        assert!(!inbox.receive() && ids(&reported).is_empty());
+        inbox.receive();
+        assert!(ids(&reported).is_empty());
         drop(first);
         // Room of another size is not for this message.
         opened[0].make_room(unseen.clone().try_acquire_many_owned(1).ok());
-        assert!(inbox.receive());
+        inbox.receive();
         assert_eq!(ids(&reported), [2]);
         assert_eq!(unseen.available_permits(), room);
         send(&peers[0], 3, 100);
-        until(|| inbox.receive());
-        assert_eq!(ids(&reported), [3]);
+        assert_eq!(take(&inbox, &reported, 1), [3]);
     }
 }
