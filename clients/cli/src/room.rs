@@ -78,7 +78,7 @@ impl Span {
         &self.slice
     }
 
-    /// For the calls that take host memory alone, where it is that.
+    /// It, where it is in host memory.
     pub(crate) fn as_host(&self) -> Option<&HostSlice> {
         self.slice.as_host()
     }

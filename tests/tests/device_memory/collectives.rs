@@ -1,4 +1,4 @@
-//! Collectives: those that only move bytes, and reductions.
+//! What communicators do: messages by tag, collectives that only move bytes, and reductions.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use mgcomp_tests::data::{self, Kind};
 use mgcomp_transport::communicator::{
     Block, CollectiveRequest, Communicator, CommunicatorError, Datatype, Operation,
 };
-use mgcomp_transport::memory::{DeviceBuffer, DeviceSlice, HostBuffer};
+use mgcomp_transport::memory::{DeviceBuffer, DeviceSlice, HostBuffer, Slice};
 use mgcomp_transport::message::{Rank, Tag};
 
 use crate::rig::{
@@ -34,6 +34,75 @@ fn collectives_take_device_memory_over_cuda() {
     with_threads("collectives::collectives_take_device_memory_over_cuda", 3, |stub| {
         stub.set("devices", RANKS.into());
         collect(cuda, RANKS);
+    });
+}
+
+#[test]
+fn messages_by_tag_take_device_memory_over_loopback() {
+    with_threads("collectives::messages_by_tag_take_device_memory_over_loopback", 7, |_| pass(loopback, 1));
+}
+
+#[test]
+fn messages_by_tag_take_device_memory_over_tcp() {
+    with_threads("collectives::messages_by_tag_take_device_memory_over_tcp", 8, |_| pass(tcp, 1));
+}
+
+#[test]
+fn messages_by_tag_take_device_memory_over_cuda() {
+    with_threads("collectives::messages_by_tag_take_device_memory_over_cuda", 9, |stub| {
+        stub.set("devices", RANKS.into());
+        pass(cuda, RANKS);
+    });
+}
+
+/// Round the ranks, of which one has its memory on the host: messages of one part and of several, and one that the
+/// receiver has no room for. Between them a part of the buffer is sent as soon as a stream has filled it.
+fn pass(links: Links, devices: u32) {
+    const PART: usize = 512 << 10; // longer messages travel in parts
+    on_all(links, |world| {
+        let rank = world.rank();
+        let (next, before) = ((rank + 1) % RANKS, (rank + RANKS - 1) % RANKS);
+        let (device, stream) = open_on(rank % devices);
+        let is_host = rank == 1;
+        let filled = |bytes: &[u8]| -> Slice {
+            if is_host {
+                HostBuffer::from(bytes.to_vec()).all().into()
+            } else {
+                on_device(&device, &stream, bytes).all().into()
+            }
+        };
+        let bytes = |slice: &Slice| match slice {
+            Slice::Device(slice) => bytes_of(&stream, slice),
+            slice => slice.as_host().unwrap().to_vec(),
+        };
+        for len in [0, 100, 70_001, PART, PART + 9] {
+            let (from, into) = (filled(&raw(rank, len)), filled(&vec![7; len + 5]));
+            let got = world.send_receive((next, &from), (before, &into), 3, Element::U32);
+            assert_eq!(got, Ok(len as u64));
+            assert!(bytes(&into) == [raw(before, len), vec![7; 5]].concat(), "{len} bytes");
+        }
+        // Of these there is room for less than a part, and for less than the rest.
+        for (len, room) in [(70_001, 70_000), (PART + 4000, 100), (2 * PART, PART + 1000)] {
+            let (from, into) = (filled(&raw(rank, len)), filled(&vec![7; room]));
+            // A message of one part is refused to who sends it as well, after it was.
+            let sending = world.start_send(next, 4, &from, Element::U32).unwrap();
+            let error = world.receive(before, 4, &into).unwrap_err();
+            assert_eq!(error, CommunicatorError::Truncated { len: len as u64, capacity: room as u64 });
+            let _ = sending.wait();
+            assert_eq!(
+                world.send_receive((next, &from), (before, &filled(&vec![0; len])), 4, Element::U32),
+                Ok(len as u64),
+                "the message after one of {len} bytes that there was no room for"
+            );
+        }
+        // After what is enqueued, from one part of a buffer to another.
+        let both = DeviceBuffer::alloc(&device, 140_000).unwrap();
+        stream.upload(&raw(rank, 70_000), both.slice(0..70_000).unwrap().region()).unwrap();
+        let (front, rest) = (both.slice(0..70_000).unwrap(), both.slice(70_000..140_000).unwrap());
+        let from = front.after(&stream).unwrap();
+        let got = world.send_receive((next, &from), (before, &rest), 5, Element::U32);
+        assert_eq!(got, Ok(70_000));
+        assert!(bytes_of(&stream, &rest) == raw(before, 70_000));
     });
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A message shorter than a part is one send. A longer one is its first part, then the length of the rest in eight
 //! bytes, then the other parts, all under one tag; so the receiver knows when to expect more, and may have room for
-//! less.
+//! less. Both may be in any memory, each in its own.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use mgcomp_codecs::Element;
 
 use super::transfer::{PART_BYTES, Transfers, parts};
 use super::{Communicator, CommunicatorError, Group};
-use crate::memory::{HostBuffer, HostSlice};
+use crate::memory::{AnySlice, HostBuffer, Slice};
 use crate::message::Tag;
 use crate::node::{Handle, TransferResult};
 use crate::session::{Completion, TransferError};
@@ -30,7 +30,7 @@ pub struct ReceiveRequest {
     group: Arc<Group>,
     from: usize,
     tag: Tag,
-    into: HostSlice,
+    into: Slice,
     stage: Stage,
 }
 
@@ -54,7 +54,7 @@ impl Communicator {
         &self,
         to: u32,
         tag: u32,
-        from: &HostSlice,
+        from: &impl AnySlice,
         element: Element,
     ) -> Result<(), CommunicatorError> {
         self.start_send(to, tag, from, element)?.wait()
@@ -68,28 +68,27 @@ impl Communicator {
         &self,
         to: u32,
         tag: u32,
-        from: &HostSlice,
+        from: &impl AnySlice,
         element: Element,
     ) -> Result<SendRequest, CommunicatorError> {
-        let group = &*self.group;
+        let (group, from): (_, Slice) = (&*self.group, from.clone().into());
         let to = group.check_rank(to)?;
         let (peer, tag) = (group.members[to], group.message_tag(tag));
         let is_part = from.len() > PART_BYTES;
-        let send = |slice: HostSlice, element| {
-            group.node.start_send(peer, tag, (slice.into(), element), Completion::Remote, is_part)
-        };
+        let send =
+            |slice, element| group.node.start_send(peer, tag, (slice, element), Completion::Remote, is_part);
         let mut transfers = Transfers::default();
         if from.is_empty() {
             transfers.send(send(from.clone(), element));
         }
-        for (part, number) in parts(from, PART_BYTES).zip(0..) {
+        for (part, number) in parts(&from, PART_BYTES).zip(0..) {
             if number == 1 {
-                transfers.send(send(rest_len(from).all(), Element::U64));
+                transfers.send(send(rest_len(&from).all().into(), Element::U64));
             }
             transfers.send(send(part, element));
         }
         if from.len() == PART_BYTES {
-            transfers.send(send(rest_len(from).all(), Element::U64));
+            transfers.send(send(rest_len(&from).all().into(), Element::U64));
         }
         Ok(SendRequest { transfers })
     }
@@ -99,7 +98,7 @@ impl Communicator {
     /// # Errors
     /// [`CommunicatorError`] if there is no such member, the transfer fails, or the message is longer than `into`: it
     /// is lost then, and the one after it is the next.
-    pub fn receive(&self, from: u32, tag: u32, into: &HostSlice) -> Result<u64, CommunicatorError> {
+    pub fn receive(&self, from: u32, tag: u32, into: &impl AnySlice) -> Result<u64, CommunicatorError> {
         self.start_receive(from, tag, into)?.wait()
     }
 
@@ -112,14 +111,14 @@ impl Communicator {
         &self,
         from: u32,
         tag: u32,
-        into: &HostSlice,
+        into: &impl AnySlice,
     ) -> Result<ReceiveRequest, CommunicatorError> {
-        let group = self.group.clone();
+        let (group, into): (_, Slice) = (self.group.clone(), into.clone().into());
         let from = group.check_rank(from)?;
         let tag = group.message_tag(tag);
         let first = into.part(0, PART_BYTES.min(into.len())).unwrap_or_else(|| into.clone());
         let first = group.node.receive(group.members[from], tag, first);
-        Ok(ReceiveRequest { group, from, tag, into: into.clone(), stage: Stage::First(first) })
+        Ok(ReceiveRequest { group, from, tag, into, stage: Stage::First(first) })
     }
 
     /// Sends `send` to `to` and meanwhile receives from `from` into `receive`. Returns the bytes received.
@@ -128,8 +127,8 @@ impl Communicator {
     /// As [`send`](Self::send) and [`receive`](Self::receive).
     pub fn send_receive(
         &self,
-        (to, send): (u32, &HostSlice),
-        (from, receive): (u32, &HostSlice),
+        (to, send): (u32, &impl AnySlice),
+        (from, receive): (u32, &impl AnySlice),
         tag: u32,
         element: Element,
     ) -> Result<u64, CommunicatorError> {
@@ -142,7 +141,7 @@ impl Communicator {
 }
 
 /// What follows the first part, in eight bytes.
-fn rest_len(message: &HostSlice) -> HostBuffer {
+fn rest_len(message: &Slice) -> HostBuffer {
     HostBuffer::from(((message.len() - PART_BYTES) as u64).to_le_bytes().to_vec())
 }
 
@@ -256,7 +255,7 @@ impl ReceiveRequest {
         Ok(())
     }
 
-    fn receive(&self, into: HostSlice) -> Handle {
+    fn receive(&self, into: impl Into<Slice>) -> Handle {
         self.group.node.receive(self.group.members[self.from], self.tag, into)
     }
 }

@@ -46,8 +46,6 @@ pub(crate) enum PerfError {
     ConnectionsLink { link: &'static str },
     #[error("over {link} codecs run on devices: --codec-threads is for other links")]
     CodecThreadsLink { link: &'static str },
-    #[error("{op} takes host memory only, not that of devices: {instead}")]
-    HostOnly { op: &'static str, instead: &'static str },
     #[error("{link} is as fast as it is: --link-gbps makes loopback, shm and tcp slower")]
     NotSlower { link: &'static str },
     #[error(transparent)]

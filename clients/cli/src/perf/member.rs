@@ -7,7 +7,6 @@ use mgcomp_selector::Steering;
 use mgcomp_transport::calibrate;
 use mgcomp_transport::communicator::{Communicator, CommunicatorError, Datatype, Operation};
 use mgcomp_transport::link::Link;
-use mgcomp_transport::memory::HostSlice;
 use mgcomp_transport::message::{Address, Rank, Secret};
 use mgcomp_transport::node::{Handle, Node, NodeConfig, PeerState, Stats};
 use mgcomp_transport::region::Access;
@@ -148,7 +147,6 @@ impl Member {
         let failed = |source| PerfError::Communicator { rank: self.world.rank(), source };
         match step.op {
             Op::Read | Op::Write => self.reach_over(step),
-            Op::SendRecv => self.pass_on_host(step)?.map_err(failed),
             Op::AllReduce | Op::Reduce | Op::ReduceScatter => self.combine(step).map_err(failed),
             _ => self.bring(step).map_err(failed),
         }
@@ -177,6 +175,10 @@ impl Member {
             Op::Broadcast => world.broadcast(root, main, element),
             Op::Gather => world.gather(root, own, main, element),
             Op::Scatter => world.scatter(root, main, own, element),
+            Op::SendRecv => {
+                let (to, from) = (case.next() as u32, case.previous() as u32);
+                world.send_receive((to, main), (from, aside), 0, element).map(drop)
+            }
             _ => world.barrier(),
         }
     }
@@ -194,18 +196,6 @@ impl Member {
                 world.reduce_scatter(main, own.slice(), datatype, operation)
             }
         }
-    }
-
-    /// Messages by tag take host memory alone.
-    fn pass_on_host(&self, step: &Step) -> Result<Result<(), CommunicatorError>, PerfError> {
-        let Step { op, case, main, aside, element, .. } = step;
-        // Flags that ask for it elsewhere were refused.
-        let host = |span: &Span| -> Result<HostSlice, PerfError> {
-            span.as_host().cloned().ok_or(PerfError::HostOnly { op: op.name(), instead: op.on_devices() })
-        };
-        let (main, aside) = (host(main)?, host(aside)?);
-        let (to, from) = ((case.next() as u32, &main), (case.previous() as u32, &aside));
-        Ok(self.world.send_receive(to, from, 0, *element).map(drop))
     }
 
     /// Reads the memory of the next rank, or writes to it.

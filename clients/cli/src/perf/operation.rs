@@ -124,11 +124,6 @@ impl Op {
         matches!(self, Self::AllReduce | Self::Reduce | Self::ReduceScatter)
     }
 
-    /// Whether mgcomp's own links carry it out on buffers in the memory of devices.
-    pub(super) const fn takes_devices(self) -> bool {
-        !matches!(self, Self::SendRecv)
-    }
-
     /// Whether a communicator of NCCL's carries it out.
     pub(super) const fn is_of_nccl(self) -> bool {
         !matches!(self, Self::Reduce | Self::Read | Self::Write | Self::Barrier)
@@ -140,16 +135,6 @@ impl Op {
             Self::Reduce => "measure all_reduce or reduce_scatter instead",
             Self::Read | Self::Write => "measure send_recv instead, or take --link cuda",
             _ => "take another link",
-        }
-    }
-
-    /// What to do about an operation that is not carried out there.
-    pub(super) const fn on_devices(self) -> &'static str {
-        match self {
-            Self::SendRecv => {
-                "messages by tag are put together there; take --link nccl, measure write instead, or leave out --device"
-            }
-            _ => "leave out --device",
         }
     }
 

@@ -269,8 +269,6 @@ impl Args {
         }
         if self.link == LinkKind::Nccl {
             self.check_nccl()?;
-        } else if let Some(op) = self.op.iter().find(|op| !op.takes_devices()) {
-            return Err(PerfError::HostOnly { op: op.name(), instead: op.on_devices() });
         }
         devices.seat(0)?;
         Ok(())
