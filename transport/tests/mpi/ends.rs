@@ -21,9 +21,6 @@ use crate::common::{HANGS, wait_until};
 /// In which time an end must be noticed.
 const NOTICED: Duration = Duration::from_secs(10);
 
-/// After so long a link's thread asks MPI only now and then.
-const RESTED: Duration = Duration::from_millis(300);
-
 fn receive(node: &Node, peer: Rank) -> mgcomp_transport::node::Handle {
     node.receive(peer, Tag(1), HostBuffer::zeroed(10).all())
 }
@@ -36,11 +33,6 @@ pub(super) fn mpi_is_finalized_while_a_node_lives(job: &Job) {
     let node = job.node("adaptive", HANGS);
     let waiting: Vec<_> = node.position().peers().map(|peer| receive(&node, peer)).collect();
     job.world.barrier();
-    // MPICH may end the process if the link's thread is in a call just then; where nothing goes on, it hardly ever is.
-    if mpi::environment::library_version().is_ok_and(|version| version.contains("MPICH")) {
-        println!("SKIPPED: finalizing MPICH while a link is busy, which it may not survive");
-        thread::sleep(RESTED);
-    }
     job.finalize();
     for handle in waiting {
         let error = end_of(handle).unwrap_err();

@@ -52,7 +52,7 @@ programs! {
     run series::two_ranks_do_too on 2;
     run mixed::own_traffic_of_the_program_is_undisturbed on 4;
     run mixed::communicators_are_made_and_given_back_meanwhile on 2;
-    run ends::mpi_is_finalized_while_a_node_lives on 3;
+    finalize ends::mpi_is_finalized_while_a_node_lives on 3;
     run ends::a_rank_that_leaves_is_noticed on 3;
     run ends::a_rank_that_does_not_go_on_is_noticed on 2;
     run ends::a_rank_that_is_stopped_is_given_up_and_finds_out on 2;
