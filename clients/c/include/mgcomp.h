@@ -45,6 +45,11 @@
  *            and not be changed by others, until the call returns or, where there is a request, until that is finished. NULL is
  *            a buffer of 0 bytes. Pointers to numbers, structs and handles have the alignment of what they point to.
  *            Buffers that are written must not overlap others; those that do are refused.
+ * Devices    Buffers of messages, collectives, remote memory and the offload queue may be in the memory of CUDA devices, in their
+ *            primary context, which is the CUDA runtime's: the driver is asked whose they are. They are used after all that the
+ *            device's default stream has to do by then, as by cudaMemcpy; what streams do that do not wait for that one
+ *            (cudaStreamNonBlocking) must be over. When the call or its request has finished, so is all that was done with them.
+ *            All other buffers are host memory, where a function says nothing else.
  * Handles    are numbers, passed by value. Copies are the same handle. One that is empty ({0}), destroyed, finished, made up
  *            or of another kind is refused (MGCOMP_RESULT_INVALID_HANDLE), and nothing is touched.
  * Threads    Each function says what threads may do. An object that is destroyed while other threads use it goes when the
@@ -1681,7 +1686,7 @@ typedef struct mgcompOffloadStats {
 
 
 /**
- * Starts a queue with threads of its own. In this version the buffers that it takes are host memory.
+ * Starts a queue with threads of its own.
  *
  * @param threads that run codecs: 1 to 1024; 0 for as many as there are cores, at most 2.
  * @param inOrder 1 if copies of one direction are to begin and finish as they were asked for; 0 if short ones may overtake.

@@ -242,7 +242,7 @@ impl Desk {
     ) -> Result<Slice, Failure> {
         if !of_device {
             // SAFETY: as for this one.
-            return Ok(unsafe { lent.take(span) }.into());
+            return Ok(unsafe { lent.take_host(span) }.into());
         }
         let device = self.device.as_ref().ok_or_else(|| {
             Failure::argument("the copier was made without a CUDA device: cudaDevice was -1")

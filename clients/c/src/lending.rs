@@ -7,11 +7,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use std::{process, thread};
+use std::{process, ptr, thread};
 
 use mgcomp_codecs::device::Device;
-use mgcomp_transport::memory::{DeviceBuffer, DeviceSlice, HostBuffer, HostSlice};
+use mgcomp_transport::memory::{DeviceBuffer, DeviceSlice, HostBuffer, HostSlice, Slice};
 
+use crate::device::holder_of;
 use crate::error::{Failure, mgcompResult};
 use crate::memory::Span;
 
@@ -35,11 +36,44 @@ enum Buffer {
 }
 
 impl Lent {
-    /// Takes a buffer.
+    /// Takes a buffer, wherever it is. Memory of a device is used after all that its default stream has to do by now.
     ///
     /// # Safety
     /// It must be there, and left alone as the header says, until this value [is free](Self::is_free).
-    pub(crate) unsafe fn take(&mut self, span: &Span) -> HostSlice {
+    pub(crate) unsafe fn take(&mut self, span: &Span) -> Result<Slice, Failure> {
+        let Some(device) = holder_of(span)? else {
+            // SAFETY: as for this one.
+            return Ok(unsafe { self.take_host(span) }.into());
+        };
+        // SAFETY: as for this one; null is a stream of any device.
+        let (slice, stream) = unsafe { (self.take_of(&device, span), device.adopt_stream(ptr::null_mut())) };
+        Ok(slice.after(&stream)?.into())
+    }
+
+    /// Takes two buffers, which may have bytes in common: then they become slices of one, so that whoever uses them sees it.
+    ///
+    /// # Safety
+    /// As for [`take`](Self::take).
+    pub(crate) unsafe fn take_both(&mut self, a: &Span, b: &Span) -> Result<(Slice, Slice), Failure> {
+        if a.common(b) == 0 {
+            // SAFETY: as for this one.
+            return unsafe { Ok((self.take(a)?, self.take(b)?)) };
+        }
+        let both = a.joined(b);
+        // SAFETY: as for this one: they leave no gap between them.
+        let all = unsafe { self.take(&both) }?;
+        let slice = |span: &Span| {
+            let offset = span.range().start - both.range().start;
+            all.part(offset, span.len()).unwrap_or_else(|| all.clone())
+        };
+        Ok((slice(a), slice(b)))
+    }
+
+    /// Takes a buffer in host memory.
+    ///
+    /// # Safety
+    /// As for [`take`](Self::take).
+    pub(crate) unsafe fn take_host(&mut self, span: &Span) -> HostSlice {
         // SAFETY: `Span` has checked the length; the rest is the caller's promise.
         let buffer = unsafe { HostBuffer::lent(span.start(), span.len()) };
         let all = buffer.all();
@@ -58,28 +92,6 @@ impl Lent {
         let buffer = unsafe { DeviceBuffer::adopt(device, address, len, owner.clone()) };
         self.0.push(Buffer::Device(owner));
         buffer.all()
-    }
-
-    /// Takes two buffers, which may have bytes in common: then they become slices of one, so that whoever uses them sees it.
-    ///
-    /// # Safety
-    /// As for [`take`](Self::take).
-    pub(crate) unsafe fn take_both(&mut self, a: &Span, b: &Span) -> (HostSlice, HostSlice) {
-        if a.common(b) == 0 {
-            // SAFETY: as for this one.
-            return unsafe { (self.take(a), self.take(b)) };
-        }
-        let (first, second) = if a.range().start <= b.range().start { (a, b) } else { (b, a) };
-        let len = first.range().end.max(second.range().end) - first.range().start;
-        // SAFETY: both together, which leave no gap between them; else as for this one.
-        let buffer = unsafe { HostBuffer::lent(first.start(), len) };
-        let slice = |span: &Span| {
-            let offset = span.range().start - first.range().start;
-            buffer.slice(offset..offset + span.len()).unwrap_or_else(|| buffer.all())
-        };
-        let slices = (slice(a), slice(b));
-        self.0.push(Buffer::Host(buffer));
-        slices
     }
 
     /// Whether nothing in the library uses the buffers any more.
@@ -193,13 +205,14 @@ mod tests {
         let span = |start: usize, len| Span::new("it", memory[start..].as_ptr().cast(), len).unwrap();
         let mut lent = Lent::default();
         // SAFETY: `memory` outlives `lent`, and nobody looks into it.
-        let (block, all) = unsafe { lent.take_both(&span(16, 16), &span(0, 64)) };
+        let (block, all) = unsafe { lent.take_both(&span(16, 16), &span(0, 64)) }.unwrap();
         assert!(block.overlaps(&all) && all.part(16, 16).unwrap().is_same(&block));
         // SAFETY: as above.
-        let (a, b) = unsafe { lent.take_both(&span(0, 40), &span(32, 32)) };
-        assert_eq!((a.overlap(&b), a.len(), b.len()), (Some(32..40), 40, 32));
+        let (a, b) = unsafe { lent.take_both(&span(0, 40), &span(32, 32)) }.unwrap();
+        assert!(a.overlaps(&b) && (a.len(), b.len()) == (40, 32));
+        assert!(a.part(32, 8).unwrap().is_same(&b.part(0, 8).unwrap()));
         // SAFETY: as above.
-        let (c, d) = unsafe { lent.take_both(&span(0, 32), &span(32, 32)) };
+        let (c, d) = unsafe { lent.take_both(&span(0, 32), &span(32, 32)) }.unwrap();
         assert!(!c.overlaps(&d));
         assert!(!lent.is_free());
         drop((block, all, a, b, c, d));
@@ -212,7 +225,7 @@ mod tests {
         let lot = Lot::default();
         let mut lent = Lent::default();
         // SAFETY: `memory` outlives all that uses it here.
-        let used = unsafe { lent.take(&Span::new("it", memory.as_ptr().cast(), 8).unwrap()) };
+        let used = unsafe { lent.take_host(&Span::new("it", memory.as_ptr().cast(), 8).unwrap()) };
         assert!(lot.settle(Err::<(), _>(Failure::argument("no")), lent).is_err());
         assert_eq!(lot.lock().lent.0.len(), 1);
         drop(used);

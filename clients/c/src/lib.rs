@@ -16,6 +16,7 @@
 //! | [`peer`] | compressed copies from one device to another |
 //! | [`node`], [`communicator`] | ranks, and what they do together |
 //! | [`request`] | what goes on meanwhile |
+//! | `device` | CUDA devices whose memory is handed over |
 //! | `lending` | buffers that are used for longer than a call |
 //! | `handle` | what programs hold of the library's objects: numbers that are checked, never addresses |
 //! | `memory` | pointers of the program, checked before they are used |
@@ -35,6 +36,7 @@ pub mod buddy;
 pub mod chunk;
 pub mod communicator;
 pub mod copy;
+mod device;
 pub mod error;
 pub mod frame;
 mod handle;

@@ -64,6 +64,18 @@ impl Span {
         start..start + self.len
     }
 
+    /// Its name in the header.
+    pub(crate) fn what(&self) -> &'static str {
+        self.what
+    }
+
+    /// From the first byte of both to the last one.
+    pub(crate) fn joined(&self, other: &Self) -> Self {
+        let first = if self.start <= other.start { self } else { other };
+        let end = self.range().end.max(other.range().end);
+        Self { len: end - first.range().start, ..*first }
+    }
+
     /// How many bytes are also those of `other`.
     pub(crate) fn common(&self, other: &Self) -> usize {
         let (a, b) = (self.range(), other.range());

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use mgcomp_codecs::Element;
 use mgcomp_transport::copy::offload::{OffloadConfig, OffloadError, OffloadQueue, OffloadStats, Ticket};
 use mgcomp_transport::copy::{CopyConfig, CopyError, CopyReport, Order};
-use mgcomp_transport::memory::HostSlice;
+use mgcomp_transport::memory::Slice;
 
 use crate::copy::{mgcompMemcpyReport, policy_of};
 use crate::error::{Failure, call, mgcompResult};
@@ -79,7 +79,7 @@ pub(crate) struct Returning {
     ticket: u64,
 }
 
-/// Starts a queue with threads of its own. In this version the buffers that it takes are host memory.
+/// Starts a queue with threads of its own.
 ///
 /// @param threads that run codecs: 1 to 1024; 0 for as many as there are cores, at most 2.
 /// @param inOrder 1 if copies of one direction are to begin and finish as they were asked for; 0 if short ones may overtake.
@@ -217,7 +217,7 @@ pub unsafe extern "C" fn mgcompPrefetch(
         let issued = held.tickets.get(ticket.id)?;
         let mut lent = Lent::default();
         // SAFETY: the header asks for the buffer until the request is finished.
-        let to = unsafe { lent.take(&span) };
+        let to = unsafe { lent.take(&span) }?;
         begin(out, &held.lot, lent, || {
             let handle = held.queue.prefetch(issued.ticket, to)?;
             Ok(Work::Prefetch(handle, Returning { queue: Arc::downgrade(&held), ticket: ticket.id }))
@@ -279,7 +279,7 @@ unsafe fn issue(
     (buffer, bytes): (*const c_void, usize),
     element: MaybeUninit<mgcompElement>,
     ticket: *mut mgcompOffloadTicket,
-    offload: impl FnOnce(&OffloadQueue, HostSlice, Element) -> Result<Ticket, OffloadError>,
+    offload: impl FnOnce(&OffloadQueue, Slice, Element) -> Result<Ticket, OffloadError>,
 ) -> Result<(), Failure> {
     // SAFETY: the header asks for a place for a ticket, or NULL.
     let out = unsafe { Out::new("ticket", ticket) }?;
@@ -287,7 +287,7 @@ unsafe fn issue(
     let held = QUEUES.get(queue.id)?;
     let mut lent = Lent::default();
     // SAFETY: the header asks for the buffer until it is out of the way.
-    let from = unsafe { lent.take(&span) };
+    let from = unsafe { lent.take(&span) }?;
     let ticket = match offload(&held.queue, from, element) {
         Ok(ticket) => ticket,
         Err(error) => return held.lot.settle(Err(error.into()), lent),

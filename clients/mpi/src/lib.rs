@@ -28,7 +28,6 @@ mod blocks;
 mod calls;
 mod communicator;
 mod data;
-mod device;
 mod engine;
 mod exports;
 mod failure;

@@ -141,8 +141,13 @@ impl Driver {
     pub(super) fn check(&self, call: &'static str, code: u32) -> Result<(), DeviceError> {
         match code {
             0 => Ok(()),
-            _ => Err(DeviceError::Driver { call, code, name: self.error_name(code) }),
+            _ => Err(self.error(call, code)),
         }
+    }
+
+    /// The error `code` of `call`.
+    pub(super) fn error(&self, call: &'static str, code: u32) -> DeviceError {
+        DeviceError::Driver { call, code, name: self.error_name(code) }
     }
 }
 

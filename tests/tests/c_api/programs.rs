@@ -50,6 +50,16 @@ fn peers() {
     }
 }
 
+/// Ranks, and the offload queue, whose buffers are in the memory of devices.
+#[test]
+fn tensors() {
+    let test = "tensors";
+    for language in [C99, C11].iter().filter(|language| language.is_here(test)) {
+        let bench = Bench::new();
+        bench.run_on_stub(test, &bench.compile(language, &source("tensors.c")), 2);
+    }
+}
+
 /// What is refused before anybody asks for a driver, and that there is none, or not that device.
 #[test]
 fn peers_without_devices() {

@@ -1,10 +1,10 @@
 //! Several devices of one process, and several contexts of one device.
 
-use mgcomp_codecs::device::{Buffer, Cache, Device, DeviceError, Stream, devices};
+use mgcomp_codecs::device::{Buffer, Cache, Device, DeviceError, Region, Stream, devices, holder};
 use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_codecs::{Algorithm, Element};
 use mgcomp_tests::data::{self, Kind};
-use mgcomp_tests::stub::{Libraries, Stub, with_stub};
+use mgcomp_tests::stub::{Libraries, Stub, in_process, with_stub};
 
 use crate::rig::{self, Room, download, upload};
 
@@ -43,6 +43,59 @@ fn devices_are_told_apart() {
         }
         stub.set("no_peers", 1);
         assert!(!first.reach(&second).unwrap());
+    });
+}
+
+/// By its address alone: which device, and which of its contexts.
+#[test]
+fn whose_memory_it_is_is_known() {
+    with_stub("peers::whose_memory_it_is_is_known", Libraries::DriverAndCompiler, |stub| {
+        let boxed = Box::new(7u8);
+        let on_host = std::ptr::from_ref(&*boxed) as u64;
+        let [(first, _), (second, _)] = two(stub);
+        let apart = Device::open_apart(1, Cache::Off).unwrap();
+        let all = [&first, &second, &apart];
+        let held_by = |region: Region<'_>| {
+            let inside = holder(region.address() + region.len() - 1).unwrap();
+            assert_eq!(inside, holder(region.address()).unwrap());
+            inside.map(|holder| (holder.ordinal, all.map(|device| holder.is(device))))
+        };
+        let buffers = all.map(|device| device.alloc(1000).unwrap());
+        assert_eq!(held_by(buffers[0].region()), Some((0, [true, false, false])));
+        assert_eq!(held_by(buffers[1].region()), Some((1, [false, true, false])));
+        assert_eq!(held_by(buffers[2].region()), Some((1, [false, false, true])));
+        // What is mapped is of no context.
+        #[cfg(target_os = "linux")]
+        assert_eq!(
+            held_by(second.alloc_shareable(1000).unwrap().region()),
+            Some((1, [false, true, true])),
+            "shareable memory"
+        );
+        let pinned = first.alloc_pinned(1000).unwrap();
+        assert_eq!(holder(pinned.as_ptr() as u64), Ok(None));
+        assert_eq!((holder(on_host), holder(0), holder(u64::MAX)), (Ok(None), Ok(None), Ok(None)));
+        // Where the driver does not say, nobody guesses.
+        stub.fail(Some("cuPointerGetAttributes"), 1, 700);
+        let error = holder(buffers[0].region().address()).unwrap_err();
+        assert!(error.to_string().starts_with("cuPointerGetAttributes failed"), "{error}");
+    });
+}
+
+/// Nobody loads the driver to ask it.
+#[test]
+fn a_driver_that_is_loaded_late_is_asked() {
+    in_process("peers::a_driver_that_is_loaded_late_is_asked", Libraries::DriverAndCompiler, || {
+        let boxed = Box::new(7u8);
+        let on_host = std::ptr::from_ref(&*boxed) as u64;
+        for _ in 0..2 {
+            assert_eq!(holder(on_host), Ok(None));
+        }
+        let maps = || std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        assert!(!maps().contains("libcuda"));
+        let device = Device::open_with(0, Cache::Off).unwrap();
+        let buffer = device.alloc(1000).unwrap();
+        assert!(holder(buffer.region().address()).unwrap().is_some_and(|holder| holder.is(&device)));
+        assert_eq!(holder(on_host), Ok(None));
     });
 }
 

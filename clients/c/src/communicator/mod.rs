@@ -9,7 +9,7 @@ pub mod reducing;
 use std::sync::Arc;
 
 use mgcomp_transport::communicator::{Block, Communicator};
-use mgcomp_transport::memory::HostSlice;
+use mgcomp_transport::memory::Slice;
 
 use self::members::mgcompCommunicator;
 use self::moving::mgcompBlock;
@@ -30,7 +30,7 @@ struct Member {
 }
 
 /// A communicator, and a buffer of the program.
-type One = (Option<Out<mgcompRequest>>, Arc<Member>, Lent, HostSlice);
+type One = (Option<Out<mgcompRequest>>, Arc<Member>, Lent, Slice);
 
 /// # Safety
 /// The buffer must be there until it is free; `request` must be NULL or a place for a handle.
@@ -44,12 +44,12 @@ unsafe fn one(
     let member = COMMUNICATORS.get(communicator.id)?;
     let mut lent = Lent::default();
     // SAFETY: as for this one.
-    let slice = unsafe { lent.take(buffer) };
+    let slice = unsafe { lent.take(buffer) }?;
     Ok((out, member, lent, slice))
 }
 
 /// A communicator, a buffer to send from and one to receive into.
-type Two = (Option<Out<mgcompRequest>>, Arc<Member>, Lent, HostSlice, HostSlice);
+type Two = (Option<Out<mgcompRequest>>, Arc<Member>, Lent, Slice, Slice);
 
 /// # Safety
 /// As for [`one`].
@@ -63,7 +63,7 @@ unsafe fn two(
     let member = COMMUNICATORS.get(communicator.id)?;
     let mut lent = Lent::default();
     // SAFETY: as for this one.
-    let (send, receive) = unsafe { lent.take_both(&send, &receive) };
+    let (send, receive) = unsafe { lent.take_both(&send, &receive) }?;
     Ok((out, member, lent, send, receive))
 }
 

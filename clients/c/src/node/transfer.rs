@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::sync::PoisonError;
 
-use mgcomp_transport::memory::HostSlice;
+use mgcomp_transport::memory::Slice;
 use mgcomp_transport::message::{Address, Rank, Tag};
 use mgcomp_transport::node::{Handle, Node};
 use mgcomp_transport::region::{Access, Peers, RegionError};
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn mgcompRegisterMemory(
         let regions = regions.as_mut().ok_or_else(gone)?;
         let mut lent = Lent::default();
         // SAFETY: the header asks for these bytes until the region is closed, which waits for all that uses them.
-        let slice = unsafe { lent.take(&memory) };
+        let slice = unsafe { lent.take(&memory) }?;
         let at = seat.node.register(slice, element, access)?.bits();
         regions.insert(at, lent);
         out.set(at);
@@ -190,14 +190,14 @@ unsafe fn submit(
     node: mgcompNode,
     buffer: &Span,
     request: *mut mgcompRequest,
-    start: impl FnOnce(&Node, HostSlice) -> Handle,
+    start: impl FnOnce(&Node, Slice) -> Handle,
 ) -> Result<(), Failure> {
     let seat = NODES.get(node.id)?;
     // SAFETY: as for this one.
     let out = unsafe { Out::new("request", request) }?;
     let mut lent = Lent::default();
     // SAFETY: as for this one; the request waits until nothing uses the buffer.
-    let slice = unsafe { lent.take(buffer) };
+    let slice = unsafe { lent.take(buffer) }?;
     begin(out, &seat.lot, lent, || Ok(Work::Transfer(start(&seat.node, slice))))
 }
 

@@ -14,7 +14,8 @@ static const Allocation* find(Range memory) {
   auto found = allocations().upper_bound(memory.address);
   if (found == allocations().begin()) return nullptr;
   --found;
-  const bool inside = memory.address + memory.len <= found->first + found->second.len;
+  const size_t len = found->second.len;
+  const bool inside = memory.len <= len && memory.address - found->first <= len - memory.len;
   const bool usable = found->second.sort != Sort::MAPPED || !found->second.access.empty();
   return inside && usable ? &found->second : nullptr;
 }
@@ -124,5 +125,22 @@ STUB_API int cuMemGetAddressRange_v2(uint64_t* base, size_t* len, uint64_t addre
   const auto found = --allocations().upper_bound(address);
   *base = found->first;
   *len = found->second.len;
+  return SUCCESS;
+}
+
+// Of memory that nobody has allocated here it says nothing, which is no error.
+STUB_API int cuPointerGetAttributes(unsigned count, const int* attributes, void** data, uint64_t address) {
+  STUB_ENTER;
+  const Allocation* const found = find({address, 1});
+  const bool on_host = found == nullptr || found->sort == Sort::PINNED || found->sort == Sort::PORTABLE;
+  for (unsigned i = 0; i < count; i++) {
+    switch (attributes[i]) {
+      case 1: *(Context**)data[i] = found == nullptr || found->sort == Sort::MAPPED ? nullptr : found->owner; break;
+      case 2: *(unsigned*)data[i] = found == nullptr ? 0 : on_host ? 1 : 2; break;
+      case 8: *(bool*)data[i] = false; break;
+      case 9: *(int*)data[i] = found == nullptr ? -2 : found->owner->device; break;
+      default: return INVALID_VALUE;
+    }
+  }
   return SUCCESS;
 }

@@ -1,9 +1,8 @@
 /* Compressed copies between two CUDA devices, of memory and on streams that the program has by the driver's own calls: what
  * arrives, what it was on its way, and what is refused. */
 #define _POSIX_C_SOURCE 200809L
-#include "check.h"
+#include "driver.h"
 
-#include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,51 +14,7 @@
 /* Blocks are longer than what is copied, which begins at a multiple of 4 in them. */
 enum { N = 100000, RAW = 4 * N, OFFSET = 12, BLOCK = RAW + 1000, MOST = 1 << 18 };
 
-/* What the program calls of the driver, with the types of cuda.h. */
-static struct {
-    int (*init)(unsigned);
-    int (*retain)(void **context, int device);
-    int (*create)(void **context, unsigned flags, int device);
-    int (*push)(void *context);
-    int (*pop)(void **context);
-    int (*allocate)(uint64_t *address, size_t bytes);
-    int (*free)(uint64_t address);
-    int (*create_stream)(void **stream, unsigned flags);
-    int (*destroy_stream)(void *stream);
-    int (*fill)(uint64_t address, unsigned char value, size_t bytes, void *stream);
-    int (*upload)(uint64_t to, const void *from, size_t bytes, void *stream);
-    int (*download)(void *to, uint64_t from, size_t bytes, void *stream);
-} cu;
-
 static uint32_t from[N], back[BLOCK / 4];
-
-static void find(void *library, const char *name, void *function)
-{
-    void *found = dlsym(library, name);
-
-    CHECK(found != NULL);
-    memcpy(function, &found, sizeof found);
-}
-
-static void open_driver(void)
-{
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
-
-    CHECK(library != NULL);
-    find(library, "cuInit", &cu.init);
-    find(library, "cuDevicePrimaryCtxRetain", &cu.retain);
-    find(library, "cuCtxCreate_v2", &cu.create);
-    find(library, "cuCtxPushCurrent_v2", &cu.push);
-    find(library, "cuCtxPopCurrent_v2", &cu.pop);
-    find(library, "cuMemAlloc_v2", &cu.allocate);
-    find(library, "cuMemFree_v2", &cu.free);
-    find(library, "cuStreamCreate", &cu.create_stream);
-    find(library, "cuStreamDestroy_v2", &cu.destroy_stream);
-    find(library, "cuMemsetD8Async", &cu.fill);
-    find(library, "cuMemcpyHtoDAsync_v2", &cu.upload);
-    find(library, "cuMemcpyDtoHAsync_v2", &cu.download);
-    CHECK(cu.init(0) == 0);
-}
 
 /* A block and a stream of a device, and the default stream. */
 struct place {
@@ -68,22 +23,10 @@ struct place {
     void *streams[2];
 };
 
-static void enter(const struct place *place)
-{
-    CHECK(cu.push(place->context) == 0);
-}
-
-static void leave(void)
-{
-    void *context;
-
-    CHECK(cu.pop(&context) == 0);
-}
-
 static void open_place(int device, struct place *place)
 {
     CHECK(cu.retain(&place->context, device) == 0);
-    enter(place);
+    enter(place->context);
     CHECK(cu.allocate(&place->block, BLOCK) == 0);
     CHECK(cu.create_stream(&place->streams[0], 1) == 0);
     place->streams[1] = NULL;
@@ -92,7 +35,7 @@ static void open_place(int device, struct place *place)
 
 static void close_place(const struct place *place)
 {
-    enter(place);
+    enter(place->context);
     CHECK(cu.free(place->block) == 0);
     CHECK(cu.destroy_stream(place->streams[0]) == 0);
     leave();
@@ -110,7 +53,7 @@ static mgcompPeerCopyReport copy(mgcompPeerCopier copier, const struct place pla
     mgcompPeerCopyReport report;
     size_t i;
 
-    enter(on);
+    enter(on->context);
     CHECK(cu.fill(places[0].block, 7, BLOCK, stream) == 0);
     CHECK(cu.fill(places[1].block, 9, BLOCK, stream) == 0);
     CHECK(cu.upload(places[0].block + OFFSET, from, bytes, stream) == 0);
@@ -185,7 +128,7 @@ static void on_one_device(const struct place *place)
     options.gateBytes = 1;
     options.lambdaGbps = 0.5;
     GOOD(mgcompCreatePeerCopier(1, 1, &options, &copier));
-    enter(place);
+    enter(place->context);
     CHECK(cu.allocate(&other, RAW) == 0);
     CHECK(cu.upload(place->block, from, RAW, place->streams[0]) == 0);
     GOOD(mgcompMemcpyPeerAsync(copier, (void *)(uintptr_t)other, at(place, 0), RAW, U32, place->streams[0]));
