@@ -88,24 +88,39 @@ fn what_is_copied_from_a_device_is_looked_at_on_its_way() {
 #[test]
 fn copies_from_a_device_show_how_fast_it_is_left() {
     with_threads("copies::copies_from_a_device_show_how_fast_it_is_left", 18, |_| {
-        let (device, stream) = open();
-        let copier = Copier::start(CopyConfig::default()).unwrap();
-        let raw = data::bytes(Kind::Sparse, 4 << 20, 1);
-        let (source, host) = (on_device(&device, &stream, &raw), HostBuffer::zeroed(raw.len()));
-        let copy = |_| {
-            let (to, from) = (host.all(), source.all());
-            let direction = Direction::DeviceToHost;
-            let adaptive = PolicySpec::Adaptive;
-            host.all().write(|bytes| bytes.fill(0));
-            let report = copier.memcpy_compressed(to, from, direction, Element::U32, adaptive).unwrap();
-            assert!(host.all().to_vec() == raw);
-            report.reason.unwrap()
-        };
-        let reasons: Vec<Reason> = (0..12).map(copy).collect();
-        // Two copies are enough, unless the first is no slower than what it takes to begin.
-        assert_eq!(reasons[..2], [Reason::LinkUnknown; 2]);
-        assert!(reasons[2..].iter().any(|reason| *reason != Reason::LinkUnknown), "{reasons:?}");
+        show_their_way(Direction::DeviceToHost);
     });
+}
+
+#[test]
+fn copies_to_a_device_show_how_fast_it_is_reached() {
+    with_threads("copies::copies_to_a_device_show_how_fast_it_is_reached", 19, |_| {
+        show_their_way(Direction::HostToDevice);
+    });
+}
+
+/// Where no link says it.
+fn show_their_way(direction: Direction) {
+    let (device, stream) = open();
+    let copier = Copier::start(CopyConfig::default()).unwrap();
+    let raw = data::bytes(Kind::Sparse, 4 << 20, 1);
+    let (there, host) = (on_device(&device, &stream, &raw), HostBuffer::from(raw.clone()));
+    let copy = |_| {
+        let (to, from): (Slice, Slice) = if direction == Direction::HostToDevice {
+            stream.zero(there.all().region()).unwrap();
+            (there.all().after(&stream).unwrap().into(), host.all().into())
+        } else {
+            host.all().write(|bytes| bytes.fill(0));
+            (host.all().into(), there.all().into())
+        };
+        let report = copier.memcpy_compressed(to, from, direction, Element::U32, PolicySpec::Adaptive);
+        assert!(host.all().to_vec() == raw && bytes_of(&stream, &there.all()) == raw);
+        report.unwrap().reason.unwrap()
+    };
+    let reasons: Vec<Reason> = (0..12).map(copy).collect();
+    // Two copies are enough, unless the first is no slower than what it takes to begin.
+    assert_eq!(reasons[..2], [Reason::LinkUnknown; 2]);
+    assert!(reasons[2..].iter().any(|reason| *reason != Reason::LinkUnknown), "{reasons:?}");
 }
 
 #[test]

@@ -32,6 +32,13 @@ pub(super) struct Made {
     pub(super) is_looked_at: bool,
 }
 
+impl Made {
+    /// Without a look at what is copied.
+    pub(super) fn of(decision: Decision) -> Self {
+        Self { decision, sampling: None, is_looked_at: false }
+    }
+}
+
 /// The policies that copies were made with so far, with what they have learned.
 #[derive(Debug)]
 pub(super) struct Policies {
@@ -100,9 +107,14 @@ impl How {
         &self.from
     }
 
-    /// Whether its policy goes by how fast the link is.
-    pub(super) fn goes_by_time(&self) -> bool {
-        self.spec == PolicySpec::Adaptive
+    /// What decodes.
+    pub(super) fn to(&self) -> &Coding {
+        &self.to
+    }
+
+    /// Whether its policy goes by how fast the way between host and device, or devices, is.
+    pub(super) fn goes_by_the_way(&self) -> bool {
+        self.spec == PolicySpec::Adaptive && !(self.from.is_host() && self.to.is_host())
     }
 
     fn is_same(&self, other: &Self) -> bool {

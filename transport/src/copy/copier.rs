@@ -55,9 +55,12 @@ struct Undecided {
 }
 
 impl Undecided {
-    fn decide(self, made: Made) {
-        let decision = made.decision;
-        let _ = self.choice.set(made);
+    /// Has it done as was decided, unless it is to show how fast its way is.
+    fn decide_for(self, how: &How, facts: &CheapFacts, made: Made) {
+        let is_coded = made.decision.algorithm != Algorithm::None;
+        let is_timed = is_coded && how.goes_by_the_way() && self.lane.wants_raw();
+        let decision = if is_timed { Decision::bypass(facts, Reason::LinkTimed) } else { made.decision };
+        let _ = self.choice.set(Made { decision, ..made });
         self.job.make_ready(Ready::Encode(decision));
     }
 }
@@ -312,7 +315,7 @@ impl Inner {
     /// Asks the policy, which may want a sample first.
     fn decide(self: &Arc<Self>, (how, facts): (How, CheapFacts), undecided: Undecided, source: Payload) {
         match self.policies.plan(&how, &facts) {
-            Plan::Use(decision) => undecided.decide(Made { decision, sampling: None, is_looked_at: false }),
+            Plan::Use(decision) => undecided.decide_for(&how, &facts, Made::of(decision)),
             Plan::Sample { algorithms, size } => {
                 let work = Work::Estimate { source, element: facts.element, algorithms, sample: size };
                 let inner = Arc::downgrade(self);
@@ -324,7 +327,11 @@ impl Inner {
                         _ => Vec::new(),
                     };
                     let decision = inner.policies.choose(&how, &facts, &estimates);
-                    undecided.decide(Made { decision, sampling: Some(done.took), is_looked_at: false });
+                    undecided.decide_for(
+                        &how,
+                        &facts,
+                        Made { sampling: Some(done.took), ..Made::of(decision) },
+                    );
                 });
             }
         }
@@ -339,11 +346,8 @@ impl Inner {
         gate: &Arc<Gate>,
     ) {
         let (decision, look) = self.policies.plan_behind(&how, &facts);
-        let is_coded = decision.algorithm != Algorithm::None;
-        let is_raw = is_coded && how.goes_by_time() && undecided.lane.wants_raw();
-        let decision = if is_raw { Decision::bypass(&facts, Reason::LinkTimed) } else { decision };
         let closed = look.map(|_| gate.close());
-        undecided.decide(Made { decision, sampling: None, is_looked_at: look.is_some() });
+        undecided.decide_for(&how, &facts, Made { is_looked_at: look.is_some(), ..Made::of(decision) });
         let (Some((algorithms, sample)), Some(closed)) = (look, closed) else { return };
         let work = Work::Estimate { source, element: facts.element, algorithms, sample };
         let inner = Arc::downgrade(self);
@@ -366,9 +370,13 @@ impl Inner {
         let inner = Arc::downgrade(self);
         Box::new(move |result| {
             if let (Ok(finished), Some(made), Some(inner)) = (&result, choice.get(), inner.upgrade()) {
-                let is_raw = made.decision.algorithm == Algorithm::None;
-                if is_raw && !made.is_looked_at && !how.from().is_host() {
-                    inner.lane(direction).came_raw(facts.raw_bytes, finished.report.encode);
+                if made.decision.algorithm == Algorithm::None && !made.is_looked_at {
+                    let CopyReport { encode, decode, .. } = finished.report;
+                    match (how.from().is_host(), how.to().is_host()) {
+                        (false, _) => inner.lane(direction).came_raw(facts.raw_bytes, encode),
+                        (true, false) => inner.lane(direction).came_raw(facts.raw_bytes, decode),
+                        (true, true) => {}
+                    }
                 }
                 inner.policies.observe(&how, &facts, made, &finished.report);
             }

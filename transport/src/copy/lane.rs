@@ -16,7 +16,7 @@ use crate::simulated::SimulatedLink;
 
 /// What it takes to begin a copy, whatever its length: kernels or copies are launched, and a thread hears of their end.
 const START: Duration = Duration::from_micros(20);
-/// So many copies of a device's memory are coded before one goes raw.
+/// So many copies from or to a device are coded before one goes raw.
 const CODED_BETWEEN: u32 = 255;
 
 pub(super) struct Lane {
@@ -25,14 +25,14 @@ pub(super) struct Lane {
     pub(super) link: Option<SimulatedLink>,
     /// What holds readers of device memory back; none = none is read.
     pub(super) cap: Option<Arc<Cap>>,
-    /// What bytes of devices have shown of their way, which no link says.
+    /// What bytes from and to devices have shown of their way, which no link says.
     way: Mutex<Way>,
     order: Order,
     window: usize,
     state: Mutex<State>,
 }
 
-/// How fast raw bytes leave a device.
+/// How fast raw bytes leave a device, or reach it.
 #[derive(Debug)]
 struct Way {
     rate: TimedRate,
@@ -80,12 +80,12 @@ impl Lane {
         LinkFacts::try_new(shaping.rate_gbps(), latency_ns, overlap).ok()
     }
 
-    /// Raw bytes of a device took so long to come from there, what came of others meanwhile not counted.
+    /// Raw bytes took so long from a device or to it, what went of others meanwhile not counted.
     pub(super) fn came_raw(&self, bytes: u64, took: Duration) {
         self.way().rate.learn(bytes, took);
     }
 
-    /// Whether a copy of a device's memory that was to be coded goes raw, since a way that only coded bytes go could change unseen.
+    /// Whether a copy from or to a device that was to be coded goes raw, since a way that only coded bytes go could change unseen.
     pub(super) fn wants_raw(&self) -> bool {
         if self.link.is_some() {
             return false;
@@ -208,7 +208,7 @@ mod tests {
     use crate::executor::{self, DoneSink};
 
     #[test]
-    fn raw_bytes_of_a_device_show_its_way() {
+    fn raw_bytes_show_their_way() {
         let engine = Engine::start(|sink: &DoneSink| executor::start(0, false, sink)).unwrap();
         let lane = Lane::new(Arc::new(engine), None, None, (Order::Free, 4));
         assert_eq!(lane.facts(1 << 20), None);

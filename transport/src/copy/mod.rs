@@ -30,7 +30,7 @@
 //! frame of its own, or raw where a frame would not be smaller. The policy decides once for each copy.
 //!
 //! Memory of a CUDA device ([`DeviceSlice`](crate::memory::DeviceSlice), feature `cuda`) is coded on the device, and its frames go
-//! by way of page-locked memory; raw copies from there show how fast that way is. Frames can be kept on a device too ([`Copier::keep_on`]). Where there is no GPU, all memory is host memory, and the direction says where it is taken to lie: that tells which
+//! by way of page-locked memory; raw copies from and to there show how fast that way is. Frames can be kept on a device too ([`Copier::keep_on`]). Where there is no GPU, all memory is host memory, and the direction says where it is taken to lie: that tells which
 //! link the bytes go over, if any. Links are [`SimulatedLink`](crate::simulated::SimulatedLink)s then, and every report
 //! says so.
 //!
