@@ -138,6 +138,32 @@ impl ForeignStream<'_> {
         unsafe { device.adopt_stream(self.handle) }
     }
 
+    /// Records while `work` runs, in the mode that forbids most to all threads. Whether nobody has spoiled that.
+    ///
+    /// # Panics
+    /// If the driver does not record.
+    pub fn records(&self, work: impl FnOnce()) -> bool {
+        const GLOBAL: u32 = 0;
+        type Begin = unsafe extern "C" fn(*mut c_void, u32) -> i32;
+        type End = unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> i32;
+        type Destroy = unsafe extern "C" fn(*mut c_void) -> i32;
+        // SAFETY: the stream is there.
+        self.library.within(|| unsafe {
+            good(self.library.function::<Begin>("cuStreamBeginCapture_v2")(self.handle, GLOBAL));
+        });
+        work();
+        let mut graph = ptr::null_mut::<c_void>();
+        // SAFETY: `graph` is a live variable; what was recorded is of no use.
+        self.library.within(|| unsafe {
+            let is_good =
+                self.library.function::<End>("cuStreamEndCapture")(self.handle, &raw mut graph) == 0;
+            if !graph.is_null() {
+                good(self.library.function::<Destroy>("cuGraphDestroy")(graph));
+            }
+            is_good
+        })
+    }
+
     /// Enqueues a copy.
     ///
     /// # Panics

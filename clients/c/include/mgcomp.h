@@ -45,11 +45,15 @@
  *            and not be changed by others, until the call returns or, where there is a request, until that is finished. NULL is
  *            a buffer of 0 bytes. Pointers to numbers, structs and handles have the alignment of what they point to.
  *            Buffers that are written must not overlap others; those that do are refused.
- * Devices    Buffers of messages, collectives, remote memory and the offload queue may be in the memory of CUDA devices, in their
- *            primary context, which is the CUDA runtime's: the driver is asked whose they are. They are used after all that the
- *            device's default stream has to do by then, as by cudaMemcpy; what streams do that do not wait for that one
- *            (cudaStreamNonBlocking) must be over. When the call or its request has finished, so is all that was done with them.
- *            All other buffers are host memory, where a function says nothing else.
+ * Devices    Buffers of messages, collectives, remote memory and the offload queue may be in the memory of CUDA devices, in
+ *            their primary context, which is the CUDA runtime's: the driver is asked whose they are. They are used after all
+ *            that the device's default stream has to do by then, as by cudaMemcpy; what streams do that do not wait for that one
+ *            (cudaStreamNonBlocking) must be over. That must not wait for another such call in turn. When the call or its
+ *            request has finished, so is all that was done with them. Nothing is recorded in graphs; while a stream records that
+ *            waits for the default one, such calls fail (MGCOMP_RESULT_SYSTEM). Memory that host and devices share
+ *            (cudaMallocManaged) counts as host memory: what devices do with it must be over. A device must not be reset
+ *            (cudaDeviceReset) while the library is there. All other buffers are host memory, where a function says nothing
+ *            else.
  * Handles    are numbers, passed by value. Copies are the same handle. One that is empty ({0}), destroyed, finished, made up
  *            or of another kind is refused (MGCOMP_RESULT_INVALID_HANDLE), and nothing is touched.
  * Threads    Each function says what threads may do. An object that is destroyed while other threads use it goes when the
@@ -1717,7 +1721,7 @@ mgcompResult mgcompDestroyOffloadQueue(struct mgcompOffloadQueue queue);
  * Begins to take a buffer out of the way. Waits while the host memory of the queue is full and something is under way that may
  * make room.
  *
- * @param buffer bytes bytes: a whole number of values. It must be there, and not be changed, until mgcompWaitOffload has
+ * @param buffer bytes bytes: a whole number of values, in the memory of a device at a multiple of their width. It must be there, and not be changed, until mgcompWaitOffload has
  * succeeded for the ticket, or it was brought back, or mgcompDiscardOffload has returned.
  * @param element what they are; MGCOMP_ELEMENT_U8 for anything.
  * @param ticket set to the ticket, to be given to mgcompPrefetch or mgcompDiscardOffload. It is of use only with this queue.
@@ -1757,7 +1761,8 @@ mgcompResult mgcompWaitOffload(struct mgcompOffloadQueue queue,
 /**
  * Begins to bring back what a ticket stands for; if it is not out yet, as soon as it is.
  *
- * @param buffer room for as many bytes as were offloaded, exactly; it may be where they were. It must be there, and be left
+ * @param buffer room for as many bytes as were offloaded, exactly, in the memory of a device at a multiple of their values' width; it may be
+ * where they were. It must be there, and be left
  * alone, until the request is finished.
  * @param request set to what is under way. When it has succeeded, the ticket is used up; if it fails, the ticket is still
  * good.
@@ -1972,7 +1977,8 @@ mgcompResult mgcompGetNodeStats(struct mgcompNode node, struct mgcompNodeStats *
 
 
 /**
- * Opens memory to all peers. Ranks that register in the same order get the same addresses.
+ * Opens memory to all peers. Ranks that register in the same order get the same addresses. What streams do with memory of a device
+ * later must be over before a peer is told that it may reach it.
  *
  * @param memory bytes bytes, at least 1. Peers may reach them at any moment, so until mgcompUnregisterMemory or
  * mgcompDestroyNode returns, the program does not free them, and agrees with its peers on who touches them when.

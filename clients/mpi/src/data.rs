@@ -155,7 +155,8 @@ impl<'a> Landing<'a> {
     }
 }
 
-/// Whether an address is in the memory of a device, or may be: the driver might not say. MPI takes it where it was built for that.
+/// Whether an address is in the memory of a device, also where the host has it too, or may be: the driver might not say. MPI takes it
+/// where it was built for that.
 fn is_on_device(address: Address) -> bool {
     !matches!(device::holder(address as u64), Ok(None))
 }

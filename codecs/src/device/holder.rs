@@ -2,6 +2,7 @@
 #![allow(unsafe_code)] // calls into the driver
 
 use std::ffi::{c_int, c_uint, c_void};
+use std::mem;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,10 +11,6 @@ use libloading::os::unix::{Library, RTLD_NOW};
 
 use super::driver::Driver;
 use super::{Device, DeviceError};
-
-/// A driver that nobody has initialized yet, or that is done, has no memory.
-const NOT_INITIALIZED: u32 = 3;
-const DEINITIALIZED: u32 = 4;
 
 /// `CU_POINTER_ATTRIBUTE_CONTEXT`, `_MEMORY_TYPE`, `_IS_MANAGED` and `_DEVICE_ORDINAL`.
 const ATTRIBUTES: [c_int; 4] = [1, 2, 8, 9];
@@ -27,6 +24,8 @@ type GetAttributes = unsafe extern "C" fn(c_uint, *const c_int, *mut *mut c_void
 pub struct Holder {
     /// The number of the device.
     pub ordinal: u32,
+    /// Whether the host has it as well (`cudaMallocManaged`).
+    pub is_managed: bool,
     /// Its context that the memory was allocated in; 0 for memory of none, as that of pools and of files is.
     context: u64,
 }
@@ -39,12 +38,11 @@ impl Holder {
     }
 }
 
-/// The device that has the memory at `address`. `None` for memory of the host, also where it is page-locked, for memory that
-/// host and devices share (`cudaMallocManaged`), and for all memory of a process that has not loaded the driver:
-/// to ask does not load it.
+/// The device that has the memory at `address`. `None` for memory of the host, also where it is page-locked, and for all memory of
+/// a process that has not loaded the driver: to ask does not load it.
 ///
 /// # Errors
-/// Whatever the driver says. Nobody knows then whether the host may touch the memory.
+/// Whatever the driver says, where the host cannot read the memory either. What it can read is its own then.
 pub fn holder(address: u64) -> Result<Option<Holder>, DeviceError> {
     let Some(get_attributes) = loaded() else { return Ok(None) };
     let mut context = ptr::null_mut::<c_void>();
@@ -61,11 +59,11 @@ pub fn holder(address: u64) -> Result<Option<Holder>, DeviceError> {
     let code = unsafe { get_attributes(count, ATTRIBUTES.as_ptr(), answers.as_mut_ptr(), address) };
     match code {
         0 => {
-            let is_held = memory_type == ON_DEVICE && is_managed == 0;
-            let ordinal = u32::try_from(ordinal).ok().filter(|_| is_held);
-            Ok(ordinal.map(|ordinal| Holder { ordinal, context: context as u64 }))
+            let ordinal = u32::try_from(ordinal).ok().filter(|_| memory_type == ON_DEVICE);
+            let (is_managed, context) = (is_managed != 0, context as u64);
+            Ok(ordinal.map(|ordinal| Holder { ordinal, is_managed, context }))
         }
-        NOT_INITIALIZED | DEINITIALIZED => Ok(None),
+        _ if is_readable(address) => Ok(None),
         code => Err(match Driver::instance() {
             Ok(driver) => driver.error("cuPointerGetAttributes", code),
             Err(error) => error,
@@ -95,9 +93,27 @@ fn loaded() -> Option<GetAttributes> {
 fn find() -> Option<GetAttributes> {
     // SAFETY: nothing is loaded that is not there already.
     let driver = unsafe { Library::open(Some("libcuda.so.1"), RTLD_NOW | libc::RTLD_NOLOAD) }.ok()?;
-    // SAFETY: the function of that name has these arguments; the driver is never unloaded.
+    // SAFETY: the function of that name has these arguments.
     let function = unsafe { driver.get::<GetAttributes>(b"cuPointerGetAttributes\0") }.ok()?;
-    Some(*function)
+    let function = *function;
+    mem::forget(driver); // it stays, whoever else lets it go
+    Some(function)
+}
+
+/// Whether the host can read the byte at `address`, as the kernel says when it is to write it to a pipe.
+fn is_readable(address: u64) -> bool {
+    let mut ends = [0; 2];
+    // SAFETY: `ends` is a live array of two.
+    if unsafe { libc::pipe(ends.as_mut_ptr()) } != 0 {
+        return false;
+    }
+    // SAFETY: the kernel looks at the address, and says whether it may; both ends are this function's.
+    unsafe {
+        let written = libc::write(ends[1], address as *const c_void, 1);
+        libc::close(ends[0]);
+        libc::close(ends[1]);
+        written == 1
+    }
 }
 
 /// How many libraries the process has loaded so far, where the system counts them.

@@ -74,10 +74,14 @@ fn whose_memory_it_is_is_known() {
         let pinned = first.alloc_pinned(1000).unwrap();
         assert_eq!(holder(pinned.as_ptr() as u64), Ok(None));
         assert_eq!((holder(on_host), holder(0), holder(u64::MAX)), (Ok(None), Ok(None), Ok(None)));
-        // Where the driver does not say, nobody guesses.
-        stub.fail(Some("cuPointerGetAttributes"), 1, 700);
-        let error = holder(buffers[0].region().address()).unwrap_err();
-        assert!(error.to_string().starts_with("cuPointerGetAttributes failed"), "{error}");
+        // Where the driver does not say, what the host can read is its own.
+        for (code, address) in [(700, 0), (201, u64::MAX), (1, 8)] {
+            stub.fail(Some("cuPointerGetAttributes"), 1, code);
+            assert_eq!(holder(on_host), Ok(None));
+            stub.fail(Some("cuPointerGetAttributes"), 1, code);
+            let error = holder(address).unwrap_err();
+            assert!(error.to_string().starts_with("cuPointerGetAttributes failed"), "{error}");
+        }
     });
 }
 

@@ -5,12 +5,15 @@ use mgcomp_codecs::device::{Device, Stream};
 use mgcomp_codecs::{Algorithm, Element};
 use mgcomp_selector::Reason;
 use mgcomp_tests::data::{self, Kind};
+use mgcomp_tests::foreign::Foreign;
 use mgcomp_transport::memory::{DeviceBuffer, HostBuffer};
 use mgcomp_transport::message::{Rank, Tag};
 use mgcomp_transport::node::Node;
 use mgcomp_transport::region::Access;
 
-use crate::rig::{Links, bytes_of, end_of, loopback, nodes, on_device, open, tcp, with_threads};
+use crate::rig::{
+    Links, bytes_of, cuda, end_of, loopback, nodes, on_device, open, open_on, tcp, with_threads,
+};
 
 const LENGTHS: [usize; 4] = [1, 4099, 70_001, 180_000];
 
@@ -22,6 +25,31 @@ fn device_memory_travels_over_loopback() {
 #[test]
 fn device_memory_travels_over_tcp() {
     with_threads("transfers::device_memory_travels_over_tcp", 2, |_| travel(tcp));
+}
+
+/// Of another library, in the mode that forbids most to all threads, from the first transfer on.
+#[test]
+fn transfers_go_on_beside_a_recording() {
+    with_threads("transfers::transfers_go_on_beside_a_recording", 31, |stub| {
+        stub.set("devices", 2);
+        for links in [loopback, tcp, cuda] {
+            let nodes = nodes(links, 2, "fixed:bdi");
+            let raw = data::bytes(Kind::Sparse, 70_001, 5);
+            let [(device, stream), (other, there)] = [0, 1].map(open_on);
+            let (source, into) =
+                (on_device(&device, &stream, &raw), DeviceBuffer::alloc(&other, raw.len()).unwrap());
+            let library = Foreign::on(&device);
+            assert!(library.stream().records(|| {
+                for tag in 0..3 {
+                    let receiving = nodes[1].receive(Rank(0), Tag(tag), into.all());
+                    let sending = nodes[0].send(Rank(1), Tag(tag), source.all(), Element::U32);
+                    assert_eq!(end_of(receiving), Ok(raw.len() as u64));
+                    assert_eq!(end_of(sending), Ok(raw.len() as u64));
+                }
+            }));
+            assert!(bytes_of(&there, &into.all()) == raw);
+        }
+    });
 }
 
 fn travel(links: Links) {

@@ -57,6 +57,7 @@ STUB_API int cuEventRecord(Event* event, void* handle) {
   STUB_ENTER_CONTEXT;
   const std::shared_ptr<Stream> stream = find_stream(handle);
   if (stream == nullptr || stream->context != event->context) return INVALID_HANDLE;
+  if (const Result error = refuse_implicit(stream, true)) return error;
   if (event->shared.header != nullptr) return record_shared(stream, event->moments());
   const auto marker = std::make_shared<Marker>();
   marker->stream = stream;

@@ -180,6 +180,17 @@ Result refuse_recording() {
   return result;
 }
 
+Result refuse_implicit(const std::shared_ptr<Stream>& stream, bool spoil) {
+  Result result = SUCCESS;
+  if (!stream->is_default) return result;
+  for (const std::shared_ptr<Stream>& other : driver().streams) {
+    if (other->recording == nullptr || !other->blocking || other->context != stream->context) continue;
+    if (spoil) other->recording->valid = false;
+    result = CAPTURE_IMPLICIT;
+  }
+  return result;
+}
+
 Result refuse_recording_of(const std::shared_ptr<Stream>& stream) {
   if (stream == nullptr) return INVALID_HANDLE;
   if (stream->recording == nullptr) return SUCCESS;
@@ -206,9 +217,11 @@ Result refuse_asking() {
 
 using namespace stub;
 
-STUB_API int cuStreamCreate(void** handle, unsigned) {
+STUB_API int cuStreamCreate(void** handle, unsigned flags) {
   STUB_ENTER_CONTEXT;
-  *handle = make_stream(current_context()).get();
+  const std::shared_ptr<Stream> stream = make_stream(current_context());
+  stream->blocking = (flags & 1) == 0;
+  *handle = stream.get();
   driver().live[STREAMS]++;
   return SUCCESS;
 }

@@ -146,6 +146,7 @@ struct Stream {
   bool threaded = false;        // whether a thread runs them
   bool destroyed = false;
   bool is_default = false;      // it cannot record
+  bool blocking = false;        // the default stream and it wait for each other
   bool running = false;                  // whether an operation runs, where no thread does
   double clock_ns = 0;                   // what its copies and launches have taken, by `link_ns_per_kib` and `launch_ns`
   std::shared_ptr<Recording> recording;  // while it records
@@ -240,6 +241,8 @@ bool run_another(const Stream* waiting);
 // Fails, and spoils the recording, if any stream records and the calling thread has not relaxed its rules, or if this one
 // does: for calls that may not be made meanwhile.
 Result refuse_recording();
+// Fails if the stream is the default one and a stream that waits for it records; to use it all the same spoils that.
+Result refuse_implicit(const std::shared_ptr<Stream>& stream, bool spoil);
 Result refuse_recording_of(const std::shared_ptr<Stream>& stream);
 // The same where the calling thread may not ask or wait, whatever for: while it records, or another one does that forbids it
 // to all.

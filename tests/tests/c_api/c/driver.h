@@ -17,6 +17,9 @@ static struct {
     int (*free)(uint64_t address);
     int (*create_stream)(void **stream, unsigned flags);
     int (*destroy_stream)(void *stream);
+    int (*begin_capture)(void *stream, int mode);
+    int (*end_capture)(void *stream, void **graph);
+    int (*destroy_graph)(void *graph);
     int (*fill)(uint64_t address, unsigned char value, size_t bytes, void *stream);
     int (*upload)(uint64_t to, const void *from, size_t bytes, void *stream);
     int (*download)(void *to, uint64_t from, size_t bytes, void *stream);
@@ -44,6 +47,9 @@ static inline void open_driver(void)
     find(library, "cuMemFree_v2", &cu.free);
     find(library, "cuStreamCreate", &cu.create_stream);
     find(library, "cuStreamDestroy_v2", &cu.destroy_stream);
+    find(library, "cuStreamBeginCapture_v2", &cu.begin_capture);
+    find(library, "cuStreamEndCapture", &cu.end_capture);
+    find(library, "cuGraphDestroy", &cu.destroy_graph);
     find(library, "cuMemsetD8Async", &cu.fill);
     find(library, "cuMemcpyHtoDAsync_v2", &cu.upload);
     find(library, "cuMemcpyDtoHAsync_v2", &cu.download);

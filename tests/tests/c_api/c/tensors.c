@@ -168,10 +168,10 @@ static void offload(void)
     release(1, other);
 }
 
-/* Memory of a context that the library is not in, and a child made by fork. */
+/* Memory of a context that the library is not in, a default stream that nothing may be enqueued on, and a child made by fork. */
 static void refusals(void)
 {
-    void *tensor = allocate(0, 8), *apart;
+    void *tensor = allocate(0, 8), *apart, *recording, *graph;
     mgcompRequest request;
     mgcompNode nodes[RANKS];
     uint64_t foreign;
@@ -185,10 +185,19 @@ static void refusals(void)
             mgcompSendMessage(nodes[0], 1, 0, (void *)(uintptr_t)foreign, 8, U32, &request));
     CHECK(cu.free(foreign) == 0);
     leave();
+    /* The default stream waits for this one, which records: it is left alone, and so is the recording. */
+    enter(contexts[0]);
+    CHECK(cu.create_stream(&recording, 0) == 0 && cu.begin_capture(recording, 0) == 0);
+    REFUSED(MGCOMP_RESULT_SYSTEM, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
+            mgcompSendMessage(nodes[0], 1, 0, tensor, 8, U32, &request));
+    CHECK(cu.end_capture(recording, &graph) == 0 && cu.destroy_graph(graph) == 0 && cu.destroy_stream(recording) == 0);
+    leave();
     child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-        REFUSED(MGCOMP_RESULT_TRANSFER, "forked", mgcompReceiveMessage(nodes[0], 1, 0, tensor, 8, &request));
+        alarm(60); /* threads of the stub may have held something when it was made */
+        GOOD(mgcompReceiveMessage(nodes[0], 1, 0, tensor, 8, &request));
+        REFUSED(MGCOMP_RESULT_TRANSFER, "forked", mgcompWaitRequest(request, NULL));
         _exit(0);
     }
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);

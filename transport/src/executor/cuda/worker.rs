@@ -22,7 +22,7 @@ use crate::message::Status;
 /// Pieces of work under way at once: one is coded, one is copied, one waits so that the device need not.
 const LANES: usize = 3;
 
-/// Carries out work on the memory of one device.
+/// Carries out work on the memory of one device. Its threads allocate and wait, also while others record graphs.
 pub(super) struct Worker {
     queue: Option<Sender<(Ticket, Work)>>,
     /// Set when nobody wants what is still queued.
@@ -63,13 +63,17 @@ impl Worker {
         let name = format!("mgcomp-cuda-{}", device.info().ordinal);
         // It comes first: if another does not start, it ends with the worker, and those that wait end with it.
         let issue = thread::Builder::new().name(name.clone());
-        worker.threads.push(issue.spawn(move || issuer.run(&work))?);
+        let at_ease = device.clone();
+        worker.threads.push(issue.spawn(move || at_ease.relaxed(|| issuer.run(&work)))?);
         let landing = Arc::new(Mutex::new(landing));
         // One for each lane: work that has to wait for the program holds up no other.
         for _ in 0..LANES {
             let (landing, free, reporter) = (landing.clone(), free.clone(), reporter.clone());
+            let at_ease = device.clone();
             let finish = thread::Builder::new().name(format!("{name}-wait"));
-            worker.threads.push(finish.spawn(move || finish_all(&landing, &free, &reporter))?);
+            worker
+                .threads
+                .push(finish.spawn(move || at_ease.relaxed(|| finish_all(&landing, &free, &reporter)))?);
         }
         Ok(worker)
     }

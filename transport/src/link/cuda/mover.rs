@@ -46,10 +46,14 @@ impl Mover {
         let ways: Arc<[Way]> = devices.iter().map(|_| Way::default()).collect();
         let (queue, parcels) = mpsc::channel();
         let rank = ends.position().rank;
-        let porter = Porter::new(ends.clone(), devices.clone(), ways.clone());
+        let (porter, devices) = (Porter::new(ends.clone(), devices.clone(), ways.clone()), devices.clone());
         let thread = thread::Builder::new()
             .name(format!("mgcomp-mover-{rank}"))
-            .spawn(move || porter.run(&parcels))
+            .spawn(move || match devices.iter().flatten().next().cloned() {
+                // It allocates and waits, also while other threads record graphs.
+                Some(any) => any.relaxed(|| porter.run(&parcels)),
+                None => porter.run(&parcels),
+            })
             .map_err(|error| LinkError::io("starting the mover of", "a device", &error))?;
         Ok(Self { ends: ends.clone(), ways, queue: Mutex::new(Some(queue)), thread: Some(thread) })
     }

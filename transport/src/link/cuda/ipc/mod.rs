@@ -133,8 +133,12 @@ impl CudaIpc {
             let (Some(outbox), Some(orders)) = (outbox.clone(), orders) else { continue };
             let (shared, staging, alive) = (link.shared.clone(), staging.clone(), alive.clone());
             let porter = move || {
-                Porter::new(&shared, (peer, outbox), staging.as_ref(), (config.sharing, window_bytes))
-                    .run(&orders);
+                let porter =
+                    Porter::new(&shared, (peer, outbox), staging.as_ref(), (config.sharing, window_bytes));
+                match &shared.device {
+                    Some(device) => device.relaxed(|| porter.run(&orders)),
+                    None => porter.run(&orders),
+                }
                 // Last: whoever waits for the end finds that all is given back.
                 drop((orders, shared, staging));
                 drop::<mpsc::Sender<Never>>(alive);
