@@ -99,7 +99,7 @@ fn pass(links: Links, devices: u32) {
         let (both, filled) =
             (DeviceBuffer::alloc(&device, 140_000).unwrap(), on_device(&device, &stream, &raw(rank, 70_000)));
         let (front, rest) = (both.slice(0..70_000).unwrap(), both.slice(70_000..140_000).unwrap());
-        stream.zero(both.all().region()).unwrap();
+        stream.zero(front.region()).unwrap();
         stream.copy(filled.all().region(), front.region()).unwrap();
         let from = front.after(&stream).unwrap();
         let got = world.send_receive((next, &from), (before, &rest), 5, Element::U32);
