@@ -26,7 +26,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "mgcomp-transport",
         ],
     ),
-    ("mgcomp-mpi", &["mgcomp-selector", "mgcomp-transport"]),
+    ("mgcomp-mpi", &["mgcomp-codecs", "mgcomp-selector", "mgcomp-transport"]),
     (
         "mgcomp-bench",
         &[

@@ -12,6 +12,10 @@ use libloading::os::unix::{Library, RTLD_NOW};
 use super::driver::Driver;
 use super::{Device, DeviceError};
 
+/// A driver that nobody has initialized yet, or that is done, has no memory.
+const NOT_INITIALIZED: u32 = 3;
+const DEINITIALIZED: u32 = 4;
+
 /// `CU_POINTER_ATTRIBUTE_CONTEXT`, `_MEMORY_TYPE`, `_IS_MANAGED` and `_DEVICE_ORDINAL`.
 const ATTRIBUTES: [c_int; 4] = [1, 2, 8, 9];
 /// `CU_MEMORYTYPE_DEVICE`.
@@ -63,6 +67,7 @@ pub fn holder(address: u64) -> Result<Option<Holder>, DeviceError> {
             let (is_managed, context) = (is_managed != 0, context as u64);
             Ok(ordinal.map(|ordinal| Holder { ordinal, is_managed, context }))
         }
+        NOT_INITIALIZED | DEINITIALIZED => Ok(None),
         _ if is_readable(address) => Ok(None),
         code => Err(match Driver::instance() {
             Ok(driver) => driver.error("cuPointerGetAttributes", code),
@@ -103,8 +108,13 @@ fn find() -> Option<GetAttributes> {
 /// Whether the host can read the byte at `address`, as the kernel says when it is to write it to a pipe.
 fn is_readable(address: u64) -> bool {
     let mut ends = [0; 2];
+    #[cfg(target_os = "linux")]
     // SAFETY: `ends` is a live array of two.
-    if unsafe { libc::pipe(ends.as_mut_ptr()) } != 0 {
+    let status = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) };
+    #[cfg(not(target_os = "linux"))]
+    // SAFETY: as above.
+    let status = unsafe { libc::pipe(ends.as_mut_ptr()) };
+    if status != 0 {
         return false;
     }
     // SAFETY: the kernel looks at the address, and says whether it may; both ends are this function's.

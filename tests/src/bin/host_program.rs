@@ -262,10 +262,18 @@ fn do_without_codec_threads(kind: &str) -> Result<String> {
 fn count_usual_threads(kind: &str) -> Result<String> {
     let nodes = pair(kind, &NodeConfig::default())?;
     exchange(&nodes)?;
-    match threads_named("mgcomp-codec")? {
-        found if found % 2 == 0 => Ok((found / 2).to_string()),
-        found => Err(format!("two nodes have {found} codec threads").into()),
+    // A thread that has not run yet has no name of its own: the number stands still once all have.
+    let (started, mut same) = (Instant::now(), 0);
+    let mut found = threads_named("mgcomp-codec")?;
+    while found % 2 != 0 || same < 20 {
+        if started.elapsed() > HANGS {
+            return Err(format!("two nodes have {found} codec threads").into());
+        }
+        thread::sleep(Duration::from_millis(5));
+        let before = std::mem::replace(&mut found, threads_named("mgcomp-codec")?);
+        same = if found == before { same + 1 } else { 0 };
     }
+    Ok((found / 2).to_string())
 }
 
 /// One transfer of 4 GiB and 3 bytes, from memory of which almost all is never touched.

@@ -48,6 +48,14 @@ fn transfers_go_on_beside_a_recording() {
                 }
             }));
             assert!(bytes_of(&there, &into.all()) == raw);
+            let on_host = HostBuffer::zeroed(raw.len());
+            assert!(library.stream().records(|| {
+                let receiving = nodes[1].receive(Rank(0), Tag(9), on_host.all());
+                let sending = nodes[0].send(Rank(1), Tag(9), source.all(), Element::U32);
+                assert_eq!(end_of(receiving), Ok(raw.len() as u64));
+                assert_eq!(end_of(sending), Ok(raw.len() as u64));
+            }));
+            assert!(on_host.all().to_vec() == raw);
         }
     });
 }

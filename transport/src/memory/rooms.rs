@@ -184,7 +184,9 @@ impl DeviceBytes {
     /// A copy in host memory, which is waited for.
     pub(crate) fn fetch(&self) -> Result<bytes::Bytes, DeviceError> {
         let mut bytes = vec![0; self.len as usize];
-        self.device().stream()?.download(self.region(), &mut bytes)?;
+        // Also where another thread records.
+        let device = self.device();
+        device.relaxed(|| device.stream()?.download(self.region(), &mut bytes))?;
         Ok(bytes.into())
     }
 }
