@@ -1721,8 +1721,9 @@ mgcompResult mgcompDestroyOffloadQueue(struct mgcompOffloadQueue queue);
  * Begins to take a buffer out of the way. Waits while the host memory of the queue is full and something is under way that may
  * make room.
  *
- * @param buffer bytes bytes: a whole number of values, in the memory of a device at a multiple of their width. It must be there, and not be changed, until mgcompWaitOffload has
- * succeeded for the ticket, or it was brought back, or mgcompDiscardOffload has returned.
+ * @param buffer bytes bytes: a whole number of values, in the memory of a device at a multiple of their width. It must be there,
+ * and not be changed, until mgcompWaitOffload has succeeded for the ticket, or it was brought back, or mgcompDiscardOffload has
+ * returned.
  * @param element what they are; MGCOMP_ELEMENT_U8 for anything.
  * @param ticket set to the ticket, to be given to mgcompPrefetch or mgcompDiscardOffload. It is of use only with this queue.
  *
@@ -1761,9 +1762,8 @@ mgcompResult mgcompWaitOffload(struct mgcompOffloadQueue queue,
 /**
  * Begins to bring back what a ticket stands for; if it is not out yet, as soon as it is.
  *
- * @param buffer room for as many bytes as were offloaded, exactly, in the memory of a device at a multiple of their values' width; it may be
- * where they were. It must be there, and be left
- * alone, until the request is finished.
+ * @param buffer room for as many bytes as were offloaded, exactly, in the memory of a device at a multiple of their values' width;
+ * it may be where they were. It must be there, and be left alone, until the request is finished.
  * @param request set to what is under way. When it has succeeded, the ticket is used up; if it fails, the ticket is still
  * good.
  *
@@ -1977,8 +1977,8 @@ mgcompResult mgcompGetNodeStats(struct mgcompNode node, struct mgcompNodeStats *
 
 
 /**
- * Opens memory to all peers. Ranks that register in the same order get the same addresses. What streams do with memory of a device
- * later must be over before a peer is told that it may reach it.
+ * Opens memory to all peers. Ranks that register in the same order get the same addresses. What streams do later with memory of a
+ * device must be over before a peer is told that it may reach it.
  *
  * @param memory bytes bytes, at least 1. Peers may reach them at any moment, so until mgcompUnregisterMemory or
  * mgcompDestroyNode returns, the program does not free them, and agrees with its peers on who touches them when.

@@ -133,8 +133,9 @@ pub extern "C" fn mgcompDestroyOffloadQueue(queue: mgcompOffloadQueue) -> mgcomp
 /// Begins to take a buffer out of the way. Waits while the host memory of the queue is full and something is under way that may
 /// make room.
 ///
-/// @param buffer bytes bytes: a whole number of values, in the memory of a device at a multiple of their width. It must be there, and not be changed, until mgcompWaitOffload has
-/// succeeded for the ticket, or it was brought back, or mgcompDiscardOffload has returned.
+/// @param buffer bytes bytes: a whole number of values, in the memory of a device at a multiple of their width. It must be there,
+/// and not be changed, until mgcompWaitOffload has succeeded for the ticket, or it was brought back, or mgcompDiscardOffload has
+/// returned.
 /// @param element what they are; MGCOMP_ELEMENT_U8 for anything.
 /// @param ticket set to the ticket, to be given to mgcompPrefetch or mgcompDiscardOffload. It is of use only with this queue.
 ///
@@ -195,9 +196,8 @@ pub unsafe extern "C" fn mgcompWaitOffload(
 
 /// Begins to bring back what a ticket stands for; if it is not out yet, as soon as it is.
 ///
-/// @param buffer room for as many bytes as were offloaded, exactly, in the memory of a device at a multiple of their values' width; it may be
-/// where they were. It must be there, and be left
-/// alone, until the request is finished.
+/// @param buffer room for as many bytes as were offloaded, exactly, in the memory of a device at a multiple of their values' width;
+/// it may be where they were. It must be there, and be left alone, until the request is finished.
 /// @param request set to what is under way. When it has succeeded, the ticket is used up; if it fails, the ticket is still
 /// good.
 ///

@@ -7,6 +7,7 @@ use mgcomp_codecs::Element;
 use mgcomp_codecs::device::DeviceError;
 use mgcomp_codecs::reduction::{combine, finish};
 use mgcomp_tests::data::{self, Kind};
+use mgcomp_tests::foreign::Foreign;
 use mgcomp_transport::communicator::{
     Block, CollectiveRequest, Communicator, CommunicatorError, Datatype, Operation,
 };
@@ -264,6 +265,43 @@ fn reduce(links: Links, devices: u32, policy: &str) {
                 bytes_of(&stream, &own) == expected[offset..offset + block_len],
                 "reduce_scatter, {what}"
             );
+        }
+    });
+}
+
+/// Of another library, in the mode that forbids most to all threads: a sum, and blocks that change places, in memory of a device.
+#[test]
+fn collectives_go_on_beside_a_recording() {
+    with_threads("collectives::collectives_go_on_beside_a_recording", 10, |_| {
+        let (device, _) = open_on(0);
+        let library = Foreign::on(&device);
+        let numbers = |rank: u32| [vec![rank; 3000], vec![7; 3000], vec![1 << rank; 3000]].concat();
+        let bytes = |numbers: Vec<u32>| numbers.into_iter().flat_map(u32::to_le_bytes).collect::<Vec<u8>>();
+        let buffers: Vec<_> = (0..RANKS)
+            .map(|rank| {
+                let (device, stream) = open_on(0);
+                let buffer = on_device(&device, &stream, &bytes(numbers(rank)));
+                (buffer, stream)
+            })
+            .collect();
+        let worlds: Vec<_> =
+            nodes(loopback, RANKS, "fixed:bdi").into_iter().map(Communicator::world).collect();
+        assert!(library.stream().records(|| {
+            thread::scope(|scope| {
+                for (world, (buffer, _)) in worlds.iter().zip(&buffers) {
+                    scope.spawn(move || {
+                        let all = buffer.all();
+                        world.all_to_all(&all, &all, Element::U32).unwrap();
+                        world.all_reduce(&all, &all, Datatype::U32, Operation::Sum).unwrap();
+                    });
+                }
+            });
+        }));
+        for (rank, (buffer, stream)) in (0..).zip(&buffers) {
+            // Block `rank` of all, one after the other, summed over the ranks: of each sender what it had for all.
+            let of = |sender: u32| [sender, 7, 1 << sender].iter().sum::<u32>();
+            let expected = bytes((0..RANKS).flat_map(|sender| vec![of(sender); 3000]).collect());
+            assert!(bytes_of(stream, &buffer.all()) == expected, "rank {rank}");
         }
     });
 }

@@ -36,10 +36,12 @@ impl Home {
             }
             #[cfg(feature = "cuda")]
             Self::Device(device) => {
-                let buffer = DeviceBuffer::alloc(device, len as usize).map_err(|error| {
-                    tracing::warn!(%error, "no memory on the device for what is to be kept there");
-                    Status::Internal
-                })?;
+                // Also while another thread records.
+                let buffer =
+                    device.relaxed(|| DeviceBuffer::alloc(device, len as usize)).map_err(|error| {
+                        tracing::warn!(%error, "no memory on the device for what is to be kept there");
+                        Status::Internal
+                    })?;
                 let destination = Payload::from_memory(buffer.all());
                 Ok(Some(HomeRoom {
                     destination,

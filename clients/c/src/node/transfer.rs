@@ -23,8 +23,8 @@ pub const MGCOMP_ACCESS_READ: u32 = 1;
 /// Peers may write the memory.
 pub const MGCOMP_ACCESS_WRITE: u32 = 2;
 
-/// Opens memory to all peers. Ranks that register in the same order get the same addresses. What streams do with memory of a device
-/// later must be over before a peer is told that it may reach it.
+/// Opens memory to all peers. Ranks that register in the same order get the same addresses. What streams do later with memory of a
+/// device must be over before a peer is told that it may reach it.
 ///
 /// @param memory bytes bytes, at least 1. Peers may reach them at any moment, so until mgcompUnregisterMemory or
 /// mgcompDestroyNode returns, the program does not free them, and agrees with its peers on who touches them when.

@@ -97,7 +97,11 @@ fn room_beside(slice: &Slice, len: usize) -> Result<Slice, CommunicatorError> {
     match slice {
         Slice::Host(_) => Ok(HostBuffer::zeroed(len).all().into()),
         #[cfg(feature = "cuda")]
-        Slice::Device(slice) => Ok(DeviceBuffer::alloc(slice.device(), len)?.all().into()),
+        Slice::Device(slice) => {
+            // Also while a thread records.
+            let device = slice.device();
+            Ok(device.relaxed(|| DeviceBuffer::alloc(device, len))?.all().into())
+        }
     }
 }
 

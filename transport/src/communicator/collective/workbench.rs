@@ -231,7 +231,7 @@ mod device {
     /// Rooms are whole numbers of this, so that they are not made anew for a little more.
     const ROOM_BYTES: usize = 1 << 20;
 
-    /// A stream, the kernel, and rooms of a device.
+    /// A stream, the kernel, and rooms of a device. Also a thread that records may load, allocate and wait for them.
     #[derive(Debug)]
     pub(in crate::communicator) struct OnDevice {
         device: Device,
@@ -243,7 +243,8 @@ mod device {
 
     impl OnDevice {
         pub(super) fn new(device: &Device) -> Result<Self, DeviceError> {
-            let (stream, reducer) = (device.stream()?, device.reducer()?);
+            let (stream, reducer) =
+                device.relaxed(|| Ok::<_, DeviceError>((device.stream()?, device.reducer()?)))?;
             Ok(Self { device: device.clone(), stream, reducer, rooms: Mutex::default() })
         }
 
@@ -263,14 +264,16 @@ mod device {
         fn room(&self, index: usize, len: usize) -> Result<DeviceSlice, DeviceError> {
             let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
             let room = &mut rooms[index];
-            if room.as_ref().is_none_or(|room| room.len() < len) {
-                *room = None;
-            }
-            let buffer = match room {
-                Some(buffer) => buffer,
-                None => room.insert(DeviceBuffer::alloc(&self.device, len.next_multiple_of(ROOM_BYTES))?),
-            };
-            Ok(buffer.slice(0..len).unwrap_or_else(|| buffer.all()))
+            self.device.relaxed(|| {
+                if room.as_ref().is_none_or(|room| room.len() < len) {
+                    *room = None;
+                }
+                let buffer = match room {
+                    Some(buffer) => buffer,
+                    None => room.insert(DeviceBuffer::alloc(&self.device, len.next_multiple_of(ROOM_BYTES))?),
+                };
+                Ok(buffer.slice(0..len).unwrap_or_else(|| buffer.all()))
+            })
         }
 
         /// Enqueues it. All that it uses has to be kept until the stream was [waited for](Self::wait).
@@ -302,7 +305,7 @@ mod device {
 
         /// Waits until all that was enqueued has ended.
         pub(super) fn wait(&self) -> Result<(), DeviceError> {
-            self.stream.wait()
+            self.device.relaxed(|| self.stream.wait())
         }
     }
 }

@@ -124,8 +124,18 @@ pub(crate) fn estimate(
     }
 }
 
-/// Copies `from` to `into`, which is as long, where one of them is on a device. Waits until it is done.
+/// Copies `from` to `into`, which is as long, also where one of them is on a device. Waits until it is done, also in a thread that
+/// records.
 pub(crate) fn copy(from: &Slice, into: &Slice) -> Result<(), DeviceError> {
+    match (from, into) {
+        (Slice::Device(slice), _) | (_, Slice::Device(slice)) => {
+            slice.device().relaxed(|| copy_now(from, into))
+        }
+        _ => copy_now(from, into),
+    }
+}
+
+fn copy_now(from: &Slice, into: &Slice) -> Result<(), DeviceError> {
     match (from, into) {
         (Slice::Device(from), Slice::Device(into)) => {
             let (from, into) = (from.hold(), into.hold_mut());

@@ -133,14 +133,19 @@ impl CudaIpc {
             let (Some(outbox), Some(orders)) = (outbox.clone(), orders) else { continue };
             let (shared, staging, alive) = (link.shared.clone(), staging.clone(), alive.clone());
             let porter = move || {
-                let porter =
-                    Porter::new(&shared, (peer, outbox), staging.as_ref(), (config.sharing, window_bytes));
-                match &shared.device {
-                    Some(device) => device.relaxed(|| porter.run(&orders)),
-                    None => porter.run(&orders),
+                let device = shared.device.clone();
+                let carry = || {
+                    Porter::new(&shared, (peer, outbox), staging.as_ref(), (config.sharing, window_bytes))
+                        .run(&orders);
+                    drop((orders, shared, staging));
+                };
+                // It allocates, waits and frees, also while other threads record graphs.
+                match &device {
+                    Some(device) => device.relaxed(carry),
+                    None => carry(),
                 }
                 // Last: whoever waits for the end finds that all is given back.
-                drop((orders, shared, staging));
+                drop(device);
                 drop::<mpsc::Sender<Never>>(alive);
             };
             thread::Builder::new()
