@@ -106,7 +106,7 @@ impl Bringing {
     fn new(device: Device, stream: Stream) -> Self {
         let (report, done) = mpsc::channel();
         let sink: DoneSink = Arc::new(move |done| drop(report.send(done)));
-        let executor = executor::start_for(Outlet::Anywhere, 1, false, &sink).unwrap();
+        let executor = executor::start_for(Outlet::Anywhere, 1, 1, false, &sink).unwrap();
         Self { device, stream, memory: None, executor, done }
     }
 

@@ -343,7 +343,7 @@ pub(crate) fn left_on(ordinal: u32) -> Payload {
     let source = Payload::from_memory(on_device(&device, &stream, &raw()).all());
     let (report, reports) = mpsc::channel();
     let sink: executor::DoneSink = Arc::new(move |done| drop(report.send(done)));
-    let mut executor = executor::start_for(Outlet::Anywhere, 1, false, &sink).unwrap();
+    let mut executor = executor::start_for(Outlet::Anywhere, 1, 1, false, &sink).unwrap();
     let work = Work::Encode { source, element: Element::U32, algorithm: Algorithm::None, lent: true };
     let done = executor.submit(Ticket(0), work).unwrap_or_else(|| reports.recv_timeout(HANGS).unwrap());
     let Ok(Output::Encoded(_, payload)) = done.result else { panic!("no payload") };

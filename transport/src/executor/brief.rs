@@ -1,6 +1,7 @@
 //! Which work is done sooner by the thread that asks for it than by one that has to be woken for it.
 //!
 //! Where all cores are busy, with ranks that wait for each other, say, a thread may take 100 µs to wake; on idle ones it takes 5.
+//! A rank that has less than two cores for itself gains nothing by a second thread, for then the two take turns.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -17,10 +18,14 @@ const SHORT_BYTES: u64 = 16 << 10;
 /// The same for a link, where that is quick: parts of long transfers are as long as the first, and codec threads, if there are
 /// several, work on them side by side.
 const LONG_BYTES: [u64; 2] = [256 << 10, 128 << 10];
-/// Estimators look at up to this many bytes at once, all together.
-const SAMPLE_BYTES: u64 = 64 << 10;
-/// What work is expected to take that is done at once, at most.
-const MOST: Duration = Duration::from_micros(50);
+/// The same where a rank has no core to spare: parts of most transfers.
+const LONGEST_BYTES: u64 = 1 << 20;
+/// Cores of a rank from which on there is one to spare.
+const SPARE: f64 = 2.0;
+/// Estimators look at up to this many bytes at once, all together; the second where there is no core to spare.
+const SAMPLE_BYTES: [u64; 2] = [64 << 10, 256 << 10];
+/// What work is expected to take that is done at once, at most; the second where there is no core to spare.
+const MOST: [Duration; 2] = [Duration::from_micros(50), Duration::from_micros(500)];
 /// Shorter work says little of how long longer work takes.
 const TELLING_BYTES: u64 = 8 << 10;
 /// What a codec is taken to need that has not worked yet, in nanoseconds per byte, and after the first time at most.
@@ -32,17 +37,20 @@ const WEIGHT: f32 = 0.125;
 /// How fast codecs have been lately, on any of the threads.
 #[derive(Debug)]
 pub(super) struct Paces {
-    /// Codecs work on no more bytes at once.
+    /// Codecs work on no more bytes at once, nor longer.
     most_bytes: u64,
+    most: Duration,
+    /// Estimators look at no more bytes at once.
+    sample_bytes: u64,
     /// By algorithm: nanoseconds per raw byte of encoding and of decoding, as bits; 0 if it has not worked yet.
     ns_per_byte: [[AtomicU32; 2]; 16],
 }
 
 /// Whom codecs work for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum For {
-    /// A link: what comes after it waits for it.
-    Link,
+    /// A link of a rank with so many cores: what comes after it waits for it.
+    Link { cores: f64 },
     /// Copies, of which many are under way: all threads are to have something to do.
     Copies,
 }
@@ -50,11 +58,13 @@ pub(super) enum For {
 impl Paces {
     /// Nothing is known yet of codecs that work for that on so many threads.
     pub(super) fn new(whom: For, threads: usize) -> Self {
-        let most_bytes = match whom {
-            For::Copies => SHORT_BYTES,
-            For::Link => LONG_BYTES[usize::from(threads > 1)],
+        let (most_bytes, has_none) = match whom {
+            For::Copies => (SHORT_BYTES, false),
+            For::Link { cores } if cores < SPARE => (LONGEST_BYTES, true),
+            For::Link { .. } => (LONG_BYTES[usize::from(threads > 1)], false),
         };
-        Self { most_bytes, ns_per_byte: Default::default() }
+        let (most, sample_bytes) = (MOST[usize::from(has_none)], SAMPLE_BYTES[usize::from(has_none)]);
+        Self { most_bytes, most, sample_bytes, ns_per_byte: Default::default() }
     }
 
     /// Whether work is to be done at once.
@@ -70,7 +80,8 @@ impl Paces {
                     SampleSize::Whole => source.capacity(),
                     SampleSize::Bytes(bytes) => source.capacity().min(*bytes),
                 };
-                let most = if algorithms.contains(Algorithm::Deflate) { SHORT_BYTES } else { SAMPLE_BYTES };
+                let is_slow = algorithms.contains(Algorithm::Deflate);
+                let most = if is_slow { SHORT_BYTES } else { self.sample_bytes };
                 bytes * algorithms.iter().count() as u64 <= most
             }
             Work::Encode { algorithm: Algorithm::None, source: raw, .. }
@@ -83,7 +94,8 @@ impl Paces {
             Work::Encode { source: raw, .. } | Work::Decode { destination: raw, .. } => {
                 let bytes = raw.capacity();
                 let expected_ns = || bytes as f32 * self.pace(work).unwrap_or(UNKNOWN);
-                bytes <= SHORT_BYTES || bytes <= self.most_bytes && expected_ns() <= MOST.as_nanos() as f32
+                bytes <= SHORT_BYTES
+                    || bytes <= self.most_bytes && expected_ns() <= self.most.as_nanos() as f32
             }
         }
     }
@@ -136,6 +148,8 @@ mod tests {
     use crate::payload::Payload;
 
     const KIB: usize = 1 << 10;
+    const ROOMY: For = For::Link { cores: 2.0 };
+    const CROWDED: For = For::Link { cores: 1.9 };
 
     fn bytes(len: usize) -> Payload {
         Payload::from_bytes(Bytes::from(vec![0; len]))
@@ -151,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_takes_long_is_left_to_threads() {
-        let paces = Paces::new(For::Link, 1);
+        let paces = Paces::new(ROOMY, 1);
         for work in [encode, decode] {
             // A quarter of a nanosecond for each byte: 50 us are 200,000 of them.
             assert!(paces.is_brief(&work(Algorithm::Zvc, 199_999)));
@@ -186,7 +200,7 @@ mod tests {
     #[test]
     fn what_threads_can_do_side_by_side_is_left_to_them() {
         for (whom, threads, most) in
-            [(For::Link, 1, 256), (For::Link, 2, 128), (For::Copies, 1, 16), (For::Copies, 2, 16)]
+            [(ROOMY, 1, 256), (ROOMY, 2, 128), (For::Copies, 1, 16), (For::Copies, 2, 16)]
         {
             let paces = Paces::new(whom, threads);
             paces.learn(&encode(Algorithm::Zvc, 100_000), Duration::from_micros(1));
@@ -196,8 +210,32 @@ mod tests {
     }
 
     #[test]
+    fn who_has_no_core_to_spare_leaves_less_to_threads() {
+        for threads in [1, 2] {
+            let paces = Paces::new(CROWDED, threads);
+            for work in [encode, decode] {
+                // A quarter of a nanosecond for each byte, until it is known: less than 500 us.
+                assert!(paces.is_brief(&work(Algorithm::Zvc, KIB * KIB)));
+                assert!(!paces.is_brief(&work(Algorithm::Zvc, KIB * KIB + 1)));
+                // 1 ns a byte: 500 us are 500,000 of them.
+                paces.learn(&work(Algorithm::Bpc, 100_000), Duration::from_micros(100));
+                assert!(paces.is_brief(&work(Algorithm::Bpc, 499_000)));
+                assert!(!paces.is_brief(&work(Algorithm::Bpc, 501_000)));
+            }
+            let sample = |len| Work::Estimate {
+                source: bytes(KIB * KIB),
+                element: Element::U8,
+                algorithms: [Algorithm::Zvc, Algorithm::Xp].into_iter().collect(),
+                sample: SampleSize::Bytes(len),
+            };
+            assert!(paces.is_brief(&sample(128 << 10)));
+            assert!(!paces.is_brief(&sample((128 << 10) + 1)));
+        }
+    }
+
+    #[test]
     fn codecs_that_are_slow_here_are_left_to_threads_sooner() {
-        let paces = Paces::new(For::Link, 1);
+        let paces = Paces::new(ROOMY, 1);
         // 2 ns a byte: 50 us are 25,000 bytes.
         paces.learn(&encode(Algorithm::Bpc, 100_000), Duration::from_micros(200));
         assert!(paces.is_brief(&encode(Algorithm::Bpc, 24_900)));
@@ -214,7 +252,7 @@ mod tests {
 
     #[test]
     fn one_interruption_does_not_count_for_much() {
-        let paces = Paces::new(For::Link, 1);
+        let paces = Paces::new(ROOMY, 1);
         // 0.1 ns a byte, and once 100 ms: then 0.1 + 0.1 / 8 ns.
         let work = encode(Algorithm::Xp, 100_000);
         paces.learn(&work, Duration::from_micros(10));

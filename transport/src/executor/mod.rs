@@ -18,6 +18,7 @@ use mgcomp_selector::{Estimate, SampleSize};
 pub use cuda::CudaExecutor;
 pub use host::HostExecutor;
 pub(crate) use host::estimate;
+use threads::usual_cores;
 pub use threads::{shared_codec_threads, usual_codec_threads};
 
 use self::brief::For;
@@ -122,17 +123,19 @@ pub fn start(threads: usize, checksum: bool, sink: &DoneSink) -> io::Result<Box<
     Ok(with_devices(host, Outlet::Host, sink))
 }
 
-/// As [`start`], for a link that takes payloads from `outlet`.
+/// As [`start`], for a link that takes payloads from `outlet`, of one of at least `ranks` ranks on this machine.
 ///
 /// # Errors
 /// As [`start`].
 pub fn start_for(
     outlet: Outlet,
+    ranks: u32,
     threads: usize,
     checksum: bool,
     sink: &DoneSink,
 ) -> io::Result<Box<dyn Executor>> {
-    let host = HostExecutor::start_for(For::Link, threads, checksum, sink)?;
+    let whom = For::Link { cores: usual_cores(ranks) };
+    let host = HostExecutor::start_for(whom, threads, checksum, sink)?;
     Ok(with_devices(host, outlet, sink))
 }
 

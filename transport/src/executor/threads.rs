@@ -19,6 +19,13 @@ pub fn usual_codec_threads() -> usize {
     }
 }
 
+/// Cores that a rank has, or would have if what there is were shared out among the ranks of this node: those that its launcher
+/// tells of, and at least `ranks`. They may be less than one.
+pub(super) fn usual_cores(ranks: u32) -> f64 {
+    let local_ranks = local_ranks().unwrap_or(1).max(ranks);
+    cores(usable(), affinity(), online(), local_ranks)
+}
+
 /// The same of each of so many ranks that share what this process may use.
 #[must_use]
 pub fn shared_codec_threads(ranks: u32) -> usize {
@@ -27,6 +34,11 @@ pub fn shared_codec_threads(ranks: u32) -> usize {
 
 fn share(usable: usize, ranks: u32) -> usize {
     (usable / usize::try_from(ranks).unwrap_or(usize::MAX).max(1)).clamp(1, MOST)
+}
+
+fn cores(usable: usize, affinity: Option<usize>, online: Option<usize>, local_ranks: u32) -> f64 {
+    let has_own = has_cores_of_its_own(usable, affinity, online, local_ranks);
+    usable as f64 / if has_own { 1.0 } else { f64::from(local_ranks.max(1)) }
 }
 
 /// Whether launchers have bound ranks to cores of their own, as they can have if there are enough of them. Who may use fewer
@@ -97,6 +109,15 @@ mod tests {
         assert!(!own(2, 64, 64, 8), "a quota of 2 cores is for all 8");
         assert!(!own(4, 4, 32, u32::MAX));
         assert!(!has_cores_of_its_own(4, None, None, 2), "nothing can be asked");
+    }
+
+    #[test]
+    fn cores_are_shared_out_unless_ranks_have_their_own() {
+        let cores = |usable, affinity, ranks| cores(usable, Some(affinity), Some(32), ranks);
+        assert_eq!([cores(32, 32, 1), cores(32, 32, 2), cores(32, 32, 64)], [32.0, 16.0, 0.5]);
+        assert_eq!(cores(4, 4, 8), 4.0, "bound to 4 each");
+        assert_eq!(cores(2, 32, 8), 0.25, "a quota is for all");
+        assert_eq!(cores(1, 1, 0), 1.0);
     }
 
     #[test]

@@ -176,6 +176,10 @@ impl Link for Loopback {
         Position { rank: self.rank, ranks: self.fabric.ranks }
     }
 
+    fn ranks_here(&self) -> u32 {
+        self.fabric.ranks
+    }
+
     fn start(&mut self, sink: LinkSink) -> Result<(), LinkError> {
         self.listen(sink)
     }

@@ -200,6 +200,11 @@ pub trait Link: Send {
     /// What is known of the way to `peer`: what it was made to be, or what was seen of it. `None` while nothing is.
     fn facts(&self, peer: Rank) -> Option<LinkFacts>;
 
+    /// How many ranks of the job share this machine, itself among them, as far as the link knows.
+    fn ranks_here(&self) -> u32 {
+        1
+    }
+
     /// Where it takes payloads from.
     fn outlet(&self) -> Outlet {
         Outlet::Host

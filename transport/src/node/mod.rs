@@ -94,7 +94,9 @@ pub struct NodeConfig {
     /// few: how long an answer may take is the program's to say, by [`Handle::wait_for`] and [`Node::disconnect`].
     pub silence_timeout: Duration,
     /// Threads that run codecs, by default [`usual_codec_threads`]; with none, they run on the threads that call, and that
-    /// links receive on. Brief work always does, 50 µs on up to 256 KiB at most: to wake a thread for it may take longer.
+    /// links receive on. Brief work always does, 50 µs on up to 256 KiB at most: to wake a thread for it may take longer. Where
+    /// the ranks of this machine have less than two cores each, a thread would only take turns with the one that wakes it; then
+    /// it is 500 µs on up to 1 MiB.
     pub codec_threads: usize,
     /// Whether frames carry a checksum of the raw bytes, from end to end; but for those from and to memory of devices.
     pub checksum: bool,
@@ -200,8 +202,9 @@ impl Node {
 
         let sink = mailbox.clone();
         let sink = Arc::new(move |done| sink.post(Input::Done(done))) as _;
-        let executor = executor::start_for(link.outlet(), config.codec_threads, config.checksum, &sink)
-            .map_err(NodeError::Thread)?;
+        let (outlet, ranks, threads) = (link.outlet(), link.ranks_here(), config.codec_threads);
+        let executor =
+            executor::start_for(outlet, ranks, threads, config.checksum, &sink).map_err(NodeError::Thread)?;
         let sink = mailbox.clone();
         link.start(Arc::new(move |event| sink.post(Input::Link(event))))?;
 

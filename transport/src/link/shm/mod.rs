@@ -308,6 +308,10 @@ impl Link for Shm {
         LinkFacts::try_new(self.peer(peer)?.rate.gbps()?, 0, Overlap::None).ok()
     }
 
+    fn ranks_here(&self) -> u32 {
+        self.position.ranks
+    }
+
     fn driver(&self) -> Option<Weak<dyn Drive>> {
         let driver: Arc<dyn Drive> = self.driver.clone()?;
         Some(Arc::downgrade(&driver))

@@ -87,6 +87,7 @@ impl TcpConfig {
 /// One rank's end of a TCP link.
 pub struct Tcp {
     position: Position,
+    ranks_here: u32,
     config: TcpConfig,
     peers: Vec<Option<Peer>>,
     /// What imitates a slow link, if one is imitated.
@@ -162,8 +163,9 @@ impl Tcp {
             .map_err(|error| LinkError::io("starting the wire thread of rank", rank, &error))
         };
         let wire = config.shaping.map(start_wire).transpose()?;
+        let ranks_here = rank_file.ranks_beside(rank);
         let setup = Some(Setup { listener, rank_file, ends });
-        Ok(Self { position, config, peers, wire, setup, driver: None, thread: None })
+        Ok(Self { position, ranks_here, config, peers, wire, setup, driver: None, thread: None })
     }
 
     /// Listens on the address that `rank_file` names for `rank`.
@@ -252,6 +254,10 @@ impl Link for Tcp {
 
     fn moved_since(&self, peer: Rank, since: Instant) -> bool {
         self.peer(peer).is_some_and(|peer| peer.traffic.moved_since(since))
+    }
+
+    fn ranks_here(&self) -> u32 {
+        self.ranks_here
     }
 
     fn facts(&self, peer: Rank) -> Option<LinkFacts> {

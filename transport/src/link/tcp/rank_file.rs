@@ -69,6 +69,11 @@ pub enum RankFileError {
     },
 }
 
+/// Of `host:port`.
+fn host(address: &str) -> &str {
+    address.rsplit_once(':').map_or(address, |(host, _)| host)
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Content {
@@ -77,6 +82,12 @@ struct Content {
 }
 
 impl RankFile {
+    /// How many ranks have an address on the host of `rank`, itself among them.
+    pub(super) fn ranks_beside(&self, rank: Rank) -> u32 {
+        let Some(own) = self.addresses.get(rank.0 as usize).map(|own| host(own)) else { return 1 };
+        self.addresses.iter().filter(|address| host(address) == own).count() as u32
+    }
+
     /// Reads the rank file at `path`.
     ///
     /// # Errors
@@ -145,6 +156,12 @@ mod tests {
         let file = parse(r#"["b:2", "[::1]:1"]"#).unwrap();
         assert_eq!(file.addresses, ["b:2", "[::1]:1"]);
         assert_eq!((file.ranks(), file.secret), (2, SECRET.parse().unwrap()));
+    }
+
+    #[test]
+    fn ranks_of_one_host_are_beside_each_other() {
+        let file = parse(r#"["a:1", "[::1]:1", "a:2", "[::1]:3", "[::1]:2"]"#).unwrap();
+        assert_eq!([0, 1, 2, 3, 4, 5].map(|rank| file.ranks_beside(Rank(rank))), [2, 3, 2, 3, 3, 1]);
     }
 
     #[test]
