@@ -109,6 +109,7 @@ functions! {
     fn cuEventCreate(*mut CUevent, u32);
     fn cuEventRecord(CUevent, CUstream);
     fn cuEventSynchronize(CUevent);
+    fn cuEventQuery(CUevent);
     fn cuEventElapsedTime(*mut f32, CUevent, CUevent);
     fn cuEventDestroy_v2(CUevent);
     fn cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, u64);

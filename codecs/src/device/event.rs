@@ -111,6 +111,19 @@ impl Event {
         unsafe { call!(entered.driver, cuEventSynchronize(self.handle)) }
     }
 
+    /// Whether it has happened by now, or has not been recorded. Does not wait.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub fn is_over(&self) -> Result<bool, DeviceError> {
+        let entered = self.shared.context.enter()?;
+        // SAFETY: it lives.
+        match unsafe { (entered.driver.cuEventQuery)(self.handle) } {
+            NOT_READY => Ok(false),
+            code => entered.driver.check("cuEventQuery", code).map(|()| true),
+        }
+    }
+
     /// The time from `start` to this one, both of which must have happened: who has waited for the streams knows.
     ///
     /// # Errors

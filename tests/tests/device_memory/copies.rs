@@ -3,6 +3,8 @@
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use mgcomp::copy::{
     mgcompCopier, mgcompCreateCopier, mgcompDestroyCopier, mgcompMemcpyCompressed,
@@ -16,10 +18,10 @@ use mgcomp_selector::{PolicySpec, Reason};
 use mgcomp_tests::data::{self, Kind};
 use mgcomp_transport::copy::offload::{OffloadConfig, OffloadError, OffloadQueue};
 use mgcomp_transport::copy::{Copier, CopyConfig, CopyError, CopyHandle, Direction};
-use mgcomp_transport::memory::{DeviceBuffer, HostBuffer, Slice};
+use mgcomp_transport::memory::{DeviceBuffer, DeviceSlice, HostBuffer, Slice};
 use mgcomp_transport::payload::Place;
 
-use crate::rig::{bytes_of, on_device, open, with_threads};
+use crate::rig::{Busy, bytes_of, on_device, open, with_threads};
 
 const LEN: usize = 300_000;
 
@@ -121,6 +123,39 @@ fn show_their_way(direction: Direction) {
     // Two copies are enough, unless the first is no slower than what it takes to begin.
     assert_eq!(reasons[..2], [Reason::LinkUnknown; 2]);
     assert!(reasons[2..].iter().any(|reason| *reason != Reason::LinkUnknown), "{reasons:?}");
+}
+
+#[test]
+fn what_memory_waits_for_is_no_time_of_a_codec() {
+    with_threads("copies::what_memory_waits_for_is_no_time_of_a_codec", 20, |_| {
+        let (device, stream) = open();
+        let copier = Copier::start(CopyConfig::default()).unwrap();
+        let raw = data::bytes(Kind::Sparse, LEN, 4);
+        for direction in [Direction::DeviceToHost, Direction::HostToDevice] {
+            let there = on_device(&device, &stream, &raw);
+            let host = HostBuffer::from(raw.clone());
+            let ends = |there: DeviceSlice| -> (Slice, Slice) {
+                match direction {
+                    Direction::DeviceToHost => (host.all().into(), there.into()),
+                    _ => (there.into(), host.all().into()),
+                }
+            };
+            let zvc: PolicySpec = "fixed:zvc".parse().unwrap();
+            // Kernels are loaded, and threads there, when it matters.
+            let (to, from) = ends(there.all());
+            copier.memcpy_compressed(to, from, direction, Element::U32, zvc).unwrap();
+            let busy = Busy::on(0);
+            let (to, from) = ends(there.all().after(&busy.working).unwrap());
+            let copy = copier.memcpy_compressed_async(to, from, direction, Element::U32, zvc).unwrap();
+            thread::sleep(Duration::from_millis(100));
+            let ended = Instant::now();
+            busy.end();
+            let report = copy.wait().unwrap();
+            let took = if direction == Direction::DeviceToHost { report.encode } else { report.decode };
+            assert!(!took.is_zero() && took <= ended.elapsed(), "{direction:?}: {took:?}");
+            assert!(host.all().to_vec() == raw && bytes_of(&stream, &there.all()) == raw);
+        }
+    });
 }
 
 #[test]

@@ -80,7 +80,7 @@ impl Lane {
         LinkFacts::try_new(shaping.rate_gbps(), latency_ns, overlap).ok()
     }
 
-    /// Raw bytes took so long from a device or to it, what went of others meanwhile not counted.
+    /// Raw bytes took so long from a device or to it, what went that way of others meanwhile not counted.
     pub(super) fn came_raw(&self, bytes: u64, took: Duration) {
         self.way().rate.learn(bytes, took);
     }

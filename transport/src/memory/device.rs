@@ -197,6 +197,11 @@ impl DeviceSlice {
         self.ready.as_ref().map_or(Ok(()), |event| stream.follow_event(event))
     }
 
+    /// What must have happened before the memory may be used.
+    pub(crate) fn awaited(&self) -> Option<&Event> {
+        self.ready.as_deref()
+    }
+
     /// Holds it for work that reads it, once nobody writes there.
     pub(crate) fn hold(&self) -> DeviceHold {
         self.hold_for(Use::Shared)

@@ -86,6 +86,21 @@ STUB_API int cuEventSynchronize(Event* event) {
   return driver().dead;
 }
 
+// Each query lets a little of the work run, where no thread does.
+STUB_API int cuEventQuery(Event* event) {
+  STUB_ENTER_CONTEXT;
+  if (const Result error = refuse_asking()) return error;
+  const std::shared_ptr<Marker> marker = event->marker;
+  if (marker != nullptr && marker->recording != nullptr) return marker->recording->valid = false, CAPTURED_EVENT;
+  if (marker != nullptr && !marker->reached) {
+    const std::shared_ptr<Stream>& stream = marker->stream;
+    if (!stream->threaded && !stream->running && !stream->queue.empty()) run_one(stream);
+  }
+  bool is_over = marker == nullptr || marker->reached;
+  if (event->shared.header != nullptr) is_over = event->moments().reached >= event->moments().recorded;
+  return is_over || driver().dead != SUCCESS ? driver().dead : NOT_READY;
+}
+
 STUB_API int cuEventElapsedTime(float* milliseconds, Event* start, Event* end) {
   STUB_ENTER_CONTEXT;
   if (const Result error = refuse_asking()) return error;

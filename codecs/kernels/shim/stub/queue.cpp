@@ -63,7 +63,7 @@ void take_time(Stream& stream, const Operation& operation) {
   stream.clock_ns += (double)operation.cost.launches * (double)settings.launch_ns;
 }
 
-static void run_one(const std::shared_ptr<Stream>& stream) {
+void run_one(const std::shared_ptr<Stream>& stream) {
   const Operation operation = std::move(stream->queue.front());
   stream->queue.pop_front();
   // After a fault nothing runs any more.

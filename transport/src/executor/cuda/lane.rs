@@ -1,6 +1,7 @@
 //! A stream with all that a piece of work on it needs.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Element;
 use mgcomp_codecs::device::{
@@ -38,6 +39,10 @@ pub(super) struct Lane {
     left: Option<memory::Room<Buffer>>,
     /// What was to be left there, and came to nothing.
     spoiled: Option<memory::Room<Buffer>>,
+    /// When the memory of what is under way was held.
+    started: Instant,
+    /// When it could be used, by the clock of the device, if that was later.
+    held_up: Option<Event>,
 }
 
 /// Where a frame is.
@@ -74,6 +79,8 @@ impl Lane {
             room: None,
             left: None,
             spoiled: None,
+            started: Instant::now(),
+            held_up: None,
         })
     }
 
@@ -98,8 +105,36 @@ impl Lane {
     /// Begins work on memory that is held for it.
     pub(super) fn begin(&mut self, hold: DeviceHold) -> Result<(), DeviceError> {
         let ordered = hold.slice().order(&self.stream);
-        self.hold = Some(hold);
-        ordered
+        let slice = self.hold.insert(hold).slice();
+        self.started = Instant::now();
+        ordered?;
+        self.held_up = match slice.awaited() {
+            Some(event) if !event.is_over()? => {
+                let mark = self.device.event()?;
+                self.stream.record(&mark)?;
+                Some(mark)
+            }
+            _ => None,
+        };
+        Ok(())
+    }
+
+    /// When work of which nothing is under way any more began: when its memory could be used, less what was `prepared` until then.
+    pub(super) fn began(&mut self, prepared: Duration) -> Instant {
+        let Some(mark) = self.held_up.take() else { return self.started };
+        let since = || {
+            let now = self.device.event()?;
+            self.stream.record(&now)?;
+            now.wait()?;
+            now.since(&mark)
+        };
+        let took = since().unwrap_or_else(|_| self.started.elapsed()); // nothing good has come of it then
+        Instant::now().checked_sub(took + prepared).map_or(self.started, |began| began.max(self.started))
+    }
+
+    /// When the memory of the work was held.
+    pub(super) const fn started(&self) -> Instant {
+        self.started
     }
 
     /// Marks the end of what was enqueued.

@@ -36,7 +36,8 @@ struct UnderWay {
     work: Work,
     flight: Flight,
     lane: Lane,
-    started: Instant,
+    /// What it took until it was enqueued.
+    prepared: Duration,
 }
 
 impl Worker {
@@ -46,7 +47,7 @@ impl Worker {
         let (flying, landing) = mpsc::channel();
         let (free, freed) = mpsc::channel();
         let stopped = Arc::<AtomicBool>::default();
-        let reporter = Arc::new(Reporter { sink: sink.clone(), last: Mutex::new(Instant::now()) });
+        let reporter = Arc::new(Reporter { sink: sink.clone(), last: [Instant::now(); 2].map(Mutex::new) });
         let issuer = Issuer {
             device: device.clone(),
             staging: Staging::new(device),
@@ -125,12 +126,12 @@ impl Issuer {
             Ok(lane) => lane,
             Err(failure) => return self.reporter.report(ticket, Instant::now(), work, Err(failure)),
         };
-        let started = Instant::now();
         // What has failed may have left work on the stream, which another thread waits for.
         let flight =
             caught(|| Flight::start(&mut lane, &mut self.kernels, &work)).unwrap_or_else(Flight::Failed);
+        let prepared = lane.started().elapsed();
         // The other threads outlive this one.
-        let _ = self.flying.send(UnderWay { ticket, work, flight, lane, started });
+        let _ = self.flying.send(UnderWay { ticket, work, flight, lane, prepared });
     }
 
     /// A lane that nothing is on: one that is free, a new one, or the next that becomes free.
@@ -157,13 +158,14 @@ impl Issuer {
 fn finish_all(landing: &Mutex<Receiver<UnderWay>>, free: &Sender<Lane>, reporter: &Reporter) {
     loop {
         let next = landing.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(UnderWay { ticket, work, flight, mut lane, started }) = next else { return };
+        let Ok(UnderWay { ticket, work, flight, mut lane, prepared }) = next else { return };
         let result = caught(|| flight.finish(&mut lane, &work));
+        let began = lane.began(prepared);
         match &result {
             Ok(_) => drop(lane.end()),
             Err(_) => lane.abandon(),
         }
-        reporter.report(ticket, started, work, result);
+        reporter.report(ticket, began, work, result);
         lane.trim(); // it may take long, so what has ended is reported first
         // Nobody takes them any more if the issuing thread is gone.
         let _ = free.send(lane);
@@ -173,12 +175,13 @@ fn finish_all(landing: &Mutex<Receiver<UnderWay>>, free: &Sender<Lane>, reporter
 /// Says what came of work.
 struct Reporter {
     sink: DoneSink,
-    /// When work ended last.
-    last: Mutex<Instant>,
+    /// When work ended last that took bytes from the device, and to it: copies go both ways at once.
+    last: [Mutex<Instant>; 2],
 }
 
 impl Reporter {
     fn report(&self, ticket: Ticket, started: Instant, work: Work, result: Result<Output, Failure>) {
+        let way = usize::from(matches!(work, Work::Decode { .. }));
         // Before anybody hears of it: the memory is the program's again. It may have an owner of the program's.
         let let_go = caught(|| {
             drop(work);
@@ -190,12 +193,12 @@ impl Reporter {
         }
         let lost = result.as_ref().err().and_then(Failure::lost);
         let result = result.map_err(|failure| failure.status());
-        (self.sink)(Done { ticket, took: self.took(started), result, lost });
+        (self.sink)(Done { ticket, took: self.took(way, started), result, lost });
     }
 
-    /// The time of work that ends now. What ended while it was under way has had its part of it.
-    fn took(&self, started: Instant) -> Duration {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The time of work that ends now. What ended that way while it was under way has had its part of it.
+    fn took(&self, way: usize, started: Instant) -> Duration {
+        let mut last = self.last[way].lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let from = started.max(*last);
         *last = now;
@@ -206,4 +209,22 @@ impl Reporter {
 /// A defect must not take the thread down with it, nor leave a request without an end.
 fn caught<T>(step: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(step)).unwrap_or(Err(Failure::Status(Status::Internal)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_both_ways_share_no_time() {
+        let reporter = Reporter { sink: Arc::new(|_| {}), last: [Instant::now(); 2].map(Mutex::new) };
+        let started = Instant::now();
+        thread::sleep(Duration::from_millis(20));
+        let first = Instant::now();
+        assert!(reporter.took(0, started) >= Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(20));
+        // What ended the same way meanwhile has had its part, what ended the other way has not.
+        assert!(reporter.took(1, started) >= Duration::from_millis(40));
+        assert!(reporter.took(0, started) <= first.elapsed());
+    }
 }
