@@ -134,6 +134,10 @@ impl Link for OnDevice {
         self.inner.position()
     }
 
+    fn ranks_here(&self) -> u32 {
+        self.inner.ranks_here()
+    }
+
     fn start(&mut self, sink: LinkSink) -> Result<(), LinkError> {
         self.inner.start(sink)
     }

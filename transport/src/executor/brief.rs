@@ -58,12 +58,12 @@ pub(super) enum For {
 impl Paces {
     /// Nothing is known yet of codecs that work for that on so many threads.
     pub(super) fn new(whom: For, threads: usize) -> Self {
-        let (most_bytes, has_none) = match whom {
+        let (most_bytes, is_crowded) = match whom {
             For::Copies => (SHORT_BYTES, false),
             For::Link { cores } if cores < SPARE => (LONGEST_BYTES, true),
             For::Link { .. } => (LONG_BYTES[usize::from(threads > 1)], false),
         };
-        let (most, sample_bytes) = (MOST[usize::from(has_none)], SAMPLE_BYTES[usize::from(has_none)]);
+        let (most, sample_bytes) = (MOST[usize::from(is_crowded)], SAMPLE_BYTES[usize::from(is_crowded)]);
         Self { most_bytes, most, sample_bytes, ns_per_byte: Default::default() }
     }
 
@@ -86,16 +86,21 @@ impl Paces {
             }
             Work::Encode { algorithm: Algorithm::None, source: raw, .. }
             | Work::Decode { algorithm: Algorithm::None, destination: raw, .. } => {
-                raw.capacity() <= COPY_BYTES
+                raw.capacity() <= COPY_BYTES.max(self.most_bytes)
             }
             // It takes milliseconds, as a rule.
             Work::Encode { algorithm: Algorithm::Deflate, .. }
             | Work::Decode { algorithm: Algorithm::Deflate, .. } => false,
             Work::Encode { source: raw, .. } | Work::Decode { destination: raw, .. } => {
                 let bytes = raw.capacity();
-                let expected_ns = || bytes as f32 * self.pace(work).unwrap_or(UNKNOWN);
-                bytes <= SHORT_BYTES
-                    || bytes <= self.most_bytes && expected_ns() <= self.most.as_nanos() as f32
+                if bytes <= SHORT_BYTES {
+                    return true;
+                }
+                let (pace, most_bytes) = match self.pace(work) {
+                    Some(pace) => (pace, self.most_bytes),
+                    None => (UNKNOWN, self.most_bytes.min(LONG_BYTES[0])),
+                };
+                bytes <= most_bytes && bytes as f32 * pace <= self.most.as_nanos() as f32
             }
         }
     }
@@ -214,7 +219,10 @@ mod tests {
         for threads in [1, 2] {
             let paces = Paces::new(CROWDED, threads);
             for work in [encode, decode] {
-                // A quarter of a nanosecond for each byte, until it is known: less than 500 us.
+                // Until it is known how fast it is, no more than elsewhere.
+                assert!(paces.is_brief(&work(Algorithm::Zvc, 256 * KIB)));
+                assert!(!paces.is_brief(&work(Algorithm::Zvc, 256 * KIB + 1)));
+                paces.learn(&work(Algorithm::Zvc, 100_000), Duration::from_micros(25));
                 assert!(paces.is_brief(&work(Algorithm::Zvc, KIB * KIB)));
                 assert!(!paces.is_brief(&work(Algorithm::Zvc, KIB * KIB + 1)));
                 // 1 ns a byte: 500 us are 500,000 of them.

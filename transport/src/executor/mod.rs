@@ -18,10 +18,10 @@ use mgcomp_selector::{Estimate, SampleSize};
 pub use cuda::CudaExecutor;
 pub use host::HostExecutor;
 pub(crate) use host::estimate;
-use threads::usual_cores;
 pub use threads::{shared_codec_threads, usual_codec_threads};
 
 use self::brief::For;
+use self::threads::usual_cores;
 use crate::message::Status;
 use crate::payload::Payload;
 

@@ -1,4 +1,4 @@
-//! How many codec threads a rank has unless it is told.
+//! How many cores a rank has, and how many codec threads unless it is told.
 
 use std::thread;
 
@@ -19,26 +19,26 @@ pub fn usual_codec_threads() -> usize {
     }
 }
 
-/// Cores that a rank has, or would have if what there is were shared out among the ranks of this node: those that its launcher
-/// tells of, and at least `ranks`. They may be less than one.
-pub(super) fn usual_cores(ranks: u32) -> f64 {
-    let local_ranks = local_ranks().unwrap_or(1).max(ranks);
-    cores(usable(), affinity(), online(), local_ranks)
-}
-
 /// The same of each of so many ranks that share what this process may use.
 #[must_use]
 pub fn shared_codec_threads(ranks: u32) -> usize {
     share(usable(), ranks)
 }
 
+/// Cores that a rank has, or would have if what there is were shared out among the ranks of this node, of which the link knows
+/// `ranks`. They may be less than one.
+pub(super) fn usual_cores(ranks: u32) -> f64 {
+    cores((usable(), affinity(), online()), local_ranks().unwrap_or(1), ranks)
+}
+
 fn share(usable: usize, ranks: u32) -> usize {
     (usable / usize::try_from(ranks).unwrap_or(usize::MAX).max(1)).clamp(1, MOST)
 }
 
-fn cores(usable: usize, affinity: Option<usize>, online: Option<usize>, local_ranks: u32) -> f64 {
-    let has_own = has_cores_of_its_own(usable, affinity, online, local_ranks);
-    usable as f64 / if has_own { 1.0 } else { f64::from(local_ranks.max(1)) }
+/// Launchers may have bound the ranks that they tell of. Nobody has bound those that the link knows besides.
+fn cores((usable, affinity, online): (usize, Option<usize>, Option<usize>), told: u32, known: u32) -> f64 {
+    let has_own = known <= told && has_cores_of_its_own(usable, affinity, online, told);
+    usable as f64 / if has_own { 1.0 } else { f64::from(told.max(known).max(1)) }
 }
 
 /// Whether launchers have bound ranks to cores of their own, as they can have if there are enough of them. Who may use fewer
@@ -113,11 +113,13 @@ mod tests {
 
     #[test]
     fn cores_are_shared_out_unless_ranks_have_their_own() {
-        let cores = |usable, affinity, ranks| cores(usable, Some(affinity), Some(32), ranks);
-        assert_eq!([cores(32, 32, 1), cores(32, 32, 2), cores(32, 32, 64)], [32.0, 16.0, 0.5]);
-        assert_eq!(cores(4, 4, 8), 4.0, "bound to 4 each");
-        assert_eq!(cores(2, 32, 8), 0.25, "a quota is for all");
-        assert_eq!(cores(1, 1, 0), 1.0);
+        let cores = |usable, affinity, told, known| cores((usable, Some(affinity), Some(32)), told, known);
+        assert_eq!([1, 2, 64].map(|told| cores(32, 32, told, 1)), [32.0, 16.0, 0.5]);
+        assert_eq!([1, 2, 64].map(|known| cores(32, 32, 1, known)), [32.0, 16.0, 0.5]);
+        assert_eq!(cores(4, 4, 8, 8), 4.0, "bound to 4 each");
+        assert_eq!(cores(2, 2, 1, 4), 0.5, "bound to 2 together");
+        assert_eq!(cores(2, 32, 8, 1), 0.25, "a quota is for all");
+        assert_eq!(cores(1, 1, 0, 0), 1.0);
     }
 
     #[test]

@@ -23,9 +23,9 @@ pub struct Stats {
     pub sent: BTreeMap<Algorithm, Tally>,
     /// Payloads that were sampled, before they were encoded or beside it.
     pub sampled: u64,
-    /// Time that codec threads spent sampling and encoding.
+    /// Time spent on sampling and encoding.
     pub encode: Duration,
-    /// Time that codec threads spent decoding.
+    /// Time spent on decoding.
     pub decode: Duration,
 }
 

@@ -54,6 +54,8 @@ pub struct Session {
     jobs: HashMap<JobId, Job>,
     next_job: u64,
     actions: VecDeque<Action>,
+    /// What is to be encoded: when nothing else is to be done, so that what is encoded goes out before the next is.
+    encodings: VecDeque<Action>,
     /// Answers, and bytes that they are for, that go out with what is sent next.
     held_acks: (u32, u64),
 }
@@ -113,6 +115,7 @@ impl Session {
             jobs: HashMap::new(),
             next_job: 0,
             actions: VecDeque::new(),
+            encodings: VecDeque::new(),
             held_acks: (0, 0),
         };
         session.send(Header::Hello(hello), Payload::empty());
@@ -121,7 +124,7 @@ impl Session {
 
     /// The next thing to do, or `None` until something happens.
     pub fn poll_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
+        self.actions.pop_front().or_else(|| self.encodings.pop_front())
     }
 
     /// Whether the hellos were exchanged and the session has not ended.
@@ -262,7 +265,7 @@ impl Session {
             _ => AlgorithmSet::from_iter([Algorithm::None]),
         };
         let action = Action::Encode { job, source, element, stream, allowed, purpose, overlaps };
-        self.actions.push_back(action);
+        self.encodings.push_back(action);
     }
 
     fn decode(&mut self, job: Job, algorithm: Algorithm, payload: Payload, destination: Payload) {

@@ -66,6 +66,10 @@ impl Link for Cuda {
         self.ends.position()
     }
 
+    fn ranks_here(&self) -> u32 {
+        self.ends.ranks_here()
+    }
+
     fn start(&mut self, sink: LinkSink) -> Result<(), LinkError> {
         self.ends.listen(sink)
     }

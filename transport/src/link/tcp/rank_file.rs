@@ -69,11 +69,6 @@ pub enum RankFileError {
     },
 }
 
-/// Of `host:port`.
-fn host(address: &str) -> &str {
-    address.rsplit_once(':').map_or(address, |(host, _)| host)
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Content {
@@ -82,12 +77,6 @@ struct Content {
 }
 
 impl RankFile {
-    /// How many ranks have an address on the host of `rank`, itself among them.
-    pub(super) fn ranks_beside(&self, rank: Rank) -> u32 {
-        let Some(own) = self.addresses.get(rank.0 as usize).map(|own| host(own)) else { return 1 };
-        self.addresses.iter().filter(|address| host(address) == own).count() as u32
-    }
-
     /// Reads the rank file at `path`.
     ///
     /// # Errors
@@ -122,6 +111,17 @@ impl RankFile {
     pub fn ranks(&self) -> u32 {
         self.addresses.len() as u32
     }
+
+    /// How many ranks have an address on the host of `rank`, itself among them.
+    pub(super) fn ranks_beside(&self, rank: Rank) -> u32 {
+        let Some(own) = self.addresses.get(rank.0 as usize).map(|own| host(own)) else { return 1 };
+        self.addresses.iter().filter(|address| host(address) == own).count() as u32
+    }
+}
+
+/// Of `host:port`.
+fn host(address: &str) -> &str {
+    address.rsplit_once(':').map_or(address, |(host, _)| host)
 }
 
 fn check_addresses(addresses: &[String]) -> Result<(), RankFileError> {

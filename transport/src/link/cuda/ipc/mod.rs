@@ -178,6 +178,10 @@ impl Link for CudaIpc {
         self.shared.position
     }
 
+    fn ranks_here(&self) -> u32 {
+        self.shared.position.ranks
+    }
+
     fn start(&mut self, sink: LinkSink) -> Result<(), LinkError> {
         self.shm.as_mut().expect("there until it is dropped").start(sink)
     }
