@@ -79,7 +79,7 @@ impl Session {
         self.responder = Responder::default();
         self.groups_over.clear();
         self.phase = Phase::Over(error.clone());
-        self.encodings.clear(); // nobody wants it any more
+        self.actions.retain(|action| !matches!(action, Action::Encode { .. })); // nobody wants it any more
         self.actions.push_back(Action::Close { error });
     }
 

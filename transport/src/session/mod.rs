@@ -54,8 +54,8 @@ pub struct Session {
     jobs: HashMap<JobId, Job>,
     next_job: u64,
     actions: VecDeque<Action>,
-    /// What is to be encoded: when nothing else is to be done, so that what is encoded goes out before the next is.
-    encodings: VecDeque<Action>,
+    /// Something was encoded that is still to be sent.
+    has_encoded: bool,
     /// Answers, and bytes that they are for, that go out with what is sent next.
     held_acks: (u32, u64),
 }
@@ -115,7 +115,7 @@ impl Session {
             jobs: HashMap::new(),
             next_job: 0,
             actions: VecDeque::new(),
-            encodings: VecDeque::new(),
+            has_encoded: false,
             held_acks: (0, 0),
         };
         session.send(Header::Hello(hello), Payload::empty());
@@ -124,7 +124,15 @@ impl Session {
 
     /// The next thing to do, or `None` until something happens.
     pub fn poll_action(&mut self) -> Option<Action> {
-        self.actions.pop_front().or_else(|| self.encodings.pop_front())
+        // What is encoded goes out before the next piece is, which may take as long as to send it.
+        if self.has_encoded {
+            let other = self.actions.iter().position(|action| !matches!(action, Action::Encode { .. }));
+            if let Some(action) = other.and_then(|other| self.actions.remove(other)) {
+                return Some(action);
+            }
+            self.has_encoded = false;
+        }
+        self.actions.pop_front()
     }
 
     /// Whether the hellos were exchanged and the session has not ended.
@@ -219,6 +227,7 @@ impl Session {
 
     /// An [`Action::Encode`] is done.
     pub fn encoded(&mut self, job: JobId, result: Encoded) {
+        self.has_encoded = true;
         match self.jobs.remove(&job) {
             Some(Job::EncodePiece(id)) => self.piece_encoded(id, job, result),
             Some(Job::EncodeAnswer(id)) => self.answer_with(id, result),
@@ -265,7 +274,7 @@ impl Session {
             _ => AlgorithmSet::from_iter([Algorithm::None]),
         };
         let action = Action::Encode { job, source, element, stream, allowed, purpose, overlaps };
-        self.encodings.push_back(action);
+        self.actions.push_back(action);
     }
 
     fn decode(&mut self, job: Job, algorithm: Algorithm, payload: Payload, destination: Payload) {

@@ -203,3 +203,19 @@ fn a_request_id_may_be_used_twice() {
     assert_eq!(solo.delivered, [(4, Ok(1)), (4, Ok(2))]);
     assert!(solo.session.is_idle());
 }
+
+#[test]
+fn what_is_encoded_goes_out_before_the_next_piece_is() {
+    let mut solo = Solo::open(WIDE);
+    solo.session.submit(RequestId(0), write(&[7; 3 << 16], Address::new(1, 0x1000)), solo.now);
+    for piece in 0..3 {
+        let Some(Action::Encode { job, source, .. }) = solo.session.poll_action() else {
+            panic!("piece {piece}: nothing to encode")
+        };
+        assert_eq!(source.capacity(), 1 << 16);
+        solo.session.encoded(job, Ok((Algorithm::None, source)));
+        let next = solo.session.poll_action();
+        assert!(matches!(next, Some(Action::Send { .. })), "piece {piece}: {next:?}");
+    }
+    assert!(solo.session.poll_action().is_none());
+}
