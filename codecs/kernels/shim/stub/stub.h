@@ -234,11 +234,10 @@ void reach(const Marker& marker);
 bool is_in_use(Range memory);
 // Runs all work of one stream, of all, or of those that belong to a context or use some memory.
 void drain(const std::shared_ptr<Stream>& stream);
-
-// Runs the next operation of a stream that has one, no thread, and does not run.
-void run_one(const std::shared_ptr<Stream>& stream);
 void drain_all();
 void drain_users(const Context* owner, Range memory);
+// Runs the next operation of a stream that has one, no thread, and does not run.
+void run_one(const std::shared_ptr<Stream>& stream);
 // Runs one operation of some stream but this one, where no thread does; whether there was any.
 bool run_another(const Stream* waiting);
 // Fails, and spoils the recording, if any stream records and the calling thread has not relaxed its rules, or if this one

@@ -39,7 +39,7 @@ pub(super) struct Lane {
     left: Option<memory::Room<Buffer>>,
     /// What was to be left there, and came to nothing.
     spoiled: Option<memory::Room<Buffer>>,
-    /// When the memory of what is under way was held.
+    /// When what is under way began; that on memory when it was held.
     started: Instant,
     /// When it could be used, by the clock of the device, if that was later.
     held_up: Option<Event>,
@@ -102,20 +102,24 @@ impl Lane {
         &self.staging
     }
 
+    /// Begins work that may turn out to need nothing.
+    pub(super) fn prepare(&mut self) {
+        (self.started, self.held_up) = (Instant::now(), None);
+    }
+
     /// Begins work on memory that is held for it.
     pub(super) fn begin(&mut self, hold: DeviceHold) -> Result<(), DeviceError> {
         let ordered = hold.slice().order(&self.stream);
         let slice = self.hold.insert(hold).slice();
         self.started = Instant::now();
         ordered?;
-        self.held_up = match slice.awaited() {
-            Some(event) if !event.is_over()? => {
-                let mark = self.device.event()?;
-                self.stream.record(&mark)?;
-                Some(mark)
-            }
-            _ => None,
-        };
+        if let Some(event) = slice.awaited()
+            && !event.is_over()?
+        {
+            let mark = self.device.event()?;
+            self.stream.record(&mark)?;
+            self.held_up = Some(mark);
+        }
         Ok(())
     }
 
@@ -132,7 +136,7 @@ impl Lane {
         Instant::now().checked_sub(took + prepared).map_or(self.started, |began| began.max(self.started))
     }
 
-    /// When the memory of the work was held.
+    /// When what is under way began, its memory at hand or not.
     pub(super) const fn started(&self) -> Instant {
         self.started
     }

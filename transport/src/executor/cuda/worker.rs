@@ -126,6 +126,7 @@ impl Issuer {
             Ok(lane) => lane,
             Err(failure) => return self.reporter.report(ticket, Instant::now(), work, Err(failure)),
         };
+        lane.prepare();
         // What has failed may have left work on the stream, which another thread waits for.
         let flight =
             caught(|| Flight::start(&mut lane, &mut self.kernels, &work)).unwrap_or_else(Flight::Failed);
