@@ -67,6 +67,15 @@ pub enum Reason {
     FirstLook,
     /// An algorithm would be there sooner, but raw bytes are to show how fast the link is now.
     LinkTimed,
+    /// An algorithm is predicted to be there sooner, but this collective goes raw, to compare how long the whole of it takes.
+    CollectiveTimed,
+    /// An algorithm is predicted to be there sooner, but collectives like this one took longer as a whole with compression.
+    CollectiveSlower {
+        /// What they took as the policy would have it.
+        coded_ns: u64,
+        /// What they took raw.
+        raw_ns: u64,
+    },
     /// No algorithm is predicted to save enough.
     NoGain {
         /// What the raw form is predicted to take.
@@ -141,6 +150,13 @@ impl fmt::Display for Reason {
             }
             Self::NotSampled => write!(f, "the stream is not known, and too short for a sample"),
             Self::LinkTimed => write!(f, "raw for once, to see how fast the link is"),
+            Self::CollectiveTimed => write!(f, "raw for once, to see how long the whole collective takes"),
+            Self::CollectiveSlower { coded_ns, raw_ns } => write!(
+                f,
+                "the whole collective took {} compressed and {} raw",
+                Micros(*coded_ns),
+                Micros(*raw_ns)
+            ),
             Self::FirstLook => write!(f, "the stream is not known, and looked at for later transfers"),
             Self::NoGain { raw_ns } => {
                 write!(f, "no algorithm would be there sooner: raw takes {}", Micros(*raw_ns))

@@ -26,7 +26,8 @@ pub trait Policy: Send + fmt::Debug {
     /// algorithm that the plan asked for. One that is missing is not considered.
     fn choose(&mut self, facts: &CheapFacts, estimates: &[Estimate]) -> Decision;
 
-    /// Hears what came of a decision, in whatever order transfers finish.
+    /// Hears what came of a decision, in whatever order transfers finish. It may be another than the policy's own: raw, where
+    /// something else spoke against an algorithm.
     ///
     /// A policy that predicts learns here how far off it was. One that does not may ignore it.
     fn observe(&mut self, facts: &CheapFacts, decision: &Decision, outcome: &Outcome);

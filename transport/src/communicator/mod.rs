@@ -54,12 +54,21 @@
 //! rules of the arithmetic are those of [`Operation`]. Numbers are combined where their result is to be: by the host, or in
 //! the memory of a CUDA device by a kernel, with the same bits; members need not have the same kind of memory.
 //!
+//! # Compression
+//! The node's policy decides for each message. Where it goes by the times that it predicts, some collectives go raw, on all members alike, to
+//! compare how long the whole takes, and members tell each other what they have seen. Those of a kind and length that take longer with
+//! compression go raw until they are compared again; decisions say so
+//! ([`Reason::CollectiveSlower`](mgcomp_selector::Reason::CollectiveSlower)). Comparisons come ever more seldom: from the second one on, and then after twice as many
+//! as there were, 512 at most, or eight times and 4096 where compression pays. Collectives of less than 16 KiB, those that would take more
+//! than 50 ms raw, and `gather_v`, `scatter_v` and `all_to_all_v`, whose lengths are not known to all members, are not compared.
+//!
 //! # Memory
 //! Beside the caller's buffers a communicator keeps, from its first reduction on, up to two parts of 256 KiB for each rank;
 //! where results are in the memory of a device, that many there, and from the first `reduce` on its share of the longest. From
 //! its first all-to-all in place on, it keeps up to 1 MiB in the memory that the last one's buffer was in.
 
 mod collective;
+mod comparison;
 mod error;
 mod message;
 mod request;
@@ -75,6 +84,7 @@ pub use self::collective::Block;
 use self::collective::Kept;
 #[cfg(feature = "cuda")]
 pub(crate) use self::collective::shares;
+use self::comparison::Comparisons;
 pub use self::error::CommunicatorError;
 pub use self::message::{ReceiveRequest, SendRequest};
 pub use self::request::CollectiveRequest;
@@ -118,6 +128,8 @@ struct Group {
     watch: Arc<Watch>,
     /// What collectives keep.
     kept: Mutex<Kept>,
+    /// What was found of whole collectives.
+    comparisons: Mutex<Comparisons>,
     /// Why nothing more can be done.
     broken: OnceLock<CommunicatorError>,
 }
@@ -151,6 +163,7 @@ impl Communicator {
             operation: Mutex::default(),
             watch,
             kept: Mutex::default(),
+            comparisons: Mutex::default(),
             broken: OnceLock::new(),
         };
         let group = Arc::new(group);

@@ -112,6 +112,8 @@ fn code(reason: &Reason) -> (u8, u8, u64, u64) {
         Reason::Guessed { predicted_ns, raw_ns } => (19, 0, predicted_ns, raw_ns),
         Reason::FirstLook => (20, 0, 0, 0),
         Reason::LinkTimed => (21, 0, 0, 0),
+        Reason::CollectiveTimed => (22, 0, 0, 0),
+        Reason::CollectiveSlower { coded_ns, raw_ns } => (23, 0, coded_ns, raw_ns),
         _ => (0, 0, 0, 0),
     }
 }
@@ -140,6 +142,8 @@ fn reason(code: u8, algorithm: Option<Algorithm>, a: u64, b: u64) -> Option<Reas
         19 => Reason::Guessed { predicted_ns: a, raw_ns: b },
         20 => Reason::FirstLook,
         21 => Reason::LinkTimed,
+        22 => Reason::CollectiveTimed,
+        23 => Reason::CollectiveSlower { coded_ns: a, raw_ns: b },
         _ => return None,
     })
 }
@@ -214,6 +218,8 @@ mod tests {
             Reason::Guessed { predicted_ns: 7, raw_ns: 8 },
             Reason::FirstLook,
             Reason::LinkTimed,
+            Reason::CollectiveTimed,
+            Reason::CollectiveSlower { coded_ns: 9, raw_ns: 10 },
         ];
         for reason in reasons {
             let expected = LastDecision {

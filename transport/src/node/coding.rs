@@ -10,10 +10,11 @@ use mgcomp_selector::{
     Behind, CheapFacts, Decision, DecisionLog, LinkFacts, Look, Outcome, Plan, Policy, RecordId, StreamId,
 };
 
+use super::collectives::Collectives;
 use super::stats::Stats;
 use crate::control::Meter;
 use crate::executor::{Done, Executor, Output, Ticket, Work};
-use crate::message::{Rank, Status};
+use crate::message::{GivingUp, Rank, Status};
 use crate::payload::{Payload, Place};
 use crate::session::{Decoded, Encoded, JobId, Purpose, Stream};
 
@@ -41,6 +42,7 @@ pub(super) struct Coder {
     behind: Behind,
     meter: Meter,
     executor: Box<dyn Executor>,
+    collectives: Arc<Collectives>,
     stats: Arc<Mutex<Stats>>,
     under_way: HashMap<Ticket, UnderWay>,
     /// By what looks at them: payloads that are looked at, and once they are encoded, what came of that. Nobody hears of it before
@@ -84,6 +86,8 @@ enum Stage {
 #[derive(Clone, Copy)]
 struct Transfer {
     facts: CheapFacts,
+    /// The group whose collectives it is a part of.
+    group: Option<u32>,
     planned_at: Instant,
     purpose: Purpose,
     /// Whether the session that it is for is over.
@@ -101,6 +105,7 @@ impl Coder {
     pub(super) fn new(
         (policy, meter): (Box<dyn Policy>, Meter),
         executor: Box<dyn Executor>,
+        collectives: Arc<Collectives>,
         stats: Arc<Mutex<Stats>>,
         log: Arc<Mutex<DecisionLog>>,
     ) -> Self {
@@ -109,6 +114,7 @@ impl Coder {
             behind: Behind::default(),
             meter,
             executor,
+            collectives,
             stats,
             under_way: HashMap::new(),
             looked_at: HashMap::new(),
@@ -129,10 +135,14 @@ impl Coder {
         (allowed, link): (AlgorithmSet, Option<LinkFacts>),
         purpose: Purpose,
     ) -> Option<Finished> {
+        let group = match stream {
+            Stream::Tag(tag) => GivingUp::operation_of(tag),
+            Stream::Region(_) => None,
+        };
         let stream = stream_id(stream);
         let (peer_rank, raw_bytes) = (peer.0, source.capacity());
         let facts = CheapFacts { peer: peer_rank, stream, raw_bytes, element, allowed, link, lambda: None };
-        let transfer = Transfer { facts, planned_at: Instant::now(), purpose, forgotten: false };
+        let transfer = Transfer { facts, group, planned_at: Instant::now(), purpose, forgotten: false };
         if matches!(source.place(), Place::Device(_)) {
             let (decision, look) = self.behind.plan(self.policy.as_mut(), &facts);
             let Some(look) = look else {
@@ -252,6 +262,11 @@ impl Coder {
         transfer: Transfer,
         (decision, sampling, look): (Decision, Option<Duration>, Option<Ticket>),
     ) -> Option<Finished> {
+        let is_looked_at = sampling.is_some() || look.is_some();
+        let decision = match transfer.group {
+            Some(group) => self.collectives.decide(group, &transfer.facts, decision, is_looked_at),
+            None => decision,
+        };
         let (element, algorithm) = (transfer.facts.element, decision.algorithm);
         let lent = transfer.purpose != Purpose::Answer;
         let work = Work::Encode { source, element, algorithm, lent };

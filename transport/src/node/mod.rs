@@ -35,6 +35,7 @@
 //! beyond waits with the program's own memory, for which nothing is allocated.
 
 mod coding;
+mod collectives;
 mod engine;
 mod groups;
 mod handle;
@@ -49,14 +50,16 @@ use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Element;
 use mgcomp_selector::speeds::Speeds;
-use mgcomp_selector::{DecisionLog, Policy, Record};
+use mgcomp_selector::{DecisionLog, Policy, Reason, Record};
 
+pub(crate) use collectives::Expected;
 pub(crate) use groups::{Making, Watch};
 pub use handle::{Handle, TransferResult};
 pub use peers::PeerState;
 pub use stats::{Stats, Tally};
 
 use self::coding::Coder;
+use self::collectives::{CollectiveUnderWay, Collectives};
 use self::engine::Engine;
 use self::groups::GroupBoard;
 use self::mailbox::{Input, Mailbox};
@@ -160,6 +163,7 @@ pub struct Node {
     regions: Arc<RwLock<RegionTable>>,
     board: Arc<PeerBoard>,
     groups: Arc<GroupBoard>,
+    collectives: Arc<Collectives>,
     stats: Arc<Mutex<Stats>>,
     log: Arc<Mutex<DecisionLog>>,
     timekeeper: Option<JoinHandle<()>>,
@@ -198,6 +202,7 @@ impl Node {
         let regions = Arc::new(RwLock::new(regions));
         let board = Arc::new(PeerBoard::new(position.rank, position.ranks));
         let groups = Arc::<GroupBoard>::default();
+        let collectives = Arc::<Collectives>::default();
         let mailbox = Arc::new(Mailbox::new());
 
         let sink = mailbox.clone();
@@ -218,7 +223,7 @@ impl Node {
         mailbox.open(Engine {
             sessions: sessions(position, &config, link.owns_arrived()),
             link,
-            coder: Coder::new((policy, meter), executor, stats.clone(), log.clone()),
+            coder: Coder::new((policy, meter), executor, collectives.clone(), stats.clone(), log.clone()),
             regions: regions.clone(),
             board: board.clone(),
             groups: groups.clone(),
@@ -227,7 +232,19 @@ impl Node {
             tick: (config.silence_timeout / 3).clamp(SHORTEST_TICK, LONGEST_TICK),
         });
         let timekeeper = Some(timekeeper);
-        Ok(Self { position, process, mailbox, driver, regions, board, groups, stats, log, timekeeper })
+        Ok(Self {
+            position,
+            process,
+            mailbox,
+            driver,
+            regions,
+            board,
+            groups,
+            collectives,
+            stats,
+            log,
+            timekeeper,
+        })
     }
 
     /// This rank, and how many there are.
@@ -366,6 +383,11 @@ impl Node {
     /// A group is being made, whose number is `lowest` or higher, and may be lower than that of others.
     pub(crate) fn making_group(&self, lowest: u32) -> Making<'_> {
         self.groups.making(lowest)
+    }
+
+    /// A collective of `group` begins on this rank, which goes raw if there is a reason to.
+    pub(crate) fn begin_collective(&self, group: u32, raw: Option<Reason>) -> CollectiveUnderWay<'_> {
+        self.collectives.begin(group, raw)
     }
 
     /// Tells `peer` that this rank has given up an operation of a group. Nobody waits for the answer.

@@ -4,6 +4,7 @@
 mod common;
 
 mod combining;
+mod comparing;
 mod failing;
 mod messages;
 mod moving;

@@ -17,6 +17,11 @@ pub(super) fn equal(group: &Group, len: usize) -> Vec<Block> {
     (0..group.size()).map(|rank| Block { offset: rank * len, len }).collect()
 }
 
+/// How many bytes blocks have together, whatever they are a part of.
+pub(super) fn total(blocks: &[Block]) -> usize {
+    blocks.iter().fold(0, |total, block| total.saturating_add(block.len))
+}
+
 /// Blocks of about equal length, one for each rank, that hold all of `len` bytes, whole numbers of `width` each.
 pub(crate) fn shares(ranks: usize, len: usize, width: usize) -> Vec<Block> {
     let count = len / width;

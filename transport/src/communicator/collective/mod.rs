@@ -13,8 +13,9 @@ use mgcomp_codecs::Element;
 pub use self::blocks::Block;
 #[cfg(feature = "cuda")]
 pub(crate) use self::blocks::shares;
-use self::blocks::{check_len, equal};
+use self::blocks::{check_len, equal, total};
 pub(super) use self::workbench::Kept;
+use super::comparison::Compared;
 use super::{CollectiveRequest, Communicator, CommunicatorError, Datatype, Group, Kind, Operation};
 use crate::memory::{AnySlice, HostBuffer, Slice};
 
@@ -89,7 +90,10 @@ impl Communicator {
         /// Brings the bytes of `buffer` at `root`, values of `element`, to all members.
         broadcast / start_broadcast(root: [u32], buffer: [&impl AnySlice], element: [Element]),
         in place: "All members use one buffer of the same length.",
-        group => group.broadcast(group.check_rank(root)?, buffer, element)
+        group => {
+            let root = group.check_rank(root)?;
+            group.compared((Compared::Broadcast, buffer.len()), || group.broadcast(root, buffer, element))
+        }
     }
 
     collective! {
@@ -102,7 +106,8 @@ impl Communicator {
             if group.rank == root {
                 check_len("the buffer to gather into", receive, send.len() * blocks.len())?;
             }
-            group.gather(root, send, receive, &blocks, element)
+            let compared = (Compared::Gather, send.len() * blocks.len());
+            group.compared(compared, || group.gather(root, send, receive, &blocks, element))
         }
     }
 
@@ -125,7 +130,8 @@ impl Communicator {
             if group.rank == root {
                 check_len("the buffer to scatter", send, receive.len() * blocks.len())?;
             }
-            group.scatter(root, send, &blocks, receive, element)
+            let compared = (Compared::Scatter, receive.len() * blocks.len());
+            group.compared(compared, || group.scatter(root, send, &blocks, receive, element))
         }
     }
 
@@ -144,7 +150,8 @@ impl Communicator {
         group => {
             let blocks = equal(group, send.len());
             check_len("the buffer to gather into", receive, send.len() * blocks.len())?;
-            group.all_gather(send, receive, &blocks, element)
+            let compared = (Compared::AllGather, receive.len());
+            group.compared(compared, || group.all_gather(send, receive, &blocks, element))
         }
     }
 
@@ -153,7 +160,10 @@ impl Communicator {
         /// in bytes. Lengths are the same on all members.
         all_gather_v / start_all_gather_v(send: [&impl AnySlice], receive: [&impl AnySlice], blocks: [&[Block]], element: [Element]),
         in place: "`send` may be this member's block of `receive`.",
-        group => group.all_gather(send, receive, blocks, element)
+        group => {
+            let compared = (Compared::AllGather, total(blocks));
+            group.compared(compared, || group.all_gather(send, receive, blocks, element))
+        }
     }
 
     collective! {
@@ -166,7 +176,8 @@ impl Communicator {
             check_len("the buffer to receive into", receive, send.len())?;
             check_len("the buffer to send", send, send.len() / ranks * ranks)?;
             let blocks = equal(group, send.len() / ranks);
-            group.all_to_all(send, &blocks, receive, &blocks, element)
+            let compared = (Compared::AllToAll, send.len());
+            group.compared(compared, || group.all_to_all(send, &blocks, receive, &blocks, element))
         }
     }
 
@@ -186,7 +197,11 @@ impl Communicator {
             root: [u32], send: [&impl AnySlice], receive: [&impl AnySlice], datatype: [Datatype], operation: [Operation]
         ),
         in place: "At `root`, the two may be the same.",
-        group => group.reduce(group.check_rank(root)?, send, receive, (datatype, operation))
+        group => {
+            let root = group.check_rank(root)?;
+            let compared = (Compared::Reduce, send.len());
+            group.compared(compared, || group.reduce(root, send, receive, (datatype, operation)))
+        }
     }
 
     collective! {
@@ -199,7 +214,8 @@ impl Communicator {
         group => {
             let blocks = equal(group, receive.len());
             check_len("the buffer to reduce", send, receive.len() * blocks.len())?;
-            group.reduce_scatter(send, &blocks, receive, (datatype, operation))
+            let compared = (Compared::ReduceScatter, send.len());
+            group.compared(compared, || group.reduce_scatter(send, &blocks, receive, (datatype, operation)))
         }
     }
 
@@ -210,7 +226,10 @@ impl Communicator {
             send: [&impl AnySlice], blocks: [&[Block]], receive: [&impl AnySlice], datatype: [Datatype], operation: [Operation]
         ),
         in place: "`receive` may be this member's block of `send`.",
-        group => group.reduce_scatter(send, blocks, receive, (datatype, operation))
+        group => {
+            let compared = (Compared::ReduceScatter, total(blocks));
+            group.compared(compared, || group.reduce_scatter(send, blocks, receive, (datatype, operation)))
+        }
     }
 
     collective! {
@@ -219,7 +238,10 @@ impl Communicator {
             send: [&impl AnySlice], receive: [&impl AnySlice], datatype: [Datatype], operation: [Operation]
         ),
         in place: "The two may be the same.",
-        group => group.all_reduce(send, receive, (datatype, operation))
+        group => {
+            let compared = (Compared::AllReduce, send.len());
+            group.compared(compared, || group.all_reduce(send, receive, (datatype, operation)))
+        }
     }
 
     /// Brings four words of each member to all.

@@ -98,7 +98,7 @@ impl Group {
         transfers.wait_in(self).and(copied)
     }
 
-    pub(super) fn all_gather(
+    pub(in crate::communicator) fn all_gather(
         &self,
         send: &Slice,
         receive: &Slice,

@@ -1,0 +1,531 @@
+//! How collectives of one kind and length go, one after the other: a state machine without clock or messages.
+//!
+//! What all ranks do alike rests on the count and on what all have reported, and on nothing else.
+
+use std::time::Duration;
+
+use mgcomp_selector::Reason;
+
+use crate::node::Expected;
+
+/// What would take longer raw is not compared.
+const LONGEST: Duration = Duration::from_millis(50);
+/// How many have begun in a comparison when ranks tell each other what they took; the last time, it ends.
+const STAGES: [u64; 4] = [4, 8, 16, 32];
+/// So many of each way are enough to say what is slower, where the one takes so many times as long as the other.
+const ENOUGH: [(u64, f64); 3] = [(2, 1.5), (4, 1.15), (8, 1.05)];
+/// The comparison after the next starts after so many times as many collectives, and so many more at most: where
+/// compression pays, where there was nothing to compare, and where it is slower or makes no difference.
+const PAYS: (u64, u64) = (8, 4096);
+const NOTHING: (u64, u64) = (2, 2048);
+const OPEN: (u64, u64) = (2, 512);
+/// What is shorter than that before the next comparison is no rest.
+const SHORTEST_REST: u64 = 7;
+/// What was found no longer counts after so many in a row that show it.
+const CONTRADICTED: u32 = 4;
+
+/// The collectives of one kind and length.
+#[derive(Debug)]
+pub(super) struct Course {
+    /// Those that have ended.
+    count: u64,
+    /// Where the comparison starts that is under way, or the next.
+    start: u64,
+    /// How many of the stages are over; none while there is no comparison.
+    stage: Option<usize>,
+    raw: Vec<Duration>,
+    coded: Vec<Duration>,
+    /// What those that were compared were expected to become, as a part of their bytes: the sum, and of how many.
+    fractions: (f64, u32),
+    /// What the last one would take raw, if the policy wanted to compress it.
+    wanted: Option<Duration>,
+    slower: Option<Slower>,
+    /// How many in a row contradict that.
+    contradicted: u32,
+}
+
+/// What was found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Slower {
+    coded_ns: u64,
+    raw_ns: u64,
+    fraction: f64,
+}
+
+/// What a rank tells the others, in nanoseconds: what collectives have taken raw, and otherwise, and how many there were of each way.
+/// Before a comparison, what one would take raw, of one if the policy wants to compress any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Report {
+    raw_ns: u64,
+    coded_ns: u64,
+    of_each: u64,
+}
+
+/// How a collective goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// As the policy wants.
+    Free,
+    Raw(Reason),
+    /// The same, and its time counts.
+    TimedFree,
+    TimedRaw,
+}
+
+impl Way {
+    pub(super) fn raw(self) -> Option<Reason> {
+        match self {
+            Self::Free | Self::TimedFree => None,
+            Self::Raw(reason) => Some(reason),
+            Self::TimedRaw => Some(Reason::CollectiveTimed),
+        }
+    }
+}
+
+impl Default for Course {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            // Not the very first: all is cold then.
+            start: 1,
+            stage: None,
+            raw: Vec::new(),
+            coded: Vec::new(),
+            fractions: (0.0, 0),
+            wanted: None,
+            slower: None,
+            contradicted: 0,
+        }
+    }
+}
+
+impl Course {
+    /// What to tell the other ranks before the next one begins, if it is time for that.
+    pub(super) fn report(&self) -> Option<Report> {
+        match self.stage {
+            None if self.count >= self.start => {
+                let raw_ns = self.wanted.map_or(0, nanos);
+                Some(Report { raw_ns, coded_ns: 0, of_each: u64::from(self.wanted.is_some()) })
+            }
+            Some(stage) if self.count >= self.start + STAGES[stage] => {
+                let of_each = self.coded.len().min(self.raw.len());
+                let (raw, coded) = (&self.raw[..of_each], &self.coded[..of_each]);
+                let (raw, coded) = if of_each as u64 >= ENOUGH[1].0 {
+                    (usual(raw), usual(coded))
+                } else {
+                    // Of so few, one that is disturbed counts for too much: what speaks least for compression.
+                    let (raw, coded) = (raw.iter().min(), coded.iter().max());
+                    (raw.copied().unwrap_or_default(), coded.copied().unwrap_or_default())
+                };
+                Some(Report { raw_ns: nanos(raw), coded_ns: nanos(coded), of_each: of_each as u64 })
+            }
+            _ => None,
+        }
+    }
+
+    /// What all ranks have told, this one too.
+    pub(super) fn hear(&mut self, reports: &[Report]) {
+        let telling: Vec<&Report> = reports.iter().filter(|report| report.of_each > 0).collect();
+        let ranks = telling.len() as u64;
+        let mean = |ns: fn(&Report) -> u64| {
+            let sum = telling.iter().fold(0, |sum: u64, report| sum.saturating_add(ns(report)));
+            sum.checked_div(ranks).unwrap_or_default()
+        };
+        let (raw_ns, coded_ns) = (mean(|report| report.raw_ns), mean(|report| report.coded_ns));
+        let of_each = telling.iter().map(|report| report.of_each).max().unwrap_or_default();
+        let Some(stage) = self.stage else {
+            if ranks == 0 || raw_ns > nanos(LONGEST) {
+                return self.rest(NOTHING);
+            }
+            (self.start, self.stage) = (self.count, Some(0));
+            self.raw.clear();
+            self.coded.clear();
+            self.fractions = (0.0, 0);
+            return;
+        };
+        let (raw, coded) = (raw_ns as f64, coded_ns as f64);
+        let factor = ENOUGH.iter().rev().find(|(enough, _)| of_each >= *enough).map(|(_, factor)| *factor);
+        let is_over = stage + 1 == STAGES.len() || of_each >= ENOUGH[2].0;
+        match factor {
+            Some(factor) if coded * factor < raw => {
+                self.slower = None;
+                self.rest(PAYS);
+            }
+            // Two of each may be disturbed.
+            Some(factor) if coded > raw * factor && of_each >= ENOUGH[1].0 => {
+                let fraction = self.fractions.0 / f64::from(self.fractions.1.max(1));
+                self.slower = Some(Slower { coded_ns, raw_ns, fraction });
+                self.contradicted = 0;
+                self.rest(OPEN);
+            }
+            _ if is_over => self.rest(OPEN),
+            _ => self.stage = Some(stage + 1),
+        }
+    }
+
+    /// How the next one goes.
+    pub(super) fn begin(&self) -> Way {
+        match (self.stage, self.slower) {
+            (Some(_), _) if is_raw(self.start, self.count - self.start) => Way::TimedRaw,
+            (Some(_), _) => Way::TimedFree,
+            (None, Some(Slower { coded_ns, raw_ns, .. })) => {
+                Way::Raw(Reason::CollectiveSlower { coded_ns, raw_ns })
+            }
+            (None, None) => Way::Free,
+        }
+    }
+
+    /// One that went this way has ended.
+    pub(super) fn end(&mut self, way: Way, took: Duration, expected: Expected) {
+        self.count += 1;
+        let Expected { raw_bytes, known_bytes, coded_bytes, learning_bytes } = expected;
+        let fraction = (known_bytes > 0).then(|| coded_bytes as f64 / known_bytes as f64);
+        let would_take = match way.raw() {
+            Some(_) => took,
+            // If all that takes time is the link.
+            None => took.div_f64(fraction.unwrap_or(1.0).clamp(1e-3, 1.0)),
+        };
+        self.wanted = (raw_bytes > 0).then_some(would_take);
+        if raw_bytes == 0 {
+            return;
+        }
+        self.contradict(fraction, took);
+        if learning_bytes > raw_bytes / 16 {
+            return;
+        }
+        match way {
+            Way::TimedRaw => self.raw.push(took),
+            Way::TimedFree => self.coded.push(took),
+            Way::Free | Way::Raw(_) => return,
+        }
+        if let Some(fraction) = fraction {
+            self.fractions = (self.fractions.0 + fraction, self.fractions.1 + 1);
+        }
+    }
+
+    /// What was found slower may be no more. That is this rank's alone to say, and changes what it does until the next comparison.
+    fn contradict(&mut self, fraction: Option<f64>, took: Duration) {
+        let Some(slower) = self.slower else { return };
+        let is_other = fraction.is_some_and(|fraction| fraction < 0.75 * slower.fraction) || took > LONGEST;
+        self.contradicted = if is_other { self.contradicted + 1 } else { 0 };
+        if self.contradicted >= CONTRADICTED {
+            self.slower = None;
+        }
+    }
+
+    /// The comparison is over, or there is none.
+    fn rest(&mut self, (times, most): (u64, u64)) {
+        self.stage = None;
+        let more = (self.count * (times - 1)).clamp(SHORTEST_REST, most);
+        self.start = self.count + more;
+    }
+}
+
+impl Report {
+    pub(super) fn to_bytes(self) -> [u8; 24] {
+        let mut bytes = [0; 24];
+        for (word, value) in bytes.chunks_exact_mut(8).zip([self.raw_ns, self.coded_ns, self.of_each]) {
+            word.copy_from_slice(&value.to_le_bytes());
+        }
+        bytes
+    }
+
+    pub(super) fn of_bytes(bytes: &[u8]) -> Self {
+        let mut words = bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_le_bytes));
+        let mut next = || words.next().unwrap_or_default();
+        Self { raw_ns: next(), coded_ns: next(), of_each: next() }
+    }
+}
+
+/// Whether the collective with this place in the comparison that starts there is raw. Of four the first and the third go
+/// different ways, and so do the second and the fourth: so half are raw, also of every second one.
+fn is_raw(start: u64, place: u64) -> bool {
+    // The finalizer of SplitMix64: as good as chance, and the same on all ranks.
+    let mut mixed = (start << 8 | place >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let by_chance = mixed >> (32 + place % 2) & 1 == 1;
+    by_chance != (place & 2 == 2)
+}
+
+/// The mean of all but the slowest quarter.
+fn usual(times: &[Duration]) -> Duration {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    times.truncate(times.len() - times.len() / 4);
+    times.iter().sum::<Duration>() / times.len().max(1) as u32
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HALF: Expected =
+        Expected { raw_bytes: 1000, known_bytes: 1000, coded_bytes: 500, learning_bytes: 0 };
+    const NOTHING_WANTED: Expected =
+        Expected { raw_bytes: 0, known_bytes: 0, coded_bytes: 0, learning_bytes: 0 };
+
+    /// Carries out one collective of one rank that takes so many microseconds raw, and otherwise.
+    fn one(course: &mut Course, (raw, coded): (u64, u64), expected: Expected) -> Way {
+        if let Some(report) = course.report() {
+            course.hear(&[report]);
+        }
+        let way = course.begin();
+        let is_raw = way.raw().is_some() || expected == NOTHING_WANTED;
+        course.end(way, Duration::from_micros(if is_raw { raw } else { coded }), expected);
+        way
+    }
+
+    /// Carries out collectives up to number `until`; returns where comparisons have started, and with how many raw ones.
+    fn comparisons(course: &mut Course, until: u64, times: (u64, u64)) -> Vec<(u64, u64)> {
+        let mut found: Vec<(u64, u64)> = Vec::new();
+        for number in course.count..until {
+            let way = one(course, times, HALF);
+            if !matches!(way, Way::TimedRaw | Way::TimedFree) {
+                continue;
+            }
+            if found.last().is_none_or(|(start, _)| *start != course.start) {
+                assert_eq!(course.start, number);
+                found.push((number, 0));
+            }
+            found.last_mut().unwrap().1 += u64::from(way == Way::TimedRaw);
+        }
+        found
+    }
+
+    #[test]
+    fn where_compression_pays_few_are_compared_and_ever_fewer() {
+        let mut course = Course::default();
+        // Four collectives each; then seven times as many more as there were, 4096 at most.
+        let expected =
+            [(1, 2), (40, 2), (352, 2), (2848, 2), (6948, 2), (11_048, 2), (15_148, 2), (19_248, 2)];
+        assert_eq!(comparisons(&mut course, 20_000, (100, 60)), expected);
+        assert_eq!(course.begin(), Way::Free);
+    }
+
+    #[test]
+    fn where_compression_is_slower_all_go_raw_until_the_next_comparison() {
+        let mut course = Course::default();
+        // Four of each are enough, and then as many more as there were, 512 at most.
+        let starts = [1, 18, 52, 120, 256, 528, 1048, 1568];
+        assert_eq!(comparisons(&mut course, 1600, (100, 120)), starts.map(|start| (start, 4)));
+        let slower = Reason::CollectiveSlower { coded_ns: 120_000, raw_ns: 100_000 };
+        assert_eq!(one(&mut course, (100, 120), HALF), Way::Raw(slower));
+        // It takes eight of each to see less. (As long as it is not 5 %.)
+        assert_eq!(comparisons(&mut Course::default(), 60, (100, 106)), [(1, 8), (34, 8)]);
+        // It pays again.
+        assert_eq!(comparisons(&mut course, 2092, (100, 60)), [(2088, 2)]);
+        assert_eq!(one(&mut course, (100, 60), HALF), Way::Free);
+    }
+
+    #[test]
+    fn what_makes_no_difference_stays_as_it_is() {
+        let mut course = Course::default();
+        assert_eq!(comparisons(&mut course, 50, (100, 104)), [(1, 8), (34, 8)]);
+        assert_eq!(one(&mut course, (100, 104), HALF), Way::Free);
+        let mut course = Course::default();
+        comparisons(&mut course, 9, (100, 120));
+        comparisons(&mut course, 18, (100, 97));
+        let number = course.count;
+        comparisons(&mut course, number + 16, (100, 97));
+        assert!(matches!(one(&mut course, (100, 97), HALF), Way::Raw(_)));
+    }
+
+    #[test]
+    fn one_that_is_disturbed_changes_nothing() {
+        let mut course = Course::default();
+        let mut raw = 0;
+        while course.count < 9 {
+            // The second raw one takes long.
+            let is_raw = course.count > 0 && is_raw(1, course.count - 1);
+            raw += u64::from(is_raw);
+            one(&mut course, (if raw == 2 { 900 } else { 100 }, 150), HALF);
+        }
+        let slower = Reason::CollectiveSlower { coded_ns: 150_000, raw_ns: 100_000 };
+        assert_eq!(one(&mut course, (100, 150), HALF), Way::Raw(slower));
+    }
+
+    #[test]
+    fn all_ranks_go_the_same_way_whatever_each_has_seen() {
+        let mut ranks = [Course::default(), Course::default(), Course::default()];
+        let (mut random, mut raw) = (1u64, 0);
+        for number in 0..20_000u64 {
+            let reports = ranks.each_ref().map(Course::report);
+            let told: Vec<Report> = reports.into_iter().flatten().collect();
+            assert!(told.is_empty() || told.len() == ranks.len(), "{number}");
+            let phase_pays = number / 5000 % 2 == 1;
+            for course in &mut ranks {
+                if !told.is_empty() {
+                    course.hear(&told);
+                }
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let noise = random >> 58;
+                let way = course.begin();
+                let took = match way.raw() {
+                    Some(_) => 100 + noise,
+                    None => {
+                        if phase_pays {
+                            50 + noise
+                        } else {
+                            130 + noise
+                        }
+                    }
+                };
+                let expected = [HALF, NOTHING_WANTED, Expected { learning_bytes: 100, ..HALF }];
+                // One in sixteen is of no use to this rank.
+                let kind = if noise % 16 == 0 { 1 + noise as usize / 16 % 2 } else { 0 };
+                course.end(way, Duration::from_micros(took), expected[kind]);
+            }
+            let ways = ranks.each_ref().map(Course::begin);
+            assert!(
+                ways.iter().all(|way| way.raw().is_some() == ways[0].raw().is_some()),
+                "{number} {ranks:?}"
+            );
+            raw += u64::from(ways[0].raw().is_some());
+        }
+        // The first 5000, and then from the first comparison on in which compression does not pay any more.
+        assert!((5500..8500).contains(&raw), "{raw}");
+    }
+
+    #[test]
+    fn a_rank_that_would_compress_nothing_goes_along() {
+        let mut ranks = [Course::default(), Course::default()];
+        for number in 0..10 {
+            let told: Vec<Report> = ranks.each_ref().map(Course::report).into_iter().flatten().collect();
+            for (course, expected) in ranks.iter_mut().zip([HALF, NOTHING_WANTED]) {
+                if !told.is_empty() {
+                    course.hear(&told);
+                }
+                let way = course.begin();
+                course.end(way, Duration::from_micros(if way.raw().is_some() { 100 } else { 120 }), expected);
+            }
+            assert_eq!(ranks[0].begin(), ranks[1].begin(), "{number} {ranks:?}");
+        }
+        assert!(matches!(ranks[1].begin(), Way::Raw(_)));
+    }
+
+    #[test]
+    fn what_changes_in_turn_is_no_difference() {
+        for period in 2..9 {
+            // One of several takes longer, and compression always saves 30 %.
+            let mut course = Course::default();
+            for number in 0..5000 {
+                let times = if number % period == 0 { (100, 70) } else { (60, 42) };
+                let way = one(&mut course, times, HALF);
+                assert!(!matches!(way, Way::Raw(_)), "{period}: {number}");
+            }
+        }
+        // Every second one is none that the policy would compress.
+        for (times, is_slower) in [((100, 120), true), ((100, 80), false)] {
+            let mut course = Course::default();
+            let wanted = |number: u64| if number.is_multiple_of(2) { HALF } else { NOTHING_WANTED };
+            (0..64).for_each(|number| {
+                one(&mut course, times, wanted(number));
+            });
+            assert_eq!(course.slower.is_some(), is_slower);
+        }
+    }
+
+    #[test]
+    fn of_four_two_are_raw_and_of_every_second_one_too() {
+        for start in [1, 40, 352, 2848] {
+            for four in 0..8 {
+                let raw = [0, 1, 2, 3].map(|place| is_raw(start, 4 * four + place));
+                assert!(raw[0] != raw[2] && raw[1] != raw[3], "{start} {four}");
+            }
+            // Not always in the same order.
+            let firsts: Vec<bool> = (0..8).map(|four| is_raw(start, 4 * four)).collect();
+            assert!(firsts.contains(&true) && firsts.contains(&false), "{start}");
+        }
+    }
+
+    #[test]
+    fn where_nothing_is_compressed_ranks_ask_ever_more_seldom() {
+        let (mut course, mut asked) = (Course::default(), Vec::new());
+        while course.count < 7000 {
+            if course.report().is_some() {
+                asked.push(course.count);
+            }
+            assert_eq!(one(&mut course, (100, 120), NOTHING_WANTED), Way::Free);
+        }
+        assert_eq!(asked, [1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 6144]);
+    }
+
+    #[test]
+    fn what_would_take_long_raw_is_not_compared() {
+        // 26 ms, and half of the bytes: 52 ms.
+        assert_eq!(comparisons(&mut Course::default(), 1000, (52_000, 26_000)), []);
+        assert_eq!(comparisons(&mut Course::default(), 40, (48_000, 24_000)), [(1, 2)]);
+    }
+
+    #[test]
+    fn what_learns_something_does_not_count() {
+        let mut course = Course::default();
+        for number in 0..17 {
+            let learns = number % 3 == 0;
+            let expected = Expected { learning_bytes: if learns { 63 } else { 62 }, ..HALF };
+            one(&mut course, (100, if learns { 300 } else { 60 }), expected);
+        }
+        assert!(course.coded.iter().all(|&took| took == Duration::from_micros(60)));
+        assert_eq!(course.slower, None);
+    }
+
+    #[test]
+    fn what_was_found_of_other_data_or_shorter_times_no_longer_counts() {
+        let slower = || {
+            let mut course = Course::default();
+            comparisons(&mut course, 17, (100, 120));
+            (course.start, course.stage) = (1000, None);
+            course
+        };
+        let expecting = |coded_bytes| Expected { coded_bytes, ..HALF };
+        // 500 were expected when it was found; three quarters are 375.
+        for (coded_bytes, ends) in [(376, false), (374, true)] {
+            let mut course = slower();
+            for _ in 0..4 {
+                assert!(matches!(one(&mut course, (100, 120), expecting(coded_bytes)), Way::Raw(_)));
+            }
+            assert_eq!(one(&mut course, (100, 120), HALF) == Way::Free, ends);
+        }
+        let mut course = slower();
+        for _ in 0..3 {
+            one(&mut course, (100, 120), expecting(100));
+        }
+        one(&mut course, (100, 120), HALF);
+        assert!(matches!(one(&mut course, (100, 120), expecting(100)), Way::Raw(_)), "not in a row");
+        let mut course = slower();
+        for _ in 0..4 {
+            one(&mut course, (51_000, 120), HALF);
+        }
+        assert_eq!(course.begin(), Way::Free);
+    }
+
+    #[test]
+    fn reports_are_three_words() {
+        let report = Report { raw_ns: 1, coded_ns: 0x0203, of_each: 4 };
+        let mut bytes = [0; 24];
+        (bytes[0], bytes[8], bytes[9], bytes[16]) = (1, 3, 2, 4);
+        assert_eq!(report.to_bytes(), bytes);
+        assert_eq!(Report::of_bytes(&bytes), report);
+    }
+
+    #[test]
+    fn reports_that_make_no_sense_do_no_harm() {
+        let wild = Report { raw_ns: u64::MAX, coded_ns: u64::MAX, of_each: u64::MAX };
+        let mut course = Course::default();
+        for number in 0..10_000 {
+            if course.report().is_some() {
+                let told = [wild, wild, Report::default()];
+                course.hear(if number % 2 == 0 { &told[..2] } else { &[] });
+            }
+            let way = course.begin();
+            course.end(way, Duration::from_secs(1), Expected { coded_bytes: u64::MAX, ..HALF });
+        }
+        assert_eq!(course.count, 10_000);
+    }
+}

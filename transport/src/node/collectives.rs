@@ -1,0 +1,163 @@
+//! Collectives that are under way on this rank, and go raw though the policy would compress what they send.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mgcomp_codecs::Algorithm;
+use mgcomp_selector::{CheapFacts, Decision, Reason};
+
+/// The collectives that are under way, at most one of each group.
+#[derive(Debug, Default)]
+pub(crate) struct Collectives {
+    under_way: Mutex<Vec<UnderWay>>,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    group: u32,
+    raw: Option<Reason>,
+    expected: Expected,
+}
+
+/// What the policy expected of what a collective sends, where it found compression faster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Expected {
+    /// What it would compress.
+    pub(crate) raw_bytes: u64,
+    /// That of which it knows what it becomes, and that.
+    pub(crate) known_bytes: u64,
+    pub(crate) coded_bytes: u64,
+    /// What it looks at, or tries, to learn something. That takes longer.
+    pub(crate) learning_bytes: u64,
+}
+
+/// A collective under way, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct CollectiveUnderWay<'a> {
+    collectives: &'a Collectives,
+    group: u32,
+}
+
+impl Collectives {
+    /// What collectives of `group` send from now on is one collective's. With `raw`, it goes raw where predicted times speak against
+    /// that.
+    pub(crate) fn begin(&self, group: u32, raw: Option<Reason>) -> CollectiveUnderWay<'_> {
+        self.lock().push(UnderWay { group, raw, expected: Expected::default() });
+        CollectiveUnderWay { collectives: self, group }
+    }
+
+    /// What becomes of a decision on something that a collective of `group` sends. `is_looked_at`: a sample is taken for that.
+    pub(super) fn decide(
+        &self,
+        group: u32,
+        facts: &CheapFacts,
+        decision: Decision,
+        is_looked_at: bool,
+    ) -> Decision {
+        let is_tried = matches!(decision.reason, Reason::Trial { .. } | Reason::Guessed { .. });
+        let is_faster = matches!(decision.reason, Reason::Fastest { .. });
+        if decision.algorithm == Algorithm::None || !(is_tried || is_faster) {
+            return decision;
+        }
+        let mut under_way = self.lock();
+        let Some(UnderWay { raw, expected, .. }) = under_way.iter_mut().find(|one| one.group == group) else {
+            return decision;
+        };
+        expected.raw_bytes += facts.raw_bytes;
+        if let Some(bits) = decision.predicted_bits {
+            expected.known_bytes += facts.raw_bytes;
+            expected.coded_bytes += bits / 8;
+        }
+        if is_tried || is_looked_at {
+            expected.learning_bytes += facts.raw_bytes;
+        }
+        // What is to be learned is not learned from raw bytes.
+        raw.filter(|_| is_faster).map_or(decision, |reason| Decision::bypass(facts, reason))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<UnderWay>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CollectiveUnderWay<'_> {
+    /// What the policy has expected so far.
+    pub(crate) fn expected(&self) -> Expected {
+        let under_way = self.collectives.lock();
+        let own = under_way.iter().find(|one| one.group == self.group);
+        own.map_or_else(Expected::default, |one| one.expected)
+    }
+}
+
+impl Drop for CollectiveUnderWay<'_> {
+    fn drop(&mut self) {
+        self.collectives.lock().retain(|one| one.group != self.group);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mgcomp_codecs::{AlgorithmSet, Element};
+    use mgcomp_selector::StreamId;
+
+    use super::*;
+
+    const FACTS: CheapFacts = CheapFacts {
+        peer: 1,
+        stream: StreamId(2),
+        raw_bytes: 4096,
+        element: Element::F32,
+        allowed: AlgorithmSet::from_bits(0),
+        link: None,
+        lambda: None,
+    };
+    const FASTEST: Reason = Reason::Fastest { predicted_ns: 1, raw_ns: 2 };
+
+    fn decision(algorithm: Algorithm, reason: Reason) -> Decision {
+        Decision { algorithm, reason, predicted_bits: Some(16_000), predicted_ns: None, charged: None }
+    }
+
+    #[test]
+    fn only_what_is_predicted_to_be_faster_goes_raw() {
+        let collectives = Collectives::default();
+        let decide = |group, decision| collectives.decide(group, &FACTS, decision, false);
+        let fastest = decision(Algorithm::Xp, FASTEST);
+        let others = [
+            decision(Algorithm::Xp, Reason::Fixed),
+            decision(Algorithm::Zvc, Reason::Won { votes: 3, of: 7 }),
+            decision(Algorithm::None, Reason::NoGain { raw_ns: 2 }),
+        ];
+        let raw = collectives.begin(7, Some(Reason::CollectiveTimed));
+        let free = collectives.begin(8, None);
+        for other in others {
+            assert_eq!(decide(7, other), other);
+        }
+        assert_eq!(raw.expected(), Expected::default());
+        assert_eq!(decide(7, fastest), Decision::bypass(&FACTS, Reason::CollectiveTimed));
+        assert_eq!(decide(7, fastest).algorithm, Algorithm::None);
+        assert_eq!(decide(8, fastest), fastest);
+        assert_eq!(decide(9, fastest), fastest, "no collective is known");
+        let twice = Expected { raw_bytes: 8192, known_bytes: 8192, coded_bytes: 4000, learning_bytes: 0 };
+        assert_eq!(raw.expected(), twice);
+        assert_eq!(free.expected().coded_bytes, 2000);
+        drop(raw);
+        assert_eq!(decide(7, fastest), fastest, "it is over");
+        assert_eq!(free.expected().raw_bytes, 4096);
+    }
+
+    #[test]
+    fn what_is_tried_or_looked_at_is_told_apart() {
+        let collectives = Collectives::default();
+        let raw = collectives.begin(7, Some(Reason::CollectiveTimed));
+        for reason in
+            [Reason::Trial { predicted_ns: 3, raw_ns: 2 }, Reason::Guessed { predicted_ns: 1, raw_ns: 2 }]
+        {
+            let tried = Decision { predicted_bits: None, ..decision(Algorithm::Zvc, reason) };
+            assert_eq!(collectives.decide(7, &FACTS, tried, false), tried);
+        }
+        let sampled = collectives.decide(7, &FACTS, decision(Algorithm::Zvc, FASTEST), true);
+        assert_eq!(sampled.algorithm, Algorithm::None);
+        let all =
+            Expected { raw_bytes: 12_288, known_bytes: 4096, coded_bytes: 2000, learning_bytes: 12_288 };
+        assert_eq!(raw.expected(), all);
+    }
+}
