@@ -56,11 +56,13 @@
 //!
 //! # Compression
 //! The node's policy decides for each message. Where it goes by the times that it predicts, some collectives go raw, on all members alike, to
-//! compare how long the whole takes, and members tell each other what they have seen. Those of a kind and length that take longer with
-//! compression go raw until they are compared again; decisions say so
-//! ([`Reason::CollectiveSlower`](mgcomp_selector::Reason::CollectiveSlower)). Comparisons come ever more seldom: from the second one on, and then after twice as many
-//! as there were, 512 at most, or eight times and 4096 where compression pays. Collectives of less than 16 KiB, those that would take more
-//! than 50 ms raw, and `gather_v`, `scatter_v` and `all_to_all_v`, whose lengths are not known to all members, are not compared.
+//! compare how long the whole takes, and members tell each other what they have seen. Those of a kind and of about one length (up to a
+//! quarter of a power of two apart) that take longer with compression go raw until they are compared again; decisions say so
+//! ([`Reason::CollectiveSlower`](mgcomp_selector::Reason::CollectiveSlower)). Comparisons come ever more seldom: from the second
+//! collective on, and then after twice as many as there were, 512 more at most, or eight times and 4096 where compression pays.
+//! Compared are broadcasts, all-gathers, all-to-alls of equal blocks, reduce-scatters and all-reduces of 16 KiB and more that would not
+//! take more than 50 ms raw. Between them members send each other messages of 24 bytes, which no policy is asked about. So
+//! any of these may wait for all members, a broadcast at its root too.
 //!
 //! # Memory
 //! Beside the caller's buffers a communicator keeps, from its first reduction on, up to two parts of 256 KiB for each rank;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 use mgcomp_selector::{
-    Behind, CheapFacts, Decision, DecisionLog, LinkFacts, Look, Outcome, Plan, Policy, RecordId, StreamId,
+    Behind, CheapFacts, Decision, DecisionLog, LinkFacts, Look, Outcome, Plan, Policy, Reason, RecordId,
+    StreamId,
 };
 
 use super::collectives::Collectives;
@@ -143,6 +144,10 @@ impl Coder {
         let (peer_rank, raw_bytes) = (peer.0, source.capacity());
         let facts = CheapFacts { peer: peer_rank, stream, raw_bytes, element, allowed, link, lambda: None };
         let transfer = Transfer { facts, group, planned_at: Instant::now(), purpose, forgotten: false };
+        if group.is_some_and(|group| self.collectives.are_reports(group)) {
+            let decision = Decision::bypass(&facts, Reason::CollectiveTimed);
+            return self.start_encoding((peer, job), source, transfer, (decision, None, None));
+        }
         if matches!(source.place(), Place::Device(_)) {
             let (decision, look) = self.behind.plan(self.policy.as_mut(), &facts);
             let Some(look) = look else {

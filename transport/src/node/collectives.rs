@@ -1,4 +1,6 @@
 //! Collectives that are under way on this rank, and go raw though the policy would compress what they send.
+//!
+//! What ranks tell each other about them is nothing for a policy: it is short, and no data of the program.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,14 +16,25 @@ pub(crate) struct Collectives {
 #[derive(Debug)]
 struct UnderWay {
     group: u32,
-    raw: Option<Reason>,
+    what: What,
     expected: Expected,
 }
 
-/// What the policy expected of what a collective sends, where it found compression faster.
+/// What is under way.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    /// With a reason, it goes raw where predicted times speak against that.
+    Collective { raw: Option<Reason> },
+    /// What members tell each other of collectives.
+    Reports,
+}
+
+/// What a collective sends from this rank, and what the policy expected of that where it found compression faster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Expected {
-    /// What it would compress.
+    /// All of it.
+    pub(crate) sent_bytes: u64,
+    /// What the policy would compress.
     pub(crate) raw_bytes: u64,
     /// That of which it knows what it becomes, and that.
     pub(crate) known_bytes: u64,
@@ -41,8 +54,17 @@ impl Collectives {
     /// What collectives of `group` send from now on is one collective's. With `raw`, it goes raw where predicted times speak against
     /// that.
     pub(crate) fn begin(&self, group: u32, raw: Option<Reason>) -> CollectiveUnderWay<'_> {
-        self.lock().push(UnderWay { group, raw, expected: Expected::default() });
-        CollectiveUnderWay { collectives: self, group }
+        self.start(group, What::Collective { raw })
+    }
+
+    /// What collectives of `group` send from now on are reports of its members.
+    pub(crate) fn begin_reports(&self, group: u32) -> CollectiveUnderWay<'_> {
+        self.start(group, What::Reports)
+    }
+
+    /// Whether that is so, and no policy is asked.
+    pub(super) fn are_reports(&self, group: u32) -> bool {
+        self.lock().iter().any(|one| one.group == group && matches!(one.what, What::Reports))
     }
 
     /// What becomes of a decision on something that a collective of `group` sends. `is_looked_at`: a sample is taken for that.
@@ -55,13 +77,15 @@ impl Collectives {
     ) -> Decision {
         let is_tried = matches!(decision.reason, Reason::Trial { .. } | Reason::Guessed { .. });
         let is_faster = matches!(decision.reason, Reason::Fastest { .. });
+        let mut under_way = self.lock();
+        let Some(UnderWay { what, expected, .. }) = under_way.iter_mut().find(|one| one.group == group)
+        else {
+            return decision;
+        };
+        expected.sent_bytes += facts.raw_bytes;
         if decision.algorithm == Algorithm::None || !(is_tried || is_faster) {
             return decision;
         }
-        let mut under_way = self.lock();
-        let Some(UnderWay { raw, expected, .. }) = under_way.iter_mut().find(|one| one.group == group) else {
-            return decision;
-        };
         expected.raw_bytes += facts.raw_bytes;
         if let Some(bits) = decision.predicted_bits {
             expected.known_bytes += facts.raw_bytes;
@@ -70,8 +94,16 @@ impl Collectives {
         if is_tried || is_looked_at {
             expected.learning_bytes += facts.raw_bytes;
         }
-        // What is to be learned is not learned from raw bytes.
-        raw.filter(|_| is_faster).map_or(decision, |reason| Decision::bypass(facts, reason))
+        match *what {
+            // What is to be learned is not learned from raw bytes.
+            What::Collective { raw: Some(reason) } if is_faster => Decision::bypass(facts, reason),
+            _ => decision,
+        }
+    }
+
+    fn start(&self, group: u32, what: What) -> CollectiveUnderWay<'_> {
+        self.lock().push(UnderWay { group, what, expected: Expected::default() });
+        CollectiveUnderWay { collectives: self, group }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<UnderWay>> {
@@ -80,7 +112,7 @@ impl Collectives {
 }
 
 impl CollectiveUnderWay<'_> {
-    /// What the policy has expected so far.
+    /// What was sent and expected so far.
     pub(crate) fn expected(&self) -> Expected {
         let under_way = self.collectives.lock();
         let own = under_way.iter().find(|one| one.group == self.group);
@@ -131,12 +163,18 @@ mod tests {
         for other in others {
             assert_eq!(decide(7, other), other);
         }
-        assert_eq!(raw.expected(), Expected::default());
+        assert_eq!(raw.expected(), Expected { sent_bytes: 3 * 4096, ..Expected::default() });
         assert_eq!(decide(7, fastest), Decision::bypass(&FACTS, Reason::CollectiveTimed));
         assert_eq!(decide(7, fastest).algorithm, Algorithm::None);
         assert_eq!(decide(8, fastest), fastest);
         assert_eq!(decide(9, fastest), fastest, "no collective is known");
-        let twice = Expected { raw_bytes: 8192, known_bytes: 8192, coded_bytes: 4000, learning_bytes: 0 };
+        let twice = Expected {
+            sent_bytes: 5 * 4096,
+            raw_bytes: 8192,
+            known_bytes: 8192,
+            coded_bytes: 4000,
+            learning_bytes: 0,
+        };
         assert_eq!(raw.expected(), twice);
         assert_eq!(free.expected().coded_bytes, 2000);
         drop(raw);
@@ -156,8 +194,23 @@ mod tests {
         }
         let sampled = collectives.decide(7, &FACTS, decision(Algorithm::Zvc, FASTEST), true);
         assert_eq!(sampled.algorithm, Algorithm::None);
-        let all =
-            Expected { raw_bytes: 12_288, known_bytes: 4096, coded_bytes: 2000, learning_bytes: 12_288 };
+        let all = Expected {
+            sent_bytes: 12_288,
+            raw_bytes: 12_288,
+            known_bytes: 4096,
+            coded_bytes: 2000,
+            learning_bytes: 12_288,
+        };
         assert_eq!(raw.expected(), all);
+    }
+
+    #[test]
+    fn reports_are_those_of_one_group_while_they_are_under_way() {
+        let collectives = Collectives::default();
+        let collective = collectives.begin(7, Some(Reason::CollectiveTimed));
+        let reports = collectives.begin_reports(8);
+        assert_eq!([7, 8, 9].map(|group| collectives.are_reports(group)), [false, true, false]);
+        drop((collective, reports));
+        assert!(!collectives.are_reports(8));
     }
 }

@@ -390,6 +390,11 @@ impl Node {
         self.collectives.begin(group, raw)
     }
 
+    /// What members of `group` tell each other of its collectives is sent next.
+    pub(crate) fn begin_reports(&self, group: u32) -> CollectiveUnderWay<'_> {
+        self.collectives.begin_reports(group)
+    }
+
     /// Tells `peer` that this rank has given up an operation of a group. Nobody waits for the answer.
     pub(crate) fn give_up(&self, peer: Rank, given_up: GivingUp) {
         drop(self.post(peer, given_up.tag(), HostBuffer::zeroed(0).all(), Element::U8));

@@ -4,14 +4,15 @@ use std::thread;
 use std::time::Duration;
 
 use mgcomp_codecs::{Algorithm, Element};
-use mgcomp_selector::{CheapFacts, Decision, Estimate, Outcome, Plan, Policy, Reason};
-use mgcomp_transport::communicator::Communicator;
+use mgcomp_selector::{CheapFacts, Decision, Estimate, Outcome, Plan, Policy, Reason, Record};
+use mgcomp_transport::communicator::{Communicator, CommunicatorError, Datatype, Operation};
 use mgcomp_transport::link::loopback::Loopback;
 use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::node::Node;
 
 use super::buffer_of;
 use super::common::job::{config, meet};
+use super::common::watched;
 
 /// Always the same algorithm for the same reason; and one way of sending takes long.
 #[derive(Debug)]
@@ -47,29 +48,46 @@ impl Policy for Stubborn {
     }
 }
 
-/// What the first rank decided in so many all-gathers, each of which brought what it should.
-fn decided(reason: Reason, slow: Algorithm, collectives: usize) -> Vec<(Algorithm, Reason)> {
+/// Both ranks do `work`, given what each sends and room for what both send; returns the first one's decisions.
+fn decisions(
+    reason: Reason,
+    slow: Algorithm,
+    work: impl Fn(&Communicator, [&HostBuffer; 2]) + Sync,
+) -> Vec<Record> {
     let start = |link| Node::start(Box::new(link), Box::new(Stubborn { reason, slow }), config()).unwrap();
     let nodes: Vec<Node> = Loopback::fabric(2, None).unwrap().into_iter().map(start).collect();
     nodes.iter().for_each(meet);
     let communicators: Vec<_> = nodes.into_iter().map(Communicator::world).collect();
-    let all = [0, 1].map(|rank| buffer_of(rank, BYTES).all().to_vec()).concat();
     thread::scope(|scope| {
         for communicator in &communicators {
             scope.spawn(|| {
                 let (mine, got) = (buffer_of(communicator.rank(), BYTES), HostBuffer::zeroed(2 * BYTES));
-                for _ in 0..collectives {
-                    got.all().write(|got| got.fill(0xaa));
-                    communicator.all_gather(&mine.all(), &got.all(), Element::U8).unwrap();
-                    assert!(got.all().read(|got| *got == all));
-                }
+                work(communicator, [&mine, &got]);
             });
         }
     });
-    let records = communicators[0].node().decisions();
+    communicators[0].node().decisions()
+}
+
+fn all_gather(communicator: &Communicator, [mine, got]: [&HostBuffer; 2]) {
+    got.all().write(|got| got.fill(0xaa));
+    communicator.all_gather(&mine.all(), &got.all(), Element::U8).unwrap();
+    let all = [0, 1].map(|rank| buffer_of(rank, BYTES).all().to_vec()).concat();
+    assert!(got.all().read(|got| *got == all));
+}
+
+/// What was decided on whole blocks.
+fn of_blocks(records: &[Record]) -> Vec<(Algorithm, Reason)> {
     let of_blocks = records.iter().filter(|record| record.facts.raw_bytes == BYTES as u64);
-    let decided: Vec<_> =
-        of_blocks.map(|record| (record.decision.algorithm, record.decision.reason)).collect();
+    of_blocks.map(|record| (record.decision.algorithm, record.decision.reason)).collect()
+}
+
+/// What the first rank decided in so many all-gathers, each of which brought what it should.
+fn decided(reason: Reason, slow: Algorithm, collectives: usize) -> Vec<(Algorithm, Reason)> {
+    let records = decisions(reason, slow, |communicator, buffers| {
+        (0..collectives).for_each(|_| all_gather(communicator, buffers));
+    });
+    let decided = of_blocks(&records);
     assert_eq!(decided.len(), collectives, "one message each");
     decided
 }
@@ -109,4 +127,56 @@ fn collectives_are_compressed_where_they_take_longer_raw() {
 fn what_was_not_decided_by_times_is_left_alone() {
     let decided = decided(Reason::Fixed, Algorithm::Zvc, 40);
     assert!(decided.iter().all(|&made| made == (Algorithm::Zvc, Reason::Fixed)));
+}
+
+#[test]
+fn policies_are_not_asked_about_what_ranks_tell_each_other() {
+    let records = decisions(Reason::Fixed, Algorithm::Xp, |communicator, buffers| {
+        (0..40).for_each(|_| all_gather(communicator, buffers));
+    });
+    let is_report = |record: &&Record| record.facts.raw_bytes == 24;
+    let reports: Vec<_> = records.iter().filter(is_report).map(|record| record.decision.reason).collect();
+    // Before the second collective, and before the ninth, 17th and 33rd.
+    assert_eq!(reports, [Reason::CollectiveTimed; 4]);
+}
+
+#[test]
+fn what_one_rank_sends_or_gets_alone_is_not_compared() {
+    let records = decisions(FASTEST, Algorithm::Zvc, |communicator, [mine, got]| {
+        for _ in 0..20 {
+            communicator.gather(1, &mine.all(), &got.all(), Element::U8).unwrap();
+            communicator.scatter(0, &got.all(), &mine.all(), Element::U8).unwrap();
+        }
+    });
+    assert_eq!(of_blocks(&records), [(Algorithm::Zvc, FASTEST); 40]);
+    assert_eq!(records.len(), 40, "no reports");
+}
+
+#[test]
+fn wrong_arguments_on_one_rank_do_not_count() {
+    let each = |world: &Communicator, [mine, got]: [&HostBuffer; 2]| {
+        let blocks =
+            |buffer: &HostBuffer| [0, 1].map(|block| buffer.all().part(block * BYTES, BYTES).unwrap());
+        let crossing = got.all().part(BYTES / 2, BYTES).unwrap();
+        let (u8, u32) = (Element::U8, (Datatype::U32, Operation::Sum));
+        for number in 0..12 {
+            // So that it is the other's turn to ask when this one is wrong.
+            if world.rank() == number % 2 {
+                for _ in 0..3 {
+                    let overlap = Err(CommunicatorError::Overlap);
+                    assert_eq!(world.all_gather(&crossing, &got.all(), u8), overlap);
+                    assert_eq!(world.all_to_all(&crossing, &blocks(got)[0], u8), overlap);
+                    assert_eq!(world.all_reduce(&crossing, &blocks(got)[0], u32.0, u32.1), overlap);
+                    assert_eq!(world.reduce_scatter(&got.all(), &crossing, u32.0, u32.1), overlap);
+                    assert!(world.broadcast(2, &got.all(), u8).is_err());
+                }
+            }
+            all_gather(world, [mine, got]);
+            world.all_to_all(&mine.all(), &blocks(got)[0], u8).unwrap();
+            world.all_reduce(&mine.all(), &blocks(got)[0], u32.0, u32.1).unwrap();
+            world.reduce_scatter(&got.all(), &blocks(got)[world.rank() as usize], u32.0, u32.1).unwrap();
+            world.broadcast(1, &got.all(), u8).unwrap();
+        }
+    };
+    watched(move || drop(decisions(FASTEST, Algorithm::Xp, each)));
 }

@@ -50,8 +50,20 @@ impl Group {
         }
         let blocks = shares(self.size(), send.len(), task.0.width_bytes());
         let mine = bench.share(blocks[self.rank].len)?;
-        self.reduce_parts((send, &blocks), &mine, &bench, task, |_| {})?;
+        let from = self.check_reduce_scatter(send, &blocks, &mine, task)?;
+        self.reduce_parts(&from, &mine, &bench, task, |_| {})?;
         self.gather(root, &mine, receive, &blocks, element)
+    }
+
+    /// Checks the arguments of an all-reduce.
+    pub(super) fn check_all_reduce(
+        &self,
+        send: &Slice,
+        receive: &Slice,
+        task: Task,
+    ) -> Result<(), CommunicatorError> {
+        check_width(send, task)?;
+        check_buffers(send, receive)
     }
 
     pub(super) fn all_reduce(
@@ -60,21 +72,19 @@ impl Group {
         receive: &Slice,
         task: Task,
     ) -> Result<(), CommunicatorError> {
-        check_width(send, task)?;
-        check_buffers(send, receive)?;
         let (bench, element) = (self.workbench(receive)?, task.0.element());
         if is_exchanged(self.size(), send.len()) {
             return self.exchange(send, receive, &bench, task);
         }
         let tag = self.collective_tag(Kind::AllGather);
         let blocks = shares(self.size(), send.len(), task.0.width_bytes());
-        let results = in_buffer(self, receive, &blocks)?;
+        let (from, results) = (in_buffer(self, send, &blocks)?, in_buffer(self, receive, &blocks)?);
         let mut handing_on = Transfers::default();
         for other in self.others() {
             handing_on.add(self.receive_parts(other, tag, (&results[other], PART_BYTES)));
         }
         let is_part = blocks[self.rank].len > PART_BYTES;
-        self.reduce_parts((send, &blocks), &results[self.rank], &bench, task, |part| {
+        self.reduce_parts(&from, &results[self.rank], &bench, task, |part| {
             for other in self.others() {
                 let (to, part) = (self.members[other], (part.clone(), element));
                 handing_on.send(self.node.start_send(to, tag, part, Completion::Local, is_part));
@@ -105,29 +115,14 @@ impl Group {
         combining.finish()
     }
 
-    /// Leaves each member with its block of the result.
-    pub(super) fn reduce_scatter(
+    /// Checks the arguments of a reduce-scatter; returns the blocks of `send`.
+    pub(super) fn check_reduce_scatter(
         &self,
         send: &Slice,
         blocks: &[Block],
         receive: &Slice,
         task: Task,
-    ) -> Result<(), CommunicatorError> {
-        self.reduce_parts((send, blocks), receive, &self.workbench(receive)?, task, |_| {})
-    }
-
-    /// Each member gets its block from all others, part by part, and combines the parts in the order of the ranks.
-    /// While it does, the next part is on its way. `finished` hears of every part of the result, which a device may have yet to
-    /// make: the slice waits for that. All of it is there when this returns.
-    fn reduce_parts(
-        &self,
-        (send, blocks): (&Slice, &[Block]),
-        receive: &Slice,
-        bench: &Workbench<'_>,
-        task: Task,
-        mut finished: impl FnMut(Slice),
-    ) -> Result<(), CommunicatorError> {
-        let (tag, element) = (self.collective_tag(Kind::Reduce), task.0.element());
+    ) -> Result<Vec<Slice>, CommunicatorError> {
         let from = in_buffer(self, send, blocks)?;
         from.iter().try_for_each(|block| check_width(block, task))?;
         let own = &from[self.rank];
@@ -135,6 +130,32 @@ impl Group {
         if !receive.is_same(own) && receive.overlaps(send) {
             return Err(CommunicatorError::Overlap);
         }
+        Ok(from)
+    }
+
+    /// Leaves each member with its block of the result.
+    pub(super) fn reduce_scatter(
+        &self,
+        from: &[Slice],
+        receive: &Slice,
+        task: Task,
+    ) -> Result<(), CommunicatorError> {
+        self.reduce_parts(from, receive, &self.workbench(receive)?, task, |_| {})
+    }
+
+    /// Each member gets its block from all others, part by part, and combines the parts in the order of the ranks.
+    /// While it does, the next part is on its way. `finished` hears of every part of the result, which a device may have yet to
+    /// make: the slice waits for that. All of it is there when this returns.
+    fn reduce_parts(
+        &self,
+        from: &[Slice],
+        receive: &Slice,
+        bench: &Workbench<'_>,
+        task: Task,
+        mut finished: impl FnMut(Slice),
+    ) -> Result<(), CommunicatorError> {
+        let (tag, element) = (self.collective_tag(Kind::Reduce), task.0.element());
+        let own = &from[self.rank];
         let rooms = bench.rooms(self.size() * stride(PART_BYTES.min(own.len())))?;
         let mut sending = Transfers::default();
         for to in self.others() {

@@ -92,7 +92,7 @@ impl Communicator {
         in place: "All members use one buffer of the same length.",
         group => {
             let root = group.check_rank(root)?;
-            group.compared((Compared::Broadcast, buffer.len()), || group.broadcast(root, buffer, element))
+            group.compared(Compared::Broadcast, buffer.len(), || group.broadcast(root, buffer, element))
         }
     }
 
@@ -106,8 +106,7 @@ impl Communicator {
             if group.rank == root {
                 check_len("the buffer to gather into", receive, send.len() * blocks.len())?;
             }
-            let compared = (Compared::Gather, send.len() * blocks.len());
-            group.compared(compared, || group.gather(root, send, receive, &blocks, element))
+            group.gather(root, send, receive, &blocks, element)
         }
     }
 
@@ -130,8 +129,7 @@ impl Communicator {
             if group.rank == root {
                 check_len("the buffer to scatter", send, receive.len() * blocks.len())?;
             }
-            let compared = (Compared::Scatter, receive.len() * blocks.len());
-            group.compared(compared, || group.scatter(root, send, &blocks, receive, element))
+            group.scatter(root, send, &blocks, receive, element)
         }
     }
 
@@ -150,8 +148,8 @@ impl Communicator {
         group => {
             let blocks = equal(group, send.len());
             check_len("the buffer to gather into", receive, send.len() * blocks.len())?;
-            let compared = (Compared::AllGather, receive.len());
-            group.compared(compared, || group.all_gather(send, receive, &blocks, element))
+            let into = group.check_all_gather(send, receive, &blocks)?;
+            group.compared(Compared::AllGather, receive.len(), || group.bring_to_all(send, &into, element))
         }
     }
 
@@ -161,8 +159,8 @@ impl Communicator {
         all_gather_v / start_all_gather_v(send: [&impl AnySlice], receive: [&impl AnySlice], blocks: [&[Block]], element: [Element]),
         in place: "`send` may be this member's block of `receive`.",
         group => {
-            let compared = (Compared::AllGather, total(blocks));
-            group.compared(compared, || group.all_gather(send, receive, blocks, element))
+            let into = group.check_all_gather(send, receive, blocks)?;
+            group.compared(Compared::AllGather, total(blocks), || group.bring_to_all(send, &into, element))
         }
     }
 
@@ -176,8 +174,8 @@ impl Communicator {
             check_len("the buffer to receive into", receive, send.len())?;
             check_len("the buffer to send", send, send.len() / ranks * ranks)?;
             let blocks = equal(group, send.len() / ranks);
-            let compared = (Compared::AllToAll, send.len());
-            group.compared(compared, || group.all_to_all(send, &blocks, receive, &blocks, element))
+            let (from, into) = group.check_all_to_all((send, &blocks), (receive, &blocks))?;
+            group.compared(Compared::AllToAll, send.len(), || group.all_to_all(&from, &into, element))
         }
     }
 
@@ -188,7 +186,10 @@ impl Communicator {
         ),
         in place: "The two may be the same where their blocks are the same too, so that what a pair exchanges is as long both ways. \
                    What is sent is copied aside then, up to 1 MiB at a time.",
-        group => group.all_to_all(send, send_blocks, receive, receive_blocks, element)
+        group => {
+            let (from, into) = group.check_all_to_all((send, send_blocks), (receive, receive_blocks))?;
+            group.all_to_all(&from, &into, element)
+        }
     }
 
     collective! {
@@ -199,8 +200,7 @@ impl Communicator {
         in place: "At `root`, the two may be the same.",
         group => {
             let root = group.check_rank(root)?;
-            let compared = (Compared::Reduce, send.len());
-            group.compared(compared, || group.reduce(root, send, receive, (datatype, operation)))
+            group.reduce(root, send, receive, (datatype, operation))
         }
     }
 
@@ -214,8 +214,10 @@ impl Communicator {
         group => {
             let blocks = equal(group, receive.len());
             check_len("the buffer to reduce", send, receive.len() * blocks.len())?;
-            let compared = (Compared::ReduceScatter, send.len());
-            group.compared(compared, || group.reduce_scatter(send, &blocks, receive, (datatype, operation)))
+            let task = (datatype, operation);
+            let from = group.check_reduce_scatter(send, &blocks, receive, task)?;
+            let compared = Compared::ReduceScatter(datatype);
+            group.compared(compared, send.len(), || group.reduce_scatter(&from, receive, task))
         }
     }
 
@@ -227,8 +229,10 @@ impl Communicator {
         ),
         in place: "`receive` may be this member's block of `send`.",
         group => {
-            let compared = (Compared::ReduceScatter, total(blocks));
-            group.compared(compared, || group.reduce_scatter(send, blocks, receive, (datatype, operation)))
+            let task = (datatype, operation);
+            let from = group.check_reduce_scatter(send, blocks, receive, task)?;
+            let compared = Compared::ReduceScatter(datatype);
+            group.compared(compared, total(blocks), || group.reduce_scatter(&from, receive, task))
         }
     }
 
@@ -239,8 +243,9 @@ impl Communicator {
         ),
         in place: "The two may be the same.",
         group => {
-            let compared = (Compared::AllReduce, send.len());
-            group.compared(compared, || group.all_reduce(send, receive, (datatype, operation)))
+            let task = (datatype, operation);
+            group.check_all_reduce(send, receive, task)?;
+            group.compared(Compared::AllReduce(datatype), send.len(), || group.all_reduce(send, receive, task))
         }
     }
 

@@ -46,9 +46,10 @@ impl Group {
             if let Some(last) = blocks.last_mut() {
                 last.len += buffer.len() - whole;
             }
-            let mine = in_buffer(self, buffer, &blocks)?.swap_remove(self.rank);
-            self.scatter(root, buffer, &blocks, &mine, element)?;
-            return self.all_gather(&mine, buffer, &blocks, element);
+            let into = in_buffer(self, buffer, &blocks)?;
+            let mine = &into[self.rank];
+            self.scatter(root, buffer, &blocks, mine, element)?;
+            return self.bring_to_all(mine, &into, element);
         }
         if self.rank != root {
             return self.receive_known(root, tag, buffer).wait_in(self);
@@ -98,19 +99,29 @@ impl Group {
         transfers.wait_in(self).and(copied)
     }
 
-    pub(in crate::communicator) fn all_gather(
+    /// Checks the arguments of an all-gather; returns where each member's block is to be.
+    pub(super) fn check_all_gather(
         &self,
         send: &Slice,
         receive: &Slice,
         blocks: &[Block],
-        element: Element,
-    ) -> Result<(), CommunicatorError> {
-        let tag = self.collective_tag(Kind::AllGather);
+    ) -> Result<Vec<Slice>, CommunicatorError> {
         let into = to_receive(self, receive, blocks)?;
         check_len("this member's block", send, into[self.rank].len())?;
         if !send.is_same(&into[self.rank]) && send.overlaps(receive) {
             return Err(CommunicatorError::Overlap);
         }
+        Ok(into)
+    }
+
+    /// Brings `send` of each member into its own of `into` of all.
+    pub(in crate::communicator) fn bring_to_all(
+        &self,
+        send: &Slice,
+        into: &[Slice],
+        element: Element,
+    ) -> Result<(), CommunicatorError> {
+        let tag = self.collective_tag(Kind::AllGather);
         let mut transfers = Transfers::default();
         for other in self.others() {
             transfers.add(self.receive_known(other, tag, &into[other]));
@@ -120,23 +131,30 @@ impl Group {
         transfers.wait_in(self).and(copied)
     }
 
-    pub(super) fn all_to_all(
+    /// Checks the arguments of an all-to-all; returns what goes to each member, and where what it sends is to be.
+    pub(super) fn check_all_to_all(
         &self,
-        send: &Slice,
-        send_blocks: &[Block],
-        receive: &Slice,
-        receive_blocks: &[Block],
-        element: Element,
-    ) -> Result<(), CommunicatorError> {
-        let tag = self.collective_tag(Kind::AllToAll);
+        (send, send_blocks): (&Slice, &[Block]),
+        (receive, receive_blocks): (&Slice, &[Block]),
+    ) -> Result<(Vec<Slice>, Vec<Slice>), CommunicatorError> {
         let (from, into) = (in_buffer(self, send, send_blocks)?, to_receive(self, receive, receive_blocks)?);
         check_len("this member's block", &from[self.rank], into[self.rank].len())?;
-        if is_in_place(&from, &into) {
-            return self.exchange_in_place(&from, &into, element);
-        }
-        if send.overlaps(receive) {
+        if !is_in_place(&from, &into) && send.overlaps(receive) {
             return Err(CommunicatorError::Overlap);
         }
+        Ok((from, into))
+    }
+
+    pub(super) fn all_to_all(
+        &self,
+        from: &[Slice],
+        into: &[Slice],
+        element: Element,
+    ) -> Result<(), CommunicatorError> {
+        if is_in_place(from, into) {
+            return self.exchange_in_place(from, into, element);
+        }
+        let tag = self.collective_tag(Kind::AllToAll);
         let mut transfers = Transfers::default();
         for other in self.others() {
             transfers.add(self.receive_known(other, tag, &into[other]));

@@ -1,4 +1,4 @@
-//! How collectives of one kind and length go, one after the other: a state machine without clock or messages.
+//! How collectives of one class go, one after the other: a state machine without clock or messages.
 //!
 //! What all ranks do alike rests on the count and on what all have reported, and on nothing else.
 
@@ -24,7 +24,7 @@ const SHORTEST_REST: u64 = 7;
 /// What was found no longer counts after so many in a row that show it.
 const CONTRADICTED: u32 = 4;
 
-/// The collectives of one kind and length.
+/// The collectives of one class.
 #[derive(Debug)]
 pub(super) struct Course {
     /// Those that have ended.
@@ -37,7 +37,7 @@ pub(super) struct Course {
     coded: Vec<Duration>,
     /// What those that were compared were expected to become, as a part of their bytes: the sum, and of how many.
     fractions: (f64, u32),
-    /// What the last one would take raw, if the policy wanted to compress it.
+    /// What the last one would take raw that the policy wanted to compress since the last comparison.
     wanted: Option<Duration>,
     slower: Option<Slower>,
     /// How many in a row contradict that.
@@ -52,8 +52,8 @@ struct Slower {
     fraction: f64,
 }
 
-/// What a rank tells the others, in nanoseconds: what collectives have taken raw, and otherwise, and how many there were of each way.
-/// Before a comparison, what one would take raw, of one if the policy wants to compress any.
+/// What a rank tells the others, in nanoseconds: what collectives have taken raw, and otherwise, and how many there were of each way;
+/// of none if it knows nothing. Before a comparison, what one would take raw, of one if the policy wants to compress any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Report {
     raw_ns: u64,
@@ -125,16 +125,13 @@ impl Course {
 
     /// What all ranks have told, this one too.
     pub(super) fn hear(&mut self, reports: &[Report]) {
-        let telling: Vec<&Report> = reports.iter().filter(|report| report.of_each > 0).collect();
-        let ranks = telling.len() as u64;
-        let mean = |ns: fn(&Report) -> u64| {
-            let sum = telling.iter().fold(0, |sum: u64, report| sum.saturating_add(ns(report)));
-            sum.checked_div(ranks).unwrap_or_default()
-        };
-        let (raw_ns, coded_ns) = (mean(|report| report.raw_ns), mean(|report| report.coded_ns));
-        let of_each = telling.iter().map(|report| report.of_each).max().unwrap_or_default();
+        let telling = || reports.iter().filter(|report| report.of_each > 0);
+        // A collective is over where it takes longest.
+        let raw_ns = telling().map(|report| report.raw_ns).max().unwrap_or_default();
+        let coded_ns = telling().map(|report| report.coded_ns).max().unwrap_or_default();
+        let of_each = telling().map(|report| report.of_each).min().unwrap_or_default();
         let Some(stage) = self.stage else {
-            if ranks == 0 || raw_ns > nanos(LONGEST) {
+            if of_each == 0 || raw_ns > nanos(LONGEST) {
                 return self.rest(NOTHING);
             }
             (self.start, self.stage) = (self.count, Some(0));
@@ -178,19 +175,20 @@ impl Course {
     /// One that went this way has ended.
     pub(super) fn end(&mut self, way: Way, took: Duration, expected: Expected) {
         self.count += 1;
-        let Expected { raw_bytes, known_bytes, coded_bytes, learning_bytes } = expected;
+        let Expected { sent_bytes, raw_bytes, known_bytes, coded_bytes, learning_bytes } = expected;
         let fraction = (known_bytes > 0).then(|| coded_bytes as f64 / known_bytes as f64);
         let would_take = match way.raw() {
             Some(_) => took,
             // If all that takes time is the link.
             None => took.div_f64(fraction.unwrap_or(1.0).clamp(1e-3, 1.0)),
         };
-        self.wanted = (raw_bytes > 0).then_some(would_take);
-        if raw_bytes == 0 {
-            return;
+        if raw_bytes > 0 {
+            self.wanted = Some(would_take);
+            self.contradict(fraction, took);
         }
-        self.contradict(fraction, took);
-        if learning_bytes > raw_bytes / 16 {
+        // What this rank would have sent raw anyway says nothing, and what it learns takes longer.
+        let says_something = if raw_bytes == 0 { sent_bytes == 0 } else { learning_bytes <= raw_bytes / 16 };
+        if !says_something {
             return;
         }
         match way {
@@ -215,7 +213,7 @@ impl Course {
 
     /// The comparison is over, or there is none.
     fn rest(&mut self, (times, most): (u64, u64)) {
-        self.stage = None;
+        (self.stage, self.wanted) = (None, None);
         let more = (self.count * (times - 1)).clamp(SHORTEST_REST, most);
         self.start = self.count + more;
     }
@@ -264,10 +262,11 @@ fn nanos(time: Duration) -> u64 {
 mod tests {
     use super::*;
 
+    const NOTHING_SENT: Expected =
+        Expected { sent_bytes: 0, raw_bytes: 0, known_bytes: 0, coded_bytes: 0, learning_bytes: 0 };
+    const NOTHING_WANTED: Expected = Expected { sent_bytes: 1000, ..NOTHING_SENT };
     const HALF: Expected =
-        Expected { raw_bytes: 1000, known_bytes: 1000, coded_bytes: 500, learning_bytes: 0 };
-    const NOTHING_WANTED: Expected =
-        Expected { raw_bytes: 0, known_bytes: 0, coded_bytes: 0, learning_bytes: 0 };
+        Expected { raw_bytes: 1000, known_bytes: 1000, coded_bytes: 500, ..NOTHING_WANTED };
 
     /// Carries out one collective of one rank that takes so many microseconds raw, and otherwise.
     fn one(course: &mut Course, (raw, coded): (u64, u64), expected: Expected) -> Way {
@@ -407,6 +406,44 @@ mod tests {
             assert_eq!(ranks[0].begin(), ranks[1].begin(), "{number} {ranks:?}");
         }
         assert!(matches!(ranks[1].begin(), Way::Raw(_)));
+    }
+
+    #[test]
+    fn the_slowest_rank_decides_and_one_that_sends_nothing_is_heard() {
+        // What each of a broadcast's ranks takes in microseconds raw, and otherwise. The first sends.
+        for (times, is_slower) in [
+            ([(100, 60), (105, 120)], true),
+            ([(100, 120), (150, 149)], false),
+            ([(100, 60), (150, 100)], false),
+        ] {
+            let mut ranks = [Course::default(), Course::default()];
+            for _ in 0..40 {
+                let told: Vec<Report> = ranks.each_ref().map(Course::report).into_iter().flatten().collect();
+                for ((course, expected), (raw, coded)) in
+                    ranks.iter_mut().zip([HALF, NOTHING_SENT]).zip(times)
+                {
+                    if !told.is_empty() {
+                        course.hear(&told);
+                    }
+                    let way = course.begin();
+                    let took = if way.raw().is_some() { raw } else { coded };
+                    course.end(way, Duration::from_micros(took), expected);
+                }
+            }
+            assert_eq!(ranks.each_ref().map(|course| course.slower.is_some()), [is_slower; 2], "{times:?}");
+            assert!(ranks.iter().all(|course| course.start > 1), "{times:?}: none was compared");
+        }
+    }
+
+    #[test]
+    fn what_was_wanted_once_is_compared() {
+        // Every fourth one, and not the last before the ranks ask each other.
+        let (mut course, mut timed) = (Course::default(), 0);
+        for number in 0..200 {
+            let expected = if number % 4 == 2 { HALF } else { NOTHING_WANTED };
+            timed += u64::from(matches!(one(&mut course, (100, 120), expected), Way::TimedRaw));
+        }
+        assert!(timed >= 8, "{timed}");
     }
 
     #[test]
