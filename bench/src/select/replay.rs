@@ -104,3 +104,56 @@ impl Replay<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mgcomp_codecs::Element;
+    use mgcomp_selector::speeds::Speeds;
+    use mgcomp_selector::{PolicySpec, Steering};
+
+    use super::*;
+    use crate::select::table::Coded;
+
+    const BYTES: usize = 32 << 10;
+    const TRANSFERS: usize = 20;
+    /// At half a gigabit each byte takes 16 ns; no overlap.
+    const LINK: Link = Link { rate_gbps: 0.5, latency_ns: 100, segment: None };
+
+    /// Replays zeros, of which ZVC leaves a 32nd, in 3 µs for both ways, and any other codec an eighth in as much.
+    fn replayed(policy: PolicySpec) -> Replayed {
+        let sources = [Source::of_zeros(None, "zeros", Element::F32, BYTES)];
+        let cuts = [Cut { source: 0, element: Element::F32, offset: 0, len: BYTES }];
+        let coded = |bytes| Coded { bytes, encode_ns: 2000.0, decode_ns: 1000.0 };
+        let of = |algorithm| coded(if algorithm == Algorithm::Zvc { BYTES / 32 } else { BYTES / 8 } as u64);
+        let table = Table::of_cut(BYTES as u64, of);
+        let replay =
+            Replay { sources: &sources, cuts: &cuts, table: &table, transfers: &[0; TRANSFERS], link: LINK };
+        let steering = Steering { speeds: Speeds::typical(), ..Steering::default() };
+        replay.run(&|| policy.build(&steering), &mut Sampler::default()).unwrap()
+    }
+
+    /// What the transfers themselves took.
+    fn transfers_ns(replayed: &Replayed) -> f64 {
+        replayed.time_ns - replayed.sampling_ns - replayed.costs.all_ns
+    }
+
+    #[test]
+    fn transfers_take_what_the_table_says_whatever_the_policy_costs() {
+        let near = |a: f64, b: f64| (a - b).abs() < 1.0;
+        let raw = replayed("fixed:none".parse().unwrap());
+        assert!(near(transfers_ns(&raw), 20.0 * (100.0 + 524_288.0)), "{raw:?}");
+        let zvc = replayed("fixed:zvc".parse().unwrap());
+        assert!(near(transfers_ns(&zvc), 20.0 * (100.0 + 2000.0 + 16_384.0 + 1000.0)), "{zvc:?}");
+        assert_eq!(zvc.carried[usize::from(Algorithm::Zvc.number())], (TRANSFERS * BYTES) as u64);
+        assert_eq!((raw.sampling_ns, zvc.sampling_ns), (0.0, 0.0));
+    }
+
+    #[test]
+    fn adaptive_finds_a_codec_where_any_is_far_ahead() {
+        let adaptive = replayed(PolicySpec::Adaptive);
+        let raw_bytes = adaptive.carried[usize::from(Algorithm::None.number())];
+        assert!(raw_bytes < (TRANSFERS * BYTES / 2) as u64, "{adaptive:?}");
+        assert_eq!(adaptive.carried.iter().sum::<u64>(), (TRANSFERS * BYTES) as u64);
+        assert!(adaptive.sampling_ns > 0.0, "{adaptive:?}");
+    }
+}

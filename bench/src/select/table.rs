@@ -52,6 +52,16 @@ impl Table {
         Ok(Self { rows, lens: cuts.iter().map(|cut| cut.len as u64).collect() })
     }
 
+    /// Of a single cut.
+    #[cfg(test)]
+    pub(super) fn of_cut(raw_bytes: u64, coded: impl Fn(Algorithm) -> Coded) -> Self {
+        let mut row = [None; 16];
+        for algorithm in Algorithm::ALL.into_iter().filter(|&algorithm| algorithm != Algorithm::None) {
+            row[usize::from(algorithm.number())] = Some(coded(algorithm));
+        }
+        Self { rows: vec![row], lens: vec![raw_bytes] }
+    }
+
     pub(super) fn coded(&self, cut: usize, algorithm: Algorithm) -> Option<Coded> {
         self.rows[cut][usize::from(algorithm.number())]
     }

