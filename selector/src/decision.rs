@@ -76,6 +76,8 @@ pub enum Reason {
         /// What they took raw.
         raw_ns: u64,
     },
+    /// Ranks tell each other what collectives took, which no policy is asked about.
+    BetweenRanks,
     /// No algorithm is predicted to save enough.
     NoGain {
         /// What the raw form is predicted to take.
@@ -150,6 +152,9 @@ impl fmt::Display for Reason {
             }
             Self::NotSampled => write!(f, "the stream is not known, and too short for a sample"),
             Self::LinkTimed => write!(f, "raw for once, to see how fast the link is"),
+            Self::BetweenRanks => {
+                write!(f, "no data of the program: ranks tell each other what collectives took")
+            }
             Self::CollectiveTimed => write!(f, "raw for once, to see how long the whole collective takes"),
             Self::CollectiveSlower { coded_ns, raw_ns } => write!(
                 f,

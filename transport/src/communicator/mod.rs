@@ -59,10 +59,13 @@
 //! compare how long the whole takes, and members tell each other what they have seen. Those of a kind and of about one length (up to a
 //! quarter of a power of two apart) that take longer with compression go raw until they are compared again; decisions say so
 //! ([`Reason::CollectiveSlower`](mgcomp_selector::Reason::CollectiveSlower)). Comparisons come ever more seldom: from the second
-//! collective on, and then after twice as many as there were, 512 more at most, or eight times and 4096 where compression pays.
+//! collective on, and then after twice as many as there were, 512 more at most; or eight times and 4096 where compression pays, and
+//! twice and 2048 where there is nothing to compare.
 //! Compared are broadcasts, all-gathers, all-to-alls of equal blocks, reduce-scatters and all-reduces of 16 KiB and more that would not
-//! take more than 50 ms raw. Between them members send each other messages of 24 bytes, which no policy is asked about. So
-//! any of these may wait for all members, a broadcast at its root too.
+//! take more than 50 ms raw, with what they wait for who comes late. Behind some of them members send each other messages of 24
+//! bytes, which no policy is asked about, whatever the policy is. So any of these may wait for all members, a broadcast at its root too, and
+//! say that a member has failed though its own data is there. When that is follows from how many there were, so all members must run
+//! the same version of this library.
 //!
 //! # Memory
 //! Beside the caller's buffers a communicator keeps, from its first reduction on, up to two parts of 256 KiB for each rank;

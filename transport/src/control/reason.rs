@@ -114,6 +114,7 @@ fn code(reason: &Reason) -> (u8, u8, u64, u64) {
         Reason::LinkTimed => (21, 0, 0, 0),
         Reason::CollectiveTimed => (22, 0, 0, 0),
         Reason::CollectiveSlower { coded_ns, raw_ns } => (23, 0, coded_ns, raw_ns),
+        Reason::BetweenRanks => (24, 0, 0, 0),
         _ => (0, 0, 0, 0),
     }
 }
@@ -144,6 +145,7 @@ fn reason(code: u8, algorithm: Option<Algorithm>, a: u64, b: u64) -> Option<Reas
         21 => Reason::LinkTimed,
         22 => Reason::CollectiveTimed,
         23 => Reason::CollectiveSlower { coded_ns: a, raw_ns: b },
+        24 => Reason::BetweenRanks,
         _ => return None,
     })
 }
@@ -220,6 +222,7 @@ mod tests {
             Reason::LinkTimed,
             Reason::CollectiveTimed,
             Reason::CollectiveSlower { coded_ns: 9, raw_ns: 10 },
+            Reason::BetweenRanks,
         ];
         for reason in reasons {
             let expected = LastDecision {

@@ -145,7 +145,7 @@ impl Coder {
         let facts = CheapFacts { peer: peer_rank, stream, raw_bytes, element, allowed, link, lambda: None };
         let transfer = Transfer { facts, group, planned_at: Instant::now(), purpose, forgotten: false };
         if group.is_some_and(|group| self.collectives.are_reports(group)) {
-            let decision = Decision::bypass(&facts, Reason::CollectiveTimed);
+            let decision = Decision::bypass(&facts, Reason::BetweenRanks);
             return self.start_encoding((peer, job), source, transfer, (decision, None, None));
         }
         if matches!(source.place(), Place::Device(_)) {
@@ -344,7 +344,9 @@ impl Coder {
         let took = (decision.algorithm != Algorithm::None).then_some(encoding); // else no codec ran
         let encode = took.filter(|_| is_alone);
         let outcome = Outcome { sent, coded_bytes, sampling, encode, decode: None, acknowledged: None };
-        self.policy.observe(facts, decision, &outcome);
+        if decision.reason != Reason::BetweenRanks {
+            self.policy.observe(facts, decision, &outcome); // else it was not asked
+        }
         tracing::trace!(
             peer = facts.peer, raw_bytes = facts.raw_bytes, coded_bytes, algorithm = %sent,
             reason = %decision.reason, "encoded"

@@ -2,6 +2,7 @@
 //!
 //! What ranks tell each other about them is nothing for a policy: it is short, and no data of the program.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mgcomp_codecs::Algorithm;
@@ -11,6 +12,9 @@ use mgcomp_selector::{CheapFacts, Decision, Reason};
 #[derive(Debug, Default)]
 pub(crate) struct Collectives {
     under_way: Mutex<Vec<UnderWay>>,
+    /// How many these are: what is too short to be compared takes no lock. Who sends for a collective has begun it, or has heard of it
+    /// from who has.
+    count: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -64,7 +68,8 @@ impl Collectives {
 
     /// Whether that is so, and no policy is asked.
     pub(super) fn are_reports(&self, group: u32) -> bool {
-        self.lock().iter().any(|one| one.group == group && matches!(one.what, What::Reports))
+        self.are_any()
+            && self.lock().iter().any(|one| one.group == group && matches!(one.what, What::Reports))
     }
 
     /// What becomes of a decision on something that a collective of `group` sends. `is_looked_at`: a sample is taken for that.
@@ -75,6 +80,9 @@ impl Collectives {
         decision: Decision,
         is_looked_at: bool,
     ) -> Decision {
+        if !self.are_any() {
+            return decision;
+        }
         let is_tried = matches!(decision.reason, Reason::Trial { .. } | Reason::Guessed { .. });
         let is_faster = matches!(decision.reason, Reason::Fastest { .. });
         let mut under_way = self.lock();
@@ -89,7 +97,7 @@ impl Collectives {
         expected.raw_bytes += facts.raw_bytes;
         if let Some(bits) = decision.predicted_bits {
             expected.known_bytes += facts.raw_bytes;
-            expected.coded_bytes += bits / 8;
+            expected.coded_bytes = expected.coded_bytes.saturating_add(bits / 8);
         }
         if is_tried || is_looked_at {
             expected.learning_bytes += facts.raw_bytes;
@@ -102,8 +110,15 @@ impl Collectives {
     }
 
     fn start(&self, group: u32, what: What) -> CollectiveUnderWay<'_> {
-        self.lock().push(UnderWay { group, what, expected: Expected::default() });
+        let mut under_way = self.lock();
+        under_way.push(UnderWay { group, what, expected: Expected::default() });
+        self.count.store(under_way.len(), Ordering::Release);
+        drop(under_way);
         CollectiveUnderWay { collectives: self, group }
+    }
+
+    fn are_any(&self) -> bool {
+        self.count.load(Ordering::Acquire) > 0
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<UnderWay>> {
@@ -122,7 +137,9 @@ impl CollectiveUnderWay<'_> {
 
 impl Drop for CollectiveUnderWay<'_> {
     fn drop(&mut self) {
-        self.collectives.lock().retain(|one| one.group != self.group);
+        let mut under_way = self.collectives.lock();
+        under_way.retain(|one| one.group != self.group);
+        self.collectives.count.store(under_way.len(), Ordering::Release);
     }
 }
 

@@ -99,6 +99,26 @@ fn members_that_do_not_agree_on_lengths_hear_of_it() {
 }
 
 #[test]
+fn members_that_no_longer_agree_on_lengths_hear_of_it() {
+    watched(|| {
+        // Behind the first broadcast of a length, members tell each other what it took.
+        on_all(Fabric::loopback(), 2, "adaptive", |world| {
+            let broadcast = |len| {
+                let buffer = buffer_of(0, len);
+                world.broadcast(0, &buffer.all(), Element::U8).and_then(|()| world.barrier())
+            };
+            assert_eq!(broadcast(20_000), Ok(()));
+            let error = broadcast(if world.rank() == 0 { 20_000 } else { 30_000 }).unwrap_err();
+            if world.rank() == 1 {
+                let expected = CommunicatorError::WrongLength { rank: 0, got: 20_000, expected: 30_000 };
+                assert_eq!(error, expected);
+            }
+            assert!(matches!(world.barrier(), Err(CommunicatorError::Broken(_))));
+        });
+    });
+}
+
+#[test]
 fn a_pair_that_does_not_agree_in_place_hears_of_it() {
     watched(|| {
         for (short, long) in [(999, 1000), (600_000, 2_000_000)] {

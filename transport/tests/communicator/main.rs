@@ -9,6 +9,7 @@ mod failing;
 mod messages;
 mod moving;
 mod splitting;
+mod vanishing;
 
 use std::thread;
 

@@ -10,7 +10,7 @@ use crate::node::Expected;
 
 /// What would take longer raw is not compared.
 const LONGEST: Duration = Duration::from_millis(50);
-/// How many have begun in a comparison when ranks tell each other what they took; the last time, it ends.
+/// How many of a comparison have ended when ranks tell each other what they took; the last time, it ends.
 const STAGES: [u64; 4] = [4, 8, 16, 32];
 /// So many of each way are enough to say what is slower, where the one takes so many times as long as the other.
 const ENOUGH: [(u64, f64); 3] = [(2, 1.5), (4, 1.15), (8, 1.05)];
@@ -100,7 +100,7 @@ impl Default for Course {
 }
 
 impl Course {
-    /// What to tell the other ranks before the next one begins, if it is time for that.
+    /// What to tell the other ranks now that one has ended, if it is time for that.
     pub(super) fn report(&self) -> Option<Report> {
         match self.stage {
             None if self.count >= self.start => {
@@ -131,7 +131,11 @@ impl Course {
         let coded_ns = telling().map(|report| report.coded_ns).max().unwrap_or_default();
         let of_each = telling().map(|report| report.of_each).min().unwrap_or_default();
         let Some(stage) = self.stage else {
-            if of_each == 0 || raw_ns > nanos(LONGEST) {
+            if of_each > 0 && raw_ns > nanos(LONGEST) {
+                self.slower = None; // they have become long, if only on some ranks
+                return self.rest(NOTHING);
+            }
+            if of_each == 0 {
                 return self.rest(NOTHING);
             }
             (self.start, self.stage) = (self.count, Some(0));
@@ -270,12 +274,12 @@ mod tests {
 
     /// Carries out one collective of one rank that takes so many microseconds raw, and otherwise.
     fn one(course: &mut Course, (raw, coded): (u64, u64), expected: Expected) -> Way {
-        if let Some(report) = course.report() {
-            course.hear(&[report]);
-        }
         let way = course.begin();
         let is_raw = way.raw().is_some() || expected == NOTHING_WANTED;
         course.end(way, Duration::from_micros(if is_raw { raw } else { coded }), expected);
+        if let Some(report) = course.report() {
+            course.hear(&[report]);
+        }
         way
     }
 
@@ -283,12 +287,13 @@ mod tests {
     fn comparisons(course: &mut Course, until: u64, times: (u64, u64)) -> Vec<(u64, u64)> {
         let mut found: Vec<(u64, u64)> = Vec::new();
         for number in course.count..until {
+            let start = course.start;
             let way = one(course, times, HALF);
             if !matches!(way, Way::TimedRaw | Way::TimedFree) {
                 continue;
             }
-            if found.last().is_none_or(|(start, _)| *start != course.start) {
-                assert_eq!(course.start, number);
+            if found.last().is_none_or(|(known, _)| *known != start) {
+                assert_eq!(start, number);
                 found.push((number, 0));
             }
             found.last_mut().unwrap().1 += u64::from(way == Way::TimedRaw);
@@ -485,10 +490,11 @@ mod tests {
     fn where_nothing_is_compressed_ranks_ask_ever_more_seldom() {
         let (mut course, mut asked) = (Course::default(), Vec::new());
         while course.count < 7000 {
-            if course.report().is_some() {
+            let start = course.start;
+            assert_eq!(one(&mut course, (100, 120), NOTHING_WANTED), Way::Free);
+            if course.start != start {
                 asked.push(course.count);
             }
-            assert_eq!(one(&mut course, (100, 120), NOTHING_WANTED), Way::Free);
         }
         assert_eq!(asked, [1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 6144]);
     }
@@ -540,6 +546,24 @@ mod tests {
             one(&mut course, (51_000, 120), HALF);
         }
         assert_eq!(course.begin(), Way::Free);
+    }
+
+    #[test]
+    fn what_was_found_no_longer_counts_where_they_have_become_long_for_some() {
+        let mut course = Course::default();
+        comparisons(&mut course, 17, (100, 120));
+        assert!(matches!(course.begin(), Way::Raw(_)));
+        let mut told = 0;
+        while course.count < 30 {
+            let way = course.begin();
+            course.end(way, Duration::from_micros(100), HALF);
+            if let Some(report) = course.report() {
+                told += 1;
+                // The other one waits for this one, and takes 51 ms.
+                course.hear(&[report, Report { raw_ns: 51_000_000, ..report }]);
+            }
+        }
+        assert_eq!((told, course.begin()), (1, Way::Free));
     }
 
     #[test]
