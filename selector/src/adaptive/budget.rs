@@ -15,7 +15,6 @@ pub(super) struct Budget {
     loan: f64,
     urgent_share: f64,
     trials: f64,
-    trial_share: f64,
     /// For trials of what has been tried before.
     late_trials: f64,
     /// Whether nothing is known of the stream yet: what finds that out is not paid back.
@@ -47,8 +46,8 @@ const URGENT_SHARE: f64 = 0.03;
 const CALM: f64 = 1.05;
 /// The same while a stream is new.
 const FOUNDING_SHARE: f64 = 0.03;
-/// The part of all transfers that trials may lose: at first, and after many that showed nothing new.
-const TRIAL_SHARES: (f64, f64) = (0.01, 0.001);
+/// The part of all transfers that trials may lose.
+const TRIAL_SHARE: f64 = 0.01;
 /// The same of trials of what has been tried before.
 const LATE_TRIAL_SHARE: f64 = 0.001;
 /// Transfers whose time can be saved up for trials.
@@ -64,7 +63,6 @@ impl Budget {
             loan: 0.0,
             urgent_share: URGENT_SHARE,
             trials: 0.0,
-            trial_share: TRIAL_SHARES.0,
             late_trials: 0.0,
             founding: true,
             watch: 0.0,
@@ -89,7 +87,7 @@ impl Budget {
             self.loan += if self.founding { FOUNDING_SHARE } else { self.urgent_share } * cost;
         }
         let most = MOST_SAVED_FOR_TRIALS * self.usual_cost.max(cost);
-        self.trials = (self.trials + self.trial_share * cost).min(most.max(self.trials));
+        self.trials = (self.trials + TRIAL_SHARE * cost).min(most.max(self.trials));
         self.late_trials = (self.late_trials + LATE_TRIAL_SHARE * cost).min(most.max(self.late_trials));
     }
 
@@ -137,12 +135,6 @@ impl Budget {
     /// What can be saved up from transfers of this cost.
     pub(super) fn reachable(&self, cost: f64) -> f64 {
         self.share * cost * (MOST_SAVED_TRANSFERS - 1.0)
-    }
-
-    /// Hears whether a trial was worth it.
-    pub(super) fn tried(&mut self, found_better: bool) {
-        let (most, least) = TRIAL_SHARES;
-        self.trial_share = if found_better { most } else { (self.trial_share / 2.0).max(least) };
     }
 
     /// Pays for a sample, on credit if need be; and for what is dear in it.
@@ -347,21 +339,16 @@ mod tests {
     #[test]
     fn trials_lose_their_share_and_no_more() {
         let mut budget = Budget::new(&CONFIG);
-        let lost = |budget: &mut Budget, found_better| {
+        let mut lost = |is_late| {
             let allowed = |_: &u32| {
                 budget.earn(100.0, false);
-                let allowed = budget.allows_trial(10.0, false);
-                if allowed {
-                    budget.tried(found_better);
-                }
-                allowed
+                budget.allows_trial(10.0, is_late)
             };
             (0..1000).filter(allowed).count()
         };
-        // 1 % of 100,000 while they find something, later 0.1 %.
-        assert!((99..=100).contains(&lost(&mut budget, true)));
-        assert!((10..20).contains(&lost(&mut budget, false)));
-        assert!((9..=10).contains(&lost(&mut budget, false)));
+        // 1 % of 100,000, and 0.1 % on what has been tried before, of twice as much by then.
+        assert!((99..=100).contains(&lost(false)));
+        assert!((19..=20).contains(&lost(true)));
     }
 
     #[test]

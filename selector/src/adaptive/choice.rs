@@ -10,7 +10,7 @@ use crate::speeds::{CodecTimes, Speeds};
 
 /// What a codec may turn out to take that was never timed on this data, as a part of what was measured on other.
 const HOPED: f64 = 0.5;
-/// The same of one that was timed on this data, but on other lengths.
+/// The same of one that was timed, but on other lengths or other data.
 const HOPED_ELSEWHERE: f64 = 0.8;
 /// The same of one that was timed on this data and length once: that time may have been disturbed.
 const HOPED_AGAIN: f64 = 0.85;
@@ -19,6 +19,10 @@ const HOPED_LATER: f64 = 0.6;
 /// Trying such a codec counts as if it lost at least so much of the transfer's time: else who is about as good would be tried
 /// for ever.
 const LEAST_LOSS: f64 = 0.2;
+/// How likely it is that a codec turns out to be so far of the way to the least that it may take: two standard deviations.
+const ODDS: [(f64, f64); 4] = [(0.25, 0.175), (0.5, 0.121), (0.75, 0.066), (1.0, 0.04)];
+/// What trying is reckoned to lose at least, as a part of what the best costs.
+const LEAST_RISK: f64 = 0.01;
 /// What data may shrink to.
 const FRACTIONS: [f64; 2] = [0.0, 0.6];
 /// What a guess is taken to be worth: it is right so often.
@@ -56,6 +60,8 @@ pub(super) struct Trial {
     pub(super) way: Way,
     /// How much longer than the best it is predicted to take; at least [`LEAST_LOSS`] if it has been tried before.
     loss_ns_per_byte: f64,
+    /// What it may save each time, by how likely that is, as a part of what the best costs.
+    gain: f64,
     /// It has been tried before.
     pub(super) is_late: bool,
 }
@@ -97,6 +103,11 @@ impl Trial {
     pub(super) fn loss_ns(&self, raw_bytes: u64) -> f64 {
         self.loss_ns_per_byte * raw_bytes as f64
     }
+
+    /// What it may save of so much time, by how likely that is.
+    pub(super) fn worth_ns(&self, time_ns: f64) -> f64 {
+        self.gain * time_ns
+    }
 }
 
 /// What a choice is made from.
@@ -122,13 +133,14 @@ struct Known {
     cost: f64,
 }
 
-/// What a codec may cost at best.
+/// What there is to hope for from a codec.
 struct Hope {
     /// Only now and then: it has been tried before.
     is_late: bool,
     /// If so, how many times were learned since then.
     since: u32,
-    cost: f64,
+    /// What it may save, by how likely that is.
+    gain: f64,
 }
 
 impl Scene<'_> {
@@ -161,21 +173,23 @@ impl Scene<'_> {
                 best = known;
             }
         }
-        // Of what may be better, what may be best is tried first, and last what has been before, in turn.
+        // Of what may be better, what promises most for what it may lose is tried first, and last what has been before, in turn.
         let below = best.cost.min(limit);
+        let (best_cost, least_risk) = (best.cost, LEAST_RISK * best.cost);
         let others = hopes.into_iter().flatten().filter(|known| known.algorithm != best.algorithm);
-        let hope = others.filter_map(|known| Some((self.hope(&known, raw_bytes, below)?, known))).min_by(
-            |(a, _), (b, _)| {
-                a.is_late.cmp(&b.is_late).then(b.since.cmp(&a.since)).then(a.cost.total_cmp(&b.cost))
-            },
-        );
+        let promise = |(hope, known): &(Hope, Known)| hope.gain / (known.cost - best_cost).max(least_risk);
+        let hope =
+            others.filter_map(|known| Some((self.hope(&known, raw_bytes, below)?, known))).min_by(|a, b| {
+                let in_turn = a.0.is_late.cmp(&b.0.is_late).then(b.0.since.cmp(&a.0.since));
+                in_turn.then(promise(b).total_cmp(&promise(a)))
+            });
         let way = |known: &Known| self.way(known, raw_bytes);
         let best = way(&best);
         let trial = |(hope, known): (Hope, Known)| {
             let least = if hope.is_late { LEAST_LOSS * best.ns_per_byte } else { 0.0 };
             let way = way(&known);
             let loss_ns_per_byte = (way.ns_per_byte - best.ns_per_byte).max(least);
-            Trial { way, loss_ns_per_byte, is_late: hope.is_late }
+            Trial { way, loss_ns_per_byte, gain: hope.gain / best_cost, is_late: hope.is_late }
         };
         Choice {
             best,
@@ -252,16 +266,20 @@ impl Scene<'_> {
         Some(self.knowledge.corrected(algorithm, raw_bytes, times))
     }
 
-    /// What a codec may cost at best, if that is less than `below`; who does not try will never know. Nothing is tried where
-    /// the operator's λ decides.
+    /// What a codec may save of `below`, if anything; who does not try will never know. Nothing is tried where the operator's λ
+    /// decides.
     fn hope(&self, known: &Known, raw_bytes: u64, below: f64) -> Option<Hope> {
         if self.goal.lambda.is_some() {
             return None;
         }
-        let hope = |part, is_late| {
-            let cost = self.goal.cost(raw_bytes, known.coded_bits, hoped(known.times, part));
+        let hope = |least: f64, is_late| {
+            let saved = |of_the_way: f64| {
+                let times = hoped(known.times, 1.0 - (1.0 - least) * of_the_way);
+                (below - self.goal.cost(raw_bytes, known.coded_bits, times)).max(0.0)
+            };
+            let gain: f64 = ODDS.into_iter().map(|(of_the_way, odds)| odds * saved(of_the_way)).sum();
             let since = if is_late { self.knowledge.since_timed(known.algorithm, raw_bytes) } else { 0 };
-            (cost < below).then_some(Hope { is_late, since, cost })
+            (gain > 0.0).then_some(Hope { is_late, since, gain })
         };
         match self.knowledge.timed(known.algorithm, raw_bytes) {
             0 if self.knowledge.is_timed(known.algorithm) => hope(HOPED_ELSEWHERE, false),

@@ -19,7 +19,7 @@ const MOST_AT_ONCE: f64 = 2.0;
 const MOST_IN_ALL: f64 = 16.0;
 /// Where bands of lengths begin: codecs that are slower than measured in one of them need not be so in the next.
 const BANDS_BYTES: [u64; 4] = [(64 << 10) + 1, 1 << 20, 4 << 20, 16 << 20];
-const BANDS: usize = BANDS_BYTES.len() + 1;
+pub(super) const BANDS: usize = BANDS_BYTES.len() + 1;
 
 /// By algorithm: the fraction that is left of the data, and how much slower than measured the codec is.
 #[derive(Clone, Debug)]
@@ -121,9 +121,9 @@ impl Knowledge {
         self.times.wrapping_sub(self.live[usize::from(algorithm.number())].paces[band(raw_bytes)].last)
     }
 
-    /// Whether transfers of any length have.
+    /// Whether transfers of any length and data have.
     pub(super) fn is_timed(&self, algorithm: Algorithm) -> bool {
-        self.live[usize::from(algorithm.number())].paces.iter().any(|pace| pace.timed > 0)
+        self.live[usize::from(algorithm.number())].paces.iter().any(|pace| pace.last > 0)
     }
 
     /// Learns the fraction that was seen on so many bytes. One that is further from the known than `drift` makes that

@@ -24,15 +24,17 @@
 //!   account of its own, 0.1 % at first, and is not waited for; nor is it looked at while it is in use.
 //! * **Few places** may say too little or too much of a whole transfer, but they do so of all algorithms. So what a sample
 //!   says of others is scaled by what is known of the one in use, and again by what the transfer became once it has arrived.
-//!   Those that it did not look at are taken to change as the one in use does, until the transfer has arrived.
+//!   Those that it did not look at are taken to change as the one in use does, until the transfer has arrived. Where samples were
+//!   often far off, they say less, and only what is further off still is other data.
 //! * **Surprise**: a size so far from the expected that the link needs more or less by a tenth of the transfer's time; or times
 //!   of its codec that were off by as much three times in a row, though predictions follow them.
 //!   The stream is sampled again as soon as that can be afforded. If that finds nothing new, the next surprises are
 //!   worth less. Where a sample finds one algorithm far from what was known, the data is other data for all of them.
-//! * **Trials**: what was never timed on data like this might be up to twice as fast as measured on other data. Where
-//!   it would win then, it is tried; once more soon where little is missing, for times may be disturbed; and again now and
-//!   then, for they may have been so for long. First trials may lose 1 % of all time, and half as much with each that was in
-//!   vain, down to 0.1 %; later ones 0.1 %. Where the data has changed, what was timed counts as never timed.
+//! * **Trials**: what was never timed here might be up to twice as fast as measured on other data. What may save most then, by how
+//!   likely that is, for what it is predicted to lose, is tried first: as soon as there was so much of this data, in transfers of
+//!   about this length, that as much more is likely to bring back twice the loss. Once more soon where little is missing, for times may
+//!   be disturbed; and again now and then, for they may have been so for long. First trials may lose 1 % of all time, later ones
+//!   0.1 %. Where the data has changed, what was timed is tried again, with less to hope for.
 //! * **State**: one for each peer, stream and element, at most 1,024; later ones share one for each element.
 //! * **Ties** go to the raw form, then to the lower algorithm number.
 

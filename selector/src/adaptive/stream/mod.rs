@@ -11,10 +11,10 @@ use self::seen::{Seen, UnderWay};
 use self::sizes::Moves;
 use super::AdaptiveConfig;
 use super::budget::Budget;
-use super::choice::{Choice, Scene, Way};
+use super::choice::{Choice, Scene, Trial, Way};
 use super::choices::Choices;
 use super::framing::Framing;
-use super::knowledge::{Knowledge, band};
+use super::knowledge::{BANDS, Knowledge, band};
 use super::model::Goal;
 use super::priors::Priors;
 use super::sample::{Looks, Wanted};
@@ -35,6 +35,8 @@ const MOST_LATE: f64 = 4.0;
 const MOST_GUESSES: u32 = 4;
 /// A codec that was timed so often is timed on every fourth transfer only.
 const WELL_TIMED: u32 = 16;
+/// What a trial must be likely to save, as a multiple of what it loses: who tries is also wrong about how long things stay as they are.
+const WORTHWHILE: f64 = 2.0;
 /// So many times in a row that are off in the same direction are no accident.
 const OFF_IN_A_ROW: i8 = 3;
 
@@ -68,8 +70,12 @@ pub(super) struct Stream {
     under_way: UnderWay,
     /// What was known before the last sample and since, as long as it is not known what its transfer became.
     moved: Option<Box<Moves>>,
-    /// Algorithms whose last trial was not their first.
-    tried_late: u16,
+    /// What transfers have taken since the data was last found to be other data, by length, in nanoseconds.
+    alike_ns: [f64; BANDS],
+    /// The last sample has found other data.
+    changed: bool,
+    /// How far samples were from what their transfers became: the mean of logarithms, of which later ones count more.
+    sampled_off: f64,
     off_times: OffTimes,
     /// Nothing is known, or what was known turned out wrong.
     urgent: bool,
@@ -147,7 +153,9 @@ impl Stream {
             seen: Seen::default(),
             under_way: UnderWay::default(),
             moved: None,
-            tried_late: 0,
+            alike_ns: [0.0; BANDS],
+            changed: false,
+            sampled_off: 0.0,
             off_times: OffTimes::default(),
             urgent: true,
             samples: 0,
@@ -222,13 +230,16 @@ impl Stream {
                 self.guesses += 1;
                 (guess, Kind::Guess)
             }
-            (_, Some(trial)) if self.budget.allows_trial(trial.loss_ns(facts.raw_bytes), trial.is_late) => {
-                let bit = 1 << trial.way.algorithm.number();
-                self.tried_late = self.tried_late & !bit | if trial.is_late { bit } else { 0 };
-                (trial.way, Kind::Trial)
-            }
+            (_, Some(trial)) if self.may_try(&trial, facts.raw_bytes) => (trial.way, Kind::Trial),
             _ => (choice.best, Kind::Best),
         }
+    }
+
+    /// Whether a trial is likely to pay for itself, if there is as much to come as there was, and can be paid. If so, it is.
+    fn may_try(&mut self, trial: &Trial, raw_bytes: u64) -> bool {
+        let loss_ns = trial.loss_ns(raw_bytes);
+        let is_worth_it = trial.worth_ns(self.alike_ns[band(raw_bytes)]) >= WORTHWHILE * loss_ns;
+        (trial.is_late || is_worth_it) && self.budget.allows_trial(loss_ns, trial.is_late)
     }
 
     /// Takes account of a transfer, and says whether to look at it first, and how closely.
@@ -239,6 +250,7 @@ impl Stream {
             return None; // whatever the data is
         }
         self.budget.earn(transfer_ns, self.urgent);
+        self.alike_ns[band(facts.raw_bytes)] += transfer_ns;
         if let Some(transfers) = &mut self.awaited {
             *transfers += 1;
             // Where nothing is known at all, transfers that overlap with the first are sampled as well.
@@ -301,10 +313,19 @@ impl Stream {
             }
             _ => {
                 self.budget.surprise(config);
-                self.knowledge.doubt_times();
+                // Else they were about as good as each other.
+                if self.changed {
+                    self.doubt_times();
+                }
                 self.choices.iter_mut().for_each(Choices::start_again);
             }
         }
+    }
+
+    /// The data is no longer what codecs were timed on.
+    fn doubt_times(&mut self) {
+        self.knowledge.doubt_times();
+        self.alike_ns = [0.0; BANDS];
     }
 
     /// Learns what a transfer became. If that was not expected, or times have not been for a while, the stream is to be looked
@@ -346,14 +367,11 @@ impl Stream {
             return;
         }
         let still_best = self.choose_now(common, facts, goal).best.algorithm == tried;
-        if trial && self.tried_late >> tried.number() & 1 == 0 {
-            self.budget.tried(still_best);
-        }
         if surprising {
             (self.urgent, self.pause) = (true, 0);
             if !still_best && !trial {
                 self.budget.surprise(common.config);
-                self.knowledge.doubt_times();
+                self.doubt_times();
                 self.choices.iter_mut().for_each(Choices::start_again);
             }
         }

@@ -15,6 +15,14 @@ const SAMPLED_EVIDENCE: f64 = 0.125;
 const SCALED_EVIDENCE: f64 = 0.25;
 /// A sample of so few bytes says half of that, and may be twice as far off by chance.
 const FEW_BYTES: f64 = 16384.0;
+/// Samples that are so far off on average say half of that.
+const OFF: f64 = 0.1;
+/// What is so many times as far off as samples are on average, which is two standard deviations, is hardly chance.
+const HARDLY_CHANCE: f64 = 2.5;
+/// What is left of the data is as good as nothing.
+const NEXT_TO_NOTHING: f64 = 0.01;
+/// Weight of a sample in how far they are off.
+const WEIGHT: f64 = 0.25;
 
 /// What a sample has done to what is known.
 #[derive(Clone, Debug)]
@@ -38,7 +46,9 @@ impl Stream {
         self.awaited = None;
         let looked_at = self.sample_bytes.clamp(1, facts.raw_bytes.max(1)) as f64;
         let part = looked_at / (looked_at + FEW_BYTES).min(facts.raw_bytes.max(1) as f64);
-        let (evidence, other_data) = (SAMPLED_EVIDENCE * part, OTHER_DATA / part);
+        let off = self.sampled_off;
+        let evidence = SAMPLED_EVIDENCE * part / (1.0 + (off / OFF).powi(2));
+        let other_data = (OTHER_DATA / part).max((HARDLY_CHANCE * off).exp() - 1.0);
         self.put_back(Back::Unseen(1.0));
         let seen = self.seen(facts, estimates, part);
         let is_other = |(algorithm, fraction): (Algorithm, f64)| {
@@ -48,6 +58,7 @@ impl Stream {
         };
         // What one algorithm says of the data holds for all.
         let changed = seen.iter().any(is_other);
+        self.changed = changed;
         if changed {
             self.budget.data_changed();
             self.knowledge.doubt_fractions();
@@ -146,6 +157,10 @@ impl Stream {
         seen: &Seen,
         drift: f64,
     ) {
+        if let Some(sampled) = seen.of(tried) {
+            let off = ((sampled + NEXT_TO_NOTHING) / (fraction + NEXT_TO_NOTHING)).ln().abs();
+            self.sampled_off += (off - self.sampled_off) * WEIGHT;
+        }
         let known = self.moved.as_ref().and_then(|moved| moved.fractions[usize::from(tried.number())]);
         let known = known.map_or(fraction, |(before, _)| before);
         if seen.of(tried).is_some() {
