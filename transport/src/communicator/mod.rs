@@ -194,7 +194,8 @@ impl Communicator {
     }
 
     /// Makes communicators of the members that name the same `color`, ordered by `key` and then by rank. A member that
-    /// names none is in none. A collective: all members call it.
+    /// names none is in none. A collective: all members call it. Different communicators may be split at the same time, also by threads
+    /// of the same ranks.
     ///
     /// # Errors
     /// [`CommunicatorError`] if a transfer fails, or the node has too many communicators.
@@ -202,25 +203,47 @@ impl Communicator {
         let group = &*self.group;
         let next = group.next_context.load(Ordering::SeqCst);
         let _making = group.node.making_group(next);
-        let mine = [next, u32::from(color.is_some()), color.unwrap_or(0), key as u32];
+        let mine = [u32::from(color.is_some()), color.unwrap_or(0), key as u32, 0];
         let all = self.all_gather_words(mine)?;
-        // A number that is free on every member.
-        let context = all.iter().map(|words| words[0]).max().unwrap_or(next);
-        if context >= MOST_CONTEXTS {
-            return Err(CommunicatorError::TooMany);
-        }
-        group.next_context.fetch_max(context + 1, Ordering::SeqCst);
+        let context = self.agree_on_context()?;
         let Some(color) = color else { return Ok(None) };
         let mut chosen: Vec<(i32, usize)> = all
             .iter()
             .enumerate()
-            .filter(|(_, words)| words[1] == 1 && words[2] == color)
-            .map(|(rank, words)| (words[3] as i32, rank))
+            .filter(|(_, words)| words[0] == 1 && words[1] == color)
+            .map(|(rank, words)| (words[2] as i32, rank))
             .collect();
         chosen.sort_unstable();
         let rank = chosen.iter().position(|&(_, rank)| rank == group.rank).unwrap_or_default();
         let members = chosen.into_iter().map(|(_, rank)| group.members[rank]).collect();
         Ok(Some(Self::of(group.node.clone(), members, rank, context, group.next_context.clone())))
+    }
+
+    /// A number that no other communicator of any member has or gets. Members may split another communicator as well, and
+    /// propose the same number for that: who comes first on a rank has it there, and both try again unless one is the first
+    /// everywhere. Numbers only rise, so of proposals that differ the highest is.
+    fn agree_on_context(&self) -> Result<u32, CommunicatorError> {
+        let group = &*self.group;
+        let mut attempt = 0;
+        loop {
+            // No two communicators of a rank have all bits alike.
+            let apart = group.context >> (attempt % u32::BITS) & 1;
+            let next = group.next_context.load(Ordering::SeqCst) + apart;
+            let context = self.all_gather_word(next)?.max().unwrap_or(next);
+            if context >= MOST_CONTEXTS {
+                return Err(CommunicatorError::TooMany);
+            }
+            let take = |next| (context >= next).then_some(context + 1);
+            let taken = group.next_context.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take);
+            if self.all_gather_word(taken.is_ok().into())?.all(|taken| taken == 1) {
+                return Ok(context);
+            }
+            attempt += 1;
+        }
+    }
+
+    fn all_gather_word(&self, word: u32) -> Result<impl Iterator<Item = u32> + use<>, CommunicatorError> {
+        Ok(self.all_gather_words([word, 0, 0, 0])?.into_iter().map(|words| words[0]))
     }
 }
 

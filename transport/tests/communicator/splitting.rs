@@ -5,6 +5,7 @@ use mgcomp_transport::memory::HostBuffer;
 
 use super::{buffer_of, bytes_of, on_all};
 use crate::common::fabric::Fabric;
+use crate::common::watched;
 
 pub(super) fn members_are_ordered_by_key_and_rank(fabric: Fabric) {
     let found = on_all(fabric, 6, "adaptive", |world| {
@@ -47,4 +48,28 @@ pub(super) fn members_are_ordered_by_key_and_rank(fabric: Fabric) {
     });
     let (even, odd) = (vec![2, 0], vec![1, 3, 5]);
     assert_eq!(found, [even.clone(), odd.clone(), even, odd.clone(), vec![], odd]);
+}
+
+#[test]
+fn communicators_that_are_split_at_the_same_time_do_not_mix() {
+    watched(|| {
+        on_all(Fabric::loopback(), 2, "adaptive", |world| {
+            // Two of the same members, each split by a thread of its own.
+            let parents = [0, 1].map(|_| world.split(Some(0), 0).unwrap().unwrap());
+            std::thread::scope(|scope| {
+                for (which, parent) in parents.iter().enumerate() {
+                    scope.spawn(move || {
+                        for round in 0..100 {
+                            let child = parent.split(Some(0), 0).unwrap().unwrap();
+                            let word =
+                                |rank: u32| [which as u32, round, rank, 7].map(u32::to_le_bytes).concat();
+                            let (mine, all) = (HostBuffer::from(word(child.rank())), HostBuffer::zeroed(32));
+                            child.all_gather(&mine.all(), &all.all(), Element::U32).unwrap();
+                            assert_eq!(all.all().to_vec(), [word(0), word(1)].concat(), "{which} {round}");
+                        }
+                    });
+                }
+            });
+        });
+    });
 }
