@@ -47,6 +47,19 @@ pub(crate) struct Expected {
     pub(crate) learning_bytes: u64,
 }
 
+impl Expected {
+    /// What is expected to be left of what the policy would compress, as a part of it.
+    pub(crate) fn fraction(&self) -> Option<f64> {
+        (self.known_bytes > 0).then(|| self.coded_bytes as f64 / self.known_bytes as f64)
+    }
+
+    /// Whether its time says something about compression: not where this rank would have sent all raw anyway, nor where it learns,
+    /// which takes longer.
+    pub(crate) fn says_something(&self) -> bool {
+        if self.raw_bytes == 0 { self.sent_bytes == 0 } else { self.learning_bytes <= self.raw_bytes / 16 }
+    }
+}
+
 /// A collective under way, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct CollectiveUnderWay<'a> {

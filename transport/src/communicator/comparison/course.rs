@@ -6,14 +6,12 @@ use std::time::Duration;
 
 use mgcomp_selector::Reason;
 
+use super::contest::{Contest, Verdict};
+use super::report::{Report, nanos};
 use crate::node::Expected;
 
 /// What would take longer raw is not compared.
 const LONGEST: Duration = Duration::from_millis(50);
-/// How many of a comparison have ended when ranks tell each other what they took; the last time, it ends.
-const STAGES: [u64; 4] = [4, 8, 16, 32];
-/// So many of each way are enough to say what is slower, where the one takes so many times as long as the other.
-const ENOUGH: [(u64, f64); 3] = [(2, 1.5), (4, 1.15), (8, 1.05)];
 /// The comparison after the next starts after so many times as many collectives, and so many more at most: where
 /// compression pays, where there was nothing to compare, and where it is slower or makes no difference.
 const PAYS: (u64, u64) = (8, 4096);
@@ -31,12 +29,8 @@ pub(super) struct Course {
     count: u64,
     /// Where the comparison starts that is under way, or the next.
     start: u64,
-    /// How many of the stages are over; none while there is no comparison.
-    stage: Option<usize>,
-    raw: Vec<Duration>,
-    coded: Vec<Duration>,
-    /// What those that were compared were expected to become, as a part of their bytes: the sum, and of how many.
-    fractions: (f64, u32),
+    /// The one that is under way.
+    contest: Option<Contest>,
     /// What the last one would take raw that the policy wanted to compress since the last comparison.
     wanted: Option<Duration>,
     slower: Option<Slower>,
@@ -44,21 +38,13 @@ pub(super) struct Course {
     contradicted: u32,
 }
 
-/// What was found.
+/// What was found where compression is slower.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Slower {
     coded_ns: u64,
     raw_ns: u64,
+    /// What the policy expected then, as a part of the bytes.
     fraction: f64,
-}
-
-/// What a rank tells the others, in nanoseconds: what collectives have taken raw, and otherwise, and how many there were of each way;
-/// of none if it knows nothing. Before a comparison, what one would take raw, of one if the policy wants to compress any.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Report {
-    raw_ns: u64,
-    coded_ns: u64,
-    of_each: u64,
 }
 
 /// How a collective goes.
@@ -84,89 +70,15 @@ impl Way {
 
 impl Default for Course {
     fn default() -> Self {
-        Self {
-            count: 0,
-            // Not the very first: all is cold then.
-            start: 1,
-            stage: None,
-            raw: Vec::new(),
-            coded: Vec::new(),
-            fractions: (0.0, 0),
-            wanted: None,
-            slower: None,
-            contradicted: 0,
-        }
+        // Not the very first: all is cold then.
+        Self { count: 0, start: 1, contest: None, wanted: None, slower: None, contradicted: 0 }
     }
 }
 
 impl Course {
-    /// What to tell the other ranks now that one has ended, if it is time for that.
-    pub(super) fn report(&self) -> Option<Report> {
-        match self.stage {
-            None if self.count >= self.start => {
-                let raw_ns = self.wanted.map_or(0, nanos);
-                Some(Report { raw_ns, coded_ns: 0, of_each: u64::from(self.wanted.is_some()) })
-            }
-            Some(stage) if self.count >= self.start + STAGES[stage] => {
-                let of_each = self.coded.len().min(self.raw.len());
-                let (raw, coded) = (&self.raw[..of_each], &self.coded[..of_each]);
-                let (raw, coded) = if of_each as u64 >= ENOUGH[1].0 {
-                    (usual(raw), usual(coded))
-                } else {
-                    // Of so few, one that is disturbed counts for too much: what speaks least for compression.
-                    let (raw, coded) = (raw.iter().min(), coded.iter().max());
-                    (raw.copied().unwrap_or_default(), coded.copied().unwrap_or_default())
-                };
-                Some(Report { raw_ns: nanos(raw), coded_ns: nanos(coded), of_each: of_each as u64 })
-            }
-            _ => None,
-        }
-    }
-
-    /// What all ranks have told, this one too.
-    pub(super) fn hear(&mut self, reports: &[Report]) {
-        let telling = || reports.iter().filter(|report| report.of_each > 0);
-        // A collective is over where it takes longest.
-        let raw_ns = telling().map(|report| report.raw_ns).max().unwrap_or_default();
-        let coded_ns = telling().map(|report| report.coded_ns).max().unwrap_or_default();
-        let of_each = telling().map(|report| report.of_each).min().unwrap_or_default();
-        let Some(stage) = self.stage else {
-            if of_each > 0 && raw_ns > nanos(LONGEST) {
-                self.slower = None; // they have become long, if only on some ranks
-                return self.rest(NOTHING);
-            }
-            if of_each == 0 {
-                return self.rest(NOTHING);
-            }
-            (self.start, self.stage) = (self.count, Some(0));
-            self.raw.clear();
-            self.coded.clear();
-            self.fractions = (0.0, 0);
-            return;
-        };
-        let (raw, coded) = (raw_ns as f64, coded_ns as f64);
-        let factor = ENOUGH.iter().rev().find(|(enough, _)| of_each >= *enough).map(|(_, factor)| *factor);
-        let is_over = stage + 1 == STAGES.len() || of_each >= ENOUGH[2].0;
-        match factor {
-            Some(factor) if coded * factor < raw => {
-                self.slower = None;
-                self.rest(PAYS);
-            }
-            // Two of each may be disturbed.
-            Some(factor) if coded > raw * factor && of_each >= ENOUGH[1].0 => {
-                let fraction = self.fractions.0 / f64::from(self.fractions.1.max(1));
-                self.slower = Some(Slower { coded_ns, raw_ns, fraction });
-                self.contradicted = 0;
-                self.rest(OPEN);
-            }
-            _ if is_over => self.rest(OPEN),
-            _ => self.stage = Some(stage + 1),
-        }
-    }
-
     /// How the next one goes.
     pub(super) fn begin(&self) -> Way {
-        match (self.stage, self.slower) {
+        match (&self.contest, self.slower) {
             (Some(_), _) if is_raw(self.start, self.count - self.start) => Way::TimedRaw,
             (Some(_), _) => Way::TimedFree,
             (None, Some(Slower { coded_ns, raw_ns, .. })) => {
@@ -179,30 +91,66 @@ impl Course {
     /// One that went this way has ended.
     pub(super) fn end(&mut self, way: Way, took: Duration, expected: Expected) {
         self.count += 1;
-        let Expected { sent_bytes, raw_bytes, known_bytes, coded_bytes, learning_bytes } = expected;
-        let fraction = (known_bytes > 0).then(|| coded_bytes as f64 / known_bytes as f64);
-        let would_take = match way.raw() {
-            Some(_) => took,
-            // If all that takes time is the link.
-            None => took.div_f64(fraction.unwrap_or(1.0).clamp(1e-3, 1.0)),
-        };
-        if raw_bytes > 0 {
+        let fraction = expected.fraction();
+        if expected.raw_bytes > 0 {
+            let would_take = match way.raw() {
+                Some(_) => took,
+                // If all that takes time is the link.
+                None => took.div_f64(fraction.unwrap_or(1.0).clamp(1e-3, 1.0)),
+            };
             self.wanted = Some(would_take);
             self.contradict(fraction, took);
         }
-        // What this rank would have sent raw anyway says nothing, and what it learns takes longer.
-        let says_something = if raw_bytes == 0 { sent_bytes == 0 } else { learning_bytes <= raw_bytes / 16 };
-        if !says_something {
+        if let Some(contest) = self.contest.as_mut().filter(|_| expected.says_something()) {
+            contest.note(way == Way::TimedRaw, took, fraction);
+        }
+    }
+
+    /// What to tell the other ranks now that one has ended, if it is time for that: how the comparison stands, or whether
+    /// there is anything to compare.
+    pub(super) fn report(&self) -> Option<Report> {
+        let ended = self.count.checked_sub(self.start)?;
+        match &self.contest {
+            Some(contest) => contest.is_due(ended).then(|| contest.report()),
+            None => Some(Report {
+                raw_ns: self.wanted.map_or(0, nanos),
+                coded_ns: 0,
+                of_each: self.wanted.is_some().into(),
+            }),
+        }
+    }
+
+    /// What all ranks have told, this one too.
+    pub(super) fn hear(&mut self, reports: &[Report]) {
+        let told = Report::of_slowest(reports);
+        let Some(contest) = &mut self.contest else {
+            return self.decide_to_compare(told);
+        };
+        match contest.judge(told) {
+            Verdict::GoesOn => {}
+            Verdict::Open => self.rest(OPEN),
+            Verdict::Pays => {
+                self.slower = None;
+                self.rest(PAYS);
+            }
+            Verdict::Slower => {
+                let (Report { coded_ns, raw_ns, .. }, fraction) = (told, contest.fraction());
+                (self.slower, self.contradicted) = (Some(Slower { coded_ns, raw_ns, fraction }), 0);
+                self.rest(OPEN);
+            }
+        }
+    }
+
+    fn decide_to_compare(&mut self, told: Report) {
+        let is_long = told.raw_ns > nanos(LONGEST);
+        if told.of_each > 0 && !is_long {
+            (self.start, self.contest) = (self.count, Some(Contest::default()));
             return;
         }
-        match way {
-            Way::TimedRaw => self.raw.push(took),
-            Way::TimedFree => self.coded.push(took),
-            Way::Free | Way::Raw(_) => return,
+        if is_long {
+            self.slower = None; // if only on some ranks
         }
-        if let Some(fraction) = fraction {
-            self.fractions = (self.fractions.0 + fraction, self.fractions.1 + 1);
-        }
+        self.rest(NOTHING);
     }
 
     /// What was found slower may be no more. That is this rank's alone to say, and changes what it does until the next comparison.
@@ -217,30 +165,15 @@ impl Course {
 
     /// The comparison is over, or there is none.
     fn rest(&mut self, (times, most): (u64, u64)) {
-        (self.stage, self.wanted) = (None, None);
+        (self.contest, self.wanted) = (None, None);
         let more = (self.count * (times - 1)).clamp(SHORTEST_REST, most);
         self.start = self.count + more;
     }
 }
 
-impl Report {
-    pub(super) fn to_bytes(self) -> [u8; 24] {
-        let mut bytes = [0; 24];
-        for (word, value) in bytes.chunks_exact_mut(8).zip([self.raw_ns, self.coded_ns, self.of_each]) {
-            word.copy_from_slice(&value.to_le_bytes());
-        }
-        bytes
-    }
-
-    pub(super) fn of_bytes(bytes: &[u8]) -> Self {
-        let mut words = bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_le_bytes));
-        let mut next = || words.next().unwrap_or_default();
-        Self { raw_ns: next(), coded_ns: next(), of_each: next() }
-    }
-}
-
-/// Whether the collective with this place in the comparison that starts there is raw. Of four the first and the third go
-/// different ways, and so do the second and the fourth: so half are raw, also of every second one.
+/// Whether the collective with this place in the comparison that starts there is raw: `raw`, `raw`, `coded`, `coded`, or `coded`, `raw`,
+/// `raw`, `coded`, and so on. Of four the first and the third go different ways, and so do the second and the fourth, so half are raw, also of
+/// every second one.
 fn is_raw(start: u64, place: u64) -> bool {
     // The finalizer of SplitMix64: as good as chance, and the same on all ranks.
     let mut mixed = (start << 8 | place >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -248,18 +181,6 @@ fn is_raw(start: u64, place: u64) -> bool {
     mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     let by_chance = mixed >> (32 + place % 2) & 1 == 1;
     by_chance != (place & 2 == 2)
-}
-
-/// The mean of all but the slowest quarter.
-fn usual(times: &[Duration]) -> Duration {
-    let mut times = times.to_vec();
-    times.sort_unstable();
-    times.truncate(times.len() - times.len() / 4);
-    times.iter().sum::<Duration>() / times.len().max(1) as u32
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -508,13 +429,15 @@ mod tests {
 
     #[test]
     fn what_learns_something_does_not_count() {
-        let mut course = Course::default();
+        let (mut course, mut counted) = (Course::default(), 0);
         for number in 0..17 {
             let learns = number % 3 == 0;
             let expected = Expected { learning_bytes: if learns { 63 } else { 62 }, ..HALF };
             one(&mut course, (100, if learns { 300 } else { 60 }), expected);
+            let coded = course.contest.iter().flat_map(|contest| &contest.coded);
+            counted += coded.inspect(|took| assert_eq!(**took, Duration::from_micros(60))).count();
         }
-        assert!(course.coded.iter().all(|&took| took == Duration::from_micros(60)));
+        assert!(counted > 0);
         assert_eq!(course.slower, None);
     }
 
@@ -523,7 +446,7 @@ mod tests {
         let slower = || {
             let mut course = Course::default();
             comparisons(&mut course, 17, (100, 120));
-            (course.start, course.stage) = (1000, None);
+            (course.start, course.contest) = (1000, None);
             course
         };
         let expecting = |coded_bytes| Expected { coded_bytes, ..HALF };
@@ -564,15 +487,6 @@ mod tests {
             }
         }
         assert_eq!((told, course.begin()), (1, Way::Free));
-    }
-
-    #[test]
-    fn reports_are_three_words() {
-        let report = Report { raw_ns: 1, coded_ns: 0x0203, of_each: 4 };
-        let mut bytes = [0; 24];
-        (bytes[0], bytes[8], bytes[9], bytes[16]) = (1, 3, 2, 4);
-        assert_eq!(report.to_bytes(), bytes);
-        assert_eq!(Report::of_bytes(&bytes), report);
     }
 
     #[test]

@@ -23,7 +23,9 @@
 //! * **Waiting counts**: ranks that come late make all times longer, those of raw ones as well as others. Where that is most of it, there is
 //!   no difference to find, and beyond 50 ms nothing is compared.
 
+mod contest;
 mod course;
+mod report;
 
 use std::collections::HashMap;
 use std::sync::PoisonError;
@@ -32,7 +34,8 @@ use std::time::Instant;
 use mgcomp_codecs::Element;
 use mgcomp_codecs::reduction::Datatype;
 
-use self::course::{Course, Report};
+use self::course::Course;
+use self::report::Report;
 use super::{CommunicatorError, Group};
 use crate::memory::{HostBuffer, Slice};
 
