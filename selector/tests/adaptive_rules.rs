@@ -12,6 +12,8 @@ use mgcomp_selector::{
 use proptest::prelude::*;
 
 const MIB: u64 = 1 << 20;
+/// Transfers after which what did not come back counts as lost.
+const LOST_AFTER: usize = 32;
 
 /// A codec that takes `ns` and half as many for a byte, and whose estimates take `call_ns` and 0.02 ns for a byte.
 fn codec(algorithm: Algorithm, ns: f64, call_ns: f64) -> CodecSpeed {
@@ -281,8 +283,8 @@ fn raw_streams_find_out_that_their_data_changed() {
         send(&mut policy, &facts, NOISE);
     }
     let until_found =
-        (0..).find(|_| send(&mut policy, &facts, ACTIVATIONS).decision.algorithm == Algorithm::Zvc);
-    assert!(until_found.unwrap() < 100, "{until_found:?}");
+        (0..100).find(|_| send(&mut policy, &facts, ACTIVATIONS).decision.algorithm == Algorithm::Zvc);
+    assert!(until_found.is_some());
 }
 
 #[test]
@@ -327,6 +329,57 @@ fn a_codec_that_was_disturbed_for_long_is_not_given_up() {
         .collect();
     assert!(sent[..100].contains(&Algorithm::None), "never disturbed");
     assert!(sent[2900..].iter().all(|&algorithm| algorithm == Algorithm::Xp), "{coded}");
+}
+
+#[test]
+fn a_codec_that_was_disturbed_on_another_stream_is_not_given_up() {
+    let mut policy = Adaptive::new(speeds());
+    // As above: 0.8 + 0.15. Disturbed once, it counts as taking 0.8 + 0.25, and at best 0.8 + 0.2.
+    let data = Data { xp: 0.8, zvc: 1.0, ibp: 1.0 };
+    assert_eq!(send_at(&mut policy, &transfer(MIB), data, 2.0).decision.algorithm, Algorithm::Xp);
+    let other = CheapFacts { stream: StreamId(8), ..transfer(MIB) };
+    let sent: Vec<_> = (0..1000).map(|_| send(&mut policy, &other, data).decision.algorithm).collect();
+    assert_ne!(sent[0], Algorithm::Xp, "not disturbed");
+    assert!(sent[900..].iter().all(|&algorithm| algorithm == Algorithm::Xp), "{sent:?}");
+}
+
+#[test]
+fn a_first_trial_that_is_not_worth_it_yet_leaves_second_chances_to_others() {
+    // IBP is predicted after 0.1 + 1.77 and at best after 0.985, so it may save 0.005 by odds of 0.04, and lose 0.87.
+    let codecs = speeds().codecs().iter().cloned().chain([codec(Algorithm::Ibp, 1.18, 200.0)]).collect();
+    let mut policy = Adaptive::new(Arc::new(Speeds::try_new(codecs).unwrap()));
+    // XP as above.
+    let data = Data { xp: 0.8, zvc: 1.0, ibp: 0.1 };
+    let mut coded = 0;
+    let sent: Vec<_> = (0..3000)
+        .map(|_| {
+            let pace = |_| if coded < 4 { 1.8 } else { 1.0 };
+            let sent = send_seen_as(&mut policy, &transfer(MIB), data, data, pace).decision.algorithm;
+            coded += u32::from(sent == Algorithm::Xp);
+            sent
+        })
+        .collect();
+    assert!(sent[..100].contains(&Algorithm::None), "never disturbed");
+    assert!(sent[2900..].iter().all(|&algorithm| algorithm == Algorithm::Xp), "{coded}");
+}
+
+#[test]
+fn a_trial_is_heard_of_before_there_is_another() {
+    let mut policy = Adaptive::new(speeds());
+    // XP is predicted after 0.86 + 0.15, as below.
+    let (facts, data) = (transfer(MIB), Data { xp: 0.86, zvc: 1.0, ibp: 1.0 });
+    let is_trial = |decision: &Decision| matches!(decision.reason, Reason::Trial { .. });
+    assert!((0..10).any(|_| is_trial(&send(&mut policy.clone(), &facts, data).decision) || {
+        send(&mut policy, &facts, data);
+        false
+    }));
+    let decide = |policy: &mut Adaptive| match policy.plan(&facts) {
+        Plan::Use(decision) => decision,
+        Plan::Sample { .. } => policy.choose(&facts, &[]),
+    };
+    // Nothing comes back.
+    let trials = (0..LOST_AFTER).filter(|_| is_trial(&decide(&mut policy))).count();
+    assert_eq!(trials, 1);
 }
 
 #[test]
@@ -471,7 +524,7 @@ fn equals_go_to_the_raw_form_and_then_to_the_lower_number() {
 fn slow_codecs_are_found_out() {
     let mut policy = Adaptive::new(speeds());
     let facts = transfer(MIB);
-    // XP would be there after 0.5 + 0.15, ZVC after 0.55 + 0.075; but here XP encodes in 0.2, not 0.1.
+    // XP would be there after 0.46 + 0.15, ZVC after 0.55 + 0.075; but here XP encodes in 0.2, not 0.1.
     let data = Data { xp: 0.46, zvc: 0.55, ibp: 1.0 };
     let mut chosen = Vec::new();
     for _ in 0..50 {

@@ -1,5 +1,7 @@
 //! What is best for a transfer of a certain length, worked out once for all transfers of about that length.
 
+use std::cmp::Ordering;
+
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 
 use super::framing::Framing;
@@ -8,7 +10,7 @@ use super::model::Goal;
 use super::priors::Priors;
 use crate::speeds::{CodecTimes, Speeds};
 
-/// What a codec may turn out to take that was never timed on this data, as a part of what was measured on other.
+/// What a codec may turn out to take that was never timed here, whatever the data, as a part of what was measured before all.
 const HOPED: f64 = 0.5;
 /// The same of one that was timed, but on other lengths or other data.
 const HOPED_ELSEWHERE: f64 = 0.8;
@@ -32,8 +34,8 @@ const GUESSED_RIGHT: f64 = 0.7;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Choice {
     pub(super) best: Way,
-    /// What might be better, though it is not predicted to be.
-    pub(super) trial: Option<Trial>,
+    /// What might be better, though it is not predicted to be: of what was hardly timed, and of what has been tried before.
+    pub(super) trials: [Option<Trial>; 2],
     raw_ns_per_byte: f64,
     latency_ns: f64,
     /// Algorithms that would win if the data suited them, but for their own time.
@@ -60,8 +62,8 @@ pub(super) struct Trial {
     pub(super) way: Way,
     /// How much longer than the best it is predicted to take; at least [`LEAST_LOSS`] if it has been tried before.
     loss_ns_per_byte: f64,
-    /// What it may save each time, by how likely that is, as a part of what the best costs.
-    gain: f64,
+    /// What it may save, by how likely that is.
+    gain_ns_per_byte: f64,
     /// It has been tried before.
     pub(super) is_late: bool,
 }
@@ -104,9 +106,9 @@ impl Trial {
         self.loss_ns_per_byte * raw_bytes as f64
     }
 
-    /// What it may save of so much time, by how likely that is.
-    pub(super) fn worth_ns(&self, time_ns: f64) -> f64 {
-        self.gain * time_ns
+    /// What it may save on so many bytes, by how likely that is.
+    pub(super) fn worth_ns(&self, bytes: f64) -> f64 {
+        self.gain_ns_per_byte * bytes
     }
 }
 
@@ -134,6 +136,7 @@ struct Known {
 }
 
 /// What there is to hope for from a codec.
+#[derive(Clone, Copy)]
 struct Hope {
     /// Only now and then: it has been tried before.
     is_late: bool,
@@ -173,27 +176,34 @@ impl Scene<'_> {
                 best = known;
             }
         }
-        // Of what may be better, what promises most for what it may lose is tried first, and last what has been before, in turn.
         let below = best.cost.min(limit);
         let (best_cost, least_risk) = (best.cost, LEAST_RISK * best.cost);
-        let others = hopes.into_iter().flatten().filter(|known| known.algorithm != best.algorithm);
         let promise = |(hope, known): &(Hope, Known)| hope.gain / (known.cost - best_cost).max(least_risk);
-        let hope =
-            others.filter_map(|known| Some((self.hope(&known, raw_bytes, below)?, known))).min_by(|a, b| {
-                let in_turn = a.0.is_late.cmp(&b.0.is_late).then(b.0.since.cmp(&a.0.since));
-                in_turn.then(promise(b).total_cmp(&promise(a)))
-            });
+        // What promises most for what it may lose is tried first, and what has been tried before in turn.
+        let is_sooner = |new: &(Hope, Known), old: &(Hope, Known)| match new.0.since.cmp(&old.0.since) {
+            Ordering::Equal => promise(new) > promise(old),
+            order => order.is_gt(),
+        };
+        let mut trials = [None; 2];
+        for known in hopes.into_iter().flatten().filter(|known| known.algorithm != best.algorithm) {
+            let Some(hope) = self.hope(&known, raw_bytes, below) else { continue };
+            let (place, new) = (&mut trials[usize::from(hope.is_late)], (hope, known));
+            if place.as_ref().is_none_or(|old| is_sooner(&new, old)) {
+                *place = Some(new);
+            }
+        }
         let way = |known: &Known| self.way(known, raw_bytes);
         let best = way(&best);
-        let trial = |(hope, known): (Hope, Known)| {
-            let least = if hope.is_late { LEAST_LOSS * best.ns_per_byte } else { 0.0 };
+        let as_trial = |(hope, known): (Hope, Known)| {
+            let least = if hope.is_late { LEAST_LOSS } else { LEAST_RISK } * best.ns_per_byte;
             let way = way(&known);
             let loss_ns_per_byte = (way.ns_per_byte - best.ns_per_byte).max(least);
-            Trial { way, loss_ns_per_byte, gain: hope.gain / best_cost, is_late: hope.is_late }
+            let gain_ns_per_byte = hope.gain / raw_bytes as f64;
+            Trial { way, loss_ns_per_byte, gain_ns_per_byte, is_late: hope.is_late }
         };
         Choice {
             best,
-            trial: hope.map(trial),
+            trials: trials.map(|trial| trial.map(as_trial)),
             raw_ns_per_byte: way(&raw).ns_per_byte,
             latency_ns: self.goal.latency_ns(),
             promising: AlgorithmSet::from_bits(promising),
@@ -282,7 +292,9 @@ impl Scene<'_> {
             (gain > 0.0).then_some(Hope { is_late, since, gain })
         };
         match self.knowledge.timed(known.algorithm, raw_bytes) {
-            0 if self.knowledge.is_timed(known.algorithm) => hope(HOPED_ELSEWHERE, false),
+            0 if self.knowledge.is_timed(known.algorithm) => {
+                hope(HOPED_ELSEWHERE, false).or_else(|| hope(HOPED_LATER, true))
+            }
             0 => hope(HOPED, false),
             1 => hope(HOPED_AGAIN, false).or_else(|| hope(HOPED_LATER, true)),
             _ => hope(HOPED_LATER, true),
@@ -308,7 +320,7 @@ impl Choice {
         let nothing = AlgorithmSet::from_bits(0);
         Self {
             best: Way { algorithm: Algorithm::None, fraction: 1.0, ns_per_byte: 0.0 },
-            trial: None,
+            trials: [None; 2],
             raw_ns_per_byte: 0.0,
             latency_ns: 0.0,
             promising: nothing,

@@ -27,7 +27,9 @@ const PATIENCE: f64 = 1023.0 / 1024.0;
 const PAUSE: u32 = 16;
 /// Samples that may go by until all sizes are known.
 const FIRST_SAMPLES: u32 = 16;
-/// A sample that does not come back within so many transfers is lost.
+/// More than a week is nobody's time.
+const MOST_NS: f64 = 1e15;
+/// A sample or trial that does not come back within so many transfers is lost.
 const LOST_AFTER: u32 = 32;
 /// How much longer than expected a sample can take.
 const MOST_LATE: f64 = 4.0;
@@ -70,8 +72,10 @@ pub(super) struct Stream {
     under_way: UnderWay,
     /// What was known before the last sample and since, as long as it is not known what its transfer became.
     moved: Option<Box<Moves>>,
-    /// What transfers have taken since the data was last found to be other data, by length, in nanoseconds.
-    alike_ns: [f64; BANDS],
+    /// Bytes of transfers since other data last made another algorithm best, by length.
+    alike_bytes: [f64; BANDS],
+    /// Transfers since a trial that nothing was heard of.
+    trying: Option<u32>,
     /// The last sample has found other data.
     changed: bool,
     /// How far samples were from what their transfers became: the mean of logarithms, of which later ones count more.
@@ -153,7 +157,8 @@ impl Stream {
             seen: Seen::default(),
             under_way: UnderWay::default(),
             moved: None,
-            alike_ns: [0.0; BANDS],
+            alike_bytes: [0.0; BANDS],
+            trying: None,
             changed: false,
             sampled_off: 0.0,
             off_times: OffTimes::default(),
@@ -225,32 +230,43 @@ impl Stream {
 
     /// The way to take: the best one, or now and then another that might turn out better.
     pub(super) fn way(&mut self, choice: &Choice, facts: &CheapFacts) -> (Way, Kind) {
-        match (choice.guess, choice.trial) {
-            (Some(guess), _) if self.guesses < MOST_GUESSES => {
-                self.guesses += 1;
-                (guess, Kind::Guess)
-            }
-            (_, Some(trial)) if self.may_try(&trial, facts.raw_bytes) => (trial.way, Kind::Trial),
-            _ => (choice.best, Kind::Best),
+        if let Some(guess) = choice.guess.filter(|_| self.guesses < MOST_GUESSES) {
+            self.guesses += 1;
+            return (guess, Kind::Guess);
+        }
+        match choice.trials.iter().flatten().find(|trial| self.may_try(trial, facts.raw_bytes)) {
+            Some(trial) => (trial.way, Kind::Trial),
+            None => (choice.best, Kind::Best),
         }
     }
 
-    /// Whether a trial is likely to pay for itself, if there is as much to come as there was, and can be paid. If so, it is.
+    /// Whether a trial is likely to pay for itself, if there is as much to come as there was, and can be paid. If so, it is. One is
+    /// heard of before there is another.
     fn may_try(&mut self, trial: &Trial, raw_bytes: u64) -> bool {
+        if self.trying.is_some_and(|transfers| transfers < LOST_AFTER) {
+            return false;
+        }
         let loss_ns = trial.loss_ns(raw_bytes);
-        let is_worth_it = trial.worth_ns(self.alike_ns[band(raw_bytes)]) >= WORTHWHILE * loss_ns;
-        (trial.is_late || is_worth_it) && self.budget.allows_trial(loss_ns, trial.is_late)
+        let is_worth_it = trial.worth_ns(self.alike_bytes[band(raw_bytes)]) >= WORTHWHILE * loss_ns;
+        let may = (trial.is_late || is_worth_it) && self.budget.allows_trial(loss_ns, trial.is_late);
+        if may {
+            self.trying = Some(0);
+        }
+        may
     }
 
     /// Takes account of a transfer, and says whether to look at it first, and how closely.
     pub(super) fn ask(&mut self, common: &Common<'_>, facts: &CheapFacts, choice: &Choice) -> Option<Ask> {
-        let transfer_ns = choice.ns(&choice.best, facts.raw_bytes);
+        let transfer_ns = choice.ns(&choice.best, facts.raw_bytes).min(MOST_NS);
         self.choices.iter_mut().for_each(|choices| choices.earn(transfer_ns));
         if !choice.is_open() {
             return None; // whatever the data is
         }
         self.budget.earn(transfer_ns, self.urgent);
-        self.alike_ns[band(facts.raw_bytes)] += transfer_ns;
+        self.alike_bytes[band(facts.raw_bytes)] += facts.raw_bytes as f64;
+        if let Some(transfers) = &mut self.trying {
+            *transfers += 1;
+        }
         if let Some(transfers) = &mut self.awaited {
             *transfers += 1;
             // Where nothing is known at all, transfers that overlap with the first are sampled as well.
@@ -325,7 +341,7 @@ impl Stream {
     /// The data is no longer what codecs were timed on.
     fn doubt_times(&mut self) {
         self.knowledge.doubt_times();
-        self.alike_ns = [0.0; BANDS];
+        self.alike_bytes = [0.0; BANDS];
     }
 
     /// Learns what a transfer became. If that was not expected, or times have not been for a while, the stream is to be looked
@@ -340,6 +356,10 @@ impl Stream {
     ) {
         let drift = common.config.drift;
         let (tried, coded_bytes) = (decision.algorithm, outcome.coded_bytes as f64);
+        let trial = matches!(decision.reason, Reason::Trial { .. });
+        if trial {
+            self.trying = None;
+        }
         if self.off_times.count.abs() == OFF_IN_A_ROW {
             // Samples tell sizes; what codecs take is known already.
             (self.urgent, self.pause, self.off_times) = (true, 0, OffTimes::default());
@@ -362,10 +382,10 @@ impl Stream {
         // What was sampled has just been looked at, if the form in which it was sent was.
         let looked_at = sample.is_some_and(|seen| seen.tells_of(tried, fraction, drift));
         let surprising = !looked_at && off_ns > drift * ns as f64;
-        let trial = matches!(decision.reason, Reason::Trial { .. });
         if !surprising && !trial {
             return;
         }
+        // What was tried is no first trial any more, even if nothing has moved.
         let still_best = self.choose_now(common, facts, goal).best.algorithm == tried;
         if surprising {
             (self.urgent, self.pause) = (true, 0);

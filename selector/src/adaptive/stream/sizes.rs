@@ -46,7 +46,8 @@ impl Stream {
         self.awaited = None;
         let looked_at = self.sample_bytes.clamp(1, facts.raw_bytes.max(1)) as f64;
         let part = looked_at / (looked_at + FEW_BYTES).min(facts.raw_bytes.max(1) as f64);
-        let off = self.sampled_off;
+        // Who has looked at all of it is not off.
+        let off = if part < 1.0 { self.sampled_off } else { 0.0 };
         let evidence = SAMPLED_EVIDENCE * part / (1.0 + (off / OFF).powi(2));
         let other_data = (OTHER_DATA / part).max((HARDLY_CHANCE * off).exp() - 1.0);
         self.put_back(Back::Unseen(1.0));
@@ -54,7 +55,7 @@ impl Stream {
         let is_other = |(algorithm, fraction): (Algorithm, f64)| {
             self.knowledge
                 .latest_fraction(algorithm)
-                .is_some_and(|known| differ(known, fraction) > other_data)
+                .is_some_and(|known| differ(known + NEXT_TO_NOTHING, fraction + NEXT_TO_NOTHING) > other_data)
         };
         // What one algorithm says of the data holds for all.
         let changed = seen.iter().any(is_other);
@@ -110,6 +111,10 @@ impl Stream {
     /// Remembers the last sample until it is known what its transfer became.
     pub(in crate::adaptive) fn remember(&mut self, facts: &CheapFacts, decision: &Decision) {
         let seen = std::mem::take(&mut self.seen);
+        if decision.algorithm == Algorithm::None && seen.iter().next().is_some() {
+            // Nobody will tell how far off it was, and what was once so need not stay so.
+            self.sampled_off *= 1.0 - WEIGHT;
+        }
         self.under_way.put(facts, decision, seen);
     }
 
@@ -157,7 +162,7 @@ impl Stream {
         seen: &Seen,
         drift: f64,
     ) {
-        if let Some(sampled) = seen.of(tried) {
+        if let Some(sampled) = seen.of(tried).filter(|_| seen.part < 1.0) {
             let off = ((sampled + NEXT_TO_NOTHING) / (fraction + NEXT_TO_NOTHING)).ln().abs();
             self.sampled_off += (off - self.sampled_off) * WEIGHT;
         }
