@@ -199,7 +199,7 @@ fn sizes_that_take_too_long_are_left_out() {
     ];
     let output = bench.succeed(&args);
     let rows = rows_of(&output);
-    assert!(rows.len() > 5 && rows.len() < 24, "{}", rows.len());
+    assert!((1..24).contains(&rows.len()), "{}", rows.len());
     assert!(stderr(&output).contains("are left out: no time"), "{}", stderr(&output));
 }
 
@@ -401,11 +401,11 @@ fn a_rank_that_is_stuck_ends_the_run() {
         return;
     }
     let bench = Workbench::new();
-    let (child, others, _rows) = long_run(&bench, &["--link", "tcp", "--timeout", "3"]);
+    let (child, others, _rows) = long_run(&bench, &["--link", "tcp", "--timeout", "8"]);
     signal("-STOP", others[0]);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("is not over after 3s"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("is not over after 8s"), "{}", stderr(&output));
     all_go(&others);
 }
 

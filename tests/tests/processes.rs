@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Nothing here takes this long unless it hangs.
 const HANGS: Duration = Duration::from_secs(50);
 /// In which time a rank must have noticed that another is gone.
-const NOTICED: Duration = Duration::from_secs(5);
+const NOTICED: Duration = Duration::from_secs(25);
 /// How long a rank may be silent where the test is not about that.
 const PATIENT: Duration = HANGS;
 

@@ -437,7 +437,7 @@ fn expect_threads(expected: usize) -> Result<()> {
 fn expect(what: &str, expected: usize, count: fn() -> Result<usize>) -> Result<()> {
     let started = Instant::now();
     while count()? != expected {
-        if started.elapsed() > Duration::from_secs(2) {
+        if started.elapsed() > HANGS {
             return Err(format!("{} {what} instead of {expected}", count()?).into());
         }
         thread::sleep(Duration::from_millis(1));

@@ -125,6 +125,9 @@ fn show_their_way(direction: Direction) {
     assert!(reasons[2..].iter().any(|reason| *reason != Reason::LinkUnknown), "{reasons:?}");
 }
 
+/// For so long, memory is in use.
+const HELD: Duration = Duration::from_secs(1);
+
 #[test]
 fn what_memory_waits_for_is_no_time_of_a_codec() {
     with_threads("copies::what_memory_waits_for_is_no_time_of_a_codec", 20, |_| {
@@ -146,13 +149,14 @@ fn what_memory_waits_for_is_no_time_of_a_codec() {
             copier.memcpy_compressed(to, from, direction, Element::U32, zvc).unwrap();
             let busy = Busy::on(0);
             let (to, from) = ends(there.all().after(&busy.working).unwrap());
+            let started = Instant::now();
             let copy = copier.memcpy_compressed_async(to, from, direction, Element::U32, zvc).unwrap();
-            thread::sleep(Duration::from_millis(100));
-            let ended = Instant::now();
+            thread::sleep(HELD);
             busy.end();
             let report = copy.wait().unwrap();
             let took = if direction == Direction::DeviceToHost { report.encode } else { report.decode };
-            assert!(!took.is_zero() && took <= ended.elapsed(), "{direction:?}: {took:?}");
+            // What is done before it has to wait counts, and others may run meanwhile, but that is not half of the time.
+            assert!(!took.is_zero() && took + HELD / 2 <= started.elapsed(), "{direction:?}: {took:?}");
             assert!(host.all().to_vec() == raw && bytes_of(&stream, &there.all()) == raw);
         }
     });

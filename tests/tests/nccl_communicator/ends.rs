@@ -207,7 +207,8 @@ fn what_ends_later_is_given_back() {
     with_nccl("ends::what_ends_later_is_given_back", 58, |stub, _| {
         let place = Place::open(0);
         let buffer = place.holding(&[1; LEN]);
-        let mut world = alone(&place, plain(0), SHORT);
+        // The failing call takes all of the limit, and what ends later has as much again.
+        let mut world = alone(&place, plain(0), 5 * SHORT);
         let held = fail_behind((stub, &place), &mut world, &buffer);
         // The failure is long past, but nothing is left.
         held.leaves_behind(|| drop(world));

@@ -226,7 +226,9 @@ mod tests {
             assert_eq!(speeds.times(algorithm, Element::F16, 4096, 1.0), None);
         }
         let xp = speeds.codecs().iter().find(|codec| codec.algorithm == "xp").unwrap();
-        assert!(xp.series.len() == 3 && xp.series.iter().all(|series| series.points.len() == 6), "{xp:?}");
+        // What was slow, as where others run meanwhile, is not timed at the longer lengths.
+        let is_timed = |series: &Series| (1..=6).contains(&series.points.len());
+        assert!(xp.series.len() == 3 && xp.series.iter().all(is_timed), "{xp:?}");
     }
 
     #[test]
