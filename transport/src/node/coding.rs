@@ -344,9 +344,11 @@ impl Coder {
         let took = (decision.algorithm != Algorithm::None).then_some(encoding); // else no codec ran
         let encode = took.filter(|_| is_alone);
         let outcome = Outcome { sent, coded_bytes, sampling, encode, decode: None, acknowledged: None };
-        if decision.reason != Reason::BetweenRanks {
-            self.policy.observe(facts, decision, &outcome); // else it was not asked
+        if decision.reason == Reason::BetweenRanks {
+            // No data of the program, and the policy was not asked.
+            return Some(lock(&self.log).push(*facts, *decision, outcome));
         }
+        self.policy.observe(facts, decision, &outcome);
         tracing::trace!(
             peer = facts.peer, raw_bytes = facts.raw_bytes, coded_bytes, algorithm = %sent,
             reason = %decision.reason, "encoded"

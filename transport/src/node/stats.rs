@@ -19,7 +19,8 @@ pub struct Tally {
 /// Counters of a node since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Payloads sent: answers to reads, writes and sends. Those of no bytes are not counted.
+    /// Payloads sent: answers to reads, writes and sends. Those of no bytes are not counted, nor what ranks tell each other of
+    /// collectives.
     pub sent: BTreeMap<Algorithm, Tally>,
     /// Payloads that were sampled, before they were encoded or beside it.
     pub sampled: u64,
