@@ -369,7 +369,7 @@ fn a_trial_is_heard_of_before_there_is_another() {
     // XP is predicted after 0.86 + 0.15, as below.
     let (facts, data) = (transfer(MIB), Data { xp: 0.86, zvc: 1.0, ibp: 1.0 });
     let is_trial = |decision: &Decision| matches!(decision.reason, Reason::Trial { .. });
-    assert!((0..10).any(|_| is_trial(&send(&mut policy.clone(), &facts, data).decision) || {
+    assert!((0..50).any(|_| is_trial(&send(&mut policy.clone(), &facts, data).decision) || {
         send(&mut policy, &facts, data);
         false
     }));
@@ -553,13 +553,13 @@ fn what_promises_most_for_what_it_may_lose_is_tried_first_once_that_may_pay() {
     // XP is predicted after 0.86 + 0.15, IBP after 0.1 + 1.5, and at best after 0.86 + 0.075 and 0.1 + 0.75. So IBP may save more,
     // but loses 0.6 where XP loses 0.01.
     let data = Data { xp: 0.86, zvc: 1.0, ibp: 0.1 };
-    let sent: Vec<Decision> = (0..10).map(|_| send(&mut policy, &transfer(MIB), data).decision).collect();
+    let sent: Vec<Decision> = (0..50).map(|_| send(&mut policy, &transfer(MIB), data).decision).collect();
     let is_trial = |decision: &Decision| matches!(decision.reason, Reason::Trial { .. });
     let first = sent.iter().position(is_trial).expect("nothing is tried");
     assert_eq!(sent[first].algorithm, Algorithm::Xp);
     // XP takes 3/4, 5/8 or half as long with odds of 0.121, 0.066 and 0.04, and saves 0.0175, 0.036 or 0.055 of 0.99 then: 0.0067 a
-    // transfer. Twice the loss, 0.02, takes three of them.
-    assert!((2..6).contains(&first), "{first}");
+    // transfer. Twice the loss, 0.02, takes three of them; but one that takes 1.01 is to be a 32nd of all.
+    assert!((32..35).contains(&first), "{first}");
 }
 
 #[test]

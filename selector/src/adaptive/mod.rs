@@ -32,7 +32,8 @@
 //!   worth less. Where a sample finds one algorithm far from what was known, the data is other data for all of them.
 //! * **Trials**: what was never timed here might be up to twice as fast as measured on other data. What may save most then, by how
 //!   likely that is, for what it is predicted to lose, is tried first: as soon as there was so much of this data, in transfers of
-//!   about this length, that as much more is likely to bring back twice the loss. Once more soon where little is missing, for times may
+//!   about this length, that as much more is likely to bring back twice the loss, and on transfers that are short beside all that went
+//!   before, for it may also be twice as slow. Once more soon where little is missing, for times may
 //!   be disturbed; and again now and then, for they may have been so for long. First trials may lose 1 % of all time, later ones
 //!   0.1 %. Where the data has changed, what was timed is tried again, with less to hope for.
 //! * **State**: one for each peer, stream and element, at most 1,024; later ones share one for each element.

@@ -39,6 +39,9 @@ const MOST_GUESSES: u32 = 4;
 const WELL_TIMED: u32 = 16;
 /// What a trial must be likely to save, as a multiple of what it loses: who tries is also wrong about how long things stay as they are.
 const WORTHWHILE: f64 = 2.0;
+/// A codec that was hardly timed may take twice as long as predicted: its trial is predicted to take no more than this part of all time.
+/// So where there are shorter transfers as well, it is tried on one of them first.
+const BRIEF: f64 = 1.0 / 32.0;
 /// So many times in a row that are off in the same direction are no accident.
 const OFF_IN_A_ROW: i8 = 3;
 
@@ -74,6 +77,8 @@ pub(super) struct Stream {
     moved: Option<Box<Moves>>,
     /// Bytes of transfers since other data last made another algorithm best, by length.
     alike_bytes: [f64; BANDS],
+    /// What all transfers have taken.
+    all_ns: f64,
     /// Transfers since a trial that nothing was heard of.
     trying: Option<u32>,
     /// The last sample has found other data.
@@ -158,6 +163,7 @@ impl Stream {
             under_way: UnderWay::default(),
             moved: None,
             alike_bytes: [0.0; BANDS],
+            all_ns: 0.0,
             trying: None,
             changed: false,
             sampled_off: 0.0,
@@ -234,7 +240,7 @@ impl Stream {
             self.guesses += 1;
             return (guess, Kind::Guess);
         }
-        match choice.trials.iter().flatten().find(|trial| self.may_try(trial, facts.raw_bytes)) {
+        match choice.trials.iter().flatten().find(|trial| self.may_try(choice, trial, facts.raw_bytes)) {
             Some(trial) => (trial.way, Kind::Trial),
             None => (choice.best, Kind::Best),
         }
@@ -242,13 +248,15 @@ impl Stream {
 
     /// Whether a trial is likely to pay for itself, if there is as much to come as there was, and can be paid. If so, it is. One is
     /// heard of before there is another.
-    fn may_try(&mut self, trial: &Trial, raw_bytes: u64) -> bool {
+    fn may_try(&mut self, choice: &Choice, trial: &Trial, raw_bytes: u64) -> bool {
         if self.trying.is_some_and(|transfers| transfers < LOST_AFTER) {
             return false;
         }
         let loss_ns = trial.loss_ns(raw_bytes);
         let is_worth_it = trial.worth_ns(self.alike_bytes[band(raw_bytes)]) >= WORTHWHILE * loss_ns;
-        let may = (trial.is_late || is_worth_it) && self.budget.allows_trial(loss_ns, trial.is_late);
+        let is_brief = choice.ns(&trial.way, raw_bytes) <= BRIEF * self.all_ns;
+        let may =
+            (trial.is_late || is_worth_it && is_brief) && self.budget.allows_trial(loss_ns, trial.is_late);
         if may {
             self.trying = Some(0);
         }
@@ -264,6 +272,7 @@ impl Stream {
         }
         self.budget.earn(transfer_ns, self.urgent);
         self.alike_bytes[band(facts.raw_bytes)] += facts.raw_bytes as f64;
+        self.all_ns += transfer_ns;
         if let Some(transfers) = &mut self.trying {
             *transfers += 1;
         }
