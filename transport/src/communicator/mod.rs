@@ -105,6 +105,8 @@ const COMMUNICATOR_TAG: u64 = GROUP_TAG;
 const CONTEXT_SHIFT: u32 = GROUP_SHIFT;
 /// Communicators that a node can tell apart.
 const MOST_CONTEXTS: u32 = MOST_GROUPS;
+/// Splits at the same time agree within a few attempts; who always says no does not keep the others for ever.
+const MOST_ATTEMPTS: u32 = 1024;
 /// Tags with this bit are those of collectives.
 const COLLECTIVE_TAG: u64 = OPERATION_TAG;
 
@@ -224,8 +226,7 @@ impl Communicator {
     /// everywhere. Numbers only rise, so of proposals that differ the highest is.
     fn agree_on_context(&self) -> Result<u32, CommunicatorError> {
         let group = &*self.group;
-        let mut attempt = 0;
-        loop {
+        for attempt in 0..MOST_ATTEMPTS {
             // No two communicators of a rank have all bits alike.
             let apart = group.context >> (attempt % u32::BITS) & 1;
             let next = group.next_context.load(Ordering::SeqCst) + apart;
@@ -238,8 +239,8 @@ impl Communicator {
             if self.all_gather_word(taken.is_ok().into())?.all(|taken| taken == 1) {
                 return Ok(context);
             }
-            attempt += 1;
         }
+        Err(CommunicatorError::TooMany)
     }
 
     fn all_gather_word(&self, word: u32) -> Result<impl Iterator<Item = u32> + use<>, CommunicatorError> {

@@ -148,9 +148,14 @@ fn what_adaptive_has_learned_is_as_good_under_another_lambda() {
         assert_eq!(samples, known, "a stream that starts anew is sampled first");
     }
     attachment.page().set(None, &Settings::default());
-    let (decision, _) = send(policy.as_mut());
-    let by_time = matches!(decision.reason, Reason::Fastest { .. } | Reason::Trial { .. });
-    assert!(by_time, "{decision:?}");
+    let by_time: Vec<Reason> = (0..100).map(|_| send(policy.as_mut()).0.reason).collect();
+    let is_fastest = |reason: &Reason| matches!(reason, Reason::Fastest { .. });
+    // Now and then something else is tried.
+    assert!(by_time.iter().filter(|reason| is_fastest(reason)).count() > 80, "{by_time:?}");
+    assert!(
+        by_time.iter().all(|reason| is_fastest(reason) || matches!(reason, Reason::Trial { .. })),
+        "{by_time:?}"
+    );
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn vanishes(fabric: Fabric, manner: Manner, reports: u32) {
 
 fn gathers_until_one_is_gone(world: &Communicator, manner: Manner) {
     let rank = world.rank();
-    let (mine, all) = (buffer_of(rank, BYTES), HostBuffer::zeroed(3 * BYTES));
+    let (mut mine, mut all) = (buffer_of(rank, BYTES), HostBuffer::zeroed(3 * BYTES));
     let mut done = 0;
     let error = loop {
         match world.all_gather(&mine.all(), &all.all(), Element::U32) {
@@ -172,7 +172,6 @@ fn gathers_until_one_is_gone(world: &Communicator, manner: Manner) {
     assert_eq!(world.barrier(), Err(CommunicatorError::Broken(Box::new(error))));
     let over = wait_until_over(world.node(), GONE);
     assert!(manner.explains(&over), "rank {rank}, {manner:?}: {over:?}");
-    let (mut mine, mut all) = (mine, all);
     wait_until("nobody uses the buffers", || mine.is_only() && all.is_only());
 
     // The two that are left go on with each other.

@@ -2,6 +2,7 @@
 
 mod seen;
 mod sizes;
+mod trials;
 
 use std::time::Duration;
 
@@ -9,12 +10,13 @@ use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 
 use self::seen::{Seen, UnderWay};
 use self::sizes::Moves;
+use self::trials::Trials;
 use super::AdaptiveConfig;
 use super::budget::Budget;
-use super::choice::{Choice, Scene, Trial, Way};
+use super::choice::{Choice, Scene, Way};
 use super::choices::Choices;
 use super::framing::Framing;
-use super::knowledge::{BANDS, Knowledge, band};
+use super::knowledge::{Knowledge, band};
 use super::model::Goal;
 use super::priors::Priors;
 use super::sample::{Looks, Wanted};
@@ -37,11 +39,6 @@ const MOST_LATE: f64 = 4.0;
 const MOST_GUESSES: u32 = 4;
 /// A codec that was timed so often is timed on every fourth transfer only.
 const WELL_TIMED: u32 = 16;
-/// What a trial must be likely to save, as a multiple of what it loses: who tries is also wrong about how long things stay as they are.
-const WORTHWHILE: f64 = 2.0;
-/// A codec that was hardly timed may take twice as long as predicted: its trial is predicted to take no more than this part of all time.
-/// So where there are shorter transfers as well, it is tried on one of them first.
-const BRIEF: f64 = 1.0 / 32.0;
 /// So many times in a row that are off in the same direction are no accident.
 const OFF_IN_A_ROW: i8 = 3;
 
@@ -75,12 +72,7 @@ pub(super) struct Stream {
     under_way: UnderWay,
     /// What was known before the last sample and since, as long as it is not known what its transfer became.
     moved: Option<Box<Moves>>,
-    /// Bytes of transfers since other data last made another algorithm best, by length.
-    alike_bytes: [f64; BANDS],
-    /// What all transfers have taken.
-    all_ns: f64,
-    /// Transfers since a trial that nothing was heard of.
-    trying: Option<u32>,
+    trials: Trials,
     /// The last sample has found other data.
     changed: bool,
     /// How far samples were from what their transfers became: the mean of logarithms, of which later ones count more.
@@ -162,9 +154,7 @@ impl Stream {
             seen: Seen::default(),
             under_way: UnderWay::default(),
             moved: None,
-            alike_bytes: [0.0; BANDS],
-            all_ns: 0.0,
-            trying: None,
+            trials: Trials::default(),
             changed: false,
             sampled_off: 0.0,
             off_times: OffTimes::default(),
@@ -240,27 +230,16 @@ impl Stream {
             self.guesses += 1;
             return (guess, Kind::Guess);
         }
-        match choice.trials.iter().flatten().find(|trial| self.may_try(choice, trial, facts.raw_bytes)) {
+        let Self { trials, budget, .. } = self;
+        match choice
+            .trials
+            .iter()
+            .flatten()
+            .find(|trial| trials.allow(trial, choice, facts.raw_bytes, budget))
+        {
             Some(trial) => (trial.way, Kind::Trial),
             None => (choice.best, Kind::Best),
         }
-    }
-
-    /// Whether a trial is likely to pay for itself, if there is as much to come as there was, and can be paid. If so, it is. One is
-    /// heard of before there is another.
-    fn may_try(&mut self, choice: &Choice, trial: &Trial, raw_bytes: u64) -> bool {
-        if self.trying.is_some_and(|transfers| transfers < LOST_AFTER) {
-            return false;
-        }
-        let loss_ns = trial.loss_ns(raw_bytes);
-        let is_worth_it = trial.worth_ns(self.alike_bytes[band(raw_bytes)]) >= WORTHWHILE * loss_ns;
-        let is_brief = choice.ns(&trial.way, raw_bytes) <= BRIEF * self.all_ns;
-        let may =
-            (trial.is_late || is_worth_it && is_brief) && self.budget.allows_trial(loss_ns, trial.is_late);
-        if may {
-            self.trying = Some(0);
-        }
-        may
     }
 
     /// Takes account of a transfer, and says whether to look at it first, and how closely.
@@ -271,11 +250,7 @@ impl Stream {
             return None; // whatever the data is
         }
         self.budget.earn(transfer_ns, self.urgent);
-        self.alike_bytes[band(facts.raw_bytes)] += facts.raw_bytes as f64;
-        self.all_ns += transfer_ns;
-        if let Some(transfers) = &mut self.trying {
-            *transfers += 1;
-        }
+        self.trials.pass(facts.raw_bytes, transfer_ns);
         if let Some(transfers) = &mut self.awaited {
             *transfers += 1;
             // Where nothing is known at all, transfers that overlap with the first are sampled as well.
@@ -350,7 +325,7 @@ impl Stream {
     /// The data is no longer what codecs were timed on.
     fn doubt_times(&mut self) {
         self.knowledge.doubt_times();
-        self.alike_bytes = [0.0; BANDS];
+        self.trials.start_again();
     }
 
     /// Learns what a transfer became. If that was not expected, or times have not been for a while, the stream is to be looked
@@ -367,7 +342,7 @@ impl Stream {
         let (tried, coded_bytes) = (decision.algorithm, outcome.coded_bytes as f64);
         let trial = matches!(decision.reason, Reason::Trial { .. });
         if trial {
-            self.trying = None;
+            self.trials.hear();
         }
         if self.off_times.count.abs() == OFF_IN_A_ROW {
             // Samples tell sizes; what codecs take is known already.
