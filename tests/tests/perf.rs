@@ -199,7 +199,7 @@ fn sizes_that_take_too_long_are_left_out() {
     ];
     let output = bench.succeed(&args);
     let rows = rows_of(&output);
-    assert!((1..24).contains(&rows.len()), "{}", rows.len());
+    assert!(rows.len() > 5 && rows.len() < 24, "{}", rows.len());
     assert!(stderr(&output).contains("are left out: no time"), "{}", stderr(&output));
 }
 

@@ -225,10 +225,12 @@ mod tests {
             assert!(estimate.ns(64 << 10) > 0.0, "{algorithm}: {estimate:?}");
             assert_eq!(speeds.times(algorithm, Element::F16, 4096, 1.0), None);
         }
-        let xp = speeds.codecs().iter().find(|codec| codec.algorithm == "xp").unwrap();
         // What was slow, as where others run meanwhile, is not timed at the longer lengths.
-        let is_timed = |series: &Series| (1..=6).contains(&series.points.len());
-        assert!(xp.series.len() == 3 && xp.series.iter().all(is_timed), "{xp:?}");
+        let is_whole = |speeds: &Speeds| {
+            let xp = speeds.codecs().iter().find(|codec| codec.algorithm == "xp").unwrap();
+            xp.series.len() == 3 && xp.series.iter().all(|series| series.points.len() == 6)
+        };
+        assert!(is_whole(&speeds) || (0..9).any(|_| is_whole(&calibrate(elements, &|_| {}).unwrap())));
     }
 
     #[test]
