@@ -86,9 +86,10 @@ pub trait Codec: Send + Sync {
         self.decode_chunk(element, coded, raw)
     }
 
-    /// A codec of the same algorithm that has learnt from `raw` how to code it; `None` where there is nothing
-    /// to learn, or no gain.
-    fn fitted(&self, _element: Element, _raw: &[u8]) -> Option<Box<dyn Codec>> {
+    /// A codec of the same algorithm that has learnt from `raw` how to code it, of which it looks at `sample_len` bytes
+    /// or little more; `None` where there is nothing to learn, or no gain. Frames are written with all that more
+    /// than so many bytes could tell ([`usize::MAX`]), and estimated with less.
+    fn fitted(&self, _element: Element, _raw: &[u8], _sample_len: usize) -> Option<Box<dyn Codec>> {
         None
     }
 

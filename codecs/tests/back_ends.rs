@@ -135,7 +135,7 @@ fn equal_after_learning() {
             let raw = kind.fill(random, element, len);
             let fitted: Vec<(Isa, Box<dyn Codec>)> = on_every_isa(algorithm)
                 .into_iter()
-                .filter_map(|(isa, codec)| Some((isa, codec.fitted(element, &raw)?)))
+                .filter_map(|(isa, codec)| Some((isa, codec.fitted(element, &raw, usize::MAX)?)))
                 .collect();
             if fitted.is_empty() {
                 continue;

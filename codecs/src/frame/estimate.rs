@@ -47,7 +47,11 @@ pub fn sampled_frame_len(
     sample_len: usize,
 ) -> u64 {
     let sample = Sample::within(sample_len, codec.overhead_len(element), raw.len());
-    scaled_up(&Plan::of(codec, element, raw, options), codec.overhead_len(element), sample)
+    let plan = match sample {
+        Some(_) => Plan::fitted(codec, element, raw, options, sample_len),
+        None => Plan::of(codec, element, raw, options),
+    };
+    scaled_up(&plan, codec.overhead_len(element), sample)
 }
 
 /// The length from a sample, or from all if there is none. `overhead_len` is what a chunk costs beyond its data: it is

@@ -38,14 +38,25 @@ impl<'a> Plan<'a> {
 
     /// The same for a buffer that no frame could hold, perhaps.
     pub(super) fn of(codec: &'a dyn Codec, element: Element, raw: &'a [u8], options: Options) -> Self {
+        let plan = Self::fitted(codec, element, raw, options, usize::MAX);
+        if plan.saves_codebook() { plan } else { plan.without_codebook() }
+    }
+
+    /// As [`of`](Self::of), fitted to about `sample_len` bytes, and with whatever codebook these say that pays.
+    pub(super) fn fitted(
+        codec: &'a dyn Codec,
+        element: Element,
+        raw: &'a [u8],
+        options: Options,
+        sample_len: usize,
+    ) -> Self {
         let Options { chunk_size, checksum } = options;
         let raw_len = raw.len() as u64;
-        let coder = codec.fitted(element, raw).map_or(Coder::Given(codec), Coder::Fitted);
+        let coder = codec.fitted(element, raw, sample_len).map_or(Coder::Given(codec), Coder::Fitted);
         let codebook = coder.codec().and_then(Codec::codebook).map(|section| section.to_bytes());
         let (algorithm, has_codebook) = (codec.algorithm(), codebook.is_some());
         let header = Header { algorithm, element, checksum, codebook: has_codebook, chunk_size, raw_len };
-        let plan = Self { coder, raw, header, options, codebook: codebook.unwrap_or_default() };
-        if plan.saves_codebook() { plan } else { plan.without_codebook() }
+        Self { coder, raw, header, options, codebook: codebook.unwrap_or_default() }
     }
 
     /// Whether the chunks save as much as the codebook takes, so that no frame is longer than one of raw

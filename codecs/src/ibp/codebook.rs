@@ -232,7 +232,7 @@ impl Codebook {
         let clusters = usize::from(u16::from_le_bytes([c0, c1]));
         let tensor_len = u32::from_le_bytes(len) as usize;
         check_size(tensor_len, clusters)?;
-        let end = BODY_HEADER_LEN + 2 * tensor_len * clusters;
+        let end = Self::body_len(tensor_len, clusters);
         if got < end {
             return Err(CodebookError::Truncated { needed: end, got });
         }
@@ -249,7 +249,7 @@ impl Codebook {
     /// The body, as [`parse`](Self::parse) reads it.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut body = Vec::with_capacity(BODY_HEADER_LEN + 2 * self.tensor_len * self.clusters.len());
+        let mut body = Vec::with_capacity(Self::body_len(self.tensor_len, self.clusters.len()));
         body.extend_from_slice(&[VERSION, self.granule.bytes() as u8]);
         body.extend_from_slice(&(self.clusters.len() as u16).to_le_bytes());
         body.extend_from_slice(&(self.tensor_len as u32).to_le_bytes());
@@ -258,6 +258,11 @@ impl Codebook {
             body.extend_from_slice(bitval);
         }
         body
+    }
+
+    /// Bytes of the body of a codebook of so many clusters.
+    pub(super) const fn body_len(tensor_len: usize, clusters: usize) -> usize {
+        BODY_HEADER_LEN + 2 * tensor_len * clusters
     }
 
     /// The number that stands for this content: the same wherever it was fitted; 0 for

@@ -2,6 +2,7 @@
 
 use super::codebook::Invariants;
 use super::counts::Counts;
+use super::tally::{ROW_LEN, Thresholds};
 
 /// The thresholds θ that a fit tries, in thousandths: a bit is invariant if at least that share of the tensors
 /// agree on it. Steps are finest where the best one usually lies.
@@ -11,24 +12,35 @@ pub const THRESHOLDS: [u64; STEPS] =
 /// How many thresholds there are.
 pub(super) const STEPS: usize = 16;
 
-/// What most tensors have, and how many thresholds that holds for.
+/// What most tensors have, and which bits of it are invariant at each threshold: ever fewer.
 pub(super) struct Levels {
     /// By byte of the tensor.
     majority: Vec<u8>,
-    /// By bit: how many thresholds, from the lowest on, it is invariant at.
-    levels: Vec<u8>,
+    /// By threshold, then by byte of the tensor.
+    masks: [Vec<u8>; STEPS],
 }
 
 impl Levels {
     pub(super) fn of(counts: &Counts) -> Self {
-        let bits = 0..counts.ones.len();
         let mut majority = vec![0; counts.ones.len() / 8];
-        bits.clone().for_each(|bit| majority[bit / 8] |= u8::from(counts.majority(bit)) << (bit % 8));
-        let level = |bit| {
-            let dissent = 1000 * counts.dissenters(bit);
-            THRESHOLDS.partition_point(|threshold| dissent <= (1000 - threshold) * counts.tensors) as u8
-        };
-        Self { majority, levels: bits.map(level).collect() }
+        let mut masks: [Vec<u8>; STEPS] = std::array::from_fn(|_| majority.clone());
+        // How many tensors may have another bit.
+        let most = THRESHOLDS.map(|threshold| (1000 - threshold) * counts.tensors / 1000);
+        for bit in 0..counts.ones.len() {
+            let (byte, place) = (bit / 8, bit % 8);
+            majority[byte] |= u8::from(counts.majority(bit)) << place;
+            let dissenters = counts.dissenters(bit);
+            let level = most.partition_point(|&most| dissenters <= most);
+            // Here at the last threshold at which it is invariant; at those before it below.
+            if let Some(last) = level.checked_sub(1) {
+                masks[last][byte] |= 1 << place;
+            }
+        }
+        for step in (1..STEPS).rev() {
+            let (lower, upper) = masks.split_at_mut(step);
+            lower[step - 1].iter_mut().zip(&upper[0]).for_each(|(lower, upper)| *lower |= upper);
+        }
+        Self { majority, masks }
     }
 
     /// Bytes of a tensor.
@@ -41,15 +53,24 @@ impl Levels {
         self.majority[index]
     }
 
-    /// The levels of the bits of byte `index`.
-    pub(super) fn byte(&self, index: usize) -> &[u8] {
-        &self.levels[8 * index..8 * (index + 1)]
-    }
-
     /// The invariant bits of byte `index` at threshold number `step`.
     pub(super) fn mask(&self, index: usize, step: usize) -> u8 {
-        let bits = self.byte(index).iter().enumerate();
-        bits.fold(0, |mask, (bit, &level)| mask | u8::from(usize::from(level) > step) << bit)
+        self.masks[step][index]
+    }
+
+    /// The same of all bytes, over and over for as long as a row is.
+    ///
+    /// # Panics
+    /// If that is no whole number of tensors.
+    pub(super) fn thresholds(&self) -> Thresholds {
+        let row = |tensor: &Vec<u8>| {
+            let mut row = [0; ROW_LEN];
+            let (tensors, rest) = (row.chunks_exact_mut(tensor.len()), ROW_LEN % tensor.len());
+            assert_eq!(rest, 0, "whole tensors");
+            tensors.for_each(|part| part.copy_from_slice(tensor));
+            row
+        };
+        Thresholds { majority: row(&self.majority), masks: self.masks.each_ref().map(row) }
     }
 
     /// The invariant bits at threshold number `step`, none of them behind the last whole granule.
@@ -85,8 +106,11 @@ mod tests {
         let levels = Levels::of(&counts);
         assert_eq!(levels.majority(0), 0b0000_0111);
         // Up to 1.0, 0.9 (number 10), 0.5 (0), 0.9, 0.8 (6).
-        assert_eq!(levels.byte(0), [16, 11, 1, 11, 7, 16, 16, 16]);
-        assert_eq!(levels.mask(0, 10), 0b1110_1011);
+        let masks: Vec<u8> = (0..STEPS).map(|step| levels.mask(0, step)).collect();
+        assert_eq!(masks[0], 0b1111_1111);
+        assert_eq!(masks[1..=6], [0b1111_1011; 6]);
+        assert_eq!(masks[7..=10], [0b1110_1011; 4]);
+        assert_eq!(masks[11..], [0b1110_0001; 5]);
         assert_eq!(levels.invariants(1, 10), Invariants { mask: vec![0b1110_1011], bitval: vec![0b11] });
     }
 }

@@ -28,7 +28,10 @@ impl Lines {
         bytes.resize(start, 0);
         for table in tables {
             assert_eq!(table.len(), len, "tables of one length");
-            bytes.extend(table.iter().cycle().take(stride));
+            let end = bytes.len() + stride;
+            while bytes.len() < end {
+                bytes.extend_from_slice(&table[..table.len().min(end - bytes.len())]);
+            }
         }
         Self { bytes, start, stride, tables: count }
     }

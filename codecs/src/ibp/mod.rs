@@ -38,6 +38,7 @@ mod packer;
 mod plan;
 mod portable;
 mod section;
+mod tally;
 
 pub use codebook::{Codebook, CodebookError, Granule, Invariants, MAX_CLUSTERS, MAX_CODEBOOK_LEN};
 pub use fit::{FitOptions, fit, fit_sample};
@@ -134,11 +135,11 @@ impl Codec for Ibp {
     }
 
     /// A codec with a codebook of short tensors; `None` if this one has a codebook already.
-    fn fitted(&self, _: Element, raw: &[u8]) -> Option<Box<dyn Codec>> {
+    fn fitted(&self, _: Element, raw: &[u8], sample_len: usize) -> Option<Box<dyn Codec>> {
         if self.packer.codebook().id() != 0 {
             return None;
         }
-        let fitted = Self::with(self.cpu, fit_buffer(raw)?).ok()?;
+        let fitted = Self::with(self.cpu, fit_buffer(self.cpu, raw, sample_len)?).ok()?;
         Some(Box::new(fitted))
     }
 

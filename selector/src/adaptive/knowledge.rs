@@ -19,7 +19,7 @@ const MOST_AT_ONCE: f64 = 2.0;
 const MOST_IN_ALL: f64 = 16.0;
 /// Where bands of lengths begin: codecs that are slower than measured in one of them need not be so in the next.
 const BANDS_BYTES: [u64; 4] = [(64 << 10) + 1, 1 << 20, 4 << 20, 16 << 20];
-pub(super) const BANDS: usize = BANDS_BYTES.len() + 1;
+const BANDS: usize = BANDS_BYTES.len() + 1;
 
 /// By algorithm: the fraction that is left of the data, and how much slower than measured the codec is.
 #[derive(Clone, Debug)]

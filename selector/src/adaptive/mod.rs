@@ -20,8 +20,8 @@
 //!   nothing new. Until the sizes of all that is promising are known, they may take 3 % of what was sent until then;
 //!   after a surprise as much of what was sent since, which is paid back. Whatever is owed, 0.1 % of the time since the last
 //!   sample is there for the next one, so long transfers are looked at each time. A sample tries all that is promising, on
-//!   the same places of the data. What takes far longer than all others together, as fitting a codebook does, has an
-//!   account of its own, 0.1 % at first, and is not waited for; nor is it looked at while it is in use.
+//!   the same places of the data. What takes longer than all others together, as fitting a codebook does, is not waited for; what
+//!   takes far longer, as DEFLATE does, has an account of its own besides, 0.1 % at first, and is not looked at while it is in use.
 //! * **Few places** may say too little or too much of a whole transfer, but they do so of all algorithms. So what a sample
 //!   says of others is scaled by what is known of the one in use, and again by what the transfer became once it has arrived.
 //!   Those that it did not look at are taken to change as the one in use does, until the transfer has arrived. Where samples were
@@ -31,11 +31,11 @@
 //!   The stream is sampled again as soon as that can be afforded. If that finds nothing new, the next surprises are
 //!   worth less. Where a sample finds one algorithm far from what was known, the data is other data for all of them.
 //! * **Trials**: what was never timed here might be up to twice as fast as measured on other data. What may save most then, by how
-//!   likely that is, for what it is predicted to lose, is tried first: as soon as there was so much of this data, in transfers of
-//!   about this length, that as much more is likely to bring back twice the loss, and on transfers that are short beside all that went
-//!   before, for it may also be twice as slow. Once more soon where little is missing, for times may
-//!   be disturbed; and again now and then, for they may have been so for long. First trials may lose 1 % of all time, later ones
-//!   0.1 %. Where the data has changed, what was timed is tried again, with less to hope for.
+//!   likely that is, for what it is predicted to lose, is tried first: as soon as there was so much of this data that as much more is
+//!   likely to bring back ten times the loss, and on transfers that are short beside all that went before, for it may also be twice as
+//!   slow. Once more soon where little is missing, for times may be disturbed; and again now and then, for they may have been so for
+//!   long. First trials may lose 1 % of all time, later ones 0.1 %. Where the data has changed, what was timed is tried again, with
+//!   less to hope for.
 //! * **State**: one for each peer, stream and element, at most 1,024; later ones share one for each element.
 //! * **Ties** go to the raw form, then to the lower algorithm number.
 

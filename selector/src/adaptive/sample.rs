@@ -8,15 +8,19 @@ use crate::speeds::{EstimateTimes, Speeds};
 const LEAST_SAMPLE_BYTES: u64 = 4 << 10;
 /// More bytes say little more.
 const MOST_SAMPLE_BYTES: u64 = 64 << 10;
-/// What takes so many times as long as all quicker ones together is dear.
-const DEAR: f64 = 4.0;
+/// What takes so many times as long as all quick ones together is slow.
+const SLOW: f64 = 2.5;
+/// What takes so many times as long as these is dear.
+const DEAR: f64 = 8.0;
 
 /// What the estimators of one element take.
 #[derive(Clone, Debug)]
 pub(super) struct Looks {
     /// The quickest first.
     by_time: Box<[(Algorithm, EstimateTimes)]>,
-    /// What is paid from an account of its own, and not waited for: fitting a codebook.
+    /// What is looked at where that can be afforded, but not waited for: fitting a codebook.
+    slow: AlgorithmSet,
+    /// What is paid from an account of its own besides: DEFLATE, which has to encode all that it looks at.
     dear: AlgorithmSet,
 }
 
@@ -45,16 +49,19 @@ impl Looks {
         let timed = |algorithm| Some((algorithm, speeds.estimate(algorithm, element)?));
         let mut by_time: Vec<_> = Algorithm::ALL.into_iter().filter_map(timed).collect();
         by_time.sort_by(|(_, a), (_, b)| a.ns(LEAST_SAMPLE_BYTES).total_cmp(&b.ns(LEAST_SAMPLE_BYTES)));
-        let (mut dear, mut quicker_ns) = (0, 0.0);
+        let (mut slow, mut dear, mut quick_ns) = (0, 0, 0.0);
         for (algorithm, times) in &by_time {
             let ns = times.ns(LEAST_SAMPLE_BYTES);
-            if quicker_ns > 0.0 && ns > DEAR * quicker_ns {
-                dear |= 1 << algorithm.number();
+            if quick_ns == 0.0 || ns <= SLOW * quick_ns {
+                quick_ns += ns;
+            } else if ns <= DEAR * quick_ns {
+                slow |= 1 << algorithm.number();
             } else {
-                quicker_ns += ns;
+                dear |= 1 << algorithm.number();
             }
         }
-        Self { by_time: by_time.into(), dear: AlgorithmSet::from_bits(dear) }
+        let [slow, dear] = [slow, dear].map(AlgorithmSet::from_bits);
+        Self { by_time: by_time.into(), slow, dear }
     }
 
     /// Those whose estimators are not dear.
@@ -67,10 +74,13 @@ impl Looks {
         AlgorithmSet::from_bits(algorithms.bits() & !(self.dear.bits() & 1 << one.number()))
     }
 
-    /// What the smallest sample takes of all that are not dear, in nanoseconds.
+    /// What the smallest sample takes of all that are quick, in nanoseconds; if none is, of all that are not dear.
     pub(super) fn whole_ns(&self, wanted: &Wanted) -> f64 {
         let bytes = wanted.least_bytes();
-        self.among(self.cheap(wanted.algorithms)).map(|(_, times)| times.ns(bytes) * wanted.factor).sum()
+        let cheap = self.cheap(wanted.algorithms);
+        let quick = AlgorithmSet::from_bits(cheap.bits() & !self.slow.bits());
+        let waited_for = if quick.bits() == 0 { cheap } else { quick };
+        self.among(waited_for).map(|(_, times)| times.ns(bytes) * wanted.factor).sum()
     }
 
     /// The sample that can be paid, if any: the quickest first, and as many bytes as there are nanoseconds for; of what is
@@ -133,7 +143,13 @@ mod tests {
 
     /// ZVC takes 100 ns and 1 ns a byte, XP 500 and 2, and IBP 100,000 and 1.
     fn looks() -> Looks {
-        let times = [(Algorithm::Xp, 500.0, 2.0), (Algorithm::Ibp, 1e5, 1.0), (Algorithm::Zvc, 100.0, 1.0)];
+        looks_with(1e5)
+    }
+
+    /// The same, but for what IBP takes beside its 1 ns a byte.
+    fn looks_with(ibp_ns: f64) -> Looks {
+        let times =
+            [(Algorithm::Xp, 500.0, 2.0), (Algorithm::Ibp, ibp_ns, 1.0), (Algorithm::Zvc, 100.0, 1.0)];
         let speed = |(algorithm, call_ns, ns_per_byte): (Algorithm, f64, f64)| CodecSpeed {
             algorithm: algorithm.name().into(),
             element: "f32".into(),
@@ -165,6 +181,26 @@ mod tests {
         // 600 ns and three for each of 4,096 bytes, or of 1,000.
         assert_eq!(looks.whole_ns(&wanted(1 << 20)), 12_888.0);
         assert_eq!(looks.whole_ns(&wanted(1000)), 3600.0);
+    }
+
+    #[test]
+    fn what_is_slow_is_not_waited_for_but_paid_with_all_others() {
+        let all = set(&[Algorithm::Zvc, Algorithm::Xp, Algorithm::Ibp]);
+        // Of 4,096 bytes ZVC takes 4,196 ns, XP 8,692: IBP is slow beyond two and a half times both,
+        // that is 32,220 ns, up to eight times.
+        assert_eq!(looks_with(28_124.0).whole_ns(&wanted(1 << 20)), 12_888.0 + 32_220.0);
+        for ibp_ns in [28_125.0, 99_008.0] {
+            let looks = looks_with(ibp_ns);
+            assert_eq!((looks.cheap(all), looks.whole_ns(&wanted(1 << 20))), (all, 12_888.0));
+            let sample =
+                |cheap_ns| looks.sample(&wanted(1 << 20), cheap_ns, 0.0).map(|sample| sample.algorithms);
+            assert_eq!(sample(12_888.0), Some(set(&[Algorithm::Zvc, Algorithm::Xp])));
+            assert_eq!(sample(12_888.0 + 4096.0 + ibp_ns), Some(all));
+            // By itself it is.
+            let wanted = Wanted { algorithms: set(&[Algorithm::Ibp]), ..wanted(1 << 20) };
+            assert_eq!(looks.whole_ns(&wanted), 4096.0 + ibp_ns);
+        }
+        assert_eq!(looks_with(99_009.0).cheap(all), set(&[Algorithm::Zvc, Algorithm::Xp]));
     }
 
     #[test]

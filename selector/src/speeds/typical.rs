@@ -16,7 +16,7 @@ struct Calls {
 
 const HOST_CALLS: Calls = Calls { ns: 1000.0, estimate_ns: 300.0, most_bytes: 1 << 20 };
 /// Instead, where a codebook has to be fitted first.
-const FITTING_NS: f64 = 120_000.0;
+const FITTING_NS: f64 = 10_000.0;
 
 const DEVICE_CALLS: Calls = Calls { ns: 10_000.0, estimate_ns: 5000.0, most_bytes: 1 << 30 };
 

@@ -85,7 +85,8 @@ impl Job {
     /// Raw bytes whose frame's length is wanted.
     #[must_use]
     pub fn estimate(algorithm: Algorithm, element: Element, raw: &[u8]) -> Self {
-        let codec = codec_on(Cpu::Portable, algorithm).and_then(|codec| codec.fitted(element, raw));
+        let codec =
+            codec_on(Cpu::Portable, algorithm).and_then(|codec| codec.fitted(element, raw, usize::MAX));
         let codebook = codec.and_then(|codec| codec.codebook()).map(|section| section.to_bytes());
         Self { source: raw.to_vec(), room: 0, element: element.number(), codebook }
     }

@@ -123,8 +123,8 @@ impl Job {
         if self.codebook.is_some() {
             return;
         }
-        let codec =
-            codec_on(Cpu::Portable, algorithm).and_then(|c| c.fitted(Element::U8, self.src.content()));
+        let codec = codec_on(Cpu::Portable, algorithm)
+            .and_then(|c| c.fitted(Element::U8, self.src.content(), usize::MAX));
         let section = codec.and_then(|codec| codec.codebook());
         self.codebook = section.map(|section| Guarded::new(&section.to_bytes(), 0));
     }

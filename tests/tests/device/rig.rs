@@ -33,7 +33,7 @@ pub(crate) fn download(stream: &Stream, region: Region<'_>) -> Result<Vec<u8>, D
 }
 
 fn fitted_codebook(algorithm: Algorithm, element: Element, raw: &[u8]) -> Option<Codebook> {
-    let codec = codec_on(Cpu::Portable, algorithm)?.fitted(element, raw)?;
+    let codec = codec_on(Cpu::Portable, algorithm)?.fitted(element, raw, usize::MAX)?;
     codec.codebook()?.carried().cloned()
 }
 

@@ -57,7 +57,7 @@ impl Rig {
     ) -> Result<Self, CheckError> {
         let len = case.raw.len() as u64;
         let foreign = frame_of(coder, &case, checksum)?;
-        let fitted = reference(coder.algorithm())?.fitted(case.element, &case.raw);
+        let fitted = reference(coder.algorithm())?.fitted(case.element, &case.raw, usize::MAX);
         let section = fitted.as_ref().and_then(|codec| codec.codebook());
         let codebook = section.as_ref().and_then(CodebookSection::carried);
         let codebook = codebook.map(|codebook| device.codebook(stream, codebook));

@@ -68,7 +68,8 @@ impl Place {
         stream: &Stream,
         algorithm: Algorithm,
     ) -> Result<Option<DeviceCodebook>, DeviceError> {
-        let fitted = codec(algorithm).and_then(|codec| codec.fitted(self.element, self.content(0)));
+        let fitted =
+            codec(algorithm).and_then(|codec| codec.fitted(self.element, self.content(0), usize::MAX));
         let section = fitted.and_then(|codec| codec.codebook());
         let codebook = section.as_ref().and_then(CodebookSection::carried);
         codebook.map(|codebook| device.codebook(stream, codebook)).transpose()

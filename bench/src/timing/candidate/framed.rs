@@ -98,7 +98,7 @@ impl Candidate for Framed {
 
     fn estimate(&mut self, raw: &[u8], calls: usize) -> Option<(Duration, u64)> {
         let Self { codec, element, options, .. } = *self;
-        if codec.fitted(element, raw).is_some() {
+        if codec.fitted(element, raw, usize::MAX).is_some() {
             return Some(self.estimate_fitted(raw, calls));
         }
         let share = raw.len().div_ceil(self.workers.threads()).next_multiple_of(options.chunk_size.bytes());

@@ -12,6 +12,7 @@ mod encode;
 mod layout;
 mod moves;
 mod tables;
+mod tally;
 
 use std::arch::x86_64::*;
 
@@ -19,6 +20,7 @@ pub(super) use self::moves::add_tables;
 use self::tables::Walk;
 use super::bits::{self, Sink, Source, ones};
 use super::plan::Plan;
+use super::tally::{Participants, SampleRow, SetBits, Thresholds};
 use crate::Avx2;
 use crate::cpu::{array, load256};
 
@@ -94,6 +96,16 @@ pub(super) fn saved_in(
 ) -> usize {
     // SAFETY: as above.
     unsafe { saved_in_groups(plan, phase, participation, first, count) }
+}
+
+pub(super) fn set_bits(_: Avx2, rows: &[SampleRow]) -> SetBits {
+    // SAFETY: as above.
+    unsafe { tally::set_bits(rows) }
+}
+
+pub(super) fn participants(_: Avx2, thresholds: &Thresholds, rows: &[SampleRow]) -> Participants {
+    // SAFETY: as above.
+    unsafe { tally::participants(thresholds, rows) }
 }
 
 #[target_feature(enable = "avx2")]

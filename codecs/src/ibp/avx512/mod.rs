@@ -13,6 +13,7 @@ mod fields;
 mod join;
 mod row;
 mod tables;
+mod tally;
 
 use std::arch::x86_64::*;
 
@@ -21,6 +22,7 @@ pub(super) use self::row::Row;
 use self::tables::{GATHER, Phases, Tables};
 use super::bits::{self, Sink, Source, ones};
 use super::plan::Plan;
+use super::tally::{Participants, SampleRow, SetBits, Thresholds};
 use crate::Avx512;
 use crate::cpu::{load512, load512_partial};
 
@@ -76,6 +78,16 @@ pub(super) fn saved_in(
 ) -> usize {
     // SAFETY: as above.
     unsafe { saved_in_vectors(plan, phase, participation, first, count) }
+}
+
+pub(super) fn set_bits(_: Avx512, rows: &[SampleRow]) -> SetBits {
+    // SAFETY: as above.
+    unsafe { tally::set_bits(rows) }
+}
+
+pub(super) fn participants(_: Avx512, thresholds: &Thresholds, rows: &[SampleRow]) -> Participants {
+    // SAFETY: as above.
+    unsafe { tally::participants(thresholds, rows) }
 }
 
 #[target_feature(enable = "avx512bw,avx512vl,bmi2,popcnt")]
