@@ -17,7 +17,7 @@
 //!   nothing were known. Where there is no such stream and no sample can be afforded, the first transfers may go by what
 //!   data of their element tends to become (`priors.rs`), if that is worth more than it can lose.
 //! * **Samples** are paid from an account: 0.5 % of what a stream's transfers take, down to 0.1 % while samples say
-//!   nothing new. Until the sizes of all that is promising are known, they may take 3 % of what was sent until then;
+//!   nothing new. Until the sizes of all that is promising and quickly looked at are known, they may take 3 % of what was sent until then;
 //!   after a surprise as much of what was sent since, which is paid back. Whatever is owed, 0.1 % of the time since the last
 //!   sample is there for the next one, so long transfers are looked at each time. A sample tries all that is promising, on
 //!   the same places of the data. What takes longer than all others together, as fitting a codebook does, is not waited for; what

@@ -69,6 +69,11 @@ impl Looks {
         AlgorithmSet::from_bits(algorithms.bits() & !self.dear.bits())
     }
 
+    /// Those whose estimators are quick.
+    pub(super) fn quick(&self, algorithms: AlgorithmSet) -> AlgorithmSet {
+        AlgorithmSet::from_bits(self.cheap(algorithms).bits() & !self.slow.bits())
+    }
+
     /// `algorithms`, but not `one` if that is dear.
     pub(super) fn without_dear(&self, algorithms: AlgorithmSet, one: Algorithm) -> AlgorithmSet {
         AlgorithmSet::from_bits(algorithms.bits() & !(self.dear.bits() & 1 << one.number()))
@@ -77,8 +82,7 @@ impl Looks {
     /// What the smallest sample takes of all that are quick, in nanoseconds; if none is, of all that are not dear.
     pub(super) fn whole_ns(&self, wanted: &Wanted) -> f64 {
         let bytes = wanted.least_bytes();
-        let cheap = self.cheap(wanted.algorithms);
-        let quick = AlgorithmSet::from_bits(cheap.bits() & !self.slow.bits());
+        let (cheap, quick) = (self.cheap(wanted.algorithms), self.quick(wanted.algorithms));
         let waited_for = if quick.bits() == 0 { cheap } else { quick };
         self.among(waited_for).map(|(_, times)| times.ns(bytes) * wanted.factor).sum()
     }
@@ -200,7 +204,9 @@ mod tests {
             let wanted = Wanted { algorithms: set(&[Algorithm::Ibp]), ..wanted(1 << 20) };
             assert_eq!(looks.whole_ns(&wanted), 4096.0 + ibp_ns);
         }
-        assert_eq!(looks_with(99_009.0).cheap(all), set(&[Algorithm::Zvc, Algorithm::Xp]));
+        let quick = set(&[Algorithm::Zvc, Algorithm::Xp]);
+        assert_eq!(looks_with(99_008.0).quick(all), quick);
+        assert_eq!(looks_with(99_009.0).cheap(all), quick);
     }
 
     #[test]

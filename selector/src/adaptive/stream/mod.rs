@@ -289,7 +289,7 @@ impl Stream {
     /// What a sample is to tell: at first that of which nothing is known, then all that is promising. What a dear codec that
     /// is in use becomes is seen anyway.
     fn wanted(&self, common: &Common<'_>, facts: &CheapFacts, choice: &Choice) -> Wanted {
-        let is_first = self.budget.is_founding() && self.looks.cheap(choice.unknown).bits() != 0;
+        let is_first = self.budget.is_founding() && self.looks.quick(choice.unknown).bits() != 0;
         let algorithms = if is_first { choice.unknown } else { choice.promising };
         Wanted {
             algorithms: self.looks.without_dear(algorithms, choice.best.algorithm),
@@ -300,10 +300,10 @@ impl Stream {
 
     /// Hears what was chosen after a sample.
     pub(super) fn chosen(&mut self, config: &AdaptiveConfig, choice: &Choice, sampled: bool) {
-        // Until all sizes are known, the others are to be found out soon.
+        // Until all sizes are known that are quickly looked at, the others are to be found out soon.
         let urgent = self.urgent;
         self.urgent &=
-            !sampled || (self.looks.cheap(choice.unknown).bits() != 0 && self.samples < FIRST_SAMPLES);
+            !sampled || (self.looks.quick(choice.unknown).bits() != 0 && self.samples < FIRST_SAMPLES);
         if !self.urgent {
             self.budget.is_founded();
         }
