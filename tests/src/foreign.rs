@@ -22,14 +22,14 @@ pub struct Foreign {
 /// A stream of the library, destroyed when dropped if it was made.
 #[derive(Debug)]
 pub struct ForeignStream<'a> {
-    library: &'a Foreign,
+    owner: &'a Foreign,
     handle: *mut c_void,
 }
 
 /// Memory that the library has allocated as one block, to hand out parts of it, as a caching allocator does.
 #[derive(Debug)]
 pub struct Block<'a> {
-    library: &'a Foreign,
+    owner: &'a Foreign,
     address: u64,
     len: u64,
 }
@@ -94,13 +94,13 @@ impl Foreign {
         self.within(|| unsafe {
             good(self.function::<Create>("cuStreamCreate")(&raw mut handle, NON_BLOCKING));
         });
-        ForeignStream { library: self, handle }
+        ForeignStream { owner: self, handle }
     }
 
     /// The legacy default stream, on which PyTorch works if nobody says otherwise.
     #[must_use]
     pub const fn default_stream(&self) -> ForeignStream<'_> {
-        ForeignStream { library: self, handle: ptr::null_mut() }
+        ForeignStream { owner: self, handle: ptr::null_mut() }
     }
 
     /// A block of `len` bytes.
@@ -115,7 +115,7 @@ impl Foreign {
         self.within(|| unsafe {
             good(self.function::<Alloc>("cuMemAlloc_v2")(&raw mut address, len as usize));
         });
-        Block { library: self, address, len }
+        Block { owner: self, address, len }
     }
 }
 
@@ -148,17 +148,16 @@ impl ForeignStream<'_> {
         type End = unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> i32;
         type Destroy = unsafe extern "C" fn(*mut c_void) -> i32;
         // SAFETY: the stream is there.
-        self.library.within(|| unsafe {
-            good(self.library.function::<Begin>("cuStreamBeginCapture_v2")(self.handle, GLOBAL));
+        self.owner.within(|| unsafe {
+            good(self.owner.function::<Begin>("cuStreamBeginCapture_v2")(self.handle, GLOBAL));
         });
         work();
         let mut graph = ptr::null_mut::<c_void>();
         // SAFETY: `graph` is a live variable; what was recorded is of no use.
-        self.library.within(|| unsafe {
-            let is_good =
-                self.library.function::<End>("cuStreamEndCapture")(self.handle, &raw mut graph) == 0;
+        self.owner.within(|| unsafe {
+            let is_good = self.owner.function::<End>("cuStreamEndCapture")(self.handle, &raw mut graph) == 0;
             if !graph.is_null() {
-                good(self.library.function::<Destroy>("cuGraphDestroy")(graph));
+                good(self.owner.function::<Destroy>("cuGraphDestroy")(graph));
             }
             is_good
         })
@@ -173,8 +172,8 @@ impl ForeignStream<'_> {
         assert_eq!(from.len, to.len);
         let len = from.len as usize;
         // SAFETY: both tensors have so many bytes.
-        self.library.within(|| unsafe {
-            let copy = self.library.function::<Copy>("cuMemcpyAsync");
+        self.owner.within(|| unsafe {
+            let copy = self.owner.function::<Copy>("cuMemcpyAsync");
             good(copy(to.address(), from.address(), len, self.handle));
         });
     }
@@ -186,8 +185,8 @@ impl ForeignStream<'_> {
     pub fn fill(&self, block: &Block<'_>, byte: u8) {
         type Fill = unsafe extern "C" fn(u64, u8, usize, *mut c_void) -> i32;
         // SAFETY: the block has so many bytes.
-        self.library.within(|| unsafe {
-            let fill = self.library.function::<Fill>("cuMemsetD8Async");
+        self.owner.within(|| unsafe {
+            let fill = self.owner.function::<Fill>("cuMemsetD8Async");
             good(fill(block.address, byte, block.len as usize, self.handle));
         });
     }
@@ -201,8 +200,8 @@ impl ForeignStream<'_> {
         assert_eq!(bytes.len() as u64, to.len);
         self.fill(to.block, BETWEEN);
         // SAFETY: the tensor has so many bytes; those of the host are taken at once, as they are pageable.
-        self.library.within(|| unsafe {
-            let upload = self.library.function::<Upload>("cuMemcpyHtoDAsync_v2");
+        self.owner.within(|| unsafe {
+            let upload = self.owner.function::<Upload>("cuMemcpyHtoDAsync_v2");
             good(upload(to.address(), bytes.as_ptr().cast(), bytes.len(), self.handle));
         });
     }
@@ -217,8 +216,8 @@ impl ForeignStream<'_> {
         let Block { address, len, .. } = *tensor.block;
         let mut block = vec![0u8; len as usize];
         // SAFETY: the block has so many bytes; the call returns when they are here, as that memory is pageable.
-        self.library.within(|| unsafe {
-            let download = self.library.function::<Download>("cuMemcpyDtoHAsync_v2");
+        self.owner.within(|| unsafe {
+            let download = self.owner.function::<Download>("cuMemcpyDtoHAsync_v2");
             good(download(block.as_mut_ptr().cast(), address, block.len(), self.handle));
         });
         let (start, end) = (tensor.offset as usize, (tensor.offset + tensor.len) as usize);
@@ -233,7 +232,7 @@ impl Drop for ForeignStream<'_> {
         type Destroy = unsafe extern "C" fn(*mut c_void) -> i32;
         if !self.handle.is_null() {
             // SAFETY: `stream` has made it.
-            good(unsafe { self.library.function::<Destroy>("cuStreamDestroy_v2")(self.handle) });
+            good(unsafe { self.owner.function::<Destroy>("cuStreamDestroy_v2")(self.handle) });
         }
     }
 }
@@ -261,7 +260,7 @@ impl Drop for Block<'_> {
     fn drop(&mut self) {
         type Free = unsafe extern "C" fn(u64) -> i32;
         // SAFETY: `block` has allocated it. The stub ends the process if somebody else has freed it, or still uses it.
-        good(unsafe { self.library.function::<Free>("cuMemFree_v2")(self.address) });
+        good(unsafe { self.owner.function::<Free>("cuMemFree_v2")(self.address) });
     }
 }
 

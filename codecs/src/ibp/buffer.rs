@@ -1,7 +1,6 @@
 //! Fitting a codebook to a buffer whose structure nobody knows, in less time than it takes to code it.
 
 use super::codebook::{Codebook, Granule};
-use super::counts::Counts;
 use super::levels::{Levels, STEPS, smallest};
 use super::tally::{Participants, ROW_LEN, SampleRow, Thresholds, eights, fours, participants, set_bits};
 use crate::Cpu;
@@ -27,7 +26,7 @@ pub(super) fn fit_buffer(cpu: Cpu, raw: &[u8], sample_len: usize) -> Option<Code
     if sample.is_empty() {
         return None;
     }
-    let counts = Counts { ones: set_bits(cpu, &sample).0.into(), tensors: sample.len() as u64 };
+    let counts = set_bits(cpu, &sample);
     let tensor_lens = if rows.len() < SHORT { &[ELEMENT_LEN][..] } else { &[ROW_LEN, ELEMENT_LEN] };
     let mut shortest = (raw.len() as u64, None);
     for &tensor_len in tensor_lens {

@@ -10,12 +10,25 @@ pub(super) struct Counts {
 }
 
 /// Tensors whose bits fit the byte-wide counters.
-const BATCH: usize = 255;
+pub(super) const BATCH: usize = 255;
+/// The lowest bit of each byte of a word.
+pub(super) const LOWEST_BITS: u64 = 0x0101_0101_0101_0101;
 
 impl Counts {
+    /// Counts over no tensors.
+    pub(super) fn none(tensor_len: usize) -> Self {
+        Self { ones: vec![0; 8 * tensor_len], tensors: 0 }
+    }
+
+    /// Adds how many tensors have bit number `bit` of each byte set.
+    pub(super) fn add(&mut self, bit: usize, counts: impl IntoIterator<Item = u8>) {
+        let sums = self.ones[bit..].iter_mut().step_by(8);
+        sums.zip(counts).for_each(|(sum, count)| *sum += u64::from(count));
+    }
+
     /// Counts over `tensors`, of `tensor_len` bytes each.
     pub(super) fn of<'a>(tensor_len: usize, tensors: impl Iterator<Item = &'a [u8]>) -> Self {
-        let mut counts = Self { ones: vec![0; 8 * tensor_len], tensors: 0 };
+        let mut counts = Self::none(tensor_len);
         // Counters of a byte each: byte b of `lanes[word][bit]` counts that bit of byte b of the word.
         let mut lanes = vec![[0u64; 8]; tensor_len.div_ceil(8)];
         let mut tensors = tensors.peekable();
@@ -24,7 +37,7 @@ impl Counts {
                 counts.tensors += 1;
                 for (lanes, word) in lanes.iter_mut().zip(words(tensor)) {
                     for (bit, lane) in lanes.iter_mut().enumerate() {
-                        *lane += word >> bit & 0x0101_0101_0101_0101;
+                        *lane += word >> bit & LOWEST_BITS;
                     }
                 }
             }

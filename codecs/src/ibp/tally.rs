@@ -4,6 +4,7 @@
 use super::avx2;
 #[cfg(target_arch = "x86_64")]
 use super::avx512;
+use super::counts::Counts;
 use super::levels::STEPS;
 use crate::Cpu;
 
@@ -11,14 +12,6 @@ use crate::Cpu;
 pub(super) const ROW_LEN: usize = 64;
 /// As many bytes of a buffer.
 pub(super) type SampleRow = [u8; ROW_LEN];
-
-/// Rows whose bits fit the byte-wide counters.
-pub(super) const BATCH: usize = 255;
-/// The lowest bit of each byte of a word.
-pub(super) const LOWEST_BITS: u64 = 0x0101_0101_0101_0101;
-
-/// For each bit of a row, how many rows have it set.
-pub(super) struct SetBits(pub(super) [u64; 8 * ROW_LEN]);
 
 /// Invariant bits by threshold, and what they are in most rows.
 pub(super) struct Thresholds {
@@ -35,9 +28,9 @@ pub(super) struct Participants {
 }
 
 /// For each bit of a row, how many of `rows` have it set.
-pub(super) fn set_bits(cpu: Cpu, rows: &[SampleRow]) -> SetBits {
+pub(super) fn set_bits(cpu: Cpu, rows: &[SampleRow]) -> Counts {
     match cpu {
-        Cpu::Portable => portable_set_bits(rows),
+        Cpu::Portable => Counts::of(ROW_LEN, rows.iter().map(SampleRow::as_slice)),
         #[cfg(target_arch = "x86_64")]
         Cpu::Avx2(cpu) => avx2::set_bits(cpu, rows),
         #[cfg(target_arch = "x86_64")]
@@ -54,26 +47,6 @@ pub(super) fn participants(cpu: Cpu, thresholds: &Thresholds, rows: &[SampleRow]
         #[cfg(target_arch = "x86_64")]
         Cpu::Avx512(cpu) => avx512::participants(cpu, thresholds, rows),
     }
-}
-
-fn portable_set_bits(rows: &[SampleRow]) -> SetBits {
-    let mut sums = SetBits::default();
-    for batch in rows.chunks(BATCH) {
-        // Byte b of `counters[bit][word]` counts that bit of byte b of the word.
-        let mut counters = [[0u64; ROW_LEN / 8]; 8];
-        for row in batch {
-            let words = eights(row);
-            for (bit, counters) in counters.iter_mut().enumerate() {
-                for (counter, word) in counters.iter_mut().zip(words) {
-                    *counter += word >> bit & LOWEST_BITS;
-                }
-            }
-        }
-        for (bit, counters) in counters.iter().enumerate() {
-            sums.add(bit, counters.iter().flat_map(|counter| counter.to_le_bytes()));
-        }
-    }
-    sums
 }
 
 fn portable_participants(thresholds: &Thresholds, rows: &[SampleRow]) -> Participants {
@@ -97,20 +70,6 @@ fn portable_participants(thresholds: &Thresholds, rows: &[SampleRow]) -> Partici
         }
     }
     counts
-}
-
-impl Default for SetBits {
-    fn default() -> Self {
-        Self([0; 8 * ROW_LEN])
-    }
-}
-
-impl SetBits {
-    /// Adds how often number `bit` of each byte is set.
-    pub(super) fn add(&mut self, bit: usize, counts: impl IntoIterator<Item = u8>) {
-        let sums = self.0[bit..].iter_mut().step_by(8);
-        sums.zip(counts).for_each(|(sum, count)| *sum += u64::from(count));
-    }
 }
 
 /// A row as words of four bytes.
@@ -138,10 +97,10 @@ mod tests {
         (a[5], a[63], b[63]) = (0b101, 0x80, 0x7f);
         let rows = [vec![a; 200], vec![b; 100]].concat();
         for cpu in Cpu::available() {
-            let SetBits(counts) = set_bits(cpu, &rows);
-            let mut expected = [100; 8 * ROW_LEN];
+            let counts = set_bits(cpu, &rows);
+            let mut expected = vec![100; 8 * ROW_LEN];
             (expected[8 * 5], expected[8 * 5 + 2], expected[8 * 63 + 7]) = (300, 300, 200);
-            assert_eq!(counts, expected, "{cpu:?}");
+            assert_eq!((counts.tensors, counts.ones), (300, expected), "{cpu:?}");
         }
     }
 

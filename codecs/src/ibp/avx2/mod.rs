@@ -19,8 +19,9 @@ use std::arch::x86_64::*;
 pub(super) use self::moves::add_tables;
 use self::tables::Walk;
 use super::bits::{self, Sink, Source, ones};
+use super::counts::Counts;
 use super::plan::Plan;
-use super::tally::{Participants, SampleRow, SetBits, Thresholds};
+use super::tally::{Participants, SampleRow, Thresholds};
 use crate::Avx2;
 use crate::cpu::{array, load256};
 
@@ -98,7 +99,7 @@ pub(super) fn saved_in(
     unsafe { saved_in_groups(plan, phase, participation, first, count) }
 }
 
-pub(super) fn set_bits(_: Avx2, rows: &[SampleRow]) -> SetBits {
+pub(super) fn set_bits(_: Avx2, rows: &[SampleRow]) -> Counts {
     // SAFETY: as above.
     unsafe { tally::set_bits(rows) }
 }

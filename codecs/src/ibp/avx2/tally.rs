@@ -4,19 +4,19 @@ use std::arch::x86_64::*;
 
 use super::VECTOR;
 use crate::cpu::{load256, store256};
+use crate::ibp::counts::{BATCH, Counts, LOWEST_BITS};
 use crate::ibp::levels::STEPS;
-use crate::ibp::tally::{
-    BATCH, LOWEST_BITS, Participants, ROW_LEN, SampleRow, SetBits, Thresholds, eights, fours,
-};
+use crate::ibp::tally::{Participants, ROW_LEN, SampleRow, Thresholds, eights, fours};
 
 /// Thresholds whose counters all have a register.
 const AT_ONCE: usize = 8;
 
 #[target_feature(enable = "avx2")]
-pub(super) fn set_bits(rows: &[SampleRow]) -> SetBits {
+pub(super) fn set_bits(rows: &[SampleRow]) -> Counts {
     let lowest = _mm256_set1_epi64x(LOWEST_BITS as i64);
-    let mut sums = SetBits::default();
+    let mut sums = Counts::none(ROW_LEN);
     for batch in rows.chunks(BATCH) {
+        sums.tensors += batch.len() as u64;
         let mut counters = [[0; ROW_LEN]; 8];
         for half in 0..ROW_LEN / VECTOR {
             let mut counts = [_mm256_setzero_si256(); 8];

@@ -21,8 +21,9 @@ pub(super) use self::fields::add_tables;
 pub(super) use self::row::Row;
 use self::tables::{GATHER, Phases, Tables};
 use super::bits::{self, Sink, Source, ones};
+use super::counts::Counts;
 use super::plan::Plan;
-use super::tally::{Participants, SampleRow, SetBits, Thresholds};
+use super::tally::{Participants, SampleRow, Thresholds};
 use crate::Avx512;
 use crate::cpu::{load512, load512_partial};
 
@@ -80,7 +81,7 @@ pub(super) fn saved_in(
     unsafe { saved_in_vectors(plan, phase, participation, first, count) }
 }
 
-pub(super) fn set_bits(_: Avx512, rows: &[SampleRow]) -> SetBits {
+pub(super) fn set_bits(_: Avx512, rows: &[SampleRow]) -> Counts {
     // SAFETY: as above.
     unsafe { tally::set_bits(rows) }
 }

@@ -3,16 +3,16 @@
 use std::arch::x86_64::*;
 
 use crate::cpu::{load512, store512};
+use crate::ibp::counts::{BATCH, Counts, LOWEST_BITS};
 use crate::ibp::levels::STEPS;
-use crate::ibp::tally::{
-    BATCH, LOWEST_BITS, Participants, ROW_LEN, SampleRow, SetBits, Thresholds, eights, fours,
-};
+use crate::ibp::tally::{Participants, ROW_LEN, SampleRow, Thresholds, eights, fours};
 
 #[target_feature(enable = "avx512bw")]
-pub(super) fn set_bits(rows: &[SampleRow]) -> SetBits {
+pub(super) fn set_bits(rows: &[SampleRow]) -> Counts {
     let lowest = _mm512_set1_epi64(LOWEST_BITS as i64);
-    let mut sums = SetBits::default();
+    let mut sums = Counts::none(ROW_LEN);
     for batch in rows.chunks(BATCH) {
+        sums.tensors += batch.len() as u64;
         let mut counters = [_mm512_setzero_si512(); 8];
         for row in batch {
             let mut row = load512(row);
