@@ -10,6 +10,7 @@ pub mod golden;
 pub mod guarded;
 pub mod proxy;
 pub mod ptx;
+pub mod rank_file;
 pub mod series;
 pub mod shim;
 pub mod soak;

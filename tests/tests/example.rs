@@ -4,14 +4,9 @@
 #[allow(dead_code, reason = "other tests run programs, not examples")]
 mod program;
 
-use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 
-/// Addresses that were free a moment ago.
-fn free_addresses() -> [String; 2] {
-    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().to_string())
-}
+use mgcomp_tests::rank_file;
 
 /// What an example printed that went well.
 fn well(output: &Output) -> String {
@@ -64,9 +59,7 @@ fn what_examples_cannot_do_is_an_error() {
 fn two_ranks_read_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let job = folder.path().join("job.json");
-    let secret = "00112233445566778899aabbccddeeff";
-    let content = serde_json::json!({ "secret": secret, "ranks": free_addresses() });
-    std::fs::write(&job, content.to_string()).unwrap();
+    std::fs::write(&job, rank_file::for_two().unwrap()).unwrap();
 
     let example = program::example("remote_read");
     let start = |rank: &str| {

@@ -6,11 +6,11 @@ mod workbench;
 mod program;
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
 use std::process::{Child, ChildStdout, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mgcomp_tests::rank_file;
 use serde_json::Value;
 use workbench::{Workbench, stderr, stdout};
 
@@ -257,13 +257,7 @@ fn bad_flags_are_refused() {
 /// Starts both ranks of a job by hand, with flags of their own, and returns what became of them.
 fn by_hand(flags: [&[&str]; 2]) -> [Output; 2] {
     let bench = Workbench::new();
-    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    let addresses = listeners.map(|listener| listener.local_addr().unwrap().to_string());
-    let secret = "00112233445566778899aabbccddeeff";
-    bench.write(
-        "job.json",
-        serde_json::json!({ "secret": secret, "ranks": addresses }).to_string().as_bytes(),
-    );
+    bench.write("job.json", rank_file::for_two().unwrap().as_bytes());
     let start = |rank: &str, flags: &[&str]| {
         let args = ["perf", "--rank-file", "job.json", "--rank", rank, "--max", "1K", "--op", "all_gather"];
         let mut command = bench.command(&[&args[..], &QUICK, flags].concat());
