@@ -153,8 +153,12 @@ impl Toolchain {
         } else {
             Command::new(program)
         };
-        // The leak check needs ptrace, which containers often refuse.
-        command.args(arguments).env("ASAN_OPTIONS", "detect_leaks=0").env("TSAN_OPTIONS", "halt_on_error=1");
+        // The sanitizer has to be loaded first. The leak check needs ptrace, which containers often refuse.
+        command
+            .env_remove("LD_PRELOAD")
+            .args(arguments)
+            .env("ASAN_OPTIONS", "detect_leaks=0")
+            .env("TSAN_OPTIONS", "halt_on_error=1");
         command.output().unwrap_or_else(|e| panic!("{}: {e}", program.display()))
     }
 
@@ -173,13 +177,16 @@ impl Toolchain {
         if !linked.status.success() {
             return Err(format!("the C++ compiler has no {:?} sanitizer", self.sanitizer));
         }
+        let mut said = String::new();
         for fixed_addresses in [false, true] {
             self.fixed_addresses = fixed_addresses;
-            if self.run(&program, &[]).status.success() {
+            let output = self.run(&program, &[]);
+            if output.status.success() {
                 return Ok(());
             }
+            said = format!("{}, {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
         }
-        Err(format!("programs with the {:?} sanitizer do not run here", self.sanitizer))
+        Err(format!("programs with the {:?} sanitizer do not run here: {said}", self.sanitizer))
     }
 
     fn object(&self, source: &str) -> PathBuf {
