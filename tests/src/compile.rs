@@ -9,6 +9,7 @@ use mgcomp_codecs::device::{Compiler, DeviceError, KernelSource, MIN_CAPABILITY,
 
 use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::decompress_to_vec_zlib;
+use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
 
 use crate::shim::launch;
@@ -16,6 +17,9 @@ use crate::shim::sources::KERNELS_DIR;
 
 /// Devices that the table is about.
 pub const TARGETS: [&str; 3] = ["sm_80", "sm_90", "sm_100"];
+
+/// Where the table lies, from the folder of the kernels.
+const TABLE: &str = "RESOURCES.md";
 
 /// The version of CUDA whose compiler the table and the PTX come from.
 pub const VERSION: (i32, i32) = (13, 0);
@@ -94,37 +98,76 @@ pub struct Compilation {
 /// # Panics
 /// If its log is none that this code knows.
 pub fn compile(compiler: &Compiler, cache: &Path) -> Result<Compilation, DeviceError> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(KERNELS_DIR);
     let mut all = Compilation { rows: Vec::new(), artifacts: Vec::new() };
-    let compiled: Vec<_> = std::thread::scope(|scope| {
-        let jobs = sources().iter().map(|source| scope.spawn(|| compile_source(compiler, source, cache)));
-        let jobs: Vec<_> = jobs.collect();
-        jobs.into_iter().map(|job| job.join().expect("a log that is understood")).collect()
-    });
-    for (source, compiled) in sources().iter().zip(compiled) {
-        let (rows, ptx) = compiled?;
-        all.rows.extend(rows);
-        let path = folder.join("ptx").join(format!("{}.ptx.z", source.name));
-        all.artifacts.push(Artifact { path, content: ptx, packed: true });
+    for target in targets() {
+        let rows = resources(compiler, target, cache)?;
+        all.rows.extend(rows.into_iter().map(|resources| (target, resources)));
     }
-    let path = folder.join("RESOURCES.md");
-    all.artifacts.push(Artifact { path, content: table(&all.rows), packed: false });
+    let target = Target::ptx(MIN_CAPABILITY);
+    let ptx = of_each_source(|source| cached(cache, source, target, || shipped_ptx(compiler, source)));
+    for (source, ptx) in sources().iter().zip(ptx) {
+        let path = folder().join("ptx").join(format!("{}.ptx.z", source.name));
+        all.artifacts.push(Artifact { path, content: ptx?, packed: true });
+    }
+    all.artifacts.push(Artifact { path: folder().join(TABLE), content: table(&all.rows), packed: false });
     Ok(all)
 }
 
-/// What the kernels of `source` take on each device, and the PTX that ships.
-fn compile_source(
-    compiler: &Compiler,
-    source: &KernelSource,
-    cache: &Path,
-) -> Result<(Vec<(Target, Resources)>, String), DeviceError> {
-    let mut rows = Vec::new();
-    for target in targets() {
-        let log = cached(cache, source, target, || Ok(compiler.compile(source, target)?.log))?;
-        rows.extend(parse_log(&log).into_iter().map(|resources| (target, resources)));
+/// Compiles all kernels for `target`, and gives what they take. What is in `cache` of the same sources is not compiled again.
+///
+/// # Errors
+/// What the compiler says.
+///
+/// # Panics
+/// If its log is none that this code knows.
+pub fn resources(compiler: &Compiler, target: Target, cache: &Path) -> Result<Vec<Resources>, DeviceError> {
+    let logs =
+        of_each_source(|source| cached(cache, source, target, || Ok(compiler.compile(source, target)?.log)));
+    logs.into_iter().try_fold(Vec::new(), |mut rows, log| {
+        rows.extend(parse_log(&log?));
+        Ok(rows)
+    })
+}
+
+/// What `work` makes of each source, a thread for each.
+fn of_each_source<R: Send>(work: impl Fn(&KernelSource) -> R + Sync) -> Vec<R> {
+    std::thread::scope(|scope| {
+        let jobs: Vec<_> = sources().iter().map(|source| scope.spawn(|| work(source))).collect();
+        jobs.into_iter().map(|job| job.join().expect("a log that is understood")).collect()
+    })
+}
+
+/// The folder of the kernels.
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(KERNELS_DIR)
+}
+
+/// The table that is kept: what all kernels take on all devices.
+///
+/// # Errors
+/// Those of the file system.
+pub fn kept_table() -> io::Result<String> {
+    fs::read_to_string(folder().join(TABLE))
+}
+
+/// What the kept table begins with if it is of these kernels.
+#[must_use]
+pub fn table_fingerprint_line() -> String {
+    let mut hash = Sha256::new();
+    for (source, target) in sources().iter().flat_map(|source| targets().map(move |target| (source, target)))
+    {
+        hash.update(source.fingerprint(target));
     }
-    let ptx = cached(cache, source, Target::ptx(MIN_CAPABILITY), || shipped_ptx(compiler, source))?;
-    Ok((rows, ptx))
+    format!("<!-- fingerprint {} -->\n", hex(&hash.finalize()))
+}
+
+/// What `table` says of a kernel on a device.
+#[must_use]
+pub fn table_cell(table: &str, kernel: &str, target: &str) -> Option<String> {
+    let column = TARGETS.iter().position(|known| *known == target)?;
+    let start = format!("| `{kernel}` | ");
+    let cells = table.lines().find_map(|line| line.strip_prefix(&start))?.strip_suffix(" |")?;
+    cells.split(" | ").nth(column).map(str::to_owned)
 }
 
 /// What `make` says of `source` for `target`; kept in `cache` by all that it follows from: sources, flags and compiler.
@@ -219,12 +262,15 @@ fn number_before(text: &str, what: &str) -> Option<u32> {
 
 fn table(rows: &[(Target, Resources)]) -> String {
     let threads = launch::BLOCK_THREADS;
-    let mut text = format!(
+    let mut text = table_fingerprint_line();
+    let _ = write!(
+        text,
         "# What the kernels take\n\n\
          Registers of a thread · shared memory of a block in bytes, without the buffers that a launch asks for, \
          as NVRTC {}.{}\ncompiles them. Blocks have {threads} threads. A kernel that spills registers fails the \
          tests; its spilled bytes stand here too.\n\n\
-         `{RENEW}` writes this and the PTX that ships; `tests/run` compares both.\n\n",
+         `{RENEW}` writes this and the PTX that ships; without\n`--write` it compares both. `tests/run` compiles for \
+         one of the devices.\n\n",
         VERSION.0, VERSION.1
     );
     let heads = TARGETS.join(" | ");
@@ -243,7 +289,9 @@ fn table(rows: &[(Target, Resources)]) -> String {
     text
 }
 
-fn cell(row: &Resources) -> String {
+/// What the table says of a kernel.
+#[must_use]
+pub fn cell(row: &Resources) -> String {
     let spilled =
         if row.spill_bytes == 0 { String::new() } else { format!(" · {} spilled", row.spill_bytes) };
     format!("{} · {}{spilled}", row.registers, row.shared_bytes)

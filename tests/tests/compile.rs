@@ -4,7 +4,7 @@ use std::path::Path;
 
 use mgcomp_codecs::Algorithm;
 use mgcomp_codecs::device::{Compiler, KernelSource, sources};
-use mgcomp_tests::compile::{self, Compilation, RENEW, Resources, TARGETS, VERSION};
+use mgcomp_tests::compile::{self, RENEW, Resources, TARGETS, VERSION};
 use mgcomp_tests::shim::sources::codecs;
 
 /// The compiler, or `None` and a line that says that `test` is skipped.
@@ -25,19 +25,33 @@ fn compiler_or_skip(test: &str) -> Option<&'static Compiler> {
     }
 }
 
+/// What tests compile for: the devices that the kernels are made for before all. It takes a minute; all that is kept of the
+/// others names the sources that it was made from.
+const TARGET: &str = "sm_90";
+
 #[test]
 fn kernels_compile_without_spills() {
     let Some(compiler) = compiler_or_skip("kernels_compile_without_spills") else { return };
-    let Compilation { rows, artifacts } =
-        compile::compile(compiler, &Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled")).unwrap();
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled");
+    let rows = compile::resources(compiler, TARGET.parse().unwrap(), &cache).unwrap();
     // Encode, decode and estimate; the kernels that gather rows and combine numbers, and those that write and read buddy memory.
-    assert_eq!(rows.len(), TARGETS.len() * (3 * codecs().count() + 6));
-    for (target, row) in &rows {
-        assert_eq!(row.spill_bytes, 0, "{} spills on {target}", row.kernel);
+    assert_eq!(rows.len(), 3 * codecs().count() + 6);
+    let table = compile::kept_table().unwrap();
+    for row in &rows {
+        assert_eq!(row.spill_bytes, 0, "{} spills on {TARGET}", row.kernel);
+        let kept = compile::table_cell(&table, &row.kernel, TARGET);
+        assert_eq!(kept, Some(compile::cell(row)), "{}: {RENEW}", row.kernel);
     }
-    for artifact in artifacts {
-        assert!(artifact.is_current(), "{} is not up to date: {RENEW}", artifact.path.display());
-    }
+}
+
+#[test]
+fn the_table_is_of_these_kernels() {
+    let table = compile::kept_table().unwrap();
+    assert!(table.starts_with(&compile::table_fingerprint_line()), "not up to date: {RENEW}");
+    assert_eq!(table.lines().filter(|line| line.starts_with("| `")).count(), 3 * codecs().count() + 6);
+    let cells = TARGETS.map(|target| compile::table_cell(&table, "zvc_decode", target).unwrap());
+    assert!(cells.iter().all(|cell| cell.contains(" · ") && !cell.contains('|')), "{cells:?}");
+    assert!(!table.lines().any(|line| line.starts_with("| `") && line.contains("spilled")));
 }
 
 #[test]
