@@ -7,6 +7,7 @@ use std::arch::x86_64::*;
 
 use super::tables::Walk;
 use super::{LINE, each, load, marks_of, valid};
+use crate::cpu::prefetch_line;
 use crate::ibp::bits::Sink;
 use crate::ibp::plan::Plan;
 
@@ -28,6 +29,8 @@ pub(super) fn granules<const G: usize, const P: usize>(
     // Where the room for the kept bits ends sooner than that of a line.
     let mut spare = [0; ROOM];
     for line in raw.chunks(LINE) {
+        // Chunks mostly follow each other, and what a line's length follows from waits for memory.
+        prefetch_line(line.as_ptr().wrapping_add(raw.len()));
         let (raw, valid) = (load(line), valid(line.len()));
         let mut marks = 0;
         let mut pieces = [Pieces::default(); 2];

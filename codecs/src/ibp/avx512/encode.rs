@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use super::join::{append, join32, join64};
 use super::tables::{GATHER, Phases, Tables};
 use super::{load, saved};
-use crate::cpu::{store512, store512_partial};
+use crate::cpu::{prefetch_line, store512, store512_partial};
 use crate::ibp::bits::{Sink, ones};
 use crate::ibp::plan::Plan;
 
@@ -28,10 +28,12 @@ pub(super) fn vectors<const G: usize, const P: usize>(
         }
         let count = vector.len() / G;
         let valid = ones(count as u32) as u16;
-        let raw = load(vector);
-        let marks = tables.participants::<G>(raw) & valid;
+        // Chunks mostly follow each other, and what a vector's length follows from waits for memory.
+        prefetch_line(vector.as_ptr().wrapping_add(raw.len()));
+        let vector = load(vector);
+        let marks = tables.participants::<G>(vector) & valid;
         marker.mark(sink.participation, marks, count);
-        let packed = pack::<G, P>(&tables, raw, marks, valid);
+        let packed = pack::<G, P>(&tables, vector, marks, valid);
 
         let bits = fill + 8 * G * count - saved::<G>(marks, tables.savings);
         let (joined, next) = append(packed, fill, bits, pending);
