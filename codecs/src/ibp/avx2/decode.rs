@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 use super::LINE;
 use super::layout::{Layout, lanes};
 use super::tables::Walk;
-use crate::cpu::store256;
+use crate::cpu::{prefetch_line, store256};
 use crate::ibp::bits::{Source, marks_at, ones};
 use crate::ibp::plan::Plan;
 
@@ -77,9 +77,11 @@ fn lines<const G: usize, const P: usize>(
     let Some(last) = source.kept.len().checked_sub(WINDOW) else { return 0 };
     // Copies stay in registers.
     let (mut steps, mut at) = (*walk, *source);
-    let mut done = 0;
+    let (mut done, chunk_len) = (0, LINE * lines.len());
     let mut ahead = Layout::new::<G, P>(&steps, &at);
     for line in lines {
+        // Chunks mostly follow each other, and a line that is written is read before.
+        prefetch_line(line.as_ptr().wrapping_add(chunk_len));
         let layout = ahead;
         if layout.quarters[3] / 8 > last {
             break;

@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::saved;
 use super::tables::{Phases, SCATTER, Tables};
-use crate::cpu::{load512, load512_partial, store512, store512_partial};
+use crate::cpu::{load512, load512_partial, prefetch_line, store512, store512_partial};
 use crate::ibp::bits::{Source, marks_at, ones};
 use crate::ibp::plan::Plan;
 
@@ -19,7 +19,10 @@ pub(super) fn vectors<const G: usize, const P: usize>(
     let mut phases = Phases::new(plan, phase, 64);
     let mut tables = Tables::<P>::none();
     let Source { participation, kept, mut granules, mut bit } = *source;
+    let chunk_len = raw.len();
     for vector in raw.chunks_mut(64) {
+        // Chunks mostly follow each other, and a line that is written is read before.
+        prefetch_line(vector.as_ptr().wrapping_add(chunk_len));
         if let Some(phase) = phases.next() {
             tables = Tables::at::<G, SCATTER>(plan, phase);
         }
