@@ -21,7 +21,7 @@ const LONGEST_SLEEP: Duration = Duration::from_micros(200);
 /// A communicator of NCCL's. Dropped before its end, it is aborted.
 #[derive(Debug)]
 pub(super) struct Handle {
-    library: &'static Library,
+    nccl: &'static Library,
     device: Device,
     /// Null when it has ended.
     comm: Comm,
@@ -44,13 +44,13 @@ impl Handle {
         (rank, ranks): (u32, u32),
         limit: Duration,
     ) -> Result<Self, NcclError> {
-        let library = Library::instance()?;
+        let nccl = Library::instance()?;
         let (device, mut comm) = (device.clone(), ptr::null_mut());
-        let mut handle = Self { library, device, comm, limit, aborted: None, is_stuck: false };
+        let mut handle = Self { nccl, device, comm, limit, aborted: None, is_stuck: false };
         let config = CommConfig::NON_BLOCKING;
         // SAFETY: the arguments are live variables and numbers.
         handle.call("ncclCommInitRankConfig", || unsafe {
-            (library.ncclCommInitRankConfig)(&raw mut comm, ranks as i32, id, rank as i32, &raw const config)
+            (nccl.ncclCommInitRankConfig)(&raw mut comm, ranks as i32, id, rank as i32, &raw const config)
         })?;
         handle.comm = comm;
         handle.settle("the meeting of the ranks").map(|()| handle)
@@ -59,11 +59,11 @@ impl Handle {
     /// Makes several calls as one operation.
     pub(super) fn group(&self, calls: impl FnOnce(&Self) -> Result<(), NcclError>) -> Result<(), NcclError> {
         // SAFETY: it takes nothing.
-        self.call("ncclGroupStart", || unsafe { (self.library.ncclGroupStart)() })?;
+        self.call("ncclGroupStart", || unsafe { (self.nccl.ncclGroupStart)() })?;
         let called = calls(self);
         // Also after an error, and without the context: the group is the thread's, and would swallow all later calls.
         // SAFETY: as above.
-        let end = || unsafe { (self.library.ncclGroupEnd)() };
+        let end = || unsafe { (self.nccl.ncclGroupEnd)() };
         let ended = match self.device.run(end) {
             Ok(code) => self.accepted("ncclGroupEnd", code),
             Err(error) => {
@@ -79,7 +79,7 @@ impl Handle {
         // SAFETY: a region is device memory for as long as its work lasts; the stream lives, and so does what is enqueued.
         self.call("ncclSend", || unsafe {
             let (len, peer) = (from.len() as usize, peer as i32);
-            (self.library.ncclSend)(at(from), len, BYTES, peer, self.comm, stream.as_raw())
+            (self.nccl.ncclSend)(at(from), len, BYTES, peer, self.comm, stream.as_raw())
         })
     }
 
@@ -88,7 +88,7 @@ impl Handle {
         // SAFETY: as for `send`.
         self.call("ncclRecv", || unsafe {
             let (len, peer) = (to.len() as usize, peer as i32);
-            (self.library.ncclRecv)(at(to), len, BYTES, peer, self.comm, stream.as_raw())
+            (self.nccl.ncclRecv)(at(to), len, BYTES, peer, self.comm, stream.as_raw())
         })
     }
 
@@ -103,7 +103,7 @@ impl Handle {
         // SAFETY: as for `send`.
         self.call("ncclBroadcast", || unsafe {
             let (len, root) = (to.len() as usize, root as i32);
-            (self.library.ncclBroadcast)(at(from), at(to), len, BYTES, root, self.comm, stream.as_raw())
+            (self.nccl.ncclBroadcast)(at(from), at(to), len, BYTES, root, self.comm, stream.as_raw())
         })
     }
 
@@ -116,7 +116,7 @@ impl Handle {
     ) -> Result<(), NcclError> {
         // SAFETY: as for `send`; callers have seen to it that `to` has so many regions.
         self.call("ncclAllGather", || unsafe {
-            (self.library.ncclAllGather)(
+            (self.nccl.ncclAllGather)(
                 at(from),
                 at(to),
                 from.len() as usize,
@@ -138,7 +138,7 @@ impl Handle {
         // SAFETY: as for `send`; callers have seen to it that both have `count` numbers.
         self.call("ncclAllReduce", || unsafe {
             let raw = stream.as_raw();
-            (self.library.ncclAllReduce)(at(from), at(to), count, datatype, operation, self.comm, raw)
+            (self.nccl.ncclAllReduce)(at(from), at(to), count, datatype, operation, self.comm, raw)
         })
     }
 
@@ -153,7 +153,7 @@ impl Handle {
         // SAFETY: as for `send`; callers have seen to it that both have their numbers.
         self.call("ncclReduceScatter", || unsafe {
             let raw = stream.as_raw();
-            (self.library.ncclReduceScatter)(at(from), at(to), count, datatype, operation, self.comm, raw)
+            (self.nccl.ncclReduceScatter)(at(from), at(to), count, datatype, operation, self.comm, raw)
         })
     }
 
@@ -200,12 +200,11 @@ impl Handle {
     /// Ends the communicator in peace, if that is possible; else it is aborted.
     pub(super) fn end(&mut self) {
         // SAFETY: it is alive, and nobody calls it any more.
-        let finalized =
-            self.call("ncclCommFinalize", || unsafe { (self.library.ncclCommFinalize)(self.comm) });
+        let finalized = self.call("ncclCommFinalize", || unsafe { (self.nccl.ncclCommFinalize)(self.comm) });
         if finalized.and_then(|()| self.settle("the end of the communicator")).is_ok() {
             let comm = std::mem::replace(&mut self.comm, ptr::null_mut());
             // SAFETY: as above. There is nobody to tell of an error.
-            let destroy = || unsafe { (self.library.ncclCommDestroy)(comm) };
+            let destroy = || unsafe { (self.nccl.ncclCommDestroy)(comm) };
             if self.device.run(destroy).is_err() {
                 // Without the context it is ended as well as may be.
                 destroy();
@@ -224,7 +223,7 @@ impl Handle {
             return;
         }
         let began = Instant::now();
-        let last = LastCall { library: self.library, device: self.device.clone(), comm };
+        let last = LastCall { nccl: self.nccl, device: self.device.clone(), comm };
         let thread = thread::Builder::new().name("nccl-abort".into()).spawn({
             let last = last.clone();
             move || last.make()
@@ -255,7 +254,7 @@ impl Handle {
     fn accepted(&self, name: &'static str, code: i32) -> Result<(), NcclError> {
         match code {
             IN_PROGRESS => Ok(()),
-            _ => self.library.check(name, code),
+            _ => self.nccl.check(name, code),
         }
     }
 
@@ -263,7 +262,7 @@ impl Handle {
     fn settle(&self, what: &'static str) -> Result<(), NcclError> {
         self.until(what, || match self.state()? {
             IN_PROGRESS => Ok(false),
-            code => self.library.check(what, code).map(|()| true),
+            code => self.nccl.check(what, code).map(|()| true),
         })
     }
 
@@ -271,8 +270,8 @@ impl Handle {
         let mut state = 0;
         // SAFETY: the communicator is alive, and `state` a live variable.
         let code =
-            self.device.run(|| unsafe { (self.library.ncclCommGetAsyncError)(self.comm, &raw mut state) })?;
-        self.library.check("ncclCommGetAsyncError", code).map(|()| state)
+            self.device.run(|| unsafe { (self.nccl.ncclCommGetAsyncError)(self.comm, &raw mut state) })?;
+        self.nccl.check("ncclCommGetAsyncError", code).map(|()| state)
     }
 
     /// Asks until the answer is yes.
@@ -316,7 +315,7 @@ impl Drop for Handle {
 /// The abort of a communicator, by whatever thread.
 #[derive(Clone)]
 struct LastCall {
-    library: &'static Library,
+    nccl: &'static Library,
     device: Device,
     comm: Comm,
 }
@@ -327,7 +326,7 @@ unsafe impl Send for LastCall {}
 impl LastCall {
     fn make(self) {
         // SAFETY: the communicator is alive, and nobody calls it any more. There is nobody to tell of an error.
-        let abort = || unsafe { (self.library.ncclCommAbort)(self.comm) };
+        let abort = || unsafe { (self.nccl.ncclCommAbort)(self.comm) };
         // The rules of recordings are a thread's, and others may record.
         let aborted = self.device.relaxed(|| self.device.run(abort));
         if aborted.is_err() {
