@@ -269,8 +269,7 @@ fn table(rows: &[(Target, Resources)]) -> String {
          Registers of a thread · shared memory of a block in bytes, without the buffers that a launch asks for, \
          as NVRTC {}.{}\ncompiles them. Blocks have {threads} threads. A kernel that spills registers fails the \
          tests; its spilled bytes stand here too.\n\n\
-         `{RENEW}` writes this and the PTX that ships; without\n`--write` it compares both. `tests/run` compiles for \
-         one of the devices.\n\n",
+         `{RENEW}` writes this and the PTX that ships; `tests/run` compares both.\n\n",
         VERSION.0, VERSION.1
     );
     let heads = TARGETS.join(" | ");
