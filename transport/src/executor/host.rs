@@ -62,8 +62,11 @@ impl HostExecutor {
 impl Executor for HostExecutor {
     fn submit(&mut self, ticket: Ticket, work: Work) -> Option<Done> {
         if self.threads.is_empty() {
-            self.waiting.push_back((ticket, work));
-            return self.resume();
+            let Ok(memory) = Memory::try_hold(&work) else {
+                self.waiting.push_back((ticket, work));
+                return None;
+            };
+            return Some(self.workbench.carry_out(ticket, &work, memory));
         }
         if self.workbench.paces.is_brief(&work)
             && let Ok(memory) = Memory::try_hold(&work)
@@ -335,6 +338,30 @@ mod tests {
             Err(status) => Err((status, buffer.all().to_vec())),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn without_threads_nobody_hears_of_other_work_than_what_is_handed_in() {
+        let sink: DoneSink = Arc::new(|_| panic!("there are no threads"));
+        let mut executor = HostExecutor::start(0, true, &sink).unwrap();
+        let (held, free) = (HostBuffer::zeroed(64), HostBuffer::zeroed(64));
+        let work = |buffer: &HostBuffer| Work::Encode {
+            source: Payload::from_memory(buffer.all()),
+            element: Element::U8,
+            algorithm: Algorithm::Zvc,
+            lent: false,
+        };
+        let writing = held.all().try_hold_mut().unwrap();
+        assert!(executor.submit(Ticket(1), work(&held)).is_none());
+        let done = executor.submit(Ticket(2), work(&free)).unwrap();
+        assert_eq!(done.ticket, Ticket(2));
+        assert!(executor.resume().is_none() && executor.is_waiting());
+        drop(writing);
+        // What has waited is for who resumes it, and not for who hands in something else.
+        let done = executor.submit(Ticket(3), work(&free)).unwrap();
+        assert_eq!(done.ticket, Ticket(3));
+        assert_eq!(executor.resume().unwrap().ticket, Ticket(1));
+        assert!(!executor.is_waiting());
     }
 
     #[test]

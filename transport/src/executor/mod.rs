@@ -162,8 +162,8 @@ pub enum Outlet {
 
 /// Something that carries out [`Work`]: threads for host memory, CUDA streams for a device's.
 pub trait Executor: Send {
-    /// Hands in work. What takes next to no time may be done at once, and its end returned; that of other work is
-    /// reported to the sink, in any order. Never blocks.
+    /// Hands in work. What takes next to no time may be done at once, and its end returned, never that of other work; the end of
+    /// what is not done at once is reported to the sink, in any order. Never blocks.
     fn submit(&mut self, ticket: Ticket, work: Work) -> Option<Done>;
 
     /// Does some of the work that could not be done when it was handed in and that nobody else does; returns its end.
