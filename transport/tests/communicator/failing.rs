@@ -61,6 +61,15 @@ fn wrong_arguments_are_named_and_break_nothing() {
             assert_eq!(error, Err(CommunicatorError::Overlap));
             assert_eq!(world.all_to_all(&part(0, 12), &part(4, 12), u8), Err(CommunicatorError::Overlap));
 
+            // The root's own block lies across its place, in somebody else's, or in bytes that no block has. Others see nothing
+            // of that, and go on to what comes next.
+            let spaced = blocks(&[(0, 4), (6, 4)]);
+            for offset in [2, 6, 10].into_iter().filter(|_| world.rank() == 0) {
+                let (own, all) = (part(offset, 4), part(0, 20));
+                assert_eq!(world.gather_v(0, &own, &all, &spaced, u8), Err(CommunicatorError::Overlap));
+                assert_eq!(world.scatter_v(0, &all, &spaced, &own, u8), Err(CommunicatorError::Overlap));
+            }
+
             // All said no before anything was sent.
             let all = HostBuffer::zeroed(20);
             world.all_gather(&buffer_of(world.rank(), 10).all(), &all.all(), u8).unwrap();

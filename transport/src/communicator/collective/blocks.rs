@@ -1,7 +1,7 @@
 //! Where the bytes of each member lie in a buffer.
 
 use super::super::{CommunicatorError, Group};
-use crate::memory::Stretch;
+use crate::memory::{Slice, Stretch};
 
 /// A part of a buffer, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,6 +53,15 @@ pub(super) fn in_buffer<S: Stretch>(
         buffer.part(offset, len).ok_or(outside)
     };
     blocks.iter().enumerate().map(part).collect()
+}
+
+/// A member's block by itself, `own`, is apart from the `buffer` of all blocks, or it is its own block there.
+pub(super) fn check_own(own: &Slice, block: &Slice, buffer: &Slice) -> Result<(), CommunicatorError> {
+    check_len("this member's block", own, block.len())?;
+    if !own.is_same(block) && own.overlaps(buffer) {
+        return Err(CommunicatorError::Overlap);
+    }
+    Ok(())
 }
 
 /// As [`in_buffer`], for blocks that are written, which must not overlap.

@@ -3,7 +3,7 @@
 use mgcomp_codecs::Element;
 
 use super::super::transfer::{Transfers, copy};
-use super::blocks::{check_len, in_buffer, shares, to_receive};
+use super::blocks::{check_len, check_own, in_buffer, shares, to_receive};
 use super::exchange::is_in_place;
 use super::{Block, CommunicatorError, Group, Kind};
 use crate::memory::{HostBuffer, Slice};
@@ -72,7 +72,7 @@ impl Group {
             return self.send_known(root, tag, send, element).wait_in(self);
         }
         let into = to_receive(self, receive, blocks)?;
-        check_len("this member's block", send, into[root].len())?;
+        check_own(send, &into[root], receive)?;
         let mut transfers = Transfers::default();
         self.others().for_each(|from| transfers.add(self.receive_known(from, tag, &into[from])));
         let copied = copy(send, &into[root]);
@@ -92,7 +92,7 @@ impl Group {
             return self.receive_known(root, tag, receive).wait_in(self);
         }
         let from = in_buffer(self, send, blocks)?;
-        check_len("this member's block", receive, from[root].len())?;
+        check_own(receive, &from[root], send)?;
         let mut transfers = Transfers::default();
         self.others().for_each(|to| transfers.add(self.send_known(to, tag, &from[to], element)));
         let copied = copy(&from[root], receive);
@@ -107,10 +107,7 @@ impl Group {
         blocks: &[Block],
     ) -> Result<Vec<Slice>, CommunicatorError> {
         let into = to_receive(self, receive, blocks)?;
-        check_len("this member's block", send, into[self.rank].len())?;
-        if !send.is_same(&into[self.rank]) && send.overlaps(receive) {
-            return Err(CommunicatorError::Overlap);
-        }
+        check_own(send, &into[self.rank], receive)?;
         Ok(into)
     }
 
