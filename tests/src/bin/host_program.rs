@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use mgcomp_codecs::Element;
 use mgcomp_selector::{PolicySpec, Steering};
 use mgcomp_tests::data::{Kind, bytes};
-use mgcomp_transport::communicator::Communicator;
+use mgcomp_transport::communicator::{CollectiveRequest, Communicator, CommunicatorError};
 use mgcomp_transport::link::loopback::Loopback;
 use mgcomp_transport::link::shm::{Shm, ShmConfig, ShmJob};
 use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
@@ -72,14 +72,14 @@ fn fork_often(kind: &str) -> Result<String> {
     // Nobody else has these: a child that drops them drops all that there is of them.
     let owned = pair(kind, &NodeConfig::default())?;
     let [world, other] = pair(kind, &NodeConfig::default())?.map(Communicator::world);
-    let meeting = world.start_barrier();
+    let (mut meeting, met) = (world.start_barrier(), world.start_barrier());
     let mut pending = nodes[0].receive(Rank(1), Tag(99), HostBuffer::zeroed(8).all());
     for _ in 0..40 {
         // SAFETY: the child does what any program might with the nodes, then leaves without ado.
         match unsafe { libc::fork() } {
             -1 => return Err(std::io::Error::last_os_error().into()),
             0 => {
-                let wrong = in_child(&nodes[0], &mut pending);
+                let wrong = in_child(&nodes[0], &mut pending, &world, (&mut meeting, met));
                 drop((owned, meeting, world, other));
                 // SAFETY: ends the child at once.
                 unsafe { libc::_exit(wrong) }
@@ -94,15 +94,23 @@ fn fork_often(kind: &str) -> Result<String> {
         exchange(&nodes)?;
         exchange(&owned)?;
     }
-    other.barrier()?;
-    meeting.wait()?;
+    for meeting in [meeting, met] {
+        other.barrier()?;
+        meeting.wait()?;
+    }
     Ok(String::new())
 }
 
 /// What a child finds: 0, or the number of what is wrong.
-fn in_child(node: &Node, pending: &mut Handle) -> i32 {
+fn in_child(
+    node: &Node,
+    pending: &mut Handle,
+    world: &Communicator,
+    (meeting, met): (&mut CollectiveRequest, CollectiveRequest),
+) -> i32 {
     let slice = || HostBuffer::zeroed(8).all();
     let forked = PeerState::Over(SessionError::Forked);
+    let refused = CommunicatorError::Transfer(TransferError::Forked);
     let found = [
         node.read(Rank(1), Address::new(0, 0), slice()).wait() == Err(TransferError::Forked),
         node.send(Rank(1), Tag(1), slice(), Element::U8).wait() == Err(TransferError::Forked),
@@ -111,6 +119,9 @@ fn in_child(node: &Node, pending: &mut Handle) -> i32 {
         node.peer_state(Rank(1)) == Some(forked.clone()),
         node.wait_for_peers(HANGS) == [(Rank(1), forked)],
         node.stats().total().transfers == 0 && node.decisions().is_empty(),
+        meeting.is_finished() && met.wait() == Err(refused.clone()),
+        world.barrier() == Err(refused.clone()) && world.start_barrier().wait() == Err(refused.clone()),
+        matches!(world.split(Some(0), 0), Err(error) if error == refused),
     ];
     node.disconnect(Rank(1));
     found.iter().position(|&right| !right).map_or(0, |i| i as i32 + 1)

@@ -203,6 +203,7 @@ impl Communicator {
     /// [`CommunicatorError`] if a transfer fails, or the node has too many communicators.
     pub fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Self>, CommunicatorError> {
         let group = &*self.group;
+        group.check_process()?;
         let next = group.next_context.load(Ordering::SeqCst);
         let _making = group.node.making_group(next);
         let mine = [u32::from(color.is_some()), color.unwrap_or(0), key as u32, 0];

@@ -26,15 +26,20 @@ impl CollectiveRequest {
     /// # Errors
     /// [`CommunicatorError`] if it failed.
     pub fn wait(mut self) -> Result<(), CommunicatorError> {
-        match self.result.take() {
-            Some(result) => result,
-            None => driving::receive(&self.reports).unwrap_or(Err(CommunicatorError::Panicked)),
+        if let Some(result) = self.result.take() {
+            return result;
         }
+        self.started.check_process()?;
+        driving::receive(&self.reports).unwrap_or(Err(CommunicatorError::Panicked))
     }
 
     /// Whether the collective is finished, one way or the other.
     pub fn is_finished(&mut self) -> bool {
         if self.result.is_none() {
+            if let Err(forked) = self.started.check_process() {
+                self.result = Some(Err(forked));
+                return true;
+            }
             self.result = match driving::try_receive(&self.reports) {
                 Ok(result) => Some(result),
                 Err(TryRecvError::Empty) => None,
@@ -107,8 +112,8 @@ impl Communicator {
 type Task = Box<dyn FnOnce() + Send>;
 
 impl Group {
-    /// In a child made by `fork`, nobody ends the turns that the parent's threads have.
-    fn check_process(&self) -> Result<(), CommunicatorError> {
+    /// In a child made by `fork`, nobody ends the turns that the parent's threads have, or says what has come of them.
+    pub(super) fn check_process(&self) -> Result<(), CommunicatorError> {
         if self.node.is_forked() { Err(TransferError::Forked.into()) } else { Ok(()) }
     }
 

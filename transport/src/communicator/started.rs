@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::Group;
+use super::{CommunicatorError, Group};
 
 /// How long collectives may go on when nobody uses their communicator any more: as long as links wait for peers to take what
 /// was sent before.
@@ -21,6 +21,11 @@ pub(super) struct Started {
 impl Started {
     pub(super) fn new(group: Arc<Group>) -> Self {
         Self { group, threads: Mutex::default() }
+    }
+
+    /// Whether they are threads of this process.
+    pub(super) fn check_process(&self) -> Result<(), CommunicatorError> {
+        self.group.check_process()
     }
 
     /// Joins `thread` some time, and those now that have ended.
