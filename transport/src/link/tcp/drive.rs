@@ -155,7 +155,8 @@ impl Driver {
         let (mut moved, mut asked) = (came, 0u32);
         let are_few = self.ways.len() <= FEW_CONNECTIONS
             && self.ways.iter().map(|way| way.inbox.connections()).sum::<usize>() <= FEW_CONNECTIONS;
-        while moved.elapsed() < self.patience() {
+        let mut now = came;
+        while now.saturating_duration_since(moved) < self.patience(now) {
             let ready = poll_fn(|context| Poll::Ready(until.as_mut().poll(context).is_ready()));
             if ready.await {
                 return;
@@ -175,20 +176,22 @@ impl Driver {
             if is_late || !asks_all {
                 yield_now().await;
             }
-            moved = self.ways.iter().map(|way| way.traffic.last_moved()).fold(moved, Instant::max);
+            now = Instant::now();
+            moved = self.ways.iter().map(|way| way.traffic.last_moved(now)).fold(moved, Instant::max);
         }
         until.await;
         self.sleeps_are_short.store(moved.elapsed() < LONG_SPIN, Ordering::Relaxed);
     }
 
     /// How long to ask the sockets when no bytes move.
-    fn patience(&self) -> Duration {
-        if self.sleeps_are_short.load(Ordering::Relaxed) || self.is_halfway() { LONG_SPIN } else { SPIN }
+    fn patience(&self, now: Instant) -> Duration {
+        if self.sleeps_are_short.load(Ordering::Relaxed) || self.is_halfway(now) { LONG_SPIN } else { SPIN }
     }
 
     /// Whether the rest of a message is on its way. Not of one that is stuck, which others need not wait for.
-    fn is_halfway(&self) -> bool {
-        let moves = |traffic: &Traffic| traffic.is_halfway() && traffic.last_moved().elapsed() < LONG_SPIN;
+    fn is_halfway(&self, now: Instant) -> bool {
+        let stuck_for = |traffic: &Traffic| now.saturating_duration_since(traffic.last_moved(now));
+        let moves = |traffic: &Traffic| traffic.is_halfway() && stuck_for(traffic) < LONG_SPIN;
         self.ways.iter().any(|way| moves(&way.traffic))
     }
 
@@ -228,8 +231,9 @@ struct Serving<'a>(&'a Driver);
 
 impl Drop for Serving<'_> {
     fn drop(&mut self) {
-        let is_halfway = self.0.is_halfway();
-        if self.0.lock().leave(Instant::now(), is_halfway) {
+        let now = Instant::now();
+        let is_halfway = self.0.is_halfway(now);
+        if self.0.lock().leave(now, is_halfway) {
             self.0.changed.notify_all();
         }
     }

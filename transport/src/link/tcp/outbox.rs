@@ -135,6 +135,13 @@ impl Outbox {
         self.end_if_over(traffic);
     }
 
+    /// The peer is gone, and what is queued with it: nobody has to look after that any more.
+    pub(super) fn abandon(&mut self, traffic: &Traffic) {
+        self.is_closed = true;
+        self.lanes.clear();
+        traffic.abandon();
+    }
+
     /// There are so many connections now: gives each a queue, with its part of what waits in the `first` one.
     pub(super) fn spread(&mut self, mut first: Queue, connections: usize, traffic: &Traffic) -> Vec<Queue> {
         if connections == 1 {
@@ -269,7 +276,45 @@ mod tests {
     use std::io::Write as _;
     use std::net::{Shutdown, TcpListener};
 
+    use bytes::Bytes;
+    use mgcomp_codecs::Algorithm;
+
     use super::*;
+    use crate::message::{Header, Tag, TaggedSend};
+
+    #[test]
+    fn nothing_is_left_to_write_to_a_peer_that_is_gone() {
+        let message = || {
+            let header = Header::TaggedSend(TaggedSend {
+                id: MessageId(1),
+                algorithm: Algorithm::None,
+                unawaited: false,
+                tag: Tag(1),
+                length: 3,
+            });
+            Outgoing { record: Record::new(&header, Bytes::from_static(b"abc")), len: 18, send: None }
+        };
+        let traffic = Traffic::new();
+        let (mut outbox, queue) = Outbox::new();
+        for queued in [18 + QUEUED_MESSAGE_BYTES, 2 * (18 + QUEUED_MESSAGE_BYTES)] {
+            assert_eq!(
+                outbox.send(message(), Push::Now, traffic.queued_bytes(), &traffic),
+                Some(Sent::Queued)
+            );
+            assert_eq!(traffic.queued_bytes(), queued);
+        }
+        // One more is on an imitated link.
+        traffic.queued(&message());
+        outbox.post();
+        // The connection's task ends, and somebody sends before that is known.
+        drop(queue);
+        assert_eq!(outbox.send(message(), Push::Now, traffic.queued_bytes(), &traffic), None);
+        outbox.abandon(&traffic);
+        assert!(!traffic.has_backlog() && !outbox.is_open());
+        outbox.arrive(message(), &traffic);
+        assert_eq!(outbox.send(message(), Push::Now, traffic.queued_bytes(), &traffic), None);
+        assert!(!traffic.has_backlog());
+    }
 
     #[test]
     fn news_are_bytes_and_connections_that_begin_or_end() {

@@ -50,14 +50,21 @@ impl Traffic {
         self.queued_bytes.fetch_sub(queued_len, Ordering::SeqCst) > queued_len
     }
 
+    /// What is queued will never be written.
+    pub(super) fn abandon(&self) {
+        self.queued_bytes.store(0, Ordering::SeqCst);
+    }
+
     /// Whether the link's thread has something to write.
     pub(super) fn has_backlog(&self) -> bool {
         self.queued_bytes() > 0
     }
 
-    /// When bytes last moved.
-    pub(super) fn last_moved(&self) -> Instant {
-        self.read.latest().max(self.written.latest())
+    /// When bytes last moved that somebody here may soon have more to do with than to wait. Those on an imitated link are left to
+    /// themselves until they are there.
+    pub(super) fn last_moved(&self, now: Instant) -> Instant {
+        let (read, written) = (self.read.latest(), self.written.latest());
+        if written > now { read } else { read.max(written) }
     }
 
     /// Whether the rest of a message is to come from the peer, or to be taken by it.
@@ -90,6 +97,7 @@ impl PeerTask {
     /// Waits for the connections that `connecting` makes and serves them until either end closes them.
     pub(super) async fn run(self, connecting: impl Future<Output = Result<Vec<Connection>, LinkError>>) {
         let (peer, sink, mut closed) = (self.peer, self.sink.clone(), self.closed.clone());
+        let (outbox, traffic) = (self.outbox.clone(), self.traffic.clone());
         let connections = tokio::select! {
             connections = connecting => connections,
             _ = closed.wait_for(|&closed| closed) => return,
@@ -98,6 +106,7 @@ impl PeerTask {
             Ok(connections) => self.serve(connections).await,
             Err(error) => Some(LinkEvent::Closed { peer, error }),
         };
+        lock(&outbox).abandon(&traffic);
         if let Some(event) = end {
             sink(event);
         }
@@ -132,5 +141,25 @@ impl PeerTask {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_is_on_an_imitated_link_does_not_move_before_it_is_there() {
+        let traffic = Traffic::new();
+        let start = traffic.last_moved(Instant::now());
+        let at = |ms| start + Duration::from_millis(ms);
+        traffic.read.note(at(10));
+        traffic.written.note(at(500));
+        assert_eq!(traffic.last_moved(at(100)), traffic.read.latest());
+        assert_eq!(traffic.last_moved(at(600)), traffic.written.latest());
+        traffic.read.note(at(700));
+        assert_eq!(traffic.last_moved(at(900)), traffic.read.latest());
     }
 }
