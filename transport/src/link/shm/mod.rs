@@ -265,7 +265,7 @@ impl Shm {
 /// Bytes of a ring in a job of so many ranks.
 fn ring_bytes_for(ranks: u32) -> u64 {
     let rings = 2 * u64::from(ranks.max(2) - 1);
-    (ALL_RINGS_BYTES / rings).clamp(LEAST_RING_BYTES, MOST_RING_BYTES).next_power_of_two()
+    1 << (ALL_RINGS_BYTES / rings).clamp(LEAST_RING_BYTES, MOST_RING_BYTES).ilog2()
 }
 
 impl Link for Shm {
@@ -334,5 +334,20 @@ impl Drop for Shm {
         }
         // Without a thread nobody else does.
         self.peers.iter().flatten().for_each(|peer| peer.end());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_get_shorter_where_there_are_many() {
+        let kib = |ranks| ring_bytes_for(ranks) >> 10;
+        // Two rings for each peer: 32 of 2 MiB are 64 MiB, and so are 64 of 1 MiB and 128 of 512 KiB.
+        assert_eq!(
+            [1, 2, 17, 18, 33, 34, 65, 66, 1000].map(kib),
+            [2048, 2048, 2048, 1024, 1024, 512, 512, 256, 64]
+        );
     }
 }
