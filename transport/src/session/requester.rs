@@ -8,7 +8,7 @@ use super::action::JobId;
 use super::error::{TransferError, Violation};
 use super::offers::Offers;
 use super::request::{Completion, Request, RequestId};
-use crate::message::{Limits, MessageId, OfferId, Status, Tag};
+use crate::message::{Limits, MAX_HEADER_LEN, MessageId, OfferId, Status, Tag};
 use crate::payload::Payload;
 
 /// Transfers that share a window. Sends wait for a receive at the peer, perhaps for long, and must not hold
@@ -65,9 +65,12 @@ pub(super) enum Stage {
     Decoding,
 }
 
+/// Whatever a peer takes: on some links the length of a message, with its header, has 32 bits.
+const LONGEST_TRANSFER_BYTES: u32 = u32::MAX - MAX_HEADER_LEN as u32;
+
 /// The most raw bytes that the peer takes in one message.
 pub(super) fn longest_message(limits: Limits) -> u64 {
-    u64::from(limits.max_transfer_bytes).min(limits.window_bytes)
+    u64::from(limits.max_transfer_bytes.min(LONGEST_TRANSFER_BYTES)).min(limits.window_bytes)
 }
 
 /// A request's end: what to deliver.

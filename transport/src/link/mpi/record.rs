@@ -63,7 +63,7 @@ pub(super) fn farewell() -> Bytes {
 /// The record of a message, and the payload if it has to follow.
 pub(super) fn write(header: &Header, payload: Bytes) -> (Bytes, Bytes) {
     let header = header.encode();
-    let fits = PREFIX_BYTES + header.len() + payload.len() <= RECORD_BYTES;
+    let fits = fits(header.len(), payload.len());
     let room = header.len() + if fits { payload.len() } else { CHECKSUM_BYTES };
     let mut record = prefix(MESSAGE, payload.len(), room);
     record.put_slice(&header);
@@ -109,7 +109,8 @@ pub(super) fn read(peer: Rank, record: u64, bytes: Bytes, limit: u64) -> Result<
             let payload = bytes.slice(PREFIX_BYTES + header_len..);
             Ok(Record::Message(Message { header, payload: Payload::from_bytes(payload) }))
         }
-        (Ok(payload_len), Some(stored)) if here.len() == CHECKSUM_BYTES => {
+        // Nothing follows a payload that would have had its place here, and the record would wait for it for ever.
+        (Ok(payload_len), Some(stored)) if here.len() == CHECKSUM_BYTES && !fits(header_len, payload_len) => {
             Ok(Record::Head(Head { header, payload_len, checksum: u32::from_le_bytes(*stored) }))
         }
         _ => {
@@ -117,6 +118,11 @@ pub(super) fn read(peer: Rank, record: u64, bytes: Bytes, limit: u64) -> Result<
             Err(RecordError::Link(LinkError::RecordTruncated { peer, record, got }))
         }
     }
+}
+
+/// Whether a payload travels in the record of its message.
+const fn fits(header_len: usize, payload_len: usize) -> bool {
+    payload_len <= RECORD_BYTES - PREFIX_BYTES - header_len
 }
 
 /// The front of a record, without its checksum, with room for `room` bytes behind.
@@ -228,6 +234,15 @@ mod tests {
         let acknowledgement = Header::WriteAck(WriteAck { id: MessageId(1), status: Status::Good });
         let trailing = lie(&acknowledgement, 5, MESSAGE);
         assert!(matches!(trailing, RecordError::Message(MessageError::Invalid(_))), "{trailing:?}");
+        // A checksum of a payload that would have fitted, or of none, in its place.
+        for payload_len in [0, 20] {
+            let (record, _) = write(&send(payload_len as u32), Bytes::new());
+            let mut record = BytesMut::from(&record[..]);
+            record.put_u32_le(checksum(&[]));
+            record[8..16].copy_from_slice(&u64::to_le_bytes(payload_len));
+            let error = read_first(finish(record)).unwrap_err();
+            assert!(matches!(error, RecordError::Link(LinkError::RecordTruncated { .. })), "{error:?}");
+        }
         // Part of the payload here and the rest behind: not what a writer does.
         let (record, _) = write(&send(20), Bytes::from(vec![5; 20]));
         let mut record = BytesMut::from(&record[..record.len() - 1]);

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::solo::{Solo, read, receive, send, write, zeroed};
 use super::world::World;
 use super::*;
+use crate::session::requester::longest_message;
 
 fn id(header: &Header) -> u16 {
     match header {
@@ -95,6 +96,18 @@ fn pieces_are_cut_where_they_should_be() {
         piece(2, Address::new(3, 20_000), 10_001),
     ];
     assert_eq!(solo.take_headers(), expected);
+}
+
+#[test]
+fn messages_have_a_length_of_32_bits_whatever_a_peer_takes() {
+    let longest = |max_transfer_bytes, window_bytes| {
+        longest_message(Limits { max_transfer_bytes, window_bytes, max_in_flight: 2 })
+    };
+    // 2³² − 65 bytes and a header of 64.
+    assert_eq!(longest(u32::MAX, u64::MAX), 4_294_967_231);
+    assert_eq!(longest(u32::MAX - 64, u64::MAX), 4_294_967_231);
+    assert_eq!(longest(u32::MAX - 65, u64::MAX), 4_294_967_230);
+    assert_eq!(longest(u32::MAX, 7), 7);
 }
 
 #[test]
