@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::process::Command;
+use std::{error::Error, fs, io};
 
 use mgcomp_codecs::device::{Compiler, DeviceError, KernelSource, MIN_CAPABILITY, Target, sources};
 
@@ -23,6 +24,9 @@ const TABLE: &str = "RESOURCES.md";
 
 /// The version of CUDA whose compiler the table and the PTX come from.
 pub const VERSION: (i32, i32) = (13, 0);
+
+/// The version of PTX that ships, the first that has [`MIN_CAPABILITY`]: drivers from CUDA 11.0 on take it.
+pub const PTX_VERSION: &str = "7.0";
 
 /// The level of compression that takes longest.
 const MOST_PACKED: u8 = 10;
@@ -104,10 +108,14 @@ pub fn compile(compiler: &Compiler, cache: &Path) -> Result<Compilation, DeviceE
         all.rows.extend(rows.into_iter().map(|resources| (target, resources)));
     }
     let target = Target::ptx(MIN_CAPABILITY);
-    let ptx = of_each_source(|source| cached(cache, source, target, || shipped_ptx(compiler, source)));
+    let ptx = of_each_source(|source| {
+        cached(cache, source, target, || {
+            Ok(String::from_utf8_lossy(&compiler.compile(source, target)?.image).into_owned())
+        })
+    });
     for (source, ptx) in sources().iter().zip(ptx) {
         let path = folder().join("ptx").join(format!("{}.ptx.z", source.name));
-        all.artifacts.push(Artifact { path, content: ptx?, packed: true });
+        all.artifacts.push(Artifact { path, content: shipped_ptx(source, &ptx?), packed: true });
     }
     all.artifacts.push(Artifact { path: folder().join(TABLE), content: table(&all.rows), packed: false });
     Ok(all)
@@ -214,13 +222,43 @@ fn targets() -> impl Iterator<Item = Target> {
     TARGETS.into_iter().map(|target| target.parse().expect("a target"))
 }
 
-/// The PTX without comments, which name the build of the compiler.
-fn shipped_ptx(compiler: &Compiler, source: &KernelSource) -> Result<String, DeviceError> {
-    let image = compiler.compile(source, Target::ptx(MIN_CAPABILITY))?.image;
-    let text = String::from_utf8_lossy(&image);
-    let lines = text.trim_end_matches('\0').lines().map(str::trim_end);
-    let code = lines.filter(|line| !line.is_empty() && !line.starts_with("//"));
-    Ok(fingerprint_line(source) + &code.fold(String::new(), |text, line| text + line + "\n"))
+/// The PTX as it ships: without comments, which name the build of the compiler, and for drivers that are older than that. It says that
+/// it is of its own version of PTX, but the kernels use nothing that [`PTX_VERSION`] does not have, except for hints on what loads are
+/// for. [`assemble`] finds out whether that is so.
+fn shipped_ptx(source: &KernelSource, compiled: &str) -> String {
+    let mut ptx = fingerprint_line(source);
+    for line in compiled.trim_end_matches('\0').lines().map(str::trim_end) {
+        if line.is_empty()
+            || line.starts_with("//")
+            || line.trim_start().starts_with(".pragma \"used_bytes_mask")
+        {
+            continue;
+        }
+        match line.starts_with(".version ") {
+            true => ptx += &format!(".version {PTX_VERSION}\n"),
+            false => ptx += &format!("{line}\n"),
+        }
+    }
+    ptx
+}
+
+/// Has `assembler`, a `ptxas` of some version, make machine code of the PTX that ships, which is then thrown away.
+///
+/// # Errors
+/// What it says, if anything: what it does not know it leaves out with a warning.
+pub fn assemble(assembler: &Path, source: &KernelSource) -> Result<(), Box<dyn Error>> {
+    let mut file = NamedTempFile::new()?;
+    file.write_all(source.shipped_ptx()?.as_bytes())?;
+    let made = NamedTempFile::new()?;
+    let target = Target::cubin(MIN_CAPABILITY).to_string();
+    let said = Command::new(assembler)
+        .args(["-O0", "-arch", &target, "-o"])
+        .args([made.path(), file.path()])
+        .output()
+        .map_err(|error| format!("{}: {error}", assembler.display()))?;
+    let said = String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();
+    let is_made = made.as_file().metadata()?.len() > 0;
+    if is_made && said.trim().is_empty() { Ok(()) } else { Err(format!("{}: {said}", source.name).into()) }
 }
 
 /// What the log of a compilation says of each kernel:

@@ -1,5 +1,5 @@
 //! Compiles the GPU kernels with NVRTC for every device that matters, and compares what follows from them with
-//! the files of the repository; with `--write`, renews the files. With `--bounds` and the path of `nvdisasm`, writes how
+//! the files of the repository, and has the PTX that ships assembled by what `MGCOMP_PTXAS` names; with `--write`, renews the files. With `--bounds` and the path of `nvdisasm`, writes how
 //! fast they could be at most.
 
 use std::error::Error;
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use mgcomp_codecs::device::Compiler;
+use mgcomp_codecs::device::{Compiler, sources};
 use mgcomp_tests::bounds;
 use mgcomp_tests::compile::{self, Compilation, RENEW, VERSION};
 
@@ -52,5 +52,23 @@ fn compare(compiler: &Compiler, writes: bool) -> Result<ExitCode, Box<dyn Error>
             good = false;
         }
     }
+    if !writes {
+        good &= assembles();
+    }
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether an old assembler takes the PTX that ships, if one is named.
+fn assembles() -> bool {
+    let Some(assembler) = std::env::var_os("MGCOMP_PTXAS") else {
+        println!("SKIPPED: no assembler for the PTX that ships is named by MGCOMP_PTXAS");
+        return true;
+    };
+    let refused: Vec<_> = sources()
+        .iter()
+        .filter_map(|source| compile::assemble(Path::new(&assembler), source).err())
+        .collect();
+    refused.iter().for_each(|error| eprintln!("the PTX that ships is not taken by an assembler: {error}"));
+    println!("{} of {} files of PTX are assembled", sources().len() - refused.len(), sources().len());
+    refused.is_empty()
 }
