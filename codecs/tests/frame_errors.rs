@@ -71,7 +71,7 @@ fn algorithms_without_a_name_or_a_frame() {
         let expected = FrameError::UnknownAlgorithm(UnknownAlgorithm(number.to_string()));
         assert_eq!(error_of(set(3, &[number])), expected);
     }
-    // "none" has no frames; 5 to 10 have names, but no codec yet.
+    // "none" has no frames.
     for algorithm in Algorithm::ALL {
         if mgcomp_codecs::codec(algorithm).is_none() {
             assert_eq!(error_of(set(3, &[algorithm.number()])), FrameError::Unsupported(algorithm));

@@ -45,6 +45,19 @@ fn decode(frame: &[u8]) -> Result<Vec<u8>, FrameError> {
 }
 
 #[test]
+fn an_empty_frame_may_have_a_codebook() {
+    // IBP on F32 in chunks of 4 KiB, no raw bytes; codebook number 1 by name.
+    let mut frame = b"MG\x01\x08\x00\x02\x0c\x00".to_vec();
+    frame.extend([0u64, 1, 0].map(u64::to_le_bytes).concat());
+    let parsed = Frame::parse(&frame).unwrap();
+    assert!(matches!(parsed.codebook(), Some(CodebookSection::Named(_))), "{:?}", parsed.codebook());
+    assert_eq!(parsed.decode_to_vec(LIMIT), Ok(Vec::new()));
+    // An encoder writes none.
+    let codec = Ibp::with(Cpu::active(), codebook()).unwrap();
+    assert_eq!(frame::encode(&codec, Element::F32, &[], options()).unwrap().len(), 16);
+}
+
+#[test]
 fn a_frame_that_carries_its_codebook_needs_nothing_else() {
     let [(frame, raw), _] = frames();
     assert_eq!(decode(&frame), Ok(raw.clone()));

@@ -33,7 +33,7 @@ fn exact_len(plan: &Plan<'_>) -> u64 {
 #[must_use]
 pub fn estimated_frame_len(codec: &dyn Codec, element: Element, raw: &[u8], options: Options) -> u64 {
     let sample = Sample::of(codec.overhead_len(element), raw.len());
-    scaled_up(&Plan::of(codec, element, raw, options), codec.overhead_len(element), sample)
+    estimated(codec, element, raw, options, (sample, usize::MAX))
 }
 
 /// As [`estimated_frame_len`], from about `sample_len` bytes of `raw`, however few of all they are: what a caller can
@@ -47,8 +47,20 @@ pub fn sampled_frame_len(
     sample_len: usize,
 ) -> u64 {
     let sample = Sample::within(sample_len, codec.overhead_len(element), raw.len());
+    estimated(codec, element, raw, options, (sample, sample_len))
+}
+
+/// The length from a sample, for which a codec is fitted to about `fitted_len` bytes; or from all if there is none.
+fn estimated(
+    codec: &dyn Codec,
+    element: Element,
+    raw: &[u8],
+    options: Options,
+    (sample, fitted_len): (Option<Sample>, usize),
+) -> u64 {
+    // Whether a codebook pays is known for sure only when chunks have been looked at, all of them where it does not.
     let plan = match sample {
-        Some(_) => Plan::fitted(codec, element, raw, options, sample_len),
+        Some(_) => Plan::fitted(codec, element, raw, options, fitted_len),
         None => Plan::of(codec, element, raw, options),
     };
     scaled_up(&plan, codec.overhead_len(element), sample)

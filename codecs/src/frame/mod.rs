@@ -40,7 +40,7 @@ fn crc32c(raw: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, raw) as u32
 }
 
-/// Bytes of `entries` table entries, padding to the first chunk included.
+/// Bytes of the table entries of `chunks` chunks, padding to the first chunk included.
 const fn table_len(chunks: usize, entry_len: usize) -> usize {
     (chunks * entry_len).next_multiple_of(UNIT)
 }

@@ -27,7 +27,8 @@ pub(super) fn encode<const B: usize>(cpu: Avx2, raw: &[u8], coded: &mut [u8]) ->
     let staging = staging_offset::<B>(raw.len());
     let mut out =
         Output { coded: coded.as_mut_ptr(), planes: planes_offset, patches: staging, patch_bytes: 0 };
-    run::<B, true>(&header, words, &mut out);
+    // SAFETY: `coded` has the room, and zeros where codes go.
+    unsafe { run::<B, true>(&header, words, &mut out) };
     let Output { planes, patches, .. } = out;
     coded.copy_within(staging..patches, planes);
     let len = planes + (patches - staging);
@@ -42,7 +43,8 @@ pub(super) fn len<const B: usize>(cpu: Avx2, raw: &[u8]) -> usize {
     let header = choose(cpu, words);
     let planes = planes_offset::<B>(words.len());
     let mut out = Output { coded: std::ptr::null_mut(), planes, patches: 0, patch_bytes: 0 };
-    run::<B, false>(&header, words, &mut out);
+    // SAFETY: nothing is written.
+    unsafe { run::<B, false>(&header, words, &mut out) };
     out.planes + out.patches + tail.len()
 }
 
@@ -55,10 +57,13 @@ struct Output {
     patch_bytes: usize,
 }
 
-/// Codes all blocks; `STORE`: writes them, for which `out` must have room as [`room`] says.
+/// Codes all blocks; `STORE`: writes them.
+///
+/// # Safety
+/// If `STORE`, `out` must have room for them as [`room`] says, and zeros where codes go.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn run<const B: usize, const STORE: bool>(header: &Header, words: &[[u8; B]], out: &mut Output) {
+unsafe fn run<const B: usize, const STORE: bool>(header: &Header, words: &[[u8; B]], out: &mut Output) {
     let residuals = Residuals::new(header, words);
     let most_patch_bytes = most_patch_bytes(B * words.len());
     let mut tile = Tile::new();
@@ -67,7 +72,7 @@ fn run<const B: usize, const STORE: bool>(header: &Header, words: &[[u8; B]], ou
         let here = (words.len() - start).min(Tile::words::<B>());
         for first in (0..here).step_by(BLOCK) {
             let index = (start + first) / BLOCK;
-            // SAFETY: `out` has room for all blocks, and codes for them, whose place holds zeros.
+            // SAFETY: the caller's word, for all blocks and their codes.
             unsafe {
                 let code = code_block::<B, STORE>(header.low_bits, &tile, first, most_patch_bytes, out);
                 if STORE && B == 1 {

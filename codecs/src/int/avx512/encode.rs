@@ -33,7 +33,8 @@ pub(super) fn encode<const B: usize>(cpu: Avx512, raw: &[u8], coded: &mut [u8]) 
         planes: planes_offset,
         patches: staging,
     };
-    store_all::<B>(&header, words, &mut out);
+    // SAFETY: `coded` has the room.
+    unsafe { store_all::<B>(&header, words, &mut out) };
     let Output { planes, patches, .. } = out;
     coded.copy_within(staging..patches, planes);
     let len = planes + (patches - staging);
@@ -68,14 +69,17 @@ struct Output {
     patches: usize,
 }
 
-/// Writes all blocks, for which `out` must have room as [`room`] says.
+/// Writes all blocks.
 ///
 /// Each tile is made before the one ahead of it is written, so that neither waits for the other's last step.
+///
+/// # Safety
+/// `out` must have room for them as [`room`] says.
 #[inline]
 #[target_feature(
     enable = "avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq,avx512cd,avx512dq,avx512vl,gfni,lzcnt,popcnt,bmi1,bmi2"
 )]
-fn store_all<const B: usize>(header: &Header, words: &[[u8; B]], out: &mut Output) {
+unsafe fn store_all<const B: usize>(header: &Header, words: &[[u8; B]], out: &mut Output) {
     let residuals = Residuals::new(header, words);
     let mut limits = Limits::new::<B>(header.low_bits, most_patch_bytes(B * words.len()));
     let (mut tiles, mut forms) = ([const { Tile::new() }; 2], Forms::new());
@@ -91,7 +95,7 @@ fn store_all<const B: usize>(header: &Header, words: &[[u8; B]], out: &mut Outpu
             residuals.fill(next, next_start);
         }
         let units = (words.len() - start).min(Tile::words::<B>()).div_ceil(unit_words::<B>());
-        // SAFETY: `out` has room for all units.
+        // SAFETY: the caller's word, for all units.
         unsafe { out.store::<B>(tile, &forms, units, header.low_bits) };
         if next_start < words.len() {
             forms.take::<B>(next, &mut limits);

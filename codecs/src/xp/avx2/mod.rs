@@ -15,6 +15,7 @@ mod read;
 mod tiers;
 mod write;
 
+use super::column::planes_len;
 use super::vector::cut::Rests;
 use super::vector::{Ranked, Vectors};
 use crate::Avx2;
@@ -101,6 +102,7 @@ unsafe impl Vectors for Avx2 {
     }
 
     fn count_escapes<const CODE: usize>(self, column: &[u8], count: usize) -> usize {
+        assert!(column.len() >= planes_len(count, CODE), "{count} codes in {} bytes", column.len());
         // SAFETY: as above.
         unsafe { read::count_escapes::<CODE>(column, count) }
     }

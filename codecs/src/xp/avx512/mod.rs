@@ -13,6 +13,7 @@ mod read;
 mod tiers;
 mod write;
 
+use super::column::planes_len;
 use super::vector::cut::Rests;
 use super::vector::{Ranked, Vectors};
 use crate::Avx512;
@@ -99,6 +100,7 @@ unsafe impl Vectors for Avx512 {
     }
 
     fn count_escapes<const CODE: usize>(self, column: &[u8], count: usize) -> usize {
+        assert!(column.len() >= planes_len(count, CODE), "{count} codes in {} bytes", column.len());
         // SAFETY: as above.
         unsafe {
             if CODE == 2 { read::count_pairs(column, count) } else { read::count_triples(column, count) }

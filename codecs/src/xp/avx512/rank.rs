@@ -29,7 +29,8 @@ pub(super) fn rank(counts: &[u8]) -> Ranked {
             let seen = _mm512_test_epi32_mask(here, here);
             let first = 0xffff - (64 * block + 16 * quarter) as i32;
             let here = _mm512_or_si512(here, _mm512_sub_epi32(_mm512_set1_epi32(first), sixteen));
-            // SAFETY: no more are seen than there are samples; behind them are 64 places.
+            assert!(found <= MAX_SAMPLES, "{found} symbols in a sample");
+            // SAFETY: behind those of a whole sample are 64 places.
             unsafe { store(keys.as_mut_ptr().add(found).cast(), _mm512_maskz_compress_epi32(seen, here)) };
             found += seen.count_ones() as usize;
         }

@@ -3,7 +3,7 @@
 use super::Vectors;
 use super::cut::Cut;
 use super::levels::Levels;
-use super::scratch::Scratch;
+use super::scratch::{MAX_RAW_LEN, Scratch};
 use super::survey::tier_parts;
 use crate::chunk::CHUNK_ALIGN;
 use crate::xp::column::{column_len, little_endian, planes_end_in_zeros};
@@ -20,6 +20,7 @@ pub(super) fn decode<V: Vectors, const B: u32, const E: u32>(
     raw: &mut [u8],
     scratch: &mut Scratch,
 ) -> Option<()> {
+    assert!(raw.len() <= MAX_RAW_LEN, "{} bytes in a chunk", raw.len());
     let mode = Mode::from_bytes(coded.get(..Mode::LEN)?).ok()??;
     let width = Cut::<B, E, false>::WIDTH;
     let (elements, tail) = raw.split_at_mut(raw.len() / width * width);
