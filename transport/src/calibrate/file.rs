@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::regular;
 
 /// The form of the file. Times of another form, or of codecs of another version, say nothing.
-const FORM: &str = concat!("mgcomp speeds 4, codecs ", env!("CARGO_PKG_VERSION"));
+const FORM: &str = concat!("mgcomp speeds 5, codecs ", env!("CARGO_PKG_VERSION"));
 /// Longer than any file of ours: what is longer is not read.
 const MAX_FILE_LEN: u64 = 4 << 20;
 const FILE_NAME: &str = "speeds.json";
