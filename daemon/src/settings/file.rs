@@ -76,12 +76,19 @@ pub(super) fn load(state_dir: &Path) -> Result<Scopes, SettingsFileError> {
 /// Replaces what is kept, so that a crash leaves either the old or the new.
 pub(super) fn save(state_dir: &Path, scopes: &Scopes) -> io::Result<()> {
     let mut file = tempfile::Builder::new().prefix(".settings-").tempfile_in(state_dir)?;
-    serde_json::to_writer(io::BufWriter::new(file.as_file_mut()), &kept(scopes))?;
-    file.as_file_mut().write_all(b"\n")?;
+    write(file.as_file_mut(), scopes)?;
     file.as_file().sync_all()?;
     file.persist(path(state_dir)).map_err(|failed| failed.error)?;
     // The name is as good as the file only when the folder is on disk too.
     File::open(state_dir)?.sync_all()
+}
+
+/// Writes all of it, or says why not: a buffer that is only dropped keeps to itself what went wrong with the rest.
+fn write(to: impl Write, scopes: &Scopes) -> io::Result<()> {
+    let mut to = io::BufWriter::new(to);
+    serde_json::to_writer(&mut to, &kept(scopes))?;
+    to.write_all(b"\n")?;
+    to.flush()
 }
 
 fn kept(scopes: &Scopes) -> Kept {
@@ -163,6 +170,31 @@ mod tests {
             assert_eq!(load(folder.path()).unwrap(), scopes);
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+    }
+
+    /// A disk that is full for the first bytes, and has room for what follows.
+    struct FullAtFirst(Vec<u8>, bool);
+
+    impl Write for FullAtFirst {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            match std::mem::take(&mut self.1) {
+                true => Err(io::ErrorKind::StorageFull.into()),
+                false => self.0.write(bytes),
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_is_not_written_is_not_said_to_be() {
+        let mut disk = FullAtFirst(Vec::new(), true);
+        assert_eq!(write(&mut disk, &some()).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        let mut disk = FullAtFirst(Vec::new(), false);
+        write(&mut disk, &Scopes::default()).unwrap();
+        assert_eq!(disk.0, b"{\"version\":1,\"last_change\":0,\"settings\":[]}\n");
     }
 
     #[test]
