@@ -13,7 +13,8 @@ pub const BUCKETS: usize = 304;
 const PARTS: usize = 8;
 const PARTS_LOG2: u32 = 3;
 
-/// What is counted by value in each slot.
+/// What is counted by value in each slot. What is received beyond the last slot is counted, but not by value: the slot of all
+/// other streams has room for what is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Measure {

@@ -5,7 +5,7 @@
 //! 0 .. 512                    header                        process, but for DEFAULT and READ_CAP
 //! 512 .. 2048                 settings, one word per slot   daemon
 //! 2048 .. 2048 + 1025 · 128   counters, 128 words per slot  process
-//! then 1025 · 1536            histograms, 1536 per slot     process
+//! then 1025 · 1536            histograms, 1536 per slot     process; in the last slot of what is sent alone
 //! ```
 //!
 //! The file is exactly [`PAGE_BYTES`] long. Most of it is never touched and takes no memory. Whoever changes a

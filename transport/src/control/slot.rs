@@ -99,15 +99,17 @@ impl Slot {
         }
     }
 
-    /// A payload from the peer was decoded.
+    /// A payload from the peer was decoded. The histograms of the slot of all other streams are of what is sent.
     pub(super) fn decoded(&self, raw_bytes: u64, coded_bytes: u64, took: Duration) {
         let ns = took.as_nanos() as u64;
         self.count(counter::DECODED, 1);
         self.count(counter::DECODED_RAW_BYTES, raw_bytes);
         self.count(counter::DECODED_CODED_BYTES, coded_bytes);
         self.count(counter::DECODE_NS, ns);
-        self.measure(Measure::RawBytes, raw_bytes);
-        self.measure(Measure::CodecNs, ns);
+        if !self.shared {
+            self.measure(Measure::RawBytes, raw_bytes);
+            self.measure(Measure::CodecNs, ns);
+        }
     }
 
     /// A codec job failed.

@@ -294,6 +294,29 @@ fn streams_beyond_the_last_slot_are_steered_and_counted_together() {
     assert_eq!(decide(policy.as_mut(), &facts(3, 4096)).algorithm, Algorithm::Bdi);
 }
 
+#[test]
+fn what_is_received_beyond_the_last_slot_is_not_taken_for_sent() {
+    let (mut policy, mut meter, attachment) = steered_bdi();
+    for stream in 0..1025 {
+        let facts = facts(stream, 4096);
+        let decision = decide(policy.as_mut(), &facts);
+        policy.observe(&facts, &decision, &outcome(Algorithm::Bdi, 1000, Some(300)));
+    }
+    meter.decoded(6, 100, 60, Duration::from_nanos(40));
+    let page = attachment.page();
+    let other = page.view(Page::other()).unwrap();
+    let count = |transfers, raw_bytes, coded_bytes| Count { transfers, raw_bytes, coded_bytes };
+    assert_eq!((page.used(), other.sent(), other.decoded), (1024, count(1, 4096, 1000), count(1, 100, 60)));
+    let of_other = |measure| {
+        let mut histogram = Histogram::default();
+        page.add_histogram(Page::other(), measure, &mut histogram);
+        histogram.counted().collect::<Vec<_>>()
+    };
+    // 4096 is the first of 4096 .. 4608, and 300 is in 288 .. 320.
+    assert_eq!(of_other(Measure::RawBytes), [(4352, 1)]);
+    assert_eq!(of_other(Measure::CodecNs), [(304, 1)]);
+}
+
 fn page_with_file() -> (Page, OwnedFd) {
     Page::create(&Identity::of_this_process()).unwrap()
 }
