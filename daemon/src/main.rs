@@ -75,7 +75,7 @@ fn serve(flags: &Flags, config: Config, log: &LogLevel) -> Result<(), Box<dyn Er
         // Heard before anybody is told that the daemon is ready: whoever knows may send a signal.
         let (stop, hangups) = (stop()?, signal(SignalKind::hangup())?);
         let (sender, reloads) = mpsc::channel(1);
-        tokio::spawn(reload(flags.clone(), log.clone(), hangups, sender));
+        tokio::spawn(reload(flags.clone(), config.clone(), log.clone(), hangups, sender));
         run_reloading(Listener::open(config)?, stop, reloads).await?;
         Ok(())
     })
@@ -93,13 +93,20 @@ fn stop() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Reads the settings again at each SIGHUP. Where they are wrong, the old ones stay.
-async fn reload(flags: Flags, log: LogLevel, mut hangups: Signal, configs: mpsc::Sender<Config>) {
+/// Reads the settings again at each SIGHUP. Where they are wrong, or not right for what stays, the old ones stay.
+async fn reload(
+    flags: Flags,
+    mut config: Config,
+    log: LogLevel,
+    mut hangups: Signal,
+    configs: mpsc::Sender<Config>,
+) {
     while hangups.recv().await.is_some() {
-        match Config::load(&flags) {
-            Ok(config) => {
+        match Config::load(&flags).and_then(|read| read.in_place_of(&config)) {
+            Ok(read) => {
+                config = read;
                 let _ = log.reload(LevelFilter::from_level(config.log));
-                if configs.send(config).await.is_err() {
+                if configs.send(config.clone()).await.is_err() {
                     return;
                 }
             }

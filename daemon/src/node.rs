@@ -66,7 +66,8 @@ pub async fn run(listener: Listener, shutdown: impl Future<Output = ()>) -> Resu
     run_reloading(listener, shutdown, reloads).await
 }
 
-/// As [`run`], and goes by each configuration that comes, but for its sockets and folders.
+/// As [`run`], and goes by each configuration that comes and is right for its sockets and folders, which stay
+/// ([`Config::in_place_of`]).
 ///
 /// # Errors
 /// As [`run`].
@@ -202,13 +203,12 @@ impl Node {
         }
     }
 
+    /// Goes by `config` from now on, if that is right for where the daemon listens.
     fn reload(&self, config: Config) {
-        let old = self.config();
-        if (&old.socket, &old.state_dir, old.listen) != (&config.socket, &config.state_dir, config.listen) {
-            tracing::warn!("socket, state_dir and listen stay as they are until the daemon is started again");
-        }
-        let (socket, state_dir, listen) = (old.socket.clone(), old.state_dir.clone(), old.listen);
-        let config = Config { socket, state_dir, listen, ..config };
+        let config = match config.in_place_of(&self.config()) {
+            Ok(config) => config,
+            Err(problems) => return tracing::error!(%problems, "settings stay as they are"),
+        };
         if let Err(error) = listen::open_to(&config) {
             tracing::warn!(%error, "the socket stays open to those to whom it was");
         }
@@ -223,5 +223,51 @@ fn raise_file_limit() {
     limit.current = limit.maximum;
     if let Err(error) = rustix::process::setrlimit(Resource::Nofile, limit) {
         tracing::warn!(%error, "few processes and clients can be connected at the same time");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_rustls::rustls;
+
+    use super::*;
+    use crate::config::Token;
+
+    /// TLS as far as a configuration has it: without a certificate.
+    fn tls() -> rustls::ServerConfig {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = rustls::ServerConfig::builder_with_provider(provider);
+        let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        builder.with_cert_resolver(Arc::new(rustls::server::ResolvesServerCertUsingSni::new()))
+    }
+
+    #[test]
+    fn a_reload_does_not_take_away_what_the_open_port_needs() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("token"), "0123456789abcdef").unwrap();
+        let plain = Config::private(path("socket"), path("state"));
+        let token = Some(Token::read(&path("token")).unwrap());
+        let safe = Config {
+            listen: Some("0.0.0.0:7411".parse().unwrap()),
+            token: token.clone(),
+            tls: Some(Arc::new(tls())),
+            ..plain.clone()
+        };
+        let node = Node::open(safe.clone()).unwrap();
+        let holds = || {
+            let config = node.config();
+            (config.listen, config.token.is_some(), config.tls.is_some(), config.max_watchers)
+        };
+        // Each is right by itself, but not for a port that anybody reaches.
+        let local = Config { listen: Some("127.0.0.1:7411".parse().unwrap()), token, ..plain.clone() };
+        let (no_token, no_tls) =
+            (Config { token: None, ..safe.clone() }, Config { tls: None, ..safe.clone() });
+        for config in [plain, local, no_token, no_tls] {
+            node.reload(Config { max_watchers: 1, ..config });
+            assert_eq!(holds(), (safe.listen, true, true, safe.max_watchers));
+        }
+        node.reload(Config { max_watchers: 1, listen: None, ..safe.clone() });
+        assert_eq!(holds(), (safe.listen, true, true, 1));
     }
 }

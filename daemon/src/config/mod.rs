@@ -105,17 +105,44 @@ impl Config {
 
     /// What settings demand of each other.
     fn check(&self, given: &Given, problems: &mut Vec<Problem>) {
-        let Some(listen) = self.listen else { return };
-        if self.token.is_none() && !given.has(Setting::TokenFile) {
+        // What was given and is wrong has been told already.
+        let has_token = self.token.is_some() || given.has(Setting::TokenFile);
+        let has_tls = self.tls.is_some() || given.has(Setting::TlsCert) || given.has(Setting::TlsKey);
+        let missing = self.missing(has_token, has_tls);
+        problems.extend(missing.into_iter().map(|what| given.problem(Setting::Listen, what)));
+    }
+
+    /// What clients over TCP cannot do without.
+    fn missing(&self, has_token: bool, has_tls: bool) -> Vec<String> {
+        let Some(listen) = self.listen else { return Vec::new() };
+        let mut missing = Vec::new();
+        if !has_token {
             let what = "whoever connects over TCP must show a token: name a file with one as token_file";
-            problems.push(given.problem(Setting::Listen, what.to_owned()));
+            missing.push(what.to_owned());
         }
-        let tls = self.tls.is_some() || given.has(Setting::TlsCert) || given.has(Setting::TlsKey);
-        if !listen.ip().is_loopback() && !tls {
-            let what =
-                format!("{listen} can be reached from elsewhere, which takes TLS: set tls_cert and tls_key");
-            problems.push(given.problem(Setting::Listen, what));
+        if !listen.ip().is_loopback() && !has_tls {
+            missing.push(format!(
+                "{listen} can be reached from elsewhere, which takes TLS: set tls_cert and tls_key"
+            ));
         }
+        missing
+    }
+
+    /// What a daemon that runs by `old` goes by from now on. Its sockets and folders stay as they are, and the rest is taken
+    /// over only if it is right for them.
+    ///
+    /// # Errors
+    /// [`Problems`]: what is missing for where it listens.
+    pub fn in_place_of(self, old: &Self) -> Result<Self, Problems> {
+        if (&old.socket, &old.state_dir, old.listen) != (&self.socket, &self.state_dir, self.listen) {
+            tracing::warn!("socket, state_dir and listen stay as they are until the daemon is started again");
+        }
+        let (socket, state_dir) = (old.socket.clone(), old.state_dir.clone());
+        let merged = Self { socket, state_dir, listen: old.listen, ..self };
+        let missing = merged.missing(merged.token.is_some(), merged.tls.is_some());
+        let problem = |what| Problem { place: "listen, which stays as it is".to_owned(), what };
+        let problems: Vec<_> = missing.into_iter().map(problem).collect();
+        if problems.is_empty() { Ok(merged) } else { Err(Problems(problems)) }
     }
 }
 

@@ -28,7 +28,7 @@ impl fmt::Debug for Token {
 
 impl Token {
     /// The token in a file: one line of at least 16 characters.
-    pub(super) fn read(path: &Path) -> Result<Self, String> {
+    pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let token = text.trim();
         if token.len() < LEAST_TOKEN_BYTES || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
