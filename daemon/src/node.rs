@@ -2,14 +2,14 @@
 
 use std::future::{Future, pending};
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Algorithm;
 use mgcomp_proto::v1::{DaemonInfo, ScopedSettings};
 use rustix::process::Resource;
-use tokio::sync::{Mutex, Notify, mpsc, watch};
+use tokio::sync::{Mutex, mpsc, watch};
 
 use crate::config::Config;
 use crate::error::DaemonError;
@@ -32,15 +32,13 @@ const DRAIN: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Node {
     config: RwLock<Arc<Config>>,
-    pub(crate) store: Store,
+    pub(crate) store: Arc<Store>,
     pub(crate) processes: Processes,
     pub(crate) snapshots: Snapshots,
     pub(crate) watches: Watches,
     /// Whoever times codecs holds it.
     pub(crate) calibrating: Mutex<()>,
     stopping: watch::Sender<bool>,
-    changed: Notify,
-    changes: AtomicU64,
     watchers: Arc<AtomicUsize>,
     started_unix_ns: u64,
     /// The same by a clock that nobody sets.
@@ -127,8 +125,6 @@ impl Node {
             watches: Watches::default(),
             calibrating: Mutex::default(),
             stopping: watch::Sender::new(false),
-            changed: Notify::new(),
-            changes: AtomicU64::new(0),
             watchers: Arc::default(),
             started_unix_ns: unix_ns(),
             started: Instant::now(),
@@ -152,12 +148,6 @@ impl Node {
         (before < self.config().max_watchers).then_some(watching)
     }
 
-    /// Settings have changed: pages are to hear of it.
-    pub(crate) fn changed(&self) {
-        self.changes.fetch_add(1, Ordering::Relaxed);
-        self.changed.notify_one();
-    }
-
     /// What is set at a scope and what holds there.
     pub(crate) fn scoped(&self, scope: &Scope) -> ScopedSettings {
         let scopes = self.store.scopes();
@@ -177,7 +167,7 @@ impl Node {
             processes: self.processes.count() as u32,
             watchers: self.watchers.load(Ordering::Relaxed) as u32,
             refused_pages: self.processes.refused(),
-            setting_changes: self.changes.load(Ordering::Relaxed),
+            setting_changes: self.store.changes(),
             persist_error: self.store.problem().unwrap_or_default(),
             state_dir: self.config().state_dir.display().to_string(),
             policies: policies.filter(can_be_set).collect(),
@@ -187,7 +177,7 @@ impl Node {
     /// Writes changed settings into all pages, for ever.
     async fn apply(&self) {
         loop {
-            self.changed.notified().await;
+            self.store.changed().await;
             self.processes.apply(&self.store.scopes());
             tokio::time::sleep(GATHER).await;
         }

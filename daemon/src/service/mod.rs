@@ -173,6 +173,7 @@ impl From<ChangeError> for Status {
         match error {
             ChangeError::Stale { .. } => Self::aborted(text),
             ChangeError::TooMany | ChangeError::Disk { .. } => Self::resource_exhausted(text),
+            ChangeError::Failed(_) => Self::internal(text),
         }
     }
 }

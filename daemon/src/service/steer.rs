@@ -39,9 +39,8 @@ pub(super) async fn update(node: &Node, request: UpdateSettingsRequest) -> Resul
     if !known && !node.processes.has(&scope) {
         return Err(absent(&scope));
     }
-    let change = |before: Settings| set.or(without(before, &unset));
+    let change = move |before: Settings| set.or(without(before, &unset));
     node.store.change(&scope, expected_version, durable, change).await?;
-    node.changed();
     let scoped = node.scoped(&scope);
     tracing::info!(%scope, own = ?scoped.own, version = scoped.version, "settings changed");
     Ok(scoped)

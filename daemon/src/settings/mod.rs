@@ -1,17 +1,19 @@
 //! What operators have set, in memory and on disk.
 //!
 //! A change that must be durable is written first and holds afterwards, or not at all. Others hold at once and are
-//! written in groups, at most [`GROUP`] later. One change at a time; readers never wait for the disk.
+//! written in groups, at most [`GROUP`] later. One change at a time; readers never wait for the disk. What has begun is
+//! finished, also where nobody waits for it any more: callers may go at any moment.
 
 mod file;
 mod scope;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use mgcomp_transport::control::Settings;
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::{Mutex, Notify, OwnedMutexGuard};
 
 pub use file::SettingsFileError;
 pub use scope::Scope;
@@ -35,6 +37,9 @@ pub(crate) struct Store {
     disk: Arc<Mutex<()>>,
     /// There is something to write.
     dirty: Notify,
+    /// Something holds that did not before, and how often that was so.
+    changed: Notify,
+    changes: AtomicU64,
     problem: RwLock<Option<String>>,
 }
 
@@ -50,19 +55,23 @@ pub(crate) enum ChangeError {
          have it until the daemon ends", path.display()
     )]
     Disk { path: PathBuf, source: std::io::Error },
+    #[error("the change was not carried out")]
+    Failed(#[from] tokio::task::JoinError),
 }
 
 impl Store {
     /// What was kept in `state_dir`.
-    pub(crate) fn open(state_dir: &Path) -> Result<Self, SettingsFileError> {
-        Ok(Self {
+    pub(crate) fn open(state_dir: &Path) -> Result<Arc<Self>, SettingsFileError> {
+        Ok(Arc::new(Self {
             state_dir: state_dir.to_owned(),
             scopes: RwLock::new(file::load(state_dir)?),
             changing: Mutex::default(),
             disk: Arc::default(),
             dirty: Notify::new(),
+            changed: Notify::new(),
+            changes: AtomicU64::new(0),
             problem: RwLock::default(),
-        })
+        }))
     }
 
     /// Everything, for a moment.
@@ -75,9 +84,34 @@ impl Store {
         self.problem.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Waits until something holds that did not before. For one who waits.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// How often something was changed.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
     /// Changes what is set at a scope to what `change` makes of it.
     pub(crate) async fn change(
-        &self,
+        self: &Arc<Self>,
+        scope: &Scope,
+        expected: Option<u64>,
+        durable: bool,
+        change: impl FnOnce(Settings) -> Settings + Send + 'static,
+    ) -> Result<Entry, ChangeError> {
+        if !durable {
+            // Nothing is waited for in the middle of it.
+            return self.carry_out(scope, expected, durable, change).await;
+        }
+        let (store, scope) = (self.clone(), scope.clone());
+        tokio::spawn(async move { store.carry_out(&scope, expected, durable, change).await }).await?
+    }
+
+    async fn carry_out(
+        self: &Arc<Self>,
         scope: &Scope,
         expected: Option<u64>,
         durable: bool,
@@ -92,23 +126,29 @@ impl Store {
             return Err(ChangeError::TooMany);
         }
         let settings = change(own.settings);
-        if !durable {
-            let entry = self.write_scopes(|scopes| scopes.set(scope.clone(), settings));
-            self.dirty.notify_one();
-            return Ok(entry);
-        }
-        let _disk = self.disk.lock().await;
-        let mut changed = self.scopes().clone();
-        let entry = changed.set(scope.clone(), settings);
-        self.save(changed.clone())
-            .await
-            .map_err(|source| ChangeError::Disk { path: self.state_dir.clone(), source })?;
-        self.write_scopes(|scopes| *scopes = changed);
+        let entry = match durable {
+            false => {
+                let entry = self.write_scopes(|scopes| scopes.set(scope.clone(), settings));
+                self.dirty.notify_one();
+                entry
+            }
+            true => {
+                let disk = self.disk.clone().lock_owned().await;
+                let mut changed = self.scopes().clone();
+                let entry = changed.set(scope.clone(), settings);
+                let saved = self.save(changed.clone(), disk).await;
+                saved.map_err(|source| ChangeError::Disk { path: self.state_dir.clone(), source })?;
+                self.write_scopes(|scopes| *scopes = changed);
+                entry
+            }
+        };
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        self.changed.notify_one();
         Ok(entry)
     }
 
     /// Writes changes in groups, for ever.
-    pub(crate) async fn keep(&self) {
+    pub(crate) async fn keep(self: &Arc<Self>) {
         loop {
             self.dirty.notified().await;
             tokio::time::sleep(GROUP).await;
@@ -119,17 +159,27 @@ impl Store {
     }
 
     /// Writes everything now.
-    pub(crate) async fn flush(&self) -> std::io::Result<()> {
-        let _disk = self.disk.lock().await;
+    pub(crate) async fn flush(self: &Arc<Self>) -> std::io::Result<()> {
+        let disk = self.disk.clone().lock_owned().await;
         let scopes = self.scopes().clone();
-        self.save(scopes).await
+        self.save(scopes, disk).await
     }
 
-    async fn save(&self, scopes: Scopes) -> std::io::Result<()> {
-        let state_dir = self.state_dir.clone();
-        let saved = tokio::task::spawn_blocking(move || file::save(&state_dir, &scopes)).await;
-        let saved = saved.unwrap_or_else(|error| Err(std::io::Error::other(error)));
-        let problem = saved.as_ref().err().map(ToString::to_string);
+    /// Replaces the file, which is this write's until that is done.
+    async fn save(self: &Arc<Self>, scopes: Scopes, disk: OwnedMutexGuard<()>) -> std::io::Result<()> {
+        let store = self.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            let saved = file::save(&store.state_dir, &scopes);
+            store.tell(saved.as_ref().err());
+            drop(disk);
+            saved
+        });
+        work.await.unwrap_or_else(|error| Err(std::io::Error::other(error)))
+    }
+
+    /// Says how the last write went, if that is news.
+    fn tell(&self, failed: Option<&std::io::Error>) {
+        let problem = failed.map(ToString::to_string);
         let mut known = self.problem.write().unwrap_or_else(PoisonError::into_inner);
         if *known != problem {
             match &problem {
@@ -140,7 +190,6 @@ impl Store {
             }
             *known = problem;
         }
-        saved
     }
 
     fn write_scopes<T>(&self, write: impl FnOnce(&mut Scopes) -> T) -> T {
@@ -178,6 +227,42 @@ mod tests {
         std::fs::create_dir(&state_dir).unwrap();
         store.flush().await.unwrap();
         assert_eq!((store.problem(), &*Store::open(&state_dir).unwrap().scopes()), (None, &*store.scopes()));
+    }
+
+    /// Far longer than anything takes.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn a_change_is_made_though_its_caller_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let disk = store.disk.clone().lock_owned().await;
+        let node = Scope::default();
+        let caller = store.change(&node, None, true, off);
+        assert!(tokio::time::timeout(Duration::ZERO, caller).await.is_err(), "it waits for the disk");
+        drop(disk);
+        tokio::time::timeout(PATIENCE, store.changed()).await.unwrap();
+        assert_eq!((store.scopes().own(&node).settings.compress, store.changes()), (Some(false), 1));
+        assert_eq!(*Store::open(folder.path()).unwrap().scopes(), *store.scopes());
+    }
+
+    #[test]
+    fn a_write_that_nobody_waits_for_keeps_others_from_the_file() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.max_blocking_threads(1).enable_time().build().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let (go_on, wait) = std::sync::mpsc::channel::<()>();
+        runtime.block_on(async {
+            // The write comes after this.
+            let before = tokio::task::spawn_blocking(move || wait.recv());
+            assert!(tokio::time::timeout(Duration::ZERO, store.flush()).await.is_err());
+            assert!(store.disk.try_lock().is_err(), "it is not over");
+            drop(go_on);
+            before.await.unwrap().unwrap_err();
+            let _free = tokio::time::timeout(PATIENCE, store.disk.lock()).await.unwrap();
+            assert!(file::path(folder.path()).exists());
+        });
     }
 
     #[tokio::test]
