@@ -71,14 +71,17 @@ fn start_log(config: &Config) -> LogLevel {
 fn serve(flags: &Flags, config: Config, log: &LogLevel) -> Result<(), Box<dyn Error>> {
     // Two threads: one may be busy with many watchers while the other takes changes.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(async {
+    let served = runtime.block_on(async {
         // Heard before anybody is told that the daemon is ready: whoever knows may send a signal.
         let (stop, hangups) = (stop()?, signal(SignalKind::hangup())?);
         let (sender, reloads) = mpsc::channel(1);
         tokio::spawn(reload(flags.clone(), config.clone(), log.clone(), hangups, sender));
         run_reloading(Listener::open(config)?, stop, reloads).await?;
         Ok(())
-    })
+    });
+    // Settings are written. A thread that looks at what somebody handed over is waited for by nobody.
+    runtime.shutdown_background();
+    served
 }
 
 /// Until the first SIGTERM or SIGINT from now on.

@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, mpsc, watch};
 
 use crate::config::Config;
 use crate::error::DaemonError;
-use crate::listen::{self, Listener, Routes, serve_tcp, serve_unix};
+use crate::listen::{self, Listener, Routes, Turns, serve_tcp, serve_unix};
 use crate::notify::notify;
 use crate::processes::Processes;
 use crate::service::convert;
@@ -34,6 +34,8 @@ pub(crate) struct Node {
     config: RwLock<Arc<Config>>,
     pub(crate) store: Arc<Store>,
     pub(crate) processes: Processes,
+    /// Whoever looks at what a process hands over has one.
+    pub(crate) turns: Turns,
     pub(crate) snapshots: Snapshots,
     pub(crate) watches: Watches,
     /// Whoever times codecs holds it.
@@ -121,6 +123,7 @@ impl Node {
             store: Store::open(&config.state_dir)?,
             config: RwLock::new(Arc::new(config)),
             processes: Processes::default(),
+            turns: Turns::default(),
             snapshots: Snapshots::default(),
             watches: Watches::default(),
             calibrating: Mutex::default(),

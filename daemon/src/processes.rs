@@ -1,7 +1,6 @@
 //! The processes that have handed over their pages.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -52,7 +51,7 @@ impl Processes {
     /// Takes a page in, with the settings that hold for it.
     pub(crate) fn adopt(
         &self,
-        file: OwnedFd,
+        page: Page,
         (uid, pid): (u32, u32),
         most: usize,
         scopes: &Scopes,
@@ -60,7 +59,6 @@ impl Processes {
         if self.count() >= most {
             return Err(AdoptError::TooMany { most });
         }
-        let page = Page::adopt(file)?;
         let id = self.adopted.fetch_add(1, Ordering::Relaxed);
         let who = Arc::new(Who { id, identity: page.identity()?, pid, uid });
         let process = Arc::new(Process { who, page, gone: Notify::new() });

@@ -1,18 +1,36 @@
 //! A process that hands over its page, for as long as it lives.
+//!
+//! What is handed over may be any file. To close one may take for ever, if its file system is somebody's program or if it is a
+//! socket that waits for its other end. So offers are looked at on threads that may be held up, a few for each user.
 
-use std::io;
+use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::Arc;
+use std::{fmt, io};
 
-use mgcomp_transport::control::handover::{OfferError, answer, take};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use mgcomp_transport::control::Page;
+use mgcomp_transport::control::handover::{answer, take};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
+use tokio::sync::OwnedSemaphorePermit;
 
+use super::PATIENCE;
 use crate::node::Node;
 use crate::processes::Process;
 
-/// Takes in the page and keeps its settings right until the process is gone.
-pub(super) async fn serve(node: &Arc<Node>, mut stream: UnixStream, who: (u32, u32)) {
-    let process = match adopt(node, &stream, who).await {
+/// Takes in the page and keeps its settings right until the process is gone. It is one of the connections that `permit`
+/// stands for until its page is taken: processes are counted by themselves.
+pub(super) async fn serve(
+    node: &Arc<Node>,
+    stream: UnixStream,
+    who: (u32, u32),
+    permit: OwnedSemaphorePermit,
+) {
+    let (mut stream, adopted) = match look(node, stream, who).await {
+        Ok(looked_at) => looked_at,
+        Err(error) => return tracing::warn!(%error, "a connection is lost"),
+    };
+    drop(permit);
+    let process = match adopted {
         Ok(process) => process,
         Err(reason) => {
             node.processes.count_refused();
@@ -35,18 +53,31 @@ pub(super) async fn serve(node: &Arc<Node>, mut stream: UnixStream, who: (u32, u
     tracing::info!(job = who.identity.job, pid = who.pid, "a process is gone");
 }
 
-async fn adopt(node: &Node, stream: &UnixStream, who: (u32, u32)) -> Result<Arc<Process>, String> {
-    let text = |error: &dyn std::fmt::Display| error.to_string();
-    let file = stream
-        .async_io(Interest::READABLE, || match take(stream) {
-            Err(OfferError::System(error)) if error.kind() == io::ErrorKind::WouldBlock => Err(error),
-            other => Ok(other),
-        })
-        .await
-        .map_err(|error| text(&error))?
-        .map_err(|error| text(&error))?;
+type Adopted = Result<Arc<Process>, String>;
+
+/// Takes the offer, and the page that comes with it or nothing.
+async fn look(node: &Arc<Node>, stream: UnixStream, who: (u32, u32)) -> io::Result<(UnixStream, Adopted)> {
+    let Ok(Ok(turn)) = tokio::time::timeout(PATIENCE, node.turns.take(who.0)).await else {
+        return Ok((stream, Err("earlier offers of this user are looked at still".to_owned())));
+    };
+    let (node, stream) = (node.clone(), stream.into_std()?);
+    let work = tokio::task::spawn_blocking(move || {
+        let adopted = adopt(&node, &stream, who);
+        drop(turn);
+        (stream, adopted)
+    });
+    let (stream, adopted) = work.await?;
+    Ok((UnixStream::from_std(stream)?, adopted))
+}
+
+/// May take for ever.
+fn adopt(node: &Node, stream: &StdUnixStream, who: (u32, u32)) -> Adopted {
+    let text = |error: &dyn fmt::Display| error.to_string();
+    let file = take(stream).map_err(|error| text(&error))?;
+    // Nobody waits for anything here meanwhile: what is no page is closed.
+    let page = Page::adopt(file).map_err(|error| text(&error))?;
     let most = node.config().max_processes;
-    let adopted = node.processes.adopt(file, who, most, &node.store.scopes());
+    let adopted = node.processes.adopt(page, who, most, &node.store.scopes());
     let process = adopted.map_err(|error| text(&error))?;
     // Settings may have changed before the process was in the list.
     process.apply(&node.store.scopes());

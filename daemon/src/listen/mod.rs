@@ -7,6 +7,7 @@
 mod handover;
 mod http;
 mod tcp;
+mod turns;
 mod unix;
 
 use std::fs::{self, File};
@@ -22,6 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(crate) use http::Routes;
 pub(crate) use tcp::serve_tcp;
+pub(crate) use turns::Turns;
 pub(crate) use unix::serve_unix;
 
 use crate::config::Config;

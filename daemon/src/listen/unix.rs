@@ -32,8 +32,8 @@ async fn serve(node: Arc<Node>, routes: Routes, stream: UnixStream, permit: Owne
     }
     match tokio::time::timeout(PATIENCE, is_handover(&stream)).await {
         Ok(Ok(true)) => {
-            drop(permit); // processes are counted by themselves
-            handover::serve(&node, stream, (uid, u32::try_from(pid).unwrap_or(0))).await;
+            let who = (uid, u32::try_from(pid).unwrap_or(0));
+            handover::serve(&node, stream, who, permit).await;
         }
         Ok(Ok(false)) => routes.serve(stream, caller).await,
         Ok(Err(_)) | Err(_) => {} // gone, or nothing to say

@@ -2,13 +2,15 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 use std::time::Duration;
 
 use mgcomp_transport::control::handover::{GREETING, offer};
 
-use crate::rig::{Rig, text, until};
+use crate::rig::{Ended, Rig, text, until};
 
 fn connect(rig: &Rig) -> UnixStream {
     let stream = UnixStream::connect(rig.socket()).unwrap();
@@ -73,6 +75,44 @@ fn files_that_are_no_page_are_refused_with_the_reason() {
     let mut newer = connect(&rig);
     newer.write_all(&[&GREETING[..], &[2, 0, 0, 0, 0, 0, 0, 0]].concat()).unwrap();
     assert!(String::from_utf8_lossy(&answer(newer)).contains("version 2"));
+}
+
+/// A file that cannot be closed, and what keeps it so: it waits for its other end, which does not read what was sent.
+fn endless() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut file = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (other_end, _) = listener.accept().unwrap();
+    rustix::net::sockopt::set_socket_linger(&file, Some(Duration::from_secs(3600))).unwrap();
+    file.set_nonblocking(true).unwrap();
+    while file.write(&[0; 1 << 16]).is_ok() {}
+    (file, other_end)
+}
+
+#[test]
+fn files_that_cannot_be_closed_hold_nobody_up() {
+    let mut rig = Rig::start(&[]);
+    // Nothing is taken before the daemon alone has it.
+    rig.signal("STOP");
+    let kept: Vec<_> = (0..3)
+        .map(|_| {
+            let (file, other_end) = endless();
+            let stream = connect(&rig);
+            offer(&stream, file.as_fd()).unwrap();
+            (stream, other_end)
+        })
+        .collect();
+    rig.signal("CONT");
+    let mut jobs = rig.mgcomp_command(&["jobs"]);
+    jobs.arg("--socket").arg(rig.socket()).stdout(Stdio::null());
+    assert!(Ended(jobs.spawn().unwrap()).wait().success());
+    let exchange = rig.exchange("a", "fixed:bdi");
+    rig.until_stream("pages are taken still", "a", |stream| stream["last_decision"]["decided"] == "bdi");
+    rig.succeed(&["policy", "set", "fixed:rle"]);
+    rig.until_stream("and steered", "a", |stream| stream["last_decision"]["decided"] == "rle");
+    rig.signal("TERM");
+    assert_eq!(rig.wait_daemon(), Some(0));
+    exchange.finish();
+    drop(kept);
 }
 
 #[test]

@@ -48,12 +48,13 @@ impl Map {
     /// Maps a file that somebody handed over.
     pub(super) fn adopt(file: impl AsFd) -> Result<Self, MapError> {
         let file = file.as_fd();
-        let kind = rustix::fs::fstatfs(file).map_err(|error| MapError::System(error.into()))?.f_type;
-        if kind as i64 != TMPFS_MAGIC {
-            return Err(MapError::NotMemory { kind: kind as i64 });
+        // Asked first, since nobody but the system answers it. What else is asked goes to the file system, and that of a file
+        // which knows no seals may be somebody's program, which never answers.
+        let seals = rustix::fs::fcntl_get_seals(file).map_err(|_| MapError::NotMemory { kind: None })?;
+        let kind = rustix::fs::fstatfs(file).map_err(|error| MapError::System(error.into()))?.f_type as i64;
+        if kind != TMPFS_MAGIC {
+            return Err(MapError::NotMemory { kind: Some(kind) });
         }
-        // A file that knows no seals gives an error here.
-        let seals = rustix::fs::fcntl_get_seals(file).unwrap_or(SealFlags::empty());
         if !seals.contains(NEEDED) {
             return Err(MapError::NotSealed { seals: seals.bits() });
         }
@@ -109,10 +110,10 @@ impl Drop for Map {
 #[non_exhaustive]
 pub enum MapError {
     /// Not a file in ordinary memory.
-    #[error("not a memory file: its file system is of type {kind:#x}")]
+    #[error("not a memory file: {}", why_none(*kind))]
     NotMemory {
-        /// What `fstatfs` said.
-        kind: i64,
+        /// What `fstatfs` said; `None` = it knows no seals, and nothing else was asked.
+        kind: Option<i64>,
     },
     /// It could still change its length.
     #[error("not sealed: it has seals {seals:#x}, but must be sealed against shrinking, growing and sealing")]
@@ -129,6 +130,13 @@ pub enum MapError {
     /// The system said no.
     #[error("cannot map it")]
     System(#[source] io::Error),
+}
+
+fn why_none(kind: Option<i64>) -> String {
+    match kind {
+        None => "it knows no seals".to_owned(),
+        Some(kind) => format!("its file system is of type {kind:#x}"),
+    }
 }
 
 #[cfg(test)]
@@ -196,5 +204,7 @@ mod tests {
         assert!(matches!(error, MapError::NotMemory { .. } | MapError::NotSealed { .. }), "{error}");
         let (pipe, _other_end) = std::io::pipe().unwrap();
         assert!(matches!(Map::adopt(&pipe), Err(MapError::NotMemory { .. })));
+        let error = Map::adopt(&pipe).unwrap_err().to_string();
+        assert_eq!(error, "not a memory file: it knows no seals", "nothing else is asked of it");
     }
 }

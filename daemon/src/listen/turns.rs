@@ -1,0 +1,90 @@
+//! Turns at what may hold up a thread for as long as somebody likes: so many of one user, and so many in all.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+
+/// Turns of one user at the same time.
+const OF_USER: usize = 4;
+/// Turns of all users: far fewer than there are threads, which settings are written on as well.
+const OF_ALL: usize = 64;
+
+/// Who may go on.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    all: Arc<Semaphore>,
+    /// Of users who have or wait for a turn.
+    users: Mutex<HashMap<u32, Weak<Semaphore>>>,
+}
+
+/// Over when dropped.
+#[derive(Debug)]
+pub(super) struct Turn {
+    _of_user: OwnedSemaphorePermit,
+    _of_all: OwnedSemaphorePermit,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self { all: Arc::new(Semaphore::new(OF_ALL)), users: Mutex::default() }
+    }
+}
+
+impl Turns {
+    /// Waits for a turn of this user.
+    pub(super) async fn take(&self, uid: u32) -> Result<Turn, AcquireError> {
+        // In this order, so that whoever waits for turns of its own takes none away from others.
+        let of_user = self.of_user(uid).acquire_owned().await?;
+        Ok(Turn { _of_user: of_user, _of_all: self.all.clone().acquire_owned().await? })
+    }
+
+    fn of_user(&self, uid: u32) -> Arc<Semaphore> {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        users.retain(|_, turns| turns.strong_count() > 0);
+        if let Some(turns) = users.get(&uid).and_then(Weak::upgrade) {
+            return turns;
+        }
+        let turns = Arc::new(Semaphore::new(OF_USER));
+        users.insert(uid, Arc::downgrade(&turns));
+        turns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A turn, if there is one to be had at once.
+    async fn at_once(turns: &Turns, uid: u32) -> Option<Turn> {
+        tokio::time::timeout(Duration::ZERO, turns.take(uid)).await.ok()?.ok()
+    }
+
+    #[tokio::test]
+    async fn a_user_takes_no_turns_of_others() {
+        let turns = Turns::default();
+        let mut held = Vec::new();
+        while let Some(turn) = at_once(&turns, 7).await {
+            held.push(turn);
+        }
+        assert_eq!(held.len(), OF_USER);
+        assert!(at_once(&turns, 8).await.is_some());
+        held.pop();
+        assert!(at_once(&turns, 7).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn many_users_do_not_take_all_threads() {
+        let turns = Turns::default();
+        let mut held = Vec::new();
+        for uid in 0..1000 {
+            held.extend(at_once(&turns, uid).await);
+        }
+        assert_eq!(held.len(), OF_ALL);
+        held.clear();
+        assert!(at_once(&turns, 0).await.is_some());
+        assert_eq!(turns.users.lock().unwrap().len(), 1, "users who are gone are forgotten");
+    }
+}
