@@ -35,6 +35,8 @@ mod listen;
 mod metrics;
 mod node;
 mod notify;
+#[cfg(test)]
+mod played;
 mod processes;
 mod service;
 mod settings;

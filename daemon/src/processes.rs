@@ -8,6 +8,7 @@ use mgcomp_transport::control::{Identity, Page, PageError, SlotKind};
 use rustix::process::Pid;
 use tokio::sync::Notify;
 
+use crate::config::Config;
 use crate::settings::{Scope, Scopes};
 
 /// Who a process is, as far as it says and the kernel does.
@@ -19,6 +20,14 @@ pub(crate) struct Who {
     /// As the kernel told; 0 = in a namespace that cannot be seen into.
     pub(crate) pid: u32,
     pub(crate) uid: u32,
+}
+
+/// Who hands over a page, as the kernel tells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner {
+    pub(crate) uid: u32,
+    pub(crate) pid: u32,
+    pub(crate) is_operator: bool,
 }
 
 /// A process and its page.
@@ -43,6 +52,8 @@ pub(crate) struct Processes {
 pub(crate) enum AdoptError {
     #[error("{most} processes are connected already: raise max_processes of the daemon")]
     TooMany { most: usize },
+    #[error("user {uid} has {most} processes connected already: raise max_processes_per_user of the daemon")]
+    TooManyOfUser { uid: u32, most: usize },
     #[error(transparent)]
     Page(#[from] PageError),
 }
@@ -52,18 +63,27 @@ impl Processes {
     pub(crate) fn adopt(
         &self,
         page: Page,
-        (uid, pid): (u32, u32),
-        most: usize,
+        owner: Owner,
+        config: &Config,
         scopes: &Scopes,
     ) -> Result<Arc<Process>, AdoptError> {
-        if self.count() >= most {
-            return Err(AdoptError::TooMany { most });
-        }
         let id = self.adopted.fetch_add(1, Ordering::Relaxed);
-        let who = Arc::new(Who { id, identity: page.identity()?, pid, uid });
+        let who = Arc::new(Who { id, identity: page.identity()?, pid: owner.pid, uid: owner.uid });
         let process = Arc::new(Process { who, page, gone: Notify::new() });
         process.apply(scopes);
-        self.write(|connected| connected.insert(id, process.clone()));
+        self.write(|connected| {
+            // Looked at here, where nobody else comes in between.
+            let of_user = connected.values().filter(|process| process.who.uid == owner.uid).count();
+            let (most, most_of_user) = (config.max_processes, config.most_of_user(owner.is_operator));
+            if connected.len() >= most {
+                return Err(AdoptError::TooMany { most });
+            }
+            if of_user >= most_of_user {
+                return Err(AdoptError::TooManyOfUser { uid: owner.uid, most: most_of_user });
+            }
+            connected.insert(id, process.clone());
+            Ok(())
+        })?;
         Ok(process)
     }
 
@@ -139,5 +159,57 @@ impl Process {
                 && whose.peer == peer
                 && stream.is_none_or(|stream| whose.kind == SlotKind::Sent && whose.stream == stream)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::played::{Played, config};
+
+    #[test]
+    fn one_user_does_not_take_all_the_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config { max_processes: 5, max_processes_per_user: Some(2), ..config(&folder) };
+        let processes = Processes::default();
+        let played = Played::new("a", 0);
+        let adopt = |uid, is_operator| {
+            let owner = Owner { uid, pid: 0, is_operator };
+            let adopted = processes.adopt(played.page(), owner, &config, &Scopes::default());
+            adopted.map(|process| process.who.id).map_err(|error| error.to_string())
+        };
+        let first = adopt(7, false).unwrap();
+        adopt(7, false).unwrap();
+        let full = "user 7 has 2 processes connected already: raise max_processes_per_user of the daemon";
+        assert_eq!(adopt(7, false), Err(full.to_owned()));
+        adopt(8, false).unwrap();
+        processes.remove(first);
+        adopt(7, false).unwrap();
+        // Operators share with all alone.
+        adopt(0, true).unwrap();
+        adopt(0, true).unwrap();
+        let full = "5 processes are connected already: raise max_processes of the daemon";
+        assert_eq!((adopt(0, true), adopt(9, false)), (Err(full.to_owned()), Err(full.to_owned())));
+        assert_eq!(processes.count(), 5);
+    }
+
+    #[test]
+    fn who_comes_at_the_same_time_is_counted_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config { max_processes_per_user: Some(3), ..config(&folder) };
+        let (processes, start) = (Processes::default(), std::sync::Barrier::new(8));
+        let played = Played::new("a", 0);
+        let adopt = || {
+            let owner = Owner { uid: 7, pid: 0, is_operator: false };
+            start.wait();
+            (0..4)
+                .filter(|_| processes.adopt(played.page(), owner, &config, &Scopes::default()).is_ok())
+                .count()
+        };
+        let adopted: usize = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(adopt)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!((adopted, processes.count()), (3, 3));
     }
 }

@@ -43,6 +43,8 @@ pub struct Config {
     pub log: Level,
     /// Processes that may be connected.
     pub max_processes: usize,
+    /// How many of these one user may have who is no operator; `None` = half of them.
+    pub max_processes_per_user: Option<usize>,
     /// Watch calls that may be under way.
     pub max_watchers: usize,
 }
@@ -61,6 +63,7 @@ impl Config {
             open_to_users: false,
             log: Level::INFO,
             max_processes: MAX_PROCESSES,
+            max_processes_per_user: None,
             max_watchers: MAX_WATCHERS,
         }
     }
@@ -97,10 +100,21 @@ impl Config {
             text.parse().map_err(|_| format!("{text:?} is no level; known: error warn info debug trace"))
         });
         given.parse(Setting::MaxProcesses, &mut config.max_processes, problems, count);
+        given.parse(Setting::MaxProcessesPerUser, &mut config.max_processes_per_user, problems, |text| {
+            count(text).map(Some)
+        });
         given.parse(Setting::MaxWatchers, &mut config.max_watchers, problems, count);
         config.tls = security::tls(given, problems);
         config.check(given, problems);
         config
+    }
+
+    /// Processes of a user that may be connected.
+    pub(crate) fn most_of_user(&self, is_operator: bool) -> usize {
+        match is_operator {
+            true => self.max_processes,
+            false => self.max_processes_per_user.unwrap_or(self.max_processes.div_ceil(2)),
+        }
     }
 
     /// What settings demand of each other.

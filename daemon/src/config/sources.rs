@@ -46,6 +46,9 @@ pub struct Flags {
     /// Processes that may be connected
     #[arg(long, value_name = "N")]
     pub max_processes: Option<String>,
+    /// How many of these one user may have who is no operator [default: half of them]
+    #[arg(long, value_name = "N")]
+    pub max_processes_per_user: Option<String>,
     /// Watch calls that may be under way
     #[arg(long, value_name = "N")]
     pub max_watchers: Option<String>,
@@ -65,11 +68,12 @@ pub(super) enum Setting {
     OpenToUsers,
     Log,
     MaxProcesses,
+    MaxProcessesPerUser,
     MaxWatchers,
 }
 
 impl Setting {
-    const ALL: [(Self, &str); 12] = [
+    const ALL: [(Self, &str); 13] = [
         (Self::Socket, "socket"),
         (Self::StateDir, "state_dir"),
         (Self::Listen, "listen"),
@@ -81,6 +85,7 @@ impl Setting {
         (Self::OpenToUsers, "open_to_users"),
         (Self::Log, "log"),
         (Self::MaxProcesses, "max_processes"),
+        (Self::MaxProcessesPerUser, "max_processes_per_user"),
         (Self::MaxWatchers, "max_watchers"),
     ];
 
@@ -97,6 +102,7 @@ impl Setting {
             Self::OpenToUsers => flags.open_to_users.as_ref(),
             Self::Log => flags.log.as_ref(),
             Self::MaxProcesses => flags.max_processes.as_ref(),
+            Self::MaxProcessesPerUser => flags.max_processes_per_user.as_ref(),
             Self::MaxWatchers => flags.max_watchers.as_ref(),
         }
     }

@@ -31,6 +31,20 @@ fn flags_outweigh_the_environment_and_that_the_file() {
 }
 
 #[test]
+fn users_share_what_processes_there_may_be() {
+    let of = |file: &str| {
+        let config = load(file, &[], Flags::default()).unwrap();
+        (config.most_of_user(false), config.most_of_user(true))
+    };
+    assert_eq!(of(""), (2048, 4096));
+    assert_eq!(of("max_processes = 5"), (3, 5));
+    assert_eq!(of("max_processes = 1"), (1, 1));
+    assert_eq!(of("max_processes = 5\nmax_processes_per_user = 2"), (2, 5));
+    let none = load("max_processes_per_user = 0", &[], Flags::default()).unwrap_err();
+    assert!(none[0].starts_with("FILE: max_processes_per_user: \"0\" is no number from 1"), "{none:?}");
+}
+
+#[test]
 fn every_problem_is_told_at_once() {
     let file = "sokcet = '/x'\nmax_processes = 0\nlog = 'loud'\nopen_to_users = 'maybe'\nlisten = { a = 1 }";
     let env = [("MGCOMP_DAEMON_LISTEN", "0.0.0.0:80"), ("MGCOMP_DAEMON_OPERATORS", "root")];

@@ -15,17 +15,12 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::PATIENCE;
 use crate::node::Node;
-use crate::processes::Process;
+use crate::processes::{Owner, Process};
 
 /// Takes in the page and keeps its settings right until the process is gone. It is one of the connections that `permit`
 /// stands for until its page is taken: processes are counted by themselves.
-pub(super) async fn serve(
-    node: &Arc<Node>,
-    stream: UnixStream,
-    who: (u32, u32),
-    permit: OwnedSemaphorePermit,
-) {
-    let (mut stream, adopted) = match look(node, stream, who).await {
+pub(super) async fn serve(node: &Arc<Node>, stream: UnixStream, owner: Owner, permit: OwnedSemaphorePermit) {
+    let (mut stream, adopted) = match look(node, stream, owner).await {
         Ok(looked_at) => looked_at,
         Err(error) => return tracing::warn!(%error, "a connection is lost"),
     };
@@ -34,7 +29,7 @@ pub(super) async fn serve(
         Ok(process) => process,
         Err(reason) => {
             node.processes.count_refused();
-            tracing::warn!(uid = who.0, pid = who.1, reason, "a control page is refused");
+            tracing::warn!(uid = owner.uid, pid = owner.pid, reason, "a control page is refused");
             let _ = stream.write_all(&answer(Some(&reason))).await;
             return;
         }
@@ -56,13 +51,13 @@ pub(super) async fn serve(
 type Adopted = Result<Arc<Process>, String>;
 
 /// Takes the offer, and the page that comes with it or nothing.
-async fn look(node: &Arc<Node>, stream: UnixStream, who: (u32, u32)) -> io::Result<(UnixStream, Adopted)> {
-    let Ok(Ok(turn)) = tokio::time::timeout(PATIENCE, node.turns.take(who.0)).await else {
+async fn look(node: &Arc<Node>, stream: UnixStream, owner: Owner) -> io::Result<(UnixStream, Adopted)> {
+    let Ok(Ok(turn)) = tokio::time::timeout(PATIENCE, node.turns.take(owner.uid)).await else {
         return Ok((stream, Err("earlier offers of this user are looked at still".to_owned())));
     };
     let (node, stream) = (node.clone(), stream.into_std()?);
     let work = tokio::task::spawn_blocking(move || {
-        let adopted = adopt(&node, &stream, who);
+        let adopted = adopt(&node, &stream, owner);
         drop(turn);
         (stream, adopted)
     });
@@ -71,13 +66,12 @@ async fn look(node: &Arc<Node>, stream: UnixStream, who: (u32, u32)) -> io::Resu
 }
 
 /// May take for ever.
-fn adopt(node: &Node, stream: &StdUnixStream, who: (u32, u32)) -> Adopted {
+fn adopt(node: &Node, stream: &StdUnixStream, owner: Owner) -> Adopted {
     let text = |error: &dyn fmt::Display| error.to_string();
     let file = take(stream).map_err(|error| text(&error))?;
     // Nobody waits for anything here meanwhile: what is no page is closed.
     let page = Page::adopt(file).map_err(|error| text(&error))?;
-    let most = node.config().max_processes;
-    let adopted = node.processes.adopt(page, who, most, &node.store.scopes());
+    let adopted = node.processes.adopt(page, owner, &node.config(), &node.store.scopes());
     let process = adopted.map_err(|error| text(&error))?;
     // Settings may have changed before the process was in the list.
     process.apply(&node.store.scopes());

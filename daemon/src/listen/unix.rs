@@ -11,6 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::{BREATH, Caller, MAX_CONNECTIONS, PATIENCE, Routes, handover, take_all};
 use crate::node::Node;
+use crate::processes::Owner;
 
 /// Takes connections, for ever.
 pub(crate) async fn serve_unix(node: Arc<Node>, routes: Routes, listener: &UnixListener) {
@@ -32,8 +33,8 @@ async fn serve(node: Arc<Node>, routes: Routes, stream: UnixStream, permit: Owne
     }
     match tokio::time::timeout(PATIENCE, is_handover(&stream)).await {
         Ok(Ok(true)) => {
-            let who = (uid, u32::try_from(pid).unwrap_or(0));
-            handover::serve(&node, stream, who, permit).await;
+            let pid = u32::try_from(pid).unwrap_or(0);
+            handover::serve(&node, stream, Owner { uid, pid, is_operator: caller.operator }, permit).await;
         }
         Ok(Ok(false)) => routes.serve(stream, caller).await,
         Ok(Err(_)) | Err(_) => {} // gone, or nothing to say
