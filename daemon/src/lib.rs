@@ -19,6 +19,7 @@
 //! | `config/` | file, environment and flags; every problem at once |
 //! | `listen/` | sockets, TLS, who may do what |
 //! | `processes` | the pages that were handed over |
+//! | `gone` | what those counted that are there no longer |
 //! | `settings/` | what is set at which scope, kept on disk |
 //! | `snapshot` | what all pages say at one moment |
 //! | `service/` | the calls of the service, one file for each kind |
@@ -31,6 +32,7 @@
 mod config;
 mod dashboard;
 mod error;
+mod gone;
 mod listen;
 mod metrics;
 mod node;

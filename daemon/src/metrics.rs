@@ -1,30 +1,20 @@
 //! The page for Prometheus: counters of every job and peer, and how the daemon does.
+//!
+//! Counters of a job are of all of its processes that were seen, also of those that are [gone](crate::gone). They end with
+//! the job's last process here.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write};
+use std::fmt::Write;
 use std::time::Duration;
 
 use mgcomp_codecs::Algorithm;
-use mgcomp_transport::control::{SlotKind, SlotView};
 
+use crate::gone::Whom;
 use crate::node::Node;
-use crate::snapshot::Totals;
+use crate::snapshot::{Snapshot, Totals};
 
 /// How old the numbers may be.
 const AGE: Duration = Duration::from_millis(200);
-
-/// What is on the other side, as the label `peer` says it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Whom {
-    Peer(u32),
-    /// Copies from one device of a process to another.
-    Devices {
-        from: u32,
-        to: u32,
-    },
-    /// Streams without a slot of their own.
-    Other,
-}
 
 /// Name, help and value of a counter of a job and peer.
 type Counter = (&'static str, &'static str, fn(&Totals) -> f64);
@@ -49,7 +39,12 @@ const COUNTERS: [Counter; 9] = [
 pub(crate) async fn page(node: &Node) -> String {
     let mut page = String::new();
     daemon(&mut page, node);
-    let snapshot = node.snapshots.get(&node.processes, AGE).await;
+    jobs(&mut page, &*node.snapshots.get(&node.processes, AGE).await);
+    page
+}
+
+/// What the processes of each job say.
+fn jobs(page: &mut String, snapshot: &Snapshot) {
     let mut peers = BTreeMap::<(&str, Whom), Totals>::new();
     let mut processes = BTreeMap::<&str, usize>::new();
     for (job, of_job) in snapshot.jobs() {
@@ -58,20 +53,22 @@ pub(crate) async fn page(node: &Node) -> String {
             peers.entry((job, Whom::of(slot))).or_default().add(slot, None);
         }
     }
-    head(&mut page, "mgcomp_job_processes", "gauge", "Processes of a job on this node.");
-    for (job, count) in processes {
-        line(&mut page, "mgcomp_job_processes", &[("job", job)], count as f64);
+    for (job, whom, counted) in snapshot.gone.iter() {
+        peers.entry((job, whom)).or_default().add_counts(counted);
     }
-    algorithms(&mut page, &peers);
+    head(page, "mgcomp_job_processes", "gauge", "Processes of a job on this node.");
+    for (job, count) in processes {
+        line(page, "mgcomp_job_processes", &[("job", job)], count as f64);
+    }
+    algorithms(page, &peers);
     for (name, help, value) in COUNTERS {
-        head(&mut page, name, "counter", help);
+        head(page, name, "counter", help);
         for ((job, peer), totals) in &peers {
             let peer = peer.to_string();
-            line(&mut page, name, &[("job", job), ("peer", &peer)], value(totals));
+            line(page, name, &[("job", job), ("peer", &peer)], value(totals));
         }
     }
-    gauges(&mut page, &peers);
-    page
+    gauges(page, &peers);
 }
 
 fn daemon(page: &mut String, node: &Node) {
@@ -139,26 +136,6 @@ fn gauges(page: &mut String, peers: &BTreeMap<(&str, Whom), Totals>) {
     }
 }
 
-impl Whom {
-    fn of(slot: &SlotView) -> Self {
-        match slot.kind {
-            SlotKind::Sent | SlotKind::Received => Self::Peer(slot.peer),
-            SlotKind::Copied => Self::Devices { from: slot.stream, to: slot.peer },
-            SlotKind::Other => Self::Other,
-        }
-    }
-}
-
-impl fmt::Display for Whom {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Peer(peer) => write!(f, "{peer}"),
-            Self::Devices { from, to } => write!(f, "device {from} to {to}"),
-            Self::Other => f.write_str("other"),
-        }
-    }
-}
-
 fn head(page: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
@@ -173,6 +150,54 @@ fn line(page: &mut String, name: &str, labels: &[(&str, &str)], value: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::played::{Played, config};
+    use crate::processes::{Owner, Processes};
+    use crate::settings::Scopes;
+
+    /// What the page says now of a job's bytes to peer 1.
+    fn sent(processes: &Processes, job: &str) -> Option<String> {
+        let mut page = String::new();
+        jobs(&mut page, &Snapshot::take(processes));
+        let line = format!("mgcomp_raw_bytes_total{{job=\"{job}\",peer=\"1\",algorithm=\"none\"}} ");
+        page.lines().find_map(|found| Some(found.strip_prefix(&line)?.to_owned()))
+    }
+
+    #[test]
+    fn counters_do_not_fall_when_a_process_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (processes, config) = (Processes::default(), config(&folder));
+        let adopt = |played: &Played| {
+            let owner = Owner { uid: 7, pid: 0, is_operator: true };
+            processes.adopt(played.page(), owner, &config, &Scopes::default()).unwrap()
+        };
+        let (mut one, mut two, mut other) = (Played::new("a", 0), Played::new("a", 0), Played::new("b", 0));
+        let slot = one.sends(1, 1000);
+        two.sends(1, 200);
+        other.sends(1, 5);
+        let [first, second, _third] = [&one, &two, &other].map(adopt);
+        assert_eq!(sent(&processes, "a").unwrap(), "1200");
+        // What it has counted last counts.
+        one.has_sent(slot, 1030);
+        processes.remove(&first);
+        assert_eq!(sent(&processes, "a").unwrap(), "1230");
+        processes.remove(&first);
+        assert_eq!(sent(&processes, "a").unwrap(), "1230", "it was gone already");
+        let third = adopt(&{
+            let mut three = Played::new("a", 0);
+            three.sends(1, 4);
+            three
+        });
+        processes.remove(&second);
+        assert_eq!(sent(&processes, "a").unwrap(), "1234");
+        // With the last one the job is over; one of the same name starts anew.
+        processes.remove(&third);
+        assert_eq!(sent(&processes, "a"), None);
+        adopt(&one);
+        assert_eq!(
+            (sent(&processes, "a").unwrap(), sent(&processes, "b").unwrap()),
+            ("1030".into(), "5".into())
+        );
+    }
 
     #[test]
     fn labels_are_escaped() {

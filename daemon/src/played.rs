@@ -1,6 +1,7 @@
 //! Processes as tests play them: pages whose words they write.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 use mgcomp_transport::control::{Identity, Page};
 use tempfile::TempDir;
@@ -10,7 +11,16 @@ use crate::config::Config;
 /// A page in the hands of whoever counts there.
 pub(crate) struct Played {
     file: File,
+    used: u32,
 }
+
+// Where words lie, as the layout of the page says.
+const USED: u64 = 64;
+const COUNTERS: u64 = 2048;
+const COUNTER_WORDS: u64 = 128;
+const RANK_KIND: u64 = 1;
+const NOT_CODED: u64 = 24;
+const SENT: u64 = 1 << 32;
 
 /// A daemon of its own.
 pub(crate) fn config(folder: &TempDir) -> Config {
@@ -21,7 +31,34 @@ impl Played {
     /// A process of `job` that has opened its page at some time.
     pub(crate) fn new(job: &str, started_ns: u64) -> Self {
         let identity = Identity { job: job.to_owned(), started_ns, ..Identity::of_this_process() };
-        Self { file: Page::create(&identity).unwrap().1.into() }
+        Self { file: Page::create(&identity).unwrap().1.into(), used: 0 }
+    }
+
+    /// It has sent so much to a peer, in one transfer and as it is. Returns the slot that counts it, a new one.
+    pub(crate) fn sends(&mut self, peer: u32, raw_bytes: u64) -> u64 {
+        let slot = u64::from(self.used);
+        self.counter(slot, 0, peer.into());
+        self.counter(slot, RANK_KIND, SENT);
+        self.has_sent(slot, raw_bytes);
+        self.used += 1;
+        self.word(USED, self.used.into());
+        slot
+    }
+
+    /// What a slot counts by now.
+    pub(crate) fn has_sent(&self, slot: u64, raw_bytes: u64) {
+        [1, raw_bytes, raw_bytes]
+            .into_iter()
+            .zip(NOT_CODED..)
+            .for_each(|(value, word)| self.counter(slot, word, value));
+    }
+
+    fn counter(&self, slot: u64, word: u64, value: u64) {
+        self.word(COUNTERS + slot * COUNTER_WORDS + word, value);
+    }
+
+    fn word(&self, index: u64, value: u64) {
+        self.file.write_all_at(&value.to_le_bytes(), index * 8).unwrap();
     }
 
     /// As the daemon sees it.

@@ -9,7 +9,9 @@ use rustix::process::Pid;
 use tokio::sync::Notify;
 
 use crate::config::Config;
+use crate::gone::Gone;
 use crate::settings::{Scope, Scopes};
+use crate::snapshot::{counting, slots_of};
 
 /// Who a process is, as far as it says and the kernel does.
 #[derive(Debug)]
@@ -39,10 +41,17 @@ pub(crate) struct Process {
     pub(crate) gone: Notify,
 }
 
-/// All that are connected.
+/// All that are connected, and what those have counted that were.
+#[derive(Debug, Default)]
+struct Known {
+    connected: BTreeMap<u64, Arc<Process>>,
+    gone: Arc<Gone>,
+}
+
+/// All that have handed over their pages.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
-    connected: RwLock<BTreeMap<u64, Arc<Process>>>,
+    known: RwLock<Known>,
     adopted: AtomicU64,
     refused: AtomicU64,
 }
@@ -71,7 +80,7 @@ impl Processes {
         let who = Arc::new(Who { id, identity: page.identity()?, pid: owner.pid, uid: owner.uid });
         let process = Arc::new(Process { who, page, gone: Notify::new() });
         process.apply(scopes);
-        self.write(|connected| {
+        self.write(|Known { connected, .. }| {
             // Looked at here, where nobody else comes in between.
             let of_user = connected.values().filter(|process| process.who.uid == owner.uid).count();
             let (most, most_of_user) = (config.max_processes, config.most_of_user(owner.is_operator));
@@ -95,17 +104,34 @@ impl Processes {
         self.refused.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn remove(&self, id: u64) {
-        self.write(|connected| connected.remove(&id));
+    /// A process is gone. What it has counted stays, while there are others of its job.
+    pub(crate) fn remove(&self, process: &Process) {
+        let slots = slots_of(&process.page);
+        let job = &process.who.identity.job;
+        self.write(|Known { connected, gone }| {
+            if connected.remove(&process.who.id).is_none() {
+                return;
+            }
+            // Whoever looks at what was there goes on with that.
+            match connected.values().any(|other| other.who.identity.job == *job) {
+                true => Arc::make_mut(gone).add(job, counting(&slots).map(|(_, slot)| slot)),
+                false => Arc::make_mut(gone).forget(job),
+            }
+        });
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.connected.read().unwrap_or_else(PoisonError::into_inner).len()
+        self.read(|known| known.connected.len())
     }
 
     /// All of them, in the order in which they came.
     pub(crate) fn all(&self) -> Vec<Arc<Process>> {
-        self.connected.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.with_gone().0
+    }
+
+    /// The same, and what those have counted that are gone, of one moment.
+    pub(crate) fn with_gone(&self) -> (Vec<Arc<Process>>, Arc<Gone>) {
+        self.read(|known| (known.connected.values().cloned().collect(), known.gone.clone()))
     }
 
     /// Writes what holds now into every page.
@@ -135,8 +161,12 @@ impl Processes {
         }
     }
 
-    fn write<T>(&self, write: impl FnOnce(&mut BTreeMap<u64, Arc<Process>>) -> T) -> T {
-        write(&mut self.connected.write().unwrap_or_else(PoisonError::into_inner))
+    fn read<T>(&self, read: impl FnOnce(&Known) -> T) -> T {
+        read(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write<T>(&self, write: impl FnOnce(&mut Known) -> T) -> T {
+        write(&mut self.known.write().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -176,20 +206,20 @@ mod tests {
         let adopt = |uid, is_operator| {
             let owner = Owner { uid, pid: 0, is_operator };
             let adopted = processes.adopt(played.page(), owner, &config, &Scopes::default());
-            adopted.map(|process| process.who.id).map_err(|error| error.to_string())
+            adopted.map_err(|error| error.to_string())
         };
         let first = adopt(7, false).unwrap();
         adopt(7, false).unwrap();
         let full = "user 7 has 2 processes connected already: raise max_processes_per_user of the daemon";
-        assert_eq!(adopt(7, false), Err(full.to_owned()));
+        assert_eq!(adopt(7, false).unwrap_err(), full);
         adopt(8, false).unwrap();
-        processes.remove(first);
+        processes.remove(&first);
         adopt(7, false).unwrap();
         // Operators share with all alone.
         adopt(0, true).unwrap();
         adopt(0, true).unwrap();
         let full = "5 processes are connected already: raise max_processes of the daemon";
-        assert_eq!((adopt(0, true), adopt(9, false)), (Err(full.to_owned()), Err(full.to_owned())));
+        assert_eq!([adopt(0, true), adopt(9, false)].map(Result::unwrap_err), [full; 2]);
         assert_eq!(processes.count(), 5);
     }
 

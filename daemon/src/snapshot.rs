@@ -7,7 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use mgcomp_transport::control::{Count, Page, SlotKind, SlotView};
 use tokio::sync::Mutex;
 
-use crate::processes::{Processes, Who};
+use crate::gone::Gone;
+use crate::processes::{Process, Processes, Who};
 
 /// What all pages said.
 #[derive(Debug)]
@@ -16,29 +17,38 @@ pub(crate) struct Snapshot {
     pub(crate) unix_ns: u64,
     /// By the number of the process.
     pub(crate) processes: BTreeMap<u64, ProcessView>,
+    /// What processes had counted that were gone by then.
+    pub(crate) gone: Arc<Gone>,
 }
 
 /// What a page said.
 #[derive(Debug)]
 pub(crate) struct ProcessView {
     pub(crate) who: Arc<Who>,
-    /// By slot; what makes no sense is left out. The slot of all other streams comes last.
-    slots: Vec<Option<SlotView>>,
+    slots: Slots,
+}
+
+/// By slot; what makes no sense is left out. The slot of all other streams comes last.
+type Slots = Vec<Option<SlotView>>;
+
+/// What the slots of a page say.
+pub(crate) fn slots_of(page: &Page) -> Slots {
+    (0..page.used()).chain([Page::other()]).map(|slot| page.view(slot)).collect()
+}
+
+/// Those that count anything, with their places.
+pub(crate) fn counting(slots: &[Option<SlotView>]) -> impl Iterator<Item = (usize, &SlotView)> {
+    let slots = slots.iter().enumerate().filter_map(|(index, slot)| Some((index, slot.as_ref()?)));
+    slots.filter(|(_, slot)| slot.kind != SlotKind::Other || slot.sent().transfers > 0)
 }
 
 impl Snapshot {
-    fn take(processes: &Processes) -> Self {
-        let view = |process: Arc<crate::processes::Process>| {
-            let page = &process.page;
-            let slots = (0..page.used()).map(|slot| page.view(slot));
-            let slots = slots.chain([page.view(Page::other())]).collect();
-            (process.who.id, ProcessView { who: process.who.clone(), slots })
+    pub(crate) fn take(processes: &Processes) -> Self {
+        let view = |process: Arc<Process>| {
+            (process.who.id, ProcessView { who: process.who.clone(), slots: slots_of(&process.page) })
         };
-        Self {
-            at: Instant::now(),
-            unix_ns: unix_ns(),
-            processes: processes.all().into_iter().map(view).collect(),
-        }
+        let (at, unix_ns, (connected, gone)) = (Instant::now(), unix_ns(), processes.with_gone());
+        Self { at, unix_ns, processes: connected.into_iter().map(view).collect(), gone }
     }
 
     /// Processes by job.
@@ -58,10 +68,7 @@ impl ProcessView {
         before: Option<&'a Snapshot>,
     ) -> impl Iterator<Item = (&'a SlotView, Option<&'a SlotView>)> {
         let before = before.and_then(|before| before.processes.get(&self.who.id));
-        let counting =
-            self.slots.iter().enumerate().filter_map(|(index, slot)| Some((index, slot.as_ref()?)));
-        let counting = counting.filter(|(_, slot)| slot.kind != SlotKind::Other || slot.sent().transfers > 0);
-        counting.map(move |(index, slot)| {
+        counting(&self.slots).map(move |(index, slot)| {
             // The slot of all others moves behind new ones, but keeps its kind.
             let same = before.and_then(|before| match slot.kind {
                 SlotKind::Other => before.slots.last(),
@@ -146,6 +153,25 @@ impl Totals {
             self.rates += gbps;
             self.rated += 1;
         }
+    }
+
+    /// Adds what others have counted; rates of links are those of whoever has them.
+    pub(crate) fn add_counts(&mut self, others: &Self) {
+        self.algorithms.iter_mut().zip(&others.algorithms).for_each(|(sum, more)| add(sum, *more));
+        add(&mut self.received, others.received);
+        let sums = [
+            (&mut self.sampled, others.sampled),
+            (&mut self.sampling_ns, others.sampling_ns),
+            (&mut self.encode_ns, others.encode_ns),
+            (&mut self.decode_ns, others.decode_ns),
+            (&mut self.acknowledged, others.acknowledged),
+            (&mut self.acknowledged_ns, others.acknowledged_ns),
+            (&mut self.errors, others.errors),
+            (&mut self.predicted_bits, others.predicted_bits),
+            (&mut self.achieved_bits, others.achieved_bits),
+        ];
+        sums.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
+        self.saved_ns = self.saved_ns.saturating_add(others.saved_ns);
     }
 
     /// Over all algorithms.

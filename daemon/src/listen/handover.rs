@@ -44,7 +44,7 @@ pub(super) async fn serve(node: &Arc<Node>, stream: UnixStream, owner: Owner, pe
             _ = stopping.wait_for(|stopping| *stopping) => {}
         }
     }
-    node.processes.remove(who.id);
+    node.processes.remove(&process);
     tracing::info!(job = who.identity.job, pid = who.pid, "a process is gone");
 }
 
