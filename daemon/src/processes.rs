@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use crate::config::Config;
 use crate::gone::Gone;
 use crate::settings::{Scope, Scopes};
-use crate::snapshot::{counting, slots_of};
+use crate::snapshot::{Totals, counting, slots_of};
 
 /// Who a process is, as far as it says and the kernel does.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(crate) struct Who {
     /// As the kernel told; 0 = in a namespace that cannot be seen into.
     pub(crate) pid: u32,
     pub(crate) uid: u32,
+    /// What it had counted when it came.
+    pub(crate) brought: Totals,
 }
 
 /// Who hands over a page, as the kernel tells.
@@ -77,7 +79,8 @@ impl Processes {
         scopes: &Scopes,
     ) -> Result<Arc<Process>, AdoptError> {
         let id = self.adopted.fetch_add(1, Ordering::Relaxed);
-        let who = Arc::new(Who { id, identity: page.identity()?, pid: owner.pid, uid: owner.uid });
+        let (identity, brought) = (page.identity()?, Totals::of(&page));
+        let who = Arc::new(Who { id, identity, pid: owner.pid, uid: owner.uid, brought });
         let process = Arc::new(Process { who, page, gone: Notify::new() });
         process.apply(scopes);
         self.write(|Known { connected, .. }| {

@@ -62,6 +62,12 @@ impl Snapshot {
 }
 
 impl ProcessView {
+    /// Whether all that it counts beyond what it did in `before` was counted since then. Not so of a process that comes late:
+    /// one that found no daemon for a while, or has outlived one, brings along all that it has ever counted.
+    pub(crate) fn has_counted_since(&self, before: &Snapshot) -> bool {
+        before.processes.contains_key(&self.who.id) || self.who.identity.started_ns >= before.unix_ns
+    }
+
     /// Slots that count anything, each with what it said in `before`.
     pub(crate) fn slots<'a>(
         &'a self,
@@ -122,6 +128,13 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
+    /// All that a page counts.
+    pub(crate) fn of(page: &Page) -> Self {
+        let mut sums = Self::default();
+        counting(&slots_of(page)).for_each(|(_, slot)| sums.add(slot, None));
+        sums
+    }
+
     /// Adds what a slot has counted since `before`.
     pub(crate) fn add(&mut self, now: &SlotView, before: Option<&SlotView>) {
         let since = |field: fn(&SlotView) -> u64| field(now).saturating_sub(before.map_or(0, field));

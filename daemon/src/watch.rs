@@ -151,6 +151,7 @@ fn rows_of(
         rows.insert((0, 0), (whole(subject, settings, processes), Pair::default()));
     }
     for process in processes {
+        let known = before.is_some_and(|before| process.has_counted_since(before));
         for (index, (slot, earlier)) in process.slots(before).enumerate() {
             let place = match (subject.level, slot.kind) {
                 _ if !wanted(subject, slot) => continue,
@@ -165,7 +166,7 @@ fn rows_of(
                 _ => peer(settings, slot.peer),
             };
             let (_, pair) = rows.entry(place).or_insert_with(|| (row(), Pair::default()));
-            pair.add(slot, earlier, before.is_some());
+            pair.add(slot, earlier, known);
         }
     }
     rows.into_values().map(move |(row, pair)| pair.row(row, job, interval))
@@ -202,5 +203,46 @@ fn stream(settings: &JobSettings, process: &ProcessView, slot: &SlotView) -> Row
         from_device: slot.devices().map(|[from, _]| from),
         to_device: slot.devices().map(|[_, to]| to),
         ..Row::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::played::{Played, config};
+    use crate::processes::{Owner, Processes};
+
+    #[test]
+    fn what_comes_late_counts_from_then_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let (processes, config) = (Processes::default(), config(&folder));
+        let adopt = |played: &Played| {
+            let owner = Owner { uid: 7, pid: 0, is_operator: true };
+            processes.adopt(played.page(), owner, &config, &Scopes::default()).unwrap();
+        };
+        let subject = Subject::of(WatchRequest::default()).unwrap();
+        // Raw bytes in the interval and in all.
+        let seen = |now: &Snapshot, before: &Snapshot| {
+            let response = response(&subject, &Scopes::default(), now, Some(before));
+            let [row] = &response.rows[..] else { panic!("{:?}", response.rows) };
+            let raw = |traffic: &Option<mgcomp_proto::v1::Traffic>| traffic.as_ref().unwrap().raw_bytes;
+            (raw(&row.interval), raw(&row.total))
+        };
+        let mut old = Played::new("a", 0);
+        let slot = old.sends(1, 1_000_000);
+        let first = Snapshot::take(&processes);
+        adopt(&old);
+        let second = Snapshot::take(&processes);
+        assert_eq!(seen(&second, &first), (0, 1_000_000));
+        old.has_sent(slot, 1_000_300);
+        old.sends(2, 20);
+        let third = Snapshot::take(&processes);
+        assert_eq!(seen(&third, &second), (320, 1_000_320), "a new stream of a known process");
+        let mut new = Played::new("a", third.unix_ns);
+        new.sends(1, 4);
+        adopt(&new);
+        let fourth = Snapshot::take(&processes);
+        assert_eq!(seen(&fourth, &third), (4, 1_000_324), "it has begun since");
+        assert_eq!(seen(&fourth, &second), (324, 1_000_324));
     }
 }

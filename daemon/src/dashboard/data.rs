@@ -55,10 +55,18 @@ struct Job<'a> {
 
 #[derive(Serialize)]
 struct Sums {
-    raw_bytes: u64,
-    coded_bytes: u64,
+    #[serde(flatten)]
+    sent: Sent,
+    /// How much of that processes had sent when they came: nothing that was sent between two looks.
+    brought: Sent,
     saved_ns: i64,
     link_gbps: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Sent {
+    raw_bytes: u64,
+    coded_bytes: u64,
     /// Raw bytes by name.
     algorithms: BTreeMap<&'static str, u64>,
 }
@@ -99,12 +107,12 @@ struct Link {
 pub(super) async fn json(node: &Node, wanted: &str) -> String {
     let snapshot = node.snapshots.get(&node.processes, AGE).await;
     let by_job = snapshot.jobs();
-    let mut total = Totals::default();
+    let mut total = Both::default();
     let mut jobs: Vec<_> = {
         let scopes = node.store.scopes();
         by_job.iter().map(|(job, processes)| Job::of(job, processes, &scopes, &mut total)).collect()
     };
-    jobs.sort_by_key(|job| Reverse(job.sums.raw_bytes));
+    jobs.sort_by_key(|job| Reverse(job.sums.sent.raw_bytes));
     let off = jobs.iter().all(|job| job.compress == Some(false));
     let shown = by_job.get_key_value(wanted).or_else(|| by_job.get_key_value(jobs.first()?.job));
     let other_jobs = jobs.len().saturating_sub(MOST_JOBS);
@@ -115,7 +123,7 @@ pub(super) async fn json(node: &Node, wanted: &str) -> String {
         version: env!("CARGO_PKG_VERSION"),
         processes: snapshot.processes.len(),
         algorithms: Algorithm::ALL.iter().map(|algorithm| algorithm.name()).collect(),
-        verdict: Verdict::of(snapshot.processes.len(), off, &total),
+        verdict: Verdict::of(snapshot.processes.len(), off, &total.all),
         total: Sums::of(&total),
         jobs,
         other_jobs,
@@ -126,12 +134,16 @@ pub(super) async fn json(node: &Node, wanted: &str) -> String {
 
 impl<'a> Job<'a> {
     /// What the processes of a job say, which is added to `total` too.
-    fn of(job: &'a str, processes: &[&ProcessView], scopes: &Scopes, total: &mut Totals) -> Self {
-        let (mut sums, mut streams) = (Totals::default(), 0);
+    fn of(job: &'a str, processes: &[&ProcessView], scopes: &Scopes, total: &mut Both) -> Self {
+        let (mut sums, mut streams) = (Both::default(), 0);
         for (slot, _) in processes.iter().flat_map(|process| process.slots(None)) {
-            sums.add(slot, None);
-            total.add(slot, None);
+            sums.all.add(slot, None);
+            total.all.add(slot, None);
             streams += usize::from(slot.kind == SlotKind::Sent);
+        }
+        for process in processes {
+            sums.brought.add_counts(&process.who.brought);
+            total.brought.add_counts(&process.who.brought);
         }
         let settings = scopes.of_job(job).job;
         Self {
@@ -146,7 +158,21 @@ impl<'a> Job<'a> {
     }
 }
 
+/// All that was counted, and what of it was when processes came.
+#[derive(Default)]
+struct Both {
+    all: Totals,
+    brought: Totals,
+}
+
 impl Sums {
+    fn of(Both { all, brought }: &Both) -> Self {
+        let (sent, brought) = (Sent::of(all), Sent::of(brought));
+        Self { sent, brought, saved_ns: all.saved_ns, link_gbps: all.link_gbps() }
+    }
+}
+
+impl Sent {
     fn of(totals: &Totals) -> Self {
         let sent = totals.sent();
         let carried = Algorithm::ALL.into_iter().zip(&totals.algorithms);
@@ -154,8 +180,6 @@ impl Sums {
         Self {
             raw_bytes: sent.raw_bytes,
             coded_bytes: sent.coded_bytes,
-            saved_ns: totals.saved_ns,
-            link_gbps: totals.link_gbps(),
             algorithms: carried.map(|(algorithm, count)| (algorithm.name(), count.raw_bytes)).collect(),
         }
     }

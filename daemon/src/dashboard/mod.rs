@@ -16,10 +16,11 @@ use crate::node::Node;
 pub(crate) const DATA: &str = "/dashboard/data.json";
 
 /// Path, kind and text of each file.
-const FILES: [(&str, &str, &str); 4] = [
+const FILES: [(&str, &str, &str); 5] = [
     ("/", "text/html; charset=utf-8", include_str!("page.html")),
     ("/dashboard/style.css", "text/css; charset=utf-8", include_str!("style.css")),
     ("/dashboard/page.js", "text/javascript; charset=utf-8", include_str!("page.js")),
+    ("/dashboard/rates.js", "text/javascript; charset=utf-8", include_str!("rates.js")),
     ("/dashboard/draw.js", "text/javascript; charset=utf-8", include_str!("draw.js")),
 ];
 

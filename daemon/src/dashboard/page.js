@@ -1,6 +1,7 @@
 // Asks the daemon once a second and shows what it says. Keeps the history itself: a daemon nobody looks at does nothing.
 
 import * as draw from "./draw.js";
+import { since } from "./rates.js";
 
 const EVERY_MS = 1000;
 const KEPT = 300;
@@ -21,27 +22,6 @@ async function ask() {
 
 /** A text as a shell takes it, whatever is in it: programs choose the names of jobs, and people copy the command. */
 const quoted = (text) => /^[\w.,:@%+\/][\w.,:@%+\/=-]*$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
-
-/** What was sent between two answers. A job of which a process has ended counts from the next answer on. */
-function since(now, then) {
-  const point = { up_ns: now.up_ns, raw: 0, coded: 0, mix: {} };
-  const seconds = (now.up_ns - then.up_ns) / 1e9;
-  // Jobs that are not told count too, unless the sums fell since a process has ended.
-  const all = now.other_jobs > 0 && now.total.raw_bytes >= then.total.raw_bytes;
-  const parts = (of) => (all ? [{ job: "", ...of.total }] : of.jobs);
-  const earlier = new Map(parts(then).map((job) => [job.job, job]));
-  for (const job of parts(now)) {
-    const old = earlier.get(job.job);
-    if (!old || old.raw_bytes > job.raw_bytes) continue;
-    point.raw += (job.raw_bytes - old.raw_bytes) / seconds;
-    point.coded += Math.max(0, job.coded_bytes - old.coded_bytes) / seconds;
-    for (const [name, raw] of Object.entries(job.algorithms)) {
-      const more = Math.max(0, raw - (old.algorithms[name] ?? 0)) / seconds;
-      if (more > 0) point.mix[name] = (point.mix[name] ?? 0) + more;
-    }
-  }
-  return point;
-}
 
 function showTotals(now) {
   const { raw_bytes: raw, coded_bytes: coded, saved_ns } = now.total;

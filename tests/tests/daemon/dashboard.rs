@@ -77,7 +77,8 @@ fn it_is_for_this_machine_and_for_those_with_a_token() {
     let folder = tempfile::tempdir().unwrap();
     let token = token_file(&folder, "token", TOKEN);
     let rig = Rig::start(&["--listen", ANY_PORT, "--token-file", &token]);
-    for path in ["/", "/dashboard/style.css", "/dashboard/page.js", "/dashboard/draw.js"] {
+    let scripts = ["/dashboard/page.js", "/dashboard/rates.js", "/dashboard/draw.js"];
+    for path in ["/", "/dashboard/style.css"].into_iter().chain(scripts) {
         let answer = get(&rig, path, "host: localhost");
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         for rule in ["content-security-policy: default-src 'none';", "x-content-type-options: nosniff"] {
@@ -103,6 +104,62 @@ fn it_is_for_this_machine_and_for_those_with_a_token() {
     assert!(over_tcp("/dashboard/data.json", "").starts_with("HTTP/1.1 401"));
     let told = over_tcp("/dashboard/data.json", &format!("authorization: Bearer {TOKEN}\r\n"));
     assert!(told.starts_with("HTTP/1.1 200") && !told.contains(TOKEN), "{told}");
+}
+
+#[test]
+fn what_came_late_was_not_sent_just_now() {
+    let mut rig = Rig::start(&[]);
+    let exchange = rig.exchange("a", "fixed:zvc");
+    rig.until_stream("is seen", "a", |stream| stream["traffic"]["acknowledged"].as_u64() > Some(10));
+    rig.kill_daemon();
+    exchange.until_more();
+    rig.start_daemon();
+    rig.until_stream("is seen again", "a", |stream| !stream["last_decision"].is_null());
+    let now: Value =
+        serde_json::from_str(body(&get(&rig, "/dashboard/data.json", "host: localhost"))).unwrap();
+    let bytes = |of: &Value| of["algorithms"]["zvc"].as_u64().unwrap();
+    for sums in [&now["jobs"][0], &now["total"]] {
+        let brought = bytes(&sums["brought"]);
+        assert!(10 * (16 << 10) < brought && brought <= bytes(sums), "{sums}");
+        assert_eq!(sums["brought"]["raw_bytes"], brought);
+    }
+    exchange.finish();
+}
+
+#[test]
+fn rates_are_of_what_was_sent_in_between() {
+    let script = concat!(
+        "import { since } from 'RATES';",
+        "const sums = (raw, was) => ({ raw_bytes: raw, coded_bytes: raw / 2, algorithms: { zvc: raw },",
+        "  brought: { raw_bytes: was, coded_bytes: was / 2, algorithms: was ? { zvc: was } : {} } });",
+        "const told = (up_s, jobs, others = 0) => ({ up_ns: up_s * 1e9, other_jobs: others, total: sums(...jobs[0]),",
+        "  jobs: jobs.map(([raw, was], index) => ({ job: `${index}`, ...sums(raw, was) })) });",
+        "const of = (now, then) => { const { raw, coded, mix } = since(now, then); return [raw, coded, mix.zvc ?? 0]; };",
+        // 600 more in two seconds; then somebody comes late with 9000 and sends 100.
+        "const [first, second] = [told(1, [[400, 0]]), told(3, [[1000, 0]])];",
+        "const third = told(4, [[10100, 9000]]);",
+        "console.log(JSON.stringify([of(second, first), of(third, second),",
+        // The same where only sums say it, and where somebody goes.
+        "  of({ ...third, other_jobs: 1 }, second), of(told(5, [[900, 0]]), third), of(told(5, [[0, 0], [7, 7]]), told(4, [[0, 0]]))]));",
+    );
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../daemon/src/dashboard/rates.js");
+    let folder = tempfile::tempdir().unwrap();
+    // Node tells modules by their names.
+    let (module, main) = (folder.path().join("rates.mjs"), folder.path().join("main.mjs"));
+    fs::copy(path, module).unwrap();
+    fs::write(&main, script.replace("RATES", "./rates.mjs")).unwrap();
+    let output = match Command::new("node").arg(&main).output() {
+        Ok(output) => output,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            println!("SKIPPED: no node to run the script of the page with");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let rates: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let expected = [[300, 150, 300], [100, 50, 100], [100, 50, 100], [0, 0, 0], [0, 0, 0]];
+    assert_eq!(rates, serde_json::json!(expected));
 }
 
 /// Whether a browser can show a page of this machine: a snap sees only some folders, and what stands for one does not run.
