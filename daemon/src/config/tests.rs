@@ -45,6 +45,34 @@ fn users_share_what_processes_there_may_be() {
 }
 
 #[test]
+fn the_file_outweighs_the_unit_it_comes_with() {
+    let (unit, file) =
+        (include_str!("../../systemd/mgcomp-daemon.service"), include_str!("../../systemd/daemon.toml"));
+    let command = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
+    assert_eq!(command, "/usr/bin/mgcomp-daemon --config /etc/mgcomp/daemon.toml");
+    let mut env = Vec::new();
+    for line in unit.lines().filter_map(|line| line.strip_prefix("Environment=")) {
+        env.push(line.split_once('=').unwrap());
+    }
+    let config = load(file, &env, Flags::default()).unwrap();
+    assert_eq!((config.socket.as_path(), config.open_to_users), ("/run/mgcomp/mgcomp.sock".as_ref(), true));
+    let changed = file.replace("/run/mgcomp/mgcomp.sock", "/run/other.sock").replace("= true", "= false");
+    let config = load(&changed, &env, Flags::default()).unwrap();
+    assert_eq!((config.socket.as_path(), config.open_to_users), ("/run/other.sock".as_ref(), false));
+    // What else the file shows is right as well, once the files that it names are there.
+    let shown = file.replace("\n# ", "\n");
+    let known = shown.lines().filter(|line| line.contains(" = ")).count();
+    let problems = load(&only_settings(&shown), &env, Flags::default()).unwrap_err();
+    assert_eq!(known, 9);
+    assert!(problems.iter().all(|problem| problem.contains("/etc/mgcomp/")), "{problems:?}");
+}
+
+/// Lines that set something.
+fn only_settings(file: &str) -> String {
+    file.lines().filter(|line| line.contains(" = ")).flat_map(|line| [line, "\n"]).collect()
+}
+
+#[test]
 fn every_problem_is_told_at_once() {
     let file = "sokcet = '/x'\nmax_processes = 0\nlog = 'loud'\nopen_to_users = 'maybe'\nlisten = { a = 1 }";
     let env = [("MGCOMP_DAEMON_LISTEN", "0.0.0.0:80"), ("MGCOMP_DAEMON_OPERATORS", "root")];
