@@ -16,9 +16,11 @@ pub(crate) struct Played {
 
 // Where words lie, as the layout of the page says.
 const USED: u64 = 64;
+const OTHER: u64 = 1024;
 const COUNTERS: u64 = 2048;
 const COUNTER_WORDS: u64 = 128;
 const RANK_KIND: u64 = 1;
+const DECODED: u64 = 10;
 const NOT_CODED: u64 = 24;
 const SENT: u64 = 1 << 32;
 
@@ -51,6 +53,14 @@ impl Played {
             .into_iter()
             .zip(NOT_CODED..)
             .for_each(|(value, word)| self.counter(slot, word, value));
+    }
+
+    /// It has received so much of somebody for whom there was no slot left.
+    pub(crate) fn has_received_of_others(&self, raw_bytes: u64) {
+        [1, raw_bytes, raw_bytes]
+            .into_iter()
+            .zip(DECODED..)
+            .for_each(|(value, word)| self.counter(OTHER, word, value));
     }
 
     fn counter(&self, slot: u64, word: u64, value: u64) {

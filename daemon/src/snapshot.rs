@@ -39,7 +39,8 @@ pub(crate) fn slots_of(page: &Page) -> Slots {
 /// Those that count anything, with their places.
 pub(crate) fn counting(slots: &[Option<SlotView>]) -> impl Iterator<Item = (usize, &SlotView)> {
     let slots = slots.iter().enumerate().filter_map(|(index, slot)| Some((index, slot.as_ref()?)));
-    slots.filter(|(_, slot)| slot.kind != SlotKind::Other || slot.sent().transfers > 0)
+    let counts = |slot: &SlotView| slot.sent().transfers > 0 || slot.decoded.transfers > 0 || slot.errors > 0;
+    slots.filter(move |(_, slot)| slot.kind != SlotKind::Other || counts(slot))
 }
 
 impl Snapshot {
@@ -213,5 +214,21 @@ fn minus(now: Count, before: Option<Count>) -> Count {
         transfers: now.transfers.saturating_sub(before.transfers),
         raw_bytes: now.raw_bytes.saturating_sub(before.raw_bytes),
         coded_bytes: now.coded_bytes.saturating_sub(before.coded_bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::played::Played;
+
+    #[test]
+    fn what_is_received_beyond_the_last_slot_counts() {
+        let mut played = Played::new("a", 0);
+        played.sends(1, 100);
+        assert_eq!(counting(&slots_of(&played.page())).count(), 1, "there are no others yet");
+        played.has_received_of_others(30);
+        let sums = Totals::of(&played.page());
+        assert_eq!((sums.sent().raw_bytes, sums.received.raw_bytes), (100, 30));
     }
 }
