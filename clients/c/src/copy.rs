@@ -15,7 +15,7 @@ use crate::handle::{Handles, Kind};
 use crate::lending::{Lent, Lot};
 use crate::memory::{Out, Span, text};
 use crate::number::{element, mgcompAlgorithm, mgcompElement, named, number};
-use crate::request::{Work, begin, mgcompRequest};
+use crate::request::{Work, begin, close, mgcompRequest};
 
 static COPIERS: Handles<Desk> = Handles::new(Kind::Copier);
 
@@ -117,7 +117,7 @@ pub extern "C" fn mgcompDestroyCopier(copier: mgcompCopier) -> mgcompResult {
         let desk = COPIERS.remove(copier.id)?;
         let lot = desk.lot.clone();
         drop(desk);
-        lot.close()
+        close(&lot)
     })
 }
 

@@ -122,6 +122,11 @@ impl<T> Handles<T> {
         (0..places.all.len()).filter_map(|index| places.take(index)).collect()
     }
 
+    /// All objects there are, which live on as long as they are used.
+    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+        self.read().all.iter().filter_map(|place| place.object.clone()).collect()
+    }
+
     fn index(&self, id: u64) -> Option<usize> {
         (id >> KIND_SHIFT == self.kind as u64).then_some(id as usize % MOST_PLACES)
     }
@@ -204,6 +209,7 @@ mod tests {
         let handles = Handles::new(Kind::Workers);
         let (a, b) = (handles.insert('a').unwrap(), handles.insert('b').unwrap());
         handles.remove(a).unwrap();
+        assert_eq!(handles.all().iter().map(|object| **object).collect::<Vec<_>>(), ['b']);
         assert_eq!(handles.remove_all().iter().map(|object| **object).collect::<Vec<_>>(), ['b']);
         assert!(handles.get(b).is_err() && handles.remove_all().is_empty());
         let c = handles.insert('c').unwrap();

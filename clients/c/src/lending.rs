@@ -2,7 +2,7 @@
 //!
 //! A buffer is the program's again when nothing in the library uses it any more, which its count of users tells: not when a
 //! handle says that a transfer is over, for what carried it may still be at the end of a queue. What a transfer that failed
-//! has left behind is kept in a [`Lot`] until its owner is destroyed.
+//! has left behind is kept in a [`Lot`] until its owner is destroyed, which waits for the requests of that lot too.
 #![allow(unsafe_code)] // memory of the program
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -98,22 +98,32 @@ impl Lent {
 
     /// Whether nothing in the library uses the buffers any more.
     pub(crate) fn is_free(&mut self) -> bool {
+        self.used() == 0
+    }
+
+    /// How many of the buffers something in the library still uses.
+    pub(crate) fn used(&mut self) -> usize {
         self.0.retain_mut(|buffer| !buffer.is_free());
-        self.0.is_empty()
+        self.0.len()
     }
 
     /// Waits until it is, or the time is up.
     fn wait(&mut self, until: Option<Instant>) -> bool {
-        let mut looks = 0;
-        while !self.is_free() {
-            if until.is_some_and(|until| Instant::now() >= until) {
-                return false;
-            }
-            looks += 1;
-            if looks < EAGER_LOOKS { thread::yield_now() } else { thread::sleep(SLEEP) }
-        }
-        true
+        wait(until, || self.is_free())
     }
+}
+
+/// Looks again and again whether something `holds`, until it does or the time is up.
+fn wait(until: Option<Instant>, mut holds: impl FnMut() -> bool) -> bool {
+    let mut looks = 0;
+    while !holds() {
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return false;
+        }
+        looks += 1;
+        if looks < EAGER_LOOKS { thread::yield_now() } else { thread::sleep(SLEEP) }
+    }
+    true
 }
 
 impl Buffer {
@@ -164,14 +174,14 @@ impl Lot {
         let mut left = self.lock();
         if left.is_closed {
             drop(left);
-            return wait_at_last(lent);
+            return wait_at_last(lent, || 0);
         }
         left.lent.0.extend(lent.0);
         Ok(())
     }
 
-    /// Waits until all of them are free.
-    pub(crate) fn close(&self) -> Result<(), Failure> {
+    /// Waits until all of them are free, and those of requests that nobody has finished: `used_by_requests` counts them.
+    pub(crate) fn close(&self, used_by_requests: impl FnMut() -> usize) -> Result<(), Failure> {
         if process::id() != self.process {
             return Ok(());
         }
@@ -179,7 +189,7 @@ impl Lot {
         left.is_closed = true;
         let lent = std::mem::take(&mut left.lent);
         drop(left);
-        wait_at_last(lent)
+        wait_at_last(lent, used_by_requests)
     }
 
     fn lock(&self) -> MutexGuard<'_, Left> {
@@ -187,12 +197,16 @@ impl Lot {
     }
 }
 
-/// Waits for buffers whose owner has ended all that uses them.
-fn wait_at_last(mut lent: Lent) -> Result<(), Failure> {
-    if lent.wait(Some(Instant::now() + LAST_PATIENCE)) {
+/// Waits for buffers whose owner has ended all that uses them, and for those `elsewhere`.
+fn wait_at_last(mut lent: Lent, mut elsewhere: impl FnMut() -> usize) -> Result<(), Failure> {
+    let mut left = 0;
+    let free = wait(Some(Instant::now() + LAST_PATIENCE), || {
+        left = lent.used() + elsewhere();
+        left == 0
+    });
+    if free {
         return Ok(());
     }
-    let left = lent.0.len();
     let text = format!("{left} buffers are still used {LAST_PATIENCE:?} after all was ended: leave them be");
     Err(Failure::new(mgcompResult::Busy, text))
 }
@@ -231,6 +245,6 @@ mod tests {
         assert!(lot.settle(Err::<(), _>(Failure::argument("no")), lent).is_err());
         assert_eq!(lot.lock().lent.0.len(), 1);
         drop(used);
-        assert!(lot.close().is_ok());
+        assert!(lot.close(|| 0).is_ok());
     }
 }

@@ -16,7 +16,7 @@ use crate::handle::{Handles, Kind};
 use crate::lending::{Lent, Lot};
 use crate::memory::{Out, Span};
 use crate::number::{element, flag, mgcompElement};
-use crate::request::{Work, begin, mgcompRequest};
+use crate::request::{Work, begin, close, mgcompRequest};
 
 static QUEUES: Handles<Held> = Handles::new(Kind::OffloadQueue);
 
@@ -126,7 +126,7 @@ pub extern "C" fn mgcompDestroyOffloadQueue(queue: mgcompOffloadQueue) -> mgcomp
             lot.keep(take(&mut *issued.lent()))?;
         }
         drop(held);
-        lot.close()
+        close(&lot)
     })
 }
 

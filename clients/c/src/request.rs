@@ -1,8 +1,7 @@
 //! Requests under way.
 #![allow(unsafe_code)] // called from C
 
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,7 +17,7 @@ use crate::lending::{Lent, Lot};
 use crate::memory::Out;
 use crate::offload::Returning;
 
-static REQUESTS: Handles<Mutex<Option<Request>>> = Handles::new(Kind::Request);
+static REQUESTS: Handles<Slot> = Handles::new(Kind::Request);
 
 /// Looks at a request before the thread sleeps in between.
 const EAGER_LOOKS: u32 = 100;
@@ -35,11 +34,17 @@ pub struct mgcompRequest {
     pub id: u64,
 }
 
+/// The place of a request. Whose it is can be seen while somebody waits for it.
+struct Slot {
+    lot: Arc<Lot>,
+    /// None before it has begun, and when it is finished.
+    request: Mutex<Option<Request>>,
+}
+
 /// What goes on, and what it was lent.
-pub(crate) struct Request {
+struct Request {
     work: Work,
     lent: Lent,
-    lot: Arc<Lot>,
 }
 
 /// What goes on.
@@ -70,8 +75,8 @@ pub unsafe extern "C" fn mgcompWaitRequest(request: mgcompRequest, bytes: *mut u
         let out = unsafe { Out::optional("bytes", bytes) }?;
         let slot = REQUESTS.get(request.id)?;
         let mut held = hold(&slot)?;
-        let Request { work, lent, lot } = held.take().ok_or_else(used_up)?;
-        let result = lot.settle(work.wait(), lent);
+        let Request { work, lent } = held.take().ok_or_else(used_up)?;
+        let result = slot.lot.settle(work.wait(), lent);
         drop(REQUESTS.remove(request.id));
         finish(out, result)
     })
@@ -98,7 +103,7 @@ pub unsafe extern "C" fn mgcompWaitRequestFor(
         let mut held = hold(&slot)?;
         let mut looks = 0;
         loop {
-            if let Some(result) = held.as_mut().ok_or_else(used_up)?.look() {
+            if let Some(result) = held.as_mut().ok_or_else(used_up)?.look(&slot.lot) {
                 *held = None;
                 drop(REQUESTS.remove(request.id));
                 return finish(out, result);
@@ -131,7 +136,7 @@ pub unsafe extern "C" fn mgcompTestRequest(
         let (flag, out) = unsafe { (Out::new("finished", finished)?, Out::optional("bytes", bytes)?) };
         let slot = REQUESTS.get(request.id)?;
         let mut held = hold(&slot)?;
-        let Some(result) = held.as_mut().ok_or_else(used_up)?.look() else {
+        let Some(result) = held.as_mut().ok_or_else(used_up)?.look(&slot.lot) else {
             flag.set(0);
             return Ok(());
         };
@@ -150,10 +155,12 @@ pub(crate) fn begin(
     lent: Lent,
     start: impl FnOnce() -> Result<Work, Failure>,
 ) -> Result<(), Failure> {
-    let id = REQUESTS.insert(Mutex::new(None))?;
+    let id = REQUESTS.insert(Slot { lot: lot.clone(), request: Mutex::new(None) })?;
     let slot = REQUESTS.get(id)?;
+    // Held meanwhile: whoever closes the lot waits for what begins now.
+    let mut held = hold(&slot)?;
     match start() {
-        Ok(work) => *hold(&slot)? = Some(Request { work, lent, lot: lot.clone() }),
+        Ok(work) => *held = Some(Request { work, lent }),
         Err(failure) => {
             drop(REQUESTS.remove(id));
             return lot.settle(Err(failure), lent);
@@ -161,6 +168,22 @@ pub(crate) fn begin(
     }
     out.set(mgcompRequest { id });
     Ok(())
+}
+
+/// Closes a lot whose owner has ended all that is under way: waits until nothing uses buffers any more that requests were lent
+/// which nobody has finished yet, or that failed ones have left. The requests keep what came of them until they are finished.
+pub(crate) fn close(lot: &Arc<Lot>) -> Result<(), Failure> {
+    let mut slots = REQUESTS.all();
+    slots.retain(|slot| Arc::ptr_eq(&slot.lot, lot));
+    lot.close(|| {
+        let mut all = 0;
+        slots.retain(|slot| {
+            let used = slot.used();
+            all += used;
+            used > 0
+        });
+        all
+    })
 }
 
 fn finish(out: Option<Out<u64>>, result: Result<u64, Failure>) -> Result<(), Failure> {
@@ -171,19 +194,45 @@ fn finish(out: Option<Out<u64>>, result: Result<u64, Failure>) -> Result<(), Fai
     Ok(())
 }
 
+impl Slot {
+    /// How many buffers it still uses. What waits for its end has at least one, and gives it back by itself.
+    fn used(&self) -> usize {
+        match self.request.try_lock() {
+            Ok(mut held) => held.as_mut().map_or(0, Request::used),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().as_mut().map_or(0, Request::used),
+            Err(TryLockError::WouldBlock) => 1,
+        }
+    }
+}
+
 impl Request {
     /// What came of it, if it is finished and its buffers are the program's again.
-    fn look(&mut self) -> Option<Result<u64, Failure>> {
-        if !self.work.is_finished() {
+    fn look(&mut self, lot: &Lot) -> Option<Result<u64, Failure>> {
+        if !self.end() {
             return None;
         }
-        let work = std::mem::replace(&mut self.work, Work::Done(Ok(0)));
-        let result = work.wait();
+        let result = std::mem::replace(&mut self.work, Work::Done(Ok(0))).wait();
         if result.is_ok() && !self.lent.is_free() {
             self.work = Work::Done(result);
             return None;
         }
-        Some(self.lot.settle(result, std::mem::take(&mut self.lent)))
+        Some(lot.settle(result, std::mem::take(&mut self.lent)))
+    }
+
+    /// How many buffers it still uses.
+    fn used(&mut self) -> usize {
+        self.end();
+        self.lent.used()
+    }
+
+    /// Lets go of all but the result, if it is finished; whether it is. What receives has slices of its buffer until then.
+    fn end(&mut self) -> bool {
+        let finished = self.work.is_finished();
+        if finished {
+            let work = std::mem::replace(&mut self.work, Work::Done(Ok(0)));
+            self.work = Work::Done(work.wait());
+        }
+        finished
     }
 }
 
@@ -215,14 +264,8 @@ impl Work {
     }
 }
 
-impl fmt::Debug for Request {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Request")
-    }
-}
-
-fn hold(slot: &Mutex<Option<Request>>) -> Result<std::sync::MutexGuard<'_, Option<Request>>, Failure> {
-    match slot.try_lock() {
+fn hold(slot: &Slot) -> Result<MutexGuard<'_, Option<Request>>, Failure> {
+    match slot.request.try_lock() {
         Ok(held) => Ok(held),
         Err(TryLockError::Poisoned(poisoned)) => Ok(PoisonError::into_inner(poisoned)),
         Err(TryLockError::WouldBlock) => {
@@ -261,5 +304,43 @@ impl From<CommunicatorError> for Failure {
             _ => mgcompResult::InvalidArgument,
         };
         Self::new(code, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::MaybeUninit;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::memory::Span;
+
+    /// The end of a request, for which the memory is used on.
+    fn failed() -> Result<Work, Failure> {
+        Ok(Work::Done(Err(Failure::new(mgcompResult::Transfer, "the node is gone"))))
+    }
+
+    #[test]
+    fn whoever_closes_a_lot_waits_for_its_requests() {
+        let (memory, lot, given_back) = ([0u8; 8], Arc::new(Lot::default()), AtomicBool::new(false));
+        let (mut lent, mut place) = (Lent::default(), MaybeUninit::<mgcompRequest>::uninit());
+        let span = Span::new("it", memory.as_ptr().cast(), memory.len()).unwrap();
+        // SAFETY: `memory` outlives all that uses it here; and there is a place for a handle.
+        let (used, out) = unsafe { (lent.take_host(&span), Out::new("it", place.as_mut_ptr()).unwrap()) };
+        begin(out, &lot, lent, failed).unwrap();
+        // SAFETY: it has begun, so the handle is there.
+        let request = unsafe { place.assume_init() };
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(20));
+                given_back.store(true, Ordering::SeqCst);
+                drop(used);
+            });
+            close(&lot).unwrap();
+            assert!(given_back.load(Ordering::SeqCst), "closed while the memory was used");
+        });
+        // SAFETY: nobody asks for the bytes.
+        let finished = unsafe { mgcompWaitRequest(request, std::ptr::null_mut()) };
+        assert_eq!(finished, mgcompResult::Transfer);
     }
 }

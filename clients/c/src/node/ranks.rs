@@ -14,6 +14,7 @@ use super::choice::Choice;
 use super::{NODES, Seat};
 use crate::error::{Failure, call, mgcompResult};
 use crate::memory::{Out, Span, given, path};
+use crate::request::close;
 
 /// Bytes of a job secret.
 pub const MGCOMP_SECRET_BYTES: usize = 16;
@@ -187,7 +188,7 @@ pub extern "C" fn mgcompDestroyNode(node: mgcompNode) -> mgcompResult {
         let lot = seat.lot.clone();
         seat.end();
         drop(seat);
-        lot.close()
+        close(&lot)
     })
 }
 

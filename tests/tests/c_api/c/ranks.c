@@ -167,19 +167,28 @@ static void loopback(void)
     REFUSED(ARGUMENT, "257", mgcompStartNodesLoopback(2, &wrong, nodes));
 }
 
-/* A node is destroyed with a request under way, which fails, and with memory that is registered. */
+/* A node is destroyed with requests under way, which fail, with memory that is registered, and with a communicator. */
 static void destroyed(void)
 {
     mgcompNode nodes[2];
-    mgcompRequest request;
-    uint64_t address, word = 0;
+    mgcompCommunicator world;
+    mgcompRequest request, received, gathered;
+    uint64_t address, word = 0, other = 0, *both = malloc(16);
 
     GOOD(mgcompStartNodesLoopback(2, NULL, nodes));
     GOOD(mgcompWaitForPeers(nodes[0], LONG_NS));
     GOOD(mgcompRegisterMemory(nodes[0], &address, 8, MGCOMP_ELEMENT_U8, MGCOMP_ACCESS_READ, &address));
     GOOD(mgcompReceiveMessage(nodes[0], 1, 9, &word, sizeof word, &request));
+    GOOD(mgcompCreateCommunicator(nodes[0], &world));
+    GOOD(mgcompReceive(world, 1, 9, &other, sizeof other, NULL, &received));
+    CHECK(both != NULL);
+    GOOD(mgcompAllGather(world, &address, 8, both, 16, MGCOMP_ELEMENT_U64, &gathered));
     GOOD(mgcompDestroyNode(nodes[0]));
+    free(both); /* the program's again, although nobody has finished the requests */
     REFUSED(TRANSFER, "", mgcompWaitRequest(request, NULL));
+    REFUSED(TRANSFER, "", mgcompWaitRequest(received, NULL));
+    REFUSED(TRANSFER, "", mgcompWaitRequest(gathered, NULL));
+    GOOD(mgcompDestroyCommunicator(world));
     GOOD(mgcompDestroyNode(nodes[1]));
 }
 
