@@ -17,7 +17,6 @@ mod histogram;
 mod input;
 mod inspect;
 mod jobs;
-mod lambda;
 mod output;
 mod perf;
 mod profile;
@@ -26,6 +25,7 @@ mod room;
 mod samples;
 mod shell;
 mod show;
+mod steer;
 mod top;
 mod watch;
 
@@ -56,13 +56,16 @@ enum Command {
     Jobs(jobs::Args),
     Top(top::Args),
     Watch(watch::Args),
-    Lambda(lambda::LambdaArgs),
-    Policy(lambda::PolicyArgs),
-    ReadCap(lambda::ReadCapArgs),
+    Lambda(steer::LambdaArgs),
+    Policy(steer::PolicyArgs),
+    ReadCap(steer::ReadCapArgs),
     /// Let running programs compress again
-    On(lambda::SwitchArgs),
+    ///
+    /// What off has set is taken away, so that what a wider scope says counts again, also later. Only where that is off, this
+    /// scope is set to be on all the same.
+    On(steer::SwitchArgs),
     /// Stop running programs from compressing
-    Off(lambda::SwitchArgs),
+    Off(steer::SwitchArgs),
     Histogram(histogram::Args),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
@@ -88,11 +91,11 @@ fn main() -> ExitCode {
         Command::Jobs(args) => jobs::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Watch(args) => watch::run(&args),
-        Command::Lambda(args) => lambda::run_lambda(&args),
-        Command::Policy(args) => lambda::run_policy(&args),
-        Command::ReadCap(args) => lambda::run_read_cap(&args),
-        Command::On(args) => lambda::run_switch(&args, true),
-        Command::Off(args) => lambda::run_switch(&args, false),
+        Command::Lambda(args) => steer::run_lambda(&args),
+        Command::Policy(args) => steer::run_policy(&args),
+        Command::ReadCap(args) => steer::run_read_cap(&args),
+        Command::On(args) => steer::run_switch(&args, true),
+        Command::Off(args) => steer::run_switch(&args, false),
         Command::Histogram(args) => histogram::run(&args),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),

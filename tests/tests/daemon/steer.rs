@@ -78,6 +78,30 @@ fn off_stops_compression_and_on_brings_it_back() {
 }
 
 #[test]
+fn on_leaves_nothing_behind_but_where_a_wider_scope_is_off() {
+    let rig = Rig::start(&[]);
+    let exchange = rig.exchange("a", "fixed:zvc");
+    rig.until_stream("compresses", "a", decided("zvc"));
+    let job = |command| rig.succeed(&[command, "--job", "a"]);
+    assert_eq!(job("off"), "job a: compression off\n");
+    assert_eq!(job("on"), "job a: compression as each program says\n");
+    // So what is said of the node counts for the job again.
+    assert_eq!(rig.succeed(&["off"]), "node: compression off\n");
+    rig.until_stream("is off", "a", |stream| stream["in_effect"]["compress"] == false);
+    assert_eq!(job("on"), "job a: compression on\n");
+    rig.until_stream("is on all the same", "a", decided("zvc"));
+    assert_eq!(rig.succeed(&["on"]), "node: compression as each program says\n");
+    assert_eq!(job("on"), "job a: compression as each program says\n");
+    rig.succeed(&["off"]);
+    rig.until_stream("is off again", "a", |stream| stream["in_effect"]["compress"] == false);
+    assert_eq!(
+        rig.succeed(&["on", "--job", "b", "--peer", "1", "--ahead"]),
+        "job b, peer 1: compression on\n"
+    );
+    exchange.finish();
+}
+
+#[test]
 fn the_cap_on_reading_device_memory_holds_for_running_copies() {
     let rig = Rig::start(&[]);
     let offloads = rig.exchange("a", "offload");

@@ -1,7 +1,10 @@
-//! `mgcomp lambda`, `mgcomp policy` and `mgcomp read-cap`, and `mgcomp on` and `mgcomp off`: what operators set.
+//! `mgcomp lambda`, `mgcomp policy`, `mgcomp read-cap`, `mgcomp on` and `mgcomp off`: what operators set.
 
-use mgcomp_proto::v1::{GetSettingsRequest, ScopedSettings, Settings, SettingsField, UpdateSettingsRequest};
+use mgcomp_proto::v1::{
+    GetSettingsRequest, Scope, ScopedSettings, Settings, SettingsField, UpdateSettingsRequest,
+};
 use serde_json::json;
+use tonic::Code;
 
 use crate::client::{ClientError, ScopeArgs, Target, with_daemon};
 use crate::error::CliError;
@@ -179,8 +182,34 @@ impl<V: Value> What<V> {
 
 /// `on` takes the switch away where `off` had set it, so that a wider scope's holds again; a wider `off` is overridden.
 pub(crate) fn run_switch(args: &SwitchArgs, on: bool) -> Result<(), CliError> {
-    let set = Settings { compress: Some(on), ..Settings::default() };
-    show(About::Switch, &args.common, update(&args.common, args.change, Some(set), None)?)
+    let SwitchArgs { common, change } = args;
+    let is_to_be_set = !on || wider_compress(common)? == Some(false);
+    let set = is_to_be_set.then(|| Settings { compress: Some(on), ..Settings::default() });
+    let unset = (!is_to_be_set).then_some(SettingsField::Compress);
+    show(About::Switch, common, update(common, *change, set, unset)?)
+}
+
+/// What would hold at a scope by what is set around it.
+fn wider_compress(common: &Common) -> Result<Option<bool>, ClientError> {
+    with_daemon(&common.target, async |mut daemon| {
+        for scope in wider(&common.scope.scope()) {
+            match daemon.get_settings(GetSettingsRequest { scope: Some(scope) }).await {
+                Ok(scoped) => return Ok(scoped.into_inner().effective.unwrap_or_default().compress),
+                // What is set ahead is in nothing that is there yet.
+                Err(absent) if absent.code() == Code::NotFound => {}
+                Err(refused) => return Err(refused.into()),
+            }
+        }
+        Ok(None)
+    })
+}
+
+/// The scopes around one, the narrowest first.
+fn wider(scope: &Scope) -> impl Iterator<Item = Scope> {
+    let peer = scope.stream.map(|_| Scope { stream: None, ..scope.clone() });
+    let job = scope.peer.map(|_| Scope { job: scope.job.clone(), ..Scope::default() });
+    let node = (!scope.job.is_empty()).then(Scope::default);
+    [peer, job, node].into_iter().flatten()
 }
 
 fn get(common: &Common) -> Result<ScopedSettings, ClientError> {
@@ -242,4 +271,21 @@ fn show(about: About, common: &Common, scoped: ScopedSettings) -> Result<(), Cli
         (None, Some(effective)) => format!("{place}: {name} {effective}, from a wider scope\n"),
         (None, None) => format!("{place}: {name} as each program says\n"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes_lie_within_each_other() {
+        let scope = |job: &str, peer, stream| Scope { job: job.into(), peer, stream };
+        let around = |scope: &Scope| wider(scope).collect::<Vec<_>>();
+        assert_eq!(
+            around(&scope("a", Some(3), Some(7))),
+            [scope("a", Some(3), None), scope("a", None, None), scope("", None, None)]
+        );
+        assert_eq!(around(&scope("a", None, None)), [scope("", None, None)]);
+        assert_eq!(around(&Scope::default()), []);
+    }
 }
