@@ -7,7 +7,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Row, Table, TableState};
 
-use super::state::{Field, State};
+use super::state::{Field, Input, State};
 use crate::show;
 
 /// Column heads and widths; what a level does not have is left out.
@@ -98,11 +98,13 @@ fn cells(row: &Seen) -> [String; COLUMNS.len()] {
 
 /// What is being typed, what was said, or which keys there are.
 fn bottom(state: &State) -> String {
-    let place = show::place(&state.scope());
+    let place = show::place;
     match &state.input {
-        Some((Field::Lambda, text)) => format!("lambda of {place} in Gb/s: {text}_"),
-        Some((Field::Policy, text)) => {
-            format!("policy of {place} (adaptive, paper, fixed:<algorithm>): {text}_")
+        Some(Input { field: Field::Lambda, scope, text }) => {
+            format!("lambda of {} in Gb/s: {text}_", place(scope))
+        }
+        Some(Input { field: Field::Policy, scope, text }) => {
+            format!("policy of {} (adaptive, paper, fixed:<algorithm>): {text}_", place(scope))
         }
         None => {
             let keys = "up/down select  tab level  l lambda  p policy  o on/off  u unset  q quit";

@@ -16,6 +16,16 @@ pub(super) enum Step {
 }
 
 /// What is being typed.
+#[derive(Debug)]
+pub(super) struct Input {
+    pub(super) field: Field,
+    /// Of the row that was selected when it began, wherever that is by now.
+    pub(super) scope: Scope,
+    /// What was typed so far.
+    pub(super) text: String,
+}
+
+/// What it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     Lambda,
@@ -28,8 +38,7 @@ pub(super) struct State {
     pub(super) level: Level,
     pub(super) rows: Vec<Row>,
     pub(super) selected: usize,
-    /// A field and what was typed so far.
-    pub(super) input: Option<(Field, String)>,
+    pub(super) input: Option<Input>,
     /// The last thing worth saying.
     pub(super) note: String,
 }
@@ -51,10 +60,10 @@ impl State {
     }
 
     pub(super) fn update(&mut self, response: WatchResponse) -> Step {
-        let scope = self.scope();
-        self.rows = response.rows;
+        let before = std::mem::replace(&mut self.rows, response.rows);
         // The selection stays with what it was on, wherever that is now.
-        let same = self.rows.iter().position(|row| scope_of(row) == scope);
+        let was = before.get(self.selected);
+        let same = was.and_then(|was| self.rows.iter().position(|row| is_same(row, was)));
         self.selected = same.unwrap_or(self.selected).min(self.rows.len().saturating_sub(1));
         Step::Draw
     }
@@ -79,37 +88,52 @@ impl State {
                 self.selected = 0;
                 return Step::Watch;
             }
-            KeyCode::Char('l') => self.input = Some((Field::Lambda, String::new())),
-            KeyCode::Char('p') => self.input = Some((Field::Policy, String::new())),
-            KeyCode::Char('o') => return self.toggle(),
-            KeyCode::Char('u') => return self.unset(),
+            KeyCode::Char(key @ ('l' | 'p' | 'o' | 'u')) => return self.steer(key),
             _ => {}
         }
         Step::Draw
     }
 
-    /// The scope of the selected row; the node if there is none.
-    pub(super) fn scope(&self) -> Scope {
-        self.rows.get(self.selected).map(scope_of).unwrap_or_default()
+    /// What a key does to the selected row. Where there is none, nothing is meant, least of all the whole node.
+    fn steer(&mut self, key: char) -> Step {
+        let scope = match self.rows.get(self.selected).map(|row| scope_of(row, self.level)) {
+            Some(Some(scope)) => scope,
+            Some(None) => {
+                self.note = "this is no single stream: what is set for its job counts there".to_owned();
+                return Step::Draw;
+            }
+            None => {
+                self.note = "there is no row to change".to_owned();
+                return Step::Draw;
+            }
+        };
+        let input = |field| Some(Input { field, scope: scope.clone(), text: String::new() });
+        match key {
+            'l' => self.input = input(Field::Lambda),
+            'p' => self.input = input(Field::Policy),
+            'o' => return change(scope, Some(self.toggled()), &[]),
+            _ => return change(scope, None, &ALL),
+        }
+        Step::Draw
     }
 
     fn typed(&mut self, key: KeyCode) -> Step {
-        let Some((field, text)) = &mut self.input else { return Step::Draw };
+        let Some(input) = &mut self.input else { return Step::Draw };
         match key {
             KeyCode::Esc => self.input = None,
-            KeyCode::Backspace => drop(text.pop()),
-            KeyCode::Char(letter) => text.push(letter),
+            KeyCode::Backspace => drop(input.text.pop()),
+            KeyCode::Char(letter) => input.text.push(letter),
             KeyCode::Enter => {
-                let (field, text) = (*field, std::mem::take(text));
-                self.input = None;
-                return self.entered(field, &text);
+                if let Some(input) = self.input.take() {
+                    return self.entered(input);
+                }
             }
             _ => {}
         }
         Step::Draw
     }
 
-    fn entered(&mut self, field: Field, text: &str) -> Step {
+    fn entered(&mut self, Input { field, scope, text }: Input) -> Step {
         let set = match (field, text.trim()) {
             (_, "") => return Step::Draw,
             (Field::Policy, name) => Settings { policy: Some(name.to_owned()), ..Settings::default() },
@@ -121,35 +145,46 @@ impl State {
                 }
             },
         };
-        self.change(Some(set), &[])
+        change(scope, Some(set), &[])
     }
 
-    /// Switches compression of the selected row off, or on if it is off.
-    fn toggle(&self) -> Step {
+    /// The switch of the selected row: off, or on if it is off.
+    fn toggled(&self) -> Settings {
         let effective = self.rows.get(self.selected).and_then(|row| row.effective.as_ref());
         let is_off = effective.and_then(|settings| settings.compress) == Some(false);
-        self.change(Some(Settings { compress: Some(is_off), ..Settings::default() }), &[])
-    }
-
-    /// Takes all settings of the selected row away.
-    fn unset(&self) -> Step {
-        let all = [SettingsField::LambdaGbps, SettingsField::Policy, SettingsField::Compress];
-        self.change(None, &all)
-    }
-
-    fn change(&self, set: Option<Settings>, unset: &[SettingsField]) -> Step {
-        Step::Change(Box::new(UpdateSettingsRequest {
-            scope: Some(self.scope()),
-            set,
-            unset: unset.iter().map(|field| i32::from(*field)).collect(),
-            durable: true,
-            ..UpdateSettingsRequest::default()
-        }))
+        Settings { compress: Some(is_off), ..Settings::default() }
     }
 }
 
-fn scope_of(row: &Row) -> Scope {
-    Scope { job: row.job.clone(), peer: row.peer, stream: row.stream }
+/// What is unset at once.
+const ALL: [SettingsField; 3] = [SettingsField::LambdaGbps, SettingsField::Policy, SettingsField::Compress];
+
+fn change(scope: Scope, set: Option<Settings>, unset: &[SettingsField]) -> Step {
+    Step::Change(Box::new(UpdateSettingsRequest {
+        scope: Some(scope),
+        set,
+        unset: unset.iter().map(|field| i32::from(*field)).collect(),
+        durable: true,
+        ..UpdateSettingsRequest::default()
+    }))
+}
+
+/// The scope that a row of a level stands for; none where the row has no scope of its own, as other streams of a process and
+/// copies between devices.
+fn scope_of(row: &Row, level: Level) -> Option<Scope> {
+    let (peer, stream) = match level {
+        Level::Job | Level::Unspecified => (None, None),
+        Level::Peer => (Some(row.peer?), None),
+        Level::Stream => (Some(row.peer?), Some(row.stream?)),
+    };
+    (!row.job.is_empty()).then(|| Scope { job: row.job.clone(), peer, stream })
+}
+
+/// Whether two rows are about the same. Streams of two processes may have the same peer and number, and the same rank where
+/// that is not known.
+fn is_same(a: &Row, b: &Row) -> bool {
+    let who = |row: &Row| (row.pid, row.rank, row.peer, row.stream, row.from_device, row.to_device);
+    a.job == b.job && who(a) == who(b)
 }
 
 #[cfg(test)]
@@ -198,9 +233,41 @@ mod tests {
             rows: vec![row("a", None), row("b", None), row("c", None)],
             ..Default::default()
         });
-        assert_eq!(state.scope().job, "c");
+        assert_eq!(state.rows[state.selected].job, "c");
         state.update(WatchResponse { rows: vec![row("a", None)], ..Default::default() });
-        assert_eq!(state.scope().job, "a");
+        assert_eq!(state.rows[state.selected].job, "a");
+    }
+
+    #[test]
+    fn processes_with_the_same_streams_are_told_apart() {
+        let stream = |pid| Row { pid, rank: Some(0), stream: Some(7), ..row("a", Some(1)) };
+        let mut state = with_rows(vec![stream(10), stream(20), stream(30)]);
+        state.key(KeyCode::Down);
+        state.update(WatchResponse { rows: vec![stream(10), stream(20), stream(30)], ..Default::default() });
+        assert_eq!(state.rows[state.selected].pid, 20);
+    }
+
+    #[test]
+    fn what_is_no_scope_is_not_changed() {
+        let copies = Row { from_device: Some(0), to_device: Some(1), ..row("a", None) };
+        let refused = [(vec![], "no row"), (vec![row("a", None)], "no single"), (vec![copies], "no single")];
+        for (rows, why) in refused {
+            for key in ['l', 'p', 'o', 'u'] {
+                let mut state = with_rows(rows.clone());
+                state.level = Level::Stream;
+                assert_eq!(state.key(KeyCode::Char(key)), Step::Draw, "{key}");
+                assert!(state.input.is_none() && state.note.contains(why), "{key}: {}", state.note);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_typed_is_for_the_row_that_it_began_at() {
+        let mut state = with_rows(vec![row("a", None), row("b", None)]);
+        state.key(KeyCode::Char('l'));
+        state.update(WatchResponse { rows: vec![row("b", None)], ..Default::default() });
+        let Step::Change(request) = typed(&mut state, "1") else { panic!("nothing is changed") };
+        assert_eq!(request.scope.unwrap().job, "a");
     }
 
     #[test]
@@ -208,6 +275,7 @@ mod tests {
         let off = Some(Settings { compress: Some(false), ..Settings::default() });
         for (effective, then) in [(None, false), (off, true)] {
             let mut state = with_rows(vec![Row { effective, ..row("a", Some(1)) }]);
+            state.level = Level::Peer;
             let Step::Change(request) = state.key(KeyCode::Char('o')) else { panic!("nothing is changed") };
             assert_eq!(request.set.unwrap().compress, Some(then));
             assert_eq!(request.scope.unwrap().peer, Some(1));
