@@ -96,7 +96,7 @@ fn stream_table(streams: &[Stream]) -> String {
     let head = [&["rank", "peer", "stream", "link Gb/s"][..], &TOTALS, &["last decision"]].concat();
     let row = |stream: &Stream| {
         let traffic = stream.traffic.clone().unwrap_or_default();
-        let own = (!stream.other).then(|| (stream.peer, format!("{:#x}", stream.stream))).unzip();
+        let own = (!stream.other).then_some((stream.peer, stream.stream)).unzip();
         let [peer, number] = show::ends(own, (stream.from_device, stream.to_device));
         let link = stream.link_gbps.map_or_else(|| "–".to_owned(), |gbps| format!("{gbps:.1}"));
         let why = stream.last_decision.as_ref().map(|last| format!("{}: {}", last.sent, last.reason));

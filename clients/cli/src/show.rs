@@ -19,10 +19,15 @@ pub(crate) fn place(scope: &Scope) -> String {
     if let Some(peer) = scope.peer {
         place += &format!(", peer {peer}");
     }
-    if let Some(stream) = scope.stream {
-        place += &format!(", stream {stream}");
+    if let Some(number) = scope.stream {
+        place += &format!(", stream {}", stream(number));
     }
     place
+}
+
+/// The number of a stream for people, as they may say it too: those of tags begin at 2 to the power of 31.
+pub(crate) fn stream(number: u32) -> String {
+    format!("{number:#x}")
 }
 
 /// A scope's fields, into an object.
@@ -103,13 +108,14 @@ pub(crate) fn ratio(traffic: &Traffic) -> Option<f64> {
 
 /// The other side of a row and its stream, for people: of copies, the devices that they go to and come from.
 pub(crate) fn ends(
-    (peer, stream): (Option<u32>, Option<String>),
+    (peer, number): (Option<u32>, Option<u32>),
     devices: (Option<u32>, Option<u32>),
 ) -> [String; 2] {
     if let (Some(from), Some(to)) = devices {
         return [format!("dev {to}"), format!("from dev {from}")];
     }
-    [peer.map(|peer| peer.to_string()), stream].map(|text| text.unwrap_or_else(|| "other".to_owned()))
+    [peer.map(|peer| peer.to_string()), number.map(stream)]
+        .map(|text| text.unwrap_or_else(|| "other".to_owned()))
 }
 
 /// A ratio for people.
@@ -187,14 +193,15 @@ mod tests {
         assert_eq!([1500, -2_500_000, 3_000_000_000].map(time), ["1.5 µs", "-2.5 ms", "3.00 s"]);
         let scope = Scope { job: "a".into(), peer: Some(3), stream: None };
         assert_eq!((kind(&scope), place(&scope)), ("peer", "job a, peer 3".to_owned()));
+        assert_eq!(place(&Scope { stream: Some(31), ..scope }), "job a, peer 3, stream 0x1f");
     }
 
     #[test]
     fn copies_name_their_devices() {
-        let stream = || Some("0x1f".to_owned());
-        assert_eq!(ends((Some(3), stream()), (None, None)), ["3", "0x1f"]);
+        let stream = Some(31);
+        assert_eq!(ends((Some(3), stream), (None, None)), ["3", "0x1f"]);
         assert_eq!(ends((None, None), (None, None)), ["other", "other"]);
-        assert_eq!(ends((Some(0), stream()), (Some(2), Some(7))), ["dev 7", "from dev 2"]);
+        assert_eq!(ends((Some(0), stream), (Some(2), Some(7))), ["dev 7", "from dev 2"]);
     }
 
     #[test]

@@ -100,7 +100,7 @@ fn row_json(response: &WatchResponse, row: &Row) -> Value {
 }
 
 fn table(level: Rows, response: &WatchResponse) -> String {
-    let mut head = vec!["job", "raw Gb/s", "link Gb/s", "ratio", "saved", "lambda", "policy", "carried by"];
+    let mut head = vec!["job", "raw Gb/s", "coded Gb/s", "ratio", "saved", "lambda", "policy", "carried by"];
     let who: &[&str] = match level {
         Rows::Job => &[],
         Rows::Peer => &["peer"],
@@ -114,8 +114,7 @@ fn table(level: Rows, response: &WatchResponse) -> String {
             Rows::Job => vec![],
             Rows::Peer => vec![number(row.peer)],
             Rows::Stream => {
-                let own = (row.peer, row.stream.map(|stream| stream.to_string()));
-                let [peer, stream] = show::ends(own, (row.from_device, row.to_device));
+                let [peer, stream] = show::ends((row.peer, row.stream), (row.from_device, row.to_device));
                 vec![number(row.rank), peer, stream]
             }
         };
@@ -132,4 +131,27 @@ fn table(level: Rows, response: &WatchResponse) -> String {
     };
     let rows: Vec<_> = response.rows.iter().map(row).collect();
     show::table(&head, 1, &rows) + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_under_their_names() {
+        let row = Row {
+            job: "a".into(),
+            rank: Some(2),
+            peer: Some(3),
+            stream: Some(31),
+            raw_gbps: 1.5,
+            coded_gbps: 1.0,
+            link_gbps: Some(100.0),
+            ..Row::default()
+        };
+        let text = table(Rows::Stream, &WatchResponse { rows: vec![row], ..WatchResponse::default() });
+        let expected = "job  rank  peer  stream  raw Gb/s  coded Gb/s  ratio   saved  lambda  policy  carried by\n\
+                        a       2     3    0x1f     1.500       1.000      –  0.0 µs       –       –  –\n\n";
+        assert_eq!(text, expected);
+    }
 }

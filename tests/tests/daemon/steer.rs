@@ -59,6 +59,11 @@ fn the_narrowest_scope_counts_and_removal_falls_back() {
         rig.succeed(&[&["policy", "unset"], scope].concat());
         rig.until_stream("the wider counts again", "a", decided(falls_back_to));
     }
+    // In the table, as it may be said too.
+    let shown = format!("{:#x}", stream["stream"].as_u64().unwrap());
+    assert!(rig.succeed(&["jobs", "--job", "a"]).contains(&shown), "{shown}");
+    let got = rig.succeed(&[&["policy", "get", "--stream", &shown][..], &to_peer].concat());
+    assert_eq!(got, format!("job a, peer {peer}, stream {shown}: policy as each program says\n"));
     exchange.finish();
 }
 

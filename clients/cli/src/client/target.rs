@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::net::IpAddr;
+use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,9 +54,18 @@ pub(crate) struct ScopeArgs {
     /// What the job sends to this rank
     #[arg(long, value_name = "RANK", requires = "job")]
     pub(crate) peer: Option<u32>,
-    /// This stream to that rank
-    #[arg(long, value_name = "NUMBER", requires = "peer")]
+    /// This stream to that rank, in decimal or as in 0x1f
+    #[arg(long, value_name = "NUMBER", requires = "peer", value_parser = stream)]
     pub(crate) stream: Option<u32>,
+}
+
+/// Parses the number of a stream: as tables show it, or as JSON has it.
+fn stream(text: &str) -> Result<u32, ParseIntError> {
+    match text.strip_prefix("0x") {
+        // Where a sign is left, it is no number either way.
+        Some(digits) if !digits.starts_with('+') => u32::from_str_radix(digits, 16),
+        _ => text.parse(),
+    }
 }
 
 impl ScopeArgs {
@@ -177,4 +187,20 @@ fn wrong(path: &Path, error: &dyn std::fmt::Display) -> ClientError {
 
 fn read_error(path: &Path, source: io::Error) -> ClientError {
     ClientError::Read { path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_said_as_they_are_shown() {
+        for number in [0, 31, 1 << 31, u32::MAX] {
+            assert_eq!(stream(&crate::show::stream(number)), Ok(number));
+            assert_eq!(stream(&number.to_string()), Ok(number));
+        }
+        for wrong in ["", "0x", "1f", "0x+1", "0x100000000", "-1"] {
+            assert!(stream(wrong).is_err(), "{wrong}");
+        }
+    }
 }

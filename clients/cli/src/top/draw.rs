@@ -78,8 +78,7 @@ fn columns(level: Level) -> Vec<usize> {
 
 fn cells(row: &Seen) -> [String; COLUMNS.len()] {
     let interval = row.interval.clone().unwrap_or_default();
-    let number = row.stream.map(|stream| format!("{stream:#x}"));
-    let [peer, stream] = show::ends((row.peer, number), (row.from_device, row.to_device));
+    let [peer, stream] = show::ends((row.peer, row.stream), (row.from_device, row.to_device));
     [
         row.job.clone(),
         row.rank.map_or_else(|| "other".to_owned(), |rank| rank.to_string()),
