@@ -351,11 +351,28 @@ fn wrong_usage_exits_with_2() {
         &["compress", "raw", "-o", "out", "--element", "float32"],
         &["compress", "raw", "-o", "out", "--chunk-size", "16384"],
         &["shrink", "raw"],
+        // This machine would be measured, and not what is named.
+        &["calibrate", "--socket", "nowhere"],
+        &["calibrate", "--address", "localhost:7410"],
         &[],
     ] {
         let output = bench.run(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
         assert_eq!(bench.snapshot().len(), 1, "{args:?}");
+    }
+}
+
+/// Refused before anybody is connected to, so that no token goes out in clear.
+#[test]
+fn certificates_are_no_use_without_tls() {
+    let bench = Workbench::with("pem", b"");
+    let fail = |address: &str, files: &[&str]| {
+        let args = [&["jobs", "--address", address][..], files].concat();
+        bench.fail(&args, &["for TLS", address, "https://"]);
+    };
+    fail("http://localhost:1", &["--ca", "pem"]);
+    for address in ["http://localhost:1", "http://10.0.0.1:1", "localhost:1", "127.0.0.1:1", "[::1]:1"] {
+        fail(address, &["--cert", "pem", "--key", "pem"]);
     }
 }
 

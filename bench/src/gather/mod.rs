@@ -56,8 +56,8 @@ pub(crate) struct Args {
     /// Seconds for each row of gathers
     #[arg(long, default_value = "0.25", value_parser = parse_seconds)]
     seconds: Duration,
-    /// Draw speed-up over space saved
-    #[arg(long, value_name = "FILE.svg")]
+    /// Draw speed-up over space saved, of generated rows
+    #[arg(long, value_name = "FILE.svg", conflicts_with = "data")]
     plot: Option<PathBuf>,
     /// Print one JSON object a line
     #[arg(long)]

@@ -25,6 +25,7 @@ const SHOWN_FRACTION: f64 = 0.5;
 ///
 /// One thread or one stream works for a few seconds; what else runs meanwhile spoils the result.
 #[derive(clap::Args, Debug)]
+#[command(mut_args(only_with_daemon))]
 pub(crate) struct Args {
     /// Where to keep the result, instead of where programs look for it
     #[arg(long, value_name = "FILE")]
@@ -41,6 +42,14 @@ pub(crate) struct Args {
     daemon: bool,
     #[command(flatten)]
     target: Target,
+}
+
+/// Where the daemon is counts for nothing else. What else is said of it needs its address.
+fn only_with_daemon(argument: clap::Arg) -> clap::Arg {
+    match argument.get_id().as_str() {
+        "socket" | "address" => argument.requires("daemon"),
+        _ => argument,
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {

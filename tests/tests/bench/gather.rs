@@ -70,4 +70,6 @@ fn what_cannot_be_measured_is_refused() {
     refused(&["--data", "short:u8:1", "--threads", "0"], 1, "0 threads");
     refused(&["--link-gbytes", "0"], 1, "link rate 0");
     refused(&["--plot", "nowhere/x.svg"], 1, "nowhere");
+    // There is nothing to draw of files.
+    refused(&["--data", "short:u8:1", "--plot", "x.svg"], 2, "cannot be used with");
 }

@@ -35,6 +35,8 @@ pub(crate) enum ClientError {
     Http { place: String, source: hyper::Error },
     #[error("{address:?} is no address: HOST:PORT, http://HOST:PORT or https://HOST:PORT")]
     Address { address: String },
+    #[error("--ca, --cert and --key are for TLS, but {address} is spoken to without: say https://")]
+    InClear { address: String },
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("{}: {what}", path.display())]

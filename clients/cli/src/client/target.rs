@@ -124,6 +124,10 @@ impl Target {
             Some(_) => return Err(wrong()),
             None => !local || self.ca.is_some(),
         };
+        // Whoever names certificates wants no token to go in clear.
+        if !tls && (self.ca.is_some() || self.cert.is_some() || self.key.is_some()) {
+            return Err(ClientError::InClear { address: address.to_owned() });
+        }
         let place = format!("{host}:{port}");
         let connected = TcpStream::connect((host.as_str(), port)).await;
         let stream = connected.map_err(|source| ClientError::Connect { place: place.clone(), source })?;
