@@ -27,7 +27,7 @@ const SHOWN_FRACTION: f64 = 0.5;
 #[derive(clap::Args, Debug)]
 #[command(mut_args(only_with_daemon))]
 pub(crate) struct Args {
-    /// Where to keep the result, instead of where programs look for it
+    /// Where to keep the result, in place of one that is there, instead of where programs look for it
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print the result as JSON and keep nothing
