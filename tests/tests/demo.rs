@@ -6,7 +6,7 @@ mod workbench;
 mod program;
 
 use serde_json::Value;
-use workbench::{Workbench, stdout};
+use workbench::{Workbench, stderr, stdout};
 
 /// 64 KiB of `u32` that count up: BDI makes them small, the other line codecs less so.
 fn ramp() -> Vec<u8> {
@@ -76,6 +76,22 @@ fn processes_exchange_over_tcp_and_compare() {
     let rows = rows(&["--tcp", "--ranks", "3", "--link-gbps", "2", "--latency-us", "0", "--policy", "paper"]);
     check_rows(&rows);
     assert!(rows[0]["traffic"].as_f64().unwrap() < 0.6, "{}", rows[0]);
+}
+
+#[test]
+fn standard_input_reaches_every_rank() {
+    let bench = Workbench::new();
+    bench.write("ramp", &ramp());
+    for ranks in [&[][..], &["--tcp"]] {
+        let args = ["demo", "--json", "--ranks", "3", "--link-gbps", "2", "--policy", "fixed:bdi"];
+        let input = ["--data", "-", "--element", "u32"];
+        let mut command = bench.command(&[&args[..], &input, ranks].concat());
+        let output = command.stdin(std::fs::File::open(bench.path("ramp")).unwrap()).output().unwrap();
+        assert!(output.status.success(), "{ranks:?}: {}", stderr(&output));
+        let row: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!((&row["dataset"], &row["equal"]), (&"standard input".into(), &true.into()));
+        assert_eq!(transfers(&row).iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["bdi"]);
+    }
 }
 
 #[test]

@@ -207,13 +207,14 @@ fn sizes_that_take_too_long_are_left_out() {
 fn bad_flags_are_refused() {
     let bench = Workbench::with("one.bin", &[1]);
     bench.write("empty.bin", &[]);
-    let refused: [(&[&str], &[&str]); 10] = [
+    let refused: [(&[&str], &[&str]); 11] = [
         (&["--min", "2K", "--max", "1K"], &["--min 2048 is more than --max 1024"]),
         (&["--element", "f8e4m3"], &["all_reduce computes", "f8e4m3"]),
         (&["--data", "missing.bin"], &["cannot read missing.bin"]),
         (&["--data", "empty.bin"], &["empty.bin", "empty"]),
         (&["--data", "one.bin", "--element", "f32"], &["1 bytes are not one f32"]),
         (&["--data", "."], &["no regular file"]),
+        (&["--data", "-"], &["no regular file"]),
         (&["--link-gbps", "0"], &["link rate 0 Gb/s"]),
         (
             &["--min", "16G", "--max", "16G", "--ranks", "64", "--op", "all_to_all"],

@@ -1,10 +1,12 @@
 //! What the demo exchanges.
 
 use std::borrow::Cow;
+use std::io::{self, Read};
 
 use mgcomp_codecs::Element;
+use serde::{Deserialize, Serialize};
 
-use super::Setup;
+use super::Args;
 use crate::error::CliError;
 use crate::input;
 use crate::progress::Progress;
@@ -29,9 +31,35 @@ impl Dataset {
     }
 }
 
+/// What a rank in another process is told of one before its bytes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Head {
+    name: String,
+    /// By name.
+    element: String,
+    len: u64,
+}
+
+impl Head {
+    pub(super) fn of(dataset: &Dataset) -> Self {
+        let (name, element) = (dataset.name.clone(), dataset.element.name().to_owned());
+        Self { name, element, len: dataset.bytes.len() as u64 }
+    }
+
+    /// The data set whose bytes come next from `source`.
+    pub(super) fn read(self, source: &mut impl Read) -> io::Result<Dataset> {
+        let element = self.element.parse().map_err(io::Error::other)?;
+        let mut bytes = Vec::new();
+        if source.take(self.len).read_to_end(&mut bytes)? as u64 != self.len {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(Dataset { name: self.name, element, bytes: bytes.into() })
+    }
+}
+
 /// The files that were named, or else the samples.
-pub(super) fn load(setup: &Setup, progress: &mut Progress) -> Result<Vec<Dataset>, CliError> {
-    if setup.data.is_empty() {
+pub(super) fn load(args: &Args, progress: &mut Progress) -> Result<Vec<Dataset>, CliError> {
+    if args.data.is_empty() {
         let sample = |s: &crate::samples::Sample| Dataset {
             name: s.name.to_owned(),
             element: s.element,
@@ -39,15 +67,17 @@ pub(super) fn load(setup: &Setup, progress: &mut Progress) -> Result<Vec<Dataset
         };
         return Ok(SAMPLES.iter().map(sample).collect());
     }
-    let element = setup.element.as_deref().and_then(|name| name.parse().ok());
     let file = |path: &std::path::PathBuf| {
         Ok(Dataset {
-            name: path.file_name().map_or_else(|| input::name(path), |name| name.to_string_lossy().into()),
-            element: element.unwrap_or_else(|| input::element_of_name(path)),
+            name: match path.file_name() {
+                Some(name) if !input::is_stream(path) => name.to_string_lossy().into(),
+                _ => input::name(path),
+            },
+            element: args.element.unwrap_or_else(|| input::element_of_name(path)),
             bytes: input::read_raw(path, progress)?.into(),
         })
     };
-    setup.data.iter().map(file).collect()
+    args.data.iter().map(file).collect()
 }
 
 #[cfg(test)]
@@ -61,5 +91,21 @@ mod tests {
         assert_eq!(set.of_rank(0, 4), bytes);
         assert_eq!(set.of_rank(1, 4), [&bytes[64..], &bytes[..64]].concat());
         assert_eq!(set.of_rank(3, 4)[..64], [3; 64]);
+    }
+
+    #[test]
+    fn data_sets_come_one_after_the_other() {
+        let set = |name: &str, bytes: &[u8]| Dataset {
+            name: name.into(),
+            element: Element::Bf16,
+            bytes: bytes.to_vec().into(),
+        };
+        let mut source = &b"abc"[..];
+        for sent in [set("x", b"ab"), set("y", b"c")] {
+            let got = Head::of(&sent).read(&mut source).unwrap();
+            assert_eq!((got.name, got.element, got.bytes), (sent.name, sent.element, sent.bytes));
+        }
+        let missing = Head::of(&set("z", b"d")).read(&mut source).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::UnexpectedEof);
     }
 }

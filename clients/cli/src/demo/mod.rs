@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// What a nanosecond of codec latency weighs, in bits. Without it adaptive goes by time, and paper by 6
     #[arg(long, value_name = "GBPS")]
     lambda: Option<Lambda>,
-    /// Files to exchange instead of the sample tensors
+    /// Files to exchange instead of the sample tensors; - is standard input
     #[arg(long, value_name = "FILE", num_args = 1..)]
     data: Vec<PathBuf>,
     /// What the bytes of the files are; without it their names tell (x.f32.bin), or they are u8
@@ -89,9 +89,6 @@ struct Setup {
     device: Option<String>,
     /// TCP connections of each two ranks.
     connections: u32,
-    data: Vec<PathBuf>,
-    /// By name, or where the file's name tells.
-    element: Option<String>,
 }
 
 impl Setup {
@@ -119,19 +116,17 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         decisions: args.decisions,
         device: args.device.map(|devices| devices.to_string()),
         connections: args.connections.count() as u32,
-        data: args.data.clone(),
-        element: args.element.map(|element| element.name().to_owned()),
     };
     let shaping = setup.shaping()?;
     // Better now than by a rank that cannot start.
     let device = args.device.map(Devices::name).transpose().map_err(DemoError::from)?;
-    let datasets = dataset::load(&setup, &mut progress)?;
+    let datasets = dataset::load(args, &mut progress)?;
     if args.daemon {
         drop(progress);
         return steered::run(args, &setup, &datasets);
     }
     let mut ranks: Box<dyn Ranks> = if args.tcp {
-        Box::new(Processes::start(&setup, None)?)
+        Box::new(Processes::start(&setup, &datasets, None)?)
     } else {
         Box::new(Threads::new(&setup, &datasets)?)
     };

@@ -9,6 +9,7 @@ use mgcomp_selector::PolicySpec;
 use mgcomp_transport::message::Rank;
 
 use super::Setup;
+use super::dataset::{Dataset, Head};
 use super::error::DemoError;
 use super::exchange::RankReport;
 use super::measure::Ranks;
@@ -27,12 +28,19 @@ struct Member {
 }
 
 impl Processes {
-    /// Starts them, to be seen by the daemon at `socket` or by whichever they find.
-    pub(super) fn start(setup: &Setup, socket: Option<&Path>) -> Result<Self, DemoError> {
+    /// Starts them, to be seen by the daemon at `socket` or by whichever they find. The data sets go to each of them: what is
+    /// no file, as standard input, can be read but once.
+    pub(super) fn start(
+        setup: &Setup,
+        datasets: &[Dataset],
+        socket: Option<&Path>,
+    ) -> Result<Self, DemoError> {
         let mut processes = Self { members: Vec::new() };
         for rank in 0..setup.ranks {
             let mut member = Member::start(Rank(rank), socket)?;
-            member.order(&Order::Begin { rank, setup: setup.clone() })?;
+            let heads = datasets.iter().map(Head::of).collect();
+            member.order(&Order::Begin { rank, setup: setup.clone(), datasets: heads })?;
+            datasets.iter().try_for_each(|dataset| member.send(&dataset.bytes))?;
             processes.members.push(member);
         }
         Ok(processes)
@@ -105,6 +113,12 @@ impl Member {
         let line = serde_json::to_string(order).map_err(io::Error::from);
         line.and_then(|line| writeln!(self.orders, "{line}"))
             .map_err(|source| DemoError::Process { rank: self.rank, source })
+    }
+
+    /// What comes after an order that says so.
+    fn send(&mut self, bytes: &[u8]) -> Result<(), DemoError> {
+        let sent = self.orders.write_all(bytes);
+        sent.map_err(|source| DemoError::Process { rank: self.rank, source })
     }
 
     fn answer(&mut self) -> Result<Answer, DemoError> {

@@ -1,6 +1,6 @@
 //! `mgcomp demo-rank`: one rank of `mgcomp demo --tcp`, a process that is told what to do line by line.
 
-use std::io::{self, Write};
+use std::io::{self, BufRead, Read, Write};
 
 use mgcomp_selector::{Lambda, PolicySpec};
 use mgcomp_transport::control;
@@ -10,11 +10,10 @@ use mgcomp_transport::node::NodeConfig;
 use serde::{Deserialize, Serialize};
 
 use super::Setup;
-use super::dataset::{self, Dataset};
+use super::dataset::{Dataset, Head};
 use super::error::DemoError;
 use super::exchange::{Exchange, RankReport};
 use crate::error::CliError;
-use crate::progress::Progress;
 use crate::room::Room;
 
 /// Be one rank of `mgcomp demo --tcp`. Not for use by hand.
@@ -26,8 +25,8 @@ pub(crate) struct Args {}
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Order {
-    /// First of all: who it is.
-    Begin { rank: u32, setup: Setup },
+    /// First of all: who it is, and which data sets there are. Their bytes come next.
+    Begin { rank: u32, setup: Setup, datasets: Vec<Head> },
     /// Open a socket and say where.
     Listen,
     /// Join the ranks of this rank file and exchange a data set.
@@ -45,14 +44,17 @@ pub(super) enum Answer {
 
 pub(crate) fn run(_: &Args) -> Result<(), CliError> {
     let _seen = control::attach(); // from the first exchange to the last
-    let mut lines = io::stdin().lines().map_while(Result::ok);
-    let first = lines.next().unwrap_or_default();
-    let Order::Begin { rank, setup } = parse(&first)? else {
+    let mut orders = io::stdin().lock();
+    let first = orders.by_ref().lines().next().and_then(Result::ok).unwrap_or_default();
+    let Order::Begin { rank, setup, datasets } = parse(&first)? else {
         return Err(DemoError::Input(first).into());
     };
-    let datasets = dataset::load(&setup, &mut Progress::start())?;
-    let mut member = Member { rank: Rank(rank), setup, datasets, listener: None, room: None };
-    for line in lines {
+    let rank = Rank(rank);
+    let datasets: io::Result<Vec<Dataset>> =
+        datasets.into_iter().map(|head| head.read(&mut orders)).collect();
+    let datasets = datasets.map_err(|source| DemoError::Process { rank, source })?;
+    let mut member = Member { rank, setup, datasets, listener: None, room: None };
+    for line in orders.lines().map_while(Result::ok) {
         let order = parse(&line)?;
         let answer = member.obey(order).unwrap_or_else(|error| Answer::Failed { text: error_text(&error) });
         answer_with(&answer)?;

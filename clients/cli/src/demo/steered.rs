@@ -32,7 +32,7 @@ pub(super) fn run(args: &Args, setup: &Setup, datasets: &[Dataset]) -> Result<()
     let Some(dataset) = datasets.first() else { return Ok(()) };
     let folder = tempfile::tempdir().map_err(DemoError::System)?;
     let daemon = Embedded::start(folder.path())?;
-    let mut ranks = Processes::start(setup, Some(daemon.socket.as_path()))?;
+    let mut ranks = Processes::start(setup, &datasets[..1], Some(daemon.socket.as_path()))?;
     let rounds = rounds(dataset, setup.shaping()?);
     if !args.json {
         print(&head(args, dataset))?;

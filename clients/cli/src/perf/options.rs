@@ -21,6 +21,7 @@ use super::rounding::is_float;
 use super::sizes::{Size, sizes};
 use super::values::Values;
 use crate::device::Devices;
+use crate::input;
 use crate::progress::Progress;
 use crate::room::Room;
 
@@ -296,11 +297,11 @@ impl Args {
         let Some(path) = &self.data else {
             return Ok(Data::of_pattern(self.pattern, values, ranks, longest));
         };
-        // Other processes have to read it as well.
-        if !path.is_file() && path.exists() {
+        // Other processes have to read it as well, and have other words on their standard input.
+        if input::is_stream(path) || !path.is_file() && path.exists() {
             return Err(PerfError::NoFile { path: path.clone() });
         }
-        let bytes = crate::input::read_raw(path, &mut Progress::start()).map_err(Box::new)?;
+        let bytes = input::read_raw(path, &mut Progress::start()).map_err(Box::new)?;
         let len = bytes.len();
         Data::of_file(bytes, values, ranks).ok_or_else(|| PerfError::Short {
             path: path.clone(),
