@@ -87,6 +87,9 @@ fn another_plugin_carries_what_this_one_makes() {
     for scenario in ["kinds", "lines"] {
         run(&[scenario, "12"], &inner);
     }
+    // The longest message of NCCL's is 32 bytes longer there, where it has a header.
+    let longest = |variables: &[(&str, &str)]| run(&["longest"], variables).parse::<u64>().unwrap();
+    assert_eq!([longest(&[]), longest(&inner)], [1 << 40, (1 << 40) - 32]);
     for scenario in ["crowd", "close", "threads", "fork", "mixed"] {
         run(&[scenario], &inner);
     }

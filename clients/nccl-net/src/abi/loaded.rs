@@ -6,7 +6,9 @@ use std::ptr;
 
 use libloading::{Library, Symbol};
 
-use super::{Facts, Logger, Opaque, SUCCESS, Status, Text, UNDEFINED, v8, v9, v10, v11, v12};
+use super::{
+    Facts, INVALID_ARGUMENT, Logger, Opaque, SUCCESS, Status, Text, UNDEFINED, v8, v9, v10, v11, v12,
+};
 
 /// What a plugin exports, in the version that is used.
 #[derive(Clone, Copy, Debug)]
@@ -259,7 +261,12 @@ impl Loaded {
         let (mut request, tag, none) = (ptr::null_mut(), 0, ptr::null_mut());
         let to = &raw mut request;
         match self.table {
-            Table::V8(net) => call!("isend", net.isend, (end, data, bytes as c_int, tag, memory, to)),
+            Table::V8(net) => {
+                // Sent in part, it would be a message all the same.
+                let too_long = |_| CallError { call: "isend", status: INVALID_ARGUMENT };
+                let bytes = c_int::try_from(bytes).map_err(too_long)?;
+                call!("isend", net.isend, (end, data, bytes, tag, memory, to))
+            }
             Table::V9(net) => call!("isend", net.isend, (end, data, bytes, tag, memory, to)),
             Table::V10(net) => call!("isend", net.isend, (end, data, bytes, tag, memory, none, to)),
             Table::V11(net) => call!("isend", net.isend, (end, data, bytes, tag, memory, none, to)),
@@ -279,7 +286,9 @@ impl Loaded {
         marker: usize,
     ) -> CallResult<Opaque> {
         let mut request: Opaque = ptr::without_provenance_mut(marker);
-        let (mut tag, mut none, mut short) = (0, ptr::null_mut(), bytes as c_int);
+        let (mut tag, mut none) = (0, ptr::null_mut());
+        // Nothing longer is sent by the same version.
+        let mut short = c_int::try_from(bytes).unwrap_or(c_int::MAX);
         let (data, bytes, tags) = (&raw mut data, &raw mut bytes, &raw mut tag);
         let (memory, none, to) = (&raw mut memory, &raw mut none, &raw mut request);
         match self.table {

@@ -18,6 +18,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match arguments[..] {
         ["versions"] => transfers::versions(),
+        ["longest"] => transfers::longest(),
         ["slices", version] => transfers::slices(version),
         ["kinds", version] => transfers::kinds(version),
         ["lines", version] => transfers::lines(version),

@@ -71,6 +71,15 @@ pub(crate) fn versions() -> Outcome {
     Ok(String::new())
 }
 
+/// The longest message that the first device takes.
+pub(crate) fn longest() -> Outcome {
+    let plugin = Plugin::start(&library(), 12, 1)?;
+    // SAFETY: the plugin is started.
+    let facts = unsafe { plugin.loaded().facts(0) }?;
+    plugin.finalize()?;
+    Ok(facts.max_bytes.to_string())
+}
+
 /// Real tensors in slices of all lengths that NCCL uses; says how many bytes went over the network for 1,000.
 pub(crate) fn slices(version: &str) -> Outcome {
     let two = Two::start(version.parse()?)?;

@@ -18,6 +18,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use mgcomp_transport::attach::envelope::HEADER_LEN;
+
 use self::incoming::InnerIncoming;
 use self::outgoing::InnerOutgoing;
 use super::{Carrier, Incoming, Listener, Outgoing};
@@ -105,7 +107,8 @@ impl Carrier for Inner {
         // SAFETY: there is this device.
         let facts = unsafe { self.shared.loaded.facts(device as c_int) }?;
         // Memory of devices is not for codecs on the host; and far away on the PCI bus, NCCL leaves its protocol LL128 alone.
-        Ok(Facts { ptr_support: PTR_HOST, pci_path: Text(std::ptr::null()), ..facts })
+        let (pci_path, max_bytes) = (Text(std::ptr::null()), raw_bytes_within(facts.max_bytes));
+        Ok(Facts { ptr_support: PTR_HOST, pci_path, max_bytes, ..facts })
     }
 
     fn listen(&self, device: usize, handle: &mut [u8; HANDLE_LEN]) -> Result<Box<dyn Listener>, NetError> {
@@ -138,6 +141,11 @@ impl Carrier for Inner {
     }
 }
 
+/// The longest message of which all fits into so many bytes that the inner plugin takes at once: what is raw has a header too.
+fn raw_bytes_within(inner_bytes: usize) -> usize {
+    inner_bytes.saturating_sub(HEADER_LEN)
+}
+
 struct InnerListener {
     shared: Arc<Shared>,
     listener: Theirs,
@@ -158,5 +166,16 @@ impl Drop for InnerListener {
             // SAFETY: a listener of its own, which is used no more. There is nobody to tell of an error.
             let _ = unsafe { self.shared.loaded.close_listen(self.listener.pointer()) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_leave_room_for_their_header() {
+        assert_eq!(raw_bytes_within(c_int::MAX as usize), (1 << 31) - 1 - 32);
+        assert_eq!(raw_bytes_within(31), 0);
     }
 }
