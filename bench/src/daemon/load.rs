@@ -9,10 +9,11 @@ use mgcomp_proto::Channel;
 use mgcomp_proto::v1::control_client::ControlClient;
 use mgcomp_proto::v1::{
     GetHistogramRequest, ListJobsRequest, ListStreamsRequest, Measure, Settings, UpdateSettingsRequest,
-    WatchRequest,
+    WatchRequest, WatchResponse,
 };
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
+use tonic::{Status, Streaming};
 
 use crate::error::BenchError;
 
@@ -162,12 +163,7 @@ impl Load {
             tasks.spawn(async move {
                 let request = WatchRequest { interval_ms: WATCH_MS, ..WatchRequest::default() };
                 let mut updates = client.watch(request).await?.into_inner();
-                let mut count = 0u32;
-                while started.elapsed() < time {
-                    updates.message().await?;
-                    count += 1;
-                }
-                Ok::<_, BenchError>(count)
+                Ok::<_, BenchError>(count(&mut updates, started + time).await?)
             });
         }
         let (median, _) = self.list_jobs(20).await?;
@@ -178,6 +174,27 @@ impl Load {
         let due = time.as_secs_f64() * 1e3 / f64::from(WATCH_MS) * f64::from(watchers);
         Ok((updates / due, median))
     }
+}
+
+/// What comes to a watcher.
+trait Updates {
+    /// Waits for the next update; whether there is one.
+    fn next(&mut self) -> impl Future<Output = Result<bool, Status>> + Send;
+}
+
+impl Updates for Streaming<WatchResponse> {
+    async fn next(&mut self) -> Result<bool, Status> {
+        Ok(self.message().await?.is_some())
+    }
+}
+
+/// How many updates come until then, or until there are no more.
+async fn count(updates: &mut impl Updates, until: Instant) -> Result<u32, Status> {
+    let mut count = 0;
+    while Instant::now() < until && updates.next().await? {
+        count += 1;
+    }
+    Ok(count)
 }
 
 fn set(lambda_gbps: f64) -> UpdateSettingsRequest {
@@ -201,4 +218,28 @@ async fn connect(socket: &Path) -> Result<Client, BenchError> {
         .map_err(|error| BenchError::Daemon(std::io::Error::other(error)))?;
     let origin = Uri::from_static("http://mgcomp-daemon");
     Ok(ControlClient::with_origin(channel, origin).max_decoding_message_size(usize::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As many as are left, and what is asked after them.
+    struct Left(i32);
+
+    impl Updates for Left {
+        async fn next(&mut self) -> Result<bool, Status> {
+            self.0 -= 1;
+            Ok(self.0 >= 0)
+        }
+    }
+
+    #[test]
+    fn the_end_of_updates_is_none() {
+        let mut left = Left(3);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let never = Instant::now() + Duration::from_secs(1000);
+        assert_eq!(runtime.block_on(count(&mut left, never)).unwrap(), 3);
+        assert_eq!(left.0, -1, "asked on after the end");
+    }
 }
