@@ -170,7 +170,7 @@ impl<'a> Run<'a> {
             if self.args.iters.is_none() && iterations > MANY && iteration % (iterations / LOOKS) == 0 {
                 let goes_on = started.elapsed() < time + time / 4;
                 if self.agreed(goes_on.into())? == 0 {
-                    break;
+                    iterations = cut_short(iterations, iteration);
                 }
             }
             iteration += 1;
@@ -301,6 +301,11 @@ fn fitting(left: Duration, round: Option<Duration>) -> u64 {
     round.map_or(0, fitting).clamp(LEAST.into(), MOST.into()) as u64
 }
 
+/// How many iterations there are to be if the time is up after this one: one more, for the last one is checked.
+fn cut_short(iterations: u64, iteration: u64) -> u64 {
+    iterations.min(iteration + 2)
+}
+
 /// Whether there is time for `bytes`, after a round of `last` bytes took so long.
 fn fits(last: Option<(usize, Duration)>, bytes: usize, left: Duration) -> bool {
     let Some((last_bytes, round)) = last else { return true };
@@ -320,6 +325,13 @@ mod tests {
         assert_eq!(fitting(second, Some(40 * second)), LEAST);
         assert_eq!(fitting(second, Some(Duration::ZERO)), MOST);
         assert_eq!(fitting(1000 * second, None), LEAST, "who does not know begins with few");
+    }
+
+    #[test]
+    fn a_last_one_follows_when_the_time_is_up() {
+        assert_eq!(cut_short(1000, 200), 202);
+        assert_eq!(cut_short(1000, 998), 1000);
+        assert_eq!(cut_short(1000, 999), 1000, "that was the last");
     }
 
     #[test]
