@@ -21,6 +21,7 @@ mod output;
 mod perf;
 mod profile;
 mod progress;
+mod ranks;
 mod room;
 mod samples;
 mod shell;

@@ -1,9 +1,8 @@
 //! The ranks of the demo as processes of their own, over TCP on this machine.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout};
 
 use mgcomp_selector::PolicySpec;
 use mgcomp_transport::message::Rank;
@@ -14,6 +13,7 @@ use super::error::DemoError;
 use super::exchange::RankReport;
 use super::measure::Ranks;
 use super::rank::{Answer, Order};
+use crate::ranks;
 
 /// All ranks; ends them when dropped.
 pub(super) struct Processes {
@@ -54,7 +54,7 @@ impl Processes {
             other => Err(DemoError::Answer { rank: member.rank, line: format!("{other:?}") }),
         };
         let addresses = self.members.iter_mut().map(listening).collect::<Result<Vec<_>, _>>()?;
-        let secret = random_secret().map_err(DemoError::Random)?;
+        let secret = ranks::random_secret().map_err(DemoError::Random)?;
         Ok(serde_json::json!({ "secret": secret, "ranks": addresses }).to_string())
     }
 }
@@ -90,9 +90,7 @@ impl Drop for Processes {
 impl Member {
     fn start(rank: Rank, socket: Option<&Path>) -> Result<Self, DemoError> {
         let failed = |source| DemoError::Process { rank, source };
-        let program = std::env::current_exe().map_err(failed)?;
-        let mut command = Command::new(program);
-        command.arg("demo-rank").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut command = ranks::command("demo-rank").map_err(failed)?;
         if std::env::var_os("MGCOMP_JOB").is_none() {
             command.env("MGCOMP_JOB", format!("demo-{}", std::process::id()));
         }
@@ -100,19 +98,13 @@ impl Member {
             // A rank that is switched off would never be seen by the daemon.
             command.env("MGCOMP_SOCKET", socket).env_remove("MGCOMP");
         }
-        let mut child = command.spawn().map_err(failed)?;
-        match (child.stdin.take(), child.stdout.take()) {
-            (Some(orders), Some(answers)) => {
-                Ok(Self { rank, child, orders, answers: BufReader::new(answers) })
-            }
-            _ => Err(DemoError::Ended(rank)),
-        }
+        let (child, orders, answers) = ranks::start(&mut command).map_err(failed)?;
+        Ok(Self { rank, child, orders, answers: BufReader::new(answers) })
     }
 
     fn order(&mut self, order: &Order) -> Result<(), DemoError> {
-        let line = serde_json::to_string(order).map_err(io::Error::from);
-        line.and_then(|line| writeln!(self.orders, "{line}"))
-            .map_err(|source| DemoError::Process { rank: self.rank, source })
+        let told = ranks::say(order, &mut self.orders);
+        told.map_err(|source| DemoError::Process { rank: self.rank, source })
     }
 
     /// What comes after an order that says so.
@@ -128,17 +120,10 @@ impl Member {
         if read.map_err(|source| DemoError::Process { rank, source })? == 0 {
             return Err(DemoError::Ended(rank));
         }
-        match serde_json::from_str(&line) {
-            Ok(Answer::Failed { text }) => Err(DemoError::Rank { rank, text }),
-            Ok(answer) => Ok(answer),
-            Err(_) => Err(DemoError::Answer { rank, line }),
+        match ranks::heard(&line) {
+            Some(Answer::Failed { text }) => Err(DemoError::Rank { rank, text }),
+            Some(answer) => Ok(answer),
+            None => Err(DemoError::Answer { rank, line }),
         }
     }
-}
-
-/// A job secret that nobody can guess, as a rank file spells it.
-fn random_secret() -> io::Result<String> {
-    let mut bytes = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -1,6 +1,6 @@
 //! `mgcomp demo-rank`: one rank of `mgcomp demo --tcp`, a process that is told what to do line by line.
 
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, Read};
 
 use mgcomp_selector::{Lambda, PolicySpec};
 use mgcomp_transport::control;
@@ -14,6 +14,7 @@ use super::dataset::{Dataset, Head};
 use super::error::DemoError;
 use super::exchange::{Exchange, RankReport};
 use crate::error::CliError;
+use crate::ranks;
 use crate::room::Room;
 
 /// Be one rank of `mgcomp demo --tcp`. Not for use by hand.
@@ -128,14 +129,12 @@ impl Member {
 }
 
 fn parse(line: &str) -> Result<Order, DemoError> {
-    serde_json::from_str(line).map_err(|_| DemoError::Input(line.to_owned()))
+    ranks::heard(line).ok_or_else(|| DemoError::Input(line.to_owned()))
 }
 
 fn answer_with(answer: &Answer) -> Result<(), CliError> {
-    let failed = |source| CliError::Write { name: "standard output".into(), source };
-    let mut out = io::stdout().lock();
-    let line = serde_json::to_string(answer).map_err(|error| failed(error.into()))?;
-    writeln!(out, "{line}").and_then(|()| out.flush()).map_err(failed)
+    let said = ranks::say(answer, &mut io::stdout().lock());
+    said.map_err(|source| CliError::Write { name: "standard output".into(), source })
 }
 
 fn error_text(error: &DemoError) -> String {

@@ -1,6 +1,6 @@
 //! `mgcomp perf-rank`: one rank of `mgcomp perf`, a process that has the same flags and is told line by line who it is.
 
-use std::io::{self, Write};
+use std::io;
 use std::thread;
 
 use mgcomp_transport::message::Secret;
@@ -12,6 +12,7 @@ use super::{End, LinkKind, nccl, take_part, tcp};
 #[cfg(target_os = "linux")]
 use super::{ipc, shm};
 use crate::error::{CliError, with_causes};
+use crate::ranks;
 
 /// Be one rank of `mgcomp perf`. Not for use by hand.
 #[derive(clap::Args, Debug)]
@@ -114,12 +115,11 @@ enum Meeting {
 }
 
 fn answer(answer: &Answer) -> io::Result<()> {
-    let line = serde_json::to_string(answer)?;
-    writeln!(io::stdout(), "{line}")
+    ranks::say(answer, &mut io::stdout().lock())
 }
 
 fn parse(line: &str) -> Result<Order, PerfError> {
-    serde_json::from_str(line).map_err(|_| PerfError::Input(line.to_owned()))
+    ranks::heard(line).ok_or_else(|| PerfError::Input(line.to_owned()))
 }
 
 /// Standard input stays open for as long as the parent lives, whatever becomes of it.

@@ -1,8 +1,7 @@
 //! Ranks as processes of their own on this machine: this one is rank 0 and starts the others.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +16,7 @@ use super::child::{Answer, Order};
 use super::{End, LinkKind, memory, nccl, take_part_with, tcp};
 #[cfg(target_os = "linux")]
 use super::{ipc, shm};
+use crate::ranks;
 
 /// How long the others may take to end once all is done, or one has failed.
 const PARTING: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
     let ranks = args.ranks();
     memory::check(args, ranks as usize, ranks)?;
     let data = args.load(ranks as usize)?;
-    let text = random_secret().map_err(PerfError::Random)?;
+    let text = ranks::random_secret().map_err(PerfError::Random)?;
     let secret: Secret = text.parse().map_err(|_| PerfError::Random(io::ErrorKind::InvalidData.into()))?;
     let room = args.room(0)?;
     let ids = (args.link == LinkKind::Nccl).then(ids).transpose()?;
@@ -150,23 +150,16 @@ impl Other {
     /// On a machine that NCCL takes for `host`, if that is said.
     fn start(rank: u32, host: Option<String>) -> Result<Self, PerfError> {
         let failed = |source| PerfError::Process { rank, source };
-        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        let mut command = ranks::command("perf-rank").map_err(failed)?;
         // The same flags: the first word was this command.
-        command.arg("perf-rank").args(std::env::args_os().skip(2));
+        command.args(std::env::args_os().skip(2));
         command.envs(host.map(|host| (nccl::HOST_VARIABLE, host)));
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
-        match (process.stdin.take(), process.stdout.take()) {
-            (Some(orders), Some(answers)) => {
-                Ok(Self { rank, process, orders, answers: hear(answers), last: None })
-            }
-            _ => Err(failed(io::ErrorKind::BrokenPipe.into())),
-        }
+        let (process, orders, answers) = ranks::start(&mut command).map_err(failed)?;
+        Ok(Self { rank, process, orders, answers: hear(answers), last: None })
     }
 
     fn order(&mut self, order: &Order) -> Result<(), PerfError> {
-        let line = serde_json::to_string(order).map_err(io::Error::from);
-        let told = line.and_then(|line| writeln!(self.orders, "{line}"));
-        let rank = self.rank;
+        let (told, rank) = (ranks::say(order, &mut self.orders), self.rank);
         told.map_err(|source| self.why_ended().unwrap_or(PerfError::Process { rank, source }))
     }
 
@@ -214,19 +207,12 @@ fn hear(said: ChildStdout) -> mpsc::Receiver<Answer> {
     let (tell, answers) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(said).split(b'\n').map_while(Result::ok) {
-            match serde_json::from_slice::<Answer>(&line) {
+            match ranks::heard(&line) {
                 // Nobody waits for it if the run is over.
-                Ok(answer) => drop(tell.send(answer)),
-                Err(_) => drop(writeln!(io::stderr(), "{}", String::from_utf8_lossy(&line))),
+                Some(answer) => drop(tell.send(answer)),
+                None => drop(writeln!(io::stderr(), "{}", String::from_utf8_lossy(&line))),
             }
         }
     });
     answers
-}
-
-/// A job secret that nobody can guess, as a rank file spells it.
-fn random_secret() -> io::Result<String> {
-    let mut bytes = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
