@@ -81,18 +81,31 @@ impl Foreign {
         result
     }
 
-    /// A stream of its own.
+    /// A stream of its own, which knows nothing of the default one.
     ///
     /// # Panics
     /// If the driver does not make it.
     #[must_use]
     pub fn stream(&self) -> ForeignStream<'_> {
         const NON_BLOCKING: u32 = 1;
+        self.stream_with(NON_BLOCKING)
+    }
+
+    /// A stream of its own that the default one waits for, and that waits for that.
+    ///
+    /// # Panics
+    /// If the driver does not make it.
+    #[must_use]
+    pub fn blocking_stream(&self) -> ForeignStream<'_> {
+        self.stream_with(0)
+    }
+
+    fn stream_with(&self, flags: u32) -> ForeignStream<'_> {
         type Create = unsafe extern "C" fn(*mut *mut c_void, u32) -> i32;
         let mut handle = ptr::null_mut::<c_void>();
         // SAFETY: `handle` is a live variable.
         self.within(|| unsafe {
-            good(self.function::<Create>("cuStreamCreate")(&raw mut handle, NON_BLOCKING));
+            good(self.function::<Create>("cuStreamCreate")(&raw mut handle, flags));
         });
         ForeignStream { owner: self, handle }
     }

@@ -311,7 +311,7 @@ impl From<DeviceError> for Failure {
             DeviceError::NoDriver | DeviceError::NoDevice { .. } | DeviceError::TooOld { .. } => {
                 mgcompResult::Unsupported
             }
-            DeviceError::TooLong { .. } => mgcompResult::InvalidArgument,
+            DeviceError::TooLong { .. } | DeviceError::Recording => mgcompResult::InvalidArgument,
             error if error.is_out_of_memory() => mgcompResult::NoMemory,
             _ => mgcompResult::System,
         };

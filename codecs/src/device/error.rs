@@ -140,6 +140,9 @@ pub enum DeviceError {
         /// What it is to hold.
         datatype: Datatype,
     },
+    /// Something was to wait for a stream that records a graph, and would be recorded with it.
+    #[error("the stream records a graph: what is not to be recorded cannot come after its work")]
+    Recording,
     /// A workspace was made for the calls on another stream.
     #[error("the workspace belongs to the calls on another stream")]
     OtherStream,

@@ -1,7 +1,7 @@
 //! Reads, writes and sends.
 #![allow(unsafe_code)] // memory that a test owns
 
-use mgcomp_codecs::device::{Device, Stream};
+use mgcomp_codecs::device::{Device, DeviceError, Stream};
 use mgcomp_codecs::{Algorithm, Element};
 use mgcomp_selector::Reason;
 use mgcomp_tests::data::{self, Kind};
@@ -57,6 +57,39 @@ fn transfers_go_on_beside_a_recording() {
             }));
             assert!(on_host.all().to_vec() == raw);
         }
+    });
+}
+
+/// Else the library's own streams would be recorded with it, or the recording be spoilt.
+#[test]
+fn nothing_comes_after_a_stream_that_records() {
+    with_threads("transfers::nothing_comes_after_a_stream_that_records", 32, |_| {
+        const CAPTURE_IMPLICIT: u32 = 906;
+        let (device, stream) = open();
+        let nodes = nodes(loopback, 2, "fixed:bdi");
+        let raw = data::bytes(Kind::Sparse, 70_001, 6);
+        let (source, into) =
+            (on_device(&device, &stream, &raw), DeviceBuffer::alloc(&device, raw.len()).unwrap());
+        let library = Foreign::on(&device);
+        let (theirs, other, default) =
+            (library.stream(), library.blocking_stream(), library.default_stream());
+        // SAFETY: dropped before theirs.
+        let [recording, waited_for] = [&theirs, &default].map(|theirs| unsafe { theirs.lend(&device) });
+        assert!(theirs.records(|| {
+            assert_eq!(source.all().after(&recording).unwrap_err(), DeviceError::Recording);
+        }));
+        assert!(other.records(|| {
+            let refused = source.all().after(&waited_for).unwrap_err();
+            assert!(matches!(refused, DeviceError::Driver { code: CAPTURE_IMPLICIT, .. }), "{refused}");
+        }));
+        // More than there are streams of the library's.
+        for (tag, stream) in (0..).zip([&recording, &waited_for, &stream, &recording, &waited_for]) {
+            let receiving = nodes[1].receive(Rank(0), Tag(tag), into.all().after(stream).unwrap());
+            let sending = nodes[0].send(Rank(1), Tag(tag), source.all().after(stream).unwrap(), Element::U32);
+            assert_eq!(end_of(receiving), Ok(raw.len() as u64));
+            assert_eq!(end_of(sending), Ok(raw.len() as u64));
+        }
+        assert!(bytes_of(&stream, &into.all()) == raw);
     });
 }
 

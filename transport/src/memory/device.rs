@@ -149,8 +149,14 @@ impl DeviceSlice {
     /// transfers with memory of that device. So what `stream` waits for must not depend on such a transfer.
     ///
     /// # Errors
-    /// Whatever the driver says.
+    /// [`DeviceError::Recording`] if `stream` records a graph, and whatever the driver says: that is an error too (906) of the
+    /// legacy default stream while another one records that waits for it. What is recorded goes on.
     pub fn after(&self, stream: &Stream) -> Result<Self, DeviceError> {
+        // Asked first, which spoils nothing. A stream of the library's own that waited for what is recorded would be recorded
+        // too; and to record an event on the default stream spoils what those record that wait for it.
+        if stream.is_capturing()? {
+            return Err(DeviceError::Recording);
+        }
         let event = self.device().milestone()?;
         stream.record(&event)?;
         Ok(Self { ready: Some(Arc::new(event)), ..self.clone() })
