@@ -84,6 +84,28 @@ fn fail_each(stub: &Stub, call: Option<&str>, code: u32) -> Vec<Ends> {
     }
 }
 
+/// To NCCL the environment comes before what a communicator is asked to be.
+#[test]
+#[allow(unsafe_code)] // sets a variable
+fn where_the_environment_has_nccl_block_nobody_meets() {
+    with_nccl("failures::where_the_environment_has_nccl_block_nobody_meets", 24, |_, _| {
+        let place = Place::open(0);
+        let meet =
+            || NcclCommunicator::new(&place.device, UniqueId::new().unwrap(), (0, 1), config("fixed:zvc"));
+        for (value, is_good) in [("1", false), ("yes", false), ("0", true), ("", true)] {
+            // SAFETY: no other thread of this process looks at the environment now.
+            unsafe { std::env::set_var("NCCL_COMM_BLOCKING", value) };
+            match meet() {
+                Ok(_) => assert!(is_good, "{value:?}"),
+                Err(refused) => {
+                    assert_eq!(refused, NcclError::Blocking { value: value.into() });
+                    assert!(!is_good && refused.to_string().contains("NCCL_COMM_BLOCKING"), "{refused}");
+                }
+            }
+        }
+    });
+}
+
 #[test]
 fn any_call_of_nccl_may_fail() {
     with_nccl("failures::any_call_of_nccl_may_fail", 21, |stub, nccl| {

@@ -39,6 +39,12 @@ pub enum NcclError {
         /// What is needed.
         needed: i32,
     },
+    /// The environment has all communicators of NCCL's block, whatever they are asked to be: no limit would hold.
+    #[error("NCCL_COMM_BLOCKING is {value:?}: it has to be 0 or unset, for else NCCL waits without a limit")]
+    Blocking {
+        /// What it is set to.
+        value: String,
+    },
     /// NCCL refused a call, or failed later.
     #[error("{call} failed: NCCL error {code}, {text}")]
     Call {

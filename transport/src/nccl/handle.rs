@@ -45,9 +45,9 @@ impl Handle {
         limit: Duration,
     ) -> Result<Self, NcclError> {
         let nccl = Library::instance()?;
+        let config = CommConfig::non_blocking()?;
         let (device, mut comm) = (device.clone(), ptr::null_mut());
         let mut handle = Self { nccl, device, comm, limit, aborted: None, is_stuck: false };
-        let config = CommConfig::NON_BLOCKING;
         // SAFETY: the arguments are live variables and numbers.
         handle.call("ncclCommInitRankConfig", || unsafe {
             (nccl.ncclCommInitRankConfig)(&raw mut comm, ranks as i32, id, rank as i32, &raw const config)

@@ -19,6 +19,9 @@ const LEAST_VERSION: i32 = 21400;
 /// Its names where the system looks for libraries.
 const NAMES: [&str; 2] = ["libnccl.so.2", "libnccl.so"];
 
+/// The environment variable that NCCL puts before what [`CommConfig`] says. Its own files may set it too, where nobody sees it.
+const BLOCKING_VARIABLE: &str = "NCCL_COMM_BLOCKING";
+
 /// A communicator of NCCL's.
 pub(super) type Comm = *mut c_void;
 
@@ -65,8 +68,24 @@ pub(super) struct CommConfig {
 
 impl CommConfig {
     /// That of a communicator whose calls do not wait.
-    pub(super) const NON_BLOCKING: Self =
+    const NON_BLOCKING: Self =
         Self { len: size_of::<Self>(), magic: 0xcafe_beef, version: LEAST_VERSION as u32, blocking: 0 };
+
+    /// The same, unless the environment says that they do.
+    pub(super) fn non_blocking() -> Result<Self, NcclError> {
+        match env::var_os(BLOCKING_VARIABLE) {
+            Some(value) if blocks(&value) => {
+                Err(NcclError::Blocking { value: value.to_string_lossy().into_owned() })
+            }
+            _ => Ok(Self::NON_BLOCKING),
+        }
+    }
+}
+
+/// Whether calls may wait where the environment says so. To NCCL nothing is as if it were not set, and so is what is no number;
+/// but who sets that means something.
+fn blocks(value: &OsStr) -> bool {
+    !value.is_empty() && value != "0"
 }
 
 macro_rules! functions {
@@ -173,6 +192,12 @@ fn open(file: &OsStr) -> Result<libloading::Library, NcclError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_does_not_block_is_taken() {
+        assert!(!blocks("0".as_ref()) && !blocks("".as_ref()));
+        assert!(blocks("1".as_ref()) && blocks("yes".as_ref()));
+    }
 
     #[test]
     fn a_library_that_is_named_wrongly_is_not_looked_for_elsewhere() {

@@ -78,6 +78,11 @@
 //! gone, say, every call, [`wait`] and drop returns within twice the limit from then on; to make a communicator in vain takes up
 //! to three times as long. Where things are merely slow, it may take longer.
 //!
+//! All that rests on communicators of NCCL's that do not block. `NCCL_COMM_BLOCKING` in the environment of a process comes before
+//! what a communicator is asked to be; so where it is set to anything but 0, none is made ([`NcclError::Blocking`]). NCCL may also
+//! read it from a file (`/etc/nccl.conf`, `~/.nccl.conf`, or what `NCCL_CONF_FILE` names), which is not looked at here: with
+//! `NCCL_COMM_BLOCKING=1` there, limits do not hold.
+//!
 //! Not counted is what the driver takes within its own calls. To load kernels, to allocate and to free memory it may wait for all
 //! that the device does. None of that is work of this communicator then, nor, as far as it knows, of the streams of its calls;
 //! but it may be other work of the program's. Where that waits for a rank that has gone, as that of another communicator may,
