@@ -12,7 +12,7 @@ use mgcomp_transport::memory::DeviceBuffer;
 use mgcomp_transport::message::Status;
 use mgcomp_transport::payload::{Payload, Place};
 
-use crate::rig::{bytes_of, on_device, open, with_threads};
+use crate::rig::{Busy, HANGS, bytes_of, on_device, open, with_threads};
 
 struct Rig {
     executor: Box<dyn Executor>,
@@ -28,8 +28,8 @@ impl Rig {
     }
 
     fn run(&mut self, work: Work) -> Result<Output, Status> {
-        let done = self.executor.submit(Ticket(7), work).unwrap_or_else(|| self.reports.recv().unwrap());
-        done.result
+        let late = || self.reports.recv_timeout(HANGS).expect("hangs: work does not end");
+        self.executor.submit(Ticket(7), work).unwrap_or_else(late).result
     }
 
     fn encode(&mut self, source: &DeviceBuffer, algorithm: Algorithm) -> (Algorithm, Payload) {
@@ -146,5 +146,59 @@ fn estimates_are_those_of_frames() {
         let [(Algorithm::Bdi, bits)] = sampled[..] else { panic!("{sampled:?}") };
         let ratio = bits as f64 / (8 * frame_len) as f64;
         assert!((0.8..1.25).contains(&ratio), "{ratio}");
+    });
+}
+
+/// The driver would wait for all that the device does, and that may wait for what comes next here, as a kernel of NCCL's does
+/// for a peer.
+#[test]
+fn nothing_is_freed_while_the_device_is_busy() {
+    with_threads("executor::nothing_is_freed_while_the_device_is_busy", 4, |stub| {
+        // Whoever frees memory waits.
+        stub.set("strict_free", 0);
+        for free in ["cuMemFree_v2", "cuMemFreeHost"] {
+            let ((device, stream), mut rig) = (open(), Rig::new());
+            // Each needs more scratch than the one before.
+            let raws = [50_000, 1_200_000, 3_000_000].map(|len| data::bytes(Kind::Sparse, len, 1));
+            let sources = raws.each_ref().map(|raw| on_device(&device, &stream, raw));
+            let into = raws.each_ref().map(|raw| DeviceBuffer::alloc(&device, raw.len()).unwrap());
+            // And these are more page-locked memory than is needed again.
+            let large = [40 << 20, 20 << 20, 10 << 20].map(|len| DeviceBuffer::alloc(&device, len).unwrap());
+            let busy = Busy::on(0);
+            stub.fail(Some(free), 0, 0);
+            for large in &large {
+                let (_, payload) = rig.encode(large, Algorithm::None);
+                assert_eq!(payload.coded_len(), Some(large.len() as u64));
+            }
+            for (source, into) in sources.iter().zip(&into) {
+                let (algorithm, payload) = rig.encode(source, Algorithm::Zvc);
+                let bytes = payload.bytes().unwrap();
+                assert_eq!(rig.decode(bytes, algorithm, into, true), Ok(()));
+            }
+            assert_eq!(stub.count("calls"), 0, "{free}");
+            stub.fail(None, 0, 0);
+            busy.end();
+            for (raw, into) in raws.iter().zip(&into) {
+                assert!(bytes_of(&stream, &into.all()) == *raw);
+            }
+        }
+    });
+}
+
+/// What is kept for later payloads makes room for one that there is none for otherwise.
+#[test]
+fn rooms_are_freed_where_there_is_no_memory_left() {
+    with_threads("executor::rooms_are_freed_where_there_is_no_memory_left", 5, |stub| {
+        let ((device, _), mut rig) = (open(), Rig::new());
+        let sources = [3 << 20, 5 << 20].map(|len| DeviceBuffer::alloc(&device, len).unwrap());
+        // Enough for the sources and one of two rooms, of 4 and 8 MiB.
+        stub.set("memory_len", 18 << 20);
+        drop(rig.encode(&sources[0], Algorithm::None));
+        let (_, payload) = rig.encode(&sources[1], Algorithm::None);
+        assert_eq!(payload.coded_len(), Some(5 << 20));
+        // There is nothing left to free while that payload is there.
+        let source = Payload::from_memory(sources[0].all());
+        let work = Work::Encode { source, element: Element::U32, algorithm: Algorithm::None, lent: true };
+        assert_eq!(rig.run(work).map(drop), Err(Status::Internal));
     });
 }

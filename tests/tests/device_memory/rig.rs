@@ -133,7 +133,7 @@ pub(crate) fn bytes_of(stream: &Stream, slice: &DeviceSlice) -> Vec<u8> {
     bytes
 }
 
-/// Work of the program's on a device, which ends when it is told to.
+/// Work of the program's on a device, which ends when it is told to. Where a test fails before that, nothing waits for it for ever.
 pub(crate) struct Busy {
     other: Stream,
     words: Buffer,
@@ -152,5 +152,13 @@ impl Busy {
 
     pub(crate) fn end(&self) {
         self.other.post(self.words.region().word(0), 1).unwrap();
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let _ = self.other.post(self.words.region().word(0), 1);
+        }
     }
 }

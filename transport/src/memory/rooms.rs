@@ -1,4 +1,8 @@
 //! Memory of a device or page-locked memory for as long as one payload takes, kept for the next when it is not in use.
+//!
+//! It is freed with all that use the rooms, and else only where there is no memory left: for that the driver may wait for all
+//! that a device does, and a kernel of the program's may wait there for what the thread is to do that frees. So as much is kept
+//! of each length as was in use at a time, and all of it together is about twice what was under way.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,8 +12,6 @@ use super::DeviceSlice;
 
 /// Rooms have at least this length, and double from there.
 const SHORTEST_BYTES: usize = 64 << 10;
-/// Bytes that are kept for later once work has ended.
-const KEPT_BYTES: u64 = 64 << 20;
 
 /// What rooms can be made of. To allocate and free it takes longer than to fill it.
 pub(crate) trait RoomMemory: Sized {
@@ -43,7 +45,6 @@ impl RoomMemory for Buffer {
 #[derive(Debug)]
 pub(crate) struct Rooms<M> {
     device: Device,
-    /// The oldest first.
     kept: Mutex<Vec<M>>,
 }
 
@@ -61,24 +62,28 @@ impl<M: RoomMemory> Rooms<M> {
         };
         let memory = match found {
             Some(memory) => memory,
-            None => M::alloc(&self.device, whole)?,
+            None => self.alloc(whole)?,
         };
         Ok(Room { memory: Some(memory), len, rooms: Arc::clone(self) })
     }
 
-    /// Frees the oldest of what is too much to be kept. May wait for all work on the device.
-    pub(crate) fn trim(&self) {
-        let excess: Vec<M> = {
-            let mut kept = self.kept();
-            let count = too_many(kept.iter().map(|room| room.region().len()));
-            kept.drain(..count).collect()
-        };
-        drop(excess); // without the lock
+    /// New memory. Where there is none, what is kept makes room for it: to fail is no better than to wait.
+    fn alloc(&self, len: u64) -> Result<M, DeviceError> {
+        let made = M::alloc(&self.device, len);
+        if !made.as_ref().is_err_and(DeviceError::is_out_of_memory) {
+            return made;
+        }
+        let kept = std::mem::take(&mut *self.kept());
+        if kept.is_empty() {
+            return made;
+        }
+        drop(kept); // without the lock
+        M::alloc(&self.device, len)
     }
 }
 
 impl<M> Rooms<M> {
-    /// Called on whatever thread drops a payload, so nothing is freed here: for that the driver waits for the device.
+    /// Called on whatever thread drops a payload.
     fn keep(&self, memory: M) {
         self.kept().push(memory);
     }
@@ -86,17 +91,6 @@ impl<M> Rooms<M> {
     fn kept(&self) -> MutexGuard<'_, Vec<M>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// How many rooms of these lengths, the oldest first, have to go.
-fn too_many(lens: impl DoubleEndedIterator<Item = u64> + ExactSizeIterator) -> usize {
-    let count = lens.len();
-    let mut total = 0;
-    let stay = lens.rev().take_while(|len| {
-        total += len;
-        total <= KEPT_BYTES
-    });
-    count - stay.count()
 }
 
 /// Memory that goes back when dropped. Whoever has enqueued work that uses it keeps it until that has ended.
@@ -188,19 +182,5 @@ impl DeviceBytes {
         let device = self.device();
         device.relaxed(|| device.stream()?.download(self.region(), &mut bytes))?;
         Ok(bytes.into())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_oldest_rooms_go() {
-        let too_many = |lens: &[u64]| super::too_many(lens.iter().copied());
-        assert_eq!(too_many(&[]), 0);
-        assert_eq!(too_many(&[KEPT_BYTES / 2; 2]), 0);
-        assert_eq!(too_many(&[1, KEPT_BYTES / 2, KEPT_BYTES / 2]), 1);
-        assert_eq!(too_many(&[1, KEPT_BYTES + 1]), 2);
     }
 }

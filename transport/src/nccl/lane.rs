@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use mgcomp_codecs::device::{
-    Coder, Compress, Decompress, Device, DeviceError, Event, Region, Status, Stream, Workspace, workspace_len,
+    Coder, Compress, Decompress, Device, DeviceError, Event, Region, Status, Stream, workspace_len,
 };
 use mgcomp_codecs::frame::{ChunkSize, MAX_RAW_LEN};
 use mgcomp_codecs::{Algorithm, Element};
@@ -21,7 +21,7 @@ use super::handle::Handle;
 use super::layout::{Layout, WORD, nth};
 use crate::executor::cuda::kernels::Kernels;
 use crate::executor::cuda::probe::{Probe, Question};
-use crate::executor::cuda::scratch::{Scratch, grown, must_grow};
+use crate::executor::cuda::scratch::{GrowingWorkspace, Scratch};
 use crate::executor::cuda::stopwatch::Stopwatch;
 
 /// Frames begin on multiples of this.
@@ -53,7 +53,7 @@ pub(super) struct Lane {
     /// Looks at what policies ask about. Before the kernels, which it may still use.
     pub(super) probe: Probe,
     kernels: Kernels,
-    workspace: Option<Workspace<'static>>,
+    workspace: GrowingWorkspace,
     /// Recorded before and after encoding.
     marks: [Event; 2],
     /// Times what moves frames and raw bytes.
@@ -79,7 +79,7 @@ impl Lane {
             side: device.stream()?,
             probe: Probe::new(device)?,
             kernels: Kernels::new(device),
-            workspace: None,
+            workspace: GrowingWorkspace::default(),
             marks: [device.event()?, device.event()?],
             stopwatch: Stopwatch::default(),
             decoder_watch: Stopwatch::default(),
@@ -189,13 +189,13 @@ impl Lane {
         let (words, (frames, workspace)) = (self.layout.len(), self.lay_out(outgoing));
         let grows = self.words.must_grow(words)
             || self.leaving.0.must_grow(frames)
-            || must_grow(self.workspace.as_ref(), workspace);
+            || self.workspace.must_grow(workspace);
         if grows {
             self.come_after(handle, stream)?;
         }
         self.words.room(&self.device, words)?;
         self.leaving.0.room(&self.device, frames)?;
-        grown(&mut self.workspace, &self.device, &self.stream, workspace)?;
+        self.workspace.grown(&self.device, &self.stream, workspace)?;
         Ok(())
     }
 
@@ -226,7 +226,7 @@ impl Lane {
         let Some(Coding { algorithm, chunk_size }) = out.coding else { return Ok(()) };
         let Some(coder) = self.kernels.coder(algorithm, chunk_size) else { return Ok(()) };
         let needed = workspace_needed(Some((coder, out.region.len())));
-        let workspace = grown(&mut self.workspace, &self.device, &self.stream, needed)?;
+        let workspace = self.workspace.grown(&self.device, &self.stream, needed)?;
         let header = nth(&self.layout.outgoing(), i, ENTRY_LEN).start;
         let job = Compress {
             element,
@@ -342,7 +342,7 @@ impl Lane {
         let Some(Coding { algorithm, chunk_size }) = entry.coding() else { return Ok(()) };
         let coder = self.kernels.coder(algorithm, chunk_size);
         let coder = coder.ok_or(NcclError::NoKernels { rank: into.from })?;
-        let workspace = grown(&mut self.workspace, &self.device, &self.stream, workspace_needed(None))?;
+        let workspace = self.workspace.grown(&self.device, &self.stream, workspace_needed(None))?;
         let status = self.words.made().word(nth(&self.layout.statuses(), self.decoding.len(), WORD).start);
         let src = self.coming.0.made().slice(self.coming.1[i].clone());
         let job = Decompress { src, src_len: None, dst: into.region, status };

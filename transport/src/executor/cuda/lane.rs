@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Element;
 use mgcomp_codecs::device::{
-    Buffer, Coder, Compress, Decompress, Device, DeviceError, Event, Region, Stream, Workspace, workspace_len,
+    Buffer, Coder, Compress, Decompress, Device, DeviceError, Event, Region, Stream, workspace_len,
 };
 
 use super::sampling;
-use super::scratch::{Scratch, grown};
+use super::scratch::{GrowingWorkspace, Scratch};
 use super::staging::{Room, Staging, Words};
 use crate::memory::{self, DeviceHold, DeviceSlice, Rooms};
 
@@ -26,7 +26,7 @@ pub(super) struct Lane {
     leaving: Option<Arc<Rooms<Buffer>>>,
     /// Recorded behind all that is enqueued.
     done: Event,
-    workspace: Option<Workspace<'static>>,
+    workspace: GrowingWorkspace,
     pub(super) words: Words,
     /// For frames.
     coded: Scratch,
@@ -71,7 +71,7 @@ impl Lane {
             staging: Arc::clone(staging),
             leaving: leaving.cloned(),
             done: device.milestone()?,
-            workspace: None,
+            workspace: GrowingWorkspace::default(),
             words: Words::new(device, WORDS)?,
             coded: Scratch::default(),
             raw: Scratch::default(),
@@ -82,14 +82,6 @@ impl Lane {
             started: Instant::now(),
             held_up: None,
         })
-    }
-
-    /// Frees what is too much to be kept.
-    pub(super) fn trim(&self) {
-        self.staging.trim();
-        if let Some(leaving) = &self.leaving {
-            leaving.trim();
-        }
     }
 
     /// Whose memory it is for.
@@ -213,7 +205,7 @@ impl Lane {
     pub(super) fn compress(&mut self, coder: &Coder, element: Element) -> Result<(), DeviceError> {
         let src = held(self.hold.as_ref()).region();
         let needed = workspace_len(coder.chunk_size(), &[src.len()]);
-        let workspace = grown(&mut self.workspace, &self.device, &self.stream, needed)?;
+        let workspace = self.workspace.grown(&self.device, &self.stream, needed)?;
         let room = coder.max_frame_len(src.len());
         let dst = match &self.leaving {
             Some(leaving) => self.left.insert(leaving.take(room as usize)?).region(),
@@ -247,7 +239,7 @@ impl Lane {
             Destination::Scratch => self.raw.room(&self.device, slice.len() as u64)?,
         };
         let needed = workspace_len(coder.chunk_size(), &[]);
-        let workspace = grown(&mut self.workspace, &self.device, &self.stream, needed)?;
+        let workspace = self.workspace.grown(&self.device, &self.stream, needed)?;
         let job = Decompress { src, src_len: None, dst, status: self.words.word(1) };
         coder.decompress(&self.stream, workspace, &[job])?;
         self.words.fetch(&self.stream, 2)
@@ -264,7 +256,7 @@ impl Lane {
     ) -> Result<(), DeviceError> {
         let memory = held(self.hold.as_ref()).region();
         let needed = workspace_len(coder.chunk_size(), &[]);
-        let workspace = grown(&mut self.workspace, &self.device, &self.stream, needed)?;
+        let workspace = self.workspace.grown(&self.device, &self.stream, needed)?;
         let with = (coder, &self.stream, workspace);
         sampling::estimate(with, (element, memory), pieces, (&self.words, first))
     }

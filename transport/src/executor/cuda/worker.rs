@@ -167,7 +167,6 @@ fn finish_all(landing: &Mutex<Receiver<UnderWay>>, free: &Sender<Lane>, reporter
             Err(_) => lane.abandon(),
         }
         reporter.report(ticket, began, work, result);
-        lane.trim(); // it may take long, so what has ended is reported first
         // Nobody takes them any more if the issuing thread is gone.
         let _ = free.send(lane);
     }

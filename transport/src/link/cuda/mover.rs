@@ -195,7 +195,6 @@ impl Porter {
 
     fn copy(&mut self, to: Rank, from: &DeviceBytes, device: &Device) -> Result<DeviceBytes, Stuck> {
         let rooms = self.rooms.entry(device.context_id()).or_insert_with(|| Rooms::new(device)).clone();
-        rooms.trim();
         let room = rooms.take(from.len() as usize).map_err(Stuck::at(device))?;
         let started = Instant::now();
         self.copy_to(&room, from, device).map_err(Stuck::at(from.device()))?;

@@ -16,7 +16,7 @@ pub(super) struct Copies {
     stream: Stream,
     /// That are not in use.
     events: Vec<Event>,
-    /// Of all peers: what one frees there, the others need not.
+    /// Of all peers: what one has left there, the others need not make.
     staging: Arc<Rooms<Pinned>>,
 }
 
@@ -42,7 +42,6 @@ impl Copies {
     /// Begins a copy to page-locked memory.
     pub(super) fn stage(&mut self, from: &DeviceBytes) -> Result<Staged, DeviceError> {
         let done = self.event()?;
-        self.staging.trim();
         let room = self.staging.take(from.len() as usize)?;
         let copied = self.stream.copy(from.region(), room.region());
         self.enqueued(copied.and_then(|()| self.stream.record(&done)))?;
