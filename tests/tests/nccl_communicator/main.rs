@@ -6,6 +6,7 @@ mod ends;
 mod equal;
 mod failures;
 mod foreign;
+mod growth;
 mod limits;
 mod ordered;
 mod rig;

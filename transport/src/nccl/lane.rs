@@ -1,8 +1,10 @@
 //! The stream on which regions are encoded and decoded, with the memory that this takes.
 //!
 //! A call has the lane for itself: all that the call before it has enqueued has ended when it begins. Memory is allocated and
-//! freed, and kernels are loaded, for which the driver might wait, before headers are exchanged or when they are there, and when
+//! kernels are loaded, for which the driver might wait, before headers are exchanged or when they are there, and when
 //! what was on the caller's stream has ended: never while an operation of NCCL waits for other ranks, which may have gone.
+//! Nothing is freed before the lane is: where ranks are threads of one process, the driver may wait for all devices, and those of
+//! the others wait in the midst of a call for this rank.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

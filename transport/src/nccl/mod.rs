@@ -83,10 +83,10 @@
 //! read it from a file (`/etc/nccl.conf`, `~/.nccl.conf`, or what `NCCL_CONF_FILE` names), which is not looked at here: with
 //! `NCCL_COMM_BLOCKING=1` there, limits do not hold.
 //!
-//! Not counted is what the driver takes within its own calls. To load kernels, to allocate and to free memory it may wait for all
-//! that the device does. None of that is work of this communicator then, nor, as far as it knows, of the streams of its calls;
-//! but it may be other work of the program's. Where that waits for a rank that has gone, as that of another communicator may,
-//! those calls last until somebody ends it. So a program that has several communicators on a device [`abort`]s all of them before
+//! Not counted is what the driver takes within its own calls. To load kernels and to allocate memory, and to free it at the end,
+//! it may wait for all that the device does. None of that is work of this communicator then, nor, as far as it knows, of the
+//! streams of its calls; but it may be other work of the program's. Where that waits for a rank that has gone, as that of another
+//! communicator may, those calls last until somebody ends it. So a program that has several communicators on a device [`abort`]s all of them before
 //! it drops the first, once one has failed.
 //!
 //! While a graph is recorded, calls may be made on streams that do not record, also by the thread that records: what CUDA forbids
@@ -96,9 +96,11 @@
 //!
 //! # Memory
 //! Beside the caller's regions a communicator keeps room for the frames of its longest call in each direction, 1 MiB at least
-//! for each and rounded up to a power of two; with [`Reductions::Ordered`] also for the numbers that it combines. Before it finds
-//! more room, a call waits for what is on its stream. Reductions in the order of the ranks do so beside what is said above, even if
-//! nothing is compressed: the first one of more than 1 MiB, and each that is beyond a higher power of two than all before.
+//! for each and rounded up to a power of two; with [`Reductions::Ordered`] also for the numbers that it combines. What calls have
+//! outgrown it keeps too, which is as much again at most: to free memory, the driver may wait for other ranks of the process, and
+//! these in NCCL for this one. Before it finds more room, a call waits for what is on its stream. Reductions in the order of the
+//! ranks do so beside what is said above, even if nothing is compressed: the first one of more than 1 MiB, and each that is
+//! beyond a higher power of two than all before.
 //!
 //! [`Operation`]: crate::communicator::Operation
 //! [`abort`]: NcclCommunicator::abort

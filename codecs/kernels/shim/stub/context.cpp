@@ -105,7 +105,7 @@ STUB_API int cuCtxPopCurrent_v2(Context** context) {
 
 STUB_API int cuCtxSynchronize() {
   STUB_ENTER_CONTEXT;
-  drain_users(current_context(), {0, 0});
+  drain_users(current_context(), {0, 0}, false);
   return driver().dead;
 }
 

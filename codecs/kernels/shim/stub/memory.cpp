@@ -82,7 +82,7 @@ static void release(uint64_t address) {
   if (driver().dead != SUCCESS) {
     drain_all();
   } else if (driver().settings.strict_free == 0) {
-    drain_users(found->second.owner, {address, found->second.len});
+    drain_users(found->second.owner, {address, found->second.len}, true);
   } else if (is_in_use({address, found->second.len})) {
     die("memory is freed that queued work uses");
   } else if (is_open_elsewhere(*found->second.mapped.header)) {

@@ -162,10 +162,11 @@ bool is_in_use(Range memory) {
 }
 
 // Other devices may wait for what this one does next.
-void drain_users(const Context* owner, Range memory) {
+void drain_users(Context* owner, Range memory, bool of_peers) {
   const std::vector<std::shared_ptr<Stream>> streams = driver().streams;
   for (const std::shared_ptr<Stream>& stream : streams) {
-    if (stream->context == owner || uses(*stream, memory)) drain(stream);
+    const bool counts = stream->context == owner || (of_peers && are_peers(stream->context, owner));
+    if (counts || uses(*stream, memory)) drain(stream);
   }
 }
 
@@ -187,6 +188,8 @@ Result refuse_implicit(const std::shared_ptr<Stream>& stream, bool spoil) {
     if (other->recording == nullptr || !other->blocking || other->context != stream->context) continue;
     if (spoil) other->recording->valid = false;
     result = CAPTURE_IMPLICIT;
+static bool are_peers(Context* a, Context* b) { return a->peers.count(b) != 0 && b->peers.count(a) != 0; }
+
   }
   return result;
 }

@@ -232,10 +232,11 @@ void take_time(Stream& stream, const Operation& operation);
 void reach(const Marker& marker);
 // Whether queued work uses some of the memory.
 bool is_in_use(Range memory);
-// Runs all work of one stream, of all, or of those that belong to a context or use some memory.
+// Runs all work of one stream, of all, or of those that belong to a context or use some memory; also of contexts that use the
+// memory of that one as it does theirs, if they count.
 void drain(const std::shared_ptr<Stream>& stream);
 void drain_all();
-void drain_users(const Context* owner, Range memory);
+void drain_users(Context* owner, Range memory, bool of_peers);
 // Runs the next operation of a stream that has one, no thread, and does not run.
 void run_one(const std::shared_ptr<Stream>& stream);
 // Runs one operation of some stream but this one, where no thread does; whether there was any.
