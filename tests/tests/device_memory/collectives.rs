@@ -1,5 +1,6 @@
 //! What communicators do: messages by tag, collectives that only move bytes, and reductions.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -53,6 +54,40 @@ fn messages_by_tag_take_device_memory_over_cuda() {
     with_threads("collectives::messages_by_tag_take_device_memory_over_cuda", 9, |stub| {
         stub.set("devices", RANKS.into());
         pass(cuda, RANKS);
+    });
+}
+
+/// To free memory, the driver may wait for a kernel that waits for what the thread does next.
+#[test]
+fn longer_collectives_free_nothing_on_a_device() {
+    const LENS: [usize; 3] = [300, 600_000, 4_500_000];
+    with_threads("collectives::longer_collectives_free_nothing_on_a_device", 12, |stub| {
+        let frees = AtomicU64::new(u64::MAX);
+        on_all_by(loopback, "fixed:none", |world| {
+            let (device, stream) = open_on(0);
+            let rooms = [1, 1, 0].map(|byte| on_device(&device, &stream, &vec![byte; LENS[2]]));
+            world.barrier().unwrap();
+            if world.rank() == 0 {
+                stub.fail(Some("cuMemFree_v2"), 0, 0);
+            }
+            world.barrier().unwrap();
+            for len in LENS {
+                let [numbers, blocks, sums] = rooms.each_ref().map(|room| room.slice(0..len).unwrap());
+                world.all_reduce(&numbers, &numbers, Datatype::U8, Operation::Sum).unwrap();
+                world.all_to_all(&blocks, &blocks, Element::U8).unwrap();
+                world.reduce(1, &blocks, &sums, Datatype::U8, Operation::Sum).unwrap();
+            }
+            world.barrier().unwrap();
+            if world.rank() == 0 {
+                frees.store(stub.count("calls"), Ordering::Relaxed);
+                stub.fail(None, 0, 0);
+            }
+            world.barrier().unwrap();
+            let sums = rooms.each_ref().map(|room| bytes_of(&stream, &room.all()));
+            assert!((sums[0][0], sums[0][LENS[2] - 1]) == (27, 3));
+            assert!(sums[2].iter().all(|&sum| sum == if world.rank() == 1 { 3 } else { 0 }));
+        });
+        assert_eq!(frees.into_inner(), 0, "memory was freed");
     });
 }
 

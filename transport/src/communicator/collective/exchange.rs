@@ -86,8 +86,9 @@ impl Group {
             return Ok(rooms.clone());
         }
         kept.aside = None;
-        // So that they are not made anew for a little more.
-        let len = len.next_power_of_two();
+        // So that they are not made anew for a little more; on a device for nothing that is longer, since the driver may wait
+        // to free them for a kernel that waits for this thread.
+        let len = if slice.as_host().is_some() { len.next_power_of_two() } else { ROOM_BYTES };
         let rooms = [room_beside(slice, len)?, room_beside(slice, len)?];
         Ok(kept.aside.insert(rooms).clone())
     }

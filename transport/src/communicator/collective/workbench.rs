@@ -228,8 +228,8 @@ mod device {
     use super::{Numbers, Task, stride};
     use crate::memory::{DeviceBuffer, DeviceSlice};
 
-    /// Rooms are whole numbers of this, so that they are not made anew for a little more.
-    const ROOM_BYTES: usize = 1 << 20;
+    /// Rooms have at least this length, and double from there.
+    const SHORTEST_BYTES: usize = 1 << 20;
 
     /// A stream, the kernel, and rooms of a device. Also a thread that records may load, allocate and wait for them.
     #[derive(Debug)]
@@ -237,8 +237,9 @@ mod device {
         device: Device,
         stream: Stream,
         reducer: Reducer,
-        /// Two that numbers come into, and one for a share of the result.
-        rooms: Mutex<[Option<DeviceBuffer>; 3]>,
+        /// Two that numbers come into, and one for a share of the result: of each the last one that was made, behind those that
+        /// it has outgrown. To free them, the driver may wait for a kernel that waits for what this thread is to do next.
+        rooms: Mutex<[Vec<DeviceBuffer>; 3]>,
     }
 
     impl OnDevice {
@@ -260,20 +261,17 @@ mod device {
             self.room(2, len)
         }
 
-        /// What was received into the old one is combined, which was waited for, so nothing uses that any more.
         fn room(&self, index: usize, len: usize) -> Result<DeviceSlice, DeviceError> {
             let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
-            let room = &mut rooms[index];
-            self.device.relaxed(|| {
-                if room.as_ref().is_none_or(|room| room.len() < len) {
-                    *room = None;
-                }
-                let buffer = match room {
-                    Some(buffer) => buffer,
-                    None => room.insert(DeviceBuffer::alloc(&self.device, len.next_multiple_of(ROOM_BYTES))?),
-                };
-                Ok(buffer.slice(0..len).unwrap_or_else(|| buffer.all()))
-            })
+            let made = &mut rooms[index];
+            if let Some(slice) = made.last().and_then(|room| room.slice(0..len)) {
+                return Ok(slice);
+            }
+            let whole = len.max(SHORTEST_BYTES).next_power_of_two();
+            let room = self.device.relaxed(|| DeviceBuffer::alloc(&self.device, whole))?;
+            let slice = room.slice(0..len).unwrap_or_else(|| room.all());
+            made.push(room);
+            Ok(slice)
         }
 
         /// Enqueues it. All that it uses has to be kept until the stream was [waited for](Self::wait).
