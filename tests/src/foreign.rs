@@ -19,6 +19,9 @@ pub struct Foreign {
     context: *mut c_void,
 }
 
+/// `CU_STREAM_PER_THREAD`.
+const PER_THREAD: usize = 2;
+
 /// A stream of the library, destroyed when dropped if it was made.
 #[derive(Debug)]
 pub struct ForeignStream<'a> {
@@ -114,6 +117,12 @@ impl Foreign {
     #[must_use]
     pub const fn default_stream(&self) -> ForeignStream<'_> {
         ForeignStream { owner: self, handle: ptr::null_mut() }
+    }
+
+    /// The default stream of the calling thread, on which programs work that are compiled so.
+    #[must_use]
+    pub const fn stream_of_thread(&self) -> ForeignStream<'_> {
+        ForeignStream { owner: self, handle: ptr::without_provenance_mut(PER_THREAD) }
     }
 
     /// A block of `len` bytes.
@@ -243,8 +252,8 @@ impl ForeignStream<'_> {
 impl Drop for ForeignStream<'_> {
     fn drop(&mut self) {
         type Destroy = unsafe extern "C" fn(*mut c_void) -> i32;
-        if !self.handle.is_null() {
-            // SAFETY: `stream` has made it.
+        if !self.handle.is_null() && self.handle.addr() != PER_THREAD {
+            // SAFETY: `stream_with` has made it.
             good(unsafe { self.owner.function::<Destroy>("cuStreamDestroy_v2")(self.handle) });
         }
     }

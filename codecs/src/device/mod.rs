@@ -213,7 +213,12 @@ impl Device {
         Stream::create(&self.shared)
     }
 
-    /// A stream that somebody else owns. Null is the legacy default stream.
+    /// A stream that somebody else owns. Null is the legacy default stream, as `CU_STREAM_LEGACY` is, whatever a program was
+    /// compiled to take it for.
+    ///
+    /// `CU_STREAM_PER_THREAD` is another stream on each thread: that of whichever makes a call. So what is made of it, and
+    /// workspaces for it, are for one thread; and whatever hands work to other threads orders it by events of that one, or does
+    /// not take such a [stream](Stream::is_per_thread).
     ///
     /// # Safety
     /// `stream` must be a `CUstream` of the device's primary context, or null, for as long as the result is used.

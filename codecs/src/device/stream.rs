@@ -11,6 +11,9 @@ use super::context::{Context, Entered};
 use super::driver::{NOT_READY, call};
 use super::{DeviceError, Region, Shared, Word};
 
+/// `CU_STREAM_PER_THREAD`.
+const PER_THREAD: usize = 2;
+
 /// A CUDA stream: work that is enqueued here runs in order, some time later.
 #[derive(Debug)]
 pub struct Stream {
@@ -50,6 +53,12 @@ impl Stream {
         // SAFETY: `found` is a live variable; else as for this one.
         unsafe { call!(entered.driver, cuStreamGetCtx(handle.cast(), &raw mut found))? };
         Ok(found == context.handle)
+    }
+
+    /// Whether it is `CU_STREAM_PER_THREAD`, so another one for each thread that uses it.
+    #[must_use]
+    pub fn is_per_thread(&self) -> bool {
+        self.handle.addr() == PER_THREAD
     }
 
     /// The driver's handle, a `CUstream`.

@@ -2,13 +2,13 @@
 #![allow(unsafe_code)] // memory and streams that mgcomp has not made
 
 use mgcomp_codecs::Element;
-use mgcomp_codecs::device::Stream;
+use mgcomp_codecs::device::{Graph, Stream};
 use mgcomp_tests::data::{self, Kind};
 use mgcomp_tests::foreign::{Foreign, ForeignStream, Tensor};
 use mgcomp_transport::communicator::{Datatype, Operation};
-use mgcomp_transport::nccl::{Message, NcclCommunicator, NcclConfig, Reductions};
+use mgcomp_transport::nccl::{Message, NcclCommunicator, NcclConfig, NcclError, Reductions};
 
-use crate::rig::{LEAST, RANKS, config, on_ranks, with_nccl};
+use crate::rig::{Gate, HANGS, LEAST, Place, RANKS, alone, bytes_after, config, on_ranks, with_nccl};
 
 /// Where tensors begin in their blocks: as an allocator aligns them, and as views of words do.
 const OFFSETS: [u64; 3] = [512, 4, 2 * 512 + 12];
@@ -74,7 +74,7 @@ fn on_tensors(
                 let library = Foreign::on(&place.device);
                 let is_coded = policy != "fixed:none";
                 let mut world = Some(world.unwrap());
-                for theirs in [library.stream(), library.default_stream()] {
+                for theirs in [library.stream(), library.default_stream(), library.stream_of_thread()] {
                     // SAFETY: dropped before theirs.
                     let stream = unsafe { theirs.lend(&place.device) };
                     let (theirs, stream, library) = (&theirs, &stream, &library);
@@ -156,4 +156,58 @@ fn reductions_of_nccl() {
 #[test]
 fn reductions_in_order() {
     on_tensors("foreign::reductions_in_order", 64, ("fixed:xp", Reductions::Ordered), reducing);
+}
+
+/// Calls are on the stream of a thread although NCCL enqueues on another one: what is recorded there is replayed there.
+#[test]
+fn the_stream_of_a_thread_records_calls() {
+    with_nccl("foreign::the_stream_of_a_thread_records_calls", 65, |stub, _| {
+        let together = Gate::new(2);
+        on_ranks(
+            2,
+            |_| config("fixed:none"),
+            |world, place| {
+                let mut world = world.unwrap();
+                let library = Foreign::on(&place.device);
+                let theirs = library.stream_of_thread();
+                // SAFETY: dropped before theirs.
+                let stream = unsafe { theirs.lend(&place.device) };
+                let (from, all) = (place.room(LEAST as usize), place.room(2 * LEAST as usize));
+                let call = |world: &mut NcclCommunicator| {
+                    world.all_gather(&stream, from.region(), all.region(), Element::F32).map(drop)
+                };
+                // While anybody records, the stub lets nobody allocate.
+                together.pass();
+                let graph: Result<Graph, NcclError> = stream.capture(|| call(&mut world));
+                let graph = graph.unwrap();
+                together.pass();
+                for round in 0..20 {
+                    let raw = |rank| raw(2 * round + rank, LEAST);
+                    stream.upload(&raw(world.rank()), from.region()).unwrap();
+                    stream.zero(all.region()).unwrap();
+                    // SAFETY: the buffers outlive the graph.
+                    unsafe { graph.launch(&stream) }.unwrap();
+                    assert!(bytes_after(&stream, all.region()) == [raw(0), raw(1)].concat(), "{round}");
+                }
+            },
+        );
+        // A call that fails leaves what is recorded alone.
+        let place = Place::open(0);
+        let library = Foreign::on(&place.device);
+        let theirs = library.stream_of_thread();
+        // SAFETY: dropped before theirs.
+        let stream = unsafe { theirs.lend(&place.device) };
+        let buffer = place.room(100);
+        let mut world = alone(&place, config("fixed:none"), HANGS);
+        let recorded = stream.capture(|| {
+            stub.fail(Some("ncclBroadcast"), 1, 999);
+            let failed = world.broadcast(&stream, 0, buffer.region(), Element::U8);
+            stub.fail(None, 0, 0);
+            assert!(matches!(failed, Err(NcclError::Call { .. })), "{failed:?}");
+            stream.zero(buffer.region())
+        });
+        // SAFETY: the buffer outlives the graph.
+        unsafe { recorded.unwrap().launch(&stream) }.unwrap();
+        assert!(bytes_after(&stream, buffer.region()) == [0; 100]);
+    });
 }

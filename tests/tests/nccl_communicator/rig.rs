@@ -75,12 +75,17 @@ impl Place {
     }
 
     pub(crate) fn bytes_of(&self, region: Region<'_>) -> Vec<u8> {
-        let mut bytes = vec![0; region.len() as usize];
-        if !bytes.is_empty() {
-            self.stream.download(region, &mut bytes).unwrap();
-        }
-        bytes
+        bytes_after(&self.stream, region)
     }
+}
+
+/// What a region holds after all that is on `stream`.
+pub(crate) fn bytes_after(stream: &Stream, region: Region<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; region.len() as usize];
+    if !bytes.is_empty() {
+        stream.download(region, &mut bytes).unwrap();
+    }
+    bytes
 }
 
 /// Where ranks wait for each other, and not for ever: one that has panicked does not come.

@@ -59,7 +59,7 @@ impl NcclCommunicator {
 
     /// Where work of its own may be under way.
     fn streams(&self) -> impl Iterator<Item = &Stream> {
-        self.lane.streams().into_iter().chain(self.combiner.as_ref().map(|combiner| combiner.stream()))
+        self.lane.streams().chain(self.combiner.as_ref().map(|combiner| combiner.stream()))
     }
 
     /// Ends it in peace, if that is possible.
@@ -78,7 +78,9 @@ impl NcclCommunicator {
 
     /// Gives all back that no device may still use, when the communicator has ended.
     fn give_back(&mut self, since: Instant) {
-        if self.must_leave || self.handle.is_stuck() || !self.handle.drain(since, self.streams()) {
+        // A stream that records is not destroyed: that may spoil what it records.
+        let is_needed = self.must_leave || self.handle.is_stuck() || self.lane.records();
+        if is_needed || !self.handle.drain(since, self.streams()) {
             tracing::warn!("memory of a communicator is left for good, since a device may still use it");
             return;
         }

@@ -52,6 +52,8 @@ pub(super) struct Lane {
     pub(super) stream: Stream,
     /// For what the host brings and takes, so that it waits for nothing else.
     side: Stream,
+    /// For plain calls on a stream that only the calling thread knows. It may record.
+    plain: Stream,
     /// Looks at what policies ask about. Before the kernels, which it may still use.
     pub(super) probe: Probe,
     kernels: Kernels,
@@ -79,6 +81,7 @@ impl Lane {
             device: device.clone(),
             stream: device.stream()?,
             side: device.stream()?,
+            plain: device.stream()?,
             probe: Probe::new(device)?,
             kernels: Kernels::new(device),
             workspace: GrowingWorkspace::default(),
@@ -128,8 +131,34 @@ impl Lane {
     }
 
     /// Where something may be under way at the end of a call.
-    pub(super) const fn streams(&self) -> [&Stream; 2] {
-        [&self.stream, self.probe.stream()]
+    pub(super) fn streams(&self) -> impl Iterator<Item = &Stream> {
+        // One that records runs nothing of the call, and to ask it would spoil what it records.
+        let plain = Some(&self.plain).filter(|_| !self.records());
+        [&self.stream, self.probe.stream()].into_iter().chain(plain)
+    }
+
+    /// Whether the stream for plain calls records, as that of a caller does.
+    pub(super) fn records(&self) -> bool {
+        self.plain.is_capturing().is_ok_and(|records| records)
+    }
+
+    /// Makes calls of NCCL's as one group, after what is on `stream` and before what comes there next. The stream that they are
+    /// to be on is handed to them.
+    pub(super) fn plain_group(
+        &self,
+        handle: &Handle,
+        stream: &Stream,
+        calls: impl FnOnce(&Handle, &Stream) -> Result<(), NcclError>,
+    ) -> Result<(), NcclError> {
+        if !stream.is_per_thread() {
+            return handle.group(|handle| calls(handle, stream));
+        }
+        // NCCL enqueues on a thread of its own, which has another stream by that name.
+        self.plain.follow(stream)?;
+        let called = handle.group(|handle| calls(handle, &self.plain));
+        // Also after an error: if the stream records, the other one does too, and is to be followed before the end.
+        let followed = stream.follow(&self.plain);
+        called.and(followed.map_err(Into::into))
     }
 
     /// Begins a call with work that comes after what is on `stream`: finds room, and has `outgoing` encoded, with a header

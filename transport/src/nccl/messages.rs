@@ -177,7 +177,7 @@ impl NcclCommunicator {
 
     /// By NCCL's own calls.
     fn carry_plain(&mut self, stream: &Stream, messages: &[Message<'_>]) -> Result<Sent, NcclError> {
-        self.handle.group(|handle| {
+        self.lane.plain_group(&self.handle, stream, |handle, stream| {
             messages.iter().try_for_each(|message| match *message {
                 Message::Send { to, from } => handle.send(from, to, stream),
                 Message::Receive { from, to } => handle.receive(to, from, stream),

@@ -49,7 +49,9 @@
 //! # Memory and streams of other libraries
 //! Regions may be memory that another library has allocated in the device's primary context, as PyTorch's tensors are
 //! ([`Region::from_raw`]), and so may streams be that library's ([`Device::adopt_stream`]), the legacy default stream included.
-//! Neither is freed or destroyed here. Regions of reductions that NCCL computes begin at a multiple of what a number takes.
+//! So is that of the calling thread (`CU_STREAM_PER_THREAD`): NCCL enqueues on threads of its own, which have other streams by that
+//! name, so plain calls go by a stream of the communicator's own then, in the same order. Neither is freed or destroyed here.
+//! Regions of reductions that NCCL computes begin at a multiple of what a number takes.
 //!
 //! [`Device::adopt_stream`]: mgcomp_codecs::device::Device::adopt_stream
 //! [`Region::from_raw`]: mgcomp_codecs::device::Region::from_raw

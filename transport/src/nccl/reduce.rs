@@ -23,7 +23,9 @@ impl NcclCommunicator {
             return self.all_reduce_in_order(stream, (from, into), (datatype, operation));
         }
         let numbers = codes(datatype, operation)?;
-        let done = self.handle.group(|handle| handle.all_reduce((from, into), count, numbers, stream));
+        let done = self.lane.plain_group(&self.handle, stream, |handle, stream| {
+            handle.all_reduce((from, into), count, numbers, stream)
+        });
         self.kept_on(stream, done)?;
         count_plain(&mut self.stats, from.len());
         Ok(())
@@ -48,7 +50,9 @@ impl NcclCommunicator {
             return self.reduce_scatter_in_order(stream, (from, into), (datatype, operation));
         }
         let numbers = codes(datatype, operation)?;
-        let done = self.handle.group(|handle| handle.reduce_scatter((from, into), count, numbers, stream));
+        let done = self.lane.plain_group(&self.handle, stream, |handle, stream| {
+            handle.reduce_scatter((from, into), count, numbers, stream)
+        });
         self.kept_on(stream, done)?;
         count_plain(&mut self.stats, from.len());
         Ok(())

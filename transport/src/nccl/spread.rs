@@ -111,7 +111,7 @@ impl NcclCommunicator {
 
     /// By NCCL's own calls.
     pub(super) fn spread_plain(&mut self, stream: &Stream, spread: &Spread<'_>) -> Result<Sent, NcclError> {
-        self.handle.group(|handle| {
+        self.lane.plain_group(&self.handle, stream, |handle, stream| {
             if let (Some(own), Some(whole)) = (spread.own, spread.whole) {
                 return handle.all_gather(own, whole, stream);
             }

@@ -33,8 +33,34 @@ static std::shared_ptr<Stream> default_stream() {
   return context->default_stream;
 }
 
+static void* const LEGACY = (void*)1;
+static void* const PER_THREAD = (void*)2;
+
+// That of a thread in the current context, made when it is first used. It waits for the default one, and that for it.
+static std::shared_ptr<Stream> stream_of(uint64_t thread) {
+  static auto* const all = new std::map<std::pair<Context*, uint64_t>, std::shared_ptr<Stream>>;  // exit handlers may still call
+  std::shared_ptr<Stream>& stream = (*all)[{current_context(), thread}];
+  if (stream == nullptr) {
+    stream = make_stream(current_context());
+    stream->blocking = true;
+  }
+  return stream;
+}
+
+// Of the calling thread: none has 0.
+static uint64_t thread_number() {
+  static uint64_t threads;
+  static thread_local uint64_t number = ++threads;
+  return number;
+}
+
+std::shared_ptr<Stream> find_stream_elsewhere(void* handle) {
+  return handle == PER_THREAD ? stream_of(0) : find_stream(handle);
+}
+
 std::shared_ptr<Stream> find_stream(void* handle) {
-  if (handle == nullptr) return default_stream();
+  if (handle == nullptr || handle == LEGACY) return default_stream();
+  if (handle == PER_THREAD) return stream_of(thread_number());
   for (const std::shared_ptr<Stream>& stream : driver().streams) {
     if (stream.get() == handle) return stream;
   }
@@ -161,6 +187,8 @@ bool is_in_use(Range memory) {
   return false;
 }
 
+static bool are_peers(Context* a, Context* b) { return a->peers.count(b) != 0 && b->peers.count(a) != 0; }
+
 // Other devices may wait for what this one does next.
 void drain_users(Context* owner, Range memory, bool of_peers) {
   const std::vector<std::shared_ptr<Stream>> streams = driver().streams;
@@ -188,8 +216,6 @@ Result refuse_implicit(const std::shared_ptr<Stream>& stream, bool spoil) {
     if (other->recording == nullptr || !other->blocking || other->context != stream->context) continue;
     if (spoil) other->recording->valid = false;
     result = CAPTURE_IMPLICIT;
-static bool are_peers(Context* a, Context* b) { return a->peers.count(b) != 0 && b->peers.count(a) != 0; }
-
   }
   return result;
 }
@@ -233,8 +259,9 @@ STUB_API int cuStreamCreate(void** handle, unsigned flags) {
 STUB_API int cuStreamDestroy_v2(void* handle) {
   STUB_RELEASE;
   auto& streams = driver().streams;
-  const std::shared_ptr<Stream> stream = handle == nullptr ? nullptr : find_stream(handle);
-  if (stream == nullptr || stream->is_default) die("a stream is destroyed that there is not");
+  const bool is_made = handle != nullptr && handle != LEGACY && handle != PER_THREAD;
+  const std::shared_ptr<Stream> stream = is_made ? find_stream(handle) : nullptr;
+  if (stream == nullptr) die("a stream is destroyed that there is not");
   stream->destroyed = true;
   if (stream->threaded) {
     driver().changed.notify_all();

@@ -218,8 +218,11 @@ bool reaches(Context* context, Range memory);
 // Whether it is memory of this context's, and no other's.
 bool belongs_to(Context* context, Range memory);
 
-// The stream of a handle: of null, the default one of the current context; null if there is none.
+// The stream of a handle: of null or CU_STREAM_LEGACY, the default one of the current context; of CU_STREAM_PER_THREAD, that of
+// the calling thread in it; null if there is none.
 std::shared_ptr<Stream> find_stream(void* handle);
+// The same for some other thread than the calling one.
+std::shared_ptr<Stream> find_stream_elsewhere(void* handle);
 // Loses all: every call fails from now on.
 void fault();
 // Queues or records an operation, which runs without the mutex where its stream has a thread. `gone` is for who must know

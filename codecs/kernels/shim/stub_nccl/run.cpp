@@ -112,10 +112,9 @@ void run(Comm& comm, const std::vector<Operation>& operations) {
   state().changed.notify_all();
 }
 
-// With both mutexes locked.
+// With both mutexes locked. As NCCL does it on a thread of its own, the stream of the calling one is not meant.
 Result enqueue(const std::shared_ptr<Comm>& comm, std::vector<Operation> operations) {
-  void* const handle = operations.front().stream;
-  const std::shared_ptr<stub::Stream> stream = stub::find_stream(handle);
+  const std::shared_ptr<stub::Stream> stream = stub::find_stream_elsewhere(operations.front().stream);
   if (stream == nullptr) return INVALID_ARGUMENT;
   if (!stream->threaded && stream->recording == nullptr) stub::die("NCCL needs streams with threads");
   const bool recorded = stream->recording != nullptr;
@@ -139,7 +138,7 @@ Result enqueue(const std::shared_ptr<Comm>& comm, std::vector<Operation> operati
       comm->queued--;
     };
   }
-  const bool good = stub::enqueue(handle, work, std::move(ranges), gone, stub::Cost{len, 0}) == stub::SUCCESS;
+  const bool good = stub::enqueue(stream.get(), work, std::move(ranges), gone, stub::Cost{len, 0}) == stub::SUCCESS;
   if (!good && !recorded) comm->queued--;
   return good ? SUCCESS : UNHANDLED_CUDA_ERROR;
 }
