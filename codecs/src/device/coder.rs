@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::launch::{Batch, Direction, Job, MAX_JOBS, UNIT, WORD, WORKSPACE_WORDS};
-use super::module::{Module, Prepared};
+use super::module::{Module, Prepared, SmLimit};
 use super::workspace::chunks_of;
 use super::{DeviceCodebook, DeviceError, Origin, Region, Shared, Stream, Word, Workspace};
 use crate::frame::{self, ChunkSize, MAX_RAW_LEN, Options};
@@ -23,7 +23,7 @@ pub struct Coder {
     chunk_size: ChunkSize,
     /// By direction.
     kernels: [Prepared; 3],
-    sm_limit: u32,
+    sm_limit: SmLimit,
 }
 
 /// A buffer to compress.
@@ -89,14 +89,14 @@ impl Coder {
         let kernels =
             [prepare(Direction::Encode)?, prepare(Direction::Decode)?, prepare(Direction::Estimate)?];
         let (shared, origin) = (Arc::clone(shared), module.origin);
-        Ok(Self { shared, origin, algorithm, chunk_size, kernels, sm_limit: u32::MAX })
+        Ok(Self { shared, origin, algorithm, chunk_size, kernels, sm_limit: SmLimit::NONE })
     }
 
     /// Keeps each launch to as many blocks as `count` multiprocessors can run at a time, at least 1, so that other
     /// work finds room on the rest of them.
     #[must_use]
     pub fn limit_sms(mut self, count: u32) -> Self {
-        self.sm_limit = count.max(1);
+        self.sm_limit = SmLimit::of(count);
         self
     }
 
@@ -177,11 +177,10 @@ impl Coder {
         let states = works.chunks(MAX_JOBS).filter(|_| encodes).map(chunks).max().unwrap_or(0);
         let workspace = workspace.address_for(stream, WORD * (WORKSPACE_WORDS + states))?;
         let kernel = self.kernels[direction as usize];
-        let most = self.sm_limit.min(self.shared.info.sm_count).saturating_mul(kernel.blocks_per_sm);
         let entered = self.shared.context.enter()?;
         for group in works.chunks(MAX_JOBS) {
             let batch = self.batch(workspace, group);
-            let blocks = batch.chunks.clamp(1, most.max(1));
+            let blocks = kernel.blocks(batch.chunks.into(), self.sm_limit, &self.shared.info);
             // SAFETY: `check` has found all regions as the kernels want them, and a region is device memory for
             // as long as its work lasts. That the workspace is zero and in nobody else's use is what a
             // `Workspace` stands for. `shared` keeps the kernel loaded.

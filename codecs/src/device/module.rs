@@ -14,7 +14,7 @@ use super::image::Image;
 use super::kernels::{KernelSource, Target};
 use super::launch::{BLOCK_THREADS, Direction};
 use super::nvrtc::Compiler;
-use super::{Cache, Capability, DeviceError};
+use super::{Cache, Capability, DeviceError, DeviceInfo};
 
 /// Where kernels come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,7 +241,21 @@ pub(super) struct Prepared {
     handle: CUfunction,
     shared_len: u32,
     /// Blocks that run at the same time on one multiprocessor.
-    pub(super) blocks_per_sm: u32,
+    blocks_per_sm: u32,
+}
+
+/// How many multiprocessors launches are to be for at most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SmLimit(u32);
+
+impl SmLimit {
+    /// All that there are.
+    pub(super) const NONE: Self = Self(u32::MAX);
+
+    /// So many, at least 1.
+    pub(super) fn of(count: u32) -> Self {
+        Self(count.max(1))
+    }
 }
 
 // SAFETY: the driver's handles may be used by any thread; the driver locks what it has to.
@@ -250,6 +264,13 @@ unsafe impl Send for Prepared {}
 unsafe impl Sync for Prepared {}
 
 impl Prepared {
+    /// How many blocks a launch has that `wanted` would have work: at least one, and no more than run at a time on the
+    /// multiprocessors that it may be for.
+    pub(super) fn blocks(&self, wanted: u64, limit: SmLimit, info: &DeviceInfo) -> u32 {
+        let most = u64::from(limit.0.min(info.sm_count)) * u64::from(self.blocks_per_sm);
+        u32::try_from(wanted.clamp(1, most.max(1))).unwrap_or(u32::MAX)
+    }
+
     /// Enqueues a launch of `blocks` blocks.
     ///
     /// # Safety

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::launch::{Numbers, REDUCTION_KERNEL, REDUCTION_STEP, form_number, operation_number};
-use super::module::Prepared;
+use super::module::{Prepared, SmLimit};
 use super::{Device, DeviceError, KernelSource, Region, Shared, Stream};
 use crate::reduction::{Datatype, Operation};
 
@@ -67,9 +67,9 @@ impl Reducer {
         if numbers.len == 0 {
             return Ok(());
         }
-        let most = u64::from(self.shared.info.sm_count) * u64::from(self.kernel.blocks_per_sm);
         // One more than bytes need whose first unit is whole.
-        let blocks = (numbers.len.div_ceil(REDUCTION_STEP) + 1).clamp(1, most.max(1)) as u32;
+        let wanted = numbers.len.div_ceil(REDUCTION_STEP) + 1;
+        let blocks = self.kernel.blocks(wanted, SmLimit::NONE, &self.shared.info);
         let entered = self.shared.context.enter()?;
         // SAFETY: the kernel takes `Numbers`. `check` has found all regions as it wants them, and they are there as long
         // as their work lasts. Any bytes are numbers. `shared` keeps the kernel loaded.

@@ -11,7 +11,7 @@ use super::launch::{
     BLOCK_THREADS, BUDDY_ENTRY_LEN, BUDDY_TILE, ENTRY_KERNELS, Entries, UNIT, WORD, WORKSPACE_WORDS,
     bpc_buddy_shared_len,
 };
-use super::module::Prepared;
+use super::module::{Prepared, SmLimit};
 use super::{Device, DeviceError, KernelSource, Shared, Stream, Workspace};
 
 pub use entries::{BuddyEntries, EntryForm, MoveEntries, SlotShare};
@@ -31,7 +31,7 @@ pub struct EntryMover {
     /// With room in shared memory for an entry that is not decoded to where it goes.
     read_with_room: Prepared,
     write: Prepared,
-    sm_limit: u32,
+    sm_limit: SmLimit,
 }
 
 impl Device {
@@ -57,7 +57,7 @@ impl Device {
                 read: prepare(reads, read)?,
                 read_with_room: prepare(reads, with_room)?,
                 write: prepare(writes, write)?,
-                sm_limit: u32::MAX,
+                sm_limit: SmLimit::NONE,
             })
         })
     }
@@ -75,7 +75,7 @@ impl EntryMover {
     /// Keeps each launch to as many blocks as `count` multiprocessors can run at a time, at least 1.
     #[must_use]
     pub fn limit_sms(mut self, count: u32) -> Self {
-        self.sm_limit = count.max(1);
+        self.sm_limit = SmLimit::of(count);
         self
     }
 
@@ -140,9 +140,9 @@ impl EntryMover {
             element: entries.element.number().into(),
             gap: 0,
         };
-        let most = self.sm_limit.min(self.shared.info.sm_count).saturating_mul(kernel.blocks_per_sm);
         let block_len = self.block_len();
-        let blocks = (end.div_ceil(block_len) - start / block_len).clamp(1, most.max(1).into()) as u32;
+        let wanted = end.div_ceil(block_len) - start / block_len;
+        let blocks = kernel.blocks(wanted, self.sm_limit, &self.shared.info);
         let entered = self.shared.context.enter()?;
         // SAFETY: the kernel takes `Entries`. All regions were found as it wants them, and are there as long as their work
         // lasts. What states and entries hold may be anything. The rest is as for a coder.

@@ -7,7 +7,7 @@ mod report;
 use std::sync::Arc;
 
 use super::launch::{BLOCK_THREADS, MAX_SLABS, PIECE_LEN, Rows, WORD, WORKSPACE_WORDS, rows_shared_len};
-use super::module::Prepared;
+use super::module::{Prepared, SmLimit};
 use super::{Buffer, Device, DeviceError, KernelSource, PinnedBytes, Region, Shared, Stream, Workspace};
 use crate::Algorithm;
 use crate::ibp::{Codebook, Invariants};
@@ -35,7 +35,7 @@ pub struct RowReader {
     /// Mask and value of each word, cluster by cluster; then the fewest bytes of a packed row of each cluster.
     masks: Buffer,
     masks_len: u64,
-    sm_limit: u32,
+    sm_limit: SmLimit,
 }
 
 /// A packed table where a device finds it. The rows are as many as the bytes of `slots` give.
@@ -93,7 +93,7 @@ impl Device {
             cluster_count,
             masks,
             masks_len,
-            sm_limit: u32::MAX,
+            sm_limit: SmLimit::NONE,
         })
     }
 }
@@ -103,7 +103,7 @@ impl RowReader {
     /// to keep a link to the host busy.
     #[must_use]
     pub fn limit_sms(mut self, count: u32) -> Self {
-        self.sm_limit = count.max(1);
+        self.sm_limit = SmLimit::of(count);
         self
     }
 
@@ -151,8 +151,7 @@ impl RowReader {
             report: wanted.report.address(),
             workspace,
         };
-        let most = self.sm_limit.min(self.shared.info.sm_count).saturating_mul(self.kernel.blocks_per_sm);
-        let blocks = count.div_ceil(BLOCK_ROWS).clamp(1, most.max(1).into()) as u32;
+        let blocks = self.kernel.blocks(count.div_ceil(BLOCK_ROWS), self.sm_limit, &self.shared.info);
         let entered = self.shared.context.enter()?;
         // SAFETY: the kernel takes `Rows`. All regions were found as it wants them, and are there as long as their work
         // lasts, as `slots`, the cache and the masks are, which wait before they are freed. What indices and rows hold may
