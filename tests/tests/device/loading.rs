@@ -49,9 +49,13 @@ fn no_compiler() {
             eprintln!("SKIPPED: no_compiler: this machine has the compiler");
             return;
         }
-        assert_eq!(origin(Cache::Off), Ok(Origin::Shipped));
-        // A driver that is older than the PTX.
-        stub.set("driver_version", 12080);
+        // Drivers of CUDA 13.0, 12.8 and 11.0.
+        for version in [13000, 12080, 11000] {
+            stub.set("driver_version", version);
+            assert_eq!(origin(Cache::Off), Ok(Origin::Shipped), "{version}");
+        }
+        // One that is older than the PTX.
+        stub.set("driver_version", 10020);
         let error = origin(Cache::Off).unwrap_err();
         let text = "no kernels of zvc for this device: no CUDA run-time compiler: libnvrtc is missing or does \
                     not load; and of the PTX that ships: cuModuleLoadData failed: CUDA error 222 \
@@ -92,7 +96,7 @@ fn devices_that_are_too_old_or_too_new() {
             assert_eq!(origin(Cache::Off), Ok(expected), "{capability}");
         }
         // Neither: the compiler does not know the device, nor the driver the PTX.
-        stub.set("driver_version", 12080);
+        stub.set("driver_version", 10020);
         let error = origin(Cache::Off).unwrap_err();
         let DeviceError::NotLoaded { kernels: "zvc", compiled, .. } = error else { panic!("{error}") };
         let text = "nvrtcCompileProgram failed for zvc/zvc.cu, sm_130: NVRTC error 5\nnvrtc: error: invalid value \
