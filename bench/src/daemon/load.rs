@@ -188,10 +188,10 @@ impl Updates for Streaming<WatchResponse> {
     }
 }
 
-/// How many updates come until then, or until there are no more.
+/// How many updates come until then, or until there are no more. One that is late is none.
 async fn count(updates: &mut impl Updates, until: Instant) -> Result<u32, Status> {
     let mut count = 0;
-    while Instant::now() < until && updates.next().await? {
+    while updates.next().await? && Instant::now() < until {
         count += 1;
     }
     Ok(count)
@@ -241,5 +241,6 @@ mod tests {
         let never = Instant::now() + Duration::from_secs(1000);
         assert_eq!(runtime.block_on(count(&mut left, never)).unwrap(), 3);
         assert_eq!(left.0, -1, "asked on after the end");
+        assert_eq!(runtime.block_on(count(&mut Left(3), Instant::now())).unwrap(), 0, "late ones");
     }
 }
