@@ -99,12 +99,13 @@ impl PeerTask {
         let (peer, sink, mut closed) = (self.peer, self.sink.clone(), self.closed.clone());
         let (outbox, traffic) = (self.outbox.clone(), self.traffic.clone());
         let connections = tokio::select! {
-            connections = connecting => connections,
-            _ = closed.wait_for(|&closed| closed) => return,
+            connections = connecting => Some(connections),
+            _ = closed.wait_for(|&closed| closed) => None,
         };
         let end = match connections {
-            Ok(connections) => self.serve(connections).await,
-            Err(error) => Some(LinkEvent::Closed { peer, error }),
+            Some(Ok(connections)) => self.serve(connections).await,
+            Some(Err(error)) => Some(LinkEvent::Closed { peer, error }),
+            None => None,
         };
         lock(&outbox).abandon(&traffic);
         if let Some(event) = end {
@@ -148,7 +149,44 @@ impl PeerTask {
 mod tests {
     use std::time::Duration;
 
+    use mgcomp_codecs::Algorithm;
+
     use super::*;
+    use crate::link::Sent;
+    use crate::link::tcp::outbox::Push;
+    use crate::link::tcp::record::Record;
+    use crate::message::{Header, MessageId, Tag, TaggedSend};
+
+    #[test]
+    fn nothing_is_left_to_write_to_a_peer_that_is_given_up_before_it_has_come() {
+        let (outbox, queue) = Outbox::new();
+        let (outbox, traffic) = (Arc::new(Mutex::new(outbox)), Arc::new(Traffic::new()));
+        let header = Header::TaggedSend(TaggedSend {
+            id: MessageId(1),
+            algorithm: Algorithm::None,
+            unawaited: false,
+            tag: Tag(1),
+            length: 0,
+        });
+        let hello = Outgoing { record: Record::new(&header, bytes::Bytes::new()), len: 16, send: None };
+        assert_eq!(lock(&outbox).send(hello, Push::Now, 0, &traffic), Some(Sent::Queued));
+        assert!(traffic.has_backlog());
+        let (close, closed) = watch::channel(false);
+        let task = PeerTask {
+            peer: Rank(1),
+            queue,
+            outbox: outbox.clone(),
+            inbox: Arc::default(),
+            closed,
+            traffic: traffic.clone(),
+            record_limit: 1000,
+            sink: Arc::new(|_| panic!("nothing is to be said of it")),
+        };
+        close.send_replace(true);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(task.run(std::future::pending()));
+        assert!(!traffic.has_backlog() && !lock(&outbox).is_open());
+    }
 
     #[test]
     fn what_is_on_an_imitated_link_does_not_move_before_it_is_there() {
