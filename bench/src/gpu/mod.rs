@@ -9,6 +9,7 @@ mod report;
 mod time;
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use mgcomp_codecs::Algorithm;
@@ -83,6 +84,9 @@ pub(crate) struct Args {
     /// Rounds of which the median counts
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
+    /// Time no more buffers when this many seconds have passed [default: all]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    seconds: Option<u32>,
     /// libnvcomp.so of nvCOMP 6, to time it as well [default: where the system finds it]
     #[arg(long, value_name = "FILE")]
     nvcomp: Option<PathBuf>,
@@ -135,6 +139,9 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
             data: &args.data,
             samples: &args.samples,
             rounds: args.rounds.into(),
+            until: args
+                .seconds
+                .and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds.into()))),
             nvcomp: args.nvcomp(),
             links_from: Some(args.links_from),
             gather_rows: args.gather_rows as usize,
@@ -159,6 +166,7 @@ pub(crate) fn run_codec(args: &CodecArgs, ordinal: u32) -> Result<(), BenchError
         data: args.data(),
         samples: Path::new(SAMPLES),
         rounds: 11,
+        until: None,
         nvcomp: Err(NvcompError::NotAsked),
         links_from: None,
         gather_rows: 0,

@@ -26,6 +26,11 @@ pub(in crate::gpu) trait Subject {
     /// Whether it can tell lengths without coding.
     const ESTIMATES: bool;
 
+    /// How many buffers of the place it codes, from the first on.
+    fn sets(&self, place: &Place) -> usize {
+        place.sets
+    }
+
     /// Enqueues an operation but the copy on a buffer, and nothing else.
     fn enqueue(
         &mut self,
@@ -43,7 +48,9 @@ pub(in crate::gpu) trait Subject {
 pub(super) struct Outcome {
     pub(super) is_library: bool,
     pub(super) method: Method,
-    /// Of all buffers together.
+    /// Buffers that took turns.
+    pub(super) sets: usize,
+    /// Of all of them together.
     pub(super) coded_bytes: u64,
     pub(super) seconds: Seconds,
 }
@@ -54,6 +61,7 @@ pub(super) struct Contest<'a, S> {
     place: &'a Place,
     subject: &'a mut S,
     operations: Vec<Operation>,
+    sets: usize,
     method: Method,
     /// By operation: graphs of `NODES` nodes, and of one.
     graphs: Vec<(Vec<Graph>, Vec<Graph>)>,
@@ -67,7 +75,8 @@ impl<'a, S: Subject> Contest<'a, S> {
         }
         // A library may do what cannot be recorded.
         let method = if S::IS_LIBRARY { Method::Stream } else { place.method() };
-        Self { clock, place, subject, operations, method, graphs: Vec::new() }
+        let sets = subject.sets(place);
+        Self { clock, place, subject, operations, sets, method, graphs: Vec::new() }
     }
 
     /// Checks the subject's answers, takes the median of so many rounds, and checks the answers again.
@@ -91,7 +100,8 @@ impl<'a, S: Subject> Contest<'a, S> {
         let mut next = || medians.next().unwrap_or_default();
         let seconds =
             Seconds { copy: next(), encode: next(), decode: next(), estimate: S::ESTIMATES.then(next) };
-        Ok(Outcome { is_library: S::IS_LIBRARY, method: self.method, coded_bytes, seconds })
+        let Self { method, sets, .. } = self;
+        Ok(Outcome { is_library: S::IS_LIBRARY, method, sets, coded_bytes, seconds })
     }
 
     /// Does everything once on every buffer; returns the bytes of all codes.
@@ -99,12 +109,12 @@ impl<'a, S: Subject> Contest<'a, S> {
         self.place.poison(&self.clock.stream)?;
         for &operation in &self.operations {
             // The copy would leave the right answer.
-            for set in (0..self.place.sets).filter(|_| operation != Operation::Copy) {
+            for set in (0..self.sets).filter(|_| operation != Operation::Copy) {
                 self.subject.enqueue(operation, set, self.place, &self.clock.stream)?;
             }
         }
         let coded_bytes = self.subject.settle(&self.clock.stream)?;
-        self.place.compare(&self.clock.stream)?;
+        self.place.compare(&self.clock.stream, self.sets)?;
         Ok(coded_bytes)
     }
 
@@ -123,11 +133,13 @@ impl<'a, S: Subject> Contest<'a, S> {
             let more = launch(many)? - launch(one)?;
             return Ok(more.max(0.0) / (NODES - 1) as f64);
         }
-        let Self { clock, place, subject, operations, .. } = self;
+        let Self { clock, place, subject, operations, sets, .. } = self;
+        // The buffers that it does not code drive those that it does out of the cache.
+        (*sets..place.sets).try_for_each(|set| clock.stream.copy(place.raw(set), place.back(set)))?;
         let time = clock.time(|stream| {
-            (0..place.sets).try_for_each(|set| enqueue(operations[index], set, place, *subject, stream))
+            (0..*sets).try_for_each(|set| enqueue(operations[index], set, place, *subject, stream))
         })?;
-        Ok(time.as_secs_f64() / place.sets as f64)
+        Ok(time.as_secs_f64() / *sets as f64)
     }
 
     /// Records graphs of every operation, over all buffers.

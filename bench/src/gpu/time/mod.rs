@@ -12,7 +12,9 @@ mod peer;
 mod place;
 mod reduce;
 
+use std::fmt::Display;
 use std::path::Path;
+use std::time::Instant;
 
 use mgcomp_codecs::Algorithm;
 use mgcomp_codecs::device::{Device, Stream};
@@ -45,6 +47,8 @@ pub(super) struct Plan<'a> {
     /// Where the samples are, which are timed without any.
     pub(super) samples: &'a Path,
     pub(super) rounds: usize,
+    /// When to begin with no more buffers.
+    pub(super) until: Option<Instant>,
     pub(super) nvcomp: Result<Library, NvcompError>,
     /// The least size for which to time the ways to the host and back, and to other devices; none = not at all.
     pub(super) links_from: Option<usize>,
@@ -62,6 +66,15 @@ impl Plan<'_> {
     fn takes(&self, algorithm: Algorithm, dataset: &Dataset, bytes: usize) -> bool {
         let is_home = home(algorithm) == dataset.element && !is_by_chance(dataset);
         !self.data.is_empty() || !self.bytes.is_empty() || bytes == TABLE_BYTES || is_home
+    }
+
+    /// Whether `what` is still to be timed; if not, that is reported.
+    fn has_time(&self, report: &mut Report, what: impl Display) -> Result<bool, BenchError> {
+        let is_late = self.until.is_some_and(|until| Instant::now() >= until);
+        if is_late {
+            report.skipped(&what.to_string(), "the time is up (--seconds)")?;
+        }
+        Ok(!is_late)
     }
 
     fn sizes(&self) -> Vec<usize> {
@@ -88,7 +101,9 @@ pub(super) fn run(device: &Device, plan: &Plan<'_>, report: &mut Report) -> Resu
         for dataset in &datasets {
             let algorithms: Vec<Algorithm> =
                 plan.algorithms.iter().copied().filter(|a| plan.takes(*a, dataset, bytes)).collect();
-            if algorithms.is_empty() {
+            if algorithms.is_empty()
+                || !plan.has_time(report, format_args!("{}, {bytes} bytes", dataset.label))?
+            {
                 continue;
             }
             let mut bench = Bench { device, plan, report, dataset, bytes, failed: 0, rows: 0 };
@@ -130,8 +145,11 @@ pub(super) fn run(device: &Device, plan: &Plan<'_>, report: &mut Report) -> Resu
     }
     for bytes in plan.sizes().into_iter().filter(|_| plan.reduces) {
         for (datatype, ranks) in reduce::SUBJECTS {
-            rows += 1;
             let dataset = format!("{ranks} ranks of {datatype}");
+            if !plan.has_time(report, format_args!("sum, {dataset}, {bytes} bytes"))? {
+                continue;
+            }
+            rows += 1;
             let reduced = reduce::time(device, (datatype, ranks), bytes, plan.rounds);
             let reduced = timed(report, ("sum", dataset, bytes), reduced, &mut failed)?;
             reduced.map_or(Ok(()), |reduced| report.reduced(reduced))?;
@@ -242,24 +260,24 @@ impl Bench<'_> {
         let result = run();
         match result {
             Ok(outcome) => {
-                self.report.timed(self.row(place, name, &outcome))?;
+                self.report.timed(self.row(name, &outcome))?;
                 Ok(Some(outcome.seconds))
             }
             Err(error) => self.without(name, error).map(|()| None),
         }
     }
 
-    fn row(&self, place: &Place, name: &'static str, outcome: &contest::Outcome) -> Timed {
+    fn row(&self, name: &'static str, outcome: &contest::Outcome) -> Timed {
         let empty = Timed {
             subject: name,
             is_library: outcome.is_library,
             dataset: self.dataset.label.clone(),
             element: self.dataset.element.name(),
             bytes: self.bytes,
-            buffers: place.sets,
+            buffers: outcome.sets,
             method: outcome.method,
             rounds: self.plan.rounds,
-            coded_bytes: outcome.coded_bytes as f64 / place.sets as f64,
+            coded_bytes: outcome.coded_bytes as f64 / outcome.sets as f64,
             ratio: 0.0,
             copy_us: 0.0,
             encode_us: 0.0,
