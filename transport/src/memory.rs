@@ -11,6 +11,7 @@ pub(crate) mod pages;
 mod ranges;
 #[cfg(feature = "cuda")]
 mod rooms;
+mod shelf;
 mod slice;
 
 use std::fmt;
@@ -28,6 +29,7 @@ pub(crate) use device::DeviceHold;
 use ranges::{Ranges, Use, overlap};
 #[cfg(feature = "cuda")]
 pub(crate) use rooms::{DeviceBytes, Room, Rooms};
+pub use shelf::Shelf;
 
 /// A buffer in host memory, shared by reference.
 #[derive(Clone)]

@@ -78,6 +78,8 @@ pub struct Payload {
     capacity: u64,
     cell: Cell,
     storage: Storage,
+    /// Whether the memory is that of a [`Shelf`](crate::memory::Shelf).
+    is_shelved: bool,
 }
 
 impl Payload {
@@ -91,15 +93,14 @@ impl Payload {
     #[must_use]
     pub fn from_bytes(bytes: Bytes) -> Self {
         let len = bytes.len() as u64;
-        Self { place: Place::Host, capacity: len, cell: ready_cell(len), storage: Storage::Wire(bytes) }
+        Self::ready(Place::Host, len, Storage::Wire(bytes))
     }
 
     /// A piece of a buffer: the source of an encoding, or the destination of a decoding.
     #[must_use]
     pub fn from_memory(slice: impl Into<Slice>) -> Self {
         let slice = slice.into();
-        let len = slice.len() as u64;
-        Self { place: slice.place(), capacity: len, cell: ready_cell(len), storage: Storage::Memory(slice) }
+        Self::ready(slice.place(), slice.len() as u64, Storage::Memory(slice))
     }
 
     /// Bytes in page-locked memory that are ready: what an executor brought from a device.
@@ -112,7 +113,22 @@ impl Payload {
     #[cfg(feature = "cuda")]
     pub(crate) fn from_device(bytes: DeviceBytes) -> Self {
         let (place, len) = (Place::Device(bytes.device().info().ordinal), bytes.len());
-        Self { place, capacity: len, cell: ready_cell(len), storage: Storage::Device(bytes) }
+        Self::ready(place, len, Storage::Device(bytes))
+    }
+
+    /// The same on a shelf, where they may stay.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn shelved(self) -> Self {
+        Self { is_shelved: true, ..self }
+    }
+
+    fn ready(place: Place, len: u64, storage: Storage) -> Self {
+        Self { place, capacity: len, cell: ready_cell(len), storage, is_shelved: false }
+    }
+
+    /// Whether the bytes are where what is kept stays.
+    pub(crate) fn is_shelved(&self) -> bool {
+        self.is_shelved
     }
 
     /// Where the memory is.
@@ -146,6 +162,12 @@ impl Payload {
             Storage::Wire(bytes) if self.cell.filled().is_some() => Some(bytes),
             _ => None,
         }
+    }
+
+    /// The bytes, if they are in page-locked memory and ready.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn pinned(&self) -> Option<&Bytes> {
+        self.bytes().filter(|_| self.place == Place::Pinned)
     }
 
     /// The bytes, if they are in the memory of a device and ready.

@@ -105,6 +105,29 @@ impl Pool {
         Pooled { bytes: found.unwrap_or_else(|| new(len)), lent, pool: self.clone() }
     }
 
+    /// Whether `len` bytes more in use would be within the bound.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn has_room_beside(&self, len: usize) -> bool {
+        len <= self.most_kept(&self.state())
+    }
+
+    /// Counts `len` bytes of other memory as in use, until they are [given back](Self::give_back): what nobody uses makes room.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn lend_elsewhere(&self, len: usize) {
+        let mut state = self.state();
+        state.lent_bytes += len;
+        let most = self.most_kept(&state);
+        let dropped = state.drop_to(most);
+        drop(state);
+        drop(dropped); // after the lock
+    }
+
+    /// As many bytes of other memory are gone.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn give_back(&self, len: usize) {
+        self.state().lent_bytes -= len;
+    }
+
     /// Whether there is a buffer that nobody uses.
     pub(crate) fn keeps_any(&self) -> bool {
         !self.state().kept.is_empty()

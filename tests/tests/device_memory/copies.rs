@@ -243,6 +243,42 @@ fn device_memory_is_offloaded_and_comes_back() {
 }
 
 #[test]
+fn what_is_offloaded_stays_in_page_locked_memory_within_the_bound() {
+    const BOUND: u64 = 3 << 20;
+    with_threads("copies::what_is_offloaded_stays_in_page_locked_memory_within_the_bound", 20, |stub| {
+        let (device, stream) = open();
+        for policy in ["fixed:none", "fixed:bdi"] {
+            let config = OffloadConfig::new(CopyConfig::default(), policy.parse().unwrap(), BOUND);
+            let queue = OffloadQueue::start(config).unwrap();
+            let mut grown = 0;
+            // Of blocks of other lengths each time, which do not all find room beside each other.
+            for (round, len) in
+                [2 << 20, 700_000, 1_500_000, 900_000, 2 << 20, 2 << 20].into_iter().enumerate()
+            {
+                let raw = data::bytes(Kind::Sparse, len, round as u64);
+                let (memory, pinned) = (on_device(&device, &stream, &raw), stub.count("pinned"));
+                let ticket = queue.offload(memory.all().after(&stream).unwrap(), Element::U32).unwrap();
+                let report = queue.wait(ticket).unwrap();
+                stream.zero(memory.all().region()).unwrap();
+                queue.prefetch(ticket, memory.all().after(&stream).unwrap()).unwrap().wait().unwrap();
+                assert!(bytes_of(&stream, &memory.all()) == raw, "{policy}, round {round}");
+                let now = stub.count("pinned");
+                grown += now.saturating_sub(pinned);
+                if round == 0 {
+                    // It went straight there, and came back from there: the rest is words that kernels write.
+                    let coded = report.coded_bytes;
+                    assert!(grown >= coded && grown <= coded + coded / 8 + (1 << 18), "{grown} of {coded}");
+                }
+                if round == 5 {
+                    assert_eq!(now, pinned, "{policy}: the memory of the last round does for this one");
+                }
+                assert!(now <= BOUND + (1 << 18), "{policy}, round {round}: {now}");
+            }
+        }
+    });
+}
+
+#[test]
 fn c_programs_copy_device_memory() {
     with_threads("copies::c_programs_copy_device_memory", 12, |_| {
         let (device, stream) = open();

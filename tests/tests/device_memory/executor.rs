@@ -34,7 +34,7 @@ impl Rig {
 
     fn encode(&mut self, source: &DeviceBuffer, algorithm: Algorithm) -> (Algorithm, Payload) {
         let source = Payload::from_memory(source.all());
-        match self.run(Work::Encode { source, element: Element::U32, algorithm, lent: true }) {
+        match self.run(Work::Encode { source, element: Element::U32, algorithm, lent: true, shelf: None }) {
             Ok(Output::Encoded(algorithm, payload)) => (algorithm, payload),
             other => panic!("{other:?}"),
         }
@@ -198,7 +198,13 @@ fn rooms_are_freed_where_there_is_no_memory_left() {
         assert_eq!(payload.coded_len(), Some(5 << 20));
         // There is nothing left to free while that payload is there.
         let source = Payload::from_memory(sources[0].all());
-        let work = Work::Encode { source, element: Element::U32, algorithm: Algorithm::None, lent: true };
+        let work = Work::Encode {
+            source,
+            element: Element::U32,
+            algorithm: Algorithm::None,
+            lent: true,
+            shelf: None,
+        };
         assert_eq!(rig.run(work).map(drop), Err(Status::Internal));
     });
 }

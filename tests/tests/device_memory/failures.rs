@@ -160,7 +160,13 @@ fn an_owner_that_panics_ends_only_its_transfer() {
         let lent = unsafe { DeviceBuffer::adopt(&device, address, 5000, Owner) }.all();
         let mut encode = |ticket, source: DeviceSlice| {
             let source = Payload::from_memory(source);
-            let work = Work::Encode { source, element: Element::U8, algorithm: Algorithm::None, lent: false };
+            let work = Work::Encode {
+                source,
+                element: Element::U8,
+                algorithm: Algorithm::None,
+                lent: false,
+                shelf: None,
+            };
             assert!(executor.submit(ticket, work).is_none());
             reports.recv().unwrap()
         };

@@ -121,7 +121,13 @@ impl Bringing {
         let slice = self.memory.as_ref().and_then(|memory| memory.slice(0..bytes.len())).unwrap();
         self.stream.upload(bytes, slice.region()).unwrap();
         let source = Payload::from_memory(slice);
-        let work = Work::Encode { source, element: Element::U8, algorithm: Algorithm::None, lent: false };
+        let work = Work::Encode {
+            source,
+            element: Element::U8,
+            algorithm: Algorithm::None,
+            lent: false,
+            shelf: None,
+        };
         let done = self.executor.submit(Ticket(0), work);
         let done = done.unwrap_or_else(|| self.done.recv_timeout(HANGS).expect("hangs: no payload"));
         let Ok(Output::Encoded(_, payload)) = done.result else { panic!("no payload") };

@@ -348,7 +348,8 @@ pub(crate) fn left_on(ordinal: u32) -> Payload {
     let (report, reports) = mpsc::channel();
     let sink: executor::DoneSink = Arc::new(move |done| drop(report.send(done)));
     let mut executor = executor::start_for(Outlet::Anywhere, 1, 1, false, &sink).unwrap();
-    let work = Work::Encode { source, element: Element::U32, algorithm: Algorithm::None, lent: true };
+    let work =
+        Work::Encode { source, element: Element::U32, algorithm: Algorithm::None, lent: true, shelf: None };
     let done = executor.submit(Ticket(0), work).unwrap_or_else(|| reports.recv_timeout(HANGS).unwrap());
     let Ok(Output::Encoded(_, payload)) = done.result else { panic!("no payload") };
     assert_eq!(payload.place(), Place::Device(ordinal));

@@ -70,7 +70,7 @@ pub(super) fn check_destination(
 /// What is kept on a device is read from there.
 pub(super) fn check_kept(kept: &Kept, direction: Direction) -> Result<(), CopyError> {
     let place = kept.place();
-    if place == Place::Host || direction.reads_device() {
+    if !matches!(place, Place::Device(_)) || direction.reads_device() {
         Ok(())
     } else {
         Err(CopyError::Direction { direction, place })

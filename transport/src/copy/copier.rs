@@ -20,7 +20,7 @@ use crate::control::OfProcess;
 use crate::executor::{self, DoneSink, Executor, Output, Work};
 use crate::fork::Process;
 use crate::link::Shaping;
-use crate::payload::Payload;
+use crate::payload::{Payload, Place};
 use crate::pool::Pool;
 
 /// Copies memory, compressed on its way. Any number of threads may ask at once.
@@ -43,6 +43,13 @@ pub(super) struct Inner {
     policies: Policies,
     segment_bytes: u64,
 }
+
+/// Long copies from or to devices have so many segments, or more where these would be longer than the following.
+const SEGMENTS_ON_DEVICES: u64 = 4;
+const LONGEST_ON_THE_WAY: u64 = 4 << 20;
+const LONGEST_KEPT: u64 = 8 << 20;
+/// Segments that are longer for that are whole multiples of this.
+const GRAIN_ON_DEVICES: u64 = 1 << 20;
 
 /// What was decided for a copy, once it was.
 type Choice = Arc<OnceLock<Made>>;
@@ -150,7 +157,7 @@ impl Copier {
         element: Element,
         policy: PolicySpec,
     ) -> Result<CopyHandle<(Kept, CopyReport)>, CopyError> {
-        self.keep_at(Home::Host(self.pool.clone()), source.into(), direction, element, policy)
+        self.keep_at(Home::Host(self.pool.clone(), None), source.into(), direction, element, policy)
     }
 
     /// The same, in the memory of a CUDA device.
@@ -279,8 +286,9 @@ impl Inner {
         let source = source.clone();
         let destination = if let Task::Copy { destination, .. } = &task { Some(destination) } else { None };
         let (how, lane) = (How::new(spec, &source, destination), self.lane(direction));
-        let sizes = (source.capacity(), self.segment_bytes);
-        let facts = choice::facts(direction, lane.facts(self.segment_bytes), element, sizes.0);
+        let segment_bytes = self.segment_bytes(&source, destination);
+        let sizes = (source.capacity(), segment_bytes);
+        let facts = choice::facts(direction, lane.facts(segment_bytes), element, sizes.0);
         let choice = Choice::default();
         let (end, gate) = Gate::over(self.observing((how.clone(), facts), direction, choice.clone(), end));
         let job = Arc::new(Job::new(task, element, sizes, simulated_gbps(lane), end));
@@ -308,8 +316,17 @@ impl Inner {
         Arc::new(Job::new(task, element, (raw_bytes, segment_bytes.max(1)), gbps, end))
     }
 
-    pub(super) fn segment_bytes(&self) -> u64 {
-        self.segment_bytes
+    /// Raw bytes of the segments of a copy of `source`, to `destination` or to be kept. On devices long copies have longer ones
+    /// than elsewhere: each costs the host some time, and kernels are fast where there is much to do at once.
+    pub(super) fn segment_bytes(&self, source: &Payload, destination: Option<&Payload>) -> u64 {
+        let is_on_device = |payload: &Payload| matches!(payload.place(), Place::Device(_));
+        if !is_on_device(source) && !destination.is_some_and(is_on_device) {
+            return self.segment_bytes;
+        }
+        // What is not kept is in page-locked memory besides, until it is where it goes.
+        let longest = if destination.is_some() { LONGEST_ON_THE_WAY } else { LONGEST_KEPT };
+        let part = source.capacity() / SEGMENTS_ON_DEVICES;
+        (part - part % GRAIN_ON_DEVICES).min(longest).max(self.segment_bytes)
     }
 
     /// Asks the policy, which may want a sample first.

@@ -3,6 +3,7 @@
 #[cfg(feature = "cuda")]
 use mgcomp_codecs::device::Device;
 
+use crate::memory::Shelf;
 #[cfg(feature = "cuda")]
 use crate::memory::{DeviceBuffer, DeviceBytes};
 use crate::message::Status;
@@ -12,8 +13,8 @@ use crate::pool::Pool;
 /// The memory that it stays in.
 #[derive(Clone, Debug)]
 pub(super) enum Home {
-    /// That of the host, from this pool.
-    Host(Pool),
+    /// That of the host, from this pool; or, for what comes from devices, on this shelf.
+    Host(Pool, Option<Shelf>),
     /// That of a device.
     #[cfg(feature = "cuda")]
     Device(Device),
@@ -30,7 +31,7 @@ impl Home {
     /// Room for `len` bytes, as many as there are; none = they stay where they are.
     pub(super) fn room(&self, len: u64) -> Result<Option<HomeRoom>, Status> {
         match self {
-            Self::Host(_) => {
+            Self::Host(..) => {
                 let _ = len;
                 Ok(None)
             }

@@ -65,8 +65,11 @@ impl Segment {
     fn encode(self, source: Payload, algorithm: Algorithm) {
         // What is kept is copied anyway. Whatever else held the source until it is at its destination could wait for a copy
         // the other way, which waits for it.
-        let lent = matches!(self.job.task, Task::Keep { home: Home::Host(_), .. });
-        let work = Work::Encode { source, element: self.job.element, algorithm, lent };
+        let (lent, shelf) = match &self.job.task {
+            Task::Keep { home: Home::Host(_, shelf), .. } => (true, shelf.clone()),
+            _ => (false, None),
+        };
+        let work = Work::Encode { source, element: self.job.element, algorithm, lent, shelf };
         let engine = self.lane.engine.clone();
         engine.run(work, move |done| self.encoded(done));
     }
@@ -79,17 +82,16 @@ impl Segment {
         };
         let Some(bytes) = payload.bytes() else { return self.end(Err(Status::Internal)) };
         self.job.encoded(algorithm, bytes.len() as u64, done.took);
-        let bytes = match &self.job.task {
+        let payload = match &self.job.task {
             // Little more memory than there are bytes: the encoder's buffer has room for what does not shrink.
-            Task::Keep { home: Home::Host(pool), .. } => {
+            Task::Keep { home: Home::Host(pool, _), .. } if !payload.is_shelved() => {
                 let mut block = pool.take(bytes.len());
                 block.extend_from_slice(bytes);
-                Bytes::from_owner(block)
+                Payload::from_bytes(Bytes::from_owner(block))
             }
-            _ => bytes.clone(),
+            _ => payload,
         };
-        drop(payload);
-        self.carry(Coded { algorithm, bytes: Payload::from_bytes(bytes) });
+        self.carry(Coded { algorithm, bytes: payload });
     }
 
     /// Takes it over the link.

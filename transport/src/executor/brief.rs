@@ -161,7 +161,7 @@ mod tests {
     }
 
     fn encode(algorithm: Algorithm, len: usize) -> Work {
-        Work::Encode { source: bytes(len), element: Element::F32, algorithm, lent: false }
+        Work::Encode { source: bytes(len), element: Element::F32, algorithm, lent: false, shelf: None }
     }
 
     fn decode(algorithm: Algorithm, len: usize) -> Work {
@@ -187,6 +187,7 @@ mod tests {
             element: Element::U8,
             algorithm: Algorithm::None,
             lent: true,
+            shelf: None,
         };
         assert!(paces.is_brief(&lent), "nothing is copied");
         let sample = |algorithms: &[Algorithm], len| Work::Estimate {

@@ -324,7 +324,7 @@ mod tests {
 
     fn encode(raw: &[u8], algorithm: Algorithm) -> (Algorithm, Payload) {
         let source = Payload::from_memory(HostBuffer::from(raw.to_vec()).all());
-        match run(Work::Encode { source, element: Element::U32, algorithm, lent: false }) {
+        match run(Work::Encode { source, element: Element::U32, algorithm, lent: false, shelf: None }) {
             Ok(Output::Encoded(algorithm, payload)) => (algorithm, payload),
             other => panic!("{other:?}"),
         }
@@ -350,6 +350,7 @@ mod tests {
             element: Element::U8,
             algorithm: Algorithm::Zvc,
             lent: false,
+            shelf: None,
         };
         let writing = held.all().try_hold_mut().unwrap();
         assert!(executor.submit(Ticket(1), work(&held)).is_none());

@@ -22,6 +22,7 @@ pub use threads::{shared_codec_threads, usual_codec_threads};
 
 use self::brief::For;
 use self::threads::usual_cores;
+use crate::memory::Shelf;
 use crate::message::Status;
 use crate::payload::Payload;
 
@@ -53,6 +54,8 @@ pub enum Work {
         algorithm: Algorithm,
         /// Whether the raw bytes may go out from where they are: nobody changes them until they have.
         lent: bool,
+        /// Where what a device makes of them is to be on the host, if it is to stay there.
+        shelf: Option<Shelf>,
     },
     /// Decode `payload` into the whole of `destination`.
     Decode {

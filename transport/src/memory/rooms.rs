@@ -2,15 +2,17 @@
 //!
 //! It is freed with all that use the rooms, and else only where there is no memory left: for that the driver may wait for all
 //! that a device does, and a kernel of the program's may wait there for what the thread is to do that frees. So as much is kept
-//! of each length as was in use at a time, and all of it together is about twice what was under way.
+//! of each length as was in use at a time, and all of it together is about twice what was under way. What stays for long is in
+//! rooms of blocks instead, within the bound of a pool: there, what is kept makes room for other lengths when the bound is reached.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mgcomp_codecs::device::{Buffer, Device, DeviceError, Pinned, Region};
 
 use super::DeviceSlice;
+use crate::pool::{Pool, block_len};
 
-/// Rooms have at least this length, and double from there.
+/// Rooms have at least this length, and double from there, or are as long as blocks of pools.
 const SHORTEST_BYTES: usize = 64 << 10;
 
 /// What rooms can be made of. To allocate and free it takes longer than to fill it.
@@ -45,17 +47,25 @@ impl RoomMemory for Buffer {
 #[derive(Debug)]
 pub(crate) struct Rooms<M> {
     device: Device,
+    /// What rooms count in that are as long as its blocks; none = they double.
+    blocks: Option<Pool>,
     kept: Mutex<Vec<M>>,
 }
 
 impl<M: RoomMemory> Rooms<M> {
     pub(crate) fn new(device: &Device) -> Arc<Self> {
-        Arc::new(Self { device: device.clone(), kept: Mutex::default() })
+        Arc::new(Self { device: device.clone(), blocks: None, kept: Mutex::default() })
+    }
+
+    /// Rooms for what stays for long: as long as blocks of `pool`, which they count in.
+    pub(crate) fn of_blocks(device: &Device, pool: Pool) -> Arc<Self> {
+        Arc::new(Self { device: device.clone(), blocks: Some(pool), kept: Mutex::default() })
     }
 
     /// A room of `len` bytes.
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> Result<Room<M>, DeviceError> {
-        let whole = len.max(SHORTEST_BYTES).next_power_of_two() as u64;
+        let least = len.max(SHORTEST_BYTES);
+        let whole = if self.blocks.is_some() { block_len(least) } else { least.next_power_of_two() } as u64;
         let found = {
             let mut kept = self.kept();
             kept.iter().rposition(|room| room.region().len() == whole).map(|at| kept.remove(at))
@@ -69,16 +79,42 @@ impl<M: RoomMemory> Rooms<M> {
 
     /// New memory. Where there is none, what is kept makes room for it: to fail is no better than to wait.
     fn alloc(&self, len: u64) -> Result<M, DeviceError> {
+        self.lend(len);
         let made = M::alloc(&self.device, len);
-        if !made.as_ref().is_err_and(DeviceError::is_out_of_memory) {
-            return made;
+        let is_short = made.as_ref().is_err_and(DeviceError::is_out_of_memory);
+        let made = if is_short && self.free_all() { M::alloc(&self.device, len) } else { made };
+        if made.is_err() {
+            self.give_back(len);
         }
+        made
+    }
+
+    /// Counts new memory. What is kept makes room for it within the bound, the oldest first.
+    fn lend(&self, len: u64) {
+        let Some(pool) = &self.blocks else { return };
+        let mut freed = Vec::new();
+        let mut kept = self.kept();
+        while !kept.is_empty() && !pool.has_room_beside(len as usize) {
+            let memory = kept.remove(0);
+            pool.give_back(memory.region().len() as usize);
+            freed.push(memory);
+        }
+        pool.lend_elsewhere(len as usize);
+        drop(kept);
+        drop(freed); // without the lock
+    }
+
+    /// Frees all that is kept, if anything is.
+    fn free_all(&self) -> bool {
         let kept = std::mem::take(&mut *self.kept());
-        if kept.is_empty() {
-            return made;
+        kept.iter().for_each(|memory| self.give_back(memory.region().len()));
+        !kept.is_empty()
+    }
+
+    fn give_back(&self, len: u64) {
+        if let Some(pool) = &self.blocks {
+            pool.give_back(len as usize);
         }
-        drop(kept); // without the lock
-        M::alloc(&self.device, len)
     }
 }
 
@@ -109,6 +145,11 @@ impl<M> Room<M> {
 
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Whether it is one of `rooms`.
+    pub(crate) fn is_of(&self, rooms: &Arc<Rooms<M>>) -> bool {
+        Arc::ptr_eq(&self.rooms, rooms)
     }
 
     /// Who it was made for.

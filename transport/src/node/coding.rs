@@ -274,7 +274,7 @@ impl Coder {
         };
         let (element, algorithm) = (transfer.facts.element, decision.algorithm);
         let lent = transfer.purpose != Purpose::Answer;
-        let work = Work::Encode { source, element, algorithm, lent };
+        let work = Work::Encode { source, element, algorithm, lent, shelf: None };
         let stage = Stage::Encoding { transfer, decision, sampling, look };
         self.start(UnderWay { peer, job, stage }, work)
     }

@@ -1,7 +1,9 @@
 //! From the device to pinned memory of the host and back, compressed on the way.
 //!
 //! A buffer travels in pieces, so that kernels work on one while another is on the link. On the way to the host, how
-//! much of a piece is to be copied is known only when its kernel has ended, so the host waits for each in turn.
+//! much of a piece is to be copied is known only when its kernel has ended, so the host waits for each in turn. Kernels leave
+//! that in memory of the host: a copy of it would wait for those of pieces on the link.
+#![allow(unsafe_code)] // words that kernels write
 
 use mgcomp_codecs::Algorithm;
 use mgcomp_codecs::device::{
@@ -17,7 +19,10 @@ use crate::gpu::report::{Linked, rounded};
 
 /// A buffer travels in so many, if that leaves them long enough.
 const PIECES: usize = 16;
-const MIN_PIECE_BYTES: usize = 1 << 20;
+const MIN_PIECE_BYTES: usize = 2 << 20;
+/// Words of a piece: length and status of its frame, and status of decoding it.
+const WORDS: usize = 3;
+const WORD_BYTES: u64 = 8;
 /// Pieces under way at a time.
 const LANES: usize = 4;
 
@@ -74,7 +79,7 @@ struct Road<'a> {
     coder: Coder,
     codebook: Option<DeviceCodebook>,
     coded: Buffer,
-    words: Buffer,
+    words: Pinned,
     host: Pinned,
     pieces: usize,
     piece_bytes: usize,
@@ -112,7 +117,7 @@ impl<'a> Road<'a> {
         let room = pieces as u64 * stride;
         let road = Self {
             coded: device.alloc(room)?,
-            words: device.alloc(pieces as u64 * 24)?,
+            words: device.alloc_pinned(pieces as u64 * WORD_BYTES * WORDS as u64)?,
             host: device.alloc_pinned(room)?,
             place,
             coder,
@@ -135,7 +140,7 @@ impl<'a> Road<'a> {
     fn check(&self, stream: &Stream) -> Result<(), TimeError> {
         for piece in 0..self.pieces {
             for at in [1, 2] {
-                let status = Status::from_word(stream.read(self.word(piece, at))?);
+                let status = Status::from_word(self.found(piece, at));
                 status.check().map_err(|refused| TimeError::Refused { set: piece, refused })?;
             }
         }
@@ -169,7 +174,8 @@ impl<'a> Road<'a> {
                     self.compress(ahead, &mut lanes[ahead % LANES])?;
                 }
                 let lane = &lanes[piece % LANES].stream;
-                let len = lane.read(self.word(piece, 0))?.min(self.stride);
+                lane.wait()?;
+                let len = self.found(piece, 0).min(self.stride);
                 lane.copy(self.frame(piece).slice(0..len), self.host_frame(piece))?;
                 lens[piece] = len;
             }
@@ -226,6 +232,12 @@ impl<'a> Road<'a> {
 
     /// Length and status of a piece's frame, and status of decoding it.
     fn word(&self, piece: usize, at: usize) -> Word<'_> {
-        self.words.region().word((24 * piece + 8 * at) as u64)
+        self.words.region().word(WORD_BYTES * (WORDS * piece + at) as u64)
+    }
+
+    /// What a kernel has left there, which has ended.
+    fn found(&self, piece: usize, at: usize) -> u64 {
+        // SAFETY: the memory has so many words, on a multiple of 8; the kernel that writes this one was waited for.
+        unsafe { self.words.as_ptr().cast::<u64>().add(WORDS * piece + at).read_volatile() }
     }
 }

@@ -119,6 +119,16 @@ STUB_API int cuMemFreeHost(void* address) {
   return result;
 }
 
+// Bytes of page-locked memory that is there.
+STUB_API uint64_t mgc_stub_pinned() {
+  std::lock_guard<std::recursive_mutex> lock(driver().mutex);
+  uint64_t bytes = 0;
+  for (const auto& [address, allocation] : allocations()) {
+    if (allocation.sort == Sort::PORTABLE || allocation.sort == Sort::PINNED) bytes += allocation.len;
+  }
+  return bytes;
+}
+
 STUB_API int cuMemGetAddressRange_v2(uint64_t* base, size_t* len, uint64_t address) {
   STUB_ENTER_CONTEXT;
   if (!is_mapped({address, 1})) return NOT_FOUND;

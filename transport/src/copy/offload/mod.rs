@@ -23,6 +23,10 @@
 //! at any moment; [`OffloadQueue::offload`] waits while others that are under way may make room, and is refused if nothing is.
 //! Memory comes in blocks up to an eighth longer than what is in them, and what was brought back leaves its blocks to what is
 //! offloaded next, within the same bound. Besides there are the buffers of segments under way.
+//!
+//! What leaves a CUDA device is brought straight to page-locked blocks and goes back from there, where a segment of it has
+//! 64 KiB or more left. They count within the bound, and are freed before the queue is only where it leaves no room for blocks of
+//! other lengths: the driver may wait for all that devices do then.
 
 mod error;
 mod queue;

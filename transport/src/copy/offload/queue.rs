@@ -14,6 +14,7 @@ use crate::copy::handle::{CopyHandle, handle};
 use crate::copy::home::Home;
 use crate::copy::job::{End, Finished, Job, Ready, Task};
 use crate::copy::{CopyError, CopyReport, Direction};
+use crate::memory::Shelf;
 use crate::payload::Payload;
 use crate::pool::Pool;
 
@@ -28,6 +29,8 @@ pub struct OffloadQueue {
     copier: Copier,
     /// Host memory: fresh memory takes longer than most codecs do.
     pool: Pool,
+    /// For what comes from devices, within the pool's bound.
+    shelf: Shelf,
     shared: Arc<Shared>,
 }
 
@@ -51,10 +54,11 @@ impl OffloadQueue {
         static QUEUES: AtomicU64 = AtomicU64::new(0);
 
         let number = QUEUES.fetch_add(1, Ordering::Relaxed);
-        let store = Store::new(host_bytes, copier.inner().segment_bytes());
+        let store = Store::new(host_bytes);
         let shared = Shared { store: Mutex::new(store), changed: Condvar::new() };
         let pool = Pool::of_blocks_within(usize::try_from(host_bytes).unwrap_or(usize::MAX));
-        Self { number, policy, copier, pool, shared: Arc::new(shared) }
+        let shelf = Shelf::within(&pool);
+        Self { number, policy, copier, pool, shelf, shared: Arc::new(shared) }
     }
 
     /// Begins to take `buffer`, values of `element`, out of device memory. Until [`wait`](Self::wait) returns, it is not to be
@@ -157,9 +161,10 @@ impl OffloadQueue {
     fn admit(&self, source: Payload, element: Element, waits: bool) -> Result<Ticket, OffloadError> {
         self.copier.check_process()?;
         check_source(&source, Direction::DeviceToHost, element)?;
-        let raw_bytes = source.capacity();
+        let segment_bytes = self.copier.inner().segment_bytes(&source, None);
+        let sizes = (source.capacity(), segment_bytes);
         let mut store = self.shared.lock();
-        let charge = store.charge(raw_bytes)?;
+        let charge = store.charge(sizes)?;
         let mut has_waited = false;
         while !store.has_room(charge) {
             if !waits || store.under_way == 0 {
@@ -169,7 +174,7 @@ impl OffloadQueue {
             has_waited = true;
             store = self.shared.wait(store);
         }
-        let number = store.admit(raw_bytes, element, charge);
+        let number = store.admit(sizes, element, charge);
         drop(store); // its end takes the lock
         self.leave(source, element, number);
         Ok(Ticket { queue: self.number, number })
@@ -192,7 +197,7 @@ impl OffloadQueue {
                 lane.attend();
             }
         };
-        let task = Task::Keep { source, home: Home::Host(self.pool.clone()) };
+        let task = Task::Keep { source, home: Home::Host(self.pool.clone(), Some(self.shelf.clone())) };
         let direction = Direction::DeviceToHost;
         self.copier.inner().encode(task, direction, element, self.policy, Box::new(end));
     }
@@ -203,7 +208,7 @@ impl OffloadQueue {
         let mut store = self.shared.lock();
         let entry = store.entry(queue, number)?;
         check_destination(&destination, Direction::HostToDevice, entry.raw_bytes, entry.element)?;
-        let (element, sizes) = (entry.element, (entry.raw_bytes, inner.segment_bytes()));
+        let (element, sizes) = (entry.element, (entry.raw_bytes, entry.segment_bytes));
         let make_job = || inner.expansion(destination, element, sizes, Direction::HostToDevice, end);
         match &mut entry.place {
             Place::Leaving(waiting @ None) => Ok(waiting.insert(make_job()).clone()),

@@ -44,7 +44,6 @@ fn memory_for(bytes: u64) -> u64 {
 /// All tickets of a queue.
 pub(super) struct Store {
     limit: u64,
-    segment_bytes: u64,
     next: u64,
     entries: HashMap<u64, Entry>,
     /// Copies under way, whose end may make room.
@@ -54,6 +53,7 @@ pub(super) struct Store {
 
 pub(super) struct Entry {
     pub(super) raw_bytes: u64,
+    pub(super) segment_bytes: u64,
     pub(super) element: Element,
     charge: u64,
     pub(super) place: Place,
@@ -72,15 +72,15 @@ pub(super) enum Place {
 }
 
 impl Store {
-    pub(super) fn new(limit: u64, segment_bytes: u64) -> Self {
+    pub(super) fn new(limit: u64) -> Self {
         let stats = OffloadStats::default();
-        Self { limit, segment_bytes, next: 0, entries: HashMap::new(), under_way: 0, stats }
+        Self { limit, next: 0, entries: HashMap::new(), under_way: 0, stats }
     }
 
-    /// What `raw_bytes` bytes count for while it is not known what is left of them.
-    pub(super) fn charge(&self, raw_bytes: u64) -> Result<u64, OffloadError> {
-        let (whole, rest) = (raw_bytes / self.segment_bytes, raw_bytes % self.segment_bytes);
-        let segments = whole.saturating_mul(memory_for(self.segment_bytes));
+    /// What `raw_bytes` bytes in segments count for while it is not known what is left of them.
+    pub(super) fn charge(&self, (raw_bytes, segment_bytes): (u64, u64)) -> Result<u64, OffloadError> {
+        let (whole, rest) = (raw_bytes / segment_bytes, raw_bytes % segment_bytes);
+        let segments = whole.saturating_mul(memory_for(segment_bytes));
         let needed = segments.saturating_add(memory_for(rest)).saturating_add(TICKET_BYTES);
         if needed > self.limit {
             Err(OffloadError::TooLong { needed, limit: self.limit })
@@ -98,10 +98,16 @@ impl Store {
     }
 
     /// A new ticket for what begins to leave.
-    pub(super) fn admit(&mut self, raw_bytes: u64, element: Element, charge: u64) -> u64 {
+    pub(super) fn admit(
+        &mut self,
+        (raw_bytes, segment_bytes): (u64, u64),
+        element: Element,
+        charge: u64,
+    ) -> u64 {
         let number = self.next;
         self.next += 1;
-        self.entries.insert(number, Entry { raw_bytes, element, charge, place: Place::Leaving(None) });
+        let place = Place::Leaving(None);
+        self.entries.insert(number, Entry { raw_bytes, segment_bytes, element, charge, place });
         self.under_way += 1;
         self.stats.used_bytes += charge;
         self.stats.peak_bytes = self.stats.peak_bytes.max(self.stats.used_bytes);

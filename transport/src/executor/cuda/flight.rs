@@ -12,7 +12,7 @@ use super::sampling::Sample;
 use super::staging::{Ready, filled};
 use crate::executor::failure::Failure;
 use crate::executor::{Output, Work};
-use crate::memory::{DeviceBytes, DeviceSlice, Room, Slice};
+use crate::memory::{DeviceBytes, DeviceSlice, Room, Shelf, Slice};
 use crate::message::Status;
 use crate::payload::Payload;
 
@@ -52,7 +52,7 @@ impl Flight {
             Work::Decode { destination, .. } => lane.begin(slice_of(destination)?.hold_mut())?,
         }
         match *work {
-            Work::Encode { ref source, element, algorithm, .. } => {
+            Work::Encode { ref source, element, algorithm, ref shelf, .. } => {
                 let chunk_size = ChunkSize::for_len(slice_of(source)?.len());
                 if algorithm != Algorithm::None
                     && let Some(coder) = kernels.coder(algorithm, chunk_size)
@@ -64,7 +64,7 @@ impl Flight {
                         Err(error) => tracing::warn!(%error, "not compressed"),
                     }
                 }
-                lane.copy_out()?;
+                lane.copy_out(shelf.as_ref())?;
                 lane.mark()?;
                 Ok(Self::CopyingOut)
             }
@@ -78,10 +78,10 @@ impl Flight {
                 let chunk_size = ChunkSize::for_len(len);
                 let mut sample = Sample::of(len as u64, chunk_size, sample, algorithms);
                 let coder = |algorithm| kernels.coder(algorithm, chunk_size).cloned();
-                let words = sample.start(coder, WORDS, |coder, pieces, first| {
+                sample.start(coder, WORDS, |coder, pieces, first| {
                     lane.estimate(coder, element, pieces, first)
                 })?;
-                lane.fetch_words(words)?;
+                lane.mark_words()?;
                 Ok(Self::Estimating(sample))
             }
         }
@@ -108,6 +108,11 @@ impl Flight {
             if len == 0 {
                 return Ok(Self::Nothing(Output::Decoded));
             }
+            if let Some(bytes) = payload.pinned() {
+                lane.copy_lent_in(bytes.clone())?;
+                lane.mark()?;
+                return Ok(Self::CopyingIn);
+            }
             return copy_in(lane, len, |room| {
                 room.copy_from_slice(bytes);
                 Ok(())
@@ -124,11 +129,14 @@ impl Flight {
                 frame.decode_into(room).map_err(|_| Failure::Status(Status::BadPayload))
             });
         };
-        let room = filled(lane.staging(), bytes.len(), |room| {
-            room.copy_from_slice(bytes);
-            Ok::<(), DeviceError>(())
-        })?;
-        lane.decompress(coder, Coded::Staged(room), into)?;
+        let coded = match payload.pinned() {
+            Some(bytes) => Coded::Lent(bytes.clone()),
+            None => Coded::Staged(filled(lane.staging(), bytes.len(), |room| {
+                room.copy_from_slice(bytes);
+                Ok::<(), DeviceError>(())
+            })?),
+        };
+        lane.decompress(coder, coded, into)?;
         Ok(Self::Decompressing(into))
     }
 
@@ -167,14 +175,14 @@ impl Flight {
                     if let Some(room) = lane.take_left() {
                         return Ok(left(algorithm, room, len));
                     }
-                    lane.copy_frame_out(len)?;
-                    arrive(lane, algorithm)
+                    lane.copy_frame_out(len, shelf_of(work))?;
+                    arrive(lane, algorithm, work)
                 } else {
-                    lane.copy_out()?;
-                    arrive(lane, Algorithm::None)
+                    lane.copy_out(shelf_of(work))?;
+                    arrive(lane, Algorithm::None, work)
                 }
             }
-            Self::CopyingOut => arrived(lane, Algorithm::None),
+            Self::CopyingOut => arrived(lane, Algorithm::None, work),
             Self::CopyingIn => lane.wait().map(|()| Output::Decoded).map_err(Into::into),
             Self::Decompressing(into) => {
                 let [_, status] = first_two(lane.words.wait()?);
@@ -208,26 +216,33 @@ fn copy_in(
 }
 
 /// Waits for what was enqueued last, a copy to a room.
-fn arrive(lane: &mut Lane, algorithm: Algorithm) -> Result<Output, Failure> {
+fn arrive(lane: &mut Lane, algorithm: Algorithm, work: &Work) -> Result<Output, Failure> {
     lane.mark()?;
-    arrived(lane, algorithm)
+    arrived(lane, algorithm, work)
 }
 
 /// The payload in the lane's room, once it is there.
-fn arrived(lane: &mut Lane, algorithm: Algorithm) -> Result<Output, Failure> {
+fn arrived(lane: &mut Lane, algorithm: Algorithm, work: &Work) -> Result<Output, Failure> {
     lane.wait()?;
     if let Some(room) = lane.take_left() {
         let len = room.len() as u64;
         return Ok(left(algorithm, room, len));
     }
     let room = lane.end().ok_or(Failure::Status(Status::Internal))?;
+    let is_shelved = shelf_of(work).is_some_and(|shelf| room.is_of(shelf.rooms(lane.device())));
     // SAFETY: all work that uses the room was enqueued before the mark, which was waited for.
     let ready = unsafe { Ready::new(room) };
     if ready.as_ref().len() <= BRIEF_BYTES {
         let bytes = Bytes::copy_from_slice(ready.as_ref());
         return Ok(Output::Encoded(algorithm, Payload::from_bytes(bytes)));
     }
-    Ok(Output::Encoded(algorithm, Payload::from_pinned(Bytes::from_owner(ready))))
+    let payload = Payload::from_pinned(Bytes::from_owner(ready));
+    Ok(Output::Encoded(algorithm, if is_shelved { payload.shelved() } else { payload }))
+}
+
+/// Where what comes of work is to stay on the host.
+fn shelf_of(work: &Work) -> Option<&Shelf> {
+    if let Work::Encode { shelf, .. } = work { shelf.as_ref() } else { None }
 }
 
 /// A payload that stays on the device.

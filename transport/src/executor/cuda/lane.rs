@@ -1,8 +1,10 @@
 //! A stream with all that a piece of work on it needs.
+#![allow(unsafe_code)] // bytes that streams read
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use mgcomp_codecs::Element;
 use mgcomp_codecs::device::{
     Buffer, Coder, Compress, Decompress, Device, DeviceError, Event, Region, Stream, workspace_len,
@@ -11,8 +13,10 @@ use mgcomp_codecs::device::{
 use super::sampling;
 use super::scratch::{GrowingWorkspace, Scratch};
 use super::staging::{Room, Staging, Words};
-use crate::memory::{self, DeviceHold, DeviceSlice, Rooms};
+use crate::memory::{self, DeviceHold, DeviceSlice, Rooms, Shelf};
 
+/// Shorter bytes are not kept in page-locked memory.
+const SHELVED_BYTES: usize = 64 << 10;
 /// Words that one piece of work can use.
 pub(super) const WORDS: usize = 2048;
 
@@ -35,6 +39,8 @@ pub(super) struct Lane {
     /// What the work that is under way uses. Let go when it has ended.
     hold: Option<DeviceHold>,
     room: Option<Room>,
+    /// Page-locked bytes of somebody else's.
+    lent: Option<Bytes>,
     /// What is left on the device.
     left: Option<memory::Room<Buffer>>,
     /// What was to be left there, and came to nothing.
@@ -49,6 +55,8 @@ pub(super) struct Lane {
 #[derive(Debug)]
 pub(super) enum Coded<'a> {
     Staged(Room),
+    /// In page-locked memory.
+    Lent(Bytes),
     There(Region<'a>),
 }
 
@@ -77,6 +85,7 @@ impl Lane {
             raw: Scratch::default(),
             hold: None,
             room: None,
+            lent: None,
             left: None,
             spoiled: None,
             started: Instant::now(),
@@ -146,7 +155,7 @@ impl Lane {
     /// Ends work of which nothing is under way any more. Returns the room that it used.
     pub(super) fn end(&mut self) -> Option<Room> {
         self.hold = None;
-        (self.left, self.spoiled) = (None, None);
+        (self.left, self.spoiled, self.lent) = (None, None, None);
         self.room.take()
     }
 
@@ -165,10 +174,10 @@ impl Lane {
     }
 
     /// Enqueues a copy of the memory to a new room, on the device if it may be left there.
-    pub(super) fn copy_out(&mut self) -> Result<(), DeviceError> {
+    pub(super) fn copy_out(&mut self, shelf: Option<&Shelf>) -> Result<(), DeviceError> {
         let slice = held(self.hold.as_ref());
         let Some(leaving) = &self.leaving else {
-            let room = self.room.insert(self.staging.take(slice.len())?);
+            let room = self.room.insert(self.host_room(slice.len(), shelf)?);
             return self.stream.copy(slice.region(), room.region());
         };
         // Work that has failed may still use the one before.
@@ -183,10 +192,27 @@ impl Lane {
     }
 
     /// Enqueues a copy of the frame's first `len` bytes to a new room.
-    pub(super) fn copy_frame_out(&mut self, len: u64) -> Result<(), DeviceError> {
+    pub(super) fn copy_frame_out(&mut self, len: u64, shelf: Option<&Shelf>) -> Result<(), DeviceError> {
+        self.room = Some(self.host_room(len as usize, shelf)?);
         let frame = self.coded.room(&self.device, len)?;
-        let room = self.room.insert(self.staging.take(len as usize)?);
-        self.stream.copy(frame, room.region())
+        self.room.as_ref().map_or(Ok(()), |room| self.stream.copy(frame, room.region()))
+    }
+
+    /// A room of the host's. Short bytes have none on shelves, nor have any where there is no memory.
+    fn host_room(&self, len: usize, shelf: Option<&Shelf>) -> Result<Room, DeviceError> {
+        if let Some(shelf) = shelf.filter(|_| len >= SHELVED_BYTES) {
+            match shelf.rooms(&self.device).take(len) {
+                Ok(room) => return Ok(room),
+                Err(error) => tracing::warn!(%error, "what is to stay is copied to ordinary memory"),
+            }
+        }
+        self.staging.take(len)
+    }
+
+    /// Enqueues a copy of page-locked bytes to the memory.
+    pub(super) fn copy_lent_in(&mut self, bytes: Bytes) -> Result<(), DeviceError> {
+        let slice = held(self.hold.as_ref());
+        self.stream.copy(region_of(self.lent.insert(bytes)), slice.region())
     }
 
     /// Enqueues a copy of `room` to the memory.
@@ -214,7 +240,7 @@ impl Lane {
         let (len, status) = (self.words.word(0), self.words.word(1));
         let job = Compress { element, src, dst, codebook: None, len, status };
         coder.compress(&self.stream, workspace, &[job])?;
-        self.words.fetch(&self.stream, 2)
+        self.words.mark(&self.stream)
     }
 
     /// Enqueues the decompression of the frame: word 1 will be the status.
@@ -232,6 +258,12 @@ impl Lane {
                 self.stream.copy(room, src)?;
                 src
             }
+            Coded::Lent(bytes) => {
+                let bytes = region_of(self.lent.insert(bytes));
+                let src = self.coded.room(&self.device, bytes.len())?;
+                self.stream.copy(bytes, src)?;
+                src
+            }
             Coded::There(region) => region,
         };
         let dst = match into {
@@ -242,7 +274,7 @@ impl Lane {
         let workspace = self.workspace.grown(&self.device, &self.stream, needed)?;
         let job = Decompress { src, src_len: None, dst, status: self.words.word(1) };
         coder.decompress(&self.stream, workspace, &[job])?;
-        self.words.fetch(&self.stream, 2)
+        self.words.mark(&self.stream)
     }
 
     /// Enqueues the estimation of `pieces` of the memory, each an offset and a length: length and status of each will be
@@ -261,9 +293,9 @@ impl Lane {
         sampling::estimate(with, (element, memory), pieces, (&self.words, first))
     }
 
-    /// Enqueues a copy of the first words to the host.
-    pub(super) fn fetch_words(&mut self, count: usize) -> Result<(), DeviceError> {
-        self.words.fetch(&self.stream, count)
+    /// Marks the end of what was enqueued to fill the words.
+    pub(super) fn mark_words(&mut self) -> Result<(), DeviceError> {
+        self.words.mark(&self.stream)
     }
 }
 
@@ -273,6 +305,12 @@ impl Drop for Lane {
             self.abandon();
         }
     }
+}
+
+/// Page-locked bytes as streams see them; whoever enqueues work that reads them keeps them until it has ended.
+fn region_of(bytes: &Bytes) -> Region<'_> {
+    // SAFETY: the bytes are there for as long as the borrow, and a lane lets them go when work has ended.
+    unsafe { Region::from_raw(bytes.as_ptr().expose_provenance() as u64, bytes.len() as u64) }
 }
 
 /// The memory that work is on.

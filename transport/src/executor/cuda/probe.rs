@@ -87,7 +87,7 @@ impl Probe {
             end += sample.start(|algorithm| coder(algorithm, chunk_size), WORDS - start, estimate)?;
             self.asked.push((facts, sample, start..end));
         }
-        self.words.fetch(&self.stream, end)
+        self.words.mark(&self.stream)
     }
 
     /// Lets what comes next on `stream` wait until all was looked at. After an error it does not.

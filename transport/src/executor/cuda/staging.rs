@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use mgcomp_codecs::device::{Buffer, Device, DeviceError, Event, Pinned, Stream, Word};
+use mgcomp_codecs::device::{Device, DeviceError, Event, Pinned, Stream, Word};
 
 use crate::memory::{self as rooms, Rooms};
 
@@ -46,40 +46,36 @@ impl AsRef<[u8]> for Ready {
     }
 }
 
-/// Words of 64 bits that kernels leave their findings in, and what the host has seen of them.
+/// Words of 64 bits that kernels leave their findings in: in memory of the host, since a copy from the device's would wait
+/// there for those of payloads.
 #[derive(Debug)]
 pub(super) struct Words {
-    on_device: Buffer,
-    on_host: Pinned,
-    /// Recorded behind the last fetch.
-    fetched: Event,
+    memory: Pinned,
+    /// Recorded behind what fills them.
+    filled: Event,
 }
 
 impl Words {
     pub(super) fn new(device: &Device, count: usize) -> Result<Self, DeviceError> {
-        let len = 8 * count as u64;
-        let (on_device, on_host) = (device.alloc(len)?, device.alloc_pinned(len)?);
-        Ok(Self { on_device, on_host, fetched: device.milestone()? })
+        Ok(Self { memory: device.alloc_pinned(8 * count as u64)?, filled: device.milestone()? })
     }
 
-    /// The word with this number, on the device.
+    /// The word with this number.
     pub(super) fn word(&self, number: usize) -> Word<'_> {
-        self.on_device.region().word(8 * number as u64)
+        self.memory.region().word(8 * number as u64)
     }
 
-    /// Enqueues a copy of the first `count` words to the host, behind what is to fill them.
-    pub(super) fn fetch(&mut self, stream: &Stream, count: usize) -> Result<(), DeviceError> {
-        let len = 8 * count as u64;
-        stream.copy(self.on_device.region().slice(0..len), self.on_host.region())?;
-        stream.record(&self.fetched)
+    /// Marks the end of what is enqueued on `stream` to fill them.
+    pub(super) fn mark(&mut self, stream: &Stream) -> Result<(), DeviceError> {
+        stream.record(&self.filled)
     }
 
-    /// Waits for the last fetch. As long as the result is used, there is no other.
+    /// Waits for the last mark. As long as the result is used, nothing that fills them is enqueued.
     pub(super) fn wait(&mut self) -> Result<&[u64], DeviceError> {
-        self.fetched.wait()?;
-        let count = self.on_host.region().len() as usize / 8;
-        // SAFETY: the memory has so many words, on a multiple of 8; only a fetch writes there. The last one has ended, and
-        // the next one needs `self`.
-        Ok(unsafe { std::slice::from_raw_parts(self.on_host.as_ptr().cast(), count) })
+        self.filled.wait()?;
+        let count = self.memory.region().len() as usize / 8;
+        // SAFETY: the memory has so many words, on a multiple of 8; only kernels write there. Those before the mark have ended,
+        // and whoever enqueues others needs `self`.
+        Ok(unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), count) })
     }
 }
