@@ -395,6 +395,7 @@ fn the_script_needs_the_programs_alone() {
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{stdout}{}", stderr(&output));
     assert!(stdout.contains("ok      zvc      hostile frames"), "{stdout}");
+    assert!(stdout.contains("== kernels as PTX\n") && stdout.contains("NVRTC none"), "{stdout}");
     for ranks in [
         "ranks in contexts of their own",
         "ranks in processes of their own",
