@@ -1364,7 +1364,9 @@ typedef struct mgcompPeerCopierOptions {
    */
   uint64_t gateBytes;
   /**
-   * Bytes of a segment: while one is decoded, the next is encoded. Usual: 4 MiB; at most 1 TiB.
+   * The most bytes of a segment: while one is decoded, the next is encoded. Within one device a copier takes so much device memory, or
+   * mostBytes if that is less; between devices up to 64 MiB, whatever is given, or 8 MiB of page-locked memory. Usual: 128 MiB; at
+   * most 1 TiB.
    */
   uint64_t segmentBytes;
   /**

@@ -45,7 +45,9 @@ pub struct mgcompPeerCopierOptions {
     pub link_latency_ns: u64,
     /// Copies of fewer bytes are plain, before any policy is asked; 1 for none. Usual: 256 KiB.
     pub gate_bytes: u64,
-    /// Bytes of a segment: while one is decoded, the next is encoded. Usual: 4 MiB; at most 1 TiB.
+    /// The most bytes of a segment: while one is decoded, the next is encoded. Within one device a copier takes so much device memory, or
+    /// mostBytes if that is less; between devices up to 64 MiB, whatever is given, or 8 MiB of page-locked memory. Usual: 128 MiB; at
+    /// most 1 TiB.
     pub segment_bytes: u64,
     /// The most bytes of a copy. Usual: 1 GiB; at most 1 TiB.
     pub most_bytes: u64,

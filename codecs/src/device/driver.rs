@@ -105,6 +105,7 @@ functions! {
     fn cuStreamBeginCapture_v2(CUstream, sys::CUstreamCaptureMode);
     fn cuStreamEndCapture(CUstream, *mut CUgraph);
     fn cuStreamIsCapturing(CUstream, *mut u32);
+    fn cuStreamGetCaptureInfo(CUstream, *mut u32, *mut u64);
     fn cuThreadExchangeStreamCaptureMode(*mut u32);
     fn cuEventCreate(*mut CUevent, u32);
     fn cuEventRecord(CUevent, CUstream);

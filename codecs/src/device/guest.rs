@@ -42,6 +42,21 @@ impl Stream {
         unsafe { call!(entered.driver, cuStreamIsCapturing(self.handle, &raw mut status))? };
         Ok(status != 0)
     }
+
+    /// Which recording takes what is enqueued here instead of running it, if one does: a number that no other recording has, but
+    /// for those that something has spoiled, of which nothing comes.
+    ///
+    /// # Errors
+    /// Whatever the driver says.
+    pub fn recording(&self) -> Result<Option<u64>, DeviceError> {
+        let entered = self.shared.context.enter()?;
+        let (mut status, mut id) = (0, 0);
+        // SAFETY: the stream lives, and both are live variables, the first of the width of the driver's enum.
+        unsafe {
+            call!(entered.driver, cuStreamGetCaptureInfo(self.handle, &raw mut status, &raw mut id))?;
+        }
+        Ok((status != 0).then_some(id))
+    }
 }
 
 /// While this lives, the thread that has made it has other rules; then those of before.

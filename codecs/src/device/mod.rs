@@ -110,7 +110,7 @@ pub use rows::{GatherRows, PackedRows, RowCache, RowReader, RowReport, RowsRefus
 #[cfg(target_os = "linux")]
 pub use shareable::Shareable;
 pub use status::{Refused, Status};
-pub use stream::Stream;
+pub use stream::{Stream, StreamIdentity};
 pub use workspace::{Workspace, workspace_len};
 
 use std::collections::HashMap;

@@ -4,6 +4,7 @@
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::sys::{CUstream, CUstream_flags};
 
@@ -11,16 +12,29 @@ use super::context::{Context, Entered};
 use super::driver::{NOT_READY, call};
 use super::{DeviceError, Region, Shared, Word};
 
+/// `CU_STREAM_LEGACY`.
+const LEGACY: usize = 1;
 /// `CU_STREAM_PER_THREAD`.
 const PER_THREAD: usize = 2;
+
+/// How many streams were made here.
+static MADE: AtomicU64 = AtomicU64::new(0);
 
 /// A CUDA stream: work that is enqueued here runs in order, some time later.
 #[derive(Debug)]
 pub struct Stream {
     pub(super) shared: Arc<Shared>,
     pub(super) handle: CUstream,
-    /// Whether to destroy it.
-    owned: bool,
+    /// Its number among those made here, which are to be destroyed; `None` if somebody else owns it.
+    number: Option<u64>,
+}
+
+/// What tells a stream from all others, also from those that are made when it is gone, as long as there is its context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StreamIdentity {
+    context: u64,
+    /// `None`: the legacy default stream.
+    number: Option<u64>,
 }
 
 // SAFETY: the driver's handles may be used by any thread; the driver locks what it has to.
@@ -36,11 +50,11 @@ impl Stream {
         let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: `handle` is a live variable.
         unsafe { call!(entered.driver, cuStreamCreate(&raw mut handle, flags))? };
-        Ok(Self { shared: Arc::clone(shared), handle, owned: true })
+        Ok(Self { shared: Arc::clone(shared), handle, number: Some(MADE.fetch_add(1, Ordering::Relaxed)) })
     }
 
     pub(super) fn adopt(shared: &Arc<Shared>, handle: *mut c_void) -> Self {
-        Self { shared: Arc::clone(shared), handle: handle.cast(), owned: false }
+        Self { shared: Arc::clone(shared), handle: handle.cast(), number: None }
     }
 
     /// Whether a stream is of a context, as default streams are of whichever is current.
@@ -59,6 +73,21 @@ impl Stream {
     #[must_use]
     pub fn is_per_thread(&self) -> bool {
         self.handle.addr() == PER_THREAD
+    }
+
+    /// What tells it from all others. `None` where nothing does: its owner may destroy it, and the next one may get the same
+    /// handle; or it is another one for each thread.
+    #[must_use]
+    pub fn identity(&self) -> Option<StreamIdentity> {
+        let is_legacy = self.number.is_none() && matches!(self.handle.addr(), 0 | LEGACY);
+        let context = self.shared.context.handle as u64;
+        (is_legacy || self.number.is_some()).then_some(StreamIdentity { context, number: self.number })
+    }
+
+    /// Whether both are of one context, so that events of the one can be recorded on the other.
+    #[must_use]
+    pub fn is_beside(&self, other: &Self) -> bool {
+        self.shared.context.handle == other.shared.context.handle
     }
 
     /// The driver's handle, a `CUstream`.
@@ -164,7 +193,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if self.owned {
+        if self.number.is_some() {
             self.shared.context.release(|driver| {
                 // SAFETY: `create` has made the stream. What is enqueued still runs.
                 unsafe { (driver.cuStreamDestroy_v2)(self.handle) };

@@ -53,6 +53,15 @@ impl Workspace<'static> {
 }
 
 impl<'a> Workspace<'a> {
+    /// The same for calls on any stream.
+    ///
+    /// # Safety
+    /// The calls with it must run one after another, and after its zeros if it was [new](Workspace::new).
+    #[must_use]
+    pub unsafe fn on_any_stream(self) -> Self {
+        Self { stream: None, ..self }
+    }
+
     /// A workspace in memory that somebody else owns, for calls on any stream.
     ///
     /// # Safety

@@ -209,6 +209,33 @@ fn times_are_written_and_say_of_what() {
     break_even_takes(&files[0], &rows, folder.path());
 }
 
+#[test]
+fn short_copies_between_devices_are_timed_as_kernels_are() {
+    let folder = folder(&[("x.f32", &[0, 0, 0, 0, 1, 2, 3, 4].repeat(500))]);
+    let args =
+        ["gpu", "--json", "--algorithm", "zvc", "--rounds", "2", "--data", "x.f32", "--bytes", "4000", "5M"];
+    let more = ["--results", "r", "--cases", "1", "--large", "1", "--replays", "1", "--links-from", "1"];
+    let more = [&more[..], &["--shared", "0", "--nvcomp", "none"]].concat();
+    let command = command(folder.path(), &[&args[..], &more].concat());
+    let Some(output) = on_stub(command, "short_copies_between_devices_are_timed_as_kernels_are") else {
+        return;
+    };
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let rows = rows(&output);
+    let peers = of_kind(&rows, "peer");
+    // What goes through the host is not recorded.
+    let found: Vec<_> = peers.iter().map(|row| (row["bytes"].as_u64(), text(row, "method"))).collect();
+    let (short, long) = (Some(4000), Some(5 << 20));
+    assert_eq!(found, [(short, "graph"), (short, "stream"), (long, "stream"), (long, "stream")]);
+    for row in peers {
+        let keys = ["gbps", "plain_gbps", "of_codec", "alone_us", "plain_alone_us"];
+        assert!(keys.iter().all(|key| row[*key].as_f64() > Some(0.0)), "{row}");
+        let took = row["bytes"].as_f64().unwrap() / row["gbps"].as_f64().unwrap() / 1e3;
+        let is_alone = (took / row["alone_us"].as_f64().unwrap() - 1.0).abs() < 0.02;
+        assert!(is_alone || text(row, "method") == "graph", "{row}");
+    }
+}
+
 /// The model goes by both sizes of `file`, which holds `rows`, and is held against each copy.
 fn break_even_takes(file: &Path, rows: &[Value], folder: &Path) {
     let args = ["breakeven", "--algorithm", "zvc", "--results", file.to_str().unwrap()];

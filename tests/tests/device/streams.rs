@@ -124,3 +124,52 @@ fn memory_that_work_uses_is_not_freed_unnoticed() {
         drop(buffer);
     });
 }
+
+#[test]
+#[allow(unsafe_code)] // borrows streams
+fn streams_and_recordings_are_told_apart() {
+    with_stub("streams::streams_and_recordings_are_told_apart", Libraries::DriverAndCompiler, |stub| {
+        stub.set("devices", 2);
+        let [first, second] = [0, 1].map(|ordinal| Device::open_with(ordinal, Cache::Off).unwrap());
+        let again = first.clone();
+        let streams = [&first, &first, &second].map(|device| device.stream().unwrap());
+        let mut found: Vec<_> = streams.iter().map(|stream| stream.identity().unwrap()).collect();
+        assert_eq!(streams[0].identity(), Some(found[0]));
+        // One that is gone is no other one, whatever handle that gets.
+        found.extend((0..20).map(|_| again.stream().unwrap().identity().unwrap()));
+        let adopt = |device: &Device, handle: usize| {
+            // SAFETY: the first two are always there, and the others outlive what is made of them.
+            unsafe { device.adopt_stream(std::ptr::without_provenance_mut(handle)) }
+        };
+        // The legacy default stream, by both of its handles.
+        assert_eq!(adopt(&first, 0).identity(), adopt(&again, 1).identity());
+        found.extend([&first, &second].map(|device| adopt(device, 0).identity().unwrap()));
+        assert_eq!(found.iter().collect::<std::collections::HashSet<_>>().len(), found.len());
+        for unknown in [2, streams[0].as_raw().addr()] {
+            assert_eq!(adopt(&first, unknown).identity(), None, "{unknown}");
+        }
+        assert!(streams[0].is_beside(&streams[1]) && !streams[0].is_beside(&streams[2]));
+
+        let mut recordings = Vec::new();
+        for _ in 0..2 {
+            let record = || {
+                streams[2].follow(&streams[0])?;
+                assert_eq!(streams[2].recording()?, streams[0].recording()?);
+                recordings.extend(streams[0].recording()?);
+                assert_eq!(streams[1].recording()?, None);
+                streams[0].follow(&streams[2])
+            };
+            streams[0].capture(record).unwrap();
+            assert_eq!(streams[0].recording(), Ok(None));
+        }
+        assert!(recordings.len() == 2 && recordings[0] != recordings[1]);
+        // One that is spoiled is one still.
+        let spoil = || streams[0].wait().unwrap_err();
+        let record = || {
+            spoil();
+            assert!(streams[0].recording()?.is_some());
+            Ok::<(), DeviceError>(())
+        };
+        streams[0].capture(record).unwrap_err();
+    });
+}

@@ -22,6 +22,7 @@ mod ipc_failures;
 mod ipc_link;
 mod peer_copies;
 mod peer_link;
+mod peer_streams;
 mod rig;
 mod steered_copies;
 mod tables;

@@ -123,15 +123,15 @@ fn offloads(rows: &[Row], text: &mut String) {
 fn peers(rows: &[Row], text: &mut String) {
     let mut heading = Some(
         "\n## From one device to another, GB/s\n\n\
-         | data | bytes | to | subject | ratio | compressed | plain | time of encoding and decoding |\n\
-         |---|---:|---|---|---:|---:|---:|---:|\n",
+         | data | bytes | to | subject | ratio | compressed | plain | time of encoding and decoding | one alone, us | plain |\n\
+         |---|---:|---|---|---:|---:|---:|---:|---:|---:|\n",
     );
     for row in rows {
         let Row::Peer(row) = row else { continue };
         *text += heading.take().unwrap_or_default();
         let _ = writeln!(
             text,
-            "| {} | {} | {}{} | {} | {:.3} | {:.2} | {:.2} | {} |",
+            "| {} | {} | {}{} | {} | {:.3} | {:.2} | {:.2} | {} | {:.2} | {:.2} |",
             row.dataset,
             size(row.bytes),
             row.to,
@@ -141,6 +141,8 @@ fn peers(rows: &[Row], text: &mut String) {
             row.gbps,
             row.plain_gbps,
             row.of_codec.map_or_else(String::new, |part| format!("{part:.3}")),
+            row.alone_us,
+            row.plain_alone_us,
         );
     }
 }

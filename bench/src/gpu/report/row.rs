@@ -122,11 +122,15 @@ pub(in crate::gpu) struct PeerCopied {
     pub(in crate::gpu) to: &'static str,
     /// Whether it goes straight there, or through memory of the host.
     pub(in crate::gpu) is_direct: bool,
+    pub(in crate::gpu) method: Method,
     pub(in crate::gpu) rounds: usize,
     pub(in crate::gpu) ratio: f64,
     /// 10⁹ uncompressed bytes per second, both.
     pub(in crate::gpu) plain_gbps: f64,
     pub(in crate::gpu) gbps: f64,
+    /// Microseconds of one copy by itself, both, with what the host takes to enqueue it.
+    pub(in crate::gpu) plain_alone_us: f64,
+    pub(in crate::gpu) alone_us: f64,
     /// Its time as a multiple of that of encoding and decoding one after the other; none where these were not timed.
     pub(in crate::gpu) of_codec: Option<f64>,
 }
@@ -366,7 +370,7 @@ impl fmt::Display for PeerCopied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:<15}  {} {}: to {}{}: {:.2} GB/s, plain {:.2}",
+            "{:<15}  {} {}: to {}{}: {:.2} GB/s, plain {:.2}; alone {:.2} us, plain {:.2}",
             self.subject,
             self.dataset,
             size(self.bytes),
@@ -374,6 +378,8 @@ impl fmt::Display for PeerCopied {
             if self.is_direct { "" } else { " through the host" },
             self.gbps,
             self.plain_gbps,
+            self.alone_us,
+            self.plain_alone_us,
         )?;
         self.of_codec.map_or(Ok(()), |part| write!(f, "; {part:.3} of encoding and decoding"))
     }

@@ -63,8 +63,57 @@ pub(super) struct Contest<'a, S> {
     operations: Vec<Operation>,
     sets: usize,
     method: Method,
-    /// By operation: graphs of `NODES` nodes, and of one.
-    graphs: Vec<(Vec<Graph>, Vec<Graph>)>,
+    /// By operation.
+    graphs: Vec<Graphs>,
+}
+
+/// What was recorded over buffers in turn: in graphs of `NODES` nodes each, and of one.
+pub(super) struct Graphs {
+    many: Vec<Graph>,
+    one: Vec<Graph>,
+}
+
+impl Graphs {
+    /// Records what `enqueue` enqueues on `stream` for each of so many buffers.
+    pub(super) fn record<E: From<DeviceError>>(
+        stream: &Stream,
+        sets: usize,
+        mut enqueue: impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let mut graph =
+            |first: usize, nodes: usize| stream.capture(|| (first..first + nodes).try_for_each(&mut enqueue));
+        let starts = || (0..sets).step_by(NODES);
+        let many = starts().map(|first| graph(first, NODES)).collect::<Result<_, E>>()?;
+        let one = starts().map(|first| graph(first, 1)).collect::<Result<_, E>>()?;
+        Ok(Self { many, one })
+    }
+
+    /// Enqueues all of it once.
+    ///
+    /// # Safety
+    /// As for each [launch](Graph::launch).
+    pub(super) unsafe fn launch(&self, stream: &Stream) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        self.many.iter().try_for_each(|graph| unsafe { graph.launch(stream) })
+    }
+
+    /// Seconds of one more node.
+    ///
+    /// # Safety
+    /// As for each [launch](Graph::launch), which the clock waits for.
+    pub(super) unsafe fn time(&self, clock: &Clock) -> Result<f64, DeviceError> {
+        let launch = |graphs: &[Graph]| {
+            let mut seconds = 0.0;
+            for graph in graphs {
+                // SAFETY: the caller's promise.
+                let time = clock.time(|stream| unsafe { graph.launch(stream) })?;
+                seconds += time.as_secs_f64();
+            }
+            Ok::<_, DeviceError>(seconds / graphs.len() as f64)
+        };
+        let more = launch(&self.many)? - launch(&self.one)?;
+        Ok(more.max(0.0) / (NODES - 1) as f64)
+    }
 }
 
 impl<'a, S: Subject> Contest<'a, S> {
@@ -120,18 +169,9 @@ impl<'a, S: Subject> Contest<'a, S> {
 
     /// Seconds of one call of an operation.
     fn time(&mut self, index: usize) -> Result<f64, TimeError> {
-        if let Some((many, one)) = self.graphs.get(index) {
-            let launch = |graphs: &[Graph]| {
-                let mut seconds = 0.0;
-                for graph in graphs {
-                    // SAFETY: place and subject outlive the launch, which the clock waits for.
-                    let time = self.clock.time(|stream| unsafe { graph.launch(stream) })?;
-                    seconds += time.as_secs_f64();
-                }
-                Ok::<_, DeviceError>(seconds / graphs.len() as f64)
-            };
-            let more = launch(many)? - launch(one)?;
-            return Ok(more.max(0.0) / (NODES - 1) as f64);
+        if let Some(graphs) = self.graphs.get(index) {
+            // SAFETY: place and subject outlive the launch.
+            return Ok(unsafe { graphs.time(&self.clock) }?);
         }
         let Self { clock, place, subject, operations, sets, .. } = self;
         // The buffers that it does not code drive those that it does out of the cache.
@@ -145,17 +185,10 @@ impl<'a, S: Subject> Contest<'a, S> {
     /// Records graphs of every operation, over all buffers.
     fn record(&mut self) -> Result<(), TimeError> {
         let Self { clock, place, subject, operations, graphs, .. } = self;
-        let mut graph = |operation: Operation, first: usize, nodes: usize| {
-            clock.stream.capture(|| {
-                (first..first + nodes)
-                    .try_for_each(|set| enqueue(operation, set, place, *subject, &clock.stream))
-            })
-        };
         for &operation in operations.iter() {
-            let starts = || (0..place.sets).step_by(NODES);
-            let many = starts().map(|first| graph(operation, first, NODES)).collect::<Result<_, _>>()?;
-            let one = starts().map(|first| graph(operation, first, 1)).collect::<Result<_, TimeError>>()?;
-            graphs.push((many, one));
+            let stream = &clock.stream;
+            let enqueue = |set| enqueue(operation, set, place, *subject, stream);
+            graphs.push(Graphs::record::<TimeError>(stream, place.sets, enqueue)?);
         }
         Ok(())
     }

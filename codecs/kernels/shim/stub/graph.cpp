@@ -14,6 +14,8 @@ STUB_API int cuStreamBeginCapture_v2(void* handle, int mode) {
   stream->recording->streams = {stream};
   stream->recording->thread = std::this_thread::get_id();
   stream->recording->mode = mode;
+  static uint64_t recordings;
+  stream->recording->id = ++recordings;
   stream->frontier.clear();
   return SUCCESS;
 }

@@ -137,6 +137,7 @@ struct Recording {
   std::thread::id thread;                        // it too
   int mode = GLOBAL;
   bool valid = true;
+  uint64_t id = 0;  // no other one has it
 };
 
 struct Stream {

@@ -10,6 +10,7 @@ use mgcomp_selector::{
 };
 
 use super::codecs::chunk_size;
+use super::cut::Cut;
 use super::turns::{Link, Watches};
 use super::{PeerCopyConfig, Way};
 use crate::control::{self, Copies, Made, PolicyName, Settings, SizeGate};
@@ -32,7 +33,7 @@ pub(super) struct Choice {
     link: Link,
     /// Whether the policy goes by how fast that is, as far as it depends on the settings.
     goes_by_link: bool,
-    overlap: Overlap,
+    cut: Cut,
     watches: Watches,
     allowed: AlgorithmSet,
     own: PeerCopyConfig,
@@ -59,12 +60,12 @@ pub(super) struct Chosen {
 }
 
 impl Choice {
-    /// For copies between `devices` with the algorithms `allowed`, by kernels that work beside the link as `overlap` says. The
+    /// For copies between `devices` with the algorithms `allowed`, in segments as `cut` says. The
     /// `policy` is that of `config`, under the settings of `copies` if there is a page.
     pub(super) fn new(
         config: &PeerCopyConfig,
         (policy, copies): (Box<dyn Policy>, Option<Copies>),
-        (allowed, overlap): (AlgorithmSet, Overlap),
+        (allowed, cut): (AlgorithmSet, Cut),
         devices: [u32; 2],
     ) -> Self {
         let goes_by_link = config.policy == PolicySpec::Adaptive && config.lambda.is_none();
@@ -79,12 +80,12 @@ impl Choice {
             is_stale: false,
             link,
             goes_by_link,
-            overlap,
+            cut,
             watches: Watches::of(Algorithm::None),
             allowed,
             own: *config,
             gate_bytes: config.gate_bytes,
-            chunk_size: chunk_size(config.segment_bytes.min(config.most_bytes)),
+            chunk_size: chunk_size(cut.longest_bytes.min(config.most_bytes)),
             devices,
             is_off: control::is_switched_off(),
         }
@@ -188,7 +189,7 @@ impl Choice {
         let own = |took: Duration| {
             wire_ns.is_some_and(|wire_ns| took.as_nanos() as f64 > BEYOND_THE_LINK * wire_ns).then_some(took)
         };
-        let is_relayed = matches!(self.overlap, Overlap::Relayed(_));
+        let is_relayed = matches!(self.cut.overlap(facts.raw_bytes), Overlap::Relayed(_));
         let outcome = Outcome {
             sent: decision.algorithm,
             coded_bytes,
@@ -216,7 +217,7 @@ impl Choice {
     /// Hears how long a plain copy took: once over the link, or twice.
     pub(super) fn timed(&mut self, raw_bytes: u64, took: Duration) {
         let Link::Timed(timed) = &mut self.link else { return };
-        let once = match self.overlap {
+        let once = match self.cut.overlap(raw_bytes) {
             Overlap::Relayed(segment_bytes) => {
                 // The second pass of a segment goes beside the first of the next.
                 let segments = raw_bytes.div_ceil(segment_bytes).max(1) as f64;
@@ -227,11 +228,11 @@ impl Choice {
         timed.rate.learn(raw_bytes, once);
     }
 
-    /// What is known of the link.
+    /// What is known of the link, for copies of the longest segment.
     pub(super) fn link(&self) -> Option<LinkFacts> {
         match &self.link {
             Link::Stated(link) => *link,
-            Link::Timed(timed) => timed.rate.facts(self.overlap),
+            Link::Timed(timed) => timed.rate.facts(self.cut.overlap(self.cut.longest_bytes)),
         }
     }
 
@@ -250,7 +251,7 @@ impl Choice {
 
     fn facts(&self, element: Element, raw_bytes: u64) -> CheapFacts {
         // However codecs and link overlap where it was stated, here they do as they do.
-        let link = self.link().and_then(|link| link.with_overlap(self.overlap).ok());
+        let link = self.link().and_then(|link| link.with_overlap(self.cut.overlap(raw_bytes)).ok());
         let (allowed, [from, to]) = (self.allowed, self.devices);
         CheapFacts { peer: to, stream: StreamId(from), raw_bytes, element, allowed, link, lambda: None }
     }

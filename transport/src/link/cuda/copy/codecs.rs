@@ -1,4 +1,5 @@
 //! Kernels at both ends, and what they leave of each segment.
+#![allow(unsafe_code)] // workspaces for any stream
 
 use mgcomp_codecs::device::{
     Coder, Compress, Decompress, Device, DeviceError, Region, Status, Stream, Word, Workspace, workspace_len,
@@ -59,7 +60,11 @@ impl Codecs {
         if decoding.is_err() {
             out.wait()?; // zeros are on their way to the other one
         }
-        Ok(Self { pairs, encoding, decoding: decoding?, words })
+        // SAFETY: the zeros are waited for before the first copy, and a pipe has copies come one after another, whatever streams
+        // they are on.
+        let [encoding, decoding] =
+            [encoding, decoding?].map(|workspace| unsafe { workspace.on_any_stream() });
+        Ok(Self { pairs, encoding, decoding, words })
     }
 
     /// The room that a frame of `segment_bytes` may need.

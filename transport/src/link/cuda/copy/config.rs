@@ -17,7 +17,8 @@ pub struct PeerCopyConfig {
     pub link: Option<LinkFacts>,
     /// Copies of fewer bytes are plain, before any policy is asked, unless an operator has set another gate.
     pub gate_bytes: u64,
-    /// Raw bytes of a segment.
+    /// The most raw bytes of a segment. How long they are goes by the copy and by what is between the devices; see
+    /// [segments](super#segments-and-memory), which also says how much memory a copier takes for them.
     pub segment_bytes: u64,
     /// The most raw bytes of a copy.
     pub most_bytes: u64,
@@ -25,7 +26,7 @@ pub struct PeerCopyConfig {
 
 impl Default for PeerCopyConfig {
     /// The policy `adaptive` among codecs for floats and zeros, nothing known of the link, a gate of 256 KiB, segments of
-    /// 4 MiB, copies of up to 1 GiB.
+    /// up to 128 MiB, copies of up to 1 GiB.
     fn default() -> Self {
         Self {
             policy: PolicySpec::Adaptive,
@@ -33,7 +34,7 @@ impl Default for PeerCopyConfig {
             lambda: None,
             link: None,
             gate_bytes: 256 << 10,
-            segment_bytes: 4 << 20,
+            segment_bytes: 128 << 20,
             most_bytes: 1 << 30,
         }
     }

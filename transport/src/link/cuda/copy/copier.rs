@@ -6,6 +6,7 @@ use mgcomp_selector::{LinkFacts, Overlap, PolicySpec, Steering};
 
 use super::choice::{Choice, Chosen};
 use super::codecs::{Codecs, coded_bytes};
+use super::cut::Cut;
 use super::pipe::{Memory, Pipe, Segment};
 use super::watch::{Shown, Watch, Watched};
 use super::{PeerCopy, PeerCopyConfig, PeerCopyError, PeerCopyReport, Way};
@@ -22,8 +23,7 @@ use crate::memory::DeviceSlice;
 pub struct PeerCopier {
     from: Device,
     to: Device,
-    /// Whether kernels of the first device reach the memory of the second.
-    is_direct: bool,
+    cut: Cut,
     config: PeerCopyConfig,
     choice: Choice,
     /// Looks at copies on their way, where the policy may want that, or one that an operator may set.
@@ -43,12 +43,11 @@ impl PeerCopier {
     /// # Errors
     /// Whatever the driver says. Kernels that a device cannot have are done without.
     pub fn new(from: &Device, to: &Device, config: PeerCopyConfig) -> Result<Self, DeviceError> {
-        let config = PeerCopyConfig { segment_bytes: config.segment_bytes.max(1), ..config };
-        let is_direct = from.reach(to)?;
-        let room_len = Codecs::frame_room(config.segment_bytes.min(config.most_bytes));
+        let cut = Cut::new(from, to, config.segment_bytes)?;
+        let is_direct = cut.is_direct();
+        let segment = (cut.longest_bytes.min(config.most_bytes), cut.most_segments(config.most_bytes));
+        let room_len = Codecs::frame_room(segment.0);
         let pipe = Pipe::new(from, to, || Memory::between(is_direct, to, room_len))?;
-        let segments = config.most_bytes.div_ceil(config.segment_bytes).max(1);
-        let segment = (config.segment_bytes.min(config.most_bytes), segments);
         let (devices, speeds) =
             ([from, to].map(|device| device.info().ordinal), calibrate::device_speeds(from.info()));
         let policy = config.policy.build(&Steering { lambda: config.lambda, speeds: speeds.clone() });
@@ -57,14 +56,14 @@ impl PeerCopier {
         let probe = may_look.then(|| Probe::new(from)).transpose()?;
         let may_watch = copies.is_some() || config.policy == PolicySpec::Adaptive;
         let watch =
-            may_watch.then(|| Watch::new(from, to, Codecs::words_len(segments), is_direct)).transpose()?;
+            may_watch.then(|| Watch::new(from, to, Codecs::words_len(segment.1), is_direct)).transpose()?;
         let ends = ((from, &pipe.out), (to, &pipe.into));
         // Last, because zeros are on their way from then on.
         let codecs = Codecs::load(ends.0, ends.1, config.algorithms, segment, is_direct)?;
-        let can = (codecs.algorithms(), overlap(is_direct, from, to)(config.segment_bytes));
+        let can = (codecs.algorithms(), cut);
         let choice = Choice::new(&config, (policy, copies), can, devices);
         let (from, to, stopwatch) = (from.clone(), to.clone(), Stopwatch::default());
-        let copier = Self { from, to, is_direct, config, choice, probe, stopwatch, pipe, codecs, watch };
+        let copier = Self { from, to, cut, config, choice, probe, stopwatch, pipe, codecs, watch };
         // A graph that is launched on another stream would not wait for the zeros that are on their way to workspaces.
         copier.pipe.wait()?;
         Ok(copier)
@@ -73,16 +72,17 @@ impl PeerCopier {
     /// Whether bytes go straight from device to device.
     #[must_use]
     pub const fn is_direct(&self) -> bool {
-        self.is_direct
+        self.cut.is_direct()
     }
 
-    /// When kernels of copies from `from` to `to`, in segments of so many bytes, work beside the link between the two: to be
+    /// When kernels of copies from `from` to `to`, in segments of up to so many bytes, work beside the link between the two: to be
     /// stated with its rate.
     ///
     /// # Errors
     /// Whatever the driver says.
     pub fn overlap(from: &Device, to: &Device, segment_bytes: u64) -> Result<Overlap, DeviceError> {
-        Ok(overlap(from.reach(to)?, from, to)(segment_bytes.max(1)))
+        let cut = Cut::new(from, to, segment_bytes)?;
+        Ok(cut.overlap(cut.longest_bytes))
     }
 
     /// What copies can be coded with.
@@ -101,7 +101,8 @@ impl PeerCopier {
     /// what is on `stream`, which may be a stream of any device, and before what comes there next. `element` says what the
     /// bytes are.
     ///
-    /// While `stream` records, the copy is recorded with it, as it is chosen now, whatever is set later. Whoever launches the graph sees to it that no other copy of this
+    /// While `stream` records, the copy is recorded with it, as it is chosen now, whatever is set later. Recordings with copies of
+    /// one copier come one after another. Whoever launches the graph sees to it that no other copy of this
     /// copier is under way then, and that the copier is still there.
     ///
     /// # Errors
@@ -122,7 +123,8 @@ impl PeerCopier {
             stream.copy_between((&self.from, from), (&self.to, to))?;
             return Ok(PeerCopy { way: Way::Plain, raw_bytes, segments: 1 });
         }
-        let can_watch = self.can_watch(stream);
+        let recording = self.probe.is_some().then(|| stream.recording());
+        let can_watch = recording.as_ref().is_some_and(can_watch);
         if can_watch {
             self.hear();
         }
@@ -136,7 +138,7 @@ impl PeerCopier {
             && self.has_the_way_for_itself()
             && done(self.stopwatch.start(stream), "the link is not timed");
         let watched = is_watched.then_some(made);
-        let copied = self.enqueue(stream, (element, algorithm), (from, to), watched);
+        let copied = self.enqueue((stream, recording), (element, algorithm), (from, to), watched);
         if times && copied.is_ok() {
             done(self.stopwatch.stop(stream, raw_bytes), "the link is not timed");
         }
@@ -151,26 +153,31 @@ impl PeerCopier {
         Ok(PeerCopy { way, raw_bytes, segments })
     }
 
-    /// Returns how the copy goes, and in how many segments.
+    /// Returns how the copy goes, and in how many segments. `recording` is what was found out of that, if it was asked.
     fn enqueue(
         &mut self,
-        stream: &Stream,
+        (stream, recording): (&Stream, Option<Result<Option<u64>, DeviceError>>),
         (element, algorithm): (Element, Algorithm),
         (from, to): (Region<'_>, Region<'_>),
         watched: Option<Made>,
     ) -> Result<(Way, u64), DeviceError> {
-        let segments = Segment::all(from.len(), self.config.segment_bytes);
+        let segments = Segment::all(from.len(), self.cut.segment_bytes(from.len()));
         let (way, count) = (self.way(algorithm), segments.len() as u64);
+        if way == Way::Plain {
+            stream.copy_between((&self.from, from), (&self.to, to))?;
+            return Ok((way, 1));
+        }
+        let on = (stream, recording.unwrap_or_else(|| stream.recording())?);
         match way {
-            Way::Plain => stream.copy_between((&self.from, from), (&self.to, to))?,
+            Way::Plain => {}
             Way::PlainThroughHost => self.pipe.run(
-                stream,
+                on,
                 segments,
                 |out, segment, room| out.copy(segment.of(from), room.slice(0..segment.len)),
                 |into, segment, room| into.copy(room.slice(0..segment.len), segment.of(to)),
             )?,
             Way::Coded(_) | Way::CodedThroughHost(_) => {
-                self.enqueue_coded(stream, (element, algorithm), (from, to), watched)?;
+                self.enqueue_coded(on, (element, algorithm), (from, to), watched)?;
             }
         }
         Ok((way, count))
@@ -178,12 +185,12 @@ impl PeerCopier {
 
     fn enqueue_coded(
         &mut self,
-        stream: &Stream,
+        on: (&Stream, Option<u64>),
         (element, algorithm): (Element, Algorithm),
         (from, to): (Region<'_>, Region<'_>),
         watched: Option<Made>,
     ) -> Result<(), DeviceError> {
-        let (raw_bytes, segment_bytes) = (from.len(), self.config.segment_bytes);
+        let (raw_bytes, segment_bytes) = (from.len(), self.cut.segment_bytes(from.len()));
         let segments = Segment::all(raw_bytes, segment_bytes);
         let count = segments.len() as u64;
         let Some((mut encoding, mut decoding)) = self.codecs.both(algorithm) else {
@@ -193,7 +200,7 @@ impl PeerCopier {
         let timed = Watch::<Made>::timed(count);
         let timed_bytes = segment_bytes.min(raw_bytes - (timed * segment_bytes).min(raw_bytes));
         self.pipe.run(
-            stream,
+            on,
             segments,
             |out, segment, room| {
                 let mut work = || encoding.enqueue(out, (element, from), segment, room);
@@ -243,23 +250,11 @@ impl PeerCopier {
         self.choice.learn(element, data);
     }
 
-    /// Whether somebody wants to know what becomes of copies, and `stream` does not record: to ask how far others are would
-    /// spoil the recording, and what is recorded happens later.
-    fn can_watch(&self, stream: &Stream) -> bool {
-        if self.probe.is_none() {
-            return false;
-        }
-        let records = stream.is_capturing();
-        let records =
-            records.inspect_err(|error| tracing::warn!(%error, "nothing is found out about a copy"));
-        matches!(records, Ok(false))
-    }
-
     /// Whether a plain copy would wait for nothing but what is on its own stream.
     fn has_the_way_for_itself(&self) -> bool {
         let through_host = self.way(Algorithm::None) == Way::PlainThroughHost;
         // Other streams may record.
-        !through_host || matches!(self.from.relaxed(|| self.pipe.out.is_idle()), Ok(true))
+        !through_host || matches!(self.from.relaxed(|| self.pipe.is_idle()), Ok(true))
     }
 
     /// Hears what was found by now. Without it copies go on as before.
@@ -328,11 +323,11 @@ impl PeerCopier {
     }
 
     fn way(&self, algorithm: Algorithm) -> Way {
-        match (self.codecs.algorithms().contains(algorithm), self.is_direct) {
+        match (self.codecs.algorithms().contains(algorithm), self.is_direct()) {
             (true, true) => Way::Coded(algorithm),
             (true, false) => Way::CodedThroughHost(algorithm),
             // Between contexts of a device the driver copies within its memory.
-            (false, is_direct) if is_direct || is_one_device(&self.from, &self.to) => Way::Plain,
+            (false, _) if !self.cut.is_relayed => Way::Plain,
             (false, _) => Way::PlainThroughHost,
         }
     }
@@ -360,14 +355,13 @@ impl Drop for PeerCopier {
     }
 }
 
-/// What stores over the link: encoders; or, where bytes are relayed, the driver after them.
-fn overlap(is_direct: bool, from: &Device, to: &Device) -> fn(u64) -> Overlap {
-    let is_relayed = !is_direct && !is_one_device(from, to);
-    if is_relayed { Overlap::Relayed } else { Overlap::Fused }
-}
-
-fn is_one_device(from: &Device, to: &Device) -> bool {
-    from.info().ordinal == to.info().ordinal
+/// Whether what becomes of a copy can be found out: to ask how far others are would spoil a recording, and what is recorded
+/// happens later.
+fn can_watch(recording: &Result<Option<u64>, DeviceError>) -> bool {
+    recording
+        .as_ref()
+        .inspect_err(|error| tracing::warn!(%error, "nothing is found out about a copy"))
+        .is_ok_and(Option::is_none)
 }
 
 /// Whether something was done that copies can do without; if not, says so.

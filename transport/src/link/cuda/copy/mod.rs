@@ -9,10 +9,23 @@
 //! finds them and their lengths; an event lets it begin. Long copies are cut into segments: while one is decoded, the next
 //! is encoded, on a stream of each device. So only coded bytes go over the link, and nobody but the kernels knows how many.
 //! Where the first device does not reach the other's memory, frames go through page-locked memory of the host, which both
-//! reach.
+//! reach. Where both are one context, both kernels run on the stream of the copy, and no event is needed.
 //!
 //! Short copies, and those that the policy does not want to be coded, are plain copies: by the driver from memory to memory,
 //! or, where that would have to go through the host anyway, long ones piece by piece through the same page-locked memory.
+//!
+//! # Segments and memory
+//! | between the devices | raw bytes of a segment | room for frames |
+//! |---|---|---|
+//! | nothing: they are one context | all that there is room for | device memory for one segment |
+//! | a link over which the first reaches the second | an eighth of the copy in whole 4 MiB, up to 32 MiB | memory of the second for two |
+//! | the host | 4 MiB | page-locked memory for two |
+//!
+//! No segment is longer than [`PeerCopyConfig::segment_bytes`] says, nor than the longest copy. Room for one is a little more than
+//! its raw bytes. Kernels on less than 4 MiB do not fill a device, and on 32 MiB their start counts for nothing where it goes beside
+//! others' work; within one context nothing goes beside, so one segment is best, and 1 GiB in 8 is about as good.
+//! With the settings that are usual a copier so takes 128 MiB, 64 MiB or 8 MiB. It has copies
+//! come one after another, on whatever streams they are.
 //!
 //! # Memory and streams of other libraries
 //! Bytes may lie in memory that another library has allocated in a device's primary context, as PyTorch's tensors do:
@@ -49,8 +62,8 @@
 //! bytes are exact for data that always compresses alike, and else as near as one in 8 is to the rest. Copies below the gate
 //! are one call of the driver and are not counted, nor are those that are recorded, of which nobody knows how often a graph is launched.
 //!
-//! Where there is a page, a copy costs the host a look at its settings, one from the gate on also some counters and the question
-//! whether its stream records. With `MGCOMP=off` there is none.
+//! Where there is a page, a copy costs the host a look at its settings, one from the gate on also some counters. With
+//! `MGCOMP=off` there is none. A copy that is coded asks whether its stream records.
 //!
 //! ```
 //! use mgcomp_codecs::Element;
@@ -78,6 +91,7 @@ mod choice;
 mod codecs;
 mod config;
 mod copier;
+mod cut;
 mod pipe;
 mod report;
 mod turns;
