@@ -156,7 +156,10 @@ static void refusals(const struct place places[2])
     REFUSED(ARGUMENT, "options.linkGbps", mgcompCreatePeerCopier(0, 1, &options, &copier));
     options.linkGbps = 0;
     options.mostBytes = options.segmentBytes = (uint64_t)1 << 40;
-    REFUSED(MGCOMP_RESULT_NO_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", mgcompCreatePeerCopier(0, 1, &options, &copier));
+    REFUSED(MGCOMP_RESULT_NO_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", mgcompCreatePeerCopier(1, 1, &options, &copier));
+    /* Between devices segments have a bound of their own. */
+    GOOD(mgcompCreatePeerCopier(0, 1, &options, &copier));
+    GOOD(mgcompDestroyPeerCopier(copier));
     options.segmentBytes = 1;
     REFUSED(MGCOMP_RESULT_NO_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", mgcompCreatePeerCopier(0, 1, &options, &copier));
     options.segmentBytes = 0;
