@@ -4,6 +4,7 @@
 
 use cudarc::driver::sys::CUstreamCaptureMode;
 
+use super::context::Entered;
 use super::driver::{Driver, call};
 use super::{Device, DeviceError, Stream};
 
@@ -49,7 +50,11 @@ impl Stream {
     /// # Errors
     /// Whatever the driver says.
     pub fn recording(&self) -> Result<Option<u64>, DeviceError> {
-        let entered = self.shared.context.enter()?;
+        self.recording_in(&self.shared.context.enter()?)
+    }
+
+    /// The same once the context is entered.
+    pub(super) fn recording_in(&self, entered: &Entered<'_>) -> Result<Option<u64>, DeviceError> {
         let (mut status, mut id) = (0, 0);
         // SAFETY: the stream lives, and both are live variables, the first of the width of the driver's enum.
         unsafe {

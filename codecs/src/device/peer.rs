@@ -67,8 +67,13 @@ impl Stream {
             // Wherever it is: memory of others that has no bytes may be nowhere.
             return Ok(());
         }
-        let entered = self.shared.context.enter()?;
         let (from_context, to_context) = (&from_device.shared.context, &to_device.shared.context);
+        // The driver refuses to record the call below, even within one context (seen with CUDA 13.0). An address alone says where
+        // memory is.
+        let entered = self.shared.context.enter()?;
+        if from_device.is_same(to_device) || self.recording_in(&entered)?.is_some() {
+            return self.copy_in(&entered, from, to);
+        }
         // SAFETY: as for `copy`; whoever owns the regions holds their contexts.
         unsafe {
             call!(

@@ -141,7 +141,16 @@ impl Stream {
     /// [`DeviceError::TooShort`] if `to` is shorter, and whatever the driver says.
     pub fn copy(&self, from: Region<'_>, to: Region<'_>) -> Result<(), DeviceError> {
         to.check_len("the destination of a copy", from.len())?;
-        let entered = self.shared.context.enter()?;
+        self.copy_in(&self.shared.context.enter()?, from, to)
+    }
+
+    /// The same to a destination that was found to be long enough, once the context is entered.
+    pub(super) fn copy_in(
+        &self,
+        entered: &Entered<'_>,
+        from: Region<'_>,
+        to: Region<'_>,
+    ) -> Result<(), DeviceError> {
         let len = from.len() as usize;
         // SAFETY: as for `zero`; both have `len` bytes.
         unsafe { call!(entered.driver, cuMemcpyAsync(to.address(), from.address(), len, self.handle)) }

@@ -128,6 +128,30 @@ fn bytes_go_from_device_to_device() {
     });
 }
 
+/// The driver does not record its call for copies between devices, nor does the stub.
+#[test]
+#[allow(unsafe_code)] // launches a graph
+fn copies_from_device_to_device_are_recorded() {
+    with_stub("peers::copies_from_device_to_device_are_recorded", Libraries::DriverAndCompiler, |stub| {
+        let [(first, stream), (second, _)] = two(stub);
+        let [from, beside] = [9000, 9000].map(|len| first.alloc(len).unwrap());
+        let to = second.alloc(9000).unwrap();
+        let graph = stream
+            .capture(|| {
+                stream.copy_between((&first, from.region()), (&first, beside.region()))?;
+                stream.copy_between((&first, beside.region()), (&second, to.region()))
+            })
+            .unwrap();
+        for seed in 0..3 {
+            let raw = data::bytes(Kind::Mixed, 9000, seed);
+            stream.upload(&raw, from.region()).unwrap();
+            // SAFETY: the buffers outlive the work, which is waited for.
+            unsafe { graph.launch(&stream).unwrap() };
+            assert!(download(&stream, to.region()).unwrap() == raw);
+        }
+    });
+}
+
 #[test]
 fn what_belongs_to_another_device_is_refused() {
     with_stub("peers::what_belongs_to_another_device_is_refused", Libraries::DriverAndCompiler, |stub| {

@@ -42,6 +42,7 @@ STUB_API int cuMemcpyAsync(uint64_t to, uint64_t from, size_t len, void* stream)
 STUB_API int cuMemcpyPeerAsync(uint64_t to, Context* to_context, uint64_t from, Context* from_context, size_t len,
                                void* stream) {
   STUB_ENTER_CONTEXT;
+  if (const Result error = refuse_recording_of(find_stream(stream))) return error;
   if (!is_alive(to_context) || !is_alive(from_context)) return INVALID_CONTEXT;
   if (!is_mapped({to, len}) || !is_mapped({from, len})) return INVALID_VALUE;
   if (!belongs_to(to_context, {to, len}) || !belongs_to(from_context, {from, len})) return INVALID_VALUE;

@@ -60,7 +60,7 @@
 //! 8 later, if the last one that was watched is over by then. These count once a later copy hears of them, or when the copier
 //! is dropped. The others count as if they had become as much smaller as the last one that was watched with their algorithm. So coded
 //! bytes are exact for data that always compresses alike, and else as near as one in 8 is to the rest. Copies below the gate
-//! are one call of the driver and are not counted, nor are those that are recorded, of which nobody knows how often a graph is launched.
+//! are one call of the driver, or between two contexts two, of which the first asks whether the stream records, and are not counted, nor are those that are recorded, of which nobody knows how often a graph is launched.
 //!
 //! Where there is a page, a copy costs the host a look at its settings, one from the gate on also some counters. With
 //! `MGCOMP=off` there is none. A copy that is coded asks whether its stream records.
