@@ -305,9 +305,10 @@ fn nothing_waits_for_a_rank_that_has_gone_without_a_limit() {
             gather(world, place, (buffer, LONG))
         });
         assert!(matches!(grown, NcclError::Call { .. }), "{grown:?}");
-        // What looks at data comes behind the receive, and fails.
+        // What looks at data comes behind the receive, and the event behind it fails: the fifth, after one for the stream of the
+        // call, two around the encoder, and one for the stream that looks.
         let looked = after_a_receive_in_vain((nccl, "paper"), |world, place, buffer| {
-            stub.fail(Some("cuMemcpyAsync"), 1, OUT_OF_MEMORY);
+            stub.fail(Some("cuEventRecord"), 5, OUT_OF_MEMORY);
             world.broadcast(&place.stream, 0, buffer.slice(0..LEN as u64), Element::U32)
         });
         stub.fail(None, 0, 0);
