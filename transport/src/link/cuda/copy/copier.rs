@@ -66,6 +66,8 @@ impl PeerCopier {
         let copier = Self { from, to, cut, config, choice, probe, stopwatch, pipe, codecs, watch };
         // A graph that is launched on another stream would not wait for the zeros that are on their way to workspaces.
         copier.pipe.wait()?;
+        // Nor would anybody have waited for those of a probe that is never used.
+        copier.probe.as_ref().map_or(Ok(()), |probe| probe.stream().wait())?;
         Ok(copier)
     }
 
