@@ -43,12 +43,12 @@ def passes(name: str, missing: str | None, check: Callable[[], str]) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Checks mgcomp with tensors of PyTorch on one CUDA device.")
-    parser.add_argument("--library", type=os.path.abspath, help="libmgcomp.so")
+    parser.add_argument("--library", dest="path", metavar="LIBRARY", type=os.path.abspath, help="libmgcomp.so")
     parser.add_argument("--plugin", type=os.path.abspath, help="the NCCL network plugin, libmgcomp_nccl_net.so")
     parser.add_argument("--device", type=int, default=0, help="the number of the CUDA device (0)")
     named = parser.parse_args()
-    where, runs = (named.library, named.device), Runs(named.plugin, named.device)
-    no_library = None if named.library else "no --library"
+    where, runs = (named.path, named.device), Runs(named.plugin, named.device)
+    no_library = None if named.path else "no --library"
     no_plugin = None if named.plugin else "no --plugin"
     if not torch.distributed.is_nccl_available():
         no_plugin = "this PyTorch has no NCCL"
