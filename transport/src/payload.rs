@@ -103,9 +103,9 @@ impl Payload {
         Self::ready(slice.place(), slice.len() as u64, Storage::Memory(slice))
     }
 
-    /// Bytes in page-locked memory that are ready: what an executor brought from a device.
-    #[must_use]
-    pub fn from_pinned(bytes: Bytes) -> Self {
+    /// Bytes in page-locked memory that are ready: what an executor brought from a device. Devices read them where they are.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn from_pinned(bytes: Bytes) -> Self {
         Self { place: Place::Pinned, ..Self::from_bytes(bytes) }
     }
 

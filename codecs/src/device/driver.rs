@@ -104,7 +104,6 @@ functions! {
     fn cuStreamWriteValue32_v2(CUstream, CUdeviceptr, u32, u32);
     fn cuStreamBeginCapture_v2(CUstream, sys::CUstreamCaptureMode);
     fn cuStreamEndCapture(CUstream, *mut CUgraph);
-    fn cuStreamIsCapturing(CUstream, *mut u32);
     fn cuStreamGetCaptureInfo(CUstream, *mut u32, *mut u64);
     fn cuThreadExchangeStreamCaptureMode(*mut u32);
     fn cuEventCreate(*mut CUevent, u32);

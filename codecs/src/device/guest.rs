@@ -37,11 +37,7 @@ impl Stream {
     /// # Errors
     /// Whatever the driver says.
     pub fn is_capturing(&self) -> Result<bool, DeviceError> {
-        let entered = self.shared.context.enter()?;
-        let mut status = 0;
-        // SAFETY: the stream lives, and `status` is a live variable of the width of the driver's enum.
-        unsafe { call!(entered.driver, cuStreamIsCapturing(self.handle, &raw mut status))? };
-        Ok(status != 0)
+        Ok(self.recording()?.is_some())
     }
 
     /// Which recording takes what is enqueued here instead of running it, if one does: a number that no other recording has, but

@@ -274,6 +274,12 @@ fn what_is_offloaded_stays_in_page_locked_memory_within_the_bound() {
                 }
                 assert!(now <= BOUND + (1 << 18), "{policy}, round {round}: {now}");
             }
+            // Ordinary blocks count in the same bound: what stands for a device here takes two thirds of it.
+            let others = HostBuffer::from(data::bytes(Kind::Dense, 2 << 20, 9));
+            let ticket = queue.offload(others.all(), Element::U32).unwrap();
+            queue.wait(ticket).unwrap();
+            let now = stub.count("pinned");
+            assert!(now <= BOUND - (2 << 20) + (1 << 18), "{policy}: {now} beside 2 MiB");
         }
     });
 }

@@ -221,7 +221,7 @@ fn who_waits_after_a_failure_has_waited_for_the_stream() {
         let place = Place::open(0);
         let buffer = place.room(LEN);
         // An error does not mean that the stream records.
-        for fails in [None, Some("cuStreamIsCapturing")] {
+        for fails in [None, Some("cuStreamGetCaptureInfo")] {
             let mut world = alone(&place, plain(0), HANGS);
             let held = Held::new(&place);
             world.broadcast(&place.stream, 0, buffer.region(), Element::U8).unwrap();

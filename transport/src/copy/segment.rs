@@ -84,8 +84,9 @@ impl Segment {
         self.job.encoded(algorithm, bytes.len() as u64, done.took);
         let payload = match &self.job.task {
             // Little more memory than there are bytes: the encoder's buffer has room for what does not shrink.
-            Task::Keep { home: Home::Host(pool, _), .. } if !payload.is_shelved() => {
-                let mut block = pool.take(bytes.len());
+            Task::Keep { home: Home::Host(pool, shelf), .. } if !payload.is_shelved() => {
+                let len = bytes.len();
+                let mut block = shelf.as_ref().map_or_else(|| pool.take(len), |shelf| shelf.block(len));
                 block.extend_from_slice(bytes);
                 Payload::from_bytes(Bytes::from_owner(block))
             }

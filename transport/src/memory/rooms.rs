@@ -89,19 +89,26 @@ impl<M: RoomMemory> Rooms<M> {
         made
     }
 
-    /// Counts new memory. What is kept makes room for it within the bound, the oldest first.
+    /// Counts new memory.
     fn lend(&self, len: u64) {
-        let Some(pool) = &self.blocks else { return };
+        if let Some(pool) = &self.blocks {
+            self.within_bound(pool, len as usize, || pool.lend_elsewhere(len as usize));
+        }
+    }
+
+    /// Has `take` count `len` bytes in `pool`, in which these rooms count. What is kept makes room for them, the oldest first.
+    pub(crate) fn within_bound<T>(&self, pool: &Pool, len: usize, take: impl FnOnce() -> T) -> T {
         let mut freed = Vec::new();
         let mut kept = self.kept();
-        while !kept.is_empty() && !pool.has_room_beside(len as usize) {
+        while !kept.is_empty() && !pool.has_room_beside(len) {
             let memory = kept.remove(0);
-            pool.give_back(memory.region().len() as usize);
+            self.give_back(memory.region().len());
             freed.push(memory);
         }
-        pool.lend_elsewhere(len as usize);
+        let taken = take();
         drop(kept);
         drop(freed); // without the lock
+        taken
     }
 
     /// Frees all that is kept, if anything is.

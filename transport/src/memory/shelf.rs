@@ -8,12 +8,13 @@ use mgcomp_codecs::device::{Device, Pinned};
 
 #[cfg(feature = "cuda")]
 use super::Rooms;
-use crate::pool::Pool;
+#[cfg(feature = "cuda")]
+use crate::pool::block_len;
+use crate::pool::{Pool, Pooled};
 
 /// Room for what is kept, within the bound of a pool. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Shelf {
-    #[cfg(feature = "cuda")]
     pool: Pool,
     /// From the first use on; any device reaches them.
     #[cfg(feature = "cuda")]
@@ -22,14 +23,21 @@ pub struct Shelf {
 
 impl Shelf {
     /// What is on it counts in `pool`.
-    #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
     pub(crate) fn within(pool: &Pool) -> Self {
         Self {
-            #[cfg(feature = "cuda")]
             pool: pool.clone(),
             #[cfg(feature = "cuda")]
             rooms: Arc::default(),
         }
+    }
+
+    /// An ordinary block of the pool for `len` bytes; rooms that nobody uses make room for it.
+    pub(crate) fn block(&self, len: usize) -> Pooled {
+        #[cfg(feature = "cuda")]
+        if let Some(rooms) = self.rooms.get() {
+            return rooms.within_bound(&self.pool, block_len(len), || self.pool.take(len));
+        }
+        self.pool.take(len)
     }
 
     /// Its rooms; `device` allocates them if none has yet.

@@ -20,26 +20,13 @@ STUB_API int cuThreadExchangeStreamCaptureMode(int* mode) {
 
 enum { NONE = 0, ACTIVE = 1, INVALIDATED = 2 };
 
-static int status_of(const Stream& stream) {
-  return stream.recording == nullptr ? NONE : stream.recording->valid ? ACTIVE : INVALIDATED;
-}
-
-STUB_API int cuStreamIsCapturing(void* handle, int* status) {
-  STUB_ENTER_CONTEXT;
-  const std::shared_ptr<Stream> stream = find_stream(handle);
-  if (stream == nullptr) return INVALID_HANDLE;
-  if (const Result error = refuse_implicit(stream, false)) return error;
-  *status = status_of(*stream);
-  return SUCCESS;
-}
-
 // The id is only set where something is recorded.
 STUB_API int cuStreamGetCaptureInfo(void* handle, int* status, uint64_t* id) {
   STUB_ENTER_CONTEXT;
   const std::shared_ptr<Stream> stream = find_stream(handle);
   if (stream == nullptr) return INVALID_HANDLE;
   if (const Result error = refuse_implicit(stream, false)) return error;
-  *status = status_of(*stream);
+  *status = stream->recording == nullptr ? NONE : stream->recording->valid ? ACTIVE : INVALIDATED;
   if (*status == ACTIVE) *id = stream->recording->id;
   return SUCCESS;
 }
