@@ -173,6 +173,14 @@ impl Handle {
         })
     }
 
+    /// The same before what came over the communicator is read: what a failed one has enqueued ends without having moved
+    /// anything.
+    pub(super) fn wait_for_bytes(&self, stream: &Stream, what: &'static str) -> Result<(), NcclError> {
+        self.wait(stream, what)?;
+        // Asked after the end, so that no failure that brought the end about is missed.
+        self.check()
+    }
+
     /// When it was aborted; now, if it was not.
     pub(super) fn aborted(&self) -> Instant {
         self.aborted.unwrap_or_else(Instant::now)

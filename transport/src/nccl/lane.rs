@@ -105,7 +105,7 @@ impl Lane {
         self.side.upload(own, from)?;
         self.is_busy = true;
         handle.group(|handle| handle.all_gather(from, to, &self.stream))?;
-        handle.wait(&self.stream, "the comparison of settings")?;
+        handle.wait_for_bytes(&self.stream, "the comparison of settings")?;
         Ok(self.read_words(len..len + len * ranks)?)
     }
 
@@ -114,7 +114,7 @@ impl Lane {
         if !self.is_busy {
             return Ok(());
         }
-        handle.wait(&self.stream, "a compressed transfer")?;
+        handle.wait_for_bytes(&self.stream, "a compressed transfer")?;
         self.is_busy = false;
         let ranks = std::mem::take(&mut self.decoding);
         let start = self.layout.statuses().start;
@@ -278,7 +278,7 @@ impl Lane {
         (own, call): (u32, u32),
         from: impl Fn(usize) -> u32,
     ) -> Result<(Vec<Entry>, Vec<Entry>), NcclError> {
-        handle.wait(&self.stream, "the exchange of lengths")?;
+        handle.wait_for_bytes(&self.stream, "the exchange of lengths")?;
         let all = self.layout.outgoing().start..self.layout.incoming().end;
         let mut bytes = vec![0; all.end as usize];
         self.side.download(self.word_region(all), &mut bytes)?;
