@@ -184,7 +184,7 @@ fn a_table_and_a_picture_are_for_people() {
 #[test]
 fn sizes_that_take_too_long_are_left_out() {
     let bench = Workbench::new();
-    // At 0.01 Gb/s, 64 MiB would take a minute.
+    // At 0.01 Gb/s, 64 MiB would take a minute; a few sizes are done in time on the busiest machine.
     let args = [
         "perf",
         "--json",
@@ -195,7 +195,7 @@ fn sizes_that_take_too_long_are_left_out() {
         "--latency-us",
         "10",
         "--seconds",
-        "1",
+        "5",
     ];
     let output = bench.succeed(&args);
     let rows = rows_of(&output);
@@ -396,11 +396,11 @@ fn a_rank_that_is_stuck_ends_the_run() {
         return;
     }
     let bench = Workbench::new();
-    let (child, others, _rows) = long_run(&bench, &["--link", "tcp", "--timeout", "8"]);
+    let (child, others, _rows) = long_run(&bench, &["--link", "tcp", "--timeout", "15"]);
     signal("-STOP", others[0]);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("is not over after 8s"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("is not over after 15s"), "{}", stderr(&output));
     all_go(&others);
 }
 

@@ -8,6 +8,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 /// Nothing here takes this long unless it hangs.
 const HANGS: Duration = Duration::from_secs(50);
 /// In which time a rank must have noticed that another is gone.
@@ -60,9 +62,8 @@ impl Process {
         writeln!(self.stdin, "{line}").unwrap();
     }
 
-    fn signal(&self, signal: &str) {
-        let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
-        assert!(status.success(), "kill {signal}");
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Tells the rank to leave, and waits until it has.
@@ -148,13 +149,13 @@ fn others_go_on_when_a_process_is_killed(link: &str) {
 }
 
 fn others_go_on_when_a_process_stops(link: &str) {
-    let [rank_0, rank_1, rank_2] = start(link, Duration::from_millis(2500));
+    let [rank_0, rank_1, rank_2] = start(link, Duration::from_secs(4));
     let stopped = Instant::now();
-    rank_1.signal("-STOP");
+    rank_1.signal(Signal::STOP);
     let lost = others_go_on(&rank_0, &rank_2, stopped);
-    assert!(lost.iter().all(|line| line.contains("silent for 2.5s")), "{lost:?}");
+    assert!(lost.iter().all(|line| line.contains("silent for 4s")), "{lost:?}");
     // Once it goes on, it finds itself alone.
-    rank_1.signal("-CONT");
+    rank_1.signal(Signal::CONT);
     let lost = [(); 2].map(|()| rank_1.line("LOST ", Instant::now() + HANGS));
     assert!(lost[0][..7] != lost[1][..7], "{lost:?}");
     rank_1.leave();
@@ -176,12 +177,12 @@ fn others_go_on_when_a_process_leaves(link: &str) {
 }
 
 fn a_job_that_is_suspended_goes_on(link: &str) {
-    let silence = Duration::from_millis(2500);
+    let silence = Duration::from_secs(4);
     let processes = start(link, silence);
-    processes.iter().for_each(|process| process.signal("-STOP"));
+    processes.iter().for_each(|process| process.signal(Signal::STOP));
     // Longer than any rank may be silent; but nobody could have been heard.
     thread::sleep(2 * silence);
-    processes.iter().for_each(|process| process.signal("-CONT"));
+    processes.iter().for_each(|process| process.signal(Signal::CONT));
     // What was printed before does not count.
     let before = |line: String| assert!(line.starts_with("ROUND"), "{line}");
     processes.iter().for_each(|process| process.lines.try_iter().for_each(before));

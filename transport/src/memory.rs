@@ -28,7 +28,7 @@ pub use slice::{AnySlice, Slice};
 pub(crate) use device::DeviceHold;
 use ranges::{Ranges, Use, overlap};
 #[cfg(feature = "cuda")]
-pub(crate) use rooms::{DeviceBytes, Room, Rooms};
+pub(crate) use rooms::{DeviceBytes, Room, Rooms, SHORTEST_ROOM_BYTES};
 pub use shelf::Shelf;
 
 /// A buffer in host memory, shared by reference.

@@ -126,7 +126,7 @@ impl<'a> Region<'a> {
     }
 }
 
-/// A word of 64 bits in device memory.
+/// A word of 64 bits in device memory, or in page-locked memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word<'a>(Region<'a>);
 

@@ -32,7 +32,7 @@ use super::way::{Start, Way};
 /// How long ranks try to find each other.
 const MEETING: Duration = Duration::from_secs(5);
 /// How long threads may be seen that were joined.
-const ENDING: Duration = Duration::from_secs(2);
+const ENDING: Duration = Duration::from_secs(30);
 /// Operations from one line to the next.
 pub(super) const STEPS: u64 = 10;
 

@@ -16,6 +16,7 @@ use mgcomp::request::{mgcompRequest, mgcompWaitRequest};
 use mgcomp_codecs::{Algorithm, Element};
 use mgcomp_selector::{PolicySpec, Reason};
 use mgcomp_tests::data::{self, Kind};
+use mgcomp_tests::foreign::Foreign;
 use mgcomp_transport::copy::offload::{OffloadConfig, OffloadError, OffloadQueue};
 use mgcomp_transport::copy::{Copier, CopyConfig, CopyError, CopyHandle, Direction};
 use mgcomp_transport::memory::{DeviceBuffer, DeviceSlice, HostBuffer, Slice};
@@ -126,7 +127,7 @@ fn show_their_way(direction: Direction) {
 }
 
 /// For so long, memory is in use.
-const HELD: Duration = Duration::from_secs(1);
+const HELD: Duration = Duration::from_secs(3);
 
 #[test]
 fn what_memory_waits_for_is_no_time_of_a_codec() {
@@ -281,6 +282,65 @@ fn what_is_offloaded_stays_in_page_locked_memory_within_the_bound() {
             let now = stub.count("pinned");
             assert!(now <= BOUND - (2 << 20) + (1 << 18), "{policy}: {now} beside 2 MiB");
         }
+    });
+}
+
+/// Whoever waits for room gets it when the memory is free, not when it is about to be.
+#[test]
+fn a_queue_that_is_always_full_keeps_to_its_bound() {
+    const BOUND: u64 = 3 << 20;
+    const LEN: usize = 1 << 20;
+    with_threads("copies::a_queue_that_is_always_full_keeps_to_its_bound", 21, |stub| {
+        let (device, stream) = open();
+        let config = OffloadConfig::new(CopyConfig::default(), "fixed:none".parse().unwrap(), BOUND);
+        let queue = OffloadQueue::start(config).unwrap();
+        let (source, back) =
+            (on_device(&device, &stream, &[5; LEN]), DeviceBuffer::alloc(&device, LEN).unwrap());
+        let at = |buffer: &DeviceBuffer| buffer.all().after(&stream).unwrap();
+        let (left, leaving) = std::sync::mpsc::channel();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let left = left;
+                for round in 0..150 {
+                    // It waits for copies that are under way, if there are any.
+                    let ticket = loop {
+                        match queue.offload(at(&source), Element::U32) {
+                            Err(OffloadError::Full { .. }) => thread::yield_now(),
+                            offloaded => break offloaded.unwrap(),
+                        }
+                    };
+                    left.send(ticket).unwrap();
+                    let pinned = stub.count("pinned");
+                    assert!(pinned <= BOUND + (1 << 18), "round {round}: {pinned}");
+                }
+            });
+            for ticket in leaving {
+                queue.wait(ticket).unwrap();
+                queue.prefetch(ticket, at(&back)).unwrap().wait().unwrap();
+            }
+        });
+        assert!(bytes_of(&stream, &back.all()) == [5; LEN]);
+    });
+}
+
+#[test]
+fn a_queue_may_go_while_streams_record() {
+    with_threads("copies::a_queue_may_go_while_streams_record", 22, |stub| {
+        let (device, stream) = open();
+        let library = Foreign::on(&device);
+        let config = OffloadConfig::new(CopyConfig::default(), "fixed:none".parse().unwrap(), 8 << 20);
+        let queue = OffloadQueue::start(config).unwrap();
+        let memory = on_device(&device, &stream, &[5; 1 << 20]);
+        let tickets = [(); 2].map(|()| {
+            let ticket = queue.offload(memory.all().after(&stream).unwrap(), Element::U32).unwrap();
+            queue.wait(ticket).unwrap();
+            ticket
+        });
+        // One room is free, and one in use.
+        queue.discard(tickets[0]).unwrap();
+        let before = stub.count("pinned");
+        assert!(library.stream().records(|| drop(queue)));
+        assert!(stub.count("pinned") + (2 << 20) <= before, "its memory is given back");
     });
 }
 

@@ -6,7 +6,7 @@ use mgcomp_codecs::device::{Buffer, Device, DeviceError, Graph, Stream};
 use mgcomp_tests::data::{self, Kind};
 use mgcomp_tests::foreign::Foreign;
 use mgcomp_tests::stub::{Libraries, Stub, with_stub};
-use mgcomp_transport::link::cuda::copy::PeerCopier;
+use mgcomp_transport::link::cuda::copy::{PeerCopier, PeerCopyConfig};
 
 use crate::peer_copies::{Ends, bytes_of, config, filled};
 use crate::rig::with_threads;
@@ -212,6 +212,31 @@ fn a_recording_of_copies_in_turn_is_a_chain_of_kernels() {
         // SAFETY: copier and buffers live until the end, and nothing else is under way.
         unsafe { graph.launch(&stream) }.unwrap();
         stream.wait().unwrap();
+        assert!(parcels.iter().all(|parcel| parcel.has_come(&devices[1])));
+    });
+}
+
+/// Nothing is enqueued for those, so what comes next waits for the copies before, and a graph may have them.
+#[test]
+fn copies_of_no_bytes_leave_the_order_as_it_is() {
+    with_threads("peer_streams::copies_of_no_bytes_leave_the_order_as_it_is", 34, |stub| {
+        let devices = Ends::Strangers.open(stub);
+        let own = PeerCopyConfig { gate_bytes: 0, ..config("fixed:zvc") };
+        let mut copier = PeerCopier::new(&devices[0], &devices[1], own).unwrap();
+        let streams = [1, 0, 0].map(|end: usize| devices[end].stream().unwrap());
+        let parcels = parcels(&devices, 90);
+        let ends = (parcels[0].source.region().slice(0..0), parcels[0].into.region());
+        let none = |copier: &mut PeerCopier| copier.copy(&streams[1], Element::U32, ends.0, ends.1);
+        for (parcel, round) in parcels.iter().zip(0usize..) {
+            parcel.send(&mut copier, &streams[2 * (round % 2)]).unwrap();
+            assert_eq!(none(&mut copier).unwrap().raw_bytes, 0);
+        }
+        let graph = streams[1].capture(|| {
+            assert_eq!(none(&mut copier)?.raw_bytes, 0);
+            parcels[0].send(&mut copier, &streams[1])
+        });
+        graph.unwrap();
+        drop(copier);
         assert!(parcels.iter().all(|parcel| parcel.has_come(&devices[1])));
     });
 }

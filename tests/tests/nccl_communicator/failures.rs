@@ -8,7 +8,7 @@ use mgcomp_tests::stub::{Libraries, Stub, in_process, with_stub};
 use mgcomp_tests::stub_nccl::StubNccl;
 use mgcomp_transport::nccl::{NcclCommunicator, NcclConfig, NcclError, UniqueId};
 
-use crate::rig::{Gate, LEAST, Place, config, on_ranks, with_nccl, with_nccl_that_keeps};
+use crate::rig::{Gate, LEAST, Place, all_end, config, on_ranks, with_nccl, with_nccl_that_keeps};
 
 const LEN: usize = 6000;
 
@@ -233,7 +233,7 @@ fn ranks_may_fail_to_meet() {
             };
             on_ranks(2, config, |world, _| drop(world));
             stub.fail(None, 0, 0);
-            assert_eq!(nccl.live(), 0);
+            all_end(nccl);
         }
         let config = |_| NcclConfig { limit, ..config("fixed:zvc") };
         stub.fail(Some("ncclCommInitRankConfig"), 2, 999);

@@ -1,8 +1,5 @@
 //! Where headers do not go: graphs. And what arguments are refused.
 
-use std::thread;
-use std::time::Instant;
-
 use mgcomp_codecs::Element;
 use mgcomp_codecs::device::Graph;
 use mgcomp_tests::data::{self, Kind};
@@ -10,7 +7,7 @@ use mgcomp_transport::communicator::{Block, CommunicatorError, Datatype, Operati
 use mgcomp_transport::nccl::{Message, NcclCommunicator, NcclError};
 
 use crate::rig::{
-    Gate, HANGS, Place, SHORT, alone, config, in_time, on_ranks, with_nccl, with_nccl_that_keeps,
+    Gate, HANGS, Place, SHORT, all_end, alone, config, in_time, on_ranks, with_nccl, with_nccl_that_keeps,
 };
 
 #[test]
@@ -127,11 +124,7 @@ fn who_records_may_end_what_is_recorded() {
             assert_ne!(nccl.live(), 0);
             drop(graph);
         }
-        let started = Instant::now();
-        while nccl.live() != 0 {
-            assert!(started.elapsed() < HANGS, "a communicator does not end");
-            thread::yield_now();
-        }
+        all_end(nccl);
     });
 }
 

@@ -44,8 +44,10 @@ pub(super) struct Inner {
     segment_bytes: u64,
 }
 
-/// Long copies from or to devices have so many segments, or more where these would be longer than the following.
+/// Long copies that devices code have so many segments, or more where these would be longer than the following.
 const SEGMENTS_ON_DEVICES: u64 = 4;
+/// The same where the host codes at one end: so many of its threads can be at it.
+const SEGMENTS_BETWEEN: u64 = 16;
 const LONGEST_ON_THE_WAY: u64 = 4 << 20;
 const LONGEST_KEPT: u64 = 8 << 20;
 /// Segments that are longer for that are whole multiples of this.
@@ -212,7 +214,7 @@ impl Copier {
         let end = ending(reply, |finished| Ok(finished.report));
         let sizes = (kept.raw_bytes, kept.segment_bytes);
         let job = self.inner.expansion(destination, kept.element, sizes, direction, end);
-        job.make_ready(Ready::Expand(kept.clone()));
+        job.make_ready(Ready::expand(kept.clone()));
         self.inner.lane(direction).add(job);
         Ok(handle)
     }
@@ -320,12 +322,15 @@ impl Inner {
     /// than elsewhere: each costs the host some time, and kernels are fast where there is much to do at once.
     pub(super) fn segment_bytes(&self, source: &Payload, destination: Option<&Payload>) -> u64 {
         let is_on_device = |payload: &Payload| matches!(payload.place(), Place::Device(_));
-        if !is_on_device(source) && !destination.is_some_and(is_on_device) {
-            return self.segment_bytes;
-        }
+        // What is kept is not decoded before a later copy.
+        let segments = match (is_on_device(source), destination.is_none_or(is_on_device)) {
+            (true, true) => SEGMENTS_ON_DEVICES,
+            (false, _) if !destination.is_some_and(is_on_device) => return self.segment_bytes,
+            _ => SEGMENTS_BETWEEN,
+        };
         // What is not kept is in page-locked memory besides, until it is where it goes.
         let longest = if destination.is_some() { LONGEST_ON_THE_WAY } else { LONGEST_KEPT };
-        let part = source.capacity() / SEGMENTS_ON_DEVICES;
+        let part = source.capacity() / segments;
         (part - part % GRAIN_ON_DEVICES).min(longest).max(self.segment_bytes)
     }
 

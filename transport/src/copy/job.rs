@@ -28,10 +28,31 @@ pub(super) enum Task {
 pub(super) enum Ready {
     /// How to encode it.
     Encode(Decision),
-    /// What to expand.
-    Expand(Kept),
+    /// What to expand; none once that is over.
+    Expand(Mutex<Option<Kept>>),
     /// There is nothing to begin.
     Failed(CopyError),
+}
+
+impl Ready {
+    pub(super) fn expand(kept: Kept) -> Self {
+        Self::Expand(Mutex::new(Some(kept)))
+    }
+
+    /// The segment with this number of what is to be expanded.
+    pub(super) fn kept_segment(&self, index: u64) -> Option<Coded> {
+        let Self::Expand(kept) = self else { return None };
+        let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.as_ref()?.segments.get(index as usize).cloned()
+    }
+
+    /// Lets go of what was to be expanded.
+    fn let_go(&self) {
+        if let Self::Expand(kept) = self {
+            let kept = kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+            drop(kept); // after the lock
+        }
+    }
 }
 
 /// Called once, when the copy is finished.
@@ -194,12 +215,19 @@ impl Job {
     pub(super) fn report(&self) {
         let mut progress = self.lock();
         let Some(end) = progress.end.take() else { return };
+        let lost = match progress.error {
+            Some(_) => std::mem::take(&mut progress.coded),
+            None => Vec::new(),
+        };
         let result = match progress.error.take() {
             // How much was written may have changed since.
             Some(error) => Err(with_written(error, progress.written_bytes)),
             None => Ok(self.finish(&mut progress)),
         };
         drop(progress);
+        // Whoever hears of the end may count on the memory.
+        drop(lost);
+        self.ready().into_iter().for_each(Ready::let_go);
         end(result);
     }
 

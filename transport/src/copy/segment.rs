@@ -28,8 +28,8 @@ impl Segment {
         let segment = Self { lane, job, index, outcome: None };
         let (decision, coded) = match segment.job.ready() {
             Some(Ready::Encode(decision)) => (Some(*decision), None),
-            Some(Ready::Expand(kept)) => (None, kept.segments.get(index as usize).cloned()),
-            _ => (None, None),
+            Some(ready) => (None, ready.kept_segment(index)),
+            None => (None, None),
         };
         match (decision, coded) {
             (Some(decision), _) => segment.read(decision.algorithm),

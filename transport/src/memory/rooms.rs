@@ -12,8 +12,8 @@ use mgcomp_codecs::device::{Buffer, Device, DeviceError, Pinned, Region};
 use super::DeviceSlice;
 use crate::pool::{Pool, block_len};
 
-/// Rooms have at least this length, and double from there, or are as long as blocks of pools.
-const SHORTEST_BYTES: usize = 64 << 10;
+/// Rooms have at least this length, and double from there, or are as long as blocks of pools; those are for nothing shorter.
+pub(crate) const SHORTEST_ROOM_BYTES: usize = 64 << 10;
 
 /// What rooms can be made of. To allocate and free it takes longer than to fill it.
 pub(crate) trait RoomMemory: Sized {
@@ -64,8 +64,12 @@ impl<M: RoomMemory> Rooms<M> {
 
     /// A room of `len` bytes.
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> Result<Room<M>, DeviceError> {
-        let least = len.max(SHORTEST_BYTES);
-        let whole = if self.blocks.is_some() { block_len(least) } else { least.next_power_of_two() } as u64;
+        let whole = if self.blocks.is_some() {
+            debug_assert!(len >= SHORTEST_ROOM_BYTES, "{len} bytes in a room of blocks");
+            block_len(len)
+        } else {
+            len.max(SHORTEST_ROOM_BYTES).next_power_of_two()
+        } as u64;
         let found = {
             let mut kept = self.kept();
             kept.iter().rposition(|room| room.region().len() == whole).map(|at| kept.remove(at))
@@ -107,7 +111,7 @@ impl<M: RoomMemory> Rooms<M> {
         }
         let taken = take();
         drop(kept);
-        drop(freed); // without the lock
+        self.free(freed); // without the lock
         taken
     }
 
@@ -115,7 +119,9 @@ impl<M: RoomMemory> Rooms<M> {
     fn free_all(&self) -> bool {
         let kept = std::mem::take(&mut *self.kept());
         kept.iter().for_each(|memory| self.give_back(memory.region().len()));
-        !kept.is_empty()
+        let is_any = !kept.is_empty();
+        self.free(kept);
+        is_any
     }
 
     fn give_back(&self, len: u64) {
@@ -133,6 +139,20 @@ impl<M> Rooms<M> {
 
     fn kept(&self) -> MutexGuard<'_, Vec<M>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Frees memory, on whatever thread this is: streams may record meanwhile.
+    fn free(&self, memory: Vec<M>) {
+        if !memory.is_empty() {
+            self.device.relaxed(|| drop(memory));
+        }
+    }
+}
+
+impl<M> Drop for Rooms<M> {
+    fn drop(&mut self) {
+        let kept = std::mem::take(&mut *self.kept());
+        self.free(kept);
     }
 }
 

@@ -7,6 +7,9 @@ use mgcomp_codecs::device::Stream;
 
 use super::{NcclCommunicator, NcclError};
 
+/// The `ncclResult_t` of a call of CUDA that has failed.
+const UNHANDLED_CUDA_ERROR: i32 = 1;
+
 impl NcclCommunicator {
     /// Fails if the communicator was aborted.
     pub(super) fn usable(&self) -> Result<(), NcclError> {
@@ -15,6 +18,7 @@ impl NcclCommunicator {
 
     /// After a failure, aborts the communicator: nobody knows how far the ranks are.
     pub(super) fn kept<T>(&mut self, result: Result<T, NcclError>) -> Result<T, NcclError> {
+        let result = result.map_err(|error| self.cause(error));
         result.inspect_err(|error| self.give_up(error.clone(), None))
     }
 
@@ -24,7 +28,21 @@ impl NcclCommunicator {
         stream: &Stream,
         result: Result<T, NcclError>,
     ) -> Result<T, NcclError> {
+        let result = result.map_err(|error| self.cause(error));
         result.inspect_err(|error| self.give_up(error.clone(), Some(stream)))
+    }
+
+    /// What is behind a failure. Of a device that is lost, NCCL says no more than that some call of CUDA has failed, and so could not be
+    /// told from who only hears of it.
+    fn cause(&self, error: NcclError) -> NcclError {
+        if !matches!(error, NcclError::Call { code: UNHANDLED_CUDA_ERROR, .. }) {
+            return error;
+        }
+        let lane = &self.lane;
+        match lane.device.relaxed(|| lane.stream.is_idle()) {
+            Err(lost) if lost.is_sticky() => lost.into(),
+            _ => error,
+        }
     }
 
     /// Aborts the communicator, and waits until nothing is under way any more, not on `stream` either, so far as there is

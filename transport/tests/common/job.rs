@@ -62,3 +62,6 @@ pub(crate) fn wait_until_over(node: &Node, peer: Rank) -> mgcomp_transport::sess
 
 /// Short enough to wait for, long enough for a busy machine.
 pub(crate) const SHORT: Duration = Duration::from_millis(1500);
+
+/// How long peers may be silent where some are and others are not to be taken for such: no machine is so busy.
+pub(crate) const SILENCE: Duration = Duration::from_secs(4);

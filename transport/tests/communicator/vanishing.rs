@@ -17,7 +17,7 @@ use mgcomp_transport::node::{Node, NodeConfig, PeerState};
 use mgcomp_transport::session::{SessionError, TransferError};
 
 use super::common::fabric::Fabric;
-use super::common::job::{SHORT, config, meet, node, wait_until_over};
+use super::common::job::{SILENCE, config, meet, node, wait_until_over};
 use super::common::{wait_until, watched};
 use super::{buffer_of, bytes_of};
 
@@ -40,7 +40,7 @@ enum Manner {
 impl Manner {
     fn explains(self, error: &SessionError) -> bool {
         match self {
-            Self::Silently => *error == SessionError::Silent(SHORT),
+            Self::Silently => *error == SessionError::Silent(SILENCE),
             Self::Closing => matches!(error, SessionError::Link(_)),
         }
     }
@@ -126,7 +126,7 @@ impl Link for Vanishing {
 
 /// Three ranks, of which the last one vanishes when it has sent so many reports.
 fn vanishes(fabric: Fabric, manner: Manner, reports: u32) {
-    let config = NodeConfig { silence_timeout: SHORT, ..config() };
+    let config = NodeConfig { silence_timeout: SILENCE, ..config() };
     let mut links = fabric.links(3, 1 << 30);
     let inner = links.pop().unwrap();
     links.push(Box::new(Vanishing { inner, manner, left: AtomicU32::new(reports), gone: Arc::default() }));

@@ -14,7 +14,7 @@ use mgcomp_transport::region::Access;
 use mgcomp_transport::session::SessionError;
 
 use crate::common::fabric::Fabric;
-use crate::common::job::{SHORT, config, end_of, node, nodes, wait_until_over};
+use crate::common::job::{SILENCE, config, end_of, node, nodes, wait_until_over};
 use crate::common::{LIMITS, watched};
 
 fn start(link: Box<dyn Link>, config: NodeConfig) -> Result<Node, NodeError> {
@@ -68,12 +68,12 @@ fn waiting_for_peers_ends_with_the_last_answer_or_the_time() {
     watched(|| {
         let mut links = Fabric::loopback().links(3, 1 << 20);
         let never_starts = links.pop();
-        let config = NodeConfig { greeting_timeout: SHORT, ..config() };
+        let config = NodeConfig { greeting_timeout: SILENCE, ..config() };
         let nodes: Vec<_> = links.into_iter().map(|link| node(link, "fixed:none", config.clone())).collect();
         let state = nodes[0].wait_for_peers(Duration::ZERO)[1].clone();
         assert_eq!(state, (Rank(2), PeerState::Greeting));
         // Over is an answer too.
-        let timeout = SessionError::GreetingTimeout(SHORT);
+        let timeout = SessionError::GreetingTimeout(SILENCE);
         let expected = [(Rank(1), PeerState::Open), (Rank(2), PeerState::Over(timeout))];
         assert_eq!(nodes[0].wait_for_peers(Duration::MAX), expected);
         drop(never_starts);

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use common::fabric::Fabric;
 use common::footprint;
-use common::job::{SHORT, config, end_of};
+use common::job::{SHORT, SILENCE, config, end_of};
 use common::noise;
 use mgcomp_codecs::Element;
 use mgcomp_transport::link::LinkError;
@@ -140,8 +140,8 @@ fn a_connection_that_is_reset_ends_the_session_on_both_sides(connections: u32) {
 
 fn a_peer_that_vanishes_without_a_word_is_given_up(connections: u32) {
     // Nobody closes anything: only silence tells.
-    let config = NodeConfig { silence_timeout: SHORT, ..config() };
-    let expected = [SessionError::Silent(SHORT), SessionError::Silent(SHORT)];
+    let config = NodeConfig { silence_timeout: SILENCE, ..config() };
+    let expected = [SessionError::Silent(SILENCE), SessionError::Silent(SILENCE)];
     assert_eq!(broken_by(Conduct::Hold, &config, connections), expected);
 }
 

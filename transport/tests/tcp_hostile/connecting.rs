@@ -28,8 +28,7 @@ fn rank_1(config: NodeConfig) -> (Node, TcpListener) {
 
 /// Has rank 1 connect to a rank 0 that answers with `answer`; returns why the session ended.
 fn meet(answer: impl FnOnce(&mut Raw)) -> SessionError {
-    let config = NodeConfig { greeting_timeout: SHORT, ..config() };
-    let (node, listener) = rank_1(config);
+    let (node, listener) = rank_1(config());
     let waiting = node.read(Rank(0), Address::new(0, 0), HostBuffer::zeroed(1).all());
     let mut raw = Raw::over(listener.accept().unwrap().0);
     // Its hello shows who it is.

@@ -10,8 +10,8 @@ use mgcomp_transport::node::{Handle, NodeConfig};
 use mgcomp_transport::session::{SessionError, TransferError};
 
 use crate::bystanders::{Bystanders, RANKS, wait_for};
-use crate::common::job::{SHORT, config, end_of, wait_until_over};
-use crate::common::watched;
+use crate::common::job::{SILENCE, config, end_of, wait_until_over};
+use crate::common::{HANGS, watched};
 use crate::raw::{Heard, Raw, hello, record};
 
 const FAR: Address = Address::new(0, 0);
@@ -21,7 +21,7 @@ fn slice(len: usize) -> HostSlice {
 }
 
 fn job_and_member(rank: u32) -> (Bystanders, Raw) {
-    let job = Bystanders::with(NodeConfig { silence_timeout: SHORT, ..config() });
+    let job = Bystanders::with(NodeConfig { silence_timeout: SILENCE, ..config() });
     let mut raw = Raw::connect(job.address);
     raw.record(&hello(rank, RANKS));
     assert_eq!(raw.message()[..2], [0x50, 0]);
@@ -32,7 +32,7 @@ fn job_and_member(rank: u32) -> (Bystanders, Raw) {
 /// Checks that a request ended because rank 2 says nothing.
 #[track_caller]
 fn expect_silent(handle: Handle) {
-    let error = SessionError::Silent(SHORT);
+    let error = SessionError::Silent(SILENCE);
     assert_eq!(end_of(handle), Err(TransferError::Session { peer: Rank(2), error }));
 }
 
@@ -77,9 +77,9 @@ fn requests_that_keep_coming_do_not_keep_a_silent_peer_alive() {
         while node.peer_state(Rank(2)) == Some(mgcomp_transport::node::PeerState::Open) {
             handles.push(node.read(Rank(2), FAR, slice(1)));
             thread::sleep(Duration::from_millis(20));
-            assert!(started.elapsed() < 8 * SHORT, "not over after {} requests", handles.len());
+            assert!(started.elapsed() < HANGS, "not over after {} requests", handles.len());
         }
-        assert_eq!(wait_until_over(node, Rank(2)), SessionError::Silent(SHORT));
+        assert_eq!(wait_until_over(node, Rank(2)), SessionError::Silent(SILENCE));
         handles.remove(0); // each of them has failed
         handles.into_iter().for_each(|handle| assert!(end_of(handle).is_err()));
         job.check();
@@ -107,7 +107,7 @@ fn a_peer_that_answers_probes_may_take_its_time() {
         // Nobody receives for several times as long as silence may last.
         let started = Instant::now();
         let mut probes = 0;
-        while started.elapsed() < 3 * SHORT {
+        while started.elapsed() < 2 * SILENCE {
             let probe = raw.message();
             assert_eq!((probe[0] >> 4, &probe[8..]), (1, &[0; 8][..]), "a read of no bytes");
             // Its answer is a Data-Ready of the same id.

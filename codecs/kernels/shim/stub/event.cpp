@@ -65,13 +65,15 @@ STUB_API int cuEventRecord(Event* event, void* handle) {
   marker->frontier = stream->frontier;
   event->marker = marker;
   if (stream->recording != nullptr) return SUCCESS;
-  return enqueue(handle, [marker] {
-    std::lock_guard<std::recursive_mutex> lock(driver().mutex);
+  // When it is off the queue, so that a stream whose last event has happened is idle.
+  const auto reached = [marker] {
+    if (driver().dead != SUCCESS) return;
     marker->reached = true;
     marker->at = std::chrono::steady_clock::now();
     marker->clock_ns = marker->stream->clock_ns;
     driver().changed.notify_all();
-  });
+  };
+  return enqueue(handle, [] {}, {}, reached);
 }
 
 // What was never recorded has happened.

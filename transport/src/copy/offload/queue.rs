@@ -188,7 +188,7 @@ impl OffloadQueue {
                 Ok((kept.ok_or(CopyError::Closed { written_bytes: 0 })?, report))
             });
             let next = match &result {
-                Ok((kept, _)) => Ready::Expand(kept.clone()),
+                Ok((kept, _)) => Ready::expand(kept.clone()),
                 Err(error) => Ready::Failed(error.clone()),
             };
             let waiting: Option<Arc<Job>> = shared.change(|store| store.left(number, result));
@@ -214,7 +214,7 @@ impl OffloadQueue {
             Place::Leaving(waiting @ None) => Ok(waiting.insert(make_job()).clone()),
             Place::Kept(kept, report) => {
                 let job = make_job();
-                job.make_ready(Ready::Expand(kept.clone()));
+                job.make_ready(Ready::expand(kept.clone()));
                 entry.place = Place::Returning(kept.clone(), *report);
                 store.under_way += 1;
                 Ok(job)

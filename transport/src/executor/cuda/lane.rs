@@ -13,10 +13,8 @@ use mgcomp_codecs::device::{
 use super::sampling;
 use super::scratch::{GrowingWorkspace, Scratch};
 use super::staging::{Room, Staging, Words};
-use crate::memory::{self, DeviceHold, DeviceSlice, Rooms, Shelf};
+use crate::memory::{self, DeviceHold, DeviceSlice, Rooms, SHORTEST_ROOM_BYTES, Shelf};
 
-/// Shorter bytes are not kept in page-locked memory.
-const SHELVED_BYTES: usize = 64 << 10;
 /// Words that one piece of work can use.
 pub(super) const WORDS: usize = 2048;
 
@@ -200,7 +198,7 @@ impl Lane {
 
     /// A room of the host's. Short bytes have none on shelves, nor have any where there is no memory.
     fn host_room(&self, len: usize, shelf: Option<&Shelf>) -> Result<Room, DeviceError> {
-        if let Some(shelf) = shelf.filter(|_| len >= SHELVED_BYTES) {
+        if let Some(shelf) = shelf.filter(|_| len >= SHORTEST_ROOM_BYTES) {
             match shelf.rooms(&self.device).take(len) {
                 Ok(room) => return Ok(room),
                 Err(error) => tracing::warn!(%error, "what is to stay is copied to ordinary memory"),

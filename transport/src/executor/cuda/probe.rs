@@ -28,6 +28,7 @@ pub(crate) type Answer = (CheapFacts, Vec<Estimate>);
 /// Has data looked at on a stream of its own.
 #[derive(Debug)]
 pub(crate) struct Probe {
+    device: Device,
     stream: Stream,
     workspace: Workspace<'static>,
     words: Words,
@@ -40,7 +41,7 @@ impl Probe {
         let (stream, words) = (device.stream()?, Words::new(device, WORDS)?);
         // Last, because zeros are on their way to it from then on.
         let workspace = device.workspace(&stream, workspace_len(ChunkSize::DEFAULT, &[]))?;
-        Ok(Self { stream, workspace, words, asked: Vec::new() })
+        Ok(Self { device: device.clone(), stream, workspace, words, asked: Vec::new() })
     }
 
     /// Whether it can be asked: all that was asked before has been answered.
@@ -107,9 +108,10 @@ impl Probe {
         Ok(self.asked.drain(..).map(answer).collect())
     }
 
-    /// Waits until nothing is under way. If even that fails, the context is lost and runs nothing any more.
+    /// Waits until nothing is under way, also while other streams record. If even that fails, the context is lost and runs
+    /// nothing any more.
     pub(crate) fn settle(&self) {
-        if let Err(error) = self.stream.wait() {
+        if let Err(error) = self.device.relaxed(|| self.stream.wait()) {
             tracing::warn!(%error, "a stream does not come to its end");
         }
     }

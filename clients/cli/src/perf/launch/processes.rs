@@ -18,10 +18,9 @@ use super::{End, LinkKind, memory, nccl, take_part_with, tcp};
 use super::{ipc, shm};
 use crate::ranks;
 
-/// How long the others may take to end once all is done, or one has failed.
+/// How long the others may take to end once all is done, or one has failed: also the one that failed first, for which others are
+/// not to be blamed.
 const PARTING: Duration = Duration::from_secs(10);
-/// How long to look for a rank that has failed first, if this one has.
-const BLAMING: Duration = Duration::from_secs(1);
 const POLLING: Duration = Duration::from_millis(2);
 
 pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
@@ -118,7 +117,7 @@ impl Children {
 
     /// Which of them has failed by itself, and not because another one did. Waits for a while until all have ended.
     fn find_cause(&mut self) -> Option<PerfError> {
-        let until = Instant::now() + BLAMING;
+        let until = Instant::now() + PARTING;
         loop {
             let mut failures = self.children.iter_mut().filter_map(Other::failure);
             let cause = failures.find(|failure| failure.is_cause);

@@ -65,9 +65,13 @@ impl PeerCopier {
         let (from, to, stopwatch) = (from.clone(), to.clone(), Stopwatch::default());
         let copier = Self { from, to, cut, config, choice, probe, stopwatch, pipe, codecs, watch };
         // A graph that is launched on another stream would not wait for the zeros that are on their way to workspaces.
-        copier.pipe.wait()?;
         // Nor would anybody have waited for those of a probe that is never used.
-        copier.probe.as_ref().map_or(Ok(()), |probe| probe.stream().wait())?;
+        let looks = copier.probe.as_ref();
+        // Other streams may record.
+        copier.from.relaxed(|| {
+            copier.pipe.wait()?;
+            looks.map_or(Ok(()), |probe| probe.stream().wait())
+        })?;
         Ok(copier)
     }
 
@@ -104,12 +108,14 @@ impl PeerCopier {
     /// bytes are.
     ///
     /// While `stream` records, the copy is recorded with it, as it is chosen now, whatever is set later. Recordings with copies of
-    /// one copier come one after another. Whoever launches the graph sees to it that no other copy of this
+    /// one copier come one after another; from the first copy in one until it ends, copies of this copier that are not recorded
+    /// spoil it, but for those within one context. Whoever launches the graph sees to it that no other copy of this
     /// copier is under way then, and that the copier is still there.
     ///
     /// # Errors
     /// [`DeviceError::TooLong`] for more than the configured bytes, [`DeviceError::TooShort`] if `to` is shorter than
-    /// `from`, and whatever the driver says. Nothing of the copy is under way then.
+    /// `from`, and whatever the driver says, also where it cannot tell whether `stream` records. Nothing of the copy is under
+    /// way then.
     pub fn copy(
         &mut self,
         stream: &Stream,
@@ -169,18 +175,20 @@ impl PeerCopier {
             stream.copy_between((&self.from, from), (&self.to, to))?;
             return Ok((way, 1));
         }
+        if count == 0 {
+            // Its end would be behind nothing, so what comes next would not wait for the copies before.
+            return Ok((way, 0));
+        }
         let on = (stream, recording.unwrap_or_else(|| stream.recording())?);
-        match way {
-            Way::Plain => {}
-            Way::PlainThroughHost => self.pipe.run(
+        if way == Way::PlainThroughHost {
+            self.pipe.run(
                 on,
                 segments,
                 |out, segment, room| out.copy(segment.of(from), room.slice(0..segment.len)),
                 |into, segment, room| into.copy(room.slice(0..segment.len), segment.of(to)),
-            )?,
-            Way::Coded(_) | Way::CodedThroughHost(_) => {
-                self.enqueue_coded(on, (element, algorithm), (from, to), watched)?;
-            }
+            )?;
+        } else {
+            self.enqueue_coded(on, (element, algorithm), (from, to), watched)?;
         }
         Ok((way, count))
     }
@@ -199,8 +207,8 @@ impl PeerCopier {
             return Err(DeviceError::NoKernels(algorithm));
         };
         let (watch, words) = (self.watch.as_ref().filter(|_| watched.is_some()), encoding.words(count));
-        let timed = Watch::<Made>::timed(count);
-        let timed_bytes = segment_bytes.min(raw_bytes - (timed * segment_bytes).min(raw_bytes));
+        let timed = Watch::<Made>::timed(raw_bytes, segment_bytes);
+        let timed_bytes = segment_bytes.min(raw_bytes - timed * segment_bytes);
         self.pipe.run(
             on,
             segments,
@@ -255,8 +263,7 @@ impl PeerCopier {
     /// Whether a plain copy would wait for nothing but what is on its own stream.
     fn has_the_way_for_itself(&self) -> bool {
         let through_host = self.way(Algorithm::None) == Way::PlainThroughHost;
-        // Other streams may record.
-        !through_host || matches!(self.from.relaxed(|| self.pipe.is_idle()), Ok(true))
+        !through_host || matches!(self.pipe.is_idle(), Ok(true))
     }
 
     /// Hears what was found by now. Without it copies go on as before.

@@ -63,7 +63,7 @@
 //! are one call of the driver, or between two contexts two, of which the first asks whether the stream records, and are not counted, nor are those that are recorded, of which nobody knows how often a graph is launched.
 //!
 //! Where there is a page, a copy costs the host a look at its settings, one from the gate on also some counters. With
-//! `MGCOMP=off` there is none. A copy that is coded asks whether its stream records.
+//! `MGCOMP=off` there is none. A copy from the gate on asks whether its stream records, but for plain ones under a policy that looks at nothing.
 //!
 //! ```
 //! use mgcomp_codecs::Element;

@@ -34,6 +34,8 @@ impl Memory {
 /// Streams of both devices, and rooms between them.
 #[derive(Debug)]
 pub(super) struct Pipe {
+    /// The first one.
+    device: Device,
     /// Of the first device: fills, unless the stream of a copy does.
     pub(super) out: Stream,
     /// Of the second device: empties, unless another one does.
@@ -105,6 +107,7 @@ impl Pipe {
         let room = |_| Ok(Room { memory: room()?, filled: from.milestone()?, emptied: to.milestone()? });
         let rooms = if from.is_same(to) { 1 } else { ROOMS };
         Ok(Self {
+            device: from.clone(),
             out: from.stream()?,
             into: to.stream()?,
             rooms: (0..rooms).map(room).collect::<Result<_, DeviceError>>()?,
@@ -128,7 +131,7 @@ impl Pipe {
         let enqueued = self.enqueue((stream, recording), segments, fill, empty);
         if enqueued.is_err() {
             let Workers { fills, empties, .. } = self.workers(stream);
-            settle([fills, empties]);
+            self.settle([fills, empties]);
         }
         // Where it has failed, nobody knows what `end` is behind of.
         let behind = stream.identity().filter(|_| enqueued.is_ok());
@@ -210,24 +213,25 @@ impl Pipe {
 
     /// Whether nothing is.
     pub(super) fn is_idle(&self) -> Result<bool, DeviceError> {
-        self.end.is_over()
+        // Other streams may record.
+        self.device.relaxed(|| self.end.is_over())
     }
-}
 
-/// Waits for streams where something has failed. If even that fails, the context is lost and runs nothing any more, or the
-/// streams are being recorded and run nothing yet.
-fn settle(streams: [&Stream; 2]) {
-    for stream in streams {
-        if let Err(error) = stream.wait() {
-            tracing::warn!(%error, "a stream does not come to its end");
+    /// Waits for streams where something has failed, also while others record. If even that fails, the context is lost and runs
+    /// nothing any more, or these streams are being recorded and run nothing yet.
+    fn settle(&self, streams: [&Stream; 2]) {
+        for stream in streams {
+            if let Err(error) = self.device.relaxed(|| stream.wait()) {
+                tracing::warn!(%error, "a stream does not come to its end");
+            }
         }
     }
 }
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        settle([&self.out, &self.into]);
-        if let Err(error) = self.end.wait() {
+        self.settle([&self.out, &self.into]);
+        if let Err(error) = self.device.relaxed(|| self.end.wait()) {
             tracing::warn!(%error, "copies do not come to their end");
         }
     }

@@ -65,10 +65,10 @@ impl<T: Copy> Watch<T> {
         self.under_way.is_none()
     }
 
-    /// Which of so many segments to time: not the first, which begins as soon as it is enqueued, in part; nor a later one, which
-    /// waits for room.
-    pub(super) const fn timed(segments: u64) -> u64 {
-        if segments > 1 { 1 } else { 0 }
+    /// Which segment of a copy to time: not the first, which begins as soon as it is enqueued, in part; nor a later one, which
+    /// waits for room. But one that is shorter than the others would say little of them.
+    pub(super) const fn timed(raw_bytes: u64, segment_bytes: u64) -> u64 {
+        if raw_bytes / 2 >= segment_bytes { 1 } else { 0 }
     }
 
     /// Enqueues the encoder that is timed by `work`.
