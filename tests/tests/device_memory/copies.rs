@@ -285,7 +285,6 @@ fn what_is_offloaded_stays_in_page_locked_memory_within_the_bound() {
     });
 }
 
-/// Whoever waits for room gets it when the memory is free, not when it is about to be.
 #[test]
 fn a_queue_that_is_always_full_keeps_to_its_bound() {
     const BOUND: u64 = 3 << 20;

@@ -278,3 +278,65 @@ fn with_written(error: CopyError, written_bytes: u64) -> CopyError {
         other => other,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::memory::HostBuffer;
+
+    /// Memory that says when it is gone.
+    struct Watched(Arc<AtomicBool>);
+
+    impl AsRef<[u8]> for Watched {
+        fn as_ref(&self) -> &[u8] {
+            &[7; 100]
+        }
+    }
+
+    impl Drop for Watched {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    fn watched() -> (Coded, Arc<AtomicBool>) {
+        let is_gone = Arc::<AtomicBool>::default();
+        let bytes = Payload::from_bytes(Bytes::from_owner(Watched(is_gone.clone())));
+        (Coded { algorithm: Algorithm::None, bytes }, is_gone)
+    }
+
+    /// Whether the memory was gone when the end of the job was told.
+    fn is_gone_at_the_end(task: Task, is_gone: Arc<AtomicBool>, work: impl FnOnce(&Job)) -> bool {
+        let (told, was_told) = std::sync::mpsc::channel();
+        let end: End = Box::new(move |_| told.send(is_gone.load(Ordering::SeqCst)).unwrap());
+        let job = Job::new(task, Element::U8, (100, 100), None, end);
+        work(&job);
+        job.report();
+        was_told.recv().unwrap()
+    }
+
+    #[test]
+    fn who_hears_of_the_end_may_count_on_the_memory() {
+        let (coded, is_gone) = watched();
+        let kept = Kept { element: Element::U8, raw_bytes: 100, segment_bytes: 100, segments: vec![coded] };
+        let task = Task::Expand { destination: HostBuffer::zeroed(100).all().into() };
+        assert!(is_gone_at_the_end(task, is_gone, |job| {
+            job.make_ready(Ready::expand(kept));
+            assert!(job.ready().unwrap().kept_segment(0).is_some());
+        }));
+
+        // What was kept of a copy that has failed.
+        let (coded, is_gone) = watched();
+        let home = Home::Host(crate::pool::Pool::of_blocks(), None);
+        let task = Task::Keep { source: HostBuffer::zeroed(100).all().into(), home };
+        assert!(is_gone_at_the_end(task, is_gone, |job| {
+            job.keep(0, coded);
+            job.fail(0, None);
+        }));
+    }
+}
