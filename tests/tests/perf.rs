@@ -396,11 +396,11 @@ fn a_rank_that_is_stuck_ends_the_run() {
         return;
     }
     let bench = Workbench::new();
-    let (child, others, _rows) = long_run(&bench, &["--link", "tcp", "--timeout", "15"]);
+    let (child, others, _rows) = long_run(&bench, &["--link", "tcp", "--timeout", "8"]);
     signal("-STOP", others[0]);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("is not over after 15s"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("is not over after 8s"), "{}", stderr(&output));
     all_go(&others);
 }
 
