@@ -1,9 +1,7 @@
 //! Payloads as descriptors: where bytes are or will be, not the bytes themselves.
 //!
 //! A session moves descriptors around and never looks behind them; executors fill them and links carry what
-//! they stand for. So bytes may lie in the memory of a device, and the coded length may become known late.
-
-use std::sync::{Arc, OnceLock};
+//! they stand for. So bytes may lie in the memory of a device.
 
 use bytes::Bytes;
 #[cfg(feature = "cuda")]
@@ -12,7 +10,6 @@ use mgcomp_codecs::device::DeviceError;
 #[cfg(feature = "cuda")]
 use crate::memory::{DeviceBytes, DeviceSlice};
 use crate::memory::{HostSlice, Slice};
-use crate::message::Status;
 
 /// What kind of memory a payload lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,37 +23,11 @@ pub enum Place {
     Device(u32),
 }
 
-/// What became of the work that fills a payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Filled {
-    /// Bytes that are valid from the start of the payload.
-    pub coded_len: u64,
-    /// Whether the work went well.
-    pub status: Status,
-}
-
-/// Length cell, status cell and readiness of a payload in one: empty until the payload is ready.
-#[derive(Clone, Debug, Default)]
-pub struct Cell(Arc<OnceLock<Filled>>);
-
-impl Cell {
-    /// Makes the payload ready. Only the first call counts.
-    pub fn fill(&self, filled: Filled) {
-        let _ = self.0.set(filled);
-    }
-
-    /// Length and status, once the payload is ready.
-    #[must_use]
-    pub fn filled(&self) -> Option<Filled> {
-        self.0.get().copied()
-    }
-}
-
 /// Why a payload has no bytes in host memory.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum FetchError {
-    #[error("the payload is not ready")]
-    NotReady,
+    #[error("the payload is a piece of a buffer")]
+    Buffer,
     #[cfg(feature = "cuda")]
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -71,12 +42,12 @@ enum Storage {
     Device(DeviceBytes),
 }
 
-/// Describes a payload: place, capacity, and a cell that tells length and status once it is ready.
+/// Describes a payload: where it is, and how long. It is ready when there is one, since who fills memory says so by handing on a
+/// payload.
 #[derive(Clone, Debug)]
 pub struct Payload {
     place: Place,
     capacity: u64,
-    cell: Cell,
     storage: Storage,
     /// Whether the memory is that of a [`Shelf`](crate::memory::Shelf).
     is_shelved: bool,
@@ -93,14 +64,14 @@ impl Payload {
     #[must_use]
     pub fn from_bytes(bytes: Bytes) -> Self {
         let len = bytes.len() as u64;
-        Self::ready(Place::Host, len, Storage::Wire(bytes))
+        Self::new(Place::Host, len, Storage::Wire(bytes))
     }
 
     /// A piece of a buffer: the source of an encoding, or the destination of a decoding.
     #[must_use]
     pub fn from_memory(slice: impl Into<Slice>) -> Self {
         let slice = slice.into();
-        Self::ready(slice.place(), slice.len() as u64, Storage::Memory(slice))
+        Self::new(slice.place(), slice.len() as u64, Storage::Memory(slice))
     }
 
     /// Bytes in page-locked memory that are ready: what an executor brought from a device. Devices read them where they are.
@@ -113,7 +84,7 @@ impl Payload {
     #[cfg(feature = "cuda")]
     pub(crate) fn from_device(bytes: DeviceBytes) -> Self {
         let (place, len) = (Place::Device(bytes.device().info().ordinal), bytes.len());
-        Self::ready(place, len, Storage::Device(bytes))
+        Self::new(place, len, Storage::Device(bytes))
     }
 
     /// The same on a shelf, where they may stay.
@@ -122,8 +93,8 @@ impl Payload {
         Self { is_shelved: true, ..self }
     }
 
-    fn ready(place: Place, len: u64, storage: Storage) -> Self {
-        Self { place, capacity: len, cell: ready_cell(len), storage, is_shelved: false }
+    fn new(place: Place, len: u64, storage: Storage) -> Self {
+        Self { place, capacity: len, storage, is_shelved: false }
     }
 
     /// Whether the bytes are where what is kept stays.
@@ -137,40 +108,28 @@ impl Payload {
         self.place
     }
 
-    /// Bytes the memory has room for.
+    /// Its length in bytes: of a frame or raw bytes, or what the memory has room for that is to be filled.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// The cell that tells when the payload is ready.
-    #[must_use]
-    pub fn cell(&self) -> &Cell {
-        &self.cell
-    }
-
-    /// Valid bytes, once the payload is ready.
-    #[must_use]
-    pub fn coded_len(&self) -> Option<u64> {
-        self.cell.filled().map(|filled| filled.coded_len)
-    }
-
-    /// The bytes, if they are in host memory of their own and ready.
+    /// The bytes, if they are in host memory of their own.
     #[must_use]
     pub fn bytes(&self) -> Option<&Bytes> {
         match &self.storage {
-            Storage::Wire(bytes) if self.cell.filled().is_some() => Some(bytes),
+            Storage::Wire(bytes) => Some(bytes),
             _ => None,
         }
     }
 
-    /// The bytes, if they are in page-locked memory and ready.
+    /// The bytes, if they are in page-locked memory.
     #[cfg(feature = "cuda")]
     pub(crate) fn pinned(&self) -> Option<&Bytes> {
         self.bytes().filter(|_| self.place == Place::Pinned)
     }
 
-    /// The bytes, if they are in the memory of a device and ready.
+    /// The bytes, if they are in the memory of a device.
     #[cfg(feature = "cuda")]
     pub(crate) fn on_device(&self) -> Option<&DeviceBytes> {
         match &self.storage {
@@ -188,7 +147,7 @@ impl Payload {
             });
             return Ok(fetched?);
         }
-        self.bytes().cloned().ok_or(FetchError::NotReady)
+        self.bytes().cloned().ok_or(FetchError::Buffer)
     }
 
     /// The piece of a host buffer, if the payload is one.
@@ -231,10 +190,4 @@ impl From<Slice> for Payload {
     fn from(slice: Slice) -> Self {
         Self::from_memory(slice)
     }
-}
-
-fn ready_cell(len: u64) -> Cell {
-    let cell = Cell::default();
-    cell.fill(Filled { coded_len: len, status: Status::Good });
-    cell
 }

@@ -63,7 +63,7 @@ fn frames_of_a_device_are_those_of_the_host() {
         let (algorithm, payload) = rig.encode(&source, Algorithm::Bdi);
         assert_eq!((algorithm, payload.place()), (Algorithm::Bdi, Place::Pinned));
         let bytes = payload.bytes().unwrap().clone();
-        assert_eq!(payload.coded_len(), Some(bytes.len() as u64));
+        assert_eq!(payload.capacity(), bytes.len() as u64);
         let mut back = vec![0; raw.len()];
         Frame::parse(&bytes).unwrap().decode_into(&mut back).unwrap();
         assert!(back == raw);
@@ -84,12 +84,12 @@ fn frames_of_a_device_are_those_of_the_host() {
         assert_eq!((algorithm, payload.bytes().unwrap().to_vec()), (Algorithm::None, noise));
         let nothing = DeviceBuffer::alloc(&device, 0).unwrap();
         let (algorithm, payload) = rig.encode(&nothing, Algorithm::Bdi);
-        assert_eq!((algorithm, payload.coded_len()), (Algorithm::None, Some(0)));
+        assert_eq!((algorithm, payload.capacity()), (Algorithm::None, 0));
         assert_eq!(rig.decode(&[], Algorithm::None, &nothing, false), Ok(()));
         // A payload that outlives its executor.
         let (_, payload) = rig.encode(&source, Algorithm::None);
         drop(rig);
-        assert_eq!(payload.coded_len(), Some(5000));
+        assert_eq!(payload.capacity(), 5000);
     });
 }
 
@@ -129,7 +129,7 @@ fn estimates_are_those_of_frames() {
         let raw = data::bytes(Kind::Deltas, 200_000, 1);
         let source = on_device(&device, &stream, &raw);
         let (_, payload) = rig.encode(&source, Algorithm::Bdi);
-        let frame_len = payload.coded_len().unwrap();
+        let frame_len = payload.capacity();
         let algorithms = AlgorithmSet::from_iter([Algorithm::None, Algorithm::Bdi, Algorithm::Deflate]);
         let mut estimate = |sample| {
             let source = Payload::from_memory(source.all());
@@ -168,7 +168,7 @@ fn nothing_is_freed_while_the_device_is_busy() {
             stub.fail(Some(free), 0, 0);
             for large in &large {
                 let (_, payload) = rig.encode(large, Algorithm::None);
-                assert_eq!(payload.coded_len(), Some(large.len() as u64));
+                assert_eq!(payload.capacity(), large.len() as u64);
             }
             for (source, into) in sources.iter().zip(&into) {
                 let (algorithm, payload) = rig.encode(source, Algorithm::Zvc);
@@ -195,7 +195,7 @@ fn rooms_are_freed_where_there_is_no_memory_left() {
         stub.set("memory_len", 18 << 20);
         drop(rig.encode(&sources[0], Algorithm::None));
         let (_, payload) = rig.encode(&sources[1], Algorithm::None);
-        assert_eq!(payload.coded_len(), Some(5 << 20));
+        assert_eq!(payload.capacity(), 5 << 20);
         // There is nothing left to free while that payload is there.
         let source = Payload::from_memory(sources[0].all());
         let work = Work::Encode {

@@ -49,7 +49,7 @@ impl From<Status> for Failure {
 impl From<FetchError> for Failure {
     fn from(error: FetchError) -> Self {
         match error {
-            FetchError::NotReady => Self::Status(Status::Internal),
+            FetchError::Buffer => Self::Status(Status::Internal),
             #[cfg(feature = "cuda")]
             FetchError::Device(error) => Self::Device(error),
         }

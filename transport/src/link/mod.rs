@@ -49,7 +49,7 @@ impl Message {
     /// Bytes that the message takes on a link, the link's own framing not counted.
     #[must_use]
     pub fn wire_len(&self) -> u64 {
-        self.header.encode().len() as u64 + self.payload.coded_len().unwrap_or(0)
+        self.header.kind().header_len() as u64 + self.payload.capacity()
     }
 }
 

@@ -1,12 +1,17 @@
 //! A header as a list of fields, most significant bit first.
 
+use std::ops::Range;
+
 use mgcomp_codecs::Algorithm;
 
 use super::header::HeaderBytes;
 use super::{Invalid, Kind, MessageError};
 
-/// A field: its name in `WIRE.md`, and its width in bits (at most 128).
+/// A field: its name in `WIRE.md`, and its width in bits (1 to 128).
 pub(super) type Field = (&'static str, u32);
+
+/// Fields are put together from words of so many bits.
+const WORD_BITS: u32 = 64;
 
 /// The fields of one kind of message, in the order in which they are sent.
 pub(super) struct Layout<const N: usize> {
@@ -99,36 +104,43 @@ impl<const N: usize> Layout<N> {
 }
 
 /// Sets the `width` bits from bit `at` on, which are zero, to `value`.
-fn put(bytes: &mut [u8], mut at: usize, width: u32, value: u128) {
-    let mut left = width;
-    while left > 0 {
-        let room = 8 - (at % 8) as u32;
-        let n = room.min(left);
-        let bits = (value >> (left - n)) as u8 & low_bits(n);
-        bytes[at / 8] |= bits << (room - n);
-        left -= n;
-        at += n as usize;
+fn put(bytes: &mut [u8], at: usize, width: u32, value: u128) {
+    let upper = width.saturating_sub(WORD_BITS);
+    if upper > 0 {
+        put_word(bytes, at, upper, (value >> WORD_BITS) as u64);
     }
+    put_word(bytes, at + upper as usize, width - upper, value as u64);
 }
 
 /// The `width` bits from bit `at` on.
-fn take(bytes: &[u8], mut at: usize, width: u32) -> u128 {
-    let mut value = 0;
-    let mut left = width;
-    while left > 0 {
-        let room = 8 - (at % 8) as u32;
-        let n = room.min(left);
-        let bits = bytes[at / 8] >> (room - n) & low_bits(n);
-        value = value << n | u128::from(bits);
-        left -= n;
-        at += n as usize;
-    }
-    value
+fn take(bytes: &[u8], at: usize, width: u32) -> u128 {
+    let upper = width.saturating_sub(WORD_BITS);
+    let high = if upper > 0 { u128::from(take_word(bytes, at, upper)) << WORD_BITS } else { 0 };
+    high | u128::from(take_word(bytes, at + upper as usize, width - upper))
 }
 
-/// A byte whose lowest `n` bits, 1 to 8, are set.
-const fn low_bits(n: u32) -> u8 {
-    0xff >> (8 - n)
+/// The same of up to 64 bits: byte by byte, from the last one on.
+fn put_word(bytes: &mut [u8], at: usize, width: u32, value: u64) {
+    let (touched, behind) = place_of(at, width);
+    // Up to 7 bits are another field's.
+    let mut left = u128::from(value) << behind;
+    for byte in bytes[touched].iter_mut().rev() {
+        *byte |= left as u8;
+        left >>= 8;
+    }
+}
+
+fn take_word(bytes: &[u8], at: usize, width: u32) -> u64 {
+    let (touched, behind) = place_of(at, width);
+    let all = bytes[touched].iter().fold(0u128, |all, &byte| all << 8 | u128::from(byte));
+    (all >> behind) as u64 & (u64::MAX >> (WORD_BITS - width))
+}
+
+/// The bytes that the `width` bits from bit `at` on are in, and how many bits of the last one are behind them.
+const fn place_of(at: usize, width: u32) -> (Range<usize>, u32) {
+    let end = at + width as usize;
+    let last = end.div_ceil(8);
+    (at / 8..last, (8 * last - end) as u32)
 }
 
 #[cfg(test)]

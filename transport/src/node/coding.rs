@@ -1,7 +1,6 @@
 //! Between sessions, policy and executor: turns what a session wants encoded into work, by what the policy
 //! decides.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,6 +9,7 @@ use mgcomp_selector::{
     Behind, CheapFacts, Decision, DecisionLog, LinkFacts, Look, Outcome, Plan, Policy, Reason, RecordId,
     StreamId,
 };
+use rustc_hash::FxHashMap;
 
 use super::collectives::Collectives;
 use super::stats::Stats;
@@ -45,14 +45,14 @@ pub(super) struct Coder {
     executor: Box<dyn Executor>,
     collectives: Arc<Collectives>,
     stats: Arc<Mutex<Stats>>,
-    under_way: HashMap<Ticket, UnderWay>,
+    under_way: FxHashMap<Ticket, UnderWay>,
     /// By what looks at them: payloads that are looked at, and once they are encoded, what came of that. Nobody hears of it before
     /// the look is over, since the memory is the program's again then.
-    looked_at: HashMap<Ticket, Option<Finished>>,
+    looked_at: FxHashMap<Ticket, Option<Finished>>,
     next_ticket: u64,
     log: Arc<Mutex<DecisionLog>>,
     /// Of writes that the peer has yet to acknowledge: their records, and the times that were predicted.
-    unacknowledged: HashMap<(Rank, JobId), (RecordId, Transfer, Option<u64>)>,
+    unacknowledged: FxHashMap<(Rank, JobId), (RecordId, Transfer, Option<u64>)>,
 }
 
 struct UnderWay {
@@ -117,11 +117,11 @@ impl Coder {
             executor,
             collectives,
             stats,
-            under_way: HashMap::new(),
-            looked_at: HashMap::new(),
+            under_way: FxHashMap::default(),
+            looked_at: FxHashMap::default(),
             next_ticket: 0,
             log,
-            unacknowledged: HashMap::new(),
+            unacknowledged: FxHashMap::default(),
         }
     }
 
@@ -174,7 +174,7 @@ impl Coder {
         all_or_nothing: bool,
     ) -> Option<Finished> {
         let raw_bytes = destination.capacity();
-        let stage = Stage::Decoding { raw_bytes, coded_bytes: payload.coded_len().unwrap_or(raw_bytes) };
+        let stage = Stage::Decoding { raw_bytes, coded_bytes: payload.capacity() };
         let work = Work::Decode { payload, algorithm, destination, all_or_nothing };
         self.start(UnderWay { peer, job, stage }, work)
     }
@@ -201,7 +201,11 @@ impl Coder {
 
     /// Takes in what the executor did; returns the job that is done with it, if one is.
     pub(super) fn done(&mut self, done: Done) -> Option<Finished> {
-        let UnderWay { peer, job, stage } = self.under_way.remove(&done.ticket)?;
+        let under_way = self.under_way.remove(&done.ticket)?;
+        self.end(under_way, done)
+    }
+
+    fn end(&mut self, UnderWay { peer, job, stage }: UnderWay, done: Done) -> Option<Finished> {
         let look = if let Stage::Encoding { look, .. } = stage { look } else { None };
         let result = match (stage, done.result) {
             (Stage::Sampling { source, transfer }, Ok(Output::Estimates(estimates))) => {
@@ -327,9 +331,14 @@ impl Coder {
     }
 
     fn start_as(&mut self, ticket: Ticket, under_way: UnderWay, work: Work) -> Option<Finished> {
-        self.under_way.insert(ticket, under_way);
-        let done = self.executor.submit(ticket, work)?;
-        self.done(done)
+        match self.executor.submit(ticket, work) {
+            Some(done) => self.end(under_way, done),
+            None => {
+                // Whatever comes of it is taken in later.
+                self.under_way.insert(ticket, under_way);
+                None
+            }
+        }
     }
 
     fn count_encoded(
@@ -340,7 +349,7 @@ impl Coder {
         payload: &Payload,
         (sampling, encoding, is_alone): (Option<Duration>, Duration, bool),
     ) -> Option<RecordId> {
-        let coded_bytes = payload.coded_len().unwrap_or(facts.raw_bytes);
+        let coded_bytes = payload.capacity();
         let took = (decision.algorithm != Algorithm::None).then_some(encoding); // else no codec ran
         let encode = took.filter(|_| is_alone);
         let outcome = Outcome { sent, coded_bytes, sampling, encode, decode: None, acknowledged: None };

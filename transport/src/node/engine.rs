@@ -2,11 +2,11 @@
 //!
 //! It never waits for anything: links queue, executors have threads of their own.
 
-use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use mgcomp_selector::{LinkFacts, Overlap};
+use rustc_hash::FxHashMap;
 
 use super::coding::{Coder, Finished, JobResult};
 use super::groups::{GroupBoard, Watch};
@@ -33,7 +33,7 @@ pub(super) struct Engine {
     pub(super) regions: Arc<RwLock<RegionTable>>,
     pub(super) board: Arc<PeerBoard>,
     pub(super) groups: Arc<GroupBoard>,
-    pub(super) replies: HashMap<RequestId, Reply>,
+    pub(super) replies: FxHashMap<RequestId, Reply>,
     pub(super) next_request: u64,
     /// No session needs to hear of the time for longer than this.
     pub(super) tick: Duration,

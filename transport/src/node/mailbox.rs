@@ -83,12 +83,14 @@ impl Mailbox {
         if state.over {
             return;
         }
-        state.inputs.push_back(input);
-        if !state.busy {
-            state.busy = true;
-            drop(state);
-            self.work(MOST_AT_ONCE);
+        if state.busy {
+            state.inputs.push_back(input);
+            return;
         }
+        // None is before it.
+        state.busy = true;
+        drop(state);
+        self.work(Some(input));
     }
 
     /// Begins to take in what came and what comes.
@@ -97,7 +99,7 @@ impl Mailbox {
         *self.engine() = Some(engine);
         self.lock().next_check = Some(next_check);
         self.changed.notify_all();
-        self.work(MOST_AT_ONCE);
+        self.work(None);
     }
 
     /// Ends everything: requests are answered, sessions closed, and what the node had is given back.
@@ -125,7 +127,7 @@ impl Mailbox {
                 state = self.lock();
             } else if std::mem::take(&mut state.handed_over) {
                 drop(state);
-                self.work(MOST_AT_ONCE);
+                self.work(None);
                 state = self.lock();
             } else if let Some(next) = state.next_check {
                 let waited = self.changed.wait_timeout(state, next - now);
@@ -136,12 +138,12 @@ impl Mailbox {
         }
     }
 
-    /// Takes in up to `most` inputs. Only for the thread that made the mailbox busy.
-    fn work(&self, most: usize) {
+    /// Takes in `first` and what came behind it, up to so much at once. Only for the thread that made the mailbox busy.
+    fn work(&self, mut first: Option<Input>) {
         let mut engine = self.engine();
         let Some(engine) = &mut *engine else { return };
-        for _ in 0..most {
-            let Some(input) = self.next_input() else { return };
+        for _ in 0..MOST_AT_ONCE {
+            let Some(input) = first.take().or_else(|| self.next_input()) else { return };
             let stop = matches!(input, Input::Stop);
             // A defect must not take the program's thread with it, nor leave anybody waiting.
             match catch_unwind(AssertUnwindSafe(|| engine.take_in(input))) {

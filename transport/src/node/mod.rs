@@ -43,7 +43,6 @@ mod mailbox;
 mod peers;
 mod stats;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -51,6 +50,7 @@ use std::time::{Duration, Instant};
 use mgcomp_codecs::Element;
 use mgcomp_selector::speeds::Speeds;
 use mgcomp_selector::{DecisionLog, Policy, Reason, Record};
+use rustc_hash::FxHashMap;
 
 pub(crate) use collectives::Expected;
 pub(crate) use groups::{Making, Watch};
@@ -227,7 +227,7 @@ impl Node {
             regions: regions.clone(),
             board: board.clone(),
             groups: groups.clone(),
-            replies: HashMap::new(),
+            replies: FxHashMap::default(),
             next_request: 0,
             tick: (config.silence_timeout / 3).clamp(SHORTEST_TICK, LONGEST_TICK),
         });

@@ -23,6 +23,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element, ElementSet};
+use rustc_hash::FxHashMap;
 
 pub use action::{Action, Decoded, Encoded, JobId, Purpose, Stream};
 pub use config::SessionConfig;
@@ -51,7 +52,7 @@ pub struct Session {
     inbox: Inbox,
     /// Groups that this side takes no part in any more while the peer may, and why.
     groups_over: HashMap<u32, Status>,
-    jobs: HashMap<JobId, Job>,
+    jobs: FxHashMap<JobId, Job>,
     next_job: u64,
     actions: VecDeque<Action>,
     /// Something was encoded that is still to be sent.
@@ -112,7 +113,7 @@ impl Session {
             responder: Responder::default(),
             inbox: Inbox::default(),
             groups_over: HashMap::new(),
-            jobs: HashMap::new(),
+            jobs: FxHashMap::default(),
             next_job: 0,
             actions: VecDeque::new(),
             has_encoded: false,
@@ -319,10 +320,10 @@ impl Session {
 
 /// Frames are never longer than the raw bytes, or they would not be sent.
 fn check_payload(payload: &Payload, length: u32) -> Result<(), Violation> {
-    match payload.coded_len() {
-        Some(payload_len) if payload_len > u64::from(length) => {
-            Err(Violation::PayloadTooLong { payload_len, length })
-        }
-        _ => Ok(()),
+    let payload_len = payload.capacity();
+    if payload_len > u64::from(length) {
+        Err(Violation::PayloadTooLong { payload_len, length })
+    } else {
+        Ok(())
     }
 }

@@ -1,8 +1,9 @@
 //! The side of a session that asks: cuts requests into pieces and keeps them within the peer's limits.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use mgcomp_codecs::Algorithm;
+use rustc_hash::FxHashMap;
 
 use super::action::JobId;
 use super::error::{TransferError, Violation};
@@ -114,7 +115,7 @@ pub(super) struct Requester {
     tagged: LaneState,
     /// Whether it is the sends' turn.
     sends_next: bool,
-    pieces: HashMap<MessageId, Piece>,
+    pieces: FxHashMap<MessageId, Piece>,
     /// The read of no bytes that finds out whether the peer is there.
     probe: Option<MessageId>,
     next_id: u16,

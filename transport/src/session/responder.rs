@@ -1,6 +1,8 @@
 //! The side of a session that answers: holds the peer to the limits that it was told.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+
+use rustc_hash::FxHashMap;
 
 use super::error::Violation;
 use super::requester::Lane;
@@ -9,7 +11,7 @@ use crate::message::{Limits, MessageId, OfferId};
 /// Requests of the peer that are not answered yet.
 #[derive(Debug, Default)]
 pub(super) struct Responder {
-    served: HashMap<MessageId, (Lane, u32)>,
+    served: FxHashMap<MessageId, (Lane, u32)>,
     memory_bytes: u64,
     tagged_bytes: u64,
     offers: HashSet<OfferId>,

@@ -22,7 +22,7 @@ pub(super) struct Outgoing {
 impl Outgoing {
     /// What it counts for in a queue.
     pub(super) fn queued_len(&self) -> u64 {
-        (self.header.encode().len() + self.payload.len()) as u64 + QUEUED_MESSAGE_BYTES
+        (self.header.kind().header_len() + self.payload.len()) as u64 + QUEUED_MESSAGE_BYTES
     }
 }
 

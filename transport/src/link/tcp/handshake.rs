@@ -83,7 +83,7 @@ impl First {
             join.verify(expected.secret, Position { rank: expected.own, ranks: expected.ranks })?;
             return Ok(Self::Join(join));
         }
-        let message = match Received::of(record) {
+        let message = match Received::of(record, None) {
             Received::Message(message) => message,
             Received::Malformed(error) => return Err(error.refusal_status().unwrap_or(Status::Protocol)),
         };

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::record::{CHECKSUM, PREFIX_LEN, Prefix, Received};
+use super::record::{CHECKSUM, PREFIX_LEN, Prefix, Received, checksum};
 use crate::link::movement::{Halfway, Movement};
 use crate::link::{LinkError, Message};
 use crate::memory::HeldMut;
@@ -57,8 +57,8 @@ struct Open {
 
 /// Where a message goes.
 enum Place {
-    /// All of it.
-    Buffer(Pooled),
+    /// All of it. With it comes what it begins with, and how long that is, if that is a header.
+    Buffer(Pooled, Option<(Header, usize)>),
     /// Its payload, behind the header.
     Landing { header: Header, header_len: usize, payload: HeldMut },
 }
@@ -83,10 +83,13 @@ impl RecordReader {
     ) -> Result<Taken, LinkError> {
         let mut open = match self.open.take() {
             Some(open) => open,
-            None => match self.begin(source, landing)? {
-                Some(open) => open,
-                None => return Ok(Taken::Nothing),
-            },
+            None => {
+                let Some((prefix, len)) = self.prefix(source)? else { return Ok(Taken::Nothing) };
+                if self.ahead.bytes().len() >= len {
+                    return Ok(Taken::Record(self.whole(prefix, len, landing)?, len as u64));
+                }
+                self.begin(prefix, len, landing)
+            }
         };
         if open.filled < open.len && !self.read_on(source, &mut open)? {
             self.open = Some(open);
@@ -99,7 +102,7 @@ impl RecordReader {
         open.prefix.check(self.peer, self.record, open.digest.finalize() as u32)?;
         self.record += 1;
         let received = match open.place {
-            Place::Buffer(buffer) => Received::of(Bytes::from_owner(buffer)),
+            Place::Buffer(buffer, header) => Received::of(Bytes::from_owner(buffer), header),
             Place::Landing { header, payload, .. } => {
                 Received::Message(Message { header, payload: Payload::from_memory(payload.slice().clone()) })
             }
@@ -107,18 +110,15 @@ impl RecordReader {
         Ok(Taken::Record(received, open.len as u64))
     }
 
-    /// Begins the next record with what is there of it; `None` where its front is not there yet.
-    fn begin(
-        &mut self,
-        source: &mut impl Read,
-        landing: impl FnOnce(&Header, u64) -> Option<HeldMut>,
-    ) -> Result<Option<Open>, LinkError> {
-        let (prefix, len) = loop {
+    /// What the next record begins with, and how long its message is; `None` where the front of that is not there yet.
+    fn prefix(&mut self, source: &mut impl Read) -> Result<Option<(Prefix, usize)>, LinkError> {
+        loop {
             if let Some((&bytes, message)) = self.ahead.bytes().split_first_chunk::<PREFIX_LEN>() {
                 let prefix = Prefix::of(bytes);
                 let len = prefix.check_len(self.peer, self.record, self.limit)?;
                 if message.len() >= len.min(MAX_HEADER_LEN) {
-                    break (prefix, len);
+                    self.ahead.skip(PREFIX_LEN);
+                    return Ok(Some((prefix, len)));
                 }
             }
             let got = self.ahead.bytes().len();
@@ -126,14 +126,49 @@ impl RecordReader {
             if !self.check(read, got)? {
                 return Ok(None);
             }
+        }
+    }
+
+    /// The message of the next record, all of which is there, as of short ones.
+    fn whole(
+        &mut self,
+        prefix: Prefix,
+        len: usize,
+        landing: impl FnOnce(&Header, u64) -> Option<HeldMut>,
+    ) -> Result<Received, LinkError> {
+        let message = &self.ahead.bytes()[..len];
+        prefix.check(self.peer, self.record, checksum([message]))?;
+        let received = match Header::parse(message) {
+            Ok((header, header_len)) => {
+                let bytes = &message[header_len..];
+                let payload = match landing(&header, bytes.len() as u64) {
+                    Some(mut place) => {
+                        place.copy_from_slice(bytes);
+                        Payload::from_memory(place.slice().clone())
+                    }
+                    None => Payload::from_bytes(Bytes::copy_from_slice(bytes)),
+                };
+                Received::Message(Message { header, payload })
+            }
+            Err(error) => Received::Malformed(error),
         };
-        self.ahead.skip(PREFIX_LEN);
+        self.record += 1;
+        self.ahead.skip(len);
+        Ok(received)
+    }
+
+    /// Begins the next record, of which not all is there.
+    fn begin(
+        &mut self,
+        prefix: Prefix,
+        len: usize,
+        landing: impl FnOnce(&Header, u64) -> Option<HeldMut>,
+    ) -> Open {
         let here = self.ahead.bytes();
-        let here = &here[..here.len().min(len)];
         let mut digest = crc_fast::Digest::new(CHECKSUM);
         digest.update(here);
-        // What is no header is looked at again when all of it is there.
-        let header = Header::parse(here).ok();
+        // What is no header is looked at again when all of it is there, and is known to be what was sent.
+        let header = Header::parse_front(here, len).ok();
         let landing = header.and_then(|(header, header_len)| {
             let payload = landing(&header, (len - header_len) as u64)?;
             Some(Place::Landing { header, header_len, payload })
@@ -142,10 +177,10 @@ impl RecordReader {
         let mut place = landing.unwrap_or_else(|| {
             let mut buffer = self.pool.take_room(len);
             buffer.truncate(len);
-            Place::Buffer(buffer)
+            Place::Buffer(buffer, header)
         });
         match &mut place {
-            Place::Buffer(buffer) => buffer[..here.len()].copy_from_slice(here),
+            Place::Buffer(buffer, _) => buffer[..here.len()].copy_from_slice(here),
             Place::Landing { header_len, payload, .. } => {
                 let here = &here[*header_len..];
                 payload[..here.len()].copy_from_slice(here);
@@ -153,7 +188,7 @@ impl RecordReader {
         }
         let filled = here.len();
         self.ahead.skip(filled);
-        Ok(Some(Open { prefix, digest, place, len, filled, _halfway: self.movement.begin() }))
+        Open { prefix, digest, place, len, filled, _halfway: self.movement.begin() }
     }
 
     /// Reads more of a message, of which something is missing; returns whether anything was there.
@@ -200,7 +235,7 @@ impl Open {
     /// Where the bytes go that are missing.
     fn missing(&mut self) -> &mut [u8] {
         match &mut self.place {
-            Place::Buffer(buffer) => &mut buffer[self.filled..],
+            Place::Buffer(buffer, _) => &mut buffer[self.filled..],
             Place::Landing { header_len, payload, .. } => &mut payload[self.filled - *header_len..],
         }
     }
@@ -209,7 +244,7 @@ impl Open {
     fn add(&mut self, len: usize) {
         let (filled, digest) = (self.filled, &mut self.digest);
         let new = match &self.place {
-            Place::Buffer(buffer) => &buffer[filled..filled + len],
+            Place::Buffer(buffer, _) => &buffer[filled..filled + len],
             Place::Landing { header_len, payload, .. } => &payload[filled - header_len..][..len],
         };
         digest.update(new);

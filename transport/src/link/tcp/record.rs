@@ -42,9 +42,9 @@ pub(super) enum Received {
 }
 
 impl Received {
-    /// What the bytes of a record say.
-    pub(super) fn of(mut record: Bytes) -> Self {
-        match Header::parse(&record) {
+    /// What the bytes of a record say. `header` is what they begin with, if that was looked at and is good.
+    pub(super) fn of(mut record: Bytes, header: Option<(Header, usize)>) -> Self {
+        match header.map_or_else(|| Header::parse(&record), Ok) {
             Ok((header, header_len)) => {
                 record.advance(header_len);
                 Self::Message(Message { header, payload: Payload::from_bytes(record) })
@@ -100,7 +100,7 @@ impl Prefix {
 }
 
 /// CRC32C of `pieces`, one after the other.
-fn checksum<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
+pub(super) fn checksum<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     let mut digest = crc_fast::Digest::new(CHECKSUM);
     pieces.into_iter().for_each(|piece| digest.update(piece));
     digest.finalize() as u32
