@@ -118,10 +118,12 @@ impl Job {
 
     /// Lets it begin. Only the first call counts.
     pub(super) fn make_ready(&self, ready: Ready) {
-        if let Ready::Failed(error) = &ready {
-            self.lock().error.get_or_insert_with(|| error.clone());
+        // Under the lock, so that nobody begins with it before that is known.
+        let mut progress = self.lock();
+        let error = if let Ready::Failed(error) = &ready { Some(error.clone()) } else { None };
+        if self.ready.set(ready).is_ok() && progress.error.is_none() {
+            progress.error = error;
         }
-        let _ = self.ready.set(ready);
     }
 
     /// Nothing of it begins any more; what is under way may still end well.
@@ -219,7 +221,8 @@ impl Job {
             Some(_) => std::mem::take(&mut progress.coded),
             None => Vec::new(),
         };
-        let result = match progress.error.take() {
+        // It stays: nothing of a copy that has failed begins any more.
+        let result = match progress.error.clone() {
             // How much was written may have changed since.
             Some(error) => Err(with_written(error, progress.written_bytes)),
             None => Ok(self.finish(&mut progress)),

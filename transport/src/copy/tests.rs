@@ -75,9 +75,13 @@ fn config() -> CopyConfig {
 
 /// A copier whose `dies`-th piece of work kills its thread; and whether its threads have ended.
 fn mortal(dies: usize, death: Death) -> (Copier, Arc<AtomicBool>) {
+    mortal_with(config(), dies, death)
+}
+
+fn mortal_with(config: CopyConfig, dies: usize, death: Death) -> (Copier, Arc<AtomicBool>) {
     let ended = Arc::<AtomicBool>::default();
     let at_end = ended.clone();
-    let copier = Copier::start_with(config(), move |sink| {
+    let copier = Copier::start_with(config, move |sink| {
         let (sink, dies, ended) = (sink.clone(), Arc::new(AtomicUsize::new(dies)), at_end);
         Ok(Box::new(Mortal { sink, dies, death, threads: Vec::new(), ended }))
     });
@@ -114,6 +118,23 @@ fn a_thread_that_panics_fails_its_copy_and_no_other() {
     assert_eq!(written_bytes, (good * SEGMENT) as u64);
     second.wait().unwrap();
     assert_eq!(into_other.all().to_vec(), other.all().to_vec());
+}
+
+#[test]
+fn nothing_of_a_copy_that_has_failed_begins_any_more() {
+    // One segment at a time, so that none is under way when the first fails.
+    let (copier, _) = mortal_with(CopyConfig { window: 1, ..config() }, 1, Death::Reported);
+    let (source, other) = (data(1), data(2));
+    let (into, into_other) = (HostBuffer::zeroed(source.len()), HostBuffer::zeroed(source.len()));
+    let copy = |from: &HostBuffer, to: &HostBuffer| {
+        let direction = Direction::DeviceToHost;
+        copier.memcpy_compressed_async(to.all(), from.all(), direction, Element::U32, policy()).unwrap()
+    };
+    let (first, second) = (copy(&source, &into), copy(&other, &into_other));
+    assert!(matches!(first.wait(), Err(CopyError::Segment { written_bytes: 0, .. })));
+    // Its other segments would come before those of the second copy.
+    second.wait().unwrap();
+    assert!(into.all().to_vec().iter().all(|&byte| byte == 0), "written to after the end");
 }
 
 #[test]

@@ -24,6 +24,11 @@ impl<const N: usize> Layout<N> {
     pub(super) const fn new(kind: Kind, fields: [Field; N]) -> Self {
         let layout = Self { kind, fields };
         assert!(layout.bit_offset(N).is_multiple_of(8));
+        let mut i = 0;
+        while i < N {
+            assert!(1 <= fields[i].1 && fields[i].1 <= 2 * WORD_BITS);
+            i += 1;
+        }
         layout
     }
 
@@ -123,7 +128,7 @@ fn take(bytes: &[u8], at: usize, width: u32) -> u128 {
 fn put_word(bytes: &mut [u8], at: usize, width: u32, value: u64) {
     let (touched, behind) = place_of(at, width);
     // Up to 7 bits are another field's.
-    let mut left = u128::from(value) << behind;
+    let mut left = u128::from(value & mask(width)) << behind;
     for byte in bytes[touched].iter_mut().rev() {
         *byte |= left as u8;
         left >>= 8;
@@ -133,7 +138,12 @@ fn put_word(bytes: &mut [u8], at: usize, width: u32, value: u64) {
 fn take_word(bytes: &[u8], at: usize, width: u32) -> u64 {
     let (touched, behind) = place_of(at, width);
     let all = bytes[touched].iter().fold(0u128, |all, &byte| all << 8 | u128::from(byte));
-    (all >> behind) as u64 & (u64::MAX >> (WORD_BITS - width))
+    (all >> behind) as u64 & mask(width)
+}
+
+/// The lowest `width` bits, 1 to 64.
+const fn mask(width: u32) -> u64 {
+    u64::MAX >> (WORD_BITS - width)
 }
 
 /// The bytes that the `width` bits from bit `at` on are in, and how many bits of the last one are behind them.

@@ -1,20 +1,22 @@
 //! The side that connects, and whom it finds there.
 
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use mgcomp_codecs::Element;
 use mgcomp_transport::link::tcp::{Tcp, TcpConfig};
 use mgcomp_transport::link::{LinkError, LinkEvent};
 use mgcomp_transport::memory::HostBuffer;
-use mgcomp_transport::message::{Address, Rank, Status};
-use mgcomp_transport::node::{Node, NodeConfig};
+use mgcomp_transport::message::{Address, Rank, Status, Tag};
+use mgcomp_transport::node::{Node, NodeConfig, PeerState};
 use mgcomp_transport::session::{SessionError, TransferError};
 
 use crate::bystanders::{RANKS, rank_file};
 use crate::common::end::End;
-use crate::common::fabric::tcp_config;
+use crate::common::fabric::{Fabric, tcp_config};
 use crate::common::job::{SHORT, config, end_of, node, wait_until_over};
-use crate::common::watched;
+use crate::common::{wait_until, watched};
 use crate::raw::{Raw, hello};
 
 /// Rank 1 of the job, with a node, and the listener on which it expects rank 0.
@@ -126,5 +128,40 @@ fn a_rank_that_listens_late_is_found() {
         assert_eq!(raw.message()[..2], [0x50, 0]);
         drop(end);
         raw.expect_end();
+    });
+}
+
+/// Whose waits are all over at once, and who never rests, still sees to a rank that comes and to one that goes.
+#[test]
+fn ranks_that_keep_each_other_busy_see_to_others() {
+    watched(|| {
+        let mut links = Fabric::tcp().links(3, 1 << 20);
+        let late = links.pop().unwrap();
+        let nodes: Vec<Node> = links.into_iter().map(|link| node(link, "paper", config())).collect();
+        let goes_on = AtomicBool::new(true);
+        let exchange = |own: usize, says: bool| -> bool {
+            let (peer, said) = (Rank(1 - own as u32), HostBuffer::zeroed(1));
+            let receive = nodes[own].receive(peer, Tag(1), said.all());
+            drop(nodes[own].post(peer, Tag(1), HostBuffer::from(vec![u8::from(says)]).all(), Element::U8));
+            // This thread serves the sockets meanwhile.
+            assert_eq!(receive.wait(), Ok(1));
+            said.all().to_vec() == [1]
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while goes_on.load(Ordering::Relaxed) {
+                    exchange(0, true);
+                }
+                exchange(0, false);
+            });
+            scope.spawn(|| while exchange(1, true) {});
+            thread::sleep(SHORT / 5);
+            let state = |of: usize| nodes[of].peer_state(Rank(2)).unwrap();
+            let late = node(late, "paper", config());
+            wait_until("all have met", || (0..2).all(|of| state(of) == PeerState::Open));
+            drop(late);
+            wait_until("it is gone", || (0..2).all(|of| matches!(state(of), PeerState::Over(_))));
+            goes_on.store(false, Ordering::Relaxed);
+        });
     });
 }

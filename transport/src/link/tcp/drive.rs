@@ -24,8 +24,11 @@ use super::peer::Traffic;
 use crate::link::Drive;
 
 /// How long a waiting thread asks the sockets before it takes the runtime over as well: to enter that, and to let its tasks have
-/// their turns, takes 0.4 of the 8 µs of a short message. What only tasks can do waits for so long.
+/// their turns, takes 0.4 of the 8 µs of a short message.
 const ALONE: Duration = Duration::from_micros(20);
+/// But it has them take their turns first where they have had none for so long: many short waits must not keep off what only tasks
+/// can do.
+const TURNLESS: Duration = Duration::from_millis(1);
 /// How long after bytes have moved a waiting thread asks the sockets before it sleeps.
 const SPIN: Duration = Duration::from_micros(50);
 /// The same in the middle of a message, whose rest is sure to be on the way (64 KiB take as long at 0.5 Gb/s), and where the
@@ -80,6 +83,8 @@ struct State {
     returns_soon: bool,
     /// When a second thread last wanted to wait, which sleeps instead.
     refused: Option<Instant>,
+    /// When a waiting thread last let all tasks have their turns.
+    turns_taken: Instant,
 }
 
 /// Who serves the sockets.
@@ -107,6 +112,8 @@ impl Driver {
         while !over {
             self.wait_for_turn();
             over = runtime.block_on(async {
+                // What it was called for is done first, even if a waiting thread wants the sockets back at once.
+                take_turns().await;
                 tokio::select! {
                     _ = &mut work => true,
                     () = self.wanted.notified() => false,
@@ -258,14 +265,28 @@ impl Drive for Driver {
             Server::Link => self.wanted.notify_one(),
             Server::Nobody => {}
         }
+        let tasks_are_due = state.needed || came.saturating_duration_since(state.turns_taken) >= TURNLESS;
         state.take(came);
         drop(state);
         let _serving = Serving(self);
-        if !self.ask(until.as_mut(), came) {
-            runtime.block_on(self.spin_then_sleep(until, came));
+        if !tasks_are_due && self.ask(until.as_mut(), came) {
+            return true;
         }
+        runtime.block_on(async {
+            if tasks_are_due {
+                take_turns().await;
+                self.lock().turns_taken = came;
+            }
+            self.spin_then_sleep(until, came).await;
+        });
         true
     }
+}
+
+/// Lets all tasks of the runtime that can go on do so, also those that hear of something only then.
+async fn take_turns() {
+    yield_now().await;
+    yield_now().await;
 }
 
 /// A waiting thread serves the sockets for as long as this lives.
@@ -311,6 +332,7 @@ impl State {
             waits_to_be_told: false,
             returns_soon: false,
             refused: None,
+            turns_taken: now,
         }
     }
 
