@@ -66,7 +66,7 @@ pub(super) fn a_rank_that_leaves_is_noticed(job: &Job) {
 
 /// Rank 1 computes for longer than rank 0 is patient. Where the link has a thread of its own that does no harm.
 pub(super) fn a_rank_that_does_not_go_on_is_noticed(job: &Job) {
-    let silence = Duration::from_secs(5);
+    let silence = Duration::from_secs(3);
     let config = MpiConfig { undriven_timeout: 2 * silence, ..MpiConfig::default() };
     let node = node(job.link_with(config), "adaptive", silence);
     let peer = other(&node);
@@ -77,7 +77,7 @@ pub(super) fn a_rank_that_does_not_go_on_is_noticed(job: &Job) {
             assert_eq!(result, Ok(5));
         } else {
             let error = result.unwrap_err().to_string();
-            assert!(error.contains("silent for 5s"), "{error}");
+            assert!(error.contains("silent for 3s"), "{error}");
         }
         return;
     }
@@ -93,7 +93,7 @@ pub(super) fn a_rank_that_does_not_go_on_is_noticed(job: &Job) {
     } else {
         wait_until("the other thread is told", || waiter.is_finished());
         let error = waiter.join().unwrap().unwrap_err().to_string();
-        assert!(error.contains("has not let it go on for 10 s"), "{error}");
+        assert!(error.contains("has not let it go on for 6 s"), "{error}");
         link::drive();
     }
 }
