@@ -10,7 +10,7 @@ use mgcomp_codecs::Element;
 use mgcomp_selector::PolicySpec;
 
 use super::offload::{OffloadError, OffloadQueue};
-use super::{Copier, CopyConfig, CopyError, Direction, Order};
+use super::{Copier, CopyConfig, CopyError, CopyHandle, CopyReport, Direction, Order};
 use crate::executor::{Done, DoneSink, Executor, HostExecutor, Ticket, Work};
 use crate::memory::HostBuffer;
 use crate::message::Status;
@@ -97,17 +97,18 @@ fn data(seed: u32) -> HostBuffer {
     HostBuffer::from((0..10 * SEGMENT as u32 / 4).flat_map(|i| word(i).to_le_bytes()).collect::<Vec<_>>())
 }
 
+fn copy(copier: &Copier, from: &HostBuffer, to: &HostBuffer) -> CopyHandle<CopyReport> {
+    let direction = Direction::DeviceToHost;
+    copier.memcpy_compressed_async(to.all(), from.all(), direction, Element::U32, policy()).unwrap()
+}
+
 #[test]
 fn a_thread_that_panics_fails_its_copy_and_no_other() {
     // The third piece of work is of the first copy; each segment is encoded and decoded.
     let (copier, _) = mortal(3, Death::Reported);
     let (source, other) = (data(1), data(2));
     let (into, into_other) = (HostBuffer::zeroed(source.len()), HostBuffer::zeroed(source.len()));
-    let copy = |from: &HostBuffer, to: &HostBuffer| {
-        let direction = Direction::DeviceToHost;
-        copier.memcpy_compressed_async(to.all(), from.all(), direction, Element::U32, policy()).unwrap()
-    };
-    let (first, second) = (copy(&source, &into), copy(&other, &into_other));
+    let (first, second) = (copy(&copier, &source, &into), copy(&copier, &other, &into_other));
     let Err(CopyError::Segment { start, end, raw_bytes, status, written_bytes }) = first.wait() else {
         panic!("it lives")
     };
@@ -126,11 +127,7 @@ fn nothing_of_a_copy_that_has_failed_begins_any_more() {
     let (copier, _) = mortal_with(CopyConfig { window: 1, ..config() }, 1, Death::Reported);
     let (source, other) = (data(1), data(2));
     let (into, into_other) = (HostBuffer::zeroed(source.len()), HostBuffer::zeroed(source.len()));
-    let copy = |from: &HostBuffer, to: &HostBuffer| {
-        let direction = Direction::DeviceToHost;
-        copier.memcpy_compressed_async(to.all(), from.all(), direction, Element::U32, policy()).unwrap()
-    };
-    let (first, second) = (copy(&source, &into), copy(&other, &into_other));
+    let (first, second) = (copy(&copier, &source, &into), copy(&copier, &other, &into_other));
     assert!(matches!(first.wait(), Err(CopyError::Segment { written_bytes: 0, .. })));
     // Its other segments would come before those of the second copy.
     second.wait().unwrap();

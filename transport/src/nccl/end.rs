@@ -5,10 +5,8 @@ use std::time::Instant;
 
 use mgcomp_codecs::device::Stream;
 
+use super::handle::UNHANDLED_CUDA_ERROR;
 use super::{NcclCommunicator, NcclError};
-
-/// The `ncclResult_t` of a call of CUDA that has failed.
-const UNHANDLED_CUDA_ERROR: i32 = 1;
 
 impl NcclCommunicator {
     /// Fails if the communicator was aborted.

@@ -10,6 +10,8 @@ use mgcomp_codecs::device::{Device, Region, Stream};
 use super::library::{Comm, CommConfig, Library};
 use super::{NcclError, UniqueId};
 
+/// The `ncclResult_t` of a call of CUDA that has failed.
+pub(super) const UNHANDLED_CUDA_ERROR: i32 = 1;
 /// The `ncclResult_t` of a communicator that is still busy with a call.
 const IN_PROGRESS: i32 = 7;
 /// The `ncclDataType_t` of bytes.
