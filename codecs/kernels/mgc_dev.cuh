@@ -100,10 +100,11 @@ MGC_DEV T* in_global(T* pointer) {
 // Every spin loop calls this: the shim runs one thread at a time and must be told to go on with another.
 MGC_DEV void backoff() { __nanosleep(20); }
 
-// Starts a copy of 16 bytes from global to shared memory that is there after the matching wait.
+// Starts a copy of 16 bytes from global to shared memory that is there after the matching wait. By way of the first-level
+// cache, since neighbours share sectors of 32 bytes: memory of the host is asked for each of them twice otherwise.
 MGC_DEV void cp_async16(void* shared, const void* global) {
   u32 address = (u32)__cvta_generic_to_shared(shared);
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
 }
 
 MGC_DEV void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }

@@ -56,6 +56,9 @@ struct RawChunk {
 // Raw bytes are followed by zeros up to a multiple of this.
 #define MGC_RAW_ALIGN 128
 
+// Bytes of global memory that go together.
+#define MGC_CACHE_LINE_LEN 128
+
 // Where a job's frame has its parts.
 struct FrameShape {
   u32 chunks;
@@ -126,12 +129,15 @@ MGC_DEV u32 first_bytes(u32 word, int left) {
   return left >= 4 ? word : left <= 0 ? 0 : word & ((1u << 8 * left) - 1);
 }
 
-// Writes `len` bytes from shared memory to a multiple of 16, and zeros up to the next unit.
+// Writes `len` bytes from shared memory to a multiple of 16, and zeros up to the next unit. A warp writes whole lines of
+// memory: memory of the host gets pieces of a line one by one, and the device's takes longer for them.
 MGC_DEV void stream_out(const u8* from, u32 len, u8* to) {
-  for (u32 at = threadIdx.x * MGC_UNIT; at < len; at += MGC_BLOCK_THREADS * MGC_UNIT) {
+  const int end = (int)len, ahead = (int)((u64)to % MGC_CACHE_LINE_LEN);  // bytes of the first line before `to`
+  for (int at = (int)(threadIdx.x * MGC_UNIT) - ahead; at < end; at += MGC_BLOCK_THREADS * MGC_UNIT) {
+    if (at < 0) continue;
     uint4 unit = *(const uint4*)(from + at);
-    if (len - at < MGC_UNIT) {
-      const int left = (int)(len - at);
+    const int left = end - at;
+    if (left < MGC_UNIT) {
       unit = make_uint4(first_bytes(unit.x, left), first_bytes(unit.y, left - 4),
                         first_bytes(unit.z, left - 8), first_bytes(unit.w, left - 12));
     }

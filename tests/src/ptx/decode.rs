@@ -12,7 +12,7 @@ pub(super) fn operation(name: &str) -> Option<Operation> {
 
 fn special(name: &str) -> Option<Operation> {
     Some(match name {
-        "cp.async.cg.shared.global" => Operation::CopyAsync,
+        "cp.async.ca.shared.global" => Operation::CopyAsync,
         "cp.async.commit_group" => Operation::CommitCopies,
         "cp.async.wait_group" => Operation::WaitCopies(0),
         "shfl.sync.up.b32" => Operation::Shuffle(Shuffle::Up),

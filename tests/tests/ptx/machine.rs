@@ -159,7 +159,7 @@ fn copies_land_when_they_are_waited_for() {
         "mov.u64 %rd5, memory;",
         "cvt.u32.u64 %r2, %rd5;",
         "add.s64 %rd6, %rd1, 48;",
-        "cp.async.cg.shared.global [%r2], [%rd6], 16;",
+        "cp.async.ca.shared.global [%r2], [%rd6], 16;",
         "cp.async.commit_group;",
         "ld.shared.u32 %r5, [memory];",
         "cp.async.wait_group 0;",
