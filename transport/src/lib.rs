@@ -42,6 +42,7 @@ pub mod message;
 pub mod nccl;
 pub mod node;
 mod pace;
+mod patience;
 pub mod payload;
 mod pool;
 pub mod region;

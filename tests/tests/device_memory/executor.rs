@@ -93,6 +93,33 @@ fn frames_of_a_device_are_those_of_the_host() {
     });
 }
 
+/// Up to 1 MiB, kernels store frames in page-locked memory and read them there. What is longer, or raw, is copied once.
+#[test]
+fn short_frames_are_not_copied() {
+    with_threads("executor::short_frames_are_not_copied", 4, |stub| {
+        let ((device, stream), mut rig) = (open(), Rig::new());
+        for (len, algorithm, copies) in
+            [(1 << 20, Algorithm::Zvc, 0), (1 << 20, Algorithm::None, 1), (3 << 20, Algorithm::Zvc, 1)]
+        {
+            // Every other word is zero, so the frame is a little more than half as long.
+            let word = |at: u32| if at.is_multiple_of(2) { 0 } else { at.wrapping_mul(0x9e37_79b9) | 1 };
+            let raw: Vec<u8> = (0..len / 4).flat_map(|at| word(at).to_le_bytes()).collect();
+            let (source, into) = (on_device(&device, &stream, &raw), DeviceBuffer::alloc(&device, raw.len()));
+            let into = into.unwrap();
+            stub.fail(Some("cuMemcpyAsync"), 0, 0);
+            let (by, payload) = rig.encode(&source, algorithm);
+            assert_eq!((by, stub.count("calls")), (algorithm, copies), "{len} bytes out");
+            assert_eq!(payload.place(), Place::Pinned);
+            let destination = Payload::from_memory(into.all());
+            stub.fail(Some("cuMemcpyAsync"), 0, 0);
+            let work = Work::Decode { payload, algorithm, destination, all_or_nothing: false };
+            assert!(matches!(rig.run(work), Ok(Output::Decoded)));
+            assert_eq!(stub.count("calls"), copies, "{len} bytes back by {algorithm:?}");
+            assert!(bytes_of(&stream, &into.all()) == raw);
+        }
+    });
+}
+
 #[test]
 fn bad_payloads_leave_the_destination_alone() {
     with_threads("executor::bad_payloads_leave_the_destination_alone", 2, |_| {

@@ -5,6 +5,10 @@ use std::time::{Duration, Instant};
 
 use super::CopyError;
 use crate::fork::Process;
+use crate::patience::Patience;
+
+/// For how long whoever waits for a copy looks for its end before it sleeps: as long as one of some MiB takes.
+pub(super) const MOMENT: Duration = Duration::from_micros(300);
 
 /// A copy under way. Dropping the handle does not stop it.
 #[derive(Debug)]
@@ -56,7 +60,7 @@ impl<T> CopyHandle<T> {
         let closed = || Some(Err(CopyError::Closed { written_bytes: 0 }));
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         self.known = match until {
-            None => self.end.recv().ok().or_else(closed),
+            None => Patience::of(MOMENT).receive(&self.end).or_else(closed),
             Some(until) => match self.end.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(result) => Some(result),
                 Err(RecvTimeoutError::Timeout) => None,

@@ -21,7 +21,7 @@ pub(crate) use host::estimate;
 pub use threads::{shared_codec_threads, usual_codec_threads};
 
 use self::brief::For;
-use self::threads::usual_cores;
+pub(crate) use self::threads::usual_cores;
 use crate::memory::Shelf;
 use crate::message::Status;
 use crate::payload::Payload;

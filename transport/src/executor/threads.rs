@@ -27,7 +27,7 @@ pub fn shared_codec_threads(ranks: u32) -> usize {
 
 /// Cores that a rank has, or would have if what there is were shared out among the ranks of this node, of which the link knows
 /// `ranks`. They may be less than one.
-pub(super) fn usual_cores(ranks: u32) -> f64 {
+pub(crate) fn usual_cores(ranks: u32) -> f64 {
     cores((usable(), affinity(), online()), local_ranks().unwrap_or(1), ranks)
 }
 

@@ -174,6 +174,11 @@ impl<M> Room<M> {
         self.len
     }
 
+    /// Leaves it as many of its bytes, from the first on.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
     /// Whether it is one of `rooms`.
     pub(crate) fn is_of(&self, rooms: &Arc<Rooms<M>>) -> bool {
         Arc::ptr_eq(&self.rooms, rooms)

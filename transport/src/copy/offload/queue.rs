@@ -10,11 +10,12 @@ use super::store::{Place, Store};
 use super::{OffloadConfig, OffloadError, OffloadStats, Ticket};
 use crate::copy::check::{check_destination, check_source};
 use crate::copy::copier::Copier;
-use crate::copy::handle::{CopyHandle, handle};
+use crate::copy::handle::{CopyHandle, MOMENT, handle};
 use crate::copy::home::Home;
 use crate::copy::job::{End, Finished, Job, Ready, Task};
 use crate::copy::{CopyError, CopyReport, Direction};
 use crate::memory::Shelf;
+use crate::patience::Patience;
 use crate::payload::Payload;
 use crate::pool::Pool;
 
@@ -38,6 +39,8 @@ struct Shared {
     store: Mutex<Store>,
     /// Room was made, or a copy has ended.
     changed: Condvar,
+    /// How often, for those that look without the lock, which they would keep from others.
+    changes: AtomicU64,
 }
 
 impl OffloadQueue {
@@ -55,7 +58,7 @@ impl OffloadQueue {
 
         let number = QUEUES.fetch_add(1, Ordering::Relaxed);
         let store = Store::new(host_bytes);
-        let shared = Shared { store: Mutex::new(store), changed: Condvar::new() };
+        let shared = Shared { store: Mutex::new(store), changed: Condvar::new(), changes: AtomicU64::new(0) };
         let pool = Pool::of_blocks_within(usize::try_from(host_bytes).unwrap_or(usize::MAX));
         let shelf = Shelf::within(&pool);
         Self { number, policy, copier, pool, shelf, shared: Arc::new(shared) }
@@ -139,8 +142,7 @@ impl OffloadQueue {
         }
         store.remove(number);
         store.stats.discarded += 1;
-        drop(store);
-        self.shared.changed.notify_all();
+        self.shared.tell(store);
         Ok(())
     }
 
@@ -237,12 +239,29 @@ impl OffloadQueue {
 
 impl Shared {
     fn change<R>(&self, change: impl FnOnce(&mut Store) -> R) -> R {
-        let changed = change(&mut self.lock());
-        self.changed.notify_all();
+        let mut store = self.lock();
+        let changed = change(&mut store);
+        self.tell(store);
         changed
     }
 
-    fn wait<'a>(&self, store: MutexGuard<'a, Store>) -> MutexGuard<'a, Store> {
+    /// Tells all that wait of a change of the store.
+    fn tell(&self, store: MutexGuard<'_, Store>) {
+        self.changes.fetch_add(1, Ordering::Relaxed); // under the lock, which orders it
+        drop(store);
+        self.changed.notify_all();
+    }
+
+    /// Waits for a change of the store, or for no reason at all.
+    fn wait<'a>(&'a self, store: MutexGuard<'a, Store>) -> MutexGuard<'a, Store> {
+        let seen = self.changes.load(Ordering::Relaxed);
+        let has_changed = || (self.changes.load(Ordering::Relaxed) != seen).then_some(());
+        drop(store);
+        let looked = Patience::of(MOMENT).ask(has_changed);
+        let store = self.lock();
+        if looked.or_else(has_changed).is_some() {
+            return store;
+        }
         self.changed.wait(store).unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -57,7 +57,7 @@ impl Flight {
                 if algorithm != Algorithm::None
                     && let Some(coder) = kernels.coder(algorithm, chunk_size)
                 {
-                    match lane.compress(coder, element) {
+                    match lane.compress(coder, element, shelf.as_ref()) {
                         Ok(()) => return Ok(Self::Compressing(algorithm)),
                         Err(error) if error.is_sticky() => return Err(error.into()),
                         // The copy comes behind whatever was enqueued.
@@ -175,6 +175,9 @@ impl Flight {
                     if let Some(room) = lane.take_left() {
                         return Ok(left(algorithm, room, len));
                     }
+                    if lane.has_frame(len) {
+                        return there(lane, algorithm, work);
+                    }
                     lane.copy_frame_out(len, shelf_of(work))?;
                     arrive(lane, algorithm, work)
                 } else {
@@ -228,6 +231,11 @@ fn arrived(lane: &mut Lane, algorithm: Algorithm, work: &Work) -> Result<Output,
         let len = room.len() as u64;
         return Ok(left(algorithm, room, len));
     }
+    there(lane, algorithm, work)
+}
+
+/// The payload in the lane's room, which no work uses any more.
+fn there(lane: &mut Lane, algorithm: Algorithm, work: &Work) -> Result<Output, Failure> {
     let room = lane.end().ok_or(Failure::Status(Status::Internal))?;
     let is_shelved = shelf_of(work).is_some_and(|shelf| room.is_of(shelf.rooms(lane.device())));
     // SAFETY: all work that uses the room was enqueued before the mark, which was waited for.

@@ -10,6 +10,7 @@ use mgcomp_codecs::device::{
     Buffer, Coder, Compress, Decompress, Device, DeviceError, Event, Region, Stream, workspace_len,
 };
 
+use super::mark::Mark;
 use super::sampling;
 use super::scratch::{GrowingWorkspace, Scratch};
 use super::staging::{Room, Staging, Words};
@@ -17,6 +18,9 @@ use crate::memory::{self, DeviceHold, DeviceSlice, Rooms, SHORTEST_ROOM_BYTES, S
 
 /// Words that one piece of work can use.
 pub(super) const WORDS: usize = 2048;
+/// Kernels store frames of no more raw bytes straight into page-locked memory, and read no longer frames from there: it takes
+/// less time than to hear of a length and to copy. What is longer copies bring faster, and leave multiprocessors to others.
+const STRAIGHT_BYTES: u64 = 1 << 20;
 
 /// One piece of work is on a lane at a time. Work waits for what its slice is to wait for, and for nothing else.
 #[derive(Debug)]
@@ -27,7 +31,7 @@ pub(super) struct Lane {
     /// Where what comes of work is left on the device, if the link takes it from there.
     leaving: Option<Arc<Rooms<Buffer>>>,
     /// Recorded behind all that is enqueued.
-    done: Event,
+    done: Mark,
     workspace: GrowingWorkspace,
     pub(super) words: Words,
     /// For frames.
@@ -76,7 +80,7 @@ impl Lane {
             stream: device.stream()?,
             staging: Arc::clone(staging),
             leaving: leaving.cloned(),
-            done: device.milestone()?,
+            done: Mark::new(device)?,
             workspace: GrowingWorkspace::default(),
             words: Words::new(device, WORDS)?,
             coded: Scratch::default(),
@@ -142,7 +146,7 @@ impl Lane {
 
     /// Marks the end of what was enqueued.
     pub(super) fn mark(&self) -> Result<(), DeviceError> {
-        self.stream.record(&self.done)
+        self.done.set(&self.stream)
     }
 
     /// Waits until what was enqueued before the mark has ended.
@@ -175,7 +179,15 @@ impl Lane {
     pub(super) fn copy_out(&mut self, shelf: Option<&Shelf>) -> Result<(), DeviceError> {
         let slice = held(self.hold.as_ref());
         let Some(leaving) = &self.leaving else {
-            let room = self.room.insert(self.host_room(slice.len(), shelf)?);
+            // Work that has failed may still use the one that there is; the copy comes behind it.
+            let room = match self.room.take() {
+                Some(mut room) => {
+                    room.truncate(slice.len());
+                    room
+                }
+                None => self.host_room(slice.len(), shelf)?,
+            };
+            let room = self.room.insert(room);
             return self.stream.copy(slice.region(), room.region());
         };
         // Work that has failed may still use the one before.
@@ -187,6 +199,14 @@ impl Lane {
     /// Enqueues a copy of what is on this device already to the memory.
     pub(super) fn copy_here(&mut self, from: Region<'_>) -> Result<(), DeviceError> {
         self.stream.copy(from, held(self.hold.as_ref()).region())
+    }
+
+    /// Whether the kernel has left the frame, of `len` bytes, in a room of the host's.
+    pub(super) fn has_frame(&mut self, len: u64) -> bool {
+        if let Some(room) = &mut self.room {
+            room.truncate(len as usize);
+        }
+        self.room.is_some()
     }
 
     /// Enqueues a copy of the frame's first `len` bytes to a new room.
@@ -225,14 +245,23 @@ impl Lane {
         self.stream.copy(self.raw.room(&self.device, slice.len() as u64)?, slice.region())
     }
 
-    /// Enqueues the compression of the memory: word 0 will be the frame's length, word 1 the status.
-    pub(super) fn compress(&mut self, coder: &Coder, element: Element) -> Result<(), DeviceError> {
+    /// Enqueues the compression of the memory: word 0 will be the frame's length, word 1 the status. What is to lie on a shelf
+    /// gets a room once its length is known.
+    pub(super) fn compress(
+        &mut self,
+        coder: &Coder,
+        element: Element,
+        shelf: Option<&Shelf>,
+    ) -> Result<(), DeviceError> {
         let src = held(self.hold.as_ref()).region();
         let needed = workspace_len(coder.chunk_size(), &[src.len()]);
         let workspace = self.workspace.grown(&self.device, &self.stream, needed)?;
         let room = coder.max_frame_len(src.len());
         let dst = match &self.leaving {
             Some(leaving) => self.left.insert(leaving.take(room as usize)?).region(),
+            None if shelf.is_none() && src.len() <= STRAIGHT_BYTES => {
+                self.room.insert(self.staging.take(room as usize)?).region()
+            }
             None => self.coded.room(&self.device, room)?,
         };
         let (len, status) = (self.words.word(0), self.words.word(1));
@@ -251,16 +280,10 @@ impl Lane {
         let slice = held(self.hold.as_ref());
         let src = match coded {
             Coded::Staged(room) => {
-                let room = self.room.insert(room).region();
-                let src = self.coded.room(&self.device, room.len())?;
-                self.stream.copy(room, src)?;
-                src
+                brought(self.room.insert(room).region(), &mut self.coded, &self.device, &self.stream)?
             }
             Coded::Lent(bytes) => {
-                let bytes = region_of(self.lent.insert(bytes));
-                let src = self.coded.room(&self.device, bytes.len())?;
-                self.stream.copy(bytes, src)?;
-                src
+                brought(region_of(self.lent.insert(bytes)), &mut self.coded, &self.device, &self.stream)?
             }
             Coded::There(region) => region,
         };
@@ -309,6 +332,21 @@ impl Drop for Lane {
 fn region_of(bytes: &Bytes) -> Region<'_> {
     // SAFETY: the bytes are there for as long as the borrow, and a lane lets them go when work has ended.
     unsafe { Region::from_raw(bytes.as_ptr().expose_provenance() as u64, bytes.len() as u64) }
+}
+
+/// Where kernels read a frame that is in page-locked memory: there, or where it is copied to.
+fn brought<'a>(
+    frame: Region<'a>,
+    scratch: &'a mut Scratch,
+    device: &Device,
+    stream: &Stream,
+) -> Result<Region<'a>, DeviceError> {
+    if frame.len() <= STRAIGHT_BYTES {
+        return Ok(frame);
+    }
+    let src = scratch.room(device, frame.len())?;
+    stream.copy(frame, src)?;
+    Ok(src)
 }
 
 /// The memory that work is on.

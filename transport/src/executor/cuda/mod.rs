@@ -10,6 +10,7 @@
 mod flight;
 pub(crate) mod kernels;
 mod lane;
+mod mark;
 pub(crate) mod probe;
 pub(crate) mod sampling;
 pub(crate) mod scratch;

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use mgcomp_codecs::device::{Device, DeviceError, Event, Pinned, Stream, Word};
+use mgcomp_codecs::device::{Device, DeviceError, Pinned, Stream, Word};
 
+use super::mark::Mark;
 use crate::memory::{self as rooms, Rooms};
 
 /// Page-locked rooms.
@@ -52,12 +53,12 @@ impl AsRef<[u8]> for Ready {
 pub(super) struct Words {
     memory: Pinned,
     /// Recorded behind what fills them.
-    filled: Event,
+    filled: Mark,
 }
 
 impl Words {
     pub(super) fn new(device: &Device, count: usize) -> Result<Self, DeviceError> {
-        Ok(Self { memory: device.alloc_pinned(8 * count as u64)?, filled: device.milestone()? })
+        Ok(Self { memory: device.alloc_pinned(8 * count as u64)?, filled: Mark::new(device)? })
     }
 
     /// The word with this number.
@@ -67,7 +68,7 @@ impl Words {
 
     /// Marks the end of what is enqueued on `stream` to fill them.
     pub(super) fn mark(&mut self, stream: &Stream) -> Result<(), DeviceError> {
-        stream.record(&self.filled)
+        self.filled.set(stream)
     }
 
     /// Waits for the last mark. As long as the result is used, nothing that fills them is enqueued.

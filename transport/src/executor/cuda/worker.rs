@@ -18,9 +18,12 @@ use crate::executor::failure::Failure;
 use crate::executor::{Done, DoneSink, Outlet, Output, Ticket, Work};
 use crate::memory::Rooms;
 use crate::message::Status;
+use crate::patience::Patience;
 
 /// Pieces of work under way at once: one is coded, one is copied, one waits so that the device need not.
 const LANES: usize = 3;
+/// For how long threads look for more to do before they sleep: pieces of one transfer follow each other.
+const MOMENT: Duration = Duration::from_micros(100);
 
 /// Carries out work on the memory of one device. Its threads allocate and wait, also while others record graphs.
 pub(super) struct Worker {
@@ -59,6 +62,7 @@ impl Worker {
             freed,
             free: Vec::new(),
             lanes: 0,
+            patience: Patience::of(MOMENT),
         };
         let mut worker = Self { queue: Some(queue), stopped, threads: Vec::new() };
         let name = format!("mgcomp-cuda-{}", device.info().ordinal);
@@ -109,11 +113,12 @@ struct Issuer {
     free: Vec<Lane>,
     /// Lanes that were made.
     lanes: usize,
+    patience: Patience,
 }
 
 impl Issuer {
     fn run(mut self, queue: &Receiver<(Ticket, Work)>) {
-        while let Ok((ticket, work)) = queue.recv() {
+        while let Some((ticket, work)) = self.patience.receive(queue) {
             if self.stopped.load(Ordering::Relaxed) {
                 return;
             }
@@ -151,15 +156,16 @@ impl Issuer {
                 Err(error) => tracing::warn!(%error, "the device does with fewer streams"),
             }
         }
-        self.freed.recv().map_err(|_| Failure::Status(Status::Internal))
+        self.patience.receive(&self.freed).ok_or(Failure::Status(Status::Internal))
     }
 }
 
 /// A thread that waits.
 fn finish_all(landing: &Mutex<Receiver<UnderWay>>, free: &Sender<Lane>, reporter: &Reporter) {
+    let patience = Patience::of(MOMENT);
     loop {
-        let next = landing.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(UnderWay { ticket, work, flight, mut lane, prepared }) = next else { return };
+        let landed = patience.receive(&landing.lock().unwrap_or_else(PoisonError::into_inner));
+        let Some(UnderWay { ticket, work, flight, mut lane, prepared }) = landed else { return };
         let result = caught(|| flight.finish(&mut lane, &work));
         let began = lane.began(prepared);
         match &result {
