@@ -49,7 +49,9 @@ const SEGMENTS_ON_DEVICES: u64 = 4;
 /// The same where the host codes at one end: so many of its threads can be at it.
 const SEGMENTS_BETWEEN: u64 = 16;
 const LONGEST_ON_THE_WAY: u64 = 4 << 20;
-const LONGEST_KEPT: u64 = 8 << 20;
+/// Of what is kept segments are no longer than the first, or up to the second where that leaves so many.
+const LONGEST_KEPT: [u64; 2] = [8 << 20, 16 << 20];
+const MANY_SEGMENTS: u64 = 16;
 /// Segments that are longer for that are whole multiples of this.
 const GRAIN_ON_DEVICES: u64 = 1 << 20;
 
@@ -329,8 +331,14 @@ impl Inner {
             _ => SEGMENTS_BETWEEN,
         };
         // What is not kept is in page-locked memory besides, until it is where it goes.
-        let longest = if destination.is_some() { LONGEST_ON_THE_WAY } else { LONGEST_KEPT };
-        let part = source.capacity() / segments;
+        let capacity = source.capacity();
+        let [short, long] = LONGEST_KEPT;
+        let longest = if destination.is_some() {
+            LONGEST_ON_THE_WAY
+        } else {
+            (capacity / MANY_SEGMENTS).clamp(short, long)
+        };
+        let part = capacity / segments;
         (part - part % GRAIN_ON_DEVICES).min(longest).max(self.segment_bytes)
     }
 
