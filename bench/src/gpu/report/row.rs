@@ -100,8 +100,6 @@ pub(in crate::gpu) struct Linked {
     pub(in crate::gpu) dataset: String,
     pub(in crate::gpu) element: &'static str,
     pub(in crate::gpu) bytes: usize,
-    /// It travels in so many.
-    pub(in crate::gpu) pieces: usize,
     pub(in crate::gpu) rounds: usize,
     pub(in crate::gpu) ratio: f64,
     /// 10⁹ uncompressed bytes per second, all of them.
