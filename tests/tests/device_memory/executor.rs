@@ -7,6 +7,7 @@ use mgcomp_codecs::frame::Frame;
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 use mgcomp_selector::SampleSize;
 use mgcomp_tests::data::{self, Kind};
+use mgcomp_tests::stub::OUT_OF_MEMORY;
 use mgcomp_transport::executor::{self, Executor, Output, Ticket, Work};
 use mgcomp_transport::memory::DeviceBuffer;
 use mgcomp_transport::message::Status;
@@ -117,6 +118,32 @@ fn short_frames_are_not_copied() {
             assert_eq!(stub.count("calls"), copies, "{len} bytes back by {algorithm:?}");
             assert!(bytes_of(&stream, &into.all()) == raw);
         }
+    });
+}
+
+/// What the kernel has stored, or still stores, gives way to the raw bytes.
+#[test]
+fn raw_bytes_take_the_room_of_a_frame_that_comes_to_nothing() {
+    with_threads("executor::raw_bytes_take_the_room_of_a_frame_that_comes_to_nothing", 6, |stub| {
+        let ((device, stream), mut rig) = (open(), Rig::new());
+        // It does not shrink.
+        let noise = data::bytes(Kind::Dense, 1 << 20, 1);
+        let source = on_device(&device, &stream, &noise);
+        let (algorithm, payload) = rig.encode(&source, Algorithm::Zvc);
+        assert_eq!(algorithm, Algorithm::None);
+        assert!(payload.bytes().unwrap() == &noise);
+        // Nobody would hear when the kernel has ended.
+        let raw = data::bytes(Kind::Zero, 1 << 20, 1);
+        let source = on_device(&device, &stream, &raw);
+        stub.fail(Some("cuEventRecord"), 1, OUT_OF_MEMORY);
+        let (algorithm, payload) = rig.encode(&source, Algorithm::Zvc);
+        assert_eq!(stub.failed().as_deref(), Some("cuEventRecord"));
+        assert_eq!(algorithm, Algorithm::None);
+        assert!(payload.bytes().unwrap() == &raw);
+        stub.fail(None, 0, 0);
+        let (algorithm, payload) = rig.encode(&source, Algorithm::Zvc);
+        assert_eq!(algorithm, Algorithm::Zvc);
+        assert!(payload.capacity() < 1 << 19);
     });
 }
 

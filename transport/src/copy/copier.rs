@@ -330,16 +330,10 @@ impl Inner {
             (false, _) if !destination.is_some_and(is_on_device) => return self.segment_bytes,
             _ => SEGMENTS_BETWEEN,
         };
-        // What is not kept is in page-locked memory besides, until it is where it goes.
         let capacity = source.capacity();
-        let [short, long] = LONGEST_KEPT;
-        let longest = if destination.is_some() {
-            LONGEST_ON_THE_WAY
-        } else {
-            (capacity / MANY_SEGMENTS).clamp(short, long)
-        };
-        let part = capacity / segments;
-        (part - part % GRAIN_ON_DEVICES).min(longest).max(self.segment_bytes)
+        // What is not kept is in page-locked memory besides, until it is where it goes.
+        let longest = if destination.is_some() { LONGEST_ON_THE_WAY } else { longest_kept(capacity) };
+        whole_grains((capacity / segments).min(longest)).max(self.segment_bytes)
     }
 
     /// Asks the policy, which may want a sample first.
@@ -415,6 +409,16 @@ impl Inner {
     }
 }
 
+/// The most bytes of a segment of so many that are kept.
+fn longest_kept(capacity: u64) -> u64 {
+    let [short, long] = LONGEST_KEPT;
+    whole_grains(capacity / MANY_SEGMENTS).clamp(short, long)
+}
+
+fn whole_grains(bytes: u64) -> u64 {
+    bytes - bytes % GRAIN_ON_DEVICES
+}
+
 fn simulated_gbps(lane: &Lane) -> Option<f64> {
     lane.link.as_ref().map(|link| link.shaping().rate_gbps())
 }
@@ -430,4 +434,29 @@ fn ending<T: Send + 'static>(reply: Reply<T>, take: fn(Finished) -> Result<T, Co
 fn kept_and_report(finished: Finished) -> Result<(Kept, CopyReport), CopyError> {
     let kept = finished.kept.ok_or(CopyError::Closed { written_bytes: 0 })?;
     Ok((kept, finished.report))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_has_longer_segments_where_there_are_many() {
+        const MIB: u64 = 1 << 20;
+
+        for (capacity, expected) in [
+            (0, 8 * MIB),
+            (128 * MIB, 8 * MIB),
+            (134_400_036, 8 * MIB), // a sixteenth is no whole number of anything
+            (144 * MIB - 4, 8 * MIB),
+            (144 * MIB, 9 * MIB),
+            (150_000_000, 8 * MIB),
+            (256 * MIB - 4, 15 * MIB),
+            (256 * MIB, 16 * MIB),
+            (256 * MIB + 4, 16 * MIB),
+            (u64::MAX, 16 * MIB),
+        ] {
+            assert_eq!(longest_kept(capacity), expected, "{capacity}");
+        }
+    }
 }

@@ -24,6 +24,7 @@ use self::brief::For;
 pub(crate) use self::threads::usual_cores;
 use crate::memory::Shelf;
 use crate::message::Status;
+use crate::patience;
 use crate::payload::Payload;
 
 /// Names a piece of work towards whoever handed it in.
@@ -137,6 +138,7 @@ pub fn start_for(
     checksum: bool,
     sink: &DoneSink,
 ) -> io::Result<Box<dyn Executor>> {
+    patience::shared_by(ranks);
     let whom = For::Link { cores: usual_cores(ranks) };
     let host = HostExecutor::start_for(whom, threads, checksum, sink)?;
     Ok(with_devices(host, outlet, sink))

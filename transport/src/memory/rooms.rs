@@ -69,7 +69,16 @@ impl<M: RoomMemory> Rooms<M> {
             block_len(len)
         } else {
             len.max(SHORTEST_ROOM_BYTES).next_power_of_two()
-        } as u64;
+        };
+        self.take_whole(len, whole as u64)
+    }
+
+    /// A room of `len` bytes that is at most an eighth longer: where others will have that length too.
+    pub(crate) fn take_close(self: &Arc<Self>, len: usize) -> Result<Room<M>, DeviceError> {
+        self.take_whole(len, block_len(len.max(SHORTEST_ROOM_BYTES)) as u64)
+    }
+
+    fn take_whole(self: &Arc<Self>, len: usize, whole: u64) -> Result<Room<M>, DeviceError> {
         let found = {
             let mut kept = self.kept();
             kept.iter().rposition(|room| room.region().len() == whole).map(|at| kept.remove(at))

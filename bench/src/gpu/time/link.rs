@@ -43,6 +43,7 @@ pub(super) fn time(
         times.iter_mut().zip(all).for_each(|(times, seconds)| times.push(seconds));
     }
     road.travel_and_check(&clock, &mut workspace)?;
+    road.check_plain(&clock)?;
     let mut gbps = times.iter_mut().map(|times| rounded(place.bytes as f64 / median(times).max(1e-12) / 1e9));
     let mut next = || gbps.next().unwrap_or_default();
     Ok(Linked {
@@ -93,7 +94,8 @@ impl<'a> Road<'a> {
     /// There and back, compressed; returns the bytes on the link one way. Fails unless both kernels accept what they get and
     /// the buffer comes back.
     fn travel_and_check(&self, clock: &Clock, workspace: &mut Workspace<'_>) -> Result<u64, TimeError> {
-        self.place.poison(&clock.stream)?;
+        // Nothing that was there before must pass for an answer.
+        self.forget(&clock.stream)?;
         self.out(clock, workspace)?;
         self.back(clock, workspace)?;
         for number in [1, 2] {
@@ -102,6 +104,22 @@ impl<'a> Road<'a> {
         }
         self.place.compare_first(&clock.stream)?;
         Ok(self.found(0))
+    }
+
+    /// The same without a codec.
+    fn check_plain(&self, clock: &Clock) -> Result<(), TimeError> {
+        self.forget(&clock.stream)?;
+        self.plain_out(clock)?;
+        self.plain_in(clock)?;
+        self.place.compare_first(&clock.stream)
+    }
+
+    fn forget(&self, stream: &Stream) -> Result<(), DeviceError> {
+        [&self.plain, &self.frame, &self.words]
+            .into_iter()
+            .try_for_each(|memory| stream.zero(memory.region()))?;
+        self.place.poison(stream)?;
+        stream.wait()
     }
 
     /// Seconds to the host without a codec.

@@ -15,7 +15,7 @@ use crate::copy::home::Home;
 use crate::copy::job::{End, Finished, Job, Ready, Task};
 use crate::copy::{CopyError, CopyReport, Direction};
 use crate::memory::Shelf;
-use crate::patience::Patience;
+use crate::patience::{Patience, Wait};
 use crate::payload::Payload;
 use crate::pool::Pool;
 
@@ -88,6 +88,7 @@ impl OffloadQueue {
     /// [`OffloadError`] if that failed, or for a ticket that is not of this queue or was used.
     pub fn wait(&self, ticket: Ticket) -> Result<CopyReport, OffloadError> {
         let number = self.check_ticket(ticket)?;
+        let wait = Patience::of(MOMENT).begin();
         let mut store = self.shared.lock();
         loop {
             match &store.entry(self.number, number)?.place {
@@ -95,7 +96,7 @@ impl OffloadQueue {
                 Place::Kept(_, report) | Place::Returning(_, report) => return Ok(*report),
                 Place::Failed(error) => return Err(error.clone().into()),
             }
-            store = self.shared.wait(store);
+            store = self.shared.wait(store, wait);
         }
     }
 
@@ -129,6 +130,7 @@ impl OffloadQueue {
     /// [`OffloadError`] for a ticket that is not of this queue or was used.
     pub fn discard(&self, ticket: Ticket) -> Result<(), OffloadError> {
         let number = self.check_ticket(ticket)?;
+        let wait = Patience::of(MOMENT).begin();
         let mut store = self.shared.lock();
         loop {
             match &store.entry(self.number, number)?.place {
@@ -138,7 +140,7 @@ impl OffloadQueue {
                 }
                 Place::Kept(..) | Place::Failed(_) => break,
             }
-            store = self.shared.wait(store);
+            store = self.shared.wait(store, wait);
         }
         store.remove(number);
         store.stats.discarded += 1;
@@ -165,6 +167,7 @@ impl OffloadQueue {
         check_source(&source, Direction::DeviceToHost, element)?;
         let segment_bytes = self.copier.inner().segment_bytes(&source, None);
         let sizes = (source.capacity(), segment_bytes);
+        let wait = Patience::of(MOMENT).begin();
         let mut store = self.shared.lock();
         let charge = store.charge(sizes)?;
         let mut has_waited = false;
@@ -174,7 +177,7 @@ impl OffloadQueue {
             }
             store.stats.waits += u64::from(!has_waited);
             has_waited = true;
-            store = self.shared.wait(store);
+            store = self.shared.wait(store, wait);
         }
         let number = store.admit(sizes, element, charge);
         drop(store); // its end takes the lock
@@ -253,11 +256,11 @@ impl Shared {
     }
 
     /// Waits for a change of the store, or for no reason at all.
-    fn wait<'a>(&'a self, store: MutexGuard<'a, Store>) -> MutexGuard<'a, Store> {
+    fn wait<'a>(&'a self, store: MutexGuard<'a, Store>, wait: Wait) -> MutexGuard<'a, Store> {
         let seen = self.changes.load(Ordering::Relaxed);
         let has_changed = || (self.changes.load(Ordering::Relaxed) != seen).then_some(());
         drop(store);
-        let looked = Patience::of(MOMENT).ask(has_changed);
+        let looked = wait.ask(has_changed);
         let store = self.lock();
         if looked.or_else(has_changed).is_some() {
             return store;

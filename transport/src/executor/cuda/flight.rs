@@ -175,8 +175,8 @@ impl Flight {
                     if let Some(room) = lane.take_left() {
                         return Ok(left(algorithm, room, len));
                     }
-                    if lane.has_frame(len) {
-                        return there(lane, algorithm, work);
+                    if lane.cut_frame(len) {
+                        return ready(lane, algorithm, work);
                     }
                     lane.copy_frame_out(len, shelf_of(work))?;
                     arrive(lane, algorithm, work)
@@ -231,20 +231,20 @@ fn arrived(lane: &mut Lane, algorithm: Algorithm, work: &Work) -> Result<Output,
         let len = room.len() as u64;
         return Ok(left(algorithm, room, len));
     }
-    there(lane, algorithm, work)
+    ready(lane, algorithm, work)
 }
 
 /// The payload in the lane's room, which no work uses any more.
-fn there(lane: &mut Lane, algorithm: Algorithm, work: &Work) -> Result<Output, Failure> {
+fn ready(lane: &mut Lane, algorithm: Algorithm, work: &Work) -> Result<Output, Failure> {
     let room = lane.end().ok_or(Failure::Status(Status::Internal))?;
     let is_shelved = shelf_of(work).is_some_and(|shelf| room.is_of(shelf.rooms(lane.device())));
     // SAFETY: all work that uses the room was enqueued before the mark, which was waited for.
-    let ready = unsafe { Ready::new(room) };
-    if ready.as_ref().len() <= BRIEF_BYTES {
-        let bytes = Bytes::copy_from_slice(ready.as_ref());
+    let bytes = unsafe { Ready::new(room) };
+    if bytes.as_ref().len() <= BRIEF_BYTES {
+        let bytes = Bytes::copy_from_slice(bytes.as_ref());
         return Ok(Output::Encoded(algorithm, Payload::from_bytes(bytes)));
     }
-    let payload = Payload::from_pinned(Bytes::from_owner(ready));
+    let payload = Payload::from_pinned(Bytes::from_owner(bytes));
     Ok(Output::Encoded(algorithm, if is_shelved { payload.shelved() } else { payload }))
 }
 

@@ -19,7 +19,8 @@ use crate::memory::{self, DeviceHold, DeviceSlice, Rooms, SHORTEST_ROOM_BYTES, S
 /// Words that one piece of work can use.
 pub(super) const WORDS: usize = 2048;
 /// Kernels store frames of no more raw bytes straight into page-locked memory, and read no longer frames from there: it takes
-/// less time than to hear of a length and to copy. What is longer copies bring faster, and leave multiprocessors to others.
+/// less time than to hear of a length and to copy. With longer ones they would keep multiprocessors busy for as long as the way takes,
+/// and each needs room there for what does not shrink.
 const STRAIGHT_BYTES: u64 = 1 << 20;
 
 /// One piece of work is on a lane at a time. Work waits for what its slice is to wait for, and for nothing else.
@@ -201,8 +202,8 @@ impl Lane {
         self.stream.copy(from, held(self.hold.as_ref()).region())
     }
 
-    /// Whether the kernel has left the frame, of `len` bytes, in a room of the host's.
-    pub(super) fn has_frame(&mut self, len: u64) -> bool {
+    /// Leaves the room of the host's where the kernel has stored its frame the `len` bytes of it; whether it has stored it in one.
+    pub(super) fn cut_frame(&mut self, len: u64) -> bool {
         if let Some(room) = &mut self.room {
             room.truncate(len as usize);
         }
@@ -260,7 +261,7 @@ impl Lane {
         let dst = match &self.leaving {
             Some(leaving) => self.left.insert(leaving.take(room as usize)?).region(),
             None if shelf.is_none() && src.len() <= STRAIGHT_BYTES => {
-                self.room.insert(self.staging.take(room as usize)?).region()
+                self.room.insert(self.staging.take_close(room as usize)?).region()
             }
             None => self.coded.room(&self.device, room)?,
         };

@@ -28,7 +28,8 @@ impl Mark {
 
     /// Waits for it.
     pub(super) fn wait(&self) -> Result<(), DeviceError> {
-        let over = self.patience.ask(|| self.event.is_over().map(|over| over.then_some(())).transpose());
+        let over =
+            self.patience.begin().ask(|| self.event.is_over().map(|over| over.then_some(())).transpose());
         over.unwrap_or_else(|| self.event.wait())
     }
 }

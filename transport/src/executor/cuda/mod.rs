@@ -2,7 +2,7 @@
 //!
 //! Each device gets streams of its own, on which codecs run by their kernels and bytes go to and from page-locked memory
 //! of the host: links carry them from there, or from where they are if they can. Nothing waits for a device but threads that do nothing else. Work on
-//! different pieces overlaps: while one is coded, the one before is copied.
+//! different pieces overlaps: while one is coded, the one before is copied. Short frames kernels store in page-locked memory themselves, and read there.
 //!
 //! What the kernels cannot do goes another way: a source is sent raw, and a frame is decoded by the host. Frames that
 //! devices make have no checksums, and those of frames that they read are not compared.
