@@ -1,9 +1,9 @@
 //! Threads that ask for a moment before they sleep. One that sleeps takes some 50 us to go on, on virtual machines more,
 //! which is as long as a device takes for a short copy.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -104,7 +104,8 @@ fn cores() -> f64 {
     static KNOWN: Mutex<Option<(u32, f64)>> = Mutex::new(None);
 
     let ranks = RANKS.load(Ordering::Relaxed);
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    // Held by a thread that finds it out, or that did when this process was forked.
+    let Ok(mut known) = KNOWN.try_lock() else { return usual_cores(ranks) };
     let (_, cores) = known.filter(|&(of, _)| of == ranks).unwrap_or_else(|| (ranks, usual_cores(ranks)));
     *known = Some((ranks, cores));
     cores
