@@ -88,8 +88,9 @@ struct Asker<'a>(&'a AtomicUsize);
 impl<'a> Asker<'a> {
     /// One of at most `most`.
     fn among(count: &'a AtomicUsize, most: usize) -> Option<Self> {
-        let asker = (count.fetch_add(1, Ordering::Relaxed), Self(count));
-        (asker.0 < most).then_some(asker.1)
+        let others = count.fetch_add(1, Ordering::Relaxed);
+        let asker = Self(count);
+        (others < most).then_some(asker)
     }
 }
 

@@ -121,6 +121,23 @@ fn short_frames_are_not_copied() {
     });
 }
 
+/// Whoever asks for pieces of many lengths has no more page-locked memory kept than for one.
+#[test]
+fn pieces_of_many_lengths_share_rooms() {
+    with_threads("executor::pieces_of_many_lengths_share_rooms", 7, |stub| {
+        let ((device, stream), mut rig) = (open(), Rig::new());
+        let mut allocations = Vec::new();
+        for len in [128 << 10, 80_000, 100_000, 120_000, 131_068] {
+            let source = on_device(&device, &stream, &data::bytes(Kind::Zero, len, 1));
+            stub.fail(Some("cuMemHostAlloc"), 0, 0);
+            assert_eq!(rig.encode(&source, Algorithm::Zvc).0, Algorithm::Zvc);
+            allocations.push(stub.count("calls"));
+        }
+        assert!(allocations[0] >= 1, "the first one has nothing to share");
+        assert_eq!(allocations[1..], [0; 4]);
+    });
+}
+
 /// What the kernel has stored, or still stores, gives way to the raw bytes.
 #[test]
 fn raw_bytes_take_the_room_of_a_frame_that_comes_to_nothing() {

@@ -27,8 +27,8 @@ pub struct CopyConfig {
     /// Threads that run codecs, at least one.
     pub codec_threads: usize,
     /// Raw bytes of a segment; a shorter copy is one frame. A multiple of 64. Copies from or to a CUDA device have a quarter of
-    /// theirs in one where that is longer: whole MiB, at most 4; of what is kept 8, and up to 16
-    /// from 256 MiB on.
+    /// theirs in one where that is longer: whole MiB, at most 4; of what is kept 8, or a sixteenth
+    /// of it where that is more, at most 16.
     pub segment_bytes: usize,
     /// Segments of one direction that are under way at once.
     pub window: usize,

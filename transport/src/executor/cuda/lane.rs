@@ -261,6 +261,8 @@ impl Lane {
         let dst = match &self.leaving {
             Some(leaving) => self.left.insert(leaving.take(room as usize)?).region(),
             None if shelf.is_none() && src.len() <= STRAIGHT_BYTES => {
+                // As for the next power of two: what is kept of each length is as much as was in use, so there are to be few.
+                let room = coder.max_frame_len(src.len().next_power_of_two());
                 self.room.insert(self.staging.take_close(room as usize)?).region()
             }
             None => self.coded.room(&self.device, room)?,
