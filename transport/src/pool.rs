@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const SHORTEST_BYTES: usize = 32 << 10;
 /// Bytes that a pool keeps where nobody says.
 const KEPT_BYTES: usize = 32 << 20;
+/// And what a link keeps for what it receives from all peers together.
+const KEPT_BYTES_OF_LINK: usize = 64 << 20;
 
 /// The length that memory for `len` bytes has in a pool of blocks: at most an eighth more, so that what is given back
 /// fits what is taken next.
@@ -62,6 +64,11 @@ impl Pool {
     /// A pool that keeps up to `limit` bytes.
     pub(crate) fn keeping(limit: usize) -> Self {
         Self { state: Arc::default(), limit: Limit::Kept(limit), fit: Fit::Loose }
+    }
+
+    /// A pool for messages of up to so many bytes that a link receives: it keeps 64 MiB, or the longest.
+    pub(crate) fn of_link(longest_bytes: u64) -> Self {
+        Self::keeping(usize::try_from(longest_bytes).unwrap_or(usize::MAX).max(KEPT_BYTES_OF_LINK))
     }
 
     /// A pool for buffers that are held for long, whose memory is [`block_len`] long.

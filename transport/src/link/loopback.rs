@@ -1,17 +1,15 @@
 //! Ranks in one process: messages move by reference, at the pace of memory or of a link that is imitated.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use mgcomp_selector::LinkFacts;
 
+use super::flow::{QueuedBytes, held_bytes};
 use super::movement::Movement;
 use super::wire::Wire;
-use super::{
-    Credit, Link, LinkError, LinkEvent, LinkSink, Message, Position, QUEUED_MESSAGE_BYTES, SendError, Sent,
-    Shaping,
-};
+use super::{Credit, Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError, Sent, Shaping};
 use crate::message::Rank;
 
 /// Bytes that one rank may have under way to another unless another limit is given.
@@ -44,7 +42,8 @@ enum Ear {
 struct Path {
     /// By the rank that it starts from, or because the other is gone.
     closed: AtomicBool,
-    queued_bytes: AtomicU64,
+    /// Until they were looked at.
+    queued: QueuedBytes,
     movement: Movement,
 }
 
@@ -99,12 +98,18 @@ impl Loopback {
 
     /// Reports to `sink` from now on, beginning with what has come.
     pub(super) fn listen(&self, sink: LinkSink) -> Result<(), LinkError> {
-        let mut ear = self.fabric.ear(self.rank);
-        let Ear::Waiting(events) = &mut *ear else { return Err(LinkError::StartedTwice) };
-        // Reported under the lock: nothing that comes now may overtake.
-        events.drain(..).for_each(|event| sink(event));
-        *ear = Ear::Listening(sink);
-        Ok(())
+        loop {
+            let mut ear = self.fabric.ear(self.rank);
+            let Ear::Waiting(events) = &mut *ear else { return Err(LinkError::StartedTwice) };
+            if events.is_empty() {
+                *ear = Ear::Listening(sink);
+                return Ok(());
+            }
+            let events = std::mem::take(events);
+            drop(ear);
+            // What comes meanwhile waits, and so does not overtake.
+            events.into_iter().for_each(|event| sink(event));
+        }
     }
 
     /// Counts a message as under way to `to`, if it may be: the first half of sending it.
@@ -113,13 +118,9 @@ impl Loopback {
             return Err(SendError::Closed(to));
         }
         let path = self.fabric.path(self.rank, to);
-        let (bytes, limit) = (message.wire_len(), self.fabric.queue_limit);
-        let held_bytes = bytes + QUEUED_MESSAGE_BYTES;
-        let queued_bytes = path.queued_bytes.load(Ordering::SeqCst);
-        if queued_bytes.saturating_add(held_bytes) > limit {
-            return Err(SendError::Full { queued_bytes, limit });
-        }
-        path.queued_bytes.fetch_add(held_bytes, Ordering::SeqCst);
+        let held_bytes = held_bytes(message.wire_len());
+        path.queued.check_room(held_bytes, self.fabric.queue_limit)?;
+        path.queued.add(held_bytes);
         Ok(Credit::holding(Queued { fabric: self.fabric.clone(), from: self.rank, to, held_bytes }))
     }
 
@@ -232,13 +233,13 @@ struct Queued {
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        self.fabric.path(self.from, self.to).queued_bytes.fetch_sub(self.held_bytes, Ordering::SeqCst);
+        self.fabric.path(self.from, self.to).queued.remove(self.held_bytes);
     }
 }
 
 impl Path {
     fn new() -> Self {
-        Self { closed: AtomicBool::new(false), queued_bytes: AtomicU64::new(0), movement: Movement::new() }
+        Self { closed: AtomicBool::new(false), queued: QueuedBytes::default(), movement: Movement::new() }
     }
 }
 

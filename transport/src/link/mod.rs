@@ -7,6 +7,7 @@ mod badge;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub(crate) mod driving;
+mod flow;
 pub mod loopback;
 mod movement;
 #[cfg(feature = "mpi")]
@@ -61,10 +62,6 @@ pub enum Sent {
     /// It waits for others, or for room, or the peer will take it from where it is.
     Queued,
 }
-
-/// What a message counts for in a queue beside its bytes, for the memory that it takes itself. Otherwise a peer
-/// that reads nothing could have a queue filled with a great many messages of a few bytes.
-const QUEUED_MESSAGE_BYTES: u64 = 256;
 
 /// Who a link belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,19 +134,26 @@ pub enum LinkEvent {
 
 /// Something of the link's that is released when it is dropped: its way of not receiving faster than messages
 /// are looked at.
-pub struct Credit(#[allow(dead_code, reason = "held for its drop")] Option<Box<dyn Any + Send>>);
+pub struct Credit(#[allow(dead_code, reason = "held for its drop")] Held);
+
+#[allow(dead_code, reason = "held for its drop")]
+enum Held {
+    Nothing,
+    Unseen(flow::Unseen),
+    Other(Box<dyn Any + Send>),
+}
 
 impl Credit {
     /// Releases nothing.
     #[must_use]
     pub fn none() -> Self {
-        Self(None)
+        Self(Held::Nothing)
     }
 
     /// Releases `held` when dropped.
     #[must_use]
     pub fn holding(held: impl Any + Send) -> Self {
-        Self(Some(Box::new(held)))
+        Self(Held::Other(Box::new(held)))
     }
 }
 

@@ -12,8 +12,6 @@ use super::record::{self, Digest, Head, PIECE_BYTES, RECORD_BYTES, Record, Recor
 use crate::link::{LinkError, LinkEvent, Message};
 use crate::payload::Payload;
 
-/// Bytes of messages that came and were not looked at yet; no record is received beyond them.
-const UNSEEN_BYTES: u64 = 64 << 20;
 /// Pieces of a payload that are received at once.
 const PIECES: usize = 8;
 
@@ -72,7 +70,7 @@ impl Incoming {
             return assembly.post(peer, operations);
         }
         // Of a peer that was given up nothing is looked at, and all taken, so that it can come to its end.
-        let has_room = peer.unseen_bytes() < UNSEEN_BYTES || peer.is_silenced();
+        let has_room = peer.window.is_open() || peer.is_silenced();
         if self.awaits || !has_room {
             return Ok(false);
         }
@@ -87,7 +85,7 @@ impl Incoming {
         if self.is_over {
             return Came::Part; // what was under way when it stopped
         }
-        peer.read.note(Instant::now());
+        peer.flow.read.note(Instant::now());
         let number = self.records;
         (self.awaits, self.records) = (false, number + 1);
         // Copied, so that a short message that waits to be looked at does not take the room of a long one.
@@ -117,7 +115,7 @@ impl Incoming {
     /// Piece number `number` of the payload came.
     pub(super) fn piece(&mut self, peer: &Peer, number: u64, bytes: BytesMut) -> Came {
         let Some(assembly) = &mut self.assembly else { return Came::Part };
-        peer.read.note(Instant::now());
+        peer.flow.read.note(Instant::now());
         let expected = assembly.piece_len(number);
         if bytes.len() != expected {
             let (record, got) = (self.records - 1, bytes.len() as u64);
@@ -141,7 +139,7 @@ impl Incoming {
     }
 
     fn message(&self, peer: &Peer, message: Message) -> LinkEvent {
-        let credit = peer.credit(message.wire_len());
+        let credit = peer.window.credit(message.wire_len());
         LinkEvent::Message { from: peer.rank, message, credit }
     }
 }

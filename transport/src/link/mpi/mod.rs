@@ -178,7 +178,7 @@ impl Link for Mpi {
     fn moved_since(&self, peer: Rank, since: Instant) -> bool {
         let Some(peer) = self.shared.peer(peer) else { return false };
         if !self.shared.is_undriven_since(since) {
-            return peer.moved_since(since);
+            return peer.flow.moved_since(since);
         }
         // No peer is to blame for what nobody here has looked at.
         let limit = self.config.undriven_timeout;

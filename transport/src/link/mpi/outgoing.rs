@@ -24,7 +24,7 @@ pub(super) struct Outgoing {
     bytes_under_way: usize,
     /// What is still to be sent of the message at hand, and what it counts for in the queue.
     rest: Bytes,
-    queued_len: u64,
+    held_bytes: u64,
     farewell: Farewell,
     meter: RateMeter<Arc<Rate>>,
     /// When the last one was over.
@@ -56,7 +56,7 @@ impl Outgoing {
             under_way: 0,
             bytes_under_way: 0,
             rest: Bytes::new(),
-            queued_len: 0,
+            held_bytes: 0,
             farewell: Farewell::NotYet,
             meter: RateMeter::new(peer.rate.clone()),
             sent: Instant::now(),
@@ -79,7 +79,7 @@ impl Outgoing {
                 match peer.pop() {
                     Ok(None) => break,
                     Ok(Some(message)) => {
-                        self.queued_len = message.queued_len();
+                        self.held_bytes = message.held_bytes();
                         let (record, rest) = record::write(&message.header, message.payload);
                         self.rest = rest;
                         (record, RECORD_TAG)
@@ -93,7 +93,7 @@ impl Outgoing {
                 (self.rest.split_to(self.rest.len().min(PIECE_BYTES)), PIECE_TAG)
             };
             peer.has_rest.store(!self.rest.is_empty(), Ordering::SeqCst);
-            let releases = if self.rest.is_empty() { std::mem::take(&mut self.queued_len) } else { 0 };
+            let releases = if self.rest.is_empty() { std::mem::take(&mut self.held_bytes) } else { 0 };
             let is_farewell = self.farewell == Farewell::UnderWay;
             let parcel = Parcel { len: bytes.len(), releases, is_farewell, since: Instant::now() };
             self.under_way += 1;
@@ -109,8 +109,8 @@ impl Outgoing {
         let now = Instant::now();
         self.under_way -= 1;
         self.bytes_under_way -= parcel.len;
-        peer.release(parcel.releases);
-        peer.written.note(now);
+        peer.flow.queued.remove(parcel.releases);
+        peer.flow.written.note(now);
         let backlog = if self.under_way > 0 { Backlog::Some } else { Backlog::None };
         self.meter.wrote(parcel.len as u64, parcel.since.max(self.sent), now, backlog);
         self.sent = now;

@@ -4,7 +4,6 @@
 //! never waits for a step: it only reaches the peers' queues.
 
 use std::ffi::c_int;
-use std::time::Duration;
 
 use bytes::BytesMut;
 
@@ -15,14 +14,12 @@ use super::outbox::Peer;
 use super::outgoing::{Outgoing, Parcel};
 use super::raw::{self, Completion};
 use crate::link::driving::Headway;
+use crate::link::flow::FLUSH_TIMEOUT;
 use crate::link::{LinkError, LinkEvent, LinkSink};
 use crate::message::Rank;
 
 pub(super) const RECORD_TAG: c_int = 0;
 pub(super) const PIECE_TAG: c_int = 1;
-
-/// How long a peer may take for what is still queued when the link to it is closed, and for its own farewell.
-pub(super) const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What MPI is asked to do, and for whom.
 pub(super) type Operations = raw::Operations<What>;
@@ -125,6 +122,7 @@ impl Progress {
             return false;
         }
         let is_done = way.incoming.is_over() && way.outgoing.is_over();
+        // Its own farewell is waited for as long as what is queued.
         if is_done || peer.closed().is_some_and(|closed| closed.elapsed() > FLUSH_TIMEOUT) {
             way.incoming.stop();
             way.outgoing.give_up(peer);

@@ -6,9 +6,10 @@ use std::thread::{self, Thread, ThreadId};
 use std::time::{Duration, Instant};
 
 use super::outbox::Peer;
-use super::progress::{FLUSH_TIMEOUT, Progress};
+use super::progress::Progress;
 use super::raw::Callers;
 use crate::link::driving::{Driven, Headway, Idle};
+use crate::link::flow::FLUSH_TIMEOUT;
 use crate::link::movement::Movement;
 use crate::link::{LinkError, LinkEvent};
 use crate::message::Rank;

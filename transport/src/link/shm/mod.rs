@@ -60,8 +60,6 @@ use super::{Drive, Link, LinkError, LinkSink, Message, Position, SendError, Sent
 use crate::message::{Limits, MAX_HEADER_LEN, Rank, Secret};
 use crate::pool::Pool;
 
-/// Most bytes of memory for received messages that are kept to be used again.
-const KEPT_BYTES: u64 = 64 << 20;
 /// Bytes of all rings of a rank, where nobody says how long one is.
 const ALL_RINGS_BYTES: u64 = 64 << 20;
 /// And of one of them.
@@ -253,7 +251,7 @@ impl Shm {
             poller,
             waker: self.waker.clone(),
             ended: self.ended.clone(),
-            pool: Pool::keeping(usize::try_from(KEPT_BYTES.max(record_limit)).unwrap_or(usize::MAX)),
+            pool: Pool::of_link(record_limit),
             sink,
             guest,
             record_limit,
@@ -292,7 +290,7 @@ impl Link for Shm {
         let Some(wire) = &self.wire else { return peer.send(&message.header, payload) };
         let record = peer.post(&message.header, payload)?;
         let bytes = record.message_len() as u64;
-        peer.written.note(wire.post(0, bytes, (peer.clone(), record)));
+        peer.flow.written.note(wire.post(0, bytes, (peer.clone(), record)));
         Ok(Sent::Queued)
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -12,13 +12,11 @@ use super::record::Record;
 use super::ring::{LINE, Misplaced, PIECE_BYTES, Writer};
 use super::socket;
 use super::waker::Waker;
-use crate::link::movement::Movement;
+use crate::link::flow::{Flow, ReceiveWindow, held_bytes};
 use crate::link::rate::{Backlog, Rate, RateMeter};
-use crate::link::{Credit, LinkError, QUEUED_MESSAGE_BYTES, SendError, Sent};
+use crate::link::{LinkError, SendError, Sent};
 use crate::message::{Header, Rank};
 
-/// Bytes of messages that were received and not looked at yet; the ring is not read beyond them.
-const UNSEEN_BYTES: u64 = 64 << 20;
 /// A caller copies at most so many bytes itself; the rest is the thread's.
 const CALLER_BYTES: usize = 2 << 20;
 /// The thread copies at most so many bytes before it looks at others.
@@ -30,10 +28,9 @@ const METERED_BYTES: usize = 16 << 10;
 pub(super) struct Peer {
     pub(super) rank: Rank,
     queue_limit: u64,
-    /// Bytes of messages that are not written yet, or not to the end.
-    queued_bytes: AtomicU64,
-    /// Bytes of messages that came and were not looked at.
-    unseen_bytes: AtomicU64,
+    pub(super) flow: Flow,
+    /// While it is closed, the ring is not read.
+    pub(super) window: Arc<ReceiveWindow>,
     /// Whether the peer was given up, and nothing more is reported of it.
     closing: AtomicBool,
     /// Whether the thread has to look at the peer's queue.
@@ -41,8 +38,6 @@ pub(super) struct Peer {
     outgoing: Mutex<Outgoing>,
     /// Why the way is to end, if a guest says so.
     failure: Mutex<Option<LinkError>>,
-    pub(super) written: Movement,
-    pub(super) read: Movement,
     /// Bytes are being taken in right now: what is read is reported before the clock is looked at.
     pub(super) reading: AtomicBool,
     pub(super) rate: Arc<Rate>,
@@ -93,14 +88,12 @@ impl Peer {
         Self {
             rank,
             queue_limit,
-            queued_bytes: AtomicU64::new(0),
-            unseen_bytes: AtomicU64::new(0),
+            flow: Flow::new(),
+            window: ReceiveWindow::new(waker.clone().into()),
             closing: AtomicBool::new(false),
             wanted: AtomicBool::new(false),
             outgoing: Mutex::new(outgoing),
             failure: Mutex::new(None),
-            written: Movement::new(),
-            read: Movement::new(),
             reading: AtomicBool::new(false),
             rate,
             waker,
@@ -163,13 +156,9 @@ impl Peer {
 
     /// Counts a message of so many bytes as queued.
     fn take_room(&self, bytes: u64) -> Result<u64, SendError> {
-        let limit = self.queue_limit;
-        let held_bytes = bytes + QUEUED_MESSAGE_BYTES;
-        let queued_bytes = self.queued_bytes.load(Ordering::Relaxed);
-        if queued_bytes.saturating_add(held_bytes) > limit {
-            return Err(SendError::Full { queued_bytes, limit });
-        }
-        self.queued_bytes.fetch_add(held_bytes, Ordering::Relaxed);
+        let held_bytes = held_bytes(bytes);
+        self.flow.queued.check_room(held_bytes, self.queue_limit)?;
+        self.flow.queued.add(held_bytes);
         Ok(held_bytes)
     }
 
@@ -183,7 +172,7 @@ impl Peer {
         let held_bytes = self.take_room(bytes)?;
         let mut outgoing = self.lock();
         if outgoing.is_closed() || self.is_closing() {
-            self.queued_bytes.fetch_sub(held_bytes, Ordering::Relaxed);
+            self.flow.queued.remove(held_bytes);
             return Err(SendError::Closed(self.rank));
         }
         outgoing.on_wire += 1;
@@ -193,7 +182,7 @@ impl Peer {
     /// What was [reserved](Self::reserve) does not come.
     #[cfg(feature = "cuda")]
     pub(super) fn give_back(&self, held_bytes: u64) {
-        self.queued_bytes.fetch_sub(held_bytes, Ordering::Relaxed);
+        self.flow.queued.remove(held_bytes);
         self.lock().on_wire -= 1;
         if self.is_closing() {
             self.want(); // it may have been the last
@@ -224,7 +213,7 @@ impl Peer {
 
     /// A message is queued no more.
     fn settle(&self, record: &Record) {
-        self.queued_bytes.fetch_sub(record.held_bytes(), Ordering::Relaxed);
+        self.flow.queued.remove(record.held_bytes());
     }
 
     /// Leaves a message to the thread.
@@ -265,7 +254,7 @@ impl Peer {
         let progress = record.done() - before;
         if progress > 0 {
             let now = Instant::now();
-            self.written.note(now);
+            self.flow.written.note(now);
             if let Some(started) = started {
                 let backlog = if written { Backlog::None } else { Backlog::Some };
                 meter.wrote(progress as u64, started, now, backlog);
@@ -313,13 +302,9 @@ impl Peer {
         outlet.writer.room(LINE).map_or(true, |room| room >= LINE)
     }
 
-    /// Whether bytes have moved since then, or do now. What was written may still lie in the ring while the peer hangs,
-    /// so writing counts only while there is more to write: then the ring is full, and headway is the peer's.
+    /// Whether bytes have moved since then, or do now.
     pub(super) fn moved_since(&self, since: Instant) -> bool {
-        let has_backlog = self.queued_bytes.load(Ordering::Relaxed) > 0;
-        self.reading.load(Ordering::Acquire)
-            || self.read.since(since)
-            || has_backlog && self.written.since(since)
+        self.reading.load(Ordering::Acquire) || self.flow.moved_since(since)
     }
 
     /// The peer was met.
@@ -363,18 +348,6 @@ impl Peer {
         self.waker.wake();
     }
 
-    /// Whether so much was not looked at yet that no more is received.
-    pub(super) fn is_unseen_full(&self) -> bool {
-        self.unseen_bytes.load(Ordering::SeqCst) >= UNSEEN_BYTES
-    }
-
-    /// Counts a message of `bytes` bytes as not looked at until what this returns is dropped.
-    pub(super) fn credit(self: &Arc<Self>, bytes: u64) -> Credit {
-        let held_bytes = bytes + QUEUED_MESSAGE_BYTES;
-        self.unseen_bytes.fetch_add(held_bytes, Ordering::SeqCst);
-        Credit::holding(Unseen { peer: self.clone(), held_bytes })
-    }
-
     fn lock(&self) -> MutexGuard<'_, Outgoing> {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -383,20 +356,5 @@ impl Peer {
 impl Outgoing {
     fn is_closed(&self) -> bool {
         matches!(self.way, Way::Closed)
-    }
-}
-
-/// A message that was not looked at.
-struct Unseen {
-    peer: Arc<Peer>,
-    held_bytes: u64,
-}
-
-impl Drop for Unseen {
-    fn drop(&mut self) {
-        let before = self.peer.unseen_bytes.fetch_sub(self.held_bytes, Ordering::SeqCst);
-        if before >= UNSEEN_BYTES && before - self.held_bytes < UNSEEN_BYTES {
-            self.peer.want(); // the thread may go on
-        }
     }
 }

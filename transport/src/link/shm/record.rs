@@ -14,7 +14,8 @@ use bytes::Bytes;
 use super::buffer::Buffer;
 use super::guest::PLACE_LEN;
 use super::ring::{LINE, Misplaced, PIECE_BYTES, Reader, Writer};
-use crate::link::{LinkError, Message, QUEUED_MESSAGE_BYTES};
+use crate::link::flow::held_bytes;
+use crate::link::{LinkError, Message};
 use crate::memory::HeldMut;
 use crate::message::{Header, MAX_HEADER_LEN, MessageError, Rank};
 use crate::payload::Payload;
@@ -61,7 +62,7 @@ impl Record {
         front[..4].copy_from_slice(&(message_len as u32).to_le_bytes());
         front[PREFIX_LEN..PREFIX_LEN + header.len()].copy_from_slice(&header);
         let front_len = payload_start(header.len(), message_len);
-        let held_bytes = message_len as u64 + QUEUED_MESSAGE_BYTES;
+        let held_bytes = held_bytes(message_len as u64);
         Self { front, front_len, message_len, payload, done: 0, held_bytes }
     }
 

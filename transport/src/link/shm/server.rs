@@ -20,13 +20,12 @@ use super::ring::{Reader, Writer};
 use super::segment::{Direction, Segment};
 use super::socket;
 use super::waker::Waker;
+use crate::link::flow::FLUSH_TIMEOUT;
 use crate::link::{LinkError, LinkEvent, LinkSink, Message, landing};
 use crate::message::{Header, Hello, Rank};
 use crate::payload::Payload;
 use crate::pool::Pool;
 
-/// How long a peer may take for what is still queued when it is given up.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a busy thread looks at its sockets.
 const SOCKETS_PERIOD: Duration = Duration::from_millis(1);
 /// How long nothing must happen until memory for what is received goes back to the system.
@@ -333,21 +332,18 @@ impl Connection {
         sink: &LinkSink,
         guest: Option<&dyn Guest>,
     ) -> Result<bool, Option<LinkError>> {
-        let (from, mut busy) = (peer.rank, false);
+        let (from, mut reading) = (peer.rank, None);
         for _ in 0..TURN {
-            let Some(intake) = self.intake.as_mut().filter(|_| !peer.is_unseen_full()) else { break };
+            let Some(intake) = self.intake.as_mut().filter(|_| peer.window.is_open()) else { break };
             let taken = intake.take(&mut self.reader, |header, len| landing(sink, from, header, len));
             if matches!(taken, Ok(Taken::Nothing)) {
                 break;
             }
-            if !busy {
-                busy = true;
-                peer.reading.store(true, Ordering::Release);
-            }
+            reading.get_or_insert_with(|| Reading::begin(&peer.reading));
             match taken {
                 Ok(Taken::Nothing | Taken::Part) => {}
                 Ok(Taken::Message(message, len)) => {
-                    let credit = peer.credit(len);
+                    let credit = peer.window.credit(len);
                     if !peer.is_closing() {
                         sink(LinkEvent::Message { from, message, credit });
                     }
@@ -356,7 +352,7 @@ impl Connection {
                     // Without a guest there are none.
                     let Some(guest) = guest else { continue };
                     let payload = guest.payload_at(from, place).map_err(Some)?;
-                    let (message, credit) = (Message { header, payload }, peer.credit(len));
+                    let (message, credit) = (Message { header, payload }, peer.window.credit(len));
                     if !peer.is_closing() {
                         sink(LinkEvent::Message { from, message, credit });
                     }
@@ -374,18 +370,33 @@ impl Connection {
                 self.publish();
             }
         }
-        if busy {
+        if reading.is_some() {
             self.publish();
-            peer.read.note(Instant::now());
-            peer.reading.store(false, Ordering::Release);
+            peer.flow.read.note(Instant::now());
         }
-        Ok(busy)
+        Ok(reading.is_some())
     }
 
     fn publish(&mut self) {
         if self.reader.publish() {
             socket::ring(&self.socket);
         }
+    }
+}
+
+/// Says that bytes are being taken in, for as long as it lives.
+struct Reading<'a>(&'a AtomicBool);
+
+impl<'a> Reading<'a> {
+    fn begin(reading: &'a AtomicBool) -> Self {
+        reading.store(true, Ordering::Release);
+        Self(reading)
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 
@@ -405,7 +416,7 @@ impl End {
         // Before looking into the ring: what was written before the end is there by then.
         let hung_up = connection.hung_up;
         let mut busy = connection.take_in(peer, sink, guest)?;
-        if hung_up && !busy && !peer.is_unseen_full() {
+        if hung_up && !busy && peer.window.is_open() {
             let end = || connection.intake.as_ref().map(|intake| intake.end(&mut connection.reader));
             return Err(connection.failure.take().or_else(end));
         }
@@ -425,8 +436,8 @@ impl End {
             return true;
         }
         let Stage::Open(connection) = &mut self.stage else { return false };
-        let reads = connection.intake.is_some() && !self.peer.is_unseen_full() && !self.peer.is_closing();
-        let mut ready = connection.hung_up && !self.peer.is_unseen_full();
+        let reads = connection.intake.is_some() && self.peer.window.is_open() && !self.peer.is_closing();
+        let mut ready = connection.hung_up && self.peer.window.is_open();
         if reads && !connection.hung_up {
             connection.reader.set_sleeping(true);
             fence(Ordering::SeqCst);

@@ -20,8 +20,8 @@ use tokio::task::yield_now;
 
 use super::inbox::Inbox;
 use super::outbox::{Outbox, lock};
-use super::peer::Traffic;
 use crate::link::Drive;
+use crate::link::flow::Flow;
 
 /// How long a waiting thread asks the sockets before it takes the runtime over as well: to enter that, and to let its tasks have
 /// their turns, takes 0.4 of the 8 µs of a short message.
@@ -64,7 +64,7 @@ pub(super) struct Driver {
 
 /// What goes on with a peer.
 pub(super) struct Way {
-    pub(super) traffic: Arc<Traffic>,
+    pub(super) flow: Arc<Flow>,
     pub(super) outbox: Arc<Mutex<Outbox>>,
     pub(super) inbox: Arc<Inbox>,
 }
@@ -208,7 +208,7 @@ impl Driver {
                 yield_now().await;
             }
             now = Instant::now();
-            moved = self.ways.iter().map(|way| way.traffic.last_moved(now)).fold(moved, Instant::max);
+            moved = self.ways.iter().map(|way| way.flow.last_moved(now)).fold(moved, Instant::max);
         }
         until.await;
         self.sleeps_are_short.store(moved.elapsed() < LONG_SPIN, Ordering::Relaxed);
@@ -227,7 +227,7 @@ impl Driver {
 
     /// Whether tasks have something to write.
     fn has_backlog(&self) -> bool {
-        self.ways.iter().any(|way| way.traffic.has_backlog())
+        self.ways.iter().any(|way| way.flow.queued.any())
     }
 
     /// How long to ask the sockets when no bytes move.
@@ -237,9 +237,9 @@ impl Driver {
 
     /// Whether the rest of a message is on its way. Not of one that is stuck, which others need not wait for.
     fn is_halfway(&self, now: Instant) -> bool {
-        let stuck_for = |traffic: &Traffic| now.saturating_duration_since(traffic.last_moved(now));
-        let moves = |traffic: &Traffic| traffic.is_halfway() && stuck_for(traffic) < LONG_SPIN;
-        self.ways.iter().any(|way| moves(&way.traffic))
+        let stuck_for = |flow: &Flow| now.saturating_duration_since(flow.last_moved(now));
+        let moves = |flow: &Flow| flow.is_halfway() && stuck_for(flow) < LONG_SPIN;
+        self.ways.iter().any(|way| moves(&way.flow))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -305,7 +305,7 @@ impl Drop for Serving<'_> {
 impl Way {
     /// Whether the link's thread has something to do for it.
     fn needs_service(&self) -> bool {
-        self.traffic.has_backlog() || self.inbox.has_more() || lock(&self.outbox).has_news()
+        self.flow.queued.any() || self.inbox.has_more() || lock(&self.outbox).has_news()
     }
 }
 

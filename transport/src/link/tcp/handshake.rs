@@ -37,8 +37,6 @@ pub(super) struct Acceptor {
     pub(super) expected: Expected,
     /// One for each rank above this one, taken once all its connections have come; the first says how many.
     pub(super) seats: Seats,
-    /// Where the hello of an accepted peer is reported.
-    pub(super) sink: LinkSink,
 }
 
 /// The ranks that may still connect, in their places among all ranks.
@@ -48,15 +46,17 @@ pub(super) type Seats = Mutex<Vec<Option<Seat>>>;
 pub(super) struct Seat {
     /// Where to hand its connections, or why there are none.
     to: mpsc::Sender<Result<Arrival, LinkError>>,
+    /// Where its hello is reported, if that is what its connection begins with.
+    sink: LinkSink,
     /// Those that have come, if there are to be several.
     joined: Option<Joined>,
 }
 
 impl Seat {
     /// A seat, and where its connections arrive.
-    pub(super) fn new() -> (Self, mpsc::Receiver<Result<Arrival, LinkError>>) {
+    pub(super) fn new(sink: LinkSink) -> (Self, mpsc::Receiver<Result<Arrival, LinkError>>) {
         let (to, arrivals) = mpsc::channel(Connections::MOST.count());
-        (Self { to, joined: None }, arrivals)
+        (Self { to, sink, joined: None }, arrivals)
     }
 }
 
@@ -67,6 +67,9 @@ pub(super) struct Arrival {
     pub(super) place: usize,
     pub(super) connections: usize,
 }
+
+/// What a connection of a rank that may connect begins with, and what its seat has for it.
+type Admitted = (First, mpsc::Sender<Result<Arrival, LinkError>>, LinkSink);
 
 /// What a connection begins with.
 enum First {
@@ -148,15 +151,15 @@ impl Acceptor {
             }
         };
         match self.admit(record) {
-            Ok((first, seat)) => {
+            Ok((first, to, sink)) => {
                 let (place, connections) = first.place();
                 if let First::Hello(from, message) = first {
                     let credit = crate::link::Credit::none();
-                    (self.sink)(LinkEvent::Message { from, message, credit });
+                    sink(LinkEvent::Message { from, message, credit });
                 }
                 let connection = Connection { stream, records: 1 };
                 // The seat has room for all that are let in.
-                let _ = seat.try_send(Ok(Arrival { connection, place, connections }));
+                let _ = to.try_send(Ok(Arrival { connection, place, connections }));
             }
             Err(status) => {
                 tracing::warn!(%status, "a connection was refused");
@@ -166,7 +169,7 @@ impl Acceptor {
     }
 
     /// Checks a first record; finds the seat of the rank that it names.
-    fn admit(&self, record: Bytes) -> Result<(First, mpsc::Sender<Result<Arrival, LinkError>>), Status> {
+    fn admit(&self, record: Bytes) -> Result<Admitted, Status> {
         let first = First::read(record.clone(), &self.expected)
             .inspect_err(|_| self.turn_other_version_away(&record))?;
         let mut seats = self.seats();
@@ -181,14 +184,14 @@ impl Acceptor {
             First::Hello(..) if seat.joined.is_some() => return Err(Status::WrongRank),
             First::Hello(..) => true,
         };
-        let to = seat.to.clone();
+        let (to, sink) = (seat.to.clone(), seat.sink.clone());
         if is_taken {
             *place = None;
         }
         if to.is_closed() {
             return Err(Status::Closing); // this side has given the rank up in the meantime
         }
-        Ok((first, to))
+        Ok((first, to, sink))
     }
 
     /// A member of the job that speaks another version will not come again.

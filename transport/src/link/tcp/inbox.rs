@@ -6,13 +6,13 @@
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
 
-use super::peer::UNSEEN_BYTES;
 use super::reader::{RecordReader, Taken};
 use super::record::Received;
 use super::turn::Place;
-use crate::link::{Credit, LinkError, LinkEvent, LinkSink, Message, QUEUED_MESSAGE_BYTES, landing};
+use crate::link::flow::ReceiveWindow;
+use crate::link::{LinkError, LinkEvent, LinkSink, Message, landing};
 use crate::message::{Header, MessageError, Rank};
 
 /// Steps that are made for a connection before others have their turn.
@@ -32,13 +32,10 @@ pub(super) struct Incoming {
     socket: Arc<TcpStream>,
     reader: RecordReader,
     place: Place,
-    /// Room for messages that nobody has looked at yet.
-    unseen: Arc<Semaphore>,
+    window: Arc<ReceiveWindow>,
     sink: LinkSink,
     /// What was read and is yet to be handed on.
     next: Option<Next>,
-    /// Room for that, where it was waited for.
-    room: Option<OwnedSemaphorePermit>,
     /// Tells the connection's task that something is left to it that the socket says nothing of.
     left: Arc<Notify>,
 }
@@ -66,8 +63,8 @@ pub(super) enum Step {
     Dry,
     /// Something is there whose turn it is not; perhaps it is the connection's end.
     NotDue { is_over: bool },
-    /// There is a message that needs so much of what is unseen to be looked at.
-    NoRoom(u32),
+    /// There is a message, and too much is unseen.
+    NoRoom,
     /// It has come to its end.
     Ended,
 }
@@ -77,10 +74,10 @@ impl Incoming {
         peer: Rank,
         (socket, reader): (Arc<TcpStream>, RecordReader),
         place: Place,
-        unseen: Arc<Semaphore>,
+        window: Arc<ReceiveWindow>,
         sink: LinkSink,
     ) -> Self {
-        Self { peer, socket, reader, place, unseen, sink, next: None, room: None, left: Arc::default() }
+        Self { peer, socket, reader, place, window, sink, next: None, left: Arc::default() }
     }
 
     /// Makes steps for a thread that waits, and leaves to the task what only that can do.
@@ -91,8 +88,8 @@ impl Incoming {
                 Step::Made if self.reader.has_ahead() => is_told = false,
                 // If more is there, the socket says so.
                 Step::Made | Step::Dry => return,
-                Step::NotDue { .. } | Step::NoRoom(_) | Step::Ended if is_told => return,
-                Step::NotDue { .. } | Step::NoRoom(_) | Step::Ended => break,
+                Step::NotDue { .. } | Step::NoRoom | Step::Ended if is_told => return,
+                Step::NotDue { .. } | Step::NoRoom | Step::Ended => break,
             }
         }
         self.left.notify_one();
@@ -128,14 +125,12 @@ impl Incoming {
         }
         match next {
             Next::Message(message, len) => {
-                let held_bytes = (len + QUEUED_MESSAGE_BYTES).min(UNSEEN_BYTES.into()) as u32;
-                let room = self.room.take().filter(|room| room.num_permits() == held_bytes as usize);
-                let Some(room) = room.or_else(|| self.unseen.clone().try_acquire_many_owned(held_bytes).ok())
-                else {
+                if !self.window.is_open() {
                     self.next = Some(Next::Message(message, len));
-                    return Step::NoRoom(held_bytes);
-                };
-                (self.sink)(LinkEvent::Message { from: self.peer, message, credit: Credit::holding(room) });
+                    return Step::NoRoom;
+                }
+                let credit = self.window.credit(len);
+                (self.sink)(LinkEvent::Message { from: self.peer, message, credit });
                 self.place.hand_on(len);
                 Step::Made
             }
@@ -212,11 +207,6 @@ impl Opened<'_> {
         self.left.notified().await;
     }
 
-    /// There is room for the message that waits for it, if it still does.
-    pub(super) fn make_room(&self, room: Option<OwnedSemaphorePermit>) {
-        self.with(|lane| lane.room = room.filter(|_| matches!(lane.next, Some(Next::Message(..)))));
-    }
-
     /// How it has ended, if it has. Then nothing is read any more.
     pub(super) fn end(&self) -> Option<End> {
         let mut lanes = self.inbox.lock();
@@ -247,6 +237,7 @@ mod tests {
     use std::io::Write;
     use std::net::TcpListener;
     use std::sync::mpsc::{Receiver, channel};
+    use std::task::Waker;
 
     use bytes::Bytes;
     use mgcomp_codecs::Algorithm;
@@ -262,20 +253,20 @@ mod tests {
     const LONG: usize = 64 << 10;
 
     /// The other ends of so many connections, an inbox that is to take what they bring, and what it reports.
-    fn joined(connections: usize, room: usize) -> (Vec<TcpStream>, Vec<Incoming>, Receiver<LinkEvent>) {
+    fn joined(connections: usize, unseen_bytes: u64) -> (Vec<TcpStream>, Vec<Incoming>, Receiver<LinkEvent>) {
         let listener = TcpListener::bind("localhost:0").unwrap();
         let (report, reported) = channel();
         let sink: LinkSink = Arc::new(move |event| match event {
             LinkEvent::Coming { .. } => {} // nobody says where it goes
             event => report.send(event).unwrap(),
         });
-        let unseen = Arc::new(Semaphore::new(room));
+        let window = ReceiveWindow::of(unseen_bytes, Waker::noop().clone());
         let pair = |place| {
             let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let (socket, _) = listener.accept().unwrap();
             socket.set_nonblocking(true).unwrap();
             let reader = RecordReader::new((PEER, 0), 1 << 20, Arc::new(Movement::new()), Pool::default());
-            (peer, Incoming::new(PEER, (Arc::new(socket), reader), place, unseen.clone(), sink.clone()))
+            (peer, Incoming::new(PEER, (Arc::new(socket), reader), place, window.clone(), sink.clone()))
         };
         let (peers, lanes) = Place::all(connections).map(pair).unzip();
         (peers, lanes, reported)
@@ -426,9 +417,8 @@ mod tests {
     #[test]
     fn without_room_a_message_waits() {
         // A message counts 256 bytes more than it has, and a header has 16.
-        let room = 100 + 16 + 256;
-        let (peers, lanes, reported) = joined(1, room);
-        let unseen = lanes[0].unseen.clone();
+        let (peers, lanes, reported) = joined(1, 100 + 16 + 256);
+        let window = lanes[0].window.clone();
         let inbox = Inbox::default();
         let opened: Vec<_> = lanes.into_iter().map(|lane| inbox.open(0, lane)).collect();
         send(&peers[0], 1, 100);
@@ -438,16 +428,15 @@ mod tests {
                 break first;
             }
         };
+        assert!(!window.is_open());
         send(&peers[0], 2, 100);
-        until(|| matches!(opened[0].receive(), Step::NoRoom(needed) if needed as usize == room));
+        until(|| matches!(opened[0].receive(), Step::NoRoom));
         inbox.receive();
         assert!(ids(&reported).is_empty());
         drop(first);
-        // Room of another size is not for this message.
-        opened[0].make_room(unseen.clone().try_acquire_many_owned(1).ok());
         inbox.receive();
         assert_eq!(ids(&reported), [2]);
-        assert_eq!(unseen.available_permits(), room);
+        assert!(window.is_idle());
         send(&peers[0], 3, 100);
         assert_eq!(take(&inbox, &reported, 1), [3]);
     }

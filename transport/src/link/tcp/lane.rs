@@ -3,20 +3,21 @@
 use std::io;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::Wake;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, watch};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 use super::inbox::{End, Inbox, Incoming, Opened, Step};
 use super::outbox::{Lent, Outbox, Queue, lock};
-use super::peer::{Traffic, UNSEEN_BYTES};
 use super::reader::RecordReader;
 use super::turn::{Due, Place};
+use crate::link::flow::{FLUSH_TIMEOUT, Flow, ReceiveWindow};
 use crate::link::rate::{Backlog, Rate, RateMeter};
 use crate::link::{LinkError, LinkEvent, LinkSink};
 use crate::message::{MessageId, Rank};
@@ -24,9 +25,6 @@ use crate::pool::Pool;
 
 /// How long a message that may wait for the next one does.
 const HELD: Duration = Duration::from_millis(50);
-/// How long a peer may take for what is still queued when the connection is closed, and the consumer for what the peer had
-/// written when writing to it fails.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long nothing must come, twice, before a connection that has ended out of its turn is taken for lost.
 const QUIET: Duration = Duration::from_secs(1);
 
@@ -36,6 +34,43 @@ pub(super) struct Connection {
     pub(super) stream: TcpStream,
     /// Records that were read while it was set up.
     pub(super) records: u64,
+}
+
+/// Room for messages that nobody has looked at yet.
+#[derive(Clone)]
+pub(super) struct Room {
+    pub(super) window: Arc<ReceiveWindow>,
+    reopened: Arc<Reopened>,
+}
+
+/// Tells all who wait for it that the window is open again.
+#[derive(Default)]
+struct Reopened(Notify);
+
+impl Wake for Reopened {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.notify_waiters();
+    }
+}
+
+impl Room {
+    pub(super) fn new() -> Self {
+        let reopened = Arc::<Reopened>::default();
+        Self { window: ReceiveWindow::new(reopened.clone().into()), reopened }
+    }
+
+    /// Waits until there is any. Another connection may have used it by then.
+    async fn made(&self) {
+        // Before the look: what happens between both counts.
+        let reopened = self.reopened.0.notified();
+        if !self.window.is_open() {
+            reopened.await;
+        }
+    }
 }
 
 /// Serves one connection to its end.
@@ -48,10 +83,9 @@ pub(super) struct LaneTask {
     pub(super) inbox: Arc<Inbox>,
     /// Turns true when this side closes.
     pub(super) closed: watch::Receiver<bool>,
-    pub(super) traffic: Arc<Traffic>,
-    /// Room for messages that nobody has looked at yet, for all connections together.
-    pub(super) unseen: Arc<Semaphore>,
-    /// For what comes, over any of them.
+    pub(super) flow: Arc<Flow>,
+    /// For all connections together.
+    pub(super) room: Room,
     pub(super) pool: Pool,
     pub(super) record_limit: u64,
     pub(super) sink: LinkSink,
@@ -74,27 +108,27 @@ impl LaneTask {
         };
         let (rate, holds, _lent) = Lent::new(socket.clone(), &outbox, connection);
         let (incoming, outgoing) = stream.into_split();
-        let (traffic, closed, sink) = (self.traffic.clone(), self.closed.clone(), self.sink.clone());
-        let (unseen, movement) = (self.unseen.clone(), traffic.read.clone());
+        let (flow, closed, sink) = (self.flow.clone(), self.closed.clone(), self.sink.clone());
+        let (room, movement) = (self.room, flow.read.clone());
         let reader = RecordReader::new((peer, records), self.record_limit, movement, self.pool);
-        let lane = Incoming::new(peer, (socket, reader), self.place, self.unseen, self.sink);
+        let lane = Incoming::new(peer, (socket, reader), self.place, room.window.clone(), self.sink);
         let receiving = Receiving {
             peer,
             opened: inbox.open(connection, lane),
             stream: incoming,
             due,
             closed: closed.clone(),
-            unseen,
-            traffic: &traffic,
+            room,
+            flow: &flow,
             sink: &sink,
         };
         let mut receiving = pin!(receiving.run());
         let transmitted = tokio::select! {
             event = &mut receiving => return event,
-            transmitted = transmit(&mut self.queue, outgoing, &traffic, &rate, |send| {
+            transmitted = transmit(&mut self.queue, outgoing, &flow, &rate, |send| {
                 sink(LinkEvent::Written { to: peer, send });
             }) => transmitted,
-            () = release_late(&holds, || lock(&outbox).release(connection, &traffic)) => return None,
+            () = release_late(&holds, || lock(&outbox).release(connection, &flow)) => return None,
             () = flush_deadline(closed) => return None,
         };
         match transmitted {
@@ -116,16 +150,16 @@ impl LaneTask {
 async fn transmit(
     queue: &mut Queue,
     mut stream: OwnedWriteHalf,
-    traffic: &Traffic,
+    flow: &Flow,
     rate: &Rate,
     written: impl Fn(MessageId),
 ) -> io::Result<()> {
     let mut meter = RateMeter::new(rate);
     while let Some(message) = queue.recv().await {
-        let (len, send) = (message.queued_len(), message.send);
+        let (held_bytes, send) = (message.held_bytes(), message.send);
         let (left, started) = (message.record.remaining(), Instant::now());
-        message.record.write(stream.as_ref(), &traffic.written).await?;
-        let backlog = if traffic.unqueued(len) { Backlog::Some } else { Backlog::None };
+        message.record.write(stream.as_ref(), &flow.written).await?;
+        let backlog = if flow.queued.remove(held_bytes) { Backlog::Some } else { Backlog::None };
         meter.wrote(left, started, Instant::now(), backlog);
         send.into_iter().for_each(&written);
     }
@@ -160,8 +194,8 @@ struct Receiving<'a> {
     stream: OwnedReadHalf,
     due: Due,
     closed: watch::Receiver<bool>,
-    unseen: Arc<Semaphore>,
-    traffic: &'a Traffic,
+    room: Room,
+    flow: &'a Flow,
     sink: &'a LinkSink,
 }
 
@@ -172,11 +206,7 @@ impl Receiving<'_> {
         loop {
             match self.receive().await {
                 Step::Made | Step::Dry => yield_now().await,
-                Step::NoRoom(bytes) => {
-                    // The semaphore is never closed, so this only waits.
-                    let room = self.unseen.clone().acquire_many_owned(bytes).await;
-                    self.opened.make_room(room.ok());
-                }
+                Step::NoRoom => self.room.made().await,
                 Step::NotDue { is_over } => {
                     if !self.wait_for_turn(is_over).await {
                         // Nothing that comes is of interest any more, but the peer may have to be rid of it.
@@ -228,7 +258,7 @@ impl Receiving<'_> {
             biased;
             () = self.due.reached() => true,
             () = is_closed(&mut self.closed) => false,
-            () = silence(&self.unseen, self.traffic), if is_end => true,
+            () = silence(&self.room.window, self.flow), if is_end => true,
         }
     }
 }
@@ -242,12 +272,12 @@ fn lend(stream: TcpStream) -> io::Result<(TcpStream, Arc<std::net::TcpStream>)> 
 
 /// Resolves when nothing has come over any connection for a while, and all that had come was looked at. A connection that
 /// ends in good order does so behind others, on which more may be on the way; if nothing is, the others have not ended.
-async fn silence(unseen: &Semaphore, traffic: &Traffic) {
+async fn silence(window: &ReceiveWindow, flow: &Flow) {
     let mut quiet = 0;
     while quiet < 2 {
         let since = Instant::now();
         sleep(QUIET).await;
-        let is_quiet = unseen.available_permits() == UNSEEN_BYTES as usize && !traffic.read.since(since);
+        let is_quiet = window.is_idle() && !flow.read.since(since);
         quiet = if is_quiet { quiet + 1 } else { 0 };
     }
 }

@@ -7,7 +7,8 @@
 //! All sockets are served by one thread of the link's own, or by one of the program that waits for what they bring.
 //!
 //! Memory: for each peer what is queued for it, at most [`queue_bytes`](TcpConfig::queue_bytes), which are the payloads
-//! themselves, not copies of them; and of what came from it and was not looked at yet at most 64 MiB, and a message for each connection.
+//! themselves, not copies of them; and of what came from it and was not looked at yet at most 64 MiB and a message, and one for each
+//! connection. Buffers for these are used again: of those that are not in use, 64 MiB are kept, or one of the longest message.
 
 mod connecting;
 mod connections;
@@ -46,11 +47,13 @@ use self::drive::{Driver, Way};
 use self::handshake::{Acceptor, Arrival, Seat, Seats};
 use self::inbox::Inbox;
 use self::outbox::{Outbox, Outgoing, Push, Queue, lock};
-use self::peer::{PeerTask, Traffic};
+use self::peer::PeerTask;
 use self::record::Record;
+use super::flow::{Flow, held_bytes};
 use super::wire::Wire;
 use super::{Drive, Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError, Sent, Shaping};
 use crate::message::{Expected, Header, Limits, MAX_HEADER_LEN, Rank};
+use crate::pool::Pool;
 
 /// Settings of a TCP link.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +101,7 @@ pub struct Tcp {
 }
 
 /// A message on the imitated link, and where it goes when it has crossed it.
-type Posted = (Arc<Mutex<Outbox>>, Arc<Traffic>, Outgoing);
+type Posted = (Arc<Mutex<Outbox>>, Arc<Flow>, Outgoing);
 
 /// What is needed until the link starts.
 struct Setup {
@@ -113,7 +116,7 @@ struct Peer {
     inbox: Arc<Inbox>,
     closed: watch::Sender<bool>,
     silenced: Arc<AtomicBool>,
-    traffic: Arc<Traffic>,
+    flow: Arc<Flow>,
 }
 
 /// The other side of it: what the peer's task gets.
@@ -123,7 +126,7 @@ struct PeerEnd {
     inbox: Arc<Inbox>,
     closed: watch::Receiver<bool>,
     silenced: Arc<AtomicBool>,
-    traffic: Arc<Traffic>,
+    flow: Arc<Flow>,
 }
 
 impl Tcp {
@@ -157,8 +160,8 @@ impl Tcp {
             ends.push((rank, end));
         }
         let start_wire = |shaping| {
-            Wire::start(1, shaping, |(outbox, traffic, message): Posted| {
-                lock(&outbox).arrive(message, &traffic);
+            Wire::start(1, shaping, |(outbox, flow, message): Posted| {
+                lock(&outbox).arrive(message, &flow);
             })
             .map_err(|error| LinkError::io("starting the wire thread of rank", rank, &error))
         };
@@ -200,21 +203,18 @@ impl Tcp {
         }
         let send = if let Header::TaggedSend(send) = message.header { Some(send.id) } else { None };
         let message = Outgoing { record: Record::new(&message.header, payload), len, send };
-        let (mut outbox, traffic) = (lock(&peer.outbox), &peer.traffic);
+        let (mut outbox, flow) = (lock(&peer.outbox), &peer.flow);
         if !outbox.is_open() {
             return Err(SendError::Closed(to));
         }
-        let queued_bytes = traffic.queued_bytes();
-        if queued_bytes.saturating_add(message.queued_len()) > limit {
-            return Err(SendError::Full { queued_bytes, limit });
-        }
+        let queued_bytes = flow.queued.check_room(held_bytes(len), limit)?;
         if let Some(wire) = &self.wire {
-            traffic.queued(&message);
+            flow.queued.add(held_bytes(len));
             outbox.post();
-            traffic.written.note(wire.post(0, len, (peer.outbox.clone(), traffic.clone(), message)));
+            flow.written.note(wire.post(0, len, (peer.outbox.clone(), flow.clone(), message)));
             return Ok(Sent::Queued);
         }
-        outbox.send(message, push, queued_bytes, traffic).ok_or(SendError::Closed(to))
+        outbox.send(message, push, queued_bytes, flow).ok_or(SendError::Closed(to))
     }
 }
 
@@ -232,6 +232,7 @@ impl Link for Tcp {
         listener.set_nonblocking(true).map_err(failed)?;
         let server = Server {
             position: self.position,
+            pool: Pool::of_link(self.record_limit()),
             record_limit: self.record_limit(),
             config: self.config,
             rank_file,
@@ -253,7 +254,7 @@ impl Link for Tcp {
     }
 
     fn moved_since(&self, peer: Rank, since: Instant) -> bool {
-        self.peer(peer).is_some_and(|peer| peer.traffic.moved_since(since))
+        self.peer(peer).is_some_and(|peer| peer.flow.moved_since(since))
     }
 
     fn ranks_here(&self) -> u32 {
@@ -270,7 +271,7 @@ impl Link for Tcp {
     fn close(&self, peer: Rank) {
         if let Some(peer) = self.peer(peer) {
             peer.silenced.store(true, Ordering::SeqCst);
-            lock(&peer.outbox).close(&peer.traffic);
+            lock(&peer.outbox).close(&peer.flow);
             peer.closed.send_replace(true);
             if let Some(driver) = &self.driver {
                 driver.call();
@@ -299,7 +300,7 @@ impl Peer {
         let (outbox, queue) = Outbox::new();
         let outbox = Arc::new(Mutex::new(outbox));
         let (closed, closed_end) = watch::channel(false);
-        let (silenced, traffic) = (Arc::<AtomicBool>::default(), Arc::new(Traffic::new()));
+        let (silenced, flow) = (Arc::<AtomicBool>::default(), Arc::new(Flow::new()));
         let inbox = Arc::<Inbox>::default();
         let end = PeerEnd {
             queue,
@@ -307,19 +308,20 @@ impl Peer {
             inbox: inbox.clone(),
             closed: closed_end,
             silenced: silenced.clone(),
-            traffic: traffic.clone(),
+            flow: flow.clone(),
         };
-        (Self { outbox, inbox, closed, silenced, traffic }, end)
+        (Self { outbox, inbox, closed, silenced, flow }, end)
     }
 
     fn way(&self) -> Way {
-        Way { traffic: self.traffic.clone(), outbox: self.outbox.clone(), inbox: self.inbox.clone() }
+        Way { flow: self.flow.clone(), outbox: self.outbox.clone(), inbox: self.inbox.clone() }
     }
 }
 
 /// What the link's thread runs.
 struct Server {
     position: Position,
+    pool: Pool,
     record_limit: u64,
     config: TcpConfig,
     rank_file: RankFile,
@@ -331,11 +333,12 @@ impl Server {
         let mut tasks = JoinSet::new();
         let mut seats: Vec<_> = (0..self.position.ranks).map(|_| None).collect();
         for (peer, end) in ends {
-            let (seat, arrivals) = Seat::new();
+            let sink = silenceable(self.sink.clone(), end.silenced.clone());
+            let (seat, arrivals) = Seat::new(sink.clone());
             if peer > self.position.rank {
                 seats[peer.0 as usize] = Some(seat);
             }
-            tasks.spawn(self.serve(peer, end, arrivals));
+            tasks.spawn(self.serve((peer, sink), end, arrivals));
         }
         let accepting = tokio::spawn(self.accept(listener, seats.into()));
         while tasks.join_next().await.is_some() {}
@@ -345,18 +348,18 @@ impl Server {
     /// Serves `peer`, whose connections arrive at its seat if it is the one to make them.
     fn serve(
         &self,
-        peer: Rank,
+        (peer, sink): (Rank, LinkSink),
         end: PeerEnd,
         arrivals: mpsc::Receiver<Result<Arrival, LinkError>>,
     ) -> impl Future<Output = ()> + Send + use<> {
-        let sink = silenceable(self.sink.clone(), end.silenced);
         let task = PeerTask {
             peer,
             queue: end.queue,
             outbox: end.outbox,
             inbox: end.inbox,
             closed: end.closed,
-            traffic: end.traffic,
+            flow: end.flow,
+            pool: self.pool.clone(),
             record_limit: self.record_limit,
             sink,
         };
@@ -380,7 +383,7 @@ impl Server {
             own: self.position.rank,
             peer: None,
         };
-        let acceptor = Arc::new(Acceptor { expected, seats, sink: self.sink.clone() });
+        let acceptor = Arc::new(Acceptor { expected, seats });
         async move {
             match tokio::net::TcpListener::from_std(listener) {
                 Ok(listener) => acceptor.run(listener).await,

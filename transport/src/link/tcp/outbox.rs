@@ -8,12 +8,12 @@ use tokio::sync::{Notify, mpsc};
 
 use super::counters::Counters;
 use super::gauge::Gauge;
-use super::peer::Traffic;
 use super::record::Record;
 use super::turn::Dealer;
+use crate::link::Sent;
+use crate::link::flow::{Flow, held_bytes};
 use crate::link::movement::Movement;
 use crate::link::rate::Rate;
-use crate::link::{QUEUED_MESSAGE_BYTES, Sent};
 use crate::message::MessageId;
 
 /// A message that is to be written.
@@ -41,8 +41,8 @@ const MOST_HELD_BYTES: usize = 1024;
 
 impl Outgoing {
     /// What it counts for in a queue.
-    pub(super) fn queued_len(&self) -> u64 {
-        self.len + QUEUED_MESSAGE_BYTES
+    pub(super) fn held_bytes(&self) -> u64 {
+        held_bytes(self.len)
     }
 }
 
@@ -96,7 +96,7 @@ impl Outbox {
         message: Outgoing,
         push: Push,
         queued_bytes: u64,
-        traffic: &Traffic,
+        flow: &Flow,
     ) -> Option<Sent> {
         // Where there are several connections, those that follow on another one would have to wait for what is held.
         let may_hold = push == Push::WithNext && queued_bytes == 0 && self.lanes.len() == 1;
@@ -105,13 +105,13 @@ impl Outbox {
         if may_hold && lane.hold(&message.record) {
             return Some(Sent::Queued);
         }
-        lane.send(message, queued_bytes, traffic)
+        lane.send(message, queued_bytes, flow)
     }
 
     /// Sends what is held back on a connection.
-    pub(super) fn release(&mut self, connection: usize, traffic: &Traffic) {
+    pub(super) fn release(&mut self, connection: usize, flow: &Flow) {
         if let Some(lane) = self.lanes.get_mut(connection) {
-            lane.release(traffic);
+            lane.release(flow);
         }
     }
 
@@ -121,39 +121,39 @@ impl Outbox {
     }
 
     /// A message has crossed the imitated link.
-    pub(super) fn arrive(&mut self, message: Outgoing, traffic: &Traffic) {
+    pub(super) fn arrive(&mut self, message: Outgoing, flow: &Flow) {
         self.on_wire -= 1;
         if let Some(lane) = self.lanes.get(self.dealer.deal(message.len)) {
             let _ = lane.queue.send(message); // a queue that is gone has no use for it
         }
-        self.end_if_over(traffic);
+        self.end_if_over(flow);
     }
 
     /// Takes no more messages. What was sent still goes out.
-    pub(super) fn close(&mut self, traffic: &Traffic) {
+    pub(super) fn close(&mut self, flow: &Flow) {
         self.is_closed = true;
-        self.end_if_over(traffic);
+        self.end_if_over(flow);
     }
 
     /// The peer is gone, and what is queued with it: nobody has to look after that any more.
-    pub(super) fn abandon(&mut self, traffic: &Traffic) {
+    pub(super) fn abandon(&mut self, flow: &Flow) {
         self.is_closed = true;
         self.lanes.clear();
-        traffic.abandon();
+        flow.queued.abandon();
     }
 
     /// There are so many connections now: gives each a queue, with its part of what waits in the `first` one.
-    pub(super) fn spread(&mut self, mut first: Queue, connections: usize, traffic: &Traffic) -> Vec<Queue> {
+    pub(super) fn spread(&mut self, mut first: Queue, connections: usize, flow: &Flow) -> Vec<Queue> {
         if connections == 1 {
             return vec![first];
         }
-        self.release(0, traffic);
+        self.release(0, flow);
         let (lanes, queues) = (0..connections).map(|_| Lane::new()).unzip();
         (self.lanes, self.dealer) = (lanes, Dealer::new(connections));
         while let Ok(message) = first.try_recv() {
             let _ = self.lanes[self.dealer.deal(message.len)].queue.send(message); // its end is in `queues`
         }
-        self.end_if_over(traffic);
+        self.end_if_over(flow);
         queues
     }
 
@@ -168,9 +168,9 @@ impl Outbox {
         Gauge::together(self.lanes.iter().filter_map(Lane::facts))
     }
 
-    fn end_if_over(&mut self, traffic: &Traffic) {
+    fn end_if_over(&mut self, flow: &Flow) {
         if self.is_closed && self.on_wire == 0 {
-            self.lanes.iter_mut().for_each(|lane| lane.release(traffic));
+            self.lanes.iter_mut().for_each(|lane| lane.release(flow));
             self.lanes.clear();
         }
     }
@@ -196,22 +196,22 @@ impl Lane {
     }
 
     /// Sends a message, behind what was held back.
-    fn send(&mut self, mut message: Outgoing, queued_bytes: u64, traffic: &Traffic) -> Option<Sent> {
+    fn send(&mut self, mut message: Outgoing, queued_bytes: u64, flow: &Flow) -> Option<Sent> {
         if !self.held.is_empty() {
             message.record = message.record.behind(std::mem::take(&mut self.held));
         }
-        if queued_bytes == 0 && self.write_at_once(&mut message, &traffic.written) {
+        if queued_bytes == 0 && self.write_at_once(&mut message, &flow.written) {
             return Some(Sent::Written);
         }
-        traffic.queued(&message);
+        flow.queued.add(message.held_bytes());
         self.queue.send(message).is_ok().then_some(Sent::Queued)
     }
 
     /// Sends what is held back.
-    fn release(&mut self, traffic: &Traffic) {
+    fn release(&mut self, flow: &Flow) {
         if !self.held.is_empty() {
             let nothing = Outgoing { record: Record::empty(), len: 0, send: None };
-            self.send(nothing, traffic.queued_bytes(), traffic); // if there is no way out any more, nobody needs it
+            self.send(nothing, flow.queued.get(), flow); // if there is no way out any more, nobody needs it
         }
     }
 
@@ -294,26 +294,23 @@ mod tests {
             });
             Outgoing { record: Record::new(&header, Bytes::from_static(b"abc")), len: 18, send: None }
         };
-        let traffic = Traffic::new();
+        let flow = Flow::new();
         let (mut outbox, queue) = Outbox::new();
-        for queued in [18 + QUEUED_MESSAGE_BYTES, 2 * (18 + QUEUED_MESSAGE_BYTES)] {
-            assert_eq!(
-                outbox.send(message(), Push::Now, traffic.queued_bytes(), &traffic),
-                Some(Sent::Queued)
-            );
-            assert_eq!(traffic.queued_bytes(), queued);
+        for queued in [18 + 256, 2 * (18 + 256)] {
+            assert_eq!(outbox.send(message(), Push::Now, flow.queued.get(), &flow), Some(Sent::Queued));
+            assert_eq!(flow.queued.get(), queued);
         }
         // One more is on an imitated link.
-        traffic.queued(&message());
+        flow.queued.add(message().held_bytes());
         outbox.post();
         // The connection's task ends, and somebody sends before that is known.
         drop(queue);
-        assert_eq!(outbox.send(message(), Push::Now, traffic.queued_bytes(), &traffic), None);
-        outbox.abandon(&traffic);
-        assert!(!traffic.has_backlog() && !outbox.is_open());
-        outbox.arrive(message(), &traffic);
-        assert_eq!(outbox.send(message(), Push::Now, traffic.queued_bytes(), &traffic), None);
-        assert!(!traffic.has_backlog());
+        assert_eq!(outbox.send(message(), Push::Now, flow.queued.get(), &flow), None);
+        outbox.abandon(&flow);
+        assert!(!flow.queued.any() && !outbox.is_open());
+        outbox.arrive(message(), &flow);
+        assert_eq!(outbox.send(message(), Push::Now, flow.queued.get(), &flow), None);
+        assert!(!flow.queued.any());
     }
 
     #[test]
@@ -345,8 +342,8 @@ mod tests {
         assert!(lock(&outbox).has_news());
         drop(lent);
         assert!(lock(&outbox).has_news(), "a connection that is over");
-        let traffic = Traffic::new();
-        lock(&outbox).close(&traffic);
+        let flow = Flow::new();
+        lock(&outbox).close(&flow);
         assert!(!lock(&outbox).has_news(), "nothing is to be done for a peer that was given up");
     }
 }
