@@ -207,6 +207,20 @@ fn sampling_keeps_to_its_share() {
 }
 
 #[test]
+fn many_streams_of_one_transfer_each_share_what_samples_may_take() {
+    let codecs = vec![codec(Algorithm::Xp, 0.1, 0.0), codec(Algorithm::Zvc, 0.05, 0.0)];
+    let mut policy = Adaptive::new(Arc::new(Speeds::try_new(codecs).unwrap()));
+    // 5,461 ns raw, of which a new stream may spend 4 %; both codecs on 4,096 bytes take 164, which is 3 %.
+    let transfer = |stream| CheapFacts { stream: StreamId(stream), link: link(24.0), ..transfer(16 << 10) };
+    let mut ns = |stream| 0.02 * send(&mut policy, &transfer(stream), NOISE).sampled_bytes as f64;
+    let first: f64 = (0..16).map(&mut ns).sum();
+    assert!((first - 16.0 * 163.84).abs() < 1.0, "{first}");
+    let all = first + (16..1000).map(&mut ns).sum::<f64>();
+    // 1 % of 1,000 transfers are 54,613 ns, and of 163.84 the policy hears 163.
+    assert!((30_000.0..54_895.0).contains(&all), "{all}");
+}
+
+#[test]
 fn a_surprise_brings_a_sample_at_once() {
     let mut policy = Adaptive::new(speeds());
     let facts = transfer(16 << 10);

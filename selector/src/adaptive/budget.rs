@@ -45,13 +45,47 @@ const URGENT_SHARE: f64 = 0.03;
 /// How much of that comes back with each transfer that is not urgent.
 const CALM: f64 = 1.05;
 /// The same while a stream is new.
-const FOUNDING_SHARE: f64 = 0.03;
+const FOUNDING_SHARE: f64 = 0.04;
 /// The part of all transfers that trials may lose.
 const TRIAL_SHARE: f64 = 0.01;
 /// The same of trials of what has been tried before.
 const LATE_TRIAL_SHARE: f64 = 0.001;
 /// Transfers whose time can be saved up for trials.
 const MOST_SAVED_FOR_TRIALS: f64 = 4.0;
+
+/// What all streams together may spend: the first samples of a stream are not paid back, and a program may have many streams of
+/// a few transfers each.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Joint {
+    share: f64,
+    credit: f64,
+}
+
+/// Streams whose samples no others have to pay for.
+const FREE_STREAMS: usize = 16;
+/// The part of all time that samples of all streams may take, as a multiple of the share of one.
+const JOINT_SHARES: f64 = 2.0;
+
+impl Joint {
+    pub(super) fn new(config: &AdaptiveConfig) -> Self {
+        Self { share: JOINT_SHARES * config.sampling_share, credit: 0.0 }
+    }
+
+    /// Pays in for a transfer of this cost.
+    pub(super) fn earn(&mut self, cost: f64) {
+        self.credit += self.share * cost;
+    }
+
+    /// Pays for a sample, or for what it has taken beyond what was expected.
+    pub(super) fn spend(&mut self, cost: f64) {
+        self.credit -= cost;
+    }
+
+    /// What a sample may cost where there are so many streams.
+    pub(super) fn affordable(&self, streams: usize) -> f64 {
+        if streams <= FREE_STREAMS { f64::INFINITY } else { self.credit }
+    }
+}
 
 impl Budget {
     pub(super) fn new(config: &AdaptiveConfig) -> Self {
@@ -206,9 +240,9 @@ mod tests {
     fn what_a_new_stream_spends_is_not_paid_back() {
         let mut budget = Budget::new(&CONFIG);
         budget.earn(100.0, true);
-        assert_eq!(budget.affordable(true), 3.0);
+        assert_eq!(budget.affordable(true), 4.0);
         budget.spend(1.0, 0.0);
-        assert_eq!(budget.affordable(true), 2.0);
+        assert_eq!(budget.affordable(true), 3.0);
         budget.is_founded();
         assert_eq!(budget.affordable(false), 1.0);
     }

@@ -27,6 +27,8 @@ const ODDS: [(f64, f64); 4] = [(0.25, 0.175), (0.5, 0.121), (0.75, 0.066), (1.0,
 const LEAST_RISK: f64 = 0.01;
 /// What data may shrink to.
 const FRACTIONS: [f64; 2] = [0.0, 0.6];
+/// More than a week is nobody's time.
+const MOST_NS: f64 = 1e15;
 /// What a guess is taken to be worth: it is right so often.
 const GUESSED_RIGHT: f64 = 0.7;
 
@@ -72,6 +74,11 @@ impl Choice {
     /// What a transfer is predicted to take.
     pub(super) fn ns(&self, way: &Way, raw_bytes: u64) -> f64 {
         self.latency_ns + way.ns_per_byte * raw_bytes as f64
+    }
+
+    /// What the best way is predicted to take, for accounts.
+    pub(super) fn best_ns(&self, raw_bytes: u64) -> f64 {
+        self.ns(&self.best, raw_bytes).min(MOST_NS)
     }
 
     /// What it would take raw.

@@ -3,7 +3,8 @@
 use super::choice::Choice;
 use super::knowledge::Moved;
 
-/// Lengths from 2^first on are told apart, two classes an octave.
+/// Lengths beyond 2^first are told apart, two classes an octave: those that end with a power of two, as chunks, segments and bands
+/// of lengths do, and those that end half way to it.
 const FIRST_OCTAVE: u32 = 6;
 const CLASSES: usize = 64;
 /// What working out a choice is taken to cost, in nanoseconds.
@@ -80,20 +81,19 @@ impl Choices {
         self.saved_ns = (self.saved_ns + SHARE * transfer_ns).min(MOST_SAVED * CHOOSING_NS);
     }
 
-    /// Whether any choice is to be worked out again.
-    pub(super) const fn is_stale(&self) -> bool {
-        self.stale != 0
+    /// Whether a choice should be worked out again now, after a transfer of so many bytes.
+    pub(super) fn has_due(&self, last_bytes: u64) -> bool {
+        (1 << class(last_bytes) & self.stale | self.doubted) != 0 && self.saved_ns >= CHOOSING_NS
     }
 
     /// A length whose choice should be worked out again now: that of the last transfer first, then the longest that may
     /// be wrong. What is only stale can wait for the next transfer of its length.
-    pub(super) fn next_stale(&mut self, last_bytes: u64) -> Option<u64> {
-        let last = 1 << class(last_bytes) & self.stale;
-        if (last | self.doubted) == 0 || self.saved_ns < CHOOSING_NS {
+    pub(super) fn next_due(&mut self, last_bytes: u64) -> Option<u64> {
+        if !self.has_due(last_bytes) {
             return None;
         }
         self.saved_ns -= CHOOSING_NS;
-        if last != 0 {
+        if 1 << class(last_bytes) & self.stale != 0 {
             return Some(last_bytes);
         }
         let place = self.places[self.doubted.ilog2() as usize];
@@ -102,10 +102,9 @@ impl Choices {
 }
 
 fn class(raw_bytes: u64) -> usize {
-    let raw_bytes = raw_bytes.max(1);
-    let octave = raw_bytes.ilog2();
-    let upper_half = if octave == 0 { 0 } else { raw_bytes >> (octave - 1) & 1 };
-    let class = 2 * octave.saturating_sub(FIRST_OCTAVE) as usize + upper_half as usize;
+    let last = raw_bytes.saturating_sub(1).max(1 << FIRST_OCTAVE);
+    let octave = last.ilog2();
+    let class = 2 * (octave - FIRST_OCTAVE) as usize + (last >> (octave - 1) & 1) as usize;
     class.min(CLASSES - 1)
 }
 
@@ -127,9 +126,9 @@ mod tests {
 
     #[test]
     fn classes_are_half_octaves() {
-        assert_eq!([1, 2, 3, 64, 95, 96, 127, 128].map(class), [0, 0, 1, 0, 0, 1, 1, 2]);
-        assert_eq!(class(3 << 20), class((4 << 20) - 1));
-        assert_ne!(class(3 << 20), class((3 << 20) - 1));
+        assert_eq!([1, 2, 64, 65, 96, 97, 128, 129].map(class), [0, 0, 0, 0, 0, 1, 1, 2]);
+        assert_eq!(class((3 << 20) + 1), class(4 << 20));
+        assert_ne!(class(3 << 20), class((3 << 20) + 1));
         assert_eq!(class(u64::MAX), CLASSES - 1);
         assert_eq!(class(0), 0);
     }
@@ -138,10 +137,10 @@ mod tests {
     fn only_the_first_transfer_of_a_length_waits_for_its_choice() {
         let mut choices = Choices::default();
         assert!(worked_out(&mut choices, KIB));
-        assert!(!worked_out(&mut choices, KIB + 100));
+        assert!(!worked_out(&mut choices, KIB - 100));
         assert!(worked_out(&mut choices, 2 * KIB));
         choices.start_again();
-        assert!(choices.is_stale());
+        assert!(choices.has_due(KIB));
         assert!(!worked_out(&mut choices, KIB) && !worked_out(&mut choices, 2 * KIB));
     }
 
@@ -153,7 +152,7 @@ mod tests {
         }
         let order = |choices: &mut Choices| {
             let mut order = Vec::new();
-            while let Some(raw_bytes) = choices.next_stale(2 * KIB) {
+            while let Some(raw_bytes) = choices.next_due(2 * KIB) {
                 choices.put(raw_bytes, Choice::nothing());
                 order.push(raw_bytes);
             }
@@ -164,10 +163,10 @@ mod tests {
         assert!(order(&mut choices).is_empty());
         choices.renew(Moved::Little);
         assert_eq!(order(&mut choices), [2 * KIB]);
-        assert!(choices.is_stale());
+        assert!(choices.has_due(4 * KIB) && !choices.has_due(2 * KIB));
         choices.renew(Moved::Far);
         assert_eq!(order(&mut choices), [2 * KIB, 8 * KIB, 4 * KIB, KIB]);
-        assert!(!choices.is_stale());
+        assert!(!choices.has_due(KIB));
     }
 
     #[test]
@@ -178,7 +177,7 @@ mod tests {
         for _ in 0..10_000 {
             choices.earn(3000.0);
             choices.renew(Moved::Little);
-            if let Some(raw_bytes) = choices.next_stale(KIB) {
+            if let Some(raw_bytes) = choices.next_due(KIB) {
                 choices.put(raw_bytes, Choice::nothing());
                 chosen += 1;
             }
@@ -188,7 +187,7 @@ mod tests {
         // What is saved up is bounded.
         choices.earn(1e12);
         choices.renew(Moved::Far);
-        let at_once = (0..100).filter(|_| choices.next_stale(2 * KIB).is_some()).count();
+        let at_once = (0..100).filter(|_| choices.next_due(2 * KIB).is_some()).count();
         assert_eq!(at_once, 40);
     }
 }

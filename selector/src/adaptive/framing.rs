@@ -25,7 +25,7 @@ impl Framing {
     /// About so many bytes of the frame of `raw_bytes` are not data.
     pub(super) fn bytes(&self, algorithm: Algorithm, raw_bytes: u64) -> f64 {
         let chunk = ChunkSize::for_len(usize::try_from(raw_bytes).unwrap_or(usize::MAX));
-        let chunks = (raw_bytes >> chunk.log2()) + 1;
+        let chunks = raw_bytes.div_ceil(1 << chunk.log2());
         (HEADER_LEN as u64 + chunks * u64::from(self.chunk_bytes[usize::from(algorithm.number())])) as f64
     }
 

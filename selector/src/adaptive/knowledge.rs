@@ -17,8 +17,8 @@ const FAR: f64 = 0.1;
 const MOST_AT_ONCE: f64 = 2.0;
 /// How far codecs on this data may be from what was measured.
 const MOST_IN_ALL: f64 = 16.0;
-/// Where bands of lengths begin: codecs that are slower than measured in one of them need not be so in the next.
-const BANDS_BYTES: [u64; 4] = [(64 << 10) + 1, 1 << 20, 4 << 20, 16 << 20];
+/// Where bands of lengths end: codecs that are slower than measured in one of them need not be so in the next.
+const BANDS_BYTES: [u64; 4] = [64 << 10, 1 << 20, 4 << 20, 16 << 20];
 const BANDS: usize = BANDS_BYTES.len() + 1;
 /// How much of what codecs are off in one band they are off in the next.
 const NEXT_BAND: f64 = 0.85;
@@ -226,7 +226,7 @@ impl Knowledge {
 
 /// Which band of lengths a transfer is of.
 pub(super) fn band(raw_bytes: u64) -> usize {
-    BANDS_BYTES.iter().filter(|&&bytes| raw_bytes >= bytes).count()
+    BANDS_BYTES.iter().filter(|&&bytes| raw_bytes > bytes).count()
 }
 
 /// How far apart two sizes or times are, as a part of the smaller.

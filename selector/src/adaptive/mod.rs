@@ -17,8 +17,8 @@
 //!   nothing were known. Where there is no such stream and no sample can be afforded, the first transfers may go by what
 //!   data of their element tends to become (`priors.rs`), if that is worth more than it can lose.
 //! * **Samples** are paid from an account: 0.5 % of what a stream's transfers take, down to 0.1 % while samples say
-//!   nothing new. Until the sizes of all that is promising and quickly looked at are known, they may take 3 % of what was sent until then;
-//!   after a surprise as much of what was sent since, which is paid back. Whatever is owed, 0.1 % of the time since the last
+//!   nothing new. Until the sizes of all that is promising and quickly looked at are known, they may take 4 % of what was sent until then;
+//!   after a surprise 3 % of what was sent since, which is paid back. Where there are more than sixteen streams, those of all together take 1 % at most. Whatever is owed, 0.1 % of the time since the last
 //!   sample is there for the next one, so long transfers are looked at each time. A sample tries all that is promising, on
 //!   the same places of the data. What takes longer than all others together, as fitting a codebook does, is not waited for; what
 //!   takes far longer, as DEFLATE does, has an account of its own besides, 0.1 % at first, and is not looked at while it is in use.
@@ -55,6 +55,7 @@ use std::sync::Arc;
 
 use mgcomp_codecs::Algorithm;
 
+use self::budget::Joint;
 use self::choice::Choice;
 pub use self::config::{AdaptiveConfig, AdaptiveConfigError};
 use self::knowledge::Knowledge;
@@ -78,8 +79,9 @@ pub struct Adaptive {
     others: Knowledge,
     priors: Priors,
     estimate_factor: f64,
-    /// A choice has served that is to be worked out again.
-    stale: bool,
+    joint: Joint,
+    /// A choice is to be worked out again once the transfer is on its way.
+    due: bool,
 }
 
 impl Adaptive {
@@ -112,7 +114,8 @@ impl Adaptive {
             others: Knowledge::default(),
             priors: Priors::default(),
             estimate_factor: 1.0,
-            stale: false,
+            joint: Joint::new(&config),
+            due: false,
         }
     }
 
@@ -134,9 +137,16 @@ impl Adaptive {
         let (config, speeds) = (&self.config, &*self.speeds);
         let (others, element) = (&self.others, facts.element);
         let key = Key { peer: facts.peer, stream: facts.stream.0, element };
+        let streams = self.streams.count();
         let stream = self.streams.of(key, |sibling| Stream::new(config, speeds, element, sibling, others));
-        let estimate_factor = self.estimate_factor;
-        (stream, Common { config, speeds, priors: &self.priors, estimate_factor })
+        let common = Common {
+            config,
+            speeds,
+            priors: &self.priors,
+            estimate_factor: self.estimate_factor,
+            joint_ns: self.joint.affordable(streams),
+        };
+        (stream, common)
     }
 }
 
@@ -162,12 +172,18 @@ impl Policy for Adaptive {
         };
         let (stream, common) = self.stream(facts);
         let choice = stream.choice(&common, facts, goal);
-        let stale = stream.is_stale();
+        let mut sample_ns = 0.0;
         let plan = match stream.ask(&common, facts, &choice) {
-            Some(Ask { algorithms, size }) => Plan::Sample { algorithms, size },
+            Some(Ask { algorithms, size, ns }) => {
+                sample_ns = ns;
+                Plan::Sample { algorithms, size }
+            }
             None => Plan::Use(decision(stream, facts, &choice, goal.lambda)),
         };
-        self.stale |= stale;
+        let due = stream.has_due(facts, goal);
+        self.due |= due;
+        self.joint.earn(choice.best_ns(facts.raw_bytes));
+        self.joint.spend(sample_ns);
         plan
     }
 
@@ -193,7 +209,7 @@ impl Policy for Adaptive {
         let tried = decision.algorithm;
         // Raw forms teach nothing.
         let is_lesson = tried != Algorithm::None || outcome.sampling.is_some();
-        if facts.raw_bytes < self.config.least_bytes.max(1) || !(is_lesson || self.stale) {
+        if facts.raw_bytes < self.config.least_bytes.max(1) || !(is_lesson || self.due) {
             return;
         }
         let goal = self.goal(facts);
@@ -204,9 +220,11 @@ impl Policy for Adaptive {
             paces = stream.learn_times(&common, facts, decision, outcome);
             stream.learn_outcome(&common, facts, goal, decision, outcome);
         }
-        let stale = goal.is_some_and(|goal| stream.choose_again(&common, facts, goal));
+        if let Some(goal) = goal {
+            stream.choose_again(&common, facts, goal);
+        }
         let seen = stream.fraction(tried);
-        self.stale = stale;
+        self.due = false;
         if let Some(fraction) = seen {
             self.priors.learn(facts.element, tried, fraction);
         }

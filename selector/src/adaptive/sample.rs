@@ -4,8 +4,8 @@ use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 
 use crate::speeds::{EstimateTimes, Speeds};
 
-/// The fewest bytes that say anything.
-const LEAST_SAMPLE_BYTES: u64 = 4 << 10;
+/// Bytes of a piece of the data that is looked at, as estimators take it: the fewest that say anything.
+const PIECE_BYTES: u64 = 4 << 10;
 /// More bytes say little more.
 const MOST_SAMPLE_BYTES: u64 = 64 << 10;
 /// What takes so many times as long as all quick ones together is slow.
@@ -48,10 +48,10 @@ impl Looks {
     pub(super) fn of(speeds: &Speeds, element: Element) -> Self {
         let timed = |algorithm| Some((algorithm, speeds.estimate(algorithm, element)?));
         let mut by_time: Vec<_> = Algorithm::ALL.into_iter().filter_map(timed).collect();
-        by_time.sort_by(|(_, a), (_, b)| a.ns(LEAST_SAMPLE_BYTES).total_cmp(&b.ns(LEAST_SAMPLE_BYTES)));
+        by_time.sort_by(|(_, a), (_, b)| a.ns(PIECE_BYTES).total_cmp(&b.ns(PIECE_BYTES)));
         let (mut slow, mut dear, mut quick_ns) = (0, 0, 0.0);
         for (algorithm, times) in &by_time {
-            let ns = times.ns(LEAST_SAMPLE_BYTES);
+            let ns = times.ns(PIECE_BYTES);
             if quick_ns == 0.0 || ns <= SLOW * quick_ns {
                 quick_ns += ns;
             } else if ns <= DEAR * quick_ns {
@@ -93,10 +93,7 @@ impl Looks {
         let (cheap, times) = self.cheap_within(wanted, cheap_ns);
         let bytes = match cheap.bits() {
             0 => wanted.least_bytes(),
-            _ => {
-                let affordable = ((cheap_ns - times.call_ns) / times.ns_per_byte) as u64;
-                affordable.clamp(LEAST_SAMPLE_BYTES, MOST_SAMPLE_BYTES).min(wanted.raw_bytes)
-            }
+            _ => wanted.bytes_within(((cheap_ns - times.call_ns) / times.ns_per_byte) as u64),
         };
         let (mut set, mut spent_ns) = (cheap.bits(), 0.0);
         for (algorithm, more) in self.among(wanted.algorithms) {
@@ -136,7 +133,15 @@ impl Looks {
 
 impl Wanted {
     fn least_bytes(&self) -> u64 {
-        LEAST_SAMPLE_BYTES.min(self.raw_bytes)
+        self.bytes_within(PIECE_BYTES)
+    }
+
+    /// What is looked at where so many bytes can be afforded: all of the data, or whole pieces of less than half of it; one
+    /// piece at least, and if there are not two, all of them.
+    fn bytes_within(&self, affordable: u64) -> u64 {
+        let affordable = affordable.min(MOST_SAMPLE_BYTES);
+        let pieces = (affordable / PIECE_BYTES).min(self.raw_bytes / (2 * PIECE_BYTES));
+        if self.raw_bytes <= affordable || pieces == 0 { self.raw_bytes } else { pieces * PIECE_BYTES }
     }
 }
 
@@ -217,7 +222,7 @@ mod tests {
         let only_zvc =
             |bytes, ns| Some(Sample { algorithms: set(&[Algorithm::Zvc]), bytes, ns, dear_ns: 0.0 });
         assert_eq!(sample(4196.0), only_zvc(4096, 4196.0));
-        assert_eq!(sample(10_100.0), only_zvc(10_000, 10_100.0));
+        assert_eq!(sample(10_100.0), only_zvc(8192, 8292.0));
         let both = set(&[Algorithm::Zvc, Algorithm::Xp]);
         assert_eq!(sample(12_888.0).map(|sample| (sample.algorithms, sample.bytes)), Some((both, 4096)));
         assert_eq!(
@@ -229,6 +234,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_paid_for_is_what_estimators_look_at() {
+        // All of it, or pieces of 4,096 bytes, each in a part of the data of twice that.
+        for (raw_bytes, affordable, looked_at) in [
+            (600, 4096, 600),
+            (8191, 4096, 8191),
+            (8192, 4096, 4096),
+            (8192, 8192, 8192),
+            (12_000, 8192, 4096),
+            (16_384, 12_000, 8192),
+            (1 << 20, 12_287, 8192),
+            (1 << 20, 1 << 20, 65_536),
+            (100_000, 1 << 20, 49_152),
+        ] {
+            assert_eq!(wanted(raw_bytes).bytes_within(affordable), looked_at, "{raw_bytes} of {affordable}");
+        }
+    }
+
+    #[test]
     fn what_is_dear_is_paid_from_its_own_account() {
         let sample = |cheap_ns, dear_ns| looks().sample(&wanted(1 << 20), cheap_ns, dear_ns);
         assert_eq!(sample(4000.0, 104_095.0), None);
@@ -237,9 +260,9 @@ mod tests {
         assert_eq!(sample(4000.0, 104_096.0), Some(only_ibp));
         let two = Sample {
             algorithms: set(&[Algorithm::Zvc, Algorithm::Ibp]),
-            bytes: 10_000,
-            ns: 120_100.0,
-            dear_ns: 110_000.0,
+            bytes: 8192,
+            ns: 116_484.0,
+            dear_ns: 108_192.0,
         };
         assert_eq!(sample(10_100.0, 110_000.0), Some(two));
     }

@@ -59,6 +59,11 @@ impl Streams {
         &mut self.states[at]
     }
 
+    /// How many have a state.
+    pub(super) fn count(&self) -> usize {
+        self.states.len()
+    }
+
     // Apart, or making a stream would make finding one slower.
     #[cold]
     #[inline(never)]

@@ -29,8 +29,6 @@ const PATIENCE: f64 = 1023.0 / 1024.0;
 const PAUSE: u32 = 16;
 /// Samples that may go by until all sizes are known.
 const FIRST_SAMPLES: u32 = 16;
-/// More than a week is nobody's time.
-const MOST_NS: f64 = 1e15;
 /// A sample or trial that does not come back within so many transfers is lost.
 const LOST_AFTER: u32 = 32;
 /// How much longer than expected a sample can take.
@@ -101,6 +99,8 @@ pub(super) struct Common<'a> {
     pub(super) priors: &'a Priors,
     /// How much longer estimators take than was measured.
     pub(super) estimate_factor: f64,
+    /// What all streams together leave for a sample, in nanoseconds.
+    pub(super) joint_ns: f64,
 }
 
 /// Why a way is taken.
@@ -115,6 +115,8 @@ pub(super) enum Kind {
 pub(super) struct Ask {
     pub(super) algorithms: AlgorithmSet,
     pub(super) size: SampleSize,
+    /// What that is expected to take, in nanoseconds.
+    pub(super) ns: f64,
 }
 
 /// Observed over measured times of a codec.
@@ -186,21 +188,20 @@ impl Stream {
         self.knowledge.latest_fraction(algorithm)
     }
 
-    /// Whether choices are to be worked out again.
-    pub(super) fn is_stale(&self) -> bool {
-        self.choices.iter().any(Choices::is_stale)
+    /// Whether there is something to [choose again](Self::choose_again) after a transfer like this.
+    pub(super) fn has_due(&self, facts: &CheapFacts, goal: Goal) -> bool {
+        self.choices[place(goal)].has_due(facts.raw_bytes)
     }
 
     /// Works choices out again that rest on what is no longer known, as far as the stream can afford it; that of
-    /// transfers like this one first. Returns whether any are left.
-    pub(super) fn choose_again(&mut self, common: &Common<'_>, facts: &CheapFacts, goal: Goal) -> bool {
+    /// transfers like this one first.
+    pub(super) fn choose_again(&mut self, common: &Common<'_>, facts: &CheapFacts, goal: Goal) {
         let Self { knowledge, choices, framing, .. } = self;
         let scene = scene(common, facts, goal, knowledge, framing);
         let choices = &mut choices[place(goal)];
-        while let Some(raw_bytes) = choices.next_stale(facts.raw_bytes) {
+        while let Some(raw_bytes) = choices.next_due(facts.raw_bytes) {
             choices.put(raw_bytes, scene.choose(raw_bytes));
         }
-        choices.is_stale()
     }
 
     /// Choices are made for one link and one peer's codecs. Where the link has turned out a little other than it seemed,
@@ -244,7 +245,7 @@ impl Stream {
 
     /// Takes account of a transfer, and says whether to look at it first, and how closely.
     pub(super) fn ask(&mut self, common: &Common<'_>, facts: &CheapFacts, choice: &Choice) -> Option<Ask> {
-        let transfer_ns = choice.ns(&choice.best, facts.raw_bytes).min(MOST_NS);
+        let transfer_ns = choice.best_ns(facts.raw_bytes);
         self.choices.iter_mut().for_each(|choices| choices.earn(transfer_ns));
         if !choice.is_open() {
             return None; // whatever the data is
@@ -252,13 +253,13 @@ impl Stream {
         self.budget.earn(transfer_ns, self.urgent);
         self.trials.pass(facts.raw_bytes, transfer_ns);
         if let Some(transfers) = &mut self.awaited {
-            *transfers += 1;
+            *transfers = transfers.saturating_add(1);
             // Where nothing is known at all, transfers that overlap with the first are sampled as well.
             if *transfers < LOST_AFTER && choice.is_informed() {
                 return None;
             }
         }
-        let affordable_ns = self.budget.affordable(self.urgent);
+        let affordable_ns = self.budget.affordable(self.urgent).min(common.joint_ns);
         if affordable_ns < self.due_ns {
             self.due_ns *= PATIENCE;
             return None;
@@ -283,7 +284,7 @@ impl Stream {
         self.awaited = Some(0);
         self.before = choice.is_informed().then_some(choice.best.algorithm);
         self.samples = self.samples.wrapping_add(1);
-        Some(Ask { algorithms: sample.algorithms, size: SampleSize::Bytes(sample.bytes) })
+        Some(Ask { algorithms: sample.algorithms, size: SampleSize::Bytes(sample.bytes), ns: sample.ns })
     }
 
     /// What a sample is to tell: at first that of which nothing is known, then all that is promising. What a dear codec that

@@ -65,7 +65,14 @@ impl Stream {
             self.knowledge.doubt_fractions();
         }
         let evidence_bytes = evidence * facts.raw_bytes as f64;
-        let drift = if changed { 0.0 } else { other_data };
+        let raw = self.before == Some(Algorithm::None);
+        let drift = if changed {
+            0.0
+        } else if raw {
+            OTHER_DATA.max((HARDLY_CHANCE * off).exp() - 1.0)
+        } else {
+            other_data
+        };
         let before = self.knowledge.fractions();
         if let Some((one, fraction)) = self.reference(&seen) {
             let known = self.knowledge.latest_fraction(one);
