@@ -9,6 +9,8 @@ use crate::speeds::CodecTimes;
 const WEIGHT: f64 = 0.25;
 /// What is left of the weight of what is known once something else is seen.
 const DOUBTED: f64 = 0.1;
+/// What is shorter than this part of what is known says nothing against it.
+const EXCEPTION: f64 = 1.0 / 64.0;
 /// What moves by less is not worth working out choices again.
 const NEAR: f64 = 0.02;
 /// What moves by more makes choices wrong.
@@ -143,7 +145,10 @@ impl Knowledge {
         let known = &mut self.live[usize::from(algorithm.number())].data;
         *known = Some(match *known {
             Some(Data { fraction: before, evidence_bytes }) => {
-                let kept = if differ(before, fraction) <= drift { 1.0 - WEIGHT } else { DOUBTED };
+                // What is short beside all that is known may be an exception.
+                let says_much = raw_bytes >= EXCEPTION * evidence_bytes;
+                let kept =
+                    if differ(before, fraction) <= drift || !says_much { 1.0 - WEIGHT } else { DOUBTED };
                 let evidence_bytes = evidence_bytes * kept + raw_bytes;
                 Data { fraction: before + (fraction - before) * raw_bytes / evidence_bytes, evidence_bytes }
             }
@@ -258,6 +263,21 @@ mod tests {
         assert!(learn(0.1, 1.0) > 0.8);
         assert!(learn(0.1, 1e6) < 0.11);
         assert_eq!(knowledge.fraction(Algorithm::Zvc), None);
+    }
+
+    #[test]
+    fn what_is_short_beside_what_is_known_does_not_make_it_doubtful() {
+        let mut knowledge = Knowledge::default();
+        let mut learn = |fraction, raw_bytes| {
+            knowledge.learn_fraction(Algorithm::Xp, fraction, raw_bytes, 0.1);
+            knowledge.latest_fraction(Algorithm::Xp).unwrap()
+        };
+        learn(0.5, 64e6);
+        (0..3).for_each(|_| assert!(learn(0.9, 600.0) < 0.5001));
+        // 27 MB of evidence are left, of which the next one leaves three quarters. A tenth each time would be 64 KB.
+        assert!(learn(0.54, 64e3) < 0.5003);
+        // What is a 64th of that or more does: 20.3 MB, of which a tenth is left.
+        assert!(learn(0.9, 64e4) > 0.59);
     }
 
     #[test]

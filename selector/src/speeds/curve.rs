@@ -102,7 +102,8 @@ impl Curve {
 
     fn times(&self, raw_bytes: u64) -> CodecTimes {
         let raw = raw_bytes as f64;
-        let piece = self.pieces.iter().rfind(|piece| piece.from <= raw);
+        // Short transfers have the least time for this, so the search begins with theirs.
+        let piece = self.pieces.iter().take_while(|piece| piece.from <= raw).last();
         piece.map_or(CodecTimes::default(), |Piece { from, at, slope }| CodecTimes {
             encode_ns: at.encode_ns + slope.encode_ns * (raw - from),
             decode_ns: at.decode_ns + slope.decode_ns * (raw - from),
