@@ -214,7 +214,7 @@ impl Policy for Adaptive {
         }
         let goal = self.goal(facts);
         let (stream, common) = self.stream(facts);
-        let sampled = outcome.sampling.and_then(|took| stream.learn_sampling(took.as_nanos() as f64));
+        let sampled = outcome.sampling.and_then(|took| stream.learn_sampling(facts, took.as_nanos() as f64));
         let mut paces = None;
         if tried != Algorithm::None {
             paces = stream.learn_times(&common, facts, decision, outcome);

@@ -15,7 +15,8 @@
 //! transfer bypasses and counts. Where transfers overlap, no more than 7 are sampled: what is sent while their
 //! estimates are still being made goes like the running phase before, and counts in neither phase. A sample that
 //! never comes back, because its session ended, is made up for when as many transfers as a running phase has
-//! went by meanwhile.
+//! went by meanwhile. A λ that an operator sets while the program runs begins a scheme of its own with that λ, for the streams
+//! that it is set for, since votes under another λ say nothing of it.
 //!
 //! # Source
 //! IPDPS 2019, section V and Table III.

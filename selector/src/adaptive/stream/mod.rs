@@ -1,5 +1,6 @@
 //! What the policy keeps of one stream.
 
+mod asked;
 mod seen;
 mod sizes;
 mod trials;
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 
+use self::asked::{Asked, AskedSamples};
 use self::seen::{Seen, UnderWay};
 use self::sizes::Moves;
 use self::trials::Trials;
@@ -53,12 +55,7 @@ pub(super) struct Stream {
     looks: Looks,
     /// Transfers since a sample was asked for that has not come back.
     awaited: Option<u32>,
-    /// What that sample was expected to take, in nanoseconds.
-    expected_sample_ns: f64,
-    /// The part of it that is dear.
-    dear_sample_ns: f64,
-    /// Bytes that it looks at.
-    sample_bytes: u64,
+    asked: AskedSamples,
     /// What must be affordable before it is worth looking what a sample would be, in nanoseconds.
     due_ns: f64,
     /// Transfers that go by before anything is reckoned.
@@ -147,9 +144,7 @@ impl Stream {
             budget: Budget::new(config),
             looks: Looks::of(speeds, element),
             awaited: None,
-            expected_sample_ns: 0.0,
-            dear_sample_ns: 0.0,
-            sample_bytes: 0,
+            asked: AskedSamples::default(),
             due_ns: 0.0,
             pause: 0,
             before: None,
@@ -278,11 +273,15 @@ impl Stream {
             self.pause = PAUSE;
             return None;
         };
-        (self.expected_sample_ns, self.dear_sample_ns) = (sample.ns, sample.dear_ns);
-        self.sample_bytes = sample.bytes;
         self.budget.spend(sample.ns - sample.dear_ns, sample.dear_ns);
         self.awaited = Some(0);
-        self.before = choice.is_informed().then_some(choice.best.algorithm);
+        self.asked.put(Asked {
+            raw_bytes: facts.raw_bytes,
+            sample_bytes: sample.bytes,
+            before: choice.is_informed().then_some(choice.best.algorithm),
+            expected_ns: sample.ns,
+            dear_ns: sample.dear_ns,
+        });
         self.samples = self.samples.wrapping_add(1);
         Some(Ask { algorithms: sample.algorithms, size: SampleSize::Bytes(sample.bytes), ns: sample.ns })
     }
@@ -443,15 +442,13 @@ impl Stream {
         };
     }
 
-    /// Learns what a sample took. Returns how that compares with what was expected.
-    pub(super) fn learn_sampling(&mut self, took_ns: f64) -> Option<f64> {
-        let expected_ns = std::mem::take(&mut self.expected_sample_ns);
-        if expected_ns <= 0.0 {
-            return None; // of another sample, already accounted for
-        }
+    /// Learns what the sample of a transfer took. Returns how that compares with what was expected.
+    pub(super) fn learn_sampling(&mut self, facts: &CheapFacts, took_ns: f64) -> Option<f64> {
+        let asked = self.asked.pay_off(facts.raw_bytes).filter(|asked| asked.expected_ns > 0.0);
+        let Asked { expected_ns, dear_ns, .. } = asked?;
         // More than that was an interrupt, and is nobody's fault.
         let more = (took_ns / expected_ns).min(MOST_LATE) - 1.0;
-        self.budget.correct((expected_ns - self.dear_sample_ns) * more, self.dear_sample_ns * more);
+        self.budget.correct((expected_ns - dear_ns) * more, dear_ns * more);
         Some(took_ns / expected_ns)
     }
 

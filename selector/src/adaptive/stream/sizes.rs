@@ -44,7 +44,10 @@ impl Stream {
     /// Learns what a sample says.
     pub(in crate::adaptive) fn learn_sample(&mut self, facts: &CheapFacts, estimates: &[Estimate]) {
         self.awaited = None;
-        let looked_at = self.sample_bytes.clamp(1, facts.raw_bytes.max(1)) as f64;
+        let asked = self.asked.has_come(facts.raw_bytes);
+        self.before = asked.and_then(|asked| asked.before);
+        let sample_bytes = asked.map_or(0, |asked| asked.sample_bytes);
+        let looked_at = sample_bytes.clamp(1, facts.raw_bytes.max(1)) as f64;
         let part = looked_at / (looked_at + FEW_BYTES).min(facts.raw_bytes.max(1) as f64);
         // Who has looked at all of it is not off.
         let off = if part < 1.0 { self.sampled_off } else { 0.0 };
