@@ -1,0 +1,308 @@
+use super::*;
+
+const NOTHING_SENT: Expected =
+    Expected { sent_bytes: 0, raw_bytes: 0, known_bytes: 0, coded_bytes: 0, learning_bytes: 0 };
+const NOTHING_WANTED: Expected = Expected { sent_bytes: 1000, ..NOTHING_SENT };
+const HALF: Expected = Expected { raw_bytes: 1000, known_bytes: 1000, coded_bytes: 500, ..NOTHING_WANTED };
+
+/// Carries out one collective of one rank that takes so many microseconds raw, and otherwise.
+fn one(course: &mut Course, (raw, coded): (u64, u64), expected: Expected) -> Way {
+    let way = course.begin();
+    let is_raw = way.raw().is_some() || expected == NOTHING_WANTED;
+    course.end(way, Duration::from_micros(if is_raw { raw } else { coded }), expected);
+    if let Some(report) = course.report() {
+        course.hear(&[report]);
+    }
+    way
+}
+
+/// Carries out collectives up to number `until`; returns where comparisons have started, and with how many raw ones.
+fn comparisons(course: &mut Course, until: u64, times: (u64, u64)) -> Vec<(u64, u64)> {
+    let mut found: Vec<(u64, u64)> = Vec::new();
+    for number in course.count..until {
+        let start = course.start;
+        let way = one(course, times, HALF);
+        if !matches!(way, Way::TimedRaw | Way::TimedFree) {
+            continue;
+        }
+        if found.last().is_none_or(|(known, _)| *known != start) {
+            assert_eq!(start, number);
+            found.push((number, 0));
+        }
+        found.last_mut().unwrap().1 += u64::from(way == Way::TimedRaw);
+    }
+    found
+}
+
+#[test]
+fn where_compression_pays_few_are_compared_and_ever_fewer() {
+    let mut course = Course::default();
+    // Four collectives each; then seven times as many more as there were, 4096 at most.
+    let expected = [(1, 2), (40, 2), (352, 2), (2848, 2), (6948, 2), (11_048, 2), (15_148, 2), (19_248, 2)];
+    assert_eq!(comparisons(&mut course, 20_000, (100, 60)), expected);
+    assert_eq!(course.begin(), Way::Free);
+}
+
+#[test]
+fn where_compression_is_slower_all_go_raw_until_the_next_comparison() {
+    let mut course = Course::default();
+    // Four of each are enough, and then as many more as there were, 512 at most.
+    let starts = [1, 18, 52, 120, 256, 528, 1048, 1568];
+    assert_eq!(comparisons(&mut course, 1600, (100, 120)), starts.map(|start| (start, 4)));
+    let slower = Reason::CollectiveSlower { coded_ns: 120_000, raw_ns: 100_000 };
+    assert_eq!(one(&mut course, (100, 120), HALF), Way::Raw(slower));
+    // It takes eight of each to see less. (As long as it is not 5 %.)
+    assert_eq!(comparisons(&mut Course::default(), 60, (100, 106)), [(1, 8), (34, 8)]);
+    // It pays again.
+    assert_eq!(comparisons(&mut course, 2092, (100, 60)), [(2088, 2)]);
+    assert_eq!(one(&mut course, (100, 60), HALF), Way::Free);
+}
+
+#[test]
+fn what_makes_no_difference_stays_as_it_is() {
+    let mut course = Course::default();
+    assert_eq!(comparisons(&mut course, 50, (100, 104)), [(1, 8), (34, 8)]);
+    assert_eq!(one(&mut course, (100, 104), HALF), Way::Free);
+    let mut course = Course::default();
+    comparisons(&mut course, 9, (100, 120));
+    comparisons(&mut course, 18, (100, 97));
+    let number = course.count;
+    comparisons(&mut course, number + 16, (100, 97));
+    assert!(matches!(one(&mut course, (100, 97), HALF), Way::Raw(_)));
+}
+
+#[test]
+fn one_that_is_disturbed_changes_nothing() {
+    let mut course = Course::default();
+    let mut raw = 0;
+    while course.count < 9 {
+        // The second raw one takes long.
+        let is_raw = course.count > 0 && is_raw(1, course.count - 1);
+        raw += u64::from(is_raw);
+        one(&mut course, (if raw == 2 { 900 } else { 100 }, 150), HALF);
+    }
+    let slower = Reason::CollectiveSlower { coded_ns: 150_000, raw_ns: 100_000 };
+    assert_eq!(one(&mut course, (100, 150), HALF), Way::Raw(slower));
+}
+
+#[test]
+fn all_ranks_go_the_same_way_whatever_each_has_seen() {
+    let mut ranks = [Course::default(), Course::default(), Course::default()];
+    let (mut random, mut raw) = (1u64, 0);
+    for number in 0..20_000u64 {
+        let reports = ranks.each_ref().map(Course::report);
+        let told: Vec<Report> = reports.into_iter().flatten().collect();
+        assert!(told.is_empty() || told.len() == ranks.len(), "{number}");
+        let phase_pays = number / 5000 % 2 == 1;
+        for course in &mut ranks {
+            if !told.is_empty() {
+                course.hear(&told);
+            }
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let noise = random >> 58;
+            let way = course.begin();
+            let took = match way.raw() {
+                Some(_) => 100 + noise,
+                None => {
+                    if phase_pays {
+                        50 + noise
+                    } else {
+                        130 + noise
+                    }
+                }
+            };
+            let expected = [HALF, NOTHING_WANTED, Expected { learning_bytes: 100, ..HALF }];
+            // One in sixteen is of no use to this rank.
+            let kind = if noise % 16 == 0 { 1 + noise as usize / 16 % 2 } else { 0 };
+            course.end(way, Duration::from_micros(took), expected[kind]);
+        }
+        let ways = ranks.each_ref().map(Course::begin);
+        assert!(ways.iter().all(|way| way.raw().is_some() == ways[0].raw().is_some()), "{number} {ranks:?}");
+        raw += u64::from(ways[0].raw().is_some());
+    }
+    // The first 5000, and then from the first comparison on in which compression does not pay any more.
+    assert!((5500..8500).contains(&raw), "{raw}");
+}
+
+#[test]
+fn a_rank_that_would_compress_nothing_goes_along() {
+    let mut ranks = [Course::default(), Course::default()];
+    for number in 0..10 {
+        let told: Vec<Report> = ranks.each_ref().map(Course::report).into_iter().flatten().collect();
+        for (course, expected) in ranks.iter_mut().zip([HALF, NOTHING_WANTED]) {
+            if !told.is_empty() {
+                course.hear(&told);
+            }
+            let way = course.begin();
+            course.end(way, Duration::from_micros(if way.raw().is_some() { 100 } else { 120 }), expected);
+        }
+        assert_eq!(ranks[0].begin(), ranks[1].begin(), "{number} {ranks:?}");
+    }
+    assert!(matches!(ranks[1].begin(), Way::Raw(_)));
+}
+
+#[test]
+fn the_slowest_rank_decides_and_one_that_sends_nothing_is_heard() {
+    // What each of a broadcast's ranks takes in microseconds raw, and otherwise. The first sends.
+    for (times, is_slower) in
+        [([(100, 60), (105, 120)], true), ([(100, 120), (150, 149)], false), ([(100, 60), (150, 100)], false)]
+    {
+        let mut ranks = [Course::default(), Course::default()];
+        for _ in 0..40 {
+            let told: Vec<Report> = ranks.each_ref().map(Course::report).into_iter().flatten().collect();
+            for ((course, expected), (raw, coded)) in ranks.iter_mut().zip([HALF, NOTHING_SENT]).zip(times) {
+                if !told.is_empty() {
+                    course.hear(&told);
+                }
+                let way = course.begin();
+                let took = if way.raw().is_some() { raw } else { coded };
+                course.end(way, Duration::from_micros(took), expected);
+            }
+        }
+        assert_eq!(ranks.each_ref().map(|course| course.slower.is_some()), [is_slower; 2], "{times:?}");
+        assert!(ranks.iter().all(|course| course.start > 1), "{times:?}: none was compared");
+    }
+}
+
+#[test]
+fn what_was_wanted_once_is_compared() {
+    // Every fourth one, and not the last before the ranks ask each other.
+    let (mut course, mut timed) = (Course::default(), 0);
+    for number in 0..200 {
+        let expected = if number % 4 == 2 { HALF } else { NOTHING_WANTED };
+        timed += u64::from(matches!(one(&mut course, (100, 120), expected), Way::TimedRaw));
+    }
+    assert!(timed >= 8, "{timed}");
+}
+
+#[test]
+fn what_changes_in_turn_is_no_difference() {
+    for period in 2..9 {
+        // One of several takes longer, and compression always saves 30 %.
+        let mut course = Course::default();
+        for number in 0..5000 {
+            let times = if number % period == 0 { (100, 70) } else { (60, 42) };
+            let way = one(&mut course, times, HALF);
+            assert!(!matches!(way, Way::Raw(_)), "{period}: {number}");
+        }
+    }
+    // Every second one is none that the policy would compress.
+    for (times, is_slower) in [((100, 120), true), ((100, 80), false)] {
+        let mut course = Course::default();
+        let wanted = |number: u64| if number.is_multiple_of(2) { HALF } else { NOTHING_WANTED };
+        (0..64).for_each(|number| {
+            one(&mut course, times, wanted(number));
+        });
+        assert_eq!(course.slower.is_some(), is_slower);
+    }
+}
+
+#[test]
+fn of_four_two_are_raw_and_of_every_second_one_too() {
+    for start in [1, 40, 352, 2848] {
+        for four in 0..8 {
+            let raw = [0, 1, 2, 3].map(|place| is_raw(start, 4 * four + place));
+            assert!(raw[0] != raw[2] && raw[1] != raw[3], "{start} {four}");
+        }
+        // Not always in the same order.
+        let firsts: Vec<bool> = (0..8).map(|four| is_raw(start, 4 * four)).collect();
+        assert!(firsts.contains(&true) && firsts.contains(&false), "{start}");
+    }
+}
+
+#[test]
+fn where_nothing_is_compressed_ranks_ask_ever_more_seldom() {
+    let (mut course, mut asked) = (Course::default(), Vec::new());
+    while course.count < 7000 {
+        let start = course.start;
+        assert_eq!(one(&mut course, (100, 120), NOTHING_WANTED), Way::Free);
+        if course.start != start {
+            asked.push(course.count);
+        }
+    }
+    assert_eq!(asked, [1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 6144]);
+}
+
+#[test]
+fn what_would_take_long_raw_is_not_compared() {
+    // 26 ms, and half of the bytes: 52 ms.
+    assert_eq!(comparisons(&mut Course::default(), 1000, (52_000, 26_000)), []);
+    assert_eq!(comparisons(&mut Course::default(), 40, (48_000, 24_000)), [(1, 2)]);
+}
+
+#[test]
+fn what_learns_something_does_not_count() {
+    let (mut course, mut counted) = (Course::default(), 0);
+    for number in 0..17 {
+        let learns = number % 3 == 0;
+        let expected = Expected { learning_bytes: if learns { 63 } else { 62 }, ..HALF };
+        one(&mut course, (100, if learns { 300 } else { 60 }), expected);
+        let coded = course.contest.iter().flat_map(|contest| &contest.coded);
+        counted += coded.inspect(|took| assert_eq!(**took, Duration::from_micros(60))).count();
+    }
+    assert!(counted > 0);
+    assert_eq!(course.slower, None);
+}
+
+#[test]
+fn what_was_found_of_other_data_or_shorter_times_no_longer_counts() {
+    let slower = || {
+        let mut course = Course::default();
+        comparisons(&mut course, 17, (100, 120));
+        (course.start, course.contest) = (1000, None);
+        course
+    };
+    let expecting = |coded_bytes| Expected { coded_bytes, ..HALF };
+    // 500 were expected when it was found; three quarters are 375.
+    for (coded_bytes, ends) in [(376, false), (374, true)] {
+        let mut course = slower();
+        for _ in 0..4 {
+            assert!(matches!(one(&mut course, (100, 120), expecting(coded_bytes)), Way::Raw(_)));
+        }
+        assert_eq!(one(&mut course, (100, 120), HALF) == Way::Free, ends);
+    }
+    let mut course = slower();
+    for _ in 0..3 {
+        one(&mut course, (100, 120), expecting(100));
+    }
+    one(&mut course, (100, 120), HALF);
+    assert!(matches!(one(&mut course, (100, 120), expecting(100)), Way::Raw(_)), "not in a row");
+    let mut course = slower();
+    for _ in 0..4 {
+        one(&mut course, (51_000, 120), HALF);
+    }
+    assert_eq!(course.begin(), Way::Free);
+}
+
+#[test]
+fn what_was_found_no_longer_counts_where_they_have_become_long_for_some() {
+    let mut course = Course::default();
+    comparisons(&mut course, 17, (100, 120));
+    assert!(matches!(course.begin(), Way::Raw(_)));
+    let mut told = 0;
+    while course.count < 30 {
+        let way = course.begin();
+        course.end(way, Duration::from_micros(100), HALF);
+        if let Some(report) = course.report() {
+            told += 1;
+            // The other one waits for this one, and takes 51 ms.
+            course.hear(&[report, Report { raw_ns: 51_000_000, ..report }]);
+        }
+    }
+    assert_eq!((told, course.begin()), (1, Way::Free));
+}
+
+#[test]
+fn reports_that_make_no_sense_do_no_harm() {
+    let wild = Report { raw_ns: u64::MAX, coded_ns: u64::MAX, of_each: u64::MAX };
+    let mut course = Course::default();
+    for number in 0..10_000 {
+        if course.report().is_some() {
+            let told = [wild, wild, Report::default()];
+            course.hear(if number % 2 == 0 { &told[..2] } else { &[] });
+        }
+        let way = course.begin();
+        course.end(way, Duration::from_secs(1), Expected { coded_bytes: u64::MAX, ..HALF });
+    }
+    assert_eq!(course.count, 10_000);
+}
