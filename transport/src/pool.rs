@@ -66,7 +66,7 @@ impl Pool {
         Self { state: Arc::default(), limit: Limit::Kept(limit), fit: Fit::Loose }
     }
 
-    /// A pool for messages of up to so many bytes that a link receives: it keeps 64 MiB, or the longest.
+    /// A pool for messages of up to so many bytes that a link receives: it keeps 64 MiB at most, or as much as the longest has.
     pub(crate) fn of_link(longest_bytes: u64) -> Self {
         Self::keeping(usize::try_from(longest_bytes).unwrap_or(usize::MAX).max(KEPT_BYTES_OF_LINK))
     }

@@ -53,18 +53,20 @@ const LATE_TRIAL_SHARE: f64 = 0.001;
 /// Transfers whose time can be saved up for trials.
 const MOST_SAVED_FOR_TRIALS: f64 = 4.0;
 
-/// What all streams together may spend: the first samples of a stream are not paid back, and a program may have many streams of
-/// a few transfers each.
+/// What all streams together may spend once there are many: the first samples of a stream are not paid back, and a program may have
+/// a great many streams of a few transfers each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Joint {
     share: f64,
     credit: f64,
 }
 
-/// Streams whose samples no others have to pay for.
-const FREE_STREAMS: usize = 16;
+/// So few streams need not ask the others.
+const FEW_STREAMS: usize = 16;
 /// The part of all time that samples of all streams may take, as a multiple of the share of one.
 const JOINT_SHARES: f64 = 2.0;
+/// What can be saved up together, in nanoseconds.
+const MOST_SAVED_TOGETHER: f64 = 1e6;
 
 impl Joint {
     pub(super) fn new(config: &AdaptiveConfig) -> Self {
@@ -73,17 +75,19 @@ impl Joint {
 
     /// Pays in for a transfer of this cost.
     pub(super) fn earn(&mut self, cost: f64) {
-        self.credit += self.share * cost;
+        self.credit = (self.credit + self.share * cost).min(MOST_SAVED_TOGETHER);
     }
 
-    /// Pays for a sample, or for what it has taken beyond what was expected.
-    pub(super) fn spend(&mut self, cost: f64) {
-        self.credit -= cost;
+    /// Pays for a sample where there are so many streams, or for what it has taken beyond what was expected.
+    pub(super) fn spend(&mut self, cost: f64, streams: usize) {
+        if streams > FEW_STREAMS {
+            self.credit -= cost;
+        }
     }
 
-    /// What a sample may cost where there are so many streams.
+    /// What a sample may cost.
     pub(super) fn affordable(&self, streams: usize) -> f64 {
-        if streams <= FREE_STREAMS { f64::INFINITY } else { self.credit }
+        if streams > FEW_STREAMS { self.credit } else { f64::INFINITY }
     }
 }
 
@@ -245,6 +249,22 @@ mod tests {
         assert_eq!(budget.affordable(true), 3.0);
         budget.is_founded();
         assert_eq!(budget.affordable(false), 1.0);
+    }
+
+    #[test]
+    fn many_streams_share_what_all_pay_in_and_few_need_not() {
+        let mut joint = Joint::new(&CONFIG);
+        assert_eq!((joint.affordable(16), joint.affordable(17)), (f64::INFINITY, 0.0));
+        joint.spend(100.0, 16);
+        joint.earn(1000.0);
+        // Twice the share of one.
+        assert_eq!(joint.affordable(17), 20.0);
+        joint.spend(15.0, 17);
+        joint.spend(10.0, 17); // it has taken longer
+        assert_eq!(joint.affordable(17), -5.0);
+        // A week of few transfers does not pay for a burst of new streams.
+        joint.earn(6e14);
+        assert_eq!(joint.affordable(1000), 1e6);
     }
 
     #[test]

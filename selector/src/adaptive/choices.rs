@@ -3,7 +3,7 @@
 use super::choice::Choice;
 use super::knowledge::Moved;
 
-/// Lengths beyond 2^first are told apart, two classes an octave: those that end with a power of two, as chunks, segments and bands
+/// Lengths beyond 1.5 · 2^first are told apart, two classes an octave: those that end with a power of two, as chunks, segments and bands
 /// of lengths do, and those that end half way to it.
 const FIRST_OCTAVE: u32 = 6;
 const CLASSES: usize = 64;
@@ -18,7 +18,7 @@ const FIRST_SAVED: f64 = 4.0;
 /// Choices by length.
 #[derive(Clone, Debug)]
 pub(super) struct Choices {
-    /// By place in `by_class`, 0 if there is none: most streams know few lengths.
+    /// By class: which of `known` it has, from 1; 0 if there is none: most streams know few lengths.
     places: [u8; CLASSES],
     known: Vec<(u64, Choice)>,
     /// Classes that have a choice.

@@ -7,7 +7,8 @@ use crate::Lambda;
 pub struct AdaptiveConfig {
     /// Transfers of fewer bytes go raw, before anything else is asked. Default 512.
     pub least_bytes: u64,
-    /// The share of its streams' time that sampling may take while data changes. Default 0.005.
+    /// The share of its time that sampling a stream may take while data changes; where there are more than sixteen streams, samples of
+    /// all together take twice that share of all time at most. Default 0.005.
     pub sampling_share: f64,
     /// The share that is left once samples keep confirming what was chosen; that is there while what was borrowed is paid
     /// back; and that estimators have which take far longer than the others. Default 0.001.

@@ -9,7 +9,7 @@ use crate::speeds::CodecTimes;
 const WEIGHT: f64 = 0.25;
 /// What is left of the weight of what is known once something else is seen.
 const DOUBTED: f64 = 0.1;
-/// What is shorter than this part of what is known says nothing against it.
+/// What is shorter than this part of what is known makes that doubtful only if it comes again and again.
 const EXCEPTION: f64 = 1.0 / 64.0;
 /// What moves by less is not worth working out choices again.
 const NEAR: f64 = 0.02;
@@ -140,7 +140,7 @@ impl Knowledge {
     }
 
     /// Learns the fraction that was seen on so many bytes. One that is further from the known than `drift` makes that
-    /// doubtful.
+    /// doubtful, if it was not seen on very few.
     pub(super) fn learn_fraction(&mut self, algorithm: Algorithm, fraction: f64, raw_bytes: f64, drift: f64) {
         let known = &mut self.live[usize::from(algorithm.number())].data;
         *known = Some(match *known {

@@ -18,8 +18,9 @@
 //!   data of their element tends to become (`priors.rs`), if that is worth more than it can lose.
 //! * **Samples** are paid from an account: 0.5 % of what a stream's transfers take, down to 0.1 % while samples say
 //!   nothing new. Until the sizes of all that is promising and quickly looked at are known, they may take 4 % of what was sent until then;
-//!   after a surprise 3 % of what was sent since, which is paid back. Where there are more than sixteen streams, those of all together take 1 % at most. Whatever is owed, 0.1 % of the time since the last
-//!   sample is there for the next one, so long transfers are looked at each time. A sample tries all that is promising, on
+//!   after a surprise 3 % of what was sent since, which is paid back. Whatever is owed, 0.1 % of the time since the last
+//!   sample is there for the next one, so long transfers are looked at each time. But where there are more than sixteen streams, the samples of
+//!   all together take 1 % at most. A sample tries all that is promising, on
 //!   the same places of the data. What takes longer than all others together, as fitting a codebook does, is not waited for; what
 //!   takes far longer, as DEFLATE does, has an account of its own besides, 0.1 % at first, and is not looked at while it is in use.
 //! * **Few places** may say too little or too much of a whole transfer, but they do so of all algorithms. So what a sample
@@ -61,7 +62,7 @@ pub use self::config::{AdaptiveConfig, AdaptiveConfigError};
 use self::knowledge::Knowledge;
 use self::model::Goal;
 use self::priors::Priors;
-use self::stream::{Ask, Common, Kind, Stream};
+use self::stream::{Ask, Common, Kind, Sampled, Stream};
 use self::streams::{Key, Streams};
 use crate::speeds::Speeds;
 use crate::{CheapFacts, Decision, Estimate, Lambda, LinkFacts, Outcome, Overlap, Plan, Policy, Reason};
@@ -137,13 +138,14 @@ impl Adaptive {
         let (config, speeds) = (&self.config, &*self.speeds);
         let (others, element) = (&self.others, facts.element);
         let key = Key { peer: facts.peer, stream: facts.stream.0, element };
-        let streams = self.streams.count();
-        let stream = self.streams.of(key, |sibling| Stream::new(config, speeds, element, sibling, others));
+        let (stream, streams) =
+            self.streams.of(key, |sibling| Stream::new(config, speeds, element, sibling, others));
         let common = Common {
             config,
             speeds,
             priors: &self.priors,
             estimate_factor: self.estimate_factor,
+            streams,
             joint_ns: self.joint.affordable(streams),
         };
         (stream, common)
@@ -172,7 +174,7 @@ impl Policy for Adaptive {
         };
         let (stream, common) = self.stream(facts);
         let choice = stream.choice(&common, facts, goal);
-        let mut sample_ns = 0.0;
+        let (streams, mut sample_ns) = (common.streams, 0.0);
         let plan = match stream.ask(&common, facts, &choice) {
             Some(Ask { algorithms, size, ns }) => {
                 sample_ns = ns;
@@ -183,7 +185,7 @@ impl Policy for Adaptive {
         let due = stream.has_due(facts, goal);
         self.due |= due;
         self.joint.earn(choice.best_ns(facts.raw_bytes));
-        self.joint.spend(sample_ns);
+        self.joint.spend(sample_ns, streams);
         plan
     }
 
@@ -214,6 +216,7 @@ impl Policy for Adaptive {
         }
         let goal = self.goal(facts);
         let (stream, common) = self.stream(facts);
+        let streams = common.streams;
         let sampled = outcome.sampling.and_then(|took| stream.learn_sampling(facts, took.as_nanos() as f64));
         let mut paces = None;
         if tried != Algorithm::None {
@@ -231,8 +234,9 @@ impl Policy for Adaptive {
         if let Some(paces) = paces {
             self.others.learn_times(tried, facts.raw_bytes, paces);
         }
-        if let Some(sampled) = sampled {
-            let factor = self.estimate_factor * sampled.clamp(0.5, 2.0);
+        if let Some(Sampled { pace, more_ns }) = sampled {
+            self.joint.spend(more_ns, streams);
+            let factor = self.estimate_factor * pace.clamp(0.5, 2.0);
             let moved = self.estimate_factor + (factor - self.estimate_factor) * WEIGHT;
             self.estimate_factor = moved.clamp(1.0 / 16.0, 16.0);
         }

@@ -136,10 +136,10 @@ impl Wanted {
         self.bytes_within(PIECE_BYTES)
     }
 
-    /// What is looked at where so many bytes can be afforded: all of the data, or whole pieces of less than half of it; one
+    /// What is looked at where so many bytes can be afforded: all of the data, or whole pieces of half of it at most; one
     /// piece at least, and if there are not two, all of them.
     fn bytes_within(&self, affordable: u64) -> u64 {
-        let affordable = affordable.min(MOST_SAMPLE_BYTES);
+        let affordable = affordable.clamp(PIECE_BYTES, MOST_SAMPLE_BYTES);
         let pieces = (affordable / PIECE_BYTES).min(self.raw_bytes / (2 * PIECE_BYTES));
         if self.raw_bytes <= affordable || pieces == 0 { self.raw_bytes } else { pieces * PIECE_BYTES }
     }
@@ -244,6 +244,7 @@ mod tests {
             (12_000, 8192, 4096),
             (16_384, 12_000, 8192),
             (1 << 20, 12_287, 8192),
+            (1 << 20, 4095, 4096),
             (1 << 20, 1 << 20, 65_536),
             (100_000, 1 << 20, 49_152),
         ] {

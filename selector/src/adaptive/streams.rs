@@ -45,8 +45,12 @@ impl Default for Streams {
 
 impl Streams {
     /// The state of a stream, made by `make` if there is none: from that of the same stream to another peer, if there is
-    /// one.
-    pub(super) fn of(&mut self, key: Key, make: impl FnOnce(Option<&Stream>) -> Stream) -> &mut Stream {
+    /// one. With it comes how many there are.
+    pub(super) fn of(
+        &mut self,
+        key: Key,
+        make: impl FnOnce(Option<&Stream>) -> Stream,
+    ) -> (&mut Stream, usize) {
         let slot = slot(key);
         let at = match self.recent[slot] {
             Some((recent, at)) if recent == key => at,
@@ -56,12 +60,8 @@ impl Streams {
                 at
             }
         };
-        &mut self.states[at]
-    }
-
-    /// How many have a state.
-    pub(super) fn count(&self) -> usize {
-        self.states.len()
+        let count = self.states.len();
+        (&mut self.states[at], count)
     }
 
     // Apart, or making a stream would make finding one slower.

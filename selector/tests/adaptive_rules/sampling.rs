@@ -35,9 +35,9 @@ fn many_streams_of_one_transfer_each_share_what_samples_may_take() {
     let mut ns = |stream| 0.02 * send(&mut policy, &transfer(stream), NOISE).sampled_bytes as f64;
     let first: f64 = (0..16).map(&mut ns).sum();
     assert!((first - 16.0 * 163.84).abs() < 1.0, "{first}");
-    let all = first + (16..1000).map(&mut ns).sum::<f64>();
     // 1 % of 1,000 transfers are 54,613 ns, and of 163.84 the policy hears 163.
-    assert!((30_000.0..54_895.0).contains(&all), "{all}");
+    let rest: f64 = (16..1000).map(&mut ns).sum();
+    assert!((30_000.0..54_895.0).contains(&rest), "{rest}");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn an_estimate_that_takes_long_is_not_waited_for() {
         }
         Plan::Use(_) => AlgorithmSet::from_bits(0),
     };
-    // A transfer of 1 ms may borrow 30 us, which is enough for the other two.
+    // A transfer of 1 ms may borrow 42 us, which is enough for the other two.
     let two = [Algorithm::Xp, Algorithm::Zvc].into_iter().collect();
     assert_eq!(asked(&mut policy), two);
     assert!((0..200).any(|_| asked(&mut policy).contains(Algorithm::Ibp)), "never");

@@ -14,7 +14,8 @@ use super::{Credit, Held, SendError};
 const MESSAGE_BYTES: u64 = 256;
 /// Bytes of messages that came from a peer and were not looked at yet; once there are so many, no more are received.
 const UNSEEN_BYTES: u64 = 64 << 20;
-/// How long a peer may take for what is still queued when this side closes.
+/// How long a peer may take for what is still queued when this side closes; and this side, for what the peer had written, when
+/// writing to it fails.
 pub(super) const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What a message of so many bytes counts for while it is queued, or unseen.
@@ -69,7 +70,7 @@ impl QueuedBytes {
     }
 
     /// Whether a message that holds so much may be queued beside what is: counts nothing, and returns what there was before.
-    /// One thread at a time may ask and [`add`](Self::add).
+    /// Of two that ask before either [is added](Self::add), both may be let in.
     pub(super) fn check_room(&self, held_bytes: u64, limit: u64) -> Result<u64, SendError> {
         let queued_bytes = self.get();
         if queued_bytes.saturating_add(held_bytes) > limit {

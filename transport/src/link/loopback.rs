@@ -96,7 +96,7 @@ impl Loopback {
         Ok((0..ranks).map(end).collect())
     }
 
-    /// Reports to `sink` from now on, beginning with what has come.
+    /// Reports to `sink` from now on, beginning with what has come. Not to be called by two at once.
     pub(super) fn listen(&self, sink: LinkSink) -> Result<(), LinkError> {
         loop {
             let mut ear = self.fabric.ear(self.rank);
@@ -107,7 +107,7 @@ impl Loopback {
             }
             let events = std::mem::take(events);
             drop(ear);
-            // What comes meanwhile waits, and so does not overtake.
+            // What comes meanwhile waits, and so does not overtake. It is bounded, since what is not looked at has no more room in a queue.
             events.into_iter().for_each(|event| sink(event));
         }
     }

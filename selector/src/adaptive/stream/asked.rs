@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use mgcomp_codecs::Algorithm;
 
-/// Samples that are remembered: more are asked for at once only of a stream that nothing is known of.
+use super::LOST_AFTER;
+
+/// Samples that are remembered.
 const MOST: usize = 16;
 
 /// A sample that was asked for.
@@ -22,34 +24,58 @@ pub(super) struct Asked {
     pub(super) dear_ns: f64,
 }
 
-/// Those that were asked for, by transfer. Several may be under way, and come back in any order.
+/// Those that were asked for, by transfer. While nothing is known of a stream, several may be under way, and come back in any
+/// order; some never do, and of some it is never heard what they took.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AskedSamples {
-    /// With whether its estimates have come.
-    samples: VecDeque<(Asked, bool)>,
+    samples: VecDeque<Entry>,
+    /// Transfers that have passed.
+    passed: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    asked: Asked,
+    /// How many transfers had passed when it was asked for.
+    at: u32,
+    /// Its estimates have come.
+    came: bool,
 }
 
 impl AskedSamples {
+    /// A transfer passes.
+    pub(super) fn pass(&mut self) {
+        self.passed = self.passed.wrapping_add(1);
+    }
+
     pub(super) fn put(&mut self, asked: Asked) {
         if self.samples.len() == MOST {
-            self.samples.pop_front(); // its transfer was lost
+            self.samples.pop_front();
         }
-        self.samples.push_back((asked, false));
+        self.samples.push_back(Entry { asked, at: self.passed, came: false });
     }
 
     /// The estimates of a transfer have come.
     pub(super) fn has_come(&mut self, raw_bytes: u64) -> Option<Asked> {
-        let awaited = self.samples.iter_mut().find(|(asked, came)| !came && asked.raw_bytes == raw_bytes);
-        awaited.map(|(asked, came)| {
-            *came = true;
-            *asked
-        })
+        self.forget_lost();
+        let is_it = |entry: &&mut Entry| !entry.came && entry.asked.raw_bytes == raw_bytes;
+        let entry = self.samples.iter_mut().find(is_it)?;
+        entry.came = true;
+        Some(entry.asked)
     }
 
     /// What the sample of a transfer took is known: it is forgotten.
     pub(super) fn pay_off(&mut self, raw_bytes: u64) -> Option<Asked> {
-        let place = self.samples.iter().position(|(asked, came)| *came && asked.raw_bytes == raw_bytes)?;
-        self.samples.remove(place).map(|(asked, _)| asked)
+        self.forget_lost();
+        let is_it = |entry: &Entry| entry.came && entry.asked.raw_bytes == raw_bytes;
+        let place = self.samples.iter().position(is_it)?;
+        self.samples.remove(place).map(|entry| entry.asked)
+    }
+
+    /// Or they would be taken for later ones of the same length, and those for later ones still.
+    fn forget_lost(&mut self) {
+        let passed = self.passed;
+        self.samples.retain(|entry| passed.wrapping_sub(entry.at) < LOST_AFTER);
     }
 }
 
@@ -76,10 +102,22 @@ mod tests {
     }
 
     #[test]
-    fn what_never_comes_back_is_forgotten() {
+    fn what_never_comes_back_is_not_taken_for_what_does() {
         let mut samples = AskedSamples::default();
         (0..1000).for_each(|bytes| samples.put(asked(bytes, bytes)));
         assert_eq!(samples.samples.len(), MOST);
         assert!(samples.has_come(0).is_none() && samples.has_come(999).is_some());
+        let mut samples = AskedSamples::default();
+        samples.put(asked(4096, 1));
+        (0..LOST_AFTER).for_each(|_| samples.pass());
+        samples.put(asked(4096, 2));
+        assert_eq!(samples.has_come(4096), Some(asked(4096, 2)));
+        // Nor is what is not paid off.
+        (0..LOST_AFTER).for_each(|_| samples.pass());
+        samples.put(asked(4096, 3));
+        assert_eq!(
+            (samples.has_come(4096), samples.pay_off(4096)),
+            (Some(asked(4096, 3)), Some(asked(4096, 3)))
+        );
     }
 }

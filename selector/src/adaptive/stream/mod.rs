@@ -96,7 +96,9 @@ pub(super) struct Common<'a> {
     pub(super) priors: &'a Priors,
     /// How much longer estimators take than was measured.
     pub(super) estimate_factor: f64,
-    /// What all streams together leave for a sample, in nanoseconds.
+    /// How many streams there are.
+    pub(super) streams: usize,
+    /// What they leave for a sample together, in nanoseconds.
     pub(super) joint_ns: f64,
 }
 
@@ -114,6 +116,15 @@ pub(super) struct Ask {
     pub(super) size: SampleSize,
     /// What that is expected to take, in nanoseconds.
     pub(super) ns: f64,
+}
+
+/// What a sample took beside what was expected.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sampled {
+    /// So many times as long.
+    pub(super) pace: f64,
+    /// So many nanoseconds more, or less.
+    pub(super) more_ns: f64,
 }
 
 /// Observed over measured times of a codec.
@@ -247,6 +258,7 @@ impl Stream {
         }
         self.budget.earn(transfer_ns, self.urgent);
         self.trials.pass(facts.raw_bytes, transfer_ns);
+        self.asked.pass();
         if let Some(transfers) = &mut self.awaited {
             *transfers = transfers.saturating_add(1);
             // Where nothing is known at all, transfers that overlap with the first are sampled as well.
@@ -442,14 +454,14 @@ impl Stream {
         };
     }
 
-    /// Learns what the sample of a transfer took. Returns how that compares with what was expected.
-    pub(super) fn learn_sampling(&mut self, facts: &CheapFacts, took_ns: f64) -> Option<f64> {
+    /// Learns what the sample of a transfer took.
+    pub(super) fn learn_sampling(&mut self, facts: &CheapFacts, took_ns: f64) -> Option<Sampled> {
         let asked = self.asked.pay_off(facts.raw_bytes).filter(|asked| asked.expected_ns > 0.0);
         let Asked { expected_ns, dear_ns, .. } = asked?;
         // More than that was an interrupt, and is nobody's fault.
         let more = (took_ns / expected_ns).min(MOST_LATE) - 1.0;
         self.budget.correct((expected_ns - dear_ns) * more, dear_ns * more);
-        Some(took_ns / expected_ns)
+        Some(Sampled { pace: took_ns / expected_ns, more_ns: expected_ns * more })
     }
 
     /// Lets choices rest on what was learned of an algorithm.

@@ -68,6 +68,7 @@ impl Stream {
             self.knowledge.doubt_fractions();
         }
         let evidence_bytes = evidence * facts.raw_bytes as f64;
+        // Of a stream that goes raw nothing but samples tells, and a wrong one costs an encoding in vain: few bytes are believed as soon.
         let raw = self.before == Some(Algorithm::None);
         let drift = if changed {
             0.0

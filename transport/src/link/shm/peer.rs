@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Wake;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -33,15 +34,38 @@ pub(super) struct Peer {
     pub(super) window: Arc<ReceiveWindow>,
     /// Whether the peer was given up, and nothing more is reported of it.
     closing: AtomicBool,
-    /// Whether the thread has to look at the peer's queue.
-    wanted: AtomicBool,
+    call: Arc<Call>,
     outgoing: Mutex<Outgoing>,
     /// Why the way is to end, if a guest says so.
     failure: Mutex<Option<LinkError>>,
     /// Bytes are being taken in right now: what is read is reported before the clock is looked at.
     pub(super) reading: AtomicBool,
     pub(super) rate: Arc<Rate>,
+}
+
+/// Calls the thread to a peer.
+struct Call {
+    /// Whether it has to look at the peer.
+    wanted: AtomicBool,
     waker: Arc<Waker>,
+}
+
+impl Call {
+    fn want(&self) {
+        self.wanted.store(true, Ordering::SeqCst);
+        Waker::wake(&self.waker);
+    }
+}
+
+/// A window that is open again.
+impl Wake for Call {
+    fn wake(self: Arc<Self>) {
+        self.want();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.want();
+    }
 }
 
 struct Outgoing {
@@ -84,19 +108,19 @@ impl Peer {
     pub(super) fn new(rank: Rank, queue_limit: u64, waker: Arc<Waker>) -> Self {
         let rate = Arc::<Rate>::default();
         let meter = RateMeter::new(rate.clone());
+        let call = Arc::new(Call { wanted: AtomicBool::new(false), waker });
         let outgoing = Outgoing { way: Way::None, queue: VecDeque::new(), on_wire: 0, meter };
         Self {
             rank,
             queue_limit,
             flow: Flow::new(),
-            window: ReceiveWindow::new(waker.clone().into()),
+            window: ReceiveWindow::new(call.clone().into()),
             closing: AtomicBool::new(false),
-            wanted: AtomicBool::new(false),
+            call,
             outgoing: Mutex::new(outgoing),
             failure: Mutex::new(None),
             reading: AtomicBool::new(false),
             rate,
-            waker,
         }
     }
 
@@ -336,16 +360,15 @@ impl Peer {
 
     /// Whether the thread was to look at the peer since it was last asked.
     pub(super) fn take_wanted(&self) -> bool {
-        self.is_wanted() && self.wanted.swap(false, Ordering::SeqCst)
+        self.is_wanted() && self.call.wanted.swap(false, Ordering::SeqCst)
     }
 
     pub(super) fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::SeqCst)
+        self.call.wanted.load(Ordering::SeqCst)
     }
 
     fn want(&self) {
-        self.wanted.store(true, Ordering::SeqCst);
-        self.waker.wake();
+        self.call.want();
     }
 
     fn lock(&self) -> MutexGuard<'_, Outgoing> {

@@ -8,7 +8,7 @@
 //!
 //! Memory: for each peer what is queued for it, at most [`queue_bytes`](TcpConfig::queue_bytes), which are the payloads
 //! themselves, not copies of them; and of what came from it and was not looked at yet at most 64 MiB and a message, and one for each
-//! connection. Buffers for these are used again: of those that are not in use, 64 MiB are kept, or one of the longest message.
+//! connection. Buffers for these are used again: those that are not in use take 64 MiB at most for all peers together, or as much as the longest message.
 
 mod connecting;
 mod connections;
