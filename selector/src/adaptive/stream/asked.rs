@@ -57,25 +57,25 @@ impl AskedSamples {
 
     /// The estimates of a transfer have come.
     pub(super) fn has_come(&mut self, raw_bytes: u64) -> Option<Asked> {
-        self.forget_lost();
-        let is_it = |entry: &&mut Entry| !entry.came && entry.asked.raw_bytes == raw_bytes;
-        let entry = self.samples.iter_mut().find(is_it)?;
+        let place = self.find(raw_bytes, false)?;
+        let entry = self.samples.get_mut(place)?;
         entry.came = true;
         Some(entry.asked)
     }
 
     /// What the sample of a transfer took is known: it is forgotten.
     pub(super) fn pay_off(&mut self, raw_bytes: u64) -> Option<Asked> {
-        self.forget_lost();
-        let is_it = |entry: &Entry| entry.came && entry.asked.raw_bytes == raw_bytes;
-        let place = self.samples.iter().position(is_it)?;
+        let place = self.find(raw_bytes, true)?;
         self.samples.remove(place).map(|entry| entry.asked)
     }
 
-    /// Or they would be taken for later ones of the same length, and those for later ones still.
-    fn forget_lost(&mut self) {
-        let passed = self.passed;
-        self.samples.retain(|entry| passed.wrapping_sub(entry.at) < LOST_AFTER);
+    /// The one of a transfer: that was asked for first, but for those that are lost by now. Else these would be taken for later ones of
+    /// the same length, and those for later ones still. Of lost ones, the last: it is late.
+    fn find(&self, raw_bytes: u64, came: bool) -> Option<usize> {
+        let is_it = |entry: &Entry| entry.came == came && entry.asked.raw_bytes == raw_bytes;
+        let is_lost = |entry: &Entry| self.passed.wrapping_sub(entry.at) >= LOST_AFTER;
+        let in_time = self.samples.iter().position(|entry| is_it(entry) && !is_lost(entry));
+        in_time.or_else(|| self.samples.iter().rposition(is_it))
     }
 }
 
@@ -112,7 +112,11 @@ mod tests {
         (0..LOST_AFTER).for_each(|_| samples.pass());
         samples.put(asked(4096, 2));
         assert_eq!(samples.has_come(4096), Some(asked(4096, 2)));
-        // Nor is what is not paid off.
+        // What is late is still told from others.
+        samples.put(asked(600, 4));
+        (0..LOST_AFTER).for_each(|_| samples.pass());
+        assert_eq!(samples.has_come(600), Some(asked(600, 4)));
+        // What is not paid off is not taken for others either.
         (0..LOST_AFTER).for_each(|_| samples.pass());
         samples.put(asked(4096, 3));
         assert_eq!(
