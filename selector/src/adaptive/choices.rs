@@ -76,6 +76,11 @@ impl Choices {
         (self.stale, self.doubted) = (self.met, self.met);
     }
 
+    /// Whether any choice may be wrong.
+    pub(super) const fn has_doubts(&self) -> bool {
+        self.doubted != 0
+    }
+
     /// A transfer has taken so long; a part of that may be spent on choices.
     pub(super) fn earn(&mut self, transfer_ns: f64) {
         self.saved_ns = (self.saved_ns + SHARE * transfer_ns).min(MOST_SAVED * CHOOSING_NS);

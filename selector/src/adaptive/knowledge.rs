@@ -15,6 +15,8 @@ const EXCEPTION: f64 = 1.0 / 64.0;
 const NEAR: f64 = 0.02;
 /// What moves by more makes choices wrong.
 const FAR: f64 = 0.1;
+/// The part of its slowness that a codec is taken to have lost where it was not timed for long.
+const RECOVERED: f64 = 0.125;
 /// A single time may be that of an interrupt.
 const MOST_AT_ONCE: f64 = 2.0;
 /// How far codecs on this data may be from what was measured.
@@ -31,8 +33,9 @@ pub(super) struct Knowledge {
     live: [Entry; 16],
     /// What choices rest on: `live` as it was when they were last worked out, or near it.
     settled: [Entry; 16],
-    /// How many times were learned.
+    /// How many times were learned, and how many had been when codecs were last taken to recover.
     times: u32,
+    recovered: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +88,7 @@ impl Pace {
 
 impl Default for Knowledge {
     fn default() -> Self {
-        Self { live: [Entry::UNKNOWN; 16], settled: [Entry::UNKNOWN; 16], times: 0 }
+        Self { live: [Entry::UNKNOWN; 16], settled: [Entry::UNKNOWN; 16], times: 0, recovered: 0 }
     }
 }
 
@@ -95,7 +98,7 @@ impl Knowledge {
         let live = others
             .live
             .map(|entry| Entry { data: None, paces: entry.paces.map(|pace| Pace { timed: 0, ..pace }) });
-        Self { settled: live, live, times: others.times }
+        Self { settled: live, live, times: others.times, recovered: others.recovered }
     }
 
     /// The same data, sent to somebody else: known until it turns out otherwise, which one transfer is enough for.
@@ -104,7 +107,7 @@ impl Knowledge {
             let data = entry.data.map(|data| Data { evidence_bytes: data.evidence_bytes.min(1.0), ..data });
             Entry { data, ..entry }
         });
-        Self { settled: live, live, times: self.times }
+        Self { settled: live, live, times: self.times, recovered: self.recovered }
     }
 
     /// Coded bytes per raw byte, without framing, if known.
@@ -204,6 +207,19 @@ impl Knowledge {
         for pace in self.live.iter_mut().flat_map(|entry| &mut entry.paces) {
             pace.timed = 0;
         }
+    }
+
+    /// Codecs that were not timed since this was last called are taken to come nearer to what was measured before all, if they
+    /// were slower: who is given up for being slow is never timed again, whatever the machine does now.
+    pub(super) fn recover(&mut self) {
+        let (times, since) = (self.times, self.times.wrapping_sub(self.recovered));
+        let paces = self.live.iter_mut().flat_map(|entry| &mut entry.paces);
+        for pace in paces.filter(|pace| times.wrapping_sub(pace.last) >= since) {
+            for known in [&mut pace.encode, &mut pace.decode] {
+                *known -= RECOVERED * (*known - 1.0).max(0.0);
+            }
+        }
+        self.recovered = times;
     }
 
     /// How far an algorithm has moved; if it has, what was learned counts from now on.
@@ -329,6 +345,25 @@ mod tests {
         }
         knowledge.settle(Algorithm::Zvc);
         assert_eq!(knowledge.corrected(Algorithm::Zvc, KIB, measured).encode_ns, 1440.0);
+    }
+
+    #[test]
+    fn what_was_slow_and_is_not_timed_recovers() {
+        let mut knowledge = Knowledge::default();
+        // Two thirds of the way.
+        knowledge.learn_times(Algorithm::Zvc, KIB, Paces { encode: Some(1.6), decode: Some(0.7) });
+        let near = |times: CodecTimes, encode_ns: f64| {
+            assert!((times.encode_ns - encode_ns).abs() < 1e-9, "{times:?}");
+            assert!((times.decode_ns - 0.8).abs() < 1e-9, "what is quicker stays so: {times:?}");
+        };
+        let mut recovered = || {
+            knowledge.recover();
+            knowledge.settle(Algorithm::Zvc);
+            knowledge.corrected(Algorithm::Zvc, KIB, CodecTimes { encode_ns: 1.0, decode_ns: 1.0 })
+        };
+        near(recovered(), 1.4); // it was timed since the last time
+        near(recovered(), 1.35);
+        near(recovered(), 1.30625);
     }
 
     #[test]

@@ -36,7 +36,8 @@
 //!   likely to bring back ten times the loss, and on transfers that are short beside all that went before, for it may also be twice as
 //!   slow. Once more soon where little is missing, for times may be disturbed; and again now and then, for they may have been so for
 //!   long. First trials may lose 1 % of all time, later ones 0.1 %. Where the data has changed, what was timed is tried again, with
-//!   less to hope for.
+//!   less to hope for. Codecs that were not timed for 1,024 transfers are taken to have lost an eighth of what they were slower than
+//!   measured: else what was slow while the machine was busy would be given up for good.
 //! * **State**: one for each peer, stream and element, at most 1,024; later ones share one for each element.
 //! * **Ties** go to the raw form, then to the lower algorithm number.
 
@@ -62,7 +63,7 @@ pub use self::config::{AdaptiveConfig, AdaptiveConfigError};
 use self::knowledge::Knowledge;
 use self::model::Goal;
 use self::priors::Priors;
-use self::stream::{Ask, Common, Kind, Sampled, Stream};
+use self::stream::{Ask, Common, Kind, LOST_AFTER, RECOVERY, Sampled, Stream};
 use self::streams::{Key, Streams};
 use crate::speeds::Speeds;
 use crate::{CheapFacts, Decision, Estimate, Lambda, LinkFacts, Outcome, Overlap, Plan, Policy, Reason};
@@ -81,8 +82,11 @@ pub struct Adaptive {
     priors: Priors,
     estimate_factor: f64,
     joint: Joint,
-    /// A choice is to be worked out again once the transfer is on its way.
-    due: bool,
+    /// Some stream has something to work out again once its transfer is on its way; so many outcomes are asked whether it is
+    /// theirs.
+    due: u32,
+    /// Transfers since codecs were last taken to recover.
+    passed: u32,
 }
 
 impl Adaptive {
@@ -116,7 +120,8 @@ impl Adaptive {
             priors: Priors::default(),
             estimate_factor: 1.0,
             joint: Joint::new(&config),
-            due: false,
+            due: 0,
+            passed: 0,
         }
     }
 
@@ -182,8 +187,14 @@ impl Policy for Adaptive {
             }
             None => Plan::Use(decision(stream, facts, &choice, goal.lambda)),
         };
-        let due = stream.has_due(facts, goal);
-        self.due |= due;
+        if stream.has_due(facts, goal) {
+            self.due = LOST_AFTER;
+        }
+        self.passed += 1;
+        if self.passed == RECOVERY {
+            self.passed = 0;
+            self.others.recover();
+        }
         self.joint.earn(choice.best_ns(facts.raw_bytes));
         self.joint.spend(sample_ns, streams);
         plan
@@ -196,7 +207,10 @@ impl Policy for Adaptive {
         let (stream, common) = self.stream(facts);
         stream.learn_sample(facts, estimates);
         let choice = stream.choose_now(&common, facts, goal);
-        stream.chosen(common.config, &choice, !estimates.is_empty());
+        // Who could not look has confirmed nothing.
+        if !estimates.is_empty() {
+            stream.chosen(common.config, &choice);
+        }
         let decision = decision(stream, facts, &choice, goal.lambda);
         stream.remember(facts, &decision);
         let known = |algorithm: Algorithm| Some((algorithm, stream.fraction(algorithm)?));
@@ -211,7 +225,7 @@ impl Policy for Adaptive {
         let tried = decision.algorithm;
         // Raw forms teach nothing.
         let is_lesson = tried != Algorithm::None || outcome.sampling.is_some();
-        if facts.raw_bytes < self.config.least_bytes.max(1) || !(is_lesson || self.due) {
+        if facts.raw_bytes < self.config.least_bytes.max(1) || !(is_lesson || self.due > 0) {
             return;
         }
         let goal = self.goal(facts);
@@ -223,11 +237,13 @@ impl Policy for Adaptive {
             paces = stream.learn_times(&common, facts, decision, outcome);
             stream.learn_outcome(&common, facts, goal, decision, outcome);
         }
-        if let Some(goal) = goal {
+        let due = goal.filter(|goal| stream.has_due(facts, *goal));
+        if let Some(goal) = due {
             stream.choose_again(&common, facts, goal);
         }
         let seen = stream.fraction(tried);
-        self.due = false;
+        // Where several streams have something due, the others say so again.
+        self.due = if due.is_some() { 0 } else { self.due.saturating_sub(1) };
         if let Some(fraction) = seen {
             self.priors.learn(facts.element, tried, fraction);
         }

@@ -104,6 +104,9 @@ impl Speeds {
         for (entry, codec) in codecs.iter().enumerate() {
             let wrong = |what| SpeedsError { entry, what };
             let algorithm: Algorithm = codec.algorithm.parse().map_err(|_| wrong(Wrong::Algorithm))?;
+            if algorithm == Algorithm::None {
+                return Err(wrong(Wrong::Raw));
+            }
             let element: Element = codec.element.parse().map_err(|_| wrong(Wrong::Element))?;
             check(codec).map_err(wrong)?;
             let place = &mut index[usize::from(element.number())][usize::from(algorithm.number())];
@@ -256,6 +259,9 @@ pub enum Wrong {
     /// No algorithm has this name.
     #[error("unknown algorithm")]
     Algorithm,
+    /// The raw form has no codec.
+    #[error("\"none\" is the raw form, which takes no time")]
+    Raw,
     /// No element has this name.
     #[error("unknown element")]
     Element,

@@ -86,6 +86,7 @@ fn tables_that_make_no_sense_are_refused() {
         Speeds::try_new(vec![codec]).unwrap_err().what
     };
     assert_eq!(broken(|c| c.algorithm = "lz4".into()), Wrong::Algorithm);
+    assert_eq!(broken(|c| c.algorithm = "none".into()), Wrong::Raw);
     assert_eq!(broken(|c| c.element = "f128".into()), Wrong::Element);
     assert_eq!(broken(|c| c.series.clear()), Wrong::Empty);
     assert_eq!(broken(|c| c.series[0].points.clear()), Wrong::Empty);

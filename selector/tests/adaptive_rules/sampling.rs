@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mgcomp_codecs::{Algorithm, AlgorithmSet};
 use mgcomp_selector::speeds::Speeds;
-use mgcomp_selector::{Adaptive, CheapFacts, Estimate, Plan, Policy, StreamId};
+use mgcomp_selector::{Adaptive, CheapFacts, Estimate, Plan, Policy, SampleSize, StreamId};
 
 use crate::rig::{
     ACTIVATIONS, Data, MIB, NOISE, WEIGHTS, codec, link, send, send_at, send_seen_as, speeds, transfer,
@@ -38,6 +38,26 @@ fn many_streams_of_one_transfer_each_share_what_samples_may_take() {
     // 1 % of 1,000 transfers are 54,613 ns, and of 163.84 the policy hears 163.
     let rest: f64 = (16..1000).map(&mut ns).sum();
     assert!((30_000.0..54_895.0).contains(&rest), "{rest}");
+}
+
+#[test]
+fn a_look_that_fails_confirms_nothing() {
+    let (facts, data) = (transfer(MIB), WEIGHTS);
+    let mut policy = Adaptive::new(speeds());
+    // Known, and other data at last, so that it is to be looked at more often for a while.
+    (0..100).for_each(|_| drop(send(&mut policy, &facts, ACTIVATIONS)));
+    (0..2).for_each(|_| drop(send(&mut policy, &facts, data)));
+    let mut failing = policy.clone();
+    let looked: u64 = (0..200).map(|_| send(&mut policy, &facts, data).sampled_bytes).sum();
+    let failed = (0..200).map(|_| match failing.plan(&facts) {
+        Plan::Sample { algorithms, size: SampleSize::Bytes(bytes) } => {
+            failing.choose(&facts, &[]);
+            bytes * algorithms.iter().count() as u64
+        }
+        _ => 0,
+    });
+    let failed: u64 = failed.sum();
+    assert!(failed > 2 * looked, "{failed} bytes in vain, {looked} else");
 }
 
 #[test]

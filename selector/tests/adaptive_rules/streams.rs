@@ -2,7 +2,7 @@
 
 use mgcomp_codecs::{Algorithm, Element};
 use mgcomp_selector::speeds::Speeds;
-use mgcomp_selector::{Adaptive, CheapFacts, Plan, Policy, Reason, StreamId};
+use mgcomp_selector::{Adaptive, CheapFacts, Outcome, Plan, Policy, Reason, StreamId};
 
 use crate::rig::{ACTIVATIONS, MIB, NOISE, WEIGHTS, link, send, speeds, transfer};
 
@@ -39,6 +39,34 @@ fn what_another_peer_s_data_was_is_soon_forgotten_where_it_is_wrong() {
     let found =
         (0..10).position(|_| send(&mut policy, &other, ACTIVATIONS).decision.algorithm == Algorithm::Zvc);
     assert!(found.is_some_and(|transfers| transfers < 5), "{found:?}");
+}
+
+#[test]
+fn a_stream_beside_others_hears_that_its_link_has_become_slow() {
+    let mut policy = Adaptive::new(speeds());
+    let busy = transfer(MIB);
+    let mut rate_gbps = 2000.0;
+    let mut reasons = Vec::new();
+    for _ in 0..400 {
+        let facts = CheapFacts { peer: 2, stream: StreamId(8), link: link(rate_gbps), ..transfer(MIB) };
+        // The other stream's transfer begins and ends while this one's is under way.
+        let Plan::Use(decision) = policy.plan(&facts) else { break };
+        send(&mut policy, &busy, ACTIVATIONS);
+        let outcome = Outcome {
+            sent: decision.algorithm,
+            coded_bytes: MIB,
+            sampling: None,
+            encode: None,
+            decode: None,
+            acknowledged: None,
+        };
+        policy.observe(&facts, &decision, &outcome);
+        reasons.push(decision.reason);
+        rate_gbps = (rate_gbps / 1.2).max(8.0);
+    }
+    assert!(matches!(reasons[0], Reason::LinkTooFast { .. }), "{:?}", reasons[0]);
+    // Of 2,000 Gb/s 8 are left after 31 transfers. Then it is to be looked at.
+    assert!(reasons.len() < 60, "{}", reasons.len());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mgcomp_codecs::Algorithm;
 use mgcomp_selector::speeds::Speeds;
-use mgcomp_selector::{Adaptive, CheapFacts, Decision, Outcome, Plan, Policy, Reason, StreamId};
+use mgcomp_selector::{Adaptive, CheapFacts, Decision, Lambda, Outcome, Plan, Policy, Reason, StreamId};
 
 use crate::rig::{Data, LOST_AFTER, MIB, codec, send, send_at, send_seen_as, speeds, transfer};
 
@@ -41,6 +41,41 @@ fn ends_with_xp(policy: &mut Adaptive, data: Data) {
         .collect();
     assert!(sent[..100].contains(&Algorithm::None), "never disturbed");
     assert!(sent[2900..].iter().all(|&algorithm| algorithm == Algorithm::Xp), "{coded}");
+}
+
+/// Sends 300 transfers while codecs take so many times as long, and then some: in the end all go by XP again.
+fn recovers(facts: &CheapFacts, pace: f64) {
+    let mut policy = Adaptive::new(speeds());
+    // XP: 0.8 + 0.15, and 0.8 + 0.45 where all takes three times as long.
+    let data = Data { xp: 0.8, zvc: 1.0, ibp: 1.0 };
+    let slow: Vec<_> = (0..300).map(|_| send_at(&mut policy, facts, data, pace).decision.algorithm).collect();
+    assert!(slow[250..].iter().all(|&algorithm| algorithm == Algorithm::None), "{slow:?}");
+    let sent: Vec<_> = (0..20_000).map(|_| send(&mut policy, facts, data).decision.algorithm).collect();
+    let coded = sent.iter().filter(|&&algorithm| algorithm == Algorithm::Xp).count();
+    assert!(sent[19_900..].iter().all(|&algorithm| algorithm == Algorithm::Xp), "{coded}");
+}
+
+#[test]
+fn codecs_that_were_slow_for_long_are_given_another_chance() {
+    for pace in [2.5, 3.0, 10.0] {
+        recovers(&transfer(MIB), pace);
+    }
+    // By penalties, in bits a byte: 6.4 + 8 · 0.15, raw 8.
+    recovers(&CheapFacts { lambda: Some(Lambda::try_new(8.0).unwrap()), ..transfer(MIB) }, 3.0);
+}
+
+#[test]
+fn codecs_that_stay_slow_cost_little() {
+    let mut policy = Adaptive::new(speeds());
+    let data = Data { xp: 0.8, zvc: 1.0, ibp: 1.0 };
+    let lost = |_| match send_at(&mut policy, &transfer(MIB), data, 3.0).decision.algorithm {
+        Algorithm::Xp => 0.25, // of a transfer: 0.8 + 0.45
+        Algorithm::Zvc => 0.225,
+        _ => 0.0,
+    };
+    let lost: f64 = (0..20_000).map(lost).sum();
+    // At first 1 %, and later 0.1.
+    assert!(lost < 0.002 * 20_000.0, "{lost}");
 }
 
 #[test]

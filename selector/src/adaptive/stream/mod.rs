@@ -32,13 +32,15 @@ const PAUSE: u32 = 16;
 /// Samples that may go by until all sizes are known.
 const FIRST_SAMPLES: u32 = 16;
 /// A sample or trial that does not come back within so many transfers is lost.
-const LOST_AFTER: u32 = 32;
+pub(super) const LOST_AFTER: u32 = 32;
 /// How much longer than expected a sample can take.
 const MOST_LATE: f64 = 4.0;
 /// Guesses under way before one has come back.
 const MOST_GUESSES: u32 = 4;
 /// A codec that was timed so often is timed on every fourth transfer only.
 const WELL_TIMED: u32 = 16;
+/// After so many transfers codecs that were not timed meanwhile are taken to have recovered a little.
+pub(super) const RECOVERY: u32 = 1024;
 /// So many times in a row that are off in the same direction are no accident.
 const OFF_IN_A_ROW: i8 = 3;
 
@@ -50,7 +52,7 @@ pub(super) struct Stream {
     choices: [Choices; 2],
     framing: Framing,
     /// What `choices` were worked out under.
-    scenes: [Option<(Goal, AlgorithmSet)>; 2],
+    settings: [Option<Setting>; 2],
     budget: Budget,
     looks: Looks,
     /// Transfers since a sample was asked for that has not come back.
@@ -78,6 +80,17 @@ pub(super) struct Stream {
     samples: u32,
     guesses: u32,
     observed: u32,
+    /// Transfers since codecs were last taken to recover.
+    passed: u32,
+}
+
+/// What choices are made under.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    /// No choice is older than this.
+    first: Goal,
+    last: Goal,
+    allowed: AlgorithmSet,
 }
 
 /// Times of one codec on transfers of about one length that were far from what was predicted, one after the other.
@@ -151,7 +164,7 @@ impl Stream {
             knowledge,
             choices: Default::default(),
             framing: Framing::of(element),
-            scenes: [None; 2],
+            settings: [None; 2],
             budget: Budget::new(config),
             looks: Looks::of(speeds, element),
             awaited: None,
@@ -170,6 +183,7 @@ impl Stream {
             samples: 0,
             guesses: 0,
             observed: 0,
+            passed: 0,
         }
     }
 
@@ -196,12 +210,17 @@ impl Stream {
 
     /// Whether there is something to [choose again](Self::choose_again) after a transfer like this.
     pub(super) fn has_due(&self, facts: &CheapFacts, goal: Goal) -> bool {
-        self.choices[place(goal)].has_due(facts.raw_bytes)
+        self.passed >= RECOVERY || self.choices[place(goal)].has_due(facts.raw_bytes)
     }
 
     /// Works choices out again that rest on what is no longer known, as far as the stream can afford it; that of
     /// transfers like this one first.
     pub(super) fn choose_again(&mut self, common: &Common<'_>, facts: &CheapFacts, goal: Goal) {
+        if self.passed >= RECOVERY {
+            self.passed = 0;
+            self.knowledge.recover();
+            AlgorithmSet::supported().iter().for_each(|algorithm| self.settle(algorithm));
+        }
         let Self { knowledge, choices, framing, .. } = self;
         let scene = scene(common, facts, goal, knowledge, framing);
         let choices = &mut choices[place(goal)];
@@ -213,14 +232,27 @@ impl Stream {
     /// Choices are made for one link and one peer's codecs. Where the link has turned out a little other than it seemed,
     /// they serve until they are worked out again.
     fn set_scene(&mut self, facts: &CheapFacts, goal: Goal) {
-        let (scene, choices) = (&mut self.scenes[place(goal)], &mut self.choices[place(goal)]);
-        let before = scene.filter(|(_, allowed)| *allowed == facts.allowed).map(|(goal, _)| goal);
-        match before {
-            Some(before) if before.is_near(&goal) => return,
-            Some(before) if before.is_similar(&goal) => choices.start_again(),
-            _ => *choices = Choices::default(),
+        let (setting, choices) = (&mut self.settings[place(goal)], &mut self.choices[place(goal)]);
+        match setting.as_mut().filter(|setting| setting.allowed == facts.allowed) {
+            Some(setting) if setting.last.is_near(&goal) => {}
+            Some(setting) => {
+                // A link that goes on changing little by little is far from where it was in the end.
+                if !choices.has_doubts() {
+                    setting.first = setting.last;
+                }
+                if setting.first.is_similar(&goal) {
+                    choices.start_again();
+                } else {
+                    *choices = Choices::default();
+                    setting.first = goal;
+                }
+                setting.last = goal;
+            }
+            None => {
+                *choices = Choices::default();
+                *setting = Some(Setting { first: goal, last: goal, allowed: facts.allowed });
+            }
         }
-        *scene = Some((goal, facts.allowed));
     }
 
     /// What a transfer is predicted to become, in bits.
@@ -253,6 +285,7 @@ impl Stream {
     pub(super) fn ask(&mut self, common: &Common<'_>, facts: &CheapFacts, choice: &Choice) -> Option<Ask> {
         let transfer_ns = choice.best_ns(facts.raw_bytes);
         self.choices.iter_mut().for_each(|choices| choices.earn(transfer_ns));
+        self.passed = self.passed.saturating_add(1);
         if !choice.is_open() {
             return None; // whatever the data is
         }
@@ -311,11 +344,10 @@ impl Stream {
     }
 
     /// Hears what was chosen after a sample.
-    pub(super) fn chosen(&mut self, config: &AdaptiveConfig, choice: &Choice, sampled: bool) {
+    pub(super) fn chosen(&mut self, config: &AdaptiveConfig, choice: &Choice) {
         // Until all sizes are known that are quickly looked at, the others are to be found out soon.
         let urgent = self.urgent;
-        self.urgent &=
-            !sampled || (self.looks.quick(choice.unknown).bits() != 0 && self.samples < FIRST_SAMPLES);
+        self.urgent &= self.looks.quick(choice.unknown).bits() != 0 && self.samples < FIRST_SAMPLES;
         if !self.urgent {
             self.budget.is_founded();
         }
