@@ -45,8 +45,12 @@ fn a_look_that_fails_confirms_nothing() {
     let (facts, data) = (transfer(MIB), WEIGHTS);
     let mut policy = Adaptive::new(speeds());
     // Known, and other data at last, so that it is to be looked at more often for a while.
-    (0..100).for_each(|_| drop(send(&mut policy, &facts, ACTIVATIONS)));
-    (0..2).for_each(|_| drop(send(&mut policy, &facts, data)));
+    for _ in 0..100 {
+        send(&mut policy, &facts, ACTIVATIONS);
+    }
+    for _ in 0..2 {
+        send(&mut policy, &facts, data);
+    }
     let mut failing = policy.clone();
     let looked: u64 = (0..200).map(|_| send(&mut policy, &facts, data).sampled_bytes).sum();
     let failed = (0..200).map(|_| match failing.plan(&facts) {
