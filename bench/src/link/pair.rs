@@ -203,6 +203,7 @@ fn numbered(number: u64, payload: Bytes) -> Message {
     let header = Header::TaggedSend(TaggedSend {
         id: MessageId(number as u16),
         algorithm: Algorithm::None,
+        continued: false,
         unawaited: false,
         tag: Tag(number),
         length: payload.len() as u32,

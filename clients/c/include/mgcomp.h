@@ -2168,8 +2168,8 @@ mgcompResult mgcompSend(mgcompCommunicator communicator,
  * @param into room for bytes bytes. A message may be shorter; a longer one is an error, and lost. After an error some bytes may
  * have been written.
  * @param received set to the length of the message, if the call waits for it; may be NULL.
- * @param request NULL to wait, else set to what is under way, for which mgcompWaitRequest tells the length. Of two receives from
- * one member with one tag, the first is to be waited for first.
+ * @param request NULL to wait, else set to what is under way, for which mgcompWaitRequest tells the length. Receives from one
+ * member with one tag get its messages in the order in which they were started, however they are waited for.
  *
  * Any number of threads may call this at once.
  */

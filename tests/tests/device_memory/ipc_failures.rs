@@ -319,7 +319,7 @@ pub(crate) fn bare(name: &str, rank: u32, ranks: u32) -> (CudaIpc, mpsc::Receive
 /// A message with this number.
 pub(crate) fn numbered(number: u16, payload: Payload) -> Message {
     let (id, tag, length) = (MessageId(number), Tag(1), payload.capacity() as u32);
-    let send = TaggedSend { id, algorithm: Algorithm::None, unawaited: false, tag, length };
+    let send = TaggedSend { id, algorithm: Algorithm::None, continued: false, unawaited: false, tag, length };
     Message { header: Header::TaggedSend(send), payload }
 }
 

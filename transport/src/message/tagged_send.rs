@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! bit 0     4             20           24           28           32         96         128
-//!     type  message id    algorithm    reserved     unawaited    tag        length     payload …
-//!     6     16 bits       4 bits       4 bits, zero 0 or 1       64 bits    32 bits
+//!     type  message id    algorithm    continued    unawaited    tag        length     payload …
+//!     6     16 bits       4 bits       0 or 1       0 or 1       64 bits    32 bits
 //! ```
 
 use mgcomp_codecs::Algorithm;
@@ -17,7 +17,7 @@ pub(super) const LAYOUT: Layout<7> = Layout::new(
         ("type", 4),
         ("message id", 16),
         ("algorithm", 4),
-        ("reserved", 4),
+        ("continued", 4),
         ("unawaited", 4),
         ("tag", 64),
         ("length", 32),
@@ -32,6 +32,8 @@ pub struct TaggedSend {
     pub id: MessageId,
     /// How the payload is coded.
     pub algorithm: Algorithm,
+    /// Whether what is sent or offered next with this tag is for the same receive, behind it.
+    pub continued: bool,
     /// Whether nobody waits for the answer, so that it may go out with whatever is sent next.
     pub unawaited: bool,
     /// Which receive it is for.
@@ -42,12 +44,13 @@ pub struct TaggedSend {
 
 impl TaggedSend {
     pub(super) fn parse(message: &[u8]) -> Result<Self, MessageError> {
-        let [_type, id, algorithm, reserved, unawaited, tag, length] = LAYOUT.read(message)?;
-        LAYOUT.expect_zero(3, reserved)?;
+        let [_type, id, algorithm, continued, unawaited, tag, length] = LAYOUT.read(message)?;
+        LAYOUT.expect_zero(3, continued & !1)?;
         LAYOUT.expect_zero(4, unawaited & !1)?;
         Ok(Self {
             id: MessageId(id as u16),
             algorithm: LAYOUT.algorithm(2, algorithm)?,
+            continued: continued == 1,
             unawaited: unawaited == 1,
             tag: Tag(tag as u64),
             length: length as u32,
@@ -55,12 +58,12 @@ impl TaggedSend {
     }
 
     pub(super) fn encode(&self) -> HeaderBytes {
-        let Self { id, algorithm, unawaited, tag, length } = *self;
+        let Self { id, algorithm, continued, unawaited, tag, length } = *self;
         LAYOUT.write([
             Kind::TaggedSend.number().into(),
             id.0.into(),
             algorithm.number().into(),
-            0,
+            continued.into(),
             unawaited.into(),
             tag.0.into(),
             length.into(),
@@ -78,13 +81,16 @@ pub(super) mod tests {
     pub(crate) fn any_tagged_send() -> impl Strategy<Value = TaggedSend> {
         let algorithm = proptest::sample::select(&Algorithm::ALL[..]);
         let numbers = (any::<u16>(), any::<u64>(), any::<u32>());
-        (numbers, algorithm, any::<bool>()).prop_map(|((id, tag, length), algorithm, unawaited)| TaggedSend {
-            id: MessageId(id),
-            algorithm,
-            unawaited,
-            tag: Tag(tag),
-            length,
-        })
+        (numbers, algorithm, any::<(bool, bool)>()).prop_map(
+            |((id, tag, length), algorithm, (continued, unawaited))| TaggedSend {
+                id: MessageId(id),
+                algorithm,
+                continued,
+                unawaited,
+                tag: Tag(tag),
+                length,
+            },
+        )
     }
 
     /// 6 | 0abe | 0 | 00 | 0123 4567 89ab cdef | 0000 0003, then the payload.
@@ -95,6 +101,7 @@ pub(super) mod tests {
     const MESSAGE: TaggedSend = TaggedSend {
         id: MessageId(0x0abe),
         algorithm: Algorithm::None,
+        continued: false,
         unawaited: false,
         tag: Tag(0x0123_4567_89ab_cdef),
         length: 3,
@@ -108,7 +115,7 @@ pub(super) mod tests {
 
     #[test]
     fn each_reserved_bit_must_be_zero() {
-        for bit_offset in 24..31 {
+        for bit_offset in [24, 25, 26, 28, 29, 30] {
             let mut bytes = BYTES;
             bytes[3] = 0x80 >> (bit_offset % 8);
             // Of the four bits that it is among.
@@ -119,12 +126,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_last_bit_before_the_tag_says_that_nobody_waits() {
-        let mut bytes = BYTES;
-        bytes[3] = 1;
-        let message = TaggedSend { unawaited: true, ..MESSAGE };
-        assert_eq!(*message.encode(), bytes[..16]);
-        assert_eq!(Header::parse(&bytes), Ok((Header::TaggedSend(message), 16)));
+    fn two_bits_before_the_tag_say_that_more_follows_and_that_nobody_waits() {
+        for (bits, continued, unawaited) in [(0x10, true, false), (0x01, false, true), (0x11, true, true)] {
+            let mut bytes = BYTES;
+            bytes[3] = bits;
+            let message = TaggedSend { continued, unawaited, ..MESSAGE };
+            assert_eq!(*message.encode(), bytes[..16]);
+            assert_eq!(Header::parse(&bytes), Ok((Header::TaggedSend(message), 16)));
+        }
     }
 
     #[test]

@@ -97,12 +97,19 @@ fn examples(kind: Kind) -> Vec<(Header, &'static [u8])> {
         }
         Kind::TaggedSend => {
             let (algorithm, tag) = (Algorithm::None, Tag(0x0123_4567_89ab_cdef));
-            let send = TaggedSend { id: MessageId(0xabe), algorithm, unawaited: false, tag, length: 3 };
+            let send = TaggedSend {
+                id: MessageId(0xabe),
+                algorithm,
+                continued: false,
+                unawaited: false,
+                tag,
+                length: 3,
+            };
             vec![(Header::TaggedSend(send), b"abc")]
         }
         Kind::Offer => {
             let tag = Tag(0x0123_4567_89ab_cdef);
-            vec![(Header::Offer(Offer { offer: OfferId(5), tag, length: 1 << 32 }), &[])]
+            vec![(Header::Offer(Offer { offer: OfferId(5), continued: false, tag, length: 1 << 32 }), &[])]
         }
         Kind::Fetch => {
             let fetch = Fetch { id: MessageId(0xdef), offer: OfferId(5), offset: 1 << 20, length: 1 << 20 };

@@ -93,6 +93,19 @@ impl Mailbox {
         self.work(Some(input));
     }
 
+    /// Takes `inputs` in, one behind the other.
+    pub(super) fn post_all(&self, inputs: Vec<Input>) {
+        let mut state = self.lock();
+        if state.over || inputs.is_empty() {
+            return;
+        }
+        state.inputs.extend(inputs);
+        if !std::mem::replace(&mut state.busy, true) {
+            drop(state);
+            self.work(None);
+        }
+    }
+
     /// Begins to take in what came and what comes.
     pub(super) fn open(&self, mut engine: Engine) {
         let next_check = engine.greet();
@@ -169,7 +182,10 @@ impl Mailbox {
 
     fn note_next_check(&self, next_check: Option<Instant>) {
         if let Some(next) = next_check {
-            self.lock().next_check = Some(next);
+            let mut state = self.lock();
+            // What is due is not put off by what comes meanwhile.
+            state.next_check = Some(state.next_check.map_or(next, |known| known.min(next)));
+            drop(state);
             self.changed.notify_all();
         }
     }

@@ -321,10 +321,32 @@ impl Node {
         is_part: bool,
     ) -> Handle {
         let from = Payload::from_memory(from);
-        self.submit(peer, Request::Send { from, element, tag, completion, is_part })
+        self.submit(peer, Request::Send { from, element, tag, completion, is_part, continued: false })
     }
 
-    /// Receives the next send of `peer` with `tag` into the front of `into`; finishes with its length. If that fails,
+    /// Sends `parts` as one message, of which nothing else comes between: done once all of it was received.
+    pub(crate) fn start_message(
+        &self,
+        peer: Rank,
+        tag: Tag,
+        parts: impl IntoIterator<Item = Slice>,
+        element: Element,
+    ) -> Vec<Handle> {
+        let mut parts = parts.into_iter().peekable();
+        let (mut inputs, mut handles) = (Vec::new(), Vec::new());
+        while let Some(part) = parts.next() {
+            let (from, completion) = (Payload::from_memory(part), Completion::Remote);
+            let continued = parts.peek().is_some();
+            let request = Request::Send { from, element, tag, completion, is_part: true, continued };
+            let (input, handle) = self.input(peer, request);
+            inputs.extend(input);
+            handles.push(handle);
+        }
+        self.mailbox.post_all(inputs);
+        handles
+    }
+
+    /// Receives the next send of `peer` with `tag`, and those that continue it, into the front of `into`; finishes with their length. If that fails,
     /// parts of `into` may have been written.
     #[must_use]
     pub fn receive(&self, peer: Rank, tag: Tag, into: impl Into<Slice>) -> Handle {
@@ -420,14 +442,21 @@ impl Node {
     }
 
     fn submit(&self, peer: Rank, request: Request) -> Handle {
+        let (input, handle) = self.input(peer, request);
+        if let Some(input) = input {
+            self.mailbox.post(input);
+        }
+        handle
+    }
+
+    /// What to tell of a request, unless it has failed. If all is over, it is dropped, and the handle says that the node is closed.
+    fn input(&self, peer: Rank, request: Request) -> (Option<Input>, Handle) {
         let (reply, handle) = handle::handle(self.driver.clone());
         if self.is_forked() {
             reply.send(Err(TransferError::Forked));
-            return handle;
+            return (None, handle);
         }
-        // If all is over, `reply` is dropped, and the handle says that the node is closed.
-        self.mailbox.post(Input::Submit { peer, request, reply });
-        handle
+        (Some(Input::Submit { peer, request, reply }), handle)
     }
 }
 

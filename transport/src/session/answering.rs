@@ -4,8 +4,8 @@ use mgcomp_codecs::Algorithm;
 
 use super::action::{Action, Encoded, Purpose, Stream};
 use super::error::{SessionError, TransferError, Violation};
-use super::inbox::{Arrival, Posted, Sent};
-use super::request::Request;
+use super::inbox::{Arrival, Begun, Posted, Sent};
+use super::request::{Owner, Request};
 use super::requester::Lane;
 use super::{Job, Phase, Session, check_payload};
 use crate::message::{
@@ -71,7 +71,7 @@ impl Session {
     }
 
     pub(super) fn on_send(&mut self, send: TaggedSend, payload: Payload) -> Result<(), SessionError> {
-        let TaggedSend { id, algorithm, unawaited, tag, length } = send;
+        let TaggedSend { id, algorithm, continued, unawaited, tag, length } = send;
         self.admit(id, Lane::Tagged, length)?;
         if length > self.config.limits.max_transfer_bytes {
             self.acknowledge(id, Status::TooLong);
@@ -83,19 +83,19 @@ impl Session {
             self.acknowledge_send(id, length, unawaited);
             return Ok(());
         }
-        self.arrive(tag, Arrival::Sent(Sent { id, unawaited, algorithm, length, payload }));
+        self.arrive(tag, Arrival::Sent(Sent { id, unawaited, algorithm, continued, length, payload }));
         Ok(())
     }
 
     pub(super) fn on_offer(&mut self, offer: Offer) -> Result<(), SessionError> {
-        let Offer { offer, tag, length } = offer;
+        let Offer { offer, continued, tag, length } = offer;
         self.responder.admit_offer(offer, self.config.limits)?;
         if let Some(given_up) = GivingUp::of(tag).filter(|_| length == 0) {
             self.hear_giving_up(given_up);
             self.acknowledge_offer(offer, Status::Good);
             return Ok(());
         }
-        self.arrive(tag, Arrival::Offered { offer, length });
+        self.arrive(tag, Arrival::Offered { offer, length, continued });
         Ok(())
     }
 
@@ -108,8 +108,10 @@ impl Session {
     fn arrive(&mut self, tag: Tag, arrival: Arrival) {
         if let Some(status) = self.refusal_of(tag) {
             self.turn_away(arrival, status);
-        } else if let Some((arrival, posted)) = self.inbox.arrive(tag, arrival) {
-            self.receive(tag, arrival, posted);
+        } else if let Some((arrival, posted)) = self.inbox.arrive(tag, arrival)
+            && let Some(posted) = self.receive(tag, arrival, posted)
+        {
+            self.inbox.post_again(tag, posted);
         }
     }
 
@@ -138,26 +140,48 @@ impl Session {
         Ok(())
     }
 
-    /// A send or an offer with `tag` has come together with a receive.
-    pub(super) fn receive(&mut self, tag: Tag, arrival: Arrival, posted: Posted) {
-        let Posted { request, into } = posted;
-        let len = match &arrival {
-            Arrival::Sent(sent) => sent.length.into(),
-            Arrival::Offered { length, .. } => *length,
+    /// Brings a receive together with what has arrived for it; returns it if it waits for more.
+    pub(super) fn receive_arrived(&mut self, tag: Tag, mut posted: Posted) -> Option<Posted> {
+        while let Some(arrival) = self.inbox.take_arrived(tag) {
+            posted = self.receive(tag, arrival, posted)?;
+        }
+        Some(posted)
+    }
+
+    /// A send or an offer with `tag` has come together with a receive; returns that if more is to come for it.
+    fn receive(&mut self, tag: Tag, arrival: Arrival, posted: Posted) -> Option<Posted> {
+        let Posted { request, into, begun } = posted;
+        let (len, continued) = arrival.extent();
+        let filled = begun.map_or(0, |begun| begun.filled);
+        let owner = match begun {
+            None if !continued => Owner::Request(request),
+            _ => {
+                let number = begun.map_or_else(|| self.messages.begin(request), |begun| begun.number);
+                self.messages.add_part(number, len, !continued);
+                Owner::Part(number)
+            }
         };
-        let part = into.part(0, len);
+        self.receive_part(tag, arrival, (owner, &into, filled));
+        let Owner::Part(number) = owner else { return None };
+        let begun = Some(Begun { number, filled: filled.saturating_add(len) });
+        continued.then_some(Posted { request, into, begun })
+    }
+
+    fn receive_part(&mut self, tag: Tag, arrival: Arrival, (owner, into, filled): (Owner, &Payload, u64)) {
+        let (len, _) = arrival.extent();
+        let part = into.part(filled, len);
         if part.is_none() {
             let (peer, capacity) = (self.config.peer, into.capacity());
-            self.deliver((request, Err(TransferError::BufferTooSmall { peer, len, capacity })));
+            self.deliver((owner, Err(TransferError::BufferTooSmall { peer, len, capacity })));
         }
         match (arrival, part) {
-            (Arrival::Sent(Sent { id, unawaited, algorithm, length, payload }), Some(into)) => {
-                let job = Job::DecodeSend { id, unawaited, receive: request, length };
+            (Arrival::Sent(Sent { id, unawaited, algorithm, length, payload, .. }), Some(into)) => {
+                let job = Job::DecodeSend { id, unawaited, receive: owner, length };
                 self.decode(job, algorithm, payload, into);
             }
             (Arrival::Sent(Sent { id, .. }), None) => self.acknowledge(id, Status::ReceiveTooSmall),
             (Arrival::Offered { offer, .. }, Some(into)) => {
-                self.requester.fetch(request, Request::Receive { tag, into }, offer);
+                self.requester.fetch(owner, Request::Receive { tag, into }, offer);
             }
             (Arrival::Offered { offer, .. }, None) => self.acknowledge_offer(offer, Status::ReceiveTooSmall),
         }

@@ -168,16 +168,16 @@ impl Session {
 
     fn send_tagged(&mut self, id: MessageId, algorithm: Algorithm, payload: Payload) {
         let Some(piece) = self.requester.piece(id).cloned() else { return };
-        if let Some(&Request::Send { tag, completion, .. }) = self.requester.request(&piece) {
+        if let Some(&Request::Send { tag, completion, continued, .. }) = self.requester.request(&piece) {
             let unawaited = completion == Completion::Local;
-            let send = TaggedSend { id, algorithm, unawaited, tag, length: piece.length };
+            let send = TaggedSend { id, algorithm, continued, unawaited, tag, length: piece.length };
             self.send(Header::TaggedSend(send), payload);
         }
     }
 
     fn send_offer(&mut self, offer: OfferId) {
-        if let Some((&Request::Send { tag, .. }, length)) = self.requester.tell_offer(offer) {
-            self.send(Header::Offer(Offer { offer, tag, length }), Payload::empty());
+        if let Some((&Request::Send { tag, continued, .. }, length)) = self.requester.tell_offer(offer) {
+            self.send(Header::Offer(Offer { offer, continued, tag, length }), Payload::empty());
         }
     }
 

@@ -13,8 +13,8 @@ impl Session {
         let is_of_group = |tag| GivingUp::operation_of(tag) == Some(group);
         let error = TransferError::GivenUp { peer: self.config.local, status };
         let (posted, arrived) = self.inbox.take_all_of(is_of_group);
-        for request in posted {
-            self.deliver((request, Err(error.clone())));
+        for posted in posted {
+            self.fail(posted, error.clone());
         }
         for arrival in arrived {
             self.turn_away(arrival, status);

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use mgcomp_codecs::Algorithm;
 
-use super::request::RequestId;
+use super::request::{MessageNumber, RequestId};
 use crate::message::{MessageId, OfferId, Tag};
 use crate::payload::Payload;
 
@@ -12,7 +12,7 @@ use crate::payload::Payload;
 #[derive(Debug)]
 pub(super) enum Arrival {
     Sent(Sent),
-    Offered { offer: OfferId, length: u64 },
+    Offered { offer: OfferId, length: u64, continued: bool },
 }
 
 /// A send with its bytes.
@@ -21,15 +21,36 @@ pub(super) struct Sent {
     pub(super) id: MessageId,
     pub(super) unawaited: bool,
     pub(super) algorithm: Algorithm,
+    /// Whether the next arrival is for the same receive.
+    pub(super) continued: bool,
     pub(super) length: u32,
     pub(super) payload: Payload,
 }
 
-/// A receive that waits.
+/// A receive that waits, for a message or for more of one.
 #[derive(Debug)]
 pub(super) struct Posted {
     pub(super) request: RequestId,
     pub(super) into: Payload,
+    pub(super) begun: Option<Begun>,
+}
+
+/// A message of which a part has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun {
+    pub(super) number: MessageNumber,
+    /// Where the next part goes.
+    pub(super) filled: u64,
+}
+
+impl Arrival {
+    /// How long it is, and whether the next one is for the same receive.
+    pub(super) const fn extent(&self) -> (u64, bool) {
+        match *self {
+            Self::Sent(Sent { length, continued, .. }) => (length as u64, continued),
+            Self::Offered { length, continued, .. } => (length, continued),
+        }
+    }
 }
 
 /// Arrivals without a receive and receives without an arrival; never both for one tag.
@@ -51,15 +72,14 @@ impl Inbox {
         }
     }
 
-    /// Takes in a receive; returns the send that it belongs to, if it is there already.
-    pub(super) fn post(&mut self, tag: Tag, posted: Posted) -> Option<(Arrival, Posted)> {
-        match take_first(&mut self.arrived, tag) {
-            Some(arrival) => Some((arrival, posted)),
-            None => {
-                self.posted.entry(tag).or_default().push_back(posted);
-                None
-            }
-        }
+    /// Takes in a receive for which nothing is there.
+    pub(super) fn post(&mut self, tag: Tag, posted: Posted) {
+        self.posted.entry(tag).or_default().push_back(posted);
+    }
+
+    /// Takes in a receive of whose message more is to come.
+    pub(super) fn post_again(&mut self, tag: Tag, posted: Posted) {
+        self.posted.entry(tag).or_default().push_front(posted);
     }
 
     /// Takes the send that a receive with `tag` gets.
@@ -87,15 +107,15 @@ impl Inbox {
     }
 
     /// Removes all receives that wait.
-    pub(super) fn take_posted(&mut self) -> impl Iterator<Item = RequestId> + use<> {
-        std::mem::take(&mut self.posted).into_values().flatten().map(|posted| posted.request)
+    pub(super) fn take_posted(&mut self) -> impl Iterator<Item = Posted> + use<> {
+        std::mem::take(&mut self.posted).into_values().flatten()
     }
 
     /// Removes the receives that wait and the arrivals whose tag `is_one`.
-    pub(super) fn take_all_of(&mut self, is_one: impl Fn(Tag) -> bool) -> (Vec<RequestId>, Vec<Arrival>) {
+    pub(super) fn take_all_of(&mut self, is_one: impl Fn(Tag) -> bool) -> (Vec<Posted>, Vec<Arrival>) {
         let posted = self.posted.extract_if(|&tag, _| is_one(tag)).flat_map(|(_, queue)| queue);
         let arrived = self.arrived.extract_if(|&tag, _| is_one(tag)).flat_map(|(_, queue)| queue);
-        (posted.map(|posted| posted.request).collect(), arrived.collect())
+        (posted.collect(), arrived.collect())
     }
 
     #[cfg(test)]

@@ -1,16 +1,17 @@
 //! How a session begins, how it finds out that its peer is gone, and how it ends.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use mgcomp_codecs::AlgorithmSet;
 
 use super::action::Action;
 use super::config::SessionConfig;
-use super::error::{SessionError, Violation};
-use super::inbox::{Inbox, Posted};
+use super::error::{SessionError, TransferError, Violation};
+use super::inbox::{Begun, Inbox, Posted};
 use super::request::{Request, RequestId};
 use super::responder::Responder;
-use super::{Job, Phase, Session};
+use super::{Ending, Job, Phase, Session};
 use crate::message::{Address, Expected, Header, Hello, Limits, ReadRequest, Status};
 use crate::payload::Payload;
 
@@ -64,13 +65,7 @@ impl Session {
         if let Some(status) = error.farewell() {
             self.send(Header::Hello(Hello::refusal(status)), Payload::empty());
         }
-        let requests: Vec<_> = self.requester.take_all().chain(self.inbox.take_posted()).collect();
-        for request in requests {
-            let error = self.session_failed(error.clone());
-            self.deliver((request, Err(error)));
-        }
-        // What the peer sent before stays good: it may have ended because it was done.
-        self.jobs.retain(|_, job| matches!(job, Job::DecodeSend { .. }));
+        self.end_requests(&error);
         if self.config.keeps_arrived && is_orderly(&error) {
             self.inbox.forget_offers();
         } else {
@@ -83,15 +78,65 @@ impl Session {
         self.actions.push_back(Action::Close { error });
     }
 
+    /// Every request fails, but one with bytes that are being decoded only once these are: its memory is in use until then.
+    fn end_requests(&mut self, error: &SessionError) {
+        let error = self.session_failed(error.clone());
+        let mut late = HashMap::new();
+        for (owner, decoding) in self.requester.take_all() {
+            if decoding.is_empty() {
+                self.deliver((owner, Err(error.clone())));
+                continue;
+            }
+            let number = self.ending.len();
+            self.ending.push(Ending { owner, decoding: decoding.len(), error: error.clone() });
+            late.extend(decoding.into_iter().map(|id| (id, number)));
+        }
+        let posted: Vec<_> = self.inbox.take_posted().collect();
+        for posted in posted {
+            self.fail(posted, error.clone());
+        }
+        self.jobs.retain(|_, job| match job {
+            // What the peer sent before stays good: it may have ended because it was done.
+            Job::DecodeSend { .. } => true,
+            Job::DecodePiece(id) => match late.get(id) {
+                Some(&number) => {
+                    *job = Job::DecodeLate(number);
+                    true
+                }
+                None => false,
+            },
+            _ => false,
+        });
+    }
+
+    /// A piece of a request that the end of the session has ended is decoded, well or not.
+    pub(super) fn late_decoded(&mut self, number: usize) {
+        let Some(ending) = self.ending.get_mut(number) else { return };
+        ending.decoding -= 1;
+        if ending.decoding == 0 {
+            let (owner, error) = (ending.owner, ending.error.clone());
+            self.deliver((owner, Err(error)));
+        }
+    }
+
+    /// A receive for which nothing comes any more fails.
+    pub(super) fn fail(&mut self, posted: Posted, error: TransferError) {
+        match posted.begun {
+            None => self.deliver((posted.request, Err(error))),
+            Some(Begun { number, .. }) => {
+                let ended = self.messages.cut_off(number, error);
+                ended.into_iter().for_each(|ended| self.deliver(ended));
+            }
+        }
+    }
+
     /// Takes in a request after the end: a receive of what had come by then is answered, all else fails.
     pub(super) fn submit_late(&mut self, id: RequestId, request: Request, error: SessionError) {
-        if let Request::Receive { tag, into } = request
-            && let Some(arrival) = self.inbox.take_arrived(tag)
-        {
-            return self.receive(tag, arrival, Posted { request: id, into });
-        }
         let error = self.session_failed(error);
-        self.deliver((id, Err(error)));
+        let Request::Receive { tag, into } = request else { return self.deliver((id, Err(error))) };
+        if let Some(posted) = self.receive_arrived(tag, Posted { request: id, into, begun: None }) {
+            self.fail(posted, error);
+        }
     }
 
     pub(super) fn on_hello(&mut self, hello: Hello) -> Result<(), SessionError> {

@@ -13,6 +13,7 @@ mod groups;
 mod inbox;
 mod life;
 mod offers;
+mod parts;
 mod request;
 mod requester;
 mod responder;
@@ -31,7 +32,9 @@ pub use error::{SessionError, TransferError, Violation};
 pub use request::{Completion, Request, RequestId};
 
 use self::inbox::{Inbox, Posted};
-use self::requester::{Finished, Requester};
+use self::parts::Messages;
+use self::request::Owner;
+use self::requester::Requester;
 use self::responder::Responder;
 use crate::memory::HostSlice;
 use crate::message::{
@@ -50,6 +53,9 @@ pub struct Session {
     requester: Requester,
     responder: Responder,
     inbox: Inbox,
+    messages: Messages,
+    /// Requests that fail once what is being decoded for them is.
+    ending: Vec<Ending>,
     /// Groups that this side takes no part in any more while the peer may, and why.
     groups_over: HashMap<u32, Status>,
     jobs: FxHashMap<JobId, Job>,
@@ -90,7 +96,18 @@ enum Job {
     /// A write of the peer.
     DecodeWrite(MessageId),
     /// A send of the peer, for this receive of ours.
-    DecodeSend { id: MessageId, unawaited: bool, receive: RequestId, length: u32 },
+    DecodeSend { id: MessageId, unawaited: bool, receive: Owner, length: u32 },
+    /// What a read or fetch of ours brought, for the request of this place in `ending`.
+    DecodeLate(usize),
+}
+
+/// A request that the end of the session has ended, while bytes of it were being decoded.
+#[derive(Debug)]
+struct Ending {
+    owner: Owner,
+    /// Pieces of it.
+    decoding: usize,
+    error: TransferError,
 }
 
 impl Session {
@@ -112,6 +129,8 @@ impl Session {
             requester: Requester::default(),
             responder: Responder::default(),
             inbox: Inbox::default(),
+            messages: Messages::default(),
+            ending: Vec::new(),
             groups_over: HashMap::new(),
             jobs: FxHashMap::default(),
             next_job: 0,
@@ -172,11 +191,11 @@ impl Session {
         }
         match request {
             Request::Receive { tag, into } => {
-                if let Some((arrival, posted)) = self.inbox.post(tag, Posted { request: id, into }) {
-                    self.receive(tag, arrival, posted);
+                if let Some(posted) = self.receive_arrived(tag, Posted { request: id, into, begun: None }) {
+                    self.inbox.post(tag, posted);
                 }
             }
-            _ => self.requester.submit(id, request),
+            _ => self.requester.submit(id.into(), request),
         }
         self.start_pieces();
     }
@@ -214,7 +233,8 @@ impl Session {
                 memory.part(piece.offset, u64::from(piece.length))?
             }
             Header::TaggedSend(TaggedSend { tag, algorithm: Algorithm::None, .. }) => {
-                self.inbox.next_receive(tag)?.into.part(0, len)?
+                let Posted { into, begun, .. } = self.inbox.next_receive(tag)?;
+                into.part(begun.map_or(0, |begun| begun.filled), len)?
             }
             _ => return None,
         };
@@ -246,6 +266,7 @@ impl Session {
     pub fn decoded(&mut self, job: JobId, result: Decoded) {
         match self.jobs.remove(&job) {
             Some(Job::DecodePiece(id)) => self.finish(id, result.map_err(|status| self.unusable(status))),
+            Some(Job::DecodeLate(number)) => self.late_decoded(number),
             Some(Job::DecodeWrite(id)) => self.acknowledge(id, result.err().unwrap_or(Status::Good)),
             Some(Job::DecodeSend { id, unawaited, receive, length }) => {
                 // First: whoever waits for the bytes is not to wait for the answer as well.
@@ -299,8 +320,15 @@ impl Session {
         }
     }
 
-    fn deliver(&mut self, (request, result): Finished) {
-        self.actions.push_back(Action::Deliver { request, result });
+    /// What came of a request, or of a part of its message.
+    fn deliver(&mut self, (owner, result): (impl Into<Owner>, Result<u64, TransferError>)) {
+        let ended = match owner.into() {
+            Owner::Request(request) => Some((request, result)),
+            Owner::Part(message) => self.messages.end_part(message, result),
+        };
+        if let Some((request, result)) = ended {
+            self.actions.push_back(Action::Deliver { request, result });
+        }
     }
 
     /// Why what the peer sent did not become bytes: for its own sake, or for that of the device that it was to go to.

@@ -40,14 +40,33 @@ pub enum Request {
         completion: Completion,
         /// Whether it is a part of something longer, whose other parts are sent at the same time.
         is_part: bool,
+        /// Whether the next send with this tag is for the same receive, which gets both, one behind the other.
+        continued: bool,
     },
-    /// Take the next send of the peer with this tag.
+    /// Take the next send of the peer with this tag, and those that continue it.
     Receive {
         /// What it is matched by.
         tag: Tag,
-        /// Where the bytes go; a longer send is refused.
+        /// Where the bytes go; what is longer is refused.
         into: Payload,
     },
+}
+
+/// Whom the end of a transfer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    Request(RequestId),
+    /// A part of this message, which is longer.
+    Part(MessageNumber),
+}
+
+/// Counts the [messages of several sends](super::parts) that were begun to be received.
+pub(super) type MessageNumber = u64;
+
+impl From<RequestId> for Owner {
+    fn from(request: RequestId) -> Self {
+        Self::Request(request)
+    }
 }
 
 /// When a send is done.

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::action::JobId;
 use super::error::{TransferError, Violation};
 use super::offers::Offers;
-use super::request::{Completion, Request, RequestId};
+use super::request::{Completion, Owner, Request};
 use crate::message::{Limits, MAX_HEADER_LEN, MessageId, OfferId, Status, Tag};
 use crate::payload::Payload;
 
@@ -26,7 +26,7 @@ pub(super) type TransferNumber = u64;
 /// A request that is being worked on.
 #[derive(Debug)]
 struct Transfer {
-    id: RequestId,
+    owner: Owner,
     request: Request,
     /// Of a receive: the offer that it was matched with.
     fetches: Option<OfferId>,
@@ -75,7 +75,7 @@ pub(super) fn longest_message(limits: Limits) -> u64 {
 }
 
 /// A request's end: what to deliver.
-pub(super) type Finished = (RequestId, Result<u64, TransferError>);
+pub(super) type Finished = (Owner, Result<u64, TransferError>);
 
 /// A transfer's end.
 pub(super) struct Ended {
@@ -138,23 +138,23 @@ struct LaneState {
 
 impl Requester {
     /// Takes in a request; its pieces start with [`start_piece`](Self::start_piece).
-    pub(super) fn submit(&mut self, id: RequestId, request: Request) {
-        self.add(id, request, None);
+    pub(super) fn submit(&mut self, owner: Owner, request: Request) {
+        self.add(owner, request, None);
     }
 
     /// Takes in a receive that was matched with an offer, and has exactly as much room.
-    pub(super) fn fetch(&mut self, id: RequestId, receive: Request, offer: OfferId) {
-        self.add(id, receive, Some(offer));
+    pub(super) fn fetch(&mut self, owner: Owner, receive: Request, offer: OfferId) {
+        self.add(owner, receive, Some(offer));
     }
 
-    fn add(&mut self, id: RequestId, request: Request, fetches: Option<OfferId>) {
+    fn add(&mut self, owner: Owner, request: Request, fetches: Option<OfferId>) {
         let length = request.memory().capacity();
         let lane = lane_of(&request);
         let number = self.next_transfer;
         self.next_transfer += 1;
         self.lane(lane).waiting.push_back(number);
         let transfer = Transfer {
-            id,
+            owner,
             request,
             fetches,
             length,
@@ -335,8 +335,8 @@ impl Requester {
         if transfer.in_flight > 0 || transfer.next.is_some() {
             return None;
         }
-        let Transfer { id, fetches, length, failed, is_told, .. } = self.transfers.remove(&number)?;
-        let finished = (!is_told).then(|| (id, failed.map_or(Ok(length), Err)));
+        let Transfer { owner, fetches, length, failed, is_told, .. } = self.transfers.remove(&number)?;
+        let finished = (!is_told).then(|| (owner, failed.map_or(Ok(length), Err)));
         Some(Ended { finished, fetched: fetches })
     }
 
@@ -352,7 +352,7 @@ impl Requester {
         if let Request::Send { from, .. } = &mut transfer.request {
             *from = Payload::empty(); // the program may do with it as it likes now
         }
-        Some((transfer.id, Ok(transfer.length)))
+        Some((transfer.owner, Ok(transfer.length)))
     }
 
     /// Whether a probe may start: none is under way, and the peer takes one more request.
@@ -400,7 +400,7 @@ impl Requester {
             *from = Payload::empty();
         }
         transfer.failed.get_or_insert_with(|| error.clone());
-        let finished = (!transfer.is_told).then(|| (transfer.id, Err(error.clone())));
+        let finished = (!transfer.is_told).then(|| (transfer.owner, Err(error.clone())));
         transfer.is_told = true;
         Some(Ended { finished, fetched: None })
     }
@@ -416,10 +416,20 @@ impl Requester {
         self.finish_part(number, Err(error.clone()))
     }
 
-    /// Removes all requests; returns those that the program waits for in the order of submission.
-    pub(super) fn take_all(&mut self) -> impl Iterator<Item = RequestId> + use<> {
-        let transfers = std::mem::take(self).transfers.into_values();
-        transfers.filter(|transfer| !transfer.is_told).map(|transfer| transfer.id)
+    /// Removes all requests; returns those that the program waits for in the order of submission, each with its pieces that are
+    /// being decoded.
+    pub(super) fn take_all(&mut self) -> Vec<(Owner, Vec<MessageId>)> {
+        let Self { transfers, pieces, .. } = std::mem::take(self);
+        let mut decoding = FxHashMap::<TransferNumber, Vec<MessageId>>::default();
+        for (id, piece) in pieces {
+            if matches!(piece.stage, Stage::Decoding) {
+                decoding.entry(piece.transfer).or_default().push(id);
+            }
+        }
+        let transfers = transfers.into_iter().filter(|(_, transfer)| !transfer.is_told);
+        transfers
+            .map(|(number, transfer)| (transfer.owner, decoding.remove(&number).unwrap_or_default()))
+            .collect()
     }
 
     fn in_flight(&self) -> u32 {

@@ -162,6 +162,7 @@ pub(crate) fn numbered(number: u64, len: usize) -> Message {
     let header = Header::TaggedSend(TaggedSend {
         id: MessageId(number as u16),
         algorithm: Algorithm::None,
+        continued: false,
         unawaited: false,
         tag: Tag(number),
         length: len as u32,

@@ -62,7 +62,10 @@ on_every_link! {
         messages::messages_that_are_too_long_are_lost_alone
         messages::tags_are_told_apart_and_kept_in_order
         messages::messages_are_received_in_any_order
+        messages::receives_of_one_tag_get_messages_in_order_however_they_are_waited_for
+        messages::threads_that_send_with_one_tag_do_not_mix_their_messages
         moving::every_collective_moves_what_it_should
+        moving::a_broadcast_only_reads_at_its_root
         moving::blocks_have_lengths_and_places_of_their_own
         moving::in_place_is_the_same
         moving::all_to_all_is_in_place_on_any_of_the_members

@@ -5,6 +5,7 @@ use mgcomp_transport::communicator::CommunicatorError;
 use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::Limits;
 use mgcomp_transport::node::NodeConfig;
+use mgcomp_transport::session::TransferError;
 
 use super::{buffer_of, bytes_of, on_all, on_all_with};
 use crate::common::LIMITS;
@@ -43,8 +44,12 @@ pub(super) fn messages_that_are_too_long_are_lost_alone(fabric: Fabric) {
         ];
         for (len, room) in cases {
             if world.rank() == 0 {
-                // The sender of a short message hears of it; of a long one the receiver took all parts it could.
-                let _ = world.send(1, 3, &buffer_of(0, len).all(), Element::U32);
+                // The sender hears of what found no room.
+                let error = world.send(1, 3, &buffer_of(0, len).all(), Element::U32).unwrap_err();
+                assert!(
+                    matches!(error, CommunicatorError::Transfer(TransferError::Refused { .. })),
+                    "{error}"
+                );
                 world.send(1, 3, &buffer_of(5, 100).all(), Element::U32).unwrap();
                 continue;
             }
@@ -113,5 +118,59 @@ pub(super) fn messages_are_received_in_any_order(fabric: Fabric) {
                 assert!(into.all().to_vec() == bytes_of(tag, LEN), "tag {tag}");
             }
         }
+    });
+}
+
+pub(super) fn receives_of_one_tag_get_messages_in_order_however_they_are_waited_for(fabric: Fabric) {
+    const LENS: [usize; 5] = [2 * PART, 10, PART + 1, PART, 3 * PART];
+    on_all(fabric, 2, "adaptive", |world| {
+        if world.rank() == 0 {
+            world.barrier().unwrap();
+            let send = |(tag, len)| world.start_send(1, 5, &buffer_of(tag, len).all(), Element::U32).unwrap();
+            let sends: Vec<_> = (0..).zip(LENS).map(send).collect();
+            return sends.into_iter().for_each(|send| send.wait().unwrap());
+        }
+        // The last is waited for first, and one is dropped before its message has come.
+        let into = LENS.map(|_| HostBuffer::zeroed(3 * PART));
+        let mut receives: Vec<_> =
+            into.iter().map(|into| world.start_receive(0, 5, &into.all()).unwrap()).collect();
+        drop(receives.remove(2));
+        world.barrier().unwrap();
+        for at in [4, 3, 1, 0] {
+            let receive = receives.pop().unwrap();
+            assert_eq!(receive.wait(), Ok(LENS[at] as u64), "message {at}");
+        }
+        for (rank, (into, len)) in (0..).zip(into.iter().zip(LENS)) {
+            crate::common::wait_until("it is there", || {
+                into.all().part(0, len).unwrap().to_vec() == bytes_of(rank, len)
+            });
+        }
+    });
+}
+
+pub(super) fn threads_that_send_with_one_tag_do_not_mix_their_messages(fabric: Fabric) {
+    const EACH: usize = 20;
+    const LEN: usize = 2 * PART + 12;
+    on_all(fabric, 2, "adaptive", |world| {
+        if world.rank() == 0 {
+            std::thread::scope(|scope| {
+                for thread in 0..3 {
+                    let from = buffer_of(thread, LEN).all();
+                    scope.spawn(move || {
+                        (0..EACH).for_each(|_| world.send(1, 5, &from, Element::U32).unwrap());
+                    });
+                }
+            });
+            return;
+        }
+        let (expected, mut came) = ([0, 1, 2].map(|thread| bytes_of(thread, LEN)), [0; 3]);
+        for _ in 0..3 * EACH {
+            let into = HostBuffer::zeroed(LEN);
+            assert_eq!(world.receive(0, 5, &into.all()), Ok(LEN as u64));
+            let got = into.all().to_vec();
+            let whose = expected.iter().position(|message| *message == got);
+            came[whose.expect("a message of several threads")] += 1;
+        }
+        assert_eq!(came, [EACH; 3]);
     });
 }

@@ -53,6 +53,22 @@ pub(super) fn every_collective_moves_what_it_should(fabric: Fabric) {
     }
 }
 
+pub(super) fn a_broadcast_only_reads_at_its_root(fabric: Fabric) {
+    on_all(fabric, 3, "adaptive", |world| {
+        for len in [100, 65_543, (1 << 20) + 13] {
+            let buffer = buffer_of(world.rank(), len).all();
+            let broadcast = || world.broadcast(1, &buffer, Element::U32).unwrap();
+            if world.rank() == 1 {
+                // Nobody can write to it meanwhile.
+                buffer.read(|_| broadcast());
+            } else {
+                broadcast();
+            }
+            assert!(buffer.to_vec() == bytes_of(1, len), "broadcast of {len}");
+        }
+    });
+}
+
 pub(super) fn blocks_have_lengths_and_places_of_their_own(fabric: Fabric) {
     on_all(fabric, 4, "fixed:xp", |world| {
         let (own, ranks) = (world.rank() as usize, world.size() as usize);

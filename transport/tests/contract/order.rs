@@ -125,6 +125,7 @@ pub(crate) fn a_message_of_1_gib_arrives(fabric: Fabric) {
     let header = Header::TaggedSend(TaggedSend {
         id: MessageId(1),
         algorithm: Algorithm::None,
+        continued: false,
         unawaited: false,
         tag: Tag(1),
         length: LEN as u32,

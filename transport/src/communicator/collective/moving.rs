@@ -49,13 +49,28 @@ impl Group {
             let into = in_buffer(self, buffer, &blocks)?;
             let mine = &into[self.rank];
             self.scatter(root, buffer, &blocks, mine, element)?;
-            return self.bring_to_all(mine, &into, element);
+            return self.bring_shares(root, &into, element);
         }
         if self.rank != root {
             return self.receive_known(root, tag, buffer).wait_in(self);
         }
         let mut transfers = Transfers::default();
         self.others().for_each(|to| transfers.add(self.send_known(to, tag, buffer, element)));
+        transfers.wait_in(self)
+    }
+
+    /// Brings each member's share to all others but the root, which has all of them: its buffer is only read.
+    fn bring_shares(&self, root: usize, shares: &[Slice], element: Element) -> Result<(), CommunicatorError> {
+        let tag = self.collective_tag(Kind::AllGather);
+        let mut transfers = Transfers::default();
+        for other in self.others() {
+            if self.rank != root {
+                transfers.add(self.receive_known(other, tag, &shares[other]));
+            }
+            if other != root {
+                transfers.add(self.send_known(other, tag, &shares[self.rank], element));
+            }
+        }
         transfers.wait_in(self)
     }
 

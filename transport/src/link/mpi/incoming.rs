@@ -210,6 +210,7 @@ mod tests {
         let send = TaggedSend {
             id: MessageId(7),
             algorithm: Algorithm::None,
+            continued: false,
             unawaited: false,
             tag: Tag(9),
             length: LEN as u32,

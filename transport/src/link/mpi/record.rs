@@ -173,6 +173,7 @@ mod tests {
         Header::TaggedSend(TaggedSend {
             id: MessageId(7),
             algorithm: Algorithm::None,
+            continued: false,
             unawaited: false,
             tag: Tag(9),
             length,

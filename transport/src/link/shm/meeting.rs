@@ -21,6 +21,8 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 const CROWDED_HELLO_TIMEOUT: Duration = Duration::from_millis(500);
 /// Strangers whose hello is awaited at once.
 const STRANGERS: usize = 64;
+/// How many are let in before peers have their turn.
+const MOST_AT_ONCE: usize = 64;
 /// Pause between attempts to connect, and after the system refused a connection.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -172,8 +174,13 @@ impl Door {
         }
     }
 
+    /// Takes in who has come; a few at a time, since peers wait meanwhile and who comes may be anybody.
     fn let_in(&mut self, poller: &Poller) {
-        while self.strangers.len() < STRANGERS {
+        for _ in 0..MOST_AT_ONCE {
+            if self.strangers.len() >= STRANGERS {
+                self.close_for(CROWDED_HELLO_TIMEOUT, poller);
+                return;
+            }
             let socket = match socket::accept(&self.listener) {
                 Ok(socket) => socket,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -192,7 +199,6 @@ impl Door {
                 self.strangers.push(Stranger { number, socket, since: Instant::now() });
             }
         }
-        self.close_for(CROWDED_HELLO_TIMEOUT, poller);
     }
 
     /// Accepts nobody for a while.

@@ -413,10 +413,11 @@ impl End {
         if let Some(error) = wanted.then(|| peer.take_failure()).flatten() {
             return Err(Some(error));
         }
-        // Before looking into the ring: what was written before the end is there by then.
-        let hung_up = connection.hung_up;
+        // Before looking into the ring: what was written before the end is there by then. And so with the window, which only this thread
+        // closes: if others opened it in between, nothing would have been taken in and yet something be there.
+        let ends = connection.hung_up && peer.window.is_open();
         let mut busy = connection.take_in(peer, sink, guest)?;
-        if hung_up && !busy && peer.window.is_open() {
+        if ends && !busy {
             let end = || connection.intake.as_ref().map(|intake| intake.end(&mut connection.reader));
             return Err(connection.failure.take().or_else(end));
         }

@@ -276,6 +276,7 @@ mod tests {
         let header = TaggedSend {
             id: MessageId(id),
             algorithm: Algorithm::None,
+            continued: false,
             unawaited: false,
             tag: Tag(0),
             length: len as u32,

@@ -100,6 +100,7 @@ mod tests {
         let header = Header::TaggedSend(TaggedSend {
             id: MessageId(1),
             algorithm: Algorithm::None,
+            continued: false,
             unawaited: false,
             tag: Tag(1),
             length: 0,

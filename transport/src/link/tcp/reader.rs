@@ -339,7 +339,14 @@ mod tests {
 
     fn header(length: usize) -> Header {
         let (id, tag, length) = (MessageId(length as u16), Tag(4), length as u32);
-        Header::TaggedSend(TaggedSend { id, algorithm: Algorithm::None, unawaited: false, tag, length })
+        Header::TaggedSend(TaggedSend {
+            id,
+            algorithm: Algorithm::None,
+            continued: false,
+            unawaited: false,
+            tag,
+            length,
+        })
     }
 
     fn payload(len: usize) -> Bytes {

@@ -69,7 +69,8 @@ fn every_request_fails_once_whatever_the_reason() {
         solo.assert_over(error.clone(), farewell.map(Status::from_code));
         assert_eq!(solo.take_sent().len(), usize::from(farewell.is_some()));
         solo.delivered.sort_by_key(|&(id, _)| id);
-        let expected: Vec<_> = (0..9).map(|id| (id, failed(&error))).collect();
+        // The memory of request 1 is in use until its bytes are decoded, so it comes to its end then.
+        let expected: Vec<_> = (0..9).filter(|&id| id != 1).map(|id| (id, failed(&error))).collect();
         assert_eq!(solo.delivered, expected);
         // What was sent before the end is good, where the peer did nothing wrong: the one that is being decoded, and the
         // one that nobody had asked for.
@@ -83,7 +84,7 @@ fn every_request_fails_once_whatever_the_reason() {
         let jobs = std::mem::take(&mut solo.jobs);
         jobs.into_iter().for_each(|job| solo.work_on(job));
         let late = if is_orderly { Ok(1) } else { failed(&error) };
-        assert_eq!(solo.delivered[9..], [(9, Ok(1)), (10, late)]);
+        assert_eq!(solo.delivered[8..], [(1, failed(&error)), (9, Ok(1)), (10, late)]);
         assert!(solo.take_sent().is_empty(), "nobody hears an answer");
         solo.submit(11, receive(7, &zeroed(1)));
         assert_eq!(solo.delivered[11], (11, failed(&error)));
@@ -95,7 +96,7 @@ fn every_request_fails_once_whatever_the_reason() {
 fn an_offer_is_lost_with_the_session_and_all_sends_behind_it() {
     let mut solo = Solo::open(WIDE);
     solo.hear_bytes(&[0x60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1, 1]);
-    solo.hear(Header::Offer(Offer { offer: OfferId(0), tag: Tag(7), length: 1 }), b"");
+    solo.hear(Header::Offer(Offer { offer: OfferId(0), continued: false, tag: Tag(7), length: 1 }), b"");
     solo.hear_bytes(&[0x60, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1, 3]);
     solo.close(SessionError::Closed);
     let into = zeroed(1);
@@ -122,7 +123,7 @@ fn the_goodbye_comes_first_and_the_end_last() {
         panic!("{actions:?}")
     };
     assert_eq!(*header, Header::Hello(Hello::refusal(Status::Closing)));
-    assert!(delivered.len() == 9 && delivered.iter().all(|a| matches!(a, Action::Deliver { .. })));
+    assert!(delivered.len() == 8 && delivered.iter().all(|a| matches!(a, Action::Deliver { .. })));
 }
 
 #[test]

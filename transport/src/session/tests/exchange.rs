@@ -165,7 +165,7 @@ impl Exchange {
             self.plan(
                 end,
                 len,
-                Request::Send { from, element, tag, completion, is_part: false },
+                Request::Send { from, element, tag, completion, is_part: false, continued: false },
                 None,
                 Some(send_at),
             );

@@ -20,11 +20,11 @@ fn given_up() -> TransferError {
 
 fn sent(id: u16, tag: u64, length: u32) -> Header {
     let (id, tag, algorithm) = (MessageId(id), Tag(tag), Algorithm::None);
-    Header::TaggedSend(TaggedSend { id, algorithm, unawaited: true, tag, length })
+    Header::TaggedSend(TaggedSend { id, algorithm, continued: false, unawaited: true, tag, length })
 }
 
 fn offered(number: u32, tag: u64, length: u64) -> Header {
-    Header::Offer(Offer { offer: OfferId(number), tag: Tag(tag), length })
+    Header::Offer(Offer { offer: OfferId(number), continued: false, tag: Tag(tag), length })
 }
 
 fn ack(id: u16, status: Status) -> Header {
@@ -108,6 +108,7 @@ fn sends_that_wait_never_leave_and_those_that_were_offered_are_let_go() {
         tag: Tag(tag),
         completion: Completion::Local,
         is_part: false,
+        continued: false,
     };
     // One is sent, one about to be, and eight are offered; four wait, behind which others do.
     solo.submit(0, post(of(10), TAG));
@@ -186,7 +187,14 @@ fn whenever_both_sides_end_nothing_is_left_of_the_group() {
                 receive(tag, &memory)
             } else {
                 let from = Payload::from_memory(memory);
-                Request::Send { from, element, tag: Tag(tag), completion: Completion::Local, is_part: false }
+                Request::Send {
+                    from,
+                    element,
+                    tag: Tag(tag),
+                    completion: Completion::Local,
+                    is_part: false,
+                    continued: false,
+                }
             };
             let after = world.rng.micros(3000);
             world.plan(after, end, id, request);

@@ -26,7 +26,14 @@ fn write_request(id: u16, length: u32, algorithm: Algorithm) -> Header {
 }
 
 fn tagged_send(id: u16, length: u32, algorithm: Algorithm) -> Header {
-    Header::TaggedSend(TaggedSend { id: MessageId(id), algorithm, unawaited: false, tag: Tag(4), length })
+    Header::TaggedSend(TaggedSend {
+        id: MessageId(id),
+        algorithm,
+        continued: false,
+        unawaited: false,
+        tag: Tag(4),
+        length,
+    })
 }
 
 fn data(id: u16, algorithm: Algorithm) -> Header {

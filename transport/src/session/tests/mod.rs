@@ -10,6 +10,7 @@ mod hostile;
 mod limits;
 mod noise;
 mod offers;
+mod parts;
 mod posted;
 mod refused;
 mod rng;
@@ -62,6 +63,7 @@ impl Session {
         self.requester.is_idle()
             && self.responder.is_idle()
             && self.inbox.is_idle()
+            && self.messages.is_idle()
             && self.groups_over.is_empty()
             && self.jobs.is_empty()
             && self.actions.is_empty()

@@ -152,10 +152,20 @@ fn message(rng: &mut Rng) -> Vec<u8> {
         10 => Header::DataReady(DataReady { id, algorithm, status }),
         11..25 => Header::WriteRequest(WriteRequest { id, address, length, algorithm }),
         25 => Header::WriteAck(WriteAck { id, status }),
-        26..40 => {
-            Header::TaggedSend(TaggedSend { id, algorithm, unawaited: false, tag: Tag(rng.below(3)), length })
-        }
-        60..69 => Header::Offer(Offer { offer, tag: Tag(rng.below(3)), length: rng.below(200) }),
+        26..40 => Header::TaggedSend(TaggedSend {
+            id,
+            algorithm,
+            continued: rng.one_in(3),
+            unawaited: false,
+            tag: Tag(rng.below(3)),
+            length,
+        }),
+        60..69 => Header::Offer(Offer {
+            offer,
+            continued: rng.one_in(3),
+            tag: Tag(rng.below(3)),
+            length: rng.below(200),
+        }),
         69 if rng.one_in(2) => Header::Fetch(Fetch { id, offer, offset: rng.below(100), length }),
         69 => Header::OfferAck(OfferAck { status, offer }),
         _ if rng.one_in(10) => Header::Hello(Hello::Greeting(greeting(1, LIMITS))),

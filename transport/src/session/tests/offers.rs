@@ -10,7 +10,7 @@ use crate::message::{Fetch, Offer, OfferAck, TaggedSend};
 const NARROW: Limits = Limits { max_transfer_bytes: 10, window_bytes: 10, max_in_flight: 8 };
 
 fn offer(number: u32, tag: u64, length: u64) -> Header {
-    Header::Offer(Offer { offer: OfferId(number), tag: Tag(tag), length })
+    Header::Offer(Offer { offer: OfferId(number), continued: false, tag: Tag(tag), length })
 }
 
 fn fetch(id: u16, number: u32, offset: u64, length: u32) -> Header {
@@ -136,6 +136,7 @@ fn offers_keep_their_turn_behind_what_is_being_encoded() {
     let tagged = TaggedSend {
         id: MessageId(0),
         algorithm: Algorithm::None,
+        continued: false,
         unawaited: false,
         tag: Tag(4),
         length: 10,

@@ -176,6 +176,7 @@ pub(super) fn send(bytes: &[u8], tag: u64) -> Request {
         tag: Tag(tag),
         completion: Completion::Remote,
         is_part: false,
+        continued: false,
     }
 }
 

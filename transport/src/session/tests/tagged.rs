@@ -155,6 +155,7 @@ fn raw_bytes_that_were_asked_for_have_a_place_to_go() {
         Header::TaggedSend(TaggedSend {
             id: MessageId(id),
             algorithm: Algorithm::None,
+            continued: false,
             unawaited: false,
             tag: Tag(tag),
             length,
@@ -168,8 +169,14 @@ fn raw_bytes_that_were_asked_for_have_a_place_to_go() {
     assert!(place.is_same(&first.slice(0..80).unwrap()));
     assert!(solo.session.landing(&raw(0, 5, 101), 101).is_none(), "longer than the receive");
     assert!(solo.session.landing(&raw(0, 6, 80), 80).is_none(), "another tag");
-    let coded =
-        TaggedSend { id: MessageId(0), algorithm: Algorithm::Bdi, unawaited: false, tag: Tag(5), length: 80 };
+    let coded = TaggedSend {
+        id: MessageId(0),
+        algorithm: Algorithm::Bdi,
+        continued: false,
+        unawaited: false,
+        tag: Tag(5),
+        length: 80,
+    };
     assert!(solo.session.landing(&Header::TaggedSend(coded), 80).is_none(), "to be decoded");
     // When the first has come, the place is that of the second.
     solo.hear(raw(0, 5, 80), &[7; 80]);
