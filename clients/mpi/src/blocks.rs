@@ -69,6 +69,12 @@ impl Blocks {
         Some(Data::new(self.address, longest, self.datatype))
     }
 
+    /// Whether all blocks that have any values lie somewhere: they may be counted from address 0, which is `MPI_BOTTOM`.
+    pub(crate) fn have_addresses(&self, ranks: c_int, shape: &Shape) -> bool {
+        let lies_somewhere = |rank| self.counts.at(rank) == 0 || !self.block(rank, shape).address().is_null();
+        !self.address.is_null() || (0..ranks).all(lies_somewhere)
+    }
+
     /// The block of a rank.
     pub(crate) fn block(&self, rank: c_int, shape: &Shape) -> Data {
         let offset = self.places.at(rank).wrapping_mul(shape.extent) as isize;
@@ -117,6 +123,22 @@ mod tests {
         assert_eq!(blocks.len(2, shape.size), 20);
         assert_eq!(blocks.longest(3).unwrap().count(), 5);
         assert_eq!(remaining(counts.as_ptr(), &[false, false, true]), [3, 0, 0]);
+    }
+
+    #[test]
+    fn blocks_may_be_counted_from_the_bottom_of_memory() {
+        let (counts, places) = ([3, 0, 5], [1i64 << 40, 0, 1 << 41]);
+        let shape = Shape { size: 4, extent: 4, is_dense: true };
+        let blocks = |counts: &[c_int; 3]| Blocks {
+            address: ptr::null_mut(),
+            counts: Numbers::Ints(counts.as_ptr()),
+            places: Numbers::Longs(places.as_ptr()),
+            datatype: Type(1),
+        };
+        assert!(blocks(&counts).have_addresses(3, &shape));
+        assert!(!blocks(&[3, 1, 5]).have_addresses(3, &shape));
+        assert!(Blocks::even(1000 as Address, 1, Type(1)).have_addresses(3, &shape));
+        assert!(!Blocks::even(ptr::null_mut(), 1, Type(1)).have_addresses(3, &shape));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use mgcomp_transport::link::Position;
 use mgcomp_transport::message::Rank;
 
 use crate::abi::Reductions;
+use crate::blocks::Blocks;
 use crate::calls::loaded;
 use crate::communicator::{Communicator, copy, delete};
 use crate::data::{Data, Landing};
@@ -212,6 +213,23 @@ impl Layer {
             false => self.mpi.is_packable(data.datatype(), self.own),
         };
         Ok((is_usable && address != self.mpi.constants.in_place).then_some(shape))
+    }
+
+    /// The same for blocks of so many ranks, of which there may be none. All ranks come to the same, wherever they count places from.
+    pub(crate) fn usable_blocks(&self, blocks: &Blocks, ranks: c_int) -> Result<Option<Shape>, Failure> {
+        let Some(longest) = blocks.longest(ranks) else { return Ok(None) };
+        let constants = &self.mpi.constants;
+        let is_in_place = blocks.address as usize == constants.in_place;
+        if blocks.datatype == constants.datatype_null || is_in_place {
+            return Ok(None);
+        }
+        let shape = self.mpi.shape(blocks.datatype)?;
+        let is_usable = match shape.is_dense {
+            _ if longest.count() == 0 => true,
+            true => blocks.have_addresses(ranks, &shape),
+            false => self.mpi.is_packable(blocks.datatype, self.own),
+        };
+        Ok(is_usable.then_some(shape))
     }
 
     /// Seals a piece of what goes to `to`, the other ranks' one to speak of.

@@ -35,7 +35,7 @@ pub(crate) fn allgather(
     if !layer.is_long(layer.len(&longest)?) {
         return Ok(Verdict::Plain);
     }
-    let Some(shape) = layer.usable(&longest)? else { return Ok(Verdict::Plain) };
+    let Some(shape) = layer.usable_blocks(blocks, comm.size)? else { return Ok(Verdict::Plain) };
     let own_block = blocks.block(comm.rank, &shape);
     let (from, from_shape) = match &own {
         None => (&own_block, Some(shape)),

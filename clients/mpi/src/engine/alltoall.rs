@@ -70,10 +70,8 @@ impl Alltoall<'_> {
     /// `None` if MPI would refuse the call.
     fn shapes(&self) -> Result<Option<Shapes>, Failure> {
         let size = self.comm.size;
-        let (Some(from), Some(into)) = (self.sent().longest(size), self.into.longest(size)) else {
-            return Ok(None);
-        };
-        let (from, into) = (self.layer.usable_if_any(&from)?, self.layer.usable_if_any(&into)?);
+        let usable = |blocks| self.layer.usable_blocks(blocks, size);
+        let (from, into) = (usable(self.sent())?, usable(&self.into)?);
         Ok(from.zip(into).map(|(from, into)| Shapes { from, into }))
     }
 

@@ -97,10 +97,7 @@ impl Rooted<'_> {
         let own = self.own.map(|own| self.layer.usable_if_any(&own)).transpose()?;
         let blocks = match &self.blocks {
             None => None,
-            Some(blocks) => match blocks.longest(self.comm.size) {
-                Some(longest) => Some(self.layer.usable_if_any(&longest)?),
-                None => return Ok(None),
-            },
+            Some(blocks) => Some(self.layer.usable_blocks(blocks, self.comm.size)?),
         };
         // Where there is none, it stands for nothing.
         let (own, blocks) = (own.or(blocks).flatten(), blocks.or(own).flatten());
