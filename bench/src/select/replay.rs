@@ -75,7 +75,8 @@ impl Replay<'_> {
                 coded_bytes: sent.wire_bytes,
                 sampling,
                 encode: if decision.algorithm == Algorithm::None { None } else { time(sent.encode_ns) },
-                decode: if went_raw { None } else { time(sent.decode_ns) },
+                // Which the peer does, and does not tell.
+                decode: None,
                 acknowledged: None,
             };
             policy.observe(&facts, &decision, &outcome);
