@@ -126,6 +126,24 @@ fn inspect_explains_each_field() {
 }
 
 #[test]
+fn inspect_shows_the_codebook() {
+    // Rows of 64 bytes that agree in all but their last two, whose codebook an encoder carries.
+    let row = |i: u32| [&[0x5a; 62][..], &(i * 40_503 % 65_521).to_be_bytes()[2..]].concat();
+    let bench = Workbench::with("rows", &(0..4096).flat_map(row).collect::<Vec<u8>>());
+    bench.succeed(&["compress", "rows", "-a", "ibp", "-o", "frame"]);
+    let text = stdout(&bench.succeed(&["inspect", "frame"]));
+    assert!(text.contains("bit 1: a codebook follows the table") && !text.contains("wrong"), "{text}");
+    let json: Value = serde_json::from_str(&stdout(&bench.succeed(&["inspect", "frame", "--json"]))).unwrap();
+    let number = |value: &Value| value.as_u64().unwrap();
+    let (codebook, table) = (&json["codebook"], 16 + number(&json["table_bytes"]));
+    assert_eq!((number(&codebook["offset"]), &codebook["carried"]), (table, &Value::from(true)));
+    let chunks = table + number(&codebook["bytes"]);
+    assert_eq!(chunks + number(&json["chunk_bytes"]), number(&json["frame_bytes"]));
+    let line = text.lines().find(|line| line.contains(" chunks ")).unwrap();
+    assert_eq!(line.split_whitespace().next(), Some(&*chunks.to_string()));
+}
+
+#[test]
 fn inspect_gives_the_same_as_json() {
     let bench = Workbench::with("frame", &ZEROS_FRAME);
     let text = stdout(&bench.succeed(&["inspect", "frame", "--json", "--chunks"]));
@@ -431,6 +449,14 @@ fn measured_speeds_are_kept_and_shown() {
     assert_eq!(relative.status.code(), Some(1));
     assert!(stderr(&relative).contains("MGCOMP_CACHE is \"a/b\", which is no absolute path"));
     assert_eq!(bench.run(&["calibrate", "--json", "--output", "x"]).status.code(), Some(2));
+
+    // Nothing else is written over, whatever it is called, and no folder made.
+    std::os::unix::fs::symlink("/dev/null", bench.path("link")).unwrap();
+    for name in [".", "/dev/null", "link"] {
+        bench.fail(&["calibrate", "--output", name], &[name, "a directory or a device"]);
+    }
+    bench.fail(&["calibrate", "--output", "no/where"], &["cannot write no/where"]);
+    assert!(bench.path("link").is_symlink() && !bench.path("no").exists());
 
     // What was measured before makes way, without a word.
     bench.write("speeds.json", b"old");

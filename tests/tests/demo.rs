@@ -155,8 +155,6 @@ fn bad_input_is_named() {
     bench.fail(&["demo", "--data", "missing.bin"], &["cannot read missing.bin"]);
     bench.fail(&["demo", "--data", "empty.bin"], &["cannot read empty.bin", "empty"]);
     bench.fail(&["demo", "--tcp", "--data", "missing.bin"], &["cannot read missing.bin"]);
-    bench.fail(&["demo", "--link-gbps", "0"], &["link rate 0 Gb/s"]);
-    bench.fail(&["demo", "--link-gbps", "nan"], &["link rate NaN Gb/s"]);
     bench.fail(&["demo-rank"], &["run by `mgcomp demo --tcp` alone"]);
     for usage in [
         &["demo", "--ranks", "1"][..],
@@ -165,7 +163,14 @@ fn bad_input_is_named() {
         &["demo", "--element", "f32"],
         &["demo", "--data", "empty.bin", "--element", "float32"],
         &["demo", "--connections", "2"],
+        &["demo", "--latency-us", "10000001"],
     ] {
         assert_eq!(bench.run(usage).status.code(), Some(2), "{usage:?}");
+    }
+    for rate in ["0", "-3", "nan", "1e-300", "0.0009", "100001", "inf"] {
+        let output = bench.run(&["demo", "--link-gbps", rate]);
+        let said = stderr(&output);
+        assert!(said.contains("no link rate from 0.001 to 100000 Gb/s"), "{rate}: {said}");
+        assert_eq!(output.status.code(), Some(2), "{rate}");
     }
 }

@@ -1,5 +1,7 @@
 //! Values that several subcommands take, with the one spelling that files and JSON use too.
 
+use std::ops::RangeInclusive;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use mgcomp_codecs::frame::{ChunkSize, MAX_THREADS};
 use mgcomp_codecs::{Algorithm, Codec, Element, codec, codecs};
@@ -37,6 +39,20 @@ pub(crate) fn choice() -> impl TypedValueParser<Value = Choice> {
         BEST => Ok(Choice::Best),
         name => name.parse().map(Choice::One),
     })
+}
+
+/// Slower links would take days for what they carry here, and nobody has faster ones.
+const LINK_GBPS: RangeInclusive<f64> = 0.001..=100_000.0;
+
+/// Parses the rate of a link in Gb/s.
+pub(crate) fn link_gbps(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate| LINK_GBPS.contains(rate));
+    rate.ok_or_else(|| format!("no link rate from {} to {} Gb/s", LINK_GBPS.start(), LINK_GBPS.end()))
+}
+
+/// Parses a latency in microseconds, 10 s at most.
+pub(crate) fn latency_us() -> impl TypedValueParser<Value = u64> {
+    clap::value_parser!(u64).range(..=10_000_000)
 }
 
 /// Parses a number of threads, 1 to 1024.

@@ -1,6 +1,6 @@
 //! `mgcomp calibrate`: measures how fast the codecs are here, or on a device, for the policy `adaptive` to reckon with.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use mgcomp_codecs::device::Device;
 use mgcomp_codecs::{Algorithm, Element, ElementSet};
@@ -13,7 +13,8 @@ use mgcomp_transport::calibrate::{
 use crate::client::{Target, with_daemon};
 use crate::device::Devices;
 use crate::error::CliError;
-use crate::output::print;
+use crate::input::is_stream;
+use crate::output::{Output, print};
 use crate::progress::Progress;
 use crate::show;
 
@@ -27,7 +28,7 @@ const SHOWN_FRACTION: f64 = 0.5;
 #[derive(clap::Args, Debug)]
 #[command(mut_args(only_with_daemon))]
 pub(crate) struct Args {
-    /// Where to keep the result, in place of one that is there, instead of where programs look for it
+    /// Where to keep the result, in place of one that is there, instead of where programs look for it; - prints it, as --json does
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print the result as JSON and keep nothing
@@ -60,16 +61,26 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         Some(devices) => Place::Device(devices.open(0)?),
         None => Place::Host,
     };
-    let path = match args.json {
-        true => None,
-        false => Some(path(args, &place)?),
+    let to_stdout = args.json || args.output.as_deref().is_some_and(is_stream);
+    let path = match &args.output {
+        _ if to_stdout => None,
+        Some(path) => Some(path.clone()),
+        None => Some(place.default_path()?.ok_or(CliError::NoCache)?),
     };
+    // What cannot be written is said before the time is spent. A file that was named is anything but where programs look.
+    let output = args.output.as_deref().map(|path| Output::create(path, Path::new("-"), true)).transpose()?;
     let speeds = place.measure()?;
     let file = place.file(&speeds);
     let Some(path) = path else {
         return print(&format!("{}\n", file.to_json()));
     };
-    file.save(&path).map_err(|source| CliError::Speeds { source })?;
+    match output {
+        Some(mut output) => {
+            output.write(file.to_json().as_bytes())?;
+            output.finish()?;
+        }
+        None => file.save(&path).map_err(|source| CliError::Speeds { source })?,
+    }
     print(&table(&place, &speeds))?;
     print(&format!("kept in {}\n", path.display()))
 }
@@ -138,13 +149,6 @@ fn on_daemon(args: &Args) -> Result<(), CliError> {
     };
     print(&show::table(&head, 2, &measured.speeds.iter().map(row).collect::<Vec<_>>()))?;
     print(&format!("kept in {}\n", measured.path))
-}
-
-fn path(args: &Args, place: &Place) -> Result<PathBuf, CliError> {
-    match &args.output {
-        Some(path) => Ok(path.clone()),
-        None => place.default_path()?.ok_or(CliError::NoCache),
-    }
 }
 
 fn table(place: &Place, speeds: &Speeds) -> String {

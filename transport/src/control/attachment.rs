@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -74,13 +74,27 @@ pub fn attach() -> Option<Arc<Attachment>> {
     }
 }
 
-/// Whether `MGCOMP=off`.
+/// Whether `MGCOMP` says that nothing is to be compressed. Who has set it to something wants that, most likely: what makes no sense
+/// counts as `off`.
 pub(crate) fn is_switched_off() -> bool {
+    static SAID: Once = Once::new();
     let value = std::env::var_os(SWITCH).unwrap_or_default();
-    if !["", "on", "off"].iter().any(|known| value == **known) {
-        tracing::warn!(?value, "{SWITCH} is neither on nor off and has no effect");
+    says_on(&value.to_string_lossy()).map_or_else(
+        || {
+            SAID.call_once(|| tracing::error!(?value, "{SWITCH} is neither on nor off, and counts as off"));
+            true
+        },
+        |on| !on,
+    )
+}
+
+/// What a switch says, if it says anything that is known.
+fn says_on(value: &str) -> Option<bool> {
+    match value.trim().to_ascii_lowercase().as_str() {
+        "" | "on" | "1" | "true" | "yes" => Some(true),
+        "off" | "0" | "false" | "no" | "none" => Some(false),
+        _ => None,
     }
-    value == "off"
 }
 
 /// Where a daemon may be listening, the most likely first.
@@ -251,6 +265,17 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+
+    #[test]
+    fn switches_are_read_as_they_are_meant() {
+        for (on, values) in [
+            (Some(true), &["", "on", "ON", "1", "true", "yes", " on "][..]),
+            (Some(false), &["off", "OFF", "Off", "0", "false", "No", "none", "off "]),
+            (None, &["of", "2", "disabled", "\u{fffd}"]),
+        ] {
+            values.iter().for_each(|value| assert_eq!(says_on(value), on, "{value:?}"));
+        }
+    }
 
     /// The next process that comes, and its page.
     fn adopt(listener: &UnixListener) -> (UnixStream, Page) {

@@ -39,10 +39,10 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=64))]
     ranks: u32,
     /// Rate at which each rank sends, in Gb/s
-    #[arg(long, value_name = "GBPS", default_value_t = 0.5)]
+    #[arg(long, value_name = "GBPS", default_value_t = 0.5, value_parser = crate::args::link_gbps, allow_negative_numbers = true)]
     link_gbps: f64,
     /// What each message takes on top, in microseconds
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 20)]
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 20, value_parser = crate::args::latency_us())]
     latency_us: u64,
     /// How the codec is chosen: adaptive, paper, paper:<sampling>,<running>,<votes>, or fixed:<algorithm>
     #[arg(long, default_value_t)]

@@ -73,10 +73,17 @@ fn element(bytes: &[u8]) -> String {
 }
 
 fn flags(bytes: &[u8]) -> String {
-    match bytes[0] {
-        0 => "no checksums".into(),
-        1 => "bit 0: the table holds a CRC32C of each chunk's raw bytes".into(),
-        other => format!("wrong: only bit 0 has a meaning, {other:#010b} has others set"),
+    let flags = bytes[0];
+    if flags > 0b11 {
+        return format!("wrong: only bits 0 and 1 have a meaning, {flags:#010b} has others set");
+    }
+    let checksums = match flags & 1 {
+        0 => "no checksums",
+        _ => "bit 0: the table holds a CRC32C of each chunk's raw bytes",
+    };
+    match flags & 2 {
+        0 => checksums.into(),
+        _ => format!("{checksums}; bit 1: a codebook follows the table"),
     }
 }
 

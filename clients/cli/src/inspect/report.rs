@@ -29,6 +29,8 @@ struct Content {
     raw_bytes: u64,
     ratio: f64,
     table_bytes: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    codebook: Option<CodebookLine>,
     chunk_bytes: usize,
     chunks: usize,
     coded_chunks: usize,
@@ -40,6 +42,17 @@ struct Content {
     largest_chunk: Option<(usize, usize)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     chunk_list: Option<Vec<ChunkLine>>,
+}
+
+/// The codebook between table and chunks.
+#[derive(Debug, Serialize)]
+struct CodebookLine {
+    offset: usize,
+    bytes: usize,
+    /// In hexadecimal.
+    identity: String,
+    /// Whether it is there as a whole, or only named.
+    carried: bool,
 }
 
 impl Report {
@@ -70,6 +83,12 @@ impl Report {
             raw_bytes: header.raw_len,
             ratio: header.raw_len as f64 / self.frame_bytes as f64,
             table_bytes: header.table_end() - HEADER_LEN,
+            codebook: frame.codebook().map(|codebook| CodebookLine {
+                offset: header.table_end(),
+                bytes: frame.chunks_offset() - header.table_end(),
+                identity: format!("{:016x}", codebook.id()),
+                carried: codebook.carried().is_some(),
+            }),
             chunk_bytes: self.frame_bytes - frame.chunks_offset(),
             chunks: scan.chunks,
             coded_chunks: scan.chunks - scan.raw,
@@ -119,11 +138,17 @@ impl Content {
                 self.chunks
             ),
         );
+        let codebook_bytes = self.codebook.as_ref().map_or(0, |codebook| codebook.bytes);
+        if let Some(CodebookLine { offset, bytes, identity, carried }) = &self.codebook {
+            let place = format!("({bytes} bytes)");
+            let how = if *carried { "carried" } else { "only named" };
+            line(text, format_args!("{offset:>6}  {:<10}  {place:<23}  {identity}, {how}", "codebook"));
+        }
         line(
             text,
             format_args!(
                 "{:>6}  {:<10}  {:<23}  {} coded, {} raw",
-                HEADER_LEN + self.table_bytes,
+                HEADER_LEN + self.table_bytes + codebook_bytes,
                 "chunks",
                 format!("({} bytes)", self.chunk_bytes),
                 self.coded_chunks,

@@ -106,10 +106,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "GBPS")]
     pub(super) lambda: Option<Lambda>,
     /// Make the link slower: the rate at which each rank sends, in Gb/s
-    #[arg(long, value_name = "GBPS")]
+    #[arg(long, value_name = "GBPS", value_parser = crate::args::link_gbps, allow_negative_numbers = true)]
     link_gbps: Option<f64>,
     /// What each message then takes on top, in microseconds
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, requires = "link_gbps")]
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, requires = "link_gbps", value_parser = crate::args::latency_us())]
     latency_us: u64,
     /// TCP connections of each two ranks, 1 to 16; of two ranks started by hand, the higher one's count
     #[arg(long, value_name = "N", default_value_t)]

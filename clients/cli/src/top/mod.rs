@@ -6,7 +6,7 @@ mod state;
 use std::time::Duration;
 
 use mgcomp_proto::v1::{WatchRequest, WatchResponse};
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use tokio::sync::mpsc;
 
 use self::draw::draw;
@@ -60,7 +60,14 @@ async fn show(
                 None => return Ok(()),
             },
             event = keys.recv() => match event {
-                Some(Event::Key(key)) if key.kind != KeyEventKind::Release => state.key(key.code),
+                Some(Event::Key(key)) if key.kind != KeyEventKind::Release => {
+                    // The terminal is raw, so nobody else sees to this.
+                    match (key.modifiers.difference(KeyModifiers::SHIFT), key.code) {
+                        (KeyModifiers::NONE, code) => state.key(code),
+                        (KeyModifiers::CONTROL, KeyCode::Char('c')) => Step::Quit,
+                        _ => Step::Draw, // no letter
+                    }
+                }
                 Some(_) => Step::Draw,
                 None => return Ok(()),
             },
