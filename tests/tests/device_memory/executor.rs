@@ -54,6 +54,87 @@ impl Rig {
     }
 }
 
+/// Whoever holds memory may wait for other work of the device.
+#[test]
+fn memory_in_use_holds_up_no_other_work() {
+    with_threads("executor::memory_in_use_holds_up_no_other_work", 8, |_| {
+        let ((device, stream), mut rig) = (open(), Rig::new());
+        let (old, new) = (data::bytes(Kind::Sparse, 40_000, 1), data::bytes(Kind::Deltas, 40_000, 2));
+        let (shared, other) = (on_device(&device, &stream, &old), on_device(&device, &stream, &old));
+        let busy = Busy::on(0);
+        // It holds the memory, and a lane, until the program's work has ended.
+        let source = Payload::from_memory(shared.all().after(&busy.working).unwrap());
+        let reading = Work::Encode {
+            source,
+            element: Element::U32,
+            algorithm: Algorithm::Bdi,
+            lent: true,
+            shelf: None,
+        };
+        assert!(rig.executor.submit(Ticket(1), reading).is_none());
+        // One more than there are lanes.
+        let part = |at: usize| Payload::from_memory(shared.all().part(10_000 * at, 10_000).unwrap());
+        for (at, bytes) in new.chunks(10_000).enumerate() {
+            let payload = Payload::from_bytes(Bytes::copy_from_slice(bytes));
+            let algorithm = Algorithm::None;
+            let writing = Work::Decode { payload, algorithm, destination: part(at), all_or_nothing: true };
+            assert!(rig.executor.submit(Ticket(2 + at as u64), writing).is_none());
+        }
+        for algorithm in [Algorithm::None, Algorithm::Bdi] {
+            let (by, payload) = rig.encode(&other, algorithm);
+            assert_eq!(by, algorithm);
+            let into = DeviceBuffer::alloc(&device, old.len()).unwrap();
+            assert_eq!(rig.decode(payload.bytes().unwrap(), by, &into, true), Ok(()));
+            assert!(bytes_of(&stream, &into.all()) == old);
+        }
+        busy.end();
+        let mut ends: Vec<_> = (0..5).map(|_| rig.reports.recv_timeout(HANGS).expect("hangs")).collect();
+        ends.sort_by_key(|done| done.ticket.0);
+        let frame = match &ends[0].result {
+            Ok(Output::Encoded(Algorithm::Bdi, payload)) => payload.bytes().unwrap().clone(),
+            other => panic!("{other:?}"),
+        };
+        let mut read = vec![0; old.len()];
+        Frame::parse(&frame).unwrap().decode_into(&mut read).unwrap();
+        assert!(read == old, "read before it was written");
+        assert!(ends[1..].iter().all(|done| matches!(done.result, Ok(Output::Decoded))));
+        assert!(bytes_of(&stream, &shared.all()) == new);
+    });
+}
+
+/// What waits for memory is dropped with the executor, as what is queued is.
+#[test]
+fn nothing_waits_at_the_end_for_memory_in_use() {
+    with_threads("executor::nothing_waits_at_the_end_for_memory_in_use", 9, |_| {
+        let ((device, stream), mut first, mut second) = (open(), Rig::new(), Rig::new());
+        let shared = on_device(&device, &stream, &[7; 40_000]);
+        let busy = Busy::on(0);
+        let source = Payload::from_memory(shared.all().after(&busy.working).unwrap());
+        let (element, algorithm) = (Element::U32, Algorithm::None);
+        let reading = Work::Encode { source, element, algorithm, lent: true, shelf: None };
+        assert!(first.executor.submit(Ticket(1), reading).is_none());
+        // The memory is held once another work of the same device is done.
+        first.encode(&on_device(&device, &stream, &[1; 100]), algorithm);
+        let payload = Payload::from_bytes(Bytes::from(vec![8; 40_000]));
+        let destination = Payload::from_memory(shared.all());
+        let writing = Work::Decode { payload, algorithm, destination, all_or_nothing: true };
+        assert!(second.executor.submit(Ticket(2), writing).is_none());
+        second.encode(&on_device(&device, &stream, &[1; 100]), algorithm);
+        let Rig { executor, reports } = second;
+        let (ended, end) = mpsc::channel();
+        let ending = std::thread::spawn(move || {
+            drop(executor);
+            ended.send(()).unwrap();
+        });
+        assert_eq!(end.recv_timeout(HANGS), Ok(()), "hangs: the executor waits for memory");
+        ending.join().unwrap();
+        assert!(reports.try_recv().is_err());
+        busy.end();
+        assert!(first.reports.recv_timeout(HANGS).expect("hangs").result.is_ok());
+        assert!(bytes_of(&stream, &shared.all()) == [7; 40_000]);
+    });
+}
+
 #[test]
 fn frames_of_a_device_are_those_of_the_host() {
     with_threads("executor::frames_of_a_device_are_those_of_the_host", 1, |_| {

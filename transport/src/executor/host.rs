@@ -1,11 +1,10 @@
 //! The executor for host memory: a few threads that take work off one queue, and the caller's own for what is short.
 
-use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -16,6 +15,7 @@ use mgcomp_selector::{Estimate, SampleSize};
 
 use super::brief::{For, Paces};
 use super::failure::Failure;
+use super::waiting::{InUse, RETRY, Waiting};
 use super::{Done, DoneSink, Executor, Output, Ticket, Work};
 use crate::memory::{Held, HeldMut};
 use crate::message::Status;
@@ -30,8 +30,8 @@ pub struct HostExecutor {
     threads: Vec<JoinHandle<()>>,
     /// For what is done on the caller's thread.
     workbench: Workbench,
-    /// Without threads: work on memory that was in use.
-    waiting: VecDeque<(Ticket, Work)>,
+    /// What waits for its memory: the threads take it from there, or the caller if there are none.
+    waiting: Arc<Mutex<Waiting>>,
 }
 
 impl HostExecutor {
@@ -48,32 +48,31 @@ impl HostExecutor {
     pub(super) fn start_for(whom: For, threads: usize, checksum: bool, sink: &DoneSink) -> io::Result<Self> {
         let (queue, work) = mpsc::channel();
         let (work, stopped) = (Arc::new(Mutex::new(work)), Arc::<AtomicBool>::default());
+        let waiting = Arc::<Mutex<Waiting>>::default();
         let bench = Workbench::new(checksum, Paces::new(whom, threads));
         let spawn = |i| {
-            let (work, stopped, sink) = (work.clone(), stopped.clone(), sink.clone());
-            let mut worker = Worker { work, stopped, sink, workbench: bench.another() };
+            let (queue, stopped, sink) = (work.clone(), stopped.clone(), sink.clone());
+            let (waiting, workbench) = (waiting.clone(), bench.another());
+            let mut worker = Worker { queue, waiting, stopped, sink, workbench };
             thread::Builder::new().name(format!("mgcomp-codec-{i}")).spawn(move || worker.run())
         };
         let threads = (0..threads).map(spawn).collect::<io::Result<_>>()?;
-        Ok(Self { queue: Some(queue), stopped, threads, workbench: bench, waiting: VecDeque::new() })
+        Ok(Self { queue: Some(queue), stopped, threads, workbench: bench, waiting })
     }
 }
 
 impl Executor for HostExecutor {
     fn submit(&mut self, ticket: Ticket, work: Work) -> Option<Done> {
-        if self.threads.is_empty() {
-            let Ok(memory) = Memory::try_hold(&work) else {
-                self.waiting.push_back((ticket, work));
-                return None;
-            };
-            return Some(self.workbench.carry_out(ticket, &work, memory));
+        let is_alone = self.threads.is_empty();
+        if is_alone || self.workbench.paces.is_brief(&work) {
+            let memory = lock(&self.waiting).hold_for(&work, Memory::try_hold);
+            if let Ok(memory) = memory {
+                return Some(self.workbench.carry_out(ticket, &work, memory));
+            }
         }
-        if self.workbench.paces.is_brief(&work)
-            && let Ok(memory) = Memory::try_hold(&work)
-        {
-            return Some(self.workbench.carry_out(ticket, &work, memory));
-        }
-        if let Some(queue) = &self.queue {
+        if is_alone {
+            lock(&self.waiting).push(ticket, work);
+        } else if let Some(queue) = &self.queue {
             // Workers outlive the queue: sending fails only after they were told to stop.
             let _ = queue.send((ticket, work));
         }
@@ -81,18 +80,15 @@ impl Executor for HostExecutor {
     }
 
     fn resume(&mut self) -> Option<Done> {
-        for _ in 0..self.waiting.len() {
-            let (ticket, work) = self.waiting.pop_front()?;
-            match Memory::try_hold(&work) {
-                Ok(memory) => return Some(self.workbench.carry_out(ticket, &work, memory)),
-                Err(InUse) => self.waiting.push_back((ticket, work)),
-            }
+        if !self.is_waiting() {
+            return None;
         }
-        None
+        let next = lock(&self.waiting).take(Instant::now(), Memory::try_hold);
+        next.map(|(ticket, work, memory)| self.workbench.carry_out(ticket, &work, memory))
     }
 
     fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+        self.threads.is_empty() && !lock(&self.waiting).is_empty()
     }
 }
 
@@ -107,7 +103,8 @@ impl Drop for HostExecutor {
 }
 
 struct Worker {
-    work: Arc<Mutex<Receiver<(Ticket, Work)>>>,
+    queue: Arc<Mutex<Receiver<(Ticket, Work)>>>,
+    waiting: Arc<Mutex<Waiting>>,
     stopped: Arc<AtomicBool>,
     sink: DoneSink,
     workbench: Workbench,
@@ -115,17 +112,39 @@ struct Worker {
 
 impl Worker {
     fn run(&mut self) {
-        loop {
-            let next = self.work.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            let Ok((ticket, work)) = next else { return };
-            if self.stopped.load(Ordering::Relaxed) {
-                return;
-            }
-            let done = self.workbench.carry_out(ticket, &work, Memory::hold(&work));
+        while let Some((ticket, work, memory)) = self.next() {
+            let done = self.workbench.carry_out(ticket, &work, memory);
             drop(work); // before anybody hears of it: the memory is the program's again
             (self.sink)(done);
         }
     }
+
+    /// The next work whose memory is free, held for it; none when nobody wants more. Work whose memory somebody else holds
+    /// takes no thread: that may be a link, for as long as a peer is slow.
+    fn next(&self) -> Option<(Ticket, Work, Memory)> {
+        // One thread at a time looks for work, now and then also among what waits. The others sleep until it has found some.
+        let queue = lock(&self.queue);
+        loop {
+            if self.stopped.load(Ordering::Relaxed) {
+                return None;
+            }
+            let next = lock(&self.waiting).take(Instant::now(), Memory::try_hold);
+            if next.is_some() {
+                return next;
+            }
+            let is_idle = lock(&self.waiting).is_empty();
+            let received = if is_idle { queue.recv().map_err(Into::into) } else { queue.recv_timeout(RETRY) };
+            match received {
+                Ok((ticket, work)) => lock(&self.waiting).push(ticket, work),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The host memory that a piece of work is on, held for it.
@@ -138,23 +157,7 @@ enum Memory {
     Elsewhere,
 }
 
-/// Somebody else holds the memory.
-struct InUse;
-
 impl Memory {
-    /// Waits until it is free.
-    fn hold(work: &Work) -> Self {
-        match work {
-            work if work.is_in_place() => Self::InPlace,
-            Work::Estimate { source, .. } | Work::Encode { source, .. } => {
-                source.memory().map_or(Self::Elsewhere, |source| Self::Source(source.hold()))
-            }
-            Work::Decode { destination, .. } => {
-                destination.memory().map_or(Self::Elsewhere, |into| Self::Destination(into.hold_mut()))
-            }
-        }
-    }
-
     fn try_hold(work: &Work) -> Result<Self, InUse> {
         match work {
             work if work.is_in_place() => Ok(Self::InPlace),
@@ -363,6 +366,58 @@ mod tests {
         assert_eq!(done.ticket, Ticket(3));
         assert_eq!(executor.resume().unwrap().ticket, Ticket(1));
         assert!(!executor.is_waiting());
+    }
+
+    /// Work that takes a thread, and reads `buffer`.
+    fn long_work(buffer: &HostBuffer) -> Work {
+        let (source, element) = (Payload::from_memory(buffer.all()), Element::U8);
+        Work::Encode { source, element, algorithm: Algorithm::Zvc, lent: false, shelf: None }
+    }
+
+    /// An executor with one thread, and where that reports which work is done.
+    fn with_one_thread() -> (HostExecutor, Receiver<u64>) {
+        let (report, reports) = mpsc::channel();
+        let sink: DoneSink = Arc::new(move |done| report.send(done.ticket.0).unwrap());
+        (HostExecutor::start(1, true, &sink).unwrap(), reports)
+    }
+
+    const HANGS: Duration = Duration::from_secs(60);
+    const LONG: usize = 1 << 20;
+
+    #[test]
+    fn memory_in_use_holds_up_no_thread() {
+        let (mut executor, reports) = with_one_thread();
+        let (held, free) = (HostBuffer::zeroed(LONG), HostBuffer::zeroed(LONG));
+        let writing = held.slice(0..1).unwrap().hold_mut();
+        for (ticket, buffer) in [(1, &held), (2, &held), (3, &free), (4, &held), (5, &free)] {
+            assert!(executor.submit(Ticket(ticket), long_work(buffer)).is_none());
+        }
+        assert!(!executor.is_waiting() && executor.resume().is_none(), "the thread sees to it");
+        assert_eq!([(); 2].map(|()| reports.recv_timeout(HANGS)), [Ok(3), Ok(5)]);
+        drop(writing);
+        let mut rest = [(); 3].map(|()| reports.recv_timeout(HANGS).unwrap());
+        rest.sort_unstable(); // they only read it, so any may be the first
+        assert_eq!(rest, [1, 2, 4]);
+    }
+
+    #[test]
+    fn nobody_waits_at_the_end_for_memory_in_use() {
+        let (mut executor, reports) = with_one_thread();
+        let (held, free) = (HostBuffer::zeroed(LONG), HostBuffer::zeroed(LONG));
+        let writing = held.all().hold_mut();
+        executor.submit(Ticket(1), long_work(&held));
+        executor.submit(Ticket(2), long_work(&free));
+        assert_eq!(reports.recv_timeout(HANGS), Ok(2));
+        let (ended, end) = mpsc::channel();
+        thread::spawn(move || {
+            drop(executor);
+            ended.send(()).unwrap();
+        });
+        assert_eq!(end.recv_timeout(HANGS), Ok(()), "hangs: the executor waits for memory");
+        drop(writing);
+        assert!(reports.recv().is_err(), "nobody wants the other any more");
+        let mut held = held;
+        assert!(held.is_only(), "and nothing uses its memory");
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub(crate) mod cuda;
 mod failure;
 mod host;
 mod threads;
+mod waiting;
 
 use std::io;
 use std::sync::Arc;
@@ -22,7 +23,8 @@ pub use threads::{shared_codec_threads, usual_codec_threads};
 
 use self::brief::For;
 pub(crate) use self::threads::usual_cores;
-use crate::memory::Shelf;
+pub(crate) use self::waiting::RETRY;
+use crate::memory::{Shelf, Slice};
 use crate::message::Status;
 use crate::patience;
 use crate::payload::Payload;
@@ -72,6 +74,27 @@ pub enum Work {
 }
 
 impl Work {
+    /// The raw bytes: those to be read, or where they are to be written.
+    fn raw(&self) -> &Payload {
+        match self {
+            Self::Estimate { source: raw, .. }
+            | Self::Encode { source: raw, .. }
+            | Self::Decode { destination: raw, .. } => raw,
+        }
+    }
+
+    fn writes(&self) -> bool {
+        matches!(self, Self::Decode { .. })
+    }
+
+    /// Whether both need some of the same memory, and not only to read it.
+    fn conflicts_with(&self, other: &Self) -> bool {
+        let overlap = |(one, other): (&Slice, &Slice)| one.overlaps(other);
+        (self.writes() || other.writes())
+            && self.raw().slice().zip(other.raw().slice()).is_some_and(overlap)
+            && !(self.is_in_place() || other.is_in_place())
+    }
+
     /// Whether a link has put raw bytes where they go.
     fn is_in_place(&self) -> bool {
         match self {

@@ -218,9 +218,24 @@ impl DeviceSlice {
         self.hold_for(Use::Exclusive)
     }
 
+    /// As [`hold`](Self::hold), but `None` where that would have to wait.
+    pub(crate) fn try_hold(&self) -> Option<DeviceHold> {
+        self.hold_if_free(Use::Shared)
+    }
+
+    /// As [`hold_mut`](Self::hold_mut), but `None` where that would have to wait.
+    pub(crate) fn try_hold_mut(&self) -> Option<DeviceHold> {
+        self.hold_if_free(Use::Exclusive)
+    }
+
     fn hold_for(&self, usage: Use) -> DeviceHold {
         self.buffer.shared.ranges.hold(&self.range, usage);
         DeviceHold { slice: self.clone(), usage }
+    }
+
+    fn hold_if_free(&self, usage: Use) -> Option<DeviceHold> {
+        let is_held = self.buffer.shared.ranges.try_hold(&self.range, usage);
+        is_held.then(|| DeviceHold { slice: self.clone(), usage })
     }
 }
 

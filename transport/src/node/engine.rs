@@ -13,13 +13,11 @@ use super::groups::{GroupBoard, Watch};
 use super::handle::Reply;
 use super::mailbox::Input;
 use super::peers::PeerBoard;
+use crate::executor::RETRY;
 use crate::link::{Link, LinkEvent, Message, SendError, Sent};
 use crate::message::{Header, Rank, Status};
 use crate::region::RegionTable;
 use crate::session::{Action, Request, RequestId, Session, SessionError, TransferError};
-
-/// How long to wait before trying again to reach memory that somebody else was using.
-const RETRY: Duration = Duration::from_millis(1);
 
 /// Of transfers that are under way at the same time, so much is in the same stage at once, for all that a policy needs to know: a small
 /// part of those that are worth encoding.

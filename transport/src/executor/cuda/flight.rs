@@ -11,8 +11,9 @@ use super::lane::{Coded, Destination, Lane, WORDS};
 use super::sampling::Sample;
 use super::staging::{Ready, filled};
 use crate::executor::failure::Failure;
+use crate::executor::waiting::InUse;
 use crate::executor::{Output, Work};
-use crate::memory::{DeviceBytes, DeviceSlice, Room, Shelf, Slice};
+use crate::memory::{DeviceBytes, DeviceHold, DeviceSlice, Room, Shelf, Slice};
 use crate::message::Status;
 use crate::payload::Payload;
 
@@ -39,18 +40,18 @@ pub(super) enum Flight {
 }
 
 impl Flight {
-    /// Enqueues what `work` needs first.
-    pub(super) fn start(lane: &mut Lane, kernels: &mut Kernels, work: &Work) -> Result<Self, Failure> {
-        match work {
-            Work::Encode { source, .. } | Work::Estimate { source, .. } => {
-                let source = slice_of(source)?;
-                if source.is_empty() {
-                    return Ok(Self::Nothing(nothing(work)));
-                }
-                lane.begin(source.hold())?;
-            }
-            Work::Decode { destination, .. } => lane.begin(slice_of(destination)?.hold_mut())?,
+    /// Enqueues what `work` needs first, on memory that is held for it.
+    pub(super) fn start(
+        lane: &mut Lane,
+        kernels: &mut Kernels,
+        work: &Work,
+        hold: Option<DeviceHold>,
+    ) -> Result<Self, Failure> {
+        let hold = hold.ok_or(Failure::Status(Status::Internal))?;
+        if hold.slice().is_empty() && !work.writes() {
+            return Ok(Self::Nothing(nothing(work)));
         }
+        lane.begin(hold)?;
         match *work {
             Work::Encode { ref source, element, algorithm, ref shelf, .. } => {
                 let chunk_size = ChunkSize::for_len(slice_of(source)?.len());
@@ -168,7 +169,7 @@ impl Flight {
             Self::Nothing(output) => Ok(output),
             Self::Compressing(algorithm) => {
                 let [len, status] = first_two(lane.words.wait()?);
-                let raw_len = raw_len(work) as u64;
+                let raw_len = work.raw().capacity();
                 let is_good = KernelStatus::from_word(status) == KernelStatus::GOOD;
                 // Never more bytes than without mgcomp.
                 if is_good && len > 0 && len < raw_len {
@@ -204,6 +205,13 @@ impl Flight {
             Self::Failed(failure) => Err(failure),
         }
     }
+}
+
+/// Holds the memory that `work` is on; none if that is no device's.
+pub(super) fn try_hold(work: &Work) -> Result<Option<DeviceHold>, InUse> {
+    let Some(Slice::Device(slice)) = work.raw().slice() else { return Ok(None) };
+    let hold = if work.writes() { slice.try_hold_mut() } else { slice.try_hold() };
+    hold.map(Some).ok_or(InUse)
 }
 
 /// Fills a room with raw bytes and enqueues their copy to the memory.
@@ -264,14 +272,6 @@ fn nothing(work: &Work) -> Output {
         Work::Encode { .. } => Output::Encoded(Algorithm::None, Payload::empty()),
         Work::Decode { .. } => Output::Decoded,
         Work::Estimate { .. } => Output::Estimates(Vec::new()),
-    }
-}
-
-fn raw_len(work: &Work) -> usize {
-    match work {
-        Work::Encode { source: memory, .. }
-        | Work::Estimate { source: memory, .. }
-        | Work::Decode { destination: memory, .. } => memory.capacity() as usize,
     }
 }
 

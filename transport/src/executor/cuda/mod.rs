@@ -85,11 +85,7 @@ impl Executor for CudaExecutor {
 
 /// The device whose memory the work is on, if it is on one's.
 fn device_of(work: &Work) -> Option<Device> {
-    let memory = match work {
-        Work::Estimate { source, .. } | Work::Encode { source, .. } => source,
-        Work::Decode { destination, .. } => destination,
-    };
-    match memory.slice()? {
+    match work.raw().slice()? {
         Slice::Device(slice) => Some(slice.device().clone()),
         Slice::Host(_) => None,
     }
@@ -103,11 +99,10 @@ pub(crate) fn estimate(
     sample: SampleSize,
 ) -> Vec<Estimate> {
     let device = source.device();
-    let source = Payload::from_memory(source.clone());
-    let work = Work::Estimate { source, element, algorithms, sample };
+    let work = Work::Estimate { source: Payload::from_memory(source.clone()), element, algorithms, sample };
     let estimated =
         Lane::new(device, &Staging::new(device), None).map_err(Failure::from).and_then(|mut lane| {
-            let flight = Flight::start(&mut lane, &mut Kernels::new(device), &work);
+            let flight = Flight::start(&mut lane, &mut Kernels::new(device), &work, Some(source.hold()));
             let ended = flight.and_then(|flight| flight.finish(&mut lane, &work));
             match &ended {
                 Ok(_) => drop(lane.end()),

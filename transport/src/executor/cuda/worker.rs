@@ -3,20 +3,21 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvError, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use mgcomp_codecs::device::{Buffer, Device};
 
-use super::flight::Flight;
+use super::flight::{self, Flight};
 use super::kernels::Kernels;
 use super::lane::Lane;
 use super::staging::Staging;
 use crate::executor::failure::Failure;
+use crate::executor::waiting::{RETRY, Waiting};
 use crate::executor::{Done, DoneSink, Outlet, Output, Ticket, Work};
-use crate::memory::Rooms;
+use crate::memory::{DeviceHold, Rooms};
 use crate::message::Status;
 use crate::patience::Patience;
 
@@ -27,10 +28,18 @@ const MOMENT: Duration = Duration::from_micros(100);
 
 /// Carries out work on the memory of one device. Its threads allocate and wait, also while others record graphs.
 pub(super) struct Worker {
-    queue: Option<Sender<(Ticket, Work)>>,
+    events: Sender<Event>,
     /// Set when nobody wants what is still queued.
     stopped: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// What the thread that enqueues hears of.
+enum Event {
+    Work(Ticket, Work),
+    /// Nothing is on it any more.
+    Free(Box<Lane>),
+    Stop,
 }
 
 /// Work that is under way.
@@ -46,9 +55,8 @@ struct UnderWay {
 impl Worker {
     /// Starts the threads, which report to `sink`.
     pub(super) fn start(device: &Device, outlet: Outlet, sink: &DoneSink) -> io::Result<Self> {
-        let (queue, work) = mpsc::channel();
+        let (events, heard) = mpsc::channel();
         let (flying, landing) = mpsc::channel();
-        let (free, freed) = mpsc::channel();
         let stopped = Arc::<AtomicBool>::default();
         let reporter = Arc::new(Reporter { sink: sink.clone(), last: [Instant::now(); 2].map(Mutex::new) });
         let issuer = Issuer {
@@ -59,40 +67,40 @@ impl Worker {
             stopped: stopped.clone(),
             reporter: reporter.clone(),
             flying,
-            freed,
+            waiting: Waiting::default(),
             free: Vec::new(),
             lanes: 0,
             patience: Patience::of(MOMENT),
         };
-        let mut worker = Self { queue: Some(queue), stopped, threads: Vec::new() };
+        let mut worker = Self { events, stopped, threads: Vec::new() };
         let name = format!("mgcomp-cuda-{}", device.info().ordinal);
         // It comes first: if another does not start, it ends with the worker, and those that wait end with it.
         let issue = thread::Builder::new().name(name.clone());
         let at_ease = device.clone();
-        worker.threads.push(issue.spawn(move || at_ease.relaxed(|| issuer.run(&work)))?);
+        worker.threads.push(issue.spawn(move || at_ease.relaxed(|| issuer.run(heard)))?);
         let landing = Arc::new(Mutex::new(landing));
         // One for each lane: work that has to wait for the program holds up no other.
         for _ in 0..LANES {
-            let (landing, free, reporter) = (landing.clone(), free.clone(), reporter.clone());
+            let (landing, events, reporter) = (landing.clone(), worker.events.clone(), reporter.clone());
             let at_ease = device.clone();
             let finish = thread::Builder::new().name(format!("{name}-wait"));
             worker
                 .threads
-                .push(finish.spawn(move || at_ease.relaxed(|| finish_all(&landing, &free, &reporter)))?);
+                .push(finish.spawn(move || at_ease.relaxed(|| finish_all(&landing, &events, &reporter)))?);
         }
         Ok(worker)
     }
 
     /// Queues work; `false` if the threads are gone.
     pub(super) fn submit(&self, ticket: Ticket, work: Work) -> bool {
-        self.queue.as_ref().is_some_and(|queue| queue.send((ticket, work)).is_ok())
+        self.events.send(Event::Work(ticket, work)).is_ok()
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
         self.stopped.store(true, Ordering::Relaxed);
-        self.queue = None;
+        let _ = self.events.send(Event::Stop); // the thread may be gone
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -109,7 +117,8 @@ struct Issuer {
     stopped: Arc<AtomicBool>,
     reporter: Arc<Reporter>,
     flying: Sender<UnderWay>,
-    freed: Receiver<Lane>,
+    /// What has no lane yet, or not its memory. Other work goes on: whoever holds the memory may wait for that.
+    waiting: Waiting,
     free: Vec<Lane>,
     /// Lanes that were made.
     lanes: usize,
@@ -117,51 +126,88 @@ struct Issuer {
 }
 
 impl Issuer {
-    fn run(mut self, queue: &Receiver<(Ticket, Work)>) {
-        while let Some((ticket, work)) = self.patience.receive(queue) {
+    /// Goes on until nobody wants more. What is dropped then, lanes too, is dropped here, where that disturbs no recording.
+    fn run(mut self, events: Receiver<Event>) {
+        while let Ok(event) = self.hear(&events) {
+            for event in event.into_iter().chain(events.try_iter()) {
+                match event {
+                    Event::Work(ticket, work) => self.waiting.push(ticket, work),
+                    Event::Free(lane) => self.free.push(*lane),
+                    Event::Stop => return,
+                }
+            }
             if self.stopped.load(Ordering::Relaxed) {
                 return;
             }
-            self.issue(ticket, work);
+            self.issue_all();
         }
     }
 
-    fn issue(&mut self, ticket: Ticket, work: Work) {
-        let mut lane = match caught(|| self.lane()) {
-            Ok(lane) => lane,
-            Err(failure) => return self.reporter.report(ticket, Instant::now(), work, Err(failure)),
-        };
+    /// What happens next; none if nothing does until it is time to try again to reach memory.
+    fn hear(&self, events: &Receiver<Event>) -> Result<Option<Event>, RecvError> {
+        // Where all lanes are in use, work waits for the next one that is free, whatever memory it needs.
+        if self.waiting.is_empty() || self.free.is_empty() {
+            return self.patience.receive(events).map(Some).ok_or(RecvError);
+        }
+        match events.recv_timeout(RETRY) {
+            Ok(event) => Ok(Some(event)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(RecvError),
+        }
+    }
+
+    /// Enqueues all work that there is a lane for and whose memory nobody uses.
+    fn issue_all(&mut self) {
+        while !self.waiting.is_empty() {
+            match caught(|| self.lane()) {
+                Ok(None) => return,
+                Ok(Some(lane)) => match self.waiting.take(Instant::now(), flight::try_hold) {
+                    Some((ticket, work, hold)) => self.issue(lane, ticket, work, hold),
+                    None => return self.free.push(lane),
+                },
+                Err(failure) => {
+                    if let Some((ticket, work, ())) = self.waiting.take(Instant::now(), |_| Ok(())) {
+                        self.reporter.report(ticket, Instant::now(), work, Err(failure));
+                    }
+                }
+            }
+        }
+    }
+
+    fn issue(&mut self, mut lane: Lane, ticket: Ticket, work: Work, hold: Option<DeviceHold>) {
         lane.prepare();
         // What has failed may have left work on the stream, which another thread waits for.
-        let flight =
-            caught(|| Flight::start(&mut lane, &mut self.kernels, &work)).unwrap_or_else(Flight::Failed);
+        let flight = caught(|| Flight::start(&mut lane, &mut self.kernels, &work, hold))
+            .unwrap_or_else(Flight::Failed);
         let prepared = lane.started().elapsed();
         // The other threads outlive this one.
         let _ = self.flying.send(UnderWay { ticket, work, flight, lane, prepared });
     }
 
-    /// A lane that nothing is on: one that is free, a new one, or the next that becomes free.
-    fn lane(&mut self) -> Result<Lane, Failure> {
-        self.free.extend(self.freed.try_iter());
+    /// A lane that nothing is on: one that is free, or a new one. None if there are no more.
+    fn lane(&mut self) -> Result<Option<Lane>, Failure> {
         if let Some(lane) = self.free.pop() {
-            return Ok(lane);
+            return Ok(Some(lane));
         }
-        if self.lanes < LANES {
-            match Lane::new(&self.device, &self.staging, self.leaving.as_ref()) {
-                Ok(lane) => {
-                    self.lanes += 1;
-                    return Ok(lane);
-                }
-                Err(error) if self.lanes == 0 => return Err(error.into()),
-                Err(error) => tracing::warn!(%error, "the device does with fewer streams"),
+        if self.lanes == LANES {
+            return Ok(None);
+        }
+        match Lane::new(&self.device, &self.staging, self.leaving.as_ref()) {
+            Ok(lane) => {
+                self.lanes += 1;
+                Ok(Some(lane))
+            }
+            Err(error) if self.lanes == 0 => Err(error.into()),
+            Err(error) => {
+                tracing::warn!(%error, "the device does with fewer streams");
+                Ok(None)
             }
         }
-        self.patience.receive(&self.freed).ok_or(Failure::Status(Status::Internal))
     }
 }
 
 /// A thread that waits.
-fn finish_all(landing: &Mutex<Receiver<UnderWay>>, free: &Sender<Lane>, reporter: &Reporter) {
+fn finish_all(landing: &Mutex<Receiver<UnderWay>>, events: &Sender<Event>, reporter: &Reporter) {
     let patience = Patience::of(MOMENT);
     loop {
         let landed = patience.receive(&landing.lock().unwrap_or_else(PoisonError::into_inner));
@@ -174,7 +220,7 @@ fn finish_all(landing: &Mutex<Receiver<UnderWay>>, free: &Sender<Lane>, reporter
         }
         reporter.report(ticket, began, work, result);
         // Nobody takes them any more if the issuing thread is gone.
-        let _ = free.send(lane);
+        let _ = events.send(Event::Free(Box::new(lane)));
     }
 }
 
