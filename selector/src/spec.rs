@@ -136,7 +136,7 @@ fn paper_config(lengths: &str) -> Result<PaperConfig, PolicySpecError> {
 fn known() -> String {
     let fixed = std::iter::once(Algorithm::None).chain(codecs().map(mgcomp_codecs::Codec::algorithm));
     let names: Vec<String> = fixed.map(|algorithm| format!("fixed:{algorithm}")).collect();
-    format!("adaptive paper {}", names.join(" "))
+    format!("adaptive paper paper:<sampling>,<running>,<votes> {}", names.join(" "))
 }
 
 #[cfg(test)]
@@ -165,7 +165,9 @@ mod tests {
     fn unknown_names_get_the_list() {
         for name in ["", "adaptive:", "fixed", "Paper", "paper ", "fixed=bdi"] {
             let message = name.parse::<PolicySpec>().unwrap_err().to_string();
-            let start = format!("unknown policy {name:?}; known: adaptive paper fixed:none fixed:bdi");
+            let start = format!(
+                "unknown policy {name:?}; known: adaptive paper paper:<sampling>,<running>,<votes> fixed:none fixed:bdi"
+            );
             assert!(message.starts_with(&start), "{message}");
         }
     }

@@ -160,6 +160,7 @@ fn bad_input_is_named() {
         &["demo", "--ranks", "1"][..],
         &["demo", "--policy", "fixed:lzma"],
         &["demo", "--lambda=-1"],
+        &["demo", "--lambda", "-1"],
         &["demo", "--element", "f32"],
         &["demo", "--data", "empty.bin", "--element", "float32"],
         &["demo", "--connections", "2"],

@@ -207,9 +207,7 @@ fn sizes_that_take_too_long_are_left_out() {
 fn bad_flags_are_refused() {
     let bench = Workbench::with("one.bin", &[1]);
     bench.write("empty.bin", &[]);
-    let refused: [(&[&str], &[&str]); 10] = [
-        (&["--min", "2K", "--max", "1K"], &["--min 2048 is more than --max 1024"]),
-        (&["--element", "f8e4m3"], &["all_reduce computes", "f8e4m3"]),
+    let refused: [(&[&str], &[&str]); 7] = [
         (&["--data", "missing.bin"], &["cannot read missing.bin"]),
         (&["--data", "empty.bin"], &["empty.bin", "empty"]),
         (&["--data", "one.bin", "--element", "f32"], &["1 bytes are not one f32"]),
@@ -219,15 +217,27 @@ fn bad_flags_are_refused() {
             &["--min", "16G", "--max", "16G", "--ranks", "64", "--op", "all_to_all"],
             &["need 2199023255552 bytes"],
         ),
-        (&["--connections", "2"], &["several connections are for --link tcp, not for loopback"]),
         (&["--plot", "no/where.svg"], &["cannot write no/where.svg"]),
     ];
     for (args, words) in refused {
         bench.fail(&[&["perf"], args].concat(), words);
     }
+    bench.write("job.json", rank_file::for_two().unwrap().as_bytes());
+    let together: [(&[&str], &[&str]); 5] = [
+        (&["--min", "2K", "--max", "1K"], &["--min 2048 is more than --max 1024"]),
+        (&["--element", "f8e4m3"], &["all_reduce computes", "f8e4m3"]),
+        (&["--connections", "2"], &["several connections are for --link tcp, not for loopback"]),
+        (&["--rank-file", "job.json", "--rank", "7"], &["--rank 7: the rank file names 2 ranks"]),
+        (
+            &["--rank-file", "job.json", "--rank", "0", "--link", "loopback"],
+            &["a rank file is for --link tcp"],
+        ),
+    ];
+    for (args, words) in together {
+        bench.fail_with(&[&["perf"], args].concat(), 2, words);
+    }
     bench.fail(&["perf-rank"], &["run by `mgcomp perf` alone"]);
-    let usage: [&[&str]; 21] = [
-        &["--link-gbps", "0"],
+    let usage: [&[&str]; 22] = [
         &["--op", "all"],
         &["--link", "tcp", "--connections", "17"],
         &["--op", ""],
@@ -248,6 +258,8 @@ fn bad_flags_are_refused() {
         &["--rank", "0"],
         &["--rank-file", "job.json"],
         &["--codec-threads", "0"],
+        &["--link-gbps", "0"],
+        &["--link-gbps", "-3"],
     ];
     for args in usage {
         let output = bench.run(&[&["perf"], args].concat());

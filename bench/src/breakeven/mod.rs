@@ -17,8 +17,8 @@ use crate::paper::make_folder;
 use crate::scale::positive;
 use codec::Codec;
 use compared::Compared;
-use flag::parse_gpu;
-use model::Model;
+use flag::{parse_efficiency, parse_gpu};
+use model::{Model, Stages};
 use report::{Case, Report};
 pub(crate) use results::ResultsError;
 use results::{Copied, Results};
@@ -32,7 +32,8 @@ const LAUNCH_US: f64 = 5.0;
 /// the other or overlapped in the number of pieces that is best (up to 64), where every piece costs a launch on either
 /// side. Codec rates are those of `--gpu`, the same for every size, or were measured by `mgcomp-bench gpu` at several:
 /// between two sizes their times are interpolated, a shorter message takes as long as the smallest buffer, and a longer one
-/// has the rate of the largest. Copies of such files, plain and compressed, are shown beside what the model says of them.
+/// has the rate of the largest. Copies of such files, plain and compressed, are shown beside what the model says of them; one that is
+/// only encoded, or only decoded, is charged that alone.
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("source").required(true).multiple(true).args(["gpu", "results"])))]
 pub(crate) struct Args {
@@ -40,7 +41,8 @@ pub(crate) struct Args {
     /// H100:800:1200:1.48
     #[arg(long, num_args = 1.., value_name = "NAME:ENCODE:DECODE:RATIO", value_parser = parse_gpu)]
     gpu: Vec<Codec>,
-    /// The same by size from JSON files of `mgcomp-bench gpu`: on the data that was timed at most sizes
+    /// The same by size from JSON files of `mgcomp-bench gpu`: on the data that was timed at most sizes; of several, where
+    /// the median of the encoder's rates is (the lower one of two)
     #[arg(long, num_args = 1.., value_name = "FILE")]
     results: Vec<PathBuf>,
     /// The algorithms whose rows of such files count
@@ -53,8 +55,8 @@ pub(crate) struct Args {
     /// Latency of a link in µs
     #[arg(long, default_value_t = 2.0, value_parser = positive, allow_negative_numbers = true)]
     latency_us: f64,
-    /// What a link reaches of its nominal rate
-    #[arg(long, default_value_t = 0.9, value_parser = positive, allow_negative_numbers = true)]
+    /// What a link reaches of its nominal rate, up to 1
+    #[arg(long, default_value_t = 0.9, value_parser = parse_efficiency, allow_negative_numbers = true)]
     efficiency: f64,
     /// Message sizes whose speed-up is shown, as in 64M
     #[arg(long, num_args = 1.., default_values = ["1M", "64M", "1G"], value_parser = parse_bytes)]
@@ -115,6 +117,7 @@ impl Args {
         let launch_us = self.launch_us.unwrap_or(if codec.is_measured() { 0.0 } else { LAUNCH_US });
         Model {
             codec,
+            stages: Stages::Both,
             latency_s: self.latency_us * 1e-6,
             launch_s: launch_us * 1e-6,
             efficiency: self.efficiency,

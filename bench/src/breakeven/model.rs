@@ -47,10 +47,21 @@ impl Overlap {
     pub(super) const BOTH: [Self; 2] = [Self::Without, Self::With];
 }
 
+/// What a codec does to a compressed message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stages {
+    /// It stays coded where it arrives.
+    Encode,
+    /// It was coded before it leaves.
+    Decode,
+    Both,
+}
+
 /// What the time of a message depends on, beside the link.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     pub(super) codec: Codec,
+    pub(super) stages: Stages,
     pub(super) latency_s: f64,
     /// Of an encoder or decoder, beside the codec's time.
     pub(super) launch_s: f64,
@@ -77,10 +88,20 @@ impl Model {
     /// The first piece passes all stages; the others follow at the pace of the slowest.
     fn in_pieces(&self, wire: Wire, bytes: f64, pieces: f64) -> f64 {
         let piece = bytes / pieces;
-        let encode = self.launch_s + self.codec.encode_s(piece);
         let carry = piece / self.codec.ratio(piece) / wire.bytes_per_s;
-        let decode = self.launch_s + self.codec.decode_s(piece);
+        let (encode, decode) = self.coding_s(piece);
         wire.latency_s + encode + carry + decode + (pieces - 1.0) * encode.max(carry).max(decode)
+    }
+
+    /// Seconds of encoding and of decoding; a stage that the message does not have takes none, not even a launch.
+    fn coding_s(&self, bytes: f64) -> (f64, f64) {
+        let encode = || self.launch_s + self.codec.encode_s(bytes);
+        let decode = || self.launch_s + self.codec.decode_s(bytes);
+        match self.stages {
+            Stages::Encode => (encode(), 0.0),
+            Stages::Decode => (0.0, decode()),
+            Stages::Both => (encode(), decode()),
+        }
     }
 
     /// How many times as fast as plain.
@@ -133,7 +154,7 @@ mod tests {
     /// Takes 40 GB/s in, 80 out, and needs 3 µs for a launch.
     fn with_ratio(ratio: f64) -> Model {
         let codec = Codec::even(String::new(), rates(ratio, 40.0, 80.0));
-        Model { codec, latency_s: 1e-6, launch_s: 3e-6, efficiency: 1.0 }
+        Model { codec, stages: Stages::Both, latency_s: 1e-6, launch_s: 3e-6, efficiency: 1.0 }
     }
 
     fn model() -> Model {
@@ -145,7 +166,7 @@ mod tests {
         let mut codec = Codec::measured(String::new(), 1000, rates(2.0, 5.0, 5.0));
         codec.push(2000, rates(2.0, 2000.0 / 600.0, 2000.0 / 600.0));
         codec.push(4000, rates(2.0, 5.0, 5.0));
-        Model { codec, latency_s: 1e-6, launch_s: 0.0, efficiency: 1.0 }
+        Model { codec, stages: Stages::Both, latency_s: 1e-6, launch_s: 0.0, efficiency: 1.0 }
     }
 
     fn close(got: f64, expected: f64) {
@@ -166,6 +187,19 @@ mod tests {
         // Two pieces: 3 + 10, 20, 3 + 5 for the first, and 20 for the second.
         close(model().in_pieces(SLOW, 8e5, 2.0), 62e-6);
         assert!(model().compressed(SLOW, 8e5, Overlap::With) <= 62e-6);
+    }
+
+    #[test]
+    fn stages_that_a_message_does_not_have_take_no_time() {
+        let with = |stages| Model { stages, ..model() };
+        let turn = |stages| with(stages).compressed(SLOW, 8e5, Overlap::Without);
+        // 1 and 40 µs on the link, with 3 + 20 before or 3 + 10 after it.
+        close(turn(Stages::Encode), 64e-6);
+        close(turn(Stages::Decode), 54e-6);
+        close(turn(Stages::Both), 77e-6);
+        // Two pieces: 1, 3 + 10 or 3 + 5 and 20 for the first, and 20 for the second.
+        close(with(Stages::Encode).in_pieces(SLOW, 8e5, 2.0), 54e-6);
+        close(with(Stages::Decode).in_pieces(SLOW, 8e5, 2.0), 49e-6);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Which files to measure, and what they hold.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use mgcomp_codecs::Element;
@@ -49,12 +50,22 @@ pub(crate) fn shape(path: &Path) -> Result<Vec<usize>, BenchError> {
 
 /// The content of a file that is worth measuring.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, BenchError> {
+    read_first(path, usize::MAX)
+}
+
+/// The same of a file of which no more than the first `most` bytes are needed.
+pub(crate) fn read_first(path: &Path, most: usize) -> Result<Vec<u8>, BenchError> {
     let failed = |source| BenchError::Read { path: path.to_owned(), source };
+    let metadata = fs::metadata(path).map_err(failed)?;
     // Devices are refused: some of them never end.
-    if !fs::metadata(path).map_err(failed)?.is_file() {
+    if !metadata.is_file() {
         return Err(BenchError::NotReadable { path: path.to_owned() });
     }
-    let raw = fs::read(path).map_err(failed)?;
+    let mut raw = Vec::new();
+    let expected = metadata.len().min(most as u64) as usize;
+    raw.try_reserve_exact(expected).map_err(|_| failed(io::ErrorKind::OutOfMemory.into()))?;
+    let file = File::open(path).map_err(failed)?;
+    file.take(most as u64).read_to_end(&mut raw).map_err(failed)?;
     if raw.is_empty() { Err(BenchError::Empty { path: path.to_owned() }) } else { Ok(raw) }
 }
 
@@ -124,6 +135,20 @@ fn element_in_name(name: &str) -> Element {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn as_much_is_read_as_is_needed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        fs::write(&path, b"0123456789").unwrap();
+        for (most, expected) in [(4, &b"0123"[..]), (10, b"0123456789"), (11, b"0123456789")] {
+            assert_eq!(read_first(&path, most).unwrap(), expected);
+        }
+        assert_eq!(read(&path).unwrap(), b"0123456789");
+        assert!(matches!(read_first(folder.path(), 4), Err(BenchError::NotReadable { .. })));
+        fs::write(&path, b"").unwrap();
+        assert!(matches!(read_first(&path, 4), Err(BenchError::Empty { .. })));
+    }
 
     #[test]
     fn names_tell_elements() {

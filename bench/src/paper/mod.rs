@@ -11,8 +11,9 @@ mod trace;
 mod transfer;
 mod workload;
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process;
 
 use clap::builder::RangedU64ValueParser;
 use mgcomp_selector::{Lambda, PaperConfig};
@@ -145,5 +146,33 @@ impl Args {
 
 /// Fails now, not after all is computed, if no file can be written into `folder`.
 pub(crate) fn make_folder(folder: &Path) -> Result<(), BenchError> {
-    fs::create_dir_all(folder).map_err(|source| BenchError::Write { path: folder.to_owned(), source })
+    let failed = |source| BenchError::Write { path: folder.to_owned(), source };
+    fs::create_dir_all(folder).map_err(failed)?;
+    // No permission and no mode of a file system is to be believed: what counts is whether a file can be made.
+    let probe = folder.join(format!(".mgcomp-bench-{}", process::id()));
+    File::create_new(&probe).map_err(failed)?;
+    fs::remove_file(&probe).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_made_and_left_empty() {
+        let outside = tempfile::tempdir().unwrap();
+        let folder = outside.path().join("a/b");
+        for _ in 0..2 {
+            make_folder(&folder).unwrap();
+        }
+        assert_eq!(fs::read_dir(folder).unwrap().count(), 0);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn folders_that_are_there_but_take_no_file_are_refused() {
+        // Not even root can make a file there.
+        let error = make_folder(Path::new("/proc")).unwrap_err();
+        assert_eq!(error.to_string(), "cannot write /proc");
+    }
 }

@@ -12,8 +12,8 @@ use crate::codec::parse_bytes;
 use crate::error::BenchError;
 use crate::paper::make_folder;
 use collective::{Collective, Fabric};
-use rates::CodecRates;
-pub(crate) use rates::{RatesError, positive};
+use rates::{CodecRates, parse_taper};
+pub(crate) use rates::{PLAUSIBLE, RatesError, middle, positive};
 use report::Report;
 use time::Model;
 
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, value_parser = positive, allow_negative_numbers = true, conflicts_with = "codec", value_name = "GB_PER_S")]
     decode: Option<f64>,
     /// Rates and ratio from the output of `mgcomp-bench codec --json`: of its row with the largest buffer and the
-    /// most threads
+    /// most threads; of several, where the median of the encoder's rates is (the lower one of two)
     #[arg(long, value_name = "FILE")]
     codec: Option<PathBuf>,
     /// The algorithm whose row of that file counts
@@ -68,8 +68,8 @@ pub(crate) struct Args {
     /// GPUs below one leaf of the fat tree
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     leaf: u64,
-    /// How much slower a GPU's share of the links above the leaves is
-    #[arg(long, default_value_t = 2.0, value_parser = positive, allow_negative_numbers = true)]
+    /// How much slower a GPU's share of the links above the leaves is, 1 or more
+    #[arg(long, default_value_t = 2.0, value_parser = parse_taper, allow_negative_numbers = true)]
     taper: f64,
     /// Also write CSV files into this folder
     #[arg(long, value_name = "FOLDER")]

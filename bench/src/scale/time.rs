@@ -65,14 +65,16 @@ impl Model {
         if sending == Sending::InTurn {
             return latency + sum;
         }
-        if steps.is_forwarded {
-            return (latency + encode.max(wire)).max(decode);
-        }
         // The first segment passes all stages; the others follow at the pace of the slowest.
         let raw = steps.encode_bytes.max(steps.decode_bytes);
         let segments = (raw / self.segment_bytes).ceil().max(raw / steps.frame_bytes).max(1.0);
-        let slowest = encode.max(wire).max(decode);
-        latency + sum / segments + slowest * (1.0 - 1.0 / segments)
+        let in_segments =
+            |sum: f64, slowest: f64| latency + sum / segments + slowest * (1.0 - 1.0 / segments);
+        if steps.is_forwarded {
+            // Its decoder may take the time of the next step as well.
+            return in_segments(encode + wire, encode.max(wire)).max(decode);
+        }
+        in_segments(sum, encode.max(wire).max(decode))
     }
 
     /// A frame of so many raw bytes, as a part of them.
@@ -147,11 +149,19 @@ mod tests {
 
     #[test]
     fn forwarding_hides_decoders() {
-        // Three GPUs, two steps of 10 MB at 8 Gb/s: encode 1001 behind wire 5000, then wire 5000 with decode 501.
-        let ring = Case { gpus: 3, bytes: 30_000_000, ..pair() };
-        let us = 1e6 * model().seconds(&ring, 8.0, Sending::Overlapped);
+        let us = |gpus: u64, block: usize| {
+            let ring = Case { gpus, bytes: gpus as usize * block, ..pair() };
+            1e6 * model().seconds(&ring, 8.0, Sending::Overlapped)
+        };
+        let close = |us: f64, expected: f64| assert!((us - expected).abs() < 0.01, "{us} {expected}");
+        // Three GPUs, two steps of ten segments at 8 Gb/s: encode 1001 with wire 5000, then wire 5000 with decode 501.
+        let first = 1.0 + (1001.0 + 5000.032) / 10.0 + 0.9 * 5000.032;
         let last = 1.0 + (5000.032 + 501.0) / 10.0 + 0.9 * 5000.032;
-        assert!((us - (1.0 + 5000.032 + last)).abs() < 0.01, "{us}");
+        close(us(3, 10_000_000), first + last);
+        // Two more GPUs are two more steps of wire 5000 alone.
+        close(us(5, 10_000_000), first + 2.0 * (1.0 + 5000.032) + last);
+        // Blocks of one segment: encode 101, then wire 500, and in the second step wire 500, then decode 51.
+        close(us(3, 1_000_000), (1.0 + 101.0 + 500.032) + (1.0 + 500.032 + 51.0));
     }
 
     #[test]

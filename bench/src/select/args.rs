@@ -91,7 +91,7 @@ impl Args {
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum ArgError {
-    #[error("{0:?} is no link rate: it must be a number of Gb/s above 0")]
+    #[error("{0:?} is no link rate: it must be a number of Gb/s from 0.001 to 1000000")]
     Rate(String),
     #[error("{0:?} is no latency: it must be a number of microseconds from 0 to 1000000")]
     Latency(String),
@@ -103,7 +103,7 @@ pub(crate) enum ArgError {
 
 fn parse_rate(text: &str) -> Result<f64, ArgError> {
     match text.parse::<f64>() {
-        Ok(rate) if rate > 0.0 && rate.is_finite() => Ok(rate),
+        Ok(rate) if (1e-3..=1e6).contains(&rate) => Ok(rate),
         _ => Err(ArgError::Rate(text.to_owned())),
     }
 }
@@ -124,9 +124,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_above_zero() {
-        assert_eq!(parse_rate("0.5"), Ok(0.5));
-        for text in ["0", "-1", "NaN", "inf", "x", ""] {
+    fn rates_are_those_of_links() {
+        for (text, rate) in [("0.001", 1e-3), ("0.5", 0.5), ("1000000", 1e6)] {
+            assert_eq!(parse_rate(text), Ok(rate));
+        }
+        for text in ["0", "-1", "1e-310", "0.0009", "1000001", "NaN", "inf", "x", ""] {
             assert_eq!(parse_rate(text), Err(ArgError::Rate(text.into())), "{text}");
         }
     }

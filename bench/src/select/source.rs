@@ -42,9 +42,8 @@ impl Kind {
         }
     }
 
-    /// What a file holds, if any of these.
+    /// What a file that starts with `content` holds, if any of these.
     fn of(element: Element, content: &[u8]) -> Option<Self> {
-        let content = &content[..content.len().min(LOOK_BYTES)];
         if is_noise(element, content) {
             return Some(Self::Noise);
         }
@@ -77,7 +76,6 @@ pub(super) struct Chosen {
     /// Its kind, where it stands for one; a file that flags name stands for itself.
     kind: Option<Kind>,
     item: Item,
-    content: Vec<u8>,
 }
 
 /// What there is to cut from, and what is to be said of the files that are not among it.
@@ -86,15 +84,16 @@ pub(super) struct Choice {
     pub(super) notes: Vec<String>,
 }
 
-/// One file for each kind of data from the folders that flags name, by chance, and every file that they name.
+/// One file for each kind of data from the folders that flags name, by chance, and every file that they name. None is read
+/// but for the front that tells its kind: a folder may hold more than memory does.
 pub(super) fn choose(data: &[Data], seed: u64) -> Result<Choice, BenchError> {
     let (named, folders): (Vec<Data>, Vec<Data>) = data.iter().cloned().partition(|data| !data.path.is_dir());
     let mut choice = Choice { chosen: Vec::new(), notes: Vec::new() };
     // Without flags, these are the samples, and which of them were taken is nobody's question.
     if data.is_empty() || !folders.is_empty() {
-        let files = load_all(&folders)?;
-        let count = files.len();
-        choice = one_of_each_kind(files, seed);
+        let items = crate::codec::items_of(&folders)?;
+        let count = items.len();
+        choice = one_of_each_kind(items, seed)?;
         if choice.chosen.is_empty() && named.is_empty() {
             return Err(BenchError::NoKind { files: count });
         }
@@ -103,41 +102,34 @@ pub(super) fn choose(data: &[Data], seed: u64) -> Result<Choice, BenchError> {
         choice.notes.clear();
     }
     if !named.is_empty() {
-        let files = load_all(&named)?.into_iter();
-        choice.chosen.extend(files.map(|(item, content)| Chosen { kind: None, item, content }));
+        let items = crate::codec::items_of(&named)?.into_iter();
+        choice.chosen.extend(items.map(|item| Chosen { kind: None, item }));
     }
     Ok(choice)
 }
 
-type File = (Item, Vec<u8>);
-
-fn load_all(data: &[Data]) -> Result<Vec<File>, BenchError> {
-    let load = |item: Item| data::read(&item.path).map(|content| (item, content));
-    crate::codec::items_of(data)?.into_iter().map(load).collect()
-}
-
 /// Of files that stand for kinds of data, one for each.
-fn one_of_each_kind(files: Vec<File>, seed: u64) -> Choice {
-    let mut by_kind: [Vec<File>; 4] = Default::default();
+fn one_of_each_kind(items: Vec<Item>, seed: u64) -> Result<Choice, BenchError> {
+    let mut by_kind: [Vec<Item>; 4] = Default::default();
     let mut others = Vec::new();
-    for (item, content) in files {
-        match Kind::of(item.element, &content) {
-            Some(kind) => by_kind[kind as usize].push((item, content)),
+    for item in items {
+        match Kind::of(item.element, &data::read_first(&item.path, LOOK_BYTES)?) {
+            Some(kind) => by_kind[kind as usize].push(item),
             None => others.push(format!("{} ({})", item.path.display(), item.element)),
         }
     }
     let mut random = Random::new(seed);
     let mut choice = Choice { chosen: Vec::new(), notes: Vec::new() };
-    for (kind, mut files) in Kind::ALL.into_iter().zip(by_kind) {
-        let of = files.len();
+    for (kind, mut items) in Kind::ALL.into_iter().zip(by_kind) {
+        let of = items.len();
         if of > 0 {
-            let (item, content) = files.swap_remove(random.below(of));
+            let item = items.swap_remove(random.below(of));
             choice.notes.push(taken(kind, &item, of));
-            choice.chosen.push(Chosen { kind: Some(kind), item, content });
+            choice.chosen.push(Chosen { kind: Some(kind), item });
         }
     }
     choice.notes.extend(left_out(&others));
-    choice
+    Ok(choice)
 }
 
 fn taken(kind: Kind, item: &Item, of: usize) -> String {
@@ -157,12 +149,15 @@ fn left_out(files: &[String]) -> Option<String> {
 }
 
 impl Chosen {
-    /// The data repeated until the longest transfer fits.
+    /// The data repeated until the longest transfer fits, or as much of it as that takes.
     pub(super) fn load(self, longest: usize) -> Result<Source, BenchError> {
-        let Self { kind, item, content } = self;
+        let Self { kind, item } = self;
         let bytes = longest + SLACK_BYTES.min(longest);
+        let width = item.element.width_bytes();
+        // Whole elements: of a longer file nothing is repeated.
+        let content = data::read_first(&item.path, bytes.next_multiple_of(width))?;
         let mut raw = Buffer::new(bytes).map_err(|source| BenchError::Buffer { bytes, source })?;
-        tile(&content, item.element.width_bytes(), &mut raw);
+        tile(&content, width, &mut raw);
         Ok(Source { kind, item, raw })
     }
 }
@@ -194,7 +189,7 @@ impl Source {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::fs::{self, OpenOptions};
     use std::path::Path;
 
     use super::*;
@@ -241,6 +236,21 @@ mod tests {
                 "left out, for no kind fits: {folder}/ones.f64.bin (f64), {folder}/ones.u8.bin (u8); a file that is named itself is not"
             )
         );
+    }
+
+    #[test]
+    #[cfg(unix)] // files with holes
+    fn of_files_that_no_memory_holds_only_the_front_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = write(folder.path(), "counting.u32.bin");
+        OpenOptions::new().write(true).open(&file.path).unwrap().set_len(1 << 40).unwrap();
+        for data in [file, Data { path: folder.path().into(), element: None }] {
+            let mut choice = choose(&[data], 1).unwrap();
+            // 1001 bytes and as many again; elements are four bytes.
+            let source = choice.chosen.remove(0).load(1001).unwrap();
+            let counted: Vec<u8> = (0..501u32).flat_map(u32::to_le_bytes).collect();
+            assert_eq!(source.raw(), &counted[..2002]);
+        }
     }
 
     #[test]

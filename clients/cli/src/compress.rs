@@ -25,9 +25,9 @@ pub(crate) struct Args {
     /// Codec; best tries all and keeps the smallest result
     #[arg(short, long, value_parser = args::choice(), default_value = "best")]
     algorithm: Choice,
-    /// What the bytes are; a hint that never changes which bytes come back
-    #[arg(short, long, value_parser = args::element(), default_value = "u8")]
-    element: Element,
+    /// What the bytes are; a hint that never changes which bytes come back [default: as the name says, like x.f32.bin, else u8]
+    #[arg(short, long, value_parser = args::element())]
+    element: Option<Element>,
     /// Raw bytes per chunk [default: 4K up to 64 KiB, else 16K]
     #[arg(long, value_parser = args::chunk_size())]
     chunk_size: Option<ChunkSize>,
@@ -45,7 +45,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let mut progress = Progress::start();
     let mut output = Output::create(&args.output, &args.input, args.force)?;
-    let raw = input::read_raw(&args.input, &mut progress)?;
+    let raw = input::read_any(&args.input, &mut progress)?;
     let (algorithm, frame) = encode(args, &raw, &mut progress)?;
     output.write(&frame)?;
     output.finish()?;
@@ -59,6 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
 /// The smallest frame among the codecs asked for, the first of them if several are.
 fn encode(args: &Args, raw: &[u8], progress: &mut Progress) -> Result<(Algorithm, Vec<u8>), CliError> {
     let name = || input::name(&args.input);
+    let element = args.element.unwrap_or_else(|| input::element_of_name(&args.input));
     let chunk_size = args.chunk_size.unwrap_or(ChunkSize::for_len(raw.len()));
     let options = Options { chunk_size, checksum: !args.no_checksum };
     let needed_bytes = frame::max_frame_len(raw.len(), options);
@@ -71,7 +72,7 @@ fn encode(args: &Args, raw: &[u8], progress: &mut Progress) -> Result<(Algorithm
         frame.resize(needed_bytes, 0);
         progress.stage(format!("compressing {} with {algorithm}", name()), raw.len() as u64);
         let len = workers
-            .encode_to(codec, args.element, raw, options, &mut frame, &|done| progress.set(done))
+            .encode_to(codec, element, raw, options, &mut frame, &|done| progress.set(done))
             .map_err(|source| CliError::Encode { name: name(), source })?;
         frame.truncate(len);
         if smallest.as_ref().is_none_or(|(_, kept)| frame.len() < kept.len()) {

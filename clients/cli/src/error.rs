@@ -68,6 +68,16 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
+    /// Whether it is of the command line alone: a word that stands for nothing, or flags that do not go together.
+    fn is_usage(&self) -> bool {
+        match self {
+            Self::NoCommand { .. } => true,
+            Self::Client(error) => matches!(error, ClientError::Address { .. } | ClientError::InClear { .. }),
+            Self::Perf(error) => error.is_usage(),
+            _ => false,
+        }
+    }
+
     /// Whether the reader of our standard output went away, which is its right and no failure of ours.
     /// (Other outputs are regular files, which give no such error.)
     fn is_broken_pipe(&self) -> bool {
@@ -79,13 +89,13 @@ impl CliError {
     }
 }
 
-/// Prints what went wrong, if anything, and says what the process is to return: 0, or 1 for a failure.
-/// (clap returns 2 for wrong usage.)
+/// Prints what went wrong, if anything, and says what the process is to return: 0, 1 for a failure, or 2 for wrong usage, as
+/// clap does for what it finds by itself.
 pub(crate) fn exit_code(result: Result<(), CliError>) -> ExitCode {
     match result {
         Err(error) if !error.is_broken_pipe() => {
             note(&format!("mgcomp: {}", with_causes(&error)));
-            ExitCode::FAILURE
+            if error.is_usage() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
         _ => ExitCode::SUCCESS,
     }
@@ -130,6 +140,14 @@ mod tests {
         let text = with_causes(&error);
         assert!(text.starts_with("cannot decode x.mgc: byte 3: unknown algorithm \"13\""), "{text}");
         assert_eq!(text.matches("unknown algorithm").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn flags_that_do_not_go_together_are_wrong_usage() {
+        assert!(CliError::from(PerfError::Sizes { min: 2, max: 1 }).is_usage());
+        assert!(CliError::from(ClientError::InClear { address: "http://x:1".into() }).is_usage());
+        assert!(!CliError::from(PerfError::Wrong { wrong: 1 }).is_usage());
+        assert!(!CliError::from(ClientError::Nowhere).is_usage());
     }
 
     #[test]

@@ -40,16 +40,25 @@ pub(crate) fn name(path: &Path) -> String {
     if is_stream(path) { "standard input".into() } else { path.display().to_string() }
 }
 
-/// Reads a file that is to be compressed.
-pub(crate) fn read_raw(path: &Path, progress: &mut Progress) -> Result<Vec<u8>, CliError> {
+/// Reads a file that is to be compressed, which may be empty.
+pub(crate) fn read_any(path: &Path, progress: &mut Progress) -> Result<Vec<u8>, CliError> {
     read(path, MAX_RAW_LEN, progress)
+}
+
+/// Reads a file with data to work on.
+pub(crate) fn read_raw(path: &Path, progress: &mut Progress) -> Result<Vec<u8>, CliError> {
+    some(path, read(path, MAX_RAW_LEN, progress)?)
 }
 
 /// Reads a file that should be a frame.
 pub(crate) fn read_frame(path: &Path, progress: &mut Progress) -> Result<Vec<u8>, CliError> {
     let largest =
         max_frame_len(MAX_RAW_LEN as usize, Options { chunk_size: ChunkSize::SMALL, checksum: true });
-    read(path, largest as u64, progress)
+    some(path, read(path, largest as u64, progress)?)
+}
+
+fn some(path: &Path, bytes: Vec<u8>) -> Result<Vec<u8>, CliError> {
+    if bytes.is_empty() { Err(CliError::Empty { name: name(path) }) } else { Ok(bytes) }
 }
 
 fn read(path: &Path, limit_bytes: u64, progress: &mut Progress) -> Result<Vec<u8>, CliError> {
@@ -66,7 +75,7 @@ fn read(path: &Path, limit_bytes: u64, progress: &mut Progress) -> Result<Vec<u8
         progress.stage(format!("reading {}", name(path)), len);
         read_pieces(&mut File::open(path).map_err(failed)?, &name(path), limit_bytes, &mut bytes, progress)?;
     }
-    if bytes.is_empty() { Err(CliError::Empty { name: name(path) }) } else { Ok(bytes) }
+    Ok(bytes)
 }
 
 /// The length that the file system gives for `path`; a hint, since a pipe has none.

@@ -324,6 +324,16 @@ impl Asked {
         let gate = number_from_env();
         let reductions = switch_from_env();
         let settings = settings.filter(|_| gate.is_some() && reductions.is_some());
+        match &settings {
+            None => tracing::error!("mgcomp does nothing in this process"),
+            Some(settings) if settings.off => {
+                tracing::info!(
+                    "mgcomp {} is loaded, and switched off (MGCOMP=off)",
+                    env!("CARGO_PKG_VERSION")
+                );
+            }
+            Some(_) => {}
+        }
         Self { settings, gate: gate.unwrap_or(GATE), reductions: reductions.unwrap_or(false) }
     }
 

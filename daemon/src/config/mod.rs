@@ -74,7 +74,9 @@ impl Config {
     /// [`Problems`]: all of them.
     pub fn load(flags: &Flags) -> Result<Self, Problems> {
         let mut problems = Vec::new();
+        let names: Vec<_> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
         let given = sources::gather(flags, |name| std::env::var_os(name), &mut problems);
+        sources::check_names(names.iter().map(String::as_str), &mut problems);
         let config = Self::from_given(&given, &mut problems);
         if problems.is_empty() { Ok(config) } else { Err(Problems(problems)) }
     }
@@ -156,6 +158,7 @@ impl Config {
         let missing = merged.missing(merged.token.is_some(), merged.tls.is_some());
         let problem = |what| Problem { place: "listen, which stays as it is".to_owned(), what };
         let problems: Vec<_> = missing.into_iter().map(problem).collect();
+        merged.token.iter().for_each(Token::warn_if_exposed);
         if problems.is_empty() { Ok(merged) } else { Err(Problems(problems)) }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls_pki_types::pem::PemObject;
@@ -15,10 +16,16 @@ use super::sources::{Given, Setting};
 
 /// The shortest token.
 const LEAST_TOKEN_BYTES: usize = 16;
+/// The bit of a file's mode by which every user may read it.
+const EVERYBODY_READS: u32 = 0o004;
 
 /// What clients show over TCP.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
+pub struct Token {
+    text: String,
+    /// The file that it is from, and the mode of that, if everybody may read it.
+    exposed: Option<(PathBuf, u32)>,
+}
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -29,7 +36,9 @@ impl fmt::Debug for Token {
 impl Token {
     /// The token in a file: one line of at least 16 characters.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
-        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let failed = |error| format!("{}: {error}", path.display());
+        let text = fs::read_to_string(path).map_err(failed)?;
+        let mode = fs::metadata(path).map_err(failed)?.permissions().mode() & 0o777;
         let token = text.trim();
         if token.len() < LEAST_TOKEN_BYTES || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(format!(
@@ -37,13 +46,30 @@ impl Token {
                 path.display()
             ));
         }
-        Ok(Self(token.to_owned()))
+        let exposed = (mode & EVERYBODY_READS != 0).then(|| (path.to_owned(), mode));
+        Ok(Self { text: token.to_owned(), exposed })
+    }
+
+    /// Whether every user of the machine can read its file.
+    #[cfg(test)]
+    pub(super) fn is_exposed(&self) -> bool {
+        self.exposed.is_some()
+    }
+
+    /// Says so in the log, which does not run yet when the token is read.
+    pub(crate) fn warn_if_exposed(&self) {
+        if let Some((path, mode)) = &self.exposed {
+            let path = path.display();
+            tracing::warn!(
+                "every user can read the token in {path}, whose mode is {mode:o}: chmod o-r {path}"
+            );
+        }
     }
 
     /// Whether `shown` is this token. Takes as long wherever they differ.
     #[must_use]
     pub fn is(&self, shown: &str) -> bool {
-        let (own, shown) = (self.0.as_bytes(), shown.as_bytes());
+        let (own, shown) = (self.text.as_bytes(), shown.as_bytes());
         let differ = own.iter().zip(shown).fold(0, |differ, (a, b)| differ | (a ^ b));
         own.len() == shown.len() && differ == 0
     }

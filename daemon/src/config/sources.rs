@@ -7,6 +7,11 @@ use std::path::PathBuf;
 
 use super::Problem;
 
+/// What the names of variables begin with.
+const PREFIX: &str = "MGCOMP_DAEMON_";
+/// What comes behind it where the variable names the file.
+const CONFIG: &str = "CONFIG";
+
 /// What is given on the command line.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Flags {
@@ -153,7 +158,7 @@ pub(super) fn gather(
     problems: &mut Vec<Problem>,
 ) -> Given {
     let mut given = Given::default();
-    let file = flags.config.clone().or_else(|| env("MGCOMP_DAEMON_CONFIG").map(PathBuf::from));
+    let file = flags.config.clone().or_else(|| env(&format!("{PREFIX}{CONFIG}")).map(PathBuf::from));
     if let Some(path) = file.filter(|path| !path.as_os_str().is_empty()) {
         let place = path.display().to_string();
         match fs::read_to_string(&path) {
@@ -162,7 +167,7 @@ pub(super) fn gather(
         }
     }
     for (key, name) in Setting::ALL {
-        let variable = format!("MGCOMP_DAEMON_{}", name.to_uppercase());
+        let variable = format!("{PREFIX}{}", name.to_uppercase());
         match env(&variable).map(OsString::into_string) {
             Some(Ok(text)) => drop(given.values.insert(key, (text, format!("environment {variable}")))),
             Some(Err(_)) => problems.push(Problem { place: variable, what: "is no UTF-8".to_owned() }),
@@ -174,6 +179,18 @@ pub(super) fn gather(
         }
     }
     given
+}
+
+/// Finds variables that are named as if they set something, and set nothing.
+pub(super) fn check_names<'a>(names: impl Iterator<Item = &'a str>, problems: &mut Vec<Problem>) {
+    for name in names {
+        let Some(setting) = name.strip_prefix(PREFIX) else { continue };
+        if setting != CONFIG && !Setting::ALL.iter().any(|(_, known)| known.to_uppercase() == setting) {
+            let known: Vec<_> = Setting::ALL.iter().map(|(_, name)| name.to_uppercase()).collect();
+            let what = format!("is no setting; known after {PREFIX}: {CONFIG} {}", known.join(" "));
+            problems.push(Problem { place: format!("environment {name}"), what });
+        }
+    }
 }
 
 fn read_file(text: &str, place: &str, given: &mut Given, problems: &mut Vec<Problem>) {

@@ -14,6 +14,7 @@ fn load(file: &str, env: &[(&str, &str)], flags: Flags) -> Result<Config, Vec<St
     let env: HashMap<String, OsString> = env.iter().map(|(k, v)| (k.to_string(), v.into())).collect();
     let mut problems = Vec::new();
     let given = sources::gather(&flags, |name| env.get(name).cloned(), &mut problems);
+    sources::check_names(env.keys().map(String::as_str), &mut problems);
     let config = Config::from_given(&given, &mut problems);
     let text = |problem: &Problem| problem.to_string().replace(&path.display().to_string(), "FILE");
     if problems.is_empty() { Ok(config) } else { Err(problems.iter().map(text).collect()) }
@@ -92,6 +93,29 @@ fn every_problem_is_told_at_once() {
         assert!(problems.iter().any(|problem| problem.starts_with(expected)), "{expected}: {problems:#?}");
     }
     assert_eq!(problems.len(), 9, "{problems:#?}");
+}
+
+#[test]
+fn variables_that_set_nothing_are_refused() {
+    let known = [("MGCOMP_DAEMON_CONFIG", ""), ("MGCOMP_DAEMON_LOG", "debug"), ("MGCOMP_SOCKET", "/x")];
+    assert!(load("", &known, Flags::default()).is_ok());
+    let problems = load("", &[("MGCOMP_DAEMON_SOKCET", "/x")], Flags::default()).unwrap_err();
+    let expected =
+        "environment MGCOMP_DAEMON_SOKCET: is no setting; known after MGCOMP_DAEMON_: CONFIG SOCKET";
+    assert!(problems.len() == 1 && problems[0].starts_with(expected), "{problems:?}");
+}
+
+#[test]
+fn a_token_that_others_may_read_is_seen() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    fs::write(&path, "0123456789abcdef").unwrap();
+    for (mode, exposed) in [(0o600, false), (0o640, false), (0o644, true)] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        assert_eq!(Token::read(&path).unwrap().is_exposed(), exposed, "{mode:o}");
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ mod unix;
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) use tcp::serve_tcp;
 pub(crate) use turns::Turns;
 pub(crate) use unix::serve_unix;
 
-use crate::config::Config;
+use crate::config::{Config, Token};
 use crate::error::DaemonError;
 
 /// How long a stranger may take to say what it wants.
@@ -52,7 +52,7 @@ pub struct Listener {
     pub(crate) unix: UnixListener,
     pub(crate) tcp: Option<TcpListener>,
     /// Held for as long as the daemon runs.
-    _locks: [File; 2],
+    _locks: [Lock; 2],
 }
 
 impl Listener {
@@ -66,9 +66,10 @@ impl Listener {
             fs::create_dir_all(folder)
                 .map_err(|source| DaemonError::Path { path: folder.to_owned(), source })?;
         }
+        config.token.iter().for_each(Token::warn_if_exposed);
         let mut beside = config.socket.clone().into_os_string();
         beside.push(".lock");
-        let locks = [lock(PathBuf::from(beside))?, lock(config.state_dir.join("lock"))?];
+        let locks = [Lock::take(PathBuf::from(beside))?, Lock::take(config.state_dir.join("lock"))?];
         let unix = bind_unix(&config)?;
         let tcp = config.listen.map(bind_tcp).transpose()?;
         Ok(Self { config, unix, tcp, _locks: locks })
@@ -107,14 +108,48 @@ where
     }
 }
 
-/// A file that nobody else has locked.
-fn lock(path: PathBuf) -> Result<File, DaemonError> {
-    let failed = |source| DaemonError::Path { path: path.clone(), source };
-    let file = File::options().create(true).append(true).open(&path).map_err(failed)?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(DaemonError::Second { path }),
-        Err(error) => Err(failed(error.into())),
+/// A file that nobody else has locked; it goes away with this.
+#[derive(Debug)]
+struct Lock {
+    path: PathBuf,
+    file: File,
+}
+
+impl Lock {
+    fn take(path: PathBuf) -> Result<Self, DaemonError> {
+        let failed = |source| DaemonError::Path { path: path.clone(), source };
+        loop {
+            let file = File::options().create(true).append(true).open(&path).map_err(failed)?;
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => return Err(DaemonError::Second { path }),
+                Err(error) => return Err(failed(error.into())),
+            }
+            let lock = Self { path: path.clone(), file };
+            // Whoever had it before may have taken the file away since it was opened here.
+            if lock.is_in_place().map_err(failed)? {
+                return Ok(lock);
+            }
+        }
+    }
+
+    /// Whether others that open the path find this file.
+    fn is_in_place(&self) -> io::Result<bool> {
+        let own = self.file.metadata()?;
+        match fs::symlink_metadata(&self.path) {
+            Ok(found) => Ok((own.dev(), own.ino()) == (found.dev(), found.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Before it is unlocked, so that it is nobody else's.
+        if self.is_in_place().unwrap_or(false) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 

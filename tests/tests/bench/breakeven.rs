@@ -56,11 +56,12 @@ const RESULTS: &str = r#"{"kind":"run","device":"Some GPU, 1"}
 {"kind":"link","subject":"zvc","dataset":"w","bytes":100000,"to_host_plain_gbps":0.5,"to_host_gbps":0.4,"to_device_plain_gbps":0.25,"to_device_gbps":0.5}
 "#;
 
-/// Its copies, in turn. XP: 50 µs plain; 10, 25 and 5 compressed. ZVC: 200 µs; 100, 50 and 100. And 400; 100, 100 and 100.
+/// Its copies, in turn. XP: 50 µs plain; 10, 25 and 5 compressed. ZVC: 200 µs; 100 and 50, decoded by nobody. And 400; 100
+/// and 100, encoded before.
 const COPIES: [(&str, f64, f64); 3] = [
     ("to another device", 50.0 / 40.0, 1.25),
-    ("to the host", 200.0 / 250.0, 0.8),
-    ("to the device", 400.0 / 300.0, 2.0),
+    ("to the host", 200.0 / 150.0, 0.8),
+    ("to the device", 400.0 / 200.0, 2.0),
 ];
 
 #[test]
@@ -91,7 +92,7 @@ fn measured_copies_are_beside_what_the_model_says() {
     let csv = read("copies.csv");
     assert_eq!(csv.lines().count(), 1 + COPIES.len());
     let line = csv.lines().nth(2).unwrap();
-    assert!(line.starts_with("\"Some GPU, 1, zvc on w\",to the host,w,100000,0.5,0.8000,"), "{line}");
+    assert!(line.starts_with("\"Some GPU, 1, zvc on w\",to the host,w,100000,0.5,1.3333,"), "{line}");
     // Of 2 codecs 9 links, with one size each.
     assert_eq!((read("break_even.csv").lines().count(), read("speed_up.csv").lines().count()), (19, 19));
     // Each copy a dot and a ring; and a dot for each name in the legend.
@@ -115,7 +116,12 @@ fn measured_times_count_by_size_and_need_no_launch() {
         assert!((pays - 2e3 * (took - 6.0)).abs() < 2.0, "{pays}");
     }
     let text = String::from_utf8(run(folder.path(), &args).stdout).unwrap();
-    assert!(text.contains("measured by size") && text.contains("copies MEASURED"), "{text}");
+    assert!(
+        text.contains("measured by size")
+            && text.contains("copies MEASURED")
+            && text.contains("charged the stages that it has"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -124,10 +130,16 @@ fn rates_must_come_from_somewhere() {
     let (zero, none) = (RESULTS.replace("plain_gbps\":2.0", "plain_gbps\":0"), &RESULTS.as_bytes()[..38]);
     let files = [("bad.json", &b"{}"[..]), ("unordered.json", unordered.as_bytes())];
     let folder = folder(&[&files[..], &[("zero.json", zero.as_bytes()), ("none.json", none)]].concat());
-    let cases: [(&[&str], i32, &str); 7] = [
+    let cases: [(&[&str], i32, &str); 9] = [
         (&["breakeven"], 2, "required"),
         (&["breakeven", "--gpu", "GPU:1:2"], 2, "is not a name, two rates"),
-        (&["breakeven", "--gpu", "GPU:1:2:3", "--launch-us", "0"], 2, "is no number above 0"),
+        (&["breakeven", "--gpu", "GPU:1:2:3", "--launch-us", "0"], 2, "is no number from 0.000001"),
+        (
+            &["breakeven", "--gpu", "GPU:1:2:3", "--efficiency", "90"],
+            2,
+            "\"90\" is no part of a link's rate: it must be a number from 0.000001 to 1",
+        ),
+        (&["breakeven", "--gpu", "GPU:1:2:3", "--efficiency", "0"], 2, "\"0\" is no part of a link's rate"),
         (&["breakeven", "--results", "bad.json"], 1, "bad.json: line 1 is no row"),
         (
             &["breakeven", "--results", "unordered.json"],

@@ -35,6 +35,11 @@ fn near_words() -> Vec<u8> {
     (0..16u32).flat_map(|i| (0x1234_5600 + i).to_le_bytes()).collect()
 }
 
+/// The first row of this sort.
+fn find<'a>(rows: &'a [Value], row: &str) -> &'a Value {
+    rows.iter().find(|found| found["row"] == row).unwrap()
+}
+
 /// The run of `scheme`, at this λ if it is the paper's.
 fn run_row<'a>(rows: &'a [Value], scheme: &str, lambda: Option<f64>) -> &'a Value {
     let found = rows
@@ -66,14 +71,14 @@ fn a_read_goes_over_the_fabric_as_worked_out_by_hand() {
     // 43 bytes at 1.5, 11 and 250 pJ per bit, and 1.3 pJ for the line.
     let energy = ["energy_inter_die_pj", "energy_board_pj", "energy_node_pj"].map(|key| bdi[key].as_f64());
     assert_eq!(energy, [517.3, 3785.3, 86001.3].map(Some));
-    let table = &rows[0];
+    let table = find(&rows, "table5");
     let ratios = ["bdi", "fpc", "cpackz"].map(|key| table[key].as_f64().unwrap());
     assert_eq!(ratios, [2.8444, 1.0, 1.8686]);
     assert_eq!(
         (&table["reads"], &table["writes"], &table["source"]),
         (&1.into(), &0.into(), &"trace".into())
     );
-    let figure = rows.iter().find(|row| row["row"] == "figure1").unwrap();
+    let figure = find(&rows, "figure1");
     let bits = ["bdi_bits", "fpc_bits", "cpackz_bits"].map(|key| figure[key][0].as_u64().unwrap());
     assert_eq!(bits, [180, 512, 274]);
     // Three bytes are the same in all words, one is another in each: entropy ¾ · 2 + ¼ · 6 of 6 bits.
@@ -139,11 +144,10 @@ fn folders_stand_for_their_traces() {
     let good = record(0, 1, 2, 7, &[0; 64]);
     let folder = folder(&[("sc_b.bin", &good), ("a.bin", &good), ("README.md", b"no trace")]);
     let rows = good_rows(folder.path(), &["--trace", "."]);
-    let names: Vec<&Value> =
-        rows.iter().filter(|row| row["row"] == "table5").map(|row| &row["name"]).collect();
-    assert_eq!(names, ["a", "sc_b"]);
+    let tables: Vec<&Value> = rows.iter().filter(|row| row["row"] == "table5").collect();
+    assert_eq!((&tables[0]["name"], &tables[1]["name"], tables.len()), (&"a".into(), &"sc_b".into(), 2));
     // The front of the name says what it is to be compared with.
-    assert_eq!((&rows[0]["paper"], &rows[1]["paper"]["bdi"]), (&Value::Null, &2.69.into()));
+    assert_eq!((&tables[0]["paper"], &tables[1]["paper"]["bdi"]), (&Value::Null, &2.69.into()));
 }
 
 #[test]
@@ -177,8 +181,8 @@ fn runs_are_the_same_every_time() {
     let args = [&["--lambda", "0", "6", "--outstanding", "16", "64"], &SMALL[..]].concat();
     let [first, second] = [0, 1].map(|_| good_rows(folder.path(), &args));
     assert_eq!(first, second);
-    // Tables and Figure 1, then six schemes on two systems, for seven benchmarks, then the sweep and means.
-    assert_eq!(first.len(), 3 * 7 + 7 * 6 * 2 + 6 * 2 + 2);
+    // Settings, tables and Figure 1, then six schemes on two systems, for seven benchmarks, then the sweep and means.
+    assert_eq!(first.len(), 1 + 3 * 7 + 7 * 6 * 2 + 6 * 2 + 2);
     let means = &first[first.len() - 2..];
     assert_eq!([&means[0]["outstanding"], &means[1]["outstanding"]], [16, 64]);
     assert_eq!(means[1]["workloads"], 7);
@@ -188,15 +192,16 @@ fn runs_are_the_same_every_time() {
 fn published_numbers_stand_beside_ours_in_json() {
     let folder = folder(&[]);
     let rows = good_rows(folder.path(), &SMALL);
-    let find = |row: &str| rows.iter().find(|found| found["row"] == row).unwrap();
     let patterns = serde_json::json!({
         "fpc": "(9) 96 (2) <3 (1) <1", "cpackz": "(3) 95 (2) 4 (1) <1", "bdi": "(9) 99 (3) <1",
     });
-    assert_eq!((&find("table6")["name"], &find("table6")["paper"]), (&"AES".into(), &patterns));
+    let table = find(&rows, "table6");
+    assert_eq!((&table["name"], &table["paper"]), (&"AES".into(), &patterns));
     let averages = serde_json::json!({
         "traffic_percent": -62.0, "performance_percent": 33.0, "energy_inter_die_percent": -45.0,
     });
-    assert_eq!((&find("means")["lambda_gbps"], &find("means")["paper"]), (&6.0.into(), &averages));
+    let means = find(&rows, "means");
+    assert_eq!((&means["lambda_gbps"], &means["paper"]), (&6.0.into(), &averages));
     // Nothing is published of other λ.
     let others = good_rows(folder.path(), &[&["--lambda", "4"], &SMALL[..]].concat());
     assert_eq!(others.last().unwrap()["paper"], Value::Null);
@@ -239,10 +244,32 @@ fn counting_as_the_paper_does_changes_fpc_alone() {
     let args = [&["--bench", "KM", "--lambda", "6"], &SMALL[..]].concat();
     let ours = good_rows(folder.path(), &args);
     let paper = good_rows(folder.path(), &[&args[..], &["--count-as-paper"]].concat());
-    let ratio = |rows: &[Value], key: &str| rows[0][key].as_f64().unwrap();
+    let ratio = |rows: &[Value], key: &str| find(rows, "table5")[key].as_f64().unwrap();
     assert!(ratio(&paper, "fpc") > 1.03 * ratio(&ours, "fpc"));
     assert_eq!(ratio(&paper, "bdi"), ratio(&ours, "bdi"));
     assert_eq!(ratio(&paper, "cpackz"), ratio(&ours, "cpackz"));
+}
+
+#[test]
+fn results_say_what_they_are_of() {
+    let folder = folder(&[]);
+    let more =
+        ["--bench", "FIR", "--lambda", "32", "6", "--outstanding", "64", "16", "--memory-cycles", "50"];
+    let phases = ["--sampling", "5", "--running", "40", "--votes", "2", "--count-as-paper", "--csv", "out"];
+    let rows = good_rows(folder.path(), &[&more[..], &phases, &SMALL].concat());
+    let settings = serde_json::json!({
+        "row": "settings", "scale": 0.001, "count_as_paper": true, "sampling": 5, "running": 40, "votes": 2,
+        "outstanding": [64, 16], "memory_cycles": 50, "lambda_gbps": [6.0, 32.0],
+    });
+    assert_eq!(rows[0], settings);
+    let text = fs::read_to_string(folder.path().join("out/settings.csv")).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let head = "scale,count_as_paper,sampling/transfer,running/transfer,votes,outstanding,memory/cycle,lambda/(Gb/s)";
+    assert_eq!(lines, [head, "0.001,true,5,40,2,64 16,50,6 32"]);
+    let rows = good_rows(folder.path(), &["--bench", "FIR", "--lambda", "6", "--scale", "0.001"]);
+    let (sampling, running, votes) = (&rows[0]["sampling"], &rows[0]["running"], &rows[0]["votes"]);
+    assert_eq!((sampling, running, votes), (&7.into(), &300.into(), &3.into()));
+    assert_eq!((&rows[0]["count_as_paper"], &rows[0]["outstanding"][4]), (&false.into(), &256.into()));
 }
 
 #[test]
@@ -305,6 +332,12 @@ fn files_hold_figures() {
     fs::write(folder.path().join("file"), "").unwrap();
     let output = paper(folder.path(), &[&["--csv", "file"], &SMALL[..]].concat());
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+    // A folder that is there and takes no file, from root neither.
+    if cfg!(target_os = "linux") {
+        let output = paper(folder.path(), &[&["--csv", "/proc"], &SMALL[..]].concat());
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+        assert!(stderr(&output).contains("cannot write /proc"), "{}", stderr(&output));
+    }
 }
 
 #[test]
@@ -328,7 +361,8 @@ fn real_traces_have_the_ratios_of_their_readme() {
     let mut args = vec!["--lambda", "6", "--trace"];
     args.extend(files.iter().map(String::as_str));
     let rows = good_rows(Path::new(&traces), &args);
-    for ((name, ratios), row) in expected.into_iter().zip(rows) {
+    let tables = rows.iter().filter(|row| row["row"] == "table5");
+    for ((name, ratios), row) in expected.into_iter().zip(tables) {
         assert_eq!(row["name"], name);
         let found = ["bdi", "fpc", "cpackz"].map(|key| row[key].as_f64().unwrap());
         let same = ratios.iter().zip(found).all(|(a, b)| (a - b).abs() <= 0.0006);

@@ -119,14 +119,18 @@ fn rates_come_from_the_output_of_the_codec_bench() {
 #[test]
 fn wrong_flags_are_refused() {
     let folder = folder(&[]);
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 9] = [
         (&["--gpus", "1"], "1 is not in 2..=1048576"),
-        (&["--link-gbps", "0"], "\"0\" is no number above 0"),
-        (&["--link-gbps", "nan"], "\"nan\" is no number above 0"),
-        (&["--ratio", "-2"], "\"-2\" is no number above 0"),
-        (&["--encode", "inf"], "\"inf\" is no number above 0"),
+        (&["--link-gbps", "0"], "\"0\" is no number from 0.000001"),
+        (&["--link-gbps", "nan"], "\"nan\" is no number from 0.000001"),
+        (&["--ratio", "-2"], "\"-2\" is no number from 0.000001"),
+        (&["--encode", "inf"], "\"inf\" is no number from 0.000001"),
         (&["--bytes", "0"], "a buffer has 1 to"),
-        (&["--taper", "0"], "\"0\" is no number above 0"),
+        (&["--link-gbps", "1e-310"], "\"1e-310\" is no number from 0.000001 to 1000000"),
+        (
+            &["--taper", "0.1"],
+            "\"0.1\" is no taper: links above the leaves are from 1 to 1000000 times slower",
+        ),
         (&["--codec", "x", "--ratio", "2"], "cannot be used with"),
     ];
     for (args, message) in cases {

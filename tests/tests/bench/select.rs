@@ -149,9 +149,10 @@ fn the_table_tells_regrets_and_goals_and_the_plot_is_drawn() {
 #[test]
 fn wrong_usage_is_told_before_any_work() {
     let folder = folder(&[("empty", b""), ("x", &[1; 64])]);
-    let cases: [(&[&str], i32, &str); 12] = [
+    let cases: [(&[&str], i32, &str); 13] = [
         (&["--link-gbps", "0"], 2, "\"0\" is no link rate"),
         (&["--link-gbps", "10", "-1"], 2, "\"-1\" is no link rate"),
+        (&["--link-gbps", "1e-310"], 2, "it must be a number of Gb/s from 0.001 to 1000000"),
         (&["--link-gbps", "NaN"], 2, "\"NaN\" is no link rate"),
         (&["--latency-us", "-1"], 2, "\"-1\" is no latency"),
         (&["--transfers", "0"], 2, "--transfers"),

@@ -1,7 +1,7 @@
 //! Start, end, and what is kept in between.
 
 use std::os::unix::net::UnixDatagram;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::rig::{Ended, Rig, send_signal, text, until};
@@ -31,16 +31,28 @@ fn a_second_daemon_is_refused() {
     let message = text(&output.stderr);
     assert!(message.contains("another mgcomp-daemon uses"), "{message}");
     rig.succeed(&["jobs"]);
+    // With a socket of its own it is the folder that is taken. Nothing stays beside that socket.
+    let mut other = Command::new(rig.daemon_command().get_program());
+    other.arg("--socket").arg(rig.path("other")).arg("--state-dir").arg(rig.path("state"));
+    let output = other.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let left = std::fs::read_dir(rig.path(".")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(left.into_iter().all(|name| !name.to_string_lossy().starts_with("other")));
+    // Those of the daemon that runs are still there.
+    let third = rig.daemon_command().output().unwrap();
+    assert_eq!(third.status.code(), Some(1), "{}", text(&third.stderr));
 }
 
 #[test]
 fn every_problem_with_the_configuration_is_told_at_once() {
     let rig = Rig::empty();
     std::fs::write(rig.path("bad.toml"), "listen = '0.0.0.0:7411'\nsokcet = 1\nlog = 'loud'\n").unwrap();
-    let output = rig.daemon_command().arg("--config").arg(rig.path("bad.toml")).output().unwrap();
+    let mut command = rig.daemon_command();
+    let command = command.arg("--config").arg(rig.path("bad.toml")).env("MGCOMP_DAEMON_LGO", "debug");
+    let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let message = text(&output.stderr);
-    for word in ["sokcet", "loud", "token_file", "tls_cert"] {
+    for word in ["sokcet", "loud", "token_file", "tls_cert", "environment MGCOMP_DAEMON_LGO: is no setting"] {
         assert!(message.contains(word), "{word}: {message}");
     }
 }

@@ -67,5 +67,5 @@ fn shells_and_manuals_get_what_they_want() {
     assert!(run(&["man"]).contains(".TH mgcomp 1"));
     assert!(run(&["man", "lambda"]).contains("weight of latency"));
     let output = rig.mgcomp_command(&["man", "nonsense"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
 }

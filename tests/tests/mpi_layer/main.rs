@@ -139,6 +139,12 @@ fn switched_off_it_does_nothing() {
     on_every_mpi(|mpi| {
         let run = mpi.run("between.c", 2, &[("MGCOMP", "off")]);
         run.expect_well();
+        assert_eq!(
+            run.output.matches("is loaded, and switched off (MGCOMP=off)").count(),
+            2,
+            "{}",
+            run.output
+        );
         assert!(run.ends.is_empty(), "{}", run.output);
     });
 }
@@ -164,6 +170,10 @@ fn settings_that_make_no_sense_are_named() {
         let run = mpi.run("between.c", 2, &[("MGCOMP_MPI_REDUCTIONS", "yes")]);
         assert!(run.output.contains("MGCOMP_MPI_REDUCTIONS=\"yes\" is neither on nor off"), "{}", run.output);
         assert!(run.ends.is_empty(), "{}", run.output);
+        let run = mpi.run("between.c", 2, &[("MGCOMP_POLICY", "zz")]);
+        run.expect_well();
+        assert!(run.output.contains("unknown policy \"zz\""), "{}", run.output);
+        assert_eq!(run.output.matches("mgcomp does nothing in this process").count(), 2, "{}", run.output);
     });
 }
 

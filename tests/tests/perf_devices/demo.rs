@@ -53,7 +53,7 @@ fn a_device_that_is_not_there_is_an_error() {
             return;
         };
         let output = command.output().unwrap();
-        bench.check_failure(&output, &args, &["there is no CUDA device 1; 1 are there"]);
+        bench.check_exit(&output, &args, 1, &["there is no CUDA device 1; 1 are there"]);
         assert_eq!(stdout(&output), "");
     }
 }

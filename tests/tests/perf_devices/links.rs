@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::workbench::{Workbench, stderr, stdout};
-use crate::{COUNTING, QUICK, on_stub, perf, refused, rows, rows_of};
+use crate::{COUNTING, QUICK, on_stub, perf, refused, rows, rows_of, wrong_usage};
 
 /// What devices take.
 const ALL: &str = "all_gather,all_to_all,broadcast,gather,scatter,all_reduce,reduce,reduce_scatter,send_recv,read,write,barrier";
@@ -187,7 +187,7 @@ fn what_devices_do_not_have_is_refused() {
     refused(test, 2, &["--device", "cuda:2"], &["there is no CUDA device 2; 2 are there"]);
     refused(test, 2, &["--device", "cuda:9", "--link", "tcp"], &["there is no CUDA device 9; 2 are there"]);
     refused(test, 0, &["--link", "cuda"], &["there is no CUDA device 0; 0 are there"]);
-    refused(test, 1, &["--link", "cuda", "--link-gbps", "10"], &["cuda is as fast as it is"]);
+    wrong_usage(test, &["--link", "cuda", "--link-gbps", "10"], &["cuda is as fast as it is"]);
     // Longer than the memory that the driver says it has.
     refused(
         test,

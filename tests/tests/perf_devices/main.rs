@@ -65,5 +65,13 @@ fn rows(test: &str, devices: u32, args: &[&str]) -> Option<Vec<Value>> {
 fn refused(test: &str, devices: u32, args: &[&str], words: &[&str]) {
     let bench = Workbench::new();
     let Some(mut command) = perf(&bench, test, devices, args) else { return };
-    bench.check_failure(&command.output().unwrap(), args, words);
+    bench.check_exit(&command.output().unwrap(), args, 1, words);
+}
+
+/// What is wrong usage, and must say so likewise with exit code 2.
+#[track_caller]
+fn wrong_usage(test: &str, args: &[&str], words: &[&str]) {
+    let bench = Workbench::new();
+    let Some(mut command) = perf(&bench, test, 1, args) else { return };
+    bench.check_exit(&command.output().unwrap(), args, 2, words);
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use mgcomp_tests::stub::{Libraries, finds};
 
 use crate::workbench::{Workbench, stderr};
-use crate::{COUNTING, perf, refused, rows, rows_of};
+use crate::{COUNTING, perf, refused, rows, rows_of, wrong_usage};
 
 /// What NCCL has.
 const ALL: &str = "all_gather,all_reduce,all_to_all,broadcast,gather,scatter,reduce_scatter,send_recv";
@@ -86,12 +86,12 @@ fn what_nccl_does_not_have_is_refused() {
         ("write", "--link cuda"),
         ("barrier", "another link"),
     ] {
-        refused(test, 1, &nccl(&["--op", op]), &["NCCL", &format!("has no {op}"), instead]);
+        wrong_usage(test, &nccl(&["--op", op]), &["NCCL", &format!("has no {op}"), instead]);
     }
-    refused(test, 1, &nccl(&["--element", "u16"]), &["NCCL has no sum of u16", "--ordered"]);
+    wrong_usage(test, &nccl(&["--element", "u16"]), &["NCCL has no sum of u16", "--ordered"]);
     refused(test, 1, &nccl(&["--device", "cuda:3"]), &["there is no CUDA device 3; 1 are there"]);
-    refused(test, 1, &nccl(&["--link-gbps", "1"]), &["nccl is as fast as it is"]);
-    refused(test, 1, &["--ordered"], &["--ordered is for --link nccl, not for loopback"]);
+    wrong_usage(test, &nccl(&["--link-gbps", "1"]), &["nccl is as fast as it is"]);
+    wrong_usage(test, &["--ordered"], &["--ordered is for --link nccl, not for loopback"]);
 }
 
 /// What a run says that does not find NCCL as it should be.
@@ -103,7 +103,7 @@ fn without_nccl(test: &str, change: impl FnOnce(&mut Command), words: &[&str]) {
         return;
     }
     change(&mut command);
-    bench.check_failure(&command.output().unwrap(), &args, words);
+    bench.check_exit(&command.output().unwrap(), &args, 1, words);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn nccl_that_will_not_do_is_an_error() {
     let bench = Workbench::new();
     let Some(mut command) = perf(&bench, test, 1, &["--link", "nccl"]) else { return };
     let output = command.env("MGCOMP_STUB_NCCL_VERSION", "21300").output().unwrap();
-    bench.check_failure(&output, &[], &["NCCL has version 21300; the least that will do is 21400"]);
+    bench.check_exit(&output, &[], 1, &["NCCL has version 21300; the least that will do is 21400"]);
 }
 
 #[test]

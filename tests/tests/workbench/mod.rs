@@ -62,17 +62,23 @@ impl Workbench {
     /// Runs what must fail with exit code 1, say each of `words` in one line, and leave the folder as it is.
     #[track_caller]
     pub(crate) fn fail(&self, args: &[&str], words: &[&str]) -> Output {
+        self.fail_with(args, 1, words)
+    }
+
+    /// The same with another exit code: 2 for wrong usage.
+    #[track_caller]
+    pub(crate) fn fail_with(&self, args: &[&str], code: i32, words: &[&str]) -> Output {
         let before = self.snapshot();
         let output = self.run(args);
-        self.check_failure(&output, args, words);
+        self.check_exit(&output, args, code, words);
         assert_eq!(self.snapshot(), before, "{args:?} changed files");
         output
     }
 
     #[track_caller]
-    pub(crate) fn check_failure(&self, output: &Output, args: &[&str], words: &[&str]) {
+    pub(crate) fn check_exit(&self, output: &Output, args: &[&str], code: i32, words: &[&str]) {
         let message = stderr(output);
-        assert_eq!(output.status.code(), Some(1), "{args:?}: {message}");
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {message}");
         assert!(message.starts_with("mgcomp: ") && message.lines().count() == 1, "{args:?}: {message}");
         for word in words {
             assert!(message.contains(word), "{args:?}: {message:?} does not say {word:?}");

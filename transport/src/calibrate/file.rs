@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::{env, fmt};
 
 use mgcomp_codecs::device::DeviceInfo;
@@ -18,6 +18,9 @@ const FORM: &str = concat!("mgcomp speeds 5, codecs ", env!("CARGO_PKG_VERSION")
 /// Longer than any file of ours: what is longer is not read.
 const MAX_FILE_LEN: u64 = 4 << 20;
 const FILE_NAME: &str = "speeds.json";
+/// Bits of a folder's mode by which others than its owner may write there.
+#[cfg(unix)]
+const OTHERS_WRITE: u32 = 0o022;
 
 /// More of a device's name would not make its file's name clearer.
 const MOST_OF_A_NAME: usize = 64;
@@ -119,7 +122,7 @@ impl SpeedsFile {
         let write = || {
             let folder =
                 path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            fs::create_dir_all(folder)?;
+            make_private(folder)?;
             let mut draft = tempfile::NamedTempFile::new_in(folder)?;
             draft.write_all(self.to_json().as_bytes())?;
             draft.flush()?;
@@ -130,13 +133,13 @@ impl SpeedsFile {
     }
 }
 
-/// The speeds of this machine if they were measured, else typical ones.
+/// The speeds of this machine if they were measured and are kept in a folder that is the user's alone, else typical ones.
 #[must_use]
 pub fn speeds() -> Arc<Speeds> {
     measured(SpeedsFile::default_path(), SpeedsFile::load).unwrap_or_else(Speeds::typical)
 }
 
-/// The speeds of a device if they were measured, else what is expected of one with so many multiprocessors.
+/// The speeds of a device if they were measured and are kept there, else what is expected of one with so many multiprocessors.
 #[must_use]
 pub fn device_speeds(device: &DeviceInfo) -> Arc<Speeds> {
     let load = |path: &Path| SpeedsFile::load_of_device(path, device);
@@ -150,7 +153,16 @@ fn measured(
     load: impl FnOnce(&Path) -> Result<Arc<Speeds>, SpeedsFileError>,
 ) -> Option<Arc<Speeds>> {
     let unused = |error: &dyn std::error::Error| tracing::warn!(%error, "measured codec speeds are not used");
-    match path.map(|path| path.map(|path| load(&path))) {
+    let load = |path: PathBuf| match check_private(path.parent().unwrap_or(&path)) {
+        Ok(()) => Some(load(&path)),
+        Err(error) => {
+            // Whoever starts a policy looks here, and the folder is the same for all.
+            static SAID: Once = Once::new();
+            SAID.call_once(|| unused(&error));
+            None
+        }
+    };
+    match path.map(|path| path.and_then(load)) {
         Ok(Some(Ok(speeds))) => return Some(speeds),
         Ok(Some(Err(error))) if !error.is_missing() => unused(&error),
         Err(error) => unused(&error),
@@ -159,11 +171,40 @@ fn measured(
     None
 }
 
+/// Fails if others than the user, or root, could have put something into a folder: as with compiled kernels, which lie there too.
+#[cfg(unix)]
+fn check_private(folder: &Path) -> Result<(), SpeedsFileError> {
+    use std::os::unix::fs::MetadataExt;
+
+    let unsafe_for = |why| Err(SpeedsFileError { path: folder.to_owned(), why });
+    // One that is not there has no file either.
+    let Ok(found) = fs::metadata(folder) else { return Ok(()) };
+    let (user, owner, mode) = (rustix::process::geteuid().as_raw(), found.uid(), found.mode() & 0o7777);
+    match owner == user || owner == 0 {
+        false => unsafe_for(Why::Owner { owner, user }),
+        true if mode & OTHERS_WRITE != 0 => unsafe_for(Why::Writable { mode }),
+        true => Ok(()),
+    }
+}
+
+#[cfg(not(unix))]
+fn check_private(_: &Path) -> Result<(), SpeedsFileError> {
+    Ok(())
+}
+
 /// The name of the file of devices with this name, in which anything may stand.
 fn device_file_name(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let name: String = name.chars().map(plain).take(MOST_OF_A_NAME).collect();
     format!("speeds-cuda-{name}.json")
+}
+
+/// Makes a folder, where it is not there, whatever the user's mask lets others do in new ones.
+fn make_private(folder: &Path) -> io::Result<()> {
+    let mut maker = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut maker, 0o700);
+    maker.recursive(true).create(folder)
 }
 
 /// What the system calls the processor.
@@ -194,9 +235,22 @@ impl SpeedsFileError {
 enum Why {
     Io(io::Error),
     NotAFile,
+    #[cfg(unix)]
+    Owner {
+        owner: u32,
+        user: u32,
+    },
+    #[cfg(unix)]
+    Writable {
+        mode: u32,
+    },
     TooLong,
     Json(serde_json::Error),
-    Foreign { what: &'static str, found: String, expected: String },
+    Foreign {
+        what: &'static str,
+        found: String,
+        expected: String,
+    },
     Speeds(SpeedsError),
 }
 
@@ -205,6 +259,12 @@ impl fmt::Display for Why {
         match self {
             Self::Io(error) => error.fmt(f),
             Self::NotAFile => write!(f, "not a file"),
+            #[cfg(unix)]
+            Self::Owner { owner, user } => write!(f, "it belongs to user {owner}, and this is user {user}"),
+            #[cfg(unix)]
+            Self::Writable { mode } => {
+                write!(f, "others than its owner may write to it: its mode is {mode:o}")
+            }
             Self::TooLong => write!(f, "longer than {MAX_FILE_LEN} bytes"),
             Self::Json(error) => write!(f, "no file of codec speeds: {error}"),
             Self::Foreign { what, found, expected } => {
@@ -241,6 +301,27 @@ mod tests {
         assert!(SpeedsFile::load(&path).unwrap().codecs() == file().codecs);
         let left: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
         assert_eq!(left.len(), 1, "no drafts are left");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nothing_is_read_where_others_may_write() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("cache/speeds.json");
+        file().save(&path).unwrap();
+        let folder = path.parent().unwrap();
+        let read = || measured(Ok(Some(path.clone())), SpeedsFile::load);
+        assert!(read().is_some());
+        for (mode, good) in [(0o755, true), (0o775, false), (0o777, false), (0o1777, false), (0o700, true)] {
+            fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(check_private(folder).is_ok(), good, "{mode:o}");
+            assert_eq!(read().is_some(), good, "{mode:o}");
+        }
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
+        let error = check_private(folder).unwrap_err().to_string();
+        assert!(error.ends_with("others than its owner may write to it: its mode is 777"), "{error}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Who a process is: what its page says of it.
 
 use std::env;
+use std::sync::Once;
 
 /// The longest job id or program name in bytes.
 pub const MAX_NAME_BYTES: usize = 64;
@@ -109,6 +110,7 @@ impl Identity {
         let pid = std::process::id();
         let value = |name: &str| env::var(name).ok().filter(|value| (name, value.as_str()) != NO_NAME);
         let job = first(&JOB_VARIABLES, value);
+        job.iter().for_each(|job| warn_if_long(job));
         let rank = LAUNCHERS.iter().find_map(|launcher| launcher.says(value));
         let program =
             env::current_exe().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
@@ -134,6 +136,17 @@ pub(super) fn is_name(text: &[u8]) -> bool {
 fn name(text: &str) -> String {
     let name: String = text.chars().map(|c| if c.is_ascii_graphic() { c } else { '_' }).collect();
     name[..name.len().min(MAX_NAME_BYTES)].to_owned()
+}
+
+/// Says, once in a process, that the daemon knows only the beginning of a job's name.
+fn warn_if_long(job: &str) {
+    static SAID: Once = Once::new();
+    let kept = name(job);
+    if kept.len() < job.chars().count() {
+        SAID.call_once(|| {
+            tracing::warn!("the job's name {job:?} is cut to {MAX_NAME_BYTES} characters: {kept}");
+        });
+    }
 }
 
 /// The first variable that is set to something.

@@ -66,8 +66,9 @@ fn by_size(codec: &Codec) -> Vec<String> {
 /// The model is held against what was measured.
 fn copies(copies: &[Compared]) -> Vec<String> {
     let mut lines = vec![
-        "copies MEASURED beside what the model says of a link as fast as the plain copy: speed-up, and of the predicted one, \
-         one after the other / overlapped"
+        "copies MEASURED beside what the model says of a link as fast as the plain copy, each charged the stages that it has (to \
+         the host and offload: encoding, to the device and return: decoding, to devices: both): speed-up, and of the predicted \
+         one, one after the other / overlapped"
             .into(),
         format!(
             "{:<36} {:>11} {:>10} {:>13} {:>9} {:>13}  {}",

@@ -8,8 +8,9 @@ use std::path::Path;
 use super::codec::Codec;
 use crate::data;
 use crate::error::BenchError;
+use crate::scale::{PLAUSIBLE, middle};
 pub(super) use row::Copied;
-use row::{PLAUSIBLE, Row, Timed};
+use row::{Row, Timed};
 
 /// Why a file tells nothing of an algorithm.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +35,7 @@ pub(crate) enum ResultsError {
 /// All of an algorithm that matters here.
 #[derive(Debug)]
 pub(super) struct Results {
-    /// On the data that was timed at most sizes, and among those where it was fastest at the largest.
+    /// On the data that was timed at most sizes and up to the largest; of several, where its encoder was in the middle.
     pub(super) codec: Codec,
     /// On each kind of data.
     pub(super) by_data: BTreeMap<String, Codec>,
@@ -56,14 +57,20 @@ fn parse(bytes: Vec<u8>, algorithm: &str) -> Result<Results, ResultsError> {
         found.add(line, serde_json::from_str(text).map_err(|source| ResultsError::Row { line, source })?)?;
     }
     let Found { by_data, copies, .. } = found;
-    let rank = |codec: &Codec| {
-        let (bytes, rates) = codec.last();
-        (codec.sizes().len(), bytes, rates.encode_gbytes)
-    };
-    let best = by_data.values().reduce(|best, codec| if rank(codec) > rank(best) { codec } else { best });
     let no_row = || ResultsError::NoRow { rows, algorithm: algorithm.into() };
-    let codec = best.cloned().ok_or_else(no_row)?;
+    let codec = typical(by_data.values()).cloned().ok_or_else(no_row)?;
     Ok(Results { codec, by_data, copies })
+}
+
+/// Of those with most sizes, and among them with the largest, the one whose encoder has the median rate there: no data that
+/// flatters it stands for all.
+fn typical<'a>(codecs: impl Iterator<Item = &'a Codec>) -> Option<&'a Codec> {
+    let reach = |codec: &Codec| (codec.sizes().len(), codec.last().0);
+    let mut codecs: Vec<&Codec> = codecs.collect();
+    let most =
+        codecs.iter().map(|codec| reach(codec)).reduce(|most, of| if of > most { of } else { most })?;
+    codecs.retain(|codec| reach(codec) == most);
+    middle(codecs, |codec| codec.last().1.encode_gbytes)
 }
 
 /// What the lines so far said of an algorithm.
@@ -111,6 +118,7 @@ impl<'a> Found<'a> {
 #[cfg(test)]
 mod tests {
     use super::super::codec::Rates;
+    use super::super::model::Stages;
     use super::*;
 
     fn time(subject: &str, dataset: &str, bytes: usize, encode: f64) -> String {
@@ -147,10 +155,26 @@ mod tests {
         assert_eq!(codec.sizes(), [(64.0, rates(5.0)), (128.0, rates(6.0))]);
         assert_eq!(results.by_data["once"].sizes(), [(128.0, rates(9.0))]);
         assert_eq!(results.by_data.len(), 2);
-        // Of as many sizes each, that with the larger ones; then the faster.
-        let source = |rows: [String; 2]| parsed(&rows.concat()).unwrap().codec.source;
-        assert_eq!(source([time("xp", "d", 64, 5.0), time("xp", "e", 65, 1.0)]), "a GPU, xp on e");
-        assert_eq!(source([time("xp", "d", 64, 5.0), time("xp", "e", 64, 1.0)]), "a GPU, xp on d");
+        // Of as many sizes each, that with the larger ones.
+        let source = |rows: &[String]| parsed(&rows.concat()).unwrap().codec.source;
+        assert_eq!(source(&[time("xp", "d", 64, 5.0), time("xp", "e", 65, 1.0)]), "a GPU, xp on e");
+    }
+
+    #[test]
+    fn of_data_with_the_same_sizes_the_middle_one_counts() {
+        let source = |data: &[(&str, f64)]| {
+            let rows: String =
+                data.iter().map(|(dataset, encode)| time("xp", dataset, 64, *encode)).collect();
+            parsed(&rows).unwrap().codec.source
+        };
+        assert_eq!(source(&[("d", 5.0), ("e", 1.0), ("f", 4.0)]), "a GPU, xp on f");
+        // The second of four, and the first of two.
+        assert_eq!(source(&[("d", 5.0), ("e", 1.0), ("f", 4.0), ("g", 2.0)]), "a GPU, xp on g");
+        assert_eq!(source(&[("d", 5.0), ("e", 1.0)]), "a GPU, xp on e");
+        // The rate at the largest size counts, and not data of fewer sizes.
+        let rows = [time("xp", "d", 64, 9.0), time("xp", "e", 64, 1.0), time("xp", "d", 65, 2.0)];
+        let more = [time("xp", "e", 65, 3.0), time("xp", "f", 64, 2.0)];
+        assert_eq!(parsed(&[rows.concat(), more.concat()].concat()).unwrap().codec.source, "a GPU, xp on d");
     }
 
     #[test]
@@ -160,16 +184,17 @@ mod tests {
         let text = [&time("xp", "d", 64, 5.0), LINK, OFFLOAD, PEER, &through, &other].concat();
         let copies = parsed(&text).unwrap().copies;
         let expected = [
-            ("to the host", 2.0, 3.0),
-            ("to the device", 4.0, 5.0),
-            ("offload", 6.0, 7.0),
-            ("return", 8.0, 9.0),
-            ("to another device", 10.0, 11.0),
-            ("to another device through the host", 10.0, 11.0),
+            ("to the host", Stages::Encode, 2.0, 3.0),
+            ("to the device", Stages::Decode, 4.0, 5.0),
+            ("offload", Stages::Encode, 6.0, 7.0),
+            ("return", Stages::Decode, 8.0, 9.0),
+            ("to another device", Stages::Both, 10.0, 11.0),
+            ("to another device through the host", Stages::Both, 10.0, 11.0),
         ];
-        let copy = |(way, plain_gbytes, gbytes): (&str, f64, f64)| Copied {
+        let copy = |(way, stages, plain_gbytes, gbytes): (&str, Stages, f64, f64)| Copied {
             way: way.into(),
             dataset: "d".into(),
+            stages,
             bytes: 64,
             plain_gbytes,
             gbytes,

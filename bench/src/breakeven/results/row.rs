@@ -4,9 +4,8 @@ use serde::Deserialize;
 
 use super::ResultsError;
 use crate::breakeven::codec::Rates;
-
-/// Figures in GB/s and ratios are in this range: nothing beyond it was measured.
-pub(super) const PLAUSIBLE: (f64, f64) = (1e-6, 1e6);
+use crate::breakeven::model::Stages;
+use crate::scale::PLAUSIBLE;
 
 /// A line of the file.
 #[derive(Deserialize)]
@@ -72,6 +71,8 @@ pub(in crate::breakeven) struct Copied {
     /// Where to, and by what.
     pub(in crate::breakeven) way: String,
     pub(in crate::breakeven) dataset: String,
+    /// What a codec did while it was timed.
+    pub(in crate::breakeven) stages: Stages,
     pub(in crate::breakeven) bytes: usize,
     /// 10⁹ uncompressed bytes per second, both.
     pub(in crate::breakeven) plain_gbytes: f64,
@@ -92,15 +93,17 @@ impl Timed {
 impl Linked {
     pub(super) fn copies(&self, line: usize) -> Result<[Copied; 2], ResultsError> {
         check_bytes(line, self.bytes)?;
-        let copy = |way, plain_gbytes, gbytes| copied(way, &self.dataset, self.bytes, plain_gbytes, gbytes);
+        let place = Place { dataset: &self.dataset, bytes: self.bytes };
         Ok([
-            copy(
+            place.copied(
                 "to the host",
+                Stages::Encode,
                 checked(line, "to_host_plain_gbps", self.to_host_plain_gbps)?,
                 checked(line, "to_host_gbps", self.to_host_gbps)?,
             ),
-            copy(
+            place.copied(
                 "to the device",
+                Stages::Decode,
                 checked(line, "to_device_plain_gbps", self.to_device_plain_gbps)?,
                 checked(line, "to_device_gbps", self.to_device_gbps)?,
             ),
@@ -111,15 +114,17 @@ impl Linked {
 impl Offloaded {
     pub(super) fn copies(&self, line: usize) -> Result<[Copied; 2], ResultsError> {
         check_bytes(line, self.bytes)?;
-        let copy = |way, plain_gbytes, gbytes| copied(way, &self.dataset, self.bytes, plain_gbytes, gbytes);
+        let place = Place { dataset: &self.dataset, bytes: self.bytes };
         Ok([
-            copy(
+            place.copied(
                 "offload",
+                Stages::Encode,
                 checked(line, "offload_raw_gbps", self.offload_raw_gbps)?,
                 checked(line, "offload_gbps", self.offload_gbps)?,
             ),
-            copy(
+            place.copied(
                 "return",
+                Stages::Decode,
                 checked(line, "return_raw_gbps", self.return_raw_gbps)?,
                 checked(line, "return_gbps", self.return_gbps)?,
             ),
@@ -130,15 +135,25 @@ impl Offloaded {
 impl PeerCopied {
     pub(super) fn copy(&self, line: usize) -> Result<Copied, ResultsError> {
         check_bytes(line, self.bytes)?;
+        let place = Place { dataset: &self.dataset, bytes: self.bytes };
         let through = if self.is_direct { "" } else { " through the host" };
         let plain_gbytes = checked(line, "plain_gbps", self.plain_gbps)?;
         let gbytes = checked(line, "gbps", self.gbps)?;
-        Ok(copied(&format!("to {}{through}", self.to), &self.dataset, self.bytes, plain_gbytes, gbytes))
+        Ok(place.copied(&format!("to {}{through}", self.to), Stages::Both, plain_gbytes, gbytes))
     }
 }
 
-fn copied(way: &str, dataset: &str, bytes: usize, plain_gbytes: f64, gbytes: f64) -> Copied {
-    Copied { way: way.to_owned(), dataset: dataset.to_owned(), bytes, plain_gbytes, gbytes }
+/// What the copies of a row have in common.
+struct Place<'a> {
+    dataset: &'a str,
+    bytes: usize,
+}
+
+impl Place<'_> {
+    fn copied(&self, way: &str, stages: Stages, plain_gbytes: f64, gbytes: f64) -> Copied {
+        let (way, dataset) = (way.to_owned(), self.dataset.to_owned());
+        Copied { way, dataset, stages, bytes: self.bytes, plain_gbytes, gbytes }
+    }
 }
 
 fn check_bytes(line: usize, bytes: usize) -> Result<(), ResultsError> {

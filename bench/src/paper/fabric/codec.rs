@@ -28,7 +28,7 @@ pub(super) struct Coded {
 /// Asks `policy` and codes `transfer` as it says.
 ///
 /// A transfer that is sampled runs all codecs side by side and is charged the slowest of them; one that stays
-/// raw in a running phase skips the decompressor.
+/// raw, sampled or not, skips the decompressor.
 pub(super) fn code(policy: &mut dyn Policy, transfer: &Sized) -> Coded {
     let facts = CheapFacts {
         peer: u32::from(transfer.to),
@@ -39,23 +39,19 @@ pub(super) fn code(policy: &mut dyn Policy, transfer: &Sized) -> Coded {
         link: None, // the scheme does not ask
         lambda: None,
     };
-    match policy.plan(&facts) {
-        Plan::Use(decision) => {
-            let cycles = decision.charged.expect("Table III has all codecs of the paper");
-            let tried = CODECS.map(|codec| codec == decision.algorithm);
-            let coded = Coded { tried, cycles, ..sized(transfer, decision.algorithm) };
-            match coded.algorithm {
-                Algorithm::None => Coded { cycles: Cycles { decompress: 0, ..cycles }, ..coded },
-                _ => coded,
-            }
-        }
+    let (decision, tried) = match policy.plan(&facts) {
+        Plan::Use(decision) => (decision, CODECS.map(|codec| codec == decision.algorithm)),
         Plan::Sample { .. } => {
             let estimates: [Estimate; 3] =
                 std::array::from_fn(|i| Estimate { algorithm: CODECS[i], bits: u64::from(transfer.bits[i]) });
-            let decision = policy.choose(&facts, &estimates);
-            let cycles = decision.charged.expect("Table III has all codecs of the paper");
-            Coded { tried: [true; 3], cycles, ..sized(transfer, decision.algorithm) }
+            (policy.choose(&facts, &estimates), [true; 3])
         }
+    };
+    let cycles = decision.charged.expect("Table III has all codecs of the paper");
+    let coded = Coded { tried, cycles, ..sized(transfer, decision.algorithm) };
+    match coded.algorithm {
+        Algorithm::None => Coded { cycles: Cycles { decompress: 0, ..cycles }, ..coded },
+        _ => coded,
     }
 }
 
@@ -112,5 +108,15 @@ mod tests {
         let coded = code(&mut policy, &line([4, 3, 2]));
         assert_eq!((coded.algorithm, coded.tried), (Algorithm::Bdi, [true, false, false]));
         assert_eq!(coded.cycles, Cycles { compress: 2, decompress: 1 });
+    }
+
+    #[test]
+    fn samples_that_go_raw_skip_the_decompressor() {
+        // At λ = 6 nothing beats 512 bits and no cycles. At λ = 0 BDI's 510 bits do, but are 64 bytes like the raw line.
+        for (lambda, bits) in [(Lambda::PAPER, [512; 3]), (Lambda::try_new(0.0).unwrap(), [510, 511, 512])] {
+            let coded = code(&mut Paper::new(lambda), &line(bits));
+            assert_eq!((coded.algorithm, coded.bytes, coded.tried), (Algorithm::None, 64, [true; 3]));
+            assert_eq!(coded.cycles, Cycles { compress: 16, decompress: 0 });
+        }
     }
 }

@@ -6,12 +6,14 @@ use std::path::Path;
 
 use super::super::fabric::{CODECS, Distance};
 use super::super::published::{TABLE_V, TABLE_VI};
+use super::super::runs::Plan;
 use super::tables::patterns_text;
 use super::{Figure, Report, Summary, Sweep};
 use crate::error::BenchError;
 
 pub(super) fn write(report: &Report, folder: &Path) -> Result<(), BenchError> {
     let mut files = vec![
+        ("settings".to_owned(), settings(&report.plan)),
         ("table5".to_owned(), table_v(report)),
         ("table6".to_owned(), table_vi(report)),
         ("figure1".to_owned(), figure_1(report)),
@@ -27,6 +29,24 @@ pub(super) fn write(report: &Report, folder: &Path) -> Result<(), BenchError> {
         fs::write(&path, text).map_err(|source| BenchError::Write { path, source })?;
     }
     Ok(())
+}
+
+/// What the other files are of. Figures are those of the first number of outstanding requests.
+fn settings(plan: &Plan) -> String {
+    let Plan { phases, lambdas, systems, share, as_paper, .. } = plan;
+    let outstanding = spaced(systems.iter().map(|system| system.outstanding));
+    let (scale, memory_cycles, lambdas) = (share.fraction(), systems[0].memory_cycles, spaced(lambdas));
+    format!(
+        "scale,count_as_paper,sampling/transfer,running/transfer,votes,outstanding,memory/cycle,lambda/(Gb/s)\n\
+         {scale},{as_paper},{},{},{},{outstanding},{memory_cycles},{lambdas}\n",
+        phases.sampling, phases.running, phases.votes
+    )
+}
+
+/// Several values in one field.
+fn spaced(values: impl IntoIterator<Item = impl ToString>) -> String {
+    let values: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
+    values.join(" ")
 }
 
 fn table_v(report: &Report) -> String {

@@ -4,11 +4,12 @@ use serde_json::{Value, json};
 
 use super::super::fabric::{CODECS, Distance};
 use super::super::published::{TABLE_V, TABLE_VI};
-use super::super::runs::{Done, Run, Scheme};
+use super::super::runs::{Done, Plan, Run, Scheme};
 use super::{Report, Summary, Sweep};
 
 pub(super) fn lines(report: &Report) -> Vec<String> {
-    let mut rows: Vec<Value> = report.done.iter().map(table_v).collect();
+    let mut rows = vec![settings(&report.plan)];
+    rows.extend(report.done.iter().map(table_v));
     rows.extend(report.done.iter().map(table_vi));
     rows.extend(report.done.iter().map(figure_1));
     for done in &report.done {
@@ -17,6 +18,18 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
     rows.extend(report.sweep().iter().flat_map(sweep));
     rows.extend(Summary::all(report).iter().map(summary));
     rows.iter().map(Value::to_string).collect()
+}
+
+/// What the rows below are of. Figures are those of the first number of outstanding requests.
+fn settings(plan: &Plan) -> Value {
+    let Plan { phases, lambdas, systems, share, as_paper, .. } = plan;
+    let outstanding: Vec<u32> = systems.iter().map(|system| system.outstanding).collect();
+    let lambdas: Vec<f64> = lambdas.iter().map(|lambda| lambda.gbps()).collect();
+    json!({
+        "row": "settings", "scale": share.fraction(), "count_as_paper": as_paper, "sampling": phases.sampling,
+        "running": phases.running, "votes": phases.votes, "outstanding": outstanding,
+        "memory_cycles": systems[0].memory_cycles, "lambda_gbps": lambdas,
+    })
 }
 
 fn table_v(done: &Done) -> Value {

@@ -73,7 +73,7 @@ impl Report {
         lines.iter().try_for_each(|line| writeln!(out, "{line}")).map_err(BenchError::Stdout)
     }
 
-    /// Writes one CSV file for each table and figure into `folder`.
+    /// Writes one CSV file for each table and figure, and one of settings, into `folder`.
     pub(super) fn write_csv(&self, folder: &Path) -> Result<(), BenchError> {
         csv::write(self, folder)
     }

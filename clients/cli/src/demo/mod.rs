@@ -48,7 +48,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t)]
     policy: PolicySpec,
     /// What a nanosecond of codec latency weighs, in bits. Without it adaptive goes by time, and paper by 6
-    #[arg(long, value_name = "GBPS")]
+    #[arg(long, value_name = "GBPS", allow_negative_numbers = true)]
     lambda: Option<Lambda>,
     /// Files to exchange instead of the sample tensors; - is standard input
     #[arg(long, value_name = "FILE", num_args = 1..)]

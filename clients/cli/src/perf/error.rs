@@ -40,6 +40,8 @@ pub(crate) enum PerfError {
     #[cfg(feature = "mpi")]
     #[error("one rank has nobody to talk to: start several with mpirun -np N")]
     Alone,
+    #[error("--rank {rank}: the rank file names {ranks} ranks, which count from 0")]
+    NoRank { rank: u32, ranks: u32 },
     #[error("a rank file is for --link tcp, not for {link}")]
     RankFileLink { link: &'static str },
     #[error("several connections are for --link tcp, not for {link}")]
@@ -115,6 +117,24 @@ pub(crate) enum PerfError {
 }
 
 impl PerfError {
+    /// Whether flags do not go together, which [`Args::check`](super::Args::check) finds, or name a rank that there is not.
+    pub(crate) fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Self::Sizes { .. }
+                | Self::NoNumbers { .. }
+                | Self::OfMpi
+                | Self::NoRank { .. }
+                | Self::RankFileLink { .. }
+                | Self::ConnectionsLink { .. }
+                | Self::CodecThreadsLink { .. }
+                | Self::NotSlower { .. }
+                | Self::NotOfNccl { .. }
+                | Self::NoNumbersOfNccl { .. }
+                | Self::OrderedLink { .. }
+        )
+    }
+
     /// Whether it says only that a connection is gone, and not why.
     pub(super) fn is_of_connection(&self) -> bool {
         match self {

@@ -20,6 +20,7 @@ use super::pattern::Pattern;
 use super::rounding::is_float;
 use super::sizes::{Size, sizes};
 use super::values::Values;
+use crate::args;
 use crate::device::Devices;
 use crate::input;
 use crate::progress::Progress;
@@ -103,13 +104,13 @@ pub(crate) struct Args {
     #[arg(long)]
     interleave: bool,
     /// What a nanosecond of codec latency weighs, in bits. Without it adaptive goes by time, and paper by 6
-    #[arg(long, value_name = "GBPS")]
+    #[arg(long, value_name = "GBPS", allow_negative_numbers = true)]
     pub(super) lambda: Option<Lambda>,
     /// Make the link slower: the rate at which each rank sends, in Gb/s
-    #[arg(long, value_name = "GBPS", value_parser = crate::args::link_gbps, allow_negative_numbers = true)]
+    #[arg(long, value_name = "GBPS", value_parser = args::link_gbps, allow_negative_numbers = true)]
     link_gbps: Option<f64>,
     /// What each message then takes on top, in microseconds
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, requires = "link_gbps", value_parser = crate::args::latency_us())]
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, requires = "link_gbps", value_parser = args::latency_us())]
     latency_us: u64,
     /// TCP connections of each two ranks, 1 to 16; of two ranks started by hand, the higher one's count
     #[arg(long, value_name = "N", default_value_t)]
@@ -128,7 +129,8 @@ pub(crate) struct Args {
     pub(super) timeout: Duration,
     /// Print one JSON object for each row: op, link, ranks, bytes, element, time_us, algbw_gbps, busbw_gbps, wrong,
     /// ratio, algorithms (transfers by name), mode, device (what the device is called that has the buffers of rank 0; null
-    /// where they are in host memory)
+    /// where they are in host memory), ways (window_bytes and host_bytes: how what devices made went to other ranks; null but
+    /// for --link cuda)
     #[arg(long)]
     pub(super) json: bool,
     /// Draw bus bandwidth over size

@@ -12,6 +12,9 @@ use super::{End, memory, take_part, tcp};
 pub(super) fn run(args: &Args, rank_file: &Path, rank: u32, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
     let rank_file = RankFile::read(rank_file)?;
     let (ranks, secret) = (rank_file.ranks(), rank_file.secret);
+    if rank >= ranks {
+        return Err(PerfError::NoRank { rank, ranks });
+    }
     memory::check(args, ranks as usize, 1)?;
     let data = args.load(ranks as usize)?;
     // Of the devices of this machine; which ranks are on others nobody knows here.
