@@ -159,24 +159,6 @@ fn inspect_explains_each_field() {
 }
 
 #[test]
-fn inspect_shows_the_codebook() {
-    // Rows of 64 bytes that agree in all but their last two, whose codebook an encoder carries.
-    let row = |i: u32| [&[0x5a; 62][..], &(i * 40_503 % 65_521).to_be_bytes()[2..]].concat();
-    let bench = Workbench::with("rows", &(0..4096).flat_map(row).collect::<Vec<u8>>());
-    bench.succeed(&["compress", "rows", "-a", "ibp", "-o", "frame"]);
-    let text = stdout(&bench.succeed(&["inspect", "frame"]));
-    assert!(text.contains("bit 1: a codebook follows the table") && !text.contains("wrong"), "{text}");
-    let json: Value = serde_json::from_str(&stdout(&bench.succeed(&["inspect", "frame", "--json"]))).unwrap();
-    let number = |value: &Value| value.as_u64().unwrap();
-    let (codebook, table) = (&json["codebook"], 16 + number(&json["table_bytes"]));
-    assert_eq!((number(&codebook["offset"]), &codebook["carried"]), (table, &Value::from(true)));
-    let chunks = table + number(&codebook["bytes"]);
-    assert_eq!(chunks + number(&json["chunk_bytes"]), number(&json["frame_bytes"]));
-    let line = text.lines().find(|line| line.contains(" chunks ")).unwrap();
-    assert_eq!(line.split_whitespace().next(), Some(&*chunks.to_string()));
-}
-
-#[test]
 fn inspect_gives_the_same_as_json() {
     let bench = Workbench::with("frame", &ZEROS_FRAME);
     let text = stdout(&bench.succeed(&["inspect", "frame", "--json", "--chunks"]));
@@ -199,6 +181,36 @@ fn inspect_gives_the_same_as_json() {
         assert_eq!(json[key], value, "{key}");
     }
     assert_eq!(json["chunk_list"][0]["crc32c"], "8a9136aa");
+}
+
+#[test]
+fn inspect_lists_the_codebook() {
+    let golden = mgcomp_tests::golden::folder().join("v1/ibp-bf16.frame");
+    let bench = Workbench::with("frame", &fs::read(golden).unwrap());
+    let json = stdout(&bench.succeed(&["inspect", "frame", "--json", "--chunks"]));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let number = |value: &Value| value.as_u64().unwrap();
+    let codebook = &json["codebook"];
+    let (offset, bytes) = (number(&codebook["offset"]), number(&codebook["bytes"]));
+    // It fills what is between the table and the first chunk, and its first 8 bytes are its name.
+    assert_eq!(offset, 16 + number(&json["table_bytes"]));
+    assert_eq!(offset + bytes, number(&json["chunk_list"][0]["offset"]));
+    let name = bench.read("frame")[offset as usize..][..8].try_into().unwrap();
+    let name = format!("{:#018x}", u64::from_le_bytes(name));
+    assert_eq!((&codebook["identity"], &codebook["carried"]), (&name.as_str().into(), &true.into()));
+
+    let text = stdout(&bench.succeed(&["inspect", "frame"]));
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let lines: Vec<_> = text.lines().map(words).collect();
+    let line =
+        |expected: String| assert!(lines.contains(&words(&expected)), "no line {expected:?} in\n{text}");
+    line(format!("{offset} codebook ({bytes} bytes) {name}, all of it"));
+    let flags =
+        lines.iter().find(|line| line.get(1).is_some_and(|field| field == "flags")).unwrap().join(" ");
+    assert!(flags.contains("bit 0: the table") && flags.contains("bit 1: a codebook"), "{flags}");
+    assert!(!text.contains("wrong"), "{text}");
+    let chunks = lines.iter().find(|line| line.get(1).is_some_and(|field| field == "chunks")).unwrap();
+    assert_eq!(chunks[0], (offset + bytes).to_string());
 }
 
 #[test]
@@ -233,7 +245,10 @@ fn bad_input_is_named() {
         bench.fail(&[command, "absent", "-o", "out"], &["cannot read absent", "No such file"]);
         bench.fail(&[command, "folder", "-o", "out"], &["cannot read folder", "directory"]);
         bench.fail(&[command, "frame", "-o", "folder"], &["cannot write folder", "directory"]);
-        bench.fail(&[command, "frame", "-o", "absent/out"], &["cannot write absent/out", "No such file"]);
+        bench.fail(
+            &[command, "frame", "-o", "absent/out"],
+            &["cannot write absent/out: there is no folder absent"],
+        );
         bench.fail(&[command, "frame", "-o", "frame/out"], &["cannot write frame/out", "Not a directory"]);
         if cfg!(unix) {
             bench.fail(&[command, "/dev/zero", "-o", "out"], &["cannot read /dev/zero", "device"]);
@@ -484,14 +499,6 @@ fn measured_speeds_are_kept_and_shown() {
     assert!(stderr(&relative).contains("MGCOMP_CACHE is \"a/b\", which is no absolute path"));
     assert_eq!(bench.run(&["calibrate", "--json", "--output", "x"]).status.code(), Some(2));
 
-    // Nothing else is written over, whatever it is called, and no folder made.
-    std::os::unix::fs::symlink("/dev/null", bench.path("link")).unwrap();
-    for name in [".", "/dev/null", "link"] {
-        bench.fail(&["calibrate", "--output", name], &[name, "a directory or a device"]);
-    }
-    bench.fail(&["calibrate", "--output", "no/where"], &["cannot write no/where"]);
-    assert!(bench.path("link").is_symlink() && !bench.path("no").exists());
-
     // What was measured before makes way, without a word.
     bench.write("speeds.json", b"old");
     let shown = bench.succeed(&["calibrate", "--output", "speeds.json"]);
@@ -507,4 +514,45 @@ fn measured_speeds_are_kept_and_shown() {
         let rates = row.split([' ', '/']).filter_map(|word| word.parse::<f64>().ok());
         assert_eq!(rates.filter(|&rate| rate > 0.0).count(), 2 * codecs().count(), "{row}");
     }
+}
+
+/// All of it before anything is measured, which would take seconds.
+#[cfg(unix)]
+#[test]
+fn speeds_replace_files_and_nothing_else() {
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    let bench = Workbench::new();
+    let calibrate = |path: &'static str| ["calibrate", "--output", path];
+    fs::create_dir(bench.path("folder")).unwrap();
+    let _listener = UnixListener::bind(bench.path("socket")).unwrap();
+    let made = Command::new("mkfifo").arg(bench.path("pipe")).status();
+    assert!(made.is_ok_and(|made| made.success()));
+    symlink("nowhere", bench.path("lost")).unwrap();
+    for (link, to) in [("to-folder", "folder"), ("to-socket", "socket"), ("to-null", "/dev/null")] {
+        symlink(to, bench.path(link)).unwrap();
+    }
+    let no_file = ["folder", "socket", "to-folder", "to-socket", "to-null"];
+    for path in no_file {
+        bench.fail(&calibrate(path), &["cannot write", path, "not a file"]);
+    }
+    // Not by `fail`, which reads all files to compare them.
+    let output = bench.run(&calibrate("pipe"));
+    bench.check_exit(&output, &calibrate("pipe"), 1, &["cannot write pipe", "not a file"]);
+    bench.fail(&calibrate("lost"), &["cannot write lost: it is a link that leads nowhere"]);
+    bench.fail(&calibrate("no/such/file"), &["cannot write no/such/file: there is no folder no/such"]);
+    assert!(bench.path("lost").is_symlink() && !bench.path("no").exists());
+
+    bench.write("real", b"old");
+    symlink("real", bench.path("link")).unwrap();
+    bench.succeed(&calibrate("link"));
+    assert!(bench.path("link").is_symlink());
+    let kept: Value = serde_json::from_slice(&bench.read("real")).unwrap();
+    assert!(kept["codecs"].is_array(), "{kept}");
+
+    let printed = stdout(&bench.succeed(&calibrate("-")));
+    let printed: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(printed["processor"], kept["processor"]);
+    assert!(!bench.path("-").exists());
 }

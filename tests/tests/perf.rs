@@ -181,6 +181,47 @@ fn a_table_and_a_picture_are_for_people() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_picture_that_there_is_no_room_for_leaves_the_old_one() {
+    let bench = Workbench::with("p.svg", b"old");
+    let args = ["perf", "--op", "barrier,send_recv", "--max", "16", "--iters", "2", "--plot", "p.svg"];
+    let before = bench.snapshot();
+    let mgcomp = bench.command(&[]).get_program().to_owned();
+    // One block is less than a picture. What is printed goes into pipes, which have no such limit.
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "trap '' XFSZ && ulimit -f 1 && exec \"$0\" \"$@\""]).arg(&mgcomp).args(args);
+    let output = shell.current_dir(bench.folder.path()).stdin(Stdio::null()).output().unwrap();
+    bench.check_exit(&output, &args, 1, &["cannot write p.svg", "File too large"]);
+    assert_eq!(bench.snapshot(), before);
+    bench.succeed(&args);
+    assert!(bench.read("p.svg").starts_with(b"<svg"));
+}
+
+#[test]
+fn nonsense_switches_off_and_is_told_once() {
+    let bench = Workbench::new();
+    let args = ["perf", "--op", "all_gather", "--min", "64K", "--max", "64K", "--pattern", "zeros"];
+    let args = [&args[..], &["--policy", "fixed:zvc"], &QUICK].concat();
+    let run = |value: &str| {
+        let output = bench.command(&args).env("MGCOMP", value).output().unwrap();
+        assert!(output.status.success(), "{value:?}: {}", stderr(&output));
+        let names =
+            rows_of(&output)[0]["algorithms"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        (names, stderr(&output))
+    };
+    for on in ["", "on", "ON", "1", " yes"] {
+        assert_eq!(run(on), (vec!["zvc".to_owned()], String::new()), "{on:?}");
+    }
+    for off in ["off", "OFF", "Off", "0", "false", "no "] {
+        assert_eq!(run(off), (vec!["none".to_owned()], String::new()), "{off:?}");
+    }
+    let (names, told) = run("offf");
+    assert_eq!(names, ["none"]);
+    assert!(told.contains("ERROR") && told.contains("\"offf\" is neither on nor off"), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+}
+
 #[test]
 fn sizes_that_take_too_long_are_left_out() {
     let bench = Workbench::new();
@@ -207,12 +248,18 @@ fn sizes_that_take_too_long_are_left_out() {
 fn bad_flags_are_refused() {
     let bench = Workbench::with("one.bin", &[1]);
     bench.write("empty.bin", &[]);
-    let refused: [(&[&str], &[&str]); 7] = [
+    bench.write("ranks.json", b"{ \"ranks\": [] }");
+    let strangers =
+        r#"{ "secret": "000102030405060708090a0b0c0d0e0f", "ranks": ["no-such-host.invalid:7400"] }"#;
+    bench.write("strangers.json", strangers.as_bytes());
+    let refused: [(&[&str], &[&str]); 9] = [
         (&["--data", "missing.bin"], &["cannot read missing.bin"]),
         (&["--data", "empty.bin"], &["empty.bin", "empty"]),
         (&["--data", "one.bin", "--element", "f32"], &["1 bytes are not one f32"]),
         (&["--data", "."], &["no regular file"]),
         (&["--data", "-"], &["no regular file"]),
+        (&["--rank-file", "ranks.json", "--rank", "0"], &["ranks.json: rank file: missing field `secret`"]),
+        (&["--rank-file", "strangers.json", "--rank", "0"], &["cannot resolve no-such-host.invalid: "]),
         (
             &["--min", "16G", "--max", "16G", "--ranks", "64", "--op", "all_to_all"],
             &["need 2199023255552 bytes"],
@@ -237,7 +284,7 @@ fn bad_flags_are_refused() {
         bench.fail_with(&[&["perf"], args].concat(), 2, words);
     }
     bench.fail(&["perf-rank"], &["run by `mgcomp perf` alone"]);
-    let usage: [&[&str]; 22] = [
+    let usage: [&[&str]; 27] = [
         &["--op", "all"],
         &["--link", "tcp", "--connections", "17"],
         &["--op", ""],
@@ -255,10 +302,15 @@ fn bad_flags_are_refused() {
         &["--reduction", "prod"],
         &["--raw", "--interleave"],
         &["--latency-us", "1"],
+        &["--link-gbps", "0"],
+        &["--link-gbps", "1e-300"],
+        &["--link-gbps", "0.0009"],
+        &["--link-gbps", "100001"],
+        &["--link-gbps", "nan"],
+        &["--link-gbps", "1", "--latency-us", "10000001"],
         &["--rank", "0"],
         &["--rank-file", "job.json"],
         &["--codec-threads", "0"],
-        &["--link-gbps", "0"],
         &["--link-gbps", "-3"],
     ];
     for args in usage {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Opens the regular file at `path` for reading; none if something else is there.
 pub(crate) fn open(path: &Path) -> io::Result<Option<File>> {
@@ -23,6 +23,20 @@ fn open_at_once(path: &Path) -> io::Result<Option<File>> {
     Ok(file.metadata()?.is_file().then_some(file))
 }
 
+/// The file that is to be replaced where `path` is to be written: of a link the one that it leads to, so that the link stays.
+/// None if something else is there.
+pub(crate) fn target(path: &Path) -> io::Result<Option<PathBuf>> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => fs::canonicalize(path).map(Some),
+        Ok(_) => Ok(None),
+        // Nothing at all, or a link that leads nowhere.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Ok((!path.is_symlink()).then(|| path.to_owned()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,6 +49,21 @@ mod tests {
         fs::write(&path, "text").unwrap();
         assert_eq!(io::read_to_string(open(&path).unwrap().unwrap()).unwrap(), "text");
         assert!(open(folder.path()).unwrap().is_none());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_lead_to_what_is_replaced() {
+        use std::os::unix::fs::symlink;
+
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link, lost] = ["file", "link", "lost"].map(|name| folder.path().join(name));
+        assert_eq!(target(&file).unwrap(), Some(file.clone()));
+        fs::write(&file, "text").unwrap();
+        symlink("file", &link).unwrap();
+        symlink("nowhere", &lost).unwrap();
+        assert_eq!(target(&link).unwrap(), Some(fs::canonicalize(&file).unwrap()));
+        assert_eq!((target(&lost).unwrap(), target(folder.path()).unwrap()), (None, None));
     }
 
     #[cfg(target_os = "linux")]

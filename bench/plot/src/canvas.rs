@@ -1,8 +1,8 @@
 //! A picture as a list of shapes, to be written as SVG or as PNG.
 
-use std::fs;
 use std::path::Path;
 
+use super::file::write;
 #[cfg(feature = "png")]
 use super::raster;
 use super::{PlotError, svg};
@@ -111,8 +111,4 @@ impl Canvas {
         write(&folder.join(format!("{name}.svg")), self.svg().as_bytes())?;
         write(&folder.join(format!("{name}.png")), &self.png())
     }
-}
-
-fn write(path: &Path, content: &[u8]) -> Result<(), PlotError> {
-    fs::write(path, content).map_err(|source| PlotError::Write { path: path.to_owned(), source })
 }

@@ -5,6 +5,7 @@
 mod axis;
 mod bars;
 mod canvas;
+mod file;
 mod lines;
 #[cfg(feature = "png")]
 mod png;
@@ -12,13 +13,14 @@ mod png;
 mod raster;
 mod svg;
 
-use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::io;
+use std::path::PathBuf;
 
 use axis::{Axis, Frame};
 pub use bars::Bars;
 pub use canvas::Canvas;
 use canvas::{Anchor, Point};
+pub use file::check_place;
 pub use lines::{Lines, Scale, Series, Style};
 
 const WIDTH: f64 = 880.0;
@@ -52,7 +54,7 @@ pub enum PlotError {
         source: io::Error,
     },
     /// No file can be there.
-    #[error("cannot write {}: it is a folder, or lies in none", .path.display())]
+    #[error("cannot write {}: it is no file, or lies in no folder", .path.display())]
     NoPlace {
         /// Where.
         path: PathBuf,
@@ -149,19 +151,6 @@ impl Plot {
             canvas.text(label, Anchor::Start, colour, mark.name);
             taken.push(label);
         }
-    }
-}
-
-/// Fails now, not after all is measured, if no file can be written to `path`.
-///
-/// # Errors
-/// [`PlotError`] if it is a folder, or lies in none that there is.
-pub fn check_place(path: &Path) -> Result<(), PlotError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match fs::metadata(folder) {
-        Ok(metadata) if metadata.is_dir() && !path.is_dir() => Ok(()),
-        Ok(_) => Err(PlotError::NoPlace { path: path.to_owned() }),
-        Err(source) => Err(PlotError::Write { path: path.to_owned(), source }),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Values that several subcommands take, with the one spelling that files and JSON use too.
 
-use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use mgcomp_codecs::frame::{ChunkSize, MAX_THREADS};
@@ -41,20 +41,6 @@ pub(crate) fn choice() -> impl TypedValueParser<Value = Choice> {
     })
 }
 
-/// Slower links would take days for what they carry here, and nobody has faster ones.
-const LINK_GBPS: RangeInclusive<f64> = 0.001..=100_000.0;
-
-/// Parses the rate of a link in Gb/s.
-pub(crate) fn link_gbps(text: &str) -> Result<f64, String> {
-    let rate = text.parse().ok().filter(|rate| LINK_GBPS.contains(rate));
-    rate.ok_or_else(|| format!("no link rate from {} to {} Gb/s", LINK_GBPS.start(), LINK_GBPS.end()))
-}
-
-/// Parses a latency in microseconds, 10 s at most.
-pub(crate) fn latency_us() -> impl TypedValueParser<Value = u64> {
-    clap::value_parser!(u64).range(..=10_000_000)
-}
-
 /// Parses a number of threads, 1 to 1024.
 pub(crate) fn threads() -> impl TypedValueParser<Value = usize> {
     clap::value_parser!(u16).range(1..=MAX_THREADS as i64).map(usize::from)
@@ -63,6 +49,30 @@ pub(crate) fn threads() -> impl TypedValueParser<Value = usize> {
 /// As many threads as this process may run at once.
 pub(crate) fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS)
+}
+
+/// Parses a time in seconds, from a millisecond to a day.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.001..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(format!("{text:?} is no number of seconds from 0.001 to 86400")),
+    }
+}
+
+/// Parses the rate of a link in Gb/s. At slower ones nothing would arrive in the time that ranks wait for each other.
+pub(crate) fn link_gbps(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(gbps) if (0.001..=100_000.0).contains(&gbps) => Ok(gbps),
+        _ => Err(format!("{text:?} is no link rate from 0.001 to 100000 Gb/s")),
+    }
+}
+
+/// Parses what each message takes on top, in microseconds.
+pub(crate) fn latency_us(text: &str) -> Result<u64, String> {
+    match text.parse::<u64>() {
+        Ok(latency_us @ 0..=10_000_000) => Ok(latency_us),
+        _ => Err(format!("{text:?} is no latency from 0 to 10000000 µs, which is 10 s")),
+    }
 }
 
 /// Name and base-2 logarithm of each chunk size.
@@ -80,6 +90,20 @@ pub(crate) fn chunk_size() -> impl TypedValueParser<Value = ChunkSize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn links_are_as_slow_and_as_fast_as_they_can_be_imitated() {
+        for (good, gbps) in [("0.001", 0.001), ("0.5", 0.5), ("1e5", 100_000.0)] {
+            assert_eq!(link_gbps(good), Ok(gbps));
+        }
+        for wrong in ["1e-300", "0.0009", "0", "-1", "100001", "inf", "NaN", "fast", ""] {
+            assert_eq!(link_gbps(wrong), Err(format!("{wrong:?} is no link rate from 0.001 to 100000 Gb/s")));
+        }
+        assert_eq!((latency_us("0"), latency_us("10000000")), (Ok(0), Ok(10_000_000)));
+        for wrong in ["10000001", "4294967295", "18446744073709551616", "-1", "1.5"] {
+            assert!(latency_us(wrong).unwrap_err().contains("from 0 to 10000000 µs"), "{wrong}");
+        }
+    }
 
     #[test]
     fn every_chunk_size_of_the_format_has_a_name() {

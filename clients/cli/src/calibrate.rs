@@ -1,16 +1,17 @@
 //! `mgcomp calibrate`: measures how fast the codecs are here, or on a device, for the policy `adaptive` to reckon with.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use mgcomp_codecs::device::Device;
 use mgcomp_codecs::{Algorithm, Element, ElementSet};
-use mgcomp_proto::v1::{CalibrateRequest, CodecSpeed};
+use mgcomp_proto::v1::{CalibrateRequest, CodecSpeed, GetDaemonInfoRequest};
 use mgcomp_selector::speeds::Speeds;
 use mgcomp_transport::calibrate::{
     SpeedsFile, calibrate, calibrate_device, calibrated_bytes, calibrated_device_bytes,
 };
 
-use crate::client::{Target, with_daemon};
+use crate::client::{Target, with_patience};
 use crate::device::Devices;
 use crate::error::CliError;
 use crate::input::is_stream;
@@ -21,6 +22,8 @@ use crate::show;
 /// What the table shows: GB/s of a buffer of so many MiB, on the host or on a device, that becomes this part of itself.
 const SHOWN_MIB: [u64; 2] = [1, 32];
 const SHOWN_FRACTION: f64 = 0.5;
+/// How long a daemon may measure: a few seconds, and far more where the machine is busy.
+const MEASURING: Duration = Duration::from_secs(300);
 
 /// Measure how fast the codecs are on this machine or a device of it, and keep it for the policy adaptive.
 ///
@@ -28,7 +31,7 @@ const SHOWN_FRACTION: f64 = 0.5;
 #[derive(clap::Args, Debug)]
 #[command(mut_args(only_with_daemon))]
 pub(crate) struct Args {
-    /// Where to keep the result, in place of one that is there, instead of where programs look for it; - prints it, as --json does
+    /// Where to keep the result, in place of one that is there, instead of where programs look for it; - prints it as JSON
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print the result as JSON and keep nothing
@@ -48,7 +51,7 @@ pub(crate) struct Args {
 /// Where the daemon is counts for nothing else. What else is said of it needs its address.
 fn only_with_daemon(argument: clap::Arg) -> clap::Arg {
     match argument.get_id().as_str() {
-        "socket" | "address" => argument.requires("daemon"),
+        "socket" | "address" | "timeout" => argument.requires("daemon"),
         _ => argument,
     }
 }
@@ -61,28 +64,50 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         Some(devices) => Place::Device(devices.open(0)?),
         None => Place::Host,
     };
-    let to_stdout = args.json || args.output.as_deref().is_some_and(is_stream);
-    let path = match &args.output {
-        _ if to_stdout => None,
-        Some(path) => Some(path.clone()),
-        None => Some(place.default_path()?.ok_or(CliError::NoCache)?),
-    };
-    // What cannot be written is said before the time is spent. A file that was named is anything but where programs look.
-    let output = args.output.as_deref().map(|path| Output::create(path, Path::new("-"), true)).transpose()?;
+    let keep = Keep::of(args, &place)?;
     let speeds = place.measure()?;
     let file = place.file(&speeds);
-    let Some(path) = path else {
-        return print(&format!("{}\n", file.to_json()));
-    };
-    match output {
-        Some(mut output) => {
+    let path = match keep {
+        Keep::Nowhere => return print(&format!("{}\n", file.to_json())),
+        Keep::Named(path) => {
+            let mut output = Output::replace(&path)?;
             output.write(file.to_json().as_bytes())?;
             output.finish()?;
+            path
         }
-        None => file.save(&path).map_err(|source| CliError::Speeds { source })?,
-    }
+        Keep::Usual(path) => {
+            file.save(&path).map_err(|source| CliError::Speeds { source })?;
+            path
+        }
+    };
     print(&table(&place, &speeds))?;
     print(&format!("kept in {}\n", path.display()))
+}
+
+/// What becomes of the result.
+enum Keep {
+    /// It is printed.
+    Nowhere,
+    /// It replaces the file that the user has named.
+    Named(PathBuf),
+    /// It is kept where programs look for it, in a folder that is made for it.
+    Usual(PathBuf),
+}
+
+impl Keep {
+    /// Refuses what cannot be written now, and not after all is measured.
+    fn of(args: &Args, place: &Place) -> Result<Self, CliError> {
+        match &args.output {
+            _ if args.json => Ok(Self::Nowhere),
+            Some(path) if is_stream(path) => Ok(Self::Nowhere),
+            Some(path) => {
+                // Made again when it is needed, so that nothing is left there where measuring is interrupted.
+                drop(Output::replace(path)?);
+                Ok(Self::Named(path.clone()))
+            }
+            None => Ok(Self::Usual(place.default_path()?.ok_or(CliError::NoCache)?)),
+        }
+    }
 }
 
 /// Where codecs are timed.
@@ -138,8 +163,11 @@ impl Place {
 
 /// The same table, of the daemon's measurements.
 fn on_daemon(args: &Args) -> Result<(), CliError> {
-    let measured = with_daemon(&args.target, async |mut daemon| {
-        Ok(daemon.calibrate(CalibrateRequest { dry_run: false }).await?.into_inner())
+    let measured = with_patience(&args.target, async |mut daemon, patience| {
+        // One that does not even say who it is will not measure either.
+        patience.wait(daemon.get_daemon_info(GetDaemonInfoRequest {})).await?;
+        let patience = patience.at_least(MEASURING);
+        Ok(patience.wait(daemon.calibrate(CalibrateRequest { dry_run: false })).await?.into_inner())
     })?;
     let head = ["element", "algorithm", "encode GB/s", "decode GB/s"];
     let row = |speed: &CodecSpeed| {

@@ -10,6 +10,7 @@ use mgcomp_codecs::frame::{FrameError, WorkersError};
 
 use mgcomp_transport::buddy::ProfileError;
 use mgcomp_transport::calibrate::{CalibrateError, SpeedsFileError};
+use mgcomp_transport::node::PeerState;
 
 use crate::client::ClientError;
 use crate::demo::DemoError;
@@ -31,6 +32,10 @@ pub(crate) enum CliError {
     Write { name: String, source: io::Error },
     #[error("cannot write {name}: it is a directory or a device, not a file")]
     NotWritable { name: String },
+    #[error("cannot write {name}: it is a link that leads nowhere")]
+    Nowhere { name: String },
+    #[error("cannot write {name}: there is no folder {folder}")]
+    NoFolder { name: String, folder: String },
     #[error("cannot write {name}: it exists already; --force overwrites it")]
     Exists { name: String },
     #[error("cannot write {name}: it is the input as well")]
@@ -98,6 +103,14 @@ pub(crate) fn exit_code(result: Result<(), CliError>) -> ExitCode {
             if error.is_usage() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
         _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Why a rank has no session with another one, of which this is the state.
+pub(crate) fn no_session(state: &PeerState) -> String {
+    match state {
+        PeerState::Over(error) => error.to_string(),
+        PeerState::Greeting | PeerState::Open => "it did not come in time".to_owned(),
     }
 }
 

@@ -70,7 +70,8 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let request =
         GetHistogramRequest { scope: Some(args.scope.scope()), measure: args.measure.measure().into() };
     let histogram =
-        with_daemon(&args.target, async |mut daemon| Ok(daemon.get_histogram(request).await?.into_inner()))?;
+        with_daemon(&args.target, async |mut daemon| Ok(daemon.get_histogram(request).await?.into_inner()));
+    let histogram = histogram.map_err(|error| error.about(&args.scope.scope(), false))?;
     print(&if args.json { object(args, &histogram) } else { text(args, &histogram) })
 }
 

@@ -1,6 +1,6 @@
 //! `mgcomp jobs`: what runs on the node.
 
-use mgcomp_proto::v1::{Job, ListJobsRequest, ListStreamsRequest, Settings, Stream, Traffic};
+use mgcomp_proto::v1::{Job, ListJobsRequest, ListStreamsRequest, Scope, Settings, Stream, Traffic};
 use serde_json::{Value, json};
 
 use crate::client::{Target, with_daemon};
@@ -36,8 +36,9 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
             let streams = daemon.list_streams(request).await?.into_inner().streams;
             Ok(if args.json { lines(streams.iter().map(stream_json)) } else { stream_table(&streams) })
         }
-    })?;
-    print(&text)
+    });
+    let scope = Scope { job: args.job.clone().unwrap_or_default(), ..Scope::default() };
+    print(&text.map_err(|error| error.about(&scope, false))?)
 }
 
 fn lines(objects: impl Iterator<Item = Value>) -> String {

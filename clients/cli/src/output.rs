@@ -26,13 +26,28 @@ enum Sink {
 impl Output {
     /// Checks that `path` may be written, and that it is not `input`.
     pub(crate) fn create(path: &Path, input: &Path, overwrite: bool) -> Result<Self, CliError> {
+        Self::open(path, Some(input), overwrite)
+    }
+
+    /// The same for what is made out of nothing and takes the place of what is there.
+    pub(crate) fn replace(path: &Path) -> Result<Self, CliError> {
+        Self::open(path, None, true)
+    }
+
+    fn open(path: &Path, input: Option<&Path>, overwrite: bool) -> Result<Self, CliError> {
         let name = name(path);
         if is_stream(path) {
             return Ok(Self { name, sink: Sink::Stdout });
         }
         let target = target(path, input, overwrite)?;
-        let temporary =
-            temporary_beside(&target).map_err(|source| CliError::Write { name: name.clone(), source })?;
+        let folder =
+            target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let temporary = temporary_in(folder).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => {
+                CliError::NoFolder { name: name.clone(), folder: folder.display().to_string() }
+            }
+            _ => CliError::Write { name: name.clone(), source },
+        })?;
         Ok(Self { name, sink: Sink::File { temporary, target, overwrite } })
     }
 
@@ -79,13 +94,13 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
 }
 
 /// The file that `path` names: of a link the file it leads to, so that the link stays.
-fn target(path: &Path, input: &Path, overwrite: bool) -> Result<PathBuf, CliError> {
+fn target(path: &Path, input: Option<&Path>, overwrite: bool) -> Result<PathBuf, CliError> {
     let name = || name(path);
     match fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() => Err(CliError::NotWritable { name: name() }),
         Ok(_) => {
             let target = fs::canonicalize(path).map_err(|source| CliError::Write { name: name(), source })?;
-            if fs::canonicalize(input).is_ok_and(|input| input == target) {
+            if input.is_some_and(|input| fs::canonicalize(input).is_ok_and(|input| input == target)) {
                 Err(CliError::SameFile { name: name() })
             } else if overwrite {
                 Ok(target)
@@ -93,14 +108,16 @@ fn target(path: &Path, input: &Path, overwrite: bool) -> Result<PathBuf, CliErro
                 Err(CliError::Exists { name: name() })
             }
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(path.to_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match path.is_symlink() {
+            true => Err(CliError::Nowhere { name: name() }),
+            false => Ok(path.to_owned()),
+        },
         Err(source) => Err(CliError::Write { name: name(), source }),
     }
 }
 
-/// An empty file in the folder of `target`, so that renaming it needs no copy.
-fn temporary_beside(target: &Path) -> io::Result<NamedTempFile> {
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+/// An empty file in the folder that the output lies in, so that renaming it needs no copy.
+fn temporary_in(folder: &Path) -> io::Result<NamedTempFile> {
     // Opened here for the usual permissions, and for errors that do not name a file that nobody asked for.
     tempfile::Builder::new()
         .prefix(".mgcomp-")
@@ -115,12 +132,16 @@ mod tests {
     fn errors_do_not_name_the_temporary_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("absent").join("out");
-        let Err(CliError::Write { name, source }) = Output::create(&path, Path::new("-"), false) else {
-            panic!("made a file in a folder that is not there");
-        };
-        assert_eq!(name, path.display().to_string());
-        assert_eq!(source.kind(), io::ErrorKind::NotFound);
-        assert!(!source.to_string().contains(".mgcomp-"), "{source}");
+        let error = Output::create(&path, Path::new("-"), false).unwrap_err();
+        let expected = format!(
+            "cannot write {}: there is no folder {}",
+            path.display(),
+            folder.path().join("absent").display()
+        );
+        assert_eq!(crate::error::with_causes(&error), expected);
+        fs::write(folder.path().join("absent"), b"no folder").unwrap();
+        let error = Output::replace(&path).unwrap_err();
+        assert!(!crate::error::with_causes(&error).contains(".mgcomp-"), "{error}");
     }
 
     fn names(folder: &Path) -> Vec<String> {

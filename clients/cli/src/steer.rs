@@ -213,10 +213,11 @@ fn wider(scope: &Scope) -> impl Iterator<Item = Scope> {
 }
 
 fn get(common: &Common) -> Result<ScopedSettings, ClientError> {
-    with_daemon(&common.target, async |mut daemon| {
+    let got = with_daemon(&common.target, async |mut daemon| {
         let request = GetSettingsRequest { scope: Some(common.scope.scope()) };
         Ok(daemon.get_settings(request).await?.into_inner())
-    })
+    });
+    got.map_err(|error| error.about(&common.scope.scope(), false))
 }
 
 fn update(
@@ -225,7 +226,7 @@ fn update(
     set: Option<Settings>,
     unset: Option<SettingsField>,
 ) -> Result<ScopedSettings, ClientError> {
-    with_daemon(&common.target, async |mut daemon| {
+    let updated = with_daemon(&common.target, async |mut daemon| {
         let request = UpdateSettingsRequest {
             scope: Some(common.scope.scope()),
             set,
@@ -235,7 +236,8 @@ fn update(
             allow_absent: change.ahead,
         };
         Ok(daemon.update_settings(request).await?.into_inner())
-    })
+    });
+    updated.map_err(|error| error.about(&common.scope.scope(), true))
 }
 
 fn show(about: About, common: &Common, scoped: ScopedSettings) -> Result<(), CliError> {

@@ -1,9 +1,9 @@
 //! `mgcomp watch`: rates and decisions, line by line.
 
-use mgcomp_proto::v1::{Level, Row, WatchRequest, WatchResponse};
+use mgcomp_proto::v1::{Level, Row, Scope, WatchRequest, WatchResponse};
 use serde_json::{Value, json};
 
-use crate::client::{Target, with_daemon};
+use crate::client::{Target, with_patience};
 use crate::error::CliError;
 use crate::output::print;
 use crate::show;
@@ -59,11 +59,17 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         level: Level::from(args.level).into(),
         interval_ms: args.interval_ms,
     };
-    with_daemon(&args.target, async |mut daemon| {
-        let mut responses = daemon.watch(request).await?.into_inner();
+    let scope = Scope { job: request.job.clone(), ..Scope::default() };
+    with_patience(&args.target, async |mut daemon, patience| {
+        let started = patience.wait(daemon.watch(request)).await;
+        let mut responses = started.map_err(|error| error.about(&scope, false))?.into_inner();
         let mut told = 0;
         while args.count.is_none_or(|count| told < count) {
             let Some(response) = responses.message().await? else { break };
+            // What comes at once is of no interval: all its rates are zero.
+            if response.interval_ns == 0 {
+                continue;
+            }
             let text = if args.json { lines(&response) } else { table(args.level, &response) };
             if let Err(error) = print(&text) {
                 return Ok(Err(error));

@@ -9,5 +9,8 @@ mod program;
 mod reflection;
 mod remote;
 mod rig;
+mod silent;
 mod steer;
+#[cfg(unix)]
+mod top;
 mod values;

@@ -220,10 +220,26 @@ fn what_is_seen_adds_up() {
 #[test]
 fn switched_off_by_the_environment_nothing_is_seen() {
     let rig = Rig::start(&[]);
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_exchange"));
-    command.arg("fixed:zvc").env("MGCOMP_SOCKET", rig.socket()).env("MGCOMP", "off");
-    let exchange = crate::rig::Exchange::start(&mut command);
+    // What makes no sense is off too.
+    for off in ["off", "OFF", " False ", "0", "no", "of"] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_exchange"));
+        command.arg("fixed:zvc").env("MGCOMP_SOCKET", rig.socket()).env("MGCOMP", off);
+        let exchange = crate::rig::Exchange::start(&mut command);
+        exchange.until_more();
+        assert_eq!(rig.json(&["jobs"]), Vec::<Value>::new(), "{off:?}");
+        exchange.finish();
+    }
+}
+
+#[test]
+fn the_first_table_is_of_an_interval() {
+    let rig = Rig::start(&[]);
+    let exchange = rig.exchange("a", "fixed:zvc");
     exchange.until_more();
-    assert_eq!(rig.json(&["jobs"]), Vec::<Value>::new());
+    rig.until_stream("is seen", "a", |stream| stream["traffic"]["acknowledged"].as_u64() > Some(10));
+    let rows = rig.json(&["watch", "--interval-ms", "300", "--count", "1"]);
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert!(rows[0]["interval_ns"].as_u64() > Some(0), "{}", rows[0]);
+    assert!(rows[0]["raw_gbps"].as_f64() > Some(0.0), "{}", rows[0]);
     exchange.finish();
 }

@@ -4,6 +4,9 @@ use serde_json::Value;
 
 use crate::rig::Rig;
 
+const NO_JOB: &str = "mgcomp: job absent: no such job: `mgcomp jobs` lists those that run";
+const AHEAD: &str = ", and `--ahead` sets it before it runs\n";
+
 #[test]
 fn bad_values_change_nothing() {
     let rig = Rig::start(&[]);
@@ -24,10 +27,12 @@ fn bad_values_change_nothing() {
     rig.fail(&["policy", "set", &huge], &["OUT_OF_RANGE"]);
     rig.fail(&["lambda", "set", "1", "--job", &"j".repeat(65)], &["INVALID_ARGUMENT", "at most 64"]);
     rig.fail(&["lambda", "set", "1", "--job", "a b"], &["INVALID_ARGUMENT", "no spaces"]);
-    rig.fail(&["lambda", "set", "1", "--job", "absent"], &["NOT_FOUND", "job \"absent\""]);
-    rig.fail(&["lambda", "get", "--job", "absent"], &["NOT_FOUND"]);
-    rig.fail(&["jobs", "--job", "absent"], &["NOT_FOUND"]);
-    rig.fail(&["watch", "--job", "absent"], &["NOT_FOUND"]);
+    rig.fail(&["lambda", "set", "1", "--job", "absent"], &[&format!("{NO_JOB}{AHEAD}")]);
+    rig.fail(&["off", "--job", "absent"], &[&format!("{NO_JOB}{AHEAD}")]);
+    let looks: [&[&str]; 4] = [&["lambda", "get"], &["jobs"], &["watch"], &["histogram", "raw-bytes"]];
+    for look in looks {
+        rig.fail(&[look, &["--job", "absent"]].concat(), &[&format!("{NO_JOB}\n")]);
+    }
     rig.fail(&["watch", "--interval-ms", "1"], &["INVALID_ARGUMENT", "100 to 60000"]);
     rig.fail(&["lambda", "set", "1", "--expected-version", "77"], &["ABORTED", "stale"]);
     assert_eq!(rig.json(&["lambda", "get"]), before);
@@ -46,7 +51,7 @@ fn settings_are_shown_as_they_are() {
     assert!((job["lambda_gbps"].as_f64().unwrap() - 0.1).abs() < 1e-6, "{job}");
     let version = job["version"].to_string();
     rig.succeed(&["lambda", "unset", "--job", "later", "--expected-version", &version]);
-    rig.fail(&["lambda", "get", "--job", "later"], &["NOT_FOUND"]);
+    rig.fail(&["lambda", "get", "--job", "later"], &["job later: no such job"]);
     assert_eq!(rig.succeed(&["lambda", "get"]), "node: lambda 2.5 Gb/s\n");
     assert_eq!(rig.succeed(&["policy", "get"]), "node: policy as each program says\n");
     assert_eq!(rig.succeed(&["read-cap", "set", "384"]), "node: read cap 384 Gb/s\n");

@@ -114,22 +114,27 @@ impl SpeedsFile {
         serde_json::to_string(self).unwrap_or_default() // nothing in it can fail to be written
     }
 
-    /// Writes the file, with its folder if that is not there. Who reads it meanwhile gets the old one or the new one.
+    /// Writes the file, with its folder if that is not there. Who reads it meanwhile gets the old one or the new one. Where
+    /// a link leads to it, the link stays.
     ///
     /// # Errors
-    /// [`SpeedsFileError`] if it cannot be written.
+    /// [`SpeedsFileError`] if it cannot be written, or something is there that is no file.
     pub fn save(&self, path: &Path) -> Result<(), SpeedsFileError> {
-        let write = || {
-            let folder =
-                path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            make_private(folder)?;
-            let mut draft = tempfile::NamedTempFile::new_in(folder)?;
-            draft.write_all(self.to_json().as_bytes())?;
-            draft.flush()?;
-            draft.persist(path).map_err(|error| error.error)?;
-            io::Result::Ok(())
-        };
-        write().map_err(|error| SpeedsFileError { path: path.to_owned(), why: Why::Io(error) })
+        let wrong = |why| SpeedsFileError { path: path.to_owned(), why };
+        let target = regular::target(path).map_err(|error| wrong(Why::Io(error)))?;
+        let target = target.ok_or_else(|| wrong(Why::NotAFile))?;
+        self.write(&target).map_err(|error| wrong(Why::Io(error)))
+    }
+
+    fn write(&self, target: &Path) -> io::Result<()> {
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        make_private(folder)?;
+        let mut draft = tempfile::NamedTempFile::new_in(folder)?;
+        draft.write_all(self.to_json().as_bytes())?;
+        draft.flush()?;
+        draft.persist(target).map_err(|error| error.error)?;
+        Ok(())
     }
 }
 
@@ -322,6 +327,24 @@ mod tests {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
         let error = check_private(folder).unwrap_err().to_string();
         assert!(error.ends_with("others than its owner may write to it: its mode is 777"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_stay_and_what_is_no_file_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let [real, link, lost] = ["real", "link", "lost"].map(|name| folder.path().join(name));
+        fs::write(&real, "old").unwrap();
+        std::os::unix::fs::symlink("real", &link).unwrap();
+        std::os::unix::fs::symlink("nowhere", &lost).unwrap();
+        file().save(&link).unwrap();
+        assert!(link.is_symlink() && !real.is_symlink());
+        assert!(SpeedsFile::load(&real).unwrap().codecs() == file().codecs);
+        for path in [&lost, folder.path()] {
+            let error = file().save(path).unwrap_err().to_string();
+            assert!(error.ends_with(": not a file"), "{error}");
+        }
+        assert!(lost.is_symlink());
     }
 
     #[test]

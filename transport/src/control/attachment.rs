@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -15,9 +15,8 @@ use super::claims::Claims;
 use super::handover::{self, Answer, NEW_SLOTS};
 use super::identity::Identity;
 use super::page::Page;
+use super::switch::is_switched_off;
 
-/// The variable that turns everything off: no page, no thread, no compression.
-const SWITCH: &str = "MGCOMP";
 /// The variable that says where the daemon listens; empty = look for none.
 const SOCKET: &str = "MGCOMP_SOCKET";
 /// How long until the daemon is looked for again.
@@ -71,29 +70,6 @@ pub fn attach() -> Option<Arc<Attachment>> {
             tracing::warn!(%error, "no control page: the daemon will not see this process");
             None
         }
-    }
-}
-
-/// Whether `MGCOMP` says that nothing is to be compressed. Who has set it to something wants that, most likely: what makes no sense
-/// counts as `off`.
-pub(crate) fn is_switched_off() -> bool {
-    static SAID: Once = Once::new();
-    let value = std::env::var_os(SWITCH).unwrap_or_default();
-    says_on(&value.to_string_lossy()).map_or_else(
-        || {
-            SAID.call_once(|| tracing::error!(?value, "{SWITCH} is neither on nor off, and counts as off"));
-            true
-        },
-        |on| !on,
-    )
-}
-
-/// What a switch says, if it says anything that is known.
-fn says_on(value: &str) -> Option<bool> {
-    match value.trim().to_ascii_lowercase().as_str() {
-        "" | "on" | "1" | "true" | "yes" => Some(true),
-        "off" | "0" | "false" | "no" | "none" => Some(false),
-        _ => None,
     }
 }
 
@@ -265,17 +241,6 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-
-    #[test]
-    fn switches_are_read_as_they_are_meant() {
-        for (on, values) in [
-            (Some(true), &["", "on", "ON", "1", "true", "yes", " on "][..]),
-            (Some(false), &["off", "OFF", "Off", "0", "false", "No", "none", "off "]),
-            (None, &["of", "2", "disabled", "\u{fffd}"]),
-        ] {
-            values.iter().for_each(|value| assert_eq!(says_on(value), on, "{value:?}"));
-        }
-    }
 
     /// The next process that comes, and its page.
     fn adopt(listener: &UnixListener) -> (UnixStream, Page) {

@@ -13,7 +13,8 @@
 //! * **Trust**: none. The daemon maps a file only if it can never change its length ([`MapError`]), checks the header
 //!   ([`PageError`]) and every number that is a length or an index, and uses all else as numbers. A process ignores
 //!   settings that make no sense, and counts them.
-//! * **Environment**: `MGCOMP=off` turns all compression off, and there is no page. `MGCOMP_SOCKET` says where the daemon
+//! * **Environment**: `MGCOMP=off` turns all compression off, and there is no page; so does any other value that does not
+//!   say on, which `switch.rs` tells. `MGCOMP_SOCKET` says where the daemon
 //!   listens; empty = it is not looked for; unset = `$XDG_RUNTIME_DIR/mgcomp.sock`, then `/run/mgcomp/mgcomp.sock`.
 //!   `MGCOMP_JOB` names the job; without it SLURM, PMIx, PMI or Flux do.
 //!
@@ -36,6 +37,7 @@ mod reason;
 mod settings;
 mod slot;
 mod steered;
+mod switch;
 mod view;
 
 use std::sync::Arc;
@@ -43,7 +45,6 @@ use std::sync::Arc;
 use mgcomp_selector::Policy;
 use mgcomp_selector::speeds::Speeds;
 
-pub(crate) use attachment::is_switched_off;
 pub use attachment::{Attachment, attach, sockets};
 #[cfg(feature = "cuda")]
 pub(crate) use copies::{Copies, Made};
@@ -56,6 +57,7 @@ pub use page::{Page, PageError};
 pub(crate) use process::OfProcess;
 pub use reason::LastDecision;
 pub use settings::{PolicyName, PolicyNameError, ReadCap, Settings, SettingsError, SizeGate};
+pub(crate) use switch::is_switched_off;
 pub use view::{Count, SlotIdentity, SlotKind, SlotView};
 
 use claims::NodeSlots;
@@ -70,7 +72,7 @@ pub(crate) fn steer(
     speeds: Option<Arc<Speeds>>,
     position: Position,
 ) -> (Box<dyn Policy>, Meter) {
-    if attachment::is_switched_off() {
+    if is_switched_off() {
         return (Box::new(SwitchedOff), Meter::default());
     }
     match attach() {

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::attachment::{Attachment, attach, is_switched_off};
+use super::attachment::{Attachment, attach};
 use super::settings::{ReadCap, Settings};
+use super::switch::is_switched_off;
 
 /// Where a process finds what holds for all of it.
 #[derive(Clone, Debug, Default)]

@@ -4,23 +4,67 @@ mod target;
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use mgcomp_proto::Channel;
+use mgcomp_proto::v1::Scope;
 use mgcomp_proto::v1::control_client::ControlClient;
-use tonic::Status;
+use tonic::{Code, Status};
 
 pub(crate) use target::{ScopeArgs, Target};
+
+use crate::show;
 
 /// The daemon's service.
 pub(crate) type Daemon = ControlClient<Channel>;
 
-/// Does `work` with the daemon that `target` names.
+/// Does `work` with the daemon that `target` names, all of it within the time that the daemon has for an answer.
 pub(crate) fn with_daemon<T>(
     target: &Target,
     work: impl AsyncFnOnce(Daemon) -> Result<T, ClientError>,
 ) -> Result<T, ClientError> {
+    with_patience(target, async |daemon, patience| patience.wait(work(daemon)).await)
+}
+
+/// The same for work that may take longer, and says itself what has to be answered in time.
+pub(crate) fn with_patience<T>(
+    target: &Target,
+    work: impl AsyncFnOnce(Daemon, Patience) -> Result<T, ClientError>,
+) -> Result<T, ClientError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(ClientError::Runtime)?.block_on(async { work(target.connect().await?).await })
+    let runtime = runtime.map_err(ClientError::Runtime)?;
+    let done = runtime.block_on(async {
+        let (daemon, patience) = target.connect().await?;
+        work(daemon, patience).await
+    });
+    // A name that is still being looked up is not waited for.
+    runtime.shutdown_background();
+    done
+}
+
+/// How long the daemon at a place may take to answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Patience {
+    place: String,
+    limit: Duration,
+}
+
+impl Patience {
+    /// Waits for an answer, but no longer than that.
+    pub(crate) async fn wait<T, E: Into<ClientError>>(
+        &self,
+        answer: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, ClientError> {
+        match tokio::time::timeout(self.limit, answer).await {
+            Ok(answer) => answer.map_err(Into::into),
+            Err(_) => Err(ClientError::Late { place: self.place.clone(), limit: self.limit }),
+        }
+    }
+
+    /// The same for what takes so long.
+    pub(crate) fn at_least(self, limit: Duration) -> Self {
+        Self { limit: self.limit.max(limit), ..self }
+    }
 }
 
 /// Why the daemon could not be asked, or what it said.
@@ -29,6 +73,12 @@ pub(crate) fn with_daemon<T>(
 pub(crate) enum ClientError {
     #[error("no mgcomp-daemon at {place}: start it, or say with --socket or --address where it is")]
     Connect { place: String, source: io::Error },
+    #[error("the daemon at {place} has not answered within {} s", limit.as_secs_f64())]
+    Late { place: String, limit: Duration },
+    #[error(
+        "the socket {place} is not open to this user: the daemon's `open_to_users` opens it to all, its `operators` to some"
+    )]
+    NotOpen { place: String },
     #[error("nobody has said where the daemon is: MGCOMP_SOCKET is empty; use --socket or --address")]
     Nowhere,
     #[error("what is at {place} does not speak as mgcomp-daemon does")]
@@ -45,8 +95,10 @@ pub(crate) enum ClientError {
     Token,
     #[error("TLS to {place}")]
     Tls { place: String, source: io::Error },
-    #[error("the daemon says: {} ({})", .0.message(), name(.0))]
+    #[error("the daemon says: {} ({}){}", .0.message(), name(.0), advice(.0))]
     Refused(Status),
+    #[error("{place}: no such {kind}: `{lists}` lists those that run{}", if *ahead { ", and `--ahead` sets it before it runs" } else { "" })]
+    Absent { place: String, kind: &'static str, lists: String, ahead: bool },
     #[error("cannot start a runtime")]
     Runtime(#[source] io::Error),
     #[error("the terminal")]
@@ -57,6 +109,30 @@ pub(crate) enum ClientError {
 impl From<Status> for ClientError {
     fn from(status: Status) -> Self {
         Self::Refused(status)
+    }
+}
+
+impl ClientError {
+    /// What is said where a scope is asked for that is not there; `ahead`: where it could be set all the same.
+    pub(crate) fn about(self, scope: &Scope, ahead: bool) -> Self {
+        match self {
+            Self::Refused(status) if status.code() == Code::NotFound => {
+                let lists = match scope.peer {
+                    Some(_) => format!("mgcomp jobs --job {}", scope.job),
+                    None => "mgcomp jobs".to_owned(),
+                };
+                Self::Absent { place: show::place(scope), kind: show::kind(scope), lists, ahead }
+            }
+            other => other,
+        }
+    }
+}
+
+/// What helps against a status, if anything is known to.
+fn advice(status: &Status) -> &'static str {
+    match status.code() {
+        Code::Unauthenticated => "; --token-file names the file with its token",
+        _ => "",
     }
 }
 
@@ -81,5 +157,22 @@ mod tests {
         assert_eq!(name(&Status::invalid_argument("")), "INVALID_ARGUMENT");
         let error = ClientError::from(Status::not_found("nothing here is job \"x\""));
         assert_eq!(error.to_string(), "the daemon says: nothing here is job \"x\" (NOT_FOUND)");
+    }
+
+    #[test]
+    fn errors_say_what_to_do() {
+        let absent = |scope: Scope, ahead| ClientError::from(Status::not_found("")).about(&scope, ahead);
+        let job = Scope { job: "x".into(), ..Scope::default() };
+        let expected =
+            "job x: no such job: `mgcomp jobs` lists those that run, and `--ahead` sets it before it runs";
+        assert_eq!(absent(job.clone(), true).to_string(), expected);
+        let peer = Scope { peer: Some(3), ..job.clone() };
+        let expected = "job x, peer 3: no such peer: `mgcomp jobs --job x` lists those that run";
+        assert_eq!(absent(peer, false).to_string(), expected);
+        // What has another reason keeps it.
+        let stale = ClientError::from(Status::aborted("stale")).about(&job, true);
+        assert_eq!(stale.to_string(), "the daemon says: stale (ABORTED)");
+        let stranger = ClientError::from(Status::unauthenticated("no token")).to_string();
+        assert!(stranger.ends_with("(UNAUTHENTICATED); --token-file names the file with its token"));
     }
 }

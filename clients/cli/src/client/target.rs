@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderValue, Uri};
 use mgcomp_proto::Channel;
@@ -18,7 +19,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::{TlsConnector, rustls};
 
-use super::{ClientError, Daemon};
+use super::{ClientError, Daemon, Patience};
+use crate::args;
+
+/// How long the daemon may take to answer if nobody says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Which daemon.
 #[derive(clap::Args, Clone, Debug)]
@@ -30,6 +35,9 @@ pub(crate) struct Target {
     /// Its address: HOST:PORT, http:// or https://; without either, https but on this machine
     #[arg(long)]
     address: Option<String>,
+    /// How long it may take to answer, in seconds [default: 5]
+    #[arg(long, value_name = "SECONDS", value_parser = args::seconds)]
+    timeout: Option<Duration>,
     /// File with the token for that address
     #[arg(long, value_name = "PATH", requires = "address")]
     token_file: Option<PathBuf>,
@@ -81,11 +89,19 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 impl Target {
     /// The daemon at a socket.
     pub(crate) fn at(socket: PathBuf) -> Self {
-        Self { socket: Some(socket), address: None, token_file: None, ca: None, cert: None, key: None }
+        Self {
+            socket: Some(socket),
+            address: None,
+            timeout: None,
+            token_file: None,
+            ca: None,
+            cert: None,
+            key: None,
+        }
     }
 
-    /// A connection to the daemon.
-    pub(super) async fn connect(&self) -> Result<Daemon, ClientError> {
+    /// A connection to the daemon, and how long it may take to answer.
+    pub(super) async fn connect(&self) -> Result<(Daemon, Patience), ClientError> {
         let (place, stream): (String, Box<dyn Stream>) = match &self.address {
             Some(address) => self.connect_tcp(address).await?,
             None => {
@@ -93,20 +109,32 @@ impl Target {
                 (path.display().to_string(), Box::new(stream))
             }
         };
-        let channel = Channel::open(stream, self.authorization()?).await;
-        let channel = channel.map_err(|source| ClientError::Http { place, source })?;
+        let (authorization, patience) = (self.authorization()?, self.patience(&place));
+        let opened = async {
+            let channel = Channel::open(stream, authorization).await;
+            channel.map_err(|source| ClientError::Http { place, source })
+        };
+        let channel = patience.wait(opened).await?;
         // The name is for form's sake: the connection is there.
         let origin = Uri::from_static("http://mgcomp-daemon");
-        Ok(ControlClient::with_origin(channel, origin).max_decoding_message_size(usize::MAX))
+        let daemon = ControlClient::with_origin(channel, origin).max_decoding_message_size(usize::MAX);
+        Ok((daemon, patience))
+    }
+
+    fn patience(&self, place: &str) -> Patience {
+        Patience { place: place.to_owned(), limit: self.timeout.unwrap_or(TIMEOUT) }
     }
 
     async fn connect_unix(&self) -> Result<(PathBuf, UnixStream), ClientError> {
         let paths = self.socket.clone().map_or_else(control::sockets, |path| vec![path]);
         let mut failed = ClientError::Nowhere;
         for path in paths {
+            let place = path.display().to_string();
             match UnixStream::connect(&path).await {
                 Ok(stream) => return Ok((path, stream)),
-                Err(source) => failed = ClientError::Connect { place: path.display().to_string(), source },
+                // One that is there, though closed to us, says more than one that is not.
+                Err(_) if matches!(failed, ClientError::NotOpen { .. }) => {}
+                Err(error) => failed = not_connected(place, error),
             }
         }
         Err(failed)
@@ -129,16 +157,20 @@ impl Target {
             return Err(ClientError::InClear { address: address.to_owned() });
         }
         let place = format!("{host}:{port}");
-        let connected = TcpStream::connect((host.as_str(), port)).await;
-        let stream = connected.map_err(|source| ClientError::Connect { place: place.clone(), source })?;
-        let _ = stream.set_nodelay(true); // only makes it faster
-        if !tls {
-            return Ok((place, Box::new(stream)));
-        }
-        let name = ServerName::try_from(host).map_err(|_| wrong())?;
-        let secured = self.tls()?.connect(name, stream).await;
-        let stream = secured.map_err(|source| ClientError::Tls { place: place.clone(), source })?;
-        Ok((place, Box::new(stream)))
+        let tls = match tls {
+            true => Some((self.tls()?, ServerName::try_from(host.clone()).map_err(|_| wrong())?)),
+            false => None,
+        };
+        let connecting = async {
+            let connected = TcpStream::connect((host.as_str(), port)).await;
+            let stream = connected.map_err(|source| ClientError::Connect { place: place.clone(), source })?;
+            let _ = stream.set_nodelay(true); // only makes it faster
+            let Some((tls, name)) = tls else { return Ok(Box::new(stream) as Box<dyn Stream>) };
+            let secured = tls.connect(name, stream).await;
+            Ok(Box::new(secured.map_err(|source| ClientError::Tls { place: place.clone(), source })?) as _)
+        };
+        let stream = self.patience(&place).wait::<_, ClientError>(connecting).await?;
+        Ok((place, stream))
     }
 
     fn authorization(&self) -> Result<Option<HeaderValue>, ClientError> {
@@ -180,6 +212,14 @@ impl Target {
     }
 }
 
+/// Why there is no connection to a socket.
+fn not_connected(place: String, source: io::Error) -> ClientError {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => ClientError::NotOpen { place },
+        _ => ClientError::Connect { place, source },
+    }
+}
+
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ClientError> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     read.map_err(|error| wrong(path, &error))
@@ -196,6 +236,15 @@ fn read_error(path: &Path, source: io::Error) -> ClientError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_socket_of_others_is_told_from_none() {
+        let told = |kind: io::ErrorKind| not_connected("/run/s".to_owned(), kind.into()).to_string();
+        let closed = told(io::ErrorKind::PermissionDenied);
+        assert!(closed.starts_with("the socket /run/s is not open to this user"), "{closed}");
+        assert!(closed.contains("`open_to_users`"), "{closed}");
+        assert!(told(io::ErrorKind::NotFound).starts_with("no mgcomp-daemon at /run/s"));
+    }
 
     #[test]
     fn streams_are_said_as_they_are_shown() {

@@ -10,6 +10,8 @@ use mgcomp_transport::node::{NodeError, PeerState};
 use mgcomp_transport::region::RegionError;
 use mgcomp_transport::session::TransferError;
 
+use crate::error::no_session;
+
 /// Why the demo stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -24,7 +26,7 @@ pub(crate) enum DemoError {
     Node(#[from] NodeError),
     #[error("cannot open memory to the other ranks")]
     Region(#[from] RegionError),
-    #[error("rank {rank} has no session with rank {peer}: {state:?}")]
+    #[error("rank {rank} has no session with rank {peer}: {}", no_session(.state))]
     NotConnected { rank: Rank, peer: Rank, state: PeerState },
     #[error("rank {rank}: a transfer failed")]
     Transfer { rank: Rank, source: TransferError },
@@ -48,4 +50,18 @@ pub(crate) enum DemoError {
     System(#[source] io::Error),
     #[error("no random bytes for the job secret")]
     Random(#[source] io::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use mgcomp_transport::session::SessionError;
+
+    use super::*;
+
+    #[test]
+    fn sessions_that_are_over_say_why_in_words() {
+        let state = PeerState::Over(SessionError::Silent(std::time::Duration::from_secs(4)));
+        let text = DemoError::NotConnected { rank: Rank(0), peer: Rank(1), state }.to_string();
+        assert_eq!(text, "rank 0 has no session with rank 1: peer has been silent for 4s");
+    }
 }

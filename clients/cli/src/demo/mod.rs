@@ -24,6 +24,7 @@ pub(crate) use self::error::DemoError;
 use self::measure::Ranks;
 use self::processes::Processes;
 use self::threads::Threads;
+use crate::args;
 use crate::device::Devices;
 use crate::error::CliError;
 use crate::progress::Progress;
@@ -38,11 +39,11 @@ pub(crate) struct Args {
     /// How many ranks take part
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=64))]
     ranks: u32,
-    /// Rate at which each rank sends, in Gb/s
-    #[arg(long, value_name = "GBPS", default_value_t = 0.5, value_parser = crate::args::link_gbps, allow_negative_numbers = true)]
+    /// Rate at which each rank sends, 0.001 to 100000 Gb/s
+    #[arg(long, value_name = "GBPS", default_value_t = 0.5, value_parser = args::link_gbps, allow_negative_numbers = true)]
     link_gbps: f64,
-    /// What each message takes on top, in microseconds
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 20, value_parser = crate::args::latency_us())]
+    /// What each message takes on top, in microseconds, 10 s at most
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 20, value_parser = args::latency_us)]
     latency_us: u64,
     /// How the codec is chosen: adaptive, paper, paper:<sampling>,<running>,<votes>, or fixed:<algorithm>
     #[arg(long, default_value_t)]
@@ -54,7 +55,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", num_args = 1..)]
     data: Vec<PathBuf>,
     /// What the bytes of the files are; without it their names tell (x.f32.bin), or they are u8
-    #[arg(long, requires = "data", value_parser = crate::args::element())]
+    #[arg(long, requires = "data", value_parser = args::element())]
     element: Option<Element>,
     /// Print the last decisions of rank 0 for each data set: what, why, what was expected and what came of it
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1024))]

@@ -13,7 +13,7 @@ use super::dataset::Dataset;
 use super::measure::{Ranks, rounds};
 use super::processes::Processes;
 use super::{Args, DemoError, Setup};
-use crate::client::{ClientError, Daemon, Target, with_daemon};
+use crate::client::{ClientError, Daemon, Target, with_patience};
 use crate::error::CliError;
 use crate::output::print;
 use crate::show;
@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args, setup: &Setup, datasets: &[Dataset]) -> Result<()
             over.store(true, Ordering::Relaxed);
             exchanged
         });
-        let told = with_daemon(&Target::at(daemon.socket.clone()), async |mut daemon| {
+        let told = with_patience(&Target::at(daemon.socket.clone()), async |mut daemon, _| {
             Ok(steer(&mut daemon, args, &over).await)
         });
         over.store(true, Ordering::Relaxed);

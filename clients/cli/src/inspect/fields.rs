@@ -19,8 +19,8 @@ pub(crate) struct Field {
     pub(crate) meaning: String,
 }
 
-/// Name, place and reading of each field.
-type Layout = (&'static str, Range<usize>, fn(&[u8]) -> String);
+/// Name, place and reading of each field: of its bytes, and of the frame where these alone do not tell.
+type Layout = (&'static str, Range<usize>, fn(&[u8], &[u8]) -> String);
 
 const LAYOUT: [Layout; 8] = [
     ("magic", 0..2, magic),
@@ -41,23 +41,23 @@ pub(crate) fn fields(frame: &[u8]) -> Vec<Field> {
             let offset = place.start;
             let bytes = frame.get(place)?;
             let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            Some(Field { field, offset, bytes: hex.join(" "), meaning: explain(bytes) })
+            Some(Field { field, offset, bytes: hex.join(" "), meaning: explain(bytes, frame) })
         })
         .collect()
 }
 
-fn magic(bytes: &[u8]) -> String {
+fn magic(bytes: &[u8], _: &[u8]) -> String {
     if bytes == MAGIC { "\"MG\": a frame".into() } else { "wrong: a frame starts with 4d 47".into() }
 }
 
-fn version(bytes: &[u8]) -> String {
+fn version(bytes: &[u8], _: &[u8]) -> String {
     match bytes[0] {
         VERSION => format!("layout version {VERSION}"),
         other => format!("wrong: layout version {other}, this program knows {VERSION}"),
     }
 }
 
-fn algorithm(bytes: &[u8]) -> String {
+fn algorithm(bytes: &[u8], _: &[u8]) -> String {
     match Algorithm::try_from(bytes[0]) {
         Ok(algorithm) if codec(algorithm).is_some() => format!("coded with {algorithm}"),
         Ok(algorithm) => format!("wrong: {algorithm}, which this program has no codec for"),
@@ -65,40 +65,45 @@ fn algorithm(bytes: &[u8]) -> String {
     }
 }
 
-fn element(bytes: &[u8]) -> String {
+fn element(bytes: &[u8], _: &[u8]) -> String {
     match Element::try_from(bytes[0]) {
         Ok(element) => format!("values are {element}, {} bits each", 8 * element.width_bytes()),
         Err(error) => format!("wrong: {error}"),
     }
 }
 
-fn flags(bytes: &[u8]) -> String {
-    let flags = bytes[0];
-    if flags > 0b11 {
-        return format!("wrong: only bits 0 and 1 have a meaning, {flags:#010b} has others set");
+/// The flags of header byte 5.
+const FLAGS: [&str; 2] = [
+    "bit 0: the table holds a CRC32C of each chunk's raw bytes",
+    "bit 1: a codebook, without which the chunks cannot be decoded, follows the table",
+];
+
+fn flags(bytes: &[u8], frame: &[u8]) -> String {
+    let byte = bytes[0];
+    let has_codebook = byte & 2 != 0;
+    if byte & !3 != 0 {
+        return format!("wrong: only bits 0 and 1 have a meaning, {byte:#010b} has others set");
     }
-    let checksums = match flags & 1 {
-        0 => "no checksums",
-        _ => "bit 0: the table holds a CRC32C of each chunk's raw bytes",
-    };
-    match flags & 2 {
-        0 => checksums.into(),
-        _ => format!("{checksums}; bit 1: a codebook follows the table"),
+    if has_codebook && frame[3] != Algorithm::Ibp as u8 {
+        return format!("wrong: bit 1 says that there is a codebook, which only {} has", Algorithm::Ibp);
     }
+    let set = FLAGS.into_iter().enumerate().filter(|(bit, _)| byte >> bit & 1 != 0);
+    let set: Vec<_> = set.map(|(_, meaning)| meaning).collect();
+    if byte & 1 == 0 { [&["no checksums"][..], &set].concat().join("; ") } else { set.join("; ") }
 }
 
-fn chunk_size(bytes: &[u8]) -> String {
+fn chunk_size(bytes: &[u8], _: &[u8]) -> String {
     match ChunkSize::from_log2(bytes[0]) {
         Some(size) => format!("2^{} = {} raw bytes per chunk", size.log2(), size.bytes()),
         None => format!("wrong: 2^{} bytes per chunk, only 2^12 to 2^16 are allowed", bytes[0]),
     }
 }
 
-fn reserved(bytes: &[u8]) -> String {
+fn reserved(bytes: &[u8], _: &[u8]) -> String {
     if bytes[0] == 0 { "always zero".into() } else { "wrong: must be zero".into() }
 }
 
-fn raw_length(bytes: &[u8]) -> String {
+fn raw_length(bytes: &[u8], _: &[u8]) -> String {
     let len = bytes.iter().rev().fold(0, |len, &byte| len << 8 | u64::from(byte));
     if len > MAX_RAW_LEN {
         format!("wrong: {len} raw bytes, a frame holds at most {MAX_RAW_LEN}")
@@ -138,6 +143,22 @@ mod tests {
             assert_eq!(bad.len(), 1, "byte {at} = {value}: {bad:?}");
             assert!(LAYOUT.iter().any(|(name, place, _)| *name == bad[0].field && place.contains(&at)));
         }
+    }
+
+    #[test]
+    fn flags_are_explained_one_by_one() {
+        let meaning = |algorithm, flags| {
+            let mut header = GOOD;
+            (header[3], header[5]) = (algorithm, flags);
+            fields(&header).into_iter().find(|field| field.field == "flags").unwrap().meaning
+        };
+        let ibp = Algorithm::Ibp as u8;
+        assert_eq!(meaning(ibp, 0), "no checksums");
+        assert_eq!(meaning(ibp, 1), FLAGS[0]);
+        assert_eq!(meaning(ibp, 2), format!("no checksums; {}", FLAGS[1]));
+        assert_eq!(meaning(ibp, 3), FLAGS.join("; "));
+        assert!(meaning(4, 2).starts_with("wrong: bit 1 says that there is a codebook, which only ibp has"));
+        assert!(meaning(ibp, 7).starts_with("wrong: only bits 0 and 1"));
     }
 
     #[test]

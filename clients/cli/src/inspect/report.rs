@@ -29,8 +29,8 @@ struct Content {
     raw_bytes: u64,
     ratio: f64,
     table_bytes: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    codebook: Option<CodebookLine>,
+    /// What stands between table and chunks, if anything does.
+    codebook: Option<Codebook>,
     chunk_bytes: usize,
     chunks: usize,
     coded_chunks: usize,
@@ -44,15 +44,27 @@ struct Content {
     chunk_list: Option<Vec<ChunkLine>>,
 }
 
-/// The codebook between table and chunks.
+/// The codebook of a frame.
 #[derive(Debug, Serialize)]
-struct CodebookLine {
+struct Codebook {
     offset: usize,
     bytes: usize,
-    /// In hexadecimal.
+    /// In hexadecimal, as it is a hash.
     identity: String,
-    /// Whether it is there as a whole, or only named.
+    /// Whether it is all there. Else the reader is expected to know it.
     carried: bool,
+}
+
+impl Codebook {
+    fn of(frame: &Frame<'_>) -> Option<Self> {
+        let (section, offset) = (frame.codebook()?, frame.header().table_end());
+        Some(Self {
+            offset,
+            bytes: frame.chunks_offset() - offset,
+            identity: format!("{:#018x}", section.id()),
+            carried: section.carried().is_some(),
+        })
+    }
 }
 
 impl Report {
@@ -83,12 +95,7 @@ impl Report {
             raw_bytes: header.raw_len,
             ratio: header.raw_len as f64 / self.frame_bytes as f64,
             table_bytes: header.table_end() - HEADER_LEN,
-            codebook: frame.codebook().map(|codebook| CodebookLine {
-                offset: header.table_end(),
-                bytes: frame.chunks_offset() - header.table_end(),
-                identity: format!("{:016x}", codebook.id()),
-                carried: codebook.carried().is_some(),
-            }),
+            codebook: Codebook::of(frame),
             chunk_bytes: self.frame_bytes - frame.chunks_offset(),
             chunks: scan.chunks,
             coded_chunks: scan.chunks - scan.raw,
@@ -138,17 +145,18 @@ impl Content {
                 self.chunks
             ),
         );
-        let codebook_bytes = self.codebook.as_ref().map_or(0, |codebook| codebook.bytes);
-        if let Some(CodebookLine { offset, bytes, identity, carried }) = &self.codebook {
-            let place = format!("({bytes} bytes)");
-            let how = if *carried { "carried" } else { "only named" };
-            line(text, format_args!("{offset:>6}  {:<10}  {place:<23}  {identity}, {how}", "codebook"));
+        let mut chunks_offset = HEADER_LEN + self.table_bytes;
+        if let Some(Codebook { offset, bytes, identity, carried }) = &self.codebook {
+            let carried = if *carried { "all of it" } else { "only named: the reader is to have it" };
+            let size = format!("({bytes} bytes)");
+            line(text, format_args!("{offset:>6}  {:<10}  {size:<23}  {identity}, {carried}", "codebook"));
+            chunks_offset += bytes;
         }
         line(
             text,
             format_args!(
                 "{:>6}  {:<10}  {:<23}  {} coded, {} raw",
-                HEADER_LEN + self.table_bytes + codebook_bytes,
+                chunks_offset,
                 "chunks",
                 format!("({} bytes)", self.chunk_bytes),
                 self.coded_chunks,

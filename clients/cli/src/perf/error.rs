@@ -17,7 +17,7 @@ use mgcomp_transport::node::{NodeError, PeerState};
 use mgcomp_transport::region::RegionError;
 use mgcomp_transport::session::TransferError;
 
-use crate::error::CliError;
+use crate::error::{CliError, no_session};
 
 /// Why nothing more is measured.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +84,7 @@ pub(crate) enum PerfError {
     Node(#[from] NodeError),
     #[error("cannot open memory to the other ranks")]
     Region(#[from] RegionError),
-    #[error("rank {rank} has no session with rank {peer}: {}", why(.state))]
+    #[error("rank {rank} has no session with rank {peer}: {}", no_session(.state))]
     NotConnected { rank: Rank, peer: Rank, state: PeerState },
     #[error("rank {other} was started with other flags or other data than rank {rank}")]
     Disagree { rank: u32, other: u32 },
@@ -145,13 +145,6 @@ impl PerfError {
             }
             _ => false,
         }
-    }
-}
-
-fn why(state: &PeerState) -> String {
-    match state {
-        PeerState::Over(error) => error.to_string(),
-        PeerState::Greeting | PeerState::Open => "it did not come in time".to_owned(),
     }
 }
 

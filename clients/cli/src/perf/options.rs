@@ -78,7 +78,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub(super) warmup: Option<u32>,
     /// Time for the whole run where --iters does not set it; sizes that do not fit are left out
-    #[arg(long, value_name = "S", default_value = "40", value_parser = seconds)]
+    #[arg(long, value_name = "S", default_value = "40", value_parser = args::seconds)]
     pub(super) seconds: Duration,
     /// How long ranks are busy with nothing before each iteration, in microseconds: links that are held to a rate carry more for
     /// a moment after a rest, which is to be the same for all that is compared
@@ -106,11 +106,11 @@ pub(crate) struct Args {
     /// What a nanosecond of codec latency weighs, in bits. Without it adaptive goes by time, and paper by 6
     #[arg(long, value_name = "GBPS", allow_negative_numbers = true)]
     pub(super) lambda: Option<Lambda>,
-    /// Make the link slower: the rate at which each rank sends, in Gb/s
+    /// Make the link slower: the rate at which each rank sends, 0.001 to 100000 Gb/s
     #[arg(long, value_name = "GBPS", value_parser = args::link_gbps, allow_negative_numbers = true)]
     link_gbps: Option<f64>,
-    /// What each message then takes on top, in microseconds
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, requires = "link_gbps", value_parser = args::latency_us())]
+    /// What each message then takes on top, in microseconds, 10 s at most
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, value_parser = args::latency_us, requires = "link_gbps")]
     latency_us: u64,
     /// TCP connections of each two ranks, 1 to 16; of two ranks started by hand, the higher one's count
     #[arg(long, value_name = "N", default_value_t)]
@@ -125,7 +125,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", requires = "rank_file")]
     pub(super) rank: Option<u32>,
     /// What takes longer than this fails: meeting the other ranks, one operation
-    #[arg(long, value_name = "S", default_value = "60", value_parser = seconds)]
+    #[arg(long, value_name = "S", default_value = "60", value_parser = args::seconds)]
     pub(super) timeout: Duration,
     /// Print one JSON object for each row: op, link, ranks, bytes, element, time_us, algbw_gbps, busbw_gbps, wrong,
     /// ratio, algorithms (transfers by name), mode, device (what the device is called that has the buffers of rank 0; null
@@ -366,14 +366,6 @@ fn one_of<T: Copy + Send + Sync + 'static>(
         // clap has already refused every other name.
         all.iter().copied().find(|&one| name(one) == given).unwrap_or(all[0])
     })
-}
-
-/// A time from a millisecond to a day.
-fn seconds(text: &str) -> Result<Duration, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.001..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err(format!("{text:?} is no number of seconds from 0.001 to 86400")),
-    }
 }
 
 /// Whether NCCL can compute with such numbers.

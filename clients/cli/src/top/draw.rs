@@ -51,7 +51,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
 
 /// All of it together.
 fn summary(state: &State) -> Line<'static> {
-    let sum = |field: fn(&Seen) -> f64| state.rows.iter().map(field).sum::<f64>();
+    // The sum of nothing is -0.
+    let sum = |field: fn(&Seen) -> f64| 0.0 + state.rows.iter().map(field).sum::<f64>();
     let (raw, coded) = (sum(|row| row.raw_gbps), sum(|row| row.coded_gbps));
     let saved: i64 = state.rows.iter().filter_map(|row| row.total.as_ref()).map(|total| total.saved_ns).sum();
     let ratio = if coded > 0.0 { format!("{:.2}", raw / coded) } else { "–".to_owned() };
@@ -119,6 +120,12 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     use super::*;
+
+    #[test]
+    fn nothing_is_no_less_than_nothing() {
+        let text = summary(&State::default()).to_string();
+        assert_eq!(text, "mgcomp: 0 jobs, 0.000 Gb/s as 0.000 Gb/s on links, ratio –, saved 0.0 µs in all");
+    }
 
     #[test]
     fn the_view_shows_what_there_is() {

@@ -1,17 +1,19 @@
 //! `mgcomp top`: a live view of what programs exchange, with keys to steer it.
 
 mod draw;
+mod signals;
 mod state;
 
 use std::time::Duration;
 
-use mgcomp_proto::v1::{WatchRequest, WatchResponse};
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use mgcomp_proto::v1::{UpdateSettingsRequest, WatchResponse};
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use tokio::sync::mpsc;
 
 use self::draw::draw;
+use self::signals::Signals;
 use self::state::{State, Step};
-use crate::client::{ClientError, Daemon, Target, with_daemon};
+use crate::client::{ClientError, Daemon, Patience, Target, with_patience};
 use crate::error::CliError;
 
 /// How long a key is waited for before it is looked whether the view is over.
@@ -28,27 +30,55 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
-    Ok(with_daemon(&args.target, async |daemon| {
+    let ended_by = with_patience(&args.target, async |daemon, patience| {
+        let asked = Asked { daemon, patience, interval_ms: args.interval_ms };
         // Before the terminal changes: what fails at once is better read on a plain one.
-        let first = watch(daemon.clone(), State::default().request(args.interval_ms)).await?;
+        let first = asked.watch(&State::default()).await?;
+        let mut signals = Signals::listen().map_err(ClientError::Terminal)?;
         let mut terminal = ratatui::try_init().map_err(ClientError::Terminal)?;
-        let shown = show(&mut terminal, daemon, first, args.interval_ms).await;
-        ratatui::restore();
+        let shown = tokio::select! {
+            shown = show(&mut terminal, asked, first) => shown.map(|()| None),
+            signal = signals.next() => Ok(Some(signal)),
+        };
+        // Where the terminal is gone, nothing is left to be restored, and nobody to be told.
+        let _ = ratatui::try_restore();
         shown
-    })?)
+    })?;
+    if let Some(signal) = ended_by {
+        // Whoever sent it sees that it is what has ended this.
+        signals::end_by(signal);
+    }
+    Ok(())
 }
 
 type Updates = tonic::Streaming<WatchResponse>;
 
-async fn watch(mut daemon: Daemon, request: WatchRequest) -> Result<Updates, ClientError> {
-    Ok(daemon.watch(request).await?.into_inner())
+/// Who is asked, and how.
+struct Asked {
+    daemon: Daemon,
+    patience: Patience,
+    interval_ms: u32,
+}
+
+impl Asked {
+    async fn watch(&self, state: &State) -> Result<Updates, ClientError> {
+        let mut daemon = self.daemon.clone();
+        let updates = self.patience.wait(daemon.watch(state.request(self.interval_ms))).await?;
+        Ok(updates.into_inner())
+    }
+
+    /// Changes settings; returns what is to be said of it.
+    async fn change(&self, request: UpdateSettingsRequest) -> String {
+        let mut daemon = self.daemon.clone();
+        let changed = self.patience.wait(daemon.update_settings(request)).await;
+        changed.map_or_else(|refused| refused.to_string(), |_| "changed".to_owned())
+    }
 }
 
 async fn show(
     terminal: &mut ratatui::DefaultTerminal,
-    mut daemon: Daemon,
+    asked: Asked,
     mut updates: Updates,
-    interval_ms: u32,
 ) -> Result<(), ClientError> {
     let mut state = State::default();
     let mut keys = keys();
@@ -60,14 +90,7 @@ async fn show(
                 None => return Ok(()),
             },
             event = keys.recv() => match event {
-                Some(Event::Key(key)) if key.kind != KeyEventKind::Release => {
-                    // The terminal is raw, so nobody else sees to this.
-                    match (key.modifiers.difference(KeyModifiers::SHIFT), key.code) {
-                        (KeyModifiers::NONE, code) => state.key(code),
-                        (KeyModifiers::CONTROL, KeyCode::Char('c')) => Step::Quit,
-                        _ => Step::Draw, // no letter
-                    }
-                }
+                Some(Event::Key(key)) if key.kind != KeyEventKind::Release => state.press(key),
                 Some(_) => Step::Draw,
                 None => return Ok(()),
             },
@@ -75,11 +98,8 @@ async fn show(
         match step {
             Step::Draw => {}
             Step::Quit => return Ok(()),
-            Step::Watch => updates = watch(daemon.clone(), state.request(interval_ms)).await?,
-            Step::Change(request) => match daemon.update_settings(*request).await {
-                Ok(_) => state.note("changed".to_owned()),
-                Err(refused) => state.note(ClientError::from(refused).to_string()),
-            },
+            Step::Watch => updates = asked.watch(&state).await?,
+            Step::Change(request) => state.note(asked.change(*request).await),
         }
     }
 }

@@ -3,7 +3,7 @@
 use mgcomp_proto::v1::{
     Level, Row, Scope, Settings, SettingsField, UpdateSettingsRequest, WatchRequest, WatchResponse,
 };
-use ratatui::crossterm::event::KeyCode;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// What is to be done after a key or an update.
 #[derive(Debug, PartialEq)]
@@ -68,7 +68,17 @@ impl State {
         Step::Draw
     }
 
-    pub(super) fn key(&mut self, key: KeyCode) -> Step {
+    /// What was pressed. With Ctrl or Alt a letter is another key, and none of ours but for Ctrl-C, which quits in any case.
+    pub(super) fn press(&mut self, pressed: KeyEvent) -> Step {
+        let others = pressed.modifiers.difference(KeyModifiers::SHIFT);
+        match (pressed.code, others) {
+            (key, KeyModifiers::NONE) => self.key(key),
+            (KeyCode::Char('c' | 'C'), KeyModifiers::CONTROL) => Step::Quit,
+            _ => Step::Draw,
+        }
+    }
+
+    fn key(&mut self, key: KeyCode) -> Step {
         if self.input.is_some() {
             return self.typed(key);
         }
@@ -223,6 +233,29 @@ mod tests {
         state.key(KeyCode::Char('l'));
         assert_eq!(typed(&mut state, "fast"), Step::Draw);
         assert!(state.note.contains("no number"));
+    }
+
+    #[test]
+    fn ctrl_c_quits_and_other_combinations_do_nothing() {
+        let press =
+            |state: &mut State, key, modifiers| state.press(KeyEvent::new(KeyCode::Char(key), modifiers));
+        let mut state = with_rows(vec![row("a", None)]);
+        for modifiers in [KeyModifiers::CONTROL, KeyModifiers::ALT, KeyModifiers::CONTROL | KeyModifiers::ALT]
+        {
+            for key in ['o', 'u', 'l', 'p', 'q'] {
+                assert_eq!(press(&mut state, key, modifiers), Step::Draw, "{key} {modifiers:?}");
+            }
+        }
+        assert!(state.input.is_none());
+        press(&mut state, 'p', KeyModifiers::NONE);
+        press(&mut state, 'X', KeyModifiers::SHIFT);
+        press(&mut state, 'a', KeyModifiers::CONTROL);
+        assert_eq!(state.input.as_ref().unwrap().text, "X");
+        assert_eq!(
+            press(&mut state, 'c', KeyModifiers::CONTROL),
+            Step::Quit,
+            "also while something is typed"
+        );
     }
 
     #[test]

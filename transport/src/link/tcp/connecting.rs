@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
@@ -11,6 +11,7 @@ use super::connections::Connections;
 use super::handshake::Arrival;
 use super::join::Join;
 use super::lane::Connection;
+use super::rank_file::host;
 use super::record::Record;
 use crate::link::movement::Movement;
 use crate::link::{LinkError, Position};
@@ -53,12 +54,11 @@ impl Peer {
     /// Connects, trying again until it has taken too long since it was `started`: ranks do not start at the same moment.
     async fn reach(&self, started: Instant) -> Result<TcpStream, LinkError> {
         loop {
-            let attempt = timeout(ATTEMPT_TIMEOUT, TcpStream::connect(&self.address)).await;
-            let text = match attempt {
+            let text = match timeout(ATTEMPT_TIMEOUT, self.attempt()).await {
                 // Where nobody listens on this machine, a socket can get the very port that it asks for.
                 Ok(Ok(stream)) if is_own(&stream) => "it does not listen yet".to_owned(),
                 Ok(Ok(stream)) => return Ok(stream),
-                Ok(Err(error)) => error.to_string(),
+                Ok(Err(text)) => text,
                 Err(_) => "no answer".to_owned(),
             };
             if started.elapsed() + ATTEMPT_PAUSE >= self.limit {
@@ -66,6 +66,14 @@ impl Peer {
             }
             sleep(ATTEMPT_PAUSE).await;
         }
+    }
+
+    /// Connects once, or says why it cannot. A name that is not known may be so later, when its machine has come up.
+    async fn attempt(&self) -> Result<TcpStream, String> {
+        let found = lookup_host(&self.address).await;
+        let addresses = found.map_err(|error| format!("cannot resolve {}: {error}", host(&self.address)))?;
+        let addresses: Vec<_> = addresses.collect();
+        TcpStream::connect(&addresses[..]).await.map_err(|error| error.to_string())
     }
 
     /// Waits for the connections that it makes, which arrive at `seat`.
@@ -104,4 +112,18 @@ impl Peer {
 /// Whether both ends of a connection are the same socket.
 fn is_own(stream: &TcpStream) -> bool {
     stream.local_addr().is_ok_and(|local| stream.peer_addr().is_ok_and(|peer| local == peer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_nobody_knows_is_named() {
+        let address = "no-such-host.invalid:7400".to_owned();
+        let peer = Peer { rank: Rank(1), address, limit: Duration::ZERO };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let error = runtime.block_on(peer.reach(Instant::now())).unwrap_err().to_string();
+        assert!(error.contains("cannot resolve no-such-host.invalid: "), "{error}");
+    }
 }

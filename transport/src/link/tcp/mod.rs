@@ -179,7 +179,11 @@ impl Tcp {
         let ranks = rank_file.ranks();
         let address =
             rank_file.addresses.get(rank.0 as usize).ok_or(LinkError::NoSuchRank { rank, ranks })?;
-        let listener = Self::bind(address).map_err(|error| LinkError::io("listening on", address, &error))?;
+        let found = address.to_socket_addrs();
+        let found =
+            found.map_err(|error| LinkError::io("cannot resolve", rank_file::host(address), &error))?;
+        let listener = Self::bind(&found.collect::<Vec<_>>()[..]);
+        let listener = listener.map_err(|error| LinkError::io("listening on", address, &error))?;
         Self::new(listener, rank_file, rank, config)
     }
 

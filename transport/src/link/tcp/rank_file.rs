@@ -37,6 +37,14 @@ pub enum RankFileError {
         #[source]
         source: io::Error,
     },
+    /// What is in it is wrong.
+    #[error("{}: {why}", path.display())]
+    Wrong {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        why: Box<RankFileError>,
+    },
     /// It is absurdly long.
     #[error("rank file is longer than {MAX_LEN} bytes")]
     TooLong,
@@ -89,7 +97,7 @@ impl RankFile {
         let text = File::open(path)
             .and_then(read)
             .map_err(|source| RankFileError::Read { path: path.to_owned(), source })?;
-        Self::parse(&text)
+        Self::parse(&text).map_err(|why| RankFileError::Wrong { path: path.to_owned(), why: why.into() })
     }
 
     /// Reads the text of a rank file.
@@ -120,7 +128,7 @@ impl RankFile {
 }
 
 /// Of `host:port`.
-fn host(address: &str) -> &str {
+pub(super) fn host(address: &str) -> &str {
     address.rsplit_once(':').map_or(address, |(host, _)| host)
 }
 
@@ -162,6 +170,20 @@ mod tests {
     fn ranks_of_one_host_are_beside_each_other() {
         let file = parse(r#"["a:1", "[::1]:1", "a:2", "[::1]:3", "[::1]:2"]"#).unwrap();
         assert_eq!([0, 1, 2, 3, 4, 5].map(|rank| file.ranks_beside(Rank(rank))), [2, 3, 2, 3, 3, 1]);
+    }
+
+    #[test]
+    fn the_file_is_named_whatever_is_wrong() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("job.json");
+        let message = || RankFile::read(&path).unwrap_err().to_string();
+        assert_eq!(message(), format!("cannot read rank file {}", path.display()));
+        let no_ranks = format!(r#"{{ "secret": "{SECRET}", "ranks": [] }}"#);
+        for (text, what) in [("{", "rank file: EOF"), (&no_ranks, "rank file, \"ranks\": no rank is named")] {
+            std::fs::write(&path, text).unwrap();
+            let message = message();
+            assert!(message.starts_with(&format!("{}: {what}", path.display())), "{message}");
+        }
     }
 
     #[test]

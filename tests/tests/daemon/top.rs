@@ -1,0 +1,102 @@
+//! `mgcomp top` on a terminal of the test's own.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Termios, Winsize, tcgetattr, tcsetwinsize};
+
+use crate::rig::{Ended, Rig, send_signal, until};
+
+/// The side of the person, and that of the program.
+struct Terminal {
+    person: File,
+    program: OwnedFd,
+}
+
+impl Terminal {
+    fn open() -> Self {
+        let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&person).unwrap();
+        unlockpt(&person).unwrap();
+        let name = ptsname(&person, Vec::new()).unwrap();
+        let program = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+        tcsetwinsize(&program, Winsize { ws_row: 24, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        Self { person: person.into(), program }
+    }
+
+    fn modes(&self) -> Termios {
+        tcgetattr(&self.program).unwrap()
+    }
+
+    /// Whether lines are not edited and keys make no signals any more.
+    fn is_raw(&self) -> bool {
+        !self.modes().local_modes.intersects(LocalModes::ICANON | LocalModes::ISIG | LocalModes::ECHO)
+    }
+
+    /// Starts `top` here and waits until it has the terminal.
+    fn top(&self, rig: &Rig) -> Ended {
+        let end = || Stdio::from(self.program.try_clone().unwrap());
+        let mut command = rig.mgcomp_command(&["top", "--interval-ms", "100"]);
+        command.arg("--socket").arg(rig.socket()).env("TERM", "xterm");
+        command.stdin(end()).stdout(end()).stderr(end());
+        let top = Ended(command.spawn().unwrap());
+        // What it draws has to go somewhere.
+        let mut drawn = self.person.try_clone().unwrap();
+        std::thread::spawn(move || while drawn.read(&mut [0; 4096]).is_ok_and(|len| len > 0) {});
+        until("the terminal is raw", || self.is_raw());
+        top
+    }
+
+    fn type_in(&self, keys: &[u8]) {
+        (&self.person).write_all(keys).unwrap();
+    }
+}
+
+/// What became of `top` after `end`, on a terminal that is as it was.
+fn ended(rig: &Rig, end: impl FnOnce(&Terminal, &Ended)) -> ExitStatus {
+    let terminal = Terminal::open();
+    let before = terminal.modes();
+    assert!(!terminal.is_raw());
+    let mut top = terminal.top(rig);
+    end(&terminal, &top);
+    let status = top.wait();
+    let after = terminal.modes();
+    let modes = |of: &Termios| (of.input_modes, of.output_modes, of.control_modes, of.local_modes);
+    assert_eq!(modes(&after), modes(&before), "the terminal is left as it was not before");
+    status
+}
+
+#[test]
+fn the_terminal_is_restored_whatever_ends_it() {
+    let rig = Rig::start(&[]);
+    for (name, number) in [("TERM", libc::SIGTERM), ("INT", libc::SIGINT), ("HUP", libc::SIGHUP)] {
+        let status = ended(&rig, |_, top| send_signal(name, top.0.id()));
+        assert_eq!(status.signal(), Some(number), "{name}: {status}");
+    }
+    for keys in [&b"q"[..], b"\x03"] {
+        let status = ended(&rig, |terminal, _| terminal.type_in(keys));
+        assert!(status.success(), "{keys:?}: {status}");
+    }
+}
+
+#[test]
+fn letters_with_ctrl_change_nothing() {
+    let rig = Rig::start(&[]);
+    let exchange = rig.exchange("a", "fixed:zvc");
+    rig.until_stream("is seen", "a", |_| true);
+    let terminal = Terminal::open();
+    let mut top = terminal.top(&rig);
+    // Off is in effect as soon as it is typed; what comes before it has been read by then.
+    terminal.type_in(b"\x0f\x15\x10\x1bo");
+    terminal.type_in(b"o");
+    until("compression is off", || rig.json(&["lambda", "get", "--job", "a"])[0]["version"] != 0);
+    assert_eq!(rig.json(&["lambda", "get", "--job", "a"])[0]["version"], 1, "one key, one change");
+    terminal.type_in(b"\x03");
+    assert!(top.wait().success());
+    exchange.finish();
+}
