@@ -232,6 +232,15 @@ impl Stub {
         });
     }
 
+    /// Has the device with this number lost when the next call fails that is made to, for good: all work there and all calls in its
+    /// contexts.
+    pub fn lose(&self, device: u32) {
+        self.call::<unsafe extern "C" fn(u32)>("mgc_stub_lose", |lose| {
+            // SAFETY: it takes a number.
+            unsafe { lose(device) };
+        });
+    }
+
     /// Has each call of the driver fail in turn that `run` makes, until it gets through: every failure is an error that names
     /// the call, or made up for, and leaves nothing behind. `run` says whether what came of it is right.
     ///

@@ -10,6 +10,8 @@ mod device;
 pub(crate) mod pages;
 mod ranges;
 #[cfg(feature = "cuda")]
+mod relaxed;
+#[cfg(feature = "cuda")]
 mod rooms;
 mod shelf;
 mod slice;
@@ -27,6 +29,8 @@ pub use slice::{AnySlice, Slice};
 #[cfg(feature = "cuda")]
 pub(crate) use device::DeviceHold;
 use ranges::{Ranges, Use, overlap};
+#[cfg(feature = "cuda")]
+pub(crate) use relaxed::Relaxed;
 #[cfg(feature = "cuda")]
 pub(crate) use rooms::{DeviceBytes, Room, Rooms, SHORTEST_ROOM_BYTES};
 pub use shelf::Shelf;

@@ -91,6 +91,49 @@ fn longer_collectives_free_nothing_on_a_device() {
     });
 }
 
+/// One after the other: blocks that change places and numbers that are combined on two devices and the host, in turn.
+#[test]
+fn collectives_on_other_memory_free_nothing_on_a_device() {
+    const LEN: usize = 30_000;
+    with_threads("collectives::collectives_on_other_memory_free_nothing_on_a_device", 13, |stub| {
+        stub.set("devices", 2);
+        let (frees, allocations) = (AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX));
+        on_all_by(loopback, "fixed:none", |world| {
+            let ends = [0, 1].map(open_on);
+            let on_devices = ends.each_ref().map(|(device, stream)| on_device(device, stream, &[1; LEN]));
+            let host = HostBuffer::from(vec![1; LEN]);
+            let memories = [on_devices[0].all().into(), host.all().into(), on_devices[1].all().into()];
+            let count = |call, into: &AtomicU64| {
+                world.barrier().unwrap();
+                if world.rank() == 0 {
+                    into.store(stub.count("calls"), Ordering::Relaxed);
+                    stub.fail(Some(call), 0, 0);
+                }
+                world.barrier().unwrap();
+            };
+            let all_in_turn = || {
+                for memory in &memories {
+                    let memory: &Slice = memory;
+                    world.all_reduce(memory, memory, Datatype::U8, Operation::Sum).unwrap();
+                    world.all_to_all(memory, memory, Element::U8).unwrap();
+                }
+            };
+            count("cuMemFree_v2", &frees);
+            all_in_turn();
+            all_in_turn();
+            count("cuMemAlloc_v2", &frees);
+            // By now all is there.
+            all_in_turn();
+            count("", &allocations);
+            for ((_, stream), memory) in ends.iter().zip(&on_devices) {
+                assert_eq!(bytes_of(stream, &memory.all()), [27; LEN]);
+            }
+            assert_eq!(host.all().to_vec(), [27; LEN]);
+        });
+        assert_eq!((frees.into_inner(), allocations.into_inner()), (0, 0), "memory was freed, or made");
+    });
+}
+
 /// Round the ranks, of which one has its memory on the host: messages of one part and of several, and one that the
 /// receiver has no room for. Between them a part of the buffer is sent as soon as a stream has filled it.
 fn pass(links: Links, devices: u32) {
@@ -338,6 +381,27 @@ fn collectives_go_on_beside_a_recording() {
             let expected = bytes((0..RANKS).flat_map(|sender| vec![of(sender); 3000]).collect());
             assert!(bytes_of(stream, &buffer.all()) == expected, "rank {rank}");
         }
+    });
+}
+
+#[test]
+fn communicators_go_beside_a_recording() {
+    with_threads("collectives::communicators_go_beside_a_recording", 14, |stub| {
+        let (device, stream) = open_on(0);
+        let library = Foreign::on(&device);
+        let worlds: Vec<_> =
+            nodes(loopback, RANKS, "fixed:none").into_iter().map(Communicator::world).collect();
+        thread::scope(|scope| {
+            for world in &worlds {
+                scope.spawn(|| {
+                    let all = on_device(&device, &stream, &[1; 9000]).all();
+                    world.all_to_all(&all, &all, Element::U32).unwrap();
+                    world.all_reduce(&all, &all, Datatype::U32, Operation::Sum).unwrap();
+                });
+            }
+        });
+        assert!(library.stream().records(|| drop(worlds)));
+        assert!(!stub.left().contains("allocations"), "{}", stub.left());
     });
 }
 

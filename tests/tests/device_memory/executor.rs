@@ -3,12 +3,13 @@
 use std::sync::{Arc, mpsc};
 
 use bytes::Bytes;
+use mgcomp_codecs::device::{Device, Stream};
 use mgcomp_codecs::frame::Frame;
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 use mgcomp_selector::SampleSize;
 use mgcomp_tests::data::{self, Kind};
 use mgcomp_tests::stub::OUT_OF_MEMORY;
-use mgcomp_transport::executor::{self, Executor, Output, Ticket, Work};
+use mgcomp_transport::executor::{self, Executor, Outlet, Output, Ticket, Work};
 use mgcomp_transport::memory::DeviceBuffer;
 use mgcomp_transport::message::Status;
 use mgcomp_transport::payload::{Payload, Place};
@@ -22,10 +23,15 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
+        Self::on(Outlet::Host)
+    }
+
+    /// For a link that takes payloads from there.
+    fn on(outlet: Outlet) -> Self {
         let (report, reports) = mpsc::channel();
         let report = std::sync::Mutex::new(report);
         let sink = Arc::new(move |done| report.lock().unwrap().send(done).unwrap()) as _;
-        Self { executor: executor::start(1, true, &sink).unwrap(), reports }
+        Self { executor: executor::start_for(outlet, 1, 1, true, &sink).unwrap(), reports }
     }
 
     fn run(&mut self, work: Work) -> Result<Output, Status> {
@@ -358,5 +364,56 @@ fn rooms_are_freed_where_there_is_no_memory_left() {
             shelf: None,
         };
         assert_eq!(rig.run(work).map(drop), Err(Status::Internal));
+    });
+}
+
+/// As much work at once as a device has lanes for, so that each has what it needs beside the room for a payload.
+fn warm_up(rig: &mut Rig, (device, stream): &(Device, Stream)) {
+    const LANES: u64 = 3;
+    let (busy, source) = (Busy::on(0), on_device(device, stream, &data::bytes(Kind::Sparse, 40_000, 1)));
+    for ticket in 0..LANES {
+        let source = Payload::from_memory(source.all().after(&busy.working).unwrap());
+        let (element, algorithm) = (Element::U32, Algorithm::Zvc);
+        let work = Work::Encode { source, element, algorithm, lent: true, shelf: None };
+        assert!(rig.executor.submit(Ticket(ticket), work).is_none());
+    }
+    busy.end();
+    for _ in 0..LANES {
+        rig.reports.recv_timeout(HANGS).expect("hangs: work does not end").result.unwrap();
+    }
+}
+
+/// Where a link takes payloads from a device, and that is full, they lie on the host as for any other link.
+#[test]
+fn what_a_full_device_cannot_keep_is_left_on_the_host() {
+    with_threads("executor::what_a_full_device_cannot_keep_is_left_on_the_host", 8, |stub| {
+        let (end, mut rig) = (open(), Rig::on(Outlet::Anywhere));
+        let (device, stream) = &end;
+        warm_up(&mut rig, &end);
+        // Too long for what is kept; the last one would need more memory of the device to be compressed.
+        for (len, wanted, is_coded) in [
+            (100_000, Algorithm::None, false),
+            (100_000, Algorithm::Zvc, true),
+            (3 << 20, Algorithm::None, false),
+            (3 << 20, Algorithm::Zvc, false),
+        ] {
+            let raw = data::bytes(Kind::Sparse, len, 2);
+            let source = on_device(device, stream, &raw);
+            stub.set("full", 1);
+            let (algorithm, payload) = rig.encode(&source, wanted);
+            stub.set("full", 0);
+            let expected = if is_coded { wanted } else { Algorithm::None };
+            assert_eq!((algorithm, payload.place()), (expected, Place::Pinned), "{len} bytes by {wanted:?}");
+            let bytes = payload.bytes().unwrap();
+            let mut back = vec![0; raw.len()];
+            match algorithm {
+                Algorithm::None => back.copy_from_slice(bytes),
+                _ => Frame::parse(bytes).unwrap().decode_into(&mut back).unwrap(),
+            }
+            assert!(back == raw, "{len} bytes by {wanted:?}");
+        }
+        // When there is memory again, it is used.
+        let source = on_device(device, stream, &[1; 100_000]);
+        assert_eq!(rig.encode(&source, Algorithm::None).1.place(), Place::Device(0));
     });
 }

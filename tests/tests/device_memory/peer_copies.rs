@@ -4,6 +4,7 @@ use mgcomp_codecs::device::{Buffer, Cache, Device, DeviceError, Region, Stream};
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 use mgcomp_selector::{Lambda, LinkFacts, Overlap};
 use mgcomp_tests::data::{self, Kind};
+use mgcomp_tests::foreign::Foreign;
 use mgcomp_tests::stub::{Libraries, Stub, with_stub};
 use mgcomp_transport::link::cuda::copy::{PeerCopier, PeerCopyConfig, PeerCopyError, Way};
 
@@ -455,6 +456,41 @@ fn a_policy_that_wants_to_look_decides_for_later_copies() {
         assert_eq!(copy.way, Way::Coded(Algorithm::Bdi));
         let report = copier.report(&stream, &copy).unwrap();
         assert!(report.coded_bytes < report.raw_bytes && bytes_of(&stream, &into) == raw);
+    });
+}
+
+/// Of another library, in the mode that forbids most to all threads.
+#[test]
+fn copiers_come_learn_and_go_beside_a_recording() {
+    with_threads("peer_copies::copiers_come_learn_and_go_beside_a_recording", 13, |stub| {
+        for ends in Ends::ALL {
+            let [from, to] = ends.open(stub);
+            let (library, stream) = (Foreign::on(&from), from.stream().unwrap());
+            let source = on_device(&from, &stream, &data::bytes(Kind::Deltas, 100_000, 5));
+            let into = to.alloc(100_000).unwrap();
+            stream.wait().unwrap();
+            for policy in ["paper", "adaptive"] {
+                // The first ones load the kernels, which stay.
+                drop(PeerCopier::new(&from, &to, config(policy)).unwrap());
+                let before = stub.left();
+                let recording = library.stream();
+                let mut copier = None;
+                let made = || copier = Some(PeerCopier::new(&from, &to, config(policy)).unwrap());
+                assert!(recording.records(made), "{ends:?} {policy}");
+                let mut copier = copier.unwrap();
+                assert!(recording.records(|| copier.learn(Element::U32, &source.all())), "{ends:?} {policy}");
+                let all = source.all();
+                let copy = copier.copy(&stream, Element::U32, all.region(), into.region()).unwrap();
+                assert!(
+                    policy != "paper" || copy.way == ends.way(Algorithm::Bdi),
+                    "it has learned: {copy:?}"
+                );
+                // The copy is under way.
+                assert!(recording.records(|| drop(copier)), "{ends:?} {policy}");
+                drop(recording);
+                assert_eq!(stub.left(), before, "{ends:?} {policy}");
+            }
+        }
     });
 }
 

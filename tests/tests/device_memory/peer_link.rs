@@ -258,57 +258,128 @@ fn a_device_that_is_lost_when_bytes_are_fetched_from_it_is_heard_of_by_all() {
     );
 }
 
-#[test]
-fn a_device_that_a_copy_finds_lost_is_lost_to_all_its_ranks() {
-    with_threads("peer_link::a_device_that_a_copy_finds_lost_is_lost_to_all_its_ranks", 8, |stub| {
+/// Four ranks, of which 0 and 3 have one device, and bytes on that.
+struct Four {
+    ends: [End; 3],
+    raw: Vec<u8>,
+    source: DeviceBuffer,
+}
+
+impl Four {
+    fn new(stub: &Stub) -> Self {
         stub.set("devices", 3);
-        let ends = [0, 1, 2].map(device);
-        let raw = data::bytes(Kind::Deltas, 60_000, 4);
+        let (ends, raw) = ([0, 1, 2].map(device), data::bytes(Kind::Deltas, 60_000, 4));
         let source = on_device(&ends[0].0, &ends[0].1, &raw);
-        // Of a copy from rank 0 to rank 1: on the device of the one, which is that of rank 3 as well, and of the other.
-        for (call, lost) in [("cuMemcpyPeerAsync", [0, 3].as_slice()), ("cuMemAlloc_v2", &[1])] {
-            let mut found = 0;
-            for at in 1..6 {
-                let devices = [0, 1, 2, 0].map(|end: usize| Some(ends[end].0.clone()));
-                let nodes = nodes_over(cuda_over(devices.into()), "fixed:none");
-                let never = HostBuffer::zeroed(8);
-                let waiting: Vec<_> =
-                    lost.iter().map(|&rank| nodes[2].receive(Rank(rank), Tag(1), never.all())).collect();
-                let taken = DeviceBuffer::alloc(&ends[1].0, raw.len()).unwrap();
-                let receiving = nodes[1].receive(Rank(0), Tag(1), taken.all());
-                stub.fail(Some(call), at, 700);
-                let sent = end_of(nodes[0].send(Rank(1), Tag(1), source.all(), Element::U32));
-                let failed = stub.failed();
-                stub.fail(None, 0, 0);
-                let said = sent.err().map_or(String::new(), |error| error.to_string());
-                if !said.contains(&format!("the device of rank {} fails: {call}", lost[0])) {
-                    assert!(at > 1 || call != "cuMemcpyPeerAsync", "{failed:?}: {said}");
-                    continue; // there was no such call any more, or it was a codec's
-                }
-                found += 1;
-                assert!(end_of(receiving).unwrap_err().to_string().contains("CUDA error 700"));
-                for (handle, rank) in waiting.into_iter().zip(lost) {
-                    let heard = end_of(handle).unwrap_err().to_string();
-                    let cause = format!("the device of rank {rank} fails: {call} failed: CUDA error 700");
-                    assert!(heard.contains(&cause), "{heard}");
-                    assert!(end_with(&nodes[*rank as usize], Rank(2)).contains(&cause));
-                }
-                // The others go on.
-                let left = [0, 1, 2, 3].into_iter().filter(|rank| !lost.contains(rank)).map(Rank);
-                let left: Vec<_> = left.collect();
-                for pair in [[left[0], left[1]], [left[1], left[0]]] {
-                    let state = nodes[pair[0].0 as usize].peer_state(pair[1]);
-                    assert_eq!(state, Some(PeerState::Open), "{pair:?} of {left:?}");
-                }
-                let host = HostBuffer::from(raw.clone());
-                let receiving = nodes[left[1].0 as usize].receive(left[0], Tag(2), taken.all());
-                let sending = nodes[left[0].0 as usize].send(left[1], Tag(2), host.all(), Element::U32);
-                assert_eq!(
-                    [end_of(sending), end_of(receiving)],
-                    [Ok(raw.len() as u64), Ok(raw.len() as u64)]
-                );
-            }
-            assert!(found > 0, "{call}");
+        Self { ends, raw, source }
+    }
+
+    fn nodes(&self) -> Vec<Node> {
+        let devices = [0, 1, 2, 0].map(|end: usize| Some(self.ends[end].0.clone()));
+        nodes_over(cuda_over(devices.into()), "fixed:none")
+    }
+
+    /// Sends the bytes from rank 0 to rank 1 when the `at`th `call` from now finds something lost, and expects that all ways end of
+    /// the ranks `lost`, and that one, and no others. `false` if the call was not one for that copy.
+    fn copy(&self, stub: &Stub, (call, at): (&str, u64), lost: &[u32]) -> bool {
+        let nodes = self.nodes();
+        let never = HostBuffer::zeroed(8);
+        let waiting: Vec<_> =
+            lost.iter().map(|&rank| nodes[2].receive(Rank(rank), Tag(1), never.all())).collect();
+        let taken = DeviceBuffer::alloc(&self.ends[1].0, self.raw.len()).unwrap();
+        let receiving = nodes[1].receive(Rank(0), Tag(1), taken.all());
+        stub.fail(Some(call), at, 700);
+        let sent = end_of(nodes[0].send(Rank(1), Tag(1), self.source.all(), Element::U32));
+        stub.fail(None, 0, 0);
+        let said = sent.err().map_or(String::new(), |error| error.to_string());
+        let failing = lost.first().unwrap_or(&0);
+        if !said.contains(&format!("the device of rank {failing} fails: {call}")) {
+            return false;
+        }
+        assert!(end_of(receiving).unwrap_err().to_string().contains("CUDA error 700"));
+        for (handle, rank) in waiting.into_iter().zip(lost) {
+            let heard = end_of(handle).unwrap_err().to_string();
+            let cause = format!("the device of rank {rank} fails: {call} failed: CUDA error 700");
+            assert!(heard.contains(&cause), "{heard}");
+            assert!(end_with(&nodes[*rank as usize], Rank(2)).contains(&cause));
+        }
+        self.go_on(&nodes, lost);
+        true
+    }
+
+    /// The ranks that are not lost reach each other, but for the two that the copy was between.
+    fn go_on(&self, nodes: &[Node], lost: &[u32]) {
+        let left: Vec<u32> = (0..4).filter(|rank| !lost.contains(rank)).collect();
+        let pairs = left.iter().flat_map(|&one| left.iter().map(move |&other| [one, other]));
+        let pairs = pairs.filter(|pair| pair[0] != pair[1] && ![[0, 1], [1, 0]].contains(pair));
+        for [from, to] in pairs.map(|pair| pair.map(Rank)) {
+            assert_eq!(nodes[from.0 as usize].peer_state(to), Some(PeerState::Open), "{from} {to} {lost:?}");
+            let (host, into) = (HostBuffer::from(self.raw.clone()), HostBuffer::zeroed(self.raw.len()));
+            let receiving = nodes[to.0 as usize].receive(from, Tag(2), into.all());
+            let sending = nodes[from.0 as usize].send(to, Tag(2), host.all(), Element::U32);
+            let len = self.raw.len() as u64;
+            assert_eq!([end_of(sending), end_of(receiving)], [Ok(len), Ok(len)], "{from} {to} {lost:?}");
+        }
+    }
+}
+
+#[test]
+fn a_device_that_has_no_room_because_it_is_lost_is_lost_to_its_rank() {
+    let test = "peer_link::a_device_that_has_no_room_because_it_is_lost_is_lost_to_its_rank";
+    with_threads(test, 8, |stub| {
+        let four = Four::new(stub);
+        // Some are a codec's.
+        assert!((1..6).filter(|&at| four.copy(stub, ("cuMemAlloc_v2", at), &[1])).count() > 0);
+    });
+}
+
+#[test]
+fn a_device_that_a_copy_comes_from_and_finds_lost_is_lost_to_all_its_ranks() {
+    let test = "peer_link::a_device_that_a_copy_comes_from_and_finds_lost_is_lost_to_all_its_ranks";
+    with_threads(test, 9, |stub| {
+        let four = Four::new(stub);
+        stub.lose(0);
+        assert!(four.copy(stub, ("cuMemcpyPeerAsync", 1), &[0, 3]));
+    });
+}
+
+/// The driver says so to who copies, which is another device.
+#[test]
+fn a_device_that_a_copy_goes_to_and_finds_lost_is_lost_to_its_rank_alone() {
+    let test = "peer_link::a_device_that_a_copy_goes_to_and_finds_lost_is_lost_to_its_rank_alone";
+    with_threads(test, 10, |stub| {
+        let four = Four::new(stub);
+        stub.lose(1);
+        assert!(four.copy(stub, ("cuMemcpyPeerAsync", 1), &[1]));
+    });
+}
+
+#[test]
+fn a_copy_that_fails_while_both_devices_are_there_ends_that_way_alone() {
+    let test = "peer_link::a_copy_that_fails_while_both_devices_are_there_ends_that_way_alone";
+    with_threads(test, 11, |stub| {
+        let four = Four::new(stub);
+        assert!(four.copy(stub, ("cuMemcpyPeerAsync", 1), &[]));
+    });
+}
+
+#[test]
+fn what_a_full_device_cannot_keep_goes_by_way_of_the_host() {
+    with_threads("peer_link::what_a_full_device_cannot_keep_goes_by_way_of_the_host", 12, |stub| {
+        stub.set("devices", 2);
+        for policy in ["fixed:none", "fixed:bdi"] {
+            let ends = [device(0), device(1)];
+            let nodes = nodes(&ends, policy);
+            let raw = data::bytes(Kind::Sparse, 100_001, 6);
+            let source = on_device(&ends[0].0, &ends[0].1, &raw);
+            let into = DeviceBuffer::alloc(&ends[1].0, raw.len()).unwrap();
+            ends[1].1.zero(into.all().region()).unwrap();
+            ends[1].1.wait().unwrap();
+            let address = register(&nodes[1], &into);
+            stub.set("full", 1);
+            let written = end_of(nodes[0].write(Rank(1), source.all(), Element::U32, address));
+            stub.set("full", 0);
+            assert_eq!(written, Ok(raw.len() as u64), "{policy}");
+            assert!(bytes_of(&ends[1].1, &into.all()) == raw, "{policy}");
         }
     });
 }

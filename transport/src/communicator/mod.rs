@@ -69,9 +69,9 @@
 //!
 //! # Memory
 //! Beside the caller's buffers a communicator keeps, from its first reduction on, up to two parts of 256 KiB for each rank;
-//! where results are in the memory of a device, that many there, and from the first `reduce` on its share of the longest, each
+//! in the memory of each device that results are in, that many there, and from the first `reduce` on its share of the longest, each
 //! rounded up to a power of two, 1 MiB at least, beside what these have outgrown, which is as much again at most. From its first
-//! all-to-all in place on, it keeps up to 1 MiB in the memory that the last one's buffer was in.
+//! all-to-all in place on, it keeps up to 1 MiB in each memory that the buffer of one was in: the host's, or a device's.
 
 mod collective;
 mod comparison;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use mgcomp_codecs::device::{self, Device, DeviceError, Event, Stream};
 
+use super::Relaxed;
 use super::ranges::{Ranges, Use, overlap};
 
 /// A buffer in the memory of a CUDA device, shared by reference. Whatever uses a part of it keeps all of it.
@@ -47,8 +48,13 @@ struct Shared {
 }
 
 enum Memory {
-    Own(device::Buffer),
-    Foreign { address: u64, len: u64, _owner: Box<dyn Any + Send + Sync> },
+    /// Freed by whoever uses it last.
+    Own(Relaxed<device::Buffer>),
+    Foreign {
+        address: u64,
+        len: u64,
+        _owner: Box<dyn Any + Send + Sync>,
+    },
 }
 
 impl DeviceBuffer {
@@ -58,7 +64,7 @@ impl DeviceBuffer {
     /// # Errors
     /// Whatever the driver says.
     pub fn alloc(device: &Device, len: usize) -> Result<Self, DeviceError> {
-        let memory = Memory::Own(device.alloc(len as u64)?);
+        let memory = Memory::Own(Relaxed::new(device, device.alloc(len as u64)?));
         Ok(Self::of(device, memory))
     }
 

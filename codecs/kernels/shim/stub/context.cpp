@@ -32,7 +32,7 @@ Result stub::enter_context(const char* call) {
   const Result error = enter(call);
   if (error != SUCCESS) return error;
   if (pushed.empty()) return INVALID_CONTEXT;
-  return is_alive(pushed.back()) ? SUCCESS : CONTEXT_DESTROYED;
+  return is_alive(pushed.back()) ? loss_of(pushed.back()) : CONTEXT_DESTROYED;
 }
 
 STUB_API int cuDevicePrimaryCtxRetain(Context** context, int device) {
@@ -106,7 +106,7 @@ STUB_API int cuCtxPopCurrent_v2(Context** context) {
 STUB_API int cuCtxSynchronize() {
   STUB_ENTER_CONTEXT;
   drain_users(current_context(), {0, 0}, false);
-  return driver().dead;
+  return loss_of(current_context());
 }
 
 STUB_API int cuCtxEnablePeerAccess(Context* peer, unsigned flags) {

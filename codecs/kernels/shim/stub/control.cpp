@@ -23,7 +23,7 @@ static const Setting SETTINGS[] = {
     {"devices", &Settings::devices},               {"no_peers", &Settings::no_peers},
     {"no_ipc", &Settings::no_ipc},                 {"no_vmm", &Settings::no_vmm},
     {"wrong_import", &Settings::wrong_import},     {"link_ns_per_kib", &Settings::link_ns_per_kib},
-    {"launch_ns", &Settings::launch_ns},
+    {"launch_ns", &Settings::launch_ns},           {"full", &Settings::full},
 };
 
 static Driver* make_driver() {
@@ -46,13 +46,16 @@ void die(const char* what) {
   abort();
 }
 
-// A failure on purpose loses nothing, whatever its number says: what was queued goes on, so that who takes it for ended is
-// found out.
+// A failure on purpose loses nothing unless it is told to, whatever its number says: what was queued goes on, so that who takes
+// it for ended is found out.
 Result enter(const char* call) {
   Driver& d = driver();
   const bool counts = d.fail_call.empty() || d.fail_call == call;
   if (counts && ++d.calls == d.fail_at) {
     d.failed = call;
+    if (d.fail_loses != NO_DEVICE) d.lost.insert(d.fail_loses);
+    d.fail_loses = NO_DEVICE;
+    d.changed.notify_all();
     return d.fail_with;
   }
   return d.dead;
@@ -68,6 +71,8 @@ STUB_API void mgc_stub_reset() {
   std::lock_guard<std::recursive_mutex> lock(d.mutex);
   d.settings = Settings();
   d.dead = SUCCESS;
+  d.lost.clear();
+  d.fail_loses = NO_DEVICE;
   d.fail_call.clear();
   d.failed.clear();
   d.fail_at = d.calls = d.launches = 0;
@@ -92,6 +97,14 @@ STUB_API void mgc_stub_fail(const char* call, uint64_t at, int code) {
   d.fail_with = (Result)code;
   d.calls = 0;
   d.failed.clear();
+}
+
+// The device with this number is lost when the next call fails that is made to, for good: all work there and all calls in its
+// contexts.
+STUB_API void mgc_stub_lose(int device) {
+  Driver& d = driver();
+  std::lock_guard<std::recursive_mutex> lock(d.mutex);
+  d.fail_loses = device;
 }
 
 // The name of the call that has failed, empty if none has. It lasts until this thread asks again: other threads may make

@@ -27,8 +27,9 @@ STUB_API int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t len, void* han
   if (const Result error = refuse_recording_of(stream)) return error;
   if (!is_mapped({from, len})) return INVALID_VALUE;
   drain(stream);
-  if (driver().dead == SUCCESS) memcpy(to, (const void*)from, len);
-  return driver().dead;
+  const Result lost = loss_of(current_context());
+  if (lost == SUCCESS) memcpy(to, (const void*)from, len);
+  return lost;
 }
 
 // The addresses say whose memory it is, and no access of peers is needed.
@@ -38,12 +39,15 @@ STUB_API int cuMemcpyAsync(uint64_t to, uint64_t from, size_t len, void* stream)
   return enqueue(stream, [=] { memmove((void*)to, (const void*)from, len); }, {{to, len}, {from, len}}, {}, Cost{len, 0});
 }
 
-// Stricter than a driver, which does not always look whose memory it is.
+// Stricter than a driver, which does not always look whose memory it is. That the other device is lost, this one hears of too.
 STUB_API int cuMemcpyPeerAsync(uint64_t to, Context* to_context, uint64_t from, Context* from_context, size_t len,
                                void* stream) {
   STUB_ENTER_CONTEXT;
   if (const Result error = refuse_recording_of(find_stream(stream))) return error;
   if (!is_alive(to_context) || !is_alive(from_context)) return INVALID_CONTEXT;
+  for (const Context* end : {to_context, from_context}) {
+    if (const Result error = loss_of(end)) return error;
+  }
   if (!is_mapped({to, len}) || !is_mapped({from, len})) return INVALID_VALUE;
   if (!belongs_to(to_context, {to, len}) || !belongs_to(from_context, {from, len})) return INVALID_VALUE;
   return enqueue(stream, [=] { memmove((void*)to, (const void*)from, len); }, {{to, len}, {from, len}}, {}, Cost{len, 0});
@@ -69,7 +73,7 @@ static void await(const Stream* stream, const uint32_t* word, const std::functio
   while (!is_there(__atomic_load_n(word, __ATOMIC_ACQUIRE))) {
     {
       std::lock_guard<std::recursive_mutex> lock(driver().mutex);
-      if (driver().dead != SUCCESS) return;
+      if (loss_of(stream->context) != SUCCESS) return;
       if (!stream->threaded && !run_another(stream)) die("a stream waits for a value that nothing will write");
     }
     if (stream->threaded) std::this_thread::sleep_for(std::chrono::microseconds(50));

@@ -67,7 +67,7 @@ STUB_API int cuEventRecord(Event* event, void* handle) {
   if (stream->recording != nullptr) return SUCCESS;
   // When it is off the queue, so that a stream whose last event has happened is idle.
   const auto reached = [marker] {
-    if (driver().dead != SUCCESS) return;
+    if (loss_of(marker->stream->context) != SUCCESS) return;
     marker->reached = true;
     marker->at = std::chrono::steady_clock::now();
     marker->clock_ns = marker->stream->clock_ns;
@@ -82,10 +82,10 @@ STUB_API int cuEventSynchronize(Event* event) {
   if (const Result error = refuse_asking()) return error;
   if (event->shared.header != nullptr) return wait_shared(event->moments());
   const std::shared_ptr<Marker> marker = event->marker;
-  if (marker == nullptr) return driver().dead;
+  if (marker == nullptr) return loss_of(current_context());
   if (marker->recording != nullptr) return marker->recording->valid = false, CAPTURED_EVENT;
   reach(*marker);
-  return driver().dead;
+  return loss_of(current_context());
 }
 
 // Each query lets a little of the work run, where no thread does.
@@ -100,7 +100,8 @@ STUB_API int cuEventQuery(Event* event) {
   }
   bool is_over = marker == nullptr || marker->reached;
   if (event->shared.header != nullptr) is_over = event->moments().reached >= event->moments().recorded;
-  return is_over || driver().dead != SUCCESS ? driver().dead : NOT_READY;
+  const Result lost = loss_of(current_context());
+  return is_over || lost != SUCCESS ? lost : NOT_READY;
 }
 
 STUB_API int cuEventElapsedTime(float* milliseconds, Event* start, Event* end) {

@@ -120,7 +120,7 @@ STUB_API int cuIpcCloseMemHandle(uint64_t address) {
   const auto found = allocations().find(address);
   if (found == allocations().end() || found->second.sort != Sort::IMPORTED) die("memory is closed that was not opened");
   if (--found->second.opened != 0) return result;
-  if (driver().settings.strict_free == 0 || driver().dead != SUCCESS) {
+  if (driver().settings.strict_free == 0 || loss_of(found->second.owner) != SUCCESS) {
     drain_all();
   } else if (is_in_use({address, found->second.len})) {
     die("memory is closed that queued work uses");

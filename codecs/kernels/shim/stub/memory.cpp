@@ -43,6 +43,7 @@ static Result allocate(uint64_t* address, size_t len, Sort sort) {
   Driver& d = driver();
   Context* const owner = current_context();
   uint64_t& allocated = d.allocated[owner->device];
+  if (sort == Sort::DEVICE && d.settings.full != 0) return OUT_OF_MEMORY;
   if (len > d.settings.memory_len || allocated > d.settings.memory_len - len) return OUT_OF_MEMORY;
   const Mapped mapped = map_new(len);
   if (mapped.header == nullptr) return OUT_OF_MEMORY;
@@ -78,10 +79,10 @@ static void release(uint64_t address) {
   if (found == allocations().end() || found->second.sort == Sort::IMPORTED || found->second.sort == Sort::MAPPED) {
     die("memory is freed that was not allocated");
   }
-  // When all is lost nothing more begins, but what has begun must end.
+  // When all is lost, or its device, nothing more begins there, but what has begun must end.
   if (driver().dead != SUCCESS) {
     drain_all();
-  } else if (driver().settings.strict_free == 0) {
+  } else if (driver().settings.strict_free == 0 || loss_of(found->second.owner) != SUCCESS) {
     drain_users(found->second.owner, {address, found->second.len}, true);
   } else if (is_in_use({address, found->second.len})) {
     die("memory is freed that queued work uses");

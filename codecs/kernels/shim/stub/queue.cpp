@@ -94,7 +94,7 @@ void run_one(const std::shared_ptr<Stream>& stream) {
   stream->queue.pop_front();
   // After a fault nothing runs any more.
   stream->running = true;
-  if (driver().dead == SUCCESS) operation.run();
+  if (loss_of(stream->context) == SUCCESS) operation.run();
   stream->running = false;
   take_time(*stream, operation);
   stream->done++;
@@ -115,6 +115,11 @@ void fault() {
   driver().changed.notify_all();
 }
 
+Result loss_of(const Context* context) {
+  const bool is_lost = driver().lost.count(context->device) != 0;
+  return driver().dead == SUCCESS && is_lost ? ILLEGAL_ADDRESS : driver().dead;
+}
+
 // The thread of a stream. Operations of other streams and calls of the host go on beside its own.
 static void work(const std::shared_ptr<Stream>& stream, uint64_t seed) {
   Driver& d = driver();
@@ -124,7 +129,7 @@ static void work(const std::shared_ptr<Stream>& stream, uint64_t seed) {
     while (stream->queue.empty() && !stream->destroyed) d.changed.wait(lock);
     if (stream->queue.empty()) break;
     const Operation& operation = stream->queue.front();
-    const bool dead = d.dead != SUCCESS;
+    const bool dead = loss_of(stream->context) != SUCCESS;
     const unsigned mood = random();
     lock.unlock();
     if (mood % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(mood / 4 % 300));
@@ -158,7 +163,7 @@ void drain_all() {
 
 // With the mutex locked once: to wait is to unlock it.
 void reach(const Marker& marker) {
-  while (!marker.reached && driver().dead == SUCCESS) {
+  while (!marker.reached && loss_of(marker.stream->context) == SUCCESS) {
     if (marker.stream->threaded) {
       driver().changed.wait(driver().mutex);
     } else if (marker.stream->running) {
@@ -286,7 +291,7 @@ STUB_API int cuStreamSynchronize(void* handle) {
   if (const Result error = refuse_recording_of(stream)) return error;
   if (const Result error = refuse_asking()) return error;
   drain(stream);
-  return driver().dead;
+  return loss_of(current_context());
 }
 
 // Each query lets a little of the work run, where no thread does.
@@ -295,7 +300,8 @@ STUB_API int cuStreamQuery(void* handle) {
   const std::shared_ptr<Stream> stream = find_stream(handle);
   if (const Result error = refuse_recording_of(stream)) return error;
   if (const Result error = refuse_asking()) return error;
-  if (stream->queue.empty()) return driver().dead;
+  if (stream->queue.empty()) return loss_of(current_context());
   if (!stream->threaded) run_one(stream);
-  return driver().dead == SUCCESS ? NOT_READY : driver().dead;
+  const Result lost = loss_of(current_context());
+  return lost == SUCCESS ? NOT_READY : lost;
 }

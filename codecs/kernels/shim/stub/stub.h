@@ -74,6 +74,7 @@ struct Settings {
   uint64_t wrong_import = 0;   // 1: the first byte of memory that comes from elsewhere is another one
   uint64_t link_ns_per_kib = 0;  // not 0: by the clock of events copies take so long, and nothing else takes any time,
   uint64_t launch_ns = 0;        // but for launches, if this is not 0 either
+  uint64_t full = 0;           // 1: devices have no memory left; there still is page-locked memory
 };
 
 // What a test may count, in the order of `mgc_stub_live`.
@@ -180,6 +181,8 @@ struct Event {
   Moments& moments() const { return *(Moments*)bytes_of(shared.header); }
 };
 
+constexpr int NO_DEVICE = -1;
+
 struct Driver {
   std::recursive_mutex mutex;
   std::condition_variable_any changed;  // an operation is queued or done, for streams with threads
@@ -189,12 +192,14 @@ struct Driver {
   std::vector<std::shared_ptr<Stream>> streams;  // those that were destroyed too, while they have work
   uint64_t streams_made = 0;
   Result dead = SUCCESS;                         // the error that every call gives from now on
+  std::set<int> lost;                            // devices of which every call gives one
 
   // The call to fail: the `fail_at`th of those named `fail_call`, or of all if that is empty.
   std::string fail_call;
   uint64_t fail_at = 0, calls = 0;
   uint64_t launches = 0, grid = 0;
   Result fail_with = SUCCESS;
+  int fail_loses = NO_DEVICE;  // the device that is lost with it
   std::string failed;  // its name, once it has failed
 };
 
@@ -226,13 +231,15 @@ std::shared_ptr<Stream> find_stream(void* handle);
 std::shared_ptr<Stream> find_stream_elsewhere(void* handle);
 // Loses all: every call fails from now on.
 void fault();
+// The error that every call gives in a context that is lost, with all or with its device: nothing runs there any more.
+Result loss_of(const Context* context);
 // Queues or records an operation, which runs without the mutex where its stream has a thread. `gone` is for who must know
 // when nothing can find it in use any more; `cost` says what takes its time.
 Result enqueue(void* stream, std::function<void()> run, std::vector<Range> touches = {}, std::function<void()> gone = {},
                Cost cost = {});
 // Counts the time of an operation of the stream that has run. With the mutex locked.
 void take_time(Stream& stream, const Operation& operation);
-// Waits, or works, until the marker is reached or all is lost.
+// Waits, or works, until the marker is reached or its stream is lost.
 void reach(const Marker& marker);
 // Whether queued work uses some of the memory.
 bool is_in_use(Range memory);

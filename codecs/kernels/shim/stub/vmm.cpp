@@ -206,7 +206,7 @@ STUB_API int cuMemUnmap(uint64_t address, size_t len) {
   STUB_RELEASE;
   const auto found = mappings().find(address);
   if (found == mappings().end() || len != allocations()[address].len) die("memory is unmapped that is not mapped");
-  if (driver().dead != SUCCESS) {
+  if (loss_of(allocations()[address].owner) != SUCCESS) {
     drain_all();
   } else if (is_in_use({address, len})) {
     die("memory is unmapped that queued work uses");

@@ -81,27 +81,30 @@ impl Group {
     /// Two rooms of `len` bytes or more in the same memory as `slice`. One collective uses them at a time.
     fn rooms_beside(&self, slice: &Slice, len: usize) -> Result<[Slice; 2], CommunicatorError> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |rooms: &&[Slice; 2]| rooms[0].len() >= len && are_together(&rooms[0], slice);
-        if let Some(rooms) = kept.aside.as_ref().filter(fits) {
+        let there = kept.aside.iter().position(|rooms| are_together(&rooms[0], slice));
+        if let Some(rooms) = there.map(|there| &kept.aside[there]).filter(|rooms| rooms[0].len() >= len) {
             return Ok(rooms.clone());
         }
-        kept.aside = None;
-        // So that they are not made anew for a little more; on a device for nothing that is longer, since the driver may wait
-        // to free them for a kernel that waits for this thread.
-        let len = if slice.as_host().is_some() { len.next_power_of_two() } else { ROOM_BYTES };
-        let rooms = [room_beside(slice, len)?, room_beside(slice, len)?];
-        Ok(kept.aside.insert(rooms).clone())
+        let rooms = new_rooms_beside(slice, len)?;
+        match there {
+            // Only those of the host can be too short.
+            Some(there) => kept.aside[there] = rooms.clone(),
+            None => kept.aside.push(rooms.clone()),
+        }
+        Ok(rooms)
     }
 }
 
-fn room_beside(slice: &Slice, len: usize) -> Result<Slice, CommunicatorError> {
+/// On the host so long that they are not made anew for a little more; on a device as long as any collective needs.
+fn new_rooms_beside(slice: &Slice, len: usize) -> Result<[Slice; 2], CommunicatorError> {
     match slice {
-        Slice::Host(_) => Ok(HostBuffer::zeroed(len).all().into()),
+        Slice::Host(_) => Ok([(); 2].map(|()| HostBuffer::zeroed(len.next_power_of_two()).all().into())),
         #[cfg(feature = "cuda")]
         Slice::Device(slice) => {
             // Also while a thread records.
             let device = slice.device();
-            Ok(device.relaxed(|| DeviceBuffer::alloc(device, len))?.all().into())
+            let room = || device.relaxed(|| DeviceBuffer::alloc(device, ROOM_BYTES));
+            Ok([room()?, room()?].map(|room| room.all().into()))
         }
     }
 }

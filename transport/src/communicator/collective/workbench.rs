@@ -26,20 +26,23 @@ pub(super) const fn stride(len: usize) -> usize {
 /// or copy what comes into it.
 #[derive(Debug)]
 pub(in crate::communicator) struct Kept {
-    /// Where blocks wait that are exchanged in place.
-    pub(super) aside: Option<[Slice; 2]>,
+    /// Where blocks wait that are exchanged in place: in each memory that there were such blocks in. Nothing there makes room
+    /// for another memory: to free what is on a device, the driver may wait for a kernel that waits for what this thread is to
+    /// do next.
+    pub(super) aside: Vec<[Slice; 2]>,
     host: [HostBuffer; 2],
+    /// Of each device that there were results on, for the same reason.
     #[cfg(feature = "cuda")]
-    device: Option<std::sync::Arc<OnDevice>>,
+    devices: Vec<std::sync::Arc<OnDevice>>,
 }
 
 impl Default for Kept {
     fn default() -> Self {
         Self {
-            aside: None,
+            aside: Vec::new(),
             host: [(); 2].map(|()| HostBuffer::zeroed(0)),
             #[cfg(feature = "cuda")]
-            device: None,
+            devices: Vec::new(),
         }
     }
 }
@@ -72,11 +75,11 @@ impl Group {
             Slice::Device(slice) => {
                 let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
                 let device = slice.device();
-                if let Some(bench) = kept.device.as_ref().filter(|bench| bench.is_of(device)) {
+                if let Some(bench) = kept.devices.iter().find(|bench| bench.is_of(device)) {
                     return Ok(Workbench::Device(bench.clone()));
                 }
                 let bench = std::sync::Arc::new(OnDevice::new(device)?);
-                kept.device = Some(bench.clone());
+                kept.devices.push(bench.clone());
                 Ok(Workbench::Device(bench))
             }
         }

@@ -29,7 +29,7 @@ pub(super) struct Lane {
     device: Device,
     stream: Stream,
     staging: Arc<Staging>,
-    /// Where what comes of work is left on the device, if the link takes it from there.
+    /// Where what comes of work is left on the device, if the link takes it from there and there is memory.
     leaving: Option<Arc<Rooms<Buffer>>>,
     /// Recorded behind all that is enqueued.
     done: Mark,
@@ -176,24 +176,24 @@ impl Lane {
         self.end();
     }
 
-    /// Enqueues a copy of the memory to a new room, on the device if it may be left there.
+    /// Enqueues a copy of the memory to a new room, on the device if it may be left there and fits.
     pub(super) fn copy_out(&mut self, shelf: Option<&Shelf>) -> Result<(), DeviceError> {
-        let slice = held(self.hold.as_ref());
-        let Some(leaving) = &self.leaving else {
-            // Work that has failed may still use the one that there is; the copy comes behind it.
-            let room = match self.room.take() {
-                Some(mut room) => {
-                    room.truncate(slice.len());
-                    room
-                }
-                None => self.host_room(slice.len(), shelf)?,
-            };
-            let room = self.room.insert(room);
-            return self.stream.copy(slice.region(), room.region());
-        };
         // Work that has failed may still use the one before.
         self.spoiled = self.left.take();
-        let room = self.left.insert(leaving.take(slice.len())?);
+        let slice = held(self.hold.as_ref());
+        if let Some(room) = self.room_to_leave(slice.len())? {
+            let room = self.left.insert(room);
+            return self.stream.copy(slice.region(), room.region());
+        }
+        // The same of this one, if there is one; the copy comes behind it.
+        let room = match self.room.take() {
+            Some(mut room) => {
+                room.truncate(slice.len());
+                room
+            }
+            None => self.host_room(slice.len(), shelf)?,
+        };
+        let room = self.room.insert(room);
         self.stream.copy(slice.region(), room.region())
     }
 
@@ -215,6 +215,18 @@ impl Lane {
         self.room = Some(self.host_room(len as usize, shelf)?);
         let frame = self.coded.room(&self.device, len)?;
         self.room.as_ref().map_or(Ok(()), |room| self.stream.copy(frame, room.region()))
+    }
+
+    /// A room on the device for what may be left there. Where there is none, as on a device that is full, bytes go by way of the
+    /// host.
+    fn room_to_leave(&self, len: usize) -> Result<Option<memory::Room<Buffer>>, DeviceError> {
+        match self.leaving.as_ref().map(|leaving| leaving.take(len)).transpose() {
+            Err(error) if !error.is_sticky() => {
+                tracing::warn!(%error, "a payload is not left on its device");
+                Ok(None)
+            }
+            room => room,
+        }
     }
 
     /// A room of the host's. Short bytes have none on shelves, nor have any where there is no memory.
@@ -255,11 +267,12 @@ impl Lane {
         shelf: Option<&Shelf>,
     ) -> Result<(), DeviceError> {
         let src = held(self.hold.as_ref()).region();
+        let room = coder.max_frame_len(src.len());
+        let leaving = self.room_to_leave(room as usize)?;
         let needed = workspace_len(coder.chunk_size(), &[src.len()]);
         let workspace = self.workspace.grown(&self.device, &self.stream, needed)?;
-        let room = coder.max_frame_len(src.len());
-        let dst = match &self.leaving {
-            Some(leaving) => self.left.insert(leaving.take(room as usize)?).region(),
+        let dst = match leaving {
+            Some(room) => self.left.insert(room).region(),
             None if shelf.is_none() && src.len() <= STRAIGHT_BYTES => {
                 // As for the next power of two: what is kept of each length is as much as was in use, so there are to be few.
                 let room = coder.max_frame_len(src.len().next_power_of_two());

@@ -106,15 +106,30 @@ impl Drop for Mover {
 
 /// Why bytes do not get to another device.
 struct Stuck {
-    /// Of which the driver says so.
-    device: Device,
+    /// Those that are lost.
+    lost: Vec<Device>,
     error: DeviceError,
 }
 
 impl Stuck {
+    /// For what the driver says of one device.
     fn at(device: &Device) -> impl Fn(DeviceError) -> Self {
-        |error| Self { device: device.clone(), error }
+        |error| Self { lost: error.is_sticky().then(|| device.clone()).into_iter().collect(), error }
     }
+
+    /// For what it says of a copy, which may be about either end: each is asked by itself.
+    fn between<'a>(ends: [&'a Device; 2]) -> impl Fn(DeviceError) -> Self + 'a {
+        move |error| {
+            let lost = ends.into_iter().filter(|device| error.is_sticky() && is_lost(device));
+            Self { lost: lost.cloned().collect(), error }
+        }
+    }
+}
+
+/// Whether the driver says so of any call, whatever it is for.
+fn is_lost(device: &Device) -> bool {
+    let asked = device.milestone().and_then(|event| event.is_over());
+    asked.is_err_and(|error| error.is_sticky())
 }
 
 /// The thread's side.
@@ -160,11 +175,11 @@ impl Porter {
 
     /// Ends the way to `to`. Where a device is lost, its ranks have no way any more to anybody, nor has this one if it is its
     /// memory: peers may only wait for them, and would never hear of it.
-    fn give_up(&self, to: Rank, from: &DeviceBytes, Stuck { device, error }: &Stuck) {
+    fn give_up(&self, to: Rank, from: &DeviceBytes, Stuck { lost, error }: &Stuck) {
         tracing::warn!(peer = %to, %error, "a payload does not get to another device");
         let (own, text) = (self.ends.position().rank, error.to_string());
         let failing = |peer| LinkError::Device { peer, text: text.clone() };
-        if error.is_sticky() {
+        for device in lost {
             for (rank, of_rank) in (0..).map(Rank).zip(&*self.devices) {
                 let is_own = rank == own && device.is_same(from.device());
                 if is_own || of_rank.as_ref().is_some_and(|of_rank| of_rank.is_same(device)) {
@@ -197,7 +212,7 @@ impl Porter {
         let rooms = self.rooms.entry(device.context_id()).or_insert_with(|| Rooms::new(device)).clone();
         let room = rooms.take(from.len() as usize).map_err(Stuck::at(device))?;
         let started = Instant::now();
-        self.copy_to(&room, from, device).map_err(Stuck::at(from.device()))?;
+        self.copy_to(&room, from, device).map_err(Stuck::between([from.device(), device]))?;
         let way = &self.ways[to.0 as usize];
         let is_last = way.queued.load(Ordering::SeqCst) == 1;
         let backlog = if is_last { Backlog::None } else { Backlog::Some };

@@ -236,12 +236,12 @@ impl Choice {
         }
     }
 
-    /// Lets the policy look at some data, if it wants to. Waits for that.
+    /// Lets the policy look at some data, if it wants to. Waits for that, also while other threads record.
     pub(super) fn learn(&mut self, element: Element, data: &DeviceSlice) {
         self.look();
         let facts = self.facts(element, data.len() as u64);
         if let Plan::Sample { algorithms, size } = self.policy.plan(&facts) {
-            let estimates = estimate(data, element, algorithms, size);
+            let estimates = data.device().relaxed(|| estimate(data, element, algorithms, size));
             // Whatever else is looked at may still have been asked for under other settings.
             let is_stale = std::mem::take(&mut self.is_stale);
             self.hear(vec![(facts, estimates)]);

@@ -14,11 +14,12 @@ use crate::calibrate;
 use crate::control::{self, Made};
 use crate::executor::cuda::probe::{Probe, Question};
 use crate::executor::cuda::stopwatch::Stopwatch;
-use crate::memory::DeviceSlice;
+use crate::memory::{DeviceSlice, Relaxed};
 
 /// Makes copies from one device to another, one after the other.
 ///
-/// All that copies need is there from the start. Dropping it waits for those that are under way.
+/// All that copies need is there from the start. Dropping it waits for those that are under way. Other threads may record when it
+/// is made, when it [learns](Self::learn) and when it is dropped.
 #[derive(Debug)]
 pub struct PeerCopier {
     from: Device,
@@ -26,6 +27,12 @@ pub struct PeerCopier {
     cut: Cut,
     config: PeerCopyConfig,
     choice: Choice,
+    tools: Relaxed<Tools>,
+}
+
+/// What a copier has of its devices.
+#[derive(Debug)]
+struct Tools {
     /// Looks at copies on their way, where the policy may want that, or one that an operator may set.
     probe: Option<Probe>,
     /// Times plain copies of so many bytes.
@@ -43,6 +50,10 @@ impl PeerCopier {
     /// # Errors
     /// Whatever the driver says. Kernels that a device cannot have are done without.
     pub fn new(from: &Device, to: &Device, config: PeerCopyConfig) -> Result<Self, DeviceError> {
+        from.relaxed(|| Self::make(from, to, config))
+    }
+
+    fn make(from: &Device, to: &Device, config: PeerCopyConfig) -> Result<Self, DeviceError> {
         let cut = Cut::new(from, to, config.segment_bytes)?;
         let is_direct = cut.is_direct();
         let segment = (cut.longest_bytes.min(config.most_bytes), cut.most_segments(config.most_bytes));
@@ -62,17 +73,13 @@ impl PeerCopier {
         let codecs = Codecs::load(ends.0, ends.1, config.algorithms, segment, is_direct)?;
         let can = (codecs.algorithms(), cut);
         let choice = Choice::new(&config, (policy, copies), can, devices);
-        let (from, to, stopwatch) = (from.clone(), to.clone(), Stopwatch::default());
-        let copier = Self { from, to, cut, config, choice, probe, stopwatch, pipe, codecs, watch };
+        let tools = Tools { probe, stopwatch: Stopwatch::default(), pipe, codecs, watch };
         // A graph that is launched on another stream would not wait for the zeros that are on their way to workspaces.
         // Nor would anybody have waited for those of a probe that is never used.
-        let looks = copier.probe.as_ref();
-        // Other streams may record.
-        copier.from.relaxed(|| {
-            copier.pipe.wait()?;
-            looks.map_or(Ok(()), |probe| probe.stream().wait())
-        })?;
-        Ok(copier)
+        tools.pipe.wait()?;
+        tools.probe.as_ref().map_or(Ok(()), |probe| probe.stream().wait())?;
+        let tools = Relaxed::new(from, tools);
+        Ok(Self { from: from.clone(), to: to.clone(), cut, config, choice, tools })
     }
 
     /// Whether bytes go straight from device to device.
@@ -94,7 +101,7 @@ impl PeerCopier {
     /// What copies can be coded with.
     #[must_use]
     pub fn algorithms(&self) -> AlgorithmSet {
-        self.codecs.algorithms()
+        self.tools.codecs.algorithms()
     }
 
     /// What is known of the link: what the program has said, else what plain copies have shown by now.
@@ -131,24 +138,25 @@ impl PeerCopier {
             stream.copy_between((&self.from, from), (&self.to, to))?;
             return Ok(PeerCopy { way: Way::Plain, raw_bytes, segments: 1 });
         }
-        let recording = self.probe.is_some().then(|| stream.recording());
+        let recording = self.tools.probe.is_some().then(|| stream.recording());
         let can_watch = recording.as_ref().is_some_and(can_watch);
         if can_watch {
             self.hear();
         }
-        let can_time = can_watch && self.stopwatch.is_free();
-        let can_watch_kernels = can_watch && raw_bytes > 0 && self.watch.as_ref().is_some_and(Watch::is_free);
+        let can_time = can_watch && self.tools.stopwatch.is_free();
+        let can_watch_kernels =
+            can_watch && raw_bytes > 0 && self.tools.watch.as_ref().is_some_and(Watch::is_free);
         let chosen = self.choice.choose((element, raw_bytes), can_time, can_watch_kernels);
         let Chosen { algorithm, made, question, is_timed, is_watched } = chosen;
         let question = question.filter(|_| can_watch);
         let looks = question.is_some_and(|question| self.look(stream, question, from));
         let times = is_timed
             && self.has_the_way_for_itself()
-            && done(self.stopwatch.start(stream), "the link is not timed");
+            && done(self.tools.stopwatch.start(stream), "the link is not timed");
         let watched = is_watched.then_some(made);
         let copied = self.enqueue((stream, recording), (element, algorithm), (from, to), watched);
         if times && copied.is_ok() {
-            done(self.stopwatch.stop(stream, raw_bytes), "the link is not timed");
+            done(self.tools.stopwatch.stop(stream, raw_bytes), "the link is not timed");
         }
         if looks {
             self.end_look(stream, copied.is_ok());
@@ -181,7 +189,7 @@ impl PeerCopier {
         }
         let on = (stream, recording.unwrap_or_else(|| stream.recording())?);
         if way == Way::PlainThroughHost {
-            self.pipe.run(
+            self.tools.pipe.run(
                 on,
                 segments,
                 |out, segment, room| out.copy(segment.of(from), room.slice(0..segment.len)),
@@ -203,13 +211,14 @@ impl PeerCopier {
         let (raw_bytes, segment_bytes) = (from.len(), self.cut.segment_bytes(from.len()));
         let segments = Segment::all(raw_bytes, segment_bytes);
         let count = segments.len() as u64;
-        let Some((mut encoding, mut decoding)) = self.codecs.both(algorithm) else {
+        let Tools { pipe, codecs, watch: watches, .. } = &mut *self.tools;
+        let Some((mut encoding, mut decoding)) = codecs.both(algorithm) else {
             return Err(DeviceError::NoKernels(algorithm));
         };
-        let (watch, words) = (self.watch.as_ref().filter(|_| watched.is_some()), encoding.words(count));
+        let (watch, words) = (watches.as_ref().filter(|_| watched.is_some()), encoding.words(count));
         let timed = Watch::<Made>::timed(raw_bytes, segment_bytes);
         let timed_bytes = segment_bytes.min(raw_bytes - timed * segment_bytes);
-        self.pipe.run(
+        pipe.run(
             on,
             segments,
             |out, segment, room| {
@@ -231,7 +240,7 @@ impl PeerCopier {
                 }
             },
         )?;
-        if let (Some(what), Some(watch)) = (watched, &mut self.watch) {
+        if let (Some(what), Some(watch)) = (watched, watches) {
             watch.begin(Watched { what, raw_bytes, segment_bytes: timed_bytes, words_len: words.len() });
         }
         Ok(())
@@ -245,7 +254,7 @@ impl PeerCopier {
     pub fn report(&self, stream: &Stream, copy: &PeerCopy) -> Result<PeerCopyReport, PeerCopyError> {
         let PeerCopy { way, raw_bytes, segments } = *copy;
         let coded_bytes = if way.is_coded() {
-            self.codecs.read(stream, segments)?
+            self.tools.codecs.read(stream, segments)?
         } else {
             stream.wait()?;
             raw_bytes
@@ -263,12 +272,13 @@ impl PeerCopier {
     /// Whether a plain copy would wait for nothing but what is on its own stream.
     fn has_the_way_for_itself(&self) -> bool {
         let through_host = self.way(Algorithm::None) == Way::PlainThroughHost;
-        !through_host || matches!(self.pipe.is_idle(), Ok(true))
+        !through_host || matches!(self.tools.pipe.is_idle(), Ok(true))
     }
 
     /// Hears what was found by now. Without it copies go on as before.
     fn hear(&mut self) {
-        let Self { from, probe, stopwatch, watch, choice, .. } = self;
+        let Self { from, choice, tools, .. } = self;
+        let Tools { probe, stopwatch, watch, .. } = &mut **tools;
         let knows_all =
             probe.as_ref().is_none_or(Probe::is_free) && watch.as_ref().is_none_or(Watch::is_free);
         if stopwatch.is_free() && knows_all {
@@ -306,8 +316,9 @@ impl PeerCopier {
 
     /// Has the bytes of a copy looked at while they are on their way, unless others are.
     fn look(&mut self, stream: &Stream, question: Question, data: Region<'_>) -> bool {
-        let Some(probe) = self.probe.as_mut().filter(|probe| probe.is_free()) else { return false };
-        let looked = probe.ask(|algorithm, _| self.codecs.encoder(algorithm), stream, &[(question, data)]);
+        let Tools { probe, codecs, .. } = &mut *self.tools;
+        let Some(probe) = probe.as_mut().filter(|probe| probe.is_free()) else { return false };
+        let looked = probe.ask(|algorithm, _| codecs.encoder(algorithm), stream, &[(question, data)]);
         if looked.is_err() {
             probe.settle();
         }
@@ -321,7 +332,7 @@ impl PeerCopier {
     /// Lets what comes next on `stream` wait for the look at a copy that was enqueued. Else nothing is under way when this
     /// returns.
     fn end_look(&self, stream: &Stream, is_enqueued: bool) {
-        let Some(probe) = &self.probe else { return };
+        let Some(probe) = &self.tools.probe else { return };
         if is_enqueued {
             match probe.release(stream) {
                 Ok(()) => return,
@@ -332,7 +343,7 @@ impl PeerCopier {
     }
 
     fn way(&self, algorithm: Algorithm) -> Way {
-        match (self.codecs.algorithms().contains(algorithm), self.is_direct()) {
+        match (self.tools.codecs.algorithms().contains(algorithm), self.is_direct()) {
             (true, true) => Way::Coded(algorithm),
             (true, false) => Way::CodedThroughHost(algorithm),
             // Between contexts of a device the driver copies within its memory.
@@ -357,8 +368,8 @@ impl PeerCopier {
 impl Drop for PeerCopier {
     /// Counts what is watched, which is over when copies are.
     fn drop(&mut self) {
-        let is_watched = self.watch.as_ref().is_some_and(|watch| !watch.is_free());
-        if is_watched && self.choice.counts() && self.pipe.wait().is_ok() {
+        let is_watched = self.tools.watch.as_ref().is_some_and(|watch| !watch.is_free());
+        if is_watched && self.choice.counts() && self.from.relaxed(|| self.tools.pipe.wait()).is_ok() {
             self.hear();
         }
     }
