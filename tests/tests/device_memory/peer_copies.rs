@@ -489,6 +489,8 @@ fn copiers_come_learn_and_go_beside_a_recording() {
                 assert!(recording.records(|| drop(copier)), "{ends:?} {policy}");
                 drop(recording);
                 assert_eq!(stub.left(), before, "{ends:?} {policy}");
+                // One that is plain is all the stream's own.
+                stream.wait().unwrap();
             }
         }
     });
