@@ -316,7 +316,7 @@ fn a_plot_names_every_algorithm() {
     assert_eq!(svg.matches("<circle ").count(), 8);
 
     for (path, why) in
-        [("no/p.svg", "cannot write no/p.svg: No such file"), (".", "cannot write .: it is a folder")]
+        [("no/p.svg", "cannot write no/p.svg: No such file"), (".", "cannot write .: it is no file")]
     {
         let output = ratio(folder.path(), &["--data", "x.f32", "--plot", path]);
         assert_eq!(output.status.code(), Some(1), "{path}");
