@@ -11,6 +11,8 @@ use super::Problem;
 const PREFIX: &str = "MGCOMP_DAEMON_";
 /// What comes behind it where the variable names the file.
 const CONFIG: &str = "CONFIG";
+/// What Kubernetes sets in pods beside a service that is called mgcomp-daemon begins so behind that.
+const OF_KUBERNETES: [&str; 2] = ["PORT", "SERVICE_"];
 
 /// What is given on the command line.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -185,6 +187,9 @@ pub(super) fn gather(
 pub(super) fn check_names<'a>(names: impl Iterator<Item = &'a str>, problems: &mut Vec<Problem>) {
     for name in names {
         let Some(setting) = name.strip_prefix(PREFIX) else { continue };
+        if OF_KUBERNETES.iter().any(|begins| setting.starts_with(begins)) {
+            continue;
+        }
         if setting != CONFIG && !Setting::ALL.iter().any(|(_, known)| known.to_uppercase() == setting) {
             let known: Vec<_> = Setting::ALL.iter().map(|(_, name)| name.to_uppercase()).collect();
             let what = format!("is no setting; known after {PREFIX}: {CONFIG} {}", known.join(" "));

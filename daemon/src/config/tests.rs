@@ -99,6 +99,9 @@ fn every_problem_is_told_at_once() {
 fn variables_that_set_nothing_are_refused() {
     let known = [("MGCOMP_DAEMON_CONFIG", ""), ("MGCOMP_DAEMON_LOG", "debug"), ("MGCOMP_SOCKET", "/x")];
     assert!(load("", &known, Flags::default()).is_ok());
+    let of_kubernetes =
+        [("MGCOMP_DAEMON_PORT_7410_TCP", "tcp://10.0.0.1:7410"), ("MGCOMP_DAEMON_SERVICE_HOST", "10.0.0.1")];
+    assert!(load("", &of_kubernetes, Flags::default()).is_ok());
     let problems = load("", &[("MGCOMP_DAEMON_SOKCET", "/x")], Flags::default()).unwrap_err();
     let expected =
         "environment MGCOMP_DAEMON_SOKCET: is no setting; known after MGCOMP_DAEMON_: CONFIG SOCKET";
