@@ -7,7 +7,7 @@ use mgcomp_tests::data::{self, Kind};
 use mgcomp_tests::foreign::{Block, Foreign, ForeignStream};
 use mgcomp_transport::link::cuda::copy::{PeerCopier, Way};
 
-use crate::peer_copies::{Ends, config};
+use crate::peer_rig::{Ends, config};
 use crate::rig::with_threads;
 
 /// Where tensors begin in their blocks: as an allocator aligns them, as views of words and of bytes do.

@@ -21,8 +21,11 @@ mod ipc_failures;
 #[cfg(target_os = "linux")]
 mod ipc_link;
 mod peer_copies;
+mod peer_learning;
 mod peer_link;
+mod peer_rig;
 mod peer_streams;
+mod reductions;
 mod rig;
 mod steered_copies;
 mod tables;

@@ -8,7 +8,7 @@ use mgcomp_tests::foreign::Foreign;
 use mgcomp_tests::stub::{Libraries, Stub, with_stub};
 use mgcomp_transport::link::cuda::copy::{PeerCopier, PeerCopyConfig};
 
-use crate::peer_copies::{Ends, bytes_of, config, filled};
+use crate::peer_rig::{Ends, bytes_of, config, filled};
 use crate::rig::with_threads;
 
 /// Of one segment, and of several.

@@ -10,7 +10,7 @@ use mgcomp_tests::stub::Stub;
 use mgcomp_transport::control::{Attachment, Count, Settings, SizeGate, SlotKind, SlotView, attach};
 use mgcomp_transport::link::cuda::copy::{PeerCopier, PeerCopy, Way};
 
-use crate::peer_copies::{Ends, GATE_BYTES, MOST_BYTES, SLOW_NS_PER_KIB, bytes_of, config, filled, ways};
+use crate::peer_rig::{Ends, GATE_BYTES, MOST_BYTES, SLOW_NS_PER_KIB, bytes_of, config, filled, ways};
 use crate::rig::{loopback, nodes, with_threads};
 
 /// A copier, what it copies, and the page of the process as a daemon has it.

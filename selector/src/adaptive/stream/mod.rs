@@ -1,15 +1,15 @@
 //! What the policy keeps of one stream.
 
 mod asked;
+mod learning;
 mod seen;
 mod sizes;
 mod trials;
 
-use std::time::Duration;
-
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 
 use self::asked::{Asked, AskedSamples};
+use self::learning::OffTimes;
 use self::seen::{Seen, UnderWay};
 use self::sizes::Moves;
 use self::trials::Trials;
@@ -18,12 +18,12 @@ use super::budget::Budget;
 use super::choice::{Choice, Scene, Way};
 use super::choices::Choices;
 use super::framing::Framing;
-use super::knowledge::{Knowledge, band};
+use super::knowledge::Knowledge;
 use super::model::Goal;
 use super::priors::Priors;
 use super::sample::{Looks, Wanted};
-use crate::speeds::{CodecTimes, Speeds};
-use crate::{CheapFacts, Decision, Outcome, Overlap, Reason, SampleSize};
+use crate::speeds::Speeds;
+use crate::{CheapFacts, Overlap, SampleSize};
 
 /// What is left of what a sample waits for, with each transfer that cannot afford that: those to come may all be shorter.
 const PATIENCE: f64 = 1023.0 / 1024.0;
@@ -33,16 +33,10 @@ const PAUSE: u32 = 16;
 const FIRST_SAMPLES: u32 = 16;
 /// A sample or trial that does not come back within so many transfers is lost.
 pub(super) const LOST_AFTER: u32 = 32;
-/// How much longer than expected a sample can take.
-const MOST_LATE: f64 = 4.0;
 /// Guesses under way before one has come back.
 const MOST_GUESSES: u32 = 4;
-/// A codec that was timed so often is timed on every fourth transfer only.
-const WELL_TIMED: u32 = 16;
 /// After so many transfers codecs that were not timed meanwhile are taken to have recovered a little.
 pub(super) const RECOVERY: u32 = 1024;
-/// So many times in a row that are off in the same direction are no accident.
-const OFF_IN_A_ROW: i8 = 3;
 
 /// One kind of data on its way to one peer.
 #[derive(Clone, Debug)]
@@ -91,15 +85,6 @@ struct Setting {
     first: Goal,
     last: Goal,
     allowed: AlgorithmSet,
-}
-
-/// Times of one codec on transfers of about one length that were far from what was predicted, one after the other.
-#[derive(Clone, Copy, Debug, Default)]
-struct OffTimes {
-    /// How many were far longer in a row, or as a negative number far shorter.
-    count: i8,
-    /// Whose they are, and how much longer than measured it was predicted to take before any of them.
-    of: Option<(Algorithm, usize, CodecTimes)>,
 }
 
 /// What is the same for all streams of a policy.
@@ -364,142 +349,6 @@ impl Stream {
                 self.choices.iter_mut().for_each(Choices::start_again);
             }
         }
-    }
-
-    /// The data is no longer what codecs were timed on.
-    fn doubt_times(&mut self) {
-        self.knowledge.doubt_times();
-        self.trials.start_again();
-    }
-
-    /// Learns what a transfer became. If that was not expected, or times have not been for a while, the stream is to be looked
-    /// at again.
-    pub(super) fn learn_outcome(
-        &mut self,
-        common: &Common<'_>,
-        facts: &CheapFacts,
-        goal: Option<Goal>,
-        decision: &Decision,
-        outcome: &Outcome,
-    ) {
-        let drift = common.config.drift;
-        let (tried, coded_bytes) = (decision.algorithm, outcome.coded_bytes as f64);
-        let trial = matches!(decision.reason, Reason::Trial { .. });
-        if trial {
-            self.trials.hear();
-        }
-        if self.off_times.count.abs() == OFF_IN_A_ROW {
-            // Samples tell sizes; what codecs take is known already.
-            (self.urgent, self.pause, self.off_times) = (true, 0, OffTimes::default());
-        }
-        let fraction = self.framing.data_fraction(tried, facts.raw_bytes, coded_bytes);
-        let sample = outcome.sampling.and_then(|_| self.under_way.take(facts, decision));
-        match &sample {
-            Some(seen) => self.learn_sampled(facts, tried, fraction, seen, drift),
-            None => self.knowledge.learn_fraction(tried, fraction, facts.raw_bytes as f64, drift),
-        }
-        let (Some(goal), Some(bits), Some(ns)) = (goal, decision.predicted_bits, decision.predicted_ns)
-        else {
-            return;
-        };
-        self.settle(tried);
-        let off_ns = (coded_bytes * 8.0 - bits as f64).abs() / goal.link.rate_gbps();
-        if let Reason::Guessed { .. } = decision.reason {
-            return; // which was to be no more than that
-        }
-        // What was sampled has just been looked at, if the form in which it was sent was.
-        let looked_at = sample.is_some_and(|seen| seen.tells_of(tried, fraction, drift));
-        let surprising = !looked_at && off_ns > drift * ns as f64;
-        if !surprising && !trial {
-            return;
-        }
-        // What was tried is no first trial any more, even if nothing has moved.
-        let still_best = self.choose_now(common, facts, goal).best.algorithm == tried;
-        if surprising {
-            (self.urgent, self.pause) = (true, 0);
-            if !still_best && !trial {
-                self.budget.surprise(common.config);
-                self.doubt_times();
-                self.choices.iter_mut().for_each(Choices::start_again);
-            }
-        }
-    }
-
-    /// Learns how long codecs took; returns how that compares with what was measured before all. The codecs that are
-    /// known well are looked at now and then only, but for trials.
-    pub(super) fn learn_times(
-        &mut self,
-        common: &Common<'_>,
-        facts: &CheapFacts,
-        decision: &Decision,
-        outcome: &Outcome,
-    ) -> Option<Paces> {
-        let algorithm = decision.algorithm;
-        self.observed = self.observed.wrapping_add(1);
-        let is_trial = matches!(decision.reason, Reason::Trial { .. });
-        let well_timed = !is_trial && self.knowledge.timed(algorithm, facts.raw_bytes) >= WELL_TIMED;
-        if well_timed && !self.observed.is_multiple_of(4) {
-            return None;
-        }
-        let fraction = outcome.coded_bytes as f64 / facts.raw_bytes as f64;
-        let measured = common.speeds.times(algorithm, facts.element, facts.raw_bytes, fraction)?;
-        let pace = |took: Option<Duration>, ns: f64| took.map(|took| took.as_nanos() as f64 / ns);
-        let paces = Paces {
-            encode: pace(outcome.encode, measured.encode_ns),
-            decode: pace(outcome.decode, measured.decode_ns),
-        };
-        if !is_trial {
-            let far_ns = common.config.drift * decision.predicted_ns.unwrap_or(0) as f64;
-            self.compare_times((algorithm, facts.raw_bytes), measured, outcome, far_ns);
-        }
-        self.knowledge.learn_times(algorithm, facts.raw_bytes, paces);
-        self.settle(algorithm);
-        Some(paces)
-    }
-
-    /// Counts times that are off by more than `far_ns` from what was predicted for the first one like it. Predictions
-    /// follow each time, also one that was disturbed.
-    fn compare_times(
-        &mut self,
-        (algorithm, raw_bytes): (Algorithm, u64),
-        measured: CodecTimes,
-        outcome: &Outcome,
-        far_ns: f64,
-    ) {
-        let OffTimes { count, of } = &mut self.off_times;
-        let place = (algorithm, band(raw_bytes));
-        let before = of.filter(|(algorithm, band, _)| (*algorithm, *band) == place);
-        let (.., pace) = *of.insert(before.unwrap_or_else(|| {
-            *count = 0;
-            let one = CodecTimes { encode_ns: 1.0, decode_ns: 1.0 };
-            (place.0, place.1, self.knowledge.corrected(algorithm, raw_bytes, one))
-        }));
-        let off = |took: Option<Duration>, ns: f64| took.map_or(0.0, |took| took.as_nanos() as f64 - ns);
-        let off_ns = off(outcome.encode, measured.encode_ns * pace.encode_ns)
-            + off(outcome.decode, measured.decode_ns * pace.decode_ns);
-        *count = if far_ns <= 0.0 || off_ns.abs() <= far_ns {
-            0
-        } else if off_ns > 0.0 {
-            (*count).max(0) + 1
-        } else {
-            (*count).min(0) - 1
-        };
-    }
-
-    /// Learns what the sample of a transfer took.
-    pub(super) fn learn_sampling(&mut self, facts: &CheapFacts, took_ns: f64) -> Option<Sampled> {
-        let asked = self.asked.pay_off(facts.raw_bytes).filter(|asked| asked.expected_ns > 0.0);
-        let Asked { expected_ns, dear_ns, .. } = asked?;
-        // More than that was an interrupt, and is nobody's fault.
-        let more = (took_ns / expected_ns).min(MOST_LATE) - 1.0;
-        self.budget.correct((expected_ns - dear_ns) * more, dear_ns * more);
-        Some(Sampled { pace: took_ns / expected_ns, more_ns: expected_ns * more })
-    }
-
-    /// Lets choices rest on what was learned of an algorithm.
-    fn settle(&mut self, algorithm: Algorithm) {
-        let moved = self.knowledge.settle(algorithm);
-        self.choices.iter_mut().for_each(|choices| choices.renew(moved));
     }
 }
 
