@@ -268,9 +268,11 @@ impl Timed {
     }
 }
 
-/// To four decimals: more would be noise.
+/// To four decimals, of what is less than a tenth to four digits: more would be noise, and less would make nothing of what is slow.
 pub(in crate::gpu) fn rounded(value: f64) -> f64 {
-    (value * 1e4).round() / 1e4
+    let decimals = (3.0 - value.abs().log10().floor()).clamp(4.0, 12.0);
+    let scale = 10f64.powf(decimals);
+    (value * scale).round() / scale
 }
 
 impl Row {
@@ -497,6 +499,21 @@ pub(super) mod tests {
         assert_eq!((row.decode_us, row.decode_fraction), (0.75, 1.0));
         // An estimate reads 1000 in 0.5 µs.
         assert_eq!((row.estimate_gbps, row.estimate_fraction), (Some(2.0), Some(1.0)));
+    }
+
+    #[test]
+    fn what_is_slow_keeps_its_digits() {
+        let cases = [
+            (0.0, 0.0),
+            (1.0 / 3.0, 0.3333),
+            (12.34567, 12.3457),
+            (2.27381e-4, 2.274e-4),
+            (-0.012_345, -0.01235),
+        ];
+        for (value, expected) in cases {
+            assert!((rounded(value) - expected).abs() < 1e-12, "{value}: {}", rounded(value));
+        }
+        assert!(rounded(f64::NAN).is_nan());
     }
 
     #[test]
