@@ -17,6 +17,7 @@
 //! | [`link`] | carries messages: `loopback` in one process, `shm` between processes of one node, `tcp` between machines, `mpi` in an MPI job, `cuda` between devices, of one process or of several |
 //! | `nccl` | ranks that work together on device memory, over NCCL (feature `cuda`) |
 //! | [`copy`] | copies between host and device, compressed on their way; the offload queue |
+//! | `peer_copy` | copies between two devices, compressed on their way (feature `cuda`) |
 //! | [`fork`] | whether a process is a child that has none of its parent's threads |
 //! | [`simulated`] | a link between host and device for machines without a GPU |
 //! | [`table`] | rows that share bits, packed where they are; any of them at any time |
@@ -44,6 +45,8 @@ pub mod node;
 mod pace;
 mod patience;
 pub mod payload;
+#[cfg(feature = "cuda")]
+pub mod peer_copy;
 mod pool;
 pub mod region;
 mod regular;

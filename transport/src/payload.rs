@@ -14,7 +14,7 @@ use crate::memory::{HostSlice, Slice};
 /// What kind of memory a payload lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Place {
+pub enum MemoryKind {
     /// Ordinary host memory.
     Host,
     /// Page-locked host memory that a device can reach.
@@ -46,7 +46,7 @@ enum Storage {
 /// payload.
 #[derive(Clone, Debug)]
 pub struct Payload {
-    place: Place,
+    kind: MemoryKind,
     capacity: u64,
     storage: Storage,
     /// Whether the memory is that of a [`Shelf`](crate::memory::Shelf).
@@ -64,27 +64,27 @@ impl Payload {
     #[must_use]
     pub fn from_bytes(bytes: Bytes) -> Self {
         let len = bytes.len() as u64;
-        Self::new(Place::Host, len, Storage::Wire(bytes))
+        Self::new(MemoryKind::Host, len, Storage::Wire(bytes))
     }
 
     /// A piece of a buffer: the source of an encoding, or the destination of a decoding.
     #[must_use]
     pub fn from_memory(slice: impl Into<Slice>) -> Self {
         let slice = slice.into();
-        Self::new(slice.place(), slice.len() as u64, Storage::Memory(slice))
+        Self::new(slice.memory_kind(), slice.len() as u64, Storage::Memory(slice))
     }
 
     /// Bytes in page-locked memory that are ready: what an executor brought from a device. Devices read them where they are.
     #[cfg(feature = "cuda")]
     pub(crate) fn from_pinned(bytes: Bytes) -> Self {
-        Self { place: Place::Pinned, ..Self::from_bytes(bytes) }
+        Self { kind: MemoryKind::Pinned, ..Self::from_bytes(bytes) }
     }
 
     /// Bytes in the memory of a device that are ready: what an executor has left there, or a link has brought there.
     #[cfg(feature = "cuda")]
     pub(crate) fn from_device(bytes: DeviceBytes) -> Self {
-        let (place, len) = (Place::Device(bytes.device().info().ordinal), bytes.len());
-        Self::new(place, len, Storage::Device(bytes))
+        let (kind, len) = (MemoryKind::Device(bytes.device().info().ordinal), bytes.len());
+        Self::new(kind, len, Storage::Device(bytes))
     }
 
     /// The same on a shelf, where they may stay.
@@ -93,8 +93,8 @@ impl Payload {
         Self { is_shelved: true, ..self }
     }
 
-    fn new(place: Place, len: u64, storage: Storage) -> Self {
-        Self { place, capacity: len, storage, is_shelved: false }
+    fn new(kind: MemoryKind, len: u64, storage: Storage) -> Self {
+        Self { kind, capacity: len, storage, is_shelved: false }
     }
 
     /// Whether the bytes are where what is kept stays.
@@ -104,8 +104,8 @@ impl Payload {
 
     /// Where the memory is.
     #[must_use]
-    pub fn place(&self) -> Place {
-        self.place
+    pub fn memory_kind(&self) -> MemoryKind {
+        self.kind
     }
 
     /// Its length in bytes: of a frame or raw bytes, or what the memory has room for that is to be filled.
@@ -126,7 +126,7 @@ impl Payload {
     /// The bytes, if they are in page-locked memory.
     #[cfg(feature = "cuda")]
     pub(crate) fn pinned(&self) -> Option<&Bytes> {
-        self.bytes().filter(|_| self.place == Place::Pinned)
+        self.bytes().filter(|_| self.kind == MemoryKind::Pinned)
     }
 
     /// The bytes, if they are in the memory of a device.

@@ -9,8 +9,8 @@ use mgcomp_codecs::Algorithm;
 use mgcomp_codecs::device::{Device, Region, Stream};
 use mgcomp_selector::{Lambda, LinkFacts, Overlap};
 use mgcomp_transport::fork::Process;
-use mgcomp_transport::link::cuda::copy::{
-    PeerCopier, PeerCopy, PeerCopyConfig, PeerCopyError, PeerCopyReport, Way,
+use mgcomp_transport::peer_copy::{
+    CopyPath, PeerCopier, PeerCopy, PeerCopyConfig, PeerCopyError, PeerCopyReport,
 };
 
 use crate::error::{Failure, call, mgcompResult};
@@ -321,15 +321,16 @@ fn wrong(what: &str, why: impl std::fmt::Display) -> Failure {
 
 impl From<PeerCopyReport> for mgcompPeerCopyReport {
     fn from(report: PeerCopyReport) -> Self {
-        let algorithm = match report.way {
-            Way::Coded(algorithm) | Way::CodedThroughHost(algorithm) => algorithm,
+        let algorithm = match report.path {
+            CopyPath::Coded(algorithm) | CopyPath::CodedThroughHost(algorithm) => algorithm,
             _ => Algorithm::None,
         };
         Self {
             raw_bytes: report.raw_bytes,
             coded_bytes: report.coded_bytes,
             algorithm: named(algorithm.number()),
-            through_host: matches!(report.way, Way::PlainThroughHost | Way::CodedThroughHost(_)).into(),
+            through_host: matches!(report.path, CopyPath::PlainThroughHost | CopyPath::CodedThroughHost(_))
+                .into(),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mgcomp_selector::StreamId;
-use mgcomp_transport::attach::{self, Coder, Sealed, Settings, To};
+use mgcomp_transport::attach::{self, Coder, EnvSettings, Sealed, To};
 use mgcomp_transport::link::Position;
 use mgcomp_transport::message::Rank;
 
@@ -313,14 +313,14 @@ impl Layer {
 /// What the environment says.
 struct Asked {
     /// None if something of it makes no sense.
-    settings: Option<Settings>,
+    settings: Option<EnvSettings>,
     gate: u64,
     reductions: bool,
 }
 
 impl Asked {
     fn from_env() -> Self {
-        let settings = Settings::from_env().inspect_err(|error| tracing::error!("{error}")).ok();
+        let settings = EnvSettings::from_env().inspect_err(|error| tracing::error!("{error}")).ok();
         let gate = number_from_env();
         let reductions = switch_from_env();
         let settings = settings.filter(|_| gate.is_some() && reductions.is_some());

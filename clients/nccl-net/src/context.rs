@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use mgcomp_selector::StreamId;
-use mgcomp_transport::attach::{Coder, Settings};
+use mgcomp_transport::attach::{Coder, EnvSettings};
 use mgcomp_transport::control::Identity;
 use mgcomp_transport::link::Position;
 use mgcomp_transport::message::Rank;
@@ -19,7 +19,7 @@ pub(crate) const LL_BYTES: usize = 64 << 10;
 
 /// What runs for the process.
 pub(crate) struct Engine {
-    pub(crate) settings: Settings,
+    pub(crate) settings: EnvSettings,
     pub(crate) coder: Coder,
     pub(crate) pool: Pool,
     pub(crate) carrier: Box<dyn Carrier>,
@@ -28,7 +28,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn start() -> Result<Self, NetError> {
-        let settings = Settings::from_env()?;
+        let settings = EnvSettings::from_env()?;
         let Identity { rank, ranks, .. } = Identity::of_this_process();
         let rank = rank.unwrap_or(0);
         let position = Position { rank: Rank(rank), ranks: ranks.max(rank.saturating_add(1)) };

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use mgcomp_transport::attach::envelope::EnvelopeError;
-use mgcomp_transport::attach::{OpenError, SealError, SettingsError};
+use mgcomp_transport::attach::{EnvSettingsError, OpenError, SealError};
 use rustix::io::Errno;
 
 use crate::abi::loaded::CallError;
@@ -15,7 +15,7 @@ use crate::abi::{
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NetError {
     #[error("{0}")]
-    Settings(#[from] SettingsError),
+    Settings(#[from] EnvSettingsError),
     #[error("{variable}={value:?} is not {wanted}")]
     Variable { variable: &'static str, value: String, wanted: &'static str },
     #[error("this process is a child made by fork, which cannot use the network of its parent")]

@@ -13,11 +13,11 @@ use mgcomp_selector::{PolicySpec, Steering};
 use mgcomp_transport::copy::CopyConfig;
 use mgcomp_transport::copy::offload::{OffloadConfig, OffloadQueue};
 use mgcomp_transport::link::Shaping;
-use mgcomp_transport::link::cuda::copy::{PeerCopier, PeerCopyConfig};
 use mgcomp_transport::link::loopback::Loopback;
 use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::Rank;
 use mgcomp_transport::node::{Node, NodeConfig};
+use mgcomp_transport::peer_copy::{PeerCopier, PeerCopyConfig};
 use mgcomp_transport::region::Access;
 
 /// Bytes of a round, and of each of its messages.

@@ -20,7 +20,7 @@ use mgcomp_tests::foreign::Foreign;
 use mgcomp_transport::copy::offload::{OffloadConfig, OffloadError, OffloadQueue};
 use mgcomp_transport::copy::{Copier, CopyConfig, CopyError, CopyHandle, Direction};
 use mgcomp_transport::memory::{DeviceBuffer, DeviceSlice, HostBuffer, Slice};
-use mgcomp_transport::payload::Place;
+use mgcomp_transport::payload::MemoryKind;
 
 use crate::rig::{Busy, bytes_of, on_device, open, with_threads};
 
@@ -178,7 +178,7 @@ fn frames_are_kept_on_a_device() {
         let from_device =
             keep(source.all().after(&stream).unwrap().into(), Direction::DeviceToDevice).unwrap();
         for (kept, report) in [from_host, from_device] {
-            assert_eq!((kept.place(), kept.bytes()), (Place::Device(0), report.coded_bytes));
+            assert_eq!((kept.memory_kind(), kept.bytes()), (MemoryKind::Device(0), report.coded_bytes));
             assert!(kept.segments().len() == 5 && kept.bytes() < LEN as u64 * 9 / 10, "{report}");
             // Decoded by the device, and by the host.
             let (back, at_host) = (DeviceBuffer::alloc(&device, LEN).unwrap(), HostBuffer::zeroed(LEN));
@@ -191,12 +191,15 @@ fn frames_are_kept_on_a_device() {
             assert!(bytes_of(&stream, &back.all()) == raw && at_host.all().to_vec() == raw);
             let refused = copier.expand(back.all(), &kept, Direction::HostToDevice);
             assert!(
-                matches!(refused, Err(CopyError::Direction { place: Place::Device(0), .. })),
+                matches!(refused, Err(CopyError::Direction { place: MemoryKind::Device(0), .. })),
                 "{refused:?}"
             );
         }
         let refused = keep(host.all().into(), Direction::HostToHost);
-        assert!(matches!(refused, Err(CopyError::Direction { place: Place::Device(0), .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(CopyError::Direction { place: MemoryKind::Device(0), .. })),
+            "{refused:?}"
+        );
     });
 }
 

@@ -12,7 +12,7 @@ use mgcomp_tests::stub::OUT_OF_MEMORY;
 use mgcomp_transport::executor::{self, Executor, Outlet, Output, Ticket, Work};
 use mgcomp_transport::memory::DeviceBuffer;
 use mgcomp_transport::message::Status;
-use mgcomp_transport::payload::{Payload, Place};
+use mgcomp_transport::payload::{MemoryKind, Payload};
 
 use crate::rig::{Busy, HANGS, bytes_of, on_device, open, with_threads};
 
@@ -147,9 +147,9 @@ fn frames_of_a_device_are_those_of_the_host() {
         let ((device, stream), mut rig) = (open(), Rig::new());
         let raw = data::bytes(Kind::Deltas, 40_000, 1);
         let source = on_device(&device, &stream, &raw);
-        assert_eq!(Payload::from_memory(source.all()).place(), Place::Device(0));
+        assert_eq!(Payload::from_memory(source.all()).memory_kind(), MemoryKind::Device(0));
         let (algorithm, payload) = rig.encode(&source, Algorithm::Bdi);
-        assert_eq!((algorithm, payload.place()), (Algorithm::Bdi, Place::Pinned));
+        assert_eq!((algorithm, payload.memory_kind()), (Algorithm::Bdi, MemoryKind::Pinned));
         let bytes = payload.bytes().unwrap().clone();
         assert_eq!(payload.capacity(), bytes.len() as u64);
         let mut back = vec![0; raw.len()];
@@ -163,7 +163,7 @@ fn frames_of_a_device_are_those_of_the_host() {
         // What is short takes no page-locked memory with it.
         let short = on_device(&device, &stream, &raw[..4096]);
         let (algorithm, payload) = rig.encode(&short, Algorithm::None);
-        assert_eq!((algorithm, payload.place()), (Algorithm::None, Place::Host));
+        assert_eq!((algorithm, payload.memory_kind()), (Algorithm::None, MemoryKind::Host));
         assert!(payload.bytes().unwrap() == &raw[..4096]);
         // What does not shrink goes raw; of nothing, nothing.
         let noise = data::bytes(Kind::Dense, 5000, 1);
@@ -197,7 +197,7 @@ fn short_frames_are_not_copied() {
             stub.fail(Some("cuMemcpyAsync"), 0, 0);
             let (by, payload) = rig.encode(&source, algorithm);
             assert_eq!((by, stub.count("calls")), (algorithm, copies), "{len} bytes out");
-            assert_eq!(payload.place(), Place::Pinned);
+            assert_eq!(payload.memory_kind(), MemoryKind::Pinned);
             let destination = Payload::from_memory(into.all());
             stub.fail(Some("cuMemcpyAsync"), 0, 0);
             let work = Work::Decode { payload, algorithm, destination, all_or_nothing: false };
@@ -403,7 +403,11 @@ fn what_a_full_device_cannot_keep_is_left_on_the_host() {
             let (algorithm, payload) = rig.encode(&source, wanted);
             stub.set("full", 0);
             let expected = if is_coded { wanted } else { Algorithm::None };
-            assert_eq!((algorithm, payload.place()), (expected, Place::Pinned), "{len} bytes by {wanted:?}");
+            assert_eq!(
+                (algorithm, payload.memory_kind()),
+                (expected, MemoryKind::Pinned),
+                "{len} bytes by {wanted:?}"
+            );
             let bytes = payload.bytes().unwrap();
             let mut back = vec![0; raw.len()];
             match algorithm {
@@ -414,6 +418,6 @@ fn what_a_full_device_cannot_keep_is_left_on_the_host() {
         }
         // When there is memory again, it is used.
         let source = on_device(device, stream, &[1; 100_000]);
-        assert_eq!(rig.encode(&source, Algorithm::None).1.place(), Place::Device(0));
+        assert_eq!(rig.encode(&source, Algorithm::None).1.memory_kind(), MemoryKind::Device(0));
     });
 }

@@ -5,7 +5,7 @@ use mgcomp_codecs::Element;
 use mgcomp_codecs::device::Stream;
 use mgcomp_tests::data::{self, Kind};
 use mgcomp_tests::foreign::{Block, Foreign, ForeignStream};
-use mgcomp_transport::link::cuda::copy::{PeerCopier, Way};
+use mgcomp_transport::peer_copy::{CopyPath, PeerCopier};
 
 use crate::peer_rig::{Ends, config};
 use crate::rig::with_threads;
@@ -21,7 +21,7 @@ fn round(
     (theirs, stream): (&ForeignStream<'_>, &Stream),
     libraries: &[Foreign; 2],
     (offset, raw): (u64, &[u8]),
-) -> Way {
+) -> CopyPath {
     let len = raw.len() as u64;
     let room = |library| Foreign::block(library, offset + len + 700);
     let blocks: [Block<'_>; 4] =
@@ -38,9 +38,9 @@ fn round(
     // The source is the library's again, and the destination is there.
     theirs.fill(&blocks[1], 0xee);
     theirs.copy(into, last);
-    assert!(theirs.read(last) == raw && theirs.read(into) == raw, "{len} bytes at {offset}, {:?}", copy.way);
+    assert!(theirs.read(last) == raw && theirs.read(into) == raw, "{len} bytes at {offset}, {:?}", copy.path);
     copier.report(stream, &copy).unwrap();
-    copy.way
+    copy.path
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn nothing_of_the_other_library_goes_with_a_copier() {
         // SAFETY: `read` waits for all of it before the blocks go.
         let (from, to) = unsafe { (source.lend(), into.lend()) };
         let copy = copier.copy(&stream, Element::U32, from, to).unwrap();
-        assert!(copy.way.is_coded());
+        assert!(copy.path.is_coded());
         // The copy is under way, and comes to its end all the same.
         drop((copier, stream));
         assert_eq!(stub.left(), before);

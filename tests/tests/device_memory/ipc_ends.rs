@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use mgcomp_tests::stub::{Stub, told};
 use mgcomp_transport::link::{Link as _, LinkEvent};
 use mgcomp_transport::message::Rank;
-use mgcomp_transport::payload::{Payload, Place};
+use mgcomp_transport::payload::{MemoryKind, Payload};
 
 use crate::ipc_failures::{HERE, bare, left_on, next_event, next_message, numbered, served};
 use crate::ipc_link::job_name;
@@ -57,7 +57,7 @@ fn gone_while_busy(test: &str, busy_first: bool) {
         let [(own, own_events), (other, events)] = [0, 2].map(|rank| bare(&name, rank, 3));
         own.send(Rank(1), numbered(0, Payload::from_bytes(vec![1; 10].into()))).unwrap();
         let (number, left, _) = next_message(&own_events);
-        assert_eq!((number, left.place()), (1, Place::Device(0)), "there is a window");
+        assert_eq!((number, left.memory_kind()), (1, MemoryKind::Device(0)), "there is a window");
         // Kept, for to free them waits as well.
         let payloads = [left_on(0), left_on(2)];
         let exchange = |number| {
@@ -65,7 +65,7 @@ fn gone_while_busy(test: &str, busy_first: bool) {
             other.send(Rank(0), numbered(number, payloads[1].clone())).unwrap();
             for (events, ordinal) in [(&events, 2), (&own_events, 0)] {
                 let (found, payload, _) = next_message(events);
-                assert_eq!((found, payload.place()), (number, Place::Device(ordinal)));
+                assert_eq!((found, payload.memory_kind()), (number, MemoryKind::Device(ordinal)));
             }
         };
         exchange(2);

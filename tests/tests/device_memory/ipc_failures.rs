@@ -15,7 +15,7 @@ use mgcomp_transport::link::{Credit, Link, LinkError, LinkEvent, Message, SendEr
 use mgcomp_transport::memory::DeviceBuffer;
 use mgcomp_transport::message::{Address, Header, MessageId, Rank, Tag, TaggedSend};
 use mgcomp_transport::node::{Node, NodeConfig, PeerState};
-use mgcomp_transport::payload::{Payload, Place};
+use mgcomp_transport::payload::{MemoryKind, Payload};
 use mgcomp_transport::region::Access;
 
 use crate::ipc_link::{config, job, job_name};
@@ -352,7 +352,7 @@ pub(crate) fn left_on(ordinal: u32) -> Payload {
         Work::Encode { source, element: Element::U32, algorithm: Algorithm::None, lent: true, shelf: None };
     let done = executor.submit(Ticket(0), work).unwrap_or_else(|| reports.recv_timeout(HANGS).unwrap());
     let Ok(Output::Encoded(_, payload)) = done.result else { panic!("no payload") };
-    assert_eq!(payload.place(), Place::Device(ordinal));
+    assert_eq!(payload.memory_kind(), MemoryKind::Device(ordinal));
     payload
 }
 
@@ -371,7 +371,7 @@ impl Behind {
         let [(link, own_events), (other, events)] = [0, 1].map(|rank| bare(&name, rank, 2));
         link.send(Rank(1), numbered(0, left_on(0))).unwrap();
         let (number, payload, _) = next_message(&events);
-        assert_eq!((number, payload.place()), (0, Place::Device(1)), "there is a window");
+        assert_eq!((number, payload.memory_kind()), (0, MemoryKind::Device(1)), "there is a window");
         link.send(Rank(1), numbered(1, Payload::from_bytes(vec![1; FILLING].into()))).unwrap();
         let (number, _, unseen) = next_message(&events);
         assert_eq!(number, 1);
@@ -396,8 +396,8 @@ fn the_end_of_a_window_does_not_overtake_messages() {
         drop(unseen);
         for expected in 2..5 {
             let (number, payload, _) = next_message(&events);
-            let found = (number, payload.place(), payload.capacity());
-            assert_eq!(found, (expected, Place::Device(1), LEN as u64));
+            let found = (number, payload.memory_kind(), payload.capacity());
+            assert_eq!(found, (expected, MemoryKind::Device(1), LEN as u64));
         }
         let end = next_event(&events);
         assert!(matches!(&end, LinkEvent::Closed { error: LinkError::PeerClosed(_), .. }), "{end:?}");

@@ -5,7 +5,7 @@ use mgcomp_codecs::{Algorithm, Element};
 use mgcomp_tests::data::{self, Kind};
 use mgcomp_tests::foreign::Foreign;
 use mgcomp_tests::stub::{Libraries, with_stub};
-use mgcomp_transport::link::cuda::copy::{PeerCopier, PeerCopyError, Way};
+use mgcomp_transport::peer_copy::{CopyPath, PeerCopier, PeerCopyError};
 
 use crate::peer_rig::{Ends, GATE_BYTES, MOST_BYTES, SEGMENT_BYTES, bytes_of, config, filled};
 use crate::rig::{on_device, with_threads};
@@ -31,7 +31,7 @@ fn bytes_arrive_whatever_the_way() {
                     let report = copier.report(&stream, &copy).unwrap();
                     let got = bytes_of(&stream, &into);
                     assert!(got[..len] == raw && got[len..] == [9; 16], "{ends:?} {policy} {len}");
-                    assert_eq!((report.way, report.raw_bytes), (ends.way(algorithm), len as u64));
+                    assert_eq!((report.path, report.raw_bytes), (ends.path(algorithm), len as u64));
                     let saves = algorithm == Algorithm::Zvc && len > 100;
                     assert!(!saves || report.coded_bytes < report.raw_bytes * 3 / 4, "{report:?}");
                 }
@@ -60,7 +60,7 @@ fn short_copies_are_plain_and_ask_nobody() {
                 let copy = copier.copy(&stream, Element::U8, short, into.region()).unwrap();
                 // The context in, the copy, the context out; between two, whether the stream records as well.
                 let calls = if from.is_same(&to) { 3 } else { 4 };
-                assert_eq!((copy.way, stub.count("calls")), (Way::Plain, calls), "{ends:?} {policy}");
+                assert_eq!((copy.path, stub.count("calls")), (CopyPath::Plain, calls), "{ends:?} {policy}");
             }
             stream.wait().unwrap();
             // None at all.
@@ -69,7 +69,7 @@ fn short_copies_are_plain_and_ask_nobody() {
             // SAFETY: no memory at all.
             let nowhere = unsafe { Region::from_raw(0, 0) };
             let copy = copier.copy(&stream, Element::U8, nowhere, nowhere).unwrap();
-            assert_eq!((copy.way, copy.raw_bytes), (Way::Plain, 0));
+            assert_eq!((copy.path, copy.raw_bytes), (CopyPath::Plain, 0));
         }
     });
 }
@@ -89,7 +89,7 @@ fn nothing_runs_and_nothing_is_looked_at_before_somebody_waits() {
             for call in ["cuStreamSynchronize", "cuEventSynchronize", "cuStreamQuery", "cuMemAlloc_v2"] {
                 stub.fail(Some(call), 1, 1);
                 let copy = copier.copy(&stream, Element::U32, source.region(), into.region()).unwrap();
-                assert_eq!(copy.way, ends.way(Algorithm::Zvc));
+                assert_eq!(copy.path, ends.path(Algorithm::Zvc));
                 assert_eq!(stub.failed(), None, "{ends:?}");
             }
             stub.fail(None, 0, 0);
@@ -180,10 +180,10 @@ fn a_policy_that_wants_to_look_decides_for_later_copies() {
         let into = to.alloc(100_000).unwrap();
         let region = source.all();
         let copy = copier.copy(&stream, Element::U32, region.region(), into.region()).unwrap();
-        assert_eq!(copy.way, Way::Plain);
+        assert_eq!(copy.path, CopyPath::Plain);
         copier.learn(Element::U32, &source.all());
         let copy = copier.copy(&stream, Element::U32, region.region(), into.region()).unwrap();
-        assert_eq!(copy.way, Way::Coded(Algorithm::Bdi));
+        assert_eq!(copy.path, CopyPath::Coded(Algorithm::Bdi));
         let report = copier.report(&stream, &copy).unwrap();
         assert!(report.coded_bytes < report.raw_bytes && bytes_of(&stream, &into) == raw);
     });
@@ -212,7 +212,7 @@ fn copiers_come_learn_and_go_beside_a_recording() {
                 let all = source.all();
                 let copy = copier.copy(&stream, Element::U32, all.region(), into.region()).unwrap();
                 assert!(
-                    policy != "paper" || copy.way == ends.way(Algorithm::Bdi),
+                    policy != "paper" || copy.path == ends.path(Algorithm::Bdi),
                     "it has learned: {copy:?}"
                 );
                 // The copy is under way.
@@ -234,7 +234,7 @@ fn copies_are_looked_at_on_their_way_and_decide_for_later_ones() {
             let stream = to.stream().unwrap();
             let mut copier = PeerCopier::new(&from, &to, config("paper")).unwrap();
             let (source, into) = (from.alloc(100_000).unwrap(), to.alloc(100_000).unwrap());
-            let ways: Vec<Way> = (0..20)
+            let ways: Vec<CopyPath> = (0..20)
                 .map(|round| {
                     let raw = data::bytes(Kind::Deltas, 100_000, round);
                     stream.upload(&raw, source.region()).unwrap();
@@ -242,11 +242,11 @@ fn copies_are_looked_at_on_their_way_and_decide_for_later_ones() {
                     // What is looked at is not changed meanwhile.
                     stream.zero(source.region()).unwrap();
                     assert!(bytes_of(&stream, &into) == raw, "{ends:?} {round}");
-                    copy.way
+                    copy.path
                 })
                 .collect();
-            assert_eq!(ways[0], ends.way(Algorithm::None));
-            assert!(ways.contains(&ends.way(Algorithm::Bdi)), "{ways:?}");
+            assert_eq!(ways[0], ends.path(Algorithm::None));
+            assert!(ways.contains(&ends.path(Algorithm::Bdi)), "{ways:?}");
         }
     });
 }

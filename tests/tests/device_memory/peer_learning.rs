@@ -5,7 +5,7 @@ use mgcomp_codecs::{Algorithm, Element};
 use mgcomp_selector::{Lambda, LinkFacts, Overlap};
 use mgcomp_tests::data::{self, Kind};
 use mgcomp_tests::stub::{Libraries, with_stub};
-use mgcomp_transport::link::cuda::copy::{PeerCopier, PeerCopyConfig, Way};
+use mgcomp_transport::peer_copy::{CopyPath, PeerCopier, PeerCopyConfig};
 
 use crate::peer_rig::{
     Ends, MOST_BYTES, SEGMENT_BYTES, SLOW_NS_PER_KIB, as_it_comes, bytes_of, config, filled, ways,
@@ -24,7 +24,7 @@ fn the_link_shows_in_plain_copies_and_decides_for_later_ones() {
             assert_eq!(copier.link(), None);
             let ways = ways(&mut copier, &devices, &stream, (MOST_BYTES, 30));
             // They show the link.
-            assert_eq!(ways[..2], [ends.way(Algorithm::None); 2], "{ends:?}");
+            assert_eq!(ways[..2], [ends.path(Algorithm::None); 2], "{ends:?}");
             assert!(ways.iter().any(|way| way.is_coded()), "{ends:?} {ways:?}");
             let link = copier.link().expect("it was seen");
             // Through the host bytes go over it twice, and the rate is that of once.
@@ -46,7 +46,7 @@ fn copies_over_a_fast_link_stay_plain() {
             let stream = devices[0].stream().unwrap();
             let config = PeerCopyConfig { most_bytes: LONG_BYTES, ..as_it_comes() };
             let mut copier = PeerCopier::new(&devices[0], &devices[1], config).unwrap();
-            assert_eq!(ways(&mut copier, &devices, &stream, (LONG_BYTES, 20)), [Way::Plain; 20]);
+            assert_eq!(ways(&mut copier, &devices, &stream, (LONG_BYTES, 20)), [CopyPath::Plain; 20]);
             assert_eq!(copier.link().is_some(), is_known);
         }
     });
@@ -88,10 +88,10 @@ fn data_that_no_longer_compresses_is_seen() {
         let mut again = || {
             let copy = copier.copy(&stream, Element::U32, source.region(), into.region()).unwrap();
             assert!(bytes_of(&stream, &into) == raw);
-            copy.way
+            copy.path
         };
         // One in 8 is watched, and what was coded before is not condemned at once.
-        let after: Vec<Way> = std::iter::repeat_with(&mut again).take(80).collect();
+        let after: Vec<CopyPath> = std::iter::repeat_with(&mut again).take(80).collect();
         let late = after[60..].iter().filter(|way| way.is_coded()).count();
         assert!(late < 3, "{after:?}");
     });
@@ -108,7 +108,7 @@ fn a_link_that_gets_faster_is_seen_though_copies_are_coded() {
         assert!(before.last().is_some_and(|way| way.is_coded()), "{before:?}");
         stub.set("link_ns_per_kib", SLOW_NS_PER_KIB / 16);
         let after = ways(&mut copier, &devices, &stream, (60_000, 300));
-        assert!(after.contains(&Way::Plain), "none shows the link");
+        assert!(after.contains(&CopyPath::Plain), "none shows the link");
         // A quarter of the way to what it is now, at least.
         let link = copier.link().unwrap();
         assert!(link.rate_gbps() > 4.0, "{link:?}");
@@ -163,7 +163,7 @@ fn recorded_copies_are_not_timed() {
             beside.wait().unwrap();
             let graph = stream.capture(|| {
                 for _ in 0..3 {
-                    assert_eq!(copy(&mut copier, &stream)?.way, ends.way(Algorithm::None));
+                    assert_eq!(copy(&mut copier, &stream)?.path, ends.path(Algorithm::None));
                 }
                 // One that is not recorded, where the copier's own streams are not either: how long the first took is asked.
                 if ends != Ends::Strangers {

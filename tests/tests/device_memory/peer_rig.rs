@@ -4,7 +4,7 @@ use mgcomp_codecs::device::{Buffer, Cache, Device, DeviceError, Stream};
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 use mgcomp_tests::data::{self, Kind};
 use mgcomp_tests::stub::Stub;
-use mgcomp_transport::link::cuda::copy::{PeerCopier, PeerCopyConfig, Way};
+use mgcomp_transport::peer_copy::{CopyPath, PeerCopier, PeerCopyConfig};
 
 pub(crate) const SEGMENT_BYTES: u64 = 20_000;
 pub(crate) const GATE_BYTES: u64 = 100;
@@ -40,12 +40,12 @@ impl Ends {
     }
 
     /// How bytes go that are coded with `algorithm`.
-    pub(crate) fn way(self, algorithm: Algorithm) -> Way {
+    pub(crate) fn path(self, algorithm: Algorithm) -> CopyPath {
         match (algorithm, self.is_direct()) {
-            (Algorithm::None, _) if self == Self::Strangers => Way::PlainThroughHost,
-            (Algorithm::None, _) => Way::Plain,
-            (_, true) => Way::Coded(algorithm),
-            (_, false) => Way::CodedThroughHost(algorithm),
+            (Algorithm::None, _) if self == Self::Strangers => CopyPath::PlainThroughHost,
+            (Algorithm::None, _) => CopyPath::Plain,
+            (_, true) => CopyPath::Coded(algorithm),
+            (_, false) => CopyPath::CodedThroughHost(algorithm),
         }
     }
 }
@@ -84,14 +84,14 @@ pub(crate) fn ways(
     [from, to]: &[Device; 2],
     stream: &Stream,
     (len, times): (u64, u64),
-) -> Vec<Way> {
+) -> Vec<CopyPath> {
     let (source, into) = (from.alloc(len).unwrap(), to.alloc(len).unwrap());
     let copy = |round| {
         let raw = data::bytes(Kind::Sparse, len as usize, round % 3);
         stream.upload(&raw, source.region()).unwrap();
         let copy = copier.copy(stream, Element::U32, source.region(), into.region()).unwrap();
         assert!(bytes_of(stream, &into) == raw, "{round}");
-        copy.way
+        copy.path
     };
     (0..times).map(copy).collect()
 }

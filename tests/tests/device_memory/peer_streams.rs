@@ -6,7 +6,7 @@ use mgcomp_codecs::device::{Buffer, Device, DeviceError, Graph, Stream};
 use mgcomp_tests::data::{self, Kind};
 use mgcomp_tests::foreign::Foreign;
 use mgcomp_tests::stub::{Libraries, Stub, with_stub};
-use mgcomp_transport::link::cuda::copy::{PeerCopier, PeerCopyConfig};
+use mgcomp_transport::peer_copy::{PeerCopier, PeerCopyConfig};
 
 use crate::peer_rig::{Ends, bytes_of, config, filled};
 use crate::rig::with_threads;
@@ -32,7 +32,7 @@ impl Parcel {
 
     fn send(&self, copier: &mut PeerCopier, stream: &Stream) -> Result<(), DeviceError> {
         let copy = copier.copy(stream, Element::U32, self.source.region(), self.into.region())?;
-        assert!(copy.way.is_coded());
+        assert!(copy.path.is_coded());
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use mgcomp_selector::Lambda;
 use mgcomp_tests::data::{self, Kind};
 use mgcomp_tests::stub::Stub;
 use mgcomp_transport::control::{Attachment, Count, Settings, SizeGate, SlotKind, SlotView, attach};
-use mgcomp_transport::link::cuda::copy::{PeerCopier, PeerCopy, Way};
+use mgcomp_transport::peer_copy::{CopyPath, PeerCopier, PeerCopy};
 
 use crate::peer_rig::{Ends, GATE_BYTES, MOST_BYTES, SLOW_NS_PER_KIB, bytes_of, config, filled, ways};
 use crate::rig::{loopback, nodes, with_threads};
@@ -47,13 +47,13 @@ impl Rig {
     }
 
     /// Copies so many bytes, and says how they went and as how many.
-    fn copy(&mut self, len: u64) -> (Way, u64) {
+    fn copy(&mut self, len: u64) -> (CopyPath, u64) {
         self.stream.zero(self.buffers[1].region()).unwrap();
         let copy = self.enqueue(len).unwrap();
         let report = self.copier.report(&self.stream, &copy).unwrap();
         let (got, len) = (bytes_of(&self.stream, &self.buffers[1]), len as usize);
         assert!(got[..len] == self.raw[..len] && got[len..].iter().all(|&byte| byte == 0));
-        (report.way, report.coded_bytes)
+        (report.path, report.coded_bytes)
     }
 
     fn view(&self) -> SlotView {
@@ -91,7 +91,7 @@ fn what_an_operator_sets_holds_from_the_next_copy_on() {
         for ends in Ends::ALL {
             let mut rig = Rig::new(stub, ends, "fixed:bdi");
             let goes = |rig: &mut Rig, len: u64, algorithm| {
-                assert_eq!(rig.copy(len).0, ends.way(algorithm), "{ends:?} {len}");
+                assert_eq!(rig.copy(len).0, ends.path(algorithm), "{ends:?} {len}");
             };
             goes(&mut rig, 50_000, Algorithm::Bdi);
             rig.set(&policy("fixed:zvc"));
@@ -110,7 +110,7 @@ fn what_an_operator_sets_holds_from_the_next_copy_on() {
             goes(&mut rig, GATE_BYTES - 1, Algorithm::Zvc);
             goes(&mut rig, 64, Algorithm::Zvc);
             // Below both it is one call of the driver, which never goes piece by piece.
-            assert_eq!(rig.copy(63).0, Way::Plain);
+            assert_eq!(rig.copy(63).0, CopyPath::Plain);
 
             // There are no kernels of that.
             let before = rig.view().not_followed;
@@ -120,7 +120,7 @@ fn what_an_operator_sets_holds_from_the_next_copy_on() {
             assert_eq!(rig.view().not_followed - before, 1);
             rig.set(&Settings::default());
             goes(&mut rig, 50_000, Algorithm::Bdi);
-            assert_eq!(rig.copy(GATE_BYTES - 1).0, Way::Plain);
+            assert_eq!(rig.copy(GATE_BYTES - 1).0, CopyPath::Plain);
         }
     });
 }
@@ -135,7 +135,7 @@ fn a_policy_that_looks_and_times_can_be_set() {
                 rig.set(&settings);
                 ways(&mut rig.copier, &rig.devices, &rig.stream, (MOST_BYTES, 30))
             };
-            let plain = ends.way(Algorithm::None);
+            let plain = ends.path(Algorithm::None);
             assert_eq!(go(&mut rig, Settings::default()), [plain; 30]);
             assert_eq!(rig.copier.link(), None, "nobody goes by it");
             let adaptive = go(&mut rig, policy("adaptive"));

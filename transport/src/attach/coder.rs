@@ -12,7 +12,7 @@ use mgcomp_selector::{
 
 use super::envelope::{EnvelopeError, HEADER_LEN, Header, checksum};
 use super::guess::guess_element;
-use super::settings::Settings;
+use super::settings::EnvSettings;
 use crate::calibrate;
 use crate::control::{self, Meter};
 use crate::executor::estimate;
@@ -56,7 +56,7 @@ pub struct To {
     pub peer: u32,
     /// What it is like: messages of one stream tend to be values of the same, and compress alike.
     pub stream: StreamId,
-    /// What it is values of; without it, what [`Settings`] say, else what its bytes look like.
+    /// What it is values of; without it, what [`EnvSettings`] say, else what its bytes look like.
     pub element: Option<Element>,
     /// What is known of the way there. Without it, the policy `adaptive` leaves messages as they are.
     pub link: Option<LinkFacts>,
@@ -126,9 +126,9 @@ pub enum OpenError {
 }
 
 impl Coder {
-    /// A coder for the process at `position`; with [`Settings::off`] it seals all messages raw.
+    /// A coder for the process at `position`; with [`EnvSettings::off`] it seals all messages raw.
     #[must_use]
-    pub fn new(position: Position, settings: &Settings) -> Self {
+    pub fn new(position: Position, settings: &EnvSettings) -> Self {
         let steering = Steering { lambda: settings.lambda, speeds: calibrate::speeds() };
         let policy = if settings.off { PolicySpec::Fixed(Fixed::BYPASS) } else { settings.policy };
         let (policy, meter) = control::steer(policy.build(&steering), None, position);

@@ -1,6 +1,6 @@
 //! What libraries need that sit inside programs which do not know them: an NCCL plugin, a layer under MPI.
 //!
-//! Such a library is told by the environment how to go about it ([`Settings`]), has somebody else's messages to carry, and may
+//! Such a library is told by the environment how to go about it ([`EnvSettings`]), has somebody else's messages to carry, and may
 //! carry them only by what is there already. So it *seals* each message: an [`envelope`] of 32 bytes says what follows, a
 //! frame or the raw bytes. A [`Coder`] seals and opens them by the process's policy, under the settings that an
 //! operator gives through the control page.
@@ -8,11 +8,11 @@
 //! ```
 //! use mgcomp_codecs::Element;
 //! use mgcomp_selector::{LinkFacts, Overlap, StreamId};
-//! use mgcomp_transport::attach::{Coder, Settings, To};
+//! use mgcomp_transport::attach::{Coder, EnvSettings, To};
 //! use mgcomp_transport::link::Position;
 //! use mgcomp_transport::message::Rank;
 //!
-//! let settings = Settings { policy: "fixed:bdi".parse()?, ..Settings::default() };
+//! let settings = EnvSettings { policy: "fixed:bdi".parse()?, ..EnvSettings::default() };
 //! let coder = Coder::new(Position { rank: Rank(0), ranks: 2 }, &settings);
 //! let link = LinkFacts::try_new(1.0, 20_000, Overlap::None)?;
 //!
@@ -37,7 +37,7 @@ mod settings;
 pub use coder::{Coder, OpenError, SealError, Sealed, To};
 pub use guess::guess_element;
 pub use log::log;
-pub use settings::{Settings, SettingsError};
+pub use settings::{EnvSettings, EnvSettingsError};
 
 #[cfg(test)]
 mod tests;

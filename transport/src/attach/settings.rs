@@ -17,7 +17,7 @@ const MOST_THREADS: usize = 256;
 
 /// How a library is to go about it in a program that does not know it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct EnvSettings {
     /// `MGCOMP=off`: nothing is compressed.
     pub off: bool,
     /// `MGCOMP_POLICY`: how codecs are chosen; else `adaptive`.
@@ -34,7 +34,7 @@ pub struct Settings {
     pub connections: Option<Connections>,
 }
 
-impl Default for Settings {
+impl Default for EnvSettings {
     /// Those of an environment that says nothing.
     fn default() -> Self {
         let codec_threads = usual_codec_threads();
@@ -43,17 +43,17 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl EnvSettings {
     /// What this process's environment says.
     ///
     /// # Errors
-    /// [`SettingsError`] for the first variable that makes no sense.
-    pub fn from_env() -> Result<Self, SettingsError> {
+    /// [`EnvSettingsError`] for the first variable that makes no sense.
+    pub fn from_env() -> Result<Self, EnvSettingsError> {
         let settings = Self::read(&|name| env::var_os(name))?;
         Ok(Self { off: control::is_switched_off(), ..settings })
     }
 
-    fn read(value: &dyn Fn(&'static str) -> Option<OsString>) -> Result<Self, SettingsError> {
+    fn read(value: &dyn Fn(&'static str) -> Option<OsString>) -> Result<Self, EnvSettingsError> {
         let default = Self::default();
         let threads = |text: &str| match text.parse() {
             Ok(threads @ 1..=MOST_THREADS) => Ok(threads),
@@ -81,19 +81,19 @@ fn read<T, E: Display>(
     value: &dyn Fn(&'static str) -> Option<OsString>,
     variable: &'static str,
     parse: impl FnOnce(&str) -> Result<T, E>,
-) -> Result<Option<T>, SettingsError> {
+) -> Result<Option<T>, EnvSettingsError> {
     let Some(value) = value(variable).filter(|value| !value.is_empty()) else { return Ok(None) };
     let value = value.to_string_lossy().into_owned();
     match parse(&value) {
         Ok(parsed) => Ok(Some(parsed)),
-        Err(why) => Err(SettingsError { variable, why: why.to_string(), value }),
+        Err(why) => Err(EnvSettingsError { variable, why: why.to_string(), value }),
     }
 }
 
 /// A variable that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{variable}={value:?}: {why}")]
-pub struct SettingsError {
+pub struct EnvSettingsError {
     variable: &'static str,
     value: String,
     why: String,
@@ -103,9 +103,9 @@ pub struct SettingsError {
 mod tests {
     use super::*;
 
-    fn read_from(variables: &[(&str, &str)]) -> Result<Settings, SettingsError> {
+    fn read_from(variables: &[(&str, &str)]) -> Result<EnvSettings, EnvSettingsError> {
         let find = |name| variables.iter().find(|(known, _)| *known == name);
-        Settings::read(&|name| find(name).map(|(_, value)| OsString::from(*value)))
+        EnvSettings::read(&|name| find(name).map(|(_, value)| OsString::from(*value)))
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
             ("MGCOMP_CHECKSUM", "off"),
             ("MGCOMP_NET_CONNECTIONS", "4"),
         ]);
-        let expected = Settings {
+        let expected = EnvSettings {
             off: false,
             policy: "fixed:zvc".parse().unwrap(),
             lambda: Some(Lambda::PAPER),
@@ -128,7 +128,7 @@ mod tests {
             connections: Some("4".parse().unwrap()),
         };
         assert_eq!(settings, Ok(expected));
-        assert_eq!(read_from(&[("MGCOMP_ELEMENT", "")]), Ok(Settings::default()));
+        assert_eq!(read_from(&[("MGCOMP_ELEMENT", "")]), Ok(EnvSettings::default()));
     }
 
     #[test]

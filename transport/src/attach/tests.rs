@@ -2,16 +2,16 @@ use mgcomp_codecs::{Algorithm, Element};
 use mgcomp_selector::{LinkFacts, Overlap, StreamId};
 
 use super::envelope::{EnvelopeError, HEADER_LEN, Header};
-use super::{Coder, OpenError, SealError, Sealed, Settings, To};
+use super::{Coder, EnvSettings, OpenError, SealError, Sealed, To};
 use crate::link::Position;
 use crate::message::Rank;
 
-fn coder(settings: &Settings) -> Coder {
+fn coder(settings: &EnvSettings) -> Coder {
     Coder::new(Position { rank: Rank(0), ranks: 2 }, settings)
 }
 
 fn with_policy(policy: &str) -> Coder {
-    coder(&Settings { policy: policy.parse().unwrap(), ..Settings::default() })
+    coder(&EnvSettings { policy: policy.parse().unwrap(), ..EnvSettings::default() })
 }
 
 fn to(element: Option<Element>) -> To {
@@ -85,13 +85,14 @@ fn what_messages_are_values_of_is_said_or_found() {
     let found = with_policy("fixed:int");
     assert_eq!(element(&found, None), Element::U32);
     assert_eq!(element(&found, Some(Element::F64)), Element::F64);
-    let told = coder(&Settings { element: Some(Element::U16), ..Settings::default() });
+    let told = coder(&EnvSettings { element: Some(Element::U16), ..EnvSettings::default() });
     assert_eq!(element(&told, None), Element::U16);
 }
 
 #[test]
 fn switched_off_nothing_is_coded() {
-    let coder = coder(&Settings { off: true, policy: "fixed:bdi".parse().unwrap(), ..Settings::default() });
+    let coder =
+        coder(&EnvSettings { off: true, policy: "fixed:bdi".parse().unwrap(), ..EnvSettings::default() });
     let raw = numbers(10_000);
     assert_eq!(sealed(&coder, &raw)[HEADER_LEN..], raw);
 }

@@ -6,7 +6,7 @@ use mgcomp_codecs::Element;
 
 use super::{CopyConfig, CopyError, Direction, Kept};
 use crate::memory::Slice;
-use crate::payload::{Payload, Place};
+use crate::payload::{MemoryKind, Payload};
 
 /// Segments are multiples of so many bytes: any element fits, and every line of a codec.
 const SEGMENT_GRAIN: usize = 64;
@@ -69,8 +69,8 @@ pub(super) fn check_destination(
 
 /// What is kept on a device is read from there.
 pub(super) fn check_kept(kept: &Kept, direction: Direction) -> Result<(), CopyError> {
-    let place = kept.place();
-    if !matches!(place, Place::Device(_)) || direction.reads_device() {
+    let place = kept.memory_kind();
+    if !matches!(place, MemoryKind::Device(_)) || direction.reads_device() {
         Ok(())
     } else {
         Err(CopyError::Direction { direction, place })
@@ -83,8 +83,8 @@ fn check_place(
     (direction, may_be_device): (Direction, bool),
     element: Element,
 ) -> Result<(), CopyError> {
-    let (slice, place) = (reach(payload)?, payload.place());
-    if place != Place::Host && !may_be_device {
+    let (slice, place) = (reach(payload)?, payload.memory_kind());
+    if place != MemoryKind::Host && !may_be_device {
         return Err(CopyError::Direction { direction, place });
     }
     let (offset, width_bytes) = (offset(slice), element.width_bytes());
@@ -97,7 +97,7 @@ fn check_place(
 
 /// The memory behind a payload.
 fn reach(payload: &Payload) -> Result<&Slice, CopyError> {
-    payload.slice().ok_or(CopyError::Place { place: payload.place() })
+    payload.slice().ok_or(CopyError::Place { place: payload.memory_kind() })
 }
 
 /// Where it begins: in its buffer, or in the memory of a device.

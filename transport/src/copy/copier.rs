@@ -20,7 +20,7 @@ use crate::control::OfProcess;
 use crate::executor::{self, DoneSink, Executor, Output, Work};
 use crate::fork::Process;
 use crate::link::Shaping;
-use crate::payload::{Payload, Place};
+use crate::payload::{MemoryKind, Payload};
 use crate::pool::Pool;
 
 /// Copies memory, compressed on its way. Any number of threads may ask at once.
@@ -178,7 +178,7 @@ impl Copier {
         policy: PolicySpec,
     ) -> Result<CopyHandle<(Kept, CopyReport)>, CopyError> {
         if !direction.writes_device() {
-            let place = crate::payload::Place::Device(device.info().ordinal);
+            let place = crate::payload::MemoryKind::Device(device.info().ordinal);
             return Err(CopyError::Direction { direction, place });
         }
         self.keep_at(Home::Device(device.clone()), source.into(), direction, element, policy)
@@ -323,7 +323,7 @@ impl Inner {
     /// Raw bytes of the segments of a copy of `source`, to `destination` or to be kept. On devices long copies have longer ones
     /// than elsewhere: each costs the host some time, and kernels are fast where there is much to do at once.
     pub(super) fn segment_bytes(&self, source: &Payload, destination: Option<&Payload>) -> u64 {
-        let is_on_device = |payload: &Payload| matches!(payload.place(), Place::Device(_));
+        let is_on_device = |payload: &Payload| matches!(payload.memory_kind(), MemoryKind::Device(_));
         // What is kept is not decoded before a later copy.
         let segments = match (is_on_device(source), destination.is_none_or(is_on_device)) {
             (true, true) => SEGMENTS_ON_DEVICES,

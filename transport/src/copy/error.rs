@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Direction;
 use crate::link::ShapingError;
 use crate::message::Status;
-use crate::payload::Place;
+use crate::payload::MemoryKind;
 
 /// Why a copy cannot be made, or was not finished. Nothing was written, but where [`Segment`](Self::Segment) says so.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -60,13 +60,13 @@ pub enum CopyError {
         /// What the direction says.
         direction: Direction,
         /// Where the memory is.
-        place: Place,
+        place: MemoryKind,
     },
     /// Memory that nothing here reaches.
     #[error("memory of {place:?} cannot be reached from here")]
     Place {
         /// Where it is.
-        place: Place,
+        place: MemoryKind,
     },
     /// A segment could not be encoded or decoded. Other parts of the destination may have been written.
     #[error(

@@ -6,7 +6,7 @@ use mgcomp_codecs::{Algorithm, Element};
 
 use super::CopyError;
 use crate::message::Status;
-use crate::payload::{Payload, Place};
+use crate::payload::{MemoryKind, Payload};
 
 /// Bytes that are kept compressed where a copy left them, in the memory of the host or of a device. Clones share it.
 ///
@@ -91,8 +91,8 @@ impl Kept {
 
     /// Where it is; that of no bytes is in host memory.
     #[must_use]
-    pub fn place(&self) -> Place {
-        self.segments.first().map_or(Place::Host, |segment| segment.bytes.place())
+    pub fn memory_kind(&self) -> MemoryKind {
+        self.segments.first().map_or(MemoryKind::Host, |segment| segment.bytes.memory_kind())
     }
 
     /// How it is coded; `none` if no segment is.

@@ -3,7 +3,7 @@
 #[cfg(feature = "cuda")]
 use super::DeviceSlice;
 use super::HostSlice;
-use crate::payload::Place;
+use crate::payload::MemoryKind;
 
 /// A range of a buffer, of the host or of a device. Calls that only move bytes take any.
 #[derive(Clone, Debug)]
@@ -69,11 +69,11 @@ impl Slice {
 
     /// Which memory it is in.
     #[must_use]
-    pub fn place(&self) -> Place {
+    pub fn memory_kind(&self) -> MemoryKind {
         match self {
-            Self::Host(_) => Place::Host,
+            Self::Host(_) => MemoryKind::Host,
             #[cfg(feature = "cuda")]
-            Self::Device(slice) => Place::Device(slice.device().info().ordinal),
+            Self::Device(slice) => MemoryKind::Device(slice.device().info().ordinal),
         }
     }
 

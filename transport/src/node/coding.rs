@@ -16,7 +16,7 @@ use super::stats::Stats;
 use crate::control::Meter;
 use crate::executor::{Done, Executor, Output, Ticket, Work};
 use crate::message::{GivingUp, Rank, Status};
-use crate::payload::{Payload, Place};
+use crate::payload::{MemoryKind, Payload};
 use crate::session::{Decoded, Encoded, JobId, Purpose, Stream};
 
 /// Stream numbers of tags have this bit set; those of regions are their numbers.
@@ -148,7 +148,7 @@ impl Coder {
             let decision = Decision::bypass(&facts, Reason::BetweenRanks);
             return self.start_encoding((peer, job), source, transfer, (decision, None, None));
         }
-        if matches!(source.place(), Place::Device(_)) {
+        if matches!(source.memory_kind(), MemoryKind::Device(_)) {
             let (decision, look) = self.behind.plan(self.policy.as_mut(), &facts);
             let Some(look) = look else {
                 return self.start_encoding((peer, job), source, transfer, (decision, None, None));

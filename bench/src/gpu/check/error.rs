@@ -2,7 +2,7 @@
 
 use mgcomp_codecs::device::{DeviceError, Status};
 use mgcomp_codecs::frame::FrameError;
-use mgcomp_transport::link::cuda::copy::PeerCopyError;
+use mgcomp_transport::peer_copy::PeerCopyError;
 use mgcomp_transport::table::TableError;
 
 /// What did not hold. `case` says which buffer it was.

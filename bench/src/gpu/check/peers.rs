@@ -7,7 +7,7 @@ use mgcomp_codecs::device::{Cache, Device, DeviceError, Stream, devices};
 use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 use mgcomp_selector::{Fixed, PolicySpec};
-use mgcomp_transport::link::cuda::copy::{PeerCopier, PeerCopy, PeerCopyConfig};
+use mgcomp_transport::peer_copy::{PeerCopier, PeerCopy, PeerCopyConfig};
 
 use super::case::{self, Case};
 use super::error::{CheckError, compare};
@@ -122,7 +122,7 @@ pub(super) fn repeated(lab: &Lab<'_>, algorithm: Algorithm) -> Result<Extent, Ch
 
 /// Nothing is checked by a plain copy.
 fn expect_coded(case: &Case, copy: &PeerCopy) -> Result<(), CheckError> {
-    if copy.way.is_coded() || copy.raw_bytes == 0 {
+    if copy.path.is_coded() || copy.raw_bytes == 0 {
         Ok(())
     } else {
         Err(CheckError::Plain { case: case.to_string() })

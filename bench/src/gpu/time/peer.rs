@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use mgcomp_codecs::device::{Buffer, Device, DeviceError, Region, Stream};
 use mgcomp_codecs::{Algorithm, Element};
-use mgcomp_transport::link::cuda::copy::{PeerCopier, PeerCopy, PeerCopyConfig, PeerCopyError};
+use mgcomp_transport::peer_copy::{PeerCopier, PeerCopy, PeerCopyConfig, PeerCopyError};
 
 use super::clock::{Clock, median};
 use super::contest::Graphs;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mgcomp_selector::{PolicySpec, Steering};
-use mgcomp_transport::attach::{self, Settings};
+use mgcomp_transport::attach::{self, EnvSettings};
 use mgcomp_transport::calibrate;
 use mgcomp_transport::link::Link;
 use mgcomp_transport::link::tcp::Connections;
@@ -33,7 +33,7 @@ impl Choice {
     /// # Safety
     /// If they are not NULL, options must be there.
     pub(super) unsafe fn new(options: *const mgcompNodeOptions) -> Result<Self, Failure> {
-        let settings = Settings::from_env().map_err(Failure::argument)?;
+        let settings = EnvSettings::from_env().map_err(Failure::argument)?;
         let steering = Steering { lambda: settings.lambda, speeds: calibrate::speeds() };
         let (codec_threads, checksum) = (settings.codec_threads, settings.checksum);
         let config = NodeConfig { codec_threads, checksum, ..NodeConfig::default() };

@@ -5,10 +5,9 @@
 //! on the host, change hands as they do in a [`Loopback`]. While one payload is copied, the next
 //! is encoded and the one before decoded, each on a stream of its own.
 //!
-//! [`ipc`] is the same for ranks that are processes, and [`copy`] has copies by themselves, compressed on their way, that are
-//! enqueued as a plain copy between devices would be.
+//! [`ipc`] is the same for ranks that are processes. Copies by themselves, without ranks, are those of
+//! [`peer_copy`](crate::peer_copy).
 
-pub mod copy;
 #[cfg(target_os = "linux")]
 pub mod ipc;
 mod mover;

@@ -9,7 +9,7 @@ use super::codecs::{Codecs, coded_bytes};
 use super::cut::Cut;
 use super::pipe::{Memory, Pipe, Segment};
 use super::watch::{Shown, Watch, Watched};
-use super::{PeerCopy, PeerCopyConfig, PeerCopyError, PeerCopyReport, Way};
+use super::{CopyPath, PeerCopy, PeerCopyConfig, PeerCopyError, PeerCopyReport};
 use crate::calibrate;
 use crate::control::{self, Made};
 use crate::executor::cuda::probe::{Probe, Question};
@@ -136,7 +136,7 @@ impl PeerCopier {
         self.choice.look();
         if self.choice.is_short(raw_bytes) {
             stream.copy_between((&self.from, from), (&self.to, to))?;
-            return Ok(PeerCopy { way: Way::Plain, raw_bytes, segments: 1 });
+            return Ok(PeerCopy { path: CopyPath::Plain, raw_bytes, segments: 1 });
         }
         let recording = self.tools.probe.is_some().then(|| stream.recording());
         let can_watch = recording.as_ref().is_some_and(can_watch);
@@ -163,10 +163,10 @@ impl PeerCopier {
         }
         // What is recorded is not on its way.
         if can_watch {
-            self.choice.enqueued(&chosen, copied.as_ref().ok().map(|(way, _)| *way));
+            self.choice.enqueued(&chosen, copied.as_ref().ok().map(|(path, _)| *path));
         }
-        let (way, segments) = copied?;
-        Ok(PeerCopy { way, raw_bytes, segments })
+        let (path, segments) = copied?;
+        Ok(PeerCopy { path, raw_bytes, segments })
     }
 
     /// Returns how the copy goes, and in how many segments. `recording` is what was found out of that, if it was asked.
@@ -176,19 +176,19 @@ impl PeerCopier {
         (element, algorithm): (Element, Algorithm),
         (from, to): (Region<'_>, Region<'_>),
         watched: Option<Made>,
-    ) -> Result<(Way, u64), DeviceError> {
+    ) -> Result<(CopyPath, u64), DeviceError> {
         let segments = Segment::all(from.len(), self.cut.segment_bytes(from.len()));
-        let (way, count) = (self.way(algorithm), segments.len() as u64);
-        if way == Way::Plain {
+        let (path, count) = (self.path(algorithm), segments.len() as u64);
+        if path == CopyPath::Plain {
             stream.copy_between((&self.from, from), (&self.to, to))?;
-            return Ok((way, 1));
+            return Ok((path, 1));
         }
         if count == 0 {
             // Its end would be behind nothing, so what comes next would not wait for the copies before.
-            return Ok((way, 0));
+            return Ok((path, 0));
         }
         let on = (stream, recording.unwrap_or_else(|| stream.recording())?);
-        if way == Way::PlainThroughHost {
+        if path == CopyPath::PlainThroughHost {
             self.tools.pipe.run(
                 on,
                 segments,
@@ -198,7 +198,7 @@ impl PeerCopier {
         } else {
             self.enqueue_coded(on, (element, algorithm), (from, to), watched)?;
         }
-        Ok((way, count))
+        Ok((path, count))
     }
 
     fn enqueue_coded(
@@ -252,14 +252,14 @@ impl PeerCopier {
     /// # Errors
     /// [`PeerCopyError`], also of work that was enqueued before.
     pub fn report(&self, stream: &Stream, copy: &PeerCopy) -> Result<PeerCopyReport, PeerCopyError> {
-        let PeerCopy { way, raw_bytes, segments } = *copy;
-        let coded_bytes = if way.is_coded() {
+        let PeerCopy { path, raw_bytes, segments } = *copy;
+        let coded_bytes = if path.is_coded() {
             self.tools.codecs.read(stream, segments)?
         } else {
             stream.wait()?;
             raw_bytes
         };
-        Ok(PeerCopyReport { way, raw_bytes, coded_bytes })
+        Ok(PeerCopyReport { path, raw_bytes, coded_bytes })
     }
 
     /// Lets the policy look at data like that of the copies to come, if it wants to see some: the way of later copies is
@@ -271,7 +271,7 @@ impl PeerCopier {
 
     /// Whether a plain copy would wait for nothing but what is on its own stream.
     fn has_the_way_for_itself(&self) -> bool {
-        let through_host = self.way(Algorithm::None) == Way::PlainThroughHost;
+        let through_host = self.path(Algorithm::None) == CopyPath::PlainThroughHost;
         !through_host || matches!(self.tools.pipe.is_idle(), Ok(true))
     }
 
@@ -342,13 +342,13 @@ impl PeerCopier {
         probe.settle();
     }
 
-    fn way(&self, algorithm: Algorithm) -> Way {
+    fn path(&self, algorithm: Algorithm) -> CopyPath {
         match (self.tools.codecs.algorithms().contains(algorithm), self.is_direct()) {
-            (true, true) => Way::Coded(algorithm),
-            (true, false) => Way::CodedThroughHost(algorithm),
+            (true, true) => CopyPath::Coded(algorithm),
+            (true, false) => CopyPath::CodedThroughHost(algorithm),
             // Between contexts of a device the driver copies within its memory.
-            (false, _) if !self.cut.is_relayed => Way::Plain,
-            (false, _) => Way::PlainThroughHost,
+            (false, _) if !self.cut.is_relayed => CopyPath::Plain,
+            (false, _) => CopyPath::PlainThroughHost,
         }
     }
 

@@ -68,7 +68,7 @@
 //! ```
 //! use mgcomp_codecs::Element;
 //! use mgcomp_codecs::device::{Device, DeviceError};
-//! use mgcomp_transport::link::cuda::copy::{PeerCopier, PeerCopyConfig};
+//! use mgcomp_transport::peer_copy::{PeerCopier, PeerCopyConfig};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let device = match Device::open(0) {
@@ -99,4 +99,4 @@ mod watch;
 
 pub use config::PeerCopyConfig;
 pub use copier::PeerCopier;
-pub use report::{PeerCopy, PeerCopyError, PeerCopyReport, Way};
+pub use report::{CopyPath, PeerCopy, PeerCopyError, PeerCopyReport};

@@ -6,7 +6,7 @@ use mgcomp_codecs::device::{DeviceError, Refused};
 /// How a copy goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Way {
+pub enum CopyPath {
     /// Plain, from memory to memory.
     Plain,
     /// Plain, through page-locked memory of the host.
@@ -17,7 +17,7 @@ pub enum Way {
     CodedThroughHost(Algorithm),
 }
 
-impl Way {
+impl CopyPath {
     /// Whether kernels code the bytes.
     #[must_use]
     pub const fn is_coded(self) -> bool {
@@ -30,7 +30,7 @@ impl Way {
 #[must_use = "tells whether the copy went well"]
 pub struct PeerCopy {
     /// How it goes.
-    pub way: Way,
+    pub path: CopyPath,
     /// Its raw bytes.
     pub raw_bytes: u64,
     pub(super) segments: u64,
@@ -40,7 +40,7 @@ pub struct PeerCopy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerCopyReport {
     /// How it went.
-    pub way: Way,
+    pub path: CopyPath,
     /// Its raw bytes.
     pub raw_bytes: u64,
     /// Bytes that went from device to device.

@@ -12,7 +12,7 @@ use mgcomp_selector::{
 use super::codecs::chunk_size;
 use super::cut::Cut;
 use super::turns::{Link, Watches};
-use super::{PeerCopyConfig, Way};
+use super::{CopyPath, PeerCopyConfig};
 use crate::control::{self, Copies, Made, PolicyName, Settings, SizeGate};
 use crate::executor::cuda::estimate;
 use crate::executor::cuda::probe::{Answer, Question};
@@ -161,16 +161,16 @@ impl Choice {
     }
 
     /// Hears that a copy is on its way, or cannot be. One that is watched counts when it is over.
-    pub(super) fn enqueued(&mut self, chosen: &Chosen, way: Option<Way>) {
+    pub(super) fn enqueued(&mut self, chosen: &Chosen, path: Option<CopyPath>) {
         let (Some(copies), (facts, _)) = (&mut self.copies, &chosen.made) else { return };
-        match way {
+        match path {
             _ if facts.raw_bytes == 0 => {}
             None => copies.failed(),
-            Some(Way::Coded(_) | Way::CodedThroughHost(_)) if chosen.is_watched => {}
-            Some(Way::Coded(algorithm) | Way::CodedThroughHost(algorithm)) => {
+            Some(CopyPath::Coded(_) | CopyPath::CodedThroughHost(_)) if chosen.is_watched => {}
+            Some(CopyPath::Coded(algorithm) | CopyPath::CodedThroughHost(algorithm)) => {
                 copies.went(&chosen.made, algorithm);
             }
-            Some(Way::Plain | Way::PlainThroughHost) => copies.went(&chosen.made, Algorithm::None),
+            Some(CopyPath::Plain | CopyPath::PlainThroughHost) => copies.went(&chosen.made, Algorithm::None),
         }
     }
 
