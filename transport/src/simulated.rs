@@ -101,12 +101,6 @@ impl Arrival {
         self.0
     }
 
-    /// Whether it has come.
-    #[must_use]
-    pub fn is_past(self) -> bool {
-        self.0 <= Instant::now()
-    }
-
     /// Waits for it: to the microsecond where there is a processor to spare.
     pub fn wait(self) {
         wait_until(self.0);

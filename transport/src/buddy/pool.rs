@@ -56,13 +56,6 @@ impl<D: Memory, B: Memory> BuddyPool<D, B> {
         }
     }
 
-    /// The same pool with a modelled metadata cache of `bytes`, which is empty. It starts with
-    /// [`METADATA_CACHE_BYTES`].
-    #[must_use]
-    pub fn with_metadata_cache(self, bytes: usize) -> Self {
-        Self { cache: Mutex::new(MetadataCache::new(bytes)), ..self }
-    }
-
     /// Allocates `len` zero bytes in entries of [`Form::Bpc`].
     ///
     /// # Errors

@@ -93,13 +93,6 @@ impl Histogram {
         }
     }
 
-    /// Adds what `other` counts.
-    pub fn merge(&mut self, other: &Self) {
-        for (count, more) in self.counts.iter_mut().zip(other.counts.iter()) {
-            *count = count.saturating_add(*more);
-        }
-    }
-
     /// Buckets that count anything: the value that stands for each, and its count; lowest first.
     pub fn counted(&self) -> impl Iterator<Item = (u64, u64)> {
         let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
