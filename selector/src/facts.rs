@@ -75,7 +75,7 @@ pub struct Outcome {
     pub sampling: Option<Duration>,
     /// Time that the codec took; `None` if none ran.
     pub encode: Option<Duration>,
-    /// Time that the receiver's codec took, where the sender learns of it.
+    /// Time that the receiver's codec took, where that is known so soon; else [`Policy::decoded`](crate::Policy::decoded) says so.
     pub decode: Option<Duration>,
     /// From the plan until the peer acknowledged; `None` where the sender does not know: answers to reads
     /// are never acknowledged.

@@ -63,11 +63,22 @@ impl DecisionLog {
 
     /// Notes when the peer acknowledged it, if it is still remembered.
     pub fn acknowledged(&mut self, id: RecordId, after: Duration) {
-        let forgotten = self.total - self.records.len() as u64;
-        let index = id.0.checked_sub(forgotten).and_then(|index| usize::try_from(index).ok());
-        if let Some(record) = index.and_then(|index| self.records.get_mut(index)) {
+        if let Some(record) = self.record(id) {
             record.outcome.acknowledged = Some(after);
         }
+    }
+
+    /// Notes how long the peer took to decode it, if it is still remembered.
+    pub fn decoded(&mut self, id: RecordId, took: Duration) {
+        if let Some(record) = self.record(id) {
+            record.outcome.decode = Some(took);
+        }
+    }
+
+    fn record(&mut self, id: RecordId) -> Option<&mut Record> {
+        let forgotten = self.total - self.records.len() as u64;
+        let index = id.0.checked_sub(forgotten).and_then(|index| usize::try_from(index).ok());
+        self.records.get_mut(index?)
     }
 
     /// What is remembered, the oldest first.
@@ -214,6 +225,10 @@ mod tests {
             log.acknowledged(id, Duration::from_nanos(id.0));
         }
         log.acknowledged(RecordId(99), Duration::ZERO);
+        log.decoded(RecordId(0), Duration::ZERO);
+        log.decoded(RecordId(3), Duration::from_nanos(7));
+        let decoded: Vec<_> = log.records().map(|record| record.outcome.decode).collect();
+        assert_eq!(decoded, [None, Some(Duration::from_nanos(7)), None]);
         let acknowledged: Vec<_> = log.records().map(|record| record.outcome.acknowledged).collect();
         assert_eq!(acknowledged, [2, 3, 4].map(|ns| Some(Duration::from_nanos(ns))));
 

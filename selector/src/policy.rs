@@ -1,6 +1,7 @@
 //! The contract of a policy.
 
 use std::fmt;
+use std::time::Duration;
 
 use mgcomp_codecs::AlgorithmSet;
 
@@ -13,7 +14,7 @@ use crate::{CheapFacts, Decision, Estimate, Outcome};
 /// decisions on every machine.
 ///
 /// For each transfer the sender calls [`plan`](Policy::plan), then [`choose`](Policy::choose) if the plan
-/// asks for a sample, then [`observe`](Policy::observe) once the outcome is known. Calls for different
+/// asks for a sample, then [`observe`](Policy::observe) once the outcome is known, and perhaps [`decoded`](Policy::decoded). Calls for different
 /// transfers may interleave, and a transfer that is given up may leave its later calls out.
 pub trait Policy: Send + fmt::Debug {
     /// The policy's name as logs show it; for policies that [`PolicySpec`](crate::PolicySpec) knows, its spelling.
@@ -31,6 +32,14 @@ pub trait Policy: Send + fmt::Debug {
     ///
     /// A policy that predicts learns here how far off it was. One that does not may ignore it.
     fn observe(&mut self, facts: &CheapFacts, decision: &Decision, outcome: &Outcome);
+
+    /// Hears, later and of some transfers only, how long the peer has taken to decode one. `coded_bytes` are what it has become, by
+    /// the algorithm that was decided on.
+    ///
+    /// A policy that predicts learns here what codecs take at the other side. One that does not may ignore it.
+    fn decoded(&mut self, facts: &CheapFacts, decision: &Decision, coded_bytes: u64, took: Duration) {
+        let _ = (facts, decision, coded_bytes, took);
+    }
 
     /// Whether it goes by how long transfers and codecs take, now. Where to find that out costs something, nobody does for one that
     /// does not.

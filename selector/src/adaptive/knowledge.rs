@@ -58,6 +58,8 @@ struct Pace {
     decode: f64,
     /// Transfers of this band that it comes from.
     timed: u32,
+    /// Those whose decoder was heard of.
+    heard: u32,
     /// When the last one was, by [`Knowledge::times`].
     last: u32,
 }
@@ -73,16 +75,16 @@ pub(super) enum Moved {
 }
 
 impl Entry {
-    const UNKNOWN: Self =
-        Self { data: None, paces: [Pace { encode: 1.0, decode: 1.0, timed: 0, last: 0 }; BANDS] };
+    const UNKNOWN: Self = Self { data: None, paces: [Pace::UNKNOWN; BANDS] };
 }
 
 impl Pace {
-    /// What to expect of a band so many further on, of which nothing is known.
-    fn of_another_band(self, bands: usize) -> Self {
+    const UNKNOWN: Self = Self { encode: 1.0, decode: 1.0, timed: 0, heard: 0, last: 0 };
+
+    /// What to expect of a band so many further on, of which nothing is known, where it is this pace in one.
+    fn of_another_band(pace: f64, bands: usize) -> f64 {
         let part = (0..bands).fold(1.0, |part, _| part * NEXT_BAND);
-        let off = |pace: f64| 1.0 + (pace - 1.0) * part;
-        Self { encode: off(self.encode), decode: off(self.decode), timed: 0, last: self.last }
+        1.0 + (pace - 1.0) * part
     }
 }
 
@@ -95,18 +97,25 @@ impl Default for Knowledge {
 impl Knowledge {
     /// Nothing of the data, but how fast codecs have been for others.
     pub(super) fn starting_from(others: &Self) -> Self {
-        let live = others
-            .live
-            .map(|entry| Entry { data: None, paces: entry.paces.map(|pace| Pace { timed: 0, ..pace }) });
+        let live = others.live.map(|entry| Entry {
+            data: None,
+            paces: entry.paces.map(|pace| Pace { timed: 0, heard: 0, ..pace }),
+        });
         Self { settled: live, live, times: others.times, recovered: others.recovered }
     }
 
-    /// The same data, sent to somebody else: known until it turns out otherwise, which one transfer is enough for.
-    pub(super) fn for_another_peer(&self) -> Self {
-        let live = self.live.map(|entry| {
-            let data = entry.data.map(|data| Data { evidence_bytes: data.evidence_bytes.min(1.0), ..data });
-            Entry { data, ..entry }
-        });
+    /// The same data, sent to somebody else: known until it turns out otherwise, which one transfer is enough for. How fast
+    /// that one decodes is another matter, for which it is one of `others`.
+    pub(super) fn for_another_peer(&self, others: &Self) -> Self {
+        let mut live = self.live;
+        for (entry, other) in live.iter_mut().zip(&others.live) {
+            if let Some(data) = &mut entry.data {
+                data.evidence_bytes = data.evidence_bytes.min(1.0);
+            }
+            for (pace, other) in entry.paces.iter_mut().zip(&other.paces) {
+                (pace.decode, pace.heard) = (other.decode, 0);
+            }
+        }
         Self { settled: live, live, times: self.times, recovered: self.recovered }
     }
 
@@ -163,22 +172,32 @@ impl Knowledge {
     pub(super) fn learn_times(&mut self, algorithm: Algorithm, raw_bytes: u64, seen: Paces) {
         let paces = &mut self.live[usize::from(algorithm.number())].paces;
         let pace = &mut paces[band(raw_bytes)];
-        // The first times count more.
-        let weight = WEIGHT.max(1.0 / (f64::from(pace.timed) + 1.5));
-        for (known, seen) in [(&mut pace.encode, seen.encode), (&mut pace.decode, seen.decode)] {
-            if let Some(seen) = seen.filter(|seen| seen.is_finite()) {
-                let seen = seen.clamp(*known / MOST_AT_ONCE, *known * MOST_AT_ONCE);
-                *known = (*known + (seen - *known) * weight).clamp(1.0 / MOST_IN_ALL, MOST_IN_ALL);
-            }
-        }
+        move_to(&mut pace.encode, seen.encode, pace.timed);
         self.times = self.times.wrapping_add(1);
         (pace.timed, pace.last) = (pace.timed.saturating_add(1), self.times);
         // Rather what holds for lengths near by than what was measured on other data.
         let all = *paces;
         for (at, pace) in paces.iter_mut().enumerate().filter(|(_, pace)| pace.timed == 0) {
-            let timed = (0..BANDS).filter(|&other| all[other].timed > 0);
-            if let Some(near) = timed.min_by_key(|&other| at.abs_diff(other)) {
-                *pace = all[near].of_another_band(at.abs_diff(near));
+            if let Some(near) = nearest(at, |band| all[band].timed > 0) {
+                pace.encode = Pace::of_another_band(all[near].encode, at.abs_diff(near));
+                pace.last = all[near].last;
+            }
+        }
+        if let Some(decode) = seen.decode {
+            self.learn_decoding(algorithm, raw_bytes, decode);
+        }
+    }
+
+    /// Learns the same of a decoder alone.
+    pub(super) fn learn_decoding(&mut self, algorithm: Algorithm, raw_bytes: u64, seen: f64) {
+        let paces = &mut self.live[usize::from(algorithm.number())].paces;
+        let pace = &mut paces[band(raw_bytes)];
+        move_to(&mut pace.decode, Some(seen), pace.heard);
+        pace.heard = pace.heard.saturating_add(1);
+        let all = *paces;
+        for (at, pace) in paces.iter_mut().enumerate().filter(|(_, pace)| pace.heard == 0) {
+            if let Some(near) = nearest(at, |band| all[band].heard > 0) {
+                pace.decode = Pace::of_another_band(all[near].decode, at.abs_diff(near));
             }
         }
     }
@@ -205,7 +224,7 @@ impl Knowledge {
     /// The data is no longer what codecs were timed on: what they took is where to start from, no more.
     pub(super) fn doubt_times(&mut self) {
         for pace in self.live.iter_mut().flat_map(|entry| &mut entry.paces) {
-            pace.timed = 0;
+            (pace.timed, pace.heard) = (0, 0);
         }
     }
 
@@ -243,6 +262,20 @@ impl Knowledge {
         self.settled[at] = self.live[at];
         if far <= FAR { Moved::Little } else { Moved::Far }
     }
+}
+
+/// Moves what is known of a pace towards one that was seen, after so many of which the first count more.
+fn move_to(known: &mut f64, seen: Option<f64>, times: u32) {
+    if let Some(seen) = seen.filter(|seen| seen.is_finite()) {
+        let weight = WEIGHT.max(1.0 / (f64::from(times) + 1.5));
+        let seen = seen.clamp(*known / MOST_AT_ONCE, *known * MOST_AT_ONCE);
+        *known = (*known + (seen - *known) * weight).clamp(1.0 / MOST_IN_ALL, MOST_IN_ALL);
+    }
+}
+
+/// The nearest other band that has something to say, the shorter of two.
+fn nearest(at: usize, has: impl Fn(usize) -> bool) -> Option<usize> {
+    (0..BANDS).filter(|&band| has(band)).min_by_key(|&band| at.abs_diff(band))
 }
 
 /// Which band of lengths a transfer is of.

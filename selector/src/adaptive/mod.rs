@@ -5,7 +5,8 @@
 //!   codecs store over the link or load over it, the slower of the two stands for both ([`Overlap`]).
 //!   If the operator sets a λ, the penalty `P = N + λ (L_C + L_D)` decides instead, with `L` as measured here.
 //! * **What it knows**: the link, from the facts of each transfer; how fast codecs are on this machine, from
-//!   [`Speeds`]; and of each stream, what its data became and how long that took, apart for short and long transfers.
+//!   [`Speeds`]; and of each stream, what its data became and how long that took, apart for short and long transfers; so
+//!   also what the peer's decoders take, where it says so.
 //!   Sizes are known without framing, so that short transfers and long ones tell of each other. Long ones count more;
 //!   what a sample says, an eighth of what the transfer itself does at most, and less if it looked at few bytes.
 //! * **Order of work**: the size gate; then what the stream's last transfers of about this length said, which is one
@@ -54,6 +55,7 @@ mod stream;
 mod streams;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mgcomp_codecs::Algorithm;
 
@@ -219,6 +221,19 @@ impl Policy for Adaptive {
             self.priors.learn(facts.element, algorithm, fraction);
         }
         decision
+    }
+
+    /// What a peer's decoders take is its own affair: nothing of it is expected of another.
+    fn decoded(&mut self, facts: &CheapFacts, decision: &Decision, coded_bytes: u64, took: Duration) {
+        if decision.algorithm == Algorithm::None || facts.raw_bytes == 0 {
+            return;
+        }
+        let goal = self.goal(facts);
+        let (stream, common) = self.stream(facts);
+        stream.learn_decoding(&common, facts, decision.algorithm, (coded_bytes, took));
+        if let Some(goal) = goal.filter(|goal| stream.has_due(facts, *goal)) {
+            stream.choose_again(&common, facts, goal);
+        }
     }
 
     fn observe(&mut self, facts: &CheapFacts, decision: &Decision, outcome: &Outcome) {

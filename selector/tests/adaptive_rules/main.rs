@@ -1,6 +1,7 @@
 //! The rules of the policy `adaptive`, with numbers worked out by hand.
 
 mod choice;
+mod decoders;
 mod rig;
 mod sampling;
 mod streams;

@@ -94,19 +94,8 @@ pub(crate) fn send_seen_as(
     seen: Data,
     pace: impl Fn(Algorithm) -> f64,
 ) -> Sent {
-    let (decision, sampled_bytes) = match policy.plan(facts) {
-        Plan::Use(decision) => (decision, 0),
-        Plan::Sample { algorithms, size: SampleSize::Bytes(bytes) } => {
-            assert!(bytes <= facts.raw_bytes && algorithms.bits() != 0);
-            let estimate = |algorithm| Estimate {
-                algorithm,
-                bits: (seen.fraction(algorithm) * facts.raw_bits() as f64) as u64,
-            };
-            let estimates: Vec<_> = algorithms.iter().map(estimate).collect();
-            (policy.choose(facts, &estimates), bytes * estimates.len() as u64)
-        }
-        plan @ Plan::Sample { .. } => panic!("{plan:?}"),
-    };
+    let sent = decide(policy, facts, seen);
+    let Sent { decision, sampled_bytes } = sent;
     let pace = pace(decision.algorithm);
     let ns = |per_byte: f64| Duration::from_nanos((pace * per_byte * facts.raw_bytes as f64) as u64);
     let codec = match decision.algorithm {
@@ -124,6 +113,24 @@ pub(crate) fn send_seen_as(
         acknowledged: None,
     };
     policy.observe(facts, &decision, &outcome);
+    sent
+}
+
+/// Has a transfer decided on, with a sample where one is asked for; nothing comes of it yet.
+pub(crate) fn decide(policy: &mut Adaptive, facts: &CheapFacts, seen: Data) -> Sent {
+    let (decision, sampled_bytes) = match policy.plan(facts) {
+        Plan::Use(decision) => (decision, 0),
+        Plan::Sample { algorithms, size: SampleSize::Bytes(bytes) } => {
+            assert!(bytes <= facts.raw_bytes && algorithms.bits() != 0);
+            let estimate = |algorithm| Estimate {
+                algorithm,
+                bits: (seen.fraction(algorithm) * facts.raw_bits() as f64) as u64,
+            };
+            let estimates: Vec<_> = algorithms.iter().map(estimate).collect();
+            (policy.choose(facts, &estimates), bytes * estimates.len() as u64)
+        }
+        plan @ Plan::Sample { .. } => panic!("{plan:?}"),
+    };
     Sent { decision, sampled_bytes }
 }
 

@@ -119,6 +119,23 @@ impl Stream {
         Some(paces)
     }
 
+    /// Learns how long the peer has taken to decode a transfer.
+    pub(in crate::adaptive) fn learn_decoding(
+        &mut self,
+        common: &Common<'_>,
+        facts: &CheapFacts,
+        algorithm: Algorithm,
+        (coded_bytes, took): (u64, Duration),
+    ) {
+        let fraction = coded_bytes as f64 / facts.raw_bytes as f64;
+        let measured = common.speeds.times(algorithm, facts.element, facts.raw_bytes, fraction);
+        if let Some(CodecTimes { decode_ns, .. }) = measured {
+            let pace = took.as_nanos() as f64 / decode_ns;
+            self.knowledge.learn_decoding(algorithm, facts.raw_bytes, pace);
+            self.settle(algorithm);
+        }
+    }
+
     /// Counts times that are off by more than `far_ns` from what was predicted for the first one like it. Predictions
     /// follow each time, also one that was disturbed.
     fn compare_times(

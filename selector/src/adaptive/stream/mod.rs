@@ -142,7 +142,7 @@ impl Stream {
         others: &Knowledge,
     ) -> Self {
         let knowledge = match sibling {
-            Some(sibling) => sibling.knowledge.for_another_peer(),
+            Some(sibling) => sibling.knowledge.for_another_peer(others),
             None => Knowledge::starting_from(others),
         };
         Self {
