@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
 use mgcomp_codecs::Element;
 use mgcomp_selector::speeds::Speeds;
@@ -267,6 +268,14 @@ impl Policy for Steered {
         let (variant, off, lambda) = (*variant, *off, *lambda);
         if !off {
             self.policy(variant).observe(&CheapFacts { lambda, ..*facts }, decision, outcome);
+        }
+    }
+
+    fn decoded(&mut self, facts: &CheapFacts, decision: &Decision, coded_bytes: u64, took: Duration) {
+        let index = self.stream(facts);
+        let Stream { variant, off, lambda, .. } = self.streams[index];
+        if !off {
+            self.policy(variant).decoded(&CheapFacts { lambda, ..*facts }, decision, coded_bytes, took);
         }
     }
 

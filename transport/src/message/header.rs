@@ -4,8 +4,8 @@ use std::fmt;
 use std::ops::Deref;
 
 use super::{
-    DataReady, Fetch, Hello, Invalid, Kind, MAX_HEADER_LEN, MessageError, Offer, OfferAck, ReadRequest,
-    TaggedSend, WriteAck, WriteRequest,
+    DataReady, DecodeTime, Fetch, Hello, Invalid, Kind, MAX_HEADER_LEN, MessageError, Offer, OfferAck,
+    ReadRequest, TaggedSend, WriteAck, WriteRequest,
 };
 
 /// A message without its payload.
@@ -29,6 +29,8 @@ pub enum Header {
     Fetch(Fetch),
     /// Type 9.
     OfferAck(OfferAck),
+    /// Type 10.
+    DecodeTime(DecodeTime),
 }
 
 impl Header {
@@ -62,6 +64,7 @@ impl Header {
             Kind::Offer => Self::Offer(Offer::parse(message)?),
             Kind::Fetch => Self::Fetch(Fetch::parse(message)?),
             Kind::OfferAck => Self::OfferAck(OfferAck::parse(message)?),
+            Kind::DecodeTime => Self::DecodeTime(DecodeTime::parse(message)?),
         };
         let header_len = header.kind().header_len();
         if message_len > header_len && !header.carries_payload() {
@@ -84,6 +87,7 @@ impl Header {
             Self::Offer(message) => message.encode(),
             Self::Fetch(message) => message.encode(),
             Self::OfferAck(message) => message.encode(),
+            Self::DecodeTime(message) => message.encode(),
         }
     }
 
@@ -100,6 +104,7 @@ impl Header {
             Self::Offer(_) => Kind::Offer,
             Self::Fetch(_) => Kind::Fetch,
             Self::OfferAck(_) => Kind::OfferAck,
+            Self::DecodeTime(_) => Kind::DecodeTime,
         }
     }
 
@@ -110,7 +115,7 @@ impl Header {
             Self::WriteRequest(_) | Self::TaggedSend(_) => true,
             Self::DataReady(message) => message.status.is_good(),
             Self::ReadRequest(_) | Self::WriteAck(_) | Self::Hello(_) => false,
-            Self::Offer(_) | Self::Fetch(_) | Self::OfferAck(_) => false,
+            Self::Offer(_) | Self::Fetch(_) | Self::OfferAck(_) | Self::DecodeTime(_) => false,
         }
     }
 }
@@ -160,6 +165,7 @@ pub(super) mod tests {
 
     use super::*;
     use crate::message::data_ready::tests::any_data_ready;
+    use crate::message::decode_time::tests::any_decode_time;
     use crate::message::fetch::tests::any_fetch;
     use crate::message::hello::tests::any_hello;
     use crate::message::offer::tests::any_offer;
@@ -182,6 +188,7 @@ pub(super) mod tests {
             any_offer().prop_map(Header::Offer),
             any_fetch().prop_map(Header::Fetch),
             any_offer_ack().prop_map(Header::OfferAck),
+            any_decode_time().prop_map(Header::DecodeTime),
         ]
     }
 
@@ -192,7 +199,7 @@ pub(super) mod tests {
 
     #[test]
     fn type_numbers_without_a_meaning_are_invalid_whatever_follows() {
-        for got in [0, 10, 11, 12, 13, 14, 15] {
+        for got in [0, 11, 12, 13, 14, 15] {
             let error = MessageError::Invalid(Invalid::Type { got });
             assert_eq!(Header::parse(&[got << 4]), Err(error.clone()));
             assert_eq!(Header::parse(&[got << 4 | 0xf; 80]), Err(error));

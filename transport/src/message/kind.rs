@@ -3,10 +3,11 @@
 use std::fmt;
 
 use super::{
-    data_ready, fetch, hello, offer, offer_ack, read_request, tagged_send, write_ack, write_request,
+    data_ready, decode_time, fetch, hello, offer, offer_ack, read_request, tagged_send, write_ack,
+    write_request,
 };
 
-/// What a message is. The numbers 0 and 10 to 15 have no meaning in this version.
+/// What a message is. The numbers 0 and 11 to 15 have no meaning in this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -28,11 +29,13 @@ pub enum Kind {
     Fetch = 8,
     /// Answers an offer.
     OfferAck = 9,
+    /// Says how long a payload took to decode.
+    DecodeTime = 10,
 }
 
 impl Kind {
     /// Every kind, in the order of its number.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::ReadRequest,
         Self::DataReady,
         Self::WriteRequest,
@@ -42,9 +45,10 @@ impl Kind {
         Self::Offer,
         Self::Fetch,
         Self::OfferAck,
+        Self::DecodeTime,
     ];
 
-    /// The number on the wire, 1 to 9.
+    /// The number on the wire, 1 to 10.
     #[must_use]
     pub const fn number(self) -> u8 {
         self as u8
@@ -69,6 +73,7 @@ impl Kind {
             Self::Offer => "offer",
             Self::Fetch => "fetch",
             Self::OfferAck => "Offer-ACK",
+            Self::DecodeTime => "decode time",
         }
     }
 
@@ -85,6 +90,7 @@ impl Kind {
             Self::Offer => offer::LAYOUT.bytes(),
             Self::Fetch => fetch::LAYOUT.bytes(),
             Self::OfferAck => offer_ack::LAYOUT.bytes(),
+            Self::DecodeTime => decode_time::LAYOUT.bytes(),
         }
     }
 }
@@ -100,9 +106,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sixteen_numbers_nine_kinds() {
+    fn sixteen_numbers_ten_kinds() {
         let known: Vec<u8> = (0..16).filter(|&n| Kind::from_number(n).is_some()).collect();
-        assert_eq!(known, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(known, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
         for kind in Kind::ALL {
             assert_eq!(Kind::from_number(kind.number()), Some(kind));
         }
@@ -111,6 +117,6 @@ mod tests {
     #[test]
     fn header_lengths_are_those_of_the_paper_and_ours() {
         let bits = Kind::ALL.map(|kind| kind.header_len() * 8);
-        assert_eq!(bits, [128, 32, 104, 32, 512, 128, 192, 160, 64]);
+        assert_eq!(bits, [128, 32, 104, 32, 512, 128, 192, 160, 64, 64]);
     }
 }

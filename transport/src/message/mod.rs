@@ -28,9 +28,11 @@
 //! | 7 | [`Offer`] | 24 bytes | none |
 //! | 8 | [`Fetch`] | 20 bytes | none |
 //! | 9 | [`OfferAck`] | 8 bytes | none |
+//! | 10 | [`DecodeTime`] | 8 bytes | none |
 
 mod address;
 mod data_ready;
+mod decode_time;
 mod error;
 mod fetch;
 mod giving_up;
@@ -57,6 +59,7 @@ mod wire_doc_tests;
 
 pub use address::Address;
 pub use data_ready::DataReady;
+pub use decode_time::DecodeTime;
 pub use error::{Invalid, MessageError};
 pub use fetch::Fetch;
 pub(crate) use giving_up::{GROUP_SHIFT, GROUP_TAG, MOST_GROUPS, OPERATION_TAG};

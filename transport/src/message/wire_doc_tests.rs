@@ -4,11 +4,13 @@ use mgcomp_codecs::{Algorithm, AlgorithmSet, ElementSet};
 
 use super::layout::Field;
 use super::{
-    Address, DataReady, Fetch, Greeting, Header, Hello, Kind, Limits, MAX_HELLO_LEN, MessageId, Offer,
-    OfferAck, OfferId, Rank, ReadRequest, Secret, Status, Tag, TaggedSend, VERSION, WriteAck, WriteRequest,
+    Address, DataReady, DecodeTime, Fetch, Greeting, Header, Hello, Kind, Limits, MAX_HELLO_LEN, MessageId,
+    Offer, OfferAck, OfferId, Rank, ReadRequest, Secret, Status, Tag, TaggedSend, VERSION, WriteAck,
+    WriteRequest,
 };
 use super::{
-    data_ready, fetch, hello, offer, offer_ack, read_request, tagged_send, write_ack, write_request,
+    data_ready, decode_time, fetch, hello, offer, offer_ack, read_request, tagged_send, write_ack,
+    write_request,
 };
 
 const WIRE: &str = include_str!("../../../WIRE.md");
@@ -24,6 +26,7 @@ fn fields(kind: Kind) -> &'static [Field] {
         Kind::Offer => offer::LAYOUT.fields(),
         Kind::Fetch => fetch::LAYOUT.fields(),
         Kind::OfferAck => offer_ack::LAYOUT.fields(),
+        Kind::DecodeTime => decode_time::LAYOUT.fields(),
     }
 }
 
@@ -117,6 +120,10 @@ fn examples(kind: Kind) -> Vec<(Header, &'static [u8])> {
         }
         Kind::OfferAck => {
             vec![(Header::OfferAck(OfferAck { status: Status::Good, offer: OfferId(5) }), &[])]
+        }
+        Kind::DecodeTime => {
+            let time = DecodeTime { id: MessageId(0xabd), answer: false, nanoseconds: 2500 };
+            vec![(Header::DecodeTime(time), &[])]
         }
     }
 }

@@ -11,6 +11,7 @@ use mgcomp_selector::{
 };
 use rustc_hash::FxHashMap;
 
+use super::coded::{Coded, LatelyCoded};
 use super::collectives::Collectives;
 use super::stats::Stats;
 use crate::control::Meter;
@@ -33,7 +34,8 @@ pub(super) struct Finished {
 
 pub(super) enum JobResult {
     Encoded(Encoded),
-    Decoded(Decoded),
+    /// How long it took stands beside it.
+    Decoded(Decoded, Duration),
 }
 
 /// Codec work of a node that is under way.
@@ -53,6 +55,7 @@ pub(super) struct Coder {
     log: Arc<Mutex<DecisionLog>>,
     /// Of writes that the peer has yet to acknowledge: their records, and the times that were predicted.
     unacknowledged: FxHashMap<(Rank, JobId), (RecordId, Transfer, Option<u64>)>,
+    lately_coded: LatelyCoded,
 }
 
 struct UnderWay {
@@ -122,6 +125,7 @@ impl Coder {
             next_ticket: 0,
             log,
             unacknowledged: FxHashMap::default(),
+            lately_coded: LatelyCoded::default(),
         }
     }
 
@@ -188,8 +192,17 @@ impl Coder {
         }
     }
 
+    /// The peer has decoded what `job` encoded.
+    pub(super) fn decoded(&mut self, by: (Rank, JobId), took: Duration) {
+        if let Some(Coded { facts, decision, coded_bytes, record }) = self.lately_coded.take(by) {
+            self.policy.decoded(&facts, &decision, coded_bytes, took);
+            lock(&self.log).decoded(record, took);
+        }
+    }
+
     /// Nothing more will come of what was sent to `peer`.
     pub(super) fn forget(&mut self, peer: Rank) {
+        self.lately_coded.forget(peer);
         self.unacknowledged.retain(|(to, _), _| *to != peer);
         for under_way in self.under_way.values_mut().filter(|under_way| under_way.peer == peer) {
             if let Stage::Sampling { transfer, .. } | Stage::Encoding { transfer, .. } = &mut under_way.stage
@@ -220,6 +233,14 @@ impl Coder {
                 // What was looked at meanwhile has had its part of that time.
                 let times = (sampling, done.took, look.is_none());
                 let record = self.count_encoded(&transfer.facts, &decision, sent, &payload, times);
+                if let Some(record) = record
+                    && sent != Algorithm::None
+                    && !transfer.forgotten
+                {
+                    let Transfer { facts, .. } = transfer;
+                    let coded = Coded { facts, decision, coded_bytes: payload.capacity(), record };
+                    self.lately_coded.put((peer, job), coded);
+                }
                 if let Some(record) = record.filter(|_| transfer.is_acknowledged()) {
                     self.unacknowledged.insert((peer, job), (record, transfer, decision.predicted_ns));
                 }
@@ -228,13 +249,13 @@ impl Coder {
             (Stage::Decoding { raw_bytes, coded_bytes }, Ok(Output::Decoded)) => {
                 self.count(|stats| stats.decode += done.took);
                 self.meter.decoded(peer.0, raw_bytes, coded_bytes, done.took);
-                JobResult::Decoded(Ok(()))
+                JobResult::Decoded(Ok(()), done.took)
             }
             (stage, result) => {
                 self.meter.failed(peer.0);
                 let status = result.err().unwrap_or(Status::Internal);
                 match stage {
-                    Stage::Decoding { .. } => JobResult::Decoded(Err(status)),
+                    Stage::Decoding { .. } => JobResult::Decoded(Err(status), done.took),
                     _ => JobResult::Encoded(Err(status)),
                 }
             }

@@ -176,7 +176,7 @@ impl Engine {
         if let Some(Some(session)) = self.sessions.get_mut(peer.0 as usize) {
             match result {
                 JobResult::Encoded(result) => session.encoded(job, result),
-                JobResult::Decoded(result) => session.decoded(job, result),
+                JobResult::Decoded(result, took) => session.decoded(job, result, took),
             }
         }
     }
@@ -221,6 +221,7 @@ impl Engine {
                 self.send(peer, Message { header, payload }, with_next);
             }
             Action::Acknowledged { job } => self.coder.acknowledged((peer, job)),
+            Action::Decoded { job, took } => self.coder.decoded((peer, job), took),
             Action::Deliver { request, result } => {
                 if let Some(reply) = self.replies.remove(&request) {
                     reply.send(result);

@@ -34,6 +34,7 @@
 //! requests from it, whose raw bytes no frame exceeds; and what the link holds for each peer, which its module says. What would go
 //! beyond waits with the program's own memory, for which nothing is allocated.
 
+mod coded;
 mod coding;
 mod collectives;
 mod engine;

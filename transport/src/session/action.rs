@@ -1,5 +1,7 @@
 //! What a session wants done.
 
+use std::time::Duration;
+
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 
 use super::error::{SessionError, TransferError};
@@ -85,6 +87,13 @@ pub enum Action {
     Acknowledged {
         /// That job.
         job: JobId,
+    },
+    /// The peer has decoded the frame that this job encoded.
+    Decoded {
+        /// That job.
+        job: JobId,
+        /// How long it took.
+        took: Duration,
     },
     /// A request is finished: bytes moved, or why not.
     Deliver {

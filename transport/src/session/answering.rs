@@ -2,7 +2,7 @@
 
 use mgcomp_codecs::Algorithm;
 
-use super::action::{Action, Encoded, Purpose, Stream};
+use super::action::{Action, Encoded, JobId, Purpose, Stream};
 use super::error::{SessionError, TransferError, Violation};
 use super::inbox::{Arrival, Begun, Posted, Sent};
 use super::request::{Owner, Request};
@@ -196,9 +196,14 @@ impl Session {
     }
 
     /// Answers a read or a fetch with what was encoded for it.
-    pub(super) fn answer_with(&mut self, id: MessageId, result: Encoded) {
+    pub(super) fn answer_with(&mut self, id: MessageId, job: JobId, result: Encoded) {
         let (algorithm, payload, status) = match result {
-            Ok((algorithm, payload)) => (algorithm, payload, Status::Good),
+            Ok((algorithm, payload)) => {
+                if algorithm != Algorithm::None {
+                    self.decode_times.answered(id, job);
+                }
+                (algorithm, payload, Status::Good)
+            }
             Err(status) => (Algorithm::None, Payload::empty(), status),
         };
         self.responder.answered(id);

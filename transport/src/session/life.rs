@@ -7,6 +7,7 @@ use mgcomp_codecs::AlgorithmSet;
 
 use super::action::Action;
 use super::config::SessionConfig;
+use super::decode_times::DecodeTimes;
 use super::error::{SessionError, TransferError, Violation};
 use super::inbox::{Begun, Inbox, Posted};
 use super::request::{Request, RequestId};
@@ -73,6 +74,7 @@ impl Session {
         }
         self.responder = Responder::default();
         self.groups_over.clear();
+        self.decode_times = DecodeTimes::default();
         self.phase = Phase::Over(error.clone());
         self.actions.retain(|action| !matches!(action, Action::Encode { .. })); // nobody wants it any more
         self.actions.push_back(Action::Close { error });

@@ -8,6 +8,7 @@ mod action;
 mod answering;
 mod asking;
 mod config;
+mod decode_times;
 mod error;
 mod groups;
 mod inbox;
@@ -21,16 +22,18 @@ mod responder;
 mod tests;
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element, ElementSet};
 use rustc_hash::FxHashMap;
 
 pub use action::{Action, Decoded, Encoded, JobId, Purpose, Stream};
 pub use config::SessionConfig;
+pub use decode_times::ToldTimes;
 pub use error::{SessionError, TransferError, Violation};
 pub use request::{Completion, Request, RequestId};
 
+use self::decode_times::DecodeTimes;
 use self::inbox::{Inbox, Posted};
 use self::parts::Messages;
 use self::request::Owner;
@@ -65,6 +68,7 @@ pub struct Session {
     has_encoded: bool,
     /// Answers, and bytes that they are for, that go out with what is sent next.
     held_acks: (u32, u64),
+    decode_times: DecodeTimes,
 }
 
 /// A greeting that may take for ever is awaited until `None`.
@@ -137,6 +141,7 @@ impl Session {
             actions: VecDeque::new(),
             has_encoded: false,
             held_acks: (0, 0),
+            decode_times: DecodeTimes::default(),
         };
         session.send(Header::Hello(hello), Payload::empty());
         session
@@ -215,6 +220,10 @@ impl Session {
             (Phase::Open { .. }, Header::OfferAck(answer)) => self.on_offer_ack(answer),
             (Phase::Open { .. }, Header::DataReady(answer)) => self.on_data(answer, payload),
             (Phase::Open { .. }, Header::WriteAck(answer)) => self.on_ack(answer),
+            (Phase::Open { .. }, Header::DecodeTime(time)) => {
+                self.on_decode_time(time);
+                Ok(())
+            }
         };
         match handled {
             Ok(()) => self.start_pieces(),
@@ -251,10 +260,10 @@ impl Session {
         self.has_encoded = true;
         match self.jobs.remove(&job) {
             Some(Job::EncodePiece(id)) => self.piece_encoded(id, job, result),
-            Some(Job::EncodeAnswer(id)) => self.answer_with(id, result),
+            Some(Job::EncodeAnswer(id)) => self.answer_with(id, job, result),
             Some(Job::EncodeFetched { id, offer }) => {
                 self.requester.offers().end_fetch(offer);
-                self.answer_with(id, result);
+                self.answer_with(id, job, result);
             }
             // Jobs of a session that ended in the meantime are of no interest.
             _ => {}
@@ -262,16 +271,24 @@ impl Session {
         self.start_pieces();
     }
 
-    /// An [`Action::Decode`] is done.
-    pub fn decoded(&mut self, job: JobId, result: Decoded) {
+    /// An [`Action::Decode`] is done, and took that long.
+    pub fn decoded(&mut self, job: JobId, result: Decoded, took: Duration) {
+        let timed = self.decode_times.end(job).then_some(took).filter(|_| result.is_ok());
         match self.jobs.remove(&job) {
-            Some(Job::DecodePiece(id)) => self.finish(id, result.map_err(|status| self.unusable(status))),
+            Some(Job::DecodePiece(id)) => {
+                self.finish(id, result.map_err(|status| self.unusable(status)));
+                self.tell_decode_time(id, true, timed);
+            }
             Some(Job::DecodeLate(number)) => self.late_decoded(number),
-            Some(Job::DecodeWrite(id)) => self.acknowledge(id, result.err().unwrap_or(Status::Good)),
+            Some(Job::DecodeWrite(id)) => {
+                self.tell_decode_time(id, false, timed);
+                self.acknowledge(id, result.err().unwrap_or(Status::Good));
+            }
             Some(Job::DecodeSend { id, unawaited, receive, length }) => {
                 // First: whoever waits for the bytes is not to wait for the answer as well.
                 let received = result.map(|()| u64::from(length));
                 self.deliver((receive, received.map_err(|status| self.unusable(status))));
+                self.tell_decode_time(id, false, timed);
                 match result {
                     Ok(()) => self.acknowledge_send(id, length, unawaited),
                     Err(status) => self.acknowledge(id, status),
@@ -302,6 +319,7 @@ impl Session {
     fn decode(&mut self, job: Job, algorithm: Algorithm, payload: Payload, destination: Payload) {
         let all_or_nothing = matches!(job, Job::DecodeWrite(_));
         let job = self.job(job);
+        self.decode_times.begin(job, algorithm);
         self.actions.push_back(Action::Decode { job, algorithm, payload, destination, all_or_nothing });
     }
 

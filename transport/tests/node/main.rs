@@ -37,6 +37,7 @@ on_every_link! {
         ends::what_was_posted_arrives_though_its_node_has_gone
         statistics::what_was_sent_adds_up
         statistics::decisions_are_remembered
+        statistics::peers_say_how_long_frames_took_to_decode
         statistics::paper_samples_seven_of_307
     ]
     loopback: Fabric::loopback();

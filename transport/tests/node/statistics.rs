@@ -72,6 +72,32 @@ pub(crate) fn decisions_are_remembered(fabric: Fabric) {
     assert_eq!((answer.outcome.sent, answer.outcome.acknowledged), (Algorithm::None, None));
 }
 
+pub(crate) fn peers_say_how_long_frames_took_to_decode(fabric: Fabric) {
+    let nodes = nodes(fabric, 2, "fixed:zvc", &config());
+    let len = 1 << 16;
+    let [zeros, target] = [(); 2].map(|()| HostBuffer::zeroed(len));
+    let random = HostBuffer::from(noise(1, len));
+    let at = |memory: &HostBuffer| nodes[1].register(memory.all(), Element::U32, Access::all()).unwrap();
+    let (zeros_at, target_at) = (at(&zeros), at(&target));
+    let done = Ok(len as u64);
+    // A write and a send that are frames, and a write that goes raw.
+    assert_eq!(end_of(nodes[0].write(Rank(1), zeros.all(), Element::U32, target_at)), done);
+    let receiving = nodes[1].receive(Rank(0), Tag(1), HostBuffer::zeroed(len).all());
+    assert_eq!(end_of(nodes[0].send(Rank(1), Tag(1), zeros.all(), Element::U32)), done);
+    assert_eq!(end_of(receiving), done);
+    assert_eq!(end_of(nodes[0].write(Rank(1), random.all(), Element::U32, target_at)), done);
+    let is_known =
+        |node: usize| nodes[node].decisions().iter().map(|record| record.outcome.decode.is_some()).collect();
+    let known: Vec<bool> = is_known(0);
+    assert_eq!(known, [true, true, false]);
+    // Who reads says so with whatever it sends next.
+    for _ in 0..2 {
+        assert_eq!(end_of(nodes[0].read(Rank(1), zeros_at, HostBuffer::zeroed(len).all())), done);
+    }
+    let known: Vec<bool> = is_known(1);
+    assert!(known[0], "{known:?}");
+}
+
 pub(crate) fn paper_samples_seven_of_307(fabric: Fabric) {
     let nodes = nodes(fabric, 3, "paper", &config());
     let address = nodes[1].register(HostBuffer::zeroed(4096).all(), Element::U32, Access::all()).unwrap();

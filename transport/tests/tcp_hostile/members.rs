@@ -23,7 +23,7 @@ pub(crate) fn join_with(job: &Bystanders, rank: u32, hello: &[u8]) -> Raw {
     let mut raw = Raw::connect(job.address);
     raw.record(hello);
     let greeting = raw.message();
-    assert_eq!((greeting.len(), &greeting[..4]), (64, &[0x50, 0, 0, 4][..]));
+    assert_eq!((greeting.len(), &greeting[..4]), (64, &[0x50, 0, 0, 5][..]));
     assert_eq!(greeting[24..28], [0; 4]); // rank 0
     wait_for(&job.nodes[0], Rank(rank), "a session", |state| state == "Open");
     raw
@@ -51,7 +51,7 @@ fn malformed_messages_end_the_session_with_a_reason() {
         cases(
             [
                 &record(&[]),                                             // incomplete
-                &record(&[0xa0, 0, 0, 0]),                                // no such type
+                &record(&[0xb0, 0, 0, 0]),                                // no such type
                 &record(&[0x10; 15]),                                     // half a Read request
                 &record(&[&read_request(1, 0, 0, 1)[..], &[0]].concat()), // a payload where there is none
                 &record(&[0x40, 0, 0x01, 0]),                             // a reserved bit
@@ -176,7 +176,7 @@ fn whoever_never_stops_talking_is_cut_off() {
     watched(|| {
         let job = Bystanders::start();
         let mut raw = join(&job, 2);
-        raw.record(&[0xa0; 4]); // malformed
+        raw.record(&[0xb0; 4]); // malformed
         // Goes on sending until it cannot: the connection is closed over its head.
         let endless = vec![0; 1 << 16];
         while std::io::Write::write_all(&mut raw.stream, &endless).is_ok() {}

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use mgcomp_selector::{CheapFacts, Decision, Estimate, Fixed, Outcome, Plan, Policy};
 
@@ -56,6 +57,10 @@ impl Policy for Switched {
 
     fn observe(&mut self, facts: &CheapFacts, decision: &Decision, outcome: &Outcome) {
         self.current().observe(facts, decision, outcome);
+    }
+
+    fn decoded(&mut self, facts: &CheapFacts, decision: &Decision, coded_bytes: u64, took: Duration) {
+        self.policy.decoded(facts, decision, coded_bytes, took);
     }
 
     fn goes_by_time(&self) -> bool {

@@ -29,7 +29,7 @@ fn everything_arrives_once_and_nothing_else_changes() {
     let totals = exchange_many(0..1000, false);
     // The loads are random, but not so random that one of these could be left out.
     assert!(totals.requests > 10_000 && totals.messages.iter().all(|&n| n > 1000), "{totals:?}");
-    assert!(totals.compressed > 500, "{totals:?}");
+    assert!(totals.compressed > 500 && totals.heard > 500, "{totals:?}");
 }
 
 #[test]
@@ -44,6 +44,8 @@ struct Totals {
     /// Reads, writes, sends, fetches.
     messages: [u64; 4],
     compressed: u64,
+    /// Frames of which it was heard how long they took to decode.
+    heard: u32,
 }
 
 /// Two ends, what they were asked to do, and what must have come of it.
@@ -99,6 +101,7 @@ impl Exchange {
             let traffic = &self.world.traffic[end];
             (0..4).for_each(|kind| totals.messages[kind] += traffic.asked[kind]);
             totals.compressed += traffic.compressed;
+            totals.heard += self.world.ends[end].told;
         }
     }
 

@@ -203,7 +203,7 @@ fn payloads_are_no_longer_than_what_they_stand_for() {
 fn what_is_no_message_ends_the_session() {
     let cases: [(&[u8], MessageError); 5] = [
         (&[], MessageError::Incomplete { kind: None, needed: 1, got: 0 }),
-        (&[0xa0], Invalid::Type { got: 10 }.into()),
+        (&[0xb0], Invalid::Type { got: 11 }.into()),
         (
             &[0x40, 0],
             MessageError::Incomplete { kind: Some(crate::message::Kind::WriteAck), needed: 4, got: 2 },

@@ -3,6 +3,7 @@
 
 mod closing;
 mod codec;
+mod decode_times;
 mod exchange;
 mod groups;
 mod hello;
@@ -26,6 +27,9 @@ use super::*;
 use crate::message::{Address, Rank, ReadRequest, Secret, Tag};
 
 const SECRET: [u8; 16] = [0x5e; 16];
+
+/// What each piece of codec work takes.
+const DECODE_TIME: Duration = Duration::from_nanos(2500);
 
 /// Limits that are no hindrance.
 const WIDE: Limits = Limits { max_transfer_bytes: 1 << 20, window_bytes: 1 << 24, max_in_flight: 1 << 16 };
@@ -66,6 +70,7 @@ impl Session {
             && self.messages.is_idle()
             && self.groups_over.is_empty()
             && self.jobs.is_empty()
+            && self.decode_times.is_idle()
             && self.actions.is_empty()
     }
 }

@@ -8,7 +8,7 @@ use super::solo::{Solo, read, receive, send, write, zeroed};
 use super::*;
 use crate::link::LinkError;
 use crate::memory::{HostBuffer, HostSlice};
-use crate::message::{Fetch, Offer, OfferAck, TaggedSend, WriteAck, WriteRequest};
+use crate::message::{DecodeTime, Fetch, Offer, OfferAck, TaggedSend, WriteAck, WriteRequest};
 use crate::region::Access;
 
 const LIMITS: Limits = Limits { max_transfer_bytes: 64, window_bytes: 600, max_in_flight: 12 };
@@ -94,7 +94,9 @@ impl Target {
         let job = self.solo.jobs.remove(rng.index(self.solo.jobs.len())).unwrap();
         match (&job, rng.one_in(10)) {
             (Action::Encode { job, .. }, true) => self.solo.session.encoded(*job, Err(Status::Internal)),
-            (Action::Decode { job, .. }, true) => self.solo.session.decoded(*job, Err(Status::Internal)),
+            (Action::Decode { job, .. }, true) => {
+                self.solo.session.decoded(*job, Err(Status::Internal), DECODE_TIME)
+            }
             _ => self.solo.work_on(job),
         }
     }
@@ -168,6 +170,9 @@ fn message(rng: &mut Rng) -> Vec<u8> {
         }),
         69 if rng.one_in(2) => Header::Fetch(Fetch { id, offer, offset: rng.below(100), length }),
         69 => Header::OfferAck(OfferAck { status, offer }),
+        40..44 => {
+            Header::DecodeTime(DecodeTime { id, answer: rng.one_in(2), nanoseconds: rng.next() as u32 })
+        }
         _ if rng.one_in(10) => Header::Hello(Hello::Greeting(greeting(1, LIMITS))),
         _ if rng.one_in(10) => Header::Hello(Hello::refusal(Status::Closing)),
         _ => Header::ReadRequest(ReadRequest { id, address, length: 0 }),
@@ -259,7 +264,7 @@ fn everything_may_be_called_at_any_time() {
                 target.solo.session.on_time(target.solo.now);
             }
             5 => target.solo.session.encoded(JobId(1000 + rng.below(9)), Err(Status::Internal)),
-            6 => target.solo.session.decoded(JobId(1000 + rng.below(9)), Ok(())),
+            6 => target.solo.session.decoded(JobId(1000 + rng.below(9)), Ok(()), DECODE_TIME),
             7 if rng.one_in(10) => target.solo.close(reason(rng)),
             8 if rng.one_in(10) => target.solo.session.on_malformed(MessageError::Version { got: 9 }),
             9..15 => {
@@ -292,7 +297,7 @@ fn a_job_that_ends_as_another_kind_of_job_does_no_harm() {
     solo.hear_bytes(&[0x60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 9]);
     for action in solo.jobs.clone() {
         match action {
-            Action::Encode { job, .. } => solo.session.decoded(job, Ok(())),
+            Action::Encode { job, .. } => solo.session.decoded(job, Ok(()), DECODE_TIME),
             Action::Decode { job, .. } => solo.session.encoded(job, Err(Status::Internal)),
             other => panic!("{other:?}"),
         }

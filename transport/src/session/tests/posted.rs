@@ -105,7 +105,7 @@ fn answers(solo: &mut Solo, id: u8, unawaited: u8, len: usize) -> Vec<bool> {
     let (header, payload) = (Header::parse(&header).unwrap().0, Payload::from_bytes(vec![0; len].into()));
     solo.session.on_message(header, payload, &RegionTable::default(), solo.now);
     let Some(Action::Decode { job, .. }) = solo.session.poll_action() else { panic!("nothing to decode") };
-    solo.session.decoded(job, Ok(()));
+    solo.session.decoded(job, Ok(()), DECODE_TIME);
     // First: who waits for the bytes is not to wait for the answer.
     let delivered = solo.session.poll_action();
     assert!(matches!(delivered, Some(Action::Deliver { result: Ok(_), .. })), "{delivered:?}");

@@ -17,6 +17,8 @@ pub(super) struct Solo {
     /// Codec work that waits.
     pub(super) jobs: VecDeque<Action>,
     pub(super) delivered: Vec<(u64, Result<u64, TransferError>)>,
+    /// What the peer has said of frames.
+    pub(super) decoded: Vec<(JobId, Duration)>,
     pub(super) closed: Option<SessionError>,
 }
 
@@ -31,6 +33,7 @@ impl Solo {
             sent: VecDeque::new(),
             jobs: VecDeque::new(),
             delivered: Vec::new(),
+            decoded: Vec::new(),
             closed: None,
         };
         solo.carry_out();
@@ -97,7 +100,8 @@ impl Solo {
                 self.session.encoded(job, encode_payload(&source, element, Algorithm::None));
             }
             Action::Decode { job, algorithm, payload, destination, .. } => {
-                self.session.decoded(job, decode_payload(algorithm, &payload, &destination));
+                let result = decode_payload(algorithm, &payload, &destination);
+                self.session.decoded(job, result, DECODE_TIME);
             }
             other => panic!("no work: {other:?}"),
         }
@@ -149,6 +153,7 @@ impl Solo {
                 Action::Close { error } => assert!(self.closed.replace(error).is_none(), "closed twice"),
                 // The world of two ends, or a node, looks after these.
                 Action::Acknowledged { .. } | Action::GivenUp(_) => {}
+                Action::Decoded { job, took } => self.decoded.push((job, took)),
                 job => self.jobs.push_back(job),
             }
         }

@@ -39,6 +39,10 @@ pub(super) struct End {
     pub(super) closed: Option<SessionError>,
     /// What was encoded and is to be acknowledged.
     pub(super) unacknowledged: HashSet<JobId>,
+    /// What was encoded to frames, of which the peer has not said how long they took to decode.
+    pub(super) frames: HashSet<JobId>,
+    /// Times that it has told.
+    pub(super) told: u32,
     /// Groups of which the peer has given up an operation.
     pub(super) given_up: HashSet<u32>,
 }
@@ -61,6 +65,8 @@ impl World {
             delivered: HashMap::new(),
             closed: None,
             unacknowledged: HashSet::new(),
+            frames: HashSet::new(),
+            told: 0,
             given_up: HashSet::new(),
         });
         let mut world = Self {
@@ -173,10 +179,15 @@ impl World {
                 self.ends[end].session.close(LinkError::PeerClosed(peer).into());
             }
             Event::Encode { end, job, source, element, algorithm } => {
-                self.ends[end].session.encoded(job, encode_payload(&source, element, algorithm));
+                let result = encode_payload(&source, element, algorithm);
+                if result.as_ref().is_ok_and(|(sent, _)| *sent != Algorithm::None) {
+                    self.ends[end].frames.insert(job);
+                }
+                self.ends[end].session.encoded(job, result);
             }
             Event::Decode { end, job, algorithm, payload, destination } => {
-                self.ends[end].session.decoded(job, decode_payload(algorithm, &payload, &destination));
+                let result = decode_payload(algorithm, &payload, &destination);
+                self.ends[end].session.decoded(job, result, DECODE_TIME);
             }
         }
     }
@@ -213,6 +224,12 @@ impl World {
             }
             Action::Acknowledged { job } => {
                 assert!(self.ends[end].unacknowledged.remove(&job), "{job:?} acknowledged, but not to be");
+            }
+            Action::Decoded { job, took } => {
+                assert_eq!(took, DECODE_TIME);
+                // Of messages that overtake each other, ids say little.
+                assert!(self.ends[end].frames.remove(&job) || self.reorder, "{job:?}: no frame, or twice");
+                self.ends[end].told += 1;
             }
             Action::Deliver { request, result } => {
                 let before = self.ends[end].delivered.insert(request, result);
