@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::hint::black_box;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Element;
 use mgcomp_selector::{CheapFacts, Decision, Estimate, Outcome, Plan, Policy};
@@ -15,6 +15,7 @@ pub(super) enum Call {
     Plan(CheapFacts),
     Choose(CheapFacts, Vec<Estimate>),
     Observe(CheapFacts, Decision, Outcome),
+    Decoded(CheapFacts, Decision, u64, Duration),
 }
 
 /// What deciding takes, in nanoseconds.
@@ -93,7 +94,7 @@ fn time_each(build: &dyn Fn() -> Box<dyn Policy>, calls: &[Call]) -> Each {
                     note(&mut observed, observe, run, ns);
                     observe += 1;
                 }
-                Call::Choose(..) => {}
+                Call::Choose(..) | Call::Decoded(..) => {}
             }
         }
     }
@@ -148,6 +149,10 @@ fn make(policy: &mut dyn Policy, call: &Call) -> bool {
         }
         Call::Observe(facts, decision, outcome) => {
             policy.observe(facts, decision, outcome);
+            false
+        }
+        Call::Decoded(facts, decision, coded_bytes, took) => {
+            policy.decoded(facts, decision, *coded_bytes, *took);
             false
         }
     }

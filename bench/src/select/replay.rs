@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mgcomp_codecs::{Algorithm, AlgorithmSet};
 use mgcomp_selector::{CheapFacts, Estimate, Outcome, Plan, Policy, StreamId};
+use mgcomp_transport::session::ToldTimes;
 
 use super::clock::{Call, Costs};
 use super::completion::Link;
@@ -41,7 +42,7 @@ impl Replay<'_> {
         sampler: &mut Sampler,
     ) -> Result<Replayed, BenchError> {
         let mut policy = build();
-        let mut calls = Vec::new();
+        let (mut calls, mut told) = (Vec::new(), ToldTimes::default());
         let (mut transfers_ns, mut sampling_ns, mut carried) = (0.0, 0.0, [0; 16]);
         for &cut in self.transfers {
             let facts = self.facts(cut);
@@ -75,12 +76,17 @@ impl Replay<'_> {
                 coded_bytes: sent.wire_bytes,
                 sampling,
                 encode: if decision.algorithm == Algorithm::None { None } else { time(sent.encode_ns) },
-                // Which the peer does, and does not tell.
                 decode: None,
                 acknowledged: None,
             };
             policy.observe(&facts, &decision, &outcome);
             calls.push(Call::Observe(facts, decision, outcome));
+            // Which the peer says now and then, where there was something to decode.
+            if told.is_told(outcome.sent) {
+                let took = Duration::from_nanos(sent.decode_ns.round() as u64);
+                policy.decoded(&facts, &decision, sent.wire_bytes, took);
+                calls.push(Call::Decoded(facts, decision, sent.wire_bytes, took));
+            }
         }
         let costs = Costs::of(build, &calls);
         Ok(Replayed { time_ns: transfers_ns + sampling_ns + costs.all_ns, sampling_ns, costs, carried })
