@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::file::write;
+use super::file::write_file;
 #[cfg(feature = "png")]
 use super::raster;
 use super::{PlotError, svg};
@@ -99,7 +99,7 @@ impl Canvas {
     /// # Errors
     /// [`PlotError::Write`] if it cannot.
     pub fn save_svg(&self, path: &Path) -> Result<(), PlotError> {
-        write(path, self.svg().as_bytes())
+        write_file(path, self.svg().as_bytes())
     }
 
     /// Writes the picture to `name.svg` and `name.png` in `folder`.
@@ -108,7 +108,7 @@ impl Canvas {
     /// [`PlotError::Write`] if it cannot.
     #[cfg(feature = "png")]
     pub fn save(&self, folder: &Path, name: &str) -> Result<(), PlotError> {
-        write(&folder.join(format!("{name}.svg")), self.svg().as_bytes())?;
-        write(&folder.join(format!("{name}.png")), &self.png())
+        write_file(&folder.join(format!("{name}.svg")), self.svg().as_bytes())?;
+        write_file(&folder.join(format!("{name}.png")), &self.png())
     }
 }

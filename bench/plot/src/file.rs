@@ -1,4 +1,4 @@
-//! Where pictures go: a file that is complete or as it was before.
+//! Where pictures and tables go: a file that is complete or as it was before.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -15,7 +15,10 @@ pub fn check_place(path: &Path) -> Result<(), PlotError> {
 }
 
 /// Writes a file, in place of one that is there. Where there is no room for all of it, that one stays.
-pub(crate) fn write(path: &Path, content: &[u8]) -> Result<(), PlotError> {
+///
+/// # Errors
+/// [`PlotError`] if it cannot be written, or something is there that is no file.
+pub fn write_file(path: &Path, content: &[u8]) -> Result<(), PlotError> {
     let target = target(path)?;
     let write = || {
         // Beside it, so that renaming needs no copy; opened here for the usual permissions.
@@ -62,7 +65,7 @@ mod tests {
         let path = folder.path().join("p.svg");
         for content in ["a longer one", "short"] {
             check_place(&path).unwrap();
-            write(&path, content.as_bytes()).unwrap();
+            write_file(&path, content.as_bytes()).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), content);
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -80,11 +83,11 @@ mod tests {
         fs::write(&real, "old").unwrap();
         symlink("real", &link).unwrap();
         symlink("nowhere", &lost).unwrap();
-        write(&link, b"new").unwrap();
+        write_file(&link, b"new").unwrap();
         assert!(link.is_symlink() && fs::read(&real).unwrap() == b"new");
-        assert!(matches!(write(&lost, b"new"), Err(PlotError::NoPlace { .. })));
+        assert!(matches!(write_file(&lost, b"new"), Err(PlotError::NoPlace { .. })));
         let socket = folder.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-        assert!(matches!(write(&socket, b"new"), Err(PlotError::NoPlace { .. })));
+        assert!(matches!(write_file(&socket, b"new"), Err(PlotError::NoPlace { .. })));
     }
 }

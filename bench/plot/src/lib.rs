@@ -20,7 +20,7 @@ use axis::{Axis, Frame};
 pub use bars::Bars;
 pub use canvas::Canvas;
 use canvas::{Anchor, Point};
-pub use file::check_place;
+pub use file::{check_place, write_file};
 pub use lines::{Lines, Scale, Series, Style};
 
 const WIDTH: f64 = 880.0;

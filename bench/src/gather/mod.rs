@@ -91,8 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
         let most = threads.last().copied().unwrap_or(1);
         let measured = savings(&printer, most, &link, args)?;
         if let Some(path) = &args.plot {
-            let write = std::fs::write(path, picture::draw(&measured));
-            write.map_err(|source| BenchError::Write { path: path.clone(), source })?;
+            mgcomp_plot::write_file(path, picture::draw(&measured).as_bytes())?;
         }
     }
     printer.notes(data.iter().filter_map(|rows| rows.kind))

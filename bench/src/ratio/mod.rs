@@ -7,7 +7,6 @@ mod print;
 mod speed;
 mod summary;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -156,10 +155,12 @@ impl Ratio {
         let any = self.printer.total(Any::NAME);
         self.printer.finish(&self.summary.map(|summary| summary.lines()).unwrap_or_default())?;
         match (&args.plot, self.speeds) {
-            (Some(path), Some(speeds)) if speeds.has_any() => fs::write(path, plot(args, &speeds, any).svg())
-                .map_err(|source| BenchError::Write { path: path.clone(), source }),
-            _ => Ok(()),
+            (Some(path), Some(speeds)) if speeds.has_any() => {
+                plot::write_file(path, plot(args, &speeds, any).svg().as_bytes())?;
+            }
+            _ => {}
         }
+        Ok(())
     }
 }
 

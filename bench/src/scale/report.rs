@@ -1,7 +1,6 @@
 //! What the model says, as text, JSON and CSV.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
@@ -169,7 +168,7 @@ impl Report {
         }
         for (name, text) in [("scale.csv", times), ("break_even.csv", limits)] {
             let path = folder.join(name);
-            fs::write(&path, text).map_err(|source| BenchError::Write { path, source })?;
+            mgcomp_plot::write_file(&path, text.as_bytes())?;
         }
         Ok(())
     }

@@ -12,7 +12,6 @@ mod sequence;
 mod source;
 mod table;
 
-use std::fs;
 use std::sync::Arc;
 
 use mgcomp_codecs::{Algorithm, Element, ElementSet, codecs};
@@ -71,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
     printer.goals(&Goals::of(&rows))?;
     if let Some(path) = &args.plot {
         let svg = picture::draw(&rows, &Machine::detect());
-        fs::write(path, svg).map_err(|source| BenchError::Write { path: path.clone(), source })?;
+        mgcomp_plot::write_file(path, svg.as_bytes())?;
     }
     Ok(())
 }

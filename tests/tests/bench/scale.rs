@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::{folder, run, stderr};
+use crate::{command, folder, run, stderr};
 
 /// Two GPUs with 20 MB, 10 of which each sends; links of 8 Gb/s are 1 GB/s.
 const PAIR: [&str; 14] = [
@@ -137,5 +137,27 @@ fn wrong_flags_are_refused() {
         let output = scale(folder.path(), args);
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{args:?}");
         assert!(stderr(&output).contains(message), "{args:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn where_there_is_no_room_old_files_stay() {
+    let folder = folder(&[("scale.csv", b"old"), ("p.svg", b"old")]);
+    for (flag, place, old) in [("--csv", ".", "scale.csv"), ("--plot", "p.svg", "p.svg")] {
+        let args: &[&str] = match flag {
+            "--csv" => &["scale", "--ratio", "1.5", "--encode", "10", "--decode", "10", "--csv", place],
+            _ => &["gather", "--bytes", "64K", "--seconds", "0.001", "--plot", place],
+        };
+        let program = command(folder.path(), &[]).get_program().to_owned();
+        let mut shell = Command::new("bash");
+        // Files of one KiB at most, and no signal for what is longer.
+        shell.args(["-c", "trap '' XFSZ && ulimit -f 1 && exec \"$0\" \"$@\""]).arg(program).args(args);
+        let output = shell.current_dir(folder.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{flag}: {}", stderr(&output));
+        assert!(stderr(&output).contains("cannot write"), "{flag}: {}", stderr(&output));
+        assert_eq!(fs::read_to_string(folder.path().join(old)).unwrap(), "old", "{flag}");
+        let names: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names.len(), 2, "{flag}: {names:?}");
     }
 }

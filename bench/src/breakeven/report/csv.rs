@@ -1,7 +1,6 @@
 //! CSV files, units in their headers.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
 use super::super::model::LINKS;
@@ -17,7 +16,7 @@ pub(super) fn write(report: &Report, folder: &Path) -> Result<(), BenchError> {
     ];
     for (name, text) in files {
         let path = folder.join(name);
-        fs::write(&path, text).map_err(|source| BenchError::Write { path, source })?;
+        mgcomp_plot::write_file(&path, text.as_bytes())?;
     }
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! CSV files, units in their headers.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
 use super::super::fabric::{CODECS, Distance};
@@ -26,7 +25,7 @@ pub(super) fn write(report: &Report, folder: &Path) -> Result<(), BenchError> {
     files.extend(report.sweep().map(|swept| ("sweep".to_owned(), sweep(&swept))));
     for (name, text) in files {
         let path = folder.join(format!("{name}.csv"));
-        fs::write(&path, text).map_err(|source| BenchError::Write { path, source })?;
+        mgcomp_plot::write_file(&path, text.as_bytes())?;
     }
     Ok(())
 }
