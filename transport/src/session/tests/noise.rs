@@ -95,7 +95,7 @@ impl Target {
         match (&job, rng.one_in(10)) {
             (Action::Encode { job, .. }, true) => self.solo.session.encoded(*job, Err(Status::Internal)),
             (Action::Decode { job, .. }, true) => {
-                self.solo.session.decoded(*job, Err(Status::Internal), DECODE_TIME)
+                self.solo.session.decoded(*job, Err(Status::Internal), DECODE_TIME);
             }
             _ => self.solo.work_on(job),
         }
