@@ -34,6 +34,8 @@ pub mod calibrate;
 pub mod communicator;
 pub mod control;
 pub mod copy;
+#[cfg(feature = "cuda")]
+mod cuda;
 pub mod executor;
 pub mod fork;
 pub mod link;

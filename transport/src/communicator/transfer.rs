@@ -127,7 +127,7 @@ pub(super) fn copy(from: &impl Stretch, into: &impl Stretch) -> Result<(), Commu
         return Err(CommunicatorError::Overlap);
     }
     #[cfg(feature = "cuda")]
-    crate::executor::cuda::copy(&from, &into)?;
+    crate::cuda::copy::copy(&from, &into)?;
     #[cfg(not(feature = "cuda"))]
     {
         let (Slice::Host(from), Slice::Host(into)) = (from, into);

@@ -26,7 +26,7 @@ use super::NcclConfig;
 use super::entry::{Coding, Entry};
 use super::lane::Outgoing;
 use crate::control;
-use crate::executor::cuda::probe::{Answer, Question};
+use crate::cuda::probe::{Answer, Question};
 use crate::link::Position;
 use crate::link::rate::TimedRate;
 

@@ -21,10 +21,10 @@ use super::choices::{Decoded, Moved};
 use super::entry::{Coding, ENTRY_LEN, Entry};
 use super::handle::Handle;
 use super::layout::{Layout, WORD, nth};
-use crate::executor::cuda::kernels::Kernels;
-use crate::executor::cuda::probe::{Probe, Question};
-use crate::executor::cuda::scratch::{GrowingWorkspace, Scratch};
-use crate::executor::cuda::stopwatch::Stopwatch;
+use crate::cuda::kernels::Kernels;
+use crate::cuda::probe::{Probe, Question};
+use crate::cuda::scratch::{GrowingWorkspace, Scratch};
+use crate::cuda::stopwatch::Stopwatch;
 
 /// Frames begin on multiples of this.
 const ALIGN: u64 = 256;

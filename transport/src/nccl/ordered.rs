@@ -4,7 +4,7 @@ use mgcomp_codecs::device::{Device, DeviceError, Reducer, Reduction, Region, Str
 
 use super::{NcclCommunicator, NcclError};
 use crate::communicator::{Block, Datatype, Operation, shares};
-use crate::executor::cuda::scratch::Scratch;
+use crate::cuda::scratch::Scratch;
 
 /// What is computed.
 type Task = (Datatype, Operation);

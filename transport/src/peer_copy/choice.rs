@@ -14,8 +14,8 @@ use super::cut::Cut;
 use super::turns::{Link, Watches};
 use super::{CopyPath, PeerCopyConfig};
 use crate::control::{self, Copies, Made, PolicyName, Settings, SizeGate};
+use crate::cuda::probe::{Answer, Question};
 use crate::executor::cuda::estimate;
-use crate::executor::cuda::probe::{Answer, Question};
 use crate::memory::DeviceSlice;
 
 /// What takes so many times as long as the link does for its bytes takes that time by itself.

@@ -12,8 +12,8 @@ use super::watch::{Shown, Watch, Watched};
 use super::{CopyPath, PeerCopy, PeerCopyConfig, PeerCopyError, PeerCopyReport};
 use crate::calibrate;
 use crate::control::{self, Made};
-use crate::executor::cuda::probe::{Probe, Question};
-use crate::executor::cuda::stopwatch::Stopwatch;
+use crate::cuda::probe::{Probe, Question};
+use crate::cuda::stopwatch::Stopwatch;
 use crate::memory::{DeviceSlice, Relaxed};
 
 /// Makes copies from one device to another, one after the other.

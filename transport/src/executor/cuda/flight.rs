@@ -6,10 +6,10 @@ use mgcomp_codecs::Algorithm;
 use mgcomp_codecs::device::{Buffer, DeviceError, Status as KernelStatus};
 use mgcomp_codecs::frame::{ChunkSize, Frame};
 
-use super::kernels::Kernels;
 use super::lane::{Coded, Destination, Lane, WORDS};
-use super::sampling::Sample;
-use super::staging::{Ready, filled};
+use crate::cuda::kernels::Kernels;
+use crate::cuda::sampling::Sample;
+use crate::cuda::staging::{Ready, filled};
 use crate::executor::failure::Failure;
 use crate::executor::waiting::InUse;
 use crate::executor::{Output, Work};

@@ -10,10 +10,10 @@ use mgcomp_codecs::device::{
     Buffer, Coder, Compress, Decompress, Device, DeviceError, Event, Region, Stream, workspace_len,
 };
 
-use super::mark::Mark;
-use super::sampling;
-use super::scratch::{GrowingWorkspace, Scratch};
-use super::staging::{Room, Staging, Words};
+use crate::cuda::mark::Mark;
+use crate::cuda::sampling;
+use crate::cuda::scratch::{GrowingWorkspace, Scratch};
+use crate::cuda::staging::{Room, Staging, Words};
 use crate::memory::{self, DeviceHold, DeviceSlice, Rooms, SHORTEST_ROOM_BYTES, Shelf};
 
 /// Words that one piece of work can use.

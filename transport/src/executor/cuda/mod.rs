@@ -8,31 +8,22 @@
 //! devices make have no checksums, and those of frames that they read are not compared.
 
 mod flight;
-pub(crate) mod kernels;
 mod lane;
-mod mark;
-pub(crate) mod probe;
-pub(crate) mod sampling;
-pub(crate) mod scratch;
-mod staging;
-pub(crate) mod stopwatch;
 mod worker;
 
 use std::collections::HashMap;
 
-use mgcomp_codecs::device::{Device, DeviceError};
+use mgcomp_codecs::device::Device;
 use mgcomp_codecs::{AlgorithmSet, Element};
 use mgcomp_selector::{Estimate, SampleSize};
 
 use self::flight::Flight;
-use self::kernels::Kernels;
 use self::lane::Lane;
-#[cfg(target_os = "linux")]
-pub(crate) use self::staging::Ready;
-use self::staging::Staging;
 use self::worker::Worker;
 use super::failure::Failure;
 use super::{Done, DoneSink, Executor, HostExecutor, Outlet, Output, Ticket, Work};
+use crate::cuda::kernels::Kernels;
+use crate::cuda::staging::Staging;
 use crate::memory::{DeviceSlice, Slice};
 use crate::payload::Payload;
 
@@ -116,46 +107,6 @@ pub(crate) fn estimate(
         Err(error) => {
             tracing::warn!(%error, "nothing is known of data on a device");
             Vec::new()
-        }
-    }
-}
-
-/// Copies `from` to `into`, which is as long, also where one of them is on a device. Waits until it is done, also in a thread that
-/// records.
-pub(crate) fn copy(from: &Slice, into: &Slice) -> Result<(), DeviceError> {
-    match (from, into) {
-        (Slice::Device(slice), _) | (_, Slice::Device(slice)) => {
-            slice.device().relaxed(|| copy_now(from, into))
-        }
-        _ => copy_now(from, into),
-    }
-}
-
-fn copy_now(from: &Slice, into: &Slice) -> Result<(), DeviceError> {
-    match (from, into) {
-        (Slice::Device(from), Slice::Device(into)) => {
-            let (from, into) = (from.hold(), into.hold_mut());
-            let stream = into.slice().device().stream()?;
-            from.slice().order(&stream)?;
-            into.slice().order(&stream)?;
-            let copied = stream.copy(from.slice().region(), into.slice().region());
-            copied.and(stream.wait()) // also after an error: the memory must not be let go before
-        }
-        (Slice::Host(from), Slice::Device(into)) => {
-            let (from, into) = (from.hold(), into.hold_mut());
-            let stream = into.slice().device().stream()?;
-            into.slice().order(&stream)?;
-            stream.upload(&from, into.slice().region())
-        }
-        (Slice::Device(from), Slice::Host(into)) => {
-            let (from, mut into) = (from.hold(), into.hold_mut());
-            let stream = from.slice().device().stream()?;
-            from.slice().order(&stream)?;
-            stream.download(from.slice().region(), &mut into)
-        }
-        (Slice::Host(from), Slice::Host(into)) => {
-            into.write(|into| from.read(|from| into.copy_from_slice(from)));
-            Ok(())
         }
     }
 }

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use mgcomp_codecs::device::{Buffer, Device};
 
 use super::flight::{self, Flight};
-use super::kernels::Kernels;
 use super::lane::Lane;
-use super::staging::Staging;
+use crate::cuda::kernels::Kernels;
+use crate::cuda::staging::Staging;
 use crate::executor::failure::Failure;
 use crate::executor::waiting::{RETRY, Waiting};
 use crate::executor::{Done, DoneSink, Outlet, Output, Ticket, Work};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use mgcomp_codecs::device::{Device, DeviceError, Event, Pinned, Region, Stream};
 
-use crate::executor::cuda::Ready;
+use crate::cuda::staging::Ready;
 use crate::memory::{DeviceBytes, Room, Rooms};
 
 /// What copies to a peer take.

@@ -9,13 +9,13 @@ use super::mark::Mark;
 use crate::memory::{self as rooms, Rooms};
 
 /// Page-locked rooms.
-pub(super) type Staging = Rooms<Pinned>;
+pub(crate) type Staging = Rooms<Pinned>;
 
 /// Page-locked memory that goes back when dropped.
 pub(crate) type Room = rooms::Room<Pinned>;
 
 /// A room of `len` bytes that `fill` has written to.
-pub(super) fn filled<E: From<DeviceError>>(
+pub(crate) fn filled<E: From<DeviceError>>(
     staging: &Arc<Staging>,
     len: usize,
     fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
@@ -50,29 +50,29 @@ impl AsRef<[u8]> for Ready {
 /// Words of 64 bits that kernels leave their findings in: in memory of the host, since a copy from the device's would wait
 /// there for those of payloads.
 #[derive(Debug)]
-pub(super) struct Words {
+pub(crate) struct Words {
     memory: Pinned,
     /// Recorded behind what fills them.
     filled: Mark,
 }
 
 impl Words {
-    pub(super) fn new(device: &Device, count: usize) -> Result<Self, DeviceError> {
+    pub(crate) fn new(device: &Device, count: usize) -> Result<Self, DeviceError> {
         Ok(Self { memory: device.alloc_pinned(8 * count as u64)?, filled: Mark::new(device)? })
     }
 
     /// The word with this number.
-    pub(super) fn word(&self, number: usize) -> Word<'_> {
+    pub(crate) fn word(&self, number: usize) -> Word<'_> {
         self.memory.region().word(8 * number as u64)
     }
 
     /// Marks the end of what is enqueued on `stream` to fill them.
-    pub(super) fn mark(&mut self, stream: &Stream) -> Result<(), DeviceError> {
+    pub(crate) fn mark(&mut self, stream: &Stream) -> Result<(), DeviceError> {
         self.filled.set(stream)
     }
 
     /// Waits for the last mark. As long as the result is used, nothing that fills them is enqueued.
-    pub(super) fn wait(&mut self) -> Result<&[u64], DeviceError> {
+    pub(crate) fn wait(&mut self) -> Result<&[u64], DeviceError> {
         self.filled.wait()?;
         let count = self.memory.region().len() as usize / 8;
         // SAFETY: the memory has so many words, on a multiple of 8; only kernels write there. Those before the mark have ended,

@@ -105,7 +105,7 @@ impl Sample {
 
 /// Enqueues the estimation of `pieces` of `data`, each an offset and a length: length and status of each will be in the
 /// words from `first` on.
-pub(super) fn estimate(
+pub(crate) fn estimate(
     (coder, stream, workspace): (&Coder, &Stream, &mut Workspace<'_>),
     (element, data): (Element, Region<'_>),
     pieces: &[(u64, u64)],
