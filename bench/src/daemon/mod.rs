@@ -15,6 +15,7 @@ use mgcomp_transport::control::{Attachment, steered};
 use mgcomp_transport::link::Position;
 use mgcomp_transport::message::Rank;
 
+use crate::codec::parse_seconds;
 use crate::error::BenchError;
 use crate::machine::Machine;
 use child::Child;
@@ -38,8 +39,8 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(0..=1000))]
     watchers: u32,
     /// Length of each measurement
-    #[arg(long, default_value_t = 3.0)]
-    seconds: f64,
+    #[arg(long, default_value = "3", value_parser = parse_seconds)]
+    seconds: Duration,
     /// Print one JSON object a row
     #[arg(long)]
     json: bool,
@@ -88,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
 }
 
 async fn measure(args: &Args, child: &Child, processes: &mut [Process]) -> Result<Vec<Figure>, BenchError> {
-    let time = Duration::from_secs_f64(args.seconds.clamp(0.1, 60.0));
+    let time = args.seconds;
     let load = Load::connect(&child.socket()).await?;
     load.until_seen(args.processes, u64::from(args.peers), PATIENCE).await?;
     let mut figures = Vec::new();

@@ -1274,7 +1274,7 @@ typedef struct mgcompMemcpyReport {
 /**
  * Starts threads that copy.
  *
- * @param threads that run codecs: 1 to 1024; 0 for as many as there are cores, at most 2.
+ * @param threads that run codecs: 1 to 1024; 0 for as many as the launcher leaves this rank cores, at most 2.
  * @param cudaDevice the number of the CUDA device that copies may reach, or -1 for none. Its primary context is used, as the
  * CUDA runtime does. Where there is no driver or no such device, the call fails with MGCOMP_RESULT_UNSUPPORTED.
  * @param copier set to the handle, to be given to mgcompDestroyCopier.
@@ -1694,7 +1694,7 @@ typedef struct mgcompOffloadStats {
 /**
  * Starts a queue with threads of its own.
  *
- * @param threads that run codecs: 1 to 1024; 0 for as many as there are cores, at most 2.
+ * @param threads that run codecs: 1 to 1024; 0 for as many as the launcher leaves this rank cores, at most 2.
  * @param inOrder 1 if copies of one direction are to begin and finish as they were asked for; 0 if short ones may overtake.
  * @param policy how codecs are chosen, as for mgcompMemcpyCompressed.
  * @param hostBytes the most memory that all that is offloaded takes at any moment. What is on its way out counts in full, until
@@ -1832,11 +1832,11 @@ typedef struct mgcompNodeOptions {
    */
   uint32_t pieceBytes;
   /**
-   * Threads that run codecs, 1 to 256. Usual: as many as there are cores, at most 2.
+   * Threads that run codecs, 1 to 256. Usual: MGCOMP_THREADS, or as many as the launcher leaves this rank cores, at most 2.
    */
   uint32_t codecThreads;
   /**
-   * 1 if frames are to carry no checksums from end to end.
+   * 1 if frames are to carry no checksums from end to end. Usual: what MGCOMP_CHECKSUM says.
    */
   uint32_t noChecksum;
 } mgcompNodeOptions;

@@ -75,7 +75,7 @@ pub(crate) fn desk(copier: mgcompCopier) -> Result<Arc<Desk>, Failure> {
 
 /// Starts threads that copy.
 ///
-/// @param threads that run codecs: 1 to 1024; 0 for as many as there are cores, at most 2.
+/// @param threads that run codecs: 1 to 1024; 0 for as many as the launcher leaves this rank cores, at most 2.
 /// @param cudaDevice the number of the CUDA device that copies may reach, or -1 for none. Its primary context is used, as the
 /// CUDA runtime does. Where there is no driver or no such device, the call fails with MGCOMP_RESULT_UNSUPPORTED.
 /// @param copier set to the handle, to be given to mgcompDestroyCopier.

@@ -81,7 +81,7 @@ pub(crate) struct Returning {
 
 /// Starts a queue with threads of its own.
 ///
-/// @param threads that run codecs: 1 to 1024; 0 for as many as there are cores, at most 2.
+/// @param threads that run codecs: 1 to 1024; 0 for as many as the launcher leaves this rank cores, at most 2.
 /// @param inOrder 1 if copies of one direction are to begin and finish as they were asked for; 0 if short ones may overtake.
 /// @param policy how codecs are chosen, as for mgcompMemcpyCompressed.
 /// @param hostBytes the most memory that all that is offloaded takes at any moment. What is on its way out counts in full, until

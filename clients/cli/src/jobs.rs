@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
             Ok(if args.json { lines(streams.iter().map(stream_json)) } else { stream_table(&streams) })
         }
     });
-    let scope = Scope { job: args.job.clone().unwrap_or_default(), ..Scope::default() };
+    let scope = Scope { job: args.job.clone().unwrap_or_default(), peer: args.peer, ..Scope::default() };
     print(&text.map_err(|error| error.about(&scope, false))?)
 }
 

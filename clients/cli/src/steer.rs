@@ -84,7 +84,7 @@ impl Value for Lambda {
 
 #[derive(clap::Args, Debug)]
 struct Policy {
-    /// adaptive, paper, paper:<sampling>,<running>,<votes>, or fixed:<algorithm>
+    /// adaptive, paper, or fixed:<algorithm>
     policy: String,
 }
 

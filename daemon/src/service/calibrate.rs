@@ -1,5 +1,7 @@
 //! Measuring how fast the codecs are, once at a time.
 
+use std::path::PathBuf;
+
 use mgcomp_codecs::{Element, ElementSet, codecs};
 use mgcomp_proto::v1::{CalibrateResponse, CodecSpeed};
 use mgcomp_selector::speeds::Speeds;
@@ -21,22 +23,26 @@ pub(super) async fn run(node: &Node, dry_run: bool) -> Result<CalibrateResponse,
 }
 
 fn measure(dry_run: bool) -> Result<CalibrateResponse, Status> {
-    let internal =
-        |error: &dyn std::fmt::Display| Status::internal(format!("cannot time the codecs: {error}"));
-    let speeds = calibrate(ElementSet::all(), &|_| {}).map_err(|error| internal(&error))?;
+    // First: to measure takes seconds.
+    let place = if dry_run { None } else { Some(place()?) };
+    let speeds = calibrate(ElementSet::all(), &|_| {})
+        .map_err(|error| Status::internal(format!("cannot time the codecs: {error}")))?;
     let mut kept = String::new();
-    if !dry_run {
-        let path = SpeedsFile::default_path().map_err(|error| internal(&error))?;
-        let path = path.ok_or_else(|| {
-            Status::failed_precondition(
-                "there is no folder to keep speeds in: set MGCOMP_CACHE for the daemon",
-            )
-        })?;
+    if let Some(path) = place {
         let saved = SpeedsFile::of_this_machine(&speeds).save(&path);
         saved.map_err(|error| Status::resource_exhausted(format!("cannot keep the speeds: {error}")))?;
         kept = path.display().to_string();
     }
     Ok(CalibrateResponse { speeds: told(&speeds), path: kept })
+}
+
+/// Where speeds are kept.
+fn place() -> Result<PathBuf, Status> {
+    let none = "there is no folder to keep speeds in: set MGCOMP_CACHE for the daemon";
+    let path = SpeedsFile::default_path();
+    let path =
+        path.map_err(|error| Status::failed_precondition(format!("cannot keep the speeds: {error}")))?;
+    path.ok_or_else(|| Status::failed_precondition(none))
 }
 
 fn told(speeds: &Speeds) -> Vec<CodecSpeed> {

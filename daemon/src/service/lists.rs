@@ -73,6 +73,10 @@ pub(super) async fn streams(
 ) -> Result<ListStreamsResponse, Status> {
     let snapshot = node.snapshots.get(&node.processes, AGE).await;
     let processes = snapshot.jobs().remove(job).ok_or_else(|| no_job(job))?;
+    let asked = Scope { job: Some(job.to_owned()), peer, ..Scope::default() };
+    if peer.is_some() && !node.processes.has(&asked) {
+        return Err(absent(&asked));
+    }
     let settings = node.store.scopes().of_job(job);
     let mut streams = Vec::new();
     for process in processes {

@@ -122,8 +122,29 @@ fn tls_is_spoken_where_it_is_asked_for() {
     let https = format!("https://{address}");
     let good = jobs(&["--address", &https, "--ca", &certificate]);
     assert!(good.status.success(), "{}", text(&good.stderr));
-    let stranger = jobs(&["--address", &https]);
-    assert!(text(&stranger.stderr).contains("TLS to"), "{}", text(&stranger.stderr));
+    // The certificate is for the number of the host, not for its name.
+    let by_name = https.replace("127.0.0.1", "localhost");
+    fs::write(path("empty"), "").unwrap();
+    fs::write(path("two lines"), "a\nb").unwrap();
+    for (args, expected) in [
+        (
+            &["--address", &https][..],
+            format!("TLS to {address}: name the authority of its certificate with --ca"),
+        ),
+        (
+            &["--address", &https, "--ca", &path("empty")],
+            format!("{}: it holds no certificate in PEM", path("empty")),
+        ),
+        (&["--address", &by_name, "--ca", &certificate], "TLS to localhost:".to_owned()),
+    ] {
+        let stranger = jobs(args);
+        assert_eq!(stranger.status.code(), Some(1), "{args:?}");
+        assert!(text(&stranger.stderr).contains(&expected), "{args:?}: {}", text(&stranger.stderr));
+    }
+    let torn = ["jobs", "--token-file", &path("two lines"), "--address", &https, "--ca", &certificate];
+    let torn = Rig::empty().mgcomp_command(&torn).output().unwrap();
+    let expected = format!("{}: what is in there cannot be sent as a token", path("two lines"));
+    assert!(text(&torn.stderr).contains(&expected), "{}", text(&torn.stderr));
     let plain = jobs(&["--address", &format!("http://{address}")]);
     assert_eq!(plain.status.code(), Some(1), "plaintext on the TLS port");
     assert!(exchange(&address, b"GET /metrics HTTP/1.1\r\n\r\n").contains("This port speaks TLS"));

@@ -163,6 +163,7 @@ fn copies_between_devices_are_seen_and_follow() {
     });
     // Devices are no ranks.
     rig.fail(&["policy", "set", "fixed:zvc", "--job", "a", "--peer", "0"], &["peer 0"]);
+    rig.fail(&["jobs", "--job", "a", "--peer", "99"], &["no such peer"]);
     assert_eq!(rig.json(&["watch", "--job", "a", "--level", "peer", "--count", "1"]), Vec::<Value>::new());
 
     let row = &rig.json(&["watch", "--job", "a", "--level", "stream", "--count", "1"])[0];

@@ -42,9 +42,9 @@ pub struct mgcompNodeOptions {
     pub silence_timeout_ns: u64,
     /// Bytes per message: longer transfers are cut. Usual: 1 MiB.
     pub piece_bytes: u32,
-    /// Threads that run codecs, 1 to 256. Usual: as many as there are cores, at most 2.
+    /// Threads that run codecs, 1 to 256. Usual: MGCOMP_THREADS, or as many as the launcher leaves this rank cores, at most 2.
     pub codec_threads: u32,
-    /// 1 if frames are to carry no checksums from end to end.
+    /// 1 if frames are to carry no checksums from end to end. Usual: what MGCOMP_CHECKSUM says.
     pub no_checksum: u32,
 }
 

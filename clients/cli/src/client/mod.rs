@@ -91,8 +91,10 @@ pub(crate) enum ClientError {
     Read { path: PathBuf, source: io::Error },
     #[error("{}: {what}", path.display())]
     Certificates { path: PathBuf, what: String },
-    #[error("--token-file: what is in there cannot be sent")]
-    Token,
+    #[error("{}: what is in there cannot be sent as a token", path.display())]
+    Token { path: PathBuf },
+    #[error("TLS to {place}: name the authority of its certificate with --ca")]
+    NoAuthority { place: String, source: io::Error },
     #[error("TLS to {place}")]
     Tls { place: String, source: io::Error },
     #[error("the daemon says: {} ({}){}", .0.message(), name(.0), advice(.0))]

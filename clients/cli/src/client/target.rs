@@ -167,7 +167,12 @@ impl Target {
             let _ = stream.set_nodelay(true); // only makes it faster
             let Some((tls, name)) = tls else { return Ok(Box::new(stream) as Box<dyn Stream>) };
             let secured = tls.connect(name, stream).await;
-            Ok(Box::new(secured.map_err(|source| ClientError::Tls { place: place.clone(), source })?) as _)
+            let secured = secured.map_err(|source| match self.ca {
+                // Nobody's certificate is good then.
+                None => ClientError::NoAuthority { place: place.clone(), source },
+                Some(_) => ClientError::Tls { place: place.clone(), source },
+            });
+            Ok(Box::new(secured?) as _)
         };
         let stream = self.patience(&place).wait::<_, ClientError>(connecting).await?;
         Ok((place, stream))
@@ -176,8 +181,8 @@ impl Target {
     fn authorization(&self) -> Result<Option<HeaderValue>, ClientError> {
         let Some(path) = &self.token_file else { return Ok(None) };
         let token = fs::read_to_string(path).map_err(|source| read_error(path, source))?;
-        let mut value =
-            HeaderValue::from_str(&format!("Bearer {}", token.trim())).map_err(|_| ClientError::Token)?;
+        let mut value = HeaderValue::from_str(&format!("Bearer {}", token.trim()))
+            .map_err(|_| ClientError::Token { path: path.clone() })?;
         value.set_sensitive(true);
         Ok(Some(value))
     }
@@ -222,7 +227,8 @@ fn not_connected(place: String, source: io::Error) -> ClientError {
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ClientError> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    read.map_err(|error| wrong(path, &error))
+    let read: Vec<_> = read.map_err(|error| wrong(path, &error))?;
+    if read.is_empty() { Err(wrong(path, &"it holds no certificate in PEM")) } else { Ok(read) }
 }
 
 fn wrong(path: &Path, error: &dyn std::fmt::Display) -> ClientError {

@@ -52,6 +52,13 @@ pub(crate) enum DemoError {
     Random(#[source] io::Error),
 }
 
+impl DemoError {
+    /// Whether it says only that a connection is gone, and not why.
+    pub(super) const fn is_of_connection(&self) -> bool {
+        matches!(self, Self::NotConnected { .. } | Self::Transfer { .. })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use mgcomp_transport::session::SessionError;

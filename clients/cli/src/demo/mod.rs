@@ -13,6 +13,7 @@ mod threads;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ArgGroup;
 use mgcomp_codecs::Element;
 use mgcomp_selector::{Lambda, PolicySpec};
 use mgcomp_transport::control;
@@ -35,6 +36,7 @@ use crate::room::Room;
 /// Each rank reads the tensor of the next rank and writes its own into the memory of the one before. A set's
 /// time is that of one such exchange, the median of several.
 #[derive(clap::Args, Debug)]
+#[command(group(ArgGroup::new("processes").args(["tcp", "daemon"]).multiple(true)))]
 pub(crate) struct Args {
     /// How many ranks take part
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=64))]
@@ -68,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long)]
     tcp: bool,
     /// TCP connections of each two ranks, 1 to 16
-    #[arg(long, value_name = "N", default_value_t, requires = "tcp")]
+    #[arg(long, value_name = "N", default_value_t, requires = "processes")]
     connections: Connections,
     /// Run them beside a daemon of the demo's own that changes λ, and show how what carries the bytes follows
     #[arg(long, conflicts_with_all = ["decisions", "lambda"])]

@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args, setup: &Setup, datasets: &[Dataset]) -> Result<()
     let over = AtomicBool::new(false);
     let (told, exchanged) = thread::scope(|scope| {
         let exchange = scope.spawn(|| {
-            let exchanged = exchange(&mut ranks, args, rounds, &over);
+            let exchanged = exchange(&mut ranks, (args, &dataset.name), rounds, &over);
             over.store(true, Ordering::Relaxed);
             exchanged
         });
@@ -55,11 +55,16 @@ pub(super) fn run(args: &Args, setup: &Setup, datasets: &[Dataset]) -> Result<()
 }
 
 /// Lets the ranks exchange the first data set again and again.
-fn exchange(ranks: &mut Processes, args: &Args, rounds: u32, over: &AtomicBool) -> Result<(), DemoError> {
+fn exchange(
+    ranks: &mut Processes,
+    (args, name): (&Args, &str),
+    rounds: u32,
+    over: &AtomicBool,
+) -> Result<(), DemoError> {
     while !over.load(Ordering::Relaxed) {
         let reports = ranks.exchange(0, args.policy, rounds)?;
         if !reports.iter().all(|report| report.equal) {
-            return Err(DemoError::NotEqual { dataset: "the first data set".to_owned() });
+            return Err(DemoError::NotEqual { dataset: name.to_owned() });
         }
     }
     Ok(())

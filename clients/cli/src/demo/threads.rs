@@ -57,12 +57,16 @@ impl Ranks for Threads<'_> {
         thread::scope(|scope| {
             let run = |(link, room)| scope.spawn(move || exchange.run(Box::new(link), room, dataset));
             let ranks: Vec<_> = links.into_iter().zip(&self.rooms).map(run).collect();
-            let results: Vec<_> = ranks
-                .into_iter()
-                .zip(0..)
-                .map(|(thread, rank)| thread.join().unwrap_or(Err(DemoError::Panicked(Rank(rank)))))
-                .collect();
-            results.into_iter().collect()
+            let (mut reports, mut failed) = (Vec::new(), Vec::new());
+            for (thread, rank) in ranks.into_iter().zip(0..) {
+                match thread.join().unwrap_or(Err(DemoError::Panicked(Rank(rank)))) {
+                    Ok(report) => reports.push(report),
+                    Err(error) => failed.push(error),
+                }
+            }
+            // What became of the connections does not say why.
+            let cause = failed.iter().position(|error| !error.is_of_connection()).unwrap_or(0);
+            if failed.is_empty() { Ok(reports) } else { Err(failed.swap_remove(cause)) }
         })
     }
 }
