@@ -4,7 +4,7 @@
 //!
 //! | module | what lives there |
 //! |---|---|
-//! | [`node`] | the calls of the program; one thread that runs all sessions of a rank |
+//! | [`node`] | the calls of the program; what runs the sessions of a rank, on whatever thread brings something |
 //! | [`communicator`] | ranks that work together: messages by tag, collectives |
 //! | [`session`] | what two ranks say to each other: a state machine without I/O or clock |
 //! | [`message`] | the messages, bit by bit (`WIRE.md`) |

@@ -223,16 +223,12 @@ impl Policy for Adaptive {
         decision
     }
 
-    /// What a peer's decoders take is its own affair: nothing of it is expected of another.
+    /// What a peer's decoders take is its own affair: nothing of it is expected of another. It comes late, and the link may be
+    /// another by now, so the next transfers see to what rests on it.
     fn decoded(&mut self, facts: &CheapFacts, decision: &Decision, coded_bytes: u64, took: Duration) {
-        if decision.algorithm == Algorithm::None || facts.raw_bytes == 0 {
-            return;
-        }
-        let goal = self.goal(facts);
-        let (stream, common) = self.stream(facts);
-        stream.learn_decoding(&common, facts, decision.algorithm, (coded_bytes, took));
-        if let Some(goal) = goal.filter(|goal| stream.has_due(facts, *goal)) {
-            stream.choose_again(&common, facts, goal);
+        if decision.algorithm != Algorithm::None && facts.raw_bytes > 0 {
+            let (stream, common) = self.stream(facts);
+            stream.learn_decoding(&common, facts, decision.algorithm, (coded_bytes, took));
         }
     }
 

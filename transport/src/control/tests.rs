@@ -1,6 +1,7 @@
 //! The page between a steered policy and whoever else has it mapped.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
@@ -191,6 +192,48 @@ impl Policy for Sampler {
     }
 
     fn observe(&mut self, _: &CheapFacts, _: &Decision, _: &Outcome) {}
+}
+
+/// A policy of a program's own making that notes of which λ and bytes it hears that they were decoded.
+#[derive(Debug, Default)]
+struct Listener(Arc<Mutex<Vec<Heard>>>);
+
+/// A λ, coded bytes, and a time.
+type Heard = (Option<Lambda>, u64, Duration);
+
+impl Policy for Listener {
+    fn name(&self) -> String {
+        "mine".to_owned()
+    }
+
+    fn plan(&mut self, facts: &CheapFacts) -> Plan {
+        Plan::Use(Decision::bypass(facts, Reason::NotSampled))
+    }
+
+    fn choose(&mut self, facts: &CheapFacts, _: &[Estimate]) -> Decision {
+        Decision::bypass(facts, Reason::SampledLate)
+    }
+
+    fn observe(&mut self, _: &CheapFacts, _: &Decision, _: &Outcome) {}
+
+    fn decoded(&mut self, facts: &CheapFacts, _: &Decision, coded_bytes: u64, took: Duration) {
+        self.0.lock().unwrap().push((facts.lambda, coded_bytes, took));
+    }
+}
+
+#[test]
+fn a_policy_hears_of_decoders_unless_it_is_switched_off() {
+    let listener = Listener::default();
+    let heard = listener.0.clone();
+    let (mut policy, _meter, attachment) = steered_policy(Box::new(listener));
+    let (facts, took) = (facts(1, 4096), Duration::from_nanos(700));
+    let decision = decide(policy.as_mut(), &facts);
+    policy.decoded(&facts, &decision, 1024, took);
+    assert_eq!(*heard.lock().unwrap(), [(None, 1024, took)]);
+    attachment.page().set(None, &Settings { compress: Some(false), ..Settings::default() });
+    decide(policy.as_mut(), &facts);
+    policy.decoded(&facts, &decision, 1024, took);
+    assert_eq!(heard.lock().unwrap().len(), 1, "nobody decides");
 }
 
 #[test]

@@ -8,8 +8,8 @@ use rustc_hash::FxHashMap;
 use crate::message::Rank;
 use crate::session::JobId;
 
-/// Frames to each peer that are remembered: it says so soon, or of the next one.
-const REMEMBERED: usize = 64;
+/// Frames to each peer that are remembered: as many as a window of long messages has, and more.
+const REMEMBERED: usize = 512;
 
 /// A frame, and how it came about.
 #[derive(Clone, Copy, Debug)]
@@ -44,5 +44,40 @@ impl LatelyCoded {
     /// Nothing more will be heard of `peer`.
     pub(super) fn forget(&mut self, peer: Rank) {
         self.0.remove(&peer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mgcomp_codecs::{AlgorithmSet, Element};
+    use mgcomp_selector::{Reason, StreamId};
+
+    use super::*;
+
+    fn coded(record: u64) -> Coded {
+        let facts = CheapFacts {
+            peer: 1,
+            stream: StreamId(0),
+            raw_bytes: 4096,
+            element: Element::U8,
+            allowed: AlgorithmSet::supported(),
+            link: None,
+            lambda: None,
+        };
+        let decision = Decision::bypass(&facts, Reason::NotSampled);
+        Coded { facts, decision, coded_bytes: 10, record: RecordId(record) }
+    }
+
+    #[test]
+    fn the_last_frames_to_each_peer_are_remembered_until_they_are_heard_of() {
+        let mut frames = LatelyCoded::default();
+        (0..=REMEMBERED as u64).for_each(|job| frames.put((Rank(1), JobId(job)), coded(job)));
+        frames.put((Rank(2), JobId(0)), coded(1000));
+        let mut record = |peer, job| frames.take((Rank(peer), JobId(job))).map(|coded| coded.record.0);
+        assert_eq!((record(1, 0), record(1, 1), record(1, 1)), (None, Some(1), None));
+        assert_eq!((record(1, REMEMBERED as u64), record(3, 0)), (Some(REMEMBERED as u64), None));
+        frames.forget(Rank(1));
+        let mut record = |peer, job| frames.take((Rank(peer), JobId(job))).map(|coded| coded.record.0);
+        assert_eq!((record(1, 2), record(2, 0)), (None, Some(1000)));
     }
 }

@@ -12,8 +12,8 @@ use super::{Phase, Session};
 use crate::message::{DecodeTime, Header, MessageId};
 use crate::payload::Payload;
 
-/// Answers of which it is remembered what encoded them.
-const ANSWERS: usize = 64;
+/// Answers of which it is remembered what encoded them: as many as a window of long reads has, and more.
+pub(super) const ANSWERS: usize = 512;
 /// Of so many payloads, the time of one is told. A prime, so that streams that take turns are all told of.
 const ONE_IN: u64 = 17;
 /// Times of an algorithm that may be told one after the other.

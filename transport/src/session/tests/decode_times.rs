@@ -6,6 +6,7 @@ use super::*;
 use crate::memory::HostBuffer;
 use crate::message::{DataReady, DecodeTime, TaggedSend, WriteAck, WriteRequest};
 use crate::region::Access;
+use crate::session::decode_times::ANSWERS;
 
 const LEN: u32 = 256;
 
@@ -154,23 +155,24 @@ fn what_the_peer_says_of_a_write_or_send_is_heard_until_that_is_answered() {
 fn what_the_peer_says_of_the_last_answers_is_heard_once() {
     let (mut solo, address) = with_region();
     let mut jobs = Vec::new();
-    for id in 0..66 {
+    let last = ANSWERS as u16;
+    for id in 0..last + 2 {
         let read = ReadRequest { id: MessageId(id), address, length: LEN };
         solo.hear(Header::ReadRequest(read), b"");
         let Some(Action::Encode { job, .. }) = solo.jobs.pop_front() else { panic!("nothing to encode") };
         // The last one goes raw.
         let raw = || (Algorithm::None, Payload::from_bytes(vec![0; LEN as usize].into()));
-        let answer = if id == 65 { raw() } else { (Algorithm::Zvc, frame(Algorithm::Zvc)) };
+        let answer = if id == last + 1 { raw() } else { (Algorithm::Zvc, frame(Algorithm::Zvc)) };
         solo.session.encoded(job, Ok(answer));
         solo.carry_out();
         jobs.push(job);
     }
-    for id in [64, 1, 1, 0, 65, 99] {
+    for id in [last, 1, 1, 0, last + 1, last + 99] {
         solo.hear(time(id, true), b"");
         solo.hear(time(id, false), b"");
     }
-    // 64 are remembered, so no longer the first one.
-    assert_eq!(solo.decoded, [(jobs[64], DECODE_TIME), (jobs[1], DECODE_TIME)]);
+    // So many are remembered, so no longer the first one.
+    assert_eq!(solo.decoded, [(jobs[ANSWERS], DECODE_TIME), (jobs[1], DECODE_TIME)]);
     // An id that is used again stands for its last answer.
     let read = ReadRequest { id: MessageId(2), address, length: LEN };
     solo.hear(Header::ReadRequest(read), b"");
