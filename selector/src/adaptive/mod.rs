@@ -144,9 +144,8 @@ impl Adaptive {
     fn stream(&mut self, facts: &CheapFacts) -> (&mut Stream, Common<'_>) {
         let (config, speeds) = (&self.config, &*self.speeds);
         let (others, element) = (&self.others, facts.element);
-        let key = Key { peer: facts.peer, stream: facts.stream.0, element };
         let (stream, streams) =
-            self.streams.of(key, |sibling| Stream::new(config, speeds, element, sibling, others));
+            self.streams.of(key(facts), |sibling| Stream::new(config, speeds, element, sibling, others));
         let common = Common {
             config,
             speeds,
@@ -226,9 +225,11 @@ impl Policy for Adaptive {
     /// What a peer's decoders take is its own affair: nothing of it is expected of another. It comes late, and the link may be
     /// another by now, so the next transfers see to what rests on it.
     fn decoded(&mut self, facts: &CheapFacts, decision: &Decision, coded_bytes: u64, took: Duration) {
-        if decision.algorithm != Algorithm::None && facts.raw_bytes > 0 {
-            let (stream, common) = self.stream(facts);
-            stream.learn_decoding(&common, facts, decision.algorithm, (coded_bytes, took));
+        if decision.algorithm == Algorithm::None || facts.raw_bytes == 0 {
+            return;
+        }
+        if let Some(stream) = self.streams.own(key(facts)) {
+            stream.learn_decoding(&self.speeds, facts, decision.algorithm, (coded_bytes, took));
         }
     }
 
@@ -268,6 +269,11 @@ impl Policy for Adaptive {
             self.estimate_factor = moved.clamp(1.0 / 16.0, 16.0);
         }
     }
+}
+
+/// Whose state a transfer has.
+fn key(facts: &CheapFacts) -> Key {
+    Key { peer: facts.peer, stream: facts.stream.0, element: facts.element }
 }
 
 fn decision(stream: &mut Stream, facts: &CheapFacts, choice: &Choice, lambda: Option<Lambda>) -> Decision {

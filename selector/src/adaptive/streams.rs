@@ -64,6 +64,12 @@ impl Streams {
         (&mut self.states[at], count)
     }
 
+    /// The state of a stream that has one of its own already.
+    pub(super) fn own(&mut self, key: Key) -> Option<&mut Stream> {
+        let at = *self.places.get(&key)?;
+        self.states.get_mut(at)
+    }
+
     // Apart, or making a stream would make finding one slower.
     #[cold]
     #[inline(never)]

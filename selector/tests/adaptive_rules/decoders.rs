@@ -70,3 +70,18 @@ fn a_peer_whose_decoder_was_slow_for_a_while_gets_frames_again() {
     let sent: Vec<_> = (0..20_000).map(|_| send(&mut policy, &transfer(MIB), 1.0)).collect();
     assert!(share_of_xp(&sent[15_000..]) > 0.98, "{}", share_of_xp(&sent[15_000..]));
 }
+
+#[test]
+fn streams_that_share_a_state_learn_nothing_of_one_peer_s_decoder() {
+    let mut policy = Adaptive::new(speeds());
+    // So many have states of their own; later ones share one, whatever their peers.
+    for stream in 0..1024 {
+        policy.plan(&CheapFacts { stream: StreamId(stream), ..transfer(MIB) });
+    }
+    let late = |peer, stream| CheapFacts { peer, stream: StreamId(stream), ..transfer(MIB) };
+    for _ in 0..100 {
+        send(&mut policy, &late(1, 2000), 8.0);
+    }
+    let other: Vec<_> = (0..20).map(|_| send(&mut policy, &late(2, 2001), 1.0)).collect();
+    assert!(share_of_xp(&other) > 0.9, "{other:?}");
+}

@@ -8,7 +8,7 @@ use super::asked::Asked;
 use super::{Common, Goal, Paces, Sampled, Stream};
 use crate::adaptive::choices::Choices;
 use crate::adaptive::knowledge::band;
-use crate::speeds::CodecTimes;
+use crate::speeds::{CodecTimes, Speeds};
 use crate::{CheapFacts, Decision, Outcome, Reason};
 
 /// How much longer than expected a sample can take.
@@ -122,13 +122,13 @@ impl Stream {
     /// Learns how long the peer has taken to decode a transfer.
     pub(in crate::adaptive) fn learn_decoding(
         &mut self,
-        common: &Common<'_>,
+        speeds: &Speeds,
         facts: &CheapFacts,
         algorithm: Algorithm,
         (coded_bytes, took): (u64, Duration),
     ) {
         let fraction = coded_bytes as f64 / facts.raw_bytes as f64;
-        let measured = common.speeds.times(algorithm, facts.element, facts.raw_bytes, fraction);
+        let measured = speeds.times(algorithm, facts.element, facts.raw_bytes, fraction);
         if let Some(CodecTimes { decode_ns, .. }) = measured {
             let pace = took.as_nanos() as f64 / decode_ns;
             self.knowledge.learn_decoding(algorithm, facts.raw_bytes, pace);
