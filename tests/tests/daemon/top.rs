@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -16,6 +17,7 @@ use crate::rig::{Ended, Rig, send_signal, until};
 struct Terminal {
     person: File,
     program: OwnedFd,
+    drawn: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Terminal {
@@ -26,7 +28,7 @@ impl Terminal {
         let name = ptsname(&person, Vec::new()).unwrap();
         let program = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
         tcsetwinsize(&program, Winsize { ws_row: 24, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
-        Self { person: person.into(), program }
+        Self { person: person.into(), program, drawn: Arc::default() }
     }
 
     fn modes(&self) -> Termios {
@@ -45,11 +47,22 @@ impl Terminal {
         command.arg("--socket").arg(rig.socket()).env("TERM", "xterm");
         command.stdin(end()).stdout(end()).stderr(end());
         let top = Ended(command.spawn().unwrap());
-        // What it draws has to go somewhere.
-        let mut drawn = self.person.try_clone().unwrap();
-        std::thread::spawn(move || while drawn.read(&mut [0; 4096]).is_ok_and(|len| len > 0) {});
+        let (mut screen, drawn) = (self.person.try_clone().unwrap(), self.drawn.clone());
+        std::thread::spawn(move || {
+            let mut some = [0; 4096];
+            while let Ok(len @ 1..) = screen.read(&mut some) {
+                drawn.lock().unwrap().extend_from_slice(&some[..len]);
+            }
+        });
         until("the terminal is raw", || self.is_raw());
         top
+    }
+
+    /// Waits until a text has been drawn, in one piece.
+    #[track_caller]
+    fn until_drawn(&self, text: &str) {
+        let is_drawn = |drawn: &[u8]| drawn.windows(text.len()).any(|some| some == text.as_bytes());
+        until(text, || is_drawn(&self.drawn.lock().unwrap()));
     }
 
     fn type_in(&self, keys: &[u8]) {
@@ -87,15 +100,17 @@ fn the_terminal_is_restored_whatever_ends_it() {
 #[test]
 fn letters_with_ctrl_change_nothing() {
     let rig = Rig::start(&[]);
-    let exchange = rig.exchange("a", "fixed:zvc");
-    rig.until_stream("is seen", "a", |_| true);
+    let exchange = rig.exchange("steered", "fixed:zvc");
+    rig.until_stream("is seen", "steered", |_| true);
     let terminal = Terminal::open();
     let mut top = terminal.top(&rig);
+    // Until there is a row, keys have nothing to change.
+    terminal.until_drawn("steered");
     // Off is in effect as soon as it is typed; what comes before it has been read by then.
     terminal.type_in(b"\x0f\x15\x10\x1bo");
     terminal.type_in(b"o");
-    until("compression is off", || rig.json(&["lambda", "get", "--job", "a"])[0]["version"] != 0);
-    assert_eq!(rig.json(&["lambda", "get", "--job", "a"])[0]["version"], 1, "one key, one change");
+    until("compression is off", || rig.json(&["lambda", "get", "--job", "steered"])[0]["version"] != 0);
+    assert_eq!(rig.json(&["lambda", "get", "--job", "steered"])[0]["version"], 1, "one key, one change");
     terminal.type_in(b"\x03");
     assert!(top.wait().success());
     exchange.finish();
