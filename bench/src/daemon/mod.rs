@@ -22,7 +22,7 @@ use child::Child;
 use load::Load;
 
 /// How long everything may take to come up.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(100);
 
 /// A daemon under load: how long calls take, what memory and time it needs.
 ///

@@ -21,7 +21,7 @@ use mgcomp_transport::payload::Payload;
 use super::{Kind, LinkBenchError};
 
 /// Nothing takes this long.
-const HANGS: Duration = Duration::from_secs(20);
+const HANGS: Duration = Duration::from_secs(100);
 /// For so long whoever waits does nothing else.
 const EAGER: Duration = Duration::from_micros(100);
 /// Who sends, and who receives.

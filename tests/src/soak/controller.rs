@@ -11,8 +11,8 @@ use super::way::Way;
 use crate::data::Random;
 
 /// In which time a rank must have noticed that another is gone. Where that dies while they meet, the others try to
-/// reach it for five seconds, and wait for its hello for as long; on a busy machine all of it takes longer.
-const NOTICED: Duration = Duration::from_secs(60);
+/// reach it for a while, and wait for its hello for as long; on a busy machine all of it takes longer.
+const NOTICED: Duration = Duration::from_secs(120);
 /// How long a rank may take for anything else.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often the lines of ranks are looked at.

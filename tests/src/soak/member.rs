@@ -30,7 +30,7 @@ use super::operations::{self, Failure};
 use super::way::{Start, Way};
 
 /// How long ranks try to find each other.
-const MEETING: Duration = Duration::from_secs(5);
+const MEETING: Duration = Duration::from_secs(20);
 /// How long threads may be seen that were joined.
 const ENDING: Duration = Duration::from_secs(30);
 /// Operations from one line to the next.
@@ -73,7 +73,8 @@ fn generation(start: Start, rank_file: RankFile, rank: Rank, seed: u64) -> Resul
     let config = NodeConfig {
         secret: rank_file.secret,
         greeting_timeout: MEETING,
-        silence_timeout: Duration::from_secs(5),
+        // A rank that is killed is known by its connections. One that is only slow, on a busy machine, is not to be given up.
+        silence_timeout: Duration::from_secs(60),
         ..NodeConfig::default()
     };
     let link = start.link(rank_file, rank, config.limits, MEETING)?;

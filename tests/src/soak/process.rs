@@ -11,7 +11,7 @@ use super::controller::SoakError;
 use super::way::Way;
 
 /// How long a rank may take to leave when it is told to.
-const LEAVING: Duration = Duration::from_secs(10);
+const LEAVING: Duration = Duration::from_secs(60);
 
 /// A rank in a process, which ends with this.
 pub(super) struct Process {

@@ -115,7 +115,8 @@ impl Rig {
 
     /// Runs the command line against this daemon.
     pub(crate) fn mgcomp(&self, args: &[&str]) -> Output {
-        self.mgcomp_command(args).arg("--socket").arg(self.socket()).output().unwrap()
+        // A setting that is to be on disk waits for a disk that others write to as well.
+        self.mgcomp_command(args).args(["--timeout", "100", "--socket"]).arg(self.socket()).output().unwrap()
     }
 
     /// The command line, with the daemon still to be named.

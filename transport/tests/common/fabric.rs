@@ -13,7 +13,7 @@ use mgcomp_transport::link::tcp::{Connections, RankFile, Tcp, TcpConfig};
 use mgcomp_transport::link::{Link, Shaping};
 use mgcomp_transport::message::{Limits, Rank};
 
-use super::{LIMITS, SECRET};
+use super::{HANGS, LIMITS, SECRET};
 
 /// The ends of all ranks, in order.
 pub(crate) type Links = Vec<Box<dyn Link>>;
@@ -26,6 +26,8 @@ pub(crate) struct Fabric {
     pub(crate) shaping: Option<Shaping>,
     /// Of each two ranks, over TCP.
     connections: Connections,
+    /// Whether it takes a turn of both sides for every few KiB.
+    pub(crate) is_slow: bool,
     /// Whether what the link needs is there; says SKIPPED otherwise.
     is_possible: fn() -> bool,
 }
@@ -34,7 +36,7 @@ impl Fabric {
     /// Links that something else makes.
     pub(crate) fn of(make: fn(u32, u64, Fabric) -> Links) -> Self {
         let connections = Connections::ONE;
-        Self { make, limits: LIMITS, shaping: None, connections, is_possible: || true }
+        Self { make, limits: LIMITS, shaping: None, connections, is_slow: false, is_possible: || true }
     }
 
     pub(crate) fn loopback() -> Self {
@@ -80,7 +82,7 @@ impl Fabric {
 
     /// As [`shm`](Self::shm), with rings that hold next to nothing, and threads that sleep at once.
     pub(crate) fn shm_tight() -> Self {
-        Self::of(make_tight_shm)
+        Self { is_slow: true, ..Self::of(make_tight_shm) }
     }
 
     pub(crate) fn shaped(self, rate_gbps: f64, latency_us: u64) -> Self {
@@ -163,5 +165,6 @@ pub(crate) fn shm_job(ranks: u32) -> ShmJob {
 }
 
 pub(crate) fn tcp_config(queue_bytes: u64, shaping: Option<Shaping>) -> TcpConfig {
-    TcpConfig { queue_bytes, shaping, ..TcpConfig::new(LIMITS) }
+    // Who comes late on a busy machine is waited for.
+    TcpConfig { queue_bytes, shaping, connect_timeout: HANGS, ..TcpConfig::new(LIMITS) }
 }

@@ -9,7 +9,7 @@ use mgcomp_transport::node::PeerState;
 use crate::bystanders::{Bystanders, RANKS, rank_file, wait_for};
 use crate::common::end::End;
 use crate::common::fabric::tcp_config;
-use crate::common::job::{SHORT, end_of};
+use crate::common::job::{SHORT, SILENCE, end_of};
 use crate::common::{noise, watched};
 use crate::raw::{Heard, Raw, hello, join, read_request, record};
 
@@ -138,7 +138,7 @@ fn a_set_that_stays_incomplete_is_given_up() {
     watched(|| {
         let listener = Tcp::bind("127.0.0.1:0").unwrap();
         let (address, job) = (listener.local_addr().unwrap(), rank_file(std::slice::from_ref(&listener)));
-        let config = TcpConfig { connect_timeout: SHORT, ..tcp_config(1 << 20, None) };
+        let config = TcpConfig { connect_timeout: SILENCE, ..tcp_config(1 << 20, None) };
         let mut end = End::start(Box::new(Tcp::new(listener, job, Rank(0), config).unwrap()));
         let mut come = [0, 3].map(|connection| {
             let mut raw = Raw::connect(address);
