@@ -1,4 +1,4 @@
-//! Why a daemon does not start.
+//! Why a daemon does not start, or ends badly.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::settings::SettingsFileError;
 
-/// Why a daemon does not start. Each message says what to do.
+/// Why a daemon does not start, or ends badly.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DaemonError {
@@ -41,6 +41,14 @@ pub enum DaemonError {
     /// The settings of the last daemon cannot be read.
     #[error(transparent)]
     Settings(#[from] SettingsFileError),
+    /// Changes that were not yet on disk when it ended cannot be written.
+    #[error("settings that were changed last are lost: {} cannot be written", path.display())]
+    Lost {
+        /// The folder that they are kept in.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// The definition of the service is damaged.
     #[error("reflection cannot be offered")]
     Reflection(#[from] tonic_reflection::server::Error),

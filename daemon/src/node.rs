@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, mpsc, watch};
 
 use crate::config::Config;
 use crate::error::DaemonError;
-use crate::listen::{self, Listener, Routes, Turns, serve_tcp, serve_unix};
+use crate::listen::{self, Crowd, Listener, Routes, Turns, serve_tcp, serve_unix};
 use crate::notify::notify;
 use crate::processes::Processes;
 use crate::service::convert;
@@ -36,6 +36,7 @@ pub(crate) struct Node {
     pub(crate) processes: Processes,
     /// Whoever looks at what a process hands over has one.
     pub(crate) turns: Turns,
+    pub(crate) crowd: Crowd,
     pub(crate) snapshots: Snapshots,
     pub(crate) watches: Watches,
     /// Whoever times codecs holds it.
@@ -60,7 +61,7 @@ impl Drop for Watching {
 /// Runs a daemon until `shutdown` is over; then calls under way finish, and settings are kept.
 ///
 /// # Errors
-/// [`DaemonError`] if it cannot start. Once it runs, it runs.
+/// [`DaemonError`] if it cannot start. Once it runs, it runs; but settings that cannot be kept at its end are an error.
 pub async fn run(listener: Listener, shutdown: impl Future<Output = ()>) -> Result<(), DaemonError> {
     let (_never, reloads) = mpsc::channel(1);
     run_reloading(listener, shutdown, reloads).await
@@ -111,10 +112,8 @@ pub async fn run_reloading(
     if tokio::time::timeout(DRAIN, routes.drain()).await.is_err() {
         tracing::warn!("some calls did not finish in time");
     }
-    if let Err(error) = node.store.flush().await {
-        tracing::error!(%error, "settings are lost");
-    }
-    Ok(())
+    let path = listener.config.state_dir.clone();
+    node.store.flush().await.map_err(|source| DaemonError::Lost { path, source })
 }
 
 impl Node {
@@ -124,6 +123,7 @@ impl Node {
             config: RwLock::new(Arc::new(config)),
             processes: Processes::default(),
             turns: Turns::default(),
+            crowd: Crowd::default(),
             snapshots: Snapshots::default(),
             watches: Watches::default(),
             calibrating: Mutex::default(),

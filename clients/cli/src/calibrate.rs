@@ -105,7 +105,11 @@ impl Keep {
                 drop(Output::replace(path)?);
                 Ok(Self::Named(path.clone()))
             }
-            None => Ok(Self::Usual(place.default_path()?.ok_or(CliError::NoCache)?)),
+            None => {
+                let path = place.default_path()?.ok_or(CliError::NoCache)?;
+                SpeedsFile::check_place(&path).map_err(|source| CliError::Speeds { source })?;
+                Ok(Self::Usual(path))
+            }
         }
     }
 }

@@ -1,6 +1,8 @@
 //! `mgcomp jobs`: what runs on the node.
 
-use mgcomp_proto::v1::{Job, ListJobsRequest, ListStreamsRequest, Scope, Settings, Stream, Traffic};
+use mgcomp_proto::v1::{
+    Job, ListJobsRequest, ListPeersRequest, ListStreamsRequest, Peer, Scope, Settings, Stream, Traffic,
+};
 use serde_json::{Value, json};
 
 use crate::client::{Target, with_daemon};
@@ -8,7 +10,7 @@ use crate::error::CliError;
 use crate::output::print;
 use crate::show;
 
-/// List the jobs of the node that use mgcomp, or the streams of one.
+/// List the jobs of the node that use mgcomp, or the streams of one, or its peers.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// List the streams of this job
@@ -17,6 +19,9 @@ pub(crate) struct Args {
     /// Only those to this rank, and no copies between devices
     #[arg(long, value_name = "RANK", requires = "job")]
     peer: Option<u32>,
+    /// List the ranks that the job exchanges data with, and not each stream to them
+    #[arg(long, requires = "job", conflicts_with = "peer")]
+    peers: bool,
     /// Print one JSON object for each
     #[arg(long)]
     json: bool,
@@ -30,6 +35,11 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
             let request = ListJobsRequest { with_processes: args.json };
             let jobs = daemon.list_jobs(request).await?.into_inner().jobs;
             Ok(if args.json { lines(jobs.iter().map(job_json)) } else { job_table(&jobs) })
+        }
+        Some(job) if args.peers => {
+            let request = ListPeersRequest { job: job.clone() };
+            let peers = daemon.list_peers(request).await?.into_inner().peers;
+            Ok(if args.json { lines(peers.iter().map(peer_json)) } else { peer_table(&peers) })
         }
         Some(job) => {
             let request = ListStreamsRequest { job: job.clone(), peer: args.peer };
@@ -59,6 +69,16 @@ fn job_json(job: &Job) -> Value {
         "streams": job.streams,
         "traffic": job.traffic.as_ref().map(show::traffic),
         "effective": job.effective.as_ref().map(show::settings),
+    })
+}
+
+fn peer_json(peer: &Peer) -> Value {
+    json!({
+        "job": peer.job, "peer": peer.peer,
+        "link_gbps": peer.link_gbps,
+        "streams": peer.streams,
+        "traffic": peer.traffic.as_ref().map(show::traffic),
+        "effective": peer.effective.as_ref().map(show::settings),
     })
 }
 
@@ -93,22 +113,35 @@ fn job_table(jobs: &[Job]) -> String {
     show::table(&head, 1, &jobs.iter().map(row).collect::<Vec<_>>())
 }
 
+fn peer_table(peers: &[Peer]) -> String {
+    let head = [&["peer", "streams", "link Gb/s"][..], &TOTALS].concat();
+    let row = |peer: &Peer| {
+        let traffic = peer.traffic.clone().unwrap_or_default();
+        let who = vec![peer.peer.to_string(), peer.streams.to_string(), link(peer.link_gbps)];
+        [who, totals(&traffic, peer.effective.as_ref())].concat()
+    };
+    show::table(&head, 0, &peers.iter().map(row).collect::<Vec<_>>())
+}
+
 fn stream_table(streams: &[Stream]) -> String {
     let head = [&["rank", "peer", "stream", "link Gb/s"][..], &TOTALS, &["last decision"]].concat();
     let row = |stream: &Stream| {
         let traffic = stream.traffic.clone().unwrap_or_default();
         let own = (!stream.other).then_some((stream.peer, stream.stream)).unzip();
         let [peer, number] = show::ends(own, (stream.from_device, stream.to_device));
-        let link = stream.link_gbps.map_or_else(|| "–".to_owned(), |gbps| format!("{gbps:.1}"));
         let why = stream.last_decision.as_ref().map(|last| format!("{}: {}", last.sent, last.reason));
-        let who = vec![stream.rank.to_string(), peer, number, link];
+        let who = vec![stream.rank.to_string(), peer, number, link(stream.link_gbps)];
         let last = vec![why.unwrap_or_default()];
         [who, totals(&traffic, stream.in_effect.as_ref()), last].concat()
     };
     show::table(&head, 0, &streams.iter().map(row).collect::<Vec<_>>())
 }
 
-/// The columns that both tables have.
+fn link(gbps: Option<f64>) -> String {
+    gbps.map_or_else(|| "–".to_owned(), |gbps| format!("{gbps:.1}"))
+}
+
+/// The columns that all tables have.
 const TOTALS: [&str; 7] = ["raw", "on links", "ratio", "saved", "lambda", "policy", "carried by"];
 
 /// What is in them.

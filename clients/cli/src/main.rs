@@ -24,8 +24,11 @@ mod progress;
 mod ranks;
 mod room;
 mod samples;
+mod setting;
 mod shell;
 mod show;
+mod size;
+mod status;
 mod steer;
 mod top;
 mod watch;
@@ -54,11 +57,13 @@ enum Command {
     Perf(Box<perf::Args>),
     PerfRank(Box<perf::child::Args>),
     Profile(profile::Args),
+    Status(status::Args),
     Jobs(jobs::Args),
     Top(top::Args),
     Watch(watch::Args),
     Lambda(steer::LambdaArgs),
     Policy(steer::PolicyArgs),
+    SizeGate(steer::SizeGateArgs),
     ReadCap(steer::ReadCapArgs),
     /// Let running programs compress again
     ///
@@ -89,11 +94,13 @@ fn main() -> ExitCode {
         Command::Perf(args) => perf::run(&args),
         Command::PerfRank(args) => perf::child::run(&args),
         Command::Profile(args) => profile::run(&args),
+        Command::Status(args) => status::run(&args),
         Command::Jobs(args) => jobs::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Lambda(args) => steer::run_lambda(&args),
         Command::Policy(args) => steer::run_policy(&args),
+        Command::SizeGate(args) => steer::run_size_gate(&args),
         Command::ReadCap(args) => steer::run_read_cap(&args),
         Command::On(args) => steer::run_switch(&args, true),
         Command::Off(args) => steer::run_switch(&args, false),

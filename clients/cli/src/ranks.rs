@@ -37,6 +37,22 @@ pub(crate) fn heard<T: DeserializeOwned>(line: impl AsRef<[u8]>) -> Option<T> {
     serde_json::from_slice(line.as_ref()).ok()
 }
 
+/// What all ranks came to, where none failed; else why one did: what only became of its connections does not say that.
+pub(crate) fn all_or_cause<T, E>(
+    ranks: impl IntoIterator<Item = Result<T, E>>,
+    is_of_connection: impl Fn(&E) -> bool,
+) -> Result<Vec<T>, E> {
+    let (mut done, mut failed) = (Vec::new(), Vec::new());
+    for rank in ranks {
+        match rank {
+            Ok(what) => done.push(what),
+            Err(error) => failed.push(error),
+        }
+    }
+    let cause = failed.iter().position(|error| !is_of_connection(error)).unwrap_or(0);
+    if failed.is_empty() { Ok(done) } else { Err(failed.swap_remove(cause)) }
+}
+
 /// A job secret that nobody can guess, as a rank file spells it.
 pub(crate) fn random_secret() -> io::Result<String> {
     let mut bytes = [0; 16];
@@ -55,6 +71,17 @@ mod tests {
         assert_eq!(said, b"[\"a\\nb\",7]\n");
         assert_eq!(heard(&said), Some(("a\nb".to_owned(), 7)));
         assert_eq!(heard::<(String, u32)>(b"NCCL INFO"), None);
+    }
+
+    #[test]
+    fn what_says_why_comes_before_what_became_of_connections() {
+        type Ends = Vec<Result<u32, &'static str>>;
+        let said = |ranks: Ends| all_or_cause(ranks, |error| error.starts_with("gone"));
+        assert_eq!(said(vec![Ok(3), Ok(0), Ok(1)]), Ok(vec![3, 0, 1]));
+        assert_eq!(said(vec![Err("gone 0"), Err("gone 1"), Err("panicked")]), Err("panicked"));
+        assert_eq!(said(vec![Ok(0), Ok(1), Err("panicked")]), Err("panicked"));
+        assert_eq!(said(vec![Err("gone 0"), Err("gone 1"), Ok(2)]), Err("gone 0"));
+        assert_eq!(said(vec![Ok(0), Err("gone 1")]), Err("gone 1"));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What the daemon says, as text and as JSON.
 
+use std::time::Duration;
+
 use mgcomp_proto::v1::{Decision, Scope, Settings, Traffic};
 use serde_json::{Value, json};
 
@@ -151,6 +153,16 @@ pub(crate) fn time(ns: i64) -> String {
     }
 }
 
+/// How long something has been there, for people.
+pub(crate) fn age(age: Duration) -> String {
+    match age.as_secs() {
+        seconds @ 86_400.. => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
+        seconds @ 3600.. => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        seconds @ 60.. => format!("{} min {} s", seconds / 60, seconds % 60),
+        seconds => format!("{seconds} s"),
+    }
+}
+
 /// λ for people.
 pub(crate) fn lambda(settings: Option<&Settings>) -> String {
     settings.and_then(|settings| settings.lambda_gbps).map_or_else(|| "–".to_owned(), |gbps| gbps.to_string())
@@ -191,6 +203,8 @@ mod tests {
     fn numbers_read_well() {
         assert_eq!([0, 1023, 1536, 3 << 30].map(bytes), ["0 B", "1023 B", "1.5 KiB", "3.0 GiB"]);
         assert_eq!([1500, -2_500_000, 3_000_000_000].map(time), ["1.5 µs", "-2.5 ms", "3.00 s"]);
+        let ages = [59, 60, 3661, 90_000].map(|seconds| age(Duration::from_secs(seconds)));
+        assert_eq!(ages, ["59 s", "1 min 0 s", "1 h 1 min", "1 d 1 h"]);
         let scope = Scope { job: "a".into(), peer: Some(3), stream: None };
         assert_eq!((kind(&scope), place(&scope)), ("peer", "job a, peer 3".to_owned()));
         assert_eq!(place(&Scope { stream: Some(31), ..scope }), "job a, peer 3, stream 0x1f");

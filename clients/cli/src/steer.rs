@@ -1,4 +1,4 @@
-//! `mgcomp lambda`, `mgcomp policy`, `mgcomp read-cap`, `mgcomp on` and `mgcomp off`: what operators set.
+//! `mgcomp lambda`, `mgcomp policy`, `mgcomp size-gate`, `mgcomp read-cap`, `mgcomp on` and `mgcomp off`: what operators set.
 
 use mgcomp_proto::v1::{
     GetSettingsRequest, Scope, ScopedSettings, Settings, SettingsField, UpdateSettingsRequest,
@@ -9,7 +9,9 @@ use tonic::Code;
 use crate::client::{ClientError, ScopeArgs, Target, with_daemon};
 use crate::error::CliError;
 use crate::output::print;
+use crate::setting::{self, Setting};
 use crate::show;
+use crate::size::Size;
 
 /// Show or set λ, the weight of latency against size, of running programs.
 #[derive(clap::Args, Debug)]
@@ -23,6 +25,13 @@ pub(crate) struct LambdaArgs {
 pub(crate) struct PolicyArgs {
     #[command(subcommand)]
     what: What<Policy>,
+}
+
+/// Show or set how long transfers of running programs have to be to be looked at: shorter ones go raw.
+#[derive(clap::Args, Debug)]
+pub(crate) struct SizeGateArgs {
+    #[command(subcommand)]
+    what: What<SizeGate>,
 }
 
 /// Show or set how fast copies of running programs may read the memory of devices.
@@ -60,8 +69,7 @@ enum What<V: Value> {
 
 /// What a setting is set to.
 trait Value: clap::Args {
-    const ABOUT: About;
-    const FIELD: SettingsField;
+    const SETTING: Setting;
 
     fn settings(&self) -> Settings;
 }
@@ -74,8 +82,7 @@ struct Lambda {
 }
 
 impl Value for Lambda {
-    const ABOUT: About = About::Lambda;
-    const FIELD: SettingsField = SettingsField::LambdaGbps;
+    const SETTING: Setting = setting::LAMBDA;
 
     fn settings(&self) -> Settings {
         Settings { lambda_gbps: Some(self.lambda_gbps), ..Settings::default() }
@@ -89,11 +96,25 @@ struct Policy {
 }
 
 impl Value for Policy {
-    const ABOUT: About = About::Policy;
-    const FIELD: SettingsField = SettingsField::Policy;
+    const SETTING: Setting = setting::POLICY;
 
     fn settings(&self) -> Settings {
         Settings { policy: Some(self.policy.clone()), ..Settings::default() }
+    }
+}
+
+#[derive(clap::Args, Debug)]
+struct SizeGate {
+    /// Bytes, or with a suffix as in 64K; rounded up to a power of two
+    #[arg(value_name = "BYTES")]
+    least_bytes: Size,
+}
+
+impl Value for SizeGate {
+    const SETTING: Setting = setting::SIZE_GATE;
+
+    fn settings(&self) -> Settings {
+        Settings { least_bytes: Some(self.least_bytes.0 as u64), ..Settings::default() }
     }
 }
 
@@ -105,8 +126,7 @@ struct ReadCap {
 }
 
 impl Value for ReadCap {
-    const ABOUT: About = About::ReadCap;
-    const FIELD: SettingsField = SettingsField::ReadCapGbps;
+    const SETTING: Setting = setting::READ_CAP;
 
     fn settings(&self) -> Settings {
         Settings { read_cap_gbps: Some(self.read_cap_gbps), ..Settings::default() }
@@ -146,20 +166,15 @@ struct Change {
     ahead: bool,
 }
 
-/// Which setting a command is about.
-#[derive(Clone, Copy)]
-enum About {
-    Lambda,
-    Policy,
-    ReadCap,
-    Switch,
-}
-
 pub(crate) fn run_lambda(args: &LambdaArgs) -> Result<(), CliError> {
     args.what.run()
 }
 
 pub(crate) fn run_policy(args: &PolicyArgs) -> Result<(), CliError> {
+    args.what.run()
+}
+
+pub(crate) fn run_size_gate(args: &SizeGateArgs) -> Result<(), CliError> {
     args.what.run()
 }
 
@@ -174,9 +189,11 @@ impl<V: Value> What<V> {
             Self::Set { value, common, change } => {
                 (common, update(common, *change, Some(value.settings()), None)?)
             }
-            Self::Unset { common, change } => (common, update(common, *change, None, Some(V::FIELD))?),
+            Self::Unset { common, change } => {
+                (common, update(common, *change, None, Some(V::SETTING.field))?)
+            }
         };
-        show(V::ABOUT, common, scoped)
+        show(V::SETTING, common, scoped)
     }
 }
 
@@ -186,7 +203,7 @@ pub(crate) fn run_switch(args: &SwitchArgs, on: bool) -> Result<(), CliError> {
     let is_to_be_set = !on || wider_compress(common)? == Some(false);
     let set = is_to_be_set.then(|| Settings { compress: Some(on), ..Settings::default() });
     let unset = (!is_to_be_set).then_some(SettingsField::Compress);
-    show(About::Switch, common, update(common, *change, set, unset)?)
+    show(setting::SWITCH, common, update(common, *change, set, unset)?)
 }
 
 /// What would hold at a scope by what is set around it.
@@ -240,35 +257,20 @@ fn update(
     updated.map_err(|error| error.about(&common.scope.scope(), true))
 }
 
-fn show(about: About, common: &Common, scoped: ScopedSettings) -> Result<(), CliError> {
+fn show(setting: Setting, common: &Common, scoped: ScopedSettings) -> Result<(), CliError> {
     let ScopedSettings { scope, own, effective, version } = scoped;
     let (scope, own, effective) =
         (scope.unwrap_or_default(), own.unwrap_or_default(), effective.unwrap_or_default());
+    let Setting { name, key, text, .. } = setting;
     if common.json {
-        let mut object = match about {
-            About::Lambda => {
-                json!({ "lambda_gbps": effective.lambda_gbps, "own_lambda_gbps": own.lambda_gbps })
-            }
-            About::Policy => json!({ "policy": effective.policy, "own_policy": own.policy }),
-            About::ReadCap => {
-                json!({ "read_cap_gbps": effective.read_cap_gbps, "own_read_cap_gbps": own.read_cap_gbps })
-            }
-            About::Switch => json!({ "compress": effective.compress, "own_compress": own.compress }),
-        };
-        object["version"] = version.into();
+        let value = |settings| show::settings(settings)[key].take();
+        let mut object =
+            json!({ key: value(&effective), format!("own_{key}"): value(&own), "version": version });
         show::put_scope(&mut object, &scope);
         return print(&format!("{object}\n"));
     }
-    let number = |value: Option<f64>| value.map(|gbps| format!("{gbps} Gb/s"));
-    let switch = |value: Option<bool>| value.map(|on| if on { "on" } else { "off" }.to_owned());
-    let (name, own, effective) = match about {
-        About::Lambda => ("lambda", number(own.lambda_gbps), number(effective.lambda_gbps)),
-        About::Policy => ("policy", own.policy, effective.policy),
-        About::ReadCap => ("read cap", number(own.read_cap_gbps), number(effective.read_cap_gbps)),
-        About::Switch => ("compression", switch(own.compress), switch(effective.compress)),
-    };
     let place = show::place(&scope);
-    print(&match (own, effective) {
+    print(&match (text(&own), text(&effective)) {
         (Some(own), _) => format!("{place}: {name} {own}\n"),
         (None, Some(effective)) => format!("{place}: {name} {effective}, from a wider scope\n"),
         (None, None) => format!("{place}: {name} as each program says\n"),

@@ -3,7 +3,7 @@
 use mgcomp_proto::v1::{Level, Row, Scope, WatchRequest, WatchResponse};
 use serde_json::{Value, json};
 
-use crate::client::{Target, with_patience};
+use crate::client::{ClientError, Target, with_patience};
 use crate::error::CliError;
 use crate::output::print;
 use crate::show;
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         let mut responses = started.map_err(|error| error.about(&scope, false))?.into_inner();
         let mut told = 0;
         while args.count.is_none_or(|count| told < count) {
-            let Some(response) = responses.message().await? else { break };
+            let response = responses.message().await?.ok_or(ClientError::Ended)?;
             // What comes at once is of no interval: all its rates are zero.
             if response.interval_ns == 0 {
                 continue;

@@ -4,6 +4,7 @@
 //! gRPC or a request for `/metrics` or the dashboard. The kernel says who is at the other end. Over TCP there is only
 //! HTTP, with a token, and with TLS where that is configured. Nobody stays who asks for nothing.
 
+mod crowd;
 mod handover;
 mod http;
 mod tcp;
@@ -21,6 +22,7 @@ use rustix::fs::FlockOperation;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+pub(crate) use crowd::Crowd;
 pub(crate) use http::Routes;
 pub(crate) use tcp::serve_tcp;
 pub(crate) use turns::Turns;
@@ -90,8 +92,11 @@ impl Drop for Listener {
 }
 
 /// Gives each connection a task and a permit, as many as there is room for; further ones are closed. For ever.
-async fn take_all<S, A, F>(accept: impl Fn() -> A, serve: impl Fn(S, OwnedSemaphorePermit) -> F)
-where
+async fn take_all<S, A, F>(
+    crowd: &Crowd,
+    accept: impl Fn() -> A,
+    serve: impl Fn(S, OwnedSemaphorePermit) -> F,
+) where
     A: Future<Output = io::Result<S>>,
     F: Future<Output = ()> + Send + 'static,
 {
@@ -99,7 +104,7 @@ where
     loop {
         match (accept().await, room.clone().try_acquire_owned()) {
             (Ok(stream), Ok(permit)) => drop(tokio::spawn(serve(stream, permit))),
-            (Ok(_), Err(_)) => tracing::debug!("a connection is closed: there are {MAX_CONNECTIONS} already"),
+            (Ok(_), Err(_)) => crowd.closed("there are as many as the daemon takes"),
             (Err(error), _) => {
                 tracing::warn!(%error, "no more connections for now");
                 tokio::time::sleep(BREATH).await;

@@ -36,13 +36,16 @@ fn measure(dry_run: bool) -> Result<CalibrateResponse, Status> {
     Ok(CalibrateResponse { speeds: told(&speeds), path: kept })
 }
 
-/// Where speeds are kept.
+/// Where speeds are kept, if they can be.
 fn place() -> Result<PathBuf, Status> {
     let none = "there is no folder to keep speeds in: set MGCOMP_CACHE for the daemon";
-    let path = SpeedsFile::default_path();
-    let path =
-        path.map_err(|error| Status::failed_precondition(format!("cannot keep the speeds: {error}")))?;
-    path.ok_or_else(|| Status::failed_precondition(none))
+    let cannot = |error: &dyn std::error::Error| {
+        Status::failed_precondition(format!("cannot keep the speeds: {error}"))
+    };
+    let path = SpeedsFile::default_path().map_err(|error| cannot(&error))?;
+    let path = path.ok_or_else(|| Status::failed_precondition(none))?;
+    SpeedsFile::check_place(&path).map_err(|error| cannot(&error))?;
+    Ok(path)
 }
 
 fn told(speeds: &Speeds) -> Vec<CodecSpeed> {

@@ -96,7 +96,13 @@ impl Control for Service {
         let (sender, receiver) = mpsc::channel(1);
         let node = self.node.clone();
         tokio::spawn(async move {
-            tell(&node, subject, &sender).await;
+            let mut stopping = node.stopping();
+            let stopped = async { drop(stopping.wait_for(|stopping| *stopping).await) };
+            tokio::select! {
+                () = tell(&node, subject, &sender) => {}
+                // One that does not read is waited for as long as other calls are; whoever is gone needs no word.
+                () = stopped => drop(sender.send(Err(Status::unavailable(STOPS))).await),
+            }
             drop(watching);
         });
         Ok(Response::new(ReceiverStream::new(receiver)))
@@ -112,9 +118,11 @@ impl Control for Service {
     }
 }
 
-/// Sends updates until the client or the daemon is gone. While the client does not read, updates are missed.
+/// The last that watchers are told.
+const STOPS: &str = "the daemon stops; try again later";
+
+/// Sends updates until the client is gone. While it does not read, updates are missed.
 async fn tell(node: &Arc<Node>, subject: Subject, client: &mpsc::Sender<Result<WatchResponse, Status>>) {
-    let mut stopping = node.stopping();
     let mut last = 0;
     loop {
         let mut updates = node.watches.subscribe(node, subject.clone());
@@ -123,10 +131,6 @@ async fn tell(node: &Arc<Node>, subject: Subject, client: &mpsc::Sender<Result<W
             let changed = tokio::select! {
                 changed = updates.changed() => changed,
                 () = client.closed() => return,
-                _ = stopping.wait_for(|stopping| *stopping) => {
-                    let _ = client.try_send(Err(Status::unavailable("the daemon stops; try again later")));
-                    return;
-                }
             };
             if changed.is_err() {
                 break; // the sampler had just ended when we came
@@ -138,11 +142,7 @@ async fn tell(node: &Arc<Node>, subject: Subject, client: &mpsc::Sender<Result<W
             let missed = if last == 0 { 0 } else { number.saturating_sub(last + 1) as u32 };
             last = number;
             let response = WatchResponse { missed, ..(*response).clone() };
-            let sent = tokio::select! {
-                sent = client.send(Ok(response)) => sent,
-                _ = stopping.wait_for(|stopping| *stopping) => return,
-            };
-            if sent.is_err() {
+            if client.send(Ok(response)).await.is_err() {
                 return;
             }
         }

@@ -1,5 +1,6 @@
 //! Start, end, and what is kept in between.
 
+use std::io::Read;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -21,6 +22,36 @@ fn what_was_set_is_there_after_a_restart() {
     rig.kill_daemon();
     rig.start_daemon();
     assert_eq!(rig.json(&["lambda", "get"])[0]["lambda_gbps"], 3.25, "a killed daemon has kept it too");
+}
+
+#[test]
+fn settings_that_are_lost_at_the_end_are_a_failure() {
+    let mut rig = Rig::start(&[]);
+    std::fs::rename(rig.path("state"), rig.path("elsewhere")).unwrap();
+    rig.succeed(&["lambda", "set", "3", "--volatile"]);
+    rig.signal("TERM");
+    assert_eq!(rig.wait_daemon(), Some(1));
+    std::fs::rename(rig.path("elsewhere"), rig.path("state")).unwrap();
+    rig.start_daemon();
+    assert_eq!(rig.json(&["lambda", "get"])[0]["lambda_gbps"], serde_json::Value::Null);
+}
+
+#[test]
+fn who_watches_is_told_how_it_ends() {
+    for (signal, code, word) in
+        [("TERM", Some(0), "the daemon stops"), ("KILL", None, "the connection to the daemon is broken: ")]
+    {
+        let mut rig = Rig::start(&[]);
+        let mut command = rig.mgcomp_command(&["watch", "--interval-ms", "100"]);
+        command.arg("--socket").arg(rig.socket()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut watcher = command.spawn().unwrap();
+        let told = watcher.stdout.as_mut().unwrap().read(&mut [0]).unwrap();
+        rig.signal(signal);
+        let daemon = rig.wait_daemon();
+        let output = watcher.wait_with_output().unwrap();
+        assert_eq!((told, daemon, output.status.code()), (1, code, Some(1)), "{signal}");
+        assert!(text(&output.stderr).contains(word), "{signal}: {}", text(&output.stderr));
+    }
 }
 
 #[test]

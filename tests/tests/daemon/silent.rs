@@ -25,7 +25,8 @@ fn a_port_that_says_nothing_is_given_up() {
     let rig = Rig::empty();
     let (unix, tcp) = (UnixListener::bind(rig.socket()).unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
     let (socket, address) = (rig.socket().display().to_string(), tcp.local_addr().unwrap().to_string());
-    let commands: [&[&str]; 7] = [
+    let commands: [&[&str]; 8] = [
+        &["status"],
         &["jobs"],
         &["top"],
         &["watch"],

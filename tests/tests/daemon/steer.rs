@@ -83,6 +83,24 @@ fn off_stops_compression_and_on_brings_it_back() {
 }
 
 #[test]
+fn what_is_below_the_size_gate_goes_raw() {
+    let rig = Rig::start(&[]);
+    let exchange = rig.exchange("a", "fixed:zvc");
+    rig.until_stream("compresses", "a", decided("zvc"));
+    // The next power of two counts.
+    assert_eq!(rig.succeed(&["size-gate", "set", "1000000", "--job", "a"]), "job a: size gate 1 MiB\n");
+    rig.until_stream("is below", "a", |stream| {
+        stream["last_decision"]["reason"] == "shorter than 1048576 bytes"
+            && stream["in_effect"]["least_bytes"] == 1 << 20
+    });
+    assert_eq!(rig.succeed(&["size-gate", "set", "8K", "--job", "a"]), "job a: size gate 8 KiB\n");
+    rig.until_stream("is above", "a", decided("zvc"));
+    let unset = rig.succeed(&["size-gate", "unset", "--job", "a"]);
+    assert_eq!(unset, "job a: size gate as each program says\n");
+    exchange.finish();
+}
+
+#[test]
 fn on_leaves_nothing_behind_but_where_a_wider_scope_is_off() {
     let rig = Rig::start(&[]);
     let exchange = rig.exchange("a", "fixed:zvc");
@@ -205,6 +223,20 @@ fn what_is_seen_adds_up() {
     assert!(number("received") > 0 && number("encode_ns") > 0 && number("decode_ns") > 0, "{traffic}");
     assert_eq!(number("errors"), 0);
 
+    // The rank that is written to is the only one that anything is sent to.
+    rig.succeed(&["lambda", "set", "6", "--job", "a", "--peer", "1"]);
+    let peers = rig.json(&["jobs", "--job", "a", "--peers"]);
+    let sent_to: Vec<_> = peers.iter().filter(|peer| peer["streams"].as_u64() > Some(0)).collect();
+    assert_eq!(
+        (sent_to.len(), &sent_to[0]["peer"], &sent_to[0]["streams"]),
+        (1, &json!(1), &json!(1)),
+        "{peers:?}"
+    );
+    assert!(sent_to[0]["traffic"]["ratio"].as_f64() > Some(1.33), "{peers:?}");
+    assert_eq!(sent_to[0]["effective"]["lambda_gbps"], 6.0);
+    assert!(rig.succeed(&["jobs", "--job", "a", "--peers"]).starts_with("peer  streams  link Gb/s"));
+    rig.fail(&["jobs", "--job", "b", "--peers"], &["job b: no such job"]);
+
     // Everything is written in pieces of 16 KiB.
     let sizes = rig.json(&["histogram", "raw-bytes", "--job", "a"]);
     let quantiles = sizes[0]["quantiles"].as_array().unwrap();
@@ -238,9 +270,12 @@ fn the_first_table_is_of_an_interval() {
     let exchange = rig.exchange("a", "fixed:zvc");
     exchange.until_more();
     rig.until_stream("is seen", "a", |stream| stream["traffic"]["acknowledged"].as_u64() > Some(10));
-    let rows = rig.json(&["watch", "--interval-ms", "300", "--count", "1"]);
-    assert_eq!(rows.len(), 1, "{rows:?}");
-    assert!(rows[0]["interval_ns"].as_u64() > Some(0), "{}", rows[0]);
-    assert!(rows[0]["raw_gbps"].as_f64() > Some(0.0), "{}", rows[0]);
+    // On a busy machine the exchange may not have had a turn in it.
+    until("something was sent in a first interval", || {
+        let rows = rig.json(&["watch", "--interval-ms", "300", "--count", "1"]);
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        assert!(rows[0]["interval_ns"].as_u64() > Some(0), "{}", rows[0]);
+        rows[0]["raw_gbps"].as_f64() > Some(0.0)
+    });
     exchange.finish();
 }

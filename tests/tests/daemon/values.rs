@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::rig::Rig;
+use crate::rig::{Rig, until};
 
 const NO_JOB: &str = "mgcomp: job absent: no such job: `mgcomp jobs` lists those that run";
 const AHEAD: &str = ", and `--ahead` sets it before it runs\n";
@@ -20,6 +20,11 @@ fn bad_values_change_nothing() {
     }
     for cap in ["0", "-1", "NaN", "inf", "1e-10", "1000001"] {
         rig.fail(&["read-cap", "set", cap], &["INVALID_ARGUMENT", "read_cap_gbps is"]);
+    }
+    // What is no size is refused by the command itself.
+    for size in ["0", "-1", "much", "17G"] {
+        let output = rig.mgcomp(&["size-gate", "set", size]);
+        assert_eq!(output.status.code(), Some(2), "{size}");
     }
     let to_peer = ["read-cap", "set", "1", "--job", "a", "--peer", "1", "--ahead"];
     rig.fail(&to_peer, &["INVALID_ARGUMENT", "of whole processes"]);
@@ -56,6 +61,38 @@ fn settings_are_shown_as_they_are() {
     assert_eq!(rig.succeed(&["policy", "get"]), "node: policy as each program says\n");
     assert_eq!(rig.succeed(&["read-cap", "set", "384"]), "node: read cap 384 Gb/s\n");
     assert_eq!(rig.json(&["read-cap", "get"])[0]["own_read_cap_gbps"], 384.0);
+}
+
+#[test]
+fn the_status_says_what_is_set_and_whether_it_is_kept() {
+    let rig = Rig::start(&[]);
+    let text = rig.succeed(&["status"]);
+    assert!(text.starts_with(&format!("mgcomp-daemon {} on ", env!("CARGO_PKG_VERSION"))), "{text}");
+    assert!(text.ends_with("nothing is set: each program goes by its own settings\n"), "{text}");
+    rig.succeed(&["lambda", "set", "2.5", "--job", "later", "--peer", "3", "--ahead"]);
+    rig.succeed(&["policy", "set", "paper"]);
+    rig.succeed(&["size-gate", "set", "64K"]);
+    let text = rig.succeed(&["status"]);
+    let table = "\n\nscope              set there\n\
+                 node               policy paper, size gate 64 KiB\n\
+                 job later, peer 3  lambda 2.5 Gb/s\n";
+    assert!(text.ends_with(table), "{text}");
+    let status = || rig.json(&["status"]).remove(0);
+    let settings = status()["settings"].clone();
+    assert_eq!([&settings[0]["scope"], &settings[1]["scope"]], ["node", "peer"]);
+    assert_eq!(
+        (&settings[0]["own"]["least_bytes"], &settings[1]["own"]["policy"]),
+        (&65_536.into(), &Value::Null)
+    );
+    assert_eq!(settings[1]["effective"]["policy"], "paper");
+    assert_eq!(status()["persist_error"], Value::Null);
+
+    std::fs::rename(rig.path("state"), rig.path("elsewhere")).unwrap();
+    rig.succeed(&["lambda", "set", "3", "--volatile"]);
+    until("it is said that nothing is kept", || !status()["persist_error"].is_null());
+    assert!(rig.succeed(&["status"]).contains("\nSETTINGS ARE NOT KEPT in "));
+    std::fs::rename(rig.path("elsewhere"), rig.path("state")).unwrap();
+    until("all is well again", || status()["persist_error"].is_null());
 }
 
 #[test]

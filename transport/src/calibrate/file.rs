@@ -67,6 +67,20 @@ impl SpeedsFile {
         Ok(cache_folder()?.map(|folder| folder.join(device_file_name(&device.name))))
     }
 
+    /// Fails where a file that is saved would not be read by programs afterwards, or could not be saved at all: to measure takes
+    /// seconds, and is in vain then. The folder is made if it is not there.
+    ///
+    /// # Errors
+    /// [`SpeedsFileError`] if others than the user may write to the folder, or the user may not.
+    pub fn check_place(path: &Path) -> Result<(), SpeedsFileError> {
+        let folder = folder_of(path);
+        let wrong = |error| SpeedsFileError { path: folder.to_owned(), why: Why::Io(error) };
+        make_private(folder).map_err(wrong)?;
+        check_private(folder)?;
+        tempfile::NamedTempFile::new_in(folder).map_err(wrong)?;
+        Ok(())
+    }
+
     /// Reads a file that was [saved](Self::save).
     ///
     /// # Errors
@@ -127,8 +141,7 @@ impl SpeedsFile {
     }
 
     fn write(&self, target: &Path) -> io::Result<()> {
-        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
+        let folder = folder_of(target);
         make_private(folder)?;
         let mut draft = tempfile::NamedTempFile::new_in(folder)?;
         draft.write_all(self.to_json().as_bytes())?;
@@ -136,6 +149,11 @@ impl SpeedsFile {
         draft.persist(target).map_err(|error| error.error)?;
         Ok(())
     }
+}
+
+/// The folder that a file is in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The speeds of this machine if they were measured and are kept in a folder that is the user's alone, else typical ones.
@@ -158,7 +176,7 @@ fn measured(
     load: impl FnOnce(&Path) -> Result<Arc<Speeds>, SpeedsFileError>,
 ) -> Option<Arc<Speeds>> {
     let unused = |error: &dyn std::error::Error| tracing::warn!(%error, "measured codec speeds are not used");
-    let load = |path: PathBuf| match check_private(path.parent().unwrap_or(&path)) {
+    let load = |path: PathBuf| match check_private(folder_of(&path)) {
         Ok(()) => Some(load(&path)),
         Err(error) => {
             // Whoever starts a policy looks here, and the folder is the same for all.
@@ -319,10 +337,12 @@ mod tests {
         let folder = path.parent().unwrap();
         let read = || measured(Ok(Some(path.clone())), SpeedsFile::load);
         assert!(read().is_some());
+        // What nobody would read is not measured either.
+        let check = || SpeedsFile::check_place(&path).is_ok();
         for (mode, good) in [(0o755, true), (0o775, false), (0o777, false), (0o1777, false), (0o700, true)] {
             fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
             assert_eq!(check_private(folder).is_ok(), good, "{mode:o}");
-            assert_eq!(read().is_some(), good, "{mode:o}");
+            assert_eq!((read().is_some(), check()), (good, good), "{mode:o}");
         }
         fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
         let error = check_private(folder).unwrap_err().to_string();

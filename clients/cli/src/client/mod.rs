@@ -2,6 +2,7 @@
 
 mod target;
 
+use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use tonic::{Code, Status};
 
 pub(crate) use target::{ScopeArgs, Target};
 
+use crate::error::with_causes;
 use crate::show;
 
 /// The daemon's service.
@@ -99,6 +101,10 @@ pub(crate) enum ClientError {
     Tls { place: String, source: io::Error },
     #[error("the daemon says: {} ({}){}", .0.message(), name(.0), advice(.0))]
     Refused(Status),
+    #[error("the connection to the daemon is broken: {0}")]
+    Broken(String),
+    #[error("the daemon has ended what it was to tell, without a word")]
+    Ended,
     #[error("{place}: no such {kind}: `{lists}` lists those that run{}", if *ahead { ", and `--ahead` sets it before it runs" } else { "" })]
     Absent { place: String, kind: &'static str, lists: String, ahead: bool },
     #[error("cannot start a runtime")]
@@ -107,10 +113,14 @@ pub(crate) enum ClientError {
     Terminal(#[source] io::Error),
 }
 
-// Not as its source: what a status prints says the same again.
 impl From<Status> for ClientError {
+    /// A status that has a cause is none of the daemon's words: it stands for what became of the connection.
     fn from(status: Status) -> Self {
-        Self::Refused(status)
+        match status.source() {
+            Some(cause) => Self::Broken(with_causes(cause)),
+            // Not as its source: what a status prints says the same again.
+            None => Self::Refused(status),
+        }
     }
 }
 
@@ -157,6 +167,11 @@ mod tests {
     #[test]
     fn statuses_have_their_usual_names() {
         assert_eq!(name(&Status::invalid_argument("")), "INVALID_ARGUMENT");
+        let reset = Status::from_error(Box::new(io::Error::from(io::ErrorKind::ConnectionReset)));
+        assert_eq!(
+            ClientError::from(reset).to_string(),
+            "the connection to the daemon is broken: connection reset"
+        );
         let error = ClientError::from(Status::not_found("nothing here is job \"x\""));
         assert_eq!(error.to_string(), "the daemon says: nothing here is job \"x\" (NOT_FOUND)");
     }

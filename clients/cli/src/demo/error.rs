@@ -41,7 +41,7 @@ pub(crate) enum DemoError {
     #[error("rank {rank} said something unexpected: {line:?}")]
     Answer { rank: Rank, line: String },
     #[error("rank {rank} failed: {text}")]
-    Rank { rank: Rank, text: String },
+    Rank { rank: Rank, text: String, is_cause: bool },
     #[error("this command is run by `mgcomp demo --tcp` alone; its input is not what that sends: {0:?}")]
     Input(String),
     #[error("cannot start a daemon for the demo")]
@@ -55,7 +55,7 @@ pub(crate) enum DemoError {
 impl DemoError {
     /// Whether it says only that a connection is gone, and not why.
     pub(super) const fn is_of_connection(&self) -> bool {
-        matches!(self, Self::NotConnected { .. } | Self::Transfer { .. })
+        matches!(self, Self::NotConnected { .. } | Self::Transfer { .. } | Self::Rank { is_cause: false, .. })
     }
 }
 

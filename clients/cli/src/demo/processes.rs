@@ -73,7 +73,7 @@ impl Ranks for Processes {
             Answer::Report(report) => Ok(report),
             other => Err(DemoError::Answer { rank: member.rank, line: format!("{other:?}") }),
         };
-        self.members.iter_mut().map(report).collect()
+        ranks::all_or_cause(self.members.iter_mut().map(report), DemoError::is_of_connection)
     }
 }
 
@@ -121,7 +121,7 @@ impl Member {
             return Err(DemoError::Ended(rank));
         }
         match ranks::heard(&line) {
-            Some(Answer::Failed { text }) => Err(DemoError::Rank { rank, text }),
+            Some(Answer::Failed { text, is_cause }) => Err(DemoError::Rank { rank, text, is_cause }),
             Some(answer) => Ok(answer),
             None => Err(DemoError::Answer { rank, line }),
         }

@@ -13,7 +13,7 @@ use super::Setup;
 use super::dataset::{Dataset, Head};
 use super::error::DemoError;
 use super::exchange::{Exchange, RankReport};
-use crate::error::CliError;
+use crate::error::{CliError, with_causes};
 use crate::ranks;
 use crate::room::Room;
 
@@ -40,7 +40,7 @@ pub(super) enum Order {
 pub(super) enum Answer {
     Listening { address: String },
     Report(RankReport),
-    Failed { text: String },
+    Failed { text: String, is_cause: bool },
 }
 
 pub(crate) fn run(_: &Args) -> Result<(), CliError> {
@@ -57,7 +57,11 @@ pub(crate) fn run(_: &Args) -> Result<(), CliError> {
     let mut member = Member { rank, setup, datasets, listener: None, room: None };
     for line in orders.lines().map_while(Result::ok) {
         let order = parse(&line)?;
-        let answer = member.obey(order).unwrap_or_else(|error| Answer::Failed { text: error_text(&error) });
+        let failed = |error: DemoError| Answer::Failed {
+            text: with_causes(&error),
+            is_cause: !error.is_of_connection(),
+        };
+        let answer = member.obey(order).unwrap_or_else(failed);
         answer_with(&answer)?;
     }
     Ok(())
@@ -135,8 +139,4 @@ fn parse(line: &str) -> Result<Order, DemoError> {
 fn answer_with(answer: &Answer) -> Result<(), CliError> {
     let said = ranks::say(answer, &mut io::stdout().lock());
     said.map_err(|source| CliError::Write { name: "standard output".into(), source })
-}
-
-fn error_text(error: &DemoError) -> String {
-    crate::error::with_causes(error)
 }

@@ -88,7 +88,7 @@ async fn steer(daemon: &mut Daemon, args: &Args, over: &AtomicBool) -> Result<()
         // The first is no interval, and in the second there may still be what was decided before.
         let mut skip = 2;
         while shown < MOMENTS && !over.load(Ordering::Relaxed) {
-            let Some(update) = updates.message().await.map_err(ClientError::from)? else { return Ok(()) };
+            let update = updates.message().await.map_err(ClientError::from)?.ok_or(ClientError::Ended)?;
             let sent = update.rows.iter().filter_map(|row| row.interval.as_ref());
             let sent = sent.filter(|sent| sent.raw_bytes > 0).take(1);
             for sent in sent.skip(usize::from(skip > 0)) {

@@ -12,6 +12,7 @@ use super::error::DemoError;
 use super::exchange::{Exchange, RankReport};
 use super::measure::Ranks;
 use super::{Setup, rank};
+use crate::ranks;
 use crate::room::Room;
 
 pub(super) struct Threads<'a> {
@@ -56,17 +57,11 @@ impl Ranks for Threads<'_> {
         let links = Loopback::fabric(self.ranks, Some(self.shaping))?;
         thread::scope(|scope| {
             let run = |(link, room)| scope.spawn(move || exchange.run(Box::new(link), room, dataset));
-            let ranks: Vec<_> = links.into_iter().zip(&self.rooms).map(run).collect();
-            let (mut reports, mut failed) = (Vec::new(), Vec::new());
-            for (thread, rank) in ranks.into_iter().zip(0..) {
-                match thread.join().unwrap_or(Err(DemoError::Panicked(Rank(rank)))) {
-                    Ok(report) => reports.push(report),
-                    Err(error) => failed.push(error),
-                }
-            }
-            // What became of the connections does not say why.
-            let cause = failed.iter().position(|error| !error.is_of_connection()).unwrap_or(0);
-            if failed.is_empty() { Ok(reports) } else { Err(failed.swap_remove(cause)) }
+            let threads: Vec<_> = links.into_iter().zip(&self.rooms).map(run).collect();
+            let joined = threads.into_iter().zip(0..);
+            let reports =
+                joined.map(|(thread, rank)| thread.join().unwrap_or(Err(DemoError::Panicked(Rank(rank)))));
+            ranks::all_or_cause(reports, DemoError::is_of_connection)
         })
     }
 }

@@ -18,13 +18,14 @@ use super::launch::LinkKind;
 use super::operation::Op;
 use super::pattern::Pattern;
 use super::rounding::is_float;
-use super::sizes::{Size, sizes};
+use super::sizes::sizes;
 use super::values::Values;
 use crate::args;
 use crate::device::Devices;
 use crate::input;
 use crate::progress::Progress;
 use crate::room::Room;
+use crate::size::Size;
 
 /// Measure operations between ranks over buffers of many sizes, and check every result.
 ///

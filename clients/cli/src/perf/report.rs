@@ -6,8 +6,8 @@ use super::error::PerfError;
 use super::operation::Op;
 use super::options::Args;
 use super::row::{Row, Ways};
-use super::sizes::shown;
 use crate::output::print;
+use crate::size::shown;
 
 /// Prints rows as they come.
 pub(super) struct Table<'a> {
@@ -64,7 +64,7 @@ fn text_line(row: &Row) -> String {
         row.algorithms().map(|(name, tally)| format!("{name} {:.0} %", share(tally.raw_bytes))).collect();
     format!(
         "{:>10} {:>12} {:>7} {:>11.3} {:>11.3} {:>10.4} {:>10.4} {:>6} {:>7.3} {:>7}  {:<12} {}\n",
-        shown(row.bytes),
+        shown(row.bytes as u64),
         row.bytes / row.width,
         row.element,
         micros(row.median_ns),

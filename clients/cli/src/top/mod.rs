@@ -85,10 +85,7 @@ async fn show(
     loop {
         terminal.draw(|frame| draw(frame, &state)).map_err(ClientError::Terminal)?;
         let step = tokio::select! {
-            update = updates.message() => match update? {
-                Some(response) => state.update(response),
-                None => return Ok(()),
-            },
+            update = updates.message() => state.update(update?.ok_or(ClientError::Ended)?),
             event = keys.recv() => match event {
                 Some(Event::Key(key)) if key.kind != KeyEventKind::Release => state.press(key),
                 Some(_) => Step::Draw,
