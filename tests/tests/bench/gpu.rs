@@ -434,11 +434,14 @@ fn the_script_needs_the_programs_alone() {
     assert!(stdout.ends_with("== all checks passed\n"), "{stdout}");
 }
 
-/// The table of README.md: algorithm and what it says of GPUs.
+/// The table of bench/gpu/README.md: algorithm and what it says of GPUs.
 fn told() -> Vec<(String, String)> {
-    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
-    let table =
-        readme.split("| kernels | on the CPU shim | on a GPU |").nth(1).expect("the table in README.md");
+    let readme =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/gpu/README.md")).unwrap();
+    let table = readme
+        .split("| kernels | on the CPU shim | on a GPU |")
+        .nth(1)
+        .expect("the table in bench/gpu/README.md");
     let cells = |line: &str| -> Option<(String, String)> {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         Some((cells.get(1)?.trim_matches('`').to_owned(), (*cells.get(3)?).to_owned()))
@@ -452,7 +455,7 @@ fn the_readme_tells_what_has_run_where() {
     let told = told();
     let names: Vec<&str> = told.iter().map(|(name, _)| name.as_str()).collect();
     let expected: Vec<&str> = algorithms().map(Algorithm::name).collect();
-    assert_eq!(names, expected, "the table in README.md");
+    assert_eq!(names, expected, "the table in bench/gpu/README.md");
     for (name, where_run) in &told {
         if where_run == "no" {
             continue;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! EXAMPLE                  four ranks, threads of this process
-//! EXAMPLE RANK_FILE RANK   one rank of a job over TCP, started once for each (README.md shows a rank file)
+//! EXAMPLE RANK_FILE RANK   one rank of a job over TCP, started once for each (transport/README.md shows a rank file)
 //! mpirun -n 4 EXAMPLE mpi  the ranks of an MPI job, with the feature `mpi`
 //! ```
 
