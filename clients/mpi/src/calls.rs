@@ -167,8 +167,9 @@ pub(crate) fn calls() -> &'static Calls {
     &loaded().calls
 }
 
+/// Says that a function is not there; returns what its caller is told.
 #[cold]
-fn missing(name: &str) -> c_int {
+pub(crate) fn missing(name: &str) -> c_int {
     mgcomp_transport::attach::log();
     tracing::error!("there is no {name} in this process: no MPI is loaded that has it");
     NO_MPI

@@ -6,7 +6,9 @@
 use std::ffi::{OsString, c_int};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use mgcomp_selector::StreamId;
 use mgcomp_transport::attach::{self, Coder, EnvSettings, Sealed, To};
@@ -32,6 +34,8 @@ const GATE: u64 = 256 << 10;
 const GATE_VARIABLE: &str = "MGCOMP_MPI_GATE";
 /// What says that reductions are carried out here as well.
 const REDUCTIONS_VARIABLE: &str = "MGCOMP_MPI_REDUCTIONS";
+/// After so long, it is said that other ranks are waited for at the beginning.
+const ALONE: Duration = Duration::from_secs(10);
 /// Streams of a communicator, one for each kind of collective.
 const STREAMS: u32 = 8;
 
@@ -135,7 +139,12 @@ impl Layer {
         let world = mpi.constants.comm_world;
         let (ranks, rank) = mpi.position(world)?;
         let asked = Asked::from_env();
-        if !agree(&mpi, ranks, rank, &asked)? {
+        // What can fail comes before the ranks agree: one that fails alone is one that does not want it.
+        let made = mpi.keyval(copy, delete).and_then(|keyval| Ok((keyval, mpi.own()?)));
+        let agreed = agree(&mpi, ranks, rank, &asked, made.is_ok())?;
+        let (keyval, own) = made?;
+        if !agreed {
+            mpi.free(own);
             return Ok(None);
         }
         let Asked { settings, gate, reductions } = asked;
@@ -148,12 +157,12 @@ impl Layer {
         Ok(Some(Self {
             mpi,
             coder: Coder::new(position, &settings),
-            keyval: mpi.keyval(copy, delete)?,
+            keyval,
             gate,
             reductions: reductions.then(known).flatten(),
             pool: Pool::default(),
             counts: Counts::default(),
-            own: mpi.own()?,
+            own,
             alone: Mutex::new(()),
             streams: AtomicU32::new(0),
         }))
@@ -369,17 +378,54 @@ fn from_env(variable: &str) -> Option<OsString> {
     std::env::var_os(variable).filter(|asked| !asked.is_empty())
 }
 
-/// Whether all ranks of the world want the same.
-fn agree(mpi: &Mpi, ranks: c_int, rank: c_int, asked: &Asked) -> Result<bool, Failure> {
-    let switches = u64::from(asked.is_on()) | u64::from(asked.reductions) << 1;
+/// Whether all ranks of the world want the same, and can.
+fn agree(mpi: &Mpi, ranks: c_int, rank: c_int, asked: &Asked, can: bool) -> Result<bool, Failure> {
+    let is_on = asked.is_on() && can;
+    let switches = u64::from(is_on) | u64::from(asked.reductions) << 1;
     let own: Vec<u8> = [PROTOCOL, asked.gate, switches].into_iter().flat_map(u64::to_le_bytes).collect();
     let mut all = vec![0; own.len() * ranks as usize];
-    mpi.allgather(&own, &mut all, mpi.constants.comm_world)?;
+    {
+        // A rank that is without this library is in its program by now, and nobody hears of it.
+        let _waiting = Late::unless_over_in(ALONE);
+        mpi.allgather(&own, &mut all, mpi.constants.comm_world)?;
+    }
     let differs = all.chunks(own.len()).position(|other| other != own);
     if let (Some(other), 0) = (differs, rank) {
         tracing::error!(
             "mgcomp does nothing: rank {other} has another version, another {GATE_VARIABLE} or {REDUCTIONS_VARIABLE}, or another MGCOMP=on or off than rank 0"
         );
     }
-    Ok(asked.is_on() && differs.is_none())
+    Ok(is_on && differs.is_none())
+}
+
+/// Says that ranks are waited for, if that goes on for so long; over when dropped.
+struct Late {
+    over: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Late {
+    fn unless_over_in(limit: Duration) -> Self {
+        let (over, waits) = mpsc::channel();
+        let wait = move || {
+            if waits.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
+                tracing::error!(
+                    "mgcomp waits for all ranks to begin: if it goes on, some of them have been started without this library, or with \
+                     another one"
+                );
+            }
+        };
+        // Without a thread, nothing is said.
+        let thread = thread::Builder::new().name("mgcomp-wait".into()).spawn(wait).ok();
+        Self { over: Some(over), thread }
+    }
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        drop(self.over.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
 }

@@ -78,6 +78,11 @@ pub(crate) fn on_every_mpi(test: impl Fn(&Mpi)) {
 }
 
 impl Mpi {
+    /// Whether its functions for Fortran call those of C, by the names that programs call them by.
+    pub(crate) fn fortran_calls_c(&self) -> bool {
+        self.compiler == "mpicc.mpich"
+    }
+
     /// Runs a program under the layer.
     pub(crate) fn run(&self, program: &str, ranks: u32, variables: &[(&str, &str)]) -> Run {
         let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
@@ -89,28 +94,52 @@ impl Mpi {
         self.run_line(program, 1, if layer { preload() } else { "" }, argument)
     }
 
+    /// Runs a program under the layer, as a library that another program has loaded, and its MPI with it, for itself alone.
+    pub(crate) fn run_loaded(&self, program: &str, ranks: u32, variables: &[(&str, &str)]) -> Run {
+        let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        let library =
+            self.build(program, &format!("lib{program}.{}.so", self.compiler), &["-shared", "-fPIC"]);
+        self.start(ranks, &format!("{set} {}", preload()), &format!("{} {}", local(), library.display()))
+    }
+
     fn run_line(&self, program: &str, ranks: u32, set: &str, argument: &str) -> Run {
-        let built = scratch().join(format!("{program}.{}", self.compiler));
+        let built = self.build(program, &format!("{program}.{}", self.compiler), &["-pthread"]);
+        self.start(ranks, set, &format!("{} {argument}", built.display()))
+    }
+
+    fn build(&self, program: &str, name: &str, flags: &[&str]) -> PathBuf {
+        let built = scratch().join(name);
         let compiler = if program.ends_with(".f90") { self.fortran } else { self.compiler };
-        compile(compiler, &[&source(program)], &built, &["-pthread"]);
+        compile(compiler, &[&source(program)], &built, flags);
+        built
+    }
+
+    fn start(&self, ranks: u32, set: &str, what: &str) -> Run {
         let mut command = Command::new(self.mpirun);
         command.args(self.flags).args(["-n", &ranks.to_string()]);
-        let line = format!("{set} MGCOMP_LOG=info MGCOMP_SOCKET= exec {} {argument}", built.display());
-        command.args(["sh", "-c", &line]);
+        command.args(["sh", "-c", &format!("{set} MGCOMP_LOG=info MGCOMP_SOCKET= exec {what}")]);
         run(&mut command)
     }
 
-    /// Runs a program on an MPI that the layer does not know; `None` without a compiler.
-    pub(crate) fn unknown() -> Option<Run> {
+    /// Runs a program on an MPI that the layer does not know, which comes with the program, or is loaded for a part of it alone;
+    /// `None` without a compiler.
+    pub(crate) fn unknown(is_loaded: bool) -> Option<Run> {
         if !is_installed("cc") {
             println!("SKIPPED: there is no C compiler");
             return None;
         }
-        let (library, program) = (scratch().join("libunknown.so"), scratch().join("unknown"));
+        let library = scratch().join("libunknown.so");
         compile("cc", &[&source("unknown_mpi.c")], &library, &["-shared", "-fPIC"]);
-        compile("cc", &[&source("unknown.c"), &library], &program, &[]);
-        let line = format!("{} exec {}", preload(), program.display());
-        Some(run(Command::new("sh").args(["-c", &line])))
+        let build = |name: &str, flags: &[&str]| {
+            let built = scratch().join(name);
+            compile("cc", &[&source("unknown.c"), &library], &built, flags);
+            built.display().to_string()
+        };
+        let program = match is_loaded {
+            true => format!("{} {}", local(), build("libunknown_program.so", &["-shared", "-fPIC"])),
+            false => build("unknown", &[]),
+        };
+        Some(run(Command::new("sh").args(["-c", &format!("{} exec {program}", preload())])))
     }
 }
 
@@ -167,6 +196,16 @@ fn end(line: &str) -> Option<End> {
 fn preload() -> &'static str {
     static LINE: OnceLock<String> = OnceLock::new();
     LINE.get_or_init(|| format!("LD_PRELOAD={}", layer().display()))
+}
+
+/// The program that runs the main program of a library.
+fn local() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let built = scratch().join("local");
+        compile("cc", &[&source("local.c")], &built, &["-ldl"]);
+        built.display().to_string()
+    })
 }
 
 /// The library, which is built before the tests, since they depend on it.

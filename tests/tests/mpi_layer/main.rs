@@ -179,7 +179,27 @@ fn settings_that_make_no_sense_are_named() {
 
 #[test]
 fn an_mpi_that_nobody_knows_is_left_alone() {
-    let Some(run) = Mpi::unknown() else { return };
-    assert!(run.is_well, "{}", run.output);
-    assert!(run.output.contains("mgcomp does nothing: this MPI is neither"), "{}", run.output);
+    for is_loaded in [false, true] {
+        let Some(run) = Mpi::unknown(is_loaded) else { return };
+        assert!(run.is_well, "{is_loaded}: {}", run.output);
+        assert!(
+            run.output.contains("mgcomp does nothing: this MPI is neither"),
+            "{is_loaded}: {}",
+            run.output
+        );
+    }
+}
+
+#[test]
+fn mpi_that_is_loaded_for_a_part_of_the_program_alone() {
+    on_every_mpi(|mpi| {
+        for program in ["kinds.c", "fortran.f90", "fortran_2008.f90"] {
+            let run = mpi.run_loaded(program, 2, &REDUCED);
+            run.expect_well();
+            assert_eq!(run.ends.len(), 2, "{program}: {}", run.output);
+            // Open MPI's own functions translate from Fortran there, and go straight to what is behind the layer.
+            let is_seen = program.ends_with(".c") || mpi.fortran_calls_c();
+            assert!(run.ends.iter().all(|end| (end.compressed > 0) == is_seen), "{program}: {:?}", run.ends);
+        }
+    });
 }

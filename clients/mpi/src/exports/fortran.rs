@@ -12,9 +12,9 @@ use std::sync::OnceLock;
 
 use super::{c, life, reductions};
 use crate::abi::Family;
-use crate::calls::loaded;
+use crate::calls::{loaded, missing};
 use crate::layer;
-use crate::library::{global_symbol, next_symbol};
+use crate::library::{fortran_symbol, global_symbol, next_symbol};
 use crate::types::{Address, Comm, Op, Type};
 
 /// An integer of the program.
@@ -45,8 +45,12 @@ impl Translation {
             }
             let (comm, datatype) = (library.symbol(c"PMPI_Comm_f2c")?, library.symbol(c"PMPI_Type_f2c")?);
             let op = library.symbol(c"PMPI_Op_f2c")?;
+            // Where MPI for Fortran is loaded for a part of the program alone, what stands for these in that part is not known.
+            next_symbol(c"mpi_bcast_")?;
             let special = |names: [&CStr; 4]| {
-                names.iter().filter_map(|name| global_symbol(name)).map(|at| at.as_ptr() as usize).collect()
+                let found = names.iter().filter_map(|name| global_symbol(name));
+                let found: Vec<usize> = found.map(|at| at.as_ptr() as usize).collect();
+                (!found.is_empty()).then_some(found)
             };
             Some(Translation {
                 // SAFETY: the functions of these names take and give that.
@@ -64,13 +68,13 @@ impl Translation {
                     c"mpi_fortran_in_place__",
                     c"mpi_fortran_in_place",
                     c"MPI_FORTRAN_IN_PLACE",
-                ]),
+                ])?,
                 bottom: special([
                     c"mpi_fortran_bottom_",
                     c"mpi_fortran_bottom__",
                     c"mpi_fortran_bottom",
                     c"MPI_FORTRAN_BOTTOM",
-                ]),
+                ])?,
             })
         };
         FOUND.get_or_init(find).as_ref()
@@ -113,20 +117,27 @@ impl Translation {
     }
 }
 
-/// Calls the function of that name behind this library.
+/// Calls the function of that name behind this library. Where there is none yet, it may be loaded later.
 macro_rules! pass_on {
-    ($name:ident($( $argument:ident: $type:ty ),*)) => {{
-        static NEXT: OnceLock<Option<unsafe extern "C" fn($( $type ),*)>> = OnceLock::new();
-        let next = NEXT.get_or_init(|| {
+    ($name:ident($( $argument:ident: $type:ty, )* / $error:ident: $int:ty)) => {{
+        type Next = unsafe extern "C" fn($( $type, )* $int);
+        static NEXT: OnceLock<Next> = OnceLock::new();
+        let find = || {
             let name = CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()).ok()?;
-            let next = next_symbol(name)?.as_ptr();
+            let next = fortran_symbol(name)?.as_ptr();
             // SAFETY: it has the arguments of this one.
-            Some(unsafe { mem::transmute::<*mut c_void, unsafe extern "C" fn($( $type ),*)>(next) })
-        });
-        match next {
+            Some(*NEXT.get_or_init(|| unsafe { mem::transmute::<*mut c_void, Next>(next) }))
+        };
+        match NEXT.get().copied().or_else(find) {
             // SAFETY: passed on.
-            Some(next) => unsafe { next($( $argument ),*) },
-            None => missing(stringify!($name)),
+            Some(next) => unsafe { next($( $argument, )* $error) },
+            None => {
+                let code = missing(stringify!($name));
+                if !$error.is_null() {
+                    // SAFETY: the program has an integer there.
+                    unsafe { *$error = code };
+                }
+            }
         }
     }};
 }
@@ -144,7 +155,7 @@ macro_rules! collectives {
         #[allow(clippy::too_many_arguments)] // as many as MPI's
         pub(crate) unsafe extern "C" fn $name($( $argument: $type, )* error: Int) {
             let Some($t) = Translation::$find() else {
-                return pass_on!($name($( $argument: $type, )* error: Int));
+                return pass_on!($name($( $argument: $type, )* / error: Int));
             };
             // SAFETY: the program has integers where it says.
             let code = unsafe { $call };
@@ -200,7 +211,7 @@ macro_rules! life {
             // In Fortran 2008 it may be left out.
             let error = if error.is_null() { &raw mut code } else { error };
             $before();
-            pass_on!($name($( $argument: Int, )* error: Int));
+            pass_on!($name($( $argument: Int, )* / error: Int));
             // SAFETY: the program has an integer there, or this function does.
             $after(unsafe { *error });
         }
@@ -222,9 +233,3 @@ life! {
 fn nothing() {}
 
 fn finished(_: c_int) {}
-
-#[cold]
-fn missing(name: &str) {
-    mgcomp_transport::attach::log();
-    tracing::error!("there is no {name} in this process: no MPI is loaded that has it");
-}
