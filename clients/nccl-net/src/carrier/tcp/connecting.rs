@@ -1,7 +1,9 @@
 //! A connection that is being made.
 
 use std::io::IoSlice;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::connect;
@@ -11,6 +13,11 @@ use super::hello::{ANSWER_LEN, HELLO_LEN, Hello, check_answer};
 use super::{random, socket};
 use crate::error::NetError;
 
+/// How often a socket is connected again where that fails as it may for a moment: while many ranks start at once, or a machine is
+/// not found yet. Each time is waited for longer by this much, so it is 5.5 seconds in all.
+const MOST_TRIES: u32 = 10;
+const BREATH: Duration = Duration::from_millis(100);
+
 /// All sockets of a connection, each as far as it is.
 pub(super) struct Connecting {
     peer: u32,
@@ -18,7 +25,10 @@ pub(super) struct Connecting {
 }
 
 struct Lane {
+    to: SocketAddr,
     socket: OwnedFd,
+    /// How often connecting has failed.
+    failed: u32,
     hello: [u8; HELLO_LEN],
     answer: [u8; ANSWER_LEN],
     at: At,
@@ -27,6 +37,8 @@ struct Lane {
 enum At {
     /// The system connects.
     Connecting,
+    /// It is tried again at this time.
+    Resting(Instant),
     /// So many bytes of the hello are said.
     Saying(usize),
     /// So many bytes of the answer are there.
@@ -63,20 +75,47 @@ impl Connecting {
 
 impl Lane {
     fn start(handle: &Handle, hello: &Hello) -> Result<Self, NetError> {
-        let socket = socket::new(&handle.address)?;
-        socket::prepare(&socket)?;
-        match connect(&socket, &handle.address) {
-            Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
-            Err(why) => return Err(gone(why)),
+        let (to, hello) = (handle.address, hello.write());
+        let mut lane =
+            Self { to, socket: socket::new(&to)?, failed: 0, hello, answer: [0; ANSWER_LEN], at: At::Up };
+        lane.connect()?;
+        Ok(lane)
+    }
+
+    /// Lets the system connect the socket.
+    fn connect(&mut self) -> Result<(), NetError> {
+        socket::prepare(&self.socket)?;
+        self.at = At::Connecting;
+        match connect(&self.socket, &self.to) {
+            Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(()),
+            Err(why) => self.rest(why),
         }
-        Ok(Self { socket, hello: hello.write(), answer: [0; ANSWER_LEN], at: At::Connecting })
+    }
+
+    /// Rests before it is tried again, if it may be.
+    fn rest(&mut self, why: Errno) -> Result<(), NetError> {
+        let passes = matches!(why, Errno::CONNREFUSED | Errno::TIMEDOUT | Errno::HOSTUNREACH);
+        if !passes || self.failed == MOST_TRIES {
+            return Err(gone(why));
+        }
+        self.failed += 1;
+        self.at = At::Resting(Instant::now() + self.failed * BREATH);
+        Ok(())
     }
 
     /// Goes on as far as that goes without waiting.
     fn poll(&mut self) -> Result<(), NetError> {
         loop {
             match self.at {
-                At::Connecting if socket::is_up(&self.socket).map_err(gone)? => self.at = At::Saying(0),
+                At::Connecting => match socket::is_up(&self.socket) {
+                    Ok(true) => self.at = At::Saying(0),
+                    Ok(false) => return Ok(()),
+                    Err(why) => self.rest(why)?,
+                },
+                At::Resting(until) if until <= Instant::now() => {
+                    self.socket = socket::new(&self.to)?;
+                    self.connect()?;
+                }
                 At::Saying(HELLO_LEN) => self.at = At::Listening(0),
                 At::Saying(said) => {
                     let rest = [IoSlice::new(&self.hello[said..])];
@@ -92,7 +131,7 @@ impl Lane {
                     let Some(more) = socket::read(&self.socket, rest).map_err(gone)? else { return Ok(()) };
                     self.at = At::Listening(heard + more);
                 }
-                At::Connecting | At::Up => return Ok(()),
+                At::Resting(_) | At::Up => return Ok(()),
             }
         }
     }
@@ -101,4 +140,54 @@ impl Lane {
 /// A connection that comes to nothing.
 fn gone(why: Errno) -> NetError {
     NetError::Gone { message: 0, at: 0, why }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+    use std::thread;
+
+    use mgcomp_transport::message::Secret;
+
+    use super::*;
+
+    /// Where nobody listens any more.
+    fn nowhere() -> Handle {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        Handle { address, rank: 0, secret: Secret::new([7; 16]) }
+    }
+
+    #[test]
+    fn a_port_that_opens_late_is_reached() {
+        let handle = nowhere();
+        let mut connecting = Connecting::start(&handle, 1, 1).unwrap();
+        while connecting.lanes[0].failed < 2 {
+            assert_eq!(connecting.poll().unwrap().map(|sockets| sockets.len()), None);
+            thread::sleep(Duration::from_millis(1));
+        }
+        let listener = TcpListener::bind(handle.address).unwrap();
+        while !matches!(connecting.lanes[0].at, At::Listening(_)) {
+            assert_eq!(connecting.poll().unwrap().map(|sockets| sockets.len()), None);
+            thread::sleep(Duration::from_millis(1));
+        }
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut hello = [0; HELLO_LEN];
+        stream.read_exact(&mut hello).unwrap();
+        assert_eq!(hello, connecting.lanes[0].hello);
+    }
+
+    #[test]
+    fn who_does_not_come_is_gone() {
+        let mut connecting = Connecting::start(&nowhere(), 1, 2).unwrap();
+        let error = loop {
+            match connecting.poll() {
+                Ok(sockets) => assert!(sockets.is_none(), "somebody is there"),
+                Err(error) => break error,
+            }
+            thread::sleep(Duration::from_millis(1));
+        };
+        assert_eq!(error, gone(Errno::CONNREFUSED));
+        assert!(connecting.lanes.iter().any(|lane| lane.failed == MOST_TRIES));
+    }
 }
