@@ -103,6 +103,8 @@ impl Communicator {
         tag: u32,
         element: Element,
     ) -> Result<u64, CommunicatorError> {
+        // Nothing begins where one of them cannot.
+        self.group.check_rank(to)?;
         let receiving = self.start_receive(from, tag, receive)?;
         let sending = self.start_send(to, tag, send, element)?;
         let received = receiving.wait();

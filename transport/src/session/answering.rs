@@ -101,7 +101,7 @@ impl Session {
 
     fn hear_giving_up(&mut self, given_up: GivingUp) {
         self.forget_group(given_up.group);
-        self.actions.push_back(Action::GivenUp(given_up));
+        self.actions.push(Action::GivenUp(given_up));
     }
 
     /// Brings a send or an offer together with its receive, if there is one.
@@ -234,7 +234,7 @@ impl Session {
         self.held_acks = held;
         self.responder.answered(id);
         let header = Header::WriteAck(WriteAck { id, status: Status::Good });
-        self.actions.push_back(Action::Send { header, payload: Payload::empty(), with_next: true });
+        self.actions.push(Action::Send { header, payload: Payload::empty(), with_next: true });
     }
 
     pub(super) fn acknowledge(&mut self, id: MessageId, status: Status) {

@@ -58,7 +58,7 @@ impl Session {
         let piece = piece.ok_or(Violation::NoSuchRequest(id))?;
         // A send is acknowledged when it is received, and how long that takes is the program's affair.
         if let (Some(job), Lane::Memory) = (piece.encoded_by, piece.lane) {
-            self.actions.push_back(Action::Acknowledged { job });
+            self.actions.push(Action::Acknowledged { job });
         }
         let result = if status.is_good() {
             Ok(())
@@ -139,7 +139,7 @@ impl Session {
     pub(super) fn piece_encoded(&mut self, id: MessageId, job: JobId, result: Encoded) {
         let (algorithm, payload) = match result {
             Ok(encoded) => encoded,
-            Err(status) => return self.finish(id, Err(TransferError::Encode(status))),
+            Err(status) => return self.not_encoded(id, status),
         };
         let Some(piece) = self.requester.piece(id) else { return };
         (piece.stage, piece.encoded_by) = (Stage::AwaitingAck, Some(job));
@@ -153,6 +153,21 @@ impl Session {
             && let Some(address) = to.checked_add(offset)
         {
             self.send(Header::WriteRequest(WriteRequest { id, address, length, algorithm }), payload);
+        }
+    }
+
+    /// A message of several sends must not lose one: what comes behind it would take its place. So the peer is told of that one.
+    fn not_encoded(&mut self, id: MessageId, status: Status) {
+        let request = self.requester.piece(id).cloned().and_then(|piece| self.requester.request(&piece));
+        let is_of_message =
+            matches!(request, Some(Request::Send { is_part, continued, .. }) if *is_part || *continued);
+        let Phase::Open { limits, .. } = self.phase else { return };
+        if !is_of_message {
+            self.finish(id, Err(TransferError::Encode(status)));
+        } else if self.requester.offer_instead(id, limits) {
+            self.send_held();
+        } else {
+            self.close(SessionError::Closed);
         }
     }
 

@@ -119,7 +119,7 @@ impl Session {
     pub(super) fn tell_decode_time(&mut self, id: MessageId, answer: bool, took: Option<Duration>) {
         if let (Some(took), Phase::Open { .. }) = (took, &self.phase) {
             let header = Header::DecodeTime(DecodeTime::new(id, answer, took));
-            self.actions.push_back(Action::Send { header, payload: Payload::empty(), with_next: true });
+            self.actions.push(Action::Send { header, payload: Payload::empty(), with_next: true });
         }
     }
 
@@ -132,7 +132,7 @@ impl Session {
             piece.and_then(|piece| piece.encoded_by)
         };
         if let Some(job) = job {
-            self.actions.push_back(Action::Decoded { job, took: time.took() });
+            self.actions.push(Action::Decoded { job, took: time.took() });
         }
     }
 }

@@ -76,8 +76,8 @@ impl Session {
         self.groups_over.clear();
         self.decode_times = DecodeTimes::default();
         self.phase = Phase::Over(error.clone());
-        self.actions.retain(|action| !matches!(action, Action::Encode { .. })); // nobody wants it any more
-        self.actions.push_back(Action::Close { error });
+        self.actions.encode_nothing(); // nobody wants it any more
+        self.actions.push(Action::Close { error });
     }
 
     /// Every request fails, but one with bytes that are being decoded only once these are: its memory is in use until then.

@@ -15,13 +15,14 @@ mod inbox;
 mod life;
 mod offers;
 mod parts;
+mod queue;
 mod request;
 mod requester;
 mod responder;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element, ElementSet};
@@ -36,6 +37,7 @@ pub use request::{Completion, Request, RequestId};
 use self::decode_times::DecodeTimes;
 use self::inbox::{Inbox, Posted};
 use self::parts::Messages;
+use self::queue::Queue;
 use self::request::Owner;
 use self::requester::Requester;
 use self::responder::Responder;
@@ -63,7 +65,7 @@ pub struct Session {
     groups_over: HashMap<u32, Status>,
     jobs: FxHashMap<JobId, Job>,
     next_job: u64,
-    actions: VecDeque<Action>,
+    actions: Queue,
     /// Something was encoded that is still to be sent.
     has_encoded: bool,
     /// Answers, and bytes that they are for, that go out with what is sent next.
@@ -138,7 +140,7 @@ impl Session {
             groups_over: HashMap::new(),
             jobs: FxHashMap::default(),
             next_job: 0,
-            actions: VecDeque::new(),
+            actions: Queue::default(),
             has_encoded: false,
             held_acks: (0, 0),
             decode_times: DecodeTimes::default(),
@@ -151,13 +153,12 @@ impl Session {
     pub fn poll_action(&mut self) -> Option<Action> {
         // What is encoded goes out before the next piece is, which may take as long as to send it.
         if self.has_encoded {
-            let other = self.actions.iter().position(|action| !matches!(action, Action::Encode { .. }));
-            if let Some(action) = other.and_then(|other| self.actions.remove(other)) {
+            if let Some(action) = self.actions.pop_other() {
                 return Some(action);
             }
             self.has_encoded = false;
         }
-        self.actions.pop_front()
+        self.actions.pop()
     }
 
     /// Whether the hellos were exchanged and the session has not ended.
@@ -313,14 +314,14 @@ impl Session {
             _ => AlgorithmSet::from_iter([Algorithm::None]),
         };
         let action = Action::Encode { job, source, element, stream, allowed, purpose, overlaps };
-        self.actions.push_back(action);
+        self.actions.push(action);
     }
 
     fn decode(&mut self, job: Job, algorithm: Algorithm, payload: Payload, destination: Payload) {
         let all_or_nothing = matches!(job, Job::DecodeWrite(_));
         let job = self.job(job);
         self.decode_times.begin(job, algorithm);
-        self.actions.push_back(Action::Decode { job, algorithm, payload, destination, all_or_nothing });
+        self.actions.push(Action::Decode { job, algorithm, payload, destination, all_or_nothing });
     }
 
     fn job(&mut self, job: Job) -> JobId {
@@ -334,7 +335,7 @@ impl Session {
         // Nobody hears what is said after the end.
         if !matches!(self.phase, Phase::Over(_)) {
             self.held_acks = (0, 0);
-            self.actions.push_back(Action::Send { header, payload, with_next: false });
+            self.actions.push(Action::Send { header, payload, with_next: false });
         }
     }
 
@@ -345,7 +346,7 @@ impl Session {
             Owner::Part(message) => self.messages.end_part(message, result),
         };
         if let Some((request, result)) = ended {
-            self.actions.push_back(Action::Deliver { request, result });
+            self.actions.push(Action::Deliver { request, result });
         }
     }
 

@@ -229,6 +229,21 @@ impl Requester {
         Some(Started::Offer)
     }
 
+    /// Offers a send that has failed on its way out: the peer learns of it and fetches it, which may succeed, and if it does not, both
+    /// sides know. False if the peer takes no more offers.
+    pub(super) fn offer_instead(&mut self, id: MessageId, limits: Limits) -> bool {
+        let Some(piece) = self.pieces.get(&id) else { return false };
+        let (number, lane, length) = (piece.transfer, piece.lane, piece.length);
+        let Some(offer) = self.offers.open(number, limits) else { return false };
+        self.pieces.remove(&id);
+        let state = self.lane(lane);
+        state.in_flight -= 1;
+        state.in_flight_bytes -= u64::from(length);
+        let place = self.unsent.iter_mut().find(|unsent| **unsent == Unsent::Send(id));
+        place.into_iter().for_each(|place| *place = Unsent::Offer(offer));
+        true
+    }
+
     /// Whether a lane has room for one more transfer of `length` bytes. Sends leave half of the ids to reads and
     /// writes.
     fn has_room(&mut self, lane: Lane, length: u32, limits: Limits) -> bool {

@@ -12,6 +12,8 @@ use crate::message::{Limits, MessageId, OfferId};
 #[derive(Debug, Default)]
 pub(super) struct Responder {
     served: FxHashMap<MessageId, (Lane, u32)>,
+    /// Reads and writes among these.
+    memory: usize,
     memory_bytes: u64,
     tagged_bytes: u64,
     offers: HashSet<OfferId>,
@@ -41,12 +43,13 @@ impl Responder {
         }
         *self.bytes(lane) = in_flight;
         self.served.insert(id, (lane, length));
+        self.memory += usize::from(lane == Lane::Memory);
         Ok(())
     }
 
     /// Whether more than one read or write is being answered.
     pub(super) fn serves_others(&self) -> bool {
-        self.served.values().filter(|(lane, _)| *lane == Lane::Memory).nth(1).is_some()
+        self.memory > 1
     }
 
     /// Takes in an offer of the peer.
@@ -69,6 +72,7 @@ impl Responder {
     pub(super) fn answered(&mut self, id: MessageId) {
         if let Some((lane, length)) = self.served.remove(&id) {
             *self.bytes(lane) -= u64::from(length);
+            self.memory -= usize::from(lane == Lane::Memory);
         }
     }
 
@@ -81,7 +85,10 @@ impl Responder {
 
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
-        self.served.is_empty() && self.offers.is_empty() && self.memory_bytes == 0 && self.tagged_bytes == 0
+        self.served.is_empty()
+            && self.offers.is_empty()
+            && self.memory == 0
+            && self.memory_bytes + self.tagged_bytes == 0
     }
 
     #[cfg(test)]

@@ -101,7 +101,7 @@ pub(super) fn listen(guest: &dyn Guest, from: Rank, socket: &OwnedFd) -> Result<
         match socket::hear(socket, NOTE_LEN) {
             Ok(Heard { message, .. }) if message.is_empty() => return Ok(false),
             Ok(Heard { message, .. }) if message.len() == 1 => {}
-            Ok(Heard { message, file }) => guest.heard(from, &message, file)?,
+            Ok(Heard { message, file, .. }) => guest.heard(from, &message, file)?,
             Err(error) => {
                 let kind = error.kind();
                 return Ok(matches!(kind, std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted));

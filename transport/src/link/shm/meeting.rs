@@ -35,6 +35,8 @@ pub(super) struct Door {
     listener: OwnedFd,
     /// Whether connections are being accepted, and when they will be again if not.
     closed_until: Option<Instant>,
+    /// Because there were too many, and not for want of something that others may give back.
+    is_crowded: bool,
     strangers: Vec<Stranger>,
     next_stranger: u32,
     /// The peers that are not met yet.
@@ -104,6 +106,7 @@ impl Door {
             ring_bytes,
             listener,
             closed_until: None,
+            is_crowded: false,
             strangers: Vec::new(),
             next_stranger: 0,
             seats: own.peers().map(seat).collect(),
@@ -179,6 +182,7 @@ impl Door {
         for _ in 0..MOST_AT_ONCE {
             if self.strangers.len() >= STRANGERS {
                 self.close_for(CROWDED_HELLO_TIMEOUT, poller);
+                self.is_crowded = true;
                 return;
             }
             let socket = match socket::accept(&self.listener) {
@@ -222,15 +226,20 @@ impl Door {
             }
             stays
         });
-        if self.strangers.len() < STRANGERS && self.closed_until.is_some() {
-            self.closed_until = Some(now);
+        if self.strangers.len() < STRANGERS && self.is_crowded {
+            (self.closed_until, self.is_crowded) = (Some(now), false);
         }
     }
 
     fn hear_hello(&mut self, socket: OwnedFd) {
-        let Ok(Heard { message, file }) = socket::hear(&socket, HELLO_LEN) else { return };
+        let Ok(Heard { message, file, is_lost }) = socket::hear(&socket, HELLO_LEN) else { return };
         if message.is_empty() {
             return; // gone
+        }
+        if is_lost {
+            // Whoever gets no answer comes again, and others may have closed some by then.
+            tracing::warn!("no descriptor for the memory of a rank");
+            return;
         }
         let admitted = self.admit(&message, file);
         let status = admitted.as_ref().map_or_else(|status| *status, |_| Status::Good);

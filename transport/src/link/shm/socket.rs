@@ -60,6 +60,8 @@ pub(super) fn say(socket: &OwnedFd, message: &[u8], file: Option<&OwnedFd>) -> i
 pub(super) struct Heard {
     pub(super) message: Vec<u8>,
     pub(super) file: Option<OwnedFd>,
+    /// A file came for which this process had no descriptor.
+    pub(super) is_lost: bool,
 }
 
 /// Receives a message of at most `most` bytes. One that is longer is given as one of `most` + 1 bytes; none at all, of 0
@@ -79,9 +81,10 @@ pub(super) fn hear(socket: &OwnedFd, most: usize) -> io::Result<Heard> {
         })
         .flatten()
         .collect();
+    let is_cut = received.flags.contains(ReturnFlags::CTRUNC);
     // More than one file is none: whoever sends them does not know what to send.
-    let alone = files.len() == 1 && !received.flags.contains(ReturnFlags::CTRUNC);
-    Ok(Heard { message, file: files.pop().filter(|_| alone) })
+    let (alone, is_lost) = (files.len() == 1 && !is_cut, files.is_empty() && is_cut);
+    Ok(Heard { message, file: files.pop().filter(|_| alone), is_lost })
 }
 
 /// Wakes the peer. If the system has no room for that, the peer has not woken from the last times yet.

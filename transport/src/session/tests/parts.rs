@@ -4,7 +4,7 @@ use super::solo::{Solo, receive, send, zeroed};
 use super::world::World;
 use super::*;
 use crate::memory::{HostBuffer, HostSlice};
-use crate::message::Offer;
+use crate::message::{Fetch, Offer, OfferAck, WriteAck};
 
 const TAG: u64 = 1;
 
@@ -83,6 +83,46 @@ fn parts_come_to_their_place_whether_they_are_sent_or_offered() {
         (0..8).for_each(|n| assert!(world.result(0, n).unwrap().is_ok()));
         world.assert_idle();
     }
+}
+
+#[test]
+fn a_part_that_cannot_be_encoded_is_offered_in_its_place() {
+    let mut solo = Solo::open(WIDE);
+    for (n, bytes) in (0..).zip([&b"ab"[..], b"cd", b"ef"]) {
+        solo.submit(n, sent(bytes, n < 2));
+    }
+    let second = solo.jobs.remove(1).unwrap();
+    let Action::Encode { job, .. } = second else { panic!("{second:?}") };
+    solo.session.encoded(job, Err(Status::Internal));
+    solo.work();
+    let offered = Offer { offer: OfferId(0), continued: true, tag: Tag(TAG), length: 2 };
+    let headers = solo.take_headers();
+    let [Header::TaggedSend(first), Header::Offer(offer), Header::TaggedSend(last)] = headers[..] else {
+        panic!("{headers:?}")
+    };
+    assert_eq!((first.continued, offer, last.continued), (true, offered, false));
+    // What fails once more is known to both.
+    for (id, ends) in [(7, Err(Status::Internal)), (8, Ok(()))] {
+        let fetch = Fetch { id: MessageId(id), offer: OfferId(0), offset: 0, length: 2 };
+        solo.hear(Header::Fetch(fetch), b"");
+        let Some(Action::Encode { job, source, element, .. }) = solo.jobs.pop_front() else {
+            panic!("no job")
+        };
+        let encoded = ends.and_then(|()| codec::encode_payload(&source, element, Algorithm::None));
+        solo.session.encoded(job, encoded);
+        solo.carry_out();
+        let answer = solo.take_sent().remove(0);
+        let Ok((Header::DataReady(ready), len)) = Header::parse(&answer) else { panic!("{answer:?}") };
+        assert_eq!((ready.id, ready.status.is_good()), (MessageId(id), ends.is_ok()));
+        assert_eq!(&answer[len..], if ends.is_ok() { &b"cd"[..] } else { b"" });
+    }
+    for id in [first.id, last.id] {
+        solo.hear(Header::WriteAck(WriteAck { id, status: Status::Good }), b"");
+    }
+    solo.hear(Header::OfferAck(OfferAck { status: Status::Good, offer: OfferId(0) }), b"");
+    solo.delivered.sort_by_key(|(id, _)| *id);
+    assert_eq!(solo.delivered, [(0, Ok(2)), (1, Ok(2)), (2, Ok(2))]);
+    assert!(solo.session.is_idle());
 }
 
 #[test]
