@@ -36,7 +36,8 @@ pub(crate) struct Node {
     pub(crate) processes: Processes,
     /// Whoever looks at what a process hands over has one.
     pub(crate) turns: Turns,
-    pub(crate) crowd: Crowd,
+    /// Connections that were closed: because there are as many as can be, and because what is left is for operators.
+    pub(crate) closed: [Crowd; 2],
     pub(crate) snapshots: Snapshots,
     pub(crate) watches: Watches,
     /// Whoever times codecs holds it.
@@ -113,7 +114,7 @@ pub async fn run_reloading(
         tracing::warn!("some calls did not finish in time");
     }
     let path = listener.config.state_dir.clone();
-    node.store.flush().await.map_err(|source| DaemonError::Lost { path, source })
+    node.store.flush_unkept().await.map_err(|source| DaemonError::Lost { path, source })
 }
 
 impl Node {
@@ -123,7 +124,7 @@ impl Node {
             config: RwLock::new(Arc::new(config)),
             processes: Processes::default(),
             turns: Turns::default(),
-            crowd: Crowd::default(),
+            closed: Default::default(),
             snapshots: Snapshots::default(),
             watches: Watches::default(),
             calibrating: Mutex::default(),

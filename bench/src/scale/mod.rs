@@ -17,9 +17,9 @@ pub(crate) use rates::{PLAUSIBLE, RatesError, middle, positive};
 use report::Report;
 use time::Model;
 
-/// Dense bf16 tensors by XP, over the collection that the README describes.
+/// Dense bf16 tensors by XP, over the collection that README.md describes.
 const RATIO: f64 = 1.478;
-/// XP on one core with AVX-512 from and to memory, as the README has it: 0.80 and 0.97 of memcpy at 14 GB/s.
+/// XP on one core with AVX-512 from and to memory that memcpy moves at 14 GB/s: 0.80 and 0.97 of that.
 const ENCODE: f64 = 11.2;
 const DECODE: f64 = 13.6;
 
@@ -115,8 +115,7 @@ impl Args {
         match &self.codec {
             Some(path) => rates::read(path, &self.algorithm),
             None => Ok(CodecRates {
-                source: "XP on dense bf16, one core with AVX-512 (README), where no flag says otherwise"
-                    .into(),
+                source: "XP on dense bf16, one core with AVX-512, where no flag says otherwise".into(),
                 ratio: self.ratio.unwrap_or(RATIO),
                 encode_gbytes: self.encode.unwrap_or(ENCODE),
                 decode_gbytes: self.decode.unwrap_or(DECODE),

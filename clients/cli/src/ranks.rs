@@ -42,15 +42,15 @@ pub(crate) fn all_or_cause<T, E>(
     ranks: impl IntoIterator<Item = Result<T, E>>,
     is_of_connection: impl Fn(&E) -> bool,
 ) -> Result<Vec<T>, E> {
-    let (mut done, mut failed) = (Vec::new(), Vec::new());
+    let (mut done, mut gone) = (Vec::new(), None);
     for rank in ranks {
         match rank {
             Ok(what) => done.push(what),
-            Err(error) => failed.push(error),
+            Err(error) if is_of_connection(&error) => gone = gone.or(Some(error)),
+            Err(cause) => return Err(cause),
         }
     }
-    let cause = failed.iter().position(|error| !is_of_connection(error)).unwrap_or(0);
-    if failed.is_empty() { Ok(done) } else { Err(failed.swap_remove(cause)) }
+    gone.map_or(Ok(done), Err)
 }
 
 /// A job secret that nobody can guess, as a rank file spells it.

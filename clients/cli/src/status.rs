@@ -70,7 +70,7 @@ fn text(info: &DaemonInfo, settings: &[ScopedSettings]) -> String {
     }
     text += &match info.persist_error.as_str() {
         "" => format!("settings are kept in {}\n", info.state_dir),
-        why => format!("SETTINGS ARE NOT KEPT in {}: {why}\n", info.state_dir),
+        why => format!("SETTINGS CANNOT BE KEPT in {}: {why}\n", info.state_dir),
     };
     let row = |scoped: &ScopedSettings| {
         let [scope, own] = [
@@ -133,7 +133,7 @@ mod tests {
         let expected = "mgcomp-daemon 1.2.3 on node7, process 77\n\
                         programs connected: 12, watchers: 1\n\
                         programs refused: 3 (its log says why)\n\
-                        SETTINGS ARE NOT KEPT in /var/lib/mgcomp: no space left\n\
+                        SETTINGS CANNOT BE KEPT in /var/lib/mgcomp: no space left\n\
                         \n\
                         scope          set there\n\
                         node           policy paper\n\

@@ -392,7 +392,7 @@ fn agree(mpi: &Mpi, ranks: c_int, rank: c_int, asked: &Asked, can: bool) -> Resu
     let differs = all.chunks(own.len()).position(|other| other != own);
     if let (Some(other), 0) = (differs, rank) {
         tracing::error!(
-            "mgcomp does nothing: rank {other} has another version, another {GATE_VARIABLE} or {REDUCTIONS_VARIABLE}, or another MGCOMP=on or off than rank 0"
+            "mgcomp does nothing: rank {other} has another version, another {GATE_VARIABLE} or {REDUCTIONS_VARIABLE}, or another MGCOMP=on or off than rank 0, or one of them cannot begin"
         );
     }
     Ok(is_on && differs.is_none())

@@ -40,7 +40,7 @@ impl Library {
         });
         let next = Self { handle: libc::RTLD_NEXT, family: None };
         let anywhere = || {
-            let is_it = |library: &Self| library.symbol(EVERYWHERE).is_some();
+            let is_it = |library: &Self| library.symbol(EVERYWHERE).is_some() || library.let_go();
             all_loaded().iter().filter_map(|name| Self::loaded(name)).find(is_it)
         };
         known.or_else(|| next.symbol(EVERYWHERE).map(|_| next)).or_else(anywhere).unwrap_or(next)
@@ -51,6 +51,13 @@ impl Library {
         // SAFETY: the name ends with NUL; nothing is loaded that is not there already.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
         (!handle.is_null()).then_some(Self { handle, family: None })
+    }
+
+    /// Lets the program unload it when it likes. False, for it is not what is looked for.
+    fn let_go(&self) -> bool {
+        // SAFETY: `loaded` has opened it, and nothing of it is used any more.
+        unsafe { libc::dlclose(self.handle) };
+        false
     }
 
     /// Which binary interface it has, if that is known.

@@ -20,7 +20,7 @@ const HANDSHAKE: u8 = 0x16;
 /// Takes connections, for ever.
 pub(crate) async fn serve_tcp(node: Arc<Node>, routes: Routes, listener: &TcpListener) {
     let accept = || async { listener.accept().await.map(|(stream, _)| stream) };
-    take_all(&node.crowd, accept, |stream, permit| {
+    take_all(&node.closed[0], accept, |stream, permit| {
         let (node, routes) = (node.clone(), routes.clone());
         async move {
             if let Err(error) = serve(&node, &routes, stream).await {

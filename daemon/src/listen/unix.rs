@@ -16,7 +16,8 @@ use crate::processes::Owner;
 /// Takes connections, for ever.
 pub(crate) async fn serve_unix(node: Arc<Node>, routes: Routes, listener: &UnixListener) {
     let accept = || async { listener.accept().await.map(|(stream, _)| stream) };
-    take_all(&node.crowd, accept, |stream, permit| serve(node.clone(), routes.clone(), stream, permit)).await;
+    take_all(&node.closed[0], accept, |stream, permit| serve(node.clone(), routes.clone(), stream, permit))
+        .await;
 }
 
 async fn serve(node: Arc<Node>, routes: Routes, stream: UnixStream, permit: OwnedSemaphorePermit) {
@@ -28,7 +29,7 @@ async fn serve(node: Arc<Node>, routes: Routes, stream: UnixStream, permit: Owne
     };
     // Whatever others hold open, operators can still come in.
     if !caller.operator && permit.semaphore().available_permits() < MAX_CONNECTIONS / 2 {
-        node.crowd.closed("what is left is for operators");
+        node.closed[1].closed("what is left is for operators");
         return;
     }
     match tokio::time::timeout(PATIENCE, is_handover(&stream)).await {

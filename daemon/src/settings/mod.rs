@@ -8,7 +8,7 @@ mod file;
 mod scope;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
@@ -41,6 +41,8 @@ pub(crate) struct Store {
     changed: Notify,
     changes: AtomicU64,
     problem: RwLock<Option<String>>,
+    /// Something holds that is not on disk.
+    unkept: AtomicBool,
 }
 
 /// Why nothing was changed.
@@ -71,6 +73,7 @@ impl Store {
             changed: Notify::new(),
             changes: AtomicU64::new(0),
             problem: RwLock::default(),
+            unkept: AtomicBool::new(false),
         }))
     }
 
@@ -129,6 +132,7 @@ impl Store {
         let entry = match durable {
             false => {
                 let entry = self.write_scopes(|scopes| scopes.set(scope.clone(), settings));
+                self.unkept.store(true, Ordering::SeqCst);
                 self.dirty.notify_one();
                 entry
             }
@@ -137,7 +141,11 @@ impl Store {
                 let mut changed = self.scopes().clone();
                 let entry = changed.set(scope.clone(), settings);
                 let saved = self.save(changed.clone(), disk).await;
-                saved.map_err(|source| ChangeError::Disk { path: self.state_dir.clone(), source })?;
+                saved.map_err(|source| {
+                    // Until the disk takes something again, so that it is known when it does.
+                    self.dirty.notify_one();
+                    ChangeError::Disk { path: self.state_dir.clone(), source }
+                })?;
                 self.write_scopes(|scopes| *scopes = changed);
                 entry
             }
@@ -161,6 +169,16 @@ impl Store {
     /// Writes everything now.
     pub(crate) async fn flush(self: &Arc<Self>) -> std::io::Result<()> {
         let disk = self.disk.clone().lock_owned().await;
+        self.save_all(disk).await
+    }
+
+    /// The same where anything is not on disk.
+    pub(crate) async fn flush_unkept(self: &Arc<Self>) -> std::io::Result<()> {
+        let disk = self.disk.clone().lock_owned().await;
+        if self.unkept.load(Ordering::SeqCst) { self.save_all(disk).await } else { Ok(()) }
+    }
+
+    async fn save_all(self: &Arc<Self>, disk: OwnedMutexGuard<()>) -> std::io::Result<()> {
         let scopes = self.scopes().clone();
         self.save(scopes, disk).await
     }
@@ -169,7 +187,14 @@ impl Store {
     async fn save(self: &Arc<Self>, scopes: Scopes, disk: OwnedMutexGuard<()>) -> std::io::Result<()> {
         let store = self.clone();
         let work = tokio::task::spawn_blocking(move || {
+            // What changes from here on says so again.
+            let was_unkept = store.unkept.swap(false, Ordering::SeqCst);
             let saved = file::save(&store.state_dir, &scopes);
+            // Also what came between that copy and now.
+            let is_old = *store.scopes() != scopes;
+            if was_unkept && (saved.is_err() || is_old) {
+                store.unkept.store(true, Ordering::SeqCst);
+            }
             store.tell(saved.as_ref().err());
             drop(disk);
             saved

@@ -34,6 +34,12 @@ fn settings_that_are_lost_at_the_end_are_a_failure() {
     std::fs::rename(rig.path("elsewhere"), rig.path("state")).unwrap();
     rig.start_daemon();
     assert_eq!(rig.json(&["lambda", "get"])[0]["lambda_gbps"], serde_json::Value::Null);
+    // What was refused is not lost.
+    rig.succeed(&["lambda", "set", "1"]);
+    std::fs::rename(rig.path("state"), rig.path("elsewhere")).unwrap();
+    rig.fail(&["lambda", "set", "2"], &["RESOURCE_EXHAUSTED", "nothing was changed"]);
+    rig.signal("TERM");
+    assert_eq!(rig.wait_daemon(), Some(0));
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn the_status_says_what_is_set_and_whether_it_is_kept() {
     std::fs::rename(rig.path("state"), rig.path("elsewhere")).unwrap();
     rig.succeed(&["lambda", "set", "3", "--volatile"]);
     until("it is said that nothing is kept", || !status()["persist_error"].is_null());
-    assert!(rig.succeed(&["status"]).contains("\nSETTINGS ARE NOT KEPT in "));
+    assert!(rig.succeed(&["status"]).contains("\nSETTINGS CANNOT BE KEPT in "));
     std::fs::rename(rig.path("elsewhere"), rig.path("state")).unwrap();
     until("all is well again", || status()["persist_error"].is_null());
 }

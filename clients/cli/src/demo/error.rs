@@ -38,6 +38,8 @@ pub(crate) enum DemoError {
     Process { rank: Rank, source: io::Error },
     #[error("rank {0} ended early")]
     Ended(Rank),
+    #[error("rank {0} does not answer")]
+    Silent(Rank),
     #[error("rank {rank} said something unexpected: {line:?}")]
     Answer { rank: Rank, line: String },
     #[error("rank {rank} failed: {text}")]

@@ -2,7 +2,10 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout};
+use std::process::{Child, ChildStdin};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use mgcomp_selector::PolicySpec;
 use mgcomp_transport::message::Rank;
@@ -15,16 +18,21 @@ use super::measure::Ranks;
 use super::rank::{Answer, Order};
 use crate::ranks;
 
+/// How long the others may take to answer once one has failed: they fail as well then, and one of them says why.
+const PARTING: Duration = Duration::from_secs(20);
+
 /// All ranks; ends them when dropped.
 pub(super) struct Processes {
     members: Vec<Member>,
+    /// What they say, a line at a time, and that they say no more.
+    said: Receiver<(Rank, Option<String>)>,
+    say: mpsc::Sender<(Rank, Option<String>)>,
 }
 
 struct Member {
     rank: Rank,
     child: Child,
     orders: ChildStdin,
-    answers: BufReader<ChildStdout>,
 }
 
 impl Processes {
@@ -35,9 +43,10 @@ impl Processes {
         datasets: &[Dataset],
         socket: Option<&Path>,
     ) -> Result<Self, DemoError> {
-        let mut processes = Self { members: Vec::new() };
+        let (say, said) = mpsc::channel();
+        let mut processes = Self { members: Vec::new(), said, say };
         for rank in 0..setup.ranks {
-            let mut member = Member::start(Rank(rank), socket)?;
+            let mut member = processes.start_member(Rank(rank), socket)?;
             let heads = datasets.iter().map(Head::of).collect();
             member.order(&Order::Begin { rank, setup: setup.clone(), datasets: heads })?;
             datasets.iter().try_for_each(|dataset| member.send(&dataset.bytes))?;
@@ -49,13 +58,72 @@ impl Processes {
     /// Lets every rank open a socket; returns the rank file of the job.
     fn rank_file(&mut self) -> Result<String, DemoError> {
         self.members.iter_mut().try_for_each(|member| member.order(&Order::Listen))?;
-        let listening = |member: &mut Member| match member.answer()? {
+        let listening = |(rank, answer)| match answer {
             Answer::Listening { address } => Ok(address),
-            other => Err(DemoError::Answer { rank: member.rank, line: format!("{other:?}") }),
+            other => Err(DemoError::Answer { rank, line: format!("{other:?}") }),
         };
-        let addresses = self.members.iter_mut().map(listening).collect::<Result<Vec<_>, _>>()?;
+        let addresses = self.answers()?.into_iter().map(listening).collect::<Result<Vec<_>, _>>()?;
         let secret = ranks::random_secret().map_err(DemoError::Random)?;
         Ok(serde_json::json!({ "secret": secret, "ranks": addresses }).to_string())
+    }
+
+    fn start_member(&self, rank: Rank, socket: Option<&Path>) -> Result<Member, DemoError> {
+        let failed = |source| DemoError::Process { rank, source };
+        let mut command = ranks::command("demo-rank").map_err(failed)?;
+        if std::env::var_os("MGCOMP_JOB").is_none() {
+            command.env("MGCOMP_JOB", format!("demo-{}", std::process::id()));
+        }
+        if let Some(socket) = socket {
+            // A rank that is switched off would never be seen by the daemon.
+            command.env("MGCOMP_SOCKET", socket).env_remove("MGCOMP");
+        }
+        let (child, orders, answers) = ranks::start(&mut command).map_err(failed)?;
+        let say = self.say.clone();
+        // Ends with the rank.
+        thread::spawn(move || {
+            let lines = BufReader::new(answers).lines().map_while(Result::ok).map(Some);
+            let mut all = lines.chain([None]);
+            all.try_for_each(|line| say.send((rank, line)))
+        });
+        Ok(Member { rank, child, orders })
+    }
+
+    /// What each of them answers, in their order; or why one of them does not.
+    fn answers(&self) -> Result<Vec<(Rank, Answer)>, DemoError> {
+        let mut answers: Vec<Option<Result<(Rank, Answer), DemoError>>> = Vec::new();
+        answers.resize_with(self.members.len(), || None);
+        let mut failed: Option<Instant> = None;
+        while answers.iter().any(Option::is_none) {
+            let left = failed.map(|at| PARTING.saturating_sub(at.elapsed()));
+            let said = match left {
+                None => self.said.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(left) => self.said.recv_timeout(left),
+            };
+            let Ok((rank, line)) = said else { break };
+            let answer = answer(rank, line);
+            if let Err(error) = &answer {
+                // It says why: nobody else is waited for.
+                if !error.is_of_connection() {
+                    return answer.map(|_| Vec::new());
+                }
+                failed = failed.or(Some(Instant::now()));
+            }
+            if let Some(known) = answers.get_mut(rank.0 as usize) {
+                *known = Some(answer);
+            }
+        }
+        let answer = |(rank, answer): (u32, Option<_>)| answer.unwrap_or(Err(DemoError::Silent(Rank(rank))));
+        ranks::all_or_cause((0..).zip(answers).map(answer), DemoError::is_of_connection)
+    }
+}
+
+/// What a line of a rank says; none = it has ended.
+fn answer(rank: Rank, line: Option<String>) -> Result<(Rank, Answer), DemoError> {
+    let line = line.ok_or(DemoError::Ended(rank))?;
+    match ranks::heard(&line) {
+        Some(Answer::Failed { text, is_cause }) => Err(DemoError::Rank { rank, text, is_cause }),
+        Some(answer) => Ok((rank, answer)),
+        None => Err(DemoError::Answer { rank, line }),
     }
 }
 
@@ -69,11 +137,11 @@ impl Ranks for Processes {
         let rank_file = self.rank_file()?;
         let order = Order::Exchange { rank_file, dataset, policy: policy.to_string(), rounds };
         self.members.iter_mut().try_for_each(|member| member.order(&order))?;
-        let report = |member: &mut Member| match member.answer()? {
+        let report = |(rank, answer)| match answer {
             Answer::Report(report) => Ok(report),
-            other => Err(DemoError::Answer { rank: member.rank, line: format!("{other:?}") }),
+            other => Err(DemoError::Answer { rank, line: format!("{other:?}") }),
         };
-        ranks::all_or_cause(self.members.iter_mut().map(report), DemoError::is_of_connection)
+        self.answers()?.into_iter().map(report).collect()
     }
 }
 
@@ -88,20 +156,6 @@ impl Drop for Processes {
 }
 
 impl Member {
-    fn start(rank: Rank, socket: Option<&Path>) -> Result<Self, DemoError> {
-        let failed = |source| DemoError::Process { rank, source };
-        let mut command = ranks::command("demo-rank").map_err(failed)?;
-        if std::env::var_os("MGCOMP_JOB").is_none() {
-            command.env("MGCOMP_JOB", format!("demo-{}", std::process::id()));
-        }
-        if let Some(socket) = socket {
-            // A rank that is switched off would never be seen by the daemon.
-            command.env("MGCOMP_SOCKET", socket).env_remove("MGCOMP");
-        }
-        let (child, orders, answers) = ranks::start(&mut command).map_err(failed)?;
-        Ok(Self { rank, child, orders, answers: BufReader::new(answers) })
-    }
-
     fn order(&mut self, order: &Order) -> Result<(), DemoError> {
         let told = ranks::say(order, &mut self.orders);
         told.map_err(|source| DemoError::Process { rank: self.rank, source })
@@ -111,19 +165,5 @@ impl Member {
     fn send(&mut self, bytes: &[u8]) -> Result<(), DemoError> {
         let sent = self.orders.write_all(bytes);
         sent.map_err(|source| DemoError::Process { rank: self.rank, source })
-    }
-
-    fn answer(&mut self) -> Result<Answer, DemoError> {
-        let rank = self.rank;
-        let mut line = String::new();
-        let read = self.answers.read_line(&mut line);
-        if read.map_err(|source| DemoError::Process { rank, source })? == 0 {
-            return Err(DemoError::Ended(rank));
-        }
-        match ranks::heard(&line) {
-            Some(Answer::Failed { text, is_cause }) => Err(DemoError::Rank { rank, text, is_cause }),
-            Some(answer) => Ok(answer),
-            None => Err(DemoError::Answer { rank, line }),
-        }
     }
 }

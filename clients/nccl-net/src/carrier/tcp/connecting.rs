@@ -13,9 +13,10 @@ use super::hello::{ANSWER_LEN, HELLO_LEN, Hello, check_answer};
 use super::{random, socket};
 use crate::error::NetError;
 
-/// How often a socket is connected again where that fails as it may for a moment: while many ranks start at once, or a machine is
-/// not found yet. Each time is waited for longer by this much, so it is 5.5 seconds in all.
-const MOST_TRIES: u32 = 10;
+/// For how long a socket is connected again where that fails as it may for a moment: while many ranks start at once, or a machine is
+/// not found yet.
+const AGAIN: Duration = Duration::from_secs(5);
+/// Each time is waited for longer by this much.
 const BREATH: Duration = Duration::from_millis(100);
 
 /// All sockets of a connection, each as far as it is.
@@ -27,8 +28,9 @@ pub(super) struct Connecting {
 struct Lane {
     to: SocketAddr,
     socket: OwnedFd,
-    /// How often connecting has failed.
+    /// How often connecting has failed, since when.
     failed: u32,
+    began: Instant,
     hello: [u8; HELLO_LEN],
     answer: [u8; ANSWER_LEN],
     at: At,
@@ -76,8 +78,8 @@ impl Connecting {
 impl Lane {
     fn start(handle: &Handle, hello: &Hello) -> Result<Self, NetError> {
         let (to, hello) = (handle.address, hello.write());
-        let mut lane =
-            Self { to, socket: socket::new(&to)?, failed: 0, hello, answer: [0; ANSWER_LEN], at: At::Up };
+        let (socket, began) = (socket::new(&to)?, Instant::now());
+        let mut lane = Self { to, socket, failed: 0, began, hello, answer: [0; ANSWER_LEN], at: At::Up };
         lane.connect()?;
         Ok(lane)
     }
@@ -95,7 +97,7 @@ impl Lane {
     /// Rests before it is tried again, if it may be.
     fn rest(&mut self, why: Errno) -> Result<(), NetError> {
         let passes = matches!(why, Errno::CONNREFUSED | Errno::TIMEDOUT | Errno::HOSTUNREACH);
-        if !passes || self.failed == MOST_TRIES {
+        if !passes || self.began.elapsed() >= AGAIN {
             return Err(gone(why));
         }
         self.failed += 1;
@@ -188,6 +190,6 @@ mod tests {
             thread::sleep(Duration::from_millis(1));
         };
         assert_eq!(error, gone(Errno::CONNREFUSED));
-        assert!(connecting.lanes.iter().any(|lane| lane.failed == MOST_TRIES));
+        assert!(connecting.lanes.iter().any(|lane| lane.failed > 1 && lane.began.elapsed() >= AGAIN));
     }
 }

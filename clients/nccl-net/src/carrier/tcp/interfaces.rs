@@ -4,7 +4,7 @@
 use std::env;
 use std::ffi::{CStr, CString};
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 
 use rustix::io::Errno;
 
@@ -83,7 +83,7 @@ impl fmt::Display for Interface {
 pub(super) fn from_env() -> Result<Vec<Interface>, NetError> {
     let names = env::var(NAMES).unwrap_or_default();
     let family = family(&env::var(FAMILY).unwrap_or_default());
-    let meeting = env::var(MEETING).ok().and_then(|text| text.parse().ok());
+    let meeting = env::var(MEETING).ok().and_then(|text| text.to_socket_addrs().ok()?.next());
     let all = addresses().map_err(NetError::system("getifaddrs"))?;
     let chosen = choose(&all, &names, family, meeting.map(|meeting: SocketAddr| meeting.ip()));
     if chosen.is_empty() {
