@@ -55,22 +55,24 @@ pub fn attach() -> Option<Arc<Attachment>> {
     if is_switched_off() {
         return None;
     }
-    let mut known = OF_THIS_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = || OF_THIS_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
     // One from before a fork belongs to the parent, whose thread is not here.
-    if let Some(attachment) = known.upgrade().filter(|attachment| attachment.pid == std::process::id()) {
+    let current = |known: &Weak<Attachment>| known.upgrade().filter(|one| one.pid == std::process::id());
+    if let Some(attachment) = current(&known()) {
         return Some(attachment);
     }
-    match Attachment::start(sockets()) {
-        Ok(attachment) => {
-            let attachment = Arc::new(attachment);
-            *known = Arc::downgrade(&attachment);
-            Some(attachment)
-        }
-        Err(error) => {
-            tracing::warn!(%error, "no control page: the daemon will not see this process");
-            None
-        }
+    // Without the lock, which a child that is forked meanwhile would find held for ever.
+    let started = Attachment::start(sockets()).map(Arc::new);
+    let started = started
+        .inspect_err(|error| tracing::warn!(%error, "no control page: the daemon will not see this process"));
+    let started = started.ok()?;
+    let mut known = known();
+    // Another thread may have been sooner; then this one's goes, once the lock is free.
+    if let Some(sooner) = current(&known) {
+        return Some(sooner);
     }
+    *known = Arc::downgrade(&started);
+    Some(started)
 }
 
 /// Where a daemon may be listening, the most likely first.
