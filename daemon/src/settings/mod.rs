@@ -141,12 +141,14 @@ impl Store {
                 let mut changed = self.scopes().clone();
                 let entry = changed.set(scope.clone(), settings);
                 let saved = self.save(changed.clone(), disk).await;
-                saved.map_err(|source| {
+                let disk = saved.map_err(|source| {
                     // Until the disk takes something again, so that it is known when it does.
                     self.dirty.notify_one();
                     ChangeError::Disk { path: self.state_dir.clone(), source }
                 })?;
                 self.write_scopes(|scopes| *scopes = changed);
+                // Not sooner: whoever writes next would write what was there before.
+                drop(disk);
                 entry
             }
         };
@@ -180,11 +182,15 @@ impl Store {
 
     async fn save_all(self: &Arc<Self>, disk: OwnedMutexGuard<()>) -> std::io::Result<()> {
         let scopes = self.scopes().clone();
-        self.save(scopes, disk).await
+        self.save(scopes, disk).await.map(drop)
     }
 
-    /// Replaces the file, which is this write's until that is done.
-    async fn save(self: &Arc<Self>, scopes: Scopes, disk: OwnedMutexGuard<()>) -> std::io::Result<()> {
+    /// Replaces the file, which is this write's until that is done, and its caller's then.
+    async fn save(
+        self: &Arc<Self>,
+        scopes: Scopes,
+        disk: OwnedMutexGuard<()>,
+    ) -> std::io::Result<OwnedMutexGuard<()>> {
         let store = self.clone();
         let work = tokio::task::spawn_blocking(move || {
             // What changes from here on says so again.
@@ -196,8 +202,7 @@ impl Store {
                 store.unkept.store(true, Ordering::SeqCst);
             }
             store.tell(saved.as_ref().err());
-            drop(disk);
-            saved
+            saved.map(|()| disk)
         });
         work.await.unwrap_or_else(|error| Err(std::io::Error::other(error)))
     }
@@ -269,6 +274,29 @@ mod tests {
         tokio::time::timeout(PATIENCE, store.changed()).await.unwrap();
         assert_eq!((store.scopes().own(&node).settings.compress, store.changes()), (Some(false), 1));
         assert_eq!(*Store::open(folder.path()).unwrap().scopes(), *store.scopes());
+    }
+
+    #[tokio::test]
+    async fn what_was_kept_is_not_replaced_by_what_was_there_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, node) = (Store::open(folder.path()).unwrap(), Scope::default());
+        for round in 0..50 {
+            let change = move |_| Settings { compress: Some(round % 2 == 0), ..Settings::default() };
+            let flush = async {
+                // The change has the disk by then, so this one waits for it.
+                for _ in 0..1000 {
+                    if store.disk.try_lock().is_err() {
+                        break;
+                    }
+                    tokio::task::yield_now().await;
+                }
+                store.flush().await
+            };
+            let (changed, flushed) = tokio::join!(store.change(&node, None, true, change), flush);
+            assert_eq!(changed.unwrap().settings.compress, Some(round % 2 == 0));
+            flushed.unwrap();
+            assert_eq!(*Store::open(folder.path()).unwrap().scopes(), *store.scopes(), "round {round}");
+        }
     }
 
     #[test]
