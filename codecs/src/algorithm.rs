@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use crate::set::{NumberSet, Numbered};
 
@@ -119,7 +120,11 @@ impl AlgorithmSet {
     /// `none` and every algorithm that this version has a codec for.
     #[must_use]
     pub fn supported() -> Self {
-        std::iter::once(Algorithm::None).chain(crate::codecs().map(crate::Codec::algorithm)).collect()
+        // Asked for each transfer.
+        static SUPPORTED: LazyLock<AlgorithmSet> = LazyLock::new(|| {
+            std::iter::once(Algorithm::None).chain(crate::codecs().map(crate::Codec::algorithm)).collect()
+        });
+        *SUPPORTED
     }
 }
 

@@ -36,14 +36,19 @@ const GUESSED_RIGHT: f64 = 0.7;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Choice {
     pub(super) best: Way,
-    /// What might be better, though it is not predicted to be: of what was hardly timed, and of what has been tried before.
-    pub(super) trials: [Option<Trial>; 2],
     raw_ns_per_byte: f64,
     latency_ns: f64,
     /// Algorithms that would win if the data suited them, but for their own time.
     pub(super) promising: AlgorithmSet,
     /// Those of the promising of whose size nothing is known.
     pub(super) unknown: AlgorithmSet,
+}
+
+/// What might be better than a choice, though it is not predicted to be: apart, for each transfer has its choice copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Chances {
+    /// Of what was hardly timed, and of what has been tried before.
+    pub(super) trials: [Option<Trial>; 2],
     /// What is worth taking while nothing is known of any size.
     pub(super) guess: Option<Way>,
 }
@@ -154,8 +159,9 @@ struct Hope {
 }
 
 impl Scene<'_> {
-    /// The cheapest way for `raw_bytes`. Of equals the lower number goes first, and the raw form before all.
-    pub(super) fn choose(&self, raw_bytes: u64) -> Choice {
+    /// The cheapest way for `raw_bytes`, and what might be better. Of equals the lower number goes first, and the raw form
+    /// before all.
+    pub(super) fn choose(&self, raw_bytes: u64) -> (Choice, Chances) {
         let raw = self.raw(raw_bytes);
         let limit = raw.cost * (1.0 - self.least_gain);
         let (mut best, mut guess, mut hopes) = (raw, None, [None::<Known>; 16]);
@@ -208,15 +214,18 @@ impl Scene<'_> {
             let gain_ns_per_byte = hope.gain / raw_bytes as f64;
             Trial { way, loss_ns_per_byte, gain_ns_per_byte, is_late: hope.is_late }
         };
-        Choice {
+        let choice = Choice {
             best,
-            trials: trials.map(|trial| trial.map(as_trial)),
             raw_ns_per_byte: way(&raw).ns_per_byte,
             latency_ns: self.goal.latency_ns(),
             promising: AlgorithmSet::from_bits(promising),
             unknown: AlgorithmSet::from_bits(unknown),
+        };
+        let chances = Chances {
+            trials: trials.map(|trial| trial.map(as_trial)),
             guess: guess.filter(|_| unknown == promising).map(|known| way(&known)),
-        }
+        };
+        (choice, chances)
     }
 
     /// The better of a guess and another one, if that is worth anything: as far as it is right it saves something, and
@@ -327,12 +336,10 @@ impl Choice {
         let nothing = AlgorithmSet::from_bits(0);
         Self {
             best: Way { algorithm: Algorithm::None, fraction: 1.0, ns_per_byte: 0.0 },
-            trials: [None; 2],
             raw_ns_per_byte: 0.0,
             latency_ns: 0.0,
             promising: nothing,
             unknown: nothing,
-            guess: None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The choices of a stream by length: looked up for each transfer, and worked out again between transfers.
 
-use super::choice::Choice;
+use super::choice::{Chances, Choice};
 use super::knowledge::Moved;
 
 /// Lengths beyond 1.5 · 2^first are told apart, two classes an octave: those that end with a power of two, as chunks, segments and bands
@@ -20,7 +20,7 @@ const FIRST_SAVED: f64 = 4.0;
 pub(super) struct Choices {
     /// By class: which of `known` it has, from 1; 0 if there is none: most streams know few lengths.
     places: [u8; CLASSES],
-    known: Vec<(u64, Choice)>,
+    known: Vec<Known>,
     /// Classes that have a choice.
     met: u64,
     /// Classes whose choices rest on what is no longer known, and those of them that may be wrong.
@@ -28,6 +28,14 @@ pub(super) struct Choices {
     doubted: u64,
     /// What may be spent on working out choices, in nanoseconds.
     saved_ns: f64,
+}
+
+/// What was worked out for a length.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    raw_bytes: u64,
+    choice: Choice,
+    chances: Chances,
 }
 
 impl Default for Choices {
@@ -39,20 +47,29 @@ impl Default for Choices {
 
 impl Choices {
     /// The choice for transfers of about this length, worked out by `choose` only if there is none.
-    pub(super) fn of(&mut self, raw_bytes: u64, choose: impl FnOnce() -> Choice) -> Choice {
-        match self.known.get(usize::from(self.places[class(raw_bytes)]).wrapping_sub(1)) {
-            Some((_, known)) => *known,
+    pub(super) fn of(&mut self, raw_bytes: u64, choose: impl FnOnce() -> (Choice, Chances)) -> Choice {
+        match self.known(raw_bytes) {
+            Some(known) => known.choice,
             None => self.put(raw_bytes, choose()),
         }
     }
 
+    /// What might be better than the choice for transfers of about this length, if there is one.
+    pub(super) fn chances(&self, raw_bytes: u64) -> Option<&Chances> {
+        self.known(raw_bytes).map(|known| &known.chances)
+    }
+
+    fn known(&self, raw_bytes: u64) -> Option<&Known> {
+        self.known.get(usize::from(self.places[class(raw_bytes)]).wrapping_sub(1))
+    }
+
     /// Puts a choice in place of the one for its length.
-    pub(super) fn put(&mut self, raw_bytes: u64, choice: Choice) -> Choice {
-        let class = class(raw_bytes);
+    pub(super) fn put(&mut self, raw_bytes: u64, (choice, chances): (Choice, Chances)) -> Choice {
+        let (class, known) = (class(raw_bytes), Known { raw_bytes, choice, chances });
         match usize::from(self.places[class]).checked_sub(1) {
-            Some(place) => self.known[place] = (raw_bytes, choice),
+            Some(place) => self.known[place] = known,
             None => {
-                self.known.push((raw_bytes, choice));
+                self.known.push(known);
                 self.places[class] = self.known.len() as u8;
                 self.met |= 1 << class;
             }
@@ -102,7 +119,7 @@ impl Choices {
             return Some(last_bytes);
         }
         let place = self.places[self.doubted.ilog2() as usize];
-        self.known.get(usize::from(place).checked_sub(1)?).map(|(raw_bytes, _)| *raw_bytes)
+        self.known.get(usize::from(place).checked_sub(1)?).map(|known| known.raw_bytes)
     }
 }
 
@@ -119,12 +136,16 @@ mod tests {
 
     const KIB: u64 = 1 << 10;
 
+    fn nothing() -> (Choice, Chances) {
+        (Choice::nothing(), Chances::default())
+    }
+
     /// Looks a choice up; tells whether it was worked out.
     fn worked_out(choices: &mut Choices, raw_bytes: u64) -> bool {
         let mut again = false;
         choices.of(raw_bytes, || {
             again = true;
-            Choice::nothing()
+            nothing()
         });
         again
     }
@@ -158,7 +179,7 @@ mod tests {
         let order = |choices: &mut Choices| {
             let mut order = Vec::new();
             while let Some(raw_bytes) = choices.next_due(2 * KIB) {
-                choices.put(raw_bytes, Choice::nothing());
+                choices.put(raw_bytes, nothing());
                 order.push(raw_bytes);
             }
             order
@@ -183,7 +204,7 @@ mod tests {
             choices.earn(3000.0);
             choices.renew(Moved::Little);
             if let Some(raw_bytes) = choices.next_due(KIB) {
-                choices.put(raw_bytes, Choice::nothing());
+                choices.put(raw_bytes, nothing());
                 chosen += 1;
             }
         }

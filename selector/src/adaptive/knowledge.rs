@@ -245,22 +245,24 @@ impl Knowledge {
     pub(super) fn settle(&mut self, algorithm: Algorithm) -> Moved {
         let at = usize::from(algorithm.number());
         let (live, settled) = (&self.live[at], &self.settled[at]);
-        let mut far = match (live.data, settled.data) {
-            (Some(a), Some(b)) => differ(a.fraction, b.fraction),
-            (None, None) => 0.0,
-            _ => f64::INFINITY,
+        // Asked after each transfer, and mostly answered by the first comparison of each: nothing is divided.
+        let by_more = |part: f64| {
+            let data = match (live.data, settled.data) {
+                (Some(a), Some(b)) => is_further(a.fraction, b.fraction, part),
+                (None, None) => false,
+                _ => true,
+            };
+            let paces = live.paces.iter().zip(&settled.paces);
+            data | paces.fold(false, |any, (a, b)| {
+                any | is_further(a.encode, b.encode, part) | is_further(a.decode, b.decode, part)
+            })
         };
-        for (live, settled) in live.paces.iter().zip(&settled.paces) {
-            if live == settled {
-                continue;
-            }
-            far = far.max(differ(live.encode, settled.encode)).max(differ(live.decode, settled.decode));
-        }
-        if far <= NEAR {
+        if !by_more(NEAR) {
             return Moved::No;
         }
+        let far = by_more(FAR);
         self.settled[at] = self.live[at];
-        if far <= FAR { Moved::Little } else { Moved::Far }
+        if far { Moved::Far } else { Moved::Little }
     }
 }
 
@@ -287,6 +289,11 @@ pub(super) fn band(raw_bytes: u64) -> usize {
 pub(super) fn differ(a: f64, b: f64) -> f64 {
     let smaller = a.min(b);
     if a == b { 0.0 } else { (a - b).abs() / smaller }
+}
+
+/// Whether they are further apart than that.
+fn is_further(a: f64, b: f64, part: f64) -> bool {
+    (a - b).abs() > part * a.min(b)
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ use self::priors::Priors;
 use self::stream::{Ask, Common, Kind, LOST_AFTER, RECOVERY, Sampled, Stream};
 use self::streams::{Key, Streams};
 use crate::speeds::Speeds;
-use crate::{CheapFacts, Decision, Estimate, Lambda, LinkFacts, Outcome, Overlap, Plan, Policy, Reason};
+use crate::{CheapFacts, Decision, Estimate, LinkFacts, Outcome, Overlap, Plan, Policy, Reason};
 
 /// Weight of a new time of an estimator against the known.
 const WEIGHT: f64 = 0.25;
@@ -186,7 +186,7 @@ impl Policy for Adaptive {
                 sample_ns = ns;
                 Plan::Sample { algorithms, size }
             }
-            None => Plan::Use(decision(stream, facts, &choice, goal.lambda)),
+            None => Plan::Use(decision(stream, facts, &choice, goal)),
         };
         if stream.has_due(facts, goal) {
             self.due = LOST_AFTER;
@@ -212,7 +212,7 @@ impl Policy for Adaptive {
         if !estimates.is_empty() {
             stream.chosen(common.config, &choice);
         }
-        let decision = decision(stream, facts, &choice, goal.lambda);
+        let decision = decision(stream, facts, &choice, goal);
         stream.remember(facts, &decision);
         let known = |algorithm: Algorithm| Some((algorithm, stream.fraction(algorithm)?));
         let seen: Vec<_> = estimates.iter().filter_map(|estimate| known(estimate.algorithm)).collect();
@@ -276,15 +276,21 @@ fn key(facts: &CheapFacts) -> Key {
     Key { peer: facts.peer, stream: facts.stream.0, element: facts.element }
 }
 
-fn decision(stream: &mut Stream, facts: &CheapFacts, choice: &Choice, lambda: Option<Lambda>) -> Decision {
+fn decision(stream: &mut Stream, facts: &CheapFacts, choice: &Choice, goal: Goal) -> Decision {
     let rounded = |ns: f64| (ns + 0.5) as u64;
-    let (way, kind) = stream.way(choice, facts);
     let raw_ns = rounded(choice.raw_ns(facts.raw_bytes));
+    if !choice.is_open() {
+        let reason = match goal.lambda {
+            Some(lambda) => Reason::LowestPenalty { lambda },
+            None => Reason::LinkTooFast { raw_ns },
+        };
+        return Decision { predicted_ns: Some(raw_ns), ..Decision::bypass(facts, reason) };
+    }
+    let (way, kind) = stream.way(choice, facts, goal);
     let predicted_ns = rounded(choice.ns(&way, facts.raw_bytes));
-    let reason = match (way.algorithm, lambda) {
+    let reason = match (way.algorithm, goal.lambda) {
         (_, None) if kind == Kind::Guess => Reason::Guessed { predicted_ns, raw_ns },
-        (Algorithm::None, None) if !choice.is_open() => Reason::LinkTooFast { raw_ns },
-        (Algorithm::None, _) if !choice.is_informed() && choice.is_open() => Reason::NotSampled,
+        (Algorithm::None, _) if !choice.is_informed() => Reason::NotSampled,
         (_, Some(lambda)) => Reason::LowestPenalty { lambda },
         (Algorithm::None, None) => Reason::NoGain { raw_ns },
         (_, None) if kind == Kind::Trial => Reason::Trial { predicted_ns, raw_ns },

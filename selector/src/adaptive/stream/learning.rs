@@ -60,11 +60,11 @@ impl Stream {
             Some(seen) => self.learn_sampled(facts, tried, fraction, seen, drift),
             None => self.knowledge.learn_fraction(tried, fraction, facts.raw_bytes as f64, drift),
         }
+        self.settle(tried);
         let (Some(goal), Some(bits), Some(ns)) = (goal, decision.predicted_bits, decision.predicted_ns)
         else {
             return;
         };
-        self.settle(tried);
         let off_ns = (coded_bytes * 8.0 - bits as f64).abs() / goal.link.rate_gbps();
         if let Reason::Guessed { .. } = decision.reason {
             return; // which was to be no more than that
@@ -115,7 +115,6 @@ impl Stream {
             self.compare_times((algorithm, facts.raw_bytes), measured, outcome, far_ns);
         }
         self.knowledge.learn_times(algorithm, facts.raw_bytes, paces);
-        self.settle(algorithm);
         Some(paces)
     }
 

@@ -15,7 +15,7 @@ use self::sizes::Moves;
 use self::trials::Trials;
 use super::AdaptiveConfig;
 use super::budget::Budget;
-use super::choice::{Choice, Scene, Way};
+use super::choice::{Choice, Scene, Trial, Way};
 use super::choices::Choices;
 use super::framing::Framing;
 use super::knowledge::Knowledge;
@@ -249,21 +249,18 @@ impl Stream {
     }
 
     /// The way to take: the best one, or now and then another that might turn out better.
-    pub(super) fn way(&mut self, choice: &Choice, facts: &CheapFacts) -> (Way, Kind) {
-        if let Some(guess) = choice.guess.filter(|_| self.guesses < MOST_GUESSES) {
-            self.guesses += 1;
+    pub(super) fn way(&mut self, choice: &Choice, facts: &CheapFacts, goal: Goal) -> (Way, Kind) {
+        let Self { choices, trials, budget, guesses, .. } = self;
+        let best = (choice.best, Kind::Best);
+        let Some(chances) = choices[place(goal)].chances(facts.raw_bytes).filter(|_| choice.is_open()) else {
+            return best;
+        };
+        if let Some(guess) = chances.guess.filter(|_| *guesses < MOST_GUESSES) {
+            *guesses += 1;
             return (guess, Kind::Guess);
         }
-        let Self { trials, budget, .. } = self;
-        match choice
-            .trials
-            .iter()
-            .flatten()
-            .find(|trial| trials.allow(trial, choice, facts.raw_bytes, budget))
-        {
-            Some(trial) => (trial.way, Kind::Trial),
-            None => (choice.best, Kind::Best),
-        }
+        let allowed = |trial: &&Trial| trials.allow(trial, choice, facts.raw_bytes, budget);
+        chances.trials.iter().flatten().find(allowed).map_or(best, |trial| (trial.way, Kind::Trial))
     }
 
     /// Takes account of a transfer, and says whether to look at it first, and how closely.
