@@ -1,6 +1,6 @@
 //! From values to pixels.
 
-use super::canvas::{Anchor, Canvas, Point};
+use super::canvas::{Anchor, Canvas, Point, Stroke};
 use super::{FAINT, INK, shown};
 
 /// An axis from one pixel to another.
@@ -97,12 +97,12 @@ impl Frame {
         let Self { left, right, top, bottom } = *self;
         for tick in x.ticks() {
             let at = x.pixel(tick);
-            canvas.line(Point { x: at, y: top }, Point { x: at, y: bottom }, FAINT, false);
+            canvas.line(Point { x: at, y: top }, Point { x: at, y: bottom }, FAINT, Stroke::Solid);
             canvas.text(Point { x: at, y: bottom + 18.0 }, Anchor::Middle, INK, &shown(tick));
         }
         for tick in y.ticks() {
             let at = y.pixel(tick);
-            canvas.line(Point { x: left, y: at }, Point { x: right, y: at }, FAINT, false);
+            canvas.line(Point { x: left, y: at }, Point { x: right, y: at }, FAINT, Stroke::Solid);
             canvas.text(Point { x: left - 8.0, y: at + 4.0 }, Anchor::End, INK, &shown(tick));
         }
         let middle = Point { x: f64::midpoint(left, right), y: bottom + 40.0 };

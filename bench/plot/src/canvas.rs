@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::file::write_file;
+use super::look::Look;
 #[cfg(feature = "png")]
 use super::raster;
 use super::{PlotError, svg};
@@ -22,6 +23,27 @@ pub(super) enum Anchor {
     End,
 }
 
+/// How a line is interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Stroke {
+    Solid,
+    Dashed,
+    DashDotted,
+    Dotted,
+}
+
+impl Stroke {
+    /// Lengths that are drawn and left out in turn, an even number of them.
+    pub(super) const fn dashes(self) -> &'static [f64] {
+        match self {
+            Self::Solid => &[],
+            Self::Dashed => &[5.0, 4.0],
+            Self::DashDotted => &[10.0, 3.0, 2.0, 3.0],
+            Self::Dotted => &[2.0, 3.0],
+        }
+    }
+}
+
 /// A colour is written `#rrggbb`.
 #[derive(Clone, Debug)]
 pub(super) enum Shape {
@@ -29,11 +51,13 @@ pub(super) enum Shape {
         from: Point,
         to: Point,
         colour: &'static str,
-        is_dashed: bool,
+        stroke: Stroke,
+        /// Where in its dashes it begins.
+        offset: f64,
     },
     Dot {
         at: Point,
-        colour: &'static str,
+        look: Look,
         is_filled: bool,
     },
     /// From its upper left to its lower right corner.
@@ -64,13 +88,23 @@ impl Canvas {
         Self { width, height, shapes: Vec::new() }
     }
 
-    pub(super) fn line(&mut self, from: Point, to: Point, colour: &'static str, is_dashed: bool) {
-        self.shapes.push(Shape::Line { from, to, colour, is_dashed });
+    pub(super) fn line(&mut self, from: Point, to: Point, colour: &'static str, stroke: Stroke) {
+        self.shapes.push(Shape::Line { from, to, colour, stroke, offset: 0.0 });
     }
 
-    /// A dot, filled or a ring.
-    pub(super) fn dot(&mut self, at: Point, colour: &'static str, is_filled: bool) {
-        self.shapes.push(Shape::Dot { at, colour, is_filled });
+    /// A line from each point to the next. Dashes go on around corners, or short pieces would look solid.
+    pub(super) fn path(&mut self, points: &[Point], colour: &'static str, stroke: Stroke) {
+        let mut offset = 0.0;
+        for pair in points.windows(2) {
+            let (from, to) = (pair[0], pair[1]);
+            self.shapes.push(Shape::Line { from, to, colour, stroke, offset });
+            offset += (to.x - from.x).hypot(to.y - from.y);
+        }
+    }
+
+    /// A round or square dot, filled or a ring.
+    pub(super) fn dot(&mut self, at: Point, look: Look, is_filled: bool) {
+        self.shapes.push(Shape::Dot { at, look, is_filled });
     }
 
     pub(super) fn bar(&mut self, from: Point, to: Point, colour: &'static str) {

@@ -7,11 +7,13 @@ mod bars;
 mod canvas;
 mod file;
 mod lines;
+mod look;
 #[cfg(feature = "png")]
 mod png;
 #[cfg(feature = "png")]
 mod raster;
 mod svg;
+mod text;
 
 use std::io;
 use std::path::PathBuf;
@@ -19,9 +21,10 @@ use std::path::PathBuf;
 use axis::{Axis, Frame};
 pub use bars::Bars;
 pub use canvas::Canvas;
-use canvas::{Anchor, Point};
+use canvas::{Anchor, Point, Stroke};
 pub use file::{check_place, write_file};
 pub use lines::{Lines, Scale, Series, Style};
+use look::Look;
 
 const WIDTH: f64 = 880.0;
 const HEIGHT: f64 = 540.0;
@@ -33,11 +36,6 @@ const FRAME: Frame = Frame { left: LEFT, right: RIGHT, top: TOP, bottom: BOTTOM 
 const INK: &str = "#222222";
 const FAINT: &str = "#dddddd";
 const GREY: &str = "#777777";
-/// Colours that most people can tell apart, used in turn.
-const COLOURS: [&str; 10] = [
-    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b59b00", "#56b4e9", "#8c3b00", "#6a3d9a", "#e31a1c",
-    "#1b7837",
-];
 /// Height of a line of text.
 const TEXT: f64 = 14.0;
 
@@ -122,11 +120,11 @@ impl Plot {
     fn draw_references(&self, canvas: &mut Canvas, x: &Axis, y: &Axis) {
         let Reference { name, gbps } = self.reference;
         let at = x.pixel(gbps);
-        canvas.line(Point { x: at, y: TOP }, Point { x: at, y: BOTTOM }, GREY, true);
+        canvas.line(Point { x: at, y: TOP }, Point { x: at, y: BOTTOM }, GREY, Stroke::Dashed);
         canvas.text(Point { x: at + 4.0, y: TOP + TEXT }, Anchor::Start, GREY, name);
         if let Some((name, ratio)) = &self.level {
             let level = y.pixel(*ratio);
-            canvas.line(Point { x: LEFT, y: level }, Point { x: RIGHT, y: level }, GREY, true);
+            canvas.line(Point { x: LEFT, y: level }, Point { x: RIGHT, y: level }, GREY, Stroke::Dashed);
             canvas.text(Point { x: LEFT + 4.0, y: level - 4.0 }, Anchor::Start, GREY, name);
         }
     }
@@ -134,13 +132,14 @@ impl Plot {
     fn draw_marks(&self, canvas: &mut Canvas, x: &Axis, y: &Axis) {
         let mut taken: Vec<Point> = Vec::new();
         for (index, mark) in self.marks.iter().enumerate() {
-            let colour = if mark.is_library { GREY } else { COLOURS[index % COLOURS.len()] };
+            let look =
+                if mark.is_library { Look { colour: GREY, is_second: false } } else { Look::of(index) };
             let height = y.pixel(mark.ratio);
             let [encode, decode] =
                 [mark.encode_gbps, mark.decode_gbps].map(|gbps| Point { x: x.pixel(gbps), y: height });
-            canvas.line(encode, decode, colour, false);
-            canvas.dot(encode, colour, true);
-            canvas.dot(decode, colour, false);
+            canvas.line(encode, decode, look.colour, look.stroke(false));
+            canvas.dot(encode, look, true);
+            canvas.dot(decode, look, false);
             let mut label = Point { x: encode.x.max(decode.x) + 9.0, y: height + 4.0 };
             while taken
                 .iter()
@@ -148,7 +147,7 @@ impl Plot {
             {
                 label.y -= TEXT;
             }
-            canvas.text(label, Anchor::Start, colour, mark.name);
+            canvas.text(label, Anchor::Start, look.colour, mark.name);
             taken.push(label);
         }
     }

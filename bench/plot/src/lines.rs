@@ -1,17 +1,19 @@
 //! Values along an axis.
 
 use super::axis::{Axis, Frame};
-use super::canvas::{Anchor, Canvas, Point};
-use super::{COLOURS, GREY, INK, TEXT};
+use super::canvas::{Anchor, Canvas, Point, Stroke};
+use super::look::Look;
+use super::{GREY, INK, TEXT, text};
 
-/// The least; long names in the legend need more.
+/// The least; long names in the legend need more width, and many more height.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 480.0;
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = WIDTH - 150.0;
-/// Where names begin in the legend, right of the frame, and about how wide a letter is.
+/// Where names begin in the legend, right of the frame.
 const NAMES: f64 = 32.0;
-const LETTER: f64 = 7.0;
+/// From one name to the next.
+const ROW: f64 = TEXT + 3.0;
 const TOP: f64 = 80.0;
 const BOTTOM: f64 = HEIGHT - 60.0;
 const FRAME: Frame = Frame { left: LEFT, right: RIGHT, top: TOP, bottom: BOTTOM };
@@ -58,16 +60,15 @@ impl Series {
         Self { name: name.into(), points, style: Style::Line }
     }
 
-    fn draw(&self, canvas: &mut Canvas, (x, y): (&Axis, &Axis), colour: &'static str) {
+    fn draw(&self, canvas: &mut Canvas, (x, y): (&Axis, &Axis), look: Look) {
         let points = self.points.iter().map(|&(a, b)| Point { x: x.pixel(a), y: y.pixel(b) });
         let points: Vec<Point> = points.collect();
         match self.style {
             Style::Line | Style::Dashed => {
-                let is_dashed = self.style == Style::Dashed;
-                points.windows(2).for_each(|pair| canvas.line(pair[0], pair[1], colour, is_dashed));
+                canvas.path(&points, look.colour, look.stroke(self.style == Style::Dashed));
             }
             Style::Dots | Style::Rings => {
-                points.iter().for_each(|&at| canvas.dot(at, colour, self.style == Style::Dots));
+                points.iter().for_each(|&at| canvas.dot(at, look, self.style == Style::Dots));
             }
         }
     }
@@ -97,7 +98,7 @@ impl Lines {
         let x = axis(self.scales.0, points().map(|point| point.0), (LEFT, RIGHT));
         let y = axis(self.scales.1, heights, (BOTTOM, TOP));
         let names = self.names();
-        let mut canvas = Canvas::new(width(&names), HEIGHT);
+        let mut canvas = Canvas::new(width(&names), height(names.len()));
         for (row, title) in self.titles.iter().enumerate() {
             let at = Point { x: LEFT, y: 22.0 + TEXT * row as f64 };
             canvas.text(at, Anchor::Start, if row == 0 { INK } else { GREY }, title);
@@ -105,12 +106,12 @@ impl Lines {
         FRAME.draw(&mut canvas, (&x, &self.axes.0), (&y, &self.axes.1));
         if let Some((name, level)) = &self.level {
             let at = y.pixel(*level);
-            canvas.line(Point { x: LEFT, y: at }, Point { x: RIGHT, y: at }, INK, true);
+            canvas.line(Point { x: LEFT, y: at }, Point { x: RIGHT, y: at }, INK, Stroke::Dashed);
             canvas.text(Point { x: LEFT + 6.0, y: at - 4.0 }, Anchor::Start, GREY, name);
         }
         for series in &self.series {
             let number = names.iter().position(|first| first.name == series.name).unwrap_or_default();
-            series.draw(&mut canvas, (&x, &y), colour(number));
+            series.draw(&mut canvas, (&x, &y), Look::of(number));
         }
         draw_legend(&mut canvas, &names);
         canvas
@@ -130,30 +131,31 @@ impl Lines {
 
 /// What the legend's longest name needs.
 fn width(names: &[&Series]) -> f64 {
-    let letters = names.iter().map(|series| series.name.chars().count()).max().unwrap_or_default();
-    WIDTH.max(RIGHT + NAMES + LETTER * letters as f64)
+    WIDTH.max(RIGHT + NAMES + text::widest(names.iter().map(|series| series.name.as_str())))
+}
+
+/// What a legend of so many names needs.
+fn height(names: usize) -> f64 {
+    HEIGHT.max(TOP + ROW * names as f64)
 }
 
 fn draw_legend(canvas: &mut Canvas, names: &[&Series]) {
     for (number, series) in names.iter().enumerate() {
-        let row = TOP + 6.0 + (TEXT + 3.0) * number as f64;
+        let look = Look::of(number);
+        let row = TOP + 6.0 + ROW * number as f64;
         let from = Point { x: RIGHT + 10.0, y: row - 4.0 };
         let to = Point { x: from.x + 18.0, ..from };
         match series.style {
             Style::Line | Style::Dashed => {
-                canvas.line(from, to, colour(number), series.style == Style::Dashed);
+                canvas.line(from, to, look.colour, look.stroke(series.style == Style::Dashed));
             }
             Style::Dots | Style::Rings => {
                 let middle = Point { x: f64::midpoint(from.x, to.x), ..from };
-                canvas.dot(middle, colour(number), series.style == Style::Dots);
+                canvas.dot(middle, look, series.style == Style::Dots);
             }
         }
         canvas.text(Point { x: RIGHT + NAMES, y: row }, Anchor::Start, INK, &series.name);
     }
-}
-
-fn colour(number: usize) -> &'static str {
-    COLOURS[number % COLOURS.len()]
 }
 
 fn axis(scale: Scale, values: impl Iterator<Item = f64>, pixels: (f64, f64)) -> Axis {
@@ -165,6 +167,8 @@ fn axis(scale: Scale, values: impl Iterator<Item = f64>, pixels: (f64, f64)) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
@@ -208,10 +212,38 @@ mod tests {
         assert!(svg.contains(&dot), "{svg}");
     }
     #[test]
+    fn no_two_of_32_look_the_same_and_the_legend_has_them_all() {
+        let styles = [Style::Line, Style::Dots];
+        for style in styles {
+            let series = |i: usize| Series { name: format!("s{i}"), points: vec![(0.0, i as f64)], style };
+            let lines = Lines {
+                titles: Vec::new(),
+                axes: (String::new(), String::new()),
+                scales: (Scale::Linear, Scale::Linear),
+                series: (0..32).map(series).collect(),
+                level: None,
+            };
+            let svg = lines.draw().svg();
+            // Samples at the right, without their places.
+            let is_sample = |line: &&str| line.contains("x1=\"860.0\"") || line.contains("r=\"4.5\"");
+            let is_square = |line: &&str| line.contains("width=\"8\"");
+            let look = |line: &str| {
+                let attributes = line.trim_end_matches("/>").split(' ');
+                let is_look =
+                    |part: &&str| ["<", "stroke", "fill"].iter().any(|start| part.starts_with(start));
+                attributes.filter(is_look).collect::<Vec<_>>().join(" ")
+            };
+            let samples = svg.lines().filter(|line| is_sample(line) || is_square(line)).map(look);
+            assert_eq!(samples.collect::<HashSet<_>>().len(), 32, "{style:?}: {svg}");
+            // 80 and 32 rows of 17; the last name is in the row before that.
+            assert!(svg.contains("viewBox=\"0 0 1000 624\"") && svg.contains("y=\"613.0\""), "{svg}");
+        }
+    }
+    #[test]
     fn pictures_are_wide_enough_for_their_names() {
         let [short, long] = [10, 30].map(|letters| Series::line("x".repeat(letters), Vec::new()));
         assert_eq!(width(&[&short]).to_bits(), WIDTH.to_bits());
-        // 850, and 32 to the names, and 30 times 7.
-        assert_eq!(width(&[&short, &long]).to_bits(), 1092f64.to_bits());
+        // 850, and 32 to the names, and 30 times 7.5.
+        assert_eq!(width(&[&short, &long]).to_bits(), 1107f64.to_bits());
     }
 }

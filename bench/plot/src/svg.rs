@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::canvas::{Anchor, Canvas, Shape};
+use super::canvas::{Anchor, Canvas, Point, Shape};
+use super::look::Look;
 
 /// The whole file.
 pub(super) fn write(canvas: &Canvas) -> String {
@@ -20,20 +21,17 @@ pub(super) fn write(canvas: &Canvas) -> String {
 
 fn element(shape: &Shape) -> String {
     match shape {
-        Shape::Line { from, to, colour, is_dashed } => {
-            let dashes = if *is_dashed { " stroke-dasharray=\"5 4\"" } else { "" };
+        Shape::Line { from, to, colour, stroke, offset } => {
             format!(
-                "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"{colour}\"{dashes}/>",
-                from.x, from.y, to.x, to.y
+                "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"{colour}\"{}/>",
+                from.x,
+                from.y,
+                to.x,
+                to.y,
+                dashes(stroke.dashes(), *offset)
             )
         }
-        Shape::Dot { at, colour, is_filled } => {
-            let fill = if *is_filled { colour } else { "#ffffff" };
-            format!(
-                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"4.5\" fill=\"{fill}\" stroke=\"{colour}\" stroke-width=\"2\"/>",
-                at.x, at.y
-            )
-        }
+        Shape::Dot { at, look, is_filled } => dot(*at, *look, *is_filled),
         Shape::Bar { from, to, colour } => format!(
             "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\"/>",
             from.x,
@@ -57,23 +55,47 @@ fn element(shape: &Shape) -> String {
     }
 }
 
+/// The attributes of a line with `dashes`, `offset` of which lie before it.
+fn dashes(dashes: &[f64], offset: f64) -> String {
+    let lengths: Vec<String> = dashes.iter().map(f64::to_string).collect();
+    match dashes {
+        [] => String::new(),
+        _ if offset == 0.0 => format!(" stroke-dasharray=\"{}\"", lengths.join(" ")),
+        _ => format!(" stroke-dasharray=\"{}\" stroke-dashoffset=\"{offset:.1}\"", lengths.join(" ")),
+    }
+}
+
+fn dot(Point { x, y }: Point, Look { colour, is_second }: Look, is_filled: bool) -> String {
+    let fill = if is_filled { colour } else { "#ffffff" };
+    let outline = if is_second {
+        let (left, top) = (x - 4.0, y - 4.0);
+        format!("rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"8\" height=\"8\"")
+    } else {
+        format!("circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.5\"")
+    };
+    format!("<{outline} fill=\"{fill}\" stroke=\"{colour}\" stroke-width=\"2\"/>")
+}
+
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::canvas::Point;
+    use super::super::canvas::Stroke;
     use super::*;
 
     #[test]
     fn elements_have_their_places() {
         let mut canvas = Canvas::new(20.0, 10.0);
         let (a, b) = (Point { x: 1.0, y: 2.0 }, Point { x: 3.25, y: 4.0 });
-        canvas.line(a, b, "#000000", true);
-        canvas.dot(b, "#ff0000", false);
+        canvas.line(a, b, "#000000", Stroke::Dashed);
+        canvas.dot(b, Look { colour: "#ff0000", is_second: false }, false);
         canvas.text(a, Anchor::End, "#000000", "a < b & c");
         canvas.bar(a, b, "#00ff00");
+        canvas.dot(b, Look { colour: "#ff0000", is_second: true }, true);
+        let corner = [(0.0, 0.0), (3.0, 4.0), (3.0, 9.0)].map(|(x, y)| Point { x, y });
+        canvas.path(&corner, "#0000ff", Stroke::DashDotted);
         let svg = canvas.svg();
         let lines: Vec<&str> = svg.lines().collect();
         assert!(lines[0].starts_with("<svg ") && lines[0].contains("viewBox=\"0 0 20 10\""), "{svg}");
@@ -83,6 +105,11 @@ mod tests {
         assert!(lines[3].contains("cx=\"3.2\" cy=\"4.0\"") && lines[3].contains("fill=\"#ffffff\""));
         assert!(lines[4].ends_with(">a &lt; b &amp; c</text>"), "{svg}");
         let bar = "<rect x=\"1.0\" y=\"2.0\" width=\"2.2\" height=\"2.0\" fill=\"#00ff00\"/>";
-        assert_eq!(lines[5..], [bar, "</svg>"]);
+        assert_eq!(lines[5], bar);
+        assert!(lines[6].starts_with("<rect x=\"-0.8\" y=\"0.0\" width=\"8\""), "{svg}");
+        // The first piece of the path is 5 long.
+        assert!(lines[7].ends_with("stroke-dasharray=\"10 3 2 3\"/>"), "{svg}");
+        assert!(lines[8].ends_with("stroke-dasharray=\"10 3 2 3\" stroke-dashoffset=\"5.0\"/>"), "{svg}");
+        assert_eq!(lines[9], "</svg>");
     }
 }
