@@ -12,6 +12,10 @@ const SEED: u64 = 4;
 const LINES: u64 = (4 << 20) / 64;
 /// Lines of a workgroup: one wavefront, 64 blocks of 16 bytes.
 const WAVEFRONT_LINES: u64 = 16;
+/// Workgroups until the GPU and the owner of its page come again together.
+const PERIOD: u64 = 16;
+/// The smallest share that has them all.
+pub(super) const LEAST_SHARE: f64 = PERIOD as f64 / (LINES / WAVEFRONT_LINES) as f64;
 /// How often each line is read.
 const READS: u64 = 68;
 /// Table V's reads less those of the data.
@@ -22,7 +26,7 @@ pub(super) fn generate(remote: &mut Remote<'_>) {
     // Launches of each wavefront, so that they add up.
     let launches = |wavefront: u64| wavefront * LAUNCH_LINES / wavefronts;
     let lines = |wavefront: u64| wavefront * WAVEFRONT_LINES..(wavefront + 1) * WAVEFRONT_LINES;
-    for wavefronts in remote.steps(wavefronts) {
+    for wavefronts in remote.steps(wavefronts, PERIOD) {
         for &wavefront in &wavefronts {
             (launches(wavefront)..launches(wavefront + 1)).for_each(|_| remote.launch_line());
         }

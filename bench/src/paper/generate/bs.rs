@@ -16,6 +16,10 @@ const PASSES: u64 = 215;
 const WAVEFRONT_LINES: u64 = 4;
 /// Wavefronts in a workgroup of 256.
 const WORKGROUP: u64 = 4;
+/// Wavefronts until the GPU and the owner of their page come again together.
+const PERIOD: u64 = 64;
+/// The smallest share that has them all.
+pub(super) const LEAST_SHARE: f64 = PERIOD as f64 / (PASSES * LINES / WAVEFRONT_LINES) as f64;
 const LAUNCH_LINES: u64 = 1_336_000 - PASSES * LINES * 3 / 4;
 /// Lines in a thousand that are zero: 35 of 100 events of Table VI, where any other line is 16.
 const ZERO_PERMILLE: usize = 908;
@@ -25,7 +29,7 @@ const KEYS: usize = 3;
 pub(super) fn generate(remote: &mut Remote<'_>) {
     let wavefronts = LINES / WAVEFRONT_LINES;
     let launches = |number: u64| number * LAUNCH_LINES / (PASSES * wavefronts);
-    for number in remote.pick(PASSES * wavefronts) {
+    for number in remote.pick(PASSES * wavefronts, PERIOD) {
         let wavefront = number % wavefronts;
         let gpu = Remote::gpu(wavefront / WORKGROUP);
         for _ in launches(number)..launches(number + 1) {

@@ -23,16 +23,22 @@ impl<'a> Remote<'a> {
         Self { share, sink, launch_lines: 0 }
     }
 
-    /// The numbers 0 to `count` − 1 that the share takes, evenly spaced.
-    pub(super) fn pick(&self, count: u64) -> impl Iterator<Item = u64> + use<> {
-        let picked = self.share.of(count).max(1);
-        // The middle of each part: not always a start of something.
-        (0..picked).map(move |i| ((2 * i + 1) as u128 * u128::from(count) / u128::from(2 * picked)) as u64)
+    /// The numbers 0 to `count` − 1 that the share takes, evenly spaced, but for where they are in their `period`: they go through
+    /// that one by one. Which GPU works on a number and which has its pages depends on that place, and numbers a fixed step
+    /// apart may all have the same.
+    pub(super) fn pick(&self, count: u64, period: u64) -> impl Iterator<Item = u64> + use<> {
+        let picked = self.share.of(count).clamp(1, count);
+        (0..picked).map(move |i| {
+            let spaced = (u128::from(i) * u128::from(count) / u128::from(picked)) as u64;
+            let first = spaced / period * period;
+            // As many fall into a period as it has places at most, so none comes twice.
+            if first + period <= count { first + i % period } else { spaced }
+        })
     }
 
     /// The wavefronts 0 to `count` − 1 that the share takes, one for each compute unit at a time: those go in step.
-    pub(super) fn steps(&self, count: u64) -> Vec<Vec<u64>> {
-        let picked: Vec<u64> = self.pick(count).collect();
+    pub(super) fn steps(&self, count: u64, period: u64) -> Vec<Vec<u64>> {
+        let picked: Vec<u64> = self.pick(count, period).collect();
         picked.chunks(COMPUTE_UNITS).map(<[u64]>::to_vec).collect()
     }
 
@@ -96,6 +102,8 @@ pub(super) fn line(word: impl FnMut(usize) -> u32) -> Line {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
@@ -111,12 +119,31 @@ mod tests {
     }
 
     #[test]
-    fn picks_are_spread_evenly() {
+    fn picks_are_spread_evenly_and_go_through_their_period() {
         let mut sink = |_: Transfer<'_>| {};
-        let remote = Remote::new(Share(0.25), &mut sink);
-        assert_eq!(remote.pick(16).collect::<Vec<_>>(), [2, 6, 10, 14]);
-        assert_eq!(remote.pick(1).collect::<Vec<_>>(), [0]);
+        let quarter = Remote::new(Share(0.25), &mut sink);
+        assert_eq!(quarter.pick(16, 1).collect::<Vec<_>>(), [0, 4, 8, 12]);
+        assert_eq!(quarter.pick(32, 4).collect::<Vec<_>>(), [0, 5, 10, 15, 16, 21, 26, 31]);
+        assert_eq!(quarter.pick(18, 4).collect::<Vec<_>>(), [0, 1, 6, 11, 12]);
+        assert_eq!(quarter.pick(1, 4).collect::<Vec<_>>(), [0]);
         let whole = Remote::new(Share::WHOLE, &mut sink);
-        assert_eq!(whole.pick(5).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+        // What is left beyond whole periods has no other places.
+        assert_eq!(whole.pick(6, 4).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn no_number_is_picked_twice_and_all_places_alike() {
+        let mut sink = |_: Transfer<'_>| {};
+        for share in [0.9, 0.75, 0.5, 0.3, 0.125, 1.0 / 32.0, 0.01] {
+            let remote = Remote::new(Share(share), &mut sink);
+            let picked: Vec<u64> = remote.pick(6400, 64).collect();
+            let mut places = [0u64; 64];
+            picked.iter().for_each(|number| places[(number % 64) as usize] += 1);
+            let (least, most) = (places.iter().min().unwrap(), places.iter().max().unwrap());
+            assert!(most - least <= 1, "{share}: {places:?}");
+            let different: HashSet<_> = picked.iter().collect();
+            assert_eq!(different.len(), picked.len(), "{share}");
+            assert!(picked.iter().all(|number| *number < 6400), "{share}");
+        }
     }
 }

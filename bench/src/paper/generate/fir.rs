@@ -14,6 +14,10 @@ const TAPS: u64 = 16;
 const WAVEFRONT: u64 = 64;
 /// Wavefronts in a workgroup of 256.
 const WORKGROUP: u64 = 4;
+/// Wavefronts until the GPU and the owner of their page come again together.
+const PERIOD: u64 = 64;
+/// The smallest share that has them all.
+pub(super) const LEAST_SHARE: f64 = (PERIOD * WAVEFRONT) as f64 / SAMPLES as f64;
 /// Table V's reads less those of the samples.
 const LAUNCH_LINES: u64 = 1_945_000 - 1_941_504;
 /// Launch lines that come first; the others are code that is fetched again.
@@ -21,7 +25,7 @@ const FIRST_LINES: u64 = 256;
 
 pub(super) fn generate(remote: &mut Remote<'_>) {
     remote.launch(FIRST_LINES);
-    for wavefronts in remote.steps(SAMPLES / WAVEFRONT) {
+    for wavefronts in remote.steps(SAMPLES / WAVEFRONT, PERIOD) {
         for tap in 0..TAPS {
             wavefronts.iter().for_each(|&wavefront| load(remote, wavefront, tap));
         }

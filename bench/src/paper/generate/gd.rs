@@ -18,13 +18,17 @@ const BATCHES: u64 = 4;
 const WAVEFRONT: u64 = 64;
 /// Wavefronts in a workgroup of 256.
 const WORKGROUP: u64 = 4;
+/// Wavefronts until the GPU and the owner of their page come again together.
+const PERIOD: u64 = 64;
+/// The smallest share that has them all.
+pub(super) const LEAST_SHARE: f64 = (PERIOD * WAVEFRONT) as f64 / PARAMETERS as f64;
 const GRADIENTS: usize = 128;
 /// Table V's reads less those of the arrays.
 const LAUNCH_LINES: u64 = 990_000 - (1 + BATCHES) * PARAMETERS / 16 * 3 / 4;
 
 pub(super) fn generate(remote: &mut Remote<'_>) {
     remote.launch(LAUNCH_LINES / 2);
-    for wavefronts in remote.steps(PARAMETERS / WAVEFRONT) {
+    for wavefronts in remote.steps(PARAMETERS / WAVEFRONT, PERIOD) {
         for batch in 0..BATCHES {
             each_line(&wavefronts, |gpu, index| remote.read(gpu, index, || gradients(index, batch)));
         }

@@ -18,6 +18,11 @@ const LINES: u64 = 270_667;
 /// 4129k reads are three quarters of these.
 const READS: u64 = 5_505_333;
 const GROUP: u64 = 16;
+/// Groups until the GPU and the owner of the lines that it writes come again together, four times: those that it reads go on by a
+/// little more than five pages each.
+const PERIOD: u64 = 64;
+/// The smallest share that has them all.
+pub(super) const LEAST_SHARE: f64 = (PERIOD * GROUP) as f64 / LINES as f64;
 /// Lines in a hundred that are zero.
 const ZERO_PERCENT: usize = 30;
 /// Lines in a hundred of the others that repeat a count.
@@ -28,7 +33,7 @@ const MAX_COUNT: usize = 1 << 16;
 pub(super) fn generate(remote: &mut Remote<'_>) {
     let groups = LINES / GROUP;
     let reads = |group: u64| group * READS / groups;
-    for group in remote.pick(groups) {
+    for group in remote.pick(groups, PERIOD) {
         let gpu = Remote::gpu(group);
         for number in reads(group)..reads(group + 1) {
             remote.read(gpu, number, || features(number));

@@ -11,12 +11,14 @@ const SEED: u64 = 2;
 const SIDE: u64 = 8192;
 /// Lines in a row, and blocks along a side.
 const BLOCKS: u64 = SIDE / 16;
+/// The smallest share that has a block of each column: which GPU turns it, and which has its lines, depends on that.
+pub(super) const LEAST_SHARE: f64 = 1.0 / BLOCKS as f64;
 const VALUES: usize = 50;
 const LAUNCH_LINES: u64 = 3_146_000 - 3_145_728;
 
 pub(super) fn generate(remote: &mut Remote<'_>) {
     remote.launch(LAUNCH_LINES);
-    for block in remote.pick(BLOCKS * BLOCKS) {
+    for block in remote.pick(BLOCKS * BLOCKS, BLOCKS) {
         let (down, across) = (block / BLOCKS, block % BLOCKS);
         let gpu = Remote::gpu(across);
         for row in 16 * down..16 * (down + 1) {

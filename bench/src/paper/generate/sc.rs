@@ -20,13 +20,17 @@ const TAPS: u64 = 9;
 const WAVEFRONT: u64 = 64;
 /// Wavefronts in a workgroup of 256.
 const WORKGROUP: u64 = 4;
+/// Wavefronts until the GPU and the owner of their page come again together.
+const PERIOD: u64 = 64;
+/// The smallest share that has them all.
+pub(super) const LEAST_SHARE: f64 = (PERIOD * WAVEFRONT) as f64 / (SIDE * SIDE) as f64;
 /// Table V's reads less those of pixels, masks and sums, spread over the channels.
 const LAUNCH_LINES: u64 = 17_353;
 
 pub(super) fn generate(remote: &mut Remote<'_>) {
     for channel in 0..CHANNELS {
         remote.launch(LAUNCH_LINES / CHANNELS);
-        for wavefronts in remote.steps(SIDE * SIDE / WAVEFRONT) {
+        for wavefronts in remote.steps(SIDE * SIDE / WAVEFRONT, PERIOD) {
             for tap in 0..TAPS {
                 wavefronts.iter().for_each(|&wavefront| load(remote, wavefront, tap));
             }
