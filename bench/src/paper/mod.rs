@@ -82,10 +82,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
     let plan = args.plan()?;
+    let jobs = args.jobs()?;
     for folder in [&args.csv, &args.plot].into_iter().flatten() {
         make_folder(folder)?;
     }
-    let jobs = args.jobs()?;
     let report = Report::new(plan.clone(), runs::run(jobs, &plan));
     report.print(args.json)?;
     if let Some(folder) = &args.csv {
@@ -137,9 +137,8 @@ impl Args {
         let benches =
             if self.bench.is_empty() && self.trace.is_empty() { &Bench::ALL[..] } else { &self.bench };
         let mut jobs: Vec<Job> = benches.iter().map(|&bench| Job::Bench(bench)).collect();
-        for path in trace::files(&self.trace)? {
-            jobs.push(Job::Trace(Box::new(trace::read(&path, self.count_as_paper)?)));
-        }
+        let traces = trace::read_all(&trace::files(&self.trace)?, self.count_as_paper)?;
+        jobs.extend(traces.into_iter().map(|trace| Job::Trace(Box::new(trace))));
         Ok(jobs)
     }
 }
@@ -156,7 +155,28 @@ pub(crate) fn make_folder(folder: &Path) -> Result<(), BenchError> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
+    use clap::{Args as _, FromArgMatches as _};
+
     use super::*;
+
+    fn args(flags: [&OsStr; 6]) -> Args {
+        let command = Args::augment_args(clap::Command::new("paper").no_binary_name(true));
+        Args::from_arg_matches(&command.try_get_matches_from(flags).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_trace_that_is_refused_leaves_no_folder() {
+        let outside = tempfile::tempdir().unwrap();
+        let [trace, csv, plot] = ["empty.bin", "csv", "plot"].map(|name| outside.path().join(name));
+        fs::write(&trace, b"").unwrap();
+        let flags = ["--trace".as_ref(), trace.as_ref(), "--csv".as_ref(), csv.as_ref()];
+        let [a, b, c, d] = flags;
+        let error = run(&args([a, b, c, d, "--plot".as_ref(), plot.as_ref()])).unwrap_err();
+        assert!(matches!(error, BenchError::Trace { source: TraceError::Empty, .. }), "{error}");
+        assert!(!csv.exists() && !plot.exists());
+    }
 
     #[test]
     fn folders_are_made_and_left_empty() {

@@ -53,7 +53,53 @@ pub(super) fn assert_like_table_v(
     assert!((entropy / row.entropy - 1.0).abs() <= limit, "{bench}: entropy {entropy}");
 }
 
+/// The λ that its text is about.
+pub(super) const LAMBDAS: [f64; 3] = [0.0, 6.0, 32.0];
+
 /// At λ = 6, on average: traffic in percent less, performance in percent more, fabric energy in percent less.
 pub(super) const TRAFFIC_PERCENT: f64 = -62.0;
 pub(super) const PERFORMANCE_PERCENT: f64 = 33.0;
 pub(super) const ENERGY_PERCENT: f64 = -45.0;
+/// Performance again, as its introduction and section VII have it.
+pub(super) const PERFORMANCE_IN_TEXT_PERCENT: f64 = 53.0;
+
+/// What there is of 1 when it is this many percent more, or less.
+pub(super) const fn share(percent: f64) -> f64 {
+    1.0 + percent / 100.0
+}
+
+/// The time in which this much more performance does what takes 1 without.
+pub(super) const fn time(performance_percent: f64) -> f64 {
+    1.0 / share(performance_percent)
+}
+
+/// The patterns of an entry of Table VI and their shares as printed, as in `(2, "<3")`.
+pub(super) fn patterns(entry: &'static str) -> impl Iterator<Item = (usize, &'static str)> {
+    entry.split('(').filter_map(|part| {
+        let (number, percent) = part.trim_end().split_once(") ")?;
+        Some((number.parse().ok()?, percent))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_of_table_vi_read_as_printed() {
+        let all = |entry| patterns(entry).collect::<Vec<_>>();
+        assert_eq!(all(TABLE_VI[0][0]), [(9, "96"), (2, "<3"), (1, "<1")]);
+        assert_eq!(all(TABLE_VI[0][2]), [(9, "99"), (3, "<1")]);
+        let entries = TABLE_VI.iter().flatten();
+        // AES has only two for BDI.
+        assert_eq!(entries.map(|entry| patterns(entry).count()).sum::<usize>(), 7 * 3 * 3 - 1);
+    }
+
+    #[test]
+    fn percents_are_shares_and_times() {
+        assert!((share(TRAFFIC_PERCENT) - 0.38).abs() < 1e-12);
+        assert!((share(ENERGY_PERCENT) - 0.55).abs() < 1e-12);
+        assert!((time(PERFORMANCE_PERCENT) - 1.0 / 1.33).abs() < 1e-12);
+        assert!((time(PERFORMANCE_IN_TEXT_PERCENT) - 1.0 / 1.53).abs() < 1e-12);
+    }
+}

@@ -41,6 +41,7 @@ pub(super) struct Shown {
 /// All transfers of a run.
 #[derive(Debug)]
 pub(super) struct Workload {
+    /// The benchmark's, or the path of the trace: reports make a label of it.
     pub(super) name: String,
     /// The benchmark of the paper that this is to be compared with, if any.
     pub(super) bench: Option<Bench>,

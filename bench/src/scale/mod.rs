@@ -29,6 +29,7 @@ const DECODE: f64 = 13.6;
 /// tree, with links from slow to fast. Codec and wire take turns, or overlap segment by segment. A message of
 /// m bytes takes latency + m / (ratio · link rate), and a fixed time and m / codec rate on either side. Each block that is
 /// for another GPU, or is forwarded, is a frame with a header of 32 bytes; where that does not shorten it, it goes raw.
+/// Compression pays where it makes all at least 1.01 times as fast.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Numbers of GPUs

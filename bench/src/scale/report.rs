@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::collective::{Collective, Fabric};
-use super::time::{Case, Model, Sending};
+use super::time::{Case, Model, PAYS, Sending};
 use crate::error::BenchError;
 use crate::machine::size;
 
@@ -64,9 +64,11 @@ impl Report {
                 codec_s * 1e6,
                 size(*segment_bytes as usize)
             ),
-            "speed-up over raw, codec and wire in turn / overlapped; break-even: the fastest link with which compression pays;\n\
-             needed: the codec rate, encoder and decoder alike, with which it pays on the fastest link shown, overlapped"
-                .to_owned(),
+            format!(
+                "speed-up over raw, codec and wire in turn / overlapped; compression pays where that is {PAYS} or more;\n\
+                 break-even: the fastest link with which it pays; needed: the codec rate, encoder and decoder alike, with which\n\
+                 it pays on the fastest link shown, overlapped"
+            ),
         ];
         for group in self.cases().chunks(self.fabrics.len() * self.gpus.len()) {
             lines.extend(self.group(group));
@@ -119,7 +121,7 @@ impl Report {
             "row": "model", "ratio": rates.ratio, "encode_gbytes": rates.encode_gbytes,
             "decode_gbytes": rates.decode_gbytes, "source": rates.source, "latency_us": self.model.latency_s * 1e6,
             "codec_us": self.model.codec_s * 1e6, "segment_bytes": self.model.segment_bytes,
-            "leaf_gpus": leaf, "taper": taper,
+            "leaf_gpus": leaf, "taper": taper, "pays_from_speed_up": PAYS,
         })];
         for case in self.cases() {
             let head = |row: &str| {

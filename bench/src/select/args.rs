@@ -97,7 +97,7 @@ pub(crate) enum ArgError {
     Latency(String),
     #[error("transfers of {shortest} to {longest} bytes: --shortest is above --longest")]
     Lengths { shortest: usize, longest: usize },
-    #[error("no sequence is called {name:?}; there are {known}")]
+    #[error("no sequence is called {name:?}; names are {known}")]
     Sequence { name: String, known: String },
 }
 

@@ -23,10 +23,10 @@ pub(super) enum Call {
 pub(super) struct Costs {
     /// All calls of the sequence together.
     pub(super) all_ns: f64,
-    /// The decision of a transfer that is not sampled: the median.
-    pub(super) plan_ns: f64,
-    /// The same, the slowest of a hundred, the first for each length left out.
-    pub(super) slow_plan_ns: f64,
+    /// The decision of a transfer that is not sampled, the first for each length left out: the median, if there are any.
+    pub(super) plan_ns: Option<f64>,
+    /// The slowest of a hundred of the same.
+    pub(super) slow_plan_ns: Option<f64>,
     /// Hearing what came of one: the median.
     pub(super) observe_ns: f64,
 }
@@ -34,26 +34,16 @@ pub(super) struct Costs {
 impl Costs {
     pub(super) fn of(build: &dyn Fn() -> Box<dyn Policy>, calls: &[Call]) -> Self {
         let mut all: [f64; RUNS] = std::array::from_fn(|_| time_all(&mut *build(), calls));
-        let all_ns = quantile(&mut all, 0.5);
         let each = time_each(build, calls);
-        let running = running(calls);
-        let clock_ns = each.clock_ns;
-        let net = |ns: &f64| (ns - clock_ns).max(0.0);
-        let mut plans: Vec<f64> = each.plans.iter().flatten().map(net).collect();
-        let mut observed: Vec<f64> = each.observed.iter().map(net).collect();
-        let mut late: Vec<f64> = each
-            .plans
-            .iter()
-            .zip(running)
-            .filter(|(_, running)| *running)
-            .filter_map(|(ns, _)| *ns)
-            .collect();
-        late.iter_mut().for_each(|ns| *ns = net(ns));
+        let net = |ns: f64| (ns - each.clock_ns).max(0.0);
+        let mut observed: Vec<f64> = each.observed.iter().copied().map(net).collect();
+        let late = each.plans.iter().zip(running(calls)).filter(|(_, running)| *running);
+        let mut late: Vec<f64> = late.filter_map(|(ns, _)| ns.map(net)).collect();
         Self {
-            all_ns,
-            plan_ns: quantile(&mut plans, 0.5),
+            all_ns: median(&mut all),
+            plan_ns: quantile(&mut late, 0.5),
             slow_plan_ns: quantile(&mut late, 0.99),
-            observe_ns: quantile(&mut observed, 0.5),
+            observe_ns: median(&mut observed),
         }
     }
 }
@@ -98,16 +88,16 @@ fn time_each(build: &dyn Fn() -> Box<dyn Policy>, calls: &[Call]) -> Each {
             }
         }
     }
-    let median = |mut times: [f64; RUNS]| quantile(&mut times, 0.5);
+    let median_of_runs = |mut times: [f64; RUNS]| median(&mut times);
     // All runs ask for the same samples.
     let plan = |times: [Option<f64>; RUNS]| {
         times[0]?;
-        Some(median(times.map(Option::unwrap_or_default)))
+        Some(median_of_runs(times.map(Option::unwrap_or_default)))
     };
     Each {
         plans: plans.into_iter().map(plan).collect(),
-        observed: observed.into_iter().map(median).collect(),
-        clock_ns: quantile(&mut clock, 0.5),
+        observed: observed.into_iter().map(median_of_runs).collect(),
+        clock_ns: median(&mut clock),
     }
 }
 
@@ -159,20 +149,92 @@ fn make(policy: &mut dyn Policy, call: &Call) -> bool {
 }
 
 /// Zero where there is nothing.
-fn quantile(times: &mut [f64], part: f64) -> f64 {
+fn median(times: &mut [f64]) -> f64 {
+    quantile(times, 0.5).unwrap_or_default()
+}
+
+/// A figure that so large a part of the others does not exceed.
+fn quantile(times: &mut [f64], part: f64) -> Option<f64> {
     times.sort_unstable_by(f64::total_cmp);
     let last = times.len().saturating_sub(1) as f64;
-    times.get((last * part).ceil() as usize).copied().unwrap_or_default()
+    times.get((last * part).ceil() as usize).copied()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
+    use mgcomp_codecs::AlgorithmSet;
+    use mgcomp_selector::{Fixed, StreamId};
+
     use super::*;
+
+    /// What the first decision for a length takes at least.
+    const FIRST: Duration = Duration::from_millis(10);
+
+    /// Works its choice out for each length that is new, at leisure.
+    #[derive(Debug)]
+    struct SlowAtFirst {
+        met: HashSet<u64>,
+        choice: Fixed,
+    }
+
+    impl Policy for SlowAtFirst {
+        fn name(&self) -> String {
+            "slow-at-first".into()
+        }
+
+        fn plan(&mut self, facts: &CheapFacts) -> Plan {
+            if self.met.insert(facts.raw_bytes) {
+                thread::sleep(FIRST);
+            }
+            self.choice.plan(facts)
+        }
+
+        fn choose(&mut self, facts: &CheapFacts, estimates: &[Estimate]) -> Decision {
+            self.choice.choose(facts, estimates)
+        }
+
+        fn observe(&mut self, _: &CheapFacts, _: &Decision, _: &Outcome) {}
+    }
+
+    fn costs(lens: &[u64]) -> Costs {
+        let plan = |&raw_bytes: &u64| {
+            Call::Plan(CheapFacts {
+                peer: 1,
+                stream: StreamId(0),
+                raw_bytes,
+                element: Element::U8,
+                allowed: AlgorithmSet::supported(),
+                link: None,
+                lambda: None,
+            })
+        };
+        let calls: Vec<Call> = lens.iter().map(plan).collect();
+        let policy =
+            || -> Box<dyn Policy> { Box::new(SlowAtFirst { met: HashSet::new(), choice: Fixed::BYPASS }) };
+        Costs::of(&policy, &calls)
+    }
+
+    #[test]
+    fn the_first_decision_for_a_length_is_in_no_quantile() {
+        let costs = costs(&[256, 512, 1024, 2048, 2048]);
+        // One of five: the median of all would be one of the first.
+        let (plan_ns, slow_plan_ns) = (costs.plan_ns.unwrap(), costs.slow_plan_ns.unwrap());
+        assert!(plan_ns < FIRST.as_nanos() as f64 && plan_ns <= slow_plan_ns, "{costs:?}");
+        assert!(costs.all_ns >= 4.0 * FIRST.as_nanos() as f64, "{costs:?}");
+    }
+
+    #[test]
+    fn where_every_length_comes_once_there_are_no_quantiles() {
+        let costs = costs(&[256, 512, 1024]);
+        assert_eq!((costs.plan_ns, costs.slow_plan_ns), (None, None));
+    }
 
     #[test]
     fn quantiles_are_figures_that_came_up() {
-        assert_eq!(quantile(&mut [9.0, 1.0, 5.0], 0.5), 5.0);
-        assert_eq!(quantile(&mut [9.0, 1.0, 5.0], 0.99), 9.0);
-        assert_eq!(quantile(&mut [], 0.5), 0.0);
+        assert_eq!(quantile(&mut [9.0, 1.0, 5.0], 0.5), Some(5.0));
+        assert_eq!(quantile(&mut [9.0, 1.0, 5.0], 0.99), Some(9.0));
+        assert_eq!((quantile(&mut [], 0.5), median(&mut [])), (None, 0.0));
     }
 }

@@ -27,11 +27,9 @@ impl Goals {
             Goal { name, limit, unit, worst: figures.max_by(|a, b| a.0.total_cmp(&b.0)) }
         };
         Self(vec![
-            goal("decision in the running phase, median", 100.0, "ns", &|row| {
-                Some(row.adaptive()?.costs.plan_ns)
-            }),
+            goal("decision in the running phase, median", 100.0, "ns", &|row| row.adaptive()?.costs.plan_ns),
             goal("decision in the running phase, slowest of a hundred", 100.0, "ns", &|row| {
-                Some(row.adaptive()?.costs.slow_plan_ns)
+                row.adaptive()?.costs.slow_plan_ns
             }),
             goal("sampling, of the time at 10 Gb/s", 1.0, "%", &|row| {
                 let adaptive = row.adaptive().filter(|_| row.link.rate_gbps == SAMPLED_GBPS)?;
@@ -58,4 +56,46 @@ impl Goals {
 
 fn place(row: &Row) -> String {
     format!("{} at {} Gb/s, overlap {}", row.sequence, row.link.rate_gbps, row.link.overlap())
+}
+
+#[cfg(test)]
+mod tests {
+    use mgcomp_selector::PolicySpec;
+
+    use super::*;
+    use crate::select::clock::Costs;
+    use crate::select::completion::Link;
+    use crate::select::replay::Replayed;
+
+    fn row(sequence: &str, decision: Option<(f64, f64)>) -> Row {
+        let (plan_ns, slow_plan_ns) = decision.unzip();
+        let costs = Costs { all_ns: 0.0, plan_ns, slow_plan_ns, observe_ns: 0.0 };
+        Row {
+            sequence: sequence.into(),
+            phases: 1,
+            is_noise: false,
+            link: Link { rate_gbps: 1.0, latency_ns: 0, segment: None },
+            oracle_ns: 1.0,
+            policies: vec![(
+                PolicySpec::Adaptive,
+                Replayed { time_ns: 1.0, sampling_ns: 0.0, costs, carried: [0; 16] },
+            )],
+        }
+    }
+
+    /// The worst of the goals for decisions: the median, and the slowest of a hundred.
+    fn decisions(rows: &[Row]) -> [Option<(f64, String)>; 2] {
+        let Goals(goals) = Goals::of(rows);
+        assert!(goals[0].name.ends_with("running phase, median"));
+        assert!(goals[1].name.ends_with("running phase, slowest of a hundred"));
+        [goals[0].worst.clone(), goals[1].worst.clone()]
+    }
+
+    #[test]
+    fn rows_without_decisions_that_count_neither_keep_a_goal_nor_break_it() {
+        assert_eq!(decisions(&[row("a", None)]), [None, None]);
+        let worst = decisions(&[row("a", None), row("b", Some((70.0, 150.0)))]);
+        let place = "b at 1 Gb/s, overlap no".to_owned();
+        assert_eq!(worst, [Some((70.0, place.clone())), Some((150.0, place))]);
+    }
 }

@@ -28,7 +28,7 @@ use print::{Printer, Row};
 use replay::{Replay, Replayed};
 use sampler::Sampler;
 use sequence::{Cut, Plan, Sequence, Shape};
-use source::{Choice, Source};
+use source::{Choice, Chosen, Offer, Source};
 use table::Table;
 
 pub(crate) use args::ArgError;
@@ -38,15 +38,19 @@ pub(crate) use args::ArgError;
 const BUFFERS: u64 = 14;
 
 pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
+    let shape = Shape::of(args)?;
+    let offer = Offer::of(&args.data)?;
+    shape.check_names(&offer.called())?;
     if let Some(path) = &args.plot {
         mgcomp_plot::check_place(path)?;
     }
-    let shape = Shape::of(args);
-    let Choice { chosen, notes } = source::choose(&args.data, args.seed)?;
+    let Choice { chosen, notes } = offer.choose(args.seed)?;
+    // Folders may lack a kind of data, which only their files tell.
+    shape.check_names(&chosen.iter().map(Chosen::called).collect::<Vec<_>>())?;
     notes.iter().for_each(|text| note(text));
     check_memory(chosen.len(), shape.longest)?;
     let sources = chosen.into_iter().map(|item| item.load(shape.longest)).collect::<Result<Vec<_>, _>>()?;
-    let plan = Plan::new(&sources, &shape)?;
+    let plan = Plan::new(&sources, &shape);
     let mut printer = Printer::new(args, &Machine::detect())?;
     let table = Table::measure(&plan.cuts, &sources, usize::from(args.threads), args.rounds())?;
     let speeds = speeds_for(&plan.cuts)?;

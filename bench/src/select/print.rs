@@ -75,7 +75,8 @@ struct Line<'a> {
     policy: String,
     time_ms: f64,
     oracle_ms: f64,
-    decision_ns: f64,
+    /// None where every decision is the first for a length, or takes a sample.
+    decision_ns: Option<f64>,
     sampling_share: f64,
 }
 
@@ -95,8 +96,9 @@ impl Printer {
             put(&format!(
                 "{}\nmgcomp-bench {}\n\
                  {} transfers of {} to {} a sequence, all of one stream; latency {} ns; segments of {} where codecs and link overlap\n\
-                 oracle: ms with the best algorithm of each transfer; the others: % longer than that. decide, observe: ns a transfer;\n\
-                 slow: the slowest decision of a hundred, but for the first of each length; sample: % of the time of adaptive\n\
+                 oracle: ms with the best algorithm of each transfer; the others: % longer than that. decide: ns a decision that takes\n\
+                 no sample, but for the first of each length, the median; slow: the slowest of a hundred of those; -: there are none;\n\
+                 observe: ns a transfer, the median; sample: % of the time of adaptive\n\
                  deflate is timed once, not {} times, on the first {} of a transfer: its times and sizes of longer ones are scaled up from those",
                 machine.describe(),
                 command.join(" "),
@@ -174,16 +176,20 @@ fn line(row: &Row) -> String {
     let paper = row.paper().map_or(String::new(), |paper| percent(paper.time_ns));
     let Some(adaptive) = row.adaptive() else { return String::new() };
     format!(
-        "{:>6}  {:>9.2}{fixed} {paper:>7} {:>8.2}  {:>6.0} {:>6.0} {:>7.0}  {:>6.2}  {}",
+        "{:>6}  {:>9.2}{fixed} {paper:>7} {:>8.2}  {:>6} {:>6} {:>7.0}  {:>6.2}  {}",
         row.link.rate_gbps,
         row.oracle_ns / 1e6,
         100.0 * row.regret(adaptive.time_ns),
-        adaptive.costs.plan_ns,
-        adaptive.costs.slow_plan_ns,
+        shown(adaptive.costs.plan_ns),
+        shown(adaptive.costs.slow_plan_ns),
         adaptive.costs.observe_ns,
         100.0 * adaptive.sampling_ns / adaptive.time_ns,
         mix(&adaptive.carried),
     )
+}
+
+fn shown(ns: Option<f64>) -> String {
+    ns.map_or("-".to_owned(), |ns| format!("{ns:.0}"))
 }
 
 /// Algorithms by the share of the raw bytes that they carried.
@@ -215,5 +221,10 @@ mod tests {
         let mut carried = [0; 16];
         (carried[0], carried[9]) = (1, 3);
         assert_eq!(mix(&carried), "xp 75, none 25");
+    }
+
+    #[test]
+    fn what_there_is_none_of_is_no_zero() {
+        assert_eq!((shown(None), shown(Some(0.4))), ("-".into(), "0".into()));
     }
 }

@@ -3,9 +3,8 @@
 use mgcomp_codecs::Element;
 
 use super::args::{ArgError, Args};
-use super::source::{Kind, Source};
+use super::source::{Called, Kind, Source};
 use crate::data::Random;
-use crate::error::BenchError;
 
 /// The longest transfers of the sequence `short`.
 const SHORT_BYTES: usize = 64 << 10;
@@ -28,14 +27,37 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    pub(super) fn of(args: &Args) -> Self {
-        Self {
-            shortest: args.shortest,
-            longest: args.longest(),
+    pub(super) fn of(args: &Args) -> Result<Self, ArgError> {
+        let (shortest, longest) = (args.shortest, args.longest());
+        if shortest > longest {
+            return Err(ArgError::Lengths { shortest, longest });
+        }
+        Ok(Self {
+            shortest,
+            longest,
             transfers: args.transfers(),
             per_octave: if args.quick { 1 } else { 2 },
             seed: args.seed,
             only: args.sequence.clone(),
+        })
+    }
+
+    /// Refuses a name that no sequence of such sources has.
+    pub(super) fn check_names(&self, sources: &[Called<'_>]) -> Result<(), ArgError> {
+        let mut known = names(sources);
+        known.extend(self.through_all(sources.len()).iter().map(|&name| name.to_owned()));
+        match self.only.iter().find(|name| !known.contains(name)) {
+            Some(name) => Err(ArgError::Sequence { name: name.clone(), known: known.join(" ") }),
+            None => Ok(()),
+        }
+    }
+
+    /// The sequences that go through all of so many sources.
+    fn through_all(&self, sources: usize) -> &'static [&'static str] {
+        match sources {
+            0 | 1 => &[],
+            _ if self.shortest < SHORT_BYTES && SHORT_BYTES < self.longest => &[PHASES, BYTES, SHORT],
+            _ => &[PHASES, BYTES],
         }
     }
 }
@@ -65,22 +87,11 @@ pub(super) struct Plan {
 
 impl Plan {
     /// A sequence for each source, and such that go from one to the next.
-    pub(super) fn new(sources: &[Source], shape: &Shape) -> Result<Self, BenchError> {
-        let Shape { shortest, longest, .. } = *shape;
-        if shortest > longest {
-            return Err(ArgError::Lengths { shortest, longest }.into());
-        }
-        let outlines = outlines(sources, shape);
-        if let Some(name) =
-            shape.only.iter().find(|name| outlines.iter().all(|outline| outline.name != **name))
-        {
-            let known: Vec<&str> = outlines.iter().map(|outline| outline.name.as_str()).collect();
-            return Err(ArgError::Sequence { name: name.clone(), known: known.join(" ") }.into());
-        }
+    pub(super) fn new(sources: &[Source], shape: &Shape) -> Self {
         let mut plan = Self { cuts: Vec::new(), sequences: Vec::new() };
         let mut pools = Vec::new();
-        for outline in outlines.into_iter().filter(|o| shape.only.is_empty() || shape.only.contains(&o.name))
-        {
+        let is_wanted = |outline: &Outline| shape.only.is_empty() || shape.only.contains(&outline.name);
+        for outline in outlines(sources, shape).into_iter().filter(is_wanted) {
             for phase in outline.pools() {
                 if pools.iter().all(|(known, _)| *known != phase) {
                     pools.push((phase, plan.cut(phase, sources[phase.source].raw().len(), shape)));
@@ -88,7 +99,7 @@ impl Plan {
             }
             plan.sequences.push(draw(outline, &pools, shape));
         }
-        Ok(plan)
+        plan
     }
 
     /// Cuts pieces of every octave of lengths from a source; what two pools cut alike is one.
@@ -162,43 +173,44 @@ fn outlines(sources: &[Source], shape: &Shape) -> Vec<Outline> {
     let each: Vec<(usize, Element)> =
         sources.iter().enumerate().map(|(at, source)| (at, source.item.element)).collect();
     let longest = shape.longest;
-    let mut outlines: Vec<Outline> = names(sources)
-        .into_iter()
-        .zip(&each)
-        .map(|(name, phase)| Outline { name, phases: vec![*phase], longest })
-        .collect();
-    if sources.len() < 2 {
-        return outlines;
-    }
+    let names = names(&sources.iter().map(Source::called).collect::<Vec<_>>()).into_iter();
+    let alone = names.zip(&each).map(|(name, phase)| Outline { name, phases: vec![*phase], longest });
     // Files that flags name come in the order of the flags, once.
     let in_order = sources.iter().all(|source| source.kind.is_none());
-    let phases = if in_order { each } else { twice(&each) };
-    let bytes = phases.iter().map(|&(source, _)| (source, Element::U8)).collect();
-    outlines.push(Outline { name: PHASES.into(), phases: phases.clone(), longest });
-    outlines.push(Outline { name: BYTES.into(), phases: bytes, longest });
-    if shape.shortest < SHORT_BYTES && SHORT_BYTES < longest {
-        outlines.push(Outline { name: SHORT.into(), phases, longest: SHORT_BYTES });
-    }
-    outlines
+    let phases = if in_order { each.clone() } else { twice(&each) };
+    let through_all = shape.through_all(sources.len()).iter().map(|&name| Outline {
+        name: name.into(),
+        phases: match name {
+            BYTES => phases.iter().map(|&(source, _)| (source, Element::U8)).collect(),
+            _ => phases.clone(),
+        },
+        longest: if name == SHORT { SHORT_BYTES } else { longest },
+    });
+    alone.chain(through_all).collect()
 }
 
 /// A name for each source that no other sequence has: its kind or its file; where files of one name meet, or meet a
 /// sequence of ours, with their elements.
-fn names(sources: &[Source]) -> Vec<String> {
+fn names(sources: &[Called<'_>]) -> Vec<String> {
     let ours: Vec<&str> = Kind::ALL.map(Kind::name).into_iter().chain([PHASES, BYTES, SHORT]).collect();
-    let files = || sources.iter().filter(|source| source.kind.is_none()).map(|source| &*source.item.label);
+    let files = || {
+        sources.iter().filter_map(|source| match *source {
+            Called::File(label, _) => Some(label),
+            Called::Kind(_) => None,
+        })
+    };
     let is_shared =
         |label: &str| ours.contains(&label) || files().filter(|other| *other == label).count() > 1;
     let alone = files().filter(|label| !is_shared(label));
     let mut taken: Vec<String> = ours.iter().copied().chain(alone).map(str::to_owned).collect();
-    let name = |source: &Source| match source.kind {
-        Some(kind) => kind.name().to_owned(),
-        None if is_shared(&source.item.label) => {
-            let name = free(format!("{}:{}", source.item.label, source.item.element), &taken);
+    let name = |source: &Called<'_>| match *source {
+        Called::Kind(kind) => kind.name().to_owned(),
+        Called::File(label, element) if is_shared(label) => {
+            let name = free(format!("{label}:{element}"), &taken);
             taken.push(name.clone());
             name
         }
-        None => source.item.label.clone(),
+        Called::File(label, _) => label.to_owned(),
     };
     sources.iter().map(name).collect()
 }
@@ -241,8 +253,9 @@ mod tests {
         sources.insert(0, Source::of_zeros(Some(Kind::Relu), "x", Bf16, 1 << 18));
         // The last one stands as it is, so the first one has a number.
         let expected = ["relu", "f:bf16#2", "f:u8", "g", "phases:u8", "relu:bf16", "f:u8#2", "f:bf16"];
-        assert_eq!(names(&sources), expected);
-        let plan = Plan::new(&sources, &shape(256, 1 << 17)).unwrap();
+        let called: Vec<Called<'_>> = sources.iter().map(Source::called).collect();
+        assert_eq!(names(&called), expected);
+        let plan = Plan::new(&sources, &shape(256, 1 << 17));
         let names: Vec<&str> = plan.sequences.iter().map(|sequence| &*sequence.name).collect();
         assert_eq!(names, [&expected[..], &["phases", "bytes", "short"]].concat());
     }
@@ -251,7 +264,7 @@ mod tests {
     fn short_transfers_are_there_wherever_they_can_be() {
         let sources = files(&[("a", Element::Bf16), ("b", Element::U64)]);
         let short = |shortest, longest| {
-            let plan = Plan::new(&sources, &shape(shortest, longest)).unwrap();
+            let plan = Plan::new(&sources, &shape(shortest, longest));
             assert!(plan.sequences.iter().all(|sequence| sequence.transfers.len() == 100));
             let sequence = plan.sequences.into_iter().find(|sequence| sequence.name == "short")?;
             let cuts: Vec<Cut> = sequence.transfers.iter().map(|&cut| plan.cuts[cut]).collect();
@@ -269,9 +282,29 @@ mod tests {
     }
 
     #[test]
+    fn names_are_checked_against_those_that_plans_have() {
+        let all = files(&[("f", Element::Bf16), ("f", Element::U8), ("g", Element::U64)]);
+        for (sources, longest) in [(&all[..], 1 << 17), (&all[..], 1 << 16), (&all[..1], 1 << 17)] {
+            let called: Vec<Called<'_>> = sources.iter().map(Source::called).collect();
+            let names = Plan::new(sources, &shape(256, longest)).sequences.into_iter().map(|s| s.name);
+            let names: Vec<String> = names.collect();
+            let only = |only| Shape { only, ..shape(256, longest) };
+            assert_eq!(only(names.clone()).check_names(&called), Ok(()));
+            let error = ArgError::Sequence { name: "h".into(), known: names.join(" ") };
+            assert_eq!(only(vec!["h".into()]).check_names(&called), Err(error));
+        }
+        // What folders may hold takes no name from what they do hold.
+        let named = Called::File("relu", Element::Bf16);
+        let [few, most] = [vec![Called::Kind(Kind::Dense), named], {
+            Kind::ALL.map(Called::Kind).into_iter().chain([named]).collect()
+        }];
+        assert!(names(&few).iter().all(|name| names(&most).contains(name)));
+    }
+
+    #[test]
     fn what_two_pools_cut_alike_is_measured_once() {
         let sources = files(&[("a", Element::Bf16), ("b", Element::Bf16)]);
-        let plan = Plan::new(&sources, &shape(256, 1 << 17)).unwrap();
+        let plan = Plan::new(&sources, &shape(256, 1 << 17));
         // Nine octaves of two lengths, of two sources, as floats and as bytes; short ones are the first of them.
         assert_eq!(plan.cuts.len(), 9 * 2 * 2 * 2);
     }

@@ -84,28 +84,60 @@ pub(super) struct Choice {
     pub(super) notes: Vec<String>,
 }
 
-/// One file for each kind of data from the folders that flags name, by chance, and every file that they name. None is read
-/// but for the front that tells its kind: a folder may hold more than memory does.
-pub(super) fn choose(data: &[Data], seed: u64) -> Result<Choice, BenchError> {
-    let (named, folders): (Vec<Data>, Vec<Data>) = data.iter().cloned().partition(|data| !data.path.is_dir());
-    let mut choice = Choice { chosen: Vec::new(), notes: Vec::new() };
-    // Without flags, these are the samples, and which of them were taken is nobody's question.
-    if data.is_empty() || !folders.is_empty() {
-        let items = crate::codec::items_of(&folders)?;
-        let count = items.len();
-        choice = one_of_each_kind(items, seed)?;
-        if choice.chosen.is_empty() && named.is_empty() {
-            return Err(BenchError::NoKind { files: count });
+/// What a sequence of one source is called by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Called<'a> {
+    Kind(Kind),
+    File(&'a str, Element),
+}
+
+impl<'a> Called<'a> {
+    fn of(kind: Option<Kind>, item: &'a Item) -> Self {
+        kind.map_or(Self::File(&item.label, item.element), Self::Kind)
+    }
+}
+
+/// What flags offer to cut from, none of it read.
+pub(super) struct Offer {
+    /// Of these, one file of each kind of data is taken: of the samples, if there is none in the list.
+    folders: Option<Vec<Data>>,
+    named: Vec<Item>,
+}
+
+impl Offer {
+    pub(super) fn of(data: &[Data]) -> Result<Self, BenchError> {
+        let (named, folders): (Vec<Data>, Vec<Data>) =
+            data.iter().cloned().partition(|data| !data.path.is_dir());
+        let named_items = if named.is_empty() { Vec::new() } else { crate::codec::items_of(&named)? };
+        let has_folders = named.is_empty() || !folders.is_empty();
+        Ok(Self { folders: has_folders.then_some(folders), named: named_items })
+    }
+
+    /// What the sources may be called by: there are no others, but a folder may lack a kind of data.
+    pub(super) fn called(&self) -> Vec<Called<'_>> {
+        let kinds = self.folders.iter().flat_map(|_| Kind::ALL.map(Called::Kind));
+        kinds.chain(self.named.iter().map(|item| Called::of(None, item))).collect()
+    }
+
+    /// One file for each kind of data from the folders, by chance, and every file that is named. None is read but for the
+    /// front that tells its kind: a folder may hold more than memory does.
+    pub(super) fn choose(self, seed: u64) -> Result<Choice, BenchError> {
+        let mut choice = Choice { chosen: Vec::new(), notes: Vec::new() };
+        if let Some(folders) = self.folders {
+            let items = crate::codec::items_of(&folders)?;
+            let count = items.len();
+            choice = one_of_each_kind(items, seed)?;
+            if choice.chosen.is_empty() && self.named.is_empty() {
+                return Err(BenchError::NoKind { files: count });
+            }
+            // Which of the samples were taken is nobody's question.
+            if folders.is_empty() {
+                choice.notes.clear();
+            }
         }
+        choice.chosen.extend(self.named.into_iter().map(|item| Chosen { kind: None, item }));
+        Ok(choice)
     }
-    if data.is_empty() {
-        choice.notes.clear();
-    }
-    if !named.is_empty() {
-        let items = crate::codec::items_of(&named)?.into_iter();
-        choice.chosen.extend(items.map(|item| Chosen { kind: None, item }));
-    }
-    Ok(choice)
 }
 
 /// Of files that stand for kinds of data, one for each.
@@ -149,6 +181,10 @@ fn left_out(files: &[String]) -> Option<String> {
 }
 
 impl Chosen {
+    pub(super) fn called(&self) -> Called<'_> {
+        Called::of(self.kind, &self.item)
+    }
+
     /// The data repeated until the longest transfer fits, or as much of it as that takes.
     pub(super) fn load(self, longest: usize) -> Result<Source, BenchError> {
         let Self { kind, item } = self;
@@ -173,6 +209,10 @@ impl Source {
     /// An algorithm that failed on it.
     pub(super) fn failed(&self, algorithm: Algorithm, source: CandidateError) -> BenchError {
         BenchError::Candidate { path: self.item.path.clone(), algorithm: algorithm.name(), source }
+    }
+
+    pub(super) fn called(&self) -> Called<'_> {
+        Called::of(self.kind, &self.item)
     }
 
     pub(super) fn raw(&self) -> &[u8] {
@@ -204,6 +244,10 @@ mod tests {
         };
         fs::write(&path, words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
         Data { path, element: None }
+    }
+
+    fn choose(data: &[Data], seed: u64) -> Result<Choice, BenchError> {
+        Offer::of(data)?.choose(seed)
     }
 
     fn shown(choice: &Choice) -> Vec<(Option<Kind>, String)> {

@@ -72,11 +72,40 @@ fn rows_have_exactly_these_keys_and_nobody_beats_the_oracle() {
         assert_eq!(found, keys);
         assert!(number(&row, "time_ms") >= number(&row, "oracle_ms"), "{row}");
         assert!((0.0..1.0).contains(&number(&row, "sampling_share")), "{row}");
-        assert!(number(&row, "decision_ns") >= 0.0, "{row}");
+        assert!(row["decision_ns"].is_null() || number(&row, "decision_ns") >= 0.0, "{row}");
         if text(&row, "policy").starts_with("fixed:") {
             assert_eq!(number(&row, "sampling_share"), 0.0);
         }
     }
+}
+
+#[test]
+fn where_every_decision_is_the_first_of_its_length_none_is_told() {
+    let elsewhere = folder(&[]);
+    // Transfers of 32 KiB: of one there is no second.
+    let alike = |transfers, more: &[&'static str]| {
+        let flags = ["select", "--quick", "--shortest", "32K", "--longest", "32K", "--transfers", transfers];
+        [&flags[..], &["--sequence", "dense", "--link-gbps", "1", "--overlap", "no"], more].concat()
+    };
+    for row in good_rows(elsewhere.path(), &alike("1", &[])) {
+        assert_eq!(row["decision_ns"], Value::Null, "{row}");
+    }
+    for row in good_rows(elsewhere.path(), &alike("2", &[])) {
+        // Other policies may sample the second.
+        assert!(row["decision_ns"].is_number() || !text(&row, "policy").starts_with("fixed:"), "{row}");
+    }
+    let output = run(elsewhere.path(), &alike("1", &[]));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let table = String::from_utf8_lossy(&output.stdout);
+    for goal in ["median", "slowest of a hundred"] {
+        let name = format!("decision in the running phase, {goal}");
+        let line = table.lines().find(|line| line.contains(&name)).unwrap();
+        assert!(line.starts_with("- ") && line.ends_with("no such row"), "{line}");
+    }
+    let heading = table.lines().find(|line| line.contains("  decide   slow observe  sample")).unwrap();
+    let row = table.lines().find(|line| line.starts_with("     1  ")).unwrap();
+    let end = |column: &str| heading.find(column).unwrap() + column.len();
+    assert_eq!([end("decide"), end("slow")].map(|end| &row[end - 2..end]), [" -"; 2], "{table}");
 }
 
 #[test]
@@ -161,7 +190,7 @@ fn wrong_usage_is_told_before_any_work() {
         (&["--data", "x:f128"], 2, "f128"),
         (&["--data", "empty:u8"], 1, "it is empty"),
         (&["--data", "missing:u8"], 1, "cannot read missing"),
-        (&["--sequence", "dance"], 2, "no sequence is called \"dance\"; there are dense"),
+        (&["--sequence", "dance"], 2, "no sequence is called \"dance\"; names are dense"),
         (&["--plot", "missing/regret.svg"], 1, "cannot write"),
     ];
     for (more, code, message) in cases {
@@ -170,7 +199,36 @@ fn wrong_usage_is_told_before_any_work() {
         assert_eq!(output.stdout, b"", "{more:?}");
         assert!(stderr(&output).contains(message), "{more:?}: {}", stderr(&output));
     }
-    let output = run(folder.path(), &["select", "--shortest", "1M", "--longest", "64K"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("--shortest is above --longest"), "{}", stderr(&output));
+}
+
+#[test]
+fn flags_that_do_not_fit_are_told_before_any_file_is_read() {
+    let indices: Vec<u8> = (0..4096u32).flat_map(u32::to_le_bytes).collect();
+    let folder = folder(&[("empty", b""), ("x", &[1; 64])]);
+    for (name, content) in [("hollow", &b""[..]), ("tensors", &indices)] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+        fs::write(folder.path().join(name).join("a.u32.bin"), content).unwrap();
+    }
+    // Reading a file without content would say so, and end with 1.
+    let cases: [(&[&str], &str); 6] = [
+        (&["--shortest", "1M", "--longest", "64K"], "--shortest is above --longest"),
+        (&["--shortest", "32M", "--longest", "1M", "--data", "empty:u8"], "--shortest is above --longest"),
+        (&["--shortest", "32M", "--longest", "1M", "--data", "hollow"], "--shortest is above --longest"),
+        (&["--sequence", "dance", "--data", "empty:u8", "x"], "names are empty x phases bytes short\n"),
+        (
+            &["--sequence", "indices", "dance", "--data", "hollow"],
+            "\"dance\"; names are dense relu indices random phases bytes short\n",
+        ),
+        // What kinds of data there are is known once the folder is looked through; then the named file need not be read.
+        (
+            &["--sequence", "random", "--data", "tensors", "empty:u8"],
+            "\"random\"; names are indices empty phases bytes short\n",
+        ),
+    ];
+    for (more, message) in cases {
+        let output = run(folder.path(), &[&["select"], more].concat());
+        assert_eq!(output.status.code(), Some(2), "{more:?}: {}", stderr(&output));
+        assert_eq!(output.stdout, b"", "{more:?}");
+        assert!(stderr(&output).contains(message), "{more:?}: {}", stderr(&output));
+    }
 }

@@ -12,7 +12,7 @@ use crate::error::BenchError;
 
 pub(super) fn write(report: &Report, folder: &Path) -> Result<(), BenchError> {
     let mut files = vec![
-        ("settings".to_owned(), settings(&report.plan)),
+        ("settings".to_owned(), settings(report)),
         ("table5".to_owned(), table_v(report)),
         ("table6".to_owned(), table_vi(report)),
         ("figure1".to_owned(), figure_1(report)),
@@ -30,11 +30,12 @@ pub(super) fn write(report: &Report, folder: &Path) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// What the other files are of. Figures are those of the first number of outstanding requests.
-fn settings(plan: &Plan) -> String {
-    let Plan { phases, lambdas, systems, share, as_paper, .. } = plan;
+/// What the other files are of. Figures are those of the first number of outstanding requests; there is no scale where
+/// nothing was generated.
+fn settings(report: &Report) -> String {
+    let Plan { phases, lambdas, systems, as_paper, .. } = &report.plan;
     let outstanding = spaced(systems.iter().map(|system| system.outstanding));
-    let (scale, memory_cycles, lambdas) = (share.fraction(), systems[0].memory_cycles, spaced(lambdas));
+    let (scale, memory_cycles, lambdas) = (spaced(report.scale()), systems[0].memory_cycles, spaced(lambdas));
     format!(
         "scale,count_as_paper,sampling/transfer,running/transfer,votes,outstanding,memory/cycle,lambda/(Gb/s)\n\
          {scale},{as_paper},{},{},{},{outstanding},{memory_cycles},{lambdas}\n",
@@ -126,7 +127,7 @@ fn means(all: &[Summary]) -> String {
     }
     text += ",paper_traffic/%,paper_performance/%,paper_energy_inter-die/%\n";
     for summary in all {
-        let Summary { lambda, outstanding, workloads, payload, traffic, time, energy } = summary;
+        let Summary { lambda, outstanding, workloads, payload, traffic, time, energy, .. } = summary;
         let _ = write!(text, "{lambda},{outstanding},{workloads},{payload:.5},{traffic:.5},{time:.5}");
         let _ = write!(text, ",{:.2}", summary.performance_percent());
         for energy in energy {
@@ -178,8 +179,7 @@ fn runs(report: &Report) -> String {
     text
 }
 
-/// A name that may hold commas and quotes.
-/// A name as a field of a file.
+/// A name, which may hold commas and quotes, as a field of a file.
 pub(crate) fn quoted(name: &str) -> String {
     if name.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", name.replace('"', "\"\""))

@@ -8,7 +8,7 @@ use super::super::runs::{Done, Plan, Run, Scheme};
 use super::{Report, Summary, Sweep};
 
 pub(super) fn lines(report: &Report) -> Vec<String> {
-    let mut rows = vec![settings(&report.plan)];
+    let mut rows = vec![settings(report)];
     rows.extend(report.done.iter().map(table_v));
     rows.extend(report.done.iter().map(table_vi));
     rows.extend(report.done.iter().map(figure_1));
@@ -20,13 +20,14 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
     rows.iter().map(Value::to_string).collect()
 }
 
-/// What the rows below are of. Figures are those of the first number of outstanding requests.
-fn settings(plan: &Plan) -> Value {
-    let Plan { phases, lambdas, systems, share, as_paper, .. } = plan;
+/// What the rows below are of. Figures are those of the first number of outstanding requests; there is no scale where
+/// nothing was generated.
+fn settings(report: &Report) -> Value {
+    let Plan { phases, lambdas, systems, as_paper, .. } = &report.plan;
     let outstanding: Vec<u32> = systems.iter().map(|system| system.outstanding).collect();
     let lambdas: Vec<f64> = lambdas.iter().map(|lambda| lambda.gbps()).collect();
     json!({
-        "row": "settings", "scale": share.fraction(), "count_as_paper": as_paper, "sampling": phases.sampling,
+        "row": "settings", "scale": report.scale(), "count_as_paper": as_paper, "sampling": phases.sampling,
         "running": phases.running, "votes": phases.votes, "outstanding": outstanding,
         "memory_cycles": systems[0].memory_cycles, "lambda_gbps": lambdas,
     })

@@ -26,6 +26,11 @@ impl Quantity {
         }
     }
 
+    /// Of `done` under `scheme`, as a share of what it is without compression.
+    pub(super) fn share(self, done: &Done, scheme: Scheme, system: System) -> f64 {
+        self.of(done.outcome(scheme, system)) / self.of(done.outcome(Scheme::None, system))
+    }
+
     /// Its name in headings.
     pub(super) fn title(self) -> String {
         match self {
@@ -60,8 +65,7 @@ impl Matrix {
     /// `quantity` of every workload under every scheme, as a share of what it is without compression.
     pub(super) fn new(quantity: Quantity, done: &[Done], schemes: &[Scheme], system: System) -> Self {
         let row = |done: &Done| {
-            let base = quantity.of(done.outcome(Scheme::None, system));
-            let share = |&scheme: &Scheme| quantity.of(done.outcome(scheme, system)) / base;
+            let share = |&scheme| quantity.share(done, scheme, system);
             (done.name.clone(), schemes.iter().map(share).collect())
         };
         let columns = schemes.iter().map(|scheme| scheme.label()).collect();

@@ -1,8 +1,10 @@
 //! What all runs came to, as text, JSON, CSV and pictures.
 
+mod beside;
 mod csv;
 mod json;
 mod matrix;
+mod names;
 mod notes;
 mod pictures;
 mod summary;
@@ -32,7 +34,9 @@ struct Figure {
 }
 
 impl Report {
-    pub(super) fn new(plan: Plan, done: Vec<Done>) -> Self {
+    /// `done` is what came of the plan; traces have their paths for names.
+    pub(super) fn new(plan: Plan, mut done: Vec<Done>) -> Self {
+        names::tell_apart(&mut done);
         Self { plan, done }
     }
 
@@ -91,24 +95,28 @@ impl Report {
         for Figure { number, title, matrices } in self.figures() {
             let outstanding = self.system().outstanding;
             lines.push(format!("\nFigure {number}: {title}, {outstanding} requests outstanding per GPU"));
-            let mut parts = matrices.iter().map(Matrix::lines);
-            lines.extend(parts.next().unwrap_or_default());
-            parts.for_each(|part| lines.extend([String::new()].into_iter().chain(part)));
+            for (place, matrix) in matrices.iter().enumerate() {
+                lines.extend((place > 0).then(String::new));
+                lines.extend(matrix.lines());
+                let levels = self.levels(number, matrix.quantity);
+                lines.extend(levels.iter().map(|(name, level)| format!("{name}: {level:.3}")));
+                lines.extend(beside::nothing_published(number, matrix.quantity).map(str::to_owned));
+            }
         }
         lines.extend(self.sweep().map_or(Vec::new(), |sweep| sweep.lines()));
         lines.extend(Summary::new(self, self.system()).lines());
-        lines.extend(notes::lines(&self.done));
+        lines.extend(notes::lines(self));
         lines
     }
 
     /// What the model assumes.
     fn settings(&self) -> Vec<String> {
-        let Plan { phases, share, as_paper, systems, .. } = &self.plan;
+        let Plan { phases, as_paper, systems, .. } = &self.plan;
         let others: Vec<String> = systems[1..].iter().map(|system| system.outstanding.to_string()).collect();
         let others =
             if others.is_empty() { String::new() } else { format!(" (swept: {})", others.join(" ")) };
         let unmatched = if *as_paper { 32 } else { 35 };
-        vec![
+        let mut lines = vec![
             "IPDPS 2019 in a model: 4 GPUs and a CPU on one bus, 20 bytes per cycle at 1 GHz, whole cycles, round robin, buffers of 4 KB".into(),
             format!(
                 "{} requests outstanding per GPU{others}, each sent as soon as that allows (no computation in between); memory answers after {} cycles",
@@ -119,8 +127,35 @@ impl Report {
                 "a compressor and a decompressor per GPU, one line at a time; phases of {} samples and {} transfers, {} votes; FPC counts {unmatched} bits for a word that matches nothing",
                 phases.sampling, phases.running, phases.votes
             ),
-            format!("generated: {} of the paper's sizes, pages of 4 KB round robin over the GPUs", share.fraction()),
-        ]
+        ];
+        let pages = |sizes| format!("generated: {sizes}, pages of 4 KB round robin over the GPUs");
+        lines.extend(self.sizes().map(pages));
+        lines
+    }
+
+    /// The share of the paper's sizes that was asked for, if anything was generated.
+    fn scale(&self) -> Option<f64> {
+        let is_generated = self.done.iter().any(|done| !done.is_trace);
+        is_generated.then(|| self.plan.share.fraction())
+    }
+
+    /// The same in words: small shares are more of some benchmarks.
+    fn sizes(&self) -> Option<String> {
+        let asked = self.plan.share;
+        let benches = self.done.iter().filter(|done| !done.is_trace).filter_map(|done| done.bench);
+        let has_more = benches.map(|bench| bench.share(asked)).any(|share| share != asked);
+        let at_least = if has_more { "at least " } else { "" };
+        self.scale().map(|scale| format!("{at_least}{scale} of the paper's sizes"))
+    }
+
+    /// Where payloads are from.
+    fn sources(&self) -> String {
+        let traces = match self.done.iter().filter(|done| done.is_trace).count() {
+            0 => None,
+            1 => Some("a trace".to_owned()),
+            count => Some(format!("{count} traces")),
+        };
+        self.sizes().into_iter().chain(traces).collect::<Vec<_>>().join(" and ")
     }
 
     /// Mean time by the number of outstanding requests, where there are several.

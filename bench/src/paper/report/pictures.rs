@@ -2,24 +2,27 @@
 
 use std::path::Path;
 
-use super::super::fabric::Distance;
 use super::super::generate::Bench;
-use super::super::runs::Done;
+use super::super::runs::{Done, Scheme};
+use super::beside::nothing_published;
+use super::names::slugs;
 use super::{Figure, Matrix, Quantity, Report};
 use crate::error::BenchError;
 use mgcomp_plot::{Bars, Canvas, Lines, Scale, Series};
 
 pub(super) fn draw(report: &Report, folder: &Path) -> Result<(), BenchError> {
     // The paper shows these two; of traces, all.
-    let is_shown = |done: &&Done| done.is_trace || matches!(done.bench, Some(Bench::Fir | Bench::Sc));
-    for done in report.done.iter().filter(is_shown) {
-        sizes(done).save(folder, &format!("figure1-{}-sizes", slug(&done.name)))?;
-        entropy(done).save(folder, &format!("figure1-{}-entropy", slug(&done.name)))?;
+    let is_shown = |done: &Done| done.is_trace || matches!(done.bench, Some(Bench::Fir | Bench::Sc));
+    let slugs = slugs(report.done.iter().map(|done| done.name.as_str()));
+    for (done, slug) in report.done.iter().zip(slugs).filter(|(done, _)| is_shown(done)) {
+        sizes(done).save(folder, &format!("figure1-{slug}-sizes"))?;
+        entropy(done).save(folder, &format!("figure1-{slug}-entropy"))?;
     }
+    let schemes = &report.plan.schemes()[1..];
     for figure in report.figures() {
         for matrix in &figure.matrices {
             let name = format!("figure{}-{}", figure.number, part(matrix.quantity));
-            bars(report, &figure, matrix).save(folder, &name)?;
+            bars(report, &figure, matrix, schemes).save(folder, &name)?;
         }
     }
     Ok(())
@@ -34,28 +37,33 @@ const fn part(quantity: Quantity) -> &'static str {
     }
 }
 
-fn bars(report: &Report, figure: &Figure, matrix: &Matrix) -> Canvas {
+fn bars(report: &Report, figure: &Figure, matrix: &Matrix, schemes: &[Scheme]) -> Canvas {
+    // Colours go by the place of a bar. Codecs come first in Figure 7, and all of Figure 5: with them in Figure 6, a scheme has
+    // one colour in all three.
+    let with_codecs;
+    let (matrix, codecs) = if figure.number == 6 {
+        with_codecs = Matrix::new(matrix.quantity, &report.done, schemes, report.system());
+        (&with_codecs, "; codecs alone are those of Figure 5")
+    } else {
+        (matrix, "")
+    };
     let mut groups = matrix.rows.clone();
     groups.push(("mean".into(), matrix.means()));
-    let level = match (figure.number, matrix.quantity) {
-        (6, Quantity::Payload | Quantity::Traffic) => Some(0.38),
-        (7, Quantity::Energy(Distance::InterDie)) => Some(0.55),
-        _ => None,
-    };
-    let levels = level.map(|level| ("paper's mean at λ = 6".to_owned(), level));
+    let mut titles = vec![
+        format!("Figure {}: {}{codecs}", figure.number, figure.title),
+        format!(
+            "model of IPDPS 2019, {}, {} requests outstanding per GPU",
+            report.sources(),
+            report.system().outstanding
+        ),
+    ];
+    titles.extend(nothing_published(figure.number, matrix.quantity).map(str::to_owned));
     Bars {
-        titles: vec![
-            format!("Figure {}: {}", figure.number, figure.title),
-            format!(
-                "model of IPDPS 2019, {} of its sizes, {} requests outstanding per GPU",
-                report.plan.share.fraction(),
-                report.system().outstanding
-            ),
-        ],
+        titles,
         unit: format!("{} / without compression", matrix.quantity.title()),
         names: matrix.columns.clone(),
         groups,
-        levels: levels.into_iter().collect(),
+        levels: report.levels(figure.number, matrix.quantity),
     }
     .draw()
 }
@@ -85,9 +93,4 @@ fn entropy(done: &Done) -> Canvas {
         level: None,
     }
     .draw()
-}
-
-/// A name as part of a file's.
-fn slug(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect()
 }

@@ -4,14 +4,14 @@ use std::io;
 
 use super::super::transfer::{GPUS, MAX_PAYLOAD_LEN};
 
-/// Why a file is no trace. Records count from 0; offsets are those of the record in the plain file.
+/// Why a file is no trace, or why it is not taken. Records count from 0; offsets are those of the record in the plain file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum TraceError {
     #[error("the trace is empty")]
     Empty,
-    #[error("the trace has more than {max} records")]
-    TooLong { max: u64 },
+    #[error("with it, there are more than {max} records in all traces together")]
+    TooMany { max: u64 },
     #[error("record {record} at byte {offset} cannot be read")]
     Unreadable { record: u64, offset: u64, source: io::Error },
     #[error("record {record} at byte {offset} is cut short: {got} of {needed} bytes")]
