@@ -4,6 +4,7 @@
 //! instructions without asking again. Every instruction set writes and accepts the same bytes as
 //! [`Cpu::Portable`].
 
+mod float_environment;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod groups;
 mod isa;
@@ -13,6 +14,7 @@ mod stream;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+pub(crate) use float_environment::in_default_float_environment;
 pub use isa::{Isa, UnknownIsa};
 pub(crate) use stream::{Streamer, prefetch, prefetch_line};
 #[cfg(target_arch = "x86_64")]

@@ -18,6 +18,8 @@ pub use portable::{combine, finish};
 /// number is the one quiet NaN without sign and payload. For min and max −0 is less than +0, and what is not a number is
 /// the result, bit for bit, the left one if both are. The average is the sum, divided once by the number of ranks:
 /// integers, as they wrapped, towards zero, `f16` and `bf16` as `f32`.
+///
+/// How the calling thread rounds, flushes denormals or traps does not matter, and stays as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// Added up.

@@ -3,20 +3,25 @@
 use half::{bf16, f16};
 
 use super::{Datatype, Operation};
+use crate::cpu::in_default_float_environment;
 
 /// `left = left ∘ right`, number by number: one step. Both hold the same count of whole numbers.
 pub fn combine(operation: Operation, datatype: Datatype, left: &mut [u8], right: &[u8]) {
-    with_number!(datatype, N => match operation {
-        Operation::Sum | Operation::Avg => each::<N>(left, right, N::sum),
-        Operation::Min => each::<N>(left, right, N::smaller),
-        Operation::Max => each::<N>(left, right, N::larger),
+    in_default_float_environment(|| {
+        with_number!(datatype, N => match operation {
+            Operation::Sum | Operation::Avg => each::<N>(left, right, N::sum),
+            Operation::Min => each::<N>(left, right, N::smaller),
+            Operation::Max => each::<N>(left, right, N::larger),
+        });
     });
 }
 
 /// The last step, when the numbers of all `ranks` are combined: that of an average. `ranks` is at least 1.
 pub fn finish(operation: Operation, datatype: Datatype, numbers: &mut [u8], ranks: u32) {
     if operation == Operation::Avg {
-        with_number!(datatype, N => each_alone::<N>(numbers, |sum| sum.divide(ranks)));
+        in_default_float_environment(|| {
+            with_number!(datatype, N => each_alone::<N>(numbers, |sum| sum.divide(ranks)));
+        });
     }
 }
 

@@ -6,6 +6,8 @@ pub(crate) mod back_ends;
 pub(crate) mod damage;
 pub(crate) mod data;
 pub(crate) mod fence;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(crate) mod float_environment;
 mod random;
 pub(crate) mod reference;
 
