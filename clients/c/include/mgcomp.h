@@ -2126,7 +2126,8 @@ mgcompResult mgcompSplitCommunicator(struct mgcompCommunicator communicator,
                                      struct mgcompCommunicator *split);
 
 /**
- * Destroys a communicator. What is under way goes on.
+ * Destroys a communicator. What is under way goes on. Others who then wait for this member in a later collective are told: it
+ * fails with MGCOMP_RESULT_TRANSFER.
  *
  * Any number of threads may call this at once; all but the first one for a handle fail.
  */
@@ -2536,7 +2537,7 @@ mgcompResult mgcompReduceScatter(mgcompCommunicator communicator,
  * As mgcompReduceScatter, with a block of its own length and place in send for each member.
  *
  * @param send sendBytes bytes.
- * @param blocks one for each member: where in send its bytes are. They are the same on all members.
+ * @param blocks one for each member: where in send its bytes are. They are the same on all members, and do not overlap.
  * @param receive room for receiveBytes bytes, as many as this member's block has. It may be that block.
  * @param datatype what numbers they are.
  * @param operation how they are combined.

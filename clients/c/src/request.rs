@@ -295,11 +295,13 @@ impl From<TransferError> for Failure {
 impl From<CommunicatorError> for Failure {
     fn from(error: CommunicatorError) -> Self {
         let code = match error {
-            CommunicatorError::Transfer(error) => return error.into(),
+            // Whatever it is about: results that say that nothing was done are not for what others take part in.
+            CommunicatorError::Transfer(_)
+            | CommunicatorError::WrongLength { .. }
+            | CommunicatorError::Broken(_) => mgcompResult::Transfer,
             CommunicatorError::Truncated { .. } => mgcompResult::BufferTooSmall,
-            CommunicatorError::WrongLength { .. } | CommunicatorError::Broken(_) => mgcompResult::Transfer,
             CommunicatorError::TooMany => mgcompResult::NoMemory,
-            CommunicatorError::Thread(_) => mgcompResult::System,
+            CommunicatorError::Thread(_) | CommunicatorError::Device(_) => mgcompResult::System,
             CommunicatorError::Panicked => mgcompResult::Internal,
             _ => mgcompResult::InvalidArgument,
         };
@@ -312,12 +314,25 @@ mod tests {
     use std::mem::MaybeUninit;
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use mgcomp_codecs::device::DeviceError;
+    use mgcomp_transport::message::Rank;
+
     use super::*;
     use crate::memory::Span;
 
     /// The end of a request, for which the memory is used on.
     fn failed() -> Result<Work, Failure> {
         Ok(Work::Done(Err(Failure::new(mgcompResult::Transfer, "the node is gone"))))
+    }
+
+    #[test]
+    fn what_failed_halfway_does_not_say_that_nothing_was_done() {
+        let code = |failure: Failure| call(|| Err(failure));
+        let too_small = TransferError::BufferTooSmall { peer: Rank(1), len: 1000, capacity: 999 };
+        assert_eq!(code(too_small.clone().into()), mgcompResult::BufferTooSmall);
+        assert_eq!(code(CommunicatorError::from(too_small).into()), mgcompResult::Transfer);
+        assert_eq!(code(CommunicatorError::Device(DeviceError::NoDriver).into()), mgcompResult::System);
+        assert_eq!(code(CommunicatorError::Overlap.into()), mgcompResult::InvalidArgument);
     }
 
     #[test]

@@ -86,6 +86,9 @@ pub enum CommunicatorError {
     /// An earlier operation failed halfway, so that ranks may be at different places.
     #[error("the communicator cannot be used since an operation failed: {0}")]
     Broken(Box<CommunicatorError>),
+    /// The node has, or had, a communicator of all ranks.
+    #[error("the node has had a communicator of all ranks already")]
+    SecondWorld,
     /// All numbers of communicators are used up.
     #[error("no more communicators can be made from this node")]
     TooMany,

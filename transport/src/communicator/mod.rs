@@ -27,8 +27,9 @@
 //! # Order
 //! All members call the same collectives in the same order with lengths that agree, as in MPI; blocking and non-blocking
 //! ones count alike and are carried out one after the other. Lengths that do not agree are an error on all members, but not where
-//! the shorter one is a whole number of parts (see below), or nothing: there a member waits for what never comes, or takes what
-//! belongs to the next collective of the kind for it. Messages by tag are independent of them. An operation that
+//! the shorter one is a whole number of parts (see below), one member's share of the longer one, or nothing: there a member waits
+//! for what never comes, or takes what belongs to the next collective of the kind for it. A call that is refused for its arguments
+//! has not begun: the others wait until it is made again, or the member leaves. Messages by tag are independent of them. An operation that
 //! fails on one member ends on the others too, and the communicator can do no more of them: each says why, or who has given
 //! up. Its buffers may then still be read and written for a moment, until what is on its way to or from the others has come or
 //! left; all else that was sent and asked for is let go of, and so is what still comes of the communicator's collectives. Messages
@@ -36,7 +37,8 @@
 //!
 //! A collective is done on a member when its own buffers are: others may still be receiving what it has sent. That arrives even if
 //! the member drops its communicator and node next, if the others take it within two seconds; a process that ends without may take
-//! it along. Who ends last is best found out by a barrier.
+//! it along. Who ends last is best found out by a barrier. Who drops its communicator leaves it: those who wait for that member in a later
+//! collective, or begin one, are told (status closing), and their communicator can do no more of them.
 //!
 //! A collective that does not wait goes on in a thread of its own, also when its request is dropped. That thread is joined when the
 //! communicator is used no more: when its last clone and the last request of its collectives are dropped. What is still
@@ -143,24 +145,29 @@ struct Group {
 }
 
 impl Communicator {
-    /// All ranks of a job. A node has one such communicator; whoever shares the node may use it for other things as well.
+    /// All ranks of a job. A node has one such communicator; whoever shares the node may use it for other things as well. Collectives of
+    /// a second one fail with [`CommunicatorError::SecondWorld`], also when the first one is gone: others may have that yet.
     #[must_use]
     pub fn world(node: impl Into<Arc<Node>>) -> Self {
         let node = node.into();
         let position = node.position();
-        let members = (0..position.ranks).map(Rank).collect();
+        let members: Vec<_> = (0..position.ranks).map(Rank).collect();
         let next_context = Arc::new(AtomicU32::new(1));
-        Self::of(node, members, position.rank.0 as usize, 0, next_context)
+        let (watch, is_first) = node.watch_world(&members);
+        let world = Self::of(node, members, position.rank.0 as usize, (0, watch), next_context);
+        if !is_first {
+            let _ = world.group.broken.set(CommunicatorError::SecondWorld); // nothing else has broken it yet
+        }
+        world
     }
 
     fn of(
         node: Arc<Node>,
         members: Vec<Rank>,
         rank: usize,
-        context: u32,
+        (context, watch): (u32, Arc<Watch>),
         next_context: Arc<AtomicU32>,
     ) -> Self {
-        let watch = node.watch(context, &members);
         let group = Group {
             node,
             members,
@@ -219,8 +226,10 @@ impl Communicator {
             .collect();
         chosen.sort_unstable();
         let rank = chosen.iter().position(|&(_, rank)| rank == group.rank).unwrap_or_default();
-        let members = chosen.into_iter().map(|(_, rank)| group.members[rank]).collect();
-        Ok(Some(Self::of(group.node.clone(), members, rank, context, group.next_context.clone())))
+        let members: Vec<_> = chosen.into_iter().map(|(_, rank)| group.members[rank]).collect();
+        let watch = group.node.watch(context, &members);
+        let next_context = group.next_context.clone();
+        Ok(Some(Self::of(group.node.clone(), members, rank, (context, watch), next_context)))
     }
 
     /// A number that no other communicator of any member has or gets. Members may split another communicator as well, and

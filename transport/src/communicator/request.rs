@@ -7,8 +7,8 @@ use std::thread::{self, JoinHandle};
 
 use super::{Communicator, CommunicatorError, Group, Started};
 use crate::link::driving;
-use crate::message::{GivingUp, OperationId};
-use crate::session::TransferError;
+use crate::message::{GivingUp, OperationId, Status};
+use crate::session::{GroupOver, TransferError};
 
 /// A collective under way. Its buffers are not to be touched before it is finished. It keeps its communicator. Dropping it does not
 /// stop it; what becomes of it when its communicator is used no more is said [there](super#order).
@@ -154,22 +154,32 @@ impl Group {
         {
             return self.node.lose_device(error);
         }
-        let given_up = GivingUp { group: self.context, operation, status: error.status() };
+        self.tell(operation, error.status(), false);
+    }
+
+    /// Tells the other members that this one takes part in nothing from `operation` on.
+    fn tell(&self, operation: OperationId, status: Status, is_orderly: bool) {
+        let given_up = GivingUp { group: self.context, operation, status };
         self.others().for_each(|other| self.node.give_up(self.members[other], given_up));
-        self.node.end_group(self.watch.clone(), self.context, given_up.status);
+        self.node.end_group(self.watch.clone(), GroupOver { group: self.context, status, is_orderly });
+        driving::settle(); // nobody may drive the link next
     }
 }
 
 impl Drop for Group {
-    /// Where another member has given up, what it has sent may be here yet, and others may wait for this one.
+    /// Others may wait for this member in what it has never begun, and what they have sent of that may be here. What it has sent
+    /// itself is all of operations that are over here, and may still be on its way.
     fn drop(&mut self) {
         if self.node.is_forked() {
             return;
         }
-        if let (Some(error), None) = (self.watch.close(), self.broken.get()) {
-            let operation = *self.operation.lock().unwrap_or_else(PoisonError::into_inner);
-            self.give_up(operation, &error.into());
+        let heard = self.watch.close();
+        if self.broken.get().is_some() {
+            return; // and has said so
         }
+        let operation = *self.operation.lock().unwrap_or_else(PoisonError::into_inner);
+        let status = heard.map_or(Status::Closing, |error| error.status());
+        self.tell(operation, status, true);
     }
 }
 

@@ -15,9 +15,9 @@ use super::mailbox::Input;
 use super::peers::PeerBoard;
 use crate::executor::RETRY;
 use crate::link::{Link, LinkEvent, Message, SendError, Sent};
-use crate::message::{Header, Rank, Status};
+use crate::message::{GivingUp, Header, Rank};
 use crate::region::RegionTable;
-use crate::session::{Action, Request, RequestId, Session, SessionError, TransferError};
+use crate::session::{Action, GroupOver, Request, RequestId, Session, SessionError, TransferError};
 
 /// Of transfers that are under way at the same time, so much is in the same stage at once, for all that a policy needs to know: a small
 /// part of those that are worth encoding.
@@ -87,7 +87,7 @@ impl Engine {
         match input {
             Input::Submit { peer, request, reply } => self.submit(peer, request, reply),
             Input::Disconnect { peer } => self.tell(peer, |session| session.close(SessionError::Closed)),
-            Input::GroupOver { watch, group, status } => self.end_group(&watch, group, status),
+            Input::GroupOver { watch, over } => self.end_group(&watch, over),
             Input::Link(LinkEvent::Message { from, message, credit }) => {
                 let regions = self.regions.clone();
                 self.tell(from, |session| {
@@ -155,10 +155,10 @@ impl Engine {
     }
 
     /// Tells the sessions with all members; there is none with this rank.
-    fn end_group(&mut self, watch: &Watch, group: u32, status: Status) {
+    fn end_group(&mut self, watch: &Watch, over: GroupOver) {
         for &member in watch.members() {
             let goes_on = !watch.has_given_up(member);
-            self.tell(member, |session| session.end_group(group, status, goes_on));
+            self.tell(member, |session| session.end_group(over, goes_on));
         }
     }
 
@@ -232,7 +232,8 @@ impl Engine {
                 if self.groups.hear(peer, given_up)
                     && let Some(Some(session)) = self.sessions.get_mut(peer.0 as usize)
                 {
-                    session.end_group(given_up.group, given_up.status, false);
+                    let GivingUp { group, status, .. } = given_up;
+                    session.end_group(GroupOver { group, status, is_orderly: true }, false);
                 }
             }
             Action::Close { error } => {

@@ -1,5 +1,5 @@
 //! Operations of several ranks, which any of them may give up: whoever waits for such an operation, or a later one, then
-//! waits no more. Those before it go on: whoever gives up has done its part in them.
+//! waits no more. Those before it go on: whoever gives up has done its part in them. Who leaves gives up the one that would be next.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -20,6 +20,8 @@ pub(super) struct GroupBoard {
 #[derive(Default)]
 struct Groups {
     watched: HashMap<u32, Weak<Watch>>,
+    /// There is a group of all ranks, or was one.
+    had_world: bool,
     /// The highest number that there was. Numbers rise, so groups up to it are there, or gone for good, or being made.
     newest: Option<u32>,
     /// Of each group that is being made, the lowest number that it may get.
@@ -31,7 +33,20 @@ struct Groups {
 impl Groups {
     /// Whether a group that is not there will not come either.
     fn is_over(&self, group: u32) -> bool {
-        self.newest.is_some_and(|newest| group <= newest) && self.making.iter().all(|&lowest| group < lowest)
+        self.watched.contains_key(&group)
+            || self.newest.is_some_and(|newest| group <= newest) && !self.may_be_made(group)
+    }
+
+    /// Whether one that is being made may get this number.
+    fn may_be_made(&self, group: u32) -> bool {
+        self.making.iter().any(|&lowest| group >= lowest)
+    }
+
+    /// Forgets groups that are no more. Those that one which is being made could have the number of are told from it by being known.
+    fn forget_gone(&mut self) {
+        let mut watched = std::mem::take(&mut self.watched);
+        watched.retain(|&group, watch| watch.strong_count() > 0 || self.may_be_made(group));
+        self.watched = watched;
     }
 
     /// Forgets what was said of groups that are over.
@@ -72,10 +87,18 @@ struct State {
 }
 
 impl GroupBoard {
+    /// The group of all ranks, whose number is 0, and whether it is the first. What others said of that one is for no second.
+    pub(super) fn watch_world(&self, members: &[Rank]) -> (Arc<Watch>, bool) {
+        if std::mem::replace(&mut self.lock().had_world, true) {
+            return (Watch::of(members), false);
+        }
+        (self.watch(0, members), true)
+    }
+
     pub(super) fn watch(&self, group: u32, members: &[Rank]) -> Arc<Watch> {
-        let watch = Arc::new(Watch { members: members.to_vec(), state: Mutex::default() });
+        let watch = Watch::of(members);
         let mut groups = self.lock();
-        groups.watched.retain(|_, watch| watch.strong_count() > 0);
+        groups.forget_gone();
         groups.watched.insert(group, Arc::downgrade(&watch));
         groups.newest = groups.newest.max(Some(group));
         for (&peer, early) in &mut groups.early {
@@ -121,11 +144,16 @@ impl Drop for Making<'_> {
         if let Some(one) = groups.making.iter().position(|&lowest| lowest == self.lowest) {
             groups.making.swap_remove(one);
         }
+        groups.forget_gone();
         groups.forget();
     }
 }
 
 impl Watch {
+    fn of(members: &[Rank]) -> Arc<Self> {
+        Arc::new(Self { members: members.to_vec(), state: Mutex::default() })
+    }
+
     /// What is waited for from now on is of this operation.
     pub(crate) fn begin(&self, operation: OperationId) {
         self.lock().operation = operation;
@@ -177,10 +205,10 @@ impl Watch {
             return true; // it is no affair of its
         }
         let mut state = self.lock();
+        state.gone.insert(peer);
         if state.is_closed {
             return false;
         }
-        state.gone.insert(peer);
         State::end_from(state, operation, TransferError::GivenUp { peer, status });
         true
     }
@@ -337,12 +365,30 @@ mod tests {
     }
 
     #[test]
+    fn groups_come_and_go_while_one_is_being_made() {
+        let board = GroupBoard::default();
+        let making = board.making(5);
+        let others = MOST_EARLY as u32 + 40;
+        for group in 6..6 + others {
+            drop(board.watch(group, &[Rank(1)]));
+            assert!(board.hear(Rank(1), GivingUp { group, ..said() }), "{group} is over");
+        }
+        assert!(board.lock().early.is_empty(), "nothing is kept of those");
+        assert!(!board.hear(Rank(1), GivingUp { group: 5, ..said() }), "yet to come");
+        let (_never, handle_of) = handle(None);
+        assert_eq!(board.watch(5, &[Rank(1)]).wait(handle_of), given_up(1));
+        drop(making);
+        assert!(board.lock().watched.is_empty());
+        assert!(board.hear(Rank(1), GivingUp { group: 6, ..said() }));
+    }
+
+    #[test]
     fn what_is_said_of_a_group_that_is_being_dropped_is_not_lost() {
         let board = GroupBoard::default();
         let watch = board.watch(7, &[Rank(1), Rank(2)]);
         assert!(!board.hear(Rank(1), said()));
         assert_eq!(watch.close().map(Err), Some(given_up(1)));
         assert!(board.hear(Rank(2), said()), "gone, though it is still there");
-        assert!(!watch.has_given_up(Rank(2)));
+        assert!(watch.has_given_up(Rank(2)), "so that nothing is kept until it says so");
     }
 }

@@ -15,8 +15,8 @@ use super::groups::Watch;
 use super::handle::Reply;
 use crate::executor::Done;
 use crate::link::LinkEvent;
-use crate::message::{Rank, Status};
-use crate::session::Request;
+use crate::message::Rank;
+use crate::session::{GroupOver, Request};
 
 /// Inputs that a lent thread takes in before it hands over, and the node's own before it looks at the time.
 const MOST_AT_ONCE: usize = 64;
@@ -34,9 +34,7 @@ pub(super) enum Input {
     /// This rank takes part in no operation of a group any more.
     GroupOver {
         watch: Arc<Watch>,
-        group: u32,
-        /// Why.
-        status: Status,
+        over: GroupOver,
     },
     Link(LinkEvent),
     Done(Done),

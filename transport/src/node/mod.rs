@@ -70,10 +70,10 @@ use crate::executor::{self, usual_codec_threads};
 use crate::fork::Process;
 use crate::link::{Drive, Link, LinkError, Position};
 use crate::memory::{HostBuffer, Slice};
-use crate::message::{Address, GivingUp, Invalid, Limits, MAX_IN_FLIGHT, Rank, Secret, Status, Tag};
+use crate::message::{Address, GivingUp, Invalid, Limits, MAX_IN_FLIGHT, Rank, Secret, Tag};
 use crate::payload::Payload;
 use crate::region::{Access, RegionError, RegionTable};
-use crate::session::{Completion, Request, Session, SessionConfig, SessionError, TransferError};
+use crate::session::{Completion, GroupOver, Request, Session, SessionConfig, SessionError, TransferError};
 
 /// How often an engine looks at the time, at most.
 const SHORTEST_TICK: Duration = Duration::from_millis(1);
@@ -403,6 +403,11 @@ impl Node {
         self.groups.watch(group, members)
     }
 
+    /// Watches what all ranks say of the group of all, which there is one of: for another one nobody is heard, and this says so.
+    pub(crate) fn watch_world(&self, members: &[Rank]) -> (Arc<Watch>, bool) {
+        self.groups.watch_world(members)
+    }
+
     /// A group is being made, whose number is `lowest` or higher, and may be lower than that of others.
     pub(crate) fn making_group(&self, lowest: u32) -> Making<'_> {
         self.groups.making(lowest)
@@ -425,9 +430,9 @@ impl Node {
 
     /// This rank takes part in no operation of `group` any more, which `watch` is of: what was asked for ends, and what the
     /// other members send is let go of.
-    pub(crate) fn end_group(&self, watch: Arc<Watch>, group: u32, status: Status) {
+    pub(crate) fn end_group(&self, watch: Arc<Watch>, over: GroupOver) {
         if !self.is_forked() {
-            self.mailbox.post(Input::GroupOver { watch, group, status });
+            self.mailbox.post(Input::GroupOver { watch, over });
         }
     }
 

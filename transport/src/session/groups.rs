@@ -5,11 +5,22 @@ use super::inbox::Arrival;
 use super::{Phase, Session};
 use crate::message::{GivingUp, Status, Tag};
 
+/// The end of a group on this rank.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupOver {
+    /// Which group.
+    pub group: u32,
+    /// Why.
+    pub status: Status,
+    /// All operations that this rank took part in are over on it: what it has sent may still be on its way to others, and is theirs.
+    pub is_orderly: bool,
+}
+
 impl Session {
-    /// This rank takes part in no operation of `group` any more; `status` is why it has given up. What it has asked for of
-    /// them ends: receives, and sends that have not left. What the peer sends of them is let go of and answered with `status`, for as
-    /// long as the peer `goes_on`: until it says that it has given up as well.
-    pub fn end_group(&mut self, group: u32, status: Status, goes_on: bool) {
+    /// This rank takes part in no operation of a group any more. What it has asked for of them ends: receives, and unless the end is
+    /// an orderly one, sends that have not left. What the peer sends of them is let go of and answered with the status, for as
+    /// long as the peer `goes_on`: until it says that it has given up, or left, as well.
+    pub fn end_group(&mut self, GroupOver { group, status, is_orderly }: GroupOver, goes_on: bool) {
         let is_of_group = |tag| GivingUp::operation_of(tag) == Some(group);
         let error = TransferError::GivenUp { peer: self.config.local, status };
         let (posted, arrived) = self.inbox.take_all_of(is_of_group);
@@ -19,7 +30,8 @@ impl Session {
         for arrival in arrived {
             self.turn_away(arrival, status);
         }
-        for ended in self.requester.end_all_of(is_of_group, &error) {
+        let ended = if is_orderly { Vec::new() } else { self.requester.end_all_of(is_of_group, &error) };
+        for ended in ended {
             if let Some(offer) = ended.fetched {
                 self.acknowledge_offer(offer, status);
             }

@@ -32,6 +32,7 @@ pub use action::{Action, Decoded, Encoded, JobId, Purpose, Stream};
 pub use config::SessionConfig;
 pub use decode_times::ToldTimes;
 pub use error::{SessionError, TransferError, Violation};
+pub use groups::GroupOver;
 pub use request::{Completion, Request, RequestId};
 
 use self::decode_times::DecodeTimes;

@@ -51,6 +51,13 @@ fn wrong_arguments_are_named_and_break_nothing() {
             let part = |offset, len| numbers.all().part(offset, len).unwrap();
             let reduce = |send, receive| world.all_reduce(&send, &receive, Datatype::F32, Operation::Sum);
             assert_eq!(reduce(part(0, 12), part(4, 12)), Err(CommunicatorError::Overlap));
+            let scatter = |pairs: &[(usize, usize)]| {
+                let own = HostBuffer::zeroed(pairs[world.rank() as usize].1);
+                let sum = (Datatype::F32, Operation::Sum);
+                world.reduce_scatter_v(&part(0, 20), &blocks(pairs), &own.all(), sum.0, sum.1)
+            };
+            let overlap = CommunicatorError::BlocksOverlap { first: 1, second: 0 };
+            assert_eq!(scatter(&[(4, 8), (0, 8)]), Err(overlap), "results are where others are owed theirs");
             let width = CommunicatorError::Width { len: 10, datatype: Datatype::F32 };
             assert_eq!(reduce(part(0, 10), part(10, 10)), Err(width));
             assert_eq!(world.all_gather(&part(3, 10), &part(0, 20), u8), Err(CommunicatorError::Overlap));
@@ -104,6 +111,42 @@ fn members_that_do_not_agree_on_lengths_hear_of_it() {
                 });
             }
         });
+    });
+}
+
+/// Which way a collective goes depends on its length: of these, one member's is long and the others' are short, or the other way
+/// round.
+#[test]
+fn members_whose_lengths_lie_on_two_sides_of_a_limit_hear_of_it() {
+    type Collective = fn(&Communicator, &HostBuffer) -> Result<(), CommunicatorError>;
+    let all_reduce: Collective =
+        |world, numbers| world.all_reduce(&numbers.all(), &numbers.all(), Datatype::F32, Operation::Sum);
+    let reduce: Collective = |world, numbers| {
+        let result = HostBuffer::zeroed(numbers.len());
+        world.reduce(0, &numbers.all(), &result.all(), Datatype::F32, Operation::Sum)
+    };
+    let broadcast: Collective = |world, bytes| world.broadcast(0, &bytes.all(), Element::U8);
+    let cases = [
+        (2, all_reduce, 128 << 10),
+        (3, all_reduce, 16 << 10),
+        (2, reduce, 16 << 10),
+        (3, broadcast, 64 << 10),
+    ];
+    watched(move || {
+        for (ranks, collective, limit) in cases {
+            for (first, others) in [(limit, limit + 4), (limit + 4, limit)] {
+                on_all(Fabric::loopback(), ranks, "adaptive", move |world| {
+                    let len = if world.rank() == 0 { first } else { others };
+                    let ended = collective(&world, &HostBuffer::zeroed(len)).and_then(|()| world.barrier());
+                    let which =
+                        format!("rank {} of {ranks}, {first} and {others} bytes: {ended:?}", world.rank());
+                    assert!(
+                        ended.is_err_and(|error| !matches!(error, CommunicatorError::Length { .. })),
+                        "{which}"
+                    );
+                });
+            }
+        }
     });
 }
 
@@ -219,6 +262,99 @@ fn what_was_done_before_is_received_by_who_comes_late() {
                 });
             }
         });
+    });
+}
+
+/// Its node lives on, and so do the messages between ranks.
+#[test]
+fn who_leaves_keeps_nobody_waiting() {
+    watched(|| {
+        for fabric in [Fabric::loopback(), Fabric::tcp(), Fabric::shm()] {
+            let nodes: Vec<_> = nodes(fabric, 3, "adaptive", &config()).into_iter().map(Arc::new).collect();
+            let worlds: Vec<_> = nodes.iter().map(|node| Communicator::world(node.clone())).collect();
+            std::thread::scope(|scope| {
+                for world in worlds {
+                    scope.spawn(move || {
+                        let rank = world.rank();
+                        world.barrier().unwrap();
+                        let waiting = world.start_barrier();
+                        if rank == 2 {
+                            // It takes part in this one, and in none that comes after it.
+                            return waiting.wait().unwrap();
+                        }
+                        waiting.wait().unwrap();
+                        let error = world.barrier().unwrap_err();
+                        let CommunicatorError::Transfer(TransferError::GivenUp { peer, status }) = error
+                        else {
+                            panic!("rank {rank}: {error:?}");
+                        };
+                        // Who hears of it tells the others, too.
+                        assert!(
+                            peer != Rank(rank) && status == Status::Closing,
+                            "rank {rank}: {peer:?} {status:?}"
+                        );
+                        assert!(matches!(world.barrier(), Err(CommunicatorError::Broken(_))));
+                        let (mine, others) = (buffer_of(rank, 1000), HostBuffer::zeroed(1000));
+                        let sending = world.start_send(1 - rank, 7, &mine.all(), Element::U8).unwrap();
+                        assert_eq!(world.receive(1 - rank, 7, &others.all()), Ok(1000));
+                        sending.wait().unwrap();
+                        assert!(others.all().to_vec() == bytes_of(1 - rank, 1000));
+                    });
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn what_who_leaves_has_sent_is_received_by_who_comes_late() {
+    watched(|| {
+        let narrow = NodeConfig { limits: Limits { window_bytes: 64 << 10, ..config().limits }, ..config() };
+        for (fabric, config) in
+            [(Fabric::tcp(), &config()), (Fabric::shm(), &config()), (Fabric::tcp(), &narrow)]
+        {
+            on_all_with(fabric, 3, "adaptive", config, |world| {
+                for round in 0..40 {
+                    let group = world.split(Some(0), 0).unwrap().unwrap();
+                    let all = HostBuffer::zeroed(3 * 5000);
+                    if group.rank() == round % 3 {
+                        std::thread::sleep(std::time::Duration::from_millis(3)); // most have left by now
+                    }
+                    let gathered = group.gather(
+                        round % 3,
+                        &buffer_of(group.rank(), 5000).all(),
+                        &all.all(),
+                        Element::U8,
+                    );
+                    assert_eq!(gathered, Ok(()), "round {round}, rank {}", group.rank());
+                    if group.rank() == round % 3 {
+                        let expected: Vec<u8> = (0..3).flat_map(|rank| bytes_of(rank, 5000)).collect();
+                        assert!(all.all().to_vec() == expected, "round {round}");
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_node_has_one_communicator_of_all_ranks() {
+    watched(|| {
+        let nodes: Vec<_> =
+            nodes(Fabric::loopback(), 2, "adaptive", &config()).into_iter().map(Arc::new).collect();
+        let first: Vec<_> = nodes.iter().map(|node| Communicator::world(node.clone())).collect();
+        let second = Communicator::world(nodes[0].clone());
+        let refused = Err(CommunicatorError::Broken(Box::new(CommunicatorError::SecondWorld)));
+        assert_eq!(second.barrier(), refused);
+        drop(second);
+        // The first one hears nothing of that.
+        std::thread::scope(|scope| {
+            for world in &first {
+                scope.spawn(|| world.barrier().unwrap());
+            }
+        });
+        drop(first);
+        assert_eq!(Communicator::world(nodes[1].clone()).barrier(), refused);
     });
 }
 

@@ -71,8 +71,17 @@ fn built_example(name: &str) -> PathBuf {
     if let Some(cargo) = std::env::var_os("CARGO") {
         let mut build = Command::new(cargo);
         // As tests/run selects packages and features: of another selection, all would be built anew.
-        build.args(["build", "--quiet", "--package", "mgcomp-transport", "--package", "mgcomp-cli"]);
-        build.args(["--features", "mgcomp-transport/mpi,mgcomp-cli/mpi", "--example", name]);
+        build.args(["build", "--quiet", "--workspace", "--features", "mgcomp-transport/mpi,mgcomp-cli/mpi"]);
+        build.args(["--example", name, "--test", "mpi"]);
+        // What Cargo tells this test of itself would count as another environment for build scripts that look at it.
+        for (name, _) in std::env::vars_os() {
+            let is_own = |name: &str| {
+                name == "OUT_DIR" || name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+            };
+            if name.to_str().is_some_and(is_own) {
+                build.env_remove(name);
+            }
+        }
         build.current_dir(env!("CARGO_MANIFEST_DIR")).arg("--target-dir").arg(profile.parent().unwrap());
         if profile.ends_with("release") {
             build.arg("--release");

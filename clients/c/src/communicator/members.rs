@@ -75,7 +75,8 @@ pub unsafe extern "C" fn mgcompSplitCommunicator(
     })
 }
 
-/// Destroys a communicator. What is under way goes on.
+/// Destroys a communicator. What is under way goes on. Others who then wait for this member in a later collective are told: it
+/// fails with MGCOMP_RESULT_TRANSFER.
 ///
 /// Any number of threads may call this at once; all but the first one for a handle fail.
 #[unsafe(no_mangle)]

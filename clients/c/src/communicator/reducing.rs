@@ -127,7 +127,7 @@ pub unsafe extern "C" fn mgcompReduceScatter(
 /// As mgcompReduceScatter, with a block of its own length and place in send for each member.
 ///
 /// @param send sendBytes bytes.
-/// @param blocks one for each member: where in send its bytes are. They are the same on all members.
+/// @param blocks one for each member: where in send its bytes are. They are the same on all members, and do not overlap.
 /// @param receive room for receiveBytes bytes, as many as this member's block has. It may be that block.
 /// @param datatype what numbers they are.
 /// @param operation how they are combined.

@@ -1,7 +1,10 @@
 //! Collectives that compute.
+//!
+//! Which way a reduction goes depends on its length. Members whose lengths do not agree may take different ones, so the first
+//! messages of both ways have one tag: what arrives then has another length than what is waited for, which is an error.
 
 use super::super::transfer::{Transfers, copy, parts};
-use super::blocks::{check_len, in_buffer, shares};
+use super::blocks::{check_len, in_buffer, shares, to_receive};
 use super::workbench::{Combining, Numbers, Workbench, stride};
 use super::{Block, CommunicatorError, Datatype, Group, Kind, Operation};
 use crate::memory::Slice;
@@ -38,12 +41,12 @@ impl Group {
         }
         let (element, blocks) = (task.0.element(), self.apart(send.len()));
         if send.len() <= SHORT_BYTES && self.rank != root {
-            return self.gather(root, send, receive, &blocks, element);
+            return self.send_known(root, self.collective_tag(Kind::Reduce), send, element).wait_in(self);
         }
         let bench = self.workbench(if self.rank == root { receive } else { send })?;
         if send.len() <= SHORT_BYTES {
             let rooms = bench.rooms(self.size() * stride(send.len()))?;
-            self.gather(root, send, &rooms[0], &blocks, element)?;
+            self.gather(root, send, &rooms[0], &blocks, (Kind::Reduce, element))?;
             let mut combining = bench.combining();
             self.combine(&mut combining, &rooms[0], None, receive, task)?;
             return combining.finish();
@@ -52,7 +55,7 @@ impl Group {
         let mine = bench.share(blocks[self.rank].len)?;
         let from = self.check_reduce_scatter(send, &blocks, &mine, task)?;
         self.reduce_parts(&from, &mine, &bench, task, |_| {})?;
-        self.gather(root, &mine, receive, &blocks, element)
+        self.gather(root, &mine, receive, &blocks, (Kind::Gather, element))
     }
 
     /// Checks the arguments of an all-reduce.
@@ -101,7 +104,7 @@ impl Group {
         bench: &Workbench<'_>,
         task: Task,
     ) -> Result<(), CommunicatorError> {
-        let (tag, element) = (self.collective_tag(Kind::AllGather), task.0.element());
+        let (tag, element) = (self.collective_tag(Kind::Reduce), task.0.element());
         let rooms = bench.rooms(self.size() * stride(send.len()))?;
         let arrived = in_buffer(self, &rooms[0], &self.apart(send.len()))?;
         let mut transfers = Transfers::default();
@@ -123,7 +126,8 @@ impl Group {
         receive: &Slice,
         task: Task,
     ) -> Result<Vec<Slice>, CommunicatorError> {
-        let from = in_buffer(self, send, blocks)?;
+        // A result takes the place of this member's block, where others may still be owed theirs.
+        let from = to_receive(self, send, blocks)?;
         from.iter().try_for_each(|block| check_width(block, task))?;
         let own = &from[self.rank];
         check_len("this member's block", receive, own.len())?;

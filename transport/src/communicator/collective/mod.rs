@@ -106,7 +106,7 @@ impl Communicator {
             if group.rank == root {
                 check_len("the buffer to gather into", receive, send.len() * blocks.len())?;
             }
-            group.gather(root, send, receive, &blocks, element)
+            group.gather(root, send, receive, &blocks, (Kind::Gather, element))
         }
     }
 
@@ -115,7 +115,7 @@ impl Communicator {
         /// Only those at `root` count.
         gather_v / start_gather_v(root: [u32], send: [&impl AnySlice], receive: [&impl AnySlice], blocks: [&[Block]], element: [Element]),
         in place: "At `root`, `send` may be its own block of `receive`.",
-        group => group.gather(group.check_rank(root)?, send, receive, blocks, element)
+        group => group.gather(group.check_rank(root)?, send, receive, blocks, (Kind::Gather, element))
     }
 
     collective! {
@@ -129,7 +129,7 @@ impl Communicator {
             if group.rank == root {
                 check_len("the buffer to scatter", send, receive.len() * blocks.len())?;
             }
-            group.scatter(root, send, &blocks, receive, element)
+            group.scatter(root, send, &blocks, receive, (Kind::Scatter, element))
         }
     }
 
@@ -138,7 +138,7 @@ impl Communicator {
         /// Only those at `root` count.
         scatter_v / start_scatter_v(root: [u32], send: [&impl AnySlice], blocks: [&[Block]], receive: [&impl AnySlice], element: [Element]),
         in place: "At `root`, `receive` may be its own block of `send`.",
-        group => group.scatter(group.check_rank(root)?, send, blocks, receive, element)
+        group => group.scatter(group.check_rank(root)?, send, blocks, receive, (Kind::Scatter, element))
     }
 
     collective! {
@@ -223,7 +223,7 @@ impl Communicator {
 
     collective! {
         /// As [`reduce_scatter`](Self::reduce_scatter), with a block of its own length and place in `send` for each
-        /// member, in bytes. All members name the same blocks.
+        /// member, in bytes. All members name the same blocks, which do not overlap.
         reduce_scatter_v / start_reduce_scatter_v(
             send: [&impl AnySlice], blocks: [&[Block]], receive: [&impl AnySlice], datatype: [Datatype], operation: [Operation]
         ),

@@ -48,7 +48,8 @@ impl Group {
             }
             let into = in_buffer(self, buffer, &blocks)?;
             let mine = &into[self.rank];
-            self.scatter(root, buffer, &blocks, mine, element)?;
+            // With the tag of short ones: a member whose length does not agree may take this for one, and is to hear of it.
+            self.scatter(root, buffer, &blocks, mine, (Kind::Broadcast, element))?;
             return self.bring_shares(root, &into, element);
         }
         if self.rank != root {
@@ -80,9 +81,9 @@ impl Group {
         send: &Slice,
         receive: &Slice,
         blocks: &[Block],
-        element: Element,
+        (kind, element): (Kind, Element),
     ) -> Result<(), CommunicatorError> {
-        let tag = self.collective_tag(Kind::Gather);
+        let tag = self.collective_tag(kind);
         if self.rank != root {
             return self.send_known(root, tag, send, element).wait_in(self);
         }
@@ -100,9 +101,9 @@ impl Group {
         send: &Slice,
         blocks: &[Block],
         receive: &Slice,
-        element: Element,
+        (kind, element): (Kind, Element),
     ) -> Result<(), CommunicatorError> {
-        let tag = self.collective_tag(Kind::Scatter);
+        let tag = self.collective_tag(kind);
         if self.rank != root {
             return self.receive_known(root, tag, receive).wait_in(self);
         }

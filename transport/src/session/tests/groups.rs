@@ -14,6 +14,9 @@ const WHY: Status = Status::DeviceLost;
 /// Takes ten bytes of sends unasked.
 const NARROW: Limits = Limits { max_transfer_bytes: 10, window_bytes: 20, max_in_flight: 8 };
 
+/// An operation of it was given up.
+const OVER: GroupOver = GroupOver { group: GROUP, status: WHY, is_orderly: false };
+
 fn given_up() -> TransferError {
     TransferError::GivenUp { peer: Rank(0), status: WHY }
 }
@@ -43,7 +46,7 @@ fn says_so(id: u16, group: u32) -> Header {
 
 impl Solo {
     fn end_group(&mut self, goes_on: bool) {
-        self.session.end_group(GROUP, WHY, goes_on);
+        self.session.end_group(OVER, goes_on);
         self.carry_out();
     }
 }
@@ -145,6 +148,36 @@ fn sends_that_wait_never_leave_and_those_that_were_offered_are_let_go() {
 }
 
 #[test]
+fn what_was_sent_before_a_group_is_left_arrives() {
+    let mut solo = Solo::open(NARROW);
+    let buffer = HostBuffer::zeroed(30);
+    (0..3).for_each(|id| solo.submit(id, send(&[7; 10], TAG)));
+    solo.submit(3, receive(TAG, &buffer.all()));
+    solo.hear(sent(0, TAG + 1, 1), b"x");
+    solo.session.end_group(GroupOver { is_orderly: true, ..OVER }, true);
+    solo.carry_out();
+    solo.work();
+    // What it waits for comes to nothing, and what has come is turned away; what it has sent leaves: two fill the window.
+    assert_eq!(solo.delivered, [(3, Err(given_up()))]);
+    let mut headers = solo.take_headers();
+    headers.retain(|header| *header != ack(0, WHY));
+    let awaited = |id| {
+        let Header::TaggedSend(send) = sent(id, TAG, 10) else { unreachable!("it is one") };
+        Header::TaggedSend(TaggedSend { unawaited: false, ..send })
+    };
+    assert_eq!(headers, [awaited(0), awaited(1), offered(0, TAG, 10)]);
+    // The peer has all of it.
+    (0..2).for_each(|id| solo.hear(ack(id, Status::Good), b""));
+    let fetch = Header::Fetch(Fetch { id: MessageId(9), offer: OfferId(0), offset: 0, length: 10 });
+    solo.hear(fetch, b"");
+    solo.work();
+    let fetched = DataReady { id: MessageId(9), algorithm: Algorithm::None, status: Status::Good };
+    assert_eq!(solo.take_headers(), [Header::DataReady(fetched)]);
+    solo.hear(offer_ack(0, Status::Good), b"");
+    assert_eq!(solo.delivered[1..], [(0, Ok(10)), (1, Ok(10)), (2, Ok(10))]);
+}
+
+#[test]
 fn a_fetch_goes_no_further() {
     // Four pieces of two are under way, or none.
     for under_way in [2, 0] {
@@ -208,7 +241,7 @@ fn whenever_both_sides_end_nothing_is_left_of_the_group() {
             let given_up = GivingUp { group: GROUP, operation: OperationId::default(), status: WHY };
             world.submit(end, id, send(b"", given_up.tag().0));
             let End { session, given_up, .. } = &mut world.ends[end];
-            session.end_group(GROUP, WHY, !given_up.contains(&GROUP));
+            session.end_group(OVER, !given_up.contains(&GROUP));
             world.carry_out();
         }
         world.run();

@@ -214,7 +214,7 @@ fn a_group_that_ends_ends_what_has_begun() {
     let mut solo = Solo::open(WIDE);
     solo.submit(0, receive(tag, &zeroed(2)));
     solo.hear_bytes(&begun(0));
-    solo.session.end_group(5, Status::Internal, false);
+    solo.session.end_group(GroupOver { group: 5, status: Status::Internal, is_orderly: false }, false);
     solo.carry_out();
     assert!(solo.delivered.is_empty(), "it is being decoded");
     solo.work();
