@@ -110,7 +110,7 @@ struct Block {
   char* warp_token(unsigned warp) { return sync_tokens + 2 * BARRIERS + warp; }
 };
 
-extern __thread Block* block;
+extern SHIM_LOCAL Block* block;
 
 inline Thread* running() { return static_cast<Thread*>(current); }
 

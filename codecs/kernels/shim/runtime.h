@@ -20,8 +20,12 @@ struct Context {
   dim3 block_dim, grid_dim;
   unsigned lane, thread;  // in the warp, in the block
 };
-// The running thread. `__thread`, not `thread_local`: an access is then no call, which sanitizers would see.
-extern __thread Context* current;
+// Thread-local, and read all the time: `__thread`, not `thread_local`, for an access is then no call, which sanitizers would see;
+// and in the part that a library has from the start, for else it is a call in every library.
+#define SHIM_LOCAL __thread __attribute__((tls_model("initial-exec")))
+
+// The running thread.
+extern SHIM_LOCAL Context* current;
 
 // Where in the kernel a thread waits, for messages.
 struct Place {

@@ -7,8 +7,8 @@
 
 namespace shim {
 
-__thread Context* current;
-__thread Block* block;
+SHIM_LOCAL Context* current;
+SHIM_LOCAL Block* block;
 
 void die(const char* what) {
   fprintf(stderr, "shim: %s\n", what);
@@ -33,9 +33,12 @@ static uint64_t next_random() {
   return block->random = x;
 }
 
+// A place in the ring of `n`, which it is at most once around. Threads switch so often that dividing would show.
+static size_t around(size_t place, size_t n) { return place < n ? place : place - n; }
+
 void make_ready(Thread& thread) {
   thread.state = State::Ready;
-  block->ready[(block->ready_head + block->ready_len++) % block->thread_count] = thread.thread;
+  block->ready[around(block->ready_head + block->ready_len++, block->thread_count)] = thread.thread;
 }
 
 // Takes a thread off the ring, from the place that the order asks for.
@@ -45,12 +48,12 @@ static Thread& take_ready() {
   size_t picked = b.ready_head;
   if (b.options.order == Order::Lifo) picked = last;
   if (b.options.order == Order::Random) picked += next_random() % b.ready_len;
-  const unsigned thread = b.ready[picked % n];
+  const unsigned thread = b.ready[around(picked, n)];
   b.ready_len--;
   if (b.options.order == Order::Fifo) {
-    b.ready_head = (b.ready_head + 1) % n;
+    b.ready_head = around(b.ready_head + 1, n);
   } else {
-    b.ready[picked % n] = b.ready[last % n];
+    b.ready[around(picked, n)] = b.ready[around(last, n)];
   }
   return b.threads[thread];
 }
