@@ -137,7 +137,7 @@ fn members_whose_lengths_lie_on_two_sides_of_a_limit_hear_of_it() {
             for (first, others) in [(limit, limit + 4), (limit + 4, limit)] {
                 on_all(Fabric::loopback(), ranks, "adaptive", move |world| {
                     let len = if world.rank() == 0 { first } else { others };
-                    let ended = collective(&world, &HostBuffer::zeroed(len)).and_then(|()| world.barrier());
+                    let ended = collective(world, &HostBuffer::zeroed(len)).and_then(|()| world.barrier());
                     let which =
                         format!("rank {} of {ranks}, {first} and {others} bytes: {ended:?}", world.rank());
                     assert!(

@@ -6,7 +6,7 @@ mod inputs;
 mod measured;
 
 use mgcomp_codecs::line::LINE_LEN;
-use mgcomp_selector::{Lambda, table3};
+use mgcomp_selector::{Cycles, Lambda, table3};
 
 use super::super::fabric::CODECS;
 use super::super::generate::Bench;
@@ -53,7 +53,7 @@ fn all(report: &Report) -> String {
         1.0 - outcome.payload_bytes as f64 / outcome.fabric_bytes as f64
     };
     let headers = report.done.iter().map(headers).sum::<f64>() / report.done.len().max(1) as f64;
-    let [bdi, fpc, cpackz] = CODECS.map(|codec| table3(codec).map_or(0, |cycles| cycles.total()));
+    let [bdi, fpc, cpackz] = CODECS.map(|codec| table3(codec).map_or(0, Cycles::total));
     let mut text = format!(
         "All: the paper's figures hold computation, caches and their stalls; this model is the fabric alone, and nothing hides what \
 the bus takes. Messages take whole cycles. Without compression {:.1} % of all bytes are headers, requests and acknowledgements, on \
