@@ -20,6 +20,8 @@ const FILLED: f64 = 0.84;
 const STEP: f64 = 4.0;
 /// Share of that which a bar takes.
 const THICK: f64 = 0.92;
+/// Bars share no more than that, however many there are.
+const WIDEST: f64 = 16_000.0;
 /// From the bars to the name of a level.
 const BESIDE: f64 = 6.0;
 /// From the end of a text to that of the picture.
@@ -146,7 +148,8 @@ struct Layout {
 impl Layout {
     fn of(bars: &Bars) -> Self {
         let groups = bars.groups.len().max(1) as f64;
-        let group_width = ((RIGHT - LEFT) / groups).max(STEP * bars.names.len() as f64 / FILLED);
+        let wide = (RIGHT - LEFT).max(groups * STEP * bars.names.len() as f64 / FILLED);
+        let group_width = wide.min(WIDEST) / groups;
         let right = LEFT + group_width * groups;
         let column_width = SAMPLE + text::widest(bars.names.iter().map(String::as_str)) + AFTER;
         let columns = text::columns(bars.names.len(), column_width, right - LEFT);

@@ -46,7 +46,7 @@ pub enum CommunicatorError {
         /// The bytes that there are.
         buffer_len: usize,
     },
-    /// Two blocks that are received have bytes in common.
+    /// Two blocks that must not have bytes in common have some.
     #[error("blocks {first} and {second} overlap")]
     BlocksOverlap {
         /// The one that starts first.

@@ -122,11 +122,17 @@ impl Group {
         &self,
         work: impl FnOnce(&Self) -> Result<(), CommunicatorError>,
     ) -> Result<(), CommunicatorError> {
-        if let Some(error) = self.broken.get() {
-            return Err(CommunicatorError::Broken(Box::new(error.clone())));
+        match self.broken.get() {
+            None => {}
+            Some(CommunicatorError::SecondWorld) => return Err(CommunicatorError::SecondWorld),
+            Some(error) => return Err(CommunicatorError::Broken(Box::new(error.clone()))),
         }
         let mut operation = self.operation.lock().unwrap_or_else(PoisonError::into_inner);
-        self.watch.begin(*operation);
+        if let Some(given_up) = self.watch.begin(*operation) {
+            let error = given_up.into();
+            self.fail(*operation, &error);
+            return Err(error);
+        }
         let under_way = UnderWay { group: self, operation: *operation };
         let result = work(self);
         std::mem::forget(under_way); // no panic: what follows is said here

@@ -13,11 +13,14 @@ use super::groups::{GroupBoard, Watch};
 use super::handle::Reply;
 use super::mailbox::Input;
 use super::peers::PeerBoard;
+use super::{NodeConfig, Position};
 use crate::executor::RETRY;
 use crate::link::{Link, LinkEvent, Message, SendError, Sent};
 use crate::message::{GivingUp, Header, Rank};
 use crate::region::RegionTable;
-use crate::session::{Action, GroupOver, Request, RequestId, Session, SessionError, TransferError};
+use crate::session::{
+    Action, GroupOver, Request, RequestId, Session, SessionConfig, SessionError, TransferError,
+};
 
 /// Of transfers that are under way at the same time, so much is in the same stage at once, for all that a policy needs to know: a small
 /// part of those that are worth encoding.
@@ -290,4 +293,24 @@ fn overlapping(link: LinkFacts) -> LinkFacts {
         Overlap::None => link.with_overlap(Overlap::Segments(OVERLAPPING_BYTES)).unwrap_or(link),
         _ => link,
     }
+}
+
+/// A session for each peer, greeting it.
+pub(super) fn sessions(position: Position, config: &NodeConfig, keeps_arrived: bool) -> Vec<Option<Session>> {
+    let now = Instant::now();
+    let session = |peer| {
+        let config = SessionConfig {
+            local: position.rank,
+            peer,
+            ranks: position.ranks,
+            secret: config.secret,
+            limits: config.limits,
+            piece_bytes: config.piece_bytes,
+            greeting_timeout: config.greeting_timeout,
+            silence_timeout: config.silence_timeout,
+            keeps_arrived,
+        };
+        Session::new(config, now)
+    };
+    (0..position.ranks).map(Rank).map(|rank| (rank != position.rank).then(|| session(rank))).collect()
 }

@@ -154,9 +154,12 @@ impl Watch {
         Arc::new(Self { members: members.to_vec(), state: Mutex::default() })
     }
 
-    /// What is waited for from now on is of this operation.
-    pub(crate) fn begin(&self, operation: OperationId) {
-        self.lock().operation = operation;
+    /// What is waited for from now on is of this operation. Why it comes to nothing, if a member has given it up already: who only
+    /// sends would not hear of that.
+    pub(crate) fn begin(&self, operation: OperationId) -> Option<TransferError> {
+        let mut state = self.lock();
+        state.operation = operation;
+        state.over()
     }
 
     /// Waits for a request of an operation, for as long as no member gives that up. One thread waits at a time.
@@ -297,7 +300,7 @@ mod tests {
             assert_eq!(waiting.join().unwrap(), Ok(3));
         });
         for operation in [second, second.next()] {
-            watch.begin(operation);
+            assert_eq!(watch.begin(operation).map(Err), Some(given_up(0)));
             let (_never, next) = handle(None);
             assert_eq!(watch.wait(next), given_up(0));
         }
@@ -307,7 +310,7 @@ mod tests {
     fn who_leaves_waits_for_nothing_more() {
         let board = GroupBoard::default();
         let watch = board.watch(7, &[Rank(0), Rank(2)]);
-        watch.begin(OperationId::default().next());
+        assert_eq!(watch.begin(OperationId::default().next()), None);
         let left = Err(TransferError::GivenUp { peer: Rank(0), status: Status::Closing });
         let (_never, first) = handle(None);
         std::thread::scope(|scope| {

@@ -46,7 +46,7 @@ mod stats;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mgcomp_codecs::Element;
 use mgcomp_selector::speeds::Speeds;
@@ -73,7 +73,7 @@ use crate::memory::{HostBuffer, Slice};
 use crate::message::{Address, GivingUp, Invalid, Limits, MAX_IN_FLIGHT, Rank, Secret, Tag};
 use crate::payload::Payload;
 use crate::region::{Access, RegionError, RegionTable};
-use crate::session::{Completion, GroupOver, Request, Session, SessionConfig, SessionError, TransferError};
+use crate::session::{Completion, GroupOver, Request, SessionError, TransferError};
 
 /// How often an engine looks at the time, at most.
 const SHORTEST_TICK: Duration = Duration::from_millis(1);
@@ -222,7 +222,7 @@ impl Node {
             .map_err(NodeError::Thread)?;
         let (policy, meter) = control::steer(policy, config.speeds.clone(), position);
         mailbox.open(Engine {
-            sessions: sessions(position, &config, link.owns_arrived()),
+            sessions: engine::sessions(position, &config, link.owns_arrived()),
             link,
             coder: Coder::new((policy, meter), executor, collectives.clone(), stats.clone(), log.clone()),
             regions: regions.clone(),
@@ -483,24 +483,4 @@ impl Drop for Node {
 /// How a child sees the peers of its parent.
 fn forked() -> PeerState {
     PeerState::Over(SessionError::Forked)
-}
-
-/// A session for each peer, greeting it.
-fn sessions(position: Position, config: &NodeConfig, keeps_arrived: bool) -> Vec<Option<Session>> {
-    let now = Instant::now();
-    let session = |peer| {
-        let config = SessionConfig {
-            local: position.rank,
-            peer,
-            ranks: position.ranks,
-            secret: config.secret,
-            limits: config.limits,
-            piece_bytes: config.piece_bytes,
-            greeting_timeout: config.greeting_timeout,
-            silence_timeout: config.silence_timeout,
-            keeps_arrived,
-        };
-        Session::new(config, now)
-    };
-    (0..position.ranks).map(Rank).map(|rank| (rank != position.rank).then(|| session(rank))).collect()
 }

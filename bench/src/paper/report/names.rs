@@ -1,5 +1,6 @@
 //! Names that tell the workloads of a run apart.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::super::runs::Done;
@@ -19,33 +20,36 @@ pub(super) fn tell_apart(done: &mut [Done]) {
 
 /// Parts of files' names for these labels, no two alike. Some file systems take upper and lower case for the same.
 pub(super) fn slugs<'a>(labels: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    let mut slugs: Vec<String> = Vec::new();
-    for label in labels {
-        let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-        slugs.push(free(label.chars().map(letter).take(SLUG_LEN).collect(), '-', &slugs));
-    }
-    slugs
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let mut taken = Taken::default();
+    let slug = |label: &str| taken.free(label.chars().map(letter).take(SLUG_LEN).collect(), '-');
+    labels.into_iter().map(slug).collect()
 }
 
 /// Labels for workloads with these names, and whether they are traces.
 fn labels(named: &[(&str, bool)]) -> Vec<String> {
-    let mut taken = vec![MEAN.to_owned()];
-    for (number, &(name, is_trace)) in named.iter().enumerate() {
-        let label = |depth: usize| if is_trace { end(name, depth) } else { name.to_owned() };
-        let is_alone = |depth: &usize| {
-            let others = named.iter().enumerate().filter(|(other, _)| *other != number);
-            let mut others = others.map(
-                |(_, &(name, is_trace))| {
-                    if is_trace { end(name, *depth) } else { name.to_owned() }
-                },
-            );
-            is_free(&label(*depth), &taken[..1]) && others.all(|other| !is_same(&other, &label(*depth)))
+    let label =
+        |(name, is_trace): (&str, bool), depth| if is_trace { end(name, depth) } else { name.to_owned() };
+    let parts = |name: &str| Path::new(name).components().count();
+    let deepest = named.iter().map(|(name, _)| parts(name)).max().unwrap_or_default();
+    // By depth: how many are called so.
+    let counts = |depth| {
+        let mut counts = HashMap::new();
+        named.iter().for_each(|&one| *counts.entry(same(&label(one, depth))).or_insert(0) += 1);
+        counts
+    };
+    let counts: Vec<HashMap<String, u32>> = (0..deepest).map(counts).collect();
+    let mut taken = Taken::default();
+    taken.free(MEAN.to_owned(), '#');
+    let label = |&one: &(&str, bool)| {
+        let is_alone = |&depth: &usize| {
+            let name = same(&label(one, depth));
+            name != MEAN && counts[depth].get(&name) == Some(&1)
         };
-        let whole = Path::new(name).components().count();
-        let depth = (0..whole).find(is_alone).unwrap_or(whole);
-        taken.push(free(label(depth), '#', &taken));
-    }
-    taken.split_off(1)
+        let whole = parts(one.0);
+        taken.free(label(one, (0..whole).find(is_alone).unwrap_or(whole)), '#')
+    };
+    named.iter().map(label).collect()
 }
 
 /// The last `depth` parts of a path; for 0, the last without what traces end in.
@@ -60,20 +64,27 @@ fn end(path: &str, depth: usize) -> String {
     }
 }
 
-/// `name`, or the same with the first number that makes it another one than all of these.
-fn free(name: String, mark: char, taken: &[String]) -> String {
-    let numbered = (2..).map(|number: u32| format!("{name}{mark}{number}"));
-    let mut names = [name.clone()].into_iter().chain(numbered);
-    names.find(|name| is_free(name, taken)).expect("one number is free")
-}
+/// Names that are in use, and by each the number that is tried next for another one that would be called so.
+#[derive(Default)]
+struct Taken(HashMap<String, u32>);
 
-fn is_free(name: &str, taken: &[String]) -> bool {
-    taken.iter().all(|other| !is_same(other, name))
+impl Taken {
+    /// `name`, or the same with the first number that makes it another one than all before; it is taken from now on.
+    fn free(&mut self, name: String, mark: char) -> String {
+        let mut free = name.clone();
+        while self.0.contains_key(&same(&free)) {
+            let next = self.0.entry(same(&name)).or_insert(2);
+            free = format!("{name}{mark}{next}");
+            *next += 1;
+        }
+        self.0.insert(same(&free), 2);
+        free
+    }
 }
 
 /// Names that differ in case alone are as good as the same.
-fn is_same(one: &str, other: &str) -> bool {
-    one.to_lowercase() == other.to_lowercase()
+fn same(name: &str) -> String {
+    name.to_lowercase()
 }
 
 #[cfg(test)]

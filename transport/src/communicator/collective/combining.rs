@@ -126,7 +126,8 @@ impl Group {
         receive: &Slice,
         task: Task,
     ) -> Result<Vec<Slice>, CommunicatorError> {
-        // A result takes the place of this member's block, where others may still be owed theirs.
+        // In place, a result takes the place of this member's block, where others may still be owed theirs. All members say no
+        // alike: else those who are not in place would wait for those who are.
         let from = to_receive(self, send, blocks)?;
         from.iter().try_for_each(|block| check_width(block, task))?;
         let own = &from[self.rank];
