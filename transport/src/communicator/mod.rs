@@ -216,17 +216,19 @@ impl Communicator {
         let _making = group.node.making_group(next);
         let mine = [u32::from(color.is_some()), color.unwrap_or(0), key as u32, 0];
         let all = self.all_gather_words(mine)?;
-        let context = self.agree_on_context()?;
-        let Some(color) = color else { return Ok(None) };
         let mut chosen: Vec<(i32, usize)> = all
             .iter()
             .enumerate()
-            .filter(|(_, words)| words[0] == 1 && words[1] == color)
+            .filter(|(_, words)| color.is_some_and(|color| words[..2] == [1, color]))
             .map(|(rank, words)| (words[2] as i32, rank))
             .collect();
         chosen.sort_unstable();
         let rank = chosen.iter().position(|&(_, rank)| rank == group.rank).unwrap_or_default();
         let members: Vec<_> = chosen.into_iter().map(|(_, rank)| group.members[rank]).collect();
+        let context = self.agree_on_context(&members)?;
+        if color.is_none() {
+            return Ok(None);
+        }
         let watch = group.node.watch(context, &members);
         let next_context = group.next_context.clone();
         Ok(Some(Self::of(group.node.clone(), members, rank, (context, watch), next_context)))
@@ -234,8 +236,9 @@ impl Communicator {
 
     /// A number that no other communicator of any member has or gets. Members may split another communicator as well, and
     /// propose the same number for that: who comes first on a rank has it there, and both try again unless one is the first
-    /// everywhere. Numbers only rise, so of proposals that differ the highest is.
-    fn agree_on_context(&self) -> Result<u32, CommunicatorError> {
+    /// everywhere. Numbers only rise, so of proposals that differ the highest is. If this one does not hear whether all agree, others may
+    /// have: those of its `members` are told that it is none.
+    fn agree_on_context(&self, members: &[Rank]) -> Result<u32, CommunicatorError> {
         let group = &*self.group;
         for attempt in 0..MOST_ATTEMPTS {
             // No two communicators of a rank have all bits alike.
@@ -247,7 +250,11 @@ impl Communicator {
             }
             let take = |next| (context >= next).then_some(context + 1);
             let taken = group.next_context.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take);
-            if self.all_gather_word(taken.is_ok().into())?.all(|taken| taken == 1) {
+            let agreed = self.all_gather_word(taken.is_ok().into());
+            if let (Ok(_), Err(error)) = (taken, &agreed) {
+                group.stay_out(context, members, error.status());
+            }
+            if agreed?.all(|taken| taken == 1) {
                 return Ok(context);
             }
         }

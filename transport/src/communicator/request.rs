@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use super::{Communicator, CommunicatorError, Group, Started};
 use crate::link::driving;
-use crate::message::{GivingUp, OperationId, Status};
+use crate::message::{GivingUp, OperationId, Rank, Status};
 use crate::session::{GroupOver, TransferError};
 
 /// A collective under way. Its buffers are not to be touched before it is finished. It keeps its communicator. Dropping it does not
@@ -168,6 +168,19 @@ impl Group {
         let given_up = GivingUp { group: self.context, operation, status };
         self.others().for_each(|other| self.node.give_up(self.members[other], given_up));
         self.node.end_group(self.watch.clone(), GroupOver { group: self.context, status, is_orderly });
+        driving::settle(); // nobody may drive the link next
+    }
+
+    /// Tells those who may have a new communicator of `members`, with this number, that this one does not take part in it.
+    pub(super) fn stay_out(&self, context: u32, members: &[Rank], status: Status) {
+        let given_up = GivingUp { group: context, operation: OperationId::default(), status };
+        let own = self.members[self.rank];
+        members
+            .iter()
+            .filter(|&&member| member != own)
+            .for_each(|&member| self.node.give_up(member, given_up));
+        let over = GroupOver { group: context, status, is_orderly: false };
+        self.node.end_group(self.node.watch(context, members), over);
         driving::settle(); // nobody may drive the link next
     }
 }

@@ -1,4 +1,4 @@
-//! Members that vanish while they tell each other what collectives took.
+//! Members that vanish while they tell each other what collectives took, or which communicators they make.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
@@ -23,8 +23,9 @@ use super::{buffer_of, bytes_of};
 
 /// Each rank's block: all three together are compared.
 const BYTES: usize = 16 << 10;
-/// What a rank tells another; nothing else here is that long.
+/// What a rank tells another of collectives, and of communicators; nothing else in a test with either is that long.
 const REPORT_BYTES: u32 = 24;
+const WORDS_BYTES: u32 = 16;
 /// Who vanishes.
 const GONE: Rank = Rank(2);
 
@@ -50,7 +51,9 @@ impl Manner {
 struct Vanishing {
     inner: Box<dyn Link>,
     manner: Manner,
-    /// Reports that still leave.
+    /// How long they are.
+    report_bytes: u32,
+    /// Those that still leave.
     left: AtomicU32,
     gone: Arc<AtomicBool>,
 }
@@ -62,7 +65,8 @@ impl Vanishing {
 
     /// Whether this message leaves.
     fn leaves(&self, message: &Message) -> bool {
-        let is_report = matches!(&message.header, Header::TaggedSend(send) if send.length == REPORT_BYTES);
+        let is_report =
+            matches!(&message.header, Header::TaggedSend(send) if send.length == self.report_bytes);
         if is_report && !self.is_gone() {
             let is_left = |left: u32| left.checked_sub(1);
             let is_last = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, is_left).is_err();
@@ -124,15 +128,21 @@ impl Link for Vanishing {
     }
 }
 
-/// Three ranks, of which the last one vanishes when it has sent so many reports.
-fn vanishes(fabric: Fabric, manner: Manner, reports: u32) {
+/// Three ranks, of which the last one vanishes when it has sent so many reports of this length.
+fn three(fabric: Fabric, manner: Manner, reports: u32, report_bytes: u32) -> Vec<Communicator> {
     let config = NodeConfig { silence_timeout: SILENCE, ..config() };
     let mut links = fabric.links(3, 1 << 30);
     let inner = links.pop().unwrap();
-    links.push(Box::new(Vanishing { inner, manner, left: AtomicU32::new(reports), gone: Arc::default() }));
+    let (left, gone) = (AtomicU32::new(reports), Arc::default());
+    links.push(Box::new(Vanishing { inner, manner, report_bytes, left, gone }));
     let nodes: Vec<Node> = links.into_iter().map(|link| node(link, "adaptive", config.clone())).collect();
     nodes.iter().for_each(meet);
-    let worlds: Vec<_> = nodes.into_iter().map(Communicator::world).collect();
+    nodes.into_iter().map(Communicator::world).collect()
+}
+
+/// Three ranks that gather until the last one vanishes.
+fn vanishes(fabric: Fabric, manner: Manner, reports: u32) {
+    let worlds = three(fabric, manner, reports, REPORT_BYTES);
     thread::scope(|scope| {
         for world in &worlds {
             scope.spawn(move || gathers_until_one_is_gone(world, manner));
@@ -200,4 +210,33 @@ fn a_member_that_falls_silent_while_reports_are_exchanged_is_given_up() {
 #[test]
 fn a_member_that_is_killed_while_reports_are_exchanged_ends_the_collectives_of_all() {
     watched(|| vanishes_at_each_place(Manner::Closing));
+}
+
+/// Of its last word, that it has the number of the new communicators, only rank 0 hears: that one has a communicator with rank 1, which
+/// knows of none.
+#[test]
+fn who_hears_of_no_new_communicator_tells_those_who_may_have_it() {
+    watched(|| {
+        // It gathers three times, and tells each of two others. Over this link, what is sent to it is done when it is written.
+        let worlds = three(Fabric::tcp(), Manner::Silently, 5, WORDS_BYTES);
+        thread::scope(|scope| {
+            for world in &worlds {
+                scope.spawn(move || {
+                    let rank = world.rank();
+                    let split = world.split(Some(rank / 2), 0);
+                    if rank == GONE.0 {
+                        return; // which may have heard of all others
+                    }
+                    if rank == 1 {
+                        assert!(matches!(split, Err(CommunicatorError::Transfer(_))), "{split:?}");
+                        return;
+                    }
+                    let both = split.unwrap().unwrap();
+                    assert_eq!((both.rank(), both.size()), (0, 2));
+                    let given_up = TransferError::GivenUp { peer: Rank(1), status: Status::Internal };
+                    assert_eq!(both.barrier(), Err(CommunicatorError::Transfer(given_up)));
+                });
+            }
+        });
+    });
 }
