@@ -10,6 +10,10 @@ use cudarc::driver::sys::{CUevent, CUevent_flags};
 use super::driver::{Driver, NOT_READY, call};
 use super::{Device, DeviceError, Shared, Stream};
 
+/// What tells no time, and lets threads sleep that wait for it.
+const MILESTONE: u32 =
+    CUevent_flags::CU_EVENT_DISABLE_TIMING as u32 | CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32;
+
 /// A moment in the work of a stream, by the device's clock.
 #[derive(Debug)]
 pub struct Event {
@@ -37,9 +41,7 @@ impl Device {
     /// # Errors
     /// Whatever the driver says.
     pub fn milestone(&self) -> Result<Event, DeviceError> {
-        let flags =
-            CUevent_flags::CU_EVENT_DISABLE_TIMING as u32 | CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32;
-        Event::create(&self.shared, flags)
+        Event::create(&self.shared, MILESTONE)
     }
 }
 
@@ -50,6 +52,14 @@ impl Stream {
     /// Whatever the driver says.
     pub fn event(&self) -> Result<Event, DeviceError> {
         Event::create(&self.shared, CUevent_flags::CU_EVENT_DEFAULT as u32)
+    }
+
+    /// As [`Device::milestone`], of the same context as this stream, so that it can be recorded here.
+    ///
+    /// # Errors
+    /// Whatever the driver says.
+    pub fn milestone(&self) -> Result<Event, DeviceError> {
+        Event::create(&self.shared, MILESTONE)
     }
 
     /// Lets `event` stand for the moment at which all work enqueued here so far has ended.

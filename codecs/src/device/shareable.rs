@@ -119,7 +119,7 @@ impl Device {
         // SAFETY: `address` is a live variable.
         unsafe { call!(entered.driver, cuMemAddressReserve(&raw mut address, whole, 0, 0, 0))? };
         let shared = Arc::clone(&self.shared);
-        let mut mapping = Mapping { shared, address, len: whole, is_mapped: false, waits: true };
+        let mut mapping = Mapping { shared, address, len: whole, is_mapped: false, waits: false };
         // SAFETY: the addresses are reserved, and nothing is behind them; the driver checks the length of the memory.
         unsafe { call!(entered.driver, cuMemMap(address, whole, 0, memory.handle, 0))? };
         mapping.is_mapped = true;
@@ -129,6 +129,7 @@ impl Device {
         };
         // SAFETY: memory is behind the addresses, and `access` is one of the driver's structs.
         unsafe { call!(entered.driver, cuMemSetAccess(address, whole, &raw const access, 1))? };
+        mapping.waits = true; // not before: what nobody was given is in nobody's use
         Ok(Shareable { mapping, memory, len })
     }
 }

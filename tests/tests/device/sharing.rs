@@ -234,7 +234,14 @@ fn files_and_lengths_that_are_none_are_refused() {
             assert_ne!(code_of(device.alloc_shareable(len)), 0);
         }
         stub.set("no_peers", 1);
-        assert_eq!(code_of(other.map_shareable(&file, 100)), 217, "on a device out of reach");
+        // A device out of reach says so at once, whatever it is doing.
+        let ([working, second], word) = ([(); 2].map(|()| other.stream().unwrap()), other.alloc(8).unwrap());
+        second.zero(word.region()).unwrap();
+        second.wait().unwrap();
+        working.wait_for(word.region().word(0), 1).unwrap();
+        assert_eq!(code_of(other.map_shareable(&file, 100)), 217);
+        second.post(word.region().word(0), 1).unwrap();
+        working.wait().unwrap();
         stub.set("no_vmm", 1);
         assert_eq!(code_of(device.alloc_shareable(100)), 801);
         assert_eq!(code_of(device.map_shareable(&file, 100)), 801);

@@ -163,6 +163,29 @@ fn what_memory_waits_for_is_no_time_of_a_codec() {
     });
 }
 
+/// The stream that has made the data is one of a device beside the one that has it.
+#[test]
+fn memory_may_wait_for_another_device() {
+    with_threads("copies::memory_may_wait_for_another_device", 21, |stub| {
+        stub.set("devices", 2);
+        let (device, stream) = open();
+        let copier = Copier::start(CopyConfig::default()).unwrap();
+        let raw = data::bytes(Kind::Sparse, LEN, 5);
+        let (there, host) = (on_device(&device, &stream, &raw), HostBuffer::zeroed(LEN));
+        let busy = Busy::on(1);
+        let (to, from): (Slice, Slice) =
+            (host.all().into(), there.all().after(&busy.working).unwrap().into());
+        let zvc: PolicySpec = "fixed:zvc".parse().unwrap();
+        let mut copy =
+            copier.memcpy_compressed_async(to, from, Direction::DeviceToHost, Element::U32, zvc).unwrap();
+        thread::sleep(Duration::from_millis(50));
+        assert!(!copy.is_finished(), "it has not waited");
+        busy.end();
+        copy.wait().unwrap();
+        assert!(host.all().to_vec() == raw);
+    });
+}
+
 #[test]
 fn frames_are_kept_on_a_device() {
     with_threads("copies::frames_are_kept_on_a_device", 13, |_| {

@@ -243,6 +243,18 @@ fn ranks_may_fail_to_meet() {
     });
 }
 
+/// The call that makes a communicator may say so of one that is there: nothing of it is left.
+#[test]
+fn a_meeting_that_fails_at_once_is_given_back() {
+    with_nccl("failures::a_meeting_that_fails_at_once_is_given_back", 24, |_, nccl| {
+        nccl.set("init_fails", 1);
+        let ends = on_ranks(2, |_| config("fixed:zvc"), |world, _| world.map(drop));
+        assert!(ends.iter().all(Result::is_err), "{ends:?}");
+        assert_eq!(nccl.live(), 0);
+        nccl.set("init_fails", 0);
+    });
+}
+
 #[test]
 fn a_failure_on_the_way_is_every_rank_s() {
     with_nccl("failures::a_failure_on_the_way_is_every_rank_s", 23, |_, nccl| {

@@ -163,7 +163,7 @@ impl DeviceSlice {
         if stream.is_capturing()? {
             return Err(DeviceError::Recording);
         }
-        let event = self.device().milestone()?;
+        let event = stream.milestone()?; // the stream may be one of another device
         stream.record(&event)?;
         Ok(Self { ready: Some(Arc::new(event)), ..self.clone() })
     }

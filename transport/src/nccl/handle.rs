@@ -51,10 +51,12 @@ impl Handle {
         let (device, mut comm) = (device.clone(), ptr::null_mut());
         let mut handle = Self { nccl, device, comm, limit, aborted: None, is_stuck: false };
         // SAFETY: the arguments are live variables and numbers.
-        handle.call("ncclCommInitRankConfig", || unsafe {
+        let called = handle.call("ncclCommInitRankConfig", || unsafe {
             (nccl.ncclCommInitRankConfig)(&raw mut comm, ranks as i32, id, rank as i32, &raw const config)
-        })?;
+        });
+        // Also after an error: what has failed while this call still went on is there, and must be aborted.
         handle.comm = comm;
+        called?;
         handle.settle("the meeting of the ranks").map(|()| handle)
     }
 

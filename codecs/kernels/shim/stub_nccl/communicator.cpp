@@ -146,6 +146,10 @@ STUB_API int ncclCommInitRankConfig(void** handle, int ranks, UniqueId id, int r
   if (comm == nullptr) return INVALID_USAGE;
   state().comms[comm.get()] = comm;
   *handle = comm.get();
+  if (state().settings.init_fails != 0) {
+    fail(*comm->world, REMOTE_ERROR, "a meeting that fails on purpose");
+    return REMOTE_ERROR;
+  }
   return IN_PROGRESS;
 }
 
@@ -211,6 +215,7 @@ STUB_API int mgc_nccl_set(const char* name, uint64_t value) {
       {"version", &Settings::version},
       {"slow", &Settings::slow},
       {"silent", &Settings::silent},
+      {"init_fails", &Settings::init_fails},
       {"async_at", &Settings::async_at},
   };
   std::lock_guard<std::mutex> lock(state().mutex);

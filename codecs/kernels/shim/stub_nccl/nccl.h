@@ -44,6 +44,7 @@ struct Settings {
   uint64_t version = 22809;
   uint64_t slow = 1;       // calls in which a communicator is still busy with what it was told
   uint64_t silent = 0;     // 1: ranks do not notice that another one has aborted
+  uint64_t init_fails = 0; // 1: a communicator fails before the call that makes it is over
   uint64_t async_at = 0;   // counted from 1: when this operation begins, its communicator fails on all ranks
 };
 
