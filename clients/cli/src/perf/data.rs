@@ -9,6 +9,8 @@ use super::values::Values;
 
 /// Bytes that a pattern takes before it repeats itself.
 const PATTERN_BYTES: usize = 4 << 20;
+/// Data of fewer lines repeats itself within most buffers anyway.
+const MANY_LINES: usize = 64;
 /// Data of different ranks is shifted by whole numbers of this, so that codecs see whole values and lines.
 const LINE_BYTES: usize = 64;
 
@@ -24,6 +26,7 @@ impl Data {
     /// The bytes of a file. `None` if it does not hold one value.
     pub(super) fn of_file(mut bytes: Vec<u8>, values: Values, ranks: usize) -> Option<Self> {
         bytes.truncate(bytes.len() / values.width_bytes() * values.width_bytes());
+        bytes.truncate(odd(bytes.len()));
         (!bytes.is_empty()).then(|| Self { tile: bytes.into(), ranks })
     }
 
@@ -31,7 +34,7 @@ impl Data {
     pub(super) fn of_pattern(pattern: Pattern, values: Values, ranks: usize, longest: usize) -> Self {
         // Whole lines for each rank, so that short buffers of two ranks differ as well.
         let needed = longest.div_ceil(LINE_BYTES).saturating_mul(LINE_BYTES * ranks);
-        Self { tile: pattern::bytes(pattern, values, needed.min(PATTERN_BYTES)).into(), ranks }
+        Self { tile: pattern::bytes(pattern, values, odd(needed.min(PATTERN_BYTES))).into(), ranks }
     }
 
     /// Fills `into` with the data of `rank` from `offset` on.
@@ -52,6 +55,14 @@ impl Data {
     pub(super) fn digest(&self) -> u64 {
         super::agreement::digest(&self.tile)
     }
+}
+
+/// As many bytes, or a line less: of an even number of lines, blocks and pieces whose lengths are powers of two would be
+/// equal, and nobody would see that they came to each other's places.
+const fn odd(len: usize) -> usize {
+    let lines = len / LINE_BYTES;
+    let is_even = len.is_multiple_of(LINE_BYTES) && lines.is_multiple_of(2);
+    if is_even && lines >= MANY_LINES { len - LINE_BYTES } else { len }
 }
 
 /// The type that reductions compute on, where there is one.
@@ -83,6 +94,16 @@ mod tests {
         assert_eq!(filled(&data, 1, 60, 8), [124, 125, 126, 127, 0, 1, 2, 3]);
         assert_eq!(filled(&data, 0, 128 * 7 + 5, 300), filled(&data, 0, 5, 300));
         assert!(Data::of_file(vec![1, 2, 3], U32, 2).is_none());
+    }
+
+    #[test]
+    fn pieces_of_a_power_of_two_are_told_apart() {
+        let file: Vec<u8> = (0..65_536u32).flat_map(u32::to_le_bytes).collect();
+        let all = [Data::of_file(file, U32, 2).unwrap(), Data::of_pattern(Pattern::Random, U32, 4, 1 << 30)];
+        for data in all {
+            let first = filled(&data, 0, 0, 4096);
+            assert!((1..64).all(|piece| filled(&data, 0, piece << 20, 4096) != first));
+        }
     }
 
     #[test]
