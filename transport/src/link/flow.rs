@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::movement::Movement;
 use super::{Credit, Held, SendError};
+use crate::message::Limits;
 
 /// What a message counts for beside its bytes, for the memory that it takes itself. Otherwise a peer that reads nothing could
 /// have a queue filled with a great many messages of a few bytes.
@@ -21,6 +22,14 @@ pub(super) const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 /// What a message of so many bytes counts for while it is queued, or unseen.
 pub(super) const fn held_bytes(message_len: u64) -> u64 {
     message_len.saturating_add(MESSAGE_BYTES)
+}
+
+/// What may be queued for a peer unless somebody says otherwise: 1 GiB, or if that is more, what peers may rightly ask for under these
+/// limits, three windows and as many messages.
+pub(super) const fn usual_queue_bytes(limits: Limits) -> u64 {
+    let messages = limits.max_in_flight as u64 * 4 * MESSAGE_BYTES;
+    let asked_for = limits.window_bytes.saturating_mul(3).saturating_add(messages);
+    if asked_for > 1 << 30 { asked_for } else { 1 << 30 }
 }
 
 /// What goes on with a peer in both directions.

@@ -55,6 +55,7 @@ use self::record::Record;
 use self::segment::RING_BYTES;
 use self::server::{End, Server};
 use self::waker::Waker;
+use super::flow::usual_queue_bytes;
 use super::wire::Wire;
 use super::{Drive, Link, LinkError, LinkSink, Message, Position, SendError, Sent, Shaping};
 use crate::message::{Limits, MAX_HEADER_LEN, Rank, Secret};
@@ -128,7 +129,7 @@ impl ShmConfig {
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
-            queue_bytes: 1 << 30,
+            queue_bytes: usual_queue_bytes(limits),
             connect_timeout: Duration::from_secs(20),
             ring_bytes: None,
             awake: Duration::from_micros(50),

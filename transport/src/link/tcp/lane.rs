@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Wake;
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -97,6 +98,7 @@ impl LaneTask {
         // Small messages are not to wait for more; where the option is missing they are merely slower.
         let Connection { stream, records } = up;
         let _ = stream.set_nodelay(true);
+        keep_alive(&stream);
         let (peer, outbox, inbox) = (self.peer, self.outbox.clone(), self.inbox.clone());
         let (connection, due) = (self.place.connection(), self.place.due().clone());
         let (stream, socket) = match lend(stream) {
@@ -268,6 +270,15 @@ fn lend(stream: TcpStream) -> io::Result<(TcpStream, Arc<std::net::TcpStream>)> 
     let stream = stream.into_std()?;
     let second = Arc::new(stream.try_clone()?);
     Ok((TcpStream::from_std(stream)?, second))
+}
+
+/// Where nothing is owed, nobody would hear of a machine that is gone, or of a flow that something between has forgotten: the
+/// kernel asks after a minute, and gives up after two. Where it cannot, that is merely found out later.
+fn keep_alive(stream: &TcpStream) {
+    let _ = sockopt::set_socket_keepalive(stream, true)
+        .and_then(|()| sockopt::set_tcp_keepidle(stream, Duration::from_secs(60)))
+        .and_then(|()| sockopt::set_tcp_keepintvl(stream, Duration::from_secs(10)))
+        .and_then(|()| sockopt::set_tcp_keepcnt(stream, 6));
 }
 
 /// Resolves when nothing has come over any connection for a while, and all that had come was looked at. A connection that

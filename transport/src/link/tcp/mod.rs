@@ -49,7 +49,7 @@ use self::inbox::Inbox;
 use self::outbox::{Outbox, Outgoing, Push, Queue, lock};
 use self::peer::PeerTask;
 use self::record::Record;
-use super::flow::{Flow, held_bytes};
+use super::flow::{Flow, held_bytes, usual_queue_bytes};
 use super::wire::Wire;
 use super::{Drive, Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError, Sent, Shaping};
 use crate::message::{Expected, Header, Limits, MAX_HEADER_LEN, Rank};
@@ -79,7 +79,7 @@ impl TcpConfig {
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
-            queue_bytes: 1 << 30,
+            queue_bytes: usual_queue_bytes(limits),
             connect_timeout: Duration::from_secs(20),
             shaping: None,
             connections: Connections::ONE,
