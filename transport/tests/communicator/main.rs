@@ -6,6 +6,7 @@ mod common;
 mod combining;
 mod comparing;
 mod failing;
+mod leaving;
 mod messages;
 mod moving;
 mod splitting;
