@@ -62,7 +62,7 @@ pub struct TcpConfig {
     pub limits: Limits,
     /// Bytes that may be queued for one peer; a peer that lets more pile up is given up. Room for three windows
     /// is enough for what a peer may rightly ask for: its reads and fetches, this side's writes, and its sends. A message
-    /// counts 256 bytes on top of its own, for what it takes itself.
+    /// counts 256 bytes on top of its own, for what it takes itself. [`new`](Self::new) leaves room for all that, and for 1 GiB at least.
     pub queue_bytes: u64,
     /// How long to try to reach a peer.
     pub connect_timeout: Duration,
