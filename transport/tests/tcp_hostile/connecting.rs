@@ -1,11 +1,13 @@
 //! The side that connects, and whom it finds there.
 
-use std::net::TcpListener;
+use std::io::ErrorKind;
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use mgcomp_codecs::Element;
-use mgcomp_transport::link::tcp::{Tcp, TcpConfig};
+use mgcomp_transport::link::tcp::{Connections, RankFile, Tcp, TcpConfig};
 use mgcomp_transport::link::{LinkError, LinkEvent};
 use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::{Address, Rank, Status, Tag};
@@ -15,8 +17,8 @@ use mgcomp_transport::session::{SessionError, TransferError};
 use crate::bystanders::{RANKS, rank_file};
 use crate::common::end::End;
 use crate::common::fabric::{Fabric, tcp_config};
-use crate::common::job::{SHORT, config, end_of, node, wait_until_over};
-use crate::common::{wait_until, watched};
+use crate::common::job::{SHORT, config, end_of, meet as meet_all, node, wait_until_over};
+use crate::common::{SECRET, noise, wait_until, watched};
 use crate::raw::{Raw, hello};
 
 /// Rank 1 of the job, with a node, and the listener on which it expects rank 0.
@@ -39,6 +41,9 @@ fn meet(answer: impl FnOnce(&mut Raw)) -> SessionError {
     answer(&mut raw);
     let error = wait_until_over(&node, Rank(0));
     assert_eq!(end_of(waiting), Err(TransferError::Session { peer: Rank(0), error: error.clone() }));
+    // Such an answer is the last word: it is not asked for again.
+    listener.set_nonblocking(true).unwrap();
+    assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
     error
 }
 
@@ -79,8 +84,6 @@ fn answers_that_are_no_greeting_end_the_session() {
 #[test]
 fn silence_and_absence_end_the_session_in_time() {
     watched(|| {
-        assert_eq!(meet(|raw| raw.finish()), SessionError::Link(LinkError::PeerClosed(Rank(0))));
-
         let (node, listener) = rank_1(NodeConfig { greeting_timeout: SHORT, ..config() });
         let held = listener.accept().unwrap(); // says nothing
         assert_eq!(wait_until_over(&node, Rank(0)), SessionError::GreetingTimeout(SHORT));
@@ -128,6 +131,86 @@ fn a_rank_that_listens_late_is_found() {
         assert_eq!(raw.message()[..2], [0x50, 0]);
         drop(end);
         raw.expect_end();
+    });
+}
+
+/// Somebody who takes connections and ends them, with or without a look at what they say.
+fn take_and_end(listener: &TcpListener, connections: u32) {
+    for connection in 0..connections {
+        let mut raw = Raw::over(listener.accept().unwrap().0);
+        if connection % 2 == 0 {
+            raw.message();
+        }
+    }
+}
+
+/// A process of an earlier job may still have the port, and end only when others have connected to it.
+#[test]
+fn a_connection_that_ends_before_a_word_has_come_is_made_again() {
+    watched(|| {
+        for connections in [1, 3] {
+            // An address of its own, so that no other test gets the port in the meantime.
+            let old = match Tcp::bind("127.0.0.3:0") {
+                Ok(old) => old,
+                Err(error) => return println!("SKIPPED: 127.0.0.3 is no address of this machine: {error}"),
+            };
+            let own = Tcp::bind("127.0.0.1:0").unwrap();
+            let address = old.local_addr().unwrap();
+            let addresses = [&old, &own].map(|listener| listener.local_addr().unwrap().to_string()).to_vec();
+            let rank_file = RankFile { secret: SECRET, addresses };
+            let with_several = TcpConfig {
+                connections: Connections::try_new(connections).unwrap(),
+                ..tcp_config(64 << 20, None)
+            };
+            let connecting = Tcp::new(own, rank_file.clone(), Rank(1), with_several).unwrap();
+            let connecting = node(Box::new(connecting), "paper", config());
+            // Each of them twice.
+            take_and_end(&old, 2 * connections);
+            drop(old);
+            let listener = Tcp::bind(address).unwrap();
+            let link = Tcp::new(listener, rank_file, Rank(0), tcp_config(64 << 20, None)).unwrap();
+            let nodes = [node(Box::new(link), "paper", config()), connecting];
+            nodes.iter().for_each(meet_all);
+            // The hello has its place among the turns: what follows over all connections comes as it was sent.
+            for (from, to) in [(0, 1), (1, 0)] {
+                for len in [10, 70_000, 70_001, 20, 70_002, 70_003] {
+                    let (sent, into) = (noise(len as u64, len), HostBuffer::zeroed(len));
+                    let receive = nodes[to].receive(Rank(from as u32), Tag(1), into.all());
+                    let all = HostBuffer::from(sent.clone()).all();
+                    let send = nodes[from].send(Rank(to as u32), Tag(1), all, Element::U8);
+                    assert_eq!((end_of(receive), end_of(send)), (Ok(len as u64), Ok(len as u64)));
+                    assert!(into.all().to_vec() == sent);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn who_ends_every_connection_unheard_is_given_up_in_time() {
+    watched(|| {
+        let listeners: [_; 2] = std::array::from_fn(|_| Tcp::bind("127.0.0.1:0").unwrap());
+        let (address, rank_file) = (listeners[0].local_addr().unwrap(), rank_file(&listeners));
+        let [expects, own] = listeners;
+        let goes_on = Arc::new(AtomicBool::new(true));
+        let went_on = goes_on.clone();
+        let ending = thread::spawn(move || {
+            while went_on.load(Ordering::SeqCst) {
+                drop(expects.accept().unwrap());
+            }
+        });
+        let config = TcpConfig { connect_timeout: SHORT, ..tcp_config(1 << 20, None) };
+        let mut end = End::start(Box::new(Tcp::new(own, rank_file, Rank(1), config).unwrap()));
+        match end.event(Rank(0)) {
+            LinkEvent::Closed { peer: Rank(0), error: LinkError::Unreachable { peer, text, .. } } => {
+                assert_eq!(peer, Rank(0));
+                assert!(!text.is_empty());
+            }
+            other => panic!("{other:?}"),
+        }
+        goes_on.store(false, Ordering::SeqCst);
+        drop(TcpStream::connect(address));
+        ending.join().unwrap();
     });
 }
 

@@ -6,6 +6,7 @@ mod common;
 mod bystanders;
 mod connecting;
 mod joins;
+mod listening;
 mod members;
 mod offers;
 mod raw;

@@ -1,24 +1,24 @@
 //! Making connections: the higher rank connects to the lower one.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use super::connections::Connections;
 use super::handshake::Arrival;
-use super::join::Join;
 use super::lane::Connection;
 use super::rank_file::host;
 use super::record::Record;
+use crate::link::LinkError;
 use crate::link::movement::Movement;
-use crate::link::{LinkError, Position};
-use crate::message::{Rank, Secret};
+use crate::message::Rank;
 
-/// How long one attempt to connect may take.
+/// How long one address may take to answer, or what a name stands for to be found out.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
+/// It gets so long even where nearly no time is left: less would only say that it was cut short.
+const LEAST_TIMEOUT: Duration = Duration::from_millis(500);
 /// Pause between attempts to connect.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -30,52 +30,15 @@ pub(super) struct Peer {
     pub(super) limit: Duration,
 }
 
+/// What is tried to reach a peer, for as long as it may take.
+pub(super) struct Search<'a> {
+    peer: &'a Peer,
+    started: Instant,
+    /// Addresses that did not answer: others come first from then on.
+    silent: Vec<SocketAddr>,
+}
+
 impl Peer {
-    /// Makes all connections with it as `own` rank, each of which says which it is where there are several.
-    pub(super) async fn connect(
-        &self,
-        secret: Secret,
-        own: Position,
-        connections: Connections,
-    ) -> Result<Vec<Connection>, LinkError> {
-        let (started, mut made) = (Instant::now(), Vec::with_capacity(connections.count()));
-        for join in Join::new_set(secret, own, connections) {
-            let stream = self.reach(started).await?;
-            if let Some(join) = join {
-                let record = Record::of(&join.encode(), Bytes::new());
-                let written = record.write(&stream, &Movement::new()).await;
-                written.map_err(|error| LinkError::io("writing to rank", self.rank, &error))?;
-            }
-            made.push(Connection { stream, records: 0 });
-        }
-        Ok(made)
-    }
-
-    /// Connects, trying again until it has taken too long since it was `started`: ranks do not start at the same moment.
-    async fn reach(&self, started: Instant) -> Result<TcpStream, LinkError> {
-        loop {
-            let text = match timeout(ATTEMPT_TIMEOUT, self.attempt()).await {
-                // Where nobody listens on this machine, a socket can get the very port that it asks for.
-                Ok(Ok(stream)) if is_own(&stream) => "it does not listen yet".to_owned(),
-                Ok(Ok(stream)) => return Ok(stream),
-                Ok(Err(text)) => text,
-                Err(_) => "no answer".to_owned(),
-            };
-            if started.elapsed() + ATTEMPT_PAUSE >= self.limit {
-                return Err(self.unreachable(text));
-            }
-            sleep(ATTEMPT_PAUSE).await;
-        }
-    }
-
-    /// Connects once, or says why it cannot. A name that is not known may be so later, when its machine has come up.
-    async fn attempt(&self) -> Result<TcpStream, String> {
-        let found = lookup_host(&self.address).await;
-        let addresses = found.map_err(|error| format!("cannot resolve {}: {error}", host(&self.address)))?;
-        let addresses: Vec<_> = addresses.collect();
-        TcpStream::connect(&addresses[..]).await.map_err(|error| error.to_string())
-    }
-
     /// Waits for the connections that it makes, which arrive at `seat`.
     pub(super) async fn await_all(
         &self,
@@ -109,6 +72,92 @@ impl Peer {
     }
 }
 
+impl<'a> Search<'a> {
+    /// Begins now.
+    pub(super) fn of(peer: &'a Peer) -> Self {
+        Self { peer, started: Instant::now(), silent: Vec::new() }
+    }
+
+    /// Connects and says the `opening`, trying again until it has taken too long: ranks do not start at the same moment, and whoever
+    /// had the port before may still have it.
+    pub(super) async fn open(&mut self, opening: &[Record]) -> Result<Connection, LinkError> {
+        loop {
+            let text = match self.attempt().await {
+                Ok(stream) => match say(&stream, opening).await {
+                    Ok(()) => return Ok(Connection { stream, records: 0 }),
+                    Err(error) => error.to_string(),
+                },
+                Err(text) => text,
+            };
+            self.pause(text).await?;
+        }
+    }
+
+    /// Waits a moment before it is tried again. If it has taken too long, the error says why the last attempt failed.
+    pub(super) async fn pause(&self, text: String) -> Result<(), LinkError> {
+        if self.started.elapsed() + ATTEMPT_PAUSE >= self.peer.limit {
+            return Err(self.peer.unreachable(text));
+        }
+        sleep(ATTEMPT_PAUSE).await;
+        Ok(())
+    }
+
+    /// Connects once, or says why it cannot. A name that is not known may be so later, when its machine has come up.
+    async fn attempt(&mut self) -> Result<TcpStream, String> {
+        let address = &self.peer.address;
+        let unknown = |why: String| format!("cannot resolve {}: {why}", host(address));
+        let found = timeout(self.share(1), lookup_host(address)).await;
+        let found = found.map_err(|_| unknown("no answer".to_owned()))?;
+        let addresses = found.map_err(|error| unknown(error.to_string()))?.collect();
+        self.connect_to(addresses).await
+    }
+
+    /// Connects to the first of these addresses that answers. Each has a time of its own: one that is behind a wall must not use up
+    /// that of the others.
+    async fn connect_to(&mut self, mut addresses: Vec<SocketAddr>) -> Result<TcpStream, String> {
+        addresses.sort_by_key(|address| self.silent.contains(address)); // else in their order
+        let mut failed = Vec::new();
+        for (tried, &address) in addresses.iter().enumerate() {
+            let limit = self.share(addresses.len() - tried);
+            let text = match timeout(limit, TcpStream::connect(address)).await {
+                // Where nobody listens on this machine, a socket can get the very port that it asks for.
+                Ok(Ok(stream)) if is_own(&stream) => "it does not listen yet".to_owned(),
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => {
+                    if !self.silent.contains(&address) {
+                        self.silent.push(address);
+                    }
+                    "no answer".to_owned()
+                }
+            };
+            failed.push((address, text));
+        }
+        Err(match &failed[..] {
+            [] => "its name stands for no address".to_owned(),
+            [(_, text)] => text.clone(),
+            several => {
+                let each = several.iter().map(|(address, text)| format!("{address}: {text}"));
+                each.collect::<Vec<_>>().join("; ")
+            }
+        })
+    }
+
+    /// How long the first of so many things may take that are still to be tried: all of them are, before it has taken too long.
+    fn share(&self, of: usize) -> Duration {
+        let left = self.peer.limit.saturating_sub(self.started.elapsed());
+        (left / of as u32).clamp(LEAST_TIMEOUT, ATTEMPT_TIMEOUT)
+    }
+}
+
+/// Writes these records.
+async fn say(stream: &TcpStream, opening: &[Record]) -> std::io::Result<()> {
+    for record in opening {
+        record.clone().write(stream, &Movement::new()).await?;
+    }
+    Ok(())
+}
+
 /// Whether both ends of a connection are the same socket.
 fn is_own(stream: &TcpStream) -> bool {
     stream.local_addr().is_ok_and(|local| stream.peer_addr().is_ok_and(|peer| local == peer))
@@ -116,14 +165,69 @@ fn is_own(stream: &TcpStream) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
+
+    fn run<T>(work: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+    }
+
+    fn peer(address: &str, limit: Duration) -> Peer {
+        Peer { rank: Rank(1), address: address.to_owned(), limit }
+    }
 
     #[test]
     fn a_name_that_nobody_knows_is_named() {
-        let address = "no-such-host.invalid:7400".to_owned();
-        let peer = Peer { rank: Rank(1), address, limit: Duration::ZERO };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let error = runtime.block_on(peer.reach(Instant::now())).unwrap_err().to_string();
+        let peer = peer("no-such-host.invalid:7400", Duration::ZERO);
+        let error = run(Search::of(&peer).open(&[])).unwrap_err().to_string();
         assert!(error.contains("cannot resolve no-such-host.invalid: "), "{error}");
+    }
+
+    /// A listener that takes no connections any more, and does not say so, with those that it has; none if this system says so.
+    fn black_hole() -> Option<(TcpListener, Vec<std::net::TcpStream>)> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let (address, mut waiting) = (listener.local_addr().unwrap(), Vec::new());
+        for _ in 0..10 {
+            match std::net::TcpStream::connect_timeout(&address, LEAST_TIMEOUT) {
+                Ok(stream) => waiting.push(stream),
+                Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+                    return Some((listener, waiting));
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn an_address_that_does_not_answer_does_not_keep_others_from_being_tried() {
+        let Some((hole, _waiting)) = black_hole() else {
+            return println!("SKIPPED: this system lets more connections wait than it is told to");
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let [silent, good] = [&hole, &listener].map(|listener| listener.local_addr().unwrap());
+        // With time for one attempt, and with less.
+        for limit in [ATTEMPT_TIMEOUT, LEAST_TIMEOUT] {
+            let peer = peer("several:1", limit);
+            let mut search = Search::of(&peer);
+            let stream = run(search.connect_to(vec![silent, good])).unwrap();
+            assert_eq!(stream.peer_addr().unwrap(), good);
+            // It is asked last from then on.
+            assert_eq!(search.silent, [silent]);
+        }
+    }
+
+    #[test]
+    fn each_address_says_why_it_cannot_be_reached() {
+        let closed = ["127.0.0.1:0"; 2].map(|address| TcpListener::bind(address).unwrap());
+        let addresses = closed.map(|listener| listener.local_addr().unwrap());
+        let peer = peer("several:1", LEAST_TIMEOUT);
+        let text = run(Search::of(&peer).connect_to(addresses.to_vec())).unwrap_err();
+        for address in addresses {
+            assert!(text.contains(&format!("{address}: ")), "{text}");
+        }
+        assert_eq!(run(Search::of(&peer).connect_to(vec![])).unwrap_err(), "its name stands for no address");
     }
 }

@@ -1,8 +1,11 @@
 //! Letting in the connections of higher ranks, each of which shows first that it belongs to the job.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -115,10 +118,11 @@ impl First {
 
 impl Acceptor {
     /// Accepts connections until the link ends.
-    pub(super) async fn run(self: Arc<Self>, listener: TcpListener) {
+    pub(super) async fn run(self: Arc<Self>, listeners: Vec<TcpListener>) {
         let (mut strangers, room) = (VecDeque::new(), Arc::new(Semaphore::new(STRANGERS)));
+        let mut next = 0;
         loop {
-            match listener.accept().await {
+            match accept_from(&listeners, &mut next).await {
                 Ok((stream, address)) => {
                     let acceptor = self.clone();
                     let place = make_room(&room, &mut strangers).await;
@@ -212,6 +216,21 @@ impl Acceptor {
     fn seats(&self) -> MutexGuard<'_, Vec<Option<Seat>>> {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The next connection to any of them. Who was last comes last: strangers on one address do not keep members off another.
+async fn accept_from(listeners: &[TcpListener], next: &mut usize) -> io::Result<(TcpStream, SocketAddr)> {
+    poll_fn(|context| {
+        let (before, from) = listeners.split_at(*next % listeners.len().max(1));
+        for (waited, listener) in (1..).zip(from.iter().chain(before)) {
+            if let Poll::Ready(accepted) = listener.poll_accept(context) {
+                *next = (*next + waited) % listeners.len();
+                return Poll::Ready(accepted);
+            }
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 /// A connection whose hello is awaited.

@@ -19,6 +19,8 @@ mod handshake;
 mod inbox;
 mod join;
 mod lane;
+mod listening;
+mod meeting;
 mod outbox;
 mod pace;
 mod peer;
@@ -46,6 +48,7 @@ pub use rank_file::{RankFile, RankFileError};
 use self::drive::{Driver, Way};
 use self::handshake::{Acceptor, Arrival, Seat, Seats};
 use self::inbox::Inbox;
+use self::meeting::{Met, Plan};
 use self::outbox::{Outbox, Outgoing, Push, Queue, lock};
 use self::peer::PeerTask;
 use self::record::Record;
@@ -105,7 +108,7 @@ type Posted = (Arc<Mutex<Outbox>>, Arc<Flow>, Outgoing);
 
 /// What is needed until the link starts.
 struct Setup {
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     rank_file: RankFile,
     ends: Vec<(Rank, PeerEnd)>,
 }
@@ -148,6 +151,25 @@ impl Tcp {
         rank: Rank,
         config: TcpConfig,
     ) -> Result<Self, LinkError> {
+        Self::over(vec![listener], rank_file, rank, config)
+    }
+
+    /// Listens on the address that `rank_file` names for `rank`, or on all that it stands for if it is a name. If these are
+    /// loopback addresses and other machines' ranks are to connect, also on those by which this machine reaches them.
+    ///
+    /// # Errors
+    /// [`LinkError`] if the job has no such rank or its address cannot be used.
+    pub fn listen(rank_file: RankFile, rank: Rank, config: TcpConfig) -> Result<Self, LinkError> {
+        let listeners = listening::listen(&rank_file, rank, config.connect_timeout)?;
+        Self::over(listeners, rank_file, rank, config)
+    }
+
+    fn over(
+        listeners: Vec<TcpListener>,
+        rank_file: RankFile,
+        rank: Rank,
+        config: TcpConfig,
+    ) -> Result<Self, LinkError> {
         let position = Position { rank, ranks: rank_file.ranks() };
         if rank.0 >= position.ranks {
             return Err(LinkError::NoSuchRank { rank, ranks: position.ranks });
@@ -167,24 +189,8 @@ impl Tcp {
         };
         let wire = config.shaping.map(start_wire).transpose()?;
         let ranks_here = rank_file.ranks_beside(rank);
-        let setup = Some(Setup { listener, rank_file, ends });
+        let setup = Some(Setup { listeners, rank_file, ends });
         Ok(Self { position, ranks_here, config, peers, wire, setup, driver: None, thread: None })
-    }
-
-    /// Listens on the address that `rank_file` names for `rank`.
-    ///
-    /// # Errors
-    /// [`LinkError`] if the job has no such rank or its address cannot be used.
-    pub fn listen(rank_file: RankFile, rank: Rank, config: TcpConfig) -> Result<Self, LinkError> {
-        let ranks = rank_file.ranks();
-        let address =
-            rank_file.addresses.get(rank.0 as usize).ok_or(LinkError::NoSuchRank { rank, ranks })?;
-        let found = address.to_socket_addrs();
-        let found =
-            found.map_err(|error| LinkError::io("cannot resolve", rank_file::host(address), &error))?;
-        let listener = Self::bind(&found.collect::<Vec<_>>()[..]);
-        let listener = listener.map_err(|error| LinkError::io("listening on", address, &error))?;
-        Self::new(listener, rank_file, rank, config)
     }
 
     fn peer(&self, rank: Rank) -> Option<&Peer> {
@@ -228,12 +234,12 @@ impl Link for Tcp {
     }
 
     fn start(&mut self, sink: LinkSink) -> Result<(), LinkError> {
-        let Setup { listener, rank_file, ends } = self.setup.take().ok_or(LinkError::StartedTwice)?;
+        let Setup { listeners, rank_file, ends } = self.setup.take().ok_or(LinkError::StartedTwice)?;
         let failed =
             |error: io::Error| LinkError::io("starting the TCP link of rank", self.position.rank, &error);
         let ways = self.peers.iter().flatten().map(Peer::way).collect();
         let driver = Arc::new(Driver::new(ways).map_err(failed)?);
-        listener.set_nonblocking(true).map_err(failed)?;
+        listeners.iter().try_for_each(|listener| listener.set_nonblocking(true)).map_err(failed)?;
         let server = Server {
             position: self.position,
             pool: Pool::of_link(self.record_limit()),
@@ -243,7 +249,7 @@ impl Link for Tcp {
             sink,
         };
         let serving = driver.clone();
-        let serve = move || serving.run(server.run(listener, ends));
+        let serve = move || serving.run(server.run(listeners, ends));
         let thread = thread::Builder::new().name("mgcomp-tcp".into()).spawn(serve).map_err(failed)?;
         (self.driver, self.thread) = (Some(driver), Some(thread));
         Ok(())
@@ -333,7 +339,7 @@ struct Server {
 }
 
 impl Server {
-    async fn run(self, listener: TcpListener, ends: Vec<(Rank, PeerEnd)>) {
+    async fn run(self, listeners: Vec<TcpListener>, ends: Vec<(Rank, PeerEnd)>) {
         let mut tasks = JoinSet::new();
         let mut seats: Vec<_> = (0..self.position.ranks).map(|_| None).collect();
         for (peer, end) in ends {
@@ -344,7 +350,7 @@ impl Server {
             }
             tasks.spawn(self.serve((peer, sink), end, arrivals));
         }
-        let accepting = tokio::spawn(self.accept(listener, seats.into()));
+        let accepting = tokio::spawn(self.accept(listeners, seats.into()));
         while tasks.join_next().await.is_some() {}
         accepting.abort();
     }
@@ -358,11 +364,10 @@ impl Server {
     ) -> impl Future<Output = ()> + Send + use<> {
         let task = PeerTask {
             peer,
-            queue: end.queue,
             outbox: end.outbox,
             inbox: end.inbox,
-            closed: end.closed,
-            flow: end.flow,
+            closed: end.closed.clone(),
+            flow: end.flow.clone(),
             pool: self.pool.clone(),
             record_limit: self.record_limit,
             sink,
@@ -372,15 +377,16 @@ impl Server {
         let other = connecting::Peer { rank: peer, address, limit: self.config.connect_timeout };
         let connecting = async move {
             if peer < own.rank {
-                other.connect(secret, own, connections).await
+                other.meet(Plan { secret, own, connections }, end.queue, end.closed, &end.flow).await
             } else {
-                other.await_all(arrivals).await
+                let connections = other.await_all(arrivals).await?;
+                Ok(Met { connections, queue: end.queue, said: None })
             }
         };
         task.run(connecting)
     }
 
-    fn accept(&self, listener: TcpListener, seats: Seats) -> impl Future<Output = ()> + Send + use<> {
+    fn accept(&self, listeners: Vec<TcpListener>, seats: Seats) -> impl Future<Output = ()> + Send + use<> {
         let expected = Expected {
             secret: self.rank_file.secret,
             ranks: self.position.ranks,
@@ -389,8 +395,9 @@ impl Server {
         };
         let acceptor = Arc::new(Acceptor { expected, seats });
         async move {
-            match tokio::net::TcpListener::from_std(listener) {
-                Ok(listener) => acceptor.run(listener).await,
+            let listeners = listeners.into_iter().map(tokio::net::TcpListener::from_std);
+            match listeners.collect() {
+                Ok(listeners) => acceptor.run(listeners).await,
                 Err(error) => tracing::error!(%error, "cannot accept connections"),
             }
         }

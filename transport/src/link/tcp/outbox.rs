@@ -47,7 +47,33 @@ impl Outgoing {
 }
 
 /// What a connection's task takes messages from.
-pub(super) type Queue = mpsc::UnboundedReceiver<Outgoing>;
+#[derive(Debug)]
+pub(super) struct Queue {
+    /// Comes before all others.
+    first: Option<Outgoing>,
+    rest: mpsc::UnboundedReceiver<Outgoing>,
+}
+
+impl Queue {
+    /// The next message, or `None` when this side has closed and there are no more.
+    pub(super) async fn recv(&mut self) -> Option<Outgoing> {
+        match self.first.take() {
+            Some(first) => Some(first),
+            None => self.rest.recv().await,
+        }
+    }
+
+    /// The next message, if there is one already.
+    fn try_recv(&mut self) -> Option<Outgoing> {
+        self.first.take().or_else(|| self.rest.try_recv().ok())
+    }
+
+    /// Has a message that was taken last be the next one again.
+    pub(super) fn put_back(&mut self, message: Outgoing) {
+        debug_assert!(self.first.is_none(), "one was taken");
+        self.first = Some(message);
+    }
+}
 
 /// Where messages to a peer go in.
 #[derive(Debug)]
@@ -142,15 +168,26 @@ impl Outbox {
         flow.queued.abandon();
     }
 
-    /// There are so many connections now: gives each a queue, with its part of what waits in the `first` one.
-    pub(super) fn spread(&mut self, mut first: Queue, connections: usize, flow: &Flow) -> Vec<Queue> {
+    /// There are so many connections now: gives each a queue, with its part of what waits in the `first` one. If a message
+    /// was `said` over the first connection already, that is its length.
+    pub(super) fn spread(
+        &mut self,
+        mut first: Queue,
+        said: Option<u64>,
+        connections: usize,
+        flow: &Flow,
+    ) -> Vec<Queue> {
         if connections == 1 {
             return vec![first];
         }
         self.release(0, flow);
         let (lanes, queues) = (0..connections).map(|_| Lane::new()).unzip();
         (self.lanes, self.dealer) = (lanes, Dealer::new(connections));
-        while let Ok(message) = first.try_recv() {
+        // It counts for the turn: the peer counts it, too.
+        if let Some(len) = said {
+            self.dealer.deal(len);
+        }
+        while let Some(message) = first.try_recv() {
             let _ = self.lanes[self.dealer.deal(message.len)].queue.send(message); // its end is in `queues`
         }
         self.end_if_over(flow);
@@ -178,8 +215,9 @@ impl Outbox {
 
 impl Lane {
     fn new() -> (Self, Queue) {
-        let (queue, end) = mpsc::unbounded_channel();
+        let (queue, rest) = mpsc::unbounded_channel();
         let (held, holds) = (Vec::new(), Arc::default());
+        let end = Queue { first: None, rest };
         (Self { held, holds, queue, socket: None, gauge: Gauge::default(), rate: Arc::default() }, end)
     }
 

@@ -7,8 +7,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::inbox::Inbox;
-use super::lane::{Connection, LaneTask, Room};
-use super::outbox::{Outbox, Queue, lock};
+use super::lane::{LaneTask, Room};
+use super::meeting::Met;
+use super::outbox::{Outbox, lock};
 use super::turn::Place;
 use crate::link::flow::Flow;
 use crate::link::{LinkError, LinkEvent, LinkSink};
@@ -18,8 +19,6 @@ use crate::pool::Pool;
 /// Serves one peer from the first attempt to connect to the end.
 pub(super) struct PeerTask {
     pub(super) peer: Rank,
-    /// Ends when this side closes.
-    pub(super) queue: Queue,
     pub(super) outbox: Arc<Mutex<Outbox>>,
     pub(super) inbox: Arc<Inbox>,
     /// Turns true when this side closes.
@@ -33,15 +32,16 @@ pub(super) struct PeerTask {
 
 impl PeerTask {
     /// Waits for the connections that `connecting` makes and serves them until either end closes them.
-    pub(super) async fn run(self, connecting: impl Future<Output = Result<Vec<Connection>, LinkError>>) {
+    pub(super) async fn run(self, connecting: impl Future<Output = Result<Met, LinkError>>) {
         let (peer, sink, mut closed) = (self.peer, self.sink.clone(), self.closed.clone());
         let (outbox, flow) = (self.outbox.clone(), self.flow.clone());
-        let connections = tokio::select! {
-            connections = connecting => Some(connections),
+        let met = tokio::select! {
+            biased; // to a peer that there are connections with, what this side says last is still sent
+            met = connecting => Some(met),
             _ = closed.wait_for(|&closed| closed) => None,
         };
-        let end = match connections {
-            Some(Ok(connections)) => self.serve(connections).await,
+        let end = match met {
+            Some(Ok(met)) => self.serve(met).await,
             Some(Err(error)) => Some(LinkEvent::Closed { peer, error }),
             None => None,
         };
@@ -52,8 +52,8 @@ impl PeerTask {
     }
 
     /// Serves all connections until the end; returns what is to be reported of it.
-    async fn serve(self, connections: Vec<Connection>) -> Option<LinkEvent> {
-        let queues = lock(&self.outbox).spread(self.queue, connections.len(), &self.flow);
+    async fn serve(self, Met { connections, queue, said }: Met) -> Option<LinkEvent> {
+        let queues = lock(&self.outbox).spread(queue, said, connections.len(), &self.flow);
         let room = Room::new();
         let mut lanes = JoinSet::new();
         for ((place, connection), queue) in Place::all(connections.len()).zip(connections).zip(queues) {
@@ -111,7 +111,6 @@ mod tests {
         let (close, closed) = watch::channel(false);
         let task = PeerTask {
             peer: Rank(1),
-            queue,
             outbox: outbox.clone(),
             inbox: Arc::default(),
             closed,
@@ -122,7 +121,11 @@ mod tests {
         };
         close.send_replace(true);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(task.run(std::future::pending()));
+        let connecting = async move {
+            let _queue = queue;
+            std::future::pending().await
+        };
+        runtime.block_on(task.run(connecting));
         assert!(!flow.queued.any() && !lock(&outbox).is_open());
     }
 }

@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -120,11 +121,24 @@ impl RankFile {
         self.addresses.len() as u32
     }
 
-    /// How many ranks have an address on the host of `rank`, itself among them.
-    pub(super) fn ranks_beside(&self, rank: Rank) -> u32 {
+    /// How many ranks have an address on the host of `rank`, itself among them. A host that goes by several names counts as several,
+    /// except for loopback addresses, which are all of the same one.
+    #[must_use]
+    pub fn ranks_beside(&self, rank: Rank) -> u32 {
         let Some(own) = self.addresses.get(rank.0 as usize).map(|own| host(own)) else { return 1 };
-        self.addresses.iter().filter(|address| host(address) == own).count() as u32
+        self.addresses.iter().filter(|address| is_same(host(address), own)).count() as u32
     }
+}
+
+/// Whether both are certainly the same host.
+fn is_same(one: &str, other: &str) -> bool {
+    one.eq_ignore_ascii_case(other) || is_loopback(one) && is_loopback(other)
+}
+
+/// Whether it is a machine itself, which has many such addresses.
+fn is_loopback(host: &str) -> bool {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    bare.eq_ignore_ascii_case("localhost") || bare.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 /// Of `host:port`.
@@ -170,6 +184,15 @@ mod tests {
     fn ranks_of_one_host_are_beside_each_other() {
         let file = parse(r#"["a:1", "[::1]:1", "a:2", "[::1]:3", "[::1]:2"]"#).unwrap();
         assert_eq!([0, 1, 2, 3, 4, 5].map(|rank| file.ranks_beside(Rank(rank))), [2, 3, 2, 3, 3, 1]);
+        let beside = |ranks| {
+            let file = parse(ranks).unwrap();
+            (0..file.ranks()).map(|rank| file.ranks_beside(Rank(rank))).collect::<Vec<_>>()
+        };
+        assert_eq!(beside(r#"["a:1", "b:1", "a:2", "A:3", "c:1", "b:2"]"#), [3, 2, 3, 3, 1, 2]);
+        assert_eq!(beside(r#"["10.0.0.1:1", "10.0.0.2:1", "10.0.0.1:2"]"#), [2, 1, 2]);
+        // A machine has many addresses that only itself reaches.
+        let loopback = r#"["127.0.0.1:1", "127.0.1.2:1", "[::1]:1", "localhost:1", "10.0.0.1:1"]"#;
+        assert_eq!(beside(loopback), [4, 4, 4, 4, 1]);
     }
 
     #[test]
