@@ -287,7 +287,7 @@ impl Handle {
     }
 
     /// Asks until the answer is yes.
-    fn until(
+    pub(super) fn until(
         &self,
         what: &'static str,
         is_over: impl FnMut() -> Result<bool, NcclError>,

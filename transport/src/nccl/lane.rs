@@ -3,6 +3,8 @@
 //! A call has the lane for itself: all that the call before it has enqueued has ended when it begins. Memory is allocated and
 //! kernels are loaded, for which the driver might wait, before headers are exchanged or when they are there, and when
 //! what was on the caller's stream has ended: never while an operation of NCCL waits for other ranks, which may have gone.
+//! After that, ranks of one process wait for each other, so that no operation of theirs waits for this one while it allocates:
+//! see [`neighbours`](super::neighbours). After the headers, only what these announce is looked for: nobody knows its length before.
 //! Nothing is freed before the lane is: where ranks are threads of one process, the driver may wait for all devices, and those of
 //! the others wait in the midst of a call for this rank.
 
@@ -76,7 +78,10 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(device: &Device) -> Result<Self, DeviceError> {
+    /// With room for so many bytes that ranks [share](Self::share): others may wait for them already.
+    pub(super) fn new(device: &Device, shared_len: u64) -> Result<Self, DeviceError> {
+        let mut words = Scratch::default();
+        words.room(device, shared_len)?;
         Ok(Self {
             device: device.clone(),
             stream: device.stream()?,
@@ -88,7 +93,7 @@ impl Lane {
             marks: [device.event()?, device.event()?],
             stopwatch: Stopwatch::default(),
             decoder_watch: Stopwatch::default(),
-            words: Scratch::default(),
+            words,
             layout: Layout::default(),
             leaving: Default::default(),
             coming: Default::default(),
@@ -97,16 +102,21 @@ impl Lane {
         })
     }
 
-    /// Gathers a few words of each rank on all, at the very beginning.
-    pub(super) fn share(&mut self, handle: &Handle, own: &[u8], ranks: u32) -> Result<Vec<u64>, NcclError> {
-        let (len, ranks) = (own.len() as u64, u64::from(ranks));
-        let room = self.words.room(&self.device, len + len * ranks)?;
-        let (from, to) = (room.slice(0..len), room.slice(len..len + len * ranks));
-        self.side.upload(own, from)?;
+    /// Gathers a few words of each rank on all, at the very beginning: `shared_len` bytes with those that all have, as when it
+    /// was made.
+    pub(super) fn share(
+        &mut self,
+        handle: &Handle,
+        own: &[u8],
+        shared_len: u64,
+    ) -> Result<Vec<u64>, NcclError> {
+        let len = own.len() as u64;
         self.is_busy = true;
+        let (from, to) = (self.word_region(0..len), self.word_region(len..shared_len));
+        self.side.upload(own, from)?;
         handle.group(|handle| handle.all_gather(from, to, &self.stream))?;
         handle.wait_for_bytes(&self.stream, "the comparison of settings")?;
-        Ok(self.read_words(len..len + len * ranks)?)
+        Ok(self.read_words(len..shared_len)?)
     }
 
     /// Waits until all of the last call has ended, and fails if a frame did not decode.

@@ -91,6 +91,7 @@ impl NcclCommunicator {
             }
         }
         self.lane.begin((&self.handle, stream), (element, call), &mut outgoing, incoming.len())?;
+        self.neighbours.meet(&self.handle, peers(planned))?;
         self.send_headers(planned)?;
         let headers = self.lane.headers(&self.handle, (self.rank, call), |i| incoming[i].from)?;
         let (mine, theirs) = &headers;
@@ -103,6 +104,7 @@ impl NcclCommunicator {
             self.choices.learn(*key, [entry]);
         }
         self.lane.expect(theirs, |i| incoming[i].from)?;
+        self.neighbours.meet(&self.handle, peers(planned))?;
         let timed = timed.filter(|_| self.choices.measures() && self.lane.begin_move());
         self.move_messages(planned, &outgoing, &headers)?;
         if let Some(key) = timed {
@@ -210,6 +212,11 @@ impl<'a> Message<'a> {
             Self::Receive { from, .. } => Key::From(from),
         }
     }
+}
+
+/// The other ends of messages with headers. For what has none another rank may make a plain call, which waits for nobody.
+fn peers<'a>(planned: &[Planned<'a>]) -> impl Iterator<Item = u32> {
+    planned.iter().filter(|(_, place)| place.is_some()).map(|(message, _)| message.peer())
 }
 
 /// The length of each message that is sent.

@@ -21,7 +21,8 @@
 //! Each call goes by NCCL's own, plain one, or compressed: regions are encoded on a stream of the communicator's own,
 //! headers with their lengths go ahead (32 bytes each, in device memory, read back), then frames and what stayed raw in one
 //! group, and frames are decoded. So a compressed call waits on the host until all ranks concerned have come to it, and until the
-//! compressed one before it has ended; what follows the headers is only enqueued. Bytes are what plain calls would have made
+//! compressed one before it has ended; what follows the headers is only enqueued, once all ranks concerned that are threads of
+//! this process have found room for it. Bytes are what plain calls would have made
 //! them, on either way. Plain are calls shorter than [`NcclConfig::least_bytes`], calls on a stream that records a graph, where
 //! lengths must not change, calls for a while after some that compression did not shorten, and all where the policy is
 //! `fixed:none` or `MGCOMP=off`.
@@ -104,6 +105,11 @@
 //! ranks do so beside what is said above, even if nothing is compressed: the first one of more than 1 MiB, and each that is
 //! beyond a higher power of two than all before.
 //!
+//! To find more room, too, the driver may wait for other ranks of the process. So a call that may need some hands nothing to NCCL
+//! before all ranks of the process that it concerns have found theirs. Plain messages go without that: where one waits for a
+//! rank that first makes a call with a third one and finds more room there, the driver may wait for the message, and that for
+//! the call, until the rank at its other end gives up.
+//!
 //! [`Operation`]: crate::communicator::Operation
 //! [`abort`]: NcclCommunicator::abort
 //! [`check`]: NcclCommunicator::check
@@ -119,6 +125,7 @@ mod lane;
 mod layout;
 mod library;
 mod messages;
+mod neighbours;
 mod operations;
 mod ordered;
 mod own;
@@ -140,6 +147,7 @@ use self::choices::Choices;
 use self::entry::Entry;
 use self::handle::Handle;
 use self::lane::Lane;
+use self::neighbours::Neighbours;
 use self::ordered::Combiner;
 use self::own::Own;
 use crate::calibrate;
@@ -165,6 +173,8 @@ pub struct NcclCommunicator {
     reductions: Reductions,
     /// If reductions are its affair.
     combiner: Option<Own<Combiner>>,
+    /// Those that are threads of this process.
+    neighbours: Neighbours,
     rank: u32,
     ranks: u32,
     /// Collectives with headers so far.
@@ -189,6 +199,11 @@ impl Sent {
     const fn plain(raw_bytes: u64) -> Self {
         Self { raw_bytes, stored_bytes: raw_bytes }
     }
+}
+
+/// Bytes of what this rank tells all, and of what all do.
+const fn shared_len(ranks: u32) -> u64 {
+    8 * SHARED_WORDS as u64 * (1 + ranks as u64)
 }
 
 /// Counts what went behind a header.
@@ -223,12 +238,13 @@ impl NcclCommunicator {
         (rank, ranks): (u32, u32),
         config: NcclConfig,
     ) -> Result<Self, NcclError> {
-        let lane = Lane::new(device)?;
-        // Before anything is on its way: its kernel is loaded.
+        // Before anything is on its way, on any rank: memory is allocated, and a kernel is loaded.
+        let lane = Lane::new(device, shared_len(ranks))?;
         let combiner = match config.reductions {
             Reductions::Ordered => Some(Combiner::new(device)?),
             Reductions::Nccl => None,
         };
+        let neighbours = Neighbours::join(id, rank);
         let handle = Handle::create(device, id, (rank, ranks), config.limit)?;
         let speeds = calibrate::device_speeds(device.info());
         let choices = Choices::new(config, Position { rank: Rank(rank), ranks }, speeds);
@@ -238,6 +254,7 @@ impl NcclCommunicator {
             choices,
             reductions: config.reductions,
             combiner: combiner.map(Own::new),
+            neighbours,
             rank,
             ranks,
             calls: 0,
@@ -330,7 +347,7 @@ impl NcclCommunicator {
         for (word, (_, value)) in own.chunks_exact_mut(8).zip(shared) {
             word.copy_from_slice(&value.to_le_bytes());
         }
-        let all = self.lane.share(&self.handle, &own, self.ranks)?;
+        let all = self.lane.share(&self.handle, &own, shared_len(self.ranks))?;
         for (rank, theirs) in (0..).zip(all.chunks_exact(SHARED_WORDS)) {
             for (&(what, own), &theirs) in shared.iter().zip(theirs) {
                 if own != theirs {

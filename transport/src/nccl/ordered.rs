@@ -91,9 +91,12 @@ impl NcclCommunicator {
         (datatype, operation): Task,
     ) -> Result<(), NcclError> {
         let (ranks, len) = (self.ranks as usize, result.len() as usize);
-        let stride = len.next_multiple_of(ALIGN);
+        // The same on all ranks, whose shares may differ: they find more room in the same call.
+        let longest = shares.iter().map(|share| share.len).max().unwrap_or(0);
+        let stride = longest.next_multiple_of(ALIGN);
         let room_len = (ranks * stride) as u64;
-        if room.must_grow(room_len) {
+        let grows = room.must_grow(room_len);
+        if grows {
             // The driver may wait for what is on its way anywhere: not without a limit, as far as this communicator knows
             // of it.
             self.lane.finish(&self.handle)?;
@@ -101,6 +104,9 @@ impl NcclCommunicator {
             self.handle.wait(stream, "the numbers of a reduction")?;
         }
         let room = room.room(&self.lane.device, room_len)?;
+        if grows {
+            self.neighbours.meet(&self.handle, 0..self.ranks)?;
+        }
         let blocks: Vec<_> = (0..ranks).map(|rank| Block { offset: rank * stride, len }).collect();
         stream.follow(after)?;
         self.all_to_all_v(stream, (from, shares), (room, &blocks), datatype.element())?;

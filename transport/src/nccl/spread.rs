@@ -51,6 +51,7 @@ impl NcclCommunicator {
             self.choices.choose((spread.key, Some(spread.key), self.rank), (own, spread.element), can_look);
         let mut out = [out];
         self.lane.begin((&self.handle, stream), (spread.element, call), &mut out, self.ranks as usize)?;
+        self.neighbours.meet(&self.handle, 0..self.ranks)?;
         let (lane, handle) = (&self.lane, &self.handle);
         handle.group(|handle| handle.all_gather(lane.outgoing(), lane.incoming(), &lane.stream))?;
         let (mine, entries) = lane.headers(handle, (self.rank, call), |rank| rank as u32)?;
@@ -60,6 +61,7 @@ impl NcclCommunicator {
         self.choices.observe(&choice, &mine[0], self.lane.encoding_time(&out, 0));
         self.choices.learn(spread.key, &entries);
         self.lane.expect(&entries, |rank| rank as u32)?;
+        self.neighbours.meet(&self.handle, 0..self.ranks)?;
         let is_timed = self.choices.measures() && self.lane.begin_move();
         self.move_all(spread, &out[0], &entries)?;
         if is_timed {

@@ -20,6 +20,7 @@ static const Setting SETTINGS[] = {
     {"faulty_launch", &Settings::faulty_launch},   {"wrong_byte", &Settings::wrong_byte},
     {"stray_byte", &Settings::stray_byte},
     {"threads", &Settings::threads},               {"strict_free", &Settings::strict_free},
+    {"alloc_ms", &Settings::alloc_ms},
     {"devices", &Settings::devices},               {"no_peers", &Settings::no_peers},
     {"no_ipc", &Settings::no_ipc},                 {"no_vmm", &Settings::no_vmm},
     {"wrong_import", &Settings::wrong_import},     {"link_ns_per_kib", &Settings::link_ns_per_kib},

@@ -42,6 +42,7 @@ static Result allocate(uint64_t* address, size_t len, Sort sort) {
   static uint64_t serial;
   Driver& d = driver();
   Context* const owner = current_context();
+  take_time_to_allocate(owner);
   uint64_t& allocated = d.allocated[owner->device];
   if (sort == Sort::DEVICE && d.settings.full != 0) return OUT_OF_MEMORY;
   if (len > d.settings.memory_len || allocated > d.settings.memory_len - len) return OUT_OF_MEMORY;

@@ -103,6 +103,7 @@ STUB_API int cuModuleLoadData(void** handle, const char* image) {
   STUB_ENTER_CONTEXT;
   if (const Result error = refuse_recording()) return error;
   if (const Result error = check_image(image)) return error;
+  take_time_to_allocate(current_context());
   Module* const module = new Module;
   module->context = current_context();
   if (image[0] != '\x7f') module->image = image;

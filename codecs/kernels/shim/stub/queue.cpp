@@ -203,6 +203,16 @@ void drain_users(Context* owner, Range memory, bool of_peers) {
   }
 }
 
+void take_time_to_allocate(Context* owner) {
+  Driver& d = driver();
+  const uint64_t ms = d.settings.alloc_ms * (uint64_t)(owner->device + 1);
+  if (ms == 0) return;
+  d.mutex.unlock();
+  std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+  d.mutex.lock();
+  drain_users(owner, {0, 0}, true);
+}
+
 Result refuse_recording() {
   Result result = SUCCESS;
   if (capture_mode() == RELAXED) return result;

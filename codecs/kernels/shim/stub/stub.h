@@ -67,6 +67,8 @@ struct Settings {
   uint64_t stray_byte = 0;     // 1: kernels write a byte behind their destinations
   uint64_t threads = 0;        // not 0: streams made from now on have a thread each, which dawdles by this seed
   uint64_t strict_free = 0;    // 1: memory must not be freed while work that uses it is queued
+  uint64_t alloc_ms = 0;       // not 0: to allocate and to load kernels takes so long, on the second device twice as
+                               // long, and then waits for all work there and of those that share memory with it
   uint64_t devices = 1;        // all of the same kind
   uint64_t no_peers = 0;       // 1: no device reaches the memory of another
   uint64_t no_ipc = 0;         // 1: nothing is shared with other processes by handles
@@ -248,6 +250,8 @@ bool is_in_use(Range memory);
 void drain(const std::shared_ptr<Stream>& stream);
 void drain_all();
 void drain_users(Context* owner, Range memory, bool of_peers);
+// Takes its time, and waits, before there is new memory in a context, as `alloc_ms` says. With the mutex locked once.
+void take_time_to_allocate(Context* owner);
 // Runs the next operation of a stream that has one, no thread, and does not run.
 void run_one(const std::shared_ptr<Stream>& stream);
 // Runs one operation of some stream but this one, where no thread does; whether there was any.
