@@ -4,7 +4,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -15,9 +15,10 @@ use mgcomp_selector::{Estimate, SampleSize};
 
 use super::brief::{For, Paces};
 use super::failure::Failure;
-use super::waiting::{InUse, RETRY, Waiting};
+use super::hold::Memory;
+use super::waiting::Waiting;
 use super::{Done, DoneSink, Executor, Output, Ticket, Work};
-use crate::memory::{Held, HeldMut};
+use crate::memory::Held;
 use crate::message::Status;
 use crate::payload::Payload;
 use crate::pool::Pool;
@@ -31,7 +32,7 @@ pub struct HostExecutor {
     /// For what is done on the caller's thread.
     workbench: Workbench,
     /// What waits for its memory: the threads take it from there, or the caller if there are none.
-    waiting: Arc<Mutex<Waiting>>,
+    waiting: Arc<RwLock<Waiting>>,
 }
 
 impl HostExecutor {
@@ -48,7 +49,7 @@ impl HostExecutor {
     pub(super) fn start_for(whom: For, threads: usize, checksum: bool, sink: &DoneSink) -> io::Result<Self> {
         let (queue, work) = mpsc::channel();
         let (work, stopped) = (Arc::new(Mutex::new(work)), Arc::<AtomicBool>::default());
-        let waiting = Arc::<Mutex<Waiting>>::default();
+        let waiting = Arc::<RwLock<Waiting>>::default();
         let bench = Workbench::new(checksum, Paces::new(whom, threads));
         let spawn = |i| {
             let (queue, stopped, sink) = (work.clone(), stopped.clone(), sink.clone());
@@ -65,13 +66,13 @@ impl Executor for HostExecutor {
     fn submit(&mut self, ticket: Ticket, work: Work) -> Option<Done> {
         let is_alone = self.threads.is_empty();
         if is_alone || self.workbench.paces.is_brief(&work) {
-            let memory = lock(&self.waiting).hold_for(&work, Memory::try_hold);
+            let memory = read(&self.waiting).hold_for(&work, Memory::try_hold);
             if let Ok(memory) = memory {
                 return Some(self.workbench.carry_out(ticket, &work, memory));
             }
         }
         if is_alone {
-            lock(&self.waiting).push(ticket, work);
+            write(&self.waiting).push(ticket, work);
         } else if let Some(queue) = &self.queue {
             // Workers outlive the queue: sending fails only after they were told to stop.
             let _ = queue.send((ticket, work));
@@ -83,12 +84,12 @@ impl Executor for HostExecutor {
         if !self.is_waiting() {
             return None;
         }
-        let next = lock(&self.waiting).take(Instant::now(), Memory::try_hold);
+        let next = write(&self.waiting).take(Instant::now(), Memory::try_hold);
         next.map(|(ticket, work, memory)| self.workbench.carry_out(ticket, &work, memory))
     }
 
     fn is_waiting(&self) -> bool {
-        self.threads.is_empty() && !lock(&self.waiting).is_empty()
+        self.threads.is_empty() && !read(&self.waiting).is_empty()
     }
 }
 
@@ -104,7 +105,7 @@ impl Drop for HostExecutor {
 
 struct Worker {
     queue: Arc<Mutex<Receiver<(Ticket, Work)>>>,
-    waiting: Arc<Mutex<Waiting>>,
+    waiting: Arc<RwLock<Waiting>>,
     stopped: Arc<AtomicBool>,
     sink: DoneSink,
     workbench: Workbench,
@@ -123,19 +124,28 @@ impl Worker {
     /// takes no thread: that may be a link, for as long as a peer is slow.
     fn next(&self) -> Option<(Ticket, Work, Memory)> {
         // One thread at a time looks for work, now and then also among what waits. The others sleep until it has found some.
-        let queue = lock(&self.queue);
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if self.stopped.load(Ordering::Relaxed) {
                 return None;
             }
-            let next = lock(&self.waiting).take(Instant::now(), Memory::try_hold);
-            if next.is_some() {
-                return next;
-            }
-            let is_idle = lock(&self.waiting).is_empty();
-            let received = if is_idle { queue.recv().map_err(Into::into) } else { queue.recv_timeout(RETRY) };
+            let is_idle = read(&self.waiting).is_empty();
+            let received = if is_idle {
+                queue.recv().map_err(Into::into)
+            } else {
+                // It may take long where many wait. Who hands in work does not wait for that.
+                let look = read(&self.waiting).look(Instant::now(), Memory::try_hold);
+                let mut waiting = write(&self.waiting);
+                let next = waiting.settle(look);
+                if next.is_some() {
+                    return next;
+                }
+                let pause = waiting.pause(Instant::now());
+                drop(waiting);
+                queue.recv_timeout(pause)
+            };
             match received {
-                Ok((ticket, work)) => lock(&self.waiting).push(ticket, work),
+                Ok((ticket, work)) => write(&self.waiting).push(ticket, work),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
@@ -143,34 +153,12 @@ impl Worker {
     }
 }
 
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
+fn read(waiting: &RwLock<Waiting>) -> RwLockReadGuard<'_, Waiting> {
+    waiting.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The host memory that a piece of work is on, held for it.
-enum Memory {
-    Source(Held),
-    Destination(HeldMut),
-    /// What is to be decoded is where it goes already.
-    InPlace,
-    /// The payload is somewhere else.
-    Elsewhere,
-}
-
-impl Memory {
-    fn try_hold(work: &Work) -> Result<Self, InUse> {
-        match work {
-            work if work.is_in_place() => Ok(Self::InPlace),
-            Work::Estimate { source, .. } | Work::Encode { source, .. } => match source.memory() {
-                Some(source) => source.try_hold().map(Self::Source).ok_or(InUse),
-                None => Ok(Self::Elsewhere),
-            },
-            Work::Decode { destination, .. } => match destination.memory() {
-                Some(into) => into.try_hold_mut().map(Self::Destination).ok_or(InUse),
-                None => Ok(Self::Elsewhere),
-            },
-        }
-    }
+fn write(waiting: &RwLock<Waiting>) -> RwLockWriteGuard<'_, Waiting> {
+    waiting.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What one thread works with.

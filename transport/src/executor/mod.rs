@@ -4,6 +4,7 @@ mod brief;
 #[cfg(feature = "cuda")]
 pub(crate) mod cuda;
 mod failure;
+mod hold;
 mod host;
 mod threads;
 mod waiting;

@@ -1,7 +1,9 @@
 //! Work that waits for memory that somebody else holds, while other work goes on.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
 
 use super::{Ticket, Work};
 
@@ -9,6 +11,12 @@ use super::{Ticket, Work};
 pub(crate) const RETRY: Duration = Duration::from_millis(1);
 /// For so long works on the same memory keep their order; then they do not for as long, and so on.
 const TURN: Duration = Duration::from_millis(100);
+/// So many works are all looked at each time.
+const FEW: usize = 64;
+/// What counts for a look at one of more: two to three times what it takes, so that less than half of the time goes there.
+const LOOK: Duration = Duration::from_nanos(100);
+/// Much less than a turn, or looks at all would miss those in which a work may go.
+const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
 /// Somebody else holds the memory.
 #[derive(Debug)]
@@ -20,11 +28,48 @@ pub(super) struct InUse;
 /// ever. But who holds the memory of the oldest may wait for a work behind it: two collectives, say, whose numbers are
 /// written to while they send them. So when the oldest has waited for a while, any work goes whose memory is free. As
 /// these take turns, both come to an end.
+///
+/// A work is looked at when it has come, and then again and again, with all others. Where these are many, that is put off
+/// until as long has passed as it may take: else each of many that come would have all that came before looked at.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    works: VecDeque<(Ticket, Work)>,
+    /// By their numbers, of which the younger ones have higher ones.
+    works: BTreeMap<u64, Waiter>,
+    /// What of them is in a buffer of the host, by where that begins.
+    places: FxHashMap<usize, Place>,
+    /// The number of the next that comes.
+    next: u64,
+    /// From here on they are still to be looked at: they have come since, or the last look has found one before them.
+    unseen: u64,
+    /// When all may be looked at again, if they are many.
+    again: Option<Instant>,
+    /// Whether that was too early the last time.
+    is_put_off: bool,
     /// Since when the oldest has been refused its memory.
     refused: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    ticket: Ticket,
+    work: Work,
+    place: Option<usize>,
+}
+
+/// The numbers of the works in one buffer, and of those among them that write there.
+#[derive(Debug, Default)]
+struct Place {
+    all: BTreeSet<u64>,
+    writing: BTreeSet<u64>,
+}
+
+/// What came of a look at works, for [`Waiting::settle`].
+pub(super) struct Look<M> {
+    at: Instant,
+    /// The oldest that may go, and its memory.
+    found: Option<(u64, M)>,
+    is_at_all: bool,
+    is_oldest_refused: bool,
 }
 
 impl Waiting {
@@ -34,7 +79,16 @@ impl Waiting {
 
     /// Adds the youngest.
     pub(super) fn push(&mut self, ticket: Ticket, work: Work) {
-        self.works.push_back((ticket, work));
+        let (number, place) = (self.next, place(&work));
+        self.next += 1;
+        if let Some(place) = place {
+            let place = self.places.entry(place).or_default();
+            place.all.insert(number);
+            if work.writes() {
+                place.writing.insert(number);
+            }
+        }
+        self.works.insert(number, Waiter { ticket, work, place });
     }
 
     /// Takes out the oldest that may go, with its memory, which `hold` holds.
@@ -43,23 +97,55 @@ impl Waiting {
         now: Instant,
         hold: impl Fn(&Work) -> Result<M, InUse>,
     ) -> Option<(Ticket, Work, M)> {
-        for at in 0..self.works.len() {
+        let look = self.look(now, hold);
+        self.settle(look)
+    }
+
+    /// Looks for what [`take`](Self::take) takes out; [`settle`](Self::settle) then does, before anything else is added or looked
+    /// for. Apart from that, for others may ask [`hold_for`](Self::hold_for) meanwhile.
+    pub(super) fn look<M>(&self, now: Instant, hold: impl Fn(&Work) -> Result<M, InUse>) -> Look<M> {
+        let is_at_all = self.works.len() <= FEW || self.again.is_none_or(|again| again <= now);
+        let (from, oldest) = (if is_at_all { 0 } else { self.unseen }, self.oldest());
+        let mut look = Look { at: now, found: None, is_at_all, is_oldest_refused: false };
+        for (&number, waiter) in self.works.range(from..) {
             // Its memory first: to ask for that takes less time than to look at all that is older.
-            let held = hold(&self.works[at].1);
-            if let Ok(memory) = held
-                && !self.keeps_back(&self.works[at].1, at, now)
+            if let Ok(memory) = hold(&waiter.work)
+                && !self.keeps_back(&waiter.work, waiter.place, number, now)
             {
-                if at == 0 {
-                    self.refused = None;
-                }
-                let (ticket, work) = self.works.remove(at)?;
-                return Some((ticket, work, memory));
+                look.found = Some((number, memory));
+                break;
             }
-            if at == 0 {
-                self.refused.get_or_insert(now);
-            }
+            look.is_oldest_refused |= Some(number) == oldest;
         }
-        None
+        look
+    }
+
+    /// Takes out what was found.
+    pub(super) fn settle<M>(&mut self, look: Look<M>) -> Option<(Ticket, Work, M)> {
+        if look.is_at_all {
+            let pause = LOOK.saturating_mul(u32::try_from(self.works.len()).unwrap_or(u32::MAX));
+            self.again = Some(look.at + pause.min(LONGEST_PAUSE));
+        }
+        self.is_put_off = !look.is_at_all;
+        if look.is_oldest_refused {
+            self.refused.get_or_insert(look.at);
+        }
+        self.unseen = look.found.as_ref().map_or(self.next, |(number, _)| *number);
+        let (number, memory) = look.found?;
+        if Some(number) == self.oldest() {
+            self.refused = None;
+        }
+        let Waiter { ticket, work, place } = self.works.remove(&number)?;
+        if let Some(place) = place {
+            self.leave(place, number);
+        }
+        Some((ticket, work, memory))
+    }
+
+    /// How long to wait before looking again if nothing happens.
+    pub(super) fn pause(&self, now: Instant) -> Duration {
+        let again = self.again.filter(|_| self.is_put_off);
+        again.map_or(RETRY, |again| again.saturating_duration_since(now).min(RETRY))
     }
 
     /// Holds the memory of work that is not among these, as if it were the youngest.
@@ -70,23 +156,66 @@ impl Waiting {
     ) -> Result<M, InUse> {
         let memory = hold(work)?;
         // Mostly there are none, and nobody asks for the time.
-        let may_go = self.is_empty() || !self.keeps_back(work, self.works.len(), Instant::now());
+        let may_go = self.is_empty() || !self.keeps_back(work, place(work), self.next, Instant::now());
         if may_go { Ok(memory) } else { Err(InUse) }
     }
 
-    /// Whether `work` is to come after one of the `older` oldest.
-    fn keeps_back(&self, work: &Work, older: usize, now: Instant) -> bool {
-        self.keeps_order(now) && self.works.range(..older).any(|(_, older)| older.conflicts_with(work))
+    /// Whether `work` at `place` is to come after one whose number is less.
+    fn keeps_back(&self, work: &Work, place: Option<usize>, number: u64, now: Instant) -> bool {
+        if !self.keeps_order(now) {
+            return false;
+        }
+        // Nothing before is in the same buffer, or not both only read it.
+        let first = match place {
+            Some(place) => self.places.get(&place).and_then(|place| place.first_against(work)),
+            None => self.oldest(),
+        };
+        let is_older = |first: &u64| *first < number;
+        let mut older = first.filter(is_older).into_iter().flat_map(|first| self.works.range(first..number));
+        older.any(|(_, older)| older.work.conflicts_with(work))
     }
 
     fn keeps_order(&self, now: Instant) -> bool {
         let waited = self.refused.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
         (waited.as_nanos() / TURN.as_nanos()).is_multiple_of(2)
     }
+
+    fn oldest(&self) -> Option<u64> {
+        self.works.first_key_value().map(|(&number, _)| number)
+    }
+
+    /// The work with this number is not at `place` any more.
+    fn leave(&mut self, place: usize, number: u64) {
+        let Some(there) = self.places.get_mut(&place) else { return };
+        there.all.remove(&number);
+        there.writing.remove(&number);
+        if there.all.is_empty() {
+            self.places.remove(&place);
+        }
+    }
+}
+
+impl Place {
+    /// The oldest here that `work` may conflict with.
+    fn first_against(&self, work: &Work) -> Option<u64> {
+        let among = if work.writes() { &self.all } else { &self.writing };
+        among.first().copied()
+    }
+}
+
+/// Where the buffer begins that `work` is on, if it is one of the host: works on others do not conflict with it. Buffers of the
+/// same lent memory look the same.
+fn place(work: &Work) -> Option<usize> {
+    let memory = work.raw().memory()?;
+    // No bytes can be held whoever holds others.
+    let nothing = memory.part(0, 0)?.try_hold()?;
+    Some(nothing.as_ptr().addr().wrapping_sub(memory.offset()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use mgcomp_codecs::{Algorithm, Element};
 
     use super::*;
@@ -174,5 +303,105 @@ mod tests {
         let waiting = waiting([write(&slice)]);
         assert!(waiting.hold_for(&in_place, |_| Ok(())).is_ok());
         assert!(waiting.hold_for(&write(&slice), |_| Ok(())).is_err());
+    }
+
+    #[test]
+    fn of_many_each_is_looked_at_when_it_comes_and_all_are_now_and_then() {
+        const MANY: usize = 20_000;
+        let (buffer, other, began) = (HostBuffer::zeroed(MANY), HostBuffer::zeroed(8), Instant::now());
+        let (looks, free) = (Cell::new(0), Cell::new(false));
+        let hold = |work: &Work| {
+            looks.set(looks.get() + 1);
+            let is_free =
+                free.get() || work.raw().memory().is_some_and(|memory| memory.overlaps(&other.all()));
+            if is_free { Ok(()) } else { Err(InUse) }
+        };
+        let mut waiting = Waiting::default();
+        let take = |waiting: &mut Waiting, now| waiting.take(now, hold).map(|(ticket, ..)| ticket.0);
+        for (ticket, at) in (0..).zip(0..MANY) {
+            waiting.push(Ticket(ticket), read(&buffer.slice(at..at + 1).unwrap()));
+            assert_eq!(take(&mut waiting, began), None);
+        }
+        assert!(looks.get() < 2 * MANY, "{} looks at {MANY}", looks.get());
+        assert!(waiting.pause(began) < RETRY, "all are to be looked at again when that is due");
+        // What comes and may go is not held up by all those, nor looks at them.
+        looks.set(0);
+        for work in [write(&other.all()), read(&other.all())] {
+            waiting.push(Ticket(99_999), work);
+            assert_eq!(take(&mut waiting, began), Some(99_999));
+        }
+        assert_eq!(looks.get(), 2);
+        // What is free again goes when they have had their pause, which is not long.
+        free.set(true);
+        assert_eq!(take(&mut waiting, began), None);
+        let now = began + LONGEST_PAUSE;
+        looks.set(0);
+        assert!((0..MANY as u64).all(|ticket| take(&mut waiting, now) == Some(ticket)));
+        assert!(waiting.is_empty() && looks.get() == MANY);
+    }
+
+    #[test]
+    fn few_are_all_looked_at_each_time() {
+        let (buffer, now) = (HostBuffer::zeroed(FEW), Instant::now());
+        let mut waiting = waiting((0..FEW).map(|at| read(&buffer.slice(at..at + 1).unwrap())));
+        let free = Cell::new(0);
+        let hold = |work: &Work| {
+            let is_free = work.raw().memory().is_some_and(|memory| memory.offset() == free.get());
+            if is_free { Ok(()) } else { Err(InUse) }
+        };
+        for at in (0..FEW).rev() {
+            free.set(at);
+            assert_eq!(waiting.take(now, hold).map(|(ticket, ..)| ticket.0), Some(at as u64));
+            assert!(waiting.take(now, hold).is_none());
+            assert_eq!(waiting.pause(now), RETRY);
+        }
+    }
+
+    #[test]
+    fn of_many_none_overtakes_what_it_conflicts_with() {
+        let mut state = 1u32;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 16) as usize % below
+        };
+        let buffers = [(); 3].map(|()| HostBuffer::zeroed(100));
+        let mut works: Vec<_> = (0..500)
+            .map(|_| {
+                let (start, len) = (random(90), random(11));
+                let slice = buffers[random(3)].slice(start..start + len).unwrap();
+                if random(3) == 0 { write(&slice) } else { read(&slice) }
+            })
+            .collect();
+        let mut waiting = waiting(works.clone());
+        let mut left: Vec<_> = (0..works.len()).collect();
+        let mut now = Instant::now();
+        for round in 0.. {
+            now += Duration::from_micros(random(100) as u64);
+            // At first some buffer is in use, which the oldest is not refused for too long.
+            let in_use = if round < 500 { Some(write(&buffers[random(3)].all())) } else { None };
+            let hold = |work: &Work| match &in_use {
+                Some(in_use) if in_use.conflicts_with(work) => Err(InUse),
+                _ => Ok(()),
+            };
+            let Some((Ticket(taken), ..)) = waiting.take(now, hold) else {
+                if waiting.is_empty() {
+                    break;
+                }
+                continue;
+            };
+            let at = left.iter().position(|&ticket| ticket == taken as usize).unwrap();
+            let older = &left[..at];
+            assert!(older.iter().all(|&older| !works[older].conflicts_with(&works[taken as usize])));
+            left.remove(at);
+            if round % 4 == 0 && works.len() < 1000 {
+                let work = works[random(works.len())].clone();
+                let is_kept_back = left.iter().any(|&older| works[older].conflicts_with(&work));
+                assert_eq!(waiting.hold_for(&work, |_| Ok(())).is_err(), is_kept_back);
+                left.push(works.len());
+                waiting.push(Ticket(works.len() as u64), work.clone());
+                works.push(work);
+            }
+        }
+        assert!(left.is_empty() && waiting.places.is_empty());
     }
 }

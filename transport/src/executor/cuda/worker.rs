@@ -15,7 +15,7 @@ use super::lane::Lane;
 use crate::cuda::kernels::Kernels;
 use crate::cuda::staging::Staging;
 use crate::executor::failure::Failure;
-use crate::executor::waiting::{RETRY, Waiting};
+use crate::executor::waiting::Waiting;
 use crate::executor::{Done, DoneSink, Outlet, Output, Ticket, Work};
 use crate::memory::{DeviceHold, Rooms};
 use crate::message::Status;
@@ -149,7 +149,7 @@ impl Issuer {
         if self.waiting.is_empty() || self.free.is_empty() {
             return self.patience.receive(events).map(Some).ok_or(RecvError);
         }
-        match events.recv_timeout(RETRY) {
+        match events.recv_timeout(self.waiting.pause(Instant::now())) {
             Ok(event) => Ok(Some(event)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(RecvError),
