@@ -13,10 +13,10 @@ use crate::ipc_failures::{HERE, bare, left_on, next_event, next_message, numbere
 use crate::ipc_link::job_name;
 use crate::rig::{Busy, HANGS, with_threads};
 
-/// In the second process: rank 1 of 3, which sends rank 0 a payload of its device once they have met.
-fn send_and_stay(name: &str) {
+/// In the second process: rank 1 of so many, which sends rank 0 a payload of its device once they have met.
+fn send_and_stay(name: &str, ranks: u32) {
     let payload = left_on(1);
-    let (link, events) = bare(name, 1, 3);
+    let (link, events) = bare(name, 1, ranks);
     println!("\n{HERE}");
     assert_eq!(next_message(&events).0, 0);
     link.send(Rank(0), numbered(1, payload)).unwrap();
@@ -50,7 +50,7 @@ fn gone_while_busy(test: &str, busy_first: bool) {
         // As the driver: to free memory of a device waits for all of its work.
         stub.set("strict_free", 0);
         if let Some(name) = told() {
-            return send_and_stay(&name);
+            return send_and_stay(&name, 3);
         }
         let name = job_name();
         let (mut process, _output) = served(test, &name);
@@ -94,5 +94,38 @@ fn gone_while_busy(test: &str, busy_first: bool) {
         let end = next_event(&events);
         assert!(matches!(end, LinkEvent::Closed { peer: Rank(0), .. }), "{end:?}");
         busy.end();
+    });
+}
+
+/// What the program keeps of a window when the link has ended, it lets go of whatever the device does.
+#[test]
+fn a_window_that_outlives_its_link_is_freed_without_being_waited_for() {
+    const TEST: &str = "ipc_ends::a_window_that_outlives_its_link_is_freed_without_being_waited_for";
+    with_threads(TEST, 9, |stub| {
+        stub.set("devices", 2);
+        // As the driver: to free memory of a device waits for all of its work.
+        stub.set("strict_free", 0);
+        if let Some(name) = told() {
+            return send_and_stay(&name, 2);
+        }
+        let name = job_name();
+        let (mut process, _output) = served(TEST, &name);
+        let (own, events) = bare(&name, 0, 2);
+        own.send(Rank(1), numbered(0, Payload::from_bytes(vec![1; 10].into()))).unwrap();
+        let (number, left, credit) = next_message(&events);
+        assert_eq!((number, left.memory_kind()), (1, MemoryKind::Device(0)), "there is a window");
+        drop((credit, own, events));
+
+        let busy = Busy::on(0);
+        let (done, is_done) = mpsc::channel();
+        thread::spawn(move || {
+            drop(left);
+            done.send(()).unwrap();
+        });
+        is_done.recv_timeout(HANGS).expect("hangs: who lets go of a payload waits for the device");
+        busy.end();
+        process.kill().unwrap();
+        process.wait().unwrap();
+        // It is freed all the same, which is looked for at the end.
     });
 }

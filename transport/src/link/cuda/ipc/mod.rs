@@ -19,8 +19,9 @@
 //! half done. A device that is lost ends the way to whom its bytes were for, and both sides hear why. A window is freed
 //! once the peer has let go of it, or its process has ended, by a thread that no other peer waits for; one that a peer of a
 //! stopped process, or with a device that is busy for long, still has is kept, if the driver minds, until this process ends. To drop the link takes a few seconds
-//! at most: what the device holds up longer than that is freed when it ends, by threads that stay until then. Ranks of
-//! which only some use this link, or another version of it, hear so when they meet.
+//! at most: what the device holds up longer than that is freed when it ends, by threads that stay until then. So is a window
+//! of which the program keeps a payload: to let go of that does not wait for the device. Ranks of which only some use this link,
+//! or another version of it, hear so when they meet.
 
 mod copies;
 mod notes;
@@ -40,7 +41,7 @@ use std::time::{Duration, Instant};
 use mgcomp_codecs::device::Device;
 use mgcomp_selector::{LinkFacts, Overlap};
 
-use self::porter::{Command, Parcel, Porter};
+use self::porter::{Command, Parcel, Porter, free_what_is_kept};
 use self::shared::Shared;
 use self::slots::COUNT;
 use super::super::shm::outbox::Outbox;
@@ -137,16 +138,18 @@ impl CudaIpc {
                 let carry = || {
                     Porter::new(&shared, (peer, outbox), staging.as_ref(), (config.sharing, window_bytes))
                         .run(&orders);
-                    drop((orders, shared, staging));
+                    drop((shared, staging));
+                    orders.try_iter().for_each(drop); // windows are freed that nobody keeps
                 };
                 // It allocates, waits and frees, also while other threads record graphs.
                 match &device {
                     Some(device) => device.relaxed(carry),
                     None => carry(),
                 }
-                // Last: whoever waits for the end finds that all is given back.
+                // First the device: whoever waits for the end finds that all is given back that nobody keeps.
                 drop(device);
                 drop::<mpsc::Sender<Never>>(alive);
+                free_what_is_kept(&orders);
             };
             thread::Builder::new()
                 .name(format!("mgcomp-porter-{peer}"))

@@ -41,7 +41,7 @@ impl Parting {
         if late {
             tracing::warn!("a peer does not let go of memory of this rank's device, which stays allocated");
             // The driver does not say what becomes of memory that is freed while another process has it.
-            std::mem::forget(self.window.clone());
+            self.window.give_up();
         }
         late
     }

@@ -105,6 +105,12 @@ enum Next {
     Lost(DeviceError),
 }
 
+/// Frees what was kept of windows until then, on the thread of a porter that has ended: whoever lets go of it at last, a thread
+/// of the program's perhaps, does not wait for the device. It is over when the link is gone and nobody keeps a window.
+pub(super) fn free_what_is_kept(commands: &Receiver<Command>) {
+    commands.iter().for_each(drop);
+}
+
 impl Porter {
     pub(super) fn new(
         shared: &Arc<Shared>,

@@ -1,9 +1,10 @@
 //! Windows: memory of a device that a rank lets a peer write to, as its owner sees it and as the peer does.
 #![allow(unsafe_code)] // memory of other processes, and parts of windows as buffers
 
+use std::mem;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 
 use mgcomp_codecs::device::{Buffer, Device, DeviceError, Imported, Region, Shareable};
@@ -12,7 +13,7 @@ use super::super::super::shm::guest::Words;
 use super::notes::By;
 use super::porter::Command;
 use super::slots::{COUNT, Slots};
-use crate::memory::{DeviceBuffer, DeviceBytes};
+use crate::memory::{DeviceBuffer, DeviceBytes, Relaxed};
 use crate::payload::Payload;
 
 /// How a rank shares its windows. Ranks may differ in it.
@@ -49,16 +50,17 @@ impl Sharing {
     }
 }
 
-/// A window of this rank's. Payloads that lie there keep it; whoever drops the last one does not wait for the device, as to free
-/// memory may, but leaves that to the porter.
+/// A window of this rank's. Payloads that lie there keep it, also when the link is gone; whoever drops the last one does not
+/// wait for the device, as to free memory may, but leaves that to the porter.
 pub(super) struct Window {
-    device: Device,
     /// There until it is dropped.
     memory: Option<Memory>,
     address: u64,
     /// Whether the driver minds if it is freed while a peer has it mapped.
     must_be_let_go: bool,
-    /// To whom it goes then.
+    /// Whether it is not to be freed.
+    is_given_up: AtomicBool,
+    /// To whom it goes when it is dropped: that stays for as long.
     keeper: Sender<Command>,
     window_bytes: u64,
     /// How often something that began at a slot was done with.
@@ -67,8 +69,15 @@ pub(super) struct Window {
     words: Words,
 }
 
-/// What a window is made of, which is given back when dropped.
-pub(super) enum Memory {
+/// What a window is made of, which is given back when dropped. Whoever has it has all that a window has of the device.
+pub(super) struct Memory {
+    _shape: Relaxed<Shape>,
+    /// Goes last: with the last of these goes the context.
+    device: Device,
+}
+
+#[derive(Debug)]
+enum Shape {
     Own(#[expect(dead_code, reason = "it is freed when it is dropped")] Buffer),
     Shared(#[expect(dead_code, reason = "as above")] Shareable),
 }
@@ -88,25 +97,25 @@ impl Window {
         window_bytes: u64,
         (words, keeper): (Words, Sender<Command>),
     ) -> Result<Made, DeviceError> {
-        let (memory, address, by, file) = match means {
+        let (shape, address, by, file) = match means {
             Means::Handle => {
                 let buffer = device.alloc(window_bytes)?;
                 let handle = buffer.export()?;
                 let address = buffer.region().address();
-                (Memory::Own(buffer), address, By::Handle(handle), None)
+                (Shape::Own(buffer), address, By::Handle(handle), None)
             }
             Means::File => {
                 // SAFETY: payloads that lie in the window keep it until all work with them has ended.
                 let memory = unsafe { device.alloc_shareable(window_bytes)?.unwaited() };
                 let file = memory.export()?;
                 let address = memory.region().address();
-                (Memory::Shared(memory), address, By::File, Some(file))
+                (Shape::Shared(memory), address, By::File, Some(file))
             }
         };
-        let must_be_let_go = matches!(memory, Memory::Own(_));
-        let (device, memory) = (device.clone(), Some(memory));
-        let done = [const { AtomicU64::new(0) }; COUNT];
-        let window = Self { device, memory, address, must_be_let_go, keeper, window_bytes, done, words };
+        let must_be_let_go = matches!(shape, Shape::Own(_));
+        let memory = Some(Memory { _shape: Relaxed::new(device, shape), device: device.clone() });
+        let (is_given_up, done) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; COUNT]);
+        let window = Self { memory, address, must_be_let_go, is_given_up, keeper, window_bytes, done, words };
         Ok(Made { window: Arc::new(window), by, file })
     }
 
@@ -119,6 +128,11 @@ impl Window {
         self.must_be_let_go
     }
 
+    /// Leaves its memory allocated, whenever it is dropped.
+    pub(super) fn give_up(&self) {
+        self.is_given_up.store(true, Ordering::SeqCst);
+    }
+
     /// What a peer has put into the window; `None` if it cannot lie there.
     pub(super) fn payload(self: &Arc<Self>, offset: u64, len: u64) -> Option<Payload> {
         let slot_bytes = self.window_bytes / COUNT as u64;
@@ -126,18 +140,22 @@ impl Window {
         if end > self.window_bytes || !offset.is_multiple_of(slot_bytes) || len == 0 {
             return None;
         }
+        let device = &self.memory.as_ref()?.device;
         let part = Part { window: self.clone(), slot: (offset / slot_bytes) as usize };
         let address = self.address + offset;
         // SAFETY: the memory is there as long as the window, which the part keeps.
-        let buffer = unsafe { DeviceBuffer::adopt(&self.device, address, len as usize, part) };
+        let buffer = unsafe { DeviceBuffer::adopt(device, address, len as usize, part) };
         Some(Payload::from_device(DeviceBytes::whole(buffer.all())))
     }
 }
 
 impl Drop for Window {
     fn drop(&mut self) {
-        if let Some(memory) = self.memory.take() {
-            // Once the link is gone, the memory comes back with an error and is freed here.
+        let Some(memory) = self.memory.take() else { return };
+        if *self.is_given_up.get_mut() {
+            mem::forget(memory);
+        } else {
+            // The porter outlives all windows unless it has panicked. Then the memory comes back, and is freed here.
             let _ = self.keeper.send(Command::Free(memory));
         }
     }
