@@ -73,6 +73,12 @@ impl Span {
         Self { slice, stream: self.stream.clone() }
     }
 
+    /// It in parts of up to `len` bytes that follow each other, each with its offset.
+    pub(crate) fn parts(&self, len: usize) -> impl Iterator<Item = (usize, Self)> {
+        let end = move |start: usize| self.len().min(start + len);
+        (0..self.len()).step_by(len).map(move |start| (start, self.part(start..end(start))))
+    }
+
     /// For the calls that take any memory.
     pub(crate) fn slice(&self) -> &Slice {
         &self.slice
@@ -166,6 +172,9 @@ mod tests {
         span.look(|_, part| bytes.extend_from_slice(part)).unwrap();
         assert_eq!(bytes, [0, 0, 7, 7, 6, 0, 0, 0, 0, 0]);
         span.part(3..3).change_a_bit().unwrap();
+        let parts: Vec<_> = span.parts(4).map(|(at, part)| (at, part.to_vec().unwrap())).collect();
+        assert_eq!(parts, [(0, vec![0, 0, 7, 7]), (4, vec![6, 0, 0, 0]), (8, vec![0, 0])]);
+        assert_eq!(span.part(3..3).parts(4).count(), 0);
         assert!(Room::Host.device_name().is_none() && span.as_host().is_some());
     }
 }

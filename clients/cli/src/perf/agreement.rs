@@ -6,17 +6,38 @@ use mgcomp_transport::memory::HostBuffer;
 
 use super::operation::ROOT;
 
+/// Texts that ranks tell each other are short.
+const MOST_TEXT_BYTES: u64 = 64 << 10;
+
 /// A number that is different for other bytes (FNV-1a).
 pub(super) fn digest(bytes: &[u8]) -> u64 {
     let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// The first rank whose word is not this one's.
-pub(super) fn first_other(world: &Communicator, word: u64) -> Result<Option<u32>, CommunicatorError> {
+/// The words of all ranks, at every rank.
+pub(super) fn words_everywhere(world: &Communicator, own: u64) -> Result<Vec<u64>, CommunicatorError> {
     let all = HostBuffer::zeroed(8 * world.size() as usize);
-    world.all_gather(&buffer(&[word]).all(), &all.all(), Element::U64)?;
-    Ok((0..).zip(words(&all)).find(|(_, other)| *other != word).map(|(rank, _)| rank))
+    world.all_gather(&buffer(&[own]).all(), &all.all(), Element::U64)?;
+    Ok(words(&all).collect())
+}
+
+/// Whether all ranks say so, which is the same at every rank.
+pub(super) fn is_said_by_all(world: &Communicator, says: bool) -> Result<bool, CommunicatorError> {
+    Ok(words_everywhere(world, says.into())?.iter().all(|&word| word != 0))
+}
+
+/// The texts of all ranks, at every rank; no more of each than [`MOST_TEXT_BYTES`].
+pub(super) fn texts_everywhere(world: &Communicator, own: &str) -> Result<Vec<String>, CommunicatorError> {
+    let longest = words_everywhere(world, own.len() as u64)?.into_iter().max().unwrap_or_default();
+    // What others say is not believed as far as memory goes.
+    let len = longest.clamp(1, MOST_TEXT_BYTES) as usize;
+    let mut bytes = own.as_bytes().to_vec();
+    bytes.resize(len, 0);
+    let all = HostBuffer::zeroed(len * world.size() as usize);
+    world.all_gather(&HostBuffer::from(bytes).all(), &all.all(), Element::U8)?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned();
+    Ok(all.all().read(|bytes| bytes.chunks_exact(len).map(text).collect()))
 }
 
 /// The word of the root, at every rank.

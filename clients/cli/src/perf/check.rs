@@ -3,7 +3,9 @@
 use mgcomp_codecs::device::DeviceError;
 use mgcomp_transport::communicator::{Datatype, Operation};
 
+use super::apart::{GoesOn, PART_BYTES};
 use super::data::Data;
+use super::error::PerfError;
 use super::numbers;
 use super::operation::{Origin, Piece};
 use super::rounding;
@@ -57,8 +59,12 @@ impl<'a> Expected<'a> {
     }
 
     /// Overwrites where the result will be.
-    pub(super) fn spoil(&self) -> Result<(), DeviceError> {
-        self.pieces.iter().try_for_each(|(_, place)| place.fill(|_, bytes| bytes.fill(JUNK)))
+    pub(super) fn spoil(&self, goes_on: GoesOn<'_>) -> Result<(), PerfError> {
+        for (_, part) in self.pieces.iter().flat_map(|(_, place)| place.parts(PART_BYTES)) {
+            part.fill(|_, bytes| bytes.fill(JUNK))?;
+            goes_on()?;
+        }
+        Ok(())
     }
 
     /// Makes one value wrong, if there is a result.
@@ -67,31 +73,45 @@ impl<'a> Expected<'a> {
     }
 
     /// How many values of the result are wrong.
-    pub(super) fn wrong(&self) -> Result<u64, DeviceError> {
+    pub(super) fn wrong(&self, goes_on: GoesOn<'_>) -> Result<u64, PerfError> {
         let mut before = 0;
         let mut wrong = 0;
         let (mut steps, mut scratch) = (Steps::default(), vec![0; STEP_BYTES]);
         for (Piece { at, origin, .. }, place) in &self.pieces {
-            place.look(|offset, found| {
-                if let Some(kept) = &self.kept {
-                    wrong += differing(self.width, &kept[before + offset..][..found.len()], found);
-                    return;
-                }
-                for (step, found) in found.chunks(STEP_BYTES).enumerate() {
-                    let offset = offset + step * STEP_BYTES;
-                    if let (Some(task), Origin::Combined { offset: start }) = (self.rounded(), *origin) {
-                        let of_ranks = steps.of_ranks(self, start + offset, found.len());
-                        wrong += rounding::wrong(task.0, task.1, &of_ranks, found);
-                        continue;
+            for (start, part) in place.parts(PART_BYTES) {
+                part.look(|offset, found| {
+                    let offset = start + offset;
+                    if let Some(kept) = &self.kept {
+                        wrong += differing(self.width, &kept[before + offset..][..found.len()], found);
+                        return;
                     }
-                    let expected = &mut scratch[..found.len()];
-                    self.work_out(*origin, offset, expected, &mut steps);
-                    wrong += differing(self.width, expected, found);
-                }
-            })?;
+                    for (step, found) in found.chunks(STEP_BYTES).enumerate() {
+                        let scratch = &mut scratch[..found.len()];
+                        wrong +=
+                            self.wrong_in(*origin, offset + step * STEP_BYTES, found, (&mut steps, scratch));
+                    }
+                })?;
+                goes_on()?;
+            }
             before += at.len();
         }
         Ok(wrong)
+    }
+
+    /// How many values are wrong that were found `offset` bytes into a piece; `scratch` is as long.
+    fn wrong_in(
+        &self,
+        origin: Origin,
+        offset: usize,
+        found: &[u8],
+        (steps, scratch): (&mut Steps, &mut [u8]),
+    ) -> u64 {
+        if let (Some(task), Origin::Combined { offset: start }) = (self.rounded(), origin) {
+            let of_ranks = steps.of_ranks(self, start + offset, found.len());
+            return rounding::wrong(task.0, task.1, &of_ranks, found);
+        }
+        self.work_out(origin, offset, scratch, steps);
+        differing(self.width, scratch, found)
     }
 
     /// What is combined in an order of which only so much is known that there is more than one right result.
@@ -172,9 +192,9 @@ mod tests {
         let data = data();
         let task = Some((Datatype::I32, Operation::Sum));
         let mut expected = Expected::new(&data, 2, I32, (task, Order::OfRanks), vec![(piece, slice)]);
-        let kept = expected.wrong().unwrap();
+        let kept = expected.wrong(&mut alone).unwrap();
         expected.kept = None;
-        assert_eq!(expected.wrong(), Ok(kept));
+        assert_eq!(expected.wrong(&mut alone).unwrap(), kept);
         kept
     }
 
@@ -194,9 +214,41 @@ mod tests {
         let piece = Piece { place: Place::Main, at: 0..8, origin: Origin::Rank { rank: 0, offset: 0 } };
         let data = data();
         let expected = Expected::new(&data, 2, I32, (None, Order::OfRanks), vec![(piece, buffer.clone())]);
-        expected.spoil().unwrap();
-        assert_eq!(expected.wrong(), Ok(2));
+        expected.spoil(&mut alone).unwrap();
+        assert_eq!(expected.wrong(&mut alone).unwrap(), 2);
         buffer.fill(|offset, bytes| data.fill(0, offset, bytes)).unwrap();
-        assert_eq!(expected.wrong(), Ok(0));
+        assert_eq!(expected.wrong(&mut alone).unwrap(), 0);
+    }
+
+    #[test]
+    fn long_results_are_checked_in_parts_and_each_is_told_of() {
+        let len = 2 * PART_BYTES + 4;
+        let buffer = Room::Host.zeroed(len).unwrap();
+        let piece = Piece { place: Place::Main, at: 0..len, origin: Origin::Rank { rank: 1, offset: 0 } };
+        let data = data();
+        let mut expected =
+            Expected::new(&data, 2, I32, (None, Order::OfRanks), vec![(piece, buffer.clone())]);
+        expected.kept = None;
+        buffer.fill(|offset, bytes| data.fill(1, offset, bytes)).unwrap();
+        for at in [0, PART_BYTES - 4, PART_BYTES, 2 * PART_BYTES] {
+            buffer.part(at..at + 4).change_a_bit().unwrap();
+        }
+        let mut told = 0;
+        let mut tell = || {
+            told += 1;
+            Ok(())
+        };
+        assert_eq!(expected.wrong(&mut tell).unwrap(), 4);
+        expected.spoil(&mut tell).unwrap();
+        assert_eq!(told, 6);
+        assert_eq!(expected.wrong(&mut alone).unwrap(), len as u64 / 4);
+        // Nobody goes on with what the others have given up.
+        let gone = expected.wrong(&mut || Err(PerfError::NoDevice));
+        assert!(matches!(gone, Err(PerfError::NoDevice)), "{gone:?}");
+    }
+
+    /// Nobody waits.
+    fn alone() -> Result<(), PerfError> {
+        Ok(())
     }
 }

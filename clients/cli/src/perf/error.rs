@@ -17,6 +17,7 @@ use mgcomp_transport::node::{NodeError, PeerState};
 use mgcomp_transport::region::RegionError;
 use mgcomp_transport::session::TransferError;
 
+use super::common::{Difference, Told};
 use crate::error::{CliError, no_session};
 
 /// Why nothing more is measured.
@@ -86,8 +87,11 @@ pub(crate) enum PerfError {
     Region(#[from] RegionError),
     #[error("rank {rank} has no session with rank {peer}: {}", no_session(.state))]
     NotConnected { rank: Rank, peer: Rank, state: PeerState },
-    #[error("rank {other} was started with other flags or other data than rank {rank}")]
-    Disagree { rank: u32, other: u32 },
+    #[error(
+        "rank {other} was started with other flags or other data than rank {rank}: {}",
+        Told { rank: *rank, other: *other, differences }
+    )]
+    Disagree { rank: u32, other: u32, differences: Vec<Difference> },
     #[error("rank {rank}")]
     Communicator { rank: u32, source: CommunicatorError },
     #[error("rank {rank}")]

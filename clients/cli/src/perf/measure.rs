@@ -3,12 +3,17 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::agreement::{digest, first_other, word_of_root, words_of_all};
+use mgcomp_transport::communicator::{Communicator, CommunicatorError};
+
+use super::agreement::{word_of_root, words_of_all};
+use super::apart::{Apart, GoesOn, PART_BYTES};
 use super::check::Expected;
+use super::common::{Disagreement, disagreement};
 use super::data::Data;
 use super::error::PerfError;
 use super::member::{Member, Step};
-use super::operation::{Op, Piece, ROOT};
+use super::nccl::Nccl;
+use super::operation::{Op, Piece, Place, ROOT};
 use super::options::{Args, Mode};
 use super::row::{Row, Seen};
 use super::watchdog::Watchdog;
@@ -67,11 +72,10 @@ impl<'a> Run<'a> {
     }
 
     fn ops(&self, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
-        let ranks = self.member.world.size() as usize;
         self.member.switch.turn(true);
-        let common = digest(self.args.common(ranks, self.data).as_bytes());
-        if let Some(other) = first_other(&self.member.world, common).map_err(|error| self.failed(error))? {
-            return Err(PerfError::Disagree { rank: self.rank(), other });
+        let found = self.together(|world| disagreement(world, self.args, self.data))?;
+        if let Some(Disagreement { other, differences }) = found {
+            return Err(PerfError::Disagree { rank: self.rank(), other, differences });
         }
         let ops = self.args.op.len() as u32;
         let mut wrong = 0;
@@ -79,7 +83,7 @@ impl<'a> Run<'a> {
             wrong += self.sizes(op, self.args.seconds / ops, sink)?;
         }
         // Nobody leaves while others may still need it.
-        self.member.world.barrier().map_err(|error| self.failed(error))?;
+        self.together(Communicator::barrier)?;
         Ok(wrong)
     }
 
@@ -91,13 +95,35 @@ impl<'a> Run<'a> {
         self.rank() as usize == ROOT
     }
 
-    fn failed(&self, source: mgcomp_transport::communicator::CommunicatorError) -> PerfError {
+    fn failed(&self, source: CommunicatorError) -> PerfError {
         PerfError::Communicator { rank: self.rank(), source }
+    }
+
+    /// Does something that all ranks have to do with.
+    fn together<T>(
+        &self,
+        what: impl FnOnce(&Communicator) -> Result<T, CommunicatorError>,
+    ) -> Result<T, PerfError> {
+        let _watched = self.watchdog.watch();
+        what(&self.member.world).map_err(|error| self.failed(error))
+    }
+
+    /// Does what each rank does by itself, while the others wait.
+    fn apart<T>(
+        &self,
+        step: &Step,
+        work: impl FnOnce(GoesOn<'_>) -> Result<T, PerfError>,
+    ) -> Result<T, PerfError> {
+        let ranks = (&self.member.world, &self.watchdog);
+        let mut apart = Apart::begin(ranks, step.case.bytes, self.args.timeout);
+        let done = work(&mut || apart.goes_on())?;
+        apart.done()?;
+        Ok(done)
     }
 
     /// What the root says.
     fn agreed(&self, word: u64) -> Result<u64, PerfError> {
-        word_of_root(&self.member.world, word).map_err(|error| self.failed(error))
+        self.together(|world| word_of_root(world, word))
     }
 
     /// All sizes of an operation.
@@ -145,7 +171,7 @@ impl<'a> Run<'a> {
         let mut seen = vec![Seen::default(); modes.len()];
 
         let started = Instant::now();
-        self.fill(&step)?;
+        self.apart(&step, |goes_on| self.fill(&step, goes_on))?;
         let mut round = self.warm_up(&step, &expected, time, &mut seen)?;
         let mut iterations = self.iterations(time.saturating_sub(started.elapsed()), round)?;
         let mut iteration = 0;
@@ -218,15 +244,17 @@ impl<'a> Run<'a> {
     }
 
     /// Puts this rank's data where it has to be.
-    fn fill(&self, step: &Step) -> Result<(), PerfError> {
+    fn fill(&self, step: &Step, goes_on: GoesOn<'_>) -> Result<(), PerfError> {
         let Some(input) = step.op.input(step.case) else { return Ok(()) };
-        let place = step.at(super::operation::Place::Main, input.at);
-        self.fill_at(step, &place)
+        self.fill_at(step, &step.at(Place::Main, input.at), goes_on)
     }
 
     /// Puts this rank's data elsewhere.
-    fn fill_at(&self, step: &Step, place: &Span) -> Result<(), PerfError> {
-        place.fill(|offset, bytes| self.data.fill(step.case.rank, offset, bytes))?;
+    fn fill_at(&self, step: &Step, place: &Span, goes_on: GoesOn<'_>) -> Result<(), PerfError> {
+        for (start, part) in place.parts(PART_BYTES) {
+            part.fill(|offset, bytes| self.data.fill(step.case.rank, start + offset, bytes))?;
+            goes_on()?;
+        }
         Ok(())
     }
 
@@ -239,17 +267,35 @@ impl<'a> Run<'a> {
         check: Check,
         seen: &mut Seen,
     ) -> Result<(), PerfError> {
-        let Member { world, switch, nccl, .. } = &self.member;
-        if check != Check::Not {
-            expected.spoil()?;
-        }
         if check != Check::Not || step.op.reduces() {
-            self.fill(step)?;
+            self.apart(step, |goes_on| {
+                if check != Check::Not {
+                    expected.spoil(goes_on)?;
+                }
+                self.fill(step, goes_on)
+            })?;
         }
+        self.carry_out(step, mode, seen)?;
+        if check == Check::Spoiled {
+            expected.change_a_bit()?;
+        }
+        if check != Check::Not {
+            seen.wrong += self.apart(step, |goes_on| expected.wrong(goes_on))?;
+        }
+        if let (Some(nccl), Mode::Compressed, true) = (&self.member.nccl, mode, check != Check::Not) {
+            seen.wrong += self.differing(nccl, step)?;
+        }
+        Ok(())
+    }
+
+    /// Lets all ranks carry the operation out, and counts what that took.
+    fn carry_out(&self, step: &Step, mode: Mode, seen: &mut Seen) -> Result<(), PerfError> {
+        let Member { world, switch, .. } = &self.member;
         self.watchdog.step(step.op, step.case.bytes);
         switch.turn(mode == Mode::Raw);
         let before = self.member.counts(mode);
         pause(Duration::from_micros(self.args.pause_us.into()));
+        let _watched = self.watchdog.watch();
         world.barrier().map_err(|error| self.failed(error))?;
         let started = Instant::now();
         self.member.carry_out(step, mode)?;
@@ -259,24 +305,29 @@ impl<'a> Run<'a> {
         seen.count(took, &before, &self.member.counts(mode));
         // What ranks agree on is no part of what is measured, and nothing for a policy to learn from.
         switch.turn(true);
-        if check == Check::Spoiled {
-            expected.change_a_bit()?;
-        }
-        if check != Check::Not {
-            seen.wrong += expected.wrong()?;
-        }
-        if let (Some(nccl), Mode::Compressed, true) = (nccl, mode, check != Check::Not) {
-            seen.wrong += nccl.differing(step, |place| self.fill_at(step, place))?;
-        }
         Ok(())
+    }
+
+    /// How many values of a compressed result are not those of a plain call over NCCL, which is made for it.
+    fn differing(&self, nccl: &Nccl, step: &Step) -> Result<u64, PerfError> {
+        let twin = nccl.twin(step);
+        self.apart(step, |goes_on| match twin.input(step) {
+            Some(place) => self.fill_at(step, &place, goes_on),
+            None => Ok(()),
+        })?;
+        {
+            let _watched = self.watchdog.watch();
+            let carried = nccl.carry_out_on(step, &twin);
+            carried.map_err(|source| PerfError::Nccl { rank: self.rank(), source })?;
+        }
+        self.apart(step, |goes_on| twin.differing(step, goes_on))
     }
 
     /// Brings what all ranks have seen to the root. Returns how many values were wrong.
     fn report(&self, step: &Step, seen: Vec<Seen>, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
         let mut wrong = 0;
         for (&mode, seen) in self.args.modes().iter().zip(seen) {
-            let words =
-                words_of_all(&self.member.world, &seen.words()).map_err(|error| self.failed(error))?;
+            let words = self.together(|world| words_of_all(world, &seen.words()))?;
             if self.is_root() {
                 let row = Row::new(self.args, step, (mode, self.member.device_name()), &words);
                 wrong += row.wrong;

@@ -26,7 +26,7 @@ pub(super) struct End {
     pub(super) secret: Secret,
     /// Where its buffers will lie.
     pub(super) room: Room,
-    /// How many ranks share this machine's cores.
+    /// How many ranks of the job share this machine's cores, itself among them.
     pub(super) local_ranks: u32,
     /// What ranks meet by over NCCL, if operations go there; the link only brings what they agree on.
     pub(super) nccl: Option<Ids>,

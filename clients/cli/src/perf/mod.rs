@@ -4,7 +4,9 @@
 //! was started by hand (`launch`). What ranks have to agree on they tell each other over the link that is measured.
 
 mod agreement;
+mod apart;
 mod check;
+mod common;
 mod data;
 mod error;
 mod launch;

@@ -9,6 +9,7 @@ use mgcomp_selector::{Fixed, PolicySpec};
 use mgcomp_transport::nccl::{Message, NcclCommunicator, NcclConfig, NcclError, UniqueId};
 use mgcomp_transport::node::Stats;
 
+use super::apart::{GoesOn, PART_BYTES};
 use super::check::differing;
 use super::error::PerfError;
 use super::member::Step;
@@ -28,6 +29,12 @@ pub(super) struct Nccl {
     compressed: Option<RefCell<NcclCommunicator>>,
     stream: Arc<Stream>,
     /// Buffers for plain calls whose results others are compared with.
+    main: Span,
+    aside: Span,
+}
+
+/// Buffers like those of a step.
+pub(super) struct Twin {
     main: Span,
     aside: Span,
 }
@@ -101,30 +108,16 @@ impl Nccl {
         world.wait(stream)
     }
 
-    /// How many values of the result of a compressed operation are not, bit for bit, those of the same call uncompressed:
-    /// NCCL's own, but for ordered reductions of floats and ordered means.
-    pub(super) fn differing(
-        &self,
-        step: &Step,
-        fill: impl Fn(&Span) -> Result<(), PerfError>,
-    ) -> Result<u64, PerfError> {
-        let bytes = step.case.bytes;
-        let front = |twin: &Span| twin.part(0..bytes.min(twin.len()));
-        let (main, aside) = (front(&self.main), front(&self.aside));
-        if let Some(input) = step.op.input(step.case) {
-            fill(&main.part(input.at))?;
-        }
-        let carried = self.carry_out_in(step, Mode::Raw, (&main, &aside));
-        carried.map_err(|source| PerfError::Nccl { rank: step.case.rank as u32, source })?;
-        let mut differing = 0;
-        for Piece { place, at, .. } in step.op.result(step.case) {
-            let plain = match place {
-                Place::Main => main.part(at.clone()),
-                Place::Aside => aside.part(at.clone()),
-            };
-            differing += differing_in(&step.at(place, at), &plain, step.element.width_bytes())?;
-        }
-        Ok(differing)
+    /// Other buffers for a step, of which the plain call is made that a compressed one is compared with: NCCL's own, but for
+    /// ordered reductions of floats and ordered means.
+    pub(super) fn twin(&self, step: &Step) -> Twin {
+        let front = |twin: &Span| twin.part(0..step.case.bytes.min(twin.len()));
+        Twin { main: front(&self.main), aside: front(&self.aside) }
+    }
+
+    /// Makes that call.
+    pub(super) fn carry_out_on(&self, step: &Step, twin: &Twin) -> Result<(), NcclError> {
+        self.carry_out_in(step, Mode::Raw, (&twin.main, &twin.aside))
     }
 
     /// What this rank has sent in a mode so far.
@@ -147,6 +140,30 @@ impl Nccl {
             (Some(compressed), Mode::Compressed) => compressed.borrow_mut(),
             _ => self.plain.borrow_mut(),
         }
+    }
+}
+
+impl Twin {
+    /// Where the data of this rank has to be, if it brings any.
+    pub(super) fn input(&self, step: &Step) -> Option<Span> {
+        step.op.input(step.case).map(|input| self.main.part(input.at))
+    }
+
+    /// How many values of the step's result are not, bit for bit, those of the plain call.
+    pub(super) fn differing(&self, step: &Step, goes_on: GoesOn<'_>) -> Result<u64, PerfError> {
+        let mut differing = 0;
+        for Piece { place, at, .. } in step.op.result(step.case) {
+            let plain = match place {
+                Place::Main => self.main.part(at.clone()),
+                Place::Aside => self.aside.part(at.clone()),
+            };
+            let coded = step.at(place, at);
+            for ((_, one), (_, other)) in coded.parts(PART_BYTES).zip(plain.parts(PART_BYTES)) {
+                differing += differing_in(&one, &other, step.element.width_bytes())?;
+                goes_on()?;
+            }
+        }
+        Ok(differing)
     }
 }
 

@@ -59,7 +59,7 @@ pub(crate) struct Args {
     /// Over NCCL, let reductions have the bits that they have on all other links. Else they are NCCL's own, and floats are only
     /// checked to be as near to the exact result as any order brings them
     #[arg(long)]
-    ordered: bool,
+    pub(super) ordered: bool,
     /// How many ranks take part; without it 2
     #[arg(long, value_parser = clap::value_parser!(u32).range(2..=64))]
     ranks: Option<u32>,
@@ -109,23 +109,25 @@ pub(crate) struct Args {
     pub(super) lambda: Option<Lambda>,
     /// Make the link slower: the rate at which each rank sends, 0.001 to 100000 Gb/s
     #[arg(long, value_name = "GBPS", value_parser = args::link_gbps, allow_negative_numbers = true)]
-    link_gbps: Option<f64>,
+    pub(super) link_gbps: Option<f64>,
     /// What each message then takes on top, in microseconds, 10 s at most
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, value_parser = args::latency_us, requires = "link_gbps")]
-    latency_us: u64,
+    pub(super) latency_us: u64,
     /// TCP connections of each two ranks, 1 to 16; of two ranks started by hand, the higher one's count
     #[arg(long, value_name = "N", default_value_t)]
     pub(super) connections: Connections,
     /// Threads that run codecs, on each rank; without it up to 2, as many as the ranks of this machine have cores for
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    codec_threads: Option<u16>,
-    /// Be one rank of several that are started by hand, on any machines: who they are. All get the same flags
+    pub(super) codec_threads: Option<u16>,
+    /// Be one rank of several that are started by hand, on any machines: who they are. All get the same flags; those that
+    /// would measure something else do not begin
     #[arg(long, value_name = "FILE", requires = "rank", conflicts_with = "ranks")]
     pub(super) rank_file: Option<PathBuf>,
     /// Which of these ranks; 0 prints what was measured
     #[arg(long, value_name = "N", requires = "rank_file")]
     pub(super) rank: Option<u32>,
-    /// What takes longer than this fails: meeting the other ranks, one operation
+    /// What takes longer than this fails: meeting the other ranks, one operation. Filling and checking buffers takes as long as
+    /// it takes
     #[arg(long, value_name = "S", default_value = "60", value_parser = args::seconds)]
     pub(super) timeout: Duration,
     /// Print one JSON object for each row: op, link, ranks, bytes, element, time_us, algbw_gbps, busbw_gbps, wrong,
@@ -321,13 +323,9 @@ impl Args {
         }
     }
 
-    /// All that ranks have to agree on, as one text.
-    pub(super) fn common(&self, ranks: usize, data: &Data) -> String {
-        let Self { op, reduction, min, max, factor, iters, warmup, policy, ordered, .. } = self;
-        let (modes, values, digest) = (self.modes(), self.values(), data.digest());
-        format!(
-            "{op:?} {reduction} {min:?} {max:?} {factor} {iters:?} {warmup:?} {policy} {ordered} {modes:?} {values} {ranks} {digest}"
-        )
+    /// What the data is made up as, if it is.
+    pub(super) fn pattern_name(&self) -> Option<&'static str> {
+        self.data.is_none().then(|| self.pattern.name())
     }
 }
 

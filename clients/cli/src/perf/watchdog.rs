@@ -1,4 +1,7 @@
 //! Gives a rank up if an operation does not end: nobody may wait for ever for a rank that is stuck.
+//!
+//! Only what goes on between ranks counts. What a rank does by itself takes as long as it takes: a slow machine may fill and
+//! check long buffers for minutes, and nothing is wrong with that.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -20,20 +23,29 @@ pub(super) struct Watchdog {
 
 struct Shared {
     state: Mutex<State>,
-    ended: Condvar,
+    changed: Condvar,
 }
 
 struct State {
-    since: Instant,
-    /// What goes on; nothing until the first operation.
+    /// Since when something goes on between ranks, if it does.
+    since: Option<Instant>,
+    /// What it is for; nothing until the first operation.
     step: Option<(Op, usize)>,
+    /// Whether the thread sleeps until it is told that something goes on. Else it looks by itself, so that operations need
+    /// not wake it all the time.
+    is_asleep: bool,
     is_late: bool,
     is_over: bool,
 }
 
+/// Something that goes on between ranks, for as long as this lives.
+pub(super) struct Watched<'a> {
+    shared: &'a Shared,
+}
+
 impl Watchdog {
-    /// Gives every step of this rank of `world` so much time. What takes longer fails, since the sessions with all
-    /// others are ended.
+    /// Gives what this rank of `world` has [watched](Self::watch) so much time each. What takes longer fails, since the
+    /// sessions with all others are ended.
     pub(super) fn start(world: Communicator, limit: Duration) -> std::io::Result<Self> {
         Self::with(limit, move || {
             let node = world.node();
@@ -42,8 +54,8 @@ impl Watchdog {
     }
 
     fn with(limit: Duration, give_up: impl FnOnce() + Send + 'static) -> std::io::Result<Self> {
-        let state = State { since: Instant::now(), step: None, is_late: false, is_over: false };
-        let shared = Arc::new(Shared { state: Mutex::new(state), ended: Condvar::new() });
+        let state = State { since: None, step: None, is_asleep: false, is_late: false, is_over: false };
+        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         let watching = shared.clone();
         let watch = move || {
             if watching.is_late(limit) {
@@ -55,12 +67,23 @@ impl Watchdog {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// The next step begins.
+    /// What goes on from now on belongs to this step.
     pub(super) fn step(&self, op: Op, bytes: usize) {
         let mut state = self.shared.lock();
         if !state.is_late {
-            (state.since, state.step) = (Instant::now(), Some((op, bytes)));
+            state.step = Some((op, bytes));
         }
+    }
+
+    /// Something begins that others have to do with; it goes on until what this returns is dropped. One thing at a time.
+    #[must_use = "nothing counts any more when it is dropped"]
+    pub(super) fn watch(&self) -> Watched<'_> {
+        let mut state = self.shared.lock();
+        state.since = Some(Instant::now());
+        if state.is_asleep {
+            self.shared.changed.notify_one();
+        }
+        Watched { shared: &self.shared }
     }
 
     /// What took too long, if something did.
@@ -74,10 +97,16 @@ impl Watchdog {
     }
 }
 
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        self.shared.lock().since = None;
+    }
+}
+
 impl Drop for Watchdog {
     fn drop(&mut self) {
         self.shared.lock().is_over = true;
-        self.shared.ended.notify_one();
+        self.shared.changed.notify_one();
         // It holds the communicator, which is to end with the rank.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -86,16 +115,22 @@ impl Drop for Watchdog {
 }
 
 impl Shared {
-    /// Returns when a step takes too long, or all is over.
+    /// Returns when something takes too long, or all is over.
     fn is_late(&self, limit: Duration) -> bool {
         let mut state = self.lock();
         while !state.is_over {
-            let left = limit.saturating_sub(state.since.elapsed());
+            let Some(since) = state.since else {
+                state.is_asleep = true;
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.is_asleep = false;
+                continue;
+            };
+            let left = limit.saturating_sub(since.elapsed());
             if left.is_zero() {
                 state.is_late = true;
                 return true;
             }
-            state = self.ended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         false
     }
@@ -109,7 +144,7 @@ impl Shared {
                 note("mgcomp: perf: an operation does not end, though all sessions have");
                 std::process::exit(1);
             }
-            state = self.ended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -131,13 +166,29 @@ mod tests {
         let (given_up, hears) = mpsc::channel();
         let watchdog = Watchdog::with(Duration::from_secs(3), move || given_up.send(()).unwrap()).unwrap();
         for _ in 0..3 {
-            thread::sleep(Duration::from_millis(1));
             watchdog.step(Op::AllGather, 4096);
+            drop(watchdog.watch());
         }
-        assert_eq!(watchdog.late(), None); // a busy machine may well let this thread wait for a second
+        assert_eq!(watchdog.late(), None);
+        let _watched = watchdog.watch();
         hears.recv_timeout(HANGS).unwrap();
         watchdog.step(Op::Barrier, 0);
         assert_eq!(watchdog.late(), Some("all_gather of 4096 bytes".to_owned()));
+    }
+
+    #[test]
+    fn what_a_rank_does_by_itself_takes_as_long_as_it_takes() {
+        const LIMIT: Duration = Duration::from_millis(20);
+        let (given_up, hears) = mpsc::channel();
+        let watchdog = Watchdog::with(LIMIT, move || given_up.send(()).unwrap()).unwrap();
+        watchdog.step(Op::AllReduce, 1 << 30);
+        // However long a busy machine lets this thread wait, nothing goes on between ranks.
+        assert_eq!(hears.recv_timeout(10 * LIMIT), Err(mpsc::RecvTimeoutError::Timeout));
+        assert_eq!(watchdog.late(), None);
+        // The thread that slept sees what hangs then.
+        let _watched = watchdog.watch();
+        hears.recv_timeout(HANGS).unwrap();
+        assert_eq!(watchdog.late(), Some("all_reduce of 1073741824 bytes".to_owned()));
     }
 
     #[test]

@@ -1,0 +1,70 @@
+//! What people see: tables, pictures, and which sizes there was time for.
+
+#[cfg(unix)]
+use std::process::Stdio;
+
+use super::rows_of;
+use super::workbench::{Workbench, stderr, stdout};
+
+#[test]
+fn a_table_and_a_picture_are_for_people() {
+    let bench = Workbench::with("x.bf16.bin", &[0x80, 0x3f].repeat(5000));
+    let args = ["perf", "--op", "send_recv,reduce", "--max", "4K", "--iters", "3", "--interleave"];
+    let output = bench.succeed(&[&args[..], &["--data", "x.bf16.bin", "--plot", "p.svg"]].concat());
+    let text = stdout(&output);
+    for words in [
+        "send_recv of bf16 (x.bf16.bin), 2 ranks (threads over loopback)",
+        "reduce (sum) of bf16",
+        " 4 KiB         2048 ",
+        "  raw  ",
+        "  adaptive  ",
+        "none 100 %",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let picture = String::from_utf8(bench.read("p.svg")).unwrap();
+    for name in
+        ["send_recv raw", "send_recv adaptive", "reduce raw", "reduce adaptive", "bus bandwidth in GB/s"]
+    {
+        assert!(picture.contains(name), "{name}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_picture_that_there_is_no_room_for_leaves_the_old_one() {
+    let bench = Workbench::with("p.svg", b"old");
+    let args = ["perf", "--op", "barrier,send_recv", "--max", "16", "--iters", "2", "--plot", "p.svg"];
+    let before = bench.snapshot();
+    let mgcomp = bench.command(&[]).get_program().to_owned();
+    // One block is less than a picture. What is printed goes into pipes, which have no such limit.
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "trap '' XFSZ && ulimit -f 1 && exec \"$0\" \"$@\""]).arg(&mgcomp).args(args);
+    let output = shell.current_dir(bench.folder.path()).stdin(Stdio::null()).output().unwrap();
+    bench.check_exit(&output, &args, 1, &["cannot write p.svg", "File too large"]);
+    assert_eq!(bench.snapshot(), before);
+    bench.succeed(&args);
+    assert!(bench.read("p.svg").starts_with(b"<svg"));
+}
+
+#[test]
+fn sizes_that_take_too_long_are_left_out() {
+    let bench = Workbench::new();
+    // At 0.01 Gb/s, 64 MiB would take a minute; a few sizes are done in time on the busiest machine.
+    let args = [
+        "perf",
+        "--json",
+        "--op",
+        "broadcast",
+        "--link-gbps",
+        "0.01",
+        "--latency-us",
+        "10",
+        "--seconds",
+        "5",
+    ];
+    let output = bench.succeed(&args);
+    let rows = rows_of(&output);
+    assert!(rows.len() > 5 && rows.len() < 24, "{}", rows.len());
+    assert!(stderr(&output).contains("are left out: no time"), "{}", stderr(&output));
+}
