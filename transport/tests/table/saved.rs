@@ -91,5 +91,26 @@ fn places_where_there_is_no_table() {
     assert!(matches!(&error, TableFileError::Write { path, .. } if path.starts_with(&missing)), "{error}");
     // A folder is not replaced.
     let error = table.save(folder.path()).unwrap_err();
-    assert!(matches!(error, TableFileError::Write { .. }), "{error}");
+    assert!(matches!(&error, TableFileError::NotAFile { path } if path == folder.path()), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_stays_where_the_table_that_it_leads_to_is_replaced() {
+    use std::os::unix::fs::symlink;
+
+    let folder = tempfile::tempdir().unwrap();
+    let [link, lost, kept] = ["link", "lost", "kept/rows.table"].map(|name| folder.path().join(name));
+    fs::create_dir(kept.parent().unwrap()).unwrap();
+    symlink("kept/rows.table", &link).unwrap();
+    symlink("nowhere", &lost).unwrap();
+    let build = |byte| Table::build(vec![byte; 100], 10, &options(Cpu::active(), 1, 1)).unwrap();
+    build(1).save(&kept).unwrap();
+    build(2).save(&link).unwrap();
+    assert!(link.is_symlink() && all(&Table::load(&kept, &LoadOptions::default()).unwrap()) == vec![2; 100]);
+    // Where it leads nowhere, nothing is made.
+    let error = build(3).save(&lost).unwrap_err();
+    assert!(matches!(error, TableFileError::NotAFile { .. }) && lost.is_symlink(), "{error}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+    assert_eq!(fs::read_dir(kept.parent().unwrap()).unwrap().count(), 1);
 }

@@ -57,19 +57,24 @@ impl Default for LoadOptions {
 
 impl<M: AsRef<[u8]>> Table<M> {
     /// Writes the table to a file. Whoever loads it meanwhile, or after the process or the machine has died in the middle, has
-    /// what was there before. The folder must exist; a draft of a process that died stays in it, as `.mgcomp-table-…`. On Unix,
-    /// a file that is replaced passes its permissions on.
+    /// what was there before. The folder must exist; a draft of a process that died stays in it, as `.mgcomp-table-…`. Where a
+    /// link leads to a table, the link stays. On Unix, a file that is replaced passes its permissions on.
     ///
     /// # Errors
-    /// [`TableFileError`] if it cannot be written; what was there before is still there, unless it says otherwise.
+    /// [`TableFileError`] if it cannot be written, or something is there that is no file; what was there before is still there,
+    /// unless it says otherwise.
     pub fn save(&self, path: &Path) -> Result<(), TableFileError> {
         let wrong = |source| TableFileError::Write { path: path.to_owned(), source };
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let Some(target) = regular::target(path).map_err(wrong)? else {
+            return Err(TableFileError::NotAFile { path: path.to_owned() });
+        };
+        let folder =
+            target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut draft = tempfile::Builder::new();
         draft.prefix(".mgcomp-table-");
         // Whoever may not read the old table is not to read the new one, nor the draft.
         #[cfg(unix)]
-        let before = permissions(path);
+        let before = permissions(&target);
         #[cfg(unix)]
         draft.permissions(before.clone().unwrap_or_else(|| PermissionsExt::from_mode(0o666))); // less the user's mask
         let draft = draft.tempfile_in(folder).map_err(wrong)?;
@@ -79,7 +84,7 @@ impl<M: AsRef<[u8]>> Table<M> {
         }
         self.write_to(BufWriter::new(draft.as_file()))?;
         draft.as_file().sync_all().map_err(wrong)?;
-        draft.persist(path).map_err(|error| wrong(error.error))?;
+        draft.persist(&target).map_err(|error| wrong(error.error))?;
         sync_folder(folder).map_err(|source| TableFileError::NotSynced { path: path.to_owned(), source })
     }
 
