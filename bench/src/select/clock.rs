@@ -119,10 +119,11 @@ fn running(calls: &[Call]) -> Vec<bool> {
     calls.iter().filter_map(plan).collect()
 }
 
-/// Lengths from one to one and a half powers of two, and from there to the next power.
+/// Lengths above a power of two up to one and a half of it, and from there to the next power.
 fn half_octave(raw_bytes: u64) -> u64 {
-    let octave = raw_bytes.max(2).ilog2();
-    u64::from(2 * octave) + (raw_bytes >> (octave - 1) & 1)
+    let last = raw_bytes.saturating_sub(1).max(2);
+    let octave = last.ilog2();
+    u64::from(2 * octave) + (last >> (octave - 1) & 1)
 }
 
 fn since(started: Instant) -> f64 {
@@ -214,6 +215,15 @@ mod tests {
         let policy =
             || -> Box<dyn Policy> { Box::new(SlowAtFirst { met: HashSet::new(), choice: Fixed::BYPASS }) };
         Costs::of(&policy, &calls)
+    }
+
+    #[test]
+    fn a_power_of_two_is_the_last_of_its_lengths() {
+        for [same, next] in [[(48 << 10) + 1, (64 << 10) + 1], [(64 << 10) + 1, (96 << 10) + 1]] {
+            let last = next - 1;
+            assert_eq!(half_octave(same), half_octave(last), "{same} {last}");
+            assert_ne!(half_octave(last), half_octave(next), "{last} {next}");
+        }
     }
 
     #[test]
