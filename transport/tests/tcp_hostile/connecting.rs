@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use mgcomp_codecs::Element;
 use mgcomp_transport::link::tcp::{Connections, RankFile, Tcp, TcpConfig};
@@ -41,7 +42,8 @@ fn meet(answer: impl FnOnce(&mut Raw)) -> SessionError {
     answer(&mut raw);
     let error = wait_until_over(&node, Rank(0));
     assert_eq!(end_of(waiting), Err(TransferError::Session { peer: Rank(0), error: error.clone() }));
-    // Such an answer is the last word: it is not asked for again.
+    // Such an answer is the last word: it is not asked for again, which would be 50 ms later.
+    thread::sleep(Duration::from_millis(200));
     listener.set_nonblocking(true).unwrap();
     assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
     error

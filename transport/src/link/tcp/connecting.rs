@@ -15,7 +15,7 @@ use crate::link::LinkError;
 use crate::link::movement::Movement;
 use crate::message::Rank;
 
-/// How long one address may take to answer, or what a name stands for to be found out.
+/// How long one address may take to answer.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
 /// It gets so long even where nearly no time is left: less would only say that it was cut short.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(500);
@@ -34,8 +34,8 @@ pub(super) struct Peer {
 pub(super) struct Search<'a> {
     peer: &'a Peer,
     started: Instant,
-    /// Addresses that did not answer: others come first from then on.
-    silent: Vec<SocketAddr>,
+    /// Addresses where nobody answered: others come first from then on.
+    unheard: Vec<SocketAddr>,
 }
 
 impl Peer {
@@ -75,7 +75,7 @@ impl Peer {
 impl<'a> Search<'a> {
     /// Begins now.
     pub(super) fn of(peer: &'a Peer) -> Self {
-        Self { peer, started: Instant::now(), silent: Vec::new() }
+        Self { peer, started: Instant::now(), unheard: Vec::new() }
     }
 
     /// Connects and says the `opening`, trying again until it has taken too long: ranks do not start at the same moment, and whoever
@@ -85,12 +85,29 @@ impl<'a> Search<'a> {
             let text = match self.attempt().await {
                 Ok(stream) => match say(&stream, opening).await {
                     Ok(()) => return Ok(Connection { stream, records: 0 }),
-                    Err(error) => error.to_string(),
+                    Err(error) => {
+                        self.ask_last(&stream);
+                        error.to_string()
+                    }
                 },
                 Err(text) => text,
             };
             self.pause(text).await?;
         }
+    }
+
+    /// Whoever took this connection has ended it unheard: other addresses of the name come first from now on, of which one may
+    /// be the peer's.
+    pub(super) fn ask_last(&mut self, stream: &TcpStream) {
+        if let Ok(address) = stream.peer_addr() {
+            self.put_last(address);
+        }
+    }
+
+    /// After those that are last already, whose turn has come again.
+    fn put_last(&mut self, address: SocketAddr) {
+        self.unheard.retain(|&other| other != address);
+        self.unheard.push(address);
     }
 
     /// Waits a moment before it is tried again. If it has taken too long, the error says why the last attempt failed.
@@ -106,18 +123,25 @@ impl<'a> Search<'a> {
     async fn attempt(&mut self) -> Result<TcpStream, String> {
         let address = &self.peer.address;
         let unknown = |why: String| format!("cannot resolve {}: {why}", host(address));
-        let found = timeout(self.share(1), lookup_host(address)).await;
+        // Until then nothing can be tried; systems wait for seconds before they ask another server of names.
+        let found = timeout(self.left().max(LEAST_TIMEOUT), lookup_host(address)).await;
         let found = found.map_err(|_| unknown("no answer".to_owned()))?;
         let addresses = found.map_err(|error| unknown(error.to_string()))?.collect();
         self.connect_to(addresses).await
     }
 
     /// Connects to the first of these addresses that answers. Each has a time of its own: one that is behind a wall must not use up
-    /// that of the others.
+    /// that of the others, unless there are so many that there is no time for all of them.
     async fn connect_to(&mut self, mut addresses: Vec<SocketAddr>) -> Result<TcpStream, String> {
-        addresses.sort_by_key(|address| self.silent.contains(address)); // else in their order
+        // Else in their order.
+        addresses.sort_by_key(|address| self.unheard.iter().position(|unheard| unheard == address));
         let mut failed = Vec::new();
         for (tried, &address) in addresses.iter().enumerate() {
+            // A little longer, or one that does not answer could keep the next from being tried at all.
+            if self.started.elapsed() > self.peer.limit.saturating_add(LEAST_TIMEOUT) {
+                failed.push((address, "no time was left for it".to_owned()));
+                break;
+            }
             let limit = self.share(addresses.len() - tried);
             let text = match timeout(limit, TcpStream::connect(address)).await {
                 // Where nobody listens on this machine, a socket can get the very port that it asks for.
@@ -125,9 +149,7 @@ impl<'a> Search<'a> {
                 Ok(Ok(stream)) => return Ok(stream),
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => {
-                    if !self.silent.contains(&address) {
-                        self.silent.push(address);
-                    }
+                    self.put_last(address);
                     "no answer".to_owned()
                 }
             };
@@ -143,10 +165,14 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// How long the first of so many things may take that are still to be tried: all of them are, before it has taken too long.
+    /// How long the first of so many addresses may take that are still to be tried.
     fn share(&self, of: usize) -> Duration {
-        let left = self.peer.limit.saturating_sub(self.started.elapsed());
-        (left / of as u32).clamp(LEAST_TIMEOUT, ATTEMPT_TIMEOUT)
+        (self.left() / of as u32).clamp(LEAST_TIMEOUT, ATTEMPT_TIMEOUT)
+    }
+
+    /// How long it may still take.
+    fn left(&self) -> Duration {
+        self.peer.limit.saturating_sub(self.started.elapsed())
     }
 }
 
@@ -209,20 +235,40 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let [silent, good] = [&hole, &listener].map(|listener| listener.local_addr().unwrap());
         // With time for one attempt, and with less.
-        for limit in [ATTEMPT_TIMEOUT, LEAST_TIMEOUT] {
+        for limit in [ATTEMPT_TIMEOUT, 4 * LEAST_TIMEOUT] {
             let peer = peer("several:1", limit);
             let mut search = Search::of(&peer);
             let stream = run(search.connect_to(vec![silent, good])).unwrap();
             assert_eq!(stream.peer_addr().unwrap(), good);
             // It is asked last from then on.
-            assert_eq!(search.silent, [silent]);
+            assert_eq!(search.unheard, [silent]);
         }
     }
 
     #[test]
+    fn who_ends_connections_does_not_keep_others_from_being_tried() {
+        let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [a, b, c] = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
+        let peer = peer("several:1", ATTEMPT_TIMEOUT);
+        let mut search = Search::of(&peer);
+        // In turn, as long as none is heard of.
+        let mut turns = Vec::new();
+        for _ in 0..4 {
+            let stream = run(search.connect_to(vec![a, b, c])).unwrap();
+            search.ask_last(&stream);
+            turns.push(stream.peer_addr().unwrap());
+        }
+        assert_eq!(turns, [a, b, c, a]);
+    }
+
+    #[test]
     fn each_address_says_why_it_cannot_be_reached() {
-        let closed = ["127.0.0.1:0"; 2].map(|address| TcpListener::bind(address).unwrap());
-        let addresses = closed.map(|listener| listener.local_addr().unwrap());
+        // Addresses that no other test has ports of.
+        let closed = ["127.0.0.10:0", "127.0.0.11:0"].map(TcpListener::bind);
+        let [Ok(one), Ok(other)] = closed else {
+            return println!("SKIPPED: this machine has but one loopback address");
+        };
+        let addresses = [one, other].map(|listener| listener.local_addr().unwrap());
         let peer = peer("several:1", LEAST_TIMEOUT);
         let text = run(Search::of(&peer).connect_to(addresses.to_vec())).unwrap_err();
         for address in addresses {

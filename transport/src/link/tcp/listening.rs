@@ -14,8 +14,10 @@ use super::rank_file::{RankFile, host};
 use crate::link::LinkError;
 use crate::message::Rank;
 
-/// Opens the sockets that the ranks above `rank` will connect to. It takes no longer than the `patience` to look for further addresses,
-/// and one look-up.
+/// Of the time that ranks have to find each other, the part in which others' names are looked up, where that is needed.
+const LOOKING_UP: u32 = 4;
+
+/// Opens the sockets that the ranks above `rank` will connect to, which try so for `patience`.
 pub(super) fn listen(
     rank_file: &RankFile,
     rank: Rank,
@@ -31,9 +33,11 @@ pub(super) fn listen(
         let what = address.map_or(entry.clone(), |address| format!("{entry} ({address})"));
         LinkError::io("listening on", what, &error)
     })?;
-    if !is_meant(entry) && is_for_this_machine_only(&own) {
-        let others = addresses_of(&rank_file.addresses[place + 1..], host(entry), patience);
-        listeners.extend(open_towards(entry, &own, &others));
+    if !is_meant(entry)
+        && let Some(port) = port_for_this_machine_only(&listeners)
+    {
+        let others = addresses_of(&rank_file.addresses[place + 1..], host(entry), patience / LOOKING_UP);
+        listeners.extend(open_towards(entry, port, others));
     }
     Ok(listeners)
 }
@@ -61,12 +65,14 @@ fn open_all(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, (Option<Socket
     }
 }
 
-/// Listens on the addresses that this machine has towards `others`, on the port of its `own`. What does not go well is logged: it may be
-/// that nobody needs it.
-fn open_towards(entry: &str, own: &[SocketAddr], others: &[SocketAddr]) -> Vec<TcpListener> {
-    let Some(port) = own.first().map(SocketAddr::port) else { return Vec::new() };
-    let mut listeners = Vec::new();
-    for address in without_repeats(others.iter().filter_map(|&other| address_towards(other, port))) {
+/// Listens on the addresses that this machine has towards `others`, as soon as each is known. What does not go well is logged: it
+/// may be that nobody needs it.
+fn open_towards(entry: &str, port: u16, others: impl Iterator<Item = SocketAddr>) -> Vec<TcpListener> {
+    let (mut listeners, mut seen) = (Vec::new(), HashSet::new());
+    for address in others.filter_map(|other| address_towards(other, port)) {
+        if !seen.insert(address) {
+            continue;
+        }
         match TcpListener::bind(address) {
             Ok(listener) => {
                 tracing::warn!(
@@ -75,7 +81,7 @@ fn open_towards(entry: &str, own: &[SocketAddr], others: &[SocketAddr]) -> Vec<T
                 );
                 listeners.push(listener);
             }
-            Err(error) => tracing::warn!(
+            Err(error) => tracing::error!(
                 "{entry} stands for a loopback address here, and listening on {address} as well failed ({error}): \
                  other machines cannot connect"
             ),
@@ -95,25 +101,28 @@ fn address_towards(other: SocketAddr, port: u16) -> Option<SocketAddr> {
     (!address.ip().is_loopback() && !address.ip().is_unspecified()).then_some(address)
 }
 
-/// The addresses of ranks on other hosts than `own`. Those that cannot be found out now, or in time, are left out.
-fn addresses_of(entries: &[String], own: &str, patience: Duration) -> Vec<SocketAddr> {
-    let (started, mut hosts, mut addresses) = (Instant::now(), HashSet::from([own]), Vec::new());
-    for entry in entries {
-        if !hosts.insert(host(entry)) {
-            continue;
+/// The addresses of ranks on other hosts than `own`, of which each is looked up when it is asked for. Those that cannot be found
+/// out now, or in time, are left out.
+fn addresses_of<'a>(
+    entries: &'a [String],
+    own: &'a str,
+    patience: Duration,
+) -> impl Iterator<Item = SocketAddr> + 'a {
+    let (started, mut hosts) = (Instant::now(), HashSet::from([own]));
+    let others = entries.iter().filter(move |entry| hosts.insert(host(entry)));
+    let in_time = move |entry: &&String| {
+        let in_time = started.elapsed() < patience;
+        if !in_time {
+            tracing::error!(%entry, "this name of a rank that is to connect, and those behind it, took too long to look up");
         }
-        if started.elapsed() >= patience {
-            tracing::warn!("not all ranks' names could be looked up in time");
-            break;
-        }
-        match entry.to_socket_addrs() {
-            Ok(found) => addresses.extend(found),
-            Err(error) => {
-                tracing::warn!(entry, %error, "cannot resolve the name of a rank that is to connect");
-            }
-        }
-    }
-    addresses
+        in_time
+    };
+    others.take_while(in_time).flat_map(|entry| {
+        let found = entry.to_socket_addrs().inspect_err(
+            |error| tracing::error!(entry, %error, "cannot resolve the name of a rank that is to connect"),
+        );
+        found.into_iter().flatten()
+    })
 }
 
 /// Whether an entry can stand for nothing but what it says.
@@ -121,8 +130,11 @@ fn is_meant(entry: &str) -> bool {
     entry.parse::<SocketAddr>().is_ok() || host(entry).eq_ignore_ascii_case("localhost")
 }
 
-fn is_for_this_machine_only(addresses: &[SocketAddr]) -> bool {
-    addresses.iter().all(|address| address.ip().is_loopback())
+/// Their port, if no other machine reaches any of them.
+fn port_for_this_machine_only(listeners: &[TcpListener]) -> Option<u16> {
+    let mut open = listeners.iter().filter_map(|listener| listener.local_addr().ok());
+    let first = open.next()?;
+    (first.ip().is_loopback() && open.all(|address| address.ip().is_loopback())).then_some(first.port())
 }
 
 /// Whether the address is none of this machine's, or of a kind that it does not speak.
@@ -216,12 +228,27 @@ mod tests {
         let Some(here) = address_here() else {
             return println!("SKIPPED: this machine has no way to others");
         };
-        let own = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let listeners = open_towards("node:1", &[own], &[far, own, far]);
+        let near: SocketAddr = "127.0.0.1:1".parse().unwrap();
+        // A port that nobody has here.
+        let port = TcpListener::bind(here).unwrap().local_addr().unwrap().port();
+        let listeners = open_towards("node:1", port, [far, near, far].into_iter());
         let open: Vec<_> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
-        assert_eq!(open, [SocketAddr::new(here.ip(), own.port())]);
+        assert_eq!(open, [SocketAddr::new(here.ip(), port)]);
+        assert_eq!(port_for_this_machine_only(&listeners), None);
         // Where all ranks are here there is nobody to listen for.
-        assert!(open_towards("node:1", &[own], &[own]).is_empty());
+        assert!(open_towards("node:1", port, [near].into_iter()).is_empty());
+        let loopback = TcpListener::bind("127.0.0.1:0").unwrap();
+        let own = loopback.local_addr().unwrap().port();
+        assert_eq!(port_for_this_machine_only(&[loopback]), Some(own));
+    }
+
+    #[test]
+    fn names_are_looked_up_once_and_in_time() {
+        let entries = ["own:1", "127.0.0.1:2", "127.0.0.1:3", "no-such-host.invalid:4", "127.0.0.2:5"];
+        let entries = entries.map(str::to_owned);
+        let found: Vec<_> = addresses_of(&entries, "own", Duration::from_secs(600)).collect();
+        assert_eq!(found, ["127.0.0.1:2", "127.0.0.2:5"].map(|address| address.parse().unwrap()));
+        assert_eq!(addresses_of(&entries, "own", Duration::ZERO).count(), 0);
     }
 
     #[test]

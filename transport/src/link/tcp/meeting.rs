@@ -72,6 +72,7 @@ impl Peer {
                 news = first_news(&connections) => news,
             };
             let News::End(place, text) = news else { break };
+            search.ask_last(&connections[place].stream);
             let again = async {
                 search.pause(text).await?;
                 search.open(&openings[place]).await
