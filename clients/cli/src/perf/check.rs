@@ -38,8 +38,8 @@ impl<'a> Expected<'a> {
         ranks: usize,
         values: Values,
         (task, order): (Option<(Datatype, Operation)>, Order),
-        pieces: Vec<(Piece, Span)>,
-    ) -> Self {
+        (pieces, goes_on): (Vec<(Piece, Span)>, GoesOn<'_>),
+    ) -> Result<Self, PerfError> {
         let mut expected = Self { data, ranks, width: values.width_bytes(), task, order, pieces, kept: None };
         let len = expected.pieces.iter().map(|(piece, _)| piece.at.len()).sum();
         if len <= KEPT_BYTES && expected.rounded().is_none() {
@@ -50,12 +50,13 @@ impl<'a> Expected<'a> {
                 let mut steps = Steps::default();
                 for (step, own) in own.chunks_mut(STEP_BYTES).enumerate() {
                     expected.work_out(*origin, step * STEP_BYTES, own, &mut steps);
+                    goes_on()?;
                 }
                 rest = later;
             }
             expected.kept = Some(kept);
         }
-        expected
+        Ok(expected)
     }
 
     /// Overwrites where the result will be.
@@ -191,7 +192,8 @@ mod tests {
         let slice = buffer.part(piece.at.clone());
         let data = data();
         let task = Some((Datatype::I32, Operation::Sum));
-        let mut expected = Expected::new(&data, 2, I32, (task, Order::OfRanks), vec![(piece, slice)]);
+        let mut expected =
+            Expected::new(&data, 2, I32, (task, Order::OfRanks), (vec![(piece, slice)], &mut alone)).unwrap();
         let kept = expected.wrong(&mut alone).unwrap();
         expected.kept = None;
         assert_eq!(expected.wrong(&mut alone).unwrap(), kept);
@@ -213,7 +215,9 @@ mod tests {
         let buffer = Room::Host.zeroed(8).unwrap();
         let piece = Piece { place: Place::Main, at: 0..8, origin: Origin::Rank { rank: 0, offset: 0 } };
         let data = data();
-        let expected = Expected::new(&data, 2, I32, (None, Order::OfRanks), vec![(piece, buffer.clone())]);
+        let expected =
+            Expected::new(&data, 2, I32, (None, Order::OfRanks), (vec![(piece, buffer.clone())], &mut alone))
+                .unwrap();
         expected.spoil(&mut alone).unwrap();
         assert_eq!(expected.wrong(&mut alone).unwrap(), 2);
         buffer.fill(|offset, bytes| data.fill(0, offset, bytes)).unwrap();
@@ -227,7 +231,8 @@ mod tests {
         let piece = Piece { place: Place::Main, at: 0..len, origin: Origin::Rank { rank: 1, offset: 0 } };
         let data = data();
         let mut expected =
-            Expected::new(&data, 2, I32, (None, Order::OfRanks), vec![(piece, buffer.clone())]);
+            Expected::new(&data, 2, I32, (None, Order::OfRanks), (vec![(piece, buffer.clone())], &mut alone))
+                .unwrap();
         expected.kept = None;
         buffer.fill(|offset, bytes| data.fill(1, offset, bytes)).unwrap();
         for at in [0, PART_BYTES - 4, PART_BYTES, 2 * PART_BYTES] {

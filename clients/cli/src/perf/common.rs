@@ -34,20 +34,23 @@ pub(super) struct Disagreement {
     pub(super) differences: Vec<Difference>,
 }
 
-/// The first rank that was told something else than this one, if there is any. Then there is one for every rank.
+/// What a rank of so many was told.
+pub(super) fn told(args: &Args, ranks: usize, data: &Data) -> String {
+    text(&settings(args, ranks, data))
+}
+
+/// The first rank that was [told](told) something else than this one, if there is any. Then there is one for every rank.
 pub(super) fn disagreement(
     world: &Communicator,
-    args: &Args,
-    data: &Data,
+    own: &str,
 ) -> Result<Option<Disagreement>, CommunicatorError> {
-    let own = text(&settings(args, world.size() as usize, data));
     let word = digest(own.as_bytes());
     if words_everywhere(world, word)?.iter().all(|&other| other == word) {
         return Ok(None);
     }
-    let mut texts = (0..).zip(texts_everywhere(world, &own)?);
+    let mut texts = (0..).zip(texts_everywhere(world, own)?);
     let found = texts.find(|(_, others)| *others != own);
-    Ok(found.map(|(other, others)| Disagreement { other, differences: differences(&own, &others) }))
+    Ok(found.map(|(other, others)| Disagreement { other, differences: differences(own, &others) }))
 }
 
 fn settings(args: &Args, ranks: usize, data: &Data) -> Vec<Setting> {
@@ -98,12 +101,16 @@ fn differences(own: &str, others: &str) -> Vec<Difference> {
             |line: &str| line.split_once('\t').map(|(flag, value)| (flag.to_owned(), value.to_owned()));
         text.lines().filter_map(line).collect::<Vec<_>>()
     };
-    let others = lines(others);
-    let of_others =
-        |flag: &str| others.iter().find(|(other, _)| other == flag).map(|(_, value)| value.clone());
-    let mut differences: Vec<_> = lines(own)
-        .into_iter()
-        .map(|(flag, own)| Difference { others: said(of_others(&flag)), flag, own })
+    let (own, others) = (lines(own), lines(others));
+    // One may be of a version that knows flags that the other one does not.
+    let of_one_alone = others.iter().filter(|(flag, _)| value_of(&own, flag).is_none());
+    let flags = own.iter().chain(of_one_alone).map(|(flag, _)| flag);
+    let mut differences: Vec<_> = flags
+        .map(|flag| Difference {
+            flag: flag.clone(),
+            own: said(value_of(&own, flag)),
+            others: said(value_of(&others, flag)),
+        })
         .filter(|Difference { own, others, .. }| own != others)
         .collect();
     // No more of a pattern is made than is needed: other data may be all that other flags have led to.
@@ -111,6 +118,10 @@ fn differences(own: &str, others: &str) -> Vec<Difference> {
         differences.retain(|difference| difference.flag != DIGEST);
     }
     differences
+}
+
+fn value_of<'a>(lines: &'a [(String, String)], flag: &str) -> Option<&'a str> {
+    lines.iter().find(|(other, _)| other == flag).map(|(_, value)| &value[..])
 }
 
 /// Differences as a sentence tells them.
@@ -125,6 +136,8 @@ impl fmt::Display for Told<'_> {
         let Self { rank, other, differences } = self;
         for (index, Difference { flag, own, others }) in differences.iter().enumerate() {
             let gap = if index > 0 { "; " } else { "" };
+            // What another rank has sent goes to a terminal.
+            let [flag, others] = [flag, others].map(|text| text.escape_debug());
             write!(f, "{gap}{flag}: {others} on rank {other}, {own} on rank {rank}")?;
         }
         Ok(())
@@ -146,7 +159,7 @@ mod tests {
     fn told(flags: &str) -> String {
         let args = Line::parse_from(flags.split_whitespace()).args;
         let data = args.load(2).unwrap();
-        text(&settings(&args, 2, &data))
+        super::told(&args, 2, &data)
     }
 
     /// What is different of a rank with such flags.
@@ -211,5 +224,8 @@ mod tests {
         let told = differences("--op\tread\n--new\t1", "--op\twrite");
         let told = Told { rank: 0, other: 3, differences: &told }.to_string();
         assert_eq!(told, "--op: write on rank 3, read on rank 0; --new: not given on rank 3, 1 on rank 0");
+        let told = differences("--op\tread", "--op\tread\n--\u{1b}[2Jnew\t\u{7}1");
+        let told = Told { rank: 0, other: 3, differences: &told }.to_string();
+        assert_eq!(told, "--\\u{1b}[2Jnew: \\u{7}1 on rank 3, not given on rank 0");
     }
 }

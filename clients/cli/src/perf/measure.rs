@@ -8,7 +8,7 @@ use mgcomp_transport::communicator::{Communicator, CommunicatorError};
 use super::agreement::{word_of_root, words_of_all};
 use super::apart::{Apart, GoesOn, PART_BYTES};
 use super::check::Expected;
-use super::common::{Disagreement, disagreement};
+use super::common::{Disagreement, disagreement, told};
 use super::data::Data;
 use super::error::PerfError;
 use super::member::{Member, Step};
@@ -73,7 +73,8 @@ impl<'a> Run<'a> {
 
     fn ops(&self, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
         self.member.switch.turn(true);
-        let found = self.together(|world| disagreement(world, self.args, self.data))?;
+        let told = told(self.args, self.member.world.size() as usize, self.data);
+        let found = self.together(|world| disagreement(world, &told))?;
         if let Some(Disagreement { other, differences }) = found {
             return Err(PerfError::Disagree { rank: self.rank(), other, differences });
         }
@@ -166,10 +167,12 @@ impl<'a> Run<'a> {
         };
         let pieces = op.result(step.case).into_iter().map(placed).collect();
         let combined = (step.task, self.args.order());
-        let expected = Expected::new(self.data, step.case.ranks, self.args.values(), combined, pieces);
         let modes = self.args.modes();
         let mut seen = vec![Seen::default(); modes.len()];
 
+        let expected = self.apart(&step, |goes_on| {
+            Expected::new(self.data, step.case.ranks, self.args.values(), combined, (pieces, goes_on))
+        })?;
         let started = Instant::now();
         self.apart(&step, |goes_on| self.fill(&step, goes_on))?;
         let mut round = self.warm_up(&step, &expected, time, &mut seen)?;

@@ -1,13 +1,15 @@
 //! Gives a rank up if an operation does not end: nobody may wait for ever for a rank that is stuck.
 //!
 //! Only what goes on between ranks counts. What a rank does by itself takes as long as it takes: a slow machine may fill and
-//! check long buffers for minutes, and nothing is wrong with that.
+//! check long buffers for minutes, and nothing is wrong with that. The others hear of it meanwhile; where they have given it up, it
+//! is stuck as well, in a call of a device's driver, say.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use mgcomp_transport::communicator::Communicator;
+use mgcomp_transport::node::PeerState;
 
 use super::operation::Op;
 use crate::error::note;
@@ -45,20 +47,30 @@ pub(super) struct Watched<'a> {
 
 impl Watchdog {
     /// Gives what this rank of `world` has [watched](Self::watch) so much time each. What takes longer fails, since the
-    /// sessions with all others are ended.
+    /// sessions with all others are ended. What it does by itself has as much time from when one of them has ended such a session.
     pub(super) fn start(world: Communicator, limit: Duration) -> std::io::Result<Self> {
-        Self::with(limit, move || {
+        let watched = world.clone();
+        let is_left = move || {
+            let node = watched.node();
+            node.wait_for_peers(Duration::ZERO).iter().any(|(_, state)| matches!(state, PeerState::Over(_)))
+        };
+        let give_up = move || {
             let node = world.node();
             node.position().peers().for_each(|peer| node.disconnect(peer));
-        })
+        };
+        Self::with(limit, is_left, give_up)
     }
 
-    fn with(limit: Duration, give_up: impl FnOnce() + Send + 'static) -> std::io::Result<Self> {
+    fn with(
+        limit: Duration,
+        is_left: impl Fn() -> bool + Send + 'static,
+        give_up: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<Self> {
         let state = State { since: None, step: None, is_asleep: false, is_late: false, is_over: false };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         let watching = shared.clone();
         let watch = move || {
-            if watching.is_late(limit) {
+            if watching.is_late(limit, is_left) {
                 give_up();
                 watching.end_process_unless_over();
             }
@@ -116,15 +128,31 @@ impl Drop for Watchdog {
 
 impl Shared {
     /// Returns when something takes too long, or all is over.
-    fn is_late(&self, limit: Duration) -> bool {
+    fn is_late(&self, limit: Duration, is_left: impl Fn() -> bool) -> bool {
         let mut state = self.lock();
+        // Whether others had given this rank up when it was looked at last, and nothing has begun since.
+        let mut was_left = false;
         while !state.is_over {
             let Some(since) = state.since else {
                 state.is_asleep = true;
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                let waited = self.changed.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner);
+                state = waited.0;
                 state.is_asleep = false;
+                if !waited.1.timed_out() || state.since.is_some() || state.is_over {
+                    was_left = false;
+                    continue;
+                }
+                drop(state);
+                let is_left = is_left();
+                state = self.lock();
+                if was_left && is_left && state.since.is_none() && !state.is_over {
+                    state.is_late = true;
+                    return true;
+                }
+                was_left = is_left;
                 continue;
             };
+            was_left = false;
             let left = limit.saturating_sub(since.elapsed());
             if left.is_zero() {
                 state.is_late = true;
@@ -141,7 +169,7 @@ impl Shared {
         while !state.is_over {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                note("mgcomp: perf: an operation does not end, though all sessions have");
+                note("mgcomp: perf: a rank does not end, though all its sessions have");
                 std::process::exit(1);
             }
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
@@ -155,6 +183,7 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::mpsc;
 
     use super::*;
@@ -164,7 +193,8 @@ mod tests {
     #[test]
     fn what_is_late_is_given_up() {
         let (given_up, hears) = mpsc::channel();
-        let watchdog = Watchdog::with(Duration::from_secs(3), move || given_up.send(()).unwrap()).unwrap();
+        let give_up = move || given_up.send(()).unwrap();
+        let watchdog = Watchdog::with(Duration::from_secs(3), || false, give_up).unwrap();
         for _ in 0..3 {
             watchdog.step(Op::AllGather, 4096);
             drop(watchdog.watch());
@@ -180,7 +210,7 @@ mod tests {
     fn what_a_rank_does_by_itself_takes_as_long_as_it_takes() {
         const LIMIT: Duration = Duration::from_millis(20);
         let (given_up, hears) = mpsc::channel();
-        let watchdog = Watchdog::with(LIMIT, move || given_up.send(()).unwrap()).unwrap();
+        let watchdog = Watchdog::with(LIMIT, || false, move || given_up.send(()).unwrap()).unwrap();
         watchdog.step(Op::AllReduce, 1 << 30);
         // However long a busy machine lets this thread wait, nothing goes on between ranks.
         assert_eq!(hears.recv_timeout(10 * LIMIT), Err(mpsc::RecvTimeoutError::Timeout));
@@ -192,9 +222,22 @@ mod tests {
     }
 
     #[test]
+    fn whom_the_others_have_given_up_is_stuck_whatever_it_does() {
+        const LIMIT: Duration = Duration::from_millis(20);
+        let (given_up, hears) = mpsc::channel();
+        let looks = AtomicU32::new(0);
+        // From the third look on.
+        let is_left = move || looks.fetch_add(1, Ordering::SeqCst) >= 2;
+        let watchdog = Watchdog::with(LIMIT, is_left, move || given_up.send(()).unwrap()).unwrap();
+        watchdog.step(Op::AllReduce, 8);
+        hears.recv_timeout(HANGS).unwrap();
+        assert_eq!(watchdog.late(), Some("all_reduce of 8 bytes".to_owned()));
+    }
+
+    #[test]
     fn it_goes_with_its_rank() {
         let (given_up, hears) = mpsc::channel::<()>();
-        drop(Watchdog::with(HANGS, move || given_up.send(()).unwrap()).unwrap());
+        drop(Watchdog::with(HANGS, || false, move || given_up.send(()).unwrap()).unwrap());
         // The sender has gone with the thread, unused.
         assert_eq!(hears.try_recv(), Err(mpsc::TryRecvError::Disconnected));
     }
