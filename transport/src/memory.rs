@@ -180,6 +180,11 @@ impl HostSlice {
         Arc::ptr_eq(&self.buffer.shared, &other.buffer.shared) && overlap(&self.range, &other.range)
     }
 
+    /// Which buffer it is of, and which part of that.
+    pub(crate) fn place(&self) -> (usize, Range<usize>) {
+        (Arc::as_ptr(&self.buffer.shared).addr(), self.range.clone())
+    }
+
     /// The bytes of the buffer that are also those of `other`, if there are any.
     #[must_use]
     pub fn overlap(&self, other: &Self) -> Option<Range<usize>> {

@@ -1,11 +1,13 @@
 //! Work that waits for memory that somebody else holds, while other work goes on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
 use super::{Ticket, Work};
+use crate::memory::Slice;
 
 /// How long to wait before trying again to reach memory that somebody else was using.
 pub(crate) const RETRY: Duration = Duration::from_millis(1);
@@ -35,7 +37,7 @@ pub(super) struct InUse;
 pub(super) struct Waiting {
     /// By their numbers, of which the younger ones have higher ones.
     works: BTreeMap<u64, Waiter>,
-    /// What of them is in a buffer of the host, by where that begins.
+    /// Where they are: what may conflict is in the same memory.
     places: FxHashMap<usize, Place>,
     /// The number of the next that comes.
     next: u64,
@@ -53,14 +55,17 @@ pub(super) struct Waiting {
 struct Waiter {
     ticket: Ticket,
     work: Work,
-    place: Option<usize>,
 }
 
-/// The numbers of the works in one buffer, and of those among them that write there.
+/// The works in one buffer, or on devices.
 #[derive(Debug, Default)]
 struct Place {
-    all: BTreeSet<u64>,
-    writing: BTreeSet<u64>,
+    /// By where they begin and by their numbers: where they end.
+    all: BTreeMap<(usize, u64), usize>,
+    /// Those among them that write.
+    writing: BTreeMap<(usize, u64), usize>,
+    /// None was longer, in bytes.
+    longest: usize,
 }
 
 /// What came of a look at works, for [`Waiting::settle`].
@@ -79,16 +84,12 @@ impl Waiting {
 
     /// Adds the youngest.
     pub(super) fn push(&mut self, ticket: Ticket, work: Work) {
-        let (number, place) = (self.next, place(&work));
+        let number = self.next;
         self.next += 1;
-        if let Some(place) = place {
-            let place = self.places.entry(place).or_default();
-            place.all.insert(number);
-            if work.writes() {
-                place.writing.insert(number);
-            }
+        if let Some((place, range)) = place(&work) {
+            self.places.entry(place).or_default().enter(number, range, work.writes());
         }
-        self.works.insert(number, Waiter { ticket, work, place });
+        self.works.insert(number, Waiter { ticket, work });
     }
 
     /// Takes out the oldest that may go, with its memory, which `hold` holds.
@@ -110,7 +111,7 @@ impl Waiting {
         for (&number, waiter) in self.works.range(from..) {
             // Its memory first: to ask for that takes less time than to look at all that is older.
             if let Ok(memory) = hold(&waiter.work)
-                && !self.keeps_back(&waiter.work, waiter.place, number, now)
+                && !self.keeps_back(&waiter.work, number, now)
             {
                 look.found = Some((number, memory));
                 break;
@@ -135,10 +136,8 @@ impl Waiting {
         if Some(number) == self.oldest() {
             self.refused = None;
         }
-        let Waiter { ticket, work, place } = self.works.remove(&number)?;
-        if let Some(place) = place {
-            self.leave(place, number);
-        }
+        let Waiter { ticket, work } = self.works.remove(&number)?;
+        self.leave(&work, number);
         Some((ticket, work, memory))
     }
 
@@ -156,23 +155,20 @@ impl Waiting {
     ) -> Result<M, InUse> {
         let memory = hold(work)?;
         // Mostly there are none, and nobody asks for the time.
-        let may_go = self.is_empty() || !self.keeps_back(work, place(work), self.next, Instant::now());
+        let may_go = self.is_empty() || !self.keeps_back(work, self.next, Instant::now());
         if may_go { Ok(memory) } else { Err(InUse) }
     }
 
-    /// Whether `work` at `place` is to come after one whose number is less.
-    fn keeps_back(&self, work: &Work, place: Option<usize>, number: u64, now: Instant) -> bool {
+    /// Whether `work` is to come after one whose number is less.
+    fn keeps_back(&self, work: &Work, number: u64, now: Instant) -> bool {
         if !self.keeps_order(now) {
             return false;
         }
-        // Nothing before is in the same buffer, or not both only read it.
-        let first = match place {
-            Some(place) => self.places.get(&place).and_then(|place| place.first_against(work)),
-            None => self.oldest(),
-        };
-        let is_older = |first: &u64| *first < number;
-        let mut older = first.filter(is_older).into_iter().flat_map(|first| self.works.range(first..number));
-        older.any(|(_, older)| older.work.conflicts_with(work))
+        let Some((place, range)) = place(work) else { return false };
+        let Some(there) = self.places.get(&place) else { return false };
+        there.against(&range, work.writes()).any(|other| {
+            other < number && self.works.get(&other).is_some_and(|other| other.work.conflicts_with(work))
+        })
     }
 
     fn keeps_order(&self, now: Instant) -> bool {
@@ -184,11 +180,12 @@ impl Waiting {
         self.works.first_key_value().map(|(&number, _)| number)
     }
 
-    /// The work with this number is not at `place` any more.
-    fn leave(&mut self, place: usize, number: u64) {
+    /// The work with this number is not where it was any more.
+    fn leave(&mut self, work: &Work, number: u64) {
+        let Some((place, range)) = place(work) else { return };
         let Some(there) = self.places.get_mut(&place) else { return };
-        there.all.remove(&number);
-        there.writing.remove(&number);
+        there.all.remove(&(range.start, number));
+        there.writing.remove(&(range.start, number));
         if there.all.is_empty() {
             self.places.remove(&place);
         }
@@ -196,20 +193,26 @@ impl Waiting {
 }
 
 impl Place {
-    /// The oldest here that `work` may conflict with.
-    fn first_against(&self, work: &Work) -> Option<u64> {
-        let among = if work.writes() { &self.all } else { &self.writing };
-        among.first().copied()
+    fn enter(&mut self, number: u64, range: Range<usize>, writes: bool) {
+        self.longest = self.longest.max(range.len());
+        self.all.insert((range.start, number), range.end);
+        if writes {
+            self.writing.insert((range.start, number), range.end);
+        }
+    }
+
+    /// The numbers of those that have bytes in `range`, and of which one writes, or the other work does.
+    fn against(&self, range: &Range<usize>, writes: bool) -> impl Iterator<Item = u64> {
+        let (among, start) = (if writes { &self.all } else { &self.writing }, range.start);
+        // What begins further ahead ends before.
+        let near = among.range((start.saturating_sub(self.longest), 0)..(range.end, 0));
+        near.filter(move |&(_, &end)| end > start).map(|(&(_, number), _)| number)
     }
 }
 
-/// Where the buffer begins that `work` is on, if it is one of the host: works on others do not conflict with it. Buffers of the
-/// same lent memory look the same.
-fn place(work: &Work) -> Option<usize> {
-    let memory = work.raw().memory()?;
-    // No bytes can be held whoever holds others.
-    let nothing = memory.part(0, 0)?.try_hold()?;
-    Some(nothing.as_ptr().addr().wrapping_sub(memory.offset()))
+/// Which memory the raw bytes of `work` are in, and where there; nothing if they are nobody's but its own.
+fn place(work: &Work) -> Option<(usize, Range<usize>)> {
+    work.raw().slice().map(Slice::place)
 }
 
 #[cfg(test)]
@@ -338,6 +341,24 @@ mod tests {
         looks.set(0);
         assert!((0..MANY as u64).all(|ticket| take(&mut waiting, now) == Some(ticket)));
         assert!(waiting.is_empty() && looks.get() == MANY);
+    }
+
+    #[test]
+    fn only_what_has_the_same_bytes_is_compared() {
+        let mut place = Place::default();
+        for (number, range, writes) in
+            [(0, 0..10, false), (1, 10..20, true), (2, 15..18, false), (3, 20..30, true)]
+        {
+            place.enter(number, range, writes);
+        }
+        let against = |range, writes| {
+            let mut numbers: Vec<_> = place.against(&range, writes).collect();
+            numbers.sort_unstable();
+            numbers
+        };
+        assert_eq!([against(9..10, true), against(9..10, false)], [vec![0], vec![]]);
+        assert_eq!([against(9..16, true), against(9..16, false)], [vec![0, 1, 2], vec![1]]);
+        assert_eq!([against(19..21, true), against(30..40, true)], [vec![1, 3], vec![]]);
     }
 
     #[test]

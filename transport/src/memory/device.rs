@@ -185,11 +185,13 @@ impl DeviceSlice {
     /// Whether some bytes are also those of `other`, as far as buffers tell: adopted memory is looked at by address.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
-        let range = |slice: &Self| {
-            let start = slice.buffer.region().address() as usize;
-            start + slice.range.start..start + slice.range.end
-        };
-        overlap(&range(self), &range(other))
+        overlap(&self.addresses(), &other.addresses())
+    }
+
+    /// Where it lies among all memory of devices.
+    pub(crate) fn addresses(&self) -> Range<usize> {
+        let start = self.buffer.region().address() as usize;
+        start + self.range.start..start + self.range.end
     }
 
     /// The device that has the memory.

@@ -1,5 +1,7 @@
 //! Slices of memory wherever it is.
 
+use std::ops::Range;
+
 #[cfg(feature = "cuda")]
 use super::DeviceSlice;
 use super::HostSlice;
@@ -52,6 +54,17 @@ impl Slice {
             (Self::Device(slice), Self::Device(other)) => slice.is_same(other),
             #[cfg(feature = "cuda")]
             _ => false,
+        }
+    }
+
+    /// A number for memory that it shares with no slice of another number, and which part of that it is. Slices of one number
+    /// overlap if their parts do.
+    pub(crate) fn place(&self) -> (usize, Range<usize>) {
+        match self {
+            Self::Host(slice) => slice.place(),
+            // No buffer of the host has this number.
+            #[cfg(feature = "cuda")]
+            Self::Device(slice) => (0, slice.addresses()),
         }
     }
 

@@ -40,7 +40,7 @@ pub enum TableFileError {
     /// Reading or writing failed on the way.
     #[error(transparent)]
     Io(io::Error),
-    /// A folder, a pipe or the like.
+    /// A folder, a pipe or the like; or, where a table was to be written, a link that leads nowhere.
     #[error("{} is no regular file", path.display())]
     NotAFile {
         /// Where it is.
