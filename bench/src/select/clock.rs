@@ -119,9 +119,12 @@ fn running(calls: &[Call]) -> Vec<bool> {
     calls.iter().filter_map(plan).collect()
 }
 
+/// Up to one and a half times as many bytes all lengths are about the same.
+const SHORTEST: u64 = 64;
+
 /// Lengths above a power of two up to one and a half of it, and from there to the next power.
 fn half_octave(raw_bytes: u64) -> u64 {
-    let last = raw_bytes.saturating_sub(1).max(2);
+    let last = raw_bytes.saturating_sub(1).max(SHORTEST);
     let octave = last.ilog2();
     u64::from(2 * octave) + (last >> (octave - 1) & 1)
 }
@@ -219,7 +222,9 @@ mod tests {
 
     #[test]
     fn a_power_of_two_is_the_last_of_its_lengths() {
-        for [same, next] in [[(48 << 10) + 1, (64 << 10) + 1], [(64 << 10) + 1, (96 << 10) + 1]] {
+        for [same, next] in
+            [[1, 97], [97, 129], [(48 << 10) + 1, (64 << 10) + 1], [(64 << 10) + 1, (96 << 10) + 1]]
+        {
             let last = next - 1;
             assert_eq!(half_octave(same), half_octave(last), "{same} {last}");
             assert_ne!(half_octave(last), half_octave(next), "{last} {next}");

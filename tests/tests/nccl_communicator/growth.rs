@@ -170,7 +170,7 @@ fn who_does_not_come_is_waited_for_up_to_the_limit() {
     with_nccl("growth::who_does_not_come_is_waited_for_up_to_the_limit", 76, |_, nccl| {
         nccl.set("silent", 1);
         let over = Gate::new(2);
-        let limit = Duration::from_secs(3);
+        let limit = Duration::from_secs(8);
         let ends = on_ranks(
             2,
             |_| NcclConfig { limit, ..config("fixed:zvc") },
