@@ -1,6 +1,7 @@
 //! What was found: printed as it comes, and kept for files.
 
 mod files;
+mod line;
 mod markdown;
 mod picture;
 mod row;
@@ -58,7 +59,7 @@ impl Report {
         let buffer = (timed.dataset.clone(), timed.bytes);
         if !self.json && self.last.as_ref() != Some(&buffer) {
             put(&format!("\n{} ({}), {}", timed.dataset, timed.element, size(timed.bytes)))?;
-            put(row::HEADING)?;
+            put(line::HEADING)?;
             self.last = Some(buffer);
         }
         self.add(Row::Time(timed))

@@ -1,9 +1,9 @@
 //! Where a rank listens: on all addresses that its entry in the rank file stands for on this machine, and on no others unless that
 //! would be of no use.
 //!
-//! Many systems have their own name stand for a loopback address (Debian: 127.0.1.1), which no other machine reaches. Then a rank listens as well
-//! on those addresses that this machine has towards the ranks that are to connect. An address that is written as one is meant, and so is
-//! `localhost`: nothing is added to these.
+//! Many systems have their own name stand for a loopback address (Debian: 127.0.1.1), which no other machine reaches. Then a rank
+//! listens as well on those addresses that this machine has towards the ranks that are to connect. An address that is written as one
+//! is meant, and so is `localhost`: nothing is added to these.
 
 use std::collections::HashSet;
 use std::io::{self, ErrorKind};
@@ -27,7 +27,7 @@ pub(super) fn listen(
     let entry = rank_file.addresses.get(place).ok_or(LinkError::NoSuchRank { rank, ranks })?;
     let found = entry.to_socket_addrs();
     let found = found.map_err(|error| LinkError::io("cannot resolve", host(entry), &error))?;
-    let own = without_repeats(found);
+    let own: Vec<_> = without_repeats(found).collect();
     let mut listeners = open_all(&own).map_err(|(address, error)| {
         let address = address.map(|address| address.to_string()).filter(|address| address != entry);
         let what = address.map_or(entry.clone(), |address| format!("{entry} ({address})"));
@@ -42,8 +42,8 @@ pub(super) fn listen(
     Ok(listeners)
 }
 
-/// Listens on each of these addresses. A name may stand for some that this machine does not have, or of a kind that it does not speak: these are
-/// passed over, if there is another one. On any other error, whoever connects there would find somebody else.
+/// Listens on each of these addresses. A name may stand for some that this machine does not have, or of a kind that it does not
+/// speak: these are passed over, if there is another one. On any other error, whoever connects there would find somebody else.
 fn open_all(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, (Option<SocketAddr>, io::Error)> {
     let (mut listeners, mut passed_over) = (Vec::new(), None);
     for &address in addresses {
@@ -68,11 +68,8 @@ fn open_all(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, (Option<Socket
 /// Listens on the addresses that this machine has towards `others`, as soon as each is known. What does not go well is logged: it
 /// may be that nobody needs it.
 fn open_towards(entry: &str, port: u16, others: impl Iterator<Item = SocketAddr>) -> Vec<TcpListener> {
-    let (mut listeners, mut seen) = (Vec::new(), HashSet::new());
-    for address in others.filter_map(|other| address_towards(other, port)) {
-        if !seen.insert(address) {
-            continue;
-        }
+    let mut listeners = Vec::new();
+    for address in without_repeats(others.filter_map(|other| address_towards(other, port))) {
         match TcpListener::bind(address) {
             Ok(listener) => {
                 tracing::warn!(
@@ -143,9 +140,9 @@ fn is_not_here(error: &io::Error) -> bool {
     error.kind() == ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(unspoken)
 }
 
-fn without_repeats(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
+fn without_repeats(addresses: impl Iterator<Item = SocketAddr>) -> impl Iterator<Item = SocketAddr> {
     let mut seen = HashSet::new();
-    addresses.filter(|&address| seen.insert(address)).collect()
+    addresses.filter(move |&address| seen.insert(address))
 }
 
 #[cfg(test)]
