@@ -26,7 +26,7 @@ pub(crate) struct Fabric {
     pub(crate) shaping: Option<Shaping>,
     /// Of each two ranks, over TCP.
     connections: Connections,
-    /// Whether it takes a turn of both sides for every few KiB.
+    /// Whether it takes a turn of both sides for every few KiB, or for every message of more.
     pub(crate) is_slow: bool,
     /// Whether what the link needs is there; says SKIPPED otherwise.
     is_possible: fn() -> bool,
@@ -55,13 +55,13 @@ impl Fabric {
     /// Ranks under mpirun that call MPI from any thread.
     #[cfg(feature = "mpi")]
     pub(crate) fn mpi_multiple() -> Self {
-        Self { is_possible: super::mpi::launch::is_possible, ..Self::of(make_mpi::<true>) }
+        Self { is_slow: true, is_possible: super::mpi::launch::is_possible, ..Self::of(make_mpi::<true>) }
     }
 
     /// Ranks under mpirun that call MPI from one thread only.
     #[cfg(feature = "mpi")]
     pub(crate) fn mpi_funneled() -> Self {
-        Self { is_possible: super::mpi::launch::is_possible, ..Self::of(make_mpi::<false>) }
+        Self { is_slow: true, is_possible: super::mpi::launch::is_possible, ..Self::of(make_mpi::<false>) }
     }
 
     /// Ranks without devices: what the link does with them is the same but for payloads on a device.

@@ -27,6 +27,8 @@ pub(crate) const LIMITS: Limits =
 
 /// Nothing in the tests takes this long unless it hangs.
 pub(crate) const HANGS: Duration = Duration::from_secs(120);
+/// Longer: whoever waits in vain says itself what for.
+const WATCHDOG: Duration = Duration::from_secs(150);
 
 /// Runs `body` and fails if it does not end.
 pub(crate) fn watched(body: impl FnOnce() + Send + 'static) {
@@ -35,8 +37,8 @@ pub(crate) fn watched(body: impl FnOnce() + Send + 'static) {
         body();
         let _ = done.send(());
     });
-    if ended.recv_timeout(HANGS) == Err(RecvTimeoutError::Timeout) {
-        panic!("hangs: not over after {HANGS:?}");
+    if ended.recv_timeout(WATCHDOG) == Err(RecvTimeoutError::Timeout) {
+        panic!("hangs: not over after {WATCHDOG:?}");
     }
     if let Err(panic) = thread.join() {
         resume_unwind(panic);

@@ -13,12 +13,12 @@ use crate::common::fabric::Fabric;
 use crate::common::wait_until;
 
 pub(crate) fn what_was_queued_comes_before_the_end(fabric: Fabric) {
-    // What is still queued after two seconds is given up, so slow links have less of it.
-    let unit = if fabric.is_slow { 100 } else { 1000 };
+    // What is still queued after two seconds is given up, so slow links have less of it, most of it short.
+    let step = |number: u64| if fabric.is_slow && !number.is_multiple_of(10) { 40 } else { 1000 };
+    let len = |number| number as usize * step(number);
     // Both the side that was connected to and the one that connected.
     for (closing, other) in [(0, 1), (1, 0)] {
         let mut ends = End::start_all(fabric.links(2, ROOMY));
-        let len = |number| number as usize * unit;
         (0..200).for_each(|number| ends[closing].send(Rank(other), &numbered(number, len(number))));
         ends[closing].link.close(Rank(other));
         let (closing, hears) = (Rank(closing as u32), &mut ends[other as usize]);
@@ -97,6 +97,26 @@ pub(crate) fn a_link_that_never_met_anybody_ends_too(fabric: Fabric) {
     // That its peers went is something that only some links notice.
     let heard = alone.drop_link();
     assert!(!heard.iter().any(|event| matches!(event, LinkEvent::Message { .. })), "{heard:?}");
+}
+
+pub(crate) fn what_nobody_took_does_not_reach_the_next_link(fabric: Fabric) {
+    // Two ranks go without having started, and meet again by another link; only then the third one has more to say to them.
+    let mut links = fabric.links(3, ROOMY);
+    let unheard = End::start(links.remove(2));
+    drop(links);
+    let mut ends = End::start_all(fabric.links(2, ROOMY));
+    for number in 0..50 {
+        for to in [0, 1] {
+            let _ = unheard.link.send(Rank(to), numbered(number, 1000)); // goes nowhere, whether or not it knows yet
+        }
+        for (from, to) in [(0, 1), (1, 0)] {
+            ends[from].send(Rank(to), &numbered(number, 5000));
+            ends[to as usize].expect(Rank(from as u32), number, 5000);
+        }
+    }
+    unheard.drop_link();
+    ends.swap_remove(0).drop_link();
+    ends[0].expect_closed(Rank(0));
 }
 
 /// Bytes that tell, by their reference count, whether somebody still has them.

@@ -33,6 +33,7 @@ on_every_link! {
         closing::nothing_goes_to_nobody
         closing::dropped_links_end_and_let_go
         closing::a_link_that_never_met_anybody_ends_too
+        closing::what_nobody_took_does_not_reach_the_next_link
     ]
     loopback: Fabric::loopback();
     loopback_shaped: Fabric::loopback().shaped(4.0, 1000);

@@ -26,6 +26,7 @@ pub(super) struct Incoming {
     spare: Option<BytesMut>,
     assembly: Option<Assembly>,
     is_over: bool,
+    has_farewell: bool,
 }
 
 /// A message whose payload comes in pieces.
@@ -54,6 +55,11 @@ impl Incoming {
     /// Whether nothing more is received.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
+    }
+
+    /// Whether the peer has said that nothing more comes.
+    pub(super) fn has_farewell(&self) -> bool {
+        self.has_farewell
     }
 
     pub(super) fn stop(&mut self) {
@@ -99,6 +105,7 @@ impl Incoming {
                 Came::Part
             }
             Ok(Record::Farewell) => {
+                self.has_farewell = true;
                 self.stop();
                 Came::Farewell
             }

@@ -31,7 +31,9 @@
 //! # Ends
 //! A link ends before MPI does: when MPI is finalized, links that still live are closed. Closing takes at most two
 //! seconds. What a peer has not begun to take by then it will not get, and the memory of what it may still take is not
-//! given back. But drop nodes first where you can: under `MPI_THREAD_MULTIPLE` MPI must not be finalized while another thread is
+//! given back. Nor is its duplicate of the communicator, unless every peer has said farewell: MPI gives the numbers of communicators
+//! to later ones, and what a peer still sends by the old one would reach ranks of the new one, which crashes Open MPI (4.1). But
+//! drop nodes first where you can: under `MPI_THREAD_MULTIPLE` MPI must not be finalized while another thread is
 //! in a call of it, as the link's thread may just be. Open MPI bears that; MPICH (4.0) loses count of its own lock then, and may
 //! end the process.
 //!

@@ -46,6 +46,8 @@ struct Way {
     incoming: Incoming,
     outgoing: Outgoing,
     is_over: bool,
+    /// Whether that is because both sides have said farewell: nothing of this peer's can still be on its way.
+    has_parted: bool,
 }
 
 impl Progress {
@@ -55,6 +57,7 @@ impl Progress {
             incoming: Incoming::default(),
             outgoing: Outgoing::new(peer.as_ref().unwrap_or(&own)),
             is_over: peer.is_none(),
+            has_parted: peer.is_none(),
         });
         Self { operations, ways: ways.collect(), record_limit, sink: None, completions: Vec::new() }
     }
@@ -97,9 +100,11 @@ impl Progress {
         if made { Headway::Made } else { Headway::None }
     }
 
-    /// Gives up what is under way.
+    /// Gives up what is under way. The communicator is given back only if no peer has anything under way either: MPI may use its
+    /// number again for one of other ranks, and take for a message of these what then comes.
     pub(super) fn end(self) {
-        if let Some(communicator) = self.operations.end() {
+        let have_parted = self.ways.iter().all(|way| way.has_parted);
+        if let Some(communicator) = self.operations.end().filter(|_| have_parted) {
             finalizing::keep(communicator);
         }
     }
@@ -125,6 +130,7 @@ impl Progress {
         // Its own farewell is waited for as long as what is queued.
         if is_done || peer.closed().is_some_and(|closed| closed.elapsed() > FLUSH_TIMEOUT) {
             way.incoming.stop();
+            way.has_parted = way.incoming.has_farewell() && way.outgoing.is_over();
             way.outgoing.give_up(peer);
             way.is_over = true;
             return true;

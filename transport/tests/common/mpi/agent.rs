@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mgcomp_transport::link::mpi::{Mpi, MpiConfig};
-use mgcomp_transport::link::{self, Credit, Link, LinkEvent, LinkSink};
+use mgcomp_transport::link::{self, Credit, Link, LinkEvent, LinkSink, Message};
 use mgcomp_transport::message::{Limits, Rank};
 use mpi::Threading;
 use mpi::topology::{Color, Communicator, SimpleCommunicator};
@@ -39,11 +39,7 @@ pub(crate) fn serve() {
     let own = world.rank().to_le_bytes();
     std::io::Write::write_all(&mut &stream, &own).unwrap();
     let (make, making) = mpsc::channel();
-    let agent = Agent {
-        stream: Arc::new(Mutex::new(stream.try_clone().unwrap())),
-        links: Mutex::default(),
-        credits: Arc::default(),
-    };
+    let agent = Agent { saying: saying(&stream), links: Mutex::default(), credits: Arc::default() };
     let agent = Arc::new(agent);
     let listening = agent.clone();
     thread::spawn(move || listening.listen(stream, &make));
@@ -74,8 +70,24 @@ fn next(making: &Receiver<(u64, Making)>, multiple: bool) -> Option<(u64, Making
     }
 }
 
+/// What is said of a link, and the message that came.
+type Said = (u64, Report, Option<Message>);
+
+/// Where to say something to the test process. A thread of its own writes that: one that lets links go on must not wait until the
+/// test process has read a gibibyte of one of them, for closing another has a time limit.
+fn saying(stream: &TcpStream) -> Sender<Said> {
+    let stream = Mutex::new(stream.try_clone().unwrap());
+    // What is not written yet is bounded by the credits that go with it.
+    let (say, said) = mpsc::channel::<Said>();
+    let write = move |(link, report, message): Said| {
+        let _ = control::write(&stream, link, &report, message.as_ref()); // nobody may be there any more
+    };
+    thread::spawn(move || said.into_iter().for_each(write));
+    say
+}
+
 struct Agent {
-    stream: Arc<Mutex<TcpStream>>,
+    saying: Sender<Said>,
     links: Mutex<HashMap<u64, Mpi>>,
     credits: Arc<Credits>,
 }
@@ -98,7 +110,7 @@ impl Agent {
             let made = Mpi::new(&part, config).unwrap();
             self.links.lock().unwrap().insert(link, made);
         }
-        self.report(link, &Report::Done);
+        self.report(link, Report::Done);
     }
 
     /// Takes orders until the test process is gone.
@@ -141,12 +153,12 @@ impl Agent {
                     Report::Done
                 }
             };
-            self.report(link, &report);
+            self.report(link, report);
         }
     }
 
     fn sink(&self, link: u64) -> LinkSink {
-        let (stream, credits) = (self.stream.clone(), self.credits.clone());
+        let (saying, credits) = (self.saying.clone(), self.credits.clone());
         Arc::new(move |event| {
             let (report, message) = match event {
                 LinkEvent::Coming { .. } | LinkEvent::Written { .. } => return,
@@ -162,11 +174,11 @@ impl Agent {
                     (Report::Closed { peer: peer.0, error: error.into() }, None)
                 }
             };
-            let _ = control::write(&stream, link, &report, message.as_ref()); // nobody may be there any more
+            let _ = saying.send((link, report, message)); // fails only if that thread has panicked
         })
     }
 
-    fn report(&self, link: u64, report: &Report) {
-        let _ = control::write(&self.stream, link, report, None);
+    fn report(&self, link: u64, report: Report) {
+        let _ = self.saying.send((link, report, None));
     }
 }
