@@ -4,7 +4,7 @@ use std::path::Path;
 
 use mgcomp_codecs::Algorithm;
 use mgcomp_codecs::device::{Compiler, KernelSource, sources};
-use mgcomp_tests::compile::{self, RENEW, Resources, TARGETS, VERSION};
+use mgcomp_tests::compile::{self, FIRST_TARGET, RENEW, Resources, TARGETS, VERSION};
 use mgcomp_tests::shim::sources::codecs;
 
 /// The compiler, or `None` and a line that says that `test` is skipped.
@@ -25,21 +25,18 @@ fn compiler_or_skip(test: &str) -> Option<&'static Compiler> {
     }
 }
 
-/// What this compiles for: the devices that the kernels are made for before all. The program `kernels` compiles for all of them,
-/// and compares what is kept with the results.
-const TARGET: &str = "sm_90";
-
 #[test]
 fn kernels_compile_without_spills() {
     let Some(compiler) = compiler_or_skip("kernels_compile_without_spills") else { return };
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled");
-    let rows = compile::resources(compiler, TARGET.parse().unwrap(), &cache).unwrap();
+    // The program `kernels` compiles for all targets, and compares what is kept with the results.
+    let rows = compile::resources(compiler, FIRST_TARGET.parse().unwrap(), &cache).unwrap();
     // Encode, decode and estimate; the kernels that gather rows and combine numbers, and those that write and read buddy memory.
     assert_eq!(rows.len(), 3 * codecs().count() + 6);
     let table = compile::kept_table().unwrap();
     for row in &rows {
-        assert_eq!(row.spill_bytes, 0, "{} spills on {TARGET}", row.kernel);
-        let kept = compile::table_cell(&table, &row.kernel, TARGET);
+        assert_eq!(row.spill_bytes, 0, "{} spills on {FIRST_TARGET}", row.kernel);
+        let kept = compile::table_cell(&table, &row.kernel, FIRST_TARGET);
         assert_eq!(kept, Some(compile::cell(row)), "{}: {RENEW}", row.kernel);
     }
 }

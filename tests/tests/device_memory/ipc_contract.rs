@@ -51,6 +51,7 @@ promises! { true:
     pressure::movement_is_seen_and_stalling_too
     closing::what_was_queued_comes_before_the_end
     closing::others_go_on_when_two_part
+    closing::what_nobody_took_does_not_reach_the_next_link
 }
 
 promises! { false:
