@@ -1,11 +1,12 @@
 //! Ranks, threads and MPI itself that go.
 
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Element;
 use mgcomp_transport::link::mpi::{Mpi, MpiConfig, MpiError};
-use mgcomp_transport::link::{self, LinkError};
+use mgcomp_transport::link::{self, Link as _, LinkError, LinkEvent};
 use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::{Rank, Tag};
 use mgcomp_transport::node::Node;
@@ -15,7 +16,8 @@ use mpi::traits::CommunicatorCollectives;
 use rustix::process::{Pid, Signal, getpid, kill_process};
 
 use super::under::{Job, node, other};
-use crate::common::job::end_of;
+use crate::common::end::numbered;
+use crate::common::job::{SILENCE, end_of};
 use crate::common::{HANGS, wait_until};
 
 /// In which time an end must be noticed.
@@ -66,7 +68,7 @@ pub(super) fn a_rank_that_leaves_is_noticed(job: &Job) {
 
 /// Rank 1 computes for longer than rank 0 is patient. Where the link has a thread of its own that does no harm.
 pub(super) fn a_rank_that_does_not_go_on_is_noticed(job: &Job) {
-    let silence = Duration::from_secs(3);
+    let silence = SILENCE;
     let config = MpiConfig { undriven_timeout: 2 * silence, ..MpiConfig::default() };
     let node = node(job.link_with(config), "adaptive", silence);
     let peer = other(&node);
@@ -77,7 +79,7 @@ pub(super) fn a_rank_that_does_not_go_on_is_noticed(job: &Job) {
             assert_eq!(result, Ok(5));
         } else {
             let error = result.unwrap_err().to_string();
-            assert!(error.contains("silent for 3s"), "{error}");
+            assert!(error.contains("silent for 4s"), "{error}");
         }
         return;
     }
@@ -93,9 +95,46 @@ pub(super) fn a_rank_that_does_not_go_on_is_noticed(job: &Job) {
     } else {
         wait_until("the other thread is told", || waiter.is_finished());
         let error = waiter.join().unwrap().unwrap_err().to_string();
-        assert!(error.contains("has not let it go on for 6 s"), "{error}");
+        assert!(error.contains("has not let it go on for 8 s"), "{error}");
         link::drive();
     }
+}
+
+/// Rank 0 gives rank 1 up, which has not started, with more queued than MPI is given at once. What MPI has arrives, and the end behind it.
+pub(super) fn whoever_comes_late_hears_of_the_end(job: &Job) {
+    let mut link = job.link();
+    if link.position().rank == Rank(0) {
+        link.start(Arc::new(|_| {})).unwrap();
+        for number in 0..200 {
+            link.send(Rank(1), numbered(number, 10)).unwrap();
+        }
+        drop(link);
+        job.world.barrier(); // rank 1 starts
+        job.world.barrier(); // and has heard all; MPI goes on here meanwhile
+        return;
+    }
+    job.world.barrier();
+    let (report, events) = mpsc::channel();
+    link.start(Arc::new(move |event| drop(report.send(event)))).unwrap();
+    let mut arrived = 0;
+    let started = Instant::now();
+    let end = loop {
+        link::drive();
+        match events.try_recv() {
+            Ok(LinkEvent::Message { message, .. }) => {
+                assert_eq!(message.header, numbered(arrived, 10).header);
+                arrived += 1;
+            }
+            Ok(LinkEvent::Closed { error, .. }) => break error,
+            Ok(LinkEvent::Malformed { error, .. }) => panic!("{error}"),
+            Ok(_) => {}
+            Err(_) => thread::sleep(Duration::from_micros(200)),
+        }
+        assert!(started.elapsed() < HANGS, "hangs: no end after {arrived} messages");
+    };
+    assert_eq!(end, LinkError::PeerClosed(Rank(0)));
+    assert!((1..200).contains(&arrived), "{arrived}");
+    job.world.barrier();
 }
 
 /// Rank 1 is stopped from outside, and goes on when rank 0 has given it up.

@@ -55,6 +55,7 @@ programs! {
     finalize ends::mpi_is_finalized_while_a_node_lives on 3;
     run ends::a_rank_that_leaves_is_noticed on 3;
     run ends::a_rank_that_does_not_go_on_is_noticed on 2;
+    run ends::whoever_comes_late_hears_of_the_end on 2;
     run ends::a_rank_that_is_stopped_is_given_up_and_finds_out on 2;
     run ends::threads_that_may_not_call_mpi_are_told on 1;
     ruin ends::a_rank_that_is_killed_ends_the_job on 3;

@@ -45,7 +45,7 @@ fn end_all() {
     let links: Vec<_> = links.iter().filter_map(Weak::upgrade).collect();
     // All at once: each may take its time.
     links.iter().for_each(|link| link.finalize());
-    links.iter().for_each(|link| link.finish());
+    Shared::finish_all(links);
     free_unused();
 }
 

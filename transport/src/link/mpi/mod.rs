@@ -29,13 +29,15 @@
 //! wait, their requests fail and say so. Under `MPI_THREAD_SINGLE` there is no link.
 //!
 //! # Ends
-//! A link ends before MPI does: when MPI is finalized, links that still live are closed. Closing takes at most two
-//! seconds. What a peer has not begun to take by then it will not get, and the memory of what it may still take is not
-//! given back. Nor is its duplicate of the communicator, unless every peer has said farewell: MPI gives the numbers of communicators
-//! to later ones, and what a peer still sends by the old one would reach ranks of the new one, which crashes Open MPI (4.1). But
-//! drop nodes first where you can: under `MPI_THREAD_MULTIPLE` MPI must not be finalized while another thread is
-//! in a call of it, as the link's thread may just be. Open MPI bears that; MPICH (4.0) loses count of its own lock then, and may
-//! end the process.
+//! A link ends before MPI does: when MPI is finalized, links that still live are closed. Closing takes little more than two
+//! seconds at most, and three if another thread drops a link than the one that drives it. What a peer has not begun to take by then
+//! it will not get. MPI keeps the memory of what it may still take: a buffer from which more than 8 KiB went raw stays lent then, and
+//! who writes to it waits. It also keeps the link's duplicate of the communicator, unless every peer has said farewell: MPI gives the
+//! numbers of communicators to later ones, and what a peer still sends by the old one would reach ranks of the new one, which
+//! crashes Open MPI (4.1). There are some thousand such numbers.
+//!
+//! Drop nodes before MPI is finalized where you can: under `MPI_THREAD_MULTIPLE` it must not be while another thread is in a call of
+//! MPI, as the link's thread may just be. Open MPI bears that; MPICH (4.0) loses count of its own lock then, and may end the process.
 //!
 //! A rank that is stopped, hangs, or does not let its link go on is given up when its silence timeout is over, and the others
 //! go on with each other. What is not possible is to outlive a process: when one is killed, or exits without finalizing MPI,
@@ -44,7 +46,7 @@
 //! has lost a process has lost it. Jobs that must outlive that use [`tcp`](super::tcp) or `shm`.
 //!
 //! # Memory
-//! For each peer: what is queued for it, at most [`queue_bytes`](MpiConfig::queue_bytes); at most 8 MiB of that is known to
+//! For each peer: what is queued for it, at most [`queue_bytes`](MpiConfig::queue_bytes); less than 9 MiB of that is known to
 //! MPI at a time, in at most 64 messages, all of them synchronous, so that MPI buffers no more than these. From it: 64 MiB and
 //! one message that were not looked at.
 
@@ -121,8 +123,7 @@ impl Mpi {
         finalizing::free_unused();
         let position = Position { rank: Rank(communicator.rank() as u32), ranks: communicator.size() as u32 };
         let mut operations = Operations::on_duplicate(communicator.as_raw())?;
-        let own = if position.rank == Rank(0) { random_bytes()? } else { [0; 16] };
-        let secret = Secret::new(operations.broadcast(own)?);
+        let secret = broadcast_secret(position.rank, &mut operations)?;
 
         let peer = |rank| position.is_peer(rank).then(|| Peer::new(rank));
         let peers: Vec<_> = (0..position.ranks).map(|rank| peer(Rank(rank))).collect();
@@ -212,6 +213,22 @@ impl Drop for Mpi {
             let _ = thread.join(); // bounded: closing a peer is
         }
     }
+}
+
+/// The secret that rank 0 makes. If it has none, the others hear that, too: they wait for it.
+fn broadcast_secret(own: Rank, operations: &mut Operations) -> Result<Secret, MpiError> {
+    let made = if own == Rank(0) { random_bytes() } else { Ok([0; 16]) };
+    let mut told = [0; 17];
+    if let Ok(bytes) = &made {
+        told[0] = 1;
+        told[1..].copy_from_slice(bytes);
+    }
+    let [is_made, bytes @ ..] = operations.broadcast(told)?;
+    made?;
+    if is_made == 0 {
+        return Err(MpiError::Secret("rank 0 has made none".into()));
+    }
+    Ok(Secret::new(bytes))
 }
 
 fn random_bytes() -> Result<[u8; 16], MpiError> {

@@ -1,5 +1,6 @@
 //! Sending to one peer.
 
+use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -93,15 +94,35 @@ impl Outgoing {
                 (self.rest.split_to(self.rest.len().min(PIECE_BYTES)), PIECE_TAG)
             };
             peer.has_rest.store(!self.rest.is_empty(), Ordering::SeqCst);
-            let releases = if self.rest.is_empty() { std::mem::take(&mut self.held_bytes) } else { 0 };
-            let is_farewell = self.farewell == Farewell::UnderWay;
-            let parcel = Parcel { len: bytes.len(), releases, is_farewell, since: Instant::now() };
-            self.under_way += 1;
-            self.bytes_under_way += bytes.len();
-            operations.send(bytes, peer.rank.0, tag, What::Sent(peer.rank, parcel))?;
+            self.hand_on(peer, operations, bytes, tag)?;
             made = true;
         }
         Ok(made)
+    }
+
+    /// Says farewell behind what MPI has, though there is more in the queue: a peer that comes back takes that, and shall not wait
+    /// for the rest. Not in the middle of a message, whose pieces it would wait for all the same.
+    pub(super) fn leave(&mut self, peer: &Peer, operations: &mut Operations) -> Result<(), MpiFailure> {
+        if self.farewell != Farewell::NotYet || !self.rest.is_empty() {
+            return Ok(());
+        }
+        self.farewell = Farewell::UnderWay;
+        self.hand_on(peer, operations, record::farewell(), RECORD_TAG)
+    }
+
+    fn hand_on(
+        &mut self,
+        peer: &Peer,
+        operations: &mut Operations,
+        bytes: Bytes,
+        tag: c_int,
+    ) -> Result<(), MpiFailure> {
+        let releases = if self.rest.is_empty() { std::mem::take(&mut self.held_bytes) } else { 0 };
+        let is_farewell = self.farewell == Farewell::UnderWay;
+        let parcel = Parcel { len: bytes.len(), releases, is_farewell, since: Instant::now() };
+        self.under_way += 1;
+        self.bytes_under_way += bytes.len();
+        operations.send(bytes, peer.rank.0, tag, What::Sent(peer.rank, parcel))
     }
 
     /// The peer has begun to take `parcel`.

@@ -104,8 +104,9 @@ impl Progress {
     /// number again for one of other ranks, and take for a message of these what then comes.
     pub(super) fn end(self) {
         let have_parted = self.ways.iter().all(|way| way.has_parted);
-        if let Some(communicator) = self.operations.end().filter(|_| have_parted) {
-            finalizing::keep(communicator);
+        match self.operations.end() {
+            Some(communicator) if have_parted => finalizing::keep(communicator),
+            _ => tracing::debug!("a communicator of MPI is not given back: a peer may still send by it"),
         }
     }
 
@@ -131,6 +132,7 @@ impl Progress {
         if is_done || peer.closed().is_some_and(|closed| closed.elapsed() > FLUSH_TIMEOUT) {
             way.incoming.stop();
             way.has_parted = way.incoming.has_farewell() && way.outgoing.is_over();
+            let _ = way.outgoing.leave(peer, &mut self.operations); // there is nobody to tell of a failure
             way.outgoing.give_up(peer);
             way.is_over = true;
             return true;

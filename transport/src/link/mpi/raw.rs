@@ -174,7 +174,7 @@ impl<T> Operations<T> {
                 self.statuses.as_mut_ptr(),
             )
         };
-        let each_has_its_own = code == ffi::MPI_ERR_IN_STATUS as c_int;
+        let each_has_its_own = class_of(code) == ffi::MPI_ERR_IN_STATUS as c_int;
         if !each_has_its_own {
             check("MPI_Testsome", code)?;
         }
@@ -194,9 +194,12 @@ impl<T> Operations<T> {
 
     /// Breaks off what is under way. Returns the communicator if MPI has let go of everything.
     pub(super) fn end(mut self) -> Option<Unused> {
+        // SAFETY: the null request is a constant.
+        let null = unsafe { ffi::RSMPI_REQUEST_NULL };
         for (request, held) in self.requests.iter_mut().zip(&self.held) {
-            if let Some((_, Held::Receive(_))) = held {
-                // SAFETY: a slot that holds a buffer has a request that is not complete.
+            // One that MPI has ended with an error for all may hold a buffer still.
+            if let (Some((_, Held::Receive(_))), true) = (held, *request != null) {
+                // SAFETY: the request is not complete.
                 let _ = unsafe { ffi::MPI_Cancel(request) };
             }
         }
@@ -269,6 +272,14 @@ fn received(held: Held, status: &ffi::MPI_Status) -> Result<BytesMut, MpiFailure
 fn checked_len(len: usize) -> Result<c_int, MpiFailure> {
     let too_long = |_| MpiFailure { call: "a transfer", code: 0, text: format!("{len} bytes are too many") };
     c_int::try_from(len).map_err(too_long)
+}
+
+/// What kind of error `code` is: MPICH returns codes that say more.
+fn class_of(code: c_int) -> c_int {
+    let mut class = code;
+    // SAFETY: the call may be made from any thread that may call MPI, and writes to the integer given.
+    let _ = unsafe { ffi::MPI_Error_class(code, &mut class) };
+    class
 }
 
 fn check(call: &'static str, code: c_int) -> Result<(), MpiFailure> {

@@ -1,7 +1,7 @@
 //! What the link and the thread that calls MPI for it share.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::{self, Thread, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -95,14 +95,14 @@ impl Shared {
     }
 
     /// Ends the link; returns when MPI is called no more, or the thread that may call it does not do so.
-    pub(super) fn leave(&self) {
+    pub(super) fn leave(self: &Arc<Self>) {
         self.leaving.store(true, Ordering::SeqCst);
         self.wake();
         if self.own_thread.get().is_some() {
             return; // who joins that thread waits long enough
         }
         if self.callers == Callers::Any || thread::current().id() == self.maker {
-            self.finish();
+            Self::finish_all(vec![self.clone()]);
             return;
         }
         let deadline = Instant::now() + FLUSH_TIMEOUT + Duration::from_secs(1);
@@ -126,14 +126,18 @@ impl Shared {
         }
     }
 
-    /// Calls MPI until the link is over, which is soon once it is left.
-    pub(super) fn finish(&self) {
+    /// Calls MPI until the links are over, which is soon once they are left. In turn: none has to wait for another's peers, while its own
+    /// time runs.
+    pub(super) fn finish_all(mut links: Vec<Arc<Self>>) {
         let mut idle = Idle::start();
-        loop {
-            match self.go_on(self.progress()) {
-                Headway::Over => return,
-                headway => idle.after(headway == Headway::Made),
-            }
+        while !links.is_empty() {
+            let mut made = false;
+            links.retain(|link| {
+                let headway = link.go_on(link.progress());
+                made |= headway == Headway::Made;
+                headway != Headway::Over
+            });
+            idle.after(made);
         }
     }
 

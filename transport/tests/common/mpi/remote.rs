@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{BufReader, Read};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Instant, SystemTime};
 
@@ -219,7 +219,11 @@ impl Link for Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        self.ask(&Order::Drop, None);
-        self.agent.links.lock().unwrap().remove(&self.link);
+        // A second panic would hide what a test has failed for, such as that the process is gone.
+        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = control::write(&self.agent.stream, self.link, &Order::Drop, None);
+        let answer = told.ok().and_then(|()| answers.recv_timeout(HANGS).ok());
+        assert!(answer.is_some() || thread::panicking(), "an agent answers");
+        self.agent.links.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.link);
     }
 }
