@@ -26,6 +26,7 @@ pub(super) struct Incoming {
     spare: Option<BytesMut>,
     assembly: Option<Assembly>,
     is_over: bool,
+    /// Whether that is because the peer has said that nothing more comes.
     has_farewell: bool,
 }
 
@@ -57,7 +58,7 @@ impl Incoming {
         self.is_over
     }
 
-    /// Whether the peer has said that nothing more comes.
+    /// Whether nothing more is received because the peer has said farewell.
     pub(super) fn has_farewell(&self) -> bool {
         self.has_farewell
     }

@@ -47,8 +47,8 @@
 //!
 //! # Memory
 //! For each peer: what is queued for it, at most [`queue_bytes`](MpiConfig::queue_bytes); less than 9 MiB of that is known to
-//! MPI at a time, in at most 64 messages, all of them synchronous, so that MPI buffers no more than these. From it: 64 MiB and
-//! one message that were not looked at.
+//! MPI at a time, in at most 64 messages and a farewell, all of them synchronous, so that MPI buffers no more than these. From it:
+//! 64 MiB and one message that were not looked at.
 
 mod error;
 mod finalizing;

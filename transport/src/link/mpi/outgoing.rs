@@ -14,7 +14,7 @@ use super::record::{self, PIECE_BYTES};
 use crate::link::rate::{Backlog, Rate, RateMeter};
 
 /// Records and pieces that MPI has for a peer which has not begun to take them. What MPI keeps in buffers of its own
-/// on either side is bounded by this.
+/// on either side is bounded by this, and a farewell to who is given up.
 const UNDER_WAY: usize = 64;
 /// The same in bytes.
 const BYTES_UNDER_WAY: usize = 8 * PIECE_BYTES;
@@ -110,6 +110,7 @@ impl Outgoing {
         self.hand_on(peer, operations, record::farewell(), RECORD_TAG)
     }
 
+    /// Gives MPI a record or a piece.
     fn hand_on(
         &mut self,
         peer: &Peer,
