@@ -40,6 +40,7 @@
 compile_error!("mgcomp runs on little-endian 64-bit targets only");
 
 mod algorithm;
+pub mod background;
 pub mod bdi;
 pub mod bpc;
 mod cache;

@@ -7,9 +7,10 @@ use std::ffi::{OsString, c_int};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
+use mgcomp_codecs::background;
 use mgcomp_selector::StreamId;
 use mgcomp_transport::attach::{self, Coder, EnvSettings, Sealed, To};
 use mgcomp_transport::link::Position;
@@ -416,7 +417,7 @@ impl Late {
             }
         };
         // Without a thread, nothing is said.
-        let thread = thread::Builder::new().name("mgcomp-wait".into()).spawn(wait).ok();
+        let thread = background::spawn("mgcomp-wait", wait).ok();
         Self { over: Some(over), thread }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
+
+use mgcomp_codecs::background;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -66,7 +68,7 @@ impl Pool {
 
     fn add_thread(&self, queue: &mut Queue) {
         let shared = Arc::clone(&self.shared);
-        let thread = thread::Builder::new().name("mgcomp-net".to_owned()).spawn(move || shared.work());
+        let thread = background::spawn("mgcomp-net", move || shared.work());
         queue.threads.extend(thread);
     }
 }

@@ -18,6 +18,7 @@ use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use super::apart::Apart;
+use crate::background;
 
 /// What a crew does: called with 0 on the caller's thread and with another number on each other.
 pub(super) trait Work: Sync {
@@ -94,7 +95,7 @@ impl Crew {
             }));
             let name = format!("mgcomp-codec-{number}");
             let own = Arc::clone(&seat);
-            let thread = thread::Builder::new().name(name).spawn(move || own.serve(number))?;
+            let thread = background::spawn(name, move || own.serve(number))?;
             crew.members.push(Member { seat, thread: Some(thread) });
         }
         Ok(crew)

@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Element;
+use mgcomp_codecs::frame::Workers;
 use mgcomp_selector::{PolicySpec, Steering};
 use mgcomp_tests::data::{Kind, bytes};
 use mgcomp_transport::communicator::{CollectiveRequest, Communicator, CommunicatorError};
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
     };
     let result = match scenario.as_str() {
         "fork" => fork_often(link),
+        "signals" => wait_for_signals(link),
         "pipe" => lose_peers_without_a_signal(link),
         "threads" => come_and_go(link),
         "stalled" => leave_a_stalled_peer(link),
@@ -156,6 +158,35 @@ fn lose_peers_without_a_signal(kind: &str) -> Result<String> {
         let _ = node.write(Rank(1), source.all(), Element::U8, slot).wait();
     }
     if lost == 0 { Err("no write was cut short: nothing was tested".into()) } else { Ok(String::new()) }
+}
+
+/// Signals for the process come to the thread that waits for them, whatever threads there are beside it.
+fn wait_for_signals(kind: &str) -> Result<String> {
+    let nodes = pair(kind, &NodeConfig { codec_threads: 3, ..NodeConfig::default() })?;
+    exchange(&nodes)?;
+    let [world, other] = nodes.map(Communicator::world);
+    let begun = world.start_barrier();
+    let workers = Workers::new(3)?;
+    // Only now: threads that are there already do not learn of it, and one that took the signal would end the process.
+    // SAFETY: a set of signals is plain numbers, which the calls write and read.
+    unsafe {
+        let mut awaited: libc::sigset_t = std::mem::zeroed();
+        for signal in [libc::SIGUSR1, libc::SIGTERM, libc::SIGALRM] {
+            libc::sigemptyset(&raw mut awaited);
+            libc::sigaddset(&raw mut awaited, signal);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const awaited, std::ptr::null_mut());
+            libc::kill(libc::getpid(), signal);
+            let limit = libc::timespec { tv_sec: HANGS.as_secs().try_into()?, tv_nsec: 0 };
+            let found = libc::sigtimedwait(&raw const awaited, std::ptr::null_mut(), &raw const limit);
+            if found != signal {
+                return Err(format!("waited for signal {signal}, found {found}").into());
+            }
+        }
+    }
+    drop(workers);
+    other.barrier()?;
+    begun.wait()?;
+    Ok(String::new())
 }
 
 /// Nodes and communicators that come and go leave no thread behind.

@@ -59,6 +59,11 @@ fn no_signal_comes_when_peers_go() {
 }
 
 #[test]
+fn signals_come_to_who_waits_for_them() {
+    LINKS.iter().for_each(|link| drop(run("signals", link)));
+}
+
+#[test]
 fn nodes_leave_no_thread_behind() {
     LINKS.iter().for_each(|link| drop(run("threads", link)));
 }

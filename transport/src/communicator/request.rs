@@ -3,12 +3,13 @@
 use std::io;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::sync::{Arc, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use super::{Communicator, CommunicatorError, Group, Started};
 use crate::link::driving;
 use crate::message::{GivingUp, OperationId, Rank, Status};
 use crate::session::{GroupOver, TransferError};
+use mgcomp_codecs::background;
 
 /// A collective under way. Its buffers are not to be touched before it is finished. It keeps its communicator. Dropping it does not
 /// stop it; what becomes of it when its communicator is used no more is said [there](super#order).
@@ -72,7 +73,7 @@ impl Communicator {
         &self,
         work: impl FnOnce(&Group) -> Result<(), CommunicatorError> + Send + 'static,
     ) -> CollectiveRequest {
-        let spawn = |task| thread::Builder::new().name("mgcomp-collective".into()).spawn(task);
+        let spawn = |task| background::spawn("mgcomp-collective", task);
         self.start_collective_by(spawn, work)
     }
 
@@ -217,6 +218,7 @@ impl Drop for UnderWay<'_> {
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::thread;
     use std::time::Duration;
 
     use mgcomp_selector::{PolicySpec, Steering};

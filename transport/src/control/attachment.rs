@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
@@ -16,6 +16,7 @@ use super::handover::{self, Answer, NEW_SLOTS};
 use super::identity::Identity;
 use super::page::Page;
 use super::switch::is_switched_off;
+use mgcomp_codecs::background;
 
 /// The variable that says where the daemon listens; empty = look for none.
 const SOCKET: &str = "MGCOMP_SOCKET";
@@ -106,7 +107,7 @@ impl Attachment {
             true => None,
             false => {
                 let shared = shared.clone();
-                Some(thread::Builder::new().name("mgcomp-control".into()).spawn(move || shared.run())?)
+                Some(background::spawn("mgcomp-control", move || shared.run())?)
             }
         };
         Ok(Self { shared, claims: Mutex::default(), pid: std::process::id(), thread })

@@ -5,10 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use mgcomp_codecs::background;
 use mgcomp_codecs::frame::{ChunkSize, Frame, Options, encode_to, max_frame_len, sampled_frame_len};
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element, codec, paper_bits};
 use mgcomp_selector::{Estimate, SampleSize};
@@ -55,7 +56,7 @@ impl HostExecutor {
             let (queue, stopped, sink) = (work.clone(), stopped.clone(), sink.clone());
             let (waiting, workbench) = (waiting.clone(), bench.another());
             let mut worker = Worker { queue, waiting, stopped, sink, workbench };
-            thread::Builder::new().name(format!("mgcomp-codec-{i}")).spawn(move || worker.run())
+            background::spawn(format!("mgcomp-codec-{i}"), move || worker.run())
         };
         let threads = (0..threads).map(spawn).collect::<io::Result<_>>()?;
         Ok(Self { queue: Some(queue), stopped, threads, workbench: bench, waiting })
@@ -300,6 +301,8 @@ fn sampled_bits(algorithm: Algorithm, raw: &[u8], element: Element, bytes: u64) 
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
     use crate::memory::HostBuffer;
 

@@ -4,11 +4,12 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use super::Shaping;
 use crate::pace::TokenBucket;
+use mgcomp_codecs::background;
 
 /// The senders' side of the thread, which ends with it.
 pub(crate) struct Wire<T> {
@@ -57,8 +58,7 @@ impl<T: Send + 'static> Wire<T> {
         let state = State { ports, under_way: BinaryHeap::new(), sequence: 0, ended: false };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         let running = shared.clone();
-        let thread = thread::Builder::new().name("mgcomp-wire".into());
-        let thread = Some(thread.spawn(move || running.run(&deliver))?);
+        let thread = Some(background::spawn("mgcomp-wire", move || running.run(&deliver))?);
         Ok(Self { shared, thread })
     }
 

@@ -5,6 +5,7 @@ use std::ptr;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mgcomp_codecs::background;
 use mgcomp_codecs::device::{Device, Region, Stream};
 
 use super::library::{Comm, CommConfig, Library};
@@ -236,10 +237,8 @@ impl Handle {
         }
         let began = Instant::now();
         let last = LastCall { nccl: self.nccl, device: self.device.clone(), comm };
-        let thread = thread::Builder::new().name("nccl-abort".into()).spawn({
-            let last = last.clone();
-            move || last.make()
-        });
+        let aborting = last.clone();
+        let thread = background::spawn("nccl-abort", move || aborting.make());
         let Ok(thread) = thread else {
             last.make();
             self.aborted = Some(Instant::now());

@@ -45,10 +45,11 @@ mod peers;
 mod stats;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use mgcomp_codecs::Element;
+use mgcomp_codecs::background;
 use mgcomp_selector::speeds::Speeds;
 use mgcomp_selector::{DecisionLog, Policy, Reason, Record};
 use rustc_hash::FxHashMap;
@@ -216,10 +217,9 @@ impl Node {
 
         let driver = link.driver();
         let keeper = mailbox.clone();
-        let timekeeper = thread::Builder::new()
-            .name(format!("mgcomp-rank-{}", position.rank))
-            .spawn(move || keeper.keep_time())
-            .map_err(NodeError::Thread)?;
+        let timekeeper =
+            background::spawn(format!("mgcomp-rank-{}", position.rank), move || keeper.keep_time())
+                .map_err(NodeError::Thread)?;
         let (policy, meter) = control::steer(policy, config.speeds.clone(), position);
         mailbox.open(Engine {
             sessions: engine::sessions(position, &config, link.owns_arrived()),

@@ -5,9 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvError, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use mgcomp_codecs::background;
 use mgcomp_codecs::device::{Buffer, Device};
 
 use super::flight::{self, Flight};
@@ -75,18 +76,16 @@ impl Worker {
         let mut worker = Self { events, stopped, threads: Vec::new() };
         let name = format!("mgcomp-cuda-{}", device.info().ordinal);
         // It comes first: if another does not start, it ends with the worker, and those that wait end with it.
-        let issue = thread::Builder::new().name(name.clone());
         let at_ease = device.clone();
-        worker.threads.push(issue.spawn(move || at_ease.relaxed(|| issuer.run(heard)))?);
+        let issue = move || at_ease.relaxed(|| issuer.run(heard));
+        worker.threads.push(background::spawn(name.clone(), issue)?);
         let landing = Arc::new(Mutex::new(landing));
         // One for each lane: work that has to wait for the program holds up no other.
         for _ in 0..LANES {
             let (landing, events, reporter) = (landing.clone(), worker.events.clone(), reporter.clone());
             let at_ease = device.clone();
-            let finish = thread::Builder::new().name(format!("{name}-wait"));
-            worker
-                .threads
-                .push(finish.spawn(move || at_ease.relaxed(|| finish_all(&landing, &events, &reporter)))?);
+            let finish = move || at_ease.relaxed(|| finish_all(&landing, &events, &reporter));
+            worker.threads.push(background::spawn(format!("{name}-wait"), finish)?);
         }
         Ok(worker)
     }

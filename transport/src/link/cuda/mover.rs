@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use mgcomp_codecs::background;
 use mgcomp_codecs::device::{Buffer, Device, DeviceError, Event, Stream};
 use mgcomp_selector::{LinkFacts, Overlap};
 
@@ -47,13 +48,12 @@ impl Mover {
         let (queue, parcels) = mpsc::channel();
         let rank = ends.position().rank;
         let (porter, devices) = (Porter::new(ends.clone(), devices.clone(), ways.clone()), devices.clone());
-        let thread = thread::Builder::new()
-            .name(format!("mgcomp-mover-{rank}"))
-            .spawn(move || match devices.iter().flatten().next().cloned() {
-                // It allocates and waits, also while other threads record graphs.
-                Some(any) => any.relaxed(|| porter.run(&parcels)),
-                None => porter.run(&parcels),
-            })
+        let work = move || match devices.iter().flatten().next().cloned() {
+            // It allocates and waits, also while other threads record graphs.
+            Some(any) => any.relaxed(|| porter.run(&parcels)),
+            None => porter.run(&parcels),
+        };
+        let thread = background::spawn(format!("mgcomp-mover-{rank}"), work)
             .map_err(|error| LinkError::io("starting the mover of", "a device", &error))?;
         Ok(Self { ends: ends.clone(), ways, queue: Mutex::new(Some(queue)), thread: Some(thread) })
     }

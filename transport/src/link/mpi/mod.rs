@@ -63,9 +63,10 @@ mod shared;
 use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use mgcomp_codecs::background;
 use mgcomp_selector::{LinkFacts, Overlap};
 use mpi::topology::{Communicator, SimpleCommunicator};
 use mpi::traits::AsRaw;
@@ -163,7 +164,7 @@ impl Link for Mpi {
         if !self.needs_driving() {
             let shared = self.shared.clone();
             let serve = move || shared.serve();
-            let thread = thread::Builder::new().name("mgcomp-mpi".into()).spawn(serve);
+            let thread = background::spawn("mgcomp-mpi", serve);
             let failed = |error| LinkError::io("starting the MPI link of rank", self.position.rank, &error);
             self.thread = Some(thread.map_err(failed)?);
         }

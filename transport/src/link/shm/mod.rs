@@ -42,6 +42,7 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use mgcomp_codecs::background;
 use mgcomp_selector::{LinkFacts, Overlap};
 use sha2::{Digest, Sha256};
 
@@ -279,7 +280,7 @@ impl Link for Shm {
         let server = self.server(setup, sink).map_err(failed)?;
         let driver = Arc::new(Driver::new(server, self.waker.clone()));
         let driven = driver.clone();
-        let thread = std::thread::Builder::new().name("mgcomp-shm".into()).spawn(move || driven.run());
+        let thread = background::spawn("mgcomp-shm", move || driven.run());
         self.thread = Some(thread.map_err(failed)?);
         self.driver = Some(driver);
         Ok(())

@@ -34,9 +34,10 @@ use std::io;
 use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use mgcomp_codecs::background;
 use mgcomp_selector::LinkFacts;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -250,7 +251,7 @@ impl Link for Tcp {
         };
         let serving = driver.clone();
         let serve = move || serving.run(server.run(listeners, ends));
-        let thread = thread::Builder::new().name("mgcomp-tcp".into()).spawn(serve).map_err(failed)?;
+        let thread = background::spawn("mgcomp-tcp", serve).map_err(failed)?;
         (self.driver, self.thread) = (Some(driver), Some(thread));
         Ok(())
     }

@@ -35,9 +35,9 @@ mod windows;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Weak};
-use std::thread;
 use std::time::{Duration, Instant};
 
+use mgcomp_codecs::background;
 use mgcomp_codecs::device::Device;
 use mgcomp_selector::{LinkFacts, Overlap};
 
@@ -151,9 +151,7 @@ impl CudaIpc {
                 drop::<mpsc::Sender<Never>>(alive);
                 free_what_is_kept(&orders);
             };
-            thread::Builder::new()
-                .name(format!("mgcomp-porter-{peer}"))
-                .spawn(porter)
+            background::spawn(format!("mgcomp-porter-{peer}"), porter)
                 .map_err(|error| LinkError::io("starting a porter of rank", rank, &error))?;
         }
         Ok(link)
