@@ -69,10 +69,10 @@ impl Blocks {
         Some(Data::new(self.address, longest, self.datatype))
     }
 
-    /// Whether all blocks that have any values lie somewhere: they may be counted from address 0, which is `MPI_BOTTOM`.
+    /// Whether all blocks that have any bytes lie somewhere: they may be counted from address 0, which is `MPI_BOTTOM`.
     pub(crate) fn have_addresses(&self, ranks: c_int, shape: &Shape) -> bool {
         let lies_somewhere = |rank| self.counts.at(rank) == 0 || !self.block(rank, shape).address().is_null();
-        !self.address.is_null() || (0..ranks).all(lies_somewhere)
+        !self.address.is_null() || shape.size == 0 || (0..ranks).all(lies_somewhere)
     }
 
     /// The block of a rank.
@@ -139,6 +139,8 @@ mod tests {
         assert!(!blocks(&[3, 1, 5]).have_addresses(3, &shape));
         assert!(Blocks::even(1000 as Address, 1, Type(1)).have_addresses(3, &shape));
         assert!(!Blocks::even(ptr::null_mut(), 1, Type(1)).have_addresses(3, &shape));
+        let nothing = Shape { size: 0, extent: 0, is_dense: true };
+        assert!(Blocks::even(ptr::null_mut(), 1, Type(1)).have_addresses(3, &nothing));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use crate::failure::Failure;
@@ -11,6 +12,10 @@ use crate::layer::{self, Layer};
 use crate::mpi::Mpi;
 use crate::rate::Rate;
 use crate::types::Comm;
+
+/// So many communicators of the program have a second one for messages between two ranks; what is exchanged in pairs on the
+/// others is left as it is. MPIs have few to give, MPICH about 2,000, and a program ends where it asks for one more.
+const MOST_SHADOWS: u32 = 256;
 
 /// A communicator on which collectives are compressed.
 #[derive(Debug)]
@@ -21,8 +26,8 @@ pub(crate) struct Communicator {
     pub(crate) rank: c_int,
     /// What its ranks are in the world; empty where compression is not possible.
     in_world: Vec<c_int>,
-    /// Messages between two ranks go by this one, so that they never meet the program's.
-    shadow: OnceLock<Comm>,
+    /// Messages between two ranks go by this one, so that they never meet the program's. None where there are too many already.
+    shadow: OnceLock<Option<Comm>>,
     pub(crate) rate: Rate,
     /// The first of its streams of traffic.
     pub(crate) stream: u32,
@@ -90,12 +95,20 @@ impl Communicator {
         (0..size).map(move |step| (step - rank).rem_euclid(size)).filter(move |peer| *peer != rank)
     }
 
-    /// The communicator for messages between two ranks. All ranks ask for it at the same collective.
-    pub(crate) fn shadow(&self) -> Result<Comm, Failure> {
+    /// The communicator for messages between two ranks, if there is to be one, which is the same on all of them. They ask for it at
+    /// the same collective.
+    pub(crate) fn shadow(&self, layer: &Layer) -> Result<Option<Comm>, Failure> {
         if let Some(shadow) = self.shadow.get() {
             return Ok(*shadow);
         }
-        let shadow = self.mpi.shadow(self.comm, self.rank)?;
+        let is_full = layer.shadows.load(Ordering::Relaxed) >= MOST_SHADOWS;
+        let mut are_full = vec![0; self.size as usize];
+        self.mpi.allgather(&[u8::from(is_full)], &mut are_full, self.comm)?;
+        let shadow = match are_full.contains(&1) {
+            true => None,
+            false => Some(self.mpi.shadow(self.comm, self.rank)?),
+        };
+        layer.shadows.fetch_add(u32::from(shadow.is_some()), Ordering::Relaxed);
         Ok(*self.shadow.get_or_init(|| shadow))
     }
 }
@@ -119,8 +132,12 @@ pub(crate) unsafe extern "C" fn delete(_: Comm, _: c_int, attribute: *mut c_void
     // SAFETY: put there by `into_raw`, once, and MPI hands it back once.
     let gone = unsafe { Arc::from_raw(attribute.cast_const().cast::<Communicator>()) };
     // Where MPI ends, what is left of it goes with it.
-    if let Some(shadow) = gone.shadow.get().filter(|_| layer::active().is_some()) {
-        gone.mpi.free(*shadow);
+    if let Some(layer) = layer::active() {
+        layer.give_streams(gone.stream);
+        if let Some(Some(shadow)) = gone.shadow.get() {
+            gone.mpi.free(*shadow);
+            layer.shadows.fetch_sub(1, Ordering::Relaxed);
+        }
     }
     0
 }

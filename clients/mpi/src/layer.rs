@@ -28,7 +28,7 @@ use crate::pool::Pool;
 use crate::types::{Comm, Type};
 
 /// How ranks do things together; those of another version do them in another way.
-const PROTOCOL: u64 = 1;
+const PROTOCOL: u64 = 2;
 /// Data shorter than this goes by MPI's own collective at once, where nothing else is said.
 const GATE: u64 = 256 << 10;
 /// What says something else, in bytes.
@@ -58,7 +58,18 @@ pub(crate) struct Layer {
     own: Comm,
     /// One at a time sends to itself there.
     alone: Mutex<()>,
-    streams: AtomicU32,
+    streams: Mutex<Streams>,
+    /// Communicators for messages between two ranks that there are now.
+    pub(crate) shadows: AtomicU32,
+}
+
+/// Numbers of streams, of which each communicator has some.
+#[derive(Debug, Default)]
+struct Streams {
+    /// The first ones of communicators that are gone.
+    free: Vec<u32>,
+    /// The first that nobody has had.
+    next: u32,
 }
 
 /// What became of collectives at or above the gate.
@@ -165,13 +176,24 @@ impl Layer {
             counts: Counts::default(),
             own,
             alone: Mutex::new(()),
-            streams: AtomicU32::new(0),
+            streams: Mutex::default(),
+            shadows: AtomicU32::new(0),
         }))
     }
 
     /// The first of a communicator's streams.
     pub(crate) fn new_streams(&self) -> u32 {
-        self.streams.fetch_add(STREAMS, Ordering::Relaxed)
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        streams.free.pop().unwrap_or_else(|| {
+            let first = streams.next;
+            streams.next = first.wrapping_add(STREAMS);
+            first
+        })
+    }
+
+    /// A communicator is gone, and others may have its streams: there is room for what is known of so many alone.
+    pub(crate) fn give_streams(&self, first: u32) {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner).free.push(first);
     }
 
     /// What `len` bytes of that datatype are to the gate: all ranks come to the same answer.
@@ -219,7 +241,7 @@ impl Layer {
         let shape = self.mpi.shape(data.datatype())?;
         let address = data.address() as usize;
         let is_usable = match shape.is_dense {
-            true => address != 0,
+            true => address != 0 || shape.size == 0,
             false => self.mpi.is_packable(data.datatype(), self.own),
         };
         Ok((is_usable && address != self.mpi.constants.in_place).then_some(shape))

@@ -89,6 +89,19 @@ impl Mpi {
         self.run_line(program, ranks, &format!("{set} {}", preload()), "")
     }
 
+    /// The same with a tool that stands between the layer and MPI.
+    pub(crate) fn run_before(
+        &self,
+        tool: &str,
+        program: &str,
+        ranks: u32,
+        variables: &[(&str, &str)],
+    ) -> Run {
+        let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        let tool = self.build(tool, &format!("lib{tool}.{}.so", self.compiler), &["-shared", "-fPIC"]);
+        self.run_line(program, ranks, &format!("{set} {}:{}", preload(), tool.display()), "")
+    }
+
     /// Runs a program on one rank with an argument, under the layer or not.
     pub(crate) fn run_with(&self, program: &str, argument: &str, layer: bool) -> Run {
         self.run_line(program, 1, if layer { preload() } else { "" }, argument)

@@ -124,6 +124,20 @@ fn two_threads() {
 }
 
 #[test]
+fn tools_behind_the_layer_begin_and_end() {
+    on_every_mpi(|mpi| {
+        for program in ["between.c", "threads.c"] {
+            let run = mpi.run_before("tool.c", program, 2, &COMPRESSED);
+            run.expect_well();
+            for said in ["the tool begins", "the tool ends"] {
+                assert_eq!(run.output.matches(said).count(), 2, "{program}: {}", run.output);
+            }
+            assert_eq!(run.ends.len(), 2, "{program}: {}", run.output);
+        }
+    });
+}
+
+#[test]
 fn calls_before_and_after() {
     on_every_mpi(|mpi| {
         for when in ["early bcast", "late bcast", "late gatherv", "late allreduce"] {

@@ -9,6 +9,7 @@ use crate::communicator::Communicator;
 use crate::failure::Failure;
 use crate::layer::Layer;
 use crate::mpi::Shape;
+use crate::types::Comm;
 
 /// An alltoall, as one rank calls it.
 #[derive(Debug)]
@@ -30,8 +31,9 @@ impl Alltoall<'_> {
     /// Where all blocks are as long as each other, which all ranks know.
     pub(crate) fn run_even(&self) -> Result<Verdict, Failure> {
         let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
+        let Some(shadow) = self.comm.shadow(self.layer)? else { return Ok(Verdict::Plain) };
         for peer in self.comm.partners() {
-            self.exchange(&shapes, peer, true, true)?;
+            self.exchange(&shapes, shadow, peer, true, true)?;
         }
         if let Some(from) = &self.from {
             let rank = self.comm.rank;
@@ -45,7 +47,7 @@ impl Alltoall<'_> {
     /// what is left. It is told which blocks that this rank sends are gone, and which ones that it receives have come.
     pub(crate) fn run_uneven(&self, rest: impl Fn(&[bool], &[bool]) -> c_int) -> Result<Verdict, Failure> {
         // Nobody knows whether another rank needs it now, so all make it the first time.
-        self.comm.shadow()?;
+        let Some(shadow) = self.comm.shadow(self.layer)? else { return Ok(Verdict::Plain) };
         let (from, into) =
             (self.layer.size_of(self.sent().datatype)?, self.layer.size_of(self.into.datatype)?);
         let (Some(from), Some(into)) = (from, into) else { return Ok(Verdict::Plain) };
@@ -57,7 +59,7 @@ impl Alltoall<'_> {
         }
         let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
         for peer in self.comm.partners().filter(|peer| goes(*peer) || comes(*peer)) {
-            self.exchange(&shapes, peer, goes(peer), comes(peer))?;
+            self.exchange(&shapes, shadow, peer, goes(peer), comes(peer))?;
         }
         let flags = |is_long: &dyn Fn(c_int) -> bool| (0..self.comm.size).map(is_long).collect::<Vec<_>>();
         Ok(Verdict::Done(rest(&flags(&goes), &flags(&comes))))
@@ -75,11 +77,18 @@ impl Alltoall<'_> {
         Ok(from.zip(into).map(|(from, into)| Shapes { from, into }))
     }
 
-    fn exchange(&self, shapes: &Shapes, peer: c_int, goes: bool, comes: bool) -> Result<(), Failure> {
+    fn exchange(
+        &self,
+        shapes: &Shapes,
+        shadow: Comm,
+        peer: c_int,
+        goes: bool,
+        comes: bool,
+    ) -> Result<(), Failure> {
         let exchange = Exchange {
             layer: self.layer,
             comm: self.comm,
-            shadow: self.comm.shadow()?,
+            shadow,
             kind: Kind::Alltoall,
             sent: shapes.from,
             received: shapes.into,

@@ -10,6 +10,7 @@ use crate::data::Data;
 use crate::failure::Failure;
 use crate::layer::Layer;
 use crate::mpi::Shape;
+use crate::types::Comm;
 
 /// A gather or a scatter, as one rank calls it.
 #[derive(Debug)]
@@ -42,8 +43,9 @@ impl Rooted<'_> {
             return Ok(Verdict::Plain);
         }
         let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
+        let Some(shadow) = self.comm.shadow(self.layer)? else { return Ok(Verdict::Plain) };
         for peer in self.peers() {
-            self.exchange(&shapes)?.run(&self.step(peer, &shapes))?;
+            self.exchange(&shapes, shadow).run(&self.step(peer, &shapes))?;
         }
         if let (Some(own), Some(blocks)) = (&self.own, &self.blocks) {
             let block = blocks.block(self.root, &shapes.blocks);
@@ -59,7 +61,7 @@ impl Rooted<'_> {
     /// is left. It is told whether this rank's own block is gone, and which ones of the root are.
     pub(crate) fn run_uneven(&self, rest: impl Fn(bool, &[bool]) -> c_int) -> Result<Verdict, Failure> {
         // Nobody knows whether another rank needs it now, so all make it the first time.
-        self.comm.shadow()?;
+        let Some(shadow) = self.comm.shadow(self.layer)? else { return Ok(Verdict::Plain) };
         let size = match (&self.blocks, &self.own) {
             (Some(blocks), _) => self.layer.size_of(blocks.datatype)?,
             (None, Some(own)) => self.layer.len(own)?,
@@ -75,7 +77,7 @@ impl Rooted<'_> {
         }
         let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
         for peer in self.peers().filter(|peer| is_long(*peer)) {
-            self.exchange(&shapes)?.run(&self.step(peer, &shapes))?;
+            self.exchange(&shapes, shadow).run(&self.step(peer, &shapes))?;
         }
         Ok(Verdict::Done(match self.blocks {
             Some(_) => rest(false, &(0..self.comm.size).map(is_long).collect::<Vec<_>>()),
@@ -104,11 +106,11 @@ impl Rooted<'_> {
         Ok(own.zip(blocks).map(|(own, blocks)| Shapes { own, blocks }))
     }
 
-    fn exchange(&self, shapes: &Shapes) -> Result<Exchange<'_>, Failure> {
-        let (layer, comm, kind, shadow) = (self.layer, self.comm, self.kind, self.comm.shadow()?);
+    fn exchange(&self, shapes: &Shapes, shadow: Comm) -> Exchange<'_> {
+        let (layer, comm, kind) = (self.layer, self.comm, self.kind);
         // At the root it is blocks that go or come, elsewhere its own data.
         let shape = if self.blocks.is_some() { shapes.blocks } else { shapes.own };
-        Ok(Exchange { layer, comm, shadow, kind, sent: shape, received: shape, is_in_place: false })
+        Exchange { layer, comm, shadow, kind, sent: shape, received: shape, is_in_place: false }
     }
 
     fn step(&self, peer: c_int, shapes: &Shapes) -> Step {

@@ -31,6 +31,7 @@ type Parts = Vec<Range<i64>>;
 pub(crate) struct Reduction<'a> {
     layer: &'a Layer,
     pub(crate) comm: Arc<Communicator>,
+    shadow: Comm,
     op: Op,
     /// This rank's values.
     values: Data,
@@ -58,8 +59,9 @@ impl<'a> Reduction<'a> {
             return Ok(None);
         }
         let shape = layer.usable(&values)?.filter(|shape| shape.is_dense);
-        let parts = split.parts(comm.size);
-        Ok(shape.zip(parts).map(|(shape, parts)| Self { layer, comm, op, values, shape, parts }))
+        let Some((shape, parts)) = shape.zip(split.parts(comm.size)) else { return Ok(None) };
+        let Some(shadow) = comm.shadow(layer)? else { return Ok(None) };
+        Ok(Some(Self { layer, comm, shadow, op, values, shape, parts }))
     }
 
     /// Brings all of the result to all.
@@ -179,7 +181,7 @@ impl<'a> Reduction<'a> {
         let exchange = Exchange {
             layer: self.layer,
             comm: &self.comm,
-            shadow: self.comm.shadow()?,
+            shadow: self.shadow,
             kind: Kind::Reduce,
             sent: self.shape,
             received: self.shape,

@@ -1,21 +1,28 @@
-//! Initialization and finalization, in C.
+//! Initialization and finalization, in C. Tools that stand behind the layer begin and end there as well, so these calls go to
+//! whatever is next, and to MPI itself where that is loaded for a part of the program alone.
 //!
 //! Unsafe because programs call these.
 #![allow(unsafe_code)]
 #![allow(non_snake_case)] // MPI's names
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
+use std::mem;
 
 use crate::calls::calls;
 use crate::layer;
+use crate::library::next_symbol;
 use crate::types::Address;
 
 /// # Safety
 /// As MPI's.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn MPI_Init(argc: Address, argv: Address) -> c_int {
+    type Init = unsafe extern "C" fn(Address, Address) -> c_int;
+    // SAFETY: functions of that name have these arguments.
+    let next =
+        next_symbol(c"MPI_Init").map(|next| unsafe { mem::transmute::<*mut c_void, Init>(next.as_ptr()) });
     // SAFETY: passed on.
-    begun(unsafe { calls().init(argc, argv) })
+    begun(unsafe { next.map_or_else(|| calls().init(argc, argv), |next| next(argc, argv)) })
 }
 
 /// # Safety
@@ -27,17 +34,30 @@ pub(crate) unsafe extern "C" fn MPI_Init_thread(
     required: c_int,
     provided: *mut c_int,
 ) -> c_int {
+    type InitThread = unsafe extern "C" fn(Address, Address, c_int, *mut c_int) -> c_int;
+    let next = next_symbol(c"MPI_Init_thread");
+    // SAFETY: functions of that name have these arguments.
+    let next = next.map(|next| unsafe { mem::transmute::<*mut c_void, InitThread>(next.as_ptr()) });
     // SAFETY: passed on.
-    begun(unsafe { calls().init_thread(argc, argv, required, provided) })
+    begun(unsafe {
+        match next {
+            Some(next) => next(argc, argv, required, provided),
+            None => calls().init_thread(argc, argv, required, provided),
+        }
+    })
 }
 
 /// # Safety
 /// As MPI's.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn MPI_Finalize() -> c_int {
+    type Finalize = unsafe extern "C" fn() -> c_int;
     ending();
+    let next = next_symbol(c"MPI_Finalize");
+    // SAFETY: functions of that name have no arguments.
+    let next = next.map(|next| unsafe { mem::transmute::<*mut c_void, Finalize>(next.as_ptr()) });
     // SAFETY: passed on.
-    unsafe { calls().finalize() }
+    unsafe { next.map_or_else(|| calls().finalize(), |next| next()) }
 }
 
 /// MPI has been initialized, if `code` says so.

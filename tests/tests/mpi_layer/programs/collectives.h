@@ -101,6 +101,40 @@ static void uneven(Case *c) {
        is_root ? MPI_IN_PLACE : into, own, t, c->root, c->comm);
 }
 
+/* A rank may have nothing, and say so by values without bytes, which lie nowhere. Not everywhere: both MPIs wait for a message
+   that nobody sends where a rank says so to the root of a gatherv or scatterv, and Open MPI chooses by the size of what a rank
+   sends how all go on with an allgatherv. */
+static void nothing(Case *c) {
+  MPI_Datatype t = c->kind.type, empty;
+  lay_out(c);
+  MPI_Type_contiguous(0, MPI_BYTE, &empty);
+  MPI_Type_commit(&empty);
+  int own = c->counts[c->rank];
+  Count *counts = c->counts;
+  Place *places = c->places;
+  int has_none = own == 0, is_empty = has_none && c->rank == c->root;
+#ifndef OPEN_MPI
+  BOTH("allgatherv of nothing", 0, Allgatherv, has_none ? NULL : c->send, has_none ? 1 : own, has_none ? empty : t, into,
+       counts, places, t, c->comm);
+#endif
+  BOTH("gatherv of nothing", 0, Gatherv, is_empty ? NULL : c->send, is_empty ? 1 : own, is_empty ? empty : t, into, counts,
+       places, t, c->root, c->comm);
+  BOTH("scatterv of nothing", 0, Scatterv, c->send, counts, places, t, is_empty ? NULL : into, is_empty ? 1 : own,
+       is_empty ? empty : t, c->root, c->comm);
+  /* Rank 0 sends nothing, and gets something. */
+  Count *ones = need(c->size * sizeof *ones), *others = c->others;
+  Place *zeros = need(c->size * sizeof *zeros);
+  for (int i = 0; i < c->size; i++) ones[i] = 1, zeros[i] = 0;
+  int is_silent = c->rank == 0;
+  Count *come = need(c->size * sizeof *come);
+  memcpy(come, others, c->size * sizeof *come);
+  come[0] = 0;
+  BOTH("alltoallv of nothing", 0, Alltoallv, is_silent ? NULL : c->send, is_silent ? ones : others,
+       is_silent ? zeros : places, is_silent ? empty : t, into, come, c->elsewhere, t, c->comm);
+  free(ones), free(zeros), free(come);
+  MPI_Type_free(&empty);
+}
+
 static Case open_case(MPI_Comm comm, Kind kind, int count, int data, int root) {
   Case c = {.comm = comm, .kind = kind, .count = count, .data = data};
   MPI_Comm_rank(comm, &c.rank);
@@ -123,5 +157,6 @@ static void run_case(MPI_Comm comm, Kind kind, int count, int data, int root) {
   Case c = open_case(comm, kind, count, data, root);
   even(&c);
   uneven(&c);
+  nothing(&c);
   close_case(&c);
 }

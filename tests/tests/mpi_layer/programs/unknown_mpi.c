@@ -4,6 +4,7 @@ int PMPI_Bcast(int *buffer, int count, void *datatype, int root, void *comm) {
   return root + 5 + (datatype != comm);
 }
 int PMPI_Finalize(void) { return 0; }
-int MPI_Init(void *argc, void *argv) { return 1; }
+/* Tools may stand before these two, so the layer calls them by their own names. */
+int MPI_Init(void *argc, void *argv) { return PMPI_Init(argc, argv); }
 int MPI_Bcast(int *buffer, int count, void *datatype, int root, void *comm) { return 1; }
-int MPI_Finalize(void) { return 1; }
+int MPI_Finalize(void) { return PMPI_Finalize(); }
