@@ -29,7 +29,8 @@ fn compiler_or_skip(test: &str) -> Option<&'static Compiler> {
 fn kernels_compile_without_spills() {
     let Some(compiler) = compiler_or_skip("kernels_compile_without_spills") else { return };
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled");
-    // The program `kernels` compiles for all targets, and compares what is kept with the results.
+    // The program `kernels` compiles for all targets, and compares what is kept with the results; here it is known by what the
+    // table is of, see below, that what it says of the other ones follows from these kernels.
     let rows = compile::resources(compiler, FIRST_TARGET.parse().unwrap(), &cache).unwrap();
     // Encode, decode and estimate; the kernels that gather rows and combine numbers, and those that write and read buddy memory.
     assert_eq!(rows.len(), 3 * codecs().count() + 6);

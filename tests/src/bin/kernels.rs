@@ -1,15 +1,15 @@
 //! Compiles the GPU kernels with NVRTC for every device that matters, and compares what follows from them with
-//! the files of the repository, and has the PTX that ships assembled by what `MGCOMP_PTXAS` names; with `--write`, renews the files. With `--bounds` and the path of `nvdisasm`, writes how
-//! fast they could be at most.
+//! the files of the repository, and has the PTX that ships assembled by what `MGCOMP_PTXAS` names; with `--shipped`, does so with
+//! that PTX alone; with `--write`, renews the files. With `--bounds` and the path of `nvdisasm`, writes how fast they could be at most.
 
 use std::error::Error;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use mgcomp_codecs::device::{Compiler, sources};
+use mgcomp_codecs::device::{Compiler, Target, sources};
 use mgcomp_tests::bounds;
-use mgcomp_tests::compile::{self, Compilation, RENEW, VERSION};
+use mgcomp_tests::compile::{self, Artifact, Compilation, RENEW, Resources, VERSION};
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -20,42 +20,57 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     }
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        [] => compare(compiler, false),
-        ["--write"] => compare(compiler, true),
+        [] => Ok(verdict(all_are_good(compiler)? & assembles())),
+        ["--shipped"] => Ok(verdict(are_current(&compile::shipped(compiler, &cache()?)?) & assembles())),
+        ["--write"] => {
+            let Compilation { rows, artifacts } = compile::compile(compiler, &cache()?)?;
+            artifacts.iter().try_for_each(Artifact::write)?;
+            Ok(verdict(none_spills(&rows)))
+        }
         ["--bounds", disassembler] => {
             fs::write(bounds::path(), bounds::table(compiler, Path::new(disassembler))?)?;
             Ok(ExitCode::SUCCESS)
         }
-        _ => Err("usage: kernels [--write | --bounds NVDISASM]".into()),
+        _ => Err("usage: kernels [--shipped | --write | --bounds NVDISASM]".into()),
     }
 }
 
-/// Compares all that follows from the kernels with the files, or writes them.
-fn compare(compiler: &Compiler, writes: bool) -> Result<ExitCode, Box<dyn Error>> {
-    // Where the tests keep it, too: target/profile/kernels is this program.
+/// Where the tests keep what is compiled, too: target/profile/kernels is this program.
+fn cache() -> Result<PathBuf, Box<dyn Error>> {
     let program = std::env::current_exe()?;
     let target = program.ancestors().nth(2).ok_or("this program does not lie in a target folder")?;
-    let Compilation { rows, artifacts } = compile::compile(compiler, &target.join("tmp/compiled"))?;
-    let mut good = true;
-    for (target, row) in &rows {
+    Ok(target.join("tmp/compiled"))
+}
+
+fn verdict(is_good: bool) -> ExitCode {
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Whether all that follows from the kernels is in the files, and no kernel spills registers.
+fn all_are_good(compiler: &Compiler) -> Result<bool, Box<dyn Error>> {
+    let Compilation { rows, artifacts } = compile::compile(compiler, &cache()?)?;
+    Ok(none_spills(&rows) & are_current(&artifacts))
+}
+
+/// Says what kernels take.
+fn none_spills(rows: &[(Target, Resources)]) -> bool {
+    for (target, row) in rows {
         println!(
             "{:<20} {target:<7} {:>3} registers {:>6} bytes shared {:>4} bytes stack {:>4} bytes spilled",
             row.kernel, row.registers, row.shared_bytes, row.stack_bytes, row.spill_bytes
         );
-        good &= row.spill_bytes == 0;
     }
-    for artifact in &artifacts {
-        if writes {
-            artifact.write()?;
-        } else if !artifact.is_current() {
-            eprintln!("{} is of other kernels; renew it: {RENEW}", artifact.path.display());
-            good = false;
-        }
-    }
-    if !writes {
-        good &= assembles();
-    }
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    rows.iter().all(|(_, row)| row.spill_bytes == 0)
+}
+
+/// Says which files are of other kernels.
+fn are_current(artifacts: &[Artifact]) -> bool {
+    let others: Vec<_> = artifacts.iter().filter(|artifact| !artifact.is_current()).collect();
+    others
+        .iter()
+        .for_each(|other| eprintln!("{} is of other kernels; renew it: {RENEW}", other.path.display()));
+    println!("{} of {} files are current", artifacts.len() - others.len(), artifacts.len());
+    others.is_empty()
 }
 
 /// Whether an old assembler takes the PTX that ships, if one is named.
