@@ -1,7 +1,7 @@
 //! What both ends have.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use super::ring::{Ring, Stage};
 use crate::context::Context;
@@ -13,7 +13,7 @@ pub(super) struct End<T> {
     pub(super) context: Arc<Context>,
     pub(super) ring: Ring<T>,
     /// What went wrong first. Nothing works after it.
-    fault: OnceLock<NetError>,
+    fault: Arc<OnceLock<NetError>>,
     jobs: Arc<Jobs>,
     /// Buffers of slots that are free: as many as messages were ever under way at once, whichever slots they had.
     spare: Mutex<Vec<Vec<u8>>>,
@@ -37,7 +37,7 @@ impl Drop for Job {
 
 impl<T: Default> End<T> {
     pub(super) fn new(context: Arc<Context>) -> Self {
-        let (fault, jobs, spare) = (OnceLock::new(), Arc::default(), Mutex::default());
+        let (fault, jobs, spare) = (Arc::default(), Arc::default(), Mutex::default());
         Self { context, ring: Ring::new(), fault, jobs, spare }
     }
 }
@@ -54,6 +54,19 @@ impl<T> End<T> {
         let _ = self.fault.set(fault);
     }
 
+    /// What only one thread at a time has to do with, unless another is at it.
+    pub(super) fn alone<'a, U>(&self, shared: &'a Mutex<U>) -> Option<MutexGuard<'a, U>> {
+        match shared.try_lock() {
+            Ok(alone) => Some(alone),
+            Err(TryLockError::WouldBlock) => None,
+            // Whoever panicked had it half changed, so nobody goes on with it, and that must be known.
+            Err(TryLockError::Poisoned(_)) => {
+                self.fail(NetError::Panic);
+                None
+            }
+        }
+    }
+
     /// A buffer, which may have any length.
     pub(super) fn buffer(&self) -> Vec<u8> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
@@ -67,10 +80,12 @@ impl<T> End<T> {
     /// Has a thread do something; what becomes of it is known before [`wait`](Self::wait) returns.
     pub(super) fn run(&self, work: impl FnOnce() + Send + 'static) {
         *self.jobs.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        let job = Job(Arc::clone(&self.jobs));
+        let (job, fault) = (Job(Arc::clone(&self.jobs)), Arc::clone(&self.fault));
         self.context.engine.pool.submit(move || {
-            // What is wrong was told already, or is a fault that the end will have no answer to.
-            let _ = catch_unwind(AssertUnwindSafe(work));
+            if catch_unwind(AssertUnwindSafe(work)).is_err() {
+                // What was wrong first stays.
+                let _ = fault.set(NetError::Panic);
+            }
             drop(job);
         });
     }
@@ -103,5 +118,45 @@ impl<T> End<T> {
             return Ok(None);
         }
         Ok(Some(Some(result(&mut slot))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::Engine;
+
+    fn end() -> End<()> {
+        let engine = Engine::start().unwrap();
+        End::new(Arc::new(Context::new(Arc::new(engine), None)))
+    }
+
+    #[test]
+    fn work_that_panics_is_told() {
+        let end = end();
+        end.run(|| {});
+        end.wait();
+        assert_eq!(end.check(), Ok(()));
+        end.run(|| panic!("as a test wants it"));
+        end.wait();
+        assert_eq!(end.check(), Err(NetError::Panic));
+        end.context.engine.stop();
+    }
+
+    #[test]
+    fn what_a_panic_leaves_is_not_taken_for_busy() {
+        let (end, shared) = (end(), Mutex::new(0));
+        let held = end.alone(&shared).unwrap();
+        assert!(end.alone(&shared).is_none());
+        assert_eq!(end.check(), Ok(()), "somebody else is at it");
+        drop(held);
+        let half_done = || {
+            let _held = end.alone(&shared).unwrap();
+            panic!("as a test wants it");
+        };
+        assert!(catch_unwind(AssertUnwindSafe(half_done)).is_err());
+        assert!(end.alone(&shared).is_none());
+        assert_eq!(end.check(), Err(NetError::Panic));
+        end.context.engine.stop();
     }
 }

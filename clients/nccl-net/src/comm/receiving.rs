@@ -188,7 +188,7 @@ impl Receiver {
 
     /// Receives on, unless somebody else is at it, and has decoded what is there.
     fn drive(self: &Arc<Self>) {
-        let Ok(mut arriving) = self.incoming.try_lock() else { return };
+        let Some(mut arriving) = self.end.alone(&self.incoming) else { return };
         let Arriving { carrier, coded } = &mut *arriving;
         let from = carrier.peer();
         if let Err(fault) = carrier.drive(&self.end.ring, coded) {

@@ -48,6 +48,13 @@ impl Sending {
         [&self.staged[..self.sealed.len], raw]
     }
 
+    /// One that is these bytes.
+    #[cfg(test)]
+    pub(crate) fn staged(bytes: &[u8]) -> Self {
+        let sealed = Sealed { len: bytes.len(), raw_follows: false };
+        Self { source: Source::empty(), staged: bytes.to_vec(), sealed }
+    }
+
     /// Writes an envelope for bytes that go as they are. TCP and the networks below other plugins have checksums of their own,
     /// as for any other traffic of NCCL.
     fn leave(&mut self) {
@@ -145,7 +152,7 @@ impl Sender {
 
     /// Sends on, unless somebody else is at it.
     fn drive(&self) {
-        let Ok(mut outgoing) = self.outgoing.try_lock() else { return };
+        let Some(mut outgoing) = self.end.alone(&self.outgoing) else { return };
         if let Err(fault) = outgoing.drive(&self.end.ring) {
             self.end.context.engine.coder.failed(self.peer);
             self.end.fail(fault);

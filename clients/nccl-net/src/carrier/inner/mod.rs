@@ -10,6 +10,8 @@ mod incoming;
 mod outgoing;
 mod own;
 mod staging;
+#[cfg(test)]
+mod stub;
 
 use std::env;
 use std::ffi::{OsString, c_int};
@@ -41,6 +43,7 @@ pub(crate) struct Inner {
 struct Shared {
     loaded: Loaded,
     context: usize,
+    /// It was ended, so nothing of it may be called.
     stopped: AtomicBool,
 }
 
@@ -133,7 +136,8 @@ impl Carrier for Inner {
     }
 
     fn stop(&self) {
-        self.shared.stopped.store(true, Ordering::Release);
+        // Versions that have no contexts go on, and take back what is theirs as ever.
+        self.shared.stopped.store(self.shared.loaded.version() >= 11, Ordering::Release);
         // SAFETY: its context, which nothing is called with any more.
         if let Err(error) = unsafe { self.shared.loaded.finalize(self.shared.context as Opaque) } {
             logger::warn(&error.to_string());

@@ -21,6 +21,8 @@ pub(super) struct InnerOutgoing {
     /// The message that it sends next, and the oldest that is under way.
     next: u64,
     oldest: u64,
+    /// Where the next lies already and how long it is, if the inner plugin could not take it yet.
+    staged: Option<(usize, usize)>,
     /// Where those are that are under way.
     under_way: VecDeque<usize>,
     rate: Arc<Rate>,
@@ -37,6 +39,7 @@ impl InnerOutgoing {
             hello: Some(rank),
             next: 0,
             oldest: 0,
+            staged: None,
             under_way: VecDeque::new(),
             meter: RateMeter::new(Arc::clone(&rate)),
             rate,
@@ -58,24 +61,35 @@ impl InnerOutgoing {
     /// Hands over what is sealed.
     fn post(&mut self, ring: &Ring<Sending>) -> Result<(), NetError> {
         while self.next < ring.posted() && ring.stage(self.next) == Stage::Carrier {
-            let Some(place) = self.staging.next_place() else { return Ok(()) };
-            let message = ring.content(self.next);
-            let [envelope, rest] = message.pieces();
-            let len = envelope.len() + rest.len();
-            let room = self.staging.room(place, len)?;
-            room[..envelope.len()].copy_from_slice(envelope);
-            room[envelope.len()..].copy_from_slice(rest);
-            drop(message);
+            let Some((place, len)) = self.stage(ring)? else { return Ok(()) };
             if self.oldest == self.next {
                 self.since = Instant::now();
             }
             if !self.staging.start(Way::Out, place, len)? {
                 return Ok(());
             }
+            self.staged = None;
             self.under_way.push_back(place);
             self.next += 1;
         }
         Ok(())
+    }
+
+    /// Puts the next message where it is sent from, if there is a place; returns that and the length. Some plugins take nothing
+    /// before the other side asks for it, so it is not copied each time it is tried.
+    fn stage(&mut self, ring: &Ring<Sending>) -> Result<Option<(usize, usize)>, NetError> {
+        if self.staged.is_none()
+            && let Some(place) = self.staging.next_place()
+        {
+            let message = ring.content(self.next);
+            let [envelope, rest] = message.pieces();
+            let len = envelope.len() + rest.len();
+            let room = self.staging.room(place, len)?;
+            room[..envelope.len()].copy_from_slice(envelope);
+            room[envelope.len()..].copy_from_slice(rest);
+            self.staged = Some((place, len));
+        }
+        Ok(self.staged)
     }
 }
 
@@ -114,5 +128,36 @@ impl Outgoing for InnerOutgoing {
 impl Drop for InnerOutgoing {
     fn drop(&mut self) {
         self.staging.close(Way::Out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stub::Stub;
+    use super::*;
+
+    #[test]
+    fn what_is_not_taken_at_once_is_not_copied_again() {
+        let (shared, end, stub) = Stub::end(0, 11);
+        let mut outgoing = InnerOutgoing::new(shared, end, 0);
+        assert!(outgoing.greet().unwrap());
+        // SAFETY: it stays, and nothing calls the plugin meanwhile.
+        let tell = |busy| unsafe { ((*stub).busy, (*stub).asked) = (busy, Vec::new()) };
+        let ring: Ring<Sending> = Ring::new();
+        for message in 0..2 {
+            tell(3);
+            ring.post(|slot| {
+                *slot = Sending::staged(&[10 + message; 8]);
+                Stage::Carrier
+            });
+            for _ in 0..4 {
+                outgoing.post(&ring).unwrap();
+            }
+            // What the plugin has left there is still there.
+            // SAFETY: as above.
+            let asked = unsafe { &(*stub).asked };
+            assert_eq!(*asked, [0, 1, 2, 3].map(|more| 10 + message + more));
+        }
+        assert_eq!((outgoing.next, outgoing.under_way.len()), (2, 2));
     }
 }

@@ -111,6 +111,9 @@ impl Staging {
     /// Closes the end, and lets go of the buffers. There is nobody to tell of an error.
     pub(super) fn close(&mut self, way: Way) {
         if self.shared.stopped.load(Ordering::Acquire) {
+            // It takes no calls any more, but nobody has told it to leave memory alone that it knows or has a request for.
+            let known = |slot: &Slot| slot.memory.is_some() || slot.request.is_some();
+            self.slots.drain(..).filter(known).for_each(std::mem::forget);
             return;
         }
         let (loaded, end) = (&self.shared.loaded, self.end.pointer());
@@ -125,5 +128,38 @@ impl Staging {
                 Way::In => loaded.close_recv(end),
             }
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stub::Stub;
+    use super::super::{Carrier, Inner};
+    use super::*;
+
+    /// What becomes of three slots, one of them with a request, if the plugin is stopped first: slots that are left to be freed,
+    /// calls that take memory back, and calls that close the end.
+    fn closed_after_stop(version: u32) -> (usize, usize, usize) {
+        let (shared, end, stub) = Stub::end(0, version);
+        let mut staging = Staging::new(Arc::clone(&shared), end);
+        for place in 0..3 {
+            staging.room(place, 10).unwrap();
+        }
+        assert!(staging.start(Way::Out, 1, 10).unwrap());
+        Inner { shared, rank: 0, devices: 1 }.stop();
+        staging.close(Way::Out);
+        // SAFETY: it stays, and nothing calls the plugin meanwhile.
+        let (deregistered, closed) = unsafe { ((*stub).deregistered, (*stub).closed) };
+        (staging.slots.len(), deregistered, closed)
+    }
+
+    #[test]
+    fn memory_that_a_stopped_plugin_knows_stays() {
+        assert_eq!(closed_after_stop(11), (0, 0, 0));
+    }
+
+    #[test]
+    fn versions_that_do_not_stop_give_memory_back() {
+        assert_eq!(closed_after_stop(10), (MAX_REQUESTS + 1, 3, 1));
     }
 }

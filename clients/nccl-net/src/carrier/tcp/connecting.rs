@@ -19,10 +19,15 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// Each time is waited for longer by this much.
 const BREATH: Duration = Duration::from_millis(100);
 
+/// Whoever does not ask for a connection for so long has given it up: NCCL does not say so.
+const GIVEN_UP: Duration = Duration::from_secs(120);
+
 /// All sockets of a connection, each as far as it is.
 pub(super) struct Connecting {
     peer: u32,
     lanes: Vec<Lane>,
+    /// When it is given up, if nobody asks for it before.
+    pub(super) until: Instant,
 }
 
 struct Lane {
@@ -56,7 +61,8 @@ impl Connecting {
             let hello = Hello { lanes, lane, rank, secret: handle.secret, connection };
             Lane::start(handle, &hello)
         };
-        Ok(Self { peer: handle.rank, lanes: (0..lanes).map(lane).collect::<Result<_, _>>()? })
+        let lanes = (0..lanes).map(lane).collect::<Result<_, _>>()?;
+        Ok(Self { peer: handle.rank, lanes, until: Instant::now() + GIVEN_UP })
     }
 
     pub(super) fn peer(&self) -> u32 {
@@ -65,6 +71,7 @@ impl Connecting {
 
     /// The sockets, once all are up.
     pub(super) fn poll(&mut self) -> Result<Option<Vec<OwnedFd>>, NetError> {
+        self.until = Instant::now() + GIVEN_UP;
         for lane in &mut self.lanes {
             lane.poll()?;
         }

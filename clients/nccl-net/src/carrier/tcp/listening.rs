@@ -18,10 +18,12 @@ use crate::logger;
 
 /// Connections that the system keeps until they are looked at.
 const BACKLOG: i32 = 1024;
-/// Those that have not said yet who they are, at most; then the oldest goes.
+/// Those that have not said yet who they are, at most; then the oldest goes. They have as long for it as they need: the
+/// system connects for a rank that does nothing itself meanwhile, as in a debugger.
 const MOST_NEWCOMERS: usize = 256;
-/// How long they have for that.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// For how long the system may take no connection. It may well have some again soon; but a rank that waits for
+/// ever tells nobody why.
+const SHORTAGE: Duration = Duration::from_secs(5);
 /// Connections of which some sockets are there.
 const MOST_GROUPS: usize = 64;
 /// So many strangers are worth a word.
@@ -33,6 +35,10 @@ pub(super) struct TcpListener {
     newcomers: Vec<Newcomer>,
     groups: Vec<Group>,
     warnings: u32,
+    /// Since when the system has had no room for a connection.
+    short_since: Option<Instant>,
+    /// It was said that it has none.
+    said_short: bool,
 }
 
 /// Somebody who has not said yet who it is.
@@ -40,7 +46,6 @@ struct Newcomer {
     socket: OwnedFd,
     hello: [u8; HELLO_LEN],
     heard: usize,
-    since: Instant,
 }
 
 /// Sockets of one connection.
@@ -58,7 +63,15 @@ impl TcpListener {
         listen(&socket, BACKLOG).map_err(NetError::system("listen"))?;
         let bound = getsockname(&socket).and_then(SocketAddr::try_from);
         let bound = bound.map_err(NetError::system("getsockname"))?;
-        let listener = Self { socket, secret, newcomers: Vec::new(), groups: Vec::new(), warnings: 0 };
+        let listener = Self {
+            socket,
+            secret,
+            newcomers: Vec::new(),
+            groups: Vec::new(),
+            warnings: 0,
+            short_since: None,
+            said_short: false,
+        };
         Ok((listener, bound))
     }
 
@@ -67,25 +80,54 @@ impl TcpListener {
         for _ in 0..MOST_NEWCOMERS {
             match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => {
+                    self.short_since = None;
                     if self.newcomers.len() == MOST_NEWCOMERS {
                         self.hear(); // a rank among many strangers goes only if it has said nothing yet
                     }
                     if self.newcomers.len() == MOST_NEWCOMERS {
                         self.newcomers.remove(0);
                     }
-                    let hello = [0; HELLO_LEN];
-                    self.newcomers.push(Newcomer { socket, hello, heard: 0, since: Instant::now() });
+                    self.newcomers.push(Newcomer { socket, hello: [0; HELLO_LEN], heard: 0 });
                 }
-                // There is none; or there are no files or no memory for it now, which may change.
-                Err(Errno::AGAIN | Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => break,
-                Err(errno @ (Errno::BADF | Errno::INVAL | Errno::NOTSOCK | Errno::OPNOTSUPP)) => {
-                    return Err(NetError::System { call: "accept", errno });
-                }
-                // This one has gone wrong; the next may not.
-                Err(_) => {}
+                Err(errno) if self.may_be_another(errno, Instant::now())? => {}
+                Err(_) => break,
             }
         }
         Ok(())
+    }
+
+    /// Whether there may be another connection at once where taking one has failed; an error where there will be none.
+    fn may_be_another(&mut self, errno: Errno, now: Instant) -> Result<bool, NetError> {
+        match errno {
+            Errno::AGAIN => {
+                self.short_since = None;
+                Ok(false)
+            }
+            // There are no files or no memory for it now, or somebody forbids it: both may be otherwise soon.
+            Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::PERM => {
+                let since = *self.short_since.get_or_insert(now);
+                if now.saturating_duration_since(since) >= SHORTAGE {
+                    return Err(NetError::System { call: "accept", errno });
+                }
+                if !self.said_short {
+                    self.said_short = true;
+                    logger::warn(&format!("no connection can be taken for now: {errno}"));
+                }
+                Ok(false)
+            }
+            // This one has gone wrong, as accept(2) says; the next may not.
+            Errno::CONNABORTED
+            | Errno::INTR
+            | Errno::PROTO
+            | Errno::NOPROTOOPT
+            | Errno::NETDOWN
+            | Errno::NETUNREACH
+            | Errno::HOSTDOWN
+            | Errno::HOSTUNREACH
+            | Errno::NONET
+            | Errno::OPNOTSUPP => Ok(true),
+            errno => Err(NetError::System { call: "accept", errno }),
+        }
     }
 
     /// Hears what newcomers say.
@@ -93,8 +135,7 @@ impl TcpListener {
         for mut newcomer in std::mem::take(&mut self.newcomers) {
             match newcomer.hear() {
                 Ok(true) => self.welcome(newcomer),
-                Ok(false) if newcomer.since.elapsed() < PATIENCE => self.newcomers.push(newcomer),
-                Ok(false) => self.warn("says nothing"),
+                Ok(false) => self.newcomers.push(newcomer),
                 Err(_) => self.warn("has gone before it said who it is"),
             }
         }
@@ -169,5 +210,67 @@ impl Newcomer {
             }
         }
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use super::*;
+
+    fn listener() -> (TcpListener, SocketAddr) {
+        TcpListener::new("127.0.0.1:0".parse().unwrap(), Secret::new([7; 16])).unwrap()
+    }
+
+    #[test]
+    fn a_shortage_that_lasts_is_an_error() {
+        let (mut listener, address) = listener();
+        let (began, soon) = (Instant::now(), SHORTAGE - Duration::from_millis(1));
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::PERM] {
+            let error = Err(NetError::System { call: "accept", errno });
+            assert_eq!(listener.may_be_another(errno, began), Ok(false));
+            assert_eq!(listener.may_be_another(errno, began + soon), Ok(false));
+            assert_eq!(listener.may_be_another(errno, began + SHORTAGE), error);
+            // That nobody comes is none.
+            assert_eq!(listener.may_be_another(Errno::AGAIN, began + SHORTAGE), Ok(false));
+            assert_eq!(listener.may_be_another(errno, began + SHORTAGE), Ok(false));
+            assert!(listener.said_short);
+            // Nor is it if somebody does.
+            let _client = TcpStream::connect(address).unwrap();
+            listener.take_newcomers().unwrap();
+            assert_eq!(listener.short_since, None);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_connection_is_not_wrong_with_the_next() {
+        let (mut listener, _) = listener();
+        for errno in [Errno::CONNABORTED, Errno::PROTO, Errno::HOSTUNREACH, Errno::OPNOTSUPP] {
+            assert_eq!(listener.may_be_another(errno, Instant::now()), Ok(true));
+        }
+        for errno in [Errno::BADF, Errno::INVAL, Errno::NOTSOCK, Errno::ACCESS] {
+            let error = Err(NetError::System { call: "accept", errno });
+            assert_eq!(listener.may_be_another(errno, Instant::now()), error);
+        }
+    }
+
+    #[test]
+    fn the_oldest_of_too_many_strangers_goes() {
+        let (mut listener, address) = listener();
+        let mut come = || {
+            let stranger = TcpStream::connect(address).unwrap();
+            assert!(listener.accept().unwrap().is_none());
+            stranger
+        };
+        let strangers: Vec<_> = (0..MOST_NEWCOMERS).map(|_| come()).collect();
+        let mut rank = come();
+        assert_eq!((&strangers[0]).read(&mut [0]).unwrap(), 0, "the first was turned away");
+        strangers[1].set_nonblocking(true).unwrap();
+        assert!((&strangers[1]).read(&mut [0]).is_err(), "the second was not");
+        let hello = Hello { lanes: 1, lane: 0, rank: 3, secret: Secret::new([7; 16]), connection: 9 };
+        rank.write_all(&hello.write()).unwrap();
+        assert_eq!(listener.accept().unwrap().unwrap().peer(), 3);
     }
 }

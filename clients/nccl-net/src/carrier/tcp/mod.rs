@@ -15,6 +15,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use mgcomp_transport::link::tcp::Connections;
 use mgcomp_transport::message::Secret;
@@ -104,6 +105,11 @@ impl Carrier for Tcp {
         let number = handle::pending(handle);
         let mut pending = self.pending();
         let known = pending.connections.remove(&number);
+        if known.is_none() {
+            // Not on every call: a process that was held up as a whole asks for what it has begun first, as a rule.
+            let now = Instant::now();
+            pending.connections.retain(|_, connecting| now < connecting.until);
+        }
         // It leads to sockets, which do not wait; other threads may well.
         drop(pending);
         let mut connecting = match known {
@@ -133,5 +139,31 @@ fn random<const N: usize>() -> Result<[u8; N], NetError> {
             let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
             Err(NetError::System { call: "reading /dev/urandom", errno })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_that_are_given_up_go() {
+        let tcp = Tcp { rank: 1, lanes: 2, interfaces: Vec::new(), pending: Mutex::default() };
+        // Nobody answers here.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, secret) = (listener.local_addr().unwrap(), Secret::new([7; 16]));
+        let mut handles = [Handle { address, rank: 0, secret }.write(); 3];
+        let mut connect = |which: usize| assert!(tcp.connect(0, &mut handles[which]).unwrap().is_none());
+        connect(0);
+        connect(1);
+        let given_up = |number| tcp.pending().connections.get_mut(&number).unwrap().until = Instant::now();
+        given_up(1);
+        given_up(2);
+        connect(1); // It was late, but is asked for.
+        assert_eq!(tcp.pending().connections.len(), 2);
+        connect(2);
+        let mut left: Vec<_> = tcp.pending().connections.keys().copied().collect();
+        left.sort_unstable();
+        assert_eq!(left, [3, 4]);
     }
 }
