@@ -111,7 +111,7 @@ enum mgcompResult
    */
   MGCOMP_RESULT_NO_MEMORY = 6,
   /**
-   * The operating system failed: files, threads, sockets.
+   * The operating system or a device failed: files, threads, sockets, work on a GPU.
    */
   MGCOMP_RESULT_SYSTEM = 7,
   /**
@@ -1288,7 +1288,8 @@ mgcompResult mgcompCreateCopier(uint32_t threads,
 /**
  * Ends a copier. Copies that are under way are ended, and their requests fail; they are to be finished all the same.
  *
- * @return MGCOMP_RESULT_BUSY if memory is still used after 20 s; it must be there then until the program ends.
+ * @return MGCOMP_RESULT_BUSY if memory is still used after 20 s; it must be there then until the program ends. Work on a
+ * CUDA stream, with memory of a device, is waited for without a limit: if the stream never comes to it, this never returns.
  *
  * Any number of threads may call this at once; all but the first one for a handle fail.
  */
@@ -1483,7 +1484,7 @@ mgcompResult mgcompMemcpyPeerAsync(struct mgcompPeerCopier copier,
  * @param report set to what it came to. MGCOMP_RESULT_BAD_DATA if a frame was damaged on its way: then the destination holds
  * anything.
  *
- * Any number of threads may call this at once; those that copy meanwhile wait.
+ * Any number of threads may call this at once.
  */
 mgcompResult mgcompGetPeerCopyReport(struct mgcompPeerCopier copier,
                                      void *cudaStream,
@@ -1713,7 +1714,8 @@ mgcompResult mgcompCreateOffloadQueue(uint32_t threads,
  * Ends a queue. What it keeps is gone with it; copies that are under way are ended, and their requests fail; they are to be
  * finished all the same.
  *
- * @return MGCOMP_RESULT_BUSY if memory is still used after 20 s; it must be there then until the program ends.
+ * @return MGCOMP_RESULT_BUSY if memory is still used after 20 s; it must be there then until the program ends. Work on a
+ * CUDA stream, with memory of a device, is waited for without a limit: if the stream never comes to it, this never returns.
  *
  * Any number of threads may call this at once; all but the first one for a handle fail.
  */
@@ -1930,7 +1932,8 @@ mgcompResult mgcompStartNodeShm(const uint8_t *secret,
  * to be finished all the same. Peers that are not done with this rank see its sessions end, so a barrier is a good thing to
  * do before.
  *
- * @return MGCOMP_RESULT_BUSY if memory is still used after 20 s; it must be there then until the program ends.
+ * @return MGCOMP_RESULT_BUSY if memory is still used after 20 s; it must be there then until the program ends. Work on a
+ * CUDA stream, with memory of a device, is waited for without a limit: if the stream never comes to it, this never returns.
  *
  * Any number of threads may call this at once; all but the first one for a handle fail.
  */
@@ -2148,6 +2151,7 @@ mgcompResult mgcompGetCommunicatorRank(struct mgcompCommunicator communicator, u
 /**
  * Sends a buffer to the receive of a member with this tag. Messages to one member with one tag arrive in order.
  *
+ * @param to a member, not this one.
  * @param from bytes bytes.
  * @param element what they are.
  * @param request NULL to wait until the message was received (two members that send to each other first both wait for ever),
@@ -2166,6 +2170,7 @@ mgcompResult mgcompSend(mgcompCommunicator communicator,
 /**
  * Receives the next message of a member with this tag.
  *
+ * @param from a member, not this one.
  * @param into room for bytes bytes. A message may be shorter; a longer one is an error, and lost. After an error some bytes may
  * have been written.
  * @param received set to the length of the message, if the call waits for it; may be NULL.
@@ -2230,7 +2235,7 @@ mgcompResult mgcompBroadcast(mgcompCommunicator communicator,
  *
  * @param root the member that gets them.
  * @param send sendBytes bytes, as many on all members. At root it may be its own block of receive.
- * @param receive at root: room for exactly receiveBytes = sendBytes * ranks. Elsewhere not used, and may be NULL with 0.
+ * @param receive at root: room for exactly receiveBytes = sendBytes * ranks. Elsewhere not looked at.
  * @param element what they are.
  * @param request NULL to wait, else set to what is under way.
  *
@@ -2250,8 +2255,8 @@ mgcompResult mgcompGather(mgcompCommunicator communicator,
  *
  * @param root the member that gets them.
  * @param send sendBytes bytes, as many as this member's block has.
- * @param receive at root: room for receiveBytes bytes. Elsewhere not used, and may be NULL with 0.
- * @param blocks one for each member: where in receive its bytes go. They must not overlap. Those at root count.
+ * @param receive at root: room for receiveBytes bytes. Elsewhere not looked at.
+ * @param blocks at root: one for each member, where in receive its bytes go. They must not overlap. Elsewhere not looked at.
  * @param element what they are.
  * @param request NULL to wait, else set to what is under way.
  *
@@ -2271,7 +2276,7 @@ mgcompResult mgcompGatherV(mgcompCommunicator communicator,
  * Cuts a buffer at one member into equal blocks and brings each member one.
  *
  * @param root the member that has it.
- * @param send at root: exactly sendBytes = receiveBytes * ranks. Elsewhere not used, and may be NULL with 0.
+ * @param send at root: exactly sendBytes = receiveBytes * ranks. Elsewhere not looked at.
  * @param receive room for receiveBytes bytes, as many on all members. At root it may be its own block of send.
  * @param element what they are.
  * @param request NULL to wait, else set to what is under way.
@@ -2291,8 +2296,8 @@ mgcompResult mgcompScatter(mgcompCommunicator communicator,
  * As mgcompScatter, with a block of its own length and place in send for each member.
  *
  * @param root the member that has it.
- * @param send at root: sendBytes bytes. Elsewhere not used, and may be NULL with 0.
- * @param blocks one for each member: where in send its bytes are. Those at root count.
+ * @param send at root: sendBytes bytes. Elsewhere not looked at.
+ * @param blocks at root: one for each member, where in send its bytes are. Elsewhere not looked at.
  * @param receive room for receiveBytes bytes, as many as this member's block has.
  * @param element what they are.
  * @param request NULL to wait, else set to what is under way.
@@ -2496,7 +2501,7 @@ typedef uint32_t mgcompOperation;
  *
  * @param root the member that gets the result.
  * @param send sendBytes bytes, whole numbers, as many on all members.
- * @param receive at root: room for exactly receiveBytes = sendBytes; it may be send. Elsewhere not used, and may be NULL with 0.
+ * @param receive at root: room for exactly receiveBytes = sendBytes; it may be send. Elsewhere not looked at.
  * @param datatype what numbers they are.
  * @param operation how they are combined.
  * @param request NULL to wait, else set to what is under way.

@@ -9,6 +9,7 @@ use mgcomp_codecs::device::{Device, DeviceError};
 use mgcomp_selector::PolicySpec;
 use mgcomp_transport::copy::{Copier, CopyConfig, CopyError, CopyReport, Direction};
 use mgcomp_transport::memory::Slice;
+use mgcomp_transport::message::Status;
 
 use crate::error::{Failure, call, mgcompResult};
 use crate::handle::{Handles, Kind};
@@ -108,7 +109,8 @@ pub unsafe extern "C" fn mgcompCreateCopier(
 
 /// Ends a copier. Copies that are under way are ended, and their requests fail; they are to be finished all the same.
 ///
-/// @return MGCOMP_RESULT_BUSY if memory is still used after 20 s; it must be there then until the program ends.
+/// @return MGCOMP_RESULT_BUSY if memory is still used after 20 s; it must be there then until the program ends. Work on a
+/// CUDA stream, with memory of a device, is waited for without a limit: if the stream never comes to it, this never returns.
 ///
 /// Any number of threads may call this at once; all but the first one for a handle fail.
 #[unsafe(no_mangle)]
@@ -295,6 +297,8 @@ impl From<CopyReport> for mgcompMemcpyReport {
 impl From<CopyError> for Failure {
     fn from(error: CopyError) -> Self {
         let code = match &error {
+            // What failed was not the bytes.
+            CopyError::Segment { status: Status::DeviceLost | Status::Internal, .. } => mgcompResult::System,
             CopyError::Segment { .. } => mgcompResult::BadData,
             CopyError::Closed { .. } | CopyError::Forked => mgcompResult::Transfer,
             CopyError::Place { .. } => mgcompResult::Unsupported,
@@ -316,5 +320,22 @@ impl From<DeviceError> for Failure {
             _ => mgcompResult::System,
         };
         Self::new(code, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_bad_bytes_are_bad_data() {
+        let code = |status| {
+            let (start, end, raw_bytes, written_bytes) = (0, 8, 16, 8);
+            let error = CopyError::Segment { start, end, raw_bytes, status, written_bytes };
+            call(|| Err(error.into()))
+        };
+        assert_eq!(code(Status::BadPayload), mgcompResult::BadData);
+        assert_eq!(code(Status::DeviceLost), mgcompResult::System);
+        assert_eq!(code(Status::Internal), mgcompResult::System);
     }
 }

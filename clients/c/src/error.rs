@@ -31,7 +31,7 @@ pub enum mgcompResult {
     Unsupported = 5,
     /// There is not as much memory, or no place left in a pool.
     NoMemory = 6,
-    /// The operating system failed: files, threads, sockets.
+    /// The operating system or a device failed: files, threads, sockets, work on a GPU.
     System = 7,
     /// A transfer with another rank failed, or its session is over.
     Transfer = 8,

@@ -5,6 +5,7 @@
 //! has left behind is kept in a [`Lot`] until its owner is destroyed, which waits for the requests of that lot too.
 #![allow(unsafe_code)] // memory of the program
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{process, ptr, thread};
@@ -137,6 +138,8 @@ impl Buffer {
 #[derive(Debug)]
 pub(crate) struct Lot {
     left: Mutex<Left>,
+    /// Buffers that calls have now, which they will settle.
+    held: AtomicUsize,
     /// In a child made by `fork`, nothing ever frees a buffer of its parent's, and nothing uses it.
     process: u32,
 }
@@ -150,7 +153,7 @@ struct Left {
 
 impl Default for Lot {
     fn default() -> Self {
-        Self { left: Mutex::default(), process: process::id() }
+        Self { left: Mutex::default(), held: AtomicUsize::new(0), process: process::id() }
     }
 }
 
@@ -167,6 +170,12 @@ impl Lot {
         result
     }
 
+    /// Says that a call has a buffer that whoever closes the lot cannot see: it is waited for until what is returned is dropped.
+    pub(crate) fn hold(&self) -> Holding<'_> {
+        self.held.fetch_add(1, Ordering::SeqCst);
+        Holding(&self.held)
+    }
+
     /// Leaves buffers to whoever closes the lot, or waits for them if that was done.
     pub(crate) fn keep(&self, lent: Lent) -> Result<(), Failure> {
         let mut left = self.lock();
@@ -178,8 +187,9 @@ impl Lot {
         Ok(())
     }
 
-    /// Waits until all of them are free, and those of requests that nobody has finished: `used_by_requests` counts them.
-    pub(crate) fn close(&self, used_by_requests: impl FnMut() -> usize) -> Result<(), Failure> {
+    /// Waits until all of them are free, those that calls have, and those of requests that nobody has finished:
+    /// `used_by_requests` counts them.
+    pub(crate) fn close(&self, mut used_by_requests: impl FnMut() -> usize) -> Result<(), Failure> {
         if process::id() != self.process {
             return Ok(());
         }
@@ -187,11 +197,20 @@ impl Lot {
         left.is_closed = true;
         let lent = std::mem::take(&mut left.lent);
         drop(left);
-        wait_at_last(lent, used_by_requests)
+        wait_at_last(lent, || self.held.load(Ordering::SeqCst) + used_by_requests())
     }
 
     fn lock(&self) -> MutexGuard<'_, Left> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A buffer that a call has.
+pub(crate) struct Holding<'a>(&'a AtomicUsize);
+
+impl Drop for Holding<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -114,7 +114,8 @@ pub unsafe extern "C" fn mgcompCreateOffloadQueue(
 /// Ends a queue. What it keeps is gone with it; copies that are under way are ended, and their requests fail; they are to be
 /// finished all the same.
 ///
-/// @return MGCOMP_RESULT_BUSY if memory is still used after 20 s; it must be there then until the program ends.
+/// @return MGCOMP_RESULT_BUSY if memory is still used after 20 s; it must be there then until the program ends. Work on a
+/// CUDA stream, with memory of a device, is waited for without a limit: if the stream never comes to it, this never returns.
 ///
 /// Any number of threads may call this at once; all but the first one for a handle fail.
 #[unsafe(no_mangle)]
@@ -307,9 +308,9 @@ unsafe fn issue(
 }
 
 impl Held {
-    /// Ends a ticket whose buffer is out of the way.
+    /// Ends a ticket whose buffer is out of the way. If there is none, whoever destroys the queue meanwhile has its buffer.
     fn use_up(&self, ticket: u64) -> Result<(), Failure> {
-        let issued = self.tickets.remove(ticket)?;
+        let Ok(issued) = self.tickets.remove(ticket) else { return Ok(()) };
         self.lot.settle(Ok(()), take(&mut *issued.lent()))
     }
 }
@@ -356,5 +357,37 @@ impl From<OffloadError> for Failure {
             _ => mgcompResult::InvalidArgument,
         };
         Self::new(code, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use mgcomp_codecs::Algorithm;
+    use mgcomp_selector::PolicySpec;
+
+    use super::*;
+
+    #[test]
+    fn what_came_back_is_there_whoever_has_its_ticket() {
+        let config = OffloadConfig::new(CopyConfig::default(), PolicySpec::default(), 1 << 20);
+        let queue = OffloadQueue::start(config).unwrap();
+        let held = Arc::new(Held { queue, tickets: Handles::new(Kind::OffloadTicket), lot: Arc::default() });
+        let (encode, decode, took) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+        let (algorithm, reason, simulated_gbps) = (Algorithm::None, None, None);
+        let report = CopyReport {
+            raw_bytes: 8,
+            coded_bytes: 5,
+            algorithm,
+            reason,
+            encode,
+            decode,
+            took,
+            simulated_gbps,
+        };
+        // As when another thread, which destroys the queue, has taken all tickets.
+        let returning = Returning { queue: Arc::downgrade(&held), ticket: 0 };
+        assert_eq!(returning.settle(Ok(report)).unwrap(), 5);
     }
 }

@@ -192,7 +192,7 @@ pub unsafe extern "C" fn mgcompMemcpyPeerAsync(
 /// @param report set to what it came to. MGCOMP_RESULT_BAD_DATA if a frame was damaged on its way: then the destination holds
 /// anything.
 ///
-/// Any number of threads may call this at once; those that copy meanwhile wait.
+/// Any number of threads may call this at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mgcompGetPeerCopyReport(
     copier: mgcompPeerCopier,
@@ -205,6 +205,8 @@ pub unsafe extern "C" fn mgcompGetPeerCopyReport(
         let held = held(copier)?;
         // SAFETY: the header asks for a stream of one of the devices; it is used for no longer than this call.
         let stream = unsafe { held.stream(cuda_stream) }?;
+        // Before its turn: others need not wait for what is on the stream.
+        stream.wait()?;
         let making = held.making();
         let last = making.last.ok_or_else(|| Failure::argument("the copier has made no copy yet"))?;
         out.set(making.copier.report(&stream, &last)?.into());

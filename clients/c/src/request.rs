@@ -1,6 +1,7 @@
 //! Requests under way.
 #![allow(unsafe_code)] // called from C
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,8 +38,18 @@ pub struct mgcompRequest {
 /// The place of a request. Whose it is can be seen while somebody waits for it.
 struct Slot {
     lot: Arc<Lot>,
+    /// Whether a thread waits for it, which no other one may do then. The lock does not tell: whoever closes the lot has it at
+    /// times.
+    is_awaited: AtomicBool,
+    state: Mutex<State>,
+}
+
+/// How far a request is.
+struct State {
+    /// Whether it is about to begin, and may use buffers by now.
+    begins: bool,
     /// None before it has begun, and when it is finished.
-    request: Mutex<Option<Request>>,
+    request: Option<Request>,
 }
 
 /// What goes on, and what it was lent.
@@ -74,8 +85,8 @@ pub unsafe extern "C" fn mgcompWaitRequest(request: mgcompRequest, bytes: *mut u
         // SAFETY: the header asks for a place for a number, or NULL.
         let out = unsafe { Out::optional("bytes", bytes) }?;
         let slot = REQUESTS.get(request.id)?;
-        let mut held = hold(&slot)?;
-        let Request { work, lent } = held.take().ok_or_else(used_up)?;
+        let mut turn = Turn::of(&slot)?;
+        let Request { work, lent } = turn.state.request.take().ok_or_else(used_up)?;
         let result = slot.lot.settle(work.wait(), lent);
         drop(REQUESTS.remove(request.id));
         finish(out, result)
@@ -100,11 +111,11 @@ pub unsafe extern "C" fn mgcompWaitRequestFor(
         let out = unsafe { Out::optional("bytes", bytes) }?;
         let until = Instant::now().checked_add(Duration::from_nanos(timeout_ns));
         let slot = REQUESTS.get(request.id)?;
-        let mut held = hold(&slot)?;
+        let mut turn = Turn::of(&slot)?;
         let mut looks = 0;
         loop {
-            if let Some(result) = held.as_mut().ok_or_else(used_up)?.look(&slot.lot) {
-                *held = None;
+            if let Some(result) = turn.state.request.as_mut().ok_or_else(used_up)?.look(&slot.lot) {
+                turn.state.request = None;
                 drop(REQUESTS.remove(request.id));
                 return finish(out, result);
             }
@@ -135,12 +146,12 @@ pub unsafe extern "C" fn mgcompTestRequest(
         // SAFETY: the header asks for places for numbers, or NULL.
         let (flag, out) = unsafe { (Out::new("finished", finished)?, Out::optional("bytes", bytes)?) };
         let slot = REQUESTS.get(request.id)?;
-        let mut held = hold(&slot)?;
-        let Some(result) = held.as_mut().ok_or_else(used_up)?.look(&slot.lot) else {
+        let mut turn = Turn::of(&slot)?;
+        let Some(result) = turn.state.request.as_mut().ok_or_else(used_up)?.look(&slot.lot) else {
             flag.set(0);
             return Ok(());
         };
-        *held = None;
+        turn.state.request = None;
         drop(REQUESTS.remove(request.id));
         finish(out, result)?;
         flag.set(1);
@@ -155,19 +166,32 @@ pub(crate) fn begin(
     lent: Lent,
     start: impl FnOnce() -> Result<Work, Failure>,
 ) -> Result<(), Failure> {
-    let id = REQUESTS.insert(Slot { lot: lot.clone(), request: Mutex::new(None) })?;
-    let slot = REQUESTS.get(id)?;
-    // Held meanwhile: whoever closes the lot waits for what begins now.
-    let mut held = hold(&slot)?;
+    // Whoever closes the lot waits for what begins now.
+    let state = Mutex::new(State { begins: true, request: None });
+    let id = REQUESTS.insert(Slot { lot: lot.clone(), is_awaited: AtomicBool::new(false), state })?;
+    let beginning = Beginning { id, slot: REQUESTS.get(id)? };
     match start() {
-        Ok(work) => *held = Some(Request { work, lent }),
-        Err(failure) => {
-            drop(REQUESTS.remove(id));
-            return lot.settle(Err(failure), lent);
+        Ok(work) => {
+            *beginning.slot.state() = State { begins: false, request: Some(Request { work, lent }) };
         }
+        Err(failure) => return lot.settle(Err(failure), lent),
     }
     out.set(mgcompRequest { id });
     Ok(())
+}
+
+/// A request that begins, whose place is given up unless it has begun by the end.
+struct Beginning {
+    id: u64,
+    slot: Arc<Slot>,
+}
+
+impl Drop for Beginning {
+    fn drop(&mut self) {
+        if std::mem::take(&mut self.slot.state().begins) {
+            drop(REQUESTS.remove(self.id));
+        }
+    }
 }
 
 /// Closes a lot whose owner has ended all that is under way: waits until nothing uses buffers any more that requests were lent
@@ -197,11 +221,43 @@ fn finish(out: Option<Out<u64>>, result: Result<u64, Failure>) -> Result<(), Fai
 impl Slot {
     /// How many buffers it still uses. What waits for its end has at least one, and gives it back by itself.
     fn used(&self) -> usize {
-        match self.request.try_lock() {
-            Ok(mut held) => held.as_mut().map_or(0, Request::used),
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().as_mut().map_or(0, Request::used),
+        match self.state.try_lock() {
+            Ok(mut state) => state.used(),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().used(),
             Err(TryLockError::WouldBlock) => 1,
         }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// How many buffers the request still uses.
+    fn used(&mut self) -> usize {
+        usize::from(self.begins) + self.request.as_mut().map_or(0, Request::used)
+    }
+}
+
+/// The turn of the one thread that waits for a request.
+struct Turn<'a> {
+    is_awaited: &'a AtomicBool,
+    state: MutexGuard<'a, State>,
+}
+
+impl<'a> Turn<'a> {
+    fn of(slot: &'a Slot) -> Result<Self, Failure> {
+        if slot.is_awaited.swap(true, Ordering::SeqCst) {
+            return Err(Failure::new(mgcompResult::Busy, "another thread is waiting for this request"));
+        }
+        Ok(Self { is_awaited: &slot.is_awaited, state: slot.state() })
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.is_awaited.store(false, Ordering::SeqCst);
     }
 }
 
@@ -264,17 +320,7 @@ impl Work {
     }
 }
 
-fn hold(slot: &Slot) -> Result<MutexGuard<'_, Option<Request>>, Failure> {
-    match slot.request.try_lock() {
-        Ok(held) => Ok(held),
-        Err(TryLockError::Poisoned(poisoned)) => Ok(PoisonError::into_inner(poisoned)),
-        Err(TryLockError::WouldBlock) => {
-            Err(Failure::new(mgcompResult::Busy, "another thread is waiting for this request"))
-        }
-    }
-}
-
-/// Another thread has finished it since the handle was looked up.
+/// Another thread has finished it since the handle was looked up, or it has not begun.
 fn used_up() -> Failure {
     Failure::new(mgcompResult::InvalidHandle, "the request is finished")
 }
@@ -312,7 +358,8 @@ impl From<CommunicatorError> for Failure {
 #[cfg(test)]
 mod tests {
     use std::mem::MaybeUninit;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::ptr;
 
     use mgcomp_codecs::device::DeviceError;
     use mgcomp_transport::message::Rank;
@@ -323,6 +370,60 @@ mod tests {
     /// The end of a request, for which the memory is used on.
     fn failed() -> Result<Work, Failure> {
         Ok(Work::Done(Err(Failure::new(mgcompResult::Transfer, "the node is gone"))))
+    }
+
+    /// Begins a request that uses no buffers.
+    fn begun(
+        lot: &Arc<Lot>,
+        start: impl FnOnce() -> Result<Work, Failure>,
+    ) -> Result<mgcompRequest, Failure> {
+        let mut place = MaybeUninit::uninit();
+        // SAFETY: there is a place for a handle.
+        let out = unsafe { Out::new("it", place.as_mut_ptr()) }?;
+        begin(out, lot, Lent::default(), start)?;
+        // SAFETY: it has begun, so the handle is there.
+        Ok(unsafe { place.assume_init() })
+    }
+
+    /// How many buffers each request of a lot uses.
+    fn used(lot: &Arc<Lot>) -> Vec<usize> {
+        REQUESTS.all().iter().filter(|slot| Arc::ptr_eq(&slot.lot, lot)).map(|slot| slot.used()).collect()
+    }
+
+    fn wait(request: mgcompRequest) -> mgcompResult {
+        // SAFETY: nobody asks for the bytes.
+        unsafe { mgcompWaitRequest(request, ptr::null_mut()) }
+    }
+
+    #[test]
+    fn what_begins_counts_until_it_has_begun_or_failed() {
+        let lot = Arc::new(Lot::default());
+        let request = begun(&lot, || {
+            assert_eq!(used(&lot), [1]);
+            Ok(Work::Done(Ok(7)))
+        });
+        assert_eq!(used(&lot), [0]);
+        assert_eq!(wait(request.unwrap()), mgcompResult::Success);
+        assert!(begun(&lot, || Err(Failure::argument("no"))).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| begun(&lot, || panic!("on purpose")))).is_err());
+        assert!(used(&lot).is_empty());
+    }
+
+    #[test]
+    fn only_whoever_waits_makes_others_busy() {
+        let request = begun(&Arc::default(), || Ok(Work::Done(Ok(7)))).unwrap();
+        let slot = REQUESTS.get(request.id).unwrap();
+        let turn = Turn::of(&slot).unwrap();
+        assert_eq!(wait(request), mgcompResult::Busy);
+        drop(turn);
+        // As whoever closes the lot, who looks at it.
+        let looks = slot.state();
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| wait(request));
+            thread::sleep(Duration::from_millis(20));
+            drop(looks);
+            assert_eq!(waits.join().unwrap(), mgcompResult::Success);
+        });
     }
 
     #[test]
@@ -354,8 +455,6 @@ mod tests {
             close(&lot).unwrap();
             assert!(given_back.load(Ordering::SeqCst), "closed while the memory was used");
         });
-        // SAFETY: nobody asks for the bytes.
-        let finished = unsafe { mgcompWaitRequest(request, std::ptr::null_mut()) };
-        assert_eq!(finished, mgcompResult::Transfer);
+        assert_eq!(wait(request), mgcompResult::Transfer);
     }
 }

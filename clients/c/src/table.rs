@@ -121,8 +121,13 @@ pub unsafe extern "C" fn mgcompBuildTable(
         let rows = Span::new("rows", rows, bytes)?;
         // SAFETY: the header asks for options and a place for a handle, or NULL.
         let (options, out) = unsafe { (table_options(options)?, Out::new("table", table)?) };
-        let table = Table::build(Rows::Lent(rows), row_bytes, &options)?;
-        out.set(mgcompTable { id: insert(table)? });
+        // First of all: when rows are packed, nothing may fail any more.
+        let id = TABLES.insert(Held(RwLock::new(None)))?;
+        let held = TABLES.get(id)?;
+        let table = Table::build(Rows::Lent(rows), row_bytes, &options);
+        let table = table.inspect_err(|_| drop(TABLES.remove(id)))?;
+        *held.0.write().unwrap_or_else(PoisonError::into_inner) = Some(table);
+        out.set(mgcompTable { id });
         Ok(())
     })
 }

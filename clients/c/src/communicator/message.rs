@@ -8,13 +8,14 @@ use mgcomp_transport::communicator::Communicator;
 
 use super::members::mgcompCommunicator;
 use super::{carry_out, one};
-use crate::error::{call, mgcompResult};
+use crate::error::{Failure, call, mgcompResult};
 use crate::memory::{Out, Span};
 use crate::number::{element, mgcompElement};
 use crate::request::{Work, mgcompRequest};
 
 /// Sends a buffer to the receive of a member with this tag. Messages to one member with one tag arrive in order.
 ///
+/// @param to a member, not this one.
 /// @param from bytes bytes.
 /// @param element what they are.
 /// @param request NULL to wait until the message was received (two members that send to each other first both wait for ever),
@@ -35,6 +36,7 @@ pub unsafe extern "C" fn mgcompSend(
         let (from, element) = (Span::new("from", from, bytes)?, self::element(element)?);
         // SAFETY: the header asks for the buffer, and a place for a handle or NULL.
         let (out, member, lent, from) = unsafe { one(communicator, &from, request) }?;
+        check_other(&member.communicator, to)?;
         let work = move |group: &Communicator| Ok(Work::Send(group.start_send(to, tag, &from, element)?));
         carry_out(out, &member, lent, work).map(drop)
     })
@@ -42,6 +44,7 @@ pub unsafe extern "C" fn mgcompSend(
 
 /// Receives the next message of a member with this tag.
 ///
+/// @param from a member, not this one.
 /// @param into room for bytes bytes. A message may be shorter; a longer one is an error, and lost. After an error some bytes may
 /// have been written.
 /// @param received set to the length of the message, if the call waits for it; may be NULL.
@@ -65,10 +68,19 @@ pub unsafe extern "C" fn mgcompReceive(
         let length = unsafe { Out::optional("received", received) }?;
         // SAFETY: the header asks for the buffer, and a place for a handle or NULL.
         let (out, member, lent, into) = unsafe { one(communicator, &into, request) }?;
+        check_other(&member.communicator, from)?;
         let waits = out.is_none();
         let work = move |group: &Communicator| Ok(Work::Receive(group.start_receive(from, tag, &into)?));
         let bytes = carry_out(out, &member, lent, work)?;
         length.into_iter().filter(|_| waits).for_each(|out| out.set(bytes));
         Ok(())
     })
+}
+
+/// Refuses this member's own rank: there is no session with it, which else would read as one that is over.
+fn check_other(group: &Communicator, rank: u32) -> Result<(), Failure> {
+    if rank == group.rank() {
+        return Err(Failure::argument(format_args!("rank {rank} is this member: messages are for others")));
+    }
+    Ok(())
 }

@@ -6,6 +6,8 @@ pub mod message;
 pub mod moving;
 pub mod reducing;
 
+use std::ffi::c_void;
+use std::ptr;
 use std::sync::Arc;
 
 use mgcomp_transport::communicator::{Block, Communicator};
@@ -97,6 +99,39 @@ use collective;
 
 fn insert(communicator: Communicator, seat: Arc<Seat>) -> Result<mgcompCommunicator, Failure> {
     Ok(mgcompCommunicator { id: COMMUNICATORS.insert(Member { communicator, seat })? })
+}
+
+/// Whether this member is `root`. What only root uses is not looked at elsewhere, whatever was given: a member that refused a
+/// call alone would leave the others waiting.
+fn is_root(communicator: mgcompCommunicator, root: u32) -> Result<bool, Failure> {
+    Ok(COMMUNICATORS.get(communicator.id)?.communicator.rank() == root)
+}
+
+/// A buffer that only `root` uses: empty elsewhere.
+fn buffer_at_root(
+    (communicator, root): (mgcompCommunicator, u32),
+    what: &'static str,
+    start: *const c_void,
+    len: usize,
+) -> Result<Span, Failure> {
+    let (start, len) = if is_root(communicator, root)? { (start, len) } else { (ptr::null(), 0) };
+    Span::new(what, start, len)
+}
+
+/// The blocks of all members where only `root` uses them: none elsewhere.
+///
+/// # Safety
+/// At root, as for [`blocks_of`].
+unsafe fn blocks_at_root(
+    (communicator, root): (mgcompCommunicator, u32),
+    what: &'static str,
+    blocks: *const mgcompBlock,
+) -> Result<Vec<Block>, Failure> {
+    if !is_root(communicator, root)? {
+        return Ok(Vec::new());
+    }
+    // SAFETY: as for this one.
+    unsafe { blocks_of(what, communicator, blocks) }
 }
 
 /// The blocks of all members.

@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use mgcomp_transport::communicator::Communicator;
 
 use super::members::mgcompCommunicator;
-use super::{COMMUNICATORS, blocks_of, carry_out, collective, one, two};
+use super::{COMMUNICATORS, blocks_at_root, blocks_of, buffer_at_root, carry_out, collective, one, two};
 use crate::error::{Failure, call, mgcompResult};
 use crate::lending::Lent;
 use crate::memory::{Out, Span};
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn mgcompBroadcast(
 ///
 /// @param root the member that gets them.
 /// @param send sendBytes bytes, as many on all members. At root it may be its own block of receive.
-/// @param receive at root: room for exactly receiveBytes = sendBytes * ranks. Elsewhere not used, and may be NULL with 0.
+/// @param receive at root: room for exactly receiveBytes = sendBytes * ranks. Elsewhere not looked at.
 /// @param element what they are.
 /// @param request NULL to wait, else set to what is under way.
 ///
@@ -90,7 +90,8 @@ pub unsafe extern "C" fn mgcompGather(
 ) -> mgcompResult {
     call(|| {
         let element = self::element(element)?;
-        let buffers = (Span::new("send", send, send_bytes)?, Span::new("receive", receive, receive_bytes)?);
+        let receive = buffer_at_root((communicator, root), "receive", receive, receive_bytes)?;
+        let buffers = (Span::new("send", send, send_bytes)?, receive);
         // SAFETY: the header asks for both buffers, and a place for a handle or NULL.
         let (out, member, lent, send, receive) = unsafe { two(communicator, buffers, request) }?;
         collective!(out, member, lent, gather / start_gather(root, &send, &receive, element))
@@ -101,8 +102,8 @@ pub unsafe extern "C" fn mgcompGather(
 ///
 /// @param root the member that gets them.
 /// @param send sendBytes bytes, as many as this member's block has.
-/// @param receive at root: room for receiveBytes bytes. Elsewhere not used, and may be NULL with 0.
-/// @param blocks one for each member: where in receive its bytes go. They must not overlap. Those at root count.
+/// @param receive at root: room for receiveBytes bytes. Elsewhere not looked at.
+/// @param blocks at root: one for each member, where in receive its bytes go. They must not overlap. Elsewhere not looked at.
 /// @param element what they are.
 /// @param request NULL to wait, else set to what is under way.
 ///
@@ -121,9 +122,10 @@ pub unsafe extern "C" fn mgcompGatherV(
 ) -> mgcompResult {
     call(|| {
         let element = self::element(element)?;
-        // SAFETY: the header asks for as many as there are members, or NULL.
-        let blocks = unsafe { blocks_of("blocks", communicator, blocks) }?;
-        let buffers = (Span::new("send", send, send_bytes)?, Span::new("receive", receive, receive_bytes)?);
+        // SAFETY: the header asks root for as many as there are members, or NULL.
+        let blocks = unsafe { blocks_at_root((communicator, root), "blocks", blocks) }?;
+        let receive = buffer_at_root((communicator, root), "receive", receive, receive_bytes)?;
+        let buffers = (Span::new("send", send, send_bytes)?, receive);
         // SAFETY: the header asks for both buffers, and a place for a handle or NULL.
         let (out, member, lent, send, receive) = unsafe { two(communicator, buffers, request) }?;
         collective!(out, member, lent, gather_v / start_gather_v(root, &send, &receive, &blocks, element))
@@ -133,7 +135,7 @@ pub unsafe extern "C" fn mgcompGatherV(
 /// Cuts a buffer at one member into equal blocks and brings each member one.
 ///
 /// @param root the member that has it.
-/// @param send at root: exactly sendBytes = receiveBytes * ranks. Elsewhere not used, and may be NULL with 0.
+/// @param send at root: exactly sendBytes = receiveBytes * ranks. Elsewhere not looked at.
 /// @param receive room for receiveBytes bytes, as many on all members. At root it may be its own block of send.
 /// @param element what they are.
 /// @param request NULL to wait, else set to what is under way.
@@ -152,7 +154,8 @@ pub unsafe extern "C" fn mgcompScatter(
 ) -> mgcompResult {
     call(|| {
         let element = self::element(element)?;
-        let buffers = (Span::new("send", send, send_bytes)?, Span::new("receive", receive, receive_bytes)?);
+        let send = buffer_at_root((communicator, root), "send", send, send_bytes)?;
+        let buffers = (send, Span::new("receive", receive, receive_bytes)?);
         // SAFETY: the header asks for both buffers, and a place for a handle or NULL.
         let (out, member, lent, send, receive) = unsafe { two(communicator, buffers, request) }?;
         collective!(out, member, lent, scatter / start_scatter(root, &send, &receive, element))
@@ -162,8 +165,8 @@ pub unsafe extern "C" fn mgcompScatter(
 /// As mgcompScatter, with a block of its own length and place in send for each member.
 ///
 /// @param root the member that has it.
-/// @param send at root: sendBytes bytes. Elsewhere not used, and may be NULL with 0.
-/// @param blocks one for each member: where in send its bytes are. Those at root count.
+/// @param send at root: sendBytes bytes. Elsewhere not looked at.
+/// @param blocks at root: one for each member, where in send its bytes are. Elsewhere not looked at.
 /// @param receive room for receiveBytes bytes, as many as this member's block has.
 /// @param element what they are.
 /// @param request NULL to wait, else set to what is under way.
@@ -183,9 +186,10 @@ pub unsafe extern "C" fn mgcompScatterV(
 ) -> mgcompResult {
     call(|| {
         let element = self::element(element)?;
-        // SAFETY: the header asks for as many as there are members, or NULL.
-        let blocks = unsafe { blocks_of("blocks", communicator, blocks) }?;
-        let buffers = (Span::new("send", send, send_bytes)?, Span::new("receive", receive, receive_bytes)?);
+        // SAFETY: the header asks root for as many as there are members, or NULL.
+        let blocks = unsafe { blocks_at_root((communicator, root), "blocks", blocks) }?;
+        let send = buffer_at_root((communicator, root), "send", send, send_bytes)?;
+        let buffers = (send, Span::new("receive", receive, receive_bytes)?);
         // SAFETY: the header asks for both buffers, and a place for a handle or NULL.
         let (out, member, lent, send, receive) = unsafe { two(communicator, buffers, request) }?;
         collective!(out, member, lent, scatter_v / start_scatter_v(root, &send, &blocks, &receive, element))

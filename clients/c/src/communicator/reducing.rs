@@ -8,7 +8,7 @@ use mgcomp_transport::communicator::{Communicator, Datatype, Operation};
 
 use super::members::mgcompCommunicator;
 use super::moving::mgcompBlock;
-use super::{blocks_of, carry_out, collective, two};
+use super::{blocks_of, buffer_at_root, carry_out, collective, two};
 use crate::error::{Failure, call, mgcompResult};
 use crate::memory::Span;
 use crate::number::number;
@@ -63,7 +63,7 @@ pub enum mgcompOperation {
 ///
 /// @param root the member that gets the result.
 /// @param send sendBytes bytes, whole numbers, as many on all members.
-/// @param receive at root: room for exactly receiveBytes = sendBytes; it may be send. Elsewhere not used, and may be NULL with 0.
+/// @param receive at root: room for exactly receiveBytes = sendBytes; it may be send. Elsewhere not looked at.
 /// @param datatype what numbers they are.
 /// @param operation how they are combined.
 /// @param request NULL to wait, else set to what is under way.
@@ -83,7 +83,8 @@ pub unsafe extern "C" fn mgcompReduce(
 ) -> mgcompResult {
     call(|| {
         let (datatype, operation) = (datatype_of(datatype)?, operation_of(operation)?);
-        let buffers = (Span::new("send", send, send_bytes)?, Span::new("receive", receive, receive_bytes)?);
+        let receive = buffer_at_root((communicator, root), "receive", receive, receive_bytes)?;
+        let buffers = (Span::new("send", send, send_bytes)?, receive);
         // SAFETY: the header asks for both buffers, and a place for a handle or NULL.
         let (out, member, lent, send, receive) = unsafe { two(communicator, buffers, request) }?;
         collective!(out, member, lent, reduce / start_reduce(root, &send, &receive, datatype, operation))

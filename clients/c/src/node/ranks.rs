@@ -178,7 +178,8 @@ pub unsafe extern "C" fn mgcompStartNodeShm(
 /// to be finished all the same. Peers that are not done with this rank see its sessions end, so a barrier is a good thing to
 /// do before.
 ///
-/// @return MGCOMP_RESULT_BUSY if memory is still used after 20 s; it must be there then until the program ends.
+/// @return MGCOMP_RESULT_BUSY if memory is still used after 20 s; it must be there then until the program ends. Work on a
+/// CUDA stream, with memory of a device, is waited for without a limit: if the stream never comes to it, this never returns.
 ///
 /// Any number of threads may call this at once; all but the first one for a handle fail.
 #[unsafe(no_mangle)]

@@ -71,6 +71,8 @@ pub extern "C" fn mgcompUnregisterMemory(node: mgcompNode, address: u64) -> mgco
         let seat = NODES.get(node.id)?;
         let mut regions = seat.regions.lock().unwrap_or_else(PoisonError::into_inner);
         let lent = regions.as_mut().ok_or_else(gone)?.remove(&address);
+        // Whoever destroys the node does not find it any more, but is to wait for it.
+        let _holding = seat.lot.hold();
         drop(regions);
         let lent = lent.ok_or_else(|| {
             Failure::argument(format_args!("no memory is registered at address {address:#014x}"))
@@ -231,5 +233,45 @@ impl From<RegionError> for Failure {
             _ => mgcompResult::InvalidArgument,
         };
         Self::new(code, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+    use std::{ptr, thread};
+
+    use super::super::ranks::{mgcompDestroyNode, mgcompStartNodesLoopback};
+    use super::*;
+
+    #[test]
+    fn whoever_destroys_a_node_waits_for_memory_that_another_thread_closes() {
+        let (memory, given_back, mut node) = ([0u8; 8], AtomicBool::new(false), mgcompNode { id: 0 });
+        // SAFETY: there is a place for one handle, and there are no options.
+        let started = unsafe { mgcompStartNodesLoopback(1, ptr::null(), &raw mut node) };
+        assert_eq!(started, mgcompResult::Success);
+        let (seat, mut lent) = (NODES.get(node.id).unwrap(), Lent::default());
+        let span = Span::new("it", memory.as_ptr().cast(), memory.len()).unwrap();
+        // SAFETY: `memory` outlives all that uses it here.
+        let used = unsafe { lent.take_host(&span) };
+        let access = access_of(MGCOMP_ACCESS_READ).unwrap();
+        let at = seat.node.register(used.clone(), mgcomp_codecs::Element::U8, access).unwrap().bits();
+        let is_open = || seat.regions.lock().unwrap().as_ref().is_some_and(|all| all.contains_key(&at));
+        seat.regions.lock().unwrap().as_mut().unwrap().insert(at, lent);
+        thread::scope(|scope| {
+            let closes = scope.spawn(|| mgcompUnregisterMemory(node, at));
+            while is_open() {
+                thread::yield_now();
+            }
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(20));
+                given_back.store(true, Ordering::SeqCst);
+                drop(used);
+            });
+            assert_eq!(mgcompDestroyNode(node), mgcompResult::Success);
+            assert!(given_back.load(Ordering::SeqCst), "destroyed while the memory was used");
+            assert_eq!(closes.join().unwrap(), mgcompResult::Success);
+        });
     }
 }

@@ -23,6 +23,8 @@ static struct {
     int (*fill)(uint64_t address, unsigned char value, size_t bytes, void *stream);
     int (*upload)(uint64_t to, const void *from, size_t bytes, void *stream);
     int (*download)(void *to, uint64_t from, size_t bytes, void *stream);
+    int (*await_value)(void *stream, uint64_t address, uint32_t value, unsigned flags);
+    int (*write_value)(void *stream, uint64_t address, uint32_t value, unsigned flags);
 } cu;
 
 static inline void find(void *library, const char *name, void *function)
@@ -53,6 +55,8 @@ static inline void open_driver(void)
     find(library, "cuMemsetD8Async", &cu.fill);
     find(library, "cuMemcpyHtoDAsync_v2", &cu.upload);
     find(library, "cuMemcpyDtoHAsync_v2", &cu.download);
+    find(library, "cuStreamWaitValue32_v2", &cu.await_value);
+    find(library, "cuStreamWriteValue32_v2", &cu.write_value);
     CHECK(cu.init(0) == 0);
 }
 

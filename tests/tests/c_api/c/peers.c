@@ -3,7 +3,9 @@
 #define _POSIX_C_SOURCE 200809L
 #include "driver.h"
 
+#include <pthread.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define ARGUMENT MGCOMP_RESULT_INVALID_ARGUMENT
@@ -141,6 +143,53 @@ static void on_one_device(const struct place *place)
     GOOD(mgcompDestroyPeerCopier(copier));
 }
 
+struct question {
+    mgcompPeerCopier copier;
+    void *stream;
+};
+
+static void *ask(void *argument)
+{
+    const struct question *question = argument;
+    mgcompPeerCopyReport report;
+
+    GOOD(mgcompGetPeerCopyReport(question->copier, question->stream, &report));
+    CHECK(report.rawBytes == RAW);
+    return NULL;
+}
+
+/* Whoever waits for what a stream has to do keeps no other thread from asking what is known. */
+static void while_another_waits(const struct place places[2])
+{
+    const struct timespec a_while = {0, 20000000};
+    struct question question;
+    mgcompPeerLink link;
+    pthread_t thread;
+    uint64_t word;
+    void *other;
+
+    question.stream = places[0].streams[0];
+    GOOD(mgcompCreatePeerCopier(0, 1, NULL, &question.copier));
+    enter(places[0].context);
+    CHECK(cu.allocate(&word, 4) == 0);
+    CHECK(cu.create_stream(&other, 1) == 0);
+    CHECK(cu.fill(word, 0, 4, question.stream) == 0);
+    GOOD(mgcompMemcpyPeerAsync(question.copier, at(&places[1], 0), at(&places[0], 0), RAW, U32, question.stream));
+    ask(&question);
+    CHECK(cu.await_value(question.stream, word, 1, 0) == 0);
+    CHECK(pthread_create(&thread, NULL, ask, &question) == 0);
+    nanosleep(&a_while, NULL);
+    alarm(60); /* it would hang */
+    GOOD(mgcompGetPeerLink(question.copier, &link));
+    alarm(0);
+    CHECK(cu.write_value(other, word, 1, 0) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    GOOD(mgcompDestroyPeerCopier(question.copier));
+    CHECK(cu.free(word) == 0);
+    CHECK(cu.destroy_stream(other) == 0);
+    leave();
+}
+
 static void refusals(const struct place places[2])
 {
     mgcompPeerCopierOptions options = {0};
@@ -229,6 +278,7 @@ int main(void)
     copies(places);
     as_it_comes(places);
     on_one_device(&places[1]);
+    while_another_waits(places);
     refusals(places);
     forks(places);
     /* What the program has allocated and made is there until it gives it back itself. */

@@ -69,6 +69,27 @@ static void moving(mgcompCommunicator world, uint32_t rank)
     CHECK(same(all, 10 + i, 20 + i, i));
 }
 
+/* What only root uses is not looked at elsewhere, whatever was given. */
+static void at_root(mgcompCommunicator world, uint32_t rank)
+{
+    const mgcompBlock apart[RANKS] = {{8, 4}, {0, 4}, {4, 4}}, *const blocks = rank == 1 ? apart : NULL;
+    uint32_t mine = 10 + rank, all[RANKS] = {0};
+    void *const buffer = rank == 1 ? all : NULL;
+    const size_t bytes = rank == 1 ? 12 : SIZE_MAX;
+
+    BOTH_WAYS(mgcompGather, world, 1, &mine, 4, buffer, bytes, U32);
+    CHECK(rank != 1 || same(all, 10, 11, 12));
+    BOTH_WAYS(mgcompGatherV, world, 1, &mine, 4, buffer, bytes, blocks, U32);
+    CHECK(rank != 1 || same(all, 11, 12, 10));
+    BOTH_WAYS(mgcompScatter, world, 1, buffer, bytes, &mine, 4, U32);
+    CHECK(mine == ((uint32_t[]){11, 12, 10}[rank]));
+    BOTH_WAYS(mgcompScatterV, world, 1, buffer, bytes, blocks, &mine, 4, U32);
+    CHECK(mine == 10 + rank);
+    BOTH_WAYS(mgcompReduce, world, 1, &mine, 4, buffer, rank == 1 ? 4 : bytes, MGCOMP_DATATYPE_U32,
+              MGCOMP_OPERATION_MAX);
+    CHECK(rank != 1 || all[0] == 12);
+}
+
 static void reducing(mgcompCommunicator world, uint32_t rank)
 {
     const mgcompBlock uneven[RANKS] = {{0, 4}, {4, 8}, {12, 0}};
@@ -119,6 +140,8 @@ static void messages(mgcompCommunicator world, uint32_t rank)
     }
     REFUSED(ARGUMENT, "no rank 3 among 3", mgcompSend(world, 3, 1, to, 4, U32, &send));
     REFUSED(ARGUMENT, "no rank 3 among 3", mgcompReceive(world, 3, 1, from, 4, NULL, WAIT));
+    REFUSED(ARGUMENT, "is this member", mgcompSend(world, rank, 1, to, 4, U32, &send));
+    REFUSED(ARGUMENT, "is this member", mgcompReceive(world, rank, 1, from, 4, NULL, WAIT));
     free(to);
     free(from);
 }
@@ -161,6 +184,7 @@ static void together(mgcompNode node, uint32_t rank)
     GOOD(mgcompGetCommunicatorRank(world, &number, &size));
     CHECK(number == rank && size == RANKS);
     moving(world, rank);
+    at_root(world, rank);
     reducing(world, rank);
     messages(world, rank);
     refused(world);
