@@ -41,7 +41,7 @@ pub(crate) struct Node {
     pub(crate) snapshots: Snapshots,
     pub(crate) watches: Watches,
     /// Whoever times codecs holds it.
-    pub(crate) calibrating: Mutex<()>,
+    pub(crate) calibrating: Arc<Mutex<()>>,
     stopping: watch::Sender<bool>,
     watchers: Arc<AtomicUsize>,
     started_unix_ns: u64,
@@ -127,7 +127,7 @@ impl Node {
             closed: Default::default(),
             snapshots: Snapshots::default(),
             watches: Watches::default(),
-            calibrating: Mutex::default(),
+            calibrating: Arc::default(),
             stopping: watch::Sender::new(false),
             watchers: Arc::default(),
             started_unix_ns: unix_ns(),
@@ -145,11 +145,11 @@ impl Node {
         self.stopping.subscribe()
     }
 
-    /// Room for one more watcher, if there is.
-    pub(crate) fn watching(&self) -> Option<Watching> {
+    /// Room for one more watcher, if there is. Others than operators leave half of it to these.
+    pub(crate) fn watching(&self, is_operator: bool) -> Option<Watching> {
         let watching = Watching(self.watchers.clone());
         let before = self.watchers.fetch_add(1, Ordering::Relaxed);
-        (before < self.config().max_watchers).then_some(watching)
+        (before < self.config().most_watchers(is_operator)).then_some(watching)
     }
 
     /// What is set at a scope and what holds there.
@@ -263,5 +263,22 @@ mod tests {
         }
         node.reload(Config { max_watchers: 1, listen: None, ..safe.clone() });
         assert_eq!(holds(), (safe.listen, true, true, 1));
+    }
+
+    #[test]
+    fn others_leave_half_of_the_watchers_to_operators() {
+        let folder = tempfile::tempdir().unwrap();
+        // How many others there may be, where so many may watch.
+        for (max_watchers, of_others) in [(1, 0), (2, 1), (5, 2)] {
+            let node = Node::open(Config { max_watchers, ..crate::played::config(&folder) }).unwrap();
+            let mut watching: Vec<_> = std::iter::from_fn(|| node.watching(false)).collect();
+            assert_eq!(watching.len(), of_others, "{max_watchers}");
+            watching.extend(std::iter::from_fn(|| node.watching(true)));
+            assert_eq!(watching.len(), max_watchers);
+            watching.truncate(of_others);
+            assert!(node.watching(false).is_none(), "whoever watches counts");
+            drop(watching);
+            assert_eq!(node.watching(false).is_some(), of_others > 0);
+        }
     }
 }

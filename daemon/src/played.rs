@@ -19,6 +19,8 @@ const USED: u64 = 64;
 const OTHER: u64 = 1024;
 const COUNTERS: u64 = 2048;
 const COUNTER_WORDS: u64 = 128;
+const HISTOGRAMS: u64 = COUNTERS + (OTHER + 1) * COUNTER_WORDS;
+const HISTOGRAM_WORDS: u64 = 1536;
 const RANK_KIND: u64 = 1;
 const DECODED: u64 = 10;
 const NOT_CODED: u64 = 24;
@@ -53,6 +55,11 @@ impl Played {
             .into_iter()
             .zip(NOT_CODED..)
             .for_each(|(value, word)| self.counter(slot, word, value));
+    }
+
+    /// How many transfers a slot counts in this bucket of their lengths.
+    pub(crate) fn has_counted(&self, slot: u64, bucket: u64, count: u64) {
+        self.word(HISTOGRAMS + slot * HISTOGRAM_WORDS + bucket, count);
     }
 
     /// It has received so much of somebody for whom there was no slot left.

@@ -6,7 +6,7 @@ use mgcomp_proto::v1::{
 use serde_json::json;
 use tonic::Code;
 
-use crate::client::{ClientError, ScopeArgs, Target, with_daemon};
+use crate::client::{ClientError, Daemon, ScopeArgs, Target, with_daemon};
 use crate::error::CliError;
 use crate::output::print;
 use crate::setting::{self, Setting};
@@ -200,25 +200,35 @@ impl<V: Value> What<V> {
 /// `on` takes the switch away where `off` had set it, so that a wider scope's holds again; a wider `off` is overridden.
 pub(crate) fn run_switch(args: &SwitchArgs, on: bool) -> Result<(), CliError> {
     let SwitchArgs { common, change } = args;
-    let is_to_be_set = !on || wider_compress(common)? == Some(false);
-    let set = is_to_be_set.then(|| Settings { compress: Some(on), ..Settings::default() });
-    let unset = (!is_to_be_set).then_some(SettingsField::Compress);
+    let (set, unset) = match on {
+        false => (Some(Settings { compress: Some(false), ..Settings::default() }), None),
+        true => with_daemon(&common.target, async |daemon| switched_on(daemon, &common.scope.scope()).await)?,
+    };
     show(setting::SWITCH, common, update(common, *change, set, unset)?)
 }
 
-/// What would hold at a scope by what is set around it.
-fn wider_compress(common: &Common) -> Result<Option<bool>, ClientError> {
-    with_daemon(&common.target, async |mut daemon| {
-        for scope in wider(&common.scope.scope()) {
-            match daemon.get_settings(GetSettingsRequest { scope: Some(scope) }).await {
-                Ok(scoped) => return Ok(scoped.into_inner().effective.unwrap_or_default().compress),
-                // What is set ahead is in nothing that is there yet.
-                Err(absent) if absent.code() == Code::NotFound => {}
-                Err(refused) => return Err(refused.into()),
-            }
-        }
-        Ok(None)
+/// What is set and what is unset at a scope for it to be on.
+pub(crate) async fn switched_on(
+    daemon: Daemon,
+    scope: &Scope,
+) -> Result<(Option<Settings>, Option<SettingsField>), ClientError> {
+    Ok(match wider_compress(daemon, scope).await? {
+        Some(false) => (Some(Settings { compress: Some(true), ..Settings::default() }), None),
+        _ => (None, Some(SettingsField::Compress)),
     })
+}
+
+/// What would hold at a scope by what is set around it.
+async fn wider_compress(mut daemon: Daemon, scope: &Scope) -> Result<Option<bool>, ClientError> {
+    for scope in wider(scope) {
+        match daemon.get_settings(GetSettingsRequest { scope: Some(scope) }).await {
+            Ok(scoped) => return Ok(scoped.into_inner().effective.unwrap_or_default().compress),
+            // What is set ahead is in nothing that is there yet.
+            Err(absent) if absent.code() == Code::NotFound => {}
+            Err(refused) => return Err(refused.into()),
+        }
+    }
+    Ok(None)
 }
 
 /// The scopes around one, the narrowest first.

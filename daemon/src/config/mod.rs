@@ -45,7 +45,7 @@ pub struct Config {
     pub max_processes: usize,
     /// How many of these one user may have who is no operator; `None` = half of them.
     pub max_processes_per_user: Option<usize>,
-    /// Watch calls that may be under way.
+    /// Watch calls that may be under way; from half of them on, only operators may begin one.
     pub max_watchers: usize,
 }
 
@@ -117,6 +117,12 @@ impl Config {
             true => self.max_processes,
             false => self.max_processes_per_user.unwrap_or(self.max_processes.div_ceil(2)),
         }
+    }
+
+    /// Watch calls under way with which an operator, or somebody else, may begin no further one.
+    pub(crate) fn most_watchers(&self, is_operator: bool) -> usize {
+        // Rounded down: where there is but one, it is an operator's.
+        if is_operator { self.max_watchers } else { self.max_watchers / 2 }
     }
 
     /// What settings demand of each other.

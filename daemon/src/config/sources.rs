@@ -56,7 +56,7 @@ pub struct Flags {
     /// How many of these one user may have who is no operator [default: half of them]
     #[arg(long, value_name = "N")]
     pub max_processes_per_user: Option<String>,
-    /// Watch calls that may be under way
+    /// Watch calls that may be under way; from half of them on, only operators may begin one
     #[arg(long, value_name = "N")]
     pub max_watchers: Option<String>,
 }

@@ -65,7 +65,17 @@ fn the_file_outweighs_the_unit_it_comes_with() {
     let known = shown.lines().filter(|line| line.contains(" = ")).count();
     let problems = load(&only_settings(&shown), &env, Flags::default()).unwrap_err();
     assert_eq!(known, 9);
-    assert!(problems.iter().all(|problem| problem.contains("/etc/mgcomp/")), "{problems:?}");
+    let is_missing = |problem: &String| {
+        ["/etc/mgcomp/", "/run/credentials/mgcomp-daemon.service/"]
+            .iter()
+            .any(|folder| problem.contains(folder))
+    };
+    assert!(problems.iter().all(is_missing), "{problems:?}");
+    // What the unit is to give a copy of is what the file goes by.
+    for given in unit.lines().filter_map(|line| line.strip_prefix("# LoadCredential=")) {
+        let (name, _) = given.split_once(':').unwrap();
+        assert!(file.contains(&format!("\"/run/credentials/mgcomp-daemon.service/{name}\"")), "{given}");
+    }
 }
 
 /// Lines that set something.

@@ -3,23 +3,22 @@
 //! What is handed over may be any file. To close one may take for ever, if its file system is somebody's program or if it is a
 //! socket that waits for its other end. So offers are looked at on threads that may be held up, a few for each user.
 
-use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::Arc;
 use std::{fmt, io};
 
 use mgcomp_transport::control::Page;
 use mgcomp_transport::control::handover::{answer, take};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::PATIENCE;
+use super::stream::Stream;
 use crate::node::Node;
 use crate::processes::{Owner, Process};
 
 /// Takes in the page and keeps its settings right until the process is gone. It is one of the connections that `permit`
 /// stands for until its page is taken: processes are counted by themselves.
-pub(super) async fn serve(node: &Arc<Node>, stream: UnixStream, owner: Owner, permit: OwnedSemaphorePermit) {
+pub(super) async fn serve(node: &Arc<Node>, stream: Stream, owner: Owner, permit: OwnedSemaphorePermit) {
     let (mut stream, adopted) = match look(node, stream, owner).await {
         Ok(looked_at) => looked_at,
         Err(error) => return tracing::warn!(%error, "a connection is lost"),
@@ -51,22 +50,21 @@ pub(super) async fn serve(node: &Arc<Node>, stream: UnixStream, owner: Owner, pe
 type Adopted = Result<Arc<Process>, String>;
 
 /// Takes the offer, and the page that comes with it or nothing.
-async fn look(node: &Arc<Node>, stream: UnixStream, owner: Owner) -> io::Result<(UnixStream, Adopted)> {
+async fn look(node: &Arc<Node>, stream: Stream, owner: Owner) -> io::Result<(Stream, Adopted)> {
     let Ok(Ok(turn)) = tokio::time::timeout(PATIENCE, node.turns.take(owner.uid)).await else {
         return Ok((stream, Err("earlier offers of this user are looked at still".to_owned())));
     };
-    let (node, stream) = (node.clone(), stream.into_std()?);
+    let node = node.clone();
     let work = tokio::task::spawn_blocking(move || {
         let adopted = adopt(&node, &stream, owner);
         drop(turn);
         (stream, adopted)
     });
-    let (stream, adopted) = work.await?;
-    Ok((UnixStream::from_std(stream)?, adopted))
+    Ok(work.await?)
 }
 
 /// May take for ever.
-fn adopt(node: &Node, stream: &StdUnixStream, owner: Owner) -> Adopted {
+fn adopt(node: &Node, stream: &Stream, owner: Owner) -> Adopted {
     let text = |error: &dyn fmt::Display| error.to_string();
     let file = take(stream).map_err(|error| text(&error))?;
     // Nobody waits for anything here meanwhile: what is no page is closed.
@@ -79,7 +77,7 @@ fn adopt(node: &Node, stream: &StdUnixStream, owner: Owner) -> Adopted {
 }
 
 /// Until the process closes the connection: every byte tells of new slots.
-async fn hear(node: &Node, process: &Process, stream: &mut UnixStream) {
+async fn hear(node: &Node, process: &Process, stream: &mut Stream) {
     let mut bytes = [0; 256];
     while matches!(stream.read(&mut bytes).await, Ok(1..)) {
         process.apply(&node.store.scopes());

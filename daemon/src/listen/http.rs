@@ -20,7 +20,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::server::NamedService;
 
-use super::{Caller, PATIENCE};
+use super::{PATIENCE, Peer};
 use crate::error::DaemonError;
 use crate::node::Node;
 use crate::service::Service;
@@ -78,7 +78,7 @@ impl Routes {
     pub(crate) async fn serve(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        caller: Caller,
+        peer: Peer,
     ) {
         let routes = self.clone();
         // Nobody stays who asks for nothing, or has no token where one is needed.
@@ -87,7 +87,7 @@ impl Routes {
         let deadline = Arc::new(deadline);
         let service = service_fn(move |request| {
             let (routes, deadline) = (routes.clone(), deadline.clone());
-            async move { Ok::<_, Infallible>(routes.answer(request, caller, &deadline).await) }
+            async move { Ok::<_, Infallible>(routes.answer(request, peer, &deadline).await) }
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE).keep_alive(false);
@@ -95,7 +95,8 @@ impl Routes {
         let (interval, timeout) = KEEP_ALIVE;
         let http2 = &mut builder.http2();
         http2.timer(TokioTimer::new()).keep_alive_interval(interval).keep_alive_timeout(timeout);
-        let calls = if caller.operator { MAX_CALLS } else { MAX_LOOKS };
+        let is_operator = peer.caller(&self.node.config()).is_some_and(|caller| caller.operator);
+        let calls = if is_operator { MAX_CALLS } else { MAX_LOOKS };
         http2.max_concurrent_streams(calls).max_header_list_size(MAX_HEAD_BYTES as u32);
         let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
         let watched = {
@@ -123,7 +124,7 @@ impl Routes {
     async fn answer(
         &self,
         mut request: Request<Incoming>,
-        caller: Caller,
+        peer: Peer,
         deadline: &watch::Sender<Option<Instant>>,
     ) -> Response<Body> {
         let is_http2 = request.version() == Version::HTTP_2;
@@ -134,6 +135,14 @@ impl Routes {
         let service = path.split('/').nth(1).unwrap_or_default();
         let is_health = service == "grpc.health.v1.Health";
         let is_grpc = request.headers().get(header::CONTENT_TYPE).is_some_and(is_grpc);
+        let Some(caller) = peer.caller(&self.node.config()) else {
+            // It came when it might; calls that it has under way end with the connection.
+            deadline.send_if_modified(expire);
+            return match is_grpc {
+                true => Status::permission_denied(SHUT_OUT).into_http(),
+                false => plain(StatusCode::FORBIDDEN, TEXT, SHUT_OUT),
+            };
+        };
         let only_asks = matches!(*request.method(), Method::GET | Method::HEAD);
         if let Some((kind, text)) = dashboard::file(&path).filter(|_| only_asks) {
             return plain(StatusCode::OK, kind, text);
@@ -183,6 +192,7 @@ impl Routes {
     }
 }
 
+const SHUT_OUT: &str = "the daemon is not open to this user any more";
 const NO_TOKEN: &str =
     "wrong or no token: send `authorization: Bearer` and the text of the daemon's token_file";
 
@@ -207,6 +217,13 @@ fn plain(status: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Resp
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response
+}
+
+/// Sets a deadline where there is none: further requests do not put it off. Whether it did.
+fn expire(deadline: &mut Option<Instant>) -> bool {
+    let is_new = deadline.is_none();
+    deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
+    is_new
 }
 
 /// Until the deadline that holds by then is over.

@@ -7,6 +7,7 @@
 mod crowd;
 mod handover;
 mod http;
+mod stream;
 mod tcp;
 mod turns;
 mod unix;
@@ -38,13 +39,32 @@ const MAX_CONNECTIONS: usize = 4096;
 /// How long to wait when the system gives no more connections.
 const BREATH: Duration = Duration::from_millis(50);
 
-/// Who calls.
+/// Who calls, and what it may do at the moment of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
     /// Whether it may change anything.
     pub(crate) operator: bool,
     /// Whether each of its requests must show the token.
     pub(crate) by_token: bool,
+}
+
+/// Who is at the other end of a connection. What it may do is asked for each request: a reload can take it away.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Peer {
+    /// A user of this machine, as the kernel says.
+    User(u32),
+    /// Whoever shows the token.
+    TokenHolder,
+}
+
+impl Peer {
+    /// What it may do as things are; `None` = not even connect.
+    fn caller(self, config: &Config) -> Option<Caller> {
+        let Self::User(uid) = self else { return Some(Caller { operator: true, by_token: true }) };
+        let own = rustix::process::getuid().as_raw();
+        let operator = uid == 0 || uid == own || config.operators.contains(&uid);
+        (operator || config.open_to_users).then_some(Caller { operator, by_token: false })
+    }
 }
 
 /// A daemon's sockets and the folder that is its own. Opened inside a runtime.
@@ -177,6 +197,11 @@ fn bind_unix(config: &Config) -> Result<UnixListener, DaemonError> {
 pub(crate) fn open_to(config: &Config) -> io::Result<()> {
     let others = config.open_to_users || !config.operators.is_empty();
     fs::set_permissions(&config.socket, fs::Permissions::from_mode(if others { 0o666 } else { 0o600 }))
+}
+
+/// Lets no other users connect for now, root apart.
+fn shut(config: &Config) -> io::Result<()> {
+    fs::set_permissions(&config.socket, fs::Permissions::from_mode(0o600))
 }
 
 fn bind_tcp(address: std::net::SocketAddr) -> Result<TcpListener, DaemonError> {

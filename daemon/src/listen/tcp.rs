@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-use super::{Caller, PATIENCE, Routes, take_all};
+use super::{PATIENCE, Peer, Routes, take_all};
 use crate::node::Node;
 
 /// What whoever speaks plainly to a TLS port is told.
@@ -33,11 +33,10 @@ pub(crate) async fn serve_tcp(node: Arc<Node>, routes: Routes, listener: &TcpLis
 }
 
 async fn serve(node: &Node, routes: &Routes, mut stream: TcpStream) -> io::Result<()> {
-    let caller = Caller { operator: true, by_token: true };
     stream.set_nodelay(true)?;
     let first = tokio::time::timeout(PATIENCE, first_byte(&stream)).await??;
     match node.config().tls.clone() {
-        None => routes.serve(stream, caller).await,
+        None => routes.serve(stream, Peer::TokenHolder).await,
         Some(_) if first != HANDSHAKE => {
             stream.write_all(PLAIN).await?;
             stream.shutdown().await?;
@@ -47,7 +46,7 @@ async fn serve(node: &Node, routes: &Routes, mut stream: TcpStream) -> io::Resul
         }
         Some(tls) => {
             let stream = tokio::time::timeout(PATIENCE, TlsAcceptor::from(tls).accept(stream)).await??;
-            routes.serve(stream, caller).await;
+            routes.serve(stream, Peer::TokenHolder).await;
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, watch};
 
 /// Turns of one user at the same time.
 const OF_USER: usize = 4;
@@ -16,6 +16,8 @@ pub(crate) struct Turns {
     all: Arc<Semaphore>,
     /// Of users who have or wait for a turn.
     users: Mutex<HashMap<u32, Weak<Semaphore>>>,
+    /// Connections that wait for a turn to be closed, or have it.
+    pub(super) parked: watch::Sender<usize>,
 }
 
 /// Over when dropped.
@@ -27,7 +29,11 @@ pub(super) struct Turn {
 
 impl Default for Turns {
     fn default() -> Self {
-        Self { all: Arc::new(Semaphore::new(OF_ALL)), users: Mutex::default() }
+        Self {
+            all: Arc::new(Semaphore::new(OF_ALL)),
+            users: Mutex::default(),
+            parked: watch::Sender::default(),
+        }
     }
 }
 

@@ -2,28 +2,61 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mgcomp_transport::control::handover::GREETING;
 use rustix::net::RecvFlags;
 use tokio::io::Interest;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixListener;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{BREATH, Caller, MAX_CONNECTIONS, PATIENCE, Routes, handover, take_all};
+use super::stream::Stream;
+use super::{BREATH, MAX_CONNECTIONS, PATIENCE, Peer, Routes, handover, open_to, shut, take_all};
 use crate::node::Node;
 use crate::processes::Owner;
 
+/// Connections that cannot be closed for now, at which nobody but root and the daemon's own user may add further ones.
+const MAX_PARKED: usize = 1024;
+
 /// Takes connections, for ever.
 pub(crate) async fn serve_unix(node: Arc<Node>, routes: Routes, listener: &UnixListener) {
-    let accept = || async { listener.accept().await.map(|(stream, _)| stream) };
+    let is_shut = AtomicBool::new(false);
+    let accept = || accept(&node, listener, &is_shut);
     take_all(&node.closed[0], accept, |stream, permit| serve(node.clone(), routes.clone(), stream, permit))
         .await;
 }
 
-async fn serve(node: Arc<Node>, routes: Routes, stream: UnixStream, permit: OwnedSemaphorePermit) {
-    let Some(credentials) = stream.peer_cred().ok() else { return };
-    let (uid, pid) = (credentials.uid(), credentials.pid().unwrap_or(0));
-    let Some(caller) = caller(&node, uid) else {
+/// The next connection. Whose it is shows only then, so it is the socket's mode that holds back those who leave too much
+/// behind that cannot be closed.
+async fn accept(node: &Arc<Node>, listener: &UnixListener, is_shut: &AtomicBool) -> io::Result<Stream> {
+    let mut parked = node.turns.parked.subscribe();
+    loop {
+        let is_full = *parked.borrow_and_update() >= MAX_PARKED;
+        let was_full = is_shut.swap(is_full, Ordering::Relaxed);
+        let moded = match (was_full, is_full) {
+            (false, false) => Ok(()),
+            (true, false) => open_to(&node.config()),
+            // Each time, since a reload opens it.
+            (_, true) => shut(&node.config()),
+        };
+        match moded {
+            Err(error) => tracing::warn!(%error, "the socket stays open to those to whom it was"),
+            Ok(()) if !was_full && is_full => {
+                tracing::warn!("the socket is shut: too many connections cannot be closed");
+            }
+            Ok(()) => {}
+        }
+        tokio::select! {
+            accepted = listener.accept() => return Stream::new(node.clone(), accepted?.0),
+            _ = parked.wait_for(|parked| (*parked >= MAX_PARKED) != is_full) => {}
+        }
+    }
+}
+
+async fn serve(node: Arc<Node>, routes: Routes, stream: Stream, permit: OwnedSemaphorePermit) {
+    let (uid, pid) = (stream.uid, stream.pid);
+    let peer = Peer::User(uid);
+    let Some(caller) = peer.caller(&node.config()) else {
         tracing::debug!(uid, "a user who may not connect");
         return;
     };
@@ -34,24 +67,16 @@ async fn serve(node: Arc<Node>, routes: Routes, stream: UnixStream, permit: Owne
     }
     match tokio::time::timeout(PATIENCE, is_handover(&stream)).await {
         Ok(Ok(true)) => {
-            let pid = u32::try_from(pid).unwrap_or(0);
             handover::serve(&node, stream, Owner { uid, pid, is_operator: caller.operator }, permit).await;
         }
-        Ok(Ok(false)) => routes.serve(stream, caller).await,
+        Ok(Ok(false)) => routes.serve(stream, peer).await,
         Ok(Err(_)) | Err(_) => {} // gone, or nothing to say
     }
 }
 
-/// What a user may do; `None` = not even connect.
-fn caller(node: &Node, uid: u32) -> Option<Caller> {
-    let config = node.config();
-    let own = rustix::process::getuid().as_raw();
-    let operator = uid == 0 || uid == own || config.operators.contains(&uid);
-    (operator || config.open_to_users).then_some(Caller { operator, by_token: false })
-}
-
 /// Whether the first bytes are those of a hand-over; they are left where they are, since a file comes with them.
-async fn is_handover(stream: &UnixStream) -> io::Result<bool> {
+async fn is_handover(stream: &Stream) -> io::Result<bool> {
+    let stream = stream.inner();
     loop {
         let ready = stream.ready(Interest::READABLE).await?;
         let mut first = [0; GREETING.len()];

@@ -1,11 +1,13 @@
 //! Measuring how fast the codecs are, once at a time.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use mgcomp_codecs::{Element, ElementSet, codecs};
 use mgcomp_proto::v1::{CalibrateResponse, CodecSpeed};
 use mgcomp_selector::speeds::Speeds;
 use mgcomp_transport::calibrate::{SpeedsFile, calibrate};
+use tokio::sync::Mutex;
 use tonic::Status;
 
 use crate::node::Node;
@@ -15,11 +17,23 @@ const TOLD_BYTES: u64 = 1 << 20;
 const TOLD_FRACTION: f64 = 0.5;
 
 pub(super) async fn run(node: &Node, dry_run: bool) -> Result<CalibrateResponse, Status> {
-    let Ok(_one) = node.calibrating.try_lock() else {
+    alone(&node.calibrating, move || measure(dry_run)).await
+}
+
+/// Does `work` unless the same is under way, also where nobody waits for that any more.
+async fn alone<T: Send + 'static>(
+    one: &Arc<Mutex<()>>,
+    work: impl FnOnce() -> Result<T, Status> + Send + 'static,
+) -> Result<T, Status> {
+    let Ok(one) = one.clone().try_lock_owned() else {
         return Err(Status::failed_precondition("a calibration is under way: wait for it"));
     };
-    let work = tokio::task::spawn_blocking(move || measure(dry_run)).await;
-    work.unwrap_or_else(|error| Err(Status::internal(error.to_string())))
+    let work = tokio::task::spawn_blocking(move || {
+        // Here and not in the call: that ends when its client goes, and this does not.
+        let _one = one;
+        work()
+    });
+    work.await.unwrap_or_else(|error| Err(Status::internal(error.to_string())))
 }
 
 fn measure(dry_run: bool) -> Result<CalibrateResponse, Status> {
@@ -61,4 +75,29 @@ fn told(speeds: &Speeds) -> Vec<CodecSpeed> {
         })
     };
     pairs.filter_map(speed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tonic::Code;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_calibration_that_nobody_waits_for_is_under_way() {
+        let one = Arc::default();
+        let (go_on, wait) = std::sync::mpsc::channel::<()>();
+        let first = alone(&one, move || {
+            let _ = wait.recv();
+            Ok(())
+        });
+        assert!(tokio::time::timeout(Duration::ZERO, first).await.is_err(), "its client goes");
+        assert_eq!(alone(&one, || Ok(())).await.unwrap_err().code(), Code::FailedPrecondition);
+        drop(go_on);
+        // Far longer than anything takes.
+        drop(tokio::time::timeout(Duration::from_secs(60), one.lock()).await.unwrap());
+        alone(&one, || Ok(())).await.unwrap();
+    }
 }

@@ -15,6 +15,9 @@ use crate::settings::Scope;
 const QUANTILES: [f64; 6] = [0.0, 0.5, 0.9, 0.99, 0.999, 1.0];
 /// Values from here on are counted as this one.
 const LARGEST: u64 = 1 << 41;
+/// So many are told at most: what is more cannot be serialised from 2⁶³ on, and has wrong quantiles before that, which are
+/// worked out in floating point.
+const MOST: u64 = 1 << f64::MANTISSA_DIGITS;
 /// Pages are less exact than that.
 const DIGITS: u8 = 2;
 
@@ -81,8 +84,35 @@ fn sum(node: &Node, scope: &Scope, measure: Measure, kind: SlotKind) -> Histogra
 
 fn hdr(counted: &Histogram) -> Result<Hdr<u64>, String> {
     let mut hdr = Hdr::new_with_bounds(1, LARGEST, DIGITS).map_err(|error| error.to_string())?;
+    // Any process may say that it has counted whatever it likes.
+    let mut room = MOST;
     for (value, count) in counted.counted() {
+        let count = count.min(room);
+        room -= count;
         hdr.record_n(value.min(LARGEST), count).map_err(|error| error.to_string())?;
     }
     Ok(hdr)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::played::Played;
+
+    #[test]
+    fn whatever_a_process_says_that_it_has_counted_can_be_told() {
+        let mut played = Played::new("a", 0);
+        let slot = played.sends(1, 8);
+        for (counts, told) in [([3, 4], 7), ([u64::MAX, 1], MOST), ([1, u64::MAX], MOST), ([MOST; 2], MOST)] {
+            for (bucket, count) in [20, 40].into_iter().zip(counts) {
+                played.has_counted(slot, bucket, count);
+            }
+            let mut counted = Histogram::default();
+            played.page().add_histogram(slot as usize, Measure::RawBytes, &mut counted);
+            let hdr = hdr(&counted).unwrap();
+            assert_eq!(hdr.len(), told, "{counts:?}");
+            V2Serializer::new().serialize(&hdr, &mut Vec::new()).unwrap();
+            assert!(hdr.mean().is_finite() && hdr.value_at_quantile(1.0) > 0);
+        }
+    }
 }

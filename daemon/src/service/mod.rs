@@ -83,15 +83,17 @@ impl Control for Service {
     type WatchStream = ReceiverStream<Result<WatchResponse, Status>>;
 
     async fn watch(&self, request: Request<WatchRequest>) -> Answer<Self::WatchStream> {
+        let is_operator = is_operator(&request);
         let subject = Subject::of(request.into_inner()).map_err(Status::invalid_argument)?;
         let job = Scope { job: subject.job.clone(), ..Scope::default() };
         if !self.node.processes.has(&job) {
             return Err(absent(&job));
         }
-        let watching = self.node.watching().ok_or_else(|| {
-            Status::resource_exhausted(
-                "as many watchers as the daemon allows: end one, or raise max_watchers",
-            )
+        let watching = self.node.watching(is_operator).ok_or_else(|| {
+            Status::resource_exhausted(match is_operator {
+                true => "as many watchers as the daemon allows: end one, or raise max_watchers",
+                false => "as many watchers as the daemon allows to others than operators, which is half of max_watchers",
+            })
         })?;
         let (sender, receiver) = mpsc::channel(1);
         let node = self.node.clone();
@@ -150,11 +152,15 @@ async fn tell(node: &Arc<Node>, subject: Subject, client: &mpsc::Sender<Result<W
     }
 }
 
+fn is_operator<T>(request: &Request<T>) -> bool {
+    request.extensions().get::<Caller>().is_some_and(|caller| caller.operator)
+}
+
 /// Only operators change anything.
 fn may_steer<T>(request: &Request<T>) -> Result<(), Status> {
-    match request.extensions().get::<Caller>() {
-        Some(caller) if caller.operator => Ok(()),
-        _ => Err(Status::permission_denied(
+    match is_operator(request) {
+        true => Ok(()),
+        false => Err(Status::permission_denied(
             "only operators may change settings: the daemon's own user, root, and those that its `operators` name",
         )),
     }

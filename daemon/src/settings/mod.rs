@@ -1,8 +1,9 @@
 //! What operators have set, in memory and on disk.
 //!
-//! A change that must be durable is written first and holds afterwards, or not at all. Others hold at once and are
-//! written in groups, at most [`GROUP`] later. One change at a time; readers never wait for the disk. What has begun is
-//! finished, also where nobody waits for it any more: callers may go at any moment.
+//! A change that must be durable is written first and holds afterwards, or not at all; one of these at a time. Others
+//! hold at once and are written in groups, at most [`GROUP`] later; they go ahead of one that is being written, which is
+//! then made of what they have left and written again. Readers never wait for the disk. What has begun is finished, also
+//! where nobody waits for it any more: callers may go at any moment.
 
 mod file;
 mod scope;
@@ -31,7 +32,9 @@ pub(crate) const MOST_SCOPES: usize = 100_000;
 pub(crate) struct Store {
     state_dir: PathBuf,
     scopes: RwLock<Scopes>,
-    /// Whoever changes something holds it.
+    /// Whoever makes a durable change holds it.
+    keeping: Mutex<()>,
+    /// Whoever makes another one holds it, and nobody that waits for the disk but where others have come in between.
     changing: Mutex<()>,
     /// Whoever writes the file holds it.
     disk: Arc<Mutex<()>>,
@@ -67,6 +70,7 @@ impl Store {
         Ok(Arc::new(Self {
             state_dir: state_dir.to_owned(),
             scopes: RwLock::new(file::load(state_dir)?),
+            keeping: Mutex::default(),
             changing: Mutex::default(),
             disk: Arc::default(),
             dirty: Notify::new(),
@@ -103,58 +107,75 @@ impl Store {
         scope: &Scope,
         expected: Option<u64>,
         durable: bool,
-        change: impl FnOnce(Settings) -> Settings + Send + 'static,
+        change: impl Fn(Settings) -> Settings + Send + 'static,
     ) -> Result<Entry, ChangeError> {
-        if !durable {
+        let entry = match durable {
             // Nothing is waited for in the middle of it.
-            return self.carry_out(scope, expected, durable, change).await;
-        }
-        let (store, scope) = (self.clone(), scope.clone());
-        tokio::spawn(async move { store.carry_out(&scope, expected, durable, change).await }).await?
+            false => self.change_at_once(scope, expected, change).await?,
+            true => {
+                let (store, scope) = (self.clone(), scope.clone());
+                tokio::spawn(async move { store.change_for_good(&scope, expected, change).await }).await??
+            }
+        };
+        Ok(entry)
     }
 
-    async fn carry_out(
+    async fn change_at_once(
+        &self,
+        scope: &Scope,
+        expected: Option<u64>,
+        change: impl Fn(Settings) -> Settings,
+    ) -> Result<Entry, ChangeError> {
+        let _one = self.changing.lock().await;
+        let entry = self.write_scopes(|scopes| made(scopes, scope, expected, change))?;
+        self.unkept.store(true, Ordering::SeqCst);
+        self.dirty.notify_one();
+        self.tell_changed();
+        Ok(entry)
+    }
+
+    async fn change_for_good(
         self: &Arc<Self>,
         scope: &Scope,
         expected: Option<u64>,
-        durable: bool,
-        change: impl FnOnce(Settings) -> Settings,
+        change: impl Fn(Settings) -> Settings,
     ) -> Result<Entry, ChangeError> {
-        let _one = self.changing.lock().await;
-        let own = self.scopes().own(scope);
-        if let Some(expected) = expected.filter(|expected| *expected != own.version) {
-            return Err(ChangeError::Stale { scope: scope.clone(), expected, is: own.version });
-        }
-        if own.version == 0 && self.scopes().len() >= MOST_SCOPES {
-            return Err(ChangeError::TooMany);
-        }
-        let settings = change(own.settings);
-        let entry = match durable {
-            false => {
-                let entry = self.write_scopes(|scopes| scopes.set(scope.clone(), settings));
-                self.unkept.store(true, Ordering::SeqCst);
+        let _one = self.keeping.lock().await;
+        let mut disk = self.disk.clone().lock_owned().await;
+        let mut alone = None;
+        loop {
+            let before = self.scopes().clone();
+            let mut changed = before.clone();
+            let entry = made(&mut changed, scope, expected, &change)?;
+            disk = self.save(changed.clone(), disk).await.map_err(|source| {
+                // Until the disk takes something again, so that it is known when it does.
                 self.dirty.notify_one();
-                entry
-            }
-            true => {
-                let disk = self.disk.clone().lock_owned().await;
-                let mut changed = self.scopes().clone();
-                let entry = changed.set(scope.clone(), settings);
-                let saved = self.save(changed.clone(), disk).await;
-                let disk = saved.map_err(|source| {
-                    // Until the disk takes something again, so that it is known when it does.
-                    self.dirty.notify_one();
-                    ChangeError::Disk { path: self.state_dir.clone(), source }
-                })?;
-                self.write_scopes(|scopes| *scopes = changed);
+                ChangeError::Disk { path: self.state_dir.clone(), source }
+            })?;
+            let is_made = self.write_scopes(|scopes| {
+                let is_as_before = scopes.last_version() == before.last_version();
+                if is_as_before {
+                    *scopes = changed;
+                }
+                is_as_before
+            });
+            if is_made {
                 // Not sooner: whoever writes next would write what was there before.
                 drop(disk);
-                entry
+                self.tell_changed();
+                return Ok(entry);
             }
-        };
+            // What came in between was to hold at once. That happens once: this change is not put off for ever. Where it is
+            // refused now, what was written is replaced with what holds, as for any change that is not durable.
+            if alone.is_none() {
+                alone = Some(self.changing.lock().await);
+            }
+        }
+    }
+
+    fn tell_changed(&self) {
         self.changes.fetch_add(1, Ordering::Relaxed);
         self.changed.notify_one();
-        Ok(entry)
     }
 
     /// Writes changes in groups, for ever.
@@ -227,8 +248,27 @@ impl Store {
     }
 }
 
+/// Makes a change, if it can be made.
+fn made(
+    scopes: &mut Scopes,
+    scope: &Scope,
+    expected: Option<u64>,
+    change: impl Fn(Settings) -> Settings,
+) -> Result<Entry, ChangeError> {
+    let own = scopes.own(scope);
+    if let Some(expected) = expected.filter(|expected| *expected != own.version) {
+        return Err(ChangeError::Stale { scope: scope.clone(), expected, is: own.version });
+    }
+    if own.version == 0 && scopes.len() >= MOST_SCOPES {
+        return Err(ChangeError::TooMany);
+    }
+    Ok(scopes.set(scope.clone(), change(own.settings)))
+}
+
 #[cfg(test)]
 mod tests {
+    use mgcomp_transport::control::SizeGate;
+
     use super::*;
 
     fn off(settings: Settings) -> Settings {
@@ -316,6 +356,47 @@ mod tests {
             let _free = tokio::time::timeout(PATIENCE, store.disk.lock()).await.unwrap();
             assert!(file::path(folder.path()).exists());
         });
+    }
+
+    #[test]
+    fn what_holds_at_once_does_not_wait_for_a_write() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.max_blocking_threads(1).enable_time().build().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let (store, node) = (Store::open(folder.path()).unwrap(), Scope::default());
+        let gated = |settings| Settings { gate: SizeGate::try_new(4096), ..settings };
+        let job = Scope { job: Some("a".to_owned()), ..Scope::default() };
+        for is_particular in [false, true] {
+            let expected = is_particular.then(|| store.scopes().own(&node).version);
+            let (go_on, wait) = std::sync::mpsc::channel::<()>();
+            runtime.block_on(async {
+                // The write comes after this.
+                let before = tokio::task::spawn_blocking(move || wait.recv());
+                let (writer, scope) = (store.clone(), node.clone());
+                let kept = tokio::spawn(async move { writer.change(&scope, expected, true, off).await });
+                while store.disk.try_lock().is_ok() {
+                    tokio::task::yield_now().await;
+                }
+                for scope in [&job, &node] {
+                    let change = store.change(scope, None, false, gated);
+                    tokio::time::timeout(PATIENCE, change).await.unwrap().unwrap();
+                }
+                drop(go_on);
+                before.await.unwrap().unwrap_err();
+                match (expected, kept.await.unwrap()) {
+                    (None, Ok(entry)) => {
+                        assert_eq!(entry, store.scopes().own(&node));
+                        assert_eq!(entry.settings, off(gated(Settings::default())), "both count");
+                    }
+                    (Some(_), Err(ChangeError::Stale { .. })) => {
+                        assert!(store.unkept.load(Ordering::SeqCst), "what was written is not what holds");
+                        store.flush_unkept().await.unwrap();
+                    }
+                    (_, kept) => panic!("{kept:?}"),
+                }
+                assert_eq!(*Store::open(folder.path()).unwrap().scopes(), *store.scopes());
+            });
+        }
     }
 
     #[tokio::test]

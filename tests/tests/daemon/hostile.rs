@@ -1,14 +1,22 @@
 //! Bytes that nobody should send.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{IoSlice, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::Duration;
 
-use mgcomp_transport::control::handover::{GREETING, offer};
+use http::Uri;
+use mgcomp_proto::Channel;
+use mgcomp_proto::v1::control_client::ControlClient;
+use mgcomp_proto::v1::{ListJobsRequest, Settings, UpdateSettingsRequest};
+use mgcomp_transport::control::handover::{GREETING, NEW_SLOTS, offer};
+use mgcomp_transport::control::{Identity, Page};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use tonic::{Code, Status};
 
 use crate::rig::{Ended, Rig, text, until};
 
@@ -113,6 +121,151 @@ fn files_that_cannot_be_closed_hold_nobody_up() {
     assert_eq!(rig.wait_daemon(), Some(0));
     exchange.finish();
     drop(kept);
+}
+
+/// Sends bytes with a file beside them that cannot be closed; gives what keeps it so.
+fn send_endless(stream: &UnixStream, bytes: &[u8], flags: SendFlags) -> TcpStream {
+    let (file, other_end) = endless();
+    let files = [file.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut beside = SendAncillaryBuffer::new(&mut space);
+    assert!(beside.push(SendAncillaryMessage::ScmRights(&files)));
+    let flags = flags | SendFlags::NOSIGNAL;
+    let sent = rustix::net::sendmsg(stream, &[IoSlice::new(bytes)], &mut beside, flags).unwrap();
+    assert_eq!(sent, bytes.len());
+    other_end
+}
+
+/// Whether the daemon answers a call, and ends when it is told to.
+#[track_caller]
+fn goes_on(mut rig: Rig) {
+    let mut jobs = rig.mgcomp_command(&["jobs"]);
+    jobs.arg("--socket").arg(rig.socket()).stdout(Stdio::null());
+    assert!(Ended(jobs.spawn().unwrap()).wait().success());
+    rig.signal("TERM");
+    assert_eq!(rig.wait_daemon(), Some(0));
+}
+
+/// A process as far as the daemon knows: a page is handed over.
+fn process(rig: &Rig) -> UnixStream {
+    let (_, file) = Page::create(&Identity::of_this_process()).unwrap();
+    let mut stream = connect(rig);
+    offer(&stream, file.as_fd()).unwrap();
+    let mut answer = [0; 8];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [0; 8], "the page is refused");
+    stream
+}
+
+#[test]
+fn files_beside_a_request_hold_nobody_up() {
+    let rig = Rig::start(&[]);
+    rig.signal("STOP");
+    let request = &b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n"[..];
+    let preface = &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..];
+    let (plain, out_of_band) = (SendFlags::empty(), SendFlags::OOB);
+    let ways = [
+        (&b""[..], request, plain),
+        (request, request, plain),
+        (preface, b"x", plain),
+        (b"", b"x", out_of_band),
+    ];
+    // Each more often than there are threads, and than a user has turns.
+    let kept: Vec<_> = (0..5)
+        .flat_map(|_| ways)
+        .map(|(first, bytes, flags)| {
+            let mut stream = connect(&rig);
+            stream.write_all(first).unwrap();
+            let other_end = send_endless(&stream, bytes, flags);
+            stream.write_all(request).unwrap();
+            (stream, other_end)
+        })
+        .collect();
+    rig.signal("CONT");
+    for (stream, _) in &kept {
+        // The daemon closes it, whether or not it can close the file.
+        answer(stream.try_clone().unwrap());
+    }
+    goes_on(rig);
+}
+
+#[test]
+fn files_after_a_page_hold_nobody_up() {
+    let rig = Rig::start(&[]);
+    let processes: Vec<_> = (0..6).map(|_| process(&rig)).collect();
+    rig.signal("STOP");
+    let send = |stream| send_endless(stream, &[NEW_SLOTS], SendFlags::empty());
+    let _other_ends: Vec<_> = processes.iter().map(send).collect();
+    rig.signal("CONT");
+    processes.into_iter().for_each(|stream| assert!(answer(stream).is_empty()));
+    goes_on(rig);
+}
+
+#[test]
+fn offers_that_nobody_has_time_for_hold_nobody_up() {
+    let rig = Rig::start(&[]);
+    let mut kept: Vec<_> = (0..8)
+        .map(|_| {
+            let (file, other_end) = endless();
+            let stream = connect(&rig);
+            offer(&stream, file.as_fd()).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            (stream, other_end)
+        })
+        .collect();
+    let mut sent_away = 0;
+    until("those without a turn are sent away", || {
+        sent_away +=
+            kept.iter_mut().filter(|(stream, _)| matches!((&*stream).read(&mut [0; 600]), Ok(1..))).count();
+        sent_away == 4
+    });
+    goes_on(rig);
+}
+
+#[test]
+fn files_of_who_may_not_connect_hold_nobody_up() {
+    // Others than these get as far as the socket.
+    let rig = Rig::start(&["--operators", "4242"]);
+    rig.signal("STOP");
+    let connect = |_| rig.connect_as(4243, "files_of_who_may_not_connect_hold_nobody_up");
+    let Some(streams) = (0..6).map(connect).collect::<Option<Vec<_>>>() else { return };
+    let send = |stream| send_endless(stream, b"GET / HTTP/1.1\r\n", SendFlags::empty());
+    let _other_ends: Vec<_> = streams.iter().map(send).collect();
+    rig.signal("CONT");
+    streams.into_iter().for_each(|stream| assert!(answer(stream).is_empty()));
+    goes_on(rig);
+}
+
+#[test]
+fn an_open_connection_keeps_no_rights_that_a_reload_takes() {
+    let mut rig = Rig::empty();
+    let config = rig.path("daemon.toml");
+    std::fs::write(&config, "operators = [4242]\n").unwrap();
+    rig.start_with(&["--config", config.to_str().unwrap()]);
+    let Some(stream) = rig.connect_as(4242, "an_open_connection_keeps_no_rights_that_a_reload_takes") else {
+        return;
+    };
+    stream.set_nonblocking(true).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (mut looks, mut steers) = runtime.block_on(async {
+        let stream = tokio::net::UnixStream::from_std(stream).unwrap();
+        let channel = Channel::open(stream, None).await.unwrap();
+        let client = ControlClient::with_origin(channel, Uri::from_static("http://mgcomp-daemon"));
+        (client.clone(), client)
+    });
+    let mut look = || runtime.block_on(looks.list_jobs(ListJobsRequest::default())).map(drop);
+    let set = || UpdateSettingsRequest { set: Some(Settings::default()), ..Default::default() };
+    let mut steer = || runtime.block_on(steers.update_settings(set())).map(drop);
+    let is_denied =
+        |answer: Result<(), Status>| answer.is_err_and(|error| error.code() == Code::PermissionDenied);
+    assert!(!is_denied(look()) && !is_denied(steer()));
+    std::fs::write(&config, "operators = [4243]\nopen_to_users = true\n").unwrap();
+    rig.signal("HUP");
+    until("it is no operator any more", || is_denied(steer()));
+    assert!(look().is_ok());
+    std::fs::write(&config, "operators = [4243]\n").unwrap();
+    rig.signal("HUP");
+    until("it may not even look", || is_denied(look()));
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
 use std::sync::Arc;
@@ -96,6 +98,25 @@ impl Rig {
     /// The daemon's process id.
     pub(crate) fn pid(&self) -> u32 {
         self.daemon.as_ref().unwrap().process.0.id()
+    }
+
+    /// A connection of another user; `None` if this test may not be another.
+    #[allow(unsafe_code)] // the system call for one thread, which libraries make for all of them
+    pub(crate) fn connect_as(&self, uid: u32, test: &str) -> Option<UnixStream> {
+        // So that others get to the socket.
+        std::fs::set_permissions(self.folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let socket = self.socket();
+        let connect = move || {
+            // SAFETY: numbers are given, and the thread ends here.
+            let set = unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) };
+            (set == 0).then(|| UnixStream::connect(socket).unwrap())
+        };
+        let stream = std::thread::spawn(connect).join().unwrap();
+        match &stream {
+            Some(stream) => stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap(),
+            None => println!("SKIPPED: {test}: only root can be another user"),
+        }
+        stream
     }
 
     /// Ends the daemon at once.

@@ -98,6 +98,23 @@ fn the_terminal_is_restored_whatever_ends_it() {
 }
 
 #[test]
+fn a_terminal_that_the_view_cannot_have_is_as_it_was() {
+    let rig = Rig::start(&[]);
+    let terminal = Terminal::open();
+    let modes = |of: &Termios| (of.input_modes, of.output_modes, of.control_modes, of.local_modes);
+    let before = modes(&terminal.modes());
+    let mut command = rig.mgcomp_command(&["top"]);
+    // Raw it can be made, but nothing can be drawn.
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    command.arg("--socket").arg(rig.socket()).env("TERM", "xterm");
+    command.stdin(Stdio::from(terminal.program.try_clone().unwrap())).stdout(full);
+    let output = command.output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && message.contains("the terminal"), "{message}");
+    assert_eq!(modes(&terminal.modes()), before);
+}
+
+#[test]
 fn letters_with_ctrl_change_nothing() {
     let rig = Rig::start(&[]);
     let exchange = rig.exchange("steered", "fixed:zvc");
@@ -111,6 +128,13 @@ fn letters_with_ctrl_change_nothing() {
     terminal.type_in(b"o");
     until("compression is off", || rig.json(&["lambda", "get", "--job", "steered"])[0]["version"] != 0);
     assert_eq!(rig.json(&["lambda", "get", "--job", "steered"])[0]["version"], 1, "one key, one change");
+    // Back on, nothing is left behind that would keep the node's switch from the job.
+    rig.until_stream("is seen to be off", "steered", |stream| stream["in_effect"]["compress"] == false);
+    until("nothing is set", || {
+        // The view may have been drawn before it was off; then the key says so once more.
+        terminal.type_in(b"o");
+        rig.json(&["lambda", "get", "--job", "steered"])[0]["version"] == 0
+    });
     terminal.type_in(b"\x03");
     assert!(top.wait().success());
     exchange.finish();

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::claims::Claims;
 use super::handover::{self, Answer, NEW_SLOTS};
@@ -171,6 +171,13 @@ impl Shared {
 
     /// Until the daemon is gone, or all is over. An error says why it does not want this process.
     fn talk(&self, socket: &OwnedFd) -> Result<(), String> {
+        let ended = self.offer_and_hear(socket);
+        // Children that the program has forked hold the socket as well, and to close it here would not end it.
+        let _ = rustix::net::shutdown(socket, Shutdown::Both);
+        ended
+    }
+
+    fn offer_and_hear(&self, socket: &OwnedFd) -> Result<(), String> {
         if handover::offer(socket, self.file.as_fd()).is_err() {
             return Ok(());
         }
@@ -287,6 +294,20 @@ mod tests {
         stream.read_to_end(&mut rest).unwrap();
         assert!(rest.starts_with(&handover::GREETING));
         assert!(started.elapsed() < Duration::from_secs(20), "hung");
+    }
+
+    #[test]
+    fn the_daemon_sees_the_end_though_a_child_holds_the_socket() {
+        let nobody = Attachment::start(Vec::new()).unwrap();
+        nobody.shared.over.store(true, Ordering::Release);
+        let (program, mut daemon) = UnixStream::pair().unwrap();
+        let _of_child = program.try_clone().unwrap();
+        nobody.shared.talk(&program.into()).unwrap();
+        // Far longer than it takes.
+        daemon.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut rest = Vec::new();
+        daemon.read_to_end(&mut rest).unwrap();
+        assert!(rest.starts_with(&handover::GREETING));
     }
 
     #[test]

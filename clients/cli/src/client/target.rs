@@ -13,6 +13,7 @@ use mgcomp_proto::Channel;
 use mgcomp_proto::v1::Scope;
 use mgcomp_proto::v1::control_client::ControlClient;
 use mgcomp_transport::control;
+use rustix::net::sockopt;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -24,6 +25,9 @@ use crate::args;
 
 /// How long the daemon may take to answer if nobody says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// When the kernel asks whether the daemon's machine is there on a connection on which nothing moves, how long until it asks
+/// again, and how often.
+const KEEP_ALIVE: (Duration, Duration, u32) = (Duration::from_secs(10), Duration::from_secs(5), 3);
 
 /// Which daemon.
 #[derive(clap::Args, Clone, Debug)]
@@ -162,9 +166,8 @@ impl Target {
             false => None,
         };
         let connecting = async {
-            let connected = TcpStream::connect((host.as_str(), port)).await;
+            let connected = open_tcp(&host, port).await;
             let stream = connected.map_err(|source| ClientError::Connect { place: place.clone(), source })?;
-            let _ = stream.set_nodelay(true); // only makes it faster
             let Some((tls, name)) = tls else { return Ok(Box::new(stream) as Box<dyn Stream>) };
             let secured = tls.connect(name, stream).await;
             let secured = secured.map_err(|source| match self.ca {
@@ -217,6 +220,22 @@ impl Target {
     }
 }
 
+/// A connection on which a machine that is gone is noticed.
+async fn open_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect((host, port)).await?;
+    let _ = stream.set_nodelay(true); // only makes it faster
+    let (idle, between, count) = KEEP_ALIVE;
+    let patience = idle + between * count;
+    // Whoever only watches owes nothing, and would show what was last told for ever. The last is for where something is on its
+    // way, as word of what was read: nothing is asked then. Where the system cannot, that is merely found out later.
+    let _ = sockopt::set_socket_keepalive(&stream, true)
+        .and_then(|()| sockopt::set_tcp_keepidle(&stream, idle))
+        .and_then(|()| sockopt::set_tcp_keepintvl(&stream, between))
+        .and_then(|()| sockopt::set_tcp_keepcnt(&stream, count))
+        .and_then(|()| sockopt::set_tcp_user_timeout(&stream, patience.as_millis() as u32));
+    Ok(stream)
+}
+
 /// Why there is no connection to a socket.
 fn not_connected(place: String, source: io::Error) -> ClientError {
     match source.kind() {
@@ -250,6 +269,17 @@ mod tests {
         assert!(closed.starts_with("the socket /run/s is not open to this user"), "{closed}");
         assert!(closed.contains("`open_to_users`"), "{closed}");
         assert!(told(io::ErrorKind::NotFound).starts_with("no mgcomp-daemon at /run/s"));
+    }
+
+    #[tokio::test]
+    async fn a_machine_that_is_gone_is_noticed_soon() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = open_tcp("127.0.0.1", listener.local_addr().unwrap().port()).await.unwrap();
+        assert!(sockopt::socket_keepalive(&stream).unwrap());
+        let (idle, between) = (sockopt::tcp_keepidle(&stream), sockopt::tcp_keepintvl(&stream));
+        let count = sockopt::tcp_keepcnt(&stream).unwrap();
+        assert_eq!((idle.unwrap(), between.unwrap(), count), KEEP_ALIVE);
+        assert_eq!(sockopt::tcp_user_timeout(&stream), Ok(25_000));
     }
 
     #[test]

@@ -4,10 +4,12 @@ mod draw;
 mod signals;
 mod state;
 
+use std::io;
 use std::time::Duration;
 
-use mgcomp_proto::v1::{UpdateSettingsRequest, WatchResponse};
+use mgcomp_proto::v1::{Scope, UpdateSettingsRequest, WatchResponse};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::terminal::is_raw_mode_enabled;
 use tokio::sync::mpsc;
 
 use self::draw::draw;
@@ -15,6 +17,7 @@ use self::signals::Signals;
 use self::state::{State, Step};
 use crate::client::{ClientError, Daemon, Patience, Target, with_patience};
 use crate::error::CliError;
+use crate::steer::switched_on;
 
 /// How long a key is waited for before it is looked whether the view is over.
 const KEY_WAIT: Duration = Duration::from_millis(100);
@@ -35,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         // Before the terminal changes: what fails at once is better read on a plain one.
         let first = asked.watch(&State::default()).await?;
         let mut signals = Signals::listen().map_err(ClientError::Terminal)?;
-        let mut terminal = ratatui::try_init().map_err(ClientError::Terminal)?;
+        let mut terminal = take_terminal().map_err(ClientError::Terminal)?;
         let shown = tokio::select! {
             shown = show(&mut terminal, asked, first) => shown.map(|()| None),
             signal = signals.next() => Ok(Some(signal)),
@@ -49,6 +52,16 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         signals::end_by(signal);
     }
     Ok(())
+}
+
+/// The terminal for the view alone; as it was before where that fails.
+fn take_terminal() -> io::Result<ratatui::DefaultTerminal> {
+    ratatui::try_init().inspect_err(|_| {
+        // Where it did not even become raw, what there is instead of a terminal is left alone.
+        if is_raw_mode_enabled().is_ok_and(|is_raw| is_raw) {
+            let _ = ratatui::try_restore();
+        }
+    })
 }
 
 type Updates = tonic::Streaming<WatchResponse>;
@@ -72,6 +85,14 @@ impl Asked {
         let mut daemon = self.daemon.clone();
         let changed = self.patience.wait(daemon.update_settings(request)).await;
         changed.map_or_else(|refused| refused.to_string(), |_| "changed".to_owned())
+    }
+
+    /// The same for a scope that is off and is to be on, as `mgcomp on` does it.
+    async fn switch_on(&self, scope: Scope) -> String {
+        match self.patience.wait(switched_on(self.daemon.clone(), &scope)).await {
+            Ok((set, unset)) => self.change(state::update(scope, set, unset.as_slice())).await,
+            Err(refused) => refused.to_string(),
+        }
     }
 }
 
@@ -97,6 +118,7 @@ async fn show(
             Step::Quit => return Ok(()),
             Step::Watch => updates = asked.watch(&state).await?,
             Step::Change(request) => state.note(asked.change(*request).await),
+            Step::SwitchOn(scope) => state.note(asked.switch_on(scope).await),
         }
     }
 }

@@ -5,6 +5,8 @@ use mgcomp_proto::v1::{
 };
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use crate::setting;
+
 /// What is to be done after a key or an update.
 #[derive(Debug, PartialEq)]
 pub(super) enum Step {
@@ -13,6 +15,8 @@ pub(super) enum Step {
     /// Watch at another level.
     Watch,
     Change(Box<UpdateSettingsRequest>),
+    /// Let what is off be on, which depends on what is set around it.
+    SwitchOn(Scope),
 }
 
 /// What is being typed.
@@ -121,8 +125,12 @@ impl State {
         match key {
             'l' => self.input = input(Field::Lambda),
             'p' => self.input = input(Field::Policy),
-            'o' => return change(scope, Some(self.toggled()), &[]),
-            _ => return change(scope, None, &ALL),
+            'o' if self.is_off() => return Step::SwitchOn(scope),
+            'o' => {
+                let off = Settings { compress: Some(false), ..Settings::default() };
+                return change(scope, Some(off), &[]);
+            }
+            _ => return change(scope, None, &setting::ALL.map(|setting| setting.field)),
         }
         Step::Draw
     }
@@ -158,25 +166,26 @@ impl State {
         change(scope, Some(set), &[])
     }
 
-    /// The switch of the selected row: off, or on if it is off.
-    fn toggled(&self) -> Settings {
+    /// Whether the selected row is.
+    fn is_off(&self) -> bool {
         let effective = self.rows.get(self.selected).and_then(|row| row.effective.as_ref());
-        let is_off = effective.and_then(|settings| settings.compress) == Some(false);
-        Settings { compress: Some(is_off), ..Settings::default() }
+        effective.and_then(|settings| settings.compress) == Some(false)
     }
 }
 
-/// What is unset at once.
-const ALL: [SettingsField; 3] = [SettingsField::LambdaGbps, SettingsField::Policy, SettingsField::Compress];
-
 fn change(scope: Scope, set: Option<Settings>, unset: &[SettingsField]) -> Step {
-    Step::Change(Box::new(UpdateSettingsRequest {
+    Step::Change(Box::new(update(scope, set, unset)))
+}
+
+/// What the daemon is asked to change.
+pub(super) fn update(scope: Scope, set: Option<Settings>, unset: &[SettingsField]) -> UpdateSettingsRequest {
+    UpdateSettingsRequest {
         scope: Some(scope),
         set,
         unset: unset.iter().map(|field| i32::from(*field)).collect(),
         durable: true,
         ..UpdateSettingsRequest::default()
-    }))
+    }
 }
 
 /// The scope that a row of a level stands for; none where the row has no scope of its own, as other streams of a process and
@@ -304,15 +313,28 @@ mod tests {
     }
 
     #[test]
+    fn what_is_unset_is_all_that_can_be_set() {
+        let mut state = with_rows(vec![row("a", None)]);
+        let Step::Change(request) = state.key(KeyCode::Char('u')) else { panic!("nothing is changed") };
+        // All numbers but 0, which is none.
+        let fields: Vec<_> = (1..).map_while(|number| SettingsField::try_from(number).ok()).collect();
+        assert_eq!((request.set, request.unset.len()), (None, fields.len()));
+        assert!(fields.into_iter().all(|field| request.unset.contains(&field.into())));
+    }
+
+    #[test]
     fn off_is_toggled_and_tab_goes_round() {
-        let off = Some(Settings { compress: Some(false), ..Settings::default() });
-        for (effective, then) in [(None, false), (off, true)] {
+        let [off, on] = [false, true].map(|on| Some(Settings { compress: Some(on), ..Settings::default() }));
+        let pressed = |effective| {
             let mut state = with_rows(vec![Row { effective, ..row("a", Some(1)) }]);
             state.level = Level::Peer;
-            let Step::Change(request) = state.key(KeyCode::Char('o')) else { panic!("nothing is changed") };
-            assert_eq!(request.set.unwrap().compress, Some(then));
-            assert_eq!(request.scope.unwrap().peer, Some(1));
+            state.key(KeyCode::Char('o'))
+        };
+        let scope = Scope { job: "a".to_owned(), peer: Some(1), stream: None };
+        for effective in [None, on] {
+            assert_eq!(pressed(effective), change(scope.clone(), off.clone(), &[]));
         }
+        assert_eq!(pressed(off), Step::SwitchOn(scope));
         let mut state = State::default();
         let levels: Vec<_> = (0..3).map(|_| (state.key(KeyCode::Tab), state.level).1).collect();
         assert_eq!(levels, [Level::Peer, Level::Stream, Level::Job]);

@@ -264,6 +264,8 @@ fn caught<T>(step: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     #[test]
