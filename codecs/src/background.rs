@@ -11,7 +11,8 @@ const OWN: [Signal; 6] =
     [Signal::SIGBUS, Signal::SIGFPE, Signal::SIGILL, Signal::SIGSEGV, Signal::SIGSYS, Signal::SIGTRAP];
 
 /// Starts a thread on which no signal arrives that is for the whole process: the program has threads of its own for these, or
-/// waits for them, and may be ended by one that a thread takes which it does not know. Profilers see the thread (`SIGPROF`).
+/// waits for them, and may be ended by one that a thread takes which it does not know. Profilers that go by `SIGPROF` see it. What
+/// it starts in turn takes none either, be it a thread or a child process made by `fork`.
 ///
 /// # Errors
 /// As [`Builder::spawn`]; or the signals of this thread cannot be changed, and nothing is started.
@@ -19,13 +20,31 @@ pub fn spawn<T: Send + 'static>(
     name: impl Into<String>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
-    let mut others = SigSet::all();
-    OWN.into_iter().chain([Signal::SIGPROF]).for_each(|signal| others.remove(signal));
     // A thread begins with the mask of the one that starts it, so there is no moment in which it could take one.
-    let before = others.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
-    let thread = Builder::new().name(name.into()).spawn(work);
-    before.thread_set_mask()?;
-    thread
+    let _before = Restored(of_the_program().thread_swap_mask(SigmaskHow::SIG_BLOCK)?);
+    Builder::new().name(name.into()).spawn(work)
+}
+
+/// Makes the calling thread one as [`spawn`] starts them: for those that others start for a library.
+pub fn enter() {
+    // Where that cannot be, it takes what any thread does.
+    let _ = of_the_program().thread_block();
+}
+
+/// Signals that are the program's.
+fn of_the_program() -> SigSet {
+    let mut signals = SigSet::all();
+    OWN.into_iter().chain([Signal::SIGPROF]).for_each(|signal| signals.remove(signal));
+    signals
+}
+
+/// The mask of this thread, which it has again when this is dropped.
+struct Restored(SigSet);
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        let _ = self.0.thread_set_mask(); // fails for no mask that a thread had
+    }
 }
 
 #[cfg(test)]
@@ -43,6 +62,14 @@ mod tests {
             assert!(!own.contains(signal), "{signal}");
         }
         assert_eq!(SigSet::thread_get_mask().unwrap(), before, "this thread takes what it took");
+    }
+
+    #[test]
+    fn a_thread_can_become_one() {
+        let masks = || (SigSet::thread_get_mask().unwrap(), enter(), SigSet::thread_get_mask().unwrap());
+        let (before, (), after) = std::thread::spawn(masks).join().unwrap();
+        assert!(!before.contains(Signal::SIGUSR1) && after.contains(Signal::SIGUSR1));
+        assert!(!after.contains(Signal::SIGSEGV));
     }
 
     #[test]

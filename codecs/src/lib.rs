@@ -34,6 +34,7 @@
 //! | [`xp`] | float exponents in few bits |
 //! | [`int`] | integers, indices and fields |
 //! | [`reduction`] | no codec: the arithmetic of reductions, which devices do too |
+//! | [`background`] | threads in programs of others |
 //! | `device` | codecs on CUDA devices; feature `cuda`, on by default |
 
 #[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]

@@ -2,8 +2,8 @@
 
 use std::future::{Future, pending};
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Algorithm;
@@ -31,7 +31,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// What all parts of a daemon share.
 #[derive(Debug)]
 pub(crate) struct Node {
-    config: RwLock<Arc<Config>>,
+    config: watch::Sender<Arc<Config>>,
     pub(crate) store: Arc<Store>,
     pub(crate) processes: Processes,
     /// Whoever looks at what a process hands over has one.
@@ -121,7 +121,7 @@ impl Node {
     fn open(config: Config) -> Result<Self, DaemonError> {
         Ok(Self {
             store: Store::open(&config.state_dir)?,
-            config: RwLock::new(Arc::new(config)),
+            config: watch::Sender::new(Arc::new(config)),
             processes: Processes::default(),
             turns: Turns::default(),
             closed: Default::default(),
@@ -137,7 +137,12 @@ impl Node {
 
     /// What the daemon goes by now.
     pub(crate) fn config(&self) -> Arc<Config> {
-        self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.config.borrow().clone()
+    }
+
+    /// The same, and each that comes after it.
+    pub(crate) fn configs(&self) -> watch::Receiver<Arc<Config>> {
+        self.config.subscribe()
     }
 
     /// Turns true when the daemon stops.
@@ -206,7 +211,7 @@ impl Node {
         if let Err(error) = listen::open_to(&config) {
             tracing::warn!(%error, "the socket stays open to those to whom it was");
         }
-        *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        self.config.send_replace(Arc::new(config));
         tracing::info!("reloaded");
     }
 }

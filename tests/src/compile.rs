@@ -319,9 +319,9 @@ fn table(rows: &[(Target, Resources)]) -> String {
          Registers of a thread · shared memory of a block in bytes, without the buffers that a launch asks for, \
          as NVRTC {}.{}\ncompiles them. Blocks have {threads} threads. A kernel that spills registers fails the \
          tests; its spilled bytes stand here too.\n\n\
-         `{RENEW}` writes this and the PTX that ships. `tests/run` compiles the PTX and the kernels for {FIRST_TARGET} and \
-         compares them; of the other\ndevices it is content if this is of the same sources, flags and compiler, and the same \
-         command without `--write` compares all.\n\n",
+         `{RENEW}` writes this and the PTX that ships. `tests/run` compiles the PTX and the kernels \
+         for {FIRST_TARGET}\nand compares them; of the other devices it is content if this is of the same sources, flags and \
+         compiler.\nThe same command without `--write` compares all.\n\n",
         VERSION.0, VERSION.1
     );
     let heads = TARGETS.join(" | ");

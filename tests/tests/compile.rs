@@ -1,4 +1,5 @@
-//! The GPU kernels compile for every device that matters, without spills, and what is said of them is true.
+//! The GPU kernels compile without spills for the device that they are made for before all, what is said of them there is true, and
+//! what is said of the others, and what ships, is of these kernels.
 
 use std::path::Path;
 

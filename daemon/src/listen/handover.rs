@@ -51,8 +51,12 @@ type Adopted = Result<Arc<Process>, String>;
 
 /// Takes the offer, and the page that comes with it or nothing.
 async fn look(node: &Arc<Node>, stream: Stream, owner: Owner) -> io::Result<(Stream, Adopted)> {
-    let Ok(Ok(turn)) = tokio::time::timeout(PATIENCE, node.turns.take(owner.uid)).await else {
-        return Ok((stream, Err("earlier offers of this user are looked at still".to_owned())));
+    let Ok(Ok(turn)) = tokio::time::timeout(PATIENCE, node.turns.take(owner.uid, owner.is_operator)).await
+    else {
+        return Ok((
+            stream,
+            Err("earlier offers of this user, or of many others, are looked at still".to_owned()),
+        ));
     };
     let node = node.clone();
     let work = tokio::task::spawn_blocking(move || {

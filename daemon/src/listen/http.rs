@@ -21,6 +21,7 @@ use tonic::body::Body;
 use tonic::server::NamedService;
 
 use super::{PATIENCE, Peer};
+use crate::config::Config;
 use crate::error::DaemonError;
 use crate::node::Node;
 use crate::service::Service;
@@ -99,6 +100,13 @@ impl Routes {
         let calls = if is_operator { MAX_CALLS } else { MAX_LOOKS };
         http2.max_concurrent_streams(calls).max_header_list_size(MAX_HEAD_BYTES as u32);
         let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+        let mut configs = self.node.configs();
+        let is_shut_out = |config: &Arc<Config>| peer.caller(config).is_none();
+        let shut_out = async {
+            drop(configs.wait_for(is_shut_out).await);
+            // Until then it is told so.
+            tokio::time::sleep(PATIENCE).await;
+        };
         let watched = {
             let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(connections) = &*connections else { return };
@@ -109,6 +117,7 @@ impl Routes {
                 tracing::debug!(error, "a connection failed");
             },
             () = over => tracing::debug!("a connection was held for too long"),
+            () = shut_out => tracing::debug!("a user may not be connected any more"),
         }
     }
 
@@ -137,7 +146,6 @@ impl Routes {
         let is_grpc = request.headers().get(header::CONTENT_TYPE).is_some_and(is_grpc);
         let Some(caller) = peer.caller(&self.node.config()) else {
             // It came when it might; calls that it has under way end with the connection.
-            deadline.send_if_modified(expire);
             return match is_grpc {
                 true => Status::permission_denied(SHUT_OUT).into_http(),
                 false => plain(StatusCode::FORBIDDEN, TEXT, SHUT_OUT),
@@ -217,13 +225,6 @@ fn plain(status: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Resp
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response
-}
-
-/// Sets a deadline where there is none: further requests do not put it off. Whether it did.
-fn expire(deadline: &mut Option<Instant>) -> bool {
-    let is_new = deadline.is_none();
-    deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
-    is_new
 }
 
 /// Until the deadline that holds by then is over.

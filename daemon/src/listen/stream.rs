@@ -17,6 +17,9 @@ use tokio::runtime::Handle;
 
 use crate::node::Node;
 
+/// So many connections that wait to be closed are worth a word.
+const MANY_PARKED: usize = 256;
+
 /// A connection that never takes a file by itself.
 pub(super) struct Stream {
     /// `None` = it is being dropped.
@@ -67,9 +70,16 @@ fn receive(stream: &UnixStream, buffer: &mut [u8]) -> io::Result<usize> {
 fn park(node: Arc<Node>, uid: u32, stream: UnixStream) {
     // Without a runtime the daemon is at its end, and so is whatever holds it up.
     let Ok(runtime) = Handle::try_current() else { return };
-    node.turns.parked.send_modify(|parked| *parked += 1);
+    let mut count = 0;
+    node.turns.parked.send_modify(|parked| {
+        *parked += 1;
+        count = *parked;
+    });
+    if count % MANY_PARKED == 0 {
+        tracing::warn!(count, uid, "connections cannot be closed; the last is of this user");
+    }
     runtime.spawn(async move {
-        let turn = node.turns.take(uid).await;
+        let turn = node.turns.take(uid, false).await;
         let _ = tokio::task::spawn_blocking(move || drop((stream, turn))).await;
         node.turns.parked.send_modify(|parked| *parked -= 1);
     });
@@ -84,6 +94,8 @@ impl Drop for Stream {
         let end = loop {
             match receive(&stream, &mut unread) {
                 Ok(1..) => {}
+                // It is gone, with answers that it has not read: that is told once.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
                 end => break end,
             }
         };

@@ -7,7 +7,7 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, watch};
 
 /// Turns of one user at the same time.
 const OF_USER: usize = 4;
-/// Turns of all users: far fewer than there are threads, which settings are written on as well.
+/// Turns of all users but operators: far fewer than there are threads, which settings are written on as well.
 const OF_ALL: usize = 64;
 
 /// Who may go on.
@@ -24,7 +24,7 @@ pub(crate) struct Turns {
 #[derive(Debug)]
 pub(super) struct Turn {
     _of_user: OwnedSemaphorePermit,
-    _of_all: OwnedSemaphorePermit,
+    _of_all: Option<OwnedSemaphorePermit>,
 }
 
 impl Default for Turns {
@@ -38,11 +38,15 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Waits for a turn of this user.
-    pub(super) async fn take(&self, uid: u32) -> Result<Turn, AcquireError> {
+    /// Waits for a turn of this user. Operators wait for nobody else.
+    pub(super) async fn take(&self, uid: u32, is_operator: bool) -> Result<Turn, AcquireError> {
         // In this order, so that whoever waits for turns of its own takes none away from others.
         let of_user = self.of_user(uid).acquire_owned().await?;
-        Ok(Turn { _of_user: of_user, _of_all: self.all.clone().acquire_owned().await? })
+        let of_all = match is_operator {
+            true => None,
+            false => Some(self.all.clone().acquire_owned().await?),
+        };
+        Ok(Turn { _of_user: of_user, _of_all: of_all })
     }
 
     fn of_user(&self, uid: u32) -> Arc<Semaphore> {
@@ -65,7 +69,7 @@ mod tests {
 
     /// A turn, if there is one to be had at once.
     async fn at_once(turns: &Turns, uid: u32) -> Option<Turn> {
-        tokio::time::timeout(Duration::ZERO, turns.take(uid)).await.ok()?.ok()
+        tokio::time::timeout(Duration::ZERO, turns.take(uid, false)).await.ok()?.ok()
     }
 
     #[tokio::test]
@@ -89,6 +93,8 @@ mod tests {
             held.extend(at_once(&turns, uid).await);
         }
         assert_eq!(held.len(), OF_ALL);
+        let operator = tokio::time::timeout(Duration::ZERO, turns.take(1000, true)).await;
+        assert!(operator.is_ok_and(|turn| turn.is_ok()), "an operator waits for others");
         held.clear();
         assert!(at_once(&turns, 0).await.is_some());
         assert_eq!(turns.users.lock().unwrap().len(), 1, "users who are gone are forgotten");

@@ -60,7 +60,7 @@ async fn serve(node: Arc<Node>, routes: Routes, stream: Stream, permit: OwnedSem
         tracing::debug!(uid, "a user who may not connect");
         return;
     };
-    // Whatever others hold open, operators can still come in.
+    // Whatever others hold open, operators can still come in; but see `MAX_PARKED`.
     if !caller.operator && permit.semaphore().available_permits() < MAX_CONNECTIONS / 2 {
         node.closed[1].closed("what is left is for operators");
         return;

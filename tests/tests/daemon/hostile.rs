@@ -12,7 +12,7 @@ use std::time::Duration;
 use http::Uri;
 use mgcomp_proto::Channel;
 use mgcomp_proto::v1::control_client::ControlClient;
-use mgcomp_proto::v1::{ListJobsRequest, Settings, UpdateSettingsRequest};
+use mgcomp_proto::v1::{ListJobsRequest, Settings, UpdateSettingsRequest, WatchRequest};
 use mgcomp_transport::control::handover::{GREETING, NEW_SLOTS, offer};
 use mgcomp_transport::control::{Identity, Page};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
@@ -247,11 +247,12 @@ fn an_open_connection_keeps_no_rights_that_a_reload_takes() {
     };
     stream.set_nonblocking(true).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (mut looks, mut steers) = runtime.block_on(async {
+    let (mut looks, mut steers, mut updates) = runtime.block_on(async {
         let stream = tokio::net::UnixStream::from_std(stream).unwrap();
         let channel = Channel::open(stream, None).await.unwrap();
-        let client = ControlClient::with_origin(channel, Uri::from_static("http://mgcomp-daemon"));
-        (client.clone(), client)
+        let mut client = ControlClient::with_origin(channel, Uri::from_static("http://mgcomp-daemon"));
+        let updates = client.watch(WatchRequest::default()).await.unwrap().into_inner();
+        (client.clone(), client, updates)
     });
     let mut look = || runtime.block_on(looks.list_jobs(ListJobsRequest::default())).map(drop);
     let set = || UpdateSettingsRequest { set: Some(Settings::default()), ..Default::default() };
@@ -266,6 +267,12 @@ fn an_open_connection_keeps_no_rights_that_a_reload_takes() {
     std::fs::write(&config, "operators = [4243]\n").unwrap();
     rig.signal("HUP");
     until("it may not even look", || is_denied(look()));
+    // What it watches ends by itself.
+    runtime.block_on(async {
+        let ended = async { while let Ok(Some(_)) = updates.message().await {} };
+        tokio::time::timeout(Duration::from_secs(60), ended).await.expect("it watches for ever");
+    });
+    assert!(rig.connect_as(4242, "again").is_none_or(|stream| answer(stream).is_empty()));
 }
 
 #[test]

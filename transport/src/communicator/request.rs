@@ -5,11 +5,12 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
+use mgcomp_codecs::background;
+
 use super::{Communicator, CommunicatorError, Group, Started};
 use crate::link::driving;
 use crate::message::{GivingUp, OperationId, Rank, Status};
 use crate::session::{GroupOver, TransferError};
-use mgcomp_codecs::background;
 
 /// A collective under way. Its buffers are not to be touched before it is finished. It keeps its communicator. Dropping it does not
 /// stop it; what becomes of it when its communicator is used no more is said [there](super#order).

@@ -11,12 +11,13 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType};
 
+use mgcomp_codecs::background;
+
 use super::claims::Claims;
 use super::handover::{self, Answer, NEW_SLOTS};
 use super::identity::Identity;
 use super::page::Page;
 use super::switch::is_switched_off;
-use mgcomp_codecs::background;
 
 /// The variable that says where the daemon listens; empty = look for none.
 const SOCKET: &str = "MGCOMP_SOCKET";

@@ -7,9 +7,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use mgcomp_codecs::background;
+
 use super::Shaping;
 use crate::pace::TokenBucket;
-use mgcomp_codecs::background;
 
 /// The senders' side of the thread, which ends with it.
 pub(crate) struct Wire<T> {

@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mgcomp_codecs::background;
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use tokio::task::yield_now;
@@ -97,7 +98,9 @@ enum Server {
 
 impl Driver {
     pub(super) fn new(ways: Vec<Way>) -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        // Names are looked up on a thread that it starts, perhaps from a thread of the program.
+        let runtime = runtime.enable_all().on_thread_start(background::enter).build()?;
         let state = Mutex::new(State::new(Instant::now()));
         let (changed, wanted) = (Condvar::new(), Notify::new());
         let sleeps_are_short = AtomicBool::new(false);

@@ -18,12 +18,14 @@ use crate::logger;
 
 /// Connections that the system keeps until they are looked at.
 const BACKLOG: i32 = 1024;
-/// Those that have not said yet who they are, at most; then the oldest goes. They have as long for it as they need: the
-/// system connects for a rank that does nothing itself meanwhile, as in a debugger.
+/// Those that have not said yet who they are, at most; then the oldest goes. No time is set for it: the system connects for a
+/// rank that does nothing itself meanwhile, as in a debugger.
 const MOST_NEWCOMERS: usize = 256;
 /// For how long the system may take no connection. It may well have some again soon; but a rank that waits for
 /// ever tells nobody why.
 const SHORTAGE: Duration = Duration::from_secs(5);
+/// Tries that are further apart say nothing of the time between.
+const GAP: Duration = Duration::from_secs(1);
 /// Connections of which some sockets are there.
 const MOST_GROUPS: usize = 64;
 /// So many strangers are worth a word.
@@ -35,8 +37,8 @@ pub(super) struct TcpListener {
     newcomers: Vec<Newcomer>,
     groups: Vec<Group>,
     warnings: u32,
-    /// Since when the system has had no room for a connection.
-    short_since: Option<Instant>,
+    /// Since when no connection could be taken, and when that was tried last.
+    short: Option<(Instant, Instant)>,
     /// It was said that it has none.
     said_short: bool,
 }
@@ -69,7 +71,7 @@ impl TcpListener {
             newcomers: Vec::new(),
             groups: Vec::new(),
             warnings: 0,
-            short_since: None,
+            short: None,
             said_short: false,
         };
         Ok((listener, bound))
@@ -80,7 +82,7 @@ impl TcpListener {
         for _ in 0..MOST_NEWCOMERS {
             match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => {
-                    self.short_since = None;
+                    self.short = None;
                     if self.newcomers.len() == MOST_NEWCOMERS {
                         self.hear(); // a rank among many strangers goes only if it has said nothing yet
                     }
@@ -100,12 +102,15 @@ impl TcpListener {
     fn may_be_another(&mut self, errno: Errno, now: Instant) -> Result<bool, NetError> {
         match errno {
             Errno::AGAIN => {
-                self.short_since = None;
+                self.short = None;
                 Ok(false)
             }
             // There are no files or no memory for it now, or somebody forbids it: both may be otherwise soon.
             Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::PERM => {
-                let since = *self.short_since.get_or_insert(now);
+                // While nobody tries, as where the process is stopped, there may have been room.
+                let is_tried = |(_, last): &(Instant, Instant)| now.saturating_duration_since(*last) < GAP;
+                let since = self.short.filter(is_tried).map_or(now, |(since, _)| since);
+                self.short = Some((since, now));
                 if now.saturating_duration_since(since) >= SHORTAGE {
                     return Err(NetError::System { call: "accept", errno });
                 }
@@ -227,20 +232,24 @@ mod tests {
     #[test]
     fn a_shortage_that_lasts_is_an_error() {
         let (mut listener, address) = listener();
-        let (began, soon) = (Instant::now(), SHORTAGE - Duration::from_millis(1));
+        let began = Instant::now();
         for errno in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::PERM] {
             let error = Err(NetError::System { call: "accept", errno });
-            assert_eq!(listener.may_be_another(errno, began), Ok(false));
-            assert_eq!(listener.may_be_another(errno, began + soon), Ok(false));
+            for tenths in 0..50 {
+                let now = began + Duration::from_millis(100 * tenths);
+                assert_eq!(listener.may_be_another(errno, now), Ok(false));
+            }
             assert_eq!(listener.may_be_another(errno, began + SHORTAGE), error);
             // That nobody comes is none.
             assert_eq!(listener.may_be_another(Errno::AGAIN, began + SHORTAGE), Ok(false));
             assert_eq!(listener.may_be_another(errno, began + SHORTAGE), Ok(false));
             assert!(listener.said_short);
+            // Nor is it known of a time in which nobody tries.
+            assert_eq!(listener.may_be_another(errno, began + 3 * SHORTAGE), Ok(false));
             // Nor is it if somebody does.
             let _client = TcpStream::connect(address).unwrap();
             listener.take_newcomers().unwrap();
-            assert_eq!(listener.short_since, None);
+            assert_eq!(listener.short, None);
         }
     }
 
