@@ -85,7 +85,7 @@ impl Mpi {
 
     /// Runs a program under the layer.
     pub(crate) fn run(&self, program: &str, ranks: u32, variables: &[(&str, &str)]) -> Run {
-        let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        let set = assignments(variables);
         self.run_line(program, ranks, &format!("{set} {}", preload()), "")
     }
 
@@ -97,7 +97,7 @@ impl Mpi {
         ranks: u32,
         variables: &[(&str, &str)],
     ) -> Run {
-        let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        let set = assignments(variables);
         let tool = self.build(tool, &format!("lib{tool}.{}.so", self.compiler), &["-shared", "-fPIC"]);
         self.run_line(program, ranks, &format!("{set} {}:{}", preload(), tool.display()), "")
     }
@@ -109,7 +109,7 @@ impl Mpi {
 
     /// Runs a program under the layer, as a library that another program has loaded, and its MPI with it, for itself alone.
     pub(crate) fn run_loaded(&self, program: &str, ranks: u32, variables: &[(&str, &str)]) -> Run {
-        let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        let set = assignments(variables);
         let library =
             self.build(program, &format!("lib{program}.{}.so", self.compiler), &["-shared", "-fPIC"]);
         self.start(ranks, &format!("{set} {}", preload()), &format!("{} {}", local(), library.display()))
@@ -203,6 +203,11 @@ fn end(line: &str) -> Option<End> {
         sent_bytes: number("sent_bytes")?,
         plain: number("plain")?,
     })
+}
+
+/// What sets variables for a program, as a shell has it.
+fn assignments(variables: &[(&str, &str)]) -> String {
+    variables.iter().map(|(name, value)| format!("{name}={value} ")).collect()
 }
 
 /// What puts the layer under a program, as a shell has it.

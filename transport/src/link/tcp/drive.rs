@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mgcomp_codecs::background;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 
@@ -98,12 +98,11 @@ enum Server {
 
 impl Driver {
     pub(super) fn new(ways: Vec<Way>) -> io::Result<Self> {
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
         // Names are looked up on a thread that it starts, perhaps from a thread of the program.
-        let runtime = runtime.enable_all().on_thread_start(background::enter).build()?;
+        let runtime =
+            Builder::new_current_thread().enable_all().on_thread_start(background::enter).build()?;
         let state = Mutex::new(State::new(Instant::now()));
-        let (changed, wanted) = (Condvar::new(), Notify::new());
-        let sleeps_are_short = AtomicBool::new(false);
+        let (changed, wanted, sleeps_are_short) = (Condvar::new(), Notify::new(), AtomicBool::new(false));
         Ok(Self { runtime: Some(runtime), state, changed, wanted, ways, sleeps_are_short })
     }
 
