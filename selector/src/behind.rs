@@ -22,6 +22,7 @@ const MOST_STREAMS: usize = 4096;
 /// let allowed = AlgorithmSet::supported();
 /// let facts = CheapFacts {
 ///     peer: 1, stream: StreamId(0), raw_bytes: 4096, element: Element::U32, allowed, link: None, lambda: None,
+///     is_observed: true,
 /// };
 /// let mut behind = Behind::default();
 /// let (first, look) = behind.plan(policy.as_mut(), &facts);
@@ -57,7 +58,8 @@ impl Behind {
 
     /// Hears what was found about the transfer with these facts, of which [`plan`](Self::plan) wanted to know.
     pub fn hear(&mut self, policy: &mut dyn Policy, facts: &CheapFacts, estimates: &[Estimate]) {
-        let decision = policy.choose(facts, estimates);
+        // That one has left, and who tries something on those after it wants to know which.
+        let decision = policy.choose(&CheapFacts { is_observed: false, ..*facts }, estimates);
         if self.known.len() >= MOST_STREAMS && !self.known.contains_key(&key(facts)) {
             self.known.clear();
         }
@@ -109,6 +111,7 @@ mod tests {
             allowed,
             link: None,
             lambda: None,
+            is_observed: true,
         }
     }
 

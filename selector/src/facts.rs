@@ -31,6 +31,8 @@ pub struct CheapFacts {
     /// The λ that the operator has set for this transfer while the program runs. It takes the place of the one that
     /// [`Adaptive`](crate::Adaptive) was built with; other policies have no use for it.
     pub lambda: Option<Lambda>,
+    /// Whether the policy will hear what came of the transfer. On others nothing is tried, which would be in vain.
+    pub is_observed: bool,
 }
 
 impl CheapFacts {
@@ -88,7 +90,16 @@ mod tests {
 
     fn facts(raw_bytes: u64, allowed: AlgorithmSet) -> CheapFacts {
         let (stream, element) = (StreamId(0), Element::U8);
-        CheapFacts { peer: 0, stream, raw_bytes, element, allowed, link: None, lambda: None }
+        CheapFacts {
+            peer: 0,
+            stream,
+            raw_bytes,
+            element,
+            allowed,
+            link: None,
+            lambda: None,
+            is_observed: true,
+        }
     }
 
     #[test]

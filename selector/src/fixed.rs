@@ -92,6 +92,7 @@ mod tests {
             allowed: allowed.iter().copied().collect::<AlgorithmSet>(),
             link: None,
             lambda: None,
+            is_observed: true,
         };
         match Fixed::try_new(algorithm).unwrap().plan(&facts) {
             Plan::Use(decision) => decision,

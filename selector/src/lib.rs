@@ -18,6 +18,7 @@
 //!     allowed: AlgorithmSet::supported(),
 //!     link: None,
 //!     lambda: None,
+//!     is_observed: true,
 //! };
 //!
 //! let decision = match policy.plan(&facts) {

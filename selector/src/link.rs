@@ -37,6 +37,11 @@ impl Overlap {
             Self::Segments(bytes) | Self::Fused(bytes) | Self::Relayed(bytes) => Some(bytes),
         }
     }
+
+    /// Whether the same work goes beside the same, in segments of whatever length.
+    pub(crate) fn is_like(self, other: Self) -> bool {
+        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+    }
 }
 
 impl LinkFacts {

@@ -196,6 +196,7 @@ mod tests {
             allowed: AlgorithmSet::supported(),
             link: LinkFacts::try_new(10.0, 500, Overlap::None).ok(),
             lambda: None,
+            is_observed: true,
         };
         let decision = Decision {
             algorithm: Algorithm::Xp,

@@ -20,7 +20,7 @@ fn line() -> CheapFacts {
 
 fn facts(raw_bytes: u64, allowed: AlgorithmSet) -> CheapFacts {
     let (stream, element) = (StreamId(7), Element::U32);
-    CheapFacts { peer: 1, stream, raw_bytes, element, allowed, link: None, lambda: None }
+    CheapFacts { peer: 1, stream, raw_bytes, element, allowed, link: None, lambda: None, is_observed: true }
 }
 
 fn paper(lambda_gbps: f64) -> Paper {

@@ -118,6 +118,7 @@ fn transfers(policy: &mut dyn Policy, streams: u32) -> Duration {
         allowed: AlgorithmSet::supported(),
         link,
         lambda: None,
+        is_observed: true,
     };
     let started = Instant::now();
     for transfer in 0..TRANSFERS {

@@ -160,6 +160,7 @@ impl Process {
                 allowed: AlgorithmSet::supported(),
                 link: LinkFacts::try_new(100.0, 1000, Overlap::None).ok(),
                 lambda: None,
+                is_observed: true,
             };
             if let Plan::Use(decision) = self.policy.plan(&facts) {
                 self.policy.observe(&facts, &decision, &outcome);

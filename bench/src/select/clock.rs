@@ -212,6 +212,7 @@ mod tests {
                 allowed: AlgorithmSet::supported(),
                 link: None,
                 lambda: None,
+                is_observed: true,
             })
         };
         let calls: Vec<Call> = lens.iter().map(plan).collect();

@@ -108,6 +108,7 @@ impl Replay<'_> {
             allowed: AlgorithmSet::supported(),
             link: Some(self.link.facts()),
             lambda: None,
+            is_observed: true,
         }
     }
 }

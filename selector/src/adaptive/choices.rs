@@ -2,6 +2,7 @@
 
 use super::choice::{Chances, Choice};
 use super::knowledge::Moved;
+use crate::Overlap;
 
 /// Lengths beyond 1.5 · 2^first are told apart, two classes an octave: those that end with a power of two, as chunks, segments and bands
 /// of lengths do, and those that end half way to it.
@@ -34,6 +35,8 @@ pub(super) struct Choices {
 #[derive(Clone, Copy, Debug)]
 struct Known {
     raw_bytes: u64,
+    /// What it was worked out for, which may depend on the length.
+    overlap: Overlap,
     choice: Choice,
     chances: Chances,
 }
@@ -47,10 +50,15 @@ impl Default for Choices {
 
 impl Choices {
     /// The choice for transfers of about this length, worked out by `choose` only if there is none.
-    pub(super) fn of(&mut self, raw_bytes: u64, choose: impl FnOnce() -> (Choice, Chances)) -> Choice {
-        match self.known(raw_bytes) {
+    pub(super) fn of(
+        &mut self,
+        raw_bytes: u64,
+        overlap: Overlap,
+        choose: impl FnOnce() -> (Choice, Chances),
+    ) -> Choice {
+        match self.known(raw_bytes).filter(|known| is_alike(known.overlap, overlap)) {
             Some(known) => known.choice,
-            None => self.put(raw_bytes, choose()),
+            None => self.put(raw_bytes, overlap, choose()),
         }
     }
 
@@ -64,8 +72,13 @@ impl Choices {
     }
 
     /// Puts a choice in place of the one for its length.
-    pub(super) fn put(&mut self, raw_bytes: u64, (choice, chances): (Choice, Chances)) -> Choice {
-        let (class, known) = (class(raw_bytes), Known { raw_bytes, choice, chances });
+    pub(super) fn put(
+        &mut self,
+        raw_bytes: u64,
+        overlap: Overlap,
+        (choice, chances): (Choice, Chances),
+    ) -> Choice {
+        let (class, known) = (class(raw_bytes), Known { raw_bytes, overlap, choice, chances });
         match usize::from(self.places[class]).checked_sub(1) {
             Some(place) => self.known[place] = known,
             None => {
@@ -109,18 +122,24 @@ impl Choices {
     }
 
     /// A length whose choice should be worked out again now: that of the last transfer first, then the longest that may
-    /// be wrong. What is only stale can wait for the next transfer of its length.
-    pub(super) fn next_due(&mut self, last_bytes: u64) -> Option<u64> {
+    /// be wrong. What is only stale can wait for the next transfer of its length. With it comes how it overlaps with the link.
+    pub(super) fn next_due(&mut self, last_bytes: u64) -> Option<(u64, Overlap)> {
         if !self.has_due(last_bytes) {
             return None;
         }
         self.saved_ns -= CHOOSING_NS;
         if 1 << class(last_bytes) & self.stale != 0 {
-            return Some(last_bytes);
+            return self.known(last_bytes).map(|known| (last_bytes, known.overlap));
         }
         let place = self.places[self.doubted.ilog2() as usize];
-        self.known.get(usize::from(place).checked_sub(1)?).map(|known| known.raw_bytes)
+        self.known.get(usize::from(place).checked_sub(1)?).map(|known| (known.raw_bytes, known.overlap))
     }
+}
+
+/// Whether what was worked out for one overlap holds for the other: segments that depend on the length differ no more within a class.
+fn is_alike(a: Overlap, b: Overlap) -> bool {
+    let is_near = |a: u64, b: u64| a.abs_diff(b) <= a.min(b) / 2;
+    a == b || a.is_like(b) && a.segment_bytes().zip(b.segment_bytes()).is_none_or(|(a, b)| is_near(a, b))
 }
 
 fn class(raw_bytes: u64) -> usize {
@@ -143,7 +162,7 @@ mod tests {
     /// Looks a choice up; tells whether it was worked out.
     fn worked_out(choices: &mut Choices, raw_bytes: u64) -> bool {
         let mut again = false;
-        choices.of(raw_bytes, || {
+        choices.of(raw_bytes, Overlap::None, || {
             again = true;
             nothing()
         });
@@ -171,6 +190,23 @@ mod tests {
     }
 
     #[test]
+    fn choices_for_segments_far_apart_are_not_for_each_other() {
+        let mut choices = Choices::default();
+        let mut worked_out = |overlap| {
+            let mut again = false;
+            choices.of(3 << 20, overlap, || {
+                again = true;
+                nothing()
+            });
+            again
+        };
+        assert!(worked_out(Overlap::Fused(2 << 20)));
+        assert!(!worked_out(Overlap::Fused(3 << 20)) && !worked_out(Overlap::Fused(2 << 20)));
+        assert!(worked_out(Overlap::Fused((3 << 20) + 1)) && worked_out(Overlap::Fused(2 << 20)));
+        assert!(worked_out(Overlap::Segments(2 << 20)));
+    }
+
+    #[test]
     fn the_last_length_comes_first_and_then_what_may_be_wrong() {
         let mut choices = Choices::default();
         for raw_bytes in [KIB, 2 * KIB, 4 * KIB, 8 * KIB] {
@@ -178,8 +214,8 @@ mod tests {
         }
         let order = |choices: &mut Choices| {
             let mut order = Vec::new();
-            while let Some(raw_bytes) = choices.next_due(2 * KIB) {
-                choices.put(raw_bytes, nothing());
+            while let Some((raw_bytes, overlap)) = choices.next_due(2 * KIB) {
+                choices.put(raw_bytes, overlap, nothing());
                 order.push(raw_bytes);
             }
             order
@@ -203,8 +239,8 @@ mod tests {
         for _ in 0..10_000 {
             choices.earn(3000.0);
             choices.renew(Moved::Little);
-            if let Some(raw_bytes) = choices.next_due(KIB) {
-                choices.put(raw_bytes, nothing());
+            if let Some((raw_bytes, overlap)) = choices.next_due(KIB) {
+                choices.put(raw_bytes, overlap, nothing());
                 chosen += 1;
             }
         }

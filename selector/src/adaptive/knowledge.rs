@@ -24,6 +24,8 @@ const MOST_IN_ALL: f64 = 16.0;
 /// Where bands of lengths end: codecs that are slower than measured in one of them need not be so in the next.
 const BANDS_BYTES: [u64; 4] = [64 << 10, 1 << 20, 4 << 20, 16 << 20];
 const BANDS: usize = BANDS_BYTES.len() + 1;
+/// A codec that was timed so often in a band is timed there on every fourth transfer only.
+const WELL_TIMED: u32 = 16;
 /// How much of what codecs are off in one band they are off in the next.
 const NEXT_BAND: f64 = 0.85;
 
@@ -58,6 +60,8 @@ struct Pace {
     decode: f64,
     /// Transfers of this band that it comes from.
     timed: u32,
+    /// Transfers of this band that the codec was used on, timed or not.
+    passed: u32,
     /// Those whose decoder was heard of.
     heard: u32,
     /// When the last one was, by [`Knowledge::times`].
@@ -79,7 +83,7 @@ impl Entry {
 }
 
 impl Pace {
-    const UNKNOWN: Self = Self { encode: 1.0, decode: 1.0, timed: 0, heard: 0, last: 0 };
+    const UNKNOWN: Self = Self { encode: 1.0, decode: 1.0, timed: 0, passed: 0, heard: 0, last: 0 };
 
     /// What to expect of a band so many further on, of which nothing is known, where it is this pace in one.
     fn of_another_band(pace: f64, bands: usize) -> f64 {
@@ -141,6 +145,14 @@ impl Knowledge {
         self.live[usize::from(algorithm.number())].paces[band(raw_bytes)].timed
     }
 
+    /// Takes account of a transfer of about this length; returns whether it is to show what the codec takes. Of those that have done so
+    /// often, each fourth does: counted for each band, or lengths that take turns would leave some of them out for ever.
+    pub(super) fn is_to_show_times(&mut self, algorithm: Algorithm, raw_bytes: u64) -> bool {
+        let pace = &mut self.live[usize::from(algorithm.number())].paces[band(raw_bytes)];
+        pace.passed = pace.passed.wrapping_add(1);
+        pace.timed < WELL_TIMED || pace.passed.is_multiple_of(4)
+    }
+
     /// How many times of others were learned since the last of this codec on transfers of about this length.
     pub(super) fn since_timed(&self, algorithm: Algorithm, raw_bytes: u64) -> u32 {
         self.times.wrapping_sub(self.live[usize::from(algorithm.number())].paces[band(raw_bytes)].last)
@@ -168,22 +180,30 @@ impl Knowledge {
         });
     }
 
-    /// Learns how the times of a transfer compare with those that were measured before all: observed over measured.
-    pub(super) fn learn_times(&mut self, algorithm: Algorithm, raw_bytes: u64, seen: Paces) {
+    /// Learns how the times of a transfer compare with those that were measured before all: observed over measured. Where nobody has
+    /// seen what encoding took, as where it kept up with the link, only a trial counts, so that it is no first one again.
+    pub(super) fn learn_times(&mut self, algorithm: Algorithm, raw_bytes: u64, seen: Paces, is_trial: bool) {
         let paces = &mut self.live[usize::from(algorithm.number())].paces;
         let pace = &mut paces[band(raw_bytes)];
-        move_to(&mut pace.encode, seen.encode, pace.timed);
-        self.times = self.times.wrapping_add(1);
-        (pace.timed, pace.last) = (pace.timed.saturating_add(1), self.times);
-        // Rather what holds for lengths near by than what was measured on other data.
-        let all = *paces;
-        for (at, pace) in paces.iter_mut().enumerate().filter(|(_, pace)| pace.timed == 0) {
-            if let Some(near) = nearest(at, |band| all[band].timed > 0) {
-                pace.encode = Pace::of_another_band(all[near].encode, at.abs_diff(near));
-                pace.last = all[near].last;
+        let encode = seen.encode.filter(|pace| pace.is_finite());
+        if let Some(encode) = encode {
+            move_to(&mut pace.encode, encode, pace.timed);
+        }
+        if encode.is_some() || is_trial {
+            self.times = self.times.wrapping_add(1);
+            (pace.timed, pace.last) = (pace.timed.saturating_add(1), self.times);
+        }
+        if encode.is_some() {
+            // Rather what holds for lengths near by than what was measured on other data.
+            let all = *paces;
+            for (at, pace) in paces.iter_mut().enumerate().filter(|(_, pace)| pace.timed == 0) {
+                if let Some(near) = nearest(at, |band| all[band].timed > 0) {
+                    pace.encode = Pace::of_another_band(all[near].encode, at.abs_diff(near));
+                    pace.last = all[near].last;
+                }
             }
         }
-        if let Some(decode) = seen.decode {
+        if let Some(decode) = seen.decode.filter(|pace| pace.is_finite()) {
             self.learn_decoding(algorithm, raw_bytes, decode);
         }
     }
@@ -192,7 +212,7 @@ impl Knowledge {
     pub(super) fn learn_decoding(&mut self, algorithm: Algorithm, raw_bytes: u64, seen: f64) {
         let paces = &mut self.live[usize::from(algorithm.number())].paces;
         let pace = &mut paces[band(raw_bytes)];
-        move_to(&mut pace.decode, Some(seen), pace.heard);
+        move_to(&mut pace.decode, seen, pace.heard);
         pace.heard = pace.heard.saturating_add(1);
         let all = *paces;
         for (at, pace) in paces.iter_mut().enumerate().filter(|(_, pace)| pace.heard == 0) {
@@ -267,12 +287,10 @@ impl Knowledge {
 }
 
 /// Moves what is known of a pace towards one that was seen, after so many of which the first count more.
-fn move_to(known: &mut f64, seen: Option<f64>, times: u32) {
-    if let Some(seen) = seen.filter(|seen| seen.is_finite()) {
-        let weight = WEIGHT.max(1.0 / (f64::from(times) + 1.5));
-        let seen = seen.clamp(*known / MOST_AT_ONCE, *known * MOST_AT_ONCE);
-        *known = (*known + (seen - *known) * weight).clamp(1.0 / MOST_IN_ALL, MOST_IN_ALL);
-    }
+fn move_to(known: &mut f64, seen: f64, times: u32) {
+    let weight = WEIGHT.max(1.0 / (f64::from(times) + 1.5));
+    let seen = seen.clamp(*known / MOST_AT_ONCE, *known * MOST_AT_ONCE);
+    *known = (*known + (seen - *known) * weight).clamp(1.0 / MOST_IN_ALL, MOST_IN_ALL);
 }
 
 /// The nearest other band that has something to say, the shorter of two.
@@ -370,7 +388,7 @@ mod tests {
     #[test]
     fn one_slow_call_does_not_condemn_a_codec() {
         let mut knowledge = Knowledge::default();
-        knowledge.learn_times(Algorithm::Zvc, KIB, Paces { encode: Some(1000.0), decode: None });
+        knowledge.learn_times(Algorithm::Zvc, KIB, Paces { encode: Some(1000.0), decode: None }, false);
         assert_eq!(knowledge.settle(Algorithm::Zvc), Moved::Far);
         let measured = CodecTimes { encode_ns: 90.0, decode_ns: 90.0 };
         // Taken for twice as slow, and two thirds of the way there.
@@ -381,6 +399,7 @@ mod tests {
                 Algorithm::Zvc,
                 KIB,
                 Paces { encode: Some(1000.0), decode: Some(f64::NAN) },
+                false,
             );
         }
         knowledge.settle(Algorithm::Zvc);
@@ -391,7 +410,7 @@ mod tests {
     fn what_was_slow_and_is_not_timed_recovers() {
         let mut knowledge = Knowledge::default();
         // Two thirds of the way.
-        knowledge.learn_times(Algorithm::Zvc, KIB, Paces { encode: Some(1.6), decode: Some(0.7) });
+        knowledge.learn_times(Algorithm::Zvc, KIB, Paces { encode: Some(1.6), decode: Some(0.7) }, false);
         let near = |times: CodecTimes, encode_ns: f64| {
             assert!((times.encode_ns - encode_ns).abs() < 1e-9, "{times:?}");
             assert!((times.decode_ns - 0.8).abs() < 1e-9, "what is quicker stays so: {times:?}");
@@ -407,6 +426,33 @@ mod tests {
     }
 
     #[test]
+    fn outcomes_without_times_teach_none() {
+        let mut knowledge = Knowledge::default();
+        let nothing = Paces { encode: None, decode: None };
+        // Two thirds of the way to twice as slow, and 40 % of the rest of it.
+        let slow = Paces { encode: Some(4.0), decode: None };
+        (0..2).for_each(|_| knowledge.learn_times(Algorithm::Zvc, KIB, slow, false));
+        let encode = |knowledge: &Knowledge| knowledge.live[usize::from(Algorithm::Zvc.number())].paces;
+        let learned = encode(&knowledge)[band(KIB)].encode;
+        assert!((learned - (5.0 / 3.0 + 0.4 * 5.0 / 3.0)).abs() < 1e-9, "{learned}");
+        knowledge.recover();
+        for _ in 0..3 {
+            (0..100).for_each(|_| knowledge.learn_times(Algorithm::Zvc, KIB, nothing, false));
+            knowledge.recover();
+        }
+        let left = encode(&knowledge)[band(KIB)];
+        assert!((left.encode - 1.0 - (learned - 1.0) * 0.875f64.powi(3)).abs() < 1e-9, "{left:?}");
+        assert_eq!((left.timed, knowledge.timed(Algorithm::Zvc, 64 << 20)), (2, 0));
+        // Other lengths are known from elsewhere by then.
+        knowledge.learn_times(Algorithm::Zvc, 64 << 20, Paces { encode: Some(0.9), decode: None }, false);
+        knowledge.doubt_times();
+        let before = encode(&knowledge).map(|pace| pace.encode);
+        knowledge.learn_times(Algorithm::Zvc, KIB, nothing, true);
+        assert_eq!(encode(&knowledge).map(|pace| pace.encode), before);
+        assert_eq!(knowledge.timed(Algorithm::Zvc, KIB), 1, "that it was tried counts");
+    }
+
+    #[test]
     fn other_lengths_go_by_the_nearest_that_was_timed_until_they_are() {
         let mut knowledge = Knowledge::default();
         let encode_ns = |knowledge: &mut Knowledge, raw_bytes| {
@@ -414,7 +460,7 @@ mod tests {
             let measured = CodecTimes { encode_ns: 1.0, decode_ns: 1.0 };
             knowledge.corrected(Algorithm::Zvc, raw_bytes, measured).encode_ns
         };
-        knowledge.learn_times(Algorithm::Zvc, KIB, Paces { encode: Some(1.6), decode: None });
+        knowledge.learn_times(Algorithm::Zvc, KIB, Paces { encode: Some(1.6), decode: None }, false);
         let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a}, not {b}");
         near(encode_ns(&mut knowledge, KIB), 1.4);
         // 85 % of the 0.4 in the next band, 85 % of that in the one behind; four bands on 52.200625 %.
@@ -423,7 +469,7 @@ mod tests {
         near(encode_ns(&mut knowledge, 64 << 20), 1.2088025);
         assert_eq!((knowledge.timed(Algorithm::Zvc, KIB), knowledge.timed(Algorithm::Zvc, 64 << 20)), (1, 0));
         // Two thirds of the way there.
-        knowledge.learn_times(Algorithm::Zvc, 64 << 20, Paces { encode: Some(0.9), decode: None });
+        knowledge.learn_times(Algorithm::Zvc, 64 << 20, Paces { encode: Some(0.9), decode: None }, false);
         let long = 1.2088025 - 2.0 / 3.0 * 0.3088025;
         near(encode_ns(&mut knowledge, 64 << 20), long);
         near(encode_ns(&mut knowledge, 8 << 20), 1.0 + 0.85 * (long - 1.0));
@@ -436,7 +482,7 @@ mod tests {
     fn new_streams_inherit_speeds_but_no_sizes() {
         let mut others = Knowledge::default();
         others.learn_fraction(Algorithm::Xp, 0.5, 1000.0, 0.1);
-        others.learn_times(Algorithm::Xp, KIB, Paces { encode: Some(1.6), decode: None });
+        others.learn_times(Algorithm::Xp, KIB, Paces { encode: Some(1.6), decode: None }, false);
         let new = Knowledge::starting_from(&others);
         assert_eq!(new.fraction(Algorithm::Xp), None);
         assert_eq!(new.timed(Algorithm::Xp, KIB), 0);

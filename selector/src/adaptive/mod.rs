@@ -260,7 +260,7 @@ impl Policy for Adaptive {
             self.priors.learn(facts.element, tried, fraction);
         }
         if let Some(paces) = paces {
-            self.others.learn_times(tried, facts.raw_bytes, paces);
+            self.others.learn_times(tried, facts.raw_bytes, paces, false);
         }
         if let Some(Sampled { pace, more_ns }) = sampled {
             self.joint.spend(more_ns, streams);

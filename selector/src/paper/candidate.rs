@@ -90,7 +90,16 @@ mod tests {
 
     fn facts(raw_bytes: u64, allowed: AlgorithmSet) -> CheapFacts {
         let (stream, element) = (StreamId(0), Element::U32);
-        CheapFacts { peer: 0, stream, raw_bytes, element, allowed, link: None, lambda: None }
+        CheapFacts {
+            peer: 0,
+            stream,
+            raw_bytes,
+            element,
+            allowed,
+            link: None,
+            lambda: None,
+            is_observed: true,
+        }
     }
 
     fn estimates(bits: [u64; 3]) -> [Estimate; 3] {

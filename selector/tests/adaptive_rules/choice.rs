@@ -185,6 +185,7 @@ proptest! {
                 allowed: AlgorithmSet::from_bits(allowed),
                 link: link(rate),
                 lambda: None,
+                is_observed: true,
             };
             let data = Data { xp: fraction, zvc: (fraction * 1.1).min(2.0), ibp: 1.0 };
             let (a, b) = (send(&mut first, &facts, data), send(&mut second, &facts, data));

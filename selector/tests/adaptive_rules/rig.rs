@@ -47,7 +47,16 @@ pub(crate) fn link(rate_gbps: f64) -> Option<LinkFacts> {
 pub(crate) fn transfer(raw_bytes: u64) -> CheapFacts {
     let allowed = AlgorithmSet::supported();
     let (stream, element) = (StreamId(7), Element::F32);
-    CheapFacts { peer: 1, stream, raw_bytes, element, allowed, link: link(8.0), lambda: None }
+    CheapFacts {
+        peer: 1,
+        stream,
+        raw_bytes,
+        element,
+        allowed,
+        link: link(8.0),
+        lambda: None,
+        is_observed: true,
+    }
 }
 
 /// What the data of a stream is: coded bytes per raw byte.

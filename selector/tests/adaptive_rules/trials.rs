@@ -7,7 +7,7 @@ use mgcomp_codecs::Algorithm;
 use mgcomp_selector::speeds::Speeds;
 use mgcomp_selector::{Adaptive, CheapFacts, Decision, Lambda, Outcome, Plan, Policy, Reason, StreamId};
 
-use crate::rig::{Data, LOST_AFTER, MIB, codec, send, send_at, send_seen_as, speeds, transfer};
+use crate::rig::{Data, LOST_AFTER, MIB, WEIGHTS, codec, send, send_at, send_seen_as, speeds, transfer};
 
 #[test]
 fn a_codec_that_was_disturbed_gets_another_chance() {
@@ -116,6 +116,41 @@ fn a_trial_is_heard_of_before_there_is_another() {
     // Nothing comes back.
     let trials = (0..LOST_AFTER).filter(|_| is_trial(&decide(&mut policy))).count();
     assert_eq!(trials, 1);
+}
+
+#[test]
+fn nothing_is_tried_on_transfers_that_nobody_hears_of() {
+    let is_trial = |decision: &Decision| matches!(decision.reason, Reason::Trial { .. });
+    // XP is predicted after 0.86 + 0.15, as above.
+    let (facts, data) = (transfer(MIB), Data { xp: 0.86, zvc: 1.0, ibp: 1.0 });
+    let trials = |is_observed| {
+        let (mut policy, facts) = (Adaptive::new(speeds()), CheapFacts { is_observed, ..facts });
+        (0..400).filter(|_| is_trial(&send(&mut policy, &facts, data).decision)).count()
+    };
+    assert!(trials(true) > 0);
+    assert_eq!(trials(false), 0);
+}
+
+#[test]
+fn lengths_that_take_turns_are_all_timed() {
+    let mut policy = Adaptive::new(speeds());
+    let (short, long) = (transfer(32 << 10), transfer(2 * MIB));
+    for _ in 0..100 {
+        send(&mut policy, &short, WEIGHTS);
+        send(&mut policy, &long, WEIGHTS);
+    }
+    assert_eq!(send(&mut policy, &short, WEIGHTS).decision.algorithm, Algorithm::Xp);
+    send(&mut policy, &long, WEIGHTS);
+    // Eight times as slow, XP takes 0.6 + 1.2.
+    let sent: Vec<_> = (0..200)
+        .map(|_| {
+            let sent = send_at(&mut policy, &short, WEIGHTS, 8.0).decision.algorithm;
+            send(&mut policy, &long, WEIGHTS);
+            sent
+        })
+        .collect();
+    let coded = sent[100..].iter().filter(|&&algorithm| algorithm == Algorithm::Xp).count();
+    assert!(coded <= 2, "{coded} of 100");
 }
 
 #[test]

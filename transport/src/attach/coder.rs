@@ -172,6 +172,7 @@ impl Coder {
             allowed: AlgorithmSet::supported(),
             link: to.link,
             lambda: None,
+            is_observed: true,
         };
         let (header, room) = message.split_at_mut(HEADER_LEN);
         let frame = self.encode(&facts, raw, room);

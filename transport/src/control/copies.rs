@@ -156,6 +156,7 @@ mod tests {
             allowed: AlgorithmSet::from_iter([Algorithm::Bdi, Algorithm::Zvc]),
             link: LinkFacts::try_new(200.0, 500, Overlap::Fused(1 << 20)).ok(),
             lambda: None,
+            is_observed: true,
         }
     }
 

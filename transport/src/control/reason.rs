@@ -168,6 +168,7 @@ mod tests {
         allowed: AlgorithmSet::from_bits(0),
         link: None,
         lambda: None,
+        is_observed: true,
     };
 
     fn words() -> [AtomicU64; DECISION_WORDS + 1] {

@@ -26,6 +26,7 @@ fn facts(stream: u32, raw_bytes: u64) -> CheapFacts {
         allowed: AlgorithmSet::supported(),
         link: LinkFacts::try_new(10.0, 500, Overlap::None).ok(),
         lambda: None,
+        is_observed: true,
     }
 }
 

@@ -215,5 +215,14 @@ pub(super) fn facts(
     raw_bytes: u64,
 ) -> CheapFacts {
     let stream = StreamId(Direction::ALL.iter().position(|known| *known == direction).unwrap_or(0) as u32);
-    CheapFacts { peer: 0, stream, raw_bytes, element, allowed: AlgorithmSet::supported(), link, lambda: None }
+    CheapFacts {
+        peer: 0,
+        stream,
+        raw_bytes,
+        element,
+        allowed: AlgorithmSet::supported(),
+        link,
+        lambda: None,
+        is_observed: true,
+    }
 }

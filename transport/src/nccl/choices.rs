@@ -216,7 +216,8 @@ impl Choices {
         let (raw_bytes, stream) = (region.len(), key.stream());
         let chunk_size = ChunkSize::for_len(raw_bytes as usize);
         let (allowed, link) = (self.allowed, self.link(timed));
-        let facts = CheapFacts { peer, stream, raw_bytes, element, allowed, link, lambda: None };
+        let facts =
+            CheapFacts { peer, stream, raw_bytes, element, allowed, link, lambda: None, is_observed: true };
         let (decision, look) = self.behind.plan(self.policy.as_mut(), &facts);
         let question = look.map(|(algorithms, size)| Question { facts, chunk_size, algorithms, size });
         let decision = match question {

@@ -63,6 +63,7 @@ mod tests {
             allowed: AlgorithmSet::supported(),
             link: None,
             lambda: None,
+            is_observed: true,
         };
         let decision = Decision::bypass(&facts, Reason::NotSampled);
         Coded { facts, decision, coded_bytes: 10, record: RecordId(record) }

@@ -146,7 +146,16 @@ impl Coder {
         };
         let stream = stream_id(stream);
         let (peer_rank, raw_bytes) = (peer.0, source.capacity());
-        let facts = CheapFacts { peer: peer_rank, stream, raw_bytes, element, allowed, link, lambda: None };
+        let facts = CheapFacts {
+            peer: peer_rank,
+            stream,
+            raw_bytes,
+            element,
+            allowed,
+            link,
+            lambda: None,
+            is_observed: true,
+        };
         let transfer = Transfer { facts, group, planned_at: Instant::now(), purpose, forgotten: false };
         if group.is_some_and(|group| self.collectives.are_reports(group)) {
             let decision = Decision::bypass(&facts, Reason::BetweenRanks);

@@ -171,6 +171,7 @@ mod tests {
         allowed: AlgorithmSet::from_bits(0),
         link: None,
         lambda: None,
+        is_observed: true,
     };
     const FASTEST: Reason = Reason::Fastest { predicted_ns: 1, raw_ns: 2 };
 

@@ -123,14 +123,15 @@ impl Choice {
     }
 
     /// How a copy is to be coded, without a look at its bytes. `can_time` says whether it can be timed if it is plain, `can_watch`
-    /// whether it can be watched if it is coded.
+    /// whether it can be watched if it is coded: a trial that nobody watches would be in vain.
     pub(super) fn choose(
         &mut self,
         (element, raw_bytes): (Element, u64),
         can_time: bool,
         can_watch: bool,
     ) -> Chosen {
-        let (facts, chunk_size) = (self.facts(element, raw_bytes), self.chunk_size);
+        let facts = CheapFacts { is_observed: can_watch, ..self.facts(element, raw_bytes) };
+        let chunk_size = self.chunk_size;
         let plain = |reason| Chosen {
             algorithm: Algorithm::None,
             made: (facts, Decision::bypass(&facts, reason)),
@@ -143,10 +144,6 @@ impl Choice {
         }
         let (decision, look) = self.behind.plan(self.policy.as_mut(), &facts);
         let question = look.map(|(algorithms, size)| Question { facts, chunk_size, algorithms, size });
-        // A trial that nobody watches would be in vain.
-        let is_trial = matches!(decision.reason, Reason::Trial { .. } | Reason::Guessed { .. });
-        let is_vain = is_trial && !can_watch;
-        let decision = if is_vain { Decision::bypass(&facts, Reason::NotSampled) } else { decision };
         let (algorithm, made) = (decision.algorithm, (facts, decision));
         if can_time && self.goes_by_link && self.link.is_due(algorithm) {
             return Chosen { made, question, is_timed: true, ..plain(decision.reason) };
@@ -253,7 +250,16 @@ impl Choice {
         // However codecs and link overlap where it was stated, here they do as they do.
         let link = self.link().and_then(|link| link.with_overlap(self.cut.overlap(raw_bytes)).ok());
         let (allowed, [from, to]) = (self.allowed, self.devices);
-        CheapFacts { peer: to, stream: StreamId(from), raw_bytes, element, allowed, link, lambda: None }
+        CheapFacts {
+            peer: to,
+            stream: StreamId(from),
+            raw_bytes,
+            element,
+            allowed,
+            link,
+            lambda: None,
+            is_observed: true,
+        }
     }
 }
 

@@ -38,6 +38,7 @@ pub(super) fn code(policy: &mut dyn Policy, transfer: &Sized) -> Coded {
         allowed: ALLOWED,
         link: None, // the scheme does not ask
         lambda: None,
+        is_observed: true,
     };
     let (decision, tried) = match policy.plan(&facts) {
         Plan::Use(decision) => (decision, CODECS.map(|codec| codec == decision.algorithm)),

@@ -13,8 +13,6 @@ use crate::{CheapFacts, Decision, Outcome, Reason};
 
 /// How much longer than expected a sample can take.
 const MOST_LATE: f64 = 4.0;
-/// A codec that was timed so often is timed on every fourth transfer only.
-const WELL_TIMED: u32 = 16;
 /// So many times in a row that are off in the same direction are no accident.
 const OFF_IN_A_ROW: i8 = 3;
 
@@ -76,10 +74,10 @@ impl Stream {
             return;
         }
         // What was tried is no first trial any more, even if nothing has moved.
-        let still_best = self.choose_now(common, facts, goal).best.algorithm == tried;
+        let best = self.choose_as_before(common, facts, goal).map(|choice| choice.best.algorithm);
         if surprising {
             (self.urgent, self.pause) = (true, 0);
-            if !still_best && !trial {
+            if best.is_some_and(|best| best != tried) && !trial {
                 self.budget.surprise(common.config);
                 self.doubt_times();
                 self.choices.iter_mut().for_each(Choices::start_again);
@@ -97,10 +95,8 @@ impl Stream {
         outcome: &Outcome,
     ) -> Option<Paces> {
         let algorithm = decision.algorithm;
-        self.observed = self.observed.wrapping_add(1);
         let is_trial = matches!(decision.reason, Reason::Trial { .. });
-        let well_timed = !is_trial && self.knowledge.timed(algorithm, facts.raw_bytes) >= WELL_TIMED;
-        if well_timed && !self.observed.is_multiple_of(4) {
+        if !self.knowledge.is_to_show_times(algorithm, facts.raw_bytes) && !is_trial {
             return None;
         }
         let fraction = outcome.coded_bytes as f64 / facts.raw_bytes as f64;
@@ -114,7 +110,7 @@ impl Stream {
             let far_ns = common.config.drift * decision.predicted_ns.unwrap_or(0) as f64;
             self.compare_times((algorithm, facts.raw_bytes), measured, outcome, far_ns);
         }
-        self.knowledge.learn_times(algorithm, facts.raw_bytes, paces);
+        self.knowledge.learn_times(algorithm, facts.raw_bytes, paces, is_trial);
         Some(paces)
     }
 

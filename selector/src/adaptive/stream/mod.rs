@@ -73,7 +73,6 @@ pub(super) struct Stream {
     urgent: bool,
     samples: u32,
     guesses: u32,
-    observed: u32,
     /// Transfers since codecs were last taken to recover.
     passed: u32,
 }
@@ -167,7 +166,6 @@ impl Stream {
             urgent: true,
             samples: 0,
             guesses: 0,
-            observed: 0,
             passed: 0,
         }
     }
@@ -175,17 +173,43 @@ impl Stream {
     /// The best as far as is known. Only the first transfer of a length waits until that is worked out.
     pub(super) fn choice(&mut self, common: &Common<'_>, facts: &CheapFacts, goal: Goal) -> Choice {
         self.set_scene(facts, goal);
+        let (raw_bytes, overlap) = (facts.raw_bytes, goal.link.overlap());
         let Self { knowledge, choices, framing, .. } = self;
-        choices[place(goal)]
-            .of(facts.raw_bytes, || scene(common, facts, goal, knowledge, framing).choose(facts.raw_bytes))
+        let scene = || scene(common, (facts.element, facts.allowed), goal, knowledge, framing);
+        choices[place(goal)].of(raw_bytes, overlap, || scene().choose(raw_bytes))
     }
 
-    /// The best as far as is known by now.
+    /// The best as far as is known by now. Of a transfer that has left before, for those that are sent now.
     pub(super) fn choose_now(&mut self, common: &Common<'_>, facts: &CheapFacts, goal: Goal) -> Choice {
-        self.set_scene(facts, goal);
+        match self.settings[place(goal)] {
+            Some(Setting { last, allowed, .. }) if !facts.is_observed => {
+                let goal = last.with_overlap(goal.link.overlap());
+                self.work_out(common, &CheapFacts { allowed, ..*facts }, goal)
+            }
+            _ => {
+                self.set_scene(facts, goal);
+                self.work_out(common, facts, goal)
+            }
+        }
+    }
+
+    /// The same, of a transfer that has left before: only if those to come are still sent as it was, over the same link to a peer with
+    /// the same codecs.
+    pub(super) fn choose_as_before(
+        &mut self,
+        common: &Common<'_>,
+        facts: &CheapFacts,
+        goal: Goal,
+    ) -> Option<Choice> {
+        let is_same = |setting: &Setting| setting.allowed == facts.allowed && setting.last.is_near(&goal);
+        self.settings[place(goal)].as_ref().is_some_and(is_same).then(|| self.work_out(common, facts, goal))
+    }
+
+    fn work_out(&mut self, common: &Common<'_>, facts: &CheapFacts, goal: Goal) -> Choice {
+        let (raw_bytes, overlap) = (facts.raw_bytes, goal.link.overlap());
         let Self { knowledge, choices, framing, .. } = self;
-        let choice = scene(common, facts, goal, knowledge, framing).choose(facts.raw_bytes);
-        choices[place(goal)].put(facts.raw_bytes, choice)
+        let scene = scene(common, (facts.element, facts.allowed), goal, knowledge, framing);
+        choices[place(goal)].put(raw_bytes, overlap, scene.choose(raw_bytes))
     }
 
     /// What data was last known to become.
@@ -199,18 +223,19 @@ impl Stream {
     }
 
     /// Works choices out again that rest on what is no longer known, as far as the stream can afford it; that of
-    /// transfers like this one first.
+    /// transfers like this one first. They are for transfers to come: whatever the link and the peer's codecs were for this one.
     pub(super) fn choose_again(&mut self, common: &Common<'_>, facts: &CheapFacts, goal: Goal) {
         if self.passed >= RECOVERY {
             self.passed = 0;
             self.knowledge.recover();
             AlgorithmSet::supported().iter().for_each(|algorithm| self.settle(algorithm));
         }
-        let Self { knowledge, choices, framing, .. } = self;
-        let scene = scene(common, facts, goal, knowledge, framing);
-        let choices = &mut choices[place(goal)];
-        while let Some(raw_bytes) = choices.next_due(facts.raw_bytes) {
-            choices.put(raw_bytes, scene.choose(raw_bytes));
+        let Self { knowledge, choices, framing, settings, .. } = self;
+        let (Some(setting), choices) = (&settings[place(goal)], &mut choices[place(goal)]) else { return };
+        while let Some((raw_bytes, overlap)) = choices.next_due(facts.raw_bytes) {
+            let goal = setting.last.with_overlap(overlap);
+            let scene = scene(common, (facts.element, setting.allowed), goal, knowledge, framing);
+            choices.put(raw_bytes, overlap, scene.choose(raw_bytes));
         }
     }
 
@@ -248,11 +273,12 @@ impl Stream {
         }
     }
 
-    /// The way to take: the best one, or now and then another that might turn out better.
+    /// The way to take: the best one, or now and then another that might turn out better, if anybody sees whether it does.
     pub(super) fn way(&mut self, choice: &Choice, facts: &CheapFacts, goal: Goal) -> (Way, Kind) {
         let Self { choices, trials, budget, guesses, .. } = self;
         let best = (choice.best, Kind::Best);
-        let Some(chances) = choices[place(goal)].chances(facts.raw_bytes).filter(|_| choice.is_open()) else {
+        let chances = choices[place(goal)].chances(facts.raw_bytes);
+        let Some(chances) = chances.filter(|_| facts.is_observed && choice.is_open()) else {
             return best;
         };
         if let Some(guess) = chances.guess.filter(|_| *guesses < MOST_GUESSES) {
@@ -357,20 +383,11 @@ fn place(goal: Goal) -> usize {
 /// What choices of a stream are made from.
 fn scene<'a>(
     common: &'a Common<'_>,
-    facts: &CheapFacts,
+    (element, allowed): (Element, AlgorithmSet),
     goal: Goal,
     knowledge: &'a Knowledge,
     framing: &'a Framing,
 ) -> Scene<'a> {
     let Common { config, speeds, priors, .. } = *common;
-    Scene {
-        goal,
-        speeds,
-        element: facts.element,
-        allowed: facts.allowed,
-        knowledge,
-        priors,
-        framing,
-        least_gain: config.least_gain,
-    }
+    Scene { goal, speeds, element, allowed, knowledge, priors, framing, least_gain: config.least_gain }
 }

@@ -121,7 +121,16 @@ mod tests {
 
     fn transfer(raw_bytes: u64, algorithm: Algorithm) -> (CheapFacts, Decision) {
         let (stream, element, allowed) = (StreamId(0), Element::F32, AlgorithmSet::from_bits(u16::MAX));
-        let facts = CheapFacts { peer: 1, stream, raw_bytes, element, allowed, link: None, lambda: None };
+        let facts = CheapFacts {
+            peer: 1,
+            stream,
+            raw_bytes,
+            element,
+            allowed,
+            link: None,
+            lambda: None,
+            is_observed: true,
+        };
         let decision = Decision { algorithm, ..Decision::bypass(&facts, Reason::NotSampled) };
         (facts, decision)
     }
