@@ -1,5 +1,7 @@
 //! What is known of the data of a stream, and of how codecs do on it.
 
+use std::ops::Range;
+
 use mgcomp_codecs::Algorithm;
 
 use super::stream::Paces;
@@ -26,8 +28,18 @@ const BANDS_BYTES: [u64; 4] = [64 << 10, 1 << 20, 4 << 20, 16 << 20];
 const BANDS: usize = BANDS_BYTES.len() + 1;
 /// A codec that was timed so often in a band is timed there on every fourth transfer only.
 const WELL_TIMED: u32 = 16;
-/// How much of what codecs are off in one band they are off in the next.
+/// How much of what codecs are off in one band they are off in the next: so many times as much for each band further on.
 const NEXT_BAND: f64 = 0.85;
+/// The same of bands so many further on.
+const PARTS: [f64; BANDS] = {
+    let mut parts = [1.0; BANDS];
+    let mut bands = 1;
+    while bands < BANDS {
+        parts[bands] = parts[bands - 1] * NEXT_BAND;
+        bands += 1;
+    }
+    parts
+};
 
 /// By algorithm: the fraction that is left of the data, and how much slower than measured the codec is.
 #[derive(Clone, Debug)]
@@ -85,9 +97,8 @@ impl Entry {
 impl Pace {
     const UNKNOWN: Self = Self { encode: 1.0, decode: 1.0, timed: 0, passed: 0, heard: 0, last: 0 };
 
-    /// What to expect of a band so many further on, of which nothing is known, where it is this pace in one.
-    fn of_another_band(pace: f64, bands: usize) -> f64 {
-        let part = (0..bands).fold(1.0, |part, _| part * NEXT_BAND);
+    /// What to expect of a band of which nothing is known, where it is this pace in one near by: such a part of what that is off.
+    fn of_another_band(pace: f64, part: f64) -> f64 {
         1.0 + (pace - 1.0) * part
     }
 }
@@ -183,8 +194,8 @@ impl Knowledge {
     /// Learns how the times of a transfer compare with those that were measured before all: observed over measured. Where nobody has
     /// seen what encoding took, as where it kept up with the link, only a trial counts, so that it is no first one again.
     pub(super) fn learn_times(&mut self, algorithm: Algorithm, raw_bytes: u64, seen: Paces, is_trial: bool) {
-        let paces = &mut self.live[usize::from(algorithm.number())].paces;
-        let pace = &mut paces[band(raw_bytes)];
+        let (paces, own) = (&mut self.live[usize::from(algorithm.number())].paces, band(raw_bytes));
+        let pace = &mut paces[own];
         let encode = seen.encode.filter(|pace| pace.is_finite());
         if let Some(encode) = encode {
             move_to(&mut pace.encode, encode, pace.timed);
@@ -195,12 +206,10 @@ impl Knowledge {
         }
         if encode.is_some() {
             // Rather what holds for lengths near by than what was measured on other data.
-            let all = *paces;
-            for (at, pace) in paces.iter_mut().enumerate().filter(|(_, pace)| pace.timed == 0) {
-                if let Some(near) = nearest(at, |band| all[band].timed > 0) {
-                    pace.encode = Pace::of_another_band(all[near].encode, at.abs_diff(near));
-                    pace.last = all[near].last;
-                }
+            let Pace { encode, last, .. } = *pace;
+            for at in nearest_to(own, |at| paces[at].timed > 0).filter(|&at| at != own) {
+                let encode = Pace::of_another_band(encode, PARTS[at.abs_diff(own)]);
+                (paces[at].encode, paces[at].last) = (encode, last);
             }
         }
         if let Some(decode) = seen.decode.filter(|pace| pace.is_finite()) {
@@ -210,15 +219,13 @@ impl Knowledge {
 
     /// Learns the same of a decoder alone.
     pub(super) fn learn_decoding(&mut self, algorithm: Algorithm, raw_bytes: u64, seen: f64) {
-        let paces = &mut self.live[usize::from(algorithm.number())].paces;
-        let pace = &mut paces[band(raw_bytes)];
+        let (paces, own) = (&mut self.live[usize::from(algorithm.number())].paces, band(raw_bytes));
+        let pace = &mut paces[own];
         move_to(&mut pace.decode, seen, pace.heard);
         pace.heard = pace.heard.saturating_add(1);
-        let all = *paces;
-        for (at, pace) in paces.iter_mut().enumerate().filter(|(_, pace)| pace.heard == 0) {
-            if let Some(near) = nearest(at, |band| all[band].heard > 0) {
-                pace.decode = Pace::of_another_band(all[near].decode, at.abs_diff(near));
-            }
+        let decode = pace.decode;
+        for at in nearest_to(own, |at| paces[at].heard > 0).filter(|&at| at != own) {
+            paces[at].decode = Pace::of_another_band(decode, PARTS[at.abs_diff(own)]);
         }
     }
 
@@ -293,9 +300,14 @@ fn move_to(known: &mut f64, seen: f64, times: u32) {
     *known = (*known + (seen - *known) * weight).clamp(1.0 / MOST_IN_ALL, MOST_IN_ALL);
 }
 
-/// The nearest other band that has something to say, the shorter of two.
-fn nearest(at: usize, has: impl Fn(usize) -> bool) -> Option<usize> {
-    (0..BANDS).filter(|&band| has(band)).min_by_key(|&band| at.abs_diff(band))
+/// The bands to which `from` is the nearest that something is known of, itself among them; of two that are as near, the shorter counts.
+fn nearest_to(from: usize, is_known: impl Fn(usize) -> bool) -> Range<usize> {
+    let above = (from + 1..BANDS).find(|&at| is_known(at));
+    let below = (0..from).rev().find(|&at| is_known(at));
+    // Half of the way to the next one that is known, or all of it where there is none.
+    let first = below.map_or(0, |below| from - (from - below - 1) / 2);
+    let end = above.map_or(BANDS, |above| from + 1 + (above - from) / 2);
+    first..end
 }
 
 /// Which band of lengths a transfer is of.
@@ -450,6 +462,21 @@ mod tests {
         knowledge.learn_times(Algorithm::Zvc, KIB, nothing, true);
         assert_eq!(encode(&knowledge).map(|pace| pace.encode), before);
         assert_eq!(knowledge.timed(Algorithm::Zvc, KIB), 1, "that it was tried counts");
+    }
+
+    #[test]
+    fn bands_go_by_the_nearest_that_is_known_or_the_shorter_of_two() {
+        for from in 0..BANDS {
+            for known in 0..1usize << BANDS {
+                let is_known = |at: usize| at == from || known >> at & 1 == 1;
+                let nearest = |at: usize| {
+                    (0..BANDS).filter(|&band| is_known(band)).min_by_key(|&band| at.abs_diff(band))
+                };
+                let expected: Vec<usize> = (0..BANDS).filter(|&at| nearest(at) == Some(from)).collect();
+                let found: Vec<usize> = nearest_to(from, is_known).collect();
+                assert_eq!(found, expected, "around {from} where {known:05b} are known");
+            }
+        }
     }
 
     #[test]
