@@ -16,6 +16,12 @@ pub enum CommunicatorError {
         /// Members that there are.
         ranks: u32,
     },
+    /// A message to or from this member itself: messages are for others.
+    #[error("rank {rank} is this member: messages are for others")]
+    Own {
+        /// Its number in the communicator.
+        rank: u32,
+    },
     /// Buffers do not fit each other or the number of ranks.
     #[error("{what} has {got} bytes, but {expected} are needed")]
     Length {

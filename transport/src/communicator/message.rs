@@ -2,12 +2,16 @@
 //!
 //! A long message goes in parts, which the session takes for one; so it needs one receive, with or without room for all of it. Both
 //! buffers may be in any memory, each in its own.
+//!
+//! Messages are for others: there is no session with this member itself. Only a [`send_receive`](Communicator::send_receive)
+//! from it to it is carried out, as the ring of one member needs it.
 
 use mgcomp_codecs::Element;
 
-use super::transfer::{PART_BYTES, Transfers, parts};
-use super::{Communicator, CommunicatorError};
+use super::transfer::{PART_BYTES, Transfers, copy, parts};
+use super::{Communicator, CommunicatorError, Group};
 use crate::memory::{AnySlice, Slice};
+use crate::message::Rank;
 use crate::node::{Handle, TransferResult};
 use crate::session::{Completion, TransferError};
 
@@ -29,7 +33,7 @@ impl Communicator {
     /// [`start_send`](Self::start_send).
     ///
     /// # Errors
-    /// [`CommunicatorError`] if there is no such member or the transfer fails.
+    /// [`CommunicatorError`] if there is no such member, it is this one, or the transfer fails.
     pub fn send(
         &self,
         to: u32,
@@ -43,7 +47,7 @@ impl Communicator {
     /// As [`send`](Self::send), without waiting. Messages to one member with one tag arrive in order.
     ///
     /// # Errors
-    /// [`CommunicatorError::Rank`] if there is no such member.
+    /// [`CommunicatorError::Rank`] if there is no such member, [`CommunicatorError::Own`] if it is this one.
     pub fn start_send(
         &self,
         to: u32,
@@ -52,8 +56,7 @@ impl Communicator {
         element: Element,
     ) -> Result<SendRequest, CommunicatorError> {
         let (group, from): (_, Slice) = (&*self.group, from.clone().into());
-        let to = group.check_rank(to)?;
-        let (peer, tag) = (group.members[to], group.message_tag(tag));
+        let (peer, tag) = (group.check_other(to)?, group.message_tag(tag));
         let mut transfers = Transfers::default();
         if from.len() <= PART_BYTES {
             let from = (from, element);
@@ -68,8 +71,8 @@ impl Communicator {
     /// Receives the next message of `from` with this tag into the front of `into`. Returns its length in bytes.
     ///
     /// # Errors
-    /// [`CommunicatorError`] if there is no such member, the transfer fails, or the message is longer than `into`: it
-    /// is lost then, and the one after it is the next.
+    /// [`CommunicatorError`] if there is no such member, it is this one, the transfer fails, or the message is longer than `into`:
+    /// it is lost then, and the one after it is the next.
     pub fn receive(&self, from: u32, tag: u32, into: &impl AnySlice) -> Result<u64, CommunicatorError> {
         self.start_receive(from, tag, into)?.wait()
     }
@@ -78,7 +81,7 @@ impl Communicator {
     /// they were started, however they are waited for.
     ///
     /// # Errors
-    /// [`CommunicatorError::Rank`] if there is no such member.
+    /// [`CommunicatorError::Rank`] if there is no such member, [`CommunicatorError::Own`] if it is this one.
     pub fn start_receive(
         &self,
         from: u32,
@@ -86,16 +89,18 @@ impl Communicator {
         into: &impl AnySlice,
     ) -> Result<ReceiveRequest, CommunicatorError> {
         let group = &*self.group;
-        let from = group.check_rank(from)?;
+        let from = group.check_other(from)?;
         let into: Slice = into.clone().into();
-        let handle = group.node.receive(group.members[from], group.message_tag(tag), into);
+        let handle = group.node.receive(from, group.message_tag(tag), into);
         Ok(ReceiveRequest { handle })
     }
 
-    /// Sends `send` to `to` and meanwhile receives from `from` into `receive`. Returns the bytes received.
+    /// Sends `send` to `to` and meanwhile receives from `from` into `receive`. Returns the bytes received. Where both are this member,
+    /// they are copied.
     ///
     /// # Errors
-    /// As [`send`](Self::send) and [`receive`](Self::receive).
+    /// As [`send`](Self::send) and [`receive`](Self::receive), and then nothing is sent if either cannot begin; or
+    /// [`CommunicatorError::Overlap`] if what is to be copied lies across its place.
     pub fn send_receive(
         &self,
         (to, send): (u32, &impl AnySlice),
@@ -103,8 +108,13 @@ impl Communicator {
         tag: u32,
         element: Element,
     ) -> Result<u64, CommunicatorError> {
+        let (group, own) = (&*self.group, self.rank());
+        if (to, from) == (own, own) {
+            group.check_process()?;
+            return copy_message(send, receive);
+        }
         // Nothing begins where one of them cannot.
-        self.group.check_rank(to)?;
+        group.check_other(to)?;
         let receiving = self.start_receive(from, tag, receive)?;
         let sending = self.start_send(to, tag, send, element)?;
         let received = receiving.wait();
@@ -141,6 +151,23 @@ impl ReceiveRequest {
     pub fn is_finished(&mut self) -> bool {
         self.handle.is_finished()
     }
+}
+
+impl Group {
+    /// A member that this one has a session with.
+    fn check_other(&self, rank: u32) -> Result<Rank, CommunicatorError> {
+        let member = self.check_rank(rank)?;
+        if member == self.rank { Err(CommunicatorError::Own { rank }) } else { Ok(self.members[member]) }
+    }
+}
+
+/// Copies `from` into the front of `into`, as a message would come there. Returns its length in bytes.
+fn copy_message(from: &impl AnySlice, into: &impl AnySlice) -> Result<u64, CommunicatorError> {
+    let (from, into): (Slice, Slice) = (from.clone().into(), into.clone().into());
+    let (len, capacity) = (from.len() as u64, into.len() as u64);
+    let front = into.part(0, from.len()).ok_or(CommunicatorError::Truncated { len, capacity })?;
+    copy(&from, &front)?;
+    Ok(len)
 }
 
 fn received(result: TransferResult) -> Result<u64, CommunicatorError> {

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use mgcomp_codecs::background;
 
+use super::turn::Task;
 use super::{Communicator, CommunicatorError, Group, Started};
 use crate::link::driving;
 use crate::message::{GivingUp, OperationId, Rank, Status};
@@ -90,28 +91,28 @@ impl Communicator {
             return request(Some(Err(error)));
         }
         let (group, turn) = (self.group.clone(), self.group.turns.take());
+        let report_failed = report.clone();
         let task = move || {
             // In its turn: what comes after it finds it finished.
             group.turns.in_turn(turn, || {
                 let _ = report.send(group.unless_broken(work)); // nobody may be waiting any more
             });
         };
-        request(match spawn(Box::new(task)) {
-            Ok(thread) => {
-                self.started.keep(thread);
-                None
-            }
+        match spawn(Box::new(task)) {
+            Ok(thread) => self.started.keep(thread),
             Err(error) => {
-                // Those behind it must not wait for it, and neither must the other members.
-                let failed = CommunicatorError::Thread(error.to_string());
-                Some(self.group.turns.in_turn(turn, || self.group.unless_broken(|_| Err(failed))))
+                // Those behind it must not wait for it, and neither must the other members. The caller does not wait for those
+                // before it: that they end may be up to what it does next.
+                let (group, failed) = (self.group.clone(), CommunicatorError::Thread(error.to_string()));
+                let fail = move || {
+                    let _ = report_failed.send(group.unless_broken(|_| Err(failed)));
+                };
+                self.group.turns.leave(turn, Box::new(fail));
             }
-        })
+        }
+        request(None)
     }
 }
-
-/// A collective as a thread carries it out.
-type Task = Box<dyn FnOnce() + Send>;
 
 impl Group {
     /// In a child made by `fork`, nobody ends the turns that the parent's threads have, or says what has come of them.
@@ -275,6 +276,33 @@ mod tests {
             |world| world.start_collective_by(|_| Err(io::Error::other("no more threads")), |_| Ok(())),
             &CommunicatorError::Thread("no more threads".into()),
         );
+    }
+
+    #[test]
+    fn without_a_thread_a_collective_is_not_waited_for_either() {
+        let link = Loopback::fabric(1, None).unwrap().remove(0);
+        let policy = PolicySpec::default().build(&Steering::default());
+        let world = Communicator::world(Node::start(Box::new(link), policy, NodeConfig::default()).unwrap());
+        let (go, gone) = mpsc::channel::<()>();
+        let (say, said) = mpsc::channel();
+        thread::spawn(move || {
+            let first = world.start_collective(move |_| {
+                let _ = gone.recv();
+                Ok(())
+            });
+            let spawn = |_| Err(io::Error::other("no more threads"));
+            let mut second = world.start_collective_by(spawn, |_| Ok(()));
+            let is_finished = second.is_finished();
+            let third = world.start_barrier();
+            let _ = say.send((is_finished, [first, second, third]));
+        });
+        let started = said.recv_timeout(HANGS).expect("hangs: what is started is waited for");
+        let (is_finished, requests) = started;
+        assert!(!is_finished, "its turn has not come");
+        go.send(()).unwrap();
+        let failed = CommunicatorError::Thread("no more threads".into());
+        let broken = CommunicatorError::Broken(Box::new(failed.clone()));
+        assert_eq!(requests.map(CollectiveRequest::wait), [Ok(()), Err(failed), Err(broken)]);
     }
 
     #[test]

@@ -26,12 +26,13 @@ struct Transfer {
 }
 
 impl Transfers {
-    /// Waits for all of them, or until one fails: what a member does not send would be waited for in vain.
+    /// Waits for one after the other, until that comes to one that has failed: what a member does not send would be waited for in
+    /// vain.
     pub(super) fn wait(self) -> Result<(), CommunicatorError> {
         self.wait_by(Handle::wait)
     }
 
-    /// The same in a collective of `group`, or until another member gives that up.
+    /// The same in a collective of `group`, or until another member gives that up, or any of them fails with its session.
     pub(super) fn wait_in(self, group: &Group) -> Result<(), CommunicatorError> {
         self.wait_by(|handle| group.watch.wait(handle))
     }

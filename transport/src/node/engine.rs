@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::coding::{Coder, Finished, JobResult};
 use super::groups::{GroupBoard, Watch};
-use super::handle::Reply;
+use super::handle::{Reply, TransferResult};
 use super::mailbox::Input;
 use super::peers::PeerBoard;
 use super::{NodeConfig, Position};
@@ -34,10 +34,17 @@ pub(super) struct Engine {
     pub(super) regions: Arc<RwLock<RegionTable>>,
     pub(super) board: Arc<PeerBoard>,
     pub(super) groups: Arc<GroupBoard>,
-    pub(super) replies: FxHashMap<RequestId, Reply>,
+    pub(super) replies: FxHashMap<RequestId, Asked>,
     pub(super) next_request: u64,
     /// No session needs to hear of the time for longer than this.
     pub(super) tick: Duration,
+}
+
+/// A request under way.
+pub(super) struct Asked {
+    reply: Reply,
+    /// The group that it is for an operation of.
+    group: Option<u32>,
 }
 
 impl Engine {
@@ -153,7 +160,7 @@ impl Engine {
         }
         let id = RequestId(self.next_request);
         self.next_request += 1;
-        self.replies.insert(id, reply);
+        self.replies.insert(id, Asked { reply, group: group_of(&request) });
         self.tell(peer, |session| session.submit(id, request, Instant::now()));
     }
 
@@ -225,11 +232,7 @@ impl Engine {
             }
             Action::Acknowledged { job } => self.coder.acknowledged((peer, job)),
             Action::Decoded { job, took } => self.coder.decoded((peer, job), took),
-            Action::Deliver { request, result } => {
-                if let Some(reply) = self.replies.remove(&request) {
-                    reply.send(result);
-                }
-            }
+            Action::Deliver { request, result } => self.deliver(request, result),
             Action::GivenUp(given_up) => {
                 // What has come of a group that is gone, nobody will receive.
                 if self.groups.hear(peer, given_up)
@@ -245,6 +248,16 @@ impl Engine {
                 self.link.close(peer);
             }
         }
+    }
+
+    /// Whoever waits for a request of a group may be waiting for another one first, perhaps for ever: if the session is over that
+    /// this one went by, its operation is, too. That the session is over is none of the group's affair: the peer may have done its part.
+    fn deliver(&mut self, request: RequestId, result: TransferResult) {
+        let Some(Asked { reply, group }) = self.replies.remove(&request) else { return };
+        if let (Some(group), Err(error @ TransferError::Session { .. })) = (group, &result) {
+            self.groups.fail(group, error);
+        }
+        reply.send(result);
     }
 
     fn send(&mut self, peer: Rank, message: Message, with_next: bool) {
@@ -284,6 +297,14 @@ impl Engine {
     fn next_check(&self, now: Instant) -> Instant {
         let deadlines = self.sessions.iter().flatten().filter_map(Session::deadline);
         deadlines.fold(now + self.tick, Instant::min)
+    }
+}
+
+/// The group that a request is for an operation of.
+fn group_of(request: &Request) -> Option<u32> {
+    match *request {
+        Request::Send { tag, .. } | Request::Receive { tag, .. } => GivingUp::operation_of(tag),
+        Request::Read { .. } | Request::Write { .. } => None,
     }
 }
 

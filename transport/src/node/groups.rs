@@ -76,7 +76,7 @@ pub(crate) struct Watch {
 struct State {
     /// What this rank is at.
     operation: OperationId,
-    /// From where on all is given up.
+    /// From where on all is given up, or comes to nothing here.
     given_up: Option<(OperationId, TransferError)>,
     /// Whether the group is no more on this rank.
     is_closed: bool,
@@ -127,6 +127,14 @@ impl GroupBoard {
         watch.is_some_and(|watch| !watch.given_up(peer, given_up))
     }
 
+    /// What `group` is at comes to nothing: a request of that has failed.
+    pub(super) fn fail(&self, group: u32, error: &TransferError) {
+        let watch = self.lock().watched.get(&group).and_then(Weak::upgrade);
+        if let Some(watch) = watch {
+            watch.end(error.clone());
+        }
+    }
+
     /// A group is being made from now on, whose number is `lowest` or higher.
     pub(super) fn making(&self, lowest: u32) -> Making<'_> {
         self.lock().making.push(lowest);
@@ -162,7 +170,8 @@ impl Watch {
         state.over()
     }
 
-    /// Waits for a request of an operation, for as long as no member gives that up. One thread waits at a time.
+    /// Waits for a request of an operation, for as long as no member gives that up, and no other request of it fails with its
+    /// session. One thread waits at a time.
     pub(crate) fn wait(&self, mut handle: Handle) -> TransferResult {
         if handle.is_finished() {
             return handle.wait();
@@ -197,9 +206,14 @@ impl Watch {
 
     /// This rank, which is `own`, waits for nothing more: what it is at comes to nothing.
     pub(crate) fn leave(&self, own: Rank) {
+        self.end(TransferError::GivenUp { peer: own, status: Status::Closing });
+    }
+
+    /// What this rank is at comes to nothing. All requests that are under way are of that: none is over before its own are.
+    fn end(&self, error: TransferError) {
         let state = self.lock();
         let operation = state.operation;
-        State::end_from(state, operation, TransferError::GivenUp { peer: own, status: Status::Closing });
+        State::end_from(state, operation, error);
     }
 
     /// Returns whether the group is there to hear it.
@@ -245,6 +259,7 @@ impl State {
 mod tests {
     use super::*;
     use crate::node::handle::handle;
+    use crate::session::SessionError;
 
     fn said() -> GivingUp {
         GivingUp { group: 7, operation: OperationId::default(), status: Status::Internal }
@@ -324,6 +339,28 @@ mod tests {
         let (_never, second) = handle(None);
         assert_eq!(watch.wait(second), left);
         assert!(!watch.has_given_up(Rank(0)), "the others have said nothing");
+    }
+
+    #[test]
+    fn who_waits_hears_that_another_request_has_failed() {
+        let board = GroupBoard::default();
+        let watch = board.watch(7, &[Rank(0), Rank(2)]);
+        let operation = OperationId::default().next();
+        assert_eq!(watch.begin(operation), None);
+        let error = TransferError::Session { peer: Rank(2), error: SessionError::Closed };
+        let (_never, first) = handle(None);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| watch.wait(first));
+            while watch.lock().waiting.is_none() {
+                std::thread::yield_now();
+            }
+            board.fail(6, &error); // there is none
+            assert!(watch.lock().given_up.is_none());
+            board.fail(7, &error);
+            assert_eq!(waiting.join().unwrap(), Err(error.clone()));
+        });
+        assert_eq!(watch.begin(operation.next()), Some(error), "nothing can follow");
+        assert!(!watch.has_given_up(Rank(2)), "it has said nothing");
     }
 
     #[test]

@@ -128,7 +128,7 @@ fn members_whose_lengths_lie_on_two_sides_of_a_limit_hear_of_it() {
     let broadcast: Collective = |world, bytes| world.broadcast(0, &bytes.all(), Element::U8);
     let cases = [
         (2, all_reduce, 128 << 10),
-        (3, all_reduce, 16 << 10),
+        (3, all_reduce, 48 << 10),
         (2, reduce, 16 << 10),
         (3, broadcast, 64 << 10),
     ];

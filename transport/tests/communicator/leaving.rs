@@ -13,7 +13,7 @@ use mgcomp_transport::session::TransferError;
 
 use super::{buffer_of, bytes_of, on_all_with};
 use crate::common::fabric::Fabric;
-use crate::common::job::{config, nodes};
+use crate::common::job::{config, nodes, wait_until_over};
 use crate::common::{wait_until, watched};
 
 /// Its node lives on, and so do the messages between ranks.
@@ -110,6 +110,31 @@ fn what_who_leaves_has_sent_is_received_by_who_comes_late() {
                     }
                 }
             });
+        }
+    });
+}
+
+/// Its session ends, which says nothing of the collective.
+#[test]
+fn who_has_done_its_part_may_go_while_another_is_late() {
+    watched(|| {
+        for fabric in [Fabric::loopback(), Fabric::tcp(), Fabric::shm()] {
+            let worlds = nodes(fabric, 3, "adaptive", &config()).into_iter().map(Communicator::world);
+            let [root, late, leaving] = worlds.collect::<Vec<_>>().try_into().unwrap();
+            let all = HostBuffer::zeroed(3 * 5000);
+            let gather = |world: &Communicator| {
+                let mine = buffer_of(world.rank(), 5000);
+                world.start_gather(0, &mine.all(), &all.all(), Element::U8)
+            };
+            let mut waiting = gather(&root);
+            gather(&leaving).wait().unwrap();
+            drop(leaving);
+            wait_until_over(root.node(), Rank(2));
+            assert!(!waiting.is_finished());
+            gather(&late).wait().unwrap();
+            assert_eq!(waiting.wait(), Ok(()));
+            let expected: Vec<u8> = (0..3).flat_map(|rank| bytes_of(rank, 5000)).collect();
+            assert!(all.all().to_vec() == expected);
         }
     });
 }

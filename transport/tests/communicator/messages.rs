@@ -8,9 +8,9 @@ use mgcomp_transport::node::NodeConfig;
 use mgcomp_transport::session::TransferError;
 
 use super::{buffer_of, bytes_of, on_all, on_all_with};
-use crate::common::LIMITS;
 use crate::common::fabric::Fabric;
 use crate::common::job::config;
+use crate::common::{LIMITS, wait_until, watched};
 
 /// Longer messages travel in parts of this length.
 const PART: usize = 512 << 10;
@@ -172,5 +172,60 @@ pub(super) fn threads_that_send_with_one_tag_do_not_mix_their_messages(fabric: F
             came[whose.expect("a message of several threads")] += 1;
         }
         assert_eq!(came, [EACH; 3]);
+    });
+}
+
+#[test]
+fn messages_to_oneself_are_refused_before_anything_is_sent() {
+    watched(|| {
+        on_all(Fabric::loopback(), 2, "adaptive", |world| {
+            let (own, peer) = (world.rank(), 1 - world.rank());
+            let (from, into) = (buffer_of(own, 100), HostBuffer::zeroed(200).all());
+            let exchange = |to, from_rank| {
+                world.send_receive((to, &from.all()), (from_rank, &into), 3, Element::U8).err()
+            };
+            let mut errors = Vec::new();
+            if own == 0 {
+                errors.push(exchange(peer, own));
+                world.barrier().unwrap();
+                // The first that it sends with this tag.
+                world.send(peer, 3, &from.all().part(0, 50).unwrap(), Element::U8).unwrap();
+            } else {
+                let mut receive = world.start_receive(peer, 3, &into).unwrap();
+                world.barrier().unwrap();
+                wait_until("a message is there", || receive.is_finished());
+                assert_eq!(receive.wait(), Ok(50));
+            }
+            errors.push(exchange(own, peer));
+            errors.push(world.start_send(own, 3, &from.all(), Element::U8).err());
+            errors.push(world.start_receive(own, 3, &into).err());
+            let refused = Some(CommunicatorError::Own { rank: own });
+            assert!(errors.iter().all(|error| *error == refused), "{errors:?}");
+        });
+    });
+}
+
+#[test]
+fn a_ring_of_one_member_copies() {
+    watched(|| {
+        on_all(Fabric::loopback(), 1, "adaptive", |world| {
+            for len in [0, 1, PART + 1] {
+                let (from, into) = (buffer_of(3, len), HostBuffer::from(vec![0xee; len + 2]));
+                let received = world.send_receive((0, &from.all()), (0, &into.all()), 7, Element::U32);
+                assert_eq!(received, Ok(len as u64));
+                let expected = [bytes_of(3, len), vec![0xee; 2]].concat();
+                assert!(into.all().to_vec() == expected, "{len} bytes");
+            }
+            let buffer = buffer_of(3, 100);
+            let part = |offset, len| buffer.all().part(offset, len).unwrap();
+            let copy = |from, into| world.send_receive((0, &from), (0, &into), 7, Element::U8);
+            assert_eq!(
+                copy(part(0, 60), part(60, 40)),
+                Err(CommunicatorError::Truncated { len: 60, capacity: 40 })
+            );
+            assert_eq!(copy(part(0, 60), part(30, 60)), Err(CommunicatorError::Overlap));
+            assert_eq!(copy(part(0, 60), part(0, 100)), Ok(60));
+            assert_eq!(buffer.all().to_vec(), bytes_of(3, 100));
+        });
     });
 }

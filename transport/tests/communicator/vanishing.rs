@@ -1,4 +1,4 @@
-//! Members that vanish while they tell each other what collectives took, or which communicators they make.
+//! Members that vanish while they tell each other what collectives took, or which communicators they make, or while another one is late.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use mgcomp_codecs::Element;
 use mgcomp_selector::LinkFacts;
-use mgcomp_transport::communicator::{Communicator, CommunicatorError};
+use mgcomp_transport::communicator::{CollectiveRequest, Communicator, CommunicatorError};
 use mgcomp_transport::link::{
     Drive, Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError, Sent,
 };
@@ -238,5 +238,38 @@ fn who_hears_of_no_new_communicator_tells_those_who_may_have_it() {
                 });
             }
         });
+    });
+}
+
+/// Rank 1 does nothing before rank 0 is done.
+fn vanishes_while_another_is_late(fabric: Fabric, manner: Manner, start: Start) {
+    let worlds = three(fabric, manner, 0, REPORT_BYTES);
+    let [waiting, late, vanishing] = &worlds[..] else { panic!("{} ranks", worlds.len()) };
+    let (mine, all) = (buffer_of(0, BYTES), HostBuffer::zeroed(3 * BYTES));
+    let mut request = start(waiting, &mine, &all);
+    drop(vanishing.start_send(1, 0, &buffer_of(2, REPORT_BYTES as usize).all(), Element::U8));
+    wait_until("the member that waits hears of it", || request.is_finished());
+    let error = request.wait().unwrap_err();
+    let CommunicatorError::Transfer(TransferError::Session { peer: GONE, error: over }) = &error else {
+        panic!("{manner:?}: {error:?}");
+    };
+    assert!(manner.explains(over), "{manner:?}: {over:?}");
+    assert_eq!(waiting.barrier(), Err(CommunicatorError::Broken(Box::new(error))));
+    // And so does who comes late, from whichever is first.
+    let error = start(late, &mine, &all).wait();
+    assert!(matches!(error, Err(CommunicatorError::Transfer(_))), "{manner:?}: {error:?}");
+}
+
+type Start = fn(&Communicator, &HostBuffer, &HostBuffer) -> CollectiveRequest;
+
+#[test]
+fn who_waits_for_a_late_member_hears_that_another_has_vanished() {
+    let gather: Start = |world, mine, all| world.start_gather(0, &mine.all(), &all.all(), Element::U32);
+    let all_gather: Start = |world, mine, all| world.start_all_gather(&mine.all(), &all.all(), Element::U32);
+    watched(move || {
+        vanishes_while_another_is_late(Fabric::loopback(), Manner::Closing, gather);
+        vanishes_while_another_is_late(Fabric::loopback(), Manner::Silently, all_gather);
+        vanishes_while_another_is_late(Fabric::tcp(), Manner::Closing, all_gather);
+        vanishes_while_another_is_late(Fabric::tcp(), Manner::Silently, gather);
     });
 }

@@ -10,14 +10,14 @@ use super::{Block, CommunicatorError, Datatype, Group, Kind, Operation};
 use crate::memory::Slice;
 use crate::session::Completion;
 
-/// Shorter buffers are brought to the one who needs the result, and combined there: one way instead of two.
+/// Buffers of a reduce that are no longer are brought to its root, and combined there: one way instead of two.
 const SHORT_BYTES: usize = 16 << 10;
 
-/// All numbers are brought to everybody, one way instead of two, if that sends no more than so many bytes more: about
+/// All numbers of an all-reduce are brought to everybody, one way instead of two, if that sends no more than so many bytes more: about
 /// what a link of 10 Gb/s carries in the time that one way more takes.
 const EXCHANGED_BYTES: usize = 32 << 10;
 
-/// Longer buffers are combined by parts while others are on their way, even if as many bytes travel.
+/// Longer buffers of an all-reduce are combined by parts while others are on their way, even if as many bytes travel.
 const LONGEST_EXCHANGED_BYTES: usize = 128 << 10;
 
 /// Reductions travel in parts of this length: short, so that combining and handing on begin early. Whole numbers of every
