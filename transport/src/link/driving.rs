@@ -49,7 +49,9 @@ thread_local! {
 /// wait for what has come meanwhile.
 pub fn drive() -> bool {
     // Not borrowed while they run: what they report to may make or drop links.
-    let links = DRIVEN.with_borrow(Vec::clone);
+    let Ok(links) = DRIVEN.try_with(|links| links.borrow().clone()) else {
+        return false; // asked by a thread's own memory, after this
+    };
     let mut made = false;
     for link in links {
         match link.drive() {

@@ -234,6 +234,12 @@ pub trait Link: Send {
 pub trait Drive: Send + Sync {
     /// Does the link's work until `until` is ready; returns `false` at once if another thread is doing it.
     fn drive(&self, until: Pin<&mut (dyn Future<Output = ()> + Send)>) -> bool;
+
+    /// A thread wants what the link brings and does not drive it: somebody else is to, soon. For one that `asks_again` it is enough
+    /// that another thread does now.
+    fn prompt(&self, asks_again: bool) {
+        let _ = asks_again; // a link's own thread may come back by itself soon enough
+    }
 }
 
 /// Why a message was not queued.

@@ -43,7 +43,7 @@ impl MessageError {
 #[non_exhaustive]
 pub enum Invalid {
     /// A type number without a meaning.
-    #[error("bit 0: message type {got} is unknown; 1 to 9 are known")]
+    #[error("bit 0: message type {got} is unknown; 1 to {} are known", Kind::LAST.number())]
     Type {
         /// The number.
         got: u8,

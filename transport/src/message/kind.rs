@@ -48,6 +48,9 @@ impl Kind {
         Self::DecodeTime,
     ];
 
+    /// The kind with the highest number.
+    pub(super) const LAST: Self = Self::ALL[Self::ALL.len() - 1];
+
     /// The number on the wire, 1 to 10.
     #[must_use]
     pub const fn number(self) -> u8 {
@@ -104,6 +107,7 @@ impl fmt::Display for Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::Invalid;
 
     #[test]
     fn sixteen_numbers_ten_kinds() {
@@ -112,6 +116,9 @@ mod tests {
         for kind in Kind::ALL {
             assert_eq!(Kind::from_number(kind.number()), Some(kind));
         }
+        let (first, last) = (known[0], known[known.len() - 1]);
+        let text = Invalid::Type { got: 11 }.to_string();
+        assert_eq!(text, format!("bit 0: message type 11 is unknown; {first} to {last} are known"));
     }
 
     #[test]

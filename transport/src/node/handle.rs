@@ -1,6 +1,7 @@
 //! Waiting for requests.
 
 use std::future::poll_fn;
+use std::mem;
 use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
@@ -18,6 +19,8 @@ pub struct Handle {
     end: Arc<End>,
     /// What to do while waiting.
     driver: Option<Weak<dyn Drive>>,
+    /// Whether somebody has asked if it is finished, and it was not.
+    was_asked: bool,
     /// Where the request was made; nobody reports its end anywhere else.
     process: Process,
 }
@@ -49,7 +52,7 @@ struct State {
 /// A handle, and where its end is reported.
 pub(super) fn handle(driver: Option<Weak<dyn Drive>>) -> (Reply, Handle) {
     let end = Arc::<End>::default();
-    (Reply { end: end.clone() }, Handle { end, driver, process: Process::current() })
+    (Reply { end: end.clone() }, Handle { end, driver, was_asked: false, process: Process::current() })
 }
 
 impl Handle {
@@ -79,6 +82,7 @@ impl Handle {
         if !self.process.is_current() {
             return Some(Err(TransferError::Forked));
         }
+        self.prompt(timeout.is_zero());
         let until = Instant::now().checked_add(timeout);
         let mut state = self.end.lock();
         while state.result.is_none() {
@@ -102,6 +106,7 @@ impl Handle {
         }
         self.end.is_reported() || {
             driving::drive();
+            self.prompt(true);
             self.end.is_reported()
         }
     }
@@ -109,6 +114,16 @@ impl Handle {
     /// What ends the wait for this request.
     pub(super) fn interrupt(&self) -> Interrupt {
         Interrupt { end: self.end.clone() }
+    }
+
+    /// Sees to it that somebody does the link's work, for a thread that sleeps or `asks_again`.
+    fn prompt(&mut self, asks_again: bool) {
+        if self.end.is_reported() || asks_again && !mem::replace(&mut self.was_asked, true) {
+            return; // who asks for the first time may be about to wait, and do it then
+        }
+        if let Some(driver) = self.driver.as_ref().and_then(Weak::upgrade) {
+            driver.prompt(asks_again);
+        }
     }
 
     /// Does the link's work until the request is finished, unless another thread does.
@@ -182,5 +197,43 @@ impl End {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+
+    use super::*;
+
+    /// Notes how it is called for, by whether the caller asks again.
+    #[derive(Default)]
+    struct Prompted(Mutex<Vec<bool>>);
+
+    impl Drive for Prompted {
+        fn drive(&self, _: Pin<&mut (dyn Future<Output = ()> + Send)>) -> bool {
+            false
+        }
+
+        fn prompt(&self, asks_again: bool) {
+            self.0.lock().unwrap().push(asks_again);
+        }
+    }
+
+    #[test]
+    fn who_asks_again_or_sleeps_has_the_link_go_on() {
+        let link = Arc::<Prompted>::default();
+        let driver: Arc<dyn Drive> = link.clone();
+        let prompts = || std::mem::take(&mut *link.0.lock().unwrap());
+        let (reply, mut asked) = handle(Some(Arc::downgrade(&driver)));
+        assert!(!asked.is_finished());
+        assert!(prompts().is_empty(), "it may wait now");
+        assert!(!asked.is_finished() && asked.wait_for(Duration::ZERO).is_none());
+        assert_eq!(prompts(), [true, true]);
+        assert_eq!(asked.wait_for(Duration::from_millis(1)), None);
+        assert_eq!(prompts(), [false]);
+        reply.send(Ok(3));
+        assert!(asked.is_finished() && asked.wait_for(Duration::from_millis(1)) == Some(Ok(3)));
+        assert_eq!((asked.wait(), prompts()), (Ok(3), vec![]));
     }
 }

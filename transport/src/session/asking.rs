@@ -95,7 +95,9 @@ impl Session {
     /// Starts as many pieces as the peer's limits allow.
     pub(super) fn start_pieces(&mut self) {
         let Phase::Open { limits, .. } = self.phase else { return };
-        while let Some(started) = self.requester.start_piece(limits, self.config.piece_bytes) {
+        // The link takes no answer that is longer than what this side takes.
+        let piece_bytes = self.config.piece_bytes.min(self.config.limits.max_transfer_bytes);
+        while let Some(started) = self.requester.start_piece(limits, piece_bytes) {
             match started {
                 Started::Piece(id, request) => self.start_piece(id, &request),
                 Started::Offer => self.send_held(),

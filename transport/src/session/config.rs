@@ -17,7 +17,7 @@ pub struct SessionConfig {
     pub secret: Secret,
     /// What this side takes at once; the peer is told and held to it.
     pub limits: Limits,
-    /// Bytes per message: longer reads and writes are cut into pieces of this length (or of the peer's
+    /// Bytes per message: longer reads and writes are cut into pieces of this length (or of either side's
     /// limit, where that is less), several of which are under way at once. At least 1.
     pub piece_bytes: u32,
     /// How long the peer may take for its hello.

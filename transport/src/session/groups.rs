@@ -23,7 +23,7 @@ impl Session {
     pub fn end_group(&mut self, GroupOver { group, status, is_orderly }: GroupOver, goes_on: bool) {
         let is_of_group = |tag| GivingUp::operation_of(tag) == Some(group);
         let error = TransferError::GivenUp { peer: self.config.local, status };
-        let (posted, arrived) = self.inbox.take_all_of(is_of_group);
+        let (posted, arrived) = self.inbox.take_all_of(group);
         for posted in posted {
             self.fail(posted, error.clone());
         }

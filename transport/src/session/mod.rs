@@ -243,7 +243,10 @@ impl Session {
                 let (memory, piece) = self.requester.awaited(id)?;
                 memory.part(piece.offset, u64::from(piece.length))?
             }
-            Header::TaggedSend(TaggedSend { tag, algorithm: Algorithm::None, .. }) => {
+            // One that is not as long as it says is bad, and nobody's memory is to hold it.
+            Header::TaggedSend(TaggedSend { tag, algorithm: Algorithm::None, length, .. })
+                if u64::from(length) == len =>
+            {
                 let Posted { into, begun, .. } = self.inbox.next_receive(tag)?;
                 into.part(begun.map_or(0, |begun| begun.filled), len)?
             }

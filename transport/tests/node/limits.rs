@@ -1,14 +1,17 @@
 //! Transfers longer than a piece, a transfer, a window.
 
 use mgcomp_codecs::Element;
+use mgcomp_transport::link::Link;
+use mgcomp_transport::link::shm::{Shm, ShmConfig};
+use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
 use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::{Limits, Rank, Tag};
-use mgcomp_transport::node::NodeConfig;
+use mgcomp_transport::node::{Node, NodeConfig};
 use mgcomp_transport::region::Access;
 
-use crate::common::fabric::Fabric;
-use crate::common::job::{config, end_of, nodes};
-use crate::common::{noise, ramp};
+use crate::common::fabric::{Fabric, shm_job};
+use crate::common::job::{config, end_of, meet, node, nodes};
+use crate::common::{HANGS, SECRET, noise, ramp, watched};
 
 fn limits(max_transfer_bytes: u32, window_bytes: u64, max_in_flight: u32) -> Limits {
     Limits { max_transfer_bytes, window_bytes, max_in_flight }
@@ -47,11 +50,10 @@ pub(crate) fn sends_of_any_length_arrive(fabric: Fabric) {
         ..config()
     };
     let mut links = fabric.links(2, 1 << 30).into_iter();
-    let mut node = |config| crate::common::job::node(links.next().unwrap(), "paper", config);
+    let mut node = |config| node(links.next().unwrap(), "paper", config);
     let (small, large) = (node(config(1000, 5000)), node(config(5000, 4000)));
-    let send = |from: &mgcomp_transport::node::Node, to, len| {
-        from.send(to, Tag(1), HostBuffer::from(ramp(1, len)).all(), Element::U32)
-    };
+    let send =
+        |from: &Node, to, len| from.send(to, Tag(1), HostBuffer::from(ramp(1, len)).all(), Element::U32);
     // What is longer than a transfer or a window is fetched in pieces.
     for (from, to, limit) in [(&large, &small, 1000), (&small, &large, 4000)] {
         let (sender, receiver) = (from.position().rank, to.position().rank);
@@ -92,4 +94,59 @@ pub(crate) fn sends_are_received_in_any_order(fabric: Fabric) {
         assert!(into.all().to_vec() == data(n), "send {n}");
         assert_eq!(end_of(sent), Ok(LEN as u64));
     }
+}
+
+/// Two ranks of which each takes what its own limit allows, and so does its end of the link.
+fn check_own_limits(link: impl Fn(Rank, Limits) -> Box<dyn Link>) {
+    const LEN: usize = 1 << 20; // a piece
+    let takes = [256 << 10, 64 << 20].map(|longest| limits(longest, 64 << 20, 65_536));
+    let start = |(rank, limits)| node(link(rank, limits), "fixed:none", NodeConfig { limits, ..config() });
+    let nodes: Vec<_> = (0..).map(Rank).zip(takes).map(start).collect();
+    nodes.iter().for_each(meet);
+    let slice = |bytes| HostBuffer::from(bytes).all();
+    for (here, there) in [(&nodes[0], &nodes[1]), (&nodes[1], &nodes[0])] {
+        let (rank, peer) = (here.position().rank, there.position().rank);
+        let region = HostBuffer::from(noise(1, LEN));
+        let address = there.register(region.all(), Element::U8, Access::all()).unwrap();
+        let into = HostBuffer::zeroed(LEN);
+        assert_eq!(end_of(here.read(peer, address, into.all())), Ok(LEN as u64), "rank {rank} reads");
+        assert!(into.all().to_vec() == noise(1, LEN));
+        let written = here.write(peer, slice(noise(2, LEN)), Element::U8, address);
+        assert_eq!(end_of(written), Ok(LEN as u64), "rank {rank} writes");
+        assert!(region.all().to_vec() == noise(2, LEN));
+        for len in [300_000, LEN] {
+            let receive = there.receive(rank, Tag(1), into.slice(0..len).unwrap());
+            let sent = here.send(peer, Tag(1), slice(noise(3, len)), Element::U8);
+            assert_eq!(
+                (end_of(receive), end_of(sent)),
+                (Ok(len as u64), Ok(len as u64)),
+                "rank {rank} sends"
+            );
+            assert!(into.slice(0..len).unwrap().to_vec() == noise(3, len));
+        }
+    }
+}
+
+#[test]
+fn who_takes_little_asks_for_no_more_over_tcp() {
+    watched(|| {
+        let listeners = [(); 2].map(|()| Tcp::bind("127.0.0.1:0").unwrap());
+        let addresses = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
+        let rank_file = RankFile { secret: SECRET, addresses };
+        check_own_limits(|rank, limits| {
+            let config = TcpConfig { connect_timeout: HANGS, ..TcpConfig::new(limits) };
+            let listener = listeners[rank.0 as usize].try_clone().unwrap();
+            Box::new(Tcp::new(listener, rank_file.clone(), rank, config).unwrap())
+        });
+    });
+}
+
+#[test]
+fn who_takes_little_asks_for_no_more_over_shared_memory() {
+    watched(|| {
+        let job = shm_job(2);
+        check_own_limits(|rank, limits| {
+            Box::new(Shm::new(job.clone(), rank, ShmConfig::new(limits)).unwrap())
+        });
+    });
 }

@@ -27,6 +27,7 @@ on_every_link! {
         requests::requests_finish_in_any_order
         requests::handles_tell_when_they_are_finished
         requests::who_does_not_wait_is_served_all_the_same
+        requests::a_thread_may_wait_at_its_end
         requests::what_is_refused_touches_nothing
         requests::regions_may_go_while_they_are_read
         ends::others_go_on_when_a_node_goes

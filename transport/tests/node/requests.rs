@@ -1,19 +1,21 @@
 //! Requests, their handles, and requests that are refused.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
 use mgcomp_codecs::Element;
 use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::{Address, Rank, Status, Tag};
-use mgcomp_transport::node::{Node, NodeConfig};
+use mgcomp_transport::node::{Handle, Node, NodeConfig, TransferResult};
 use mgcomp_transport::region::{Access, Peers, RegionError};
 use mgcomp_transport::session::TransferError;
 
 use crate::common::fabric::Fabric;
 use crate::common::job::{config, end_of, nodes};
-use crate::common::{noise, wait_until};
+use crate::common::{HANGS, noise, wait_until};
 
 fn buffer(len: usize) -> mgcomp_transport::memory::HostSlice {
     HostBuffer::zeroed(len).all()
@@ -82,6 +84,49 @@ pub(crate) fn who_does_not_wait_is_served_all_the_same(fabric: Fabric) {
         drop(nodes[1].post(Rank(0), Tag(2), buffer(long), Element::U8));
         assert_eq!(end_of(nodes[0].receive(Rank(1), Tag(2), buffer(long))), Ok(long as u64));
     }
+}
+
+/// Waits for a request when it is dropped, as what a thread keeps to itself is when that ends.
+struct WaitsAtItsEnd(Receiver<Handle>, Sender<[TransferResult; 2]>);
+
+impl Drop for WaitsAtItsEnd {
+    fn drop(&mut self) {
+        let mut received = self.0.try_iter();
+        let (mut asked, waited) = (received.next().unwrap(), received.next().unwrap());
+        let waited = waited.wait();
+        while !asked.is_finished() {
+            thread::yield_now();
+        }
+        let _ = self.1.send([waited, asked.wait()]);
+    }
+}
+
+thread_local! {
+    static AT_ITS_END: RefCell<Option<WaitsAtItsEnd>> = const { RefCell::new(None) };
+}
+
+pub(crate) fn a_thread_may_wait_at_its_end(fabric: Fabric) {
+    let mut nodes = nodes(fabric, 2, "fixed:none", &config());
+    let receiver = nodes.pop().unwrap();
+    let sender = nodes.pop().unwrap();
+    let post = move |tag| drop(sender.post(Rank(1), Tag(tag), buffer(8), Element::U8));
+    let ((keep, kept), (tell, told)) = (mpsc::channel(), mpsc::channel());
+    post(0);
+    let ending = thread::spawn(move || {
+        // First, and so the last to be dropped: what the link keeps for the thread is gone by then.
+        AT_ITS_END.set(Some(WaitsAtItsEnd(kept, tell)));
+        assert_eq!(receiver.receive(Rank(0), Tag(0), buffer(8)).wait(), Ok(8));
+        for tag in [2, 1] {
+            keep.send(receiver.receive(Rank(0), Tag(tag), buffer(8))).unwrap();
+        }
+        receiver
+    });
+    for tag in [1, 2] {
+        thread::sleep(Duration::from_millis(100));
+        post(tag);
+    }
+    assert_eq!(told.recv_timeout(HANGS), Ok([Ok(8), Ok(8)]));
+    drop(ending.join().unwrap());
 }
 
 pub(crate) fn what_is_refused_touches_nothing(fabric: Fabric) {

@@ -4,12 +4,12 @@ use std::thread;
 use std::time::Duration;
 
 use mgcomp_transport::memory::HostBuffer;
-use mgcomp_transport::message::{Address, Rank};
+use mgcomp_transport::message::{Address, Rank, Status, Tag};
 use mgcomp_transport::node::{NodeConfig, PeerState};
-use mgcomp_transport::session::SessionError;
+use mgcomp_transport::session::{SessionError, TransferError};
 
 use crate::bystanders::{Bystanders, RANKS, wait_for};
-use crate::common::job::config;
+use crate::common::job::{config, end_of};
 use crate::common::{noise, watched};
 use crate::raw::{Raw, hello, read_request, record};
 
@@ -62,6 +62,22 @@ fn malformed_messages_end_the_session_with_a_reason() {
                 wait_for(&job.nodes[0], Rank(rank), "the end", |state| state.starts_with("Over(Malformed"));
             },
         );
+    });
+}
+
+#[test]
+fn a_send_that_is_not_as_long_as_it_says_is_a_bad_payload() {
+    watched(|| {
+        let job = Bystanders::start();
+        let mut raw = join(&job, 2);
+        // Long enough to be put where it is to go without a detour, if it were good.
+        let receive = job.nodes[0].receive(Rank(2), Tag(9), HostBuffer::zeroed(100_000).all());
+        let header = [&[0x60, 0, 0x70, 0][..], &9u64.to_be_bytes(), &100_000u32.to_be_bytes()].concat();
+        raw.record(&[&header[..], &[7; 65_536]].concat());
+        let status = Status::BadPayload;
+        assert_eq!(end_of(receive), Err(TransferError::Unusable { peer: Rank(2), status }));
+        assert_eq!(raw.message(), [0x40, 0, 0x70, status.code()]);
+        job.check();
     });
 }
 

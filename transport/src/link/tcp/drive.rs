@@ -54,6 +54,8 @@ pub(super) struct Driver {
     /// Taken when it is dropped.
     runtime: Option<Runtime>,
     state: Mutex<State>,
+    /// Whether nobody serves the sockets, nor is about to: for those who ask again and again, and are not to take the lock each time.
+    is_unserved: AtomicBool,
     /// Tells the link's thread to look at the state.
     changed: Condvar,
     /// Asks the link's thread to let go of the sockets.
@@ -102,8 +104,9 @@ impl Driver {
         let runtime =
             Builder::new_current_thread().enable_all().on_thread_start(background::enter).build()?;
         let state = Mutex::new(State::new(Instant::now()));
-        let (changed, wanted, sleeps_are_short) = (Condvar::new(), Notify::new(), AtomicBool::new(false));
-        Ok(Self { runtime: Some(runtime), state, changed, wanted, ways, sleeps_are_short })
+        let (is_unserved, sleeps_are_short) = Default::default();
+        let (changed, wanted) = (Condvar::new(), Notify::new());
+        Ok(Self { runtime: Some(runtime), state, is_unserved, changed, wanted, ways, sleeps_are_short })
     }
 
     /// Runs the link's own thread until `work` is done.
@@ -126,9 +129,12 @@ impl Driver {
 
     /// There is something to do for the link's thread that it does not find by looking.
     pub(super) fn call(&self) {
-        let mut state = self.lock();
-        state.needed |= state.server != Server::Link;
-        if state.server == Server::Nobody {
+        self.call_in(self.lock());
+    }
+
+    fn call_in(&self, mut state: MutexGuard<'_, State>) {
+        self.is_unserved.store(false, Ordering::Relaxed);
+        if state.call() {
             self.changed.notify_all();
         }
     }
@@ -141,6 +147,7 @@ impl Driver {
             state = match state.turn(now) {
                 Turn::Now => {
                     (state.server, state.needed) = (Server::Link, false);
+                    self.is_unserved.store(false, Ordering::Relaxed);
                     return;
                 }
                 Turn::IfNeeded => {
@@ -251,8 +258,10 @@ impl Driver {
 
 impl Drive for Driver {
     fn drive(&self, mut until: Pin<&mut (dyn Future<Output = ()> + Send)>) -> bool {
-        // A thread that runs futures must not block, but if it does, not on other futures.
-        if tokio::runtime::Handle::try_current().is_ok() {
+        // A thread that runs futures must not block, but if it does, not on other futures. One that has ended but for its own memory
+        // has no place left for a runtime.
+        if !tokio::runtime::Handle::try_current().is_err_and(|error| error.is_missing_context()) {
+            self.prompt(false);
             return false;
         }
         let Some(runtime) = &self.runtime else { return false };
@@ -269,6 +278,7 @@ impl Drive for Driver {
         }
         let tasks_are_due = state.needed || came.saturating_duration_since(state.turns_taken) >= TURNLESS;
         state.take(came);
+        self.is_unserved.store(false, Ordering::Relaxed);
         drop(state);
         let _serving = Serving(self);
         if !tasks_are_due && self.ask(until.as_mut(), came) {
@@ -282,6 +292,17 @@ impl Drive for Driver {
             self.spin_then_sleep(until, came).await;
         });
         true
+    }
+
+    fn prompt(&self, asks_again: bool) {
+        if asks_again && !self.is_unserved.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut state = self.lock();
+        if state.server == Server::Waiter {
+            state.refused = Some(Instant::now());
+        }
+        self.call_in(state);
     }
 }
 
@@ -298,7 +319,11 @@ impl Drop for Serving<'_> {
     fn drop(&mut self) {
         let now = Instant::now();
         let is_halfway = self.0.is_halfway(now);
-        if self.0.lock().leave(now, is_halfway) {
+        let mut state = self.0.lock();
+        self.0.is_unserved.store(!state.needed, Ordering::Relaxed);
+        let tells = state.leave(now, is_halfway);
+        drop(state);
+        if tells {
             self.0.changed.notify_all();
         }
     }
@@ -360,6 +385,12 @@ impl State {
 
     fn serve(&mut self, server: Server, now: Instant) {
         (self.server, self.since, self.next_look) = (server, now, now + self.absence());
+    }
+
+    /// The link's thread is needed; returns whether it is to be told.
+    fn call(&mut self) -> bool {
+        self.needed |= self.server != Server::Link;
+        self.server == Server::Nobody
     }
 
     /// How long the link's thread stays away at a time.
@@ -471,6 +502,44 @@ mod tests {
         assert!(state.leave(at(start, 2400), false));
         assert_eq!(state.turn(at(start, 2400)), Turn::Now);
     }
+
+    #[test]
+    fn whoever_sleeps_or_asks_again_and_again_has_it_come_back_at_once() {
+        let start = Instant::now();
+        let mut state = left_after(300, start);
+        assert_eq!(state.turn(at(start, 1)), Turn::NotBefore(at(start, 1000)));
+        assert!(state.call());
+        assert_eq!(state.turn(at(start, 1)), Turn::Now);
+        // Where another thread waits, when that leaves.
+        let mut state = left_after(300, start);
+        state.take(at(start, 10));
+        assert!(!state.call());
+        assert!(state.leave(at(start, 20), false));
+        assert_eq!(state.turn(at(start, 20)), Turn::Now);
+        // It is there.
+        state.serve(Server::Link, at(start, 30));
+        state.needed = false;
+        assert!(!state.call() && !state.needed);
+    }
+
+    #[test]
+    fn who_asks_again_and_again_calls_it_once() {
+        let driver = Driver::new(Vec::new()).unwrap();
+        let set_needed = |needed| std::mem::replace(&mut driver.lock().needed, needed);
+        assert!(set_needed(false), "it is to begin");
+        assert!(driver.drive(std::pin::pin!(std::future::ready(()))));
+        driver.prompt(true);
+        assert!(set_needed(false));
+        driver.prompt(true);
+        assert!(!set_needed(false), "it was called");
+        driver.prompt(false);
+        assert!(set_needed(false), "who sleeps is sure");
+        // And after the next wait again.
+        assert!(driver.drive(std::pin::pin!(std::future::ready(()))));
+        driver.prompt(true);
+        assert!(set_needed(false));
+    }
+
     #[test]
     fn it_looks_early_at_a_message_that_was_left_halfway() {
         let start = Instant::now();

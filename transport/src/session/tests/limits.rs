@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::solo::{Solo, read, receive, send, write, zeroed};
 use super::world::World;
 use super::*;
+use crate::message::{Fetch, Offer};
 use crate::session::requester::longest_message;
 
 fn id(header: &Header) -> u16 {
@@ -96,6 +97,23 @@ fn pieces_are_cut_where_they_should_be() {
         piece(2, Address::new(3, 20_000), 10_001),
     ];
     assert_eq!(solo.take_headers(), expected);
+}
+
+#[test]
+fn what_is_asked_for_is_no_longer_than_this_side_takes() {
+    // The peer takes more, but an answer longer than that ends the session on links that hold it to the limits.
+    let own = Limits { max_transfer_bytes: 10, ..WIDE };
+    let config = SessionConfig { piece_bytes: 1 << 20, ..config(0, own) };
+    let mut solo = Solo::open_with(config, greeting(1, WIDE));
+    solo.submit(0, read(Address::new(0, 0), &zeroed(25)));
+    let asked = |header: Header| match header {
+        Header::ReadRequest(ReadRequest { length, .. }) | Header::Fetch(Fetch { length, .. }) => length,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(solo.take_headers().into_iter().map(asked).collect::<Vec<_>>(), [10, 10, 5]);
+    solo.submit(1, receive(1, &zeroed(25)));
+    solo.hear(Header::Offer(Offer { offer: OfferId(0), continued: false, tag: Tag(1), length: 25 }), b"");
+    assert_eq!(solo.take_headers().into_iter().map(asked).collect::<Vec<_>>(), [10, 10, 5]);
 }
 
 #[test]

@@ -233,6 +233,8 @@ fn raw_parts_land_behind_each_other() {
     let place = solo.session.landing(&header, 40).unwrap();
     assert!(place.is_same(&into.part(3, 40).unwrap()));
     assert!(solo.session.landing(&header, 98).is_none(), "there are 97 left");
+    assert!(solo.session.landing(&header, 39).is_none(), "it says 40");
+    assert!(solo.session.landing(&header, 41).is_none());
 }
 
 /// A read whose bytes are being decoded is the library's until they are, however the session ends.
