@@ -101,7 +101,7 @@ struct Transfer {
 impl Transfer {
     /// Whether the peer will say when it has it.
     fn is_acknowledged(&self) -> bool {
-        self.purpose == Purpose::Write && !self.forgotten
+        self.purpose == Purpose::Write
     }
 }
 
@@ -238,13 +238,16 @@ impl Coder {
             (Stage::Looking { facts }, result) => {
                 return self.end_look(done.ticket, &facts, result, done.took);
             }
+            // It never left, and counts for nothing.
+            (Stage::Encoding { transfer, .. }, Ok(Output::Encoded(sent, payload))) if transfer.forgotten => {
+                JobResult::Encoded(Ok((sent, payload)))
+            }
             (Stage::Encoding { transfer, decision, sampling, .. }, Ok(Output::Encoded(sent, payload))) => {
                 // What was looked at meanwhile has had its part of that time.
                 let times = (sampling, done.took, look.is_none());
                 let record = self.count_encoded(&transfer.facts, &decision, sent, &payload, times);
                 if let Some(record) = record
                     && sent != Algorithm::None
-                    && !transfer.forgotten
                 {
                     let Transfer { facts, .. } = transfer;
                     let coded = Coded { facts, decision, coded_bytes: payload.capacity(), record };

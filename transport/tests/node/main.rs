@@ -37,6 +37,7 @@ on_every_link! {
         ends::a_node_may_be_dropped_while_a_receive_waits_for_memory
         ends::what_was_posted_arrives_though_its_node_has_gone
         statistics::what_was_sent_adds_up
+        statistics::what_never_left_is_not_counted
         statistics::decisions_are_remembered
         statistics::peers_say_how_long_frames_took_to_decode
         statistics::paper_samples_seven_of_307

@@ -9,7 +9,7 @@ use mgcomp_transport::region::Access;
 
 use crate::common::fabric::Fabric;
 use crate::common::job::{config, end_of, nodes};
-use crate::common::noise;
+use crate::common::{noise, wait_until};
 
 pub(crate) fn what_was_sent_adds_up(fabric: Fabric) {
     let nodes = nodes(fabric, 2, "fixed:zvc", &config());
@@ -43,6 +43,25 @@ pub(crate) fn what_was_sent_adds_up(fabric: Fabric) {
     let twice = Tally { transfers: 2, raw_bytes: 2 << 16, coded_bytes: 2 * coded.coded_bytes };
     assert_eq!(nodes[0].stats().total(), twice);
     assert_eq!(nodes[1].stats().total(), both);
+}
+
+pub(crate) fn what_never_left_is_not_counted(fabric: Fabric) {
+    let nodes = nodes(fabric, 3, "fixed:zvc", &NodeConfig { codec_threads: 1, ..config() });
+    let [mut zeros, others, target] = [(); 3].map(|()| HostBuffer::zeroed(1 << 20));
+    let address_on = |node: usize| nodes[node].register(target.all(), Element::U32, Access::all()).unwrap();
+    let (there, elsewhere) = (address_on(1), address_on(2));
+    // Whoever encodes has to wait until the session is over.
+    let held = zeros.all().hold_mut();
+    let write = nodes[0].write(Rank(1), zeros.all(), Element::U32, there);
+    nodes[0].disconnect(Rank(1));
+    assert!(end_of(write).is_err());
+    drop(held);
+    wait_until("the data is encoded", || zeros.is_only());
+    // What a codec did before this counts by now.
+    assert_eq!(end_of(nodes[0].write(Rank(2), others.all(), Element::U32, elsewhere)), Ok(1 << 20));
+    let sent = nodes[0].stats().total();
+    assert_eq!((sent.transfers, sent.raw_bytes), (1, 1 << 20));
+    assert!(nodes[0].decisions().iter().all(|record| record.facts.peer == 2));
 }
 
 pub(crate) fn decisions_are_remembered(fabric: Fabric) {
