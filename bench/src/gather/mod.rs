@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     batch: u32,
     /// Bytes of generated rows of a kind, as in 64M
-    #[arg(long, default_value = "16M", value_parser = parse_bytes)]
+    #[arg(long, default_value = "16M", value_parser = parse_bytes, conflicts_with = "data")]
     bytes: usize,
     /// Seconds for each row of gathers
     #[arg(long, default_value = "0.25", value_parser = parse_seconds)]

@@ -56,7 +56,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "2", value_parser = parse_seconds)]
     seconds: Duration,
     /// Only ratios
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["link", "bytes", "threads", "seconds"])]
     ratios: bool,
     /// Also draw the ratios of each map into this SVG file
     #[arg(long, value_name = "FILE.svg")]

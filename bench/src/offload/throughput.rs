@@ -70,7 +70,9 @@ pub(super) fn measure(map: &Map, algorithm: Algorithm, args: &Args) -> Result<Th
         }
         rounds += 1;
     }
+    raw.check(Algorithm::None, &map.label)?;
     compressed.check(algorithm, &map.label)?;
+    alone.check(&map.label)?;
     let raw_bytes = buffers.bytes();
     let rate = |time: Duration| raw_bytes as f64 / time.as_nanos().max(1) as f64;
     let [raw, encode, decode, offload, prefetch] = best.map(rate);
@@ -150,14 +152,7 @@ impl Queue<'_> {
     /// Compares what came back.
     fn check(&self, algorithm: Algorithm, label: &str) -> Result<(), BenchError> {
         for (source, into) in self.sources.iter().zip(&self.into) {
-            let (source, into) = (source.all().hold(), into.all().hold());
-            if let Some(offset) = source.iter().zip(into.iter()).position(|(sent, back)| sent != back) {
-                return Err(BenchError::RoundTrip {
-                    path: label.into(),
-                    algorithm: algorithm.name(),
-                    offset,
-                });
-            }
+            compare(&source.all().hold(), &into.all().hold(), (algorithm, label))?;
         }
         Ok(())
     }
@@ -165,6 +160,15 @@ impl Queue<'_> {
     fn ratio(&self) -> f64 {
         let stats = self.queue.stats();
         stats.raw_bytes as f64 / stats.coded_bytes.max(1) as f64
+    }
+}
+
+fn compare(sent: &[u8], back: &[u8], (algorithm, label): (Algorithm, &str)) -> Result<(), BenchError> {
+    match sent.iter().zip(back).position(|(sent, back)| sent != back) {
+        Some(offset) => {
+            Err(BenchError::RoundTrip { path: label.into(), algorithm: algorithm.name(), offset })
+        }
+        None => Ok(()),
     }
 }
 
@@ -215,6 +219,19 @@ impl<'a> Alone<'a> {
         let encode = self.time(|share| share.encode(codec, element))?;
         let decode = self.time(Share::decode)?;
         Ok((encode, decode))
+    }
+
+    /// Compares what was decoded.
+    fn check(&self, label: &str) -> Result<(), BenchError> {
+        for share in &self.shares {
+            let mut rest = &share.decoded[..];
+            for Segment { source, raw, .. } in &share.segments {
+                let (decoded, behind) = rest.split_at(raw.len());
+                compare(&source.all().hold()[raw.clone()], decoded, (self.algorithm, label))?;
+                rest = behind;
+            }
+        }
+        Ok(())
     }
 
     /// How long `work` on all shares takes.

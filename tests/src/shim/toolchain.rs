@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output};
 /// What the kernels are compiled with. The shim's runtime never is, and is only told of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sanitizer {
-    /// Nothing.
+    /// Nothing, and nothing but the shim's own test.
     None,
     /// Accesses outside of objects, and undefined behaviour.
     Address,
@@ -69,6 +69,11 @@ pub struct Plant {
     pub replace: &'static str,
 }
 
+/// The program that tests the shim itself, and has none of the kernels.
+const SELFTEST: &str = "selftest";
+/// The kernels behind one function.
+const ALL_KERNELS: &str = "kernels.cpp";
+
 /// Objects of kernels and runtime in a folder of their own.
 #[derive(Debug)]
 pub struct Toolchain {
@@ -97,12 +102,13 @@ impl Toolchain {
         let shim = kernels_dir().join("shim");
         let mut jobs: Vec<Child> =
             RUNTIME.iter().map(|file| toolchain.compile(&shim, file, file, Part::Runtime)).collect();
-        let programs =
-            ["replay.cpp", "replay_rows.cpp", "replay_buddy.cpp", "replay_numbers.cpp", "selftest.cpp"];
-        for file in ["kernels.cpp"].into_iter().chain(programs) {
+        let with_kernels =
+            ["replay.cpp", "replay_rows.cpp", "replay_buddy.cpp", "replay_numbers.cpp", ALL_KERNELS];
+        let with_kernels = with_kernels.into_iter().filter(|_| sanitizer != Sanitizer::None);
+        for file in ["selftest.cpp"].into_iter().chain(with_kernels) {
             jobs.push(toolchain.compile(&shim, file, file, Part::Kernels));
         }
-        for file in kernels() {
+        for file in kernels().into_iter().filter(|_| sanitizer != Sanitizer::None) {
             jobs.push(toolchain.compile(&kernels_dir(), &file, &file, Part::Kernels));
         }
         jobs.into_iter().for_each(finish);
@@ -115,7 +121,8 @@ impl Toolchain {
     /// If it does not link.
     #[must_use]
     pub fn link(&self, program: &str) -> PathBuf {
-        let objects: Vec<PathBuf> = kernels().iter().map(|kernel| self.object(kernel)).collect();
+        let kernels = kernels().into_iter().filter(|_| program != SELFTEST);
+        let objects: Vec<PathBuf> = kernels.map(|kernel| self.object(&kernel)).collect();
         self.link_with(program, program, &objects)
     }
 
@@ -217,8 +224,10 @@ impl Toolchain {
 
     fn link_with(&self, program: &str, name: &str, kernels: &[PathBuf]) -> PathBuf {
         let path = self.folder.join(name);
-        let own = [format!("{program}.cpp"), "kernels.cpp".to_owned()];
-        let objects = RUNTIME.into_iter().chain(own.iter().map(String::as_str)).map(|file| self.object(file));
+        let own = format!("{program}.cpp");
+        let all_kernels = (program != SELFTEST).then_some(ALL_KERNELS);
+        let objects =
+            RUNTIME.into_iter().chain([own.as_str()]).chain(all_kernels).map(|file| self.object(file));
         let job = compiler()
             .expect("a compiler, since it was probed")
             .args(self.sanitizer.flags())

@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use crate::{folder, good_rows, run, stderr};
 
-/// Quick enough for a test.
+/// Quick enough for a test: of what is generated, and of files.
 const QUICK: [&str; 7] = ["gather", "--bytes", "64K", "--batch", "64", "--seconds", "0.001"];
+const OF_FILES: [&str; 5] = ["gather", "--batch", "64", "--seconds", "0.001"];
 
 fn number(row: &Value, key: &str) -> f64 {
     row[key].as_f64().unwrap_or_else(|| panic!("{key}: {row}"))
@@ -42,7 +43,7 @@ fn rows_come_from_files() {
     let bytes: Vec<u8> = (0..12 * 300 + 5_u32).map(|i| if i % 4 == 0 { (i / 3) as u8 } else { 9 }).collect();
     let folder = folder(&[("a:b.bin", &bytes)]);
     let args = ["--data", "a:b.bin:u32:12", "--sample", "10", "100", "--threads", "1", "2"];
-    let rows = good_rows(folder.path(), &[&QUICK[..], &args].concat());
+    let rows = good_rows(folder.path(), &[&OF_FILES[..], &args].concat());
     assert_eq!(rows.len(), 3, "one of space, one for each number of threads");
     assert_eq!((&rows[0]["data"], &rows[0]["rows"]), (&"a:b.bin (u32)".into(), &300.into()));
     // One byte of participation and one of each four.
@@ -55,7 +56,7 @@ fn rows_come_from_files() {
 fn what_cannot_be_measured_is_refused() {
     let folder = folder(&[("short", &[1; 3]), ("empty", &[])]);
     let refused = |args: &[&str], code: i32, says: &str| {
-        let output = run(folder.path(), &[&QUICK[..], args].concat());
+        let output = run(folder.path(), &[&OF_FILES[..], args].concat());
         assert_eq!(output.status.code(), Some(code), "{args:?}");
         assert!(stderr(&output).contains(says), "{args:?}: {}", stderr(&output));
     };
@@ -72,4 +73,5 @@ fn what_cannot_be_measured_is_refused() {
     refused(&["--plot", "nowhere/x.svg"], 1, "nowhere");
     // There is nothing to draw of files.
     refused(&["--data", "short:u8:1", "--plot", "x.svg"], 2, "cannot be used with");
+    refused(&["--data", "short:u8:1", "--bytes", "64K"], 2, "cannot be used with");
 }

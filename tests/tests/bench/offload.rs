@@ -53,4 +53,10 @@ fn wrong_usage_is_told_before_any_work() {
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{flag} {value}");
         assert!(stderr(&output).contains(flag), "{}", stderr(&output));
     }
+    // What only throughput has a use for.
+    for (flag, value) in [("--link", "8"), ("--bytes", "1M"), ("--threads", "1"), ("--seconds", "1")] {
+        let output = run(folder.path(), &["offload", "--ratios", flag, value]);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{flag} {value}");
+        assert!(stderr(&output).contains("cannot be used with"), "{}", stderr(&output));
+    }
 }
