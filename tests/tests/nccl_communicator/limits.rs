@@ -1,7 +1,7 @@
 //! Where headers do not go: graphs. And what arguments are refused.
 
 use mgcomp_codecs::Element;
-use mgcomp_codecs::device::Graph;
+use mgcomp_codecs::device::{DeviceError, Graph};
 use mgcomp_tests::data::{self, Kind};
 use mgcomp_transport::communicator::{Block, CommunicatorError, Datatype, Operation};
 use mgcomp_transport::nccl::{Message, NcclCommunicator, NcclError};
@@ -92,6 +92,37 @@ fn a_thread_that_records_may_make_other_calls() {
         let graph = place.stream.capture(record).unwrap();
         replay(&graph, &place.stream);
         assert!(place.bytes_of(buffer.region()) == [0; 100]);
+    });
+}
+
+#[test]
+fn what_records_is_not_waited_for_and_goes_on() {
+    with_nccl("limits::what_records_is_not_waited_for_and_goes_on", 15, |_, _| {
+        let allocated = Gate::new(2);
+        on_ranks(
+            2,
+            |_| config("fixed:zvc"),
+            |world, place| {
+                let mut world = world.unwrap();
+                let data = |rank| data::bytes(Kind::Sparse, 20_000, rank);
+                let (from, into) = (place.holding(&data(world.rank().into())), place.room(40_000));
+                let stream = &place.stream;
+                allocated.pass();
+                let graph: Result<Graph, NcclError> = stream.capture(|| {
+                    world.all_gather(stream, from.region(), into.region(), Element::U32)?;
+                    assert_eq!(world.wait(stream), Err(DeviceError::Recording.into()));
+                    Ok(())
+                });
+                allocated.pass();
+                replay(&graph.unwrap(), stream);
+                assert!(place.bytes_of(into.region()) == [data(0), data(1)].concat());
+                stream.zero(into.region()).unwrap();
+                let sent = world.all_gather(stream, from.region(), into.region(), Element::U32).unwrap();
+                assert!(sent.stored_bytes < sent.raw_bytes);
+                world.wait(stream).unwrap();
+                assert!(place.bytes_of(into.region()) == [data(0), data(1)].concat());
+            },
+        );
     });
 }
 

@@ -1,7 +1,10 @@
 //! A communicator of NCCL's: every call returns at once, and is waited for in bounded time.
 #![allow(unsafe_code)] // calls into NCCL
 
+use std::ffi::c_void;
 use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,12 +31,16 @@ pub(super) struct Handle {
     device: Device,
     /// Null when it has ended.
     comm: Comm,
+    /// Where NCCL stores it: at once, and again when it has met the others or given up, on a thread of its own.
+    slot: Slot,
     limit: Duration,
     /// When it was aborted.
     aborted: Option<Instant>,
     /// Whether NCCL did not come back from that.
     is_stuck: bool,
 }
+
+type Slot = Arc<AtomicPtr<c_void>>;
 
 // SAFETY: NCCL does not mind which thread calls, as long as it is one at a time: those of `&self` are made by the owner
 // alone, since the type is not `Sync`.
@@ -49,14 +56,17 @@ impl Handle {
     ) -> Result<Self, NcclError> {
         let nccl = Library::instance()?;
         let config = CommConfig::non_blocking()?;
-        let (device, mut comm) = (device.clone(), ptr::null_mut());
-        let mut handle = Self { nccl, device, comm, limit, aborted: None, is_stuck: false };
-        // SAFETY: the arguments are live variables and numbers.
+        let (device, comm) = (device.clone(), ptr::null_mut());
+        let slot = Slot::new(AtomicPtr::new(comm));
+        let mut handle = Self { nccl, device, comm, slot, limit, aborted: None, is_stuck: false };
+        let to = handle.slot.as_ptr();
+        // SAFETY: the arguments are numbers, a live variable that NCCL reads before it returns, and a slot that lives for as long as
+        // the communicator: who ends it keeps the slot until NCCL has returned.
         let called = handle.call("ncclCommInitRankConfig", || unsafe {
-            (nccl.ncclCommInitRankConfig)(&raw mut comm, ranks as i32, id, rank as i32, &raw const config)
+            (nccl.ncclCommInitRankConfig)(to, ranks as i32, id, rank as i32, &raw const config)
         });
         // Also after an error: what has failed while this call still went on is there, and must be aborted.
-        handle.comm = comm;
+        handle.comm = handle.slot.load(Ordering::Acquire);
         called?;
         handle.settle("the meeting of the ranks").map(|()| handle)
     }
@@ -236,7 +246,8 @@ impl Handle {
             return;
         }
         let began = Instant::now();
-        let last = LastCall { nccl: self.nccl, device: self.device.clone(), comm };
+        let (device, slot) = (self.device.clone(), self.slot.clone());
+        let last = LastCall { nccl: self.nccl, device, comm, _slot: slot };
         let aborting = last.clone();
         let thread = background::spawn("nccl-abort", move || aborting.make());
         let Ok(thread) = thread else {
@@ -329,6 +340,8 @@ struct LastCall {
     nccl: &'static Library,
     device: Device,
     comm: Comm,
+    /// To which NCCL may store until it returns.
+    _slot: Slot,
 }
 
 // SAFETY: as for `Handle`, which calls no more.

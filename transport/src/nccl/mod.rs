@@ -43,6 +43,11 @@
 //! regions comes after what was on its stream, and before what is enqueued there later. Regions must be there until then.
 //! Calls are groups of their own, so they are not made between `ncclGroupStart` and `ncclGroupEnd`.
 //!
+//! Messages of at least [`NcclConfig::least_bytes`] ask for more than NCCL's: a call with some waits until its partners have come
+//! to theirs. So such a message is in a group with the same partners at both ends: where one rank sends and receives in one
+//! [`exchange`], the other does not in two calls. And where groups have several partners, ranks come to them in an order without
+//! circles, as if each group were a meeting of all of them. Where the policy is `fixed:none` or `MGCOMP=off`, NCCL's own rule holds.
+//!
 //! Graphs that have recorded calls are destroyed before the communicator is dropped, since NCCL ends it only then. If it ends
 //! before, or fails, also while calls are recorded, nobody waits for that longer than the limit: a thread of its own does so in
 //! NCCL, until the graphs are destroyed, and its memory is left for good.
@@ -111,6 +116,7 @@
 //! the call, until the rank at its other end gives up.
 //!
 //! [`Operation`]: crate::communicator::Operation
+//! [`exchange`]: NcclCommunicator::exchange
 //! [`abort`]: NcclCommunicator::abort
 //! [`check`]: NcclCommunicator::check
 //! [`wait`]: NcclCommunicator::wait
@@ -136,7 +142,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use mgcomp_codecs::Algorithm;
-use mgcomp_codecs::device::{Device, Stream};
+use mgcomp_codecs::device::{Device, DeviceError, Stream};
 
 pub use self::config::{NcclConfig, Reductions};
 pub use self::error::NcclError;
@@ -302,14 +308,22 @@ impl NcclCommunicator {
     /// stream as well, up to the limit.
     ///
     /// # Errors
-    /// [`NcclError`] if something fails or takes longer than the limit, after which the communicator is aborted.
+    /// [`NcclError`] if something fails or takes longer than the limit, after which the communicator is aborted. For a stream that
+    /// records, [`DeviceError::Recording`]; communicator and recording go on.
+    ///
+    /// [`DeviceError::Recording`]: mgcomp_codecs::device::DeviceError::Recording
     pub fn wait(&mut self, stream: &Stream) -> Result<(), NcclError> {
         self.relaxed(|world| {
             if let Err(broken) = world.usable() {
                 world.outlast(Instant::now(), stream);
                 return Err(broken);
             }
-            let waited = world.handle.wait(stream, "work on a stream");
+            let records = stream.is_capturing().map_err(NcclError::from);
+            if matches!(records, Ok(true)) {
+                // To ask how far it is would spoil what it records.
+                return Err(DeviceError::Recording.into());
+            }
+            let waited = records.and_then(|_| world.handle.wait(stream, "work on a stream"));
             let finished = waited.and_then(|()| world.lane.finish(&world.handle));
             let checked = finished.and_then(|()| world.handle.check());
             world.kept_on(stream, checked)

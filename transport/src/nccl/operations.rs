@@ -191,7 +191,8 @@ impl NcclCommunicator {
     }
 
     /// Sends and receives as one group, so that ranks may send to each other at once. Of messages between two ranks, the
-    /// first that is sent is the first that is received, and so on; a rank may have some for itself.
+    /// first that is sent is the first that is received, and so on; a rank may have some for itself. Long messages are in groups with
+    /// the same partners at both ends; see "Order" of this module.
     ///
     /// # Errors
     /// [`NcclError`]; see "Failures" of this module.
