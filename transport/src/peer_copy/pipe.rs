@@ -137,7 +137,13 @@ impl Pipe {
         let behind = stream.identity().filter(|_| enqueued.is_ok());
         match recording {
             None => self.last = Some(behind),
-            Some(id) => self.recorded = Some((id, behind)),
+            Some(id) => {
+                let is_marked = enqueued.is_ok() || self.recorded.is_some_and(|(last, _)| last == id);
+                // Else `recorded_end` may be of another recording, which this one cannot wait for.
+                if is_marked {
+                    self.recorded = Some((id, behind));
+                }
+            }
         }
         enqueued
     }

@@ -148,3 +148,15 @@ fn a_child_that_has_all_it_had_does_not_keep_it_alive() {
         kill_process(Pid::from_raw(child).unwrap(), Signal::KILL).unwrap();
     });
 }
+
+#[test]
+fn a_child_that_has_the_sockets_does_not_keep_a_link_open_that_is_closed() {
+    leaving_nothing(|| {
+        let job = patient_job();
+        let waiting = receive(&job.nodes[0], 10);
+        let mut peer = Process::at("closes-beside-a-child", &job.job);
+        peer.nod();
+        assert_eq!(link_error(waiting), LinkError::PeerClosed(Rank(2)));
+        job.check();
+    });
+}

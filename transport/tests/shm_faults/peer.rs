@@ -1,10 +1,14 @@
 //! What a peer in a process of its own does, until it is killed or its input ends.
 
+use std::fs;
 use std::io::{self, Read};
-use std::process::{Command, Stdio};
+use std::os::fd::BorrowedFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, mpsc};
 
 use mgcomp_codecs::Element;
 use mgcomp_transport::link::shm::{Shm, ShmConfig, ShmJob};
+use mgcomp_transport::link::{Link, LinkEvent};
 use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::{Rank, Tag};
 use mgcomp_transport::node::{Node, NodeConfig};
@@ -39,6 +43,7 @@ pub(crate) fn act() {
         "hands-over" => stay(seated(&name), ""),
         "in-a-record" => stay(in_a_record(&name), ""),
         "leaves-a-child" => leave_a_child(&name),
+        "closes-beside-a-child" => close_beside_a_child(&job),
         "listens" => listen(&name),
         "sleeps" => stay(member(&job), ""),
         "sends" => send_on_and_on(&member(&job)),
@@ -93,12 +98,55 @@ fn leave_a_child(name: &str) {
     raw.record(&greeting(2, RANKS));
     fcntl_setfd(&raw.socket, FdFlags::empty()).unwrap();
     fcntl_setfd(&raw.memory, FdFlags::empty()).unwrap();
-    let mut sleep = Command::new("sleep");
-    sleep.arg(HANGS.as_secs().to_string()).stdin(Stdio::null()).stdout(Stdio::null());
-    let mut child = sleep.spawn().unwrap();
+    let mut child = sleeping_child();
     stay(raw, &child.id().to_string());
     // Only where this process was not killed before.
     child.kill().and_then(|()| child.wait()).unwrap();
+}
+
+/// Rank 2's end of a link that has met rank 0, and a child that has its sockets. Closes the way to rank 0 when it is told to,
+/// without a word, and lives on.
+fn close_beside_a_child(job: &str) {
+    let job = ShmJob::new(SECRET, RANKS).named(job);
+    let mut link = Shm::new(job, Rank(2), ShmConfig::new(LIMITS)).unwrap();
+    let (met, greeted) = mpsc::channel();
+    let sink = move |event| {
+        if let LinkEvent::Message { from: Rank(0), .. } = event {
+            let _ = met.send(());
+        }
+    };
+    link.start(Arc::new(sink)).unwrap();
+    greeted.recv_timeout(HANGS).expect("rank 0 greets");
+    sockets().for_each(keep_for_children);
+    let mut child = sleeping_child();
+    tell("there");
+    let _ = io::stdin().read_exact(&mut [0]);
+    link.close(Rank(0));
+    let _ = io::stdin().read_to_end(&mut Vec::new());
+    child.kill().and_then(|()| child.wait()).unwrap();
+}
+
+/// This process's sockets.
+fn sockets() -> impl Iterator<Item = i32> {
+    let is_socket = |entry: &fs::DirEntry| {
+        fs::read_link(entry.path()).is_ok_and(|path| path.to_string_lossy().starts_with("socket:"))
+    };
+    let entries = fs::read_dir("/proc/self/fd").unwrap().flatten().filter(is_socket);
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+#[allow(unsafe_code)] // a descriptor of the library's
+fn keep_for_children(socket: i32) {
+    // SAFETY: the link that has it is there for as long.
+    let socket = unsafe { BorrowedFd::borrow_raw(socket) };
+    fcntl_setfd(socket, FdFlags::empty()).unwrap();
+}
+
+/// A process that has what children get.
+fn sleeping_child() -> Child {
+    let mut sleep = Command::new("sleep");
+    sleep.arg(HANGS.as_secs().to_string()).stdin(Stdio::null()).stdout(Stdio::null());
+    sleep.spawn().unwrap()
 }
 
 /// Takes the hello and the memory of a rank that connects, and says nothing.

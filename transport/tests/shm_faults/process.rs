@@ -1,7 +1,7 @@
 //! A peer in a process of its own, as the tests see it.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
@@ -55,6 +55,11 @@ impl Process {
         let line = line.unwrap_or_else(|error| panic!("hangs: the peer does not say {word:?}: {error}"));
         let rest = line.strip_prefix(word);
         rest.unwrap_or_else(|| panic!("the peer says {line:?} instead of {word:?}")).trim().to_owned()
+    }
+
+    /// Tells it to go on.
+    pub(crate) fn nod(&mut self) {
+        self.stdin.as_mut().unwrap().write_all(&[1]).unwrap();
     }
 
     /// SIGKILL.

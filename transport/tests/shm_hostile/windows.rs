@@ -6,7 +6,7 @@ use mgcomp_transport::link::cuda::ipc::{CudaIpc, CudaIpcConfig};
 
 use crate::bystanders::{Bystanders, RANKS, wait_for};
 use crate::common::job::config;
-use crate::common::{LIMITS, watched};
+use crate::common::{LIMITS, wait_until, watched};
 use crate::raw::{Raw, WRITTEN, greeting, hello, record};
 use mgcomp_transport::message::Rank;
 
@@ -58,6 +58,24 @@ fn notes_that_are_none_end_the_session() {
             job.expect_over(rank, reason);
             job.check();
         }
+    });
+}
+
+/// Files that come with notes are this process's until they are closed.
+#[test]
+fn notes_without_an_end_end_the_session() {
+    watched(|| {
+        let job = start();
+        let raw = join(&job, 2);
+        let null = File::open("/dev/null").unwrap();
+        for _ in 0..10_000 {
+            raw.say(&[3, 0, 0, 0, 0, 0, 0, 0], &[&null]);
+        }
+        job.expect_over(2, "Link(Note { peer: Rank(2), got: 8, first: 3 })");
+        let files = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+        // Other tests have some too.
+        wait_until("the files are closed", || files() < 1000);
+        job.check();
     });
 }
 

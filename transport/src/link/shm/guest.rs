@@ -88,6 +88,21 @@ impl Line {
         heard.map(|heard| heard.message).filter(|note| !note.is_empty())
     }
 
+    /// Two that are joined, in one process.
+    #[cfg(test)]
+    pub(in crate::link) fn pair() -> [Self; 2] {
+        let segment = Arc::new(Segment::create(4096).unwrap().0);
+        let words = |direction| Words { segment: segment.clone(), direction };
+        let line = |socket| Self {
+            socket: Arc::new(socket),
+            process: None,
+            theirs: words(Direction::ToMaker),
+            own: words(Direction::FromMaker),
+        };
+        let (one, other) = socket::pair().unwrap();
+        [line(one), line(other)]
+    }
+
     /// Whether the peer's process has ended, if that can be seen.
     pub(in crate::link) fn has_ended(&self) -> bool {
         self.process.as_ref().is_some_and(|process| super::poller::Poller::is_ready(process))

@@ -271,8 +271,8 @@ impl Peer {
                 break;
             }
             // At once, so that it copies out while this side copies in.
-            if outlet.writer.must_wake_reader() {
-                socket::ring(&outlet.socket);
+            if outlet.writer.must_wake_reader() && !socket::ring(&outlet.socket) {
+                outlet.writer.let_reader_sleep();
             }
         }
         let progress = record.done() - before;

@@ -68,6 +68,11 @@ impl Writer {
         take(&self.segment, self.direction, Word::ReaderSleeps)
     }
 
+    /// The reader was to be woken and was not: whatever comes next wakes it.
+    pub(super) fn let_reader_sleep(&self) {
+        self.segment.word(self.direction, Word::ReaderSleeps).store(1, Ordering::SeqCst);
+    }
+
     /// Says whether the reader has to wake this side when it makes room.
     pub(super) fn set_sleeping(&self, sleeping: bool) {
         self.segment.word(self.direction, Word::WriterSleeps).store(sleeping.into(), Ordering::SeqCst);
@@ -150,6 +155,11 @@ impl Reader {
         self.told = told;
         self.segment.word(self.direction, Word::Read).store(told, Ordering::Release);
         take(&self.segment, self.direction, Word::WriterSleeps)
+    }
+
+    /// The writer was to be woken and was not: whatever is read next wakes it.
+    pub(super) fn let_writer_sleep(&self) {
+        self.segment.word(self.direction, Word::WriterSleeps).store(1, Ordering::SeqCst);
     }
 
     /// Says whether the writer has to wake this side when there is more.

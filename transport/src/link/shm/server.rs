@@ -42,12 +42,50 @@ pub(super) struct Pace {
     quiet_since: Instant,
     sockets_at: Instant,
     rounds: u32,
+    /// Whether anything was done since the clock was last looked at.
+    was_busy: bool,
+}
+
+/// What comes after a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Round,
+    Sleep,
+    Sockets,
+    /// Others may have the processor.
+    Yield,
 }
 
 impl Pace {
     pub(super) fn new() -> Self {
         let now = Instant::now();
-        Self { quiet_since: now, sockets_at: now, rounds: 0 }
+        Self { quiet_since: now, sockets_at: now, rounds: 0, was_busy: false }
+    }
+
+    /// Counts a round. Whether the clock is to be looked at.
+    fn count(&mut self, busy: bool, awake: Duration) -> bool {
+        self.was_busy |= busy;
+        self.rounds = self.rounds.wrapping_add(1);
+        // Looking at the clock takes as long as looking into several rings.
+        self.rounds.is_multiple_of(ROUNDS_BY_CLOCK) || awake.is_zero()
+    }
+
+    /// What is to be done at this time, with the rounds since the last one in mind.
+    fn next(&mut self, now: Instant, awake: Duration) -> Next {
+        let busy = std::mem::take(&mut self.was_busy);
+        if busy {
+            self.quiet_since = now;
+        }
+        let quiet = now - self.quiet_since;
+        if !busy && quiet >= awake {
+            Next::Sleep
+        } else if now >= self.sockets_at {
+            Next::Sockets
+        } else if !busy && quiet >= GREEDY {
+            Next::Yield
+        } else {
+            Next::Round
+        }
     }
 }
 
@@ -106,27 +144,24 @@ impl Server {
     /// Goes round once; and when it is time, looks at the sockets, or sleeps because nothing has happened for a while.
     pub(super) fn step(&mut self, pace: &mut Pace) {
         let busy = self.go_round();
-        pace.rounds = pace.rounds.wrapping_add(1);
-        // Looking at the clock takes as long as looking into several rings.
-        if !pace.rounds.is_multiple_of(ROUNDS_BY_CLOCK) && !self.awake.is_zero() {
+        if !pace.count(busy, self.awake) {
             std::hint::spin_loop();
             return;
         }
         let now = Instant::now();
-        if busy {
-            pace.quiet_since = now;
-        }
-        let quiet = now - pace.quiet_since;
-        if !busy && quiet >= self.awake {
-            if self.sleep(now) {
-                pace.quiet_since = Instant::now();
+        match pace.next(now, self.awake) {
+            Next::Round => {}
+            Next::Sleep => {
+                if self.sleep(now) {
+                    pace.quiet_since = Instant::now();
+                }
+                pace.sockets_at = Instant::now() + SOCKETS_PERIOD;
             }
-            pace.sockets_at = Instant::now() + SOCKETS_PERIOD;
-        } else if now >= pace.sockets_at {
-            self.look_at_sockets(Some(Duration::ZERO));
-            pace.sockets_at = now + SOCKETS_PERIOD;
-        } else if !busy && quiet >= GREEDY {
-            thread::yield_now();
+            Next::Sockets => {
+                self.look_at_sockets(Some(Duration::ZERO));
+                pace.sockets_at = now + SOCKETS_PERIOD;
+            }
+            Next::Yield => thread::yield_now(),
         }
     }
 
@@ -192,6 +227,10 @@ impl Server {
             Stage::Open(connection) => {
                 self.poller.remove(&connection.socket);
                 connection.process.iter().for_each(|process| self.poller.remove(process));
+                // A guest still has something to say there. Else the end is heard now, whoever has copies of the socket.
+                if self.guest.is_none() {
+                    socket::end(&connection.socket);
+                }
             }
             Stage::Meeting => self.door.give_up(peer, &self.poller),
             Stage::Over => {}
@@ -378,8 +417,8 @@ impl Connection {
     }
 
     fn publish(&mut self) {
-        if self.reader.publish() {
-            socket::ring(&self.socket);
+        if self.reader.publish() && !socket::ring(&self.socket) {
+            self.reader.let_writer_sleep();
         }
     }
 }
@@ -462,4 +501,30 @@ impl End {
 /// The earlier of two times, if there are any.
 fn earlier(a: Option<Instant>, b: Instant) -> Option<Instant> {
     Some(a.map_or(b, |a| a.min(b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_between_two_looks_at_the_clock_keeps_it_awake() {
+        let awake = Duration::from_micros(50);
+        let mut pace = Pace::new();
+        let start = pace.quiet_since;
+        pace.sockets_at = start + Duration::from_secs(1000);
+        // A round takes a microsecond. One of sixteen is busy, and never that with the clock; then none is.
+        let mut slept = None;
+        for round in 1..=1600u32 {
+            let now = start + Duration::from_micros(round.into());
+            let busy = round <= 800
+                && round.is_multiple_of(ROUNDS_BY_CLOCK - 1)
+                && !round.is_multiple_of(ROUNDS_BY_CLOCK);
+            if pace.count(busy, awake) && pace.next(now, awake) == Next::Sleep {
+                slept.get_or_insert(round);
+            }
+        }
+        // The last busy one, or rather the clock behind it, and what it stays awake, up to the clock again.
+        assert_eq!(slept, Some(800 + 64));
+    }
 }

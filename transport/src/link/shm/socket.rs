@@ -8,10 +8,11 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::cmsg_space;
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
-    listen, recv, recvmsg, send, sendmsg, socket_with,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind,
+    connect, listen, recv, recvmsg, send, sendmsg, shutdown, socket_with,
 };
 
 /// Connections that wait to be accepted.
@@ -87,9 +88,26 @@ pub(super) fn hear(socket: &OwnedFd, most: usize) -> io::Result<Heard> {
     Ok(Heard { message, file: files.pop().filter(|_| alone), is_lost })
 }
 
-/// Wakes the peer. If the system has no room for that, the peer has not woken from the last times yet.
-pub(super) fn ring(socket: &OwnedFd) {
-    let _ = send(socket, &[1], QUIETLY);
+/// Wakes the peer. If there is no room for that, the peer has not woken from the last times yet. Returns `false` if the system
+/// could not do it, as for want of memory.
+#[must_use]
+pub(super) fn ring(socket: &OwnedFd) -> bool {
+    match send(socket, &[1], QUIETLY) {
+        Ok(_) => true,
+        Err(error) => matches!(error, Errno::AGAIN | Errno::PIPE | Errno::CONNRESET),
+    }
+}
+
+/// Ends a connection for all who have it.
+pub(super) fn end(socket: &OwnedFd) {
+    let _ = shutdown(socket, Shutdown::Both); // it may be over
+}
+
+/// Two that are connected.
+#[cfg(all(test, feature = "cuda"))]
+pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }
 
 /// Takes in what woke this side. Returns whether the peer is still there.
@@ -100,7 +118,7 @@ pub(super) fn hush(socket: &OwnedFd) -> bool {
         match recv(socket, &mut ignored[..], RecvFlags::DONTWAIT) {
             Ok((0, _)) => return false,
             Ok(_) => {}
-            Err(error) => return matches!(error, rustix::io::Errno::AGAIN | rustix::io::Errno::INTR),
+            Err(error) => return matches!(error, Errno::AGAIN | Errno::INTR),
         }
     }
     true

@@ -19,6 +19,8 @@ use super::{SLOT_ALIGN, WINDOW_BYTES};
 
 const FRONT_LEN: usize = 8;
 const OFFER_LEN: usize = 16;
+/// Most notes that a peer has in all: it offers a window in each of two ways at most, and declines as many.
+pub(super) const MOST_NOTES: usize = 16;
 /// Most bytes of a text.
 const TEXT_LEN: usize = NOTE_LEN - FRONT_LEN;
 

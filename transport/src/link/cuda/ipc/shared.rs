@@ -11,7 +11,7 @@ use super::super::super::movement::Movement;
 use super::super::super::rate::Rate;
 use super::super::super::shm::guest::{Guest, Line, PLACE_LEN};
 use super::super::super::{LinkError, Position};
-use super::notes::Note;
+use super::notes::{By, MOST_NOTES, Note};
 use super::porter::Command;
 use super::window::Window;
 use crate::message::Rank;
@@ -37,6 +37,8 @@ pub(super) struct Way {
     pub(super) moved: Movement,
     /// Whether a message for the peer was lost: then no other may come there.
     lost: AtomicBool,
+    /// Notes that came from the peer.
+    notes: AtomicUsize,
     /// The window that the peer was offered.
     window: Mutex<Option<Arc<Window>>>,
 }
@@ -88,6 +90,7 @@ impl Shared {
             rate: Arc::default(),
             moved: Movement::new(),
             lost: AtomicBool::new(false),
+            notes: AtomicUsize::new(0),
             window: Mutex::new(None),
         };
         let ways = (0..position.ranks).map(way).collect();
@@ -114,9 +117,15 @@ impl Guest for Shared {
 
     fn heard(&self, from: Rank, note: &[u8], file: Option<OwnedFd>) -> Result<(), LinkError> {
         let nonsense = || LinkError::Note { peer: from, got: note.len(), first: note[0] };
+        // The porter may be held up, and what waits for it there, files among it, is not to grow without an end.
+        if self.ways[from.0 as usize].notes.fetch_add(1, Ordering::SeqCst) >= MOST_NOTES {
+            return Err(nonsense());
+        }
         match Note::parse(note).ok_or_else(nonsense)? {
             Note::Lost(text) => Err(LinkError::Device { peer: from, text }),
             note => {
+                // Any other file is closed here.
+                let file = file.filter(|_| matches!(note, Note::Offer { by: By::File, .. }));
                 self.tell(from, Command::Heard(note, file));
                 Ok(())
             }
@@ -136,5 +145,38 @@ impl Guest for Shared {
 
     fn gone(&self, peer: Rank) {
         self.tell(peer, Command::Gone);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// A porter that is held up takes nothing in.
+    #[test]
+    fn what_waits_for_a_porter_has_an_end() {
+        let (commands, held_up) = mpsc::channel();
+        let position = Position { rank: Rank(0), ranks: 2 };
+        let shared = Shared::new(position, None, vec![None, Some(commands)]);
+        let hear = |note: &Note| {
+            let file = File::open("/dev/null").unwrap().into();
+            shared.heard(Rank(1), &note.encode(), Some(file))
+        };
+        let offer = Note::Offer { window_bytes: 65_536, by: By::File };
+        let heard = [Note::NoWindow, offer].iter().cycle().take(10_000).map(hear).collect::<Vec<_>>();
+        assert!(heard[..MOST_NOTES].iter().all(Result::is_ok));
+        let refused = |heard: &_| matches!(heard, Err(LinkError::Note { peer: Rank(1), .. }));
+        assert!(heard[MOST_NOTES..].iter().all(refused));
+        let waiting: Vec<_> = held_up.try_iter().collect();
+        let file = |command: &_| matches!(command, Command::Heard(_, Some(_)));
+        assert_eq!(waiting.len(), MOST_NOTES);
+        assert_eq!(
+            waiting.iter().filter(|command| file(command)).count(),
+            MOST_NOTES / 2,
+            "only with offers"
+        );
     }
 }
