@@ -60,12 +60,12 @@ MGC_DEV u32 open_codebook(const u8* section, u64 room, Codebook* codebook) {
   return MGC_GOOD;
 }
 
-// Opens the codebook of a frame whose section, which was opened before, is at `section`, or null; `known` is the section of
-// one that it may name, or null.
-MGC_DEV u32 open_frame_codebook(const u8* section, const u8* known, Codebook* codebook) {
+// Opens the codebook of a frame whose section of `room` bytes, which was opened before, is at `section`, or null; `known` is the
+// section of one that it may name, or null. That is the host's; the frame may have changed since.
+MGC_DEV u32 open_frame_codebook(const u8* section, u64 room, const u8* known, Codebook* codebook) {
   if (section == nullptr) return MGC_BAD_CHUNK_TRUNCATED;  // nothing is left out, so no chunk can be shorter
   const u64 any = ~0ull;
-  const u32 code = open_codebook(section, any, codebook);
+  const u32 code = open_codebook(section, room, codebook);
   if (code != MGC_GOOD || codebook->masks != nullptr) return code;
   const u64 id = codebook->id;
   if (known == nullptr || open_codebook(known, any, codebook) != MGC_GOOD) return MGC_BAD_CODEBOOK;

@@ -79,12 +79,17 @@ MGC_DEV const u8* codebook_section(const FrameView& frame) {
   return frame.chunks_offset != table_end(frame) ? frame.bytes + table_end(frame) : nullptr;
 }
 
+// The length of that section in bytes, as it was when the frame was opened.
+MGC_DEV u64 codebook_room(const FrameView& frame) { return frame.chunks_offset - table_end(frame); }
+
 // Checks what concerns the frame as a whole: header, length of the table, padding behind it, and of a codebook what
 // open_codebook does. `dst` is for its raw bytes.
 MGC_DEV u32 open_frame(const u8* bytes, u64 len, u32 algorithm, u8* dst, u64 dst_len, FrameView* frame) {
   if ((u64)bytes % MGC_UNIT != 0) return MGC_BAD_ALIGNMENT;
   if (len < MGC_HEADER_LEN) return MGC_BAD_TRUNCATED;
-  const u32 code = read_header(*(const uint4*)bytes, algorithm, dst_len, frame);
+  // Once: who has sent the frame may be able to change it yet.
+  const uint4 header = *(const uint4*)bytes;
+  const u32 code = read_header(header, algorithm, dst_len, frame);
   if (code != MGC_GOOD) return code;
 
   // Fits: raw_len is below 2^36 and a chunk has at least 2^12 bytes.
@@ -96,7 +101,7 @@ MGC_DEV u32 open_frame(const u8* bytes, u64 len, u32 algorithm, u8* dst, u64 dst
   for (u32 at = MGC_HEADER_LEN + frame->chunks * frame->entry_len; at < frame->chunks_offset; at++) {
     if (bytes[at] != 0) return MGC_BAD_RESERVED;
   }
-  if (has_codebooks(algorithm) && (bytes[5] & MGC_FLAG_CODEBOOK) != 0) {
+  if (has_codebooks(algorithm) && (header.y >> 8 & MGC_FLAG_CODEBOOK) != 0) {
     Codebook codebook;
     const u32 bad = open_codebook(bytes + frame->chunks_offset, len - frame->chunks_offset, &codebook);
     if (bad != MGC_GOOD) return bad;

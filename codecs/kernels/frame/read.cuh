@@ -71,7 +71,7 @@ MGC_DEV void check_codebooks(const MgcBatch& batch, u32 algorithm) {
     const u8* const section = codebook_section(frame);
     if (section == nullptr) continue;
     Codebook codebook;
-    u32 code = open_codebook(section, frame.chunks_offset, &codebook);
+    u32 code = open_codebook(section, codebook_room(frame), &codebook);
     if (code == MGC_GOOD) code = check_codebook(section, codebook);
     if (code != MGC_GOOD) report(&workspace_of(batch)->job[j], 0, code);
   }
@@ -89,7 +89,8 @@ MGC_DEV void find_chunk(const MgcBatch& batch, const DecodeShared& shared, u32 a
   found.code = open_chunk(frame, found.index, &chunk);
   if (found.code != MGC_GOOD) return;
   if (has_codebooks(Codec::ALGORITHM)) {
-    chunk.codebook_code = open_frame_codebook(codebook_section(frame), batch.known_codebook, &chunk.codebook);
+    const u8* const section = codebook_section(frame);
+    chunk.codebook_code = open_frame_codebook(section, codebook_room(frame), batch.known_codebook, &chunk.codebook);
   }
   found.chunk = chunk;
 }

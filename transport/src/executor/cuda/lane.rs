@@ -60,6 +60,7 @@ pub(super) enum Coded<'a> {
     Staged(Room),
     /// In page-locked memory.
     Lent(Bytes),
+    /// On the device, where a peer may write as long as it likes.
     There(Region<'a>),
 }
 
@@ -301,6 +302,11 @@ impl Lane {
             Coded::Lent(bytes) => {
                 brought(region_of(self.lent.insert(bytes)), &mut self.coded, &self.device, &self.stream)?
             }
+            // All of a frame is decoded, or nothing of it is to be seen. Each block reads the header for itself, so all must find the
+            // same one, or parts of the scratch stay what they were.
+            Coded::There(region) if into == Destination::Scratch => {
+                copied(region, &mut self.coded, &self.device, &self.stream)?
+            }
             Coded::There(region) => region,
         };
         let dst = match into {
@@ -357,9 +363,16 @@ fn brought<'a>(
     device: &Device,
     stream: &Stream,
 ) -> Result<Region<'a>, DeviceError> {
-    if frame.len() <= STRAIGHT_BYTES {
-        return Ok(frame);
-    }
+    if frame.len() <= STRAIGHT_BYTES { Ok(frame) } else { copied(frame, scratch, device, stream) }
+}
+
+/// Where a frame is copied to.
+fn copied<'a>(
+    frame: Region<'_>,
+    scratch: &'a mut Scratch,
+    device: &Device,
+    stream: &Stream,
+) -> Result<Region<'a>, DeviceError> {
     let src = scratch.room(device, frame.len())?;
     stream.copy(frame, src)?;
     Ok(src)
