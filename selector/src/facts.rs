@@ -31,7 +31,8 @@ pub struct CheapFacts {
     /// The λ that the operator has set for this transfer while the program runs. It takes the place of the one that
     /// [`Adaptive`](crate::Adaptive) was built with; other policies have no use for it.
     pub lambda: Option<Lambda>,
-    /// Whether the policy will hear what came of the transfer. On others nothing is tried, which would be in vain.
+    /// Whether the policy will hear what came of the transfer. On others nothing is tried, which would be in vain; and what is chosen
+    /// after a look at one may be for the link as it was found since.
     pub is_observed: bool,
 }
 

@@ -84,7 +84,7 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// Compiles kernels and runtime into `folder`, which is emptied first.
+    /// Compiles kernels and runtime into `folder`, which is emptied first; without a sanitizer, what the shim's own test needs.
     ///
     /// # Errors
     /// Why there is no such toolchain here, if there is no compiler or it lacks the sanitizer.
@@ -118,9 +118,10 @@ impl Toolchain {
     /// Links `program` (`replay`, `replay_rows`, `replay_buddy`, `replay_numbers` or `selftest`).
     ///
     /// # Panics
-    /// If it does not link.
+    /// If it does not link, as none but `selftest` does without a sanitizer.
     #[must_use]
     pub fn link(&self, program: &str) -> PathBuf {
+        assert!(self.sanitizer != Sanitizer::None || program == SELFTEST, "{program} has kernels");
         let kernels = kernels().into_iter().filter(|_| program != SELFTEST);
         let objects: Vec<PathBuf> = kernels.map(|kernel| self.object(&kernel)).collect();
         self.link_with(program, program, &objects)

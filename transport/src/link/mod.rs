@@ -408,8 +408,10 @@ pub enum LinkError {
         /// That of this rank's.
         own: u16,
     },
-    /// What a peer says of its device is nothing that can be said.
-    #[error("rank {peer} sent a note of {got} bytes, beginning with {first:#04x}, that says nothing")]
+    /// What a peer says of its device is nothing that can be said, or it has said enough.
+    #[error(
+        "rank {peer} sent a note of {got} bytes, beginning with {first:#04x}, that says nothing, or is one too many"
+    )]
     Note {
         /// Who.
         peer: Rank,

@@ -1,7 +1,6 @@
 //! Waiting for requests.
 
 use std::future::poll_fn;
-use std::mem;
 use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
@@ -19,8 +18,6 @@ pub struct Handle {
     end: Arc<End>,
     /// What to do while waiting.
     driver: Option<Weak<dyn Drive>>,
-    /// Whether somebody has asked if it is finished, and it was not.
-    was_asked: bool,
     /// Where the request was made; nobody reports its end anywhere else.
     process: Process,
 }
@@ -52,7 +49,7 @@ struct State {
 /// A handle, and where its end is reported.
 pub(super) fn handle(driver: Option<Weak<dyn Drive>>) -> (Reply, Handle) {
     let end = Arc::<End>::default();
-    (Reply { end: end.clone() }, Handle { end, driver, was_asked: false, process: Process::current() })
+    (Reply { end: end.clone() }, Handle { end, driver, process: Process::current() })
 }
 
 impl Handle {
@@ -117,9 +114,9 @@ impl Handle {
     }
 
     /// Sees to it that somebody does the link's work, for a thread that sleeps or `asks_again`.
-    fn prompt(&mut self, asks_again: bool) {
-        if self.end.is_reported() || asks_again && !mem::replace(&mut self.was_asked, true) {
-            return; // who asks for the first time may be about to wait, and do it then
+    fn prompt(&self, asks_again: bool) {
+        if self.end.is_reported() {
+            return;
         }
         if let Some(driver) = self.driver.as_ref().and_then(Weak::upgrade) {
             driver.prompt(asks_again);
@@ -226,8 +223,6 @@ mod tests {
         let driver: Arc<dyn Drive> = link.clone();
         let prompts = || std::mem::take(&mut *link.0.lock().unwrap());
         let (reply, mut asked) = handle(Some(Arc::downgrade(&driver)));
-        assert!(!asked.is_finished());
-        assert!(prompts().is_empty(), "it may wait now");
         assert!(!asked.is_finished() && asked.wait_for(Duration::ZERO).is_none());
         assert_eq!(prompts(), [true, true]);
         assert_eq!(asked.wait_for(Duration::from_millis(1)), None);

@@ -95,7 +95,7 @@ impl Session {
     /// Starts as many pieces as the peer's limits allow.
     pub(super) fn start_pieces(&mut self) {
         let Phase::Open { limits, .. } = self.phase else { return };
-        // The link takes no answer that is longer than what this side takes.
+        // The link takes no answer that is longer than what this side takes. Pieces of writes are as long, for they are cut alike.
         let piece_bytes = self.config.piece_bytes.min(self.config.limits.max_transfer_bytes);
         while let Some(started) = self.requester.start_piece(limits, piece_bytes) {
             match started {

@@ -154,9 +154,11 @@ fn a_child_that_has_the_sockets_does_not_keep_a_link_open_that_is_closed() {
     leaving_nothing(|| {
         let job = patient_job();
         let waiting = receive(&job.nodes[0], 10);
-        let mut peer = Process::at("closes-beside-a-child", &job.job);
+        let mut peer = Process::start("closes-beside-a-child", &job.job);
+        let child = peer.expect("there").parse().unwrap();
         peer.nod();
         assert_eq!(link_error(waiting), LinkError::PeerClosed(Rank(2)));
         job.check();
+        kill_process(Pid::from_raw(child).unwrap(), Signal::KILL).unwrap();
     });
 }

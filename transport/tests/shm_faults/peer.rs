@@ -119,7 +119,7 @@ fn close_beside_a_child(job: &str) {
     greeted.recv_timeout(HANGS).expect("rank 0 greets");
     sockets().for_each(keep_for_children);
     let mut child = sleeping_child();
-    tell("there");
+    tell(&format!("there {}", child.id()));
     let _ = io::stdin().read_exact(&mut [0]);
     link.close(Rank(0));
     let _ = io::stdin().read_to_end(&mut Vec::new());
@@ -145,7 +145,8 @@ fn keep_for_children(socket: i32) {
 /// A process that has what children get.
 fn sleeping_child() -> Child {
     let mut sleep = Command::new("sleep");
-    sleep.arg(HANGS.as_secs().to_string()).stdin(Stdio::null()).stdout(Stdio::null());
+    sleep.arg(HANGS.as_secs().to_string());
+    sleep.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     sleep.spawn().unwrap()
 }
 

@@ -179,12 +179,12 @@ impl Stream {
         choices[place(goal)].of(raw_bytes, overlap, || scene().choose(raw_bytes))
     }
 
-    /// The best as far as is known by now. Of a transfer that has left before, for those that are sent now.
+    /// The best as far as is known by now. Of a transfer that nobody hears of, which may have left before, for those that are sent now, if
+    /// the peer still has the same codecs.
     pub(super) fn choose_now(&mut self, common: &Common<'_>, facts: &CheapFacts, goal: Goal) -> Choice {
         match self.settings[place(goal)] {
-            Some(Setting { last, allowed, .. }) if !facts.is_observed => {
-                let goal = last.with_overlap(goal.link.overlap());
-                self.work_out(common, &CheapFacts { allowed, ..*facts }, goal)
+            Some(Setting { last, allowed, .. }) if !facts.is_observed && allowed == facts.allowed => {
+                self.work_out(common, facts, last.with_overlap(goal.link.overlap()))
             }
             _ => {
                 self.set_scene(facts, goal);

@@ -307,6 +307,7 @@ impl Lane {
             Coded::There(region) if into == Destination::Scratch => {
                 copied(region, &mut self.coded, &self.device, &self.stream)?
             }
+            // A peer that changes it meanwhile may have parts of the place stay what they were, which are the receiver's own.
             Coded::There(region) => region,
         };
         let dst = match into {

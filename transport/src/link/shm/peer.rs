@@ -267,12 +267,12 @@ impl Peer {
                     return false;
                 }
             };
-            if record.done() == piece_start {
-                break;
-            }
-            // At once, so that it copies out while this side copies in.
+            // At once, so that it copies out while this side copies in. Also where there is no room: the last bell may have failed.
             if outlet.writer.must_wake_reader() && !socket::ring(&outlet.socket) {
                 outlet.writer.let_reader_sleep();
+            }
+            if record.done() == piece_start {
+                break;
             }
         }
         let progress = record.done() - before;

@@ -68,7 +68,7 @@ impl Writer {
         take(&self.segment, self.direction, Word::ReaderSleeps)
     }
 
-    /// The reader was to be woken and was not: whatever comes next wakes it.
+    /// The reader was to be woken and was not: whoever writes next tries again, at the latest to ask whether the peer is still there.
     pub(super) fn let_reader_sleep(&self) {
         self.segment.word(self.direction, Word::ReaderSleeps).store(1, Ordering::SeqCst);
     }
@@ -157,7 +157,7 @@ impl Reader {
         take(&self.segment, self.direction, Word::WriterSleeps)
     }
 
-    /// The writer was to be woken and was not: whatever is read next wakes it.
+    /// The writer was to be woken and was not: whoever reads next tries again, and whatever is sent to it wakes it, too.
     pub(super) fn let_writer_sleep(&self) {
         self.segment.word(self.direction, Word::WriterSleeps).store(1, Ordering::SeqCst);
     }

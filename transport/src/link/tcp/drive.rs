@@ -8,7 +8,7 @@
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -46,6 +46,13 @@ const LOOK: Duration = Duration::from_millis(1);
 /// It stays away no longer than this. Rests that are shorter are soon over.
 const LONGEST_AWAY: Duration = Duration::from_millis(4);
 
+/// Somebody serves the sockets, or is about to.
+const SERVED: u8 = 0;
+/// A waiting thread has left them.
+const LEFT: u8 = 1;
+/// And somebody has asked whether a request is finished.
+const ASKED: u8 = 2;
+
 /// Where a second thread has wanted to wait within this time, it may still sleep: the link's thread comes back early.
 const CROWDED: Duration = Duration::from_millis(100);
 
@@ -54,8 +61,8 @@ pub(super) struct Driver {
     /// Taken when it is dropped.
     runtime: Option<Runtime>,
     state: Mutex<State>,
-    /// Whether nobody serves the sockets, nor is about to: for those who ask again and again, and are not to take the lock each time.
-    is_unserved: AtomicBool,
+    /// Whether anybody serves the sockets or is about to: for those who ask again and again, and are not to take the lock each time.
+    service: AtomicU8,
     /// Tells the link's thread to look at the state.
     changed: Condvar,
     /// Asks the link's thread to let go of the sockets.
@@ -104,9 +111,9 @@ impl Driver {
         let runtime =
             Builder::new_current_thread().enable_all().on_thread_start(background::enter).build()?;
         let state = Mutex::new(State::new(Instant::now()));
-        let (is_unserved, sleeps_are_short) = Default::default();
+        let (service, sleeps_are_short) = (AtomicU8::new(SERVED), AtomicBool::new(false));
         let (changed, wanted) = (Condvar::new(), Notify::new());
-        Ok(Self { runtime: Some(runtime), state, is_unserved, changed, wanted, ways, sleeps_are_short })
+        Ok(Self { runtime: Some(runtime), state, service, changed, wanted, ways, sleeps_are_short })
     }
 
     /// Runs the link's own thread until `work` is done.
@@ -132,8 +139,21 @@ impl Driver {
         self.call_in(self.lock());
     }
 
+    /// Whether somebody asks for the second time since a thread has left the sockets, to which nobody has come meanwhile. Who asks once
+    /// may be about to wait, and serve them itself.
+    fn is_asked_again(&self) -> bool {
+        match self.service.load(Ordering::Relaxed) {
+            SERVED => false,
+            LEFT => {
+                let _ = self.service.compare_exchange(LEFT, ASKED, Ordering::Relaxed, Ordering::Relaxed);
+                false
+            }
+            _ => true,
+        }
+    }
+
     fn call_in(&self, mut state: MutexGuard<'_, State>) {
-        self.is_unserved.store(false, Ordering::Relaxed);
+        self.service.store(SERVED, Ordering::Relaxed);
         if state.call() {
             self.changed.notify_all();
         }
@@ -147,7 +167,7 @@ impl Driver {
             state = match state.turn(now) {
                 Turn::Now => {
                     (state.server, state.needed) = (Server::Link, false);
-                    self.is_unserved.store(false, Ordering::Relaxed);
+                    self.service.store(SERVED, Ordering::Relaxed);
                     return;
                 }
                 Turn::IfNeeded => {
@@ -278,7 +298,7 @@ impl Drive for Driver {
         }
         let tasks_are_due = state.needed || came.saturating_duration_since(state.turns_taken) >= TURNLESS;
         state.take(came);
-        self.is_unserved.store(false, Ordering::Relaxed);
+        self.service.store(SERVED, Ordering::Relaxed);
         drop(state);
         let _serving = Serving(self);
         if !tasks_are_due && self.ask(until.as_mut(), came) {
@@ -295,7 +315,7 @@ impl Drive for Driver {
     }
 
     fn prompt(&self, asks_again: bool) {
-        if asks_again && !self.is_unserved.load(Ordering::Relaxed) {
+        if asks_again && !self.is_asked_again() {
             return;
         }
         let mut state = self.lock();
@@ -320,7 +340,8 @@ impl Drop for Serving<'_> {
         let now = Instant::now();
         let is_halfway = self.0.is_halfway(now);
         let mut state = self.0.lock();
-        self.0.is_unserved.store(!state.needed, Ordering::Relaxed);
+        let service = if state.needed { SERVED } else { LEFT };
+        self.0.service.store(service, Ordering::Relaxed);
         let tells = state.leave(now, is_halfway);
         drop(state);
         if tells {
@@ -527,7 +548,13 @@ mod tests {
         let driver = Driver::new(Vec::new()).unwrap();
         let set_needed = |needed| std::mem::replace(&mut driver.lock().needed, needed);
         assert!(set_needed(false), "it is to begin");
-        assert!(driver.drive(std::pin::pin!(std::future::ready(()))));
+        let wait = || assert!(driver.drive(std::pin::pin!(std::future::ready(()))));
+        // Who asks once between waits serves the sockets itself.
+        for _ in 0..3 {
+            wait();
+            driver.prompt(true);
+            assert!(!set_needed(false), "it may wait now");
+        }
         driver.prompt(true);
         assert!(set_needed(false));
         driver.prompt(true);
@@ -535,7 +562,8 @@ mod tests {
         driver.prompt(false);
         assert!(set_needed(false), "who sleeps is sure");
         // And after the next wait again.
-        assert!(driver.drive(std::pin::pin!(std::future::ready(()))));
+        wait();
+        driver.prompt(true);
         driver.prompt(true);
         assert!(set_needed(false));
     }
