@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 
 use mgcomp_codecs::frame::{ChunkSize, Frame, FrameError, MAX_RAW_LEN, Options, encode_to, max_frame_len};
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element, codec};
-use mgcomp_selector::{
-    CheapFacts, Decision, Fixed, LinkFacts, Outcome, Plan, Policy, PolicySpec, Steering, StreamId,
-};
+use mgcomp_selector::{CheapFacts, Decision, LinkFacts, Outcome, Plan, Policy, Steering, StreamId};
 
 use super::envelope::{EnvelopeError, HEADER_LEN, Header, checksum};
 use super::guess::guess_element;
@@ -130,8 +128,11 @@ impl Coder {
     #[must_use]
     pub fn new(position: Position, settings: &EnvSettings) -> Self {
         let steering = Steering { lambda: settings.lambda, speeds: calibrate::speeds() };
-        let policy = if settings.off { PolicySpec::Fixed(Fixed::BYPASS) } else { settings.policy };
-        let (policy, meter) = control::steer(policy.build(&steering), None, position);
+        let (policy, meter) = if settings.off {
+            control::switched_off() // which no operator is asked about
+        } else {
+            control::steer(settings.policy.build(&steering), None, position)
+        };
         let state = Mutex::new(State { policy, meter, guesses: HashMap::new() });
         Self { state, element: settings.element, checksum: settings.checksum }
     }

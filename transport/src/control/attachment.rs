@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType};
 
 use mgcomp_codecs::background;
@@ -151,9 +152,9 @@ impl Shared {
 
     /// Until it is over: finds the daemon, tells it of the page, and finds it again when it was gone.
     fn run(&self) {
-        let mut said_no = false;
+        let (mut said_no, mut out_of_reach) = (false, false);
         while !self.over.load(Ordering::Acquire) {
-            let wait = match self.sockets.iter().find_map(|path| connect(path).ok()) {
+            let wait = match self.find(&mut out_of_reach) {
                 None => RETRY,
                 Some(socket) => match self.talk(&socket) {
                     Ok(()) => RETRY,
@@ -168,6 +169,18 @@ impl Shared {
             };
             self.sleep(wait);
         }
+    }
+
+    /// The first socket on which the daemon listens. Of one that it could not listen on for this process is told, once.
+    fn find(&self, was_told: &mut bool) -> Option<OwnedFd> {
+        self.sockets.iter().find_map(|path| {
+            let failed = connect(path).map_err(|error| {
+                if !may_come(error) && !std::mem::replace(was_told, true) {
+                    tracing::warn!(path = %path.display(), %error, "the daemon's socket is out of reach");
+                }
+            });
+            failed.ok()
+        })
     }
 
     /// Until the daemon is gone, or all is over. An error says why it does not want this process.
@@ -194,7 +207,7 @@ impl Shared {
                 match rustix::net::recv(socket, &mut bytes[..], RecvFlags::DONTWAIT) {
                     Ok((0, _)) => return Ok(()),
                     Ok((len, _)) => hear(&mut answered, &bytes[..len])?,
-                    Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+                    Err(Errno::AGAIN | Errno::INTR) => {}
                     Err(_) => return Ok(()),
                 }
             }
@@ -238,6 +251,11 @@ fn hear(answered: &mut Option<Vec<u8>>, bytes: &[u8]) -> Result<(), String> {
 }
 
 /// A connection to whoever listens at `path`; never waits.
+/// Whether somebody may listen later where connecting has failed like this.
+fn may_come(error: Errno) -> bool {
+    matches!(error, Errno::NOENT | Errno::CONNREFUSED | Errno::AGAIN | Errno::INTR)
+}
+
 fn connect(path: &std::path::Path) -> rustix::io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

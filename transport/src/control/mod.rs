@@ -73,12 +73,17 @@ pub(crate) fn steer(
     position: Position,
 ) -> (Box<dyn Policy>, Meter) {
     if is_switched_off() {
-        return (Box::new(SwitchedOff), Meter::default());
+        return switched_off();
     }
     match attach() {
         Some(attachment) => steer_by(attachment, policy, speeds, position),
         None => (policy, Meter::default()),
     }
+}
+
+/// What compresses nothing, whoever sets what.
+pub(crate) fn switched_off() -> (Box<dyn Policy>, Meter) {
+    (Box::new(SwitchedOff), Meter::default())
 }
 
 fn steer_by(

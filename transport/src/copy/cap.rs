@@ -10,7 +10,7 @@ use crate::link::Shaping;
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The pace at which all copies together may read device memory: that which an operator has set for the process, or else the
-/// program's own.
+/// program's own. Samples are not held to it: they are read before anybody knows how the copy goes.
 #[derive(Debug)]
 pub(super) struct Cap {
     process: OfProcess,

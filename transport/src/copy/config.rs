@@ -26,9 +26,9 @@ pub enum Order {
 pub struct CopyConfig {
     /// Threads that run codecs, at least one.
     pub codec_threads: usize,
-    /// Raw bytes of a segment; a shorter copy is one frame. A multiple of 64. Copies from or to a CUDA device have a quarter of
-    /// theirs in one where that is longer: whole MiB, at most 4; of what is kept 8, or a sixteenth
-    /// of it where that is more, at most 16.
+    /// Raw bytes of a segment; a shorter copy is one frame. A multiple of 64. Where that is longer, copies between host and CUDA
+    /// devices have a sixteenth of theirs in one, and those between devices a quarter: whole MiB, at most 4. Of what is kept from a device
+    /// it is a quarter, too, at most 8 MiB, or a sixteenth where that is more, at most 16.
     pub segment_bytes: usize,
     /// Segments of one direction that are under way at once.
     pub window: usize,
@@ -43,7 +43,7 @@ pub struct CopyConfig {
     /// The link between devices.
     pub between_devices: Option<SimulatedLink>,
     /// The rate at which all copies together may read device memory, in Gb/s; none = three times that of the link to the host,
-    /// and without one no limit. An operator can set another one while the program runs.
+    /// and without one no limit. An operator can set another one while the program runs. The samples of a policy are not held to it.
     pub read_cap_gbps: Option<f64>,
 }
 

@@ -260,6 +260,13 @@ impl Copier {
     }
 }
 
+impl Copier {
+    /// Whether this is a child made by fork, where locks and devices are as the parent's threads left them.
+    pub(super) fn is_forked(&self) -> bool {
+        !self.process.is_current()
+    }
+}
+
 impl Drop for Copier {
     fn drop(&mut self) {
         // In a child the threads are not there to be waited for, and what they held is held for ever.

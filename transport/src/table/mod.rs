@@ -175,9 +175,14 @@ impl<M: AsRef<[u8]>> Table<M> {
     /// # Errors
     /// [`TableError::Index`] if there is no such row, [`TableError::Row`] if its stored bytes are none of a row's.
     pub fn stored_row(&self, index: u64) -> Result<(Form, &[u8]), TableError> {
-        self.check_index(0, index)?;
+        self.stored_row_at(0, index)
+    }
+
+    /// The same of a row that stands there among the indices of a call.
+    fn stored_row_at(&self, position: usize, index: u64) -> Result<(Form, &[u8]), TableError> {
+        self.check_index(position, index)?;
         let (form, slot) = self.slot(index);
-        let damaged = |source| TableError::Row { position: 0, index, source };
+        let damaged = |source| TableError::Row { position, index, source };
         let len = self.packer().stored_len(form, slot).map_err(damaged)?;
         // A slot that somebody else wrote to may say that it goes on behind its end.
         Ok((form, &slot[..len.min(slot.len())]))

@@ -43,6 +43,15 @@ struct Shared {
     changes: AtomicU64,
 }
 
+impl Drop for OffloadQueue {
+    fn drop(&mut self) {
+        // What it keeps would go back to pools whose locks nobody lets go of there, and to the driver.
+        if self.copier.is_forked() {
+            std::mem::forget((self.shared.clone(), self.pool.clone(), self.shelf.clone()));
+        }
+    }
+}
+
 impl OffloadQueue {
     /// Starts a queue.
     ///

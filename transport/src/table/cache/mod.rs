@@ -60,7 +60,7 @@ impl Cache {
         };
         for (position, index) in indices.into_iter().enumerate() {
             table.check_index(position, index)?;
-            cache.take(table, index, slab_bytes)?;
+            cache.take(table, (position, index), slab_bytes)?;
         }
         Ok(cache)
     }
@@ -150,11 +150,16 @@ impl Cache {
         Ok(())
     }
 
-    fn take<M: AsRef<[u8]>>(&mut self, table: &Table<M>, index: u64, lens: &[u64]) -> Result<(), TableError> {
+    fn take<M: AsRef<[u8]>>(
+        &mut self,
+        table: &Table<M>,
+        (position, index): (usize, u64),
+        lens: &[u64],
+    ) -> Result<(), TableError> {
         if self.entries.contains_key(&index) {
             return Ok(());
         }
-        let (form, row) = table.stored_row(index)?;
+        let (form, row) = table.stored_row_at(position, index)?;
         let fits = |(slab, &len): (&Vec<u8>, &u64)| slab.len() as u64 + row.len() as u64 <= len;
         if let Some(slab) = self.slabs.iter().zip(lens).position(fits) {
             let bytes = &mut self.slabs[slab];

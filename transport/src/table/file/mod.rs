@@ -82,7 +82,7 @@ impl<M: AsRef<[u8]>> Table<M> {
         if let Some(before) = before {
             draft.as_file().set_permissions(before).map_err(wrong)?; // the mask took away from these as well
         }
-        self.write_to(BufWriter::new(draft.as_file()))?;
+        self.write_to(BufWriter::new(draft.as_file())).map_err(|error| error.of_file(wrong))?;
         draft.as_file().sync_all().map_err(wrong)?;
         draft.persist(&target).map_err(|error| wrong(error.error))?;
         sync_folder(folder).map_err(|source| TableFileError::NotSynced { path: path.to_owned(), source })
@@ -130,7 +130,17 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Table<M> {
             return Err(TableFileError::NotAFile { path: path.to_owned() });
         };
         let len = file.metadata().map_err(wrong)?.len();
-        read::read(file, len, options, allocate)
+        read::read(file, len, options, allocate).map_err(|error| error.of_file(wrong))
+    }
+}
+
+impl TableFileError {
+    /// What failed on the way, as of a file that `wrong` names.
+    fn of_file(self, wrong: impl FnOnce(io::Error) -> Self) -> Self {
+        match self {
+            Self::Io(source) => wrong(source),
+            other => other,
+        }
     }
 }
 
