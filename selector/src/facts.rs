@@ -86,11 +86,12 @@ pub struct Outcome {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn facts(raw_bytes: u64, allowed: AlgorithmSet) -> CheapFacts {
-        let (stream, element) = (StreamId(0), Element::U8);
+    /// Of values of 32 bits, on a link of which nothing is known.
+    pub(crate) fn facts(raw_bytes: u64, allowed: AlgorithmSet) -> CheapFacts {
+        let (stream, element) = (StreamId(0), Element::U32);
         CheapFacts {
             peer: 0,
             stream,

@@ -1,9 +1,8 @@
 //! What is known of the data of a stream, and of how codecs do on it.
 
-use std::ops::Range;
-
 use mgcomp_codecs::Algorithm;
 
+use super::bands::{BANDS, band, nearest_to, of_another_band};
 use super::stream::Paces;
 use crate::speeds::CodecTimes;
 
@@ -23,24 +22,8 @@ const RECOVERED: f64 = 0.125;
 const MOST_AT_ONCE: f64 = 2.0;
 /// How far codecs on this data may be from what was measured.
 const MOST_IN_ALL: f64 = 16.0;
-/// Where bands of lengths end: codecs that are slower than measured in one of them need not be so in the next.
-const BANDS_BYTES: [u64; 4] = [64 << 10, 1 << 20, 4 << 20, 16 << 20];
-const BANDS: usize = BANDS_BYTES.len() + 1;
 /// A codec that was timed so often in a band is timed there on every fourth transfer only.
 const WELL_TIMED: u32 = 16;
-/// How much of what codecs are off in one band they are off in the next: so many times as much for each band further on.
-const NEXT_BAND: f64 = 0.85;
-/// The same of bands so many further on.
-const PARTS: [f64; BANDS] = {
-    let mut parts = [1.0; BANDS];
-    let mut bands = 1;
-    while bands < BANDS {
-        parts[bands] = parts[bands - 1] * NEXT_BAND;
-        bands += 1;
-    }
-    parts
-};
-
 /// By algorithm: the fraction that is left of the data, and how much slower than measured the codec is.
 #[derive(Clone, Debug)]
 pub(super) struct Knowledge {
@@ -96,11 +79,6 @@ impl Entry {
 
 impl Pace {
     const UNKNOWN: Self = Self { encode: 1.0, decode: 1.0, timed: 0, passed: 0, heard: 0, last: 0 };
-
-    /// What to expect of a band of which nothing is known, where it is this pace in one near by: such a part of what that is off.
-    fn of_another_band(pace: f64, part: f64) -> f64 {
-        1.0 + (pace - 1.0) * part
-    }
 }
 
 impl Default for Knowledge {
@@ -208,7 +186,7 @@ impl Knowledge {
             // Rather what holds for lengths near by than what was measured on other data.
             let Pace { encode, last, .. } = *pace;
             for at in nearest_to(own, |at| paces[at].timed > 0).filter(|&at| at != own) {
-                let encode = Pace::of_another_band(encode, PARTS[at.abs_diff(own)]);
+                let encode = of_another_band(encode, at.abs_diff(own));
                 (paces[at].encode, paces[at].last) = (encode, last);
             }
         }
@@ -225,7 +203,7 @@ impl Knowledge {
         pace.heard = pace.heard.saturating_add(1);
         let decode = pace.decode;
         for at in nearest_to(own, |at| paces[at].heard > 0).filter(|&at| at != own) {
-            paces[at].decode = Pace::of_another_band(decode, PARTS[at.abs_diff(own)]);
+            paces[at].decode = of_another_band(decode, at.abs_diff(own));
         }
     }
 
@@ -298,21 +276,6 @@ fn move_to(known: &mut f64, seen: f64, times: u32) {
     let weight = WEIGHT.max(1.0 / (f64::from(times) + 1.5));
     let seen = seen.clamp(*known / MOST_AT_ONCE, *known * MOST_AT_ONCE);
     *known = (*known + (seen - *known) * weight).clamp(1.0 / MOST_IN_ALL, MOST_IN_ALL);
-}
-
-/// The bands to which `from` is the nearest that something is known of, itself among them; of two that are as near, the shorter counts.
-fn nearest_to(from: usize, is_known: impl Fn(usize) -> bool) -> Range<usize> {
-    let above = (from + 1..BANDS).find(|&at| is_known(at));
-    let below = (0..from).rev().find(|&at| is_known(at));
-    // Half of the way to the next one that is known, or all of it where there is none.
-    let first = below.map_or(0, |below| from - (from - below - 1) / 2);
-    let end = above.map_or(BANDS, |above| from + 1 + (above - from) / 2);
-    first..end
-}
-
-/// Which band of lengths a transfer is of.
-pub(super) fn band(raw_bytes: u64) -> usize {
-    BANDS_BYTES.iter().filter(|&&bytes| raw_bytes > bytes).count()
 }
 
 /// How far apart two sizes or times are, as a part of the smaller.
@@ -462,21 +425,6 @@ mod tests {
         knowledge.learn_times(Algorithm::Zvc, KIB, nothing, true);
         assert_eq!(encode(&knowledge).map(|pace| pace.encode), before);
         assert_eq!(knowledge.timed(Algorithm::Zvc, KIB), 1, "that it was tried counts");
-    }
-
-    #[test]
-    fn bands_go_by_the_nearest_that_is_known_or_the_shorter_of_two() {
-        for from in 0..BANDS {
-            for known in 0..1usize << BANDS {
-                let is_known = |at: usize| at == from || known >> at & 1 == 1;
-                let nearest = |at: usize| {
-                    (0..BANDS).filter(|&band| is_known(band)).min_by_key(|&band| at.abs_diff(band))
-                };
-                let expected: Vec<usize> = (0..BANDS).filter(|&at| nearest(at) == Some(from)).collect();
-                let found: Vec<usize> = nearest_to(from, is_known).collect();
-                assert_eq!(found, expected, "around {from} where {known:05b} are known");
-            }
-        }
     }
 
     #[test]

@@ -42,6 +42,7 @@
 //! * **State**: one for each peer, stream and element, at most 1,024; later ones share one for each element.
 //! * **Ties** go to the raw form, then to the lower algorithm number.
 
+mod bands;
 mod budget;
 mod choice;
 mod choices;

@@ -83,24 +83,8 @@ pub(super) fn slowest(tried: &[Tried]) -> Cycles {
 
 #[cfg(test)]
 mod tests {
-    use mgcomp_codecs::Element;
-
     use super::*;
-    use crate::StreamId;
-
-    fn facts(raw_bytes: u64, allowed: AlgorithmSet) -> CheapFacts {
-        let (stream, element) = (StreamId(0), Element::U32);
-        CheapFacts {
-            peer: 0,
-            stream,
-            raw_bytes,
-            element,
-            allowed,
-            link: None,
-            lambda: None,
-            is_observed: true,
-        }
-    }
+    use crate::facts::tests::facts;
 
     fn estimates(bits: [u64; 3]) -> [Estimate; 3] {
         let algorithms = [Algorithm::Bdi, Algorithm::Fpc, Algorithm::CpackZ];

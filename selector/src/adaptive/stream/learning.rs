@@ -6,8 +6,8 @@ use mgcomp_codecs::Algorithm;
 
 use super::asked::Asked;
 use super::{Common, Goal, Paces, Sampled, Stream};
+use crate::adaptive::bands::band;
 use crate::adaptive::choices::Choices;
-use crate::adaptive::knowledge::band;
 use crate::speeds::{CodecTimes, Speeds};
 use crate::{CheapFacts, Decision, Outcome, Reason};
 

@@ -109,10 +109,11 @@ impl Transfer {
 
 #[cfg(test)]
 mod tests {
-    use mgcomp_codecs::{AlgorithmSet, Element};
+    use mgcomp_codecs::AlgorithmSet;
 
     use super::*;
-    use crate::{Reason, StreamId};
+    use crate::Reason;
+    use crate::facts::tests::facts;
 
     fn seen() -> Seen {
         let fractions = vec![(Algorithm::Zvc, 0.1), (Algorithm::Xp, 0.05), (Algorithm::Bdi, 1.25)];
@@ -120,17 +121,7 @@ mod tests {
     }
 
     fn transfer(raw_bytes: u64, algorithm: Algorithm) -> (CheapFacts, Decision) {
-        let (stream, element, allowed) = (StreamId(0), Element::F32, AlgorithmSet::from_bits(u16::MAX));
-        let facts = CheapFacts {
-            peer: 1,
-            stream,
-            raw_bytes,
-            element,
-            allowed,
-            link: None,
-            lambda: None,
-            is_observed: true,
-        };
+        let facts = facts(raw_bytes, AlgorithmSet::from_bits(u16::MAX));
         let decision = Decision { algorithm, ..Decision::bypass(&facts, Reason::NotSampled) };
         (facts, decision)
     }

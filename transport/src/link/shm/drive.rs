@@ -10,7 +10,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use super::server::{Pace, Server};
+use super::pace::Pace;
+use super::server::Server;
 use super::waker::Waker;
 use crate::link::Drive;
 

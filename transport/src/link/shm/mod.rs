@@ -26,6 +26,7 @@ mod hello;
 mod meeting;
 #[cfg(feature = "cuda")]
 pub(in crate::link) mod outbox;
+mod pace;
 mod peer;
 mod poller;
 mod record;

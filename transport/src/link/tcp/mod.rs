@@ -27,6 +27,7 @@ mod peer;
 mod rank_file;
 mod reader;
 mod record;
+mod service;
 mod turn;
 
 use std::future::Future;
