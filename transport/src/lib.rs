@@ -37,6 +37,7 @@ pub mod copy;
 #[cfg(feature = "cuda")]
 mod cuda;
 pub mod executor;
+mod fanout;
 pub mod fork;
 pub mod link;
 pub mod memory;

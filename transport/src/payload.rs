@@ -3,10 +3,13 @@
 //! A session moves descriptors around and never looks behind them; executors fill them and links carry what
 //! they stand for. So bytes may lie in the memory of a device.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 #[cfg(feature = "cuda")]
 use mgcomp_codecs::device::DeviceError;
 
+use crate::fanout::Fanout;
 #[cfg(feature = "cuda")]
 use crate::memory::{DeviceBytes, DeviceSlice};
 use crate::memory::{HostSlice, Slice};
@@ -51,6 +54,8 @@ pub struct Payload {
     storage: Storage,
     /// Whether the memory is that of a [`Shelf`](crate::memory::Shelf).
     is_shelved: bool,
+    /// Where it goes to several peers.
+    fanout: Option<Arc<Fanout>>,
 }
 
 impl Payload {
@@ -74,6 +79,12 @@ impl Payload {
         Self::new(slice.memory_kind(), slice.len() as u64, Storage::Memory(slice))
     }
 
+    /// A piece of a buffer of which each of so many peers is sent a clone of this: it is encoded once for all of them.
+    pub(crate) fn for_several(slice: impl Into<Slice>, peers: usize) -> Self {
+        let payload = Self::from_memory(slice);
+        Self { fanout: Fanout::new(payload.capacity, peers), ..payload }
+    }
+
     /// Bytes in page-locked memory that are ready: what an executor brought from a device. Devices read them where they are.
     #[cfg(feature = "cuda")]
     pub(crate) fn from_pinned(bytes: Bytes) -> Self {
@@ -94,12 +105,17 @@ impl Payload {
     }
 
     fn new(kind: MemoryKind, len: u64, storage: Storage) -> Self {
-        Self { kind, capacity: len, storage, is_shelved: false }
+        Self { kind, capacity: len, storage, is_shelved: false, fanout: None }
     }
 
     /// Whether the bytes are where what is kept stays.
     pub(crate) fn is_shelved(&self) -> bool {
         self.is_shelved
+    }
+
+    /// What others are sent of it.
+    pub(crate) fn fanout(&self) -> Option<&Arc<Fanout>> {
+        self.fanout.as_ref()
     }
 
     /// Where the memory is.

@@ -59,7 +59,7 @@ impl Communicator {
         let (peer, tag) = (group.check_other(to)?, group.message_tag(tag));
         let mut transfers = Transfers::default();
         if from.len() <= PART_BYTES {
-            let from = (from, element);
+            let from = (from.into(), element);
             transfers.send(group.node.start_send(peer, tag, from, Completion::Remote, false));
         } else {
             let handles = group.node.start_message(peer, tag, parts(&from, PART_BYTES), element);

@@ -6,6 +6,7 @@ use super::{CommunicatorError, Group};
 use crate::memory::{Slice, Stretch};
 use crate::message::Tag;
 use crate::node::{Handle, TransferResult};
+use crate::payload::Payload;
 use crate::session::Completion;
 
 /// Longer buffers travel in parts of this length, several under way at once: while one is on the link, the next is
@@ -69,22 +70,49 @@ impl Transfers {
 impl Group {
     /// Sends all of `from`, whose length the receiver knows.
     pub(super) fn send_known(&self, to: usize, tag: Tag, from: &impl Stretch, element: Element) -> Transfers {
-        self.send_parts(to, tag, (from, PART_BYTES), element)
+        self.send_parts(&[to], tag, (from, PART_BYTES), element)
     }
 
-    /// As [`send_known`](Self::send_known), in parts of `part_bytes`, which the receiver knows too.
+    /// As [`send_known`](Self::send_known), to each of `receivers`.
+    pub(super) fn send_known_to_all(
+        &self,
+        receivers: &[usize],
+        tag: Tag,
+        from: &impl Stretch,
+        element: Element,
+    ) -> Transfers {
+        self.send_parts(receivers, tag, (from, PART_BYTES), element)
+    }
+
+    /// The same in parts of `part_bytes`, which the receivers know too. Each part goes to all of them before the next, so that what it
+    /// was encoded to for one need not be kept for long.
     pub(super) fn send_parts(
         &self,
-        to: usize,
+        receivers: &[usize],
         tag: Tag,
         (from, part_bytes): (&impl Stretch, usize),
         element: Element,
     ) -> Transfers {
-        let peer = self.members[to];
         let mut transfers = Transfers::default();
         let is_part = from.len() > part_bytes;
         for part in parts(from, part_bytes) {
-            let from = (part.into(), element);
+            transfers.add(self.send_part(receivers, tag, (part.into(), is_part), element));
+        }
+        transfers
+    }
+
+    /// Sends each of `receivers` the same bytes, which may be a part of something longer.
+    pub(super) fn send_part(
+        &self,
+        receivers: &[usize],
+        tag: Tag,
+        (part, is_part): (Slice, bool),
+        element: Element,
+    ) -> Transfers {
+        let from = Payload::for_several(part, receivers.len());
+        let mut transfers = Transfers::default();
+        for &to in receivers {
+            let (peer, from) = (self.members[to], (from.clone(), element));
             transfers.send(self.node.start_send(peer, tag, from, Completion::Local, is_part));
         }
         transfers

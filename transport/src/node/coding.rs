@@ -1,6 +1,10 @@
 //! Between sessions, policy and executor: turns what a session wants encoded into work, by what the policy
 //! decides.
 
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,9 +17,11 @@ use rustc_hash::FxHashMap;
 
 use super::coded::{Coded, LatelyCoded};
 use super::collectives::Collectives;
+use super::encoding::{Encoding, Transfer};
 use super::stats::Stats;
 use crate::control::Meter;
 use crate::executor::{Done, Executor, Output, Ticket, Work};
+use crate::fanout::{Claim, Fanout, KeptFrames};
 use crate::message::{GivingUp, Rank, Status};
 use crate::payload::{MemoryKind, Payload};
 use crate::session::{Decoded, Encoded, JobId, Purpose, Stream};
@@ -48,6 +54,11 @@ pub(super) struct Coder {
     collectives: Arc<Collectives>,
     stats: Arc<Mutex<Stats>>,
     under_way: FxHashMap<Ticket, UnderWay>,
+    /// By what encodes it: what other peers get of the same payload.
+    followers: FxHashMap<Ticket, Vec<((Rank, JobId), Encoding)>>,
+    kept_frames: KeptFrames,
+    /// Nobody has heard of it yet.
+    finished: VecDeque<Finished>,
     /// By what looks at them: payloads that are looked at, and once they are encoded, what came of that. Nobody hears of it before
     /// the look is over, since the memory is the program's again then.
     looked_at: FxHashMap<Ticket, Option<Finished>>,
@@ -73,36 +84,11 @@ enum Stage {
     Looking {
         facts: CheapFacts,
     },
-    /// `sampling` is the time that a sample took, if one was taken first; `look` what looks at it meanwhile.
-    Encoding {
-        transfer: Transfer,
-        decision: Decision,
-        sampling: Option<Duration>,
-        look: Option<Ticket>,
-    },
+    Encoding(Encoding),
     Decoding {
         raw_bytes: u64,
         coded_bytes: u64,
     },
-}
-
-/// What is to be encoded, as policy and log see it.
-#[derive(Clone, Copy)]
-struct Transfer {
-    facts: CheapFacts,
-    /// The group whose collectives it is a part of.
-    group: Option<u32>,
-    planned_at: Instant,
-    purpose: Purpose,
-    /// Whether the session that it is for is over.
-    forgotten: bool,
-}
-
-impl Transfer {
-    /// Whether the peer will say when it has it.
-    fn is_acknowledged(&self) -> bool {
-        self.purpose == Purpose::Write
-    }
 }
 
 impl Coder {
@@ -121,12 +107,20 @@ impl Coder {
             collectives,
             stats,
             under_way: FxHashMap::default(),
+            followers: FxHashMap::default(),
+            kept_frames: KeptFrames::default(),
+            finished: VecDeque::new(),
             looked_at: FxHashMap::default(),
             next_ticket: 0,
             log,
             unacknowledged: FxHashMap::default(),
             lately_coded: LatelyCoded::default(),
         }
+    }
+
+    /// The next job that has come to its end some time after it was started.
+    pub(super) fn next_finished(&mut self) -> Option<Finished> {
+        self.finished.pop_front()
     }
 
     /// Starts encoding `source` for `peer`, or first sampling it, in host memory; what is in that of a device is sampled
@@ -145,11 +139,10 @@ impl Coder {
             Stream::Region(_) => None,
         };
         let stream = stream_id(stream);
-        let (peer_rank, raw_bytes) = (peer.0, source.capacity());
         let facts = CheapFacts {
-            peer: peer_rank,
+            peer: peer.0,
             stream,
-            raw_bytes,
+            raw_bytes: source.capacity(),
             element,
             allowed,
             link,
@@ -157,22 +150,29 @@ impl Coder {
             is_observed: true,
         };
         let transfer = Transfer { facts, group, planned_at: Instant::now(), purpose, forgotten: false };
-        if group.is_some_and(|group| self.collectives.are_reports(group)) {
-            let decision = Decision::bypass(&facts, Reason::BetweenRanks);
-            return self.start_encoding((peer, job), source, transfer, (decision, None, None));
+        self.at_once(|coder| coder.plan((peer, job), source, transfer))
+    }
+
+    /// Starts what the policy says of it.
+    fn plan(&mut self, by: (Rank, JobId), source: Payload, transfer: Transfer) {
+        let facts = &transfer.facts;
+        if transfer.group.is_some_and(|group| self.collectives.are_reports(group)) {
+            let decision = Decision::bypass(facts, Reason::BetweenRanks);
+            return self.start_encoding(by, source, transfer, (decision, None, None));
         }
         if matches!(source.memory_kind(), MemoryKind::Device(_)) {
-            let (decision, look) = self.behind.plan(self.policy.as_mut(), &facts);
-            let Some(look) = look else {
-                return self.start_encoding((peer, job), source, transfer, (decision, None, None));
+            return match self.behind.plan(self.policy.as_mut(), facts) {
+                (decision, None) => self.start_encoding(by, source, transfer, (decision, None, None)),
+                (decision, Some(look)) => self.start_looking(by, source, transfer, decision, look),
             };
-            return self.start_looking((peer, job), source, transfer, decision, look);
         }
-        match self.policy.plan(&facts) {
-            Plan::Use(decision) => self.start_encoding((peer, job), source, transfer, (decision, None, None)),
+        match self.policy.plan(facts) {
+            Plan::Use(decision) => self.start_encoding(by, source, transfer, (decision, None, None)),
             Plan::Sample { algorithms, size } => {
+                let element = facts.element;
                 let work = Work::Estimate { source: source.clone(), element, algorithms, sample: size };
-                self.start(UnderWay { peer, job, stage: Stage::Sampling { source, transfer } }, work)
+                let (peer, job) = by;
+                self.start(UnderWay { peer, job, stage: Stage::Sampling { source, transfer } }, work);
             }
         }
     }
@@ -189,7 +189,14 @@ impl Coder {
         let raw_bytes = destination.capacity();
         let stage = Stage::Decoding { raw_bytes, coded_bytes: payload.capacity() };
         let work = Work::Decode { payload, algorithm, destination, all_or_nothing };
-        self.start(UnderWay { peer, job, stage }, work)
+        self.at_once(|coder| coder.start(UnderWay { peer, job, stage }, work))
+    }
+
+    /// Starts one job; returns it if it is done at once. What was done before is still to be heard of.
+    fn at_once(&mut self, start: impl FnOnce(&mut Self)) -> Option<Finished> {
+        let before = self.finished.len();
+        start(self);
+        if self.finished.len() > before { self.finished.pop_back() } else { None }
     }
 
     /// The peer has what `job` encoded.
@@ -214,21 +221,26 @@ impl Coder {
         self.lately_coded.forget(peer);
         self.unacknowledged.retain(|(to, _), _| *to != peer);
         for under_way in self.under_way.values_mut().filter(|under_way| under_way.peer == peer) {
-            if let Stage::Sampling { transfer, .. } | Stage::Encoding { transfer, .. } = &mut under_way.stage
+            if let Stage::Sampling { transfer, .. } | Stage::Encoding(Encoding { transfer, .. }) =
+                &mut under_way.stage
             {
                 transfer.forgotten = true;
             }
         }
+        let followers = self.followers.values_mut().flatten();
+        followers
+            .filter(|((follower, _), _)| *follower == peer)
+            .for_each(|(_, encoding)| encoding.transfer.forgotten = true);
     }
 
-    /// Takes in what the executor did; returns the job that is done with it, if one is.
-    pub(super) fn done(&mut self, done: Done) -> Option<Finished> {
-        let under_way = self.under_way.remove(&done.ticket)?;
-        self.end(under_way, done)
+    /// Takes in what the executor did.
+    pub(super) fn done(&mut self, done: Done) {
+        if let Some(under_way) = self.under_way.remove(&done.ticket) {
+            self.end(under_way, done);
+        }
     }
 
-    fn end(&mut self, UnderWay { peer, job, stage }: UnderWay, done: Done) -> Option<Finished> {
-        let look = if let Stage::Encoding { look, .. } = stage { look } else { None };
+    fn end(&mut self, UnderWay { peer, job, stage }: UnderWay, done: Done) {
         let result = match (stage, done.result) {
             (Stage::Sampling { source, transfer }, Ok(Output::Estimates(estimates))) => {
                 let decision = self.policy.choose(&transfer.facts, &estimates);
@@ -238,25 +250,20 @@ impl Coder {
             (Stage::Looking { facts }, result) => {
                 return self.end_look(done.ticket, &facts, result, done.took);
             }
-            // It never left, and counts for nothing.
-            (Stage::Encoding { transfer, .. }, Ok(Output::Encoded(sent, payload))) if transfer.forgotten => {
-                JobResult::Encoded(Ok((sent, payload)))
-            }
-            (Stage::Encoding { transfer, decision, sampling, .. }, Ok(Output::Encoded(sent, payload))) => {
-                // What was looked at meanwhile has had its part of that time.
-                let times = (sampling, done.took, look.is_none());
-                let record = self.count_encoded(&transfer.facts, &decision, sent, &payload, times);
-                if let Some(record) = record
-                    && sent != Algorithm::None
-                {
-                    let Transfer { facts, .. } = transfer;
-                    let coded = Coded { facts, decision, coded_bytes: payload.capacity(), record };
-                    self.lately_coded.put((peer, job), coded);
+            (Stage::Encoding(mut encoding), result) => {
+                let encoded = match result {
+                    Ok(Output::Encoded(sent, payload)) => Ok((sent, payload)),
+                    Ok(_) => Err(Status::Internal),
+                    Err(status) => Err(status),
+                };
+                if let Some(fanout) = encoding.fanout.take() {
+                    let made = encoded.as_ref().ok().map(|(sent, payload)| (*sent, payload));
+                    fanout.led(encoding.decision.algorithm, made, &self.kept_frames);
+                    for (by, follower) in self.followers.remove(&done.ticket).unwrap_or_default() {
+                        self.end_encoding(by, follower, encoded.clone(), (Duration::ZERO, None));
+                    }
                 }
-                if let Some(record) = record.filter(|_| transfer.is_acknowledged()) {
-                    self.unacknowledged.insert((peer, job), (record, transfer, decision.predicted_ns));
-                }
-                JobResult::Encoded(Ok((sent, payload)))
+                return self.end_encoding((peer, job), encoding, encoded, (done.took, done.lost));
             }
             (Stage::Decoding { raw_bytes, coded_bytes }, Ok(Output::Decoded)) => {
                 self.count(|stats| stats.decode += done.took);
@@ -272,24 +279,53 @@ impl Coder {
                 }
             }
         };
-        let finished = Finished { peer, job, result, lost: done.lost };
+        self.finished.push_back(Finished { peer, job, result, lost: done.lost });
+    }
+
+    /// Takes in what was made of a payload for one peer; `took` is the time that a codec worked for it.
+    fn end_encoding(
+        &mut self,
+        (peer, job): (Rank, JobId),
+        encoding: Encoding,
+        encoded: Encoded,
+        (took, lost): (Duration, Option<String>),
+    ) {
+        let look = encoding.look;
+        match &encoded {
+            // It never left, and counts for nothing.
+            Ok(_) if encoding.transfer.forgotten => {}
+            Ok((sent, payload)) => self.count_sent((peer, job), &encoding, (*sent, payload.capacity()), took),
+            Err(_) => self.meter.failed(peer.0),
+        }
+        let finished = Finished { peer, job, result: JobResult::Encoded(encoded), lost };
         match look.and_then(|look| self.looked_at.get_mut(&look)) {
-            Some(waiting) => {
-                *waiting = Some(finished);
-                None
-            }
-            None => Some(finished),
+            Some(waiting) => *waiting = Some(finished),
+            None => self.finished.push_back(finished),
         }
     }
 
-    /// Does some of the work that had to wait for memory; see [`Executor::resume`].
-    pub(super) fn resume(&mut self) -> Option<Finished> {
-        loop {
-            let done = self.executor.resume()?;
-            if let Some(finished) = self.done(done) {
-                return Some(finished);
-            }
+    /// Counts a payload that goes out, and remembers it as long as the peer may say what came of it.
+    fn count_sent(
+        &mut self,
+        by: (Rank, JobId),
+        encoding: &Encoding,
+        (sent, coded_bytes): (Algorithm, u64),
+        took: Duration,
+    ) {
+        let Encoding { transfer, decision, .. } = *encoding;
+        let Some(record) = self.count_encoded(encoding, (sent, coded_bytes), took) else { return };
+        if sent != Algorithm::None {
+            let coded = Coded { facts: transfer.facts, decision, coded_bytes, record };
+            self.lately_coded.put(by, coded);
         }
+        if transfer.is_acknowledged() {
+            self.unacknowledged.insert(by, (record, transfer, decision.predicted_ns));
+        }
+    }
+
+    /// Does some of the work that had to wait for memory; see [`Executor::resume`]. False if there was none to do.
+    pub(super) fn resume(&mut self) -> bool {
+        self.executor.resume().map(|done| self.done(done)).is_some()
     }
 
     /// Whether there is such work.
@@ -303,17 +339,42 @@ impl Coder {
         source: Payload,
         transfer: Transfer,
         (decision, sampling, look): (Decision, Option<Duration>, Option<Ticket>),
-    ) -> Option<Finished> {
+    ) {
         let is_looked_at = sampling.is_some() || look.is_some();
         let decision = match transfer.group {
             Some(group) => self.collectives.decide(group, &transfer.facts, decision, is_looked_at),
             None => decision,
         };
-        let (element, algorithm) = (transfer.facts.element, decision.algorithm);
+        let mut encoding = Encoding { transfer, decision, sampling, look, fanout: None, is_timed: true };
+        let mut algorithm = decision.algorithm;
+        let ticket = self.ticket();
+        if let Some(fanout) = source.fanout() {
+            match claim(fanout, &source, &decision) {
+                Some(Claim::Lead) => {
+                    fanout.lead(algorithm, ticket);
+                    encoding.fanout = Some(fanout.clone());
+                }
+                Some(Claim::Follow(leader)) => {
+                    encoding.is_timed = false;
+                    self.followers.entry(leader).or_default().push(((peer, job), encoding));
+                    return;
+                }
+                Some(Claim::Take(sent, payload)) => {
+                    encoding.is_timed = false;
+                    let nothing_new = (Duration::ZERO, None);
+                    return self.end_encoding((peer, job), encoding, Ok((sent, payload)), nothing_new);
+                }
+                Some(Claim::Raw) => {
+                    encoding.is_timed = false;
+                    algorithm = Algorithm::None;
+                }
+                None => {}
+            }
+        }
+        let element = transfer.facts.element;
         let lent = transfer.purpose != Purpose::Answer;
         let work = Work::Encode { source, element, algorithm, lent, shelf: None };
-        let stage = Stage::Encoding { transfer, decision, sampling, look };
-        self.start(UnderWay { peer, job, stage }, work)
+        self.start_as(ticket, UnderWay { peer, job, stage: Stage::Encoding(encoding) }, work);
     }
 
     /// Starts encoding `source`, and looking at it at the same time.
@@ -324,24 +385,18 @@ impl Coder {
         transfer: Transfer,
         decision: Decision,
         (algorithms, sample): Look,
-    ) -> Option<Finished> {
+    ) {
         let facts = transfer.facts;
         let look = self.ticket();
         self.looked_at.insert(look, None);
         let work = Work::Estimate { source: source.clone(), element: facts.element, algorithms, sample };
-        let encoded = self.start_encoding((peer, job), source, transfer, (decision, None, Some(look)));
-        debug_assert!(encoded.is_none(), "it waits for the look");
-        self.start_as(look, UnderWay { peer, job, stage: Stage::Looking { facts } }, work)
+        // Its end waits for the look.
+        self.start_encoding((peer, job), source, transfer, (decision, None, Some(look)));
+        self.start_as(look, UnderWay { peer, job, stage: Stage::Looking { facts } }, work);
     }
 
-    /// Takes in what was found, if anything was; returns the job that has waited for that.
-    fn end_look(
-        &mut self,
-        look: Ticket,
-        facts: &CheapFacts,
-        found: Result<Output, Status>,
-        took: Duration,
-    ) -> Option<Finished> {
+    /// Takes in what was found, if anything was.
+    fn end_look(&mut self, look: Ticket, facts: &CheapFacts, found: Result<Output, Status>, took: Duration) {
         // What went wrong goes wrong with the encoding too, or it does no harm.
         let estimates = if let Ok(Output::Estimates(estimates)) = found { estimates } else { Vec::new() };
         self.behind.hear(self.policy.as_mut(), facts, &estimates);
@@ -349,7 +404,7 @@ impl Coder {
             stats.sampled += 1;
             stats.encode += took;
         });
-        self.looked_at.remove(&look).flatten()
+        self.finished.extend(self.looked_at.remove(&look).flatten());
     }
 
     fn ticket(&mut self) -> Ticket {
@@ -358,33 +413,31 @@ impl Coder {
         ticket
     }
 
-    fn start(&mut self, under_way: UnderWay, work: Work) -> Option<Finished> {
+    fn start(&mut self, under_way: UnderWay, work: Work) {
         let ticket = self.ticket();
-        self.start_as(ticket, under_way, work)
+        self.start_as(ticket, under_way, work);
     }
 
-    fn start_as(&mut self, ticket: Ticket, under_way: UnderWay, work: Work) -> Option<Finished> {
+    fn start_as(&mut self, ticket: Ticket, under_way: UnderWay, work: Work) {
         match self.executor.submit(ticket, work) {
             Some(done) => self.end(under_way, done),
-            None => {
-                // Whatever comes of it is taken in later.
-                self.under_way.insert(ticket, under_way);
-                None
-            }
+            // Whatever comes of it is taken in later.
+            None => drop(self.under_way.insert(ticket, under_way)),
         }
     }
 
     fn count_encoded(
         &mut self,
-        facts: &CheapFacts,
-        decision: &Decision,
-        sent: Algorithm,
-        payload: &Payload,
-        (sampling, encoding, is_alone): (Option<Duration>, Duration, bool),
+        encoding: &Encoding,
+        (sent, coded_bytes): (Algorithm, u64),
+        took: Duration,
     ) -> Option<RecordId> {
-        let coded_bytes = payload.capacity();
-        let took = (decision.algorithm != Algorithm::None).then_some(encoding); // else no codec ran
-        let encode = took.filter(|_| is_alone);
+        let Encoding { transfer: Transfer { facts, .. }, decision, sampling, look, .. } = encoding;
+        let sampling = *sampling;
+        let is_timed = encoding.is_timed && decision.algorithm != Algorithm::None; // else no codec ran
+        let took = is_timed.then_some(took);
+        // What was looked at meanwhile has had its part of that time.
+        let encode = took.filter(|_| look.is_none());
         let outcome = Outcome { sent, coded_bytes, sampling, encode, decode: None, acknowledged: None };
         if decision.reason == Reason::BetweenRanks {
             // No data of the program, and the policy was not asked.
@@ -407,6 +460,18 @@ impl Coder {
     fn count(&self, count: impl FnOnce(&mut Stats)) {
         count(&mut lock(&self.stats));
     }
+}
+
+/// How `source` is got for a peer with this decision, if other peers get it too: no trial, which is there to be timed.
+fn claim(fanout: &Fanout, source: &Payload, decision: &Decision) -> Option<Claim> {
+    let is_tried = matches!(decision.reason, Reason::Trial { .. } | Reason::Guessed { .. });
+    // Raw bytes on the host go out from where they are.
+    let costs_nothing = decision.algorithm == Algorithm::None && source.memory().is_some();
+    if is_tried || costs_nothing {
+        fanout.pass();
+        return None;
+    }
+    Some(fanout.claim(decision.algorithm))
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {

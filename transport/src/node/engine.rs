@@ -123,11 +123,8 @@ impl Engine {
             Input::Done(mut done) => {
                 // Also of a session that wanted the work and is over.
                 self.lose_device_if(done.lost.take());
-                if let Some(finished) = self.coder.done(done) {
-                    let peer = finished.peer;
-                    self.job_done(finished);
-                    self.carry_out(peer);
-                }
+                self.coder.done(done);
+                self.hear_of_jobs();
             }
             #[cfg(feature = "cuda")]
             Input::DeviceLost(text) => self.lose_device(&text),
@@ -173,7 +170,14 @@ impl Engine {
     }
 
     fn resume_work(&mut self) {
-        while let Some(finished) = self.coder.resume() {
+        while self.coder.resume() {
+            self.hear_of_jobs();
+        }
+    }
+
+    /// Tells sessions that their work is done, and does what they then ask.
+    fn hear_of_jobs(&mut self) {
+        while let Some(finished) = self.coder.next_finished() {
             let peer = finished.peer;
             self.job_done(finished);
             self.carry_out(peer);

@@ -37,6 +37,7 @@
 mod coded;
 mod coding;
 mod collectives;
+mod encoding;
 mod engine;
 mod groups;
 mod handle;
@@ -301,7 +302,7 @@ impl Node {
     /// does what is longer than a transfer, and what the peer's window has no room for before something else is received.
     #[must_use]
     pub fn send(&self, peer: Rank, tag: Tag, from: impl Into<Slice>, element: Element) -> Handle {
-        self.start_send(peer, tag, (from.into(), element), Completion::Remote, false)
+        self.start_send(peer, tag, (Payload::from_memory(from), element), Completion::Remote, false)
     }
 
     /// As [`send`](Self::send), but finished as soon as `from` may be changed, which may be before it was received. That it
@@ -309,7 +310,7 @@ impl Node {
     /// as long as the peer takes it within two seconds.
     #[must_use]
     pub fn post(&self, peer: Rank, tag: Tag, from: impl Into<Slice>, element: Element) -> Handle {
-        self.start_send(peer, tag, (from.into(), element), Completion::Local, false)
+        self.start_send(peer, tag, (Payload::from_memory(from), element), Completion::Local, false)
     }
 
     /// Sends something that may be a part of something longer, whose other parts are sent at the same time.
@@ -317,11 +318,10 @@ impl Node {
         &self,
         peer: Rank,
         tag: Tag,
-        (from, element): (Slice, Element),
+        (from, element): (Payload, Element),
         completion: Completion,
         is_part: bool,
     ) -> Handle {
-        let from = Payload::from_memory(from);
         self.submit(peer, Request::Send { from, element, tag, completion, is_part, continued: false })
     }
 

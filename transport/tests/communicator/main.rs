@@ -69,6 +69,7 @@ on_every_link! {
         moving::a_broadcast_only_reads_at_its_root
         moving::blocks_have_lengths_and_places_of_their_own
         moving::in_place_is_the_same
+        moving::what_several_members_get_is_encoded_once
         moving::all_to_all_is_in_place_on_any_of_the_members
         combining::reductions_are_from_the_left_in_the_order_of_the_ranks
         combining::compression_changes_no_bit

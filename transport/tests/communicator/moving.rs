@@ -1,11 +1,13 @@
 //! Collectives that only move bytes, against what they should leave.
 
-use mgcomp_codecs::Element;
-use mgcomp_transport::communicator::{Block, Communicator};
+use mgcomp_codecs::{Algorithm, Element};
+use mgcomp_transport::communicator::{Block, Communicator, Datatype, Operation};
 use mgcomp_transport::memory::HostBuffer;
+use mgcomp_transport::node::NodeConfig;
 
-use super::{buffer_of, bytes_of, on_all};
+use super::{buffer_of, bytes_of, on_all, on_all_with};
 use crate::common::fabric::Fabric;
+use crate::common::job::config;
 
 const LENGTHS: [usize; 6] = [0, 1, 63, 65_536, 65_543, (1 << 20) + 13];
 
@@ -208,4 +210,50 @@ pub(super) fn all_to_all_is_in_place_on_any_of_the_members(fabric: Fabric) {
             assert!(exchanged.all().to_vec() == blocks_to(own, &[len; 5]), "all_to_all of {len}");
         }
     });
+}
+
+pub(super) fn what_several_members_get_is_encoded_once(fabric: Fabric) {
+    // Without codec threads it is there when the second member's turn comes, and else under way, as a rule.
+    for codec_threads in [0, 2] {
+        let config = NodeConfig { codec_threads, ..config() };
+        on_all_with(fabric, 4, "fixed:xp", &config, |world| {
+            // Of the payloads since the last time, reports left out: how many there are, and for how many a codec has worked.
+            let mut before = 0;
+            let mut encoded = |what: &str| {
+                let records = world.node().decisions();
+                let new: Vec<_> = records[before..].iter().filter(|r| r.facts.raw_bytes > 1000).collect();
+                before = records.len();
+                assert!(new.iter().all(|r| r.outcome.sent == Algorithm::Xp), "{what}: {new:?}");
+                (new.len(), new.iter().filter(|record| record.outcome.encode.is_some()).count())
+            };
+            let own = world.rank();
+            world.barrier().unwrap();
+            encoded("what came before");
+
+            // Two parts of 512 KiB go to three others.
+            let (send, all) = (buffer_of(own, 1 << 20), HostBuffer::zeroed(4 << 20));
+            world.all_gather(&send.all(), &all.all(), Element::U32).unwrap();
+            assert_eq!(encoded("all_gather"), (6, 2));
+            assert!(all.all().to_vec() == joined(world, 1 << 20));
+
+            let short = buffer_of(own, 60_000);
+            world.broadcast(1, &short.all(), Element::U32).unwrap();
+            assert_eq!(encoded("a short broadcast"), if own == 1 { (3, 1) } else { (0, 0) });
+            assert!(short.all().to_vec() == bytes_of(1, 60_000));
+
+            // The root sends three others a share each, and its own; those send theirs to two.
+            let long = buffer_of(own, 1 << 20);
+            world.broadcast(1, &long.all(), Element::U32).unwrap();
+            assert_eq!(encoded("a long broadcast"), if own == 1 { (6, 4) } else { (2, 1) });
+            assert!(long.all().to_vec() == bytes_of(1, 1 << 20));
+
+            // Shares of 512 KiB, in parts of 256: two to each of three others, then two of the result to all three.
+            let (numbers, sums) = (vec![own; 1 << 19], HostBuffer::zeroed(2 << 20));
+            let numbers =
+                HostBuffer::from(numbers.into_iter().flat_map(u32::to_le_bytes).collect::<Vec<_>>());
+            world.all_reduce(&numbers.all(), &sums.all(), Datatype::U32, Operation::Sum).unwrap();
+            assert_eq!(encoded("all_reduce"), (12, 8));
+            assert!(sums.all().to_vec().chunks_exact(4).all(|sum| sum == [6, 0, 0, 0]));
+        });
+    }
 }

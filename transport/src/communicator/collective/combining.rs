@@ -8,7 +8,6 @@ use super::blocks::{check_len, in_buffer, shares, to_receive};
 use super::workbench::{Combining, Numbers, Workbench, stride};
 use super::{Block, CommunicatorError, Datatype, Group, Kind, Operation};
 use crate::memory::Slice;
-use crate::session::Completion;
 
 /// Buffers of a reduce that are no longer are brought to its root, and combined there: one way instead of two.
 const SHORT_BYTES: usize = 16 << 10;
@@ -86,12 +85,9 @@ impl Group {
         for other in self.others() {
             handing_on.add(self.receive_parts(other, tag, (&results[other], PART_BYTES)));
         }
-        let is_part = blocks[self.rank].len > PART_BYTES;
+        let (others, is_part) = (self.others().collect::<Vec<_>>(), blocks[self.rank].len > PART_BYTES);
         self.reduce_parts(&from, &results[self.rank], &bench, task, |part| {
-            for other in self.others() {
-                let (to, part) = (self.members[other], (part.clone(), element));
-                handing_on.send(self.node.start_send(to, tag, part, Completion::Local, is_part));
-            }
+            handing_on.add(self.send_part(&others, tag, (part, is_part), element));
         })?;
         handing_on.wait_in(self)
     }
@@ -108,10 +104,9 @@ impl Group {
         let rooms = bench.rooms(self.size() * stride(send.len()))?;
         let arrived = in_buffer(self, &rooms[0], &self.apart(send.len()))?;
         let mut transfers = Transfers::default();
-        for other in self.others() {
-            transfers.add(self.receive_known(other, tag, &arrived[other]));
-            transfers.add(self.send_known(other, tag, send, element));
-        }
+        let others: Vec<usize> = self.others().collect();
+        others.iter().for_each(|&other| transfers.add(self.receive_known(other, tag, &arrived[other])));
+        transfers.add(self.send_known_to_all(&others, tag, send, element));
         transfers.wait_in(self)?;
         let mut combining = bench.combining();
         self.combine(&mut combining, &rooms[0], Some(send), receive, task)?;
@@ -164,7 +159,7 @@ impl Group {
         let rooms = bench.rooms(self.size() * stride(PART_BYTES.min(own.len())))?;
         let mut sending = Transfers::default();
         for to in self.others() {
-            sending.add(self.send_parts(to, tag, (&from[to], PART_BYTES), element));
+            sending.add(self.send_parts(&[to], tag, (&from[to], PART_BYTES), element));
         }
 
         let arrive = |room: &Slice, len: usize| {

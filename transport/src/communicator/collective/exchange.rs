@@ -72,7 +72,8 @@ impl Group {
                 let peer = self.members[other];
                 let is_part = lens[other] > PART_BYTES;
                 transfers.receive(self.node.receive(peer, tag, into), other, len);
-                transfers.send(self.node.start_send(peer, tag, (aside, element), Completion::Local, is_part));
+                let from = (aside.into(), element);
+                transfers.send(self.node.start_send(peer, tag, from, Completion::Local, is_part));
             }
         }
         under_way.into_iter().try_for_each(|transfers| transfers.wait_in(self))

@@ -55,23 +55,19 @@ impl Group {
         if self.rank != root {
             return self.receive_known(root, tag, buffer).wait_in(self);
         }
-        let mut transfers = Transfers::default();
-        self.others().for_each(|to| transfers.add(self.send_known(to, tag, buffer, element)));
-        transfers.wait_in(self)
+        let others: Vec<usize> = self.others().collect();
+        self.send_known_to_all(&others, tag, buffer, element).wait_in(self)
     }
 
     /// Brings each member's share to all others but the root, which has all of them: its buffer is only read.
     fn bring_shares(&self, root: usize, shares: &[Slice], element: Element) -> Result<(), CommunicatorError> {
         let tag = self.collective_tag(Kind::AllGather);
         let mut transfers = Transfers::default();
-        for other in self.others() {
-            if self.rank != root {
-                transfers.add(self.receive_known(other, tag, &shares[other]));
-            }
-            if other != root {
-                transfers.add(self.send_known(other, tag, &shares[self.rank], element));
-            }
+        if self.rank != root {
+            self.others().for_each(|from| transfers.add(self.receive_known(from, tag, &shares[from])));
         }
+        let receivers: Vec<usize> = self.others().filter(|&other| other != root).collect();
+        transfers.add(self.send_known_to_all(&receivers, tag, &shares[self.rank], element));
         transfers.wait_in(self)
     }
 
@@ -136,10 +132,9 @@ impl Group {
     ) -> Result<(), CommunicatorError> {
         let tag = self.collective_tag(Kind::AllGather);
         let mut transfers = Transfers::default();
-        for other in self.others() {
-            transfers.add(self.receive_known(other, tag, &into[other]));
-            transfers.add(self.send_known(other, tag, send, element));
-        }
+        let others: Vec<usize> = self.others().collect();
+        others.iter().for_each(|&other| transfers.add(self.receive_known(other, tag, &into[other])));
+        transfers.add(self.send_known_to_all(&others, tag, send, element));
         let copied = copy(send, &into[self.rank]);
         transfers.wait_in(self).and(copied)
     }
