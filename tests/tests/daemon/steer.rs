@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::dashboard::{body, get};
-use crate::rig::{Rig, until};
+use crate::rig::{Rig, text, until};
 
 /// Transfers of each algorithm in an interval that began after now.
 fn mix(rig: &Rig, job: &str) -> Vec<String> {
@@ -80,6 +80,22 @@ fn off_stops_compression_and_on_brings_it_back() {
     rig.succeed(&["on", "--job", "a"]);
     rig.until_stream("is on", "a", decided("zvc"));
     exchange.finish();
+}
+
+#[test]
+fn what_is_measured_raw_is_raw_whatever_is_set() {
+    let rig = Rig::start(&[]);
+    rig.succeed(&["policy", "set", "fixed:xp"]);
+    let mut perf =
+        rig.mgcomp_command(&["perf", "--op", "send_recv", "--element", "bf16", "--interleave", "--json"]);
+    perf.args(["--min", "64K", "--max", "64K", "--iters", "5"]).env("MGCOMP_SOCKET", rig.socket());
+    let output = perf.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let rows =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>();
+    let carried = |row: &Value| row["algorithms"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let modes: Vec<_> = rows.iter().map(|row| (row["mode"].as_str().unwrap(), carried(row))).collect();
+    assert_eq!(modes, [("raw", vec!["none".to_owned()]), ("adaptive", vec!["xp".to_owned()])]);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod tests;
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -52,10 +53,12 @@ pub(super) struct Coder {
     meter: Meter,
     executor: Box<dyn Executor>,
     collectives: Arc<Collectives>,
+    /// Whether the program wants everything raw.
+    is_off: Arc<AtomicBool>,
     stats: Arc<Mutex<Stats>>,
     under_way: FxHashMap<Ticket, UnderWay>,
     /// By what encodes it: what other peers get of the same payload.
-    followers: FxHashMap<Ticket, Vec<((Rank, JobId), Encoding)>>,
+    followers: FxHashMap<Ticket, Vec<Follower>>,
     kept_frames: KeptFrames,
     /// Nobody has heard of it yet.
     finished: VecDeque<Finished>,
@@ -73,6 +76,12 @@ struct UnderWay {
     peer: Rank,
     job: JobId,
     stage: Stage,
+}
+
+/// A transfer that gets what is encoded for another peer.
+struct Follower {
+    by: (Rank, JobId),
+    encoding: Encoding,
 }
 
 enum Stage {
@@ -105,6 +114,7 @@ impl Coder {
             meter,
             executor,
             collectives,
+            is_off: Arc::default(),
             stats,
             under_way: FxHashMap::default(),
             followers: FxHashMap::default(),
@@ -116,6 +126,11 @@ impl Coder {
             unacknowledged: FxHashMap::default(),
             lately_coded: LatelyCoded::default(),
         }
+    }
+
+    /// Set while the program wants everything raw, whatever a policy or an operator says.
+    pub(super) fn is_off(&self) -> Arc<AtomicBool> {
+        self.is_off.clone()
     }
 
     /// The next job that has come to its end some time after it was started.
@@ -156,8 +171,13 @@ impl Coder {
     /// Starts what the policy says of it.
     fn plan(&mut self, by: (Rank, JobId), source: Payload, transfer: Transfer) {
         let facts = &transfer.facts;
-        if transfer.group.is_some_and(|group| self.collectives.are_reports(group)) {
-            let decision = Decision::bypass(facts, Reason::BetweenRanks);
+        let raw = if transfer.group.is_some_and(|group| self.collectives.are_reports(group)) {
+            Some(Reason::BetweenRanks)
+        } else {
+            self.is_off.load(Ordering::Relaxed).then_some(Reason::SwitchedOff)
+        };
+        if let Some(reason) = raw {
+            let decision = Decision::bypass(facts, reason);
             return self.start_encoding(by, source, transfer, (decision, None, None));
         }
         if matches!(source.memory_kind(), MemoryKind::Device(_)) {
@@ -227,10 +247,10 @@ impl Coder {
                 transfer.forgotten = true;
             }
         }
-        let followers = self.followers.values_mut().flatten();
-        followers
-            .filter(|((follower, _), _)| *follower == peer)
-            .for_each(|(_, encoding)| encoding.transfer.forgotten = true);
+        for Follower { encoding, .. } in self.followers.values_mut().flatten().filter(|one| one.by.0 == peer)
+        {
+            encoding.transfer.forgotten = true;
+        }
     }
 
     /// Takes in what the executor did.
@@ -259,8 +279,8 @@ impl Coder {
                 if let Some(fanout) = encoding.fanout.take() {
                     let made = encoded.as_ref().ok().map(|(sent, payload)| (*sent, payload));
                     fanout.led(encoding.decision.algorithm, made, &self.kept_frames);
-                    for (by, follower) in self.followers.remove(&done.ticket).unwrap_or_default() {
-                        self.end_encoding(by, follower, encoded.clone(), (Duration::ZERO, None));
+                    for Follower { by, encoding } in self.followers.remove(&done.ticket).unwrap_or_default() {
+                        self.end_encoding(by, encoding, encoded.clone(), (Duration::ZERO, None));
                     }
                 }
                 return self.end_encoding((peer, job), encoding, encoded, (done.took, done.lost));
@@ -356,7 +376,7 @@ impl Coder {
                 }
                 Some(Claim::Follow(leader)) => {
                     encoding.is_timed = false;
-                    self.followers.entry(leader).or_default().push(((peer, job), encoding));
+                    self.followers.entry(leader).or_default().push(Follower { by: (peer, job), encoding });
                     return;
                 }
                 Some(Claim::Take(sent, payload)) => {

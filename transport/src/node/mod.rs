@@ -45,6 +45,7 @@ mod mailbox;
 mod peers;
 mod stats;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -167,6 +168,7 @@ pub struct Node {
     board: Arc<PeerBoard>,
     groups: Arc<GroupBoard>,
     collectives: Arc<Collectives>,
+    is_off: Arc<AtomicBool>,
     stats: Arc<Mutex<Stats>>,
     log: Arc<Mutex<DecisionLog>>,
     timekeeper: Option<JoinHandle<()>>,
@@ -222,10 +224,12 @@ impl Node {
             background::spawn(format!("mgcomp-rank-{}", position.rank), move || keeper.keep_time())
                 .map_err(NodeError::Thread)?;
         let (policy, meter) = control::steer(policy, config.speeds.clone(), position);
+        let coder = Coder::new((policy, meter), executor, collectives.clone(), stats.clone(), log.clone());
+        let is_off = coder.is_off();
         mailbox.open(Engine {
             sessions: engine::sessions(position, &config, link.owns_arrived()),
             link,
-            coder: Coder::new((policy, meter), executor, collectives.clone(), stats.clone(), log.clone()),
+            coder,
             regions: regions.clone(),
             board: board.clone(),
             groups: groups.clone(),
@@ -243,6 +247,7 @@ impl Node {
             board,
             groups,
             collectives,
+            is_off,
             stats,
             log,
             timekeeper,
@@ -377,6 +382,12 @@ impl Node {
         if !self.is_forked() {
             self.mailbox.post(Input::Disconnect { peer });
         }
+    }
+
+    /// Whether this rank compresses what it sends from now on, as it does at first. If not, all goes raw, whatever its policy and an
+    /// operator's settings say: what compression is measured against.
+    pub fn set_compression(&self, on: bool) {
+        self.is_off.store(!on, Ordering::Relaxed);
     }
 
     /// What was sent so far.

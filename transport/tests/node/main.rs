@@ -38,6 +38,7 @@ on_every_link! {
         ends::what_was_posted_arrives_though_its_node_has_gone
         statistics::what_was_sent_adds_up
         statistics::what_never_left_is_not_counted
+        statistics::a_node_that_is_to_compress_nothing_does_not_ask_its_policy
         statistics::decisions_are_remembered
         statistics::peers_say_how_long_frames_took_to_decode
         statistics::paper_samples_seven_of_307

@@ -1,7 +1,7 @@
 //! What a node counts.
 
 use mgcomp_codecs::{Algorithm, Element};
-use mgcomp_selector::{Record, RecordId};
+use mgcomp_selector::{Reason, Record, RecordId};
 use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::{Rank, Tag};
 use mgcomp_transport::node::{NodeConfig, Tally};
@@ -62,6 +62,28 @@ pub(crate) fn what_never_left_is_not_counted(fabric: Fabric) {
     let sent = nodes[0].stats().total();
     assert_eq!((sent.transfers, sent.raw_bytes), (1, 1 << 20));
     assert!(nodes[0].decisions().iter().all(|record| record.facts.peer == 2));
+}
+
+pub(crate) fn a_node_that_is_to_compress_nothing_does_not_ask_its_policy(fabric: Fabric) {
+    let nodes = nodes(fabric, 2, "fixed:zvc", &config());
+    let [zeros, target] = [(); 2].map(|()| HostBuffer::zeroed(1 << 16));
+    let address = nodes[1].register(target.all(), Element::U32, Access::all()).unwrap();
+    let write = || end_of(nodes[0].write(Rank(1), zeros.all(), Element::U32, address));
+    for on in [true, false, true] {
+        nodes[0].set_compression(on);
+        assert_eq!(write(), Ok(1 << 16));
+    }
+    let how = |record: &Record| (record.outcome.sent, record.decision.reason);
+    let expected = [
+        (Algorithm::Zvc, Reason::Fixed),
+        (Algorithm::None, Reason::SwitchedOff),
+        (Algorithm::Zvc, Reason::Fixed),
+    ];
+    assert_eq!(nodes[0].decisions().iter().map(how).collect::<Vec<_>>(), expected);
+    // What the other one sends is its own affair.
+    nodes[0].set_compression(false);
+    assert_eq!(end_of(nodes[0].read(Rank(1), address, HostBuffer::zeroed(1 << 16).all())), Ok(1 << 16));
+    assert_eq!(nodes[1].decisions().iter().map(how).collect::<Vec<_>>(), [(Algorithm::Zvc, Reason::Fixed)]);
 }
 
 pub(crate) fn decisions_are_remembered(fabric: Fabric) {

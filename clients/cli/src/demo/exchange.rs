@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mgcomp_selector::{Lambda, PolicySpec, Steering};
+use mgcomp_selector::{Fixed, Lambda, PolicySpec, Steering};
 use mgcomp_transport::calibrate;
 use mgcomp_transport::executor::shared_codec_threads;
 use mgcomp_transport::link::Link;
@@ -25,7 +25,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// How one exchange is to be done.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exchange {
-    pub(super) policy: PolicySpec,
+    /// Without one all goes raw, also where an operator's settings say otherwise.
+    pub(super) policy: Option<PolicySpec>,
     pub(super) lambda: Option<Lambda>,
     pub(super) secret: Secret,
     pub(super) rounds: u32,
@@ -67,11 +68,10 @@ impl Exchange {
         let ranks = position.ranks;
         let next = Rank((position.rank.0 + 1) % ranks);
         let previous = Rank((position.rank.0 + ranks - 1) % ranks);
-        let node = Node::start(
-            link,
-            self.policy.build(&Steering { lambda: self.lambda, speeds: calibrate::speeds() }),
-            self.config(ranks),
-        )?;
+        let policy = self.policy.unwrap_or(PolicySpec::Fixed(Fixed::BYPASS));
+        let steering = Steering { lambda: self.lambda, speeds: calibrate::speeds() };
+        let node = Node::start(link, policy.build(&steering), self.config(ranks))?;
+        node.set_compression(self.policy.is_some());
 
         let (bytes, expected) = (dataset.of_rank(position.rank.0, ranks), dataset.of_rank(next.0, ranks));
         let own = room.zeroed(bytes.len())?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mgcomp_codecs::Algorithm;
-use mgcomp_selector::{Fixed, PolicySpec};
+use mgcomp_selector::PolicySpec;
 use mgcomp_transport::link::Shaping;
 
 use super::dataset::Dataset;
@@ -20,11 +20,11 @@ const MAX_ROUNDS: u64 = 200;
 
 /// Ranks that can exchange a data set.
 pub(super) trait Ranks {
-    /// Lets all ranks exchange data set `dataset` `rounds` times; returns what each has to say.
+    /// Lets all ranks exchange data set `dataset` `rounds` times, raw if there is no policy; returns what each has to say.
     fn exchange(
         &mut self,
         dataset: usize,
-        policy: PolicySpec,
+        policy: Option<PolicySpec>,
         rounds: u32,
     ) -> Result<Vec<RankReport>, DemoError>;
 }
@@ -66,14 +66,13 @@ pub(super) fn measure(
     policy: PolicySpec,
     shaping: Shaping,
 ) -> Result<Row, DemoError> {
-    let raw_policy = PolicySpec::Fixed(Fixed::BYPASS);
     let rounds = rounds(dataset, shaping);
     let (mut raw_ms, mut compressed_ms) = (Vec::new(), Vec::new());
     let (mut equal, mut algorithms) = (true, BTreeMap::<String, Carried>::new());
     let mut decisions = Vec::new();
     for _ in 0..REPEATS {
-        let raw = ranks.exchange(index, raw_policy, rounds)?;
-        let compressed = ranks.exchange(index, policy, rounds)?;
+        let raw = ranks.exchange(index, None, rounds)?;
+        let compressed = ranks.exchange(index, Some(policy), rounds)?;
         raw_ms.push(millis(&raw, rounds));
         compressed_ms.push(millis(&compressed, rounds));
         decisions = compressed.first().map(|report| report.decisions.clone()).unwrap_or_default();

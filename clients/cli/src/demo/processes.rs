@@ -131,11 +131,12 @@ impl Ranks for Processes {
     fn exchange(
         &mut self,
         dataset: usize,
-        policy: PolicySpec,
+        policy: Option<PolicySpec>,
         rounds: u32,
     ) -> Result<Vec<RankReport>, DemoError> {
         let rank_file = self.rank_file()?;
-        let order = Order::Exchange { rank_file, dataset, policy: policy.to_string(), rounds };
+        let policy = policy.map(|policy| policy.to_string());
+        let order = Order::Exchange { rank_file, dataset, policy, rounds };
         self.members.iter_mut().try_for_each(|member| member.order(&order))?;
         let report = |(rank, answer)| match answer {
             Answer::Report(report) => Ok(report),

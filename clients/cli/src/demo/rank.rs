@@ -31,7 +31,7 @@ pub(super) enum Order {
     /// Open a socket and say where.
     Listen,
     /// Join the ranks of this rank file and exchange a data set.
-    Exchange { rank_file: String, dataset: usize, policy: String, rounds: u32 },
+    Exchange { rank_file: String, dataset: usize, policy: Option<String>, rounds: u32 },
 }
 
 /// What a rank answers, a line of JSON each.
@@ -93,7 +93,7 @@ impl Member {
                 Ok(Answer::Listening { address })
             }
             Order::Exchange { rank_file, dataset, policy, rounds } => {
-                self.exchange(&rank_file, dataset, &policy, rounds).map(Answer::Report)
+                self.exchange(&rank_file, dataset, policy.as_deref(), rounds).map(Answer::Report)
             }
         }
     }
@@ -102,12 +102,13 @@ impl Member {
         &mut self,
         rank_file: &str,
         dataset: usize,
-        policy: &str,
+        policy: Option<&str>,
         rounds: u32,
     ) -> Result<RankReport, DemoError> {
         let bad = |error: &dyn std::fmt::Display| DemoError::Input(error.to_string());
         let rank_file = RankFile::parse(rank_file).map_err(|error| bad(&error))?;
-        let policy: PolicySpec = policy.parse().map_err(|error| bad(&error))?;
+        let parse = |policy: &str| policy.parse::<PolicySpec>().map_err(|error| bad(&error));
+        let policy = policy.map(parse).transpose()?;
         let dataset = self.datasets.get(dataset).ok_or_else(|| bad(&"no such data set"))?;
         let listener = self.listener.take().ok_or_else(|| bad(&"exchange before listen"))?;
         let secret = rank_file.secret;

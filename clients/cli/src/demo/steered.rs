@@ -62,7 +62,7 @@ fn exchange(
     over: &AtomicBool,
 ) -> Result<(), DemoError> {
     while !over.load(Ordering::Relaxed) {
-        let reports = ranks.exchange(0, args.policy, rounds)?;
+        let reports = ranks.exchange(0, Some(args.policy), rounds)?;
         if !reports.iter().all(|report| report.equal) {
             return Err(DemoError::NotEqual { dataset: name.to_owned() });
         }

@@ -42,7 +42,7 @@ impl Ranks for Threads<'_> {
     fn exchange(
         &mut self,
         dataset: usize,
-        policy: PolicySpec,
+        policy: Option<PolicySpec>,
         rounds: u32,
     ) -> Result<Vec<RankReport>, DemoError> {
         let dataset = &self.datasets[dataset];

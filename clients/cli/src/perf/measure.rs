@@ -72,7 +72,7 @@ impl<'a> Run<'a> {
     }
 
     fn ops(&self, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
-        self.member.switch.turn(true);
+        self.member.world.node().set_compression(false);
         let told = told(self.args, self.member.world.size() as usize, self.data);
         let found = self.together(|world| disagreement(world, &told))?;
         if let Some(Disagreement { other, differences }) = found {
@@ -293,9 +293,10 @@ impl<'a> Run<'a> {
 
     /// Lets all ranks carry the operation out, and counts what that took.
     fn carry_out(&self, step: &Step, mode: Mode, seen: &mut Seen) -> Result<(), PerfError> {
-        let Member { world, switch, .. } = &self.member;
+        let world = &self.member.world;
         self.watchdog.step(step.op, step.case.bytes);
-        switch.turn(mode == Mode::Raw);
+        // Only between operations that all ranks have finished.
+        world.node().set_compression(mode == Mode::Compressed);
         let before = self.member.counts(mode);
         pause(Duration::from_micros(self.args.pause_us.into()));
         let _watched = self.watchdog.watch();
@@ -307,7 +308,7 @@ impl<'a> Run<'a> {
         world.barrier().map_err(|error| self.failed(error))?;
         seen.count(took, &before, &self.member.counts(mode));
         // What ranks agree on is no part of what is measured, and nothing for a policy to learn from.
-        switch.turn(true);
+        world.node().set_compression(false);
         Ok(())
     }
 

@@ -17,7 +17,6 @@ use super::nccl::{Ids, Nccl};
 use super::operation::{Case, Op, Place, ROOT};
 use super::options::{Args, Mode};
 use super::row::Ways;
-use super::switch::Switch;
 use crate::room::{Room, Span};
 
 /// A rank that has not met the others yet.
@@ -47,7 +46,6 @@ pub(super) struct Counts {
 /// A rank that has met all others.
 pub(super) struct Member {
     pub(super) world: Communicator,
-    pub(super) switch: Switch,
     /// Before what its work uses.
     pub(super) nccl: Option<Nccl>,
     room: Room,
@@ -100,7 +98,7 @@ impl Member {
     /// Joins the ranks at the other ends of a link, unless one of them is found by `look` to have failed.
     pub(super) fn join(end: End, args: &Args, look: Look<'_>) -> Result<Self, PerfError> {
         let End { link, secret, room, local_ranks, nccl, ways } = end;
-        let (switch, ranks) = (Switch::default(), link.position().ranks as usize);
+        let ranks = link.position().ranks as usize;
         let of_device = room.device().map(|device| calibrate::device_speeds(device.info()));
         let speeds = of_device.clone().unwrap_or_else(calibrate::speeds);
         let steering = Steering { lambda: args.lambda, speeds };
@@ -111,13 +109,13 @@ impl Member {
             speeds: of_device,
             ..NodeConfig::default()
         };
-        let node = Node::start(link, switch.over(args.policy.build(&steering)), config)?;
+        let node = Node::start(link, args.policy.build(&steering), config)?;
         let buffers = Buffers::new(args, args.longest(ranks), &room, &node)?;
         let rank = node.position().rank;
         meet(&node, args.timeout, look)?;
         let join = |ids| Nccl::join(ids, (rank.0, ranks as u32), &room, args.longest(ranks), args);
         let nccl = nccl.map(join).transpose()?;
-        Ok(Self { world: Communicator::world(node), switch, nccl, room, ways, buffers })
+        Ok(Self { world: Communicator::world(node), nccl, room, ways, buffers })
     }
 
     /// Prepares `op` of `bytes`, which is not more than was planned for.
@@ -137,8 +135,8 @@ impl Member {
         }
     }
 
-    /// Carries the operation out, as this rank's part of it. Over NCCL the mode says by which communicator; else the switch
-    /// has said it.
+    /// Carries the operation out, as this rank's part of it. Over NCCL the mode says by which communicator; else the node
+    /// has been told.
     pub(super) fn carry_out(&self, step: &Step, mode: Mode) -> Result<(), PerfError> {
         if let Some(nccl) = &self.nccl {
             let failed = |source| PerfError::Nccl { rank: self.world.rank(), source };

@@ -22,7 +22,6 @@ mod report;
 mod rounding;
 mod row;
 mod sizes;
-mod switch;
 mod values;
 mod watchdog;
 

@@ -11,6 +11,9 @@ use crate::message::Tag;
 
 const LEN: usize = 64 << 10;
 
+/// How it was coded, and its first byte.
+type Made = Result<(Algorithm, u8), Status>;
+
 /// What was handed in, and not done yet.
 #[derive(Clone, Default)]
 struct Handed(Arc<Mutex<Vec<(Ticket, Work)>>>);
@@ -63,7 +66,7 @@ impl Bench {
         self.handed.0.lock().unwrap().iter().map(|(ticket, work)| (*ticket, algorithm(work))).collect()
     }
 
-    fn end(&mut self, ticket: Ticket, result: Result<(Algorithm, u8), Status>) {
+    fn end(&mut self, ticket: Ticket, result: Made) {
         self.handed.0.lock().unwrap().retain(|(handed, _)| *handed != ticket);
         let payload = |byte| Payload::from_bytes(Bytes::from(vec![byte; 100]));
         let result = result.map(|(sent, byte)| Output::Encoded(sent, payload(byte)));
@@ -71,7 +74,7 @@ impl Bench {
     }
 
     /// Who has heard of the end of a job, and of what.
-    fn heard(&mut self) -> Vec<(u32, u64, Result<(Algorithm, u8), Status>)> {
+    fn heard(&mut self) -> Vec<(u32, u64, Made)> {
         let mut heard = Vec::new();
         while let Some(Finished { peer, job, result, .. }) = self.coder.next_finished() {
             let JobResult::Encoded(result) = result else { panic!("nothing was decoded") };
