@@ -4,6 +4,9 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use mgcomp_tests::pages::{Pages, received, sent, sent_raw};
+use mgcomp_transport::control::Count;
+
 /// Nothing takes this long unless it hangs.
 const HANGS: Duration = Duration::from_secs(200);
 
@@ -63,6 +66,45 @@ fn lengths_and_data_of_all_kinds_come() {
         [("8", "fixed:bdi"), ("10", "fixed:none"), ("11", "adaptive"), ("12", "fixed:zvc")]
     {
         run(&["kinds", version], &[("MGCOMP_POLICY", policy), ("MGCOMP_NET_CONNECTIONS", "3")]);
+    }
+}
+
+/// What the sender counts as raw, and in all, with these variables set; the receiver counts as much in all.
+#[track_caller]
+fn counted(pages: usize, variables: &[(&str, &str)]) -> [Count; 2] {
+    let pages = Pages::of(pages);
+    let socket = pages.socket();
+    let said = run(&["counts"], &[variables, &[("MGCOMP_SOCKET", socket.as_str())]].concat());
+    let (messages, bytes) = said.split_once(' ').unwrap();
+    let [transfers, raw_bytes] = [messages, bytes].map(|number| number.parse::<u64>().unwrap());
+    // A plugin below counts envelopes as bytes of messages.
+    let pages = pages.slots();
+    let are_all = |count: &Count| (count.transfers, count.raw_bytes) == (transfers, raw_bytes);
+    let only = |of: fn(&[_]) -> Count| {
+        let mut those = pages.iter().filter(|slots| are_all(&of(slots)));
+        let page = those.next().unwrap_or_else(|| panic!("not {said} in {pages:#?}"));
+        assert!(those.next().is_none(), "{said} in several of {pages:#?}");
+        page
+    };
+    let sender = only(sent);
+    assert_eq!(sent(sender), received(only(received)));
+    [sent_raw(sender), sent(sender)]
+}
+
+#[test]
+fn every_message_is_counted_once_however_it_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("libnccl-net-inner.so");
+    std::fs::copy(mgcomp_tests::proxy::library(), &inner).unwrap();
+    // The plugin below is one for both, with a page of its own.
+    for (pages, below) in [(2, &[][..]), (3, &[("MGCOMP_NET_INNER", inner.to_str().unwrap())])] {
+        let [raw, all] = counted(pages, &[below, &[("MGCOMP_POLICY", "fixed:none")]].concat());
+        assert_eq!((raw, raw.coded_bytes), (all, all.raw_bytes));
+        // A third is of the protocol LL, and of what may be, short messages.
+        let [raw, all] = counted(pages, &[below, &[("MGCOMP_POLICY", "fixed:xp")]].concat());
+        assert_eq!(raw.coded_bytes, raw.raw_bytes);
+        assert!(raw.raw_bytes * 3 >= all.raw_bytes && raw.raw_bytes < all.raw_bytes, "{raw:?} of {all:?}");
+        assert!(all.coded_bytes < all.raw_bytes, "{all:?}");
     }
 }
 

@@ -273,18 +273,17 @@ impl Layer {
         raw: &[u8],
         message: &mut [u8],
     ) -> Result<Sealed, Failure> {
-        let to = To {
-            peer: comm.peer(to),
-            stream: StreamId(comm.stream + kind as u32),
-            element: None,
-            link: comm.rate.facts(),
-        };
-        let sealed = self.coder.seal_apart(&to, raw, message)?;
+        let sealed = self.coder.seal_apart(&way(comm, kind, to), raw, message)?;
         if !sealed.raw_follows {
             self.counts.raw_bytes.fetch_add(raw.len() as u64, Ordering::Relaxed);
             self.counts.sent_bytes.fetch_add(sealed.len as u64, Ordering::Relaxed);
         }
         Ok(sealed)
+    }
+
+    /// Counts what goes to `to` as it is and was not sealed. The piece by which that was decided was sealed.
+    pub(crate) fn sent_raw(&self, comm: &Communicator, kind: Kind, to: c_int, len: usize) {
+        self.coder.sent_raw(&way(comm, kind, to), len);
     }
 
     /// Opens a message of `from`, which is to fill `into`.
@@ -340,6 +339,12 @@ impl Layer {
     fn alone_with(&self, len: usize) -> Option<MutexGuard<'_, ()>> {
         (c_int::try_from(len).is_err()).then(|| self.alone.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// Where what goes to `to` goes, as the policy is told.
+fn way(comm: &Communicator, kind: Kind, to: c_int) -> To {
+    let stream = StreamId(comm.stream + kind as u32);
+    To { peer: comm.peer(to), stream, element: None, link: comm.rate.facts() }
 }
 
 /// What the environment says.

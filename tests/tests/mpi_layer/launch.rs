@@ -7,6 +7,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mgcomp_tests::stub::{Libraries, finds};
+
 /// Longer than the slowest of them takes on the busiest of machines.
 const HANGS: Duration = Duration::from_secs(300);
 
@@ -127,11 +129,29 @@ impl Mpi {
         built
     }
 
+    /// Runs a program under the layer with what it finds of CUDA, which is the stub; `None` without that.
+    pub(crate) fn run_with_device(
+        &self,
+        program: &str,
+        ranks: u32,
+        variables: &[(&str, &str)],
+        test: &str,
+    ) -> Option<Run> {
+        let built = self.build(program, &format!("{program}.{}", self.compiler), &["-pthread", "-ldl"]);
+        let set = format!("{} {}", assignments(variables), preload());
+        let mut command = self.command(ranks, &set, &built.display().to_string());
+        finds(&mut command, Libraries::Driver, test).then(|| run(&mut command))
+    }
+
     fn start(&self, ranks: u32, set: &str, what: &str) -> Run {
+        run(&mut self.command(ranks, set, what))
+    }
+
+    fn command(&self, ranks: u32, set: &str, what: &str) -> Command {
         let mut command = Command::new(self.mpirun);
         command.args(self.flags).args(["-n", &ranks.to_string()]);
-        command.args(["sh", "-c", &format!("{set} MGCOMP_LOG=info MGCOMP_SOCKET= exec {what}")]);
-        run(&mut command)
+        command.args(["sh", "-c", &format!("MGCOMP_LOG=info MGCOMP_SOCKET= {set} exec {what}")]);
+        command
     }
 
     /// Runs a program on an MPI that the layer does not know, which comes with the program, or is loaded for a part of it alone;

@@ -3,7 +3,9 @@
 
 mod launch;
 
-use launch::{Mpi, on_every_mpi};
+use launch::{Mpi, Run, on_every_mpi};
+use mgcomp_tests::pages::{Pages, received, sent, sent_raw};
+use mgcomp_transport::control::{SlotKind, SlotView};
 
 /// Small data goes through the layer too, and is compressed wherever that makes it shorter.
 const COMPRESSED: [(&str, &str); 2] = [("MGCOMP_POLICY", "fixed:int"), ("MGCOMP_MPI_GATE", "1024")];
@@ -50,6 +52,80 @@ fn blocks_of_several_pieces() {
         let run = mpi.run("long.c", 2, &COMPRESSED);
         run.expect_well();
         assert!(run.ends.iter().all(|end| end.raw_bytes > 100 << 20), "{:?}", run.ends);
+    });
+}
+
+/// Longer than a piece of any collective.
+const BLOCK: u64 = 20 << 20;
+
+/// Moves blocks in all ways; returns what the ranks have counted, in their order, if `run` runs it.
+fn counted(run: impl FnOnce(&[(&str, &str)]) -> Option<Run>, policy: &str) -> Option<[Vec<SlotView>; 2]> {
+    let (pages, block) = (Pages::of(2), BLOCK.to_string());
+    let socket = pages.socket();
+    let run = run(&[
+        ("MGCOMP_POLICY", policy),
+        ("MGCOMP_MPI_REDUCTIONS", "on"),
+        ("MGCOMP_SOCKET", &socket),
+        ("BLOCK", &block),
+    ])?;
+    run.expect_well();
+    let mut slots = pages.slots();
+    slots.sort_by_key(|slots| slots.first().map(|slot| slot.rank));
+    Some(slots.try_into().unwrap())
+}
+
+/// That all blocks are counted as raw and nothing else is, each once.
+#[track_caller]
+fn expect_raw(ranks: &[Vec<SlotView>; 2]) {
+    // Broadcast, allgather, both alltoalls, gather, scatter, and the allreduce, half of which is an allgather.
+    let blocks = [[1, 2, 2, 0, 1, 1], [0, 2, 2, 1, 0, 1]];
+    for (slots, blocks) in ranks.iter().zip(blocks) {
+        for (stream, blocks) in (0..).zip(blocks) {
+            let of_stream = |slot: &&SlotView| slot.kind == SlotKind::Sent && slot.stream == stream;
+            let bytes: u64 = slots.iter().filter(of_stream).map(|slot| slot.sent().raw_bytes).sum();
+            assert_eq!(bytes, blocks * BLOCK, "stream {stream}: {slots:#?}");
+        }
+        let all = blocks.iter().sum::<u64>() * BLOCK;
+        for count in [sent(slots), sent_raw(slots)] {
+            assert_eq!((count.raw_bytes, count.coded_bytes), (all, all));
+        }
+    }
+    for (from, to) in [(0, 1), (1, 0)] {
+        let (sent, received) = (sent(&ranks[from]), received(&ranks[to]));
+        assert_eq!((received.raw_bytes, received.coded_bytes), (sent.raw_bytes, sent.coded_bytes));
+    }
+}
+
+#[test]
+fn all_bytes_that_go_as_they_are_are_counted_once() {
+    on_every_mpi(|mpi| {
+        let ranks = counted(|variables| Some(mpi.run("moved.c", 2, variables)), "fixed:none");
+        expect_raw(&ranks.unwrap());
+    });
+}
+
+#[test]
+fn so_are_those_in_the_memory_of_devices() {
+    on_every_mpi(|mpi| {
+        let run = |variables: &[(&str, &str)]| {
+            let variables = [variables, &[("ON_DEVICE", "1")]].concat();
+            mpi.run_with_device("moved.c", 2, &variables, "so_are_those_in_the_memory_of_devices")
+        };
+        if let Some(ranks) = counted(run, "fixed:none") {
+            expect_raw(&ranks);
+        }
+    });
+}
+
+#[test]
+fn what_is_compressed_is_counted_as_that_on_both_sides() {
+    on_every_mpi(|mpi| {
+        let ranks = counted(|variables| Some(mpi.run("moved.c", 2, variables)), "fixed:int").unwrap();
+        for (from, to) in [(0, 1), (1, 0)] {
+            let (sent, received) = (sent(&ranks[from]), received(&ranks[to]));
+            assert_eq!((received.raw_bytes, received.coded_bytes), (sent.raw_bytes, sent.coded_bytes));
+            assert!(sent.coded_bytes * 4 < sent.raw_bytes, "{sent:?}");
+        }
     });
 }
 

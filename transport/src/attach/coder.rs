@@ -204,6 +204,11 @@ impl Coder {
         opened
     }
 
+    /// Counts bytes that go raw without having been sealed here. What was sealed is counted already, also where it goes raw.
+    pub fn sent_raw(&self, to: &To, raw_len: usize) {
+        self.lock().meter.sent_raw(to.peer, to.stream, raw_len as u64, to.link);
+    }
+
     /// Counts a raw message of `from` that somebody else opened.
     pub fn received_raw(&self, from: u32, raw_len: usize) {
         self.received(from, raw_len, raw_len, Duration::ZERO);

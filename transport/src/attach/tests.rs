@@ -3,6 +3,7 @@ use mgcomp_selector::{LinkFacts, Overlap, StreamId};
 
 use super::envelope::{EnvelopeError, HEADER_LEN, Header};
 use super::{Coder, EnvSettings, OpenError, SealError, Sealed, To};
+use crate::control::{self, Count, SlotKind, SlotView};
 use crate::link::Position;
 use crate::message::Rank;
 
@@ -131,4 +132,36 @@ fn errors_say_what_is_wrong() {
     message[..HEADER_LEN].copy_from_slice(&header.write());
     let other = coder.open(1, &message, &mut vec![0; 8000]).unwrap_err();
     assert!(matches!(other, OpenError::OtherFrame { raw_len: 7999, found_len: 8000, .. }), "{other}");
+}
+
+#[test]
+fn what_goes_raw_is_counted_once_whether_it_was_sealed_or_not() {
+    // That nobody else in this process speaks to.
+    const PEER: u32 = 40_961;
+    let page = control::attach().expect("a page");
+    let (coder, to) = (with_policy("fixed:none"), To { peer: PEER, ..to(None) });
+    let (first, rest) = (noise(5000), 70_001);
+    let mut message = vec![0; Coder::max_len(first.len())];
+    let len = coder.seal(&to, &first, &mut message).unwrap();
+    coder.sent_raw(&to, rest);
+    coder.open(PEER, &message[..len], &mut vec![0; first.len()]).unwrap();
+    coder.received_raw(PEER, rest);
+    // What is nothing is no transfer.
+    coder.sent_raw(&to, 0);
+    coder.received_raw(PEER, 0);
+
+    let page = page.page();
+    let views = || (0..page.used()).filter_map(|slot| page.view(slot)).filter(|view| view.peer == PEER);
+    let of_kind = |kind| {
+        let mut views = views().filter(|view| view.kind == kind);
+        let only: SlotView = views.next().expect("a slot");
+        assert!(views.next().is_none(), "one for all");
+        only
+    };
+    let bytes = 75_001;
+    let both = Count { transfers: 2, raw_bytes: bytes, coded_bytes: bytes };
+    let (sent, received) = (of_kind(SlotKind::Sent), of_kind(SlotKind::Received));
+    assert_eq!((sent.stream, sent.algorithms[0], sent.sent()), (3, both, both));
+    assert_eq!((sent.link_gbps, sent.link_latency_ns), (Some(1.0), 20_000));
+    assert_eq!(received.decoded, both);
 }

@@ -1,10 +1,10 @@
-//! Counts what policies do not see: what was received, when it was acknowledged, what failed.
+//! Counts what policies do not see: what went raw without them, what was received, when it was acknowledged, what failed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mgcomp_selector::CheapFacts;
+use mgcomp_selector::{CheapFacts, LinkFacts, StreamId};
 
 use super::claims::NodeSlots;
 use super::layout::OWN_SLOTS;
@@ -44,13 +44,25 @@ impl Meter {
 
     /// The peer has what `facts` say, `after` the plan.
     pub(crate) fn acknowledged(&mut self, facts: &CheapFacts, predicted_ns: Option<u64>, after: Duration) {
-        let Some(slots) = &self.slots else { return };
-        let (peer, stream) = (facts.peer, facts.stream.0);
-        if self.sent.len() >= OWN_SLOTS && !self.sent.contains_key(&(peer, stream)) {
-            return slots.other().acknowledged(predicted_ns, after);
+        self.of_stream(facts.peer, facts.stream, |slot| slot.acknowledged(predicted_ns, after));
+    }
+
+    /// So much went raw to `peer` that no policy was asked about.
+    pub(crate) fn sent_raw(&mut self, peer: u32, stream: StreamId, raw_bytes: u64, link: Option<LinkFacts>) {
+        if raw_bytes > 0 {
+            self.of_stream(peer, stream, |slot| slot.sent_raw(raw_bytes, link));
         }
-        let claim = || slots.claim(peer, stream, SlotKind::Sent);
-        self.sent.entry((peer, stream)).or_insert_with(claim).acknowledged(predicted_ns, after);
+    }
+
+    /// Counts in the slot of what is sent in a stream.
+    fn of_stream(&mut self, peer: u32, stream: StreamId, count: impl FnOnce(&Slot)) {
+        let Some(slots) = &self.slots else { return };
+        let key = (peer, stream.0);
+        if self.sent.len() >= OWN_SLOTS && !self.sent.contains_key(&key) {
+            return count(&slots.other());
+        }
+        let claim = || slots.claim(peer, stream.0, SlotKind::Sent);
+        count(self.sent.entry(key).or_insert_with(claim));
     }
 
     fn received(&mut self, peer: u32) -> Option<&Slot> {

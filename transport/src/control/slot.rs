@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mgcomp_codecs::Algorithm;
-use mgcomp_selector::{CheapFacts, Decision, Outcome};
+use mgcomp_selector::{CheapFacts, Decision, LinkFacts, Outcome};
 
 use super::histogram::{Measure, bucket};
 use super::layout::counter;
@@ -69,15 +69,18 @@ impl Slot {
             self.count(counter::ACHIEVED_BITS, achieved);
             self.measure(Measure::SizePermille, permille(achieved, predicted));
         }
-        let counters = self.page.counters(self.index);
-        if let Some(link) = facts.link {
-            counters[counter::LINK_GBPS].store(link.rate_gbps().to_bits(), Ordering::Relaxed);
-            counters[counter::LINK_LATENCY_NS].store(link.latency_ns(), Ordering::Relaxed);
-        }
+        self.goes_over(facts.link);
         if !self.shared {
-            let words = &counters[counter::DECISION..][..=counter::DECISION_WORDS];
+            let words = &self.page.counters(self.index)[counter::DECISION..][..=counter::DECISION_WORDS];
             reason::write(words, facts, decision, outcome);
         }
+    }
+
+    /// So much went out raw without a decision.
+    pub(super) fn sent_raw(&self, raw_bytes: u64, link: Option<LinkFacts>) {
+        self.carried(Algorithm::None, Count { transfers: 1, raw_bytes, coded_bytes: raw_bytes });
+        self.measure(Measure::RawBytes, raw_bytes);
+        self.goes_over(link);
     }
 
     /// So much went out under `algorithm`.
@@ -127,6 +130,14 @@ impl Slot {
     #[cfg(feature = "cuda")]
     pub(super) fn encoded(&self, took_ns: u64) {
         self.count(counter::ENCODE_NS, took_ns);
+    }
+
+    fn goes_over(&self, link: Option<LinkFacts>) {
+        if let Some(link) = link {
+            let counters = self.page.counters(self.index);
+            counters[counter::LINK_GBPS].store(link.rate_gbps().to_bits(), Ordering::Relaxed);
+            counters[counter::LINK_LATENCY_NS].store(link.latency_ns(), Ordering::Relaxed);
+        }
     }
 
     fn count(&self, word: usize, more: u64) {

@@ -54,7 +54,12 @@ impl Bcast<'_> {
         self.word(first.unwrap_or(0) as u64 | tell)?;
         let sent = match (first, bytes.as_slice()) {
             (Some(first), Some(raw)) => self.send_all(raw, first, &mut message),
-            _ => self.plain(data.len(shape), plain),
+            (_, raw) => {
+                let sealed_len = raw.map_or(0, |raw| raw.len().min(SEGMENT));
+                let rest = data.len(shape) - sealed_len;
+                self.layer.sent_raw(self.comm, Kind::Bcast, self.comm.next(), rest);
+                self.plain(data.len(shape), plain)
+            }
         };
         self.layer.pool.give(message);
         let Wire { verdict, bytes, took } = sent?;
@@ -95,7 +100,13 @@ impl Bcast<'_> {
         let word = self.word(0)?;
         let (tell, first) = (word & TELL != 0, word & !TELL);
         let wire = match first {
-            0 => self.plain(data.len(&shape), plain)?,
+            0 => {
+                let wire = self.plain(data.len(&shape), plain)?;
+                if wire.verdict == Verdict::Done(0) {
+                    self.layer.coder.received_raw(self.comm.peer(self.root), data.len(&shape));
+                }
+                wire
+            }
             first => self.receive_all(data, shape, first)?,
         };
         if tell {

@@ -115,8 +115,9 @@ impl<'a> Outgoing<'a> {
     fn prepare(&mut self) -> Result<bool, Failure> {
         let Exchange { layer, comm, kind, .. } = *self.exchange;
         let Some(raw) = self.bytes.as_slice() else {
-            self.ready = (self.done == 0).then_some(Ready::AsItIs);
-            self.done = usize::MAX;
+            if self.done == 0 {
+                self.leave(0);
+            }
             return Ok(false);
         };
         let Some(piece) = raw.get(self.done..).and_then(|rest| rest.chunks(SEGMENT).next()) else {
@@ -125,9 +126,9 @@ impl<'a> Outgoing<'a> {
         let mut message = layer.pool.take(Coder::max_len(piece.len()));
         let mut sealed = layer.seal(comm, kind, self.peer, piece, &mut message)?;
         if sealed.raw_follows && self.done == 0 && !self.exchange.is_in_place {
+            let sealed_len = piece.len();
             layer.pool.give(message);
-            self.ready = Some(Ready::AsItIs);
-            self.done = usize::MAX;
+            self.leave(sealed_len);
             return Ok(false);
         }
         if sealed.raw_follows {
@@ -137,6 +138,14 @@ impl<'a> Outgoing<'a> {
         self.done += piece.len();
         self.ready = Some(Ready::Message(message, sealed.len));
         Ok(!sealed.raw_follows)
+    }
+
+    /// Lets all of the block go as it is, of which so many bytes were sealed, and so counted.
+    fn leave(&mut self, sealed_len: usize) {
+        let Exchange { layer, comm, kind, sent, .. } = self.exchange;
+        layer.sent_raw(comm, *kind, self.peer, self.data.len(sent) - sealed_len);
+        self.ready = Some(Ready::AsItIs);
+        self.done = usize::MAX;
     }
 
     /// Begins to send what is ready.

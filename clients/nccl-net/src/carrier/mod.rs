@@ -10,7 +10,7 @@ use mgcomp_selector::LinkFacts;
 use mgcomp_transport::link::tcp::Connections;
 
 use crate::abi::{Facts, HANDLE_LEN};
-use crate::comm::{Receiving, Ring, Sending};
+use crate::comm::{Arrived, Receiving, Ring, Sending};
 use crate::error::NetError;
 
 /// A kind of network.
@@ -64,8 +64,8 @@ pub(crate) trait Incoming: Send {
     /// The other side's rank, or 0 if that is not known.
     fn peer(&self) -> u32;
 
-    /// Receives on, as far as that goes without waiting. Messages that are there and must be decoded are put to `coded`.
-    fn drive(&mut self, ring: &Ring<Receiving>, coded: &mut Vec<u64>) -> Result<(), NetError>;
+    /// Receives on, as far as that goes without waiting. What is there is told to `arrived`.
+    fn drive(&mut self, ring: &Ring<Receiving>, arrived: &mut Arrived) -> Result<(), NetError>;
 }
 
 /// What the environment asks for: the plugin that it names, else TCP, over so many sockets if that says.

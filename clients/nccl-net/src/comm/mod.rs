@@ -6,6 +6,6 @@ mod receiving;
 mod ring;
 mod sending;
 
-pub(crate) use receiving::{Receiver, Receiving, Room};
+pub(crate) use receiving::{Arrived, Receiver, Receiving, Room};
 pub(crate) use ring::{Ring, Stage};
 pub(crate) use sending::{Sender, Sending};

@@ -24,8 +24,16 @@ pub(crate) struct Receiver {
 
 struct Arriving {
     carrier: Box<dyn Incoming>,
-    /// Messages that are there and have to be decoded.
+    arrived: Arrived,
+}
+
+/// Messages that are there, as far as more is to be done about them.
+#[derive(Default)]
+pub(crate) struct Arrived {
+    /// Those that have to be decoded.
     coded: Vec<u64>,
+    /// The lengths of those that came raw, which are to be counted.
+    raw: Vec<usize>,
 }
 
 /// A message on its way in.
@@ -103,10 +111,11 @@ impl Receiving {
         }
     }
 
-    /// All is there: checks what is raw; says who has the message next.
-    pub(crate) fn end(&mut self, message: u64) -> Result<Stage, NetError> {
+    /// All is there: checks what is raw; says who has the message next, and tells `arrived` what else is to be done.
+    pub(crate) fn end(&mut self, message: u64, arrived: &mut Arrived) -> Result<Stage, NetError> {
         let Some(header) = self.header else { return Ok(Stage::Carrier) };
         if header.algorithm != Algorithm::None {
+            arrived.coded.push(message);
             return Ok(Stage::Coding);
         }
         let wrong = |why| NetError::envelope(message, why);
@@ -117,6 +126,7 @@ impl Receiving {
             header.check_raw(raw).map_err(wrong)?;
             self.destination.write_in_order(raw);
         }
+        arrived.raw.push(self.raw_len);
         Ok(Stage::Done)
     }
 
@@ -146,8 +156,8 @@ impl Receiving {
 
 impl Receiver {
     pub(crate) fn new(context: Arc<Context>, carrier: Box<dyn Incoming>) -> Self {
-        let coded = Vec::new();
-        Self { end: End::new(context), incoming: Mutex::new(Arriving { carrier, coded }) }
+        let arriving = Arriving { carrier, arrived: Arrived::default() };
+        Self { end: End::new(context), incoming: Mutex::new(arriving) }
     }
 
     /// Takes a place for the next message, and returns its number; `None` if there are too many under way.
@@ -189,13 +199,17 @@ impl Receiver {
     /// Receives on, unless somebody else is at it, and has decoded what is there.
     fn drive(self: &Arc<Self>) {
         let Some(mut arriving) = self.end.alone(&self.incoming) else { return };
-        let Arriving { carrier, coded } = &mut *arriving;
+        let Arriving { carrier, arrived } = &mut *arriving;
+        let coder = &self.end.context.engine.coder;
+        let driven = carrier.drive(&self.end.ring, arrived);
+        // Who that is may have come with the first message.
         let from = carrier.peer();
-        if let Err(fault) = carrier.drive(&self.end.ring, coded) {
-            self.end.context.engine.coder.failed(from);
+        if let Err(fault) = driven {
+            coder.failed(from);
             self.end.fail(fault);
         }
-        for message in coded.drain(..) {
+        arrived.raw.drain(..).for_each(|len| coder.received_raw(from, len));
+        for message in arrived.coded.drain(..) {
             let this = Arc::clone(self);
             self.end.run(move || this.open(message, from));
         }

@@ -88,7 +88,8 @@ impl Sender {
     /// Takes a message, and returns its number; `None` if there are too many under way.
     pub(crate) fn send(self: &Arc<Self>, source: Source) -> Result<Option<u64>, NetError> {
         self.end.check()?;
-        let coded = self.end.context.may_code(source.bytes().len());
+        let len = source.bytes().len();
+        let coded = self.end.context.may_code(len);
         let posted = self.end.ring.post(|slot| {
             (slot.source, slot.staged) = (source, self.end.buffer());
             if coded {
@@ -99,10 +100,14 @@ impl Sender {
         });
         match posted {
             Some(message) if coded => {
-                let (this, to) = (Arc::clone(self), self.to(source.bytes().len()));
+                let (this, to) = (Arc::clone(self), self.to(len));
                 self.end.run(move || this.seal(message, &to));
             }
-            _ => self.drive(),
+            Some(_) => {
+                self.end.context.engine.coder.sent_raw(&self.to(len), len);
+                self.drive();
+            }
+            None => self.drive(),
         }
         self.end.check()?;
         Ok(posted)

@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         ["longest"] => transfers::longest(),
         ["slices", version] => transfers::slices(version),
         ["kinds", version] => transfers::kinds(version),
+        ["counts"] => transfers::counts(),
         ["lines", version] => transfers::lines(version),
         ["strangers"] => faults::strangers(),
         ["handles"] => faults::handles(),

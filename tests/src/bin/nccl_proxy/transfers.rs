@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use mgcomp_nccl_net::abi::OPTIONAL_RECV_COMPLETION;
 use mgcomp_tests::data::{Kind, bytes};
+use mgcomp_tests::pages::until_taken;
 use mgcomp_tests::proxy::relay::{Fault, Relay};
-use mgcomp_tests::proxy::transfer::{Plan, exchange};
+use mgcomp_tests::proxy::transfer::{Plan, cut, exchange};
 use mgcomp_tests::proxy::{Plugin, connected, library, lines};
 
 use super::Outcome;
@@ -134,6 +135,27 @@ pub(crate) fn kinds(version: &str) -> Outcome {
     receiver.close_recv()?;
     two.finalize()?;
     Ok(String::new())
+}
+
+/// Messages that codecs may see and others that they may not; says how many there were, and how long all were together.
+pub(crate) fn counts() -> Outcome {
+    let two = Two::start(12)?;
+    let [from, to] = two.plugins;
+    let (sender, receiver) = connected(from, to, |_| ())?;
+    let (data, slice) = (sample("weights.bf16.bin"), 128 << 10);
+    let (mut messages, mut bytes) = (0, 0);
+    for (op, proto) in [(ALL_REDUCE, SIMPLE), (ALL_REDUCE, LL), (SEND_RECV, LL)] {
+        from.set_kind(op, proto)?;
+        to.set_kind(op, proto)?;
+        exchange(sender, receiver, &data, Plan { slice, marker: 0 })?;
+        messages += cut(data.len(), slice).len();
+        bytes += data.len();
+    }
+    sender.close_send()?;
+    receiver.close_recv()?;
+    until_taken();
+    two.finalize()?;
+    Ok(format!("{messages} {bytes}"))
 }
 
 /// Memory that is looked at while it is received: said to be so, not said, and said not to be so.

@@ -10,7 +10,7 @@ use super::hello::{self, HELLO_LEN};
 use super::staging::{Staging, Way};
 use super::{Shared, Theirs};
 use crate::carrier::Incoming;
-use crate::comm::{Receiving, Ring, Stage};
+use crate::comm::{Arrived, Receiving, Ring, Stage};
 use crate::error::NetError;
 
 pub(super) struct InnerIncoming {
@@ -72,7 +72,13 @@ impl InnerIncoming {
     }
 
     /// Takes over what has come; says who has it next.
-    fn take(&mut self, slot: &mut Receiving, place: usize, len: usize) -> Result<Stage, NetError> {
+    fn take(
+        &mut self,
+        slot: &mut Receiving,
+        place: usize,
+        len: usize,
+        arrived: &mut Arrived,
+    ) -> Result<Stage, NetError> {
         let message = self.oldest;
         let wrong = |why: OpenError| NetError::Message { message, why };
         let len = len.min(HEADER_LEN + slot.capacity());
@@ -86,7 +92,7 @@ impl InnerIncoming {
             return Err(wrong(OpenError::Length { expected, found }));
         }
         slot.fill(rest);
-        slot.end(message)
+        slot.end(message, arrived)
     }
 }
 
@@ -98,7 +104,7 @@ impl Incoming for InnerIncoming {
         }
     }
 
-    fn drive(&mut self, ring: &Ring<Receiving>, coded: &mut Vec<u64>) -> Result<(), NetError> {
+    fn drive(&mut self, ring: &Ring<Receiving>, arrived: &mut Arrived) -> Result<(), NetError> {
         self.greet()?;
         if self.greeting == Greeting::Wanted {
             return Ok(());
@@ -107,11 +113,8 @@ impl Incoming for InnerIncoming {
         while let (Greeting::Known(_), Some(&place)) = (self.greeting, self.under_way.front()) {
             let Some(len) = self.staging.test(place)? else { break };
             self.under_way.pop_front();
-            let stage = self.take(&mut ring.content(self.oldest), place, len)?;
+            let stage = self.take(&mut ring.content(self.oldest), place, len, arrived)?;
             ring.set(self.oldest, stage);
-            if stage == Stage::Coding {
-                coded.push(self.oldest);
-            }
             self.oldest += 1;
         }
         Ok(())

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::socket;
 use crate::carrier::Incoming;
-use crate::comm::{Receiving, Ring, Room, Stage};
+use crate::comm::{Arrived, Receiving, Ring, Room, Stage};
 use crate::error::NetError;
 
 pub(super) struct TcpIncoming {
@@ -46,26 +46,23 @@ impl Incoming for TcpIncoming {
         self.peer
     }
 
-    fn drive(&mut self, ring: &Ring<Receiving>, coded: &mut Vec<u64>) -> Result<(), NetError> {
+    fn drive(&mut self, ring: &Ring<Receiving>, arrived: &mut Arrived) -> Result<(), NetError> {
         let turns = self.lanes.len() as u64;
-        self.lanes.iter_mut().try_for_each(|lane| lane.drive(ring, turns, coded))
+        self.lanes.iter_mut().try_for_each(|lane| lane.drive(ring, turns, arrived))
     }
 }
 
 impl Lane {
-    fn drive(&mut self, ring: &Ring<Receiving>, turns: u64, coded: &mut Vec<u64>) -> Result<(), NetError> {
+    fn drive(&mut self, ring: &Ring<Receiving>, turns: u64, arrived: &mut Arrived) -> Result<(), NetError> {
         let posted = ring.posted();
         while self.next < posted && ring.stage(self.next) == Stage::Carrier {
             let mut slot = ring.content(self.next);
             if !self.receive(&mut slot)? {
                 return Ok(());
             }
-            let stage = slot.end(self.next)?;
+            let stage = slot.end(self.next, arrived)?;
             drop(slot);
             ring.set(self.next, stage);
-            if stage == Stage::Coding {
-                coded.push(self.next);
-            }
             (self.next, self.heard, self.at) = (self.next + turns, 0, 0);
         }
         Ok(())
