@@ -1,6 +1,6 @@
 //! What the payloads of a run are like: a row of Tables V and VI.
 
-use mgcomp_codecs::line::{LINE_LEN, Line};
+use mgcomp_codecs::line::LINE_LEN;
 
 use super::patterns::LinePatterns;
 use super::transfer::Kind;
@@ -13,7 +13,11 @@ const MAX_ENTROPY_BITS: f64 = 6.0;
 pub(super) struct Character {
     pub(super) reads: u64,
     pub(super) writes: u64,
+    /// Payloads that end in a part of a line.
+    pub(super) partial_payloads: u64,
     pub(super) lines: u64,
+    /// Bits before compression.
+    raw_bits: u64,
     /// Bits by BDI, FPC and C-Pack+Z.
     pub(super) bits: [u64; 3],
     /// Bits by FPC in the paper's count.
@@ -24,17 +28,20 @@ pub(super) struct Character {
 }
 
 impl Character {
-    pub(super) fn add_transfer(&mut self, kind: Kind) {
+    /// Adds a transfer of so many bytes, but not its lines.
+    pub(super) fn add_transfer(&mut self, kind: Kind, payload_len: usize) {
         match kind {
             Kind::Read => self.reads += 1,
             Kind::Write => self.writes += 1,
         }
+        self.partial_payloads += u64::from(!payload_len.is_multiple_of(LINE_LEN));
     }
 
     /// Adds a line, whose entropy is `entropy_bits`. A line of zeros is one event for FPC and C-Pack+Z, any
-    /// other is 16; BDI counts lines.
+    /// other is as many as it has words, 16 in a whole one; BDI counts lines.
     pub(super) fn add_line(&mut self, line: &LinePatterns, entropy_bits: f64) {
         self.lines += 1;
+        self.raw_bits += u64::from(line.raw_bits);
         self.entropy_bits += entropy_bits;
         for (sum, bits) in self.bits.iter_mut().zip(line.bits) {
             *sum += u64::from(bits);
@@ -47,8 +54,8 @@ impl Character {
             cpackz[1] += 1;
             return;
         };
-        words.fpc.into_iter().for_each(|pattern| fpc[usize::from(pattern)] += 1);
-        words.cpackz.into_iter().for_each(|pattern| cpackz[usize::from(pattern)] += 1);
+        words.fpc().iter().for_each(|&pattern| fpc[usize::from(pattern)] += 1);
+        words.cpackz().iter().for_each(|&pattern| cpackz[usize::from(pattern)] += 1);
     }
 
     /// Mean entropy of a line's bytes, from 0 to 1.
@@ -60,8 +67,7 @@ impl Character {
     pub(super) fn ratios(&self, as_paper: bool) -> [f64; 3] {
         let [bdi, fpc, cpackz] = self.bits;
         let fpc = if as_paper { self.fpc_bits_as_paper } else { fpc };
-        let raw_bits = (self.lines * 8 * LINE_LEN as u64) as f64;
-        [bdi, fpc, cpackz].map(|bits| raw_bits / bits.max(1) as f64)
+        [bdi, fpc, cpackz].map(|bits| self.raw_bits as f64 / bits.max(1) as f64)
     }
 
     /// The three most frequent patterns with their share in percent: FPC, C-Pack+Z, BDI. Patterns that do not
@@ -77,15 +83,15 @@ impl Character {
     }
 }
 
-/// Shannon entropy of the bytes of `line` in bits per byte, 0 to 6.
-pub(super) fn entropy_bits(line: &Line) -> f64 {
+/// Shannon entropy of the bytes of a line in bits per byte, 0 to 6. A part of a line can have less than a whole one.
+pub(super) fn entropy_bits(line: &[u8]) -> f64 {
     let mut counts = [0u8; 256];
     for &byte in line {
         counts[usize::from(byte)] += 1;
     }
-    // Each byte stands for log2(64 / how often it occurs).
+    // Each byte stands for log2(how many there are / how often it occurs).
     let information: f64 = line.iter().map(|&byte| LOG2[usize::from(counts[usize::from(byte)])]).sum();
-    MAX_ENTROPY_BITS - information / LINE_LEN as f64
+    LOG2[line.len()] - information / line.len() as f64
 }
 
 /// log2 of 0 to 64, and 0 for 0.
@@ -94,6 +100,8 @@ static LOG2: std::sync::LazyLock<[f64; LINE_LEN + 1]> =
 
 #[cfg(test)]
 mod tests {
+    use mgcomp_codecs::line::Line;
+
     use super::*;
 
     #[test]
@@ -104,6 +112,8 @@ mod tests {
         assert!(close(std::array::from_fn(|i| (i % 4) as u8), 2.0));
         // Half zeros, half all different: ½ · 1 + ½ · 6.
         assert!(close(std::array::from_fn(|i| if i < 32 { 0 } else { i as u8 }), 3.5));
+        // What is missing of a line is not of it.
+        assert_eq!([&[7][..], &[1, 2], &[1, 2, 3, 4]].map(entropy_bits), [0.0, 1.0, 2.0]);
     }
 
     #[test]
@@ -123,5 +133,18 @@ mod tests {
         // BDI 4 + 140, FPC 3 + (15 · 3 + 7), C-Pack+Z 2 + (15 · 2 + 12).
         assert_eq!(character.bits, [144, 55, 44]);
         assert_eq!(character.ratios(false)[0], 1024.0 / 144.0);
+    }
+
+    #[test]
+    fn a_part_of_a_line_has_events_for_its_own_words_and_its_own_bits() {
+        let mut character = Character::default();
+        // Six bytes are two words: a 4-bit value, and a 16-bit one that C-Pack+Z has as new.
+        character.add_line(&LinePatterns::of(&[5, 0, 0, 0, 0, 1]), 0.0);
+        let [fpc, cpackz, bdi] = character.dominant();
+        assert_eq!(fpc, [(4, 50.0), (6, 50.0)]);
+        assert_eq!(cpackz, [(3, 50.0), (6, 50.0)]);
+        // No form takes fewer than 48 bits: BDI 180, FPC 3 + 4 + 3 + 16 + 14 · 3, C-Pack+Z 12 + 34 + 14 · 2.
+        assert_eq!((bdi, character.bits), (vec![(9, 100.0)], [48; 3]));
+        assert_eq!((character.ratios(false), character.ratios(true)), ([1.0; 3], [1.0; 3]));
     }
 }

@@ -1,6 +1,6 @@
 //! Which patterns of Table II lines and words show.
 
-use mgcomp_codecs::line::{LINE_WORDS, Line, words};
+use mgcomp_codecs::line::{LINE_LEN, LINE_WORDS, words};
 use mgcomp_codecs::{bdi, cpackz, fpc};
 
 /// Data bits of the patterns of FPC, by number.
@@ -13,7 +13,9 @@ const BDI_RAW: usize = 9;
 /// What one line looks like to the three codecs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LinePatterns {
-    /// Bits by BDI, FPC and C-Pack+Z.
+    /// Bits before compression: 512, or fewer in a payload's last line.
+    pub(super) raw_bits: u32,
+    /// Bits by BDI, FPC and C-Pack+Z, never more than before compression.
     pub(super) bits: [u32; 3],
     /// Bits by FPC if a word that matches nothing took 32 bits, as the paper seems to count.
     pub(super) fpc_bits_as_paper: u32,
@@ -23,22 +25,44 @@ pub(super) struct LinePatterns {
     pub(super) words: Option<WordPatterns>,
 }
 
-/// Pattern numbers of the 16 words of a line.
+/// Pattern numbers of the words of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WordPatterns {
-    pub(super) fpc: [u8; LINE_WORDS],
-    pub(super) cpackz: [u8; LINE_WORDS],
+    /// Words that the payload has a byte of. Behind them are those that codecs fill the line up with.
+    count: usize,
+    fpc: [u8; LINE_WORDS],
+    cpackz: [u8; LINE_WORDS],
+}
+
+impl WordPatterns {
+    pub(super) fn fpc(&self) -> &[u8] {
+        &self.fpc[..self.count]
+    }
+
+    pub(super) fn cpackz(&self) -> &[u8] {
+        &self.cpackz[..self.count]
+    }
 }
 
 impl LinePatterns {
-    /// The patterns of `line`; its bits are those of the codecs.
-    pub(super) fn of(line: &Line) -> Self {
-        let bits = [bdi::line_bits(line), fpc::line_bits(line), cpackz::line_bits(line)];
-        let all = words(line);
-        let words = (all != [0; LINE_WORDS])
-            .then(|| WordPatterns { fpc: all.map(fpc_pattern), cpackz: cpackz_patterns(&all) });
-        let fpc_bits_as_paper = words.map_or(bits[1], |words| fpc_bits_as_paper(&words.fpc));
-        Self { bits, fpc_bits_as_paper, bdi: bdi_pattern(bits[0], &all), words }
+    /// The patterns of a line, or of the part of one that a payload ends in, 1 to 64 bytes.
+    ///
+    /// Its bits are those of the codecs, which fill up a part with zeros; where they would be more than those of the bytes
+    /// that there are, the bytes go uncompressed.
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let mut line = [0; LINE_LEN];
+        line[..bytes.len()].copy_from_slice(bytes);
+        let raw_bits = 8 * bytes.len() as u32;
+        let coded = [bdi::line_bits(&line), fpc::line_bits(&line), cpackz::line_bits(&line)];
+        let all = words(&line);
+        let words = (all != [0; LINE_WORDS]).then(|| WordPatterns {
+            count: bytes.len().div_ceil(4),
+            fpc: all.map(fpc_pattern),
+            cpackz: cpackz_patterns(&all),
+        });
+        let fpc_bits_as_paper = words.map_or(coded[1], |words| fpc_bits_as_paper(&words.fpc)).min(raw_bits);
+        let bdi = if coded[0] < raw_bits { bdi_pattern(coded[0], &all) } else { BDI_RAW };
+        Self { raw_bits, bits: coded.map(|bits| bits.min(raw_bits)), fpc_bits_as_paper, bdi, words }
     }
 }
 
@@ -62,7 +86,7 @@ const fn fpc_pattern(word: u32) -> u8 {
 /// The size of a line of these words with 3 + 0 bits of prefix and no code for a word that matches nothing.
 fn fpc_bits_as_paper(patterns: &[u8; LINE_WORDS]) -> u32 {
     let prefix = |pattern| if pattern == FPC_UNMATCHED { 0 } else { 3 };
-    patterns.iter().map(|&pattern| FPC_BITS[usize::from(pattern)] + prefix(pattern)).sum::<u32>().min(512)
+    patterns.iter().map(|&pattern| FPC_BITS[usize::from(pattern)] + prefix(pattern)).sum()
 }
 
 /// The numbers that the words of a line have for C-Pack+Z, 2 to 7.
@@ -109,7 +133,7 @@ fn fits_half_deltas(words: &[u32; LINE_WORDS]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use mgcomp_codecs::line::from_words;
+    use mgcomp_codecs::line::{Line, from_words};
 
     use super::*;
     use crate::data::Random;

@@ -1,6 +1,5 @@
 //! The candidates, and which of them is cheapest for one sample.
 
-use mgcomp_codecs::line::RAW_LINE_BITS;
 use mgcomp_codecs::{Algorithm, AlgorithmSet};
 
 use crate::{CheapFacts, Cycles, Estimate, Lambda, table3};
@@ -57,7 +56,8 @@ pub(super) struct Tried {
 /// Estimates of other algorithms, and of such as the peer cannot decode, are left out.
 pub(super) fn tried(facts: &CheapFacts, estimates: &[Estimate]) -> Vec<Tried> {
     let size_bits = |candidate| match candidate {
-        Candidate::None => Some(facts.lines().saturating_mul(u64::from(RAW_LINE_BITS))),
+        // A last line that is not whole goes as it is, without the zeros that codecs fill it up with.
+        Candidate::None => Some(facts.raw_bits()),
         _ => estimates.iter().find(|e| e.algorithm == candidate.algorithm()).map(|e| e.bits),
     };
     Candidate::ALL
@@ -139,16 +139,28 @@ mod tests {
 
     #[test]
     fn latency_counts_for_every_line() {
-        // Ten lines, the last of one byte: none 5120; BDI 4950 + 6 * 30 = 5130 loses, 4930 + 180 wins.
+        // Ten lines, the last of one byte: none 577 * 8 = 4616; BDI 4450 + 6 * 30 = 4630 loses, 4430 + 180 wins.
         let facts = facts(9 * 64 + 1, AlgorithmSet::supported());
         let cheapest = |bdi| {
             let tried = tried(&facts, &estimates([bdi, 5120, 5120]));
             cheapest(&tried, Lambda::PAPER)
         };
-        assert_eq!(cheapest(4950).candidate, Candidate::None);
-        assert_eq!(cheapest(4930).candidate, Candidate::Bdi);
-        assert_eq!(cheapest(4930).cycles, Cycles { compress: 20, decompress: 10 });
-        assert_eq!(cheapest(4950).bits, 5120);
+        assert_eq!(cheapest(4450).candidate, Candidate::None);
+        assert_eq!(cheapest(4430).candidate, Candidate::Bdi);
+        assert_eq!(cheapest(4430).cycles, Cycles { compress: 20, decompress: 10 });
+        assert_eq!(cheapest(4450).bits, 4616);
+    }
+
+    #[test]
+    fn what_is_missing_of_a_last_line_is_not_compressed_away() {
+        // 64 bytes and one: ten bits of BDI for the second line are more than the eight that it has.
+        let facts = facts(64 + 1, AlgorithmSet::supported());
+        let cheapest = |bdi| {
+            let tried = tried(&facts, &estimates([bdi, 1024, 1024]));
+            cheapest(&tried, Lambda::try_new(0.0).unwrap())
+        };
+        assert_eq!((cheapest(522).candidate, cheapest(522).bits), (Candidate::None, 520));
+        assert_eq!((cheapest(520).candidate, cheapest(519).candidate), (Candidate::None, Candidate::Bdi));
     }
 
     #[test]

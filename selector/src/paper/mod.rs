@@ -5,8 +5,8 @@
 //!   codec tried. N counts all lines of the transfer in bits, L is Table III times the number of lines.
 //! * **Vote**: the candidate that was cheapest in the most samples wins if those are at least 3.
 //! * **Running phase**: 300 transfers with the winner; without one they bypass the codecs. Then it samples again.
-//! * **Candidates**: none, bdi, fpc and cpackz, less what the peer cannot decode. "Not compressed" has N = 512
-//!   bits a line and L = 0.
+//! * **Candidates**: none, bdi, fpc and cpackz, less what the peer cannot decode. "Not compressed" has N = the
+//!   bits before compression, 512 for a whole line, and L = 0.
 //! * **Ties**, of penalties and of votes, go to the lower latency.
 //! * **State**: one per sender, over all peers and streams, reads and writes together.
 //!
@@ -162,14 +162,10 @@ impl Policy for Paper {
         let cheapest = candidate::cheapest(&tried, self.config.lambda);
         let reason = self.vote(cheapest.candidate, &tried, facts.lines());
         let charged = Some(candidate::slowest(&tried));
-        let predicted_bits = match cheapest.candidate {
-            Candidate::None => facts.raw_bits(),
-            _ => cheapest.bits,
-        };
         Decision {
             algorithm: cheapest.candidate.algorithm(),
             reason,
-            predicted_bits: Some(predicted_bits),
+            predicted_bits: Some(cheapest.bits),
             predicted_ns: None,
             charged,
         }

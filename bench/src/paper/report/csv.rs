@@ -50,7 +50,7 @@ fn spaced(values: impl IntoIterator<Item = impl ToString>) -> String {
 }
 
 fn table_v(report: &Report) -> String {
-    let mut text = "name,source,reads,writes,entropy,bdi_ratio,fpc_ratio,cpackz_ratio,paper_reads,paper_writes,paper_entropy,paper_bdi_ratio,paper_fpc_ratio,paper_cpackz_ratio\n".to_owned();
+    let mut text = "name,source,reads,writes,entropy,bdi_ratio,fpc_ratio,cpackz_ratio,paper_reads,paper_writes,paper_entropy,paper_bdi_ratio,paper_fpc_ratio,paper_cpackz_ratio,partial_payloads\n".to_owned();
     for done in &report.done {
         let (character, [bdi, fpc, cpackz]) = (&done.character, done.ratios);
         let source = if done.is_trace { "trace" } else { "generated" };
@@ -63,7 +63,8 @@ fn table_v(report: &Report) -> String {
         let name = quoted(&done.name);
         let _ = writeln!(
             text,
-            "{name},{source},{reads},{writes},{entropy:.5},{bdi:.5},{fpc:.5},{cpackz:.5},{paper}"
+            "{name},{source},{reads},{writes},{entropy:.5},{bdi:.5},{fpc:.5},{cpackz:.5},{paper},{}",
+            character.partial_payloads
         );
     }
     text

@@ -43,6 +43,7 @@ fn table_v(done: &Done) -> Value {
     json!({
         "row": "table5", "name": done.name, "source": if done.is_trace { "trace" } else { "generated" },
         "reads": done.character.reads, "writes": done.character.writes,
+        "partial_payloads": done.character.partial_payloads,
         "entropy": rounded(done.character.entropy()), "bdi": bdi, "fpc": fpc, "cpackz": cpackz, "paper": paper,
     })
 }

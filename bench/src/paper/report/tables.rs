@@ -55,7 +55,21 @@ pub(super) fn table_v(done: &[Done]) -> Vec<String> {
         }
         lines.push(line);
     }
+    lines.extend(done.iter().filter_map(partial));
     lines
+}
+
+/// How many payloads of `one` end in a part of a line, if any do.
+fn partial(one: &Done) -> Option<String> {
+    let (character, partial) = (&one.character, one.character.partial_payloads);
+    let text = || {
+        format!(
+            "{}: {partial} of {} payloads end in a part of a line, which takes no more than its own bits",
+            one.name,
+            character.reads + character.writes
+        )
+    };
+    (partial > 0).then(text)
 }
 
 pub(super) fn table_vi(done: &[Done]) -> Vec<String> {

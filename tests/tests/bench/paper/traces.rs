@@ -63,6 +63,44 @@ fn hostile_traces_are_told_by_file_record_offset_and_field() {
 }
 
 #[test]
+fn payloads_that_are_no_whole_lines_shrink_by_nothing_that_is_not_there() {
+    // Noise of 32 bytes each: filled up to lines, FPC and C-Pack+Z would shrink it.
+    let mut state = 1u32;
+    let mut noise = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    let records = (0..300).flat_map(|_| record(0, 1, 2, 7, &std::array::from_fn::<u8, 32, _>(|_| noise())));
+    let folder = folder(&[
+        ("noise.bin", &records.collect::<Vec<u8>>()),
+        ("whole.bin", &record(0, 1, 2, 7, &near_words())),
+    ]);
+    let args = ["--trace", "noise.bin", "whole.bin", "--lambda", "0", "--csv", "out"];
+    let rows = good_rows(folder.path(), &args);
+    let tables: Vec<&Value> = rows.iter().filter(|row| row["row"] == "table5").collect();
+    for codec in ["bdi", "fpc", "cpackz"] {
+        assert_eq!(tables[0][codec], 1.0, "{}", tables[0]);
+    }
+    assert_eq!([&tables[0]["partial_payloads"], &tables[1]["partial_payloads"]], [300, 0]);
+    let run = |scheme: &str| {
+        rows.iter()
+            .find(|row| row["row"] == "run" && row["name"] == "noise" && row["scheme"] == scheme)
+            .unwrap()
+    };
+    assert_eq!((&run("paper")["raw_bytes"], &run("paper")["payload_bytes"]), (&9600.into(), &9600.into()));
+    // "Not compressed" wins each vote, so all that is lost is 7 samples, 16 cycles each for 2 on the bus.
+    assert!(run("paper")["time_share"].as_f64().unwrap() < 1.2, "{}", run("paper"));
+    assert_eq!(run("paper")["sent"], serde_json::json!([300, 0, 0, 0]));
+    let text = String::from_utf8(paper(folder.path(), &args).stdout).unwrap();
+    let told =
+        "\nnoise: 300 of 300 payloads end in a part of a line, which takes no more than its own bits\n";
+    assert!(text.contains(told) && !text.contains("whole: 0 of"), "{text}");
+    let table = fs::read_to_string(folder.path().join("out/table5.csv")).unwrap();
+    let last = |row: &str| row.rsplit(',').next().unwrap().to_owned();
+    assert_eq!(table.lines().map(last).collect::<Vec<_>>(), ["partial_payloads", "300", "0"]);
+}
+
+#[test]
 fn folders_stand_for_their_traces() {
     let good = record(0, 1, 2, 7, &[0; 64]);
     let folder = folder(&[("sc_b.bin", &good), ("a.bin", &good), ("README.md", b"no trace")]);
