@@ -76,8 +76,20 @@ fn dot(Point { x, y }: Point, Look { colour, is_second }: Look, is_filled: bool)
     format!("<{outline} fill=\"{fill}\" stroke=\"{colour}\" stroke-width=\"2\"/>")
 }
 
+/// `text` between tags. What XML has no way to write, not even as a number, becomes U+FFFD.
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '\t' | '\n' | '\r' => escaped.push(letter),
+            '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => escaped.push(char::REPLACEMENT_CHARACTER),
+            _ => escaped.push(letter),
+        }
+    }
+    escaped
 }
 
 #[cfg(test)]
@@ -111,5 +123,12 @@ mod tests {
         assert!(lines[7].ends_with("stroke-dasharray=\"10 3 2 3\"/>"), "{svg}");
         assert!(lines[8].ends_with("stroke-dasharray=\"10 3 2 3\" stroke-dashoffset=\"5.0\"/>"), "{svg}");
         assert_eq!(lines[9], "</svg>");
+    }
+
+    #[test]
+    fn what_xml_does_not_allow_is_not_written() {
+        assert_eq!(escaped("a\x1b[31m\0\u{ffff}<b>"), "a\u{fffd}[31m\u{fffd}\u{fffd}&lt;b&gt;");
+        let allowed = "\t\n\r λ \u{7f}\u{85}\u{fffd}\u{1f600}";
+        assert_eq!(escaped(allowed), allowed);
     }
 }

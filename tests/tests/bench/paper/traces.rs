@@ -148,6 +148,32 @@ fn traces_of_one_name_are_told_apart() {
 }
 
 #[test]
+#[cfg(unix)]
+fn names_order_nothing_and_pictures_of_them_are_xml() {
+    let good = record(0, 1, 2, 7, &[0; 64]);
+    let folder = folder(&[("a\x1b[31m\x07.bin", &good), ("a\x1b[31m\x08.bin", &good)]);
+    let args = ["--trace", "a\x1b[31m\x07.bin", "a\x1b[31m\x08.bin", "--lambda", "6"];
+    let output = paper(folder.path(), &[&args[..], &["--csv", "out", "--plot", "out"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let mut texts = vec![String::from_utf8(output.stdout).unwrap()];
+    for entry in fs::read_dir(folder.path().join("out")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|end| end != "png") {
+            texts.push(fs::read_to_string(path).unwrap());
+        }
+    }
+    let is_order = |letter: char| letter.is_control() && letter != '\n';
+    assert!(!texts.iter().any(|text| text.contains(is_order)), "{texts:?}");
+    // The two are told apart all the same.
+    assert!(
+        texts[0].contains("\na\u{fffd}[31m\u{fffd}.bin ") || texts[0].contains("\na\u{fffd}[31m\u{fffd} "),
+        "{}",
+        texts[0]
+    );
+    assert!(texts[0].contains("\na\u{fffd}[31m\u{fffd}.bin#2 "), "{}", texts[0]);
+}
+
+#[test]
 fn traces_are_told_apart_in_words() {
     let good = record(0, 1, 2, 7, &[0; 64]);
     let folder = folder(&[("fir_a.bin", &good), ("fir_b.bin", &good), ("other.bin", &good)]);
