@@ -89,19 +89,22 @@ pub(crate) struct Args {
 impl Args {
     /// Fails if a flag is there that means nothing to devices.
     fn check_for_devices(&self) -> Result<(), BenchError> {
-        let libraries = self.algorithm.iter().any(|subject| matches!(subject, Subject::Library(_)));
         let flags = [
             ("isa", !self.isa.is_empty()),
             ("threads", !self.threads.is_empty()),
             ("checksum", self.checksum),
             ("seconds", self.seconds.is_some()),
             ("element", !self.element.is_empty()),
-            ("algorithm lz4 or zstd-1", libraries),
+            ("algorithm lz4 or zstd-1", self.names_libraries()),
         ];
         match flags.into_iter().find(|(_, given)| *given) {
             Some((flag, _)) => Err(BenchError::NotOnDevices { flag }),
             None => Ok(()),
         }
+    }
+
+    fn names_libraries(&self) -> bool {
+        self.algorithm.iter().any(|subject| matches!(subject, Subject::Library(_)))
     }
 
     pub(crate) const fn json(&self) -> bool {
@@ -143,7 +146,7 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
         return gpu::run_codec(args, ordinal);
     }
     let machine = Machine::detect();
-    let (items, mut failed) = items(args)?;
+    let (items, mut failed) = items(args, error::report)?;
     let choices = choices(args, &machine, &items);
     check_memory(&choices.bytes)?;
     let combinations = choices.combinations();
@@ -155,14 +158,14 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
     if failed > 0 { Err(BenchError::IncompleteRows { failed, rows }) } else { Ok(()) }
 }
 
-/// The data, and how much of it cannot be had, which is reported.
-fn items(args: &Args) -> Result<(Vec<Item>, usize), BenchError> {
+/// The data, and how much of it cannot be had, which goes to `report`.
+fn items(args: &Args, report: impl Fn(&BenchError)) -> Result<(Vec<Item>, usize), BenchError> {
     let (mut items, mut failed) = (Vec::new(), 0);
     for item in listed(&args.data) {
         match item {
             Ok(item) => items.push(item),
             Err(error) => {
-                error::report(&error);
+                report(&error);
                 failed += 1;
             }
         }

@@ -68,9 +68,38 @@ fn instructions_are_counted_per_byte() {
 #[test]
 fn what_instructions_have_no_use_for_is_refused() {
     let folder = folder(&[("a.u8", &[1; 64])]);
-    for flag in [&["--threads", "2"][..], &["--seconds", "1"], &["--checksum"]] {
+    let flags = [
+        &["--threads", "2"][..],
+        &["--seconds", "1"],
+        &["--checksum"],
+        &["--algorithm", "zstd-1"],
+        &["--algorithm", "zvc", "lz4"],
+    ];
+    for flag in flags {
         let output = run(folder.path(), &[&["codec", "--instructions", "--data", "a.u8"][..], flag].concat());
         assert!(!output.status.success() && stderr(&output).contains(flag[0]), "{}", stderr(&output));
+        assert_eq!(output.stdout, b"", "{flag:?}");
+    }
+}
+
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn what_instructions_cannot_be_counted_of_is_told_once_and_the_rest_is_counted() {
+    let folder = folder(&[("a.u8", &[1; 64])]);
+    let args =
+        ["codec", "--instructions", "--json", "--algorithm", "zvc", "--isa", "portable", "--bytes", "1K"];
+    for (data, found) in [(&["absent", "a.u8"][..], &["a.u8"][..]), (&["absent"], &[])] {
+        let output = run(folder.path(), &[&args[..], &["--data"], data].concat());
+        let said = stderr(&output);
+        if said.contains("does not let a process be traced") {
+            eprintln!("SKIPPED: what_instructions_cannot_be_counted_of_is_told_once: {said}");
+            return;
+        }
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let datasets: Vec<Value> = rows(&output).into_iter().map(|row| row["dataset"].clone()).collect();
+        assert_eq!(datasets, found, "{data:?}");
+        assert_eq!(said.matches("cannot read absent: No such file").count(), 1, "{said}");
+        assert!(said.contains(&format!("1 of {} rows could not be measured", data.len())), "{said}");
     }
 }
 

@@ -15,7 +15,7 @@ use mgcomp_codecs::{Algorithm, Codec, Cpu, Element, codec_on};
 
 use super::Args;
 use crate::data;
-use crate::error::BenchError;
+use crate::error::{self, BenchError};
 
 /// Raw bytes of each combination unless flags say otherwise: four chunks.
 pub(super) const BYTES: usize = 64 << 10;
@@ -27,7 +27,7 @@ pub(crate) enum CountError {
     #[error("instructions are counted on Linux on x86-64 only")]
     #[cfg_attr(all(target_os = "linux", target_arch = "x86_64"), allow(dead_code))]
     System,
-    #[error("--instructions counts one thread on the CPU; --{flag} means nothing to it")]
+    #[error("--instructions counts our codecs on one thread of the CPU; --{flag} means nothing to it")]
     Flag { flag: &'static str },
     #[error("cannot start this program once more")]
     Start(#[source] std::io::Error),
@@ -64,25 +64,36 @@ impl Subject {
 /// What is counted of each subject, in this order.
 const OPERATIONS: usize = 3;
 
-/// Everything that `args` names.
-fn subjects(args: &Args) -> Result<Vec<Subject>, BenchError> {
-    let (items, _) = super::items(args)?;
+/// Everything that `args` names, and how much of it cannot be had, which goes to `report`.
+fn subjects(args: &Args, report: impl Fn(&BenchError)) -> Result<(Vec<Subject>, usize), BenchError> {
+    let (items, mut failed) = super::items(args, &report)?;
     let machine = crate::machine::Machine::detect();
     let mut choices = super::choices(args, &machine, &items);
+    choices.subjects.retain(|subject| matches!(subject, super::Subject::Codec(_)));
     choices.threads = vec![1];
     choices.bytes = if args.bytes.is_empty() { vec![BYTES] } else { args.bytes.clone() };
     let mut subjects = Vec::new();
-    for combination in choices.combinations() {
-        let (super::Subject::Codec(algorithm), Some(cpu)) = (combination.subject, combination.cpu) else {
-            continue;
+    for group in choices.combinations().chunk_by(|a, b| (a.bytes, a.item) == (b.bytes, b.item)) {
+        let super::Combination { bytes, item, .. } = group[0];
+        let sample = match data::read(&item.path) {
+            Ok(sample) => sample,
+            Err(error) => {
+                report(&error);
+                failed += group.len();
+                continue;
+            }
         };
-        let sample = data::read(&combination.item.path)?;
-        let mut raw = vec![0; combination.bytes];
-        data::tile(&sample, combination.item.element.width_bytes(), &mut raw);
-        let (element, dataset) = (combination.item.element, combination.item.label.clone());
-        subjects.push(Subject { algorithm, element, dataset, cpu, raw });
+        let mut raw = vec![0; bytes];
+        data::tile(&sample, item.element.width_bytes(), &mut raw);
+        for combination in group {
+            let (super::Subject::Codec(algorithm), Some(cpu)) = (combination.subject, combination.cpu) else {
+                continue;
+            };
+            let (element, dataset, raw) = (item.element, item.label.clone(), raw.clone());
+            subjects.push(Subject { algorithm, element, dataset, cpu, raw });
+        }
     }
-    Ok(subjects)
+    Ok((subjects, failed))
 }
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
@@ -97,14 +108,17 @@ pub(super) fn run(args: &Args) -> Result<(), BenchError> {
         ("seconds", args.seconds.is_some()),
         ("checksum", args.checksum),
         ("device", args.device != super::Processor::Cpu),
+        ("algorithm lz4 or zstd-1", args.names_libraries()),
     ];
     if let Some((flag, _)) = flags.into_iter().find(|(_, given)| *given) {
         return Err(CountError::Flag { flag }.into());
     }
-    let subjects = subjects(args)?;
     if args.traced {
+        // What is missing, whoever counts has reported.
+        let (subjects, _) = subjects(args, |_| ())?;
         return Ok(traced::run(&subjects)?);
     }
+    let (subjects, failed) = subjects(args, error::report)?;
     let mut tracer = tracer::Tracer::start()?;
     table::heading(args.json)?;
     for subject in &subjects {
@@ -114,5 +128,7 @@ pub(super) fn run(args: &Args) -> Result<(), BenchError> {
         }
         table::print(args.json, subject, counts)?;
     }
-    Ok(tracer.finish()?)
+    tracer.finish()?;
+    let rows = subjects.len() + failed;
+    if failed > 0 { Err(BenchError::IncompleteRows { failed, rows }) } else { Ok(()) }
 }
