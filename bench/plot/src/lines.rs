@@ -30,10 +30,10 @@ pub enum Scale {
 /// How the points of a series are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
-    /// Joined by a line.
+    /// Joined by a line; a dot where there is one alone.
     #[default]
     Line,
-    /// Joined by a dashed line.
+    /// Joined by a dashed line; a ring where there is one alone.
     Dashed,
     /// Each by itself, filled.
     Dots,
@@ -63,7 +63,12 @@ impl Series {
     fn draw(&self, canvas: &mut Canvas, (x, y): (&Axis, &Axis), look: Look) {
         let points = self.points.iter().map(|&(a, b)| Point { x: x.pixel(a), y: y.pixel(b) });
         let points: Vec<Point> = points.collect();
+        // A line from a place to the same place would not be seen.
+        let is_one_place = points.iter().all(|at| Some(at) == points.first());
         match self.style {
+            Style::Line | Style::Dashed if is_one_place => {
+                points.iter().for_each(|&at| canvas.dot(at, look, self.style == Style::Line));
+            }
             Style::Line | Style::Dashed => {
                 canvas.path(&points, look.colour, look.stroke(self.style == Style::Dashed));
             }
@@ -212,10 +217,28 @@ mod tests {
         assert!(svg.contains(&dot), "{svg}");
     }
     #[test]
+    fn a_point_alone_is_seen() {
+        let one = |style, places: &[(f64, f64)]| {
+            let lines = Lines {
+                titles: Vec::new(),
+                axes: (String::new(), String::new()),
+                scales: (Scale::Linear, Scale::Linear),
+                series: vec![Series { name: "a".into(), points: places.to_vec(), style }],
+                level: None,
+            };
+            lines.draw().svg().matches("<circle ").count()
+        };
+        // Twice the same is no more to see than once.
+        assert!(one(Style::Line, &[(1.0, 2.0)]) == 1 && one(Style::Line, &[(1.0, 2.0); 2]) > 0);
+        assert_eq!(one(Style::Dashed, &[(1.0, 2.0)]), 1);
+        assert_eq!([&[][..], &[(1.0, 2.0), (2.0, 2.0)]].map(|places| one(Style::Line, places)), [0, 0]);
+    }
+    #[test]
     fn no_two_of_32_look_the_same_and_the_legend_has_them_all() {
         let styles = [Style::Line, Style::Dots];
         for style in styles {
-            let series = |i: usize| Series { name: format!("s{i}"), points: vec![(0.0, i as f64)], style };
+            let points = |i: usize| vec![(0.0, i as f64), (1.0, i as f64)];
+            let series = |i: usize| Series { name: format!("s{i}"), points: points(i), style };
             let lines = Lines {
                 titles: Vec::new(),
                 axes: (String::new(), String::new()),
