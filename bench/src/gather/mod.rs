@@ -17,6 +17,7 @@ use mgcomp_transport::table::{Sample, Table, TableError, TableOptions};
 
 use crate::codec::{parse_bytes, parse_seconds};
 use crate::error::BenchError;
+use crate::scale::positive;
 use args::{RowFile, parse_percent};
 use print::{Gather, Printer, Sampled, Space};
 use rows::Rows;
@@ -45,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long, num_args = 1..)]
     threads: Vec<usize>,
     /// Rate of the simulated link in 10⁹ bytes per second
-    #[arg(long, default_value_t = 16.0)]
+    #[arg(long, default_value_t = 16.0, value_parser = positive, allow_negative_numbers = true)]
     link_gbytes: f64,
     /// Rows of a gather
     #[arg(long, default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]

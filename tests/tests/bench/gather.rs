@@ -69,7 +69,9 @@ fn what_cannot_be_measured_is_refused() {
     refused(&["--data", "missing:u8:4"], 1, "missing");
     refused(&["--data", "short:u8:1", "--clusters", "300"], 1, "300 clusters");
     refused(&["--data", "short:u8:1", "--threads", "0"], 1, "0 threads");
-    refused(&["--link-gbytes", "0"], 1, "link rate 0");
+    for rate in ["0", "-1", "1e-300", "nan", "inf"] {
+        refused(&["--link-gbytes", rate], 2, "is no number from 0.000001 to 1000000");
+    }
     refused(&["--plot", "nowhere/x.svg"], 1, "nowhere");
     // There is nothing to draw of files.
     refused(&["--data", "short:u8:1", "--plot", "x.svg"], 2, "cannot be used with");
