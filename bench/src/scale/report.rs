@@ -164,7 +164,11 @@ impl Report {
                 let _ = writeln!(times, "{head},{gbps},{raw:e},{turn:e},{overlap:e}");
             }
             let [turn, overlap] = COMPRESSED.map(|sending| self.model.break_even_gbps(&case, sending));
-            let number = |value: Option<f64>| value.map(|value| format!("{value:.3}")).unwrap_or_default();
+            let number = |value: Option<f64>| match value {
+                None => String::new(),
+                Some(value) if value >= 1.0 => format!("{value:.3}"),
+                Some(value) => format!("{value:.3e}"),
+            };
             let needed = number(self.needed(&case));
             let _ = writeln!(limits, "{head},{},{},{needed}", number(turn), number(overlap));
         }
@@ -176,11 +180,38 @@ impl Report {
     }
 }
 
-/// Three digits; "never" where there is no number.
+/// Three digits at least; "never" where there is no number.
 fn shown(value: Option<f64>) -> String {
     match value {
         None => "never".into(),
         Some(value) if value >= 100.0 => format!("{value:.0}"),
-        Some(value) => format!("{value:.2}"),
+        Some(value) if value >= 1.0 => format!("{value:.2}"),
+        Some(value) if value >= 1e-3 => {
+            let zeros = (-value.log10()).floor() as usize;
+            format!("{value:.*}", 3 + zeros)
+        }
+        Some(value) => format!("{value:.2e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_numbers_keep_their_digits() {
+        let cases = [
+            (1234.5, "1234"),
+            (26.14, "26.14"),
+            (1.0, "1.00"),
+            (0.5, "0.500"),
+            (0.0123, "0.0123"),
+            (0.001_234, "0.00123"),
+            (2.614e-4, "2.61e-4"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(shown(Some(value)), text);
+        }
+        assert_eq!(shown(None), "never");
     }
 }

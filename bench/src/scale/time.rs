@@ -1,12 +1,10 @@
 //! How long steps take.
 
 use super::collective::{Collective, Fabric, Steps};
-use super::rates::CodecRates;
+use super::rates::{CodecRates, PLAUSIBLE};
 
 /// Bytes of a frame beside its chunks: header and the least of tables.
 const FRAME_BYTES: f64 = 32.0;
-/// Link rates in Gb/s among which break-even is looked for.
-const SEARCH_GBPS: (f64, f64) = (1e-2, 1e6);
 
 /// Compression pays where it makes all at least so many times as fast: nobody would notice less.
 pub(super) const PAYS: f64 = 1.01;
@@ -93,7 +91,7 @@ impl Model {
     /// less there is to gain.
     pub(super) fn break_even_gbps(&self, case: &Case, sending: Sending) -> Option<f64> {
         let pays = |gbps: f64| self.speed_up(case, gbps, sending) >= PAYS;
-        largest(SEARCH_GBPS, pays)
+        largest(PLAUSIBLE, pays)
     }
 
     /// The least codec rate in GB/s, for encoder and decoder alike, with which compression pays on links of
@@ -104,7 +102,8 @@ impl Model {
             let rates = CodecRates { encode_gbytes: rate, decode_gbytes: rate, ..self.rates.clone() };
             Self { rates, ..self.clone() }.speed_up(case, link_gbps, sending) >= PAYS
         };
-        largest((1e-6, 1e3), pays).map(|slowness| 1.0 / slowness)
+        let (least, most) = PLAUSIBLE;
+        largest((1.0 / most, 1.0 / least), pays).map(|slowness| 1.0 / slowness)
     }
 }
 
@@ -209,6 +208,19 @@ mod tests {
         // the link's.
         let needed = model().needed_gbytes(&pair(), 80.0, Sending::InTurn).unwrap();
         assert!((needed - 40.81).abs() < 0.25, "{needed}");
+    }
+
+    #[test]
+    fn slow_codecs_break_even_on_links_that_are_slower_still() {
+        // As above, with all rates a hundred thousandth, where what is fixed is nothing.
+        let mut slow = model();
+        (slow.rates.encode_gbytes, slow.rates.decode_gbytes) = (1e-4, 2e-4);
+        let limit = slow.break_even_gbps(&pair(), Sending::InTurn).unwrap();
+        assert!((limit - 26.14e-5).abs() < 0.01e-5, "{limit}");
+        assert!(slow.speed_up(&pair(), 0.99 * limit, Sending::InTurn) >= PAYS);
+        // Links of 1 kb/s, which take 80 s for each 10 kB, need codecs of four times their rate.
+        let needed = model().needed_gbytes(&pair(), 1e-6, Sending::InTurn).unwrap();
+        assert!((1e-6..1e-5).contains(&needed), "{needed}");
     }
 
     #[test]

@@ -82,6 +82,24 @@ fn blocks_that_frames_would_lengthen_gain_and_lose_nothing() {
 }
 
 #[test]
+fn what_pays_on_slow_links_breaks_even() {
+    let folder = folder(&[]);
+    // As for the pair above, with all rates a hundred thousandth: 26.1 kb/s.
+    let flags = ["--gpus", "2", "--bytes", "20000000", "--link-gbps", "0.0001", "--ratio", "2"];
+    let args = [&flags[..], &["--encode", "0.0001", "--decode", "0.0002"]].concat();
+    let rows = good_rows(folder.path(), &args);
+    let time = find(&rows, "time", "all-gather", "ring");
+    assert!(time["in_turn_ms"].as_f64() < time["raw_ms"].as_f64(), "{time}");
+    let limit = find(&rows, "break-even", "all-gather", "ring")["in_turn_gbps"].as_f64().unwrap();
+    assert!((limit - 26.14e-5).abs() < 0.01e-5, "{limit}");
+    let text =
+        String::from_utf8(scale(folder.path(), &[&args[..], &["--csv", "out"]].concat()).stdout).unwrap();
+    assert!(text.contains(" 2.61e-4/"), "{text}");
+    let limits = fs::read_to_string(folder.path().join("out/break_even.csv")).unwrap();
+    assert!(limits.contains(",2.614e-4,"), "{limits}");
+}
+
+#[test]
 fn only_a_gain_of_one_percent_pays() {
     let folder = folder(&[]);
     // The links' latency is nearly all of the time: any gain is there, but not on links of 3.6 Tb/s and not by any codec.
