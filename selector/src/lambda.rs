@@ -65,9 +65,14 @@ impl Default for Lambda {
     }
 }
 
+/// The nearest decimal of so few digits that it is the same λ: the one that was given where that was short.
 impl fmt::Display for Lambda {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.gbps().fmt(f)
+        let exact = self.gbps();
+        let decimals =
+            (0..FRACTION_BITS as usize).filter_map(|digits| format!("{exact:.digits$}").parse().ok());
+        let is_same = |decimal: &f64| Self::try_new(*decimal) == Ok(*self);
+        decimals.into_iter().find(is_same).unwrap_or(exact).fmt(f)
     }
 }
 
@@ -150,11 +155,48 @@ mod tests {
         assert_eq!(Lambda::try_new(-0.0).unwrap().penalty(1, 1), 1 << 20);
     }
 
+    fn tenth() -> Lambda {
+        Lambda::try_new(0.1).unwrap()
+    }
+
+    #[test]
+    fn every_lambda_reads_back_from_the_fewest_decimals() {
+        // All of the smallest, those around powers of two, and others by chance.
+        let small = 0..1 << 12;
+        let around =
+            (1..53).flat_map(|bits| (1u64 << bits).saturating_sub(3)..=((1 << bits) + 3).min(1 << 52));
+        let mut state = 1u64;
+        let random = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state >> 12 >> (state % 41)
+        });
+        for fixed_point in small.chain(around).chain(random.take(20_000)) {
+            let lambda = Lambda { fixed_point };
+            let text = lambda.to_string();
+            assert_eq!(text.parse(), Ok(lambda), "{text}");
+            // One decimal fewer is another λ, rounded either way; of very large numbers f64 does not tell such decimals apart.
+            let Some((whole, decimals)) = text.split_once('.').filter(|_| fixed_point < 1 << 40) else {
+                continue;
+            };
+            let (digits, places): (u64, _) =
+                (format!("{whole}{decimals}").parse().unwrap(), decimals.len() - 1);
+            let one = 10u64.pow(places as u32);
+            for fewer in [digits / 10, digits / 10 + 1] {
+                let shorter = format!("{}.{:0>places$}", fewer / one, fewer % one);
+                assert_ne!(shorter.parse(), Ok(lambda), "{text}");
+            }
+        }
+    }
+
     #[test]
     fn reads_and_prints_numbers() {
         assert_eq!("32".parse(), Lambda::try_new(32.0));
         assert_eq!("nan".parse::<Lambda>(), Err(LambdaError::NotANumber));
         assert_eq!("2.5".parse::<Lambda>().unwrap().to_string(), "2.5");
+        for given in ["0", "0.1", "5.9", "6", "0.000001", "1234.56789", "4294967295.9", "4294967296"] {
+            assert_eq!(given.parse::<Lambda>().unwrap().to_string(), given);
+        }
+        assert_eq!(format!("{:>6}|{:<6}|{:.3}", tenth(), tenth(), tenth()), "   0.1|0.1   |0.100");
         let error = "six".parse::<Lambda>().unwrap_err();
         assert_eq!(error.to_string(), "lambda \"six\" does not read as a number");
     }
