@@ -10,7 +10,7 @@ use mgcomp_plot::{Lines, Scale, Series};
 /// Regrets in percent below this are drawn as this: the scale is logarithmic.
 const LEAST_PERCENT: f64 = 0.1;
 
-/// One curve for each policy: the mean regret over all sequences, with overlap and without.
+/// One curve for each policy: the mean regret over all sequences, with overlap and without where both were measured.
 pub(super) fn draw(rows: &[Row], machine: &Machine) -> String {
     let mut rates: Vec<f64> = rows.iter().map(|row| row.link.rate_gbps).collect();
     rates.sort_by(f64::total_cmp);
@@ -33,11 +33,7 @@ pub(super) fn draw(rows: &[Row], machine: &Machine) -> String {
     Lines {
         titles: vec![
             "How much longer than with the best algorithm of each transfer".into(),
-            format!(
-                "mean of {} sequences, with overlap and without; {}",
-                sequences(rows),
-                machine.describe()
-            ),
+            format!("mean of {} sequences, {}; {}", sequences(rows), overlap(rows), machine.describe()),
         ],
         axes: ("link rate in Gb/s".into(), "%".into()),
         scales: (Scale::Log, Scale::Log),
@@ -46,6 +42,16 @@ pub(super) fn draw(rows: &[Row], machine: &Machine) -> String {
     }
     .draw()
     .svg()
+}
+
+/// Whether codecs and link were at work at the same time.
+fn overlap(rows: &[Row]) -> &'static str {
+    let overlaps = |row: &Row| row.link.segment.is_some();
+    match (rows.iter().any(overlaps), rows.iter().all(overlaps)) {
+        (true, true) => "with overlap",
+        (true, false) => "with overlap and without",
+        (false, _) => "without overlap",
+    }
 }
 
 fn sequences(rows: &[Row]) -> usize {

@@ -173,12 +173,20 @@ fn the_table_tells_regrets_and_goals_and_the_plot_is_drawn() {
     }
     let svg = fs::read_to_string(folder.path().join("regret.svg")).unwrap();
     assert!(svg.starts_with("<svg ") && svg.contains(">adaptive<") && svg.contains(">fixed:none<"), "{svg}");
+    assert!(svg.contains("mean of 1 sequences, with overlap and without;"), "{svg}");
+    // One rate is one point of each curve.
+    for (overlap, said) in [("no", "without overlap"), ("yes", "with overlap")] {
+        let one = ["--sequence", "dense", "--link-gbps", "1", "--overlap", overlap, "--plot", "regret.svg"];
+        good_rows(folder.path(), &args(&one));
+        let svg = fs::read_to_string(folder.path().join("regret.svg")).unwrap();
+        assert!(svg.contains(&format!("mean of 1 sequences, {said};")) && svg.contains("<circle "), "{svg}");
+    }
 }
 
 #[test]
 fn wrong_usage_is_told_before_any_work() {
     let folder = folder(&[("empty", b""), ("x", &[1; 64])]);
-    let cases: [(&[&str], i32, &str); 13] = [
+    let cases: [(&[&str], i32, &str); 14] = [
         (&["--link-gbps", "0"], 2, "\"0\" is no link rate"),
         (&["--link-gbps", "10", "-1"], 2, "\"-1\" is no link rate"),
         (&["--link-gbps", "1e-310"], 2, "it must be a number of Gb/s from 0.001 to 1000000"),
