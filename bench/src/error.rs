@@ -91,6 +91,8 @@ pub(crate) enum BenchError {
     Device(#[from] DeviceError),
     #[error("{failed} of {checks} checks failed: nothing is timed")]
     Checks { failed: usize, checks: usize },
+    #[error("--{flag} cannot be used with {with}")]
+    NoUse { flag: &'static str, with: &'static str },
     #[error("--{flag} is not for devices")]
     NotOnDevices { flag: &'static str },
     #[error("{subject} cannot be timed on {} bytes of {dataset}", .bytes)]
@@ -145,11 +147,11 @@ pub(crate) fn exit_code(result: Result<(), BenchError>) -> ExitCode {
     match result {
         Err(error) if !error.is_broken_pipe() => {
             report(&error);
-            if matches!(error, BenchError::Cpu(_) | BenchError::Phases(_) | BenchError::Select(_)) {
-                ExitCode::from(2)
-            } else {
-                ExitCode::FAILURE
-            }
+            let is_usage = matches!(
+                error,
+                BenchError::Cpu(_) | BenchError::NoUse { .. } | BenchError::Phases(_) | BenchError::Select(_)
+            );
+            if is_usage { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
         _ => ExitCode::SUCCESS,
     }

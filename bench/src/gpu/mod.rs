@@ -40,7 +40,7 @@ pub(crate) use time::TimeError;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Only check
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["bytes", "links_from", "data", "gather_rows", "buddy_entries", "samples", "seconds", "nvcomp"])]
     checks: bool,
     /// Number of the device
     #[arg(long, default_value_t = 0)]

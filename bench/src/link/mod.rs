@@ -4,12 +4,13 @@ mod pair;
 mod print;
 
 use std::hint::black_box;
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use mgcomp_transport::link::{LinkError, SendError};
 
-use crate::codec::{parse_bytes, parse_seconds};
+use crate::codec::{ArgError, parse_bytes, parse_seconds};
 use crate::error::BenchError;
 use crate::timing::{Buffer, memcpy};
 use pair::Pair;
@@ -19,6 +20,8 @@ use print::{Printer, Row};
 const STREAM_BYTES: usize = 64 << 20;
 /// And at most as many messages.
 const STREAM_MESSAGES: usize = 4096;
+/// Bytes of the rings that two ranks of shm take from each other.
+const RING_BYTES: RangeInclusive<u64> = 4096..=1 << 30;
 /// Messages sent one by one between two looks at the clock.
 const BURST: usize = 256;
 
@@ -40,8 +43,8 @@ pub(crate) struct Args {
     #[arg(long, default_value = "0.5", value_parser = parse_seconds)]
     seconds: Duration,
     /// Bytes of a ring of shm, a power of two [default: what the link takes by itself]
-    #[arg(long, value_parser = parse_bytes)]
-    ring: Option<usize>,
+    #[arg(long, value_parser = parse_ring)]
+    ring: Option<u64>,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
@@ -73,7 +76,28 @@ pub(crate) enum LinkBenchError {
     NoShm,
 }
 
+/// Bytes that no ring has.
+#[derive(Debug, thiserror::Error)]
+enum RingError {
+    #[error(transparent)]
+    Bytes(#[from] ArgError),
+    #[error("a ring has a power of two of bytes, from {} to {}, not {bytes}", RING_BYTES.start(), RING_BYTES.end())]
+    Range { bytes: u64 },
+}
+
+fn parse_ring(text: &str) -> Result<u64, RingError> {
+    let bytes = parse_bytes(text)? as u64;
+    if bytes.is_power_of_two() && RING_BYTES.contains(&bytes) {
+        Ok(bytes)
+    } else {
+        Err(RingError::Range { bytes })
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
+    if args.ring.is_some() && !args.link.contains(&Kind::Shm) {
+        return Err(BenchError::NoUse { flag: "ring", with: "links that are not shm" });
+    }
     let printer = Printer::start(args.json)?;
     for &bytes in &args.bytes {
         for &kind in &args.link {
@@ -91,8 +115,7 @@ fn measure(kind: Kind, bytes: usize, args: &Args) -> Result<Row, BenchError> {
         .for_each(|(i, byte)| *byte = (i as u32).wrapping_mul(0x9e37_79b1).to_le_bytes()[3]);
     let message = Bytes::from_owner(raw);
     let failed = |source| BenchError::Link { link: kind.name(), bytes, source };
-    let ring_bytes = args.ring.map(|ring| ring as u64);
-    let mut pair = Pair::meet(kind, &message, ring_bytes).map_err(failed)?;
+    let mut pair = Pair::meet(kind, &message, args.ring).map_err(failed)?;
     let count = (STREAM_BYTES / bytes).clamp(1, STREAM_MESSAGES);
     pair.check(count).map_err(failed)?;
 

@@ -44,9 +44,9 @@ pub(crate) struct Args {
     /// Benchmarks to generate: AES BS FIR GD KM MT SC [default: all, or none beside traces]
     #[arg(long, num_args = 1.., value_name = "NAME")]
     bench: Vec<Bench>,
-    /// How much of the paper's sizes to generate, up to 1
-    #[arg(long, default_value = "1", value_name = "SHARE")]
-    scale: Share,
+    /// How much of the paper's sizes to generate, up to 1 [default: 1]
+    #[arg(long, value_name = "SHARE")]
+    scale: Option<Share>,
     /// Weights of latency against size [default: 0 1 2 4 6 8 16 32 64]
     #[arg(long, num_args = 1.., allow_negative_numbers = true, value_name = "GBPS")]
     lambda: Vec<Lambda>,
@@ -81,6 +81,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
+    if args.scale.is_some() && args.benches().is_empty() {
+        return Err(BenchError::NoUse {
+            flag: "scale",
+            with: "--trace and no --bench: nothing is generated",
+        });
+    }
     let plan = args.plan()?;
     let jobs = args.jobs()?;
     for folder in [&args.csv, &args.plot].into_iter().flatten() {
@@ -109,7 +115,7 @@ impl Args {
         }
         lambdas.sort();
         lambdas.dedup();
-        let (share, as_paper) = (self.scale, self.count_as_paper);
+        let (share, as_paper) = (self.scale.unwrap_or(Share::WHOLE), self.count_as_paper);
         Ok(Plan {
             phases,
             lambdas,
@@ -133,10 +139,13 @@ impl Args {
         systems
     }
 
+    /// The benchmarks to generate.
+    fn benches(&self) -> &[Bench] {
+        if self.bench.is_empty() && self.trace.is_empty() { &Bench::ALL } else { &self.bench }
+    }
+
     fn jobs(&self) -> Result<Vec<Job>, BenchError> {
-        let benches =
-            if self.bench.is_empty() && self.trace.is_empty() { &Bench::ALL[..] } else { &self.bench };
-        let mut jobs: Vec<Job> = benches.iter().map(|&bench| Job::Bench(bench)).collect();
+        let mut jobs: Vec<Job> = self.benches().iter().map(|&bench| Job::Bench(bench)).collect();
         let traces = trace::read_all(&trace::files(&self.trace)?, self.count_as_paper)?;
         jobs.extend(traces.into_iter().map(|trace| Job::Trace(Box::new(trace))));
         Ok(jobs)

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::codec::{Data, parse_bytes};
+use crate::error::BenchError;
 
 /// Time, oracle and regret of every policy on sequences of transfers, over links of several rates.
 ///
@@ -40,9 +41,9 @@ pub(crate) struct Args {
     /// Only with codecs and link at work at the same time, or only with one after the other [default: both]
     #[arg(long, value_name = "WHETHER", value_parser = ["yes", "no"], num_args = 0..=1, default_missing_value = "yes")]
     overlap: Option<String>,
-    /// Bytes of the segments in which codecs and link overlap
-    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = parse_segment)]
-    pub(super) segment: u64,
+    /// Bytes of the segments in which codecs and link overlap [default: 1M]
+    #[arg(long, value_name = "BYTES", value_parser = parse_segment)]
+    segment: Option<u64>,
     /// Threads that code a transfer together
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) threads: u16,
@@ -61,6 +62,18 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// Fails if a flag is there that means nothing beside another.
+    pub(super) fn check(&self) -> Result<(), BenchError> {
+        if self.segment.is_some() && self.overlaps() == [false] {
+            return Err(BenchError::NoUse { flag: "segment", with: "--overlap no" });
+        }
+        Ok(())
+    }
+
+    pub(super) fn segment(&self) -> u64 {
+        self.segment.unwrap_or(1 << 20)
+    }
+
     pub(super) fn transfers(&self) -> usize {
         self.transfers.unwrap_or(if self.quick { 80 } else { 400 }) as usize
     }

@@ -38,6 +38,7 @@ pub(crate) use args::ArgError;
 const BUFFERS: u64 = 14;
 
 pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
+    args.check()?;
     let shape = Shape::of(args)?;
     let offer = Offer::of(&args.data)?;
     shape.check_names(&offer.called())?;
@@ -63,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<(), BenchError> {
                 let link = Link {
                     rate_gbps,
                     latency_ns: args.latency_ns(),
-                    segment: overlap.then_some(args.segment),
+                    segment: overlap.then(|| args.segment()),
                 };
                 let row = bench.row(sequence, link)?;
                 printer.row(&row)?;

@@ -106,7 +106,7 @@ impl Printer {
                 size(args.shortest),
                 size(args.longest()),
                 args.latency_ns(),
-                size(args.segment as usize),
+                size(args.segment() as usize),
                 args.rounds(),
                 size(DEFLATED_BYTES),
             ))?;

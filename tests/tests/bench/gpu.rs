@@ -5,6 +5,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -402,6 +403,62 @@ fn without_a_device_there_is_an_error() {
         let expected = "mgcomp-bench: no CUDA driver: libcuda.so.1 is missing or does not load\n";
         assert_eq!(stderr(&output), expected, "{args:?}");
     }
+}
+
+#[test]
+fn checks_refuse_what_only_times_have_a_use_for() {
+    let folder = folder(&[]);
+    let flags = [
+        ["--bytes", "1M"],
+        ["--links-from", "1M"],
+        ["--data", "x:u8"],
+        ["--gather-rows", "1"],
+        ["--buddy-entries", "1"],
+        ["--samples", "."],
+        ["--seconds", "1"],
+        ["--nvcomp", "x"],
+    ];
+    for flag in flags {
+        let output = command(folder.path(), &[&["gpu", "--checks"][..], &flag].concat()).output().unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{flag:?}");
+        let said = stderr(&output);
+        assert!(said.contains("cannot be used with") && said.contains(flag[0]), "{flag:?}: {said}");
+    }
+}
+
+/// What the script runs of `gpu`, one call a line, in place of the program.
+fn script_calls(folder: &Path, args: &[&str]) -> (Output, Vec<String>) {
+    let program = folder.join("program");
+    fs::write(&program, "#!/bin/sh\necho \"$*\" >>\"${0%/*}/calls\"\necho NVRTC none\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/gpu/run");
+    let mut run = Command::new("bash");
+    run.arg(script).args(["--results", "results"]).args(args).current_dir(folder);
+    run.env("MGCOMP_BENCH", &program).env("MGCOMP_COMMAND_LINE", "/absent").env("PATH", "/usr/bin:/bin");
+    let output = run.output().unwrap();
+    let calls = fs::read_to_string(folder.join("calls")).unwrap_or_default();
+    (output, calls.lines().map(str::to_owned).collect())
+}
+
+#[test]
+fn the_script_gives_checks_nothing_that_is_for_times() {
+    let folder = folder(&[]);
+    let args =
+        ["--bytes", "64K", "1M", "--cases", "5", "--seconds=9", "--algorithm", "zvc", "xp", "--data", "x"];
+    let (output, calls) = script_calls(folder.path(), &args);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let (checks, times): (Vec<&String>, Vec<&String>) =
+        calls.iter().partition(|call| call.starts_with("gpu --checks"));
+    assert!(checks.len() >= 2 && times.len() == 1, "{calls:?}");
+    for call in checks {
+        assert!(!["--bytes", "--seconds", "--data"].iter().any(|flag| call.contains(flag)), "{call}");
+    }
+    assert_eq!(calls[0], "gpu --checks --cases 5 --algorithm zvc xp");
+    let ends = "--cases 5 --algorithm zvc xp --bytes 64K 1M --seconds=9 --data x";
+    assert!(times[0].starts_with("gpu --results results ") && times[0].ends_with(ends), "{times:?}");
+    let (output, calls_now) = script_calls(folder.path(), &["--checks", "--bytes", "64K"]);
+    assert_eq!((output.status.code(), calls_now), (Some(1), calls));
+    assert!(stderr(&output).contains("--bytes is for times, and --checks takes none"), "{}", stderr(&output));
 }
 
 #[test]

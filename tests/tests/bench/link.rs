@@ -30,14 +30,22 @@ fn every_link_has_a_row_for_every_length() {
 #[test]
 fn rings_that_cannot_be_are_named() {
     let folder = folder(&[]);
-    let args = ["link", "--link", "shm", "--bytes", "8", "--ring", "5000"];
-    let output = run(folder.path(), &args);
-    assert_eq!(output.status.code(), Some(1));
-    let text = stderr(&output);
-    assert!(
-        text.starts_with(
-            "mgcomp-bench: shm cannot be measured with messages of 8 bytes: making rings for mgcomp-"
-        ),
-        "{text}"
-    );
+    for ring in ["7", "5000", "2K", "2G"] {
+        let output = run(folder.path(), &["link", "--link", "shm", "--bytes", "8", "--ring", ring]);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{ring}");
+        let text = stderr(&output);
+        assert!(text.contains("--ring") && text.contains("a ring has a power of two of bytes"), "{text}");
+    }
+    let shm = ["link", "--link", "shm", "--bytes", "8", "--seconds", "0.01", "--ring"];
+    for ring in ["4K", "1M"] {
+        assert_eq!(good_rows(folder.path(), &[&shm[..], &[ring]].concat()).len(), 1, "{ring}");
+    }
+}
+
+#[test]
+fn a_ring_is_for_shm_alone() {
+    let folder = folder(&[]);
+    let output = run(folder.path(), &["link", "--link", "tcp", "loopback", "--bytes", "8", "--ring", "64K"]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+    assert_eq!(stderr(&output), "mgcomp-bench: --ring cannot be used with links that are not shm\n");
 }

@@ -194,6 +194,7 @@ fn wrong_usage_is_told_before_any_work() {
         (&["--latency-us", "-1"], 2, "\"-1\" is no latency"),
         (&["--transfers", "0"], 2, "--transfers"),
         (&["--segment", "0"], 2, "--segment"),
+        (&["--overlap", "no", "--segment", "64K"], 2, "--segment cannot be used with --overlap no"),
         (&["--threads", "0"], 2, "--threads"),
         (&["--data", "x:f128"], 2, "f128"),
         (&["--data", "empty:u8"], 1, "it is empty"),

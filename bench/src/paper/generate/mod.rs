@@ -111,7 +111,6 @@ pub(crate) struct UnknownBench(String);
 pub(crate) struct Share(f64);
 
 impl Share {
-    #[cfg(test)]
     pub(super) const WHOLE: Self = Self(1.0);
     /// Smaller shares are runs of hardly any transfer.
     const MIN: f64 = 1e-4;
