@@ -181,11 +181,13 @@ impl Payload {
         }
     }
 
-    /// The part of `len` bytes from `offset` on; `None` if the payload is no buffer or has no such part.
+    /// The part of `len` bytes from `offset` on; `None` if the payload is no buffer or has no such part. All of it goes to whom the
+    /// payload goes to.
     #[must_use]
     pub fn part(&self, offset: u64, len: u64) -> Option<Self> {
         let slice = self.slice()?.part(usize::try_from(offset).ok()?, usize::try_from(len).ok()?)?;
-        Some(Self::from_memory(slice))
+        let fanout = self.fanout.clone().filter(|_| len == self.capacity);
+        Some(Self { fanout, ..Self::from_memory(slice) })
     }
 }
 

@@ -238,7 +238,8 @@ impl Policy for Adaptive {
         let tried = decision.algorithm;
         // Raw forms teach nothing.
         let is_lesson = tried != Algorithm::None || outcome.sampling.is_some();
-        if facts.raw_bytes < self.config.least_bytes.max(1) || !(is_lesson || self.due > 0) {
+        let is_off = decision.reason == Reason::SwitchedOff;
+        if is_off || facts.raw_bytes < self.config.least_bytes.max(1) || !(is_lesson || self.due > 0) {
             return;
         }
         let goal = self.goal(facts);

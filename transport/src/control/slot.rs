@@ -63,7 +63,7 @@ impl Slot {
             self.count(counter::SAMPLED, 1);
             self.count(counter::SAMPLING_NS, took.as_nanos() as u64);
         }
-        if let Some(predicted) = decision.predicted_bits.filter(|_| outcome.encode.is_some()) {
+        if let Some(predicted) = decision.predicted_bits.filter(|_| decision.algorithm != Algorithm::None) {
             let achieved = outcome.coded_bytes.saturating_mul(8);
             self.count(counter::PREDICTED_BITS, predicted);
             self.count(counter::ACHIEVED_BITS, achieved);

@@ -265,8 +265,9 @@ impl Policy for Steered {
         if self.kind == SlotKind::Sent {
             slot.sent(facts, decision, outcome);
         }
-        let (variant, off, lambda) = (*variant, *off, *lambda);
-        if !off {
+        let (variant, lambda) = (*variant, *lambda);
+        let is_off = *off || decision.reason == Reason::SwitchedOff;
+        if !is_off {
             self.policy(variant).observe(&CheapFacts { lambda, ..*facts }, decision, outcome);
         }
     }

@@ -18,8 +18,8 @@ use rustc_hash::FxHashMap;
 
 use super::coded::{Coded, LatelyCoded};
 use super::collectives::Collectives;
-use super::encoding::{Encoding, Transfer};
 use super::stats::Stats;
+use super::under_way::{Encoding, Follower, Stage, Transfer, UnderWay};
 use crate::control::Meter;
 use crate::executor::{Done, Executor, Output, Ticket, Work};
 use crate::fanout::{Claim, Fanout, KeptFrames};
@@ -70,34 +70,6 @@ pub(super) struct Coder {
     /// Of writes that the peer has yet to acknowledge: their records, and the times that were predicted.
     unacknowledged: FxHashMap<(Rank, JobId), (RecordId, Transfer, Option<u64>)>,
     lately_coded: LatelyCoded,
-}
-
-struct UnderWay {
-    peer: Rank,
-    job: JobId,
-    stage: Stage,
-}
-
-/// A transfer that gets what is encoded for another peer.
-struct Follower {
-    by: (Rank, JobId),
-    encoding: Encoding,
-}
-
-enum Stage {
-    Sampling {
-        source: Payload,
-        transfer: Transfer,
-    },
-    /// Beside its encoding.
-    Looking {
-        facts: CheapFacts,
-    },
-    Encoding(Encoding),
-    Decoding {
-        raw_bytes: u64,
-        coded_bytes: u64,
-    },
 }
 
 impl Coder {
@@ -295,6 +267,10 @@ impl Coder {
                 let status = result.err().unwrap_or(Status::Internal);
                 match stage {
                     Stage::Decoding { .. } => JobResult::Decoded(Err(status), done.took),
+                    Stage::Sampling { source, .. } => {
+                        source.fanout().into_iter().for_each(|fanout| fanout.pass());
+                        JobResult::Encoded(Err(status))
+                    }
                     _ => JobResult::Encoded(Err(status)),
                 }
             }

@@ -37,13 +37,13 @@
 mod coded;
 mod coding;
 mod collectives;
-mod encoding;
 mod engine;
 mod groups;
 mod handle;
 mod mailbox;
 mod peers;
 mod stats;
+mod under_way;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};

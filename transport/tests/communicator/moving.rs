@@ -3,9 +3,11 @@
 use mgcomp_codecs::{Algorithm, Element};
 use mgcomp_transport::communicator::{Block, Communicator, Datatype, Operation};
 use mgcomp_transport::memory::HostBuffer;
+use mgcomp_transport::message::Limits;
 use mgcomp_transport::node::NodeConfig;
 
 use super::{buffer_of, bytes_of, on_all, on_all_with};
+use crate::common::LIMITS;
 use crate::common::fabric::Fabric;
 use crate::common::job::config;
 
@@ -214,8 +216,10 @@ pub(super) fn all_to_all_is_in_place_on_any_of_the_members(fabric: Fabric) {
 
 pub(super) fn what_several_members_get_is_encoded_once(fabric: Fabric) {
     // Without codec threads it is there when the second member's turn comes, and else under way, as a rule.
-    for codec_threads in [0, 2] {
-        let config = NodeConfig { codec_threads, ..config() };
+    // Where peers take little unasked, they fetch parts, whenever that is.
+    let narrow = Limits { max_transfer_bytes: 512 << 10, window_bytes: 512 << 10, ..LIMITS };
+    for (codec_threads, limits) in [(0, LIMITS), (2, LIMITS), (2, narrow)] {
+        let config = NodeConfig { codec_threads, limits, ..config() };
         on_all_with(fabric, 4, "fixed:xp", &config, |world| {
             // Of the payloads since the last time, reports left out: how many there are, and for how many a codec has worked.
             let mut before = 0;

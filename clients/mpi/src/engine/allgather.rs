@@ -52,11 +52,11 @@ pub(crate) fn allgather(
     let rounds = longest.len(&shape).div_ceil(piece);
     if !allgather.run(&bytes, blocks, &shape, rounds)? {
         let total: u64 = (0..comm.size).map(|rank| blocks.len(rank, shape.size)).sum();
-        allgather.leave(&bytes, from.len(&from_shape));
         let started = Instant::now();
         let code = plain();
         comm.rate.learn(total as usize - from.len(&from_shape), started.elapsed());
         if code == 0 {
+            allgather.leave(&bytes, from.len(&from_shape));
             allgather.left(blocks, &shape);
         }
         return Ok(Verdict::Done(code));
@@ -107,7 +107,7 @@ impl Allgather<'_> {
         Ok(true)
     }
 
-    /// Counts this rank's block, which is so long and goes by the program's own call; its piece of the first round was sealed.
+    /// Counts this rank's block, which is so long and has gone by the program's own call; its piece of the first round was sealed.
     fn leave(&self, own: &Bytes<'_>, len: usize) {
         let sealed_len = own.as_slice().map_or(0, |raw| piece_len(raw.len(), 0, self.piece));
         self.layer.sent_raw(self.comm, Kind::Allgather, self.comm.next(), len - sealed_len);

@@ -57,8 +57,11 @@ impl Bcast<'_> {
             (_, raw) => {
                 let sealed_len = raw.map_or(0, |raw| raw.len().min(SEGMENT));
                 let rest = data.len(shape) - sealed_len;
-                self.layer.sent_raw(self.comm, Kind::Bcast, self.comm.next(), rest);
-                self.plain(data.len(shape), plain)
+                self.plain(data.len(shape), plain).inspect(|wire| {
+                    if wire.verdict == Verdict::Done(0) {
+                        self.layer.sent_raw(self.comm, Kind::Bcast, self.comm.next(), rest);
+                    }
+                })
             }
         };
         self.layer.pool.give(message);

@@ -140,6 +140,9 @@ impl Stream {
         outcome: &Outcome,
         far_ns: f64,
     ) {
+        if outcome.encode.is_none() && outcome.decode.is_none() {
+            return; // it is as if it had not been
+        }
         let OffTimes { count, of } = &mut self.off_times;
         let place = (algorithm, band(raw_bytes));
         let before = of.filter(|(algorithm, band, _)| (*algorithm, *band) == place);

@@ -1,4 +1,4 @@
-//! Transfers that are being encoded, as policy and log see them.
+//! Codec work of a node that is under way, and the transfers that it is for.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,7 +7,37 @@ use mgcomp_selector::{CheapFacts, Decision};
 
 use crate::executor::Ticket;
 use crate::fanout::Fanout;
-use crate::session::Purpose;
+use crate::message::Rank;
+use crate::payload::Payload;
+use crate::session::{JobId, Purpose};
+
+pub(super) struct UnderWay {
+    pub(super) peer: Rank,
+    pub(super) job: JobId,
+    pub(super) stage: Stage,
+}
+
+/// A transfer that gets what is encoded for another peer.
+pub(super) struct Follower {
+    pub(super) by: (Rank, JobId),
+    pub(super) encoding: Encoding,
+}
+
+pub(super) enum Stage {
+    Sampling {
+        source: Payload,
+        transfer: Transfer,
+    },
+    /// Beside its encoding.
+    Looking {
+        facts: CheapFacts,
+    },
+    Encoding(Encoding),
+    Decoding {
+        raw_bytes: u64,
+        coded_bytes: u64,
+    },
+}
 
 /// A transfer whose algorithm is decided on.
 pub(super) struct Encoding {
