@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use mgcomp_codecs::frame::{ChunkSize, MAX_THREADS};
 use mgcomp_codecs::{Algorithm, Codec, Element, codec, codecs};
 
@@ -49,6 +49,11 @@ pub(crate) fn threads() -> impl TypedValueParser<Value = usize> {
 /// As many threads as this process may run at once.
 pub(crate) fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS)
+}
+
+/// Parses the id of a job. None is empty: what a shell makes of a variable that is not set is not to stand for the whole node.
+pub(crate) fn job() -> impl TypedValueParser<Value = String> {
+    NonEmptyStringValueParser::new()
 }
 
 /// Parses a time in seconds, from a millisecond to a day.

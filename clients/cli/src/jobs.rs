@@ -5,6 +5,7 @@ use mgcomp_proto::v1::{
 };
 use serde_json::{Value, json};
 
+use crate::args;
 use crate::client::{Target, with_daemon};
 use crate::error::CliError;
 use crate::output::print;
@@ -14,7 +15,7 @@ use crate::show;
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// List the streams of this job
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = args::job())]
     job: Option<String>,
     /// Only those to this rank, and no copies between devices
     #[arg(long, value_name = "RANK", requires = "job")]

@@ -3,6 +3,7 @@
 use mgcomp_proto::v1::{Level, Row, Scope, WatchRequest, WatchResponse};
 use serde_json::{Value, json};
 
+use crate::args;
 use crate::client::{ClientError, Target, with_patience};
 use crate::error::CliError;
 use crate::output::print;
@@ -12,7 +13,7 @@ use crate::show;
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Only this job
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = args::job())]
     job: Option<String>,
     /// Only what goes to this rank, and no copies between devices
     #[arg(long, value_name = "RANK", requires = "job")]

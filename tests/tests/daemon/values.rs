@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::rig::{Rig, until};
+use crate::rig::{Rig, text, until};
 
 const NO_JOB: &str = "mgcomp: job absent: no such job: `mgcomp jobs` lists those that run";
 const AHEAD: &str = ", and `--ahead` sets it before it runs\n";
@@ -41,6 +41,34 @@ fn bad_values_change_nothing() {
     rig.fail(&["watch", "--interval-ms", "1"], &["INVALID_ARGUMENT", "100 to 60000"]);
     rig.fail(&["lambda", "set", "1", "--expected-version", "77"], &["ABORTED", "stale"]);
     assert_eq!(rig.json(&["lambda", "get"]), before);
+}
+
+/// As a shell passes on a variable that is not set.
+#[test]
+fn an_empty_job_is_not_the_whole_node() {
+    let rig = Rig::start(&[]);
+    let commands: [&[&str]; 11] = [
+        &["off"],
+        &["on"],
+        &["lambda", "set", "6"],
+        &["lambda", "get"],
+        &["policy", "set", "paper"],
+        &["size-gate", "set", "64K"],
+        &["read-cap", "set", "1"],
+        &["off", "--ahead"],
+        &["jobs"],
+        &["watch", "--count", "1"],
+        &["histogram", "raw-bytes"],
+    ];
+    for command in commands {
+        for job in [&["--job", ""][..], &["--job="]] {
+            let output = rig.mgcomp(&[command, job].concat());
+            let message = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{command:?}: {message}");
+            assert!(message.contains("--job <ID>"), "{command:?}: {message}");
+        }
+    }
+    assert!(rig.succeed(&["status"]).ends_with("nothing is set: each program goes by its own settings\n"));
 }
 
 #[test]

@@ -61,7 +61,7 @@ pub(crate) struct Target {
 #[command(next_help_heading = "Scope")]
 pub(crate) struct ScopeArgs {
     /// This job; without it the whole node
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = args::job())]
     pub(crate) job: Option<String>,
     /// What the job sends to this rank
     #[arg(long, value_name = "RANK", requires = "job")]
