@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         level: Level::from(args.level).into(),
         interval_ms: args.interval_ms,
     };
-    let scope = Scope { job: request.job.clone(), ..Scope::default() };
+    let scope = Scope { job: request.job.clone(), peer: args.peer, ..Scope::default() };
     with_patience(&args.target, async |mut daemon, patience| {
         let started = patience.wait(daemon.watch(request)).await;
         let mut responses = started.map_err(|error| error.about(&scope, false))?.into_inner();

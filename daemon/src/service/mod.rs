@@ -85,9 +85,11 @@ impl Control for Service {
     async fn watch(&self, request: Request<WatchRequest>) -> Answer<Self::WatchStream> {
         let is_operator = is_operator(&request);
         let subject = Subject::of(request.into_inner()).map_err(Status::invalid_argument)?;
-        let job = Scope { job: subject.job.clone(), ..Scope::default() };
-        if !self.node.processes.has(&job) {
-            return Err(absent(&job));
+        // Where no job is named, the peer is one of any job's, and may come later.
+        let peer = subject.peer.filter(|_| subject.job.is_some());
+        let scope = Scope { job: subject.job.clone(), peer, ..Scope::default() };
+        if !self.node.processes.has(&scope) {
+            return Err(absent(&scope));
         }
         let watching = self.node.watching(is_operator).ok_or_else(|| {
             Status::resource_exhausted(match is_operator {

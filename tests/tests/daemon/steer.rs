@@ -252,6 +252,12 @@ fn what_is_seen_adds_up() {
     assert_eq!(sent_to[0]["effective"]["lambda_gbps"], 6.0);
     assert!(rig.succeed(&["jobs", "--job", "a", "--peers"]).starts_with("peer  streams  link Gb/s"));
     rig.fail(&["jobs", "--job", "b", "--peers"], &["job b: no such job"]);
+    // A rank that is not there gives no rows of zeros.
+    for level in ["job", "peer", "stream"] {
+        let watch = |peer| ["watch", "--job", "a", "--level", level, "--count", "1", "--peer", peer];
+        rig.fail(&watch("9"), &["job a, peer 9: no such peer: `mgcomp jobs --job a` lists those that run"]);
+        assert_eq!(rig.json(&watch("1")).len(), 1, "{level}");
+    }
 
     // Everything is written in pieces of 16 KiB.
     let sizes = rig.json(&["histogram", "raw-bytes", "--job", "a"]);
