@@ -34,12 +34,12 @@ pub(super) fn get(node: &Node, request: GetHistogramRequest) -> Result<GetHistog
     let hdr = hdr(&counted).map_err(Status::internal)?;
     let mut hdr_v2 = Vec::new();
     V2Serializer::new().serialize(&hdr, &mut hdr_v2).map_err(|error| Status::internal(error.to_string()))?;
-    let quantile = |quantile| Quantile { quantile, value: hdr.value_at_quantile(quantile) };
+    let quantile = |quantile| Quantile { quantile, value: value(&hdr, quantile) };
     let quantiles = if hdr.is_empty() { Vec::new() } else { QUANTILES.map(quantile).to_vec() };
     Ok(GetHistogramResponse {
         measure: request.measure,
         count: hdr.len(),
-        mean: hdr.mean(),
+        mean: mean(&hdr),
         quantiles,
         hdr_v2,
     })
@@ -94,8 +94,25 @@ fn hdr(counted: &Histogram) -> Result<Hdr<u64>, String> {
     Ok(hdr)
 }
 
+/// The value of a quantile, as a page stands for it: the middle of a bucket. It is the lowest of those that two digits do not
+/// tell apart, and the highest, which would be told otherwise, is further away from what was counted than pages are.
+fn value(hdr: &Hdr<u64>, quantile: f64) -> u64 {
+    hdr.lowest_equivalent(hdr.value_at_quantile(quantile))
+}
+
+/// The mean of the same values.
+fn mean(hdr: &Hdr<u64>) -> f64 {
+    let recorded = hdr.iter_recorded();
+    let sums = recorded.map(|counted| {
+        hdr.lowest_equivalent(counted.value_iterated_to()) as f64 * counted.count_at_value() as f64
+    });
+    sums.sum::<f64>() / hdr.len().max(1) as f64
+}
+
 #[cfg(test)]
 mod tests {
+    use mgcomp_transport::control::histogram::{BUCKETS, bucket, middle};
+
     use super::*;
     use crate::played::Played;
 
@@ -112,7 +129,36 @@ mod tests {
             let hdr = hdr(&counted).unwrap();
             assert_eq!(hdr.len(), told, "{counts:?}");
             V2Serializer::new().serialize(&hdr, &mut Vec::new()).unwrap();
-            assert!(hdr.mean().is_finite() && hdr.value_at_quantile(1.0) > 0);
+            assert!(mean(&hdr).is_finite() && value(&hdr, 1.0) > 0);
+        }
+    }
+
+    #[test]
+    fn values_are_as_near_as_is_promised() {
+        // The middle of its bucket is nowhere further away than from a power of two.
+        for log2 in 0..40 {
+            let counted = 1u64 << log2;
+            let mut played = Played::new("a", 0);
+            let slot = played.sends(1, counted);
+            played.has_counted(slot, bucket(counted) as u64, 7);
+            let mut sum = Histogram::default();
+            played.page().add_histogram(slot as usize, Measure::RawBytes, &mut sum);
+            let hdr = hdr(&sum).unwrap();
+            let told = QUANTILES.map(|quantile| value(&hdr, quantile) as f64);
+            for told in told.into_iter().chain([mean(&hdr)]) {
+                let error = (told - counted as f64).abs() / counted as f64;
+                assert!(error <= 0.0625, "{counted}: {told}");
+            }
+        }
+    }
+
+    #[test]
+    fn two_digits_tell_the_middles_of_buckets_apart() {
+        let mut hdr = Hdr::<u64>::new_with_bounds(1, LARGEST, DIGITS).unwrap();
+        for bucket in 0..BUCKETS {
+            hdr.reset();
+            hdr.record(middle(bucket)).unwrap();
+            assert_eq!(value(&hdr, 0.5), middle(bucket), "{bucket}");
         }
     }
 }
