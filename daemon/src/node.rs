@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use mgcomp_codecs::Algorithm;
 use mgcomp_proto::v1::{DaemonInfo, ScopedSettings};
+use mgcomp_transport::control::PolicyName;
 use rustix::process::Resource;
 use tokio::sync::{Mutex, mpsc, watch};
 
@@ -164,9 +164,6 @@ impl Node {
     }
 
     pub(crate) fn info(&self) -> DaemonInfo {
-        let fixed = Algorithm::ALL.into_iter().map(|algorithm| format!("fixed:{algorithm}"));
-        let policies = ["adaptive".to_owned(), "paper".to_owned()].into_iter().chain(fixed);
-        let can_be_set = |policy: &String| policy.parse::<mgcomp_transport::control::PolicyName>().is_ok();
         DaemonInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             page_version: 1,
@@ -179,7 +176,7 @@ impl Node {
             setting_changes: self.store.changes(),
             persist_error: self.store.problem().unwrap_or_default(),
             state_dir: self.config().state_dir.display().to_string(),
-            policies: policies.filter(can_be_set).collect(),
+            policies: PolicyName::all().map(|policy| policy.to_string()).collect(),
         }
     }
 

@@ -15,7 +15,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use mgcomp_codecs::Algorithm;
-use mgcomp_selector::{Fixed, Lambda, PolicySpec};
+use mgcomp_selector::{Fixed, Lambda, PolicySpec, PolicySpecError};
 
 const POLICY_SHIFT: u32 = 32;
 const GATE_SHIFT: u32 = 40;
@@ -124,6 +124,12 @@ enum Name {
 }
 
 impl PolicyName {
+    /// All that there are.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let fixed = Algorithm::ALL.into_iter().filter_map(|algorithm| Fixed::try_new(algorithm).ok());
+        [Name::Adaptive, Name::Paper].into_iter().chain(fixed.map(Name::Fixed)).map(Self)
+    }
+
     /// The policy that goes by it.
     #[must_use]
     pub fn spec(self) -> PolicySpec {
@@ -164,7 +170,13 @@ impl FromStr for PolicyName {
     type Err = PolicyNameError;
 
     fn from_str(name: &str) -> Result<Self, PolicyNameError> {
-        let spec: PolicySpec = name.parse()?;
+        let phases = || PolicyNameError::Phases { name: name.to_owned() };
+        let spec = match name.parse::<PolicySpec>() {
+            Ok(spec) => spec,
+            // There is nothing to be gained from spelling them right.
+            Err(PolicySpecError::Lengths { .. } | PolicySpecError::Paper(_)) => return Err(phases()),
+            Err(error) => return Err(PolicyNameError::Name(error)),
+        };
         let named = match spec {
             PolicySpec::Adaptive => Name::Adaptive,
             PolicySpec::Fixed(fixed) => Name::Fixed(fixed),
@@ -172,7 +184,17 @@ impl FromStr for PolicyName {
         };
         let named = Self(named);
         // Not of phases of other lengths than the paper's: there is no room for them in the word.
-        if named.spec() == spec { Ok(named) } else { Err(PolicyNameError::Phases { name: name.to_owned() }) }
+        if named.spec() == spec { Ok(named) } else { Err(phases()) }
+    }
+}
+
+/// What is wrong with a name, with the names that there are here: programs know more.
+fn why_none(error: &PolicySpecError) -> String {
+    let known = || PolicyName::all().map(|name| name.to_string()).collect::<Vec<_>>().join(" ");
+    match error {
+        PolicySpecError::Unknown { name } => format!("unknown policy {name:?}; known: {}", known()),
+        PolicySpecError::NoCodec(error) => format!("policy fixed: {error}; known: {}", known()),
+        other => other.to_string(),
     }
 }
 
@@ -181,8 +203,8 @@ impl FromStr for PolicyName {
 #[non_exhaustive]
 pub enum PolicyNameError {
     /// No policy has this name.
-    #[error(transparent)]
-    Name(#[from] mgcomp_selector::PolicySpecError),
+    #[error("{}", why_none(.0))]
+    Name(PolicySpecError),
     /// `paper` with other phases.
     #[error(
         "policy {name:?} cannot be set while a program runs; \"paper\" can, with the phases of the paper"
@@ -338,6 +360,21 @@ mod tests {
         assert!(matches!("paper:5,100,2".parse::<PolicyName>(), Err(PolicyNameError::Phases { .. })));
         assert_eq!("paper:7,300,3".parse::<PolicyName>().unwrap().to_string(), "paper");
         assert!(matches!("lz4".parse::<PolicyName>(), Err(PolicyNameError::Name(_))));
+    }
+
+    #[test]
+    fn a_name_that_is_none_gets_those_that_can_be_set() {
+        let error = "foo".parse::<PolicyName>().unwrap_err().to_string();
+        let (start, known) = error.split_once("; known: ").unwrap();
+        assert_eq!(start, "unknown policy \"foo\"");
+        assert!(known.starts_with("adaptive paper fixed:none fixed:bdi "), "{known}");
+        for name in known.split(' ') {
+            assert_eq!(name.parse::<PolicyName>().unwrap().to_string(), name);
+        }
+        for phases in ["paper:", "paper:1", "paper:1,2,3", "paper:x"] {
+            let error = phases.parse::<PolicyName>().unwrap_err();
+            assert_eq!(error, PolicyNameError::Phases { name: phases.to_owned() });
+        }
     }
 
     #[test]
