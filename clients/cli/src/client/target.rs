@@ -130,18 +130,7 @@ impl Target {
     }
 
     async fn connect_unix(&self) -> Result<(PathBuf, UnixStream), ClientError> {
-        let paths = self.socket.clone().map_or_else(control::sockets, |path| vec![path]);
-        let mut failed = ClientError::Nowhere;
-        for path in paths {
-            let place = path.display().to_string();
-            match UnixStream::connect(&path).await {
-                Ok(stream) => return Ok((path, stream)),
-                // One that is there, though closed to us, says more than one that is not.
-                Err(_) if matches!(failed, ClientError::NotOpen { .. }) => {}
-                Err(error) => failed = not_connected(place, error),
-            }
-        }
-        Err(failed)
+        connect_any(self.socket.clone().map_or_else(control::sockets, |path| vec![path])).await
     }
 
     async fn connect_tcp(&self, address: &str) -> Result<(String, Box<dyn Stream>), ClientError> {
@@ -236,6 +225,24 @@ async fn open_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
+/// A connection to the first of some sockets at which anybody listens; or why there is none, with all places.
+async fn connect_any(paths: Vec<PathBuf>) -> Result<(PathBuf, UnixStream), ClientError> {
+    let (mut failed, mut places) = (ClientError::Nowhere, Vec::new());
+    for path in paths {
+        places.push(path.display().to_string());
+        match UnixStream::connect(&path).await {
+            Ok(stream) => return Ok((path, stream)),
+            // One that is there, though closed to us, says more than one that is not.
+            Err(_) if matches!(failed, ClientError::NotOpen { .. }) => {}
+            Err(error) => failed = not_connected(path.display().to_string(), error),
+        }
+    }
+    Err(match failed {
+        ClientError::Connect { source, .. } => ClientError::Connect { place: places.join(" or "), source },
+        other => other,
+    })
+}
+
 /// Why there is no connection to a socket.
 fn not_connected(place: String, source: io::Error) -> ClientError {
     match source.kind() {
@@ -269,6 +276,20 @@ mod tests {
         assert!(closed.starts_with("the socket /run/s is not open to this user"), "{closed}");
         assert!(closed.contains("`open_to_users`"), "{closed}");
         assert!(told(io::ErrorKind::NotFound).starts_with("no mgcomp-daemon at /run/s"));
+    }
+
+    #[tokio::test]
+    async fn all_places_are_named_where_nobody_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["user.sock", "system.sock"].map(|name| folder.path().join(name));
+        let failed = connect_any(paths.to_vec()).await.unwrap_err().to_string();
+        let [user, system] = paths.map(|path| path.display().to_string());
+        assert!(failed.starts_with(&format!("no mgcomp-daemon at {user} or {system}: start it")), "{failed}");
+        let only = connect_any(vec![user.clone().into()]).await.unwrap_err().to_string();
+        assert!(only.starts_with(&format!("no mgcomp-daemon at {user}: start it")), "{only}");
+        let _listener = tokio::net::UnixListener::bind(&system).unwrap();
+        let (path, _) = connect_any(vec![user.into(), system.clone().into()]).await.unwrap();
+        assert_eq!(path.display().to_string(), system);
     }
 
     #[tokio::test]
