@@ -7,6 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use http::Uri;
 use mgcomp_proto::Channel;
 use mgcomp_proto::v1::Scope;
 use mgcomp_proto::v1::control_client::ControlClient;
@@ -36,8 +37,13 @@ pub(crate) fn with_patience<T>(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(ClientError::Runtime)?;
     let done = runtime.block_on(async {
-        let (daemon, patience) = target.connect().await?;
-        work(daemon, patience).await
+        let (channel, patience) = target.connect().await?;
+        let place = patience.place.clone();
+        // The name is for form's sake: the connection is there.
+        let origin = Uri::from_static("http://mgcomp-daemon");
+        let daemon = Daemon::with_origin(channel.clone(), origin).max_decoding_message_size(usize::MAX);
+        let done = work(daemon, patience).await;
+        done.map_err(|error| error.at(&place, channel.has_answered()))
     });
     // A name that is still being looked up is not waited for.
     runtime.shutdown_background();
@@ -58,7 +64,7 @@ impl Patience {
         answer: impl Future<Output = Result<T, E>>,
     ) -> Result<T, ClientError> {
         match tokio::time::timeout(self.limit, answer).await {
-            Ok(answer) => answer.map_err(Into::into),
+            Ok(answer) => answer.map_err(|error| error.into().named(&self.place)),
             Err(_) => Err(ClientError::Late { place: self.place.clone(), limit: self.limit }),
         }
     }
@@ -83,8 +89,8 @@ pub(crate) enum ClientError {
     NotOpen { place: String },
     #[error("nobody has said where the daemon is: MGCOMP_SOCKET is empty; use --socket or --address")]
     Nowhere,
-    #[error("what is at {place} does not speak as mgcomp-daemon does")]
-    Http { place: String, source: hyper::Error },
+    #[error("what is at {place} does not speak as mgcomp-daemon does: {why}")]
+    Http { place: String, why: String },
     #[error("{address:?} is no address: HOST:PORT, http://HOST:PORT or https://HOST:PORT")]
     Address { address: String },
     #[error("--ca, --cert and --key are for TLS, but {address} is spoken to without: say https://")]
@@ -101,8 +107,9 @@ pub(crate) enum ClientError {
     Tls { place: String, source: io::Error },
     #[error("the daemon says: {} ({}){}", .0.message(), name(.0), advice(.0))]
     Refused(Status),
-    #[error("the connection to the daemon is broken: {0}")]
-    Broken(String),
+    /// Without a place where it is not known yet.
+    #[error("the connection to the daemon{} is broken: {why}", place.iter().map(|place| format!(" at {place}")).collect::<String>())]
+    Broken { place: Option<String>, why: String },
     #[error("the daemon has ended what it was to tell, without a word")]
     Ended,
     #[error("{place}: no such {kind}: `{lists}` lists those that run{}", if *ahead { ", and `--ahead` sets it before it runs" } else { "" })]
@@ -117,7 +124,7 @@ impl From<Status> for ClientError {
     /// A status that has a cause is none of the daemon's words: it stands for what became of the connection.
     fn from(status: Status) -> Self {
         match status.source() {
-            Some(cause) => Self::Broken(with_causes(cause)),
+            Some(cause) => Self::Broken { place: None, why: with_causes(cause) },
             // Not as its source: what a status prints says the same again.
             None => Self::Refused(status),
         }
@@ -125,6 +132,23 @@ impl From<Status> for ClientError {
 }
 
 impl ClientError {
+    /// With the place of the daemon, where that is missing.
+    fn named(self, at: &str) -> Self {
+        match self {
+            Self::Broken { place: None, why } => Self::Broken { place: Some(at.to_owned()), why },
+            other => other,
+        }
+    }
+
+    /// The same; `answered`: whether whoever is there has ever answered. If not, it is hardly a daemon: that one who speaks
+    /// something else is connected to shows in the first call.
+    fn at(self, place: &str, answered: bool) -> Self {
+        match self.named(place) {
+            Self::Broken { why, .. } if !answered => Self::Http { place: place.to_owned(), why },
+            other => other,
+        }
+    }
+
     /// What is said where a scope is asked for that is not there; `ahead`: where it could be set all the same.
     pub(crate) fn about(self, scope: &Scope, ahead: bool) -> Self {
         match self {
@@ -167,11 +191,16 @@ mod tests {
     #[test]
     fn statuses_have_their_usual_names() {
         assert_eq!(name(&Status::invalid_argument("")), "INVALID_ARGUMENT");
-        let reset = Status::from_error(Box::new(io::Error::from(io::ErrorKind::ConnectionReset)));
+        let reset = || io::Error::from(io::ErrorKind::ConnectionReset);
+        let broken = || ClientError::from(Status::from_error(Box::new(reset())));
+        let told = |error: ClientError| error.to_string();
+        assert_eq!(told(broken()), "the connection to the daemon is broken: connection reset");
         assert_eq!(
-            ClientError::from(reset).to_string(),
-            "the connection to the daemon is broken: connection reset"
+            told(broken().at("/run/s", true)),
+            "the connection to the daemon at /run/s is broken: connection reset"
         );
+        let no_daemon = "what is at /run/s does not speak as mgcomp-daemon does: connection reset";
+        assert_eq!(told(broken().named("/run/s").at("/run/s", false)), no_daemon);
         let error = ClientError::from(Status::not_found("nothing here is job \"x\""));
         assert_eq!(error.to_string(), "the daemon says: nothing here is job \"x\" (NOT_FOUND)");
     }

@@ -11,7 +11,6 @@ use std::time::Duration;
 use http::{HeaderValue, Uri};
 use mgcomp_proto::Channel;
 use mgcomp_proto::v1::Scope;
-use mgcomp_proto::v1::control_client::ControlClient;
 use mgcomp_transport::control;
 use rustix::net::sockopt;
 use rustls_pki_types::pem::PemObject;
@@ -20,8 +19,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::{TlsConnector, rustls};
 
-use super::{ClientError, Daemon, Patience};
+use super::{ClientError, Patience};
 use crate::args;
+use crate::error::with_causes;
 
 /// How long the daemon may take to answer if nobody says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -105,7 +105,7 @@ impl Target {
     }
 
     /// A connection to the daemon, and how long it may take to answer.
-    pub(super) async fn connect(&self) -> Result<(Daemon, Patience), ClientError> {
+    pub(super) async fn connect(&self) -> Result<(Channel, Patience), ClientError> {
         let (place, stream): (String, Box<dyn Stream>) = match &self.address {
             Some(address) => self.connect_tcp(address).await?,
             None => {
@@ -116,13 +116,10 @@ impl Target {
         let (authorization, patience) = (self.authorization()?, self.patience(&place));
         let opened = async {
             let channel = Channel::open(stream, authorization).await;
-            channel.map_err(|source| ClientError::Http { place, source })
+            channel.map_err(|error| ClientError::Http { place, why: with_causes(&error) })
         };
         let channel = patience.wait(opened).await?;
-        // The name is for form's sake: the connection is there.
-        let origin = Uri::from_static("http://mgcomp-daemon");
-        let daemon = ControlClient::with_origin(channel, origin).max_decoding_message_size(usize::MAX);
-        Ok((daemon, patience))
+        Ok((channel, patience))
     }
 
     fn patience(&self, place: &str) -> Patience {
