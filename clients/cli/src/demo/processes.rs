@@ -18,6 +18,9 @@ use super::measure::Ranks;
 use super::rank::{Answer, Order};
 use crate::ranks;
 
+/// How long ranks may take to open a socket, which is done at once: but first of all they start and read the data sets, and the
+/// machine may be busy.
+const LISTENING: Duration = Duration::from_secs(20);
 /// How long the others may take to answer once one has failed: they fail as well then, and one of them says why.
 const PARTING: Duration = Duration::from_secs(20);
 
@@ -62,7 +65,8 @@ impl Processes {
             Answer::Listening { address } => Ok(address),
             other => Err(DemoError::Answer { rank, line: format!("{other:?}") }),
         };
-        let addresses = self.answers()?.into_iter().map(listening).collect::<Result<Vec<_>, _>>()?;
+        let addresses =
+            self.answers(Some(LISTENING))?.into_iter().map(listening).collect::<Result<Vec<_>, _>>()?;
         let secret = ranks::random_secret().map_err(DemoError::Random)?;
         Ok(serde_json::json!({ "secret": secret, "ranks": addresses }).to_string())
     }
@@ -88,16 +92,15 @@ impl Processes {
         Ok(Member { rank, child, orders })
     }
 
-    /// What each of them answers, in their order; or why one of them does not.
-    fn answers(&self) -> Result<Vec<(Rank, Answer)>, DemoError> {
+    /// What each of them answers, in their order; or why one of them does not. They may take that long, if there is a limit.
+    fn answers(&self, limit: Option<Duration>) -> Result<Vec<(Rank, Answer)>, DemoError> {
         let mut answers: Vec<Option<Result<(Rank, Answer), DemoError>>> = Vec::new();
         answers.resize_with(self.members.len(), || None);
-        let mut failed: Option<Instant> = None;
+        let mut until = limit.map(|limit| Instant::now() + limit);
         while answers.iter().any(Option::is_none) {
-            let left = failed.map(|at| PARTING.saturating_sub(at.elapsed()));
-            let said = match left {
+            let said = match until {
                 None => self.said.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(left) => self.said.recv_timeout(left),
+                Some(until) => self.said.recv_timeout(until.saturating_duration_since(Instant::now())),
             };
             let Ok((rank, line)) = said else { break };
             let answer = answer(rank, line);
@@ -106,7 +109,8 @@ impl Processes {
                 if !error.is_of_connection() {
                     return answer.map(|_| Vec::new());
                 }
-                failed = failed.or(Some(Instant::now()));
+                let parting = Instant::now() + PARTING;
+                until = Some(until.map_or(parting, |until| until.min(parting)));
             }
             if let Some(known) = answers.get_mut(rank.0 as usize) {
                 *known = Some(answer);
@@ -142,7 +146,8 @@ impl Ranks for Processes {
             Answer::Report(report) => Ok(report),
             other => Err(DemoError::Answer { rank, line: format!("{other:?}") }),
         };
-        self.answers()?.into_iter().map(report).collect()
+        // That takes as long as the link is slow, and who is stopped meanwhile is noticed by the others.
+        self.answers(None)?.into_iter().map(report).collect()
     }
 }
 
@@ -166,5 +171,30 @@ impl Member {
     fn send(&mut self, bytes: &[u8]) -> Result<(), DemoError> {
         let sent = self.orders.write_all(bytes);
         sent.map_err(|source| DemoError::Process { rank: self.rank, source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_rank_that_does_not_answer_is_given_up() {
+        let (say, said) = mpsc::channel();
+        // They hear nothing, as those that are stopped.
+        let member = |rank| {
+            let mut child = Command::new("sleep").arg("600").stdin(Stdio::piped()).spawn().unwrap();
+            let orders = child.stdin.take().unwrap();
+            Member { rank: Rank(rank), child, orders }
+        };
+        let processes = Processes { members: (0..3).map(member).collect(), said, say };
+        for rank in [0, 2] {
+            let line = serde_json::to_string(&Answer::Listening { address: "x".into() }).unwrap();
+            processes.say.send((Rank(rank), Some(line))).unwrap();
+        }
+        let error = processes.answers(Some(Duration::from_millis(50))).unwrap_err();
+        assert_eq!(error.to_string(), "rank 1 does not answer");
     }
 }
