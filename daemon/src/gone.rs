@@ -98,7 +98,7 @@ mod tests {
                 played.sends(peer, 1);
             }
             let page = played.page();
-            let slots = slots_of(&page);
+            let slots = slots_of(&page, page.used());
             gone.add(job, counting(&slots).map(|(_, slot)| slot));
             let mut kept = BTreeMap::<String, usize>::new();
             gone.iter().for_each(|(job, ..)| *kept.entry(job.to_owned()).or_default() += 1);

@@ -49,6 +49,11 @@ impl Played {
         slot
     }
 
+    /// It says that it uses so many slots, whatever is in them.
+    pub(crate) fn has_used(&self, slots: u64) {
+        self.word(USED, slots);
+    }
+
     /// What a slot counts by now.
     pub(crate) fn has_sent(&self, slot: u64, raw_bytes: u64) {
         [1, raw_bytes, raw_bytes]

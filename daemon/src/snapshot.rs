@@ -28,25 +28,25 @@ pub(crate) struct ProcessView {
     slots: Slots,
 }
 
-/// By slot; what makes no sense is left out. The slot of all other streams comes last.
-type Slots = Vec<Option<SlotView>>;
+/// Slots by their numbers; what makes no sense is left out, and takes no room. The slot of all other streams comes last.
+type Slots = Box<[(usize, SlotView)]>;
 
-/// What the slots of a page say.
-pub(crate) fn slots_of(page: &Page) -> Slots {
-    (0..page.used()).chain([Page::other()]).map(|slot| page.view(slot)).collect()
+/// What the first `used` slots of a page say, and that of all other streams.
+pub(crate) fn slots_of(page: &Page, used: usize) -> Slots {
+    (0..used).chain([Page::other()]).filter_map(|slot| Some((slot, page.view(slot)?))).collect()
 }
 
-/// Those that count anything, with their places.
-pub(crate) fn counting(slots: &[Option<SlotView>]) -> impl Iterator<Item = (usize, &SlotView)> {
-    let slots = slots.iter().enumerate().filter_map(|(index, slot)| Some((index, slot.as_ref()?)));
+/// Those that count anything, with their numbers.
+pub(crate) fn counting(slots: &[(usize, SlotView)]) -> impl Iterator<Item = (usize, &SlotView)> {
     let counts = |slot: &SlotView| slot.sent().transfers > 0 || slot.decoded.transfers > 0 || slot.errors > 0;
-    slots.filter(move |(_, slot)| slot.kind != SlotKind::Other || counts(slot))
+    let counting = move |(_, slot): &&(usize, SlotView)| slot.kind != SlotKind::Other || counts(slot);
+    slots.iter().filter(counting).map(|(number, slot)| (*number, slot))
 }
 
 impl Snapshot {
     pub(crate) fn take(processes: &Processes) -> Self {
         let view = |process: Arc<Process>| {
-            (process.who.id, ProcessView { who: process.who.clone(), slots: slots_of(&process.page) })
+            (process.who.id, ProcessView { who: process.who.clone(), slots: process.slots() })
         };
         let (at, unix_ns, (connected, gone)) = (Instant::now(), unix_ns(), processes.with_gone());
         Self { at, unix_ns, processes: connected.into_iter().map(view).collect(), gone }
@@ -75,14 +75,15 @@ impl ProcessView {
         before: Option<&'a Snapshot>,
     ) -> impl Iterator<Item = (&'a SlotView, Option<&'a SlotView>)> {
         let before = before.and_then(|before| before.processes.get(&self.who.id));
-        counting(&self.slots).map(move |(index, slot)| {
-            // The slot of all others moves behind new ones, but keeps its kind.
-            let same = before.and_then(|before| match slot.kind {
-                SlotKind::Other => before.slots.last(),
-                _ => before.slots.get(index),
-            });
-            (slot, same.and_then(Option::as_ref).filter(|before| before.kind == slot.kind))
+        counting(&self.slots).map(move |(number, slot)| {
+            let same = before.and_then(|before| before.slot(number));
+            (slot, same.filter(|before| before.kind == slot.kind))
         })
+    }
+
+    fn slot(&self, number: usize) -> Option<&SlotView> {
+        let place = self.slots.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+        Some(&self.slots[place].1)
     }
 }
 
@@ -129,10 +130,10 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// All that a page counts.
-    pub(crate) fn of(page: &Page) -> Self {
+    /// All that slots count.
+    pub(crate) fn of(slots: &[(usize, SlotView)]) -> Self {
         let mut sums = Self::default();
-        counting(&slots_of(page)).for_each(|(_, slot)| sums.add(slot, None));
+        counting(slots).for_each(|(_, slot)| sums.add(slot, None));
         sums
     }
 
@@ -226,9 +227,21 @@ mod tests {
     fn what_is_received_beyond_the_last_slot_counts() {
         let mut played = Played::new("a", 0);
         played.sends(1, 100);
-        assert_eq!(counting(&slots_of(&played.page())).count(), 1, "there are no others yet");
+        let slots = |played: &Played| slots_of(&played.page(), 1);
+        assert_eq!(counting(&slots(&played)).count(), 1, "there are no others yet");
         played.has_received_of_others(30);
-        let sums = Totals::of(&played.page());
+        let sums = Totals::of(&slots(&played));
         assert_eq!((sums.sent().raw_bytes, sums.received.raw_bytes), (100, 30));
+    }
+
+    #[test]
+    fn slots_that_are_nobody_s_take_no_room() {
+        let mut played = Played::new("a", 0);
+        played.sends(1, 100);
+        played.has_used(1024);
+        let page = played.page();
+        let slots = slots_of(&page, page.used());
+        let numbers: Vec<usize> = slots.iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers, [0, Page::other()]);
     }
 }

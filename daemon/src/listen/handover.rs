@@ -84,6 +84,7 @@ fn adopt(node: &Node, stream: &Stream, owner: Owner) -> Adopted {
 async fn hear(node: &Node, process: &Process, stream: &mut Stream) {
     let mut bytes = [0; 256];
     while matches!(stream.read(&mut bytes).await, Ok(1..)) {
+        node.processes.look_again(process);
         process.apply(&node.store.scopes());
     }
 }

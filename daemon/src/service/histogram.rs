@@ -65,7 +65,7 @@ fn sum(node: &Node, scope: &Scope, measure: Measure, kind: SlotKind) -> Histogra
     let in_job = |job: &str| scope.job.as_deref().is_none_or(|wanted| wanted == job);
     for process in all.iter().filter(|process| in_job(&process.who.identity.job)) {
         let page = &process.page;
-        for slot in (0..page.used()).chain([Page::other()]) {
+        for slot in (0..process.used()).chain([Page::other()]) {
             let Some(whose) = page.whose(slot) else { continue };
             let of_kind = whose.kind == kind
                 || (!whose.kind.has_peer() && kind == SlotKind::Sent && scope.peer.is_none());

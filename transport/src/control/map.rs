@@ -26,6 +26,7 @@ const NEEDED: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFla
 #[derive(Debug)]
 pub(super) struct Map {
     base: NonNull<AtomicU64>,
+    file: (u64, u64),
 }
 
 // SAFETY: the mapping belongs to the value alone, lives as long as it, and is only reached as atomics.
@@ -73,6 +74,11 @@ impl Map {
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), WORDS) }
     }
 
+    /// Device and number of the file.
+    pub(super) fn file(&self) -> (u64, u64) {
+        self.file
+    }
+
     /// No longer counts the memory of `words` as this process's; whoever looks there again finds what was there.
     pub(super) fn let_go(&self, words: Range<usize>) {
         let words = &self.words()[words];
@@ -89,11 +95,13 @@ impl Map {
 
     /// `file` must be PAGE_BYTES long and sealed.
     fn of_file(file: impl AsFd) -> io::Result<Self> {
+        let file = file.as_fd();
+        let known = rustix::fs::fstat(file)?;
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         // SAFETY: a new mapping at an address of the system's choice touches no memory that is in use.
         let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), PAGE_BYTES, access, flags, file, 0) }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        Ok(Self { base })
+        Ok(Self { base, file: (known.st_dev, known.st_ino) })
     }
 }
 

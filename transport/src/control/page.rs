@@ -84,6 +84,12 @@ impl Page {
         })
     }
 
+    /// Which memory file it is, as device and number: the same for all pages of one file.
+    #[must_use]
+    pub fn file(&self) -> (u64, u64) {
+        self.map.file()
+    }
+
     /// The rank as the header has it, [`NO_RANK`] too.
     #[cfg(feature = "cuda")]
     pub(super) fn rank(&self) -> u32 {
