@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, mpsc, watch};
 
 use crate::config::Config;
 use crate::error::DaemonError;
-use crate::listen::{self, Crowd, Listener, Routes, Turns, serve_tcp, serve_unix};
+use crate::listen::{self, Crowd, Listener, Looks, Routes, Turns, serve_tcp, serve_unix};
 use crate::notify::notify;
 use crate::processes::Processes;
 use crate::service::convert;
@@ -36,8 +36,11 @@ pub(crate) struct Node {
     pub(crate) processes: Processes,
     /// Whoever looks at what a process hands over has one.
     pub(crate) turns: Turns,
-    /// Connections that were closed: because there are as many as can be, and because what is left is for operators.
-    pub(crate) closed: [Crowd; 2],
+    /// What users have under way who may only look.
+    pub(crate) looks: Looks,
+    /// Connections that were closed: because there are as many as can be, because what is left is for operators, and because
+    /// their user has enough.
+    pub(crate) closed: [Crowd; 3],
     pub(crate) snapshots: Snapshots,
     pub(crate) watches: Watches,
     /// Whoever times codecs holds it.
@@ -124,6 +127,7 @@ impl Node {
             config: watch::Sender::new(Arc::new(config)),
             processes: Processes::default(),
             turns: Turns::default(),
+            looks: Looks::default(),
             closed: Default::default(),
             snapshots: Snapshots::default(),
             watches: Watches::default(),

@@ -3,10 +3,11 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Bytes, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -14,13 +15,14 @@ use hyper_util::server::graceful::GracefulShutdown;
 use mgcomp_proto::DESCRIPTOR_SET;
 use mgcomp_proto::v1::control_server::ControlServer;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, TryAcquireError, watch};
 use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::server::NamedService;
 
-use super::{PATIENCE, Peer};
+use super::turns::OfUsers;
+use super::{Caller, PATIENCE, Peer};
 use crate::config::Config;
 use crate::error::DaemonError;
 use crate::node::Node;
@@ -35,10 +37,27 @@ const MAX_HEAD_BYTES: usize = 16 << 10;
 const READING: Duration = Duration::from_secs(60);
 /// Calls at the same time on one connection.
 const MAX_CALLS: u32 = 1024;
-/// The same for those who may only look: answers that nobody reads are kept in memory.
+/// Calls of one user who may only look, on all connections together: answers that nobody reads are kept in memory, and a watcher
+/// has a snapshot kept.
 const MAX_LOOKS: u32 = 16;
+/// Connections of such a user, and what of an answer is kept for each of its calls once it is on its way.
+const MAX_LOOKERS: usize = 64;
+const MAX_UNSENT_BYTES: usize = 64 << 10;
 /// How often a silent connection is asked whether it is still there, and how long it may take to say so.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
+
+/// What those who may only look have under way.
+#[derive(Debug)]
+pub(crate) struct Looks {
+    connections: OfUsers,
+    calls: OfUsers,
+}
+
+impl Default for Looks {
+    fn default() -> Self {
+        Self { connections: OfUsers::new(MAX_LOOKERS), calls: OfUsers::new(MAX_LOOKS as usize) }
+    }
+}
 
 type Answer = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 type Route = Arc<dyn Fn(Request<Incoming>) -> Answer + Send + Sync>;
@@ -96,8 +115,14 @@ impl Routes {
         let (interval, timeout) = KEEP_ALIVE;
         let http2 = &mut builder.http2();
         http2.timer(TokioTimer::new()).keep_alive_interval(interval).keep_alive_timeout(timeout);
-        let is_operator = peer.caller(&self.node.config()).is_some_and(|caller| caller.operator);
-        let calls = if is_operator { MAX_CALLS } else { MAX_LOOKS };
+        let Some(caller) = peer.caller(&self.node.config()) else { return };
+        let Ok(_place) = place(&self.node.looks.connections, peer, caller) else {
+            return self.node.closed[2].closed("a user who may only look has as many as that");
+        };
+        let calls = if caller.operator { MAX_CALLS } else { MAX_LOOKS };
+        if !caller.operator {
+            http2.max_send_buf_size(MAX_UNSENT_BYTES);
+        }
         http2.max_concurrent_streams(calls).max_header_list_size(MAX_HEAD_BYTES as u32);
         let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
         let mut configs = self.node.configs();
@@ -165,8 +190,14 @@ impl Routes {
         if is_known && is_http2 {
             deadline.send_replace(None);
         }
+        let Ok(place) = place(&self.node.looks.calls, peer, caller) else {
+            return match is_grpc {
+                true => Status::resource_exhausted(busy()).into_http(),
+                false => plain(StatusCode::TOO_MANY_REQUESTS, TEXT, busy()),
+            };
+        };
         request.extensions_mut().insert(caller);
-        match self.services.iter().find(|(name, _)| *name == service) {
+        let answer = match self.services.iter().find(|(name, _)| *name == service) {
             // Browsers speak HTTP/1 where there is no TLS, and may do so for a web site that nobody trusts.
             Some(_) if !is_http2 => {
                 plain(StatusCode::HTTP_VERSION_NOT_SUPPORTED, TEXT, "gRPC takes HTTP/2\n")
@@ -178,6 +209,10 @@ impl Routes {
                 self.tell(request.uri().clone(), is_local).await
             }
             None => plain(StatusCode::NOT_FOUND, TEXT, WHAT_IS_HERE),
+        };
+        match place {
+            Some(place) => answer.map(|body| Body::new(Kept { body, _place: place })),
+            None => answer,
         }
     }
 
@@ -198,6 +233,50 @@ impl Routes {
         let shown = shown.and_then(|value| value.strip_prefix("Bearer "));
         self.node.config().token.as_ref().zip(shown).is_some_and(|(token, shown)| token.is(shown))
     }
+}
+
+/// A place for one who may only look; others need none.
+fn place(
+    places: &OfUsers,
+    peer: Peer,
+    caller: Caller,
+) -> Result<Option<OwnedSemaphorePermit>, TryAcquireError> {
+    match peer {
+        Peer::User(uid) if !caller.operator => places.of(uid).try_acquire_owned().map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// An answer that has a place among its user's until it is read, or given up.
+struct Kept {
+    body: Body,
+    _place: OwnedSemaphorePermit,
+}
+
+impl hyper::body::Body for Kept {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+fn busy() -> String {
+    format!(
+        "this user has {MAX_LOOKS} calls under way, and who is no operator may have no more: end a watcher"
+    )
 }
 
 const SHUT_OUT: &str = "the daemon is not open to this user any more";

@@ -24,7 +24,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(crate) use crowd::Crowd;
-pub(crate) use http::Routes;
+pub(crate) use http::{Looks, Routes};
 pub(crate) use tcp::serve_tcp;
 pub(crate) use turns::Turns;
 pub(crate) use unix::serve_unix;

@@ -5,6 +5,32 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, watch};
 
+/// Places that each user has so many of, and nobody takes those of others.
+#[derive(Debug)]
+pub(crate) struct OfUsers {
+    most: usize,
+    /// Of users who have or wait for a place.
+    users: Mutex<HashMap<u32, Weak<Semaphore>>>,
+}
+
+impl OfUsers {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, users: Mutex::default() }
+    }
+
+    /// The places of a user.
+    pub(super) fn of(&self, uid: u32) -> Arc<Semaphore> {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        users.retain(|_, places| places.strong_count() > 0);
+        if let Some(places) = users.get(&uid).and_then(Weak::upgrade) {
+            return places;
+        }
+        let places = Arc::new(Semaphore::new(self.most));
+        users.insert(uid, Arc::downgrade(&places));
+        places
+    }
+}
+
 /// Turns of one user at the same time.
 const OF_USER: usize = 4;
 /// Turns of all users but operators: far fewer than there are threads, which settings are written on as well.
@@ -14,8 +40,7 @@ const OF_ALL: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Turns {
     all: Arc<Semaphore>,
-    /// Of users who have or wait for a turn.
-    users: Mutex<HashMap<u32, Weak<Semaphore>>>,
+    users: OfUsers,
     /// Connections that wait for a turn to be closed, or have it.
     pub(super) parked: watch::Sender<usize>,
 }
@@ -31,7 +56,7 @@ impl Default for Turns {
     fn default() -> Self {
         Self {
             all: Arc::new(Semaphore::new(OF_ALL)),
-            users: Mutex::default(),
+            users: OfUsers::new(OF_USER),
             parked: watch::Sender::default(),
         }
     }
@@ -41,23 +66,12 @@ impl Turns {
     /// Waits for a turn of this user. Operators wait for nobody else.
     pub(super) async fn take(&self, uid: u32, is_operator: bool) -> Result<Turn, AcquireError> {
         // In this order, so that whoever waits for turns of its own takes none away from others.
-        let of_user = self.of_user(uid).acquire_owned().await?;
+        let of_user = self.users.of(uid).acquire_owned().await?;
         let of_all = match is_operator {
             true => None,
             false => Some(self.all.clone().acquire_owned().await?),
         };
         Ok(Turn { _of_user: of_user, _of_all: of_all })
-    }
-
-    fn of_user(&self, uid: u32) -> Arc<Semaphore> {
-        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        users.retain(|_, turns| turns.strong_count() > 0);
-        if let Some(turns) = users.get(&uid).and_then(Weak::upgrade) {
-            return turns;
-        }
-        let turns = Arc::new(Semaphore::new(OF_USER));
-        users.insert(uid, Arc::downgrade(&turns));
-        turns
     }
 }
 
@@ -97,6 +111,6 @@ mod tests {
         assert!(operator.is_ok_and(|turn| turn.is_ok()), "an operator waits for others");
         held.clear();
         assert!(at_once(&turns, 0).await.is_some());
-        assert_eq!(turns.users.lock().unwrap().len(), 1, "users who are gone are forgotten");
+        assert_eq!(turns.users.users.lock().unwrap().len(), 1, "users who are gone are forgotten");
     }
 }

@@ -318,3 +318,60 @@ fn a_client_that_does_not_read_holds_nobody_up() {
     until("their places are free again", || rig.mgcomp(&["watch", "--count", "1"]).status.success());
     exchange.finish();
 }
+
+/// A connection of a user who may only look; `None` if this test may not be another.
+async fn looker(rig: &Rig, uid: u32, test: &str) -> Option<ControlClient<Channel>> {
+    let stream = rig.connect_as(uid, test)?;
+    stream.set_nonblocking(true).unwrap();
+    let channel = Channel::open(tokio::net::UnixStream::from_std(stream).unwrap(), None).await.unwrap();
+    Some(ControlClient::with_origin(channel, Uri::from_static("http://mgcomp-daemon")))
+}
+
+#[test]
+fn one_user_does_not_have_calls_without_end_under_way() {
+    const NAME: &str = "one_user_does_not_have_calls_without_end_under_way";
+    let rig = Rig::start(&["--open-to-users", "true"]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let Some(mut first) = looker(&rig, 4242, NAME).await else { return };
+        let mut second = looker(&rig, 4242, NAME).await.unwrap();
+        let watch = async |client: &mut ControlClient<Channel>| client.watch(WatchRequest::default()).await;
+        let mut watched = Vec::new();
+        for _ in 0..8 {
+            watched.push(watch(&mut first).await.unwrap());
+            watched.push(watch(&mut second).await.unwrap());
+        }
+        let refused = watch(&mut second).await.unwrap_err();
+        assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+        assert!(refused.message().contains("has 16 calls under way"), "{refused}");
+        // A third connection gives no more, and nobody else has less.
+        let mut third = looker(&rig, 4242, NAME).await.unwrap();
+        let look = async |client: &mut ControlClient<Channel>| {
+            client.list_jobs(ListJobsRequest::default()).await.map(drop).map_err(|status| status.code())
+        };
+        assert_eq!(look(&mut third).await, Err(Code::ResourceExhausted));
+        let mut other = looker(&rig, 4243, NAME).await.unwrap();
+        assert_eq!(look(&mut other).await, Ok(()));
+        rig.succeed(&["jobs"]);
+        watched.pop();
+        let freed = async {
+            while look(&mut third).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), freed).await.expect("the place is not free again");
+    });
+}
+
+#[test]
+fn a_page_is_handed_over_once() {
+    let rig = Rig::start(&[]);
+    let (_page, file) = Page::create(&Identity::of_this_process()).unwrap();
+    let mut first = connect(&rig);
+    offer(&first, file.as_fd()).unwrap();
+    first.read_exact(&mut [0; 8]).unwrap();
+    let second = connect(&rig);
+    offer(&second, file.as_fd()).unwrap();
+    assert!(text(&answer(second)).contains("this page is handed over already"));
+    assert_eq!(rig.json(&["jobs"])[0]["processes"].as_array().unwrap().len(), 1);
+}
