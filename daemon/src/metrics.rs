@@ -1,7 +1,8 @@
 //! The page for Prometheus: counters of every job and peer, and how the daemon does.
 //!
 //! Counters of a job are of all of its processes that were seen, also of those that are [gone](crate::gone). They end with
-//! the job's last process here.
+//! the job's last process here. At most [`MOST_PAIRS`] pairs of job and peer are told one by one; what is of further ones is under
+//! the peer `other`, with the streams that have no slot of their own.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,6 +16,9 @@ use crate::snapshot::{Snapshot, Totals};
 
 /// How old the numbers may be.
 const AGE: Duration = Duration::from_millis(200);
+
+/// Pairs of job and peer that are told one by one, in up to 4 KiB each.
+const MOST_PAIRS: usize = 4096;
 
 /// Name, help and value of a counter of a job and peer.
 type Counter = (&'static str, &'static str, fn(&Totals) -> f64);
@@ -50,11 +54,11 @@ fn jobs(page: &mut String, snapshot: &Snapshot) {
     for (job, of_job) in snapshot.jobs() {
         processes.insert(job, of_job.len());
         for (slot, _) in of_job.iter().flat_map(|process| process.slots(None)) {
-            peers.entry((job, Whom::of(slot))).or_default().add(slot, None);
+            totals(&mut peers, job, Whom::of(slot)).add(slot, None);
         }
     }
     for (job, whom, counted) in snapshot.gone.iter() {
-        peers.entry((job, whom)).or_default().add_counts(counted);
+        totals(&mut peers, job, whom).add_counts(counted);
     }
     head(page, "mgcomp_job_processes", "gauge", "Processes of a job on this node.");
     for (job, count) in processes {
@@ -69,6 +73,16 @@ fn jobs(page: &mut String, snapshot: &Snapshot) {
         }
     }
     gauges(page, &peers);
+}
+
+/// Where what is of a pair of job and peer is summed up.
+fn totals<'a, 's>(
+    peers: &'a mut BTreeMap<(&'s str, Whom), Totals>,
+    job: &'s str,
+    whom: Whom,
+) -> &'a mut Totals {
+    let has_room = peers.len() < MOST_PAIRS || peers.contains_key(&(job, whom));
+    peers.entry((job, if has_room { whom } else { Whom::Other })).or_default()
 }
 
 fn daemon(page: &mut String, node: &Node) {
@@ -197,6 +211,27 @@ mod tests {
             (sent(&processes, "a").unwrap(), sent(&processes, "b").unwrap()),
             ("1030".into(), "5".into())
         );
+    }
+
+    #[test]
+    fn pairs_beyond_the_most_are_told_as_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let (processes, config) = (Processes::default(), config(&folder));
+        for first in [0, 1000, 2000, 3000, 4000] {
+            let mut played = Played::new("a", 0);
+            for peer in first..first + 1000 {
+                played.sends(peer, 1);
+            }
+            let owner = Owner { uid: 7, pid: 0, is_operator: true };
+            processes.adopt(played.page(), owner, &config, &Scopes::default()).unwrap();
+        }
+        let mut page = String::new();
+        jobs(&mut page, &Snapshot::take(&processes));
+        let of =
+            |peer: &str| format!("mgcomp_raw_bytes_total{{job=\"a\",peer=\"{peer}\",algorithm=\"none\"}} ");
+        let count = page.lines().filter(|line| line.starts_with("mgcomp_raw_bytes_total{")).count();
+        assert_eq!(count, MOST_PAIRS + 1);
+        assert!(page.contains(&(of("4095") + "1\n")) && page.contains(&(of("other") + "904\n")));
     }
 
     #[test]

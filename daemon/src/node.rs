@@ -121,7 +121,7 @@ pub async fn run_reloading(
 }
 
 impl Node {
-    fn open(config: Config) -> Result<Self, DaemonError> {
+    pub(crate) fn open(config: Config) -> Result<Self, DaemonError> {
         Ok(Self {
             store: Store::open(&config.state_dir)?,
             config: watch::Sender::new(Arc::new(config)),

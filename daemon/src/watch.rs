@@ -1,7 +1,7 @@
 //! What watchers see. All that watch the same thing share one sampler, which never waits for any of them: who is slow
 //! sees the latest when it looks again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use mgcomp_transport::control::{SlotKind, SlotView};
 use tokio::sync::watch;
 
 use crate::node::Node;
-use crate::service::convert;
+use crate::service::{MOST_ROWS, convert};
 use crate::settings::{JobSettings, Scopes};
 use crate::snapshot::{ProcessView, Snapshot, Totals};
 
@@ -94,14 +94,18 @@ async fn sample(node: Arc<Node>, subject: Subject, sender: Arc<watch::Sender<Upd
 fn response(subject: &Subject, scopes: &Scopes, now: &Snapshot, before: Option<&Snapshot>) -> WatchResponse {
     let interval = before.map_or(Duration::ZERO, |before| now.at - before.at);
     let jobs = now.jobs();
-    let mut rows = Vec::new();
+    let (mut rows, mut left_out) = (Vec::new(), 0);
     for (job, processes) in &jobs {
         if subject.job.as_deref().is_none_or(|wanted| wanted == *job) {
-            rows.extend(rows_of(subject, (job, &scopes.of_job(job)), processes, before, interval));
+            let room = MOST_ROWS - rows.len();
+            let settings = scopes.of_job(job);
+            let (of_job, more) = rows_of(subject, &settings, processes, before, room);
+            rows.extend(of_job.map(|(row, pair)| pair.row(row, job, interval)));
+            left_out += more;
         }
     }
     let interval_ns = interval.as_nanos() as u64;
-    WatchResponse { unix_ns: now.unix_ns, interval_ns, rows, missed: 0 }
+    WatchResponse { unix_ns: now.unix_ns, interval_ns, rows, missed: 0, left_out: left_out as u32 }
 }
 
 /// Totals until now and in the interval.
@@ -138,16 +142,16 @@ impl Pair {
     }
 }
 
-/// The rows of a job, at whatever level.
+/// The rows of a job, at whatever level, and how many more there are than there is room for.
 fn rows_of(
     subject: &Subject,
-    (job, settings): (&str, &JobSettings),
+    settings: &JobSettings,
     processes: &[&ProcessView],
     before: Option<&Snapshot>,
-    interval: Duration,
-) -> impl Iterator<Item = Row> {
-    let mut rows = BTreeMap::<(u64, usize), (Row, Pair)>::new();
-    if subject.level == Level::Job {
+    room: usize,
+) -> (impl Iterator<Item = (Row, Pair)>, usize) {
+    let (mut rows, mut left_out) = (BTreeMap::<(u64, usize), (Row, Pair)>::new(), BTreeSet::new());
+    if subject.level == Level::Job && room > 0 {
         rows.insert((0, 0), (whole(subject, settings, processes), Pair::default()));
     }
     for process in processes {
@@ -161,6 +165,10 @@ fn rows_of(
                 (Level::Peer, _) => (slot.peer.into(), 0),
                 (Level::Job | Level::Unspecified, _) => (0, 0),
             };
+            if rows.len() >= room && !rows.contains_key(&place) {
+                left_out.insert(place);
+                continue;
+            }
             let row = || match subject.level {
                 Level::Stream => stream(settings, process, slot),
                 _ => peer(settings, slot.peer),
@@ -169,7 +177,7 @@ fn rows_of(
             pair.add(slot, earlier, known);
         }
     }
-    rows.into_values().map(move |(row, pair)| pair.row(row, job, interval))
+    (rows.into_values(), left_out.len())
 }
 
 /// Whether a slot belongs to what is watched.
@@ -211,6 +219,32 @@ mod tests {
     use super::*;
     use crate::played::{Played, config};
     use crate::processes::{Owner, Processes};
+
+    #[test]
+    fn an_answer_has_no_rows_without_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let (processes, config) = (Processes::default(), config(&folder));
+        for first in [0, 1000, 2000, 3000, 4000] {
+            let mut played = Played::new("a", 0);
+            for peer in first..first + 1000 {
+                played.sends(peer, 1);
+            }
+            let owner = Owner { uid: 7, pid: 0, is_operator: true };
+            processes.adopt(played.page(), owner, &config, &Scopes::default()).unwrap();
+        }
+        let now = Snapshot::take(&processes);
+        for (level, told, left_out) in
+            [(Level::Job, 1, 0), (Level::Peer, MOST_ROWS, 904), (Level::Stream, MOST_ROWS, 904)]
+        {
+            let request = WatchRequest { level: level.into(), ..WatchRequest::default() };
+            let response = response(&Subject::of(request).unwrap(), &Scopes::default(), &now, Some(&now));
+            assert_eq!((response.rows.len(), response.left_out), (told, left_out), "{level:?}");
+            assert_eq!(response.rows[0].peer, (level != Level::Job).then_some(0));
+        }
+        let request = WatchRequest { peer: Some(4999), level: Level::Peer.into(), ..WatchRequest::default() };
+        let response = response(&Subject::of(request).unwrap(), &Scopes::default(), &now, None);
+        assert_eq!((response.rows.len(), response.left_out), (1, 0));
+    }
 
     #[test]
     fn what_comes_late_counts_from_then_on() {

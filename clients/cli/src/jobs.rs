@@ -1,13 +1,14 @@
 //! `mgcomp jobs`: what runs on the node.
 
 use mgcomp_proto::v1::{
-    Job, ListJobsRequest, ListPeersRequest, ListStreamsRequest, Peer, Scope, Settings, Stream, Traffic,
+    Job, ListJobsRequest, ListPeersRequest, ListPeersResponse, ListStreamsRequest, ListStreamsResponse, Peer,
+    Scope, Settings, Stream, Traffic,
 };
 use serde_json::{Value, json};
 
 use crate::args;
 use crate::client::{Target, with_daemon};
-use crate::error::CliError;
+use crate::error::{CliError, note};
 use crate::output::print;
 use crate::show;
 
@@ -39,17 +40,26 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         }
         Some(job) if args.peers => {
             let request = ListPeersRequest { job: job.clone() };
-            let peers = daemon.list_peers(request).await?.into_inner().peers;
+            let ListPeersResponse { peers, left_out } = daemon.list_peers(request).await?.into_inner();
+            note_left_out(left_out, "they are not told");
             Ok(if args.json { lines(peers.iter().map(peer_json)) } else { peer_table(&peers) })
         }
         Some(job) => {
             let request = ListStreamsRequest { job: job.clone(), peer: args.peer };
-            let streams = daemon.list_streams(request).await?.into_inner().streams;
+            let ListStreamsResponse { streams, left_out } = daemon.list_streams(request).await?.into_inner();
+            note_left_out(left_out, "name a rank with --peer");
             Ok(if args.json { lines(streams.iter().map(stream_json)) } else { stream_table(&streams) })
         }
     });
     let scope = Scope { job: args.job.clone().unwrap_or_default(), peer: args.peer, ..Scope::default() };
     print(&text.map_err(|error| error.about(&scope, false))?)
+}
+
+/// Says on standard error that the list is not all there is.
+fn note_left_out(count: u32, what: &str) {
+    if let Some(text) = show::left_out(count, what) {
+        note(&text);
+    }
 }
 
 fn lines(objects: impl Iterator<Item = Value>) -> String {

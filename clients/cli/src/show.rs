@@ -32,6 +32,11 @@ pub(crate) fn stream(number: u32) -> String {
     format!("{number:#x}")
 }
 
+/// What is said below a list of which the daemon has told a part.
+pub(crate) fn left_out(count: u32, what: &str) -> Option<String> {
+    (count > 0).then(|| format!("and {count} more: {what}"))
+}
+
 /// A scope's fields, into an object.
 pub(crate) fn put_scope(object: &mut Value, scope: &Scope) {
     object["scope"] = kind(scope).into();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::args;
 use crate::client::{ClientError, Target, with_patience};
-use crate::error::CliError;
+use crate::error::{CliError, note};
 use crate::output::print;
 use crate::show;
 
@@ -72,6 +72,9 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
                 continue;
             }
             let text = if args.json { lines(&response) } else { table(args.level, &response) };
+            if let Some(more) = left_out(&response).filter(|_| args.json && told == 0) {
+                note(&more);
+            }
             if let Err(error) = print(&text) {
                 return Ok(Err(error));
             }
@@ -79,6 +82,10 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         }
         Ok(Ok(()))
     })?
+}
+
+fn left_out(response: &WatchResponse) -> Option<String> {
+    show::left_out(response.left_out, "name a job, or a rank of it with --peer")
 }
 
 fn lines(response: &WatchResponse) -> String {
@@ -137,7 +144,8 @@ fn table(level: Rows, response: &WatchResponse) -> String {
         [vec![row.job.clone()], who, rest].concat()
     };
     let rows: Vec<_> = response.rows.iter().map(row).collect();
-    show::table(&head, 1, &rows) + "\n"
+    let more = left_out(response).map(|more| more + "\n").unwrap_or_default();
+    show::table(&head, 1, &rows) + &more + "\n"
 }
 
 #[cfg(test)]
@@ -160,5 +168,13 @@ mod tests {
         let expected = "job  rank  peer  stream  raw Gb/s  coded Gb/s  ratio   saved  lambda  policy  carried by\n\
                         a       2     3    0x1f     1.500       1.000      –  0.0 µs       –       –  –\n\n";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn what_is_left_out_is_said() {
+        let told = WatchResponse { rows: vec![Row::default()], left_out: 7, ..WatchResponse::default() };
+        let text = table(Rows::Peer, &told);
+        assert!(text.ends_with("\nand 7 more: name a job, or a rank of it with --peer\n\n"), "{text}");
+        assert!(!table(Rows::Peer, &WatchResponse { left_out: 0, ..told }).contains("more"));
     }
 }

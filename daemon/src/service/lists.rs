@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mgcomp_proto::v1::{Job, ListJobsResponse, ListPeersResponse, ListStreamsResponse, Peer, Stream};
-use mgcomp_transport::control::SlotKind;
+use mgcomp_transport::control::{SlotKind, SlotView};
 use tonic::Status;
 
-use super::{absent, convert};
+use super::{MOST_ROWS, absent, convert};
 use crate::node::Node;
-use crate::settings::Scope;
+use crate::processes::Who;
+use crate::settings::{JobSettings, Scope};
 use crate::snapshot::{ProcessView, Totals};
 
 /// How old an answer may be: what is asked at the same moment is looked up once.
@@ -63,7 +64,8 @@ pub(super) async fn peers(node: &Node, job: &str) -> Result<ListPeersResponse, S
         traffic: Some(convert::traffic(&totals)),
         effective: Some(convert::settings(&settings.peer(peer))),
     };
-    Ok(ListPeersResponse { peers: peers.into_iter().map(peer).collect() })
+    let left_out = peers.len().saturating_sub(MOST_ROWS) as u32;
+    Ok(ListPeersResponse { peers: peers.into_iter().take(MOST_ROWS).map(peer).collect(), left_out })
 }
 
 pub(super) async fn streams(
@@ -77,45 +79,102 @@ pub(super) async fn streams(
     if peer.is_some() && !node.processes.has(&asked) {
         return Err(absent(&asked));
     }
-    let settings = node.store.scopes().of_job(job);
-    let mut streams = Vec::new();
+    let wanted = |slot: &&SlotView| {
+        slot.kind != SlotKind::Received
+            && peer.is_none_or(|peer| slot.kind == SlotKind::Sent && slot.peer == peer)
+    };
+    let mut found = Vec::new();
     for process in processes {
-        let sent = process.slots(None).filter(|(slot, _)| slot.kind != SlotKind::Received);
-        let wanted = |slot: &mgcomp_transport::control::SlotView| {
-            peer.is_none_or(|peer| slot.kind == SlotKind::Sent && slot.peer == peer)
-        };
-        for (slot, _) in sent.filter(|(slot, _)| wanted(slot)) {
-            let mut totals = Totals::default();
-            totals.add(slot, None);
-            let own = slot.kind == SlotKind::Sent;
-            let effective = if own { settings.stream(slot.peer, slot.stream) } else { settings.job };
-            let other = slot.kind == SlotKind::Other;
-            streams.push(Stream {
-                job: job.to_owned(),
-                pid: process.who.pid,
-                rank: convert::rank(slot).or(process.who.identity.rank).unwrap_or_default(),
-                peer: if own { slot.peer } else { 0 },
-                stream: if own { slot.stream } else { 0 },
-                other,
-                link_gbps: slot.link_gbps,
-                link_latency_ns: slot.link_latency_ns,
-                traffic: Some(convert::traffic(&totals)),
-                effective: Some(convert::settings(&effective)),
-                in_effect: Some(convert::settings(&slot.in_effect)),
-                not_followed: slot.not_followed,
-                last_decision: slot.decision.as_ref().map(convert::decision),
-                from_device: slot.devices().map(|[from, _]| from),
-                to_device: slot.devices().map(|[_, to]| to),
-            });
+        let slots = process.slots(None).map(|(slot, _)| slot).filter(wanted);
+        found.extend(slots.map(|slot| Found { who: &process.who, slot }));
+    }
+    found.sort_by_key(Found::place);
+    let left_out = found.len().saturating_sub(MOST_ROWS) as u32;
+    let settings = node.store.scopes().of_job(job);
+    let streams = found.iter().take(MOST_ROWS).map(|found| found.stream(job, &settings)).collect();
+    Ok(ListStreamsResponse { streams, left_out })
+}
+
+/// A slot that stands for a stream, and whose it is.
+struct Found<'a> {
+    who: &'a Who,
+    slot: &'a SlotView,
+}
+
+impl Found<'_> {
+    /// Rank on this side; 0 where it is not known.
+    fn rank(&self) -> u32 {
+        convert::rank(self.slot).or(self.who.identity.rank).unwrap_or_default()
+    }
+
+    /// The peer and the number of the stream; 0 where there are none.
+    fn ends(&self) -> (u32, u32) {
+        if self.slot.kind == SlotKind::Sent { (self.slot.peer, self.slot.stream) } else { (0, 0) }
+    }
+
+    /// What streams are sorted by.
+    fn place(&self) -> impl Ord + use<> {
+        let other = self.slot.kind == SlotKind::Other;
+        (other, self.slot.devices(), self.rank(), self.ends(), self.who.pid)
+    }
+
+    fn stream(&self, job: &str, settings: &JobSettings) -> Stream {
+        let Self { who, slot } = self;
+        let mut totals = Totals::default();
+        totals.add(slot, None);
+        let own = slot.kind == SlotKind::Sent;
+        let effective = if own { settings.stream(slot.peer, slot.stream) } else { settings.job };
+        let (peer, stream) = self.ends();
+        Stream {
+            job: job.to_owned(),
+            pid: who.pid,
+            rank: self.rank(),
+            peer,
+            stream,
+            other: slot.kind == SlotKind::Other,
+            link_gbps: slot.link_gbps,
+            link_latency_ns: slot.link_latency_ns,
+            traffic: Some(convert::traffic(&totals)),
+            effective: Some(convert::settings(&effective)),
+            in_effect: Some(convert::settings(&slot.in_effect)),
+            not_followed: slot.not_followed,
+            last_decision: slot.decision.as_ref().map(convert::decision),
+            from_device: slot.devices().map(|[from, _]| from),
+            to_device: slot.devices().map(|[_, to]| to),
         }
     }
-    streams.sort_by_key(|stream| {
-        let devices = (stream.from_device, stream.to_device);
-        (stream.other, devices, stream.rank, stream.peer, stream.stream, stream.pid)
-    });
-    Ok(ListStreamsResponse { streams })
 }
 
 fn no_job(job: &str) -> Status {
     absent(&Scope { job: Some(job.to_owned()), ..Scope::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::played::{Played, config};
+    use crate::processes::Owner;
+    use crate::settings::Scopes;
+
+    #[tokio::test]
+    async fn lists_are_not_without_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let node = Node::open(config(&folder)).unwrap();
+        let owner = Owner { uid: 7, pid: 0, is_operator: true };
+        for first in [4000, 3000, 2000, 1000, 0] {
+            let mut played = Played::new("a", 0);
+            for peer in first..first + 1000 {
+                played.sends(peer, 1);
+            }
+            node.processes.adopt(played.page(), owner, &config(&folder), &Scopes::default()).unwrap();
+        }
+        let told = streams(&node, "a", None).await.unwrap();
+        assert_eq!((told.streams.len(), told.left_out), (MOST_ROWS, 904));
+        // Those that come first, whichever process has them.
+        assert!(told.streams.iter().map(|stream| stream.peer).eq(0..MOST_ROWS as u32));
+        let last = streams(&node, "a", Some(4999)).await.unwrap();
+        assert_eq!((last.streams.len(), last.left_out), (1, 0));
+        let told = peers(&node, "a").await.unwrap();
+        assert_eq!((told.peers.len(), told.left_out), (MOST_ROWS, 904));
+    }
 }

@@ -6,6 +6,7 @@ mod histogram;
 mod lists;
 mod steer;
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use mgcomp_proto::v1::control_server::Control;
@@ -17,6 +18,7 @@ use mgcomp_proto::v1::{
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status};
 
 use crate::listen::Caller;
@@ -31,6 +33,9 @@ pub(crate) struct Service {
 }
 
 type Answer<T> = Result<Response<T>, Status>;
+
+/// Rows of one answer, peers or streams. Whoever wants to see further ones asks more narrowly.
+pub(crate) const MOST_ROWS: usize = 4096;
 
 impl Service {
     pub(crate) fn new(node: Arc<Node>) -> Self {
@@ -80,7 +85,7 @@ impl Control for Service {
         steer::update(&self.node, request.into_inner()).await.map(Response::new)
     }
 
-    type WatchStream = ReceiverStream<Result<WatchResponse, Status>>;
+    type WatchStream = Pin<Box<dyn Stream<Item = Result<WatchResponse, Status>> + Send>>;
 
     async fn watch(&self, request: Request<WatchRequest>) -> Answer<Self::WatchStream> {
         let is_operator = is_operator(&request);
@@ -109,7 +114,12 @@ impl Control for Service {
             }
             drop(watching);
         });
-        Ok(Response::new(ReceiverStream::new(receiver)))
+        // All who watch the same share a response until each is about to send it.
+        let told = ReceiverStream::new(receiver).map(|told: Told| {
+            let (missed, response) = told?;
+            Ok(WatchResponse { missed, ..(*response).clone() })
+        });
+        Ok(Response::new(Box::pin(told)))
     }
 
     async fn get_histogram(&self, request: Request<GetHistogramRequest>) -> Answer<GetHistogramResponse> {
@@ -122,11 +132,14 @@ impl Control for Service {
     }
 }
 
+/// What a watcher is told: how much it has missed, and what there is now.
+type Told = Result<(u32, Arc<WatchResponse>), Status>;
+
 /// The last that watchers are told.
 const STOPS: &str = "the daemon stops; try again later";
 
 /// Sends updates until the client is gone. While it does not read, updates are missed.
-async fn tell(node: &Arc<Node>, subject: Subject, client: &mpsc::Sender<Result<WatchResponse, Status>>) {
+async fn tell(node: &Arc<Node>, subject: Subject, client: &mpsc::Sender<Told>) {
     let mut last = 0;
     loop {
         let mut updates = node.watches.subscribe(node, subject.clone());
@@ -139,16 +152,15 @@ async fn tell(node: &Arc<Node>, subject: Subject, client: &mpsc::Sender<Result<W
             if changed.is_err() {
                 break; // the sampler had just ended when we came
             }
+            // Only now is it looked at, so that nobody keeps what is not the latest.
+            let Ok(room) = client.reserve().await else { return };
             let (number, response) = updates.borrow_and_update().clone();
             if number == 0 {
                 continue; // nothing was seen yet
             }
             let missed = if last == 0 { 0 } else { number.saturating_sub(last + 1) as u32 };
             last = number;
-            let response = WatchResponse { missed, ..(*response).clone() };
-            if client.send(Ok(response)).await.is_err() {
-                return;
-            }
+            room.send(Ok((missed, response)));
         }
         last = 0;
     }

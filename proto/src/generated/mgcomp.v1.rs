@@ -300,9 +300,12 @@ pub struct ListPeersRequest {
 /// The peers of a job, by rank.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListPeersResponse {
-    /// The peers.
+    /// The peers, 4,096 at most.
     #[prost(message, repeated, tag = "1")]
     pub peers: ::prost::alloc::vec::Vec<Peer>,
+    /// How many more there are.
+    #[prost(uint32, tag = "2")]
+    pub left_out: u32,
 }
 /// What was decided for a transfer, and what came of it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -394,9 +397,12 @@ pub struct ListStreamsRequest {
 /// The streams of a job, by rank, peer and stream; then its copies from one device to another.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListStreamsResponse {
-    /// The streams.
+    /// The streams, 4,096 at most.
     #[prost(message, repeated, tag = "1")]
     pub streams: ::prost::alloc::vec::Vec<Stream>,
+    /// How many more there are. Those to one peer can be asked for.
+    #[prost(uint32, tag = "2")]
+    pub left_out: u32,
 }
 /// Asks to be told at intervals.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -424,12 +430,15 @@ pub struct WatchResponse {
     /// yet, as in the first response; then all rates are 0.
     #[prost(uint64, tag = "2")]
     pub interval_ns: u64,
-    /// What there is, whether anything happened there or not.
+    /// What there is, whether anything happened there or not; 4,096 rows at most.
     #[prost(message, repeated, tag = "3")]
     pub rows: ::prost::alloc::vec::Vec<Row>,
     /// Responses that this client was too slow for since the one before.
     #[prost(uint32, tag = "4")]
     pub missed: u32,
+    /// How many more rows there are. Those of one job or peer can be asked for, or fewer at another level.
+    #[prost(uint32, tag = "5")]
+    pub left_out: u32,
 }
 /// A job, peer or stream in an interval.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -515,7 +524,8 @@ pub struct GetHistogramResponse {
     /// Minimum, 0.5, 0.9, 0.99, 0.999 and maximum.
     #[prost(message, repeated, tag = "4")]
     pub quantiles: ::prost::alloc::vec::Vec<Quantile>,
-    /// All of it, in the V2 form of HdrHistogram, with 2 significant digits and not deflated.
+    /// All of it, in the V2 form of HdrHistogram, with 2 significant digits and not deflated. Programs that read it may tell
+    /// values that are 0.8 % higher, the highest of those that 2 digits do not tell apart.
     #[prost(bytes = "vec", tag = "5")]
     pub hdr_v2: ::prost::alloc::vec::Vec<u8>,
 }
@@ -701,7 +711,8 @@ pub mod control_client {
     /// Shows and steers every program of a node that uses mgcomp.
     ///
     /// Errors: INVALID_ARGUMENT for a value that nothing can have, NOT_FOUND for a job, peer or stream that is not there,
-    /// ABORTED for a stale version, RESOURCE_EXHAUSTED where a limit is reached or a setting cannot be kept on disk,
+    /// ABORTED for a stale version, RESOURCE_EXHAUSTED where a limit is reached (of those who may only look, 16 calls of a user
+    /// are under way at a time) or a setting cannot be kept on disk,
     /// UNAUTHENTICATED without the token, PERMISSION_DENIED for users who may look but not steer, FAILED_PRECONDITION for a
     /// second calibration, UNAVAILABLE while the daemon stops. Every message says what to do.
     #[derive(Debug, Clone)]
@@ -1108,7 +1119,8 @@ pub mod control_server {
     /// Shows and steers every program of a node that uses mgcomp.
     ///
     /// Errors: INVALID_ARGUMENT for a value that nothing can have, NOT_FOUND for a job, peer or stream that is not there,
-    /// ABORTED for a stale version, RESOURCE_EXHAUSTED where a limit is reached or a setting cannot be kept on disk,
+    /// ABORTED for a stale version, RESOURCE_EXHAUSTED where a limit is reached (of those who may only look, 16 calls of a user
+    /// are under way at a time) or a setting cannot be kept on disk,
     /// UNAUTHENTICATED without the token, PERMISSION_DENIED for users who may look but not steer, FAILED_PRECONDITION for a
     /// second calibration, UNAVAILABLE while the daemon stops. Every message says what to do.
     #[derive(Debug)]

@@ -63,9 +63,12 @@ fn summary(state: &State) -> Line<'static> {
         Level::Stream => "streams",
         _ => "jobs",
     };
+    // What the daemon does not tell is in none of the sums.
+    let more = show::left_out(state.left_out, "not in these sums").map(|more| format!(" {more}"));
     Line::raw(format!(
-        "mgcomp: {} {what}, {raw:.3} Gb/s as {coded:.3} Gb/s on links, ratio {ratio}, saved {} in all",
+        "mgcomp: {} {what}{}, {raw:.3} Gb/s as {coded:.3} Gb/s on links, ratio {ratio}, saved {} in all",
         state.rows.len(),
+        more.unwrap_or_default(),
         show::time(saved)
     ))
 }
@@ -127,6 +130,12 @@ mod tests {
     fn nothing_is_no_less_than_nothing() {
         let text = summary(&State::default()).to_string();
         assert_eq!(text, "mgcomp: 0 jobs, 0.000 Gb/s as 0.000 Gb/s on links, ratio –, saved 0.0 µs in all");
+    }
+
+    #[test]
+    fn rows_that_are_left_out_are_said_to_be() {
+        let text = summary(&State { left_out: 3, ..State::default() }).to_string();
+        assert!(text.starts_with("mgcomp: 0 jobs and 3 more: not in these sums, 0.000 Gb/s"), "{text}");
     }
 
     #[test]

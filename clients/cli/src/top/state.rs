@@ -41,6 +41,8 @@ pub(super) enum Field {
 pub(super) struct State {
     pub(super) level: Level,
     pub(super) rows: Vec<Row>,
+    /// How many more there are.
+    pub(super) left_out: u32,
     pub(super) selected: usize,
     pub(super) input: Option<Input>,
     /// The last thing worth saying.
@@ -49,7 +51,14 @@ pub(super) struct State {
 
 impl Default for State {
     fn default() -> Self {
-        Self { level: Level::Job, rows: Vec::new(), selected: 0, input: None, note: String::new() }
+        Self {
+            level: Level::Job,
+            rows: Vec::new(),
+            left_out: 0,
+            selected: 0,
+            input: None,
+            note: String::new(),
+        }
     }
 }
 
@@ -65,6 +74,7 @@ impl State {
 
     pub(super) fn update(&mut self, response: WatchResponse) -> Step {
         let before = std::mem::replace(&mut self.rows, response.rows);
+        self.left_out = response.left_out;
         // The selection stays with what it was on, wherever that is now.
         let was = before.get(self.selected);
         let same = was.and_then(|was| self.rows.iter().position(|row| is_same(row, was)));
