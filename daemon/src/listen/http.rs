@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header};
@@ -211,7 +211,7 @@ impl Routes {
             None => plain(StatusCode::NOT_FOUND, TEXT, WHAT_IS_HERE),
         };
         match place {
-            Some(place) => answer.map(|body| Body::new(Kept { body, _place: place })),
+            Some(place) => answer.map(|body| Body::new(Kept { body, piece: Bytes::new(), _place: place })),
             None => answer,
         }
     }
@@ -247,9 +247,12 @@ fn place(
     }
 }
 
-/// An answer that has a place among its user's until it is read, or given up.
+/// An answer that has a place among its user's until it is read, or given up. It goes out in pieces: a whole one would be taken at
+/// once, whether anybody reads it or not, and its place be free.
 struct Kept {
     body: Body,
+    /// What is taken of it next.
+    piece: Bytes,
     _place: OwnedSemaphorePermit,
 }
 
@@ -261,15 +264,32 @@ impl hyper::body::Body for Kept {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        if self.piece.is_empty() {
+            let frame = match ready!(Pin::new(&mut self.body).poll_frame(context)) {
+                Some(Ok(frame)) => frame,
+                other => return Poll::Ready(other),
+            };
+            match frame.into_data() {
+                Ok(data) => self.piece = data,
+                Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+            }
+        }
+        let bytes = self.piece.len().min(MAX_UNSENT_BYTES);
+        Poll::Ready(Some(Ok(Frame::data(self.piece.split_to(bytes)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.piece.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let (rest, piece) = (self.body.size_hint(), self.piece.len() as u64);
+        let mut hint = SizeHint::new();
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper + piece);
+        }
+        hint.set_lower(rest.lower() + piece);
+        hint
     }
 }
 
@@ -341,4 +361,33 @@ where
         Box::pin(async move { answer.await.unwrap_or_else(|never| match never {}) })
     };
     (S::NAME, Arc::new(answer))
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{BodyExt, Full};
+    use hyper::body::Body as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_has_its_place_until_its_last_piece_is_taken() {
+        let places = OfUsers::new(1);
+        let place = places.of(7).try_acquire_owned().unwrap();
+        let text = vec![7; 3 * MAX_UNSENT_BYTES + 1];
+        let body = Body::new(Full::new(Bytes::from(text.clone())));
+        let mut kept = Body::new(Kept { body, piece: Bytes::new(), _place: place });
+        assert_eq!(kept.size_hint().exact(), Some(text.len() as u64));
+        let mut taken = Vec::new();
+        while taken.len() < text.len() {
+            assert!(!kept.is_end_stream() && places.of(7).try_acquire_owned().is_err());
+            let piece = kept.frame().await.unwrap().unwrap().into_data().unwrap();
+            assert!(piece.len() <= MAX_UNSENT_BYTES);
+            taken.extend_from_slice(&piece);
+            assert_eq!(kept.size_hint().exact(), Some((text.len() - taken.len()) as u64));
+        }
+        assert!(taken == text && kept.is_end_stream());
+        drop(kept);
+        assert!(places.of(7).try_acquire_owned().is_ok());
+    }
 }
