@@ -50,6 +50,20 @@ impl Lambda {
         self.fixed_point as f64 / f64::from(1u32 << FRACTION_BITS)
     }
 
+    /// The nearest decimal of so few digits that it is the same λ: the one that was given where that was short. What is shown
+    /// and kept.
+    ///
+    /// # Units
+    /// Gb/s.
+    #[must_use]
+    pub fn decimal(self) -> f64 {
+        let exact = self.gbps();
+        let decimals =
+            (0..FRACTION_BITS as usize).filter_map(|digits| format!("{exact:.digits$}").parse().ok());
+        let is_same = |decimal: &f64| Self::try_new(*decimal) == Ok(self);
+        decimals.into_iter().find(is_same).unwrap_or(exact)
+    }
+
     /// `P = N + λ L`, in units of 2⁻²⁰ bits.
     ///
     /// λ takes 53 bits, so no sum overflows.
@@ -65,14 +79,10 @@ impl Default for Lambda {
     }
 }
 
-/// The nearest decimal of so few digits that it is the same λ: the one that was given where that was short.
+/// The number of [`Lambda::decimal`].
 impl fmt::Display for Lambda {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let exact = self.gbps();
-        let decimals =
-            (0..FRACTION_BITS as usize).filter_map(|digits| format!("{exact:.digits$}").parse().ok());
-        let is_same = |decimal: &f64| Self::try_new(*decimal) == Ok(*self);
-        decimals.into_iter().find(is_same).unwrap_or(exact).fmt(f)
+        self.decimal().fmt(f)
     }
 }
 
@@ -174,6 +184,7 @@ mod tests {
             let lambda = Lambda { fixed_point };
             let text = lambda.to_string();
             assert_eq!(text.parse(), Ok(lambda), "{text}");
+            assert_eq!(Lambda::try_new(lambda.decimal()), Ok(lambda), "{text}");
             // One decimal fewer is another λ, rounded either way; of very large numbers f64 does not tell such decimals apart.
             let Some((whole, decimals)) = text.split_once('.').filter(|_| fixed_point < 1 << 40) else {
                 continue;
@@ -197,6 +208,8 @@ mod tests {
             assert_eq!(given.parse::<Lambda>().unwrap().to_string(), given);
         }
         assert_eq!(format!("{:>6}|{:<6}|{:.3}", tenth(), tenth(), tenth()), "   0.1|0.1   |0.100");
+        assert_eq!(tenth().decimal().to_bits(), 0.1f64.to_bits());
+        assert!(tenth().gbps() > 0.1, "which is what it counts as");
         let error = "six".parse::<Lambda>().unwrap_err();
         assert_eq!(error.to_string(), "lambda \"six\" does not read as a number");
     }

@@ -47,7 +47,8 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         Some(job) => {
             let request = ListStreamsRequest { job: job.clone(), peer: args.peer };
             let ListStreamsResponse { streams, left_out } = daemon.list_streams(request).await?.into_inner();
-            note_left_out(left_out, "name a rank with --peer");
+            let advice = if args.peer.is_none() { "name a rank with --peer" } else { "they are not told" };
+            note_left_out(left_out, advice);
             Ok(if args.json { lines(streams.iter().map(stream_json)) } else { stream_table(&streams) })
         }
     });

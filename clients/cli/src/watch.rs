@@ -64,15 +64,19 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     with_patience(&args.target, async |mut daemon, patience| {
         let started = patience.wait(daemon.watch(request)).await;
         let mut responses = started.map_err(|error| error.about(&scope, false))?.into_inner();
-        let mut told = 0;
+        let (mut told, mut left_out) = (0, LeftOut::default());
         while args.count.is_none_or(|count| told < count) {
             let response = responses.message().await?.ok_or(ClientError::Ended)?;
             // What comes at once is of no interval: all its rates are zero.
             if response.interval_ns == 0 {
                 continue;
             }
-            let text = if args.json { lines(&response) } else { table(args.level, &response) };
-            if let Some(more) = left_out(&response).filter(|_| args.json && told == 0) {
+            let more = show::left_out(response.left_out, args.advice());
+            let text =
+                if args.json { lines(&response) } else { table(args.level, &response, more.as_deref()) };
+            let begins = left_out.begins(response.left_out);
+            // The objects say it too, but not what to do.
+            if let Some(more) = more.filter(|_| args.json && begins) {
                 note(&more);
             }
             if let Err(error) = print(&text) {
@@ -84,8 +88,26 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     })?
 }
 
-fn left_out(response: &WatchResponse) -> Option<String> {
-    show::left_out(response.left_out, "name a job, or a rank of it with --peer")
+impl Args {
+    /// What to do where rows are left out.
+    fn advice(&self) -> &'static str {
+        match (&self.job, self.peer) {
+            (None, None) => "name a job, or a rank of it with --peer",
+            (Some(_), None) => "name a rank with --peer",
+            (_, Some(_)) => "--level peer adds them up",
+        }
+    }
+}
+
+/// How many rows the last response has left out.
+#[derive(Default)]
+struct LeftOut(u32);
+
+impl LeftOut {
+    /// Whether the next, which leaves out so many, is the first to do so after one that did not.
+    fn begins(&mut self, count: u32) -> bool {
+        std::mem::replace(&mut self.0, count) == 0 && count > 0
+    }
 }
 
 fn lines(response: &WatchResponse) -> String {
@@ -93,7 +115,7 @@ fn lines(response: &WatchResponse) -> String {
 }
 
 fn row_json(response: &WatchResponse, row: &Row) -> Value {
-    json!({
+    let mut object = json!({
         "unix_ns": response.unix_ns,
         "interval_ns": response.interval_ns,
         "missed": response.missed,
@@ -110,10 +132,14 @@ fn row_json(response: &WatchResponse, row: &Row) -> Value {
         "total": row.total.as_ref().map(show::traffic),
         "effective": row.effective.as_ref().map(show::settings),
         "last_decision": row.last_decision.as_ref().map(show::decision),
-    })
+    });
+    if response.left_out > 0 {
+        object["left_out"] = response.left_out.into();
+    }
+    object
 }
 
-fn table(level: Rows, response: &WatchResponse) -> String {
+fn table(level: Rows, response: &WatchResponse, more: Option<&str>) -> String {
     let mut head = vec!["job", "raw Gb/s", "coded Gb/s", "ratio", "saved", "lambda", "policy", "carried by"];
     let who: &[&str] = match level {
         Rows::Job => &[],
@@ -144,7 +170,7 @@ fn table(level: Rows, response: &WatchResponse) -> String {
         [vec![row.job.clone()], who, rest].concat()
     };
     let rows: Vec<_> = response.rows.iter().map(row).collect();
-    let more = left_out(response).map(|more| more + "\n").unwrap_or_default();
+    let more = more.map(|more| format!("{more}\n")).unwrap_or_default();
     show::table(&head, 1, &rows) + &more + "\n"
 }
 
@@ -164,7 +190,7 @@ mod tests {
             link_gbps: Some(100.0),
             ..Row::default()
         };
-        let text = table(Rows::Stream, &WatchResponse { rows: vec![row], ..WatchResponse::default() });
+        let text = table(Rows::Stream, &WatchResponse { rows: vec![row], ..WatchResponse::default() }, None);
         let expected = "job  rank  peer  stream  raw Gb/s  coded Gb/s  ratio   saved  lambda  policy  carried by\n\
                         a       2     3    0x1f     1.500       1.000      –  0.0 µs       –       –  –\n\n";
         assert_eq!(text, expected);
@@ -173,8 +199,39 @@ mod tests {
     #[test]
     fn what_is_left_out_is_said() {
         let told = WatchResponse { rows: vec![Row::default()], left_out: 7, ..WatchResponse::default() };
-        let text = table(Rows::Peer, &told);
-        assert!(text.ends_with("\nand 7 more: name a job, or a rank of it with --peer\n\n"), "{text}");
-        assert!(!table(Rows::Peer, &WatchResponse { left_out: 0, ..told }).contains("more"));
+        let text = table(Rows::Peer, &told, Some("and 7 more: name a rank with --peer"));
+        assert!(text.ends_with("\nand 7 more: name a rank with --peer\n\n"), "{text}");
+        assert!(!table(Rows::Peer, &told, None).contains("more"));
+        let left_out =
+            |response: &WatchResponse| row_json(response, &response.rows[0]).get("left_out").cloned();
+        assert_eq!(left_out(&told), Some(7.into()));
+        assert_eq!(left_out(&WatchResponse { left_out: 0, ..told }), None);
+    }
+
+    #[test]
+    fn it_is_noted_each_time_that_it_begins() {
+        let mut left_out = LeftOut::default();
+        let begins = [0, 0, 3, 3, 5, 0, 1].map(|count| left_out.begins(count));
+        assert_eq!(begins, [false, false, true, false, false, false, true]);
+        assert!(LeftOut::default().begins(1), "as the first response may");
+    }
+
+    #[test]
+    fn nobody_is_told_to_do_what_is_done() {
+        let advice = |job: Option<&str>, peer| {
+            let args = Args {
+                job: job.map(str::to_owned),
+                peer,
+                level: Rows::Stream,
+                interval_ms: 0,
+                count: None,
+                json: false,
+                target: Target::at("/run/s".into()),
+            };
+            args.advice()
+        };
+        assert_eq!(advice(None, None), "name a job, or a rank of it with --peer");
+        assert_eq!(advice(Some("a"), None), "name a rank with --peer");
+        assert_eq!(advice(Some("a"), Some(3)), "--level peer adds them up");
     }
 }

@@ -150,7 +150,7 @@ impl<'a> Job<'a> {
             job,
             processes: processes.len(),
             streams,
-            lambda_gbps: settings.lambda.map(Lambda::gbps),
+            lambda_gbps: settings.lambda.map(Lambda::decimal),
             policy: settings.policy.map(|policy| policy.to_string()),
             compress: settings.compress,
             sums: Sums::of(&sums),
@@ -235,7 +235,18 @@ fn groups(numbers: BTreeSet<u32>) -> (Vec<String>, BTreeMap<u32, usize>) {
 
 #[cfg(test)]
 mod tests {
+    use mgcomp_transport::control::Settings;
+
     use super::*;
+    use crate::settings::Scope;
+
+    #[test]
+    fn a_lambda_is_shown_as_it_was_given() {
+        let mut scopes = Scopes::default();
+        scopes.set(Scope::default(), Settings { lambda: Lambda::try_new(0.1).ok(), ..Settings::default() });
+        let shown = Job::of("a", &[], &scopes, &mut Both::default()).lambda_gbps;
+        assert_eq!(shown.map(f64::to_bits), Some(0.1f64.to_bits()));
+    }
 
     #[test]
     fn many_ranks_share_rows() {

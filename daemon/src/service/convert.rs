@@ -11,7 +11,7 @@ use crate::snapshot::Totals;
 
 pub(crate) fn settings(settings: &Settings) -> v1::Settings {
     v1::Settings {
-        lambda_gbps: settings.lambda.map(Lambda::gbps),
+        lambda_gbps: settings.lambda.map(Lambda::decimal),
         policy: settings.policy.map(|policy| policy.to_string()),
         compress: settings.compress,
         least_bytes: settings.gate.map(SizeGate::least_bytes),
@@ -93,5 +93,19 @@ pub(crate) fn process(who: &Who) -> v1::Process {
         program: program.clone(),
         version: release.clone(),
         started_unix_ns: *started_ns,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lambda_is_told_as_it_was_given() {
+        for given in [0.0, 0.1, 5.9, 6.0, 1234.56789, Lambda::MAX_GBPS] {
+            let lambda = Lambda::try_new(given).ok();
+            let told = super::settings(&Settings { lambda, ..Settings::default() }).lambda_gbps;
+            assert_eq!(told.map(f64::to_bits), Some(given.to_bits()), "{given}");
+        }
     }
 }

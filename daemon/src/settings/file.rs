@@ -97,7 +97,7 @@ fn kept(scopes: &Scopes) -> Kept {
         peer: scope.peer,
         stream: scope.stream,
         change: entry.version,
-        lambda_gbps: entry.settings.lambda.map(Lambda::gbps),
+        lambda_gbps: entry.settings.lambda.map(Lambda::decimal),
         policy: entry.settings.policy.map(|policy| policy.to_string()),
         compress: entry.settings.compress,
         least_bytes: entry.settings.gate.map(SizeGate::least_bytes),
@@ -170,6 +170,9 @@ mod tests {
             assert_eq!(load(folder.path()).unwrap(), scopes);
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+        // For people who read it as they gave it, and the same λ all the same.
+        let text = fs::read_to_string(path(folder.path())).unwrap();
+        assert!(text.contains("\"lambda_gbps\":0.1,"), "{text}");
     }
 
     /// A disk that is full for the first bytes, and has room for what follows.

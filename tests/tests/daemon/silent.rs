@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
 use crate::rig::{Rig, text};
@@ -74,15 +74,57 @@ fn a_daemon_that_is_stopped_is_given_up_but_streams_that_run_are_not() {
     exchange.finish();
 }
 
-#[test]
-fn what_is_no_daemon_is_told() {
+/// Runs a command against whoever does this with each connection.
+#[track_caller]
+fn fails_at(answer: impl FnOnce(UnixStream) + Send + 'static, words: &str) {
     let rig = Rig::empty();
     let listener = UnixListener::bind(rig.socket()).unwrap();
-    let answers = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let _ = stream.write_all(b"SSH-2.0-OpenSSH\r\n");
-    });
-    let socket = rig.socket().display().to_string();
-    rig.fail(&["jobs"], &[&format!("mgcomp: what is at {socket} does not speak as mgcomp-daemon does: ")]);
+    let answers = std::thread::spawn(move || answer(listener.accept().unwrap().0));
+    rig.fail(&["jobs"], &[&words.replace("SOCKET", &rig.socket().display().to_string())]);
     answers.join().unwrap();
+}
+
+const NO_DAEMON: &str = "mgcomp: what is at SOCKET does not speak as mgcomp-daemon does: ";
+
+/// The first bytes of a client, and no more of them: enough for one who answers at once.
+fn read_some(stream: &mut UnixStream) {
+    stream.read_exact(&mut [0; 24]).unwrap();
+}
+
+#[test]
+fn what_is_no_daemon_is_told() {
+    // Whether the client has begun to speak when it ends is by chance, so it is tried some times.
+    for _ in 0..5 {
+        for said in
+            ["SSH-2.0-OpenSSH\r\n", "* OK\r\n", "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"]
+        {
+            let answer = move |mut stream: UnixStream| drop(stream.write_all(said.as_bytes()));
+            fails_at(answer, NO_DAEMON);
+            let answer = move |mut stream: UnixStream| {
+                read_some(&mut stream);
+                answer(stream);
+            };
+            fails_at(answer, NO_DAEMON);
+        }
+    }
+}
+
+/// As one does that stops, has too many connections, or is killed.
+#[test]
+fn a_daemon_that_closes_is_not_taken_for_none() {
+    const CLOSED: &str = "mgcomp: the daemon at SOCKET closed the connection without an answer: ";
+    // A frame of no settings; a word that the connection ends, with no error.
+    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    const GO_AWAY: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    for _ in 0..5 {
+        for said in [vec![], SETTINGS.to_vec(), [&SETTINGS[..], &GO_AWAY].concat()] {
+            let later = said.clone();
+            fails_at(move |mut stream| drop(stream.write_all(&said)), CLOSED);
+            let answer = move |mut stream: UnixStream| {
+                read_some(&mut stream);
+                let _ = stream.write_all(&later);
+            };
+            fails_at(answer, CLOSED);
+        }
+    }
 }

@@ -81,7 +81,7 @@ fn settings_are_shown_as_they_are() {
     let (node, job) = (get(&[]), get(&["--job", "later"]));
     assert_eq!(node["lambda_gbps"], 2.5);
     assert_eq!((&job["scope"], &job["job"]), (&"job".into(), &"later".into()));
-    assert!((job["lambda_gbps"].as_f64().unwrap() - 0.1).abs() < 1e-6, "{job}");
+    assert_eq!(job["lambda_gbps"], 0.1);
     let version = job["version"].to_string();
     rig.succeed(&["lambda", "unset", "--job", "later", "--expected-version", &version]);
     rig.fail(&["lambda", "get", "--job", "later"], &["job later: no such job"]);
@@ -89,6 +89,33 @@ fn settings_are_shown_as_they_are() {
     assert_eq!(rig.succeed(&["policy", "get"]), "node: policy as each program says\n");
     assert_eq!(rig.succeed(&["read-cap", "set", "384"]), "node: read cap 384 Gb/s\n");
     assert_eq!(rig.json(&["read-cap", "get"])[0]["own_read_cap_gbps"], 384.0);
+}
+
+/// Though it counts as the nearest multiple of a power of two.
+#[test]
+fn a_lambda_is_shown_as_it_was_given() {
+    let mut rig = Rig::start(&[]);
+    let exchange = rig.exchange("a", "paper");
+    rig.until_stream("is seen", "a", |_| true);
+    assert_eq!(rig.succeed(&["lambda", "set", "0.1"]), "node: lambda 0.1 Gb/s\n");
+    let shown = |rig: &Rig| {
+        assert_eq!(rig.succeed(&["lambda", "get"]), "node: lambda 0.1 Gb/s\n");
+        let status = rig.json(&["status"]).remove(0)["settings"].clone();
+        for shown in ["own", "effective"] {
+            assert_eq!(status[0][shown]["lambda_gbps"], 0.1, "{shown}: {status}");
+        }
+        assert_eq!(rig.json(&["lambda", "get"])[0]["lambda_gbps"], 0.1);
+        rig.until_stream("programs go by it", "a", |stream| {
+            ["effective", "in_effect"].iter().all(|shown| stream[shown]["lambda_gbps"] == 0.1)
+        });
+        assert_eq!(rig.json(&["jobs"])[0]["effective"]["lambda_gbps"], 0.1);
+        status
+    };
+    let before = shown(&rig);
+    rig.kill_daemon();
+    rig.start_daemon();
+    assert_eq!(shown(&rig), before);
+    exchange.finish();
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Talking to `mgcomp-daemon`.
 
+mod heard;
 mod target;
 
 use std::error::Error;
@@ -15,6 +16,7 @@ use tonic::{Code, Status};
 
 pub(crate) use target::{ScopeArgs, Target};
 
+use self::heard::Heard;
 use crate::error::with_causes;
 use crate::show;
 
@@ -37,13 +39,14 @@ pub(crate) fn with_patience<T>(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(ClientError::Runtime)?;
     let done = runtime.block_on(async {
-        let (channel, patience) = target.connect().await?;
+        let heard = Heard::default();
+        let (channel, patience) = target.connect(&heard).await?;
         let place = patience.place.clone();
         // The name is for form's sake: the connection is there.
         let origin = Uri::from_static("http://mgcomp-daemon");
         let daemon = Daemon::with_origin(channel.clone(), origin).max_decoding_message_size(usize::MAX);
         let done = work(daemon, patience).await;
-        done.map_err(|error| error.at(&place, channel.has_answered()))
+        done.map_err(|error| error.at(&place, channel.has_answered(), &heard))
     });
     // A name that is still being looked up is not waited for.
     runtime.shutdown_background();
@@ -91,6 +94,11 @@ pub(crate) enum ClientError {
     Nowhere,
     #[error("what is at {place} does not speak as mgcomp-daemon does: {why}")]
     Http { place: String, why: String },
+    /// Which of these it is, the daemon has had no occasion to say.
+    #[error(
+        "the daemon at {place} closed the connection without an answer: it is stopping, is not open to this user, or has too many connections ({why})"
+    )]
+    Closed { place: String, why: String },
     #[error("{address:?} is no address: HOST:PORT, http://HOST:PORT or https://HOST:PORT")]
     Address { address: String },
     #[error("--ca, --cert and --key are for TLS, but {address} is spoken to without: say https://")]
@@ -140,11 +148,12 @@ impl ClientError {
         }
     }
 
-    /// The same; `answered`: whether whoever is there has ever answered. If not, it is hardly a daemon: that one who speaks
-    /// something else is connected to shows in the first call.
-    fn at(self, place: &str, answered: bool) -> Self {
+    /// The same; `answered`: whether whoever is there has ever answered. If not, what was heard of it tells a daemon that was
+    /// not there for long from what is none: that one who speaks something else is connected to shows in the first call.
+    fn at(self, place: &str, answered: bool, heard: &Heard) -> Self {
         match self.named(place) {
-            Self::Broken { why, .. } if !answered => Self::Http { place: place.to_owned(), why },
+            Self::Broken { why, .. } if heard.is_foreign() => Self::Http { place: place.to_owned(), why },
+            Self::Broken { why, .. } if !answered => Self::Closed { place: place.to_owned(), why },
             other => other,
         }
     }
@@ -195,12 +204,24 @@ mod tests {
         let broken = || ClientError::from(Status::from_error(Box::new(reset())));
         let told = |error: ClientError| error.to_string();
         assert_eq!(told(broken()), "the connection to the daemon is broken: connection reset");
+        let at =
+            |error: ClientError, answered, said: &[u8]| told(error.at("/run/s", answered, &Heard::of(said)));
+        let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
         assert_eq!(
-            told(broken().at("/run/s", true)),
+            at(broken(), true, &settings),
             "the connection to the daemon at /run/s is broken: connection reset"
         );
         let no_daemon = "what is at /run/s does not speak as mgcomp-daemon does: connection reset";
-        assert_eq!(told(broken().named("/run/s").at("/run/s", false)), no_daemon);
+        assert_eq!(at(broken().named("/run/s"), false, b"HTTP/1.1 400 Bad Request"), no_daemon);
+        // It need not have said anything, as where there are too many connections.
+        for said in [&settings[..], &[]] {
+            let closed = at(broken().named("/run/s"), false, said);
+            assert!(
+                closed.starts_with("the daemon at /run/s closed the connection without an answer: "),
+                "{closed}"
+            );
+            assert!(closed.ends_with(" (connection reset)"), "{closed}");
+        }
         let error = ClientError::from(Status::not_found("nothing here is job \"x\""));
         assert_eq!(error.to_string(), "the daemon says: nothing here is job \"x\" (NOT_FOUND)");
     }

@@ -19,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::{TlsConnector, rustls};
 
+use super::heard::{Heard, Hearing};
 use super::{ClientError, Patience};
 use crate::args;
 use crate::error::with_causes;
@@ -104,8 +105,8 @@ impl Target {
         }
     }
 
-    /// A connection to the daemon, and how long it may take to answer.
-    pub(super) async fn connect(&self) -> Result<(Channel, Patience), ClientError> {
+    /// A connection to the daemon, and how long it may take to answer. What is heard first there is in `heard`.
+    pub(super) async fn connect(&self, heard: &Heard) -> Result<(Channel, Patience), ClientError> {
         let (place, stream): (String, Box<dyn Stream>) = match &self.address {
             Some(address) => self.connect_tcp(address).await?,
             None => {
@@ -115,8 +116,8 @@ impl Target {
         };
         let (authorization, patience) = (self.authorization()?, self.patience(&place));
         let opened = async {
-            let channel = Channel::open(stream, authorization).await;
-            channel.map_err(|error| ClientError::Http { place, why: with_causes(&error) })
+            let channel = Channel::open(Hearing::new(stream, heard.clone()), authorization).await;
+            channel.map_err(|error| ClientError::Broken { place: None, why: with_causes(&error) })
         };
         let channel = patience.wait(opened).await?;
         Ok((channel, patience))
