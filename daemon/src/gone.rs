@@ -31,15 +31,29 @@ pub(crate) enum Whom {
 /// Sums over processes that are gone, by job and what was on the other side.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gone {
-    jobs: BTreeMap<String, BTreeMap<Whom, Totals>>,
+    jobs: BTreeMap<String, BTreeMap<Whom, Kept>>,
+}
+
+/// What is kept of a pair, and the user against whose bounds it counts: that of the first process that had it.
+#[derive(Clone, Debug)]
+struct Kept {
+    bounded: Option<u32>,
+    totals: Totals,
 }
 
 impl Gone {
-    /// Keeps what a process of `job` has counted.
-    pub(crate) fn add<'a>(&mut self, job: &str, slots: impl Iterator<Item = &'a SlotView>) {
+    /// Keeps what a process of `job` has counted, whose user is bounded if there is one here.
+    pub(crate) fn add<'a>(
+        &mut self,
+        job: &str,
+        bounded: Option<u32>,
+        slots: impl Iterator<Item = &'a SlotView>,
+    ) {
         let peers = self.jobs.entry(job.to_owned()).or_default();
         for slot in slots {
-            peers.entry(Whom::of(slot)).or_default().add(slot, None);
+            let kept = peers.entry(Whom::of(slot));
+            let kept = kept.or_insert_with(|| Kept { bounded, totals: Totals::default() });
+            kept.totals.add(slot, None);
         }
         while self.jobs.values().map(BTreeMap::len).sum::<usize>() > MOST_PAIRS {
             let largest = self.jobs.iter().max_by_key(|(_, peers)| peers.len());
@@ -54,10 +68,11 @@ impl Gone {
         self.jobs.remove(job);
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, Whom, &Totals)> {
+    /// Job, what was on the other side, the user who is bounded, and what was counted.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, Whom, Option<u32>, &Totals)> {
         let peers = |(job, peers)| {
-            let (job, peers): (&String, &BTreeMap<Whom, Totals>) = (job, peers);
-            peers.iter().map(move |(whom, totals)| (job.as_str(), *whom, totals))
+            let (job, peers): (&String, &BTreeMap<Whom, Kept>) = (job, peers);
+            peers.iter().map(move |(whom, kept)| (job.as_str(), *whom, kept.bounded, &kept.totals))
         };
         self.jobs.iter().flat_map(peers)
     }
@@ -99,7 +114,7 @@ mod tests {
             }
             let page = played.page();
             let slots = slots_of(&page, page.used());
-            gone.add(job, counting(&slots).map(|(_, slot)| slot));
+            gone.add(job, None, counting(&slots).map(|(_, slot)| slot));
             let mut kept = BTreeMap::<String, usize>::new();
             gone.iter().for_each(|(job, ..)| *kept.entry(job.to_owned()).or_default() += 1);
             kept.into_iter().collect::<Vec<_>>()

@@ -25,6 +25,7 @@
 //! | `service/` | the calls of the service, one file for each kind |
 //! | `watch` | what watchers of the same thing share |
 //! | `metrics` | the page for Prometheus |
+//! | `told` | what of that is told one by one |
 //! | `dashboard/` | the page for people |
 
 #![forbid(unsafe_code)]
@@ -43,6 +44,7 @@ mod processes;
 mod service;
 mod settings;
 mod snapshot;
+mod told;
 mod watch;
 
 pub use config::{Config, Flags, Problem, Problems, Token};

@@ -1,7 +1,7 @@
 //! The page for Prometheus: counters of every job and peer, and how the daemon does.
 //!
 //! Counters of a job are of all of its processes that were seen, also of those that are [gone](crate::gone). They end with
-//! the job's last process here. At most [`MOST_PAIRS`] pairs of job and peer are told one by one; what is of further ones is under
+//! the job's last process here. Not all pairs of job and peer are [told](crate::told) one by one; what is of further ones is under
 //! the peer `other`, with the streams that have no slot of their own.
 
 use std::collections::BTreeMap;
@@ -13,12 +13,10 @@ use mgcomp_codecs::Algorithm;
 use crate::gone::Whom;
 use crate::node::Node;
 use crate::snapshot::{Snapshot, Totals};
+use crate::told::Told;
 
 /// How old the numbers may be.
 const AGE: Duration = Duration::from_millis(200);
-
-/// Pairs of job and peer that are told one by one, in up to 4 KiB each.
-const MOST_PAIRS: usize = 4096;
 
 /// Name, help and value of a counter of a job and peer.
 type Counter = (&'static str, &'static str, fn(&Totals) -> f64);
@@ -42,27 +40,34 @@ const COUNTERS: [Counter; 9] = [
 /// The page.
 pub(crate) async fn page(node: &Node) -> String {
     let mut page = String::new();
+    // Before the snapshot, so that none is told of after a newer one.
+    let mut told = node.told.lock().await;
+    let snapshot = node.snapshots.get(&node.processes, AGE).await;
     daemon(&mut page, node);
-    jobs(&mut page, &*node.snapshots.get(&node.processes, AGE).await);
+    jobs(&mut page, &snapshot, &mut told);
     page
 }
 
 /// What the processes of each job say.
-fn jobs(page: &mut String, snapshot: &Snapshot) {
+fn jobs(page: &mut String, snapshot: &Snapshot, told: &mut Told) {
     let mut peers = BTreeMap::<(&str, Whom), Totals>::new();
-    let mut processes = BTreeMap::<&str, usize>::new();
-    for (job, of_job) in snapshot.jobs() {
-        processes.insert(job, of_job.len());
-        for (slot, _) in of_job.iter().flat_map(|process| process.slots(None)) {
-            totals(&mut peers, job, Whom::of(slot)).add(slot, None);
+    let jobs = snapshot.jobs();
+    told.begin(|job| jobs.contains_key(job));
+    for (job, of_job) in &jobs {
+        for process in of_job {
+            for (slot, _) in process.slots(None) {
+                let whom = told.whom(job, Whom::of(slot), process.who.bounded());
+                peers.entry((*job, whom)).or_default().add(slot, None);
+            }
         }
     }
-    for (job, whom, counted) in snapshot.gone.iter() {
-        totals(&mut peers, job, whom).add_counts(counted);
+    for (job, whom, bounded, counted) in snapshot.gone.iter() {
+        peers.entry((job, told.whom(job, whom, bounded))).or_default().add_counts(counted);
     }
+    told.end();
     head(page, "mgcomp_job_processes", "gauge", "Processes of a job on this node.");
-    for (job, count) in processes {
-        line(page, "mgcomp_job_processes", &[("job", job)], count as f64);
+    for (job, of_job) in &jobs {
+        line(page, "mgcomp_job_processes", &[("job", job)], of_job.len() as f64);
     }
     algorithms(page, &peers);
     for (name, help, value) in COUNTERS {
@@ -75,21 +80,17 @@ fn jobs(page: &mut String, snapshot: &Snapshot) {
     gauges(page, &peers);
 }
 
-/// Where what is of a pair of job and peer is summed up.
-fn totals<'a, 's>(
-    peers: &'a mut BTreeMap<(&'s str, Whom), Totals>,
-    job: &'s str,
-    whom: Whom,
-) -> &'a mut Totals {
-    let has_room = peers.len() < MOST_PAIRS || peers.contains_key(&(job, whom));
-    peers.entry((job, if has_room { whom } else { Whom::Other })).or_default()
-}
-
 fn daemon(page: &mut String, node: &Node) {
     let info = node.info();
     let numbers = [
         ("mgcomp_daemon_processes", "gauge", "Processes connected.", f64::from(info.processes)),
         ("mgcomp_daemon_watchers", "gauge", "Watch calls under way.", f64::from(info.watchers)),
+        (
+            "mgcomp_daemon_slots_not_looked_at",
+            "gauge",
+            "Slots of users who have more than are looked at.",
+            node.processes.left_out() as f64,
+        ),
         ("mgcomp_daemon_refused_pages_total", "counter", "Control pages refused.", info.refused_pages as f64),
         (
             "mgcomp_daemon_setting_changes_total",
@@ -163,17 +164,40 @@ fn line(page: &mut String, name: &str, labels: &[(&str, &str)], value: f64) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::played::{Played, config};
-    use crate::processes::{Owner, Processes};
+    use crate::processes::{Owner, Process, Processes};
     use crate::settings::Scopes;
 
     /// What the page says now of a job's bytes to peer 1.
     fn sent(processes: &Processes, job: &str) -> Option<String> {
+        let sent = all_sent(processes, &mut Told::default());
+        sent.get(&(job.to_owned(), "1".to_owned())).map(u64::to_string)
+    }
+
+    /// What the next page says of the bytes of each job to each peer.
+    fn all_sent(processes: &Processes, told: &mut Told) -> BTreeMap<(String, String), u64> {
         let mut page = String::new();
-        jobs(&mut page, &Snapshot::take(processes));
-        let line = format!("mgcomp_raw_bytes_total{{job=\"{job}\",peer=\"1\",algorithm=\"none\"}} ");
-        page.lines().find_map(|found| Some(found.strip_prefix(&line)?.to_owned()))
+        jobs(&mut page, &Snapshot::take(processes), told);
+        let line = |line: &str| {
+            let (job, rest) = line.strip_prefix("mgcomp_raw_bytes_total{job=\"")?.split_once("\",peer=\"")?;
+            let (peer, count) = rest.split_once("\",algorithm=\"none\"} ")?;
+            Some(((job.to_owned(), peer.to_owned()), count.parse().unwrap()))
+        };
+        page.lines().filter_map(line).collect()
+    }
+
+    /// A process of `uid`, who is no operator, that has sent a byte to each of these peers.
+    fn sends_to(processes: &Processes, job: &str, uid: u32, peers: std::ops::Range<u32>) -> Arc<Process> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut played = Played::new(job, 0);
+        for peer in peers {
+            played.sends(peer, 1);
+        }
+        let owner = Owner { uid, pid: 0, is_operator: false };
+        processes.adopt(played.page(), owner, &config(&folder), &Scopes::default()).unwrap()
     }
 
     #[test]
@@ -215,23 +239,51 @@ mod tests {
 
     #[test]
     fn pairs_beyond_the_most_are_told_as_others() {
-        let folder = tempfile::tempdir().unwrap();
-        let (processes, config) = (Processes::default(), config(&folder));
+        let processes = Processes::default();
         for first in [0, 1000, 2000, 3000, 4000] {
-            let mut played = Played::new("a", 0);
-            for peer in first..first + 1000 {
-                played.sends(peer, 1);
-            }
-            let owner = Owner { uid: 7, pid: 0, is_operator: true };
-            processes.adopt(played.page(), owner, &config, &Scopes::default()).unwrap();
+            sends_to(&processes, "a", 7, first..first + 1000);
         }
-        let mut page = String::new();
-        jobs(&mut page, &Snapshot::take(&processes));
-        let of =
-            |peer: &str| format!("mgcomp_raw_bytes_total{{job=\"a\",peer=\"{peer}\",algorithm=\"none\"}} ");
-        let count = page.lines().filter(|line| line.starts_with("mgcomp_raw_bytes_total{")).count();
-        assert_eq!(count, MOST_PAIRS + 1);
-        assert!(page.contains(&(of("4095") + "1\n")) && page.contains(&(of("other") + "904\n")));
+        // Whatever one user has, others are told one by one.
+        sends_to(&processes, "z", 8, 0..3);
+        let sent = all_sent(&processes, &mut Told::default());
+        let of = |job: &str, peer: &str| sent.get(&(job.to_owned(), peer.to_owned())).copied();
+        assert_eq!([of("a", "4095"), of("a", "4096"), of("a", "other")], [Some(1), None, Some(904)]);
+        assert_eq!([of("z", "0"), of("z", "2"), of("z", "other")], [Some(1), Some(1), None]);
+    }
+
+    #[test]
+    fn counters_do_not_fall_when_jobs_come_and_go() {
+        let (processes, mut told) = (Processes::default(), Told::default());
+        let mut last = BTreeMap::new();
+        // What there is by then; no counter falls of a job that lives.
+        let mut look = |of: &str| {
+            let sent = all_sent(&processes, &mut told);
+            for (pair, before) in &last {
+                let now = sent.get(pair).copied();
+                let lives = || sent.keys().any(|(job, _)| *job == pair.0);
+                assert!(now >= Some(*before) || !lives(), "{pair:?}: {before}, then {now:?}");
+            }
+            last = sent;
+            last.get(&(of.to_owned(), "other".to_owned())).copied()
+        };
+        let mut of_b: Vec<_> =
+            (0..5).map(|n| sends_to(&processes, "b", 7, n * 1000..n * 1000 + 1000)).collect();
+        assert_eq!(look("b"), Some(904));
+        let of_a = sends_to(&processes, "a", 7, 0..500);
+        assert_eq!(look("a"), Some(500));
+        assert_eq!(look("b"), Some(904));
+        // What a process had counted that is gone stays where it was told.
+        let last_of_b = of_b.pop().unwrap();
+        of_b.iter().for_each(|process| processes.remove(process));
+        assert_eq!(look("b"), Some(904));
+        // With its job the places are free, for others than those who have waited for them.
+        processes.remove(&last_of_b);
+        assert_eq!(look("a"), Some(500));
+        sends_to(&processes, "c", 7, 0..500);
+        assert_eq!((look("a"), look("c")), (Some(500), None));
+        processes.remove(&of_a);
+        sends_to(&processes, "a", 7, 0..500);
+        assert_eq!(look("a"), Some(500), "it was there all the time, as far as anybody has seen");
     }
 
     #[test]

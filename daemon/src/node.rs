@@ -19,6 +19,7 @@ use crate::processes::Processes;
 use crate::service::convert;
 use crate::settings::{Scope, Store};
 use crate::snapshot::{Snapshots, unix_ns};
+use crate::told::Told;
 use crate::watch::Watches;
 
 /// How long changes are gathered before they are written into all pages.
@@ -42,6 +43,8 @@ pub(crate) struct Node {
     /// their user has enough.
     pub(crate) closed: [Crowd; 3],
     pub(crate) snapshots: Snapshots,
+    /// Whoever makes a page for Prometheus holds it.
+    pub(crate) told: Mutex<Told>,
     pub(crate) watches: Watches,
     /// Whoever times codecs holds it.
     pub(crate) calibrating: Arc<Mutex<()>>,
@@ -130,6 +133,7 @@ impl Node {
             looks: Looks::default(),
             closed: Default::default(),
             snapshots: Snapshots::default(),
+            told: Mutex::default(),
             watches: Watches::default(),
             calibrating: Arc::default(),
             stopping: watch::Sender::new(false),
@@ -184,11 +188,13 @@ impl Node {
         }
     }
 
-    /// Writes changed settings into all pages, for ever.
+    /// Writes changed settings into all pages, and what holds into slots that are looked at by now, for ever.
     async fn apply(&self) {
         loop {
-            self.store.changed().await;
-            self.processes.apply(&self.store.scopes());
+            tokio::select! {
+                () = self.store.changed() => self.processes.apply(&self.store.scopes()),
+                () = self.processes.granted() => self.processes.apply_to_granted(&self.store.scopes()),
+            }
             tokio::time::sleep(GATHER).await;
         }
     }
@@ -228,10 +234,13 @@ fn raise_file_limit() {
 
 #[cfg(test)]
 mod tests {
+    use mgcomp_transport::control::Settings;
     use tokio_rustls::rustls;
 
     use super::*;
     use crate::config::Token;
+    use crate::played::Played;
+    use crate::processes::Owner;
 
     /// TLS as far as a configuration has it: without a certificate.
     fn tls() -> rustls::ServerConfig {
@@ -269,6 +278,45 @@ mod tests {
         }
         node.reload(Config { max_watchers: 1, listen: None, ..safe.clone() });
         assert_eq!(holds(), (safe.listen, true, true, 1));
+    }
+
+    #[tokio::test]
+    async fn slots_that_are_looked_at_late_get_their_settings() {
+        let folder = tempfile::tempdir().unwrap();
+        let node = Node::open(crate::played::config(&folder)).unwrap();
+        let adopt = |played: &Played| {
+            let owner = Owner { uid: 7, pid: 0, is_operator: false };
+            node.processes.adopt(played.page(), owner, &node.config(), &node.store.scopes()).unwrap()
+        };
+        let off = |_| Settings { compress: Some(false), ..Settings::default() };
+        let scope = Scope { job: Some("late".to_owned()), peer: Some(1), stream: None };
+        node.store.change(&scope, None, false, off).await.unwrap();
+        // As many slots as are looked at of a user, and one more.
+        let full: Vec<_> = (0..16)
+            .map(|_| {
+                let played = Played::new("full", 0);
+                played.has_used(1024);
+                adopt(&played)
+            })
+            .collect();
+        let mut late = Played::new("late", 0);
+        let slot = late.sends(1, 100);
+        let process = adopt(&late);
+        let settings = async {
+            // After what has changed so far is written.
+            tokio::time::sleep(10 * GATHER).await;
+            assert_eq!((process.used(), late.goes_by(slot).compress), (0, None));
+            node.processes.remove(&full[0]);
+            // Whoever looks at anything looks at it too.
+            let _ = node.processes.all();
+            while late.goes_by(slot).compress != Some(false) {
+                tokio::time::sleep(GATHER).await;
+            }
+        };
+        tokio::select! {
+            () = node.apply() => {}
+            in_time = tokio::time::timeout(Duration::from_secs(60), settings) => in_time.unwrap(),
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use mgcomp_transport::control::{Identity, Page};
+use mgcomp_transport::control::{Identity, Page, Settings};
 use tempfile::TempDir;
 
 use crate::config::Config;
@@ -16,6 +16,8 @@ pub(crate) struct Played {
 
 // Where words lie, as the layout of the page says.
 const USED: u64 = 64;
+const DEFAULT: u64 = 128;
+const SETTINGS: u64 = 512;
 const OTHER: u64 = 1024;
 const COUNTERS: u64 = 2048;
 const COUNTER_WORDS: u64 = 128;
@@ -25,6 +27,7 @@ const RANK_KIND: u64 = 1;
 const DECODED: u64 = 10;
 const NOT_CODED: u64 = 24;
 const SENT: u64 = 1 << 32;
+const COUNTS: u64 = 1 << 63;
 
 /// A daemon of its own.
 pub(crate) fn config(folder: &TempDir) -> Config {
@@ -65,6 +68,17 @@ impl Played {
     /// How many transfers a slot counts in this bucket of their lengths.
     pub(crate) fn has_counted(&self, slot: u64, bucket: u64, count: u64) {
         self.word(HISTOGRAMS + slot * HISTOGRAM_WORDS + bucket, count);
+    }
+
+    /// What it goes by in a slot.
+    pub(crate) fn goes_by(&self, slot: u64) -> Settings {
+        let word = |index: u64| {
+            let mut bytes = [0; 8];
+            self.file.read_exact_at(&mut bytes, index * 8).unwrap();
+            u64::from_le_bytes(bytes)
+        };
+        let own = Some(word(SETTINGS + slot)).filter(|own| own & COUNTS != 0);
+        Settings::unpack(own.unwrap_or_else(|| word(DEFAULT)) & !COUNTS).unwrap()
     }
 
     /// It has received so much of somebody for whom there was no slot left.

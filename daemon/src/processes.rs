@@ -4,11 +4,11 @@
 //! every snapshot, and in the page itself, whose memory is there once somebody reads it. So no more than
 //! [`MOST_SLOTS_OF_USER`] are looked at of one user, and no file twice.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use mgcomp_transport::control::{Identity, Page, PageError, SlotKind, SlotView};
+use mgcomp_transport::control::{Identity, Page, PageError, SlotIdentity, SlotKind, SlotView};
 use rustix::process::Pid;
 use tokio::sync::Notify;
 
@@ -30,6 +30,7 @@ pub(crate) struct Who {
     /// As the kernel told; 0 = in a namespace that cannot be seen into.
     pub(crate) pid: u32,
     pub(crate) uid: u32,
+    pub(crate) is_operator: bool,
     /// What it had counted when it came.
     pub(crate) brought: Totals,
 }
@@ -49,9 +50,11 @@ pub(crate) struct Process {
     pub(crate) page: Page,
     /// It is gone, though its connection may not be.
     pub(crate) gone: Notify,
-    is_operator: bool,
-    /// How many of its slots are looked at: the first ones.
+    /// How many slots it had at the last look, and how many of these are looked at: the first ones.
+    in_use: AtomicUsize,
     looked_at: AtomicUsize,
+    /// To how many of these settings have been written. Whoever writes any holds it.
+    written: Mutex<usize>,
 }
 
 /// All that are connected, and what those have counted that were.
@@ -61,12 +64,16 @@ struct Known {
     gone: Arc<Gone>,
     /// How many slots of each user are looked at, operators apart.
     slots: HashMap<u32, usize>,
+    /// Users of whom it has been said that further ones are not.
+    left_out: BTreeSet<u32>,
 }
 
 /// All that have handed over their pages.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     known: RwLock<Known>,
+    /// Slots are looked at that were not before, and whose settings are still to be written.
+    granted: Notify,
     adopted: AtomicU64,
     refused: AtomicU64,
 }
@@ -96,17 +103,26 @@ impl Processes {
         let id = self.adopted.fetch_add(1, Ordering::Relaxed);
         let (identity, used) = (page.identity()?, page.used());
         // Before anything in them is read.
-        let looked_at = self.write(|known| known.grant(owner.uid, owner.is_operator, used));
+        let Owner { uid, pid, is_operator } = owner;
+        let looked_at = self.write(|known| known.grant((!is_operator).then_some(uid), used));
         let brought = Totals::of(&slots_of(&page, looked_at));
-        let who = Arc::new(Who { id, identity, pid: owner.pid, uid: owner.uid, brought });
-        let (gone, looked_at) = (Notify::new(), AtomicUsize::new(looked_at));
-        let process = Arc::new(Process { who, page, gone, is_operator: owner.is_operator, looked_at });
+        let process = Arc::new(Process {
+            who: Arc::new(Who { id, identity, pid, uid, is_operator, brought }),
+            page,
+            gone: Notify::new(),
+            in_use: AtomicUsize::new(used),
+            looked_at: AtomicUsize::new(looked_at),
+            written: Mutex::default(),
+        });
         process.apply(scopes);
         self.write(|known| {
             // Looked at here, where nobody else comes in between.
             let room = known.room_for(&process, config);
             match &room {
-                Ok(()) => drop(known.connected.insert(id, process.clone())),
+                Ok(()) => {
+                    known.connected.insert(id, process.clone());
+                    known.say_if_left_out(&process);
+                }
                 Err(_) => known.give_back(&process),
             }
             room
@@ -129,17 +145,24 @@ impl Processes {
 
     /// A process is gone. What it has counted stays, while there are others of its job.
     pub(crate) fn remove(&self, process: &Process) {
-        let slots = process.slots();
+        let used = process.used();
+        let mut slots = slots_of(&process.page, used);
         let job = &process.who.identity.job;
         self.write(|known| {
             if known.connected.remove(&process.who.id).is_none() {
                 return;
             }
+            if process.used() > used {
+                slots = process.slots(); // somebody has looked at further ones meanwhile, and has told of them
+            }
             known.give_back(process);
             let Known { connected, gone, .. } = known;
             // Whoever looks at what was there goes on with that.
             match connected.values().any(|other| other.who.identity.job == *job) {
-                true => Arc::make_mut(gone).add(job, counting(&slots).map(|(_, slot)| slot)),
+                true => {
+                    let slots = counting(&slots).map(|(_, slot)| slot);
+                    Arc::make_mut(gone).add(job, process.who.bounded(), slots);
+                }
                 false => Arc::make_mut(gone).forget(job),
             }
         });
@@ -156,16 +179,39 @@ impl Processes {
 
     /// The same, and what those have counted that are gone, of one moment.
     pub(crate) fn with_gone(&self) -> (Vec<Arc<Process>>, Arc<Gone>) {
-        self.write(|known| {
+        let (connected, gone, granted) = self.write(|known| {
             let connected: Vec<_> = known.connected.values().cloned().collect();
-            connected.iter().for_each(|process| known.look_again(process));
-            (connected, known.gone.clone())
-        })
+            let granted: usize = connected.iter().map(|process| known.look_again(process)).sum();
+            let has_some =
+                |uid: &u32| connected.iter().any(|process| process.who.uid == *uid && process.left_out() > 0);
+            known.left_out.retain(has_some);
+            (connected, known.gone.clone(), granted)
+        });
+        if granted > 0 {
+            self.granted.notify_one();
+        }
+        (connected, gone)
+    }
+
+    /// Slots that are not looked at, since their users have too many.
+    pub(crate) fn left_out(&self) -> usize {
+        self.read(|known| known.connected.values().map(|process| process.left_out()).sum())
     }
 
     /// Writes what holds now into every page.
     pub(crate) fn apply(&self, scopes: &Scopes) {
         self.all().iter().for_each(|process| process.apply(scopes));
+    }
+
+    /// Waits until slots are looked at that were not when settings were last written. For one who waits.
+    pub(crate) async fn granted(&self) {
+        self.granted.notified().await;
+    }
+
+    /// Writes what holds now into the pages that have such slots.
+    pub(crate) fn apply_to_granted(&self, scopes: &Scopes) {
+        let all = self.all();
+        all.iter().filter(|process| process.is_behind()).for_each(|process| process.apply(scopes));
     }
 
     /// Whether anything here is in `scope`.
@@ -175,7 +221,7 @@ impl Processes {
         let mut of_job = all.iter().filter(|process| process.who.identity.job == *job);
         match scope.peer {
             None => of_job.next().is_some(),
-            Some(peer) => of_job.any(|process| process.has(peer, scope.stream)),
+            Some(peer) => of_job.any(|process| process.may_have(peer, scope.stream)),
         }
     }
 
@@ -204,7 +250,7 @@ impl Known {
     fn room_for(&self, process: &Process, config: &Config) -> Result<(), AdoptError> {
         let (uid, connected) = (process.who.uid, &self.connected);
         let of_user = connected.values().filter(|process| process.who.uid == uid).count();
-        let (most, most_of_user) = (config.max_processes, config.most_of_user(process.is_operator));
+        let (most, most_of_user) = (config.max_processes, config.most_of_user(process.who.is_operator));
         if connected.len() >= most {
             return Err(AdoptError::TooMany { most });
         }
@@ -218,30 +264,44 @@ impl Known {
         }
     }
 
-    /// How many of so many more slots of a user may be looked at.
-    fn grant(&mut self, uid: u32, is_operator: bool, more: usize) -> usize {
-        if is_operator || more == 0 {
-            return more;
-        }
+    /// How many of so many more slots of a user may be looked at; `None` = of an operator.
+    fn grant(&mut self, bounded: Option<u32>, more: usize) -> usize {
+        let Some(uid) = bounded.filter(|_| more > 0) else { return more };
         let of_user = self.slots.entry(uid).or_default();
         let granted = more.min(MOST_SLOTS_OF_USER.saturating_sub(*of_user));
         *of_user += granted;
         granted
     }
 
-    fn look_again(&mut self, process: &Process) {
+    /// Returns how many slots of the process are looked at that were not before.
+    fn look_again(&mut self, process: &Process) -> usize {
         // Once granted they stay: a process cannot have fewer slots than it had.
-        let more = process.page.used().saturating_sub(process.used());
-        let granted = self.grant(process.who.uid, process.is_operator, more);
+        let (in_use, looked_at) = (process.page.used(), process.used());
+        let granted = self.grant(process.who.bounded(), in_use.saturating_sub(looked_at));
         process.looked_at.fetch_add(granted, Ordering::Relaxed);
+        process.in_use.store(in_use.max(looked_at), Ordering::Relaxed);
+        self.say_if_left_out(process);
+        granted
     }
 
-    /// The slots of a process are looked at no more.
+    /// Says that slots of a process are not looked at, once of each user until all of them are again.
+    fn say_if_left_out(&mut self, process: &Process) {
+        let Who { uid, identity, .. } = &*process.who;
+        if process.left_out() > 0 && self.left_out.insert(*uid) {
+            tracing::warn!(
+                uid,
+                job = identity.job,
+                "{MOST_SLOTS_OF_USER} slots of this user are looked at, and no more: what others count is not seen, and they \
+                 go by what is set for their job; name the user in `operators` if it may have more"
+            );
+        }
+    }
+
+    /// The slots of a process count no more among its user's. Whoever looks at them still goes on with that.
     fn give_back(&mut self, process: &Process) {
-        let looked_at = process.looked_at.swap(0, Ordering::Relaxed);
-        let uid = process.who.uid;
-        if let Some(of_user) = self.slots.get_mut(&uid).filter(|_| !process.is_operator) {
-            *of_user = of_user.saturating_sub(looked_at);
+        let Some(uid) = process.who.bounded() else { return };
+        if let Some(of_user) = self.slots.get_mut(&uid) {
+            *of_user = of_user.saturating_sub(process.used());
             if *of_user == 0 {
                 self.slots.remove(&uid);
             }
@@ -249,10 +309,26 @@ impl Known {
     }
 }
 
+impl Who {
+    /// The user against whose bounds it counts; `None` = nobody, since it is an operator's.
+    pub(crate) fn bounded(&self) -> Option<u32> {
+        (!self.is_operator).then_some(self.uid)
+    }
+}
+
 impl Process {
     /// How many of its slots are looked at: the first ones.
     pub(crate) fn used(&self) -> usize {
         self.looked_at.load(Ordering::Relaxed)
+    }
+
+    /// How many it had at the last look.
+    pub(crate) fn in_use(&self) -> usize {
+        self.in_use.load(Ordering::Relaxed)
+    }
+
+    fn left_out(&self) -> usize {
+        self.in_use().saturating_sub(self.used())
     }
 
     /// What they say, and the slot of all other streams.
@@ -263,26 +339,42 @@ impl Process {
     /// Writes what holds now into the page.
     pub(crate) fn apply(&self, scopes: &Scopes) {
         let settings = scopes.of_job(&self.who.identity.job);
+        // Held, so that nobody takes for left out what somebody else has written since.
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = self.used();
         self.page.set(None, &settings.job);
-        for slot in 0..self.used() {
+        for slot in 0..used {
             if let Some(view) = self.page.whose(slot).filter(|whose| whose.kind == SlotKind::Sent) {
                 self.page.set(Some(slot), &settings.stream(view.peer, view.stream));
             }
         }
+        // A daemon before this one may have looked at them, and what it has written there would stay for ever.
+        (used..self.page.used()).for_each(|slot| self.page.unset(slot));
         self.page.set(Some(Page::other()), &settings.job);
+        *written = used;
     }
 
-    fn has(&self, peer: u32, stream: Option<u32>) -> bool {
-        (0..self.used()).filter_map(|slot| self.page.whose(slot)).any(|whose| {
+    /// Whether it has slots that are looked at, but were not when settings were last written.
+    fn is_behind(&self) -> bool {
+        *self.written.lock().unwrap_or_else(PoisonError::into_inner) < self.used()
+    }
+
+    /// Whether it has a slot of this peer, or some that are not looked at: to read whose those are would take the memory that
+    /// their user is not to have taken.
+    fn may_have(&self, peer: u32, stream: Option<u32>) -> bool {
+        let of_peer = |whose: SlotIdentity| {
             whose.kind.has_peer()
                 && whose.peer == peer
                 && stream.is_none_or(|stream| whose.kind == SlotKind::Sent && whose.stream == stream)
-        })
+        };
+        self.left_out() > 0 || (0..self.used()).filter_map(|slot| self.page.whose(slot)).any(of_peer)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use mgcomp_transport::control::Settings;
+
     use super::*;
     use crate::played::{Played, config};
 
@@ -386,5 +478,96 @@ mod tests {
         let all = processes.all();
         let of_user = all.iter().filter(|process| process.who.uid == 7);
         assert_eq!(of_user.map(|process| process.used()).sum::<usize>(), MOST_SLOTS_OF_USER);
+    }
+
+    /// Processes of user 7 that have as many slots as are looked at.
+    fn fill(processes: &Processes, config: &Config) -> Vec<Arc<Process>> {
+        let full = |_| {
+            let played = Played::new("full", 0);
+            played.has_used(1024);
+            adopt_of_user(processes, &played, config, &Scopes::default())
+        };
+        (0..MOST_SLOTS_OF_USER / 1024).map(full).collect()
+    }
+
+    fn adopt_of_user(
+        processes: &Processes,
+        played: &Played,
+        config: &Config,
+        scopes: &Scopes,
+    ) -> Arc<Process> {
+        let owner = Owner { uid: 7, pid: 0, is_operator: false };
+        processes.adopt(played.page(), owner, config, scopes).unwrap()
+    }
+
+    #[test]
+    fn who_looks_while_a_process_goes_sees_it_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let (processes, config) = (Processes::default(), config(&folder));
+        let (mut played, mut other) = (Played::new("a", 0), Played::new("a", 0));
+        played.sends(1, 100);
+        other.sends(1, 5);
+        let process = adopt_of_user(&processes, &played, &config, &Scopes::default());
+        adopt_of_user(&processes, &other, &config, &Scopes::default());
+        // Of one moment: what the process counts is not among what is gone.
+        let (connected, gone) = processes.with_gone();
+        processes.remove(&process);
+        assert_eq!((gone.iter().count(), connected[0].used()), (0, 1));
+        assert_eq!(Totals::of(&connected[0].slots()).sent().raw_bytes, 100);
+        // Nothing is given back twice.
+        processes.remove(&process);
+        assert_eq!(processes.read(|known| known.slots.get(&7).copied()), Some(1));
+    }
+
+    #[test]
+    fn slots_that_are_not_looked_at_go_by_what_is_set_for_their_job() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = config(&folder);
+        let off = |compress| Settings { compress: Some(compress), ..Settings::default() };
+        let (mut narrow, mut wide) = (Scopes::default(), Scopes::default());
+        narrow.set(Scope { job: Some("a".to_owned()), peer: Some(1), stream: None }, off(true));
+        wide.set(Scope::default(), off(false));
+        let mut played = Played::new("a", 0);
+        let slot = played.sends(1, 100);
+        adopt_of_user(&Processes::default(), &played, &config, &narrow);
+        assert_eq!(played.goes_by(slot).compress, Some(true));
+        // A daemon after that one, which does not look at the slot.
+        let processes = Processes::default();
+        let full = fill(&processes, &config);
+        let process = adopt_of_user(&processes, &played, &config, &wide);
+        assert_eq!((process.used(), played.goes_by(slot).compress), (0, Some(false)));
+        // Once it is looked at, it has settings of its own again.
+        narrow.set(Scope::default(), off(false));
+        processes.apply(&narrow);
+        assert_eq!(played.goes_by(slot).compress, Some(false));
+        processes.remove(&full[0]);
+        processes.apply_to_granted(&narrow);
+        assert_eq!((process.used(), played.goes_by(slot).compress), (1, Some(true)));
+    }
+
+    #[test]
+    fn it_is_said_once_that_slots_are_not_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let (processes, config) = (Processes::default(), config(&folder));
+        let said = || processes.read(|known| known.left_out.contains(&7));
+        let full = fill(&processes, &config);
+        assert_eq!((processes.left_out(), said()), (0, false));
+        let mut played = Played::new("a", 0);
+        for peer in 0..3 {
+            played.sends(peer, 1);
+        }
+        let late = adopt_of_user(&processes, &played, &config, &Scopes::default());
+        assert_eq!((processes.left_out(), said()), (3, true));
+        played.sends(3, 1);
+        let _ = processes.all();
+        assert_eq!((processes.left_out(), said()), (4, true));
+        // Whose they are is not known, so nobody is told that a peer is not there.
+        let has = |peer| processes.has(&Scope { job: Some("a".to_owned()), peer: Some(peer), stream: None });
+        assert!(has(3) && has(90));
+        processes.remove(&full[0]);
+        let _ = processes.all();
+        assert_eq!((processes.left_out(), said()), (0, false));
+        assert!(has(3) && !has(90));
+        assert_eq!(late.used(), 4);
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Snapshot {
 #[derive(Debug)]
 pub(crate) struct ProcessView {
     pub(crate) who: Arc<Who>,
+    /// How many slots it had, those too that were not looked at.
+    in_use: usize,
     slots: Slots,
 }
 
@@ -46,7 +48,9 @@ pub(crate) fn counting(slots: &[(usize, SlotView)]) -> impl Iterator<Item = (usi
 impl Snapshot {
     pub(crate) fn take(processes: &Processes) -> Self {
         let view = |process: Arc<Process>| {
-            (process.who.id, ProcessView { who: process.who.clone(), slots: process.slots() })
+            // In this order: a slot that comes meanwhile is a new one the next time.
+            let in_use = process.in_use();
+            (process.who.id, ProcessView { who: process.who.clone(), in_use, slots: process.slots() })
         };
         let (at, unix_ns, (connected, gone)) = (Instant::now(), unix_ns(), processes.with_gone());
         Self { at, unix_ns, processes: connected.into_iter().map(view).collect(), gone }
@@ -69,15 +73,19 @@ impl ProcessView {
         before.processes.contains_key(&self.who.id) || self.who.identity.started_ns >= before.unix_ns
     }
 
-    /// Slots that count anything, each with what it said in `before`.
+    /// Slots that count anything, each with what it said in `before`. One that was there by then and is looked at only since says
+    /// nothing new, whatever it has counted.
     pub(crate) fn slots<'a>(
         &'a self,
         before: Option<&'a Snapshot>,
     ) -> impl Iterator<Item = (&'a SlotView, Option<&'a SlotView>)> {
         let before = before.and_then(|before| before.processes.get(&self.who.id));
         counting(&self.slots).map(move |(number, slot)| {
-            let same = before.and_then(|before| before.slot(number));
-            (slot, same.filter(|before| before.kind == slot.kind))
+            let same = before.and_then(|before| match before.slot(number) {
+                None => (number < before.in_use).then_some(slot),
+                same => same.filter(|before| before.kind == slot.kind),
+            });
+            (slot, same)
         })
     }
 

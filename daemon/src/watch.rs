@@ -279,4 +279,43 @@ mod tests {
         assert_eq!(seen(&fourth, &third), (4, 1_000_324), "it has begun since");
         assert_eq!(seen(&fourth, &second), (324, 1_000_324));
     }
+
+    #[test]
+    fn what_is_looked_at_late_counts_from_then_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let (processes, config) = (Processes::default(), config(&folder));
+        let adopt = |played: &Played| {
+            let owner = Owner { uid: 7, pid: 0, is_operator: false };
+            processes.adopt(played.page(), owner, &config, &Scopes::default()).unwrap()
+        };
+        // As many slots as are looked at of a user, and one more.
+        let full: Vec<_> = (0..16)
+            .map(|_| {
+                let played = Played::new("full", 0);
+                played.has_used(1024);
+                adopt(&played)
+            })
+            .collect();
+        let mut late = Played::new("late", 0);
+        let slot = late.sends(1, 1_000_000);
+        adopt(&late);
+        let request = WatchRequest { job: "late".to_owned(), ..WatchRequest::default() };
+        let subject = Subject::of(request).unwrap();
+        // Raw bytes in the interval and in all.
+        let seen = |now: &Snapshot, before: &Snapshot| {
+            let response = response(&subject, &Scopes::default(), now, Some(before));
+            let [row] = &response.rows[..] else { panic!("{:?}", response.rows) };
+            let raw = |traffic: &Option<mgcomp_proto::v1::Traffic>| traffic.as_ref().unwrap().raw_bytes;
+            (raw(&row.interval), raw(&row.total))
+        };
+        let first = Snapshot::take(&processes);
+        assert_eq!(seen(&first, &first), (0, 0));
+        processes.remove(&full[0]);
+        let second = Snapshot::take(&processes);
+        assert_eq!(seen(&second, &first), (0, 1_000_000));
+        late.has_sent(slot, 1_000_300);
+        late.sends(2, 20);
+        let third = Snapshot::take(&processes);
+        assert_eq!(seen(&third, &second), (320, 1_000_320), "and what is new is new");
+    }
 }

@@ -46,6 +46,17 @@ fn users_share_what_processes_there_may_be() {
 }
 
 #[test]
+fn the_service_comes_back_however_often_it_ends() {
+    let unit = include_str!("../../systemd/mgcomp-daemon.service");
+    let section = |name: &str| unit.split("\n[").find_map(|section| section.strip_prefix(name)).unwrap();
+    // systemd heeds them in these sections alone.
+    assert!(section("Unit]").lines().any(|line| line == "StartLimitIntervalSec=0"));
+    for line in ["Restart=on-failure", "RestartSec=1"] {
+        assert!(section("Service]").lines().any(|found| found == line), "{line}");
+    }
+}
+
+#[test]
 fn the_file_outweighs_the_unit_it_comes_with() {
     let (unit, file) =
         (include_str!("../../systemd/mgcomp-daemon.service"), include_str!("../../systemd/daemon.toml"));

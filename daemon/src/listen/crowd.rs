@@ -1,5 +1,6 @@
 //! Word of connections that were closed because there were too many.
 
+use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ pub(crate) struct Crowd(Mutex<(Option<Instant>, u64)>);
 
 impl Crowd {
     /// One more was closed, for this reason.
-    pub(super) fn closed(&self, why: &str) {
+    pub(super) fn closed(&self, why: impl fmt::Display) {
         if let Some(closed) = self.count(Instant::now()) {
             tracing::warn!(closed, "connections are closed: {why}");
         }

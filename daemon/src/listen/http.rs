@@ -117,7 +117,9 @@ impl Routes {
         http2.timer(TokioTimer::new()).keep_alive_interval(interval).keep_alive_timeout(timeout);
         let Some(caller) = peer.caller(&self.node.config()) else { return };
         let Ok(_place) = place(&self.node.looks.connections, peer, caller) else {
-            return self.node.closed[2].closed("a user who may only look has as many as that");
+            let Peer::User(uid) = peer else { return }; // nobody else needs a place
+            return self.node.closed[2]
+                .closed(format_args!("user {uid} may only look, and has {MAX_LOOKERS}, which is the most"));
         };
         let calls = if caller.operator { MAX_CALLS } else { MAX_LOOKS };
         if !caller.operator {

@@ -5,6 +5,7 @@ use std::io::{IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use mgcomp_transport::control::{Identity, Page};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use tonic::{Code, Status};
 
+use crate::dashboard::get;
 use crate::rig::{Ended, Rig, text, until};
 
 fn connect(rig: &Rig) -> UnixStream {
@@ -361,6 +363,65 @@ fn one_user_does_not_have_calls_without_end_under_way() {
         };
         tokio::time::timeout(Duration::from_secs(60), freed).await.expect("the place is not free again");
     });
+}
+
+/// A daemon in the folder of `rig`, and what it has logged by now.
+fn daemon_with_log(rig: &Rig, args: &[&str]) -> (Ended, impl Fn() -> String) {
+    let path = rig.path("log");
+    let mut command = rig.daemon_command();
+    let daemon = Ended(command.args(args).stderr(File::create(&path).unwrap()).spawn().unwrap());
+    let logged = move || std::fs::read_to_string(&path).unwrap();
+    until("the daemon is ready", || logged().contains(" ready "));
+    (daemon, logged)
+}
+
+#[test]
+fn a_user_whose_connections_are_used_up_is_named() {
+    let rig = Rig::empty();
+    let (_daemon, logged) = daemon_with_log(&rig, &["--open-to-users", "true"]);
+    let connect = |_| {
+        let mut stream = rig.connect_as(4242, "a_user_whose_connections_are_used_up_is_named")?;
+        stream.write_all(b"GET / HT").unwrap();
+        Some(stream)
+    };
+    let Some(streams) = (0..65).map(connect).collect::<Option<Vec<_>>>() else { return };
+    until("it is named", || logged().contains("user 4242 may only look, and has 64"));
+    drop(streams);
+}
+
+#[test]
+fn slots_that_are_not_looked_at_are_told_of() {
+    const NAME: &str = "slots_that_are_not_looked_at_are_told_of";
+    let rig = Rig::empty();
+    let (_daemon, logged) = daemon_with_log(&rig, &["--open-to-users", "true"]);
+    // A page all of whose slots are in use, as it says.
+    let process = |job: &str| {
+        let identity = Identity { job: job.to_owned(), ..Identity::of_this_process() };
+        let file = File::from(Page::create(&identity).unwrap().1);
+        file.write_all_at(&1024u64.to_le_bytes(), 64 * 8).unwrap();
+        let mut stream = rig.connect_as(4242, NAME)?;
+        offer(&stream, file.as_fd()).unwrap();
+        let mut answer = [0; 8];
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, [0; 8], "the page is refused");
+        Some(stream)
+    };
+    let told = |slots: u32| {
+        let page = get(&rig, "/metrics", "host: localhost");
+        page.contains(&format!("\nmgcomp_daemon_slots_not_looked_at {slots}\n"))
+    };
+    let warnings = || logged().matches("name the user in `operators`").count();
+    let Some(full) = (0..16).map(|_| process("full")).collect::<Option<Vec<_>>>() else { return };
+    assert!(told(0) && warnings() == 0);
+    let late: Vec<_> = (0..2).map(|_| process("late")).collect();
+    assert!(told(2048));
+    assert_eq!(warnings(), 1, "{}", logged());
+    // Nobody knows who its peers are.
+    rig.fail(&["off", "--job", "full", "--peer", "90"], &["peer 90"]);
+    rig.succeed(&["off", "--job", "late", "--peer", "90"]);
+    drop(full);
+    until("all are looked at", || told(0));
+    drop(late);
 }
 
 #[test]

@@ -147,6 +147,13 @@ impl Page {
         self.change(index, settings.pack());
     }
 
+    /// Unsets what was ever set for `slot` alone: it goes by what holds for slots that have no settings of their own.
+    pub fn unset(&self, slot: usize) {
+        if slot < SLOTS {
+            self.change(layout::settings(slot), 0);
+        }
+    }
+
     fn change(&self, index: usize, word: u64) {
         // Another process may be looking at the line: leave it alone if nothing changes.
         if self.word(index).load(Ordering::Relaxed) != word {

@@ -80,6 +80,22 @@ fn settings_hold_from_the_next_transfer_on() {
 }
 
 #[test]
+fn a_slot_that_is_unset_goes_by_the_default_again() {
+    let (mut policy, _meter, attachment) = steered_bdi();
+    let page = attachment.page();
+    let mut algorithm = || decide(policy.as_mut(), &facts(1, 4096)).algorithm;
+    page.set(None, &settings("fixed:zvc"));
+    page.set(Some(0), &settings("fixed:rle"));
+    assert_eq!(algorithm(), Algorithm::Rle);
+    page.unset(0);
+    assert_eq!((page.load_raw(layout::settings(0)), algorithm()), (0, Algorithm::Zvc));
+    page.set(Some(0), &Settings::default());
+    assert_eq!(algorithm(), Algorithm::Bdi, "a word of no settings is one of its own");
+    // There is no such slot.
+    [Page::other() + 1, usize::MAX].into_iter().for_each(|slot| page.unset(slot));
+}
+
+#[test]
 fn off_and_the_gate_come_before_the_policy() {
     let (mut policy, _meter, attachment) = steered_bdi();
     let gate = Settings { gate: SizeGate::try_new(8192), ..Settings::default() };
