@@ -292,13 +292,7 @@ mod tests {
         let scope = Scope { job: Some("late".to_owned()), peer: Some(1), stream: None };
         node.store.change(&scope, None, false, off).await.unwrap();
         // As many slots as are looked at of a user, and one more.
-        let full: Vec<_> = (0..16)
-            .map(|_| {
-                let played = Played::new("full", 0);
-                played.has_used(1024);
-                adopt(&played)
-            })
-            .collect();
+        let full: Vec<_> = (0..16).map(|_| adopt(&Played::full("full"))).collect();
         let mut late = Played::new("late", 0);
         let slot = late.sends(1, 100);
         let process = adopt(&late);

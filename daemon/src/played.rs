@@ -52,6 +52,13 @@ impl Played {
         slot
     }
 
+    /// A process of `job` that has no slot left.
+    pub(crate) fn full(job: &str) -> Self {
+        let played = Self::new(job, 0);
+        played.has_used(1024);
+        played
+    }
+
     /// It says that it uses so many slots, whatever is in them.
     pub(crate) fn has_used(&self, slots: u64) {
         self.word(USED, slots);

@@ -289,13 +289,7 @@ mod tests {
             processes.adopt(played.page(), owner, &config, &Scopes::default()).unwrap()
         };
         // As many slots as are looked at of a user, and one more.
-        let full: Vec<_> = (0..16)
-            .map(|_| {
-                let played = Played::new("full", 0);
-                played.has_used(1024);
-                adopt(&played)
-            })
-            .collect();
+        let full: Vec<_> = (0..16).map(|_| adopt(&Played::full("full"))).collect();
         let mut late = Played::new("late", 0);
         let slot = late.sends(1, 1_000_000);
         adopt(&late);

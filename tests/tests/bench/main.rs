@@ -6,6 +6,7 @@ mod codec;
 mod control;
 mod gather;
 mod gpu;
+mod gpu_script;
 #[cfg(target_os = "linux")]
 mod link;
 mod offload;
