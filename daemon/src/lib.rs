@@ -8,7 +8,7 @@
 //! use mgcomp_daemon::{Config, Listener, run};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let config = Config::private("/tmp/mgcomp.sock".into(), "/tmp/mgcomp-state".into());
+//! let config = Config::private("/run/user/1000/mgcomp.sock".into(), "/home/me/.local/state/mgcomp".into());
 //! run(Listener::open(config)?, async { drop(tokio::signal::ctrl_c().await) }).await?;
 //! # Ok(())
 //! # }

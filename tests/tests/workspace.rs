@@ -154,3 +154,38 @@ fn dependencies_come_from_the_registry_under_allowed_licences() {
         }
     }
 }
+
+/// Whole paths, below a place that need not exist.
+fn installed() -> BTreeSet<String> {
+    let list =
+        Command::new("bash").arg(root().join("clients/install")).args(["--list", "/p"]).output().unwrap();
+    assert!(list.status.success(), "{list:?}");
+    String::from_utf8(list.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn what_installed_documents_lead_to_is_installed() {
+    const DOCUMENTS: &str = "/p/share/doc/mgcomp/";
+    let installed = installed();
+    let documents = installed.iter().filter_map(|path| path.strip_prefix(DOCUMENTS));
+    let mut links = 0;
+    for document in documents.filter(|document| document.ends_with(".md")) {
+        let text = std::fs::read_to_string(root().join(document)).unwrap();
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#', ' ']).next());
+        for target in targets.filter(|target| !target.is_empty() && !target.contains("://")) {
+            links += 1;
+            let mut path: Vec<&str> = document.split('/').collect();
+            path.pop();
+            for part in target.split('/').filter(|part| *part != ".") {
+                if part == ".." { path.truncate(path.len() - 1) } else { path.push(part) }
+            }
+            let path = format!("{DOCUMENTS}{}", path.join("/"));
+            let is_there = installed.contains(&path)
+                || installed
+                    .iter()
+                    .any(|other| other.strip_prefix(&path).is_some_and(|rest| rest.starts_with('/')));
+            assert!(is_there, "{document} leads to {target}, which is not installed");
+        }
+    }
+    assert!(links > 20, "{links}");
+}

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Element;
-use mgcomp_selector::{CheapFacts, Decision, Estimate, Outcome, Plan, Policy};
+use mgcomp_selector::{CheapFacts, Decision, Estimate, Outcome, Policy};
 
 /// How often all calls are made: the median counts, for what takes longer was interrupted.
 const RUNS: usize = 3;
@@ -14,15 +14,21 @@ const RUNS: usize = 3;
 pub(super) enum Call {
     Plan(CheapFacts),
     Choose(CheapFacts, Vec<Estimate>),
-    Observe(CheapFacts, Decision, Outcome),
+    Observe {
+        facts: CheapFacts,
+        decision: Decision,
+        outcome: Outcome,
+        /// For so long the transfer is on its way by then.
+        meanwhile_ns: f64,
+    },
     Decoded(CheapFacts, Decision, u64, Duration),
 }
 
 /// What deciding takes, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Costs {
-    /// All calls of the sequence together.
-    pub(super) all_ns: f64,
+    /// All calls of the sequence together, but for hearing what came of a transfer while that is on its way.
+    pub(super) waited_ns: f64,
     /// The decision of a transfer that is not sampled, the first for each length left out: the median, if there are any.
     pub(super) plan_ns: Option<f64>,
     /// The slowest of a hundred of the same.
@@ -35,12 +41,10 @@ impl Costs {
     pub(super) fn of(build: &dyn Fn() -> Box<dyn Policy>, calls: &[Call]) -> Self {
         let mut all: [f64; RUNS] = std::array::from_fn(|_| time_all(&mut *build(), calls));
         let each = time_each(build, calls);
-        let net = |ns: f64| (ns - each.clock_ns).max(0.0);
-        let mut observed: Vec<f64> = each.observed.iter().copied().map(net).collect();
-        let late = each.plans.iter().zip(running(calls)).filter(|(_, running)| *running);
-        let mut late: Vec<f64> = late.filter_map(|(ns, _)| ns.map(net)).collect();
+        let mut observed: Vec<f64> = observed(calls, &each).collect();
+        let mut late: Vec<f64> = late_plans(calls, &each).collect();
         Self {
-            all_ns: median(&mut all),
+            waited_ns: median(&mut all) * waited_share(calls, &each),
             plan_ns: quantile(&mut late, 0.5),
             slow_plan_ns: quantile(&mut late, 0.99),
             observe_ns: median(&mut observed),
@@ -56,67 +60,48 @@ fn time_all(policy: &mut dyn Policy, calls: &[Call]) -> f64 {
     started.elapsed().as_nanos() as f64
 }
 
-/// What each call takes, and what the clock does.
-struct Each {
-    /// By plan; none for those that ask for a sample.
-    plans: Vec<Option<f64>>,
-    observed: Vec<f64>,
-    clock_ns: f64,
-}
-
-/// Makes all calls several times: the median of each counts.
-fn time_each(build: &dyn Fn() -> Box<dyn Policy>, calls: &[Call]) -> Each {
+/// What each call takes, without what the clock does: the median of several runs.
+fn time_each(build: &dyn Fn() -> Box<dyn Policy>, calls: &[Call]) -> Vec<f64> {
     let mut clock: Vec<f64> = (0..calls.len()).map(|_| since(Instant::now())).collect();
-    let (mut plans, mut observed) = (Vec::<[Option<f64>; RUNS]>::new(), Vec::<[f64; RUNS]>::new());
+    let clock_ns = median(&mut clock);
+    let mut times = vec![[0.0; RUNS]; calls.len()];
     for run in 0..RUNS {
-        let (mut plan, mut observe) = (0, 0);
         let mut policy = build();
-        for call in calls {
+        for (call, times) in calls.iter().zip(&mut times) {
             let started = Instant::now();
-            let samples = make(&mut *policy, call);
-            let ns = since(started);
-            match call {
-                Call::Plan(_) => {
-                    note(&mut plans, plan, run, if samples { None } else { Some(ns) });
-                    plan += 1;
-                }
-                Call::Observe(..) => {
-                    note(&mut observed, observe, run, ns);
-                    observe += 1;
-                }
-                Call::Choose(..) | Call::Decoded(..) => {}
-            }
+            make(&mut *policy, call);
+            times[run] = since(started);
         }
     }
-    let median_of_runs = |mut times: [f64; RUNS]| median(&mut times);
-    // All runs ask for the same samples.
-    let plan = |times: [Option<f64>; RUNS]| {
-        times[0]?;
-        Some(median_of_runs(times.map(Option::unwrap_or_default)))
+    times.iter_mut().map(|times| (median(times) - clock_ns).max(0.0)).collect()
+}
+
+/// The part of what calls take `each` that transfers wait for. What all take together is known better than what each does.
+fn waited_share(calls: &[Call], each: &[f64]) -> f64 {
+    let waited = |(call, ns): (&Call, &f64)| match call {
+        Call::Observe { meanwhile_ns, .. } => (ns - meanwhile_ns).max(0.0),
+        _ => *ns,
     };
-    Each {
-        plans: plans.into_iter().map(plan).collect(),
-        observed: observed.into_iter().map(median_of_runs).collect(),
-        clock_ns: median(&mut clock),
-    }
+    let all_ns: f64 = each.iter().sum();
+    if all_ns > 0.0 { calls.iter().zip(each).map(waited).sum::<f64>() / all_ns } else { 1.0 }
 }
 
-/// Notes a figure of a run.
-fn note<T: Copy + Default>(figures: &mut Vec<[T; RUNS]>, at: usize, run: usize, figure: T) {
-    if figures.len() == at {
-        figures.push([T::default(); RUNS]);
-    }
-    figures[at][run] = figure;
+/// What hearing of each transfer takes.
+fn observed(calls: &[Call], each: &[f64]) -> impl Iterator<Item = f64> {
+    calls.iter().zip(each).filter(|(call, _)| matches!(call, Call::Observe { .. })).map(|(_, ns)| *ns)
 }
 
-/// By plan: whether a transfer of the same element and about the same length went before.
-fn running(calls: &[Call]) -> Vec<bool> {
+/// What decisions take that ask for no sample and are not the first for their length.
+fn late_plans(calls: &[Call], each: &[f64]) -> impl Iterator<Item = f64> {
     let mut met = HashSet::<(Element, u64)>::new();
-    let plan = |call: &Call| match call {
-        Call::Plan(facts) => Some(!met.insert((facts.element, half_octave(facts.raw_bytes)))),
+    let next = calls.iter().skip(1).map(Some).chain([None]);
+    calls.iter().zip(next).zip(each).filter_map(move |((call, next), ns)| match call {
+        Call::Plan(facts) => {
+            let is_late = !met.insert((facts.element, half_octave(facts.raw_bytes)));
+            (is_late && !matches!(next, Some(Call::Choose(..)))).then_some(*ns)
+        }
         _ => None,
-    };
-    calls.iter().filter_map(plan).collect()
+    })
 }
 
 /// Up to one and a half times as many bytes all lengths are about the same.
@@ -133,21 +118,15 @@ fn since(started: Instant) -> f64 {
     started.elapsed().as_nanos() as f64
 }
 
-/// Makes a call; returns whether it asks for a sample.
-fn make(policy: &mut dyn Policy, call: &Call) -> bool {
+fn make(policy: &mut dyn Policy, call: &Call) {
     match black_box(call) {
-        Call::Plan(facts) => matches!(black_box(policy.plan(facts)), Plan::Sample { .. }),
+        Call::Plan(facts) => drop(black_box(policy.plan(facts))),
         Call::Choose(facts, estimates) => {
             black_box(policy.choose(facts, estimates));
-            false
         }
-        Call::Observe(facts, decision, outcome) => {
-            policy.observe(facts, decision, outcome);
-            false
-        }
+        Call::Observe { facts, decision, outcome, .. } => policy.observe(facts, decision, outcome),
         Call::Decoded(facts, decision, coded_bytes, took) => {
             policy.decoded(facts, decision, *coded_bytes, *took);
-            false
         }
     }
 }
@@ -168,8 +147,8 @@ fn quantile(times: &mut [f64], part: f64) -> Option<f64> {
 mod tests {
     use std::thread;
 
-    use mgcomp_codecs::AlgorithmSet;
-    use mgcomp_selector::{Fixed, StreamId};
+    use mgcomp_codecs::{Algorithm, AlgorithmSet};
+    use mgcomp_selector::{Fixed, Plan, Reason, StreamId};
 
     use super::*;
 
@@ -202,20 +181,21 @@ mod tests {
         fn observe(&mut self, _: &CheapFacts, _: &Decision, _: &Outcome) {}
     }
 
+    fn facts(raw_bytes: u64) -> CheapFacts {
+        CheapFacts {
+            peer: 1,
+            stream: StreamId(0),
+            raw_bytes,
+            element: Element::U8,
+            allowed: AlgorithmSet::supported(),
+            link: None,
+            lambda: None,
+            is_observed: true,
+        }
+    }
+
     fn costs(lens: &[u64]) -> Costs {
-        let plan = |&raw_bytes: &u64| {
-            Call::Plan(CheapFacts {
-                peer: 1,
-                stream: StreamId(0),
-                raw_bytes,
-                element: Element::U8,
-                allowed: AlgorithmSet::supported(),
-                link: None,
-                lambda: None,
-                is_observed: true,
-            })
-        };
-        let calls: Vec<Call> = lens.iter().map(plan).collect();
+        let calls: Vec<Call> = lens.iter().map(|&raw_bytes| Call::Plan(facts(raw_bytes))).collect();
         let policy =
             || -> Box<dyn Policy> { Box::new(SlowAtFirst { met: HashSet::new(), choice: Fixed::BYPASS }) };
         Costs::of(&policy, &calls)
@@ -238,7 +218,37 @@ mod tests {
         // One of five: the median of all would be one of the first.
         let (plan_ns, slow_plan_ns) = (costs.plan_ns.unwrap(), costs.slow_plan_ns.unwrap());
         assert!(plan_ns < FIRST.as_nanos() as f64 && plan_ns <= slow_plan_ns, "{costs:?}");
-        assert!(costs.all_ns >= 4.0 * FIRST.as_nanos() as f64, "{costs:?}");
+        assert!(costs.waited_ns >= 4.0 * FIRST.as_nanos() as f64, "{costs:?}");
+    }
+
+    #[test]
+    fn what_is_heard_while_a_transfer_is_on_its_way_keeps_nobody_waiting() {
+        let facts = facts(1000);
+        let observe = |meanwhile_ns| Call::Observe {
+            facts,
+            decision: Decision::bypass(&facts, Reason::LinkUnknown),
+            outcome: Outcome {
+                sent: Algorithm::None,
+                coded_bytes: 1000,
+                sampling: None,
+                encode: None,
+                decode: None,
+                acknowledged: None,
+            },
+            meanwhile_ns,
+        };
+        // The second is heard of after 30 of its 50 ns, the third 40 ns after it has arrived.
+        let calls = [Call::Plan(facts), observe(50.0), Call::Choose(facts, vec![]), observe(20.0)];
+        assert_eq!(waited_share(&calls, &[100.0, 30.0, 10.0, 60.0]), 150.0 / 200.0);
+        assert_eq!(observed(&calls, &[100.0, 30.0, 10.0, 60.0]).collect::<Vec<_>>(), [30.0, 60.0]);
+        assert_eq!(waited_share(&calls, &[0.0; 4]), 1.0);
+    }
+
+    #[test]
+    fn a_decision_that_asks_for_a_sample_is_in_no_quantile() {
+        let plan = || Call::Plan(facts(1000));
+        let calls = [plan(), plan(), Call::Choose(facts(1000), vec![]), plan(), plan()];
+        assert_eq!(late_plans(&calls, &[1.0, 2.0, 3.0, 4.0, 5.0]).collect::<Vec<_>>(), [4.0, 5.0]);
     }
 
     #[test]

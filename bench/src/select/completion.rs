@@ -31,6 +31,11 @@ impl Link {
         self.latency_ns as f64 + through_ns + (segments - 1.0) * slowest_ns
     }
 
+    /// The part of it that comes after all is encoded.
+    pub(super) fn after_encoding_ns(&self, raw_bytes: u64, sent: &Sent) -> f64 {
+        self.completion_ns(raw_bytes, sent) - sent.encode_ns
+    }
+
     /// What a policy is told of the link.
     pub(super) fn facts(&self) -> LinkFacts {
         let overlap = self.segment.map_or(Overlap::None, Overlap::Segments);
@@ -55,6 +60,7 @@ mod tests {
         // Four segments: the first is encoded in 100, the link takes 4 × 200, the last is decoded in 50.
         link.segment = Some(1000);
         assert_eq!(link.completion_ns(4000, &sent), 50.0 + 100.0 + 800.0 + 50.0);
+        assert_eq!(link.after_encoding_ns(4000, &sent), 50.0 + 500.0 + 50.0);
         // A transfer shorter than a segment has nothing to overlap with.
         link.segment = Some(4000);
         assert_eq!(link.completion_ns(4000, &sent), 50.0 + 400.0 + 800.0 + 200.0);

@@ -69,7 +69,7 @@ mod tests {
 
     fn row(sequence: &str, decision: Option<(f64, f64)>) -> Row {
         let (plan_ns, slow_plan_ns) = decision.unzip();
-        let costs = Costs { all_ns: 0.0, plan_ns, slow_plan_ns, observe_ns: 0.0 };
+        let costs = Costs { waited_ns: 0.0, plan_ns, slow_plan_ns, observe_ns: 0.0 };
         Row {
             sequence: sequence.into(),
             phases: 1,

@@ -98,7 +98,7 @@ impl Printer {
                  {} transfers of {} to {} a sequence, all of one stream; latency {} ns; segments of {} where codecs and link overlap\n\
                  oracle: ms with the best algorithm of each transfer; the others: % longer than that. decide: ns a decision that takes\n\
                  no sample, but for the first of each length, the median; slow: the slowest of a hundred of those; -: there are none;\n\
-                 observe: ns a transfer, the median; sample: % of the time of adaptive\n\
+                 observe: ns a transfer, the median, while it is on its way; sample: % of the time of adaptive\n\
                  deflate is timed once, not {} times, on the first {} of a transfer: its times and sizes of longer ones are scaled up from those",
                 machine.describe(),
                 command.join(" "),

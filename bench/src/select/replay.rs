@@ -26,7 +26,7 @@ pub(super) struct Replay<'a> {
 /// What a policy came to.
 #[derive(Clone, Debug)]
 pub(super) struct Replayed {
-    /// All transfers, with what deciding and sampling took.
+    /// All transfers, with what they waited for deciding and sampling.
     pub(super) time_ns: f64,
     pub(super) sampling_ns: f64,
     pub(super) costs: Costs,
@@ -80,7 +80,8 @@ impl Replay<'_> {
                 acknowledged: None,
             };
             policy.observe(&facts, &decision, &outcome);
-            calls.push(Call::Observe(facts, decision, outcome));
+            let meanwhile_ns = self.link.after_encoding_ns(raw_bytes, &sent);
+            calls.push(Call::Observe { facts, decision, outcome, meanwhile_ns });
             // Which the peer says now and then, where there was something to decode.
             if told.is_told(outcome.sent) {
                 let took = Duration::from_nanos(sent.decode_ns.round() as u64);
@@ -89,7 +90,7 @@ impl Replay<'_> {
             }
         }
         let costs = Costs::of(build, &calls);
-        Ok(Replayed { time_ns: transfers_ns + sampling_ns + costs.all_ns, sampling_ns, costs, carried })
+        Ok(Replayed { time_ns: transfers_ns + sampling_ns + costs.waited_ns, sampling_ns, costs, carried })
     }
 
     fn raw(&self, cut: usize) -> &[u8] {
@@ -142,7 +143,7 @@ mod tests {
 
     /// What the transfers themselves took.
     fn transfers_ns(replayed: &Replayed) -> f64 {
-        replayed.time_ns - replayed.sampling_ns - replayed.costs.all_ns
+        replayed.time_ns - replayed.sampling_ns - replayed.costs.waited_ns
     }
 
     #[test]

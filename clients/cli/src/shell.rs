@@ -38,7 +38,8 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), CliError> {
         }
     };
     let mut text = Vec::new();
-    let rendered = clap_mangen::Man::new(command).render(&mut text);
+    let page = clap_mangen::Man::new(command).source(concat!("mgcomp ", env!("CARGO_PKG_VERSION")));
+    let rendered = page.render(&mut text);
     rendered.map_err(|source| CliError::Write { name: name(std::path::Path::new("-")), source })?;
     print(&String::from_utf8_lossy(&text))
 }

@@ -37,7 +37,7 @@ pub(crate) struct SizeGateArgs {
 /// Show or set how fast copies of running programs may read the memory of devices.
 ///
 /// Each copier and offload queue goes by it, also for what waits already. Without it they take what their program says, by
-/// default three times the rate of the link to the host.
+/// default three times the rate of the link to the host. It holds for a node or a job: peers and streams have none of their own.
 #[derive(clap::Args, Debug)]
 pub(crate) struct ReadCapArgs {
     #[command(subcommand)]

@@ -17,7 +17,7 @@ const OF_KUBERNETES: [&str; 2] = ["PORT", "SERVICE_"];
 /// What is given on the command line.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Flags {
-    /// Where programs and clients on this node connect [default: $XDG_RUNTIME_DIR/mgcomp.sock; of root /run/mgcomp/mgcomp.sock]
+    /// Where programs and clients on this node connect [default: MGCOMP_SOCKET, or $XDG_RUNTIME_DIR/mgcomp.sock, but of root /run/mgcomp/mgcomp.sock]
     #[arg(long, value_name = "PATH")]
     pub socket: Option<String>,
     /// Where settings are kept [default: ~/.local/state/mgcomp; of root /var/lib/mgcomp]

@@ -70,6 +70,15 @@ pub(super) struct Coder {
     /// Of writes that the peer has yet to acknowledge: their records, and the times that were predicted.
     unacknowledged: FxHashMap<(Rank, JobId), (RecordId, Transfer, Option<u64>)>,
     lately_coded: LatelyCoded,
+    /// What the policy has yet to hear.
+    lessons: Vec<Lesson>,
+}
+
+/// A transfer, what was decided of it, and what came of that.
+struct Lesson {
+    facts: CheapFacts,
+    decision: Decision,
+    outcome: Outcome,
 }
 
 impl Coder {
@@ -97,6 +106,7 @@ impl Coder {
             log,
             unacknowledged: FxHashMap::default(),
             lately_coded: LatelyCoded::default(),
+            lessons: Vec::new(),
         }
     }
 
@@ -140,8 +150,17 @@ impl Coder {
         self.at_once(|coder| coder.plan((peer, job), source, transfer))
     }
 
+    /// Tells the policy what has come of what it decided: before it decides anything else, and else once that is on its way, which
+    /// need not wait for it.
+    pub(super) fn learn(&mut self) {
+        for Lesson { facts, decision, outcome } in self.lessons.drain(..) {
+            self.policy.observe(&facts, &decision, &outcome);
+        }
+    }
+
     /// Starts what the policy says of it.
     fn plan(&mut self, by: (Rank, JobId), source: Payload, transfer: Transfer) {
+        self.learn();
         let facts = &transfer.facts;
         let raw = if transfer.group.is_some_and(|group| self.collectives.are_reports(group)) {
             Some(Reason::BetweenRanks)
@@ -203,6 +222,7 @@ impl Coder {
     /// The peer has decoded what `job` encoded.
     pub(super) fn decoded(&mut self, by: (Rank, JobId), took: Duration) {
         if let Some(Coded { facts, decision, coded_bytes, record }) = self.lately_coded.take(by) {
+            self.learn();
             self.policy.decoded(&facts, &decision, coded_bytes, took);
             lock(&self.log).decoded(record, took);
         }
@@ -235,6 +255,7 @@ impl Coder {
     fn end(&mut self, UnderWay { peer, job, stage }: UnderWay, done: Done) {
         let result = match (stage, done.result) {
             (Stage::Sampling { source, transfer }, Ok(Output::Estimates(estimates))) => {
+                self.learn();
                 let decision = self.policy.choose(&transfer.facts, &estimates);
                 let how = (decision, Some(done.took), None);
                 return self.start_encoding((peer, job), source, transfer, how);
@@ -395,6 +416,7 @@ impl Coder {
     fn end_look(&mut self, look: Ticket, facts: &CheapFacts, found: Result<Output, Status>, took: Duration) {
         // What went wrong goes wrong with the encoding too, or it does no harm.
         let estimates = if let Ok(Output::Estimates(estimates)) = found { estimates } else { Vec::new() };
+        self.learn();
         self.behind.hear(self.policy.as_mut(), facts, &estimates);
         self.count(|stats| {
             stats.sampled += 1;
@@ -439,7 +461,7 @@ impl Coder {
             // No data of the program, and the policy was not asked.
             return Some(lock(&self.log).push(*facts, *decision, outcome));
         }
-        self.policy.observe(facts, decision, &outcome);
+        self.lessons.push(Lesson { facts: *facts, decision: *decision, outcome });
         tracing::trace!(
             peer = facts.peer, raw_bytes = facts.raw_bytes, coded_bytes, algorithm = %sent,
             reason = %decision.reason, "encoded"

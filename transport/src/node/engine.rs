@@ -213,6 +213,7 @@ impl Engine {
         {
             self.act(peer, action);
         }
+        self.coder.learn();
         if let Some(Some(session)) = self.sessions.get(peer.0 as usize) {
             self.board.set(peer, session.is_open(), session.error());
         }
@@ -257,6 +258,8 @@ impl Engine {
     /// Whoever waits for a request of a group may be waiting for another one first, perhaps for ever: if the session is over that
     /// this one went by, its operation is, too. That the session is over is none of the group's affair: the peer may have done its part.
     fn deliver(&mut self, request: RequestId, result: TransferResult) {
+        // What is counted for it is counted by the time that it is over.
+        self.coder.learn();
         let Some(Asked { reply, group }) = self.replies.remove(&request) else { return };
         if let (Some(group), Err(error @ TransferError::Session { .. })) = (group, &result) {
             self.groups.fail(group, error);

@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 
 use bytes::Bytes;
-use mgcomp_selector::{Fixed, Record};
+use mgcomp_selector::{Estimate, Fixed, Record};
 
 use super::*;
 use crate::memory::HostBuffer;
@@ -219,4 +219,58 @@ fn whose_session_is_over_counts_for_nothing_and_the_others_get_it_all_the_same()
         assert_eq!(bench.coder.stats.lock().unwrap().total().transfers, 2, "{gone} is gone");
         assert!(bench.records().iter().all(|record| record.facts.peer != gone));
     }
+}
+
+/// Codes everything by ZVC, and notes what it is asked and told.
+#[derive(Debug)]
+struct Noting {
+    heard: Arc<Mutex<Vec<&'static str>>>,
+    choice: Fixed,
+}
+
+impl Policy for Noting {
+    fn name(&self) -> String {
+        "noting".into()
+    }
+
+    fn plan(&mut self, facts: &CheapFacts) -> Plan {
+        self.heard.lock().unwrap().push("plan");
+        self.choice.plan(facts)
+    }
+
+    fn choose(&mut self, facts: &CheapFacts, estimates: &[Estimate]) -> Decision {
+        self.choice.choose(facts, estimates)
+    }
+
+    fn observe(&mut self, _: &CheapFacts, _: &Decision, _: &Outcome) {
+        self.heard.lock().unwrap().push("observe");
+    }
+
+    fn decoded(&mut self, _: &CheapFacts, _: &Decision, _: u64, _: Duration) {
+        self.heard.lock().unwrap().push("decoded");
+    }
+}
+
+#[test]
+fn a_policy_learns_once_the_transfer_is_on_its_way_or_before_it_decides_again() {
+    let mut bench = Bench::new(Algorithm::Zvc);
+    let heard = Arc::<Mutex<Vec<&'static str>>>::default();
+    bench.coder.policy =
+        Box::new(Noting { heard: heard.clone(), choice: Fixed::try_new(Algorithm::Zvc).unwrap() });
+    let source = Payload::from_bytes(Bytes::from(vec![0; 100]));
+    let heard = || std::mem::take(&mut *heard.lock().unwrap());
+    bench.send(1, &source);
+    bench.end(Ticket(0), Ok((Algorithm::Zvc, 7)));
+    assert_eq!((bench.heard().len(), heard()), (1, vec!["plan"]));
+    bench.coder.learn();
+    bench.coder.learn();
+    assert_eq!(heard(), ["observe"]);
+    bench.send(2, &source);
+    bench.end(Ticket(1), Ok((Algorithm::Zvc, 7)));
+    bench.send(3, &source);
+    bench.end(Ticket(2), Ok((Algorithm::Zvc, 7)));
+    assert_eq!(heard(), ["plan", "observe", "plan"]);
+    // What is told of its decoding comes after that, too.
+    bench.coder.decoded((Rank(3), JobId(30)), Duration::from_micros(2));
+    assert_eq!(heard(), ["observe", "decoded"]);
 }
