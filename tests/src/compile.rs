@@ -116,10 +116,7 @@ pub fn compile(compiler: &Compiler, cache: &Path) -> Result<Compilation, DeviceE
 }
 
 /// The PTX that ships, of all kernels. What is in `cache` of the same sources is not compiled again.
-///
-/// # Errors
-/// What the compiler says.
-pub fn shipped(compiler: &Compiler, cache: &Path) -> Result<Vec<Artifact>, DeviceError> {
+fn shipped(compiler: &Compiler, cache: &Path) -> Result<Vec<Artifact>, DeviceError> {
     let target = Target::ptx(MIN_CAPABILITY);
     let ptx = of_each_source(|source| {
         cached(cache, source, target, || {
@@ -223,11 +220,12 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The first line of the PTX that ships: what it was compiled from.
+/// What the PTX that ships begins with: what it was compiled from, and what the rest of it is, so that what was changed by hand is
+/// found without compiling.
 #[must_use]
-pub fn fingerprint_line(source: &KernelSource) -> String {
+pub fn shipped_head(source: &KernelSource, body: &str) -> String {
     let fingerprint = source.fingerprint(Target::ptx(MIN_CAPABILITY));
-    format!("// fingerprint {}\n", hex(&fingerprint))
+    format!("// fingerprint {}\n// sha256 {}\n", hex(&fingerprint), hex(&Sha256::digest(body)))
 }
 
 fn targets() -> impl Iterator<Item = Target> {
@@ -238,7 +236,7 @@ fn targets() -> impl Iterator<Item = Target> {
 /// it is of its own version of PTX, but the kernels use nothing that [`PTX_VERSION`] does not have, except for hints on what loads are
 /// for. [`assemble`] finds out whether that is so.
 fn shipped_ptx(source: &KernelSource, compiled: &str) -> String {
-    let mut ptx = fingerprint_line(source);
+    let mut ptx = String::new();
     for line in compiled.trim_end_matches('\0').lines().map(str::trim_end) {
         if line.is_empty()
             || line.starts_with("//")
@@ -251,7 +249,7 @@ fn shipped_ptx(source: &KernelSource, compiled: &str) -> String {
             false => ptx += &format!("{line}\n"),
         }
     }
-    ptx
+    shipped_head(source, &ptx) + &ptx
 }
 
 /// Has `assembler`, a `ptxas` of some version, make machine code of the PTX that ships, which is then thrown away.
@@ -319,9 +317,9 @@ fn table(rows: &[(Target, Resources)]) -> String {
          Registers of a thread · shared memory of a block in bytes, without the buffers that a launch asks for, \
          as NVRTC {}.{}\ncompiles them. Blocks have {threads} threads. A kernel that spills registers fails the \
          tests; its spilled bytes stand here too.\n\n\
-         `{RENEW}` writes this and the PTX that ships. `tests/run` compiles the PTX and the kernels \
-         for {FIRST_TARGET}\nand compares them; of the other devices it is content if this is of the same sources, flags and \
-         compiler.\nThe same command without `--write` compares all.\n\n",
+         `{RENEW}` writes this and the PTX that ships. `tests/run` compiles the kernels for {FIRST_TARGET} \
+         and compares them;\nof the other devices and the PTX it is content if they are of the same sources, flags and compiler, and the \
+         PTX as it was written.\nThe same command without `--write` compares all.\n\n",
         VERSION.0, VERSION.1
     );
     let heads = TARGETS.join(" | ");
