@@ -28,7 +28,18 @@ pub(crate) enum Failure {
         /// Bytes there are.
         found: u64,
     },
+    /// A rank has no part of the result, since what others sent it was not good.
+    #[error("rank {rank} has no good part of the result to hand on")]
+    Spoiled {
+        /// Its rank in the communicator.
+        rank: c_int,
+    },
 }
+
+/// Whether all that came to this rank was good. What was not is the failure of this rank alone, which takes part in the rest of
+/// the collective even so, since the others wait for it; it is told at the end. After a failure of MPI's own, which stands
+/// around this where both may be, there is no rest.
+pub(crate) type Came = Result<(), Failure>;
 
 /// An error of MPI if `code` is one, in a call that told whoever is told of errors there.
 pub(crate) fn told(code: c_int) -> Result<(), Failure> {

@@ -28,7 +28,7 @@ use crate::pool::Pool;
 use crate::types::{Comm, Type};
 
 /// How ranks do things together; those of another version do them in another way.
-const PROTOCOL: u64 = 2;
+const PROTOCOL: u64 = 3;
 /// Data shorter than this goes by MPI's own collective at once, where nothing else is said.
 const GATE: u64 = 256 << 10;
 /// What says something else, in bytes.

@@ -181,6 +181,17 @@ fn what_mpi_refuses() {
 }
 
 #[test]
+fn what_is_damaged_on_its_way_is_told_and_holds_up_nobody() {
+    on_every_mpi(|mpi| {
+        // Of blocks that differ, some are short enough to go by MPI's own collective.
+        let variables = [COMPRESSED[0], ("MGCOMP_MPI_GATE", "65536"), REDUCED[2]];
+        let run = mpi.run_before("damage.c", "damaged.c", 3, &variables);
+        run.expect_well();
+        assert!(run.output.contains("a collective has failed"), "{}", run.output);
+    });
+}
+
+#[test]
 fn communicators_come_and_go() {
     on_every_mpi(|mpi| mpi.run("many.c", 2, &COMPRESSED).expect_well());
 }

@@ -10,7 +10,7 @@ use super::{Kind, Verdict};
 use crate::blocks::Blocks;
 use crate::communicator::Communicator;
 use crate::data::{Bytes, Data, Landing};
-use crate::failure::Failure;
+use crate::failure::{Came, Failure};
 use crate::layer::Layer;
 use crate::mpi::Shape;
 
@@ -31,26 +31,39 @@ pub(crate) fn allgather(
     comm: &Communicator,
     plain: impl Fn() -> c_int,
 ) -> Result<Verdict, Failure> {
-    let Some(longest) = blocks.longest(comm.size) else { return Ok(Verdict::Plain) };
+    let (verdict, came) = allgather_part(layer, own, blocks, comm, plain)?;
+    came.map(|()| verdict)
+}
+
+/// The same as a part of a collective, of which more is to follow whatever came.
+pub(super) fn allgather_part(
+    layer: &Layer,
+    own: Option<Data>,
+    blocks: &Blocks,
+    comm: &Communicator,
+    plain: impl Fn() -> c_int,
+) -> Result<(Verdict, Came), Failure> {
+    const PLAIN: (Verdict, Came) = (Verdict::Plain, Ok(()));
+    let Some(longest) = blocks.longest(comm.size) else { return Ok(PLAIN) };
     if !layer.is_long(layer.len(&longest)?) {
-        return Ok(Verdict::Plain);
+        return Ok(PLAIN);
     }
-    let Some(shape) = layer.usable_blocks(blocks, comm.size)? else { return Ok(Verdict::Plain) };
+    let Some(shape) = layer.usable_blocks(blocks, comm.size)? else { return Ok(PLAIN) };
     let own_block = blocks.block(comm.rank, &shape);
     let (from, from_shape) = match &own {
         None => (&own_block, Some(shape)),
         Some(own) => (own, layer.usable_if_any(own)?),
     };
     let fits = |of: &Shape| from.len(of) == own_block.len(&shape);
-    let Some(from_shape) = from_shape.filter(fits) else { return Ok(Verdict::Plain) };
+    let Some(from_shape) = from_shape.filter(fits) else { return Ok(PLAIN) };
     let piece = LONGEST.min(AT_ONCE / comm.size as usize);
     if piece < SHORTEST {
-        return Ok(Verdict::Plain);
+        return Ok(PLAIN);
     }
     let bytes = from.bytes(&from_shape, layer)?;
     let allgather = Allgather { layer, comm, piece };
     let rounds = longest.len(&shape).div_ceil(piece);
-    if !allgather.run(&bytes, blocks, &shape, rounds)? {
+    let Some(came) = allgather.run(&bytes, blocks, &shape, rounds)? else {
         let total: u64 = (0..comm.size).map(|rank| blocks.len(rank, shape.size)).sum();
         let started = Instant::now();
         let code = plain();
@@ -59,12 +72,12 @@ pub(crate) fn allgather(
             allgather.leave(&bytes, from.len(&from_shape));
             allgather.left(blocks, &shape);
         }
-        return Ok(Verdict::Done(code));
-    }
+        return Ok((Verdict::Done(code), Ok(())));
+    };
     if let (Some(_), Some(raw)) = (own, bytes.as_slice()) {
         layer.put(raw, &own_block, shape)?;
     }
-    Ok(Verdict::Done(0))
+    Ok((Verdict::Done(0), came))
 }
 
 /// An allgather under way.
@@ -76,12 +89,18 @@ struct Allgather<'a> {
 }
 
 impl Allgather<'_> {
-    /// False if the program's own call is better, which all ranks agree on.
-    fn run(&self, own: &Bytes<'_>, blocks: &Blocks, shape: &Shape, rounds: usize) -> Result<bool, Failure> {
+    /// `None` if the program's own call is better, which all ranks agree on.
+    fn run(
+        &self,
+        own: &Bytes<'_>,
+        blocks: &Blocks,
+        shape: &Shape,
+        rounds: usize,
+    ) -> Result<Option<Came>, Failure> {
         let all: Vec<Data> = (0..self.comm.size).map(|rank| blocks.block(rank, shape)).collect();
         let mut landings: Vec<Option<Landing<'_>>> = Vec::new();
         let mut message = self.layer.pool.take(Coder::max_len(self.piece));
-        let mut opened = Ok(());
+        let mut came = Ok(());
         for round in 0..rounds {
             let sealed = self.seal(own, round, &mut message)?;
             let word = sealed.map_or(if own.as_slice().is_none() { ON_DEVICE } else { 0 }, |len| len as u64);
@@ -91,7 +110,7 @@ impl Allgather<'_> {
                 self.layer.count(!is_plain && sealed.is_some());
                 if is_plain {
                     self.layer.pool.give(message);
-                    return Ok(false);
+                    return Ok(None);
                 }
                 landings = self.landings(&all, shape);
             }
@@ -99,12 +118,11 @@ impl Allgather<'_> {
             let to_send = sealed.map_or(raw, |len| &message[..len]);
             let lens = all.iter().map(|data| piece_len(data.len(shape), round, self.piece));
             let counts = self.counts(&words, lens)?;
-            opened = opened.and(self.exchange(to_send, &words, &counts, round, &mut landings)?);
+            came = came.and(self.exchange(to_send, &words, &counts, round, &mut landings)?);
         }
         self.layer.pool.give(message);
-        opened?;
-        landings.into_iter().flatten().try_for_each(|landing| landing.finish(self.layer))?;
-        Ok(true)
+        let finish = || landings.into_iter().flatten().try_for_each(|landing| landing.finish(self.layer));
+        Ok(Some(came.and_then(|()| finish())))
     }
 
     /// Counts this rank's block, which is so long and has gone by the program's own call; its piece of the first round was sealed.
@@ -154,7 +172,7 @@ impl Allgather<'_> {
         Ok(all.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
     }
 
-    /// Exchanges a round; inside, whether all that came was good.
+    /// Exchanges a round.
     fn exchange(
         &self,
         own: &[u8],
@@ -162,13 +180,13 @@ impl Allgather<'_> {
         counts: &[c_int],
         round: usize,
         landings: &mut [Option<Landing<'_>>],
-    ) -> Result<Result<(), Failure>, Failure> {
+    ) -> Result<Came, Failure> {
         let total: usize = counts.iter().map(|count| *count as usize).sum();
         let mut room = self.layer.pool.take(total);
         let started = Instant::now();
         self.layer.mpi.allgatherv(own, &mut room, counts, self.comm.comm)?;
         self.comm.rate.learn(total - own.len(), started.elapsed());
-        let (mut rest, mut opened) = (&room[..], Ok(()));
+        let (mut rest, mut came) = (&room[..], Ok(()));
         for (rank, landing) in landings.iter_mut().enumerate() {
             let (message, behind) = rest.split_at(counts[rank] as usize);
             rest = behind;
@@ -176,11 +194,11 @@ impl Allgather<'_> {
                 let begin = (round * self.piece).min(landing.len());
                 let len = piece_len(landing.len(), round, self.piece);
                 let piece = &mut landing.room()[begin..begin + len];
-                opened = opened.and(self.take(rank as c_int, words[rank], message, piece));
+                came = came.and(self.take(rank as c_int, words[rank], message, piece));
             }
         }
         self.layer.pool.give(room);
-        Ok(opened)
+        Ok(came)
     }
 
     /// Takes the piece of another rank.

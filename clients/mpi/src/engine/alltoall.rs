@@ -6,7 +6,7 @@ use super::exchange::{Exchange, Step};
 use super::{Kind, Verdict};
 use crate::blocks::Blocks;
 use crate::communicator::Communicator;
-use crate::failure::Failure;
+use crate::failure::{Came, Failure};
 use crate::layer::Layer;
 use crate::mpi::Shape;
 use crate::types::Comm;
@@ -32,9 +32,11 @@ impl Alltoall<'_> {
     pub(crate) fn run_even(&self) -> Result<Verdict, Failure> {
         let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
         let Some(shadow) = self.comm.shadow(self.layer)? else { return Ok(Verdict::Plain) };
+        let mut came = Ok(());
         for peer in self.comm.partners() {
-            self.exchange(&shapes, shadow, peer, true, true)?;
+            came = came.and(self.exchange(&shapes, shadow, peer, true, true)?);
         }
+        came?;
         if let Some(from) = &self.from {
             let rank = self.comm.rank;
             let (own, block) = (from.block(rank, &shapes.from), self.into.block(rank, &shapes.into));
@@ -58,11 +60,13 @@ impl Alltoall<'_> {
             return Ok(Verdict::Plain);
         }
         let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
+        let mut came = Ok(());
         for peer in self.comm.partners().filter(|peer| goes(*peer) || comes(*peer)) {
-            self.exchange(&shapes, shadow, peer, goes(peer), comes(peer))?;
+            came = came.and(self.exchange(&shapes, shadow, peer, goes(peer), comes(peer))?);
         }
         let flags = |is_long: &dyn Fn(c_int) -> bool| (0..self.comm.size).map(is_long).collect::<Vec<_>>();
-        Ok(Verdict::Done(rest(&flags(&goes), &flags(&comes))))
+        let code = rest(&flags(&goes), &flags(&comes));
+        came.map(|()| Verdict::Done(code))
     }
 
     fn sent(&self) -> &Blocks {
@@ -84,7 +88,7 @@ impl Alltoall<'_> {
         peer: c_int,
         goes: bool,
         comes: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<Came, Failure> {
         let exchange = Exchange {
             layer: self.layer,
             comm: self.comm,
@@ -98,6 +102,7 @@ impl Alltoall<'_> {
             peer,
             send: goes.then(|| self.sent().block(peer, &shapes.from)),
             receive: comes.then(|| self.into.block(peer, &shapes.into)),
+            is_spoiled: false,
         })
     }
 }

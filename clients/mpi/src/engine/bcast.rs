@@ -8,7 +8,7 @@ use mgcomp_transport::attach::Coder;
 use super::{Kind, SEGMENT, Verdict};
 use crate::communicator::Communicator;
 use crate::data::{Bytes, Data, Landing};
-use crate::failure::Failure;
+use crate::failure::{Came, Failure};
 use crate::layer::Layer;
 use crate::mpi::Shape;
 use crate::types::Comm;
@@ -102,27 +102,27 @@ impl Bcast<'_> {
     fn receive(&self, data: &Data, shape: Shape, plain: impl Fn() -> c_int) -> Result<Verdict, Failure> {
         let word = self.word(0)?;
         let (tell, first) = (word & TELL != 0, word & !TELL);
-        let wire = match first {
+        let (wire, came) = match first {
             0 => {
                 let wire = self.plain(data.len(&shape), plain)?;
                 if wire.verdict == Verdict::Done(0) {
                     self.layer.coder.received_raw(self.comm.peer(self.root), data.len(&shape));
                 }
-                wire
+                (wire, Ok(()))
             }
             first => self.receive_all(data, shape, first)?,
         };
         if tell {
             self.hear(wire.bytes, wire.took)?;
         }
-        Ok(wire.verdict)
+        came.map(|()| wire.verdict)
     }
 
-    fn receive_all(&self, data: &Data, shape: Shape, first: u64) -> Result<Wire, Failure> {
+    fn receive_all(&self, data: &Data, shape: Shape, first: u64) -> Result<(Wire, Came), Failure> {
         let mut wire = Wire::default();
         let mut landing = Landing::new(data, shape);
         let mut message = self.layer.pool.take(Coder::max_len(SEGMENT));
-        let mut opened = Ok(());
+        let mut came = Ok(());
         for (index, piece) in landing.room().chunks_mut(SEGMENT).enumerate() {
             let len = if index == 0 { first } else { self.word(0)? };
             let room = message.len() as u64;
@@ -130,12 +130,10 @@ impl Bcast<'_> {
             let message = message.ok_or(Failure::Length { expected: room, found: len })?;
             wire.add(message.len(), || self.layer.mpi.bcast(message, self.root, self.comm.comm))?;
             // What else is to come is taken even so: the others send it.
-            opened = opened.and(self.layer.open(self.comm, self.root, message, piece));
+            came = came.and(self.layer.open(self.comm, self.root, message, piece));
         }
         self.layer.pool.give(message);
-        opened?;
-        landing.finish(self.layer)?;
-        Ok(wire)
+        Ok((wire, came.and_then(|()| landing.finish(self.layer))))
     }
 
     /// The program's own call.

@@ -1,5 +1,5 @@
 //! Blocks between two ranks, which both know how long they are: pieces of a long one are messages that say of themselves
-//! what they are. A message of one byte says that the block follows as it is.
+//! what they are. A message of one byte says that the block follows as it is, or that it does not come.
 
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use mgcomp_transport::attach::Coder;
 use super::{Kind, SEGMENT};
 use crate::communicator::Communicator;
 use crate::data::{Bytes, Data, Landing};
-use crate::failure::Failure;
+use crate::failure::{Came, Failure};
 use crate::layer::Layer;
 use crate::mpi::{Operation, Shape, Tag};
 use crate::types::Comm;
@@ -18,6 +18,8 @@ use crate::types::Comm;
 const AS_IT_IS: u8 = 0;
 /// and that its receiver is to say how long it took.
 const TELL: u8 = 1;
+/// The byte that comes in place of a block that was not to be had.
+const SPOILED: u8 = 2;
 
 /// What a rank and another one have for each other.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +27,8 @@ pub(crate) struct Step {
     pub(crate) peer: c_int,
     pub(crate) send: Option<Data>,
     pub(crate) receive: Option<Data>,
+    /// What is to be sent is not good for anything. The peer is told that, and gets nothing.
+    pub(crate) is_spoiled: bool,
 }
 
 /// Exchanges blocks with other ranks, one after the other.
@@ -44,8 +48,12 @@ pub(crate) struct Exchange<'a> {
 
 impl Exchange<'_> {
     /// Exchanges what there is with one peer, which does the same.
-    pub(crate) fn run(&self, step: &Step) -> Result<(), Failure> {
-        let mut outgoing = step.send.as_ref().map(|data| Outgoing::new(self, data, step.peer)).transpose()?;
+    pub(crate) fn run(&self, step: &Step) -> Result<Came, Failure> {
+        let outgoing = |data| match step.is_spoiled {
+            true => Ok(Outgoing::spoiled(self, data, step.peer)),
+            false => Outgoing::new(self, data, step.peer),
+        };
+        let mut outgoing = step.send.as_ref().map(outgoing).transpose()?;
         let mut incoming = step.receive.as_ref().map(|data| Incoming::new(self, data, step.peer));
         loop {
             let receiving = incoming.as_ref().map(Incoming::post).transpose()?.flatten();
@@ -68,7 +76,7 @@ impl Exchange<'_> {
                 self.learn(told, step.send.as_ref())?;
             }
         }
-        incoming.map_or(Ok(()), Incoming::finish)
+        Ok(incoming.map_or(Ok(()), Incoming::finish))
     }
 
     fn learn(&self, told: Operation, sent: Option<&Data>) -> Result<(), Failure> {
@@ -96,6 +104,7 @@ struct Outgoing<'a> {
 enum Ready {
     Message(Vec<u8>, usize),
     AsItIs,
+    Spoiled,
 }
 
 impl<'a> Outgoing<'a> {
@@ -109,6 +118,12 @@ impl<'a> Outgoing<'a> {
         let is_compressed = new.prepare()?;
         layer.count(is_compressed);
         Ok(new)
+    }
+
+    /// A block that does not come.
+    fn spoiled(exchange: &'a Exchange<'a>, data: &'a Data, peer: c_int) -> Self {
+        let ready = (data.len(&exchange.sent) > 0).then_some(Ready::Spoiled);
+        Self { exchange, data, bytes: Bytes::There(&[]), peer, done: usize::MAX, ready, told: None }
     }
 
     /// Makes ready what is next, if there is more; returns whether that is compressed.
@@ -157,6 +172,7 @@ impl<'a> Outgoing<'a> {
             Some(Ready::Message(message, len)) => {
                 Ok(vec![mpi.send(message, len, self.peer, Tag::Data, shadow)?])
             }
+            Some(Ready::Spoiled) => Ok(vec![mpi.send(vec![SPOILED], 1, self.peer, Tag::Data, shadow)?]),
             Some(Ready::AsItIs) => {
                 let tell = comm.rate.is_wanted();
                 if tell {
@@ -178,12 +194,12 @@ struct Incoming<'a> {
     peer: c_int,
     /// Bytes that have come.
     done: usize,
-    opened: Result<(), Failure>,
+    came: Came,
 }
 
 impl<'a> Incoming<'a> {
     fn new(exchange: &'a Exchange<'a>, data: &'a Data, peer: c_int) -> Self {
-        Self { exchange, data, landing: None, peer, done: 0, opened: Ok(()) }
+        Self { exchange, data, landing: None, peer, done: 0, came: Ok(()) }
     }
 
     fn len(&self) -> usize {
@@ -204,7 +220,10 @@ impl<'a> Incoming<'a> {
     /// Waits for it, and puts it where it belongs.
     fn take(&mut self, receiving: Operation) -> Result<(), Failure> {
         let (message, len) = receiving.wait()?;
-        if self.done == 0 && len == 1 {
+        if self.done == 0 && len == 1 && message[0] == SPOILED {
+            self.done = self.len();
+            self.came = Err(Failure::Spoiled { rank: self.peer });
+        } else if self.done == 0 && len == 1 {
             self.take_as_it_is(message[0] == TELL)?;
         } else {
             let Exchange { layer, comm, received, .. } = self.exchange;
@@ -213,7 +232,7 @@ impl<'a> Incoming<'a> {
             self.done += piece.len();
             let opened = layer.open(comm, self.peer, &message[..len], piece);
             // What else is to come is taken even so: the peer sends it.
-            self.opened = std::mem::replace(&mut self.opened, Ok(())).and(opened);
+            self.came = std::mem::replace(&mut self.came, Ok(())).and(opened);
         }
         self.exchange.layer.pool.give(message);
         Ok(())
@@ -232,8 +251,8 @@ impl<'a> Incoming<'a> {
         Ok(())
     }
 
-    fn finish(self) -> Result<(), Failure> {
-        self.opened?;
+    fn finish(self) -> Came {
+        self.came?;
         self.landing.map_or(Ok(()), |landing| landing.finish(self.exchange.layer))
     }
 }

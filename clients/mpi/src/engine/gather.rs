@@ -44,9 +44,11 @@ impl Rooted<'_> {
         }
         let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
         let Some(shadow) = self.comm.shadow(self.layer)? else { return Ok(Verdict::Plain) };
+        let mut came = Ok(());
         for peer in self.peers() {
-            self.exchange(&shapes, shadow).run(&self.step(peer, &shapes))?;
+            came = came.and(self.exchange(&shapes, shadow).run(&self.step(peer, &shapes))?);
         }
+        came?;
         if let (Some(own), Some(blocks)) = (&self.own, &self.blocks) {
             let block = blocks.block(self.root, &shapes.blocks);
             match self.kind {
@@ -76,13 +78,15 @@ impl Rooted<'_> {
             return Ok(Verdict::Plain);
         }
         let Some(shapes) = self.shapes()? else { return Ok(Verdict::Plain) };
+        let mut came = Ok(());
         for peer in self.peers().filter(|peer| is_long(*peer)) {
-            self.exchange(&shapes, shadow).run(&self.step(peer, &shapes))?;
+            came = came.and(self.exchange(&shapes, shadow).run(&self.step(peer, &shapes))?);
         }
-        Ok(Verdict::Done(match self.blocks {
+        let code = match self.blocks {
             Some(_) => rest(false, &(0..self.comm.size).map(is_long).collect::<Vec<_>>()),
             None => rest(true, &[]),
-        }))
+        };
+        came.map(|()| Verdict::Done(code))
     }
 
     /// Ranks that this one has to do with.
@@ -120,8 +124,8 @@ impl Rooted<'_> {
         };
         let root_receives = self.kind == Kind::Gather;
         match self.blocks.is_some() == root_receives {
-            true => Step { peer, send: None, receive: data },
-            false => Step { peer, send: data, receive: None },
+            true => Step { peer, send: None, receive: data, is_spoiled: false },
+            false => Step { peer, send: data, receive: None, is_spoiled: false },
         }
     }
 }

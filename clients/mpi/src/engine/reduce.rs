@@ -9,13 +9,13 @@ use std::ffi::c_int;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::allgather::allgather;
+use super::allgather::allgather_part;
 use super::exchange::{Exchange, Step};
 use super::{Kind, Verdict};
 use crate::blocks::{Blocks, Numbers};
 use crate::communicator::Communicator;
 use crate::data::Data;
-use crate::failure::{Failure, told};
+use crate::failure::{Came, Failure, told};
 use crate::layer::Layer;
 use crate::mpi::Shape;
 use crate::types::{Comm, Op};
@@ -66,51 +66,62 @@ impl<'a> Reduction<'a> {
 
     /// Brings all of the result to all.
     pub(crate) fn to_all(&self, into: &Data) -> Result<Verdict, Failure> {
+        let (mut own, mut others) = (Ok(()), Ok(()));
         for parts in self.rounds() {
-            let result = self.reduce(&parts)?;
-            self.layer.put(&result, &into.part(&parts[self.rank()], &self.shape), self.shape)?;
+            let (result, came) = self.reduce(&parts)?;
+            let place = into.part(&parts[self.rank()], &self.shape);
+            own = own.and(came).and_then(|()| self.layer.put(&result, &place, self.shape));
             self.layer.pool.give(result);
-            self.share(into, &parts)?;
+            others = others.and(self.share(into, &parts)?);
         }
-        Ok(Verdict::Done(0))
+        let all = self.all_have(&own)?;
+        own.and(all).and(others).map(|()| Verdict::Done(0))
     }
 
     /// Brings all of the result to the rank that has `into`: the `root`.
     pub(crate) fn to_root(&self, root: c_int, into: Option<&Data>) -> Result<Verdict, Failure> {
+        let mut came = Ok(());
         for parts in self.rounds() {
-            let mut result = self.reduce(&parts)?;
+            let (mut result, part) = self.reduce(&parts)?;
+            let is_spoiled = part.is_err();
+            came = came.and(part);
             let place = |rank: c_int| into.map(|into| into.part(&parts[rank as usize], &self.shape));
             match place(root) {
                 Some(own) => {
-                    self.layer.put(&result, &own, self.shape)?;
+                    came = came.and_then(|()| self.layer.put(&result, &own, self.shape));
                     for peer in self.comm.partners() {
-                        self.exchange(peer, None, place(peer))?;
+                        came = came.and(self.exchange(peer, None, place(peer), false)?);
                     }
                 }
-                None => self.exchange(root, Some(self.data(&mut result)), None)?,
+                None => {
+                    let part = self.data(&mut result);
+                    came = came.and(self.exchange(root, Some(part), None, is_spoiled)?);
+                }
             }
             self.layer.pool.give(result);
         }
-        Ok(Verdict::Done(0))
+        came.map(|()| Verdict::Done(0))
     }
 
     /// Brings to each rank its part of the result, to the front of `into`.
     pub(crate) fn to_each(&self, into: &Data) -> Result<Verdict, Failure> {
         let is_in_place = into.address() == self.values.address();
-        let mut kept = Vec::new();
+        let (mut kept, mut own) = (Vec::new(), Ok(()));
         for parts in self.rounds() {
             let (part, begin) = (&parts[self.rank()], self.parts[self.rank()].start);
-            let result = self.reduce(&parts)?;
+            let (result, came) = self.reduce(&parts)?;
+            own = own.and(came);
             match is_in_place {
                 // There are values that others have yet to get.
                 true => kept.extend_from_slice(&result),
                 false => {
-                    let place = part.start - begin..part.end - begin;
-                    self.layer.put(&result, &into.part(&place, &self.shape), self.shape)?;
+                    let place = into.part(&(part.start - begin..part.end - begin), &self.shape);
+                    own = own.and_then(|()| self.layer.put(&result, &place, self.shape));
                 }
             }
             self.layer.pool.give(result);
         }
+        own?;
         if is_in_place {
             let own = &self.parts[self.rank()];
             self.layer.put(&kept, &into.part(&(0..own.end - own.start), &self.shape), self.shape)?;
@@ -140,14 +151,19 @@ impl<'a> Reduction<'a> {
         })
     }
 
-    /// Exchanges values for the parts of a round; returns this rank's, reduced.
-    fn reduce(&self, parts: &[Range<i64>]) -> Result<Vec<u8>, Failure> {
+    /// Exchanges values for the parts of a round; returns this rank's, reduced, which is good for nothing if not all came.
+    fn reduce(&self, parts: &[Range<i64>]) -> Result<(Vec<u8>, Came), Failure> {
         let own = self.values.part(&parts[self.rank()], &self.shape);
         let len = own.len(&self.shape);
         let mut rooms: Vec<Vec<u8>> = parts.iter().map(|_| self.layer.pool.take(len)).collect();
+        let mut came = Ok(());
         for peer in self.comm.partners() {
             let room = self.data(&mut rooms[peer as usize]);
-            self.exchange(peer, Some(self.values.part(&parts[peer as usize], &self.shape)), Some(room))?;
+            let values = self.values.part(&parts[peer as usize], &self.shape);
+            came = came.and(self.exchange(peer, Some(values), Some(room), false)?);
+        }
+        if came.is_err() {
+            return Ok((rooms.pop().unwrap_or_default(), came));
         }
         let bytes = own.host_bytes(&self.shape, self.layer)?;
         rooms[self.rank()].copy_from_slice(bytes.as_slice().unwrap_or_default());
@@ -157,11 +173,20 @@ impl<'a> Reduction<'a> {
             self.layer.mpi.reduce(&room, &mut result, of, self.op)?;
             self.layer.pool.give(room);
         }
-        Ok(result)
+        Ok((result, came))
+    }
+
+    /// Whether every rank had its part of the result to share: what others got of one that had not is good for nothing either,
+    /// and does not say so.
+    fn all_have(&self, own: &Came) -> Result<Came, Failure> {
+        let mut all = vec![0; self.comm.size as usize];
+        self.layer.mpi.allgather(&[u8::from(own.is_err())], &mut all, self.comm.comm)?;
+        let spoiled = all.iter().position(|is_spoiled| *is_spoiled != 0);
+        Ok(spoiled.map_or(Ok(()), |rank| Err(Failure::Spoiled { rank: rank as c_int })))
     }
 
     /// All have their parts of a round in `into`, and get those of the others.
-    fn share(&self, into: &Data, parts: &[Range<i64>]) -> Result<(), Failure> {
+    fn share(&self, into: &Data, parts: &[Range<i64>]) -> Result<Came, Failure> {
         let places: Vec<i64> = parts.iter().map(|part| part.start).collect();
         let counts: Vec<i64> = parts.iter().map(|part| part.end - part.start).collect();
         let blocks = Blocks {
@@ -171,13 +196,21 @@ impl<'a> Reduction<'a> {
             datatype: into.datatype(),
         };
         let plain = || self.layer.mpi.allgather_in_place(&blocks, self.comm.size, self.comm.comm);
-        match allgather(self.layer, None, &blocks, &self.comm, plain)? {
-            Verdict::Done(code) => told(code),
-            Verdict::Plain => told(plain()),
-        }
+        let (verdict, came) = allgather_part(self.layer, None, &blocks, &self.comm, plain)?;
+        told(match verdict {
+            Verdict::Done(code) => code,
+            Verdict::Plain => plain(),
+        })?;
+        Ok(came)
     }
 
-    fn exchange(&self, peer: c_int, send: Option<Data>, receive: Option<Data>) -> Result<(), Failure> {
+    fn exchange(
+        &self,
+        peer: c_int,
+        send: Option<Data>,
+        receive: Option<Data>,
+        is_spoiled: bool,
+    ) -> Result<Came, Failure> {
         let exchange = Exchange {
             layer: self.layer,
             comm: &self.comm,
@@ -187,7 +220,7 @@ impl<'a> Reduction<'a> {
             received: self.shape,
             is_in_place: false,
         };
-        exchange.run(&Step { peer, send, receive })
+        exchange.run(&Step { peer, send, receive, is_spoiled })
     }
 
     /// Values in memory of this library's.
