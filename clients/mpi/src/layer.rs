@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use mgcomp_codecs::background;
+use mgcomp_codecs::{AlgorithmSet, ElementSet, background, frame};
 use mgcomp_selector::StreamId;
-use mgcomp_transport::attach::{self, Coder, EnvSettings, Sealed, To};
+use mgcomp_transport::attach::{self, Coder, EnvSettings, Sealed, To, envelope};
 use mgcomp_transport::link::Position;
 use mgcomp_transport::message::Rank;
 
@@ -28,7 +28,7 @@ use crate::pool::Pool;
 use crate::types::{Comm, Type};
 
 /// How ranks do things together; those of another version do them in another way.
-const PROTOCOL: u64 = 3;
+const PROTOCOL: u16 = 3;
 /// Data shorter than this goes by MPI's own collective at once, where nothing else is said.
 const GATE: u64 = 256 << 10;
 /// What says something else, in bytes.
@@ -406,11 +406,44 @@ fn from_env(variable: &str) -> Option<OsString> {
     std::env::var_os(variable).filter(|asked| !asked.is_empty())
 }
 
+/// What ranks have to have in common to understand each other.
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    protocol: u16,
+    envelope: u8,
+    frame: u8,
+    algorithms: AlgorithmSet,
+    elements: ElementSet,
+}
+
+impl Version {
+    fn own() -> Self {
+        Self {
+            protocol: PROTOCOL,
+            envelope: envelope::VERSION,
+            frame: frame::VERSION,
+            algorithms: AlgorithmSet::supported(),
+            elements: ElementSet::all(),
+        }
+    }
+
+    /// All of it. What ranks tell each other at the beginning must not become longer: MPI would refuse that where versions differ.
+    fn word(&self) -> u64 {
+        let Self { protocol, envelope, frame, algorithms, elements } = *self;
+        u64::from(protocol)
+            | u64::from(envelope) << 16
+            | u64::from(frame) << 24
+            | u64::from(algorithms.bits()) << 32
+            | u64::from(elements.bits()) << 48
+    }
+}
+
 /// Whether all ranks of the world want the same, and can.
 fn agree(mpi: &Mpi, ranks: c_int, rank: c_int, asked: &Asked, can: bool) -> Result<bool, Failure> {
     let is_on = asked.is_on() && can;
     let switches = u64::from(is_on) | u64::from(asked.reductions) << 1;
-    let own: Vec<u8> = [PROTOCOL, asked.gate, switches].into_iter().flat_map(u64::to_le_bytes).collect();
+    let own = [Version::own().word(), asked.gate, switches];
+    let own: Vec<u8> = own.into_iter().flat_map(u64::to_le_bytes).collect();
     let mut all = vec![0; own.len() * ranks as usize];
     {
         // A rank that is without this library is in its program by now, and nobody hears of it.
@@ -455,5 +488,26 @@ impl Drop for Late {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_differ_wherever_one_rank_might_not_understand_another() {
+        let own = Version::own();
+        let others = [
+            Version { protocol: own.protocol + 1, ..own },
+            Version { envelope: own.envelope + 1, ..own },
+            Version { frame: own.frame + 1, ..own },
+            Version { algorithms: AlgorithmSet::from_bits(own.algorithms.bits() ^ 1 << 15), ..own },
+            Version { elements: ElementSet::from_bits(own.elements.bits() ^ 1), ..own },
+        ];
+        let mut words: Vec<u64> = others.iter().chain([&own]).map(Version::word).collect();
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), others.len() + 1);
     }
 }
