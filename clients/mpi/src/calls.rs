@@ -75,6 +75,7 @@ calls! {
     comm_split: PMPI_Comm_split(comm: Comm, color: c_int, key: c_int, new: *mut Comm);
     comm_dup: PMPI_Comm_dup(comm: Comm, new: *mut Comm);
     comm_free: PMPI_Comm_free(comm: *mut Comm);
+    comm_disconnect: PMPI_Comm_disconnect(comm: *mut Comm);
     comm_group: PMPI_Comm_group(comm: Comm, group: *mut Group);
     group_translate: PMPI_Group_translate_ranks(from: Group, count: c_int, ranks: *const c_int, to: Group, there: *mut c_int);
     group_free: PMPI_Group_free(group: *mut Group);

@@ -3,6 +3,7 @@
 //! Unsafe because an attribute is a pointer, which MPI hands back.
 #![allow(unsafe_code)]
 
+use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -16,6 +17,26 @@ use crate::types::Comm;
 /// So many communicators of the program have a second one for messages between two ranks; what is exchanged in pairs on the
 /// others is left as it is. MPIs have few to give, MPICH about 2,000, and a program ends where it asks for one more.
 const MOST_SHADOWS: u32 = 256;
+
+thread_local! {
+    /// Communicators that the program frees on this thread, each within the call for the one before it.
+    static FREED: RefCell<Vec<Comm>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Does `free`, in which the program frees `comm`. MPI calls functions of the program then, which may use the communicator, in
+/// an order that differs from rank to rank: what is known of it here may be gone by then, and what were made anew would never go.
+/// So all of its collectives are left alone meanwhile. A handle may stand for another communicator right after that.
+pub(crate) fn while_freed<T>(comm: Comm, free: impl FnOnce() -> T) -> T {
+    let _ = FREED.try_with(|freed| freed.borrow_mut().push(comm));
+    let done = free();
+    let _ = FREED.try_with(|freed| freed.borrow_mut().pop());
+    done
+}
+
+/// Whether the program is freeing it.
+pub(crate) fn is_freed(comm: Comm) -> bool {
+    FREED.try_with(|freed| freed.borrow().contains(&comm)).unwrap_or(false)
+}
 
 /// A communicator on which collectives are compressed.
 #[derive(Debug)]

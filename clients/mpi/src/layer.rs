@@ -19,7 +19,7 @@ use mgcomp_transport::message::Rank;
 use crate::abi::Reductions;
 use crate::blocks::Blocks;
 use crate::calls::loaded;
-use crate::communicator::{Communicator, copy, delete};
+use crate::communicator::{Communicator, copy, delete, is_freed};
 use crate::data::{Data, Landing};
 use crate::engine::Kind;
 use crate::failure::Failure;
@@ -215,7 +215,7 @@ impl Layer {
 
     /// The communicator, if it is one and collectives on it can be compressed.
     pub(crate) fn communicator(&self, comm: Comm) -> Result<Option<Arc<Communicator>>, Failure> {
-        if comm == self.mpi.constants.comm_null {
+        if comm == self.mpi.constants.comm_null || is_freed(comm) {
             return Ok(None);
         }
         let found = Communicator::of(self, comm)?;

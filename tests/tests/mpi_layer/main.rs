@@ -197,6 +197,17 @@ fn communicators_come_and_go() {
 }
 
 #[test]
+fn communicators_are_used_while_they_are_freed() {
+    on_every_mpi(|mpi| {
+        let run = mpi.run("freed.c", 2, &COMPRESSED);
+        run.expect_well();
+        // All that are called before, of which each rank sends to the other in half: what is called meanwhile is MPI's affair.
+        assert!(run.ends.iter().all(|end| end.compressed == 150 && end.plain == 0), "{:?}", run.ends);
+        assert_eq!(run.ends.len(), 2, "{}", run.output);
+    });
+}
+
+#[test]
 fn communicators_between_groups() {
     on_every_mpi(|mpi| {
         let run = mpi.run("between.c", 3, &COMPRESSED);

@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 use super::{c, life, reductions};
 use crate::abi::Family;
 use crate::calls::{loaded, missing};
+use crate::communicator::while_freed;
 use crate::layer;
 use crate::library::{fortran_symbol, global_symbol, next_symbol};
 use crate::types::{Address, Comm, Op, Type};
@@ -229,6 +230,25 @@ life! {
     ompi_finalize_f() life::ending, finished;
     mpi_finalize_f08_() life::ending, finished;
 }
+
+/// Frees of communicators, which MPI's own functions do.
+macro_rules! frees {
+    ($( $name:ident )*) => {$(
+        /// # Safety
+        /// As MPI's.
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $name(comm: Int, error: Int) {
+            let free = || pass_on!($name(comm: Int, / error: Int));
+            // SAFETY: the program has an integer there.
+            match Translation::find().map(|t| unsafe { t.comm(comm) }) {
+                Some(freed) => while_freed(freed, free),
+                None => free(),
+            }
+        }
+    )*};
+}
+
+frees! { mpi_comm_free_ ompi_comm_free_f mpi_comm_disconnect_ ompi_comm_disconnect_f }
 
 fn nothing() {}
 

@@ -2,5 +2,6 @@
 
 mod c;
 mod fortran;
+mod free;
 mod life;
 mod reductions;

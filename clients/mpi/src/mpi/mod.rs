@@ -44,6 +44,21 @@ impl Mpi {
         Op(word.0 & self.constants.handle_bits)
     }
 
+    /// The communicator whose handle is at an address, if there is any.
+    ///
+    /// # Safety
+    /// The program has a handle there, unless the address is null.
+    pub(crate) unsafe fn comm_at(&self, at: *const Comm) -> Option<Comm> {
+        let are_ints = self.constants.handle_bits == u32::MAX as usize;
+        // SAFETY: whoever calls says that there is one; no more is read than its MPI's handles have.
+        (!at.is_null()).then(|| unsafe {
+            match are_ints {
+                true => Comm(at.cast::<u32>().read() as usize),
+                false => at.read(),
+            }
+        })
+    }
+
     /// Ranks of a communicator, and which of them this process is.
     pub(crate) fn position(&self, comm: Comm) -> Result<(c_int, c_int), Failure> {
         let (mut size, mut rank) = (0, 0);

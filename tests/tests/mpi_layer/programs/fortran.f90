@@ -3,7 +3,7 @@ program layered
   use mpi
   implicit none
   integer, parameter :: n = 40000
-  integer :: ierr, rank, ranks, i, j, wrong, all_wrong
+  integer :: ierr, rank, ranks, i, j, copy, wrong, all_wrong
   integer, allocatable :: one(:), all(:), back(:), counts(:), places(:)
   call MPI_Init(ierr)
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, ierr)
@@ -80,6 +80,15 @@ program layered
   one = -1
   call MPI_Reduce_scatter(all, one, counts, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, ierr)
   wrong = wrong + count(one /= [((3*i + rank)*ranks, i=1, n)]) + ierr
+
+  one = [(3*i + rank, i=1, n)]
+  call MPI_Comm_dup(MPI_COMM_WORLD, copy, ierr)
+  call MPI_Gatherv(one, n, MPI_INTEGER, back, counts, places, MPI_INTEGER, 0, copy, ierr)
+  if (rank == 0) wrong = wrong + count(back /= [((3*i + j, i=1, n), j=0, ranks - 1)])
+  wrong = wrong + ierr
+  call MPI_Comm_free(copy, ierr)
+  if (copy /= MPI_COMM_NULL) wrong = wrong + 1
+  wrong = wrong + ierr
 
   call MPI_Allreduce(wrong, all_wrong, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, ierr)
   if (rank == 0 .and. all_wrong == 0) print '(a)', 'all is well'
