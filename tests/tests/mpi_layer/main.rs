@@ -38,6 +38,16 @@ fn fortran() {
 }
 
 #[test]
+fn fortran_as_compilers_write_its_names() {
+    on_every_mpi(|mpi| {
+        let run = mpi.run("spelled.c", 2, &COMPRESSED);
+        run.expect_well();
+        assert!(run.ends.iter().all(|end| end.compressed == 5), "{:?}", run.ends);
+        assert_eq!(run.ends.len(), 2, "{}", run.output);
+    });
+}
+
+#[test]
 fn data_that_is_left_as_it_is() {
     on_every_mpi(|mpi| {
         let run = mpi.run("kinds.c", 2, &RAW);

@@ -1,10 +1,11 @@
 //! The same in Fortran, which hands everything over by address.
 //!
 //! Open MPI's own go straight to its `PMPI_` functions, so calls have to be met here; modules of Fortran 2008 call it by names
-//! that begin with `ompi_`. MPICH's call `MPI_X`, which is here as well, so there is nothing to do but to pass them on.
+//! that begin with `ompi_`, compilers write the others in four ways. MPICH's call `MPI_X`, which is here as well, so there is nothing to do but to pass them on.
 //!
 //! Unsafe because programs call these. What they must keep is what MPI asks of them.
 #![allow(unsafe_code)]
+#![allow(non_snake_case)] // names as compilers write them
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem;
@@ -118,14 +119,34 @@ impl Translation {
     }
 }
 
+/// A name as the system looks it up.
+macro_rules! symbol {
+    ($name:ident) => {
+        CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()).ok()
+    };
+}
+
+/// Whether what is behind this library by that name is the same function as by another name. Compilers of Fortran write names in
+/// four ways, and MPIs have all of them. `mpi_init` may as well be a function of something else that is loaded, which may
+/// return a word.
+macro_rules! is_alias {
+    ($name:ident $other:ident) => {{
+        static IS: OnceLock<bool> = OnceLock::new();
+        let find = || {
+            let next = fortran_symbol(symbol!($name)?)?;
+            Some(*IS.get_or_init(|| symbol!($other).and_then(fortran_symbol) == Some(next)))
+        };
+        IS.get().copied().or_else(find).unwrap_or(false)
+    }};
+}
+
 /// Calls the function of that name behind this library. Where there is none yet, it may be loaded later.
 macro_rules! pass_on {
     ($name:ident($( $argument:ident: $type:ty, )* / $error:ident: $int:ty)) => {{
-        type Next = unsafe extern "C" fn($( $type, )* $int);
+        type Next = unsafe extern "C" fn($( $type, )* $int) -> usize;
         static NEXT: OnceLock<Next> = OnceLock::new();
         let find = || {
-            let name = CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()).ok()?;
-            let next = fortran_symbol(name)?.as_ptr();
+            let next = fortran_symbol(symbol!($name)?)?.as_ptr();
             // SAFETY: it has the arguments of this one.
             Some(*NEXT.get_or_init(|| unsafe { mem::transmute::<*mut c_void, Next>(next) }))
         };
@@ -138,6 +159,7 @@ macro_rules! pass_on {
                     // SAFETY: the program has an integer there.
                     unsafe { *$error = code };
                 }
+                0
             }
         }
     }};
@@ -145,17 +167,23 @@ macro_rules! pass_on {
 
 /// Collectives under their names: how each is called in C, with `t`, which `find` finds, to translate.
 macro_rules! collectives {
-    ($find:ident: $( $name:ident $other:ident($( $argument:ident: $type:ty ),*) $t:ident => $call:expr; )*) => {$(
-        collectives! { @one $find $name($( $argument: $type ),*) $t => $call }
-        collectives! { @one $find $other($( $argument: $type ),*) $t => $call }
+    (
+        $find:ident:
+        $( $name:ident $other:ident $bare:ident $double:ident $upper:ident $arguments:tt $t:ident => $call:expr; )*
+    ) => {$(
+        collectives! { @one $find $name(true) $arguments $t => $call }
+        collectives! { @one $find $other(true) $arguments $t => $call }
+        collectives! { @one $find $bare(is_alias!($bare $name)) $arguments $t => $call }
+        collectives! { @one $find $double(is_alias!($double $name)) $arguments $t => $call }
+        collectives! { @one $find $upper(is_alias!($upper $name)) $arguments $t => $call }
     )*};
-    (@one $find:ident $name:ident($( $argument:ident: $type:ty ),*) $t:ident => $call:expr) => {
+    (@one $find:ident $name:ident($is:expr) ($( $argument:ident: $type:ty ),*) $t:ident => $call:expr) => {
         /// # Safety
         /// As MPI's.
         #[unsafe(no_mangle)]
         #[allow(clippy::too_many_arguments)] // as many as MPI's
-        pub(crate) unsafe extern "C" fn $name($( $argument: $type, )* error: Int) {
-            let Some($t) = Translation::$find() else {
+        pub(crate) unsafe extern "C" fn $name($( $argument: $type, )* error: Int) -> usize {
+            let Some($t) = Translation::$find().filter(|_| $is) else {
                 return pass_on!($name($( $argument: $type, )* / error: Int));
             };
             // SAFETY: the program has integers where it says.
@@ -165,49 +193,53 @@ macro_rules! collectives {
                 // SAFETY: the program has an integer there.
                 unsafe { *error = code };
             }
+            0
         }
     };
 }
 
 collectives! { find:
-    mpi_bcast_ ompi_bcast_f(buffer: Address, count: Int, of: Int, root: Int, comm: Int) t =>
+    mpi_bcast_ ompi_bcast_f mpi_bcast mpi_bcast__ MPI_BCAST(buffer: Address, count: Int, of: Int, root: Int, comm: Int) t =>
         c::MPI_Bcast(t.address(buffer), *count, t.datatype(of), *root, t.comm(comm));
-    mpi_allgather_ ompi_allgather_f(from: Address, sent: Int, of: Int, into: Address, count: Int, datatype: Int, comm: Int) t =>
+    mpi_allgather_ ompi_allgather_f mpi_allgather mpi_allgather__ MPI_ALLGATHER(from: Address, sent: Int, of: Int, into: Address, count: Int, datatype: Int, comm: Int) t =>
         c::MPI_Allgather(t.address(from), *sent, t.datatype(of), t.address(into), *count, t.datatype(datatype), t.comm(comm));
-    mpi_allgatherv_ ompi_allgatherv_f(from: Address, sent: Int, of: Int, into: Address, counts: Int, places: Int, datatype: Int, comm: Int) t =>
+    mpi_allgatherv_ ompi_allgatherv_f mpi_allgatherv mpi_allgatherv__ MPI_ALLGATHERV(from: Address, sent: Int, of: Int, into: Address, counts: Int, places: Int, datatype: Int, comm: Int) t =>
         c::MPI_Allgatherv(t.address(from), *sent, t.datatype(of), t.address(into), counts, places, t.datatype(datatype), t.comm(comm));
-    mpi_alltoall_ ompi_alltoall_f(from: Address, sent: Int, of: Int, into: Address, count: Int, datatype: Int, comm: Int) t =>
+    mpi_alltoall_ ompi_alltoall_f mpi_alltoall mpi_alltoall__ MPI_ALLTOALL(from: Address, sent: Int, of: Int, into: Address, count: Int, datatype: Int, comm: Int) t =>
         c::MPI_Alltoall(t.address(from), *sent, t.datatype(of), t.address(into), *count, t.datatype(datatype), t.comm(comm));
-    mpi_alltoallv_ ompi_alltoallv_f(from: Address, sent: Int, offsets: Int, of: Int, into: Address, counts: Int, places: Int, datatype: Int, comm: Int) t =>
+    mpi_alltoallv_ ompi_alltoallv_f mpi_alltoallv mpi_alltoallv__ MPI_ALLTOALLV(from: Address, sent: Int, offsets: Int, of: Int, into: Address, counts: Int, places: Int, datatype: Int, comm: Int) t =>
         c::MPI_Alltoallv(t.address(from), sent, offsets, t.datatype(of), t.address(into), counts, places, t.datatype(datatype), t.comm(comm));
-    mpi_gather_ ompi_gather_f(from: Address, sent: Int, of: Int, into: Address, count: Int, datatype: Int, root: Int, comm: Int) t =>
+    mpi_gather_ ompi_gather_f mpi_gather mpi_gather__ MPI_GATHER(from: Address, sent: Int, of: Int, into: Address, count: Int, datatype: Int, root: Int, comm: Int) t =>
         c::MPI_Gather(t.address(from), *sent, t.datatype(of), t.address(into), *count, t.datatype(datatype), *root, t.comm(comm));
-    mpi_gatherv_ ompi_gatherv_f(from: Address, sent: Int, of: Int, into: Address, counts: Int, places: Int, datatype: Int, root: Int, comm: Int) t =>
+    mpi_gatherv_ ompi_gatherv_f mpi_gatherv mpi_gatherv__ MPI_GATHERV(from: Address, sent: Int, of: Int, into: Address, counts: Int, places: Int, datatype: Int, root: Int, comm: Int) t =>
         c::MPI_Gatherv(t.address(from), *sent, t.datatype(of), t.address(into), counts, places, t.datatype(datatype), *root, t.comm(comm));
-    mpi_scatter_ ompi_scatter_f(from: Address, sent: Int, of: Int, into: Address, count: Int, datatype: Int, root: Int, comm: Int) t =>
+    mpi_scatter_ ompi_scatter_f mpi_scatter mpi_scatter__ MPI_SCATTER(from: Address, sent: Int, of: Int, into: Address, count: Int, datatype: Int, root: Int, comm: Int) t =>
         c::MPI_Scatter(t.address(from), *sent, t.datatype(of), t.address(into), *count, t.datatype(datatype), *root, t.comm(comm));
-    mpi_scatterv_ ompi_scatterv_f(from: Address, sent: Int, offsets: Int, of: Int, into: Address, count: Int, datatype: Int, root: Int, comm: Int) t =>
+    mpi_scatterv_ ompi_scatterv_f mpi_scatterv mpi_scatterv__ MPI_SCATTERV(from: Address, sent: Int, offsets: Int, of: Int, into: Address, count: Int, datatype: Int, root: Int, comm: Int) t =>
         c::MPI_Scatterv(t.address(from), sent, offsets, t.datatype(of), t.address(into), *count, t.datatype(datatype), *root, t.comm(comm));
 }
 
 collectives! { find_for_reductions:
-    mpi_reduce_ ompi_reduce_f(from: Address, into: Address, count: Int, of: Int, op: Int, root: Int, comm: Int) t =>
+    mpi_reduce_ ompi_reduce_f mpi_reduce mpi_reduce__ MPI_REDUCE(from: Address, into: Address, count: Int, of: Int, op: Int, root: Int, comm: Int) t =>
         reductions::MPI_Reduce(t.address(from), t.address(into), *count, t.datatype(of), t.op(op), *root, t.comm(comm));
-    mpi_allreduce_ ompi_allreduce_f(from: Address, into: Address, count: Int, of: Int, op: Int, comm: Int) t =>
+    mpi_allreduce_ ompi_allreduce_f mpi_allreduce mpi_allreduce__ MPI_ALLREDUCE(from: Address, into: Address, count: Int, of: Int, op: Int, comm: Int) t =>
         reductions::MPI_Allreduce(t.address(from), t.address(into), *count, t.datatype(of), t.op(op), t.comm(comm));
-    mpi_reduce_scatter_ ompi_reduce_scatter_f(from: Address, into: Address, counts: Int, of: Int, op: Int, comm: Int) t =>
+    mpi_reduce_scatter_ ompi_reduce_scatter_f mpi_reduce_scatter mpi_reduce_scatter__ MPI_REDUCE_SCATTER(from: Address, into: Address, counts: Int, of: Int, op: Int, comm: Int) t =>
         reductions::MPI_Reduce_scatter(t.address(from), t.address(into), counts, t.datatype(of), t.op(op), t.comm(comm));
-    mpi_reduce_scatter_block_ ompi_reduce_scatter_block_f(from: Address, into: Address, count: Int, of: Int, op: Int, comm: Int) t =>
+    mpi_reduce_scatter_block_ ompi_reduce_scatter_block_f mpi_reduce_scatter_block mpi_reduce_scatter_block__ MPI_REDUCE_SCATTER_BLOCK(from: Address, into: Address, count: Int, of: Int, op: Int, comm: Int) t =>
         reductions::MPI_Reduce_scatter_block(t.address(from), t.address(into), *count, t.datatype(of), t.op(op), t.comm(comm));
 }
 
 /// Beginnings and ends, which MPI's own functions do.
 macro_rules! life {
-    ($( $name:ident($( $argument:ident ),*) $before:expr, $after:expr; )*) => {$(
+    ($( $name:ident($is:expr) ($( $argument:ident ),*) $before:expr, $after:expr; )*) => {$(
         /// # Safety
         /// As MPI's.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $name($( $argument: Int, )* error: Int) {
+        pub(crate) unsafe extern "C" fn $name($( $argument: Int, )* error: Int) -> usize {
+            if !$is {
+                return pass_on!($name($( $argument: Int, )* / error: Int));
+            }
             let mut code = 0;
             // In Fortran 2008 it may be left out.
             let error = if error.is_null() { &raw mut code } else { error };
@@ -215,32 +247,42 @@ macro_rules! life {
             pass_on!($name($( $argument: Int, )* / error: Int));
             // SAFETY: the program has an integer there, or this function does.
             $after(unsafe { *error });
+            0
         }
     )*};
 }
 
 life! {
-    mpi_init_() nothing, life::begun;
-    ompi_init_f() nothing, life::begun;
-    mpi_init_thread_(required, provided) nothing, life::begun;
-    ompi_init_thread_f(required, provided) nothing, life::begun;
-    mpi_init_f08_() nothing, life::begun;
-    mpi_init_thread_f08_(required, provided) nothing, life::begun;
-    mpi_finalize_() life::ending, finished;
-    ompi_finalize_f() life::ending, finished;
-    mpi_finalize_f08_() life::ending, finished;
+    mpi_init_(true) () nothing, life::begun;
+    mpi_init(is_alias!(mpi_init mpi_init_)) () nothing, life::begun;
+    mpi_init__(is_alias!(mpi_init__ mpi_init_)) () nothing, life::begun;
+    MPI_INIT(is_alias!(MPI_INIT mpi_init_)) () nothing, life::begun;
+    ompi_init_f(true) () nothing, life::begun;
+    mpi_init_f08_(true) () nothing, life::begun;
+    mpi_init_thread_(true) (required, provided) nothing, life::begun;
+    mpi_init_thread(is_alias!(mpi_init_thread mpi_init_thread_)) (required, provided) nothing, life::begun;
+    mpi_init_thread__(is_alias!(mpi_init_thread__ mpi_init_thread_)) (required, provided) nothing, life::begun;
+    MPI_INIT_THREAD(is_alias!(MPI_INIT_THREAD mpi_init_thread_)) (required, provided) nothing, life::begun;
+    ompi_init_thread_f(true) (required, provided) nothing, life::begun;
+    mpi_init_thread_f08_(true) (required, provided) nothing, life::begun;
+    mpi_finalize_(true) () life::ending, finished;
+    mpi_finalize(is_alias!(mpi_finalize mpi_finalize_)) () life::ending, finished;
+    mpi_finalize__(is_alias!(mpi_finalize__ mpi_finalize_)) () life::ending, finished;
+    MPI_FINALIZE(is_alias!(MPI_FINALIZE mpi_finalize_)) () life::ending, finished;
+    ompi_finalize_f(true) () life::ending, finished;
+    mpi_finalize_f08_(true) () life::ending, finished;
 }
 
 /// Frees of communicators, which MPI's own functions do.
 macro_rules! frees {
-    ($( $name:ident )*) => {$(
+    ($( $name:ident($is:expr) )*) => {$(
         /// # Safety
         /// As MPI's.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $name(comm: Int, error: Int) {
+        pub(crate) unsafe extern "C" fn $name(comm: Int, error: Int) -> usize {
             let free = || pass_on!($name(comm: Int, / error: Int));
             // SAFETY: the program has an integer there.
-            match Translation::find().map(|t| unsafe { t.comm(comm) }) {
+            match Translation::find().filter(|_| $is).map(|t| unsafe { t.comm(comm) }) {
                 Some(freed) => while_freed(freed, free),
                 None => free(),
             }
@@ -248,7 +290,18 @@ macro_rules! frees {
     )*};
 }
 
-frees! { mpi_comm_free_ ompi_comm_free_f mpi_comm_disconnect_ ompi_comm_disconnect_f }
+frees! {
+    mpi_comm_free_(true)
+    mpi_comm_free(is_alias!(mpi_comm_free mpi_comm_free_))
+    mpi_comm_free__(is_alias!(mpi_comm_free__ mpi_comm_free_))
+    MPI_COMM_FREE(is_alias!(MPI_COMM_FREE mpi_comm_free_))
+    ompi_comm_free_f(true)
+    mpi_comm_disconnect_(true)
+    mpi_comm_disconnect(is_alias!(mpi_comm_disconnect mpi_comm_disconnect_))
+    mpi_comm_disconnect__(is_alias!(mpi_comm_disconnect__ mpi_comm_disconnect_))
+    MPI_COMM_DISCONNECT(is_alias!(MPI_COMM_DISCONNECT mpi_comm_disconnect_))
+    ompi_comm_disconnect_f(true)
+}
 
 fn nothing() {}
 
