@@ -313,6 +313,17 @@ fn an_mpi_that_nobody_knows_is_left_alone() {
 }
 
 #[test]
+fn mpi_that_is_loaded_for_all_of_the_program_after_it_was_used_in_a_part() {
+    on_every_mpi(|mpi| {
+        let run = mpi.run_loaded("promoted.f90", 2, &COMPRESSED);
+        run.expect_well();
+        let calls = if mpi.fortran_calls_c() { 2 } else { 0 };
+        assert!(run.ends.iter().all(|end| end.compressed == calls), "{:?}", run.ends);
+        assert_eq!(run.ends.len(), 2, "{}", run.output);
+    });
+}
+
+#[test]
 fn mpi_that_is_loaded_for_a_part_of_the_program_alone() {
     on_every_mpi(|mpi| {
         for program in ["kinds.c", "fortran.f90", "fortran_2008.f90"] {

@@ -32,7 +32,9 @@ struct Translation {
 }
 
 impl Translation {
-    /// `None` where MPI's own functions are to translate.
+    /// `None` where MPI's own functions are to translate, and that for good: where a part of the program has loaded them for itself
+    /// alone, it goes on with what stands for "in place" there when they are loaded for all of it later. So nothing changes in
+    /// the middle of a program either, which ranks might not come to at the same call.
     fn find() -> Option<&'static Self> {
         static FOUND: OnceLock<Option<Translation>> = OnceLock::new();
         let layer = layer::active()?;
