@@ -132,7 +132,7 @@ fn another_plugin_carries_what_this_one_makes() {
     // The longest message of NCCL's is 32 bytes longer there, where it has a header.
     let longest = |variables: &[(&str, &str)]| run(&["longest"], variables).parse::<u64>().unwrap();
     assert_eq!([longest(&[]), longest(&inner)], [1 << 40, (1 << 40) - 32]);
-    for scenario in ["crowd", "close", "threads", "fork", "mixed"] {
+    for scenario in ["crowd", "close", "abort", "deregister", "threads", "fork", "mixed"] {
         run(&[scenario], &inner);
     }
     let none = [("MGCOMP_NET_INNER", "libnccl-net-none.so")];
@@ -183,6 +183,14 @@ fn too_many_requests_are_told_to_come_again() {
 #[test]
 fn ends_are_closed_with_requests_under_way() {
     run(&["close"], &[("MGCOMP_POLICY", "fixed:xp")]);
+}
+
+#[test]
+fn memory_is_let_go_of_when_it_is_deregistered() {
+    for policy in ["fixed:xp", "fixed:none"] {
+        run(&["abort"], &[("MGCOMP_POLICY", policy)]);
+        run(&["deregister"], &[("MGCOMP_POLICY", policy)]);
+    }
 }
 
 #[test]

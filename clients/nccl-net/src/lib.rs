@@ -13,7 +13,8 @@
 //! | `context`, `pool` | settings and coder; threads that run codecs |
 //! | `memory` | buffers that NCCL lends |
 //!
-//! No call waits for anything. Sockets are served by the call that asks whether a request is done (`test`), which NCCL makes
+//! No call waits for anything, but for those that give memory back (`deregMr`, `closeSend`, `closeRecv`): these wait for threads
+//! that use it. Sockets are served by the call that asks whether a request is done (`test`), which NCCL makes
 //! all the time; codecs run on threads of their own. Requests that are more than there is room for are refused with a
 //! null request, which NCCL takes as "try again".
 

@@ -1,4 +1,7 @@
-//! Buffers that NCCL lends until a request is done.
+//! Buffers that NCCL lends until a request is done, its memory is deregistered or its end is closed.
+//!
+//! Where NCCL aborts, it deregisters memory that requests are under way in, frees it, and closes the ends last. It asks nothing
+//! of these ends between: so nothing but threads of ours might still use the memory, and to deregister it waits for these.
 #![allow(unsafe_code)] // memory that only NCCL knows the bounds of, and that its kernels look at while it is written
 
 use std::mem::MaybeUninit;
@@ -20,7 +23,7 @@ pub(crate) struct Destination {
     len: usize,
 }
 
-// SAFETY: whoever made it says that it may be read until the request is done, from whatever thread.
+// SAFETY: whoever made it says that it may be read for as long as it is lent, from whatever thread.
 unsafe impl Send for Source {}
 // SAFETY: as above, and written.
 unsafe impl Send for Destination {}
@@ -35,8 +38,8 @@ fn check(is_null: bool, bytes: usize) -> Result<(), NetError> {
 
 impl Source {
     /// # Safety
-    /// If `start` is not null, the bytes may be read until the request that they are lent to is done or its end is closed, and
-    /// nobody writes them.
+    /// If `start` is not null, the bytes may be read until the request that they are lent to is done, their memory is
+    /// deregistered or the end is closed, and nobody writes them.
     pub(crate) unsafe fn new(start: *const u8, len: usize) -> Result<Self, NetError> {
         check(start.is_null(), len)?;
         Ok(Self { start, len })
@@ -59,8 +62,8 @@ impl Source {
 
 impl Destination {
     /// # Safety
-    /// If `start` is not null, the bytes may be written until the request that they are lent to is done or its end is closed,
-    /// and nobody else does. They may be looked at meanwhile by what is no part of this program.
+    /// If `start` is not null, the bytes may be written until the request that they are lent to is done, their memory is
+    /// deregistered or the end is closed, and nobody else does. They may be looked at meanwhile by what is no part of this program.
     pub(crate) unsafe fn new(start: *mut u8, len: usize) -> Result<Self, NetError> {
         check(start.is_null(), len)?;
         Ok(Self { start, len })

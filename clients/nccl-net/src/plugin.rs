@@ -159,6 +159,17 @@ pub(crate) fn check_memory(end: Token, kind: c_int) -> Result<(), NetError> {
     }
 }
 
+/// Has an end of a connection let go of memory. NCCL frees it after this, and closes the end later. One that is closed has none.
+pub(crate) fn release_memory(end: Token) -> Result<(), NetError> {
+    check_process()?;
+    match objects::find(end, "end of a connection") {
+        Ok(Object::Sender(sender)) => sender.release(),
+        Ok(Object::Receiver(receiver)) => receiver.release(),
+        Ok(_) | Err(_) => {}
+    }
+    Ok(())
+}
+
 pub(crate) fn send(end: Token, source: Source) -> Result<Option<Token>, NetError> {
     let message = sender(end)?.send(source)?;
     Ok(message.map(|message| end.request(message)))
@@ -188,14 +199,14 @@ pub(crate) fn test(request: Token) -> Result<Option<usize>, NetError> {
 pub(crate) fn close_send(end: Token) -> Result<(), NetError> {
     let sender = sender(end)?;
     objects::remove(end);
-    sender.close();
+    sender.release();
     Ok(())
 }
 
 pub(crate) fn close_recv(end: Token) -> Result<(), NetError> {
     let receiver = receiver(end)?;
     objects::remove(end);
-    receiver.close();
+    receiver.release();
     Ok(())
 }
 

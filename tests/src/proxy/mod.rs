@@ -210,13 +210,23 @@ impl End {
         }
     }
 
+    /// Forgets memory.
+    ///
+    /// # Errors
+    /// What the plugin says.
+    #[expect(clippy::not_unsafe_ptr_arg_deref, reason = "it is a handle, and looked at by nobody")]
+    pub fn deregister(&self, memory: Opaque) -> Result<()> {
+        // SAFETY: this is memory that it knows, or something that the plugin must find out to be none.
+        unsafe { self.plugin.loaded.deregister(pointer(self.handle), memory) }
+    }
+
     /// Sends, if that is possible now.
     ///
     /// # Errors
     /// What the plugin says.
     ///
     /// # Safety
-    /// The bytes stay as they are until the request is done or the end is closed.
+    /// The bytes stay as they are until the request is done, their memory is deregistered or the end is closed.
     pub unsafe fn send(&self, data: *const u8, bytes: usize) -> Result<Option<Request>> {
         // SAFETY: as the caller says.
         let request = unsafe {
@@ -234,7 +244,7 @@ impl End {
     /// If the plugin leaves the marker where the request belongs.
     ///
     /// # Safety
-    /// The room is there, and nobody else's to write, until the request is done or the end is closed.
+    /// The room is there, and nobody else's to write, until the request is done, it is deregistered or the end is closed.
     pub unsafe fn receive(&self, room: *mut u8, bytes: usize, marker: usize) -> Result<Option<Request>> {
         // SAFETY: as the caller says.
         let request = unsafe {

@@ -145,20 +145,20 @@ pub(super) unsafe extern "C" fn reg_mr(
 ) -> Status {
     call(|| {
         plugin::check_memory(Token::of(end), kind)?;
-        // Nothing needs to be known of memory of the host; a handle there must be.
+        // Nothing needs to be known of memory of the host, not even when it is deregistered; a handle there must be.
         // SAFETY: NCCL passes the place for the handle.
         unsafe { give("the memory handle", memory, NAME.as_ptr().cast_mut().cast()) }
     })
 }
 
-pub(super) unsafe extern "C" fn dereg_mr(_end: Opaque, _memory: Opaque) -> Status {
-    SUCCESS
+pub(super) unsafe extern "C" fn dereg_mr(end: Opaque, _memory: Opaque) -> Status {
+    call(|| plugin::release_memory(Token::of(end)))
 }
 
 /// Sends `bytes` bytes from `data` on.
 ///
 /// # Safety
-/// They stay as they are until the request is done or the end is closed.
+/// They stay as they are until the request is done, their memory is deregistered or the end is closed.
 pub(super) unsafe fn send(end: Opaque, data: Opaque, bytes: usize, request: *mut Opaque) -> Status {
     call(|| {
         // SAFETY: NCCL passes the place for the request.
@@ -174,7 +174,8 @@ pub(super) unsafe fn send(end: Opaque, data: Opaque, bytes: usize, request: *mut
 /// Receives at most so many bytes as `bytes` says to where `data` says.
 ///
 /// # Safety
-/// There are `count` of both, and the memory is nobody else's to write until the request is done or the end is closed.
+/// There are `count` of both, and the memory is nobody else's to write until the request is done, it is deregistered or the end
+/// is closed.
 pub(super) unsafe fn receive(
     end: Opaque,
     count: c_int,

@@ -19,19 +19,53 @@ pub(super) struct End<T> {
     spare: Mutex<Vec<Vec<u8>>>,
 }
 
-/// Counts what threads do for an end of a connection with memory that is lent to it.
+/// What threads do for an end of a connection with memory that is lent to it.
 #[derive(Default)]
 struct Jobs {
-    count: Mutex<usize>,
-    none: Condvar,
+    under_way: Mutex<UnderWay>,
+    one_is_over: Condvar,
 }
 
-struct Job(Arc<Jobs>);
+#[derive(Default)]
+struct UnderWay {
+    /// Jobs that were ever begun. Their numbers are below it.
+    begun: u64,
+    /// The numbers of those that are not over, at most one for each request.
+    numbers: Vec<u64>,
+}
+
+struct Job {
+    jobs: Arc<Jobs>,
+    number: u64,
+}
+
+impl Jobs {
+    fn begin(self: &Arc<Self>) -> Job {
+        let mut under_way = self.lock();
+        let number = under_way.begun;
+        under_way.begun += 1;
+        under_way.numbers.push(number);
+        Job { jobs: Arc::clone(self), number }
+    }
+
+    /// Waits for those that were begun by now, and for none that begins meanwhile.
+    fn wait(&self) {
+        let mut under_way = self.lock();
+        let begun = under_way.begun;
+        while under_way.numbers.iter().any(|&number| number < begun) {
+            under_way = self.one_is_over.wait(under_way).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, UnderWay> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Drop for Job {
     fn drop(&mut self) {
-        *self.0.count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        self.0.none.notify_all();
+        self.jobs.lock().numbers.retain(|&number| number != self.number);
+        self.jobs.one_is_over.notify_all();
     }
 }
 
@@ -79,8 +113,7 @@ impl<T> End<T> {
 
     /// Has a thread do something; what becomes of it is known before [`wait`](Self::wait) returns.
     pub(super) fn run(&self, work: impl FnOnce() + Send + 'static) {
-        *self.jobs.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        let (job, fault) = (Job(Arc::clone(&self.jobs)), Arc::clone(&self.fault));
+        let (job, fault) = (self.jobs.begin(), Arc::clone(&self.fault));
         self.context.engine.pool.submit(move || {
             if catch_unwind(AssertUnwindSafe(work)).is_err() {
                 // What was wrong first stays.
@@ -90,12 +123,9 @@ impl<T> End<T> {
         });
     }
 
-    /// Waits until no thread has anything to do with lent memory. None waits for anything itself, so that is soon.
+    /// Waits until no thread has anything to do with memory that was lent by now. None waits for anything itself, so that is soon.
     pub(super) fn wait(&self) {
-        let mut count = self.jobs.count.lock().unwrap_or_else(PoisonError::into_inner);
-        while *count > 0 {
-            count = self.jobs.none.wait(count).unwrap_or_else(PoisonError::into_inner);
-        }
+        self.jobs.wait();
     }
 
     /// What a request has come to: no message of it, nothing yet, or its slot, which is free from now on.
@@ -123,6 +153,9 @@ impl<T> End<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
     use crate::context::Engine;
 
@@ -141,6 +174,24 @@ mod tests {
         end.wait();
         assert_eq!(end.check(), Err(NetError::Panic));
         end.context.engine.stop();
+    }
+
+    #[test]
+    fn what_begins_later_is_not_waited_for() {
+        let jobs = Arc::new(Jobs::default());
+        let [first, second] = [(); 2].map(|()| jobs.begin());
+        drop(second);
+        let waiting = {
+            let jobs = Arc::clone(&jobs);
+            thread::spawn(move || jobs.wait())
+        };
+        thread::sleep(Duration::from_millis(20));
+        let later = jobs.begin();
+        assert!(!waiting.is_finished(), "the first is not over");
+        drop(first);
+        waiting.join().unwrap();
+        drop(later);
+        jobs.wait();
     }
 
     #[test]

@@ -125,8 +125,8 @@ impl Sender {
         )
     }
 
-    /// Lets go of all memory that is lent.
-    pub(crate) fn close(&self) {
+    /// Lets go of all memory that was lent by now: what threads do with it is waited for.
+    pub(crate) fn release(&self) {
         self.end.wait();
     }
 

@@ -33,6 +33,8 @@ fn main() -> ExitCode {
         ["missing"] => faults::missing(),
         ["crowd"] => manners::crowd(),
         ["close"] => manners::close(),
+        ["abort"] => manners::abort(),
+        ["deregister"] => manners::deregister(),
         ["threads"] => manners::threads(),
         ["fork"] => manners::fork(),
         ["receive", file, slice] => stream::receive(file, slice),
