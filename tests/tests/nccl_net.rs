@@ -132,7 +132,7 @@ fn another_plugin_carries_what_this_one_makes() {
     // The longest message of NCCL's is 32 bytes longer there, where it has a header.
     let longest = |variables: &[(&str, &str)]| run(&["longest"], variables).parse::<u64>().unwrap();
     assert_eq!([longest(&[]), longest(&inner)], [1 << 40, (1 << 40) - 32]);
-    for scenario in ["crowd", "close", "abort", "deregister", "threads", "fork", "mixed"] {
+    for scenario in ["crowd", "close", "abort", "deregister", "child", "threads", "fork", "mixed"] {
         run(&[scenario], &inner);
     }
     let none = [("MGCOMP_NET_INNER", "libnccl-net-none.so")];
@@ -161,6 +161,13 @@ fn a_rank_that_is_killed_in_the_middle_of_a_message_is_an_error() {
     std::fs::write(&file, mgcomp_tests::data::bytes(mgcomp_tests::data::Kind::Dense, 32 << 20, 7)).unwrap();
     for policy in ["fixed:none", "fixed:xp"] {
         run(&["killed", file.to_str().unwrap()], &[("MGCOMP_POLICY", policy)]);
+    }
+}
+
+#[test]
+fn what_is_closed_is_closed_though_a_child_has_its_sockets() {
+    for policy in ["fixed:none", "fixed:xp"] {
+        run(&["child"], &[("MGCOMP_POLICY", policy)]);
     }
 }
 

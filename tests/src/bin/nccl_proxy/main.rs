@@ -4,6 +4,7 @@
 
 mod faults;
 mod killed;
+mod left;
 mod manners;
 mod stream;
 mod transfers;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         ["close"] => manners::close(),
         ["abort"] => manners::abort(),
         ["deregister"] => manners::deregister(),
+        ["child"] => left::child(),
         ["threads"] => manners::threads(),
         ["fork"] => manners::fork(),
         ["receive", file, slice] => stream::receive(file, slice),

@@ -2,7 +2,6 @@
 
 use std::io::IoSlice;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -10,7 +9,8 @@ use rustix::net::connect;
 
 use super::handle::Handle;
 use super::hello::{ANSWER_LEN, HELLO_LEN, Hello, check_answer};
-use super::{random, socket};
+use super::random;
+use super::socket::{self, Socket};
 use crate::error::NetError;
 
 /// For how long a socket is connected again where that fails as it may for a moment: while many ranks start at once, or a machine is
@@ -32,7 +32,7 @@ pub(super) struct Connecting {
 
 struct Lane {
     to: SocketAddr,
-    socket: OwnedFd,
+    socket: Socket,
     /// How often connecting has failed, since when.
     failed: u32,
     began: Instant,
@@ -70,7 +70,7 @@ impl Connecting {
     }
 
     /// The sockets, once all are up.
-    pub(super) fn poll(&mut self) -> Result<Option<Vec<OwnedFd>>, NetError> {
+    pub(super) fn poll(&mut self) -> Result<Option<Vec<Socket>>, NetError> {
         self.until = Instant::now() + GIVEN_UP;
         for lane in &mut self.lanes {
             lane.poll()?;

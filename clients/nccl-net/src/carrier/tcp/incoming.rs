@@ -1,11 +1,9 @@
 //! Receives messages, each through the socket whose turn it is.
 
-use std::os::fd::OwnedFd;
-
 use mgcomp_transport::attach::envelope::HEADER_LEN;
 use rustix::io::Errno;
 
-use super::socket;
+use super::socket::{self, Socket};
 use crate::carrier::Incoming;
 use crate::comm::{Arrived, Receiving, Ring, Room, Stage};
 use crate::error::NetError;
@@ -16,7 +14,7 @@ pub(super) struct TcpIncoming {
 }
 
 struct Lane {
-    socket: OwnedFd,
+    socket: Socket,
     /// The message that comes next.
     next: u64,
     envelope: [u8; HEADER_LEN],
@@ -28,7 +26,7 @@ struct Lane {
 }
 
 impl TcpIncoming {
-    pub(super) fn new(peer: u32, sockets: impl Iterator<Item = OwnedFd>) -> Self {
+    pub(super) fn new(peer: u32, sockets: impl Iterator<Item = Socket>) -> Self {
         let lane = |(lane, socket)| Lane {
             socket,
             next: lane as u64,

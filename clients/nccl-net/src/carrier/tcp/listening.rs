@@ -2,7 +2,6 @@
 
 use std::io::IoSlice;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use mgcomp_transport::message::Secret;
@@ -11,7 +10,7 @@ use rustix::net::{SocketFlags, accept_with, bind, getsockname, listen};
 
 use super::hello::{HELLO_LEN, Hello, Refusal, answer};
 use super::incoming::TcpIncoming;
-use super::socket;
+use super::socket::{self, Socket};
 use crate::carrier::{Incoming, Listener};
 use crate::error::NetError;
 use crate::logger;
@@ -32,7 +31,7 @@ const MOST_GROUPS: usize = 64;
 const MOST_WARNINGS: u32 = 16;
 
 pub(super) struct TcpListener {
-    socket: OwnedFd,
+    socket: Socket,
     secret: Secret,
     newcomers: Vec<Newcomer>,
     groups: Vec<Group>,
@@ -45,7 +44,7 @@ pub(super) struct TcpListener {
 
 /// Somebody who has not said yet who it is.
 struct Newcomer {
-    socket: OwnedFd,
+    socket: Socket,
     hello: [u8; HELLO_LEN],
     heard: usize,
 }
@@ -54,7 +53,7 @@ struct Newcomer {
 struct Group {
     connection: u64,
     rank: u32,
-    lanes: Vec<Option<OwnedFd>>,
+    lanes: Vec<Option<Socket>>,
 }
 
 impl TcpListener {
@@ -89,6 +88,7 @@ impl TcpListener {
                     if self.newcomers.len() == MOST_NEWCOMERS {
                         self.newcomers.remove(0);
                     }
+                    let socket = Socket::from(socket);
                     self.newcomers.push(Newcomer { socket, hello: [0; HELLO_LEN], heard: 0 });
                 }
                 Err(errno) if self.may_be_another(errno, Instant::now())? => {}
@@ -169,7 +169,7 @@ impl TcpListener {
     }
 
     /// Puts a socket to the others of its connection.
-    fn join(&mut self, hello: &Hello, socket: OwnedFd) {
+    fn join(&mut self, hello: &Hello, socket: Socket) {
         let known = self
             .groups
             .iter()

@@ -1,13 +1,12 @@
 //! Sends messages, each through the socket whose turn it is.
 
 use std::io::IoSlice;
-use std::os::fd::OwnedFd;
 
 use mgcomp_selector::LinkFacts;
 use mgcomp_transport::link::tcp::Gauge;
 use rustix::io::Errno;
 
-use super::socket;
+use super::socket::{self, Socket};
 use crate::carrier::Outgoing;
 use crate::comm::{Ring, Sending, Stage};
 use crate::error::NetError;
@@ -18,7 +17,7 @@ pub(super) struct TcpOutgoing {
 }
 
 struct Lane {
-    socket: OwnedFd,
+    socket: Socket,
     /// The message that it sends, or will send next.
     next: u64,
     /// Bytes of it that are sent.
@@ -29,7 +28,7 @@ struct Lane {
 }
 
 impl TcpOutgoing {
-    pub(super) fn new(peer: u32, sockets: Vec<OwnedFd>) -> Self {
+    pub(super) fn new(peer: u32, sockets: Vec<Socket>) -> Self {
         let lane = |(lane, socket)| Lane {
             socket,
             next: lane as u64,
