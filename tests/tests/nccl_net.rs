@@ -13,15 +13,23 @@ const HANGS: Duration = Duration::from_secs(200);
 /// Runs a scenario in a process of its own, with variables set; returns what it says after `OK`. That it must say so.
 #[track_caller]
 fn run(scenario: &[&str], variables: &[(&str, &str)]) -> String {
+    run_logged(scenario, variables)[0].clone()
+}
+
+/// The same, and what the log says to whoever has asked for none.
+#[track_caller]
+fn run_logged(scenario: &[&str], variables: &[(&str, &str)]) -> [String; 2] {
     let mut child = Command::new(env!("CARGO_BIN_EXE_nccl_proxy"))
         .args(scenario)
         .envs([("NCCL_SOCKET_IFNAME", "=lo"), ("NCCL_SOCKET_FAMILY", "AF_INET")])
+        .env_remove("MGCOMP_LOG")
         .envs(variables.iter().copied())
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let until = Instant::now() + HANGS;
-    // What it says is a line, which a pipe takes at once.
+    // What it says is a line, and the log is not much longer: a pipe takes that at once.
     while child.try_wait().unwrap().is_none() {
         if Instant::now() >= until {
             let _ = child.kill();
@@ -31,11 +39,10 @@ fn run(scenario: &[&str], variables: &[(&str, &str)]) -> String {
         std::thread::sleep(Duration::from_millis(5));
     }
     let output = child.wait_with_output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
+    let [text, log] = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
     let word = text.trim().strip_prefix("OK").filter(|_| output.status.success());
-    word.unwrap_or_else(|| panic!("{scenario:?} with {variables:?}: {} {text}", output.status))
-        .trim()
-        .to_owned()
+    let failed = || panic!("{scenario:?} with {variables:?}: {} {text} {log}", output.status);
+    [word.unwrap_or_else(failed).trim().to_owned(), log]
 }
 
 const VERSIONS: [&str; 5] = ["8", "9", "10", "11", "12"];
@@ -140,18 +147,31 @@ fn another_plugin_carries_what_this_one_makes() {
 }
 
 #[test]
+fn what_keeps_a_job_from_starting_is_said_unasked() {
+    let none = [("MGCOMP_NET_INNER", "libnccl-net-none.so")];
+    let off = [("MGCOMP_POLICY", "fixed:nothing")];
+    for (variables, why) in [(none, "libnccl-net-none.so"), (off, "fixed:nothing")] {
+        let [_, log] = run_logged(&["missing"], &variables);
+        assert!(log.contains("ERROR") && log.contains(why), "{log}");
+    }
+}
+
+#[test]
 fn strangers_disturb_nobody() {
-    run(&["strangers"], &[]);
+    let [_, log] = run_logged(&["strangers"], &[]);
+    assert!(!log.contains("refused a connection: who made it"), "{log}");
 }
 
 #[test]
 fn handles_that_are_none_are_refused() {
-    run(&["handles"], &[]);
+    let [_, log] = run_logged(&["handles"], &[]);
+    assert!(log.contains("does every rank load this plugin?"), "{log}");
 }
 
 #[test]
 fn a_message_that_ends_in_the_middle_is_an_error() {
-    run(&["cut"], &[("MGCOMP_NET_CONNECTIONS", "1")]);
+    let [_, log] = run_logged(&["cut"], &[("MGCOMP_NET_CONNECTIONS", "1")]);
+    assert_eq!(log, "", "that a rank has left is no news");
 }
 
 #[test]

@@ -84,6 +84,34 @@ impl NetError {
         }
     }
 
+    /// Whether somebody has to mend something: how the job is set up, a machine, a network. Else it is what happens in a job that
+    /// is ended, or a wrong call.
+    pub(crate) fn is_to_be_mended(&self) -> bool {
+        match self {
+            Self::Settings(_)
+            | Self::Variable { .. }
+            | Self::OtherPlugin { .. }
+            | Self::Version { .. }
+            | Self::DamagedHandle
+            | Self::Refused { .. }
+            | Self::TooLong { .. }
+            | Self::Message { .. }
+            | Self::Seal { .. }
+            | Self::Memory { .. }
+            | Self::System { .. }
+            | Self::Panic => true,
+            Self::Inner(CallError { status, .. }) => *status != REMOTE_ERROR,
+            Self::Forked
+            | Self::NotStarted
+            | Self::Handle { .. }
+            | Self::Null { .. }
+            | Self::Device { .. }
+            | Self::Receives { .. }
+            | Self::Bytes { .. }
+            | Self::Gone { .. } => false,
+        }
+    }
+
     /// For calls of the system.
     pub(crate) fn system(call: &'static str) -> impl FnOnce(Errno) -> Self {
         move |errno| Self::System { call, errno }

@@ -20,6 +20,12 @@ pub(crate) fn current() -> Logger {
     *LOGGER.read().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Says what somebody has to mend, to whoever has asked for no log as well.
+pub(crate) fn error(text: &str) {
+    tracing::error!("{text}");
+    say(level::WARN, text);
+}
+
 /// Says what the user must see.
 pub(crate) fn warn(text: &str) {
     tracing::warn!("{text}");

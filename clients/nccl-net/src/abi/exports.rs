@@ -23,8 +23,9 @@ fn call(what: impl FnOnce() -> Result<(), NetError>) -> Status {
         // Not even a word: in a child, whatever locks that takes may be held for ever.
         Err(error @ NetError::Forked) => error.status(),
         Err(error) => {
+            let log = if error.is_to_be_mended() { logger::error } else { logger::warn };
             // The log is the program's, and may do anything.
-            let _ = catch_unwind(|| logger::warn(&error.to_string()));
+            let _ = catch_unwind(|| log(&error.to_string()));
             error.status()
         }
     }
