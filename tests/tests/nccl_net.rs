@@ -147,6 +147,22 @@ fn another_plugin_carries_what_this_one_makes() {
 }
 
 #[test]
+fn the_plugin_is_never_below_itself() {
+    let library = mgcomp_tests::proxy::library();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::copy(&library, folder.path().join("libnccl-net-inner.so")).unwrap();
+    // By names that the system finds: itself, and another that finds itself.
+    let itself = library.file_name().unwrap().to_str().unwrap();
+    for (name, folder, longest) in [
+        (itself, library.parent().unwrap(), 1u64 << 40),
+        ("libnccl-net-inner.so", folder.path(), (1 << 40) - 32),
+    ] {
+        let variables = [("MGCOMP_NET_INNER", name), ("LD_LIBRARY_PATH", folder.to_str().unwrap())];
+        assert_eq!(run(&["longest"], &variables).parse::<u64>().unwrap(), longest, "{name}");
+    }
+}
+
+#[test]
 fn what_keeps_a_job_from_starting_is_said_unasked() {
     let none = [("MGCOMP_NET_INNER", "libnccl-net-none.so")];
     let off = [("MGCOMP_POLICY", "fixed:nothing")];

@@ -8,15 +8,15 @@
 mod hello;
 mod incoming;
 mod outgoing;
-mod own;
 mod staging;
 #[cfg(test)]
 mod stub;
 
 use std::env;
-use std::ffi::{OsString, c_int};
+use std::ffi::{OsStr, c_int};
 use std::fmt;
 use std::path::Path;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,8 +25,8 @@ use mgcomp_transport::attach::envelope::HEADER_LEN;
 use self::incoming::InnerIncoming;
 use self::outgoing::InnerOutgoing;
 use super::{Carrier, Incoming, Listener, Outgoing};
-use crate::abi::loaded::{Loaded, NEWEST};
-use crate::abi::{Facts, HANDLE_LEN, Opaque, PTR_HOST, Text};
+use crate::abi::loaded::{Loaded, NEWEST, Table};
+use crate::abi::{Facts, HANDLE_LEN, Opaque, PTR_HOST, Text, v8, v9, v10, v11, v12};
 use crate::error::NetError;
 use crate::logger;
 
@@ -64,33 +64,44 @@ impl Theirs {
 impl Inner {
     /// The plugin that the environment names, if it does.
     pub(crate) fn from_env(rank: u32) -> Result<Option<Self>, NetError> {
-        match env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
-            // Where plugins of this kind lie upon each other, the lowest is the one that is named.
-            Some(path) if !own::is_own_library(Path::new(&path)) => Self::load(path, rank).map(Some),
-            _ => Ok(None),
-        }
-    }
-
-    fn load(path: OsString, rank: u32) -> Result<Self, NetError> {
-        let wrong = |value: String| NetError::Variable {
-            variable: VARIABLE,
-            value,
-            wanted: "a plugin that can be loaded and takes memory of the host",
-        };
-        let named = || path.to_string_lossy().into_owned();
+        let Some(path) = env::var_os(VARIABLE).filter(|path| !path.is_empty()) else { return Ok(None) };
         // SAFETY: the user says that this is a plugin for NCCL.
         let loaded = unsafe { Loaded::open(Path::new(&path), NEWEST) }
-            .map_err(|why| wrong(format!("{} ({why})", named())))?;
+            .map_err(|why| wrong(format!("{} ({why})", path.to_string_lossy())))?;
+        // Where plugins of this kind lie upon each other, the lowest is the one that is named.
+        if is_own(loaded.table) {
+            return Ok(None);
+        }
+        Self::start(loaded, &path, rank).map(Some)
+    }
+
+    fn start(loaded: Loaded, path: &OsStr, rank: u32) -> Result<Self, NetError> {
         // SAFETY: it is started as NCCL would.
         let (context, devices) = unsafe { (loaded.init(0, logger::current())?, loaded.devices()?) };
         let shared = Shared { loaded, context: context as usize, stopped: AtomicBool::new(false) };
         for device in 0..devices {
             // SAFETY: there is this device.
             if unsafe { loaded.facts(device as c_int) }?.ptr_support & PTR_HOST == 0 {
-                return Err(wrong(named()));
+                return Err(wrong(path.to_string_lossy().into_owned()));
             }
         }
         Ok(Self { shared: Arc::new(shared), rank, devices })
+    }
+}
+
+fn wrong(value: String) -> NetError {
+    let wanted = "a plugin that can be loaded and takes memory of the host";
+    NetError::Variable { variable: VARIABLE, value, wanted }
+}
+
+/// Whether a table is this library's own, by whatever name that was loaded.
+fn is_own(table: Table) -> bool {
+    match table {
+        Table::V8(net) => ptr::eq(net, &raw const v8::ncclNetPlugin_v8),
+        Table::V9(net) => ptr::eq(net, &raw const v9::ncclNetPlugin_v9),
+        Table::V10(net) => ptr::eq(net, &raw const v10::ncclNetPlugin_v10),
+        Table::V11(net) => ptr::eq(net, &raw const v11::ncclNetPlugin_v11),
+        Table::V12(net) => ptr::eq(net, &raw const v12::ncclNetPlugin_v12),
     }
 }
 
@@ -176,6 +187,13 @@ impl Drop for InnerListener {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_own_table_is_own() {
+        assert!(is_own(Table::V8(&v8::ncclNetPlugin_v8)) && is_own(Table::V12(&v12::ncclNetPlugin_v12)));
+        let (shared, _, _) = stub::Stub::end(0, 11);
+        assert!(!is_own(shared.loaded.table));
+    }
 
     #[test]
     fn messages_leave_room_for_their_header() {
