@@ -139,7 +139,9 @@ fn another_plugin_carries_what_this_one_makes() {
     // The longest message of NCCL's is 32 bytes longer there, where it has a header.
     let longest = |variables: &[(&str, &str)]| run(&["longest"], variables).parse::<u64>().unwrap();
     assert_eq!([longest(&[]), longest(&inner)], [1 << 40, (1 << 40) - 32]);
-    for scenario in ["crowd", "close", "abort", "deregister", "child", "threads", "fork", "mixed"] {
+    for scenario in
+        ["crowd", "close", "abort", "deregister", "child", "listeners", "threads", "fork", "mixed"]
+    {
         run(&[scenario], &inner);
     }
     let none = [("MGCOMP_NET_INNER", "libnccl-net-none.so")];
@@ -205,6 +207,11 @@ fn what_is_closed_is_closed_though_a_child_has_its_sockets() {
     for policy in ["fixed:none", "fixed:xp"] {
         run(&["child"], &[("MGCOMP_POLICY", policy)]);
     }
+}
+
+#[test]
+fn listeners_go_with_their_context() {
+    run(&["listeners"], &[]);
 }
 
 #[test]

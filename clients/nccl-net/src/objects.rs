@@ -132,6 +132,24 @@ pub(crate) fn remove(token: Token) {
     }
 }
 
+/// Forgets the listeners of a context, and so ends them.
+pub(crate) fn remove_listeners(context: &Arc<Context>) {
+    let is_of_it =
+        |object: &mut Object| matches!(object, Object::Listener(one) if Arc::ptr_eq(&one.context, context));
+    let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
+    let Table { entries, free } = &mut *table;
+    let mut removed = Vec::new();
+    for (place, entry) in entries.iter_mut().enumerate() {
+        if let Some(object) = entry.object.take_if(is_of_it) {
+            removed.push(object);
+            free.push(place);
+        }
+    }
+    drop(table);
+    // Not before: another plugin may end them.
+    drop(removed);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

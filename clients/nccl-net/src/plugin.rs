@@ -69,8 +69,12 @@ fn start() -> Result<Engine, NetError> {
 /// Ends a communicator's context; with the last one, everything.
 pub(crate) fn finalize(context: Token) -> Result<(), NetError> {
     check_process()?;
-    let Object::Context(_) = objects::find(context, "context")? else { return Err(context.is_no("context")) };
+    let Object::Context(ended) = objects::find(context, "context")? else {
+        return Err(context.is_no("context"));
+    };
     objects::remove(context);
+    // NCCL closes those alone that somebody has connected to. Nobody could connect back: that needs the context.
+    objects::remove_listeners(&ended);
     let mut state = started();
     let Some(started) = state.as_mut() else { return Err(NetError::NotStarted) };
     started.contexts = started.contexts.saturating_sub(1);

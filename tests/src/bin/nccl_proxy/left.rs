@@ -1,9 +1,13 @@
-//! A rank that ends while a child that it has forked lives.
+//! What ranks leave where they end: children that they have forked, and listeners that nobody has connected to.
 #![allow(unsafe_code)] // a fork, and memory that is lent to the plugin
 
+use std::net::TcpStream;
+use std::thread;
+
 use mgcomp_nccl_net::abi::loaded::CallError;
-use mgcomp_nccl_net::abi::{MAX_REQUESTS, REMOTE_ERROR, Status};
+use mgcomp_nccl_net::abi::{INVALID_ARGUMENT, MAX_REQUESTS, REMOTE_ERROR, Status};
 use mgcomp_tests::data::{Kind, bytes};
+use mgcomp_tests::proxy::relay::address;
 use mgcomp_tests::proxy::{End, Plugin, connected, library, poll};
 
 use super::Outcome;
@@ -103,6 +107,28 @@ fn receiver_ends((sender, receiver): (End, End), before: usize) -> Result<(), Ca
     };
     assert_eq!(status(failed), REMOTE_ERROR);
     sender.close_send()
+}
+
+/// Listeners that NCCL leaves, as where it aborts before anybody has connected, go with their context.
+pub(crate) fn listeners() -> Outcome {
+    let [ends, stays] = [Plugin::start(&library(), NEWEST, 1)?, Plugin::start(&library(), NEWEST, 2)?];
+    let (left, handle) = ends.listen()?;
+    let (kept, kept_handle) = stays.listen()?;
+    let mut early = handle;
+    assert!(stays.try_connect(&mut early)?.is_none(), "nobody has answered");
+    ends.finalize()?;
+    assert_eq!(status(left.try_accept()), INVALID_ARGUMENT);
+    assert_eq!(status(poll("who came before", || stays.try_connect(&mut early))), REMOTE_ERROR);
+    assert_eq!(status(stays.connect(handle)), REMOTE_ERROR);
+
+    let accepting = thread::spawn(move || kept.accept());
+    let sender = stays.connect(kept_handle)?;
+    let receiver = accepting.join().expect("no panic")?;
+    sender.close_send()?;
+    receiver.close_recv()?;
+    stays.finalize()?;
+    assert!(TcpStream::connect(address(&kept_handle)).is_err(), "nobody listens any more");
+    Ok(String::new())
 }
 
 fn status<T: std::fmt::Debug>(called: Result<T, CallError>) -> Status {

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         ["close"] => manners::close(),
         ["abort"] => manners::abort(),
         ["deregister"] => manners::deregister(),
+        ["listeners"] => left::listeners(),
         ["child"] => left::child(),
         ["threads"] => manners::threads(),
         ["fork"] => manners::fork(),
