@@ -127,6 +127,14 @@ pub enum LinkError {
         /// Ranks in the job.
         ranks: u32,
     },
+    /// The job has more ranks than the link is for.
+    #[error("a job of {ranks} ranks: at most {limit} are possible")]
+    TooManyRanks {
+        /// Ranks in the job.
+        ranks: u32,
+        /// The most there may be.
+        limit: u32,
+    },
     /// The link was already started.
     #[error("the link was started before")]
     StartedTwice,

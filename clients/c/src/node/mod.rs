@@ -67,7 +67,7 @@ fn gone() -> Failure {
 impl From<LinkError> for Failure {
     fn from(error: LinkError) -> Self {
         let code = match &error {
-            LinkError::NoSuchRank { .. } => mgcompResult::InvalidArgument,
+            LinkError::NoSuchRank { .. } | LinkError::TooManyRanks { .. } => mgcompResult::InvalidArgument,
             _ => mgcompResult::System,
         };
         Self::new(code, error)

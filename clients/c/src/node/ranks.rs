@@ -144,7 +144,7 @@ pub unsafe extern "C" fn mgcompStartNodeTcp(
 /// Starts one rank of a job whose ranks are processes (or threads) of one machine and one user, joined by shared memory.
 ///
 /// @param secret MGCOMP_SECRET_BYTES bytes, the same on all ranks and of no other job: chance.
-/// @param ranks how many there are.
+/// @param ranks how many there are, 1 to 65536.
 /// @param rank which of them this is, from 0.
 /// @param options or NULL.
 /// @param node set to the handle, to be given to mgcompDestroyNode.

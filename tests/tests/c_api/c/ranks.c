@@ -247,5 +247,6 @@ int main(int count, char **words)
     REFUSED(ARGUMENT, "", mgcompStartNodeTcp(words[1], 2, NULL, &node));
     REFUSED(ARGUMENT, "secret is NULL", mgcompStartNodeShm(NULL, 2, 0, NULL, &node));
     REFUSED(ARGUMENT, "", mgcompStartNodeShm(secret, 2, 2, NULL, &node));
+    REFUSED(ARGUMENT, "65537 ranks", mgcompStartNodeShm(secret, 65537, 0, NULL, &node));
     return 0;
 }

@@ -63,6 +63,8 @@ use super::{Drive, Link, LinkError, LinkSink, Message, Position, SendError, Sent
 use crate::message::{Limits, MAX_HEADER_LEN, Rank, Secret};
 use crate::pool::Pool;
 
+/// The most ranks of a job: each rank has something for every other one.
+const MOST_RANKS: u32 = 65_536;
 /// Bytes of all rings of a rank, where nobody says how long one is.
 const ALL_RINGS_BYTES: u64 = 64 << 20;
 /// And of one of them.
@@ -93,10 +95,16 @@ impl ShmJob {
         Self { name: format!("mgcomp-{}", name.chars().take(64).collect::<String>()), ..self }
     }
 
-    /// How many ranks it has.
-    #[cfg(feature = "cuda")]
-    pub(in crate::link) const fn ranks(&self) -> u32 {
-        self.ranks
+    /// Where `rank` is, if there may be so many ranks and it is one.
+    pub(in crate::link) const fn position(&self, rank: Rank) -> Result<Position, LinkError> {
+        let ranks = self.ranks;
+        if ranks > MOST_RANKS {
+            return Err(LinkError::TooManyRanks { ranks, limit: MOST_RANKS });
+        }
+        if rank.0 >= ranks {
+            return Err(LinkError::NoSuchRank { rank, ranks });
+        }
+        Ok(Position { rank, ranks })
     }
 
     /// The abstract name that `rank` listens under.
@@ -171,8 +179,8 @@ impl Shm {
     /// The end of `rank`, which the ranks above it can connect to from now on.
     ///
     /// # Errors
-    /// [`LinkError`] if the job has no such rank, another process has the rank already, or the settings or the system
-    /// do not allow it.
+    /// [`LinkError`] if the job has no such rank or more than 65,536, another process has the rank already, or the settings or
+    /// the system do not allow it.
     pub fn new(job: ShmJob, rank: Rank, config: ShmConfig) -> Result<Self, LinkError> {
         Self::make(job, rank, config, Form::HOST, None)
     }
@@ -201,10 +209,7 @@ impl Shm {
         form: Form,
         guest: Option<Arc<dyn Guest>>,
     ) -> Result<Self, LinkError> {
-        let position = Position { rank, ranks: job.ranks };
-        if rank.0 >= position.ranks {
-            return Err(LinkError::NoSuchRank { rank, ranks: position.ranks });
-        }
+        let position = job.position(rank)?;
         let name = job.socket_name(rank);
         let failed = |what| {
             let address = String::from_utf8_lossy(&name).into_owned();
@@ -341,6 +346,16 @@ impl Drop for Shm {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::NodeConfig;
+
+    #[test]
+    fn jobs_are_of_so_many_ranks_at_most() {
+        let secret = Secret::new(*b"of too many rank");
+        let config = ShmConfig::new(NodeConfig::default().limits);
+        let start = |ranks| Shm::new(ShmJob::new(secret, ranks), Rank(0), config).err();
+        assert_eq!(start(65_537), Some(LinkError::TooManyRanks { ranks: 65_537, limit: 65_536 }));
+        assert_eq!(start(65_536), None);
+    }
 
     #[test]
     fn rings_get_shorter_where_there_are_many() {

@@ -111,7 +111,7 @@ impl CudaIpc {
         device: Option<Device>,
         config: CudaIpcConfig,
     ) -> Result<Self, LinkError> {
-        let ranks = job.ranks();
+        let ranks = job.position(rank)?.ranks;
         let refused = |what| LinkError::io(what, rank, &std::io::ErrorKind::InvalidInput.into());
         let window_bytes = config.window_bytes.unwrap_or_else(|| window_bytes_for(ranks));
         if !WINDOW_BYTES.contains(&window_bytes) || !window_bytes.is_power_of_two() {
