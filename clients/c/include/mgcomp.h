@@ -1478,7 +1478,8 @@ mgcompResult mgcompMemcpyPeerAsync(struct mgcompPeerCopier copier,
                                    void *cudaStream);
 
 /**
- * What came of the last copy that was enqueued, or of the last one that a graph has made. Waits for all that is on the stream.
+ * What came of the last copy that was enqueued, by whatever thread, or of the last one that a graph has made. Waits for all that
+ * is on the stream, and for a copy that is coded. Threads that want to know of their own copies have a copier each.
  *
  * @param cudaStream the stream of that copy, or one that follows it; as for mgcompMemcpyPeerAsync. It must not record.
  * @param report set to what it came to. MGCOMP_RESULT_BAD_DATA if a frame was damaged on its way: then the destination holds

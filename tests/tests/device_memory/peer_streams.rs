@@ -1,6 +1,9 @@
 //! Copies from one device to another, by the streams that they are on: which of them wait for which, and what that costs.
 #![allow(unsafe_code)] // launches graphs, and borrows streams
 
+use std::thread;
+use std::time::Duration;
+
 use mgcomp_codecs::Element;
 use mgcomp_codecs::device::{Buffer, Device, DeviceError, Graph, Stream};
 use mgcomp_tests::data::{self, Kind};
@@ -81,6 +84,35 @@ fn copies_of_one_copier_keep_apart_on_all_streams() {
             for (parcel, round) in parcels.iter().zip(0..) {
                 assert!(parcel.has_come(&devices[1]), "{ends:?} {round}");
             }
+        }
+    });
+}
+
+#[test]
+fn a_report_waits_for_a_copy_on_another_stream() {
+    with_threads("peer_streams::a_report_waits_for_a_copy_on_another_stream", 32, |stub| {
+        for ends in Ends::ALL {
+            let devices = ends.open(stub);
+            let [idle, busy, third] = [(); 3].map(|()| devices[0].stream().unwrap());
+            let words = devices[0].alloc(8).unwrap();
+            idle.zero(words.region()).unwrap();
+            idle.wait().unwrap();
+            let mut copier = PeerCopier::new(&devices[0], &devices[1], config("fixed:zvc")).unwrap();
+            let [short, long] = [20_000, 70_001].map(|len| Parcel::new(&devices, len, 1));
+            short.send(&mut copier, &idle).unwrap();
+            busy.wait_for(words.region().word(0), 1).unwrap();
+            let (from, to) = (long.source.region(), long.into.region());
+            let copy = copier.copy(&busy, Element::U32, from, to).unwrap();
+            let report = thread::scope(|scope| {
+                scope.spawn(|| {
+                    thread::sleep(Duration::from_millis(20));
+                    third.post(words.region().word(0), 1).unwrap();
+                });
+                copier.report(&idle, &copy).unwrap()
+            });
+            let expected = copier.report(&busy, &copy).unwrap();
+            assert_eq!(report.coded_bytes, expected.coded_bytes, "{ends:?}");
+            assert!(report.coded_bytes > 0 && long.has_come(&devices[1]), "{ends:?}");
         }
     });
 }

@@ -246,14 +246,16 @@ impl PeerCopier {
         Ok(())
     }
 
-    /// What came of `copy`, the last one or the last that a graph made. Waits for all that is on `stream`, behind which the
-    /// copy must be.
+    /// What came of `copy`, the last one or the last that a graph made. Waits for it, and for all that is on `stream`; the one that a
+    /// graph made must be there.
     ///
     /// # Errors
     /// [`PeerCopyError`], also of work that was enqueued before.
     pub fn report(&self, stream: &Stream, copy: &PeerCopy) -> Result<PeerCopyReport, PeerCopyError> {
         let PeerCopy { path, raw_bytes, segments } = *copy;
         let coded_bytes = if path.is_coded() {
+            // Threads that share a copier do not know whose copy is the last one.
+            self.tools.pipe.let_follow(stream)?;
             self.tools.codecs.read(stream, segments)?
         } else {
             stream.wait()?;

@@ -210,6 +210,14 @@ impl Pipe {
         }
     }
 
+    /// Lets what comes next on `stream` wait for the last copy, wherever that was, unless it was recorded.
+    pub(super) fn let_follow(&self, stream: &Stream) -> Result<(), DeviceError> {
+        match self.last {
+            Some(behind) if behind.is_none() || behind != stream.identity() => stream.follow_event(&self.end),
+            _ => Ok(()),
+        }
+    }
+
     /// Waits until nothing is under way but what was recorded.
     pub(super) fn wait(&self) -> Result<(), DeviceError> {
         self.out.wait()?;
