@@ -155,8 +155,11 @@ impl DeviceError {
     #[must_use]
     pub const fn is_sticky(&self) -> bool {
         // Illegal address, launch timeout, what hardware or a kernel's code raise, a context that somebody has destroyed,
-        // and a client whose MPS server was told to end it.
-        matches!(self, Self::Driver { code: 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 809, .. })
+        // a client whose MPS server was told to end it, and a device elsewhere that does not answer.
+        matches!(
+            self,
+            Self::Driver { code: 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721 | 809 | 911, .. }
+        )
     }
 
     /// Whether device memory ran out.
@@ -226,8 +229,8 @@ mod tests {
     #[test]
     fn a_lost_context_is_told_from_a_refused_call() {
         let is_sticky = |code| DeviceError::Driver { call: "cuStreamQuery", code, name: "" }.is_sticky();
-        // CUDA_ERROR_ILLEGAL_ADDRESS, CONTEXT_IS_DESTROYED, LAUNCH_FAILED, MPS_CLIENT_TERMINATED.
-        assert!([700, 709, 719, 809].into_iter().all(is_sticky));
+        // CUDA_ERROR_ILLEGAL_ADDRESS, CONTEXT_IS_DESTROYED, LAUNCH_FAILED, TENSOR_MEMORY_LEAK, MPS_CLIENT_TERMINATED, EXTERNAL_DEVICE.
+        assert!([700, 709, 719, 721, 809, 911].into_iter().all(is_sticky));
         // INVALID_VALUE, OUT_OF_MEMORY, NOT_READY, PRIMARY_CONTEXT_ACTIVE, MPS_RPC_FAILURE and _SERVER_NOT_READY,
         // STREAM_CAPTURE_IMPLICIT.
         assert!(![1, 2, 600, 708, 805, 806, 906].into_iter().any(is_sticky));

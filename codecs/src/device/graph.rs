@@ -7,6 +7,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::{CUgraph, CUgraphExec, CUstreamCaptureMode};
 
 use super::driver::{Driver, call};
+use super::guest::relax;
 use super::{DeviceError, Shared, Stream};
 
 /// A CUDA graph that is ready to be launched.
@@ -56,6 +57,7 @@ impl Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
+        let _relaxed = relax(self.shared.context.driver);
         self.shared.context.release(|driver| {
             // SAFETY: `instantiate` has made it. A launch that is under way goes on.
             unsafe { (driver.cuGraphExecDestroy)(self.handle) };
@@ -79,11 +81,11 @@ impl<'a> Capture<'a> {
         Ok(Self { stream, ended: false })
     }
 
-    fn end(mut self) -> Result<Recorded<'a>, DeviceError> {
+    fn end(mut self) -> Result<Recorded, DeviceError> {
         self.recorded() // if not even the context can be entered, dropping this tries once more
     }
 
-    fn recorded(&mut self) -> Result<Recorded<'a>, DeviceError> {
+    fn recorded(&mut self) -> Result<Recorded, DeviceError> {
         let entered = self.stream.shared.context.enter()?;
         self.ended = true;
         let mut handle = ptr::null_mut();
@@ -103,14 +105,15 @@ impl Drop for Capture<'_> {
 }
 
 /// What was recorded, not yet ready.
-struct Recorded<'a> {
-    driver: &'a Driver,
+struct Recorded {
+    driver: &'static Driver,
     /// Null if the driver gave none.
     handle: CUgraph,
 }
 
-impl Recorded<'_> {
+impl Recorded {
     fn instantiate(self, shared: &Arc<Shared>) -> Result<Graph, DeviceError> {
+        let _relaxed = relax(self.driver);
         let entered = shared.context.enter()?;
         let mut handle = ptr::null_mut();
         // SAFETY: `handle` is a live variable, and the graph lives.
@@ -119,9 +122,10 @@ impl Recorded<'_> {
     }
 }
 
-impl Drop for Recorded<'_> {
+impl Drop for Recorded {
     fn drop(&mut self) {
         if !self.handle.is_null() {
+            let _relaxed = relax(self.driver);
             // SAFETY: the driver gave it, and it has no other owner.
             let _ = unsafe { (self.driver.cuGraphDestroy)(self.handle) };
         }

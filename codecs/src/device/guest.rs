@@ -15,9 +15,7 @@ impl Device {
     ///
     /// Where the driver does not allow it, nothing changes, and what `work` calls says so if it matters.
     pub fn relaxed<T>(&self, work: impl FnOnce() -> T) -> T {
-        let driver = self.shared.context.driver;
-        let relaxed = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as u32;
-        let _relaxed = Relaxed { driver, before: exchange(driver, relaxed) };
+        let _relaxed = relax(self.shared.context.driver);
         work()
     }
 
@@ -60,8 +58,15 @@ impl Stream {
     }
 }
 
+/// The same until what is returned is dropped: also for what is given back, since to unload a module or to destroy a graph spoils what
+/// another thread records in the strictest mode.
+pub(super) fn relax(driver: &'static Driver) -> Relaxed {
+    let relaxed = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as u32;
+    Relaxed { driver, before: exchange(driver, relaxed) }
+}
+
 /// While this lives, the thread that has made it has other rules; then those of before.
-struct Relaxed {
+pub(super) struct Relaxed {
     driver: &'static Driver,
     /// What the thread minded before, if it was changed.
     before: Option<u32>,

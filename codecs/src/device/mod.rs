@@ -285,6 +285,7 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let modules = self.modules.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _relaxed = guest::relax(self.context.driver);
         self.context.release(|driver| modules.drain().for_each(|(_, module)| module.unload(driver)));
     }
 }

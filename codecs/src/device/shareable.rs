@@ -173,12 +173,18 @@ impl Shareable {
 impl Drop for Mapping {
     fn drop(&mut self) {
         self.shared.context.release(|driver: &Driver| {
-            // SAFETY: the driver gave the addresses, and nobody else gives them back. Unlike to free, to unmap waits for
-            // no work, so this does first, or `unwaited` was told that there is none.
-            unsafe {
-                if self.is_mapped && self.waits {
-                    (driver.cuCtxSynchronize)();
+            // Unlike to free, to unmap waits for no work, so this does first, or `unwaited` was told that there is none.
+            if self.is_mapped && self.waits {
+                // SAFETY: the call has no arguments.
+                let waited = unsafe { call!(driver, cuCtxSynchronize()) };
+                // A stream of the context records, so nobody can wait: work may be under way.
+                if let Err(error @ DeviceError::Driver { code: 900, .. }) = waited {
+                    tracing::warn!(%error, bytes = self.len, "memory of a device is left mapped");
+                    return;
                 }
+            }
+            // SAFETY: the driver gave the addresses, and nobody else gives them back.
+            unsafe {
                 if self.is_mapped {
                     (driver.cuMemUnmap)(self.address, self.len);
                 }

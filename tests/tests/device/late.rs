@@ -4,6 +4,7 @@ use mgcomp_codecs::device::{Buffer, Coder, Device, DeviceError, Stream, Workspac
 use mgcomp_codecs::frame::ChunkSize;
 use mgcomp_codecs::{Algorithm, Element};
 use mgcomp_tests::data::{self, Kind};
+use mgcomp_tests::foreign::Foreign;
 use mgcomp_tests::stub::{Libraries, with_stub};
 
 use crate::rig::{self, Room};
@@ -179,5 +180,24 @@ fn what_waits_spoils_a_recording() {
         // The stream is as good as before.
         coder.compress(&stream, &mut workspace, &[room.compress()]).unwrap();
         room.frame(&stream).unwrap();
+    });
+}
+
+#[test]
+fn modules_and_graphs_come_and_go_beside_a_recording() {
+    let test = "late::modules_and_graphs_come_and_go_beside_a_recording";
+    with_stub(test, Libraries::DriverAndCompiler, |_| {
+        let device = rig::open();
+        let library = Foreign::on(&device);
+        let stream = device.stream().unwrap();
+        let capture = || stream.capture(|| Ok::<(), DeviceError>(())).unwrap();
+        let graph = capture();
+        // It has kernels of its own.
+        let other = rig::open();
+        let coder = other.coder(Algorithm::Zvc, ChunkSize::SMALL).unwrap();
+        let library_stream = library.stream();
+        assert!(library_stream.records(|| drop(capture())));
+        assert!(library_stream.records(|| drop(graph)));
+        assert!(library_stream.records(|| drop((coder, other))));
     });
 }

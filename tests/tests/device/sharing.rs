@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStdout};
 
 use mgcomp_codecs::device::{Device, DeviceError, EventHandle, HANDLE_LEN, MemoryHandle, Stream};
-use mgcomp_tests::stub::{Libraries, Stub, ends, second, told, with_stub};
+use mgcomp_tests::stub::{Libraries, Stub, ends, second, told, with_stub, with_stub_that_keeps};
 
 use crate::rig::{self, OUT_OF_MEMORY, download, upload};
 
@@ -213,6 +213,24 @@ fn memory_behind_a_file_lasts_as_long_as_anybody_has_it() {
         assert_eq!(download(&stream, memory.region().slice(LEN - 5000..LEN)).unwrap(), [2; 5000]);
         drop((memory, again));
         part(process);
+    });
+}
+
+#[test]
+fn what_nobody_can_wait_for_stays_mapped() {
+    const TEST: &str = "sharing::what_nobody_can_wait_for_stays_mapped";
+    with_stub_that_keeps(TEST, Libraries::DriverAndCompiler, |stub| {
+        let (device, stream) = open(stub);
+        let [first, second] = [(); 2].map(|()| device.alloc_shareable(5000).unwrap());
+        drop(first);
+        assert!(stub.left().contains("1 mapped"), "{}", stub.left());
+        // To wait for all work of a context is no call for while a stream of it records.
+        let recorded = stream.capture(|| {
+            drop(second);
+            Ok(())
+        });
+        assert_eq!(code_of(recorded), 901);
+        assert!(stub.left().contains("1 mapped"), "{}", stub.left());
     });
 }
 

@@ -22,7 +22,9 @@ fn copy_now(from: &Slice, into: &Slice) -> Result<(), DeviceError> {
             let stream = into.slice().device().stream()?;
             from.slice().order(&stream)?;
             into.slice().order(&stream)?;
-            let copied = stream.copy(from.slice().region(), into.slice().region());
+            // By address alone, memory would have to be such that devices reach each other's.
+            let [from, into] = [from.slice(), into.slice()].map(|slice| (slice.device(), slice.region()));
+            let copied = stream.copy_between(from, into);
             copied.and(stream.wait()) // also after an error: the memory must not be let go before
         }
         (Slice::Host(from), Slice::Device(into)) => {

@@ -103,8 +103,16 @@ STUB_API int cuCtxPopCurrent_v2(Context** context) {
   return result;
 }
 
+// Whatever its mode, a recording in the context is spoiled.
 STUB_API int cuCtxSynchronize() {
   STUB_ENTER_CONTEXT;
+  Result refused = SUCCESS;
+  for (const std::shared_ptr<Stream>& stream : driver().streams) {
+    if (stream->recording == nullptr || stream->context != current_context()) continue;
+    stream->recording->valid = false;
+    refused = CAPTURE_UNSUPPORTED;
+  }
+  if (refused != SUCCESS) return refused;
   drain_users(current_context(), {0, 0}, false);
   return loss_of(current_context());
 }

@@ -53,6 +53,7 @@ STUB_API int cuStreamEndCapture(void* handle, void** graph) {
 
 STUB_API int cuGraphDestroy(Recording* graph) {
   STUB_RELEASE;
+  refuse_recording();
   delete graph;
   driver().live[GRAPHS]--;
   return result;
@@ -67,6 +68,7 @@ STUB_API int cuGraphInstantiateWithFlags(Recording** executable, Recording* grap
 
 STUB_API int cuGraphExecDestroy(Recording* executable) {
   STUB_RELEASE;
+  refuse_recording();
   delete executable;
   driver().live[EXECUTABLES]--;
   return result;

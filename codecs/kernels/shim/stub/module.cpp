@@ -114,6 +114,7 @@ STUB_API int cuModuleLoadData(void** handle, const char* image) {
 
 STUB_API int cuModuleUnload(Module* module) {
   STUB_RELEASE;
+  refuse_recording();
   // Kernels run in their context alone, and other devices may wait for what this one does next.
   const std::vector<std::shared_ptr<Stream>> streams = driver().streams;
   for (const std::shared_ptr<Stream>& stream : streams) {
