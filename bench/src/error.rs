@@ -157,9 +157,14 @@ pub(crate) fn exit_code(result: Result<(), BenchError>) -> ExitCode {
     }
 }
 
+/// A text that may quote files and their names, which may be called what a terminal takes for an order: control characters become U+FFFD.
+pub(crate) fn printable(text: &str) -> String {
+    text.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
+}
+
 /// Writes what a reader should know, but is no failure, to standard error.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "mgcomp-bench: {text}");
+    let _ = writeln!(io::stderr(), "mgcomp-bench: {}", printable(text));
 }
 
 /// Writes `error` and its causes to standard error. That it may be closed is no reason to stop.
@@ -174,5 +179,15 @@ pub(crate) fn report(error: &BenchError) {
         }
         cause = error.source();
     }
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", printable(&text));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_takes_for_an_order_is_not_printed() {
+        assert_eq!(printable("a\u{1b}]0;x\u{7}b\nc"), "a\u{fffd}]0;x\u{fffd}b\nc");
+    }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use mgcomp_codecs::{AlgorithmSet, Element};
+use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
 
-use crate::{CheapFacts, Decision, Estimate, Plan, Policy, Reason, SampleSize, StreamId};
+use crate::{CheapFacts, Cycles, Decision, Estimate, Plan, Policy, Reason, SampleSize, StreamId, table3};
 
 /// Streams that are remembered at most. Beyond them all are forgotten, and looked at again.
 const MOST_STREAMS: usize = 4096;
@@ -50,6 +50,8 @@ impl Behind {
                 let known = self.known.get(&key(facts)).copied();
                 // The peer may be another one by now.
                 let known = known.filter(|decision| facts.allows(decision.algorithm));
+                // What is charged is charged for this length.
+                let known = known.map(|known| Decision { charged: charged(known.algorithm, facts), ..known });
                 let decision = known.unwrap_or_else(|| Decision::bypass(facts, Reason::FirstLook));
                 (decision, Some((algorithms, size)))
             }
@@ -68,14 +70,17 @@ impl Behind {
     }
 }
 
+/// What a transfer costs in the paper's hardware that goes so.
+fn charged(algorithm: Algorithm, facts: &CheapFacts) -> Option<Cycles> {
+    table3(algorithm).map(|line| line.times(facts.lines()))
+}
+
 fn key(facts: &CheapFacts) -> (u32, StreamId, Element) {
     (facts.peer, facts.stream, facts.element)
 }
 
 #[cfg(test)]
 mod tests {
-    use mgcomp_codecs::Algorithm;
-
     use super::*;
     use crate::Outcome;
 
@@ -146,6 +151,21 @@ mod tests {
         let coders = CheapFacts { allowed: AlgorithmSet::from_iter([Algorithm::Xp]), ..one };
         let (decision, _) = behind.plan(&mut Curious, &coders);
         assert_eq!((decision.algorithm, decision.reason), (Algorithm::None, Reason::NotSampled));
+    }
+
+    #[test]
+    fn what_is_charged_is_of_the_transfer_s_own_length() {
+        let mut behind = Behind::default();
+        let of = |raw_bytes| CheapFacts {
+            raw_bytes,
+            allowed: AlgorithmSet::supported(),
+            ..facts(1, 0, Element::F32)
+        };
+        behind.hear(&mut Curious, &of(64), &found(Algorithm::Bdi));
+        let (decision, _) = behind.plan(&mut Curious, &of(640));
+        assert_eq!(decision.charged, Some(Cycles { compress: 20, decompress: 10 }));
+        behind.hear(&mut Curious, &of(64), &found(Algorithm::Xp));
+        assert_eq!(behind.plan(&mut Curious, &of(640)).0.charged, None);
     }
 
     #[test]

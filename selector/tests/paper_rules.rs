@@ -200,6 +200,31 @@ fn planned(policy: &mut Paper) -> Option<(Algorithm, Reason)> {
 }
 
 #[test]
+fn samples_that_nobody_took_are_no_votes_and_are_made_up_for() {
+    let mut policy = paper(6.0);
+    for _ in 0..7 {
+        assert!(matches!(policy.plan(&line()), Plan::Sample { .. }));
+    }
+    for _ in 0..3 {
+        let decision = policy.choose(&line(), &[]);
+        assert_eq!((decision.algorithm, decision.reason), (Algorithm::None, Reason::NotSampled));
+    }
+    for _ in 0..4 {
+        policy.choose(&line(), &estimates(FOR_BDI));
+    }
+    let mut made_up = 0;
+    for _ in 0..303 {
+        if matches!(policy.plan(&line()), Plan::Sample { .. }) {
+            made_up += 1;
+            policy.choose(&line(), &estimates(FOR_BDI));
+        }
+    }
+    assert_eq!(made_up, 3);
+    let Plan::Use(decision) = policy.plan(&line()) else { panic!("the vote is open") };
+    assert_eq!(decision.reason, Reason::Won { votes: 7, of: 7 });
+}
+
+#[test]
 fn no_more_than_seven_transfers_are_sampled_at_once() {
     let mut policy = paper(6.0);
     for transfer in 0..7 {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::data;
-use crate::error::BenchError;
+use crate::error::{BenchError, printable};
 
 /// What a codec does to a message.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,10 +111,10 @@ fn parse(bytes: Vec<u8>, algorithm: &str) -> Result<CodecRates, RatesError> {
         return Err(RatesError::NoRow { rows: count, algorithm: algorithm.to_owned() });
     };
     Ok(CodecRates {
-        source: format!(
+        source: printable(&format!(
             "{} on {}, {}, {} threads, {} bytes",
             row.algorithm, row.dataset, row.isa, row.threads, row.bytes
-        ),
+        )),
         ratio: row.ratio,
         encode_gbytes: row.encode_gbps,
         decode_gbytes: row.decode_gbps,

@@ -59,9 +59,9 @@ impl Report {
                 rates.ratio, rates.encode_gbytes, rates.decode_gbytes, rates.source
             ),
             format!(
-                "{:.2} µs latency per link, {:.2} µs per codec call, segments of {}{tree}",
-                latency_s * 1e6,
-                codec_s * 1e6,
+                "{} µs latency per link, {} µs per codec call, segments of {}{tree}",
+                shown(Some(latency_s * 1e6)),
+                shown(Some(codec_s * 1e6)),
                 size(*segment_bytes as usize)
             ),
             format!(

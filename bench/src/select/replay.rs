@@ -116,9 +116,11 @@ impl Replay<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use mgcomp_codecs::Element;
     use mgcomp_selector::speeds::Speeds;
-    use mgcomp_selector::{PolicySpec, Steering};
+    use mgcomp_selector::{Decision, Fixed, PolicySpec, Steering};
 
     use super::*;
     use crate::select::table::Coded;
@@ -128,17 +130,21 @@ mod tests {
     /// At half a gigabit each byte takes 16 ns; no overlap.
     const LINK: Link = Link { rate_gbps: 0.5, latency_ns: 100, segment: None };
 
-    /// Replays zeros, of which ZVC leaves a 32nd, in 3 µs for both ways, and any other codec an eighth in as much.
     fn replayed(policy: PolicySpec) -> Replayed {
+        let steering = Steering { speeds: Speeds::typical(), ..Steering::default() };
+        replay_zeros(LINK, &|| policy.build(&steering))
+    }
+
+    /// Replays zeros, of which ZVC leaves a 32nd, in 3 µs for both ways, and any other codec an eighth in as much.
+    fn replay_zeros(link: Link, build: &dyn Fn() -> Box<dyn Policy>) -> Replayed {
         let sources = [Source::of_zeros(None, "zeros", Element::F32, BYTES)];
         let cuts = [Cut { source: 0, element: Element::F32, offset: 0, len: BYTES }];
         let coded = |bytes| Coded { bytes, encode_ns: 2000.0, decode_ns: 1000.0 };
         let of = |algorithm| coded(if algorithm == Algorithm::Zvc { BYTES / 32 } else { BYTES / 8 } as u64);
         let table = Table::of_cut(BYTES as u64, of);
         let replay =
-            Replay { sources: &sources, cuts: &cuts, table: &table, transfers: &[0; TRANSFERS], link: LINK };
-        let steering = Steering { speeds: Speeds::typical(), ..Steering::default() };
-        replay.run(&|| policy.build(&steering), &mut Sampler::default()).unwrap()
+            Replay { sources: &sources, cuts: &cuts, table: &table, transfers: &[0; TRANSFERS], link };
+        replay.run(build, &mut Sampler::default()).unwrap()
     }
 
     /// What the transfers themselves took.
@@ -164,5 +170,42 @@ mod tests {
         assert!(raw_bytes < (TRANSFERS * BYTES / 2) as u64, "{adaptive:?}");
         assert_eq!(adaptive.carried.iter().sum::<u64>(), (TRANSFERS * BYTES) as u64);
         assert!(adaptive.sampling_ns > 0.0, "{adaptive:?}");
+    }
+
+    /// What hearing of each transfer takes at least.
+    const SLOW: Duration = Duration::from_millis(1);
+
+    /// Sends all raw, and is slow to hear of it.
+    #[derive(Debug)]
+    struct SlowToHear(Fixed);
+
+    impl Policy for SlowToHear {
+        fn name(&self) -> String {
+            "slow-to-hear".into()
+        }
+
+        fn plan(&mut self, facts: &CheapFacts) -> Plan {
+            self.0.plan(facts)
+        }
+
+        fn choose(&mut self, facts: &CheapFacts, estimates: &[Estimate]) -> Decision {
+            self.0.choose(facts, estimates)
+        }
+
+        fn observe(&mut self, _: &CheapFacts, _: &Decision, _: &Outcome) {
+            thread::sleep(SLOW);
+        }
+    }
+
+    #[test]
+    fn hearing_is_waited_for_where_it_takes_longer_than_the_transfer() {
+        let waited_ns = |rate_gbps| {
+            let link = Link { rate_gbps, latency_ns: 0, segment: None };
+            replay_zeros(link, &|| Box::new(SlowToHear(Fixed::BYPASS))).costs.waited_ns
+        };
+        let all_ns = TRANSFERS as f64 * SLOW.as_nanos() as f64;
+        // 32 KiB take 2.6 ns, and half a second.
+        assert!(waited_ns(1e5) > 0.9 * all_ns);
+        assert!(waited_ns(5e-4) < 0.9 * all_ns);
     }
 }

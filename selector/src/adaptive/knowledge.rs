@@ -190,13 +190,16 @@ impl Knowledge {
                 (paces[at].encode, paces[at].last) = (encode, last);
             }
         }
-        if let Some(decode) = seen.decode.filter(|pace| pace.is_finite()) {
+        if let Some(decode) = seen.decode {
             self.learn_decoding(algorithm, raw_bytes, decode);
         }
     }
 
     /// Learns the same of a decoder alone.
     pub(super) fn learn_decoding(&mut self, algorithm: Algorithm, raw_bytes: u64, seen: f64) {
+        if !seen.is_finite() {
+            return; // where the times that are known are zero
+        }
         let (paces, own) = (&mut self.live[usize::from(algorithm.number())].paces, band(raw_bytes));
         let pace = &mut paces[own];
         move_to(&mut pace.decode, seen, pace.heard);
@@ -294,6 +297,17 @@ mod tests {
     use super::*;
 
     const KIB: u64 = 1 << 10;
+
+    #[test]
+    fn what_is_no_number_says_nothing_of_a_decoder() {
+        let mut knowledge = Knowledge::default();
+        for pace in [f64::NAN, f64::INFINITY, f64::NAN] {
+            knowledge.learn_decoding(Algorithm::Xp, KIB, pace);
+        }
+        knowledge.settle(Algorithm::Xp);
+        let times = CodecTimes { encode_ns: 1.0, decode_ns: 2.0 };
+        assert_eq!(knowledge.corrected(Algorithm::Xp, KIB, times), times);
+    }
 
     #[test]
     fn near_fractions_move_the_known_and_far_ones_replace_it() {

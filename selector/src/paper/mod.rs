@@ -16,7 +16,9 @@
 //! estimates are still being made goes like the running phase before, and counts in neither phase. A sample that
 //! never comes back, because its session ended, is made up for when as many transfers as a running phase has
 //! went by meanwhile. A λ that an operator sets while the program runs begins a scheme of its own with that λ, for the streams
-//! that it is set for, since votes under another λ say nothing of it.
+//! that it is set for, since votes under another λ say nothing of it. A transfer in the memory of a device does not wait for its sample: it
+//! goes as the last sample of its stream was found to be best ([`Behind`](crate::Behind)), and N are the bits of the whole frame that it
+//! would be there, whose header and padding weigh against the codecs in short transfers.
 //!
 //! # Source
 //! IPDPS 2019, section V and Table III.
@@ -158,6 +160,10 @@ impl Policy for Paper {
     }
 
     fn choose(&mut self, facts: &CheapFacts, estimates: &[Estimate]) -> Decision {
+        // Who could not look has found nothing out: the sample is one that never came back.
+        if estimates.is_empty() {
+            return Decision::bypass(facts, Reason::NotSampled);
+        }
         let tried = candidate::tried(facts, estimates);
         let cheapest = candidate::cheapest(&tried, self.config.lambda);
         let reason = self.vote(cheapest.candidate, &tried, facts.lines());

@@ -17,6 +17,9 @@ use self::curve::Curves;
 
 /// The longest time that is believed: more than a week.
 const MOST_NS: f64 = 1e15;
+/// More fractions, and lengths of each, than are of any use.
+const MOST_SERIES: usize = 64;
+const MOST_POINTS: usize = 64;
 /// Numbers of algorithms and elements are below this.
 const NUMBERS: usize = 16;
 
@@ -217,8 +220,14 @@ fn check(codec: &CodecSpeed) -> Result<(), Wrong> {
     if codec.series.is_empty() {
         return Err(Wrong::Empty);
     }
+    if codec.series.len() > MOST_SERIES {
+        return Err(Wrong::TooMany { what: "series", count: codec.series.len(), limit: MOST_SERIES });
+    }
     let mut fraction_before = 0.0;
     for series in &codec.series {
+        if series.points.len() > MOST_POINTS {
+            return Err(Wrong::TooMany { what: "lengths", count: series.points.len(), limit: MOST_POINTS });
+        }
         // Also false where the fraction is not a number. Frames are longer than raw bytes only by a header.
         let rises = series.fraction > fraction_before && series.fraction <= 2.0;
         if !rises {
@@ -271,6 +280,16 @@ pub enum Wrong {
     /// Nothing was measured.
     #[error("no times")]
     Empty,
+    /// More than anybody measures: each choice would take its time to look through them.
+    #[error("{count} {what}: at most {limit} are possible")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many were given.
+        count: usize,
+        /// The most that are taken.
+        limit: usize,
+    },
     /// Fractions do not rise, or are none.
     #[error("fraction {fraction}: fractions must rise, above 0 and at most 2")]
     Fraction {

@@ -89,6 +89,9 @@ fn tables_that_make_no_sense_are_refused() {
     assert_eq!(broken(|c| c.algorithm = "none".into()), Wrong::Raw);
     assert_eq!(broken(|c| c.element = "f128".into()), Wrong::Element);
     assert_eq!(broken(|c| c.series.clear()), Wrong::Empty);
+    let too_many = |what| Wrong::TooMany { what, count: 65, limit: 64 };
+    assert_eq!(broken(|c| c.series = vec![c.series[0].clone(); 65]), too_many("series"));
+    assert_eq!(broken(|c| c.series[0].points = vec![c.series[0].points[0]; 65]), too_many("lengths"));
     assert_eq!(broken(|c| c.series[0].points.clear()), Wrong::Empty);
     assert_eq!(broken(|c| c.series[0].fraction = 0.0), Wrong::Fraction { fraction: 0.0 });
     assert!(matches!(broken(|c| c.series[0].fraction = f64::NAN), Wrong::Fraction { .. }));

@@ -81,6 +81,12 @@ struct Lesson {
     outcome: Outcome,
 }
 
+impl Lesson {
+    fn teach(&self, policy: &mut dyn Policy) {
+        policy.observe(&self.facts, &self.decision, &self.outcome);
+    }
+}
+
 impl Coder {
     pub(super) fn new(
         (policy, meter): (Box<dyn Policy>, Meter),
@@ -153,9 +159,13 @@ impl Coder {
     /// Tells the policy what has come of what it decided: before it decides anything else, and else once that is on its way, which
     /// need not wait for it.
     pub(super) fn learn(&mut self) {
-        for Lesson { facts, decision, outcome } in self.lessons.drain(..) {
-            self.policy.observe(&facts, &decision, &outcome);
-        }
+        self.lessons.drain(..).for_each(|lesson| lesson.teach(self.policy.as_mut()));
+    }
+
+    /// The same of what went to one peer.
+    pub(super) fn learn_of(&mut self, peer: Rank) {
+        let of_peer = self.lessons.extract_if(.., |lesson| lesson.facts.peer == peer.0);
+        of_peer.for_each(|lesson| lesson.teach(self.policy.as_mut()));
     }
 
     /// Starts what the policy says of it.

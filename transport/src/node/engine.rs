@@ -66,6 +66,8 @@ impl Engine {
             self.resume_work();
             next_check = self.coder.is_waiting().then(|| Instant::now() + RETRY).or(next_check);
         }
+        // All that this has led to is on its way.
+        self.coder.learn();
         next_check
     }
 
@@ -213,7 +215,6 @@ impl Engine {
         {
             self.act(peer, action);
         }
-        self.coder.learn();
         if let Some(Some(session)) = self.sessions.get(peer.0 as usize) {
             self.board.set(peer, session.is_open(), session.error());
         }
@@ -237,7 +238,11 @@ impl Engine {
             }
             Action::Acknowledged { job } => self.coder.acknowledged((peer, job)),
             Action::Decoded { job, took } => self.coder.decoded((peer, job), took),
-            Action::Deliver { request, result } => self.deliver(request, result),
+            Action::Deliver { request, result } => {
+                // What is counted for it is counted by the time that it is over.
+                self.coder.learn_of(peer);
+                self.deliver(request, result);
+            }
             Action::GivenUp(given_up) => {
                 // What has come of a group that is gone, nobody will receive.
                 if self.groups.hear(peer, given_up)
@@ -258,8 +263,6 @@ impl Engine {
     /// Whoever waits for a request of a group may be waiting for another one first, perhaps for ever: if the session is over that
     /// this one went by, its operation is, too. That the session is over is none of the group's affair: the peer may have done its part.
     fn deliver(&mut self, request: RequestId, result: TransferResult) {
-        // What is counted for it is counted by the time that it is over.
-        self.coder.learn();
         let Some(Asked { reply, group }) = self.replies.remove(&request) else { return };
         if let (Some(group), Err(error @ TransferError::Session { .. })) = (group, &result) {
             self.groups.fail(group, error);

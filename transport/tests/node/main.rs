@@ -5,6 +5,7 @@ mod common;
 
 mod ends;
 mod limits;
+mod order;
 mod requests;
 mod settings;
 mod statistics;

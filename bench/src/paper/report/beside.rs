@@ -1,6 +1,6 @@
 //! What the paper prints that may stand beside our figures.
 
-use mgcomp_selector::Lambda;
+use mgcomp_selector::{Lambda, PaperConfig};
 
 use super::super::fabric::Distance;
 use super::super::generate::Bench;
@@ -10,13 +10,14 @@ use super::super::published::{
 use super::{Quantity, Report};
 
 impl Report {
-    /// Whether the paper's means are of what was run: its seven benchmarks, each generated once, and λ = 6. Nothing tells of a trace
-    /// what it is of.
+    /// Whether the paper's means are of what was run: its seven benchmarks, each generated once, λ = 6 and phases of its lengths. Nothing
+    /// tells of a trace what it is of.
     pub(super) fn has_published_means(&self) -> bool {
         let times = |bench| self.done.iter().filter(|one| one.bench == Some(bench) && !one.is_trace).count();
         self.done.len() == Bench::ALL.len()
             && Bench::ALL.into_iter().all(|bench| times(bench) == 1)
             && self.plan.lambdas.contains(&Lambda::PAPER)
+            && self.plan.phases == PaperConfig::default()
     }
 
     /// The paper's means of a quantity of a figure and their names; none where they are of something else.

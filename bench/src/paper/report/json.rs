@@ -25,7 +25,7 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
 fn settings(report: &Report) -> Value {
     let Plan { phases, lambdas, systems, as_paper, .. } = &report.plan;
     let outstanding: Vec<u32> = systems.iter().map(|system| system.outstanding).collect();
-    let lambdas: Vec<f64> = lambdas.iter().map(|lambda| lambda.gbps()).collect();
+    let lambdas: Vec<f64> = lambdas.iter().map(|lambda| lambda.decimal()).collect();
     json!({
         "row": "settings", "scale": report.scale(), "count_as_paper": as_paper, "sampling": phases.sampling,
         "running": phases.running, "votes": phases.votes, "outstanding": outstanding,
@@ -97,7 +97,7 @@ fn name_of(scheme: Scheme) -> (&'static str, Option<f64>) {
     match scheme {
         Scheme::None => ("none", None),
         Scheme::Codec(codec) => (CODECS[codec].name(), None),
-        Scheme::Adaptive(lambda) => ("paper", Some(lambda.gbps())),
+        Scheme::Adaptive(lambda) => ("paper", Some(lambda.decimal())),
     }
 }
 
@@ -122,7 +122,7 @@ fn summary(summary: &Summary) -> Value {
         json!({ "traffic_percent": traffic, "performance_percent": performance, "energy_inter_die_percent": energy })
     });
     json!({
-        "row": "means", "lambda_gbps": summary.lambda.gbps(), "outstanding": summary.outstanding,
+        "row": "means", "lambda_gbps": summary.lambda.decimal(), "outstanding": summary.outstanding,
         "workloads": summary.workloads, "paper": paper,
         "payload_share": rounded(summary.payload), "fabric_share": rounded(summary.traffic),
         "time_share": rounded(summary.time), "performance_percent": rounded(summary.performance_percent()),

@@ -13,7 +13,7 @@ const SLUG_LEN: usize = 120;
 /// Makes labels of the names: a benchmark keeps its name, a trace is called like its file, with as much of the path as no other
 /// workload has. A file may be called what a terminal takes for an order, so control characters become U+FFFD.
 pub(super) fn tell_apart(done: &mut [Done]) {
-    let names: Vec<String> = done.iter().map(|one| printable(&one.name)).collect();
+    let names: Vec<String> = done.iter().map(|one| one.name.replace(char::is_control, "\u{fffd}")).collect();
     let named: Vec<(&str, bool)> =
         names.iter().map(String::as_str).zip(done.iter().map(|one| one.is_trace)).collect();
     let labels = labels(&named);
@@ -26,10 +26,6 @@ pub(super) fn slugs<'a>(labels: impl IntoIterator<Item = &'a str>) -> Vec<String
     let mut taken = Taken::default();
     let slug = |label: &str| taken.free(label.chars().map(letter).take(SLUG_LEN).collect(), '-');
     labels.into_iter().map(slug).collect()
-}
-
-fn printable(name: &str) -> String {
-    name.replace(char::is_control, "\u{fffd}")
 }
 
 /// Labels for workloads with these names, and whether they are traces.

@@ -150,9 +150,11 @@ fn published_means_stand_beside_the_papers_seven_benchmarks_alone() {
     let folder = folder(&[("one.bin", &record(0, 1, 2, 7, &near_words()))]);
     let small = |flags: &[&'static str]| [flags, &["--outstanding", "64"], &SMALL[..]].concat();
     let seven = small(&["--bench", "AES", "BS", "FIR", "GD", "KM", "MT", "SC"]);
-    let cases: [(&[&str], &[&str], bool); 5] = [
+    let other_phases = [&seven[..], &["--sampling", "1", "--running", "1", "--votes", "1"]].concat();
+    let cases: [(&[&str], &[&str], bool); 6] = [
         (&seven, &["6"], true),
         (&seven, &["4", "8"], false),
+        (&other_phases, &["6"], false),
         (&small(&["--bench", "FIR"]), &["6"], false),
         (&["--trace", "one.bin", "--outstanding", "64"], &["6"], false),
         (&[&seven[..], &["--trace", "one.bin"]].concat(), &["6"], false),
