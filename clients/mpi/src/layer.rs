@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use mgcomp_codecs::{AlgorithmSet, ElementSet, background, frame};
+use mgcomp_codecs::background;
 use mgcomp_selector::StreamId;
-use mgcomp_transport::attach::{self, Coder, EnvSettings, Sealed, To, envelope};
+use mgcomp_transport::attach::{self, Coder, EnvSettings, Sealed, To};
 use mgcomp_transport::link::Position;
 use mgcomp_transport::message::Rank;
 
@@ -26,9 +26,8 @@ use crate::failure::Failure;
 use crate::mpi::{Mpi, Shape};
 use crate::pool::Pool;
 use crate::types::{Comm, Type};
+use crate::version::Version;
 
-/// How ranks do things together; those of another version do them in another way.
-const PROTOCOL: u16 = 3;
 /// Data shorter than this goes by MPI's own collective at once, where nothing else is said.
 const GATE: u64 = 256 << 10;
 /// What says something else, in bytes.
@@ -406,38 +405,6 @@ fn from_env(variable: &str) -> Option<OsString> {
     std::env::var_os(variable).filter(|asked| !asked.is_empty())
 }
 
-/// What ranks have to have in common to understand each other.
-#[derive(Clone, Copy, Debug)]
-struct Version {
-    protocol: u16,
-    envelope: u8,
-    frame: u8,
-    algorithms: AlgorithmSet,
-    elements: ElementSet,
-}
-
-impl Version {
-    fn own() -> Self {
-        Self {
-            protocol: PROTOCOL,
-            envelope: envelope::VERSION,
-            frame: frame::VERSION,
-            algorithms: AlgorithmSet::supported(),
-            elements: ElementSet::all(),
-        }
-    }
-
-    /// All of it. What ranks tell each other at the beginning must not become longer: MPI would refuse that where versions differ.
-    fn word(&self) -> u64 {
-        let Self { protocol, envelope, frame, algorithms, elements } = *self;
-        u64::from(protocol)
-            | u64::from(envelope) << 16
-            | u64::from(frame) << 24
-            | u64::from(algorithms.bits()) << 32
-            | u64::from(elements.bits()) << 48
-    }
-}
-
 /// Whether all ranks of the world want the same, and can.
 fn agree(mpi: &Mpi, ranks: c_int, rank: c_int, asked: &Asked, can: bool) -> Result<bool, Failure> {
     let is_on = asked.is_on() && can;
@@ -488,26 +455,5 @@ impl Drop for Late {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_differ_wherever_one_rank_might_not_understand_another() {
-        let own = Version::own();
-        let others = [
-            Version { protocol: own.protocol + 1, ..own },
-            Version { envelope: own.envelope + 1, ..own },
-            Version { frame: own.frame + 1, ..own },
-            Version { algorithms: AlgorithmSet::from_bits(own.algorithms.bits() ^ 1 << 15), ..own },
-            Version { elements: ElementSet::from_bits(own.elements.bits() ^ 1), ..own },
-        ];
-        let mut words: Vec<u64> = others.iter().chain([&own]).map(Version::word).collect();
-        words.sort_unstable();
-        words.dedup();
-        assert_eq!(words.len(), others.len() + 1);
     }
 }

@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `exports` | what a program finds here instead of in its MPI: C and Fortran |
 //! | `engine` | how a collective is carried out: one file per way |
+//! | `version` | what ranks have to have in common |
 //! | `layer`, `communicator` | what there is once in a process, and once for each communicator |
 //! | `data`, `blocks` | what a call names as data, as bytes |
 //! | `mpi` | calls of MPI by means that cannot go wrong in Rust |
@@ -37,3 +38,4 @@ mod mpi;
 mod pool;
 mod rate;
 mod types;
+mod version;

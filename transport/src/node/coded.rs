@@ -1,8 +1,8 @@
-//! Frames that were sent lately: their receivers may say how long it took to decode them.
+//! What was encoded lately: what a policy has yet to hear of it, and the frames of which receivers may say how long it took to decode them.
 
 use std::collections::VecDeque;
 
-use mgcomp_selector::{CheapFacts, Decision, RecordId};
+use mgcomp_selector::{CheapFacts, Decision, Outcome, Policy, RecordId};
 use rustc_hash::FxHashMap;
 
 use crate::message::Rank;
@@ -10,6 +10,19 @@ use crate::session::JobId;
 
 /// Frames to each peer that are remembered: as many as a window of long messages has, and more.
 const REMEMBERED: usize = 512;
+
+/// A transfer, what was decided of it, and what came of that.
+pub(super) struct Lesson {
+    pub(super) facts: CheapFacts,
+    pub(super) decision: Decision,
+    pub(super) outcome: Outcome,
+}
+
+impl Lesson {
+    pub(super) fn teach(&self, policy: &mut dyn Policy) {
+        policy.observe(&self.facts, &self.decision, &self.outcome);
+    }
+}
 
 /// A frame, and how it came about.
 #[derive(Clone, Copy, Debug)]

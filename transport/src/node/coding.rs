@@ -16,7 +16,7 @@ use mgcomp_selector::{
 };
 use rustc_hash::FxHashMap;
 
-use super::coded::{Coded, LatelyCoded};
+use super::coded::{Coded, LatelyCoded, Lesson};
 use super::collectives::Collectives;
 use super::stats::Stats;
 use super::under_way::{Encoding, Follower, Stage, Transfer, UnderWay};
@@ -72,19 +72,6 @@ pub(super) struct Coder {
     lately_coded: LatelyCoded,
     /// What the policy has yet to hear.
     lessons: Vec<Lesson>,
-}
-
-/// A transfer, what was decided of it, and what came of that.
-struct Lesson {
-    facts: CheapFacts,
-    decision: Decision,
-    outcome: Outcome,
-}
-
-impl Lesson {
-    fn teach(&self, policy: &mut dyn Policy) {
-        policy.observe(&self.facts, &self.decision, &self.outcome);
-    }
 }
 
 impl Coder {
