@@ -76,6 +76,17 @@ pub enum Reason {
         /// What they took raw.
         raw_ns: u64,
     },
+    /// An algorithm is predicted to be there sooner, but this transfer goes raw, to compare how long the whole of it takes.
+    TransferTimed,
+    /// An algorithm is predicted to be there sooner, but transfers like this one took longer as a whole with compression.
+    TransferSlower {
+        /// What they took as the policy would have it.
+        coded_ns: u64,
+        /// What they took raw.
+        raw_ns: u64,
+    },
+    /// An algorithm is predicted to be there sooner, but who reads this wants it raw, for one of the two reasons before.
+    RawWanted,
     /// Ranks tell each other what collectives took, which no policy is asked about.
     BetweenRanks,
     /// No algorithm is predicted to save enough.
@@ -162,6 +173,16 @@ impl fmt::Display for Reason {
                 Micros(*coded_ns),
                 Micros(*raw_ns)
             ),
+            Self::TransferTimed => write!(f, "raw for once, to see how long the whole transfer takes"),
+            Self::TransferSlower { coded_ns, raw_ns } => write!(
+                f,
+                "the whole transfer took {} compressed and {} raw",
+                Micros(*coded_ns),
+                Micros(*raw_ns)
+            ),
+            Self::RawWanted => {
+                write!(f, "the reader wants it raw, having compared how long whole transfers take")
+            }
             Self::FirstLook => write!(f, "the stream is not known, and looked at for later transfers"),
             Self::NoGain { raw_ns } => {
                 write!(f, "no algorithm would be there sooner: raw takes {}", Micros(*raw_ns))

@@ -32,6 +32,7 @@ pub mod attach;
 pub mod buddy;
 pub mod calibrate;
 pub mod communicator;
+mod comparison;
 pub mod control;
 pub mod copy;
 #[cfg(feature = "cuda")]

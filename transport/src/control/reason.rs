@@ -115,6 +115,9 @@ fn code(reason: &Reason) -> (u8, u8, u64, u64) {
         Reason::CollectiveTimed => (22, 0, 0, 0),
         Reason::CollectiveSlower { coded_ns, raw_ns } => (23, 0, coded_ns, raw_ns),
         Reason::BetweenRanks => (24, 0, 0, 0),
+        Reason::TransferTimed => (25, 0, 0, 0),
+        Reason::TransferSlower { coded_ns, raw_ns } => (26, 0, coded_ns, raw_ns),
+        Reason::RawWanted => (27, 0, 0, 0),
         _ => (0, 0, 0, 0),
     }
 }
@@ -146,6 +149,9 @@ fn reason(code: u8, algorithm: Option<Algorithm>, a: u64, b: u64) -> Option<Reas
         22 => Reason::CollectiveTimed,
         23 => Reason::CollectiveSlower { coded_ns: a, raw_ns: b },
         24 => Reason::BetweenRanks,
+        25 => Reason::TransferTimed,
+        26 => Reason::TransferSlower { coded_ns: a, raw_ns: b },
+        27 => Reason::RawWanted,
         _ => return None,
     })
 }
@@ -224,6 +230,9 @@ mod tests {
             Reason::CollectiveTimed,
             Reason::CollectiveSlower { coded_ns: 9, raw_ns: 10 },
             Reason::BetweenRanks,
+            Reason::TransferTimed,
+            Reason::TransferSlower { coded_ns: 11, raw_ns: 12 },
+            Reason::RawWanted,
         ];
         for reason in reasons {
             let expected = LastDecision {

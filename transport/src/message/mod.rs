@@ -10,6 +10,7 @@
 //!     id: MessageId(7),
 //!     address: Address::new(3, 0x1000),
 //!     length: 64,
+//!     raw: false,
 //! });
 //! let bytes = header.encode();
 //! assert_eq!(bytes.len(), 16);

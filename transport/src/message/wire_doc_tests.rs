@@ -84,7 +84,10 @@ fn examples(kind: Kind) -> Vec<(Header, &'static [u8])> {
             (Header::Hello(Hello::refusal(Status::WrongSecret)), &[]),
         ],
         Kind::ReadRequest => {
-            vec![(Header::ReadRequest(ReadRequest { id: MessageId(0xabc), address, length: 8 }), &[])]
+            vec![(
+                Header::ReadRequest(ReadRequest { id: MessageId(0xabc), address, length: 8, raw: false }),
+                &[],
+            )]
         }
         Kind::DataReady => vec![
             (Header::DataReady(read), &[1, 2, 3, 4, 5, 6, 7, 8]),

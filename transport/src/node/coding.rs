@@ -18,6 +18,7 @@ use rustc_hash::FxHashMap;
 
 use super::coded::{Coded, LatelyCoded, Lesson};
 use super::collectives::Collectives;
+use super::comparison::{self, Comparisons};
 use super::stats::Stats;
 use super::under_way::{Encoding, Follower, Stage, Transfer, UnderWay};
 use crate::control::Meter;
@@ -53,6 +54,8 @@ pub(super) struct Coder {
     meter: Meter,
     executor: Box<dyn Executor>,
     collectives: Arc<Collectives>,
+    /// What this rank's reads and writes take.
+    pub(super) comparisons: Comparisons,
     /// Whether the program wants everything raw.
     is_off: Arc<AtomicBool>,
     stats: Arc<Mutex<Stats>>,
@@ -88,6 +91,7 @@ impl Coder {
             meter,
             executor,
             collectives,
+            comparisons: Comparisons::default(),
             is_off: Arc::default(),
             stats,
             under_way: FxHashMap::default(),
@@ -355,9 +359,14 @@ impl Coder {
         (decision, sampling, look): (Decision, Option<Duration>, Option<Ticket>),
     ) {
         let is_looked_at = sampling.is_some() || look.is_some();
-        let decision = match transfer.group {
-            Some(group) => self.collectives.decide(group, &transfer.facts, decision, is_looked_at),
-            None => decision,
+        let facts = &transfer.facts;
+        let decision = match (transfer.group, transfer.purpose) {
+            (Some(group), _) => self.collectives.decide(group, facts, decision, is_looked_at),
+            (None, Purpose::Write { request }) => {
+                self.comparisons.decide(request, facts, decision, is_looked_at)
+            }
+            (None, Purpose::Answer { raw: true }) => comparison::answer_raw(facts, decision),
+            (None, _) => decision,
         };
         let mut encoding = Encoding { transfer, decision, sampling, look, fanout: None, is_timed: true };
         let mut algorithm = decision.algorithm;
@@ -386,7 +395,7 @@ impl Coder {
             }
         }
         let element = transfer.facts.element;
-        let lent = transfer.purpose != Purpose::Answer;
+        let lent = !matches!(transfer.purpose, Purpose::Answer { .. });
         let work = Work::Encode { source, element, algorithm, lent, shelf: None };
         self.start_as(ticket, UnderWay { peer, job, stage: Stage::Encoding(encoding) }, work);
     }

@@ -5,8 +5,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mgcomp_codecs::Algorithm;
 use mgcomp_selector::{CheapFacts, Decision, Reason};
+
+use crate::comparison::Expected;
 
 /// The collectives that are under way, at most one of each group.
 #[derive(Debug, Default)]
@@ -31,33 +32,6 @@ enum What {
     Collective { raw: Option<Reason> },
     /// What members tell each other of collectives.
     Reports,
-}
-
-/// What a collective sends from this rank, and what the policy expected of that where it found compression faster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Expected {
-    /// All of it.
-    pub(crate) sent_bytes: u64,
-    /// What the policy would compress.
-    pub(crate) raw_bytes: u64,
-    /// That of which it knows what it becomes, and that.
-    pub(crate) known_bytes: u64,
-    pub(crate) coded_bytes: u64,
-    /// What it looks at, or tries, to learn something. That takes longer.
-    pub(crate) learning_bytes: u64,
-}
-
-impl Expected {
-    /// What is expected to be left of what the policy would compress, as a part of it.
-    pub(crate) fn fraction(&self) -> Option<f64> {
-        (self.known_bytes > 0).then(|| self.coded_bytes as f64 / self.known_bytes as f64)
-    }
-
-    /// Whether its time says something about compression: not where this rank would have sent all raw anyway, nor where it learns,
-    /// which takes longer.
-    pub(crate) fn says_something(&self) -> bool {
-        if self.raw_bytes == 0 { self.sent_bytes == 0 } else { self.learning_bytes <= self.raw_bytes / 16 }
-    }
 }
 
 /// A collective under way, until this is dropped.
@@ -96,27 +70,13 @@ impl Collectives {
         if !self.are_any() {
             return decision;
         }
-        let is_tried = matches!(decision.reason, Reason::Trial { .. } | Reason::Guessed { .. });
-        let is_faster = matches!(decision.reason, Reason::Fastest { .. });
         let mut under_way = self.lock();
         let Some(UnderWay { what, expected, .. }) = under_way.iter_mut().find(|one| one.group == group)
         else {
             return decision;
         };
-        expected.sent_bytes += facts.raw_bytes;
-        if decision.algorithm == Algorithm::None || !(is_tried || is_faster) {
-            return decision;
-        }
-        expected.raw_bytes += facts.raw_bytes;
-        if let Some(bits) = decision.predicted_bits {
-            expected.known_bytes += facts.raw_bytes;
-            expected.coded_bytes = expected.coded_bytes.saturating_add(bits / 8);
-        }
-        if is_tried || is_looked_at {
-            expected.learning_bytes += facts.raw_bytes;
-        }
+        let is_faster = expected.note(facts, &decision, is_looked_at);
         match *what {
-            // What is to be learned is not learned from raw bytes.
             What::Collective { raw: Some(reason) } if is_faster => Decision::bypass(facts, reason),
             _ => decision,
         }
@@ -158,7 +118,7 @@ impl Drop for CollectiveUnderWay<'_> {
 
 #[cfg(test)]
 mod tests {
-    use mgcomp_codecs::{AlgorithmSet, Element};
+    use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
     use mgcomp_selector::StreamId;
 
     use super::*;

@@ -5,10 +5,12 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use mgcomp_codecs::Algorithm;
 use mgcomp_selector::{LinkFacts, Overlap};
 use rustc_hash::FxHashMap;
 
 use super::coding::{Coder, Finished, JobResult};
+use super::comparison::Kind;
 use super::groups::{GroupBoard, Watch};
 use super::handle::{Reply, TransferResult};
 use super::mailbox::Input;
@@ -150,7 +152,7 @@ impl Engine {
         self.carry_out_all();
     }
 
-    fn submit(&mut self, peer: Rank, request: Request, reply: Reply) {
+    fn submit(&mut self, peer: Rank, mut request: Request, reply: Reply) {
         let position = self.link.position();
         if !position.is_peer(peer) {
             let (last, local) = (position.ranks - 1, position.rank);
@@ -160,6 +162,16 @@ impl Engine {
         let id = RequestId(self.next_request);
         self.next_request += 1;
         self.replies.insert(id, Asked { reply, group: group_of(&request) });
+        let comparisons = &mut self.coder.comparisons;
+        match &mut request {
+            Request::Read { into, raw, .. } => {
+                *raw = comparisons.begin(id, (peer, Kind::Read, into.capacity()), Instant::now);
+            }
+            Request::Write { from, .. } => {
+                comparisons.begin(id, (peer, Kind::Write, from.capacity()), Instant::now);
+            }
+            Request::Send { .. } | Request::Receive { .. } => {}
+        }
         self.tell(peer, |session| session.submit(id, request, Instant::now()));
     }
 
@@ -228,8 +240,11 @@ impl Engine {
                 let done = self.coder.encode((peer, job), source, element, stream, facts, purpose);
                 done.into_iter().for_each(|finished| self.job_done(finished));
             }
-            Action::Decode { job, algorithm, payload, destination, all_or_nothing } => {
+            Action::Decode { job, algorithm, payload, read, destination, all_or_nothing } => {
                 let by = (peer, job);
+                if let Some(read) = read.filter(|_| algorithm != Algorithm::None) {
+                    self.coder.comparisons.arrived(read, destination.capacity(), payload.capacity());
+                }
                 let done = self.coder.decode(by, algorithm, payload, destination, all_or_nothing);
                 done.into_iter().for_each(|finished| self.job_done(finished));
             }
@@ -241,6 +256,7 @@ impl Engine {
             Action::Deliver { request, result } => {
                 // What is counted for it is counted by the time that it is over.
                 self.coder.learn_of(peer);
+                self.coder.comparisons.end(request, result.is_ok(), Instant::now);
                 self.deliver(request, result);
             }
             Action::GivenUp(given_up) => {

@@ -28,6 +28,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Compression
+//! The policy decides for each message. Where it goes by the times that it predicts, reads and writes of 16 KiB and more are held against raw
+//! ones, by whoever asks: of those to one peer and of about one length (up to a quarter of a power of two apart), some go raw, and where
+//! those take less time as a whole, all do until they are compared again. Decisions say so
+//! ([`Reason::TransferSlower`](mgcomp_selector::Reason::TransferSlower), [`Reason::RawWanted`](mgcomp_selector::Reason::RawWanted)). Comparisons
+//! come ever more seldom. What would take more than 50 ms raw is not compared, nor what is predicted to take a third of that.
+//!
 //! # Memory
 //! Beside the program's own buffers, there are the frames of what is on its way: of requests to each peer at most
 //! [`window_bytes`](Limits::window_bytes) unanswered reads, writes and fetches, and as many of tagged sends, and the same of
@@ -37,6 +44,7 @@
 mod coded;
 mod coding;
 mod collectives;
+mod comparison;
 mod engine;
 mod groups;
 mod handle;
@@ -56,7 +64,6 @@ use mgcomp_selector::speeds::Speeds;
 use mgcomp_selector::{DecisionLog, Policy, Reason, Record};
 use rustc_hash::FxHashMap;
 
-pub(crate) use collectives::Expected;
 pub(crate) use groups::{Making, Watch};
 pub use handle::{Handle, TransferResult};
 pub use peers::PeerState;
@@ -292,7 +299,7 @@ impl Node {
     /// Fills `into` from the memory of `peer` at `from`. If that fails, parts of `into` may have been written.
     #[must_use]
     pub fn read(&self, peer: Rank, from: Address, into: impl Into<Slice>) -> Handle {
-        self.submit(peer, Request::Read { from, into: Payload::from_memory(into) })
+        self.submit(peer, Request::Read { from, into: Payload::from_memory(into), raw: false })
     }
 
     /// Puts `from`, values of `element`, into the memory of `peer` at `to`.

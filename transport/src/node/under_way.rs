@@ -68,6 +68,6 @@ pub(super) struct Transfer {
 impl Transfer {
     /// Whether the peer will say when it has it.
     pub(super) fn is_acknowledged(&self) -> bool {
-        self.purpose == Purpose::Write
+        matches!(self.purpose, Purpose::Write { .. })
     }
 }

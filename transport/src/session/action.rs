@@ -32,10 +32,16 @@ impl From<Address> for Stream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// The answer to a read of the peer, from memory that the program may change meanwhile.
-    Answer,
+    Answer {
+        /// Whether the peer wants it raw; see [`ReadRequest::raw`](crate::message::ReadRequest::raw).
+        raw: bool,
+    },
     /// A write, from memory that the program leaves alone until it is finished; [`Action::Acknowledged`] says when the
     /// peer has it.
-    Write,
+    Write {
+        /// What asked for it.
+        request: RequestId,
+    },
     /// A tagged send, from memory that the program leaves alone until it is finished.
     Send,
 }
@@ -68,6 +74,8 @@ pub enum Action {
         algorithm: Algorithm,
         /// What came from the peer.
         payload: Payload,
+        /// The read that it is a part of the answer to.
+        read: Option<RequestId>,
         /// Where the raw bytes go.
         destination: Payload,
         /// Whether the destination is to stay as it is if the payload turns out bad: the peer chose it, not the

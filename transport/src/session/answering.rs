@@ -24,7 +24,7 @@ impl Session {
         request: ReadRequest,
         regions: &RegionTable,
     ) -> Result<(), SessionError> {
-        let ReadRequest { id, address, length } = request;
+        let ReadRequest { id, address, length, raw } = request;
         self.admit(id, Lane::Memory, length)?;
         if length == 0 {
             // A read of no bytes asks whether anybody is there.
@@ -40,7 +40,7 @@ impl Session {
                         job,
                         (grant.memory, grant.element),
                         address.into(),
-                        Purpose::Answer,
+                        Purpose::Answer { raw },
                         overlaps,
                     );
                 }
@@ -64,7 +64,7 @@ impl Session {
         }
         check_payload(&payload, length)?;
         match regions.grant(self.config.peer, Operation::Write, address, length) {
-            Ok(grant) => self.decode(Job::DecodeWrite(id), algorithm, payload, grant.memory),
+            Ok(grant) => self.decode(Job::DecodeWrite(id), algorithm, payload, grant.memory, None),
             Err(status) => self.acknowledge(id, status),
         }
         Ok(())
@@ -177,7 +177,7 @@ impl Session {
         match (arrival, part) {
             (Arrival::Sent(Sent { id, unawaited, algorithm, length, payload, .. }), Some(into)) => {
                 let job = Job::DecodeSend { id, unawaited, receive: owner, length };
-                self.decode(job, algorithm, payload, into);
+                self.decode(job, algorithm, payload, into, None);
             }
             (Arrival::Sent(Sent { id, .. }), None) => self.acknowledge(id, Status::ReceiveTooSmall),
             (Arrival::Offered { offer, .. }, Some(into)) => {

@@ -46,7 +46,11 @@ impl Session {
         let piece = piece.clone();
         let memory = self.requester.request(&piece).map(Request::memory);
         match memory.and_then(|memory| memory.part(piece.offset, u64::from(piece.length))) {
-            Some(into) => self.decode(Job::DecodePiece(id), algorithm, payload, into),
+            Some(into) => {
+                let is_read = matches!(self.requester.request(&piece), Some(Request::Read { .. }));
+                let read = self.requester.asked_by(&piece).filter(|_| is_read);
+                self.decode(Job::DecodePiece(id), algorithm, payload, into, read);
+            }
             None => self.finish(id, Err(TransferError::Encode(Status::Internal))),
         }
         Ok(())
@@ -106,24 +110,26 @@ impl Session {
     }
 
     fn start_piece(&mut self, id: MessageId, request: &Request) {
-        let Some(piece) = self.requester.piece(id) else { return };
+        let Some(piece) = self.requester.piece(id).cloned() else { return };
         let (offset, length) = (piece.offset, piece.length);
         match *request {
-            Request::Read { from, .. } => match from.checked_add(offset) {
+            Request::Read { from, raw, .. } => match from.checked_add(offset) {
                 Some(address) => {
-                    let read = ReadRequest { id, address, length };
+                    let read = ReadRequest { id, address, length, raw };
                     self.send(Header::ReadRequest(read), Payload::empty());
                 }
                 None => self.finish(id, Err(TransferError::Encode(Status::Internal))),
             },
             Request::Write { ref from, element, to } => {
                 let part = from.part(offset, u64::from(length));
-                let (Some(part), Some(address)) = (part, to.checked_add(offset)) else {
+                let asked_by = self.requester.asked_by(&piece);
+                let (Some(part), Some(address), Some(request)) = (part, to.checked_add(offset), asked_by)
+                else {
                     return self.finish(id, Err(TransferError::Encode(Status::Internal)));
                 };
                 let job = self.job(Job::EncodePiece(id));
                 let overlaps = from.capacity() > u64::from(length);
-                self.encode(job, (part, element), address.into(), Purpose::Write, overlaps);
+                self.encode(job, (part, element), address.into(), Purpose::Write { request }, overlaps);
             }
             Request::Send { ref from, element, tag, is_part, .. } => {
                 let job = self.job(Job::EncodePiece(id));

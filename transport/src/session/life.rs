@@ -167,7 +167,7 @@ impl Session {
             && self.requester.may_probe(limits)
             && let Some(id) = self.requester.start_probe()
         {
-            let probe = ReadRequest { id, address: Address::new(0, 0), length: 0 };
+            let probe = ReadRequest { id, address: Address::new(0, 0), length: 0, raw: false };
             self.send(Header::ReadRequest(probe), Payload::empty());
         }
     }

@@ -321,11 +321,18 @@ impl Session {
         self.actions.push(action);
     }
 
-    fn decode(&mut self, job: Job, algorithm: Algorithm, payload: Payload, destination: Payload) {
+    fn decode(
+        &mut self,
+        job: Job,
+        algorithm: Algorithm,
+        payload: Payload,
+        destination: Payload,
+        read: Option<RequestId>,
+    ) {
         let all_or_nothing = matches!(job, Job::DecodeWrite(_));
         let job = self.job(job);
         self.decode_times.begin(job, algorithm);
-        self.actions.push(Action::Decode { job, algorithm, payload, destination, all_or_nothing });
+        self.actions.push(Action::Decode { job, algorithm, payload, read, destination, all_or_nothing });
     }
 
     fn job(&mut self, job: Job) -> JobId {

@@ -18,6 +18,8 @@ pub enum Request {
         from: Address,
         /// Where the bytes go.
         into: Payload,
+        /// Whether the peer is asked not to compress them; see [`ReadRequest::raw`](crate::message::ReadRequest::raw).
+        raw: bool,
     },
     /// Put `from` into the peer's memory.
     Write {

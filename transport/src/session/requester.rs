@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::action::JobId;
 use super::error::{TransferError, Violation};
 use super::offers::Offers;
-use super::request::{Completion, Owner, Request};
+use super::request::{Completion, Owner, Request, RequestId};
 use crate::message::{Limits, MAX_HEADER_LEN, MessageId, OfferId, Status, Tag};
 use crate::payload::Payload;
 
@@ -264,6 +264,14 @@ impl Requester {
     /// The request that a piece belongs to.
     pub(super) fn request(&self, piece: &Piece) -> Option<&Request> {
         self.transfers.get(&piece.transfer).map(|transfer| &transfer.request)
+    }
+
+    /// The request of the program that a piece belongs to, if it is one by itself.
+    pub(super) fn asked_by(&self, piece: &Piece) -> Option<RequestId> {
+        match self.transfers.get(&piece.transfer)?.owner {
+            Owner::Request(request) => Some(request),
+            Owner::Part(_) => None,
+        }
     }
 
     /// The offer that a piece is fetched of.

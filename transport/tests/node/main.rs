@@ -3,9 +3,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod comparing;
 mod ends;
 mod limits;
 mod order;
+mod overheard;
 mod requests;
 mod settings;
 mod statistics;

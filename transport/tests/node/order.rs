@@ -2,60 +2,21 @@
 
 use std::mem;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use mgcomp_codecs::Element;
-use mgcomp_selector::{CheapFacts, Decision, Estimate, Fixed, LinkFacts, Outcome, Plan, Policy};
+use mgcomp_selector::{CheapFacts, Decision, Estimate, Fixed, Outcome, Plan, Policy};
+use mgcomp_transport::link::Message;
 use mgcomp_transport::link::loopback::Loopback;
-use mgcomp_transport::link::{Link, LinkError, LinkSink, Message, Position, SendError, Sent};
 use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::{Header, Rank, Tag};
 use mgcomp_transport::node::Node;
 
+use super::overheard::Overheard;
 use crate::common::job::{config, end_of, meet, node};
 use crate::common::{wait_until, watched};
 
 /// What has happened, in order.
 type Notes = Arc<Mutex<Vec<&'static str>>>;
-
-/// Notes what of it holds bytes of the program.
-struct NotingLink {
-    link: Loopback,
-    notes: Notes,
-}
-
-impl Link for NotingLink {
-    fn position(&self) -> Position {
-        self.link.position()
-    }
-
-    fn start(&mut self, sink: LinkSink) -> Result<(), LinkError> {
-        self.link.start(sink)
-    }
-
-    fn send(&self, to: Rank, message: Message) -> Result<Sent, SendError> {
-        if matches!(message.header, Header::TaggedSend(_)) {
-            self.notes.lock().unwrap().push("sent");
-        }
-        self.link.send(to, message)
-    }
-
-    fn moved_since(&self, peer: Rank, since: Instant) -> bool {
-        self.link.moved_since(peer, since)
-    }
-
-    fn facts(&self, peer: Rank) -> Option<LinkFacts> {
-        self.link.facts(peer)
-    }
-
-    fn owns_arrived(&self) -> bool {
-        self.link.owns_arrived()
-    }
-
-    fn close(&self, peer: Rank) {
-        self.link.close(peer);
-    }
-}
 
 /// Notes what it is asked and told.
 #[derive(Debug)]
@@ -88,7 +49,14 @@ fn what_came_of_a_transfer_is_learned_once_it_is_on_its_way() {
     watched(|| {
         let notes = Notes::default();
         let [first, second] = Loopback::fabric(2, None).unwrap().try_into().ok().unwrap();
-        let link = NotingLink { link: first, notes: notes.clone() };
+        let heard = notes.clone();
+        let hear = move |message: &Message| {
+            // What holds bytes of the program.
+            if matches!(message.header, Header::TaggedSend(_)) {
+                heard.lock().unwrap().push("sent");
+            }
+        };
+        let link = Overheard { link: first, hear };
         let choice = Fixed::try_new(mgcomp_codecs::Algorithm::Zvc).unwrap();
         let policy = NotingPolicy { choice, notes: notes.clone() };
         // At once, on the thread that does all else.

@@ -105,7 +105,7 @@ fn hellos_that_are_wrong_are_refused_and_told_why() {
             refused(message, 14);
         }
         let mut refusal = vec![0; 64];
-        refusal[..8].copy_from_slice(&[0x50, 12, 0, 5, b'M', b'G', b'C', b'W']);
+        refusal[..8].copy_from_slice(&[0x50, 12, 0, 6, b'M', b'G', b'C', b'W']);
         refused(&refusal, 14);
         job.check();
         assert_eq!(job.nodes[0].peer_state(Rank(2)), Some(PeerState::Greeting));

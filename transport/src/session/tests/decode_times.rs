@@ -157,7 +157,7 @@ fn what_the_peer_says_of_the_last_answers_is_heard_once() {
     let mut jobs = Vec::new();
     let last = ANSWERS as u16;
     for id in 0..last + 2 {
-        let read = ReadRequest { id: MessageId(id), address, length: LEN };
+        let read = ReadRequest { id: MessageId(id), address, length: LEN, raw: false };
         solo.hear(Header::ReadRequest(read), b"");
         let Some(Action::Encode { job, .. }) = solo.jobs.pop_front() else { panic!("nothing to encode") };
         // The last one goes raw.
@@ -174,7 +174,7 @@ fn what_the_peer_says_of_the_last_answers_is_heard_once() {
     // So many are remembered, so no longer the first one.
     assert_eq!(solo.decoded, [(jobs[ANSWERS], DECODE_TIME), (jobs[1], DECODE_TIME)]);
     // An id that is used again stands for its last answer.
-    let read = ReadRequest { id: MessageId(2), address, length: LEN };
+    let read = ReadRequest { id: MessageId(2), address, length: LEN, raw: false };
     solo.hear(Header::ReadRequest(read), b"");
     let Some(Action::Encode { job, .. }) = solo.jobs.pop_front() else { panic!("nothing to encode") };
     solo.session.encoded(job, Ok((Algorithm::Zvc, frame(Algorithm::Zvc))));

@@ -126,7 +126,7 @@ impl Exchange {
         let (into, mut expected) = guarded(len);
         expected[GUARD..GUARD + len].copy_from_slice(&self.region_bytes[1 - end][offset..offset + len]);
         let from = self.regions[1 - end].1.checked_add(offset as u64).unwrap();
-        let request = Request::Read { from, into: destination(&into, len) };
+        let request = Request::Read { from, into: destination(&into, len), raw: false };
         self.plan(end, len, request, Some((into, expected)), None);
     }
 

@@ -18,7 +18,7 @@ fn host(limits: Limits) -> (Solo, HostBuffer) {
 }
 
 fn read_request(id: u16, length: u32) -> Header {
-    Header::ReadRequest(ReadRequest { id: MessageId(id), address: HOME, length })
+    Header::ReadRequest(ReadRequest { id: MessageId(id), address: HOME, length, raw: false })
 }
 
 fn write_request(id: u16, length: u32, algorithm: Algorithm) -> Header {

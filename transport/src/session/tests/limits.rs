@@ -90,7 +90,9 @@ fn pieces_are_cut_where_they_should_be() {
     );
     let start = Address::new(2, u32::MAX - 39_999);
     solo.submit(0, read(start, &zeroed(70_001)));
-    let piece = |id, address, length| Header::ReadRequest(ReadRequest { id: MessageId(id), address, length });
+    let piece = |id, address, length| {
+        Header::ReadRequest(ReadRequest { id: MessageId(id), address, length, raw: false })
+    };
     let expected = [
         piece(0, start, 30_000),
         piece(1, Address::new(2, u32::MAX - 9_999), 30_000),

@@ -150,7 +150,7 @@ fn message(rng: &mut Rng) -> Vec<u8> {
     let status = if rng.one_in(3) { Status::from_code(rng.next() as u8) } else { Status::Good };
     let offer = OfferId(rng.below(300) as u32);
     let header = match rng.below(70) {
-        0..10 => Header::ReadRequest(ReadRequest { id, address, length }),
+        0..10 => Header::ReadRequest(ReadRequest { id, address, length, raw: rng.one_in(2) }),
         10 => Header::DataReady(DataReady { id, algorithm, status }),
         11..25 => Header::WriteRequest(WriteRequest { id, address, length, algorithm }),
         25 => Header::WriteAck(WriteAck { id, status }),
@@ -175,7 +175,7 @@ fn message(rng: &mut Rng) -> Vec<u8> {
         }
         _ if rng.one_in(10) => Header::Hello(Hello::Greeting(greeting(1, LIMITS))),
         _ if rng.one_in(10) => Header::Hello(Hello::refusal(Status::Closing)),
-        _ => Header::ReadRequest(ReadRequest { id, address, length: 0 }),
+        _ => Header::ReadRequest(ReadRequest { id, address, length: 0, raw: false }),
     };
     let payload = if header.carries_payload() { &payload[..] } else { b"" };
     [&*header.encode(), payload].concat()

@@ -155,7 +155,7 @@ fn parts_of_something_longer_are_known_for_such() {
     let region =
         solo.regions.register(HostBuffer::zeroed(9).all(), Element::U8, crate::region::Access::all());
     for id in 0..2 {
-        let read = ReadRequest { id: MessageId(id), address: region.unwrap(), length: 9 };
+        let read = ReadRequest { id: MessageId(id), address: region.unwrap(), length: 9, raw: false };
         solo.hear(Header::ReadRequest(read), b"");
     }
     assert_eq!(overlaps(&mut solo), [false, true], "the peer wants more before it has the first");

@@ -54,7 +54,10 @@ fn reads_are_checked_to_the_byte() {
     for (region, offset, length, status, _) in CASES {
         let (mut solo, _) = host();
         let address = Address::new(region, offset);
-        solo.hear(Header::ReadRequest(ReadRequest { id: MessageId(0x0abc), address, length }), b"");
+        solo.hear(
+            Header::ReadRequest(ReadRequest { id: MessageId(0x0abc), address, length, raw: false }),
+            b"",
+        );
         solo.work();
         let mut answer = vec![0x20, 0xab, 0xc0, status];
         if status == 0 {
@@ -92,7 +95,7 @@ fn reading_nothing_is_always_answered() {
     let (mut solo, _) = host();
     for (region, offset) in [(0, 0), (0, 33), (3, 0), (4, 0), (u16::MAX, u32::MAX)] {
         let address = Address::new(region, offset);
-        solo.hear(Header::ReadRequest(ReadRequest { id: MessageId(1), address, length: 0 }), b"");
+        solo.hear(Header::ReadRequest(ReadRequest { id: MessageId(1), address, length: 0, raw: false }), b"");
         assert_eq!(solo.take_sent(), [[0x20, 0x00, 0x10, 0x00]], "{address}");
     }
 }

@@ -138,7 +138,10 @@ impl Solo {
         assert!(self.session.is_open(), "{:?}", self.session.error());
         self.sent.clear();
         let id = MessageId(0xfff0);
-        self.hear(Header::ReadRequest(ReadRequest { id, address: Address::new(9, 9), length: 0 }), b"");
+        self.hear(
+            Header::ReadRequest(ReadRequest { id, address: Address::new(9, 9), length: 0, raw: false }),
+            b"",
+        );
         assert_eq!(self.take_sent(), [[0x2f, 0xff, 0x00, 0x00]]);
     }
 
@@ -165,7 +168,7 @@ pub(super) fn zeroed(len: usize) -> HostSlice {
 }
 
 pub(super) fn read(from: Address, into: &HostSlice) -> Request {
-    Request::Read { from, into: Payload::from_memory(into.clone()) }
+    Request::Read { from, into: Payload::from_memory(into.clone()), raw: false }
 }
 
 pub(super) fn write(bytes: &[u8], to: Address) -> Request {

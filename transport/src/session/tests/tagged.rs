@@ -186,7 +186,10 @@ fn raw_bytes_that_were_asked_for_have_a_place_to_go() {
     // The second piece of a read of two.
     const PIECE: u32 = 1 << 16;
     let into = HostBuffer::zeroed(PIECE as usize + 10);
-    solo.submit(2, Request::Read { from: Address::new(1, 0), into: Payload::from_memory(into.all()) });
+    solo.submit(
+        2,
+        Request::Read { from: Address::new(1, 0), into: Payload::from_memory(into.all()), raw: false },
+    );
     let asked: Vec<_> = solo.sent.iter().filter_map(|sent| Header::parse(sent).ok()).collect();
     let ids: Vec<_> = asked
         .iter()

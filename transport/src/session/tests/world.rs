@@ -212,7 +212,7 @@ impl World {
                 }
             }
             Action::Encode { job, source, element, allowed, purpose, .. } => {
-                if purpose == Purpose::Write {
+                if matches!(purpose, Purpose::Write { .. }) {
                     self.ends[end].unacknowledged.insert(job);
                 }
                 let algorithms: Vec<_> = allowed.iter().collect();

@@ -1,4 +1,4 @@
-//! One comparison: collectives of one class, some of them raw.
+//! One comparison: those of one kind, some of them raw.
 
 use std::time::Duration;
 

@@ -1,18 +1,16 @@
-//! How collectives of one class go, one after the other: a state machine without clock or messages.
+//! How those of one kind go, one after the other: a state machine without clock or messages.
 //!
-//! What all ranks do alike rests on the count and on what all have reported, and on nothing else.
+//! What several ranks do alike rests on the count and on what all have reported, and on nothing else.
 
 use std::time::Duration;
 
-use mgcomp_selector::Reason;
-
+use super::Expected;
 use super::contest::{Contest, Verdict};
 use super::report::{Report, nanos};
-use crate::node::Expected;
 
 /// What would take longer raw is not compared.
 const LONGEST: Duration = Duration::from_millis(50);
-/// The comparison after the next starts after so many times as many collectives, and so many more at most: where
+/// The comparison after the next starts after so many times as many, and so many more at most: where
 /// compression pays, where there was nothing to compare, and where it is slower or makes no difference.
 const PAYS: (u64, u64) = (8, 4096);
 const NOTHING: (u64, u64) = (2, 2048);
@@ -22,9 +20,9 @@ const SHORTEST_REST: u64 = 7;
 /// What was found no longer counts after so many in a row that show it.
 const CONTRADICTED: u32 = 4;
 
-/// The collectives of one class.
+/// Those of one kind.
 #[derive(Debug)]
-pub(super) struct Course {
+pub(crate) struct Course {
     /// Those that have ended.
     count: u64,
     /// Where the comparison starts that is under way, or the next.
@@ -47,24 +45,33 @@ struct Slower {
     fraction: f64,
 }
 
-/// How a collective goes.
+/// How one goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(crate) enum Way {
     /// As the policy wants.
     Free,
-    Raw(Reason),
     /// The same, and its time counts.
     TimedFree,
-    TimedRaw,
+    Raw(Raw),
+}
+
+/// Why one goes raw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Raw {
+    /// To see how long it takes.
+    Timed,
+    /// Those like it took longer as the policy would have it.
+    Slower {
+        /// What they took then.
+        coded_ns: u64,
+        /// What they took raw.
+        raw_ns: u64,
+    },
 }
 
 impl Way {
-    pub(super) fn raw(self) -> Option<Reason> {
-        match self {
-            Self::Free | Self::TimedFree => None,
-            Self::Raw(reason) => Some(reason),
-            Self::TimedRaw => Some(Reason::CollectiveTimed),
-        }
+    pub(crate) fn raw(self) -> Option<Raw> {
+        if let Self::Raw(raw) = self { Some(raw) } else { None }
     }
 }
 
@@ -77,19 +84,17 @@ impl Default for Course {
 
 impl Course {
     /// How the next one goes.
-    pub(super) fn begin(&self) -> Way {
+    pub(crate) fn begin(&self) -> Way {
         match (&self.contest, self.slower) {
-            (Some(_), _) if is_raw(self.start, self.count - self.start) => Way::TimedRaw,
+            (Some(_), _) if is_raw(self.start, self.count - self.start) => Way::Raw(Raw::Timed),
             (Some(_), _) => Way::TimedFree,
-            (None, Some(Slower { coded_ns, raw_ns, .. })) => {
-                Way::Raw(Reason::CollectiveSlower { coded_ns, raw_ns })
-            }
+            (None, Some(Slower { coded_ns, raw_ns, .. })) => Way::Raw(Raw::Slower { coded_ns, raw_ns }),
             (None, None) => Way::Free,
         }
     }
 
     /// One that went this way has ended.
-    pub(super) fn end(&mut self, way: Way, took: Duration, expected: Expected) {
+    pub(crate) fn end(&mut self, way: Way, took: Duration, expected: Expected) {
         self.count += 1;
         let fraction = expected.fraction();
         if expected.raw_bytes > 0 {
@@ -102,13 +107,13 @@ impl Course {
             self.contradict(fraction, took);
         }
         if let Some(contest) = self.contest.as_mut().filter(|_| expected.says_something()) {
-            contest.note(way == Way::TimedRaw, took, fraction);
+            contest.note(way == Way::Raw(Raw::Timed), took, fraction);
         }
     }
 
     /// What to tell the other ranks now that one has ended, if it is time for that: how the comparison stands, or whether
     /// there is anything to compare.
-    pub(super) fn report(&self) -> Option<Report> {
+    pub(crate) fn report(&self) -> Option<Report> {
         let ended = self.count.checked_sub(self.start)?;
         match &self.contest {
             Some(contest) => contest.is_due(ended).then(|| contest.report()),
@@ -120,8 +125,8 @@ impl Course {
         }
     }
 
-    /// What all ranks have told, this one too.
-    pub(super) fn hear(&mut self, reports: &[Report]) {
+    /// What all ranks that it takes have told, this one too.
+    pub(crate) fn hear(&mut self, reports: &[Report]) {
         let told = Report::of_slowest(reports);
         let Some(contest) = &mut self.contest else {
             return self.decide_to_compare(told);
@@ -171,7 +176,7 @@ impl Course {
     }
 }
 
-/// Whether the collective with this place in the comparison that starts there is raw: `raw`, `raw`, `coded`, `coded`, or `coded`, `raw`,
+/// Whether the one with this place in the comparison that starts there is raw: `raw`, `raw`, `coded`, `coded`, or `coded`, `raw`,
 /// `raw`, `coded`, and so on. Of four the first and the third go different ways, and so do the second and the fourth, so half are raw, also of
 /// every second one.
 fn is_raw(start: u64, place: u64) -> bool {

@@ -22,14 +22,14 @@ fn comparisons(course: &mut Course, until: u64, times: (u64, u64)) -> Vec<(u64, 
     for number in course.count..until {
         let start = course.start;
         let way = one(course, times, HALF);
-        if !matches!(way, Way::TimedRaw | Way::TimedFree) {
+        if !matches!(way, Way::Raw(Raw::Timed) | Way::TimedFree) {
             continue;
         }
         if found.last().is_none_or(|(known, _)| *known != start) {
             assert_eq!(start, number);
             found.push((number, 0));
         }
-        found.last_mut().unwrap().1 += u64::from(way == Way::TimedRaw);
+        found.last_mut().unwrap().1 += u64::from(way == Way::Raw(Raw::Timed));
     }
     found
 }
@@ -49,8 +49,8 @@ fn where_compression_is_slower_all_go_raw_until_the_next_comparison() {
     // Four of each are enough, and then as many more as there were, 512 at most.
     let starts = [1, 18, 52, 120, 256, 528, 1048, 1568];
     assert_eq!(comparisons(&mut course, 1600, (100, 120)), starts.map(|start| (start, 4)));
-    let slower = Reason::CollectiveSlower { coded_ns: 120_000, raw_ns: 100_000 };
-    assert_eq!(one(&mut course, (100, 120), HALF), Way::Raw(slower));
+    let slower = Way::Raw(Raw::Slower { coded_ns: 120_000, raw_ns: 100_000 });
+    assert_eq!(one(&mut course, (100, 120), HALF), slower);
     // It takes eight of each to see less. (As long as it is not 5 %.)
     assert_eq!(comparisons(&mut Course::default(), 60, (100, 106)), [(1, 8), (34, 8)]);
     // It pays again.
@@ -68,7 +68,7 @@ fn what_makes_no_difference_stays_as_it_is() {
     comparisons(&mut course, 18, (100, 97));
     let number = course.count;
     comparisons(&mut course, number + 16, (100, 97));
-    assert!(matches!(one(&mut course, (100, 97), HALF), Way::Raw(_)));
+    assert!(matches!(one(&mut course, (100, 97), HALF), Way::Raw(Raw::Slower { .. })));
 }
 
 #[test]
@@ -81,8 +81,8 @@ fn one_that_is_disturbed_changes_nothing() {
         raw += u64::from(is_raw);
         one(&mut course, (if raw == 2 { 900 } else { 100 }, 150), HALF);
     }
-    let slower = Reason::CollectiveSlower { coded_ns: 150_000, raw_ns: 100_000 };
-    assert_eq!(one(&mut course, (100, 150), HALF), Way::Raw(slower));
+    let slower = Way::Raw(Raw::Slower { coded_ns: 150_000, raw_ns: 100_000 });
+    assert_eq!(one(&mut course, (100, 150), HALF), slower);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_rank_that_would_compress_nothing_goes_along() {
         }
         assert_eq!(ranks[0].begin(), ranks[1].begin(), "{number} {ranks:?}");
     }
-    assert!(matches!(ranks[1].begin(), Way::Raw(_)));
+    assert!(matches!(ranks[1].begin(), Way::Raw(Raw::Slower { .. })));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn what_was_wanted_once_is_compared() {
     let (mut course, mut timed) = (Course::default(), 0);
     for number in 0..200 {
         let expected = if number % 4 == 2 { HALF } else { NOTHING_WANTED };
-        timed += u64::from(matches!(one(&mut course, (100, 120), expected), Way::TimedRaw));
+        timed += u64::from(matches!(one(&mut course, (100, 120), expected), Way::Raw(Raw::Timed)));
     }
     assert!(timed >= 8, "{timed}");
 }
@@ -183,7 +183,7 @@ fn what_changes_in_turn_is_no_difference() {
         for number in 0..5000 {
             let times = if number % period == 0 { (100, 70) } else { (60, 42) };
             let way = one(&mut course, times, HALF);
-            assert!(!matches!(way, Way::Raw(_)), "{period}: {number}");
+            assert!(!matches!(way, Way::Raw(Raw::Slower { .. })), "{period}: {number}");
         }
     }
     // Every second one is none that the policy would compress.
@@ -257,7 +257,10 @@ fn what_was_found_of_other_data_or_shorter_times_no_longer_counts() {
     for (coded_bytes, ends) in [(376, false), (374, true)] {
         let mut course = slower();
         for _ in 0..4 {
-            assert!(matches!(one(&mut course, (100, 120), expecting(coded_bytes)), Way::Raw(_)));
+            assert!(matches!(
+                one(&mut course, (100, 120), expecting(coded_bytes)),
+                Way::Raw(Raw::Slower { .. })
+            ));
         }
         assert_eq!(one(&mut course, (100, 120), HALF) == Way::Free, ends);
     }
@@ -266,7 +269,10 @@ fn what_was_found_of_other_data_or_shorter_times_no_longer_counts() {
         one(&mut course, (100, 120), expecting(100));
     }
     one(&mut course, (100, 120), HALF);
-    assert!(matches!(one(&mut course, (100, 120), expecting(100)), Way::Raw(_)), "not in a row");
+    assert!(
+        matches!(one(&mut course, (100, 120), expecting(100)), Way::Raw(Raw::Slower { .. })),
+        "not in a row"
+    );
     let mut course = slower();
     for _ in 0..4 {
         one(&mut course, (51_000, 120), HALF);
@@ -278,7 +284,7 @@ fn what_was_found_of_other_data_or_shorter_times_no_longer_counts() {
 fn what_was_found_no_longer_counts_where_they_have_become_long_for_some() {
     let mut course = Course::default();
     comparisons(&mut course, 17, (100, 120));
-    assert!(matches!(course.begin(), Way::Raw(_)));
+    assert!(matches!(course.begin(), Way::Raw(Raw::Slower { .. })));
     let mut told = 0;
     while course.count < 30 {
         let way = course.begin();

@@ -1,4 +1,4 @@
-//! What ranks tell each other of collectives.
+//! What a rank has seen of a comparison, as ranks tell each other of collectives.
 //!
 //! ```text
 //! byte 0            8              16           24
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 /// What a rank has seen, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Report {
-    /// What collectives take raw. Before a comparison, what one would take.
+pub(crate) struct Report {
+    /// What they take raw. Before a comparison, what one would take.
     pub(super) raw_ns: u64,
     /// What they take as the policy would have it.
     pub(super) coded_ns: u64,
@@ -30,7 +30,7 @@ impl Report {
         }
     }
 
-    pub(super) fn to_bytes(self) -> [u8; 24] {
+    pub(crate) fn to_bytes(self) -> [u8; 24] {
         let mut bytes = [0; 24];
         for (word, value) in bytes.chunks_exact_mut(8).zip([self.raw_ns, self.coded_ns, self.of_each]) {
             word.copy_from_slice(&value.to_le_bytes());
@@ -38,7 +38,7 @@ impl Report {
         bytes
     }
 
-    pub(super) fn of_bytes(bytes: &[u8]) -> Self {
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
         let mut words = bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_le_bytes));
         let mut next = || words.next().unwrap_or_default();
         Self { raw_ns: next(), coded_ns: next(), of_each: next() }

@@ -1,0 +1,60 @@
+//! What a policy expected of what was sent for something.
+
+use mgcomp_codecs::Algorithm;
+use mgcomp_selector::{CheapFacts, Decision, Reason};
+
+/// What this rank sends for something, and what the policy expected of that where it found compression faster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Expected {
+    /// All of it.
+    pub(crate) sent_bytes: u64,
+    /// What the policy would compress.
+    pub(crate) raw_bytes: u64,
+    /// That of which it knows what it becomes, and that.
+    pub(crate) known_bytes: u64,
+    pub(crate) coded_bytes: u64,
+    /// What it looks at, or tries, to learn something. That takes longer.
+    pub(crate) learning_bytes: u64,
+}
+
+impl Expected {
+    /// Takes in a decision on something that is sent. `is_looked_at`: a sample is taken for that. Returns whether predicted times speak
+    /// for compression: that may go raw instead. What is to be learned is not learned from raw bytes.
+    pub(crate) fn note(&mut self, facts: &CheapFacts, decision: &Decision, is_looked_at: bool) -> bool {
+        self.sent_bytes += facts.raw_bytes;
+        let is_tried = matches!(decision.reason, Reason::Trial { .. } | Reason::Guessed { .. });
+        let is_faster = matches!(decision.reason, Reason::Fastest { .. });
+        if decision.algorithm == Algorithm::None || !(is_tried || is_faster) {
+            return false;
+        }
+        self.raw_bytes += facts.raw_bytes;
+        if let Some(bits) = decision.predicted_bits {
+            self.known_bytes += facts.raw_bytes;
+            self.coded_bytes = self.coded_bytes.saturating_add(bits / 8);
+        }
+        if is_tried || is_looked_at {
+            self.learning_bytes += facts.raw_bytes;
+        }
+        is_faster
+    }
+
+    /// Takes in what was expected of something else.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.sent_bytes += other.sent_bytes;
+        self.raw_bytes += other.raw_bytes;
+        self.known_bytes += other.known_bytes;
+        self.coded_bytes = self.coded_bytes.saturating_add(other.coded_bytes);
+        self.learning_bytes += other.learning_bytes;
+    }
+
+    /// What is expected to be left of what the policy would compress, as a part of it.
+    pub(crate) fn fraction(&self) -> Option<f64> {
+        (self.known_bytes > 0).then(|| self.coded_bytes as f64 / self.known_bytes as f64)
+    }
+
+    /// Whether its time says something about compression: not where this rank would have sent all raw anyway, nor where it learns,
+    /// which takes longer.
+    pub(crate) fn says_something(&self) -> bool {
+        if self.raw_bytes == 0 { self.sent_bytes == 0 } else { self.learning_bytes <= self.raw_bytes / 16 }
+    }
+}

@@ -1,0 +1,54 @@
+//! Whether something as a whole takes less time where the policy compresses what is sent for it.
+//!
+//! A policy knows the link and the codecs, not what else a transfer or a collective waits for: that ranks share cores, that a peer
+//! decodes before it sends what comes next, or that links have saved up room for what is short. So now and then some go raw, and the
+//! times of the whole tell which way is better for those of the same kind and about the same length, until they are compared again.
+//! Only policies that go by predicted times are overruled, and what they do to learn something is left alone.
+//!
+//! * **No period**: of four in a row the first or the third is raw, and the second or the fourth, by chance. So what changes in turn, be
+//!   it data or policy, is not mistaken for a difference.
+//! * **Judged** by eight of each way, by the mean of all but the slowest quarter, which something else has disturbed. They go raw
+//!   where compression takes a twentieth longer. What is clear is found sooner: by four of each where one way takes 1.15 times as
+//!   long, and that compression pays by two, where the fastest raw one takes 1.5 times as long as the slowest other.
+//! * **Seldom**: where compression pays, the next comparison is after eight times as many. Those that are expected to take more
+//!   than 50 ms raw are not compared: there codecs and link are all that counts, and a few raw ones would be felt. Nor are those of
+//!   less than 16 KiB.
+//! * **Data that becomes another** is seen even so where the policy is asked all the same: where it expects a quarter less for some
+//!   time than when compression was found slower, this rank goes its way again. So it does where they have become long.
+
+mod contest;
+mod course;
+mod expected;
+mod known;
+mod report;
+
+pub(crate) use self::course::{Course, Raw, Way};
+pub(crate) use self::expected::Expected;
+pub(crate) use self::known::Known;
+pub(crate) use self::report::Report;
+
+/// What is shorter is not worth the looks at the clock.
+pub(crate) const LEAST_BYTES: u64 = 16 << 10;
+
+/// What is about as long has the same one of these: each power of two up to the next has four.
+pub(crate) fn length_class(bytes: u64) -> u32 {
+    let power = bytes.max(4).ilog2();
+    let quarter = (bytes >> (power - 2) & 3) as u32;
+    4 * power + quarter
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_within_a_quarter_of_a_power_of_two_are_one() {
+        let is_one = |bytes, other| length_class(bytes) == length_class(other);
+        for (first, last) in
+            [(16_384, 20_479), (20_480, 24_575), (24_576, 28_671), (28_672, 32_767), (32_768, 40_959)]
+        {
+            assert!(is_one(first, last) && !is_one(first - 1, first) && !is_one(last, last + 1));
+        }
+        assert!(is_one(u64::MAX, u64::MAX - 1));
+    }
+}

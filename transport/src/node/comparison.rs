@@ -1,0 +1,219 @@
+//! Whether reads and writes of this rank take less time where what they move is compressed; see [`comparison`](crate::comparison).
+//!
+//! * **Together**: what is under way at the same time shares the link and the cores. So what this rank asks of one peer goes one way in
+//!   *bursts*: until nothing of its kind and length is under way, or many have ended. What is left of a burst then is waited for before
+//!   the times of the next one count, and a burst counts as one, with the time that one of it took on average.
+//! * **By who asks**: that one knows when it has asked, and when all is there. A read says to the peer whether it is to go raw
+//!   ([`ReadRequest::raw`](crate::message::ReadRequest::raw)).
+//! * **What is clear stays**: what is predicted to take a third of the raw time is neither compared nor overruled. Codecs that share cores
+//!   do not take so much longer, and raw ones would be felt.
+
+use std::time::Instant;
+
+use mgcomp_selector::{CheapFacts, Decision, Reason};
+use rustc_hash::FxHashMap;
+
+use crate::comparison::{Course, Expected, Known, LEAST_BYTES, Raw, Way, length_class};
+use crate::message::Rank;
+use crate::session::RequestId;
+
+/// A burst is over when so many have ended.
+const BURST: u32 = 16;
+/// What is predicted to take this part of the raw time, or less, is clear.
+const CLEAR: u64 = 3;
+
+/// What moves bytes from or to a peer's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Read,
+    Write,
+}
+
+/// What is compared with each other: the peer, the kind and the length.
+type Class = (Rank, Kind, u32);
+
+/// The comparisons of a node.
+#[derive(Debug, Default)]
+pub(super) struct Comparisons {
+    known: Known<Class, Line>,
+    under_way: FxHashMap<RequestId, UnderWay>,
+    bursts: u64,
+}
+
+/// Those of one class.
+#[derive(Debug, Default)]
+struct Line {
+    course: Course,
+    burst: Option<Burst>,
+    /// Those of earlier bursts that are still under way.
+    left: u32,
+}
+
+/// Some at the same time, or one behind the other.
+#[derive(Debug)]
+struct Burst {
+    number: u64,
+    way: Way,
+    /// Since when its times count: not while some of an earlier one are under way.
+    since: Option<Instant>,
+    under_way: u32,
+    /// Those that have ended since.
+    ended: u32,
+    expected: Expected,
+    /// Whether one has failed.
+    has_failed: bool,
+}
+
+/// A request under way.
+#[derive(Debug)]
+struct UnderWay {
+    class: Class,
+    burst: u64,
+    way: Way,
+    bytes: u64,
+    expected: Expected,
+}
+
+impl Comparisons {
+    /// A request begins. Returns whether it is to go raw where predicted times speak against that.
+    pub(super) fn begin(
+        &mut self,
+        request: RequestId,
+        (peer, kind, bytes): (Rank, Kind, u64),
+        now: impl FnOnce() -> Instant,
+    ) -> bool {
+        if bytes < LEAST_BYTES {
+            return false;
+        }
+        let class = (peer, kind, length_class(bytes));
+        let line = self.known.meet(class);
+        let burst = line.burst.get_or_insert_with(|| {
+            self.bursts += 1;
+            Burst {
+                number: self.bursts,
+                way: line.course.begin(),
+                since: (line.left == 0).then(now),
+                under_way: 0,
+                ended: 0,
+                expected: Expected::default(),
+                has_failed: false,
+            }
+        });
+        burst.under_way += 1;
+        let (burst, way) = (burst.number, burst.way);
+        self.under_way.insert(request, UnderWay { class, burst, way, bytes, expected: Expected::default() });
+        way.raw().is_some()
+    }
+
+    /// What becomes of a decision on a part of a write. `is_looked_at`: a sample is taken for that.
+    pub(super) fn decide(
+        &mut self,
+        request: RequestId,
+        facts: &CheapFacts,
+        decision: Decision,
+        is_looked_at: bool,
+    ) -> Decision {
+        let Some(one) = self.under_way.get_mut(&request) else { return decision };
+        if is_clear(&decision) {
+            one.expected.sent_bytes += facts.raw_bytes;
+            return decision;
+        }
+        let is_faster = one.expected.note(facts, &decision, is_looked_at);
+        match one.way.raw() {
+            Some(raw) if is_faster => Decision::bypass(facts, reason(raw)),
+            _ => decision,
+        }
+    }
+
+    /// A part of a read has come compressed.
+    pub(super) fn arrived(&mut self, request: RequestId, raw_bytes: u64, coded_bytes: u64) {
+        if let Some(UnderWay { expected, .. }) = self.under_way.get_mut(&request) {
+            expected.raw_bytes += raw_bytes;
+            expected.known_bytes += raw_bytes;
+            expected.coded_bytes += coded_bytes;
+        }
+    }
+
+    /// A request has ended.
+    pub(super) fn end(&mut self, request: RequestId, is_good: bool, now: impl FnOnce() -> Instant) {
+        let Some(one) = self.under_way.remove(&request) else { return };
+        let Some(line) = self.known.get_mut(&one.class) else { return };
+        match &mut line.burst {
+            Some(burst) if burst.number == one.burst => {
+                burst.under_way -= 1;
+                burst.has_failed |= !is_good;
+                if burst.since.is_some() {
+                    burst.ended += 1;
+                    burst.expected.add(one.expected());
+                }
+                if burst.ended >= BURST || burst.under_way == 0 && line.left == 0 {
+                    line.end_burst(now());
+                }
+            }
+            burst => {
+                line.left = line.left.saturating_sub(1); // of a line that was forgotten, this one knows nothing
+                if line.left == 0
+                    && let Some(burst) = burst
+                {
+                    burst.since.get_or_insert_with(now);
+                }
+            }
+        }
+    }
+}
+
+impl Line {
+    fn end_burst(&mut self, now: Instant) {
+        let Some(burst) = self.burst.take() else { return };
+        self.left += burst.under_way;
+        if let Some(since) = burst.since
+            && burst.ended > 0
+            && !burst.has_failed
+        {
+            self.course.end(burst.way, now.saturating_duration_since(since) / burst.ended, burst.expected);
+            if let Some(report) = self.course.report() {
+                self.course.hear(&[report]);
+            }
+        }
+    }
+}
+
+impl UnderWay {
+    /// What was expected of it. Of a read, only the peer knows that: what has come compressed is what was to be, and what was asked for
+    /// raw is taken for something that would be.
+    fn expected(&self) -> Expected {
+        let (_, kind, _) = self.class;
+        let arrived = self.expected;
+        match (kind, self.way.raw()) {
+            (Kind::Write, _) => arrived,
+            (Kind::Read, None) => Expected { sent_bytes: self.bytes, ..arrived },
+            (Kind::Read, Some(_)) => {
+                // The peer had its reasons to compress it all the same, so it says nothing.
+                let learning_bytes = if arrived.raw_bytes > 0 { self.bytes } else { 0 };
+                let expected =
+                    Expected { sent_bytes: self.bytes, raw_bytes: self.bytes, ..Expected::default() };
+                Expected { learning_bytes, ..expected }
+            }
+        }
+    }
+}
+
+/// What becomes of a decision on the answer to a read that is to go raw.
+pub(super) fn answer_raw(facts: &CheapFacts, decision: Decision) -> Decision {
+    let is_faster = matches!(decision.reason, Reason::Fastest { .. });
+    if is_faster && !is_clear(&decision) { Decision::bypass(facts, Reason::RawWanted) } else { decision }
+}
+
+fn is_clear(decision: &Decision) -> bool {
+    matches!(decision.reason, Reason::Fastest { predicted_ns, raw_ns } if predicted_ns.saturating_mul(CLEAR) <= raw_ns)
+}
+
+fn reason(raw: Raw) -> Reason {
+    match raw {
+        Raw::Timed => Reason::TransferTimed,
+        Raw::Slower { coded_ns, raw_ns } => Reason::TransferSlower { coded_ns, raw_ns },
+    }
+}
+
+#[cfg(test)]
+mod tests;

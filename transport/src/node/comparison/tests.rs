@@ -1,0 +1,241 @@
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
+use mgcomp_selector::StreamId;
+
+use super::*;
+
+const BYTES: u64 = 20_000;
+const PEER: Rank = Rank(1);
+const FACTS: CheapFacts = CheapFacts {
+    peer: 1,
+    stream: StreamId(2),
+    raw_bytes: BYTES,
+    element: Element::F32,
+    allowed: AlgorithmSet::from_bits(0),
+    link: None,
+    lambda: None,
+    is_observed: true,
+};
+const FASTEST: Reason = Reason::Fastest { predicted_ns: 2, raw_ns: 3 };
+const SLOWER: Reason = Reason::TransferSlower { coded_ns: 120_000, raw_ns: 100_000 };
+/// What one takes raw and otherwise, in microseconds.
+const RAW: u64 = 100;
+const CODED: u64 = 120;
+/// So many are enough to find that: not the first, and then four of each way.
+const FOUND: u64 = 9;
+
+fn decision(algorithm: Algorithm, reason: Reason) -> Decision {
+    Decision { algorithm, reason, predicted_bits: Some(4 * BYTES), predicted_ns: None, charged: None }
+}
+
+/// A node that moves bytes in no time but that which is said.
+struct Bench {
+    comparisons: Comparisons,
+    now: Instant,
+    requests: u64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self { comparisons: Comparisons::default(), now: Instant::now(), requests: 0 }
+    }
+
+    fn begin(&mut self, peer: Rank, kind: Kind, bytes: u64) -> (RequestId, bool) {
+        self.requests += 1;
+        let (request, now) = (RequestId(self.requests), self.now);
+        (request, self.comparisons.begin(request, (peer, kind, bytes), || now))
+    }
+
+    fn decide(&mut self, request: RequestId, reason: Reason) -> Decision {
+        self.comparisons.decide(request, &FACTS, decision(Algorithm::Xp, reason), false)
+    }
+
+    fn pass(&mut self, micros: u64) {
+        self.now += Duration::from_micros(micros);
+    }
+
+    fn end(&mut self, request: RequestId, is_good: bool) {
+        let now = self.now;
+        self.comparisons.end(request, is_good, || now);
+    }
+
+    /// Begins a write. Returns what becomes of the decision on it.
+    fn begin_write(&mut self, reason: Reason) -> (RequestId, Decision) {
+        let (request, raw) = self.begin(PEER, Kind::Write, BYTES);
+        let decision = self.decide(request, reason);
+        assert!(raw || decision.reason == reason);
+        (request, decision)
+    }
+
+    /// One write, from its beginning to its end.
+    fn write(&mut self, reason: Reason) -> Reason {
+        let (request, decision) = self.begin_write(reason);
+        self.pass(micros(&decision));
+        self.end(request, true);
+        decision.reason
+    }
+
+    /// One read, of which the peer compresses what it is not to send raw, if `compresses`. Returns whether it was to.
+    fn read(&mut self, compresses: bool) -> bool {
+        let (request, raw) = self.begin(PEER, Kind::Read, BYTES);
+        let is_coded = compresses && !raw;
+        if is_coded {
+            self.comparisons.arrived(request, BYTES, BYTES / 2);
+        }
+        self.pass(if is_coded { CODED } else { RAW });
+        self.end(request, true);
+        raw
+    }
+}
+
+fn micros(decision: &Decision) -> u64 {
+    if decision.algorithm == Algorithm::None { RAW } else { CODED }
+}
+
+#[test]
+fn writes_that_take_longer_compressed_go_raw() {
+    let mut bench = Bench::new();
+    let reasons: Vec<Reason> = (0..FOUND).map(|_| bench.write(FASTEST)).collect();
+    assert_eq!(reasons.iter().filter(|reason| **reason == Reason::TransferTimed).count(), 4);
+    assert_eq!(reasons.iter().filter(|reason| **reason == FASTEST).count(), 5);
+    assert_eq!(bench.write(FASTEST), SLOWER);
+    // What is to be learned is learned all the same.
+    let trial = Reason::Trial { predicted_ns: 3, raw_ns: 2 };
+    assert_eq!(bench.write(trial), trial);
+    for other in [
+        (Rank(2), Kind::Write, BYTES),
+        (PEER, Kind::Read, BYTES),
+        (PEER, Kind::Write, 2 * BYTES),
+        (PEER, Kind::Write, LEAST_BYTES - 1),
+    ] {
+        let (peer, kind, bytes) = other;
+        let (request, raw) = bench.begin(peer, kind, bytes);
+        assert!(!raw, "{other:?}");
+        bench.end(request, true);
+    }
+    assert!(bench.begin(PEER, Kind::Write, BYTES + 100).1, "about as long");
+}
+
+#[test]
+fn what_is_under_way_at_once_goes_one_way_and_counts_once() {
+    let mut bench = Bench::new();
+    for _ in 0..FOUND {
+        let four: Vec<_> = (0..4).map(|_| bench.begin_write(FASTEST)).collect();
+        assert!(four.iter().all(|(_, decision)| *decision == four[0].1));
+        bench.pass(four.iter().map(|(_, decision)| micros(decision)).sum());
+        four.iter().for_each(|(request, _)| bench.end(*request, true));
+        bench.pass(10_000); // in which the program does something else
+    }
+    assert_eq!(bench.write(FASTEST), SLOWER);
+}
+
+#[test]
+fn what_never_ends_goes_in_bursts_of_which_none_counts_for_the_next() {
+    let mut bench = Bench::new();
+    let mut under_way = VecDeque::from([bench.begin_write(FASTEST)]);
+    let mut ways = Vec::new();
+    for _ in 0..(FOUND + 1) * u64::from(BURST + 1) {
+        // The next one is there before the link has brought the one before.
+        under_way.push_back(bench.begin_write(FASTEST));
+        let (request, decision) = under_way.pop_front().unwrap();
+        ways.push(decision.reason);
+        bench.pass(micros(&decision));
+        bench.end(request, true);
+    }
+    ways.dedup();
+    let timed = ways.iter().filter(|reason| **reason == Reason::TransferTimed).count();
+    assert!((2..=4).contains(&timed), "{ways:?}");
+    assert_eq!(ways.last(), Some(&SLOWER), "{ways:?}");
+}
+
+#[test]
+fn what_fails_does_not_count() {
+    let mut bench = Bench::new();
+    for _ in 0..3 * FOUND {
+        let (request, decision) = bench.begin_write(FASTEST);
+        assert_eq!(decision.reason, FASTEST);
+        bench.pass(1);
+        bench.end(request, false);
+    }
+    // One of two.
+    let both = [bench.begin_write(FASTEST), bench.begin_write(FASTEST)];
+    bench.end(both[0].0, true);
+    bench.end(both[1].0, false);
+    assert_eq!(bench.write(FASTEST), FASTEST, "the first that counts");
+    assert_eq!((0..FOUND).filter(|_| bench.write(FASTEST) == Reason::TransferTimed).count(), 4);
+}
+
+#[test]
+fn reads_that_take_longer_compressed_are_asked_for_raw_and_compared_again() {
+    let mut bench = Bench::new();
+    let raw = (0..FOUND).filter(|_| bench.read(true)).count();
+    assert_eq!(raw, 4);
+    let (mut raw, mut again) = (0, 0);
+    for _ in 0..100 {
+        if bench.read(true) { raw += 1 } else { again += 1 }
+    }
+    // As many as there were lie between two comparisons: those from 18, 52 and 120 on.
+    assert_eq!((raw, again), (92, 8));
+}
+
+#[test]
+fn reads_of_what_comes_raw_anyway_are_not_compared() {
+    let mut bench = Bench::new();
+    assert!((0..1000).all(|_| !bench.read(false)));
+    // What comes compressed though it was to be raw says nothing: the peer had to.
+    let mut bench = Bench::new();
+    let mut raw = 0;
+    for _ in 0..100 {
+        let (request, is_raw) = bench.begin(PEER, Kind::Read, BYTES);
+        raw += u32::from(is_raw);
+        bench.comparisons.arrived(request, BYTES, BYTES / 2);
+        bench.pass(if is_raw { 1 } else { CODED });
+        bench.end(request, true);
+    }
+    assert!(raw > 0 && raw <= 32, "{raw}");
+}
+
+#[test]
+fn what_is_clear_is_neither_compared_nor_overruled() {
+    let clear = Reason::Fastest { predicted_ns: 1, raw_ns: 3 };
+    let mut bench = Bench::new();
+    assert!((0..100).all(|_| bench.write(clear) == clear));
+    let mut bench = Bench::new();
+    assert!((0..FOUND).any(|_| bench.write(FASTEST) == Reason::TransferTimed));
+    assert_eq!(bench.write(clear), clear);
+    assert_eq!(bench.write(FASTEST), SLOWER);
+}
+
+#[test]
+fn what_a_peer_wants_raw_is_raw_where_only_predicted_times_speak_against_it() {
+    let wanted = |reason| answer_raw(&FACTS, decision(Algorithm::Xp, reason));
+    assert_eq!(wanted(FASTEST), Decision::bypass(&FACTS, Reason::RawWanted));
+    for reason in [
+        Reason::Fixed,
+        Reason::Won { votes: 3, of: 7 },
+        Reason::Trial { predicted_ns: 3, raw_ns: 2 },
+        Reason::Guessed { predicted_ns: 2, raw_ns: 3 },
+        Reason::Fastest { predicted_ns: 1, raw_ns: 3 },
+    ] {
+        assert_eq!(wanted(reason), decision(Algorithm::Xp, reason));
+    }
+}
+
+#[test]
+fn what_was_forgotten_while_it_was_under_way_does_no_harm() {
+    let mut bench = Bench::new();
+    let early: Vec<_> = (0..3).map(|_| bench.begin_write(FASTEST).0).collect();
+    for peer in 2..600 {
+        let (request, _) = bench.begin(Rank(peer), Kind::Write, BYTES);
+        bench.end(request, true);
+    }
+    // The same kind as before, known anew.
+    let (late, _) = bench.begin_write(FASTEST);
+    early.into_iter().for_each(|request| bench.end(request, true));
+    bench.pass(CODED);
+    bench.end(late, true);
+    assert_eq!((0..FOUND).filter(|_| bench.write(FASTEST) == Reason::TransferTimed).count(), 4);
+    assert!(bench.comparisons.under_way.is_empty());
+}
