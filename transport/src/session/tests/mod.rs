@@ -13,6 +13,7 @@ mod noise;
 mod offers;
 mod parts;
 mod posted;
+mod raw;
 mod refused;
 mod rng;
 mod silence;
