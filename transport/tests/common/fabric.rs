@@ -124,7 +124,7 @@ fn make_cuda(ranks: u32, queue_bytes: u64, _: Fabric) -> Links {
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 fn make_cuda_ipc(ranks: u32, queue_bytes: u64, fabric: Fabric) -> Links {
     let job = shm_job(ranks);
-    let shm = ShmConfig { queue_bytes, ..ShmConfig::new(fabric.limits) };
+    let shm = ShmConfig { queue_bytes, ..shm_config(fabric.limits) };
     let config = CudaIpcConfig { shm, ..CudaIpcConfig::new(fabric.limits) };
     let link = |rank| CudaIpc::new(job.clone(), Rank(rank), None, config).unwrap();
     (0..ranks).map(link).map(|link| Box::new(link) as _).collect()
@@ -141,15 +141,12 @@ fn make_tcp(ranks: u32, queue_bytes: u64, fabric: Fabric) -> Links {
 }
 
 fn make_shm(ranks: u32, queue_bytes: u64, fabric: Fabric) -> Links {
-    make_shm_with(ranks, ShmConfig { queue_bytes, shaping: fabric.shaping, ..ShmConfig::new(fabric.limits) })
+    make_shm_with(ranks, ShmConfig { queue_bytes, shaping: fabric.shaping, ..shm_config(fabric.limits) })
 }
 
 fn make_tight_shm(ranks: u32, queue_bytes: u64, fabric: Fabric) -> Links {
     let (ring_bytes, awake, shaping) = (Some(4096), Duration::ZERO, fabric.shaping);
-    make_shm_with(
-        ranks,
-        ShmConfig { queue_bytes, shaping, ring_bytes, awake, ..ShmConfig::new(fabric.limits) },
-    )
+    make_shm_with(ranks, ShmConfig { queue_bytes, shaping, ring_bytes, awake, ..shm_config(fabric.limits) })
 }
 
 fn make_shm_with(ranks: u32, config: ShmConfig) -> Links {
@@ -164,7 +161,12 @@ pub(crate) fn shm_job(ranks: u32) -> ShmJob {
     ShmJob::new(SECRET, ranks).named(&format!("test-{}-{number}", std::process::id()))
 }
 
-pub(crate) fn tcp_config(queue_bytes: u64, shaping: Option<Shaping>) -> TcpConfig {
+pub(crate) fn shm_config(limits: Limits) -> ShmConfig {
     // Who comes late on a busy machine is waited for.
+    ShmConfig { connect_timeout: HANGS, ..ShmConfig::new(limits) }
+}
+
+pub(crate) fn tcp_config(queue_bytes: u64, shaping: Option<Shaping>) -> TcpConfig {
+    // The same.
     TcpConfig { queue_bytes, shaping, connect_timeout: HANGS, ..TcpConfig::new(LIMITS) }
 }

@@ -2,14 +2,14 @@
 
 use mgcomp_codecs::Element;
 use mgcomp_transport::link::Link;
-use mgcomp_transport::link::shm::{Shm, ShmConfig};
+use mgcomp_transport::link::shm::Shm;
 use mgcomp_transport::link::tcp::{RankFile, Tcp, TcpConfig};
 use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::{Limits, Rank, Tag};
 use mgcomp_transport::node::{Node, NodeConfig};
 use mgcomp_transport::region::Access;
 
-use crate::common::fabric::{Fabric, shm_job};
+use crate::common::fabric::{Fabric, shm_config, shm_job};
 use crate::common::job::{config, end_of, meet, node, nodes};
 use crate::common::{HANGS, SECRET, noise, ramp, watched};
 
@@ -145,8 +145,6 @@ fn who_takes_little_asks_for_no_more_over_tcp() {
 fn who_takes_little_asks_for_no_more_over_shared_memory() {
     watched(|| {
         let job = shm_job(2);
-        check_own_limits(|rank, limits| {
-            Box::new(Shm::new(job.clone(), rank, ShmConfig::new(limits)).unwrap())
-        });
+        check_own_limits(|rank, limits| Box::new(Shm::new(job.clone(), rank, shm_config(limits)).unwrap()));
     });
 }

@@ -20,10 +20,8 @@ mod process;
 mod stalls;
 mod strangers;
 
-use common::HANGS;
-use common::fabric::Fabric;
+use common::fabric::{Fabric, shm_config};
 use common::job::config;
-use mgcomp_transport::link::shm::ShmConfig;
 use mgcomp_transport::node::NodeConfig;
 
 use bystanders::Bystanders;
@@ -39,8 +37,7 @@ fn patient_job() -> Bystanders {
 
 /// The same with other settings.
 fn job(config: &NodeConfig) -> Bystanders {
-    let shm = ShmConfig { connect_timeout: HANGS, ..ShmConfig::new(config.limits) };
-    Bystanders::start_with(config, shm)
+    Bystanders::start_with(config, shm_config(config.limits))
 }
 
 #[test]

@@ -15,6 +15,7 @@ use mgcomp_transport::node::{Node, NodeConfig};
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::bystanders::{RANKS, wait_for};
+use crate::common::fabric::shm_config;
 use crate::common::job::{config, node};
 use crate::common::{HANGS, LIMITS, SECRET, wait_until};
 use crate::raw::{self, RING, Raw, WRITTEN, greeting, record};
@@ -108,7 +109,7 @@ fn leave_a_child(name: &str) {
 /// without a word, and lives on.
 fn close_beside_a_child(job: &str) {
     let job = ShmJob::new(SECRET, RANKS).named(job);
-    let mut link = Shm::new(job, Rank(2), ShmConfig::new(LIMITS)).unwrap();
+    let mut link = Shm::new(job, Rank(2), shm_config(LIMITS)).unwrap();
     let (met, greeted) = mpsc::channel();
     let sink = move |event| {
         if let LinkEvent::Message { from: Rank(0), .. } = event {
@@ -163,7 +164,7 @@ fn listen(name: &str) {
 /// A rank in good order that has met rank 0, over rings that hold next to nothing.
 fn member(job: &str) -> Node {
     let job = ShmJob::new(SECRET, RANKS).named(job);
-    let shm = ShmConfig { ring_bytes: Some(4096), connect_timeout: HANGS, ..ShmConfig::new(LIMITS) };
+    let shm = ShmConfig { ring_bytes: Some(4096), ..shm_config(LIMITS) };
     let config = NodeConfig { silence_timeout: HANGS, ..config() };
     let node = node(Box::new(Shm::new(job, Rank(2), shm).unwrap()), "fixed:none", config);
     wait_for(&node, Rank(0), "a session", |state| state == "Open");

@@ -9,6 +9,7 @@ use mgcomp_transport::message::Rank;
 use mgcomp_transport::node::{Node, NodeConfig};
 
 use crate::bystanders::{Bystanders, RANKS, wait_for};
+use crate::common::fabric::shm_config;
 use crate::common::job::{config, end_of};
 use crate::common::{HANGS, LIMITS, noise};
 use crate::peer::{FROM_PEER, LEN, TO_PEER};
@@ -16,7 +17,7 @@ use crate::process::Process;
 use crate::raw::{RING, Raw, WRITTEN, greeting, record};
 use crate::{job, leaving_nothing, patient_job};
 
-/// How long ranks may be silent where that is what ends a session. Nobody else may be, so it is not short.
+/// How long ranks may be silent where that is what ends a session. Rank 0 waits for nobody but rank 2 then.
 const SILENCE: Duration = Duration::from_secs(4);
 
 /// Sends `bytes` to rank 2 and has them sent back.
@@ -59,7 +60,8 @@ fn who_is_stopped_for_too_long_is_given_up_with_a_full_ring() {
     leaving_nothing(|| {
         let job = job(&NodeConfig { silence_timeout: SILENCE, ..config() });
         let peer = Process::at("echoes", &job.job);
-        there_and_back(&job.nodes[0], noise(1, LEN), || ());
+        // Rank 0 asks it for nothing before it is stopped: it may be slow until then.
+        wait_for(&job.nodes[0], Rank(2), "a session", |state| state == "Open");
         peer.stop();
         let send = job.nodes[0].send(Rank(2), TO_PEER, HostBuffer::zeroed(LEN).all(), Element::U8);
         let error = end_of(send).unwrap_err().to_string();
@@ -102,7 +104,7 @@ fn who_takes_nothing_can_be_left_at_once() {
 #[test]
 fn who_asks_and_takes_no_answer_is_given_up_when_too_many_wait() {
     leaving_nothing(|| {
-        let shm = ShmConfig { queue_bytes: 4 << 20, connect_timeout: HANGS, ..ShmConfig::new(LIMITS) };
+        let shm = ShmConfig { queue_bytes: 4 << 20, ..shm_config(LIMITS) };
         let job = Bystanders::start_with(&config(), shm);
         let raw = with_raw(&job);
         let is_open = || format!("{:?}", job.nodes[0].peer_state(Rank(2)).unwrap()) == "Open";

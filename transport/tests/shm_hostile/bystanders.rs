@@ -14,6 +14,7 @@ use mgcomp_transport::message::{Address, Rank};
 use mgcomp_transport::node::{Node, NodeConfig};
 use mgcomp_transport::region::Access;
 
+use crate::common::fabric::shm_config;
 use crate::common::job::{config, end_of, node};
 use crate::common::{HANGS, LIMITS, SECRET, sparse, wait_until};
 use crate::raw::Raw;
@@ -23,7 +24,7 @@ pub(crate) const RANKS: u32 = 5;
 
 const LEN: usize = 100_000;
 
-/// Ranks 0 and 1 of a job of five, busy with each other.
+/// Ranks 0 and 1 of a job of five, busy with each other. Where silence is to end sessions soon, rank 1 alone asks the other.
 pub(crate) struct Bystanders {
     pub(crate) nodes: Arc<[Node; 2]>,
     /// The job's name, and that under which rank 0 listens.
@@ -36,7 +37,7 @@ pub(crate) struct Bystanders {
 
 impl Bystanders {
     pub(crate) fn start() -> Self {
-        Self::start_with(&config(), ShmConfig::new(LIMITS))
+        Self::start_with(&config(), shm_config(LIMITS))
     }
 
     pub(crate) fn start_with(config: &NodeConfig, shm: ShmConfig) -> Self {
@@ -48,8 +49,12 @@ impl Bystanders {
         static JOBS: AtomicU64 = AtomicU64::new(0);
         let job_name = format!("hostile-{}-{}", std::process::id(), JOBS.fetch_add(1, Ordering::SeqCst));
         let job = ShmJob::new(SECRET, RANKS).named(&job_name);
-        let start = |rank| node(link(job.clone(), Rank(rank)), "fixed:zvc", config.clone());
-        let nodes = Arc::new([start(0), start(1)]);
+        // Rank 0 waits for nobody but those who are to be found silent: the other one may only be slow.
+        let impatient = config.silence_timeout < HANGS;
+        let of_rank_1 = NodeConfig { silence_timeout: config.silence_timeout.max(HANGS), ..config.clone() };
+        let start =
+            |rank, config: &NodeConfig| node(link(job.clone(), Rank(rank)), "fixed:zvc", config.clone());
+        let nodes = Arc::new([start(0, config), start(1, &of_rank_1)]);
         for node in nodes.iter() {
             let content = HostBuffer::from(sparse(node.position().rank.0.into(), LEN));
             node.register(content.all(), Element::U32, Access::all()).unwrap();
@@ -58,7 +63,7 @@ impl Bystanders {
         let (rounds, stop) = (Arc::default(), Arc::<AtomicBool>::default());
         let name = format!("mgcomp-{job_name}-0");
         let mut all = Self { nodes, job: job_name, name, rounds, stop, busy: None };
-        all.busy = Some(all.work());
+        all.busy = Some(all.work(impatient));
         all
     }
 
@@ -70,7 +75,7 @@ impl Bystanders {
         raw
     }
 
-    /// Checks that the two go on: a transfer that starts from now on goes well in both directions.
+    /// Checks that the two go on: a transfer that starts from now on goes well in both directions, or to rank 1 alone.
     pub(crate) fn check(&self) {
         let before = self.rounds.load(Ordering::SeqCst);
         // The first of these may have started before.
@@ -84,11 +89,13 @@ impl Bystanders {
         wait_for(&self.nodes[0], Rank(rank), &over, |state| state.starts_with(&over));
     }
 
-    fn work(&self) -> JoinHandle<()> {
+    fn work(&self, impatient: bool) -> JoinHandle<()> {
         let (nodes, rounds, stop) = (self.nodes.clone(), self.rounds.clone(), self.stop.clone());
         thread::spawn(move || {
+            let both = [(&nodes[1], Rank(0)), (&nodes[0], Rank(1))];
+            let readers = if impatient { &both[..1] } else { &both[..] };
             while !stop.load(Ordering::SeqCst) {
-                for (node, peer) in [(&nodes[0], Rank(1)), (&nodes[1], Rank(0))] {
+                for &(node, peer) in readers {
                     let into = HostBuffer::zeroed(LEN);
                     assert_eq!(end_of(node.read(peer, Address::new(0, 0), into.all())), Ok(LEN as u64));
                     assert!(into.all().to_vec() == sparse(peer.0.into(), LEN));

@@ -2,12 +2,13 @@
 
 use std::fs::File;
 
-use mgcomp_transport::link::shm::{Shm, ShmConfig, ShmJob};
+use mgcomp_transport::link::shm::{Shm, ShmJob};
 use mgcomp_transport::message::Rank;
 use mgcomp_transport::node::PeerState;
 use rustix::net::{SendFlags, send};
 
 use crate::bystanders::{Bystanders, RANKS, wait_for};
+use crate::common::fabric::shm_config;
 use crate::common::job::{config, node};
 use crate::common::{LIMITS, Random, SECRET, noise, watched};
 use crate::raw::{RING, Raw, accept_hello, greeting, hello, listen_as, sealed, unsealed};
@@ -169,7 +170,7 @@ fn a_refusal_says_why_whatever_the_other_side_is() {
             let name = format!("refusals-{}-{number}", std::process::id());
             let listener = listen_as(&format!("mgcomp-{name}-0"));
             let job = ShmJob::new(SECRET, 2).named(&name);
-            let link = Shm::new(job, Rank(1), ShmConfig::new(LIMITS)).unwrap();
+            let link = Shm::new(job, Rank(1), shm_config(LIMITS)).unwrap();
             let node = node(Box::new(link), "fixed:none", config());
             let socket = accept_hello(&listener);
             send(&socket, &[b'M', b'G', b'C', b'S', 1, 0, status, form], SendFlags::NOSIGNAL).unwrap();

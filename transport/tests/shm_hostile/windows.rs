@@ -5,13 +5,15 @@ use std::fs::File;
 use mgcomp_transport::link::cuda::ipc::{CudaIpc, CudaIpcConfig};
 
 use crate::bystanders::{Bystanders, RANKS, wait_for};
+use crate::common::fabric::shm_config;
 use crate::common::job::config;
 use crate::common::{LIMITS, wait_until, watched};
 use crate::raw::{Raw, WRITTEN, greeting, hello, record};
 use mgcomp_transport::message::Rank;
 
 fn start() -> Bystanders {
-    let link = |job, rank| CudaIpc::new(job, rank, None, CudaIpcConfig::new(LIMITS)).unwrap();
+    let with_windows = CudaIpcConfig { shm: shm_config(LIMITS), ..CudaIpcConfig::new(LIMITS) };
+    let link = |job, rank| CudaIpc::new(job, rank, None, with_windows).unwrap();
     Bystanders::start_over(&config(), |job, rank| Box::new(link(job, rank)))
 }
 
