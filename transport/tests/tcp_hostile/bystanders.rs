@@ -21,7 +21,7 @@ pub(crate) const RANKS: u32 = 5;
 
 const LEN: usize = 100_000;
 
-/// Ranks 0 and 1 of a job of five, busy with each other.
+/// Ranks 0 and 1 of a job of five, busy with each other. Where silence is to end sessions soon, rank 1 alone asks the other.
 pub(crate) struct Bystanders {
     pub(crate) nodes: Arc<[Node; 2]>,
     /// Where strangers reach rank 0.
@@ -40,12 +40,15 @@ impl Bystanders {
         let listeners: [_; 2] = std::array::from_fn(|_| Tcp::bind("127.0.0.1:0").unwrap());
         let address = listeners[0].local_addr().unwrap();
         let rank_file = rank_file(&listeners);
-        let start = |(rank, listener)| {
-            let link = Tcp::new(listener, rank_file.clone(), rank, tcp_config(64 << 20, None)).unwrap();
-            node(Box::new(link), "fixed:zvc", config.clone())
+        // Rank 0 waits for nobody but those who are to be found silent: the other one may only be slow.
+        let impatient = config.silence_timeout < HANGS;
+        let of_rank_1 = NodeConfig { silence_timeout: config.silence_timeout.max(HANGS), ..config.clone() };
+        let start = |(rank, listener, config)| {
+            let link = Tcp::new(listener, rank_file.clone(), Rank(rank), tcp_config(64 << 20, None)).unwrap();
+            node(Box::new(link), "fixed:zvc", config)
         };
-        let mut nodes = (0..).map(Rank).zip(listeners).map(start);
-        let nodes = Arc::new([nodes.next().unwrap(), nodes.next().unwrap()]);
+        let [zero, one] = listeners;
+        let nodes = Arc::new([(0, zero, config), (1, one, of_rank_1)].map(start));
         for node in nodes.iter() {
             let content = HostBuffer::from(sparse(node.position().rank.0.into(), LEN));
             node.register(content.all(), Element::U32, Access::all()).unwrap();
@@ -53,22 +56,24 @@ impl Bystanders {
         wait_for(&nodes[0], Rank(1), "a session", |state| state == "Open");
         let (rounds, stop) = (Arc::default(), Arc::<AtomicBool>::default());
         let mut all = Self { nodes, address, rounds, stop, busy: None };
-        all.busy = Some(all.work());
+        all.busy = Some(all.work(impatient));
         all
     }
 
-    /// Checks that the two go on: a transfer that starts from now on goes well in both directions.
+    /// Checks that the two go on: a transfer that starts from now on goes well in both directions, or to rank 1 alone.
     pub(crate) fn check(&self) {
         let before = *self.rounds.lock().unwrap();
         // The first of these may have started before.
         wait_until("the other ranks go on", || *self.rounds.lock().unwrap() >= before + 2);
     }
 
-    fn work(&self) -> JoinHandle<()> {
+    fn work(&self, impatient: bool) -> JoinHandle<()> {
         let (nodes, rounds, stop) = (self.nodes.clone(), self.rounds.clone(), self.stop.clone());
         thread::spawn(move || {
+            let both = [(&nodes[1], Rank(0)), (&nodes[0], Rank(1))];
+            let readers = if impatient { &both[..1] } else { &both[..] };
             while !stop.load(Ordering::SeqCst) {
-                for (node, peer) in [(&nodes[0], Rank(1)), (&nodes[1], Rank(0))] {
+                for &(node, peer) in readers {
                     let into = HostBuffer::zeroed(LEN);
                     assert_eq!(end_of(node.read(peer, Address::new(0, 0), into.all())), Ok(LEN as u64));
                     assert!(into.all().to_vec() == sparse(peer.0.into(), LEN));

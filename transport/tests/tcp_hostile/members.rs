@@ -199,6 +199,7 @@ fn whoever_never_stops_talking_is_cut_off() {
         // Goes on sending until it cannot: the connection is closed over its head.
         let endless = vec![0; 1 << 16];
         while std::io::Write::write_all(&mut raw.stream, &endless).is_ok() {}
+        wait_for(&job.nodes[0], Rank(2), "the end", |state| state.starts_with("Over"));
         let over = job.nodes[0].peer_state(Rank(2));
         assert!(matches!(over, Some(PeerState::Over(SessionError::Malformed(_)))), "{over:?}");
         job.check();
