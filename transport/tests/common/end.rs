@@ -36,7 +36,11 @@ impl End {
         let position = link.position();
         let unread = (0..position.ranks).map(|_| VecDeque::new()).collect();
         let end = Self { link, events, unread };
-        position.peers().for_each(|peer| end.send(peer, &hello(position)));
+        for peer in position.peers() {
+            // The time to reach it may be over already: whoever waits for it hears of that.
+            let sent = end.try_send(peer, &hello(position));
+            assert!(matches!(sent, Ok(()) | Err(SendError::Closed(_))), "{sent:?}");
+        }
         end
     }
 
@@ -58,11 +62,17 @@ impl End {
     /// Sends, and tries again for as long as the queue is full.
     #[track_caller]
     pub(crate) fn send(&self, to: Rank, message: &Message) {
+        if let Err(error) = self.try_send(to, message) {
+            panic!("rank {} to rank {to}: {error}", self.link.position().rank);
+        }
+    }
+
+    /// The same to who may be gone.
+    fn try_send(&self, to: Rank, message: &Message) -> Result<(), SendError> {
         loop {
             match self.link.send(to, message.clone()) {
-                Ok(_) => return,
                 Err(SendError::Full { .. }) => thread::sleep(Duration::from_millis(1)),
-                Err(error) => panic!("rank {} to rank {to}: {error}", self.link.position().rank),
+                other => return other.map(drop),
             }
         }
     }
@@ -92,21 +102,38 @@ impl End {
     /// The next event of `peer`, which must be the message with this number.
     #[track_caller]
     pub(crate) fn expect(&mut self, peer: Rank, number: u64, len: usize) {
-        let (message, _) = self.message(peer);
+        if let Some(error) = self.expect_or_end(peer, number, len) {
+            panic!("expected message {number} of rank {peer}, got {error:?}");
+        }
+    }
+
+    /// The same, or that there is an end of `peer` instead: why.
+    #[track_caller]
+    pub(crate) fn expect_or_end(&mut self, peer: Rank, number: u64, len: usize) -> Option<LinkError> {
+        let message = match self.event(peer) {
+            LinkEvent::Message { from, message, .. } if from == peer => message,
+            LinkEvent::Closed { peer: closed, error } if closed == peer => return Some(error),
+            other => panic!("expected message {number} of rank {peer}, got {other:?}"),
+        };
         let expected = numbered(number, len);
         assert_eq!(message.header, expected.header);
         // Not compared by assert_eq: nobody wants to read megabytes.
         let expected = expected.payload.bytes();
         assert!(Some(&bytes_of(&message.payload)) == expected, "payload of message {number} differs");
+        None
     }
 
     /// The next event of `peer`, which must be that it has closed.
     #[track_caller]
     pub(crate) fn expect_closed(&mut self, peer: Rank) {
+        assert_eq!(self.end_of(peer), LinkError::PeerClosed(peer));
+    }
+
+    /// The next event of `peer`, which must be its end: why.
+    #[track_caller]
+    pub(crate) fn end_of(&mut self, peer: Rank) -> LinkError {
         match self.event(peer) {
-            LinkEvent::Closed { peer: closed, error } if closed == peer => {
-                assert_eq!(error, LinkError::PeerClosed(peer));
-            }
+            LinkEvent::Closed { peer: closed, error } if closed == peer => error,
             other => panic!("expected the end of rank {peer}, got {other:?}"),
         }
     }

@@ -1,7 +1,7 @@
 //! Nodes and sessions that end in the middle.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Element;
 use mgcomp_transport::link::LinkError;
@@ -55,13 +55,13 @@ fn requests(node: &Node, peer: Rank) -> Vec<Handle> {
         .collect()
 }
 
-/// Waits for all requests to `peer`; each went well or failed with its session. Returns how many failed.
+/// Waits for all requests to `peer`; each went well or failed with its session, for a good reason. Returns how many failed.
 #[track_caller]
-fn failures(handles: Vec<Handle>, peer: Rank, reasons: &[SessionError]) -> usize {
+fn failures(handles: Vec<Handle>, peer: Rank, is_reason: impl Fn(&SessionError) -> bool) -> usize {
     let failed = |handle| match end_of(handle) {
         Ok(_) => false,
         Err(TransferError::Session { peer: of, error }) => {
-            assert!(of == peer && reasons.contains(&error), "{error:?}");
+            assert!(of == peer && is_reason(&error), "{error:?}");
             true
         }
         // The last words of a peer that was dropped may come while a refusal is read.
@@ -126,9 +126,15 @@ pub(crate) fn a_node_may_be_dropped_while_a_receive_waits_for_memory(fabric: Fab
     let _ = end_of(sent); // either way
 }
 
-/// What a peer sees of a node that ends in good order.
-fn closed_by(peer: Rank) -> [SessionError; 2] {
-    [SessionError::Refused(Status::Closing), SessionError::Link(LinkError::PeerClosed(peer))]
+/// Whether that is what others see of a node that ends in good order, and has begun to do so then.
+fn is_closed_by(peer: Rank, began: Instant) -> impl Fn(&SessionError) -> bool {
+    move |error| match error {
+        SessionError::Refused(Status::Closing) => true,
+        SessionError::Link(LinkError::PeerClosed(of)) => *of == peer,
+        // What it still had to say was too much for a busy machine: it is cut off wherever it was.
+        SessionError::Link(_) => began.elapsed() >= Duration::from_secs(2),
+        _ => false,
+    }
 }
 
 pub(crate) fn others_go_on_when_a_node_goes(fabric: Fabric) {
@@ -136,13 +142,15 @@ pub(crate) fn others_go_on_when_a_node_goes(fabric: Fabric) {
     register(&nodes);
     let to_gone = [requests(&nodes[0], Rank(1)), requests(&nodes[2], Rank(1))];
     let waiting = nodes[0].receive(Rank(2), Tag(7), HostBuffer::zeroed(10).all());
+    let is_reason = is_closed_by(Rank(1), Instant::now());
     drop(nodes.remove(1));
     for handles in to_gone {
         // Those that wait for a receive or a send at rank 1 cannot have gone well.
-        assert!(failures(handles, Rank(1), &closed_by(Rank(1))) >= 40);
+        assert!(failures(handles, Rank(1), &is_reason) >= 40);
     }
     for node in &nodes {
-        assert!(closed_by(Rank(1)).contains(&wait_until_over(node, Rank(1))));
+        let over = wait_until_over(node, Rank(1));
+        assert!(is_reason(&over), "{over:?}");
         let late = end_of(node.read(Rank(1), CONTENT, HostBuffer::zeroed(1).all()));
         assert!(matches!(late, Err(TransferError::Session { peer: Rank(1), .. })), "{late:?}");
     }
@@ -156,12 +164,14 @@ pub(crate) fn disconnecting_ends_one_session(fabric: Fabric) {
     let nodes = nodes(fabric, 3, "fixed:fpc", &config());
     register(&nodes);
     let (here, there) = (requests(&nodes[0], Rank(1)), requests(&nodes[1], Rank(0)));
+    let is_reason = is_closed_by(Rank(0), Instant::now());
     nodes[0].disconnect(Rank(1));
-    assert!(failures(here, Rank(1), &[SessionError::Closed]) >= 40);
-    assert!(failures(there, Rank(0), &closed_by(Rank(0))) >= 40);
+    assert!(failures(here, Rank(1), |error| *error == SessionError::Closed) >= 40);
+    assert!(failures(there, Rank(0), &is_reason) >= 40);
     // Requests may hear of it first.
     assert_eq!(wait_until_over(&nodes[0], Rank(1)), SessionError::Closed);
-    assert!(closed_by(Rank(0)).contains(&wait_until_over(&nodes[1], Rank(0))));
+    let over = wait_until_over(&nodes[1], Rank(0));
+    assert!(is_reason(&over), "{over:?}");
     nodes[0].disconnect(Rank(1)); // of no effect
     check(&nodes[0], Rank(2));
     check(&nodes[1], Rank(2));
@@ -175,6 +185,7 @@ pub(crate) fn requests_in_flight_end_with_their_node(fabric: Fabric) {
     register(&nodes);
     let there = requests(&nodes[1], Rank(0));
     let here = requests(&nodes[0], Rank(1));
+    let is_reason = is_closed_by(Rank(0), Instant::now());
     drop(nodes.remove(0));
     for handle in here {
         match end_of(handle) {
@@ -183,7 +194,7 @@ pub(crate) fn requests_in_flight_end_with_their_node(fabric: Fabric) {
             Err(other) => panic!("{other:?}"),
         }
     }
-    assert!(failures(there, Rank(0), &closed_by(Rank(0))) >= 40);
+    assert!(failures(there, Rank(0), is_reason) >= 40);
 }
 
 pub(crate) fn a_node_that_is_dropped_at_once_ends(fabric: Fabric) {
