@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Element;
 use mgcomp_selector::LinkFacts;
@@ -17,7 +17,7 @@ use mgcomp_transport::node::{Node, NodeConfig, PeerState};
 use mgcomp_transport::session::{SessionError, TransferError};
 
 use super::common::fabric::Fabric;
-use super::common::job::{SILENCE, config, meet, node, wait_until_over};
+use super::common::job::{config, meet, node, wait_until_over};
 use super::common::{wait_until, watched};
 use super::{buffer_of, bytes_of};
 
@@ -26,6 +26,8 @@ const BYTES: usize = 16 << 10;
 /// What a rank tells another of collectives, and of communicators; nothing else in a test with either is that long.
 const REPORT_BYTES: u32 = 24;
 const WORDS_BYTES: u32 = 16;
+/// How long ranks may be silent. Those that are left wait for each other too, so it is long, and cases of silence run side by side.
+const SILENCE: Duration = Duration::from_secs(15);
 /// Who vanishes.
 const GONE: Rank = Rank(2);
 
@@ -196,10 +198,12 @@ fn gathers_until_one_is_gone(world: &Communicator, manner: Manner) {
 
 /// None of its reports leaves, one of two, or the first of the second time.
 fn vanishes_at_each_place(manner: Manner) {
-    vanishes(Fabric::loopback(), manner, 0);
-    vanishes(Fabric::loopback(), manner, 1);
-    vanishes(Fabric::tcp(), manner, 1);
-    vanishes(Fabric::tcp(), manner, 3);
+    thread::scope(|scope| {
+        scope.spawn(|| vanishes(Fabric::loopback(), manner, 0));
+        scope.spawn(|| vanishes(Fabric::loopback(), manner, 1));
+        scope.spawn(|| vanishes(Fabric::tcp(), manner, 1));
+        scope.spawn(|| vanishes(Fabric::tcp(), manner, 3));
+    });
 }
 
 #[test]
@@ -281,8 +285,11 @@ fn who_waits_for_a_late_member_hears_that_another_has_vanished() {
     let (gather, all_gather) = ((gather, HearsIn::TheNext), (all_gather, HearsIn::This));
     watched(move || {
         vanishes_while_another_is_late(Fabric::loopback(), Manner::Closing, gather);
-        vanishes_while_another_is_late(Fabric::loopback(), Manner::Silently, all_gather);
         vanishes_while_another_is_late(Fabric::tcp(), Manner::Closing, all_gather);
-        vanishes_while_another_is_late(Fabric::tcp(), Manner::Silently, gather);
+        thread::scope(|scope| {
+            for (fabric, start) in [(Fabric::loopback(), all_gather), (Fabric::tcp(), gather)] {
+                scope.spawn(move || vanishes_while_another_is_late(fabric, Manner::Silently, start));
+            }
+        });
     });
 }
