@@ -178,7 +178,9 @@ impl Watch {
         }
         let mut state = self.lock();
         if let Some(error) = state.over() {
-            return Err(error);
+            drop(state);
+            // What was finished since the first look may have been so before it was given up.
+            return if handle.is_finished() { handle.wait() } else { Err(error) };
         }
         state.waiting = Some(handle.interrupt());
         drop(state);
@@ -257,8 +259,11 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+
     use super::*;
-    use crate::node::handle::handle;
+    use crate::link::Drive;
+    use crate::node::handle::{Reply, handle};
     use crate::session::SessionError;
 
     fn said() -> GivingUp {
@@ -294,6 +299,33 @@ mod tests {
         assert_eq!(watch.wait(fourth), Err(TransferError::NodeClosed), "finished as well");
         let (_never, third) = handle(None);
         assert_eq!(watch.wait(third), given_up(2));
+    }
+
+    /// Finishes a request when it is looked at for the second time.
+    struct SecondLook(Mutex<Vec<Option<Reply>>>);
+
+    impl Drive for SecondLook {
+        fn drive(&self, _: Pin<&mut (dyn Future<Output = ()> + Send)>) -> bool {
+            false
+        }
+
+        fn prompt(&self, _: bool) {
+            if let Some(Some(reply)) = self.0.lock().unwrap().pop() {
+                reply.send(Ok(5));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_finished_while_it_is_looked_whether_it_is_given_up_is_finished() {
+        let board = GroupBoard::default();
+        let watch = board.watch(7, &[Rank(0), Rank(2)]);
+        board.hear(Rank(2), said());
+        let looks = Arc::new(SecondLook(Mutex::default()));
+        let driver: Arc<dyn Drive> = looks.clone();
+        let (reply, waiting) = handle(Some(Arc::downgrade(&driver)));
+        *looks.0.lock().unwrap() = vec![Some(reply), None];
+        assert_eq!(watch.wait(waiting), Ok(5));
     }
 
     #[test]
