@@ -11,6 +11,7 @@ use mgcomp_transport::memory::HostBuffer;
 use mgcomp_transport::message::{Rank, Tag};
 use mgcomp_transport::node::Node;
 use mgcomp_transport::session::{SessionError, TransferError};
+use mpi::collective::SystemOperation;
 use mpi::topology::{Communicator as _, SimpleCommunicator};
 use mpi::traits::CommunicatorCollectives;
 use rustix::process::{Pid, Signal, getpid, kill_process};
@@ -100,8 +101,19 @@ pub(super) fn a_rank_that_does_not_go_on_is_noticed(job: &Job) {
     }
 }
 
-/// Rank 0 gives rank 1 up, which has not started, with more queued than MPI is given at once. What MPI has arrives, and the end behind it.
 pub(super) fn whoever_comes_late_hears_of_the_end(job: &Job) {
+    // On a busy machine, MPI may be given nothing before rank 1 is given up.
+    let some_arrive = (0..5).any(|_| {
+        let (arrived, mut most) = (arrive_late(job), 0);
+        job.world.all_reduce_into(&arrived, &mut most, SystemOperation::max());
+        most > 0
+    });
+    assert!(some_arrive, "no message arrives");
+}
+
+/// Rank 0 gives rank 1 up, which has not started, with more queued than MPI is given at once. What MPI has arrives, and the end behind it.
+/// Returns how many messages that were.
+fn arrive_late(job: &Job) -> u64 {
     let mut link = job.link();
     if link.position().rank == Rank(0) {
         link.start(Arc::new(|_| {})).unwrap();
@@ -111,7 +123,7 @@ pub(super) fn whoever_comes_late_hears_of_the_end(job: &Job) {
         drop(link);
         job.world.barrier(); // rank 1 starts
         job.world.barrier(); // and has heard all; MPI goes on here meanwhile
-        return;
+        return 0;
     }
     job.world.barrier();
     let (report, events) = mpsc::channel();
@@ -133,8 +145,9 @@ pub(super) fn whoever_comes_late_hears_of_the_end(job: &Job) {
         assert!(started.elapsed() < HANGS, "hangs: no end after {arrived} messages");
     };
     assert_eq!(end, LinkError::PeerClosed(Rank(0)));
-    assert!((1..200).contains(&arrived), "{arrived}");
+    assert!(arrived < 200, "{arrived}");
     job.world.barrier();
+    arrived
 }
 
 /// Rank 1 is stopped from outside, and goes on when rank 0 has given it up.

@@ -1,10 +1,13 @@
 //! Everything that a communicator does, over MPI and over loopback.
 
 use std::thread;
+use std::time::{Duration, Instant};
 
 use mgcomp_codecs::Element;
 use mgcomp_transport::communicator::{Block, Communicator, Datatype, Operation};
 use mgcomp_transport::memory::{HostBuffer, HostSlice};
+use mpi::collective::SystemOperation;
+use mpi::traits::CommunicatorCollectives;
 
 use super::under::Job;
 use crate::common::fabric::Fabric;
@@ -16,7 +19,10 @@ pub(super) fn collectives_give_the_bits_of_loopback(job: &Job) {
         let world = job.communicator(policy);
         let (rank, ranks) = (world.rank() as usize, world.size());
         let over_mpi = series(&world);
-        leave(world);
+        // On a busy machine, what was started may be given up.
+        let is_done =
+            is_done_when_left(job, world) || (0..4).any(|_| is_done_when_left(job, job.communicator(policy)));
+        assert!(is_done, "given up each time");
 
         let worlds: Vec<_> = nodes(Fabric::loopback(), ranks, "fixed:none", &config())
             .into_iter()
@@ -52,14 +58,21 @@ fn series(world: &Communicator) -> Results {
     results
 }
 
-/// What was started is done when its communicator is gone: whoever drops that may be the one who lets MPI go on.
-fn leave(world: Communicator) {
+/// What was started is done when its communicator is gone: whoever drops that may be the one who lets MPI go on. Returns whether it was done
+/// on all ranks. None may have given it up before the time for that.
+fn is_done_when_left(job: &Job, world: Communicator) -> bool {
     let (send, ranks) = (own(&world, 9000), world.size());
     let all = HostBuffer::zeroed(9000 * ranks as usize);
     drop(world.start_all_gather(&send.all(), &all.all(), Element::U32));
+    let started = Instant::now();
     drop(world);
+    let is_late = started.elapsed() >= Duration::from_secs(2);
     let expected: Vec<u8> = (0..ranks).flat_map(|rank| ramp(rank * 77_777, 9000)).collect();
-    assert!(all.all().to_vec() == expected, "given up");
+    let is_given_up = all.all().to_vec() != expected;
+    let (own, mut any) = ([u8::from(is_given_up), u8::from(is_late)], [0; 2]);
+    job.world.all_reduce_into(&own, &mut any, SystemOperation::max());
+    assert!(any != [1, 0], "given up at once");
+    any[0] == 0
 }
 
 /// Bytes that differ from rank to rank and compress.
