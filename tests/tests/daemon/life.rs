@@ -49,7 +49,7 @@ fn who_watches_is_told_how_it_ends() {
         ("KILL", None, "the connection to the daemon at SOCKET is broken: "),
     ] {
         let mut rig = Rig::start(&[]);
-        let mut command = rig.mgcomp_command(&["watch", "--interval-ms", "100"]);
+        let mut command = rig.mgcomp_command(&["watch", "--interval-ms", "100", "--timeout", "100"]);
         command.arg("--socket").arg(rig.socket()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut watcher = command.spawn().unwrap();
         let told = watcher.stdout.as_mut().unwrap().read(&mut [0]).unwrap();

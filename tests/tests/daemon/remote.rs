@@ -34,7 +34,7 @@ fn a_token_is_needed_for_everything_but_health() {
     let rig = Rig::start(&["--listen", ANY_PORT, "--token-file", &right]);
     let address = rig.address().to_string();
     let lambda = |token: &[&str]| {
-        let args = [&["lambda", "set", "2", "--address", &address], token].concat();
+        let args = [&["lambda", "set", "2", "--timeout", "100", "--address", &address], token].concat();
         rig.mgcomp_command(&args).output().unwrap()
     };
     for token in [&[][..], &["--token-file", &wrong]] {
@@ -116,7 +116,7 @@ fn tls_is_spoken_where_it_is_asked_for() {
     let address = rig.address().to_string();
 
     let jobs = |more: &[&str]| {
-        let args = [&["jobs", "--token-file", &token], more].concat();
+        let args = [&["jobs", "--timeout", "100", "--token-file", &token], more].concat();
         Rig::empty().mgcomp_command(&args).output().unwrap()
     };
     let https = format!("https://{address}");
@@ -141,7 +141,8 @@ fn tls_is_spoken_where_it_is_asked_for() {
         assert_eq!(stranger.status.code(), Some(1), "{args:?}");
         assert!(text(&stranger.stderr).contains(&expected), "{args:?}: {}", text(&stranger.stderr));
     }
-    let torn = ["jobs", "--token-file", &path("two lines"), "--address", &https, "--ca", &certificate];
+    let torn = ["jobs", "--timeout", "100", "--token-file", &path("two lines")];
+    let torn = [&torn[..], &["--address", &https, "--ca", &certificate]].concat();
     let torn = Rig::empty().mgcomp_command(&torn).output().unwrap();
     let expected = format!("{}: what is in there cannot be sent as a token", path("two lines"));
     assert!(text(&torn.stderr).contains(&expected), "{}", text(&torn.stderr));

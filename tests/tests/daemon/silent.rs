@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-use crate::rig::{Rig, text};
+use crate::rig::{Ended, Rig, text, until};
 
 /// Far longer than the limits that are set here, and far shorter than for ever.
 const HANGS: Duration = Duration::from_secs(60);
@@ -56,11 +56,18 @@ fn a_daemon_that_is_stopped_is_given_up_but_streams_that_run_are_not() {
     let rig = Rig::start(&[]);
     let exchange = rig.exchange("a", "fixed:zvc");
     rig.until_stream("is seen", "a", |_| true);
-    let mut command = rig.mgcomp_command(&["watch", "--interval-ms", "100", "--json", "--timeout", "2"]);
-    command.arg("--socket").arg(rig.socket()).stdout(std::process::Stdio::piped());
-    let mut watcher = crate::rig::Ended(command.spawn().unwrap());
-    let mut lines = std::io::BufReader::new(watcher.0.stdout.take().unwrap());
-    assert!(lines.read(&mut [0]).unwrap() > 0);
+    let mut begun = None;
+    // On a busy machine it may give up before it has begun.
+    until("a watcher has begun", || {
+        let mut command = rig.mgcomp_command(&["watch", "--interval-ms", "100", "--json", "--timeout", "2"]);
+        command.arg("--socket").arg(rig.socket()).stdout(std::process::Stdio::piped());
+        let mut watcher = Ended(command.spawn().unwrap());
+        let mut lines = std::io::BufReader::new(watcher.0.stdout.take().unwrap());
+        let told = lines.read(&mut [0]).unwrap();
+        begun = (told > 0).then_some((watcher, lines));
+        begun.is_some()
+    });
+    let (mut watcher, mut lines) = begun.unwrap();
 
     rig.signal("STOP");
     let socket = rig.socket().display().to_string();

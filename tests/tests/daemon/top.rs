@@ -43,7 +43,7 @@ impl Terminal {
     /// Starts `top` here and waits until it has the terminal.
     fn top(&self, rig: &Rig) -> Ended {
         let end = || Stdio::from(self.program.try_clone().unwrap());
-        let mut command = rig.mgcomp_command(&["top", "--interval-ms", "100"]);
+        let mut command = rig.mgcomp_command(&["top", "--interval-ms", "100", "--timeout", "100"]);
         command.arg("--socket").arg(rig.socket()).env("TERM", "xterm");
         command.stdin(end()).stdout(end()).stderr(end());
         let top = Ended(command.spawn().unwrap());
@@ -103,7 +103,7 @@ fn a_terminal_that_the_view_cannot_have_is_as_it_was() {
     let terminal = Terminal::open();
     let modes = |of: &Termios| (of.input_modes, of.output_modes, of.control_modes, of.local_modes);
     let before = modes(&terminal.modes());
-    let mut command = rig.mgcomp_command(&["top"]);
+    let mut command = rig.mgcomp_command(&["top", "--timeout", "100"]);
     // Raw it can be made, but nothing can be drawn.
     let full = File::options().write(true).open("/dev/full").unwrap();
     command.arg("--socket").arg(rig.socket()).env("TERM", "xterm");
