@@ -171,13 +171,18 @@ mod tests {
     fn a_port_that_opens_late_is_reached() {
         let handle = nowhere();
         let mut connecting = Connecting::start(&handle, 1, 1).unwrap();
+        let is_not_up = |connecting: &mut Connecting| {
+            // However long all this takes.
+            connecting.lanes[0].began = Instant::now();
+            connecting.poll().unwrap().is_none()
+        };
         while connecting.lanes[0].failed < 2 {
-            assert_eq!(connecting.poll().unwrap().map(|sockets| sockets.len()), None);
+            assert!(is_not_up(&mut connecting));
             thread::sleep(Duration::from_millis(1));
         }
         let listener = TcpListener::bind(handle.address).unwrap();
         while !matches!(connecting.lanes[0].at, At::Listening(_)) {
-            assert_eq!(connecting.poll().unwrap().map(|sockets| sockets.len()), None);
+            assert!(is_not_up(&mut connecting));
             thread::sleep(Duration::from_millis(1));
         }
         let (mut stream, _) = listener.accept().unwrap();
@@ -197,6 +202,6 @@ mod tests {
             thread::sleep(Duration::from_millis(1));
         };
         assert_eq!(error, gone(Errno::CONNREFUSED));
-        assert!(connecting.lanes.iter().any(|lane| lane.failed > 1 && lane.began.elapsed() >= AGAIN));
+        assert!(connecting.lanes.iter().any(|lane| lane.began.elapsed() >= AGAIN));
     }
 }
