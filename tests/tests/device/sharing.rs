@@ -123,8 +123,9 @@ fn handles_that_are_none_are_refused() {
         stub.set("no_ipc", 0);
 
         let mut process = second(TEST, "export");
-        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let text = lines.map(Result::unwrap).find(|line| line.len() == 2 * HANDLE_LEN).unwrap();
+        // Kept until the process has ended: it has more to say, and would end early if nobody could hear it.
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let text = lines.by_ref().map(Result::unwrap).find(|line| line.len() == 2 * HANDLE_LEN).unwrap();
         let theirs = MemoryHandle(from_text(&text));
         let mut other = theirs;
         other.0[0] ^= 1;
@@ -133,6 +134,7 @@ fn handles_that_are_none_are_refused() {
         drop(unsafe { device.import(&theirs, 5000) }.unwrap());
         process.kill().unwrap();
         process.wait().unwrap();
+        drop(lines);
         assert_eq!(code_of(import(&theirs)), 400, "of a process that has ended");
     });
 }

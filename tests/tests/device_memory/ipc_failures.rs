@@ -415,7 +415,8 @@ fn what_comes_before_a_lost_message_arrives_and_nothing_behind_it() {
         |stub| {
             let Behind { link, own_events, _other, events, unseen } = Behind::new();
             let host = |number| numbered(number, Payload::from_bytes(vec![2; 100].into()));
-            assert_eq!(link.send(Rank(1), host(2)), Ok(Sent::Written));
+            // Queued if the one who has sent the message before does not know yet that it is done.
+            assert!(matches!(link.send(Rank(1), host(2)), Ok(Sent::Written | Sent::Queued)));
             let payloads = [(); 20].map(|()| left_on(0));
             stub.fail(Some("cuEventSynchronize"), 1, 700);
             for (number, payload) in (3..).zip(payloads) {
