@@ -2,13 +2,14 @@
 #![cfg(unix)]
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// Nothing here takes this long unless it hangs.
 const HANGS: Duration = Duration::from_secs(120);
@@ -16,6 +17,8 @@ const HANGS: Duration = Duration::from_secs(120);
 const NOTICED: Duration = Duration::from_secs(60);
 /// How long a rank may be silent where the test is not about that.
 const PATIENT: Duration = HANGS;
+/// The same where the test waits until it has been silent for too long: more than a busy machine makes of a rank that is well.
+const IMPATIENT: Duration = Duration::from_secs(15);
 
 /// A rank in a process, which ends with the test.
 struct Process {
@@ -25,11 +28,13 @@ struct Process {
 }
 
 impl Process {
-    fn start(link: &str, rank: usize, silence: Duration) -> Self {
+    /// In the process group of that number, or in a new one for 0.
+    fn start(link: &str, rank: usize, silence: Duration, group: i32) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_link_rank"))
             .args([link.to_owned(), rank.to_string(), silence.as_millis().to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .process_group(group)
             .spawn()
             .unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
@@ -94,7 +99,10 @@ fn start(link: &str, silence: Duration) -> [Process; 3] {
     // A secret of its own for each job: over shared memory it is how ranks find each other.
     static JOBS: AtomicU64 = AtomicU64::new(0);
     let secret = format!("{:016x}{:016x}", std::process::id(), JOBS.fetch_add(1, Ordering::SeqCst));
-    let mut processes = [0, 1, 2].map(|rank| Process::start(link, rank, silence));
+    let rank_0 = Process::start(link, 0, silence, 0);
+    let group = rank_0.child.id() as i32;
+    let [rank_1, rank_2] = [1, 2].map(|rank| Process::start(link, rank, silence, group));
+    let mut processes = [rank_0, rank_1, rank_2];
     let listening = |process: &Process| process.line("LISTENING ", Instant::now() + HANGS)[10..].to_owned();
     let addresses = processes.each_ref().map(listening);
     let rank_file = serde_json::json!({ "secret": secret, "ranks": addresses });
@@ -149,11 +157,11 @@ fn others_go_on_when_a_process_is_killed(link: &str) {
 }
 
 fn others_go_on_when_a_process_stops(link: &str) {
-    let [rank_0, rank_1, rank_2] = start(link, Duration::from_secs(4));
+    let [rank_0, rank_1, rank_2] = start(link, IMPATIENT);
     let stopped = Instant::now();
     rank_1.signal(Signal::STOP);
     let lost = others_go_on(&rank_0, &rank_2, stopped);
-    assert!(lost.iter().all(|line| line.contains("silent for 4s")), "{lost:?}");
+    assert!(lost.iter().all(|line| line.contains("silent for 15s")), "{lost:?}");
     // Once it goes on, it finds itself alone.
     rank_1.signal(Signal::CONT);
     let lost = [(); 2].map(|()| rank_1.line("LOST ", Instant::now() + HANGS));
@@ -177,12 +185,13 @@ fn others_go_on_when_a_process_leaves(link: &str) {
 }
 
 fn a_job_that_is_suspended_goes_on(link: &str) {
-    let silence = Duration::from_secs(4);
-    let processes = start(link, silence);
-    processes.iter().for_each(|process| process.signal(Signal::STOP));
+    let processes = start(link, IMPATIENT);
+    // All at once, as a job is suspended.
+    let group = Pid::from_child(&processes[0].child);
+    kill_process_group(group, Signal::STOP).unwrap();
     // Longer than any rank may be silent; but nobody could have been heard.
-    thread::sleep(2 * silence);
-    processes.iter().for_each(|process| process.signal(Signal::CONT));
+    thread::sleep(IMPATIENT + IMPATIENT / 3);
+    kill_process_group(group, Signal::CONT).unwrap();
     // What was printed before does not count.
     let before = |line: String| assert!(line.starts_with("ROUND"), "{line}");
     processes.iter().for_each(|process| process.lines.try_iter().for_each(before));
