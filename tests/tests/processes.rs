@@ -18,7 +18,7 @@ const NOTICED: Duration = Duration::from_secs(60);
 /// How long a rank may be silent where the test is not about that.
 const PATIENT: Duration = HANGS;
 /// The same where the test waits until it has been silent for too long: more than a busy machine makes of a rank that is well.
-const IMPATIENT: Duration = Duration::from_secs(15);
+const IMPATIENT: Duration = Duration::from_secs(9);
 
 /// A rank in a process, which ends with the test.
 struct Process {
@@ -161,7 +161,7 @@ fn others_go_on_when_a_process_stops(link: &str) {
     let stopped = Instant::now();
     rank_1.signal(Signal::STOP);
     let lost = others_go_on(&rank_0, &rank_2, stopped);
-    assert!(lost.iter().all(|line| line.contains("silent for 15s")), "{lost:?}");
+    assert!(lost.iter().all(|line| line.contains("silent for 9s")), "{lost:?}");
     // Once it goes on, it finds itself alone.
     rank_1.signal(Signal::CONT);
     let lost = [(); 2].map(|()| rank_1.line("LOST ", Instant::now() + HANGS));
