@@ -5,23 +5,18 @@
 mod tests;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mgcomp_codecs::{Algorithm, AlgorithmSet, Element};
-use mgcomp_selector::{
-    Behind, CheapFacts, Decision, DecisionLog, LinkFacts, Look, Outcome, Plan, Policy, Reason, RecordId,
-    StreamId,
-};
+use mgcomp_selector::{Behind, CheapFacts, Decision, LinkFacts, Look, Plan, Policy, Reason, StreamId};
 use rustc_hash::FxHashMap;
 
-use super::coded::{Coded, LatelyCoded, Lesson};
 use super::collectives::Collectives;
 use super::comparison::{self, Comparisons};
-use super::stats::Stats;
+use super::records::Records;
 use super::under_way::{Encoding, Follower, Stage, Transfer, UnderWay};
-use crate::control::Meter;
 use crate::executor::{Done, Executor, Output, Ticket, Work};
 use crate::fanout::{Claim, Fanout, KeptFrames};
 use crate::message::{GivingUp, Rank, Status};
@@ -51,14 +46,13 @@ pub(super) struct Coder {
     policy: Box<dyn Policy>,
     /// For what is in the memory of devices: they are far away, so nothing waits for a look at it.
     behind: Behind,
-    meter: Meter,
     executor: Box<dyn Executor>,
     collectives: Arc<Collectives>,
     /// What this rank's reads and writes take.
     pub(super) comparisons: Comparisons,
     /// Whether the program wants everything raw.
     is_off: Arc<AtomicBool>,
-    stats: Arc<Mutex<Stats>>,
+    records: Records,
     under_way: FxHashMap<Ticket, UnderWay>,
     /// By what encodes it: what other peers get of the same payload.
     followers: FxHashMap<Ticket, Vec<Follower>>,
@@ -69,41 +63,29 @@ pub(super) struct Coder {
     /// the look is over, since the memory is the program's again then.
     looked_at: FxHashMap<Ticket, Option<Finished>>,
     next_ticket: u64,
-    log: Arc<Mutex<DecisionLog>>,
-    /// Of writes that the peer has yet to acknowledge: their records, and the times that were predicted.
-    unacknowledged: FxHashMap<(Rank, JobId), (RecordId, Transfer, Option<u64>)>,
-    lately_coded: LatelyCoded,
-    /// What the policy has yet to hear.
-    lessons: Vec<Lesson>,
 }
 
 impl Coder {
     pub(super) fn new(
-        (policy, meter): (Box<dyn Policy>, Meter),
+        policy: Box<dyn Policy>,
         executor: Box<dyn Executor>,
         collectives: Arc<Collectives>,
-        stats: Arc<Mutex<Stats>>,
-        log: Arc<Mutex<DecisionLog>>,
+        records: Records,
     ) -> Self {
         Self {
             policy,
             behind: Behind::default(),
-            meter,
             executor,
             collectives,
             comparisons: Comparisons::default(),
             is_off: Arc::default(),
-            stats,
+            records,
             under_way: FxHashMap::default(),
             followers: FxHashMap::default(),
             kept_frames: KeptFrames::default(),
             finished: VecDeque::new(),
             looked_at: FxHashMap::default(),
             next_ticket: 0,
-            log,
-            unacknowledged: FxHashMap::default(),
-            lately_coded: LatelyCoded::default(),
-            lessons: Vec::new(),
         }
     }
 
@@ -150,13 +132,12 @@ impl Coder {
     /// Tells the policy what has come of what it decided: before it decides anything else, and else once that is on its way, which
     /// need not wait for it.
     pub(super) fn learn(&mut self) {
-        self.lessons.drain(..).for_each(|lesson| lesson.teach(self.policy.as_mut()));
+        self.records.teach(self.policy.as_mut());
     }
 
     /// The same of what went to one peer.
     pub(super) fn learn_of(&mut self, peer: Rank) {
-        let of_peer = self.lessons.extract_if(.., |lesson| lesson.facts.peer == peer.0);
-        of_peer.for_each(|lesson| lesson.teach(self.policy.as_mut()));
+        self.records.teach_of(peer, self.policy.as_mut());
     }
 
     /// Starts what the policy says of it.
@@ -213,26 +194,17 @@ impl Coder {
 
     /// The peer has what `job` encoded.
     pub(super) fn acknowledged(&mut self, by: (Rank, JobId)) {
-        if let Some((record, transfer, predicted_ns)) = self.unacknowledged.remove(&by) {
-            let after = transfer.planned_at.elapsed();
-            lock(&self.log).acknowledged(record, after);
-            self.meter.acknowledged(&transfer.facts, predicted_ns, after);
-        }
+        self.records.acknowledged(by);
     }
 
     /// The peer has decoded what `job` encoded.
     pub(super) fn decoded(&mut self, by: (Rank, JobId), took: Duration) {
-        if let Some(Coded { facts, decision, coded_bytes, record }) = self.lately_coded.take(by) {
-            self.learn();
-            self.policy.decoded(&facts, &decision, coded_bytes, took);
-            lock(&self.log).decoded(record, took);
-        }
+        self.records.decoded(by, took, self.policy.as_mut());
     }
 
     /// Nothing more will come of what was sent to `peer`.
     pub(super) fn forget(&mut self, peer: Rank) {
-        self.lately_coded.forget(peer);
-        self.unacknowledged.retain(|(to, _), _| *to != peer);
+        self.records.forget(peer);
         for under_way in self.under_way.values_mut().filter(|under_way| under_way.peer == peer) {
             if let Stage::Sampling { transfer, .. } | Stage::Encoding(Encoding { transfer, .. }) =
                 &mut under_way.stage
@@ -280,12 +252,11 @@ impl Coder {
                 return self.end_encoding((peer, job), encoding, encoded, (done.took, done.lost));
             }
             (Stage::Decoding { raw_bytes, coded_bytes }, Ok(Output::Decoded)) => {
-                self.count(|stats| stats.decode += done.took);
-                self.meter.decoded(peer.0, raw_bytes, coded_bytes, done.took);
+                self.records.count_decoded(peer, (raw_bytes, coded_bytes), done.took);
                 JobResult::Decoded(Ok(()), done.took)
             }
             (stage, result) => {
-                self.meter.failed(peer.0);
+                self.records.count_failed(peer);
                 let status = result.err().unwrap_or(Status::Internal);
                 match stage {
                     Stage::Decoding { .. } => JobResult::Decoded(Err(status), done.took),
@@ -312,32 +283,15 @@ impl Coder {
         match &encoded {
             // It never left, and counts for nothing.
             Ok(_) if encoding.transfer.forgotten => {}
-            Ok((sent, payload)) => self.count_sent((peer, job), &encoding, (*sent, payload.capacity()), took),
-            Err(_) => self.meter.failed(peer.0),
+            Ok((sent, payload)) => {
+                self.records.count_sent((peer, job), &encoding, (*sent, payload.capacity()), took);
+            }
+            Err(_) => self.records.count_failed(peer),
         }
         let finished = Finished { peer, job, result: JobResult::Encoded(encoded), lost };
         match look.and_then(|look| self.looked_at.get_mut(&look)) {
             Some(waiting) => *waiting = Some(finished),
             None => self.finished.push_back(finished),
-        }
-    }
-
-    /// Counts a payload that goes out, and remembers it as long as the peer may say what came of it.
-    fn count_sent(
-        &mut self,
-        by: (Rank, JobId),
-        encoding: &Encoding,
-        (sent, coded_bytes): (Algorithm, u64),
-        took: Duration,
-    ) {
-        let Encoding { transfer, decision, .. } = *encoding;
-        let Some(record) = self.count_encoded(encoding, (sent, coded_bytes), took) else { return };
-        if sent != Algorithm::None {
-            let coded = Coded { facts: transfer.facts, decision, coded_bytes, record };
-            self.lately_coded.put(by, coded);
-        }
-        if transfer.is_acknowledged() {
-            self.unacknowledged.insert(by, (record, transfer, decision.predicted_ns));
         }
     }
 
@@ -424,10 +378,7 @@ impl Coder {
         let estimates = if let Ok(Output::Estimates(estimates)) = found { estimates } else { Vec::new() };
         self.learn();
         self.behind.hear(self.policy.as_mut(), facts, &estimates);
-        self.count(|stats| {
-            stats.sampled += 1;
-            stats.encode += took;
-        });
+        self.records.count_look(took);
         self.finished.extend(self.looked_at.remove(&look).flatten());
     }
 
@@ -449,41 +400,6 @@ impl Coder {
             None => drop(self.under_way.insert(ticket, under_way)),
         }
     }
-
-    fn count_encoded(
-        &mut self,
-        encoding: &Encoding,
-        (sent, coded_bytes): (Algorithm, u64),
-        took: Duration,
-    ) -> Option<RecordId> {
-        let Encoding { transfer: Transfer { facts, .. }, decision, sampling, look, .. } = encoding;
-        let sampling = *sampling;
-        let is_timed = encoding.is_timed && decision.algorithm != Algorithm::None; // else no codec ran
-        let took = is_timed.then_some(took);
-        // What was looked at meanwhile has had its part of that time.
-        let encode = took.filter(|_| look.is_none());
-        let outcome = Outcome { sent, coded_bytes, sampling, encode, decode: None, acknowledged: None };
-        if decision.reason == Reason::BetweenRanks {
-            // No data of the program, and the policy was not asked.
-            return Some(lock(&self.log).push(*facts, *decision, outcome));
-        }
-        self.lessons.push(Lesson { facts: *facts, decision: *decision, outcome });
-        tracing::trace!(
-            peer = facts.peer, raw_bytes = facts.raw_bytes, coded_bytes, algorithm = %sent,
-            reason = %decision.reason, "encoded"
-        );
-        self.count(|stats| {
-            stats.count_sent(sent, facts.raw_bytes, coded_bytes);
-            stats.sampled += u64::from(sampling.is_some());
-            stats.encode += sampling.unwrap_or_default() + took.unwrap_or_default();
-        });
-        // Where there are no bytes there was nothing to decide.
-        (facts.raw_bytes > 0).then(|| lock(&self.log).push(*facts, *decision, outcome))
-    }
-
-    fn count(&self, count: impl FnOnce(&mut Stats)) {
-        count(&mut lock(&self.stats));
-    }
 }
 
 /// How `source` is got for a peer with this decision, if other peers get it too: no trial, which is there to be timed.
@@ -496,10 +412,6 @@ fn claim(fanout: &Fanout, source: &Payload, decision: &Decision) -> Option<Claim
         return None;
     }
     Some(fanout.claim(decision.algorithm))
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn stream_id(stream: Stream) -> StreamId {

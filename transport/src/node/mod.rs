@@ -30,10 +30,9 @@
 //!
 //! # Compression
 //! The policy decides for each message. Where it goes by the times that it predicts, reads and writes of 16 KiB and more are held against raw
-//! ones, by whoever asks: of those to one peer and of about one length (up to a quarter of a power of two apart), some go raw, and where
-//! those take less time as a whole, all do until they are compared again. Decisions say so
-//! ([`Reason::TransferSlower`](mgcomp_selector::Reason::TransferSlower), [`Reason::RawWanted`](mgcomp_selector::Reason::RawWanted)). Comparisons
-//! come ever more seldom. What would take more than 50 ms raw is not compared, nor what is predicted to take a third of that.
+//! ones, by whoever asks: of those to one peer and of about one length (up to a quarter of a power of two apart), some go raw, and where those
+//! take less time as a whole, all do until they are compared again, which is ever more seldom. Decisions say so ([`Reason::TransferSlower`],
+//! [`Reason::RawWanted`]). What would take more than 50 ms raw is not compared, nor what is predicted to take a third of that.
 //!
 //! # Memory
 //! Beside the program's own buffers, there are the frames of what is on its way: of requests to each peer at most
@@ -50,6 +49,7 @@ mod groups;
 mod handle;
 mod mailbox;
 mod peers;
+mod records;
 mod stats;
 mod under_way;
 
@@ -75,6 +75,7 @@ use self::engine::Engine;
 use self::groups::GroupBoard;
 use self::mailbox::{Input, Mailbox};
 use self::peers::PeerBoard;
+use self::records::Records;
 use crate::control;
 use crate::executor::{self, usual_codec_threads};
 use crate::fork::Process;
@@ -83,7 +84,7 @@ use crate::memory::{HostBuffer, Slice};
 use crate::message::{Address, GivingUp, Invalid, Limits, MAX_IN_FLIGHT, Rank, Secret, Tag};
 use crate::payload::Payload;
 use crate::region::{Access, RegionError, RegionTable};
-use crate::session::{Completion, GroupOver, Request, SessionError, TransferError};
+use crate::session::{Completion, GroupOver, Request, TransferError};
 
 /// How often an engine looks at the time, at most.
 const SHORTEST_TICK: Duration = Duration::from_millis(1);
@@ -231,7 +232,8 @@ impl Node {
             background::spawn(format!("mgcomp-rank-{}", position.rank), move || keeper.keep_time())
                 .map_err(NodeError::Thread)?;
         let (policy, meter) = control::steer(policy, config.speeds.clone(), position);
-        let coder = Coder::new((policy, meter), executor, collectives.clone(), stats.clone(), log.clone());
+        let records = Records::new(meter, stats.clone(), log.clone());
+        let coder = Coder::new(policy, executor, collectives.clone(), records);
         let is_off = coder.is_off();
         mailbox.open(Engine {
             sessions: engine::sessions(position, &config, link.owns_arrived()),
@@ -370,7 +372,7 @@ impl Node {
     #[must_use]
     pub fn peer_state(&self, peer: Rank) -> Option<PeerState> {
         if self.is_forked() {
-            return self.position.is_peer(peer).then(forked);
+            return self.position.is_peer(peer).then_some(PeerState::FORKED);
         }
         self.board.state(peer)
     }
@@ -379,7 +381,7 @@ impl Node {
     #[must_use]
     pub fn wait_for_peers(&self, timeout: Duration) -> Vec<(Rank, PeerState)> {
         if self.is_forked() {
-            return self.position.peers().map(|peer| (peer, forked())).collect();
+            return self.position.peers().map(|peer| (peer, PeerState::FORKED)).collect();
         }
         self.board.wait(timeout)
     }
@@ -496,9 +498,4 @@ impl Drop for Node {
             let _ = timekeeper.join();
         }
     }
-}
-
-/// How a child sees the peers of its parent.
-fn forked() -> PeerState {
-    PeerState::Over(SessionError::Forked)
 }

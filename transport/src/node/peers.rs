@@ -19,6 +19,11 @@ pub enum PeerState {
     Over(SessionError),
 }
 
+impl PeerState {
+    /// How a child sees the peers of its parent.
+    pub(super) const FORKED: Self = Self::Over(SessionError::Forked);
+}
+
 /// The states of all ranks; this one's own stays at greeting and is not waited for.
 pub(super) struct PeerBoard {
     local: Rank,

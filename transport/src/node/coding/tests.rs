@@ -1,11 +1,13 @@
 //! What is encoded for several peers at once, with an executor that does what a test says.
 
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use mgcomp_selector::{Estimate, Fixed, Record};
+use mgcomp_selector::{DecisionLog, Estimate, Fixed, Outcome, Record};
 
+use super::super::stats::Stats;
 use super::*;
+use crate::control::Meter;
 use crate::memory::HostBuffer;
 use crate::message::Tag;
 
@@ -29,15 +31,19 @@ struct Bench {
     coder: Coder,
     handed: Handed,
     buffer: HostBuffer,
+    stats: Arc<Mutex<Stats>>,
+    log: Arc<Mutex<DecisionLog>>,
 }
 
 impl Bench {
     fn new(algorithm: Algorithm) -> Self {
         let handed = Handed::default();
-        let policy = (Box::new(Fixed::try_new(algorithm).unwrap()) as _, Meter::default());
+        let policy = Box::new(Fixed::try_new(algorithm).unwrap());
         let log = Arc::new(Mutex::new(DecisionLog::new(100)));
-        let coder = Coder::new(policy, Box::new(handed.clone()), Arc::default(), Arc::default(), log);
-        Self { coder, handed, buffer: HostBuffer::zeroed(LEN) }
+        let stats = Arc::<Mutex<Stats>>::default();
+        let records = Records::new(Meter::default(), stats.clone(), log.clone());
+        let coder = Coder::new(policy, Box::new(handed.clone()), Arc::default(), records);
+        Self { coder, handed, buffer: HostBuffer::zeroed(LEN), stats, log }
     }
 
     fn for_several(&self, peers: usize) -> Payload {
@@ -86,7 +92,7 @@ impl Bench {
     }
 
     fn records(&self) -> Vec<Record> {
-        self.coder.log.lock().unwrap_or_else(PoisonError::into_inner).records().copied().collect()
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).records().copied().collect()
     }
 }
 
@@ -101,7 +107,7 @@ fn what_goes_to_several_is_encoded_once_and_each_hears_of_it() {
     let all = [1, 2, 3].map(|peer| (peer, 10 * u64::from(peer), Ok((Algorithm::Xp, 7))));
     assert_eq!(bench.heard(), all);
     // All three are sent and logged; one has taken time.
-    let stats = bench.coder.stats.lock().unwrap().clone();
+    let stats = bench.stats.lock().unwrap().clone();
     assert_eq!((stats.total().transfers, stats.total().coded_bytes), (3, 300));
     assert_eq!(stats.encode, Duration::from_micros(5));
     let timed =
@@ -216,7 +222,7 @@ fn whose_session_is_over_counts_for_nothing_and_the_others_get_it_all_the_same()
         for peer in (1..4).filter(|&peer| peer != gone) {
             assert!(heard.contains(&(peer, 10 * u64::from(peer), Ok((Algorithm::Xp, 7)))), "{heard:?}");
         }
-        assert_eq!(bench.coder.stats.lock().unwrap().total().transfers, 2, "{gone} is gone");
+        assert_eq!(bench.stats.lock().unwrap().total().transfers, 2, "{gone} is gone");
         assert!(bench.records().iter().all(|record| record.facts.peer != gone));
     }
 }
