@@ -5,12 +5,13 @@
 //!   the times of the next one count, and a burst counts as one, with the time that one of it took on average.
 //! * **By who asks**: that one knows when it has asked, and when all is there. A read says to the peer whether it is to go raw
 //!   ([`ReadRequest::raw`](crate::message::ReadRequest::raw)).
-//! * **What is clear stays**: what is predicted to take a third of the raw time is neither compared nor overruled. Codecs that share cores
-//!   do not take so much longer, and raw ones would be felt.
+//! * **What is clear is not compared**: where the whole has taken less with compression than the link alone would take for the raw bytes of all
+//!   that went the same way between the two meanwhile. Codecs hold up nothing then, and raw ones would be felt. Nor are those in which the
+//!   policy learns, which take longer. It takes a few in a row of which neither is so.
 
 use std::time::Instant;
 
-use mgcomp_selector::{CheapFacts, Decision, Reason};
+use mgcomp_selector::{CheapFacts, Decision, LinkFacts, Reason};
 use rustc_hash::FxHashMap;
 
 use crate::comparison::{Course, Expected, Known, LEAST_BYTES, Raw, Way, length_class};
@@ -19,8 +20,8 @@ use crate::session::RequestId;
 
 /// A burst is over when so many have ended.
 const BURST: u32 = 16;
-/// What is predicted to take this part of the raw time, or less, is clear.
-const CLEAR: u64 = 3;
+/// So many in a row that are not clear are more than something else's doing.
+const UNCLEAR: u32 = 3;
 
 /// What moves bytes from or to a peer's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,6 +39,8 @@ pub(super) struct Comparisons {
     known: Known<Class, Line>,
     under_way: FxHashMap<RequestId, UnderWay>,
     bursts: u64,
+    /// The raw bytes of all that has gone the way of reads from each peer, and of writes to it.
+    passed: FxHashMap<(Rank, Kind), u64>,
 }
 
 /// Those of one class.
@@ -47,6 +50,8 @@ struct Line {
     burst: Option<Burst>,
     /// Those of earlier bursts that are still under way.
     left: u32,
+    /// How many bursts in a row were not clear.
+    unclear: u32,
 }
 
 /// Some at the same time, or one behind the other.
@@ -54,12 +59,14 @@ struct Line {
 struct Burst {
     number: u64,
     way: Way,
-    /// Since when its times count: not while some of an earlier one are under way.
-    since: Option<Instant>,
+    /// Since when its times count, and what had passed then: not while some of an earlier one are under way.
+    since: Option<(Instant, u64)>,
     under_way: u32,
     /// Those that have ended since.
     ended: u32,
     expected: Expected,
+    /// What the link takes for a byte, in nanoseconds; 0 where nothing is known of it.
+    byte_ns: f64,
     /// Whether one has failed.
     has_failed: bool,
 }
@@ -75,11 +82,13 @@ struct UnderWay {
 }
 
 impl Comparisons {
-    /// A request begins. Returns whether it is to go raw where predicted times speak against that.
+    /// A request begins; `link` is what is known of the way to the peer, which is taken for that from the peer too. Returns whether it is to go
+    /// raw where predicted times speak against that.
     pub(super) fn begin(
         &mut self,
         request: RequestId,
         (peer, kind, bytes): (Rank, Kind, u64),
+        link: Option<LinkFacts>,
         now: impl FnOnce() -> Instant,
     ) -> bool {
         if bytes < LEAST_BYTES {
@@ -87,15 +96,17 @@ impl Comparisons {
         }
         let class = (peer, kind, length_class(bytes));
         let line = self.known.meet(class);
+        let passed = self.passed.get(&(peer, kind)).copied().unwrap_or_default();
         let burst = line.burst.get_or_insert_with(|| {
             self.bursts += 1;
             Burst {
                 number: self.bursts,
                 way: line.course.begin(),
-                since: (line.left == 0).then(now),
+                since: (line.left == 0).then(|| (now(), passed)),
                 under_way: 0,
                 ended: 0,
                 expected: Expected::default(),
+                byte_ns: link.map_or(0.0, |link| 8.0 / link.rate_gbps()),
                 has_failed: false,
             }
         });
@@ -103,6 +114,12 @@ impl Comparisons {
         let (burst, way) = (burst.number, burst.way);
         self.under_way.insert(request, UnderWay { class, burst, way, bytes, expected: Expected::default() });
         way.raw().is_some()
+    }
+
+    /// So many raw bytes go the way of reads from `peer`, or of writes to it, whatever they are for.
+    pub(super) fn pass(&mut self, peer: Rank, way_of: Kind, raw_bytes: u64) {
+        let passed = self.passed.entry((peer, way_of)).or_default();
+        *passed = passed.wrapping_add(raw_bytes);
     }
 
     /// What becomes of a decision on a part of a write. `is_looked_at`: a sample is taken for that.
@@ -114,10 +131,6 @@ impl Comparisons {
         is_looked_at: bool,
     ) -> Decision {
         let Some(one) = self.under_way.get_mut(&request) else { return decision };
-        if is_clear(&decision) {
-            one.expected.sent_bytes += facts.raw_bytes;
-            return decision;
-        }
         let is_faster = one.expected.note(facts, &decision, is_looked_at);
         match one.way.raw() {
             Some(raw) if is_faster => Decision::bypass(facts, reason(raw)),
@@ -138,6 +151,8 @@ impl Comparisons {
     pub(super) fn end(&mut self, request: RequestId, is_good: bool, now: impl FnOnce() -> Instant) {
         let Some(one) = self.under_way.remove(&request) else { return };
         let Some(line) = self.known.get_mut(&one.class) else { return };
+        let (peer, kind, _) = one.class;
+        let passed = self.passed.get(&(peer, kind)).copied().unwrap_or_default();
         match &mut line.burst {
             Some(burst) if burst.number == one.burst => {
                 burst.under_way -= 1;
@@ -147,7 +162,7 @@ impl Comparisons {
                     burst.expected.add(one.expected());
                 }
                 if burst.ended >= BURST || burst.under_way == 0 && line.left == 0 {
-                    line.end_burst(now());
+                    line.end_burst(now(), passed);
                 }
             }
             burst => {
@@ -155,7 +170,7 @@ impl Comparisons {
                 if line.left == 0
                     && let Some(burst) = burst
                 {
-                    burst.since.get_or_insert_with(now);
+                    burst.since.get_or_insert_with(|| (now(), passed));
                 }
             }
         }
@@ -163,14 +178,23 @@ impl Comparisons {
 }
 
 impl Line {
-    fn end_burst(&mut self, now: Instant) {
+    fn end_burst(&mut self, now: Instant, passed: u64) {
         let Some(burst) = self.burst.take() else { return };
         self.left += burst.under_way;
-        if let Some(since) = burst.since
+        if let Some((since, before)) = burst.since
             && burst.ended > 0
             && !burst.has_failed
         {
-            self.course.end(burst.way, now.saturating_duration_since(since) / burst.ended, burst.expected);
+            let took = now.saturating_duration_since(since);
+            let is_clear = (took.as_nanos() as f64) < passed.wrapping_sub(before) as f64 * burst.byte_ns;
+            let mut expected = burst.expected;
+            self.unclear =
+                if is_clear || !expected.says_something() { 0 } else { self.unclear.saturating_add(1) };
+            if burst.way == Way::Free && self.unclear < UNCLEAR {
+                // Nothing that was to be compressed is to be compared.
+                expected = Expected { sent_bytes: expected.sent_bytes, ..Expected::default() };
+            }
+            self.course.end(burst.way, took / burst.ended, expected);
             if let Some(report) = self.course.report() {
                 self.course.hear(&[report]);
             }
@@ -201,11 +225,7 @@ impl UnderWay {
 /// What becomes of a decision on the answer to a read that is to go raw.
 pub(super) fn answer_raw(facts: &CheapFacts, decision: Decision) -> Decision {
     let is_faster = matches!(decision.reason, Reason::Fastest { .. });
-    if is_faster && !is_clear(&decision) { Decision::bypass(facts, Reason::RawWanted) } else { decision }
-}
-
-fn is_clear(decision: &Decision) -> bool {
-    matches!(decision.reason, Reason::Fastest { predicted_ns, raw_ns } if predicted_ns.saturating_mul(CLEAR) <= raw_ns)
+    if is_faster { Decision::bypass(facts, Reason::RawWanted) } else { decision }
 }
 
 fn reason(raw: Raw) -> Reason {

@@ -162,13 +162,13 @@ impl Engine {
         let id = RequestId(self.next_request);
         self.next_request += 1;
         self.replies.insert(id, Asked { reply, group: group_of(&request) });
-        let comparisons = &mut self.coder.comparisons;
+        let (link, comparisons) = (self.link.facts(peer), &mut self.coder.comparisons);
         match &mut request {
             Request::Read { into, raw, .. } => {
-                *raw = comparisons.begin(id, (peer, Kind::Read, into.capacity()), Instant::now);
+                *raw = comparisons.begin(id, (peer, Kind::Read, into.capacity()), link, Instant::now);
             }
             Request::Write { from, .. } => {
-                comparisons.begin(id, (peer, Kind::Write, from.capacity()), Instant::now);
+                comparisons.begin(id, (peer, Kind::Write, from.capacity()), link, Instant::now);
             }
             Request::Send { .. } | Request::Receive { .. } => {}
         }
@@ -237,11 +237,13 @@ impl Engine {
             Action::Encode { job, source, element, stream, allowed, purpose, overlaps } => {
                 let link = self.link.facts(peer).map(|link| if overlaps { overlapping(link) } else { link });
                 let facts = (allowed, link);
+                self.coder.comparisons.pass(peer, Kind::Write, source.capacity());
                 let done = self.coder.encode((peer, job), source, element, stream, facts, purpose);
                 done.into_iter().for_each(|finished| self.job_done(finished));
             }
             Action::Decode { job, algorithm, payload, read, destination, all_or_nothing } => {
                 let by = (peer, job);
+                self.coder.comparisons.pass(peer, Kind::Read, destination.capacity());
                 if let Some(read) = read.filter(|_| algorithm != Algorithm::None) {
                     self.coder.comparisons.arrived(read, destination.capacity(), payload.capacity());
                 }

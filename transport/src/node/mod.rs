@@ -30,9 +30,8 @@
 //!
 //! # Compression
 //! The policy decides for each message. Where it goes by the times that it predicts, reads and writes of 16 KiB and more are held against raw
-//! ones, by whoever asks: of those to one peer and of about one length (up to a quarter of a power of two apart), some go raw, and where those
-//! take less time as a whole, all do until they are compared again, which is ever more seldom. Decisions say so ([`Reason::TransferSlower`],
-//! [`Reason::RawWanted`]). What would take more than 50 ms raw is not compared, nor what is predicted to take a third of that.
+//! ones, by whoever asks: of those of one peer and of about one length, some go raw, and where those take less time as a whole, all do until
+//! they are compared again ([`Reason::TransferSlower`], [`Reason::RawWanted`]). Not what takes 50 ms raw, or less than the link would for raw bytes.
 //!
 //! # Memory
 //! Beside the program's own buffers, there are the frames of what is on its way: of requests to each peer at most

@@ -8,6 +8,7 @@ pub(crate) mod job;
 #[cfg(feature = "mpi")]
 pub(crate) mod mpi;
 pub(crate) mod random;
+pub(crate) mod stubborn;
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{self, RecvTimeoutError};

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mgcomp_codecs::{Algorithm, Element};
-use mgcomp_selector::{CheapFacts, Decision, Estimate, Outcome, Plan, Policy, Reason, Record};
+use mgcomp_selector::{Reason, Record};
 use mgcomp_transport::communicator::{Communicator, CommunicatorError, Datatype, Operation};
 use mgcomp_transport::link::loopback::Loopback;
 use mgcomp_transport::memory::HostBuffer;
@@ -13,43 +13,13 @@ use mgcomp_transport::node::Node;
 
 use super::buffer_of;
 use super::common::job::{config, meet};
+use super::common::stubborn::{FASTEST, SLOW, Stubborn};
 use super::common::{HANGS, watched};
 
-/// Always the same algorithm for the same reason; and one way of sending takes long.
-#[derive(Debug)]
-struct Stubborn {
-    reason: Reason,
-    slow: Algorithm,
-}
-
-/// Far longer than a collective takes otherwise, even where others run meanwhile, and short enough for it to be compared.
-const SLOW: Duration = Duration::from_millis(20);
 /// What delays one by less leaves no doubt which way is slower.
 const DELAY: Duration = SLOW.checked_div(2).expect("it is long");
-const FASTEST: Reason = Reason::Fastest { predicted_ns: 1, raw_ns: 2 };
 /// Each rank's block.
 const BYTES: usize = 16 << 10;
-
-impl Policy for Stubborn {
-    fn name(&self) -> String {
-        "stubborn".to_owned()
-    }
-
-    fn plan(&mut self, facts: &CheapFacts) -> Plan {
-        let decision = Decision::bypass(facts, self.reason);
-        Plan::Use(Decision { algorithm: Algorithm::Zvc, ..decision })
-    }
-
-    fn choose(&mut self, facts: &CheapFacts, _: &[Estimate]) -> Decision {
-        Decision::bypass(facts, self.reason)
-    }
-
-    fn observe(&mut self, _: &CheapFacts, decision: &Decision, _: &Outcome) {
-        if decision.algorithm == self.slow {
-            thread::sleep(SLOW);
-        }
-    }
-}
 
 /// Both ranks do `work`, given what each sends and room for what both send; returns the first one's decisions.
 fn decisions(
@@ -57,7 +27,9 @@ fn decisions(
     slow: Algorithm,
     work: impl Fn(&Communicator, [&HostBuffer; 2]) + Sync,
 ) -> Vec<Record> {
-    let start = |link| Node::start(Box::new(link), Box::new(Stubborn { reason, slow }), config()).unwrap();
+    let start = |link| {
+        Node::start(Box::new(link), Box::new(Stubborn { reason, slow: Some(slow) }), config()).unwrap()
+    };
     let nodes: Vec<Node> = Loopback::fabric(2, None).unwrap().into_iter().map(start).collect();
     nodes.iter().for_each(meet);
     let communicators: Vec<_> = nodes.into_iter().map(Communicator::world).collect();

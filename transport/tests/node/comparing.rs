@@ -1,10 +1,9 @@
 //! Reads and writes that go raw though the policy would compress them, and that they bring the same.
 
 use std::thread;
-use std::time::Duration;
 
 use mgcomp_codecs::{Algorithm, Element};
-use mgcomp_selector::{CheapFacts, Decision, Estimate, Outcome, Plan, Policy, Reason};
+use mgcomp_selector::Reason;
 use mgcomp_transport::link::Message;
 use mgcomp_transport::link::loopback::Loopback;
 use mgcomp_transport::memory::HostBuffer;
@@ -14,33 +13,10 @@ use mgcomp_transport::region::Access;
 
 use super::overheard::Overheard;
 use crate::common::job::{config, end_of, meet};
+use crate::common::stubborn::{FASTEST, SLOW, Stubborn};
 use crate::common::watched;
 
-/// Always the same algorithm for the same reason.
-#[derive(Debug)]
-struct Stubborn(Reason);
-
-/// Far longer than a transfer takes otherwise, and short enough for it to be compared.
-const SLOW: Duration = Duration::from_millis(20);
-const FASTEST: Reason = Reason::Fastest { predicted_ns: 1, raw_ns: 2 };
 const BYTES: usize = 16 << 10;
-
-impl Policy for Stubborn {
-    fn name(&self) -> String {
-        "stubborn".to_owned()
-    }
-
-    fn plan(&mut self, facts: &CheapFacts) -> Plan {
-        let decision = Decision::bypass(facts, self.0);
-        Plan::Use(Decision { algorithm: Algorithm::Zvc, ..decision })
-    }
-
-    fn choose(&mut self, facts: &CheapFacts, _: &[Estimate]) -> Decision {
-        Decision::bypass(facts, self.0)
-    }
-
-    fn observe(&mut self, _: &CheapFacts, _: &Decision, _: &Outcome) {}
-}
 
 /// Rank 0 moves bytes from and to rank 1. To send them in one way takes long.
 struct Pair {
@@ -63,7 +39,12 @@ impl Pair {
                     thread::sleep(SLOW);
                 }
             };
-            Node::start(Box::new(Overheard { link, hear }), Box::new(Stubborn(reason)), config()).unwrap()
+            Node::start(
+                Box::new(Overheard { link, hear }),
+                Box::new(Stubborn { reason, slow: None }),
+                config(),
+            )
+            .unwrap()
         });
         let nodes: [Node; 2] = nodes.collect::<Vec<_>>().try_into().ok().unwrap();
         nodes.iter().for_each(meet);
