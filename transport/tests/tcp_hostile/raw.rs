@@ -119,7 +119,7 @@ pub(crate) fn hello(rank: u32, ranks: u32) -> Vec<u8> {
 
 /// The first message of connection `connection` of `connections`, of a set with this number.
 pub(crate) fn join((rank, ranks): (u32, u32), (connection, connections): (u8, u8), set: u64) -> Vec<u8> {
-    let mut join = vec![b'M', b'G', b'C', b'J', 5, 0, connections, connection];
+    let mut join = vec![b'M', b'G', b'C', b'J', 6, 0, connections, connection];
     join.extend(SECRET.bytes());
     join.extend(rank.to_le_bytes());
     join.extend(ranks.to_le_bytes());
@@ -129,7 +129,7 @@ pub(crate) fn join((rank, ranks): (u32, u32), (connection, connections): (u8, u8
 
 /// A Read request.
 pub(crate) fn read_request(id: u16, region: u16, offset: u32, length: u32) -> Vec<u8> {
-    // type 4, id 16, address 48, length 32, reserved 28
+    // type 4, id 16, address 48, length 32, raw 4, reserved 24
     let bits = 1u128 << 124
         | u128::from(id) << 108
         | u128::from(region) << 92
