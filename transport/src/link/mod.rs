@@ -210,6 +210,11 @@ pub trait Link: Send {
         1
     }
 
+    /// Whether what gets bytes to `peer` is the work of this machine's cores alone, and nothing that they wait for.
+    fn is_cores_work(&self, _peer: Rank) -> bool {
+        false
+    }
+
     /// Where it takes payloads from.
     fn outlet(&self) -> Outlet {
         Outlet::Host

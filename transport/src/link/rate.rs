@@ -1,9 +1,10 @@
 //! How fast a link turned out to be, as its writer sees it.
 //!
 //! Only time counts during which the link had something to do: what passes between two messages is the program's, or the
-//! encoder's. And buffers on the way take the first bytes after a pause as fast as memory does, so a link that was idle
-//! tells nothing until it has been busy for a while. A peer that is slow to take bytes looks like a slow link; so what is
-//! faster than expected counts more than what is slower.
+//! encoder's. Buffers on the way ([`Buffers`]) may take the first bytes after a pause as fast as memory does, so a link that was
+//! idle tells nothing until it has been busy for a while. Where there are none, all time counts: else of a link which is faster
+//! than that, only those messages would tell something that a busy peer has held up. A peer that is slow to take bytes looks
+//! like a slow link; so what is faster than expected counts more than what is slower.
 //!
 //! Where a device tells how long each transfer was on its way, there is nothing to add up ([`TimedRate`]).
 
@@ -57,10 +58,21 @@ pub enum Backlog {
     Some,
 }
 
+/// What is between a write and the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffers {
+    /// Nothing: what was taken is there, or as good as there.
+    None,
+    /// Buffers of unknown size, which are empty after a pause.
+    Some,
+}
+
 /// The writer's side of a [`Rate`]: adds up the time in which the link was busy, and what it took then.
 #[derive(Debug)]
 pub struct RateMeter<R> {
     rate: R,
+    /// How long after a pause nothing counts.
+    filling: Duration,
     /// When the link was last seen at work with more to do.
     busy_at: Option<Instant>,
     /// How long it has been busy without a pause.
@@ -73,8 +85,10 @@ pub struct RateMeter<R> {
 impl<R: Deref<Target = Rate>> RateMeter<R> {
     /// A meter of a link of which nothing was seen yet.
     #[must_use]
-    pub fn new(rate: R) -> Self {
-        Self { rate, busy_at: None, busy_for: Duration::ZERO, counted: Duration::ZERO, bytes: 0 }
+    pub fn new(rate: R, buffers: Buffers) -> Self {
+        let filling = if buffers == Buffers::None { Duration::ZERO } else { FILLING };
+        let (busy_for, counted) = (Duration::ZERO, Duration::ZERO);
+        Self { rate, filling, busy_at: None, busy_for, counted, bytes: 0 }
     }
 
     /// `bytes` were taken from `started` to `ended`, and `backlog` is left.
@@ -84,10 +98,10 @@ impl<R: Deref<Target = Rate>> RateMeter<R> {
             self.busy_for = Duration::ZERO;
         }
         let took = ended.saturating_duration_since(since);
-        let filling = FILLING.saturating_sub(self.busy_for).min(took);
+        let filling = self.filling.saturating_sub(self.busy_for).min(took);
         self.busy_for += took;
         self.busy_at = (backlog == Backlog::Some).then_some(ended);
-        if filling == took {
+        if took.is_zero() || filling == took {
             return;
         }
         // Of a write that began while buffers were filling, the rest counts in proportion.
@@ -195,7 +209,7 @@ mod tests {
     #[test]
     fn a_link_that_is_kept_busy_tells_its_rate() {
         let (rate, mut link) = (Rate::default(), Link::new(0.0));
-        let mut meter = RateMeter::new(&rate);
+        let mut meter = RateMeter::new(&rate, Buffers::Some);
         link.write(&mut meter, 1e6);
         assert_eq!(rate.gbps(), None, "a millisecond could be the filling of a buffer");
         link.write(&mut meter, 10e6);
@@ -205,7 +219,7 @@ mod tests {
     #[test]
     fn buffers_that_take_all_at_once_are_not_the_link() {
         let (rate, mut link) = (Rate::default(), Link::new(4e6));
-        let mut meter = RateMeter::new(&rate);
+        let mut meter = RateMeter::new(&rate, Buffers::Some);
         for _ in 0..100 {
             link.write(&mut meter, 3e6);
             link.pause(5e6);
@@ -221,7 +235,7 @@ mod tests {
     #[test]
     fn what_the_encoder_takes_between_two_messages_is_not_the_link_s() {
         let (rate, mut link) = (Rate::default(), Link::new(0.0));
-        let mut meter = RateMeter::new(&rate);
+        let mut meter = RateMeter::new(&rate, Buffers::Some);
         // Messages of 4 ms, and as long in between.
         for _ in 0..50 {
             link.write(&mut meter, 4e6);
@@ -233,7 +247,7 @@ mod tests {
     #[test]
     fn short_messages_with_pauses_tell_nothing() {
         let (rate, mut link) = (Rate::default(), Link::new(0.0));
-        let mut meter = RateMeter::new(&rate);
+        let mut meter = RateMeter::new(&rate, Buffers::Some);
         for _ in 0..10_000 {
             link.write(&mut meter, 4096.0);
             link.pause(20e3);
@@ -242,9 +256,31 @@ mod tests {
     }
 
     #[test]
+    fn without_buffers_short_messages_tell_as_much_as_those_that_are_held_up() {
+        let (with, without) = (Rate::default(), Rate::default());
+        let mut meters = [RateMeter::new(&with, Buffers::Some), RateMeter::new(&without, Buffers::None)];
+        let mut now = Instant::now();
+        let mut write = |took| {
+            meters.iter_mut().for_each(|meter| meter.wrote(1_000_000, now, now + took, Backlog::None));
+            now += took + MS;
+        };
+        // A megabyte in a millisecond is 8 Gb/s.
+        (0..10).for_each(|_| write(MS));
+        assert_eq!((with.gbps(), without.gbps()), (None, Some(8.0)));
+        // One that waits for 39 ms: 0.2 Gb/s. What buffers would have taken at once does not count.
+        write(40 * MS);
+        assert!((without.gbps().unwrap() - (8.0 - 7.8 / 16.0)).abs() < 1e-9, "{:?}", without.gbps());
+        assert!((with.gbps().unwrap() - 0.2).abs() < 1e-9, "{:?}", with.gbps());
+        // From then on, it would have been taken for a slow one.
+        (0..100).for_each(|_| write(MS));
+        assert!((with.gbps().unwrap() - 0.2).abs() < 1e-9, "{:?}", with.gbps());
+        assert!(without.gbps().unwrap() > 7.99, "{:?}", without.gbps());
+    }
+
+    #[test]
     fn what_is_faster_weighs_more_than_what_is_slower() {
         let rate = Rate::default();
-        let mut meter = RateMeter::new(&rate);
+        let mut meter = RateMeter::new(&rate, Buffers::Some);
         let now = Instant::now();
         meter.wrote(4_000_000, now, now + 4 * MS, Backlog::Some);
         assert_eq!(rate.gbps(), Some(8.0));
@@ -306,7 +342,7 @@ mod tests {
     #[test]
     fn a_peer_that_is_busy_now_and_then_is_not_a_slow_link() {
         let (rate, mut link) = (Rate::default(), Link::new(0.0));
-        let mut meter = RateMeter::new(&rate);
+        let mut meter = RateMeter::new(&rate, Buffers::Some);
         for _ in 0..20 {
             link.write(&mut meter, 8e6);
             link.pause(1e6);

@@ -27,6 +27,8 @@ use crate::session::{
 /// Of transfers that are under way at the same time, so much is in the same stage at once, for all that a policy needs to know: a small
 /// part of those that are worth encoding.
 const OVERLAPPING_BYTES: u64 = 64 << 10;
+/// One for the link where that is the cores' work, and one for codecs.
+const LEAST_CORES: f64 = 2.0;
 
 pub(super) struct Engine {
     pub(super) link: Box<dyn Link>,
@@ -40,6 +42,8 @@ pub(super) struct Engine {
     pub(super) next_request: u64,
     /// No session needs to hear of the time for longer than this.
     pub(super) tick: Duration,
+    /// Cores that this rank has.
+    pub(super) cores: f64,
 }
 
 /// A request under way.
@@ -235,6 +239,7 @@ impl Engine {
     fn act(&mut self, peer: Rank, action: Action) {
         match action {
             Action::Encode { job, source, element, stream, allowed, purpose, overlaps } => {
+                let overlaps = overlaps && self.can_overlap(peer);
                 let link = self.link.facts(peer).map(|link| if overlaps { overlapping(link) } else { link });
                 let facts = (allowed, link);
                 self.coder.comparisons.pass(peer, Kind::Write, source.capacity());
@@ -299,6 +304,12 @@ impl Engine {
             (Ok(_) | Err(SendError::Closed(_)), _) => {}
             (Err(error), _) => session.close(error.into()),
         }
+    }
+
+    /// Whether codecs may work while the link to `peer` does: not where that is the work of cores too, and this rank has none but the one
+    /// that does it.
+    fn can_overlap(&self, peer: Rank) -> bool {
+        self.cores >= LEAST_CORES || !self.link.is_cores_work(peer)
     }
 
     /// Nobody looked at the time for a while, perhaps because the job was suspended. No peer is to blame for what it

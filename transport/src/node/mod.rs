@@ -244,8 +244,8 @@ impl Node {
             replies: FxHashMap::default(),
             next_request: 0,
             tick: (config.silence_timeout / 3).clamp(SHORTEST_TICK, LONGEST_TICK),
+            cores: executor::usual_cores(ranks),
         });
-        let timekeeper = Some(timekeeper);
         Ok(Self {
             position,
             process,
@@ -258,7 +258,7 @@ impl Node {
             is_off,
             stats,
             log,
-            timekeeper,
+            timekeeper: Some(timekeeper),
         })
     }
 

@@ -13,7 +13,7 @@ use mgcomp_codecs::device::{Buffer, Device, DeviceError, Event, Stream};
 use mgcomp_selector::{LinkFacts, Overlap};
 
 use super::super::loopback::Loopback;
-use super::super::rate::{Backlog, Rate, RateMeter};
+use super::super::rate::{Backlog, Buffers, Rate, RateMeter};
 use super::super::{Credit, Link as _, LinkError, Message};
 use crate::memory::{DeviceBytes, Room, Rooms};
 use crate::message::Rank;
@@ -216,7 +216,8 @@ impl Porter {
         let way = &self.ways[to.0 as usize];
         let is_last = way.queued.load(Ordering::SeqCst) == 1;
         let backlog = if is_last { Backlog::None } else { Backlog::Some };
-        let meter = self.meters.entry(to.0).or_insert_with(|| RateMeter::new(way.rate.clone()));
+        let meter =
+            self.meters.entry(to.0).or_insert_with(|| RateMeter::new(way.rate.clone(), Buffers::Some));
         meter.wrote(from.len(), started, Instant::now(), backlog);
         Ok(DeviceBytes::new(room, from.len()))
     }

@@ -11,7 +11,7 @@ use super::error::MpiFailure;
 use super::outbox::Peer;
 use super::progress::{Operations, PIECE_TAG, RECORD_TAG, What};
 use super::record::{self, PIECE_BYTES};
-use crate::link::rate::{Backlog, Rate, RateMeter};
+use crate::link::rate::{Backlog, Buffers, Rate, RateMeter};
 
 /// Records and pieces that MPI has for a peer which has not begun to take them. What MPI keeps in buffers of its own
 /// on either side is bounded by this, and a farewell to who is given up.
@@ -59,7 +59,7 @@ impl Outgoing {
             rest: Bytes::new(),
             held_bytes: 0,
             farewell: Farewell::NotYet,
-            meter: RateMeter::new(peer.rate.clone()),
+            meter: RateMeter::new(peer.rate.clone(), Buffers::Some),
             sent: Instant::now(),
         }
     }

@@ -318,6 +318,10 @@ impl Link for Shm {
         self.position.ranks
     }
 
+    fn is_cores_work(&self, _peer: Rank) -> bool {
+        self.config.shaping.is_none()
+    }
+
     fn driver(&self) -> Option<Weak<dyn Drive>> {
         let driver: Arc<dyn Drive> = self.driver.clone()?;
         Some(Arc::downgrade(&driver))

@@ -14,7 +14,7 @@ use super::ring::{LINE, Misplaced, PIECE_BYTES, Writer};
 use super::socket;
 use super::waker::Waker;
 use crate::link::flow::{Flow, ReceiveWindow, held_bytes};
-use crate::link::rate::{Backlog, Rate, RateMeter};
+use crate::link::rate::{Backlog, Buffers, Rate, RateMeter};
 use crate::link::{LinkError, SendError, Sent};
 use crate::message::{Header, Rank};
 
@@ -107,7 +107,8 @@ pub(super) enum Queue {
 impl Peer {
     pub(super) fn new(rank: Rank, queue_limit: u64, waker: Arc<Waker>) -> Self {
         let rate = Arc::<Rate>::default();
-        let meter = RateMeter::new(rate.clone());
+        // What is in the ring is as good as there.
+        let meter = RateMeter::new(rate.clone(), Buffers::None);
         let call = Arc::new(Call { wanted: AtomicBool::new(false), waker });
         let outgoing = Outgoing { way: Way::None, queue: VecDeque::new(), on_wire: 0, meter };
         Self {
@@ -251,7 +252,7 @@ impl Peer {
 
     /// Writes up to `most` bytes of a message. Returns whether it is written to the end.
     fn write(&self, outgoing: &mut Outgoing, record: &mut Record, most: usize) -> bool {
-        let Outgoing { way, meter, .. } = outgoing;
+        let Outgoing { way, queue, meter, .. } = outgoing;
         let Way::Open(outlet) = way else { return false };
         let metered = record.message_len() >= METERED_BYTES;
         let started = metered.then(Instant::now);
@@ -280,7 +281,8 @@ impl Peer {
             let now = Instant::now();
             self.flow.written.note(now);
             if let Some(started) = started {
-                let backlog = if written { Backlog::None } else { Backlog::Some };
+                let is_last = written && queue.is_empty();
+                let backlog = if is_last { Backlog::None } else { Backlog::Some };
                 meter.wrote(progress as u64, started, now, backlog);
             }
         }

@@ -19,7 +19,7 @@ use super::outbox::{Lent, Outbox, Queue, lock};
 use super::reader::RecordReader;
 use super::turn::{Due, Place};
 use crate::link::flow::{FLUSH_TIMEOUT, Flow, ReceiveWindow};
-use crate::link::rate::{Backlog, Rate, RateMeter};
+use crate::link::rate::{Backlog, Buffers, Rate, RateMeter};
 use crate::link::{LinkError, LinkEvent, LinkSink};
 use crate::message::{MessageId, Rank};
 use crate::pool::Pool;
@@ -156,7 +156,7 @@ async fn transmit(
     rate: &Rate,
     written: impl Fn(MessageId),
 ) -> io::Result<()> {
-    let mut meter = RateMeter::new(rate);
+    let mut meter = RateMeter::new(rate, Buffers::Some);
     while let Some(message) = queue.recv().await {
         let (held_bytes, send) = (message.held_bytes(), message.send);
         let (left, started) = (message.record.remaining(), Instant::now());

@@ -96,6 +96,8 @@ impl TcpConfig {
 pub struct Tcp {
     position: Position,
     ranks_here: u32,
+    /// By rank: whether it is on this machine.
+    is_here: Vec<bool>,
     config: TcpConfig,
     peers: Vec<Option<Peer>>,
     /// What imitates a slow link, if one is imitated.
@@ -190,9 +192,9 @@ impl Tcp {
             .map_err(|error| LinkError::io("starting the wire thread of rank", rank, &error))
         };
         let wire = config.shaping.map(start_wire).transpose()?;
-        let ranks_here = rank_file.ranks_beside(rank);
+        let (ranks_here, is_here) = (rank_file.ranks_beside(rank), rank_file.beside(rank));
         let setup = Some(Setup { listeners, rank_file, ends });
-        Ok(Self { position, ranks_here, config, peers, wire, setup, driver: None, thread: None })
+        Ok(Self { position, ranks_here, is_here, config, peers, wire, setup, driver: None, thread: None })
     }
 
     fn peer(&self, rank: Rank) -> Option<&Peer> {
@@ -271,6 +273,10 @@ impl Link for Tcp {
 
     fn ranks_here(&self) -> u32 {
         self.ranks_here
+    }
+
+    fn is_cores_work(&self, peer: Rank) -> bool {
+        self.config.shaping.is_none() && self.is_here.get(peer.0 as usize).is_some_and(|&is_here| is_here)
     }
 
     fn facts(&self, peer: Rank) -> Option<LinkFacts> {

@@ -125,8 +125,14 @@ impl RankFile {
     /// except for loopback addresses, which are all of the same one.
     #[must_use]
     pub fn ranks_beside(&self, rank: Rank) -> u32 {
-        let Some(own) = self.addresses.get(rank.0 as usize).map(|own| host(own)) else { return 1 };
-        self.addresses.iter().filter(|address| is_same(host(address), own)).count() as u32
+        let beside = self.beside(rank).into_iter().filter(|&is_beside| is_beside);
+        u32::try_from(beside.count()).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// Of each rank, whether it has such an address.
+    pub(super) fn beside(&self, rank: Rank) -> Vec<bool> {
+        let Some(own) = self.addresses.get(rank.0 as usize).map(|own| host(own)) else { return Vec::new() };
+        self.addresses.iter().map(|address| is_same(host(address), own)).collect()
     }
 }
 
@@ -190,6 +196,8 @@ mod tests {
         };
         assert_eq!(beside(r#"["a:1", "b:1", "a:2", "A:3", "c:1", "b:2"]"#), [3, 2, 3, 3, 1, 2]);
         assert_eq!(beside(r#"["10.0.0.1:1", "10.0.0.2:1", "10.0.0.1:2"]"#), [2, 1, 2]);
+        assert_eq!(parse(r#"["a:1", "b:1", "a:2"]"#).unwrap().beside(Rank(2)), [true, false, true]);
+        assert_eq!(file.beside(Rank(6)), []);
         // A machine has many addresses that only itself reaches.
         let loopback = r#"["127.0.0.1:1", "127.0.1.2:1", "[::1]:1", "localhost:1", "10.0.0.1:1"]"#;
         assert_eq!(beside(loopback), [4, 4, 4, 4, 1]);

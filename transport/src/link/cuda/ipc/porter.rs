@@ -14,7 +14,7 @@ use bytes::Bytes;
 use mgcomp_codecs::device::{DeviceError, Event, Pinned};
 
 use super::super::super::LinkError;
-use super::super::super::rate::{Backlog, Rate, RateMeter};
+use super::super::super::rate::{Backlog, Buffers, Rate, RateMeter};
 use super::super::super::shm::guest::Line;
 use super::super::super::shm::outbox::{Outbox, Reserved};
 use super::copies::{Copies, Staged};
@@ -137,7 +137,7 @@ impl Porter {
             copies,
             windows: Windows::new(shared, peer, device, sharing),
             parting: None,
-            meter: RateMeter::new(shared.ways[peer.0 as usize].rate.clone()),
+            meter: RateMeter::new(shared.ways[peer.0 as usize].rate.clone(), Buffers::Some),
             ended: false,
         }
     }
