@@ -91,6 +91,12 @@ impl<R: Deref<Target = Rate>> RateMeter<R> {
         Self { rate, filling, busy_at: None, busy_for, counted, bytes: 0 }
     }
 
+    /// Whether the link has had more to do since what was written last, so that what is written now has to be told, be it short.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.busy_at.is_some()
+    }
+
     /// `bytes` were taken from `started` to `ended`, and `backlog` is left.
     pub fn wrote(&mut self, bytes: u64, started: Instant, ended: Instant, backlog: Backlog) {
         let since = self.busy_at.unwrap_or(started);
@@ -275,6 +281,19 @@ mod tests {
         (0..100).for_each(|_| write(MS));
         assert!((with.gbps().unwrap() - 0.2).abs() < 1e-9, "{:?}", with.gbps());
         assert!(without.gbps().unwrap() > 7.99, "{:?}", without.gbps());
+    }
+
+    #[test]
+    fn a_link_is_busy_until_nothing_is_left() {
+        let rate = Rate::default();
+        let mut meter = RateMeter::new(&rate, Buffers::None);
+        let now = Instant::now();
+        assert!(!meter.is_busy());
+        meter.wrote(1_000_000, now, now + MS, Backlog::Some);
+        assert!(meter.is_busy());
+        meter.wrote(1_000_000, now + 2 * MS, now + 2 * MS, Backlog::None);
+        assert!(!meter.is_busy());
+        assert_eq!(rate.gbps(), Some(8.0), "what passes between the two is the link's");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //!   ([`ReadRequest::raw`](crate::message::ReadRequest::raw)).
 //! * **What is clear is not compared**: where the whole has taken less with compression than the link alone would take for the raw bytes of all
 //!   that went the same way between the two meanwhile. Codecs hold up nothing then, and raw ones would be felt. Nor are those in which the
-//!   policy learns, which take longer. It takes a few in a row of which neither is so.
+//!   policy learns, which take longer. It takes a few in a row of which neither is so. Where the link is the cores' own work, nothing is clear.
 
 use std::time::Instant;
 
@@ -82,7 +82,7 @@ struct UnderWay {
 }
 
 impl Comparisons {
-    /// A request begins; `link` is what is known of the way to the peer, which is taken for that from the peer too. Returns whether it is to go
+    /// A request begins; `link` is what is known of the way to the peer, which is taken for that from the peer too, if anything is clear by that. Returns whether it is to go
     /// raw where predicted times speak against that.
     pub(super) fn begin(
         &mut self,

@@ -166,7 +166,9 @@ impl Engine {
         let id = RequestId(self.next_request);
         self.next_request += 1;
         self.replies.insert(id, Asked { reply, group: group_of(&request) });
-        let (link, comparisons) = (self.link.facts(peer), &mut self.coder.comparisons);
+        // What cores carry is no faster than they are at the time, so nothing is clear by that.
+        let link = self.link.facts(peer).filter(|_| !self.link.is_cores_work(peer));
+        let comparisons = &mut self.coder.comparisons;
         match &mut request {
             Request::Read { into, raw, .. } => {
                 *raw = comparisons.begin(id, (peer, Kind::Read, into.capacity()), link, Instant::now);
@@ -239,7 +241,7 @@ impl Engine {
     fn act(&mut self, peer: Rank, action: Action) {
         match action {
             Action::Encode { job, source, element, stream, allowed, purpose, overlaps } => {
-                let overlaps = overlaps && self.can_overlap(peer);
+                let overlaps = overlaps && can_overlap(self.cores, self.link.is_cores_work(peer));
                 let link = self.link.facts(peer).map(|link| if overlaps { overlapping(link) } else { link });
                 let facts = (allowed, link);
                 self.coder.comparisons.pass(peer, Kind::Write, source.capacity());
@@ -306,12 +308,6 @@ impl Engine {
         }
     }
 
-    /// Whether codecs may work while the link to `peer` does: not where that is the work of cores too, and this rank has none but the one
-    /// that does it.
-    fn can_overlap(&self, peer: Rank) -> bool {
-        self.cores >= LEAST_CORES || !self.link.is_cores_work(peer)
-    }
-
     /// Nobody looked at the time for a while, perhaps because the job was suspended. No peer is to blame for what it
     /// could not be heard to say meanwhile. The rest of its silence counts: where this side is late again and again, a
     /// peer that is gone must be given up all the same.
@@ -347,6 +343,11 @@ fn group_of(request: &Request) -> Option<u32> {
     }
 }
 
+/// Whether codecs can work while the link does: not where that is the work of cores too, and a rank has none but the one that does it.
+fn can_overlap(cores: f64, is_cores_work: bool) -> bool {
+    cores >= LEAST_CORES || !is_cores_work
+}
+
 /// A link on which transfers follow each other, so that codecs work while it does.
 fn overlapping(link: LinkFacts) -> LinkFacts {
     match link.overlap() {
@@ -373,4 +374,18 @@ pub(super) fn sessions(position: Position, config: &NodeConfig, keeps_arrived: b
         Session::new(config, now)
     };
     (0..position.ranks).map(Rank).map(|rank| (rank != position.rank).then(|| session(rank))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codecs_overlap_with_what_leaves_them_a_core() {
+        // Two ranks on two cores: each has one, which moves the bytes.
+        assert!(!can_overlap(1.0, true) && !can_overlap(0.5, true) && !can_overlap(1.5, true));
+        assert!(can_overlap(2.0, true) && can_overlap(64.0, true));
+        // A wire, or what imitates one, has no need of it.
+        assert!(can_overlap(1.0, false) && can_overlap(0.5, false));
+    }
 }

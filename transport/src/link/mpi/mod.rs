@@ -69,7 +69,7 @@ use std::time::{Duration, Instant};
 use mgcomp_codecs::background;
 use mgcomp_selector::{LinkFacts, Overlap};
 use mpi::topology::{Communicator, SimpleCommunicator};
-use mpi::traits::AsRaw;
+use mpi::traits::{AsRaw, Group};
 
 pub use error::{MpiError, MpiFailure};
 
@@ -107,6 +107,8 @@ impl Default for MpiConfig {
 /// One rank's end of a link over MPI.
 pub struct Mpi {
     position: Position,
+    /// By rank: whether it is on this machine.
+    is_here: Vec<bool>,
     config: MpiConfig,
     secret: Secret,
     shared: Arc<Shared>,
@@ -125,6 +127,7 @@ impl Mpi {
         let position = Position { rank: Rank(communicator.rank() as u32), ranks: communicator.size() as u32 };
         let mut operations = Operations::on_duplicate(communicator.as_raw())?;
         let secret = broadcast_secret(position.rank, &mut operations)?;
+        let is_here = beside(communicator);
 
         let peer = |rank| position.is_peer(rank).then(|| Peer::new(rank));
         let peers: Vec<_> = (0..position.ranks).map(|rank| peer(Rank(rank))).collect();
@@ -135,7 +138,7 @@ impl Mpi {
         if callers == Callers::One {
             driving::add(shared.clone());
         }
-        Ok(Self { position, config, secret, shared, thread: None })
+        Ok(Self { position, is_here, config, secret, shared, thread: None })
     }
 
     /// The job secret, the same on all ranks.
@@ -149,6 +152,12 @@ impl Mpi {
     pub fn needs_driving(&self) -> bool {
         self.shared.callers() == Callers::One
     }
+}
+
+/// Of each rank of `communicator`, whether it is on this machine, as MPI sees it. All ask at the same time.
+fn beside(communicator: &SimpleCommunicator) -> Vec<bool> {
+    let (all, here) = (communicator.group(), communicator.split_shared(communicator.rank()).group());
+    (0..communicator.size()).map(|rank| all.translate_rank(rank, &here).is_some()).collect()
 }
 
 impl Link for Mpi {
@@ -190,6 +199,14 @@ impl Link for Mpi {
             self.shared.report_undriven(peer, limit);
         }
         true
+    }
+
+    fn ranks_here(&self) -> u32 {
+        self.is_here.iter().filter(|&&is_here| is_here).count() as u32
+    }
+
+    fn is_cores_work(&self, peer: Rank) -> bool {
+        self.is_here.get(peer.0 as usize).is_some_and(|&is_here| is_here)
     }
 
     fn facts(&self, peer: Rank) -> Option<LinkFacts> {

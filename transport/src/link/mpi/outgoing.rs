@@ -18,6 +18,8 @@ use crate::link::rate::{Backlog, Buffers, Rate, RateMeter};
 const UNDER_WAY: usize = 64;
 /// The same in bytes.
 const BYTES_UNDER_WAY: usize = 8 * PIECE_BYTES;
+/// What is shorter is hardly longer under way than what is empty, and says nothing of the rate.
+const METERED_BYTES: usize = 256 << 10;
 
 /// One direction, as the thread that calls MPI sees it.
 pub(super) struct Outgoing {
@@ -59,7 +61,7 @@ impl Outgoing {
             rest: Bytes::new(),
             held_bytes: 0,
             farewell: Farewell::NotYet,
-            meter: RateMeter::new(peer.rate.clone(), Buffers::Some),
+            meter: RateMeter::new(peer.rate.clone(), Buffers::None),
             sent: Instant::now(),
         }
     }
@@ -134,7 +136,9 @@ impl Outgoing {
         peer.flow.queued.remove(parcel.releases);
         peer.flow.written.note(now);
         let backlog = if self.under_way > 0 { Backlog::Some } else { Backlog::None };
-        self.meter.wrote(parcel.len as u64, parcel.since.max(self.sent), now, backlog);
+        if parcel.len >= METERED_BYTES || self.meter.is_busy() {
+            self.meter.wrote(parcel.len as u64, parcel.since.max(self.sent), now, backlog);
+        }
         self.sent = now;
         if parcel.is_farewell {
             self.farewell = Farewell::Over;

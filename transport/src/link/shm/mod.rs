@@ -370,4 +370,15 @@ mod tests {
             [2048, 2048, 2048, 1024, 1024, 512, 512, 256, 64]
         );
     }
+
+    #[test]
+    fn shared_memory_is_cores_work_unless_it_has_a_rate() {
+        let is_cores_work = |shaping| {
+            let config = ShmConfig { shaping, ..ShmConfig::new(NodeConfig::default().limits) };
+            let job = ShmJob::new(Secret::new(*b"of two and a bit"), 2);
+            Shm::new(job, Rank(0), config).unwrap().is_cores_work(Rank(1))
+        };
+        assert!(is_cores_work(None));
+        assert!(!is_cores_work(Shaping::try_new(1.0, Duration::ZERO).ok()));
+    }
 }

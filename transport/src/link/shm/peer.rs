@@ -280,7 +280,8 @@ impl Peer {
         if progress > 0 {
             let now = Instant::now();
             self.flow.written.note(now);
-            if let Some(started) = started {
+            if metered || meter.is_busy() {
+                let started = started.unwrap_or(now);
                 let is_last = written && queue.is_empty();
                 let backlog = if is_last { Backlog::None } else { Backlog::Some };
                 meter.wrote(progress as u64, started, now, backlog);

@@ -283,7 +283,7 @@ impl Link for Tcp {
         if let Some(shaping) = self.config.shaping {
             return shaping.facts();
         }
-        lock(&self.peer(peer)?.outbox).facts()
+        lock(&self.peer(peer)?.outbox).facts(self.is_cores_work(peer))
     }
 
     fn close(&self, peer: Rank) {
@@ -419,4 +419,23 @@ fn silenceable(sink: LinkSink, silenced: Arc<AtomicBool>) -> LinkSink {
             sink(event);
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_stays_on_this_machine_at_no_set_rate_is_cores_work() {
+        let job = r#"{ "secret": "00112233445566778899aabbccddeeff",
+            "ranks": ["127.0.0.1:7100", "localhost:7101", "10.0.0.1:7100"] }"#;
+        let is_cores_work = |shaping| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let config = TcpConfig { shaping, ..TcpConfig::new(crate::node::NodeConfig::default().limits) };
+            let link = Tcp::new(listener, RankFile::parse(job).unwrap(), Rank(0), config).unwrap();
+            [1, 2, 3].map(|peer| link.is_cores_work(Rank(peer)))
+        };
+        assert_eq!(is_cores_work(None), [true, false, false]);
+        assert_eq!(is_cores_work(Shaping::try_new(1.0, Duration::ZERO).ok()), [false; 3]);
+    }
 }

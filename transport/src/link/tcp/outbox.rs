@@ -2,18 +2,21 @@
 
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use mgcomp_selector::{LinkFacts, Overlap};
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::{Notify, mpsc};
 
 use super::counters::Counters;
 use super::gauge::Gauge;
+use super::pace::LONG_BYTES;
 use super::record::Record;
 use super::turn::Dealer;
 use crate::link::Sent;
 use crate::link::flow::{Flow, held_bytes};
 use crate::link::movement::Movement;
-use crate::link::rate::Rate;
+use crate::link::rate::{Rate, TimedRate};
 use crate::message::MessageId;
 
 /// A message that is to be written.
@@ -38,6 +41,11 @@ pub(super) enum Push {
 const HELD_BYTES: usize = 64;
 /// So many bytes may wait for the next message.
 const MOST_HELD_BYTES: usize = 1024;
+/// Of so many long messages, it is seen of one what it costs the cores.
+const EFFORTS: u32 = 16;
+/// What all cores do until the peer has read it, as a multiple of what it takes to write. Over sockets of one machine that is 2.2 to 3.4
+/// (Linux 6.18, 64 KiB to 16 MiB both ways); and codecs, whose times are those of the clock, seem to take longer where cores are shared.
+const ALL_FOR_A_WRITE: u32 = 4;
 
 impl Outgoing {
     /// What it counts for in a queue.
@@ -101,6 +109,10 @@ struct Lane {
     gauge: Gauge,
     /// How fast the peer takes what is written, where the kernel does not say.
     rate: Arc<Rate>,
+    /// What the connection would carry if a core worked on it all the time.
+    effort: TimedRate,
+    /// Long messages since that was seen last.
+    unseen: u32,
 }
 
 impl Outbox {
@@ -200,9 +212,15 @@ impl Outbox {
         self.lanes.iter().any(Lane::has_news)
     }
 
-    /// What is known of the way out, which is looked at again if enough was sent since the last time.
-    pub(super) fn facts(&self) -> Option<LinkFacts> {
-        Gauge::together(self.lanes.iter().filter_map(Lane::facts))
+    /// What is known of the way out, which is looked at again if enough was sent since the last time. Where it `is_cores_work`, and nothing
+    /// else that cores wait for, it is no slower than by what it costs them: what makes it slower is what else they have to do, and that
+    /// makes codecs slower as well.
+    pub(super) fn facts(&self, is_cores_work: bool) -> Option<LinkFacts> {
+        let seen = Gauge::together(self.lanes.iter().filter_map(Lane::facts))?;
+        let efforts = self.lanes.iter().filter_map(|lane| lane.effort.facts(Overlap::None));
+        let gbps = efforts.fold(seen.rate_gbps(), |gbps, effort| gbps.max(effort.rate_gbps()));
+        let by_effort = || LinkFacts::try_new(gbps, seen.latency_ns(), seen.overlap()).ok();
+        if is_cores_work { by_effort() } else { Some(seen) }
     }
 
     fn end_if_over(&mut self, flow: &Flow) {
@@ -218,7 +236,8 @@ impl Lane {
         let (queue, rest) = mpsc::unbounded_channel();
         let (held, holds) = (Vec::new(), Arc::default());
         let end = Queue { first: None, rest };
-        (Self { held, holds, queue, socket: None, gauge: Gauge::default(), rate: Arc::default() }, end)
+        let (gauge, effort) = (Gauge::default(), TimedRate::new(Duration::ZERO));
+        (Self { held, holds, queue, socket: None, gauge, rate: Arc::default(), effort, unseen: 0 }, end)
     }
 
     /// Holds a message back until the next one, if it is short. Only while nothing is queued.
@@ -254,11 +273,22 @@ impl Lane {
     }
 
     /// Writes to the socket what it takes; returns whether that was all. Only while nothing is queued.
-    fn write_at_once(&self, message: &mut Outgoing, movement: &Movement) -> bool {
+    fn write_at_once(&mut self, message: &mut Outgoing, movement: &Movement) -> bool {
+        let Some(socket) = &self.socket else { return false };
+        let left = message.record.remaining();
+        let started = (left >= LONG_BYTES && self.unseen == 0).then(core_time);
         // An error is left to the link's thread, which will meet it again and report it.
-        self.socket
-            .as_ref()
-            .is_some_and(|socket| message.record.try_write(&**socket, movement).unwrap_or(false))
+        let is_all = message.record.try_write(&**socket, movement).unwrap_or(false);
+        if left >= LONG_BYTES {
+            self.unseen = (self.unseen + 1) % EFFORTS;
+        }
+        if let Some(started) = started {
+            let written = left - message.record.remaining();
+            if written >= LONG_BYTES {
+                self.effort.learn(written, core_time().saturating_sub(started) * ALL_FOR_A_WRITE);
+            }
+        }
+        is_all
     }
 
     fn has_news(&self) -> bool {
@@ -272,6 +302,12 @@ impl Lane {
         let slower = || LinkFacts::try_new(self.rate.gbps()?, 0, Overlap::None).ok();
         self.gauge.facts_by(|| Counters::of(self.socket.as_ref()?)).or_else(slower)
     }
+}
+
+/// How long this thread has had a core.
+fn core_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 pub(super) fn lock(outbox: &Mutex<Outbox>) -> MutexGuard<'_, Outbox> {
@@ -311,28 +347,77 @@ impl Drop for Lent<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
+    use std::io::{Read as _, Write as _};
     use std::net::{Shutdown, TcpListener};
 
     use bytes::Bytes;
     use mgcomp_codecs::Algorithm;
 
     use super::*;
+    use crate::link::rate::{Backlog, Buffers, RateMeter};
     use crate::message::{Header, Tag, TaggedSend};
+
+    fn message(len: usize) -> Outgoing {
+        let header = Header::TaggedSend(TaggedSend {
+            id: MessageId(1),
+            algorithm: Algorithm::None,
+            continued: false,
+            unawaited: false,
+            tag: Tag(1),
+            length: len as u32,
+        });
+        let record = Record::new(&header, Bytes::from(vec![b'a'; len]));
+        Outgoing { record, len: 15 + len as u64, send: None }
+    }
+
+    #[test]
+    fn what_is_cores_work_is_no_slower_than_by_what_it_costs_them() {
+        use std::time::Instant;
+        let (mut outbox, _queue) = Outbox::new();
+        let lane = &mut outbox.lanes[0];
+        // Half a megabyte in 4 ms, of which 2 may have gone to buffers: 1 Gb/s.
+        let (now, ms) = (Instant::now(), Duration::from_millis(1));
+        let mut meter = RateMeter::new(&*lane.rate, Buffers::Some);
+        meter.wrote(500_000, now, now + 4 * ms, Backlog::None);
+        let gbps = |outbox: &Outbox, is_cores_work| outbox.facts(is_cores_work).unwrap().rate_gbps();
+        assert_eq!([false, true].map(|is| gbps(&outbox, is)), [1.0, 1.0], "nothing is known of the cost");
+        // A megabyte in 2 ms of a core, here and there: 4 Gb/s.
+        let learn = |outbox: &mut Outbox, took| {
+            let lane = &mut outbox.lanes[0];
+            lane.effort = TimedRate::new(Duration::ZERO);
+            (0..2).for_each(|_| lane.effort.learn(1_000_000, took));
+        };
+        learn(&mut outbox, 2 * ms);
+        assert_eq!([false, true].map(|is| gbps(&outbox, is)), [1.0, 4.0]);
+        // More than cores take: that is something else.
+        learn(&mut outbox, 16 * ms);
+        assert_eq!([false, true].map(|is| gbps(&outbox, is)), [1.0, 1.0]);
+    }
+
+    #[test]
+    fn long_messages_show_what_they_cost() {
+        let listener = TcpListener::bind("localhost:0").unwrap();
+        let mut peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let (flow, (mut outbox, _queue)) = (Flow::new(), Outbox::new());
+        outbox.lanes[0].socket = Some(Arc::new(stream));
+        let mut send = |len: usize| {
+            assert_eq!(outbox.send(message(len), Push::Now, 0, &flow), Some(Sent::Written));
+            let mut got = vec![0; 4 + 15 + len];
+            peer.read_exact(&mut got).unwrap();
+            outbox.lanes[0].effort.facts(Overlap::None)
+        };
+        let long = LONG_BYTES as usize;
+        (0..40).for_each(|_| assert_eq!(send(1000), None, "short ones do not count"));
+        // The first and the seventeenth are seen.
+        (0..16).for_each(|_| assert_eq!(send(long), None));
+        assert!(send(long).is_some_and(|facts| facts.rate_gbps() > 0.0));
+    }
 
     #[test]
     fn nothing_is_left_to_write_to_a_peer_that_is_gone() {
-        let message = || {
-            let header = Header::TaggedSend(TaggedSend {
-                id: MessageId(1),
-                algorithm: Algorithm::None,
-                continued: false,
-                unawaited: false,
-                tag: Tag(1),
-                length: 3,
-            });
-            Outgoing { record: Record::new(&header, Bytes::from_static(b"abc")), len: 18, send: None }
-        };
+        let message = || message(3);
         let flow = Flow::new();
         let (mut outbox, queue) = Outbox::new();
         for queued in [18 + 256, 2 * (18 + 256)] {

@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(beside(r#"["a:1", "b:1", "a:2", "A:3", "c:1", "b:2"]"#), [3, 2, 3, 3, 1, 2]);
         assert_eq!(beside(r#"["10.0.0.1:1", "10.0.0.2:1", "10.0.0.1:2"]"#), [2, 1, 2]);
         assert_eq!(parse(r#"["a:1", "b:1", "a:2"]"#).unwrap().beside(Rank(2)), [true, false, true]);
-        assert_eq!(file.beside(Rank(6)), []);
+        assert_eq!(file.beside(Rank(6)), Vec::<bool>::new());
         // A machine has many addresses that only itself reaches.
         let loopback = r#"["127.0.0.1:1", "127.0.1.2:1", "[::1]:1", "localhost:1", "10.0.0.1:1"]"#;
         assert_eq!(beside(loopback), [4, 4, 4, 4, 1]);

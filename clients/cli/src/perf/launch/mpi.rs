@@ -3,7 +3,6 @@
 use mgcomp_transport::link::Link;
 use mgcomp_transport::link::mpi::{Mpi, MpiConfig};
 use mpi::Threading;
-use mpi::topology::{Communicator, SimpleCommunicator};
 
 use super::super::error::PerfError;
 use super::super::measure::Sink;
@@ -14,10 +13,9 @@ pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
     // Ends MPI when it is dropped, after all else here.
     let (universe, _) = mpi::initialize_with_threading(Threading::Multiple).ok_or(PerfError::MpiStarted)?;
     let world = universe.world();
-    let local_ranks = ranks_beside(&world);
     let config = MpiConfig { queue_bytes: QUEUE_BYTES, ..MpiConfig::default() };
     let link = Mpi::new(&world, config)?;
-    let (position, secret) = (link.position(), link.secret());
+    let (position, secret, local_ranks) = (link.position(), link.secret(), link.ranks_here());
     let ranks = position.ranks;
     if ranks < 2 {
         return Err(PerfError::Alone);
@@ -28,12 +26,4 @@ pub(super) fn run(args: &Args, sink: &mut Sink<'_>) -> Result<u64, PerfError> {
     let room = args.room(position.rank.0)?;
     let end = End { link: Box::new(link), secret, room, local_ranks, nccl: None, ways: None };
     take_part(args, &data, end, sink)
-}
-
-/// How many ranks of `world` are on this machine, itself among them. All ranks ask at the same time.
-///
-/// MPI itself says so; not every launcher does in what it sets in the environment.
-fn ranks_beside(world: &SimpleCommunicator) -> u32 {
-    // The same key for all: they keep their order.
-    u32::try_from(world.split_shared(0).size()).unwrap_or(1)
 }

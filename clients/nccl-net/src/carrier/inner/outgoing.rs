@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use mgcomp_selector::{LinkFacts, Overlap};
-use mgcomp_transport::link::rate::{Backlog, Rate, RateMeter};
+use mgcomp_transport::link::rate::{Backlog, Buffers, Rate, RateMeter};
 
 use super::hello::hello;
 use super::staging::{Staging, Way};
@@ -41,7 +41,7 @@ impl InnerOutgoing {
             oldest: 0,
             staged: None,
             under_way: VecDeque::new(),
-            meter: RateMeter::new(Arc::clone(&rate)),
+            meter: RateMeter::new(Arc::clone(&rate), Buffers::Some),
             rate,
             since: Instant::now(),
         }
