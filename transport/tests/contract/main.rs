@@ -108,4 +108,5 @@ contract_of_some! {
     loopback_shares_a_port: shaping::all_peers_share_a_port, Fabric::loopback().shaped(0.1, 1000);
     tcp_shares_a_port: shaping::all_peers_share_a_port, Fabric::tcp().shaped(0.1, 1000);
     shm_shares_a_port: shaping::all_peers_share_a_port, Fabric::shm().shaped(0.1, 1000);
+    shm_tells_its_rate: shaping::messages_that_are_taken_at_once_tell_the_rate, Fabric::shm();
 }

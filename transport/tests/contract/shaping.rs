@@ -1,4 +1,4 @@
-//! Links that are made to look slower. Only lower bounds are checked: a busy machine is slower than any link.
+//! Links that are made to look slower, and what others show of themselves. Only lower bounds are checked: a busy machine is slower than any link.
 
 use std::time::{Duration, Instant};
 
@@ -46,4 +46,15 @@ pub(crate) fn all_peers_share_a_port(fabric: Fabric) {
     });
     // The last of the 30 messages went to rank 3, which was asked last.
     assert!(started.elapsed() >= least(fabric, 30 * 100_000));
+}
+
+/// None is under way for long, so it takes many: together they do take longer than the 2 ms that are looked at.
+pub(crate) fn messages_that_are_taken_at_once_tell_the_rate(fabric: Fabric) {
+    let mut ends = End::start_all(fabric.links(2, ROOMY));
+    assert_eq!(ends[0].link.facts(Rank(1)), None, "a hello says nothing");
+    for number in 0..200 {
+        ends[0].send(Rank(1), &numbered(number, 1 << 20));
+        ends[1].expect(Rank(0), number, 1 << 20);
+    }
+    assert!(ends[0].link.facts(Rank(1)).is_some());
 }

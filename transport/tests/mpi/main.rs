@@ -51,6 +51,7 @@ programs! {
     run series::collectives_give_the_bits_of_loopback on 3;
     run series::two_ranks_do_too on 2;
     run mixed::own_traffic_of_the_program_is_undisturbed on 4;
+    run mixed::links_know_who_is_on_the_same_machine on 3;
     run mixed::communicators_are_made_and_given_back_meanwhile on 2;
     finalize ends::mpi_is_finalized_while_a_node_lives on 3;
     run ends::a_rank_that_leaves_is_noticed on 3;

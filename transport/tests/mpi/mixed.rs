@@ -2,7 +2,9 @@
 
 use mgcomp_codecs::Element;
 use mgcomp_transport::communicator::{Datatype, Operation};
+use mgcomp_transport::link::Link as _;
 use mgcomp_transport::memory::HostBuffer;
+use mgcomp_transport::message::Rank;
 use mpi::collective::SystemOperation;
 use mpi::topology::Communicator as _;
 use mpi::traits::{CommunicatorCollectives, Destination, Source};
@@ -44,6 +46,13 @@ pub(super) fn own_traffic_of_the_program_is_undisturbed(job: &Job) {
         job.world.barrier();
     }
     ours.barrier().unwrap();
+}
+
+/// These have been started on one.
+pub(super) fn links_know_who_is_on_the_same_machine(job: &Job) {
+    let link = job.link();
+    assert_eq!((link.ranks_here(), link.position().ranks), (3, 3));
+    assert_eq!([0, 1, 2, 3].map(|peer| link.is_cores_work(Rank(peer))), [true, true, true, false]);
 }
 
 fn add(mut a: Vec<u8>, b: Vec<u8>) -> Vec<u8> {

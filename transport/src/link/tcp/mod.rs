@@ -57,6 +57,7 @@ use self::record::Record;
 use super::flow::{Flow, held_bytes, usual_queue_bytes};
 use super::wire::Wire;
 use super::{Drive, Link, LinkError, LinkEvent, LinkSink, Message, Position, SendError, Sent, Shaping};
+use crate::executor::usual_cores;
 use crate::message::{Expected, Header, Limits, MAX_HEADER_LEN, Rank};
 use crate::pool::Pool;
 
@@ -92,12 +93,18 @@ impl TcpConfig {
     }
 }
 
+/// What ranks that share cores do for a connection takes so many times as long at most as it would with its part of a core: they wait for
+/// each other.
+const SLOWED: f64 = 8.0;
+
 /// One rank's end of a TCP link.
 pub struct Tcp {
     position: Position,
     ranks_here: u32,
     /// By rank: whether it is on this machine.
     is_here: Vec<bool>,
+    /// How many times as long what is done there for a connection may take as it would with a core of its own.
+    shared: f64,
     config: TcpConfig,
     peers: Vec<Option<Peer>>,
     /// What imitates a slow link, if one is imitated.
@@ -194,7 +201,19 @@ impl Tcp {
         let wire = config.shaping.map(start_wire).transpose()?;
         let (ranks_here, is_here) = (rank_file.ranks_beside(rank), rank_file.beside(rank));
         let setup = Some(Setup { listeners, rank_file, ends });
-        Ok(Self { position, ranks_here, is_here, config, peers, wire, setup, driver: None, thread: None })
+        let shared = f64::from(ranks_here.max(2) - 1) / usual_cores(ranks_here) * SLOWED;
+        Ok(Self {
+            position,
+            ranks_here,
+            is_here,
+            shared,
+            config,
+            peers,
+            wire,
+            setup,
+            driver: None,
+            thread: None,
+        })
     }
 
     fn peer(&self, rank: Rank) -> Option<&Peer> {
@@ -283,7 +302,8 @@ impl Link for Tcp {
         if let Some(shaping) = self.config.shaping {
             return shaping.facts();
         }
-        lock(&self.peer(peer)?.outbox).facts(self.is_cores_work(peer))
+        let shared = self.is_cores_work(peer).then_some(self.shared);
+        lock(&self.peer(peer)?.outbox).facts(shared)
     }
 
     fn close(&self, peer: Rank) {

@@ -212,15 +212,16 @@ impl Outbox {
         self.lanes.iter().any(Lane::has_news)
     }
 
-    /// What is known of the way out, which is looked at again if enough was sent since the last time. Where it `is_cores_work`, and nothing
-    /// else that cores wait for, it is no slower than by what it costs them: what makes it slower is what else they have to do, and that
-    /// makes codecs slower as well.
-    pub(super) fn facts(&self, is_cores_work: bool) -> Option<LinkFacts> {
+    /// What is known of the way out, which is looked at again if enough was sent since the last time. Where it is the work of cores, which
+    /// may be `shared` by so much else, it is no slower than by what it costs them: what makes it slower is what else they have to do,
+    /// and that makes codecs slower as well. Where it is slower still, there is something else that cores wait for: a tunnel, say.
+    pub(super) fn facts(&self, shared: Option<f64>) -> Option<LinkFacts> {
         let seen = Gauge::together(self.lanes.iter().filter_map(Lane::facts))?;
         let efforts = self.lanes.iter().filter_map(|lane| lane.effort.facts(Overlap::None));
         let gbps = efforts.fold(seen.rate_gbps(), |gbps, effort| gbps.max(effort.rate_gbps()));
+        let is_plausible = shared.is_some_and(|shared| gbps <= seen.rate_gbps() * shared);
         let by_effort = || LinkFacts::try_new(gbps, seen.latency_ns(), seen.overlap()).ok();
-        if is_cores_work { by_effort() } else { Some(seen) }
+        if is_plausible { by_effort() } else { Some(seen) }
     }
 
     fn end_if_over(&mut self, flow: &Flow) {
@@ -379,19 +380,24 @@ mod tests {
         let (now, ms) = (Instant::now(), Duration::from_millis(1));
         let mut meter = RateMeter::new(&*lane.rate, Buffers::Some);
         meter.wrote(500_000, now, now + 4 * ms, Backlog::None);
-        let gbps = |outbox: &Outbox, is_cores_work| outbox.facts(is_cores_work).unwrap().rate_gbps();
-        assert_eq!([false, true].map(|is| gbps(&outbox, is)), [1.0, 1.0], "nothing is known of the cost");
-        // A megabyte in 2 ms of a core, here and there: 4 Gb/s.
+        let gbps = |outbox: &Outbox| {
+            [None, Some(8.0), Some(3.0)].map(|shared| outbox.facts(shared).unwrap().rate_gbps())
+        };
+        assert_eq!(gbps(&outbox), [1.0; 3], "nothing is known of the cost");
+        // A megabyte in 2 ms of a core: 4 Gb/s.
         let learn = |outbox: &mut Outbox, took| {
             let lane = &mut outbox.lanes[0];
             lane.effort = TimedRate::new(Duration::ZERO);
             (0..2).for_each(|_| lane.effort.learn(1_000_000, took));
         };
         learn(&mut outbox, 2 * ms);
-        assert_eq!([false, true].map(|is| gbps(&outbox, is)), [1.0, 4.0]);
-        // More than cores take: that is something else.
+        assert_eq!(gbps(&outbox), [1.0, 4.0, 1.0], "three could not make it so slow");
+        // It is faster than by that.
         learn(&mut outbox, 16 * ms);
-        assert_eq!([false, true].map(|is| gbps(&outbox, is)), [1.0, 1.0]);
+        assert_eq!(gbps(&outbox), [1.0; 3]);
+        // Nothing that cores do makes it so slow.
+        learn(&mut outbox, ms / 2);
+        assert_eq!(gbps(&outbox), [1.0; 3]);
     }
 
     #[test]
